@@ -1,0 +1,69 @@
+/* diag.h: how everything here fails. A function that can fail on user input returns tc_status and has added a
+ * diagnostic to the context; TC_TRY passes it on. A bug is a failed TC_ASSERT. A status is also the exit code. */
+#ifndef TC_DIAG_H
+#define TC_DIAG_H
+#include "arena.h"
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef enum tc_status {
+    TC_OK = 0,
+    TC_MISMATCH = 1,    /* a comparison or test failed */
+    TC_BAD_INPUT = 2,   /* malformed or invalid file, missing input */
+    TC_UNSUPPORTED = 3, /* valid, but an op, opset or type we do not know */
+    TC_LIMIT = 4,       /* a limit, memory or the budget */
+    TC_IO = 5,          /* the operating system said no */
+    TC_NUMERIC = 6,     /* NaN or infinity stopped a run */
+    TC_USAGE = 64,      /* the command line */
+    TC_BUG = 70,        /* ours */
+} tc_status;
+
+typedef enum tc_severity { TC_NOTE, TC_WARNING, TC_ERROR } tc_severity;
+
+struct tc_node;
+typedef struct tc_diag {
+    tc_severity severity;
+    tc_status status;
+    const char *pass;       /* the pass that was running, or NULL */
+    const char *node, *op;  /* node name (or first output) and op type, or NULL */
+    const char *message;    /* what is wrong, with which value, what was expected; lower case, no period */
+    const char *hint;       /* the fix, or NULL */
+} tc_diag;
+
+/* One compilation: its diagnostics and the words that locate them. Owned by the caller of the library. */
+typedef struct tc_ctx {
+    tc_arena *arena;    /* holds the diagnostics */
+    const char *tool;   /* "tempoc", "tempo-run": for usage errors */
+    const char *file;   /* the file that diagnostics name, or NULL */
+    const char *pass;   /* set by the pipeline */
+    tc_diag *diags;
+    size_t n_diags, cap_diags;
+} tc_ctx;
+
+void tc_ctx_init(tc_ctx *ctx, const char *tool);
+void tc_ctx_fini(tc_ctx *ctx);
+
+/* Adds an error and returns `status`, so that `return tc_error(...)` reads well. `node` may be NULL. */
+tc_status tc_error(tc_ctx *ctx, tc_status status, const struct tc_node *node, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void tc_warn(tc_ctx *ctx, const struct tc_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void tc_note(tc_ctx *ctx, const struct tc_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Attaches a hint ("hint: ...") to the newest diagnostic. */
+void tc_hint(tc_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints `FILE: error: OP "NODE": MESSAGE [pass]` and `hint: ...`, control characters escaped, then forgets them. */
+void tc_diags_print(tc_ctx *ctx, FILE *out);
+
+/* Copies text for a message: control characters escaped, cut with "..." beyond 120 bytes. In the context's arena. */
+const char *tc_quote(tc_ctx *ctx, const char *text);
+
+_Noreturn void tc_bug(const char *file, int line, const char *what);
+#define TC_ASSERT(cond) ((cond) ? (void)0 : tc_bug(__FILE__, __LINE__, #cond))
+#define TC_TRY(expr)                          \
+    do {                                      \
+        tc_status try_status_ = (expr);       \
+        if (try_status_ != TC_OK)             \
+            return try_status_;               \
+    } while (0)
+#define TC_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#endif

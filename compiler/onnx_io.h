@@ -1,0 +1,32 @@
+/* onnx_io.h: ONNX files in and out. Only onnx_read.c, onnx_guard.c and onnx_write.c see protobuf-c. */
+#ifndef TC_ONNX_IO_H
+#define TC_ONNX_IO_H
+#include "ir.h"
+
+/* Reads a model from a file: guarded (depth, duplicates, memory and time linear in the size; reliability limits), checked (names,
+ * SSA, order, dims, data lengths, opsets, function cycles). External data is referenced, not opened. `path` "-" is standard input.
+ * Files that end in .onnxt, or whose first byte is '<' or printable text, are read as ONNX text. */
+tc_status tc_read_file(tc_ctx *ctx, const char *path, tc_model **out_model);
+/* The same from memory; the bytes must outlive the model. `path` (may be NULL) is where external data would be. */
+tc_status tc_read_onnx(tc_ctx *ctx, const void *bytes, size_t size, const char *path, tc_model **out_model);
+/* One serialized TensorProto (input_0.pb of the backend suite), into the model's arena. */
+tc_status tc_read_tensor_file(tc_ctx *ctx, tc_model *model, const char *path, tc_tensor **out_tensor);
+
+/* Writes the model as protobuf; what was not changed since it was read comes back field for field. Through a temporary
+ * file beside `path` that is renamed at the end ("-": standard output). External tensors keep their references: relative locations
+ * are rewritten when the output folder differs from the input's. */
+tc_status tc_write_onnx(tc_ctx *ctx, const tc_model *model, const char *path);
+
+/* The whole file, mapped or read; `out_owner` to tc_file_close. file.c */
+typedef struct tc_file { const void *data; size_t size; void *map; } tc_file;
+tc_status tc_file_open(tc_ctx *ctx, const char *path, tc_file *out_file);
+void tc_file_close(tc_file *file);
+
+/* An output file that appears whole or not at all. file.c */
+typedef struct tc_out_file tc_out_file;
+tc_status tc_out_open(tc_ctx *ctx, const char *path, tc_out_file **out_file);
+FILE *tc_out_stream(tc_out_file *file);
+const char *tc_out_temp_path(tc_out_file *file); /* for libraries that open files themselves */
+tc_status tc_out_commit(tc_ctx *ctx, tc_out_file *file); /* flush, sync, rename; frees */
+void tc_out_abandon(tc_out_file *file);                  /* removes the temporary file; frees; NULL is fine */
+#endif

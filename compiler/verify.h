@@ -1,0 +1,9 @@
+/* verify.h: the invariants of ir.h as code, and the rules of the ONNX standard that need no types. */
+#ifndef TC_VERIFY_H
+#define TC_VERIFY_H
+#include "ir.h"
+/* TC_OK, or every violation as a diagnostic (up to 20). A violation after a pass is a bug of that pass. */
+tc_status tc_verify(tc_ctx *ctx, const tc_model *model);
+/* Arity, attribute types and required attributes of ops that ops.def knows, against the canonical opset. */
+tc_status tc_verify_ops(tc_ctx *ctx, const tc_graph *graph);
+#endif

@@ -1,0 +1,65 @@
+/* pass.h: what a pass is. A pass changes one model in place and can be run again; passes.def lists all in default order. */
+#ifndef TC_PASS_H
+#define TC_PASS_H
+#include "../compiler/ir.h"
+
+/* What the command line decides, for every pass. Zero is the default of each field. */
+typedef struct tc_options {
+    const char *passes;           /* --passes=: comma-separated names; NULL: the recipe's */
+    const char *recipe;           /* --recipe=NAME */
+    const char *loss;             /* --loss=NAME */
+    const char **train, **freeze; /* --train=GLOB, --freeze=GLOB, in order given */
+    size_t n_train, n_freeze;
+    const char **rules_files;     /* --rules=FILE */
+    size_t n_rules_files;
+    const char **disabled;        /* --disable=RULE */
+    size_t n_disabled;
+    const char *explain;          /* --explain=RULE, or "all" */
+    const char **dims;            /* --dim NAME=VALUE, as given */
+    size_t n_dims;
+    const char *print_before, *print_after; /* --print-ir-before=, --print-ir-after=: pass name or "all" */
+    bool verify_each, time, stats;
+} tc_options;
+
+/* What passes found out, for the report. In the context's arena. */
+typedef struct tc_rule_stat { const char *name; uint64_t matched, tried; } tc_rule_stat;
+typedef struct tc_pass_time { const char *name; double seconds; } tc_pass_time;
+typedef struct tc_summary {
+    const char **trained, **frozen, **unreached; /* initializer names */
+    size_t n_trained, n_frozen, n_unreached;
+    tc_rule_stat *rules;
+    size_t n_rules;
+    tc_pass_time *times;
+    size_t n_times;
+    uint32_t nodes_before, nodes_after;
+} tc_summary;
+
+typedef struct tc_pass_env {
+    tc_ctx *ctx;
+    const tc_options *options;
+    tc_summary *summary;
+} tc_pass_env;
+
+typedef struct tc_pass {
+    const char *name, *summary;
+    tc_status (*run)(tc_pass_env *env, tc_model *model);
+} tc_pass;
+
+const tc_pass *tc_pass_find(const char *name);
+size_t tc_pass_count(void);
+const tc_pass *tc_pass_at(size_t index);
+/* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
+tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
+
+/* The passes, one file each. */
+tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model);      /* to the canonical opset */
+tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);       /* binds --dim, infers types, checks */
+tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
+tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model);     /* appends the backward pass */
+tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);       /* attaches function bodies to ai.tempo ops */
+
+/* Removes nodes without effect on the graph's outputs; returns how many. dce.c */
+uint32_t tc_remove_dead(tc_graph *graph);
+/* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none. bodies.c */
+tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);
+#endif

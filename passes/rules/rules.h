@@ -1,0 +1,25 @@
+/* rules.h: rewrite rules as text. *.rules files are embedded at build time (embed.c); docs/rules.md describes the language.
+ * A rule matches a subgraph (several roots, optional nodes, alternatives, commutative operands) and replaces it. */
+#ifndef TC_RULES_H
+#define TC_RULES_H
+#include "../pass.h"
+
+typedef struct tc_rule_set tc_rule_set;
+
+/* Parses and compiles rules; a mistake is TC_BAD_INPUT with file:line:column. Rules live in the set's own arena. */
+tc_status tc_rules_parse(tc_ctx *ctx, const char *text, const char *file, tc_rule_set *set);
+tc_rule_set *tc_rules_create(void);
+void tc_rules_destroy(tc_rule_set *set);
+/* Adds the embedded file of that name ("canonical.rules"), then those of --rules=FILE when `with_user` is set. */
+tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_rule_set *set);
+
+/* Applies the set until nothing matches or the rewrite limit is reached. Time is linear in the graph's size for a fixed set.
+ * New nodes get types by tc_infer_node. Statistics go to env->summary, --disable and --explain are obeyed. */
+tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, uint32_t *out_rewrites);
+
+/* Gradient rules: `gradient Op (x, y?; out; dout) => (dx, dy) { ... }`. Builds the nodes of the gradient of `node` at the end of its
+ * graph: `douts` [n_outputs] may hold NULLs; fills `dins` [n_inputs], NULL where nothing flows or `needed` is false.
+ * *out_found is false when no gradient rule names the op. */
+tc_status tc_gradient_rule_apply(tc_pass_env *env, const tc_rule_set *set, tc_node *node, tc_value *const *douts,
+                                 const bool *needed, tc_value **dins, bool *out_found);
+#endif

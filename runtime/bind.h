@@ -1,0 +1,58 @@
+/* bind.h: from a node to a launch. kernels.def has one row per op; its bind function reads the node's attributes and static shapes,
+ * chooses the kernel for the element types, and fills a launch. Binding happens once per set of shapes; a launch allocates nothing. */
+#ifndef TEMPO_BIND_H
+#define TEMPO_BIND_H
+#include "../compiler/ir.h"
+#include "../kernels/kernel.h"
+
+/* One operand or result of a launch. `data` is set by the plan before the first run: kernels read it when they run. */
+typedef struct rt_arg {
+    void *data;          /* NULL: absent operand, or a result that nobody wants */
+    tk_dtype dtype;
+    int rank;
+    const int64_t *dims; /* [rank] */
+    int64_t count;
+    bool present;        /* false: the operand or result is absent */
+} rt_arg;
+
+typedef struct rt_launch rt_launch;
+typedef tk_status (*rt_run_fn)(const rt_launch *launch);
+
+struct rt_launch {
+    rt_run_fn run;
+    const void *params;      /* from rt_params */
+    const tc_node *node;     /* for messages and profiles */
+    uint32_t n_in, n_out;
+    rt_arg *in, *out;
+    size_t workspace_bytes;  /* asked for by bind; planned like a buffer that lives during this launch */
+    void *workspace;
+    int view_of;             /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs, no buffer is taken */
+    uint64_t inplace;        /* bit i: result 0 may be written over operand i (same bytes, read element by element) */
+};
+
+typedef struct rt_binder {
+    tc_ctx *ctx;
+    tc_model *model;
+    tc_arena *arena; /* lives as long as the launches */
+    int threads;
+} rt_binder;
+
+/* Fills `launch` (in, out, node are set already). TC_UNSUPPORTED for attributes or types it has no kernel for. */
+typedef tc_status (*rt_bind_fn)(rt_binder *binder, const tc_node *node, rt_launch *launch);
+
+/* A zeroed parameter block of that type for launch->params. */
+#define RT_PARAMS(binder, type) ((type *)tc_arena_alloc((binder)->arena, 1, sizeof(type)))
+
+/* Elements of a small operand that must be known when binding (axes, Slice's bounds, Reshape's target): from constants, from contents
+ * bound to graph inputs, or TC_UNSUPPORTED naming the node. `out_ints` is in the binder's arena. */
+tc_status rt_known_ints(rt_binder *binder, const tc_node *node, uint32_t input, const int64_t **out_ints, int64_t *out_count);
+
+typedef struct rt_kernel_row {
+    const char *domain, *op;
+    uint32_t dtypes; /* bit 1 << tk_dtype: element types of operand 0 (of result 0 where there is no operand) that are claimed */
+    rt_bind_fn bind;
+} rt_kernel_row;
+const rt_kernel_row *rt_kernel_find(const char *domain, const char *op); /* NULL: no kernel; the op's function body is inlined */
+size_t rt_kernel_count(void);
+const rt_kernel_row *rt_kernel_at(size_t index);
+#endif
