@@ -1,0 +1,36 @@
+/* kernels_table.c: the rows of kernels.def as a table, found by domain and op. Bind functions are declared from the same rows, so that
+ * adding an op touches its bind file and its row only. */
+#include "bind.h"
+#include <string.h>
+
+#define KERNEL(domain, op, dtypes, bind) tc_status bind(rt_binder *binder, const tc_node *node, rt_launch *launch);
+#include "../kernels/kernels.def"
+#undef KERNEL
+
+#define BIT(dtype) (UINT32_C(1) << (dtype))
+#define F (BIT(TK_F32) | BIT(TK_F64))
+#define H (BIT(TK_F16) | BIT(TK_BF16))
+#define I (BIT(TK_I8) | BIT(TK_U8) | BIT(TK_I16) | BIT(TK_U16) | BIT(TK_I32) | BIT(TK_U32) | BIT(TK_I64) | BIT(TK_U64))
+#define B BIT(TK_BOOL)
+#define N (F | I)
+#define ANY (F | I | B)
+#define ANY16 (ANY | H)
+
+#define KERNEL(domain, op, dtypes, bind) {domain, op, dtypes, bind},
+static const rt_kernel_row rows[] = {
+#include "../kernels/kernels.def"
+    {NULL, NULL, 0, NULL},
+};
+
+size_t rt_kernel_count(void) { return TC_COUNT(rows) - 1; }
+
+const rt_kernel_row *rt_kernel_at(size_t index) { return index < rt_kernel_count() ? &rows[index] : NULL; }
+
+const rt_kernel_row *rt_kernel_find(const char *domain, const char *op) {
+    if (strcmp(domain, "ai.onnx") == 0)
+        domain = "";
+    for (size_t i = 0; i < rt_kernel_count(); i++)
+        if (strcmp(rows[i].op, op) == 0 && strcmp(rows[i].domain, domain) == 0)
+            return &rows[i];
+    return NULL;
+}
