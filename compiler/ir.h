@@ -164,7 +164,7 @@ struct tc_graph {
     uint32_t n_nodes;
     tc_value **inputs, **outputs, **initializers;
     uint32_t n_inputs, n_outputs, n_initializers;
-    tc_value **listed;           /* values with a value_info entry, in file order */
+    tc_value **listed;           /* values with a value_info entry, in file order; those removed since stay (names tells) */
     uint32_t n_listed;
     tc_map *names;               /* name -> tc_value, this graph's own */
     const void *origin;          /* GraphProto */

@@ -1,0 +1,452 @@
+/* ir.c: building and changing graphs. Every function keeps the invariants of ir.h: use lists exact, names unique,
+ * producers known. Erased nodes and values stay in the arena, unlinked. */
+#include "ir.h"
+#include "ops.h"
+#include <string.h>
+
+/* --- models ----------------------------------------------------------------------------------------------------- */
+
+tc_model *tc_model_create(void) {
+    tc_arena *arena = tc_arena_create();
+    tc_model *model = TC_NEW(arena, tc_model);
+    model->arena = arena;
+    model->dims = tc_dim_pool_create(arena);
+    model->ir_version = 10;
+    model->graph = tc_graph_create(model, NULL, "main");
+    return model;
+}
+
+/* "ai.onnx" is another spelling of the default domain. */
+static bool same_domain(const char *a, const char *b) {
+    if (strcmp(a, "ai.onnx") == 0)
+        a = "";
+    if (strcmp(b, "ai.onnx") == 0)
+        b = "";
+    return strcmp(a, b) == 0;
+}
+
+static tc_opset *find_opset(const tc_model *model, const char *domain) {
+    for (size_t i = 0; i < model->n_opsets; i++)
+        if (same_domain(model->opsets[i].domain, domain))
+            return &model->opsets[i];
+    return NULL;
+}
+
+int64_t tc_model_opset(const tc_model *model, const char *domain) {
+    const tc_opset *opset = find_opset(model, domain);
+    return opset ? opset->version : 0;
+}
+
+void tc_model_set_opset(tc_model *model, const char *domain, int64_t version) {
+    tc_opset *opset = find_opset(model, domain);
+    if (opset) {
+        opset->version = version;
+        return;
+    }
+    tc_opset *grown = TC_NEW_ARRAY(model->arena, tc_opset, model->n_opsets + 1);
+    if (model->n_opsets)
+        memcpy(grown, model->opsets, model->n_opsets * sizeof *grown);
+    grown[model->n_opsets++] = (tc_opset){tc_arena_strdup(model->arena, domain), version};
+    model->opsets = grown;
+}
+
+tc_function *tc_model_function(const tc_model *model, const char *domain, const char *name, const char *overload) {
+    for (size_t i = 0; i < model->n_functions; i++) {
+        tc_function *f = model->functions[i];
+        if (strcmp(f->name, name) == 0 && same_domain(f->domain, domain) && strcmp(f->overload, overload) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+void tc_model_add_function(tc_model *model, tc_function *function) {
+    tc_function **grown = TC_NEW_ARRAY(model->arena, tc_function *, model->n_functions + 1);
+    if (model->n_functions)
+        memcpy(grown, model->functions, model->n_functions * sizeof *grown);
+    grown[model->n_functions++] = function;
+    model->functions = grown;
+}
+
+/* --- graphs ----------------------------------------------------------------------------------------------------- */
+
+tc_graph *tc_graph_create(tc_model *model, tc_graph *parent, const char *name) {
+    tc_graph *graph = TC_NEW(model->arena, tc_graph);
+    graph->model = model;
+    graph->parent = parent;
+    graph->name = name;
+    graph->names = tc_map_create(model->arena);
+    return graph;
+}
+
+tc_value *tc_graph_find(const tc_graph *graph, const char *name) {
+    for (; graph; graph = graph->parent) {
+        tc_value *value = tc_map_get(graph->names, name);
+        if (value)
+            return value;
+    }
+    return NULL;
+}
+
+/* `base` is tried first. The suffix starts from the model's id counter's neighbourhood only after a few tries, so that
+ * thousands of values with one base stay linear. */
+const char *tc_graph_unique_name(tc_graph *graph, const char *base) {
+    tc_arena *arena = graph->model->arena;
+    if (!tc_graph_find(graph, base))
+        return tc_arena_strdup(arena, base);
+    size_t n = strlen(base) + 24;
+    char *name = tc_arena_alloc(arena, n, 1);
+    for (uint32_t suffix = 1;; suffix++) {
+        if (suffix == 8)
+            suffix = graph->model->next_id + 8;
+        snprintf(name, n, "%s_%u", base, suffix);
+        if (!tc_graph_find(graph, name))
+            return name;
+    }
+}
+
+/* Appends to one of the graph's value arrays, which grow by doubling: capacity is the next power of two. */
+static void push(tc_graph *graph, tc_value ***array, uint32_t *count, tc_value *value) {
+    uint32_t n = *count;
+    if ((n & (n - 1)) == 0) {
+        tc_value **grown = TC_NEW_ARRAY(graph->model->arena, tc_value *, n ? (size_t)n * 2 : 1);
+        if (n)
+            memcpy(grown, *array, n * sizeof *grown);
+        *array = grown;
+    }
+    (*array)[n] = value;
+    *count = n + 1;
+}
+
+static void drop(tc_value **array, uint32_t *count, const tc_value *value) {
+    for (uint32_t i = 0; i < *count; i++) {
+        if (array[i] != value)
+            continue;
+        memmove(array + i, array + i + 1, (*count - i - 1) * sizeof *array);
+        --*count;
+        return;
+    }
+}
+
+void tc_graph_add_input(tc_graph *graph, tc_value *value) {
+    value->is_input = true;
+    push(graph, &graph->inputs, &graph->n_inputs, value);
+}
+
+void tc_graph_add_output(tc_graph *graph, tc_value *value) {
+    value->n_graph_outputs++;
+    push(graph, &graph->outputs, &graph->n_outputs, value);
+}
+
+void tc_graph_set_output(tc_graph *graph, uint32_t index, tc_value *value) {
+    TC_ASSERT(index < graph->n_outputs);
+    graph->outputs[index]->n_graph_outputs--;
+    value->n_graph_outputs++;
+    graph->outputs[index] = value;
+}
+
+void tc_graph_add_initializer(tc_graph *graph, tc_value *value, const tc_tensor *tensor) {
+    TC_ASSERT(!value->producer && !value->init);
+    value->init = tensor;
+    push(graph, &graph->initializers, &graph->n_initializers, value);
+}
+
+static void forget_value(tc_value *value) {
+    if (tc_map_get(value->graph->names, value->name) == value)
+        tc_map_set(value->graph->names, value->name, NULL);
+}
+
+void tc_graph_remove_initializer(tc_graph *graph, tc_value *value) {
+    drop(graph->initializers, &graph->n_initializers, value);
+    value->init = NULL;
+    if (value->is_input)
+        return;
+    TC_ASSERT(!tc_value_is_used(value));
+    forget_value(value);
+}
+
+/* --- values ----------------------------------------------------------------------------------------------------- */
+
+tc_value *tc_value_create_exact(tc_graph *graph, const char *name, const tc_type *type) {
+    tc_value *value = TC_NEW(graph->model->arena, tc_value);
+    value->name = name;
+    value->graph = graph;
+    value->type = type;
+    value->id = graph->model->next_id++;
+    TC_ASSERT(!tc_map_get(graph->names, name));
+    tc_map_set(graph->names, name, value);
+    return value;
+}
+
+tc_value *tc_value_create(tc_graph *graph, const char *name, const tc_type *type) {
+    return tc_value_create_exact(graph, tc_graph_unique_name(graph, name && *name ? name : "t"), type);
+}
+
+void tc_value_rename(tc_value *value, const char *name) {
+    tc_map *names = value->graph->names;
+    TC_ASSERT(!tc_map_get(names, name));
+    tc_map_set(names, value->name, NULL);
+    value->name = tc_arena_strdup(value->graph->model->arena, name);
+    tc_map_set(names, value->name, value);
+}
+
+static void unlink_use(tc_use *use) {
+    if (!use->value)
+        return;
+    if (use->prev)
+        use->prev->next = use->next;
+    else
+        use->value->uses = use->next;
+    if (use->next)
+        use->next->prev = use->prev;
+    use->value = NULL;
+    use->prev = use->next = NULL;
+}
+
+static void link_use(tc_use *use, tc_value *value) {
+    use->value = value;
+    if (!value)
+        return;
+    use->next = value->uses;
+    if (value->uses)
+        value->uses->prev = use;
+    value->uses = use;
+}
+
+/* Outputs are looked for in the value's own graph and, for values of enclosing graphs, nowhere else: a nested graph's output is
+ * always its own value or found through its users' graphs below. */
+static void replace_outputs(tc_graph *graph, tc_value *from, tc_value *to) {
+    for (uint32_t i = 0; from->n_graph_outputs && i < graph->n_outputs; i++)
+        if (graph->outputs[i] == from)
+            tc_graph_set_output(graph, i, to);
+}
+
+static void replace_nested_outputs(tc_graph *graph, tc_value *from, tc_value *to) {
+    replace_outputs(graph, from, to);
+    if (!from->n_graph_outputs)
+        return;
+    TC_FOR_NODES(node, graph) {
+        for (uint32_t a = 0; a < node->n_attrs; a++) {
+            const tc_attr *attr = &node->attrs[a];
+            if (attr->kind == TC_ATTR_GRAPH && attr->g)
+                replace_nested_outputs(attr->g, from, to);
+            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+                replace_nested_outputs(attr->graphs[g], from, to);
+        }
+    }
+}
+
+void tc_value_replace(tc_value *from, tc_value *to) {
+    TC_ASSERT(from != to);
+    while (from->uses) {
+        tc_use *use = from->uses;
+        unlink_use(use);
+        link_use(use, to);
+    }
+    if (from->n_graph_outputs)
+        replace_nested_outputs(from->graph, from, to);
+}
+
+bool tc_value_is_used(const tc_value *value) { return value->uses || value->n_graph_outputs; }
+
+size_t tc_value_use_count(const tc_value *value) {
+    size_t n = value->n_graph_outputs;
+    TC_FOR_USES(use, value)
+        n++;
+    return n;
+}
+
+/* --- nodes ------------------------------------------------------------------------------------------------------ */
+
+tc_node *tc_node_create(tc_graph *graph, const char *domain, const char *op_type, uint32_t n_inputs, uint32_t n_outputs) {
+    tc_arena *arena = graph->model->arena;
+    tc_node *node = TC_NEW(arena, tc_node);
+    node->name = "";
+    node->domain = domain;
+    node->op_type = op_type;
+    node->overload = "";
+    node->op = tc_op_find(domain, op_type);
+    node->graph = graph;
+    node->inputs = TC_NEW_ARRAY(arena, tc_use, n_inputs);
+    node->n_inputs = n_inputs;
+    for (uint32_t i = 0; i < n_inputs; i++)
+        node->inputs[i] = (tc_use){.user = node, .index = i};
+    node->outputs = TC_NEW_ARRAY(arena, tc_value *, n_outputs);
+    node->n_outputs = n_outputs;
+    node->id = graph->model->next_id++;
+    node->ordinal = UINT32_MAX;
+    return node;
+}
+
+/* Orders are spaced so that most insertions find a gap; without one the whole list is numbered again. */
+enum { ORDER_STEP = 1 << 16 };
+
+static void renumber(tc_graph *graph) {
+    uint64_t order = ORDER_STEP;
+    for (tc_node *node = graph->first; node; node = node->next, order += ORDER_STEP)
+        node->order = order;
+}
+
+static void link_between(tc_node *node, tc_node *prev, tc_node *next) {
+    tc_graph *graph = node->graph;
+    node->prev = prev;
+    node->next = next;
+    if (prev)
+        prev->next = node;
+    else
+        graph->first = node;
+    if (next)
+        next->prev = node;
+    else
+        graph->last = node;
+    graph->n_nodes++;
+    uint64_t low = prev ? prev->order : 0, high = next ? next->order : low + 2 * (uint64_t)ORDER_STEP;
+    node->order = low + (high - low) / 2;
+    if (node->order == low)
+        renumber(graph);
+}
+
+static void unlink_node(tc_node *node) {
+    tc_graph *graph = node->graph;
+    if (node->prev)
+        node->prev->next = node->next;
+    else
+        graph->first = node->next;
+    if (node->next)
+        node->next->prev = node->prev;
+    else
+        graph->last = node->prev;
+    node->prev = node->next = NULL;
+    graph->n_nodes--;
+}
+
+void tc_node_append(tc_node *node) { link_between(node, node->graph->last, NULL); }
+
+void tc_node_insert_before(tc_node *node, tc_node *where) {
+    TC_ASSERT(node->graph == where->graph);
+    link_between(node, where->prev, where);
+}
+
+void tc_node_insert_after(tc_node *node, tc_node *where) {
+    TC_ASSERT(node->graph == where->graph);
+    link_between(node, where, where->next);
+}
+
+void tc_node_move_before(tc_node *node, tc_node *where) {
+    unlink_node(node);
+    tc_node_insert_before(node, where);
+}
+
+bool tc_node_before(const tc_node *a, const tc_node *b) {
+    TC_ASSERT(a->graph == b->graph);
+    return a->order < b->order;
+}
+
+static void erase_nested(tc_graph *graph) {
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        graph->outputs[i]->n_graph_outputs--;
+    graph->n_outputs = 0;
+    while (graph->last)
+        tc_node_erase(graph->last);
+}
+
+void tc_node_erase(tc_node *node) {
+    for (uint32_t i = 0; i < node->n_attrs; i++) { /* nested graphs use values of this one */
+        tc_attr *attr = &node->attrs[i];
+        if (attr->kind == TC_ATTR_GRAPH && attr->g)
+            erase_nested(attr->g);
+        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+            erase_nested(attr->graphs[g]);
+    }
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (!node->outputs[i])
+            continue;
+        TC_ASSERT(!tc_value_is_used(node->outputs[i]));
+        node->outputs[i]->producer = NULL;
+        forget_value(node->outputs[i]);
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        unlink_use(&node->inputs[i]);
+    unlink_node(node);
+}
+
+void tc_node_set_op(tc_node *node, const char *domain, const char *op_type) {
+    node->domain = domain;
+    node->op_type = op_type;
+    node->op = tc_op_find(domain, op_type);
+}
+
+void tc_node_resize_inputs(tc_node *node, uint32_t n_inputs) {
+    tc_use *old = node->inputs;
+    uint32_t n_old = node->n_inputs;
+    if (n_inputs <= n_old) {
+        for (uint32_t i = n_inputs; i < n_old; i++)
+            unlink_use(&old[i]);
+        node->n_inputs = n_inputs;
+        return;
+    }
+    tc_use *grown = TC_NEW_ARRAY(node->graph->model->arena, tc_use, n_inputs);
+    for (uint32_t i = 0; i < n_inputs; i++) {
+        grown[i] = (tc_use){.user = node, .index = i};
+        if (i >= n_old)
+            continue;
+        tc_value *value = old[i].value;
+        unlink_use(&old[i]);
+        link_use(&grown[i], value);
+    }
+    node->inputs = grown;
+    node->n_inputs = n_inputs;
+}
+
+void tc_node_set_input(tc_node *node, uint32_t index, tc_value *value) {
+    if (index >= node->n_inputs)
+        tc_node_resize_inputs(node, index + 1);
+    unlink_use(&node->inputs[index]);
+    link_use(&node->inputs[index], value);
+}
+
+void tc_node_resize_outputs(tc_node *node, uint32_t n_outputs) {
+    for (uint32_t i = n_outputs; i < node->n_outputs; i++) {
+        tc_value *value = node->outputs[i];
+        if (!value)
+            continue;
+        TC_ASSERT(!tc_value_is_used(value));
+        value->producer = NULL;
+        forget_value(value);
+    }
+    if (n_outputs > node->n_outputs) {
+        tc_value **grown = TC_NEW_ARRAY(node->graph->model->arena, tc_value *, n_outputs);
+        if (node->n_outputs)
+            memcpy(grown, node->outputs, node->n_outputs * sizeof *grown);
+        node->outputs = grown;
+    }
+    node->n_outputs = n_outputs;
+}
+
+void tc_node_set_output(tc_node *node, uint32_t index, tc_value *value) {
+    TC_ASSERT(!value->producer && !value->init && !value->is_input);
+    if (index >= node->n_outputs)
+        tc_node_resize_outputs(node, index + 1);
+    TC_ASSERT(!node->outputs[index]);
+    node->outputs[index] = value;
+    value->producer = node;
+    value->out_index = index;
+}
+
+tc_value *tc_node_add_output(tc_node *node, uint32_t index, const char *name, const tc_type *type) {
+    tc_value *value = tc_value_create(node->graph, name, type);
+    tc_node_set_output(node, index, value);
+    return value;
+}
+
+bool tc_node_is(const tc_node *node, const char *domain, const char *op_type) {
+    return strcmp(node->op_type, op_type) == 0 && same_domain(node->domain, domain);
+}
+
+const char *tc_node_label(const tc_node *node) {
+    if (*node->name)
+        return node->name;
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->outputs[i])
+            return node->outputs[i]->name;
+    return node->op_type;
+}
