@@ -1,0 +1,307 @@
+/* options.c: tables of options become a parser and a help page (options.h). Mistakes are collected, so that one run
+ * shows all of them; a misspelt name is answered with the nearest one by edit distance. */
+#include "options.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELP_COLUMN 30
+#define HELP_WIDTH 100
+#define NAME_LIMIT 48 /* names beyond this length are not compared */
+
+static size_t minimum(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Edits (insert, delete, replace, swap two neighbours) that turn a into b; both at most NAME_LIMIT long. */
+static size_t edit_distance(const char *a, const char *b) {
+    size_t na = strlen(a), nb = strlen(b);
+    size_t rows[3][NAME_LIMIT + 1];
+    size_t *before = rows[0], *last = rows[1], *now = rows[2];
+    for (size_t j = 0; j <= nb; j++)
+        last[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        now[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            now[j] = minimum(minimum(last[j], now[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = minimum(now[j], before[j - 2] + 1);
+        }
+        size_t *spare = before;
+        before = last;
+        last = now;
+        now = spare;
+    }
+    return last[nb];
+}
+
+void tc_nearest_begin(tc_nearest *nearest, const char *word) {
+    /* A third of the letters may differ: more than that and the suggestion would puzzle. */
+    *nearest = (tc_nearest){.word = word, .distance = (strlen(word) + 2) / 3 + 1};
+}
+
+void tc_nearest_offer(tc_nearest *nearest, const char *name) {
+    if (strlen(nearest->word) > NAME_LIMIT || strlen(name) > NAME_LIMIT)
+        return;
+    size_t distance = edit_distance(nearest->word, name);
+    if (distance < nearest->distance) {
+        nearest->distance = distance;
+        nearest->best = name;
+    }
+}
+
+static void *field_at(void *target, size_t offset) { return (char *)target + offset; }
+
+static bool parse_int(const char *text, int64_t *out_value) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    *out_value = value;
+    return errno == 0 && end != text && *end == '\0';
+}
+
+static bool parse_number(const char *text, double *out_value) {
+    char *end;
+    *out_value = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*out_value);
+}
+
+/* The items before and the new one, in a fresh array: lists are short. */
+static void list_add(tc_ctx *ctx, const tc_option *option, const char *value, void *target) {
+    const char ***list = field_at(target, option->offset);
+    size_t *count = field_at(target, option->count_offset);
+    const char **items = TC_NEW_ARRAY(ctx->arena, const char *, *count + 1);
+    if (*count)
+        memcpy(items, *list, *count * sizeof *items);
+    items[(*count)++] = value;
+    *list = items;
+}
+
+static tc_status bad_value(tc_ctx *ctx, const tc_option *option, const char *value, const char *expected) {
+    return tc_error(ctx, TC_USAGE, NULL, "--%s=%s: expected %s", option->name, tc_quote(ctx, value), expected);
+}
+
+static tc_status set_value(tc_ctx *ctx, const tc_option *option, const char *value, void *target) {
+    void *field = field_at(target, option->offset);
+    switch (option->kind) {
+    case TC_OPT_SWITCH:
+        *(bool *)field = strcmp(value, "on") == 0;
+        return TC_OK;
+    case TC_OPT_STRING:
+        *(const char **)field = value;
+        return TC_OK;
+    case TC_OPT_INT:
+    case TC_OPT_COUNT:
+        if (!parse_int(value, field))
+            return bad_value(ctx, option, value, "a whole number");
+        if (option->kind == TC_OPT_COUNT && *(int64_t *)field < 0)
+            return bad_value(ctx, option, value, "a number that is not negative");
+        return TC_OK;
+    case TC_OPT_NUMBER:
+        return parse_number(value, field) ? TC_OK : bad_value(ctx, option, value, "a number");
+    case TC_OPT_LIST:
+        list_add(ctx, option, value, target);
+        return TC_OK;
+    }
+    return TC_OK;
+}
+
+static const tc_option *find_long(const tc_option_table *table, const char *name, size_t length) {
+    for (size_t i = 0; i < table->n_options; i++) {
+        const char *candidate = table->options[i].name;
+        if (strncmp(candidate, name, length) == 0 && candidate[length] == '\0')
+            return &table->options[i];
+    }
+    return NULL;
+}
+
+static const tc_option *find_letter(const tc_option_table *table, char letter) {
+    for (size_t i = 0; i < table->n_options; i++)
+        if (table->options[i].letter == letter)
+            return &table->options[i];
+    return NULL;
+}
+
+static tc_status unknown_option(tc_ctx *ctx, const tc_option_table *table, const char *argument, const char *name) {
+    tc_status status = tc_error(ctx, TC_USAGE, NULL, "unknown option %s", tc_quote(ctx, argument));
+    tc_nearest nearest;
+    tc_nearest_begin(&nearest, name);
+    for (size_t i = 0; i < table->n_options; i++)
+        tc_nearest_offer(&nearest, table->options[i].name);
+    tc_nearest_offer(&nearest, "help");
+    tc_nearest_offer(&nearest, "version");
+    if (nearest.best)
+        tc_hint(ctx, "did you mean --%s? %s --help lists all options", nearest.best, table->tool);
+    else
+        tc_hint(ctx, "%s --help lists all options", table->tool);
+    return status;
+}
+
+typedef struct parse_state {
+    tc_ctx *ctx;
+    const tc_option_table *table;
+    int argc, next;
+    char **argv;
+    void *target;
+    tc_arguments *arguments;
+} parse_state;
+
+/* The value of an option whose value does not stand behind '=': the next word, unless that looks like an option. */
+static tc_status next_word(parse_state *st, const tc_option *option, const char *written, const char **out_value) {
+    const char *word = st->next < st->argc ? st->argv[st->next] : NULL;
+    if (word == NULL || strncmp(word, "--", 2) == 0) {
+        tc_status status = tc_error(st->ctx, TC_USAGE, NULL, "%s needs a value: %s", written, option->argument);
+        if (word)
+            tc_hint(st->ctx, "if %s is the value, write --%s=%s", tc_quote(st->ctx, word), option->name, word);
+        return status;
+    }
+    st->next++;
+    *out_value = word;
+    return TC_OK;
+}
+
+static tc_status parse_long(parse_state *st, const char *argument) {
+    const char *name = argument + 2, *equals = strchr(name, '=');
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    const char *written = tc_arena_strndup(st->ctx->arena, argument, length + 2);
+    const tc_option *option = find_long(st->table, name, length);
+    if (option == NULL && length > 3 && strncmp(name, "no-", 3) == 0) {
+        option = find_long(st->table, name + 3, length - 3);
+        if (option && option->kind == TC_OPT_SWITCH && equals == NULL)
+            return set_value(st->ctx, option, "off", st->target);
+        option = NULL;
+    }
+    if (option == NULL)
+        return unknown_option(st->ctx, st->table, written, written + 2);
+    if (option->kind == TC_OPT_SWITCH) {
+        if (equals == NULL)
+            return set_value(st->ctx, option, "on", st->target);
+        tc_status status = tc_error(st->ctx, TC_USAGE, NULL, "%s takes no value", written);
+        tc_hint(st->ctx, "write --%s or --no-%s", option->name, option->name);
+        return status;
+    }
+    const char *value = equals ? equals + 1 : NULL;
+    if (value == NULL)
+        TC_TRY(next_word(st, option, written, &value));
+    return set_value(st->ctx, option, value, st->target);
+}
+
+static tc_status parse_short(parse_state *st, const char *argument) {
+    const tc_option *option = find_letter(st->table, argument[1]);
+    if (option == NULL || (option->kind == TC_OPT_SWITCH && argument[2] != '\0'))
+        return unknown_option(st->ctx, st->table, argument, argument + 1);
+    if (option->kind == TC_OPT_SWITCH)
+        return set_value(st->ctx, option, "on", st->target);
+    const char *value = argument + 2;
+    if (*value == '\0')
+        TC_TRY(next_word(st, option, argument, &value));
+    return set_value(st->ctx, option, value, st->target);
+}
+
+static bool answered(const tc_option_table *table, const char *argument) {
+    if (strcmp(argument, "--help") == 0 || (strcmp(argument, "-h") == 0 && !find_letter(table, 'h')))
+        tc_options_help(table, stdout);
+    else if (strcmp(argument, "--version") == 0)
+        printf("%s %s\n", table->tool, TEMPO_VERSION);
+    else
+        return false;
+    return true;
+}
+
+static void add_argument(parse_state *st, const char *argument) {
+    st->arguments->items[st->arguments->count++] = argument;
+}
+
+tc_status tc_options_parse(tc_ctx *ctx, const tc_option_table *table, int argc, char **argv, void *target,
+                           tc_arguments *out_arguments) {
+    parse_state st = {ctx, table, argc, 1, argv, target, out_arguments};
+    *out_arguments = (tc_arguments){.items = TC_NEW_ARRAY(ctx->arena, const char *, (size_t)argc + 1)};
+    for (size_t i = 0; i < table->n_options; i++)
+        if (table->options[i].otherwise)
+            TC_TRY(set_value(ctx, &table->options[i], table->options[i].otherwise, target));
+
+    tc_status worst = TC_OK;
+    bool only_arguments = false;
+    while (st.next < argc) {
+        const char *argument = argv[st.next++];
+        tc_status status = TC_OK;
+        if (only_arguments || argument[0] != '-' || argument[1] == '\0') {
+            add_argument(&st, argument);
+        } else if (strcmp(argument, "--") == 0) {
+            only_arguments = true;
+        } else if (answered(table, argument)) {
+            out_arguments->done = true;
+            return TC_OK;
+        } else {
+            status = argument[1] == '-' ? parse_long(&st, argument) : parse_short(&st, argument);
+        }
+        if (status != TC_OK)
+            worst = status;
+    }
+    return worst;
+}
+
+/* Words of `text` from `column` on, wrapped at HELP_WIDTH and indented to HELP_COLUMN. */
+static void print_wrapped(FILE *out, const char *text, int column) {
+    while (*text) {
+        size_t length = strcspn(text, " ");
+        if (column > HELP_COLUMN && column + 1 + (int)length > HELP_WIDTH) {
+            fputc('\n', out);
+            column = 0;
+        }
+        if (column < HELP_COLUMN) {
+            fprintf(out, "%*s", HELP_COLUMN - column, "");
+            column = HELP_COLUMN;
+        } else {
+            fputc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", (int)length, text);
+        column += (int)length;
+        text += length;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+static void print_option(FILE *out, const tc_option *option) {
+    char head[96], body[1024];
+    char letter[8] = "    ";
+    if (option->letter)
+        snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    snprintf(head, sizeof head, "  %s--%s%s%s", letter, option->name, option->argument ? "=" : "",
+             option->argument ? option->argument : "");
+    bool show = option->otherwise && option->kind != TC_OPT_SWITCH;
+    bool on = option->otherwise && option->kind == TC_OPT_SWITCH && strcmp(option->otherwise, "on") == 0;
+    const char *otherwise = show ? option->otherwise : on ? "on" : NULL;
+    snprintf(body, sizeof body, "%s%s%s%s", option->help, otherwise ? " [default: " : "", otherwise ? otherwise : "",
+             otherwise ? "]" : "");
+    fputs(head, out);
+    int column = (int)strlen(head);
+    if (column >= HELP_COLUMN - 1) {
+        fputc('\n', out);
+        column = 0;
+    }
+    print_wrapped(out, body, column);
+}
+
+void tc_options_help(const tc_option_table *table, FILE *out) {
+    fprintf(out, "%s: %s\n\nusage: %s %s\n", table->tool, table->summary, table->tool, table->usage);
+    if (table->details)
+        fprintf(out, "\n%s", table->details);
+    const char *group = NULL;
+    for (size_t i = 0; i < table->n_options; i++) {
+        const tc_option *option = &table->options[i];
+        if (group == NULL || strcmp(group, option->group) != 0)
+            fprintf(out, "\n%s:\n", group = option->group);
+        print_option(out, option);
+    }
+    static const tc_option standard[] = {
+        {TC_OPT_SWITCH, "help", 'h', NULL, NULL, "", "print this and exit", 0, 0},
+        {TC_OPT_SWITCH, "version", 0, NULL, NULL, "", "print the version and exit", 0, 0},
+    };
+    fprintf(out, "\nHelp:\n");
+    for (size_t i = 0; i < TC_COUNT(standard); i++)
+        print_option(out, &standard[i]);
+    if (table->footer)
+        fprintf(out, "\n%s", table->footer);
+}

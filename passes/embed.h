@@ -1,0 +1,14 @@
+/* embed.h: text files that were made part of the program by embed.c. Add files to the lists in passes/meson.build. */
+#ifndef TC_EMBED_H
+#define TC_EMBED_H
+#include <stddef.h>
+
+typedef struct tc_embedded {
+    const char *name; /* the file's name without folder: "canonical.rules"; NULL ends the table */
+    const char *text; /* NUL-terminated */
+    size_t size;      /* without the NUL */
+} tc_embedded;
+
+extern const tc_embedded tc_embedded_bodies[]; /* passes/bodies: *.onnxt */
+extern const tc_embedded tc_embedded_rules[];  /* passes/rules: *.rules */
+#endif
