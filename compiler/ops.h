@@ -24,18 +24,27 @@ enum tc_trait {
 struct tc_shape_ctx; /* shape.h */
 typedef tc_status (*tc_shape_fn)(struct tc_shape_ctx *sc, tc_node *node);
 
+struct tc_eval; /* what an evaluator works on */
+typedef const tc_contents *(*tc_eval_fn)(struct tc_eval *ev, const tc_node *node, uint32_t output);
+
 struct tc_op {
     const char *domain, *name;
     uint16_t since;                      /* version of the schema in force at the canonical opset */
     uint32_t min_inputs, max_inputs;     /* TC_VARIADIC: no upper limit */
     uint32_t min_outputs, max_outputs;
+    uint32_t types;                      /* element types that operand 0 may have: bit 1 << tc_dtype */
     uint32_t traits;
     tc_shape_fn shape;                   /* NULL: shapes are not inferred */
+    tc_eval_fn eval;                     /* contents of one result from contents of operands; NULL: not evaluated */
+    const char *attrs;                   /* "axis:i to:i!": name:kind, ! where required; kinds as in ops.def */
     uint16_t index;                      /* position in the table: for dense per-op arrays */
 };
 
-const tc_op *tc_op_find(const char *domain, const char *name); /* NULL: unknown. "ai.onnx" is "" */
+/* NULL: unknown. "ai.onnx" is "". An ai.tempo name may carry a suffix, as function bodies do: `Attention_m1` is Attention. O(1). */
+const tc_op *tc_op_find(const char *domain, const char *name);
 size_t tc_op_count(void);
 const tc_op *tc_op_at(size_t index);
+/* What ops.def says of an attribute: true and its kind, or false where the op has none of that name. */
+bool tc_op_attr(const tc_op *op, const char *name, tc_attr_kind *out_kind, bool *out_required);
 static inline bool tc_node_has(const tc_node *node, unsigned trait) { return node->op && (node->op->traits & trait) != 0; }
 #endif
