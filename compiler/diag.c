@@ -1,7 +1,6 @@
 /* diag.c: the list of diagnostics of a context, and its printing. */
 #include "diag.h"
 #include "ir.h"
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +57,13 @@ tc_status tc_error(tc_ctx *ctx, tc_status status, const tc_node *node, const cha
     return status;
 }
 
+tc_status tc_error_at(tc_ctx *ctx, tc_status status, const char *where, const char *excerpt, const char *fmt, va_list args) {
+    add(ctx, TC_ERROR, status, NULL, fmt, args);
+    ctx->diags[ctx->n_diags - 1].where = where;
+    ctx->diags[ctx->n_diags - 1].excerpt = excerpt;
+    return status;
+}
+
 void tc_warn(tc_ctx *ctx, const tc_node *node, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
@@ -101,7 +107,7 @@ void tc_diags_print(tc_ctx *ctx, FILE *out) {
     static const char *const words[] = {"note", "warning", "error"};
     for (size_t i = 0; i < ctx->n_diags; i++) {
         const tc_diag *d = &ctx->diags[i];
-        put_clean(out, ctx->file ? tc_quote(ctx, ctx->file) : ctx->tool);
+        put_clean(out, d->where ? d->where : ctx->file ? tc_quote(ctx, ctx->file) : ctx->tool);
         fprintf(out, ": %s: ", words[d->severity]);
         if (d->node)
             fprintf(out, "%s \"%s\": ", d->op, d->node);
@@ -113,6 +119,8 @@ void tc_diags_print(tc_ctx *ctx, FILE *out) {
             put_clean(out, d->hint);
         }
         fputc('\n', out);
+        if (d->excerpt)
+            put_clean(out, d->excerpt);
     }
     ctx->n_diags = 0;
 }

@@ -3,6 +3,7 @@
 #ifndef TC_DIAG_H
 #define TC_DIAG_H
 #include "arena.h"
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -28,6 +29,8 @@ typedef struct tc_diag {
     const char *node, *op;  /* node name (or first output) and op type, or NULL */
     const char *message;    /* what is wrong, with which value, what was expected; lower case, no period */
     const char *hint;       /* the fix, or NULL */
+    const char *where;      /* "NAME:LINE:COLUMN" when a text is at fault: printed in place of the file; or NULL */
+    const char *excerpt;    /* that line of the text and below it a caret, printed last; or NULL */
 } tc_diag;
 
 /* One compilation: its diagnostics and the words that locate them. Owned by the caller of the library. */
@@ -46,6 +49,9 @@ void tc_ctx_fini(tc_ctx *ctx);
 /* Adds an error and returns `status`, so that `return tc_error(...)` reads well. `node` may be NULL. */
 tc_status tc_error(tc_ctx *ctx, tc_status status, const struct tc_node *node, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same for a mistake at a place in a text; lexer.h makes `where` and `excerpt`, which live as long as the context. */
+tc_status tc_error_at(tc_ctx *ctx, tc_status status, const char *where, const char *excerpt, const char *fmt, va_list args)
+    __attribute__((format(printf, 5, 0)));
 void tc_warn(tc_ctx *ctx, const struct tc_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void tc_note(tc_ctx *ctx, const struct tc_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Attaches a hint ("hint: ...") to the newest diagnostic. */
