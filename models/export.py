@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Exports small transformers with PyTorch's two ONNX exporters, each with an input and PyTorch's own loss and gradients.
+
+usage: export.py OUT_DIR [NAME ...]      NAME: ARCH-EXPORTER_OPSET, as in bert-dyn_18 or gpt2-ts_14; default: those of COMMITTED
+  ARCH      bert bertcls roberta distilbert albert gpt2 vit t5 llama
+  EXPORTER  dyn (torch.export based, static shapes) or ts (TorchScript, dynamic batch and sequence)
+Each OUT_DIR/NAME holds model.onnx, inputs.npz and expected.npz (keys: loss, and <initializer>_grad).
+
+Every parameter is drawn from a normal distribution first: no two are equal, so that the exporter merges none of them and each
+initializer can be told by its values. Attention is the eager one where EAGER names the architecture, else PyTorch's fused call.
+Needs: torch 2.15, transformers 5.23, onnx 1.23, onnxscript. Not needed to build, test or run Tempo.
+"""
+import os
+import sys
+import warnings
+
+import numpy as np
+import onnx
+import torch
+import transformers as tf
+from onnx import numpy_helper
+
+COMMITTED = ["bert-dyn_18", "bert-ts_14", "bertcls-dyn_21", "gpt2-dyn_21", "gpt2-dyn_23", "roberta-dyn_18", "distilbert-ts_17",
+             "albert-dyn_21", "vit-dyn_18", "t5-dyn_18", "llama-dyn_21"]
+EAGER = {"bertcls", "distilbert", "t5"}
+V, H, L, A, B, S = 97, 32, 2, 4, 2, 12
+
+
+class Task(torch.nn.Module):
+    """A model with its loss; `m` is the model, so that initializers are named m.<parameter>."""
+
+    def __init__(self, model, names):
+        super().__init__()
+        self.m, self.names = model, names
+
+    def forward(self, *args):
+        feeds = dict(zip(self.names, args))
+        labels = feeds.pop("labels")
+        logits = self.m(**feeds).logits
+        return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
+
+
+def encoder(config_class, model_class, **more):
+    config = config_class(vocab_size=V, hidden_size=H, num_hidden_layers=L, num_attention_heads=A, intermediate_size=4 * H,
+                          max_position_embeddings=64, **more)
+    return config, model_class
+
+
+def architecture(arch):
+    if arch == "bert":
+        return encoder(tf.BertConfig, tf.BertForMaskedLM, tie_word_embeddings=False)
+    if arch == "bertcls":
+        return encoder(tf.BertConfig, tf.BertForSequenceClassification, num_labels=3)
+    if arch == "roberta":
+        return encoder(tf.RobertaConfig, tf.RobertaForMaskedLM, tie_word_embeddings=False)
+    if arch == "distilbert":
+        return tf.DistilBertConfig(vocab_size=V, dim=H, n_layers=L, n_heads=A, hidden_dim=4 * H, max_position_embeddings=64,
+                                   tie_word_embeddings=False), tf.DistilBertForMaskedLM
+    if arch == "albert":  # one layer's weights, used L times
+        return encoder(tf.AlbertConfig, tf.AlbertForMaskedLM, embedding_size=16, tie_word_embeddings=False)
+    if arch == "gpt2":
+        return tf.GPT2Config(vocab_size=V, n_embd=H, n_layer=L, n_head=A, n_positions=64, tie_word_embeddings=False,
+                             use_cache=False), tf.GPT2LMHeadModel
+    if arch == "vit":
+        return tf.ViTConfig(hidden_size=H, num_hidden_layers=L, num_attention_heads=A, intermediate_size=4 * H, image_size=16,
+                            patch_size=4, num_labels=5), tf.ViTForImageClassification
+    if arch == "t5":
+        return tf.T5Config(vocab_size=V, d_model=H, d_kv=8, d_ff=64, num_layers=L, num_heads=A, feed_forward_proj="gated-gelu",
+                           tie_word_embeddings=False, use_cache=False), tf.T5ForConditionalGeneration
+    if arch == "llama":
+        return tf.LlamaConfig(vocab_size=V, hidden_size=H, num_hidden_layers=L, num_attention_heads=A, num_key_value_heads=2,
+                              intermediate_size=64, max_position_embeddings=64, tie_word_embeddings=False,
+                              use_cache=False), tf.LlamaForCausalLM
+    sys.exit(f"export.py: no architecture {arch}")
+
+
+def inputs_of(arch, rng):
+    ids = lambda: torch.from_numpy(rng.integers(3, V, (B, S)))
+    mask = torch.ones(B, S, dtype=torch.int64)
+    mask[1, S - 4:] = 0
+    if arch == "vit":
+        return {"pixel_values": torch.from_numpy(rng.normal(size=(B, 3, 16, 16)).astype(np.float32)),
+                "labels": torch.from_numpy(rng.integers(0, 5, (B,)))}
+    if arch == "t5":
+        return {"input_ids": ids(), "attention_mask": mask, "decoder_input_ids": ids(), "labels": ids()}
+    feeds = {"input_ids": ids()}
+    if arch != "gpt2":
+        feeds["attention_mask"] = mask
+    labels = torch.from_numpy(rng.integers(0, 3, (B,))) if arch == "bertcls" else ids()
+    if labels.ndim == 2:
+        labels[0, :3] = -100  # ignored by the loss
+    return {**feeds, "labels": labels}
+
+
+def build(arch, seed=7):
+    torch.manual_seed(seed)
+    config, model_class = architecture(arch)
+    config._attn_implementation = "eager" if arch in EAGER else "sdpa"
+    model = model_class(config).eval()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            scale_like = p.ndim == 1 and ("norm" in name.lower() or "ln_" in name) and name.endswith("weight")
+            p.copy_(torch.randn_like(p) * 0.1 + (1.0 if scale_like else 0.0))
+    return model
+
+
+def export(task, feeds, path, exporter, opset):
+    names = list(feeds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if exporter == "dyn":
+            torch.onnx.export(task, tuple(feeds.values()), path, input_names=names, output_names=["loss"], opset_version=opset,
+                              dynamo=True, external_data=False, verbose=False)
+        else:
+            axes = {n: {0: "batch", 1: "seq"} if t.ndim == 2 else {0: "batch"} for n, t in feeds.items()}
+            torch.onnx.export(task, tuple(feeds.values()), path, input_names=names, output_names=["loss"], opset_version=opset,
+                              dynamo=False, dynamic_axes=axes, do_constant_folding=False)
+
+
+def strip_stack_traces(path):
+    """The dynamo exporter writes the Python stack of each node, with paths of the exporting machine, into its metadata."""
+    model = onnx.load(path)
+    for node in model.graph.node:
+        kept = [p for p in node.metadata_props if "stack_trace" not in p.key]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+    onnx.save(model, path)
+
+
+def gradients(task, feeds, model):
+    """PyTorch's gradient for each initializer that holds a parameter's values, transposed as the exporter transposed it."""
+    loss = task(*feeds.values())
+    loss.backward()
+    expected, used = {"loss": loss.detach().numpy()}, set()
+    params = [(n, p.detach().numpy(), p.grad) for n, p in task.named_parameters() if p.grad is not None]
+    for init in model.graph.initializer:
+        value = numpy_helper.to_array(init)
+        for name, p, grad in params:
+            for spelled, g in ((p, grad.numpy()), (p.T, grad.numpy().T)):
+                if value.shape == spelled.shape and value.dtype == spelled.dtype and np.array_equal(value, spelled):
+                    expected[init.name + "_grad"] = np.ascontiguousarray(g)
+                    used.add(name)
+                    break
+            else:
+                continue
+            break
+    missing = [n for n, _, _ in params if n not in used]
+    if missing:
+        print("  without an initializer of their own:", ", ".join(missing))
+    return expected
+
+
+def main(out_dir, names):
+    for name in names or COMMITTED:
+        arch, flavour = name.rsplit("-", 1)
+        exporter, opset = flavour.split("_")
+        feeds = inputs_of(arch, np.random.default_rng(11))
+        task = Task(build(arch), list(feeds)).eval()
+        folder = os.path.join(out_dir, name)
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, "model.onnx")
+        export(task, feeds, path, exporter, int(opset))
+        strip_stack_traces(path)
+        expected = gradients(task, feeds, onnx.load(path))
+        np.savez(os.path.join(folder, "inputs.npz"), **{k: v.numpy() for k, v in feeds.items()})
+        np.savez(os.path.join(folder, "expected.npz"), **expected)
+        print(f"{name}: loss {expected['loss']:.6f}, {len(expected) - 1} gradients")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# setup.sh: everything that building and testing Tempo needs, on Debian 12 or later, from nothing. Run it as often as you
+# like: what is there already is left alone, and then it uses no network. ./demo and ./check call it.
+#   Debian packages   what is missing of packages.txt, by apt-get (as root, or through sudo)
+#   build/py          a Python environment with onnx, onnxruntime and numpy (requirements.txt): oracles of the tests
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+wanted=$(grep -v '^#' test/packages.txt | awk 'NF { print $1 }')
+missing=()
+for package in $wanted; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || { echo "setup: as root, run: apt-get install ${missing[*]}" >&2; exit 1; }
+        as_root=(sudo)
+    fi
+    echo "setup: installing ${missing[*]}"
+    "${as_root[@]}" apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+stamp=build/py/.requirements
+if ! cmp -s test/requirements.txt "$stamp"; then
+    echo "setup: making the Python environment build/py"
+    mkdir -p build
+    rm -rf build/py
+    python3 -m venv build/py
+    build/py/bin/python -m pip install --quiet --disable-pip-version-check -r test/requirements.txt
+    cp test/requirements.txt "$stamp"
+fi
