@@ -21,11 +21,15 @@ static inline tc_dim tc_dim_const(int64_t value) { return (tc_dim){value, NULL};
 tc_dim tc_dim_unknown(void);
 tc_dim tc_dim_symbol(tc_dim_pool *pool, const char *name); /* a size >= 0 with a name: "batch" */
 
+/* A symbol that no other dim uses: for a size that only the data decides. Named `base`, else base_1, base_2, ... */
+tc_dim tc_dim_fresh(tc_dim_pool *pool, const char *base);
+
 static inline bool tc_dim_is_const(tc_dim d) { return d.sym == NULL; }
 bool tc_dim_is_unknown(tc_dim d);
 bool tc_dim_equal(tc_dim a, tc_dim b); /* provably equal; unknown equals nothing, itself included */
 
-/* Arithmetic; overflow and anything it cannot hold give unknown. Division is floor; exact where provable. */
+/* Arithmetic; overflow and anything it cannot hold (too many terms, too deep) give unknown. Division is floor, exact where
+ * provable (divisors are taken to be nonzero); what is no polynomial is kept as an opaque factor: floor, max, min. */
 tc_dim tc_dim_add(tc_dim_pool *pool, tc_dim a, tc_dim b);
 tc_dim tc_dim_sub(tc_dim_pool *pool, tc_dim a, tc_dim b);
 tc_dim tc_dim_mul(tc_dim_pool *pool, tc_dim a, tc_dim b);
@@ -39,6 +43,6 @@ int tc_dim_less(tc_dim a, tc_dim b);
 typedef bool (*tc_dim_lookup)(void *user, const char *name, int64_t *value);
 tc_dim tc_dim_bind(tc_dim_pool *pool, tc_dim d, tc_dim_lookup lookup, void *user);
 
-/* "12", "batch", "2*batch*seq + 1", "?"; in the arena. */
+/* "12", "batch", "2*batch*seq + 1", "floor((n + 1)/2)", "max(n, 8)", "?"; in the arena. */
 const char *tc_dim_text(tc_arena *arena, tc_dim d);
 #endif
