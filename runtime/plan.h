@@ -1,0 +1,55 @@
+/* plan.h: a graph with static shapes becomes a flat list of launches over one arena. Inside the runtime only.
+ *
+ * Each value that a launch reads or writes has a storage; views share that of their operand, in-place results take over their
+ * operand's. A storage is the arena's (an offset), an input's (the caller's bytes) or a parameter's (the file's bytes). */
+#ifndef RT_PLAN_H
+#define RT_PLAN_H
+#include "bind.h"
+#include "pack.h"
+
+typedef enum rt_home { RT_ARENA, RT_INPUT, RT_PARAMETER } rt_home;
+
+typedef struct rt_storage {
+    const tc_value *value; /* that it was made for */
+    rt_home home;
+    uint32_t root;         /* storage that this one's bytes are in: itself unless it is a view or in-place result */
+    size_t bytes;
+    uint32_t first, last;  /* launches, of roots in the arena; last is n_launches for graph outputs */
+    size_t offset;         /* in the arena */
+    const void *data;      /* inputs and parameters */
+    uint32_t input;        /* index among the graph's inputs */
+} rt_storage;
+
+typedef struct rt_plan {
+    rt_binder binder;      /* of its launches; arena dies with the plan */
+    const tc_graph *graph;
+    rt_launch *launches;
+    uint32_t n_launches;
+    rt_storage *storages;
+    uint32_t n_storages;
+    tc_map *index;         /* tc_value -> index + 1 of its storage */
+    size_t *workspaces;    /* [n_launches] offsets in the arena */
+    rt_buffer *buffers;    /* what was packed: storages first, then workspaces */
+    uint32_t *buffer_of;   /* [n_buffers] storage index, or UINT32_MAX - launch for a workspace */
+    size_t n_buffers;
+    rt_packing packing;
+    unsigned char *memory; /* the arena */
+} rt_plan;
+
+/* Makes the plan. Types of all values must be static. `inputs[i]` is what graph input i is bound to: bytes of its type, or NULL for an
+ * input whose default serves. The plan borrows the graph and the inputs. TC_UNSUPPORTED names the node that has no kernel. */
+tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int threads, const rt_random *random, const void *const *inputs,
+                         rt_plan **out_plan);
+void rt_plan_destroy(rt_plan *plan); /* NULL is fine */
+/* Takes over other bytes of the same type for graph input `input`. */
+void rt_plan_set_input(rt_plan *plan, uint32_t input, const void *data);
+/* A graph output, input or parameter: dims in the plan's arena. */
+struct tempo_tensor;
+void rt_plan_tensor(const rt_plan *plan, const tc_value *value, struct tempo_tensor *out_tensor);
+size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value);
+
+/* Called after each launch. */
+typedef void (*rt_event_fn)(void *user, const rt_launch *launch, double start, double seconds);
+/* Runs every launch in order. Allocates nothing. exec.c */
+tc_status rt_execute(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *user);
+#endif

@@ -1,0 +1,300 @@
+/* session.c: the public API. Opening reads the model, brings it to the canonical opset and inlines the functions of ops without a
+ * kernel; binding checks one input; the first run after a change resolves shapes and plans. Every call here begins with no diagnostics
+ * and leaves those of its failure as the session's message. */
+#include "session.h"
+#include "../compiler/onnx_io.h"
+#include "../compiler/ops.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- messages ----------------------------------------------------------------------------------------------------------------------- */
+
+static void begin(tempo_session *s) {
+    free(s->message);
+    s->message = NULL;
+    s->ctx.n_diags = 0;
+}
+
+/* Turns the diagnostics of a failure into the session's message. */
+static tempo_status finish(tempo_session *s, tc_status status) {
+    size_t size = 0;
+    FILE *text = status == TC_OK ? NULL : open_memstream(&s->message, &size);
+    if (text) {
+        tc_diags_print(&s->ctx, text);
+        fclose(text);
+    }
+    return (tempo_status)status;
+}
+
+const char *tempo_message(const tempo_session *s) { return s->message ? s->message : ""; }
+
+/* --- opening ------------------------------------------------------------------------------------------------------------------------ */
+
+static tc_status to_canonical(tempo_session *s, rt_upgrade_fn upgrade) {
+    int64_t opset = tc_model_opset(s->model, "");
+    if (upgrade)
+        return upgrade(&s->ctx, s->model);
+    if (opset != 0 && opset != TC_CANONICAL_OPSET) {
+        tc_error(&s->ctx, TC_UNSUPPORTED, NULL, "the model is of opset %lld; the runtime takes opset %d", (long long)opset,
+                 TC_CANONICAL_OPSET);
+        tc_hint(&s->ctx, "convert it with: tempoc IN.onnx --passes=upgrade -o OUT.onnx");
+        return TC_UNSUPPORTED;
+    }
+    return TC_OK;
+}
+
+/* Replaces calls of model-local functions that no kernel does by the functions' bodies, also inside those bodies. */
+static tc_status inline_functions(tempo_session *s) {
+    tc_graph *graph = s->model->graph;
+    for (tc_node *node = graph->first; node;) {
+        const tc_function *function = tc_model_function(s->model, node->domain, node->op_type, node->overload);
+        if (!function || rt_kernel_find(node->domain, node->op_type)) {
+            node = node->next;
+            continue;
+        }
+        tc_node *before = node->prev;
+        TC_TRY(tc_inline_call(&s->ctx, node, function));
+        node = before ? before->next : graph->first;
+    }
+    return TC_OK;
+}
+
+/* Kernels always have a first result to write: nodes that leave it out get one that nobody reads. */
+static void name_first_results(tc_graph *graph) {
+    TC_FOR_NODES(node, graph)
+        if (node->n_outputs > 0 && !node->outputs[0])
+            tc_node_add_output(node, 0, "unused", NULL);
+}
+
+static tc_status open_model(tempo_session *s, const char *path, rt_upgrade_fn upgrade) {
+    s->ctx.file = tc_arena_strdup(s->ctx.arena, path);
+    TC_TRY(tc_read_file(&s->ctx, path, &s->model));
+    TC_TRY(to_canonical(s, upgrade));
+    TC_TRY(inline_functions(s));
+    name_first_results(s->model->graph);
+    tc_graph *graph = s->model->graph;
+    s->inputs = TC_NEW_ARRAY(s->ctx.arena, rt_input, (size_t)graph->n_inputs + 1);
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        s->inputs[i] = (rt_input){.value = graph->inputs[i], .declared = graph->inputs[i]->type};
+    return TC_OK;
+}
+
+tempo_status rt_open(const char *path, const tempo_options *options, rt_upgrade_fn upgrade, tempo_session **out_session) {
+    tempo_session *s = calloc(1, sizeof *s);
+    *out_session = s;
+    if (!s)
+        return TEMPO_LIMIT;
+    tc_ctx_init(&s->ctx, "tempo");
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    s->threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
+    s->random.seed = options ? options->seed : 0;
+    return finish(s, open_model(s, path, upgrade));
+}
+
+tempo_status tempo_open(const char *path, const tempo_options *options, tempo_session **out_session) {
+    return rt_open(path, options, NULL, out_session);
+}
+
+static void drop_plan(tempo_session *s) {
+    rt_plan_destroy(s->plan);
+    s->plan = NULL;
+    s->live = NULL;
+    s->ran = false;
+}
+
+void tempo_close(tempo_session *s) {
+    if (!s)
+        return;
+    drop_plan(s);
+    for (uint32_t i = 0; s->inputs && i < s->model->graph->n_inputs; i++)
+        free(s->inputs[i].decided);
+    tc_model_destroy(s->model);
+    free(s->message);
+    tc_ctx_fini(&s->ctx);
+    free(s);
+}
+
+/* --- inputs and outputs --------------------------------------------------------------------------------------------------------------- */
+
+static void describe(const tempo_session *s, const tc_value *value, const tc_type *type, tempo_info *out_info) {
+    *out_info = (tempo_info){.name = value->name,
+                             .dtype = type && type->kind == TC_TENSOR ? (tempo_dtype)type->dtype : (tempo_dtype)0,
+                             .type = tc_type_text(s->ctx.arena, type),
+                             .has_default = value->is_input && value->init != NULL};
+}
+
+size_t tempo_input_count(const tempo_session *s) { return s->inputs ? s->model->graph->n_inputs : 0; }
+size_t tempo_output_count(const tempo_session *s) { return s->inputs ? s->model->graph->n_outputs : 0; }
+
+int tempo_input(const tempo_session *s, size_t index, tempo_info *out_info) {
+    if (index >= tempo_input_count(s))
+        return 0;
+    describe(s, s->inputs[index].value, s->inputs[index].declared, out_info);
+    return 1;
+}
+
+int tempo_output_info(const tempo_session *s, size_t index, tempo_info *out_info) {
+    if (index >= tempo_output_count(s))
+        return 0;
+    const tc_value *value = s->model->graph->outputs[index];
+    describe(s, value, value->type, out_info);
+    return 1;
+}
+
+static rt_input *find_input(tempo_session *s, const char *name) {
+    for (size_t i = 0; i < tempo_input_count(s); i++)
+        if (strcmp(s->inputs[i].value->name, name) == 0)
+            return &s->inputs[i];
+    return NULL;
+}
+
+static tc_status check_tensor(tempo_session *s, const rt_input *input, const tempo_tensor *tensor) {
+    const char *name = tc_quote(&s->ctx, input->value->name);
+    const tc_type *declared = input->declared;
+    uint64_t count = 0;
+    size_t element = tempo_dtype_size(tensor->dtype);
+    if (element == 0 || tensor->rank < 0 || tensor->rank > TC_MAX_RANK || !tc_shape_count(tensor->rank, tensor->dims, &count))
+        return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is bound to a tensor of no valid type or shape", name);
+    if (tensor->bytes != count * element || !tensor->data || (uintptr_t)tensor->data % element != 0)
+        return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is bound to %zu bytes, but its shape needs %zu, aligned to %zu", name,
+                        tensor->bytes, (size_t)count * element, element);
+    if (declared && (declared->kind != TC_TENSOR || (declared->dtype != TC_UNDEFINED && (int)declared->dtype != (int)tensor->dtype)))
+        return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is of element type %s, but the model takes %s", name,
+                        tempo_dtype_text(tensor->dtype), tc_type_text(s->ctx.arena, declared));
+    return TC_OK;
+}
+
+static bool same_shape(const rt_input *input, const tempo_tensor *tensor) {
+    return input->data && input->dtype == tensor->dtype && input->rank == tensor->rank &&
+           (tensor->rank == 0 || memcmp(input->dims, tensor->dims, (size_t)tensor->rank * sizeof *input->dims) == 0);
+}
+
+static tc_status bind(tempo_session *s, const char *name, const tempo_tensor *tensor) {
+    rt_input *input = find_input(s, name);
+    if (!input)
+        return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no input '%s'", tc_quote(&s->ctx, name));
+    TC_TRY(check_tensor(s, input, tensor));
+    bool same = same_shape(input, tensor);
+    input->data = tensor->data;
+    if (same) {
+        if (s->plan)
+            rt_plan_set_input(s->plan, (uint32_t)(input - s->inputs), tensor->data);
+        return TC_OK;
+    }
+    drop_plan(s);
+    input->dtype = tensor->dtype;
+    input->rank = tensor->rank;
+    input->bytes = tensor->bytes;
+    if (tensor->rank > 0)
+        memcpy(input->dims, tensor->dims, (size_t)tensor->rank * sizeof *input->dims);
+    return TC_OK;
+}
+
+tempo_status tempo_bind(tempo_session *s, const char *name, const tempo_tensor *tensor) {
+    begin(s);
+    return finish(s, bind(s, name, tensor));
+}
+
+void tempo_seed(tempo_session *s, uint64_t seed, uint64_t step) {
+    s->random = (rt_random){seed, step};
+    memcpy(&s->seed_tensor[0], &seed, sizeof seed);
+    memcpy(&s->seed_tensor[1], &step, sizeof step);
+    rt_input *input = find_input(s, RT_SEED_INPUT);
+    const int64_t dims[] = {2};
+    tempo_tensor pair = {TEMPO_INT64, 1, dims, s->seed_tensor, sizeof s->seed_tensor};
+    if (input && (!input->data || input->data == s->seed_tensor))
+        tempo_bind(s, RT_SEED_INPUT, &pair);
+}
+
+/* --- running -------------------------------------------------------------------------------------------------------------------------- */
+
+/* The plan depends on the elements of inputs that decided shapes: other elements make it out of date. */
+static bool decided_otherwise(const tempo_session *s) {
+    for (uint32_t i = 0; i < s->model->graph->n_inputs; i++) {
+        const rt_input *input = &s->inputs[i];
+        if (input->decided && input->data && memcmp(input->decided, input->data, input->bytes) != 0)
+            return true;
+    }
+    return false;
+}
+
+static tc_status make_plan(tempo_session *s) {
+    uint32_t n = s->model->graph->n_inputs;
+    const void **data = TC_NEW_ARRAY(s->ctx.arena, const void *, (size_t)n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        data[i] = s->inputs[i].data;
+    return rt_plan_create(&s->ctx, s->model, s->threads, &s->random, data, &s->plan);
+}
+
+/* Shapes are resolved without the elements of inputs where that is enough, so that the plan serves every batch. */
+static tc_status prepare(tempo_session *s) {
+    if (!s->inputs)
+        return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
+    if (s->plan && !decided_otherwise(s))
+        return TC_OK;
+    drop_plan(s);
+    bool all_static = false;
+    TC_TRY(rt_resolve_shapes(s, false, &all_static));
+    if (all_static && make_plan(s) == TC_OK)
+        return TC_OK;
+    s->ctx.n_diags = 0;
+    TC_TRY(rt_resolve_shapes(s, true, &all_static));
+    return make_plan(s);
+}
+
+tempo_status tempo_prepare(tempo_session *s) {
+    begin(s);
+    return finish(s, prepare(s));
+}
+
+static void pass_event(void *user, const rt_launch *launch, double start, double seconds) {
+    tempo_session *s = user;
+    const tc_value *result = tc_output(launch->node, 0);
+    tempo_event event = {launch->node->op_type, tc_node_label(launch->node),
+                         tc_type_text(s->ctx.arena, result ? result->type : NULL), start, seconds};
+    s->event(s->event_user, &event);
+}
+
+tempo_status tempo_run(tempo_session *s) {
+    begin(s);
+    tc_status status = prepare(s);
+    if (status == TC_OK)
+        status = rt_execute(&s->ctx, s->plan, s->event ? pass_event : NULL, s);
+    s->ran = status == TC_OK;
+    return finish(s, status);
+}
+
+void tempo_on_event(tempo_session *s, tempo_event_fn event, void *user) {
+    s->event = event;
+    s->event_user = user;
+}
+
+static tc_status output(tempo_session *s, const char *name, tempo_tensor *out_tensor) {
+    if (!s->ran || !s->plan)
+        return tc_error(&s->ctx, TC_USAGE, NULL, "there are no outputs before a run");
+    const tc_graph *graph = s->model->graph;
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const tc_value *value = graph->outputs[i];
+        if (strcmp(value->name, name) != 0)
+            continue;
+        rt_plan_tensor(s->plan, value, out_tensor);
+        return TC_OK;
+    }
+    return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no output '%s'", tc_quote(&s->ctx, name));
+}
+
+tempo_status tempo_output(tempo_session *s, const char *name, tempo_tensor *out_tensor) {
+    begin(s);
+    return finish(s, output(s, name, out_tensor));
+}
+
+const char *tempo_version(void) { return TEMPO_VERSION; }
+const char *tempo_dtype_text(tempo_dtype dtype) { return tc_dtype_name((tc_dtype)dtype); }
+
+size_t tempo_dtype_size(tempo_dtype dtype) {
+    static const unsigned char sizes[] = {[TEMPO_FLOAT] = 4, [TEMPO_UINT8] = 1, [TEMPO_INT8] = 1, [TEMPO_UINT16] = 2,
+        [TEMPO_INT16] = 2, [TEMPO_INT32] = 4, [TEMPO_INT64] = 8, [TEMPO_BOOL] = 1, [TEMPO_FLOAT16] = 2, [TEMPO_DOUBLE] = 8,
+        [TEMPO_UINT32] = 4, [TEMPO_UINT64] = 8, [TEMPO_BFLOAT16] = 2};
+    return (size_t)dtype < sizeof sizes ? sizes[dtype] : 0;
+}

@@ -1,0 +1,127 @@
+/* tempo.h: running an ONNX graph from C. The one public header of libtempo.
+ *
+ *     tempo_session *session;
+ *     if (tempo_open("train.onnx", NULL, &session) == TEMPO_OK && tempo_bind(session, "x", &x) == TEMPO_OK &&
+ *         tempo_run(session) == TEMPO_OK && tempo_output(session, "loss", &loss) == TEMPO_OK)
+ *         use(loss.data);
+ *     else
+ *         fputs(tempo_message(session), stderr);
+ *     tempo_close(session);
+ *
+ * A session holds one model. Inputs are bound by name and keep their shapes from run to run; the first run plans all memory as one
+ * arena, later runs allocate nothing until a shape changes. Nothing here prints, exits or reads the environment. A session is used by
+ * one thread at a time; different sessions are independent.
+ */
+#ifndef TEMPO_H
+#define TEMPO_H
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a call ended; tempo-run's exit codes are the same numbers. */
+typedef enum tempo_status {
+    TEMPO_OK = 0,
+    TEMPO_BAD_INPUT = 2,   /* a malformed file; a missing input, or one of another type or shape; an index out of range */
+    TEMPO_UNSUPPORTED = 3, /* a valid model, with an op, type or opset that the runtime does not run */
+    TEMPO_LIMIT = 4,       /* a limit, or out of memory */
+    TEMPO_IO = 5,          /* the operating system said no */
+    TEMPO_USAGE = 64,      /* the call itself: an unknown name, outputs read before a run */
+    TEMPO_BUG = 70,        /* ours */
+} tempo_status;
+
+/* Element types, with ONNX's numbers. */
+typedef enum tempo_dtype {
+    TEMPO_FLOAT = 1, TEMPO_UINT8 = 2, TEMPO_INT8 = 3, TEMPO_UINT16 = 4, TEMPO_INT16 = 5, TEMPO_INT32 = 6, TEMPO_INT64 = 7,
+    TEMPO_BOOL = 9, TEMPO_FLOAT16 = 10, TEMPO_DOUBLE = 11, TEMPO_UINT32 = 12, TEMPO_UINT64 = 13, TEMPO_BFLOAT16 = 16,
+} tempo_dtype;
+
+/* A dense tensor, row-major, borrowed. */
+typedef struct tempo_tensor {
+    tempo_dtype dtype;
+    int rank;
+    const int64_t *dims; /* [rank]; may be NULL when rank is 0 */
+    void *data;          /* aligned to its element; not written when it is an input */
+    size_t bytes;
+} tempo_tensor;
+
+typedef struct tempo_session tempo_session; /* opaque */
+
+typedef struct tempo_options {
+    int threads;   /* 0: one per core */
+    uint64_t seed; /* of Dropout and other random ops */
+} tempo_options;
+
+/* Reads a model. `options` may be NULL. A session comes back whatever the status is, so that tempo_message can tell what is wrong;
+ * close it either way. */
+tempo_status tempo_open(const char *path, const tempo_options *options, tempo_session **out_session);
+void tempo_close(tempo_session *session); /* NULL is fine */
+/* What went wrong in the last call that failed: lines of text with the node's or input's name and a hint; "" when nothing did. Valid
+ * until the next call. */
+const char *tempo_message(const tempo_session *session);
+
+/* A graph input or output as the file declares it. */
+typedef struct tempo_info {
+    const char *name;
+    tempo_dtype dtype; /* 0: not declared */
+    const char *type;  /* as ONNX text: "float[batch,16]" */
+    int has_default;   /* inputs: an initializer of the same name serves when nothing is bound */
+} tempo_info;
+size_t tempo_input_count(const tempo_session *session);
+size_t tempo_output_count(const tempo_session *session);
+/* False (0) when there is no such index. The strings live as long as the session. */
+int tempo_input(const tempo_session *session, size_t index, tempo_info *out_info);
+int tempo_output_info(const tempo_session *session, size_t index, tempo_info *out_info);
+
+/* Binds the elements of an input. They are borrowed, not copied: they must stay until the input is bound again or the session is
+ * closed. Another shape than before makes the next run plan again. */
+tempo_status tempo_bind(tempo_session *session, const char *name, const tempo_tensor *tensor);
+/* Seed and step of the random ops from the next run on; two runs with the same pair draw the same numbers. A graph input `tempo.seed`
+ * that nothing is bound to gets both as int64[2]. */
+void tempo_seed(tempo_session *session, uint64_t seed, uint64_t step);
+
+/* Resolves all shapes, plans and takes the memory. tempo_run does it when needed; call it to fail early or to read the plan. */
+tempo_status tempo_prepare(tempo_session *session);
+tempo_status tempo_run(tempo_session *session);
+/* An output of the last run: borrowed, valid until the next tempo_bind, tempo_run or tempo_close. */
+tempo_status tempo_output(tempo_session *session, const char *name, tempo_tensor *out_tensor);
+
+/* A buffer that is live at the peak. */
+typedef struct tempo_live {
+    const char *name; /* the value; "workspace of NODE" */
+    const char *type;
+    uint64_t bytes;
+} tempo_live;
+
+/* Bytes of a prepared session. Every buffer is counted with its alignment to 64 bytes. */
+typedef struct tempo_memory {
+    uint64_t parameters;  /* initializers and constants, borrowed from the file */
+    uint64_t inputs;      /* bound, borrowed from the caller */
+    uint64_t outputs;     /* graph outputs; those that nodes compute lie in the arena */
+    uint64_t arena;       /* everything that nodes compute: the size of the one allocation */
+    uint64_t lower_bound; /* the most bytes that are live at one time: no plan can need less */
+    const char *peak_node; /* what runs at that time */
+    const tempo_live *live; /* what is live then, biggest first */
+    size_t n_live;
+} tempo_memory;
+tempo_status tempo_memory_report(tempo_session *session, tempo_memory *out_memory);
+
+/* Called after each launch of a run when set: op, node name, seconds since the run began and seconds it took. */
+typedef struct tempo_event {
+    const char *op, *node;
+    const char *type; /* of result 0 */
+    double start, seconds;
+} tempo_event;
+typedef void (*tempo_event_fn)(void *user, const tempo_event *event);
+void tempo_on_event(tempo_session *session, tempo_event_fn event, void *user);
+
+const char *tempo_version(void);
+const char *tempo_dtype_text(tempo_dtype dtype); /* "float", "int64", ... */
+size_t tempo_dtype_size(tempo_dtype dtype);      /* bytes of one element; 0: none of ours */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
