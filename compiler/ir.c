@@ -432,6 +432,13 @@ void tc_node_set_output(tc_node *node, uint32_t index, tc_value *value) {
     value->out_index = index;
 }
 
+tc_value *tc_node_take_output(tc_node *node, uint32_t index) {
+    tc_value *value = node->outputs[index];
+    value->producer = NULL;
+    node->outputs[index] = NULL;
+    return value;
+}
+
 tc_value *tc_node_add_output(tc_node *node, uint32_t index, const char *name, const tc_type *type) {
     tc_value *value = tc_value_create(node->graph, name, type);
     tc_node_set_output(node, index, value);

@@ -196,6 +196,7 @@ struct tc_model {
     tc_function **functions;
     size_t n_functions;
     uint32_t next_id;
+    uint32_t next_ordinal;       /* above every ordinal; 0: not counted yet (inline.c counts) */
     tc_map *maps;                /* mapped external files: tensor_map.c */
     const void *origin;          /* ModelProto */
 };
@@ -245,6 +246,8 @@ void tc_node_resize_inputs(tc_node *node, uint32_t n_inputs);
 void tc_node_resize_outputs(tc_node *node, uint32_t n_outputs); /* dropped outputs must be unused */
 tc_value *tc_node_add_output(tc_node *node, uint32_t index, const char *name, const tc_type *type); /* creates the value */
 void tc_node_set_output(tc_node *node, uint32_t index, tc_value *value); /* value must have no producer */
+/* Takes the output away: the value keeps its name and uses and waits for tc_node_set_output of another node. */
+tc_value *tc_node_take_output(tc_node *node, uint32_t index);
 
 static inline tc_value *tc_input(const tc_node *node, uint32_t index) {
     return index < node->n_inputs ? node->inputs[index].value : NULL;
@@ -302,8 +305,13 @@ tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, c
  * outputs are created under unique names and added to `values`. Nested graphs are cloned. clone.c */
 tc_node *tc_node_clone(tc_graph *graph, const tc_node *node, tc_map *values);
 tc_graph *tc_graph_clone(tc_graph *parent, const tc_graph *graph, tc_map *values);
-/* Replaces a node that calls `function` by the function's body, attributes substituted. inline.c */
+/* Replaces a node that calls `function` by the function's body: attribute references take the call's values or the defaults, or
+ * are dropped; the call's outputs stay the same values. The new nodes get ordinals of their own. On an error nothing has changed. inline.c */
 tc_status tc_inline_call(tc_ctx *ctx, tc_node *node, const tc_function *function);
+/* Inlines every call in the graph and its nested graphs that `want` says yes to (NULL: every call), calls inside inlined bodies
+ * too. `out_calls` (may be NULL) counts them. */
+typedef bool (*tc_inline_want)(void *user, const tc_node *node, const tc_function *function);
+tc_status tc_inline_all(tc_ctx *ctx, tc_graph *graph, tc_inline_want want, void *user, uint32_t *out_calls);
 
 #define TC_FOR_NODES(node, graph) for (tc_node *node = (graph)->first; node; node = node->next)
 /* Safe when the current node is erased or nodes are inserted around it. */

@@ -1,0 +1,116 @@
+/* clone.c: copies of nodes and of nested graphs. A copy means what its original means: same op, same attributes, same ordinal
+ * (dropout draws by it); only the values are new, under names that are free. Tensors, types and strings are shared, because
+ * nothing changes them in place. */
+#include "clone.h"
+#include <string.h>
+
+static tc_value absent; /* the image of values that have none; only its address counts */
+
+void tc_cloner_set_absent(tc_cloner *cloner, const tc_value *value) { tc_map_set_ptr(cloner->values, value, &absent); }
+
+tc_value *tc_cloner_value(const tc_cloner *cloner, tc_value *value) {
+    tc_value *copy = value ? tc_map_get_ptr(cloner->values, value) : NULL;
+    return copy == &absent ? NULL : copy ? copy : value;
+}
+
+static const char *copy_name(const tc_cloner *cloner, tc_graph *graph, const char *name) {
+    if (!cloner->prefix)
+        return name;
+    return *name ? tc_arena_printf(graph->model->arena, "%s/%s", cloner->prefix, name) : cloner->prefix;
+}
+
+static tc_value *copy_value(const tc_cloner *cloner, tc_graph *graph, const tc_value *value) {
+    tc_value *copy = tc_value_create(graph, copy_name(cloner, graph, value->name), value->type);
+    copy->contents = value->contents;
+    tc_map_set_ptr(cloner->values, value, copy);
+    return copy;
+}
+
+static tc_graph *clone_graph(const tc_cloner *cloner, tc_graph *parent, const tc_graph *graph) {
+    tc_graph *copy = tc_graph_create(parent->model, parent, graph->name);
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        tc_graph_add_input(copy, copy_value(cloner, copy, graph->inputs[i]));
+    for (uint32_t i = 0; i < graph->n_initializers; i++) {
+        const tc_value *value = graph->initializers[i];
+        tc_value *image = value->is_input ? tc_cloner_value(cloner, graph->initializers[i]) : copy_value(cloner, copy, value);
+        tc_graph_add_initializer(copy, image, value->init);
+    }
+    for (const tc_node *node = graph->first; node; node = node->next)
+        tc_node_append(tc_cloner_node(cloner, copy, node));
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        tc_graph_add_output(copy, tc_cloner_value(cloner, graph->outputs[i]));
+    copy->listed = TC_NEW_ARRAY(copy->model->arena, tc_value *, graph->n_listed);
+    for (uint32_t i = 0; i < graph->n_listed; i++) {
+        tc_value *image = tc_cloner_value(cloner, graph->listed[i]);
+        if (image && image->graph == copy) /* else it was removed */
+            copy->listed[copy->n_listed++] = image;
+    }
+    return copy;
+}
+
+/* The attribute as it is in the copy; false: there is none, because the reference found no value. */
+static bool copy_attr(const tc_cloner *cloner, tc_graph *graph, const tc_attr *attr, tc_attr *out_copy) {
+    const tc_attr *source = attr;
+    if (attr->ref && cloner->call) {
+        source = tc_attr_find(cloner->call, attr->ref);
+        for (size_t i = 0; !source && i < cloner->function->n_defaults; i++)
+            if (strcmp(cloner->function->defaults[i].name, attr->ref) == 0)
+                source = &cloner->function->defaults[i];
+        if (!source)
+            return false;
+    }
+    *out_copy = *source;
+    if (source != attr) {
+        out_copy->name = attr->name;
+        out_copy->origin = NULL;
+    }
+    bool is_graph = source->kind == TC_ATTR_GRAPH, are_graphs = source->kind == TC_ATTR_GRAPHS;
+    if (source->ref || (!is_graph && !are_graphs))
+        return true;
+    /* A graph that the caller passed belongs to the caller's scope: its references and values are not the body's. */
+    tc_cloner outside = {.values = tc_map_create(graph->model->arena)};
+    if (source != attr)
+        cloner = &outside;
+    out_copy->origin = NULL;
+    if (is_graph) {
+        out_copy->g = clone_graph(cloner, graph, source->g);
+        return true;
+    }
+    tc_graph **graphs = TC_NEW_ARRAY(graph->model->arena, tc_graph *, source->count);
+    for (size_t i = 0; i < source->count; i++)
+        graphs[i] = clone_graph(cloner, graph, source->graphs[i]);
+    out_copy->graphs = (tc_graph *const *)graphs;
+    return true;
+}
+
+tc_node *tc_cloner_node(const tc_cloner *cloner, tc_graph *graph, const tc_node *node) {
+    tc_node *copy = tc_node_create(graph, node->domain, node->op_type, node->n_inputs, node->n_outputs);
+    copy->name = cloner->prefix || *node->name ? copy_name(cloner, graph, node->name) : "";
+    copy->overload = node->overload;
+    copy->ordinal = node->ordinal;
+    copy->origin = node->origin;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        tc_node_set_input(copy, i, tc_cloner_value(cloner, node->inputs[i].value));
+    copy->attrs = TC_NEW_ARRAY(graph->model->arena, tc_attr, node->n_attrs);
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        copy->n_attrs += copy_attr(cloner, graph, &node->attrs[i], &copy->attrs[copy->n_attrs]);
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        tc_value *value = node->outputs[i];
+        tc_value *image = value ? tc_map_get_ptr(cloner->values, value) : NULL;
+        if (value) /* one that is mapped already waits for its producer: inlining keeps the call's own outputs so */
+            tc_node_set_output(copy, i, cloner->call && image ? image : copy_value(cloner, graph, value));
+    }
+    return copy;
+}
+
+tc_node *tc_node_clone(tc_graph *graph, const tc_node *node, tc_map *values) {
+    tc_cloner cloner = {.values = values};
+    tc_node *copy = tc_cloner_node(&cloner, graph, node);
+    tc_node_append(copy);
+    return copy;
+}
+
+tc_graph *tc_graph_clone(tc_graph *parent, const tc_graph *graph, tc_map *values) {
+    tc_cloner cloner = {.values = values};
+    return clone_graph(&cloner, parent, graph);
+}
