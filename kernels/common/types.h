@@ -1,0 +1,8 @@
+/* types.h: elements of any type as numbers, for operands of a few elements (ratios, exponents, labels). Not for inner loops. */
+#ifndef TK_TYPES_H
+#define TK_TYPES_H
+#include "../kernel.h"
+
+double tk_get(const void *data, tk_dtype dtype, int64_t i);       /* 64-bit integers are rounded */
+int64_t tk_get_int(const void *data, tk_dtype dtype, int64_t i);  /* floats must fit */
+#endif

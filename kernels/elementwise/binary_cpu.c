@@ -1,0 +1,145 @@
+/* binary_cpu.c: the binary ops compiled for every element type, found by name, and run over what broadcasting leaves. */
+#include "../common/parallel.h"
+#include "../common/vector.h"
+#include "binary_ops.h"
+#include "elementwise.h"
+#include <math.h>
+#include <string.h>
+
+TK_INLINE float fmod_f32(float a, float b) { return fmodf(a, b); }
+TK_INLINE double fmod_f64(double a, double b) { return fmod(a, b); }
+TK_INLINE float floor_mod_f32(float a, float b) {
+    float r = fmodf(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+TK_INLINE double floor_mod_f64(double a, double b) {
+    double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+#define T float
+#define SUFFIX f32
+#define DTYPE TK_F32
+#define OPS TK_BINARY_FLOAT
+#define VECTOR TK_VECTOR
+#define FN(name) name##_f32
+#include "binary_tmpl.h"
+#define T double
+#define SUFFIX f64
+#define DTYPE TK_F64
+#define OPS TK_BINARY_FLOAT
+#define VECTOR TK_VECTOR
+#define FN(name) name##_f64
+#include "binary_tmpl.h"
+
+#define T int8_t
+#define U uint32_t
+#define SUFFIX i8
+#define DTYPE TK_I8
+#define OPS TK_BINARY_SIGNED
+#define VECTOR
+#include "binary_tmpl.h"
+#define T int16_t
+#define U uint32_t
+#define SUFFIX i16
+#define DTYPE TK_I16
+#define OPS TK_BINARY_SIGNED
+#define VECTOR
+#include "binary_tmpl.h"
+#define T int32_t
+#define U uint32_t
+#define SUFFIX i32
+#define DTYPE TK_I32
+#define OPS TK_BINARY_SIGNED
+#define VECTOR TK_VECTOR
+#include "binary_tmpl.h"
+#define T int64_t
+#define U uint64_t
+#define SUFFIX i64
+#define DTYPE TK_I64
+#define OPS TK_BINARY_SIGNED
+#define VECTOR TK_VECTOR
+#include "binary_tmpl.h"
+
+#define T uint8_t
+#define U uint32_t
+#define SUFFIX u8
+#define DTYPE TK_U8
+#define OPS TK_BINARY_UNSIGNED
+#define VECTOR
+#include "binary_tmpl.h"
+#define T uint16_t
+#define U uint32_t
+#define SUFFIX u16
+#define DTYPE TK_U16
+#define OPS TK_BINARY_UNSIGNED
+#define VECTOR
+#include "binary_tmpl.h"
+#define T uint32_t
+#define U uint32_t
+#define SUFFIX u32
+#define DTYPE TK_U32
+#define OPS TK_BINARY_UNSIGNED
+#define VECTOR
+#include "binary_tmpl.h"
+#define T uint64_t
+#define U uint64_t
+#define SUFFIX u64
+#define DTYPE TK_U64
+#define OPS TK_BINARY_UNSIGNED
+#define VECTOR
+#include "binary_tmpl.h"
+#define T uint8_t
+#define U uint32_t
+#define SUFFIX b8
+#define DTYPE TK_BOOL
+#define OPS TK_BINARY_BOOL
+#define VECTOR
+#include "binary_tmpl.h"
+
+#define TABLE(rows) {rows, sizeof(rows) / sizeof((rows)[0])}
+static const struct { const tk_binary *rows; int64_t count; } tables[] = {
+    TABLE(rows_f32), TABLE(rows_f64), TABLE(rows_i8),  TABLE(rows_i16), TABLE(rows_i32),  TABLE(rows_i64),
+    TABLE(rows_u8),  TABLE(rows_u16), TABLE(rows_u32), TABLE(rows_u64), TABLE(rows_b8),
+};
+
+const tk_binary *tk_binary_at(int64_t index) {
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
+        if (index < tables[t].count)
+            return &tables[t].rows[index];
+        index -= tables[t].count;
+    }
+    return NULL;
+}
+
+const tk_binary *tk_binary_find(const char *op, tk_dtype dtype) {
+    for (int64_t i = 0; tk_binary_at(i); i++)
+        if (tk_binary_at(i)->dtype == dtype && strcmp(tk_binary_at(i)->op, op) == 0)
+            return tk_binary_at(i);
+    return NULL;
+}
+
+typedef struct binary_ctx {
+    const tk_binary *binary;
+    const tk_bcast *bc;
+    char *out;
+    const char *a, *b;
+    size_t size, out_size;
+} binary_ctx;
+
+static void binary_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset, const int64_t *step) {
+    const binary_ctx *c = ctx;
+    char *out = c->out + (size_t)at * c->out_size;
+    const char *a = c->a + (size_t)offset[0] * c->size, *b = c->b + (size_t)offset[1] * c->size;
+    c->binary->fn[n == 1 || (step[0] && step[1]) ? 0 : step[0] ? 1 : 2](out, a, b, n);
+}
+
+static void binary_range(void *ctx, int64_t begin, int64_t end) {
+    const binary_ctx *c = ctx;
+    tk_bcast_walk(c->bc, begin, end, binary_one_run, ctx);
+}
+
+void tk_binary_run(const tk_binary *binary, void *out, const void *a, const void *b, const tk_bcast *bc) {
+    binary_ctx c = {binary, bc, out, a, b, tk_size(binary->dtype), tk_size(binary->out)};
+    tk_parallel_for(bc->count, TK_GRAIN, binary_range, &c);
+}

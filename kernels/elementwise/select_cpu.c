@@ -1,0 +1,167 @@
+/* select_cpu.c: ops of the elementwise family that don't fit the tables: Pow, whose operands differ in type; Clip, with its bounds
+ * as operands; Where; and the division that ends Mean. */
+#include "../common/parallel.h"
+#include "../common/types.h"
+#include "../common/vector.h"
+#include "elementwise.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct pow_ctx {
+    const tk_bcast *bc;
+    void *out;
+    const void *base, *exponent;
+    tk_dtype dtype, exponent_dtype;
+} pow_ctx;
+
+static bool is_float(tk_dtype dtype) { return dtype == TK_F32 || dtype == TK_F64; }
+
+static uint64_t int_power(int64_t base, int64_t exponent) {
+    if (exponent < 0)
+        return base == 1 ? 1 : base == -1 ? (exponent % 2 ? UINT64_MAX : 1) : 0;
+    uint64_t result = 1, square = (uint64_t)base;
+    for (; exponent > 0; exponent /= 2, square *= square)
+        if (exponent % 2)
+            result *= square;
+    return result;
+}
+
+/* A float to an integer type as conversions of ONNX do where the value fits; 0 where it does not. */
+static int64_t to_int(double x) { return x >= -9.2e18 && x <= 9.2e18 ? (int64_t)x : 0; }
+
+static int64_t int_result(int64_t base, const void *exponent, tk_dtype dtype, int64_t i) {
+    if (!is_float(dtype))
+        return (int64_t)int_power(base, tk_get_int(exponent, dtype, i));
+    return to_int(pow((double)base, tk_get(exponent, dtype, i)));
+}
+
+TK_VECTOR static void square_f32(float *out, const float *inp, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = inp[i] * inp[i];
+}
+
+static void pow_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset, const int64_t *step) {
+    const pow_ctx *c = ctx;
+    const void *e = c->exponent;
+    tk_dtype et = c->exponent_dtype;
+    if (c->dtype == TK_F32 && step[0] == 1 && (step[1] == 0 || n == 1) && tk_get(e, et, offset[1]) == 2.0) {
+        square_f32((float *)c->out + at, (const float *)c->base + offset[0], n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t b = offset[0] + i * step[0], k = offset[1] + i * step[1];
+        switch (c->dtype) {
+        case TK_F32:
+            ((float *)c->out)[at + i] = et == TK_F32 ? powf(((const float *)c->base)[b], ((const float *)e)[k])
+                                                     : (float)pow((double)((const float *)c->base)[b], tk_get(e, et, k));
+            break;
+        case TK_F64: ((double *)c->out)[at + i] = pow(((const double *)c->base)[b], tk_get(e, et, k)); break;
+        case TK_I32: ((int32_t *)c->out)[at + i] = (int32_t)int_result(((const int32_t *)c->base)[b], e, et, k); break;
+        default: ((int64_t *)c->out)[at + i] = int_result(((const int64_t *)c->base)[b], e, et, k); break;
+        }
+    }
+}
+
+static void pow_range(void *ctx, int64_t begin, int64_t end) {
+    tk_bcast_walk(((const pow_ctx *)ctx)->bc, begin, end, pow_one_run, ctx);
+}
+
+bool tk_pow_has(tk_dtype base, tk_dtype exponent) {
+    return (is_float(base) || base == TK_I32 || base == TK_I64) && exponent != TK_F16 && exponent != TK_BF16 && exponent != TK_BOOL;
+}
+
+void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, tk_dtype exponent_dtype, const tk_bcast *bc) {
+    pow_ctx c = {bc, out, base, exponent, dtype, exponent_dtype};
+    tk_parallel_for(bc->count, TK_GRAIN / 8, pow_range, &c);
+}
+
+typedef struct clip_ctx { void *out; const void *inp, *low, *high; tk_dtype dtype; } clip_ctx;
+
+#define CLIP_TYPES(K)                                                                                               \
+    K(TK_F32, float) K(TK_F64, double) K(TK_I8, int8_t) K(TK_I16, int16_t) K(TK_I32, int32_t) K(TK_I64, int64_t)     \
+    K(TK_U8, uint8_t) K(TK_U16, uint16_t) K(TK_U32, uint32_t) K(TK_U64, uint64_t)
+
+/* A missing bound is one that changes nothing: the other bound's loop does not run then. */
+#define CLIP(D, T)                                                                                                 \
+    TK_VECTOR static void clip_##T(T *out, const T *inp, const T *low, const T *high, int64_t n) {                 \
+        if (low) {                                                                                                 \
+            const T bound = *low;                                                                                  \
+            for (int64_t i = 0; i < n; i++)                                                                        \
+                out[i] = inp[i] < bound ? bound : inp[i];                                                          \
+            inp = out;                                                                                             \
+        }                                                                                                          \
+        if (high) {                                                                                                \
+            const T bound = *high;                                                                                 \
+            for (int64_t i = 0; i < n; i++)                                                                        \
+                out[i] = inp[i] > bound ? bound : inp[i];                                                          \
+        } else if (inp != out) {                                                                                   \
+            memmove(out, inp, (size_t)n * sizeof(T));                                                              \
+        }                                                                                                          \
+    }
+CLIP_TYPES(CLIP)
+
+static void clip_range(void *ctx, int64_t begin, int64_t end) {
+    const clip_ctx *c = ctx;
+    switch ((int)c->dtype) {
+#define CASE(D, T) \
+    case D: clip_##T((T *)c->out + begin, (const T *)c->inp + begin, c->low, c->high, end - begin); break;
+        CLIP_TYPES(CASE)
+    }
+}
+
+bool tk_clip_has(tk_dtype dtype) { return dtype != TK_BOOL && dtype != TK_F16 && dtype != TK_BF16; }
+
+void tk_clip(void *out, const void *inp, const void *low, const void *high, int64_t n, tk_dtype dtype) {
+    clip_ctx c = {out, inp, low, high, dtype};
+    tk_parallel_for(n, TK_GRAIN, clip_range, &c);
+}
+
+typedef struct where_ctx {
+    const tk_bcast *bc;
+    char *out;
+    const uint8_t *cond;
+    const char *a, *b;
+    size_t size;
+} where_ctx;
+
+#define WHERE(T)                                                                                                             \
+    TK_VECTOR static void where_##T(T *out, const uint8_t *cond, const T *a, const T *b, int64_t n, const int64_t *step) {   \
+        if (step[0] == 1 && step[1] == 1 && step[2] == 1)                                                                    \
+            for (int64_t i = 0; i < n; i++)                                                                                  \
+                out[i] = cond[i] ? a[i] : b[i];                                                                              \
+        else                                                                                                                 \
+            for (int64_t i = 0; i < n; i++)                                                                                  \
+                out[i] = cond[i * step[0]] ? a[i * step[1]] : b[i * step[2]];                                                \
+    }
+WHERE(uint8_t) WHERE(uint16_t) WHERE(uint32_t) WHERE(uint64_t)
+
+static void where_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset, const int64_t *step) {
+    const where_ctx *c = ctx;
+    const uint8_t *cond = c->cond + offset[0];
+    char *out = c->out + (size_t)at * c->size;
+    const char *a = c->a + (size_t)offset[1] * c->size, *b = c->b + (size_t)offset[2] * c->size;
+    switch (c->size) {
+    case 1: where_uint8_t((uint8_t *)out, cond, (const uint8_t *)a, (const uint8_t *)b, n, step); break;
+    case 2: where_uint16_t((uint16_t *)out, cond, (const uint16_t *)a, (const uint16_t *)b, n, step); break;
+    case 4: where_uint32_t((uint32_t *)out, cond, (const uint32_t *)a, (const uint32_t *)b, n, step); break;
+    default: where_uint64_t((uint64_t *)out, cond, (const uint64_t *)a, (const uint64_t *)b, n, step); break;
+    }
+}
+
+static void where_range(void *ctx, int64_t begin, int64_t end) {
+    tk_bcast_walk(((const where_ctx *)ctx)->bc, begin, end, where_one_run, ctx);
+}
+
+void tk_where(void *out, const void *cond, const void *a, const void *b, size_t size, const tk_bcast *bc) {
+    where_ctx c = {bc, out, cond, a, b, size};
+    tk_parallel_for(bc->count, TK_GRAIN, where_range, &c);
+}
+
+void tk_divide(void *out, int64_t n, double divisor, tk_dtype dtype) {
+    if (dtype == TK_F32)
+        for (int64_t i = 0; i < n; i++)
+            ((float *)out)[i] /= (float)divisor;
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((double *)out)[i] /= divisor;
+}

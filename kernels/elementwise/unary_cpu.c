@@ -1,0 +1,130 @@
+/* unary_cpu.c: the unary ops compiled for every element type, found by name. float uses common/math.h and becomes vector code; double
+ * uses the C library. */
+#include "../common/math.h"
+#include "../common/parallel.h"
+#include "elementwise.h"
+#include "unary_ops.h"
+#include <float.h>
+
+#define IN_BOTH(name)                                          \
+    TK_INLINE float name##_f32(float x) { return name##f(x); } \
+    TK_INLINE double name##_f64(double x) { return name(x); }
+IN_BOTH(fabs) IN_BOTH(sqrt) IN_BOTH(floor) IN_BOTH(ceil) IN_BOTH(rint) IN_BOTH(sin) IN_BOTH(cos) IN_BOTH(tan)
+IN_BOTH(asin) IN_BOTH(acos) IN_BOTH(atan) IN_BOTH(sinh) IN_BOTH(cosh) IN_BOTH(asinh) IN_BOTH(acosh) IN_BOTH(atanh)
+#define OWN_IN_FLOAT(name)                                        \
+    TK_INLINE float name##_f32(float x) { return tk_##name##f(x); } \
+    TK_INLINE double name##_f64(double x) { return name(x); }
+OWN_IN_FLOAT(exp) OWN_IN_FLOAT(log) OWN_IN_FLOAT(erf) OWN_IN_FLOAT(tanh)
+
+TK_INLINE float sigmoid_f32(float x) { return tk_sigmoidf(x); }
+TK_INLINE double sigmoid_f64(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
+TK_INLINE float softplus_f32(float x) { return (x > 0 ? x : 0) + tk_log1p_posf(tk_expf(-fabsf(x))); }
+TK_INLINE double softplus_f64(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
+TK_INLINE float clamp01_f32(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
+TK_INLINE double clamp01_f64(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
+
+#define T float
+#define SUFFIX f32
+#define DTYPE TK_F32
+#define OPS TK_UNARY_FLOAT
+#define FN(name) name##_f32
+#define LARGEST FLT_MAX
+#include "unary_tmpl.h"
+#define T double
+#define SUFFIX f64
+#define DTYPE TK_F64
+#define OPS TK_UNARY_FLOAT
+#define FN(name) name##_f64
+#define LARGEST DBL_MAX
+#include "unary_tmpl.h"
+
+#define T int8_t
+#define U uint32_t
+#define SUFFIX i8
+#define DTYPE TK_I8
+#define OPS TK_UNARY_SIGNED
+#include "unary_tmpl.h"
+#define T int16_t
+#define U uint32_t
+#define SUFFIX i16
+#define DTYPE TK_I16
+#define OPS TK_UNARY_SIGNED
+#include "unary_tmpl.h"
+#define T int32_t
+#define U uint32_t
+#define SUFFIX i32
+#define DTYPE TK_I32
+#define OPS TK_UNARY_SIGNED
+#include "unary_tmpl.h"
+#define T int64_t
+#define U uint64_t
+#define SUFFIX i64
+#define DTYPE TK_I64
+#define OPS TK_UNARY_SIGNED
+#include "unary_tmpl.h"
+
+#define T uint8_t
+#define U uint32_t
+#define SUFFIX u8
+#define DTYPE TK_U8
+#define OPS TK_UNARY_UNSIGNED
+#include "unary_tmpl.h"
+#define T uint16_t
+#define U uint32_t
+#define SUFFIX u16
+#define DTYPE TK_U16
+#define OPS TK_UNARY_UNSIGNED
+#include "unary_tmpl.h"
+#define T uint32_t
+#define U uint32_t
+#define SUFFIX u32
+#define DTYPE TK_U32
+#define OPS TK_UNARY_UNSIGNED
+#include "unary_tmpl.h"
+#define T uint64_t
+#define U uint64_t
+#define SUFFIX u64
+#define DTYPE TK_U64
+#define OPS TK_UNARY_UNSIGNED
+#include "unary_tmpl.h"
+#define T uint8_t
+#define U uint32_t
+#define SUFFIX b8
+#define DTYPE TK_BOOL
+#define OPS TK_UNARY_BOOL
+#include "unary_tmpl.h"
+
+#define TABLE(rows) {rows, sizeof(rows) / sizeof((rows)[0])}
+static const struct { const tk_unary *rows; int64_t count; } tables[] = {
+    TABLE(rows_f32), TABLE(rows_f64), TABLE(rows_i8),  TABLE(rows_i16), TABLE(rows_i32),  TABLE(rows_i64),
+    TABLE(rows_u8),  TABLE(rows_u16), TABLE(rows_u32), TABLE(rows_u64), TABLE(rows_b8),
+};
+
+const tk_unary *tk_unary_at(int64_t index) {
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
+        if (index < tables[t].count)
+            return &tables[t].rows[index];
+        index -= tables[t].count;
+    }
+    return NULL;
+}
+
+const tk_unary *tk_unary_find(const char *op, tk_dtype dtype) {
+    for (int64_t i = 0; tk_unary_at(i); i++)
+        if (tk_unary_at(i)->dtype == dtype && strcmp(tk_unary_at(i)->op, op) == 0)
+            return tk_unary_at(i);
+    return NULL;
+}
+
+typedef struct unary_ctx { const tk_unary *unary; char *out; const char *inp; const double *params; } unary_ctx;
+
+static void unary_range(void *ctx, int64_t begin, int64_t end) {
+    const unary_ctx *c = ctx;
+    size_t out_size = tk_size(c->unary->out), inp_size = tk_size(c->unary->dtype);
+    c->unary->fn(c->out + (size_t)begin * out_size, c->inp + (size_t)begin * inp_size, end - begin, c->params);
+}
+
+void tk_unary_run(const tk_unary *unary, void *out, const void *inp, int64_t n, const double *params) {
+    unary_ctx c = {unary, out, inp, params};
+    tk_parallel_for(n, TK_GRAIN / 2, unary_range, &c);
+}

@@ -1,0 +1,70 @@
+/* kernel_test.h: what the tests of kernels share: buffers with guard bands, numbers to fill them with, distances in ulp, and running
+ * the same thing at 1 and 2 threads. */
+#ifndef KERNEL_TEST_H
+#define KERNEL_TEST_H
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+static inline void use_threads(int n) { omp_set_num_threads(n); }
+#else
+static inline void use_threads(int n) { (void)n; }
+#endif
+
+#define GUARD 256 /* bytes before and after */
+
+/* `bytes` bytes, `shift` past a 64-byte boundary, between guard bands; free with free_guarded, which checks them. */
+static inline void *alloc_guarded(size_t bytes, size_t shift) {
+    unsigned char *base = malloc(bytes + 3 * GUARD + 64);
+    memset(base, 0xa5, bytes + 3 * GUARD + 64);
+    unsigned char *data = base + GUARD + 8;
+    data += 64 - (uintptr_t)data % 64 + shift;
+    memcpy(data - 16, &base, sizeof base);
+    return data;
+}
+
+static inline void check_guards(const void *buffer, size_t bytes) {
+    const unsigned char *data = buffer;
+    for (size_t i = 17; i < 128; i++)
+        assert_int_equal(data[-(ptrdiff_t)i], 0xa5);
+    for (size_t i = 0; i < 128; i++)
+        assert_int_equal(data[bytes + i], 0xa5);
+}
+
+static inline void free_guarded(void *buffer, size_t bytes) {
+    unsigned char *base;
+    check_guards(buffer, bytes);
+    memcpy(&base, (unsigned char *)buffer - 16, sizeof base);
+    free(base);
+}
+
+/* A number in [-1, 1), by a linear congruential generator. */
+static inline double any_number(uint64_t *state) {
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (double)(*state >> 11) / 4503599627370496.0 - 1.0;
+}
+
+static inline void fill_f32(float *data, int64_t n, uint64_t seed) {
+    for (int64_t i = 0; i < n; i++)
+        data[i] = (float)any_number(&seed);
+}
+
+/* |x - exact| in units of the last place of a float near `exact`. */
+static inline double ulps(float x, double exact) {
+    if (isnan(exact))
+        return isnan(x) ? 0 : INFINITY;
+    if ((float)exact == x)
+        return 0;
+    if (isinf(x) || isinf((float)exact))
+        return INFINITY;
+    int e;
+    frexp(exact, &e);
+    return fabs((double)x - exact) / ldexp(1, e - 24 < -149 ? -149 : e - 24);
+}
+#endif

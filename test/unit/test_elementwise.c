@@ -1,0 +1,188 @@
+/* test_elementwise.c: every unary and binary kernel against its definition in double precision, over sizes, alignments and broadcasts,
+ * between guard bands, at 1 and 2 threads. */
+#include "kernel_test.h"
+#include "kernels/common/types.h"
+#include "kernels/elementwise/elementwise.h"
+
+static void put(void *data, tk_dtype dtype, int64_t i, double v) {
+    switch (dtype) {
+    case TK_F32: ((float *)data)[i] = (float)v; break;
+    case TK_F64: ((double *)data)[i] = v; break;
+    case TK_I8: ((int8_t *)data)[i] = (int8_t)v; break;
+    case TK_U8: ((uint8_t *)data)[i] = (uint8_t)v; break;
+    case TK_BOOL: ((uint8_t *)data)[i] = v > 3; break;
+    case TK_I16: ((int16_t *)data)[i] = (int16_t)v; break;
+    case TK_U16: ((uint16_t *)data)[i] = (uint16_t)v; break;
+    case TK_I32: ((int32_t *)data)[i] = (int32_t)v; break;
+    case TK_U32: ((uint32_t *)data)[i] = (uint32_t)v; break;
+    case TK_I64: ((int64_t *)data)[i] = (int64_t)v; break;
+    default: ((uint64_t *)data)[i] = (uint64_t)v; break;
+    }
+}
+
+static int is_float(tk_dtype dtype) { return dtype == TK_F32 || dtype == TK_F64; }
+static int is_signed(tk_dtype dtype) { return is_float(dtype) || dtype == TK_I8 || dtype == TK_I16 || dtype == TK_I32 || dtype == TK_I64; }
+
+/* Small numbers, so that no integer type wraps; `least` where an op has a domain. */
+static void *numbers(tk_dtype dtype, int64_t n, uint64_t seed, double least, double most) {
+    void *data = alloc_guarded((size_t)n * tk_size(dtype), tk_size(dtype));
+    for (int64_t i = 0; i < n; i++) {
+        double v = (any_number(&seed) + 1) / 2 * (most - least) + least;
+        put(data, dtype, i, is_float(dtype) ? v : floor(v));
+    }
+    return data;
+}
+
+static void expect(const void *out, tk_dtype dtype, int64_t i, double exact, const char *op) {
+    double got = tk_get(out, dtype, i), scale = fabs(exact) + 1;
+    double tolerance = dtype == TK_F32 ? 4e-7 * scale : dtype == TK_F64 ? 1e-14 * scale : 0;
+    if (isnan(exact) ? !isnan(got) : !(got == exact || fabs(got - exact) <= tolerance))
+        fail_msg("%s: element %lld of type %d is %.9g, expected %.9g", op, (long long)i, (int)dtype, got, exact);
+}
+
+static const int64_t sizes[] = {0, 1, 7, 64, 1001, 40000};
+
+static void unary(void **state) {
+    (void)state;
+    const double params[TK_UNARY_PARAMS] = {0.3, 0.5};
+    for (int64_t k = 0; tk_unary_at(k); k++) {
+        const tk_unary *u = tk_unary_at(k);
+        int inside = strcmp(u->op, "Asin") == 0 || strcmp(u->op, "Acos") == 0 || strcmp(u->op, "Atanh") == 0;
+        int above = strcmp(u->op, "Acosh") == 0, positive = strcmp(u->op, "Log") == 0 || strcmp(u->op, "Sqrt") == 0;
+        double least = above ? 1 : inside ? -0.99 : positive || !is_signed(u->dtype) ? 0.01 : -9, most = inside ? 0.99 : 9;
+        if (!is_signed(u->dtype) && strcmp(u->op, "BitwiseNot") == 0)
+            continue; /* the definition is of signed types */
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            int64_t n = sizes[s];
+            size_t bytes = (size_t)n * tk_size(u->out);
+            void *inp = numbers(u->dtype, n, (uint64_t)k, least, most), *out = alloc_guarded(bytes, tk_size(u->out));
+            void *again = alloc_guarded(bytes, 0);
+            use_threads(2);
+            tk_unary_run(u, out, inp, n, params);
+            use_threads(1);
+            tk_unary_run(u, again, inp, n, params);
+            assert_memory_equal(out, again, bytes);
+            for (int64_t i = 0; i < n; i++)
+                expect(out, u->out, i, tk_unary_ref(u->op, tk_get(inp, u->dtype, i), params), u->op);
+            free_guarded(again, bytes);
+            free_guarded(out, bytes);
+            free_guarded(inp, (size_t)n * tk_size(u->dtype));
+        }
+    }
+}
+
+/* Result, operand a, operand b: 4 dims each. */
+static const int64_t shapes[][3][4] = {
+    {{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}},     {{2, 3, 4, 5}, {2, 3, 4, 5}, {2, 3, 4, 5}},
+    {{2, 3, 4, 5}, {2, 3, 4, 5}, {1, 1, 1, 5}},     {{2, 3, 4, 5}, {1, 1, 1, 1}, {2, 3, 4, 5}},
+    {{2, 3, 4, 5}, {2, 3, 4, 1}, {1, 1, 4, 5}},     {{2, 3, 4, 5}, {1, 3, 1, 5}, {2, 1, 4, 1}},
+    {{3, 0, 4, 5}, {3, 0, 4, 5}, {1, 1, 4, 1}},     {{4, 1, 70, 129}, {4, 1, 1, 129}, {1, 1, 70, 129}},
+    {{2, 130, 1, 257}, {2, 130, 1, 257}, {2, 130, 1, 1}}, {{5, 6, 7, 1}, {5, 1, 7, 1}, {1, 6, 1, 1}},
+};
+
+static int64_t count_of(const int64_t *dims) { return dims[0] * dims[1] * dims[2] * dims[3]; }
+
+static int64_t offset_of(int64_t i, const int64_t *out, const int64_t *dims) {
+    int64_t offset = 0, stride = 1;
+    for (int d = 3; d >= 0; d--) {
+        offset += dims[d] == 1 ? 0 : i % out[d] * stride;
+        stride *= dims[d];
+        i /= out[d];
+    }
+    return offset;
+}
+
+static void binary(void **state) {
+    (void)state;
+    for (int64_t k = 0; tk_binary_at(k); k++)
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+            const tk_binary *b = tk_binary_at(k);
+            const int64_t *out_dims = shapes[s][0], *a_dims = shapes[s][1], *b_dims = shapes[s][2];
+            int64_t n = count_of(out_dims), a_n = count_of(a_dims), b_n = count_of(b_dims);
+            int sub = strcmp(b->op, "Sub") == 0, division = strcmp(b->op, "Div") == 0;
+            double least = is_signed(b->dtype) ? -8 : sub ? 4 : 0;
+            size_t bytes = (size_t)n * tk_size(b->out);
+            void *x = numbers(b->dtype, a_n, (uint64_t)k, least, 8);
+            void *y = numbers(b->dtype, b_n, (uint64_t)k + 99, is_float(b->dtype) ? least : sub ? 0 : 1, sub && !is_signed(b->dtype) ? 4 : 8);
+            void *out = alloc_guarded(bytes, tk_size(b->out)), *again = alloc_guarded(bytes, 0);
+            tk_bcast bc;
+            assert_true(tk_bcast_init(&bc, (tk_shape){4, out_dims}, (tk_shape[]){{4, a_dims}, {4, b_dims}}, 2));
+            assert_int_equal(bc.count, n);
+            use_threads(2);
+            tk_binary_run(b, out, x, y, &bc);
+            use_threads(1);
+            tk_binary_run(b, again, x, y, &bc);
+            assert_memory_equal(out, again, bytes);
+            for (int64_t i = 0; i < n; i++) {
+                double exact = tk_binary_ref(b->op, tk_get(x, b->dtype, offset_of(i, out_dims, a_dims)),
+                                             tk_get(y, b->dtype, offset_of(i, out_dims, b_dims)));
+                exact = division && !is_float(b->dtype) ? trunc(exact) : exact;
+                exact = b->dtype == TK_I8 || b->dtype == TK_U8 ? (double)((int64_t)exact & 0xff) : exact;
+                exact = b->dtype == TK_I8 && exact > 127 ? exact - 256 : exact;
+                if (strcmp(b->op, "ModFloor") != 0 || !is_float(b->dtype))
+                    expect(out, b->out, i, exact, b->op);
+            }
+            free_guarded(again, bytes);
+            free_guarded(out, bytes);
+            free_guarded(x, (size_t)a_n * tk_size(b->dtype));
+            free_guarded(y, (size_t)b_n * tk_size(b->dtype));
+        }
+}
+
+static void integers_do_not_trap(void **state) {
+    (void)state;
+    const int32_t a[] = {INT32_MIN, INT32_MIN, 7, -7, -7, 7}, b[] = {-1, 0, 0, 2, -2, -2};
+    const int32_t div[] = {INT32_MIN, 0, 0, -3, 3, -3}, mod[] = {0, 0, 0, -1, -1, 1}, floor_mod[] = {0, 0, 0, 1, -1, -1};
+    int32_t out[6];
+    const int64_t dims[] = {6};
+    tk_bcast bc;
+    assert_true(tk_bcast_init(&bc, (tk_shape){1, dims}, (tk_shape[]){{1, dims}, {1, dims}}, 2));
+    tk_binary_run(tk_binary_find("Div", TK_I32), out, a, b, &bc);
+    assert_memory_equal(out, div, sizeof div);
+    tk_binary_run(tk_binary_find("Mod", TK_I32), out, a, b, &bc);
+    assert_memory_equal(out, mod, sizeof mod);
+    tk_binary_run(tk_binary_find("ModFloor", TK_I32), out, a, b, &bc);
+    assert_memory_equal(out, floor_mod, sizeof floor_mod);
+}
+
+static void shapes_that_do_not_broadcast(void **state) {
+    (void)state;
+    const int64_t out[] = {2, 3}, other[] = {2, 2}, longer[] = {1, 2, 3};
+    tk_bcast bc;
+    assert_false(tk_bcast_init(&bc, (tk_shape){2, out}, (tk_shape[]){{2, other}}, 1));
+    assert_false(tk_bcast_init(&bc, (tk_shape){2, out}, (tk_shape[]){{3, longer}}, 1));
+}
+
+static void selections(void **state) {
+    (void)state;
+    const float inp[] = {-2, NAN, 0.5f, 9}, low = -1, high = 4;
+    float out[4];
+    tk_clip(out, inp, &low, &high, 4, TK_F32);
+    assert_true(out[0] == -1 && isnan(out[1]) && out[2] == 0.5f && out[3] == 4);
+    tk_clip(out, inp, &high, &low, 4, TK_F32);
+    assert_true(out[0] == -1 && out[3] == -1);
+    tk_clip(out, inp, NULL, NULL, 4, TK_F32);
+    assert_true(out[0] == -2 && out[3] == 9);
+    const int64_t dims[] = {2, 2}, column[] = {2, 1}, one[] = {1};
+    const uint8_t cond[] = {1, 0};
+    const int64_t base[] = {3, -1, 2, 0}, exponents[] = {3, -3}, minus[] = {-9};
+    int64_t whole[4];
+    tk_bcast bc;
+    tk_bcast_init(&bc, (tk_shape){2, dims}, (tk_shape[]){{2, column}, {2, dims}, {1, one}}, 3);
+    tk_where(whole, cond, base, minus, sizeof(int64_t), &bc);
+    assert_memory_equal(whole, ((int64_t[]){3, -1, -9, -9}), sizeof whole);
+    tk_bcast_init(&bc, (tk_shape){2, dims}, (tk_shape[]){{2, dims}, {2, column}}, 2);
+    tk_pow(whole, base, TK_I64, exponents, TK_I64, &bc);
+    assert_memory_equal(whole, ((int64_t[]){27, -1, 0, 0}), sizeof whole);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unary),
+        cmocka_unit_test(binary),
+        cmocka_unit_test(integers_do_not_trap),
+        cmocka_unit_test(shapes_that_do_not_broadcast),
+        cmocka_unit_test(selections),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
