@@ -1,4 +1,4 @@
-/* onnx_io.h: ONNX files in and out. Only onnx_read.c, onnx_guard.c and onnx_write.c see protobuf-c. */
+/* onnx_io.h: ONNX files in and out. Only the files onnx_*.c see protobuf-c. */
 #ifndef TC_ONNX_IO_H
 #define TC_ONNX_IO_H
 #include "ir.h"
@@ -13,14 +13,18 @@ tc_status tc_read_onnx(tc_ctx *ctx, const void *bytes, size_t size, const char *
 tc_status tc_read_tensor_file(tc_ctx *ctx, tc_model *model, const char *path, tc_tensor **out_tensor);
 
 /* Writes the model as protobuf; what was not changed since it was read comes back field for field. Through a temporary
- * file beside `path` that is renamed at the end ("-": standard output). External tensors keep their references: relative locations
- * are rewritten when the output folder differs from the input's. */
+ * file beside `path` that is renamed at the end ("-": standard output). External tensors keep their references:
+ * below the output's folder locations are rewritten; elsewhere they stay, with a warning that the weights must be brought along. */
 tc_status tc_write_onnx(tc_ctx *ctx, const tc_model *model, const char *path);
 
 /* The whole file, mapped or read; `out_owner` to tc_file_close. file.c */
 typedef struct tc_file { const void *data; size_t size; void *map; } tc_file;
 tc_status tc_file_open(tc_ctx *ctx, const char *path, tc_file *out_file);
 void tc_file_close(tc_file *file);
+/* The model borrows from the file: it is closed with the model. tensor_map.c */
+void tc_model_keep_file(tc_model *model, const tc_file *file);
+/* From now on a file that shrinks under a mapping ends the process with one line and exit code 5, not with SIGBUS. file.c */
+void tc_expect_truncation(void);
 
 /* An output file that appears whole or not at all. file.c */
 typedef struct tc_out_file tc_out_file;

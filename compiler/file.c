@@ -1,0 +1,282 @@
+/* file.c: whole files in, and files that appear whole or not at all.
+ * Output goes to a temporary file beside its target and takes the target's name only when all of it is on the disk, so that a full disk,
+ * a crash or a kill leaves the old file as it was. Temporary files of a process that dies early are removed by handlers. */
+#include "onnx_io.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SMALL_FILE = 1 << 20, TRIES = 100 };
+
+/* --- reading ---------------------------------------------------------------------------------------------------- */
+
+static tc_status system_error(tc_ctx *ctx, const char *what, const char *path) {
+    return tc_error(ctx, TC_IO, NULL, "can't %s '%s': %s", what, tc_quote(ctx, path), strerror(errno));
+}
+
+/* Grows by doubling up to 2 GiB, which no model in protobuf exceeds. */
+static tc_status read_all(tc_ctx *ctx, int fd, size_t guess, const char *path, tc_file *out_file) {
+    size_t cap = guess + 1, used = 0;
+    char *data = malloc(cap);
+    if (!data)
+        tc_out_of_memory(cap);
+    for (;;) {
+        ssize_t n = read(fd, data + used, cap - used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            free(data);
+            return system_error(ctx, "read", path);
+        }
+        if (n == 0)
+            break;
+        used += (size_t)n;
+        if (used < cap)
+            continue;
+        if (cap > (size_t)1 << 31) {
+            free(data);
+            return tc_error(ctx, TC_LIMIT, NULL, "more than 2 GiB of input");
+        }
+        cap *= 2;
+        char *grown = realloc(data, cap);
+        if (!grown)
+            tc_out_of_memory(cap);
+        data = grown;
+    }
+    *out_file = (tc_file){.data = data, .size = used};
+    return TC_OK;
+}
+
+static tc_status map_or_read(tc_ctx *ctx, int fd, const char *path, tc_file *out_file) {
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return system_error(ctx, "look at", path);
+    if (S_ISDIR(st.st_mode))
+        return tc_error(ctx, TC_IO, NULL, "'%s' is a folder, expected a file", tc_quote(ctx, path));
+    size_t size = S_ISREG(st.st_mode) ? (size_t)st.st_size : 0;
+    if (size <= SMALL_FILE)
+        return read_all(ctx, fd, size ? size : 64 << 10, path, out_file);
+    void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return read_all(ctx, fd, size, path, out_file);
+    tc_expect_truncation();
+    *out_file = (tc_file){.data = map, .size = size, .map = map};
+    return TC_OK;
+}
+
+tc_status tc_file_open(tc_ctx *ctx, const char *path, tc_file *out_file) {
+    *out_file = (tc_file){0};
+    if (strcmp(path, "-") == 0)
+        return map_or_read(ctx, STDIN_FILENO, "standard input", out_file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return system_error(ctx, "open", path);
+    tc_status status = map_or_read(ctx, fd, path, out_file);
+    close(fd);
+    return status;
+}
+
+void tc_file_close(tc_file *file) {
+    if (file->map)
+        munmap(file->map, file->size);
+    else
+        free((void *)(uintptr_t)file->data);
+    *file = (tc_file){0};
+}
+
+/* --- writing ---------------------------------------------------------------------------------------------------- */
+
+struct tc_out_file {
+    FILE *stream;
+    char *target;    /* NULL: standard output */
+    char *temp;      /* NULL: written in place (a pipe, /dev/null) */
+    tc_out_file *next;
+};
+
+/* Open outputs: what the handlers remove. */
+static tc_out_file *open_files;
+
+static void remove_temporary_files(void) {
+    for (tc_out_file *file = open_files; file; file = file->next)
+        if (file->temp)
+            unlink(file->temp);
+}
+
+static void on_signal(int number) {
+    remove_temporary_files();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* Only where the process has no handler of its own. */
+static void handle(int number, void (*handler)(int)) {
+    struct sigaction old;
+    if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+        signal(number, handler);
+}
+
+static void install_handlers(void) {
+    static bool installed;
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    if (installed)
+        return;
+    installed = true;
+    tc_set_exit_handler(remove_temporary_files);
+    atexit(remove_temporary_files);
+    for (size_t i = 0; i < TC_COUNT(signals); i++)
+        handle(signals[i], on_signal);
+}
+
+static void on_truncation(int number) {
+    static const char message[] = "error: a mapped file became shorter while it was in use\n";
+    (void)number;
+    if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
+        (void)number; /* nobody left to tell */
+    remove_temporary_files();
+    _exit(TC_IO);
+}
+
+void tc_expect_truncation(void) { handle(SIGBUS, on_truncation); }
+
+static void forget(tc_out_file *file) {
+    for (tc_out_file **at = &open_files; *at; at = &(*at)->next) {
+        if (*at != file)
+            continue;
+        *at = file->next;
+        break;
+    }
+    free(file->target);
+    free(file->temp);
+    free(file);
+}
+
+static char *format_temp(const char *target, unsigned attempt) {
+    const char *slash = strrchr(target, '/');
+    int folder = slash ? (int)(slash - target + 1) : 0;
+    size_t n = strlen(target) + 64;
+    char *temp = malloc(n);
+    if (!temp)
+        tc_out_of_memory(n);
+    snprintf(temp, n, "%.*s.%.200s.tmp-%ld-%u", folder, target, target + folder, (long)getpid(), attempt);
+    return temp;
+}
+
+/* Creates the temporary file with the mode that the target has or would get. */
+static int create_temp(tc_out_file *file, const struct stat *old) {
+    for (unsigned attempt = 0; attempt < TRIES; attempt++) {
+        file->temp = format_temp(file->target, attempt);
+        int fd = open(file->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 && old)
+            (void)fchmod(fd, old->st_mode & 07777); /* a file system without modes is fine */
+        if (fd >= 0)
+            return fd;
+        free(file->temp);
+        file->temp = NULL;
+        if (errno != EEXIST)
+            return -1;
+    }
+    return -1;
+}
+
+static tc_status open_target(tc_ctx *ctx, const char *path, tc_out_file *file) {
+    struct stat st;
+    char *resolved = realpath(path, NULL); /* a link stays a link: its target is replaced */
+    bool exists = resolved && stat(resolved, &st) == 0;
+    file->target = resolved ? resolved : strdup(path);
+    if (!file->target)
+        tc_out_of_memory(strlen(path));
+    if (exists && S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        return system_error(ctx, "write", path);
+    }
+    bool in_place = exists && !S_ISREG(st.st_mode);
+    if (exists && !in_place && access(resolved, W_OK) != 0)
+        return system_error(ctx, "write", path);
+    int fd = in_place ? open(path, O_WRONLY | O_CLOEXEC) : create_temp(file, exists ? &st : NULL);
+    file->stream = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (file->stream)
+        return TC_OK;
+    tc_status status = system_error(ctx, "write", path);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+tc_status tc_out_open(tc_ctx *ctx, const char *path, tc_out_file **out_file) {
+    *out_file = NULL;
+    tc_out_file *file = calloc(1, sizeof *file);
+    if (!file)
+        tc_out_of_memory(sizeof *file);
+    install_handlers();
+    file->next = open_files;
+    open_files = file;
+    if (strcmp(path, "-") == 0) {
+        file->stream = stdout;
+    } else {
+        tc_status status = open_target(ctx, path, file);
+        if (status != TC_OK) {
+            tc_out_abandon(file);
+            return status;
+        }
+    }
+    *out_file = file;
+    return TC_OK;
+}
+
+FILE *tc_out_stream(tc_out_file *file) { return file->stream; }
+
+const char *tc_out_temp_path(tc_out_file *file) { return file->temp ? file->temp : file->target; }
+
+/* The new name itself must reach the disk: the folder is synced too. */
+static void sync_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        (void)fsync(fd); /* some file systems cannot; the rename itself has succeeded */
+        close(fd);
+    }
+    free(folder);
+}
+
+static bool close_stream(tc_out_file *file) {
+    bool good = fflush(file->stream) == 0 && !ferror(file->stream);
+    good = good && (!file->temp || fsync(fileno(file->stream)) == 0);
+    int saved = errno;
+    if (file->stream != stdout && fclose(file->stream) != 0 && good) {
+        saved = errno;
+        good = false;
+    }
+    file->stream = NULL;
+    errno = saved;
+    return good;
+}
+
+tc_status tc_out_commit(tc_ctx *ctx, tc_out_file *file) {
+    tc_status status = TC_OK;
+    const char *shown = file->target ? file->target : "standard output";
+    if (!close_stream(file) || (file->temp && rename(file->temp, file->target) != 0)) {
+        status = system_error(ctx, "write", shown);
+        if (file->temp)
+            unlink(file->temp);
+    } else if (file->temp) {
+        sync_folder(file->target);
+    }
+    forget(file);
+    return status;
+}
+
+void tc_out_abandon(tc_out_file *file) {
+    if (!file)
+        return;
+    if (file->stream && file->stream != stdout)
+        fclose(file->stream);
+    if (file->temp)
+        unlink(file->temp);
+    forget(file);
+}

@@ -1,0 +1,43 @@
+/* read_file.c: a file -> a model, whether it holds protobuf or ONNX text. */
+#include "onnx_io.h"
+#include "text.h"
+#include <ctype.h>
+#include <string.h>
+
+enum { PEEK = 512 };
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Text begins with '<', '#' or a word; a protobuf file may begin with the code of a letter too, but goes on with control characters. */
+static bool looks_like_text(const unsigned char *p, size_t size) {
+    size_t i = 0;
+    while (i < size && i < PEEK && isspace(p[i]))
+        i++;
+    if (i == size || i == PEEK || (p[i] != '<' && p[i] != '#' && p[i] != '_' && !isalpha(p[i])))
+        return false;
+    for (; i < size && i < PEEK; i++)
+        if (p[i] == 0x7F || (p[i] < 0x20 && !isspace(p[i])))
+            return false;
+    return true;
+}
+
+tc_status tc_read_file(tc_ctx *ctx, const char *path, tc_model **out_model) {
+    tc_file file;
+    *out_model = NULL;
+    ctx->file = path;
+    TC_TRY(tc_file_open(ctx, path, &file));
+    bool text = ends_with(path, ".onnxt") || (file.size && looks_like_text(file.data, file.size));
+    const char *model_path = strcmp(path, "-") == 0 ? NULL : path;
+    tc_status status = text ? tc_parse_text(ctx, file.data, file.size, path, out_model)
+                            : tc_read_onnx(ctx, file.data, file.size, model_path, out_model);
+    if (status != TC_OK)
+        tc_file_close(&file);
+    else
+        tc_model_keep_file(*out_model, &file);
+    if (status == TC_OK && text && model_path)
+        (*out_model)->path = tc_arena_strdup((*out_model)->arena, path);
+    return status;
+}

@@ -1,0 +1,186 @@
+/* tensor_map.c: external tensors -> pointers into files mapped read-only, one mapping for each file; and the end of a model, which
+ * unmaps them. A model names its files: none of these names may reach a file outside the model's folder, not by "..", not by
+ * links, so each is opened relative to the folder by openat2, which refuses both, or where the kernel has none, one component at a time. */
+#include "onnx_io.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* --- what a model keeps open ------------------------------------------------------------------------------------ */
+
+/* Keys that begin with '/' are no locations: kept files and aligned copies. */
+static void keep(tc_model *model, const char *key, const tc_file *file) {
+    if (!model->maps)
+        model->maps = tc_map_create(model->arena);
+    tc_file *copy = TC_NEW(model->arena, tc_file);
+    *copy = *file;
+    tc_map_set(model->maps, key, copy);
+}
+
+void tc_model_keep_file(tc_model *model, const tc_file *file) {
+    size_t n = model->maps ? tc_map_count(model->maps) : 0;
+    keep(model, tc_arena_printf(model->arena, "/file %zu", n), file);
+}
+
+void tc_model_destroy(tc_model *model) {
+    if (!model)
+        return;
+    const void *key = NULL;
+    void *file = NULL;
+    for (size_t cursor = 0; model->maps && tc_map_next(model->maps, &cursor, &key, &file);)
+        tc_file_close(file);
+    tc_arena_destroy(model->arena);
+}
+
+/* --- opening below a folder -------------------------------------------------------------------------------------- */
+
+enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
+
+/* Each folder on the way is opened from the one before, none of them a link. */
+static int open_by_components(int folder, const char *location) {
+    int at = dup(folder);
+    while (at >= 0) {
+        size_t n = strcspn(location, "/");
+        char name[NAME_MAX + 1];
+        int next = -1;
+        bool last = location[n + strspn(location + n, "/")] == '\0';
+        if (n > NAME_MAX || (n == 2 && memcmp(location, "..", 2) == 0)) {
+            errno = n > NAME_MAX ? ENAMETOOLONG : EXDEV;
+        } else {
+            memcpy(name, location, n);
+            name[n] = '\0';
+            next = openat(at, n ? name : ".", OPEN_FLAGS | O_NOFOLLOW | (last ? 0 : O_DIRECTORY));
+        }
+        int saved = errno;
+        close(at);
+        errno = saved;
+        at = next;
+        if (last)
+            break;
+        location += n;
+        location += strspn(location, "/");
+    }
+    return at;
+}
+
+static int open_below(int folder, const char *location) {
+    struct open_how how = {.flags = OPEN_FLAGS, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    long fd = syscall(SYS_openat2, folder, location, &how, sizeof how);
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        return open_by_components(folder, location);
+    return (int)fd;
+}
+
+/* --- mapping ----------------------------------------------------------------------------------------------------- */
+
+typedef struct request {
+    tc_ctx *ctx;
+    tc_model *model;
+    const tc_tensor *tensor;
+    const char *location; /* quoted */
+} request;
+
+static tc_status fail(const request *r, tc_status status, const char *what) {
+    return tc_error(r->ctx, status, NULL, "external data of \"%s\": file '%s' %s", tc_quote(r->ctx, r->tensor->name ? r->tensor->name : ""),
+                    r->location, what);
+}
+
+static tc_status fail_open(const request *r) {
+    if (errno == ELOOP)
+        return fail(r, TC_BAD_INPUT, "is or lies behind a symbolic link, which is not followed");
+    if (errno == EXDEV)
+        return fail(r, TC_BAD_INPUT, "leaves the model's folder");
+    fail(r, TC_IO, tc_arena_printf(r->ctx->arena, "can't be opened: %s", strerror(errno)));
+    if (errno == ENOENT)
+        tc_hint(r->ctx, "weights belong beside the model, in '%s'", r->model->path ? r->model->path : "the current folder");
+    return TC_IO;
+}
+
+static tc_status map_file(const request *r, int fd, tc_file *out_file) {
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return fail_open(r);
+    if (!S_ISREG(st.st_mode))
+        return fail(r, TC_BAD_INPUT, "is no regular file");
+    if (st.st_nlink != 1)
+        return fail(r, TC_BAD_INPUT, "has several hard links: it may be a file from elsewhere");
+    *out_file = (tc_file){.size = (size_t)st.st_size};
+    if (!st.st_size)
+        return TC_OK;
+    void *map = mmap(NULL, out_file->size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return fail_open(r);
+    tc_expect_truncation();
+    out_file->data = out_file->map = map;
+    return TC_OK;
+}
+
+static tc_status open_mapping(const request *r, tc_file **out_file) {
+    const char *location = r->tensor->external->location, *path = r->model->path;
+    if (r->model->maps && (*out_file = tc_map_get(r->model->maps, location)) != NULL)
+        return TC_OK;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    const char *folder = !slash ? "." : slash == path ? "/" : tc_arena_strndup(r->ctx->arena, path, (size_t)(slash - path));
+    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at < 0)
+        return fail_open(r);
+    int fd = open_below(at, location);
+    int saved = errno;
+    close(at);
+    errno = saved;
+    if (fd < 0)
+        return fail_open(r);
+    tc_file file;
+    tc_status status = map_file(r, fd, &file);
+    close(fd);
+    TC_TRY(status);
+    keep(r->model, location, &file);
+    *out_file = tc_map_get(r->model->maps, location);
+    return TC_OK;
+}
+
+/* Data that does not lie as its type wants is copied once. */
+static const void *aligned(const request *r, const char *data) {
+    size_t align = tc_dtype_bits(r->tensor->dtype) >= 64 ? 8 : tc_dtype_bits(r->tensor->dtype) / 8;
+    if (align < 2 || (uintptr_t)data % align == 0)
+        return data;
+    const char *key = tc_arena_printf(r->ctx->arena, "/copy %p", (const void *)r->tensor);
+    tc_file *known = tc_map_get(r->model->maps, key);
+    if (known)
+        return known->data;
+    void *copy = mmap(NULL, r->tensor->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        tc_out_of_memory(r->tensor->bytes);
+    memcpy(copy, data, r->tensor->bytes);
+    keep(r->model, tc_arena_strdup(r->model->arena, key), &(tc_file){.data = copy, .size = r->tensor->bytes, .map = copy});
+    return copy;
+}
+
+tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, const void **out_data) {
+    const tc_external *e = tensor->external;
+    *out_data = tensor->data;
+    if (tensor->data)
+        return TC_OK;
+    if (!e)
+        return tc_error(ctx, TC_UNSUPPORTED, NULL, "tensor \"%s\" has no data that could be used: strings, or sparse and large",
+                        tc_quote(ctx, tensor->name ? tensor->name : ""));
+    request r = {ctx, model, tensor, tc_quote(ctx, e->location)};
+    if (!tensor->bytes) {
+        *out_data = "";
+        return TC_OK;
+    }
+    tc_file *file = NULL;
+    TC_TRY(open_mapping(&r, &file));
+    if (e->offset > file->size || tensor->bytes > file->size - e->offset)
+        return fail(&r, TC_BAD_INPUT, tc_arena_printf(ctx->arena, "has %zu bytes, but bytes %" PRIu64 " to %" PRIu64 " are wanted", file->size,
+                                                      e->offset, e->offset + tensor->bytes));
+    *out_data = aligned(&r, (const char *)file->data + e->offset);
+    return TC_OK;
+}
