@@ -17,9 +17,19 @@ tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_r
  * New nodes get types by tc_infer_node. Statistics go to env->summary, --disable and --explain are obeyed. */
 tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, uint32_t *out_rewrites);
 
+/* Adds what was matched and tried to env->summary and counts from zero. tc_rules_apply does it; users of gradient rules call it. */
+void tc_rules_stats(tc_pass_env *env, tc_rule_set *set);
+
 /* Gradient rules: `gradient Op (x, y?; out; dout) => (dx, dy) { ... }`. Builds the nodes of the gradient of `node` at the end of its
- * graph: `douts` [n_outputs] may hold NULLs; fills `dins` [n_inputs], NULL where nothing flows or `needed` is false.
- * *out_found is false when no gradient rule names the op. */
+ * graph: `douts` [n_outputs] may hold NULLs; fills `dins` [n_inputs], NULL where nothing flows or `needed` is false. Only
+ * what the needed results depend on is built. The first rule of the op in the set whose required names are there and whose
+ * guards hold is taken; *out_found is false when there is none. A result of `node` that the rule names without `?` and that
+ * the node lacks is added to the node (the statistics of LayerNormalization). */
 tc_status tc_gradient_rule_apply(tc_pass_env *env, const tc_rule_set *set, tc_node *node, tc_value *const *douts,
                                  const bool *needed, tc_value **dins, bool *out_found);
+bool tc_gradient_rule_exists(const tc_rule_set *set, const tc_node *node); /* whatever its guards say */
+
+/* Undoes broadcasting: *out_value is `grad` summed to the shape of `like` (grad itself where the shapes are provably equal). Nodes
+ * go to the end of grad's graph, labelled `label`. Axes are static where dims are known to tell, computed from both shapes else. */
+tc_status tc_reduce_like(tc_ctx *ctx, tc_value *grad, tc_value *like, const char *label, tc_value **out_value);
 #endif

@@ -1,0 +1,362 @@
+/* apply.c: replaces what a rule matched, and drives a set of rules over a graph to a fixpoint. The value objects of the results
+ * stay and change producers, so names, graph outputs and what the file said of them survive; matched nodes that
+ * nothing uses any more are erased.
+ *
+ * Each sweep visits the nodes that were there when it began, in order. The number of sweeps and of rewrites has a bound,
+ * so a rule that undoes another, or that grows the graph, ends in a warning. */
+#include "../../compiler/shape.h"
+#include "../embed.h"
+#include "rule_ir.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum { MAX_SWEEPS = 32, REWRITES_PER_NODE = 8, REWRITES_AT_LEAST = 1024 };
+
+/* --- one replacement -------------------------------------------------------------------------------------------------------- */
+
+static bool refuse(rule_match *m, const tc_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static bool refuse(rule_match *m, const tc_node *node, const char *fmt, ...) {
+    m->failure = (match_failure){.depth = RULE_MAX_NODES, .loc = m->rule->loc, .step = "replace", .node = node};
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(m->failure.why, sizeof m->failure.why, fmt, args);
+    va_end(args);
+    return false;
+}
+
+/* The value of the right side for result `name`, when it is no node's own result but a value that was there before. */
+static tc_value *alias_of(const rule_builder *b, uint16_t name) {
+    const rule_node *node = &b->rule->build[b->rule->names[name].build];
+    return node->calc == CALC_NODE ? NULL : b->built[name];
+}
+
+/* An output of the graph keeps its name: the value that takes its place must be free to change its own. */
+static bool can_take_name(const rule_builder *b, const rule_match *m, const tc_value *from, const tc_value *to) {
+    bool taken = false;
+    for (uint16_t i = 0; i < b->rule->n_outs; i++)
+        taken |= m->values[b->rule->outs[i]] != from && b->built[b->rule->outs[i]] == to;
+    return !from->n_graph_outputs || (!taken && to->producer && to->graph == from->graph && !to->n_graph_outputs);
+}
+
+/* Whether what is known of both types agrees. */
+static bool types_agree(const tc_type *a, const tc_type *b) {
+    if (!a || !b || a->kind != TC_TENSOR || b->kind != TC_TENSOR)
+        return true;
+    if (a->dtype != TC_UNDEFINED && b->dtype != TC_UNDEFINED && a->dtype != b->dtype)
+        return false;
+    if (a->rank == TC_RANK_UNKNOWN || b->rank == TC_RANK_UNKNOWN)
+        return true;
+    bool agree = a->rank == b->rank;
+    for (int i = 0; agree && i < a->rank; i++)
+        agree = !tc_dim_is_const(a->dims[i]) || !tc_dim_is_const(b->dims[i]) || a->dims[i].value == b->dims[i].value;
+    return agree;
+}
+
+static bool is_matched(const rule_match *m, const tc_node *node) {
+    for (uint16_t i = 0; i < m->rule->n_match; i++)
+        if (m->nodes[i] == node)
+            return true;
+    return false;
+}
+
+/* Every remaining user of the old value must come after the node that makes the new one. */
+static bool users_come_later(const rule_match *m, const tc_value *old, const tc_node *made) {
+    TC_FOR_USES(use, old) {
+        if (is_matched(m, use->user))
+            continue;
+        if (use->user->graph != made->graph || !tc_node_before(made, use->user))
+            return false;
+    }
+    return true;
+}
+
+/* New nodes stand where the result stood that they serve, or right behind the last of their operands if that is later. */
+static tc_node *place(const rule_builder *b, const rule_match *m, const rule_node *node, bool *out_late) {
+    tc_node *target = m->values[node->root]->producer, *latest = NULL;
+    for (uint16_t i = 0; i < node->n_operands; i++) {
+        const tc_value *value = rule_operand_value(b, &node->operands[i]);
+        if (value && value->producer && value->graph == b->graph && (!latest || tc_node_before(latest, value->producer)))
+            latest = value->producer;
+    }
+    *out_late = latest && !tc_node_before(latest, target);
+    return *out_late ? latest->next : target;
+}
+
+static bool results_fit(const rule_builder *b, rule_match *m, const bool *late) {
+    for (uint16_t i = 0; i < b->rule->n_outs; i++) {
+        uint16_t name = b->rule->outs[i];
+        const rule_name *n = &b->rule->names[name];
+        if (n->build == RULE_NONE || !m->values[name])
+            continue;
+        const tc_value *old = m->values[name], *new_value = b->built[name];
+        if (!new_value)
+            return refuse(m, old->producer, "'%s' would be absent", n->text);
+        if (!types_agree(old->type, new_value->type))
+            return refuse(m, old->producer, "the new '%s' is %s, the old one %s", n->text,
+                          tc_type_text(b->ctx->arena, new_value->type), tc_type_text(b->ctx->arena, old->type));
+        if (alias_of(b, name) && !can_take_name(b, m, old, new_value))
+            return refuse(m, old->producer, "'%s' is an output of the graph and keeps its name", old->name);
+        if (late[n->build] && !users_come_later(m, old, new_value->producer))
+            return refuse(m, old->producer, "a user of '%s' comes before an operand of what replaces it", old->name);
+    }
+    return true;
+}
+
+/* `old` becomes the result that `fresh` is now; `fresh` goes to old's producer and dies with it. */
+static void take_over(tc_value *old, tc_value *fresh) {
+    tc_node *made = fresh->producer, *gone = old->producer;
+    uint32_t index = fresh->out_index, old_index = old->out_index;
+    tc_value_replace(fresh, old);
+    made->outputs[index] = old;
+    gone->outputs[old_index] = fresh;
+    old->producer = made;
+    old->out_index = index;
+    fresh->producer = gone;
+    fresh->out_index = old_index;
+}
+
+/* Later nodes first, so that users go before what they use. */
+static void erase_unused(const rule_match *m) {
+    tc_node *order[RULE_MAX_NODES];
+    unsigned n = 0;
+    for (uint16_t i = 0; i < m->rule->n_match; i++) {
+        unsigned at = n;
+        bool again = !m->nodes[i];
+        for (unsigned k = 0; k < n; k++)
+            again |= order[k] == m->nodes[i];
+        if (again)
+            continue;
+        for (; at > 0 && tc_node_before(order[at - 1], m->nodes[i]); at--)
+            order[at] = order[at - 1];
+        order[at] = m->nodes[i];
+        n++;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        bool used = false;
+        for (uint32_t k = 0; k < order[i]->n_outputs; k++)
+            used |= order[i]->outputs[k] && tc_value_is_used(order[i]->outputs[k]);
+        if (!used)
+            tc_node_erase(order[i]);
+    }
+}
+
+/* Shape and Size of a value inside the match read it from a parameter of the same shape. */
+static void redirect_shape_uses(const rule_match *m) {
+    for (uint16_t n = 0; n < m->rule->n_match; n++)
+        for (uint32_t i = 0; m->nodes[n] && i < m->nodes[n]->n_outputs; i++) {
+            tc_value *value = m->nodes[n]->outputs[i];
+            for (tc_use *use = value ? value->uses : NULL, *next; use; use = next) {
+                next = use->next;
+                bool other = tc_node_has(use->user, TC_SHAPE_ONLY) && !is_matched(m, use->user);
+                tc_value *twin = other ? rule_shape_twin(m, value, use->user) : NULL;
+                if (twin)
+                    tc_node_set_input(use->user, use->index, twin);
+            }
+        }
+}
+
+static void splice(rule_builder *b, rule_match *m) {
+    tc_value *renamed[RULE_MAX_NAMES];
+    const char *names[RULE_MAX_NAMES];
+    unsigned n_renamed = 0;
+    for (uint16_t i = 0; i < b->rule->n_outs; i++) {
+        tc_value *old = m->values[b->rule->outs[i]], *new_value = b->built[b->rule->outs[i]];
+        if (b->rule->names[b->rule->outs[i]].build == RULE_NONE || !old || old == new_value)
+            continue;
+        if (!alias_of(b, b->rule->outs[i])) {
+            old->contents = new_value->contents ? new_value->contents : old->contents;
+            old->type = old->type ? old->type : new_value->type;
+            take_over(old, new_value);
+            continue;
+        }
+        if (old->n_graph_outputs) {
+            new_value->type = old->type ? old->type : new_value->type;
+            new_value->origin = old->origin;
+            names[n_renamed] = old->name;
+            renamed[n_renamed++] = new_value;
+        }
+        tc_value_replace(old, new_value);
+    }
+    erase_unused(m);
+    for (unsigned i = 0; i < n_renamed; i++)
+        tc_value_rename(renamed[i], names[i]);
+}
+
+tc_status rule_replace(tc_ctx *ctx, rule_match *m, bool *out_done) {
+    const tc_rule *rule = m->rule;
+    tc_node *anchor = m->nodes[rule->anchor];
+    rule_builder b = {.ctx = ctx, .rule = rule, .graph = anchor->graph, .values = m->values, .anchor = anchor};
+    bool late[RULE_MAX_NODES] = {false};
+    *out_done = false;
+    for (uint16_t i = 0; i < rule->n_build; i++) {
+        const tc_value *root = m->values[rule->build[i].root];
+        if (!root) /* a second result that the node does not have */
+            continue;
+        b.label = root->producer->name;
+        b.base = root->name;
+        b.before = place(&b, m, &rule->build[i], &late[i]);
+        TC_TRY(rule_build_node(&b, i));
+    }
+    if (!results_fit(&b, m, late)) {
+        rule_unbuild(&b);
+        return TC_OK;
+    }
+    redirect_shape_uses(m);
+    *out_done = true;
+    splice(&b, m);
+    return TC_OK;
+}
+
+/* --- to a fixpoint ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct sweep {
+    tc_pass_env *env;
+    tc_rule_set *set;
+    rule_match match;
+    uint64_t rewrites, limit;
+    const tc_rule *last;
+} sweep;
+
+static bool is_linked(const tc_node *node) { return node->prev || node->next || node->graph->first == node; }
+
+static tc_status visit(sweep *s, tc_node *node) {
+    const rule_bucket *bucket = rule_bucket_of(s->set->anchors, node->domain, node->op_type);
+    for (size_t i = 0; bucket && i < bucket->n; i++) {
+        tc_rule *rule = bucket->rules[i];
+        bool done = false, explain = s->env->options && rule_is_explained(s->env->options, rule);
+        if (rule->disabled)
+            continue;
+        rule->tried++;
+        if (!rule_match_at(&s->match, rule, node, explain))
+            continue;
+        const char *label = tc_node_label(node), *op = node->op_type;
+        TC_TRY(rule_replace(s->env->ctx, &s->match, &done));
+        if (!done)
+            continue;
+        if (explain)
+            tc_note(s->env->ctx, NULL, "rule %s matched at %s \"%s\"", rule->name, op, label);
+        rule->matched++;
+        s->rewrites++;
+        s->last = rule;
+        return TC_OK;
+    }
+    return TC_OK;
+}
+
+static tc_status sweep_once(sweep *s, tc_graph *graph) {
+    size_t n = 0, count = graph->n_nodes;
+    tc_arena *scratch = tc_arena_create();
+    tc_node **nodes = TC_NEW_ARRAY(scratch, tc_node *, count + 1);
+    tc_status status = TC_OK;
+    TC_FOR_NODES(node, graph)
+        nodes[n++] = node;
+    for (size_t i = 0; i < n && status == TC_OK && s->rewrites < s->limit; i++)
+        if (is_linked(nodes[i]))
+            status = visit(s, nodes[i]);
+    tc_arena_destroy(scratch);
+    return status;
+}
+
+/* After the last sweep: why each candidate that is left was not taken. */
+static void explain_rest(sweep *s, tc_graph *graph) {
+    TC_FOR_NODES(node, graph) {
+        const rule_bucket *bucket = rule_bucket_of(s->set->anchors, node->domain, node->op_type);
+        for (size_t i = 0; bucket && i < bucket->n; i++) {
+            const tc_rule *rule = bucket->rules[i];
+            bool done = false;
+            if (rule->disabled || !rule_is_explained(s->env->options, rule))
+                continue;
+            if (!rule_match_at(&s->match, rule, node, true))
+                rule_explain(s->env->ctx, &s->match, node, false);
+            else if (rule_replace(s->env->ctx, &s->match, &done) == TC_OK && !done)
+                rule_explain(s->env->ctx, &s->match, node, false);
+            if (done)
+                return;
+        }
+    }
+}
+
+static tc_status apply_nested(sweep *s, tc_graph *graph);
+
+static tc_status apply_graph(sweep *s, tc_graph *graph) {
+    TC_TRY(apply_nested(s, graph));
+    uint64_t before = s->rewrites;
+    s->limit = before + (uint64_t)graph->n_nodes * REWRITES_PER_NODE + REWRITES_AT_LEAST;
+    for (int i = 0; i < MAX_SWEEPS; i++) {
+        uint64_t start = s->rewrites;
+        TC_TRY(sweep_once(s, graph));
+        if (s->rewrites == start) {
+            if (s->env->options && s->env->options->explain)
+                explain_rest(s, graph);
+            return TC_OK;
+        }
+        if (s->rewrites >= s->limit)
+            break;
+    }
+    tc_warn(s->env->ctx, NULL, "rules came to no end after %llu rewrites: rule %s (%s:%u) was applied last",
+            (unsigned long long)(s->rewrites - before), s->last->name, s->last->file, s->last->loc.line);
+    tc_hint(s->env->ctx, "two rules may undo each other; --disable=%s leaves it out", s->last->name);
+    return TC_OK;
+}
+
+static tc_status apply_nested(sweep *s, tc_graph *graph) {
+    TC_FOR_NODES(node, graph)
+        for (uint32_t i = 0; i < node->n_attrs; i++) {
+            const tc_attr *attr = &node->attrs[i];
+            if (attr->kind == TC_ATTR_GRAPH && attr->g)
+                TC_TRY(apply_graph(s, attr->g));
+            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+                TC_TRY(apply_graph(s, attr->graphs[g]));
+        }
+    return TC_OK;
+}
+
+tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, uint32_t *out_rewrites) {
+    sweep s = {.env = env, .set = set};
+    tc_status status = apply_graph(&s, graph);
+    tc_rules_stats(env, set);
+    if (out_rewrites)
+        *out_rewrites = (uint32_t)s.rewrites;
+    return status;
+}
+
+/* --- loading ----------------------------------------------------------------------------------------------------------------------- */
+
+static tc_status load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
+    FILE *in = fopen(path, "rb");
+    if (!in)
+        return tc_error(ctx, TC_IO, NULL, "cannot read rules from '%s': %s", tc_quote(ctx, path), strerror(errno));
+    char *text = NULL;
+    size_t cap = 0, n = 0, got;
+    do {
+        text = tc_arena_grow(set->arena, text, 1, &cap, n + 4096);
+        got = fread(text + n, 1, cap - n - 1, in);
+        n += got;
+    } while (got > 0 && n < (1u << 24));
+    bool failed = ferror(in) != 0;
+    fclose(in);
+    text[n] = '\0';
+    if (failed)
+        return tc_error(ctx, TC_IO, NULL, "cannot read rules from '%s'", tc_quote(ctx, path));
+    if (strlen(text) != n)
+        return tc_error(ctx, TC_BAD_INPUT, NULL, "'%s' holds a NUL: it is no rules file", tc_quote(ctx, path));
+    return tc_rules_parse(ctx, text, path, set);
+}
+
+tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_rule_set *set) {
+    const tc_options *options = env->options;
+    const tc_embedded *file = tc_embedded_rules;
+    while (file->name && strcmp(file->name, name) != 0)
+        file++;
+    TC_ASSERT(file->name);
+    TC_TRY(tc_rules_parse(env->ctx, file->text, name, set));
+    for (size_t i = 0; options && with_user && i < options->n_rules_files; i++)
+        TC_TRY(load_file(env->ctx, options->rules_files[i], set));
+    for (tc_rule *rule = set->first; rule; rule = rule->next) {
+        rule->disabled = rule->inexact && !(options && options->inexact);
+        for (size_t i = 0; options && i < options->n_disabled; i++)
+            rule->disabled |= !strcmp(options->disabled[i], rule->name);
+    }
+    return TC_OK;
+}

@@ -1,0 +1,205 @@
+/* guards.c: the conditions that a pattern cannot say, by the names that `where` calls them. A guard looks only at the values that
+ * a match has bound; one that is given an unbound optional name holds (`absent_ok` says otherwise). */
+#include "rule_ir.h"
+#include <math.h>
+#include <string.h>
+
+static tc_value *value_arg(const guard_call *call, uint16_t index) {
+    return call->values[call->guard->args[index].name];
+}
+static double number_arg(const guard_call *call, uint16_t index) { return call->guard->args[index].number; }
+static const char *word_arg(const guard_call *call, uint16_t index) { return call->guard->args[index].string; }
+
+/* --- types ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_float(const guard_call *call) { return tc_dtype_is_float(tc_value_dtype(value_arg(call, 0))); }
+
+static bool is_integer(const guard_call *call) {
+    tc_dtype dtype = tc_value_dtype(value_arg(call, 0));
+    return tc_dtype_bits(dtype) != 0 && !tc_dtype_is_float(dtype) && dtype != TC_BOOL && dtype != TC_COMPLEX64 &&
+           dtype != TC_COMPLEX128;
+}
+
+static bool is_bool(const guard_call *call) { return tc_value_dtype(value_arg(call, 0)) == TC_BOOL; }
+
+static bool same_dtype(const guard_call *call) {
+    tc_dtype dtype = tc_value_dtype(value_arg(call, 0));
+    return dtype != TC_UNDEFINED && dtype == tc_value_dtype(value_arg(call, 1));
+}
+
+static bool has_rank(const guard_call *call) { return tc_value_rank(value_arg(call, 0)) == (int)number_arg(call, 1); }
+
+static bool has_rank_at_least(const guard_call *call) {
+    return tc_value_rank(value_arg(call, 0)) >= (int)number_arg(call, 1);
+}
+
+static bool same_shape(const guard_call *call) {
+    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
+    if (a == b)
+        return true;
+    int rank = tc_value_rank(a);
+    if (rank == TC_RANK_UNKNOWN || rank != tc_value_rank(b))
+        return false;
+    for (int i = 0; i < rank; i++)
+        if (!tc_dim_equal(a->type->dims[i], b->type->dims[i]))
+            return false;
+    return true;
+}
+
+/* Whether broadcasting `a` against `b` leaves b's shape as it is. */
+static bool broadcasts(const guard_call *call) {
+    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
+    int rank_a = tc_value_rank(a), rank_b = tc_value_rank(b);
+    if (rank_a == TC_RANK_UNKNOWN || rank_b == TC_RANK_UNKNOWN || rank_a > rank_b)
+        return a == b;
+    for (int i = 0; i < rank_a; i++) {
+        tc_dim dim = a->type->dims[i];
+        bool is_one = tc_dim_is_const(dim) && dim.value == 1;
+        if (!is_one && a != b && !tc_dim_equal(dim, b->type->dims[rank_b - rank_a + i]))
+            return false;
+    }
+    return true;
+}
+
+static bool has_dim(const guard_call *call) {
+    const tc_value *v = value_arg(call, 0);
+    int rank = tc_value_rank(v), axis = (int)number_arg(call, 1);
+    axis += axis < 0 ? rank : 0;
+    return rank != TC_RANK_UNKNOWN && axis >= 0 && axis < rank &&
+           tc_dim_equal(v->type->dims[axis], tc_dim_const((int64_t)number_arg(call, 2)));
+}
+
+/* --- constants --------------------------------------------------------------------------------------------------------- */
+
+static const tc_tensor *constant_of(const guard_call *call, uint16_t index) {
+    const tc_tensor *tensor = tc_value_constant(value_arg(call, index));
+    return tensor && tensor->data && tensor->dtype != TC_STRING ? tensor : NULL;
+}
+
+static bool is_constant(const guard_call *call) { return constant_of(call, 0) != NULL; }
+
+static bool is_scalar(const guard_call *call) {
+    const tc_value *v = value_arg(call, 0);
+    const tc_tensor *tensor = tc_value_constant(v);
+    if (tensor)
+        return tensor->count == 1;
+    int rank = tc_value_rank(v);
+    for (int i = 0; i < rank; i++)
+        if (!tc_dim_equal(v->type->dims[i], tc_dim_const(1)))
+            return false;
+    return rank != TC_RANK_UNKNOWN;
+}
+
+static bool every_element(const guard_call *call, bool (*holds)(double x)) {
+    const tc_tensor *tensor = constant_of(call, 0);
+    if (!tensor || tensor->count == 0 || tensor->bytes > 4096)
+        return false;
+    for (uint64_t i = 0; i < tensor->count; i++)
+        if (!holds(tc_tensor_get(tensor, i)))
+            return false;
+    return true;
+}
+
+/* Its reciprocal is exact and normal in every float type we have. */
+static bool is_pow2(double x) {
+    int exponent;
+    double mantissa = frexp(fabs(x), &exponent);
+    return isfinite(x) && mantissa == 0.5 && exponent > -13 && exponent < 15;
+}
+static bool is_positive(double x) { return x > 0; }
+static bool is_finite(double x) { return isfinite(x); }
+static bool all_pow2(const guard_call *call) { return every_element(call, is_pow2); }
+static bool all_positive(const guard_call *call) { return every_element(call, is_positive); }
+static bool all_finite(const guard_call *call) { return every_element(call, is_finite); }
+
+/* --- use and attributes -------------------------------------------------------------------------------------------------- */
+
+static bool is_absent(const guard_call *call) { return value_arg(call, 0) == NULL; }
+static bool is_present(const guard_call *call) { return value_arg(call, 0) != NULL; }
+static bool is_used(const guard_call *call) { return value_arg(call, 0) && tc_value_is_used(value_arg(call, 0)); }
+static bool is_output(const guard_call *call) { return value_arg(call, 0)->n_graph_outputs > 0; }
+
+static bool one_use(const guard_call *call) {
+    const tc_value *v = value_arg(call, 0);
+    return (v->n_graph_outputs == 1 && !v->uses) || (v->n_graph_outputs == 0 && v->uses && !v->uses->next);
+}
+
+static bool is_needed(const guard_call *call) {
+    int input = call->rule->names[call->guard->args[0].name].input;
+    return call->needed && input >= 0 && call->needed[input];
+}
+
+static bool attr_is(const guard_call *call) {
+    const tc_node *node = value_arg(call, 0)->producer;
+    const guard_arg *want = &call->guard->args[2];
+    const tc_attr *attr = node ? tc_attr_find(node, word_arg(call, 1)) : NULL;
+    if (!attr)
+        return false;
+    if (attr->kind == TC_ATTR_STRING)
+        return want->kind != GUARD_NUMBER && strlen(want->string) == attr->s.size &&
+               !memcmp(want->string, attr->s.data, attr->s.size);
+    if (want->kind != GUARD_NUMBER)
+        return false;
+    return (attr->kind == TC_ATTR_INT && (double)attr->i == want->number) ||
+           (attr->kind == TC_ATTR_FLOAT && attr->f == (float)want->number);
+}
+
+static bool has_attr(const guard_call *call) {
+    const tc_node *node = value_arg(call, 0)->producer;
+    return node && tc_attr_find(node, word_arg(call, 1)) != NULL;
+}
+
+/* Sorted by name; docs/rules.md shows it. */
+static const guard_row rows[] = {
+    {"absent", "v", is_absent, true, "the optional name is unbound"},
+    {"attr", "vsa", attr_is, false, "the node that makes v has attribute s with this number or word"},
+    {"bool", "v", is_bool, false, "element type bool"},
+    {"broadcasts", "vv", broadcasts, false, "broadcasting the first against the second leaves the second's shape"},
+    {"constant", "v", is_constant, false, "its elements are known and loaded"},
+    {"dim", "vnn", has_dim, false, "this axis (negative: from the end) has this size"},
+    {"finite", "v", all_finite, false, "a constant without infinities and NaNs"},
+    {"float", "v", is_float, false, "a float element type"},
+    {"has_attr", "vs", has_attr, false, "the node that makes v has attribute s"},
+    {"integer", "v", is_integer, false, "an integer element type"},
+    {"needed", "v", is_needed, true, "gradient rules: the gradient of this operand is wanted"},
+    {"one_use", "v", one_use, false, "one use, graph outputs counted"},
+    {"output", "v", is_output, false, "an output of the graph"},
+    {"positive", "v", all_positive, false, "a constant, every element above 0"},
+    {"pow2", "v", all_pow2, false, "a constant, every element a power of two: its reciprocal is exact"},
+    {"present", "v", is_present, true, "the optional name is bound"},
+    {"rank", "vn", has_rank, false, "this many dims"},
+    {"rank_at_least", "vn", has_rank_at_least, false, "this many dims or more"},
+    {"same_dtype", "vv", same_dtype, false, "equal element types"},
+    {"same_shape", "vv", same_shape, false, "provably equal shapes"},
+    {"scalar", "v", is_scalar, false, "one element, whatever its rank"},
+    {"used", "v", is_used, true, "bound, and used by something"},
+};
+
+const guard_row *guard_find(const char *name) {
+    for (size_t i = 0; i < TC_COUNT(rows); i++)
+        if (!strcmp(rows[i].name, name))
+            return &rows[i];
+    return NULL;
+}
+size_t guard_count(void) { return TC_COUNT(rows); }
+const guard_row *guard_at(size_t index) { return &rows[index]; }
+
+static bool is_vacuous(const guard_call *call) {
+    if (call->guard->row->absent_ok)
+        return false;
+    for (uint16_t i = 0; i < call->guard->n_args; i++) {
+        const guard_arg *arg = &call->guard->args[i];
+        if (arg->kind == GUARD_NAME && arg->name != RULE_NONE && !call->values[arg->name])
+            return true;
+    }
+    return false;
+}
+
+const rule_guard *guards_failing(const tc_rule *rule, tc_value *const *values, const bool *needed) {
+    for (uint16_t i = 0; i < rule->n_guards; i++) {
+        guard_call call = {rule, values, needed, &rule->guards[i]};
+        if (!is_vacuous(&call) && call.guard->row->holds(&call) == call.guard->negated)
+            return call.guard;
+    }
+    return NULL;
+}
