@@ -49,17 +49,32 @@ typedef struct tc_pass {
 const tc_pass *tc_pass_find(const char *name);
 size_t tc_pass_count(void);
 const tc_pass *tc_pass_at(size_t index);
+/* The recipes: named pipelines, what --recipe= takes. */
+typedef struct tc_recipe {
+    const char *name, *passes, *summary;
+} tc_recipe;
+const tc_recipe *tc_recipe_find(const char *name); /* NULL: the default, "none"; a NULL result: there is none of that name */
+size_t tc_recipe_count(void);
+const tc_recipe *tc_recipe_at(size_t index);
+/* The names in options (passes, recipe, dumps) exist and --dim reads NAME=VALUE: TC_USAGE else, before any file is touched. */
+tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options);
 /* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
 
+/* NAME=VALUE of --dim, VALUE >= 0; TC_USAGE else. shapes.c */
+tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, int64_t *out_value);
+
 /* The passes, one file each. */
 tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model);      /* to the canonical opset */
+tc_status tc_pass_inline(tc_pass_env *env, tc_model *model);       /* replaces calls of model-local functions by their bodies */
 tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);       /* binds --dim, infers types, checks */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
+tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);          /* removes nodes and initializers that nobody reads */
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model);     /* appends the backward pass */
 tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);       /* attaches function bodies to ai.tempo ops */
 
-/* Removes nodes without effect on the graph's outputs; returns how many. dce.c */
+/* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads (but no graph
+ * inputs and no weights of the file); returns how many nodes. dce.c */
 uint32_t tc_remove_dead(tc_graph *graph);
 /* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none. bodies.c */
 tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);

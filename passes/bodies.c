@@ -1,0 +1,161 @@
+/* bodies.c: ops of ai.tempo become calls of model-local functions, so that the result passes onnx's checker and runs in any runtime. One
+ * function is attached for each combination of operands and switches in use, and nodes are renamed to it: Attention_m1c1 is
+ * Attention to whoever knows the op (ops.h) and a function to whoever doesn't. The bodies keep six rules that runtimes taught:
+ * R1 their opset is the model's; R2 the model imports their domain; R3 calls write every output slot; R4 no absent operand reaches
+ * LayerNormalization; R5 no overloads; R6 attributes that are lists have defaults. */
+#include "bodies.h"
+#include "../compiler/text.h"
+#include "embed.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEMPO_VERSION_OF_DOMAIN 1
+
+typedef struct row {
+    const char *op;
+    const char *(*variant)(const tc_node *node);
+    bool (*make)(tc_body *body);
+} row;
+
+static const row rows[] = {
+#define FILE_BODY(op, variant) {#op, tc_variant_##variant, NULL},
+#define MADE_BODY(op, maker) {#op, NULL, tc_make_##maker},
+#include "bodies.def"
+#undef FILE_BODY
+#undef MADE_BODY
+};
+
+/* --- text from parts --------------------------------------------------------------------------------------------- */
+
+static const char *append(tc_arena *arena, const char *text, const char *fmt, va_list args) {
+    va_list again;
+    va_copy(again, args);
+    size_t before = strlen(text), n = (size_t)vsnprintf(NULL, 0, fmt, args);
+    char *result = tc_arena_alloc(arena, before + n + 1, 1);
+    memcpy(result, text, before);
+    vsnprintf(result + before, n + 1, fmt, again);
+    va_end(again);
+    return result;
+}
+
+void tc_body_suffix(tc_body *body, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    body->name = append(body->arena, body->name, fmt, args);
+    va_end(args);
+}
+
+void tc_body_add(tc_body *body, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    body->text = append(body->arena, body->text, fmt, args);
+    va_end(args);
+}
+
+void tc_body_begin(tc_body *body, const char *params, const char *inputs, const char *outputs) {
+    tc_body_add(body, "<domain: \"" TC_TEMPO_DOMAIN "\", opset_import: [\"\" : %d]>\n%s ", TC_CANONICAL_OPSET, body->name);
+    if (*params)
+        tc_body_add(body, "<%s> ", params);
+    tc_body_add(body, "(%s) => (%s)\n{\n", inputs, outputs);
+}
+
+void tc_body_end(tc_body *body) { tc_body_add(body, "}\n"); }
+
+/* --- which text --------------------------------------------------------------------------------------------------- */
+
+const char *tc_variant_only(const tc_node *node) {
+    (void)node;
+    return "";
+}
+
+const char *tc_variant_last_axis(const tc_node *node) {
+    int64_t axis = tc_attr_int(node, "axis", -1);
+    return axis == -1 || axis == tc_value_rank(tc_input(node, 0)) - 1 ? "" : "a";
+}
+
+static const char *embedded_body(tc_arena *arena, const char *name) {
+    const char *file = tc_arena_printf(arena, "%s.onnxt", name);
+    for (const tc_embedded *e = tc_embedded_bodies; e->name; e++)
+        if (strcmp(e->name, file) == 0)
+            return e->text;
+    return NULL;
+}
+
+/* Fills name and text; false when the op has no body for this node. */
+static bool find_body(tc_body *body) {
+    const tc_node *node = body->node;
+    if (node->op == NULL || strcmp(node->domain, TC_TEMPO_DOMAIN) != 0)
+        return false;
+    for (size_t i = 0; i < TC_COUNT(rows); i++) {
+        if (strcmp(rows[i].op, node->op->name) != 0)
+            continue;
+        body->name = node->op->name;
+        body->text = "";
+        if (rows[i].make)
+            return rows[i].make(body);
+        const char *variant = rows[i].variant(node);
+        if (variant == NULL)
+            return false;
+        if (*variant)
+            tc_body_suffix(body, "_%s", variant);
+        body->text = embedded_body(body->arena, body->name);
+        return body->text != NULL;
+    }
+    return false;
+}
+
+static tc_status parse_body(tc_ctx *ctx, tc_model *model, const tc_body *body, tc_function **out_function) {
+    if (tc_parse_function(ctx, model, body->text, body->name, out_function) == TC_OK)
+        return TC_OK;
+    return tc_error(ctx, TC_BUG, body->node, "the function body %s does not parse", body->name);
+}
+
+tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function) {
+    tc_body body = {.arena = model->arena, .node = node};
+    *out_function = NULL;
+    return find_body(&body) ? parse_body(ctx, model, &body, out_function) : TC_OK;
+}
+
+/* --- the pass ---------------------------------------------------------------------------------------------------- */
+
+static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
+    tc_function *function = tc_model_function(model, node->domain, node->op_type, "");
+    if (function == NULL) {
+        tc_body body = {.arena = model->arena, .node = node};
+        if (!find_body(&body))
+            return tc_error(env->ctx, TC_UNSUPPORTED, node, "this op of %s has no function body for these operands", node->domain);
+        function = tc_model_function(model, node->domain, body.name, "");
+        if (function == NULL) {
+            TC_TRY(parse_body(env->ctx, model, &body, &function));
+            tc_model_add_function(model, function);
+        }
+    }
+    tc_node_set_op(node, TC_TEMPO_DOMAIN, function->name);
+    if (node->n_outputs < function->body->n_outputs)
+        tc_node_resize_outputs(node, function->body->n_outputs);
+    tc_model_set_opset(model, TC_TEMPO_DOMAIN, TEMPO_VERSION_OF_DOMAIN);
+    return TC_OK;
+}
+
+static tc_status attach_graph(tc_pass_env *env, tc_model *model, tc_graph *graph) {
+    TC_FOR_NODES(node, graph) {
+        if (strcmp(node->domain, TC_TEMPO_DOMAIN) == 0)
+            TC_TRY(attach(env, model, node));
+        for (uint32_t i = 0; i < node->n_attrs; i++) {
+            const tc_attr *attr = &node->attrs[i];
+            if (attr->kind == TC_ATTR_GRAPH && attr->g)
+                TC_TRY(attach_graph(env, model, attr->g));
+            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+                TC_TRY(attach_graph(env, model, attr->graphs[g]));
+        }
+    }
+    return TC_OK;
+}
+
+tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model) {
+    size_t given = model->n_functions; /* what is attached here holds standard ops only */
+    for (size_t i = 0; i < given; i++)
+        TC_TRY(attach_graph(env, model, model->functions[i]->body));
+    return attach_graph(env, model, model->graph);
+}

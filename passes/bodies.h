@@ -1,0 +1,28 @@
+/* bodies.h: where function bodies of ai.tempo ops come from. bodies.def is the table; a body is either a file of passes/bodies/, chosen by
+ * a variant function, or text put together from parts by a maker, for ops with many combinations of operands and switches. */
+#ifndef TC_BODIES_H
+#define TC_BODIES_H
+#include "../compiler/ops.h"
+#include "pass.h"
+
+/* A body in the making: `name` is the op type with the variant's suffix. */
+typedef struct tc_body {
+    tc_arena *arena;
+    const tc_node *node;
+    const char *name, *text;
+} tc_body;
+
+void tc_body_suffix(tc_body *body, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void tc_body_add(tc_body *body, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The lines before the nodes: `params` are the attributes with defaults, as in "alpha: float = 1.0", or "". */
+void tc_body_begin(tc_body *body, const char *params, const char *inputs, const char *outputs);
+void tc_body_end(tc_body *body);
+
+/* The makers and variant functions that bodies.def names. A maker returns false when it cannot: a rank is not known. A variant function
+ * returns the suffix of the file's name for this node, "" for the file without one, NULL for none. */
+#define FILE_BODY(op, variant) const char *tc_variant_##variant(const tc_node *node);
+#define MADE_BODY(op, maker) bool tc_make_##maker(tc_body *body);
+#include "bodies.def"
+#undef FILE_BODY
+#undef MADE_BODY
+#endif

@@ -1,0 +1,59 @@
+/* dce.c: dead nodes and initializers go. One walk from the last node to the first suffices, since a node's users stand
+ * behind it; graphs nested in a node that stays are cleaned at once, those of one that goes die with it. */
+#include "../compiler/ops.h"
+#include "pass.h"
+
+static uint32_t clean_nodes(tc_graph *graph);
+
+static uint32_t clean_nested(tc_node *node) {
+    uint32_t removed = 0;
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        const tc_attr *attr = &node->attrs[i];
+        if (attr->kind == TC_ATTR_GRAPH && attr->g)
+            removed += clean_nodes(attr->g);
+        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+            removed += clean_nodes(attr->graphs[g]);
+    }
+    return removed;
+}
+
+static bool is_dead(const tc_node *node) {
+    if (tc_node_has(node, TC_SIDE_EFFECT))
+        return false;
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->outputs[i] && tc_value_is_used(node->outputs[i]))
+            return false;
+    return true;
+}
+
+/* Weights that came with the file stay, read or not: autodiff reports them as unreached, and they are the user's. */
+static bool is_weight(const tc_value *value) {
+    return value->init->origin && value->init->count > 1 && tc_dtype_is_float(value->init->dtype);
+}
+
+static uint32_t clean_nodes(tc_graph *graph) {
+    uint32_t removed = 0;
+    for (tc_node *node = graph->last, *before; node; node = before) {
+        before = node->prev;
+        if (is_dead(node)) {
+            tc_node_erase(node);
+            removed++;
+        } else {
+            removed += clean_nested(node);
+        }
+    }
+    for (uint32_t i = graph->n_initializers; i-- > 0;) {
+        tc_value *value = graph->initializers[i];
+        if (!value->is_input && !tc_value_is_used(value) && !is_weight(value))
+            tc_graph_remove_initializer(graph, value);
+    }
+    return removed;
+}
+
+uint32_t tc_remove_dead(tc_graph *graph) { return clean_nodes(graph); }
+
+tc_status tc_pass_dce(tc_pass_env *env, tc_model *model) {
+    (void)env;
+    tc_remove_dead(model->graph);
+    return TC_OK;
+}

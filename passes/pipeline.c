@@ -1,0 +1,172 @@
+/* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def are the tables;
+ * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong after a pass
+ * is a bug of that pass, and is said to be one. */
+#include "../compiler/options.h"
+#include "../compiler/text.h"
+#include "../compiler/verify.h"
+#include "pass.h"
+#include <string.h>
+#include <time.h>
+
+static const tc_pass passes[] = {
+#define PASS(name, summary) {#name, summary, tc_pass_##name},
+#include "passes.def"
+#undef PASS
+};
+
+static const tc_recipe recipes[] = {
+#define RECIPE(name, passes, summary) {#name, passes, summary},
+#include "recipes.def"
+#undef RECIPE
+};
+
+size_t tc_pass_count(void) { return TC_COUNT(passes); }
+
+const tc_pass *tc_pass_at(size_t index) {
+    TC_ASSERT(index < TC_COUNT(passes));
+    return &passes[index];
+}
+
+const tc_pass *tc_pass_find(const char *name) {
+    for (size_t i = 0; i < TC_COUNT(passes); i++)
+        if (strcmp(passes[i].name, name) == 0)
+            return &passes[i];
+    return NULL;
+}
+
+size_t tc_recipe_count(void) { return TC_COUNT(recipes); }
+
+const tc_recipe *tc_recipe_at(size_t index) {
+    TC_ASSERT(index < TC_COUNT(recipes));
+    return &recipes[index];
+}
+
+const tc_recipe *tc_recipe_find(const char *name) {
+    if (name == NULL)
+        return &recipes[0];
+    for (size_t i = 0; i < TC_COUNT(recipes); i++)
+        if (strcmp(recipes[i].name, name) == 0)
+            return &recipes[i];
+    return NULL;
+}
+
+/* --- what the command line may name ------------------------------------------------------------------------------ */
+
+static tc_status unknown_pass(tc_ctx *ctx, const char *option, const char *name) {
+    tc_status status = tc_error(ctx, TC_USAGE, NULL, "--%s: there is no pass '%s'", option, tc_quote(ctx, name));
+    tc_nearest nearest;
+    tc_nearest_begin(&nearest, name);
+    const char *list = "";
+    for (size_t i = 0; i < TC_COUNT(passes); i++) {
+        tc_nearest_offer(&nearest, passes[i].name);
+        list = tc_arena_printf(ctx->arena, "%s%s%s", list, i ? ", " : "", passes[i].name);
+    }
+    if (nearest.best)
+        tc_hint(ctx, "did you mean %s? The passes are: %s", nearest.best, list);
+    else
+        tc_hint(ctx, "the passes are: %s", list);
+    return status;
+}
+
+/* The next name of a comma-separated list, without spaces around it; NULL at the end. */
+static const char *next_name(tc_arena *arena, const char **list) {
+    const char *start = *list + strspn(*list, ", ");
+    if (*start == '\0')
+        return NULL;
+    size_t length = strcspn(start, ", ");
+    *list = start + length;
+    return tc_arena_strndup(arena, start, length);
+}
+
+static tc_status check_recipe(tc_ctx *ctx, const char *name) {
+    if (tc_recipe_find(name))
+        return TC_OK;
+    tc_status status = tc_error(ctx, TC_USAGE, NULL, "there is no recipe '%s'", tc_quote(ctx, name));
+    const char *list = "";
+    for (size_t i = 0; i < TC_COUNT(recipes); i++)
+        list = tc_arena_printf(ctx->arena, "%s%s%s", list, i ? ", " : "", recipes[i].name);
+    tc_hint(ctx, "the recipes are: %s", list);
+    return status;
+}
+
+static tc_status check_dump(tc_ctx *ctx, const char *option, const char *name) {
+    return name == NULL || strcmp(name, "all") == 0 || tc_pass_find(name) ? TC_OK : unknown_pass(ctx, option, name);
+}
+
+tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
+    TC_TRY(check_recipe(ctx, options->recipe));
+    const char *list = options->passes ? options->passes : "";
+    for (const char *name = next_name(ctx->arena, &list); name; name = next_name(ctx->arena, &list))
+        if (tc_pass_find(name) == NULL)
+            return unknown_pass(ctx, "passes", name);
+    TC_TRY(check_dump(ctx, "print-ir-before", options->print_before));
+    TC_TRY(check_dump(ctx, "print-ir-after", options->print_after));
+    for (size_t i = 0; i < options->n_dims; i++) {
+        const char *name;
+        int64_t value;
+        TC_TRY(tc_dim_option(ctx, options->dims[i], &name, &value));
+    }
+    return TC_OK;
+}
+
+/* --- running ----------------------------------------------------------------------------------------------------- */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool names(const char *option, const tc_pass *pass) {
+    return option && (strcmp(option, "all") == 0 || strcmp(option, pass->name) == 0);
+}
+
+/* Dumps are ONNX text behind a comment line, so that each is valid input again. */
+static tc_status dump(tc_ctx *ctx, const tc_model *model, const char *when, const tc_pass *pass) {
+    fprintf(stderr, "# IR %s %s\n", when, pass->name);
+    return tc_print_model(ctx, model, stderr);
+}
+
+static tc_status verify_after(tc_ctx *ctx, const tc_model *model, const tc_pass *pass) {
+    if (tc_verify(ctx, model) == TC_OK)
+        return TC_OK;
+    tc_error(ctx, TC_BUG, NULL, "the graph is not valid after the pass '%s'", pass->name);
+    tc_hint(ctx, "this is a bug in tempoc; --passes= leaves passes out, --print-ir-after=%s shows the graph", pass->name);
+    return TC_BUG;
+}
+
+static void add_time(tc_pass_env *env, const tc_pass *pass, double seconds) {
+    tc_summary *summary = env->summary;
+    tc_pass_time *times = TC_NEW_ARRAY(env->ctx->arena, tc_pass_time, summary->n_times + 1);
+    if (summary->n_times)
+        memcpy(times, summary->times, summary->n_times * sizeof *times);
+    times[summary->n_times++] = (tc_pass_time){pass->name, seconds};
+    summary->times = times;
+}
+
+static tc_status run_pass(tc_pass_env *env, tc_model *model, const tc_pass *pass) {
+    tc_ctx *ctx = env->ctx;
+    if (names(env->options->print_before, pass))
+        TC_TRY(dump(ctx, model, "before", pass));
+    ctx->pass = pass->name;
+    double start = now();
+    tc_status status = pass->run(env, model);
+    add_time(env, pass, now() - start);
+    if (status == TC_OK && env->options->verify_each)
+        status = verify_after(ctx, model, pass);
+    ctx->pass = NULL;
+    /* A graph that the verifier refused is worth seeing; one that a pass gave up on may be half changed, and is too. */
+    if (names(env->options->print_after, pass))
+        TC_TRY(dump(ctx, model, "after", pass));
+    return status;
+}
+
+tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
+    TC_TRY(tc_pipeline_check(env->ctx, env->options));
+    const char *list = env->options->passes ? env->options->passes : tc_recipe_find(env->options->recipe)->passes;
+    env->summary->nodes_before = model->graph->n_nodes;
+    for (const char *name = next_name(env->ctx->arena, &list); name; name = next_name(env->ctx->arena, &list))
+        TC_TRY(run_pass(env, model, tc_pass_find(name)));
+    env->summary->nodes_after = model->graph->n_nodes;
+    return TC_OK;
+}

@@ -1,0 +1,97 @@
+/* shapes.c: the pass that makes types known: it binds --dim NAME=VALUE, infers every type and shape, and refuses what the rest of
+ * the pipeline could not handle: ops that neither the table nor a function of the model defines, and wrong uses of known ops. */
+#include "../compiler/shape.h"
+#include "../compiler/options.h"
+#include "../compiler/verify.h"
+#include "pass.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNKNOWN_LIMIT 20 /* unknown ops told at once */
+
+tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, int64_t *out_value) {
+    const char *equals = strrchr(text, '=');
+    char *end = NULL;
+    errno = 0;
+    long long value = equals ? strtoll(equals + 1, &end, 10) : -1;
+    if (equals == NULL || equals == text || end == equals + 1 || *end != '\0' || errno || value < 0) {
+        tc_status status = tc_error(ctx, TC_USAGE, NULL, "--dim=%s: expected NAME=VALUE", tc_quote(ctx, text));
+        tc_hint(ctx, "for example --dim batch=32");
+        return status;
+    }
+    *out_name = tc_arena_strndup(ctx->arena, text, (size_t)(equals - text));
+    *out_value = value;
+    return TC_OK;
+}
+
+typedef struct checker {
+    tc_ctx *ctx;
+    tc_model *model;
+    tc_map *seen; /* op types told already, and functions visited */
+    size_t unknown;
+} checker;
+
+static void check_graph(checker *ch, const tc_graph *graph);
+
+static void check_unknown(checker *ch, const tc_node *node) {
+    const tc_function *function = tc_model_function(ch->model, node->domain, node->op_type, node->overload);
+    const char *key = tc_arena_printf(ch->ctx->arena, "%s:%s:%s", node->domain, node->op_type, node->overload);
+    if (tc_map_get(ch->seen, key))
+        return;
+    tc_map_set(ch->seen, key, ch);
+    if (function) {
+        check_graph(ch, function->body);
+        return;
+    }
+    if (ch->unknown++ >= UNKNOWN_LIMIT)
+        return;
+    if (*node->domain == '\0') {
+        tc_error(ch->ctx, TC_UNSUPPORTED, node, "no op of this name is known in ai.onnx");
+        tc_nearest nearest;
+        tc_nearest_begin(&nearest, node->op_type);
+        for (size_t i = 0; i < tc_op_count(); i++)
+            if (*tc_op_at(i)->domain == '\0')
+                tc_nearest_offer(&nearest, tc_op_at(i)->name);
+        if (nearest.best)
+            tc_hint(ch->ctx, "did you mean %s?", nearest.best);
+    } else {
+        tc_error(ch->ctx, TC_UNSUPPORTED, node, "no op of this name is known in the domain %s, and the model has no function for it",
+                 tc_quote(ch->ctx, node->domain));
+        tc_hint(ch->ctx, "give the model a local function for it, in standard ops");
+    }
+}
+
+static void check_graph(checker *ch, const tc_graph *graph) {
+    TC_FOR_NODES(node, graph) {
+        if (node->op == NULL)
+            check_unknown(ch, node);
+        for (uint32_t i = 0; i < node->n_attrs; i++) {
+            const tc_attr *attr = &node->attrs[i];
+            if (attr->kind == TC_ATTR_GRAPH && attr->g)
+                check_graph(ch, attr->g);
+            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+                check_graph(ch, attr->graphs[g]);
+        }
+    }
+}
+
+static tc_status bind_dims(tc_pass_env *env, tc_model *model) {
+    for (size_t i = 0; i < env->options->n_dims; i++) {
+        const char *name;
+        int64_t value;
+        TC_TRY(tc_dim_option(env->ctx, env->options->dims[i], &name, &value));
+        tc_bind_symbol(model->graph, name, value);
+    }
+    return TC_OK;
+}
+
+tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model) {
+    checker ch = {.ctx = env->ctx, .model = model, .seen = tc_map_create(env->ctx->arena)};
+    check_graph(&ch, model->graph);
+    if (ch.unknown)
+        return TC_UNSUPPORTED;
+    TC_TRY(tc_verify_ops(env->ctx, model->graph));
+    TC_TRY(bind_dims(env, model));
+    return tc_infer_graph(env->ctx, model->graph);
+}

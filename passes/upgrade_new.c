@@ -1,0 +1,66 @@
+/* upgrade_new.c: nodes that are newer than the canonical opset. Most ops only took in more element types since; what an older op cannot
+ * say is refused by name, and ops that did not exist become ops of ai.tempo with the same operands, attributes and meaning. */
+#include "upgrade.h"
+#include <string.h>
+
+/* The op of ai.tempo with the same name: bodies.c writes it in standard ops. */
+tc_status tc_upgrade_to_tempo(tc_upgrade *up, tc_node *node) {
+    (void)up;
+    tc_node_set_op(node, TC_TEMPO_DOMAIN, node->op_type);
+    return TC_OK;
+}
+
+tc_status tc_upgrade_refuse_op(tc_upgrade *up, tc_node *node) { return tc_upgrade_refuse(up, node, "this op"); }
+
+/* round_mode matters for float8e8m0 only, which the canonical opset lacks, as it lacks all types numbered from float4e2m1 on. */
+tc_status tc_upgrade_cast_round(tc_upgrade *up, tc_node *node) {
+    if (tc_attr_int(node, "to", 0) >= TC_FLOAT4E2M1)
+        return tc_upgrade_refuse(up, node, "the element type");
+    tc_attr_remove(node, "round_mode");
+    return TC_OK;
+}
+
+/* An attribute whose value 0 (its default) is the only one known before. */
+static tc_status only_zero(tc_upgrade *up, tc_node *node, const char *name) {
+    if (tc_attr_int(node, name, 0) != 0)
+        return tc_upgrade_refuse(up, node, tc_arena_printf(up->ctx->arena, "the attribute %s", name));
+    tc_attr_remove(node, name);
+    return TC_OK;
+}
+
+tc_status tc_upgrade_quantize_precision(tc_upgrade *up, tc_node *node) { return only_zero(up, node, "precision"); }
+tc_status tc_upgrade_dequantize_type(tc_upgrade *up, tc_node *node) { return only_zero(up, node, "output_dtype"); }
+
+/* stash_type is about 16-bit floats: how they add up was open before and is float since. */
+tc_status tc_upgrade_range_stash(tc_upgrade *up, tc_node *node) {
+    tc_dtype dtype = tc_value_dtype(tc_input(node, 0));
+    if (dtype == TC_FLOAT16 || dtype == TC_BFLOAT16)
+        return tc_upgrade_refuse(up, node, "Range of 16-bit floats");
+    tc_attr_remove(node, "stash_type");
+    return TC_OK;
+}
+
+tc_status tc_upgrade_space_mode(tc_upgrade *up, tc_node *node) {
+    if (strcmp(tc_attr_string(node, "mode", "DCR"), "DCR") != 0)
+        return tc_upgrade_refuse(up, node, "the column-row-depth order");
+    tc_attr_remove(node, "mode");
+    return TC_OK;
+}
+
+tc_status tc_upgrade_shift_signed(tc_upgrade *up, tc_node *node) {
+    switch (tc_value_dtype(tc_input(node, 0))) {
+    case TC_INT8:
+    case TC_INT16:
+    case TC_INT32:
+    case TC_INT64:
+        return tc_upgrade_refuse(up, node, "shifting signed integers");
+    default:
+        return TC_OK;
+    }
+}
+
+tc_status tc_upgrade_mod_floor(tc_upgrade *up, tc_node *node) {
+    if (tc_attr_int(node, "fmod", 0) == 0 && tc_dtype_is_float(tc_value_dtype(tc_input(node, 0))))
+        return tc_upgrade_refuse(up, node, "the floored remainder of floats");
+    return TC_OK;
+}
