@@ -1,0 +1,16 @@
+/* combine.h: updates meeting elements, by type: shared by the scatters. */
+#ifndef TK_COMBINE_H
+#define TK_COMBINE_H
+#include "embedding.h"
+
+typedef void (*tk_combine_fn)(void *to, const void *from, int64_t n); /* to[i] = to[i] op from[i] */
+tk_combine_fn tk_combine(tk_reduction reduction, tk_dtype dtype);     /* NULL: not for this type; never for TK_PUT */
+
+/* The index as a position in [0, n), or -1. */
+static inline int64_t tk_position(tk_indices indices, int64_t i, int64_t n) {
+    int64_t at = indices.dtype == TK_I64 ? ((const int64_t *)indices.data)[i] : ((const int32_t *)indices.data)[i];
+    if (at < -n || at >= n)
+        return -1;
+    return at < 0 ? at + n : at;
+}
+#endif

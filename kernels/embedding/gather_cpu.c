@@ -1,0 +1,165 @@
+/* gather_cpu.c: rows picked by index, and the gradient of that: rows added where they were picked. */
+#include "../common/parallel.h"
+#include "combine.h"
+#include <string.h>
+
+static bool all_in_range(tk_indices indices, int64_t count, int64_t n) {
+    for (int64_t i = 0; i < count; i++)
+        if (tk_position(indices, i, n) < 0)
+            return false;
+    return true;
+}
+
+typedef struct gather {
+    char *out;
+    const char *inp;
+    tk_indices indices;
+    int64_t axis, n, bytes; /* bytes of one row of inner elements */
+} gather;
+
+static void gather_rows(void *ctx, int64_t begin, int64_t end) {
+    const gather *g = ctx;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t row = i / g->n * g->axis + tk_position(g->indices, i % g->n, g->axis);
+        memcpy(g->out + i * g->bytes, g->inp + row * g->bytes, (size_t)g->bytes);
+    }
+}
+
+tk_status tk_gather(void *out, const void *inp, tk_indices indices, int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element) {
+    if (!all_in_range(indices, n, axis))
+        return TK_BAD_INDEX;
+    gather g = {out, inp, indices, axis, n, inner * (int64_t)element};
+    tk_parallel_for(outer * n, TK_GRAIN / (inner + 1) + 1, gather_rows, &g);
+    return TK_OK;
+}
+
+typedef struct scatter_add {
+    char *out;
+    const char *grad;
+    tk_indices indices;
+    int64_t outer, axis, inner, n;
+    tk_combine_fn add;
+    int64_t element;
+} scatter_add;
+
+/* Columns [begin, end) of every row: threads share no element, and each element meets its rows in order. */
+static void add_columns(void *ctx, int64_t begin, int64_t end) {
+    const scatter_add *s = ctx;
+    for (int64_t row = 0; row < s->outer * s->axis; row++)
+        memset(s->out + (row * s->inner + begin) * s->element, 0, (size_t)((end - begin) * s->element));
+    for (int64_t i = 0; i < s->outer * s->n; i++) {
+        int64_t row = i / s->n * s->axis + tk_position(s->indices, i % s->n, s->axis);
+        s->add(s->out + (row * s->inner + begin) * s->element, s->grad + (i * s->inner + begin) * s->element, end - begin);
+    }
+}
+
+tk_status tk_gather_grad(void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis, int64_t inner, int64_t n,
+                         tk_dtype dtype) {
+    if (!all_in_range(indices, n, axis))
+        return TK_BAD_INDEX;
+    scatter_add s = {out, grad, indices, outer, axis, inner, n, tk_combine(TK_ADD, dtype), (int64_t)tk_size(dtype)};
+    tk_parallel_for(inner, 64, add_columns, &s);
+    return TK_OK;
+}
+
+tk_status tk_gather_elements(void *out, const void *inp, tk_indices indices, int rank, const int64_t *out_dims, const int64_t *inp_dims,
+                             int axis, size_t element) {
+    int64_t count = 1;
+    for (int d = 0; d < rank; d++)
+        count *= out_dims[d];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t rest = i, from = 0, scale = 1;
+        for (int d = rank - 1; d >= 0; d--) {
+            int64_t at = d == axis ? tk_position(indices, i, inp_dims[axis]) : rest % out_dims[d];
+            if (at < 0)
+                return TK_BAD_INDEX;
+            rest /= out_dims[d];
+            from += at * scale;
+            scale *= inp_dims[d];
+        }
+        memcpy((char *)out + i * (int64_t)element, (const char *)inp + from * (int64_t)element, element);
+    }
+    return TK_OK;
+}
+
+/* The row that tuple `i` of an N-d index points at, or -1. */
+static int64_t nd_row(tk_indices indices, const tk_nd *nd, int64_t i) {
+    int64_t row = 0;
+    for (int d = 0; d < nd->depth; d++) {
+        int64_t at = tk_position(indices, i * nd->depth + d, nd->dims[d]);
+        if (at < 0)
+            return -1;
+        row = row * nd->dims[d] + at;
+    }
+    return row;
+}
+
+tk_status tk_gather_nd(void *out, const void *inp, tk_indices indices, const tk_nd *nd, size_t element) {
+    int64_t rows = 1, bytes = nd->inner * (int64_t)element;
+    for (int d = 0; d < nd->depth; d++)
+        rows *= nd->dims[d];
+    for (int64_t i = 0; i < nd->batch * nd->n; i++) {
+        int64_t row = nd_row(indices, nd, i);
+        if (row < 0)
+            return TK_BAD_INDEX;
+        memcpy((char *)out + i * bytes, (const char *)inp + (i / nd->n * rows + row) * bytes, (size_t)bytes);
+    }
+    return TK_OK;
+}
+
+tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, const tk_nd *nd, tk_reduction reduction, tk_dtype dtype) {
+    int64_t bytes = nd->inner * (int64_t)tk_size(dtype);
+    tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
+    for (int64_t i = 0; i < nd->n; i++) {
+        int64_t row = nd_row(indices, nd, i);
+        if (row < 0)
+            return TK_BAD_INDEX;
+        char *to = (char *)out + row * bytes;
+        const char *from = (const char *)updates + i * bytes;
+        if (combine)
+            combine(to, from, nd->inner);
+        else
+            memcpy(to, from, (size_t)bytes);
+    }
+    return TK_OK;
+}
+
+tk_status tk_scatter_elements(void *out, tk_indices indices, const void *updates, int rank, const int64_t *upd_dims, const int64_t *out_dims,
+                              int axis, tk_reduction reduction, tk_dtype dtype) {
+    int64_t count = 1, element = (int64_t)tk_size(dtype);
+    tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
+    for (int d = 0; d < rank; d++)
+        count *= upd_dims[d];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t rest = i, to = 0, scale = 1;
+        for (int d = rank - 1; d >= 0; d--) {
+            int64_t at = d == axis ? tk_position(indices, i, out_dims[axis]) : rest % upd_dims[d];
+            if (at < 0)
+                return TK_BAD_INDEX;
+            rest /= upd_dims[d];
+            to += at * scale;
+            scale *= out_dims[d];
+        }
+        if (combine)
+            combine((char *)out + to * element, (const char *)updates + i * element, 1);
+        else
+            memcpy((char *)out + to * element, (const char *)updates + i * element, (size_t)element);
+    }
+    return TK_OK;
+}
+
+tk_status tk_tensor_scatter(void *out, const void *updates, const int64_t *starts, const tk_cache_dims *dims, size_t element) {
+    int64_t bytes = dims->inner * (int64_t)element;
+    for (int64_t b = 0; b < dims->batch; b++) {
+        int64_t start = starts ? starts[b] : 0;
+        if (start < 0 || start > INT64_MAX - dims->length || (!dims->circular && start + dims->length > dims->axis) ||
+            (dims->axis == 0 && dims->length > 0))
+            return TK_BAD_INDEX;
+        for (int64_t i = 0; i < dims->mid * dims->length; i++) {
+            int64_t row = b * dims->mid + i / dims->length, at = (start + i % dims->length) % dims->axis;
+            memcpy((char *)out + (row * dims->axis + at) * bytes,
+                   (const char *)updates + (row * dims->length + i % dims->length) * bytes, (size_t)bytes);
+        }
+    }
+    return TK_OK;
+}

@@ -1,0 +1,111 @@
+/* cast_cpu.c: every type to every type through three wide ones that hold them exactly: double, int64 and uint64. Blocks are
+ * small enough to stay in the first-level cache. */
+#include "cast.h"
+#include "../common/half.h"
+#include "../common/parallel.h"
+#include <string.h>
+
+#define BLOCK 512
+
+typedef union block { double f[BLOCK]; int64_t s[BLOCK]; uint64_t u[BLOCK]; } block;
+typedef enum wide { WIDE_F, WIDE_S, WIDE_U } wide;
+
+#define LOAD(member, type, expr)                                                                                  \
+    {                                                                                                             \
+        const type *from = inp;                                                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                                         \
+            type x = from[i];                                                                                     \
+            to->member[i] = expr;                                                                                 \
+        }                                                                                                         \
+        break;                                                                                                    \
+    }
+
+static wide load(block *to, const void *inp, int64_t n, tk_dtype dtype) {
+    switch (dtype) {
+    case TK_F32: LOAD(f, float, (double)x)
+    case TK_F64: LOAD(f, double, x)
+    case TK_F16: LOAD(f, uint16_t, (double)tk_from_f16(x))
+    case TK_BF16: LOAD(f, uint16_t, (double)tk_from_bf16(x))
+    case TK_U64: LOAD(u, uint64_t, x)
+    case TK_I64: LOAD(s, int64_t, x)
+    case TK_I32: LOAD(s, int32_t, x)
+    case TK_U32: LOAD(s, uint32_t, x)
+    case TK_I16: LOAD(s, int16_t, x)
+    case TK_U16: LOAD(s, uint16_t, x)
+    case TK_I8: LOAD(s, int8_t, x)
+    case TK_U8: LOAD(s, uint8_t, x)
+    case TK_BOOL: LOAD(s, uint8_t, x != 0)
+    }
+    return dtype == TK_U64 ? WIDE_U : dtype == TK_F32 || dtype == TK_F64 || dtype == TK_F16 || dtype == TK_BF16 ? WIDE_F : WIDE_S;
+}
+
+/* The limits are powers of two, which doubles hold exactly: comparing before converting keeps the conversion defined. */
+static inline int64_t clamp_signed(double x, double low, double past) {
+    return x != x ? 0 : x < low ? (int64_t)low : x >= past ? (past >= 0x1p63 ? INT64_MAX : (int64_t)past - 1) : (int64_t)x;
+}
+static inline uint64_t clamp_unsigned(double x, double past) {
+    return x != x || x <= 0 ? 0 : x >= past ? (past >= 0x1p64 ? UINT64_MAX : (uint64_t)past - 1) : (uint64_t)x;
+}
+
+#define STORE(type, from_f, from_s, from_u)                                                                       \
+    {                                                                                                             \
+        type *to = out;                                                                                           \
+        if (class == WIDE_F)                                                                                      \
+            for (int64_t i = 0; i < n; i++) {                                                                     \
+                double x = from->f[i];                                                                            \
+                to[i] = (type)(from_f);                                                                           \
+            }                                                                                                     \
+        else if (class == WIDE_S)                                                                                 \
+            for (int64_t i = 0; i < n; i++) {                                                                     \
+                int64_t x = from->s[i];                                                                           \
+                to[i] = (type)(from_s);                                                                           \
+            }                                                                                                     \
+        else                                                                                                      \
+            for (int64_t i = 0; i < n; i++) {                                                                     \
+                uint64_t x = from->u[i];                                                                          \
+                to[i] = (type)(from_u);                                                                           \
+            }                                                                                                     \
+        break;                                                                                                    \
+    }
+#define STORE_INT(type, clamped) STORE(type, clamped, x, x)
+
+static void store(void *out, const block *from, wide class, int64_t n, tk_dtype dtype) {
+    switch (dtype) {
+    case TK_F32: STORE(float, x, x, x)
+    case TK_F64: STORE(double, x, x, x)
+    case TK_F16: STORE(uint16_t, tk_to_f16(x), tk_to_f16((double)x), tk_to_f16((double)x))
+    case TK_BF16: STORE(uint16_t, tk_to_bf16(x), tk_to_bf16((double)x), tk_to_bf16((double)x))
+    case TK_U64: STORE_INT(uint64_t, clamp_unsigned(x, 0x1p64))
+    case TK_I64: STORE_INT(int64_t, clamp_signed(x, -0x1p63, 0x1p63))
+    case TK_I32: STORE_INT(int32_t, clamp_signed(x, -0x1p31, 0x1p31))
+    case TK_U32: STORE_INT(uint32_t, clamp_unsigned(x, 0x1p32))
+    case TK_I16: STORE_INT(int16_t, clamp_signed(x, -0x1p15, 0x1p15))
+    case TK_U16: STORE_INT(uint16_t, clamp_unsigned(x, 0x1p16))
+    case TK_I8: STORE_INT(int8_t, clamp_signed(x, -0x1p7, 0x1p7))
+    case TK_U8: STORE_INT(uint8_t, clamp_unsigned(x, 0x1p8))
+    case TK_BOOL: STORE(uint8_t, x != 0, x != 0, x != 0)
+    }
+}
+
+typedef struct cast { char *out; const char *inp; tk_dtype to, from; } cast;
+
+static void cast_range(void *ctx, int64_t begin, int64_t end) {
+    const cast *c = ctx;
+    int64_t out_size = (int64_t)tk_size(c->to), inp_size = (int64_t)tk_size(c->from);
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        int64_t n = end - at < BLOCK ? end - at : BLOCK;
+        block wide_values;
+        wide class = load(&wide_values, c->inp + at * inp_size, n, c->from);
+        store(c->out + at * out_size, &wide_values, class, n, c->to);
+    }
+}
+
+void tk_cast(void *out, const void *inp, int64_t n, tk_dtype to, tk_dtype from) {
+    if (to == from && to != TK_BOOL) {
+        if (n > 0 && out != inp)
+            memcpy(out, inp, (size_t)n * tk_size(to));
+        return;
+    }
+    cast c = {out, inp, to, from};
+    tk_parallel_for(n, TK_GRAIN, cast_range, &c);
+}
