@@ -104,12 +104,15 @@ static tc_status need_operand(planner *p, const tc_node *node, const tc_value *v
     return add_parameter(p, node, value, constant);
 }
 
+/* Operands and results that bind functions may look at without counting: those a node does not have are absent. */
+#define FEWEST_ARGS 8
+
 static tc_status fill_args(planner *p, const tc_node *node, rt_launch *launch) {
     tc_arena *arena = p->plan->binder.arena;
     launch->n_in = node->n_inputs;
     launch->n_out = node->n_outputs;
-    launch->in = TC_NEW_ARRAY(arena, rt_arg, (size_t)node->n_inputs + 1);
-    launch->out = TC_NEW_ARRAY(arena, rt_arg, (size_t)node->n_outputs + 1);
+    launch->in = TC_NEW_ARRAY(arena, rt_arg, (size_t)node->n_inputs + FEWEST_ARGS);
+    launch->out = TC_NEW_ARRAY(arena, rt_arg, (size_t)node->n_outputs + FEWEST_ARGS);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_value *value = tc_input(node, i);
         if (!value)

@@ -17,6 +17,10 @@ tc_status rt_axis(rt_binder *binder, const tc_node *node, int64_t axis, int rank
     return TC_OK;
 }
 
+tc_status rt_expect(rt_binder *binder, const tc_node *node, bool holds) {
+    return holds ? TC_OK : tc_error(binder->ctx, TC_BAD_INPUT, node, "the shapes of operands and results do not fit together");
+}
+
 tc_status rt_broadcast(rt_binder *binder, const tc_node *node, const rt_launch *launch, uint32_t first, int count, tk_bcast *out_bc) {
     tk_shape shapes[TK_BCAST_MAX];
     for (int i = 0; i < count; i++)

@@ -10,6 +10,9 @@ tc_status rt_no_kernel(rt_binder *binder, const tc_node *node, const rt_launch *
 /* axis in [-rank, rank) (or rank itself, where one past the last is allowed) to [0, rank]; else TC_BAD_INPUT. */
 tc_status rt_axis(rt_binder *binder, const tc_node *node, int64_t axis, int rank, bool past_end, int *out_axis);
 
+/* TC_BAD_INPUT unless the shapes at hand fit together. Shape inference has seen to it: this keeps memory safe should it be wrong. */
+tc_status rt_expect(rt_binder *binder, const tc_node *node, bool holds);
+
 /* A shape as broadcasting takes it. */
 static inline tk_shape rt_shape(const rt_arg *arg) { return (tk_shape){arg->rank, arg->dims}; }
 
