@@ -101,6 +101,9 @@ static tc_status set_value(tc_ctx *ctx, const tc_option *option, const char *val
     case TC_OPT_LIST:
         list_add(ctx, option, value, target);
         return TC_OK;
+    case TC_OPT_TAGGED:
+        list_add(ctx, option, tc_arena_printf(ctx->arena, "%s=%s", option->name, value), target);
+        return TC_OK;
     }
     return TC_OK;
 }

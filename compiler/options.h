@@ -8,7 +8,7 @@
  *     #include "run_options.def"
  *     };
  *
- * The field's C type follows from the kind, below. `count` is the size_t field of a LIST and `field` again for other kinds.
+ * The field's C type follows from the kind, below. `count` is the size_t field of a LIST or TAGGED and `field` again for other kinds.
  * Rows of one group stand together: the group's name is its heading in --help. */
 #ifndef TC_OPTIONS_H
 #define TC_OPTIONS_H
@@ -23,6 +23,7 @@ typedef enum tc_option_kind {
     TC_OPT_COUNT,  /* int64_t >= 0 */
     TC_OPT_NUMBER, /* double, finite */
     TC_OPT_LIST,   /* const char ** in the context's arena, and its size_t count; may be given several times */
+    TC_OPT_TAGGED, /* the same, items as "name=value": options that share a list keep the order between them */
 } tc_option_kind;
 
 typedef struct tc_option {

@@ -8,8 +8,8 @@ typedef struct tc_options {
     const char *passes;           /* --passes=: comma-separated names; NULL: the recipe's */
     const char *recipe;           /* --recipe=NAME */
     const char *loss;             /* --loss=NAME */
-    const char **train, **freeze; /* --train=GLOB, --freeze=GLOB, in order given */
-    size_t n_train, n_freeze;
+    const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
+    size_t n_selection;
     const char **rules_files;     /* --rules=FILE */
     size_t n_rules_files;
     const char **disabled;        /* --disable=RULE */
@@ -33,6 +33,7 @@ typedef struct tc_summary {
     tc_pass_time *times;
     size_t n_times;
     uint32_t nodes_before, nodes_after;
+    tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph. tc_record_initializers */
 } tc_summary;
 
 typedef struct tc_pass_env {
@@ -58,6 +59,8 @@ size_t tc_recipe_count(void);
 const tc_recipe *tc_recipe_at(size_t index);
 /* The names in options (passes, recipe, dumps) exist and --dim reads NAME=VALUE: TC_USAGE else, before any file is touched. */
 tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options);
+/* Notes the file's initializers, before any pass makes more of them: those may be trained, others are constants. trainable.c */
+void tc_record_initializers(tc_pass_env *env, const tc_model *model);
 /* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
 

@@ -165,6 +165,7 @@ tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_pipeline_check(env->ctx, env->options));
     const char *list = env->options->passes ? env->options->passes : tc_recipe_find(env->options->recipe)->passes;
     env->summary->nodes_before = model->graph->n_nodes;
+    tc_record_initializers(env, model);
     for (const char *name = next_name(env->ctx->arena, &list); name; name = next_name(env->ctx->arena, &list))
         TC_TRY(run_pass(env, model, tc_pass_find(name)));
     env->summary->nodes_after = model->graph->n_nodes;

@@ -1,0 +1,338 @@
+/* autodiff.c: appends the backward pass. Every trained initializer W gets the graph output W_grad, the gradient of the loss.
+ *
+ * Nodes are visited from the last to the first; each adds the gradients of its operands, by its row of gradients.def, to
+ * what other users of these values have contributed (`partial`). A value's users all stand behind its producer, so its
+ * gradient is complete when the producer is reached. Only what leads to a trained initializer is built (trainable.h).
+ *
+ * A graph that holds a backward pass already is left alone. Ops without a gradient but with a function body are replaced by
+ * the body first. Gradients through nested graphs (If, Loop, Scan) are refused. */
+#include "../compiler/ops.h"
+#include "../compiler/shape.h"
+#include "gradients/gradient.h"
+#include "rules/rules.h"
+#include "trainable.h"
+#include <string.h>
+
+/* --- a backward pass in the file --------------------------------------------------------------------------------- */
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static bool has_backward(const tc_graph *graph) {
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (ends_with(graph->outputs[i]->name, "_grad"))
+            return true;
+    TC_FOR_NODES(node, graph) {
+        bool contrib = strcmp(node->domain, "com.microsoft") == 0 || strcmp(node->domain, TC_TEMPO_DOMAIN) == 0;
+        if (contrib && (ends_with(node->op_type, "Grad") || ends_with(node->op_type, "Grad_13")))
+            return true;
+    }
+    return false;
+}
+
+/* --- the loss ---------------------------------------------------------------------------------------------------- */
+static bool is_scalar(const tc_value *value) {
+    int rank = tc_value_rank(value);
+    return rank == 0 || (rank == 1 && tc_dim_is_const(value->type->dims[0]) && value->type->dims[0].value == 1);
+}
+
+static bool is_candidate(const tc_value *value) { return tc_dtype_is_float(tc_value_dtype(value)) && is_scalar(value); }
+
+/* "a float[], b float[1]" or, when no output is scalar, all outputs with their types. */
+static const char *list_candidates(tc_ctx *ctx, const tc_graph *graph, bool scalar_only) {
+    const char *text = "", *sep = "";
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const tc_value *value = graph->outputs[i];
+        if (scalar_only && !is_candidate(value))
+            continue;
+        text = tc_arena_printf(ctx->arena, "%s%s%s %s", text, sep, tc_quote(ctx, value->name), tc_type_text(ctx->arena, value->type));
+        sep = ", ";
+    }
+    return text;
+}
+
+static tc_status named_loss(tc_ctx *ctx, const tc_graph *graph, const char *name, tc_value **out_loss) {
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        tc_value *value = graph->outputs[i];
+        if (strcmp(value->name, name) != 0)
+            continue;
+        *out_loss = value;
+        if (is_candidate(value))
+            return TC_OK;
+        tc_error(ctx, TC_USAGE, NULL, "--loss: %s is %s, expected one float number ([] or [1])", tc_quote(ctx, name),
+                 tc_type_text(ctx->arena, value->type));
+        tc_hint(ctx, "reduce it in the model, by ReduceMean for instance");
+        return TC_USAGE;
+    }
+    tc_error(ctx, TC_USAGE, NULL, "--loss: the graph has no output named %s", tc_quote(ctx, name));
+    tc_hint(ctx, "its outputs are: %s", list_candidates(ctx, graph, false));
+    return TC_USAGE;
+}
+
+static tc_status choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out_loss) {
+    tc_ctx *ctx = env->ctx;
+    uint32_t n = 0;
+    if (env->options->loss)
+        return named_loss(ctx, graph, env->options->loss, out_loss);
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        if (is_candidate(graph->outputs[i])) {
+            *out_loss = graph->outputs[i];
+            n++;
+        }
+    }
+    if (n == 1)
+        return TC_OK;
+    if (n == 0) {
+        tc_error(ctx, TC_USAGE, NULL, "no output is a loss: one float number ([] or [1]) is expected");
+        tc_hint(ctx, "the outputs are: %s", list_candidates(ctx, graph, false));
+    } else {
+        tc_error(ctx, TC_USAGE, NULL, "%u outputs could be the loss: %s", (unsigned)n, list_candidates(ctx, graph, true));
+        tc_hint(ctx, "name one: --loss=NAME");
+    }
+    return TC_USAGE;
+}
+
+/* --- bodies in the place of ops without gradient ----------------------------------------------------------------- */
+static tc_status body_of(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function) {
+    *out_function = tc_model_function(model, node->domain, node->op_type, node->overload);
+    if (*out_function || strcmp(node->domain, TC_TEMPO_DOMAIN) != 0)
+        return TC_OK;
+    return tc_body_for(ctx, model, node, out_function);
+}
+
+static bool may_have_body(const tc_rule_set *rules, const tc_node *node) {
+    bool may = !node->op || strcmp(node->domain, TC_TEMPO_DOMAIN) == 0;
+    return may && !tc_node_has(node, TC_NO_GRADIENT) && !tc_gradient_find(node->domain, node->op_type) &&
+           !tc_gradient_rule_exists(rules, node);
+}
+
+static bool any_output_in(const tc_node *node, const bool *set) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->outputs[i] && set[node->outputs[i]->id])
+            return true;
+    return false;
+}
+
+/* Values by id that the loss depends on in any way. */
+static bool *ancestors(tc_arena *arena, const tc_graph *graph, const tc_value *loss) {
+    bool *is = TC_NEW_ARRAY(arena, bool, graph->model->next_id);
+    is[loss->id] = true;
+    for (const tc_node *node = graph->last; node; node = node->prev) {
+        if (!any_output_in(node, is))
+            continue;
+        for (uint32_t i = 0; i < node->n_inputs; i++)
+            if (tc_input(node, i))
+                is[tc_input(node, i)->id] = true;
+    }
+    return is;
+}
+
+/* Depth is bounded: functions cannot call themselves (checked when they are read). */
+static tc_status inline_bodies(tc_ctx *ctx, tc_graph *graph, const tc_rule_set *rules, const tc_value *loss) {
+    for (bool changed = true; changed;) {
+        changed = false;
+        bool *on_path = ancestors(ctx->arena, graph, loss);
+        TC_FOR_NODES_SAFE(node, graph) {
+            tc_function *body = NULL;
+            if (!may_have_body(rules, node) || !any_output_in(node, on_path))
+                continue;
+            TC_TRY(body_of(ctx, graph->model, node, &body));
+            if (!body)
+                continue;
+            TC_TRY(tc_inline_call(ctx, node, body));
+            changed = true;
+        }
+        if (changed)
+            TC_TRY(tc_infer_graph(ctx, graph));
+    }
+    return TC_OK;
+}
+
+/* --- the backward pass ------------------------------------------------------------------------------------------- */
+typedef struct partial { /* contributions to one value's gradient */
+    tc_value **values;
+    size_t n, cap;
+} partial;
+
+typedef struct backward {
+    tc_pass_env *env;
+    tc_graph *graph;
+    tc_rule_set *rules;
+    const tc_flow *flow;
+    tc_grad_pool pool;
+    partial *partials;   /* by value id */
+    tc_map *missing;     /* op types that were refused */
+    tc_status status;    /* of those */
+} backward;
+
+static tc_grad new_grad(backward *b) {
+    return (tc_grad){.ctx = b->env->ctx, .model = b->graph->model, .graph = b->graph, .pool = &b->pool};
+}
+
+static void contribute(backward *b, const tc_value *value, tc_value *gradient) {
+    partial *p = &b->partials[value->id];
+    p->values = tc_arena_grow(b->pool.arena, p->values, sizeof(*p->values), &p->cap, p->n + 1);
+    p->values[p->n++] = gradient;
+}
+
+/* The sum of what was contributed, or NULL. It takes the name <value>_grad where its own was made up here. */
+static tc_status collect(backward *b, tc_value *value, tc_value **out_gradient) {
+    *out_gradient = NULL;
+    if (!value || value->id >= b->flow->n || b->partials[value->id].n == 0)
+        return TC_OK;
+    partial *p = &b->partials[value->id];
+    tc_grad g = new_grad(b);
+    g.label = value->name;
+    *out_gradient = tc_grad_sum(&g, p->n, p->values);
+    return g.status;
+}
+
+static tc_status refuse_node(backward *b, const tc_node *node) {
+    tc_ctx *ctx = b->env->ctx;
+    char *key = tc_arena_printf(ctx->arena, "%s.%s", node->domain, node->op_type);
+    b->status = TC_UNSUPPORTED;
+    if (tc_map_get(b->missing, key) || tc_map_count(b->missing) >= 20)
+        return TC_OK;
+    tc_map_set(b->missing, key, key);
+    if (tc_node_has(node, TC_CONTROL)) {
+        tc_error(ctx, TC_UNSUPPORTED, node, "gradients through nested graphs are not supported");
+        tc_hint(ctx, "export the model without control flow, or freeze what comes before it (--freeze=GLOB)");
+        return TC_OK;
+    }
+    const char *domain = *node->domain ? tc_arena_printf(ctx->arena, " of domain %s", tc_quote(ctx, node->domain)) : "";
+    tc_error(ctx, TC_UNSUPPORTED, node, "no gradient is known for the op %s%s", tc_quote(ctx, node->op_type), domain);
+    tc_hint(ctx, "freeze what comes before it (--freeze=GLOB), or write the model with other ops");
+    return TC_OK;
+}
+
+static bool reads_needed(const backward *b, const tc_node *node, bool *out_needed) {
+    bool any = false;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        out_needed[i] = tc_gradient_flows(node, i) && tc_flow_has(b->flow, tc_input(node, i), TC_FLOW_NEEDED);
+        any = any || out_needed[i];
+    }
+    for (uint32_t i = 0; !any && i < node->n_outputs; i++) /* through a nested graph */
+        any = tc_node_has(node, TC_CONTROL) && tc_flow_has(b->flow, tc_output(node, i), TC_FLOW_NEEDED);
+    return any;
+}
+
+static tc_status node_backward(backward *b, tc_node *node) {
+    tc_arena *arena = b->pool.arena;
+    tc_grad g = new_grad(b);
+    bool *needed = TC_NEW_ARRAY(arena, bool, node->n_inputs + 1), any = false;
+    tc_value **douts = TC_NEW_ARRAY(arena, tc_value *, node->n_outputs + 4); /* builders may add results */
+    if (!reads_needed(b, node, needed))
+        return TC_OK;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        TC_TRY(collect(b, tc_output(node, i), &douts[i]));
+        any = any || douts[i];
+    }
+    if (!any)
+        return TC_OK;
+    g.node = node;
+    g.label = tc_node_label(node);
+    g.douts = douts;
+    g.needed = needed;
+    g.dins = TC_NEW_ARRAY(arena, tc_value *, node->n_inputs + 1);
+    bool found = false;
+    TC_TRY(tc_gradient_apply(b->env, b->rules, &g, &found));
+    if (!found)
+        return refuse_node(b, node);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (needed[i] && g.dins[i])
+            contribute(b, tc_input(node, i), g.dins[i]);
+    return TC_OK;
+}
+
+static tc_status all_nodes_backward(backward *b, tc_value *loss) {
+    tc_grad g = new_grad(b);
+    const tc_type *type = loss->type;
+    int64_t one_dim = 1;
+    tc_tensor *one = tc_tensor_scalar(g.model, type->dtype, 1);
+    if (type->rank == 1)
+        one = tc_tensor_create(g.model, type->dtype, 1, &one_dim, one->data);
+    contribute(b, loss, tc_constant(b->graph, tc_arena_printf(b->pool.arena, "%s_seed", loss->name), one));
+    tc_node *node = b->graph->last;
+    for (; node; node = node->prev) /* what is appended meanwhile stands behind the first node visited */
+        TC_TRY(node_backward(b, node));
+    return b->status;
+}
+
+/* --- outputs ----------------------------------------------------------------------------------------------------- */
+/* A value that can carry the output's name: made by the backward pass and not an output yet. */
+static bool can_be_output(const backward *b, const tc_value *value) {
+    return value->id >= b->flow->n && value->producer && value->n_graph_outputs == 0;
+}
+
+static tc_status add_gradient_output(backward *b, tc_value *weight) {
+    tc_ctx *ctx = b->env->ctx;
+    tc_grad g = new_grad(b);
+    tc_value *gradient;
+    const char *wanted = tc_arena_printf(b->pool.arena, "%s_grad", weight->name);
+    g.label = weight->name;
+    TC_TRY(collect(b, weight, &gradient));
+    if (!gradient)
+        gradient = tc_grad_zeros(&g, tc_grad_shape(&g, weight), tc_value_dtype(weight));
+    if (!can_be_output(b, gradient))
+        gradient = TC_OP(&g, "Identity", gradient);
+    if (strcmp(gradient->name, wanted) != 0) {
+        const char *name = tc_graph_unique_name(b->graph, wanted);
+        tc_value_rename(gradient, name);
+        if (strcmp(name, wanted) != 0)
+            tc_warn(ctx, NULL, "the name %s is taken: the gradient of %s is the output %s", tc_quote(ctx, wanted),
+                    tc_quote(ctx, weight->name), tc_quote(ctx, name));
+    }
+    tc_graph_add_output(b->graph, gradient);
+    return g.status;
+}
+
+static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss, const tc_flow *flow, tc_rule_set *rules) {
+    tc_arena *scratch = tc_arena_create();
+    backward b = {.env = env, .graph = graph, .rules = rules, .flow = flow, .pool = {scratch, tc_map_create(scratch)}};
+    b.partials = TC_NEW_ARRAY(scratch, partial, flow->n);
+    b.missing = tc_map_create(scratch);
+    tc_status status = all_nodes_backward(&b, loss);
+    for (size_t i = 0; i < flow->n_trained && status == TC_OK; i++)
+        status = add_gradient_output(&b, flow->trained[i]);
+    tc_arena_destroy(scratch);
+    return status;
+}
+
+static void warn_dropout(tc_ctx *ctx, const tc_graph *graph, const tc_flow *flow) {
+    TC_FOR_NODES(node, graph) {
+        if (!tc_node_is(node, "", "Dropout") || tc_input(node, 2) || !tc_flow_has(flow, tc_output(node, 0), TC_FLOW_NEEDED))
+            continue;
+        tc_warn(ctx, node, "Dropout without training_mode drops nothing; it was probably meant to");
+        tc_hint(ctx, "export the model in training mode");
+        return;
+    }
+}
+
+static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss, tc_rule_set *rules) {
+    tc_flow flow;
+    TC_TRY(inline_bodies(env->ctx, graph, rules, loss));
+    TC_TRY(tc_trainable_select(env, graph, loss, &flow));
+    warn_dropout(env->ctx, graph, &flow);
+    if (flow.n_trained == 0)
+        tc_warn(env->ctx, NULL, "the loss %s depends on no initializer that is trained", tc_quote(env->ctx, loss->name));
+    return flow.n_trained == 0 ? TC_OK : run_backward(env, graph, loss, &flow, rules);
+}
+
+tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model) {
+    tc_graph *graph = model->graph;
+    tc_value *loss = NULL;
+    if (has_backward(graph)) {
+        tc_note(env->ctx, NULL, "the graph holds a backward pass already: autodiff is skipped");
+        return TC_OK;
+    }
+    TC_TRY(tc_infer_graph(env->ctx, graph));
+    TC_TRY(choose_loss(env, graph, &loss));
+    tc_rule_set *rules = tc_rules_create();
+    tc_status status = tc_rules_load(env, "gradients.rules", true, rules);
+    if (status == TC_OK)
+        status = differentiate(env, graph, loss, rules);
+    tc_rules_stats(env, rules);
+    tc_rules_destroy(rules);
+    return status;
+}

@@ -1,0 +1,285 @@
+/* gradient.c: the table of gradients and the helpers that builders share: see gradient.h. Nodes are appended to the graph
+ * and inferred one by one; small constants are shared by their text. */
+#include "gradient.h"
+#include "../../compiler/contents.h"
+#include "../../compiler/ops.h"
+#include "../../compiler/shape.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GRADIENT_RULE(domain, op, operands)
+#define GRADIENT_C(domain, op, operands, build) void build(tc_grad *g);
+#include "../gradients.def"
+#undef GRADIENT_RULE
+#undef GRADIENT_C
+
+#define ALL TC_GRADIENT_ALL
+#define BIT(i) (1u << (i))
+static const tc_gradient table[] = {
+#define GRADIENT_RULE(domain, op, operands) {domain, #op, operands, NULL},
+#define GRADIENT_C(domain, op, operands, build) {domain, #op, operands, build},
+#include "../gradients.def"
+};
+#undef ALL
+#undef BIT
+
+const tc_gradient *tc_gradient_find(const char *domain, const char *op) {
+    for (size_t i = 0; i < TC_COUNT(table); i++)
+        if (strcmp(table[i].op, op) == 0 && strcmp(table[i].domain, domain) == 0)
+            return &table[i];
+    return NULL;
+}
+
+bool tc_gradient_flows(const tc_node *node, uint32_t index) {
+    const tc_value *value = tc_input(node, index);
+    if (!value || tc_node_has(node, TC_NO_GRADIENT) || tc_node_has(node, TC_SHAPE_ONLY))
+        return false;
+    tc_dtype dtype = tc_value_dtype(value);
+    if (dtype != TC_UNDEFINED && !tc_dtype_is_float(dtype))
+        return false;
+    const tc_gradient *row = tc_gradient_find(node->domain, node->op_type);
+    return !row || (row->operands >> (index < 31 ? index : 31) & 1);
+}
+
+tc_status tc_gradient_apply(tc_pass_env *env, const tc_rule_set *rules, tc_grad *g, bool *out_found) {
+    TC_TRY(tc_gradient_rule_apply(env, rules, g->node, g->douts, g->needed, g->dins, out_found));
+    const tc_gradient *row = tc_gradient_find(g->node->domain, g->node->op_type);
+    if (*out_found || !row || !row->build)
+        return TC_OK;
+    *out_found = true;
+    row->build(g);
+    return g->status;
+}
+
+/* --- failing ----------------------------------------------------------------------------------------------------- */
+void tc_grad_refuse(tc_grad *g, const char *fmt, ...) {
+    if (g->status != TC_OK)
+        return;
+    char why[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof(why), fmt, args);
+    va_end(args);
+    g->status = tc_error(g->ctx, TC_UNSUPPORTED, g->node, "no gradient for this form of the op: %s", why);
+    tc_hint(g->ctx, "freeze what comes before it (--freeze=GLOB), or write the model with other ops");
+}
+
+int tc_grad_rank(tc_grad *g, const tc_value *value) {
+    int rank = tc_value_rank(value);
+    if (rank != TC_RANK_UNKNOWN)
+        return rank;
+    tc_grad_refuse(g, "the rank of %s is not known", tc_quote(g->ctx, value->name));
+    return 0;
+}
+
+int tc_grad_axis(tc_grad *g, int64_t axis, int rank) {
+    int64_t positive = axis < 0 ? axis + rank : axis;
+    if (positive >= 0 && positive < rank)
+        return (int)positive;
+    tc_grad_refuse(g, "axis %" PRId64 " is out of range for rank %d", axis, rank);
+    return 0;
+}
+
+/* --- nodes ------------------------------------------------------------------------------------------------------- */
+tc_node *tc_grad_node(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs, uint32_t n_outputs) {
+    tc_node *node = tc_node_create(g->graph, domain, op, (uint32_t)n_inputs, n_outputs);
+    for (size_t i = 0; i < n_inputs; i++)
+        tc_node_set_input(node, (uint32_t)i, inputs[i]);
+    tc_node_append(node);
+    const char *name = g->label ? tc_arena_printf(g->pool->arena, "%s_grad/%s", g->label, op) : op;
+    for (uint32_t i = 0; i < n_outputs; i++)
+        tc_node_add_output(node, i, name, NULL);
+    node->name = node->outputs[0]->name;
+    return node;
+}
+
+tc_value *tc_grad_finish(tc_grad *g, tc_node *node) {
+    if (g->status == TC_OK)
+        g->status = tc_infer_node(g->ctx, node);
+    return node->outputs[0];
+}
+
+/* --- constants and shapes ---------------------------------------------------------------------------------------- */
+static tc_value *pooled(tc_grad *g, const char *key, const char *name, tc_dtype dtype, int rank, const int64_t *dims, const void *data) {
+    tc_value *value = tc_map_get(g->pool->constants, key);
+    if (value)
+        return value;
+    value = tc_constant(g->graph, name, tc_tensor_create(g->model, dtype, rank, dims, data));
+    tc_map_set(g->pool->constants, tc_arena_strdup(g->pool->arena, key), value);
+    return value;
+}
+
+tc_value *tc_grad_ints(tc_grad *g, const int64_t *ints, size_t count) {
+    char *key = tc_arena_alloc(g->pool->arena, count + 2, 21);
+    size_t at = (size_t)sprintf(key, "ints");
+    for (size_t i = 0; i < count; i++)
+        at += (size_t)sprintf(key + at, " %" PRId64, ints[i]);
+    return pooled(g, key, "ints", TC_INT64, 1, (int64_t[]){(int64_t)count}, ints);
+}
+
+tc_value *tc_grad_int(tc_grad *g, int64_t i) { return tc_grad_ints(g, &i, 1); }
+
+tc_value *tc_grad_scalar(tc_grad *g, tc_dtype dtype, double number) {
+    char key[64];
+    if (dtype == TC_UNDEFINED)
+        dtype = TC_FLOAT; /* only after an error */
+    snprintf(key, sizeof(key), "scalar %d %.17g", (int)dtype, number);
+    return pooled(g, key, "scalar", dtype, 0, NULL, tc_tensor_scalar(g->model, dtype, number)->data);
+}
+
+tc_value *tc_grad_like(tc_grad *g, const tc_value *like, double number) {
+    return tc_grad_scalar(g, tc_value_dtype(like), number);
+}
+
+bool tc_grad_static(const tc_value *value, int axis, int64_t *out_dim) {
+    if (axis >= tc_value_rank(value) || !tc_dim_is_const(value->type->dims[axis]))
+        return false;
+    *out_dim = value->type->dims[axis].value;
+    return true;
+}
+
+tc_value *tc_grad_dims(tc_grad *g, tc_value *value, int64_t from, int64_t to) {
+    int64_t dims[TC_MAX_RANK];
+    int rank = tc_value_rank(value);
+    bool known = rank != TC_RANK_UNKNOWN;
+    for (int64_t i = from; known && i < to; i++)
+        known = tc_grad_static(value, (int)i, &dims[i - from]);
+    if (known)
+        return tc_grad_ints(g, dims, (size_t)(to - from));
+    tc_node *node = TC_BEGIN(g, "Shape", value);
+    if (from != 0)
+        tc_attr_set_int(node, "start", from);
+    if (to != rank)
+        tc_attr_set_int(node, "end", to);
+    return tc_grad_finish(g, node);
+}
+
+tc_value *tc_grad_shape(tc_grad *g, tc_value *value) { return tc_grad_dims(g, value, 0, tc_value_rank(value)); }
+
+tc_value *tc_grad_zeros(tc_grad *g, tc_value *shape, tc_dtype dtype) {
+    tc_node *node = TC_BEGIN(g, "ConstantOfShape", shape);
+    double zero = 0;
+    tc_attr_set_tensor(node, "value", tc_tensor_create(g->model, dtype == TC_UNDEFINED ? TC_FLOAT : dtype, 1, (int64_t[]){1}, &zero));
+    return tc_grad_finish(g, node);
+}
+
+bool tc_grad_known_ints(const tc_value *value, int64_t *out_ints, size_t max, size_t *out_count) {
+    if (!value)
+        return false;
+    const tc_tensor *tensor = tc_value_constant(value);
+    if (tensor && tensor->data && !tc_dtype_is_float(tensor->dtype) && tensor->count <= max) {
+        for (size_t i = 0; i < tensor->count; i++)
+            out_ints[i] = tc_tensor_get_int(tensor, i);
+        *out_count = (size_t)tensor->count;
+        return true;
+    }
+    const tc_contents *contents = value->contents;
+    if (!contents || tc_dtype_is_float(contents->dtype) || contents->count > max || !tc_contents_is_const(contents))
+        return false;
+    for (size_t i = 0; i < contents->count; i++)
+        out_ints[i] = contents->items[i].i.value;
+    *out_count = (size_t)contents->count;
+    return true;
+}
+
+bool tc_grad_known_number(const tc_value *value, double *out_number) {
+    if (!value)
+        return false;
+    const tc_tensor *tensor = tc_value_constant(value);
+    if (tensor && tensor->data && tensor->count == 1) {
+        *out_number = tc_tensor_get(tensor, 0);
+        return true;
+    }
+    const tc_contents *contents = value->contents;
+    if (!contents || contents->count != 1 || !tc_contents_is_const(contents))
+        return false;
+    *out_number = tc_dtype_is_float(contents->dtype) ? contents->items[0].f : (double)contents->items[0].i.value;
+    return true;
+}
+
+bool tc_grad_same_shape(const tc_value *a, const tc_value *b) {
+    int rank = tc_value_rank(a);
+    if (rank == TC_RANK_UNKNOWN || rank != tc_value_rank(b))
+        return false;
+    for (int i = 0; i < rank; i++)
+        if (!tc_dim_equal(a->type->dims[i], b->type->dims[i]))
+            return false;
+    return true;
+}
+
+/* --- what many gradients need ------------------------------------------------------------------------------------ */
+tc_value *tc_grad_reshape(tc_grad *g, tc_value *value, tc_value *shape) {
+    tc_node *node = TC_BEGIN(g, "Reshape", value, shape);
+    int64_t dims[TC_MAX_RANK];
+    size_t count = 0;
+    bool zero_free = tc_grad_known_ints(shape, dims, TC_MAX_RANK, &count);
+    for (size_t i = 0; i < count; i++)
+        zero_free = zero_free && dims[i] != 0;
+    if (!zero_free)
+        tc_attr_set_int(node, "allowzero", 1);
+    return tc_grad_finish(g, node);
+}
+
+tc_value *tc_grad_reshape_like(tc_grad *g, tc_value *value, tc_value *like) {
+    return tc_grad_same_shape(value, like) ? value : tc_grad_reshape(g, value, tc_grad_shape(g, like));
+}
+
+tc_value *tc_grad_reduce(tc_grad *g, const char *op, tc_value *value, const int64_t *axes, size_t n_axes, bool keepdims) {
+    if (n_axes == 0)
+        return value;
+    tc_node *node = TC_BEGIN(g, op, value, tc_grad_ints(g, axes, n_axes));
+    tc_attr_set_int(node, "keepdims", keepdims);
+    return tc_grad_finish(g, node);
+}
+
+tc_value *tc_grad_unsqueeze(tc_grad *g, tc_value *value, const int64_t *axes, size_t n_axes) {
+    return n_axes == 0 ? value : TC_OP(g, "Unsqueeze", value, tc_grad_ints(g, axes, n_axes));
+}
+
+tc_value *tc_grad_transpose(tc_grad *g, tc_value *value, const int64_t *perm, int rank) {
+    bool moves = false;
+    for (int i = 0; i < rank; i++)
+        moves = moves || perm[i] != i;
+    if (!moves)
+        return value;
+    tc_node *node = TC_BEGIN(g, "Transpose", value);
+    tc_attr_set_ints(node, "perm", perm, (size_t)rank);
+    return tc_grad_finish(g, node);
+}
+
+tc_value *tc_grad_expand_like(tc_grad *g, tc_value *value, tc_value *like) {
+    return tc_grad_same_shape(value, like) ? value : TC_OP(g, "Expand", value, tc_grad_shape(g, like));
+}
+
+tc_value *tc_grad_reduce_like(tc_grad *g, tc_value *grad, tc_value *like) {
+    if (g->status != TC_OK)
+        return grad;
+    const char *label = g->label ? tc_arena_printf(g->model->arena, "%s_grad", g->label) : "";
+    tc_value *sum = grad;
+    g->status = tc_reduce_like(g->ctx, grad, like, label, &sum);
+    return sum ? sum : grad;
+}
+
+tc_value *tc_grad_concat(tc_grad *g, size_t count, tc_value *const *values, int64_t axis) {
+    if (count == 1)
+        return values[0];
+    tc_node *node = tc_grad_node(g, "", "Concat", count, values, 1);
+    tc_attr_set_int(node, "axis", axis);
+    return tc_grad_finish(g, node);
+}
+
+tc_value *tc_grad_cast(tc_grad *g, tc_value *value, tc_dtype dtype) {
+    if (tc_value_dtype(value) == dtype || dtype == TC_UNDEFINED)
+        return value;
+    tc_node *node = TC_BEGIN(g, "Cast", value);
+    tc_attr_set_int(node, "to", dtype);
+    return tc_grad_finish(g, node);
+}
+
+tc_value *tc_grad_sum(tc_grad *g, size_t count, tc_value *const *values) {
+    if (count == 1)
+        return values[0];
+    return tc_grad_finish(g, tc_grad_node(g, "", count == 2 ? "Add" : "Sum", count, values, 1));
+}

@@ -1,0 +1,287 @@
+/* trainable.c: decides which initializers are trained. By default: float initializers of two or more elements that the
+ * loss depends on, but for those that it depends on only as masks and scales of softmax scores (added to, multiplied with
+ * or selected into the operand of Softmax, or the mask of Attention) or as the running statistics of BatchNormalization.
+ * --train and --freeze override; the last that matches counts.
+ *
+ * One walk from the loss back suffices: a value's own uses are all seen before its producer is. A value stays "not direct" as long
+ * as each use of it is such an end, or an op that passes masks on (TRANSPARENT) whose result is not direct either. */
+#include "trainable.h"
+#include "../compiler/ops.h"
+#include "gradients/gradient.h"
+#include <fnmatch.h>
+#include <string.h>
+
+/* --- what a node reads ------------------------------------------------------------------------------------------- */
+typedef struct reads {
+    tc_arena *arena;
+    tc_value **values;
+    size_t n, cap;
+    tc_map *seen; /* outer values already listed */
+} reads;
+
+static void add_read(reads *r, tc_value *value) {
+    r->values = tc_arena_grow(r->arena, r->values, sizeof(*r->values), &r->cap, r->n + 1);
+    r->values[r->n++] = value;
+}
+
+static bool is_inside(const tc_graph *graph, const tc_graph *outer) {
+    while (graph && graph != outer)
+        graph = graph->parent;
+    return graph != NULL;
+}
+
+static void add_outer_reads(reads *r, const tc_graph *top, const tc_graph *graph);
+
+static void add_nested(reads *r, const tc_graph *top, const tc_node *node) {
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        const tc_attr *attr = &node->attrs[i];
+        if (attr->kind == TC_ATTR_GRAPH)
+            add_outer_reads(r, top ? top : attr->g, attr->g);
+        for (size_t k = 0; attr->kind == TC_ATTR_GRAPHS && k < attr->count; k++)
+            add_outer_reads(r, top ? top : attr->graphs[k], attr->graphs[k]);
+    }
+}
+
+static void add_outer(reads *r, const tc_graph *top, tc_value *value) {
+    if (!value || is_inside(value->graph, top) || tc_map_get_ptr(r->seen, value))
+        return;
+    tc_map_set_ptr(r->seen, value, value);
+    add_read(r, value);
+}
+
+static void add_outer_reads(reads *r, const tc_graph *top, const tc_graph *graph) {
+    TC_FOR_NODES(node, graph) {
+        for (uint32_t i = 0; i < node->n_inputs; i++)
+            add_outer(r, top, tc_input(node, i));
+        add_nested(r, top, node);
+    }
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        add_outer(r, top, graph->outputs[i]);
+}
+
+size_t tc_node_reads(tc_arena *arena, const tc_node *node, tc_value ***out_values) {
+    reads r = {.arena = arena, .seen = tc_map_create(arena)};
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        add_read(&r, tc_input(node, i));
+    add_nested(&r, NULL, node);
+    *out_values = r.values;
+    return r.n;
+}
+
+static bool has_graphs(const tc_node *node) {
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        if (node->attrs[i].kind == TC_ATTR_GRAPH || node->attrs[i].kind == TC_ATTR_GRAPHS)
+            return true;
+    return false;
+}
+
+/* --- masks, scales and statistics -------------------------------------------------------------------------------- */
+static const char *const transparent[] = {
+    "Add",  "Cast",     "CastLike", "Concat", "Div",     "Expand", "Flatten", "Identity", "Max",       "Min", "Mul",
+    "Neg",  "Reshape",  "Slice",    "Split",  "Squeeze", "Sub",    "Sum",     "Tile",     "Transpose", "Unsqueeze", "Where",
+};
+
+static bool is_scalar_gather(const tc_node *node) {
+    return tc_node_is(node, "", "Gather") && tc_input(node, 1) && tc_value_rank(tc_input(node, 1)) == 0;
+}
+
+static bool is_transparent(const tc_node *node) {
+    for (size_t i = 0; i < TC_COUNT(transparent); i++)
+        if (tc_node_is(node, "", transparent[i]))
+            return true;
+    return is_scalar_gather(node);
+}
+
+/* The weight itself, or a view or transpose of it. */
+static bool is_weight(const tc_value *value) {
+    while (value && value->producer && value->producer->n_inputs > 0 &&
+           (tc_node_is(value->producer, "", "Transpose") || tc_node_has(value->producer, TC_VIEW)))
+        value = tc_input(value->producer, 0);
+    return value && value->init && tc_value_rank(value) >= 2;
+}
+
+/* A vector added to x W is a layer's bias also where a Softmax follows; scores are products of two activations. */
+static bool is_layer_bias(const tc_node *node, uint32_t index) {
+    const tc_value *value = tc_input(node, index), *other = tc_input(node, 1 - index);
+    if (!tc_node_is(node, "", "Add") || tc_value_rank(value) != 1 || !value->init || !other || !other->producer)
+        return false;
+    return tc_node_is(other->producer, "", "MatMul") && is_weight(tc_input(other->producer, 1));
+}
+
+/* Whether this use makes the loss depend on the operand as on a parameter. */
+static bool is_direct_use(const tc_flow *flow, const tc_node *node, uint32_t index) {
+    if (tc_node_is(node, "", "Softmax") || (tc_node_is(node, TC_TEMPO_DOMAIN, "Attention") && index == 3))
+        return false;
+    if (tc_node_is(node, "", "BatchNormalization") && (index == 3 || index == 4))
+        return false;
+    if (!is_transparent(node) || (index < 2 && is_layer_bias(node, index)))
+        return true;
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (tc_flow_has(flow, tc_output(node, i), TC_FLOW_DIRECT))
+            return true;
+    return false;
+}
+
+/* --- flow -------------------------------------------------------------------------------------------------------- */
+static void mark(tc_flow *flow, const tc_value *value, int bits) {
+    if (value && value->id < flow->n)
+        flow->bits[value->id] = (uint8_t)(flow->bits[value->id] | bits);
+}
+
+static bool any_output_has(const tc_flow *flow, const tc_node *node, int bit) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (tc_flow_has(flow, tc_output(node, i), bit))
+            return true;
+    return false;
+}
+
+static bool may_flow(const tc_value *value) {
+    tc_dtype dtype = tc_value_dtype(value);
+    return dtype == TC_UNDEFINED || tc_dtype_is_float(dtype);
+}
+
+/* Calls `visit` for every value that a change of flows through the node to its results. */
+typedef bool (*visit_fn)(tc_flow *flow, const tc_node *node, uint32_t index, const tc_value *value);
+
+static bool visit_flow(tc_arena *arena, tc_flow *flow, const tc_node *node, visit_fn visit) {
+    bool any = false;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (tc_gradient_flows(node, i))
+            any = visit(flow, node, i, tc_input(node, i)) || any;
+    if (!has_graphs(node) || tc_node_has(node, TC_NO_GRADIENT))
+        return any;
+    tc_value **values;
+    size_t n = tc_node_reads(arena, node, &values);
+    for (size_t i = node->n_inputs; i < n; i++)
+        if (may_flow(values[i]))
+            any = visit(flow, node, UINT32_MAX, values[i]) || any;
+    return any;
+}
+
+static bool visit_back(tc_flow *flow, const tc_node *node, uint32_t index, const tc_value *value) {
+    mark(flow, value, is_direct_use(flow, node, index) ? TC_FLOW_REACHES | TC_FLOW_DIRECT : TC_FLOW_REACHES);
+    return true;
+}
+
+static bool visit_forward(tc_flow *flow, const tc_node *node, uint32_t index, const tc_value *value) {
+    (void)node, (void)index;
+    return tc_flow_has(flow, value, TC_FLOW_NEEDED);
+}
+
+static void flow_back(tc_arena *arena, tc_flow *flow, const tc_graph *graph, const tc_value *loss) {
+    mark(flow, loss, TC_FLOW_REACHES | TC_FLOW_DIRECT);
+    for (const tc_node *node = graph->last; node; node = node->prev)
+        if (any_output_has(flow, node, TC_FLOW_REACHES))
+            visit_flow(arena, flow, node, visit_back);
+}
+
+static void flow_forward(tc_arena *arena, tc_flow *flow, const tc_graph *graph) {
+    for (size_t i = 0; i < flow->n_trained; i++)
+        mark(flow, flow->trained[i], TC_FLOW_NEEDED);
+    TC_FOR_NODES(node, graph) {
+        if (!any_output_has(flow, node, TC_FLOW_REACHES) || !visit_flow(arena, flow, node, visit_forward))
+            continue;
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            if (tc_flow_has(flow, tc_output(node, i), TC_FLOW_REACHES))
+                mark(flow, tc_output(node, i), TC_FLOW_NEEDED);
+    }
+}
+
+/* --- selection --------------------------------------------------------------------------------------------------- */
+typedef enum wish { WISH_DEFAULT, WISH_TRAIN, WISH_FREEZE } wish;
+
+/* What the command line says of this name; globs that match are noted. */
+static wish wish_of(const tc_options *options, const char *name, bool *matched) {
+    wish result = WISH_DEFAULT;
+    for (size_t i = 0; i < options->n_selection; i++) {
+        bool train = strncmp(options->selection[i], "train=", 6) == 0;
+        if (fnmatch(strchr(options->selection[i], '=') + 1, name, 0) != 0)
+            continue;
+        matched[i] = true;
+        result = train ? WISH_TRAIN : WISH_FREEZE;
+    }
+    return result;
+}
+
+typedef struct name_list { const char **names; size_t n, cap; } name_list;
+
+static void add_name(tc_arena *arena, name_list *list, const char *name) {
+    list->names = tc_arena_grow(arena, list->names, sizeof(*list->names), &list->cap, list->n + 1);
+    list->names[list->n++] = name;
+}
+
+typedef struct selection {
+    tc_pass_env *env;
+    tc_graph *graph;
+    tc_flow *flow;
+    name_list trained, frozen, unreached;
+    bool *matched;
+    size_t cap_trained;
+} selection;
+
+static void select_one(selection *s, const char *name, const tc_tensor *tensor) {
+    tc_ctx *ctx = s->env->ctx;
+    tc_value *value = tc_map_get(s->graph->names, name);
+    wish asked = wish_of(s->env->options, name, s->matched);
+    if (!tc_dtype_is_float(tensor->dtype)) {
+        if (asked == WISH_TRAIN)
+            tc_warn(ctx, NULL, "--train: %s is %s and has no gradient", tc_quote(ctx, name), tc_dtype_name(tensor->dtype));
+        return;
+    }
+    if (asked == WISH_DEFAULT && tensor->count < 2)
+        return;
+    if (!value || !value->init || !tc_flow_has(s->flow, value, TC_FLOW_REACHES)) {
+        add_name(ctx->arena, &s->unreached, name);
+        if (asked == WISH_TRAIN)
+            tc_warn(ctx, NULL, "--train: the loss does not depend on %s", tc_quote(ctx, name));
+        return;
+    }
+    if (asked == WISH_FREEZE || (asked == WISH_DEFAULT && !tc_flow_has(s->flow, value, TC_FLOW_DIRECT))) {
+        add_name(ctx->arena, &s->frozen, name);
+        return;
+    }
+    add_name(ctx->arena, &s->trained, name);
+    s->flow->trained = tc_arena_grow(ctx->arena, s->flow->trained, sizeof(tc_value *), &s->cap_trained, s->flow->n_trained + 1);
+    s->flow->trained[s->flow->n_trained++] = value;
+}
+
+/* The initializers of the file as read; those that passes made since then are constants. */
+static void select_all(selection *s) {
+    const tc_map *recorded = s->env->summary->initializers;
+    const void *name;
+    void *tensor;
+    size_t cursor = 0;
+    while (recorded && tc_map_next(recorded, &cursor, &name, &tensor))
+        select_one(s, name, tensor);
+    for (uint32_t i = 0; !recorded && i < s->graph->n_initializers; i++)
+        select_one(s, s->graph->initializers[i]->name, s->graph->initializers[i]->init);
+}
+
+static void warn_unmatched(const selection *s) {
+    for (size_t i = 0; i < s->env->options->n_selection; i++)
+        if (!s->matched[i])
+            tc_warn(s->env->ctx, NULL, "--%s matches no initializer", tc_quote(s->env->ctx, s->env->options->selection[i]));
+}
+
+void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
+    tc_map *names = tc_map_create(env->ctx->arena);
+    for (uint32_t i = 0; i < model->graph->n_initializers; i++)
+        tc_map_set(names, model->graph->initializers[i]->name, (void *)model->graph->initializers[i]->init);
+    env->summary->initializers = names;
+}
+
+tc_status tc_trainable_select(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow) {
+    tc_arena *arena = env->ctx->arena;
+    *out_flow = (tc_flow){.n = graph->model->next_id, .bits = TC_NEW_ARRAY(arena, uint8_t, graph->model->next_id)};
+    selection s = {.env = env, .graph = graph, .flow = out_flow};
+    s.matched = TC_NEW_ARRAY(arena, bool, env->options->n_selection);
+    flow_back(arena, out_flow, graph, loss);
+    select_all(&s);
+    warn_unmatched(&s);
+    flow_forward(arena, out_flow, graph);
+    tc_summary *summary = env->summary;
+    summary->trained = s.trained.names, summary->n_trained = s.trained.n;
+    summary->frozen = s.frozen.names, summary->n_frozen = s.frozen.n;
+    summary->unreached = s.unreached.names, summary->n_unreached = s.unreached.n;
+    return TC_OK;
+}

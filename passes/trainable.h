@@ -1,0 +1,31 @@
+/* trainable.h: which initializers are trained, and along which values gradients have to be computed for that. */
+#ifndef TC_TRAINABLE_H
+#define TC_TRAINABLE_H
+#include "pass.h"
+
+/* What one value has to do with the loss; bits. */
+enum {
+    TC_FLOW_REACHES = 1, /* the loss depends smoothly on it */
+    TC_FLOW_DIRECT = 2,  /* and not only as a mask or scale of softmax scores, or as a running statistic */
+    TC_FLOW_NEEDED = 4,  /* a trained initializer's gradient goes through it */
+};
+
+typedef struct tc_flow {
+    uint8_t *bits;       /* by value id */
+    uint32_t n;
+    tc_value **trained;  /* the trained initializers, in the order of the file */
+    size_t n_trained;
+} tc_flow;
+
+static inline bool tc_flow_has(const tc_flow *flow, const tc_value *value, int bit) {
+    return value && value->id < flow->n && (flow->bits[value->id] & bit);
+}
+
+/* Follows the flow back from the loss, decides what is trained (env->options, env->summary->initializers), fills the summary's
+ * lists and marks what is needed. Types must be known. Arrays live in the context's arena. */
+tc_status tc_trainable_select(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow);
+
+/* The values a node reads from outside: its operands, then, for nodes with nested graphs, the outer values that those read (at
+ * most once each). In the arena. */
+size_t tc_node_reads(tc_arena *arena, const tc_node *node, tc_value ***out_values);
+#endif
