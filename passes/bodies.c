@@ -74,6 +74,11 @@ const char *tc_variant_last_axis(const tc_node *node) {
     return axis == -1 || axis == tc_value_rank(tc_input(node, 0)) - 1 ? "" : "a";
 }
 
+const char *tc_variant_approximate(const tc_node *node) {
+    const char *approximate = tc_attr_string(node, "approximate", "none");
+    return strcmp(approximate, "none") == 0 ? "" : strcmp(approximate, "tanh") == 0 ? "tanh" : NULL;
+}
+
 static const char *embedded_body(tc_arena *arena, const char *name) {
     const char *file = tc_arena_printf(arena, "%s.onnxt", name);
     for (const tc_embedded *e = tc_embedded_bodies; e->name; e++)

@@ -1,0 +1,60 @@
+/* bodies_loss.c: the function body of SoftmaxCrossEntropyLossGrad, put together from its reduction (mean, sum, none) and from whether
+ * it has class weights (w) and an ignored label (i): dlogits = weight * (softmax - onehot) * dLoss, where a label's weight is its
+ * class's, 0 when ignored, and divided by the sum of all weights for a mean. */
+#include "bodies.h"
+#include <string.h>
+
+/* A label that is in range everywhere, and whether it counts. */
+static void add_ignored(tc_body *body) {
+    tc_body_add(body, "  ignored_number = Constant <value_int: int = @ignore_index> ()\n"
+                      "  ignored = CastLike (ignored_number, labels)\n"
+                      "  hit = Equal (labels, ignored)\n"
+                      "  kept = Not (hit)\n"
+                      "  counted = CastLike (kept, log_prob)\n"
+                      "  zero_number = Constant <value_int: int = 0> ()\n"
+                      "  zero_label = CastLike (zero_number, labels)\n"
+                      "  label = Where (hit, zero_label, labels)\n");
+}
+
+static void add_weight(tc_body *body, bool weights, bool ignores) {
+    if (weights)
+        tc_body_add(body, "  own = Gather <axis: int = 0> (weights, label)\n");
+    if (weights && ignores)
+        tc_body_add(body, "  weight = Mul (own, counted)\n");
+    else if (weights || ignores)
+        tc_body_add(body, "  weight = Identity (%s)\n", weights ? "own" : "counted");
+    else
+        tc_body_add(body, "  one_f = Constant <value_float: float = 1.0> ()\n"
+                          "  one_t = CastLike (one_f, log_prob)\n"
+                          "  label_shape = Shape (labels)\n"
+                          "  weight = Expand (one_t, label_shape)\n");
+}
+
+bool tc_make_cross_entropy_grad(tc_body *body) {
+    const char *reduction = tc_attr_string(body->node, "reduction", "mean");
+    bool weights = tc_input(body->node, 3) != NULL, ignores = tc_attr_find(body->node, "ignore_index") != NULL;
+    if (strcmp(reduction, "mean") != 0 && strcmp(reduction, "sum") != 0 && strcmp(reduction, "none") != 0)
+        return false;
+    tc_body_suffix(body, "_%s%s%s", reduction, weights ? "_w" : "", ignores ? "_i" : "");
+    tc_body_begin(body, "reduction: string = \"mean\", ignore_index: int = -100",
+                  weights ? "dLoss, log_prob, labels, weights" : "dLoss, log_prob, labels", "dlogits");
+    if (ignores)
+        add_ignored(body);
+    else
+        tc_body_add(body, "  label = Identity (labels)\n");
+    add_weight(body, weights, ignores);
+    if (strcmp(reduction, "mean") == 0)
+        tc_body_add(body, "  total = ReduceSum <keepdims: int = 0> (weight)\n  scale = Div (dLoss, total)\n");
+    else
+        tc_body_add(body, "  scale = Identity (dLoss)\n");
+    tc_body_add(body, "  scaled = Mul (weight, scale)\n"
+                      "  channel = Constant <value_ints: ints = [1]> ()\n"
+                      "  share = Unsqueeze (scaled, channel)\n"
+                      "  softmax = Exp (log_prob)\n"
+                      "  spread = Mul (softmax, share)\n"
+                      "  place = Unsqueeze (label, channel)\n"
+                      "  taken = Neg (share)\n"
+                      "  dlogits = ScatterElements <axis: int = 1, reduction: string = \"add\"> (spread, place, taken)\n");
+    tc_body_end(body);
+    return true;
+}
