@@ -32,13 +32,18 @@ void tk_parallel_for(int64_t n, int64_t grain, tk_range_fn body, void *ctx) {
 
 void tk_parallel_items(int64_t n, tk_range_fn body, void *ctx) {
 #ifdef _OPENMP
-    if (!omp_in_parallel()) {
+    int threads = omp_get_max_threads();
+    if (!omp_in_parallel() && n > 1 && threads > 1) {
 #pragma omp parallel for schedule(dynamic, 1)
         for (int64_t i = 0; i < n; i++)
             body(ctx, i, i + 1);
         return;
     }
+    omp_set_num_threads(1);
 #endif
     for (int64_t i = 0; i < n; i++)
         body(ctx, i, i + 1);
+#ifdef _OPENMP
+    omp_set_num_threads(threads);
+#endif
 }

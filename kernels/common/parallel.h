@@ -10,8 +10,8 @@ typedef void (*tk_range_fn)(void *ctx, int64_t begin, int64_t end);
  * about 10 us: at most n / grain threads work. Inside a parallel body the loop runs in the calling thread. */
 void tk_parallel_for(int64_t n, int64_t grain, tk_range_fn body, void *ctx);
 
-/* As tk_parallel_for with grain 1, but items are handed out one by one, and the threads' library is told of the parallel region also
- * when there is one item, so that a product library called from the body uses one thread. */
+/* As tk_parallel_for with grain 1, but items are handed out one by one, and inside the body the threads' library says that there is one
+ * thread, so that a product library called from there uses no more. */
 void tk_parallel_items(int64_t n, tk_range_fn body, void *ctx);
 
 /* Elements of simple work (an addition each) that are worth a thread. */

@@ -1,0 +1,80 @@
+/* test_matmul.c: products against their definition over shapes, transposes, leading dims and batches, between guard bands, and the same
+ * bits at 1 and 2 threads. */
+#include "kernel_test.h"
+#include "kernels/common/types.h"
+#include "kernels/matmul/matmul.h"
+
+static const int64_t shapes[][4] = {
+    /* batch, m, n, k */
+    {1, 1, 1, 1}, {1, 3, 5, 7}, {2, 4, 0, 3}, {3, 2, 5, 0}, {1, 65, 67, 129}, {5, 17, 33, 64}, {1, 513, 385, 70}, {1, 1, 900, 31},
+    {1, 700, 1, 200}, {12, 64, 64, 32},
+};
+
+static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double beta) {
+    int64_t batch = shape[0], m = shape[1], n = shape[2], k = shape[3], lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1;
+    int64_t a_size = (ta ? k : m) * lda, b_size = (tb ? n : k) * ldb, a_at[16], b_at[16];
+    size_t size = tk_size(dtype), bytes = (size_t)(batch * m * n) * size;
+    for (int64_t i = 0; i < batch; i++) /* every other product shares its B */
+        a_at[i] = i * a_size, b_at[i] = i / 2 * b_size;
+    tk_product p = {batch, m, n, k, lda, ldb, ta, tb, a_at, b_at, dtype == TK_F32 || dtype == TK_F64 ? 0.5 : 1, beta};
+    char *a = alloc_guarded((size_t)(batch * a_size) * size, size), *b = alloc_guarded((size_t)(batch * b_size) * size, 0);
+    void *out = alloc_guarded(bytes, size), *again = alloc_guarded(bytes, 0), *ref = alloc_guarded(bytes, 0);
+    uint64_t seed = 7;
+    for (int64_t i = 0; i < batch * (a_size + b_size + m * n); i++) {
+        int64_t at = i < batch * a_size ? i : i - batch * a_size < batch * b_size ? i - batch * a_size : i - batch * (a_size + b_size);
+        void *to = i < batch * a_size ? (void *)a : i - batch * a_size < batch * b_size ? (void *)b : out;
+        double v = any_number(&seed);
+        if (dtype == TK_F32)
+            ((float *)to)[at] = (float)v;
+        else if (dtype == TK_F64)
+            ((double *)to)[at] = v;
+        else if (size == 4)
+            ((int32_t *)to)[at] = (int32_t)(9 * v);
+        else
+            ((int64_t *)to)[at] = (int64_t)(9 * v);
+    }
+    memcpy(again, out, bytes);
+    memcpy(ref, out, bytes);
+    use_threads(2);
+    tk_product_run(out, a, b, &p, dtype);
+    use_threads(1);
+    tk_product_run(again, a, b, &p, dtype);
+    tk_product_ref(ref, a, b, &p, dtype);
+    assert_memory_equal(out, again, bytes);
+    double tolerance = (dtype == TK_F32 ? 2e-7 : dtype == TK_F64 ? 1e-15 : 0) * (double)(k + 1);
+    for (int64_t i = 0; i < batch * m * n; i++)
+        assert_true(fabs(tk_get(out, dtype, i) - tk_get(ref, dtype, i)) <= tolerance);
+    free_guarded(ref, bytes);
+    free_guarded(again, bytes);
+    free_guarded(out, bytes);
+    free_guarded(a, (size_t)(batch * a_size) * size);
+    free_guarded(b, (size_t)(batch * b_size) * size);
+}
+
+static void all_products(void **state) {
+    (void)state;
+    static const tk_dtype types[] = {TK_F32, TK_F64, TK_I32, TK_I64};
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+        for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+            for (int trans = 0; trans < 4; trans++)
+                product(types[t], shapes[s], trans & 1, trans >> 1, (double)(s % 2));
+}
+
+static void start(void **state) {
+    (void)state;
+    const int64_t dims[] = {2, 3}, column[] = {2, 1};
+    const float c[] = {1, 2};
+    float out[6];
+    tk_bcast bc;
+    tk_bcast_init(&bc, (tk_shape){2, dims}, (tk_shape[]){{2, column}}, 1);
+    tk_product_start(out, c, 3, &bc, TK_F32);
+    assert_memory_equal(out, ((float[]){3, 3, 3, 6, 6, 6}), sizeof out);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_products),
+        cmocka_unit_test(start),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
