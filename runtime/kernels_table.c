@@ -10,6 +10,7 @@
 #define BIT(dtype) (UINT32_C(1) << (dtype))
 #define F (BIT(TK_F32) | BIT(TK_F64))
 #define H (BIT(TK_F16) | BIT(TK_BF16))
+#define BYTES (BIT(TK_I8) | BIT(TK_U8))
 #define WIDE (BIT(TK_I32) | BIT(TK_I64))
 #define UWIDE (BIT(TK_U32) | BIT(TK_U64))
 #define SIGNED (BIT(TK_I8) | BIT(TK_I16) | WIDE)
