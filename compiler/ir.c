@@ -60,11 +60,15 @@ tc_function *tc_model_function(const tc_model *model, const char *domain, const 
 }
 
 void tc_model_add_function(tc_model *model, tc_function *function) {
-    tc_function **grown = TC_NEW_ARRAY(model->arena, tc_function *, model->n_functions + 1);
-    if (model->n_functions)
-        memcpy(grown, model->functions, model->n_functions * sizeof *grown);
-    grown[model->n_functions++] = function;
-    model->functions = grown;
+    if (model->n_functions >= model->cap_functions) { /* also where a reader has set an array of its own, of exact size */
+        size_t cap = model->n_functions * 2 + 4;
+        tc_function **grown = TC_NEW_ARRAY(model->arena, tc_function *, cap);
+        if (model->n_functions)
+            memcpy(grown, model->functions, model->n_functions * sizeof *grown);
+        model->functions = grown;
+        model->cap_functions = cap;
+    }
+    model->functions[model->n_functions++] = function;
 }
 
 /* --- graphs ----------------------------------------------------------------------------------------------------- */

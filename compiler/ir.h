@@ -53,6 +53,7 @@ typedef struct tc_type {
     int rank;                   /* TC_RANK_UNKNOWN, or the number of dims */
     const tc_dim *dims;         /* [rank] */
     const struct tc_type *elem; /* sequence, optional, map value */
+    const char *domain, *name;  /* of an opaque type; each may be NULL */
     const void *origin;         /* TypeProto: written back while the type is this very object */
 } tc_type;
 
@@ -61,6 +62,7 @@ typedef struct tc_external {
     const char *location; /* path relative to the model's folder */
     uint64_t offset, length;
     bool has_length;      /* else: to the end of what the dims need */
+    bool has_offset;      /* the file says it, though it may be 0 */
 } tc_external;
 
 typedef struct tc_bytes { const char *data; size_t size; } tc_bytes;
@@ -185,6 +187,16 @@ typedef struct tc_function {
     const void *origin;          /* FunctionProto */
 } tc_function;
 
+/* What a file says of itself; strings are NULL where it says nothing. Written by the writer for models without origin. */
+typedef struct tc_pair { const char *key, *value; } tc_pair;
+typedef struct tc_model_info {
+    const char *producer_name, *producer_version, *domain, *doc_string;
+    bool has_version;
+    int64_t version;             /* model_version */
+    const tc_pair *metadata;
+    size_t n_metadata;
+} tc_model_info;
+
 struct tc_model {
     tc_arena *arena;
     tc_dim_pool *dims;
@@ -194,7 +206,8 @@ struct tc_model {
     size_t n_opsets;
     tc_graph *graph;
     tc_function **functions;
-    size_t n_functions;
+    size_t n_functions, cap_functions; /* capacity: where tc_model_add_function has grown the array */
+    tc_model_info info;
     uint32_t next_id;
     uint32_t next_ordinal;       /* above every ordinal; 0: not counted yet (inline.c counts) */
     tc_map *maps;                /* mapped external files: tensor_map.c */

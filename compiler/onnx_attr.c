@@ -76,6 +76,8 @@ tc_status tc_onnx_type(tc_onnx_reader *r, const Onnx__TypeProto *proto, const ch
     }
     default:
         type->kind = TC_OPAQUE;
+        type->domain = proto->opaque_type->domain;
+        type->name = proto->opaque_type->name;
         return TC_OK;
     }
 }

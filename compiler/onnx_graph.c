@@ -2,6 +2,7 @@
  * Names become values in the order in which ONNX defines them: inputs, initializers, then each node's outputs. An operand that is
  * not defined yet is therefore undefined, out of order or part of a cycle; which of these is found out only then. */
 #include "onnx_msg.h"
+#include "verify.h"
 
 #define BAD(r, node, ...) tc_error((r)->ctx, TC_BAD_INPUT, (node), __VA_ARGS__)
 
@@ -283,29 +284,10 @@ static tc_status read_nodes(body *b, Onnx__NodeProto **nodes, size_t n) {
     return TC_OK;
 }
 
-static tc_status check_names(tc_onnx_reader *r, const tc_graph *graph) {
-    const void *name = NULL;
-    void *value = NULL;
-    for (size_t cursor = 0; graph->parent && tc_map_next(graph->names, &cursor, &name, &value);)
-        if (tc_graph_find(graph->parent, name))
-            return BAD(r, NULL, "\"%s\" of graph \"%s\" is also a name of an enclosing graph", tc_quote(r->ctx, name),
-                       tc_quote(r->ctx, graph->name));
-    TC_FOR_NODES(node, graph) {
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                TC_TRY(check_names(r, attr->g));
-            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                TC_TRY(check_names(r, attr->graphs[g]));
-        }
-    }
-    return TC_OK;
-}
-
 /* The end of a graph that no other encloses: names of nested graphs must be none of an enclosing one, wherever that is defined. */
 static tc_status finish(const body *b, tc_graph_origin *origin) {
     list_values(b, origin);
-    return b->graph->parent ? TC_OK : check_names(b->r, b->graph);
+    return b->graph->parent ? TC_OK : tc_check_names(b->r->ctx, b->graph);
 }
 
 tc_status tc_onnx_graph(tc_onnx_reader *r, const Onnx__GraphProto *proto, tc_graph *parent, tc_graph **out_graph) {

@@ -61,9 +61,6 @@ tc_status tc_onnx_attr(tc_onnx_reader *r, tc_graph *graph, const tc_node *node, 
 /* Reads a type; NULL when the message says nothing. `what` names its owner in messages. */
 tc_status tc_onnx_type(tc_onnx_reader *r, const Onnx__TypeProto *proto, const char *what, const tc_type **out_type);
 
-/* What reading needs to know about the model as a whole, once all graphs are there: function calls. onnx_calls.c */
-tc_status tc_onnx_check_calls(tc_onnx_reader *r);
-
 static inline const char *tc_onnx_text(const char *s) { return s ? s : ""; }
 static inline const char *tc_onnx_domain(const char *s) { return !s || strcmp(s, "ai.onnx") == 0 ? "" : s; }
 /* Whether an origin (of a tensor or attribute) is a message of this type. */

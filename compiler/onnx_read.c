@@ -4,6 +4,7 @@
 #include "onnx_io.h"
 #include "onnx_msg.h"
 #include "ops.h"
+#include "verify.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -106,8 +107,25 @@ static tc_status read_functions(tc_onnx_reader *r, const Onnx__ModelProto *proto
 
 /* --- models ------------------------------------------------------------------------------------------------------ */
 
+static void read_info(tc_model *model, const Onnx__ModelProto *proto) {
+    tc_pair *metadata = TC_NEW_ARRAY(model->arena, tc_pair, proto->n_metadata_props);
+    for (size_t i = 0; i < proto->n_metadata_props; i++)
+        metadata[i] = (tc_pair){tc_onnx_text(proto->metadata_props[i]->key), tc_onnx_text(proto->metadata_props[i]->value)};
+    model->info = (tc_model_info){
+        .producer_name = proto->producer_name,
+        .producer_version = proto->producer_version,
+        .domain = proto->domain,
+        .doc_string = proto->doc_string,
+        .has_version = proto->has_model_version != 0,
+        .version = proto->model_version,
+        .metadata = metadata,
+        .n_metadata = proto->n_metadata_props,
+    };
+}
+
 static tc_status read_model(tc_onnx_reader *r, const Onnx__ModelProto *proto) {
     r->model->origin = proto;
+    read_info(r->model, proto);
     TC_TRY(read_versions(r, proto));
     if (!proto->graph)
         return BAD(r, "no graph");
@@ -115,7 +133,7 @@ static tc_status read_model(tc_onnx_reader *r, const Onnx__ModelProto *proto) {
     if (!r->model->graph->n_outputs)
         return BAD(r, "graph \"%s\" has no outputs: there is nothing to compute", tc_quote(r->ctx, r->model->graph->name));
     TC_TRY(read_functions(r, proto));
-    return tc_onnx_check_calls(r);
+    return tc_check_calls(r->ctx, r->model);
 }
 
 tc_status tc_read_onnx(tc_ctx *ctx, const void *bytes, size_t size, const char *path, tc_model **out_model) {

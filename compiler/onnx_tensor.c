@@ -244,6 +244,7 @@ static tc_status read_outside(const tensor_reader *r) {
         return BAD(r, "external data offset '%s' is not a number of bytes", tc_quote(r->ctx, values[1]));
     if (values[2] && !parse_size(values[2], &e->length))
         return BAD(r, "external data length '%s' is not a number of bytes", tc_quote(r->ctx, values[2]));
+    e->has_offset = values[1] != NULL;
     e->has_length = values[2] != NULL;
     if (r->tensor->dtype == TC_STRING)
         return BAD(r, "strings can't be external");

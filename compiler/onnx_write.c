@@ -104,6 +104,8 @@ static Onnx__TypeProto *write_type(writer *w, const tc_type *type) {
     case TC_OPAQUE:
         proto->value_case = ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE;
         proto->opaque_type = NEW(w, Onnx__TypeProto__Opaque, type_proto__opaque);
+        proto->opaque_type->domain = text(type->domain);
+        proto->opaque_type->name = text(type->name);
         break;
     }
     return proto;
@@ -133,7 +135,9 @@ static void write_external(writer *w, const tc_external *e, Onnx__TensorProto *p
     proto->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
     proto->external_data = ARRAY(w, Onnx__StringStringEntryProto *, 3);
     proto->external_data[proto->n_external_data++] = entry(w, "location", e->location);
-    proto->external_data[proto->n_external_data++] = entry(w, "offset", tc_arena_printf(w->arena, "%llu", (unsigned long long)e->offset));
+    if (e->has_offset || e->offset)
+        proto->external_data[proto->n_external_data++] =
+            entry(w, "offset", tc_arena_printf(w->arena, "%llu", (unsigned long long)e->offset));
     if (e->has_length)
         proto->external_data[proto->n_external_data++] =
             entry(w, "length", tc_arena_printf(w->arena, "%llu", (unsigned long long)e->length));
@@ -336,7 +340,7 @@ static const Onnx__ValueInfoProto *info_of(const tc_value *value) {
 static Onnx__ValueInfoProto **write_infos(writer *w, const tc_graph *graph, size_t *out_count) {
     const tc_graph_origin *origin = graph->origin;
     bool changed = has_changed(graph);
-    size_t n = 0, room = origin ? origin->n_value_info : 0, listed = 0;
+    size_t n = 0, room = origin ? origin->n_value_info : graph->n_listed, listed = 0;
     TC_FOR_NODES(node, graph)
         room += node->n_outputs;
     Onnx__ValueInfoProto **infos = ARRAY(w, Onnx__ValueInfoProto *, room);
@@ -347,6 +351,11 @@ static Onnx__ValueInfoProto **write_infos(writer *w, const tc_graph *graph, size
             infos[n++] = value ? write_value(w, value, origin->value_info[i]) : origin->value_info[i];
         if (value)
             tc_map_set_ptr(done, value, infos);
+    }
+    for (size_t i = 0; !origin && i < graph->n_listed; i++) { /* read from text, or cloned */
+        if (is_live(graph, graph->listed[i]))
+            infos[n++] = write_value(w, graph->listed[i], NULL);
+        tc_map_set_ptr(done, graph->listed[i], infos);
     }
     TC_FOR_NODES(node, graph) {
         for (uint32_t i = 0; changed && i < node->n_outputs; i++) {
@@ -451,10 +460,26 @@ static Onnx__FunctionProto *write_function(writer *w, const tc_function *f) {
     return proto;
 }
 
+/* What the file said of itself; a model read from protobuf has it in its origin. */
+static void write_info(writer *w, const tc_model_info *info, Onnx__ModelProto *proto) {
+    proto->producer_name = text(info->producer_name);
+    proto->producer_version = text(info->producer_version);
+    proto->domain = text(info->domain);
+    proto->doc_string = text(info->doc_string);
+    proto->has_model_version = info->has_version;
+    proto->model_version = info->version;
+    proto->n_metadata_props = info->n_metadata;
+    proto->metadata_props = ARRAY(w, Onnx__StringStringEntryProto *, info->n_metadata);
+    for (size_t i = 0; i < info->n_metadata; i++)
+        proto->metadata_props[i] = entry(w, info->metadata[i].key, info->metadata[i].value);
+}
+
 static Onnx__ModelProto *write_model(writer *w) {
     const tc_model *model = w->model;
     const Onnx__ModelProto *read = model->origin;
     Onnx__ModelProto *proto = COPY(w, Onnx__ModelProto, model_proto, read);
+    if (!read)
+        write_info(w, &model->info, proto);
     proto->has_ir_version = 1;
     proto->ir_version = model->ir_version;
     bool implied = read && !read->n_opset_import && model->n_opsets == 1 && model->opsets[0].version == 1; /* IR below 3 */

@@ -1,0 +1,67 @@
+/* text_number.c: floating-point numbers as the shortest decimals that read back as the same number, spelled as C++'s
+ * std::to_chars spells them, because onnx.printer uses it: without exponent unless that is longer. */
+#include "text.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A positive number d[0].d[1]d[2]... x 10^exponent, no zero at the end. */
+typedef struct decimal {
+    char digits[20];
+    int n, exponent;
+} decimal;
+
+/* Takes "d.ddde+xx" apart. */
+static decimal split(const char *text) {
+    decimal d = {0};
+    for (; *text != 'e'; text++)
+        if (*text != '.')
+            d.digits[d.n++] = *text;
+    d.exponent = atoi(text + 1);
+    while (d.n > 1 && d.digits[d.n - 1] == '0')
+        d.n--;
+    return d;
+}
+
+/* Numbers of `always` digits survive the way to binary and back, so a shorter one shows as zeros at the end of that many. */
+static decimal shortest(double value, bool is_float) {
+    char text[48];
+    int always = is_float ? 6 : 15, enough = is_float ? 9 : 17;
+    for (int digits = always; digits <= enough; digits++) {
+        snprintf(text, sizeof text, "%.*e", digits - 1, value);
+        if (is_float ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
+            break;
+    }
+    return split(text);
+}
+
+static size_t put_fixed(const decimal *d, double value, char *out) {
+    int point = d->exponent + 1; /* digits in front of the point */
+    if (point >= d->n)           /* an integer: its own digits, not zeros behind the shortest */
+        return (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "%.0f", value);
+    if (point > 0)
+        return (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "%.*s.%.*s", point, d->digits, d->n - point, d->digits + point);
+    return (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "0.%.*s%.*s", -point, "0000000000000000000000", d->n, d->digits);
+}
+
+static size_t number_text(double value, bool is_float, char *out) {
+    size_t sign = signbit(value) ? 1 : 0;
+    *out = '-';
+    out += sign;
+    value = fabs(value);
+    if (!isfinite(value) || value == 0) {
+        strcpy(out, value == 0 ? "0" : isnan(value) ? "nan" : "inf");
+        return sign + strlen(out);
+    }
+    decimal d = shortest(value, is_float);
+    int last = d.exponent - (d.n - 1); /* the last digit's power of ten */
+    int one = d.n == 1;                /* "1e+05" has no point */
+    if (last >= -(d.n + 3) + one && last <= 5 - one)
+        return sign + put_fixed(&d, value, out);
+    return sign + (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "%c%s%.*se%c%02d", d.digits[0], one ? "" : ".", d.n - 1, d.digits + 1,
+                                   d.exponent < 0 ? '-' : '+', abs(d.exponent));
+}
+
+size_t tc_float_text(float value, char out[TC_NUMBER_TEXT]) { return number_text((double)value, true, out); }
+
+size_t tc_double_text(double value, char out[TC_NUMBER_TEXT]) { return number_text(value, false, out); }
