@@ -1,5 +1,6 @@
 /* guards.c: the conditions that a pattern cannot say, by the names that `where` calls them. A guard looks only at the values that
  * a match has bound; one that is given an unbound optional name holds (`absent_ok` says otherwise). */
+#include "../canonical.h"
 #include "rule_ir.h"
 #include <math.h>
 #include <string.h>
@@ -72,7 +73,8 @@ static bool has_dim(const guard_call *call) {
 /* --- constants --------------------------------------------------------------------------------------------------------- */
 
 static const tc_tensor *constant_of(const guard_call *call, uint16_t index) {
-    const tc_tensor *tensor = tc_value_constant(value_arg(call, index));
+    const tc_value *value = value_arg(call, index);
+    const tc_tensor *tensor = tc_is_weight(value) ? NULL : tc_value_constant(value);
     return tensor && tensor->data && tensor->dtype != TC_STRING ? tensor : NULL;
 }
 
@@ -155,7 +157,7 @@ static const guard_row rows[] = {
     {"attr", "vsa", attr_is, false, "the node that makes v has attribute s with this number or word"},
     {"bool", "v", is_bool, false, "element type bool"},
     {"broadcasts", "vv", broadcasts, false, "broadcasting the first against the second leaves the second's shape"},
-    {"constant", "v", is_constant, false, "its elements are known and loaded"},
+    {"constant", "v", is_constant, false, "its elements are known, loaded and no weight that training changes"},
     {"dim", "vnn", has_dim, false, "this axis (negative: from the end) has this size"},
     {"finite", "v", all_finite, false, "a constant without infinities and NaNs"},
     {"float", "v", is_float, false, "a float element type"},

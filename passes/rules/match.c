@@ -4,6 +4,7 @@
  *
  * Time per candidate has a fixed bound (`fuel`, and at most USERS_TRIED users of a value), so a pass over a graph is linear in
  * its size whatever the graph. */
+#include "../canonical.h"
 #include "rule_ir.h"
 #include <math.h>
 #include <stdarg.h>
@@ -66,7 +67,7 @@ static void set_name(rule_match *m, uint16_t name, tc_value *value) {
 
 bool rule_same_constant(const tc_value *a, const tc_value *b) {
     const tc_tensor *s = tc_value_constant(a), *t = tc_value_constant(b);
-    if (!s || !t || !s->data || !t->data || s->dtype != t->dtype || s->rank != t->rank || s->bytes != t->bytes || s->bytes > 64)
+    if (tc_is_weight(a) || tc_is_weight(b) || !s || !t || !s->data || !t->data || s->dtype != t->dtype || s->rank != t->rank || s->bytes != t->bytes || s->bytes > 64)
         return false;
     return (s->rank == 0 || !memcmp(s->dims, t->dims, (size_t)s->rank * sizeof *s->dims)) && !memcmp(s->data, t->data, s->bytes);
 }

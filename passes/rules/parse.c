@@ -298,7 +298,7 @@ static tc_status parse_attrs(parser *p, rule_node *node) {
         return TC_OK;
     while (more) {
         rule_attr attr = {.loc = p->tok.loc};
-        const char *name;
+        const char *name = NULL;
         TC_TRY(expect_name(p, "an attribute's name", &name));
         attr.literal.name = name;
         TC_TRY(expect_punct(p, "="));
@@ -399,7 +399,7 @@ static tc_status parse_operand(parser *p, rule_operand *operand) {
         return next(p);
     }
     rule_loc loc = p->tok.loc;
-    const char *name;
+    const char *name = NULL;
     TC_TRY(expect_name(p, "an operand", &name));
     if (starts_call(p)) {
         rule_node node;
@@ -420,7 +420,7 @@ static tc_status parse_names(parser *p, bool params, uint16_t **out_names, uint1
     size_t cap = 0;
     bool more = p->tok.kind == T_NAME;
     while (more) {
-        const char *text;
+        const char *text = NULL;
         rule_loc loc = p->tok.loc;
         uint16_t index = RULE_NONE;
         TC_TRY(expect_name(p, "a name", &text));
@@ -540,7 +540,7 @@ static tc_status parse_where(parser *p) {
         TC_TRY(next(p));
     while (more) {
         rule_guard guard = {.loc = p->tok.loc};
-        const char *name, *from = p->tok.loc.start;
+        const char *name = NULL, *from = p->tok.loc.start;
         TC_TRY(take(p, "!", &guard.negated));
         TC_TRY(expect_name(p, "a guard", &name));
         guard.row = guard_find(name);
@@ -608,7 +608,7 @@ static tc_status parse_rule(parser *p) {
 
 static tc_status parse_gradient(parser *p) {
     tc_rule *rule = p->rule;
-    const char *op;
+    const char *op = NULL;
     rule->gradient = true;
     TC_TRY(expect_name(p, "an op", &op));
     split_op(p, op, &rule->op);

@@ -181,7 +181,7 @@ typedef struct rule_match {
 bool rule_match_at(rule_match *match, const tc_rule *rule, tc_node *anchor, bool explain);
 /* A parameter with the shape of a value inside the match, defined before `user`, which reads the shape only; or NULL. */
 tc_value *rule_shape_twin(const rule_match *match, const tc_value *value, const tc_node *user);
-bool rule_same_constant(const tc_value *a, const tc_value *b); /* equal type and bytes, at most 64 of them */
+bool rule_same_constant(const tc_value *a, const tc_value *b); /* equal type and bytes, at most 64 of them; no weights */
 
 /* --- build.c: the right side --------------------------------------------------------------------------------------- */
 typedef struct rule_builder {

@@ -1,0 +1,36 @@
+/* canonicalize.c: the pass that leaves one spelling of each thing: what is known is folded, what does nothing or is there twice goes,
+ * idioms are rewritten by canonical.rules. Nothing here changes a result by a bit but rules marked inexact, which are off by
+ * default. Runs to a fixpoint: a second run changes nothing. */
+#include "../compiler/shape.h"
+#include "canonical.h"
+#include "rules/rules.h"
+
+enum { MAX_ROUNDS = 16 };
+
+static tc_status run_rounds(tc_pass_env *env, tc_graph *graph, tc_rule_set *rules) {
+    for (int round = 0; round < MAX_ROUNDS; round++) {
+        uint32_t rewrites = 0, changes = 0;
+        changes += tc_fold_constants(graph);
+        changes += tc_fold_dims(graph);
+        tc_remove_dead(graph);
+        changes += tc_simplify(env, graph);
+        TC_TRY(tc_rules_apply(env, graph, rules, &rewrites));
+        changes += rewrites;
+        changes += tc_merge_equal(graph);
+        changes += tc_remove_dead(graph);
+        if (changes == 0)
+            return TC_OK;
+    }
+    return TC_OK;
+}
+
+tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model) {
+    tc_rule_set *rules = tc_rules_create();
+    tc_status status = tc_infer_graph(env->ctx, model->graph);
+    if (status == TC_OK)
+        status = tc_rules_load(env, "canonical.rules", true, rules);
+    if (status == TC_OK)
+        status = run_rounds(env, model->graph, rules);
+    tc_rules_destroy(rules);
+    return status;
+}

@@ -1,0 +1,316 @@
+/* simplify.c: what canonical.rules cannot say because it takes shapes or permutations to tell: nodes that change nothing, chains of
+ * Transpose, of views and of Cast, targets of Reshape, Dropout outside of training. One table row per op. */
+#include "../compiler/ops.h"
+#include "../compiler/shape.h"
+#include "canonical.h"
+#include <string.h>
+
+typedef struct simplifier {
+    tc_pass_env *env;
+    tc_model *model;
+    const tc_node *dropout; /* the first that is no dropout */
+    uint32_t n_dropouts;
+} simplifier;
+
+/* --- helpers ------------------------------------------------------------------------------------------------------------- */
+
+static void become_identity(tc_node *node) {
+    while (node->n_attrs)
+        tc_attr_remove(node, node->attrs[0].name);
+    tc_node_resize_inputs(node, 1);
+    tc_node_resize_outputs(node, 1);
+    tc_node_set_op(node, "", "Identity");
+}
+
+/* The node's first result, the only one in use, is `to`. An output of the graph keeps its name: `to` takes it, or an Identity stays. */
+static bool alias(tc_node *node, tc_value *to) {
+    tc_value *old = node->outputs[0];
+    for (uint32_t i = 1; i < node->n_outputs; i++)
+        if (node->outputs[i] && tc_value_is_used(node->outputs[i]))
+            return false;
+    const char *name = old->n_graph_outputs ? old->name : NULL;
+    if (name && (!to->producer || to->graph != old->graph || to->n_graph_outputs)) {
+        if (tc_node_is(node, "", "Identity"))
+            return false;
+        tc_node_set_input(node, 0, to);
+        become_identity(node);
+        return true;
+    }
+    if (name) {
+        to->type = old->type ? old->type : to->type;
+        to->origin = old->origin;
+    }
+    tc_value_replace(old, to);
+    tc_node_erase(node);
+    if (name)
+        tc_value_rename(to, name);
+    return true;
+}
+
+static bool same_shape(const tc_value *a, const tc_value *b) {
+    int rank = tc_value_rank(a);
+    bool same = rank != TC_RANK_UNKNOWN && rank == tc_value_rank(b);
+    for (int i = 0; same && i < rank; i++)
+        same = tc_dim_equal(a->type->dims[i], b->type->dims[i]);
+    return same;
+}
+
+/* Whether an operand is known and holds nothing but `number`; an absent one counts as that. */
+static bool holds_only(tc_model *model, tc_value *value, int64_t number) {
+    const tc_tensor *tensor = value && !tc_is_weight(value) ? tc_value_constant(value) : NULL;
+    const tc_contents *c = tensor ? tc_contents_of_tensor(model, tensor) : value ? value->contents : NULL;
+    bool only = c && !tc_dtype_is_float(c->dtype);
+    for (uint64_t i = 0; only && i < c->count; i++)
+        only = tc_dim_is_const(c->items[i].i) && c->items[i].i.value == number;
+    return !value || only;
+}
+
+static bool is_constant(const tc_value *value) { return value && tc_value_constant(value) != NULL; }
+
+/* --- nodes that change nothing --------------------------------------------------------------------------------------------- */
+
+static bool drop_same_shape(simplifier *s, tc_node *node) {
+    (void)s;
+    tc_value *from = tc_input(node, 0);
+    return from && same_shape(from, node->outputs[0]) && alias(node, from);
+}
+
+/* As long as its operand, forwards: that is all of it. */
+static bool drop_slice(simplifier *s, tc_node *node) {
+    return holds_only(s->model, tc_input(node, 4), 1) && drop_same_shape(s, node);
+}
+static bool drop_pad(simplifier *s, tc_node *node) {
+    return tc_input(node, 1) && holds_only(s->model, tc_input(node, 1), 0) && drop_same_shape(s, node);
+}
+static bool drop_tile(simplifier *s, tc_node *node) {
+    return tc_input(node, 1) && holds_only(s->model, tc_input(node, 1), 1) && drop_same_shape(s, node);
+}
+static bool drop_concat(simplifier *s, tc_node *node) {
+    (void)s;
+    return node->n_inputs == 1 && alias(node, tc_input(node, 0));
+}
+
+static bool drop_dropout(simplifier *s, tc_node *node) {
+    if (!holds_only(s->model, tc_input(node, 2), 0))
+        return false;
+    if (s->n_dropouts++ == 0)
+        s->dropout = node;
+    const char *label = tc_node_label(node);
+    bool first = s->n_dropouts == 1;
+    if (first) {
+        tc_warn(s->env->ctx, NULL, "Dropout \"%s\" has no training_mode and is the identity: dropping was probably meant", label);
+        tc_hint(s->env->ctx, "export the model in training mode (model.train(), training=TrainingMode.TRAINING)");
+    }
+    return alias(node, tc_input(node, 0));
+}
+
+/* --- Cast -------------------------------------------------------------------------------------------------------------------- */
+
+static bool holds_every(tc_dtype wide, tc_dtype narrow) {
+    static const struct { tc_dtype narrow, wide; } pairs[] = {
+        {TC_FLOAT16, TC_FLOAT}, {TC_FLOAT16, TC_DOUBLE}, {TC_BFLOAT16, TC_FLOAT}, {TC_BFLOAT16, TC_DOUBLE}, {TC_FLOAT, TC_DOUBLE},
+        {TC_INT32, TC_INT64}, {TC_INT32, TC_DOUBLE}, {TC_UINT8, TC_INT32}, {TC_UINT8, TC_INT64}, {TC_UINT8, TC_FLOAT},
+        {TC_INT8, TC_INT32}, {TC_INT8, TC_INT64}, {TC_INT8, TC_FLOAT}, {TC_INT16, TC_INT32}, {TC_INT16, TC_INT64},
+        {TC_BOOL, TC_INT32}, {TC_BOOL, TC_INT64}, {TC_BOOL, TC_FLOAT}, {TC_BOOL, TC_DOUBLE}, {TC_BOOL, TC_UINT8}, {TC_BOOL, TC_INT8},
+        {TC_BOOL, TC_FLOAT16}, {TC_BOOL, TC_BFLOAT16},
+    };
+    for (size_t i = 0; i < TC_COUNT(pairs); i++)
+        if (pairs[i].narrow == narrow && pairs[i].wide == wide)
+            return true;
+    return false;
+}
+
+static bool simplify_cast(simplifier *s, tc_node *node) {
+    (void)s;
+    tc_value *from = tc_input(node, 0);
+    tc_dtype to = (tc_dtype)tc_attr_int(node, "to", TC_UNDEFINED), have = tc_value_dtype(from);
+    if (have == to && have != TC_UNDEFINED)
+        return alias(node, from);
+    const tc_node *inner = from->producer;
+    tc_value *first = inner && tc_node_is(inner, "", "Cast") ? tc_input(inner, 0) : NULL;
+    if (!first || !holds_every(have, tc_value_dtype(first)))
+        return false;
+    tc_node_set_input(node, 0, first);
+    return true;
+}
+
+static bool simplify_cast_like(simplifier *s, tc_node *node) {
+    (void)s;
+    tc_dtype to = tc_input(node, 1) ? tc_value_dtype(tc_input(node, 1)) : TC_UNDEFINED;
+    if (to == TC_UNDEFINED)
+        return false;
+    tc_node_resize_inputs(node, 1);
+    tc_node_set_op(node, "", "Cast");
+    tc_attr_set_int(node, "to", to);
+    return true;
+}
+
+/* --- Transpose ------------------------------------------------------------------------------------------------------------------ */
+
+static bool simplify_transpose(simplifier *s, tc_node *node) {
+    (void)s;
+    size_t n, n_inner;
+    const int64_t *perm = tc_attr_ints(node, "perm", &n);
+    tc_value *from = tc_input(node, 0);
+    int64_t order[TC_MAX_RANK];
+    if (!perm) { /* the default reverses all axes */
+        int rank = tc_value_rank(from);
+        for (int i = 0; i < rank; i++)
+            order[i] = rank - 1 - i;
+        if (rank != TC_RANK_UNKNOWN)
+            tc_attr_set_ints(node, "perm", order, (size_t)rank);
+        return rank != TC_RANK_UNKNOWN;
+    }
+    bool is_identity = true;
+    for (size_t i = 0; i < n; i++)
+        is_identity &= perm[i] == (int64_t)i;
+    if (is_identity)
+        return alias(node, from);
+    const tc_node *inner = from->producer;
+    const int64_t *first = inner && tc_node_is(inner, "", "Transpose") ? tc_attr_ints(inner, "perm", &n_inner) : NULL;
+    if (!first || n_inner != n || n > TC_MAX_RANK)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        order[i] = first[perm[i]];
+    tc_attr_set_ints(node, "perm", order, n);
+    tc_node_set_input(node, 0, tc_input(inner, 0));
+    return true;
+}
+
+/* --- views ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A constant target that reshapes `from` to the type of `to`: dims that are numbers as they are, 0 where a symbol stands in
+ * its own place, one -1 for what is left. False when that does not say it. */
+static bool reshape_target(const tc_value *from, const tc_value *to, int64_t *target) {
+    int rank = tc_value_rank(to), rank_from = tc_value_rank(from);
+    bool inferred = false;
+    if (rank == TC_RANK_UNKNOWN || rank_from == TC_RANK_UNKNOWN)
+        return false;
+    for (int i = 0; i < rank; i++) {
+        tc_dim dim = to->type->dims[i];
+        if (tc_dim_is_const(dim)) {
+            target[i] = dim.value;
+            if (dim.value <= 0)
+                return false;
+        } else if (i < rank_from && tc_dim_equal(dim, from->type->dims[i])) {
+            target[i] = 0;
+        } else if (!inferred) {
+            target[i] = -1;
+            inferred = true;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_view(const tc_node *node) {
+    return node && (tc_node_is(node, "", "Reshape") || tc_node_is(node, "", "Squeeze") || tc_node_is(node, "", "Unsqueeze") ||
+                    tc_node_is(node, "", "Flatten"));
+}
+
+static bool has_target(const tc_node *node, const int64_t *target, int rank) {
+    const tc_tensor *have = tc_input(node, 1) ? tc_value_constant(tc_input(node, 1)) : NULL;
+    bool same = have && have->data && have->dtype == TC_INT64 && have->count == (uint64_t)rank;
+    for (int i = 0; same && i < rank; i++)
+        same = tc_tensor_get_int(have, (uint64_t)i) == target[i];
+    return same && tc_attr_int(node, "allowzero", 0) == 0;
+}
+
+static void become_reshape(simplifier *s, tc_node *node, tc_value *from, const int64_t *target, int rank) {
+    tc_value *shape = tc_constant(node->graph, "shape", tc_tensor_ints(s->model, target, rank));
+    while (node->n_attrs)
+        tc_attr_remove(node, node->attrs[0].name);
+    tc_node_set_op(node, "", "Reshape");
+    tc_node_set_input(node, 0, from);
+    tc_node_set_input(node, 1, shape);
+}
+
+static bool simplify_view(simplifier *s, tc_node *node) {
+    tc_value *from = tc_input(node, 0), *to = node->outputs[0];
+    int64_t target[TC_MAX_RANK];
+    if (drop_same_shape(s, node))
+        return true;
+    tc_node *inner = from ? from->producer : NULL;
+    bool chain = is_view(inner) && inner->graph == node->graph && tc_input(inner, 0);
+    if (chain && same_shape(tc_input(inner, 0), to))
+        return alias(node, tc_input(inner, 0));
+    if (chain && reshape_target(tc_input(inner, 0), to, target)) {
+        become_reshape(s, node, tc_input(inner, 0), target, tc_value_rank(to));
+        return true;
+    }
+    bool plain = tc_node_is(node, "", "Reshape") && from && reshape_target(from, to, target);
+    if (!plain || has_target(node, target, tc_value_rank(to)))
+        return false;
+    become_reshape(s, node, from, target, tc_value_rank(to));
+    return true;
+}
+
+/* The target may say 1 wherever the operand's own dim stays: a constant then, where no symbol is left. */
+static bool simplify_expand(simplifier *s, tc_node *node) {
+    tc_value *from = tc_input(node, 0), *to = node->outputs[0];
+    int rank = tc_value_rank(to), rank_from = tc_value_rank(from);
+    int64_t target[TC_MAX_RANK];
+    if (drop_same_shape(s, node))
+        return true;
+    if (is_constant(tc_input(node, 1)) || rank == TC_RANK_UNKNOWN || rank_from == TC_RANK_UNKNOWN)
+        return false;
+    for (int i = 0; i < rank; i++) {
+        tc_dim dim = to->type->dims[i];
+        int own = i - (rank - rank_from);
+        if (own >= 0 && tc_dim_equal(dim, from->type->dims[own]))
+            target[i] = 1;
+        else if (tc_dim_is_const(dim))
+            target[i] = dim.value;
+        else
+            return false;
+    }
+    tc_node_set_input(node, 1, tc_constant(node->graph, "shape", tc_tensor_ints(s->model, target, rank)));
+    return true;
+}
+
+/* --- all nodes ------------------------------------------------------------------------------------------------------------------------ */
+
+static const struct { const char *op; bool (*run)(simplifier *s, tc_node *node); } rows[] = {
+    {"Cast", simplify_cast}, {"CastLike", simplify_cast_like}, {"Concat", drop_concat}, {"Dropout", drop_dropout},
+    {"Expand", simplify_expand}, {"Flatten", simplify_view}, {"Pad", drop_pad}, {"Reshape", simplify_view}, {"Slice", drop_slice},
+    {"Squeeze", simplify_view}, {"Tile", drop_tile}, {"Transpose", simplify_transpose}, {"Unsqueeze", simplify_view},
+};
+
+/* Constants go right, so that a literal of a rule meets them at the first try and equal nodes look equal. */
+static bool order_operands(tc_node *node) {
+    if (!tc_node_has(node, TC_COMMUTATIVE) || node->n_inputs != 2)
+        return false;
+    tc_value *a = tc_input(node, 0), *b = tc_input(node, 1);
+    if (!is_constant(a) || !b || is_constant(b))
+        return false;
+    tc_node_set_input(node, 0, b);
+    tc_node_set_input(node, 1, a);
+    return true;
+}
+
+static uint32_t simplify_graph(simplifier *s, tc_graph *graph) {
+    uint32_t changes = 0;
+    TC_FOR_NODES_SAFE(node, graph) {
+        for (uint32_t i = 0; i < node->n_attrs; i++) {
+            if (node->attrs[i].kind == TC_ATTR_GRAPH && node->attrs[i].g)
+                changes += simplify_graph(s, node->attrs[i].g);
+            for (size_t g = 0; node->attrs[i].kind == TC_ATTR_GRAPHS && g < node->attrs[i].count; g++)
+                changes += simplify_graph(s, node->attrs[i].graphs[g]);
+        }
+        if (*node->domain || !tc_output(node, 0))
+            continue;
+        changes += order_operands(node);
+        for (size_t i = 0; i < TC_COUNT(rows); i++)
+            if (!strcmp(rows[i].op, node->op_type)) {
+                changes += rows[i].run(s, node);
+                break;
+            }
+    }
+    return changes;
+}
+
+uint32_t tc_simplify(tc_pass_env *env, tc_graph *graph) {
+    simplifier s = {.env = env, .model = graph->model};
+    return simplify_graph(&s, graph);
+}
