@@ -7,6 +7,7 @@
 #define TC_NEWEST_OPSET 28     /* newest opset of ai.onnx whose meaning is known: inputs above are refused */
 #define TC_NEWEST_IR 14
 #define TC_TEMPO_DOMAIN "ai.tempo"
+#define TC_TEMPO_DOMAIN_VERSION 1
 #define TC_VARIADIC UINT32_MAX
 
 enum tc_trait {

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TEMPO_VERSION_OF_DOMAIN 1
-
 typedef struct row {
     const char *op;
     const char *(*variant)(const tc_node *node);
@@ -139,7 +137,7 @@ static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
     tc_node_set_op(node, TC_TEMPO_DOMAIN, function->name);
     if (node->n_outputs < function->body->n_outputs)
         tc_node_resize_outputs(node, function->body->n_outputs);
-    tc_model_set_opset(model, TC_TEMPO_DOMAIN, TEMPO_VERSION_OF_DOMAIN);
+    tc_model_set_opset(model, TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION);
     return TC_OK;
 }
 

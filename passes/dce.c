@@ -26,11 +26,6 @@ static bool is_dead(const tc_node *node) {
     return true;
 }
 
-/* Weights that came with the file stay, read or not: autodiff reports them as unreached, and they are the user's. */
-static bool is_weight(const tc_value *value) {
-    return value->init->origin && value->init->count > 1 && tc_dtype_is_float(value->init->dtype);
-}
-
 static uint32_t clean_nodes(tc_graph *graph) {
     uint32_t removed = 0;
     for (tc_node *node = graph->last, *before; node; node = before) {
@@ -44,7 +39,7 @@ static uint32_t clean_nodes(tc_graph *graph) {
     }
     for (uint32_t i = graph->n_initializers; i-- > 0;) {
         tc_value *value = graph->initializers[i];
-        if (!value->is_input && !tc_value_is_used(value) && !is_weight(value))
+        if (!value->is_input && !tc_value_is_used(value))
             tc_graph_remove_initializer(graph, value);
     }
     return removed;

@@ -76,8 +76,8 @@ tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);          /* removes no
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model);     /* appends the backward pass */
 tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);       /* attaches function bodies to ai.tempo ops */
 
-/* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads (but no graph
- * inputs and no weights of the file); returns how many nodes. dce.c */
+/* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and that are
+ * no graph inputs; returns how many nodes. dce.c */
 uint32_t tc_remove_dead(tc_graph *graph);
 /* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none. bodies.c */
 tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);

@@ -76,11 +76,35 @@ static void check_graph(checker *ch, const tc_graph *graph) {
     }
 }
 
+typedef struct symbol_search {
+    const char *name;
+    bool found;
+} symbol_search;
+
+static bool find_symbol(void *user, const char *name, int64_t *value) {
+    symbol_search *search = user;
+    search->found |= strcmp(name, search->name) == 0;
+    *value = 0;
+    return false;
+}
+
+static void warn_unknown_symbol(tc_ctx *ctx, const tc_model *model, const char *name) {
+    symbol_search search = {.name = name};
+    for (uint32_t i = 0; i < model->graph->n_inputs; i++) {
+        const tc_type *type = model->graph->inputs[i]->type;
+        for (int d = 0; type && type->kind == TC_TENSOR && d < type->rank; d++)
+            tc_dim_bind(model->dims, type->dims[d], find_symbol, &search);
+    }
+    if (!search.found)
+        tc_warn(ctx, NULL, "--dim: no dimension of an input is called %s", tc_quote(ctx, name));
+}
+
 static tc_status bind_dims(tc_pass_env *env, tc_model *model) {
     for (size_t i = 0; i < env->options->n_dims; i++) {
         const char *name;
         int64_t value;
         TC_TRY(tc_dim_option(env->ctx, env->options->dims[i], &name, &value));
+        warn_unknown_symbol(env->ctx, model, name);
         tc_bind_symbol(model->graph, name, value);
     }
     return TC_OK;
