@@ -18,10 +18,13 @@ struct tc_contents {
     const int64_t *dims;    /* static: contents of values with symbolic shapes are not kept */
     uint64_t count;
     const tc_scalar *items; /* [count], row-major */
+    const tc_tensor *tensor; /* the constant it was read from, or NULL */
 };
 
 /* Contents of a constant tensor, or NULL when too large, external or not numeric. */
 const tc_contents *tc_contents_of_tensor(tc_model *model, const tc_tensor *tensor);
+/* What is known of a value: its contents, those of its constant, or NULL. */
+const tc_contents *tc_value_contents(tc_model *model, tc_value *value);
 /* A tensor with these contents, or NULL unless every element is a number. */
 tc_tensor *tc_contents_to_tensor(tc_model *model, const tc_contents *contents);
 bool tc_contents_is_const(const tc_contents *contents);

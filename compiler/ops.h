@@ -47,5 +47,8 @@ size_t tc_op_count(void);
 const tc_op *tc_op_at(size_t index);
 /* What ops.def says of an attribute: true and its kind, or false where the op has none of that name. */
 bool tc_op_attr(const tc_op *op, const char *name, tc_attr_kind *out_kind, bool *out_required);
+/* Arity, attribute kinds and required attributes of a node whose op is known, against its row. Attributes that the row does not
+ * name are let through: exporters add their own. */
+tc_status tc_op_check(tc_ctx *ctx, const tc_node *node);
 static inline bool tc_node_has(const tc_node *node, unsigned trait) { return node->op && (node->op->traits & trait) != 0; }
 #endif
