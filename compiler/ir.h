@@ -211,6 +211,7 @@ struct tc_model {
     uint32_t next_id;
     uint32_t next_ordinal;       /* above every ordinal; 0: not counted yet (inline.c counts) */
     tc_map *maps;                /* mapped external files: tensor_map.c */
+    uint64_t evaluated;          /* elements that contents.c has evaluated: it stops folding large results at some point */
     const void *origin;          /* ModelProto */
 };
 
@@ -310,6 +311,9 @@ tc_value *tc_constant(tc_graph *graph, const char *name, const tc_tensor *tensor
 /* Element `index` as a number, for numeric tensors with data. */
 double tc_tensor_get(const tc_tensor *tensor, uint64_t index);
 int64_t tc_tensor_get_int(const tc_tensor *tensor, uint64_t index);
+/* Stores a number that the numeric type can hold as element `index` of packed data; float types round to nearest even. */
+void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value);
+double tc_round_float(tc_dtype dtype, double value); /* to the nearest value of a float type */
 /* Makes `data` of an external tensor readable: maps its file read-only, inside the model's folder only. tensor_map.c */
 tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, const void **out_data);
 

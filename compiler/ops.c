@@ -1,6 +1,8 @@
 /* ops.c: the table of ops.def as data, and the way from (domain, name) to a row.
  * The index is a hash table filled once, so that a reader of large files pays O(1) for each node. */
 #include "ops.h"
+#include "contents/eval.h"
+#include "shape/shape_fns.h"
 #include <pthread.h>
 #include <string.h>
 
@@ -97,51 +99,4 @@ bool tc_op_attr(const tc_op *op, const char *name, tc_attr_kind *out_kind, bool 
         return true;
     }
     return false;
-}
-
-static const char *const kind_names[] = {"nothing",  "a float",       "an int",          "a string", "a tensor",
-                                         "a graph",  "floats",        "ints",            "strings",  "tensors",
-                                         "graphs",   "a sparse tensor", "sparse tensors", "a type",   "types"};
-
-static tc_status check_arity(tc_ctx *ctx, const tc_node *node) {
-    const tc_op *op = node->op;
-    if (node->n_inputs > op->max_inputs || node->n_inputs < op->min_inputs)
-        return tc_error(ctx, TC_BAD_INPUT, node, "has %u operands, expected %s%u", node->n_inputs,
-                        node->n_inputs < op->min_inputs ? "at least " : "at most ",
-                        node->n_inputs < op->min_inputs ? op->min_inputs : op->max_inputs);
-    for (uint32_t i = 0; i < op->min_inputs; i++)
-        if (!tc_input(node, i))
-            return tc_error(ctx, TC_BAD_INPUT, node, "operand %u is absent, but is required", i);
-    if (node->n_outputs > op->max_outputs || node->n_outputs < op->min_outputs)
-        return tc_error(ctx, TC_BAD_INPUT, node, "has %u results, expected %s%u", node->n_outputs,
-                        node->n_outputs < op->min_outputs ? "at least " : "at most ",
-                        node->n_outputs < op->min_outputs ? op->min_outputs : op->max_outputs);
-    return TC_OK;
-}
-
-/* A required attribute is the one whose kind has `!` behind it. */
-static tc_status check_required(tc_ctx *ctx, const tc_node *node) {
-    const char *at = strchr(node->op->attrs, '!');
-    for (; at; at = strchr(at + 1, '!')) {
-        const char *start = at;
-        while (start > node->op->attrs && start[-1] != ' ')
-            start--;
-        char *name = tc_arena_strndup(ctx->arena, start, strcspn(start, ":"));
-        if (!tc_attr_find(node, name))
-            return tc_error(ctx, TC_BAD_INPUT, node, "attribute \"%s\" is missing, but is required", name);
-    }
-    return TC_OK;
-}
-
-tc_status tc_op_check(tc_ctx *ctx, const tc_node *node) {
-    TC_TRY(check_arity(ctx, node));
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        const tc_attr *attr = &node->attrs[i];
-        tc_attr_kind kind;
-        bool required;
-        if (tc_op_attr(node->op, attr->name, &kind, &required) && attr->kind != kind && !attr->ref)
-            return tc_error(ctx, TC_BAD_INPUT, node, "attribute \"%s\" is %s, expected %s", attr->name,
-                            kind_names[(size_t)attr->kind < TC_COUNT(kind_names) ? attr->kind : 0], kind_names[kind]);
-    }
-    return check_required(ctx, node);
 }

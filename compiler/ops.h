@@ -25,7 +25,7 @@ enum tc_trait {
 struct tc_shape_ctx; /* shape.h */
 typedef tc_status (*tc_shape_fn)(struct tc_shape_ctx *sc, tc_node *node);
 
-struct tc_eval; /* what an evaluator works on */
+struct tc_eval; /* contents/eval.h */
 typedef const tc_contents *(*tc_eval_fn)(struct tc_eval *ev, const tc_node *node, uint32_t output);
 
 struct tc_op {
@@ -47,8 +47,5 @@ size_t tc_op_count(void);
 const tc_op *tc_op_at(size_t index);
 /* What ops.def says of an attribute: true and its kind, or false where the op has none of that name. */
 bool tc_op_attr(const tc_op *op, const char *name, tc_attr_kind *out_kind, bool *out_required);
-/* Arity, attribute kinds and required attributes of a node whose op is known, against its row. Attributes that the row does not
- * name are let through: exporters add their own. */
-tc_status tc_op_check(tc_ctx *ctx, const tc_node *node);
 static inline bool tc_node_has(const tc_node *node, unsigned trait) { return node->op && (node->op->traits & trait) != 0; }
 #endif

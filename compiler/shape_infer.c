@@ -3,6 +3,7 @@
  * then its evaluator where the result is small. Nested graphs are inferred by the shape functions of If, Loop and Scan. */
 #include "shape.h"
 #include "shape/shape_fns.h"
+#include "verify.h"
 #include <string.h>
 
 static const char *type_class(uint32_t types) {
@@ -58,7 +59,7 @@ tc_status tc_infer_node(tc_ctx *ctx, tc_node *node) {
             node->outputs[i]->contents = NULL;
     if (!node->op)
         return infer_unknown(&sc, node);
-    TC_TRY(tc_op_check(ctx, node));
+    TC_TRY(tc_verify_op(ctx, node));
     TC_TRY(check_types(&sc, node));
     TC_TRY(node->op->shape ? node->op->shape(&sc, node) : infer_unknown(&sc, node));
     tc_contents_eval(sc.model, node);

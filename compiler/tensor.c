@@ -215,30 +215,41 @@ static double f16_to_double(uint16_t half) {
     X(TC_INT16, int16_t) X(TC_INT32, int32_t) X(TC_INT64, int64_t) X(TC_UINT32, uint32_t) X(TC_UINT64, uint64_t) \
     X(TC_BOOL, uint8_t)
 
-tc_tensor *tc_tensor_scalar(tc_model *model, tc_dtype dtype, double value) {
-    unsigned char bytes[8] = {0};
+void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value) {
     switch ((int)dtype) {
-#define STORE(tag, type)                \
-    case tag: {                         \
-        type x = (type)value;           \
-        memcpy(bytes, &x, sizeof x);    \
-        break;                          \
+#define STORE(tag, type)                                                        \
+    case tag: {                                                                 \
+        type x = (type)value;                                                   \
+        memcpy((unsigned char *)data + index * sizeof x, &x, sizeof x);         \
+        break;                                                                  \
     }
         TC_PLAIN_TYPES(STORE)
 #undef STORE
     case TC_FLOAT16: {
         uint16_t x = f16_from_double(value);
-        memcpy(bytes, &x, sizeof x);
+        memcpy((unsigned char *)data + index * sizeof x, &x, sizeof x);
         break;
     }
     case TC_BFLOAT16: {
         uint16_t x = bf16_from_float((float)value);
-        memcpy(bytes, &x, sizeof x);
+        memcpy((unsigned char *)data + index * sizeof x, &x, sizeof x);
         break;
     }
     default:
         TC_ASSERT(!"a numeric element type");
     }
+}
+
+double tc_round_float(tc_dtype dtype, double value) {
+    return dtype == TC_FLOAT      ? (double)(float)value
+           : dtype == TC_FLOAT16  ? f16_to_double(f16_from_double(value))
+           : dtype == TC_BFLOAT16 ? (double)bf16_to_float(bf16_from_float((float)value))
+                                  : value;
+}
+
+tc_tensor *tc_tensor_scalar(tc_model *model, tc_dtype dtype, double value) {
+    unsigned char bytes[8] = {0};
+    tc_element_set(dtype, bytes, 0, value);
     return tc_tensor_create(model, dtype, 0, NULL, bytes);
 }
 

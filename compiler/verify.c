@@ -260,7 +260,7 @@ static tc_status verify_counts(tc_ctx *ctx, const tc_node *node) {
     if (node->n_outputs < op->min_outputs)
         return tc_error(ctx, TC_BAD_INPUT, node, "%u results, at least %u expected", node->n_outputs, op->min_outputs);
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (!node->inputs[i].value && (i < op->min_inputs || op->max_inputs == TC_VARIADIC))
+        if (!node->inputs[i].value && !(op->traits & TC_CONTROL) && (i < op->min_inputs || op->max_inputs == TC_VARIADIC))
             return tc_error(ctx, TC_BAD_INPUT, node, "operand %u is absent (\"\"), but the op needs it", i);
     return TC_OK;
 }
@@ -298,14 +298,21 @@ static tc_status verify_required(tc_ctx *ctx, const tc_node *node) {
     return TC_OK;
 }
 
+static tc_status (*const op_checks[])(tc_ctx *, const tc_node *) = {verify_counts, verify_attr_kinds, verify_required};
+
+tc_status tc_verify_op(tc_ctx *ctx, const tc_node *node) {
+    for (size_t i = 0; node->op && i < TC_COUNT(op_checks); i++)
+        TC_TRY(op_checks[i](ctx, node));
+    return TC_OK;
+}
+
 /* Goes on after an error, so that one run tells of them all. */
 tc_status tc_verify_ops(tc_ctx *ctx, const tc_graph *graph) {
-    static tc_status (*const checks[])(tc_ctx *, const tc_node *) = {verify_counts, verify_attr_kinds, verify_required};
     tc_status status = TC_OK;
     size_t before = ctx->n_diags;
     TC_FOR_NODES(node, graph) {
-        for (size_t i = 0; node->op && i < TC_COUNT(checks) && ctx->n_diags - before < MAX_REPORTS; i++) {
-            tc_status found = checks[i](ctx, node);
+        for (size_t i = 0; node->op && i < TC_COUNT(op_checks) && ctx->n_diags - before < MAX_REPORTS; i++) {
+            tc_status found = op_checks[i](ctx, node);
             status = status == TC_OK ? found : status;
         }
         for (uint32_t i = 0; i < node->n_attrs; i++) {

@@ -36,7 +36,7 @@ static tc_status merge_output(tc_shape_ctx *sc, tc_node *node, uint32_t output, 
 }
 
 tc_status tc_shape_if(tc_shape_ctx *sc, tc_node *node) {
-    tc_graph *yes, *no;
+    tc_graph *yes = NULL, *no = NULL;
     TC_TRY(body_of(sc, node, "then_branch", &yes));
     TC_TRY(body_of(sc, node, "else_branch", &no));
     TC_TRY(tc_infer_graph(sc->ctx, yes));
@@ -73,7 +73,7 @@ static const tc_type *stacked(tc_shape_ctx *sc, const tc_type *type, tc_dim size
 }
 
 tc_status tc_shape_loop(tc_shape_ctx *sc, tc_node *node) {
-    tc_graph *body;
+    tc_graph *body = NULL;
     TC_TRY(body_of(sc, node, "body", &body));
     uint32_t carried = node->n_inputs > 2 ? node->n_inputs - 2 : 0;
     if (body->n_inputs != carried + 2 || body->n_outputs != node->n_outputs + 1 || node->n_outputs < carried)
@@ -126,7 +126,7 @@ static tc_status scan_slice(tc_shape_ctx *sc, tc_node *node, uint32_t index, uin
 }
 
 tc_status tc_shape_scan(tc_shape_ctx *sc, tc_node *node) {
-    tc_graph *body;
+    tc_graph *body = NULL;
     TC_TRY(body_of(sc, node, "body", &body));
     int64_t given = tc_attr_int(node, "num_scan_inputs", 0);
     if (given < 1 || given > node->n_inputs)

@@ -98,7 +98,7 @@ static tc_status dtype_attr(tc_shape_ctx *sc, tc_node *node, const char *name, t
 }
 
 tc_status tc_shape_cast(tc_shape_ctx *sc, tc_node *node) {
-    tc_dtype to;
+    tc_dtype to = TC_UNDEFINED;
     TC_TRY(dtype_attr(sc, node, "to", TC_UNDEFINED, &to));
     return tc_shape_like(sc, node, 0, to, tc_arg_of(node, 0));
 }
@@ -108,7 +108,7 @@ tc_status tc_shape_cast_like(tc_shape_ctx *sc, tc_node *node) {
 }
 
 tc_status tc_shape_random_like(tc_shape_ctx *sc, tc_node *node) {
-    tc_dtype dtype;
+    tc_dtype dtype = TC_UNDEFINED;
     TC_TRY(dtype_attr(sc, node, "dtype", tc_arg_of(node, 0).dtype, &dtype));
     if (strcmp(node->op_type, "EyeLike") == 0)
         TC_TRY(tc_shape_expect_rank(sc, node, 0, 2));
@@ -116,7 +116,7 @@ tc_status tc_shape_random_like(tc_shape_ctx *sc, tc_node *node) {
 }
 
 tc_status tc_shape_random(tc_shape_ctx *sc, tc_node *node) {
-    tc_dtype dtype;
+    tc_dtype dtype = TC_UNDEFINED;
     size_t count;
     const int64_t *sizes = tc_attr_ints(node, "shape", &count);
     tc_dim dims[TC_MAX_RANK];
@@ -130,7 +130,7 @@ tc_status tc_shape_random(tc_shape_ctx *sc, tc_node *node) {
 
 tc_status tc_shape_multinomial(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
-    tc_dtype dtype;
+    tc_dtype dtype = TC_UNDEFINED;
     TC_TRY(dtype_attr(sc, node, "dtype", TC_INT32, &dtype));
     TC_TRY(tc_shape_expect_rank(sc, node, 0, 2));
     tc_dim dims[2] = {x.rank == 2 ? x.dims[0] : tc_dim_unknown(), tc_dim_const(tc_attr_int(node, "sample_size", 1))};
@@ -148,7 +148,7 @@ tc_status tc_shape_dropout(tc_shape_ctx *sc, tc_node *node) {
 }
 
 tc_status tc_shape_quantize(tc_shape_ctx *sc, tc_node *node) {
-    tc_dtype dtype;
+    tc_dtype dtype = TC_UNDEFINED;
     TC_TRY(dtype_attr(sc, node, "output_dtype", TC_UNDEFINED, &dtype));
     if (tc_arg_of(node, 2).value)
         dtype = tc_arg_of(node, 2).dtype;

@@ -153,9 +153,22 @@ tc_status tc_shape_onehot(tc_shape_ctx *sc, tc_node *node) {
 
 /* --- sizes that the data decides ------------------------------------------------------------------------------------ */
 
+/* How many elements are not zero; unknown where they are not known. */
+static tc_dim count_nonzero(const tc_contents *known) {
+    int64_t count = 0;
+    if (!known || !tc_contents_is_const(known))
+        return tc_dim_unknown();
+    for (uint64_t i = 0; i < known->count; i++)
+        count += tc_dtype_is_float(known->dtype) ? known->items[i].f != 0 : known->items[i].i.value != 0;
+    return tc_dim_const(count);
+}
+
 tc_status tc_shape_nonzero(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
-    tc_dim dims[2] = {x.rank < 0 ? tc_dim_unknown() : tc_dim_const(x.rank), tc_shape_fresh(sc, node, 0, 1)};
+    tc_dim count = count_nonzero(tc_value_contents(sc->model, tc_input(node, 0)));
+    if (tc_dim_is_unknown(count))
+        count = tc_shape_fresh(sc, node, 0, 1);
+    tc_dim dims[2] = {x.rank < 0 ? tc_dim_unknown() : tc_dim_const(x.rank), count};
     return tc_shape_set(sc, node, 0, TC_INT64, 2, dims);
 }
 
