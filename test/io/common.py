@@ -1,0 +1,120 @@
+"""What the tests of this folder share: running onnx_tool under limits, and small models and raw protobuf fields to break."""
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+if importlib.util.find_spec("onnx") is None:
+    print("skipped: needs the onnx package (test/setup.sh installs it)")
+    sys.exit(77)
+
+import onnx
+from onnx import TensorProto as T, helper as h
+
+TOOL = sys.argv[1]
+MAX_SECONDS, MAX_BYTES = 1.0, 100 << 20
+PEAK = tempfile.NamedTemporaryFile()
+os.environ["ONNX_TOOL_PEAK"] = PEAK.name
+
+
+class Result:
+    def __init__(self, code, seconds, peak, err, out):
+        self.code, self.seconds, self.peak, self.err, self.out = code, seconds, peak, err, out
+
+
+def run(*args, cwd=None, stdin=None):
+    """Runs onnx_tool; seconds are processor time (a busy machine may make it wait), peak is resident bytes."""
+    open(PEAK.name, "w").close()
+    with tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as out:
+        p = subprocess.Popen([TOOL, *args], stderr=err, stdout=out, cwd=cwd, stdin=stdin)
+        _, status, usage = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        err.seek(0), out.seek(0)
+        return Result(p.returncode, usage.ru_utime + usage.ru_stime, peak(),
+                      err.read().decode("utf-8", "backslashreplace"), out.read().decode("utf-8", "backslashreplace"))
+
+
+def peak():
+    text = open(PEAK.name).read().split()
+    return int(text[0]) << 10 if text else 0
+
+
+class Report:
+    """Counts checks; a failed one prints a line."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def check(self, good, *what):
+        if good:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print("FAIL", *what)
+        return good
+
+    def refused(self, name, result, code, *words):
+        """One clear line that names the culprit, the right exit code, within the limits."""
+        lines = result.err.splitlines()
+        self.check(result.code == code, name, "exit", result.code, "expected", code, result.err[:300])
+        self.check(len(lines) == 1 and ": error: " in result.err, name, "not one line:", result.err[:500])
+        self.check(all(w in result.err for w in words), name, "expected", words, "in", result.err[:300])
+        self.check(not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", result.err), name, "control characters:", repr(result.err[:300]))
+        self.check(result.seconds < MAX_SECONDS and result.peak < MAX_BYTES, name, f"{result.seconds:.2f} s, {result.peak >> 20} MiB")
+
+    def end(self):
+        print(self.passed, "passed,", self.failed, "failed")
+        sys.exit(self.failed > 0)
+
+
+def value(name, dtype=T.FLOAT, shape=(4, 4)):
+    return h.make_tensor_value_info(name, dtype, list(shape))
+
+
+def model(nodes=None, inputs=None, outputs=None, initializers=(), opsets=(("", 21),), ir=10, **more):
+    """Y = Relu(X), or whatever is given instead."""
+    nodes = [h.make_node("Relu", ["X"], ["Y"], name="act")] if nodes is None else nodes
+    graph = h.make_graph(nodes, "g", [value("X")] if inputs is None else inputs, [value("Y")] if outputs is None else outputs,
+                         list(initializers))
+    m = h.make_model(graph, ir_version=ir, opset_imports=[h.make_opsetid(d, v) for d, v in opsets], **more)
+    return m
+
+
+def weight(**fields):
+    """float W[4,4] of zeros; `fields` replace its own, None removes one."""
+    t = T(name="W", data_type=T.FLOAT, dims=[4, 4], raw_data=bytes(64))
+    for key, to in fields.items():
+        t.ClearField(key)
+        if isinstance(to, (list, tuple)):
+            getattr(t, key).extend(to)
+        elif to is not None:
+            setattr(t, key, to)
+    return t
+
+
+def with_weight(**fields):
+    return model([h.make_node("Add", ["X", "W"], ["Y"], name="add")], initializers=[weight(**fields)])
+
+
+def varint(n):
+    out = b""
+    while n >= 0x80:
+        out += bytes([n & 0x7F | 0x80])
+        n >>= 7
+    return out + bytes([n])
+
+
+def field(number, data):
+    """A length-delimited field (bytes) or a varint field (int)."""
+    if isinstance(data, int):
+        return varint(number << 3) + varint(data)
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def nest(number, depth, inner=b""):
+    for _ in range(depth):
+        inner = field(number, inner)
+    return inner
