@@ -71,6 +71,7 @@ typedef struct rt_kernel_row {
     rt_bind_fn bind;
 } rt_kernel_row;
 const rt_kernel_row *rt_kernel_find(const char *domain, const char *op); /* NULL: no kernel; the op's function body is inlined */
+const rt_kernel_row *rt_kernel_for(const tc_node *node); /* of the op that the node is by ops.def, whatever function it names. lower.c */
 size_t rt_kernel_count(void);
 const rt_kernel_row *rt_kernel_at(size_t index);
 #endif

@@ -140,7 +140,7 @@ static tc_status check_dtype(planner *p, const tc_node *node, const rt_kernel_ro
 }
 
 static tc_status bind_node(planner *p, const tc_node *node) {
-    const rt_kernel_row *row = rt_kernel_find(node->domain, node->op_type);
+    const rt_kernel_row *row = rt_kernel_for(node);
     if (!row) {
         const char *domain = node->domain[0] ? node->domain : "ai.onnx";
         tc_error(p->ctx, TC_UNSUPPORTED, node, "there is no kernel for op %s of domain %s, and the model has no function for it",

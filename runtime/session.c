@@ -1,5 +1,4 @@
-/* session.c: the public API. Opening reads the model, brings it to the canonical opset and inlines the functions of ops without a
- * kernel; binding checks one input; the first run after a change resolves shapes and plans. Every call here begins with no diagnostics
+/* session.c: the public API. Opening reads the model and makes its ops ones that have kernels (lower.c); binding checks one input; the first run after a change resolves shapes and plans. Every call here begins with no diagnostics
  * and leaves those of its failure as the session's message. */
 #include "session.h"
 #include "../compiler/onnx_io.h"
@@ -31,48 +30,10 @@ const char *tempo_message(const tempo_session *s) { return s->message ? s->messa
 
 /* --- opening ------------------------------------------------------------------------------------------------------------------------ */
 
-static tc_status to_canonical(tempo_session *s, rt_upgrade_fn upgrade) {
-    int64_t opset = tc_model_opset(s->model, "");
-    if (upgrade)
-        return upgrade(&s->ctx, s->model);
-    if (opset != 0 && opset != TC_CANONICAL_OPSET) {
-        tc_error(&s->ctx, TC_UNSUPPORTED, NULL, "the model is of opset %lld; the runtime takes opset %d", (long long)opset,
-                 TC_CANONICAL_OPSET);
-        tc_hint(&s->ctx, "convert it with: tempoc IN.onnx --passes=upgrade -o OUT.onnx");
-        return TC_UNSUPPORTED;
-    }
-    return TC_OK;
-}
-
-/* Replaces calls of model-local functions that no kernel does by the functions' bodies, also inside those bodies. */
-static tc_status inline_functions(tempo_session *s) {
-    tc_graph *graph = s->model->graph;
-    for (tc_node *node = graph->first; node;) {
-        const tc_function *function = tc_model_function(s->model, node->domain, node->op_type, node->overload);
-        if (!function || rt_kernel_find(node->domain, node->op_type)) {
-            node = node->next;
-            continue;
-        }
-        tc_node *before = node->prev;
-        TC_TRY(tc_inline_call(&s->ctx, node, function));
-        node = before ? before->next : graph->first;
-    }
-    return TC_OK;
-}
-
-/* Kernels always have a first result to write: nodes that leave it out get one that nobody reads. */
-static void name_first_results(tc_graph *graph) {
-    TC_FOR_NODES(node, graph)
-        if (node->n_outputs > 0 && !node->outputs[0])
-            tc_node_add_output(node, 0, "unused", NULL);
-}
-
-static tc_status open_model(tempo_session *s, const char *path, rt_upgrade_fn upgrade) {
+static tc_status open_model(tempo_session *s, const char *path) {
     s->ctx.file = tc_arena_strdup(s->ctx.arena, path);
     TC_TRY(tc_read_file(&s->ctx, path, &s->model));
-    TC_TRY(to_canonical(s, upgrade));
-    TC_TRY(inline_functions(s));
-    name_first_results(s->model->graph);
+    TC_TRY(rt_lower(s));
     tc_graph *graph = s->model->graph;
     s->inputs = TC_NEW_ARRAY(s->ctx.arena, rt_input, (size_t)graph->n_inputs + 1);
     for (uint32_t i = 0; i < graph->n_inputs; i++)
@@ -80,7 +41,7 @@ static tc_status open_model(tempo_session *s, const char *path, rt_upgrade_fn up
     return TC_OK;
 }
 
-tempo_status rt_open(const char *path, const tempo_options *options, rt_upgrade_fn upgrade, tempo_session **out_session) {
+tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks, tempo_session **out_session) {
     tempo_session *s = calloc(1, sizeof *s);
     *out_session = s;
     if (!s)
@@ -89,7 +50,8 @@ tempo_status rt_open(const char *path, const tempo_options *options, rt_upgrade_
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     s->threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
     s->random.seed = options ? options->seed : 0;
-    return finish(s, open_model(s, path, upgrade));
+    s->hooks = hooks ? *hooks : (rt_hooks){0};
+    return finish(s, open_model(s, path));
 }
 
 tempo_status tempo_open(const char *path, const tempo_options *options, tempo_session **out_session) {
@@ -227,6 +189,13 @@ static tc_status make_plan(tempo_session *s) {
     return rt_plan_create(&s->ctx, s->model, s->threads, &s->random, data, &s->plan);
 }
 
+static tc_status resolve(tempo_session *s, bool use_contents, bool *out_static) {
+    bool changed = false;
+    TC_TRY(rt_resolve_shapes(s, use_contents, out_static));
+    TC_TRY(rt_inline_missing(s, true, &changed));
+    return changed ? rt_resolve_shapes(s, use_contents, out_static) : TC_OK;
+}
+
 /* Shapes are resolved without the elements of inputs where that is enough, so that the plan serves every batch. */
 static tc_status prepare(tempo_session *s) {
     if (!s->inputs)
@@ -235,11 +204,11 @@ static tc_status prepare(tempo_session *s) {
         return TC_OK;
     drop_plan(s);
     bool all_static = false;
-    TC_TRY(rt_resolve_shapes(s, false, &all_static));
+    TC_TRY(resolve(s, false, &all_static));
     if (all_static && make_plan(s) == TC_OK)
         return TC_OK;
     s->ctx.n_diags = 0;
-    TC_TRY(rt_resolve_shapes(s, true, &all_static));
+    TC_TRY(resolve(s, true, &all_static));
     return make_plan(s);
 }
 

@@ -4,8 +4,12 @@
 #include "plan.h"
 #include "tempo.h"
 
-/* Brings a model of another opset to the canonical one. The runtime does not know the passes: tempo-run hands theirs in. */
-typedef tc_status (*rt_upgrade_fn)(tc_ctx *ctx, tc_model *model);
+/* What the runtime cannot do alone, since it does not know the passes: tempo-run hands theirs in. Each may be NULL. */
+typedef struct rt_hooks {
+    tc_status (*upgrade)(tc_ctx *ctx, tc_model *model); /* brings a model to the canonical opset */
+    /* the function body of an ai.tempo op whose operands' types are known; NULL: none */
+    tc_status (*body)(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);
+} rt_hooks;
 
 /* A graph input and what is bound to it. */
 typedef struct rt_input {
@@ -21,6 +25,7 @@ typedef struct rt_input {
 
 struct tempo_session {
     tc_ctx ctx;
+    rt_hooks hooks;
     tc_model *model;
     rt_input *inputs; /* [model->graph->n_inputs] */
     int threads;
@@ -36,8 +41,12 @@ struct tempo_session {
 
 #define RT_SEED_INPUT "tempo.seed"
 
-/* tempo_open with the upgrade hook (NULL: models must be at the canonical opset). */
-tempo_status rt_open(const char *path, const tempo_options *options, rt_upgrade_fn upgrade, tempo_session **out_session);
+/* tempo_open with hooks (NULL: none; models must then be at the canonical opset). */
+tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks, tempo_session **out_session);
+/* Makes the model one that kernels can run, as far as that takes no shapes. lower.c */
+tc_status rt_lower(tempo_session *session);
+/* Replaces nodes that no kernel does by their functions; `typed`: types are known, and bodies that depend on them come in too. lower.c */
+tc_status rt_inline_missing(tempo_session *session, bool typed, bool *out_changed);
 /* Shapes of every value under the bound inputs. shapes.c */
 tc_status rt_resolve_shapes(tempo_session *session, bool use_contents, bool *out_static);
 #endif
