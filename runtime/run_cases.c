@@ -96,8 +96,7 @@ static verdict bind_inputs(test_case *c, const char *set) {
             return FAIL;
         if (!tensor)
             continue;
-        static uint64_t nothing; /* where a tensor without elements is */
-        union { const void *in; void *out; } data = {tensor->data ? tensor->data : &nothing};
+        union { const void *in; void *out; } data = {tensor->data};
         tempo_tensor bound = {(tempo_dtype)tensor->dtype, tensor->rank, tensor->dims, data.out, tensor->bytes};
         tempo_status status = tempo_bind(c->session, info.name, &bound);
         if (status != TEMPO_OK)

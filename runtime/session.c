@@ -118,7 +118,7 @@ static tc_status check_tensor(tempo_session *s, const rt_input *input, const tem
     size_t element = tempo_dtype_size(tensor->dtype);
     if (element == 0 || tensor->rank < 0 || tensor->rank > TC_MAX_RANK || !tc_shape_count(tensor->rank, tensor->dims, &count))
         return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is bound to a tensor of no valid type or shape", name);
-    if (tensor->bytes != count * element || !tensor->data || (uintptr_t)tensor->data % element != 0)
+    if (tensor->bytes != count * element || (tensor->bytes > 0 && (!tensor->data || (uintptr_t)tensor->data % element != 0)))
         return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is bound to %zu bytes, but its shape needs %zu, aligned to %zu", name,
                         tensor->bytes, (size_t)count * element, element);
     if (declared && (declared->kind != TC_TENSOR || (declared->dtype != TC_UNDEFINED && (int)declared->dtype != (int)tensor->dtype)))
@@ -137,11 +137,12 @@ static tc_status bind(tempo_session *s, const char *name, const tempo_tensor *te
     if (!input)
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no input '%s'", tc_quote(&s->ctx, name));
     TC_TRY(check_tensor(s, input, tensor));
+    static const uint64_t nothing; /* where a tensor without elements is */
     bool same = same_shape(input, tensor);
-    input->data = tensor->data;
+    input->data = tensor->bytes > 0 ? tensor->data : &nothing;
     if (same) {
         if (s->plan)
-            rt_plan_set_input(s->plan, (uint32_t)(input - s->inputs), tensor->data);
+            rt_plan_set_input(s->plan, (uint32_t)(input - s->inputs), input->data);
         return TC_OK;
     }
     drop_plan(s);

@@ -43,7 +43,7 @@ typedef struct tempo_tensor {
     tempo_dtype dtype;
     int rank;
     const int64_t *dims; /* [rank]; may be NULL when rank is 0 */
-    void *data;          /* aligned to its element; not written when it is an input */
+    void *data;          /* aligned to its element; not written when it is an input; NULL is fine when there are no elements */
     size_t bytes;
 } tempo_tensor;
 
