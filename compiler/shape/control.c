@@ -14,7 +14,11 @@ static const tc_type *tensor_type(tc_shape_ctx *sc, tc_dtype dtype, int rank, co
     return tc_type_tensor(sc->model, dtype, rank, dims);
 }
 
-/* A type that holds for both: differing sizes become unknown. NULL: the kinds or element types differ. */
+static bool element_types_differ(const tc_type *a, const tc_type *b) {
+    return a && b && a->kind == TC_TENSOR && b->kind == TC_TENSOR && a->dtype != b->dtype && a->dtype != TC_UNDEFINED && b->dtype != TC_UNDEFINED;
+}
+
+/* A type that holds for both: differing sizes become unknown. NULL: the kinds or element types differ, or one is not known. */
 static const tc_type *common_type(tc_shape_ctx *sc, const tc_type *a, const tc_type *b) {
     if (!a || !b)
         return NULL;
@@ -45,7 +49,7 @@ tc_status tc_shape_if(tc_shape_ctx *sc, tc_node *node) {
         return TC_FAIL(sc, node, "has %u results, but the branches have %u and %u", node->n_outputs, yes->n_outputs, no->n_outputs);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const tc_type *a = yes->outputs[i]->type, *b = no->outputs[i]->type, *both = common_type(sc, a, b);
-        if (a && b && !both)
+        if (element_types_differ(a, b))
             return TC_FAIL(sc, node, "result %u is %s in one branch and %s in the other", i, tc_type_text(sc->ctx->arena, a),
                            tc_type_text(sc->ctx->arena, b));
         TC_TRY(merge_output(sc, node, i, both));
@@ -92,7 +96,7 @@ tc_status tc_shape_loop(tc_shape_ctx *sc, tc_node *node) {
         }
         const tc_value *initial = tc_input(node, i + 2);
         const tc_type *both = initial ? common_type(sc, initial->type, inner) : NULL;
-        if (initial && initial->type && inner && !both)
+        if (initial && element_types_differ(initial->type, inner))
             return TC_FAIL(sc, node, "carried value %u is %s before the loop and %s after an iteration", i,
                            tc_type_text(sc->ctx->arena, initial->type), tc_type_text(sc->ctx->arena, inner));
         TC_TRY(merge_output(sc, node, i, both));

@@ -152,7 +152,7 @@ tc_status tc_shape_slice(tc_shape_ctx *sc, tc_node *node) {
 
 /* --- Split, Concat -------------------------------------------------------------------------------------------------- */
 
-/* Sizes of the parts by num_outputs (or the number of results): all equal, but the last may be smaller. */
+/* Sizes of the parts by num_outputs (or the number of results): all equal, but the last may be smaller (or empty). */
 static tc_status equal_parts(tc_shape_ctx *sc, tc_node *node, tc_dim size, tc_dim *parts) {
     tc_dim_pool *pool = sc->model->dims;
     int64_t n = tc_attr_int(node, "num_outputs", (int64_t)node->n_outputs);
@@ -161,10 +161,11 @@ static tc_status equal_parts(tc_shape_ctx *sc, tc_node *node, tc_dim size, tc_di
     if (!tc_attr_find(node, "num_outputs") && tc_dim_is_const(size) && size.value % n != 0)
         return TC_FAIL(sc, node, "axis of size %lld cannot be split into %lld equal parts", (long long)size.value, (long long)n);
     tc_dim part = tc_dim_div(pool, tc_dim_add(pool, size, tc_dim_const(n - 1)), tc_dim_const(n));
-    for (int64_t i = 0; i < n; i++)
-        parts[i] = part;
-    if (tc_attr_find(node, "num_outputs"))
-        parts[n - 1] = tc_dim_sub(pool, size, tc_dim_mul(pool, part, tc_dim_const(n - 1)));
+    for (int64_t i = 0; i < n; i++) {
+        tc_dim left = tc_dim_sub(pool, size, tc_dim_mul(pool, part, tc_dim_const(i)));
+        bool cut = tc_attr_find(node, "num_outputs") && (i == n - 1 || tc_dim_is_const(size));
+        parts[i] = cut ? tc_dim_max(pool, tc_dim_min(pool, left, part), tc_dim_const(0)) : part;
+    }
     return TC_OK;
 }
 
