@@ -295,8 +295,8 @@ const tc_type *tc_type_tensor_static(tc_model *model, tc_dtype dtype, int rank, 
 bool tc_type_equal(const tc_type *a, const tc_type *b);
 bool tc_type_is_static(const tc_type *type); /* a tensor, and every dim is a number */
 const char *tc_type_text(tc_arena *arena, const tc_type *type); /* "float[batch,16]"; "?" for NULL */
-tc_dtype tc_value_dtype(const tc_value *value); /* TC_UNDEFINED when not known or not a tensor */
-int tc_value_rank(const tc_value *value);       /* TC_RANK_UNKNOWN when not known */
+tc_dtype tc_value_dtype(const tc_value *value); /* TC_UNDEFINED when not known, not a tensor, or value is NULL */
+int tc_value_rank(const tc_value *value);       /* TC_RANK_UNKNOWN likewise */
 
 /* count = product of dims; false when a dim is negative or a product (times 16 bytes) wraps. */
 bool tc_shape_count(int rank, const int64_t *dims, uint64_t *count);

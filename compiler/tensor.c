@@ -115,11 +115,11 @@ const char *tc_type_text(tc_arena *arena, const tc_type *type) {
 }
 
 tc_dtype tc_value_dtype(const tc_value *value) {
-    return value->type && value->type->kind == TC_TENSOR ? value->type->dtype : TC_UNDEFINED;
+    return value && value->type && value->type->kind == TC_TENSOR ? value->type->dtype : TC_UNDEFINED;
 }
 
 int tc_value_rank(const tc_value *value) {
-    return value->type && value->type->kind == TC_TENSOR ? value->type->rank : TC_RANK_UNKNOWN;
+    return value && value->type && value->type->kind == TC_TENSOR ? value->type->rank : TC_RANK_UNKNOWN;
 }
 
 /* --- tensors ---------------------------------------------------------------------------------------------------- */
