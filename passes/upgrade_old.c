@@ -104,8 +104,8 @@ tc_status tc_upgrade_selu_defaults(tc_upgrade *up, tc_node *node) {
 /* p was a float. */
 tc_status tc_upgrade_norm_order(tc_upgrade *up, tc_node *node) {
     float p = tc_attr_float(node, "p", 2.0f);
-    if (p != (float)(int64_t)p)
-        return tc_upgrade_refuse(up, node, "a broken number as the order p");
+    if (!(p >= 1.0f && p < 1e6f) || p != (float)(int64_t)p)
+        return tc_upgrade_refuse(up, node, "an order p that is no whole number");
     tc_attr_remove(node, "p");
     tc_attr_set_int(node, "p", (int64_t)p);
     return TC_OK;
@@ -172,20 +172,18 @@ static void append_dims(tc_upgrade *up, tc_node *node, uint32_t index, int rank,
 
 /* With broadcast=1 and an axis, operand 1 stood at that axis of operand 0; today shapes are aligned at their ends. */
 tc_status tc_upgrade_broadcast(tc_upgrade *up, tc_node *node) {
-    const tc_attr *axis_attr = tc_attr_find(node, "axis");
-    if (axis_attr && tc_attr_int(node, "broadcast", 0)) {
-        int64_t axis = axis_attr->i;
+    if (tc_attr_find(node, "axis") && tc_attr_int(node, "broadcast", 0)) {
+        const int64_t given = tc_attr_int(node, "axis", 0);
         int rank_a = tc_value_rank(tc_input(node, 0)), rank_b = tc_value_rank(tc_input(node, 1));
         if (rank_a < 0 || rank_b < 0)
-            return tc_error(up->ctx, TC_UNSUPPORTED, node, "broadcasting at axis %lld needs operands of known rank", (long long)axis);
-        if (axis < 0)
-            axis += rank_a;
-        int64_t extra = rank_a - axis - rank_b;
-        if (axis < 0 || extra < 0)
-            return tc_error(up->ctx, TC_BAD_INPUT, node, "axis %lld does not fit operands of rank %d and %d",
-                            (long long)axis_attr->i, rank_a, rank_b);
+            return tc_error(up->ctx, TC_UNSUPPORTED, node, "broadcasting at axis %lld needs operands of known rank", (long long)given);
+        int64_t axis = given < 0 ? given + rank_a : given;
+        if (axis < 0 || axis > rank_a - rank_b)
+            return tc_error(up->ctx, TC_BAD_INPUT, node, "axis %lld does not fit operands of rank %d and %d", (long long)given,
+                            rank_a, rank_b);
+        int extra = rank_a - (int)axis - rank_b;
         if (extra > 0)
-            append_dims(up, node, 1, rank_b, (int)extra);
+            append_dims(up, node, 1, rank_b, extra);
     }
     tc_attr_remove(node, "axis");
     tc_attr_remove(node, "broadcast");
@@ -216,7 +214,9 @@ tc_status tc_upgrade_gemm_broadcast(tc_upgrade *up, tc_node *node) {
 
 /* Softmax, LogSoftmax and Hardmax ran over all axes from `axis` on, as one. */
 tc_status tc_upgrade_flat_softmax(tc_upgrade *up, tc_node *node) {
-    (void)up;
+    const tc_attr *given = tc_attr_find(node, "axis");
+    if (given && given->ref)
+        return tc_upgrade_refuse(up, node, "an axis that the function's caller gives");
     int64_t axis = tc_attr_int(node, "axis", 1);
     int rank = tc_value_rank(tc_input(node, 0));
     if (axis == -1 || (rank >= 0 && axis == rank - 1)) {
@@ -304,7 +304,9 @@ static tc_value *per_channel(tc_upgrade *up, tc_node *node, uint32_t index, tc_v
 
 tc_status tc_upgrade_group_norm(tc_upgrade *up, tc_node *node) {
     static const int64_t one[] = {1};
-    int64_t groups = tc_attr_int(node, "num_groups", 1);
+    int64_t groups = tc_attr_int(node, "num_groups", 0);
+    if (groups <= 0)
+        return tc_error(up->ctx, TC_BAD_INPUT, node, "num_groups is %lld; expected a positive number", (long long)groups);
     tc_value *x = tc_input(node, 0);
     tc_value *channels = tc_upgrade_emit(node, "Shape", "count", &x, 1);
     tc_attr_set_int(channels->producer, "start", 1);
