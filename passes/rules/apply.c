@@ -228,7 +228,9 @@ static tc_status visit(sweep *s, tc_node *node) {
         if (rule->disabled)
             continue;
         rule->tried++;
-        if (!rule_match_at(&s->match, rule, node, explain))
+        bool matched = rule_match_at(&s->match, rule, node, explain);
+        s->set->steps += RULE_FUEL - s->match.fuel;
+        if (!matched)
             continue;
         const char *label = tc_node_label(node), *op = node->op_type;
         TC_TRY(rule_replace(s->env->ctx, &s->match, &done));

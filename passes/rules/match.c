@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FUEL = 4096, USERS_TRIED = 64 };
+enum { USERS_TRIED = 64 };
 
 typedef struct goal {
     const rule_operand *operand;
@@ -449,7 +449,7 @@ bool rule_match_at(rule_match *m, const tc_rule *rule, tc_node *anchor, bool exp
     m->rule = rule;
     m->explain = explain;
     m->failure = (match_failure){0};
-    m->fuel = FUEL;
+    m->fuel = RULE_FUEL;
     m->depth = m->n_trail = 0;
     memset(m->state, NAME_FREE, rule->n_names);
     memset(m->values, 0, rule->n_names * sizeof *m->values);

@@ -126,6 +126,7 @@ struct tc_rule_set {
     tc_map *anchors;   /* "domain.Op" -> rule_bucket: by benefit, then order */
     tc_map *gradients; /* "domain.Op" -> rule_bucket: in order */
     tc_map *by_name;   /* name -> tc_rule */
+    uint64_t steps;    /* of all matching so far: what the limits bound */
 };
 
 typedef struct rule_bucket { tc_rule **rules; size_t n, cap; } rule_bucket;
@@ -155,6 +156,8 @@ const guard_row *guard_at(size_t index);
 /* NULL, or the first guard that does not hold. */
 const rule_guard *guards_failing(const tc_rule *rule, tc_value *const *values, const bool *needed);
 
+#define RULE_FUEL 4096 /* steps of matching per candidate */
+
 /* --- match.c ------------------------------------------------------------------------------------------------------ */
 typedef enum name_state { NAME_FREE, NAME_BOUND, NAME_ABSENT } name_state;
 
@@ -173,7 +176,7 @@ typedef struct rule_match {
     tc_node *nodes[RULE_MAX_NODES]; /* NULL: optional and absent */
     bool explain;
     match_failure failure;
-    unsigned depth, fuel;
+    unsigned depth, fuel; /* fuel: steps left */
     uint16_t trail[RULE_MAX_NAMES + RULE_MAX_NODES], n_trail;
 } rule_match;
 
