@@ -195,6 +195,30 @@ static bool bind_outputs(rule_match *m, uint16_t index, tc_node *node) {
     return true;
 }
 
+/* Whether a value looks like what an operand of the pattern asks for, at first sight. */
+static bool looks_right(const rule_match *m, const rule_operand *operand, const tc_value *value) {
+    uint16_t made_by = operand->kind == OPERAND_NODE ? operand->index : RULE_NONE;
+    if (!value)
+        return operand->kind == OPERAND_ABSENT;
+    if (operand->kind == OPERAND_NUMBER || operand->kind == OPERAND_INTS)
+        return tc_value_constant(value) != NULL;
+    if (operand->kind == OPERAND_NAME && m->state[operand->index] == NAME_BOUND)
+        return m->values[operand->index] == value;
+    if (operand->kind == OPERAND_NAME)
+        made_by = m->rule->names[operand->index].node;
+    return made_by != RULE_NONE && value->producer && has_op(&m->rule->match[made_by], value->producer);
+}
+
+/* The order to try first: the likelier one, so that an optional node is not left out because of the order, and so that
+ * --explain tells of the failure that the author means. */
+static unsigned first_order(const rule_match *m, const rule_node *pattern, const tc_node *node) {
+    int score[2] = {0, 0};
+    for (unsigned order = 0; order < 2; order++)
+        for (uint16_t i = 0; i < 2; i++)
+            score[order] += looks_right(m, &pattern->operands[i], tc_input(node, order ? 1u - i : i));
+    return score[1] > score[0];
+}
+
 /* Binds a pattern node, then its operands in each order, then the rest. */
 static bool try_node(rule_match *m, uint16_t index, tc_node *node, const goal *rest, uint16_t down) {
     const rule_node *pattern = &m->rule->match[index];
@@ -206,12 +230,13 @@ static bool try_node(rule_match *m, uint16_t index, tc_node *node, const goal *r
     m->trail[m->n_trail++] = index | TRAIL_NODE;
     m->depth++;
     unsigned orders = pattern->commutative && pattern->n_operands == 2 ? 2 : 1;
+    unsigned swap = orders == 2 ? first_order(m, pattern, node) : 0;
     goal goals[RULE_MAX_OPERANDS];
     if (bind_outputs(m, index, node)) {
         for (unsigned order = 0; order < orders; order++) {
             uint16_t inner = m->n_trail;
             for (uint16_t i = 0; i < pattern->n_operands; i++) {
-                uint32_t from = order ? 1u - i : i;
+                uint32_t from = order != swap ? 1u - i : i;
                 goals[i] = (goal){&pattern->operands[i], tc_input(node, from), index,
                                   i + 1 < pattern->n_operands ? &goals[i + 1] : rest};
             }
