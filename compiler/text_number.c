@@ -1,6 +1,7 @@
 /* text_number.c: floating-point numbers as the shortest decimals that read back as the same number, spelled as C++'s
  * std::to_chars spells them, because onnx.printer uses it: without exponent unless that is longer. */
 #include "text.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +24,13 @@ static decimal split(const char *text) {
     return d;
 }
 
-/* Numbers of `always` digits survive the way to binary and back, so a shorter one shows as zeros at the end of that many. */
+/* Decimals of `always` digits survive the way to binary and back, so a shorter one shows as zeros at the end of that many; not so
+ * below the normal numbers, which have fewer bits. */
 static decimal shortest(double value, bool is_float) {
     char text[48];
     int always = is_float ? 6 : 15, enough = is_float ? 9 : 17;
+    if (value < (is_float ? (double)FLT_MIN : DBL_MIN))
+        always = 1;
     for (int digits = always; digits <= enough; digits++) {
         snprintf(text, sizeof text, "%.*e", digits - 1, value);
         if (is_float ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
