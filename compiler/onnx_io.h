@@ -16,6 +16,8 @@ tc_status tc_read_tensor_file(tc_ctx *ctx, tc_model *model, const char *path, tc
  * file beside `path` that is renamed at the end ("-": standard output). External tensors keep their references:
  * below the output's folder locations are rewritten; elsewhere they stay, with a warning that the weights must be brought along. */
 tc_status tc_write_onnx(tc_ctx *ctx, const tc_model *model, const char *path);
+/* The same to an open stream, whose errors stay with it; locations are left as they are. */
+tc_status tc_write_onnx_stream(tc_ctx *ctx, const tc_model *model, FILE *stream);
 
 /* The whole file, mapped or read; `out_owner` to tc_file_close. file.c */
 typedef struct tc_file { const void *data; size_t size; void *map; } tc_file;

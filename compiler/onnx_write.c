@@ -545,25 +545,44 @@ static void append(ProtobufCBuffer *buffer, size_t n, const uint8_t *data) {
         fwrite(data, 1, n, ((sink *)buffer)->out); /* errors stay with the stream */
 }
 
-static tc_status write_file(writer *w, const char *path) {
-    find_prefix(w, path);
-    Onnx__ModelProto *proto = write_model(w);
-    size_t size = protobuf_c_message_get_packed_size(&proto->base);
-    if (size > TC_MAX_FILE) {
-        tc_error(w->ctx, TC_LIMIT, NULL, "the model would have %zu bytes, but protobuf files end at 2 GiB", size);
-        tc_hint(w->ctx, "keep weights as external data");
-        return TC_LIMIT;
-    }
-    tc_out_file *out = NULL;
-    TC_TRY(tc_out_open(w->ctx, path, &out));
-    sink s = {.base = {append}, .out = tc_out_stream(out)};
+static tc_status pack(writer *w, Onnx__ModelProto **out_proto) {
+    *out_proto = write_model(w);
+    size_t size = protobuf_c_message_get_packed_size(&(*out_proto)->base);
+    if (size <= TC_MAX_FILE)
+        return TC_OK;
+    tc_error(w->ctx, TC_LIMIT, NULL, "the model would have %zu bytes, but protobuf files end at 2 GiB", size);
+    tc_hint(w->ctx, "keep weights as external data");
+    return TC_LIMIT;
+}
+
+static void write_stream(const Onnx__ModelProto *proto, FILE *stream) {
+    sink s = {.base = {append}, .out = stream};
     protobuf_c_message_pack_to_buffer(&proto->base, &s.base);
+}
+
+static tc_status write_file(writer *w, const char *path) {
+    Onnx__ModelProto *proto = NULL;
+    tc_out_file *out = NULL;
+    find_prefix(w, path);
+    TC_TRY(pack(w, &proto));
+    TC_TRY(tc_out_open(w->ctx, path, &out));
+    write_stream(proto, tc_out_stream(out));
     return tc_out_commit(w->ctx, out);
 }
 
 tc_status tc_write_onnx(tc_ctx *ctx, const tc_model *model, const char *path) {
     writer w = {.ctx = ctx, .arena = tc_arena_create(), .model = model};
     tc_status status = write_file(&w, path);
+    tc_arena_destroy(w.arena);
+    return status;
+}
+
+tc_status tc_write_onnx_stream(tc_ctx *ctx, const tc_model *model, FILE *stream) {
+    writer w = {.ctx = ctx, .arena = tc_arena_create(), .model = model, .prefix = ""};
+    Onnx__ModelProto *proto = NULL;
+    tc_status status = pack(&w, &proto);
+    if (status == TC_OK)
+        write_stream(proto, stream);
     tc_arena_destroy(w.arena);
     return status;
 }
