@@ -14,7 +14,7 @@ if importlib.util.find_spec("onnx") is None:
 import onnx
 from onnx import TensorProto as T, helper as h
 
-TOOL = sys.argv[1]
+TOOL = os.path.abspath(sys.argv[1])
 MAX_SECONDS, MAX_BYTES = 1.0, 100 << 20
 PEAK = tempfile.NamedTemporaryFile()
 os.environ["ONNX_TOOL_PEAK"] = PEAK.name
