@@ -1,0 +1,211 @@
+"""The cases of check_gradients.py: at least one for each row of passes/gradients.def, with the attributes, broadcasts and ranks that
+matter to its gradient. A case is (op, operands, attributes); operands are float arrays (differentiated), integer or bool arrays
+(constants), Fixed(array) for float constants that get no gradient, or None."""
+import numpy as np
+
+random = np.random.default_rng(7)
+
+
+class Fixed:
+    """A float operand that is held constant."""
+
+    def __init__(self, value):
+        self.value = np.asarray(value, dtype=np.float64)
+
+
+def normal(*shape):
+    return random.standard_normal(shape)
+
+
+def positive(*shape):
+    return random.uniform(0.4, 2.0, shape)
+
+
+def apart(*shape, keep_from=(0.0,), by=0.1):
+    """Normal numbers that stay away from kinks."""
+    x = normal(*shape)
+    for k in keep_from:
+        x = np.where(np.abs(x - k) < by, x + 2.5 * by, x)
+    return x
+
+
+def distinct(*shape):
+    """Numbers no two of which are close: for maxima."""
+    return (random.permutation(int(np.prod(shape))).reshape(shape) - 3.0) * 0.37
+
+
+def ints(*values):
+    return np.array(values, dtype=np.int64)
+
+
+CASES = []
+
+
+def case(op, *operands, outputs=1, use=None, opset=21, dynamic=True, ort=False, single=False, **attributes):
+    """outputs: how many results the node has; use: which of them the loss is made of (default: the first); dynamic: also try it
+    with dims that are not known before the run; ort: ONNX Runtime evaluates, where onnx's evaluator cannot; single: so, in float,
+    since the op has no double form."""
+    CASES.append(dict(op=op, operands=operands, outputs=outputs, use=use or [0], opset=opset, dynamic=dynamic, ort=ort or single,
+                      single=single, attributes=attributes))
+
+
+# --- elementwise ---------------------------------------------------------------------------------------------------------
+for op in "Identity Neg Exp Erf Sin Cos Tanh Sigmoid Softplus Mish Atan Sinh Cosh Asinh Gelu".split():
+    case(op, normal(2, 3))
+for op in "Sqrt Reciprocal Log".split():
+    case(op, positive(2, 3))
+for op in "Abs Relu Softsign Selu Elu LeakyRelu".split():
+    case(op, apart(3, 4))
+case("Celu", apart(3, 4), single=True)
+case("Elu", apart(3, 4), alpha=0.7)
+case("Celu", apart(3, 4), single=True, alpha=1.7)
+case("Selu", apart(3, 4), alpha=1.2, gamma=0.8)
+case("LeakyRelu", apart(3, 4), alpha=0.3)
+case("Gelu", normal(3, 4), approximate="tanh")
+case("Tan", random.uniform(-1, 1, (2, 3)))
+for op in "Asin Acos Atanh".split():
+    case(op, random.uniform(-0.8, 0.8, (2, 3)))
+case("Acosh", random.uniform(1.2, 3, (2, 3)))
+case("HardSigmoid", 3 * apart(4, 5, keep_from=(2.5 / 3, -2.5 / 3)))
+case("HardSigmoid", 3 * apart(4, 5, keep_from=(1.2 / 3, -0.8 / 3)), alpha=0.5, beta=0.4)
+case("HardSwish", 3 * apart(4, 5, keep_from=(1, -1)))
+case("ThresholdedRelu", apart(3, 4, keep_from=(0.6,)), alpha=0.6)
+case("Shrink", apart(3, 4, keep_from=(0.5, -0.5)))
+case("Shrink", apart(3, 4, keep_from=(0.3, -0.3)), lambd=0.3, bias=0.1)
+case("Swish", normal(3, 4), opset=24)
+case("Swish", normal(3, 4), opset=24, alpha=1.702)
+case("Cast", normal(2, 3), to=11)
+case("CastLike", normal(2, 3), Fixed([1.0]))
+case("PRelu", apart(2, 3, 4), normal(3, 1))
+case("PRelu", apart(2, 3), normal(2, 3))
+for op in "Add Sub Mul Div".split():
+    for a, b in (((2, 3), (2, 3)), ((2, 3), (3,)), ((1, 3), (4, 2, 1)), ((), (2, 3)), ((2, 1, 4), (3, 1))):
+        case(op, normal(*a), np.sign(normal(*b)) * positive(*b))
+for a, b in (((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (3,))):
+    case("Pow", positive(*a), normal(*b))
+for exponent in (2.0, 3.0, 0.5, 1.0, -1.0):
+    case("Pow", positive(2, 3), Fixed(exponent))
+case("Pow", normal(2, 3), ints(2)[0])
+case("Pow", positive(2, 3), ints(2, 0, 3))
+case("Clip", apart(4, 5, keep_from=(-0.5, 0.7)), np.float64(-0.5), np.float64(0.7))
+case("Clip", apart(4, 5, keep_from=(0.2,)), None, np.float64(0.2))
+case("Clip", normal(4, 5))
+case("Where", random.random((2, 3)) < 0.5, normal(2, 3), normal(3))
+case("Where", random.random((4, 1, 3)) < 0.5, normal(2, 1), normal(1, 3))
+for op in "Max Min".split():
+    case(op, distinct(2, 3), distinct(2, 3)[::-1] + 0.05)
+    case(op, distinct(2, 3), normal(3), normal(4, 1, 1))
+    case(op, normal(2, 3))
+case("Sum", normal(2, 3), normal(3), normal(2, 1))
+case("Mean", normal(2, 3), normal(3), normal(2, 1))
+case("Sum", normal(2, 3))
+case("Dropout", normal(3, 4), Fixed(0.3), np.array(False))
+case("Dropout", normal(3, 4), outputs=2)
+
+# --- reductions ----------------------------------------------------------------------------------------------------------
+REDUCTIONS = dict(ReduceSum=normal, ReduceMean=normal, ReduceMax=distinct, ReduceMin=distinct, ReduceProd=normal, ReduceL1=apart,
+                  ReduceL2=normal, ReduceLogSum=positive, ReduceLogSumExp=normal, ReduceSumSquare=normal)
+for op, make in REDUCTIONS.items():
+    case(op, make(2, 3, 4))
+    case(op, make(2, 3, 4), ints(1), keepdims=0)
+    case(op, make(2, 3, 4), ints(0, -1), keepdims=1)
+    case(op, make(2, 3, 4), keepdims=0)
+case("ReduceSum", normal(2, 3), noop_with_empty_axes=1)
+case("ReduceProd", np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0], [1.5, -1.0, 2.0]]), ints(1))
+case("GlobalAveragePool", normal(2, 3, 4, 2))
+case("LpNormalization", normal(3, 4))
+case("LpNormalization", apart(3, 4), axis=0, p=1)
+
+# --- products ------------------------------------------------------------------------------------------------------------
+for a, b in (((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((3,), (3,)),
+             ((3,), (3, 4)), ((2, 3), (3,)), ((5, 2, 3), (3,)), ((3,), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)), ((2, 1, 2, 3), (1, 4, 3, 2))):
+    case("MatMul", normal(*a), normal(*b))
+for ta in (0, 1):
+    for tb in (0, 1):
+        case("Gemm", normal(*((3, 2) if ta else (2, 3))), normal(*((4, 3) if tb else (3, 4))), normal(4), transA=ta, transB=tb)
+case("Gemm", normal(2, 3), normal(3, 4), normal(2, 1), alpha=0.5, beta=2.0)
+case("Gemm", normal(3, 2), normal(3, 4), np.float64(1.5), alpha=0.5, transA=1)
+case("Gemm", normal(2, 3), normal(3, 4))
+for equation, shapes in (("ij,jk->ik", ((2, 3), (3, 4))), ("bhqd,bhkd->bhqk", ((2, 2, 3, 4), (2, 2, 5, 4))), ("ij->ji", ((2, 3),)),
+                         ("ij->i", ((2, 3),)), ("bij,bjk,bkl->bil", ((2, 2, 3), (2, 3, 2), (2, 2, 4))), ("ij,jk", ((2, 3), (3, 4))),
+                         ("i,j->ij", ((2,), (3,))), ("ij,ij->", ((2, 3), (2, 3)))):
+    case("Einsum", *[normal(*s) for s in shapes], equation=equation)
+case("Conv", normal(2, 3, 4, 6), normal(5, 3, 2, 3), normal(5), strides=[2, 3], kernel_shape=[2, 3], dynamic=False)
+case("Conv", normal(2, 3, 6), normal(4, 3, 2), strides=[2], dynamic=False)
+case("Conv", normal(2, 3, 2, 2), normal(4, 3, 1, 1), normal(4), dynamic=False)
+
+# --- movement ------------------------------------------------------------------------------------------------------------
+case("Reshape", normal(2, 3, 4), ints(4, 6))
+case("Reshape", normal(2, 3, 4), ints(0, -1))
+case("Squeeze", normal(2, 1, 3, 1), ints(1, -1))
+case("Squeeze", normal(2, 1, 3, 1), dynamic=False)
+case("Unsqueeze", normal(2, 3), ints(0, 2))
+case("Flatten", normal(2, 3, 4), axis=2)
+case("Expand", normal(3, 1), ints(2, 3, 4))
+case("Expand", normal(2, 3), ints(1))
+case("Transpose", normal(2, 3, 4), perm=[1, 2, 0])
+case("Transpose", normal(2, 3, 4))
+case("Concat", normal(2, 3), normal(2, 1), normal(2, 2), axis=1)
+case("Concat", normal(2, 3), Fixed(normal(1, 3)), axis=-2)
+case("Split", normal(6, 2), outputs=3, use=[0, 2], axis=0, num_outputs=3)
+case("Split", normal(2, 6), ints(1, 2, 3), outputs=3, use=[0, 1, 2], axis=1)
+for starts, ends, axes, steps in ((ints(1), ints(3), ints(0), None), (ints(0, 1), ints(2, -1), None, None), (ints(-3), ints(2**62), ints(1), None),
+                                  (ints(0, 5), ints(4, 0), ints(0, 1), ints(2, -2)), (ints(-1), ints(-(2**62)), ints(-1), ints(-1)),
+                                  (ints(2), ints(2), ints(0), None)):
+    case("Slice", normal(4, 6), starts, ends, axes, steps)
+case("Pad", normal(2, 3), ints(1, 0, 0, 2))
+case("Pad", normal(2, 3), ints(1, 2), np.float64(0.5), ints(1))
+case("Pad", normal(4, 5), ints(-1, 1, 0, -2), ort=True)
+case("Tile", normal(2, 3), ints(2, 3))
+case("Trilu", normal(4, 4))
+case("Trilu", normal(2, 3, 5), ints(-1)[0], upper=0)
+case("CumSum", normal(2, 4), ints(1)[0])
+case("CumSum", normal(2, 4), ints(0)[0], exclusive=1, reverse=1)
+case("SpaceToDepth", normal(1, 2, 4, 6), blocksize=2)
+case("DepthToSpace", normal(1, 8, 2, 3), blocksize=2)
+
+# --- indices -------------------------------------------------------------------------------------------------------------
+case("Gather", normal(5, 3), ints(1, 4, 1, -1))
+case("Gather", normal(2, 5, 3), ints(1, 4, 1, 0).reshape(2, 2), axis=1)
+case("Gather", normal(2, 5), ints(3)[0], axis=-1)
+case("GatherElements", normal(3, 4), random.integers(0, 3, (2, 4)))
+case("GatherElements", normal(3, 4), random.integers(-4, 4, (3, 2)), axis=1)
+case("GatherND", normal(3, 4, 2), ints(0, 1, 2, 3, 0, 1).reshape(3, 2))
+case("GatherND", normal(3, 4, 2), ints(0, 3, 3).reshape(3, 1), batch_dims=1)
+case("GatherND", normal(2, 3, 4), random.integers(0, 4, (2, 3, 2, 1)), batch_dims=2)
+case("ScatterND", normal(4, 3), ints(1, 3).reshape(2, 1), normal(2, 3))
+case("ScatterND", normal(4, 3), ints(1, 1).reshape(2, 1), normal(2, 3), reduction="add")
+case("ScatterElements", normal(3, 4), ints(0, 2, 1, 1).reshape(1, 4), normal(1, 4))
+case("ScatterElements", normal(3, 4), ints(0, 0, 3, 3, 1, 2).reshape(3, 2), normal(3, 2), axis=1, reduction="add")
+case("TopK", distinct(3, 5), ints(2), outputs=2)
+case("TopK", distinct(3, 5), ints(2), outputs=2, axis=0, largest=0)
+
+# --- normalizations and losses -------------------------------------------------------------------------------------------
+for op in "Softmax LogSoftmax".split():
+    case(op, normal(3, 4))
+    case(op, normal(2, 3, 4), axis=1)
+case("LayerNormalization", normal(2, 3, 4), normal(4), normal(4))
+case("LayerNormalization", normal(2, 3, 4), normal(4))
+case("LayerNormalization", normal(2, 3, 4), normal(3, 4), normal(3, 4), axis=-2)
+case("LayerNormalization", normal(2, 3, 4), normal(2, 3, 4), normal(2, 3, 4), axis=0, epsilon=0.1)
+case("BatchNormalization", normal(3, 4, 2), normal(4), normal(4), normal(4), positive(4))
+case("BatchNormalization", normal(3, 4), normal(4), normal(4), normal(4), positive(4), epsilon=0.1)
+case("BatchNormalization", normal(3, 4, 2), normal(4), normal(4), Fixed(normal(4)), Fixed(positive(4)), outputs=3, training_mode=1)
+case("InstanceNormalization", normal(2, 3, 4, 2), normal(3), normal(3))
+case("GroupNormalization", normal(2, 4, 3), normal(4), normal(4), num_groups=2)
+for reduction in "mean sum none".split():
+    case("SoftmaxCrossEntropyLoss", normal(4, 5), ints(1, 0, 4, 2), reduction=reduction)
+    case("SoftmaxCrossEntropyLoss", normal(4, 5), ints(1, 0, 4, 1), Fixed(positive(5)), reduction=reduction, ignore_index=4)
+    case("SoftmaxCrossEntropyLoss", normal(2, 5, 3), ints(1, 0, 4, -100, 1, 3).reshape(2, 3), reduction=reduction, ignore_index=-100)
+    case("NegativeLogLikelihoodLoss", normal(4, 5), ints(1, 0, 4, 2), reduction=reduction)
+    case("NegativeLogLikelihoodLoss", normal(4, 5), ints(1, 0, 4, 1), Fixed(positive(5)), reduction=reduction, ignore_index=4)
+    case("NegativeLogLikelihoodLoss", normal(2, 5, 3), ints(1, 0, 4, 2, 1, 3).reshape(2, 3), Fixed(positive(5)), reduction=reduction)
+case("SoftmaxCrossEntropyLoss", normal(4, 5), ints(1, 0, 4, 2), outputs=2, use=[0, 1])
+
+# --- ops whose bodies are differentiated ---------------------------------------------------------------------------------
+case("RMSNormalization", normal(2, 3, 4), normal(4), opset=23)
+case("RMSNormalization", normal(2, 3, 4), normal(3, 4), opset=23, axis=1)
+case("Attention", normal(2, 2, 3, 4), normal(2, 2, 5, 4), normal(2, 2, 5, 4), opset=23)
+case("Attention", normal(2, 4, 3, 4), normal(2, 2, 3, 4), normal(2, 2, 3, 4), opset=23, is_causal=1)
+case("Attention", normal(2, 3, 8), normal(2, 5, 8), normal(2, 5, 8), Fixed(normal(3, 5)), opset=23, q_num_heads=2, kv_num_heads=2)
+case("RotaryEmbedding", normal(2, 3, 4, 6), Fixed(normal(4, 3)), Fixed(normal(4, 3)), np.tile(np.arange(4), (2, 1)), opset=23, single=True)
