@@ -79,6 +79,8 @@ tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);       /* attaches f
 /* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and that are
  * no graph inputs; returns how many nodes. dce.c */
 uint32_t tc_remove_dead(tc_graph *graph);
+/* Gives nodes whose name another node of their graph has a suffix. node_names.c */
+void tc_unique_node_names(tc_model *model);
 /* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none. bodies.c */
 tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);
 #endif
