@@ -149,6 +149,35 @@ static tc_status inline_bodies(tc_ctx *ctx, tc_graph *graph, const tc_rule_set *
     return TC_OK;
 }
 
+/* --- what cannot be differentiated -------------------------------------------------------------------------------- */
+static void refuse_node(tc_ctx *ctx, const tc_node *node) {
+    if (tc_node_has(node, TC_CONTROL)) {
+        tc_error(ctx, TC_UNSUPPORTED, node, "gradients through nested graphs are not supported");
+        tc_hint(ctx, "export the model without control flow, or freeze what comes before it (--freeze=GLOB)");
+        return;
+    }
+    const char *domain = *node->domain ? tc_arena_printf(ctx->arena, " of domain %s", tc_quote(ctx, node->domain)) : "";
+    tc_error(ctx, TC_UNSUPPORTED, node, "no gradient is known for the op %s%s", tc_quote(ctx, node->op_type), domain);
+    tc_hint(ctx, "freeze what comes before it (--freeze=GLOB), or write the model with other ops");
+}
+
+/* Names every op on the way that has no gradient, each kind once, before anything is changed. */
+static tc_status check_ops(tc_ctx *ctx, const tc_graph *graph, const tc_rule_set *rules, const tc_flow *flow) {
+    tc_map *refused = tc_map_create(ctx->arena);
+    TC_FOR_NODES(node, graph) {
+        bool on_path = false;
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            on_path = on_path || tc_flow_has(flow, tc_output(node, i), TC_FLOW_NEEDED);
+        if (!on_path || tc_gradient_find(node->domain, node->op_type) || tc_gradient_rule_exists(rules, node))
+            continue;
+        const char *kind = tc_arena_printf(ctx->arena, "%s.%s", node->domain, node->op_type);
+        if (tc_map_count(refused) < 20 && !tc_map_get(refused, kind))
+            refuse_node(ctx, node);
+        tc_map_set(refused, kind, node);
+    }
+    return tc_map_count(refused) ? TC_UNSUPPORTED : TC_OK;
+}
+
 /* --- the backward pass ------------------------------------------------------------------------------------------- */
 typedef struct partial { /* contributions to one value's gradient */
     tc_value **values;
@@ -162,8 +191,6 @@ typedef struct backward {
     const tc_flow *flow;
     tc_grad_pool pool;
     partial *partials;   /* by value id */
-    tc_map *missing;     /* op types that were refused */
-    tc_status status;    /* of those */
 } backward;
 
 static tc_grad new_grad(backward *b) {
@@ -188,32 +215,12 @@ static tc_status collect(backward *b, tc_value *value, tc_value **out_gradient) 
     return g.status;
 }
 
-static tc_status refuse_node(backward *b, const tc_node *node) {
-    tc_ctx *ctx = b->env->ctx;
-    char *key = tc_arena_printf(ctx->arena, "%s.%s", node->domain, node->op_type);
-    b->status = TC_UNSUPPORTED;
-    if (tc_map_get(b->missing, key) || tc_map_count(b->missing) >= 20)
-        return TC_OK;
-    tc_map_set(b->missing, key, key);
-    if (tc_node_has(node, TC_CONTROL)) {
-        tc_error(ctx, TC_UNSUPPORTED, node, "gradients through nested graphs are not supported");
-        tc_hint(ctx, "export the model without control flow, or freeze what comes before it (--freeze=GLOB)");
-        return TC_OK;
-    }
-    const char *domain = *node->domain ? tc_arena_printf(ctx->arena, " of domain %s", tc_quote(ctx, node->domain)) : "";
-    tc_error(ctx, TC_UNSUPPORTED, node, "no gradient is known for the op %s%s", tc_quote(ctx, node->op_type), domain);
-    tc_hint(ctx, "freeze what comes before it (--freeze=GLOB), or write the model with other ops");
-    return TC_OK;
-}
-
-static bool reads_needed(const backward *b, const tc_node *node, bool *out_needed) {
+static bool reads_needed(const tc_flow *flow, const tc_node *node, bool *out_needed) {
     bool any = false;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        out_needed[i] = tc_gradient_flows(node, i) && tc_flow_has(b->flow, tc_input(node, i), TC_FLOW_NEEDED);
+        out_needed[i] = tc_gradient_flows(node, i) && tc_flow_has(flow, tc_input(node, i), TC_FLOW_NEEDED);
         any = any || out_needed[i];
     }
-    for (uint32_t i = 0; !any && i < node->n_outputs; i++) /* through a nested graph */
-        any = tc_node_has(node, TC_CONTROL) && tc_flow_has(b->flow, tc_output(node, i), TC_FLOW_NEEDED);
     return any;
 }
 
@@ -222,7 +229,7 @@ static tc_status node_backward(backward *b, tc_node *node) {
     tc_grad g = new_grad(b);
     bool *needed = TC_NEW_ARRAY(arena, bool, node->n_inputs + 1), any = false;
     tc_value **douts = TC_NEW_ARRAY(arena, tc_value *, node->n_outputs + 4); /* builders may add results */
-    if (!reads_needed(b, node, needed))
+    if (!reads_needed(b->flow, node, needed))
         return TC_OK;
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         TC_TRY(collect(b, tc_output(node, i), &douts[i]));
@@ -237,8 +244,7 @@ static tc_status node_backward(backward *b, tc_node *node) {
     g.dins = TC_NEW_ARRAY(arena, tc_value *, node->n_inputs + 1);
     bool found = false;
     TC_TRY(tc_gradient_apply(b->env, b->rules, &g, &found));
-    if (!found)
-        return refuse_node(b, node);
+    TC_ASSERT(found);
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (needed[i] && g.dins[i])
             contribute(b, tc_input(node, i), g.dins[i]);
@@ -256,7 +262,7 @@ static tc_status all_nodes_backward(backward *b, tc_value *loss) {
     tc_node *node = b->graph->last;
     for (; node; node = node->prev) /* what is appended meanwhile stands behind the first node visited */
         TC_TRY(node_backward(b, node));
-    return b->status;
+    return TC_OK;
 }
 
 /* --- outputs ----------------------------------------------------------------------------------------------------- */
@@ -291,7 +297,6 @@ static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss,
     tc_arena *scratch = tc_arena_create();
     backward b = {.env = env, .graph = graph, .rules = rules, .flow = flow, .pool = {scratch, tc_map_create(scratch)}};
     b.partials = TC_NEW_ARRAY(scratch, partial, flow->n);
-    b.missing = tc_map_create(scratch);
     tc_status status = all_nodes_backward(&b, loss);
     for (size_t i = 0; i < flow->n_trained && status == TC_OK; i++)
         status = add_gradient_output(&b, flow->trained[i]);
@@ -316,6 +321,7 @@ static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss
     warn_dropout(env->ctx, graph, &flow);
     if (flow.n_trained == 0)
         tc_warn(env->ctx, NULL, "the loss %s depends on no initializer that is trained", tc_quote(env->ctx, loss->name));
+    TC_TRY(check_ops(env->ctx, graph, rules, &flow));
     return flow.n_trained == 0 ? TC_OK : run_backward(env, graph, loss, &flow, rules);
 }
 

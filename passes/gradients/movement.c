@@ -164,23 +164,38 @@ void tc_gradient_slice(tc_grad *g) {
 }
 
 /* --- Pad, Tile, triangles, sums ------------------------------------------------------------------------------------ */
+/* The part of dy that x is, when nothing was cut off. */
+static tc_value *unpad(tc_grad *g, const int64_t *amounts, size_t n, tc_value *axes) {
+    int64_t ends[TC_MAX_RANK];
+    for (size_t i = 0; i < n; i++)
+        ends[i] = amounts[n + i] ? -amounts[n + i] : INT64_MAX;
+    tc_value *operands[] = {g->douts[0], tc_grad_ints(g, amounts, n), tc_grad_ints(g, ends, n), axes};
+    return tc_grad_finish(g, tc_grad_node(g, "", "Slice", axes ? 4 : 3, operands, 1));
+}
+
 /* Padding by the negated amounts removes what was added and puts zeros where elements were cut off. */
-void tc_gradient_pad(tc_grad *g) {
-    tc_value *dy = g->douts[0], *x = tc_input(g->node, 0), *pads = tc_input(g->node, 1), *axes = tc_input(g->node, 3);
-    const char *mode = tc_attr_string(g->node, "mode", "constant");
+static tc_value *pad_back(tc_grad *g, tc_value *x, tc_value *pads, tc_value *axes) {
     int64_t amounts[2 * TC_MAX_RANK];
     size_t n = 0;
+    bool known = tc_grad_known_ints(pads, amounts, TC_COUNT(amounts), &n), cuts = !known;
+    for (size_t i = 0; i < n; i++)
+        cuts = cuts || amounts[i] < 0;
+    if (!cuts)
+        return unpad(g, amounts, n / 2, axes);
+    for (size_t i = 0; i < n; i++)
+        amounts[i] = -amounts[i];
+    tc_value *operands[] = {g->douts[0], known ? tc_grad_ints(g, amounts, n) : TC_OP(g, "Neg", pads), tc_grad_like(g, x, 0), axes};
+    return tc_grad_finish(g, tc_grad_node(g, "", "Pad", axes ? 4 : 3, operands, 1));
+}
+
+void tc_gradient_pad(tc_grad *g) {
+    tc_value *dy = g->douts[0], *x = tc_input(g->node, 0);
+    const char *mode = tc_attr_string(g->node, "mode", "constant");
     if (strcmp(mode, "constant") != 0)
         tc_grad_refuse(g, "its mode is %s, expected constant", tc_quote(g->ctx, mode));
-    if (tc_grad_known_ints(pads, amounts, TC_COUNT(amounts), &n)) {
-        for (size_t i = 0; i < n; i++)
-            amounts[i] = -amounts[i];
-        pads = tc_grad_ints(g, amounts, n);
-    } else {
-        pads = TC_OP(g, "Neg", pads);
-    }
-    tc_value *operands[] = {dy, pads, tc_grad_like(g, x, 0), axes};
-    tc_value *dx = tc_grad_finish(g, tc_grad_node(g, "", "Pad", axes ? 4 : 3, operands, 1));
+    if (g->status != TC_OK)
+        return;
+    tc_value *dx = pad_back(g, x, tc_input(g->node, 1), tc_input(g->node, 3));
     if (g->needed[0])
         g->dins[0] = dx;
     if (g->node->n_inputs > 2 && g->needed[2]) { /* the filler gets all that x does not */

@@ -3,13 +3,14 @@
 #include "gradient.h"
 
 typedef struct reduction {
-    tc_value *x, *dy; /* dy with its reduced dims kept */
+    tc_value *x, *dy; /* dy with its reduced dims kept, or a scalar */
     int64_t axes[TC_MAX_RANK];
     size_t n_axes;
 } reduction;
 
 static tc_value *keep_dims(tc_grad *g, const reduction *r, tc_value *value) {
-    return tc_attr_int(g->node, "keepdims", 1) ? value : tc_grad_unsqueeze(g, value, r->axes, r->n_axes);
+    bool broadcasts = tc_attr_int(g->node, "keepdims", 1) || tc_value_rank(value) == 0;
+    return broadcasts ? value : tc_grad_unsqueeze(g, value, r->axes, r->n_axes);
 }
 
 static reduction read_reduction(tc_grad *g) {

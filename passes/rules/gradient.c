@@ -21,7 +21,7 @@ static tc_value *emit(reducer *r, tc_status *status, const char *op, tc_value *a
         tc_node_set_input(node, 1, b);
     if (attr)
         tc_attr_set_int(node, attr, number);
-    tc_value *value = tc_node_add_output(node, 0, tc_arena_printf(model->arena, "%s_reduced", a->name), NULL);
+    tc_value *value = tc_node_add_output(node, 0, *node->name ? node->name : op, NULL);
     tc_node_append(node);
     if (*status == TC_OK)
         *status = tc_infer_node(r->ctx, node);
