@@ -94,10 +94,8 @@ TK_INLINE float tk_sigmoidf(float x) {
     return (x >= 0.0f ? 1.0f : e) / (1.0f + e);
 }
 
-/* erfc(t) for t >= 0, with a small relative error also in the tail: exp(-t^2) / (1 + 2t) times a polynomial in
- * (t - 2) / (t + 2), near 1, on [0, 10.2]. */
-TK_INLINE float tk_erfc_posf(float t) {
-    t = t > 10.2f ? 10.2f : t;
+/* exp(t^2) erfc(t) for 0 <= t <= 10.2: a polynomial in (t - 2) / (t + 2), near 1, over 1 + 2t. */
+TK_INLINE float tk_erfcx_posf(float t) {
     float q = (t - 2.0f) / (t + 2.0f);
     float p = -3.994523431e-04f;
     p = p * q + -1.228005625e-03f;
@@ -109,8 +107,19 @@ TK_INLINE float tk_erfc_posf(float t) {
     p = p * q + -1.660314649e-01f;
     p = p * q + -9.276398271e-02f;
     p = p * q + 1.276978374e+00f;
-    float head = tk_float_of_bits(tk_bits_of_float(t) & 0xfffff000u); /* head^2 is exact */
-    return p / (1.0f + 2.0f * t) * tk_exp_sum(-(head * head), -((t - head) * (t + head)));
+    return p / (1.0f + 2.0f * t);
+}
+
+/* exp(-scale x^2) for scale 1 or 1/2 and scale x^2 <= 104; the upper half of x has an exact square. */
+TK_INLINE float tk_exp_minus_squaref(float x, float scale) {
+    float head = tk_float_of_bits(tk_bits_of_float(x) & 0xfffff000u);
+    return tk_exp_sum(-scale * (head * head), -scale * ((x - head) * (x + head)));
+}
+
+/* erfc(t) for t >= 0, with a small relative error also in the tail. */
+TK_INLINE float tk_erfc_posf(float t) {
+    t = t > 10.2f ? 10.2f : t;
+    return tk_erfcx_posf(t) * tk_exp_minus_squaref(t, 1.0f);
 }
 
 TK_INLINE float tk_erff(float x) {

@@ -1,0 +1,20 @@
+/* dropout_ref.c: Dropout element by element, each drawing its own block. */
+#include "dropout.h"
+
+tk_status tk_dropout_ref(void *out, uint8_t *mask, const void *inp, int64_t n, double ratio, const tk_draw *draw, tk_dtype dtype) {
+    if (!(ratio >= 0 && ratio < 1))
+        return TK_BAD_VALUE;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t words[4];
+        tk_draw_block(draw, (uint64_t)i / 4, words);
+        float u = (float)(words[i % 4] >> 8) * 0x1p-24f;
+        uint8_t kept = u >= (float)ratio;
+        if (dtype == TK_F32)
+            ((float *)out)[i] = kept ? ((const float *)inp)[i] / (1.0f - (float)ratio) : 0;
+        else
+            ((double *)out)[i] = kept ? ((const double *)inp)[i] / (1 - ratio) : 0;
+        if (mask)
+            mask[i] = kept;
+    }
+    return TK_OK;
+}

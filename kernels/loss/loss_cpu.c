@@ -1,0 +1,143 @@
+/* loss_cpu.c: the losses of classification. The losses of all places are computed first, then added up in order, in double. */
+#include "loss.h"
+#include "../common/math.h"
+#include "../common/parallel.h"
+#include "../common/types.h"
+#include "../softmax/softmax.h"
+
+static int64_t places(const tk_loss *s) { return s->batch * s->inner; }
+static tk_softmax_shape softmax_shape(const tk_loss *s) { return (tk_softmax_shape){s->batch, s->classes, s->inner}; }
+
+static double weight_of(const tk_loss *s, const void *weights, int64_t label) {
+    if (s->has_ignored && label == s->ignored)
+        return 0;
+    return weights ? tk_get(weights, s->dtype, label) : 1;
+}
+
+static tk_status check_labels(const tk_loss *s, const void *labels) {
+    for (int64_t i = 0; i < places(s); i++) {
+        int64_t label = tk_get_int(labels, s->label_dtype, i);
+        if ((label < 0 || label >= s->classes) && !(s->has_ignored && label == s->ignored))
+            return TK_BAD_INDEX;
+    }
+    return TK_OK;
+}
+
+static double weight_sum(const tk_loss *s, const void *labels, const void *weights) {
+    double sum = 0;
+    for (int64_t i = 0; i < places(s); i++)
+        sum += weight_of(s, weights, tk_get_int(labels, s->label_dtype, i));
+    return sum;
+}
+
+static void put(void *data, tk_dtype dtype, int64_t i, double value) {
+    if (dtype == TK_F32)
+        ((float *)data)[i] = (float)value;
+    else
+        ((double *)data)[i] = value;
+}
+
+/* -log_prob at each place's label; largest and log_sum are NULL where inp holds log-probabilities already. */
+static void each_loss(void *each, const void *inp, const void *largest, const void *log_sum, const void *labels, const void *weights,
+                      const tk_loss *s) {
+    for (int64_t i = 0; i < places(s); i++) {
+        int64_t label = tk_get_int(labels, s->label_dtype, i);
+        double weight = weight_of(s, weights, label), y = 0;
+        if (!s->has_ignored || label != s->ignored) {
+            y = tk_get(inp, s->dtype, (i / s->inner * s->classes + label) * s->inner + i % s->inner);
+            if (largest)
+                y = y - tk_get(largest, s->dtype, i) - tk_get(log_sum, s->dtype, i);
+        }
+        put(each, s->dtype, i, weight == 0 ? 0 : -weight * y);
+    }
+}
+
+static void reduce(void *loss, const void *each, const void *labels, const void *weights, const tk_loss *s) {
+    double sum = 0;
+    if (s->reduction == TK_LOSS_NONE)
+        return;
+    for (int64_t i = 0; i < places(s); i++)
+        sum += tk_get(each, s->dtype, i);
+    put(loss, s->dtype, 0, s->reduction == TK_LOSS_MEAN ? sum / weight_sum(s, labels, weights) : sum);
+}
+
+tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, const void *weights, const tk_loss *s, void *scratch) {
+    if (check_labels(s, labels) != TK_OK)
+        return TK_BAD_INDEX;
+    void *each = s->reduction == TK_LOSS_NONE ? loss : scratch;
+    each_loss(each, log_prob, NULL, NULL, labels, weights, s);
+    reduce(loss, each, labels, weights, s);
+    return TK_OK;
+}
+
+size_t tk_cross_entropy_workspace(const tk_loss *s) { return 3 * (size_t)places(s) * tk_size(s->dtype); }
+
+tk_status tk_cross_entropy(void *loss, void *log_prob, const void *scores, const void *labels, const void *weights, const tk_loss *s,
+                           void *scratch) {
+    size_t bytes = (size_t)places(s) * tk_size(s->dtype);
+    char *largest = scratch, *log_sum = largest + bytes;
+    void *each = s->reduction == TK_LOSS_NONE ? loss : log_sum + bytes;
+    if (check_labels(s, labels) != TK_OK)
+        return TK_BAD_INDEX;
+    if (log_prob) {
+        tk_log_softmax(log_prob, scores, softmax_shape(s), s->dtype);
+        each_loss(each, log_prob, NULL, NULL, labels, weights, s);
+    } else {
+        tk_softmax_statistics(largest, log_sum, scores, softmax_shape(s), s->dtype);
+        each_loss(each, scores, largest, log_sum, labels, weights, s);
+    }
+    reduce(loss, each, labels, weights, s);
+    return TK_OK;
+}
+
+typedef struct grad_ctx {
+    void *dscores;
+    const void *dloss, *log_prob, *labels, *weights;
+    const tk_loss *shape;
+    double divisor;
+} grad_ctx;
+
+TK_VECTOR static void scaled_exp_f32(float *out, const float *inp, int64_t n, float factor) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = tk_expf(inp[i]) * factor;
+}
+
+static void scaled_exp_f64(double *out, const double *inp, int64_t n, double factor) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = exp(inp[i]) * factor;
+}
+
+/* One place: the column of its classes. */
+static void grad_place(const grad_ctx *c, int64_t i) {
+    const tk_loss *s = c->shape;
+    int64_t label = tk_get_int(c->labels, s->label_dtype, i), base = i / s->inner * s->classes * s->inner + i % s->inner;
+    double factor = weight_of(s, c->weights, label) * tk_get(c->dloss, s->dtype, s->reduction == TK_LOSS_NONE ? i : 0) / c->divisor;
+    bool ignored = s->has_ignored && label == s->ignored;
+    for (int64_t k = 0; ignored && k < s->classes; k++)
+        put(c->dscores, s->dtype, base + k * s->inner, 0);
+    if (ignored)
+        return;
+    if (s->inner == 1 && s->dtype == TK_F32)
+        scaled_exp_f32((float *)c->dscores + base, (const float *)c->log_prob + base, s->classes, (float)factor);
+    else if (s->inner == 1)
+        scaled_exp_f64((double *)c->dscores + base, (const double *)c->log_prob + base, s->classes, factor);
+    else
+        for (int64_t k = base; k < base + s->classes * s->inner; k += s->inner)
+            put(c->dscores, s->dtype, k, exp(tk_get(c->log_prob, s->dtype, k)) * factor);
+    int64_t at = base + label * s->inner;
+    put(c->dscores, s->dtype, at, (exp(tk_get(c->log_prob, s->dtype, at)) - 1) * factor);
+}
+
+static void grad_range(void *ctx, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++)
+        grad_place(ctx, i);
+}
+
+tk_status tk_cross_entropy_grad(void *dscores, const void *dloss, const void *log_prob, const void *labels, const void *weights,
+                                const tk_loss *s) {
+    if (check_labels(s, labels) != TK_OK)
+        return TK_BAD_INDEX;
+    grad_ctx c = {dscores, dloss, log_prob, labels, weights, s, s->reduction == TK_LOSS_MEAN ? weight_sum(s, labels, weights) : 1};
+    tk_parallel_for(places(s), TK_GRAIN / 4 / (s->classes + 1) + 1, grad_range, &c);
+    return TK_OK;
+}

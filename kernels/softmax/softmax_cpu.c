@@ -1,0 +1,67 @@
+/* softmax_cpu.c: rows, or blocks of columns, of softmax_tmpl.h to threads. */
+#include "../common/math.h"
+#include "../common/parallel.h"
+#include "softmax.h"
+
+#define COLUMNS 64
+
+typedef struct softmax_ctx softmax_ctx;
+/* `at`: the first element; `result`: its place in [outer, inner]; m columns. */
+typedef void (*softmax_fn)(const softmax_ctx *c, int64_t at, int64_t result, int64_t m);
+struct softmax_ctx {
+    void *out, *log_sum;
+    const void *inp, *dout;
+    tk_softmax_shape shape;
+    softmax_fn fn;
+};
+
+#define T float
+#define SUFFIX f32
+#define EXP tk_expf
+#include "softmax_tmpl.h"
+#define T double
+#define SUFFIX f64
+#define EXP exp
+#include "softmax_tmpl.h"
+
+static void range(void *ctx, int64_t begin, int64_t end) {
+    const softmax_ctx *c = ctx;
+    tk_softmax_shape s = c->shape;
+    while (begin < end) {
+        int64_t column = begin % s.inner, m = s.inner - column;
+        m = m < COLUMNS ? m : COLUMNS;
+        m = m < end - begin ? m : end - begin;
+        c->fn(c, begin / s.inner * s.n * s.inner + column, begin, m);
+        begin += m;
+    }
+}
+
+static void run(softmax_ctx *c) {
+    int64_t grain = TK_GRAIN / 4 / (c->shape.n + 1) + 1;
+    if (c->shape.n > 0)
+        tk_parallel_for(c->shape.outer * c->shape.inner, c->shape.inner == 1 ? grain : (grain / 16 + 1) * 16, range, c);
+}
+
+void tk_softmax(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype) {
+    run(&(softmax_ctx){out, NULL, inp, NULL, shape, dtype == TK_F32 ? softmax_f32 : softmax_f64});
+}
+
+void tk_log_softmax(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype) {
+    run(&(softmax_ctx){out, NULL, inp, NULL, shape, dtype == TK_F32 ? log_softmax_f32 : log_softmax_f64});
+}
+
+void tk_hardmax(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype) {
+    run(&(softmax_ctx){out, NULL, inp, NULL, shape, dtype == TK_F32 ? hardmax_f32 : hardmax_f64});
+}
+
+void tk_softmax_grad(void *dinp, const void *dout, const void *out, tk_softmax_shape shape, tk_dtype dtype) {
+    run(&(softmax_ctx){dinp, NULL, out, dout, shape, dtype == TK_F32 ? softmax_grad_f32 : softmax_grad_f64});
+}
+
+void tk_log_softmax_grad(void *dinp, const void *dout, const void *out, tk_softmax_shape shape, tk_dtype dtype) {
+    run(&(softmax_ctx){dinp, NULL, out, dout, shape, dtype == TK_F32 ? log_softmax_grad_f32 : log_softmax_grad_f64});
+}
+
+void tk_softmax_statistics(void *largest, void *log_sum, const void *inp, tk_softmax_shape shape, tk_dtype dtype) {
+    run(&(softmax_ctx){largest, log_sum, inp, NULL, shape, dtype == TK_F32 ? stats_f32 : stats_f64});
+}

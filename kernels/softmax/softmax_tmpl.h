@@ -1,0 +1,196 @@
+/* softmax_tmpl.h: the loops of softmax_cpu.c for one element type. Set before including: T, SUFFIX, EXP, LOG. Columns [first, first + n) of
+ * one outer index are walked together where the axis is not the last; a single row has its own loops. Sums of a thousand elements
+ * are taken over many lanes and added up in double. */
+#define LANES 64
+#define BLOCK 1024
+
+TK_VECTOR static T TK_CAT(row_max, SUFFIX)(const T *x, int64_t n) {
+    T lane[LANES], best = -INFINITY;
+    int64_t i = 0;
+    for (int64_t l = 0; l < LANES; l++)
+        lane[l] = -INFINITY;
+    for (; i + LANES <= n; i += LANES)
+        for (int64_t l = 0; l < LANES; l++)
+            lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (; i < n; i++)
+        best = x[i] > best ? x[i] : best;
+    for (int64_t l = 0; l < LANES; l++)
+        best = lane[l] > best ? lane[l] : best;
+    return best;
+}
+
+/* The sum of term(i), 0 <= i < n, which the macro's user writes in terms of `at`. */
+#define SUM_OF(total, n, term)                                       \
+    for (int64_t start = 0; start < (n); start += BLOCK) {           \
+        int64_t stop = start + BLOCK < (n) ? start + BLOCK : (n);    \
+        T lane[LANES] = {0};                                         \
+        int64_t at = start;                                          \
+        for (; at + LANES <= stop; at += LANES)                      \
+            for (int64_t l = 0; l < LANES; l++)                      \
+                lane[l] += term(at + l);                             \
+        for (int64_t l = 0; at + l < stop; l++)                      \
+            lane[l] += term(at + l);                                 \
+        for (int64_t width = LANES / 2; width > 0; width /= 2)       \
+            for (int64_t l = 0; l < width; l++)                      \
+                lane[l] += lane[l + width];                          \
+        total += (double)lane[0];                                    \
+    }
+
+TK_VECTOR static double TK_CAT(row_sum, SUFFIX)(const T *x, int64_t n) {
+    double total = 0;
+#define TERM(i) x[i]
+    SUM_OF(total, n, TERM)
+#undef TERM
+    return total;
+}
+
+TK_VECTOR static double TK_CAT(row_dot, SUFFIX)(const T *x, const T *y, int64_t n) {
+    double total = 0;
+#define TERM(i) (x[i] * y[i])
+    SUM_OF(total, n, TERM)
+#undef TERM
+    return total;
+}
+
+TK_VECTOR static double TK_CAT(row_sum_exp, SUFFIX)(const T *x, int64_t n, T largest) {
+    double total = 0;
+#define TERM(i) EXP(x[i] - largest)
+    SUM_OF(total, n, TERM)
+#undef TERM
+    return total;
+}
+
+TK_VECTOR static void TK_CAT(row_exp, SUFFIX)(T *out, const T *x, int64_t n, T largest) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = EXP(x[i] - largest);
+}
+
+TK_VECTOR static void TK_CAT(row_divide, SUFFIX)(T *out, int64_t n, T sum) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = out[i] / sum;
+}
+
+TK_VECTOR static void TK_CAT(row_subtract, SUFFIX)(T *out, const T *x, int64_t n, T largest, T log_sum) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (x[i] - largest) - log_sum;
+}
+
+TK_VECTOR static void TK_CAT(row_grad, SUFFIX)(T *dinp, const T *dout, const T *out, int64_t n, T dot) {
+    for (int64_t i = 0; i < n; i++)
+        dinp[i] = (dout[i] - dot) * out[i];
+}
+
+TK_VECTOR static void TK_CAT(row_log_grad, SUFFIX)(T *dinp, const T *dout, const T *out, int64_t n, T sum) {
+    for (int64_t i = 0; i < n; i++)
+        dinp[i] = dout[i] - EXP(out[i]) * sum;
+}
+
+/* A block of columns: element (i, j) at x[i * stride + j], 0 <= j < m <= COLUMNS. */
+TK_VECTOR static void TK_CAT(columns_statistics, SUFFIX)(T *largest, double *sum, const T *x, int64_t n, int64_t stride, int64_t m) {
+    for (int64_t j = 0; j < m; j++)
+        largest[j] = -INFINITY, sum[j] = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < m; j++)
+            largest[j] = x[i * stride + j] > largest[j] ? x[i * stride + j] : largest[j];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < m; j++)
+            sum[j] += (double)EXP(x[i * stride + j] - largest[j]);
+}
+
+static void TK_CAT(statistics, SUFFIX)(T *largest, double *sum, const softmax_ctx *c, const T *x, int64_t m) {
+    if (c->shape.inner == 1) {
+        *largest = TK_CAT(row_max, SUFFIX)(x, c->shape.n);
+        *sum = TK_CAT(row_sum_exp, SUFFIX)(x, c->shape.n, *largest);
+    } else {
+        TK_CAT(columns_statistics, SUFFIX)(largest, sum, x, c->shape.n, c->shape.inner, m);
+    }
+}
+
+static void TK_CAT(softmax, SUFFIX)(const softmax_ctx *c, int64_t at, int64_t result, int64_t m) {
+    const T *x = (const T *)c->inp + at;
+    T *out = (T *)c->out + at, largest[COLUMNS];
+    double sum[COLUMNS];
+    (void)result;
+    if (c->shape.inner == 1) {
+        TK_CAT(row_exp, SUFFIX)(out, x, c->shape.n, TK_CAT(row_max, SUFFIX)(x, c->shape.n));
+        TK_CAT(row_divide, SUFFIX)(out, c->shape.n, (T)TK_CAT(row_sum, SUFFIX)(out, c->shape.n));
+        return;
+    }
+    TK_CAT(columns_statistics, SUFFIX)(largest, sum, x, c->shape.n, c->shape.inner, m);
+    for (int64_t i = 0; i < c->shape.n; i++)
+        for (int64_t j = 0; j < m; j++)
+            out[i * c->shape.inner + j] = EXP(x[i * c->shape.inner + j] - largest[j]) / (T)sum[j];
+}
+
+static void TK_CAT(log_softmax, SUFFIX)(const softmax_ctx *c, int64_t at, int64_t result, int64_t m) {
+    const T *x = (const T *)c->inp + at;
+    T *out = (T *)c->out + at, largest[COLUMNS];
+    double sum[COLUMNS];
+    (void)result;
+    TK_CAT(statistics, SUFFIX)(largest, sum, c, x, m);
+    if (c->shape.inner == 1)
+        TK_CAT(row_subtract, SUFFIX)(out, x, c->shape.n, *largest, (T)log(*sum));
+    for (int64_t i = 0; i < c->shape.n && c->shape.inner != 1; i++)
+        for (int64_t j = 0; j < m; j++)
+            out[i * c->shape.inner + j] = (x[i * c->shape.inner + j] - largest[j]) - (T)log(sum[j]);
+}
+
+static void TK_CAT(stats, SUFFIX)(const softmax_ctx *c, int64_t at, int64_t result, int64_t m) {
+    double sum[COLUMNS];
+    TK_CAT(statistics, SUFFIX)((T *)c->out + result, sum, c, (const T *)c->inp + at, m);
+    for (int64_t j = 0; j < m; j++)
+        ((T *)c->log_sum)[result + j] = (T)log(sum[j]);
+}
+
+static void TK_CAT(hardmax, SUFFIX)(const softmax_ctx *c, int64_t at, int64_t result, int64_t m) {
+    const T *x = (const T *)c->inp + at;
+    T *out = (T *)c->out + at;
+    int64_t stride = c->shape.inner;
+    (void)result;
+    for (int64_t j = 0; j < m; j++) {
+        int64_t best = 0;
+        for (int64_t i = 0; i < c->shape.n; i++) {
+            best = x[i * stride + j] > x[best * stride + j] ? i : best;
+            out[i * stride + j] = 0;
+        }
+        out[best * stride + j] = 1;
+    }
+}
+
+static void TK_CAT(softmax_grad, SUFFIX)(const softmax_ctx *c, int64_t at, int64_t result, int64_t m) {
+    const T *y = (const T *)c->inp + at, *dout = (const T *)c->dout + at;
+    T *dinp = (T *)c->out + at;
+    int64_t n = c->shape.n, stride = c->shape.inner;
+    (void)result;
+    if (stride == 1)
+        TK_CAT(row_grad, SUFFIX)(dinp, dout, y, n, (T)TK_CAT(row_dot, SUFFIX)(dout, y, n));
+    for (int64_t j = 0; j < m && stride != 1; j++) {
+        double dot = 0;
+        for (int64_t i = 0; i < n; i++)
+            dot += (double)(dout[i * stride + j] * y[i * stride + j]);
+        for (int64_t i = 0; i < n; i++)
+            dinp[i * stride + j] = (dout[i * stride + j] - (T)dot) * y[i * stride + j];
+    }
+}
+
+static void TK_CAT(log_softmax_grad, SUFFIX)(const softmax_ctx *c, int64_t at, int64_t result, int64_t m) {
+    const T *y = (const T *)c->inp + at, *dout = (const T *)c->dout + at;
+    T *dinp = (T *)c->out + at;
+    int64_t n = c->shape.n, stride = c->shape.inner;
+    (void)result;
+    if (stride == 1)
+        TK_CAT(row_log_grad, SUFFIX)(dinp, dout, y, n, (T)TK_CAT(row_sum, SUFFIX)(dout, n));
+    for (int64_t j = 0; j < m && stride != 1; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += (double)dout[i * stride + j];
+        for (int64_t i = 0; i < n; i++)
+            dinp[i * stride + j] = dout[i * stride + j] - EXP(y[i * stride + j]) * (T)sum;
+    }
+}
+#undef T
+#undef SUFFIX
+#undef EXP
+#undef LANES
+#undef BLOCK
+#undef SUM_OF

@@ -1,0 +1,83 @@
+/* test_gelu.c: GELU and its slope, both forms, against their definitions in double precision over all floats, and the vector body against
+ * the tail. Errors are relative: also the left tail, which falls by 40 orders of magnitude, must be right. */
+#include "kernel_test.h"
+#include "kernels/gelu/gelu.h"
+
+enum { STEP = 4999, CHUNK = 1000 };
+
+static float float_of(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Worst error relative to |exact| + floor (the slope is a difference where it crosses 0; its terms are 0.2 there) over a sweep of the finite floats, computed in odd chunks. */
+static double worst(int tanh_form, int slope, double floor) {
+    float inp[CHUNK], out[CHUNK], ones[CHUNK];
+    double most = 0;
+    uint64_t bits = 0;
+    for (int i = 0; i < CHUNK; i++)
+        ones[i] = 1;
+    while (bits <= UINT32_MAX) {
+        int n = 0;
+        for (; n < CHUNK && bits <= UINT32_MAX; bits += STEP)
+            if (isfinite(float_of((uint32_t)bits)))
+                inp[n++] = float_of((uint32_t)bits);
+        if (slope)
+            tk_gelu_grad(out, ones, inp, n, tanh_form, TK_F32);
+        else
+            tk_gelu(out, inp, n, tanh_form, TK_F32);
+        for (int i = 0; i < n; i++) {
+            double x = (double)inp[i], exact = slope ? tk_gelu_slope_ref(x, tanh_form) : tk_gelu_ref(x, tanh_form);
+            if (isnan(exact)) /* the definition overflows where the result is 0 or 1 */
+                exact = x > 0;
+            double error = fabs((double)out[i] - exact) / (fabs(exact) + floor);
+            most = error > most || isnan(error) ? error : most;
+        }
+    }
+    return most;
+}
+
+static void sweep(void **state) {
+    (void)state;
+    double forward = worst(0, 0, 1e-37), backward = worst(0, 1, 0.2), forward_tanh = worst(1, 0, 1e-37), backward_tanh = worst(1, 1, 0.2);
+    print_message("gelu %.2e, slope %.2e; tanh form: gelu %.2e, slope %.2e\n", forward, backward, forward_tanh, backward_tanh);
+    assert_true(forward < 5e-7 && backward < 5e-7 && backward_tanh < 5e-7);
+    assert_true(forward_tanh < 2e-5); /* u^3 rounds by 1e-7 of up to 100 in the far tail */
+}
+
+static void body_and_tail_agree(void **state) {
+    (void)state;
+    float inp[131], all[131], part[131];
+    fill_f32(inp, 131, 5);
+    for (int tanh_form = 0; tanh_form < 2; tanh_form++) {
+        tk_gelu(all, inp, 131, tanh_form, TK_F32);
+        for (int64_t at = 0; at < 131; at += 7) {
+            int64_t n = 131 - at < 7 ? 131 - at : 7;
+            tk_gelu(part, inp + at, n, tanh_form, TK_F32);
+            assert_memory_equal(part, all + at, (size_t)n * sizeof(float));
+        }
+    }
+}
+
+static void doubles(void **state) {
+    (void)state;
+    for (int tanh_form = 0; tanh_form < 2; tanh_form++)
+        for (double x = -9; x < 9; x += 0.37) {
+            double y, dx, dy = 2;
+            tk_gelu(&y, &x, 1, tanh_form, TK_F64);
+            tk_gelu_grad(&dx, &dy, &x, 1, tanh_form, TK_F64);
+            assert_true(fabs(y - tk_gelu_ref(x, tanh_form)) <= 1e-13 * fabs(y));
+            double numeric = (tk_gelu_ref(x + 1e-5, tanh_form) - tk_gelu_ref(x - 1e-5, tanh_form)) / 2e-5;
+            assert_true(fabs(dx - 2 * numeric) < 1e-8);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sweep),
+        cmocka_unit_test(body_and_tail_agree),
+        cmocka_unit_test(doubles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+/* test_norm.c: LayerNormalization and its gradient against their definitions, over sizes and with scales of 0, the same bits at 1 and 2
+ * threads; the channel normalizations on small cases worked out by hand or from LayerNormalization. */
+#include "kernel_test.h"
+#include "kernels/norm/norm.h"
+
+static void near(const float *got, const double *exact, int64_t n, double tolerance) {
+    double most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = fabs(exact[i]) > most ? fabs(exact[i]) : most;
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)got[i] - exact[i]) <= tolerance * most + 1e-30))
+            fail_msg("element %lld is %.9g, expected %.9g", (long long)i, (double)got[i], exact[i]);
+}
+
+static double *widened(const float *x, int64_t n) {
+    double *out = malloc((size_t)(n + 1) * sizeof *out);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (double)x[i];
+    return out;
+}
+
+static void one_layer(int64_t rows, int64_t n, double offset) {
+    size_t bytes = (size_t)(rows * n) * sizeof(float), row_bytes = (size_t)rows * sizeof(float), n_bytes = (size_t)n * sizeof(float);
+    float *x = alloc_guarded(bytes, 4), *dy = alloc_guarded(bytes, 0), *scale = alloc_guarded(n_bytes, 4), *bias = alloc_guarded(n_bytes, 0);
+    float *y = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0), *mean = alloc_guarded(row_bytes, 4);
+    float *inv = alloc_guarded(row_bytes, 4), *ds = alloc_guarded(n_bytes, 4), *db = alloc_guarded(n_bytes, 4);
+    float *ds2 = alloc_guarded(n_bytes, 0), *db2 = alloc_guarded(n_bytes, 0);
+    fill_f32(x, rows * n, 1), fill_f32(dy, rows * n, 2), fill_f32(scale, n, 3), fill_f32(bias, n, 4);
+    for (int64_t i = 0; i < rows * n; i++)
+        x[i] += (float)offset;
+    if (n > 3)
+        scale[2] = 0; /* a gradient from y / scale would fail here */
+    double *xd = widened(x, rows * n), *dyd = widened(dy, rows * n), *sd = widened(scale, n), *bd = widened(bias, n);
+    double *yd = widened(x, rows * n), *dsd = widened(scale, n), *dbd = widened(bias, n), *md = widened(mean, rows), *vd = widened(inv, rows);
+    void *workspace = malloc(tk_layer_norm_grad_workspace(rows, n) + 1);
+
+    tk_layer_norm_ref(yd, md, vd, xd, sd, bd, rows, n, 1e-5);
+    use_threads(2);
+    tk_layer_norm(y, mean, inv, x, scale, bias, rows, n, 1e-5, TK_F32, TK_F32);
+    use_threads(1);
+    tk_layer_norm(again, NULL, NULL, x, scale, bias, rows, n, 1e-5, TK_F32, TK_F32);
+    assert_memory_equal(y, again, bytes);
+    double rounding = 1 + fabs(offset); /* of x - mean */
+    near(y, yd, rows * n, 1e-6 * rounding);
+    near(mean, md, rows, 1e-6);
+    near(inv, vd, rows, 1e-6);
+
+    tk_layer_norm_grad_ref(yd, dsd, dbd, dyd, xd, sd, rows, n, 1e-5);
+    use_threads(2);
+    tk_layer_norm_grad(y, ds, db, dy, x, scale, mean, inv, rows, n, TK_F32, TK_F32, workspace);
+    use_threads(1);
+    tk_layer_norm_grad(again, ds2, db2, dy, x, scale, mean, inv, rows, n, TK_F32, TK_F32, workspace);
+    assert_memory_equal(y, again, bytes);
+    assert_memory_equal(ds, ds2, n_bytes);
+    assert_memory_equal(db, db2, n_bytes);
+    near(y, yd, rows * n, n == 1 ? 1e9 : 3e-6 * rounding); /* of one element: the exact gradient is 0 */
+    near(ds, dsd, n, 2e-6 * rounding + (n == 1 ? 1e9 : 0));
+    near(db, dbd, n, 1e-6);
+    free(xd), free(dyd), free(sd), free(bd), free(yd), free(dsd), free(dbd), free(md), free(vd), free(workspace);
+    free_guarded(x, bytes), free_guarded(dy, bytes), free_guarded(y, bytes), free_guarded(again, bytes);
+    free_guarded(scale, n_bytes), free_guarded(bias, n_bytes), free_guarded(ds, n_bytes), free_guarded(db, n_bytes);
+    free_guarded(ds2, n_bytes), free_guarded(db2, n_bytes), free_guarded(mean, row_bytes), free_guarded(inv, row_bytes);
+}
+
+static void layer_norm(void **state) {
+    (void)state;
+    static const int64_t shapes[][2] = {{1, 1}, {3, 5}, {0, 4}, {2, 33}, {130, 768}, {517, 64}, {40, 3}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        one_layer(shapes[i][0], shapes[i][1], 0);
+        one_layer(shapes[i][0], shapes[i][1], 10);
+    }
+}
+
+static void rms_norm(void **state) {
+    (void)state;
+    const float x[] = {3, 4, 0, 0}, scale[] = {1, 2, 3, 4};
+    float y[4];
+    tk_rms_norm(y, x, scale, 1, 4, 0, TK_F32); /* root of the mean square: 2.5 */
+    const double exact[] = {1.2, 3.2, 0, 0};
+    near(y, exact, 4, 1e-6);
+}
+
+static void batch_norm(void **state) {
+    (void)state;
+    /* [2, 2, 2]: channel 0 holds 1 3 5 7 (mean 4, variance 5), channel 1 holds 2 2 2 2 */
+    const float x[] = {1, 3, 2, 2, 5, 7, 2, 2}, scale[] = {2, 1}, bias[] = {1, -1}, mean[] = {0, 1}, variance[] = {1, 4};
+    float y[8], new_mean[2], new_variance[2];
+    tk_batch_norm(y, x, scale, bias, mean, variance, 2, 2, 2, 0, TK_F32);
+    near(y, (const double[]){3, 7, -0.5, -0.5, 11, 15, -0.5, -0.5}, 8, 1e-6);
+    tk_batch_norm_train(y, new_mean, new_variance, x, scale, bias, mean, variance, 2, 2, 2, 1e-9, 0.75, TK_F32);
+    double s = 2 / sqrt(5);
+    near(y, (const double[]){1 - 3 * s, 1 - s, -1, -1, 1 + s, 1 + 3 * s, -1, -1}, 8, 1e-6);
+    near(new_mean, (const double[]){1, 1.25}, 2, 1e-6);
+    near(new_variance, (const double[]){2, 3}, 2, 1e-6);
+}
+
+static void group_norm(void **state) {
+    (void)state;
+    enum { BATCH = 2, CHANNELS = 6, INNER = 5, N = BATCH * CHANNELS * INNER };
+    float x[N], y[N], scale[CHANNELS], bias[CHANNELS];
+    double exact[N], ones[N], *xd;
+    fill_f32(x, N, 1), fill_f32(scale, CHANNELS, 2), fill_f32(bias, CHANNELS, 3);
+    for (int i = 0; i < N; i++)
+        ones[i] = 1;
+    xd = widened(x, N);
+    for (int64_t groups = 1; groups <= CHANNELS; groups *= groups == 1 ? 2 : 3) {
+        tk_layer_norm_ref(exact, NULL, NULL, xd, ones, NULL, BATCH * groups, CHANNELS / groups * INNER, 1e-3);
+        for (int i = 0; i < N; i++)
+            exact[i] = exact[i] * (double)scale[i / INNER % CHANNELS] + (double)bias[i / INNER % CHANNELS];
+        tk_group_norm(y, x, scale, bias, BATCH, CHANNELS, groups, INNER, 1e-3, TK_F32);
+        near(y, exact, N, 1e-6);
+    }
+    free(xd);
+}
+
+static void lrn(void **state) {
+    (void)state;
+    const float x[] = {1, 2, 3};
+    float y[3];
+    tk_lrn(y, x, 1, 3, 1, 3, 3, 0.5, 2, TK_F32); /* 2 + squares around: 7, 16, 15 */
+    near(y, (const double[]){1 / sqrt(7), 2 / sqrt(16), 3 / sqrt(15)}, 3, 1e-6);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layer_norm), cmocka_unit_test(rms_norm), cmocka_unit_test(batch_norm),
+        cmocka_unit_test(group_norm), cmocka_unit_test(lrn),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
