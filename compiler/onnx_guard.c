@@ -51,7 +51,7 @@ static const char *path_of(unpacker *u, const ProtobufCFieldDescriptor *field) {
     if (field)
         p += sprintf(p, "%s%.24s", p > text ? "." : "", field->name);
     else if (p == text)
-        strcpy(p, "model");
+        strcpy(p, u->depth && u->stack[0].type != &onnx__model_proto__descriptor ? "tensor" : "model");
     if (strlen(text) > 200) /* the innermost part tells more */
         return tc_arena_printf(u->ctx->arena, "...%s", text + strlen(text) - 160);
     return text;

@@ -1,11 +1,10 @@
-"""What the tests of this folder share: running onnx_tool under limits, and small models and raw protobuf fields to break."""
+"""What the tests of this folder share: running a program (the first argument) under limits, and small models and raw protobuf fields to break."""
 import importlib.util
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import time
 
 if importlib.util.find_spec("onnx") is None:
     print("skipped: needs the onnx package (test/setup.sh installs it)")
@@ -16,8 +15,11 @@ from onnx import TensorProto as T, helper as h
 
 TOOL = os.path.abspath(sys.argv[1])
 MAX_SECONDS, MAX_BYTES = 1.0, 100 << 20
-PEAK = tempfile.NamedTemporaryFile()
-os.environ["ONNX_TOOL_PEAK"] = PEAK.name
+# A child's peak includes what its parent had before exec, so a small process stands between. It prints exit code, seconds, kibibytes.
+WATCH = """import os, sys
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(pid, 0)
+os.write(int(os.environ["WATCH_FD"]), b"%d %f %d" % (os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss))"""
 
 
 class Result:
@@ -25,21 +27,16 @@ class Result:
         self.code, self.seconds, self.peak, self.err, self.out = code, seconds, peak, err, out
 
 
-def run(*args, cwd=None, stdin=None):
-    """Runs onnx_tool; seconds are processor time (a busy machine may make it wait), peak is resident bytes."""
-    open(PEAK.name, "w").close()
-    with tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as out:
-        p = subprocess.Popen([TOOL, *args], stderr=err, stdout=out, cwd=cwd, stdin=stdin)
-        _, status, usage = os.wait4(p.pid, 0)
-        p.returncode = os.waitstatus_to_exitcode(status)
-        err.seek(0), out.seek(0)
-        return Result(p.returncode, usage.ru_utime + usage.ru_stime, peak(),
-                      err.read().decode("utf-8", "backslashreplace"), out.read().decode("utf-8", "backslashreplace"))
-
-
-def peak():
-    text = open(PEAK.name).read().split()
-    return int(text[0]) << 10 if text else 0
+def run(*args, cwd=None):
+    """Runs the program under test; seconds are processor time (a busy machine may make it wait), peak is resident bytes."""
+    with tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as figures:
+        subprocess.run([sys.executable, "-S", "-E", "-c", WATCH, TOOL, *args], stderr=err, stdout=out, cwd=cwd, pass_fds=[figures.fileno()],
+                       env={**os.environ, "WATCH_FD": str(figures.fileno())}, timeout=60, check=True)
+        for f in (err, out, figures):
+            f.seek(0)
+        code, seconds, peak = figures.read().split()
+        return Result(int(code), float(seconds), int(peak) << 10, err.read().decode("utf-8", "backslashreplace"),
+                      out.read().decode("utf-8", "backslashreplace"))
 
 
 class Report:

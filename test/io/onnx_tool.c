@@ -6,22 +6,7 @@
  *   onnx_tool tensor FILE                   reads one TensorProto */
 #include "compiler/onnx_io.h"
 #include "compiler/verify.h"
-#include <stdlib.h>
 #include <string.h>
-
-/* The peak of resident memory goes to the file that ONNX_TOOL_PEAK names: what the parent sees in getrusage holds its own from before exec. */
-static void tell_peak(void) {
-    const char *path = getenv("ONNX_TOOL_PEAK");
-    FILE *status = path ? fopen("/proc/self/status", "r") : NULL, *out = status ? fopen(path, "w") : NULL;
-    char line[256];
-    while (out && fgets(line, sizeof line, status))
-        if (strncmp(line, "VmHWM:", 6) == 0)
-            fputs(line + 6, out);
-    if (out)
-        fclose(out);
-    if (status)
-        fclose(status);
-}
 
 static tc_status read_model(tc_ctx *ctx, const char *path, tc_model **out_model) {
     tc_file file;
@@ -80,6 +65,5 @@ int main(int argc, char **argv) {
         status = run(&ctx, argv[1], argv + i);
     tc_diags_print(&ctx, stderr);
     tc_ctx_fini(&ctx);
-    tell_peak();
     return (int)status;
 }
