@@ -1,7 +1,7 @@
 /* bodies.c: ops of ai.tempo become calls of model-local functions, so that the result passes onnx's checker and runs in any runtime. One
  * function is attached for each combination of operands and switches in use, and nodes are renamed to it: Attention_m1c1 is
  * Attention to whoever knows the op (ops.h) and a function to whoever doesn't. The bodies keep six rules that runtimes taught:
- * R1 their opset is the model's; R2 the model imports their domain; R3 calls write every output slot; R4 no absent operand reaches
+ * R1 their opset is the model's; R2 the model imports their domain (pipeline.c); R3 calls write every output slot; R4 no absent operand reaches
  * LayerNormalization; R5 no overloads; R6 attributes that are lists have defaults. */
 #include "bodies.h"
 #include "../compiler/text.h"
@@ -137,7 +137,6 @@ static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
     tc_node_set_op(node, TC_TEMPO_DOMAIN, function->name);
     if (node->n_outputs < function->body->n_outputs)
         tc_node_resize_outputs(node, function->body->n_outputs);
-    tc_model_set_opset(model, TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION);
     return TC_OK;
 }
 

@@ -1,6 +1,7 @@
 /* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def are the tables;
  * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong after a pass
  * is a bug of that pass, and is said to be one. */
+#include "../compiler/ops.h"
 #include "../compiler/options.h"
 #include "../compiler/text.h"
 #include "../compiler/verify.h"
@@ -135,6 +136,42 @@ static tc_status verify_after(tc_ctx *ctx, const tc_model *model, const tc_pass 
     return TC_BUG;
 }
 
+static bool uses_tempo(const tc_graph *graph) {
+    TC_FOR_NODES(node, graph) {
+        if (strcmp(node->domain, TC_TEMPO_DOMAIN) == 0)
+            return true;
+        for (uint32_t i = 0; i < node->n_attrs; i++) {
+            const tc_attr *attr = &node->attrs[i];
+            if (attr->kind == TC_ATTR_GRAPH && attr->g && uses_tempo(attr->g))
+                return true;
+            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+                if (uses_tempo(attr->graphs[g]))
+                    return true;
+        }
+    }
+    return false;
+}
+
+static void import_in_function(tc_model *model, tc_function *function) {
+    for (size_t i = 0; i < function->n_opsets; i++)
+        if (strcmp(function->opsets[i].domain, TC_TEMPO_DOMAIN) == 0)
+            return;
+    tc_opset *opsets = TC_NEW_ARRAY(model->arena, tc_opset, function->n_opsets + 1);
+    if (function->n_opsets)
+        memcpy(opsets, function->opsets, function->n_opsets * sizeof *opsets);
+    opsets[function->n_opsets++] = (tc_opset){TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION};
+    function->opsets = opsets;
+}
+
+/* Whoever makes an op of ai.tempo need not think of importing its domain. */
+static void import_tempo(tc_model *model) {
+    if (uses_tempo(model->graph) && tc_model_opset(model, TC_TEMPO_DOMAIN) == 0)
+        tc_model_set_opset(model, TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION);
+    for (size_t i = 0; i < model->n_functions; i++)
+        if (uses_tempo(model->functions[i]->body))
+            import_in_function(model, model->functions[i]);
+}
+
 static void add_time(tc_pass_env *env, const tc_pass *pass, double seconds) {
     tc_summary *summary = env->summary;
     tc_pass_time *times = TC_NEW_ARRAY(env->ctx->arena, tc_pass_time, summary->n_times + 1);
@@ -152,6 +189,7 @@ static tc_status run_pass(tc_pass_env *env, tc_model *model, const tc_pass *pass
     double start = now();
     tc_status status = pass->run(env, model);
     add_time(env, pass, now() - start);
+    import_tempo(model);
     if (status == TC_OK && env->options->verify_each)
         status = verify_after(ctx, model, pass);
     ctx->pass = NULL;
