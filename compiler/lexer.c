@@ -138,11 +138,13 @@ tc_status tc_lexer_next(tc_lexer *lx) {
         return TC_OK;
     tc_token token = lx->token;
     lx->token = (tc_token){.start = lx->end, .line = token.line, .line_start = token.line_start};
-    lx->failed = true;
     if (token.kind == TC_TOKEN_STRING)
-        return tc_lexer_error_at(lx, token, TC_BAD_INPUT, "this string has no end: a closing quote was expected");
-    return tc_lexer_error_at(lx, token, TC_BAD_INPUT, "byte 0x%02X starts nothing here: names outside of ASCII stand in quotes",
-                             (unsigned)(unsigned char)*token.start);
+        tc_lexer_error_at(lx, token, TC_BAD_INPUT, "this string has no end: a closing quote was expected");
+    else
+        tc_lexer_error_at(lx, token, TC_BAD_INPUT, "byte 0x%02X starts nothing here: names outside of ASCII stand in quotes",
+                          (unsigned)(unsigned char)*token.start);
+    lx->failed = true;
+    return TC_BAD_INPUT;
 }
 
 tc_status tc_lexer_init(tc_lexer *lx, tc_ctx *ctx, tc_arena *arena, const char *text, size_t size, const char *name) {
@@ -359,15 +361,16 @@ static const char *excerpt(tc_lexer *lx, tc_token token) {
     return tc_arena_printf(lx->ctx->arena, "    %s\n    %*s^\n", line, (int)indent, "");
 }
 
+/* Behind a token that is none, everything else is wrong too, and told already. */
 static tc_status error_at(tc_lexer *lx, tc_token token, tc_status status, const char *fmt, va_list args) {
+    if (lx->failed)
+        return TC_BAD_INPUT;
     const char *where = tc_arena_printf(lx->ctx->arena, "%s:%" PRIu32 ":%" PRIu32, tc_quote(lx->ctx, lx->name), token.line,
                                         tc_token_column(token));
     return tc_error_at(lx->ctx, status, where, excerpt(lx, token), fmt, args);
 }
 
 tc_status tc_lexer_error(tc_lexer *lx, const char *fmt, ...) {
-    if (lx->failed)
-        return TC_BAD_INPUT;
     va_list args;
     va_start(args, fmt);
     tc_status status = error_at(lx, lx->token, TC_BAD_INPUT, fmt, args);

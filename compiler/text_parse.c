@@ -552,7 +552,7 @@ static tc_status parse_function(tc_text_parser *p, tc_function **out_function) {
     p->function = f;
     TC_TRY(parse_function_body(&b));
     p->function = NULL;
-    return tc_check_names(p->ctx, f->body);
+    return p->lx.failed ? TC_BAD_INPUT : tc_check_names(p->ctx, f->body);
 }
 
 /* --- entries ------------------------------------------------------------------------------------------------------------ */
@@ -567,6 +567,8 @@ static tc_status parse_model(tc_text_parser *p) {
     if (!model->graph->n_outputs)
         return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT, "graph \"%s\" has no outputs: there is nothing to compute",
                                  quote(p, model->graph->name));
+    if (p->lx.failed)
+        return TC_BAD_INPUT;
     TC_TRY(tc_check_names(p->ctx, model->graph));
     while (p->lx.token.kind != TC_TOKEN_END) {
         tc_function *f;

@@ -123,9 +123,13 @@ static void put_type(const printer *p, const tc_type *type) {
         break;
     case TC_OPAQUE:
         put(p, "opaque(");
-        put(p, type->domain ? type->domain : "");
-        put(p, type->domain && *type->domain ? "," : "");
-        put(p, type->name ? type->name : "");
+        if (type->domain && *type->domain) {
+            put_domain(p, type->domain);
+            putc(',', p->out);
+            put_name(p, type->name ? type->name : "");
+        } else if (type->name && *type->name) {
+            put_domain(p, type->name);
+        }
         break;
     }
     putc(')', p->out);
