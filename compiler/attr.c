@@ -35,6 +35,14 @@ const int64_t *tc_attr_ints(const tc_node *node, const char *name, size_t *count
     return attr ? attr->ints : NULL;
 }
 
+/* Nested graphs that go away let go of the values around them. */
+static void clear(tc_attr *attr) {
+    if (attr->kind == TC_ATTR_GRAPH && attr->g && !attr->ref)
+        tc_graph_clear(attr->g);
+    for (size_t i = 0; attr->kind == TC_ATTR_GRAPHS && !attr->ref && i < attr->count; i++)
+        tc_graph_clear(attr->graphs[i]);
+}
+
 /* The attribute of that name, emptied, or a new one. */
 static tc_attr *reset(tc_node *node, const char *name, tc_attr_kind kind) {
     tc_attr *attr = tc_attr_find(node, name);
@@ -46,6 +54,7 @@ static tc_attr *reset(tc_node *node, const char *name, tc_attr_kind kind) {
         attr = &grown[node->n_attrs++];
         attr->name = tc_arena_strdup(node->graph->model->arena, name);
     }
+    clear(attr);
     *attr = (tc_attr){.name = attr->name, .kind = kind, .count = 1};
     return attr;
 }
@@ -74,7 +83,10 @@ void tc_attr_set_tensor(tc_node *node, const char *name, const tc_tensor *value)
 }
 
 void tc_attr_set_graph(tc_node *node, const char *name, tc_graph *value) {
-    value->parent = node->graph;
+    const tc_attr *old = tc_attr_find(node, name);
+    if (old && old->kind == TC_ATTR_GRAPH && old->g == value)
+        return;
+    tc_graph_set_parent(value, node->graph);
     reset(node, name, TC_ATTR_GRAPH)->g = value;
 }
 
@@ -82,6 +94,7 @@ void tc_attr_remove(tc_node *node, const char *name) {
     tc_attr *attr = tc_attr_find(node, name);
     if (!attr)
         return;
+    clear(attr);
     uint32_t at = (uint32_t)(attr - node->attrs);
     memmove(attr, attr + 1, (node->n_attrs - at - 1) * sizeof *attr);
     node->n_attrs--;
@@ -89,6 +102,8 @@ void tc_attr_remove(tc_node *node, const char *name) {
 
 /* Graphs belong to one node each: a copy gets clones. Values of the enclosing graph stay shared. */
 void tc_attr_copy(tc_node *to, const tc_attr *attr) {
+    if (tc_attr_find(to, attr->name) == attr)
+        return;
     tc_attr *copy = reset(to, attr->name, attr->kind);
     *copy = *attr;
     tc_model *model = to->graph->model;

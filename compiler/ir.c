@@ -91,11 +91,33 @@ tc_value *tc_graph_find(const tc_graph *graph, const char *name) {
     return NULL;
 }
 
+static bool is_taken(const tc_graph *graph, const char *name) {
+    const tc_map *nested = graph->model->nested_names;
+    return tc_graph_find(graph, name) || (nested && tc_map_get(nested, name));
+}
+
+static void note_nested(const tc_value *value) {
+    tc_model *model = value->graph->model;
+    if (!value->graph->parent)
+        return;
+    if (!model->nested_names)
+        model->nested_names = tc_map_create(model->arena);
+    tc_map_set(model->nested_names, value->name, (void *)(uintptr_t)value);
+}
+
+void tc_graph_set_parent(tc_graph *graph, tc_graph *parent) {
+    const void *name = NULL;
+    void *value = NULL;
+    graph->parent = parent;
+    for (size_t cursor = 0; tc_map_next(graph->names, &cursor, &name, &value);)
+        note_nested(value);
+}
+
 /* `base` is tried first. The suffix starts from the model's id counter's neighbourhood only after a few tries, so that
  * thousands of values with one base stay linear. */
 const char *tc_graph_unique_name(tc_graph *graph, const char *base) {
     tc_arena *arena = graph->model->arena;
-    if (!tc_graph_find(graph, base))
+    if (!is_taken(graph, base))
         return tc_arena_strdup(arena, base);
     size_t n = strlen(base) + 24;
     char *name = tc_arena_alloc(arena, n, 1);
@@ -103,22 +125,22 @@ const char *tc_graph_unique_name(tc_graph *graph, const char *base) {
         if (suffix == 8)
             suffix = graph->model->next_id + 8;
         snprintf(name, n, "%s_%u", base, suffix);
-        if (!tc_graph_find(graph, name))
+        if (!is_taken(graph, name))
             return name;
     }
 }
 
-/* Appends to one of the graph's value arrays, which grow by doubling: capacity is the next power of two. */
-static void push(tc_graph *graph, tc_value ***array, uint32_t *count, tc_value *value) {
-    uint32_t n = *count;
-    if ((n & (n - 1)) == 0) {
-        tc_value **grown = TC_NEW_ARRAY(graph->model->arena, tc_value *, n ? (size_t)n * 2 : 1);
-        if (n)
-            memcpy(grown, *array, n * sizeof *grown);
+/* Appends to one of the graph's value arrays. */
+static void push(tc_graph *graph, tc_value ***array, uint32_t *count, uint32_t *cap, tc_value *value) {
+    if (*count >= *cap) {
+        uint32_t room = *count * 2 + 4;
+        tc_value **grown = TC_NEW_ARRAY(graph->model->arena, tc_value *, room);
+        if (*count)
+            memcpy(grown, *array, *count * sizeof *grown);
         *array = grown;
+        *cap = room;
     }
-    (*array)[n] = value;
-    *count = n + 1;
+    (*array)[(*count)++] = value;
 }
 
 static void drop(tc_value **array, uint32_t *count, const tc_value *value) {
@@ -133,12 +155,12 @@ static void drop(tc_value **array, uint32_t *count, const tc_value *value) {
 
 void tc_graph_add_input(tc_graph *graph, tc_value *value) {
     value->is_input = true;
-    push(graph, &graph->inputs, &graph->n_inputs, value);
+    push(graph, &graph->inputs, &graph->n_inputs, &graph->cap_inputs, value);
 }
 
 void tc_graph_add_output(tc_graph *graph, tc_value *value) {
     value->n_graph_outputs++;
-    push(graph, &graph->outputs, &graph->n_outputs, value);
+    push(graph, &graph->outputs, &graph->n_outputs, &graph->cap_outputs, value);
 }
 
 void tc_graph_set_output(tc_graph *graph, uint32_t index, tc_value *value) {
@@ -151,7 +173,7 @@ void tc_graph_set_output(tc_graph *graph, uint32_t index, tc_value *value) {
 void tc_graph_add_initializer(tc_graph *graph, tc_value *value, const tc_tensor *tensor) {
     TC_ASSERT(!value->producer && !value->init);
     value->init = tensor;
-    push(graph, &graph->initializers, &graph->n_initializers, value);
+    push(graph, &graph->initializers, &graph->n_initializers, &graph->cap_initializers, value);
 }
 
 static void forget_value(tc_value *value) {
@@ -178,6 +200,7 @@ tc_value *tc_value_create_exact(tc_graph *graph, const char *name, const tc_type
     value->id = graph->model->next_id++;
     TC_ASSERT(!tc_map_get(graph->names, name));
     tc_map_set(graph->names, name, value);
+    note_nested(value);
     return value;
 }
 
@@ -187,10 +210,13 @@ tc_value *tc_value_create(tc_graph *graph, const char *name, const tc_type *type
 
 void tc_value_rename(tc_value *value, const char *name) {
     tc_map *names = value->graph->names;
+    if (strcmp(value->name, name) == 0)
+        return;
     TC_ASSERT(!tc_map_get(names, name));
-    tc_map_set(names, value->name, NULL);
+    forget_value(value);
     value->name = tc_arena_strdup(value->graph->model->arena, name);
     tc_map_set(names, value->name, value);
+    note_nested(value);
 }
 
 static void unlink_use(tc_use *use) {
@@ -271,7 +297,7 @@ tc_node *tc_node_create(tc_graph *graph, const char *domain, const char *op_type
     node->op = tc_op_find(domain, op_type);
     node->graph = graph;
     node->inputs = TC_NEW_ARRAY(arena, tc_use, n_inputs);
-    node->n_inputs = n_inputs;
+    node->n_inputs = node->cap_inputs = n_inputs;
     for (uint32_t i = 0; i < n_inputs; i++)
         node->inputs[i] = (tc_use){.user = node, .index = i};
     node->outputs = TC_NEW_ARRAY(arena, tc_value *, n_outputs);
@@ -281,13 +307,34 @@ tc_node *tc_node_create(tc_graph *graph, const char *domain, const char *op_type
     return node;
 }
 
-/* Orders are spaced so that most insertions find a gap; without one the whole list is numbered again. */
+/* Orders are spaced so that most insertions find a gap. Without one, the smallest neighbourhood whose orders leave gaps as wide as it
+ * has nodes is spread out evenly: many insertions at one place cost a logarithm each, not the whole list. */
 enum { ORDER_STEP = 1 << 16 };
 
-static void renumber(tc_graph *graph) {
-    uint64_t order = ORDER_STEP;
-    for (tc_node *node = graph->first; node; node = node->next, order += ORDER_STEP)
-        node->order = order;
+static void spread(tc_node *node) {
+    tc_node *first = node, *last = node;
+    uint64_t count = 1, low, step;
+    for (;;) {
+        low = first->prev ? first->prev->order : 0;
+        if (!last->next) {
+            step = ORDER_STEP;
+            break;
+        }
+        step = (last->next->order - low) / (count + 1);
+        if (step > count)
+            break;
+        for (uint64_t more = count + 1; more; more--) { /* twice as many, half of them on either side */
+            if (more % 2 && first->prev)
+                first = first->prev;
+            else if (last->next)
+                last = last->next;
+            else
+                break;
+            count++;
+        }
+    }
+    for (uint64_t order = low + step; first != last->next; first = first->next, order += step)
+        first->order = order;
 }
 
 static void link_between(tc_node *node, tc_node *prev, tc_node *next) {
@@ -306,7 +353,7 @@ static void link_between(tc_node *node, tc_node *prev, tc_node *next) {
     uint64_t low = prev ? prev->order : 0, high = next ? next->order : low + 2 * (uint64_t)ORDER_STEP;
     node->order = low + (high - low) / 2;
     if (node->order == low)
-        renumber(graph);
+        spread(node);
 }
 
 static void unlink_node(tc_node *node) {
@@ -336,6 +383,8 @@ void tc_node_insert_after(tc_node *node, tc_node *where) {
 }
 
 void tc_node_move_before(tc_node *node, tc_node *where) {
+    if (node == where)
+        return;
     unlink_node(node);
     tc_node_insert_before(node, where);
 }
@@ -345,7 +394,7 @@ bool tc_node_before(const tc_node *a, const tc_node *b) {
     return a->order < b->order;
 }
 
-static void erase_nested(tc_graph *graph) {
+void tc_graph_clear(tc_graph *graph) {
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         graph->outputs[i]->n_graph_outputs--;
     graph->n_outputs = 0;
@@ -357,9 +406,9 @@ void tc_node_erase(tc_node *node) {
     for (uint32_t i = 0; i < node->n_attrs; i++) { /* nested graphs use values of this one */
         tc_attr *attr = &node->attrs[i];
         if (attr->kind == TC_ATTR_GRAPH && attr->g)
-            erase_nested(attr->g);
+            tc_graph_clear(attr->g);
         for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-            erase_nested(attr->graphs[g]);
+            tc_graph_clear(attr->graphs[g]);
     }
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         if (!node->outputs[i])
@@ -382,23 +431,21 @@ void tc_node_set_op(tc_node *node, const char *domain, const char *op_type) {
 void tc_node_resize_inputs(tc_node *node, uint32_t n_inputs) {
     tc_use *old = node->inputs;
     uint32_t n_old = node->n_inputs;
-    if (n_inputs <= n_old) {
-        for (uint32_t i = n_inputs; i < n_old; i++)
-            unlink_use(&old[i]);
-        node->n_inputs = n_inputs;
-        return;
-    }
-    tc_use *grown = TC_NEW_ARRAY(node->graph->model->arena, tc_use, n_inputs);
-    for (uint32_t i = 0; i < n_inputs; i++) {
-        grown[i] = (tc_use){.user = node, .index = i};
-        if (i >= n_old)
-            continue;
-        tc_value *value = old[i].value;
+    for (uint32_t i = n_inputs; i < n_old; i++)
         unlink_use(&old[i]);
-        link_use(&grown[i], value);
-    }
-    node->inputs = grown;
     node->n_inputs = n_inputs;
+    if (n_inputs > node->cap_inputs) {
+        node->cap_inputs = n_old == 0 ? n_inputs : n_inputs + n_inputs / 2;
+        node->inputs = TC_NEW_ARRAY(node->graph->model->arena, tc_use, node->cap_inputs);
+        for (uint32_t i = 0; i < n_old; i++) { /* uses are links of lists: each moves by itself */
+            tc_value *value = old[i].value;
+            unlink_use(&old[i]);
+            node->inputs[i] = (tc_use){.user = node, .index = i};
+            link_use(&node->inputs[i], value);
+        }
+    }
+    for (uint32_t i = n_old; i < n_inputs; i++)
+        node->inputs[i] = (tc_use){.user = node, .index = i};
 }
 
 void tc_node_set_input(tc_node *node, uint32_t index, tc_value *value) {

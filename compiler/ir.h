@@ -148,7 +148,7 @@ struct tc_node {
     tc_graph *graph;
     tc_node *prev, *next;        /* topological order */
     uint64_t order;              /* grows along the list; see tc_node_before */
-    uint32_t n_inputs, n_outputs;
+    uint32_t n_inputs, n_outputs, cap_inputs;
     tc_use *inputs;              /* [n_inputs]; read by tc_input() */
     tc_value **outputs;          /* [n_outputs]; NULL entries are absent */
     tc_attr *attrs;
@@ -166,6 +166,7 @@ struct tc_graph {
     uint32_t n_nodes;
     tc_value **inputs, **outputs, **initializers;
     uint32_t n_inputs, n_outputs, n_initializers;
+    uint32_t cap_inputs, cap_outputs, cap_initializers; /* ir.c's */
     tc_value **listed;           /* values with a value_info entry, in file order; those removed since stay (names tells) */
     uint32_t n_listed;
     tc_map *names;               /* name -> tc_value, this graph's own */
@@ -208,6 +209,7 @@ struct tc_model {
     tc_function **functions;
     size_t n_functions, cap_functions; /* capacity: where tc_model_add_function has grown the array */
     tc_model_info info;
+    tc_map *nested_names;        /* names that nested graphs have or had; NULL: there are none */
     uint32_t next_id;
     uint32_t next_ordinal;       /* above every ordinal; 0: not counted yet (inline.c counts) */
     tc_map *maps;                /* mapped external files: tensor_map.c */
@@ -225,8 +227,10 @@ void tc_model_add_function(tc_model *model, tc_function *function);
 
 tc_graph *tc_graph_create(tc_model *model, tc_graph *parent, const char *name);
 tc_value *tc_graph_find(const tc_graph *graph, const char *name); /* this graph, then enclosing ones; or NULL */
-/* A name not in use in the graph or around it: `base`, else base_1, base_2, ... In the model's arena. */
+/* A name not in use in the graph, around it or in any nested graph: `base`, else base_1, base_2, ... In the model's arena. */
 const char *tc_graph_unique_name(tc_graph *graph, const char *base);
+void tc_graph_set_parent(tc_graph *graph, tc_graph *parent); /* of a graph made without one: it becomes nested */
+void tc_graph_clear(tc_graph *graph); /* erases all nodes and outputs of a nested graph that goes away */
 void tc_graph_add_input(tc_graph *graph, tc_value *value);
 void tc_graph_add_output(tc_graph *graph, tc_value *value);
 void tc_graph_set_output(tc_graph *graph, uint32_t index, tc_value *value);
@@ -280,6 +284,7 @@ float tc_attr_float(const tc_node *node, const char *name, float otherwise);
 const char *tc_attr_string(const tc_node *node, const char *name, const char *otherwise);
 /* The ints and their count; NULL and 0 when absent. */
 const int64_t *tc_attr_ints(const tc_node *node, const char *name, size_t *count);
+/* Setting anew and removing clears the graphs that were there: their nodes let go of the values around them. */
 void tc_attr_set_int(tc_node *node, const char *name, int64_t value);
 void tc_attr_set_float(tc_node *node, const char *name, float value);
 void tc_attr_set_string(tc_node *node, const char *name, const char *value);

@@ -73,6 +73,209 @@ static void test_order_survives_many_insertions(void **state) {
     tc_model_destroy(model);
 }
 
+/* Nodes in front of one node, behind one node and at both ends, in turn: the worst for numbers between numbers. */
+static void test_order_is_right_and_cheap_anywhere(void **state) {
+    (void)state;
+    enum { N = 60000 };
+    tc_node *x, *y;
+    tc_model *model = two_nodes(&x, &y);
+    tc_graph *g = model->graph;
+    for (int i = 0; i < N; i++) {
+        tc_node *node = tc_node_create(g, "", "Z", 0, 0);
+        switch (i % 4) {
+        case 0: tc_node_insert_before(node, y); break;
+        case 1: tc_node_insert_after(node, x); break;
+        case 2: tc_node_insert_before(node, g->first); break;
+        default: tc_node_append(node); break;
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        tc_node *node = tc_node_create(g, "", "Z", 0, 0);
+        tc_node_insert_before(node, y);
+    }
+    uint32_t n = 1;
+    for (tc_node *node = g->first; node->next; node = node->next, n++) {
+        assert_true(tc_node_before(node, node->next));
+        assert_ptr_equal(node->next->prev, node);
+    }
+    assert_int_equal(n, g->n_nodes);
+    tc_model_destroy(model);
+}
+
+static void test_moved_nodes_keep_the_list(void **state) {
+    (void)state;
+    tc_node *x, *y;
+    tc_model *model = two_nodes(&x, &y);
+    tc_node *z = tc_node_create(model->graph, "", "Z", 0, 0);
+    tc_node_append(z);
+    tc_node_move_before(z, z);
+    tc_node_move_before(z, x);
+    assert_ptr_equal(model->graph->first, z);
+    assert_ptr_equal(model->graph->last, y);
+    assert_true(tc_node_before(z, x) && tc_node_before(x, y));
+    assert_int_equal(model->graph->n_nodes, 3);
+    TC_FOR_NODES_SAFE(node, model->graph)
+        if (node == z)
+            tc_node_erase(node);
+    assert_ptr_equal(model->graph->first, x);
+    assert_null(x->prev);
+    tc_model_destroy(model);
+}
+
+static void test_inputs_grow_and_shrink(void **state) {
+    (void)state;
+    tc_node *x, *y;
+    tc_model *model = two_nodes(&x, &y);
+    tc_value *in = model->graph->inputs[0];
+    tc_node *sum = tc_node_create(model->graph, "", "Sum", 0, 1);
+    tc_node_append(sum);
+    size_t before = tc_arena_bytes(model->arena);
+    for (uint32_t i = 0; i < 20000; i++)
+        tc_node_set_input(sum, i, i % 2 ? NULL : in);
+    assert_true(tc_arena_bytes(model->arena) - before < 8 << 20);
+    assert_int_equal(tc_value_use_count(in), 10001);
+    tc_node_resize_inputs(sum, 5);
+    assert_int_equal(tc_value_use_count(in), 4);
+    tc_node_resize_inputs(sum, 8);
+    assert_null(tc_input(sum, 6));
+    assert_int_equal(sum->n_inputs, 8);
+    uint32_t seen = 0;
+    TC_FOR_USES(use, in) {
+        assert_ptr_equal(use->user->inputs[use->index].value, in);
+        assert_ptr_equal(&use->user->inputs[use->index], use);
+        seen |= use->user == sum ? 1U << use->index : 0;
+    }
+    assert_int_equal(seen, 1 | 4 | 16);
+    tc_model_destroy(model);
+}
+
+static void test_outputs_and_initializers(void **state) {
+    (void)state;
+    tc_node *x, *y;
+    tc_model *model = two_nodes(&x, &y);
+    tc_graph *g = model->graph;
+    tc_value *a = x->outputs[0], *b = y->outputs[0];
+    tc_graph_add_output(g, b);
+    tc_graph_set_output(g, 0, a);
+    assert_int_equal(a->n_graph_outputs, 1);
+    assert_int_equal(b->n_graph_outputs, 1);
+    tc_value_replace(b, a);
+    assert_int_equal(a->n_graph_outputs, 2);
+    assert_int_equal(tc_value_use_count(a), 4);
+    assert_false(tc_value_is_used(b));
+    size_t before = tc_arena_bytes(model->arena);
+    for (int i = 0; i < 5000; i++) { /* also around a full array nothing is lost */
+        tc_value *w = tc_constant(g, "w", tc_tensor_scalar_int(model, i));
+        tc_value *v = tc_constant(g, "w", tc_tensor_scalar_int(model, i));
+        assert_string_equal(w->name, "w");
+        tc_graph_remove_initializer(g, w);
+        tc_graph_remove_initializer(g, v);
+        assert_null(tc_graph_find(g, "w"));
+    }
+    assert_int_equal(g->n_initializers, 0);
+    assert_true(tc_arena_bytes(model->arena) - before < 16 << 20);
+    tc_value *taken = tc_node_take_output(x, 0);
+    assert_ptr_equal(taken, a);
+    assert_null(a->producer);
+    tc_node_set_output(y, 1, a);
+    assert_ptr_equal(a->producer, y);
+    assert_int_equal(a->out_index, 1);
+    tc_value_rename(a, "a");
+    tc_value_rename(a, "c");
+    assert_null(tc_graph_find(g, "a"));
+    assert_ptr_equal(tc_graph_find(g, "c"), a);
+    tc_model_destroy(model);
+}
+
+static void test_many_functions(void **state) {
+    (void)state;
+    tc_model *model = tc_model_create();
+    for (int i = 0; i < 3000; i++) {
+        tc_function *f = TC_NEW(model->arena, tc_function);
+        *f = (tc_function){.domain = i % 2 ? "" : "ai.onnx", .name = tc_arena_printf(model->arena, "f%d", i), .overload = ""};
+        tc_model_add_function(model, f);
+    }
+    assert_true(tc_arena_bytes(model->arena) < 4 << 20);
+    assert_ptr_equal(tc_model_function(model, "", "f2", ""), model->functions[2]);
+    assert_ptr_equal(tc_model_function(model, "ai.onnx", "f2999", ""), model->functions[2999]);
+    assert_null(tc_model_function(model, "", "f2", "o"));
+    tc_model_destroy(model);
+}
+
+/* x = X(in) with a nested graph that uses `in` and gives it out too. */
+static tc_graph *nest(tc_node *x) {
+    tc_model *model = x->graph->model;
+    tc_graph *inner = tc_graph_create(model, NULL, "inner");
+    tc_node *node = tc_node_create(inner, "", "Z", 1, 1);
+    tc_node_append(node);
+    tc_node_set_input(node, 0, x->graph->inputs[0]);
+    tc_graph_add_output(inner, tc_node_add_output(node, 0, "v", NULL));
+    tc_graph_add_output(inner, x->graph->inputs[0]);
+    tc_attr_set_graph(x, "body", inner);
+    return inner;
+}
+
+static void test_nested_graphs_let_go(void **state) {
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        tc_node *x, *y;
+        tc_model *model = two_nodes(&x, &y);
+        tc_value *in = model->graph->inputs[0];
+        tc_graph *inner = nest(x);
+        assert_ptr_equal(inner->parent, model->graph);
+        assert_int_equal(tc_value_use_count(in), 3); /* x, the nested node, the nested output */
+        tc_attr_set_graph(x, "body", inner);
+        assert_int_equal(tc_value_use_count(in), 3);
+        if (how == 0)
+            tc_attr_remove(x, "body");
+        if (how == 1)
+            tc_attr_set_int(x, "body", 1);
+        if (how == 2)
+            nest(x);
+        if (how == 3) {
+            tc_value_replace(x->outputs[0], in);
+            tc_node_erase(x);
+        }
+        assert_int_equal(tc_value_use_count(in), how == 2 ? 3 : how == 3 ? 2 : 1);
+        tc_model_destroy(model);
+    }
+}
+
+static void test_replacing_reaches_nested_graphs(void **state) {
+    (void)state;
+    tc_node *x, *y;
+    tc_model *model = two_nodes(&x, &y);
+    tc_value *in = model->graph->inputs[0];
+    tc_graph *inner = nest(x);
+    tc_value *other = tc_value_create(model->graph, "other", NULL);
+    tc_graph_add_input(model->graph, other);
+    tc_value_replace(in, other);
+    assert_false(tc_value_is_used(in));
+    assert_ptr_equal(tc_input(inner->first, 0), other);
+    assert_ptr_equal(inner->outputs[1], other);
+    assert_int_equal(tc_value_use_count(other), 3);
+    tc_attr_copy(y, tc_attr_find(x, "body"));
+    tc_attr_copy(y, tc_attr_find(y, "body"));
+    assert_int_equal(tc_value_use_count(other), 5);
+    assert_ptr_not_equal(y->attrs[0].g, inner);
+    assert_int_equal(y->attrs[0].g->n_nodes, 1);
+    tc_model_destroy(model);
+}
+
+/* A name that a nested graph has would be shadowed there: no value around it may take it. */
+static void test_names_of_nested_graphs_are_taken(void **state) {
+    (void)state;
+    tc_node *x, *y;
+    tc_model *model = two_nodes(&x, &y);
+    nest(x);
+    assert_string_equal(tc_value_create(model->graph, "v", NULL)->name, "v_1");
+    tc_graph *inner = tc_graph_create(model, model->graph, "two");
+    tc_value *w = tc_value_create(inner, "w", NULL);
+    tc_value_rename(w, "z");
+    assert_string_equal(tc_graph_unique_name(model->graph, "z"), "z_1");
+    tc_model_destroy(model);
+}
+
 static void test_names_are_unique_through_nesting(void **state) {
     (void)state;
     tc_model *model = tc_model_create();
@@ -137,6 +340,14 @@ int main(void) {
         cmocka_unit_test(test_uses_are_exact),
         cmocka_unit_test(test_replace_moves_uses_and_outputs),
         cmocka_unit_test(test_order_survives_many_insertions),
+        cmocka_unit_test(test_order_is_right_and_cheap_anywhere),
+        cmocka_unit_test(test_moved_nodes_keep_the_list),
+        cmocka_unit_test(test_inputs_grow_and_shrink),
+        cmocka_unit_test(test_outputs_and_initializers),
+        cmocka_unit_test(test_many_functions),
+        cmocka_unit_test(test_nested_graphs_let_go),
+        cmocka_unit_test(test_replacing_reaches_nested_graphs),
+        cmocka_unit_test(test_names_of_nested_graphs_are_taken),
         cmocka_unit_test(test_names_are_unique_through_nesting),
         cmocka_unit_test(test_attributes),
         cmocka_unit_test(test_shape_products_are_checked),

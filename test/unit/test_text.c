@@ -150,8 +150,8 @@ static void test_functions_are_inlined(void **state) {
                   "   [call] \"call/t\" = LeakyRelu <alpha: float = 0.25> (x)\n"
                   "   [call] y = If (c) <then_branch: graph = a () => ( \"call/z\") {\n"
                   "      [call] \"call/z\" = Softmax <axis: int = 1> (\"call/t\")\n"
-                  "   }, else_branch: graph = b () => ( \"call/z\") {\n"
-                  "      [call] \"call/z\" = LeakyRelu <alpha: float = 0.25> (\"call/t\")\n"
+                  "   }, else_branch: graph = b () => ( \"call/z_1\") {\n"
+                  "      [call] \"call/z_1\" = LeakyRelu <alpha: float = 0.25> (\"call/t\")\n"
                   "   }>\n"
                   "}\n");
     end(&f);
