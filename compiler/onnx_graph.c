@@ -1,6 +1,7 @@
 /* onnx_graph.c: GraphProto and the bodies of functions -> tc_graph.
  * Names become values in the order in which ONNX defines them: inputs, initializers, then each node's outputs. An operand that is
  * not defined yet is therefore undefined, out of order or part of a cycle; which of these is found out only then. */
+#include "onnx_io.h"
 #include "onnx_msg.h"
 #include "verify.h"
 
@@ -322,4 +323,12 @@ tc_status tc_onnx_function_body(tc_onnx_reader *r, const Onnx__FunctionProto *pr
     for (size_t i = 0; i < proto->n_output; i++)
         TC_TRY(read_output(&b, i, proto->output[i]));
     return finish(&b, origin);
+}
+
+const char *tc_node_metadata(const tc_node *node, const char *key) {
+    const Onnx__NodeProto *proto = node->origin;
+    for (size_t i = 0; proto && i < proto->n_metadata_props; i++)
+        if (strcmp(tc_onnx_text(proto->metadata_props[i]->key), key) == 0)
+            return tc_onnx_text(proto->metadata_props[i]->value);
+    return NULL;
 }

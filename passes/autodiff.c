@@ -194,7 +194,11 @@ typedef struct backward {
 } backward;
 
 static tc_grad new_grad(backward *b) {
-    return (tc_grad){.ctx = b->env->ctx, .model = b->graph->model, .graph = b->graph, .pool = &b->pool};
+    return (tc_grad){.ctx = b->env->ctx,
+                     .model = b->graph->model,
+                     .graph = b->graph,
+                     .pool = &b->pool,
+                     .train_padding = b->env->options->train_padding};
 }
 
 static void contribute(backward *b, const tc_value *value, tc_value *gradient) {
@@ -314,6 +318,16 @@ static void warn_dropout(tc_ctx *ctx, const tc_graph *graph, const tc_flow *flow
     }
 }
 
+static void import_domain(tc_model *model) {
+    if (tc_model_opset(model, TC_TEMPO_DOMAIN) != 0)
+        return;
+    TC_FOR_NODES(node, model->graph)
+        if (strcmp(node->domain, TC_TEMPO_DOMAIN) == 0) {
+            tc_model_set_opset(model, TC_TEMPO_DOMAIN, 1);
+            return;
+        }
+}
+
 static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss, tc_rule_set *rules) {
     tc_flow flow;
     TC_TRY(inline_bodies(env->ctx, graph, rules, loss));
@@ -338,6 +352,7 @@ tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model) {
     tc_status status = tc_rules_load(env, "gradients.rules", true, rules);
     if (status == TC_OK)
         status = differentiate(env, graph, loss, rules);
+    import_domain(model);
     tc_rules_stats(env, rules);
     tc_rules_destroy(rules);
     return status;

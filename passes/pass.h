@@ -10,6 +10,7 @@ typedef struct tc_options {
     const char *loss;             /* --loss=NAME */
     const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
     size_t n_selection;
+    bool train_padding;     /* --train-padding: gradients for the padding rows of embeddings, too */
     const char **rules_files;     /* --rules=FILE */
     size_t n_rules_files;
     const char **disabled;        /* --disable=RULE */

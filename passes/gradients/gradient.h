@@ -24,6 +24,7 @@ typedef struct tc_grad {
     tc_value *const *douts; /* [node->n_outputs]; NULL: nothing flows back from this result */
     const bool *needed;     /* [node->n_inputs]: gradients that somebody wants */
     tc_value **dins;        /* [node->n_inputs]: to be filled where needed; NULL: the gradient is zero */
+    bool train_padding;     /* --train-padding */
     tc_status status;
 } tc_grad;
 
@@ -86,4 +87,6 @@ tc_value *tc_grad_expand_like(tc_grad *g, tc_value *value, tc_value *like);
 tc_value *tc_grad_concat(tc_grad *g, size_t count, tc_value *const *values, int64_t axis);
 tc_value *tc_grad_cast(tc_grad *g, tc_value *value, tc_dtype dtype);
 tc_value *tc_grad_sum(tc_grad *g, size_t count, tc_value *const *values);   /* of values of one shape; count >= 1 */
+/* The gradient of an embedding's rows, zero for those of its padding row (padding_idx), which PyTorch leaves alone. padding.c */
+tc_value *tc_grad_without_padding(tc_grad *g, tc_value *indices, tc_value *dy);
 #endif

@@ -8,7 +8,10 @@ void tc_gradient_gather(tc_grad *g) {
     int axis = tc_grad_axis(g, tc_attr_int(g->node, "axis", 0), tc_grad_rank(g, data));
     if (g->status != TC_OK)
         return;
-    tc_value *operands[] = {tc_grad_shape(g, data), tc_input(g->node, 1), g->douts[0]};
+    tc_value *indices = tc_input(g->node, 1), *dy = g->douts[0];
+    if (axis == 0 && data->init)
+        dy = tc_grad_without_padding(g, indices, dy);
+    tc_value *operands[] = {tc_grad_shape(g, data), indices, dy};
     tc_node *node = tc_grad_node(g, TC_TEMPO_DOMAIN, "GatherGrad", 3, operands, 1);
     tc_attr_set_int(node, "axis", axis);
     g->dins[0] = tc_grad_finish(g, node);
