@@ -252,9 +252,10 @@ static bool cast_item(tc_dtype to, tc_dtype from, tc_scalar x, tc_scalar *out) {
             out->f = tc_round_float(to, x.f);
         else if (to == TC_BOOL)
             out->i = tc_dim_const(x.f != 0);
-        else if (fabs(x.f) < 9.2e18) /* not NaN either */
+        else if (fabs(x.f) < 9.2e18) { /* not NaN either */
             out->i = tc_eval_wrap(to, tc_dim_const((int64_t)x.f));
-        else
+            return tc_dim_is_const(out->i) && out->i.value == (int64_t)x.f; /* out of range: undefined */
+        } else
             return false;
         return true;
     }
