@@ -1,0 +1,158 @@
+"""cli.py TEMPO_RUN: tempo-run's command line: inputs that are missing, wrong or too many; seeds; tables; traces; test cases."""
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+sys.path.insert(0, os.path.dirname(__file__))
+from tool import TOOL, check, finish, model, path, run  # noqa: E402
+
+ADD = "g (float[n,2] x, float[2] b) => (float[n,2] y, float loss) { y = Add (x, b) loss = ReduceSum <keepdims = 0> (y) }"
+
+
+def inputs(**arrays):
+    np.savez(path("in.npz"), **arrays)
+    return path("in.npz")
+
+
+def mistakes():
+    name = model("add.onnxt", ADD)
+    x, b = np.ones((3, 2), "f4"), np.ones(2, "f4")
+    run(name, "--inputs", inputs(x=x), code=2, says=("'b'", "float[2]", "missing"))
+    run(name, code=2, says=("'x'", "missing"))
+    run(name, "--inputs", inputs(x=x.astype("f8"), b=b), code=2, says=("'x'", "double", "float[n,2]"))
+    run(name, "--inputs", inputs(x=x, b=np.ones(3, "f4")), code=2, says=("'b'", "float[3]", "float[2]"))
+    run(name, "--inputs", inputs(x=np.ones((3, 2, 1), "f4"), b=b), code=2, says=("'x'", "float[3,2,1]"))
+    run(name, "--inputs", inputs(x=x, b=b, extra=b), says=("note", "'extra'", "ignored"))
+    run(name, "--inputs", inputs(x=x, b=b), "--device", "cuda", code=3, says=("CUDA",))
+    run(name, "--inputs", inputs(x=x, b=b), "--device", "tpu", code=64, says=("tpu",))
+    run(name, "--seed", "many", code=64, says=("--seed",))
+    run(name, "--repeat", "0", code=64, says=("--repeat",))
+    run(name, "--imputs", "x", code=64, says=("--inputs",))
+    run(code=64, says=("no model",))
+    run(path("none.onnx"), code=5, says=("none.onnx",))
+    missing = model("missing.onnxt", 'g (float[n,n] x) => (float y) { ["the node"] y = Det (x) }')
+    run(missing, "--inputs", inputs(x=np.eye(2, dtype="f4")), code=3, says=("Det", "the node", "kernel"))
+    gather = model("gather.onnxt", 'g (float[n] x, int64[k] i) => (float[k] y) { ["pick"] y = Gather (x, i) }')
+    run(gather, "--inputs", inputs(x=b, i=np.array([0, 7])), code=2, says=("pick", "out of range", "0 to 7"))
+    run(gather, "--inputs", inputs(x=b, i=np.array([-3])), code=2, says=("pick", "out of range"))
+
+
+def help_and_tables():
+    run("--help", says=("--inputs", "--threads", "examples", "Exit codes"))
+    run("--version", says=("tempo-run",))
+    run("--list-kernels", says=("Gather:", "ai.tempo.GatherGrad:", "float double"))
+    name = model("add.onnxt", ADD)
+    file = inputs(x=np.ones((3, 2), "f4"), b=np.ones(2, "f4"))
+    run(name, "--inputs", file, says=("loss  float  12", "y     float[3,2]"))
+    run(name, "--inputs", file, "--memory", says=("parameters", "arena", "lower bound", "live at the peak"))
+    run(name, "--inputs", file, "--repeat", "5", says=("5 runs: min", "median", "max"))
+    run(name, "--inputs", file, "--profile", path("trace.json"), "--repeat", "2")
+    with open(path("trace.json"), encoding="utf-8") as trace:
+        events = json.load(trace)["traceEvents"]
+    check([e["cat"] for e in events] == ["Add", "ReduceSum"] * 2, "a trace of two runs")
+    check(all(a["ts"] + a["dur"] <= b["ts"] + 1e-3 for a, b in zip(events, events[1:])), "events do not overlap")
+
+
+def defaults():
+    """An initializer of an input's name is its default; what is bound goes before it."""
+    name = model("default.onnxt", "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {10, 20}> { y = Mul (x, w) }")
+    x = np.array([1, 2], "f4")
+    for given, want in (({}, [10, 40]), ({"w": np.array([3, 3], "f4")}, [3, 6])):
+        run(name, "--inputs", inputs(x=x, **given), "--outputs", path("out.npz"))
+        with np.load(path("out.npz")) as out:
+            check(out["y"].tolist() == want, f"default {given}")
+
+
+def older_opsets():
+    """A model of opset 11 is upgraded: Squeeze's axes were an attribute then."""
+    node = onnx.helper.make_node("Squeeze", ["x"], ["y"], axes=[0])
+    graph = onnx.helper.make_graph([node], "g", [onnx.helper.make_tensor_value_info("x", 1, [1, "n"])],
+                                   [onnx.helper.make_tensor_value_info("y", 1, ["n"])])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 11)], ir_version=6), path("old.onnx"))
+    run(path("old.onnx"), "--inputs", inputs(x=np.ones((1, 5), "f4")), says=("y  float[5]",))
+
+
+def functions():
+    """A model-local function without a kernel is run by its body."""
+    with open(path("f.onnxt"), "w", encoding="utf-8") as file:
+        file.write('<ir_version: 10, opset_import: ["" : 21, "own" : 1]>\n'
+                   "g (float[n] x) => (float[n] y) { y = own.Twice <times = 3.0> (x) }\n"
+                   '<domain: "own", opset_import: ["" : 21]>\n'
+                   "Twice <times> (a) => (b) { t = Constant <value_float: float = @times> () b = Mul (a, t) }\n")
+    run(path("f.onnxt"), "--inputs", inputs(x=np.array([2], "f4")), says=("y  float[1]  6",))
+
+
+def external_data():
+    """Weights beside the model, at an odd offset, are read where they are."""
+    w = np.arange(6, dtype="f4")
+    tensor = numpy_helper.from_array(w, "w")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["x", "w"], ["y"])], "g",
+                                   [onnx.helper.make_tensor_value_info("x", 1, [6])], [onnx.helper.make_tensor_value_info("y", 1, [6])], [tensor])
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+    with open(path("w.bin"), "wb") as file:
+        file.write(b"odd" + w.tobytes())
+    t = made.graph.initializer[0]
+    t.ClearField("raw_data")
+    t.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", "w.bin"), ("offset", "3"), ("length", "24")):
+        t.external_data.add(key=key, value=value)
+    with open(path("external.onnx"), "wb") as file:
+        file.write(made.SerializeToString())
+    run(path("external.onnx"), "--inputs", inputs(x=np.ones(6, "f4")), "--outputs", path("out.npz"))
+    with np.load(path("out.npz")) as out:
+        check(out["y"].tolist() == (w + 1).tolist(), "external data")
+
+
+def test_cases():
+    """A right case, a wrong value, a wrong type, an op without kernel."""
+    def case(name, op, out, **attrs):
+        folder = path(f"cases/{name}/test_data_set_0")
+        os.makedirs(folder, exist_ok=True)
+        value = onnx.helper.make_tensor_value_info
+        graph = onnx.helper.make_graph([onnx.helper.make_node(op, ["x"], ["y"], **attrs)], "g", [value("x", 1, [2])], [value("y", 1, [2])])
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10),
+                  path(f"cases/{name}/model.onnx"))
+        for kind, array in (("input_0", np.array([1, -2], "f4")), ("output_0", out)):
+            with open(f"{folder}/{kind}.pb", "wb") as file:
+                file.write(numpy_helper.from_array(array).SerializeToString())
+
+    case("right", "Neg", np.array([-1, 2.0001], "f4"))
+    run("--test-data", path("cases"), says=("PASS right", "1 passed, 0 failed, 0 unsupported"))
+    case("wrong", "Neg", np.array([-1, 2.01], "f4"))
+    case("type", "Neg", np.array([-1, 2], "f8"))
+    case("shape", "Neg", np.array([[-1, 2]], "f4"))
+    case("none", "RandomNormalLike", np.array([-1, 2], "f4"))
+    run("--test-data", path("cases"), code=1,
+        says=("PASS right", "FAIL wrong: output 'y' element 1: got 2, expected 2.00", "FAIL type", "FAIL shape", "UNSUPPORTED none: ",
+              "1 passed, 3 failed, 1 unsupported"))
+    run("--test-data", path("cases/right"), says=("1 passed",))
+    run("--test-data", path("cases/right/test_data_set_0"), code=2, says=("no test case",))
+
+
+def threads():
+    """The same bytes at any number of threads."""
+    name = model("big.onnxt", "g (float[n,m] x) => (float[m,n] y, float s) { t = Tanh (x) y = Transpose (t) s = ReduceSum <keepdims = 0> (y) }")
+    file = inputs(x=np.random.default_rng(1).standard_normal((300, 257)).astype("f4"))
+    results = []
+    for n in ("1", "2", "5"):
+        run(name, "--inputs", file, "--outputs", path("out.npz"), "--threads", n)
+        results.append(open(path("out.npz"), "rb").read())
+    check(results[0] == results[1] == results[2], "results at 1, 2 and 5 threads")
+    done = subprocess.run([TOOL, name, "--inputs", file], capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    check(done.returncode == 0, "a run without standard input")
+
+
+mistakes()
+help_and_tables()
+defaults()
+older_opsets()
+functions()
+external_data()
+test_cases()
+threads()
+finish()

@@ -1,0 +1,135 @@
+"""npz.py TEMPO_RUN: .npz files of numpy in, ours out: every element type, layout and header version; bad files are refused by name."""
+import io
+import os
+import sys
+import zipfile
+
+import numpy as np
+from numpy.lib import format as npy
+
+sys.path.insert(0, os.path.dirname(__file__))
+from tool import check, finish, model, path, run  # noqa: E402
+
+TYPES = {"float": "f4", "double": "f8", "float16": "f2", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1",
+         "uint16": "u2", "uint32": "u4", "uint64": "u8", "bool": "?"}
+rng = np.random.default_rng(5)
+
+
+def sample(kind, shape):
+    raw = rng.integers(0, 2 if kind == "?" else 256, (*shape, np.dtype(kind).itemsize)).astype(np.uint8)
+    return np.ascontiguousarray(raw).view(kind).reshape(shape)
+
+
+def same(got, want):
+    return got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == np.ascontiguousarray(want).tobytes()
+
+
+def round_trip(array, onnx_type, save, what):
+    name = model("identity.onnxt", f"g ({onnx_type}[] x) => ({onnx_type}[] y) {{ y = Identity (x) }}".replace("[]", "[" + ",".join(
+        f"d{i}" for i in range(array.ndim)) + "]" if array.ndim else ""))
+    save(path("in.npz"))
+    run(name, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
+    with np.load(path("out.npz")) as out:
+        check(list(out) == ["y"] and same(out["y"], array), f"round trip of {what}")
+
+
+def member(header_and_data, deflate=False):
+    def save(file):
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED) as archive:
+            archive.writestr("x.npy", header_and_data)
+    return save
+
+
+def npy_bytes(array, version=None):
+    out = io.BytesIO()
+    npy.write_array(out, array, version=version)
+    return out.getvalue()
+
+
+def good_files():
+    for onnx_type, kind in TYPES.items():
+        for shape in ((), (0,), (3,), (2, 0, 4), (2, 3, 4)):
+            array = sample(kind, shape)
+            round_trip(array, onnx_type, lambda f, a=array: np.savez(f, x=a), f"{kind} {shape}")
+        array = sample(kind, (3, 4, 5))
+        round_trip(array, onnx_type, lambda f, a=array: np.savez(f, x=np.asfortranarray(a)), f"fortran {kind}")
+        round_trip(array, onnx_type, lambda f, a=array: np.savez_compressed(f, x=a), f"deflated {kind}")
+        big = array.astype(array.dtype.newbyteorder(">"))
+        round_trip(array, onnx_type, lambda f, a=big: np.savez(f, x=a), f"big-endian {kind}")
+    array = np.arange(6.0, dtype="f4").reshape(2, 3)
+    for version in ((1, 0), (2, 0), (3, 0)):
+        round_trip(array, "float", member(npy_bytes(array, version)), f"version {version}")
+    old = npy_bytes(array)
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
+    unpadded = old[:8] + len(header).to_bytes(2, "little") + header + array.tobytes()
+    round_trip(array, "float", member(unpadded), "unpadded header")
+    deep = sample("f4", (1,) * 20)
+    round_trip(deep, "float", lambda f: np.savez(f, x=deep), "rank 20")
+
+
+def bfloat16():
+    """numpy has no bfloat16: it is saved as two-byte voids, and comes back so."""
+    array = np.array([0x3F80, 0xC000, 0x7FC0], "u2").view("V2")
+    name = model("b.onnxt", "g (bfloat16[n] x) => (bfloat16[n] y, float[n] z) { y = Identity (x) z = Cast <to = 1> (x) }")
+    np.savez(path("in.npz"), x=array)
+    run(name, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
+    with np.load(path("out.npz")) as out:
+        check(out["y"].tobytes() == array.tobytes() and out["y"].dtype == np.dtype("V2"), "bfloat16 comes back")
+        check(out["z"][0] == 1 and out["z"][1] == -2 and np.isnan(out["z"][2]), "bfloat16 as floats")
+
+
+def bad_files():
+    name = model("identity.onnxt", "g (float[a,b] x) => (float[a,b] y) { y = Identity (x) }")
+    good = npy_bytes(np.zeros((2, 3), "f4"))
+
+    def refused(data, says=("'x'",), code=2, deflate=False):
+        member(data, deflate)(path("bad.npz"))
+        run(name, "--inputs", path("bad.npz"), code=code, says=says)
+
+    for cut in (0, 5, 9, 11, 40, 64, len(good) - 1):
+        refused(good[:cut])
+    refused(good + b"\0")
+    refused(b"PK" + good[2:])
+    refused(good.replace(b"(2, 3)", b"(2, 9)"))
+    refused(good.replace(b"(2, 3)", b"(-2,3)"))
+    refused(good.replace(b"(2, 3)", b"[2, 3]"))
+    refused(good.replace(b"False", b"Maybe"))
+    refused(good.replace(b"'shape'", b"'shapf'"))
+    refused(good.replace(b"'<f4'", b"'<c8'"), says=("'x'", "'<c8'"))
+    refused(good.replace(b"'<f4'", b"'<f4\0"))
+    refused(good.replace(b"(2, 3), }" + b" " * 11, b"(9999999999, 9999999)"))
+    refused(good[:6] + b"\x09" + good[7:])
+    refused(npy_bytes(np.array(["text"])), says=("'x'", "'<U4'"))
+    refused(npy_bytes(np.zeros(2, [("a", "f4"), ("b", "f4")])), says=("'x'", "records"))
+
+    with open(path("bad.npz"), "wb") as file:
+        file.write(b"this is no archive")
+    run(name, "--inputs", path("bad.npz"), code=2, says=("bad.npz",))
+    run(name, "--inputs", path("none.npz"), code=5, says=("none.npz",))
+    np.savez_compressed(path("bad.npz"), x=np.arange(60000, dtype="f4").reshape(2, -1))
+    data = bytearray(open(path("bad.npz"), "rb").read())
+    data[len(data) // 2] ^= 0xFF
+    with open(path("bad.npz"), "wb") as file:
+        file.write(data)
+    run(name, "--inputs", path("bad.npz"), code=2, says=("'x'",))
+
+
+def written_whole():
+    """A file that cannot be written leaves what was there, and nothing beside it."""
+    name = model("identity.onnxt", "g (float[a] x) => (float[a] y) { y = Identity (x) }")
+    np.savez(path("in.npz"), x=np.zeros(3, "f4"))
+    run(name, "--inputs", path("in.npz"), "--outputs", path("no/such/out.npz"), code=5, says=("no/such/out.npz",))
+    run(name, "--inputs", path("in.npz"), "--outputs", "/dev/null", code=5, says=("/dev/null",))
+    first = path("first.npz")
+    run(name, "--inputs", path("in.npz"), "--outputs", first)
+    before = open(first, "rb").read()
+    run(name, "--inputs", path("in.npz"), "--outputs", first)
+    check(open(first, "rb").read() == before, "the same outputs give the same bytes")
+    check(not [f for f in os.listdir(os.path.dirname(first)) if "tmp" in f], "no temporary file is left")
+
+
+good_files()
+bfloat16()
+bad_files()
+written_whole()
+finish()

@@ -1,0 +1,147 @@
+/* test_movement.c: the fast strided copy against the one that reads as the definition, over random boxes: permuted, reversed, repeated and
+ * cut dims, every element size, with guard bytes around the result. Casts of 16-bit floats against arithmetic on their parts. */
+#include "kernels/common/half.h"
+#include "kernels/movement/cast.h"
+#include "kernels/movement/movement.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static uint32_t state = 3;
+static int64_t below(int64_t n) {
+    state = state * 1664525u + 1013904223u;
+    return (int64_t)(((uint64_t)(state >> 8) * (uint64_t)n) >> 24);
+}
+
+#define MOST 40000
+#define GUARD 64
+
+/* A permutation of a contiguous input, some dims repeated, reversed or strided. */
+static void random_box(tk_strided *box, int64_t *inp_count) {
+    static const int64_t sizes[] = {1, 1, 2, 3, 5, 17, 33, 70};
+    int rank = (int)below(5);
+    int64_t out_dims[5], perm[5], stride = 1;
+    *box = (tk_strided){.rank = rank};
+    *inp_count = 1;
+    for (int d = 0; d < rank; d++) {
+        out_dims[d] = sizes[below(rank > 3 ? 6 : 8)];
+        perm[d] = d;
+    }
+    for (int d = rank - 1; d > 0; d--) {
+        int64_t other = below(d + 1), t = perm[d];
+        perm[d] = perm[other];
+        perm[other] = t;
+    }
+    for (int d = rank - 1; d >= 0; d--) {
+        int64_t p = perm[d], step = below(4) == 0 ? 2 : 1;
+        box->dims[p] = out_dims[p];
+        if (below(6) == 0)
+            continue; /* repeated */
+        box->inp_strides[p] = *inp_count * step;
+        if (below(4) == 0) {
+            box->inp_offset += *inp_count * step * (out_dims[p] - 1);
+            box->inp_strides[p] = -box->inp_strides[p];
+        }
+        *inp_count *= out_dims[p] * step;
+    }
+    for (int d = rank - 1; d >= 0; d--) {
+        box->out_strides[d] = stride;
+        stride *= out_dims[d];
+    }
+}
+
+static void test_strided_copy(void **unused) {
+    (void)unused;
+    static const size_t elements[] = {1, 2, 4, 8};
+    for (int round = 0; round < 1500; round++) {
+        tk_strided box;
+        int64_t inp_count, out_count = 1;
+        random_box(&box, &inp_count);
+        for (int d = 0; d < box.rank; d++)
+            out_count *= box.dims[d];
+        if (inp_count > MOST || out_count > MOST)
+            continue;
+        size_t element = elements[below(4)], bytes = (size_t)out_count * element;
+        unsigned char *inp = malloc((size_t)inp_count * element), *out = malloc(bytes + GUARD), *want = malloc(bytes + GUARD);
+        for (size_t i = 0; i < (size_t)inp_count * element; i++)
+            inp[i] = (unsigned char)below(256);
+        memset(out, 0xa5, bytes + GUARD);
+        memset(want, 0xa5, bytes + GUARD);
+        tk_copy_strided_ref(want, inp, &box, element);
+        tk_strided_simplify(&box);
+        tk_copy_strided(out, inp, &box, element);
+        assert_memory_equal(out, want, bytes + GUARD);
+        free(inp);
+        free(out);
+        free(want);
+    }
+}
+
+/* Every 16-bit float is sign * mantissa * 2^exponent, and comes back from double as it was. */
+static void test_half_floats(void **unused) {
+    (void)unused;
+    for (uint32_t h = 0; h < 65536; h++) {
+        int exponent = (int)(h >> 10 & 31), mantissa = (int)(h & 1023);
+        double value = exponent == 0 ? ldexp(mantissa, -24) : ldexp(1024 + mantissa, exponent - 25);
+        if (exponent == 31)
+            value = mantissa ? (double)NAN : (double)INFINITY;
+        value = h & 0x8000 ? -value : value;
+        double got = (double)tk_from_f16((uint16_t)h);
+        assert_true(got == value || (isnan(got) && isnan(value)));
+        assert_true(isnan(value) || tk_to_f16(value) == h);
+        float wide = tk_from_bf16((uint16_t)h);
+        assert_true(isnan(wide) || tk_to_bf16((double)wide) == h);
+    }
+}
+
+/* Halfway between neighbours goes to the even one; beyond the largest by half a step to infinity. */
+static void test_half_rounding(void **unused) {
+    (void)unused;
+    for (uint32_t h = 0; h < 0x7bff; h++) {
+        double low = (double)tk_from_f16((uint16_t)h), high = (double)tk_from_f16((uint16_t)(h + 1)), middle = (low + high) / 2;
+        assert_int_equal(tk_to_f16(middle), h & 1 ? h + 1 : h);
+        assert_int_equal(tk_to_f16(nextafter(middle, 0)), h);
+        assert_int_equal(tk_to_f16(nextafter(middle, 1e9)), h + 1);
+    }
+    assert_int_equal(tk_to_f16(65519.999), 0x7bff);
+    assert_int_equal(tk_to_f16(65520), 0x7c00);
+    assert_int_equal(tk_to_f16(1e300), 0x7c00);
+    assert_int_equal(tk_to_f16(-1e-300), 0x8000);
+    assert_int_equal(tk_to_bf16(1.00390625), 0x3f80);   /* 1 + 2^-8: a tie, to even */
+    assert_int_equal(tk_to_bf16(1.01171875), 0x3f82);   /* 1 + 3 * 2^-8: a tie, to even */
+    assert_int_equal(tk_to_bf16(1.0039062501), 0x3f81);
+}
+
+static void test_casts_out_of_range(void **unused) {
+    (void)unused;
+    const double inp[] = {NAN, INFINITY, -INFINITY, 1e30, -1e30, 127.9, -128.9, 255.9, -0.9, 4294967295.5};
+    int8_t i8[10];
+    uint8_t u8[10];
+    int64_t i64[10];
+    uint32_t u32[10];
+    tk_cast(i8, inp, 10, TK_I8, TK_F64);
+    tk_cast(u8, inp, 10, TK_U8, TK_F64);
+    tk_cast(i64, inp, 10, TK_I64, TK_F64);
+    tk_cast(u32, inp, 10, TK_U32, TK_F64);
+    const int8_t want_i8[] = {0, 127, -128, 127, -128, 127, -128, 127, 0, 127};
+    const uint8_t want_u8[] = {0, 255, 0, 255, 0, 127, 0, 255, 0, 255};
+    assert_memory_equal(i8, want_i8, sizeof i8);
+    assert_memory_equal(u8, want_u8, sizeof u8);
+    assert_true(i64[1] == INT64_MAX && i64[2] == INT64_MIN && i64[3] == INT64_MAX && i64[9] == 4294967295);
+    assert_true(u32[1] == UINT32_MAX && u32[9] == UINT32_MAX && u32[7] == 255);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strided_copy),
+        cmocka_unit_test(test_half_floats),
+        cmocka_unit_test(test_half_rounding),
+        cmocka_unit_test(test_casts_out_of_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
