@@ -66,13 +66,27 @@ def bombs():
     yield "nodes", head + field(7, field(1, b"") * 3000)
 
 
-for source in (small_models(), bombs()):
+def texts():
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "text"))
+    import cases
+    models = list(cases.GRAPHS.values()) + list(cases.OURS.values()) + [text for text, _ in cases.REFUSED.values()]
+    models += [cases.MAIN + text for text in cases.FUNCTIONS.values()]
+    texts = [cases.HEADER + text for text in models] + [h + cases.GRAPHS["smallest"] for h in cases.HEADERS.values()]
+    texts += ["F" + text for text in cases.FUNCTIONS.values()]                       # one function
+    texts += ["I" + cases.HEADER + cases.MAIN + text for text in cases.FUNCTIONS.values()]  # inlined
+    for i, text in enumerate(texts):
+        yield f"text{i}", text.encode()
+
+
+words = ["location", "offset", "length", "ai.onnx", "then_branch", "value", "axis", "Constant", "If", "Loop"]
+if sys.argv[2] == "fuzz_text":
+    sources = [texts()]
+    words += ["=>", "float[", "seq(", "ints", "floats", "tensor", "graph", "inf", "nan", "opset_import", "domain", "ir_version"]
+else:
+    node_cases = ((c.name, c.model.SerializeToString()) for c in load_model_tests(kind="node") if not c.name.endswith("_expanded"))
+    sources = [small_models(), bombs(), ((name, data) for name, data in node_cases if len(data) < LARGEST)]
+for source in sources:
     for name, data in source:
         save(name, data)
-for c in load_model_tests(kind="node"):
-    data = c.model.SerializeToString()
-    if len(data) < LARGEST and not c.name.endswith("_expanded"):
-        save(c.name, data)
-words = ["location", "offset", "length", "ai.onnx", "then_branch", "value", "axis", "Constant", "If", "Loop"]
 with open(folder + ".dict", "w") as f:
     f.writelines(f'"{w}"\n' for w in words)
