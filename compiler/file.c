@@ -1,6 +1,7 @@
 /* file.c: whole files in, and files that appear whole or not at all.
- * Output goes to a temporary file beside its target and takes the target's name only when all of it is on the disk, so that a full disk,
- * a crash or a kill leaves the old file as it was. Temporary files of a process that dies early are removed by handlers. */
+ * Output goes to a temporary file beside its target and takes the target's name only when all of it is on the disk, so
+ * that a full disk, a crash or a kill leaves the old file as it was. Temporary files of a process that dies early are
+ * removed by handlers. */
 #include "onnx_io.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -93,8 +94,8 @@ void tc_file_close(tc_file *file) {
 
 struct tc_out_file {
     FILE *stream;
-    char *target;    /* NULL: standard output */
-    char *temp;      /* NULL: written in place (a pipe, /dev/null) */
+    char *target; /* NULL: standard output */
+    char *temp;   /* NULL: written in place (a pipe, /dev/null) */
     tc_out_file *next;
 };
 
@@ -141,7 +142,9 @@ static void on_truncation(int number) {
     _exit(TC_IO);
 }
 
-void tc_expect_truncation(void) { handle(SIGBUS, on_truncation); }
+void tc_expect_truncation(void) {
+    handle(SIGBUS, on_truncation);
+}
 
 static void forget(tc_out_file *file) {
     for (tc_out_file **at = &open_files; *at; at = &(*at)->next) {
@@ -228,9 +231,13 @@ tc_status tc_out_open(tc_ctx *ctx, const char *path, tc_out_file **out_file) {
     return TC_OK;
 }
 
-FILE *tc_out_stream(tc_out_file *file) { return file->stream; }
+FILE *tc_out_stream(tc_out_file *file) {
+    return file->stream;
+}
 
-const char *tc_out_temp_path(tc_out_file *file) { return file->temp ? file->temp : file->target; }
+const char *tc_out_temp_path(tc_out_file *file) {
+    return file->temp ? file->temp : file->target;
+}
 
 /* The new name itself must reach the disk: the folder is synced too. */
 static void sync_folder(const char *path) {

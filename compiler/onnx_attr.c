@@ -8,7 +8,8 @@
 
 /* --- types ------------------------------------------------------------------------------------------------------ */
 
-static tc_status read_dim(tc_onnx_reader *r, const Onnx__TensorShapeProto__Dimension *proto, const char *what, tc_dim *out_dim) {
+static tc_status read_dim(tc_onnx_reader *r, const Onnx__TensorShapeProto__Dimension *proto, const char *what,
+                          tc_dim *out_dim) {
     *out_dim = tc_dim_unknown();
     switch (proto->value_case) {
     case ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE:
@@ -26,8 +27,8 @@ static tc_status read_dim(tc_onnx_reader *r, const Onnx__TensorShapeProto__Dimen
     }
 }
 
-static tc_status read_tensor_type(tc_onnx_reader *r, bool has_elem, int32_t elem, const Onnx__TensorShapeProto *shape, const char *what,
-                                  tc_type *type) {
+static tc_status read_tensor_type(tc_onnx_reader *r, bool has_elem, int32_t elem, const Onnx__TensorShapeProto *shape,
+                                  const char *what, tc_type *type) {
     if (has_elem && (elem < 0 || elem >= TC_DTYPE_COUNT))
         return BAD(r, NULL, "%s: element type %" PRId32 " is none of ONNX's 1 to %d", what, elem, TC_DTYPE_COUNT - 1);
     type->dtype = has_elem ? (tc_dtype)elem : TC_UNDEFINED;
@@ -35,7 +36,8 @@ static tc_status read_tensor_type(tc_onnx_reader *r, bool has_elem, int32_t elem
     if (!shape)
         return TC_OK;
     if (shape->n_dim > TC_MAX_RANK)
-        return tc_error(r->ctx, TC_LIMIT, NULL, "%s: %zu dims, at most %d are supported", what, shape->n_dim, TC_MAX_RANK);
+        return tc_error(r->ctx, TC_LIMIT, NULL, "%s: %zu dims, at most %d are supported", what, shape->n_dim,
+                        TC_MAX_RANK);
     tc_dim *dims = TC_NEW_ARRAY(r->model->arena, tc_dim, shape->n_dim);
     for (size_t i = 0; i < shape->n_dim; i++)
         TC_TRY(read_dim(r, shape->dim[i], what, &dims[i]));
@@ -84,8 +86,9 @@ tc_status tc_onnx_type(tc_onnx_reader *r, const Onnx__TypeProto *proto, const ch
 
 /* --- attributes -------------------------------------------------------------------------------------------------- */
 
-static const char *const kind_names[] = {"UNDEFINED", "FLOAT", "INT", "STRING", "TENSOR", "GRAPH", "FLOATS", "INTS", "STRINGS",
-                                         "TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
+static const char *const kind_names[] = {
+    "UNDEFINED", "FLOAT",   "INT",    "STRING",        "TENSOR",         "GRAPH",      "FLOATS",     "INTS",
+    "STRINGS",   "TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
 enum { N_KINDS = TC_COUNT(kind_names) };
 
 /* How many values each field of the message holds, by the kind that it serves. */
@@ -108,11 +111,13 @@ static void count_values(const Onnx__AttributeProto *p, size_t counts[N_KINDS]) 
 }
 
 static bool is_plural(int kind) {
-    return (kind >= TC_ATTR_FLOATS && kind <= TC_ATTR_GRAPHS) || kind == TC_ATTR_SPARSE_TENSORS || kind == TC_ATTR_TYPES;
+    return (kind >= TC_ATTR_FLOATS && kind <= TC_ATTR_GRAPHS) || kind == TC_ATTR_SPARSE_TENSORS ||
+           kind == TC_ATTR_TYPES;
 }
 
 /* The kind of the attribute: as it says, or by the one field in use where it says nothing (the oldest files). */
-static tc_status find_kind(tc_onnx_reader *r, const tc_node *node, const Onnx__AttributeProto *p, int *out_kind, size_t *out_count) {
+static tc_status find_kind(tc_onnx_reader *r, const tc_node *node, const Onnx__AttributeProto *p, int *out_kind,
+                           size_t *out_count) {
     size_t counts[N_KINDS];
     count_values(p, counts);
     const char *name = tc_quote(r->ctx, p->name);
@@ -143,7 +148,8 @@ static tc_status check_reference(tc_onnx_reader *r, const tc_node *node, const O
     const char *ref = tc_onnx_text(p->ref_attr_name), *name = tc_quote(r->ctx, p->name);
     const tc_function *f = r->function;
     if (!f)
-        return BAD(r, node, "attribute '%s' refers to '%s', but only bodies of functions may refer", name, tc_quote(r->ctx, ref));
+        return BAD(r, node, "attribute '%s' refers to '%s', but only bodies of functions may refer", name,
+                   tc_quote(r->ctx, ref));
     if (tc_map_get(r->function_attrs, ref))
         return TC_OK;
     return BAD(r, node, "attribute '%s' refers to '%s', which function '%s' does not have", name, tc_quote(r->ctx, ref),
@@ -173,14 +179,16 @@ static tc_status read_sparse(tc_onnx_reader *r, const char *what, Onnx__SparseTe
     return TC_OK;
 }
 
-static tc_status read_graphs(tc_onnx_reader *r, tc_graph *graph, Onnx__GraphProto *const *protos, size_t n, tc_graph ***out_graphs) {
+static tc_status read_graphs(tc_onnx_reader *r, tc_graph *graph, Onnx__GraphProto *const *protos, size_t n,
+                             tc_graph ***out_graphs) {
     tc_graph **graphs = *out_graphs = TC_NEW_ARRAY(r->model->arena, tc_graph *, n);
     for (size_t i = 0; i < n; i++)
         TC_TRY(tc_onnx_graph(r, protos[i], graph, &graphs[i]));
     return TC_OK;
 }
 
-static tc_status read_types(tc_onnx_reader *r, const char *what, Onnx__TypeProto *const *protos, size_t n, const tc_type ***out_types) {
+static tc_status read_types(tc_onnx_reader *r, const char *what, Onnx__TypeProto *const *protos, size_t n,
+                            const tc_type ***out_types) {
     const tc_type **types = *out_types = TC_NEW_ARRAY(r->model->arena, const tc_type *, n);
     for (size_t i = 0; i < n; i++)
         TC_TRY(tc_onnx_type(r, protos[i], what, &types[i]));
@@ -203,17 +211,30 @@ static const char *describe(tc_onnx_reader *r, const tc_node *node, const char *
                            tc_quote(r->ctx, tc_node_label(node)));
 }
 
-static tc_status read_value(tc_onnx_reader *r, tc_graph *graph, const tc_node *node, Onnx__AttributeProto *p, tc_attr *attr) {
+static tc_status read_value(tc_onnx_reader *r, tc_graph *graph, const tc_node *node, Onnx__AttributeProto *p,
+                            tc_attr *attr) {
     const tc_tensor **tensors = NULL;
     const tc_type **types = NULL;
     tc_graph **graphs = NULL;
     switch (attr->kind) {
-    case TC_ATTR_FLOAT: attr->f = p->f; return TC_OK;
-    case TC_ATTR_INT: attr->i = p->i; return TC_OK;
-    case TC_ATTR_STRING: attr->s = (tc_bytes){p->s.len ? (const char *)p->s.data : "", p->s.len}; return TC_OK;
-    case TC_ATTR_FLOATS: attr->floats = p->floats; return TC_OK;
-    case TC_ATTR_INTS: attr->ints = p->ints; return TC_OK;
-    case TC_ATTR_STRINGS: attr->strings = borrow_strings(r, p); return TC_OK;
+    case TC_ATTR_FLOAT:
+        attr->f = p->f;
+        return TC_OK;
+    case TC_ATTR_INT:
+        attr->i = p->i;
+        return TC_OK;
+    case TC_ATTR_STRING:
+        attr->s = (tc_bytes){p->s.len ? (const char *)p->s.data : "", p->s.len};
+        return TC_OK;
+    case TC_ATTR_FLOATS:
+        attr->floats = p->floats;
+        return TC_OK;
+    case TC_ATTR_INTS:
+        attr->ints = p->ints;
+        return TC_OK;
+    case TC_ATTR_STRINGS:
+        attr->strings = borrow_strings(r, p);
+        return TC_OK;
     case TC_ATTR_TENSOR:
         TC_TRY(read_tensors(r, describe(r, node, attr->name), &p->t, 1, &tensors));
         attr->t = tensors[0];
@@ -251,7 +272,8 @@ static tc_status read_value(tc_onnx_reader *r, tc_graph *graph, const tc_node *n
     }
 }
 
-tc_status tc_onnx_attr(tc_onnx_reader *r, tc_graph *graph, const tc_node *node, Onnx__AttributeProto *proto, tc_attr *out_attr) {
+tc_status tc_onnx_attr(tc_onnx_reader *r, tc_graph *graph, const tc_node *node, Onnx__AttributeProto *proto,
+                       tc_attr *out_attr) {
     if (!tc_onnx_text(proto->name)[0])
         return BAD(r, node, "an attribute has no name");
     int kind = 0;

@@ -1,6 +1,7 @@
 /* onnx_graph.c: GraphProto and the bodies of functions -> tc_graph.
- * Names become values in the order in which ONNX defines them: inputs, initializers, then each node's outputs. An operand that is
- * not defined yet is therefore undefined, out of order or part of a cycle; which of these is found out only then. */
+ * Names become values in the order in which ONNX defines them: inputs, initializers, then each node's outputs. An
+ * operand that is not defined yet is therefore undefined, out of order or part of a cycle; which of these is found out
+ * only then. */
 #include "onnx_io.h"
 #include "onnx_msg.h"
 #include "verify.h"
@@ -18,7 +19,9 @@ typedef struct body {
     size_t n_nodes;
 } body;
 
-static const char *quote(const body *b, const char *name) { return tc_quote(b->r->ctx, tc_onnx_text(name)); }
+static const char *quote(const body *b, const char *name) {
+    return tc_quote(b->r->ctx, tc_onnx_text(name));
+}
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
 
@@ -56,7 +59,8 @@ static tc_status read_inputs(const body *b, Onnx__ValueInfoProto **protos, size_
         if (!*name)
             return BAD(b->r, NULL, "input %zu of graph \"%s\" has no name", i, quote(b, b->graph->name));
         if (tc_map_get(b->graph->names, name))
-            return BAD(b->r, NULL, "two inputs of graph \"%s\" are named \"%s\"", quote(b, b->graph->name), quote(b, name));
+            return BAD(b->r, NULL, "two inputs of graph \"%s\" are named \"%s\"", quote(b, b->graph->name),
+                       quote(b, name));
         tc_value *value = tc_value_create_exact(b->graph, name, NULL);
         tc_graph_add_input(b->graph, value);
         TC_TRY(describe(b, value, protos[i], offsetof(tc_value_origin, input)));
@@ -163,10 +167,11 @@ static tc_status explain_missing(const body *b, const tc_node *node, const Onnx_
         return BAD(b->r, node, "operand \"%s\" is the node's own result", quote(b, name));
     const char *label = tc_onnx_text(producer->name)[0] ? producer->name : name;
     if (depends_on(b, producers, producer, proto))
-        return BAD(b->r, node, "operand \"%s\" comes from %s \"%s\", which needs this node in turn: a cycle", quote(b, name),
-                   quote(b, producer->op_type), quote(b, label));
-    return BAD(b->r, node, "operand \"%s\" is produced by a later node, %s \"%s\": nodes must stand in topological order", quote(b, name),
-               quote(b, producer->op_type), quote(b, label));
+        return BAD(b->r, node, "operand \"%s\" comes from %s \"%s\", which needs this node in turn: a cycle",
+                   quote(b, name), quote(b, producer->op_type), quote(b, label));
+    return BAD(b->r, node,
+               "operand \"%s\" is produced by a later node, %s \"%s\": nodes must stand in topological order",
+               quote(b, name), quote(b, producer->op_type), quote(b, label));
 }
 
 /* --- nodes ------------------------------------------------------------------------------------------------------ */
@@ -204,7 +209,9 @@ static tc_status read_outputs_of(const body *b, tc_node *node, const Onnx__NodeP
         const tc_value *known = tc_map_get(b->graph->names, name);
         if (known)
             return BAD(b->r, node, "result \"%s\" is already %s", quote(b, name),
-                       known->init ? "an initializer" : known->is_input ? "a graph input" : "another node's result");
+                       known->init       ? "an initializer"
+                       : known->is_input ? "a graph input"
+                                         : "another node's result");
         tc_value *value = tc_value_create_exact(b->graph, name, NULL);
         tc_node_set_output(node, i, value);
         TC_TRY(describe_new(b, value));
@@ -216,7 +223,8 @@ static tc_status read_node(const body *b, size_t index) {
     const Onnx__NodeProto *proto = b->nodes[index];
     const char *op_type = tc_onnx_text(proto->op_type), *domain = tc_onnx_domain(proto->domain);
     if (!*op_type)
-        return BAD(b->r, NULL, "node %zu (\"%s\") of graph \"%s\" has no op type", index, quote(b, proto->name), quote(b, b->graph->name));
+        return BAD(b->r, NULL, "node %zu (\"%s\") of graph \"%s\" has no op type", index, quote(b, proto->name),
+                   quote(b, b->graph->name));
     tc_node *node = tc_node_create(b->graph, domain, op_type, (uint32_t)proto->n_input, (uint32_t)proto->n_output);
     node->name = tc_onnx_text(proto->name);
     node->overload = tc_onnx_text(proto->overload);
@@ -224,7 +232,8 @@ static tc_status read_node(const body *b, size_t index) {
     node->ordinal = b->r->ordinal++;
     tc_node_append(node);
     if (!tc_map_get(b->r->domains, domain))
-        return BAD(b->r, node, "node %zu is of domain \"%s\", which no opset_import names", index, *domain ? quote(b, domain) : "ai.onnx");
+        return BAD(b->r, node, "node %zu is of domain \"%s\", which no opset_import names", index,
+                   *domain ? quote(b, domain) : "ai.onnx");
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         if (!*proto->input[i])
             continue;
@@ -244,7 +253,8 @@ static tc_status read_output(const body *b, size_t index, const char *name) {
         return BAD(b->r, NULL, "output %zu of graph \"%s\" has no name", index, quote(b, b->graph->name));
     tc_value *value = tc_graph_find(b->graph, name);
     if (!value)
-        return BAD(b->r, NULL, "output \"%s\" of graph \"%s\" is produced by no node", quote(b, name), quote(b, b->graph->name));
+        return BAD(b->r, NULL, "output \"%s\" of graph \"%s\" is produced by no node", quote(b, name),
+                   quote(b, b->graph->name));
     tc_graph_add_output(b->graph, value);
     return TC_OK;
 }
@@ -285,7 +295,8 @@ static tc_status read_nodes(body *b, Onnx__NodeProto **nodes, size_t n) {
     return TC_OK;
 }
 
-/* The end of a graph that no other encloses: names of nested graphs must be none of an enclosing one, wherever that is defined. */
+/* The end of a graph that no other encloses: names of nested graphs must be none of an enclosing one, wherever that is
+ * defined. */
 static tc_status finish(const body *b, tc_graph_origin *origin) {
     list_values(b, origin);
     return b->graph->parent ? TC_OK : tc_check_names(b->r->ctx, b->graph);
@@ -314,7 +325,8 @@ tc_status tc_onnx_function_body(tc_onnx_reader *r, const Onnx__FunctionProto *pr
         if (!*proto->input[i])
             return BAD(r, NULL, "input %zu of function \"%s\" has no name", i, quote(&b, proto->name));
         if (tc_map_get(b.graph->names, proto->input[i]))
-            return BAD(r, NULL, "two inputs of function \"%s\" are named \"%s\"", quote(&b, proto->name), quote(&b, proto->input[i]));
+            return BAD(r, NULL, "two inputs of function \"%s\" are named \"%s\"", quote(&b, proto->name),
+                       quote(&b, proto->input[i]));
         tc_value *value = tc_value_create_exact(b.graph, proto->input[i], NULL);
         tc_graph_add_input(b.graph, value);
         TC_TRY(describe_new(&b, value));

@@ -1,8 +1,9 @@
 /* onnx_guard.c: bytes of a protobuf file -> messages of protobuf-c, safely.
- * protobuf-c's own unpack recurses without limit, merges repeated submessages in quadratic time, lets 1 MB grow to 100 and checks no
- * string. This walk is driven by the same descriptors, but in a loop with a stack of its own. Each message is read twice: a scan of
- * its own fields checks them, counts the repeated ones and charges the budget; a second walk fills them in and
- * descends into submessages. Skipping a submessage in the scan costs O(1), so all is linear. */
+ * protobuf-c's own unpack recurses without limit, merges repeated submessages in quadratic time, lets 1 MB grow to 100
+ * and checks no string. This walk is driven by the same descriptors, but in a loop with a stack of its own. Each
+ * message is read twice: a scan of its own fields checks them, counts the repeated ones and charges the budget; a
+ * second walk fills them in and descends into submessages. Skipping a submessage in the scan costs O(1), so all is
+ * linear. */
 #include "onnx_msg.h"
 #include <inttypes.h>
 
@@ -57,7 +58,7 @@ static const char *path_of(unpacker *u, const ProtobufCFieldDescriptor *field) {
     return text;
 }
 
-#define FAIL(u, status, field, where, ...) \
+#define FAIL(u, status, field, where, ...)                                                                             \
     fail((u), (status), (field), (where), tc_arena_printf((u)->ctx->arena, __VA_ARGS__))
 
 static tc_status fail(unpacker *u, tc_status status, const ProtobufCFieldDescriptor *field, const uint8_t *where,
@@ -72,7 +73,8 @@ static tc_status charge(unpacker *u, const uint8_t *where, size_t bytes) {
         u->used += bytes;
         return TC_OK;
     }
-    FAIL(u, TC_LIMIT, NULL, where, "the file would grow beyond %zu bytes in memory, 64 KiB + 16 times its size", u->budget);
+    FAIL(u, TC_LIMIT, NULL, where, "the file would grow beyond %zu bytes in memory, 64 KiB + 16 times its size",
+         u->budget);
     tc_hint(u->ctx, "no honest model is so full of empty messages");
     return TC_LIMIT;
 }
@@ -115,20 +117,38 @@ static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_va
 
 static unsigned wire_of(ProtobufCType type) {
     switch (type) {
-    case PROTOBUF_C_TYPE_FIXED32: case PROTOBUF_C_TYPE_SFIXED32: case PROTOBUF_C_TYPE_FLOAT: return WIRE_32;
-    case PROTOBUF_C_TYPE_FIXED64: case PROTOBUF_C_TYPE_SFIXED64: case PROTOBUF_C_TYPE_DOUBLE: return WIRE_64;
-    case PROTOBUF_C_TYPE_STRING: case PROTOBUF_C_TYPE_BYTES: case PROTOBUF_C_TYPE_MESSAGE: return WIRE_BYTES;
-    default: return WIRE_VARINT; /* the schema has no zigzag types */
+    case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_SFIXED32:
+    case PROTOBUF_C_TYPE_FLOAT:
+        return WIRE_32;
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return WIRE_64;
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return WIRE_BYTES;
+    default:
+        return WIRE_VARINT; /* the schema has no zigzag types */
     }
 }
 
 static size_t size_in_memory(ProtobufCType type) {
     switch (type) {
-    case PROTOBUF_C_TYPE_INT64: case PROTOBUF_C_TYPE_UINT64: case PROTOBUF_C_TYPE_FIXED64: case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_DOUBLE: return 8;
-    case PROTOBUF_C_TYPE_STRING: case PROTOBUF_C_TYPE_MESSAGE: return sizeof(void *);
-    case PROTOBUF_C_TYPE_BYTES: return sizeof(ProtobufCBinaryData);
-    default: return 4;
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return 8;
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return sizeof(void *);
+    case PROTOBUF_C_TYPE_BYTES:
+        return sizeof(ProtobufCBinaryData);
+    default:
+        return 4;
     }
 }
 
@@ -140,7 +160,8 @@ static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessageDescriptor
 }
 
 static bool is_packed(const token *t) {
-    return t->wire == WIRE_BYTES && t->field->label == PROTOBUF_C_LABEL_REPEATED && wire_of(t->field->type) != WIRE_BYTES;
+    return t->wire == WIRE_BYTES && t->field->label == PROTOBUF_C_LABEL_REPEATED &&
+           wire_of(t->field->type) != WIRE_BYTES;
 }
 
 /* The field at *at, which moves behind it. */
@@ -172,12 +193,13 @@ static tc_status next_token(unpacker *u, const frame *f, const uint8_t **at, tok
     case WIRE_64:
     case WIRE_32:
         if (length > left)
-            return FAIL(u, TC_BAD_INPUT, t->field, t->start, "%" PRIu64 " bytes announced, but only %zu left", length, left);
+            return FAIL(u, TC_BAD_INPUT, t->field, t->start, "%" PRIu64 " bytes announced, but only %zu left", length,
+                        left);
         *at = t->end = t->data + length;
         break;
     default:
-        return FAIL(u, TC_BAD_INPUT, t->field, t->start, "wire type %u of field %" PRIu32 " is none that ONNX uses", t->wire,
-                    t->number);
+        return FAIL(u, TC_BAD_INPUT, t->field, t->start, "wire type %u of field %" PRIu32 " is none that ONNX uses",
+                    t->wire, t->number);
     }
     if (t->field && t->wire != wire_of(t->field->type) && !is_packed(t))
         return FAIL(u, TC_BAD_INPUT, t->field, t->start, "wire type %u, expected %u", t->wire, wire_of(t->field->type));
@@ -189,8 +211,9 @@ static tc_status count_packed(unpacker *u, const token *t, size_t *out_count) {
     size_t length = (size_t)(t->end - t->data), unit = size_in_memory(t->field->type), count = 0;
     if (wire_of(t->field->type) != WIRE_VARINT) {
         *out_count = length / unit;
-        return length % unit == 0 ? TC_OK
-                                  : FAIL(u, TC_BAD_INPUT, t->field, t->start, "%zu bytes are no whole number of elements", length);
+        return length % unit == 0
+                   ? TC_OK
+                   : FAIL(u, TC_BAD_INPUT, t->field, t->start, "%zu bytes are no whole number of elements", length);
     }
     for (const uint8_t *p = t->data; p < t->end; p++)
         count += *p < 0x80;
@@ -213,7 +236,8 @@ static size_t utf8_sequence(const uint8_t *p, size_t left) {
     for (size_t i = 1; i < n; i++)
         if ((p[i] & 0xC0) != 0x80)
             return 0;
-    if ((c == 0xE0 && p[1] < 0xA0) || (c == 0xED && p[1] > 0x9F) || (c == 0xF0 && p[1] < 0x90) || (c == 0xF4 && p[1] > 0x8F))
+    if ((c == 0xE0 && p[1] < 0xA0) || (c == 0xED && p[1] > 0x9F) || (c == 0xF0 && p[1] < 0x90) ||
+        (c == 0xF4 && p[1] > 0x8F))
         return 0;
     return n;
 }
@@ -241,7 +265,9 @@ typedef struct scan {
     uint64_t seen; /* singular fields, by position in the descriptor */
 } scan;
 
-static bool is_oneof(const ProtobufCFieldDescriptor *field) { return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0; }
+static bool is_oneof(const ProtobufCFieldDescriptor *field) {
+    return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
+}
 
 /* A second value for a submessage would have to be merged. Scalars may come again: the last one counts. */
 static tc_status check_twice(unpacker *u, const frame *f, const token *t, const scan *s) {
@@ -250,7 +276,8 @@ static tc_status check_twice(unpacker *u, const frame *f, const token *t, const 
         if (!(s->seen >> i & 1))
             continue;
         bool same = &fields[i] == t->field;
-        bool rival = is_oneof(t->field) && is_oneof(&fields[i]) && fields[i].quantifier_offset == t->field->quantifier_offset;
+        bool rival =
+            is_oneof(t->field) && is_oneof(&fields[i]) && fields[i].quantifier_offset == t->field->quantifier_offset;
         bool message = t->field->type == PROTOBUF_C_TYPE_MESSAGE || fields[i].type == PROTOBUF_C_TYPE_MESSAGE;
         if (message && (same || rival))
             return FAIL(u, TC_BAD_INPUT, t->field, t->start, "given twice in one message");
@@ -296,8 +323,8 @@ static tc_status allocate_arrays(unpacker *u, frame *f, const scan *s) {
 }
 
 /* Pushes a message: it is scanned, allocated and ready to be filled in. */
-static tc_status enter(unpacker *u, const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *field, size_t index,
-                       const uint8_t *start, const uint8_t *end, ProtobufCMessage **out_message) {
+static tc_status enter(unpacker *u, const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *field,
+                       size_t index, const uint8_t *start, const uint8_t *end, ProtobufCMessage **out_message) {
     if (u->depth > TC_MAX_DEPTH)
         return FAIL(u, TC_LIMIT, field, start, "more than %d nested messages", TC_MAX_DEPTH);
     TC_ASSERT(type->n_fields <= MAX_FIELDS);
@@ -373,7 +400,9 @@ static tc_status fill_one(unpacker *u, const token *t, void *to, size_t index) {
 
 static void keep_unknown(frame *f, const token *t) {
     f->message->unknown_fields[f->message->n_unknown_fields++] = (ProtobufCMessageUnknownField){
-        .tag = t->number, .wire_type = (ProtobufCWireType)t->wire, .len = (size_t)(t->end - t->value),
+        .tag = t->number,
+        .wire_type = (ProtobufCWireType)t->wire,
+        .len = (size_t)(t->end - t->value),
         .data = (uint8_t *)(uintptr_t)t->value,
     };
 }
@@ -385,7 +414,8 @@ static tc_status fill(unpacker *u, frame *f) {
         keep_unknown(f, &t);
         return TC_OK;
     }
-    char *message = (char *)f->message, *member = message + t.field->offset, *quantifier = message + t.field->quantifier_offset;
+    char *message = (char *)f->message, *member = message + t.field->offset,
+         *quantifier = message + t.field->quantifier_offset;
     if (t.field->label == PROTOBUF_C_LABEL_REPEATED) {
         size_t *n = (size_t *)(void *)quantifier, at = *n;
         char *items = *(char **)(void *)member;
@@ -406,10 +436,11 @@ static tc_status fill(unpacker *u, frame *f) {
     return fill_one(u, &t, member, 0);
 }
 
-tc_status tc_onnx_unpack(tc_ctx *ctx, tc_arena *arena, const ProtobufCMessageDescriptor *type, const void *bytes, size_t size,
-                         ProtobufCMessage **out_message) {
+tc_status tc_onnx_unpack(tc_ctx *ctx, tc_arena *arena, const ProtobufCMessageDescriptor *type, const void *bytes,
+                         size_t size, ProtobufCMessage **out_message) {
     if (size > TC_MAX_FILE)
-        return tc_error(ctx, TC_LIMIT, NULL, "%zu bytes, but protobuf files end at 2 GiB: weights of such models are kept outside", size);
+        return tc_error(ctx, TC_LIMIT, NULL,
+                        "%zu bytes, but protobuf files end at 2 GiB: weights of such models are kept outside", size);
     unpacker u = {.ctx = ctx, .arena = arena, .base = bytes, .size = size, .budget = (64u << 10) + 16 * size};
     const uint8_t *start = bytes;
     TC_TRY(enter(&u, type, NULL, 0, start, start + size, out_message));

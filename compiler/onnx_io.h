@@ -3,9 +3,10 @@
 #define TC_ONNX_IO_H
 #include "ir.h"
 
-/* Reads a model from a file: guarded (depth, duplicates, memory and time linear in the size; reliability limits), checked (names,
- * SSA, order, dims, data lengths, opsets, function cycles). External data is referenced, not opened. `path` "-" is standard input.
- * Files that end in .onnxt, or whose first byte is '<' or printable text, are read as ONNX text. */
+/* Reads a model from a file: guarded (depth, duplicates, memory and time linear in the size; reliability limits),
+ * checked (names, SSA, order, dims, data lengths, opsets, function cycles). External data is referenced, not opened.
+ * `path` "-" is standard input. Files that end in .onnxt, or whose first byte is '<' or printable text, are read as
+ * ONNX text. */
 tc_status tc_read_file(tc_ctx *ctx, const char *path, tc_model **out_model);
 /* The same from memory; the bytes must outlive the model. `path` (may be NULL) is where external data would be. */
 tc_status tc_read_onnx(tc_ctx *ctx, const void *bytes, size_t size, const char *path, tc_model **out_model);
@@ -17,25 +18,31 @@ const char *tc_node_metadata(const tc_node *node, const char *key);
 
 /* Writes the model as protobuf; what was not changed since it was read comes back field for field. Through a temporary
  * file beside `path` that is renamed at the end ("-": standard output). External tensors keep their references:
- * below the output's folder locations are rewritten; elsewhere they stay, with a warning that the weights must be brought along. */
+ * below the output's folder locations are rewritten; elsewhere they stay, with a warning that the weights must be
+ * brought along. */
 tc_status tc_write_onnx(tc_ctx *ctx, const tc_model *model, const char *path);
 /* The same to an open stream, whose errors stay with it; locations are left as they are. */
 tc_status tc_write_onnx_stream(tc_ctx *ctx, const tc_model *model, FILE *stream);
 
 /* The whole file, mapped or read; `out_owner` to tc_file_close. file.c */
-typedef struct tc_file { const void *data; size_t size; void *map; } tc_file;
+typedef struct tc_file {
+    const void *data;
+    size_t size;
+    void *map;
+} tc_file;
 tc_status tc_file_open(tc_ctx *ctx, const char *path, tc_file *out_file);
 void tc_file_close(tc_file *file);
 /* The model borrows from the file: it is closed with the model. tensor_map.c */
 void tc_model_keep_file(tc_model *model, const tc_file *file);
-/* From now on a file that shrinks under a mapping ends the process with one line and exit code 5, not with SIGBUS. file.c */
+/* From now on a file that shrinks under a mapping ends the process with one line and exit code 5, not with SIGBUS.
+ * file.c */
 void tc_expect_truncation(void);
 
 /* An output file that appears whole or not at all. file.c */
 typedef struct tc_out_file tc_out_file;
 tc_status tc_out_open(tc_ctx *ctx, const char *path, tc_out_file **out_file);
 FILE *tc_out_stream(tc_out_file *file);
-const char *tc_out_temp_path(tc_out_file *file); /* for libraries that open files themselves */
+const char *tc_out_temp_path(tc_out_file *file);         /* for libraries that open files themselves */
 tc_status tc_out_commit(tc_ctx *ctx, tc_out_file *file); /* flush, sync, rename; frees */
 void tc_out_abandon(tc_out_file *file);                  /* removes the temporary file; frees; NULL is fine */
 #endif

@@ -6,22 +6,24 @@
 #include "onnx.pb-c.h"
 #include <string.h>
 
-#define TC_MAX_DEPTH 100          /* nested messages, as protobuf's own libraries allow */
-#define TC_MAX_NAME 65536         /* bytes of a name: any string but doc strings and metadata */
-#define TC_MAX_FILE 0x7FFFFFFFu   /* bytes of a model: protobuf's own limit */
+#define TC_MAX_DEPTH 100        /* nested messages, as protobuf's own libraries allow */
+#define TC_MAX_NAME 65536       /* bytes of a name: any string but doc strings and metadata */
+#define TC_MAX_FILE 0x7FFFFFFFu /* bytes of a model: protobuf's own limit */
 
 /* Unpacks `bytes` as a message of `type`: in a loop with its own stack, in memory linear in `size` (at most
- * 64 KiB + 16 x size, strings and structures together). Everything that protobuf-c would do by recursion, merge or trust is refused: deep
- * nesting, a submessage given twice, bad lengths, wire types and varints, field number 0, NUL or bad UTF-8 in strings.
- * Errors name the byte and the field's path. Bytes fields and unknown fields are borrowed from `bytes`, strings are copied.
- * onnx_guard.c */
-tc_status tc_onnx_unpack(tc_ctx *ctx, tc_arena *arena, const ProtobufCMessageDescriptor *type, const void *bytes, size_t size,
-                         ProtobufCMessage **out_message);
+ * 64 KiB + 16 x size, strings and structures together). Everything that protobuf-c would do by recursion, merge or
+ * trust is refused: deep nesting, a submessage given twice, bad lengths, wire types and varints, field number 0, NUL or
+ * bad UTF-8 in strings. Errors name the byte and the field's path. Bytes fields and unknown fields are borrowed from
+ * `bytes`, strings are copied. onnx_guard.c */
+tc_status tc_onnx_unpack(tc_ctx *ctx, tc_arena *arena, const ProtobufCMessageDescriptor *type, const void *bytes,
+                         size_t size, ProtobufCMessage **out_message);
 
 /* Checks a TensorProto and turns it into a tensor. `what` stands before the tensor in messages: "initializer \"W\"".
  * onnx_tensor.c */
-tc_status tc_onnx_tensor(tc_ctx *ctx, tc_model *model, const Onnx__TensorProto *proto, const char *what, tc_tensor **out_tensor);
-/* The same for a sparse tensor: dense where that is at most `budget` bytes, else a tensor without data. Its origin is `proto`. */
+tc_status tc_onnx_tensor(tc_ctx *ctx, tc_model *model, const Onnx__TensorProto *proto, const char *what,
+                         tc_tensor **out_tensor);
+/* The same for a sparse tensor: dense where that is at most `budget` bytes, else a tensor without data. Its origin is
+ * `proto`. */
 tc_status tc_onnx_sparse_tensor(tc_ctx *ctx, tc_model *model, const Onnx__SparseTensorProto *proto, const char *what,
                                 size_t budget, tc_tensor **out_tensor);
 
@@ -37,7 +39,7 @@ typedef struct tc_graph_origin {
     Onnx__ValueInfoProto **value_info;
     size_t n_value_info;
     const bool *orphan;
-    uint32_t n_nodes;              /* as read */
+    uint32_t n_nodes; /* as read */
 } tc_graph_origin;
 
 /* What is going on while a model is read. */
@@ -57,12 +59,17 @@ tc_status tc_onnx_graph(tc_onnx_reader *r, const Onnx__GraphProto *proto, tc_gra
 /* Reads the body of r->function. */
 tc_status tc_onnx_function_body(tc_onnx_reader *r, const Onnx__FunctionProto *proto, tc_graph **out_graph);
 /* Reads one attribute of a node of `graph`; `node` (may be NULL) for messages. */
-tc_status tc_onnx_attr(tc_onnx_reader *r, tc_graph *graph, const tc_node *node, Onnx__AttributeProto *proto, tc_attr *out_attr);
+tc_status tc_onnx_attr(tc_onnx_reader *r, tc_graph *graph, const tc_node *node, Onnx__AttributeProto *proto,
+                       tc_attr *out_attr);
 /* Reads a type; NULL when the message says nothing. `what` names its owner in messages. */
 tc_status tc_onnx_type(tc_onnx_reader *r, const Onnx__TypeProto *proto, const char *what, const tc_type **out_type);
 
-static inline const char *tc_onnx_text(const char *s) { return s ? s : ""; }
-static inline const char *tc_onnx_domain(const char *s) { return !s || strcmp(s, "ai.onnx") == 0 ? "" : s; }
+static inline const char *tc_onnx_text(const char *s) {
+    return s ? s : "";
+}
+static inline const char *tc_onnx_domain(const char *s) {
+    return !s || strcmp(s, "ai.onnx") == 0 ? "" : s;
+}
 /* Whether an origin (of a tensor or attribute) is a message of this type. */
 static inline bool tc_onnx_is(const void *origin, const ProtobufCMessageDescriptor *type) {
     return origin && ((const ProtobufCMessage *)origin)->descriptor == type;

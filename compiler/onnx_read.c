@@ -1,6 +1,7 @@
-/* onnx_read.c: ONNX bytes -> model. The file is unpacked under guard (onnx_guard.c), then its parts become IR entities that keep a
- * pointer to the message they came from, so that an unchanged model is written back field for field. What is wrong with a file is found
- * here, before any pass: names, order, domains, opsets, data and function calls. Types and shapes are left to shape inference. */
+/* onnx_read.c: ONNX bytes -> model. The file is unpacked under guard (onnx_guard.c), then its parts become IR entities
+ * that keep a pointer to the message they came from, so that an unchanged model is written back field for field. What
+ * is wrong with a file is found here, before any pass: names, order, domains, opsets, data and function calls. Types
+ * and shapes are left to shape inference. */
 #include "onnx_io.h"
 #include "onnx_msg.h"
 #include "ops.h"
@@ -15,7 +16,8 @@ enum { OLDEST_IR_WITH_OPSETS = 3 };
 /* --- opsets ------------------------------------------------------------------------------------------------------ */
 
 /* `whose`: "model" or "function \"f\"". */
-static tc_status read_opsets(tc_onnx_reader *r, const char *whose, Onnx__OperatorSetIdProto **protos, size_t n, tc_opset **out_opsets) {
+static tc_status read_opsets(tc_onnx_reader *r, const char *whose, Onnx__OperatorSetIdProto **protos, size_t n,
+                             tc_opset **out_opsets) {
     tc_opset *opsets = *out_opsets = TC_NEW_ARRAY(r->model->arena, tc_opset, n);
     tc_map *domains = tc_map_create(r->scratch);
     for (size_t i = 0; i < n; i++) {
@@ -23,12 +25,14 @@ static tc_status read_opsets(tc_onnx_reader *r, const char *whose, Onnx__Operato
         opsets[i] = (tc_opset){domain, protos[i]->version};
         const tc_opset *other = tc_map_get(domains, domain);
         if (other && other->version != opsets[i].version)
-            return BAD(r, "%s imports domain \"%s\" twice, with opsets %" PRId64 " and %" PRId64, whose, name, other->version,
-                       opsets[i].version);
+            return BAD(r, "%s imports domain \"%s\" twice, with opsets %" PRId64 " and %" PRId64, whose, name,
+                       other->version, opsets[i].version);
         if (opsets[i].version < 1)
-            return BAD(r, "%s imports opset %" PRId64 " of domain \"%s\", expected at least 1", whose, opsets[i].version, name);
+            return BAD(r, "%s imports opset %" PRId64 " of domain \"%s\", expected at least 1", whose,
+                       opsets[i].version, name);
         if (!*domain && opsets[i].version > TC_NEWEST_OPSET)
-            return tc_error(r->ctx, TC_UNSUPPORTED, NULL, "%s imports opset %" PRId64 " of domain \"%s\", the newest known is %d", whose,
+            return tc_error(r->ctx, TC_UNSUPPORTED, NULL,
+                            "%s imports opset %" PRId64 " of domain \"%s\", the newest known is %d", whose,
                             opsets[i].version, name, TC_NEWEST_OPSET);
         tc_map_set(domains, domain, &opsets[i]);
     }
@@ -41,7 +45,8 @@ static tc_status read_versions(tc_onnx_reader *r, const Onnx__ModelProto *proto)
     if (!proto->has_ir_version || proto->ir_version < 1)
         return BAD(r, "no IR version: this is no ONNX model");
     if (proto->ir_version > TC_NEWEST_IR)
-        return tc_error(r->ctx, TC_UNSUPPORTED, NULL, "IR version %" PRId64 ", the newest known is %d", proto->ir_version, TC_NEWEST_IR);
+        return tc_error(r->ctx, TC_UNSUPPORTED, NULL, "IR version %" PRId64 ", the newest known is %d",
+                        proto->ir_version, TC_NEWEST_IR);
     model->ir_version = proto->ir_version;
     if (!proto->n_opset_import && proto->ir_version >= OLDEST_IR_WITH_OPSETS)
         return BAD(r, "no opset_import: which version of each op is meant is not said");
@@ -58,8 +63,8 @@ static tc_status read_versions(tc_onnx_reader *r, const Onnx__ModelProto *proto)
 
 static tc_status note_attr(tc_onnx_reader *r, const tc_function *f, const char *name) {
     if (!*name || tc_map_get(r->function_attrs, name))
-        return BAD(r, "function \"%s\" has %s '%s'", tc_quote(r->ctx, f->name), *name ? "two attributes" : "an attribute without name",
-                   tc_quote(r->ctx, name));
+        return BAD(r, "function \"%s\" has %s '%s'", tc_quote(r->ctx, f->name),
+                   *name ? "two attributes" : "an attribute without name", tc_quote(r->ctx, name));
     tc_map_set(r->function_attrs, name, (void *)(uintptr_t)f);
     return TC_OK;
 }
@@ -110,7 +115,8 @@ static tc_status read_functions(tc_onnx_reader *r, const Onnx__ModelProto *proto
 static void read_info(tc_model *model, const Onnx__ModelProto *proto) {
     tc_pair *metadata = TC_NEW_ARRAY(model->arena, tc_pair, proto->n_metadata_props);
     for (size_t i = 0; i < proto->n_metadata_props; i++)
-        metadata[i] = (tc_pair){tc_onnx_text(proto->metadata_props[i]->key), tc_onnx_text(proto->metadata_props[i]->value)};
+        metadata[i] =
+            (tc_pair){tc_onnx_text(proto->metadata_props[i]->key), tc_onnx_text(proto->metadata_props[i]->value)};
     model->info = (tc_model_info){
         .producer_name = proto->producer_name,
         .producer_version = proto->producer_version,
@@ -131,7 +137,8 @@ static tc_status read_model(tc_onnx_reader *r, const Onnx__ModelProto *proto) {
         return BAD(r, "no graph");
     TC_TRY(tc_onnx_graph(r, proto->graph, NULL, &r->model->graph));
     if (!r->model->graph->n_outputs)
-        return BAD(r, "graph \"%s\" has no outputs: there is nothing to compute", tc_quote(r->ctx, r->model->graph->name));
+        return BAD(r, "graph \"%s\" has no outputs: there is nothing to compute",
+                   tc_quote(r->ctx, r->model->graph->name));
     TC_TRY(read_functions(r, proto));
     return tc_check_calls(r->ctx, r->model);
 }
@@ -142,7 +149,8 @@ tc_status tc_read_onnx(tc_ctx *ctx, const void *bytes, size_t size, const char *
         return tc_error(ctx, TC_BAD_INPUT, NULL, "the file is empty");
     tc_model *model = tc_model_create();
     model->path = path ? tc_arena_strdup(model->arena, path) : NULL;
-    tc_onnx_reader r = {.ctx = ctx, .model = model, .scratch = tc_arena_create(), .sparse_budget = (64u << 10) + 16 * size};
+    tc_onnx_reader r = {
+        .ctx = ctx, .model = model, .scratch = tc_arena_create(), .sparse_budget = (64u << 10) + 16 * size};
     ProtobufCMessage *message = NULL;
     tc_status status = tc_onnx_unpack(ctx, model->arena, &onnx__model_proto__descriptor, bytes, size, &message);
     if (status == TC_OK)

@@ -1,6 +1,7 @@
 /* onnx_tensor.c: TensorProto and SparseTensorProto -> tc_tensor, checked.
- * ONNX lets data stand in raw_data, in one of five typed fields or outside the file; the IR knows packed little-endian bytes. What
- * comes out has dims whose product fits, exactly as many bytes as they need, and a location inside the model's folder. */
+ * ONNX lets data stand in raw_data, in one of five typed fields or outside the file; the IR knows packed little-endian
+ * bytes. What comes out has dims whose product fits, exactly as many bytes as they need, and a location inside the
+ * model's folder. */
 #include "onnx_msg.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static const char *dims_text(tc_ctx *ctx, size_t rank, const int64_t *dims) {
     return tc_arena_printf(ctx->arena, "%s%s]", text, rank > 8 ? ",..." : "");
 }
 
-static tc_status check_dims(const tensor_reader *r, size_t rank, const int64_t *dims, tc_dtype dtype, uint64_t *out_count) {
+static tc_status check_dims(const tensor_reader *r, size_t rank, const int64_t *dims, tc_dtype dtype,
+                            uint64_t *out_count) {
     if (rank > TC_MAX_RANK) {
         const char *message = tc_arena_printf(r->ctx->arena, "%zu dims, at most %d are supported", rank, TC_MAX_RANK);
         return fail(r, TC_LIMIT, message);
@@ -38,7 +40,8 @@ static tc_status check_dims(const tensor_reader *r, size_t rank, const int64_t *
     for (size_t i = 0; i < rank; i++)
         if (dims[i] < 0)
             return BAD(r, "dims %s hold a negative size", dims_text(r->ctx, rank, dims));
-    if (!tc_shape_count((int)rank, dims, out_count) || *out_count > MAX_BYTES || tc_tensor_bytes(dtype, *out_count) > MAX_BYTES)
+    if (!tc_shape_count((int)rank, dims, out_count) || *out_count > MAX_BYTES ||
+        tc_tensor_bytes(dtype, *out_count) > MAX_BYTES)
         return BAD(r, "dims %s are larger than any tensor can be", dims_text(r->ctx, rank, dims));
     return TC_OK;
 }
@@ -65,16 +68,19 @@ typedef struct typed_field {
 enum { FLOAT_DATA, INT32_DATA, INT64_DATA, DOUBLE_DATA, UINT64_DATA, STRING_DATA, RAW_DATA, N_FIELDS };
 
 static void list_fields(const Onnx__TensorProto *p, typed_field fields[N_FIELDS]) {
-    uint32_t in_int32 = BIT(INT32) | BIT(INT16) | BIT(INT8) | BIT(UINT16) | BIT(UINT8) | BIT(BOOL) | BIT(FLOAT16) | BIT(BFLOAT16) |
-                        BIT(FLOAT8E4M3FN) | BIT(FLOAT8E4M3FNUZ) | BIT(FLOAT8E5M2) | BIT(FLOAT8E5M2FNUZ) | BIT(FLOAT8E8M0) |
-                        BIT(UINT4) | BIT(INT4) | BIT(FLOAT4E2M1) | BIT(UINT2) | BIT(INT2);
+    uint32_t in_int32 = BIT(INT32) | BIT(INT16) | BIT(INT8) | BIT(UINT16) | BIT(UINT8) | BIT(BOOL) | BIT(FLOAT16) |
+                        BIT(BFLOAT16) | BIT(FLOAT8E4M3FN) | BIT(FLOAT8E4M3FNUZ) | BIT(FLOAT8E5M2) |
+                        BIT(FLOAT8E5M2FNUZ) | BIT(FLOAT8E8M0) | BIT(UINT4) | BIT(INT4) | BIT(FLOAT4E2M1) | BIT(UINT2) |
+                        BIT(INT2);
     fields[FLOAT_DATA] = (typed_field){"float_data", BIT(FLOAT) | BIT(COMPLEX64), p->n_float_data, p->float_data, 4};
     fields[INT32_DATA] = (typed_field){"int32_data", in_int32, p->n_int32_data, p->int32_data, 4};
     fields[INT64_DATA] = (typed_field){"int64_data", BIT(INT64), p->n_int64_data, p->int64_data, 8};
-    fields[DOUBLE_DATA] = (typed_field){"double_data", BIT(DOUBLE) | BIT(COMPLEX128), p->n_double_data, p->double_data, 8};
+    fields[DOUBLE_DATA] =
+        (typed_field){"double_data", BIT(DOUBLE) | BIT(COMPLEX128), p->n_double_data, p->double_data, 8};
     fields[UINT64_DATA] = (typed_field){"uint64_data", BIT(UINT64) | BIT(UINT32), p->n_uint64_data, p->uint64_data, 8};
     fields[STRING_DATA] = (typed_field){"string_data", BIT(STRING), p->n_string_data, p->string_data, 0};
-    fields[RAW_DATA] = (typed_field){"raw_data", ~BIT(STRING), p->has_raw_data ? p->raw_data.len : 0, p->raw_data.data, 1};
+    fields[RAW_DATA] =
+        (typed_field){"raw_data", ~BIT(STRING), p->has_raw_data ? p->raw_data.len : 0, p->raw_data.data, 1};
 }
 
 /* Items of a typed field that hold a tensor of this size; small types are packed into bytes first. */
@@ -95,7 +101,8 @@ static tc_status narrow(const tensor_reader *r, const typed_field *field, unsign
         else
             item = ((const int32_t *)field->data)[i];
         if (item < low || item > high)
-            return BAD(r, "%s[%zu] is %" PRId64 ", which %s can't hold", field->name, i, item, tc_dtype_name(r->tensor->dtype));
+            return BAD(r, "%s[%zu] is %" PRId64 ", which %s can't hold", field->name, i, item,
+                       tc_dtype_name(r->tensor->dtype));
         memcpy(out + i * size, &item, size);
     }
     return TC_OK;
@@ -249,14 +256,16 @@ static tc_status read_outside(const tensor_reader *r) {
     if (r->tensor->dtype == TC_STRING)
         return BAD(r, "strings can't be external");
     if (e->has_length && e->length != r->tensor->bytes)
-        return BAD(r, "external data length %" PRIu64 ", but %s%s needs %zu bytes", e->length, tc_dtype_name(r->tensor->dtype),
-                   dims_text(r->ctx, (size_t)r->tensor->rank, r->tensor->dims), r->tensor->bytes);
+        return BAD(r, "external data length %" PRIu64 ", but %s%s needs %zu bytes", e->length,
+                   tc_dtype_name(r->tensor->dtype), dims_text(r->ctx, (size_t)r->tensor->rank, r->tensor->dims),
+                   r->tensor->bytes);
     if (e->offset > UINT64_MAX - r->tensor->bytes)
         return BAD(r, "external data offset %" PRIu64 " is past the end of any file", e->offset);
     return TC_OK;
 }
 
-tc_status tc_onnx_tensor(tc_ctx *ctx, tc_model *model, const Onnx__TensorProto *proto, const char *what, tc_tensor **out_tensor) {
+tc_status tc_onnx_tensor(tc_ctx *ctx, tc_model *model, const Onnx__TensorProto *proto, const char *what,
+                         tc_tensor **out_tensor) {
     tensor_reader r = {ctx, model, what, proto, TC_NEW(model->arena, tc_tensor)};
     tc_tensor *t = *out_tensor = r.tensor;
     TC_TRY(check_dtype(&r, proto->has_data_type ? proto->data_type : 0));
@@ -303,7 +312,8 @@ static tc_status scatter(const tensor_reader *r, const tc_tensor *values, const 
     for (uint64_t i = 0; i < values->count; i++) {
         uint64_t at = 0;
         if (!linear_index(dense, indices, i, &at))
-            return BAD(r, "sparse index %" PRIu64 " is outside %s", i, dims_text(r->ctx, (size_t)dense->rank, dense->dims));
+            return BAD(r, "sparse index %" PRIu64 " is outside %s", i,
+                       dims_text(r->ctx, (size_t)dense->rank, dense->dims));
         if (i && at <= last)
             return BAD(r, "sparse indices are not in ascending order at entry %" PRIu64, i);
         last = at;

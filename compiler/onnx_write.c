@@ -1,5 +1,6 @@
-/* onnx_write.c: model -> ONNX bytes. Each entity starts as a shallow copy of the message it was read from, so that what the IR has no
- * field for comes back; then every field that the IR does have is set from it, keeping the file's spelling where it means the same. */
+/* onnx_write.c: model -> ONNX bytes. Each entity starts as a shallow copy of the message it was read from, so that what
+ * the IR has no field for comes back; then every field that the IR does have is set from it, keeping the file's
+ * spelling where it means the same. */
 #include "onnx_io.h"
 #include "onnx_msg.h"
 #include <errno.h>
@@ -8,9 +9,9 @@
 
 typedef struct writer {
     tc_ctx *ctx;
-    tc_arena *arena;        /* of the messages built here */
+    tc_arena *arena; /* of the messages built here */
     const tc_model *model;
-    const char *prefix;     /* before the locations of external data: "" or "folder/" */
+    const char *prefix; /* before the locations of external data: "" or "folder/" */
 } writer;
 
 #define NEW(w, type, TYPE) ((type *)make((w), &onnx__##TYPE##__descriptor, NULL))
@@ -28,7 +29,9 @@ static void *make(writer *w, const ProtobufCMessageDescriptor *descriptor, const
 }
 
 /* Messages hold mutable pointers; packing only reads them. */
-static char *text(const char *s) { return (char *)(uintptr_t)s; }
+static char *text(const char *s) {
+    return (char *)(uintptr_t)s;
+}
 
 /* The file's own spelling while it says the same: an absent field stays absent. */
 static char *same_or(char *old, const char *now) {
@@ -167,7 +170,8 @@ static void write_data(writer *w, const tc_tensor *tensor, Onnx__TensorProto *pr
         proto->n_string_data = tensor->count;
         proto->string_data = ARRAY(w, ProtobufCBinaryData, tensor->count);
         for (uint64_t i = 0; i < tensor->count; i++)
-            proto->string_data[i] = (ProtobufCBinaryData){tensor->strings[i].size, (uint8_t *)(uintptr_t)tensor->strings[i].data};
+            proto->string_data[i] =
+                (ProtobufCBinaryData){tensor->strings[i].size, (uint8_t *)(uintptr_t)tensor->strings[i].data};
     } else if (tensor->dtype != TC_STRING) {
         proto->has_raw_data = 1;
         proto->raw_data = (ProtobufCBinaryData){tensor->bytes, (uint8_t *)(uintptr_t)tensor->data};
@@ -185,7 +189,9 @@ static Onnx__TensorProto *write_tensor(writer *w, const tc_tensor *tensor, const
     return proto;
 }
 
-static bool is_sparse(const tc_tensor *tensor) { return tc_onnx_is(tensor->origin, &onnx__sparse_tensor_proto__descriptor); }
+static bool is_sparse(const tc_tensor *tensor) {
+    return tc_onnx_is(tensor->origin, &onnx__sparse_tensor_proto__descriptor);
+}
 
 static Onnx__SparseTensorProto *write_sparse(writer *w, const tc_tensor *tensor, const char *name) {
     Onnx__SparseTensorProto *proto = COPY(w, Onnx__SparseTensorProto, sparse_tensor_proto, tensor->origin);
@@ -215,7 +221,8 @@ static void write_plural(writer *w, const tc_attr *attr, Onnx__AttributeProto *p
         proto->n_strings = n;
         proto->strings = ARRAY(w, ProtobufCBinaryData, n);
         for (size_t i = 0; i < n; i++)
-            proto->strings[i] = (ProtobufCBinaryData){attr->strings[i].size, (uint8_t *)(uintptr_t)attr->strings[i].data};
+            proto->strings[i] =
+                (ProtobufCBinaryData){attr->strings[i].size, (uint8_t *)(uintptr_t)attr->strings[i].data};
         break;
     case TC_ATTR_TENSORS:
         proto->n_tensors = n;
@@ -269,9 +276,11 @@ static void write_value_of(writer *w, const tc_attr *attr, Onnx__AttributeProto 
     }
 }
 
-/* Only tensors and graphs can differ from what an attribute's origin says: by where weights lie, and by what passes did inside. */
+/* Only tensors and graphs can differ from what an attribute's origin says: by where weights lie, and by what passes did
+ * inside. */
 static Onnx__AttributeProto *write_attr(writer *w, const tc_attr *attr) {
-    bool nested = attr->kind == TC_ATTR_TENSOR || attr->kind == TC_ATTR_TENSORS || attr->kind == TC_ATTR_GRAPH || attr->kind == TC_ATTR_GRAPHS;
+    bool nested = attr->kind == TC_ATTR_TENSOR || attr->kind == TC_ATTR_TENSORS || attr->kind == TC_ATTR_GRAPH ||
+                  attr->kind == TC_ATTR_GRAPHS;
     if (attr->origin && (!nested || attr->ref))
         return (Onnx__AttributeProto *)(uintptr_t)attr->origin;
     Onnx__AttributeProto *proto = COPY(w, Onnx__AttributeProto, attribute_proto, attr->origin);
@@ -312,7 +321,7 @@ static Onnx__NodeProto **write_nodes(writer *w, const tc_graph *graph) {
     Onnx__NodeProto **nodes = ARRAY(w, Onnx__NodeProto *, graph->n_nodes);
     size_t n = 0;
     TC_FOR_NODES(node, graph)
-        nodes[n++] = write_node(w, node);
+    nodes[n++] = write_node(w, node);
     return nodes;
 }
 
@@ -324,12 +333,14 @@ static bool has_changed(const tc_graph *graph) {
     if (!origin || origin->n_nodes != graph->n_nodes)
         return true;
     TC_FOR_NODES(node, graph)
-        if (!node->origin)
-            return true;
+    if (!node->origin)
+        return true;
     return false;
 }
 
-static bool is_live(const tc_graph *graph, const tc_value *value) { return tc_map_get(graph->names, value->name) == value; }
+static bool is_live(const tc_graph *graph, const tc_value *value) {
+    return tc_map_get(graph->names, value->name) == value;
+}
 
 static const Onnx__ValueInfoProto *info_of(const tc_value *value) {
     const tc_value_origin *origin = value->origin;
@@ -342,7 +353,7 @@ static Onnx__ValueInfoProto **write_infos(writer *w, const tc_graph *graph, size
     bool changed = has_changed(graph);
     size_t n = 0, room = origin ? origin->n_value_info : graph->n_listed, listed = 0;
     TC_FOR_NODES(node, graph)
-        room += node->n_outputs;
+    room += node->n_outputs;
     Onnx__ValueInfoProto **infos = ARRAY(w, Onnx__ValueInfoProto *, room);
     tc_map *done = tc_map_create(w->arena);
     for (size_t i = 0; origin && i < origin->n_value_info; i++) {
@@ -413,7 +424,8 @@ static Onnx__GraphProto *write_graph(writer *w, const tc_graph *graph) {
 
 /* --- models ------------------------------------------------------------------------------------------------------ */
 
-static Onnx__OperatorSetIdProto **write_opsets(writer *w, const tc_opset *opsets, size_t n, Onnx__OperatorSetIdProto **read, size_t n_read) {
+static Onnx__OperatorSetIdProto **write_opsets(writer *w, const tc_opset *opsets, size_t n,
+                                               Onnx__OperatorSetIdProto **read, size_t n_read) {
     Onnx__OperatorSetIdProto **protos = ARRAY(w, Onnx__OperatorSetIdProto *, n);
     for (size_t i = 0; i < n; i++) {
         protos[i] = COPY(w, Onnx__OperatorSetIdProto, operator_set_id_proto, i < n_read ? read[i] : NULL);
@@ -482,9 +494,11 @@ static Onnx__ModelProto *write_model(writer *w) {
         write_info(w, &model->info, proto);
     proto->has_ir_version = 1;
     proto->ir_version = model->ir_version;
-    bool implied = read && !read->n_opset_import && model->n_opsets == 1 && model->opsets[0].version == 1; /* IR below 3 */
+    bool implied =
+        read && !read->n_opset_import && model->n_opsets == 1 && model->opsets[0].version == 1; /* IR below 3 */
     if (!implied) {
-        proto->opset_import = write_opsets(w, model->opsets, model->n_opsets, proto->opset_import, proto->n_opset_import);
+        proto->opset_import =
+            write_opsets(w, model->opsets, model->n_opsets, proto->opset_import, proto->n_opset_import);
         proto->n_opset_import = model->n_opsets;
     }
     proto->graph = write_graph(w, model->graph);
@@ -527,8 +541,8 @@ static void find_prefix(writer *w, const char *path) {
             w->prefix = tc_arena_printf(w->arena, "%s/", from + n + 1);
         } else {
             tc_warn(w->ctx, NULL, "external data stays at '%s', relative to the output", tc_quote(w->ctx, location));
-            tc_hint(w->ctx, "copy the weights from '%s' to the folder of '%s', or write the output beside the input", tc_quote(w->ctx, from),
-                    tc_quote(w->ctx, path));
+            tc_hint(w->ctx, "copy the weights from '%s' to the folder of '%s', or write the output beside the input",
+                    tc_quote(w->ctx, from), tc_quote(w->ctx, path));
         }
     }
     free(from);

@@ -11,7 +11,8 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Text begins with '<', '#' or a word; a protobuf file may begin with the code of a letter too, but goes on with control characters. */
+/* Text begins with '<', '#' or a word; a protobuf file may begin with the code of a letter too, but goes on with
+ * control characters. */
 static bool looks_like_text(const unsigned char *p, size_t size) {
     size_t i = 0;
     while (i < size && i < PEEK && isspace(p[i]))

@@ -1,6 +1,7 @@
-/* tensor_map.c: external tensors -> pointers into files mapped read-only, one mapping for each file; and the end of a model, which
- * unmaps them. A model names its files: none of these names may reach a file outside the model's folder, not by "..", not by
- * links, so each is opened relative to the folder by openat2, which refuses both, or where the kernel has none, one component at a time. */
+/* tensor_map.c: external tensors -> pointers into files mapped read-only, one mapping for each file; and the end of a
+ * model, which unmaps them. A model names its files: none of these names may reach a file outside the model's folder,
+ * not by "..", not by links, so each is opened relative to the folder by openat2, which refuses both, or where the
+ * kernel has none, one component at a time. */
 #include "onnx_io.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +72,8 @@ static int open_by_components(int folder, const char *location) {
 }
 
 static int open_below(int folder, const char *location) {
-    struct open_how how = {.flags = OPEN_FLAGS, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    struct open_how how = {.flags = OPEN_FLAGS,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     long fd = syscall(SYS_openat2, folder, location, &how, sizeof how);
     if (fd < 0 && (errno == ENOSYS || errno == EPERM))
         return open_by_components(folder, location);
@@ -88,8 +90,8 @@ typedef struct request {
 } request;
 
 static tc_status fail(const request *r, tc_status status, const char *what) {
-    return tc_error(r->ctx, status, NULL, "external data of \"%s\": file '%s' %s", tc_quote(r->ctx, r->tensor->name ? r->tensor->name : ""),
-                    r->location, what);
+    return tc_error(r->ctx, status, NULL, "external data of \"%s\": file '%s' %s",
+                    tc_quote(r->ctx, r->tensor->name ? r->tensor->name : ""), r->location, what);
 }
 
 static tc_status fail_open(const request *r) {
@@ -99,7 +101,8 @@ static tc_status fail_open(const request *r) {
         return fail(r, TC_BAD_INPUT, "leaves the model's folder");
     fail(r, TC_IO, tc_arena_printf(r->ctx->arena, "can't be opened: %s", strerror(errno)));
     if (errno == ENOENT)
-        tc_hint(r->ctx, "weights belong beside the model, in '%s'", r->model->path ? r->model->path : "the current folder");
+        tc_hint(r->ctx, "weights belong beside the model, in '%s'",
+                r->model->path ? r->model->path : "the current folder");
     return TC_IO;
 }
 
@@ -127,7 +130,9 @@ static tc_status open_mapping(const request *r, tc_file **out_file) {
     if (r->model->maps && (*out_file = tc_map_get(r->model->maps, location)) != NULL)
         return TC_OK;
     const char *slash = path ? strrchr(path, '/') : NULL;
-    const char *folder = !slash ? "." : slash == path ? "/" : tc_arena_strndup(r->ctx->arena, path, (size_t)(slash - path));
+    const char *folder = !slash          ? "."
+                         : slash == path ? "/"
+                                         : tc_arena_strndup(r->ctx->arena, path, (size_t)(slash - path));
     int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
         return fail_open(r);
@@ -159,7 +164,8 @@ static const void *aligned(const request *r, const char *data) {
     if (copy == MAP_FAILED)
         tc_out_of_memory(r->tensor->bytes);
     memcpy(copy, data, r->tensor->bytes);
-    keep(r->model, tc_arena_strdup(r->model->arena, key), &(tc_file){.data = copy, .size = r->tensor->bytes, .map = copy});
+    keep(r->model, tc_arena_strdup(r->model->arena, key),
+         &(tc_file){.data = copy, .size = r->tensor->bytes, .map = copy});
     return copy;
 }
 
@@ -169,7 +175,8 @@ tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, c
     if (tensor->data)
         return TC_OK;
     if (!e)
-        return tc_error(ctx, TC_UNSUPPORTED, NULL, "tensor \"%s\" has no data that could be used: strings, or sparse and large",
+        return tc_error(ctx, TC_UNSUPPORTED, NULL,
+                        "tensor \"%s\" has no data that could be used: strings, or sparse and large",
                         tc_quote(ctx, tensor->name ? tensor->name : ""));
     request r = {ctx, model, tensor, tc_quote(ctx, e->location)};
     if (!tensor->bytes) {
@@ -179,8 +186,9 @@ tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, c
     tc_file *file = NULL;
     TC_TRY(open_mapping(&r, &file));
     if (e->offset > file->size || tensor->bytes > file->size - e->offset)
-        return fail(&r, TC_BAD_INPUT, tc_arena_printf(ctx->arena, "has %zu bytes, but bytes %" PRIu64 " to %" PRIu64 " are wanted", file->size,
-                                                      e->offset, e->offset + tensor->bytes));
+        return fail(&r, TC_BAD_INPUT,
+                    tc_arena_printf(ctx->arena, "has %zu bytes, but bytes %" PRIu64 " to %" PRIu64 " are wanted",
+                                    file->size, e->offset, e->offset + tensor->bytes));
     *out_data = aligned(&r, (const char *)file->data + e->offset);
     return TC_OK;
 }

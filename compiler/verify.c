@@ -1,6 +1,6 @@
-/* verify.c: the invariants of ir.h as code. Graphs are walked in order with the set of values defined so far, so that one pass
- * finds operands from nowhere, from later or from a graph that does not enclose their user; use lists are walked once from either
- * end, so that a link missing on one side is found. Everything is linear. */
+/* verify.c: the invariants of ir.h as code. Graphs are walked in order with the set of values defined so far, so that
+ * one pass finds operands from nowhere, from later or from a graph that does not enclose their user; use lists are
+ * walked once from either end, so that a link missing on one side is found. Everything is linear. */
 #include "verify.h"
 #include "ops.h"
 #include <inttypes.h>
@@ -11,22 +11,24 @@ enum { MAX_REPORTS = 20, FEW_ATTRS = 16 };
 typedef struct verifier {
     tc_ctx *ctx;
     const tc_model *model;
-    tc_arena *arena;        /* scratch */
-    tc_map *defined;        /* values seen so far */
-    tc_map *outputs;        /* value -> how often it was found among graph outputs */
-    tc_map *nodes;          /* nodes that are in a graph */
-    tc_map *domains;        /* imported */
+    tc_arena *arena; /* scratch */
+    tc_map *defined; /* values seen so far */
+    tc_map *outputs; /* value -> how often it was found among graph outputs */
+    tc_map *nodes;   /* nodes that are in a graph */
+    tc_map *domains; /* imported */
     bool in_function;
     unsigned n_reports;
 } verifier;
 
-#define REPORT(v, node, ...)                                       \
-    do {                                                           \
-        if ((v)->n_reports++ < MAX_REPORTS)                        \
-            tc_error((v)->ctx, TC_BAD_INPUT, (node), __VA_ARGS__); \
+#define REPORT(v, node, ...)                                                                                           \
+    do {                                                                                                               \
+        if ((v)->n_reports++ < MAX_REPORTS)                                                                            \
+            tc_error((v)->ctx, TC_BAD_INPUT, (node), __VA_ARGS__);                                                     \
     } while (0)
 
-static const char *quote(const verifier *v, const char *text) { return tc_quote(v->ctx, text ? text : "(null)"); }
+static const char *quote(const verifier *v, const char *text) {
+    return tc_quote(v->ctx, text ? text : "(null)");
+}
 
 static bool encloses(const tc_graph *outer, const tc_graph *inner) {
     while (inner && inner != outer)
@@ -69,7 +71,8 @@ static void define(verifier *v, const tc_graph *graph, tc_value *value) {
     if (value->graph != graph)
         REPORT(v, value->producer, "\"%s\" belongs to another graph", quote(v, value->name));
     if (value->type && value->type->rank > TC_MAX_RANK)
-        REPORT(v, value->producer, "\"%s\" has %d dims, at most %d are supported", quote(v, value->name), value->type->rank, TC_MAX_RANK);
+        REPORT(v, value->producer, "\"%s\" has %d dims, at most %d are supported", quote(v, value->name),
+               value->type->rank, TC_MAX_RANK);
     verify_name(v, graph, value);
 }
 
@@ -77,7 +80,8 @@ static void define_sources(verifier *v, const tc_graph *graph) {
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         define(v, graph, graph->inputs[i]);
         if (!graph->inputs[i]->is_input || graph->inputs[i]->producer)
-            REPORT(v, NULL, "input \"%s\" is not marked as one, or a node produces it", quote(v, graph->inputs[i]->name));
+            REPORT(v, NULL, "input \"%s\" is not marked as one, or a node produces it",
+                   quote(v, graph->inputs[i]->name));
     }
     for (uint32_t i = 0; i < graph->n_initializers; i++) {
         tc_value *value = graph->initializers[i];
@@ -123,7 +127,8 @@ static void verify_attr(verifier *v, const tc_node *node, const tc_attr *attr) {
     if (!attr->name || !*attr->name)
         REPORT(v, node, "an attribute has no name");
     if (attr->ref && !v->in_function)
-        REPORT(v, node, "attribute '%s' refers to '%s', but only bodies of functions may refer", quote(v, attr->name), quote(v, attr->ref));
+        REPORT(v, node, "attribute '%s' refers to '%s', but only bodies of functions may refer", quote(v, attr->name),
+               quote(v, attr->ref));
     if (attr->ref)
         return;
     size_t n = attr->kind == TC_ATTR_GRAPH || attr->kind == TC_ATTR_GRAPHS ? attr->count : 0;
@@ -159,7 +164,8 @@ static void verify_node(verifier *v, tc_node *node) {
     if (node->op != tc_op_find(node->domain, node->op_type))
         REPORT(v, node, "the node's row of ops.def is not that of its op");
     if (!tc_map_get(v->domains, node->domain))
-        REPORT(v, node, "domain \"%s\" is imported by no opset_import", *node->domain ? quote(v, node->domain) : "ai.onnx");
+        REPORT(v, node, "domain \"%s\" is imported by no opset_import",
+               *node->domain ? quote(v, node->domain) : "ai.onnx");
     verify_operands(v, node);
     verify_attrs(v, node);
     verify_results(v, node);
@@ -187,8 +193,8 @@ static void verify_outputs(verifier *v, const tc_graph *graph) {
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         const tc_value *value = graph->outputs[i];
         if (!value || !tc_map_get_ptr(v->defined, value) || !encloses(value->graph, graph)) {
-            REPORT(v, NULL, "output %u (\"%s\") of graph \"%s\" is defined by no node", i, quote(v, value ? value->name : NULL),
-                   quote(v, graph->name));
+            REPORT(v, NULL, "output %u (\"%s\") of graph \"%s\" is defined by no node", i,
+                   quote(v, value ? value->name : NULL), quote(v, graph->name));
             continue;
         }
         uintptr_t found = (uintptr_t)tc_map_get_ptr(v->outputs, value);
@@ -218,8 +224,8 @@ static void verify_values(verifier *v) {
         verify_uses(v, value);
         uintptr_t found = (uintptr_t)tc_map_get_ptr(v->outputs, value);
         if (found != value->n_graph_outputs)
-            REPORT(v, value->producer, "\"%s\" is %" PRIuPTR " times among graph outputs, but counts %u", quote(v, value->name), found,
-                   value->n_graph_outputs);
+            REPORT(v, value->producer, "\"%s\" is %" PRIuPTR " times among graph outputs, but counts %u",
+                   quote(v, value->name), found, value->n_graph_outputs);
     }
 }
 
@@ -260,14 +266,16 @@ static tc_status verify_counts(tc_ctx *ctx, const tc_node *node) {
     if (node->n_outputs < op->min_outputs)
         return tc_error(ctx, TC_BAD_INPUT, node, "%u results, at least %u expected", node->n_outputs, op->min_outputs);
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (!node->inputs[i].value && !(op->traits & TC_CONTROL) && (i < op->min_inputs || op->max_inputs == TC_VARIADIC))
+        if (!node->inputs[i].value && !(op->traits & TC_CONTROL) &&
+            (i < op->min_inputs || op->max_inputs == TC_VARIADIC))
             return tc_error(ctx, TC_BAD_INPUT, node, "operand %u is absent (\"\"), but the op needs it", i);
     return TC_OK;
 }
 
 static const char *kind_name(tc_attr_kind kind) {
-    static const char *const names[] = {"nothing", "a float", "an int", "a string", "a tensor", "a graph", "floats", "ints", "strings",
-                                        "tensors", "graphs", "a sparse tensor", "sparse tensors", "a type", "types"};
+    static const char *const names[] = {"nothing", "a float",         "an int",         "a string", "a tensor",
+                                        "a graph", "floats",          "ints",           "strings",  "tensors",
+                                        "graphs",  "a sparse tensor", "sparse tensors", "a type",   "types"};
     return (size_t)kind < TC_COUNT(names) ? names[kind] : "?";
 }
 
@@ -277,9 +285,11 @@ static tc_status verify_attr_kinds(tc_ctx *ctx, const tc_node *node) {
         tc_attr_kind kind = TC_ATTR_NONE;
         bool required = false;
         if (!tc_op_attr(node->op, attr->name, &kind, &required))
-            return tc_error(ctx, TC_BAD_INPUT, node, "the op has no attribute '%s' at opset %d", tc_quote(ctx, attr->name), TC_CANONICAL_OPSET);
+            return tc_error(ctx, TC_BAD_INPUT, node, "the op has no attribute '%s' at opset %d",
+                            tc_quote(ctx, attr->name), TC_CANONICAL_OPSET);
         if (kind != attr->kind && !(attr->ref && attr->kind == TC_ATTR_NONE))
-            return tc_error(ctx, TC_BAD_INPUT, node, "attribute '%s' is %s, expected %s", attr->name, kind_name(attr->kind), kind_name(kind));
+            return tc_error(ctx, TC_BAD_INPUT, node, "attribute '%s' is %s, expected %s", attr->name,
+                            kind_name(attr->kind), kind_name(kind));
     }
     return TC_OK;
 }

@@ -1,5 +1,6 @@
-/* fuzz_read.c: any bytes -> reader -> verifier -> writer. Nothing may crash, leak or hang; what was read must verify; what was written must
- * read again (unless it became so much smaller that its structures pass the memory limit) and be written the same. */
+/* fuzz_read.c: any bytes -> reader -> verifier -> writer. Nothing may crash, leak or hang; what was read must verify;
+ * what was written must read again (unless it became so much smaller that its structures pass the memory limit) and be
+ * written the same. */
 #include "compiler/onnx_io.h"
 #include "compiler/verify.h"
 #include <stdint.h>
@@ -8,7 +9,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-typedef struct text { char *data; size_t size; } text;
+typedef struct text {
+    char *data;
+    size_t size;
+} text;
 
 static void must(bool good, tc_ctx *ctx, const char *what) {
     if (good)
@@ -34,7 +38,8 @@ static void check_again(tc_ctx *ctx, const tc_model *model) {
     must(status == TC_OK || status == TC_LIMIT, ctx, "can't read what was written");
     if (again) {
         text second = write_model(ctx, again);
-        must(first.size == second.size && memcmp(first.data, second.data, first.size) == 0, ctx, "written twice, differently");
+        must(first.size == second.size && memcmp(first.data, second.data, first.size) == 0, ctx,
+             "written twice, differently");
         free(second.data);
     }
     tc_model_destroy(again);

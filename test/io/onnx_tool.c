@@ -1,9 +1,8 @@
-/* onnx_tool: the reader and writer alone, for the tests of this folder. Prints diagnostics; the exit code is the status.
- *   onnx_tool read FILE                     reads and verifies
- *   onnx_tool ops FILE                      also checks counts and attributes of ops, as after upgrade
- *   onnx_tool trip IN OUT [IN OUT ...]      reads, verifies and writes each
- *   onnx_tool map FILE                      reads and maps every external initializer
- *   onnx_tool tensor FILE                   reads one TensorProto */
+/* onnx_tool: the reader and writer alone, for the tests of this folder. Prints diagnostics; the exit code is the
+ * status. onnx_tool read FILE                     reads and verifies onnx_tool ops FILE                      also
+ * checks counts and attributes of ops, as after upgrade onnx_tool trip IN OUT [IN OUT ...]      reads, verifies and
+ * writes each onnx_tool map FILE                      reads and maps every external initializer onnx_tool tensor FILE
+ * reads one TensorProto */
 #include "compiler/onnx_io.h"
 #include "compiler/verify.h"
 #include <string.h>

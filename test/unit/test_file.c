@@ -1,5 +1,5 @@
-/* test_file.c: what happens to output files when the process does not live to finish them, and to mapped files that shrink. Each case is a
- * child process that dies in its own way. */
+/* test_file.c: what happens to output files when the process does not live to finish them, and to mapped files that
+ * shrink. Each case is a child process that dies in its own way. */
 #include "compiler/onnx_io.h"
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* test_onnx_write.c: models made or changed in memory, written and read again: what passes did must arrive, and what they did not touch
- * must stay. Unchanged models are compared with the onnx package's view in test/io/round_trip.py. */
+/* test_onnx_write.c: models made or changed in memory, written and read again: what passes did must arrive, and what
+ * they did not touch must stay. Unchanged models are compared with the onnx package's view in test/io/round_trip.py. */
 #include "compiler/onnx_io.h"
 #include "compiler/verify.h"
 #include <setjmp.h>
@@ -11,7 +11,12 @@
 #include <cmocka.h>
 // clang-format on
 
-typedef struct written { tc_ctx ctx; tc_model *model; char *bytes; size_t size; } written;
+typedef struct written {
+    tc_ctx ctx;
+    tc_model *model;
+    char *bytes;
+    size_t size;
+} written;
 
 /* The model after a trip through its bytes. */
 static written trip(const tc_model *model) {
@@ -41,7 +46,8 @@ static tc_model *make_model(void) {
     tc_model *model = tc_model_create();
     tc_graph *g = model->graph;
     tc_model_set_opset(model, "", 21);
-    tc_value *x = tc_value_create(g, "X", floats(model)), *w = tc_constant(g, "W", tc_tensor_scalar(model, TC_FLOAT, 2.5));
+    tc_value *x = tc_value_create(g, "X", floats(model)),
+             *w = tc_constant(g, "W", tc_tensor_scalar(model, TC_FLOAT, 2.5));
     tc_value *max = tc_constant(g, "Max", tc_tensor_scalar(model, TC_FLOAT16, 1));
     tc_graph_add_input(g, x);
     tc_node *add = tc_node_create(g, "", "Add", 2, 1), *clip = tc_node_create(g, "", "Clip", 3, 1);
@@ -227,9 +233,12 @@ static void verifier_sees_breaks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(new_model_arrives), cmocka_unit_test(types_are_listed),
-        cmocka_unit_test(changes_arrive),    cmocka_unit_test(erased_nodes_go),
-        cmocka_unit_test(functions_and_strings_arrive), cmocka_unit_test(verifier_sees_breaks),
+        cmocka_unit_test(new_model_arrives),
+        cmocka_unit_test(types_are_listed),
+        cmocka_unit_test(changes_arrive),
+        cmocka_unit_test(erased_nodes_go),
+        cmocka_unit_test(functions_and_strings_arrive),
+        cmocka_unit_test(verifier_sees_breaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
