@@ -4,7 +4,8 @@
 usage: export.py OUT_DIR [NAME ...]      NAME: ARCH-EXPORTER_OPSET, as in bert-dyn_18 or gpt2-ts_14; default: those of COMMITTED
   ARCH      bert bertcls roberta distilbert albert gpt2 vit t5 llama
   EXPORTER  dyn (torch.export based, static shapes) or ts (TorchScript, dynamic batch and sequence)
-Each OUT_DIR/NAME holds model.onnx, inputs.npz and expected.npz (keys: loss, and <initializer>_grad).
+Each OUT_DIR/NAME holds model.onnx, inputs.npz and expected.npz (keys: loss, and <initializer>_grad, several of them
+joined by '+' where the exporter stored one parameter several times).
 
 Every parameter is drawn from a normal distribution first: no two are equal, so that the exporter merges none of them and each
 initializer can be told by its values. Attention is the eager one where EAGER names the architecture, else PyTorch's fused call.
@@ -75,7 +76,11 @@ def architecture(arch):
 
 
 def inputs_of(arch, rng):
-    ids = lambda: torch.from_numpy(rng.integers(3, V, (B, S)))
+    def ids():
+        drawn = rng.integers(3, V, (B, S))
+        drawn[0, 5], drawn[1, 2] = 0, 1  # padding tokens of BERT and RoBERTa: PyTorch gives their rows no gradient
+        return torch.from_numpy(drawn)
+
     mask = torch.ones(B, S, dtype=torch.int64)
     mask[1, S - 4:] = 0
     if arch == "vit":
@@ -128,25 +133,30 @@ def strip_stack_traces(path):
 
 
 def gradients(task, feeds, model):
-    """PyTorch's gradient for each initializer that holds a parameter's values, transposed as the exporter transposed it."""
+    """PyTorch's gradient for each initializer that holds a parameter's values, transposed as the exporter transposed it.
+
+    Where the exporter wrote one parameter several times (a shared layer's pre-transposed weight, say), PyTorch's gradient is that
+    of all copies together: it stands under their names joined by '+'."""
     loss = task(*feeds.values())
     loss.backward()
-    expected, used = {"loss": loss.detach().numpy()}, set()
-    params = [(n, p.detach().numpy(), p.grad) for n, p in task.named_parameters() if p.grad is not None]
-    for init in model.graph.initializer:
-        value = numpy_helper.to_array(init)
-        for name, p, grad in params:
-            for spelled, g in ((p, grad.numpy()), (p.T, grad.numpy().T)):
-                if value.shape == spelled.shape and value.dtype == spelled.dtype and np.array_equal(value, spelled):
-                    expected[init.name + "_grad"] = np.ascontiguousarray(g)
-                    used.add(name)
+    expected = {"loss": loss.detach().numpy()}
+    for name, p in task.named_parameters():
+        if p.grad is None:
+            continue
+        copies = {}  # transposed? -> gradient names
+        value, grad = p.detach().numpy(), p.grad.numpy()
+        for init in model.graph.initializer:
+            stored = numpy_helper.to_array(init)
+            for transposed in (False, True):
+                spelled = value.T if transposed else value
+                if stored.shape == spelled.shape and stored.dtype == spelled.dtype and np.array_equal(stored, spelled):
+                    copies.setdefault(transposed, []).append(init.name + "_grad")
                     break
-            else:
-                continue
-            break
-    missing = [n for n, _, _ in params if n not in used]
-    if missing:
-        print("  without an initializer of their own:", ", ".join(missing))
+        if len(copies) != 1:
+            print(f"  {name}: {'no initializer of its own' if not copies else 'stored both ways, left out'}")
+            continue
+        (transposed, names), = copies.items()
+        expected["+".join(names)] = np.ascontiguousarray(grad.T if transposed else grad)
     return expected
 
 

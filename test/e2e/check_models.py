@@ -22,17 +22,22 @@ def rms(a):
     return float(np.sqrt(np.mean(np.square(a.astype(np.float64))))) if a.size else 0.0
 
 
+def total(got, names):
+    """The sum of the tensors whose names are joined by '+'; NaN where one is missing."""
+    return sum(np.asarray(got.get(name, np.nan), np.float64) for name in names.split("+"))
+
+
 def worst(got, want):
-    """(error, name) of the tensor that differs most; a missing one counts as infinitely wrong."""
+    """(error, name) of the tensor that differs most; a missing one counts as wrong."""
     median = float(np.median([rms(v) for k, v in want.items() if k != "loss"]))
     rows = []
     for name, w in want.items():
-        g = np.asarray(got.get(name, np.nan)).reshape(np.shape(w) if name == "loss" else np.shape(got.get(name, np.nan)))
-        if name not in got or g.shape != w.shape:
-            rows.append((float("inf"), name))
-            continue
+        g = total(got, name)
+        if name == "loss":
+            g = g.reshape(w.shape)
         scale = 0.0 if name == "loss" else 0.01 * median * np.sqrt(w.size)
-        rows.append((float(np.linalg.norm(g.astype(np.float64) - w) / (np.linalg.norm(w) + scale + 1e-30)), name))
+        fits = g.shape == w.shape
+        rows.append((float(np.linalg.norm(g - w) / (np.linalg.norm(w) + scale + 1e-30)) if fits else float("inf"), name))
     return max(rows, key=lambda row: (not row[0] <= LIMIT, row[0]))  # NaN counts as wrong
 
 
