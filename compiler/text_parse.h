@@ -1,5 +1,5 @@
-/* text_parse.h: what the parts of the parser of ONNX text share. text_parse.c reads models, functions, graphs and nodes;
- * text_attr.c attributes; text_tensor.c types and tensors. Inside compiler/ only. */
+/* text_parse.h: what the parts of the parser of ONNX text share. text_parse.c reads models and functions, text_graph.c
+ * graphs and nodes, text_attr.c attributes, text_tensor.c types and tensors. Inside compiler/ only. */
 #ifndef TC_TEXT_PARSE_H
 #define TC_TEXT_PARSE_H
 #include "lexer.h"
@@ -33,4 +33,6 @@ tc_status tc_text_attr(tc_text_parser *p, tc_graph *graph, tc_attr *out_attr);
 tc_status tc_text_attr_value(tc_text_parser *p, tc_graph *graph, const char *name, tc_attr *out_attr);
 /* `name (inputs) => (outputs) <...> {...}`; parent may be NULL. */
 tc_status tc_text_graph(tc_text_parser *p, tc_graph *parent, tc_graph **out_graph);
+/* `(inputs) => (outputs) <...> {...}`, into the empty graph of p->function. */
+tc_status tc_text_function_body(tc_text_parser *p, tc_graph *graph);
 #endif

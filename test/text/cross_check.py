@@ -1,7 +1,6 @@
 """Reads and prints ONNX text beside onnx's own parser and printer. Both must find the same model in a text, and onnx must find the
 same model in our print as in its own. Run by Meson: cross_check.py TEXT_CHECK SCRATCH_FOLDER"""
 import os
-import struct
 import subprocess
 import sys
 
@@ -12,6 +11,8 @@ from onnx import TensorProto, helper, parser, printer
 from cases import FUNCTIONS, GRAPHS, HEADER, HEADERS, MAIN, OURS, PRINTER_LOSES, REFUSED
 
 TOOL, SCRATCH = sys.argv[1], sys.argv[2]
+
+
 def run(*words):
     done = subprocess.run([TOOL, *words], capture_output=True, timeout=60)
     return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace")
