@@ -155,8 +155,8 @@ static bool is_canonical(const tc_value *value, const home *h) {
 static tc_value *add_node(tc_graph *graph, const char *op, tc_value *operand, tc_node *before, const char *name) {
     tc_node *node = tc_node_create(graph, "", op, 1, 1);
     tc_node_set_input(node, 0, operand);
-    node->name = name;
     tc_value *value = tc_node_add_output(node, 0, name, NULL);
+    node->name = value->name;
     tc_node_insert_before(node, before);
     return value;
 }

@@ -269,12 +269,23 @@ static bool simplify_expand(simplifier *s, tc_node *node) {
     return true;
 }
 
+/* --- Where ------------------------------------------------------------------------------------------------------------------------ */
+
+/* A condition that is known picks one side; exporters ask so whether a target of Expand holds -1. */
+static bool simplify_where(simplifier *s, tc_node *node) {
+    tc_value *condition = tc_input(node, 0);
+    int side = holds_only(s->model, condition, 1) ? 1 : holds_only(s->model, condition, 0) ? 2 : 0;
+    tc_value *from = condition && side ? tc_input(node, (uint32_t)side) : NULL;
+    return from && same_shape(from, node->outputs[0]) && alias(node, from);
+}
+
 /* --- all nodes ------------------------------------------------------------------------------------------------------------------------ */
 
 static const struct { const char *op; bool (*run)(simplifier *s, tc_node *node); } rows[] = {
     {"Cast", simplify_cast}, {"CastLike", simplify_cast_like}, {"Concat", drop_concat}, {"Dropout", drop_dropout},
     {"Expand", simplify_expand}, {"Flatten", simplify_view}, {"Pad", drop_pad}, {"Reshape", simplify_view}, {"Slice", drop_slice},
     {"Squeeze", simplify_view}, {"Tile", drop_tile}, {"Transpose", simplify_transpose}, {"Unsqueeze", simplify_view},
+    {"Where", simplify_where},
 };
 
 /* Constants go right, so that a literal of a rule meets them at the first try and equal nodes look equal. */

@@ -169,8 +169,6 @@ static tc_status build_call(rule_builder *b, const rule_node *node, uint16_t ind
     tc_node *made = tc_node_create(b->graph, op->op ? op->op->domain : keep(model, op->domain),
                                    op->op ? op->op->name : keep(model, op->name), n_inputs, n_outputs);
     b->nodes[index] = made;
-    bool is_root = node->n_outputs && node->outputs[0] == node->root;
-    made->name = !*b->label || is_root ? b->label : tc_arena_printf(model->arena, "%s/%s", b->label, op->name);
     for (uint32_t i = 0; i < n_inputs; i++)
         tc_node_set_input(made, i, operands[i]);
     set_attrs(b, node, made);
@@ -178,12 +176,14 @@ static tc_status build_call(rule_builder *b, const rule_node *node, uint16_t ind
         if (!is_wanted(b, node, i))
             continue;
         const char *what = node->n_outputs && node->outputs[i] != RULE_NONE ? b->rule->names[node->outputs[i]].text : op->name;
-        tc_value *value = tc_node_add_output(made, i, tc_arena_printf(model->arena, "%s_%s", b->base, what), NULL);
+        tc_value *value = tc_node_add_output(made, i, tc_arena_printf(model->arena, "%s/%s", b->base, what), NULL);
         if (i == 0)
             b->result[index] = value;
         if (node->n_outputs && node->outputs[i] != RULE_NONE)
             b->built[node->outputs[i]] = value;
     }
+    bool is_root = !b->rule->gradient && node->n_outputs && node->outputs[0] == node->root;
+    made->name = is_root ? b->label : b->result[index] ? b->result[index]->name : "";
     if (b->before)
         tc_node_insert_before(made, b->before);
     else
