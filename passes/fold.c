@@ -138,44 +138,70 @@ static tc_map *find_homes(tc_arena *scratch, const tc_graph *graph) {
     return homes;
 }
 
-/* Shape <start = axis, end = axis + 1> (input), in either case as it is made below. */
-static bool reads_home(const tc_node *node, const home *h) {
-    return tc_node_is(node, "", "Shape") && tc_input(node, 0) == h->input && tc_attr_int(node, "start", 0) == h->axis &&
-           tc_attr_int(node, "end", -1) == h->axis + 1;
+/* The home of a value's elements: an input that has them as dims from h->axis on; NULL when there is none. */
+static home *home_of(const tc_map *homes, const tc_contents *c) {
+    if (!c || c->dtype != TC_INT64 || c->rank > 1 || c->count == 0 || tc_dim_is_const(c->items[0].i))
+        return NULL;
+    home *h = tc_map_get_ptr(homes, c->items[0].i.sym);
+    if (!h || (uint64_t)h->axis + c->count > (uint64_t)tc_value_rank(h->input))
+        return NULL;
+    for (uint64_t i = 0; i < c->count; i++)
+        if (!tc_dim_equal(h->input->type->dims[(uint64_t)h->axis + i], c->items[i].i))
+            return NULL;
+    return h;
+}
+
+/* Shape <start = axis, end = axis + count> (input), both written. */
+static bool reads_home(const tc_node *node, const home *h, uint64_t count) {
+    return tc_node_is(node, "", "Shape") && tc_input(node, 0) == h->input && tc_attr_int(node, "start", -1) == h->axis &&
+           tc_attr_int(node, "end", -1) == h->axis + (int64_t)count;
 }
 
 static bool is_canonical(const tc_value *value, const home *h) {
     const tc_node *node = value->producer;
     if (value->contents->rank == 1)
-        return reads_home(node, h);
+        return reads_home(node, h, value->contents->count);
     const tc_value *from = tc_node_is(node, "", "Squeeze") ? tc_input(node, 0) : NULL;
-    return from && node->n_inputs == 1 && from->producer && reads_home(from->producer, h);
+    return from && node->n_inputs == 1 && from->producer && reads_home(from->producer, h, 1);
 }
 
-static tc_value *add_node(tc_graph *graph, const char *op, tc_value *operand, tc_node *before, const char *name) {
-    tc_node *node = tc_node_create(graph, "", op, 1, 1);
+static tc_status add_node(tc_ctx *ctx, tc_node *node, tc_value *operand, tc_node *before, const char *name, tc_value **out_value) {
     tc_node_set_input(node, 0, operand);
-    tc_value *value = tc_node_add_output(node, 0, name, NULL);
-    node->name = value->name;
+    *out_value = tc_node_add_output(node, 0, name, NULL);
+    node->name = (*out_value)->name;
     tc_node_insert_before(node, before);
-    return value;
+    return tc_infer_node(ctx, node);
 }
 
-/* The value that holds the dim, made at the front of the graph when it is first asked for. */
-static tc_status read_dim(tc_ctx *ctx, tc_graph *graph, home *h, int rank, tc_value **out_value) {
+static tc_status read_dims(tc_ctx *ctx, tc_graph *graph, const home *h, uint64_t count, tc_value **out_value) {
     const char *name = tc_arena_printf(graph->model->arena, "%s_dim_%d", h->input->name, h->axis);
-    if (!h->vector) {
-        h->vector = add_node(graph, "Shape", h->input, graph->first, name);
-        tc_attr_set_int(h->vector->producer, "start", h->axis);
-        tc_attr_set_int(h->vector->producer, "end", h->axis + 1);
-        TC_TRY(tc_infer_node(ctx, h->vector->producer));
+    tc_node *node = tc_node_create(graph, "", "Shape", 1, 1);
+    tc_attr_set_int(node, "start", h->axis);
+    tc_attr_set_int(node, "end", h->axis + (int64_t)count);
+    return add_node(ctx, node, h->input, graph->first, name, out_value);
+}
+
+/* The value that holds these dims, made at the front of the graph; single dims, which many nodes want, once. */
+static tc_status find_dims(tc_ctx *ctx, tc_graph *graph, home *h, const tc_contents *c, tc_value **out_value) {
+    if (c->count > 1)
+        return read_dims(ctx, graph, h, c->count, out_value);
+    if (!h->vector)
+        TC_TRY(read_dims(ctx, graph, h, 1, &h->vector));
+    if (c->rank == 0 && !h->scalar) {
+        tc_node *node = tc_node_create(graph, "", "Squeeze", 1, 1), *made = h->vector->producer;
+        TC_TRY(add_node(ctx, node, h->vector, made->next, h->vector->name, &h->scalar));
     }
-    if (rank == 0 && !h->scalar) {
-        h->scalar = add_node(graph, "Squeeze", h->vector, h->vector->producer->next, name);
-        TC_TRY(tc_infer_node(ctx, h->scalar->producer));
-    }
-    *out_value = rank ? h->vector : h->scalar;
+    *out_value = c->rank ? h->vector : h->scalar;
     return TC_OK;
+}
+
+static void remember(home *h, tc_value *value) {
+    if (value->contents->rank == 0) {
+        h->scalar = value;
+        h->vector = tc_input(value->producer, 0);
+    } else if (value->contents->count == 1) {
+        h->vector = value;
+    }
 }
 
 uint32_t tc_fold_dims(tc_graph *graph) {
@@ -185,22 +211,17 @@ uint32_t tc_fold_dims(tc_graph *graph) {
     uint32_t changes = 0;
     tc_ctx_init(&ctx, "tempoc");
     TC_FOR_NODES_SAFE(node, graph) {
-        tc_value *value = only_output(node), *dim = NULL;
-        const tc_contents *c = value ? value->contents : NULL;
-        if (!c || c->dtype != TC_INT64 || c->count != 1 || c->rank > 1 || value->n_graph_outputs || !value->uses)
-            continue;
-        home *h = tc_dim_is_const(c->items[0].i) ? NULL : tc_map_get_ptr(homes, c->items[0].i.sym);
+        tc_value *value = only_output(node), *dims = NULL;
+        home *h = value && value->uses && !value->n_graph_outputs ? home_of(homes, value->contents) : NULL;
         if (!h)
             continue;
         if (is_canonical(value, h)) {
-            *(c->rank ? &h->vector : &h->scalar) = value;
-            if (!c->rank && !h->vector)
-                h->vector = tc_input(node, 0);
+            remember(h, value);
             continue;
         }
-        if (read_dim(&ctx, graph, h, c->rank, &dim) != TC_OK)
+        if (find_dims(&ctx, graph, h, value->contents, &dims) != TC_OK)
             break;
-        tc_value_replace(value, dim);
+        tc_value_replace(value, dims);
         changes++;
     }
     tc_ctx_fini(&ctx);

@@ -8,8 +8,7 @@
 typedef struct simplifier {
     tc_pass_env *env;
     tc_model *model;
-    const tc_node *dropout; /* the first that is no dropout */
-    uint32_t n_dropouts;
+    bool warned; /* of Dropout that drops nothing: once */
 } simplifier;
 
 /* --- helpers ------------------------------------------------------------------------------------------------------------- */
@@ -91,17 +90,20 @@ static bool drop_concat(simplifier *s, tc_node *node) {
 }
 
 static bool drop_dropout(simplifier *s, tc_node *node) {
+    const tc_tensor *ratio = tc_input(node, 1) ? tc_value_constant(tc_input(node, 1)) : NULL;
+    if (ratio && ratio->data && ratio->count == 1 && tc_tensor_get(ratio, 0) == 0) /* x / (1 - 0), nothing dropped */
+        return alias(node, tc_input(node, 0));
     if (!holds_only(s->model, tc_input(node, 2), 0))
         return false;
-    if (s->n_dropouts++ == 0)
-        s->dropout = node;
     const char *label = tc_node_label(node);
-    bool first = s->n_dropouts == 1;
-    if (first) {
+    if (!alias(node, tc_input(node, 0)))
+        return false;
+    if (!s->warned) {
+        s->warned = true;
         tc_warn(s->env->ctx, NULL, "Dropout \"%s\" has no training_mode and is the identity: dropping was probably meant", label);
         tc_hint(s->env->ctx, "export the model in training mode (model.train(), training=TrainingMode.TRAINING)");
     }
-    return alias(node, tc_input(node, 0));
+    return true;
 }
 
 /* --- Cast -------------------------------------------------------------------------------------------------------------------- */

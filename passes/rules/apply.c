@@ -283,6 +283,8 @@ static tc_status apply_nested(sweep *s, tc_graph *graph);
 
 static tc_status apply_graph(sweep *s, tc_graph *graph) {
     TC_TRY(apply_nested(s, graph));
+    if (s->set->exhausted)
+        return TC_OK;
     uint64_t before = s->rewrites;
     s->limit = before + (uint64_t)graph->n_nodes * REWRITES_PER_NODE + REWRITES_AT_LEAST;
     for (int i = 0; i < MAX_SWEEPS; i++) {
@@ -296,6 +298,7 @@ static tc_status apply_graph(sweep *s, tc_graph *graph) {
         if (s->rewrites >= s->limit)
             break;
     }
+    s->set->exhausted = true;
     tc_warn(s->env->ctx, NULL, "rules came to no end after %llu rewrites: rule %s (%s:%u) was applied last",
             (unsigned long long)(s->rewrites - before), s->last->name, s->last->file, s->last->loc.line);
     tc_hint(s->env->ctx, "two rules may undo each other; --disable=%s leaves it out", s->last->name);

@@ -183,7 +183,12 @@ static tc_status build_call(rule_builder *b, const rule_node *node, uint16_t ind
             b->built[node->outputs[i]] = value;
     }
     bool is_root = !b->rule->gradient && node->n_outputs && node->outputs[0] == node->root;
-    made->name = is_root ? b->label : b->result[index] ? b->result[index]->name : "";
+    if (is_root)
+        made->name = b->label;
+    else if (b->rule->gradient)
+        made->name = b->result[index] ? b->result[index]->name : "";
+    else /* names.c tells two of one name apart */
+        made->name = *b->label ? tc_arena_printf(model->arena, "%s/%s", b->label, op->name) : "";
     if (b->before)
         tc_node_insert_before(made, b->before);
     else

@@ -126,6 +126,7 @@ struct tc_rule_set {
     tc_map *anchors;   /* "domain.Op" -> rule_bucket: by benefit, then order */
     tc_map *gradients; /* "domain.Op" -> rule_bucket: in order */
     tc_map *by_name;   /* name -> tc_rule */
+    bool exhausted;    /* came to no end: not applied again */
     uint64_t steps;    /* of all matching so far: what the limits bound */
 };
 
