@@ -185,7 +185,8 @@ tc_status tc_shape_compress(tc_shape_ctx *sc, tc_node *node) {
         rank = x.rank;
         memcpy(dims, x.dims, (size_t)rank * sizeof *dims);
     }
-    dims[axis] = tc_shape_fresh(sc, node, 0, axis);
+    tc_dim kept = count_nonzero(tc_value_contents(sc->model, tc_input(node, 1)));
+    dims[axis] = tc_dim_is_unknown(kept) ? tc_shape_fresh(sc, node, 0, axis) : kept;
     return tc_shape_set(sc, node, 0, x.dtype, rank, dims);
 }
 
