@@ -26,6 +26,7 @@ tc_status tc_shape_expand(tc_shape_ctx *sc, tc_node *node) {
 tc_status tc_shape_tile(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
     size_t count;
+    TC_TRY(tc_shape_expect_type(sc, node, 1, 1u << TC_INT64, "int64"));
     const tc_dim *repeats = tc_shape_dims(sc, node, 1, &count);
     if (!repeats || x.rank == TC_RANK_UNKNOWN)
         return tc_shape_set(sc, node, 0, x.dtype, x.rank, NULL);
@@ -67,6 +68,7 @@ tc_status tc_shape_pad(tc_shape_ctx *sc, tc_node *node) {
     size_t count;
     int axes[TC_MAX_RANK];
     bool known;
+    TC_TRY(tc_shape_expect_type(sc, node, 1, 1u << TC_INT64, "int64"));
     const tc_dim *pads = tc_shape_dims(sc, node, 1, &count);
     if (!pads || x.rank == TC_RANK_UNKNOWN)
         return tc_shape_set(sc, node, 0, x.dtype, x.rank, NULL);
@@ -174,6 +176,7 @@ tc_status tc_shape_split(tc_shape_ctx *sc, tc_node *node) {
     size_t count = node->n_outputs;
     int axis = 0;
     tc_dim dims[TC_MAX_RANK];
+    TC_TRY(tc_shape_expect_type(sc, node, 1, 1u << TC_INT64, "int64"));
     if (x.rank != TC_RANK_UNKNOWN)
         TC_TRY(tc_shape_axis(sc, node, tc_attr_int(node, "axis", 0), x.rank, &axis));
     tc_dim *parts = TC_NEW_ARRAY(sc->model->arena, tc_dim, count + 1);

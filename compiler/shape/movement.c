@@ -92,6 +92,7 @@ tc_status tc_shape_squeeze(tc_shape_ctx *sc, tc_node *node) {
     const int64_t *axes = NULL;
     size_t count = 0;
     uint64_t mask = 0;
+    TC_TRY(tc_shape_expect_type(sc, node, 1, 1u << TC_INT64, "int64"));
     bool given = tc_arg_of(node, 1).value, known = tc_shape_ints(sc, node, 1, &axes, &count);
     tc_dim dims[TC_MAX_RANK];
     int rank = 0;
@@ -116,6 +117,7 @@ tc_status tc_shape_unsqueeze(tc_shape_ctx *sc, tc_node *node) {
     const int64_t *axes;
     size_t count;
     uint64_t mask;
+    TC_TRY(tc_shape_expect_type(sc, node, 1, 1u << TC_INT64, "int64"));
     bool known = tc_shape_ints(sc, node, 1, &axes, &count);
     if (x.rank == TC_RANK_UNKNOWN || (!known && count == 0))
         return tc_shape_set(sc, node, 0, x.dtype, TC_RANK_UNKNOWN, NULL);

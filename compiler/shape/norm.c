@@ -120,6 +120,8 @@ static tc_status check_labels(tc_shape_ctx *sc, tc_node *node, uint32_t at_score
     tc_dim unused;
     TC_TRY(tc_shape_expect_type(sc, node, at_labels, TC_INTS, "int32 or int64"));
     TC_TRY(tc_shape_expect_rank(sc, node, at_weights, 1));
+    if (scores.dtype != TC_UNDEFINED)
+        TC_TRY(tc_shape_expect_type(sc, node, at_weights, 1u << scores.dtype, "the type of the scores"));
     if (scores.rank >= 0 && scores.rank < 2)
         return TC_FAIL(sc, node, "%s has rank %d, expected at least 2: batch and classes", tc_operand_text(sc, node, at_scores), scores.rank);
     if (scores.rank < 0 || labels.rank < 0)

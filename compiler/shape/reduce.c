@@ -1,12 +1,19 @@
 /* reduce.c: shape functions of ops that combine elements along axes: sums and extremes, ArgMax, TopK, CumSum. */
 #include "shape_fns.h"
 
+static tc_status read_keepdims(tc_shape_ctx *sc, const tc_node *node, bool *out) {
+    int64_t keep = tc_attr_int(node, "keepdims", 1);
+    *out = keep == 1;
+    return keep == 0 || keep == 1 ? TC_OK : TC_FAIL(sc, node, "keepdims is %lld, expected 0 or 1", (long long)keep);
+}
+
 /* Removes the axes of `mask` (keepdims: makes them 1) and sets result 0. */
 static tc_status set_reduced(tc_shape_ctx *sc, tc_node *node, tc_dtype dtype, uint64_t mask) {
     tc_arg x = tc_arg_of(node, 0);
-    bool keep = tc_attr_int(node, "keepdims", 1) != 0;
+    bool keep;
     tc_dim dims[TC_MAX_RANK];
     int rank = 0;
+    TC_TRY(read_keepdims(sc, node, &keep));
     for (int i = 0; i < x.rank; i++) {
         if (!(mask >> i & 1))
             dims[rank++] = x.dims[i];
@@ -19,7 +26,9 @@ static tc_status set_reduced(tc_shape_ctx *sc, tc_node *node, tc_dtype dtype, ui
 /* Axes that are not known: with keepdims the rank stays, else their number lowers it. */
 static tc_status set_reduced_unknown(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0), axes = tc_arg_of(node, 1);
-    int rank = tc_attr_int(node, "keepdims", 1) != 0 ? x.rank : TC_RANK_UNKNOWN;
+    bool keep;
+    TC_TRY(read_keepdims(sc, node, &keep));
+    int rank = keep ? x.rank : TC_RANK_UNKNOWN;
     if (rank == TC_RANK_UNKNOWN && axes.rank == 1 && tc_dim_is_const(axes.dims[0]) && axes.dims[0].value > 0 &&
         axes.dims[0].value <= x.rank)
         rank = x.rank - (int)axes.dims[0].value;
@@ -65,6 +74,7 @@ tc_status tc_shape_topk(tc_shape_ctx *sc, tc_node *node) {
     tc_dim dims[TC_MAX_RANK];
     for (int i = 0; i < x.rank; i++)
         dims[i] = x.dims[i];
+    TC_TRY(tc_shape_expect_type(sc, node, 1, 1u << TC_INT64, "int64"));
     const tc_dim *k = tc_shape_dims(sc, node, 1, &count);
     dims[axis] = k && count == 1 ? k[0] : tc_dim_unknown();
     if (tc_dim_is_unknown(dims[axis]))
@@ -81,6 +91,7 @@ tc_status tc_shape_cumsum(tc_shape_ctx *sc, tc_node *node) {
     const int64_t *axis;
     size_t count;
     int at;
+    TC_TRY(tc_shape_expect_type(sc, node, 1, TC_INTS, "int32 or int64"));
     if (x.rank != TC_RANK_UNKNOWN && tc_shape_ints(sc, node, 1, &axis, &count) && count == 1)
         TC_TRY(tc_shape_axis(sc, node, axis[0], x.rank, &at));
     return tc_shape_like(sc, node, 0, x.dtype, x);

@@ -35,6 +35,11 @@ static tc_status set_present(tc_shape_ctx *sc, tc_node *node, uint32_t output, u
                              tc_dim *out_total) {
     tc_arg past = tc_arg_of(node, past_index);
     TC_TRY(tc_shape_expect_rank(sc, node, past_index, 4));
+    if (past.rank == 4) {
+        TC_TRY(tc_shape_same_dim(sc, node, "batch size of past and present", past.dims[0], x.batch, &x.batch));
+        TC_TRY(tc_shape_same_dim(sc, node, "number of heads of past and present", past.dims[1], x.heads, &x.heads));
+        TC_TRY(tc_shape_same_dim(sc, node, "head size of past and present", past.dims[3], x.size, &x.size));
+    }
     *out_total = !past.value      ? x.seq
                  : past.rank == 4 ? tc_dim_add(sc->model->dims, past.dims[2], x.seq)
                                   : tc_dim_unknown();
