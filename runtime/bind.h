@@ -1,13 +1,15 @@
-/* bind.h: from a node to a launch. kernels.def has one row per op; its bind function reads the node's attributes and static shapes,
- * chooses the kernel for the element types, and fills a launch. Binding happens once per set of shapes; a launch allocates nothing. */
+/* bind.h: from a node to a launch. kernels.def has one row per op; its bind function reads the node's attributes and
+ * static shapes, chooses the kernel for the element types, and fills a launch. Binding happens once per set of
+ * shapes; a launch allocates nothing. */
 #ifndef TEMPO_BIND_H
 #define TEMPO_BIND_H
 #include "../compiler/ir.h"
 #include "../kernels/kernel.h"
 
 /* One operand or result of a launch. `data` is set by the plan before the first run: kernels read it when they run.
- * Operands are read-only; data is aligned to its element at least, results and workspace to 64 bytes. A result beyond the first that
- * nobody uses is bound as absent; result 0 always has a buffer. Data is never NULL where present, also when count is 0. */
+ * Operands are read-only; data is aligned to its element at least, results and workspace to 64 bytes. A result beyond
+ * the first that nobody uses is bound as absent; result 0 always has a buffer. Data is never NULL where present, also
+ * when count is 0. */
 typedef struct rt_arg {
     void *data;          /* NULL: absent */
     tk_dtype dtype;
@@ -33,9 +35,9 @@ struct rt_launch {
     rt_arg *in, *out;
     size_t workspace_bytes;  /* asked for by bind; planned like a buffer that lives during this launch */
     void *workspace;
-    int view_of;             /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs, no buffer is taken */
-    uint64_t inplace;        /* bit i: result 0 may be written over operand i (same bytes, each element read before it is written); if an
-                              * operand occurs twice the plan asks for both bits */
+    int view_of;             /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs */
+    uint64_t inplace;        /* bit i: result 0 may be written over operand i (same bytes, each element read before
+                              * it is written); if an operand occurs twice the plan asks for both bits */
 };
 
 typedef struct rt_binder {
@@ -60,18 +62,23 @@ static inline const rt_arg *rt_out(const rt_launch *launch, uint32_t index) {
     return index < launch->n_out && launch->out[index].present ? &launch->out[index] : NULL;
 }
 
-/* Elements of a small operand that must be known when binding (axes, Slice's bounds, Reshape's target): from constants, from contents
- * bound to graph inputs, or TC_UNSUPPORTED naming the node. `out_ints` is in the binder's arena. */
-tc_status rt_known_ints(rt_binder *binder, const tc_node *node, uint32_t input, const int64_t **out_ints, int64_t *out_count);
+/* Elements of a small operand that must be known when binding (axes, Slice's bounds, Reshape's target): from
+ * constants, from contents bound to graph inputs, or TC_UNSUPPORTED naming the node. `out_ints` is in the binder's
+ * arena. */
+tc_status rt_known_ints(rt_binder *binder, const tc_node *node, uint32_t input, const int64_t **out_ints,
+                        int64_t *out_count);
 
 /* Rows of kernels.def. */
 typedef struct rt_kernel_row {
     const char *domain, *op;
-    uint32_t dtypes; /* bit 1 << tk_dtype: element types of operand 0 (of result 0 where there is no operand) that are claimed */
+    uint32_t dtypes; /* bit 1 << tk_dtype: element types of operand 0 (of result 0 where there is no operand) that are
+                        claimed */
     rt_bind_fn bind;
 } rt_kernel_row;
-const rt_kernel_row *rt_kernel_find(const char *domain, const char *op); /* NULL: no kernel; the op's function body is inlined */
-const rt_kernel_row *rt_kernel_for(const tc_node *node); /* of the op that the node is by ops.def, whatever function it names. lower.c */
+const rt_kernel_row *rt_kernel_find(const char *domain,
+                                    const char *op); /* NULL: no kernel; the op's function body is inlined */
+const rt_kernel_row *
+rt_kernel_for(const tc_node *node); /* of the op that the node is by ops.def, whatever function it names. lower.c */
 size_t rt_kernel_count(void);
 const rt_kernel_row *rt_kernel_at(size_t index);
 #endif

@@ -24,10 +24,12 @@ static bool int_range(const rt_arg *arg, int64_t *low, int64_t *high) {
     return true;
 }
 
-/* A kernel knows that an operand is wrong, not what it is called. The range of each integer operand shows which index it was. */
+/* A kernel knows that an operand is wrong, not what it is called. The range of each integer operand shows which index
+ * it was. */
 static tc_status explain(tc_ctx *ctx, const rt_launch *launch, tk_status status) {
     const tc_node *node = launch->node;
-    tc_error(ctx, TC_BAD_INPUT, node, status == TK_BAD_INDEX ? "an index is out of range" : "an operand has a value that is not allowed");
+    tc_error(ctx, TC_BAD_INPUT, node,
+             status == TK_BAD_INDEX ? "an index is out of range" : "an operand has a value that is not allowed");
     for (uint32_t i = 0; i < launch->n_in; i++) {
         const rt_arg *arg = rt_in(launch, i);
         int64_t low = 0, high = 0;
@@ -36,8 +38,8 @@ static tc_status explain(tc_ctx *ctx, const rt_launch *launch, tk_status status)
         const tc_value *value = tc_input(node, i);
         const char *type = tc_type_text(ctx->arena, value->type);
         if (int_range(arg, &low, &high))
-            tc_note(ctx, node, "operand %u '%s' is %s with values from %lld to %lld", i, tc_quote(ctx, value->name), type, (long long)low,
-                    (long long)high);
+            tc_note(ctx, node, "operand %u '%s' is %s with values from %lld to %lld", i, tc_quote(ctx, value->name),
+                    type, (long long)low, (long long)high);
         else
             tc_note(ctx, node, "operand %u '%s' is %s", i, tc_quote(ctx, value->name), type);
     }

@@ -1,5 +1,5 @@
-/* kernels_table.c: the rows of kernels.def as a table, found by domain and op. Bind functions are declared from the same rows, so that
- * adding an op touches its bind file and its row only. */
+/* kernels_table.c: the rows of kernels.def as a table, found by domain and op. Bind functions are declared from the
+ * same rows, so that adding an op touches its bind file and its row only. */
 #include "bind.h"
 #include <string.h>
 

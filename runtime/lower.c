@@ -1,6 +1,6 @@
-/* lower.c: from a model as read to one whose ops have kernels: the canonical opset, and functions in place of ops that no kernel does.
- * A function comes from the model, or, for an op of ai.tempo, from the compiler's bodies, which a hook gives; these depend on the shapes
- * at hand and come in when shapes are known. */
+/* lower.c: from a model as read to one whose ops have kernels: the canonical opset, and functions in place of ops
+ * that no kernel does. A function comes from the model, or, for an op of ai.tempo, from the compiler's bodies, which
+ * a hook gives; these depend on the shapes at hand and come in when shapes are known. */
 #include "session.h"
 #include "../compiler/ops.h"
 #include "../compiler/verify.h"
@@ -15,8 +15,8 @@ static tc_status to_canonical(tempo_session *s) {
     if (s->hooks.upgrade)
         return s->hooks.upgrade(&s->ctx, s->model);
     if (opset != 0 && opset != TC_CANONICAL_OPSET) {
-        tc_error(&s->ctx, TC_UNSUPPORTED, NULL, "the model is of opset %lld; the runtime takes opset %d", (long long)opset,
-                 TC_CANONICAL_OPSET);
+        tc_error(&s->ctx, TC_UNSUPPORTED, NULL, "the model is of opset %lld; the runtime takes opset %d",
+                 (long long)opset, TC_CANONICAL_OPSET);
         tc_hint(&s->ctx, "convert it with: tempoc IN.onnx --passes=upgrade -o OUT.onnx");
         return TC_UNSUPPORTED;
     }

@@ -16,7 +16,8 @@ static tempo_live live_buffer(const tempo_session *s, size_t index) {
         return (tempo_live){value->name, tc_type_text(plan->binder.arena, value->type), bytes};
     }
     const tc_node *node = plan->launches[UINT32_MAX - of].node;
-    return (tempo_live){tc_arena_printf(plan->binder.arena, "workspace of %s", tc_node_label(node)), node->op_type, bytes};
+    return (tempo_live){tc_arena_printf(plan->binder.arena, "workspace of %s", tc_node_label(node)), node->op_type,
+                        bytes};
 }
 
 static void list_live(tempo_session *s, tempo_memory *out) {

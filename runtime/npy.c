@@ -1,5 +1,5 @@
-/* npy.c: .npy headers in and out. The header is a Python dict literal with three keys; it is parsed as such, by hand, and nothing else is
- * accepted. */
+/* npy.c: .npy headers in and out. The header is a Python dict literal with three keys; it is parsed as such, by hand,
+ * and nothing else is accepted. */
 #include "npy.h"
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static bool take_size(parser *p, int64_t *out) {
     return p->at > begin;
 }
 
-/* --- the three keys ------------------------------------------------------------------------------------------------------------------------- */
+/* --- the three keys ----------------------------------------------------------------------------------------------- */
 
 static const struct { char kind[3]; tempo_dtype dtype; } descriptions[] = {
     {"b1", TEMPO_BOOL},  {"i1", TEMPO_INT8},   {"u1", TEMPO_UINT8},  {"i2", TEMPO_INT16},   {"u2", TEMPO_UINT16},
@@ -83,8 +83,8 @@ static tc_status parse_descr(parser *p, rt_npy *npy) {
             npy->swapped = text[0] == '>' && tempo_dtype_size(npy->dtype) > 1;
             return TC_OK;
         }
-    return tc_error(p->ctx, TC_BAD_INPUT, NULL, "array '%s': numpy type '%s' is no tensor element type", tc_quote(p->ctx, p->name),
-                    tc_quote(p->ctx, text));
+    return tc_error(p->ctx, TC_BAD_INPUT, NULL, "array '%s': numpy type '%s' is no tensor element type",
+                    tc_quote(p->ctx, p->name), tc_quote(p->ctx, text));
 }
 
 static tc_status parse_shape(parser *p, rt_npy *npy) {
@@ -151,8 +151,8 @@ tc_status rt_npy_parse(tc_ctx *ctx, const char *name, const void *bytes, size_t 
         return bad(&p, "its shape has too many elements");
     out_npy->bytes = (size_t)out_npy->count * element;
     if (out_npy->bytes != size - out_npy->header)
-        return tc_error(ctx, TC_BAD_INPUT, NULL, "array '%s': its shape needs %zu bytes, but %zu are there", tc_quote(ctx, name),
-                        out_npy->bytes, size - out_npy->header);
+        return tc_error(ctx, TC_BAD_INPUT, NULL, "array '%s': its shape needs %zu bytes, but %zu are there",
+                        tc_quote(ctx, name), out_npy->bytes, size - out_npy->header);
     return TC_OK;
 }
 
@@ -182,7 +182,7 @@ void rt_npy_elements(const rt_npy *npy, const void *bytes, void *out) {
     }
 }
 
-/* --- writing --------------------------------------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 size_t rt_npy_header(const tempo_tensor *tensor, char *out) {
     const char *kind = "V2";
@@ -193,8 +193,8 @@ size_t rt_npy_header(const tempo_tensor *tensor, char *out) {
     n += (size_t)snprintf(out + n, RT_NPY_HEADER - n, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
                           tempo_dtype_size(tensor->dtype) == 1 ? '|' : '<', kind);
     for (int d = 0; d < tensor->rank; d++)
-        n += (size_t)snprintf(out + n, RT_NPY_HEADER - n, d == 0 || tensor->rank == 1 ? "%lld%s" : " %lld%s", (long long)tensor->dims[d],
-                              d + 1 < tensor->rank || tensor->rank == 1 ? "," : "");
+        n += (size_t)snprintf(out + n, RT_NPY_HEADER - n, d == 0 || tensor->rank == 1 ? "%lld%s" : " %lld%s",
+                              (long long)tensor->dims[d], d + 1 < tensor->rank || tensor->rank == 1 ? "," : "");
     n += (size_t)snprintf(out + n, RT_NPY_HEADER - n, "), }");
     size_t total = (n + 1 + 63) / 64 * 64;
     memset(out + n, ' ', total - n - 1);

@@ -15,9 +15,9 @@ typedef struct rt_npy {
     size_t bytes;       /* of the elements */
 } rt_npy;
 
-/* Reads the header of the array `name` (for messages) from its file's bytes, all `size` of them. TC_BAD_INPUT when it is malformed, has
- * bytes missing or left over, or holds a type that tensors do not have (strings, objects, records, complex). 2-byte voids are read as
- * bfloat16, which is how numpy saves it. */
+/* Reads the header of the array `name` (for messages) from its file's bytes, all `size` of them. TC_BAD_INPUT when it
+ * is malformed, has bytes missing or left over, or holds a type that tensors do not have (strings, objects, records,
+ * complex). 2-byte voids are read as bfloat16, which is how numpy saves it. */
 tc_status rt_npy_parse(tc_ctx *ctx, const char *name, const void *bytes, size_t size, rt_npy *out_npy);
 /* Copies the elements to `out` (npy->bytes) in row-major order and native byte order. */
 void rt_npy_elements(const rt_npy *npy, const void *bytes, void *out);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <zip.h>
 
-/* --- reading --------------------------------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 typedef struct reader {
     tc_ctx *ctx;
@@ -30,8 +30,8 @@ static void *aligned(size_t bytes) {
     return memory;
 }
 
-/* Sizes are claims until they are read: a deflated byte gives 1,032 at most, so a member that claims more is refused before memory is
- * taken for it. */
+/* Sizes are claims until they are read: a deflated byte gives 1,032 at most, so a member that claims more is refused
+ * before memory is taken for it. */
 static tc_status check_sizes(const reader *r, const zip_stat_t *stat) {
     const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
     if ((stat->valid & needed) != needed)
@@ -53,7 +53,8 @@ static tc_status read_member(const reader *r, zip_uint64_t index, const zip_stat
         done += (zip_uint64_t)got;
     unsigned char extra;
     bool whole = done == stat->size && zip_fread(file, &extra, 1) == 0; /* reading to the end checks the CRC */
-    tc_status status = whole ? TC_OK : bad(r, got < 0 || done == stat->size ? "its bytes are damaged" : "it is cut off");
+    tc_status status =
+        whole ? TC_OK : bad(r, got < 0 || done == stat->size ? "its bytes are damaged" : "it is cut off");
     zip_fclose(file);
     return status;
 }
@@ -83,7 +84,8 @@ static tc_status take_array(const reader *r, unsigned char *bytes, size_t size, 
 static tc_status read_array(reader *r, zip_uint64_t index, rt_array *array) {
     zip_stat_t stat;
     if (zip_stat_index(r->zip, index, ZIP_FL_ENC_RAW, &stat) != 0 || (stat.valid & ZIP_STAT_NAME) == 0)
-        return tc_error(r->ctx, TC_BAD_INPUT, NULL, "member %llu of the archive cannot be read", (unsigned long long)index);
+        return tc_error(r->ctx, TC_BAD_INPUT, NULL, "member %llu of the archive cannot be read",
+                        (unsigned long long)index);
     size_t length = strlen(stat.name);
     bool npy = length > 4 && strcmp(stat.name + length - 4, ".npy") == 0;
     r->key = tc_arena_strndup(r->npz->arena, stat.name, npy ? length - 4 : length);
@@ -121,8 +123,8 @@ tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz *out_npz) {
         zip_error_t error;
         zip_error_init_with_code(&error, code);
         bool system = zip_error_system_type(&error) == ZIP_ET_SYS || code == ZIP_ER_NOENT;
-        tc_status status = tc_error(ctx, system ? TC_IO : TC_BAD_INPUT, NULL, "cannot read '%s' as .npz: %s", tc_quote(ctx, path),
-                                    zip_error_strerror(&error));
+        tc_status status = tc_error(ctx, system ? TC_IO : TC_BAD_INPUT, NULL, "cannot read '%s' as .npz: %s",
+                                    tc_quote(ctx, path), zip_error_strerror(&error));
         zip_error_fini(&error);
         return status;
     }
@@ -149,7 +151,7 @@ const rt_array *rt_npz_find(const rt_npz *npz, const char *name) {
     return NULL;
 }
 
-/* --- writing --------------------------------------------------------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 #define MADE 315532800 /* 1980-01-01, the first day of zip's calendar: the same tensors give the same bytes */
 
@@ -190,7 +192,8 @@ static tc_status write_zip(tc_ctx *ctx, const char *temp, const char *path, cons
     for (size_t i = 0; ok && i < n; i++)
         ok = add_array(zip, arena, &arrays[i]);
     if (!ok || zip_close(zip) != 0) {
-        tc_error(ctx, TC_IO, NULL, "cannot write '%s': %s", tc_quote(ctx, path), zip ? zip_strerror(zip) : "the file cannot be made");
+        tc_error(ctx, TC_IO, NULL, "cannot write '%s': %s", tc_quote(ctx, path),
+                 zip ? zip_strerror(zip) : "the file cannot be made");
         if (zip)
             zip_discard(zip);
         ok = false;

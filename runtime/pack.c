@@ -1,6 +1,7 @@
-/* pack.c: offsets for buffers with known lifetimes (dynamic storage allocation). Finding the smallest arena is NP-hard; placing
- * buffers greedily, each in the tightest gap that those placed before it leave, is near the lower bound on training graphs when the order
- * is good. Two orders are tried, biggest first and longest-lived first, and the smaller arena is kept. */
+/* pack.c: offsets for buffers with known lifetimes (dynamic storage allocation). Finding the smallest arena is
+ * NP-hard; placing buffers greedily, each in the tightest gap that those placed before it leave, is near the lower
+ * bound on training graphs when the order is good. Two orders are tried, biggest first and longest-lived first, and
+ * the smaller arena is kept. */
 #include "pack.h"
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* plan.c: from a graph to launches and offsets. Four steps: bind (a launch per node, which says what is a view and what may be done
- * in place), lifetimes of storages, in-place results, packing. Lifetimes follow the order of the file: what the compiler decided about
- * memory is what happens. */
+/* plan.c: from a graph to launches and offsets. Four steps: bind (a launch per node, which says what is a view and
+ * what may be done in place), lifetimes of storages, in-place results, packing. Lifetimes follow the order of the
+ * file: what the compiler decided about memory is what happens. */
 #include "plan.h"
 #include "../compiler/contents.h"
 #include "../compiler/ops.h"
@@ -37,11 +37,12 @@ static rt_storage *add_storage(planner *p, const tc_value *value, rt_home home, 
     return &plan->storages[at];
 }
 
-/* --- operands and results -------------------------------------------------------------------------------------------------------- */
+/* --- operands and results ----------------------------------------------------------------------------------------- */
 
 static bool is_ours(tc_dtype dtype) {
-    const uint32_t known = 1u << TK_F32 | 1u << TK_U8 | 1u << TK_I8 | 1u << TK_U16 | 1u << TK_I16 | 1u << TK_I32 | 1u << TK_I64 |
-                           1u << TK_BOOL | 1u << TK_F16 | 1u << TK_F64 | 1u << TK_U32 | 1u << TK_U64 | 1u << TK_BF16;
+    const uint32_t known = 1u << TK_F32 | 1u << TK_U8 | 1u << TK_I8 | 1u << TK_U16 | 1u << TK_I16 | 1u << TK_I32 |
+                           1u << TK_I64 | 1u << TK_BOOL | 1u << TK_F16 | 1u << TK_F64 | 1u << TK_U32 | 1u << TK_U64 |
+                           1u << TK_BF16;
     return (known >> dtype & 1) != 0;
 }
 
@@ -49,12 +50,14 @@ static tc_status describe(planner *p, const tc_node *node, const tc_value *value
     tc_arena *arena = p->plan->binder.arena;
     const tc_type *type = value->type;
     if (!type || type->kind != TC_TENSOR || !is_ours(type->dtype))
-        return tc_error(p->ctx, TC_UNSUPPORTED, node, "'%s' is of type %s, which the runtime does not hold", tc_quote(p->ctx, value->name),
-                        tc_type_text(arena, type));
+        return tc_error(p->ctx, TC_UNSUPPORTED, node, "'%s' is of type %s, which the runtime does not hold",
+                        tc_quote(p->ctx, value->name), tc_type_text(arena, type));
     if (!tc_type_is_static(type)) {
         tc_error(p->ctx, TC_UNSUPPORTED, node, "the shape of '%s' (%s) does not follow from the shapes of the inputs",
                  tc_quote(p->ctx, value->name), tc_type_text(arena, type));
-        tc_hint(p->ctx, "the runtime needs every shape before it runs; values of small inputs are used where they decide shapes");
+        tc_hint(
+            p->ctx,
+            "the runtime needs every shape before it runs; values of small inputs are used where they decide shapes");
         return TC_UNSUPPORTED;
     }
     int64_t *dims = TC_NEW_ARRAY(arena, int64_t, (size_t)type->rank + 1);
@@ -62,8 +65,8 @@ static tc_status describe(planner *p, const tc_node *node, const tc_value *value
         dims[i] = type->dims[i].value;
     uint64_t count = 0;
     if (!tc_shape_count(type->rank, dims, &count) || count > INT64_MAX / 16)
-        return tc_error(p->ctx, TC_LIMIT, node, "'%s' has more elements than can be addressed (%s)", tc_quote(p->ctx, value->name),
-                        tc_type_text(arena, type));
+        return tc_error(p->ctx, TC_LIMIT, node, "'%s' has more elements than can be addressed (%s)",
+                        tc_quote(p->ctx, value->name), tc_type_text(arena, type));
     *arg = (rt_arg){NULL, (tk_dtype)type->dtype, type->rank, dims, (int64_t)count, true};
     return TC_OK;
 }
@@ -128,14 +131,15 @@ static tc_status fill_args(planner *p, const tc_node *node, rt_launch *launch) {
     return TC_OK;
 }
 
-/* --- binding ---------------------------------------------------------------------------------------------------------------------- */
+/* --- binding ------------------------------------------------------------------------------------------------------ */
 
 static tc_status check_dtype(planner *p, const tc_node *node, const rt_kernel_row *row, const rt_launch *launch) {
     const rt_arg *decides = rt_in(launch, 0);
     if (!decides)
         decides = rt_out(launch, 0);
     if (decides && (row->dtypes >> decides->dtype & 1) == 0)
-        return tc_error(p->ctx, TC_UNSUPPORTED, node, "there is no %s kernel for this op", tc_dtype_name((tc_dtype)decides->dtype));
+        return tc_error(p->ctx, TC_UNSUPPORTED, node, "there is no %s kernel for this op",
+                        tc_dtype_name((tc_dtype)decides->dtype));
     return TC_OK;
 }
 
@@ -143,7 +147,8 @@ static tc_status bind_node(planner *p, const tc_node *node) {
     const rt_kernel_row *row = rt_kernel_for(node);
     if (!row) {
         const char *domain = node->domain[0] ? node->domain : "ai.onnx";
-        tc_error(p->ctx, TC_UNSUPPORTED, node, "there is no kernel for op %s of domain %s, and the model has no function for it",
+        tc_error(p->ctx, TC_UNSUPPORTED, node,
+                 "there is no kernel for op %s of domain %s, and the model has no function for it",
                  tc_quote(p->ctx, node->op_type), tc_quote(p->ctx, domain));
         tc_hint(p->ctx, "tempo-run --list-kernels lists what there is");
         return TC_UNSUPPORTED;
@@ -193,7 +198,7 @@ static tc_status bind_all(planner *p, const void *const *inputs) {
     return TC_OK;
 }
 
-/* --- lifetimes and in-place results ------------------------------------------------------------------------------------------------ */
+/* --- lifetimes and in-place results ------------------------------------------------------------------------------- */
 
 static void find_lifetimes(rt_plan *plan) {
     for (uint32_t i = 0; i < plan->n_launches; i++) {
@@ -209,7 +214,8 @@ static void find_lifetimes(rt_plan *plan) {
         root_of(plan, plan->graph->outputs[i])->last = plan->n_launches;
 }
 
-/* Result 0 of launch `at` may lie over operand k when that operand dies there and nothing else reads its bytes meanwhile. */
+/* Result 0 of launch `at` may lie over operand k when that operand dies there and nothing else reads its bytes
+ * meanwhile. */
 static bool can_take_over(const rt_plan *plan, uint32_t at, uint32_t k, size_t bytes) {
     const rt_launch *launch = &plan->launches[at];
     if ((launch->inplace >> k & 1) == 0 || !rt_in(launch, k))
@@ -242,7 +248,7 @@ static void choose_inplace(rt_plan *plan) {
     }
 }
 
-/* --- packing and addresses ---------------------------------------------------------------------------------------------------------- */
+/* --- packing and addresses ---------------------------------------------------------------------------------------- */
 
 static tc_status pack(planner *p) {
     rt_plan *plan = p->plan;
@@ -359,9 +365,10 @@ void rt_plan_tensor(const rt_plan *plan, const tc_value *value, tempo_tensor *ou
     *out_tensor = (tempo_tensor){(tempo_dtype)type->dtype, type->rank, dims, arg.data, rt_plan_bytes(plan, value)};
 }
 
-/* --- for bind functions ----------------------------------------------------------------------------------------------------------- */
+/* --- for bind functions ------------------------------------------------------------------------------------------- */
 
-tc_status rt_known_ints(rt_binder *binder, const tc_node *node, uint32_t input, const int64_t **out_ints, int64_t *out_count) {
+tc_status rt_known_ints(rt_binder *binder, const tc_node *node, uint32_t input, const int64_t **out_ints,
+                        int64_t *out_count) {
     const tc_value *value = tc_input(node, input);
     const tc_tensor *tensor = value ? tc_value_constant(value) : NULL;
     const tc_contents *contents = value ? value->contents : NULL;
@@ -371,7 +378,8 @@ tc_status rt_known_ints(rt_binder *binder, const tc_node *node, uint32_t input, 
         TC_TRY(tc_tensor_map(binder->ctx, binder->model, tensor, &data));
     if ((!data && !contents && count > 0) || !value || (!tensor && !(contents && tc_contents_is_const(contents))) ||
         (contents && tc_dtype_is_float(contents->dtype)))
-        return tc_error(binder->ctx, TC_UNSUPPORTED, node, "the elements of operand %u ('%s') must be known before the run", input,
+        return tc_error(binder->ctx, TC_UNSUPPORTED, node,
+                        "the elements of operand %u ('%s') must be known before the run", input,
                         value ? tc_quote(binder->ctx, value->name) : "absent");
     int64_t *ints = TC_NEW_ARRAY(binder->arena, int64_t, (size_t)count + 1);
     tc_tensor mapped;

@@ -1,7 +1,8 @@
 /* plan.h: a graph with static shapes becomes a flat list of launches over one arena. Inside the runtime only.
  *
- * Each value that a launch reads or writes has a storage; views share that of their operand, in-place results take over their
- * operand's. A storage is the arena's (an offset), an input's (the caller's bytes) or a parameter's (the file's bytes). */
+ * Each value that a launch reads or writes has a storage; views share that of their operand, in-place results take
+ * over their operand's. A storage is the arena's (an offset), an input's (the caller's bytes) or a parameter's (the
+ * file's bytes). */
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
 #include "bind.h"
@@ -36,8 +37,9 @@ typedef struct rt_plan {
     unsigned char *memory; /* the arena */
 } rt_plan;
 
-/* Makes the plan. Types of all values must be static. `inputs[i]` is what graph input i is bound to: bytes of its type, or NULL for an
- * input whose default serves. The plan borrows the graph and the inputs. TC_UNSUPPORTED names the node that has no kernel. */
+/* Makes the plan. Types of all values must be static. `inputs[i]` is what graph input i is bound to: bytes of its
+ * type, or NULL for an input whose default serves. The plan borrows the graph and the inputs. TC_UNSUPPORTED names
+ * the node that has no kernel. */
 tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int threads, const rt_random *random, const void *const *inputs,
                          rt_plan **out_plan);
 void rt_plan_destroy(rt_plan *plan); /* NULL is fine */

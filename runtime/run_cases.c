@@ -1,6 +1,6 @@
-/* run_cases.c: ONNX's backend test cases: a folder with model.onnx and test_data_set_N/{input,output}_J.pb, each one TensorProto that
- * belongs to graph input or output J. Compared as ONNX's own runner does: equal types and shapes, |got - want| <= atol + rtol |want|, NaN
- * equals NaN; integers and booleans must be equal. */
+/* run_cases.c: ONNX's backend test cases: a folder with model.onnx and test_data_set_N/{input,output}_J.pb, each one
+ * TensorProto that belongs to graph input or output J. Compared as ONNX's own runner does: equal types and shapes,
+ * |got - want| <= atol + rtol |want|, NaN equals NaN; integers and booleans must be equal. */
 #include "../compiler/onnx_io.h"
 #include "run.h"
 #include <dirent.h>
@@ -37,7 +37,7 @@ static verdict from_session(test_case *c, tempo_status status) {
     return status == TEMPO_UNSUPPORTED ? UNSUPPORTED : FAIL;
 }
 
-/* --- comparing --------------------------------------------------------------------------------------------------------------------------- */
+/* --- comparing ---------------------------------------------------------------------------------------------------- */
 
 static bool close_enough(double got, double want, double rtol) {
     if (isnan(got) || isnan(want))
@@ -50,14 +50,16 @@ static bool is_float(tempo_dtype dtype) {
 }
 
 static verdict compare(test_case *c, const char *name, const tempo_tensor *got, const tc_tensor *want_tensor) {
-    tempo_tensor want = {(tempo_dtype)want_tensor->dtype, want_tensor->rank, want_tensor->dims, NULL, want_tensor->bytes};
+    tempo_tensor want = {(tempo_dtype)want_tensor->dtype, want_tensor->rank, want_tensor->dims, NULL,
+                         want_tensor->bytes};
     union { const void *in; void *out; } data = {want_tensor->data};
     want.data = data.out;
     bool shape = got->rank == want.rank;
     for (int d = 0; shape && d < got->rank; d++)
         shape = got->dims[d] == want.dims[d];
     if (got->dtype != want.dtype || !shape) {
-        snprintf(c->why, sizeof c->why, "output '%s' has another type or shape: rank %d of %s, expected rank %d of %s", name, got->rank,
+        snprintf(c->why, sizeof c->why,
+                 "output '%s' has another type or shape: rank %d of %s, expected rank %d of %s", name, got->rank,
                  tempo_dtype_text(got->dtype), want.rank, tempo_dtype_text(want.dtype));
         return FAIL;
     }
@@ -67,13 +69,14 @@ static verdict compare(test_case *c, const char *name, const tempo_tensor *got, 
         double g = run_number(got, i), w = run_number(&want, i);
         if (close_enough(g, w, got->dtype == TEMPO_BFLOAT16 ? RTOL_BFLOAT16 : RTOL))
             continue;
-        snprintf(c->why, sizeof c->why, "output '%s' element %llu: got %.9g, expected %.9g", name, (unsigned long long)i, g, w);
+        snprintf(c->why, sizeof c->why, "output '%s' element %llu: got %.9g, expected %.9g", name,
+                 (unsigned long long)i, g, w);
         return FAIL;
     }
     return PASS;
 }
 
-/* --- one data set ------------------------------------------------------------------------------------------------------------------------ */
+/* --- one data set ------------------------------------------------------------------------------------------------- */
 
 static bool exists(const char *path) { return access(path, R_OK) == 0; }
 
@@ -122,7 +125,7 @@ static verdict run_set(test_case *c, const char *set) {
     return v;
 }
 
-/* --- one case ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- one case ----------------------------------------------------------------------------------------------------- */
 
 /* Sequences, strings and narrow types are no tensors of the runtime. */
 static bool runs_types(test_case *c) {
@@ -169,7 +172,7 @@ static verdict try_case(const run_options *o, const char *folder, const char *na
     return v;
 }
 
-/* --- folders ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- folders ------------------------------------------------------------------------------------------------------ */
 
 static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
@@ -204,7 +207,8 @@ tc_status run_cases(tc_ctx *ctx, const run_options *o) {
     }
     closedir(dir);
     if (counts[PASS] + counts[FAIL] + counts[UNSUPPORTED] == 0)
-        return tc_error(ctx, TC_BAD_INPUT, NULL, "'%s' holds no test case: no model.onnx in it or in its folders", tc_quote(ctx, folder));
+        return tc_error(ctx, TC_BAD_INPUT, NULL, "'%s' holds no test case: no model.onnx in it or in its folders",
+                        tc_quote(ctx, folder));
     printf("%zu passed, %zu failed, %zu unsupported\n", counts[PASS], counts[FAIL], counts[UNSUPPORTED]);
     return counts[FAIL] ? TC_MISMATCH : TC_OK;
 }

@@ -1,5 +1,5 @@
-/* run_main.c: the runtime's command line: a model and an .npz file of inputs in, an .npz file of outputs out. This file joins the runtime
- * and the passes: models of any opset are upgraded here. */
+/* run_main.c: the runtime's command line: a model and an .npz file of inputs in, an .npz file of outputs out. This
+ * file joins the runtime and the passes: models of any opset are upgraded here. */
 #include "../compiler/options.h"
 #include "../passes/pass.h"
 #include "run.h"
@@ -8,8 +8,16 @@
 #include <string.h>
 #include <time.h>
 
-#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help) \
-    {TC_OPT_##kind, name, letter, argument, otherwise, group, help, offsetof(run_options, field), offsetof(run_options, count)},
+#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                   \
+    {TC_OPT_##kind,                                                                                                  \
+     name,                                                                                                           \
+     letter,                                                                                                         \
+     argument,                                                                                                       \
+     otherwise,                                                                                                      \
+     group,                                                                                                          \
+     help,                                                                                                           \
+     offsetof(run_options, field),                                                                                   \
+     offsetof(run_options, count)},
 static const tc_option rows[] = {
 #include "run_options.def"
 };
@@ -51,7 +59,7 @@ static tc_status upgrade(tc_ctx *ctx, tc_model *model) {
 
 const rt_hooks run_hooks = {upgrade, tc_body_for};
 
-/* --- arguments ------------------------------------------------------------------------------------------------------------------------- */
+/* --- arguments ---------------------------------------------------------------------------------------------------- */
 
 static tc_status parse_seed(tc_ctx *ctx, run_options *o) {
     char *end;
@@ -90,7 +98,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
     return TC_OK;
 }
 
-/* --- a run ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- a run -------------------------------------------------------------------------------------------------------- */
 
 /* A failure of the session: its message is printed as it is, and nothing is added. */
 static tc_status session_failed(const tempo_session *session, tempo_status status) {
@@ -109,7 +117,8 @@ static bool has_input(const tempo_session *session, const char *name) {
 static tc_status bind_inputs(tc_ctx *ctx, tempo_session *session, const rt_npz *inputs) {
     for (size_t i = 0; i < inputs->n; i++) {
         if (!has_input(session, inputs->arrays[i].name)) {
-            tc_note(ctx, NULL, "array '%s' is ignored: the model has no input of that name", tc_quote(ctx, inputs->arrays[i].name));
+            tc_note(ctx, NULL, "array '%s' is ignored: the model has no input of that name",
+                    tc_quote(ctx, inputs->arrays[i].name));
             continue;
         }
         tempo_status status = tempo_bind(session, inputs->arrays[i].name, &inputs->arrays[i].tensor);

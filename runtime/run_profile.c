@@ -1,4 +1,5 @@
-/* run_profile.c: a Chrome trace: one complete event ("ph": "X") per launch, times in microseconds. Only this file sees cJSON. */
+/* run_profile.c: a Chrome trace: one complete event ("ph": "X") per launch, times in microseconds. Only this file
+ * sees cJSON. */
 #include "../compiler/onnx_io.h"
 #include "run.h"
 #include <cjson/cJSON.h>
@@ -41,7 +42,8 @@ void run_trace_next_run(run_trace *trace) { trace->base = trace->end; }
 tc_status run_trace_write(tc_ctx *ctx, run_trace *trace, const char *path) {
     tc_out_file *file;
     char *text = cJSON_PrintUnformatted(trace->root);
-    tc_status status = text ? tc_out_open(ctx, path, &file) : tc_error(ctx, TC_LIMIT, NULL, "not enough memory for the trace");
+    tc_status status =
+        text ? tc_out_open(ctx, path, &file) : tc_error(ctx, TC_LIMIT, NULL, "not enough memory for the trace");
     if (status == TC_OK) {
         fputs(text, tc_out_stream(file));
         status = tc_out_commit(ctx, file);

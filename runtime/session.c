@@ -1,5 +1,6 @@
-/* session.c: the public API. Opening reads the model and makes its ops ones that have kernels (lower.c); binding checks one input; the first run after a change resolves shapes and plans. Every call here begins with no diagnostics
- * and leaves those of its failure as the session's message. */
+/* session.c: the public API. Opening reads the model and makes its ops ones that have kernels (lower.c); binding
+ * checks one input; the first run after a change resolves shapes and plans. Every call here begins with no
+ * diagnostics and leaves those of its failure as the session's message. */
 #include "session.h"
 #include "../compiler/onnx_io.h"
 #include "../compiler/ops.h"
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- messages ----------------------------------------------------------------------------------------------------------------------- */
+/* --- messages ----------------------------------------------------------------------------------------------------- */
 
 static void begin(tempo_session *s) {
     free(s->message);
@@ -28,7 +29,7 @@ static tempo_status finish(tempo_session *s, tc_status status) {
 
 const char *tempo_message(const tempo_session *s) { return s->message ? s->message : ""; }
 
-/* --- opening ------------------------------------------------------------------------------------------------------------------------ */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static tc_status open_model(tempo_session *s, const char *path) {
     s->ctx.file = tc_arena_strdup(s->ctx.arena, path);
@@ -41,7 +42,8 @@ static tc_status open_model(tempo_session *s, const char *path) {
     return TC_OK;
 }
 
-tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks, tempo_session **out_session) {
+tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks,
+                     tempo_session **out_session) {
     tempo_session *s = calloc(1, sizeof *s);
     *out_session = s;
     if (!s)
@@ -77,7 +79,7 @@ void tempo_close(tempo_session *s) {
     free(s);
 }
 
-/* --- inputs and outputs --------------------------------------------------------------------------------------------------------------- */
+/* --- inputs and outputs ------------------------------------------------------------------------------------------- */
 
 static void describe(const tempo_session *s, const tc_value *value, const tc_type *type, tempo_info *out_info) {
     *out_info = (tempo_info){.name = value->name,
@@ -116,12 +118,16 @@ static tc_status check_tensor(tempo_session *s, const rt_input *input, const tem
     const tc_type *declared = input->declared;
     uint64_t count = 0;
     size_t element = tempo_dtype_size(tensor->dtype);
-    if (element == 0 || tensor->rank < 0 || tensor->rank > TC_MAX_RANK || !tc_shape_count(tensor->rank, tensor->dims, &count))
+    if (element == 0 || tensor->rank < 0 || tensor->rank > TC_MAX_RANK ||
+        !tc_shape_count(tensor->rank, tensor->dims, &count))
         return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is bound to a tensor of no valid type or shape", name);
-    if (tensor->bytes != count * element || (tensor->bytes > 0 && (!tensor->data || (uintptr_t)tensor->data % element != 0)))
-        return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is bound to %zu bytes, but its shape needs %zu, aligned to %zu", name,
+    if (tensor->bytes != count * element ||
+        (tensor->bytes > 0 && (!tensor->data || (uintptr_t)tensor->data % element != 0)))
+        return tc_error(&s->ctx, TC_BAD_INPUT, NULL,
+                        "input '%s' is bound to %zu bytes, but its shape needs %zu, aligned to %zu", name,
                         tensor->bytes, (size_t)count * element, element);
-    if (declared && (declared->kind != TC_TENSOR || (declared->dtype != TC_UNDEFINED && (int)declared->dtype != (int)tensor->dtype)))
+    if (declared && (declared->kind != TC_TENSOR ||
+                     (declared->dtype != TC_UNDEFINED && (int)declared->dtype != (int)tensor->dtype)))
         return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is of element type %s, but the model takes %s", name,
                         tempo_dtype_text(tensor->dtype), tc_type_text(s->ctx.arena, declared));
     return TC_OK;
@@ -170,7 +176,7 @@ void tempo_seed(tempo_session *s, uint64_t seed, uint64_t step) {
         tempo_bind(s, RT_SEED_INPUT, &pair);
 }
 
-/* --- running -------------------------------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 /* The plan depends on the elements of inputs that decided shapes: other elements make it out of date. */
 static bool decided_otherwise(const tempo_session *s) {
@@ -263,8 +269,9 @@ const char *tempo_version(void) { return TEMPO_VERSION; }
 const char *tempo_dtype_text(tempo_dtype dtype) { return tc_dtype_name((tc_dtype)dtype); }
 
 size_t tempo_dtype_size(tempo_dtype dtype) {
-    static const unsigned char sizes[] = {[TEMPO_FLOAT] = 4, [TEMPO_UINT8] = 1, [TEMPO_INT8] = 1, [TEMPO_UINT16] = 2,
-        [TEMPO_INT16] = 2, [TEMPO_INT32] = 4, [TEMPO_INT64] = 8, [TEMPO_BOOL] = 1, [TEMPO_FLOAT16] = 2, [TEMPO_DOUBLE] = 8,
+    static const unsigned char sizes[] = {
+        [TEMPO_FLOAT] = 4,  [TEMPO_UINT8] = 1,  [TEMPO_INT8] = 1,    [TEMPO_UINT16] = 2,  [TEMPO_INT16] = 2,
+        [TEMPO_INT32] = 4,  [TEMPO_INT64] = 8,  [TEMPO_BOOL] = 1,    [TEMPO_FLOAT16] = 2, [TEMPO_DOUBLE] = 8,
         [TEMPO_UINT32] = 4, [TEMPO_UINT64] = 8, [TEMPO_BFLOAT16] = 2};
     return (size_t)dtype < sizeof sizes ? sizes[dtype] : 0;
 }

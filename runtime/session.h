@@ -1,4 +1,5 @@
-/* session.h: what a session is made of, and the hook that the tools add to it. Inside the runtime and its tools only. */
+/* session.h: what a session is made of, and the hook that the tools add to it. Inside the runtime and its tools only.
+ */
 #ifndef RT_SESSION_H
 #define RT_SESSION_H
 #include "plan.h"
@@ -42,10 +43,12 @@ struct tempo_session {
 #define RT_SEED_INPUT "tempo.seed"
 
 /* tempo_open with hooks (NULL: none; models must then be at the canonical opset). */
-tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks, tempo_session **out_session);
+tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks,
+                     tempo_session **out_session);
 /* Makes the model one that kernels can run, as far as that takes no shapes. lower.c */
 tc_status rt_lower(tempo_session *session);
-/* Replaces nodes that no kernel does by their functions; `typed`: types are known, and bodies that depend on them come in too. lower.c */
+/* Replaces nodes that no kernel does by their functions; `typed`: types are known, and bodies that depend on them
+ * come in too. lower.c */
 tc_status rt_inline_missing(tempo_session *session, bool typed, bool *out_changed);
 /* Shapes of every value under the bound inputs. shapes.c */
 tc_status rt_resolve_shapes(tempo_session *session, bool use_contents, bool *out_static);

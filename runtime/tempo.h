@@ -8,9 +8,9 @@
  *         fputs(tempo_message(session), stderr);
  *     tempo_close(session);
  *
- * A session holds one model. Inputs are bound by name and keep their shapes from run to run; the first run plans all memory as one
- * arena, later runs allocate nothing until a shape changes. Nothing here prints, exits or reads the environment. A session is used by
- * one thread at a time; different sessions are independent.
+ * A session holds one model. Inputs are bound by name and keep their shapes from run to run; the first run plans all
+ * memory as one arena, later runs allocate nothing until a shape changes. Nothing here prints, exits or reads the
+ * environment. A session is used by one thread at a time; different sessions are independent.
  */
 #ifndef TEMPO_H
 #define TEMPO_H
@@ -24,7 +24,8 @@ extern "C" {
 /* How a call ended; tempo-run's exit codes are the same numbers. */
 typedef enum tempo_status {
     TEMPO_OK = 0,
-    TEMPO_BAD_INPUT = 2,   /* a malformed file; a missing input, or one of another type or shape; an index out of range */
+    TEMPO_BAD_INPUT =
+        2, /* a malformed file; a missing input, or one of another type or shape; an index out of range */
     TEMPO_UNSUPPORTED = 3, /* a valid model, with an op, type or opset that the runtime does not run */
     TEMPO_LIMIT = 4,       /* a limit, or out of memory */
     TEMPO_IO = 5,          /* the operating system said no */
@@ -34,8 +35,19 @@ typedef enum tempo_status {
 
 /* Element types, with ONNX's numbers. */
 typedef enum tempo_dtype {
-    TEMPO_FLOAT = 1, TEMPO_UINT8 = 2, TEMPO_INT8 = 3, TEMPO_UINT16 = 4, TEMPO_INT16 = 5, TEMPO_INT32 = 6, TEMPO_INT64 = 7,
-    TEMPO_BOOL = 9, TEMPO_FLOAT16 = 10, TEMPO_DOUBLE = 11, TEMPO_UINT32 = 12, TEMPO_UINT64 = 13, TEMPO_BFLOAT16 = 16,
+    TEMPO_FLOAT = 1,
+    TEMPO_UINT8 = 2,
+    TEMPO_INT8 = 3,
+    TEMPO_UINT16 = 4,
+    TEMPO_INT16 = 5,
+    TEMPO_INT32 = 6,
+    TEMPO_INT64 = 7,
+    TEMPO_BOOL = 9,
+    TEMPO_FLOAT16 = 10,
+    TEMPO_DOUBLE = 11,
+    TEMPO_UINT32 = 12,
+    TEMPO_UINT64 = 13,
+    TEMPO_BFLOAT16 = 16,
 } tempo_dtype;
 
 /* A dense tensor, row-major, borrowed. */
@@ -43,7 +55,7 @@ typedef struct tempo_tensor {
     tempo_dtype dtype;
     int rank;
     const int64_t *dims; /* [rank]; may be NULL when rank is 0 */
-    void *data;          /* aligned to its element; not written when it is an input; NULL is fine when there are no elements */
+    void *data; /* aligned to its element; not written when it is an input; NULL is fine when there are no elements */
     size_t bytes;
 } tempo_tensor;
 
@@ -54,12 +66,12 @@ typedef struct tempo_options {
     uint64_t seed; /* of Dropout and other random ops */
 } tempo_options;
 
-/* Reads a model. `options` may be NULL. A session comes back whatever the status is, so that tempo_message can tell what is wrong;
- * close it either way. */
+/* Reads a model. `options` may be NULL. A session comes back whatever the status is, so that tempo_message can tell
+ * what is wrong; close it either way. */
 tempo_status tempo_open(const char *path, const tempo_options *options, tempo_session **out_session);
 void tempo_close(tempo_session *session); /* NULL is fine */
-/* What went wrong in the last call that failed: lines of text with the node's or input's name and a hint; "" when nothing did. Valid
- * until the next call. */
+/* What went wrong in the last call that failed: lines of text with the node's or input's name and a hint; "" when
+ * nothing did. Valid until the next call. */
 const char *tempo_message(const tempo_session *session);
 
 /* A graph input or output as the file declares it. */
@@ -75,14 +87,15 @@ size_t tempo_output_count(const tempo_session *session);
 int tempo_input(const tempo_session *session, size_t index, tempo_info *out_info);
 int tempo_output_info(const tempo_session *session, size_t index, tempo_info *out_info);
 
-/* Binds the elements of an input. They are borrowed, not copied: they must stay until the input is bound again or the session is
- * closed. Another shape than before makes the next run plan again. */
+/* Binds the elements of an input. They are borrowed, not copied: they must stay until the input is bound again or the
+ * session is closed. Another shape than before makes the next run plan again. */
 tempo_status tempo_bind(tempo_session *session, const char *name, const tempo_tensor *tensor);
-/* Seed and step of the random ops from the next run on; two runs with the same pair draw the same numbers. A graph input `tempo.seed`
- * that nothing is bound to gets both as int64[2]. */
+/* Seed and step of the random ops from the next run on; two runs with the same pair draw the same numbers. A graph
+ * input `tempo.seed` that nothing is bound to gets both as int64[2]. */
 void tempo_seed(tempo_session *session, uint64_t seed, uint64_t step);
 
-/* Resolves all shapes, plans and takes the memory. tempo_run does it when needed; call it to fail early or to read the plan. */
+/* Resolves all shapes, plans and takes the memory. tempo_run does it when needed; call it to fail early or to read
+ * the plan. */
 tempo_status tempo_prepare(tempo_session *session);
 tempo_status tempo_run(tempo_session *session);
 /* An output of the last run: borrowed, valid until the next tempo_bind, tempo_run or tempo_close. */

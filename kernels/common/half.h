@@ -1,4 +1,5 @@
-/* half.h: float16 and bfloat16 as numbers. Conversions from wider types round once, to nearest with ties to even; NaN stays NaN. */
+/* half.h: float16 and bfloat16 as numbers. Conversions from wider types round once, to nearest with ties to even; NaN
+ * stays NaN. */
 #ifndef TK_HALF_H
 #define TK_HALF_H
 #include <stdint.h>
@@ -28,7 +29,8 @@ static inline float tk_from_f16(uint16_t h) {
     return sign ? -f : f;
 }
 
-/* A double with `lost` mantissa bits fewer and exponents from `least` on, as bits of a 16-bit format of `width` mantissa bits. */
+/* A double with `lost` mantissa bits fewer and exponents from `least` on, as bits of a 16-bit format of `width`
+ * mantissa bits. */
 static inline uint16_t tk_round16(double d, int width, int bias, int limit) {
     uint64_t u;
     memcpy(&u, &d, sizeof u);

@@ -42,14 +42,15 @@ static int64_t class_of(const void *indices, tk_dtype dtype, int64_t i, int64_t 
     return c < -depth || c >= depth ? -1 : c < 0 ? c + depth : c;
 }
 
-void tk_one_hot(void *out, const void *values, const void *indices, tk_dtype index_type, int64_t outer, int64_t depth, int64_t inner,
-                size_t element) {
+void tk_one_hot(void *out, const void *values, const void *indices, tk_dtype index_type, int64_t outer, int64_t depth,
+                int64_t inner, size_t element) {
     int64_t size = (int64_t)element;
     tk_fill(out, values, outer * depth * inner, element);
     for (int64_t i = 0; i < outer * inner; i++) {
         int64_t c = class_of(indices, index_type, i, depth);
         if (c >= 0)
-            memcpy((char *)out + ((i / inner * depth + c) * inner + i % inner) * size, (const char *)values + size, element);
+            memcpy((char *)out + ((i / inner * depth + c) * inner + i % inner) * size, (const char *)values + size,
+                   element);
     }
 }
 
@@ -78,8 +79,8 @@ tk_status tk_nonzero(int64_t *out, int64_t n, const void *inp, tk_dtype dtype, i
     return found == n ? TK_OK : TK_BAD_VALUE;
 }
 
-tk_status tk_compress(void *out, const void *inp, const uint8_t *condition, int64_t n_condition, int64_t outer, int64_t axis, int64_t inner,
-                      int64_t n, size_t element) {
+tk_status tk_compress(void *out, const void *inp, const uint8_t *condition, int64_t n_condition, int64_t outer,
+                      int64_t axis, int64_t inner, int64_t n, size_t element) {
     int64_t bytes = inner * (int64_t)element, found = 0;
     for (int64_t i = 0; i < axis && i < n_condition; i++) {
         if (!condition[i])
@@ -93,7 +94,7 @@ tk_status tk_compress(void *out, const void *inp, const uint8_t *condition, int6
     return found == n ? TK_OK : TK_BAD_VALUE;
 }
 
-/* --- TopK: a heap with the best on top, popped k times ------------------------------------------------------------------------------ */
+/* --- TopK: a heap with the best on top, popped k times ------------------------------------------------------------ */
 
 typedef struct item {
     union { double f; int64_t s; uint64_t u; } key;
@@ -142,8 +143,8 @@ static key_kind load_key(item *to, const void *inp, tk_dtype dtype, int64_t i) {
     }
 }
 
-void tk_topk(void *values, int64_t *indices, const void *inp, tk_dtype dtype, int64_t outer, int64_t axis, int64_t inner, int64_t k,
-             bool largest, void *workspace) {
+void tk_topk(void *values, int64_t *indices, const void *inp, tk_dtype dtype, int64_t outer, int64_t axis,
+             int64_t inner, int64_t k, bool largest, void *workspace) {
     item *heap = workspace;
     int64_t element = (int64_t)tk_size(dtype);
     for (int64_t lane = 0; lane < outer * inner; lane++) {
@@ -158,7 +159,8 @@ void tk_topk(void *values, int64_t *indices, const void *inp, tk_dtype dtype, in
         for (int64_t j = 0, n = axis; j < k; j++) {
             int64_t best = heap[0].index;
             if (values)
-                memcpy((char *)values + (to + j * inner) * element, (const char *)inp + (from + best * inner) * element, (size_t)element);
+                memcpy((char *)values + (to + j * inner) * element,
+                       (const char *)inp + (from + best * inner) * element, (size_t)element);
             if (indices)
                 indices[to + j * inner] = best;
             heap[0] = heap[--n];

@@ -1,5 +1,5 @@
-/* combine.c: sums, products, minima and maxima of runs of elements. NaN wins in Min and Max, as in ONNX's Min and Max. Integer sums
- * and products wrap. */
+/* combine.c: sums, products, minima and maxima of runs of elements. NaN wins in Min and Max, as in ONNX's Min and
+ * Max. Integer sums and products wrap. */
 #include "combine.h"
 #include "../common/half.h"
 
@@ -57,8 +57,11 @@ DEFINE_HALVES(bf16, tk_from_bf16, tk_to_bf16)
     }
 
 tk_combine_fn tk_combine(tk_reduction reduction, tk_dtype dtype) {
-    static const tk_combine_fn table[][TK_BF16 + 1] = {[TK_ADD] = ROW(add), [TK_MUL] = ROW(mul), [TK_MIN] = ROW(min), [TK_MAX] = ROW(max)};
+    static const tk_combine_fn table[][TK_BF16 + 1] = {
+        [TK_ADD] = ROW(add), [TK_MUL] = ROW(mul), [TK_MIN] = ROW(min), [TK_MAX] = ROW(max)};
     return table[reduction][dtype];
 }
 
-bool tk_can_reduce(tk_reduction reduction, tk_dtype dtype) { return reduction == TK_PUT || tk_combine(reduction, dtype) != NULL; }
+bool tk_can_reduce(tk_reduction reduction, tk_dtype dtype) {
+    return reduction == TK_PUT || tk_combine(reduction, dtype) != NULL;
+}

@@ -25,7 +25,8 @@ static void gather_rows(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-tk_status tk_gather(void *out, const void *inp, tk_indices indices, int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element) {
+tk_status tk_gather(void *out, const void *inp, tk_indices indices, int64_t outer, int64_t axis, int64_t inner,
+                    int64_t n, size_t element) {
     if (!all_in_range(indices, n, axis))
         return TK_BAD_INDEX;
     gather g = {out, inp, indices, axis, n, inner * (int64_t)element};
@@ -49,12 +50,13 @@ static void add_columns(void *ctx, int64_t begin, int64_t end) {
         memset(s->out + (row * s->inner + begin) * s->element, 0, (size_t)((end - begin) * s->element));
     for (int64_t i = 0; i < s->outer * s->n; i++) {
         int64_t row = i / s->n * s->axis + tk_position(s->indices, i % s->n, s->axis);
-        s->add(s->out + (row * s->inner + begin) * s->element, s->grad + (i * s->inner + begin) * s->element, end - begin);
+        s->add(s->out + (row * s->inner + begin) * s->element, s->grad + (i * s->inner + begin) * s->element,
+               end - begin);
     }
 }
 
-tk_status tk_gather_grad(void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis, int64_t inner, int64_t n,
-                         tk_dtype dtype) {
+tk_status tk_gather_grad(void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis, int64_t inner,
+                         int64_t n, tk_dtype dtype) {
     if (!all_in_range(indices, n, axis))
         return TK_BAD_INDEX;
     scatter_add s = {out, grad, indices, outer, axis, inner, n, tk_combine(TK_ADD, dtype), (int64_t)tk_size(dtype)};
@@ -62,8 +64,8 @@ tk_status tk_gather_grad(void *out, const void *grad, tk_indices indices, int64_
     return TK_OK;
 }
 
-tk_status tk_gather_elements(void *out, const void *inp, tk_indices indices, int rank, const int64_t *out_dims, const int64_t *inp_dims,
-                             int axis, size_t element) {
+tk_status tk_gather_elements(void *out, const void *inp, tk_indices indices, int rank, const int64_t *out_dims,
+                             const int64_t *inp_dims, int axis, size_t element) {
     int64_t count = 1;
     for (int d = 0; d < rank; d++)
         count *= out_dims[d];
@@ -107,7 +109,8 @@ tk_status tk_gather_nd(void *out, const void *inp, tk_indices indices, const tk_
     return TK_OK;
 }
 
-tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, const tk_nd *nd, tk_reduction reduction, tk_dtype dtype) {
+tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, const tk_nd *nd, tk_reduction reduction,
+                        tk_dtype dtype) {
     int64_t bytes = nd->inner * (int64_t)tk_size(dtype);
     tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
     for (int64_t i = 0; i < nd->n; i++) {
@@ -124,8 +127,8 @@ tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, cons
     return TK_OK;
 }
 
-tk_status tk_scatter_elements(void *out, tk_indices indices, const void *updates, int rank, const int64_t *upd_dims, const int64_t *out_dims,
-                              int axis, tk_reduction reduction, tk_dtype dtype) {
+tk_status tk_scatter_elements(void *out, tk_indices indices, const void *updates, int rank, const int64_t *upd_dims,
+                              const int64_t *out_dims, int axis, tk_reduction reduction, tk_dtype dtype) {
     int64_t count = 1, element = (int64_t)tk_size(dtype);
     tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
     for (int d = 0; d < rank; d++)
@@ -148,7 +151,8 @@ tk_status tk_scatter_elements(void *out, tk_indices indices, const void *updates
     return TK_OK;
 }
 
-tk_status tk_tensor_scatter(void *out, const void *updates, const int64_t *starts, const tk_cache_dims *dims, size_t element) {
+tk_status tk_tensor_scatter(void *out, const void *updates, const int64_t *starts, const tk_cache_dims *dims,
+                            size_t element) {
     int64_t bytes = dims->inner * (int64_t)element;
     for (int64_t b = 0; b < dims->batch; b++) {
         int64_t start = starts ? starts[b] : 0;

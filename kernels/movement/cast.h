@@ -3,7 +3,8 @@
 #define TK_CAST_H
 #include "../kernel.h"
 
-/* out: [n] of type `to`; inp: [n] of type `from`. Floats to integers are cut towards zero; what does not fit becomes the nearest that does,
- * NaN 0 (ONNX leaves both open). Integers to narrower integers keep their low bits. Anything but zero is true. Rounding is to nearest, once. */
+/* out: [n] of type `to`; inp: [n] of type `from`. Floats to integers are cut towards zero; what does not fit becomes
+ * the nearest that does, NaN 0 (ONNX leaves both open). Integers to narrower integers keep their low bits. Anything
+ * but zero is true. Rounding is to nearest, once. */
 void tk_cast(void *out, const void *inp, int64_t n, tk_dtype to, tk_dtype from);
 #endif

@@ -1,5 +1,5 @@
-/* cast_cpu.c: every type to every type through three wide ones that hold them exactly: double, int64 and uint64. Blocks are
- * small enough to stay in the first-level cache. */
+/* cast_cpu.c: every type to every type through three wide ones that hold them exactly: double, int64 and uint64.
+ * Blocks are small enough to stay in the first-level cache. */
 #include "cast.h"
 #include "../common/half.h"
 #include "../common/parallel.h"
@@ -36,12 +36,16 @@ static wide load(block *to, const void *inp, int64_t n, tk_dtype dtype) {
     case TK_U8: LOAD(s, uint8_t, x)
     case TK_BOOL: LOAD(s, uint8_t, x != 0)
     }
-    return dtype == TK_U64 ? WIDE_U : dtype == TK_F32 || dtype == TK_F64 || dtype == TK_F16 || dtype == TK_BF16 ? WIDE_F : WIDE_S;
+    bool floating = dtype == TK_F32 || dtype == TK_F64 || dtype == TK_F16 || dtype == TK_BF16;
+    return floating ? WIDE_F : dtype == TK_U64 ? WIDE_U : WIDE_S;
 }
 
-/* The limits are powers of two, which doubles hold exactly: comparing before converting keeps the conversion defined. */
+/* The limits are powers of two, which doubles hold exactly: comparing before converting keeps the conversion defined.
+ */
 static inline int64_t clamp_signed(double x, double low, double past) {
-    return x != x ? 0 : x < low ? (int64_t)low : x >= past ? (past >= 0x1p63 ? INT64_MAX : (int64_t)past - 1) : (int64_t)x;
+    if (x != x)
+        return 0;
+    return x < low ? (int64_t)low : x < past ? (int64_t)x : past >= 0x1p63 ? INT64_MAX : (int64_t)past - 1;
 }
 static inline uint64_t clamp_unsigned(double x, double past) {
     return x != x || x <= 0 ? 0 : x >= past ? (past >= 0x1p64 ? UINT64_MAX : (uint64_t)past - 1) : (uint64_t)x;

@@ -1,15 +1,18 @@
-/* movement.h: ops that move elements without looking at them: Transpose, Slice, Concat, Split, Expand, Tile, Pad, DepthToSpace,
- * Trilu, Where, ReverseSequence. All work on bytes, so one function serves every element type of a size (1, 2, 4 or 8).
+/* movement.h: ops that move elements without looking at them: Transpose, Slice, Concat, Split, Expand, Tile, Pad,
+ * DepthToSpace, Trilu, Where, ReverseSequence. All work on bytes, so one function serves every element type of a size
+ * (1, 2, 4 or 8).
  *
- * Most of them are one thing: a walk over a box of elements with one stride per dim on each side (tk_strided). Transpose permutes the
- * strides, Slice offsets and scales them, Expand sets some to 0, Concat and Split offset one side, Tile is an Expand of twice the rank. */
+ * Most of them are one thing: a walk over a box of elements with one stride per dim on each side (tk_strided).
+ * Transpose permutes the strides, Slice offsets and scales them, Expand sets some to 0, Concat and Split offset one
+ * side, Tile is an Expand of twice the rank. */
 #ifndef TK_MOVEMENT_H
 #define TK_MOVEMENT_H
 #include "../kernel.h"
 
 #define TK_STRIDED_RANK (2 * TK_MAX_RANK)
 
-/* out[out_offset + sum i_d out_strides_d] = inp[inp_offset + sum i_d inp_strides_d], in elements, for every index i of the box. */
+/* out[out_offset + sum i_d out_strides_d] = inp[inp_offset + sum i_d inp_strides_d], in elements, for every index i
+ * of the box. */
 typedef struct tk_strided {
     int rank;
     int64_t dims[TK_STRIDED_RANK];
@@ -18,12 +21,13 @@ typedef struct tk_strided {
     int64_t count; /* elements of the box: set by tk_strided_simplify */
 } tk_strided;
 
-/* Drops dims of size 1 and merges dims that both sides walk through as one, so that the innermost run is as long as it can be. To be
- * called once, before tk_copy_strided. */
+/* Drops dims of size 1 and merges dims that both sides walk through as one, so that the innermost run is as long as
+ * it can be. To be called once, before tk_copy_strided. */
 void tk_strided_simplify(tk_strided *box);
 /* Element by element. */
 void tk_copy_strided_ref(void *out, const void *inp, const tk_strided *box, size_t element);
-/* The same by runs, in blocks where one side is transposed, on several threads. No two elements of the box may share an output. */
+/* The same by runs, in blocks where one side is transposed, on several threads. No two elements of the box may share
+ * an output. */
 void tk_copy_strided(void *out, const void *inp, const tk_strided *box, size_t element);
 
 /* out[i] = *value, n elements. */
@@ -37,8 +41,10 @@ void tk_pad(void *out, const void *inp, const void *value, int rank, const int64
 /* Keeps one side of the k-th diagonal of each matrix, zero elsewhere. out, inp: [n, rows, cols]; out may be inp */
 void tk_trilu(void *out, const void *inp, int64_t n, int64_t rows, int64_t cols, int64_t k, bool upper, size_t element);
 
-/* Reverses the first lens[b] entries along time of each batch entry b. out, inp: [outer, d0, mid, d1, inner]; time is d0 and batch d1 where
- * time_first, else the other way round. lens: [batch], 0 <= lens[b] <= time, else TK_BAD_INDEX */
+/* Reverses the first lens[b] entries along time of each batch entry b. out, inp: [outer, d0, mid, d1, inner]; time is
+ * d0 and batch d1 where time_first, else the other way round. lens: [batch], 0 <= lens[b] <= time, else TK_BAD_INDEX
+ */
 typedef struct tk_reverse_dims { int64_t outer, d0, mid, d1, inner; bool time_first; } tk_reverse_dims;
-tk_status tk_reverse_sequence(void *out, const void *inp, const int64_t *lens, const tk_reverse_dims *dims, size_t element);
+tk_status tk_reverse_sequence(void *out, const void *inp, const int64_t *lens, const tk_reverse_dims *dims,
+                              size_t element);
 #endif

@@ -12,7 +12,8 @@ typedef struct pad {
     int64_t element;
 } pad;
 
-/* The last dim of one row: runs of consecutive sources are copied at once. `from` is the row's first input element, or -1. */
+/* The last dim of one row: runs of consecutive sources are copied at once. `from` is the row's first input element,
+ * or -1. */
 static void pad_row(const pad *p, int64_t to, int64_t from) {
     int64_t n = p->out_dims[p->rank - 1];
     const int64_t *map = p->maps[p->rank - 1];
@@ -48,7 +49,8 @@ void tk_pad(void *out, const void *inp, const void *value, int rank, const int64
     }
 }
 
-void tk_trilu(void *out, const void *inp, int64_t n, int64_t rows, int64_t cols, int64_t k, bool upper, size_t element) {
+void tk_trilu(void *out, const void *inp, int64_t n, int64_t rows, int64_t cols, int64_t k, bool upper,
+              size_t element) {
     int64_t size = (int64_t)element;
     for (int64_t row = 0; row < n * rows; row++) {
         int64_t r = row % rows;
@@ -66,7 +68,8 @@ void tk_trilu(void *out, const void *inp, int64_t n, int64_t rows, int64_t cols,
     }
 }
 
-tk_status tk_reverse_sequence(void *out, const void *inp, const int64_t *lens, const tk_reverse_dims *dims, size_t element) {
+tk_status tk_reverse_sequence(void *out, const void *inp, const int64_t *lens, const tk_reverse_dims *dims,
+                              size_t element) {
     int64_t time = dims->time_first ? dims->d0 : dims->d1, batch = dims->time_first ? dims->d1 : dims->d0;
     int64_t bytes = dims->inner * (int64_t)element;
     for (int64_t b = 0; b < batch; b++)

@@ -1,5 +1,6 @@
-/* strided_cpu.c: the strided copy, fast: long runs by memcpy, repeated elements by fill, and where one side is transposed two dims
- * at a time in square blocks, so that each cache line is used whole on both sides. The outer dims are split among threads. */
+/* strided_cpu.c: the strided copy, fast: long runs by memcpy, repeated elements by fill, and where one side is
+ * transposed two dims at a time in square blocks, so that each cache line is used whole on both sides. The outer dims
+ * are split among threads. */
 #include "../common/parallel.h"
 #include "movement.h"
 #include <string.h>
@@ -31,7 +32,8 @@ void tk_strided_simplify(tk_strided *box) {
         box->count *= n;
         if (n == 1)
             continue;
-        if (rank > 0 && box->out_strides[rank - 1] == n * box->out_strides[d] && box->inp_strides[rank - 1] == n * box->inp_strides[d]) {
+        if (rank > 0 && box->out_strides[rank - 1] == n * box->out_strides[d] &&
+            box->inp_strides[rank - 1] == n * box->inp_strides[d]) {
             box->dims[rank - 1] *= n;
             box->out_strides[rank - 1] = box->out_strides[d];
             box->inp_strides[rank - 1] = box->inp_strides[d];
@@ -50,7 +52,8 @@ void tk_strided_simplify(tk_strided *box) {
     box->rank = rank;
 }
 
-/* The two dims that the innermost loops walk: the last, and for a transposed copy the one that is dense in the input. */
+/* The two dims that the innermost loops walk: the last, and for a transposed copy the one that is dense in the input.
+ */
 typedef struct tile {
     int64_t rows, cols;                   /* cols: the last dim of the box */
     int64_t out_row, inp_row, out_col, inp_col;

@@ -1,5 +1,6 @@
-/* create.c: nodes whose results are made from shapes, attributes or a few numbers, to kernels/create. Where a result's shape depends on
- * values (Range, NonZero, Compress), the plan was made for those values, and kernels check that the count still holds. */
+/* create.c: nodes whose results are made from shapes, attributes or a few numbers, to kernels/create. Where a
+ * result's shape depends on values (Range, NonZero, Compress), the plan was made for those values, and kernels check
+ * that the count still holds. */
 #include "../../kernels/create/create.h"
 #include "../../kernels/movement/cast.h"
 #include "../../kernels/movement/movement.h"
@@ -12,7 +13,7 @@ tc_status rt_bind_constant(rt_binder *binder, const tc_node *node, rt_launch *la
     return tc_error(binder->ctx, TC_UNSUPPORTED, node, "the runtime has no constants of this kind");
 }
 
-/* --- Shape and Size ------------------------------------------------------------------------------------------------------------------------- */
+/* --- Shape and Size ----------------------------------------------------------------------------------------------- */
 
 static tk_status run_shape(const rt_launch *launch) {
     const int64_t *first = launch->params;
@@ -42,7 +43,7 @@ tc_status rt_bind_size(rt_binder *binder, const tc_node *node, rt_launch *launch
     return rt_expect(binder, node, launch->out[0].dtype == TK_I64 && launch->out[0].count == 1);
 }
 
-/* --- filled results ------------------------------------------------------------------------------------------------------------------------- */
+/* --- filled results ----------------------------------------------------------------------------------------------- */
 
 static tk_status run_fill(const rt_launch *launch) {
     tk_fill(launch->out[0].data, launch->params, launch->out[0].count, tk_size(launch->out[0].dtype));
@@ -53,7 +54,8 @@ tc_status rt_bind_constant_of_shape(rt_binder *binder, const tc_node *node, rt_l
     const tc_attr *attr = tc_attr_find(node, "value");
     uint64_t *value = RT_PARAMS(binder, uint64_t);
     if (attr && attr->kind == TC_ATTR_TENSOR) {
-        TC_TRY(rt_expect(binder, node, attr->t->count == 1 && attr->t->data && (int)attr->t->dtype == (int)launch->out[0].dtype));
+        TC_TRY(rt_expect(binder, node,
+                         attr->t->count == 1 && attr->t->data && (int)attr->t->dtype == (int)launch->out[0].dtype));
         memcpy(value, attr->t->data, tk_size(launch->out[0].dtype));
     }
     launch->params = value;
@@ -67,8 +69,9 @@ static tk_status run_range(const rt_launch *launch) {
 }
 
 tc_status rt_bind_range(rt_binder *binder, const tc_node *node, rt_launch *launch) {
-    TC_TRY(rt_expect(binder, node, launch->in[0].count == 1 && launch->in[2].count == 1 && launch->in[0].dtype == launch->out[0].dtype &&
-                                    launch->in[2].dtype == launch->out[0].dtype));
+    TC_TRY(rt_expect(binder, node,
+                     launch->in[0].count == 1 && launch->in[2].count == 1 &&
+                         launch->in[0].dtype == launch->out[0].dtype && launch->in[2].dtype == launch->out[0].dtype));
     launch->run = run_range;
     return TC_OK;
 }
@@ -98,7 +101,8 @@ typedef struct one_hot_params { int64_t outer, depth, inner; } one_hot_params;
 static tk_status run_one_hot(const rt_launch *launch) {
     const one_hot_params *p = launch->params;
     const rt_arg *indices = &launch->in[0], *values = &launch->in[2];
-    tk_one_hot(launch->out[0].data, values->data, indices->data, indices->dtype, p->outer, p->depth, p->inner, tk_size(values->dtype));
+    tk_one_hot(launch->out[0].data, values->data, indices->data, indices->dtype, p->outer, p->depth, p->inner,
+               tk_size(values->dtype));
     return TK_OK;
 }
 
@@ -108,13 +112,15 @@ tc_status rt_bind_one_hot(rt_binder *binder, const tc_node *node, rt_launch *lau
     int axis;
     TC_TRY(rt_axis(binder, node, tc_attr_int(node, "axis", -1), out->rank, false, &axis));
     *p = (one_hot_params){rt_product(out, 0, axis), out->dims[axis], rt_product(out, axis + 1, out->rank)};
-    TC_TRY(rt_expect(binder, node, launch->in[0].count == p->outer * p->inner && values->count == 2 && values->dtype == out->dtype));
+    TC_TRY(
+        rt_expect(binder, node,
+                  launch->in[0].count == p->outer * p->inner && values->count == 2 && values->dtype == out->dtype));
     launch->params = p;
     launch->run = run_one_hot;
     return TC_OK;
 }
 
-/* --- results chosen by value ----------------------------------------------------------------------------------------------------------------- */
+/* --- results chosen by value -------------------------------------------------------------------------------------- */
 
 static tk_status run_nonzero(const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
@@ -133,8 +139,8 @@ typedef struct compress_params { int64_t outer, axis, inner, n; } compress_param
 static tk_status run_compress(const rt_launch *launch) {
     const compress_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *condition = &launch->in[1];
-    return tk_compress(launch->out[0].data, inp->data, condition->data, condition->count, p->outer, p->axis, p->inner, p->n,
-                       tk_size(inp->dtype));
+    return tk_compress(launch->out[0].data, inp->data, condition->data, condition->count, p->outer, p->axis, p->inner,
+                       p->n, tk_size(inp->dtype));
 }
 
 tc_status rt_bind_compress(rt_binder *binder, const tc_node *node, rt_launch *launch) {
@@ -145,7 +151,8 @@ tc_status rt_bind_compress(rt_binder *binder, const tc_node *node, rt_launch *la
         int axis;
         TC_TRY(rt_axis(binder, node, tc_attr_int(node, "axis", 0), inp->rank, false, &axis));
         TC_TRY(rt_expect(binder, node, out->rank == inp->rank));
-        *p = (compress_params){rt_product(inp, 0, axis), inp->dims[axis], rt_product(inp, axis + 1, inp->rank), out->dims[axis]};
+        *p = (compress_params){rt_product(inp, 0, axis), inp->dims[axis], rt_product(inp, axis + 1, inp->rank),
+                               out->dims[axis]};
     }
     TC_TRY(rt_expect(binder, node, launch->in[1].dtype == TK_BOOL && out->count == p->outer * p->n * p->inner));
     launch->params = p;
@@ -158,8 +165,8 @@ typedef struct topk_params { int64_t outer, axis, inner, k; bool largest; } topk
 static tk_status run_topk(const rt_launch *launch) {
     const topk_params *p = launch->params;
     const rt_arg *indices = rt_out(launch, 1);
-    tk_topk(launch->out[0].data, indices ? indices->data : NULL, launch->in[0].data, launch->in[0].dtype, p->outer, p->axis, p->inner, p->k,
-            p->largest, launch->workspace);
+    tk_topk(launch->out[0].data, indices ? indices->data : NULL, launch->in[0].data, launch->in[0].dtype, p->outer,
+            p->axis, p->inner, p->k, p->largest, launch->workspace);
     return TK_OK;
 }
 
@@ -171,7 +178,9 @@ tc_status rt_bind_topk(rt_binder *binder, const tc_node *node, rt_launch *launch
     TC_TRY(rt_expect(binder, node, out->rank == inp->rank && out->dims[axis] <= inp->dims[axis]));
     *p = (topk_params){rt_product(inp, 0, axis), inp->dims[axis], rt_product(inp, axis + 1, inp->rank), out->dims[axis],
                        tc_attr_int(node, "largest", 1) != 0};
-    TC_TRY(rt_expect(binder, node, out->count == p->outer * p->k * p->inner && (!rt_out(launch, 1) || launch->out[1].count == out->count)));
+    TC_TRY(rt_expect(binder, node,
+                     out->count == p->outer * p->k * p->inner &&
+                         (!rt_out(launch, 1) || launch->out[1].count == out->count)));
     launch->params = p;
     launch->run = run_topk;
     launch->workspace_bytes = tk_topk_workspace(p->axis) + 1;

@@ -1,5 +1,5 @@
-/* gather.c: nodes that pick elements by index or put them back, to kernels/embedding. Shapes become the few sizes that the kernels walk by;
- * indices themselves are checked by the kernels, each time they run. */
+/* gather.c: nodes that pick elements by index or put them back, to kernels/embedding. Shapes become the few sizes
+ * that the kernels walk by; indices themselves are checked by the kernels, each time they run. */
 #include "../../kernels/embedding/embedding.h"
 #include "util.h"
 #include <string.h>
@@ -7,7 +7,8 @@
 static tc_status check_indices(rt_binder *binder, const tc_node *node, const rt_arg *indices) {
     if (indices->dtype == TK_I64 || indices->dtype == TK_I32)
         return TC_OK;
-    return tc_error(binder->ctx, TC_BAD_INPUT, node, "indices are of type %s, not int32 or int64", tc_dtype_name((tc_dtype)indices->dtype));
+    return tc_error(binder->ctx, TC_BAD_INPUT, node, "indices are of type %s, not int32 or int64",
+                    tc_dtype_name((tc_dtype)indices->dtype));
 }
 
 static tk_indices indices_of(const rt_arg *arg) { return (tk_indices){arg->data, arg->dtype}; }
@@ -19,11 +20,12 @@ static void copy_data(const rt_launch *launch) {
         memcpy(to->data, from->data, (size_t)to->count * tk_size(to->dtype));
 }
 
-/* --- along one axis ----------------------------------------------------------------------------------------------------------------------- */
+/* --- along one axis ----------------------------------------------------------------------------------------------- */
 
 typedef struct axis_params { int64_t outer, axis, inner; int at; tk_reduction reduction; } axis_params;
 
-static tc_status split_at_axis(rt_binder *binder, const tc_node *node, const rt_arg *arg, int64_t otherwise, axis_params **out) {
+static tc_status split_at_axis(rt_binder *binder, const tc_node *node, const rt_arg *arg, int64_t otherwise,
+                               axis_params **out) {
     axis_params *p = RT_PARAMS(binder, axis_params);
     TC_TRY(rt_axis(binder, node, tc_attr_int(node, "axis", otherwise), arg->rank, false, &p->at));
     p->outer = rt_product(arg, 0, p->at);
@@ -36,7 +38,8 @@ static tc_status split_at_axis(rt_binder *binder, const tc_node *node, const rt_
 static tk_status run_gather(const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *indices = &launch->in[1];
-    return tk_gather(launch->out[0].data, inp->data, indices_of(indices), p->outer, p->axis, p->inner, indices->count, tk_size(inp->dtype));
+    return tk_gather(launch->out[0].data, inp->data, indices_of(indices), p->outer, p->axis, p->inner, indices->count,
+                     tk_size(inp->dtype));
 }
 
 tc_status rt_bind_gather(rt_binder *binder, const tc_node *node, rt_launch *launch) {
@@ -52,7 +55,8 @@ tc_status rt_bind_gather(rt_binder *binder, const tc_node *node, rt_launch *laun
 static tk_status run_gather_grad(const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *indices = &launch->in[1], *grad = &launch->in[2];
-    return tk_gather_grad(launch->out[0].data, grad->data, indices_of(indices), p->outer, p->axis, p->inner, indices->count, grad->dtype);
+    return tk_gather_grad(launch->out[0].data, grad->data, indices_of(indices), p->outer, p->axis, p->inner,
+                          indices->count, grad->dtype);
 }
 
 tc_status rt_bind_gather_grad(rt_binder *binder, const tc_node *node, rt_launch *launch) {
@@ -60,7 +64,8 @@ tc_status rt_bind_gather_grad(rt_binder *binder, const tc_node *node, rt_launch 
     axis_params *p;
     TC_TRY(check_indices(binder, node, indices));
     if ((grad->dtype != TK_F32 && grad->dtype != TK_F64) || out->dtype != grad->dtype)
-        return tc_error(binder->ctx, TC_UNSUPPORTED, node, "there is no kernel for gradients of type %s", tc_dtype_name((tc_dtype)grad->dtype));
+        return tc_error(binder->ctx, TC_UNSUPPORTED, node, "there is no kernel for gradients of type %s",
+                        tc_dtype_name((tc_dtype)grad->dtype));
     TC_TRY(split_at_axis(binder, node, out, 0, &p));
     TC_TRY(rt_expect(binder, node, grad->count == p->outer * indices->count * p->inner));
     launch->params = p;
@@ -68,12 +73,13 @@ tc_status rt_bind_gather_grad(rt_binder *binder, const tc_node *node, rt_launch 
     return TC_OK;
 }
 
-/* --- element by element ------------------------------------------------------------------------------------------------------------------- */
+/* --- element by element ------------------------------------------------------------------------------------------- */
 
 static tk_status run_gather_elements(const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    return tk_gather_elements(out->data, inp->data, indices_of(&launch->in[1]), inp->rank, out->dims, inp->dims, p->at, tk_size(inp->dtype));
+    return tk_gather_elements(out->data, inp->data, indices_of(&launch->in[1]), inp->rank, out->dims, inp->dims,
+                              p->at, tk_size(inp->dtype));
 }
 
 /* indices may be smaller than the data in the other dims, never larger. */
@@ -92,13 +98,16 @@ tc_status rt_bind_gather_elements(rt_binder *binder, const tc_node *node, rt_lau
     axis_params *p;
     TC_TRY(check_indices(binder, node, &launch->in[1]));
     TC_TRY(split_at_axis(binder, node, &launch->in[0], 0, &p));
-    TC_TRY(rt_expect(binder, node, same_shape(&launch->in[1], &launch->out[0]) && fits_but_axis(&launch->in[1], &launch->in[0], p->at)));
+    TC_TRY(rt_expect(binder, node,
+                     same_shape(&launch->in[1], &launch->out[0]) &&
+                         fits_but_axis(&launch->in[1], &launch->in[0], p->at)));
     launch->params = p;
     launch->run = run_gather_elements;
     return TC_OK;
 }
 
-static tc_status read_reduction(rt_binder *binder, const tc_node *node, const rt_launch *launch, tk_reduction *out_reduction) {
+static tc_status read_reduction(rt_binder *binder, const tc_node *node, const rt_launch *launch,
+                                tk_reduction *out_reduction) {
     static const struct { const char *name; tk_reduction reduction; } names[] = {
         {"none", TK_PUT}, {"add", TK_ADD}, {"mul", TK_MUL}, {"min", TK_MIN}, {"max", TK_MAX}};
     const char *name = tc_attr_string(node, "reduction", "none");
@@ -108,15 +117,16 @@ static tc_status read_reduction(rt_binder *binder, const tc_node *node, const rt
         *out_reduction = names[i].reduction;
         return tk_can_reduce(names[i].reduction, launch->in[0].dtype) ? TC_OK : rt_no_kernel(binder, node, launch);
     }
-    return tc_error(binder->ctx, TC_BAD_INPUT, node, "reduction is '%s', not none, add, mul, min or max", tc_quote(binder->ctx, name));
+    return tc_error(binder->ctx, TC_BAD_INPUT, node, "reduction is '%s', not none, add, mul, min or max",
+                    tc_quote(binder->ctx, name));
 }
 
 static tk_status run_scatter_elements(const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *updates = &launch->in[2], *out = &launch->out[0];
     copy_data(launch);
-    return tk_scatter_elements(out->data, indices_of(&launch->in[1]), updates->data, out->rank, updates->dims, out->dims, p->at, p->reduction,
-                               out->dtype);
+    return tk_scatter_elements(out->data, indices_of(&launch->in[1]), updates->data, out->rank, updates->dims,
+                               out->dims, p->at, p->reduction, out->dtype);
 }
 
 tc_status rt_bind_scatter_elements(rt_binder *binder, const tc_node *node, rt_launch *launch) {
@@ -125,23 +135,26 @@ tc_status rt_bind_scatter_elements(rt_binder *binder, const tc_node *node, rt_la
     TC_TRY(check_indices(binder, node, indices));
     TC_TRY(split_at_axis(binder, node, out, 0, &p));
     TC_TRY(read_reduction(binder, node, launch, &p->reduction));
-    TC_TRY(rt_expect(binder, node, same_shape(&launch->in[0], out) && same_shape(indices, updates) && updates->dtype == out->dtype &&
-                                    fits_but_axis(indices, out, p->at)));
+    TC_TRY(rt_expect(binder, node,
+                     same_shape(&launch->in[0], out) && same_shape(indices, updates) &&
+                         updates->dtype == out->dtype && fits_but_axis(indices, out, p->at)));
     launch->params = p;
     launch->run = run_scatter_elements;
     launch->inplace = 1;
     return TC_OK;
 }
 
-/* --- by tuples ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- by tuples ---------------------------------------------------------------------------------------------------- */
 
 typedef struct nd_params { tk_nd nd; tk_reduction reduction; } nd_params;
 
 /* The data seen as [batch, the `depth` dims that a tuple points into, inner]. */
-static tc_status read_nd(rt_binder *binder, const tc_node *node, const rt_arg *data, const rt_arg *indices, int64_t batch_dims,
-                         nd_params **out) {
+static tc_status read_nd(rt_binder *binder, const tc_node *node, const rt_arg *data, const rt_arg *indices,
+                         int64_t batch_dims, nd_params **out) {
     TC_TRY(check_indices(binder, node, indices));
-    TC_TRY(rt_expect(binder, node, indices->rank >= 1 && batch_dims >= 0 && batch_dims < indices->rank && batch_dims <= data->rank));
+    TC_TRY(
+        rt_expect(binder, node,
+                  indices->rank >= 1 && batch_dims >= 0 && batch_dims < indices->rank && batch_dims <= data->rank));
     int batch = (int)batch_dims;
     int64_t depth = indices->dims[indices->rank - 1];
     TC_TRY(rt_expect(binder, node, depth <= data->rank - batch));
@@ -156,7 +169,8 @@ static tc_status read_nd(rt_binder *binder, const tc_node *node, const rt_arg *d
 
 static tk_status run_gather_nd(const rt_launch *launch) {
     const nd_params *p = launch->params;
-    return tk_gather_nd(launch->out[0].data, launch->in[0].data, indices_of(&launch->in[1]), &p->nd, tk_size(launch->in[0].dtype));
+    return tk_gather_nd(launch->out[0].data, launch->in[0].data, indices_of(&launch->in[1]), &p->nd,
+                        tk_size(launch->in[0].dtype));
 }
 
 tc_status rt_bind_gather_nd(rt_binder *binder, const tc_node *node, rt_launch *launch) {
@@ -171,22 +185,24 @@ tc_status rt_bind_gather_nd(rt_binder *binder, const tc_node *node, rt_launch *l
 static tk_status run_scatter_nd(const rt_launch *launch) {
     const nd_params *p = launch->params;
     copy_data(launch);
-    return tk_scatter_nd(launch->out[0].data, indices_of(&launch->in[1]), launch->in[2].data, &p->nd, p->reduction, launch->out[0].dtype);
+    return tk_scatter_nd(launch->out[0].data, indices_of(&launch->in[1]), launch->in[2].data, &p->nd, p->reduction,
+                         launch->out[0].dtype);
 }
 
 tc_status rt_bind_scatter_nd(rt_binder *binder, const tc_node *node, rt_launch *launch) {
     nd_params *p;
     TC_TRY(read_nd(binder, node, &launch->in[0], &launch->in[1], 0, &p));
     TC_TRY(read_reduction(binder, node, launch, &p->reduction));
-    TC_TRY(rt_expect(binder, node, same_shape(&launch->in[0], &launch->out[0]) && launch->in[2].count == p->nd.n * p->nd.inner &&
-                                    launch->in[2].dtype == launch->out[0].dtype));
+    TC_TRY(rt_expect(binder, node,
+                     same_shape(&launch->in[0], &launch->out[0]) && launch->in[2].count == p->nd.n * p->nd.inner &&
+                         launch->in[2].dtype == launch->out[0].dtype));
     launch->params = p;
     launch->run = run_scatter_nd;
     launch->inplace = 1;
     return TC_OK;
 }
 
-/* --- caches -------------------------------------------------------------------------------------------------------------------------------- */
+/* --- caches ------------------------------------------------------------------------------------------------------- */
 
 static tk_status run_tensor_scatter(const rt_launch *launch) {
     const rt_arg *starts = rt_in(launch, 2);
@@ -199,12 +215,17 @@ tc_status rt_bind_tensor_scatter(rt_binder *binder, const tc_node *node, rt_laun
     const rt_arg *cache = &launch->in[0], *updates = &launch->in[1], *starts = rt_in(launch, 2);
     int axis;
     TC_TRY(rt_axis(binder, node, tc_attr_int(node, "axis", -2), cache->rank, false, &axis));
-    TC_TRY(rt_expect(binder, node, axis > 0 && fits_but_axis(updates, cache, axis) && fits_but_axis(cache, updates, axis) &&
-                                    updates->dtype == cache->dtype && same_shape(cache, &launch->out[0])));
+    TC_TRY(rt_expect(binder, node,
+                     axis > 0 && fits_but_axis(updates, cache, axis) && fits_but_axis(cache, updates, axis) &&
+                         updates->dtype == cache->dtype && same_shape(cache, &launch->out[0])));
     TC_TRY(rt_expect(binder, node, !starts || (starts->dtype == TK_I64 && starts->count == cache->dims[0])));
     tk_cache_dims *p = RT_PARAMS(binder, tk_cache_dims);
-    *p = (tk_cache_dims){cache->dims[0], rt_product(cache, 1, axis), cache->dims[axis], updates->dims[axis],
-                         rt_product(cache, axis + 1, cache->rank), strcmp(tc_attr_string(node, "mode", "linear"), "circular") == 0};
+    *p = (tk_cache_dims){cache->dims[0],
+                         rt_product(cache, 1, axis),
+                         cache->dims[axis],
+                         updates->dims[axis],
+                         rt_product(cache, axis + 1, cache->rank),
+                         strcmp(tc_attr_string(node, "mode", "linear"), "circular") == 0};
     launch->params = p;
     launch->run = run_tensor_scatter;
     launch->inplace = 1;

@@ -1,17 +1,19 @@
-/* movement.c: nodes that move elements, to views and to the strided copy of kernels/movement: each becomes one box (or one per operand
- * or result) of sizes and strides, worked out here once. A box that turns out to copy everything in order is a view. */
+/* movement.c: nodes that move elements, to views and to the strided copy of kernels/movement: each becomes one box
+ * (or one per operand or result) of sizes and strides, worked out here once. A box that turns out to copy everything
+ * in order is a view. */
 #include "../../kernels/movement/movement.h"
 #include "../../kernels/movement/cast.h"
 #include "util.h"
 #include <string.h>
 
 tc_status rt_bind_view(rt_binder *binder, const tc_node *node, rt_launch *launch) {
-    TC_TRY(rt_expect(binder, node, launch->in[0].count == launch->out[0].count && launch->in[0].dtype == launch->out[0].dtype));
+    TC_TRY(rt_expect(binder, node,
+                     launch->in[0].count == launch->out[0].count && launch->in[0].dtype == launch->out[0].dtype));
     launch->view_of = 0;
     return TC_OK;
 }
 
-/* --- one box -------------------------------------------------------------------------------------------------------------------------- */
+/* --- one box ------------------------------------------------------------------------------------------------------ */
 
 static void contiguous(int rank, const int64_t *dims, int64_t *strides) {
     int64_t stride = 1;
@@ -37,7 +39,8 @@ static tc_status finish_box(rt_launch *launch, tk_strided *box) {
 }
 
 /* The input seen as `rank` dims, permuted: result dim d is input dim perm[d]. */
-static tc_status bind_permuted(rt_binder *binder, const tc_node *node, rt_launch *launch, int rank, const int64_t *dims, const int64_t *perm) {
+static tc_status bind_permuted(rt_binder *binder, const tc_node *node, rt_launch *launch, int rank,
+                               const int64_t *dims, const int64_t *perm) {
     tk_strided *box = RT_PARAMS(binder, tk_strided);
     int64_t strides[TK_MAX_RANK];
     bool seen[TK_MAX_RANK] = {false};
@@ -125,7 +128,7 @@ tc_status rt_bind_tile(rt_binder *binder, const tc_node *node, rt_launch *launch
     return finish_box(launch, box);
 }
 
-/* --- Slice ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- Slice -------------------------------------------------------------------------------------------------------- */
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 
@@ -174,7 +177,7 @@ tc_status rt_bind_slice(rt_binder *binder, const tc_node *node, rt_launch *launc
     return finish_box(launch, box);
 }
 
-/* --- Concat and Split: a box per part -------------------------------------------------------------------------------------------------- */
+/* --- Concat and Split: a box per part ----------------------------------------------------------------------------- */
 
 static tk_status run_concat(const rt_launch *launch) {
     const tk_strided *boxes = launch->params;
@@ -192,8 +195,8 @@ static tk_status run_split(const rt_launch *launch) {
 }
 
 /* The box of a part that begins at `at` of the whole along the axis. */
-static tc_status part_box(rt_binder *binder, const tc_node *node, const rt_arg *whole, int rank, const int64_t *part_dims, int axis, int64_t at,
-                          bool part_is_input, tk_strided *box) {
+static tc_status part_box(rt_binder *binder, const tc_node *node, const rt_arg *whole, int rank,
+                          const int64_t *part_dims, int axis, int64_t at, bool part_is_input, tk_strided *box) {
     TC_TRY(rt_expect(binder, node, rank == whole->rank && at + part_dims[axis] <= whole->dims[axis]));
     for (int d = 0; d < rank; d++)
         TC_TRY(rt_expect(binder, node, d == axis || part_dims[d] == whole->dims[d]));
@@ -215,7 +218,8 @@ tc_status rt_bind_concat(rt_binder *binder, const tc_node *node, rt_launch *laun
     int64_t at = 0;
     TC_TRY(rt_axis(binder, node, tc_attr_int(node, "axis", 0), out->rank, false, &axis));
     for (uint32_t i = 0; i < launch->n_in; i++) {
-        TC_TRY(rt_expect(binder, node, rt_in(launch, i) && launch->in[i].rank == out->rank && launch->in[i].dtype == out->dtype));
+        TC_TRY(rt_expect(binder, node,
+                         rt_in(launch, i) && launch->in[i].rank == out->rank && launch->in[i].dtype == out->dtype));
         TC_TRY(part_box(binder, node, out, out->rank, launch->in[i].dims, axis, at, true, &boxes[i]));
         at += launch->in[i].dims[axis];
     }
@@ -227,8 +231,10 @@ tc_status rt_bind_concat(rt_binder *binder, const tc_node *node, rt_launch *laun
     return TC_OK;
 }
 
-/* Results that nobody uses are not bound, but take their part: sizes come from `split`, from equal parts, or from the results. */
-static tc_status split_sizes(rt_binder *binder, const tc_node *node, const rt_launch *launch, int64_t size, int64_t *sizes) {
+/* Results that nobody uses are not bound, but take their part: sizes come from `split`, from equal parts, or from the
+ * results. */
+static tc_status split_sizes(rt_binder *binder, const tc_node *node, const rt_launch *launch, int64_t size,
+                             int64_t *sizes) {
     const int64_t *given = NULL;
     int64_t n_given = 0, parts = launch->n_out, chunk = (size + parts - 1) / parts, left = size;
     if (rt_in(launch, 1)) {
@@ -253,7 +259,8 @@ tc_status rt_bind_split(rt_binder *binder, const tc_node *node, rt_launch *launc
     for (uint32_t i = 0; i < launch->n_out; i++) {
         const rt_arg *out = rt_out(launch, i);
         if (out) {
-            TC_TRY(rt_expect(binder, node, out->rank == inp->rank && out->dims[axis] == sizes[i] && out->dtype == inp->dtype));
+            TC_TRY(rt_expect(binder, node,
+                             out->rank == inp->rank && out->dims[axis] == sizes[i] && out->dtype == inp->dtype));
             TC_TRY(part_box(binder, node, inp, inp->rank, out->dims, axis, at, false, &boxes[i]));
         }
         at += sizes[i];
@@ -263,7 +270,7 @@ tc_status rt_bind_split(rt_binder *binder, const tc_node *node, rt_launch *launc
     return TC_OK;
 }
 
-/* --- Pad -------------------------------------------------------------------------------------------------------------------------------- */
+/* --- Pad ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct pad_params { const int64_t *maps[TK_MAX_RANK]; } pad_params;
 
@@ -271,7 +278,8 @@ static tk_status run_pad(const rt_launch *launch) {
     const pad_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0], *value = rt_in(launch, 2);
     static const uint64_t zero = 0;
-    tk_pad(out->data, inp->data, value ? value->data : &zero, inp->rank, out->dims, inp->dims, p->maps, tk_size(inp->dtype));
+    tk_pad(out->data, inp->data, value ? value->data : &zero, inp->rank, out->dims, inp->dims, p->maps,
+           tk_size(inp->dtype));
     return TK_OK;
 }
 
@@ -299,7 +307,8 @@ tc_status rt_bind_pad(rt_binder *binder, const tc_node *node, rt_launch *launch)
     if (rt_in(launch, 3))
         TC_TRY(rt_known_ints(binder, node, 3, &axes, &n_axes));
     TC_TRY(rt_expect(binder, node, n_pads == 2 * n_axes && n_axes <= inp->rank && inp->rank == out->rank));
-    TC_TRY(rt_expect(binder, node, !rt_in(launch, 2) || (launch->in[2].count == 1 && launch->in[2].dtype == inp->dtype)));
+    TC_TRY(rt_expect(binder, node,
+                     !rt_in(launch, 2) || (launch->in[2].count == 1 && launch->in[2].dtype == inp->dtype)));
     for (int64_t i = 0; i < n_axes; i++) {
         int axis;
         TC_TRY(rt_axis(binder, node, axes ? axes[i] : i, inp->rank, false, &axis));
@@ -319,14 +328,15 @@ tc_status rt_bind_pad(rt_binder *binder, const tc_node *node, rt_launch *launch)
     return TC_OK;
 }
 
-/* --- the rest --------------------------------------------------------------------------------------------------------------------------- */
+/* --- the rest ----------------------------------------------------------------------------------------------------- */
 
 static tk_status run_trilu(const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *k = rt_in(launch, 1);
     int64_t rows = inp->dims[inp->rank - 2], cols = inp->dims[inp->rank - 1];
     int64_t n = rows * cols > 0 ? inp->count / (rows * cols) : 0;
     bool upper = *(const bool *)launch->params;
-    tk_trilu(launch->out[0].data, inp->data, n, rows, cols, k ? *(const int64_t *)k->data : 0, upper, tk_size(inp->dtype));
+    tk_trilu(launch->out[0].data, inp->data, n, rows, cols, k ? *(const int64_t *)k->data : 0, upper,
+             tk_size(inp->dtype));
     return TK_OK;
 }
 
@@ -343,7 +353,8 @@ tc_status rt_bind_trilu(rt_binder *binder, const tc_node *node, rt_launch *launc
 }
 
 static tk_status run_reverse(const rt_launch *launch) {
-    return tk_reverse_sequence(launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->params, tk_size(launch->in[0].dtype));
+    return tk_reverse_sequence(launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->params,
+                               tk_size(launch->in[0].dtype));
 }
 
 tc_status rt_bind_reverse_sequence(rt_binder *binder, const tc_node *node, rt_launch *launch) {
@@ -354,8 +365,12 @@ tc_status rt_bind_reverse_sequence(rt_binder *binder, const tc_node *node, rt_la
     TC_TRY(rt_expect(binder, node, time != batch && lens->dtype == TK_I64 && lens->count == inp->dims[batch]));
     tk_reverse_dims *p = RT_PARAMS(binder, tk_reverse_dims);
     int first = time < batch ? time : batch, second = time < batch ? batch : time;
-    *p = (tk_reverse_dims){rt_product(inp, 0, first), inp->dims[first], rt_product(inp, first + 1, second), inp->dims[second],
-                           rt_product(inp, second + 1, inp->rank), time < batch};
+    *p = (tk_reverse_dims){rt_product(inp, 0, first),
+                           inp->dims[first],
+                           rt_product(inp, first + 1, second),
+                           inp->dims[second],
+                           rt_product(inp, second + 1, inp->rank),
+                           time < batch};
     launch->params = p;
     launch->run = run_reverse;
     return TC_OK;

@@ -12,16 +12,20 @@ tc_status rt_no_kernel(rt_binder *binder, const tc_node *node, const rt_launch *
 tc_status rt_axis(rt_binder *binder, const tc_node *node, int64_t axis, int rank, bool past_end, int *out_axis) {
     int64_t last = rank - 1 + past_end;
     if (axis < -rank || axis > last)
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "axis %lld is out of range for rank %d", (long long)axis, rank);
+        return tc_error(binder->ctx, TC_BAD_INPUT, node, "axis %lld is out of range for rank %d", (long long)axis,
+                        rank);
     *out_axis = (int)(axis < 0 ? axis + rank : axis);
     return TC_OK;
 }
 
 tc_status rt_expect(rt_binder *binder, const tc_node *node, bool holds) {
-    return holds ? TC_OK : tc_error(binder->ctx, TC_BAD_INPUT, node, "the shapes of operands and results do not fit together");
+    return holds
+               ? TC_OK
+               : tc_error(binder->ctx, TC_BAD_INPUT, node, "the shapes of operands and results do not fit together");
 }
 
-tc_status rt_broadcast(rt_binder *binder, const tc_node *node, const rt_launch *launch, uint32_t first, int count, tk_bcast *out_bc) {
+tc_status rt_broadcast(rt_binder *binder, const tc_node *node, const rt_launch *launch, uint32_t first, int count,
+                       tk_bcast *out_bc) {
     tk_shape shapes[TK_BCAST_MAX];
     for (int i = 0; i < count; i++)
         shapes[i] = rt_shape(&launch->in[first + (uint32_t)i]);

@@ -1,5 +1,6 @@
-/* test_movement.c: the fast strided copy against the one that reads as the definition, over random boxes: permuted, reversed, repeated and
- * cut dims, every element size, with guard bytes around the result. Casts of 16-bit floats against arithmetic on their parts. */
+/* test_movement.c: the fast strided copy against the one that reads as the definition, over random boxes: permuted,
+ * reversed, repeated and cut dims, every element size, with guard bytes around the result. Casts of 16-bit floats
+ * against arithmetic on their parts. */
 #include "kernels/common/half.h"
 #include "kernels/movement/cast.h"
 #include "kernels/movement/movement.h"
@@ -67,7 +68,8 @@ static void test_strided_copy(void **unused) {
         if (inp_count > MOST || out_count > MOST)
             continue;
         size_t element = elements[below(4)], bytes = (size_t)out_count * element;
-        unsigned char *inp = malloc((size_t)inp_count * element), *out = malloc(bytes + GUARD), *want = malloc(bytes + GUARD);
+        unsigned char *inp = malloc((size_t)inp_count * element), *out = malloc(bytes + GUARD),
+                      *want = malloc(bytes + GUARD);
         for (size_t i = 0; i < (size_t)inp_count * element; i++)
             inp[i] = (unsigned char)below(256);
         memset(out, 0xa5, bytes + GUARD);
@@ -103,7 +105,8 @@ static void test_half_floats(void **unused) {
 static void test_half_rounding(void **unused) {
     (void)unused;
     for (uint32_t h = 0; h < 0x7bff; h++) {
-        double low = (double)tk_from_f16((uint16_t)h), high = (double)tk_from_f16((uint16_t)(h + 1)), middle = (low + high) / 2;
+        double low = (double)tk_from_f16((uint16_t)h), high = (double)tk_from_f16((uint16_t)(h + 1)),
+               middle = (low + high) / 2;
         assert_int_equal(tk_to_f16(middle), h & 1 ? h + 1 : h);
         assert_int_equal(tk_to_f16(nextafter(middle, 0)), h);
         assert_int_equal(tk_to_f16(nextafter(middle, 1e9)), h + 1);

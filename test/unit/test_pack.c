@@ -1,5 +1,5 @@
-/* test_pack.c: buffers that are live together never overlap, on random lifetimes, and the lower bound is the bound: both are counted
- * here step by step, byte by byte, which rt_pack does not do. */
+/* test_pack.c: buffers that are live together never overlap, on random lifetimes, and the lower bound is the bound:
+ * both are counted here step by step, byte by byte, which rt_pack does not do. */
 #include "runtime/pack.h"
 #include <setjmp.h>
 #include <stdarg.h>

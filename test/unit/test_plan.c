@@ -1,5 +1,5 @@
-/* test_plan.c: whole graphs through the public API: results are right although buffers are reused and written in place. Expected numbers are
- * computed here, node by node, each result in memory of its own. */
+/* test_plan.c: whole graphs through the public API: results are right although buffers are reused and written in
+ * place. Expected numbers are computed here, node by node, each result in memory of its own. */
 #include "runtime/tempo.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +78,8 @@ static void test_chain_is_in_place(void **unused) {
 /* a is read again later, and is an output: nothing may lie over it. */
 static void test_live_operand_is_kept(void **unused) {
     (void)unused;
-    tempo_session *s = open_text("g (float[n] x) => (float[n] a, float[n] y) { a = Neg (x) b = Abs (a) c = Add (b, b) y = Mul (c, a) }");
+    tempo_session *s = open_text(
+        "g (float[n] x) => (float[n] a, float[n] y) { a = Neg (x) b = Abs (a) c = Add (b, b) y = Mul (c, a) }");
     float x[N];
     for (int i = 0; i < N; i++)
         x[i] = (float)(i % 7) - 3;
@@ -95,8 +96,9 @@ static void test_live_operand_is_kept(void **unused) {
 /* Views share their operand's bytes: what is written over a view would be written over the operand. */
 static void test_views_keep_their_operand(void **unused) {
     (void)unused;
-    tempo_session *s = open_text("g (float[n] x) => (float[n] y) { a = Neg (x) v = Identity (a) w = Neg (v) u = Identity (w) "
-                                 "t = Add (u, a) y = Add (t, v) }");
+    tempo_session *s =
+        open_text("g (float[n] x) => (float[n] y) { a = Neg (x) v = Identity (a) w = Neg (v) u = Identity (w) "
+                  "t = Add (u, a) y = Add (t, v) }");
     float x[N];
     for (int i = 0; i < N; i++)
         x[i] = (float)i;
@@ -108,10 +110,12 @@ static void test_views_keep_their_operand(void **unused) {
     tempo_close(s);
 }
 
-/* The smaller operand of a broadcast is read many times: the result never lies over it, nor over a bigger one's part. */
+/* The smaller operand of a broadcast is read many times: the result never lies over it, nor over a bigger one's part.
+ */
 static void test_broadcast_operand_is_kept(void **unused) {
     (void)unused;
-    tempo_session *s = open_text("g (float[n] x, float[m] b) => (float[n] y) { a = Neg (x) c = Neg (b) y = Add (c, a) }");
+    tempo_session *s =
+        open_text("g (float[n] x, float[m] b) => (float[n] y) { a = Neg (x) c = Neg (b) y = Add (c, a) }");
     float x[N], b[1] = {5};
     for (int i = 0; i < N; i++)
         x[i] = (float)i;
@@ -123,7 +127,7 @@ static void test_broadcast_operand_is_kept(void **unused) {
     tempo_close(s);
 }
 
-/* --- random graphs -------------------------------------------------------------------------------------------------------------------- */
+/* --- random graphs ------------------------------------------------------------------------------------------------ */
 
 static uint32_t state = 7;
 static uint32_t below(uint32_t n) {
@@ -155,8 +159,8 @@ static void random_graph(char *text, size_t size, step *steps, const bool *is_ou
     n += (size_t)snprintf(text + n, size - n, ") {\n");
     for (int i = 1; i <= NODES; i++) {
         steps[i] = (step){(int)below(5), i - 1 - (int)below(i < 4 ? (uint32_t)i : 4), (int)below((uint32_t)i)};
-        n += (size_t)snprintf(text + n, size - n, steps[i].op < 2 ? "v%d = %s (v%d, v%d)\n" : "v%d = %s (v%d)\n", i, ops[steps[i].op],
-                              steps[i].a, steps[i].b);
+        n += (size_t)snprintf(text + n, size - n, steps[i].op < 2 ? "v%d = %s (v%d, v%d)\n" : "v%d = %s (v%d)\n", i,
+                              ops[steps[i].op], steps[i].a, steps[i].b);
     }
     snprintf(text + n, size - n, "}\n");
 }
@@ -194,7 +198,7 @@ static void test_random_graphs(void **unused) {
         check_random_graph();
 }
 
-/* --- binding ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- binding ------------------------------------------------------------------------------------------------------ */
 
 static void test_other_shapes_plan_again(void **unused) {
     (void)unused;
