@@ -1,5 +1,6 @@
-/* contents.c: known elements of small values: from constants, to constants, and the driver of the evaluators in contents/.
- * A result is evaluated when its shape is static and it is small; what a model may spend on larger results is limited. */
+/* contents.c: known elements of small values: from constants, to constants, and the driver of the evaluators in
+ * contents/. A result is evaluated when its shape is static and it is small; what a model may spend on larger results
+ * is limited. */
 #include "contents.h"
 #include "contents/eval.h"
 #include <math.h>
@@ -15,8 +16,8 @@ bool tc_eval_is_int(tc_dtype dtype) {
 /* An empty contents; NULL when the type is not evaluated or it would be too large. */
 static tc_contents *create(tc_model *model, tc_dtype dtype, int rank, const int64_t *dims) {
     uint64_t count;
-    if ((!tc_eval_is_int(dtype) && !tc_dtype_is_float(dtype)) || !tc_shape_count(rank, dims, &count) || count > MAX_ITEMS ||
-        tc_tensor_bytes(dtype, count) > TC_CONTENTS_LIMIT)
+    if ((!tc_eval_is_int(dtype) && !tc_dtype_is_float(dtype)) || !tc_shape_count(rank, dims, &count) ||
+        count > MAX_ITEMS || tc_tensor_bytes(dtype, count) > TC_CONTENTS_LIMIT)
         return NULL;
     if (count > SMALL) {
         if (model->evaluated + count > MAX_EVALUATED)
@@ -78,7 +79,8 @@ tc_tensor *tc_contents_to_tensor(tc_model *model, const tc_contents *contents) {
     return tc_tensor_create(model, contents->dtype, contents->rank, contents->dims, data);
 }
 
-/* --- for evaluators ------------------------------------------------------------------------------------------------- */
+/* --- for evaluators -------------------------------------------------------------------------------------------------
+ */
 
 const tc_contents *tc_eval_in(tc_eval *ev, const tc_node *node, uint32_t index) {
     tc_value *value = tc_input(node, index);

@@ -1,15 +1,21 @@
 /* shape_infer.c: types and known contents for every value, node by node in graph order, so in linear time.
- * For each node: the checks that ops.def alone decides (arity, attributes, element types), then the op's shape function,
- * then its evaluator where the result is small. Nested graphs are inferred by the shape functions of If, Loop and Scan. */
+ * For each node: the checks that ops.def alone decides (arity, attributes, element types), then the op's shape
+ * function, then its evaluator where the result is small. Nested graphs are inferred by the shape functions of If, Loop
+ * and Scan. */
 #include "shape.h"
 #include "shape/shape_fns.h"
 #include "verify.h"
 #include <string.h>
 
 static const char *type_class(uint32_t types) {
-    static const struct { tc_dtype has, lacks; const char *words; } classes[] = {
-        {TC_STRING, TC_FLOAT, "string"},      {TC_BOOL, TC_FLOAT, "bool"},
-        {TC_FLOAT, TC_INT32, "a float type"}, {TC_INT32, TC_FLOAT, "an integer type"},
+    static const struct {
+        tc_dtype has, lacks;
+        const char *words;
+    } classes[] = {
+        {TC_STRING, TC_FLOAT, "string"},
+        {TC_BOOL, TC_FLOAT, "bool"},
+        {TC_FLOAT, TC_INT32, "a float type"},
+        {TC_INT32, TC_FLOAT, "an integer type"},
     };
     for (size_t i = 0; i < TC_COUNT(classes); i++)
         if ((types >> classes[i].has & 1) && !(types >> classes[i].lacks & 1))
@@ -30,8 +36,8 @@ static tc_status check_types(tc_shape_ctx *sc, const tc_node *node) {
         if (first == UINT32_MAX)
             first = i;
         else if (dtype != tc_arg_of(node, first).dtype) {
-            tc_status status = TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, first),
-                                       tc_operand_text(sc, node, i));
+            tc_status status = TC_FAIL(sc, node, "%s and %s must have one element type",
+                                       tc_operand_text(sc, node, first), tc_operand_text(sc, node, i));
             tc_hint(sc->ctx, "put a Cast before operand %u", i);
             return status;
         }
@@ -86,7 +92,7 @@ tc_status tc_infer_graph(tc_ctx *ctx, tc_graph *graph) {
     for (uint32_t i = 0; i < graph->n_initializers; i++)
         TC_TRY(infer_initializer(&sc, graph->initializers[i]));
     TC_FOR_NODES(node, graph)
-        TC_TRY(tc_infer_node(ctx, node));
+    TC_TRY(tc_infer_node(ctx, node));
     return TC_OK;
 }
 
@@ -121,9 +127,14 @@ static void forget(tc_graph *graph, tc_node *producer, tc_value *value, void *us
         value->type = NULL;
 }
 
-void tc_forget_shapes(tc_graph *graph) { each_value(graph, forget, NULL); }
+void tc_forget_shapes(tc_graph *graph) {
+    each_value(graph, forget, NULL);
+}
 
-typedef struct binding { const char *name; int64_t value; } binding;
+typedef struct binding {
+    const char *name;
+    int64_t value;
+} binding;
 
 static bool lookup(void *user, const char *name, int64_t *value) {
     const binding *b = user;

@@ -55,14 +55,16 @@ const tc_contents *tc_eval_range(tc_eval *ev, const tc_node *node, uint32_t outp
     const tc_contents *start = tc_eval_in(ev, node, 0), *delta = tc_eval_in(ev, node, 2);
     tc_contents *out = start && delta && start->count == 1 && delta->count == 1 ? tc_eval_out(ev, node, output) : NULL;
     for (uint64_t n = 0; out && n < out->count; n++) {
-        tc_scalar step = tc_eval_is_int(out->dtype) ? (tc_scalar){.i = tc_dim_const((int64_t)n)} : (tc_scalar){.f = (double)n};
+        tc_scalar step =
+            tc_eval_is_int(out->dtype) ? (tc_scalar){.i = tc_dim_const((int64_t)n)} : (tc_scalar){.f = (double)n};
         tc_scalar by = tc_eval_arith(ev, TC_MUL, out->dtype, step, delta->items[0]);
         tc_eval_items(out)[n] = tc_eval_arith(ev, TC_ADD, out->dtype, start->items[0], by);
     }
     return out;
 }
 
-/* --- reductions ----------------------------------------------------------------------------------------------------- */
+/* --- reductions -----------------------------------------------------------------------------------------------------
+ */
 
 /* The reduced axes as a bit mask. */
 static bool reduced_axes(tc_eval *ev, const tc_node *node, int rank, uint64_t *out_mask) {
@@ -81,8 +83,14 @@ static bool reduced_axes(tc_eval *ev, const tc_node *node, int rank, uint64_t *o
 }
 
 const tc_contents *tc_eval_reduce(tc_eval *ev, const tc_node *node, uint32_t output) {
-    static const struct { const char *op; tc_arith arith; } ops[] = {
-        {"ReduceSum", TC_ADD}, {"ReduceProd", TC_MUL}, {"ReduceMax", TC_MAX}, {"ReduceMin", TC_MIN}, {"ReduceMean", TC_ADD}};
+    static const struct {
+        const char *op;
+        tc_arith arith;
+    } ops[] = {{"ReduceSum", TC_ADD},
+               {"ReduceProd", TC_MUL},
+               {"ReduceMax", TC_MAX},
+               {"ReduceMin", TC_MIN},
+               {"ReduceMean", TC_ADD}};
     const tc_contents *x = tc_eval_in(ev, node, 0);
     size_t op = 0;
     uint64_t mask;
@@ -107,7 +115,8 @@ const tc_contents *tc_eval_reduce(tc_eval *ev, const tc_node *node, uint32_t out
         started[to] = true;
     }
     uint64_t per_result = x->count / out->count;
-    tc_scalar by = tc_eval_is_int(x->dtype) ? (tc_scalar){.i = tc_dim_const((int64_t)per_result)} : (tc_scalar){.f = (double)per_result};
+    tc_scalar by = tc_eval_is_int(x->dtype) ? (tc_scalar){.i = tc_dim_const((int64_t)per_result)}
+                                            : (tc_scalar){.f = (double)per_result};
     for (uint64_t n = 0; strcmp(node->op->name, "ReduceMean") == 0 && n < out->count; n++)
         tc_eval_items(out)[n] = tc_eval_arith(ev, TC_DIV, x->dtype, out->items[n], by);
     return out;
@@ -141,7 +150,8 @@ const tc_contents *tc_eval_cumsum(tc_eval *ev, const tc_node *node, uint32_t out
     return out;
 }
 
-/* --- patterns ------------------------------------------------------------------------------------------------------- */
+/* --- patterns -------------------------------------------------------------------------------------------------------
+ */
 
 const tc_contents *tc_eval_trilu(tc_eval *ev, const tc_node *node, uint32_t output) {
     const tc_contents *x = tc_eval_in(ev, node, 0);

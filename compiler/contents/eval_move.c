@@ -1,4 +1,5 @@
-/* eval_move.c: evaluators of ops that move elements: each result element is an operand's element, found by its coordinate. */
+/* eval_move.c: evaluators of ops that move elements: each result element is an operand's element, found by its
+ * coordinate. */
 #include "eval.h"
 #include <string.h>
 
@@ -12,7 +13,8 @@ const tc_contents *tc_eval_copy(tc_eval *ev, const tc_node *node, uint32_t outpu
 }
 
 /* Result element at `at` is the operand's at sum(at[i] * strides[i]) + offset. */
-static const tc_contents *strided(tc_eval *ev, const tc_node *node, uint32_t output, const int64_t *strides, int64_t offset) {
+static const tc_contents *strided(tc_eval *ev, const tc_node *node, uint32_t output, const int64_t *strides,
+                                  int64_t offset) {
     const tc_contents *x = tc_eval_in(ev, node, 0);
     tc_contents *out = tc_eval_out(ev, node, output);
     int64_t at[TC_MAX_RANK] = {0};
@@ -53,7 +55,8 @@ const tc_contents *tc_eval_expand(tc_eval *ev, const tc_node *node, uint32_t out
 }
 
 /* The axes that operand `index` lists, or all in order. */
-static bool listed_axes(tc_eval *ev, const tc_node *node, uint32_t index, int rank, size_t count, int axes[TC_MAX_RANK]) {
+static bool listed_axes(tc_eval *ev, const tc_node *node, uint32_t index, int rank, size_t count,
+                        int axes[TC_MAX_RANK]) {
     const int64_t *given = NULL;
     size_t n = count;
     if (count > (size_t)rank || (tc_input(node, index) && (!tc_eval_ints(ev, node, index, &given, &n) || n != count)))
@@ -177,7 +180,8 @@ const tc_contents *tc_eval_concat(tc_eval *ev, const tc_node *node, uint32_t out
     return before == row ? out : NULL;
 }
 
-/* --- indices -------------------------------------------------------------------------------------------------------- */
+/* --- indices --------------------------------------------------------------------------------------------------------
+ */
 
 /* Item `n` of the indices as a position on an axis; -1 where it is not known or outside. */
 static int64_t position(const tc_contents *indices, uint64_t n, int64_t size) {
@@ -202,7 +206,8 @@ const tc_contents *tc_eval_gather(tc_eval *ev, const tc_node *node, uint32_t out
         if (at < 0)
             return NULL;
         uint64_t outer = n / block;
-        tc_eval_items(out)[n] = x->items[(outer * (uint64_t)x->dims[axis] + (uint64_t)at) * (uint64_t)inner + n % (uint64_t)inner];
+        tc_eval_items(out)[n] =
+            x->items[(outer * (uint64_t)x->dims[axis] + (uint64_t)at) * (uint64_t)inner + n % (uint64_t)inner];
     }
     return out;
 }
@@ -270,7 +275,10 @@ const tc_contents *tc_eval_gather_nd(tc_eval *ev, const tc_node *node, uint32_t 
 
 /* How a scattered update meets what is there. */
 static bool read_reduction(const tc_node *node, int *arith) {
-    static const struct { const char *name; int arith; } words[] = {{"none", -1}, {"add", TC_ADD}, {"mul", TC_MUL}, {"max", TC_MAX}, {"min", TC_MIN}};
+    static const struct {
+        const char *name;
+        int arith;
+    } words[] = {{"none", -1}, {"add", TC_ADD}, {"mul", TC_MUL}, {"max", TC_MAX}, {"min", TC_MIN}};
     const char *reduction = tc_attr_string(node, "reduction", "none");
     for (size_t i = 0; i < TC_COUNT(words); i++)
         if (strcmp(words[i].name, reduction) == 0)

@@ -1,5 +1,5 @@
-/* control.c: shape functions of If, Loop and Scan. They give the nested graph's inputs their types, infer it, and read the types
- * of its outputs. What may change from one iteration to the next is not claimed. */
+/* control.c: shape functions of If, Loop and Scan. They give the nested graph's inputs their types, infer it, and read
+ * the types of its outputs. What may change from one iteration to the next is not claimed. */
 #include "shape_fns.h"
 
 static tc_status body_of(tc_shape_ctx *sc, tc_node *node, const char *name, tc_graph **out) {
@@ -15,10 +15,12 @@ static const tc_type *tensor_type(tc_shape_ctx *sc, tc_dtype dtype, int rank, co
 }
 
 static bool element_types_differ(const tc_type *a, const tc_type *b) {
-    return a && b && a->kind == TC_TENSOR && b->kind == TC_TENSOR && a->dtype != b->dtype && a->dtype != TC_UNDEFINED && b->dtype != TC_UNDEFINED;
+    return a && b && a->kind == TC_TENSOR && b->kind == TC_TENSOR && a->dtype != b->dtype && a->dtype != TC_UNDEFINED &&
+           b->dtype != TC_UNDEFINED;
 }
 
-/* A type that holds for both: differing sizes become unknown. NULL: the kinds or element types differ, or one is not known. */
+/* A type that holds for both: differing sizes become unknown. NULL: the kinds or element types differ, or one is not
+ * known. */
 static const tc_type *common_type(tc_shape_ctx *sc, const tc_type *a, const tc_type *b) {
     if (!a || !b)
         return NULL;
@@ -46,12 +48,13 @@ tc_status tc_shape_if(tc_shape_ctx *sc, tc_node *node) {
     TC_TRY(tc_infer_graph(sc->ctx, yes));
     TC_TRY(tc_infer_graph(sc->ctx, no));
     if (yes->n_outputs != node->n_outputs || no->n_outputs != node->n_outputs)
-        return TC_FAIL(sc, node, "has %u results, but the branches have %u and %u", node->n_outputs, yes->n_outputs, no->n_outputs);
+        return TC_FAIL(sc, node, "has %u results, but the branches have %u and %u", node->n_outputs, yes->n_outputs,
+                       no->n_outputs);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const tc_type *a = yes->outputs[i]->type, *b = no->outputs[i]->type, *both = common_type(sc, a, b);
         if (element_types_differ(a, b))
-            return TC_FAIL(sc, node, "result %u is %s in one branch and %s in the other", i, tc_type_text(sc->ctx->arena, a),
-                           tc_type_text(sc->ctx->arena, b));
+            return TC_FAIL(sc, node, "result %u is %s in one branch and %s in the other", i,
+                           tc_type_text(sc->ctx->arena, a), tc_type_text(sc->ctx->arena, b));
         TC_TRY(merge_output(sc, node, i, both));
     }
     return TC_OK;
@@ -81,10 +84,12 @@ tc_status tc_shape_loop(tc_shape_ctx *sc, tc_node *node) {
     TC_TRY(body_of(sc, node, "body", &body));
     uint32_t carried = node->n_inputs > 2 ? node->n_inputs - 2 : 0;
     if (body->n_inputs != carried + 2 || body->n_outputs != node->n_outputs + 1 || node->n_outputs < carried)
-        return TC_FAIL(sc, node, "body has %u inputs and %u outputs, expected %u and %u", body->n_inputs, body->n_outputs,
-                       carried + 2, node->n_outputs + 1);
-    TC_TRY(tc_shape_merge(sc, node, body->inputs[0], tensor_type(sc, TC_INT64, body->inputs[0]->type ? TC_RANK_UNKNOWN : 0, NULL)));
-    TC_TRY(tc_shape_merge(sc, node, body->inputs[1], tensor_type(sc, TC_BOOL, body->inputs[1]->type ? TC_RANK_UNKNOWN : 0, NULL)));
+        return TC_FAIL(sc, node, "body has %u inputs and %u outputs, expected %u and %u", body->n_inputs,
+                       body->n_outputs, carried + 2, node->n_outputs + 1);
+    TC_TRY(tc_shape_merge(sc, node, body->inputs[0],
+                          tensor_type(sc, TC_INT64, body->inputs[0]->type ? TC_RANK_UNKNOWN : 0, NULL)));
+    TC_TRY(tc_shape_merge(sc, node, body->inputs[1],
+                          tensor_type(sc, TC_BOOL, body->inputs[1]->type ? TC_RANK_UNKNOWN : 0, NULL)));
     for (uint32_t i = 0; i < carried; i++)
         TC_TRY(tc_shape_merge(sc, node, body->inputs[i + 2], loop_carried(sc, tc_input(node, i + 2))));
     TC_TRY(tc_infer_graph(sc->ctx, body));
@@ -104,7 +109,8 @@ tc_status tc_shape_loop(tc_shape_ctx *sc, tc_node *node) {
     return TC_OK;
 }
 
-/* --- Scan ----------------------------------------------------------------------------------------------------------- */
+/* --- Scan -----------------------------------------------------------------------------------------------------------
+ */
 
 static tc_status scan_axis(tc_shape_ctx *sc, tc_node *node, const char *name, uint32_t index, int rank, int *out_axis) {
     size_t count;
@@ -113,7 +119,8 @@ static tc_status scan_axis(tc_shape_ctx *sc, tc_node *node, const char *name, ui
 }
 
 /* One slice of a scanned operand; *steps becomes the number of slices. */
-static tc_status scan_slice(tc_shape_ctx *sc, tc_node *node, uint32_t index, uint32_t operand, tc_dim *steps, const tc_type **out) {
+static tc_status scan_slice(tc_shape_ctx *sc, tc_node *node, uint32_t index, uint32_t operand, tc_dim *steps,
+                            const tc_type **out) {
     tc_arg x = tc_arg_of(node, operand);
     tc_dim dims[TC_MAX_RANK];
     int axis, rank = 0;
@@ -137,8 +144,8 @@ tc_status tc_shape_scan(tc_shape_ctx *sc, tc_node *node) {
         return TC_FAIL(sc, node, "num_scan_inputs is %lld, expected 1 to %u", (long long)given, node->n_inputs);
     uint32_t states = node->n_inputs - (uint32_t)given;
     if (body->n_inputs != node->n_inputs || body->n_outputs != node->n_outputs || node->n_outputs < states)
-        return TC_FAIL(sc, node, "body has %u inputs and %u outputs, expected %u and %u", body->n_inputs, body->n_outputs,
-                       node->n_inputs, node->n_outputs);
+        return TC_FAIL(sc, node, "body has %u inputs and %u outputs, expected %u and %u", body->n_inputs,
+                       body->n_outputs, node->n_inputs, node->n_outputs);
     tc_dim steps = tc_dim_unknown();
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_type *type = i < states && tc_input(node, i) ? tc_input(node, i)->type : NULL;

@@ -13,8 +13,8 @@ typedef struct window {
 } window;
 
 /* `count` ints of an attribute, each at least `least`; `otherwise` where it is absent. */
-static tc_status window_ints(tc_shape_ctx *sc, tc_node *node, const char *name, int count, int64_t least, int64_t otherwise,
-                             int64_t *out) {
+static tc_status window_ints(tc_shape_ctx *sc, tc_node *node, const char *name, int count, int64_t least,
+                             int64_t otherwise, int64_t *out) {
     size_t have;
     const int64_t *ints = tc_attr_ints(node, name, &have);
     if (have && have != (size_t)count)
@@ -22,7 +22,8 @@ static tc_status window_ints(tc_shape_ctx *sc, tc_node *node, const char *name, 
     for (int i = 0; i < count; i++) {
         out[i] = have ? ints[i] : otherwise;
         if (out[i] < least || out[i] > INT32_MAX)
-            return TC_FAIL(sc, node, "%s has the element %lld, expected at least %lld", name, (long long)out[i], (long long)least);
+            return TC_FAIL(sc, node, "%s has the element %lld, expected at least %lld", name, (long long)out[i],
+                           (long long)least);
     }
     return TC_OK;
 }
@@ -35,7 +36,8 @@ static tc_status read_window(tc_shape_ctx *sc, tc_node *node, int n, window *w) 
     while (i < TC_COUNT(words) && strcmp(words[i], auto_pad) != 0)
         i++;
     if (i == TC_COUNT(words))
-        return TC_FAIL(sc, node, "auto_pad is \"%s\", expected NOTSET, SAME_UPPER, SAME_LOWER or VALID", tc_quote(sc->ctx, auto_pad));
+        return TC_FAIL(sc, node, "auto_pad is \"%s\", expected NOTSET, SAME_UPPER, SAME_LOWER or VALID",
+                       tc_quote(sc->ctx, auto_pad));
     w->n = n;
     w->auto_pad = (int)i;
     w->ceil = tc_attr_int(node, "ceil_mode", 0) != 0;
@@ -58,7 +60,8 @@ static tc_status read_kernel(tc_shape_ctx *sc, tc_node *node, window *w, const t
     for (int i = 0; i < w->n; i++) {
         w->kernel[i] = given ? tc_dim_const(sizes[i]) : weight[i];
         if (weight)
-            TC_TRY(tc_shape_same_dim(sc, node, "kernel_shape and the weight's size", w->kernel[i], weight[i], &w->kernel[i]));
+            TC_TRY(tc_shape_same_dim(sc, node, "kernel_shape and the weight's size", w->kernel[i], weight[i],
+                                     &w->kernel[i]));
     }
     return TC_OK;
 }
@@ -77,7 +80,8 @@ static tc_dim window_places(tc_dim_pool *pool, const window *w, int a, tc_dim si
     tc_dim rounded = tc_dim_add(pool, room, tc_dim_const(w->strides[a] - 1));
     places = tc_dim_add(pool, tc_dim_div(pool, rounded, stride), one);
     /* The last window must start within the data or the padding before it. */
-    if (tc_dim_is_const(places) && tc_dim_is_const(size) && (places.value - 1) * w->strides[a] >= size.value + w->begin[a])
+    if (tc_dim_is_const(places) && tc_dim_is_const(size) &&
+        (places.value - 1) * w->strides[a] >= size.value + w->begin[a])
         places.value--;
     return places;
 }
@@ -91,7 +95,8 @@ static tc_status set_places(tc_shape_ctx *sc, tc_node *node, const window *w, tc
     for (int i = 0; i < w->n; i++) {
         dims[2 + i] = window_places(sc->model->dims, w, i, x.dims[2 + i]);
         if (tc_dim_is_const(dims[2 + i]) && dims[2 + i].value < 0)
-            return TC_FAIL(sc, node, "the window is larger than spatial axis %d of %s", i, tc_operand_text(sc, node, 0));
+            return TC_FAIL(sc, node, "the window is larger than spatial axis %d of %s", i,
+                           tc_operand_text(sc, node, 0));
     }
     TC_TRY(tc_shape_set(sc, node, 0, x.dtype, x.rank, dims));
     return tc_shape_set(sc, node, 1, TC_INT64, x.rank, dims);
@@ -126,8 +131,8 @@ tc_status tc_shape_conv(tc_shape_ctx *sc, tc_node *node) {
     tc_dim channels = tc_dim_mul(sc->model->dims, weight.dims[1], tc_dim_const(group));
     TC_TRY(tc_shape_same_dim(sc, node, "number of channels (data; group times weight)", x.dims[1], channels, &unused));
     if (tc_dim_is_const(weight.dims[0]) && weight.dims[0].value % group != 0)
-        return TC_FAIL(sc, node, "%lld output channels cannot be split into %lld groups", (long long)weight.dims[0].value,
-                       (long long)group);
+        return TC_FAIL(sc, node, "%lld output channels cannot be split into %lld groups",
+                       (long long)weight.dims[0].value, (long long)group);
     if (tc_arg_of(node, 2).rank == 1)
         TC_TRY(tc_shape_same_dim(sc, node, "size of the bias and of the output channels", tc_arg_of(node, 2).dims[0],
                                  weight.dims[0], &unused));
@@ -160,7 +165,9 @@ tc_status tc_shape_conv_transpose(tc_shape_ctx *sc, tc_node *node) {
         tc_dim full = tc_dim_add(pool, tc_dim_mul(pool, tc_dim_sub(pool, size, one), stride), reach);
         full = tc_dim_add(pool, full, tc_dim_const(1 + w.extra[i] - pads));
         bool same = w.auto_pad == SAME_UPPER || w.auto_pad == SAME_LOWER;
-        dims[2 + i] = tc_attr_find(node, "output_shape") ? tc_dim_const(given[i]) : same ? tc_dim_mul(pool, size, stride) : full;
+        dims[2 + i] = tc_attr_find(node, "output_shape") ? tc_dim_const(given[i])
+                      : same                             ? tc_dim_mul(pool, size, stride)
+                                                         : full;
     }
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
@@ -186,7 +193,8 @@ tc_status tc_shape_global_pool(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
 
-/* --- Resize --------------------------------------------------------------------------------------------------------- */
+/* --- Resize ---------------------------------------------------------------------------------------------------------
+ */
 
 /* The axes that scales or sizes speak of: all, or the attribute's. */
 static tc_status resize_axes(tc_shape_ctx *sc, tc_node *node, int rank, int axes[TC_MAX_RANK], size_t *count) {

@@ -31,7 +31,8 @@ tc_status tc_shape_tile(tc_shape_ctx *sc, tc_node *node) {
     if (!repeats || x.rank == TC_RANK_UNKNOWN)
         return tc_shape_set(sc, node, 0, x.dtype, x.rank, NULL);
     if (count != (size_t)x.rank)
-        return TC_FAIL(sc, node, "repeats has %zu elements, but %s has rank %d", count, tc_operand_text(sc, node, 0), x.rank);
+        return TC_FAIL(sc, node, "repeats has %zu elements, but %s has rank %d", count, tc_operand_text(sc, node, 0),
+                       x.rank);
     tc_dim dims[TC_MAX_RANK];
     for (int i = 0; i < x.rank; i++)
         dims[i] = tc_dim_mul(sc->model->dims, x.dims[i], repeats[i]);
@@ -39,15 +40,16 @@ tc_status tc_shape_tile(tc_shape_ctx *sc, tc_node *node) {
 }
 
 /* The axes that operand `index` lists, or all; false when they are not known. */
-static tc_status listed_axes(tc_shape_ctx *sc, tc_node *node, uint32_t index, int rank, int axes[TC_MAX_RANK], size_t *count,
-                             bool *out_known) {
+static tc_status listed_axes(tc_shape_ctx *sc, tc_node *node, uint32_t index, int rank, int axes[TC_MAX_RANK],
+                             size_t *count, bool *out_known) {
     const int64_t *given;
     *out_known = true;
     if (!tc_arg_of(node, index).value) {
         for (size_t i = 0; i < *count && i < TC_MAX_RANK; i++)
             axes[i] = (int)i;
         if (*count > (size_t)rank)
-            return TC_FAIL(sc, node, "%zu axes are meant, but %s has rank %d", *count, tc_operand_text(sc, node, 0), rank);
+            return TC_FAIL(sc, node, "%zu axes are meant, but %s has rank %d", *count, tc_operand_text(sc, node, 0),
+                           rank);
         return TC_OK;
     }
     size_t n;
@@ -90,7 +92,8 @@ tc_status tc_shape_pad(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
 
-/* --- Slice ---------------------------------------------------------------------------------------------------------- */
+/* --- Slice ----------------------------------------------------------------------------------------------------------
+ */
 
 /* A bound of a slice as a position in 0..size (step > 0) or -1..size-1 (step < 0). */
 static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, bool forward) {
@@ -133,7 +136,8 @@ tc_status tc_shape_slice(tc_shape_ctx *sc, tc_node *node) {
     const int64_t *steps = NULL;
     bool steps_known = !tc_arg_of(node, 4).value || tc_shape_ints(sc, node, 4, &steps, &n_steps);
     if (starts && ends && (n != n_ends || n > (size_t)x.rank || (steps && n_steps != n)))
-        return TC_FAIL(sc, node, "starts, ends and steps have %zu, %zu and %zu elements", n, n_ends, steps ? n_steps : n);
+        return TC_FAIL(sc, node, "starts, ends and steps have %zu, %zu and %zu elements", n, n_ends,
+                       steps ? n_steps : n);
     known = starts && ends;
     if (known)
         TC_TRY(listed_axes(sc, node, 3, x.rank, axes, &n, &known));
@@ -145,14 +149,16 @@ tc_status tc_shape_slice(tc_shape_ctx *sc, tc_node *node) {
         tc_dim *dim = &dims[axes[i]];
         if (steps && steps[i] == 0)
             return TC_FAIL(sc, node, "step is 0 for axis %d", axes[i]);
-        *dim = steps_known ? slice_size(sc->model->dims, *dim, starts[i], ends[i], steps ? steps[i] : 1) : tc_dim_unknown();
+        *dim = steps_known ? slice_size(sc->model->dims, *dim, starts[i], ends[i], steps ? steps[i] : 1)
+                           : tc_dim_unknown();
         if (tc_dim_is_unknown(*dim))
             *dim = tc_shape_fresh(sc, node, 0, axes[i]);
     }
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
 
-/* --- Split, Concat -------------------------------------------------------------------------------------------------- */
+/* --- Split, Concat --------------------------------------------------------------------------------------------------
+ */
 
 /* Sizes of the parts by num_outputs (or the number of results): all equal, but the last may be smaller (or empty). */
 static tc_status equal_parts(tc_shape_ctx *sc, tc_node *node, tc_dim size, tc_dim *parts) {
@@ -161,7 +167,8 @@ static tc_status equal_parts(tc_shape_ctx *sc, tc_node *node, tc_dim size, tc_di
     if (n != (int64_t)node->n_outputs)
         return TC_FAIL(sc, node, "num_outputs is %lld, but there are %u results", (long long)n, node->n_outputs);
     if (!tc_attr_find(node, "num_outputs") && tc_dim_is_const(size) && size.value % n != 0)
-        return TC_FAIL(sc, node, "axis of size %lld cannot be split into %lld equal parts", (long long)size.value, (long long)n);
+        return TC_FAIL(sc, node, "axis of size %lld cannot be split into %lld equal parts", (long long)size.value,
+                       (long long)n);
     tc_dim part = tc_dim_div(pool, tc_dim_add(pool, size, tc_dim_const(n - 1)), tc_dim_const(n));
     for (int64_t i = 0; i < n; i++) {
         tc_dim left = tc_dim_sub(pool, size, tc_dim_mul(pool, part, tc_dim_const(i)));
@@ -223,7 +230,8 @@ tc_status tc_shape_concat(tc_shape_ctx *sc, tc_node *node) {
         sum = tc_dim_add(sc->model->dims, sum, arg.dims[axis]);
         for (int j = 0; j < first.rank; j++)
             if (j != axis)
-                TC_TRY(tc_shape_same_dim(sc, node, "size of the operands beside the joined axis", dims[j], arg.dims[j], &dims[j]));
+                TC_TRY(tc_shape_same_dim(sc, node, "size of the operands beside the joined axis", dims[j], arg.dims[j],
+                                         &dims[j]));
     }
     dims[axis] = sum;
     return tc_shape_set(sc, node, 0, first.dtype, first.rank, dims);

@@ -1,5 +1,6 @@
-/* elementwise.c: shape functions of ops that work element by element: the result has the operands' broadcast shape, or the
- * shape of operand 0, and an element type that the op's specification fixes. Also those that only draw such a tensor. */
+/* elementwise.c: shape functions of ops that work element by element: the result has the operands' broadcast shape, or
+ * the shape of operand 0, and an element type that the op's specification fixes. Also those that only draw such a
+ * tensor. */
 #include "shape_fns.h"
 #include <string.h>
 
@@ -13,7 +14,9 @@ tc_status tc_shape_identity(tc_shape_ctx *sc, tc_node *node) {
     return tc_output(node, 0) ? tc_shape_merge(sc, node, tc_output(node, 0), x->type) : TC_OK;
 }
 
-tc_status tc_shape_predicate(tc_shape_ctx *sc, tc_node *node) { return tc_shape_like(sc, node, 0, TC_BOOL, tc_arg_of(node, 0)); }
+tc_status tc_shape_predicate(tc_shape_ctx *sc, tc_node *node) {
+    return tc_shape_like(sc, node, 0, TC_BOOL, tc_arg_of(node, 0));
+}
 
 /* The broadcast shape of operands first.. as result 0. */
 static tc_status broadcast_from(tc_shape_ctx *sc, tc_node *node, uint32_t first, tc_dtype dtype) {
@@ -50,7 +53,8 @@ static tc_status expect_one_type(tc_shape_ctx *sc, tc_node *node, uint32_t a, ui
     tc_dtype x = tc_arg_of(node, a).dtype, y = tc_arg_of(node, b).dtype;
     if (x == y || x == TC_UNDEFINED || y == TC_UNDEFINED)
         return TC_OK;
-    return TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, a), tc_operand_text(sc, node, b));
+    return TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, a),
+                   tc_operand_text(sc, node, b));
 }
 
 tc_status tc_shape_compare(tc_shape_ctx *sc, tc_node *node) {
@@ -58,7 +62,9 @@ tc_status tc_shape_compare(tc_shape_ctx *sc, tc_node *node) {
     return broadcast_from(sc, node, 0, TC_BOOL);
 }
 
-tc_status tc_shape_pow(tc_shape_ctx *sc, tc_node *node) { return broadcast_from(sc, node, 0, tc_arg_of(node, 0).dtype); }
+tc_status tc_shape_pow(tc_shape_ctx *sc, tc_node *node) {
+    return broadcast_from(sc, node, 0, tc_arg_of(node, 0).dtype);
+}
 
 tc_status tc_shape_prelu(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
@@ -83,7 +89,8 @@ tc_status tc_shape_same_shape(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, first_dtype(node, 0), a.rank, dims);
 }
 
-/* --- types ---------------------------------------------------------------------------------------------------------- */
+/* --- types ----------------------------------------------------------------------------------------------------------
+ */
 
 static tc_status dtype_attr(tc_shape_ctx *sc, tc_node *node, const char *name, tc_dtype otherwise, tc_dtype *out) {
     int64_t number = tc_attr_int(node, name, (int64_t)otherwise);
@@ -92,7 +99,8 @@ static tc_status dtype_attr(tc_shape_ctx *sc, tc_node *node, const char *name, t
         return TC_OK;
     }
     if (number <= 0 || number >= TC_DTYPE_COUNT)
-        return TC_FAIL(sc, node, "%s is %lld, expected an element type (1 to %d)", name, (long long)number, TC_DTYPE_COUNT - 1);
+        return TC_FAIL(sc, node, "%s is %lld, expected an element type (1 to %d)", name, (long long)number,
+                       TC_DTYPE_COUNT - 1);
     *out = (tc_dtype)number;
     return TC_OK;
 }

@@ -12,7 +12,8 @@ static tc_status check_indices(tc_shape_ctx *sc, tc_node *node, uint32_t index, 
     for (uint64_t i = 0; i < known->count; i++) {
         tc_dim item = known->items[i].i;
         if (tc_dim_is_const(item) && (item.value < -size.value || item.value >= size.value))
-            return TC_FAIL(sc, node, "index %lld is outside an axis of size %lld", (long long)item.value, (long long)size.value);
+            return TC_FAIL(sc, node, "index %lld is outside an axis of size %lld", (long long)item.value,
+                           (long long)size.value);
     }
     return TC_OK;
 }
@@ -97,7 +98,8 @@ static tc_status same_types(tc_shape_ctx *sc, tc_node *node, uint32_t a, uint32_
     tc_dtype x = tc_arg_of(node, a).dtype, y = tc_arg_of(node, b).dtype;
     if (x == y || x == TC_UNDEFINED || y == TC_UNDEFINED)
         return TC_OK;
-    return TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, a), tc_operand_text(sc, node, b));
+    return TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, a),
+                   tc_operand_text(sc, node, b));
 }
 
 tc_status tc_shape_scatter_elements(tc_shape_ctx *sc, tc_node *node) {
@@ -151,7 +153,8 @@ tc_status tc_shape_onehot(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, values.dtype, indices.rank + 1, dims);
 }
 
-/* --- sizes that the data decides ------------------------------------------------------------------------------------ */
+/* --- sizes that the data decides ------------------------------------------------------------------------------------
+ */
 
 /* How many elements are not zero; unknown where they are not known. */
 static tc_dim count_nonzero(const tc_contents *known) {

@@ -25,8 +25,12 @@ static tc_status product(tc_shape_ctx *sc, tc_node *node, tc_dtype dtype) {
     return tc_shape_set(sc, node, 0, dtype, rank, dims);
 }
 
-tc_status tc_shape_matmul(tc_shape_ctx *sc, tc_node *node) { return product(sc, node, tc_arg_of(node, 0).dtype); }
-tc_status tc_shape_matmul_integer(tc_shape_ctx *sc, tc_node *node) { return product(sc, node, TC_INT32); }
+tc_status tc_shape_matmul(tc_shape_ctx *sc, tc_node *node) {
+    return product(sc, node, tc_arg_of(node, 0).dtype);
+}
+tc_status tc_shape_matmul_integer(tc_shape_ctx *sc, tc_node *node) {
+    return product(sc, node, TC_INT32);
+}
 
 tc_status tc_shape_gemm(tc_shape_ctx *sc, tc_node *node) {
     tc_arg a = tc_arg_of(node, 0), b = tc_arg_of(node, 1);
@@ -41,7 +45,8 @@ tc_status tc_shape_gemm(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, a.dtype, 2, dims);
 }
 
-/* --- Einsum --------------------------------------------------------------------------------------------------------- */
+/* --- Einsum ---------------------------------------------------------------------------------------------------------
+ */
 
 /* The sizes of letters, and of the axes that "..." stands for, counted from the last. */
 typedef struct einsum {
@@ -87,20 +92,22 @@ static tc_status einsum_operand(tc_shape_ctx *sc, tc_node *node, einsum *e, uint
         return TC_OK;
     }
     if (x.rank < letters || (!dots && x.rank != letters))
-        return TC_FAIL(sc, node, "%s has rank %d, but its term \"%s\" names %d axes", tc_operand_text(sc, node, index), x.rank,
-                       term, letters);
+        return TC_FAIL(sc, node, "%s has rank %d, but its term \"%s\" names %d axes", tc_operand_text(sc, node, index),
+                       x.rank, term, letters);
     int axis = 0;
     for (const char *c = term; *c; c++) {
         if (*c == '.') {
             int count = x.rank - letters;
-            TC_TRY(tc_broadcast(sc, node, e->ellipsis_rank, e->ellipsis, count, x.dims + axis, &e->ellipsis_rank, e->ellipsis));
+            TC_TRY(tc_broadcast(sc, node, e->ellipsis_rank, e->ellipsis, count, x.dims + axis, &e->ellipsis_rank,
+                                e->ellipsis));
             axis += count;
             continue;
         }
         tc_dim *dim = &e->letters[(int)*c], size = x.dims[axis++];
         char what[] = "size of axis 'x' of the equation";
         what[strlen("size of axis '")] = *c;
-        bool one = tc_dim_is_const(size) && size.value == 1, had_one = e->seen[(int)*c] && tc_dim_is_const(*dim) && dim->value == 1;
+        bool one = tc_dim_is_const(size) && size.value == 1,
+             had_one = e->seen[(int)*c] && tc_dim_is_const(*dim) && dim->value == 1;
         if (!e->seen[(int)*c] || had_one)
             *dim = size;
         else if (!one)
@@ -129,7 +136,8 @@ tc_status tc_shape_einsum(tc_shape_ctx *sc, tc_node *node) {
     uint32_t index = 0;
     for (;; at++) {
         if (!read_term(&at, ",-", term) || index >= node->n_inputs)
-            return TC_FAIL(sc, node, "equation \"%s\" does not fit %u operands", tc_quote(sc->ctx, equation), node->n_inputs);
+            return TC_FAIL(sc, node, "equation \"%s\" does not fit %u operands", tc_quote(sc->ctx, equation),
+                           node->n_inputs);
         for (const char *c = term; *c; c++)
             e.uses[(int)*c]++;
         dots = dots || strchr(term, '.');
@@ -144,16 +152,19 @@ tc_status tc_shape_einsum(tc_shape_ctx *sc, tc_node *node) {
     } else
         implicit_output(&e, dots, term);
     if (index != node->n_inputs || *at)
-        return TC_FAIL(sc, node, "equation \"%s\" does not fit %u operands", tc_quote(sc->ctx, equation), node->n_inputs);
+        return TC_FAIL(sc, node, "equation \"%s\" does not fit %u operands", tc_quote(sc->ctx, equation),
+                       node->n_inputs);
     tc_dim dims[2 * TC_MAX_RANK];
     int rank = 0;
     for (const char *c = term; *c; c++) {
         if (*c != '.' && !e.seen[(int)*c])
-            return TC_FAIL(sc, node, "equation \"%s\" puts out '%c', which no operand has", tc_quote(sc->ctx, equation), *c);
+            return TC_FAIL(sc, node, "equation \"%s\" puts out '%c', which no operand has", tc_quote(sc->ctx, equation),
+                           *c);
         for (int i = 0; *c == '.' && i < e.ellipsis_rank && rank < TC_MAX_RANK; i++)
             dims[rank++] = e.ellipsis[i];
         if (*c != '.')
             dims[rank++] = e.letters[(int)*c];
     }
-    return tc_shape_set(sc, node, 0, tc_arg_of(node, 0).dtype, e.failed_rank && strchr(term, '.') ? TC_RANK_UNKNOWN : rank, dims);
+    return tc_shape_set(sc, node, 0, tc_arg_of(node, 0).dtype,
+                        e.failed_rank && strchr(term, '.') ? TC_RANK_UNKNOWN : rank, dims);
 }

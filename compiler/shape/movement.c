@@ -2,7 +2,8 @@
 #include "shape_fns.h"
 #include <string.h>
 
-/* --- views ---------------------------------------------------------------------------------------------------------- */
+/* --- views ----------------------------------------------------------------------------------------------------------
+ */
 
 /* Fills the dim at `hole` so that the product of dims is the operand's element count. */
 static tc_status fill_hole(tc_shape_ctx *sc, tc_node *node, tc_dim *dims, int rank, int hole) {
@@ -11,16 +12,19 @@ static tc_status fill_hole(tc_shape_ctx *sc, tc_node *node, tc_dim *dims, int ra
     if (x.rank == TC_RANK_UNKNOWN)
         return TC_OK;
     tc_dim total = tc_dims_product(pool, x.dims, x.rank);
-    tc_dim rest = tc_dim_mul(pool, tc_dims_product(pool, dims, hole), tc_dims_product(pool, dims + hole + 1, rank - hole - 1));
+    tc_dim rest =
+        tc_dim_mul(pool, tc_dims_product(pool, dims, hole), tc_dims_product(pool, dims + hole + 1, rank - hole - 1));
     if (tc_dim_is_const(rest) && rest.value == 0) {
         if (tc_dim_is_const(total) && total.value != 0)
-            return TC_FAIL(sc, node, "%s cannot be reshaped to %s", tc_operand_text(sc, node, 0), tc_shape_text(sc, rank, dims));
+            return TC_FAIL(sc, node, "%s cannot be reshaped to %s", tc_operand_text(sc, node, 0),
+                           tc_shape_text(sc, rank, dims));
         dims[hole] = tc_dim_is_const(total) ? tc_dim_const(0) : tc_dim_unknown();
         return TC_OK;
     }
     if (tc_dim_is_const(total) && tc_dim_is_const(rest) && total.value % rest.value != 0)
         return TC_FAIL(sc, node, "%s cannot be reshaped to %s: %lld elements are no multiple of %lld",
-                       tc_operand_text(sc, node, 0), tc_shape_text(sc, rank, dims), (long long)total.value, (long long)rest.value);
+                       tc_operand_text(sc, node, 0), tc_shape_text(sc, rank, dims), (long long)total.value,
+                       (long long)rest.value);
     dims[hole] = tc_dim_div(pool, total, rest);
     return TC_OK;
 }
@@ -44,13 +48,14 @@ tc_status tc_shape_reshape(tc_shape_ctx *sc, tc_node *node) {
         if (number && target[i].value == -1 && hole >= 0)
             return TC_FAIL(sc, node, "shape %s has -1 twice", tc_shape_text(sc, rank, target));
         if (number && target[i].value < -1)
-            return TC_FAIL(sc, node, "shape %s has the size %lld", tc_shape_text(sc, rank, target), (long long)target[i].value);
+            return TC_FAIL(sc, node, "shape %s has the size %lld", tc_shape_text(sc, rank, target),
+                           (long long)target[i].value);
         if (number && target[i].value == -1)
             hole = i;
         else if (number && target[i].value == 0 && !allow_zero) {
             if (x.rank != TC_RANK_UNKNOWN && i >= x.rank)
-                return TC_FAIL(sc, node, "shape %s copies size %d, but %s has rank %d", tc_shape_text(sc, rank, target), i,
-                               tc_operand_text(sc, node, 0), x.rank);
+                return TC_FAIL(sc, node, "shape %s copies size %d, but %s has rank %d", tc_shape_text(sc, rank, target),
+                               i, tc_operand_text(sc, node, 0), x.rank);
             dims[i] = x.rank == TC_RANK_UNKNOWN ? tc_dim_unknown() : x.dims[i];
         }
         unknowns += tc_dim_is_unknown(dims[i]);
@@ -68,8 +73,9 @@ tc_status tc_shape_reshape(tc_shape_ctx *sc, tc_node *node) {
     tc_dim before = x.rank < 0 ? tc_dim_unknown() : tc_dims_product(sc->model->dims, x.dims, x.rank);
     tc_dim after = tc_dims_product(sc->model->dims, dims, rank);
     if (tc_dim_is_const(before) && tc_dim_is_const(after) && before.value != after.value)
-        return TC_FAIL(sc, node, "%s cannot be reshaped to %s: %lld elements against %lld", tc_operand_text(sc, node, 0),
-                       tc_shape_text(sc, rank, dims), (long long)before.value, (long long)after.value);
+        return TC_FAIL(sc, node, "%s cannot be reshaped to %s: %lld elements against %lld",
+                       tc_operand_text(sc, node, 0), tc_shape_text(sc, rank, dims), (long long)before.value,
+                       (long long)after.value);
     return tc_shape_set(sc, node, 0, x.dtype, rank, dims);
 }
 
@@ -122,8 +128,8 @@ tc_status tc_shape_unsqueeze(tc_shape_ctx *sc, tc_node *node) {
     if (x.rank == TC_RANK_UNKNOWN || (!known && count == 0))
         return tc_shape_set(sc, node, 0, x.dtype, TC_RANK_UNKNOWN, NULL);
     if (count > (size_t)(TC_MAX_RANK - x.rank))
-        return tc_error(sc->ctx, TC_LIMIT, node, "the result would have rank %zu, above the limit of %d", count + (size_t)x.rank,
-                        TC_MAX_RANK);
+        return tc_error(sc->ctx, TC_LIMIT, node, "the result would have rank %zu, above the limit of %d",
+                        count + (size_t)x.rank, TC_MAX_RANK);
     int rank = x.rank + (int)count;
     if (!known)
         return tc_shape_set(sc, node, 0, x.dtype, rank, NULL);
@@ -134,7 +140,8 @@ tc_status tc_shape_unsqueeze(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, rank, dims);
 }
 
-/* --- permutations --------------------------------------------------------------------------------------------------- */
+/* --- permutations ---------------------------------------------------------------------------------------------------
+ */
 
 tc_status tc_shape_transpose(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
@@ -144,12 +151,14 @@ tc_status tc_shape_transpose(tc_shape_ctx *sc, tc_node *node) {
         return tc_shape_set(sc, node, 0, x.dtype, perm && count <= TC_MAX_RANK ? (int)count : TC_RANK_UNKNOWN, NULL);
     tc_dim dims[TC_MAX_RANK];
     if (perm && count != (size_t)x.rank)
-        return TC_FAIL(sc, node, "perm has %zu elements, but %s has rank %d", count, tc_operand_text(sc, node, 0), x.rank);
+        return TC_FAIL(sc, node, "perm has %zu elements, but %s has rank %d", count, tc_operand_text(sc, node, 0),
+                       x.rank);
     uint64_t seen = 0;
     for (int i = 0; i < x.rank; i++) {
         int64_t from = perm ? perm[i] : x.rank - 1 - i;
         if (from < 0 || from >= x.rank || (seen >> from & 1))
-            return TC_FAIL(sc, node, "perm has the element %lld at %d, expected each of 0 to %d once", (long long)from, i, x.rank - 1);
+            return TC_FAIL(sc, node, "perm has the element %lld at %d, expected each of 0 to %d once", (long long)from,
+                           i, x.rank - 1);
         seen |= (uint64_t)1 << from;
         dims[i] = x.dims[from];
     }
@@ -171,14 +180,19 @@ static tc_status blocks(tc_shape_ctx *sc, tc_node *node, bool to_space) {
         bool shrinks = to_space == (i == 1);
         tc_dim factor = i == 1 ? square : by;
         if (shrinks && tc_dim_is_const(x.dims[i]) && x.dims[i].value % factor.value != 0)
-            return TC_FAIL(sc, node, "axis %d of %s is no multiple of %lld", i, tc_operand_text(sc, node, 0), (long long)factor.value);
+            return TC_FAIL(sc, node, "axis %d of %s is no multiple of %lld", i, tc_operand_text(sc, node, 0),
+                           (long long)factor.value);
         dims[i] = shrinks ? tc_dim_div(pool, x.dims[i], factor) : tc_dim_mul(pool, x.dims[i], factor);
     }
     return tc_shape_set(sc, node, 0, x.dtype, 4, dims);
 }
 
-tc_status tc_shape_depth_to_space(tc_shape_ctx *sc, tc_node *node) { return blocks(sc, node, true); }
-tc_status tc_shape_space_to_depth(tc_shape_ctx *sc, tc_node *node) { return blocks(sc, node, false); }
+tc_status tc_shape_depth_to_space(tc_shape_ctx *sc, tc_node *node) {
+    return blocks(sc, node, true);
+}
+tc_status tc_shape_space_to_depth(tc_shape_ctx *sc, tc_node *node) {
+    return blocks(sc, node, false);
+}
 
 tc_status tc_shape_trilu(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);

@@ -58,14 +58,16 @@ tc_status tc_shape_channel_norm(tc_shape_ctx *sc, tc_node *node) {
     if (tc_attr_find(node, "num_groups")) {
         int64_t groups = tc_attr_int(node, "num_groups", 0);
         if (groups < 1 || (x.rank > 1 && tc_dim_is_const(x.dims[1]) && x.dims[1].value % groups != 0))
-            return TC_FAIL(sc, node, "num_groups is %lld, expected a divisor of the number of channels", (long long)groups);
+            return TC_FAIL(sc, node, "num_groups is %lld, expected a divisor of the number of channels",
+                           (long long)groups);
     }
     TC_TRY(per_channel(sc, node, 1, 2));
     return tc_shape_like(sc, node, 0, x.dtype, x);
 }
 
 /* The axis attribute, and that operands first..last can be broadcast to the normalized axes. */
-static tc_status normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data, uint32_t first, uint32_t last, int *out_axis) {
+static tc_status normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data, uint32_t first, uint32_t last,
+                                 int *out_axis) {
     tc_arg x = tc_arg_of(node, data);
     TC_TRY(tc_shape_axis(sc, node, tc_attr_int(node, "axis", -1), x.rank, out_axis));
     for (uint32_t i = first; i <= last; i++)
@@ -112,25 +114,31 @@ tc_status tc_shape_rms_norm(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_like(sc, node, 0, scale.dtype, x);
 }
 
-/* --- losses --------------------------------------------------------------------------------------------------------- */
+/* --- losses ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Labels are the scores without axis 1; weights one number per class. */
-static tc_status check_labels(tc_shape_ctx *sc, tc_node *node, uint32_t at_scores, uint32_t at_labels, uint32_t at_weights) {
-    tc_arg scores = tc_arg_of(node, at_scores), labels = tc_arg_of(node, at_labels), weights = tc_arg_of(node, at_weights);
+static tc_status check_labels(tc_shape_ctx *sc, tc_node *node, uint32_t at_scores, uint32_t at_labels,
+                              uint32_t at_weights) {
+    tc_arg scores = tc_arg_of(node, at_scores), labels = tc_arg_of(node, at_labels),
+           weights = tc_arg_of(node, at_weights);
     tc_dim unused;
     TC_TRY(tc_shape_expect_type(sc, node, at_labels, TC_INTS, "int32 or int64"));
     TC_TRY(tc_shape_expect_rank(sc, node, at_weights, 1));
     if (scores.dtype != TC_UNDEFINED)
         TC_TRY(tc_shape_expect_type(sc, node, at_weights, 1u << scores.dtype, "the type of the scores"));
     if (scores.rank >= 0 && scores.rank < 2)
-        return TC_FAIL(sc, node, "%s has rank %d, expected at least 2: batch and classes", tc_operand_text(sc, node, at_scores), scores.rank);
+        return TC_FAIL(sc, node, "%s has rank %d, expected at least 2: batch and classes",
+                       tc_operand_text(sc, node, at_scores), scores.rank);
     if (scores.rank < 0 || labels.rank < 0)
         return TC_OK;
     TC_TRY(tc_shape_expect_rank(sc, node, at_labels, scores.rank - 1));
     for (int i = 0; i < labels.rank; i++)
-        TC_TRY(tc_shape_same_dim(sc, node, "size of scores and labels", scores.dims[i ? i + 1 : 0], labels.dims[i], &unused));
+        TC_TRY(tc_shape_same_dim(sc, node, "size of scores and labels", scores.dims[i ? i + 1 : 0], labels.dims[i],
+                                 &unused));
     if (weights.rank == 1)
-        TC_TRY(tc_shape_same_dim(sc, node, "number of classes (scores; weights)", scores.dims[1], weights.dims[0], &unused));
+        TC_TRY(tc_shape_same_dim(sc, node, "number of classes (scores; weights)", scores.dims[1], weights.dims[0],
+                                 &unused));
     return TC_OK;
 }
 
@@ -147,10 +155,13 @@ static tc_status loss(tc_shape_ctx *sc, tc_node *node) {
     bool none;
     TC_TRY(read_reduction(sc, node, &none));
     TC_TRY(check_labels(sc, node, 0, 1, 2));
-    return none ? tc_shape_like(sc, node, 0, scores.dtype, tc_arg_of(node, 1)) : tc_shape_set(sc, node, 0, scores.dtype, 0, NULL);
+    return none ? tc_shape_like(sc, node, 0, scores.dtype, tc_arg_of(node, 1))
+                : tc_shape_set(sc, node, 0, scores.dtype, 0, NULL);
 }
 
-tc_status tc_shape_nll_loss(tc_shape_ctx *sc, tc_node *node) { return loss(sc, node); }
+tc_status tc_shape_nll_loss(tc_shape_ctx *sc, tc_node *node) {
+    return loss(sc, node);
+}
 
 tc_status tc_shape_softmax_loss(tc_shape_ctx *sc, tc_node *node) {
     tc_arg scores = tc_arg_of(node, 0);

@@ -14,10 +14,17 @@ tc_status tc_shape_shape(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, TC_INT64, 1, &count);
 }
 
-tc_status tc_shape_size(tc_shape_ctx *sc, tc_node *node) { return tc_shape_set(sc, node, 0, TC_INT64, 0, NULL); }
+tc_status tc_shape_size(tc_shape_ctx *sc, tc_node *node) {
+    return tc_shape_set(sc, node, 0, TC_INT64, 0, NULL);
+}
 
 tc_status tc_shape_constant(tc_shape_ctx *sc, tc_node *node) {
-    static const struct { const char *name; tc_attr_kind kind; tc_dtype dtype; int rank; } forms[] = {
+    static const struct {
+        const char *name;
+        tc_attr_kind kind;
+        tc_dtype dtype;
+        int rank;
+    } forms[] = {
         {"value_float", TC_ATTR_FLOAT, TC_FLOAT, 0},    {"value_floats", TC_ATTR_FLOATS, TC_FLOAT, 1},
         {"value_int", TC_ATTR_INT, TC_INT64, 0},        {"value_ints", TC_ATTR_INTS, TC_INT64, 1},
         {"value_string", TC_ATTR_STRING, TC_STRING, 0}, {"value_strings", TC_ATTR_STRINGS, TC_STRING, 1},
@@ -63,7 +70,9 @@ static tc_dim range_count(tc_shape_ctx *sc, const tc_contents *known[3]) {
         return tc_dim_unknown();
     if (tc_dtype_is_float(known[0]->dtype)) {
         double count = ceil((known[1]->items[0].f - known[0]->items[0].f) / known[2]->items[0].f);
-        return count > 0 && count < 9e15 ? tc_dim_const((int64_t)count) : count <= 0 ? tc_dim_const(0) : tc_dim_unknown();
+        return count > 0 && count < 9e15 ? tc_dim_const((int64_t)count)
+               : count <= 0              ? tc_dim_const(0)
+                                         : tc_dim_unknown();
     }
     tc_dim start = known[0]->items[0].i, limit = known[1]->items[0].i, delta = known[2]->items[0].i;
     if (!tc_dim_is_const(delta) || delta.value == 0 || delta.value == INT64_MIN)
@@ -81,10 +90,12 @@ tc_status tc_shape_range(tc_shape_ctx *sc, tc_node *node) {
         tc_arg arg = tc_arg_of(node, i);
         known[i] = tc_value_contents(sc->model, tc_input(node, i));
         if (arg.dtype != first.dtype && arg.dtype != TC_UNDEFINED && first.dtype != TC_UNDEFINED)
-            return TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, 0), tc_operand_text(sc, node, i));
+            return TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, 0),
+                           tc_operand_text(sc, node, i));
     }
     if (known[2] && known[2]->count == 1 &&
-        (tc_dtype_is_float(known[2]->dtype) ? known[2]->items[0].f == 0 : tc_dim_equal(known[2]->items[0].i, tc_dim_const(0))))
+        (tc_dtype_is_float(known[2]->dtype) ? known[2]->items[0].f == 0
+                                            : tc_dim_equal(known[2]->items[0].i, tc_dim_const(0))))
         return TC_FAIL(sc, node, "delta is 0");
     tc_dim count = range_count(sc, known);
     if (tc_dim_is_unknown(count))

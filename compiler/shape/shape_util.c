@@ -38,13 +38,15 @@ const char *tc_operand_text(const tc_shape_ctx *sc, const tc_node *node, uint32_
 
 tc_status tc_shape_axis(tc_shape_ctx *sc, const tc_node *node, int64_t axis, int rank, int *out_axis) {
     if (axis < -rank || axis >= rank)
-        return rank ? TC_FAIL(sc, node, "axis is %lld, expected %d to %d (rank %d)", (long long)axis, -rank, rank - 1, rank)
+        return rank ? TC_FAIL(sc, node, "axis is %lld, expected %d to %d (rank %d)", (long long)axis, -rank, rank - 1,
+                              rank)
                     : TC_FAIL(sc, node, "axis is %lld, but the operand is a scalar", (long long)axis);
     *out_axis = (int)(axis < 0 ? axis + rank : axis);
     return TC_OK;
 }
 
-tc_status tc_shape_axes(tc_shape_ctx *sc, const tc_node *node, const int64_t *axes, size_t count, int rank, uint64_t *out_mask) {
+tc_status tc_shape_axes(tc_shape_ctx *sc, const tc_node *node, const int64_t *axes, size_t count, int rank,
+                        uint64_t *out_mask) {
     *out_mask = 0;
     for (size_t i = 0; i < count; i++) {
         int axis;
@@ -78,7 +80,8 @@ const tc_dim *tc_shape_dims(const tc_shape_ctx *sc, const tc_node *node, uint32_
     return dims;
 }
 
-bool tc_shape_ints(const tc_shape_ctx *sc, const tc_node *node, uint32_t index, const int64_t **out, size_t *out_count) {
+bool tc_shape_ints(const tc_shape_ctx *sc, const tc_node *node, uint32_t index, const int64_t **out,
+                   size_t *out_count) {
     const tc_dim *dims = tc_shape_dims(sc, node, index, out_count);
     if (!dims)
         return false;
@@ -117,7 +120,8 @@ tc_status tc_shape_expect_rank(tc_shape_ctx *sc, const tc_node *node, uint32_t i
     return TC_FAIL(sc, node, "%s has rank %d, expected %d", tc_operand_text(sc, node, index), arg.rank, rank);
 }
 
-tc_status tc_shape_expect_type(tc_shape_ctx *sc, const tc_node *node, uint32_t index, uint32_t types, const char *expected) {
+tc_status tc_shape_expect_type(tc_shape_ctx *sc, const tc_node *node, uint32_t index, uint32_t types,
+                               const char *expected) {
     tc_arg arg = tc_arg_of(node, index);
     if (!arg.value || arg.dtype == TC_UNDEFINED || (types >> arg.dtype & 1))
         return TC_OK;
@@ -136,12 +140,14 @@ tc_status tc_shape_expect_fits(tc_shape_ctx *sc, const tc_node *node, uint32_t i
     }
     if (fits)
         return TC_OK;
-    return TC_FAIL(sc, node, "%s cannot be broadcast to %s", tc_operand_text(sc, node, index), tc_shape_text(sc, rank, dims));
+    return TC_FAIL(sc, node, "%s cannot be broadcast to %s", tc_operand_text(sc, node, index),
+                   tc_shape_text(sc, rank, dims));
 }
 
 /* --- broadcasting ------------------------------------------------------------------------------------------------- */
 
-/* The common size of two dims; false when there is none. Two differing symbols: the larger, as one of them must be 1. */
+/* The common size of two dims; false when there is none. Two differing symbols: the larger, as one of them must be 1.
+ */
 static bool broadcast_dim(tc_dim_pool *pool, tc_dim a, tc_dim b, tc_dim *out) {
     if (tc_dim_is_const(a) && a.value == 1)
         return *out = b, true;
@@ -192,7 +198,8 @@ static tc_status contradiction(tc_shape_ctx *sc, const tc_node *node, const tc_v
                    tc_type_text(sc->ctx->arena, type), tc_type_text(sc->ctx->arena, value->type));
 }
 
-/* The better known of the inferred and the declared dim: a declared symbol or number counts where nothing was inferred. */
+/* The better known of the inferred and the declared dim: a declared symbol or number counts where nothing was inferred.
+ */
 static bool merge_dim(tc_dim inferred, tc_dim declared, tc_dim *out) {
     if (tc_dim_is_const(inferred) && tc_dim_is_const(declared) && inferred.value != declared.value)
         return false;
@@ -208,7 +215,8 @@ tc_status tc_shape_merge(tc_shape_ctx *sc, const tc_node *node, tc_value *value,
         value->type = type;
         return TC_OK;
     }
-    if (old->kind != type->kind || (old->dtype != type->dtype && old->dtype != TC_UNDEFINED && type->dtype != TC_UNDEFINED))
+    if (old->kind != type->kind ||
+        (old->dtype != type->dtype && old->dtype != TC_UNDEFINED && type->dtype != TC_UNDEFINED))
         return contradiction(sc, node, value, type);
     if (old->kind != TC_TENSOR)
         return TC_OK;
@@ -226,7 +234,8 @@ tc_status tc_shape_merge(tc_shape_ctx *sc, const tc_node *node, tc_value *value,
     }
     bool changed = dtype != old->dtype || rank != old->rank;
     for (int i = 0; !changed && i < rank; i++)
-        changed = !tc_dim_equal(dims[i], old->dims[i]) && !(tc_dim_is_unknown(dims[i]) && tc_dim_is_unknown(old->dims[i]));
+        changed =
+            !tc_dim_equal(dims[i], old->dims[i]) && !(tc_dim_is_unknown(dims[i]) && tc_dim_is_unknown(old->dims[i]));
     if (changed)
         value->type = tc_type_tensor(sc->model, dtype, rank, dims);
     return TC_OK;
@@ -237,14 +246,16 @@ tc_status tc_shape_set(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtyp
     if (!value || (dtype == TC_UNDEFINED && rank == TC_RANK_UNKNOWN))
         return TC_OK;
     if (rank > TC_MAX_RANK)
-        return tc_error(sc->ctx, TC_LIMIT, node, "result %u would have rank %d, above the limit of %d", output, rank, TC_MAX_RANK);
+        return tc_error(sc->ctx, TC_LIMIT, node, "result %u would have rank %d, above the limit of %d", output, rank,
+                        TC_MAX_RANK);
     int64_t sizes[TC_MAX_RANK];
     bool all_known = dims || rank == 0;
     for (int i = 0; i < rank && dims; i++) {
         all_known = all_known && tc_dim_is_const(dims[i]);
         sizes[i] = dims[i].value;
         if (tc_dim_is_const(dims[i]) && dims[i].value < 0)
-            return TC_FAIL(sc, node, "result %u would have shape %s: a size is negative", output, tc_shape_text(sc, rank, dims));
+            return TC_FAIL(sc, node, "result %u would have shape %s: a size is negative", output,
+                           tc_shape_text(sc, rank, dims));
     }
     uint64_t count;
     if (all_known && rank != TC_RANK_UNKNOWN && !tc_shape_count(rank, sizes, &count))

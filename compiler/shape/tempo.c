@@ -1,12 +1,15 @@
-/* tempo.c: shape functions of ops of ai.tempo that stand for newer ONNX ops (Attention, RotaryEmbedding, TensorScatter), and
- * of GatherGrad. Meanings: ONNX's operator documentation at opset 25. */
+/* tempo.c: shape functions of ops of ai.tempo that stand for newer ONNX ops (Attention, RotaryEmbedding,
+ * TensorScatter), and of GatherGrad. Meanings: ONNX's operator documentation at opset 25. */
 #include "shape_fns.h"
 #include <string.h>
 
-/* --- Attention ------------------------------------------------------------------------------------------------------ */
+/* --- Attention ------------------------------------------------------------------------------------------------------
+ */
 
 /* Sizes of one operand, given as [batch, heads, seq, size] or [batch, seq, heads * size]. */
-typedef struct heads { tc_dim batch, heads, seq, size; } heads;
+typedef struct heads {
+    tc_dim batch, heads, seq, size;
+} heads;
 
 static tc_status read_heads(tc_shape_ctx *sc, tc_node *node, uint32_t index, const char *attr, heads *out) {
     tc_arg x = tc_arg_of(node, index);
@@ -26,13 +29,14 @@ static tc_status read_heads(tc_shape_ctx *sc, tc_node *node, uint32_t index, con
     if (tc_dim_is_const(x.dims[2]) && x.dims[2].value % count != 0)
         return TC_FAIL(sc, node, "%s: size %lld cannot be split into %lld heads", tc_operand_text(sc, node, index),
                        (long long)x.dims[2].value, (long long)count);
-    *out = (heads){x.dims[0], tc_dim_const(count), x.dims[1], tc_dim_div(sc->model->dims, x.dims[2], tc_dim_const(count))};
+    *out =
+        (heads){x.dims[0], tc_dim_const(count), x.dims[1], tc_dim_div(sc->model->dims, x.dims[2], tc_dim_const(count))};
     return TC_OK;
 }
 
 /* present = past with the new rows behind it. */
-static tc_status set_present(tc_shape_ctx *sc, tc_node *node, uint32_t output, uint32_t past_index, tc_dtype dtype, heads x,
-                             tc_dim *out_total) {
+static tc_status set_present(tc_shape_ctx *sc, tc_node *node, uint32_t output, uint32_t past_index, tc_dtype dtype,
+                             heads x, tc_dim *out_total) {
     tc_arg past = tc_arg_of(node, past_index);
     TC_TRY(tc_shape_expect_rank(sc, node, past_index, 4));
     if (past.rank == 4) {
@@ -58,10 +62,13 @@ tc_status tc_shape_attention(tc_shape_ctx *sc, tc_node *node) {
     TC_TRY(tc_shape_same_dim(sc, node, "head size of query and key", q.size, k.size, &unused));
     TC_TRY(tc_shape_same_dim(sc, node, "number of heads of key and value", k.heads, v.heads, &unused));
     TC_TRY(tc_shape_same_dim(sc, node, "sequence of key and value", k.seq, v.seq, &unused));
-    if (tc_dim_is_const(q.heads) && tc_dim_is_const(k.heads) && (k.heads.value < 1 || q.heads.value % k.heads.value != 0))
-        return TC_FAIL(sc, node, "%lld query heads are no multiple of %lld key heads", (long long)q.heads.value, (long long)k.heads.value);
-    if (mask.dtype != TC_UNDEFINED && mask.dtype != TC_BOOL && query.dtype != TC_UNDEFINED && !tc_dtype_is_float(mask.dtype) &&
-        (mask.dtype < TC_UINT8 || mask.dtype > TC_INT64) && mask.dtype != TC_UINT32 && mask.dtype != TC_UINT64)
+    if (tc_dim_is_const(q.heads) && tc_dim_is_const(k.heads) &&
+        (k.heads.value < 1 || q.heads.value % k.heads.value != 0))
+        return TC_FAIL(sc, node, "%lld query heads are no multiple of %lld key heads", (long long)q.heads.value,
+                       (long long)k.heads.value);
+    if (mask.dtype != TC_UNDEFINED && mask.dtype != TC_BOOL && query.dtype != TC_UNDEFINED &&
+        !tc_dtype_is_float(mask.dtype) && (mask.dtype < TC_UINT8 || mask.dtype > TC_INT64) && mask.dtype != TC_UINT32 &&
+        mask.dtype != TC_UINT64)
         return TC_FAIL(sc, node, "%s has element type %s, expected bool or a number type", tc_operand_text(sc, node, 3),
                        tc_dtype_name(mask.dtype));
     TC_TRY(set_present(sc, node, 1, 4, tc_arg_of(node, 1).dtype, k, &total));
@@ -80,7 +87,8 @@ tc_status tc_shape_attention(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, query.dtype, query.rank == 4 ? 4 : TC_RANK_UNKNOWN, dims);
 }
 
-/* --- others --------------------------------------------------------------------------------------------------------- */
+/* --- others ---------------------------------------------------------------------------------------------------------
+ */
 
 tc_status tc_shape_rotary(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
@@ -128,7 +136,7 @@ tc_status tc_shape_gather_grad(tc_shape_ctx *sc, tc_node *node) {
     if (indices.rank >= 0)
         TC_TRY(tc_shape_expect_rank(sc, node, 2, (int)count - 1 + indices.rank));
     for (int i = 0; i < dy.rank && indices.rank >= 0; i++) {
-        tc_dim unused, want = i < axis                   ? dims[i]
+        tc_dim unused, want = i < axis                  ? dims[i]
                               : i < axis + indices.rank ? indices.dims[i - axis]
                                                         : dims[i - indices.rank + 1];
         TC_TRY(tc_shape_same_dim(sc, node, "size of dY and of what Gather gives", want, dy.dims[i], &unused));
