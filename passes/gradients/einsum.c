@@ -50,8 +50,10 @@ static equation read_equation(tc_grad *g) {
     }
     if (eq.n != g->node->n_inputs)
         tc_grad_refuse(g, "its equation does not have a term for each operand");
-    if (*text == '-')
+    if (text[0] == '-' && text[1] == '>')
         read_term(g, text + 2, eq.result);
+    else if (*text)
+        tc_grad_refuse(g, "its equation has no result after the arrow");
     else
         implicit_result(&eq);
     return eq;

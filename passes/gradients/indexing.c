@@ -55,9 +55,12 @@ static tc_value *with_batch_index(tc_grad *g, tc_value *indices, int axis, int i
 void tc_gradient_gather_nd(tc_grad *g) {
     tc_value *data = tc_input(g->node, 0), *indices = tc_input(g->node, 1), *columns[TC_MAX_RANK + 1];
     int rank = tc_grad_rank(g, indices);
-    size_t batch = (size_t)tc_attr_int(g->node, "batch_dims", 0);
-    if (g->status != TC_OK || batch >= (size_t)rank)
+    int64_t batch_dims = tc_attr_int(g->node, "batch_dims", 0);
+    if (batch_dims < 0 || batch_dims >= rank)
+        tc_grad_refuse(g, "its batch_dims are out of range for rank %d", rank);
+    if (g->status != TC_OK)
         return;
+    size_t batch = (size_t)batch_dims;
     for (size_t i = 0; i < batch; i++)
         columns[i] = with_batch_index(g, indices, (int)i, rank);
     columns[batch] = indices;

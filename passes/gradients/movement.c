@@ -13,7 +13,7 @@ void tc_gradient_transpose(tc_grad *g) {
     int rank = tc_grad_rank(g, tc_input(g->node, 0));
     size_t count = 0;
     const int64_t *perm = tc_attr_ints(g->node, "perm", &count);
-    int64_t inverse[TC_MAX_RANK];
+    int64_t inverse[TC_MAX_RANK] = {0};
     for (int i = 0; i < rank; i++)
         inverse[tc_grad_axis(g, perm && (size_t)i < count ? perm[i] : rank - 1 - i, rank)] = i;
     g->dins[0] = tc_grad_transpose(g, g->douts[0], inverse, rank);
