@@ -46,30 +46,30 @@ void run_print_outputs(FILE *out, const rt_array *outputs, size_t n) {
     }
 }
 
-static void print_bytes(FILE *out, const char *what, uint64_t bytes, const char *note) {
-    fprintf(out, "  %-28s %15" PRIu64 "  %10.2f MiB  %s\n", what, bytes, (double)bytes / 1048576.0, note);
+static void print_bytes(FILE *out, uint64_t bytes, const char *what, const char *note) {
+    fprintf(out, "%16" PRIu64 " %10.2f MiB  %s%s%s\n", bytes, (double)bytes / 1048576.0, what, note[0] ? "  " : "", note);
 }
 
 #define MOST_LIVE 12
 
 void run_print_memory(FILE *out, const tempo_memory *m) {
-    fprintf(out, "memory (bytes)\n");
-    print_bytes(out, "parameters", m->parameters, "in the model's file");
-    print_bytes(out, "inputs", m->inputs, "");
-    print_bytes(out, "outputs", m->outputs, "part of the arena where computed");
-    print_bytes(out, "arena", m->arena, "one allocation: everything computed");
-    print_bytes(out, "lower bound", m->lower_bound, "most bytes live at one time");
-    fprintf(out, "live at the peak%s%s\n", m->peak_node[0] ? ", during " : " (the end of the run)", m->peak_node);
+    fprintf(out, "memory, in bytes:\n");
+    print_bytes(out, m->parameters, "parameters, in the model's file", "");
+    print_bytes(out, m->inputs, "inputs", "");
+    print_bytes(out, m->outputs, "outputs, in the arena where computed", "");
+    print_bytes(out, m->arena, "arena: all that is computed, one allocation", "");
+    print_bytes(out, m->lower_bound, "lower bound: the most bytes live at one time", "");
+    fprintf(out, "live at the peak, %s%s:\n", m->peak_node[0] ? "during " : "at the end of the run", m->peak_node);
     uint64_t rest = 0;
     for (size_t i = 0; i < m->n_live; i++)
         if (i < MOST_LIVE)
-            print_bytes(out, m->live[i].name, m->live[i].bytes, m->live[i].type);
+            print_bytes(out, m->live[i].bytes, m->live[i].name, m->live[i].type);
         else
             rest += m->live[i].bytes;
     if (m->n_live > MOST_LIVE) {
         char what[40];
         snprintf(what, sizeof what, "%zu others", m->n_live - MOST_LIVE);
-        print_bytes(out, what, rest, "");
+        print_bytes(out, rest, what, "");
     }
 }
 
