@@ -63,6 +63,87 @@ static tc_value *only_output(const tc_node *node) {
     return only;
 }
 
+/* --- a part of a large constant -------------------------------------------------------------------------------------------- */
+
+/* Elements of an integer operand as numbers: at most `most`. False when they are not known. */
+static bool known_ints(folder *f, tc_value *value, int64_t *out, uint64_t most, uint64_t *out_n) {
+    const tc_contents *c = value ? tc_value_contents(f->model, value) : NULL;
+    if (!c || c->count > most || tc_dtype_is_float(c->dtype) || !tc_contents_is_const(c))
+        return false;
+    for (uint64_t i = 0; i < c->count; i++)
+        out[i] = c->items[i].i.value;
+    *out_n = c->count;
+    return true;
+}
+
+typedef struct part { int64_t start[TC_MAX_RANK], step[TC_MAX_RANK]; } part;
+
+/* Where a Slice begins on each axis and how it goes on; its extent is the type of its result. */
+static bool read_part(folder *f, const tc_node *node, const tc_tensor *from, part *out) {
+    int64_t starts[TC_MAX_RANK], axes[TC_MAX_RANK], steps[TC_MAX_RANK];
+    uint64_t n = 0, n_axes = 0, n_steps = 0;
+    bool has_axes = known_ints(f, tc_input(node, 3), axes, TC_MAX_RANK, &n_axes);
+    bool has_steps = known_ints(f, tc_input(node, 4), steps, TC_MAX_RANK, &n_steps);
+    if (!known_ints(f, tc_input(node, 1), starts, TC_MAX_RANK, &n) || n > (uint64_t)from->rank ||
+        (tc_input(node, 3) && n_axes != n) || (tc_input(node, 4) && n_steps != n))
+        return false;
+    for (int i = 0; i < from->rank; i++) {
+        out->start[i] = 0;
+        out->step[i] = 1;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t axis = has_axes ? axes[i] : (int64_t)i, step = has_steps ? steps[i] : 1, start = starts[i];
+        axis += axis < 0 ? from->rank : 0;
+        if (axis < 0 || axis >= from->rank || step == 0)
+            return false;
+        int64_t dim = from->dims[axis], last = step < 0 ? dim - 1 : dim;
+        start += start < 0 ? dim : 0;
+        out->start[axis] = start < 0 ? 0 : start > last ? last : start;
+        out->step[axis] = step;
+    }
+    return true;
+}
+
+/* Row-major copy of the part; false when it would leave the tensor. */
+static bool copy_part(const tc_tensor *from, const part *p, tc_tensor *to) {
+    size_t size = tc_tensor_bytes(from->dtype, 1);
+    for (uint64_t i = 0; i < to->count; i++) {
+        uint64_t rest = i, at = 0, stride = 1;
+        for (int axis = from->rank - 1; axis >= 0; axis--) {
+            int64_t index = p->start[axis] + p->step[axis] * (int64_t)(rest % (uint64_t)to->dims[axis]);
+            rest /= (uint64_t)to->dims[axis];
+            if (index < 0 || index >= from->dims[axis])
+                return false;
+            at += (uint64_t)index * stride;
+            stride *= (uint64_t)from->dims[axis];
+        }
+        memcpy((char *)(uintptr_t)to->data + i * size, (const char *)from->data + at * size, size);
+    }
+    return true;
+}
+
+/* Mask buffers are larger than what is evaluated, but the part in use is not: a Slice of a constant whose result is small. */
+static tc_tensor *slice_constant(folder *f, const tc_node *node) {
+    tc_value *operand = tc_input(node, 0);
+    const tc_tensor *from = operand && !tc_is_weight(operand) ? tc_value_constant(operand) : NULL;
+    const tc_type *type = node->outputs[0] ? node->outputs[0]->type : NULL;
+    int64_t dims[TC_MAX_RANK];
+    uint64_t count;
+    part p;
+    if (!tc_node_is(node, "", "Slice") || !from || !from->data || tc_dtype_bits(from->dtype) < 8 || !type || !tc_type_is_static(type) ||
+        type->rank != from->rank)
+        return NULL;
+    for (int i = 0; i < type->rank; i++)
+        dims[i] = type->dims[i].value;
+    if (!tc_shape_count(type->rank, dims, &count) || count == 0 || tc_tensor_bytes(from->dtype, count) > TC_CONTENTS_LIMIT ||
+        !read_part(f, node, from, &p))
+        return NULL;
+    tc_tensor *to = tc_tensor_create(f->model, from->dtype, type->rank, dims, NULL);
+    return copy_part(from, &p, to) ? to : NULL;
+}
+
+/* --- nodes ---------------------------------------------------------------------------------------------------------------- */
+
 static bool fold_constant_node(folder *f, tc_node *node) {
     tc_value *value = node->outputs[0];
     const tc_tensor *tensor = value ? tc_value_constant(value) : NULL;
@@ -93,7 +174,7 @@ static void visit(folder *f, tc_node *node) {
     tc_value *value = only_output(node);
     if (depends || !value || !node->op || tc_node_has(node, TC_RANDOM | TC_CONTROL | TC_SIDE_EFFECT))
         return;
-    tc_tensor *tensor = value->contents ? tc_contents_to_tensor(f->model, value->contents) : NULL;
+    tc_tensor *tensor = value->contents ? tc_contents_to_tensor(f->model, value->contents) : slice_constant(f, node);
     if (!tensor || tensor->bytes > TC_CONTENTS_LIMIT)
         return;
     tc_make_constant(value, tensor);

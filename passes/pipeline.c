@@ -6,6 +6,7 @@
 #include "../compiler/text.h"
 #include "../compiler/verify.h"
 #include "pass.h"
+#include "rules/rules.h"
 #include <string.h>
 #include <time.h>
 
@@ -206,6 +207,7 @@ tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
     tc_record_initializers(env, model);
     for (const char *name = next_name(env->ctx->arena, &list); name; name = next_name(env->ctx->arena, &list))
         TC_TRY(run_pass(env, model, tc_pass_find(name)));
+    tc_rules_check_names(env);
     if (env->summary->n_times > 0) /* passes ran */
         tc_unique_node_names(model);
     env->summary->nodes_after = model->graph->n_nodes;

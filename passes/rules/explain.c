@@ -48,3 +48,20 @@ void tc_rules_stats(tc_pass_env *env, tc_rule_set *set) {
         rule->matched = rule->tried = 0;
     }
 }
+
+static void check_name(tc_pass_env *env, const char *option, const char *name) {
+    for (size_t i = 0; i < env->summary->n_rules; i++)
+        if (!strcmp(env->summary->rules[i].name, name))
+            return;
+    tc_warn(env->ctx, NULL, "%s=%s: there is no rule of this name", option, tc_quote(env->ctx, name));
+    tc_hint(env->ctx, "--stats lists the rules");
+}
+
+void tc_rules_check_names(tc_pass_env *env) {
+    if (!env->summary->n_rules)
+        return;
+    for (size_t i = 0; i < env->options->n_disabled; i++)
+        check_name(env, "--disable", env->options->disabled[i]);
+    if (env->options->explain && strcmp(env->options->explain, "all") != 0)
+        check_name(env, "--explain", env->options->explain);
+}

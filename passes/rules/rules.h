@@ -20,6 +20,9 @@ tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, ui
 /* Adds what was matched and tried to env->summary and counts from zero. tc_rules_apply does it; users of gradient rules call it. */
 void tc_rules_stats(tc_pass_env *env, tc_rule_set *set);
 
+/* Warns of names given to --disable and --explain that no set had a rule of. At the end of a pipeline that applied some. */
+void tc_rules_check_names(tc_pass_env *env);
+
 /* Gradient rules: `gradient Op (x, y?; out; dout) => (dx, dy) { ... }`. Builds the nodes of the gradient of `node` at the end of its
  * graph: `douts` [n_outputs] may hold NULLs; fills `dins` [n_inputs], NULL where nothing flows or `needed` is false. Only
  * what the needed results depend on is built. The first rule of the op in the set whose required names are there and whose

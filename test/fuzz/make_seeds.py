@@ -1,6 +1,7 @@
 """make_seeds.py FOLDER TARGET: seeds for a fuzz target, and FOLDER.dict with the words of the format. Node models of ONNX's backend suite
 stand for every op; small models with functions, subgraphs, external, sparse and typed data and nested messages stand for the reader's branches."""
 import os
+import re
 import sys
 import warnings
 
@@ -78,10 +79,29 @@ def texts():
         yield f"text{i}", text.encode()
 
 
+def rules():
+    """Each rule of the product and of the tests, and the graphs of canonicalize's tests behind an M."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    for folder in ("passes/rules", "test/rules"):
+        for file in sorted(os.listdir(os.path.join(root, folder))):
+            if file.endswith(".rules"):
+                text = open(os.path.join(root, folder, file)).read()
+                for i, rule in enumerate(re.split(r"\n(?=rule|gradient)", text)):
+                    yield f"{file}{i}", rule.encode()
+    for folder in ("test/passes", "test/rules"):
+        for file in sorted(os.listdir(os.path.join(root, folder))):
+            if file.endswith(".onnxt"):
+                yield file, b"M" + open(os.path.join(root, folder, file), "rb").read()
+
+
 words = ["location", "offset", "length", "ai.onnx", "then_branch", "value", "axis", "Constant", "If", "Loop"]
 if sys.argv[2] == "fuzz_text":
     sources = [texts()]
     words += ["=>", "float[", "seq(", "ints", "floats", "tensor", "graph", "inf", "nan", "opset_import", "domain", "ir_version"]
+elif sys.argv[2] == "fuzz_rules":
+    sources = [rules()]
+    words += ["rule", "match", "where", "replace", "gradient", "inexact", "benefit=", "=>", "attrs = @", "recip(", "neg(", "add(", "mul(", "Mul(",
+              "Add(", "Neg(", "Erf(", "ReduceLike(", "Dropout", "Where(", "Transpose", "Reshape", "float(", "pow2(", "same_shape(", "x", "y", "dy"]
 else:
     node_cases = ((c.name, c.model.SerializeToString()) for c in load_model_tests(kind="node") if not c.name.endswith("_expanded"))
     sources = [small_models(), bombs(), ((name, data) for name, data in node_cases if len(data) < LARGEST)]
