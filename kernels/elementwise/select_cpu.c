@@ -124,14 +124,25 @@ typedef struct where_ctx {
     size_t size;
 } where_ctx;
 
+/* One loop for each way in which the two choices are repeated or not; a repeated condition is rare. */
 #define WHERE(T)                                                                                                             \
     TK_VECTOR static void where_##T(T *out, const uint8_t *cond, const T *a, const T *b, int64_t n, const int64_t *step) {   \
-        if (step[0] == 1 && step[1] == 1 && step[2] == 1)                                                                    \
+        const T a0 = *a, b0 = *b;                                                                                            \
+        if (step[0] == 0)                                                                                                    \
+            for (int64_t i = 0; i < n; i++)                                                                                  \
+                out[i] = cond[0] ? a[i * step[1]] : b[i * step[2]];                                                          \
+        else if (step[1] && step[2])                                                                                         \
             for (int64_t i = 0; i < n; i++)                                                                                  \
                 out[i] = cond[i] ? a[i] : b[i];                                                                              \
+        else if (step[1])                                                                                                    \
+            for (int64_t i = 0; i < n; i++)                                                                                  \
+                out[i] = cond[i] ? a[i] : b0;                                                                                \
+        else if (step[2])                                                                                                    \
+            for (int64_t i = 0; i < n; i++)                                                                                  \
+                out[i] = cond[i] ? a0 : b[i];                                                                                \
         else                                                                                                                 \
             for (int64_t i = 0; i < n; i++)                                                                                  \
-                out[i] = cond[i * step[0]] ? a[i * step[1]] : b[i * step[2]];                                                \
+                out[i] = cond[i] ? a0 : b0;                                                                                  \
     }
 WHERE(uint8_t) WHERE(uint16_t) WHERE(uint32_t) WHERE(uint64_t)
 

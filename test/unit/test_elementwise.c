@@ -176,6 +176,27 @@ static void selections(void **state) {
     assert_memory_equal(whole, ((int64_t[]){27, -1, 0, 0}), sizeof whole);
 }
 
+/* Every way in which the operands are repeated along the last dim. */
+static void where(void **state) {
+    (void)state;
+    enum { ROWS = 3, N = 133 };
+    const int64_t dims[] = {ROWS, N}, column[] = {ROWS, 1};
+    uint8_t cond[ROWS * N];
+    float a[ROWS * N], b[ROWS * N], out[ROWS * N];
+    fill_f32(a, ROWS * N, 1);
+    fill_f32(b, ROWS * N, 2);
+    for (int i = 0; i < ROWS * N; i++)
+        cond[i] = i % 3 == 0;
+    for (int way = 0; way < 8; way++) {
+        tk_bcast bc;
+        const int64_t *d[] = {way & 1 ? column : dims, way & 2 ? column : dims, way & 4 ? column : dims};
+        assert_true(tk_bcast_init(&bc, (tk_shape){2, dims}, (tk_shape[]){{2, d[0]}, {2, d[1]}, {2, d[2]}}, 3));
+        tk_where(out, cond, a, b, sizeof(float), &bc);
+        for (int i = 0; i < ROWS * N; i++)
+            assert_true(out[i] == (cond[way & 1 ? i / N : i] ? a[way & 2 ? i / N : i] : b[way & 4 ? i / N : i]));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unary),
@@ -183,6 +204,7 @@ int main(void) {
         cmocka_unit_test(integers_do_not_trap),
         cmocka_unit_test(shapes_that_do_not_broadcast),
         cmocka_unit_test(selections),
+        cmocka_unit_test(where),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
