@@ -20,9 +20,11 @@ enum {
 #define ANY UINT32_MAX
 #define VARIADIC TC_VARIADIC
 
-/* No name stands in both domains, so that it can name the row's position. */
+/* A row stands on a line of its own, which names its position: Dropout is in both domains. */
+#define ROW_NAME_(line) ROW_##line
+#define ROW_NAME(line) ROW_NAME_(line)
 enum {
-#define OP(domain, name, ...) ROW_##name,
+#define OP(domain, name, ...) ROW_NAME(__LINE__),
 #include "ops.def"
 #undef OP
     ROW_COUNT
@@ -32,7 +34,7 @@ static const tc_op rows[ROW_COUNT] = {
 #define OP(domain_, name_, since_, in_lo, in_hi, out_lo, out_hi, types_, traits_, shape_, eval_, attrs_)                    \
     {.domain = (domain_), .name = #name_, .since = (since_), .min_inputs = (in_lo), .max_inputs = (in_hi),                  \
      .min_outputs = (out_lo), .max_outputs = (out_hi), .types = (types_), .traits = (uint32_t)(traits_), .shape = (shape_), \
-     .eval = (eval_), .attrs = (attrs_), .index = ROW_##name_},
+     .eval = (eval_), .attrs = (attrs_), .index = ROW_NAME(__LINE__)},
 #include "ops.def"
 #undef OP
 };

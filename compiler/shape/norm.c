@@ -19,7 +19,7 @@ tc_status tc_shape_softmax_grad(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_same_shape(sc, node);
 }
 
-static tc_status check_epsilon(tc_shape_ctx *sc, tc_node *node) {
+tc_status tc_shape_check_epsilon(tc_shape_ctx *sc, tc_node *node) {
     float epsilon = tc_attr_float(node, "epsilon", 1e-5f);
     if (epsilon >= 0)
         return TC_OK;
@@ -40,7 +40,7 @@ static tc_status per_channel(tc_shape_ctx *sc, tc_node *node, uint32_t first, ui
 
 tc_status tc_shape_batch_norm(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0), mean = tc_arg_of(node, 3), var = tc_arg_of(node, 4);
-    TC_TRY(check_epsilon(sc, node));
+    TC_TRY(tc_shape_check_epsilon(sc, node));
     TC_TRY(per_channel(sc, node, 1, 4));
     bool more = tc_output(node, 1) || tc_output(node, 2);
     if (more && tc_attr_int(node, "training_mode", 0) == 0)
@@ -52,7 +52,7 @@ tc_status tc_shape_batch_norm(tc_shape_ctx *sc, tc_node *node) {
 
 tc_status tc_shape_channel_norm(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
-    TC_TRY(check_epsilon(sc, node));
+    TC_TRY(tc_shape_check_epsilon(sc, node));
     if (x.rank >= 0 && x.rank < 2)
         return TC_FAIL(sc, node, "%s has rank %d, expected at least 2", tc_operand_text(sc, node, 0), x.rank);
     if (tc_attr_find(node, "num_groups")) {
@@ -66,8 +66,7 @@ tc_status tc_shape_channel_norm(tc_shape_ctx *sc, tc_node *node) {
 }
 
 /* The axis attribute, and that operands first..last can be broadcast to the normalized axes. */
-static tc_status normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data, uint32_t first, uint32_t last,
-                                 int *out_axis) {
+tc_status tc_shape_normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data, uint32_t first, uint32_t last, int *out_axis) {
     tc_arg x = tc_arg_of(node, data);
     TC_TRY(tc_shape_axis(sc, node, tc_attr_int(node, "axis", -1), x.rank, out_axis));
     for (uint32_t i = first; i <= last; i++)
@@ -75,31 +74,40 @@ static tc_status normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data,
     return TC_OK;
 }
 
-tc_status tc_shape_layer_norm(tc_shape_ctx *sc, tc_node *node) {
-    tc_arg x = tc_arg_of(node, 0);
+tc_status tc_shape_stash_type(tc_shape_ctx *sc, tc_node *node, tc_dtype *out_dtype) {
     int64_t stash = tc_attr_int(node, "stash_type", TC_FLOAT);
-    int axis = 0;
-    TC_TRY(check_epsilon(sc, node));
     if (stash <= 0 || stash >= TC_DTYPE_COUNT)
         return TC_FAIL(sc, node, "stash_type is %lld, expected a float type", (long long)stash);
-    TC_TRY(tc_shape_like(sc, node, 0, x.dtype, x));
-    if (x.rank == TC_RANK_UNKNOWN) {
-        TC_TRY(tc_shape_set(sc, node, 1, (tc_dtype)stash, TC_RANK_UNKNOWN, NULL));
-        return tc_shape_set(sc, node, 2, (tc_dtype)stash, TC_RANK_UNKNOWN, NULL);
-    }
-    TC_TRY(normalized_axes(sc, node, 0, 1, 2, &axis));
+    *out_dtype = (tc_dtype)stash;
+    return TC_OK;
+}
+
+tc_status tc_shape_statistic(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtype dtype, uint32_t data, int axis) {
+    tc_arg x = tc_arg_of(node, data);
     tc_dim dims[TC_MAX_RANK];
     for (int i = 0; i < x.rank; i++)
         dims[i] = i < axis ? x.dims[i] : tc_dim_const(1);
-    TC_TRY(tc_shape_set(sc, node, 1, (tc_dtype)stash, x.rank, dims));
-    return tc_shape_set(sc, node, 2, (tc_dtype)stash, x.rank, dims);
+    return tc_shape_set(sc, node, output, dtype, x.rank, x.rank == TC_RANK_UNKNOWN ? NULL : dims);
+}
+
+tc_status tc_shape_layer_norm(tc_shape_ctx *sc, tc_node *node) {
+    tc_arg x = tc_arg_of(node, 0);
+    tc_dtype stash;
+    int axis = 0;
+    TC_TRY(tc_shape_check_epsilon(sc, node));
+    TC_TRY(tc_shape_stash_type(sc, node, &stash));
+    TC_TRY(tc_shape_like(sc, node, 0, x.dtype, x));
+    if (x.rank != TC_RANK_UNKNOWN)
+        TC_TRY(tc_shape_normalized_axes(sc, node, 0, 1, 2, &axis));
+    TC_TRY(tc_shape_statistic(sc, node, 1, stash, 0, axis));
+    return tc_shape_statistic(sc, node, 2, stash, 0, axis);
 }
 
 tc_status tc_shape_layer_norm_grad(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 1), scale = tc_arg_of(node, 2);
     int axis;
     if (x.rank != TC_RANK_UNKNOWN)
-        TC_TRY(normalized_axes(sc, node, 1, 2, 2, &axis));
+        TC_TRY(tc_shape_normalized_axes(sc, node, 1, 2, 2, &axis));
     TC_TRY(tc_shape_like(sc, node, 0, x.dtype, x));
     TC_TRY(tc_shape_like(sc, node, 1, scale.dtype, scale));
     return tc_shape_like(sc, node, 2, scale.dtype, scale);
@@ -107,11 +115,14 @@ tc_status tc_shape_layer_norm_grad(tc_shape_ctx *sc, tc_node *node) {
 
 tc_status tc_shape_rms_norm(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0), scale = tc_arg_of(node, 1);
-    int axis;
-    TC_TRY(check_epsilon(sc, node));
+    tc_dtype stash;
+    int axis = 0;
+    TC_TRY(tc_shape_check_epsilon(sc, node));
+    TC_TRY(tc_shape_stash_type(sc, node, &stash));
     if (x.rank != TC_RANK_UNKNOWN)
-        TC_TRY(normalized_axes(sc, node, 0, 1, 1, &axis));
-    return tc_shape_like(sc, node, 0, scale.dtype, x);
+        TC_TRY(tc_shape_normalized_axes(sc, node, 0, 1, 1, &axis));
+    TC_TRY(tc_shape_like(sc, node, 0, scale.dtype, x));
+    return tc_shape_statistic(sc, node, 1, stash, 0, axis);
 }
 
 /* --- losses ---------------------------------------------------------------------------------------------------------

@@ -37,6 +37,13 @@ tc_status tc_shape_expect_type(tc_shape_ctx *sc, const tc_node *node, uint32_t i
 /* Operand `index` can be broadcast to `dims` without changing them. */
 tc_status tc_shape_expect_fits(tc_shape_ctx *sc, const tc_node *node, uint32_t index, int rank, const tc_dim *dims);
 
+/* The axis attribute (0 <= axis < rank of operand `data`, known), and that operands first..last fit the normalized axes; norm.c. */
+tc_status tc_shape_normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data, uint32_t first, uint32_t last, int *out_axis);
+tc_status tc_shape_check_epsilon(tc_shape_ctx *sc, tc_node *node);
+/* stash_type: the element type of the statistics. */
+tc_status tc_shape_stash_type(tc_shape_ctx *sc, tc_node *node, tc_dtype *out_dtype);
+/* Result `output`: one statistic per row of operand `data`, whose axes from `axis` on become 1. */
+tc_status tc_shape_statistic(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtype dtype, uint32_t data, int axis);
 /* Result `output` has the shape of operand 0 and this element type. */
 tc_status tc_shape_like(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtype dtype, tc_arg arg);
 /* A size that only the data decides: the symbol that the result's dim already has, or a fresh one. */
@@ -58,7 +65,9 @@ tc_dim tc_dims_product(tc_dim_pool *pool, const tc_dim *dims, int count);
     X(softmax) X(batch_norm) X(layer_norm) X(channel_norm) X(softmax_loss) X(nll_loss)                                      \
     X(if) X(loop) X(scan)                                                                                                   \
     X(softmax_grad) X(rms_norm) X(layer_norm_grad) X(softmax_loss_grad) X(attention) X(rotary) X(tensor_scatter)            \
-    X(gather_grad)
+    X(gather_grad)                                                                                                          \
+    X(tempo_dropout) X(dropout_grad) X(dot_attention) X(dot_grad) X(layer_norm_xhat) X(xhat_grad)      \
+    X(rms_norm_grad) X(rms_norm_xhat) X(scale_bias)
 #define TC_DECLARE_SHAPE(name) tc_status tc_shape_##name(tc_shape_ctx *sc, tc_node *node);
 TC_SHAPE_FUNCTIONS(TC_DECLARE_SHAPE)
 #undef TC_DECLARE_SHAPE

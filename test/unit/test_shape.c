@@ -2,7 +2,7 @@
  * also with symbolic dims, and what must be refused: the node named, the wrong number said. */
 #include "infer_case.h"
 
-typedef struct typed { const char *text, *type; } typed;
+typedef struct typed { const char *text, *type, *value; } typed; /* value: NULL is the first result */
 typedef struct refused { const char *text, *message; } refused;
 
 static const typed typed_cases[] = {
@@ -108,6 +108,29 @@ static const typed typed_cases[] = {
     {"float[b,8] d, float[b,8] x, float[8] g, float[b,1] m, float[b,1] i||z, g2, b2 = ai.tempo.LayerNormalizationGrad(d, x, g, m, i)",
      "float[b,8]"},
     {"float[b,4,9,8] c, float[b,4,1,8] u, int64[b] i||z = ai.tempo.TensorScatter(c, u, i)", "float[b,4,9,8]"},
+    {"float16[b,8] x, float[8] g||y, z = ai.tempo.RMSNormalization(x, g)", "float[b,1]", "z"},
+    {"float[b,8] d, float[b,8] x, float[8] g, float[b,1] i||z, g2 = ai.tempo.RMSNormalizationGrad(d, x, g, i)", "float[8]", "g2"},
+    {"float16[b,4,8] x, float16[8] g||z, h, i = ai.tempo.LayerNormalizationXhat(x, g)", "float16[b,4,8]", "h"},
+    {"float16[b,4,8] x, float16[4,8] g||z, h, i = ai.tempo.LayerNormalizationXhat <axis = 1> (x, g)", "float[b,1,1]", "i"},
+    {"float[b,8] d, float[b,8] h, float[8] g, float[b,1] i||z, g2, b2 = ai.tempo.LayerNormalizationXhatGrad(d, h, g, i)", "float[8]", "b2"},
+    {"float[b,8] x, float[8] g||z, h, i = ai.tempo.RMSNormalizationXhat(x, g)", "float[b,8]", "h"},
+    {"float[b,8] h, float[8] g, float[8] c||z = ai.tempo.ScaleBias(h, g, c)", "float[b,8]"},
+    {"float16[b,3] x, float r, int64[2] s||z, m = ai.tempo.Dropout <node = 3> (x, r, s)", "float16[b,3]"},
+    {"float[b,3] x, float r, int64[2] s||z, m = ai.tempo.Dropout <node = 3> (x, r, s)", "bool[b,3]", "m"},
+    {"float[b,3] d, bool[b,3] m, float r||z = ai.tempo.DropoutGrad(d, m, r)", "float[b,3]"},
+    {"float[b,h,s,8] q, float[b,h,8,t] k, float[b,h,t,5] v||z, p = ai.tempo.DotProductAttention(q, k, v)", "float[b,h,s,5]"},
+    {"float[b,h,s,8] q, float[b,1,8,t] k, float[b,h,t,5] v, float[s,t] w||z, p = ai.tempo.DotProductAttention(q, k, v, w)",
+     "float[b,h,s,t]", "p"},
+    {"float[b,s,8] q, float[b,8,t] k, float[b,t,5] v, bool[b,1,t] m, float r, int64[2] c||"
+     "z, p, d, keep = ai.tempo.DotProductAttention(q, k, v, \"\", m, r, c)", "bool[b,s,t]", "keep"},
+    {"float[b,h,s,5] d, float[b,h,s,8] q, float[b,h,8,t] k, float[b,h,t,5] v, float[b,h,s,t] p||"
+     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)", "float[b,h,s,8]"},
+    {"float[b,h,s,5] d, float[b,h,s,8] q, float[b,1,8,t] k, float[b,h,t,5] v, float[b,h,s,t] p||"
+     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)", "float[b,h,8,t]", "k2"},
+    {"float[b,h,s,5] d, float[b,h,s,8] q, float[b,h,8,t] k, float[b,h,t,5] v, float[b,h,s,t] p||"
+     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)", "float[b,h,t,5]", "v2"},
+    {"float[b,h,s,5] d, float[b,h,s,8] q, float[b,h,8,t] k, float[b,h,t,5] v, float[b,h,s,t] p||"
+     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)", "float[b,h,s,t]", "s2"},
     {"float[2] x||z = com.example.Unknown(x)", "?"},
 };
 
@@ -157,6 +180,13 @@ static const refused refused_cases[] = {
     {"float[4,4] x||z = Einsum <equation = \"bij->b\"> (x)", "names 3 axes"},
     {"float[2,6,4] q, float[2,6,4] k, float[2,6,4] v||z = ai.tempo.Attention <q_num_heads = 3, kv_num_heads = 1> (q, k, v)",
      "cannot be split into 3 heads"},
+    {"float[2,8] q, float[7,4] k, float[4,8] v||z = ai.tempo.DotProductAttention(q, k, v)", "inner size of a product differs: 8 and 7"},
+    {"float[2,8] q, float[8,4] k, float[4,8] v, float r||z = ai.tempo.DotProductAttention(q, k, v, \"\", \"\", r)",
+     "has a ratio, but no seed"},
+    {"float[2,8] q, float[8,4] k, float[4,8] v, float[3,4] w||z = ai.tempo.DotProductAttention(q, k, v, w)", "cannot be broadcast to [2,4]"},
+    {"float[2] x, float r, int64[3] s||z = ai.tempo.Dropout(x, r, s)", "size of seed (seed and step) differs: 3 and 2"},
+    {"float[2] x, float r, int32[2] s||z = ai.tempo.Dropout(x, r, s)", "expected int64"},
+    {"float[2] x, float[2] m, float r||z = ai.tempo.DropoutGrad(x, m, r)", "expected bool"},
 };
 
 static void test_types(void **state) {
@@ -167,11 +197,13 @@ static void test_types(void **state) {
         tc_ctx_init(&ctx, "test");
         tc_model *model = infer_case(&ctx, typed_cases[i].text, &status);
         tc_diags_print(&ctx, stderr);
-        const char *type = tc_type_text(ctx.arena, model->graph->last->outputs[0]->type);
+        const char *name = typed_cases[i].value;
+        const tc_value *value = name ? tc_graph_find(model->graph, name) : model->graph->last->outputs[0];
+        const char *type = tc_type_text(ctx.arena, value->type);
         if (status != TC_OK || strcmp(type, typed_cases[i].type) != 0)
             fail_msg("%s: %s, expected %s", typed_cases[i].text, type, typed_cases[i].type);
         assert_int_equal(tc_infer_graph(&ctx, model->graph), TC_OK); /* again: nothing changes */
-        assert_string_equal(tc_type_text(ctx.arena, model->graph->last->outputs[0]->type), type);
+        assert_string_equal(tc_type_text(ctx.arena, value->type), type);
         tc_model_destroy(model);
         tc_ctx_fini(&ctx);
     }
@@ -294,6 +326,7 @@ static void test_op_table(void **state) {
     }
     assert_ptr_equal(tc_op_find("ai.onnx", "Add"), tc_op_find("", "Add"));
     assert_ptr_equal(tc_op_find("ai.tempo", "Attention_m1s1"), tc_op_find("ai.tempo", "Attention"));
+    assert_ptr_not_equal(tc_op_find("ai.tempo", "Dropout"), tc_op_find("", "Dropout"));
     assert_null(tc_op_find("", "Add_m1"));
     assert_null(tc_op_find("", "Frobnicate"));
     assert_null(tc_op_find("ai.tempo", "Frobnicate"));
