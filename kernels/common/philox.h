@@ -1,6 +1,7 @@
-/* philox.h: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four random words from a counter and a
- * key. The one source of randomness here: element i of node `node` at `step` under `seed` draws lane i mod 4 of the block with
- * counter {i / 4 low word, i / 4 high word, node, step} and key {seed low word, seed high word}, whatever the thread, device or order. */
+/* philox.h: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four random words
+ * from a counter and a key. The one source of randomness here: element i of node `node` at `step` under `seed` draws
+ * lane i mod 4 of the block with counter {i / 4 low word, i / 4 high word, node, step} and key {seed low word, seed
+ * high word}, whatever the thread, device or order. */
 #ifndef TK_PHILOX_H
 #define TK_PHILOX_H
 #include <stdint.h>

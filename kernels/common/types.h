@@ -1,4 +1,5 @@
-/* types.h: elements of any type as numbers, for operands of a few elements (ratios, exponents, labels). Not for inner loops. */
+/* types.h: elements of any type as numbers, for operands of a few elements (ratios, exponents, labels). Not for inner
+ * loops. */
 #ifndef TK_TYPES_H
 #define TK_TYPES_H
 #include "../kernel.h"

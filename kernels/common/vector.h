@@ -1,7 +1,8 @@
-/* vector.h: how a plain C loop becomes vector code on any machine. A function marked TK_VECTOR is compiled for x86-64, for AVX2
- * and for AVX-512, and the loader picks one; elsewhere (arm64, other compilers, sanitizers, whose run time is not ready when
- * the loader picks) it is compiled once. Such a function holds loops over contiguous memory and no OpenMP: parallel.h calls it per range.
- * kernels/ is built without contraction of multiply-add, so all versions give the same bits. */
+/* vector.h: how a plain C loop becomes vector code on any machine. A function marked TK_VECTOR is compiled for x86-64,
+ * for AVX2 and for AVX-512, and the loader picks one; elsewhere (arm64, other compilers, sanitizers, whose run time is
+ * not ready when the loader picks) it is compiled once. Such a function holds loops over contiguous memory and no
+ * OpenMP: parallel.h calls it per range. kernels/ is built without contraction of multiply-add, so all versions give
+ * the same bits. */
 #ifndef TK_VECTOR_H
 #define TK_VECTOR_H
 

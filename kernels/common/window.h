@@ -1,4 +1,5 @@
-/* window.h: a window that slides over up to three spatial dims: what convolutions and pools share. Fewer dims are led by dims of 1. */
+/* window.h: a window that slides over up to three spatial dims: what convolutions and pools share. Fewer dims are led
+ * by dims of 1. */
 #ifndef TK_WINDOW_H
 #define TK_WINDOW_H
 #include <stdint.h>
@@ -6,7 +7,8 @@
 #define TK_WINDOW_RANK 3
 
 typedef struct tk_window {
-    int64_t inp[TK_WINDOW_RANK], out[TK_WINDOW_RANK], kernel[TK_WINDOW_RANK], stride[TK_WINDOW_RANK], dilation[TK_WINDOW_RANK];
+    int64_t inp[TK_WINDOW_RANK], out[TK_WINDOW_RANK], kernel[TK_WINDOW_RANK], stride[TK_WINDOW_RANK],
+        dilation[TK_WINDOW_RANK];
     int64_t pad_begin[TK_WINDOW_RANK], pad_end[TK_WINDOW_RANK];
 } tk_window;
 

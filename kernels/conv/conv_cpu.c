@@ -1,5 +1,5 @@
-/* conv_cpu.c: patches to columns, then one product for each batch item and group. A window of one element without strides or pads needs no
- * columns: the input is the matrix. */
+/* conv_cpu.c: patches to columns, then one product for each batch item and group. A window of one element without
+ * strides or pads needs no columns: the input is the matrix. */
 #include "../common/parallel.h"
 #include "../matmul/matmul.h"
 #include "conv.h"
@@ -27,7 +27,8 @@ typedef struct columns_ctx {
 
 /* One line of results: n elements, `stride` apart in the input from `first` on, zero outside [0, limit). */
 static void line(char *to, const char *from, int64_t n, int64_t first, int64_t stride, int64_t limit, size_t size) {
-    int64_t begin = first < 0 ? (-first + stride - 1) / stride : 0, end = first >= limit ? 0 : (limit - 1 - first) / stride + 1;
+    int64_t begin = first < 0 ? (-first + stride - 1) / stride : 0,
+            end = first >= limit ? 0 : (limit - 1 - first) / stride + 1;
     begin = begin < n ? begin : n;
     end = end < n ? end : n;
     end = end > begin ? end : begin;
@@ -48,7 +49,8 @@ static void columns_rows(void *ctx, int64_t begin, int64_t end) {
     const columns_ctx *c = ctx;
     const tk_window *w = c->w;
     for (int64_t r = begin; r < end; r++) {
-        int64_t k2 = r % w->kernel[2], k1 = r / w->kernel[2] % w->kernel[1], k0 = r / (w->kernel[2] * w->kernel[1]) % w->kernel[0];
+        int64_t k2 = r % w->kernel[2], k1 = r / w->kernel[2] % w->kernel[1],
+                k0 = r / (w->kernel[2] * w->kernel[1]) % w->kernel[0];
         const char *inp = c->inp + (size_t)(r / tk_volume(w->kernel) * tk_volume(w->inp)) * c->size;
         char *to = c->columns + (size_t)(r * tk_volume(w->out)) * c->size;
         for (int64_t at = 0; at < w->out[0] * w->out[1]; at++, to += (size_t)w->out[2] * c->size) {
@@ -63,14 +65,24 @@ static void columns_rows(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-void tk_conv_run(void *out_, const void *inp_, const void *weight_, const void *bias, const tk_conv *c, tk_dtype dtype, void *workspace) {
+void tk_conv_run(void *out_, const void *inp_, const void *weight_, const void *bias, const tk_conv *c, tk_dtype dtype,
+                 void *workspace) {
     const int64_t zero = 0, outs = tk_volume(c->window.out), inps = tk_volume(c->window.inp);
     if (c->groups == 0 || c->batch * c->filters * outs == 0)
         return;
-    int64_t channels = c->channels / c->groups, filters = c->filters / c->groups, k = channels * tk_volume(c->window.kernel);
+    int64_t channels = c->channels / c->groups, filters = c->filters / c->groups,
+            k = channels * tk_volume(c->window.kernel);
     size_t size = tk_size(dtype);
     bool pointwise = is_pointwise(&c->window);
-    tk_product product = {.batch = 1, .m = filters, .n = outs, .k = k, .lda = k, .ldb = outs, .a_at = &zero, .b_at = &zero, .alpha = 1,
+    tk_product product = {.batch = 1,
+                          .m = filters,
+                          .n = outs,
+                          .k = k,
+                          .lda = k,
+                          .ldb = outs,
+                          .a_at = &zero,
+                          .b_at = &zero,
+                          .alpha = 1,
                           .beta = bias ? 1 : 0};
     if (bias) {
         const int64_t out_dims[] = {c->batch, c->filters, outs}, bias_dims[] = {c->filters, 1};
@@ -84,6 +96,7 @@ void tk_conv_run(void *out_, const void *inp_, const void *weight_, const void *
         columns_ctx columns = {workspace, inp, &c->window, size};
         if (!pointwise)
             tk_parallel_for(k, TK_GRAIN / (outs + 1) + 1, columns_rows, &columns);
-        tk_product_run((char *)out_ + (size_t)(at * filters * outs) * size, weight, pointwise ? inp : workspace, &product, dtype);
+        tk_product_run((char *)out_ + (size_t)(at * filters * outs) * size, weight, pointwise ? inp : workspace,
+                       &product, dtype);
     }
 }

@@ -2,14 +2,17 @@
 #include "../common/types.h"
 #include "conv.h"
 
-double tk_conv_ref(const void *inp, const void *weight, const void *bias, const tk_conv *c, tk_dtype dtype, int64_t index) {
+double tk_conv_ref(const void *inp, const void *weight, const void *bias, const tk_conv *c, tk_dtype dtype,
+                   int64_t index) {
     const tk_window *w = &c->window;
-    int64_t outs = tk_volume(w->out), f = index / outs % c->filters, b = index / outs / c->filters, channels = c->channels / c->groups;
+    int64_t outs = tk_volume(w->out), f = index / outs % c->filters, b = index / outs / c->filters,
+            channels = c->channels / c->groups;
     int64_t o[] = {index / (w->out[1] * w->out[2]) % w->out[0], index / w->out[2] % w->out[1], index % w->out[2]};
     double sum = bias ? tk_get(bias, dtype, f) : 0;
     for (int64_t ch = 0; ch < channels; ch++)
         for (int64_t k = 0; k < tk_volume(w->kernel); k++) {
-            int64_t ks[] = {k / (w->kernel[1] * w->kernel[2]), k / w->kernel[2] % w->kernel[1], k % w->kernel[2]}, at = 0;
+            int64_t ks[] = {k / (w->kernel[1] * w->kernel[2]), k / w->kernel[2] % w->kernel[1], k % w->kernel[2]},
+                    at = 0;
             bool inside = true;
             for (int d = 0; d < TK_WINDOW_RANK; d++) {
                 int64_t i = o[d] * w->stride[d] - w->pad_begin[d] + ks[d] * w->dilation[d];

@@ -57,10 +57,12 @@ static void range(void *ctx, int64_t begin, int64_t end) { /* begin is a multipl
     }
 }
 
-tk_status tk_dropout(void *out, uint8_t *mask, const void *inp, int64_t n, double ratio, const tk_draw *draw, tk_dtype dtype) {
+tk_status tk_dropout(void *out, uint8_t *mask, const void *inp, int64_t n, double ratio, const tk_draw *draw,
+                     tk_dtype dtype) {
     if (!(ratio >= 0 && ratio < 1))
         return TK_BAD_VALUE;
-    dropout_ctx c = {out, mask, inp, n, (float)ratio, dtype == TK_F32 ? (double)(1.0f - (float)ratio) : 1 - ratio, draw, dtype};
+    dropout_ctx c = {out,  mask, inp, n, (float)ratio, dtype == TK_F32 ? (double)(1.0f - (float)ratio) : 1 - ratio,
+                     draw, dtype};
     tk_parallel_for(n, 4 * BLOCKS * 16, range, &c);
     return TK_OK;
 }

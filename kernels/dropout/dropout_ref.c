@@ -1,7 +1,8 @@
 /* dropout_ref.c: Dropout element by element, each drawing its own block. */
 #include "dropout.h"
 
-tk_status tk_dropout_ref(void *out, uint8_t *mask, const void *inp, int64_t n, double ratio, const tk_draw *draw, tk_dtype dtype) {
+tk_status tk_dropout_ref(void *out, uint8_t *mask, const void *inp, int64_t n, double ratio, const tk_draw *draw,
+                         tk_dtype dtype) {
     if (!(ratio >= 0 && ratio < 1))
         return TK_BAD_VALUE;
     for (int64_t i = 0; i < n; i++) {

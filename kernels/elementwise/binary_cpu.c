@@ -1,4 +1,5 @@
-/* binary_cpu.c: the binary ops compiled for every element type, found by name, and run over what broadcasting leaves. */
+/* binary_cpu.c: the binary ops compiled for every element type, found by name, and run over what broadcasting leaves.
+ */
 #include "../common/parallel.h"
 #include "../common/vector.h"
 #include "binary_ops.h"

@@ -1,6 +1,6 @@
-/* binary_ops.h: the binary ops as expressions in a and b, one row each: K(op, result, expression), where the result is of the `same` type or a
- * `flag`, 0 or 1. T is the element type
- * where the list is expanded, U an unsigned type that wraps, FN(name) the type's version of a function. */
+/* binary_ops.h: the binary ops as expressions in a and b, one row each: K(op, result, expression), where the result is
+ * of the `same` type or a `flag`, 0 or 1. T is the element type where the list is expanded, U an unsigned type that
+ * wraps, FN(name) the type's version of a function. */
 #ifndef TK_BINARY_OPS_H
 #define TK_BINARY_OPS_H
 

@@ -1,7 +1,7 @@
-/* elementwise.h: ops that compute each result element from the elements at its place (ONNX: Math, Logical and Activation operators).
- * Unary kernels run over contiguous elements; binary kernels over the runs that broadcasting leaves (common/broadcast.h), in three
- * variants: both operands contiguous, one of them a single element. Results may be written over an operand of the same type.
- * Integer arithmetic wraps; a division by zero gives 0. */
+/* elementwise.h: ops that compute each result element from the elements at its place (ONNX: Math, Logical and
+ * Activation operators). Unary kernels run over contiguous elements; binary kernels over the runs that broadcasting
+ * leaves (common/broadcast.h), in three variants: both operands contiguous, one of them a single element. Results may
+ * be written over an operand of the same type. Integer arithmetic wraps; a division by zero gives 0. */
 #ifndef TK_ELEMENTWISE_H
 #define TK_ELEMENTWISE_H
 #include "../common/broadcast.h"
@@ -19,7 +19,8 @@ typedef struct tk_unary {
 
 const tk_unary *tk_unary_find(const char *op, tk_dtype dtype); /* NULL: none */
 const tk_unary *tk_unary_at(int64_t index);                    /* NULL past the end: for tests */
-double tk_unary_ref(const char *op, double x, const double *params); /* the op's definition; NAN for an op it does not know */
+double tk_unary_ref(const char *op, double x,
+                    const double *params); /* the op's definition; NAN for an op it does not know */
 void tk_unary_run(const tk_unary *unary, void *out, const void *inp, int64_t n, const double *params);
 
 /* out[i] = f(a[i], b[i]): variant 0; f(a[i], b[0]): variant 1; f(a[0], b[i]): variant 2. */
@@ -37,9 +38,11 @@ double tk_binary_ref(const char *op, double a, double b);             /* floats,
 /* bc is of out, a, b. */
 void tk_binary_run(const tk_binary *binary, void *out, const void *a, const void *b, const tk_bcast *bc);
 
-/* out = base ^ exponent, base float, double, int32 or int64, exponent any numeric type; bc is of out, base, exponent. Integer powers wrap. */
+/* out = base ^ exponent, base float, double, int32 or int64, exponent any numeric type; bc is of out, base, exponent.
+ * Integer powers wrap. */
 bool tk_pow_has(tk_dtype base, tk_dtype exponent);
-void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, tk_dtype exponent_dtype, const tk_bcast *bc);
+void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, tk_dtype exponent_dtype,
+            const tk_bcast *bc);
 
 /* out = min(max(inp, *low), *high); NULL: no bound. low > high gives *high. Not a number stays. */
 bool tk_clip_has(tk_dtype dtype);

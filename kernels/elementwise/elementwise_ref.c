@@ -1,4 +1,5 @@
-/* elementwise_ref.c: the unary and binary ops as ONNX defines them, on one element in double precision: what the tests compare with. */
+/* elementwise_ref.c: the unary and binary ops as ONNX defines them, on one element in double precision: what the tests
+ * compare with. */
 #include "elementwise.h"
 #include <math.h>
 #include <string.h>
@@ -25,18 +26,56 @@ static double is_inf(PARAMS_1) { return isinf(x) && (x > 0 ? p[1] : p[0]) != 0; 
 static double bitwise_not(PARAMS_1) { (void)p; return -x - 1; } /* of signed types */
 static double not(PARAMS_1) { (void)p; return x == 0; }
 #define FROM_LIBRARY(name) static double name##_(PARAMS_1) { (void)p; return name(x); }
-FROM_LIBRARY(fabs) FROM_LIBRARY(sqrt) FROM_LIBRARY(exp) FROM_LIBRARY(log) FROM_LIBRARY(erf) FROM_LIBRARY(tanh) FROM_LIBRARY(floor)
-FROM_LIBRARY(ceil) FROM_LIBRARY(rint) FROM_LIBRARY(sin) FROM_LIBRARY(cos) FROM_LIBRARY(tan) FROM_LIBRARY(asin) FROM_LIBRARY(acos)
-FROM_LIBRARY(atan) FROM_LIBRARY(sinh) FROM_LIBRARY(cosh) FROM_LIBRARY(asinh) FROM_LIBRARY(acosh) FROM_LIBRARY(atanh)
+FROM_LIBRARY(fabs)
+FROM_LIBRARY(sqrt) FROM_LIBRARY(exp) FROM_LIBRARY(log) FROM_LIBRARY(erf) FROM_LIBRARY(tanh) FROM_LIBRARY(floor)
+    FROM_LIBRARY(ceil) FROM_LIBRARY(rint) FROM_LIBRARY(sin) FROM_LIBRARY(cos) FROM_LIBRARY(tan) FROM_LIBRARY(asin)
+        FROM_LIBRARY(acos) FROM_LIBRARY(atan) FROM_LIBRARY(sinh) FROM_LIBRARY(cosh) FROM_LIBRARY(asinh)
+            FROM_LIBRARY(acosh) FROM_LIBRARY(atanh)
 
-static const struct { const char *op; double (*fn)(PARAMS_1); } unary[] = {
-    {"Neg", neg}, {"Abs", fabs_}, {"Sign", sign}, {"Sqrt", sqrt_}, {"Reciprocal", reciprocal}, {"Exp", exp_}, {"Log", log_},
-    {"Erf", erf_}, {"Tanh", tanh_}, {"Sigmoid", sigmoid}, {"Relu", relu}, {"LeakyRelu", leaky_relu},
-    {"ThresholdedRelu", thresholded_relu}, {"Elu", elu}, {"Selu", selu}, {"Celu", celu}, {"Softplus", softplus},
-    {"Softsign", softsign}, {"HardSigmoid", hard_sigmoid}, {"HardSwish", hard_swish}, {"Mish", mish}, {"Shrink", shrink},
-    {"Floor", floor_}, {"Ceil", ceil_}, {"Round", rint_}, {"Sin", sin_}, {"Cos", cos_}, {"Tan", tan_}, {"Asin", asin_},
-    {"Acos", acos_}, {"Atan", atan_}, {"Sinh", sinh_}, {"Cosh", cosh_}, {"Asinh", asinh_}, {"Acosh", acosh_}, {"Atanh", atanh_},
-    {"IsNaN", is_nan}, {"IsInf", is_inf}, {"BitwiseNot", bitwise_not}, {"Not", not},
+                static const struct {
+    const char *op;
+    double (*fn)(PARAMS_1);
+} unary[] = {
+    {"Neg", neg},
+    {"Abs", fabs_},
+    {"Sign", sign},
+    {"Sqrt", sqrt_},
+    {"Reciprocal", reciprocal},
+    {"Exp", exp_},
+    {"Log", log_},
+    {"Erf", erf_},
+    {"Tanh", tanh_},
+    {"Sigmoid", sigmoid},
+    {"Relu", relu},
+    {"LeakyRelu", leaky_relu},
+    {"ThresholdedRelu", thresholded_relu},
+    {"Elu", elu},
+    {"Selu", selu},
+    {"Celu", celu},
+    {"Softplus", softplus},
+    {"Softsign", softsign},
+    {"HardSigmoid", hard_sigmoid},
+    {"HardSwish", hard_swish},
+    {"Mish", mish},
+    {"Shrink", shrink},
+    {"Floor", floor_},
+    {"Ceil", ceil_},
+    {"Round", rint_},
+    {"Sin", sin_},
+    {"Cos", cos_},
+    {"Tan", tan_},
+    {"Asin", asin_},
+    {"Acos", acos_},
+    {"Atan", atan_},
+    {"Sinh", sinh_},
+    {"Cosh", cosh_},
+    {"Asinh", asinh_},
+    {"Acosh", acosh_},
+    {"Atanh", atanh_},
+    {"IsNaN", is_nan},
+    {"IsInf", is_inf},
+    {"BitwiseNot", bitwise_not},
+    {"Not", not },
 };
 
 double tk_unary_ref(const char *op, double x, const double *params) {
@@ -69,11 +108,30 @@ static double bit_xor(PARAMS_2) { return (double)((int64_t)a ^ (int64_t)b); }
 static double shift_left(PARAMS_2) { return ldexp(a, (int)b); }
 static double shift_right(PARAMS_2) { return floor(ldexp(a, -(int)b)); }
 
-static const struct { const char *op; double (*fn)(PARAMS_2); } binary[] = {
-    {"Add", add}, {"Sub", sub}, {"Mul", mul}, {"Div", divide}, {"Mod", fmod}, {"ModFloor", floor_mod}, {"Max", max}, {"Min", min},
-    {"PRelu", prelu}, {"Equal", equal}, {"Greater", greater}, {"Less", less}, {"GreaterOrEqual", greater_equal},
-    {"LessOrEqual", less_equal}, {"And", and}, {"Or", or}, {"Xor", xor}, {"BitwiseAnd", bit_and}, {"BitwiseOr", bit_or},
-    {"BitwiseXor", bit_xor}, {"BitShiftLeft", shift_left}, {"BitShiftRight", shift_right},
+static const struct { const char *op; double (*fn)(PARAMS_2);
+} binary[] = {
+    {"Add", add},
+    {"Sub", sub},
+    {"Mul", mul},
+    {"Div", divide},
+    {"Mod", fmod},
+    {"ModFloor", floor_mod},
+    {"Max", max},
+    {"Min", min},
+    {"PRelu", prelu},
+    {"Equal", equal},
+    {"Greater", greater},
+    {"Less", less},
+    {"GreaterOrEqual", greater_equal},
+    {"LessOrEqual", less_equal},
+    {"And", and},
+    {"Or", or },
+    {"Xor", xor},
+    {"BitwiseAnd", bit_and},
+    {"BitwiseOr", bit_or},
+    {"BitwiseXor", bit_xor},
+    {"BitShiftLeft", shift_left},
+    {"BitShiftRight", shift_right},
 };
 
 double tk_binary_ref(const char *op, double a, double b) {

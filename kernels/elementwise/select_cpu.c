@@ -1,5 +1,5 @@
-/* select_cpu.c: ops of the elementwise family that don't fit the tables: Pow, whose operands differ in type; Clip, with its bounds
- * as operands; Where; and the division that ends Mean. */
+/* select_cpu.c: ops of the elementwise family that don't fit the tables: Pow, whose operands differ in type; Clip, with
+ * its bounds as operands; Where; and the division that ends Mean. */
 #include "../common/parallel.h"
 #include "../common/types.h"
 #include "../common/vector.h"
@@ -52,8 +52,9 @@ static void pow_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset,
         int64_t b = offset[0] + i * step[0], k = offset[1] + i * step[1];
         switch (c->dtype) {
         case TK_F32:
-            ((float *)c->out)[at + i] = et == TK_F32 ? powf(((const float *)c->base)[b], ((const float *)e)[k])
-                                                     : (float)pow((double)((const float *)c->base)[b], tk_get(e, et, k));
+            ((float *)c->out)[at + i] = et == TK_F32
+                                            ? powf(((const float *)c->base)[b], ((const float *)e)[k])
+                                            : (float)pow((double)((const float *)c->base)[b], tk_get(e, et, k));
             break;
         case TK_F64: ((double *)c->out)[at + i] = pow(((const double *)c->base)[b], tk_get(e, et, k)); break;
         case TK_I32: ((int32_t *)c->out)[at + i] = (int32_t)int_result(((const int32_t *)c->base)[b], e, et, k); break;
@@ -67,10 +68,12 @@ static void pow_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 bool tk_pow_has(tk_dtype base, tk_dtype exponent) {
-    return (is_float(base) || base == TK_I32 || base == TK_I64) && exponent != TK_F16 && exponent != TK_BF16 && exponent != TK_BOOL;
+    return (is_float(base) || base == TK_I32 || base == TK_I64) && exponent != TK_F16 && exponent != TK_BF16 &&
+           exponent != TK_BOOL;
 }
 
-void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, tk_dtype exponent_dtype, const tk_bcast *bc) {
+void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, tk_dtype exponent_dtype,
+            const tk_bcast *bc) {
     pow_ctx c = {bc, out, base, exponent, dtype, exponent_dtype};
     tk_parallel_for(bc->count, TK_GRAIN / 8, pow_range, &c);
 }
@@ -125,24 +128,25 @@ typedef struct where_ctx {
 } where_ctx;
 
 /* One loop for each way in which the two choices are repeated or not; a repeated condition is rare. */
-#define WHERE(T)                                                                                                             \
-    TK_VECTOR static void where_##T(T *out, const uint8_t *cond, const T *a, const T *b, int64_t n, const int64_t *step) {   \
-        const T a0 = *a, b0 = *b;                                                                                            \
-        if (step[0] == 0)                                                                                                    \
-            for (int64_t i = 0; i < n; i++)                                                                                  \
-                out[i] = cond[0] ? a[i * step[1]] : b[i * step[2]];                                                          \
-        else if (step[1] && step[2])                                                                                         \
-            for (int64_t i = 0; i < n; i++)                                                                                  \
-                out[i] = cond[i] ? a[i] : b[i];                                                                              \
-        else if (step[1])                                                                                                    \
-            for (int64_t i = 0; i < n; i++)                                                                                  \
-                out[i] = cond[i] ? a[i] : b0;                                                                                \
-        else if (step[2])                                                                                                    \
-            for (int64_t i = 0; i < n; i++)                                                                                  \
-                out[i] = cond[i] ? a0 : b[i];                                                                                \
-        else                                                                                                                 \
-            for (int64_t i = 0; i < n; i++)                                                                                  \
-                out[i] = cond[i] ? a0 : b0;                                                                                  \
+#define WHERE(T)                                                                                                       \
+    TK_VECTOR static void where_##T(T *out, const uint8_t *cond, const T *a, const T *b, int64_t n,                    \
+                                    const int64_t *step) {                                                             \
+        const T a0 = *a, b0 = *b;                                                                                      \
+        if (step[0] == 0)                                                                                              \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                out[i] = cond[0] ? a[i * step[1]] : b[i * step[2]];                                                    \
+        else if (step[1] && step[2])                                                                                   \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                out[i] = cond[i] ? a[i] : b[i];                                                                        \
+        else if (step[1])                                                                                              \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                out[i] = cond[i] ? a[i] : b0;                                                                          \
+        else if (step[2])                                                                                              \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                out[i] = cond[i] ? a0 : b[i];                                                                          \
+        else                                                                                                           \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                out[i] = cond[i] ? a0 : b0;                                                                            \
     }
 WHERE(uint8_t) WHERE(uint16_t) WHERE(uint32_t) WHERE(uint64_t)
 

@@ -1,5 +1,5 @@
-/* unary_cpu.c: the unary ops compiled for every element type, found by name. float uses common/math.h and becomes vector code; double
- * uses the C library. */
+/* unary_cpu.c: the unary ops compiled for every element type, found by name. float uses common/math.h and becomes
+ * vector code; double uses the C library. */
 #include "../common/math.h"
 #include "../common/parallel.h"
 #include "elementwise.h"

@@ -1,6 +1,6 @@
-/* unary_ops.h: the unary ops as expressions in x and the parameters p0 and p1, one row each: K(op, result, expression), where the result is of the `same` type or a
- * `flag`, 0 or 1.
- * T is the element type and FN(name) its version of a function where the list is expanded; U is an unsigned type that wraps. */
+/* unary_ops.h: the unary ops as expressions in x and the parameters p0 and p1, one row each: K(op, result, expression),
+ * where the result is of the `same` type or a `flag`, 0 or 1. T is the element type and FN(name) its version of a
+ * function where the list is expanded; U is an unsigned type that wraps. */
 #ifndef TK_UNARY_OPS_H
 #define TK_UNARY_OPS_H
 

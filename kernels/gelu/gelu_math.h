@@ -1,5 +1,5 @@
-/* gelu_math.h: GELU and its slope at one point, the only place where they are computed: every kernel that emits GELU, also a second time
- * in the backward pass, gives the same bits. */
+/* gelu_math.h: GELU and its slope at one point, the only place where they are computed: every kernel that emits GELU,
+ * also a second time in the backward pass, gives the same bits. */
 #ifndef TK_GELU_MATH_H
 #define TK_GELU_MATH_H
 #include "../common/math.h"

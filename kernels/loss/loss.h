@@ -1,5 +1,6 @@
-/* loss.h: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss (ONNX) and the gradient of the latter. Scores are [batch, classes, inner], labels,
- * losses and weights' places [batch, inner]. A label outside [0, classes) that is not ignored is TK_BAD_INDEX. float and double. */
+/* loss.h: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss (ONNX) and the gradient of the latter. Scores are [batch,
+ * classes, inner], labels, losses and weights' places [batch, inner]. A label outside [0, classes) that is not ignored
+ * is TK_BAD_INDEX. float and double. */
 #ifndef TK_LOSS_H
 #define TK_LOSS_H
 #include "../kernel.h"
@@ -14,19 +15,23 @@ typedef struct tk_loss {
     tk_dtype dtype, label_dtype;    /* labels: int32 or int64 */
 } tk_loss;
 
-/* loss = -weights[label] log_prob[label]; [batch, inner], or one number: the sum, or the sum over the sum of the weights.
- * weights [classes], or NULL: all 1. scratch [batch, inner] of dtype, or the result itself under TK_LOSS_NONE. */
-tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, const void *weights, const tk_loss *shape, void *scratch);
+/* loss = -weights[label] log_prob[label]; [batch, inner], or one number: the sum, or the sum over the sum of the
+ * weights. weights [classes], or NULL: all 1. scratch [batch, inner] of dtype, or the result itself under TK_LOSS_NONE.
+ */
+tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, const void *weights, const tk_loss *shape,
+                      void *scratch);
 
 /* The same from scores; log_prob [batch, classes, inner] may be NULL. scratch: 3 [batch, inner] of dtype. */
 size_t tk_cross_entropy_workspace(const tk_loss *shape);
-tk_status tk_cross_entropy(void *loss, void *log_prob, const void *scores, const void *labels, const void *weights, const tk_loss *shape,
-                           void *scratch);
+tk_status tk_cross_entropy(void *loss, void *log_prob, const void *scores, const void *labels, const void *weights,
+                           const tk_loss *shape, void *scratch);
 
-/* dscores = (exp(log_prob) - [class is label]) weights[label] dloss / (1, or the sum of the weights); dloss [batch, inner] or [1]. */
-tk_status tk_cross_entropy_grad(void *dscores, const void *dloss, const void *log_prob, const void *labels, const void *weights,
-                                const tk_loss *shape);
+/* dscores = (exp(log_prob) - [class is label]) weights[label] dloss / (1, or the sum of the weights); dloss [batch,
+ * inner] or [1]. */
+tk_status tk_cross_entropy_grad(void *dscores, const void *dloss, const void *log_prob, const void *labels,
+                                const void *weights, const tk_loss *shape);
 
 /* The definition in double precision; labels int64. */
-void tk_cross_entropy_ref(double *loss, const double *scores, const int64_t *labels, const double *weights, const tk_loss *shape);
+void tk_cross_entropy_ref(double *loss, const double *scores, const int64_t *labels, const double *weights,
+                          const tk_loss *shape);
 #endif

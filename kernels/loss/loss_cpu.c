@@ -1,4 +1,5 @@
-/* loss_cpu.c: the losses of classification. The losses of all places are computed first, then added up in order, in double. */
+/* loss_cpu.c: the losses of classification. The losses of all places are computed first, then added up in order, in
+ * double. */
 #include "loss.h"
 #include "../common/math.h"
 #include "../common/parallel.h"
@@ -38,8 +39,8 @@ static void put(void *data, tk_dtype dtype, int64_t i, double value) {
 }
 
 /* -log_prob at each place's label; largest and log_sum are NULL where inp holds log-probabilities already. */
-static void each_loss(void *each, const void *inp, const void *largest, const void *log_sum, const void *labels, const void *weights,
-                      const tk_loss *s) {
+static void each_loss(void *each, const void *inp, const void *largest, const void *log_sum, const void *labels,
+                      const void *weights, const tk_loss *s) {
     for (int64_t i = 0; i < places(s); i++) {
         int64_t label = tk_get_int(labels, s->label_dtype, i);
         double weight = weight_of(s, weights, label), y = 0;
@@ -61,7 +62,8 @@ static void reduce(void *loss, const void *each, const void *labels, const void 
     put(loss, s->dtype, 0, s->reduction == TK_LOSS_MEAN ? sum / weight_sum(s, labels, weights) : sum);
 }
 
-tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, const void *weights, const tk_loss *s, void *scratch) {
+tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, const void *weights, const tk_loss *s,
+                      void *scratch) {
     if (check_labels(s, labels) != TK_OK)
         return TK_BAD_INDEX;
     void *each = s->reduction == TK_LOSS_NONE ? loss : scratch;
@@ -72,8 +74,8 @@ tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, cons
 
 size_t tk_cross_entropy_workspace(const tk_loss *s) { return 3 * (size_t)places(s) * tk_size(s->dtype); }
 
-tk_status tk_cross_entropy(void *loss, void *log_prob, const void *scores, const void *labels, const void *weights, const tk_loss *s,
-                           void *scratch) {
+tk_status tk_cross_entropy(void *loss, void *log_prob, const void *scores, const void *labels, const void *weights,
+                           const tk_loss *s, void *scratch) {
     size_t bytes = (size_t)places(s) * tk_size(s->dtype);
     char *largest = scratch, *log_sum = largest + bytes;
     void *each = s->reduction == TK_LOSS_NONE ? loss : log_sum + bytes;
@@ -110,8 +112,10 @@ static void scaled_exp_f64(double *out, const double *inp, int64_t n, double fac
 /* One place: the column of its classes. */
 static void grad_place(const grad_ctx *c, int64_t i) {
     const tk_loss *s = c->shape;
-    int64_t label = tk_get_int(c->labels, s->label_dtype, i), base = i / s->inner * s->classes * s->inner + i % s->inner;
-    double factor = weight_of(s, c->weights, label) * tk_get(c->dloss, s->dtype, s->reduction == TK_LOSS_NONE ? i : 0) / c->divisor;
+    int64_t label = tk_get_int(c->labels, s->label_dtype, i),
+            base = i / s->inner * s->classes * s->inner + i % s->inner;
+    double factor =
+        weight_of(s, c->weights, label) * tk_get(c->dloss, s->dtype, s->reduction == TK_LOSS_NONE ? i : 0) / c->divisor;
     bool ignored = s->has_ignored && label == s->ignored;
     for (int64_t k = 0; ignored && k < s->classes; k++)
         put(c->dscores, s->dtype, base + k * s->inner, 0);
@@ -133,11 +137,17 @@ static void grad_range(void *ctx, int64_t begin, int64_t end) {
         grad_place(ctx, i);
 }
 
-tk_status tk_cross_entropy_grad(void *dscores, const void *dloss, const void *log_prob, const void *labels, const void *weights,
-                                const tk_loss *s) {
+tk_status tk_cross_entropy_grad(void *dscores, const void *dloss, const void *log_prob, const void *labels,
+                                const void *weights, const tk_loss *s) {
     if (check_labels(s, labels) != TK_OK)
         return TK_BAD_INDEX;
-    grad_ctx c = {dscores, dloss, log_prob, labels, weights, s, s->reduction == TK_LOSS_MEAN ? weight_sum(s, labels, weights) : 1};
+    grad_ctx c = {dscores,
+                  dloss,
+                  log_prob,
+                  labels,
+                  weights,
+                  s,
+                  s->reduction == TK_LOSS_MEAN ? weight_sum(s, labels, weights) : 1};
     tk_parallel_for(places(s), TK_GRAIN / 4 / (s->classes + 1) + 1, grad_range, &c);
     return TK_OK;
 }

@@ -2,7 +2,8 @@
 #include "loss.h"
 #include <math.h>
 
-void tk_cross_entropy_ref(double *loss, const double *scores, const int64_t *labels, const double *weights, const tk_loss *s) {
+void tk_cross_entropy_ref(double *loss, const double *scores, const int64_t *labels, const double *weights,
+                          const tk_loss *s) {
     double total = 0, weight_total = 0;
     for (int64_t i = 0; i < s->batch * s->inner; i++) {
         const double *x = scores + i / s->inner * s->classes * s->inner + i % s->inner;

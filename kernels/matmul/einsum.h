@@ -1,12 +1,13 @@
-/* einsum.h: Einsum (ONNX) of any number of operands. Two operands whose indices fall into batch, row, column and summed ones are a batch of
- * products (matmul.h) after moving their dims; everything else is a plain loop over all indices. */
+/* einsum.h: Einsum (ONNX) of any number of operands. Two operands whose indices fall into batch, row, column and summed
+ * ones are a batch of products (matmul.h) after moving their dims; everything else is a plain loop over all indices. */
 #ifndef TK_EINSUM_H
 #define TK_EINSUM_H
 #include "../kernel.h"
 
 #define TK_EINSUM_OPERANDS 8
 
-/* Indices 0 .. n_out - 1 are the result's, in its order; the others are summed. Strides in elements, 0 where an operand lacks the index. */
+/* Indices 0 .. n_out - 1 are the result's, in its order; the others are summed. Strides in elements, 0 where an operand
+ * lacks the index. */
 typedef struct tk_einsum {
     int n_operands, n_indices, n_out;
     int64_t dims[TK_MAX_RANK];

@@ -1,7 +1,7 @@
-/* matmul.h: products of matrices, the part of a step that takes the time. MatMul, Gemm and most of Einsum are one kernel: a batch of
- * row-major products with leading dims and transposes. float goes to oneDNN's sgemm in tiles whose size depends on the shape only,
- * each tile by one thread: results do not depend on the number of threads. double and integers take own loops.
- * docs/decisions/003-products.md has the measurements. */
+/* matmul.h: products of matrices, the part of a step that takes the time. MatMul, Gemm and most of Einsum are one
+ * kernel: a batch of row-major products with leading dims and transposes. float goes to oneDNN's sgemm in tiles whose
+ * size depends on the shape only, each tile by one thread: results do not depend on the number of threads. double and
+ * integers take own loops. docs/decisions/003-products.md has the measurements. */
 #ifndef TK_MATMUL_H
 #define TK_MATMUL_H
 #include "../common/broadcast.h"

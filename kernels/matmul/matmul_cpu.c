@@ -1,5 +1,6 @@
-/* matmul_cpu.c: a batch of products as tiles, which are handed to threads one by one; the size of a tile depends on the shape only.
- * A tile of floats is one call of oneDNN's sgemm (column-major: it computes the transposed product), others take own loops. */
+/* matmul_cpu.c: a batch of products as tiles, which are handed to threads one by one; the size of a tile depends on the
+ * shape only. A tile of floats is one call of oneDNN's sgemm (column-major: it computes the transposed product), others
+ * take own loops. */
 #include "../common/parallel.h"
 #include "../common/vector.h"
 #include "matmul.h"
@@ -25,8 +26,8 @@ static void tile_f32(void *out_, const void *a_, const void *b_, const tk_produc
     float *out = (float *)out_ + (t.item * p->m + t.i0) * p->n + t.j0;
     const float *a = (const float *)a_ + p->a_at[t.item] + (p->trans_a ? t.i0 : t.i0 * p->lda);
     const float *b = (const float *)b_ + p->b_at[t.item] + (p->trans_b ? t.j0 * p->ldb : t.j0);
-    dnnl_sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', t.i1 - t.i0, t.j1 - t.j0, p->k, (float)p->alpha, a, p->lda, b, p->ldb,
-               (float)p->beta, out, p->n);
+    dnnl_sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', t.i1 - t.i0, t.j1 - t.j0, p->k, (float)p->alpha, a,
+               p->lda, b, p->ldb, (float)p->beta, out, p->n);
 }
 #else
 #define T float
@@ -67,7 +68,8 @@ static void product_range(void *ctx, int64_t begin, int64_t end) {
     const product_ctx *c = ctx;
     const tk_product *p = c->product;
     for (int64_t at = begin; at < end; at++) {
-        int64_t item = at / (c->row_parts * c->column_parts), i = at / c->column_parts % c->row_parts, j = at % c->column_parts;
+        int64_t item = at / (c->row_parts * c->column_parts), i = at / c->column_parts % c->row_parts,
+                j = at % c->column_parts;
         tile t = {item, i * c->rows, (i + 1) * c->rows, j * c->columns, (j + 1) * c->columns};
         t.i1 = t.i1 < p->m ? t.i1 : p->m;
         t.j1 = t.j1 < p->n ? t.j1 : p->n;

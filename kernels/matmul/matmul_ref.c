@@ -2,7 +2,8 @@
 #include "../common/types.h"
 #include "matmul.h"
 
-static double dot(const void *a, const void *b, const tk_product *p, tk_dtype dtype, int64_t batch, int64_t i, int64_t j) {
+static double dot(const void *a, const void *b, const tk_product *p, tk_dtype dtype, int64_t batch, int64_t i,
+                  int64_t j) {
     double sum = 0;
     for (int64_t k = 0; k < p->k; k++)
         sum += tk_get(a, dtype, p->a_at[batch] + (p->trans_a ? k * p->lda + i : i * p->lda + k)) *

@@ -1,12 +1,15 @@
-/* matmul_tmpl.h: one tile of a product by own loops, for one element type. Set before including: T, SUFFIX. Four rows of the result at
- * a time walk a packed block of B; sums run over k in order, whatever the tile. */
+/* matmul_tmpl.h: one tile of a product by own loops, for one element type. Set before including: T, SUFFIX. Four rows
+ * of the result at a time walk a packed block of B; sums run over k in order, whatever the tile. */
 #define BLOCK_K 128
 #define BLOCK_N 64
 
-static void TK_CAT(pack_b, SUFFIX)(T *pack, const T *b, const tk_product *p, int64_t k0, int64_t ks, int64_t j0, int64_t js) {
+static void TK_CAT(pack_b, SUFFIX)(T *pack, const T *b, const tk_product *p, int64_t k0, int64_t ks, int64_t j0,
+                                   int64_t js) {
     for (int64_t k = 0; k < ks; k++)
         for (int64_t j = 0; j < BLOCK_N; j++)
-            pack[k * BLOCK_N + j] = j >= js ? 0 : p->trans_b ? b[(j0 + j) * p->ldb + k0 + k] : b[(k0 + k) * p->ldb + j0 + j];
+            pack[k * BLOCK_N + j] = j >= js      ? 0
+                                    : p->trans_b ? b[(j0 + j) * p->ldb + k0 + k]
+                                                 : b[(k0 + k) * p->ldb + j0 + j];
 }
 
 TK_VECTOR static void TK_CAT(four_rows, SUFFIX)(T *sum, const T *const *a, int64_t a_step, const T *pack, int64_t ks) {
@@ -22,7 +25,8 @@ TK_VECTOR static void TK_CAT(four_rows, SUFFIX)(T *sum, const T *const *a, int64
 }
 
 /* Rows [i0, i1) and columns [j0, j0 + js) of one product, js <= BLOCK_N. */
-static void TK_CAT(own_columns, SUFFIX)(T *out, const T *a, const T *b, const tk_product *p, int64_t i0, int64_t i1, int64_t j0, int64_t js) {
+static void TK_CAT(own_columns, SUFFIX)(T *out, const T *a, const T *b, const tk_product *p, int64_t i0, int64_t i1,
+                                        int64_t j0, int64_t js) {
     T pack[BLOCK_K * BLOCK_N], sum[4 * BLOCK_N];
     for (int64_t i = i0; i < i1; i++)
         for (int64_t j = j0; j < j0 + js; j++)

@@ -1,4 +1,5 @@
-/* channel_norm_cpu.c: normalizations by channel: batch, group, instance, local response. Channels or groups go to threads. */
+/* channel_norm_cpu.c: normalizations by channel: batch, group, instance, local response. Channels or groups go to
+ * threads. */
 #include "../common/parallel.h"
 #include "../common/vector.h"
 #include "norm.h"
@@ -21,32 +22,67 @@ typedef struct channel_ctx {
 
 static int64_t grain(int64_t elements) { return TK_GRAIN / 4 / (elements + 1) + 1; }
 
-void tk_batch_norm(void *out, const void *inp, const void *scale, const void *bias, const void *mean, const void *variance, int64_t batch,
-                   int64_t channels, int64_t inner, double epsilon, tk_dtype dtype) {
-    channel_ctx c = {.out = out, .inp = inp, .scale = scale, .bias = bias, .mean = mean, .variance = variance, .batch = batch,
-                     .channels = channels, .inner = inner, .epsilon = epsilon};
+void tk_batch_norm(void *out, const void *inp, const void *scale, const void *bias, const void *mean,
+                   const void *variance, int64_t batch, int64_t channels, int64_t inner, double epsilon,
+                   tk_dtype dtype) {
+    channel_ctx c = {.out = out,
+                     .inp = inp,
+                     .scale = scale,
+                     .bias = bias,
+                     .mean = mean,
+                     .variance = variance,
+                     .batch = batch,
+                     .channels = channels,
+                     .inner = inner,
+                     .epsilon = epsilon};
     tk_parallel_for(channels, grain(batch * inner), dtype == TK_F32 ? batch_channels_f32 : batch_channels_f64, &c);
 }
 
-void tk_batch_norm_train(void *out, void *new_mean, void *new_variance, const void *inp, const void *scale, const void *bias,
-                         const void *mean, const void *variance, int64_t batch, int64_t channels, int64_t inner, double epsilon,
-                         double momentum, tk_dtype dtype) {
-    channel_ctx c = {.out = out, .new_mean = new_mean, .new_variance = new_variance, .inp = inp, .scale = scale, .bias = bias,
-                     .mean = mean, .variance = variance, .batch = batch, .channels = channels, .inner = inner, .epsilon = epsilon,
-                     .momentum = momentum, .train = true};
+void tk_batch_norm_train(void *out, void *new_mean, void *new_variance, const void *inp, const void *scale,
+                         const void *bias, const void *mean, const void *variance, int64_t batch, int64_t channels,
+                         int64_t inner, double epsilon, double momentum, tk_dtype dtype) {
+    channel_ctx c = {.out = out,
+                     .new_mean = new_mean,
+                     .new_variance = new_variance,
+                     .inp = inp,
+                     .scale = scale,
+                     .bias = bias,
+                     .mean = mean,
+                     .variance = variance,
+                     .batch = batch,
+                     .channels = channels,
+                     .inner = inner,
+                     .epsilon = epsilon,
+                     .momentum = momentum,
+                     .train = true};
     tk_parallel_for(channels, grain(batch * inner), dtype == TK_F32 ? batch_channels_f32 : batch_channels_f64, &c);
 }
 
-void tk_group_norm(void *out, const void *inp, const void *scale, const void *bias, int64_t batch, int64_t channels, int64_t groups,
-                   int64_t inner, double epsilon, tk_dtype dtype) {
-    channel_ctx c = {.out = out, .inp = inp, .scale = scale, .bias = bias, .batch = batch, .channels = channels, .groups = groups,
-                     .inner = inner, .epsilon = epsilon};
+void tk_group_norm(void *out, const void *inp, const void *scale, const void *bias, int64_t batch, int64_t channels,
+                   int64_t groups, int64_t inner, double epsilon, tk_dtype dtype) {
+    channel_ctx c = {.out = out,
+                     .inp = inp,
+                     .scale = scale,
+                     .bias = bias,
+                     .batch = batch,
+                     .channels = channels,
+                     .groups = groups,
+                     .inner = inner,
+                     .epsilon = epsilon};
     tk_parallel_for(batch * groups, grain(channels / groups * inner), dtype == TK_F32 ? groups_f32 : groups_f64, &c);
 }
 
-void tk_lrn(void *out, const void *inp, int64_t batch, int64_t channels, int64_t inner, int64_t size, double alpha, double beta, double bias,
-            tk_dtype dtype) {
-    channel_ctx c = {.out = out, .inp = inp, .batch = batch, .channels = channels, .inner = inner, .size = size, .alpha = alpha,
-                     .beta = beta, .add = bias};
-    tk_parallel_for(batch * channels, grain(inner * size * 4), dtype == TK_F32 ? lrn_channels_f32 : lrn_channels_f64, &c);
+void tk_lrn(void *out, const void *inp, int64_t batch, int64_t channels, int64_t inner, int64_t size, double alpha,
+            double beta, double bias, tk_dtype dtype) {
+    channel_ctx c = {.out = out,
+                     .inp = inp,
+                     .batch = batch,
+                     .channels = channels,
+                     .inner = inner,
+                     .size = size,
+                     .alpha = alpha,
+                     .beta = beta,
+                     .add = bias};
+    tk_parallel_for(batch * channels, grain(inner * size * 4), dtype == TK_F32 ? lrn_channels_f32 : lrn_channels_f64,
+                    &c);
 }

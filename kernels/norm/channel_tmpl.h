@@ -1,7 +1,8 @@
 /* channel_tmpl.h: normalizations by channel for one element type. Set before including: T, SUFFIX. */
 
 /* The sum of x - shift or of its square over `segments` runs of n elements, `stride` apart. */
-static double TK_CAT(moment, SUFFIX)(const T *x, int64_t segments, int64_t stride, int64_t n, double shift, bool squared) {
+static double TK_CAT(moment, SUFFIX)(const T *x, int64_t segments, int64_t stride, int64_t n, double shift,
+                                     bool squared) {
     double total = 0;
     for (int64_t s = 0; s < segments; s++) {
         double sum = 0;
@@ -14,7 +15,8 @@ static double TK_CAT(moment, SUFFIX)(const T *x, int64_t segments, int64_t strid
     return total;
 }
 
-static void TK_CAT(channel_apply, SUFFIX)(T *out, const T *x, int64_t n, double mean, double inv_std, double scale, double bias) {
+static void TK_CAT(channel_apply, SUFFIX)(T *out, const T *x, int64_t n, double mean, double inv_std, double scale,
+                                          double bias) {
     for (int64_t i = 0; i < n; i++)
         out[i] = (T)(((double)x[i] - mean) * inv_std * scale + bias);
 }
@@ -26,8 +28,8 @@ static void TK_CAT(batch_channels, SUFFIX)(void *ctx, int64_t begin, int64_t end
         const T *x = (const T *)c->inp + ch * c->inner;
         T *out = (T *)c->out + ch * c->inner;
         int64_t stride = c->channels * c->inner;
-        double old_mean = (double)((const T *)c->mean)[ch], old_variance = (double)((const T *)c->variance)[ch], mean = old_mean,
-               variance = old_variance;
+        double old_mean = (double)((const T *)c->mean)[ch], old_variance = (double)((const T *)c->variance)[ch],
+               mean = old_mean, variance = old_variance;
         if (c->train) {
             double n = (double)(c->batch * c->inner);
             mean = TK_CAT(moment, SUFFIX)(x, c->batch, stride, c->inner, 0, false) / n;
@@ -38,8 +40,9 @@ static void TK_CAT(batch_channels, SUFFIX)(void *ctx, int64_t begin, int64_t end
                 ((T *)c->new_variance)[ch] = (T)(old_variance * c->momentum + variance * (1 - c->momentum));
         }
         double scale = (double)((const T *)c->scale)[ch], bias = (double)((const T *)c->bias)[ch];
+        double inv_std = 1 / sqrt(variance + c->epsilon);
         for (int64_t b = 0; b < c->batch; b++)
-            TK_CAT(channel_apply, SUFFIX)(out + b * stride, x + b * stride, c->inner, mean, 1 / sqrt(variance + c->epsilon), scale, bias);
+            TK_CAT(channel_apply, SUFFIX)(out + b * stride, x + b * stride, c->inner, mean, inv_std, scale, bias);
     }
 }
 
@@ -71,7 +74,8 @@ static void TK_CAT(lrn_channels, SUFFIX)(void *ctx, int64_t begin, int64_t end) 
             double sum = 0;
             for (int64_t k = low; k <= high; k++)
                 sum += (double)x[k * c->inner + i] * (double)x[k * c->inner + i];
-            ((T *)c->out)[at * c->inner + i] = (T)((double)x[ch * c->inner + i] / pow(c->add + c->alpha / (double)c->size * sum, c->beta));
+            ((T *)c->out)[at * c->inner + i] =
+                (T)((double)x[ch * c->inner + i] / pow(c->add + c->alpha / (double)c->size * sum, c->beta));
         }
     }
 }

@@ -1,4 +1,5 @@
-/* layer_tmpl.h: rows of LayerNormalization, its gradient and RMSNormalization for one element type. Set before including: T, SUFFIX. */
+/* layer_tmpl.h: rows of LayerNormalization, its gradient and RMSNormalization for one element type. Set before
+ * including: T, SUFFIX. */
 #define LANES 32
 /* total += the sum of TERM(i), 0 <= i < n, over lanes in double. */
 #define SUM_ROW(total, n, TERM)                                 \
@@ -32,7 +33,8 @@ TK_VECTOR static double TK_CAT(squares, SUFFIX)(const T *x, int64_t n, double me
     return total;
 }
 
-TK_VECTOR static void TK_CAT(emit, SUFFIX)(T *out, const T *x, const T *scale, const T *bias, int64_t n, T mean, T inv_std) {
+TK_VECTOR static void TK_CAT(emit, SUFFIX)(T *out, const T *x, const T *scale, const T *bias, int64_t n, T mean,
+                                           T inv_std) {
     if (bias)
         for (int64_t i = 0; i < n; i++)
             out[i] = TK_CAT(tk_affine, SUFFIX)(TK_CAT(tk_xhat, SUFFIX)(x[i], mean, inv_std), scale[i], bias[i]);
@@ -63,7 +65,8 @@ static void TK_CAT(rms_rows, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
 }
 
 /* The two sums of a row that dinp needs: of dout scale, and of dout scale xhat. */
-TK_VECTOR static void TK_CAT(grad_sums, SUFFIX)(double *sums, const T *dout, const T *x, const T *scale, int64_t n, T mean, T inv_std) {
+TK_VECTOR static void TK_CAT(grad_sums, SUFFIX)(double *sums, const T *dout, const T *x, const T *scale, int64_t n,
+                                                T mean, T inv_std) {
     sums[0] = sums[1] = 0;
 #define TERM(i) (dout[i] * scale[i])
     SUM_ROW(sums[0], n, TERM);
@@ -73,13 +76,14 @@ TK_VECTOR static void TK_CAT(grad_sums, SUFFIX)(double *sums, const T *dout, con
 #undef TERM
 }
 
-TK_VECTOR static void TK_CAT(grad_row, SUFFIX)(T *dinp, const T *dout, const T *x, const T *scale, int64_t n, T mean, T inv_std, T first,
-                                               T second) {
+TK_VECTOR static void TK_CAT(grad_row, SUFFIX)(T *dinp, const T *dout, const T *x, const T *scale, int64_t n, T mean,
+                                               T inv_std, T first, T second) {
     for (int64_t i = 0; i < n; i++)
         dinp[i] = inv_std * ((dout[i] * scale[i] - first) - TK_CAT(tk_xhat, SUFFIX)(x[i], mean, inv_std) * second);
 }
 
-TK_VECTOR static void TK_CAT(grad_params, SUFFIX)(double *dscale, double *dbias, const T *dout, const T *x, int64_t n, T mean, T inv_std) {
+TK_VECTOR static void TK_CAT(grad_params, SUFFIX)(double *dscale, double *dbias, const T *dout, const T *x, int64_t n,
+                                                  T mean, T inv_std) {
     for (int64_t i = 0; i < n; i++) {
         dscale[i] += (double)(dout[i] * TK_CAT(tk_xhat, SUFFIX)(x[i], mean, inv_std));
         dbias[i] += (double)dout[i];
@@ -103,8 +107,9 @@ static void TK_CAT(grad_chunks, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
             if (!c->out)
                 continue;
             TK_CAT(grad_sums, SUFFIX)(sums, dout, x, c->scale, c->n, mean, inv_std);
-            TK_CAT(grad_row, SUFFIX)((T *)c->out + row * c->n, dout, x, c->scale, c->n, mean, inv_std, (T)(sums[0] / (double)c->n),
-                                     (T)(sums[1] / (double)c->n));
+            T mean_g = (T)(sums[0] / (double)c->n), mean_gx = (T)(sums[1] / (double)c->n);
+            T *dinp = (T *)c->out + row * c->n;
+            TK_CAT(grad_row, SUFFIX)(dinp, dout, x, c->scale, c->n, mean, inv_std, mean_g, mean_gx);
         }
     }
 }

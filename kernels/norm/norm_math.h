@@ -1,5 +1,5 @@
-/* norm_math.h: x-hat and y at one element, the only place where they are computed: kernels that emit y again in the backward pass give
- * the same bits. */
+/* norm_math.h: x-hat and y at one element, the only place where they are computed: kernels that emit y again in the
+ * backward pass give the same bits. */
 #ifndef TK_NORM_MATH_H
 #define TK_NORM_MATH_H
 #include "../common/vector.h"

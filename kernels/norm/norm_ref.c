@@ -2,8 +2,8 @@
 #include "norm.h"
 #include <math.h>
 
-void tk_layer_norm_ref(double *out, double *mean, double *inv_std, const double *inp, const double *scale, const double *bias, int64_t rows,
-                       int64_t n, double epsilon) {
+void tk_layer_norm_ref(double *out, double *mean, double *inv_std, const double *inp, const double *scale,
+                       const double *bias, int64_t rows, int64_t n, double epsilon) {
     for (int64_t r = 0; r < rows; r++) {
         const double *x = inp + r * n;
         double m = 0, v = 0;
@@ -21,9 +21,10 @@ void tk_layer_norm_ref(double *out, double *mean, double *inv_std, const double 
     }
 }
 
-/* By the chain rule from x to y through every mean and variance: d y_j / d x_i summed over j, without the usual shortening. */
-void tk_layer_norm_grad_ref(double *dinp, double *dscale, double *dbias, const double *dout, const double *inp, const double *scale,
-                            int64_t rows, int64_t n, double epsilon) {
+/* By the chain rule from x to y through every mean and variance: d y_j / d x_i summed over j, without the usual
+ * shortening. */
+void tk_layer_norm_grad_ref(double *dinp, double *dscale, double *dbias, const double *dout, const double *inp,
+                            const double *scale, int64_t rows, int64_t n, double epsilon) {
     for (int64_t i = 0; i < n; i++)
         dscale[i] = dbias[i] = 0;
     for (int64_t r = 0; r < rows; r++) {

@@ -1,5 +1,5 @@
-/* pool.h: pools of one to three spatial dims (ONNX MaxPool, AveragePool, LpPool; the Global ones have a window as large as the input).
- * Arrays are [planes, spatial...], planes = batch x channels. */
+/* pool.h: pools of one to three spatial dims (ONNX MaxPool, AveragePool, LpPool; the Global ones have a window as large
+ * as the input). Arrays are [planes, spatial...], planes = batch x channels. */
 #ifndef TK_POOL_H
 #define TK_POOL_H
 #include "../common/window.h"
@@ -10,7 +10,7 @@ typedef enum tk_pool_op { TK_POOL_MAX, TK_POOL_AVERAGE, TK_POOL_LP } tk_pool_op;
 typedef struct tk_pool {
     tk_pool_op op;
     int64_t planes, p;      /* p: the norm of LpPool */
-    bool count_pads;        /* AveragePool divides by the window's elements within the padded input, else within the input */
+    bool count_pads; /* AveragePool divides by the window's elements within the padded input, else within the input */
     bool column_major;      /* MaxPool's indices within a plane */
     tk_window window;
 } tk_pool;

@@ -13,14 +13,16 @@ typedef struct pool_ctx {
 } pool_ctx;
 typedef void (*pool_fn)(const pool_ctx *c, int64_t plane);
 
-/* The part of a window that lies in the input, and how many of its elements lie in the input and in the padded input. */
+/* The part of a window that lies in the input, and how many of its elements lie in the input and in the padded input.
+ */
 typedef struct box { int64_t from[TK_WINDOW_RANK], to[TK_WINDOW_RANK], inside, padded; } box;
 
 static box window_at(const tk_window *w, int64_t at) {
     int64_t o[] = {at / (w->out[1] * w->out[2]), at / w->out[2] % w->out[1], at % w->out[2]};
     box b = {.inside = 1, .padded = 1};
     for (int d = 0; d < TK_WINDOW_RANK; d++) {
-        int64_t first = o[d] * w->stride[d] - w->pad_begin[d], step = w->dilation[d], end = first + (w->kernel[d] - 1) * step + 1;
+        int64_t first = o[d] * w->stride[d] - w->pad_begin[d], step = w->dilation[d],
+                end = first + (w->kernel[d] - 1) * step + 1;
         int64_t most = w->inp[d] + w->pad_end[d];
         b.from[d] = first >= 0 ? first : first + (-first + step - 1) / step * step;
         b.to[d] = end < w->inp[d] ? end : w->inp[d];

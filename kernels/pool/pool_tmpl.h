@@ -1,5 +1,5 @@
-/* pool_tmpl.h: one plane of a pool for one element type. Set before including: T, SUFFIX, LOWEST, and FLOAT for floats. Not a number
- * is a maximum. */
+/* pool_tmpl.h: one plane of a pool for one element type. Set before including: T, SUFFIX, LOWEST, and FLOAT for floats.
+ * Not a number is a maximum. */
 #ifdef FLOAT
 #define IS_NAN(v) isnan(v)
 #else
@@ -18,7 +18,8 @@ static void TK_CAT(max_plane, SUFFIX)(const pool_ctx *c, int64_t plane) {
                     T v = x[(i * w->inp[1] + j) * w->inp[2] + k];
                     if (place < 0 || v > best || IS_NAN(v)) {
                         best = v;
-                        place = c->pool->column_major ? (k * w->inp[1] + j) * w->inp[0] + i : (i * w->inp[1] + j) * w->inp[2] + k;
+                        place = c->pool->column_major ? (k * w->inp[1] + j) * w->inp[0] + i
+                                                      : (i * w->inp[1] + j) * w->inp[2] + k;
                     }
                 }
         ((T *)c->out)[plane * tk_volume(w->out) + at] = best;

@@ -1,4 +1,5 @@
-/* along_tmpl.h: ArgMax, ArgMin and CumSum of one element type, for one outer index. Set before including: T, SUFFIX, U (sums wrap). */
+/* along_tmpl.h: ArgMax, ArgMin and CumSum of one element type, for one outer index. Set before including: T, SUFFIX, U
+ * (sums wrap). */
 static void TK_CAT(arg, SUFFIX)(const along_ctx *c, int64_t outer) {
     const T *x = (const T *)c->inp + outer * c->n * c->inner;
     int64_t *out = (int64_t *)c->out + outer * c->inner;

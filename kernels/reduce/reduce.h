@@ -1,13 +1,22 @@
-/* reduce.h: reductions over any set of axes (ONNX Reduce*), the index of the largest or smallest element along an axis (ArgMax, ArgMin),
- * and running sums (CumSum). Float sums are taken in blocks of a thousand elements, over many lanes, and the blocks' sums are
- * added in double precision: the order depends on the shape only. Not a number wins over any number in Max and Min. */
+/* reduce.h: reductions over any set of axes (ONNX Reduce*), the index of the largest or smallest element along an axis
+ * (ArgMax, ArgMin), and running sums (CumSum). Float sums are taken in blocks of a thousand elements, over many lanes,
+ * and the blocks' sums are added in double precision: the order depends on the shape only. Not a number wins over any
+ * number in Max and Min. */
 #ifndef TK_REDUCE_H
 #define TK_REDUCE_H
 #include "../kernel.h"
 
 typedef enum tk_reduce_op {
-    TK_REDUCE_SUM, TK_REDUCE_MEAN, TK_REDUCE_L1, TK_REDUCE_L2, TK_REDUCE_SUM_SQUARE, TK_REDUCE_LOG_SUM, TK_REDUCE_LOG_SUM_EXP,
-    TK_REDUCE_PROD, TK_REDUCE_MAX, TK_REDUCE_MIN,
+    TK_REDUCE_SUM,
+    TK_REDUCE_MEAN,
+    TK_REDUCE_L1,
+    TK_REDUCE_L2,
+    TK_REDUCE_SUM_SQUARE,
+    TK_REDUCE_LOG_SUM,
+    TK_REDUCE_LOG_SUM_EXP,
+    TK_REDUCE_PROD,
+    TK_REDUCE_MAX,
+    TK_REDUCE_MIN,
 } tk_reduce_op;
 
 /* A shape split into kept and reduced dims, neighbours of one kind merged, dims of 1 dropped. */
@@ -30,11 +39,15 @@ void tk_reduce(void *out, const void *inp, const tk_reduction *r, tk_reduce_op o
 /* One result by its definition, in double precision. */
 double tk_reduce_ref(const void *inp, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype, int64_t index);
 
-/* inp [outer, n, inner] -> out int64 [outer, inner]: where the largest (smallest) element is, the first or the last of equals. */
+/* inp [outer, n, inner] -> out int64 [outer, inner]: where the largest (smallest) element is, the first or the last of
+ * equals. */
 bool tk_arg_has(tk_dtype dtype);
-void tk_arg(int64_t *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool largest, bool last, tk_dtype dtype);
+void tk_arg(int64_t *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool largest, bool last,
+            tk_dtype dtype);
 
-/* out and inp [outer, n, inner]: sums of the elements up to each one, that one excluded or not, from the start or from the end. */
+/* out and inp [outer, n, inner]: sums of the elements up to each one, that one excluded or not, from the start or from
+ * the end. */
 bool tk_cumsum_has(tk_dtype dtype);
-void tk_cumsum(void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive, bool reverse, tk_dtype dtype);
+void tk_cumsum(void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive, bool reverse,
+               tk_dtype dtype);
 #endif

@@ -1,5 +1,6 @@
-/* reduce_cpu.c: a reduction as rows (the last dim is reduced) or columns (it is kept) of reducers, which reduce_tmpl.h makes for every
- * element type. Long single rows are cut into chunks whose sums stand in the workspace, so that all threads work. */
+/* reduce_cpu.c: a reduction as rows (the last dim is reduced) or columns (it is kept) of reducers, which reduce_tmpl.h
+ * makes for every element type. Long single rows are cut into chunks whose sums stand in the workspace, so that all
+ * threads work. */
 #include "../common/math.h"
 #include "../common/parallel.h"
 #include "reduce.h"
@@ -147,7 +148,7 @@ TK_INLINE double finite_f64(double x) { return x - x == 0 ? x : 0; }
 #define SMALLER_OF SMALLER
 #include "reduce_extreme.h"
 
-/* --- finding one -------------------------------------------------------------------------------------------------------------------- */
+/* --- finding one -------------------------------------------------------------------------------------------------- */
 
 static const reducer *extreme(tk_dtype dtype, bool largest) {
     switch (dtype) {
@@ -179,7 +180,7 @@ static const reducer *find(tk_reduce_op op, tk_dtype dtype) {
 
 bool tk_reduce_has(tk_reduce_op op, tk_dtype dtype) { return find(op, dtype) != NULL; }
 
-/* --- the shape ---------------------------------------------------------------------------------------------------------------------- */
+/* --- the shape ---------------------------------------------------------------------------------------------------- */
 
 void tk_reduction_init(tk_reduction *r, int rank, const int64_t *dims, const bool *is_reduced) {
     *r = (tk_reduction){.n_out = 1, .n_each = 1, .inner = 1, .run = 1};
@@ -217,7 +218,7 @@ static int64_t place(int64_t index, int n, const int64_t *dims, const int64_t *s
     return offset;
 }
 
-/* --- the loops ---------------------------------------------------------------------------------------------------------------------- */
+/* --- the loops ---------------------------------------------------------------------------------------------------- */
 
 #define TILE 256       /* columns at a time: their sums stay in the nearest cache */
 #define COLUMN_BLOCK 16 /* rows in a block of a column's sum */
@@ -248,7 +249,8 @@ static void rows(void *ctx, int64_t begin, int64_t end) {
         const char *base = c->inp + (size_t)place(o, r->n_outer, r->outer, r->outer_strides) * c->fn->size;
         c->fn->start(&acc, &part, 1);
         for (int64_t s = 0; s < segments; s++)
-            c->fn->row(&acc, base + (size_t)place(s, r->n_reduced, r->reduced, r->reduced_strides) * c->fn->size, r->run, maximum_at(c, o));
+            c->fn->row(&acc, base + (size_t)place(s, r->n_reduced, r->reduced, r->reduced_strides) * c->fn->size,
+                       r->run, maximum_at(c, o));
         c->fn->finish(c->out + (size_t)o * c->fn->size, &acc, 1, c->op, r->n_each);
     }
 }
@@ -286,7 +288,8 @@ static void columns(void *ctx, int64_t begin, int64_t end) {
 static void chunks(void *ctx, int64_t begin, int64_t end) {
     const reduce_ctx *c = ctx;
     for (int64_t i = begin; i < end; i++) {
-        int64_t row = i / c->chunks, first = i % c->chunks * CHUNK, n = c->r->run - first < CHUNK ? c->r->run - first : CHUNK;
+        int64_t row = i / c->chunks, first = i % c->chunks * CHUNK,
+                n = c->r->run - first < CHUNK ? c->r->run - first : CHUNK;
         char *acc = c->partial + (size_t)i * c->fn->acc_size;
         sums part;
         const char *base = c->inp + (size_t)(row * c->r->run + first) * c->fn->size;
@@ -295,7 +298,8 @@ static void chunks(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-/* Adds up the sums of chunks: sums of a kind are joined by the reducer that makes them; those of LogSumExp and squares by plain sums. */
+/* Adds up the sums of chunks: sums of a kind are joined by the reducer that makes them; those of LogSumExp and squares
+ * by plain sums. */
 static void join_chunks(const reduce_ctx *c, const reducer *joiner) {
     for (int64_t row = 0; row < c->r->n_out; row++) {
         sums acc, part;
@@ -305,7 +309,8 @@ static void join_chunks(const reduce_ctx *c, const reducer *joiner) {
     }
 }
 
-/* The reducer over accumulators: of doubles for floats' sums; integers' sums and extremes are of the element's own size. */
+/* The reducer over accumulators: of doubles for floats' sums; integers' sums and extremes are of the element's own
+ * size. */
 static const reducer *joiner_of(tk_reduce_op op, tk_dtype dtype) {
     bool is_float = dtype == TK_F32 || dtype == TK_F64;
     if (op == TK_REDUCE_MAX || op == TK_REDUCE_MIN)
@@ -325,8 +330,8 @@ size_t tk_reduce_workspace(const tk_reduction *r) {
     return n > 1 ? (size_t)(n * r->n_out) * sizeof(double) : 0;
 }
 
-static void reduce_once(void *out, const void *inp, const void *maximum, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype,
-                        void *workspace) {
+static void reduce_once(void *out, const void *inp, const void *maximum, const tk_reduction *r, tk_reduce_op op,
+                        tk_dtype dtype, void *workspace) {
     reduce_ctx c = {find(op, dtype), r, op, out, inp, maximum, workspace, chunk_count(r)};
     if (c.chunks > 1) {
         tk_parallel_for(r->n_out * c.chunks, 1, chunks, &c);

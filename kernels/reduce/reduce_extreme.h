@@ -1,5 +1,5 @@
-/* reduce_extreme.h: the reducers Max and Min of one element type. Set before including: T, SUFFIX, LOWEST, HIGHEST, LARGER_OF and
- * SMALLER_OF (two elements). */
+/* reduce_extreme.h: the reducers Max and Min of one element type. Set before including: T, SUFFIX, LOWEST, HIGHEST,
+ * LARGER_OF and SMALLER_OF (two elements). */
 #define NAME TK_CAT(max, SUFFIX)
 #define ACC T
 #define PART T

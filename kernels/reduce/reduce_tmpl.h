@@ -1,5 +1,6 @@
-/* reduce_tmpl.h: one way of reducing one element type. Set before including: NAME, T; PART, the type of sums within a block; ACC, of sums
- * of blocks; INIT; MAP(x, m), what is reduced; JOIN(a, b). m is one more operand, the maximum of LogSumExp. Declares NAME, a reducer. */
+/* reduce_tmpl.h: one way of reducing one element type. Set before including: NAME, T; PART, the type of sums within a
+ * block; ACC, of sums of blocks; INIT; MAP(x, m), what is reduced; JOIN(a, b). m is one more operand, the maximum of
+ * LogSumExp. Declares NAME, a reducer. */
 #define LANES 64
 #define ROW_BLOCK 1024
 
@@ -65,8 +66,9 @@ static void TK_CAT(NAME, finish)(void *out_, const void *acc_, int64_t n, tk_red
         }
 }
 
-static const reducer NAME = {TK_CAT(NAME, row), TK_CAT(NAME, column), TK_CAT(NAME, flush), TK_CAT(NAME, start), TK_CAT(NAME, finish),
-                             sizeof(T), sizeof(ACC)};
+static const reducer NAME = {TK_CAT(NAME, row),   TK_CAT(NAME, column), TK_CAT(NAME, flush),
+                             TK_CAT(NAME, start), TK_CAT(NAME, finish), sizeof(T),
+                             sizeof(ACC)};
 #undef NAME
 #undef ACC
 #undef PART

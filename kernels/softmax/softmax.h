@@ -1,6 +1,6 @@
-/* softmax.h: Softmax, LogSoftmax and Hardmax along one axis, and the gradients of the first two (ONNX). Arrays are [outer, n, inner], the axis
- * in the middle; float and double. The largest element is taken off first, so nothing overflows; a row of -infinity alone gives
- * not-a-number, as ONNX's function body does. */
+/* softmax.h: Softmax, LogSoftmax and Hardmax along one axis, and the gradients of the first two (ONNX). Arrays are
+ * [outer, n, inner], the axis in the middle; float and double. The largest element is taken off first, so nothing
+ * overflows; a row of -infinity alone gives not-a-number, as ONNX's function body does. */
 #ifndef TK_SOFTMAX_H
 #define TK_SOFTMAX_H
 #include "../kernel.h"
@@ -15,7 +15,8 @@ void tk_hardmax(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dty
 void tk_softmax_grad(void *dinp, const void *dout, const void *out, tk_softmax_shape shape, tk_dtype dtype);
 void tk_log_softmax_grad(void *dinp, const void *dout, const void *out, tk_softmax_shape shape, tk_dtype dtype);
 
-/* Each row's largest element and the logarithm of its sum of exp(x - largest): LogSoftmax is x - largest - log_sum. [outer, inner] each. */
+/* Each row's largest element and the logarithm of its sum of exp(x - largest): LogSoftmax is x - largest - log_sum.
+ * [outer, inner] each. */
 void tk_softmax_statistics(void *largest, void *log_sum, const void *inp, tk_softmax_shape shape, tk_dtype dtype);
 
 /* The definitions in double precision; all [outer, n, inner]. */

@@ -1,6 +1,6 @@
-/* softmax_tmpl.h: the loops of softmax_cpu.c for one element type. Set before including: T, SUFFIX, EXP, LOG. Columns [first, first + n) of
- * one outer index are walked together where the axis is not the last; a single row has its own loops. Sums of a thousand elements
- * are taken over many lanes and added up in double. */
+/* softmax_tmpl.h: the loops of softmax_cpu.c for one element type. Set before including: T, SUFFIX, EXP, LOG. Columns
+ * [first, first + n) of one outer index are walked together where the axis is not the last; a single row has its own
+ * loops. Sums of a thousand elements are taken over many lanes and added up in double. */
 #define LANES 64
 #define BLOCK 1024
 
@@ -86,7 +86,8 @@ TK_VECTOR static void TK_CAT(row_log_grad, SUFFIX)(T *dinp, const T *dout, const
 }
 
 /* A block of columns: element (i, j) at x[i * stride + j], 0 <= j < m <= COLUMNS. */
-TK_VECTOR static void TK_CAT(columns_statistics, SUFFIX)(T *largest, double *sum, const T *x, int64_t n, int64_t stride, int64_t m) {
+TK_VECTOR static void TK_CAT(columns_statistics, SUFFIX)(T *largest, double *sum, const T *x, int64_t n, int64_t stride,
+                                                         int64_t m) {
     for (int64_t j = 0; j < m; j++)
         largest[j] = -INFINITY, sum[j] = 0;
     for (int64_t i = 0; i < n; i++)

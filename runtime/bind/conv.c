@@ -4,17 +4,19 @@
 #include "window.h"
 #include <string.h>
 
-/* --- the window ----------------------------------------------------------------------------------------------------------------------- */
+/* --- the window --------------------------------------------------------------------------------------------------- */
 
 /* Attribute `name`, a list of `count` ints of at least `least`; NULL when absent. */
-static tc_status read_list(rt_binder *binder, const tc_node *node, const char *name, int count, int64_t least, const int64_t **out_list) {
+static tc_status read_list(rt_binder *binder, const tc_node *node, const char *name, int count, int64_t least,
+                           const int64_t **out_list) {
     size_t n = 0;
     *out_list = tc_attr_ints(node, name, &n);
     if (*out_list && n != (size_t)count)
         return tc_error(binder->ctx, TC_BAD_INPUT, node, "%s has %zu elements, not %d", name, n, count);
     for (size_t i = 0; *out_list && i < n; i++)
         if ((*out_list)[i] < least || (*out_list)[i] > INT32_MAX)
-            return tc_error(binder->ctx, TC_BAD_INPUT, node, "%s holds %lld, which is out of range", name, (long long)(*out_list)[i]);
+            return tc_error(binder->ctx, TC_BAD_INPUT, node, "%s holds %lld, which is out of range", name,
+                            (long long)(*out_list)[i]);
     return TC_OK;
 }
 
@@ -26,7 +28,8 @@ static void pad_same(tk_window *w, int d, bool upper) {
     w->pad_end[d] = total - w->pad_begin[d];
 }
 
-tc_status rt_window(rt_binder *binder, const tc_node *node, const rt_launch *launch, const int64_t *kernel, tk_window *w) {
+tc_status rt_window(rt_binder *binder, const tc_node *node, const rt_launch *launch, const int64_t *kernel,
+                    tk_window *w) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
     int rank = inp->rank - 2;
     const char *auto_pad = tc_attr_string(node, "auto_pad", "NOTSET");
@@ -55,12 +58,12 @@ tc_status rt_window(rt_binder *binder, const tc_node *node, const rt_launch *lau
     return TC_OK;
 }
 
-/* --- Conv ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- Conv --------------------------------------------------------------------------------------------------------- */
 
 static tk_status run_conv(const rt_launch *launch) {
     const rt_arg *bias = rt_in(launch, 2);
-    tk_conv_run(launch->out[0].data, launch->in[0].data, launch->in[1].data, bias ? bias->data : NULL, launch->params, launch->in[0].dtype,
-                launch->workspace);
+    tk_conv_run(launch->out[0].data, launch->in[0].data, launch->in[1].data, bias ? bias->data : NULL, launch->params,
+                launch->in[0].dtype, launch->workspace);
     return TK_OK;
 }
 
@@ -70,12 +73,17 @@ tc_status rt_bind_conv(rt_binder *binder, const tc_node *node, rt_launch *launch
     if (weight->dtype != inp->dtype || (bias && bias->dtype != inp->dtype))
         return rt_no_kernel(binder, node, launch);
     if (inp->rank < 3 || weight->rank != inp->rank)
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "input of rank %d and weights of rank %d don't fit", inp->rank, weight->rank);
-    *p = (tk_conv){.batch = inp->dims[0], .channels = inp->dims[1], .filters = weight->dims[0], .groups = tc_attr_int(node, "group", 1)};
-    if (p->groups < 1 || p->channels % p->groups != 0 || p->filters % p->groups != 0 || p->channels / p->groups != weight->dims[1] ||
-        (bias && bias->count != p->filters))
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "%lld channels, %lld filters of %lld channels and %lld groups don't fit",
-                        (long long)p->channels, (long long)p->filters, (long long)weight->dims[1], (long long)p->groups);
+        return tc_error(binder->ctx, TC_BAD_INPUT, node, "input of rank %d and weights of rank %d don't fit", inp->rank,
+                        weight->rank);
+    *p = (tk_conv){.batch = inp->dims[0],
+                   .channels = inp->dims[1],
+                   .filters = weight->dims[0],
+                   .groups = tc_attr_int(node, "group", 1)};
+    if (p->groups < 1 || p->channels % p->groups != 0 || p->filters % p->groups != 0 ||
+        p->channels / p->groups != weight->dims[1] || (bias && bias->count != p->filters))
+        return tc_error(
+            binder->ctx, TC_BAD_INPUT, node, "%lld channels, %lld filters of %lld channels and %lld groups don't fit",
+            (long long)p->channels, (long long)p->filters, (long long)weight->dims[1], (long long)p->groups);
     TC_TRY(rt_window(binder, node, launch, weight->dims + 2, &p->window));
     launch->workspace_bytes = tk_conv_workspace(p, inp->dtype);
     launch->params = p;
@@ -83,11 +91,12 @@ tc_status rt_bind_conv(rt_binder *binder, const tc_node *node, rt_launch *launch
     return TC_OK;
 }
 
-/* --- pools ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- pools -------------------------------------------------------------------------------------------------------- */
 
 static tk_status run_pool(const rt_launch *launch) {
     const rt_arg *indices = rt_out(launch, 1);
-    tk_pool_run(launch->out[0].data, indices ? indices->data : NULL, launch->in[0].data, launch->params, launch->in[0].dtype);
+    tk_pool_run(launch->out[0].data, indices ? indices->data : NULL, launch->in[0].data, launch->params,
+                launch->in[0].dtype);
     return TK_OK;
 }
 

@@ -1,4 +1,5 @@
-/* dropout.c: Dropout nodes to the kernel of kernels/dropout. Whether they drop, and how much, are operands, read when the node runs. */
+/* dropout.c: Dropout nodes to the kernel of kernels/dropout. Whether they drop, and how much, are operands, read when
+ * the node runs. */
 #include "../../kernels/dropout/dropout.h"
 #include "../../kernels/common/types.h"
 #include "util.h"
@@ -12,8 +13,8 @@ static tk_status run_dropout(const rt_launch *launch) {
     const rt_arg *ratio = rt_in(launch, 1), *training = rt_in(launch, 2);
     if (training && *(const uint8_t *)training->data) {
         tk_draw draw = {p->random->seed, p->node, (uint32_t)p->random->step};
-        return tk_dropout(out->data, mask ? mask->data : NULL, inp->data, inp->count, ratio ? tk_get(ratio->data, ratio->dtype, 0) : 0.5,
-                          &draw, inp->dtype);
+        return tk_dropout(out->data, mask ? mask->data : NULL, inp->data, inp->count,
+                          ratio ? tk_get(ratio->data, ratio->dtype, 0) : 0.5, &draw, inp->dtype);
     }
     if (out->data != inp->data)
         memcpy(out->data, inp->data, (size_t)inp->count * tk_size(inp->dtype));

@@ -1,7 +1,7 @@
-/* einsum.c: Einsum nodes. The equation becomes indices with a stride in each operand. Two operands make a batch of products where every index
- * is of the batch (in both and the result), a row (left and result), a column (right and result) or summed (in both): an operand whose
- * rows and columns are no strided matrix is packed into the workspace first, and a result in another order is unpacked from there. What is
- * left takes the plain loop. */
+/* einsum.c: Einsum nodes. The equation becomes indices with a stride in each operand. Two operands make a batch of
+ * products where every index is of the batch (in both and the result), a row (left and result), a column (right and
+ * result) or summed (in both): an operand whose rows and columns are no strided matrix is packed into the workspace
+ * first, and a result in another order is unpacked from there. What is left takes the plain loop. */
 #include "../../kernels/matmul/einsum.h"
 #include "../../kernels/matmul/matmul.h"
 #include "../../kernels/movement/movement.h"
@@ -9,7 +9,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* --- the equation ---------------------------------------------------------------------------------------------------------------------- */
+/* --- the equation ------------------------------------------------------------------------------------------------- */
 
 #define DOTS 256 /* labels from here on are dims of the ellipsis, aligned to its last */
 #define MAX_LABELS (DOTS + TK_MAX_RANK)
@@ -22,7 +22,8 @@ typedef struct equation {
 } equation;
 
 static tc_status bad_equation(rt_binder *binder, const tc_node *node, const char *why) {
-    return tc_error(binder->ctx, TC_BAD_INPUT, node, "equation '%s': %s", tc_quote(binder->ctx, tc_attr_string(node, "equation", "")), why);
+    return tc_error(binder->ctx, TC_BAD_INPUT, node, "equation '%s': %s",
+                    tc_quote(binder->ctx, tc_attr_string(node, "equation", "")), why);
 }
 
 /* Labels of one term up to `end`; an ellipsis stands for `dots` dims. False: a character that no term has. */
@@ -85,9 +86,10 @@ static tc_status parse(rt_binder *binder, const tc_node *node, const rt_launch *
     return TC_OK;
 }
 
-/* --- indices ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- indices ------------------------------------------------------------------------------------------------------ */
 
-static tc_status to_indices(rt_binder *binder, const tc_node *node, const rt_launch *launch, const equation *eq, tk_einsum *e) {
+static tc_status to_indices(rt_binder *binder, const tc_node *node, const rt_launch *launch, const equation *eq,
+                            tk_einsum *e) {
     int index_of[MAX_LABELS];
     memset(index_of, -1, sizeof index_of);
     *e = (tk_einsum){.n_operands = (int)launch->n_in, .n_out = eq->out.n};
@@ -122,7 +124,7 @@ static tc_status to_indices(rt_binder *binder, const tc_node *node, const rt_lau
     return TC_OK;
 }
 
-/* --- as products ---------------------------------------------------------------------------------------------------------------------- */
+/* --- as products -------------------------------------------------------------------------------------------------- */
 
 typedef struct group { int n; int indices[TK_MAX_RANK]; int64_t size; } group;
 enum { BATCH, ROW, COLUMN, SUMMED };
@@ -160,7 +162,8 @@ static bool merged(const tk_einsum *e, int k, const group *g, int64_t *out_strid
 }
 
 /* Operand k as it lies, [rows, columns] or transposed, where one of the groups is contiguous. */
-static bool as_it_lies(const tk_einsum *e, int k, const group *rows, const group *columns, int64_t *out_ld, bool *out_trans) {
+static bool as_it_lies(const tk_einsum *e, int k, const group *rows, const group *columns, int64_t *out_ld,
+                       bool *out_trans) {
     int64_t row = 0, column = 0;
     if (!merged(e, k, rows, &row) || !merged(e, k, columns, &column))
         return false;
@@ -195,7 +198,8 @@ static void dense(const tk_strided *box, int64_t *strides) {
 /* Where each product's operand k begins; packs the operand if it must be. */
 static const int64_t *place_operand(rt_binder *binder, einsum_params *p, int k, const group *groups, bool lies) {
     const tk_einsum *e = &p->loop;
-    const group *rows = &groups[k == 0 ? ROW : SUMMED], *columns = &groups[k == 0 ? SUMMED : COLUMN], *batch = &groups[BATCH];
+    const group *rows = &groups[k == 0 ? ROW : SUMMED], *columns = &groups[k == 0 ? SUMMED : COLUMN],
+                *batch = &groups[BATCH];
     int64_t *at = TC_NEW_ARRAY(binder->arena, int64_t, (size_t)batch->size + 1);
     for (int64_t b = 0; b < batch->size; b++) {
         at[b] = lies ? 0 : b * rows->size * columns->size;
@@ -238,7 +242,11 @@ static void place_result(einsum_params *p, const group *groups) {
 
 static void bind_product(rt_binder *binder, einsum_params *p, rt_launch *launch, const group *groups) {
     tk_product *t = &p->product;
-    *t = (tk_product){.batch = groups[BATCH].size, .m = groups[ROW].size, .n = groups[COLUMN].size, .k = groups[SUMMED].size, .alpha = 1};
+    *t = (tk_product){.batch = groups[BATCH].size,
+                      .m = groups[ROW].size,
+                      .n = groups[COLUMN].size,
+                      .k = groups[SUMMED].size,
+                      .alpha = 1};
     bool left = as_it_lies(&p->loop, 0, &groups[ROW], &groups[SUMMED], &t->lda, &t->trans_a);
     bool right = as_it_lies(&p->loop, 1, &groups[SUMMED], &groups[COLUMN], &t->ldb, &t->trans_b);
     if (!left)
@@ -258,7 +266,7 @@ static void bind_product(rt_binder *binder, einsum_params *p, rt_launch *launch,
     }
 }
 
-/* --- running ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 static tk_status run_einsum(const rt_launch *launch) {
     const einsum_params *p = launch->params;
@@ -294,7 +302,8 @@ tc_status rt_bind_einsum(rt_binder *binder, const tc_node *node, rt_launch *laun
             return rt_no_kernel(binder, node, launch);
     TC_TRY(parse(binder, node, launch, &eq));
     TC_TRY(to_indices(binder, node, launch, &eq, &p->loop));
-    p->is_product = launch->n_in == 2 && launch->out[0].count > 0 && classify(&p->loop, groups) && groups[SUMMED].size > 0;
+    p->is_product =
+        launch->n_in == 2 && launch->out[0].count > 0 && classify(&p->loop, groups) && groups[SUMMED].size > 0;
     if (p->is_product)
         bind_product(binder, p, launch, groups);
     launch->params = p;

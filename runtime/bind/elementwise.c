@@ -1,9 +1,11 @@
-/* elementwise.c: unary, binary and variadic elementwise nodes to the kernels of kernels/elementwise, which are found by the op's name. */
+/* elementwise.c: unary, binary and variadic elementwise nodes to the kernels of kernels/elementwise, which are found by
+ * the op's name. */
 #include "../../kernels/elementwise/elementwise.h"
 #include "util.h"
 #include <string.h>
 
-/* --- one operand ---------------------------------------------------------------------------------------------------------------- */
+/* --- one operand
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Attributes that the kernels take as parameters, with their defaults; those of IsInf are integers. */
 static const struct { const char *op, *name[TK_UNARY_PARAMS]; float otherwise[TK_UNARY_PARAMS]; } unary_attrs[] = {
@@ -31,7 +33,9 @@ static void read_unary_attrs(const tc_node *node, double *values) {
             continue;
         for (int k = 0; k < TK_UNARY_PARAMS && unary_attrs[i].name[k]; k++) {
             const tc_attr *attr = tc_attr_find(node, unary_attrs[i].name[k]);
-            values[k] = !attr ? (double)unary_attrs[i].otherwise[k] : attr->kind == TC_ATTR_INT ? (double)attr->i : (double)attr->f;
+            values[k] = !attr                       ? (double)unary_attrs[i].otherwise[k]
+                        : attr->kind == TC_ATTR_INT ? (double)attr->i
+                                                    : (double)attr->f;
         }
     }
 }
@@ -48,7 +52,8 @@ tc_status rt_bind_unary(rt_binder *binder, const tc_node *node, rt_launch *launc
     return TC_OK;
 }
 
-/* --- two operands --------------------------------------------------------------------------------------------------------------- */
+/* --- two operands
+ * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct binary_params { const tk_binary *binary; tk_bcast bc; } binary_params;
 
@@ -83,7 +88,8 @@ typedef struct pow_params { tk_bcast bc; } pow_params;
 
 static tk_status run_pow(const rt_launch *launch) {
     const pow_params *p = launch->params;
-    tk_pow(launch->out[0].data, launch->in[0].data, launch->in[0].dtype, launch->in[1].data, launch->in[1].dtype, &p->bc);
+    tk_pow(launch->out[0].data, launch->in[0].data, launch->in[0].dtype, launch->in[1].data, launch->in[1].dtype,
+           &p->bc);
     return TK_OK;
 }
 
@@ -98,7 +104,8 @@ tc_status rt_bind_pow(rt_binder *binder, const tc_node *node, rt_launch *launch)
     return TC_OK;
 }
 
-/* --- any number of operands ------------------------------------------------------------------------------------------------------ */
+/* --- any number of operands
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* The first two operands go to the result, then each of the others is joined to it. */
 typedef struct variadic_params {
@@ -140,7 +147,8 @@ tc_status rt_bind_variadic(rt_binder *binder, const tc_node *node, rt_launch *la
     return TC_OK;
 }
 
-/* --- Clip and Where ---------------------------------------------------------------------------------------------------------------- */
+/* --- Clip and Where
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static tk_status run_clip(const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *low = rt_in(launch, 1), *high = rt_in(launch, 2);
@@ -162,8 +170,8 @@ tc_status rt_bind_clip(rt_binder *binder, const tc_node *node, rt_launch *launch
 }
 
 static tk_status run_where(const rt_launch *launch) {
-    tk_where(launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data, tk_size(launch->out[0].dtype),
-             launch->params);
+    tk_where(launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data,
+             tk_size(launch->out[0].dtype), launch->params);
     return TK_OK;
 }
 

@@ -35,15 +35,16 @@ static void take_offsets(void *ctx, int64_t at, int64_t n, const int64_t *offset
     }
 }
 
-static tc_status bind_batch(rt_binder *binder, const tc_node *node, const rt_launch *launch, matrix a, matrix b, tk_product *p) {
+static tc_status bind_batch(rt_binder *binder, const tc_node *node, const rt_launch *launch, matrix a, matrix b,
+                            tk_product *p) {
     int vectors = (launch->in[0].rank == 1) + (launch->in[1].rank == 1);
     tk_shape out = {launch->out[0].rank - 2 + vectors, launch->out[0].dims};
     tk_bcast bc;
     if (!tk_bcast_init(&bc, out, (tk_shape[]){a.batch, b.batch}, 2))
         return tc_error(binder->ctx, TC_BAD_INPUT, node, "the operands' batch dims don't broadcast to the result's");
     p->batch = bc.count;
-    offsets o = {TC_NEW_ARRAY(binder->arena, int64_t, (size_t)bc.count), TC_NEW_ARRAY(binder->arena, int64_t, (size_t)bc.count),
-                 a.rows * a.columns, b.rows * b.columns};
+    offsets o = {TC_NEW_ARRAY(binder->arena, int64_t, (size_t)bc.count),
+                 TC_NEW_ARRAY(binder->arena, int64_t, (size_t)bc.count), a.rows * a.columns, b.rows * b.columns};
     tk_bcast_walk(&bc, 0, bc.count, take_offsets, &o);
     p->a_at = o.a;
     p->b_at = o.b;
@@ -57,13 +58,15 @@ tc_status rt_bind_matmul(rt_binder *binder, const tc_node *node, rt_launch *laun
     if (!tk_product_has(left->dtype) || left->dtype != right->dtype)
         return rt_no_kernel(binder, node, launch);
     if (left->rank < 1 || right->rank < 1)
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "an operand is a scalar; MatMul takes vectors, matrices and batches of them");
+        return tc_error(binder->ctx, TC_BAD_INPUT, node,
+                        "an operand is a scalar; MatMul takes vectors, matrices and batches of them");
     matrix a = as_matrix(left, true), b = as_matrix(right, false);
     if (a.columns != b.rows)
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "the inner dims of the operands differ: %lld and %lld", (long long)a.columns,
-                        (long long)b.rows);
+        return tc_error(binder->ctx, TC_BAD_INPUT, node, "the inner dims of the operands differ: %lld and %lld",
+                        (long long)a.columns, (long long)b.rows);
     *p = (tk_product){.m = a.rows, .n = b.columns, .k = a.columns, .lda = a.columns, .ldb = b.columns, .alpha = 1};
-    if (rt_product(right, 0, right->rank - 2) == 1 && right->rank > 1 && left->rank > 1) { /* one matrix on the right: one tall product */
+    if (rt_product(right, 0, right->rank - 2) == 1 && right->rank > 1 &&
+        left->rank > 1) { /* one matrix on the right: one tall product */
         p->m *= rt_product(left, 0, left->rank - 2);
         p->batch = 1;
         p->a_at = p->b_at = TC_NEW(binder->arena, int64_t);
@@ -83,9 +86,16 @@ tc_status rt_bind_gemm(rt_binder *binder, const tc_node *node, rt_launch *launch
         return rt_no_kernel(binder, node, launch);
     if (a->rank != 2 || b->rank != 2 || a->dims[!ta] != b->dims[tb])
         return tc_error(binder->ctx, TC_BAD_INPUT, node, "the operands are no matrices whose inner dims agree");
-    params->product = (tk_product){.batch = 1, .m = a->dims[ta], .n = b->dims[!tb], .k = a->dims[!ta], .lda = a->dims[1],
-                                   .ldb = b->dims[1], .trans_a = ta, .trans_b = tb,
-                                   .alpha = (double)tc_attr_float(node, "alpha", 1), .beta = (double)tc_attr_float(node, "beta", 1)};
+    params->product = (tk_product){.batch = 1,
+                                   .m = a->dims[ta],
+                                   .n = b->dims[!tb],
+                                   .k = a->dims[!ta],
+                                   .lda = a->dims[1],
+                                   .ldb = b->dims[1],
+                                   .trans_a = ta,
+                                   .trans_b = tb,
+                                   .alpha = (double)tc_attr_float(node, "alpha", 1),
+                                   .beta = (double)tc_attr_float(node, "beta", 1)};
     params->product.a_at = params->product.b_at = TC_NEW(binder->arena, int64_t);
     params->has_c = c && params->product.beta != 0;
     if (params->has_c && !tk_bcast_init(&params->c, rt_shape(&launch->out[0]), (tk_shape[]){rt_shape(c)}, 1))

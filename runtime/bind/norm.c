@@ -3,13 +3,14 @@
 #include "util.h"
 #include <string.h>
 
-/* --- by rows ------------------------------------------------------------------------------------------------------------------------- */
+/* --- by rows ------------------------------------------------------------------------------------------------------ */
 
 typedef struct layer_params { int64_t rows, n; double epsilon; } layer_params;
 
-/* `inp` seen as [rows, n], split at the node's axis; scale and bias (operands scale_at and the next) must have n elements. */
-static tc_status bind_rows(rt_binder *binder, const tc_node *node, rt_launch *launch, uint32_t inp_at, uint32_t scale_at, uint32_t last,
-                           layer_params *p) {
+/* `inp` seen as [rows, n], split at the node's axis; scale and bias (operands scale_at and the next) must have n
+ * elements. */
+static tc_status bind_rows(rt_binder *binder, const tc_node *node, rt_launch *launch, uint32_t inp_at,
+                           uint32_t scale_at, uint32_t last, layer_params *p) {
     const rt_arg *inp = &launch->in[inp_at];
     int axis = 0;
     TC_TRY(rt_axis(binder, node, tc_attr_int(node, "axis", -1), inp->rank, false, &axis));
@@ -21,8 +22,9 @@ static tc_status bind_rows(rt_binder *binder, const tc_node *node, rt_launch *la
         if (arg && arg->dtype != inp->dtype)
             return rt_no_kernel(binder, node, launch);
         if (arg && arg->count != p->n)
-            return tc_error(binder->ctx, TC_UNSUPPORTED, node, "operand %u has %lld elements; there is a kernel for %lld, the normalized dims",
-                            i, (long long)arg->count, (long long)p->n);
+            return tc_error(binder->ctx, TC_UNSUPPORTED, node,
+                            "operand %u has %lld elements; there is a kernel for %lld, the normalized dims", i,
+                            (long long)arg->count, (long long)p->n);
     }
     launch->params = p;
     return TC_OK;
@@ -33,8 +35,9 @@ static void *data_of(const rt_arg *arg) { return arg ? arg->data : NULL; }
 static tk_status run_layer_norm(const rt_launch *launch) {
     const layer_params *p = launch->params;
     const rt_arg *mean = rt_out(launch, 1), *inv_std = rt_out(launch, 2), *stat = mean ? mean : inv_std;
-    tk_layer_norm(launch->out[0].data, data_of(mean), data_of(inv_std), launch->in[0].data, launch->in[1].data, data_of(rt_in(launch, 2)),
-                  p->rows, p->n, p->epsilon, launch->in[0].dtype, stat ? stat->dtype : TK_F32);
+    tk_layer_norm(launch->out[0].data, data_of(mean), data_of(inv_std), launch->in[0].data, launch->in[1].data,
+                  data_of(rt_in(launch, 2)), p->rows, p->n, p->epsilon, launch->in[0].dtype,
+                  stat ? stat->dtype : TK_F32);
     return TK_OK;
 }
 
@@ -48,8 +51,9 @@ tc_status rt_bind_layer_norm(rt_binder *binder, const tc_node *node, rt_launch *
 static tk_status run_layer_norm_grad(const rt_launch *launch) {
     const layer_params *p = launch->params;
     const rt_arg *in = launch->in;
-    tk_layer_norm_grad(launch->out[0].data, data_of(rt_out(launch, 1)), data_of(rt_out(launch, 2)), in[0].data, in[1].data, in[2].data,
-                       in[3].data, in[4].data, p->rows, p->n, in[0].dtype, in[3].dtype, launch->workspace);
+    tk_layer_norm_grad(launch->out[0].data, data_of(rt_out(launch, 1)), data_of(rt_out(launch, 2)), in[0].data,
+                       in[1].data, in[2].data, in[3].data, in[4].data, p->rows, p->n, in[0].dtype, in[3].dtype,
+                       launch->workspace);
     return TK_OK;
 }
 
@@ -69,7 +73,8 @@ tc_status rt_bind_layer_norm_grad(rt_binder *binder, const tc_node *node, rt_lau
 
 static tk_status run_rms_norm(const rt_launch *launch) {
     const layer_params *p = launch->params;
-    tk_rms_norm(launch->out[0].data, launch->in[0].data, launch->in[1].data, p->rows, p->n, p->epsilon, launch->in[0].dtype);
+    tk_rms_norm(launch->out[0].data, launch->in[0].data, launch->in[1].data, p->rows, p->n, p->epsilon,
+                launch->in[0].dtype);
     return TK_OK;
 }
 
@@ -80,7 +85,7 @@ tc_status rt_bind_rms_norm(rt_binder *binder, const tc_node *node, rt_launch *la
     return TC_OK;
 }
 
-/* --- by channels ---------------------------------------------------------------------------------------------------------------------- */
+/* --- by channels -------------------------------------------------------------------------------------------------- */
 
 typedef struct channel_params {
     int64_t batch, channels, inner, groups, size;
@@ -88,7 +93,8 @@ typedef struct channel_params {
 } channel_params;
 
 /* Operand 0 seen as [batch, channels, inner]; operands 1 to `last` must have one element for each channel. */
-static tc_status bind_channels(rt_binder *binder, const tc_node *node, rt_launch *launch, uint32_t last, channel_params *p) {
+static tc_status bind_channels(rt_binder *binder, const tc_node *node, rt_launch *launch, uint32_t last,
+                               channel_params *p) {
     const rt_arg *inp = &launch->in[0];
     if (inp->rank < 1)
         return tc_error(binder->ctx, TC_BAD_INPUT, node, "operand 0 is a scalar; it has no channels");
@@ -100,7 +106,8 @@ static tc_status bind_channels(rt_binder *binder, const tc_node *node, rt_launch
         if (launch->in[i].dtype != inp->dtype)
             return rt_no_kernel(binder, node, launch);
         if (launch->in[i].count != p->channels)
-            return tc_error(binder->ctx, TC_BAD_INPUT, node, "operand %u has %lld elements, but there are %lld channels", i,
+            return tc_error(binder->ctx, TC_BAD_INPUT, node,
+                            "operand %u has %lld elements, but there are %lld channels", i,
                             (long long)launch->in[i].count, (long long)p->channels);
     }
     launch->params = p;
@@ -111,11 +118,12 @@ static tk_status run_batch_norm(const rt_launch *launch) {
     const channel_params *p = launch->params;
     const rt_arg *in = launch->in;
     if (tc_attr_int(launch->node, "training_mode", 0) == 0)
-        tk_batch_norm(launch->out[0].data, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, p->batch, p->channels, p->inner,
-                      p->epsilon, in[0].dtype);
+        tk_batch_norm(launch->out[0].data, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, p->batch,
+                      p->channels, p->inner, p->epsilon, in[0].dtype);
     else
-        tk_batch_norm_train(launch->out[0].data, data_of(rt_out(launch, 1)), data_of(rt_out(launch, 2)), in[0].data, in[1].data, in[2].data,
-                            in[3].data, in[4].data, p->batch, p->channels, p->inner, p->epsilon, p->momentum, in[0].dtype);
+        tk_batch_norm_train(launch->out[0].data, data_of(rt_out(launch, 1)), data_of(rt_out(launch, 2)), in[0].data,
+                            in[1].data, in[2].data, in[3].data, in[4].data, p->batch, p->channels, p->inner, p->epsilon,
+                            p->momentum, in[0].dtype);
     return TK_OK;
 }
 
@@ -129,8 +137,8 @@ tc_status rt_bind_batch_norm(rt_binder *binder, const tc_node *node, rt_launch *
 
 static tk_status run_group_norm(const rt_launch *launch) {
     const channel_params *p = launch->params;
-    tk_group_norm(launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data, p->batch, p->channels, p->groups,
-                  p->inner, p->epsilon, launch->in[0].dtype);
+    tk_group_norm(launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data, p->batch,
+                  p->channels, p->groups, p->inner, p->epsilon, launch->in[0].dtype);
     return TK_OK;
 }
 
@@ -148,8 +156,8 @@ tc_status rt_bind_group_norm(rt_binder *binder, const tc_node *node, rt_launch *
 
 static tk_status run_lrn(const rt_launch *launch) {
     const channel_params *p = launch->params;
-    tk_lrn(launch->out[0].data, launch->in[0].data, p->batch, p->channels, p->inner, p->size, p->alpha, p->beta, p->bias,
-           launch->in[0].dtype);
+    tk_lrn(launch->out[0].data, launch->in[0].data, p->batch, p->channels, p->inner, p->size, p->alpha, p->beta,
+           p->bias, launch->in[0].dtype);
     return TK_OK;
 }
 

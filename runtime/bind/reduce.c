@@ -3,10 +3,18 @@
 #include "util.h"
 #include <string.h>
 
-static const struct { const char *op; tk_reduce_op reduce; } reduce_ops[] = {
-    {"ReduceSum", TK_REDUCE_SUM}, {"ReduceMean", TK_REDUCE_MEAN}, {"ReduceL1", TK_REDUCE_L1}, {"ReduceL2", TK_REDUCE_L2},
-    {"ReduceSumSquare", TK_REDUCE_SUM_SQUARE}, {"ReduceLogSum", TK_REDUCE_LOG_SUM}, {"ReduceLogSumExp", TK_REDUCE_LOG_SUM_EXP},
-    {"ReduceProd", TK_REDUCE_PROD}, {"ReduceMax", TK_REDUCE_MAX}, {"ReduceMin", TK_REDUCE_MIN},
+static const struct { const char *op; tk_reduce_op reduce;
+} reduce_ops[] = {
+    {"ReduceSum", TK_REDUCE_SUM},
+    {"ReduceMean", TK_REDUCE_MEAN},
+    {"ReduceL1", TK_REDUCE_L1},
+    {"ReduceL2", TK_REDUCE_L2},
+    {"ReduceSumSquare", TK_REDUCE_SUM_SQUARE},
+    {"ReduceLogSum", TK_REDUCE_LOG_SUM},
+    {"ReduceLogSumExp", TK_REDUCE_LOG_SUM_EXP},
+    {"ReduceProd", TK_REDUCE_PROD},
+    {"ReduceMax", TK_REDUCE_MAX},
+    {"ReduceMin", TK_REDUCE_MIN},
 };
 
 typedef struct reduce_params { tk_reduction shape; tk_reduce_op op; } reduce_params;
@@ -23,7 +31,8 @@ static tk_status run_copy(const rt_launch *launch) {
 }
 
 /* Which axes are reduced: those of operand 1; without any, all of them, or none where the node says so. */
-static tc_status read_axes(rt_binder *binder, const tc_node *node, const rt_launch *launch, bool *is_reduced, bool *out_none) {
+static tc_status read_axes(rt_binder *binder, const tc_node *node, const rt_launch *launch, bool *is_reduced,
+                           bool *out_none) {
     const int64_t *axes = NULL;
     int64_t count = 0;
     int rank = launch->in[0].rank;
@@ -91,7 +100,8 @@ tc_status rt_bind_arg(rt_binder *binder, const tc_node *node, rt_launch *launch)
 
 static tk_status run_cumsum(const rt_launch *launch) {
     const along_params *p = launch->params;
-    tk_cumsum(launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second, launch->in[0].dtype);
+    tk_cumsum(launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second,
+              launch->in[0].dtype);
     return TK_OK;
 }
 
@@ -104,7 +114,8 @@ tc_status rt_bind_cumsum(rt_binder *binder, const tc_node *node, rt_launch *laun
         return rt_no_kernel(binder, node, launch);
     TC_TRY(rt_known_ints(binder, node, 1, &axes, &count));
     if (count != 1)
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "operand 1, the axis, has %lld elements, not one", (long long)count);
+        return tc_error(binder->ctx, TC_BAD_INPUT, node, "operand 1, the axis, has %lld elements, not one",
+                        (long long)count);
     TC_TRY(rt_axis(binder, node, axes[0], launch->in[0].rank, false, &axis));
     along(&launch->in[0], axis, p);
     p->first = tc_attr_int(node, "exclusive", 0) != 0;

@@ -17,9 +17,13 @@ static tk_status run_softmax(const rt_launch *launch) {
     return TK_OK;
 }
 
-static const struct { const char *op; softmax_fn fn; softmax_grad_fn grad; } kinds[] = {
-    {"Softmax", tk_softmax, NULL},          {"LogSoftmax", tk_log_softmax, NULL},          {"Hardmax", tk_hardmax, NULL},
-    {"SoftmaxGrad", NULL, tk_softmax_grad}, {"LogSoftmaxGrad", NULL, tk_log_softmax_grad},
+static const struct { const char *op; softmax_fn fn; softmax_grad_fn grad;
+} kinds[] = {
+    {"Softmax", tk_softmax, NULL},
+    {"LogSoftmax", tk_log_softmax, NULL},
+    {"Hardmax", tk_hardmax, NULL},
+    {"SoftmaxGrad", NULL, tk_softmax_grad},
+    {"LogSoftmaxGrad", NULL, tk_log_softmax_grad},
 };
 
 tc_status rt_bind_softmax(rt_binder *binder, const tc_node *node, rt_launch *launch) {
@@ -28,7 +32,8 @@ tc_status rt_bind_softmax(rt_binder *binder, const tc_node *node, rt_launch *lau
     int axis = 0;
     if (inp->rank > 0) /* a scalar is a row of one */
         TC_TRY(rt_axis(binder, node, tc_attr_int(node, "axis", -1), inp->rank, false, &axis));
-    p->shape = (tk_softmax_shape){rt_product(inp, 0, axis), inp->rank > 0 ? inp->dims[axis] : 1, rt_product(inp, axis + 1, inp->rank)};
+    p->shape = (tk_softmax_shape){rt_product(inp, 0, axis), inp->rank > 0 ? inp->dims[axis] : 1,
+                                  rt_product(inp, axis + 1, inp->rank)};
     for (size_t i = 0; i < TC_COUNT(kinds); i++)
         if (strcmp(kinds[i].op, node->op_type) == 0) {
             p->fn = kinds[i].fn;
@@ -57,7 +62,8 @@ tc_status rt_bind_gelu(rt_binder *binder, const tc_node *node, rt_launch *launch
     const char *approximate = tc_attr_string(node, "approximate", "none");
     *tanh_form = strcmp(approximate, "tanh") == 0;
     if (!*tanh_form && strcmp(approximate, "none") != 0)
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "approximate is '%s', not 'none' or 'tanh'", tc_quote(binder->ctx, approximate));
+        return tc_error(binder->ctx, TC_BAD_INPUT, node, "approximate is '%s', not 'none' or 'tanh'",
+                        tc_quote(binder->ctx, approximate));
     if (launch->n_in > 1 && (launch->in[1].dtype != launch->in[0].dtype || launch->in[1].count != launch->in[0].count))
         return tc_error(binder->ctx, TC_BAD_INPUT, node, "the two operands differ in type or shape");
     launch->params = tanh_form;

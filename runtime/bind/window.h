@@ -5,5 +5,6 @@
 #include "util.h"
 
 /* From dims 2 on of operand 0 and of result 0; kernel[rank - 2]. TC_UNSUPPORTED above three spatial dims. */
-tc_status rt_window(rt_binder *binder, const tc_node *node, const rt_launch *launch, const int64_t *kernel, tk_window *out_window);
+tc_status rt_window(rt_binder *binder, const tc_node *node, const rt_launch *launch, const int64_t *kernel,
+                    tk_window *out_window);
 #endif

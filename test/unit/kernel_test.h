@@ -1,5 +1,5 @@
-/* kernel_test.h: what the tests of kernels share: buffers with guard bands, numbers to fill them with, distances in ulp, and running
- * the same thing at 1 and 2 threads. */
+/* kernel_test.h: what the tests of kernels share: buffers with guard bands, numbers to fill them with, distances in
+ * ulp, and running the same thing at 1 and 2 threads. */
 #ifndef KERNEL_TEST_H
 #define KERNEL_TEST_H
 #include <setjmp.h>

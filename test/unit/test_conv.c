@@ -1,5 +1,5 @@
-/* test_conv.c: convolutions against their definition over windows, strides, dilations, pads and groups; pools against loops written out here;
- * the same bits at 1 and 2 threads. */
+/* test_conv.c: convolutions against their definition over windows, strides, dilations, pads and groups; pools against
+ * loops written out here; the same bits at 1 and 2 threads. */
 #include "kernel_test.h"
 #include "kernels/conv/conv.h"
 #include "kernels/pool/pool.h"
@@ -31,11 +31,14 @@ static void conv(void **state) {
                 if (windows[i].kernel == 16 && rank == 3)
                     continue;
                 tk_conv c = {2, 4, 6, groups,
-                             window(windows[i].size, windows[i].kernel, windows[i].stride, windows[i].dilation, windows[i].pad, rank)};
-                int64_t inps = c.batch * c.channels * tk_volume(c.window.inp), outs = c.batch * c.filters * tk_volume(c.window.out);
+                             window(windows[i].size, windows[i].kernel, windows[i].stride, windows[i].dilation,
+                                    windows[i].pad, rank)};
+                int64_t inps = c.batch * c.channels * tk_volume(c.window.inp),
+                        outs = c.batch * c.filters * tk_volume(c.window.out);
                 int64_t weights = c.filters * c.channels / groups * tk_volume(c.window.kernel);
                 size_t bytes = (size_t)outs * sizeof(float);
-                float *inp = malloc((size_t)inps * sizeof(float)), *weight = malloc((size_t)weights * sizeof(float)), bias[6];
+                float *inp = malloc((size_t)inps * sizeof(float)), *weight = malloc((size_t)weights * sizeof(float)),
+                      bias[6];
                 float *out = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0);
                 void *workspace = malloc(tk_conv_workspace(&c, TK_F32) + 1);
                 fill_f32(inp, inps, 1), fill_f32(weight, weights, 2), fill_f32(bias, 6, 3);
@@ -58,7 +61,8 @@ static double pooled(const float *x, const tk_pool *p, int64_t at, int64_t *out_
     int64_t o[] = {at / (w->out[1] * w->out[2]), at / w->out[2] % w->out[1], at % w->out[2]}, inside = 0, padded = 0;
     double best = -INFINITY, sum = 0, powers = 0;
     for (int64_t k = 0; k < tk_volume(w->kernel); k++) {
-        int64_t ks[] = {k / (w->kernel[1] * w->kernel[2]), k / w->kernel[2] % w->kernel[1], k % w->kernel[2]}, place = 0;
+        int64_t ks[] = {k / (w->kernel[1] * w->kernel[2]), k / w->kernel[2] % w->kernel[1], k % w->kernel[2]},
+                place = 0;
         int in = 1, in_pads = 1;
         for (int d = 0; d < 3; d++) {
             int64_t i = o[d] * w->stride[d] - w->pad_begin[d] + ks[d] * w->dilation[d];
@@ -75,7 +79,9 @@ static double pooled(const float *x, const tk_pool *p, int64_t at, int64_t *out_
         if ((double)x[place] > best)
             best = (double)x[place], *out_place = place;
     }
-    return p->op == TK_POOL_MAX ? best : p->op == TK_POOL_LP ? pow(powers, 1 / (double)p->p) : sum / (double)(p->count_pads ? padded : inside);
+    return p->op == TK_POOL_MAX  ? best
+           : p->op == TK_POOL_LP ? pow(powers, 1 / (double)p->p)
+                                 : sum / (double)(p->count_pads ? padded : inside);
 }
 
 static void pools(void **state) {
@@ -87,7 +93,8 @@ static void pools(void **state) {
                              window(windows[i].size, windows[i].kernel, windows[i].stride, windows[i].dilation,
                                     windows[i].pad < windows[i].kernel ? windows[i].pad : 0, rank)};
                 int64_t inps = tk_volume(p.window.inp), outs = tk_volume(p.window.out);
-                float *inp = malloc((size_t)(3 * inps) * sizeof(float)), *out = alloc_guarded((size_t)(3 * outs) * sizeof(float), 4);
+                float *inp = malloc((size_t)(3 * inps) * sizeof(float)),
+                      *out = alloc_guarded((size_t)(3 * outs) * sizeof(float), 4);
                 int64_t *indices = malloc((size_t)(3 * outs) * sizeof(int64_t)), place = 0;
                 fill_f32(inp, 3 * inps, i);
                 use_threads(2);

@@ -1,14 +1,17 @@
-/* test_dropout.c: Philox against the known answers published with it (Random123, kat_vectors), and Dropout against its definition: the same
- * mask for any number of threads, size and place, and the right share kept. */
+/* test_dropout.c: Philox against the known answers published with it (Random123, kat_vectors), and Dropout against its
+ * definition: the same mask for any number of threads, size and place, and the right share kept. */
 #include "kernel_test.h"
 #include "kernels/dropout/dropout.h"
 
 static void known_answers(void **state) {
     (void)state;
-    static const struct { uint32_t counter[4], key[2], out[4]; } cases[] = {
+    static const struct { uint32_t counter[4], key[2], out[4];
+    } cases[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t out[4];

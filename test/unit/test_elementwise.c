@@ -1,5 +1,5 @@
-/* test_elementwise.c: every unary and binary kernel against its definition in double precision, over sizes, alignments and broadcasts,
- * between guard bands, at 1 and 2 threads. */
+/* test_elementwise.c: every unary and binary kernel against its definition in double precision, over sizes, alignments
+ * and broadcasts, between guard bands, at 1 and 2 threads. */
 #include "kernel_test.h"
 #include "kernels/common/types.h"
 #include "kernels/elementwise/elementwise.h"
@@ -21,7 +21,9 @@ static void put(void *data, tk_dtype dtype, int64_t i, double v) {
 }
 
 static int is_float(tk_dtype dtype) { return dtype == TK_F32 || dtype == TK_F64; }
-static int is_signed(tk_dtype dtype) { return is_float(dtype) || dtype == TK_I8 || dtype == TK_I16 || dtype == TK_I32 || dtype == TK_I64; }
+static int is_signed(tk_dtype dtype) {
+    return is_float(dtype) || dtype == TK_I8 || dtype == TK_I16 || dtype == TK_I32 || dtype == TK_I64;
+}
 
 /* Small numbers, so that no integer type wraps; `least` where an op has a domain. */
 static void *numbers(tk_dtype dtype, int64_t n, uint64_t seed, double least, double most) {
@@ -49,7 +51,11 @@ static void unary(void **state) {
         const tk_unary *u = tk_unary_at(k);
         int inside = strcmp(u->op, "Asin") == 0 || strcmp(u->op, "Acos") == 0 || strcmp(u->op, "Atanh") == 0;
         int above = strcmp(u->op, "Acosh") == 0, positive = strcmp(u->op, "Log") == 0 || strcmp(u->op, "Sqrt") == 0;
-        double least = above ? 1 : inside ? -0.99 : positive || !is_signed(u->dtype) ? 0.01 : -9, most = inside ? 0.99 : 9;
+        double least = above                              ? 1
+                       : inside                           ? -0.99
+                       : positive || !is_signed(u->dtype) ? 0.01
+                                                          : -9,
+               most = inside ? 0.99 : 9;
         if (!is_signed(u->dtype) && strcmp(u->op, "BitwiseNot") == 0)
             continue; /* the definition is of signed types */
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -103,7 +109,11 @@ static void binary(void **state) {
             double least = is_signed(b->dtype) ? -8 : sub ? 4 : 0;
             size_t bytes = (size_t)n * tk_size(b->out);
             void *x = numbers(b->dtype, a_n, (uint64_t)k, least, 8);
-            void *y = numbers(b->dtype, b_n, (uint64_t)k + 99, is_float(b->dtype) ? least : sub ? 0 : 1, sub && !is_signed(b->dtype) ? 4 : 8);
+            void *y = numbers(b->dtype, b_n, (uint64_t)k + 99,
+                              is_float(b->dtype) ? least
+                              : sub              ? 0
+                                                 : 1,
+                              sub && !is_signed(b->dtype) ? 4 : 8);
             void *out = alloc_guarded(bytes, tk_size(b->out)), *again = alloc_guarded(bytes, 0);
             tk_bcast bc;
             assert_true(tk_bcast_init(&bc, (tk_shape){4, out_dims}, (tk_shape[]){{4, a_dims}, {4, b_dims}}, 2));
@@ -132,7 +142,8 @@ static void binary(void **state) {
 static void integers_do_not_trap(void **state) {
     (void)state;
     const int32_t a[] = {INT32_MIN, INT32_MIN, 7, -7, -7, 7}, b[] = {-1, 0, 0, 2, -2, -2};
-    const int32_t div[] = {INT32_MIN, 0, 0, -3, 3, -3}, mod[] = {0, 0, 0, -1, -1, 1}, floor_mod[] = {0, 0, 0, 1, -1, -1};
+    const int32_t div[] = {INT32_MIN, 0, 0, -3, 3, -3}, mod[] = {0, 0, 0, -1, -1, 1},
+                  floor_mod[] = {0, 0, 0, 1, -1, -1};
     int32_t out[6];
     const int64_t dims[] = {6};
     tk_bcast bc;

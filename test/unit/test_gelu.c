@@ -1,5 +1,6 @@
-/* test_gelu.c: GELU and its slope, both forms, against their definitions in double precision over all floats, and the vector body against
- * the tail. Errors are relative: also the left tail, which falls by 40 orders of magnitude, must be right. */
+/* test_gelu.c: GELU and its slope, both forms, against their definitions in double precision over all floats, and the
+ * vector body against the tail. Errors are relative: also the left tail, which falls by 40 orders of magnitude, must be
+ * right. */
 #include "kernel_test.h"
 #include "kernels/gelu/gelu.h"
 
@@ -11,7 +12,8 @@ static float float_of(uint32_t bits) {
     return x;
 }
 
-/* Worst error relative to |exact| + floor (the slope is a difference where it crosses 0; its terms are 0.2 there) over a sweep of the finite floats, computed in odd chunks. */
+/* Worst error relative to |exact| + floor (the slope is a difference where it crosses 0; its terms are 0.2 there) over
+ * a sweep of the finite floats, computed in odd chunks. */
 static double worst(int tanh_form, int slope, double floor) {
     float inp[CHUNK], out[CHUNK], ones[CHUNK];
     double most = 0;
@@ -40,8 +42,10 @@ static double worst(int tanh_form, int slope, double floor) {
 
 static void sweep(void **state) {
     (void)state;
-    double forward = worst(0, 0, 1e-37), backward = worst(0, 1, 0.2), forward_tanh = worst(1, 0, 1e-37), backward_tanh = worst(1, 1, 0.2);
-    print_message("gelu %.2e, slope %.2e; tanh form: gelu %.2e, slope %.2e\n", forward, backward, forward_tanh, backward_tanh);
+    double forward = worst(0, 0, 1e-37), backward = worst(0, 1, 0.2), forward_tanh = worst(1, 0, 1e-37),
+           backward_tanh = worst(1, 1, 0.2);
+    print_message("gelu %.2e, slope %.2e; tanh form: gelu %.2e, slope %.2e\n", forward, backward, forward_tanh,
+                  backward_tanh);
     assert_true(forward < 5e-7 && backward < 5e-7 && backward_tanh < 5e-7);
     assert_true(forward_tanh < 2e-5); /* u^3 rounds by 1e-7 of up to 100 in the far tail */
 }

@@ -1,5 +1,5 @@
-/* test_math.c: the float functions of kernels/common/math.h, by the kernels made of them, against the C library in double precision,
- * over a dense sweep of all floats. */
+/* test_math.c: the float functions of kernels/common/math.h, by the kernels made of them, against the C library in
+ * double precision, over a dense sweep of all floats. */
 #include "kernels/common/math.h"
 #include "kernel_test.h"
 #include "kernels/elementwise/elementwise.h"
@@ -16,9 +16,15 @@ static float erf_f(float x) { return tk_erff(x); }
 static float erfc_f(float x) { return tk_erfc_posf(x); }
 
 /* Worst error allowed, in ulp; erfc falls by 1e-46 over its range, and its error is that of t^2 there. */
-static const struct { const char *name; float (*fn)(float); double (*exact)(double); float low, high; double ulp; } functions[] = {
-    {"exp", exp_f, exp, -INFINITY, INFINITY, 1.5},   {"log", log_f, log, -1, INFINITY, 1.5},
-    {"log1p", log1p_f, log1p_wrapped, 0, INFINITY, 2}, {"tanh", tanh_f, tanh, -INFINITY, INFINITY, 2},
+static const struct {
+    const char *name;
+    float (*fn)(float);
+    double (*exact)(double);
+    float low, high;
+    double ulp;
+} functions[] = {
+    {"exp", exp_f, exp, -INFINITY, INFINITY, 1.5},       {"log", log_f, log, -1, INFINITY, 1.5},
+    {"log1p", log1p_f, log1p_wrapped, 0, INFINITY, 2},   {"tanh", tanh_f, tanh, -INFINITY, INFINITY, 2},
     {"sigmoid", sigmoid_f, sigmoid, -80, INFINITY, 2.5}, {"erf", erf_f, erf, -INFINITY, INFINITY, 1.5},
     {"erfc", erfc_f, erfc_wrapped, 0, 8.5f, 5},
 };
@@ -43,7 +49,8 @@ static void sweep(void **state) {
 
 static void special_values(void **state) {
     (void)state;
-    assert_true(isnan(tk_expf(NAN)) && isnan(tk_logf(NAN)) && isnan(tk_tanhf(NAN)) && isnan(tk_erff(NAN)) && isnan(tk_sigmoidf(NAN)));
+    assert_true(isnan(tk_expf(NAN)) && isnan(tk_logf(NAN)) && isnan(tk_tanhf(NAN)) && isnan(tk_erff(NAN)) &&
+                isnan(tk_sigmoidf(NAN)));
     assert_true(isnan(tk_logf(-1.0f)) && tk_logf(0.0f) == -INFINITY && tk_logf(INFINITY) == INFINITY);
     assert_true(tk_expf(-INFINITY) == 0 && tk_expf(INFINITY) == INFINITY && tk_expf(0) == 1);
     assert_true(tk_tanhf(INFINITY) == 1 && tk_tanhf(-INFINITY) == -1 && tk_erff(-INFINITY) == -1);
@@ -53,7 +60,10 @@ static void special_values(void **state) {
 /* The vector body and the tail of a loop, and the function itself, give the same bits. */
 static void body_and_tail_agree(void **state) {
     (void)state;
-    static const struct { const char *op; float (*fn)(float); } ops[] = {{"Exp", exp_f}, {"Erf", erf_f}, {"Tanh", tanh_f}, {"Log", log_f}};
+    static const struct {
+        const char *op;
+        float (*fn)(float);
+    } ops[] = {{"Exp", exp_f}, {"Erf", erf_f}, {"Tanh", tanh_f}, {"Log", log_f}};
     float inp[67], out[67];
     double params[TK_UNARY_PARAMS] = {0};
     for (size_t f = 0; f < sizeof ops / sizeof ops[0]; f++) {

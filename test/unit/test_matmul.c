@@ -1,13 +1,13 @@
-/* test_matmul.c: products against their definition over shapes, transposes, leading dims and batches, between guard bands, and the same
- * bits at 1 and 2 threads. */
+/* test_matmul.c: products against their definition over shapes, transposes, leading dims and batches, between guard
+ * bands, and the same bits at 1 and 2 threads. */
 #include "kernel_test.h"
 #include "kernels/common/types.h"
 #include "kernels/matmul/matmul.h"
 
 static const int64_t shapes[][4] = {
     /* batch, m, n, k */
-    {1, 1, 1, 1}, {1, 3, 5, 7}, {2, 4, 0, 3}, {3, 2, 5, 0}, {1, 65, 67, 129}, {5, 17, 33, 64}, {1, 513, 385, 70}, {1, 1, 900, 31},
-    {1, 700, 1, 200}, {12, 64, 64, 32},
+    {1, 1, 1, 1},    {1, 3, 5, 7},      {2, 4, 0, 3},    {3, 2, 5, 0},     {1, 65, 67, 129},
+    {5, 17, 33, 64}, {1, 513, 385, 70}, {1, 1, 900, 31}, {1, 700, 1, 200}, {12, 64, 64, 32},
 };
 
 static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double beta) {
@@ -17,11 +17,14 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
     for (int64_t i = 0; i < batch; i++) /* every other product shares its B */
         a_at[i] = i * a_size, b_at[i] = i / 2 * b_size;
     tk_product p = {batch, m, n, k, lda, ldb, ta, tb, a_at, b_at, dtype == TK_F32 || dtype == TK_F64 ? 0.5 : 1, beta};
-    char *a = alloc_guarded((size_t)(batch * a_size) * size, size), *b = alloc_guarded((size_t)(batch * b_size) * size, 0);
+    char *a = alloc_guarded((size_t)(batch * a_size) * size, size),
+         *b = alloc_guarded((size_t)(batch * b_size) * size, 0);
     void *out = alloc_guarded(bytes, size), *again = alloc_guarded(bytes, 0), *ref = alloc_guarded(bytes, 0);
     uint64_t seed = 7;
     for (int64_t i = 0; i < batch * (a_size + b_size + m * n); i++) {
-        int64_t at = i < batch * a_size ? i : i - batch * a_size < batch * b_size ? i - batch * a_size : i - batch * (a_size + b_size);
+        int64_t at = i < batch * a_size                    ? i
+                     : i - batch * a_size < batch * b_size ? i - batch * a_size
+                                                           : i - batch * (a_size + b_size);
         void *to = i < batch * a_size ? (void *)a : i - batch * a_size < batch * b_size ? (void *)b : out;
         double v = any_number(&seed);
         if (dtype == TK_F32)

@@ -1,5 +1,5 @@
-/* test_norm.c: LayerNormalization and its gradient against their definitions, over sizes and with scales of 0, the same bits at 1 and 2
- * threads; the channel normalizations on small cases worked out by hand or from LayerNormalization. */
+/* test_norm.c: LayerNormalization and its gradient against their definitions, over sizes and with scales of 0, the same
+ * bits at 1 and 2 threads; the channel normalizations on small cases worked out by hand or from LayerNormalization. */
 #include "kernel_test.h"
 #include "kernels/norm/norm.h"
 
@@ -20,8 +20,10 @@ static double *widened(const float *x, int64_t n) {
 }
 
 static void one_layer(int64_t rows, int64_t n, double offset) {
-    size_t bytes = (size_t)(rows * n) * sizeof(float), row_bytes = (size_t)rows * sizeof(float), n_bytes = (size_t)n * sizeof(float);
-    float *x = alloc_guarded(bytes, 4), *dy = alloc_guarded(bytes, 0), *scale = alloc_guarded(n_bytes, 4), *bias = alloc_guarded(n_bytes, 0);
+    size_t bytes = (size_t)(rows * n) * sizeof(float), row_bytes = (size_t)rows * sizeof(float),
+           n_bytes = (size_t)n * sizeof(float);
+    float *x = alloc_guarded(bytes, 4), *dy = alloc_guarded(bytes, 0), *scale = alloc_guarded(n_bytes, 4),
+          *bias = alloc_guarded(n_bytes, 0);
     float *y = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0), *mean = alloc_guarded(row_bytes, 4);
     float *inv = alloc_guarded(row_bytes, 4), *ds = alloc_guarded(n_bytes, 4), *db = alloc_guarded(n_bytes, 4);
     float *ds2 = alloc_guarded(n_bytes, 0), *db2 = alloc_guarded(n_bytes, 0);
@@ -31,7 +33,8 @@ static void one_layer(int64_t rows, int64_t n, double offset) {
     if (n > 3)
         scale[2] = 0; /* a gradient from y / scale would fail here */
     double *xd = widened(x, rows * n), *dyd = widened(dy, rows * n), *sd = widened(scale, n), *bd = widened(bias, n);
-    double *yd = widened(x, rows * n), *dsd = widened(scale, n), *dbd = widened(bias, n), *md = widened(mean, rows), *vd = widened(inv, rows);
+    double *yd = widened(x, rows * n), *dsd = widened(scale, n), *dbd = widened(bias, n), *md = widened(mean, rows),
+           *vd = widened(inv, rows);
     void *workspace = malloc(tk_layer_norm_grad_workspace(rows, n) + 1);
 
     tk_layer_norm_ref(yd, md, vd, xd, sd, bd, rows, n, 1e-5);
@@ -83,7 +86,8 @@ static void rms_norm(void **state) {
 static void batch_norm(void **state) {
     (void)state;
     /* [2, 2, 2]: channel 0 holds 1 3 5 7 (mean 4, variance 5), channel 1 holds 2 2 2 2 */
-    const float x[] = {1, 3, 2, 2, 5, 7, 2, 2}, scale[] = {2, 1}, bias[] = {1, -1}, mean[] = {0, 1}, variance[] = {1, 4};
+    const float x[] = {1, 3, 2, 2, 5, 7, 2, 2}, scale[] = {2, 1}, bias[] = {1, -1}, mean[] = {0, 1},
+                variance[] = {1, 4};
     float y[8], new_mean[2], new_variance[2];
     tk_batch_norm(y, x, scale, bias, mean, variance, 2, 2, 2, 0, TK_F32);
     near(y, (const double[]){3, 7, -0.5, -0.5, 11, 15, -0.5, -0.5}, 8, 1e-6);

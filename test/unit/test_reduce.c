@@ -1,5 +1,5 @@
-/* test_reduce.c: reductions against their definition over which axes are reduced, sizes that are empty, odd and long, and the same bits at
- * 1 and 2 threads; ArgMax and CumSum on small cases with known answers. */
+/* test_reduce.c: reductions against their definition over which axes are reduced, sizes that are empty, odd and long,
+ * and the same bits at 1 and 2 threads; ArgMax and CumSum on small cases with known answers. */
 #include "kernel_test.h"
 #include "kernels/common/types.h"
 #include "kernels/reduce/reduce.h"
@@ -12,7 +12,8 @@ static void one(tk_reduce_op op, tk_dtype dtype, const int64_t *dims, int axes) 
     tk_reduction_init(&r, 4, dims, is_reduced);
     int64_t n = dims[0] * dims[1] * dims[2] * dims[3];
     size_t size = tk_size(dtype), bytes = (size_t)r.n_out * size;
-    char *inp = alloc_guarded((size_t)n * size, size), *out = alloc_guarded(bytes, size), *again = alloc_guarded(bytes, 0);
+    char *inp = alloc_guarded((size_t)n * size, size), *out = alloc_guarded(bytes, size),
+         *again = alloc_guarded(bytes, 0);
     void *workspace = malloc(tk_reduce_workspace(&r) + 1);
     uint64_t seed = (uint64_t)n;
     for (int64_t i = 0; i < n; i++) {
@@ -34,14 +35,16 @@ static void one(tk_reduce_op op, tk_dtype dtype, const int64_t *dims, int axes) 
         double exact = tk_reduce_ref(inp, &r, op, dtype, i), got = tk_get(out, dtype, i);
         if (dtype == TK_I32 && (r.n_each == 0 || fabs(exact) > 2e9))
             continue;
-        double scale = op == TK_REDUCE_SUM || op == TK_REDUCE_MEAN ? tk_reduce_ref(inp, &r, TK_REDUCE_L1, dtype, i) : fabs(exact);
+        double scale =
+            op == TK_REDUCE_SUM || op == TK_REDUCE_MEAN ? tk_reduce_ref(inp, &r, TK_REDUCE_L1, dtype, i) : fabs(exact);
         if (op == TK_REDUCE_MEAN)
             scale /= (double)r.n_each;
-        if (op == TK_REDUCE_LOG_SUM || op == TK_REDUCE_LOG_SUM_EXP) /* a relative error below the logarithm is an absolute one above */
+        if (op == TK_REDUCE_LOG_SUM ||
+            op == TK_REDUCE_LOG_SUM_EXP) /* a relative error below the logarithm is an absolute one above */
             scale += 1;
         if (!(exact == got || fabs(got - exact) <= tolerance * (scale + 1e-30) || (isnan(exact) && isnan(got))))
-            fail_msg("op %d axes %d of [%lld, %lld, %lld, %lld]: %.9g, expected %.9g", (int)op, axes, (long long)dims[0],
-                     (long long)dims[1], (long long)dims[2], (long long)dims[3], got, exact);
+            fail_msg("op %d axes %d of [%lld, %lld, %lld, %lld]: %.9g, expected %.9g", (int)op, axes,
+                     (long long)dims[0], (long long)dims[1], (long long)dims[2], (long long)dims[3], got, exact);
     }
     free(workspace);
     free_guarded(inp, (size_t)n * size);
@@ -51,7 +54,8 @@ static void one(tk_reduce_op op, tk_dtype dtype, const int64_t *dims, int axes) 
 
 static void all_reductions(void **state) {
     (void)state;
-    static const int64_t shapes[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {3, 0, 2, 4}, {1, 7, 70, 65}, {300, 1, 3, 129}, {2, 40, 1, 513}};
+    static const int64_t shapes[][4] = {{1, 1, 1, 1},   {2, 3, 4, 5},     {3, 0, 2, 4},
+                                        {1, 7, 70, 65}, {300, 1, 3, 129}, {2, 40, 1, 513}};
     static const tk_dtype types[] = {TK_F32, TK_F64, TK_I32};
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
         for (int op = TK_REDUCE_SUM; op <= TK_REDUCE_MIN; op++)

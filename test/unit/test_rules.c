@@ -336,7 +336,7 @@ static void test_explain(void **state) {
     world_fini(&w);
 }
 
-/* --- gradient rules ------------------------------------------------------------------------------------------------------- */
+/* --- gradient rules ----------------------------------------------------------------------------------------------- */
 
 #define MUL_GRADIENT "gradient Mul (a, b; y; dy) => (da, db) { da = ReduceLike(Mul(dy, b), a) db = ReduceLike(Mul(dy, a), b) }"
 

@@ -1,10 +1,11 @@
-/* test_softmax.c: Softmax, LogSoftmax, their gradients and the losses against their definitions, for the axis last and in the middle,
- * between guard bands, the same bits at 1 and 2 threads. */
+/* test_softmax.c: Softmax, LogSoftmax, their gradients and the losses against their definitions, for the axis last and
+ * in the middle, between guard bands, the same bits at 1 and 2 threads. */
 #include "kernel_test.h"
 #include "kernels/loss/loss.h"
 #include "kernels/softmax/softmax.h"
 
-static const tk_softmax_shape shapes[] = {{1, 1, 1}, {3, 7, 1}, {0, 5, 1}, {40, 1000, 1}, {2, 3, 5}, {3, 70, 129}, {1, 30522, 1}, {5, 0, 3}};
+static const tk_softmax_shape shapes[] = {{1, 1, 1}, {3, 7, 1},    {0, 5, 1},     {40, 1000, 1},
+                                          {2, 3, 5}, {3, 70, 129}, {1, 30522, 1}, {5, 0, 3}};
 
 typedef void (*forward_fn)(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype);
 typedef void (*backward_fn)(void *dinp, const void *dout, const void *out, tk_softmax_shape shape, tk_dtype dtype);
@@ -21,8 +22,10 @@ static void one(tk_softmax_shape s, int logarithm) {
     backward_fn backward = logarithm ? tk_log_softmax_grad : tk_softmax_grad;
     int64_t n = s.outer * s.n * s.inner;
     size_t bytes = (size_t)n * sizeof(float);
-    float *inp = alloc_guarded(bytes, 4), *out = alloc_guarded(bytes, 8), *again = alloc_guarded(bytes, 0), *dout = alloc_guarded(bytes, 0);
-    double *x = malloc(bytes * 2 + 8), *y = malloc(bytes * 2 + 8), *dy = malloc(bytes * 2 + 8), *dx = malloc(bytes * 2 + 8);
+    float *inp = alloc_guarded(bytes, 4), *out = alloc_guarded(bytes, 8), *again = alloc_guarded(bytes, 0),
+          *dout = alloc_guarded(bytes, 0);
+    double *x = malloc(bytes * 2 + 8), *y = malloc(bytes * 2 + 8), *dy = malloc(bytes * 2 + 8),
+           *dx = malloc(bytes * 2 + 8);
     fill_f32(inp, n, 1);
     fill_f32(dout, n, 2);
     for (int64_t i = 0; i < n; i++) {
@@ -78,7 +81,7 @@ static void hardmax(void **state) {
     assert_memory_equal(out, ((float[]){0, 0, 1, 1, 0, 0}), sizeof out);
 }
 
-/* --- losses --------------------------------------------------------------------------------------------------------------------------- */
+/* --- losses ------------------------------------------------------------------------------------------------------- */
 
 enum { BATCH = 5, CLASSES = 37, INNER = 6, PLACES = BATCH * INNER, SCORES = PLACES * CLASSES };
 
@@ -136,15 +139,27 @@ static void losses(void **state) {
     (void)state;
     for (int reduction = TK_LOSS_NONE; reduction <= TK_LOSS_MEAN; reduction++)
         for (int kind = 0; kind < 8; kind++) {
-            tk_loss s = {.batch = BATCH, .classes = CLASSES, .inner = kind & 4 ? INNER : 1, .reduction = (tk_reduction_kind)reduction,
-                         .has_ignored = kind & 2, .ignored = -100, .dtype = TK_F32, .label_dtype = TK_I64};
+            tk_loss s = {.batch = BATCH,
+                         .classes = CLASSES,
+                         .inner = kind & 4 ? INNER : 1,
+                         .reduction = (tk_reduction_kind)reduction,
+                         .has_ignored = kind & 2,
+                         .ignored = -100,
+                         .dtype = TK_F32,
+                         .label_dtype = TK_I64};
             one_loss(s, kind & 1);
         }
 }
 
 static void wrong_labels(void **state) {
     (void)state;
-    tk_loss s = {.batch = 1, .classes = 3, .inner = 1, .reduction = TK_LOSS_MEAN, .has_ignored = true, .ignored = -1, .dtype = TK_F32,
+    tk_loss s = {.batch = 1,
+                 .classes = 3,
+                 .inner = 1,
+                 .reduction = TK_LOSS_MEAN,
+                 .has_ignored = true,
+                 .ignored = -1,
+                 .dtype = TK_F32,
                  .label_dtype = TK_I32};
     const float scores[3] = {0};
     float loss, grad[3], scratch[3];
