@@ -20,7 +20,9 @@ typedef struct channel_ctx {
 #define SUFFIX f64
 #include "channel_tmpl.h"
 
-static int64_t grain(int64_t elements) { return TK_GRAIN / 4 / (elements + 1) + 1; }
+static int64_t grain(int64_t elements) {
+    return TK_GRAIN / 4 / (elements + 1) + 1;
+}
 
 void tk_batch_norm(void *out, const void *inp, const void *scale, const void *bias, const void *mean,
                    const void *variance, int64_t batch, int64_t channels, int64_t inner, double epsilon,

@@ -1,5 +1,5 @@
-/* layer_norm_cpu.c: LayerNormalization and its gradient, RMSNormalization: rows to threads; the gradients of scale and
- * bias by chunks of rows whose number depends on the shape only. */
+/* layer_norm_cpu.c: LayerNormalization and RMSNormalization with their gradients: rows to threads; the gradients of
+ * scale and bias by chunks of rows whose number depends on the shape only. */
 #include "../common/parallel.h"
 #include "../common/types.h"
 #include "norm.h"
@@ -7,15 +7,15 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct layer_ctx {
-    void *out, *mean, *inv_std, *dscale, *dbias; /* mean and inv_std are read by the gradient */
+#define LANES 32
+
+typedef struct norm_ctx {
+    const tk_norm_rows *s;
+    void *out, *xhat, *mean, *inv_std, *dscale, *dbias; /* mean and inv_std are read by the gradient */
     const void *inp, *scale, *bias, *dout;
-    int64_t rows, n;
-    double epsilon;
-    tk_dtype stat_dtype;
     int64_t chunks, chunk_rows;
     double *partial; /* [chunks, 2, n] */
-} layer_ctx;
+} norm_ctx;
 
 static void put_stat(void *stat, tk_dtype dtype, int64_t row, double value) {
     if (stat && dtype == TK_F32)
@@ -27,59 +27,108 @@ static void put_stat(void *stat, tk_dtype dtype, int64_t row, double value) {
 #define T float
 #define SUFFIX f32
 #include "layer_tmpl.h"
+#define FORM from_x_f32
+#define XHAT(i) tk_xhat_f32(x[i], mean, inv_std)
+#include "norm_grad_tmpl.h"
+#define FORM from_xhat_f32
+#define XHAT(i) x[i]
+#include "norm_grad_tmpl.h"
+#undef T
+#undef SUFFIX
+
 #define T double
 #define SUFFIX f64
 #include "layer_tmpl.h"
+#define FORM from_x_f64
+#define XHAT(i) tk_xhat_f64(x[i], mean, inv_std)
+#include "norm_grad_tmpl.h"
+#define FORM from_xhat_f64
+#define XHAT(i) x[i]
+#include "norm_grad_tmpl.h"
+#undef T
+#undef SUFFIX
 
-static int64_t row_grain(int64_t n) { return TK_GRAIN / 4 / (n + 1) + 1; }
-
-void tk_layer_norm(void *out, void *mean, void *inv_std, const void *inp, const void *scale, const void *bias,
-                   int64_t rows, int64_t n, double epsilon, tk_dtype dtype, tk_dtype stat_dtype) {
-    layer_ctx c = {.out = out,
-                   .mean = mean,
-                   .inv_std = inv_std,
-                   .inp = inp,
-                   .scale = scale,
-                   .bias = bias,
-                   .rows = rows,
-                   .n = n,
-                   .epsilon = epsilon,
-                   .stat_dtype = stat_dtype};
-    tk_parallel_for(rows, row_grain(n), dtype == TK_F32 ? layer_rows_f32 : layer_rows_f64, &c);
+static int64_t row_grain(int64_t n) {
+    return TK_GRAIN / 4 / (n + 1) + 1;
 }
 
-void tk_rms_norm(void *out, const void *inp, const void *scale, int64_t rows, int64_t n, double epsilon,
-                 tk_dtype dtype) {
-    layer_ctx c = {.out = out, .inp = inp, .scale = scale, .rows = rows, .n = n, .epsilon = epsilon};
-    tk_parallel_for(rows, row_grain(n), dtype == TK_F32 ? rms_rows_f32 : rms_rows_f64, &c);
+void tk_norm(void *out, void *xhat, void *mean, void *inv_std, const void *inp, const void *scale, const void *bias,
+             const tk_norm_rows *s) {
+    norm_ctx c = {
+        .s = s, .out = out, .xhat = xhat, .mean = mean, .inv_std = inv_std, .inp = inp, .scale = scale, .bias = bias};
+    tk_parallel_for(s->rows, row_grain(s->n), s->dtype == TK_F32 ? norm_rows_f32 : norm_rows_f64, &c);
+}
+
+void tk_scale_bias(void *out, const void *xhat, const void *scale, const void *bias, const tk_norm_rows *s) {
+    norm_ctx c = {.s = s, .out = out, .inp = xhat, .scale = scale, .bias = bias};
+    tk_parallel_for(s->rows, row_grain(s->n), s->dtype == TK_F32 ? affine_rows_f32 : affine_rows_f64, &c);
 }
 
 /* At most 32 chunks of at least 16 rows. */
-static int64_t rows_of_chunk(int64_t rows) { return (rows + 31) / 32 > 16 ? (rows + 31) / 32 : 16; }
-static int64_t chunks_of(int64_t rows) { return (rows + rows_of_chunk(rows) - 1) / rows_of_chunk(rows); }
-
-size_t tk_layer_norm_grad_workspace(int64_t rows, int64_t n) {
-    return (size_t)(chunks_of(rows) * 2 * n) * sizeof(double);
+static int64_t rows_of_chunk(int64_t rows) {
+    return (rows + 31) / 32 > 16 ? (rows + 31) / 32 : 16;
+}
+static int64_t chunks_of(int64_t rows) {
+    return (rows + rows_of_chunk(rows) - 1) / rows_of_chunk(rows);
 }
 
-void tk_layer_norm_grad(void *dinp, void *dscale, void *dbias, const void *dout, const void *inp, const void *scale,
-                        const void *mean, const void *inv_std, int64_t rows, int64_t n, tk_dtype dtype,
-                        tk_dtype stat_dtype, void *workspace) {
-    layer_ctx c = {.out = dinp,
-                   .mean = (void *)(uintptr_t)mean,
-                   .inv_std = (void *)(uintptr_t)inv_std,
-                   .dscale = dscale,
-                   .dbias = dbias,
-                   .inp = inp,
-                   .scale = scale,
-                   .dout = dout,
-                   .rows = rows,
-                   .n = n,
-                   .stat_dtype = stat_dtype,
-                   .chunks = chunks_of(rows),
-                   .chunk_rows = rows_of_chunk(rows),
-                   .partial = dscale || dbias ? workspace : NULL};
-    tk_parallel_for(c.chunks, 1, dtype == TK_F32 ? grad_chunks_f32 : grad_chunks_f64, &c);
+size_t tk_norm_grad_workspace(const tk_norm_rows *s) {
+    return (size_t)(chunks_of(s->rows) * 2 * s->n) * sizeof(double);
+}
+
+/* Columns [begin, end) of dscale, then of dbias: the chunks' parts in order. */
+static void grad_join(void *ctx, int64_t begin, int64_t end) {
+    const norm_ctx *c = ctx;
+    int64_t n = c->s->n;
+    for (int64_t at = begin; at < end; at++) {
+        void *out = at < n ? c->dscale : c->dbias;
+        double sum = 0;
+        for (int64_t chunk = 0; chunk < c->chunks; chunk++)
+            sum += c->partial[chunk * 2 * n + at];
+        put_stat(out, c->s->dtype, at % n, sum);
+    }
+}
+
+static void grad(const tk_norm_rows *s, norm_ctx c, tk_range_fn f32, tk_range_fn f64, double *workspace) {
+    c.s = s;
+    c.chunks = chunks_of(s->rows);
+    c.chunk_rows = rows_of_chunk(s->rows);
+    c.partial = c.dscale || c.dbias ? workspace : NULL;
+    tk_parallel_for(c.chunks, 1, s->dtype == TK_F32 ? f32 : f64, &c);
     if (c.partial)
-        tk_parallel_for(2 * n, TK_GRAIN / 8, dtype == TK_F32 ? grad_join_f32 : grad_join_f64, &c);
+        tk_parallel_for(2 * s->n, TK_GRAIN / 8, grad_join, &c);
+}
+
+/* Statistics are written by one kernel and read by the other: norm_ctx has one field for both. */
+static void *as_field(const void *statistic) {
+    union {
+        const void *in;
+        void *out;
+    } field = {statistic};
+    return field.out;
+}
+
+void tk_norm_grad(void *dinp, void *dscale, void *dbias, const void *dout, const void *inp, const void *scale,
+                  const void *mean, const void *inv_std, const tk_norm_rows *s, void *workspace) {
+    norm_ctx c = {.out = dinp,
+                  .dscale = dscale,
+                  .dbias = dbias,
+                  .dout = dout,
+                  .inp = inp,
+                  .scale = scale,
+                  .mean = as_field(mean),
+                  .inv_std = as_field(inv_std)};
+    grad(s, c, grad_chunks_from_x_f32, grad_chunks_from_x_f64, workspace);
+}
+
+void tk_norm_xhat_grad(void *dinp, void *dscale, void *dbias, const void *dout, const void *xhat, const void *scale,
+                       const void *inv_std, const tk_norm_rows *s, void *workspace) {
+    norm_ctx c = {.out = dinp,
+                  .dscale = dscale,
+                  .dbias = dbias,
+                  .dout = dout,
+                  .inp = xhat,
+                  .scale = scale,
+                  .inv_std = as_field(inv_std)};
+    grad(s, c, grad_chunks_from_xhat_f32, grad_chunks_from_xhat_f64, workspace);
 }

@@ -18,6 +18,9 @@ tc_status rt_expect(rt_binder *binder, const tc_node *node, bool holds);
 /* A shape as broadcasting takes it. */
 static inline tk_shape rt_shape(const rt_arg *arg) { return (tk_shape){arg->rank, arg->dims}; }
 
+/* The bytes of an operand or result; NULL where it is absent. */
+static inline void *rt_data(const rt_arg *arg) { return arg ? arg->data : NULL; }
+
 /* The plan of broadcasting operands `first` and following to result 0; TC_BAD_INPUT when they don't fit. */
 tc_status rt_broadcast(rt_binder *binder, const tc_node *node, const rt_launch *launch, uint32_t first, int count,
                        tk_bcast *out_bc);

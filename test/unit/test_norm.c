@@ -19,14 +19,16 @@ static double *widened(const float *x, int64_t n) {
     return out;
 }
 
-static void one_layer(int64_t rows, int64_t n, double offset) {
+/* A layer's operands and results at one size: f32 and the same in double. */
+static void one_layer(int64_t rows, int64_t n, double offset, bool centered) {
     size_t bytes = (size_t)(rows * n) * sizeof(float), row_bytes = (size_t)rows * sizeof(float),
            n_bytes = (size_t)n * sizeof(float);
     float *x = alloc_guarded(bytes, 4), *dy = alloc_guarded(bytes, 0), *scale = alloc_guarded(n_bytes, 4),
           *bias = alloc_guarded(n_bytes, 0);
-    float *y = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0), *mean = alloc_guarded(row_bytes, 4);
-    float *inv = alloc_guarded(row_bytes, 4), *ds = alloc_guarded(n_bytes, 4), *db = alloc_guarded(n_bytes, 4);
-    float *ds2 = alloc_guarded(n_bytes, 0), *db2 = alloc_guarded(n_bytes, 0);
+    float *y = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0), *xhat = alloc_guarded(bytes, 8);
+    float *mean = alloc_guarded(row_bytes, 4), *inv = alloc_guarded(row_bytes, 4), *ds = alloc_guarded(n_bytes, 4);
+    float *db = alloc_guarded(n_bytes, 4), *ds2 = alloc_guarded(n_bytes, 0), *db2 = alloc_guarded(n_bytes, 0);
+    tk_norm_rows s = {rows, n, 1e-5, centered, TK_F32, TK_F32};
     fill_f32(x, rows * n, 1), fill_f32(dy, rows * n, 2), fill_f32(scale, n, 3), fill_f32(bias, n, 4);
     for (int64_t i = 0; i < rows * n; i++)
         x[i] += (float)offset;
@@ -35,52 +37,74 @@ static void one_layer(int64_t rows, int64_t n, double offset) {
     double *xd = widened(x, rows * n), *dyd = widened(dy, rows * n), *sd = widened(scale, n), *bd = widened(bias, n);
     double *yd = widened(x, rows * n), *dsd = widened(scale, n), *dbd = widened(bias, n), *md = widened(mean, rows),
            *vd = widened(inv, rows);
-    void *workspace = malloc(tk_layer_norm_grad_workspace(rows, n) + 1);
+    void *workspace = malloc(tk_norm_grad_workspace(&s) + 1);
 
-    tk_layer_norm_ref(yd, md, vd, xd, sd, bd, rows, n, 1e-5);
-    use_threads(2);
-    tk_layer_norm(y, mean, inv, x, scale, bias, rows, n, 1e-5, TK_F32, TK_F32);
+    tk_norm_ref(yd, md, vd, xd, sd, bd, &s);
+    use_threads(3);
+    tk_norm(y, xhat, centered ? mean : NULL, inv, x, scale, bias, &s);
     use_threads(1);
-    tk_layer_norm(again, NULL, NULL, x, scale, bias, rows, n, 1e-5, TK_F32, TK_F32);
+    tk_norm(again, NULL, NULL, NULL, x, scale, bias, &s);
     assert_memory_equal(y, again, bytes);
-    double rounding = 1 + fabs(offset); /* of x - mean */
+    tk_scale_bias(again, xhat, scale, bias, &s);
+    assert_memory_equal(y, again, bytes);
+    double rounding = 1 + (centered ? fabs(offset) : 0); /* of x - mean */
     near(y, yd, rows * n, 1e-6 * rounding);
-    near(mean, md, rows, 1e-6);
     near(inv, vd, rows, 1e-6);
+    if (centered)
+        near(mean, md, rows, 1e-6);
 
-    tk_layer_norm_grad_ref(yd, dsd, dbd, dyd, xd, sd, rows, n, 1e-5);
+    tk_norm_grad_ref(yd, dsd, dbd, dyd, xd, sd, &s);
     use_threads(2);
-    tk_layer_norm_grad(y, ds, db, dy, x, scale, mean, inv, rows, n, TK_F32, TK_F32, workspace);
+    tk_norm_grad(y, ds, db, dy, x, scale, centered ? mean : NULL, inv, &s, workspace);
     use_threads(1);
-    tk_layer_norm_grad(again, ds2, db2, dy, x, scale, mean, inv, rows, n, TK_F32, TK_F32, workspace);
+    tk_norm_xhat_grad(again, ds2, db2, dy, xhat, scale, inv, &s, workspace);
     assert_memory_equal(y, again, bytes);
     assert_memory_equal(ds, ds2, n_bytes);
     assert_memory_equal(db, db2, n_bytes);
+    tk_norm_xhat_grad(xhat, NULL, NULL, dy, xhat, scale, inv, &s, NULL); /* in place */
+    assert_memory_equal(y, xhat, bytes);
     near(y, yd, rows * n, n == 1 ? 1e9 : 3e-6 * rounding); /* of one element: the exact gradient is 0 */
     near(ds, dsd, n, 2e-6 * rounding + (n == 1 ? 1e9 : 0));
     near(db, dbd, n, 1e-6);
     free(xd), free(dyd), free(sd), free(bd), free(yd), free(dsd), free(dbd), free(md), free(vd), free(workspace);
-    free_guarded(x, bytes), free_guarded(dy, bytes), free_guarded(y, bytes), free_guarded(again, bytes);
+    free_guarded(x, bytes), free_guarded(dy, bytes), free_guarded(y, bytes), free_guarded(again, bytes),
+        free_guarded(xhat, bytes);
     free_guarded(scale, n_bytes), free_guarded(bias, n_bytes), free_guarded(ds, n_bytes), free_guarded(db, n_bytes);
     free_guarded(ds2, n_bytes), free_guarded(db2, n_bytes), free_guarded(mean, row_bytes), free_guarded(inv, row_bytes);
 }
 
-static void layer_norm(void **state) {
+static void row_norms(void **state) {
     (void)state;
     static const int64_t shapes[][2] = {{1, 1}, {3, 5}, {0, 4}, {2, 33}, {130, 768}, {517, 64}, {40, 3}};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        one_layer(shapes[i][0], shapes[i][1], 0);
-        one_layer(shapes[i][0], shapes[i][1], 10);
-    }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int kind = 0; kind < 4; kind++)
+            one_layer(shapes[i][0], shapes[i][1], kind & 1 ? 10 : 0, kind & 2);
 }
 
-static void rms_norm(void **state) {
+/* Scales of 0 and nearly 0, beside biases up to 1024 times as large: what was saved must not be divided by the scale.
+ */
+static void tiny_scales(void **state) {
     (void)state;
-    const float x[] = {3, 4, 0, 0}, scale[] = {1, 2, 3, 4};
-    float y[4];
-    tk_rms_norm(y, x, scale, 1, 4, 0, TK_F32); /* root of the mean square: 2.5 */
-    const double exact[] = {1.2, 3.2, 0, 0};
-    near(y, exact, 4, 1e-6);
+    enum { ROWS = 70, N = 96 };
+    static float x[ROWS * N], dy[ROWS * N], y[ROWS * N], xhat[ROWS * N], dx[ROWS * N], scale[N], bias[N], ds[N], db[N],
+        inv[ROWS];
+    static double dxd[ROWS * N], dsd[N], dbd[N], workspace[8 * 2 * N];
+    static const float scales[] = {0, 1e-8f, 1e-4f, 1e-2f, 1, -1e-4f};
+    const tk_norm_rows s = {ROWS, N, 1e-12, true, TK_F32, TK_F32};
+    fill_f32(x, ROWS * N, 1), fill_f32(dy, ROWS * N, 2);
+    assert_true(tk_norm_grad_workspace(&s) <= sizeof workspace);
+    for (int64_t i = 0; i < N; i++) {
+        scale[i] = scales[i % 6];
+        bias[i] = i % 6 == 0 ? 0.5f : scale[i] * (float)(1 << i % 11);
+    }
+    double *xd = widened(x, ROWS * N), *dyd = widened(dy, ROWS * N), *sd = widened(scale, N);
+    tk_norm_grad_ref(dxd, dsd, dbd, dyd, xd, sd, &s);
+    tk_norm(y, xhat, NULL, inv, x, scale, bias, &s);
+    tk_norm_xhat_grad(dx, ds, db, dy, xhat, scale, inv, &s, workspace);
+    near(dx, dxd, ROWS * N, 2e-6);
+    near(ds, dsd, N, 1e-6);
+    near(db, dbd, N, 1e-6);
+    free(xd), free(dyd), free(sd);
 }
 
 static void batch_norm(void **state) {
@@ -108,7 +132,8 @@ static void group_norm(void **state) {
         ones[i] = 1;
     xd = widened(x, N);
     for (int64_t groups = 1; groups <= CHANNELS; groups *= groups == 1 ? 2 : 3) {
-        tk_layer_norm_ref(exact, NULL, NULL, xd, ones, NULL, BATCH * groups, CHANNELS / groups * INNER, 1e-3);
+        tk_norm_ref(exact, NULL, NULL, xd, ones, NULL,
+                    &(tk_norm_rows){BATCH * groups, CHANNELS / groups * INNER, 1e-3, true, TK_F64, TK_F64});
         for (int i = 0; i < N; i++)
             exact[i] = exact[i] * (double)scale[i / INNER % CHANNELS] + (double)bias[i / INNER % CHANNELS];
         tk_group_norm(y, x, scale, bias, BATCH, CHANNELS, groups, INNER, 1e-3, TK_F32);
@@ -127,7 +152,7 @@ static void lrn(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layer_norm), cmocka_unit_test(rms_norm), cmocka_unit_test(batch_norm),
+        cmocka_unit_test(row_norms),  cmocka_unit_test(tiny_scales), cmocka_unit_test(batch_norm),
         cmocka_unit_test(group_norm), cmocka_unit_test(lrn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

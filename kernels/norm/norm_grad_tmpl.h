@@ -1,0 +1,76 @@
+/* norm_grad_tmpl.h: the gradient of LayerNormalization and RMSNormalization by rows, for one element type and one of
+ * the two things that may have been saved: x, from which x-hat is computed again, or x-hat itself. Both give the same
+ * bits. Set before including: T, SUFFIX, FORM (a suffix of its own) and XHAT(i), x-hat in terms of x, i, mean and
+ * inv_std. */
+
+#define ADD_TO_SUMS(l)                                                                                                 \
+    do {                                                                                                               \
+        T g = dout[at + (l)] * scale[at + (l)];                                                                        \
+        first[l] += (double)g;                                                                                         \
+        second[l] += (double)(g * XHAT(at + (l)));                                                                     \
+    } while (0)
+
+/* The two sums of a row that dinp needs: of dout scale, and of dout scale xhat. */
+TK_VECTOR static void TK_CAT(grad_sums, FORM)(double *sums, const T *dout, const T *x, const T *scale, int64_t n,
+                                              T mean, T inv_std) {
+    double first[LANES] = {0}, second[LANES] = {0};
+    int64_t at = 0;
+    (void)mean, (void)inv_std;
+    for (; at + LANES <= n; at += LANES)
+        for (int64_t l = 0; l < LANES; l++)
+            ADD_TO_SUMS(l);
+    for (int64_t l = 0; at + l < n; l++)
+        ADD_TO_SUMS(l);
+    for (int64_t width = LANES / 2; width > 0; width /= 2)
+        for (int64_t l = 0; l < width; l++) {
+            first[l] += first[l + width];
+            second[l] += second[l + width];
+        }
+    sums[0] = first[0];
+    sums[1] = second[0];
+}
+#undef ADD_TO_SUMS
+
+TK_VECTOR static void TK_CAT(grad_row, FORM)(T *dinp, const T *dout, const T *x, const T *scale, int64_t n, T mean,
+                                             T inv_std, T first, T second) {
+    (void)mean;
+    for (int64_t i = 0; i < n; i++)
+        dinp[i] = inv_std * ((dout[i] * scale[i] - first) - XHAT(i) * second);
+}
+
+TK_VECTOR static void TK_CAT(grad_params, FORM)(double *dscale, double *dbias, const T *dout, const T *x, int64_t n,
+                                                T mean, T inv_std) {
+    (void)mean, (void)inv_std;
+    for (int64_t i = 0; i < n; i++) {
+        dscale[i] += (double)(dout[i] * XHAT(i));
+        dbias[i] += (double)dout[i];
+    }
+}
+
+/* Chunks of rows: each sums its part of dscale and dbias in the workspace. */
+static void TK_CAT(grad_chunks, FORM)(void *ctx, int64_t begin, int64_t end) {
+    const norm_ctx *c = ctx;
+    int64_t n = c->s->n;
+    for (int64_t chunk = begin; chunk < end; chunk++) {
+        double *dscale = c->partial ? c->partial + chunk * 2 * n : NULL;
+        int64_t first = chunk * c->chunk_rows,
+                last = first + c->chunk_rows < c->s->rows ? first + c->chunk_rows : c->s->rows;
+        if (dscale)
+            memset(dscale, 0, (size_t)(2 * n) * sizeof(double));
+        for (int64_t row = first; row < last; row++) {
+            const T *dout = (const T *)c->dout + row * n, *x = (const T *)c->inp + row * n;
+            T mean = c->mean ? (T)tk_get(c->mean, c->s->stat_dtype, row) : 0,
+              inv_std = (T)tk_get(c->inv_std, c->s->stat_dtype, row);
+            double sums[2];
+            if (dscale)
+                TK_CAT(grad_params, FORM)(dscale, dscale + n, dout, x, n, mean, inv_std);
+            if (!c->out)
+                continue;
+            TK_CAT(grad_sums, FORM)(sums, dout, x, c->scale, n, mean, inv_std);
+            TK_CAT(grad_row, FORM)((T *)c->out + row * n, dout, x, c->scale, n, mean, inv_std,
+                                   c->s->centered ? (T)(sums[0] / (double)n) : 0, (T)(sums[1] / (double)n));
+        }
+    }
+}
+#undef FORM
+#undef XHAT
