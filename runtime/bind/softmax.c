@@ -1,12 +1,15 @@
-/* softmax.c: Softmax, LogSoftmax, Hardmax, Gelu and the gradients of the first two and the last to their kernels. */
+/* softmax.c: Softmax, LogSoftmax, Hardmax and the gradients of the first two to their kernels. */
 #include "../../kernels/softmax/softmax.h"
-#include "../../kernels/gelu/gelu.h"
 #include "util.h"
 #include <string.h>
 
 typedef void (*softmax_fn)(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype);
 typedef void (*softmax_grad_fn)(void *dinp, const void *dout, const void *out, tk_softmax_shape shape, tk_dtype dtype);
-typedef struct softmax_params { tk_softmax_shape shape; softmax_fn fn; softmax_grad_fn grad; } softmax_params;
+typedef struct softmax_params {
+    tk_softmax_shape shape;
+    softmax_fn fn;
+    softmax_grad_fn grad;
+} softmax_params;
 
 static tk_status run_softmax(const rt_launch *launch) {
     const softmax_params *p = launch->params;
@@ -17,7 +20,10 @@ static tk_status run_softmax(const rt_launch *launch) {
     return TK_OK;
 }
 
-static const struct { const char *op; softmax_fn fn; softmax_grad_fn grad;
+static const struct {
+    const char *op;
+    softmax_fn fn;
+    softmax_grad_fn grad;
 } kinds[] = {
     {"Softmax", tk_softmax, NULL},
     {"LogSoftmax", tk_log_softmax, NULL},
@@ -44,30 +50,5 @@ tc_status rt_bind_softmax(rt_binder *binder, const tc_node *node, rt_launch *lau
     launch->params = p;
     launch->run = run_softmax;
     launch->inplace = p->fn == tk_hardmax ? 0 : 1;
-    return TC_OK;
-}
-
-static tk_status run_gelu(const rt_launch *launch) {
-    bool tanh_form = *(const bool *)launch->params;
-    const rt_arg *out = &launch->out[0];
-    if (launch->n_in == 1)
-        tk_gelu(out->data, launch->in[0].data, out->count, tanh_form, out->dtype);
-    else
-        tk_gelu_grad(out->data, launch->in[0].data, launch->in[1].data, out->count, tanh_form, out->dtype);
-    return TK_OK;
-}
-
-tc_status rt_bind_gelu(rt_binder *binder, const tc_node *node, rt_launch *launch) {
-    bool *tanh_form = RT_PARAMS(binder, bool);
-    const char *approximate = tc_attr_string(node, "approximate", "none");
-    *tanh_form = strcmp(approximate, "tanh") == 0;
-    if (!*tanh_form && strcmp(approximate, "none") != 0)
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "approximate is '%s', not 'none' or 'tanh'",
-                        tc_quote(binder->ctx, approximate));
-    if (launch->n_in > 1 && (launch->in[1].dtype != launch->in[0].dtype || launch->in[1].count != launch->in[0].count))
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "the two operands differ in type or shape");
-    launch->params = tanh_form;
-    launch->run = run_gelu;
-    launch->inplace = launch->n_in > 1 ? 3 : 1;
     return TC_OK;
 }
