@@ -2,17 +2,17 @@
 #include "../common/parallel.h"
 #include "dropout.h"
 #include "dropout_math.h"
+#include <string.h>
 
 #define BLOCKS 64 /* counters at a time; 4 elements each */
 
 typedef struct dropout_ctx {
     void *out;
-    uint8_t *mask;
+    uint8_t *mask; /* written; read where there is nothing to draw */
     const void *inp;
-    int64_t n;
     float ratio;
     double keep;
-    const tk_draw *draw;
+    const tk_draw *draw; /* NULL: mask says what is kept */
     tk_dtype dtype;
 } dropout_ctx;
 
@@ -32,6 +32,21 @@ TK_VECTOR static void draw_blocks(uint8_t *kept, uint64_t first, const tk_draw *
             kept[4 * i + lane] = tk_uniform(words[lane][i]) >= ratio;
 }
 
+void tk_dropout_keep(uint8_t *kept, int64_t first, int64_t n, float ratio, const tk_draw *draw) {
+    uint8_t drawn[4 * BLOCKS];
+    for (int64_t at = first, end = first + n; at < end;) {
+        int64_t skip = at % 4, m = 4 * BLOCKS - skip;
+        m = m < end - at ? m : end - at;
+        draw_blocks(drawn, (uint64_t)at / 4, draw, ratio);
+        memcpy(kept + (at - first), drawn + skip, (size_t)m);
+        at += m;
+    }
+}
+
+double tk_dropout_divisor(double ratio, tk_dtype dtype) {
+    return dtype == TK_F32 ? (double)(1.0f - (float)ratio) : 1 - ratio;
+}
+
 TK_VECTOR static void drop_f32(float *out, const float *inp, const uint8_t *kept, int64_t n, float keep) {
     for (int64_t i = 0; i < n; i++)
         out[i] = tk_dropped_f32(inp[i], keep, kept[i]);
@@ -42,27 +57,39 @@ TK_VECTOR static void drop_f64(double *out, const double *inp, const uint8_t *ke
         out[i] = tk_dropped_f64(inp[i], keep, kept[i]);
 }
 
-static void range(void *ctx, int64_t begin, int64_t end) { /* begin is a multiple of 4 BLOCKS */
+static void range(void *ctx, int64_t begin, int64_t end) {
     const dropout_ctx *c = ctx;
-    uint8_t kept[4 * BLOCKS];
-    for (int64_t at = begin; at < end; at += 4 * BLOCKS) {
-        int64_t n = end - at < 4 * BLOCKS ? end - at : 4 * BLOCKS;
-        draw_blocks(kept, (uint64_t)at / 4, c->draw, c->ratio);
+    uint8_t drawn[16 * BLOCKS];
+    for (int64_t at = begin; at < end; at += (int64_t)sizeof drawn) {
+        int64_t n = end - at < (int64_t)sizeof drawn ? end - at : (int64_t)sizeof drawn;
+        uint8_t *kept = c->mask ? c->mask + at : drawn;
+        if (c->draw)
+            tk_dropout_keep(kept, at, n, c->ratio, c->draw);
         if (c->dtype == TK_F32)
             drop_f32((float *)c->out + at, (const float *)c->inp + at, kept, n, (float)c->keep);
         else
             drop_f64((double *)c->out + at, (const double *)c->inp + at, kept, n, c->keep);
-        for (int64_t i = 0; c->mask && i < n; i++)
-            c->mask[at + i] = kept[i];
     }
+}
+
+static tk_status run(dropout_ctx c, int64_t n, double ratio) {
+    if (!(ratio >= 0 && ratio < 1))
+        return TK_BAD_VALUE;
+    c.ratio = (float)ratio;
+    c.keep = tk_dropout_divisor(ratio, c.dtype);
+    tk_parallel_for(n, 4 * BLOCKS * 16, range, &c);
+    return TK_OK;
 }
 
 tk_status tk_dropout(void *out, uint8_t *mask, const void *inp, int64_t n, double ratio, const tk_draw *draw,
                      tk_dtype dtype) {
-    if (!(ratio >= 0 && ratio < 1))
-        return TK_BAD_VALUE;
-    dropout_ctx c = {out,  mask, inp, n, (float)ratio, dtype == TK_F32 ? (double)(1.0f - (float)ratio) : 1 - ratio,
-                     draw, dtype};
-    tk_parallel_for(n, 4 * BLOCKS * 16, range, &c);
-    return TK_OK;
+    return run((dropout_ctx){.out = out, .mask = mask, .inp = inp, .draw = draw, .dtype = dtype}, n, ratio);
+}
+
+tk_status tk_dropout_grad(void *dinp, const void *dout, const uint8_t *mask, int64_t n, double ratio, tk_dtype dtype) {
+    union {
+        const uint8_t *in;
+        uint8_t *out;
+    } kept = {mask}; /* only read */
+    return run((dropout_ctx){.out = dinp, .mask = kept.out, .inp = dout, .dtype = dtype}, n, ratio);
 }

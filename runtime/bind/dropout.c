@@ -1,11 +1,15 @@
-/* dropout.c: Dropout nodes to the kernel of kernels/dropout. Whether they drop, and how much, are operands, read when
- * the node runs. */
-#include "../../kernels/dropout/dropout.h"
+/* dropout.c: Dropout nodes of ONNX and of ai.tempo to the kernel of kernels/dropout. Whether they drop, how much and
+ * from which seed are operands, read when the node runs. */
 #include "../../kernels/common/types.h"
+#include "../../kernels/dropout/dropout.h"
+#include "draw.h"
 #include "util.h"
 #include <string.h>
 
-typedef struct dropout_params { const rt_random *random; uint32_t node; } dropout_params;
+typedef struct dropout_params {
+    const rt_random *random;
+    uint32_t node;
+} dropout_params;
 
 static tk_status run_dropout(const rt_launch *launch) {
     const dropout_params *p = launch->params;
@@ -38,6 +42,55 @@ tc_status rt_bind_dropout(rt_binder *binder, const tc_node *node, rt_launch *lau
     p->node = (uint32_t)tc_attr_int(node, "node", node->ordinal);
     launch->params = p;
     launch->run = run_dropout;
+    launch->inplace = 1;
+    return TC_OK;
+}
+
+/* --- of ai.tempo -------------------------------------------------------------------------------------------------- */
+
+tk_draw rt_draw(const rt_arg *seed, uint32_t node) {
+    const int64_t *pair = seed->data;
+    return (tk_draw){(uint64_t)pair[0], node, (uint32_t)(uint64_t)pair[1]};
+}
+
+tc_status rt_expect_draw(rt_binder *binder, const tc_node *node, const rt_launch *launch, uint32_t ratio,
+                         uint32_t seed) {
+    const rt_arg *r = rt_in(launch, ratio), *s = rt_in(launch, seed);
+    if (r && r->dtype != TK_F32 && r->dtype != TK_F64)
+        return tc_error(binder->ctx, TC_UNSUPPORTED, node, "there is no kernel for a ratio of type %s",
+                        tc_dtype_name((tc_dtype)r->dtype));
+    return rt_expect(binder, node, (!r || r->count == 1) && (!s || (s->count == 2 && s->dtype == TK_I64)));
+}
+
+/* (X, Ratio, Seed) -> Y, Mask */
+static tk_status run_seeded(const rt_launch *launch) {
+    const rt_arg *in = launch->in, *mask = rt_out(launch, 1);
+    tk_draw draw = rt_draw(&in[2], *(const uint32_t *)launch->params);
+    return tk_dropout(launch->out[0].data, mask ? mask->data : NULL, in[0].data, in[0].count,
+                      tk_get(in[1].data, in[1].dtype, 0), &draw, in[0].dtype);
+}
+
+tc_status rt_bind_seeded_dropout(rt_binder *binder, const tc_node *node, rt_launch *launch) {
+    uint32_t *ordinal = RT_PARAMS(binder, uint32_t);
+    *ordinal = (uint32_t)tc_attr_int(node, "node", 0);
+    TC_TRY(rt_expect_draw(binder, node, launch, 1, 2));
+    launch->params = ordinal;
+    launch->run = run_seeded;
+    launch->inplace = 1;
+    return TC_OK;
+}
+
+/* (dY, Mask, Ratio) -> dX */
+static tk_status run_dropout_grad(const rt_launch *launch) {
+    const rt_arg *in = launch->in;
+    return tk_dropout_grad(launch->out[0].data, in[0].data, in[1].data, in[0].count, tk_get(in[2].data, in[2].dtype, 0),
+                           in[0].dtype);
+}
+
+tc_status rt_bind_dropout_grad(rt_binder *binder, const tc_node *node, rt_launch *launch) {
+    TC_TRY(rt_expect_draw(binder, node, launch, 2, 3));
+    TC_TRY(rt_expect(binder, node, launch->in[1].dtype == TK_BOOL && launch->in[1].count == launch->in[0].count));
+    launch->run = run_dropout_grad;
     launch->inplace = 1;
     return TC_OK;
 }
