@@ -47,3 +47,11 @@ void tk_parallel_items(int64_t n, tk_range_fn body, void *ctx) {
     omp_set_num_threads(threads);
 #endif
 }
+
+int tk_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}

@@ -15,6 +15,10 @@ void tk_parallel_for(int64_t n, int64_t grain, tk_range_fn body, void *ctx);
  * that there is one thread, so that a product library called from there uses no more. */
 void tk_parallel_items(int64_t n, tk_range_fn body, void *ctx);
 
+/* Inside a body: which thread this is, from 0, below the number of threads in use when the loop began. Says where a
+ * thread's scratch is. */
+int tk_thread(void);
+
 /* Elements of simple work (an addition each) that are worth a thread. */
 #define TK_GRAIN 16384
 #endif

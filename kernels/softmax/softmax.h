@@ -5,7 +5,9 @@
 #define TK_SOFTMAX_H
 #include "../kernel.h"
 
-typedef struct tk_softmax_shape { int64_t outer, n, inner; } tk_softmax_shape;
+typedef struct tk_softmax_shape {
+    int64_t outer, n, inner;
+} tk_softmax_shape;
 
 void tk_softmax(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype);
 void tk_log_softmax(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype);

@@ -1,0 +1,92 @@
+/* attention_cpu.c: items of attention_tmpl.h to threads. Products are those of MatMul, called for one block in one
+ * thread; rows of the softmax, dropped elements and their draw are those of kernels/softmax and kernels/dropout. */
+#include "../common/math.h"
+#include "../common/parallel.h"
+#include "../dropout/dropout.h"
+#include "../dropout/dropout_math.h"
+#include "../matmul/matmul.h"
+#include "attention.h"
+#include <string.h>
+
+#define DRAWN 1024               /* elements drawn at a time */
+#define BLOCK_BYTES (256 * 1024) /* of a block of rows of P, so that a few of them stay in a core's second cache */
+
+typedef struct attention_ctx {
+    tk_attention_results out;
+    tk_attention_operands in;
+    const tk_attention *a;
+    float ratio;
+    double keep;
+    const tk_draw *draw;
+    void *workspace;
+    size_t thread_bytes;
+    int64_t rows; /* of a block */
+} attention_ctx;
+
+typedef struct gradient_ctx {
+    tk_attention_gradients out;
+    tk_attention_saved in;
+    const tk_attention *a;
+    double keep;
+    void *workspace;
+    size_t thread_bytes;
+    int64_t rows;
+} gradient_ctx;
+
+static void product(void *out, const void *a, const void *b, tk_product p, tk_dtype dtype) {
+    static const int64_t first = 0;
+    p.batch = 1;
+    p.a_at = p.b_at = &first;
+    tk_product_run(out, a, b, &p, dtype);
+}
+
+#define T float
+#define SUFFIX f32
+#define DTYPE TK_F32
+#define EXP tk_expf
+#include "attention_tmpl.h"
+#define T double
+#define SUFFIX f64
+#define DTYPE TK_F64
+#define EXP exp
+#include "attention_tmpl.h"
+
+static int64_t block_rows(const tk_attention *a) {
+    int64_t fit = BLOCK_BYTES / (int64_t)tk_size(a->dtype) / (a->t + 1) / 16 * 16;
+    fit = fit > 16 ? fit : 16;
+    return a->s < fit ? a->s : fit;
+}
+
+/* Of one thread, in whole cache lines. */
+static size_t scratch_bytes(const tk_attention *a, size_t blocks) {
+    return ((size_t)(block_rows(a) * a->t) * tk_size(a->dtype) * blocks + 63) / 64 * 64;
+}
+
+size_t tk_attention_workspace(const tk_attention *a, int threads) {
+    return scratch_bytes(a, 1) * (size_t)threads;
+}
+size_t tk_attention_grad_workspace(const tk_attention *a, int threads) {
+    return scratch_bytes(a, 2) * (size_t)threads;
+}
+
+tk_status tk_attention_run(tk_attention_results out, tk_attention_operands in, const tk_attention *a, double ratio,
+                           const tk_draw *draw, void *workspace) {
+    if (draw && !(ratio >= 0 && ratio < 1))
+        return TK_BAD_VALUE;
+    attention_ctx c = {
+        out,          in, a, (float)ratio, tk_dropout_divisor(ratio, a->dtype), draw, workspace, scratch_bytes(a, 1),
+        block_rows(a)};
+    if (a->s > 0)
+        tk_parallel_items(a->items, a->dtype == TK_F32 ? forward_f32 : forward_f64, &c);
+    return TK_OK;
+}
+
+tk_status tk_attention_grad(tk_attention_gradients out, tk_attention_saved in, const tk_attention *a, double ratio,
+                            void *workspace) {
+    if (in.is_dropped && !(ratio >= 0 && ratio < 1))
+        return TK_BAD_VALUE;
+    gradient_ctx c = {out, in, a, tk_dropout_divisor(ratio, a->dtype), workspace, scratch_bytes(a, 2), block_rows(a)};
+    c.rows = c.rows > 0 ? c.rows : 1;
+    tk_parallel_items(a->items, a->dtype == TK_F32 ? backward_f32 : backward_f64, &c);
+    return TK_OK;
+}
