@@ -146,7 +146,7 @@ static void assign_layers(layering *l, const tc_graph *graph, const bool *forwar
 
 /* --- the ledger -------------------------------------------------------------------------------------------------------- */
 
-static tc_dim value_bytes(tc_dim_pool *pool, const tc_value *value) {
+tc_dim tc_value_bytes(tc_dim_pool *pool, const tc_value *value) {
     const tc_type *type = value->type;
     unsigned bits = type && type->kind == TC_TENSOR ? tc_dtype_bits(type->dtype) : 0;
     if (!bits || type->rank == TC_RANK_UNKNOWN)
@@ -208,7 +208,7 @@ void tc_ledger_make(tc_arena *arena, const tc_graph *graph, const tc_value *loss
             const tc_node *user = value && !tc_is_free(value) ? backward_user(value, forward) : NULL;
             if (!user)
                 continue;
-            tc_dim bytes = value_bytes(pool, value);
+            tc_dim bytes = tc_value_bytes(pool, value);
             uint32_t layer = l.of_node[node->id] == NO_LAYER ? layer_named(&l, "embeddings") : l.of_node[node->id];
             out_ledger->saved = tc_arena_grow(arena, out_ledger->saved, sizeof(tc_saved), &cap, out_ledger->n_saved + 1);
             out_ledger->saved[out_ledger->n_saved++] = (tc_saved){value, user, bytes, layer};

@@ -36,6 +36,8 @@ typedef struct tc_ledger {
  * output that is none of them. */
 void tc_ledger_make(tc_arena *arena, const tc_graph *graph, const tc_value *loss, tc_ledger *out_ledger);
 
+/* Elements times their size; unknown where the type is. */
+tc_dim tc_value_bytes(tc_dim_pool *pool, const tc_value *value);
 /* The value whose bytes `value` shows: itself unless views made it. */
 const tc_value *tc_view_root(const tc_value *value);
 /* Whether the bytes are there without being saved: a graph input, an initializer, or a transposed or viewed one. */

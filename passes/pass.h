@@ -24,7 +24,11 @@ typedef struct tc_options {
 } tc_options;
 
 /* What passes found out, for the report. In the context's arena. */
-typedef struct tc_rule_stat { const char *name; uint64_t matched, tried; } tc_rule_stat;
+typedef struct tc_rule_stat {
+    const char *name;
+    uint64_t matched, tried;
+    tc_dim bytes_freed; /* that the backward pass no longer keeps, where the pass measures it (lean) */
+} tc_rule_stat;
 typedef struct tc_pass_time { const char *name; double seconds; } tc_pass_time;
 typedef struct tc_summary {
     const char **trained, **frozen, **unreached; /* initializer names */
@@ -68,6 +72,9 @@ tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
 /* NAME=VALUE of --dim, VALUE >= 0; TC_USAGE else. shapes.c */
 tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, int64_t *out_value);
 
+/* The row of that name in env->summary, added where there is none. rules/explain.c */
+tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name);
+
 /* The passes, one file each. */
 tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model);      /* to the canonical opset */
 tc_status tc_pass_inline(tc_pass_env *env, tc_model *model);       /* replaces calls of model-local functions by their bodies */
@@ -75,6 +82,8 @@ tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);       /* binds --di
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
 tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);          /* removes nodes and initializers that nobody reads */
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model);     /* appends the backward pass */
+tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);        /* puts the bodies in the place of ai.tempo ops */
+tc_status tc_pass_lean(tc_pass_env *env, tc_model *model);         /* keeps less for the backward pass */
 tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);       /* attaches function bodies to ai.tempo ops */
 
 /* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and that are

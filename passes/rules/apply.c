@@ -326,6 +326,35 @@ tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, ui
     return status;
 }
 
+void tc_rules_set_loss(tc_rule_set *set, const tc_node *loss) { set->loss = loss; }
+
+tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, tc_rules_measure measure, void *user) {
+    tc_arena *scratch = tc_arena_create();
+    bool *disabled = TC_NEW_ARRAY(scratch, bool, set->n_rules + 1);
+    tc_dim before = measure(graph, user);
+    tc_status status = TC_OK;
+    for (tc_rule *rule = set->first; rule; rule = rule->next) {
+        disabled[rule->serial] = rule->disabled;
+        rule->disabled = true;
+    }
+    for (tc_rule *rule = set->first; rule && status == TC_OK; rule = rule->next) {
+        uint32_t rewrites = 0;
+        rule->disabled = disabled[rule->serial];
+        status = tc_rules_apply(env, graph, set, &rewrites);
+        rule->disabled = true;
+        if (!rewrites || status != TC_OK)
+            continue;
+        tc_dim_pool *pool = graph->model->dims;
+        tc_dim after = measure(graph, user), *freed = &tc_summary_rule(env, rule->name)->bytes_freed;
+        *freed = tc_dim_add(pool, *freed, tc_dim_sub(pool, before, after));
+        before = after;
+    }
+    for (tc_rule *rule = set->first; rule; rule = rule->next)
+        rule->disabled = disabled[rule->serial];
+    tc_arena_destroy(scratch);
+    return status;
+}
+
 /* --- loading ----------------------------------------------------------------------------------------------------------------------- */
 
 static tc_status load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {

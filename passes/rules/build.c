@@ -152,11 +152,25 @@ static uint32_t count_operands(const rule_builder *b, const rule_node *node) {
     return n;
 }
 
+static bool is_read(const tc_rule *rule, uint16_t name) {
+    for (uint16_t i = 0; i < rule->n_build; i++)
+        for (uint16_t k = 0; k < rule->build[i].n_operands; k++)
+            if (rule->build[i].operands[k].kind == OPERAND_NAME && rule->build[i].operands[k].index == name)
+                return true;
+    return false;
+}
+
+/* A result of a rewrite that the matched node does not have, and that serves nothing else. */
+static bool is_missing(const rule_builder *b, uint16_t name) {
+    return !b->rule->gradient && b->rule->names[name].is_out && !b->values[name] && !is_read(b->rule, name);
+}
+
 /* Results that no one asks for are absent, but never left away at the end: function bodies need them counted. */
 static bool is_wanted(const rule_builder *b, const rule_node *node, uint16_t output) {
     if (output >= node->n_outputs)
         return output == 0;
-    return node->outputs[output] != RULE_NONE && (!b->used || b->used[node->outputs[output]]);
+    uint16_t name = node->outputs[output];
+    return name != RULE_NONE && (!b->used || b->used[name]) && !is_missing(b, name);
 }
 
 static tc_status build_call(rule_builder *b, const rule_node *node, uint16_t index) {

@@ -203,6 +203,7 @@ tc_status rule_compile(tc_lexer *lx, tc_rule_set *set, tc_rule *rule) {
         set->first = rule;
     set->last = rule;
     rule->serial = set->n_rules++;
+    rule->set = set;
     if (rule->gradient) {
         file_under(set, set->gradients, &rule->op, rule);
         return TC_OK;

@@ -27,7 +27,7 @@ void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor, b
                 failure->loc.line, failure->why);
 }
 
-static tc_rule_stat *stat_of(tc_pass_env *env, const char *name) {
+tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name) {
     tc_summary *summary = env->summary;
     for (size_t i = 0; i < summary->n_rules; i++)
         if (!strcmp(summary->rules[i].name, name))
@@ -35,14 +35,14 @@ static tc_rule_stat *stat_of(tc_pass_env *env, const char *name) {
     tc_rule_stat *grown = TC_NEW_ARRAY(env->ctx->arena, tc_rule_stat, summary->n_rules + 1);
     if (summary->n_rules)
         memcpy(grown, summary->rules, summary->n_rules * sizeof *grown);
-    grown[summary->n_rules] = (tc_rule_stat){tc_arena_strdup(env->ctx->arena, name), 0, 0};
+    grown[summary->n_rules] = (tc_rule_stat){.name = tc_arena_strdup(env->ctx->arena, name)};
     summary->rules = grown;
     return &grown[summary->n_rules++];
 }
 
 void tc_rules_stats(tc_pass_env *env, tc_rule_set *set) {
     for (tc_rule *rule = set->first; rule && env->summary; rule = rule->next) {
-        tc_rule_stat *stat = stat_of(env, rule->name);
+        tc_rule_stat *stat = tc_summary_rule(env, rule->name);
         stat->matched += rule->matched;
         stat->tried += rule->tried;
         rule->matched = rule->tried = 0;

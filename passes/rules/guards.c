@@ -1,6 +1,8 @@
 /* guards.c: the conditions that a pattern cannot say, by the names that `where` calls them. A guard looks only at the values that
  * a match has bound; one that is given an unbound optional name holds (`absent_ok` says otherwise). */
 #include "../canonical.h"
+#include "../../compiler/ledger.h"
+#include "../lean/lean.h"
 #include "rule_ir.h"
 #include <math.h>
 #include <string.h>
@@ -151,6 +153,20 @@ static bool has_attr(const guard_call *call) {
     return node && tc_attr_find(node, word_arg(call, 1)) != NULL;
 }
 
+/* --- the backward pass ---------------------------------------------------------------------------------------------------- */
+
+static bool is_kept_for(const guard_call *call) {
+    const tc_value *v = value_arg(call, 0), *result = value_arg(call, 1), *root = tc_view_root(v);
+    const tc_node *loss = call->rule->set->loss;
+    return loss && result->producer && !tc_is_free(root) && !root->n_graph_outputs && !v->n_graph_outputs &&
+           !tc_read_late(root, loss, result->producer, true);
+}
+
+static bool is_read_again(const guard_call *call) {
+    const tc_node *loss = call->rule->set->loss;
+    return loss && tc_read_again(value_arg(call, 0), loss);
+}
+
 /* Sorted by name; docs/rules.md shows it. */
 static const guard_row rows[] = {
     {"absent", "v", is_absent, true, "the optional name is unbound"},
@@ -163,6 +179,7 @@ static const guard_row rows[] = {
     {"float", "v", is_float, false, "a float element type"},
     {"has_attr", "vs", has_attr, false, "the node that makes v has attribute s"},
     {"integer", "v", is_integer, false, "an integer element type"},
+    {"kept_for", "vv", is_kept_for, false, "behind the loss, only the node that makes the second value reads the first; it is no input and no output"},
     {"needed", "v", is_needed, true, "gradient rules: the gradient of this operand is wanted"},
     {"one_use", "v", one_use, false, "one use, graph outputs counted"},
     {"output", "v", is_output, false, "an output of the graph"},
@@ -171,6 +188,7 @@ static const guard_row rows[] = {
     {"present", "v", is_present, true, "the optional name is bound"},
     {"rank", "vn", has_rank, false, "this many dims"},
     {"rank_at_least", "vn", has_rank_at_least, false, "this many dims or more"},
+    {"read_again", "v", is_read_again, false, "a node behind the loss reads it, or what cheap nodes make of it; it is no output"},
     {"same_dtype", "vv", same_dtype, false, "equal element types"},
     {"same_shape", "vv", same_shape, false, "provably equal shapes"},
     {"scalar", "v", is_scalar, false, "one element, whatever its rank"},

@@ -116,6 +116,7 @@ typedef struct tc_rule {
     uint16_t *results, *douts; /* outs of the op by position are `outs`, operands are `params` */
     uint16_t n_results, n_douts;
     uint64_t matched, tried;
+    const struct tc_rule_set *set;
     struct tc_rule *next; /* in the set */
 } tc_rule;
 
@@ -128,6 +129,7 @@ struct tc_rule_set {
     tc_map *by_name;   /* name -> tc_rule */
     bool exhausted;    /* came to no end: not applied again */
     uint64_t steps;    /* of all matching so far: what the limits bound */
+    const tc_node *loss; /* what stands behind it is the backward pass; NULL: not known */
 };
 
 typedef struct rule_bucket { tc_rule **rules; size_t n, cap; } rule_bucket;

@@ -1,0 +1,46 @@
+/* lean.c: the pass that keeps less of the forward pass for the backward pass. First rules/lean.rules, pairs of a forward and a
+ * backward op that keep something smaller between them (LayerNormalization before GELU, whose result is then often no longer
+ * kept); then lean/again.c, saved values made again by copies of the cheap nodes that made them. Works on any graph that has a
+ * backward pass, whoever wrote it. Of the ops of ai.tempo that the pass `lower` has replaced by standard ones, the rules
+ * find none, and the second step does what is left to do.
+ *
+ * Gradients do not change by a bit. No pass behind this one may merge equal nodes: copies are equal to their originals. */
+#include "../compiler/ledger.h"
+#include "../compiler/shape.h"
+#include "lean/lean.h"
+#include "rules/rules.h"
+
+static const tc_value *find_loss(const tc_pass_env *env, const tc_graph *graph) {
+    if (env->options->loss)
+        return tc_graph_find(graph, env->options->loss);
+    tc_arena *scratch = tc_arena_create();
+    tc_ledger ledger;
+    tc_ledger_make(scratch, graph, NULL, &ledger);
+    tc_arena_destroy(scratch);
+    return ledger.loss;
+}
+
+static tc_dim kept_bytes(const tc_graph *graph, void *loss) {
+    tc_arena *scratch = tc_arena_create();
+    tc_ledger ledger;
+    tc_ledger_make(scratch, graph, loss, &ledger);
+    tc_arena_destroy(scratch);
+    return ledger.bytes;
+}
+
+tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
+    tc_graph *graph = model->graph;
+    TC_TRY(tc_infer_graph(env->ctx, graph));
+    const tc_value *loss = find_loss(env, graph);
+    if (!loss || !loss->producer || loss->graph != graph)
+        return TC_OK;
+    tc_rule_set *rules = tc_rules_create();
+    tc_status status = tc_rules_load(env, "lean.rules", false, rules);
+    tc_rules_set_loss(rules, loss->producer);
+    if (status == TC_OK)
+        status = tc_rules_apply_each(env, graph, rules, kept_bytes, (void *)loss);
+    tc_rules_destroy(rules);
+    if (status == TC_OK)
+        status = tc_emit_again(env, graph, loss->producer);
+    return status;
+}

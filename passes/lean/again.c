@@ -1,0 +1,227 @@
+/* again.c: saved values that cheap nodes make of what is there anyway are made again in the backward pass, so that nobody keeps
+ * them: GELU from its operand, y of LayerNormalization from x-hat, dropout by drawing again.
+ *
+ * One walk over the forward pass, in order, decides for each value: it is there (free, or saved and kept), it can be made again at
+ * some cost, or neither. Only what is saved and can be made again is dropped, so that nothing is kept that was not before. One
+ * walk over the backward pass then copies nodes, each right before the first node that reads its result: earlier would keep the copy as
+ * long as the value. Copies have the attributes of their originals, and the same kernels compute them: they are equal bit for bit.
+ * No pass behind this one may merge equal nodes. */
+#include "../../compiler/ledger.h"
+#include "lean.h"
+#include <string.h>
+
+enum { LIMIT = 16 }; /* what making one value again may cost in all, in units of cheap.def */
+
+enum {
+    READ = 1,    /* by a late node */
+    PINNED = 2,  /* it stays whatever is done here: a graph output, or read by a nested graph */
+    DROPPED = 4, /* saved so far, from now on made again */
+};
+
+typedef struct again {
+    tc_pass_env *env;
+    tc_arena *arena;
+    tc_graph *graph;
+    const tc_node *loss;
+    uint8_t *flags;     /* by value id, of roots (ledger.h) */
+    uint8_t *cost;      /* by value id: 0 there, TC_NEVER neither there nor to be made again */
+    tc_map *copies;     /* value -> the one made again */
+} again;
+
+static bool is_late(const again *a, const tc_node *node) { return tc_node_before(a->loss, node); }
+static bool is_view(const tc_node *node) { return tc_node_has(node, TC_VIEW) && tc_input(node, 0); }
+
+/* --- who reads ----------------------------------------------------------------------------------------------------------- */
+
+static void mark(const again *a, const tc_value *value, uint8_t flag) {
+    const tc_value *root = tc_view_root(value);
+    if (root->graph == a->graph)
+        a->flags[root->id] |= flag;
+}
+
+static bool reads_elements(const tc_node *node, uint32_t index) {
+    return tc_input(node, index) && !(tc_node_has(node, TC_SHAPE_ONLY) && index == 0);
+}
+
+static void mark_readers(const again *a) {
+    for (const tc_node *node = a->loss->next; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_inputs; i++)
+            if (reads_elements(node, i))
+                mark(a, tc_input(node, i), READ);
+    TC_FOR_NODES(node, a->graph)
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            if (node->outputs[i])
+                TC_FOR_USES(use, node->outputs[i])
+                    if (use->user->graph != a->graph)
+                        mark(a, node->outputs[i], PINNED);
+    for (uint32_t i = 0; i < a->graph->n_outputs; i++)
+        mark(a, a->graph->outputs[i], PINNED);
+}
+
+/* --- what it costs ------------------------------------------------------------------------------------------------------- */
+
+/* LayerNormalizationXhat and its like give y again by ScaleBias. */
+static bool has_xhat(const tc_node *node) {
+    return tc_node_is(node, TC_TEMPO_DOMAIN, node->op_type) && node->op &&
+           (strcmp(node->op->name, "LayerNormalizationXhat") == 0 || strcmp(node->op->name, "RMSNormalizationXhat") == 0);
+}
+
+/* Operand `index` of the node that makes result 0 of `node` again. */
+static tc_value *operand_again(const tc_node *node, uint32_t index) {
+    return index == 0 && has_xhat(node) ? tc_output(node, 1) : tc_input(node, index);
+}
+
+static uint8_t cost_of(const again *a, const tc_value *value) { return value->producer ? a->cost[value->id] : 0; }
+
+static uint8_t price(const again *a, const tc_node *node) {
+    unsigned sum = tc_cheap_cost(node);
+    for (uint32_t i = 0; sum <= LIMIT && i < node->n_inputs; i++)
+        if (operand_again(node, i))
+            sum += cost_of(a, operand_again(node, i));
+    return sum <= LIMIT && !(has_xhat(node) && !tc_output(node, 1)) ? (uint8_t)sum : TC_NEVER;
+}
+
+static bool is_worth_it(const tc_value *value) {
+    tc_dtype dtype = tc_value_dtype(value);
+    bool one = true;
+    for (int i = 0; i < tc_value_rank(value); i++)
+        one = one && tc_dim_equal(value->type->dims[i], tc_dim_const(1));
+    return (tc_dtype_is_float(dtype) || dtype == TC_BOOL) && !one;
+}
+
+static bool is_disabled(const again *a, const char *name) {
+    for (size_t i = 0; i < a->env->options->n_disabled; i++)
+        if (strcmp(a->env->options->disabled[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a saved value is dropped; the row of its op in the statistics. */
+static bool drop(const again *a, const tc_value *value, uint8_t cost) {
+    const tc_node *node = value->producer;
+    bool cheap = value->out_index == 0 && tc_cheap_cost(node) != TC_NEVER;
+    if (!cheap || !is_worth_it(value))
+        return false;
+    const char *op = has_xhat(node) ? "ScaleBias" : node->op->name;
+    tc_rule_stat *row = tc_summary_rule(a->env, tc_arena_printf(a->env->ctx->arena, "again_%s", op));
+    row->tried++;
+    if (cost == TC_NEVER || (a->flags[value->id] & PINNED) || is_disabled(a, row->name))
+        return false;
+    tc_dim_pool *pool = a->graph->model->dims;
+    row->matched++;
+    row->bytes_freed = tc_dim_add(pool, row->bytes_freed, tc_value_bytes(pool, value));
+    return true;
+}
+
+static void decide(const again *a, const tc_node *node, const tc_value *value) {
+    uint8_t *cost = &a->cost[value->id], *flags = &a->flags[value->id];
+    if (is_view(node)) {
+        *cost = cost_of(a, tc_input(node, 0));
+        return;
+    }
+    *cost = tc_is_free(value) ? 0 : value->out_index == 0 ? price(a, node) : TC_NEVER;
+    if (*cost == 0 || !(*flags & READ))
+        return;
+    if (drop(a, value, *cost))
+        *flags |= DROPPED;
+    else
+        *cost = 0;
+}
+
+static void decide_all(const again *a) {
+    for (const tc_node *node = a->graph->first; node != a->loss->next; node = node->next)
+        for (uint32_t i = node->n_outputs; i-- > 0;) /* x-hat before the y that it gives again */
+            if (node->outputs[i])
+                decide(a, node, node->outputs[i]);
+}
+
+/* --- making it again ------------------------------------------------------------------------------------------------------- */
+
+static bool is_made_again(const again *a, const tc_value *value) {
+    if (!value->producer || is_late(a, value->producer))
+        return false;
+    return a->cost[value->id] != 0 && a->cost[value->id] != TC_NEVER;
+}
+
+static void name_copy(const again *a, tc_node *copy, const tc_node *node) {
+    tc_arena *arena = a->graph->model->arena;
+    copy->name = *node->name ? tc_arena_printf(arena, "%s/again", node->name) : "";
+    tc_value *value = copy->outputs[0];
+    tc_value_rename(value, tc_graph_unique_name(a->graph, tc_arena_printf(arena, "%s_again", node->outputs[0]->name)));
+}
+
+/* A copy that has result 0 only. */
+static tc_node *copy_node(const again *a, const tc_node *node) {
+    tc_node *copy = tc_node_clone(a->graph, node, a->copies);
+    for (uint32_t i = 1; i < node->n_outputs; i++)
+        if (node->outputs[i])
+            tc_map_set_ptr(a->copies, node->outputs[i], NULL);
+    tc_node_resize_outputs(copy, 1);
+    return copy;
+}
+
+static tc_node *scale_bias(const again *a, const tc_node *node) {
+    tc_node *copy = tc_node_create(a->graph, TC_TEMPO_DOMAIN, "ScaleBias", node->n_inputs, 1);
+    const tc_attr *axis = tc_attr_find(node, "axis");
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        tc_value *operand = operand_again(node, i), *other = operand ? tc_map_get_ptr(a->copies, operand) : NULL;
+        tc_node_set_input(copy, i, other ? other : operand);
+    }
+    if (axis)
+        tc_attr_copy(copy, axis);
+    copy->ordinal = node->ordinal;
+    tc_node_append(copy);
+    tc_map_set_ptr(a->copies, node->outputs[0], tc_node_add_output(copy, 0, NULL, node->outputs[0]->type));
+    return copy;
+}
+
+static tc_value *emit(const again *a, tc_value *value, tc_node *before);
+
+/* One node made again; its operands first. Depth is bounded by LIMIT, and by emit's loop over views. */
+static void emit_node(const again *a, const tc_node *node, tc_node *before) {
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        tc_value *operand = operand_again(node, i);
+        if (operand && is_made_again(a, operand) && (i == 0 || !is_view(node)))
+            emit(a, operand, before);
+    }
+    tc_node *copy = has_xhat(node) ? scale_bias(a, node) : copy_node(a, node);
+    name_copy(a, copy, node);
+    tc_node_move_before(copy, before);
+}
+
+static tc_value *emit(const again *a, tc_value *value, tc_node *before) {
+    tc_value *top = value, *copy = tc_map_get_ptr(a->copies, value);
+    size_t n = 0, cap = 0;
+    tc_value **views = NULL;
+    for (; !tc_map_get_ptr(a->copies, top); top = tc_input(top->producer, 0)) {
+        views = tc_arena_grow(a->arena, views, sizeof *views, &cap, n + 1);
+        views[n++] = top;
+        if (!is_view(top->producer))
+            break;
+    }
+    while (n > 0) {
+        emit_node(a, views[--n]->producer, before);
+        copy = tc_map_get_ptr(a->copies, views[n]);
+    }
+    return copy;
+}
+
+static void rewire(const again *a) {
+    for (tc_node *node = a->loss->next; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_inputs; i++) {
+            tc_value *value = tc_input(node, i);
+            if (reads_elements(node, i) && value->graph == a->graph && is_made_again(a, value))
+                tc_node_set_input(node, i, emit(a, value, node));
+        }
+}
+
+tc_status tc_emit_again(tc_pass_env *env, tc_graph *graph, const tc_node *loss) {
+    tc_arena *scratch = tc_arena_create();
+    uint32_t n = graph->model->next_id;
+    again a = {env, scratch, graph, loss, TC_NEW_ARRAY(scratch, uint8_t, n), TC_NEW_ARRAY(scratch, uint8_t, n), tc_map_create(scratch)};
+    mark_readers(&a);
+    decide_all(&a);
+    rewire(&a);
+    tc_arena_destroy(scratch);
+    return TC_OK;
+}

@@ -1,0 +1,88 @@
+/* reads.c: which values the backward pass reads, asked of one value at a time: what the guards of lean.rules need. */
+#include "../../compiler/ledger.h"
+#include "lean.h"
+#include <string.h>
+
+enum {
+    VIEWS = 16,  /* followed one after another */
+    CHAIN = 4,   /* cheap nodes likewise */
+    USERS = 64,  /* of one value */
+};
+
+typedef struct row {
+    const char *domain, *op;
+    uint8_t cost;
+} row;
+
+static const row rows[] = {
+#define CHEAP(domain, op, cost) {domain, #op, cost},
+#include "cheap.def"
+#undef CHEAP
+};
+
+uint8_t tc_cheap_cost(const tc_node *node) {
+    if (!node->op || tc_node_has(node, TC_RANDOM | TC_CONTROL | TC_SIDE_EFFECT))
+        return TC_NEVER;
+    if (tc_node_has(node, TC_ELEMENTWISE))
+        return 1;
+    for (size_t i = 0; i < TC_COUNT(rows); i++)
+        if (strcmp(rows[i].op, node->op->name) == 0 && strcmp(rows[i].domain, node->domain) == 0)
+            return rows[i].cost;
+    return TC_NEVER;
+}
+
+static bool is_view_of(const tc_use *use) { return tc_node_has(use->user, TC_VIEW) && use->index == 0; }
+
+static bool read_late(const tc_value *value, const tc_node *loss, const tc_node *but, bool otherwise, int depth) {
+    if (depth == 0)
+        return otherwise;
+    TC_FOR_USES(use, value) {
+        if (use->user == but || (tc_node_has(use->user, TC_SHAPE_ONLY) && use->index == 0))
+            continue;
+        if (use->user->graph != loss->graph) {
+            if (otherwise)
+                return true;
+        } else if (is_view_of(use) && use->user->outputs[0]) {
+            if (read_late(use->user->outputs[0], loss, but, otherwise, depth - 1))
+                return true;
+        } else if (tc_node_before(loss, use->user)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool tc_read_late(const tc_value *value, const tc_node *loss, const tc_node *but, bool otherwise) {
+    return read_late(value, loss, but, otherwise, VIEWS);
+}
+
+/* Whether every operand of a node but `value` is there when the backward pass runs. */
+static bool rest_is_there(const tc_node *node, const tc_value *value, const tc_node *loss) {
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const tc_value *operand = tc_input(node, i);
+        if (!operand || operand == value)
+            continue;
+        const tc_value *root = tc_view_root(operand);
+        if (!tc_is_free(root) && !tc_read_late(root, loss, NULL, false))
+            return false;
+    }
+    return true;
+}
+
+static bool read_again(const tc_value *value, const tc_node *loss, int depth) {
+    if (depth == 0 || value->n_graph_outputs)
+        return false;
+    if (tc_read_late(value, loss, NULL, false))
+        return true;
+    int tried = 0;
+    for (const tc_use *use = value->uses; use && tried < USERS; use = use->next, tried++) {
+        const tc_node *user = use->user;
+        bool early = user->graph == loss->graph && !tc_node_before(loss, user) && tc_output(user, 0);
+        bool follows = early && (is_view_of(use) || (tc_cheap_cost(user) != TC_NEVER && rest_is_there(user, value, loss)));
+        if (follows && read_again(user->outputs[0], loss, depth - 1))
+            return true;
+    }
+    return false;
+}
+
+bool tc_read_again(const tc_value *value, const tc_node *loss) { return read_again(value, loss, CHAIN); }
