@@ -81,6 +81,7 @@ tc_status tc_pass_inline(tc_pass_env *env, tc_model *model);       /* replaces c
 tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);       /* binds --dim, infers types, checks */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
 tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);          /* removes nodes and initializers that nobody reads */
+tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);        /* one op for each spelling of an idea */
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model);     /* appends the backward pass */
 tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);        /* puts the bodies in the place of ai.tempo ops */
 tc_status tc_pass_lean(tc_pass_env *env, tc_model *model);         /* keeps less for the backward pass */

@@ -110,7 +110,8 @@ static bool is_layer_bias(const tc_node *node, uint32_t index) {
 
 /* Whether this use makes the loss depend on the operand as on a parameter. */
 static bool is_direct_use(const tc_flow *flow, const tc_node *node, uint32_t index) {
-    if (tc_node_is(node, "", "Softmax") || (tc_node_is(node, TC_TEMPO_DOMAIN, "Attention") && index == 3))
+    bool attention = tc_node_is(node, TC_TEMPO_DOMAIN, "Attention") || tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention");
+    if (tc_node_is(node, "", "Softmax") || (attention && index == 3))
         return false;
     if (tc_node_is(node, "", "BatchNormalization") && (index == 3 || index == 4))
         return false;

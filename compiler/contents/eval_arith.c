@@ -172,6 +172,7 @@ static double negate(double x) { return -x; }
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double relu(double x) { return x < 0 ? 0 : x; }
 static double is_nan(double x) { return isnan(x); }
+static double is_inf(double x) { return isinf(x); }
 
 static tc_dim negate_int(tc_dim_pool *pool, tc_dim x) { return tc_dim_sub(pool, tc_dim_const(0), x); }
 
@@ -199,7 +200,13 @@ static const struct { const char *op; float_fn f; int_fn i; } unaries[] = {
     {"Round", nearbyint, NULL}, {"Erf", erf, NULL},          {"Tanh", tanh, NULL},    {"Sigmoid", sigmoid, NULL},
     {"Sin", sin, NULL},         {"Cos", cos, NULL},          {"Relu", relu, relu_int}, {"Sign", sign_float, sign_int},
     {"Not", NULL, not_bool},    {"BitwiseNot", NULL, not_bits}, {"IsNaN", is_nan, NULL},
+    {"IsInf", is_inf, NULL},
 };
+
+/* IsInf may be asked for infinities of one sign only. */
+static bool detects(const tc_node *node, double x) {
+    return tc_attr_int(node, x > 0 ? "detect_positive" : "detect_negative", 1) != 0;
+}
 
 const tc_contents *tc_eval_unary(tc_eval *ev, const tc_node *node, uint32_t output) {
     const tc_contents *x = tc_eval_in(ev, node, 0);
@@ -214,7 +221,7 @@ const tc_contents *tc_eval_unary(tc_eval *ev, const tc_node *node, uint32_t outp
         if (tc_eval_is_int(x->dtype))
             item->i = tc_eval_wrap(out->dtype, unaries[op].i(ev->dims, x->items[n].i));
         else if (out->dtype == TC_BOOL)
-            item->i = tc_dim_const(unaries[op].f(x->items[n].f) != 0);
+            item->i = tc_dim_const(unaries[op].f(x->items[n].f) != 0 && detects(node, x->items[n].f));
         else
             item->f = tc_round_float(out->dtype, unaries[op].f(x->items[n].f));
     }

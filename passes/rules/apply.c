@@ -253,9 +253,11 @@ static tc_status sweep_once(sweep *s, tc_graph *graph) {
     tc_status status = TC_OK;
     TC_FOR_NODES(node, graph)
         nodes[n++] = node;
-    for (size_t i = 0; i < n && status == TC_OK && s->rewrites < s->limit; i++)
-        if (is_linked(nodes[i]))
-            status = visit(s, nodes[i]);
+    for (size_t i = 0; i < n && status == TC_OK && s->rewrites < s->limit; i++) {
+        tc_node *node = nodes[s->set->from_end ? n - 1 - i : i];
+        if (is_linked(node))
+            status = visit(s, node);
+    }
     tc_arena_destroy(scratch);
     return status;
 }
@@ -354,6 +356,8 @@ tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *se
     tc_arena_destroy(scratch);
     return status;
 }
+
+void tc_rules_from_end(tc_rule_set *set) { set->from_end = true; }
 
 /* --- loading ----------------------------------------------------------------------------------------------------------------------- */
 

@@ -117,6 +117,39 @@ static void set_literal(tc_node *to, const tc_attr *attr) {
     }
 }
 
+/* A number that the match found: a product of constants of one element, or how many axes a list names, counted from the end. Names
+ * that are unbound count as 1; false where all are. */
+static bool computed_number(const rule_builder *b, const rule_attr *attr, double *out_number) {
+    bool any = false;
+    *out_number = 1;
+    for (uint16_t i = 0; i < attr->n_factors; i++) {
+        const tc_value *value = b->values[attr->factors[i].name];
+        const tc_tensor *tensor = value ? tc_value_constant(value) : NULL;
+        if (!tensor || !tensor->data || tensor->count != 1)
+            continue;
+        double factor = tc_tensor_get(tensor, 0);
+        *out_number = attr->factors[i].divides ? *out_number / factor : *out_number * factor;
+        any = true;
+    }
+    if (attr->kind == ATTR_TRAILING && b->values[attr->from]) {
+        const tc_tensor *axes = tc_value_constant(b->values[attr->from]);
+        *out_number = axes ? -(double)axes->count : -1;
+        any = true;
+    }
+    return any;
+}
+
+static void set_computed(const rule_builder *b, const rule_attr *attr, tc_node *to) {
+    double number;
+    const char *name = keep(b->graph->model, attr->literal.name);
+    if (!computed_number(b, attr, &number))
+        return;
+    if (attr->literal.kind == TC_ATTR_INT)
+        tc_attr_set_int(to, name, (int64_t)number);
+    else
+        tc_attr_set_float(to, name, (float)number);
+}
+
 static void set_attrs(rule_builder *b, const rule_node *node, tc_node *to) {
     for (uint16_t i = 0; i < node->n_attrs; i++) {
         const rule_attr *attr = &node->attrs[i];
@@ -124,6 +157,8 @@ static void set_attrs(rule_builder *b, const rule_node *node, tc_node *to) {
         const tc_node *from = attr->from == RULE_NONE ? b->anchor : named ? named->producer : NULL;
         if (attr->kind == ATTR_LITERAL)
             set_literal(to, &attr->literal);
+        else if (attr->kind == ATTR_PRODUCT || attr->kind == ATTR_TRAILING)
+            set_computed(b, attr, to);
         else if (attr->kind == ATTR_ALL && from)
             copy_all_attrs(to, from);
         else if (from) {

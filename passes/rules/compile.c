@@ -51,6 +51,20 @@ typedef struct walk {
     bool reached[RULE_MAX_NODES], bound[RULE_MAX_NAMES];
 } walk;
 
+static void reach(walk *w, uint16_t index);
+
+static void reach_operand(walk *w, const rule_operand *operand) {
+    if (operand->kind == OPERAND_NODE)
+        reach(w, operand->index);
+    for (uint16_t i = 0; operand->kind == OPERAND_CHOICE && i < operand->n_choices; i++)
+        reach_operand(w, &operand->choices[i]);
+    if (operand->kind != OPERAND_NAME)
+        return;
+    w->bound[operand->index] = true;
+    if (w->rule->names[operand->index].node != RULE_NONE)
+        reach(w, w->rule->names[operand->index].node);
+}
+
 /* Marks a pattern node and everything above it. */
 static void reach(walk *w, uint16_t index) {
     const rule_node *node = &w->rule->match[index];
@@ -60,16 +74,10 @@ static void reach(walk *w, uint16_t index) {
     for (uint16_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i] != RULE_NONE)
             w->bound[node->outputs[i]] = true;
-    for (uint16_t i = 0; i < node->n_operands; i++) {
-        const rule_operand *operand = &node->operands[i];
-        if (operand->kind == OPERAND_NODE)
-            reach(w, operand->index);
-        if (operand->kind != OPERAND_NAME)
-            continue;
-        w->bound[operand->index] = true;
-        if (w->rule->names[operand->index].node != RULE_NONE)
-            reach(w, w->rule->names[operand->index].node);
-    }
+    for (uint16_t i = 0; i < node->n_operands; i++)
+        reach_operand(w, &node->operands[i]);
+    for (uint16_t i = 2; node->product && i < node->n_operands; i++)
+        w->reached[node->spare + i - 2] = true;
 }
 
 /* How many operands of an unreached node are known: the more, the fewer users have to be tried. */
@@ -114,10 +122,17 @@ static tc_status lay_out(tc_lexer *lx, tc_rule_set *set, tc_rule *rule) {
 
 /* --- checks ---------------------------------------------------------------------------------------------------------- */
 
+static bool operand_names(const rule_operand *operand, uint16_t name) {
+    bool found = operand->kind == OPERAND_NAME && operand->index == name;
+    for (uint16_t i = 0; !found && operand->kind == OPERAND_CHOICE && i < operand->n_choices; i++)
+        found = operand_names(&operand->choices[i], name);
+    return found;
+}
+
 static bool occurs(const tc_rule *rule, uint16_t name) {
     for (uint16_t n = 0; n < rule->n_match; n++)
         for (uint16_t i = 0; i < rule->match[n].n_operands; i++)
-            if (rule->match[n].operands[i].kind == OPERAND_NAME && rule->match[n].operands[i].index == name)
+            if (operand_names(&rule->match[n].operands[i], name))
                 return true;
     return false;
 }

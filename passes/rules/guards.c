@@ -72,6 +72,11 @@ static bool has_dim(const guard_call *call) {
            tc_dim_equal(v->type->dims[axis], tc_dim_const((int64_t)number_arg(call, 2)));
 }
 
+static bool has_bits_at_most(const guard_call *call) {
+    unsigned bits = tc_dtype_bits(tc_value_dtype(value_arg(call, 0)));
+    return bits > 0 && bits <= (unsigned)number_arg(call, 1);
+}
+
 /* --- constants --------------------------------------------------------------------------------------------------------- */
 
 static const tc_tensor *constant_of(const guard_call *call, uint16_t index) {
@@ -115,6 +120,51 @@ static bool is_finite(double x) { return isfinite(x); }
 static bool all_pow2(const guard_call *call) { return every_element(call, is_pow2); }
 static bool all_positive(const guard_call *call) { return every_element(call, is_positive); }
 static bool all_finite(const guard_call *call) { return every_element(call, is_finite); }
+
+static bool is_below(const guard_call *call) {
+    const tc_tensor *tensor = constant_of(call, 0);
+    return tensor && tensor->count == 1 && tc_tensor_get(tensor, 0) < number_arg(call, 1);
+}
+
+/* --- axes ------------------------------------------------------------------------------------------------------------------ */
+
+/* How many axes a constant list names when they are the last of `rank`, each once, in any order; 0 else. Without a rank they must be
+ * counted from the end. */
+static int trailing_count(const tc_tensor *axes, int rank) {
+    uint64_t seen = 0;
+    if (!axes || axes->dtype != TC_INT64 || axes->rank > 1 || axes->count == 0 || axes->count > TC_MAX_RANK)
+        return 0;
+    for (uint64_t i = 0; i < axes->count; i++) {
+        int64_t axis = tc_tensor_get_int(axes, i);
+        if (axis >= 0 && rank != TC_RANK_UNKNOWN)
+            axis -= rank;
+        if (axis >= 0 || -axis > (int64_t)axes->count || seen >> -axis & 1)
+            return 0;
+        seen |= (uint64_t)1 << -axis;
+    }
+    return (int)axes->count;
+}
+
+static bool are_trailing(const guard_call *call) {
+    return trailing_count(constant_of(call, 0), tc_value_rank(value_arg(call, 1))) > 0;
+}
+
+static bool same_count(const guard_call *call) {
+    const tc_tensor *a = constant_of(call, 0), *b = constant_of(call, 1);
+    return a && b && a->count == b->count;
+}
+
+/* The shape of `v` is that of the axes of x that a list names. */
+static bool spans_axes(const guard_call *call) {
+    const tc_value *v = value_arg(call, 0), *x = value_arg(call, 1);
+    int rank = tc_value_rank(v), rank_x = tc_value_rank(x), n = trailing_count(constant_of(call, 2), rank_x);
+    if (n == 0 || rank != n || rank_x < n)
+        return false;
+    for (int i = 0; i < n; i++)
+        if (!tc_dim_equal(v->type->dims[i], x->type->dims[rank_x - n + i]))
+            return false;
+    return true;
+}
 
 /* --- use and attributes -------------------------------------------------------------------------------------------------- */
 
@@ -171,6 +221,8 @@ static bool is_read_again(const guard_call *call) {
 static const guard_row rows[] = {
     {"absent", "v", is_absent, true, "the optional name is unbound"},
     {"attr", "vsa", attr_is, false, "the node that makes v has attribute s with this number or word"},
+    {"below", "vn", is_below, false, "a constant of one element, less than this number"},
+    {"bits_at_most", "vn", has_bits_at_most, false, "an element type of this many bits or fewer"},
     {"bool", "v", is_bool, false, "element type bool"},
     {"broadcasts", "vv", broadcasts, false, "broadcasting the first against the second leaves the second's shape"},
     {"constant", "v", is_constant, false, "its elements are known, loaded and no weight that training changes"},
@@ -189,9 +241,12 @@ static const guard_row rows[] = {
     {"rank", "vn", has_rank, false, "this many dims"},
     {"rank_at_least", "vn", has_rank_at_least, false, "this many dims or more"},
     {"read_again", "v", is_read_again, false, "a node behind the loss reads it, or what cheap nodes make of it; it is no output"},
+    {"same_count", "vv", same_count, false, "two constants of equally many elements"},
     {"same_dtype", "vv", same_dtype, false, "equal element types"},
     {"same_shape", "vv", same_shape, false, "provably equal shapes"},
     {"scalar", "v", is_scalar, false, "one element, whatever its rank"},
+    {"spans", "vvv", spans_axes, false, "its shape is that of those axes of the second that the third, a list of axes, names"},
+    {"trailing", "vv", are_trailing, false, "a constant list of the last axes of the second, each once, in any order"},
     {"used", "v", is_used, true, "bound, and used by something"},
 };
 

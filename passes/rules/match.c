@@ -16,7 +16,8 @@ enum { USERS_TRIED = 64 };
 typedef struct goal {
     const rule_operand *operand;
     tc_value *value;
-    uint16_t node; /* whose operand it is */
+    uint16_t node;    /* whose operand it is */
+    uint32_t factors; /* several bits: no operand, but the product of these operands of `node` */
     const struct goal *next;
 } goal;
 
@@ -196,9 +197,19 @@ static bool bind_outputs(rule_match *m, uint16_t index, tc_node *node) {
     return true;
 }
 
+static const rule_operand *first_factor(const rule_node *pattern, uint32_t factors) {
+    uint16_t i = 0;
+    while (!(factors >> i & 1))
+        i++;
+    return &pattern->operands[i];
+}
+
 /* Whether a value looks like what an operand of the pattern asks for, at first sight. */
 static bool looks_right(const rule_match *m, const rule_operand *operand, const tc_value *value) {
     uint16_t made_by = operand->kind == OPERAND_NODE ? operand->index : RULE_NONE;
+    for (uint16_t i = 0; operand->kind == OPERAND_CHOICE && i < operand->n_choices; i++)
+        if (looks_right(m, &operand->choices[i], value))
+            return true;
     if (!value)
         return operand->kind == OPERAND_ABSENT;
     if (operand->kind == OPERAND_NUMBER || operand->kind == OPERAND_INTS)
@@ -220,6 +231,39 @@ static unsigned first_order(const rule_match *m, const rule_node *pattern, const
     return score[1] > score[0];
 }
 
+/* Binds the operands in `factors` of a product to what the two operands of `node` are made of. */
+static bool split_product(rule_match *m, uint16_t index, uint32_t factors, tc_node *node, const goal *rest, uint16_t down) {
+    const rule_node *pattern = &m->rule->match[index];
+    uint16_t mark = m->n_trail;
+    for (uint32_t left = (factors - 1) & factors; left; left = (left - 1) & factors) {
+        goal second = {first_factor(pattern, factors & ~left), tc_input(node, 1), index, factors & ~left, rest};
+        goal first = {first_factor(pattern, left), tc_input(node, 0), index, left, &second};
+        if (solve(m, &first, down))
+            return true;
+        undo(m, mark);
+    }
+    return false;
+}
+
+/* An inner node of a product: the value must come from the op, and nothing else may use it, which escapes() sees to. */
+static bool match_product(rule_match *m, const goal *g, uint16_t down) {
+    const rule_node *pattern = &m->rule->match[g->node];
+    uint16_t slot = pattern->spare, mark = m->n_trail;
+    tc_node *node = g->value ? g->value->producer : NULL;
+    if (!node || !has_op(pattern, node) || node->graph != m->nodes[g->node]->graph || !tc_input(node, 0) || !tc_input(node, 1))
+        return miss(m, pattern->loc, pattern->label, m->nodes[g->node], "expected %s of several factors, found %s", pattern->ops[0].name,
+                    describe(g->value));
+    while (m->nodes[slot])
+        slot++;
+    m->nodes[slot] = node;
+    m->trail[m->n_trail++] = slot | TRAIL_NODE;
+    m->depth++;
+    if (split_product(m, g->node, g->factors, node, g->next, down))
+        return true;
+    undo(m, mark);
+    return false;
+}
+
 /* Binds a pattern node, then its operands in each order, then the rest. */
 static bool try_node(rule_match *m, uint16_t index, tc_node *node, const goal *rest, uint16_t down) {
     const rule_node *pattern = &m->rule->match[index];
@@ -233,12 +277,16 @@ static bool try_node(rule_match *m, uint16_t index, tc_node *node, const goal *r
     unsigned orders = pattern->commutative && pattern->n_operands == 2 ? 2 : 1;
     unsigned swap = orders == 2 ? first_order(m, pattern, node) : 0;
     goal goals[RULE_MAX_OPERANDS];
-    if (bind_outputs(m, index, node)) {
+    bool bound = bind_outputs(m, index, node);
+    if (bound && pattern->product) {
+        if (tc_input(node, 0) && tc_input(node, 1) && split_product(m, index, (1u << pattern->n_operands) - 1, node, rest, down))
+            return true;
+    } else if (bound) {
         for (unsigned order = 0; order < orders; order++) {
             uint16_t inner = m->n_trail;
             for (uint16_t i = 0; i < pattern->n_operands; i++) {
                 uint32_t from = order != swap ? 1u - i : i;
-                goals[i] = (goal){&pattern->operands[i], tc_input(node, from), index,
+                goals[i] = (goal){&pattern->operands[i], tc_input(node, from), index, 0,
                                   i + 1 < pattern->n_operands ? &goals[i + 1] : rest};
             }
             if (solve(m, pattern->n_operands ? goals : rest, down))
@@ -273,7 +321,7 @@ static bool skip_node(rule_match *m, uint16_t index, tc_value *value, const goal
     }
     if (fits && pattern->n_outputs && pattern->outputs[0] != RULE_NONE && m->state[pattern->outputs[0]] == NAME_FREE)
         set_name(m, pattern->outputs[0], value);
-    goal first = {&pattern->operands[0], value, index, rest};
+    goal first = {&pattern->operands[0], value, index, 0, rest};
     if (fits && pattern->n_operands && solve(m, &first, down))
         return true;
     undo(m, mark);
@@ -296,6 +344,17 @@ static bool match_made_by(rule_match *m, uint16_t index, uint16_t output, const 
              describe(value));
     }
     return pattern->optional && value && output == 0 && skip_node(m, index, value, g->next, down);
+}
+
+static bool match_choice(rule_match *m, const goal *g, uint16_t down) {
+    uint16_t mark = m->n_trail;
+    for (uint16_t i = 0; i < g->operand->n_choices; i++) {
+        goal choice = {&g->operand->choices[i], g->value, g->node, 0, g->next};
+        if (solve(m, &choice, down))
+            return true;
+        undo(m, mark);
+    }
+    return false;
 }
 
 static bool match_name(rule_match *m, const goal *g, uint16_t down) {
@@ -459,6 +518,8 @@ static bool solve(rule_match *m, const goal *goals, uint16_t down) {
     if (m->fuel == 0 || --m->fuel == 0)
         return false;
     const rule_node *node = &m->rule->match[goals->node];
+    if (goals->factors & (goals->factors - 1))
+        return match_product(m, goals, down);
     switch (goals->operand->kind) {
     case OPERAND_ABSENT:
         return goals->value ? miss(m, node->loc, node->label, m->nodes[goals->node], "an operand is present that must be absent")
@@ -466,6 +527,7 @@ static bool solve(rule_match *m, const goal *goals, uint16_t down) {
     case OPERAND_ANY: return solve(m, goals->next, down);
     case OPERAND_NAME: return match_name(m, goals, down);
     case OPERAND_NODE: return match_made_by(m, goals->operand->index, 0, goals, down);
+    case OPERAND_CHOICE: return match_choice(m, goals, down);
     case OPERAND_NUMBER: return match_number(m, goals) && solve(m, goals->next, down);
     default: return match_ints(m, goals) && solve(m, goals->next, down);
     }

@@ -4,7 +4,8 @@
  *     rule     ::= 'rule' ID STRING? ('inexact' | 'benefit' '=' INT)* 'match' params '=>' names block where? 'replace' block
  *     gradient ::= 'gradient' OP '(' params ';' names ';' names ')' '=>' '(' names ')' where? block
  *     block    ::= '{' (names '=' (call | operand))* '}'
- *     call     ::= OP ('|' OP)* '?'? ('<' attr, ... '>')? '(' operand, ... ')'
+ *     call     ::= OP ('|' OP)* ('?' | '*')? ('<' attr, ... '>')? '(' operand, ... ')'
+ *     operand  ::= call | ID | '_' | NUMBER | '[' INT, ... ']' | '(' operand ('or' operand)+ ')'
  *     where    ::= 'where' '!'? ID '(' arg, ... ')', ...
  *
  * Every mistake is told with file:line:column and ends the parse: a rule file is small and read by its author. */
@@ -270,6 +271,41 @@ static tc_status parse_literal_attr(parser *p, tc_attr *attr) {
     return next(p);
 }
 
+/* `trailing(axes)`, or names joined by `*` and `/`: numbers that the match has found. */
+static tc_status parse_computed(parser *p, rule_attr *attr) {
+    size_t cap = 0;
+    bool times = true, divided = false;
+    attr->from = find_name(p->rule, p->tok.text);
+    if (is_word(p, "trailing") && attr->from == RULE_NONE) {
+        attr->kind = ATTR_TRAILING;
+        TC_TRY(next(p));
+        TC_TRY(expect_punct(p, "("));
+        attr->from = p->tok.kind == T_NAME ? find_name(p->rule, p->tok.text) : RULE_NONE;
+        if (attr->from == RULE_NONE)
+            return FAIL(p, "'%s' names no value of the match", token_text(p));
+        TC_TRY(next(p));
+        return expect_punct(p, ")");
+    }
+    attr->kind = ATTR_PRODUCT;
+    while (times || divided) {
+        rule_factor factor = {p->tok.kind == T_NAME ? find_name(p->rule, p->tok.text) : RULE_NONE, divided};
+        if (factor.name == RULE_NONE)
+            return FAIL(p, "'%s' names no value of the match", token_text(p));
+        attr->factors = tc_arena_grow(p->arena, attr->factors, sizeof factor, &cap, attr->n_factors + 1u);
+        attr->factors[attr->n_factors++] = factor;
+        TC_TRY(next(p));
+        TC_TRY(take(p, "*", &times));
+        divided = false;
+        if (!times)
+            TC_TRY(take(p, "/", &divided));
+    }
+    return TC_OK;
+}
+
+static bool starts_computed(const parser *p) {
+    return p->building && p->tok.kind == T_NAME && (is_word(p, "trailing") || find_name(p->rule, p->tok.text) != RULE_NONE);
+}
+
 /* An attribute must be one that every alternative has; `1` serves as a float too. */
 static tc_status check_attr(parser *p, const rule_node *node, rule_attr *attr) {
     for (uint16_t i = 0; i < node->n_ops && attr->kind != ATTR_ALL; i++) {
@@ -283,7 +319,10 @@ static tc_status check_attr(parser *p, const rule_node *node, rule_attr *attr) {
             attr->literal.kind = kind;
             attr->literal.f = (float)attr->literal.i;
         }
-        if (attr->kind == ATTR_LITERAL && attr->literal.kind != kind)
+        bool number = kind == TC_ATTR_INT || (kind == TC_ATTR_FLOAT && attr->kind == ATTR_PRODUCT);
+        if ((attr->kind == ATTR_PRODUCT || attr->kind == ATTR_TRAILING) && number)
+            attr->literal.kind = kind;
+        else if (attr->kind == ATTR_PRODUCT || attr->kind == ATTR_TRAILING || (attr->kind == ATTR_LITERAL && attr->literal.kind != kind))
             return FAIL_AT(p, attr->loc, "attribute '%s' of %s is of another kind", attr->literal.name,
                               node->ops[i].name);
     }
@@ -304,7 +343,9 @@ static tc_status parse_attrs(parser *p, rule_node *node) {
         TC_TRY(expect_punct(p, "="));
         if (is_punct(p, "@") && !p->building)
             return FAIL(p, "'@' belongs to the right side; a match says values");
-        TC_TRY(is_punct(p, "@") ? parse_reference(p, name, &attr) : parse_literal_attr(p, &attr.literal));
+        TC_TRY(is_punct(p, "@")      ? parse_reference(p, name, &attr)
+               : starts_computed(p) ? parse_computed(p, &attr)
+                                    : parse_literal_attr(p, &attr.literal));
         TC_TRY(check_attr(p, node, &attr));
         node->attrs = tc_arena_grow(p->arena, node->attrs, sizeof attr, &cap, node->n_attrs + 1u);
         node->attrs[node->n_attrs++] = attr;
@@ -330,6 +371,21 @@ static tc_status parse_operands(parser *p, rule_node *node) {
     return expect_punct(p, ")");
 }
 
+/* A product of n factors needs n - 2 more pattern nodes: the calls inside the outermost. */
+static tc_status check_product(parser *p, rule_node *node) {
+    rule_node inner = {.loc = node->loc, .label = node->label, .root = RULE_NONE, .ops = node->ops, .n_ops = node->n_ops};
+    if (!node->product)
+        return TC_OK;
+    if (!node->commutative || node->n_ops > 1 || node->n_attrs || node->n_operands < 3 || node->n_operands > 6)
+        return FAIL_AT(p, node->loc, "'*' stands behind one commutative op without attributes, of 3 to 6 operands");
+    for (uint16_t i = 2; i < node->n_operands; i++) {
+        uint16_t index;
+        TC_TRY(add_node(p, &inner, &index));
+        node->spare = i == 2 ? index : node->spare;
+    }
+    return TC_OK;
+}
+
 /* A call whose first op name was read already. */
 static tc_status parse_call(parser *p, const char *name, rule_loc loc, rule_node *node) {
     size_t cap = 0;
@@ -348,16 +404,19 @@ static tc_status parse_call(parser *p, const char *name, rule_loc loc, rule_node
     }
     node->ops = ops;
     TC_TRY(take(p, "?", &node->optional));
-    if (p->building && (node->optional || node->n_ops > 1))
-        return FAIL_AT(p, loc, "optional nodes and alternatives belong to the match");
+    if (!node->optional)
+        TC_TRY(take(p, "*", &node->product));
+    if (p->building && (node->optional || node->product || node->n_ops > 1))
+        return FAIL_AT(p, loc, "optional nodes, '*' and alternatives belong to the match");
     for (uint16_t i = 0; i < node->n_ops; i++)
         node->commutative |= ops[i].op && (ops[i].op->traits & TC_COMMUTATIVE);
     TC_TRY(parse_attrs(p, node));
     TC_TRY(parse_operands(p, node));
     TC_TRY(check_calc(p, node));
+    TC_TRY(check_product(p, node));
     for (uint16_t i = 0; i < node->n_ops && node->calc == CALC_NODE; i++) {
         const tc_op *op = ops[i].op;
-        if (op && node->n_operands > op->max_inputs)
+        if (op && node->n_operands > op->max_inputs && !node->product)
             return FAIL_AT(p, loc, "%s has at most %u operands", op->name, op->max_inputs);
         if (op && p->building && node->n_operands < op->min_inputs)
             return FAIL_AT(p, loc, "%s has at least %u operands", op->name, op->min_inputs);
@@ -369,7 +428,7 @@ static tc_status parse_call(parser *p, const char *name, rule_loc loc, rule_node
 }
 
 static bool starts_call(const parser *p) {
-    return is_punct(p, "(") || is_punct(p, "<") || is_punct(p, "|") || is_punct(p, "?");
+    return is_punct(p, "(") || is_punct(p, "<") || is_punct(p, "|") || is_punct(p, "?") || is_punct(p, "*");
 }
 
 /* A name, as written on the right of '=' or inside a call. */
@@ -382,8 +441,33 @@ static tc_status use_name(parser *p, const char *name, rule_loc loc, rule_operan
     return TC_OK;
 }
 
+static tc_status parse_choices(parser *p, rule_operand *operand) {
+    size_t cap = 0;
+    operand->kind = OPERAND_CHOICE;
+    if (p->building)
+        return FAIL(p, "choices belong to the match");
+    if (++p->depth > 64)
+        return FAIL(p, "choices are nested more than 64 deep");
+    TC_TRY(expect_punct(p, "("));
+    for (bool more = true; more;) {
+        rule_operand choice;
+        TC_TRY(parse_operand(p, &choice));
+        if (choice.kind == OPERAND_ABSENT)
+            return FAIL(p, "expected an operand before '%s'", token_text(p));
+        operand->choices = tc_arena_grow(p->arena, operand->choices, sizeof choice, &cap, operand->n_choices + 1u);
+        operand->choices[operand->n_choices++] = choice;
+        more = is_word(p, "or");
+        if (more)
+            TC_TRY(next(p));
+    }
+    p->depth--;
+    return expect_punct(p, ")");
+}
+
 static tc_status parse_operand(parser *p, rule_operand *operand) {
     *operand = (rule_operand){.loc = p->tok.loc};
+    if (is_punct(p, "("))
+        return parse_choices(p, operand);
     if (is_punct(p, ",") || is_punct(p, ")")) {
         operand->kind = OPERAND_ABSENT;
         return TC_OK;

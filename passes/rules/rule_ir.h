@@ -22,6 +22,7 @@ typedef enum operand_kind {
     OPERAND_NODE,   /* index: a nested call, its first result */
     OPERAND_NUMBER, /* a scalar constant */
     OPERAND_INTS,   /* an int64 constant of one dimension */
+    OPERAND_CHOICE, /* (a or b or ...): the first of the choices that fits */
 } operand_kind;
 
 typedef struct rule_operand {
@@ -31,16 +32,26 @@ typedef struct rule_operand {
     double number;
     const int64_t *ints; /* [n_ints] */
     uint32_t n_ints;
+    struct rule_operand *choices; /* [n_choices] */
+    uint16_t n_choices;
     rule_loc loc;
 } rule_operand;
 
-typedef enum rule_attr_kind { ATTR_LITERAL, ATTR_ALL, ATTR_REF } rule_attr_kind;
+typedef enum rule_attr_kind { ATTR_LITERAL, ATTR_ALL, ATTR_REF, ATTR_PRODUCT, ATTR_TRAILING } rule_attr_kind;
+
+/* One factor of an attribute that is computed from constants of the match: their only element, or its reciprocal. */
+typedef struct rule_factor {
+    uint16_t name;
+    bool divides;
+} rule_factor;
 
 typedef struct rule_attr {
     rule_attr_kind kind;
     tc_attr literal;      /* its name is the attribute's for every kind */
-    uint16_t from;        /* ALL, REF: the name whose producer holds the attributes; RULE_NONE: the anchor */
+    uint16_t from;        /* ALL, REF: the name whose producer holds the attributes; RULE_NONE: the anchor. TRAILING: the list of axes */
     const char *from_attr; /* REF: name of the attribute there */
+    rule_factor *factors;  /* PRODUCT: [n_factors] */
+    uint16_t n_factors;
     rule_loc loc;
 } rule_attr;
 
@@ -56,6 +67,8 @@ typedef struct rule_node {
     const rule_op *ops; /* alternatives */
     uint16_t n_ops;
     bool optional, commutative;
+    bool product;       /* Mul*(a, b, c): the operands are the leaves of a tree of this op, in any order */
+    uint16_t spare;     /* product: first of n_operands - 2 pattern nodes without text, the inner nodes of that tree */
     rule_operand *operands;
     uint16_t n_operands;
     uint16_t *outputs;  /* names; RULE_NONE is _ */
@@ -128,6 +141,7 @@ struct tc_rule_set {
     tc_map *gradients; /* "domain.Op" -> rule_bucket: in order */
     tc_map *by_name;   /* name -> tc_rule */
     bool exhausted;    /* came to no end: not applied again */
+    bool from_end;     /* sweeps go from the last node to the first */
     uint64_t steps;    /* of all matching so far: what the limits bound */
     const tc_node *loss; /* what stands behind it is the backward pass; NULL: not known */
 };

@@ -22,6 +22,8 @@ void tc_rules_set_loss(tc_rule_set *set, const tc_node *loss);
 /* Applies the rules one after another, each alone to its end, and adds what `measure` (bytes that are kept) falls by to its bytes_freed. */
 typedef tc_dim (*tc_rules_measure)(const tc_graph *graph, void *user);
 tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, tc_rules_measure measure, void *user);
+/* Sweeps go from the end of the graph to its start: of patterns that are parts of one another the largest is met first. */
+void tc_rules_from_end(tc_rule_set *set);
 
 /* Adds what was matched and tried to env->summary and counts from zero. tc_rules_apply does it; users of gradient rules call it. */
 void tc_rules_stats(tc_pass_env *env, tc_rule_set *set);

@@ -1,0 +1,60 @@
+/* raise.c: the spellings of exporters become one op each: Gelu, LayerNormalization, RMSNormalization, Swish and DotProductAttention, so
+ * that gradients, recipes and kernels know the idea and not the nodes it was written with. The rules are text: gelu.rules, norm.rules and
+ * attention.rules, tried from the end of the graph, so that a normalization is taken whole before its parts are looked at.
+ *
+ * Attention (opset 23 and later) is replaced by its function body first: what it is made of is matched like any other attention, and
+ * what does not match stays as plain nodes, whose gradients are known. */
+#include "../compiler/ops.h"
+#include "canonical.h"
+#include "rules/rules.h"
+#include <string.h>
+
+static const char *const rule_files[] = {"gelu.rules", "norm.rules", "attention.rules"};
+
+static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *changed);
+
+static tc_status inline_nested(tc_pass_env *env, const tc_node *node, bool *changed) {
+    for (uint32_t i = 0; i < node->n_attrs; i++) {
+        const tc_attr *attr = &node->attrs[i];
+        if (attr->kind == TC_ATTR_GRAPH && attr->g)
+            TC_TRY(inline_attention(env, attr->g, changed));
+        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+            TC_TRY(inline_attention(env, attr->graphs[g], changed));
+    }
+    return TC_OK;
+}
+
+static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *changed) {
+    TC_FOR_NODES_SAFE(node, graph) {
+        tc_function *body = NULL;
+        TC_TRY(inline_nested(env, node, changed));
+        if (!node->op || strcmp(node->op->domain, TC_TEMPO_DOMAIN) != 0 || strcmp(node->op->name, "Attention") != 0)
+            continue;
+        TC_TRY(tc_body_for(env->ctx, graph->model, node, &body));
+        if (!body) /* no body without ranks; then it stays */
+            continue;
+        TC_TRY(tc_inline_call(env->ctx, node, body));
+        *changed = true;
+    }
+    return TC_OK;
+}
+
+static tc_status apply_rules(tc_pass_env *env, tc_model *model, tc_rule_set *rules) {
+    for (size_t i = 0; i < TC_COUNT(rule_files); i++)
+        TC_TRY(tc_rules_load(env, rule_files[i], false, rules));
+    tc_rules_from_end(rules);
+    TC_TRY(tc_rules_apply(env, model->graph, rules, NULL));
+    tc_remove_dead(model->graph);
+    return TC_OK;
+}
+
+tc_status tc_pass_raise(tc_pass_env *env, tc_model *model) {
+    bool inlined = false;
+    TC_TRY(inline_attention(env, model->graph, &inlined));
+    if (inlined) /* the body's own arithmetic folds, and its nodes get types */
+        TC_TRY(tc_pass_canonicalize(env, model));
+    tc_rule_set *rules = tc_rules_create();
+    tc_status status = apply_rules(env, model, rules);
+    tc_rules_destroy(rules);
+    return status;
+}
