@@ -1,6 +1,6 @@
 /* raise.c: the spellings of exporters become one op each: Gelu, LayerNormalization, RMSNormalization, Swish and DotProductAttention, so
- * that gradients, recipes and kernels know the idea and not the nodes it was written with. The rules are text: gelu.rules, norm.rules and
- * attention.rules, tried from the end of the graph, so that a normalization is taken whole before its parts are looked at.
+ * that gradients, recipes and kernels know the idea and not the nodes it was written with. The rules are text: scale.rules first, then
+ * gelu.rules, norm.rules and attention.rules, from the end of the graph, so that a normalization is taken whole before its parts are.
  *
  * Attention (opset 23 and later) is replaced by its function body first: what it is made of is matched like any other attention, and
  * what does not match stays as plain nodes, whose gradients are known. */
@@ -9,7 +9,7 @@
 #include "rules/rules.h"
 #include <string.h>
 
-static const char *const rule_files[] = {"gelu.rules", "norm.rules", "attention.rules"};
+static const char *const first_files[] = {"scale.rules"}, *const files[] = {"gelu.rules", "norm.rules", "attention.rules"};
 
 static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *changed);
 
@@ -39,13 +39,16 @@ static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *chang
     return TC_OK;
 }
 
-static tc_status apply_rules(tc_pass_env *env, tc_model *model, tc_rule_set *rules) {
-    for (size_t i = 0; i < TC_COUNT(rule_files); i++)
-        TC_TRY(tc_rules_load(env, rule_files[i], false, rules));
+static tc_status apply_rules(tc_pass_env *env, tc_model *model, const char *const *names, size_t n) {
+    tc_rule_set *rules = tc_rules_create();
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < n && status == TC_OK; i++)
+        status = tc_rules_load(env, names[i], false, rules);
     tc_rules_from_end(rules);
-    TC_TRY(tc_rules_apply(env, model->graph, rules, NULL));
-    tc_remove_dead(model->graph);
-    return TC_OK;
+    if (status == TC_OK)
+        status = tc_rules_apply(env, model->graph, rules, NULL);
+    tc_rules_destroy(rules);
+    return status;
 }
 
 tc_status tc_pass_raise(tc_pass_env *env, tc_model *model) {
@@ -53,8 +56,8 @@ tc_status tc_pass_raise(tc_pass_env *env, tc_model *model) {
     TC_TRY(inline_attention(env, model->graph, &inlined));
     if (inlined) /* the body's own arithmetic folds, and its nodes get types */
         TC_TRY(tc_pass_canonicalize(env, model));
-    tc_rule_set *rules = tc_rules_create();
-    tc_status status = apply_rules(env, model, rules);
-    tc_rules_destroy(rules);
-    return status;
+    TC_TRY(apply_rules(env, model, first_files, TC_COUNT(first_files)));
+    TC_TRY(apply_rules(env, model, files, TC_COUNT(files)));
+    tc_remove_dead(model->graph);
+    return TC_OK;
 }
