@@ -1,147 +1,162 @@
-/* ledger.c: from a graph with a backward pass to the list of what it saves. */
+/* ledger.c: from a graph with a backward pass to the list of what it saves. One walk along the nodes finds every value's root and
+ * notes, at the nodes outside of the forward pass, which roots they read; a second one writes the list. */
 #include "ledger.h"
 #include "ops.h"
 #include <string.h>
 
 /* --- roots ------------------------------------------------------------------------------------------------------------ */
 
-static bool is_view(const tc_node *node) { return tc_node_has(node, TC_VIEW); }
+/* Only dims of size 1 change places, so that the elements stay in order. */
+static bool moves_nothing(const tc_node *node) {
+    const tc_type *type = tc_input(node, 0) ? tc_input(node, 0)->type : NULL;
+    size_t n = 0;
+    const int64_t *perm = tc_attr_ints(node, "perm", &n);
+    if (!type || type->kind != TC_TENSOR || type->rank < 0 || (perm && n != (size_t)type->rank))
+        return false;
+    int64_t before = -1;
+    for (int i = 0; i < type->rank; i++) {
+        int64_t from = perm ? perm[i] : type->rank - 1 - i;
+        if (from < 0 || from >= type->rank)
+            return false;
+        if (tc_dim_equal(type->dims[from], tc_dim_const(1)))
+            continue;
+        if (from < before)
+            return false;
+        before = from;
+    }
+    return true;
+}
+
+static bool same_type(const tc_node *node) {
+    const tc_value *from = tc_input(node, 0), *to = tc_output(node, 0);
+    return from && to && from->type && to->type && tc_type_equal(from->type, to->type) && tc_value_rank(from) != TC_RANK_UNKNOWN;
+}
+
+bool tc_is_view(const tc_node *node) {
+    if (tc_node_has(node, TC_VIEW))
+        return true;
+    if (tc_node_is(node, "", "Transpose"))
+        return moves_nothing(node);
+    if (tc_node_is(node, "", "Cast") || tc_node_is(node, "", "CastLike"))
+        return tc_input(node, 0) && tc_value_dtype(tc_input(node, 0)) != TC_UNDEFINED &&
+               tc_value_dtype(tc_input(node, 0)) == tc_value_dtype(tc_output(node, 0));
+    return tc_node_is(node, "", "Concat") ? node->n_inputs == 1 : tc_node_is(node, "", "Expand") && same_type(node);
+}
+
+/* What the value is a view of, one step; NULL: it is none. */
+static const tc_value *viewed(const tc_value *value) {
+    const tc_node *node = value->producer;
+    return node && value->out_index == 0 && tc_is_view(node) ? tc_input(node, 0) : NULL;
+}
 
 const tc_value *tc_view_root(const tc_value *value) {
-    while (value->producer && is_view(value->producer) && tc_input(value->producer, 0))
-        value = tc_input(value->producer, 0);
+    for (const tc_value *next = viewed(value); next; next = viewed(value))
+        value = next;
     return value;
 }
 
-/* Through views and transposes, to where the elements come from. */
-static const tc_value *source_of(const tc_value *value) {
-    while (value->producer && (is_view(value->producer) || tc_node_is(value->producer, "", "Transpose")) && tc_input(value->producer, 0))
-        value = tc_input(value->producer, 0);
-    return value;
+static const tc_value *transposed(const tc_value *value) {
+    return value->producer && tc_node_is(value->producer, "", "Transpose") ? tc_input(value->producer, 0) : NULL;
 }
 
 bool tc_is_free(const tc_value *root) {
-    const tc_value *source = source_of(root);
+    bool copied = false;
+    const tc_value *source = tc_view_root(root);
+    for (const tc_value *next = transposed(source); next; next = transposed(source)) {
+        copied = true;
+        source = tc_view_root(next);
+    }
     if (source->producer)
         return tc_node_is(source->producer, "", "Constant");
-    return source->init || tc_view_root(root) == source; /* a transposed graph input is a copy that has to be kept */
+    return source->init || !copied; /* a transposed graph input is a copy that has to be kept */
 }
 
 /* --- the forward pass -------------------------------------------------------------------------------------------------- */
 
-static void mark(const tc_value *value, bool *forward, const tc_node **stack, size_t *depth) {
+typedef struct marking {
+    bool *marked; /* by node id */
+    const tc_node **stack;
+    size_t depth;
+} marking;
+
+static void mark(marking *m, const tc_value *value) {
     const tc_node *node = value ? value->producer : NULL;
-    if (!node || forward[node->id])
+    if (!node || m->marked[node->id])
         return;
-    forward[node->id] = true;
-    stack[(*depth)++] = node;
+    m->marked[node->id] = true;
+    m->stack[m->depth++] = node;
 }
 
-/* Nested graphs read values of the graphs around them: those uses are in the use lists, and their nodes count with their outermost node. */
-static void mark_nested(const tc_graph *graph, bool *forward, const tc_node **stack, size_t *depth) {
-    TC_FOR_NODES(node, graph) {
-        for (uint32_t i = 0; i < node->n_inputs; i++)
-            mark(tc_input(node, i), forward, stack, depth);
-        for (uint32_t a = 0; a < node->n_attrs; a++)
-            if (node->attrs[a].kind == TC_ATTR_GRAPH && !node->attrs[a].ref)
-                mark_nested(node->attrs[a].g, forward, stack, depth);
+static void mark_graph(marking *m, const tc_graph *graph);
+
+/* What a node reads: its operands, and those of its nested graphs' nodes, which may be values of the graphs around. */
+static void mark_operands(marking *m, const tc_node *node) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        mark(m, tc_input(node, i));
+    for (uint32_t a = 0; a < node->n_attrs; a++) {
+        const tc_attr *attr = &node->attrs[a];
+        if (attr->kind == TC_ATTR_GRAPH && attr->g && !attr->ref)
+            mark_graph(m, attr->g);
+        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+            mark_graph(m, attr->graphs[g]);
     }
+}
+
+static void mark_graph(marking *m, const tc_graph *graph) {
+    TC_FOR_NODES(node, graph)
+        mark_operands(m, node);
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        mark(m, graph->outputs[i]);
+}
+
+static void mark_all(marking *m) {
+    while (m->depth)
+        mark_operands(m, m->stack[--m->depth]);
+}
+
+static marking marking_make(tc_arena *arena, const tc_graph *graph) {
+    uint32_t n = graph->model->next_id;
+    return (marking){TC_NEW_ARRAY(arena, bool, n), TC_NEW_ARRAY(arena, const tc_node *, n), 0};
 }
 
 bool *tc_forward_nodes(tc_arena *arena, const tc_graph *graph, const tc_value *loss, uint32_t *out_size) {
-    uint32_t n = graph->model->next_id;
-    bool *forward = TC_NEW_ARRAY(arena, bool, n);
-    const tc_node **stack = TC_NEW_ARRAY(arena, const tc_node *, n);
-    size_t depth = 0;
-    *out_size = n;
-    mark(loss, forward, stack, &depth);
-    while (depth) {
-        const tc_node *node = stack[--depth];
-        for (uint32_t i = 0; i < node->n_inputs; i++)
-            mark(tc_input(node, i), forward, stack, &depth);
-        for (uint32_t a = 0; a < node->n_attrs; a++)
-            if (node->attrs[a].kind == TC_ATTR_GRAPH && !node->attrs[a].ref)
-                mark_nested(node->attrs[a].g, forward, stack, &depth);
+    marking m = marking_make(arena, graph);
+    *out_size = graph->model->next_id;
+    mark(&m, loss);
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (!tc_is_gradient(graph->outputs[i]))
+            mark(&m, graph->outputs[i]);
+    mark_all(&m);
+    return m.marked;
+}
+
+/* Nodes that a gradient depends on, by node id. */
+static bool *gradient_nodes(tc_arena *arena, const tc_graph *graph) {
+    marking m = marking_make(arena, graph);
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (tc_is_gradient(graph->outputs[i]))
+            mark(&m, graph->outputs[i]);
+    mark_all(&m);
+    return m.marked;
+}
+
+/* --- the loss ---------------------------------------------------------------------------------------------------------- */
+
+bool tc_is_gradient(const tc_value *output) { return output->name[0] && strstr(output->name + 1, "_grad"); }
+
+const tc_value *tc_find_loss(const tc_graph *graph) {
+    const tc_value *loss = NULL;
+    bool has_gradient = false;
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const tc_value *value = graph->outputs[i];
+        bool gradient = tc_is_gradient(value);
+        int rank = tc_value_rank(value);
+        bool scalar = rank == 0 || (rank == 1 && tc_dim_equal(value->type->dims[0], tc_dim_const(1)));
+        has_gradient = has_gradient || gradient;
+        if (!gradient && scalar && tc_dtype_is_float(tc_value_dtype(value)) && value->producer && !loss)
+            loss = value;
     }
-    return forward;
-}
-
-/* --- layers ------------------------------------------------------------------------------------------------------------ */
-
-enum { NO_LAYER = UINT32_MAX };
-
-typedef struct layering {
-    tc_arena *arena;
-    tc_ledger *ledger;
-    size_t cap_layers;
-    tc_map *by_name;         /* layer name -> index + 1 */
-    uint32_t *of_node;       /* by node id */
-    bool numbered;           /* a numbered layer has begun */
-} layering;
-
-static uint32_t layer_named(layering *l, const char *name) {
-    size_t at = (size_t)(uintptr_t)tc_map_get(l->by_name, name);
-    if (at)
-        return (uint32_t)at - 1;
-    tc_ledger *ledger = l->ledger;
-    ledger->layers = tc_arena_grow(l->arena, ledger->layers, sizeof *ledger->layers, &l->cap_layers, ledger->n_layers + 1);
-    ledger->layers[ledger->n_layers++] = (tc_layer){.name = name, .bytes = tc_dim_const(0)};
-    tc_map_set(l->by_name, name, (void *)(uintptr_t)ledger->n_layers);
-    return (uint32_t)ledger->n_layers - 1;
-}
-
-/* "m.bert.encoder.layer.3.attention.self.query.bias" -> "m.bert.encoder.layer.3"; NULL when no part is a number. */
-static const char *numbered_prefix(tc_arena *arena, const char *name) {
-    for (const char *p = strchr(name, '.'); p; p = strchr(p + 1, '.')) {
-        size_t digits = strspn(p + 1, "0123456789");
-        if (digits && p[1 + digits] == '.')
-            return tc_arena_strndup(arena, name, (size_t)(p + 1 + digits - name));
-    }
-    return NULL;
-}
-
-/* The float initializer of two or more elements that the operand is, seen through transposes and views; NULL else. */
-static const tc_value *parameter(const tc_value *value) {
-    value = source_of(value);
-    bool is = value->init && tc_dtype_is_float(value->init->dtype) && value->init->count > 1;
-    return is ? value : NULL;
-}
-
-/* A node is of the layer its parameters' names tell; without, of the latest layer that it reads from. */
-static uint32_t layer_of(layering *l, const tc_node *node) {
-    uint32_t latest = NO_LAYER;
-    bool unnumbered = false;
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        const tc_value *value = tc_input(node, i), *weight = value ? parameter(value) : NULL;
-        const char *name = weight ? numbered_prefix(l->arena, weight->name) : NULL;
-        if (name) {
-            l->numbered = true;
-            return layer_named(l, name);
-        }
-        unnumbered = unnumbered || (weight && strchr(weight->name, '.'));
-        uint32_t from = value && value->producer ? l->of_node[value->producer->id] : NO_LAYER;
-        if (from != NO_LAYER && (latest == NO_LAYER || from > latest))
-            latest = from;
-    }
-    if (unnumbered || latest == NO_LAYER)
-        return layer_named(l, l->numbered && latest != NO_LAYER ? "head" : "embeddings");
-    return latest;
-}
-
-static void assign_layers(layering *l, const tc_graph *graph, const bool *forward) {
-    TC_FOR_NODES(node, graph) {
-        l->of_node[node->id] = NO_LAYER;
-        if (!forward[node->id])
-            continue;
-        bool is_loss = l->ledger->loss->producer == node;
-        bool reads_parameter_only = node->n_inputs > 0;
-        for (uint32_t i = 0; i < node->n_inputs; i++)
-            reads_parameter_only = reads_parameter_only && tc_input(node, i) && parameter(tc_input(node, i));
-        uint32_t layer = is_loss ? layer_named(l, "loss") : reads_parameter_only ? NO_LAYER : layer_of(l, node);
-        l->of_node[node->id] = layer;
-        if (layer != NO_LAYER)
-            l->ledger->layers[layer].nodes++;
-    }
+    return has_gradient ? loss : NULL;
 }
 
 /* --- the ledger -------------------------------------------------------------------------------------------------------- */
@@ -157,63 +172,93 @@ tc_dim tc_value_bytes(tc_dim_pool *pool, const tc_value *value) {
     return bytes;
 }
 
-/* The loss is the scalar float output that no gradient is. */
-static const tc_value *find_loss(const tc_graph *graph) {
-    const tc_value *loss = NULL;
-    bool has_gradient = false;
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        const tc_value *value = graph->outputs[i];
-        size_t n = strlen(value->name);
-        bool gradient = n > 5 && strstr(value->name, "_grad") != NULL;
-        int rank = tc_value_rank(value);
-        bool scalar = rank == 0 || (rank == 1 && tc_dim_equal(value->type->dims[0], tc_dim_const(1)));
-        has_gradient = has_gradient || gradient;
-        if (!gradient && scalar && tc_dtype_is_float(tc_value_dtype(value)) && !loss)
-            loss = value;
-    }
-    return has_gradient ? loss : NULL;
+/* What the walk knows of a value, by its id. */
+typedef struct fact {
+    const tc_value *root;     /* NULL: itself */
+    const tc_node *user;      /* of roots: the first node outside of the forward pass that reads it */
+    const tc_node *last;      /* the latest such node: each counts once */
+    uint32_t n_users;
+    bool of_parameter;        /* a constant, or views and transposes of a parameter or constant */
+} fact;
+
+typedef struct walk {
+    fact *facts;
+    const bool *forward, *backward; /* by node id */
+} walk;
+
+static const tc_value *root_of(const walk *w, const tc_value *value) {
+    const tc_value *root = w->facts[value->id].root;
+    return root ? root : value;
 }
 
-/* The first reader of the elements that is not of the forward pass, through views that are not, either; NULL: none. */
-static const tc_node *backward_user(const tc_value *value, const bool *forward) {
-    const tc_node *found = NULL;
-    TC_FOR_USES(use, value) {
-        const tc_node *user = use->user;
-        const tc_node *reader = NULL;
-        if (tc_node_has(user, TC_SHAPE_ONLY) && use->index == 0)
+/* Result 0 of a node: what it shows, and whether that is a parameter. tc_is_free and tc_view_root, without their walks. */
+static void note_result(walk *w, const tc_node *node) {
+    const tc_value *result = tc_output(node, 0), *of = result ? viewed(result) : NULL;
+    const tc_value *from = of ? of : result ? transposed(result) : NULL;
+    if (of)
+        w->facts[result->id].root = root_of(w, of);
+    if (result)
+        w->facts[result->id].of_parameter = from ? from->init || w->facts[from->id].of_parameter : tc_node_is(node, "", "Constant");
+}
+
+static void note_readers(walk *w, const tc_graph *graph, const tc_node *outermost);
+
+static void note_reads(walk *w, const tc_node *node, const tc_node *outermost) {
+    bool counts = !w->forward[outermost->id] && w->backward[outermost->id];
+    bool of = tc_output(node, 0) && viewed(node->outputs[0]);
+    note_result(w, node);
+    for (uint32_t i = 0; counts && i < node->n_inputs; i++) {
+        const tc_value *value = tc_input(node, i);
+        bool only_shape = i == 0 && (of || tc_node_has(node, TC_SHAPE_ONLY));
+        fact *f = value && !only_shape ? &w->facts[root_of(w, value)->id] : NULL;
+        if (!f || f->last == outermost)
             continue;
-        if (is_view(user) && use->index == 0)
-            reader = backward_user(user->outputs[0], forward);
-        else if (!forward[user->id])
-            reader = user;
-        if (reader && (!found || (reader->graph == found->graph && tc_node_before(reader, found))))
-            found = reader;
+        f->user = f->user ? f->user : outermost;
+        f->last = outermost;
+        f->n_users++;
     }
-    return found;
+    for (uint32_t a = 0; a < node->n_attrs; a++) {
+        const tc_attr *attr = &node->attrs[a];
+        if (attr->kind == TC_ATTR_GRAPH && attr->g && !attr->ref)
+            note_readers(w, attr->g, outermost);
+        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+            note_readers(w, attr->graphs[g], outermost);
+    }
+}
+
+/* Nested graphs read for the node that holds them. */
+static void note_readers(walk *w, const tc_graph *graph, const tc_node *outermost) {
+    TC_FOR_NODES(node, graph)
+        note_reads(w, node, outermost ? outermost : node);
+}
+
+static void add_saved(tc_arena *arena, tc_ledger *ledger, size_t *cap, const tc_saved *saved) {
+    tc_dim_pool *pool = saved->value->graph->model->dims;
+    tc_layer *layer = &ledger->layers[saved->layer];
+    ledger->saved = tc_arena_grow(arena, ledger->saved, sizeof *ledger->saved, cap, ledger->n_saved + 1);
+    ledger->saved[ledger->n_saved++] = *saved;
+    layer->bytes = tc_dim_add(pool, layer->bytes, saved->bytes);
+    ledger->bytes = tc_dim_add(pool, ledger->bytes, saved->bytes);
 }
 
 void tc_ledger_make(tc_arena *arena, const tc_graph *graph, const tc_value *loss, tc_ledger *out_ledger) {
-    *out_ledger = (tc_ledger){.loss = loss ? loss : find_loss(graph), .bytes = tc_dim_const(0)};
+    *out_ledger = (tc_ledger){.loss = loss ? loss : tc_find_loss(graph), .bytes = tc_dim_const(0)};
     if (!out_ledger->loss || !out_ledger->loss->producer)
         return;
-    tc_dim_pool *pool = graph->model->dims;
     uint32_t size;
-    bool *forward = tc_forward_nodes(arena, graph, out_ledger->loss, &size);
-    layering l = {.arena = arena, .ledger = out_ledger, .by_name = tc_map_create(arena), .of_node = TC_NEW_ARRAY(arena, uint32_t, size)};
-    assign_layers(&l, graph, forward);
+    const bool *forward = tc_forward_nodes(arena, graph, out_ledger->loss, &size);
+    walk w = {TC_NEW_ARRAY(arena, fact, size), forward, gradient_nodes(arena, graph)};
+    const uint32_t *layer_of = tc_layers_make(arena, graph, forward, out_ledger);
+    note_readers(&w, graph, NULL);
     size_t cap = 0;
     TC_FOR_NODES(node, graph) {
-        for (uint32_t i = 0; forward[node->id] && !is_view(node) && i < node->n_outputs; i++) {
+        for (uint32_t i = 0; forward[node->id] && i < node->n_outputs; i++) {
             const tc_value *value = node->outputs[i];
-            const tc_node *user = value && !tc_is_free(value) ? backward_user(value, forward) : NULL;
-            if (!user)
+            const fact *f = value ? &w.facts[value->id] : NULL;
+            if (!f || !f->user || f->of_parameter)
                 continue;
-            tc_dim bytes = tc_value_bytes(pool, value);
-            uint32_t layer = l.of_node[node->id] == NO_LAYER ? layer_named(&l, "embeddings") : l.of_node[node->id];
-            out_ledger->saved = tc_arena_grow(arena, out_ledger->saved, sizeof(tc_saved), &cap, out_ledger->n_saved + 1);
-            out_ledger->saved[out_ledger->n_saved++] = (tc_saved){value, user, bytes, layer};
-            out_ledger->layers[layer].bytes = tc_dim_add(pool, out_ledger->layers[layer].bytes, bytes);
-            out_ledger->bytes = tc_dim_add(pool, out_ledger->bytes, bytes);
+            uint32_t layer = layer_of[node->id] == TC_NO_LAYER ? 0 : layer_of[node->id];
+            add_saved(arena, out_ledger, &cap, &(tc_saved){value, f->user, tc_value_bytes(graph->model->dims, value), layer, f->n_users});
         }
     }
 }

@@ -32,6 +32,8 @@ typedef struct tc_file {
 } tc_file;
 tc_status tc_file_open(tc_ctx *ctx, const char *path, tc_file *out_file);
 void tc_file_close(tc_file *file);
+/* tc_read_file of a file that is open: it must outlive the model, and can be read several times. read_file.c */
+tc_status tc_read_opened(tc_ctx *ctx, const tc_file *file, const char *path, tc_model **out_model);
 /* The model borrows from the file: it is closed with the model. tensor_map.c */
 void tc_model_keep_file(tc_model *model, const tc_file *file);
 /* From now on a file that shrinks under a mapping ends the process with one line and exit code 5, not with SIGBUS.

@@ -25,20 +25,27 @@ static bool looks_like_text(const unsigned char *p, size_t size) {
     return true;
 }
 
+tc_status tc_read_opened(tc_ctx *ctx, const tc_file *file, const char *path, tc_model **out_model) {
+    *out_model = NULL;
+    bool text = ends_with(path, ".onnxt") || (file->size && looks_like_text(file->data, file->size));
+    const char *model_path = strcmp(path, "-") == 0 ? NULL : path;
+    if (!text)
+        return tc_read_onnx(ctx, file->data, file->size, model_path, out_model);
+    TC_TRY(tc_parse_text(ctx, file->data, file->size, path, out_model));
+    if (model_path)
+        (*out_model)->path = tc_arena_strdup((*out_model)->arena, path);
+    return TC_OK;
+}
+
 tc_status tc_read_file(tc_ctx *ctx, const char *path, tc_model **out_model) {
     tc_file file;
     *out_model = NULL;
     ctx->file = path;
     TC_TRY(tc_file_open(ctx, path, &file));
-    bool text = ends_with(path, ".onnxt") || (file.size && looks_like_text(file.data, file.size));
-    const char *model_path = strcmp(path, "-") == 0 ? NULL : path;
-    tc_status status = text ? tc_parse_text(ctx, file.data, file.size, path, out_model)
-                            : tc_read_onnx(ctx, file.data, file.size, model_path, out_model);
-    if (status != TC_OK)
-        tc_file_close(&file);
-    else
+    tc_status status = tc_read_opened(ctx, &file, path, out_model);
+    if (status == TC_OK)
         tc_model_keep_file(*out_model, &file);
-    if (status == TC_OK && text && model_path)
-        (*out_model)->path = tc_arena_strdup((*out_model)->arena, path);
+    else
+        tc_file_close(&file);
     return status;
 }

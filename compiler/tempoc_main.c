@@ -3,6 +3,7 @@
 #include "onnx_io.h"
 #include "options.h"
 #include "passes/pass.h"
+#include "passes/report/report.h"
 #include "text.h"
 #include <errno.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 
 typedef struct cli {
     tc_options options;
-    const char *input, *output, *emit;
+    const char *input, *output, *emit, *report;
     bool quiet, verbose, list_passes;
 } cli;
 
@@ -32,6 +33,7 @@ static const char details[] =
     "  tempoc model.onnx                                   only check and report\n"
     "  tempoc model.onnx -o train.onnx --freeze='embed*'   leave some weights alone\n"
     "  tempoc model.onnx -o train.onnx --dim batch=32      fix a symbolic dimension\n"
+    "  tempoc model.onnx --dim batch=32 --report=mem.html  see which bytes are saved, and why\n"
     "  tempoc model.onnx -o model.onnxt --passes=          convert to text, change nothing\n"
     "  tempoc model.onnx -o - --emit=text | less           look at the compiled graph\n"
     "  tempoc model.onnx --print-ir-after=shapes 2>ir.txt  look at it on the way\n";
@@ -86,6 +88,8 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
     c->input = arguments->items[0];
     if (c->emit && strcmp(c->emit, "onnx") != 0 && strcmp(c->emit, "text") != 0)
         return tc_error(ctx, TC_USAGE, NULL, "--emit=%s: expected onnx or text", tc_quote(ctx, c->emit));
+    if (c->report && !ends_with(c->report, ".json") && !ends_with(c->report, ".html"))
+        return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html", tc_quote(ctx, c->report));
     return tc_pipeline_check(ctx, &c->options);
 }
 
@@ -96,33 +100,40 @@ static const char *folder_of(tc_ctx *ctx, const char *path) {
     return slash == path ? "/" : tc_arena_strndup(ctx->arena, path, (size_t)(slash - path));
 }
 
-/* The result could be written, as far as can be told without writing. */
-static tc_status check_output(tc_ctx *ctx, const cli *c) {
-    if (c->output == NULL)
-        return TC_OK;
-    if (strcmp(c->output, "-") == 0) {
-        if (emits_text(c) || !isatty(STDOUT_FILENO))
-            return TC_OK;
-        tc_error(ctx, TC_USAGE, NULL, "a binary model is not written to a terminal");
-        tc_hint(ctx, "add --emit=text, or send it to a file");
-        return TC_USAGE;
-    }
-    if (*c->output == '\0')
+/* The file could be written, as far as can be told without writing. */
+static tc_status check_file(tc_ctx *ctx, const char *path, const char *input) {
+    if (*path == '\0')
         return tc_error(ctx, TC_USAGE, NULL, "the output file's name is empty");
     struct stat in, out;
-    if (stat(c->output, &out) == 0) {
+    if (stat(path, &out) == 0) {
         if (S_ISDIR(out.st_mode))
-            return tc_error(ctx, TC_IO, NULL, "%s is a folder; expected a file to write", tc_quote(ctx, c->output));
-        if (stat(c->input, &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
+            return tc_error(ctx, TC_IO, NULL, "%s is a folder; expected a file to write", tc_quote(ctx, path));
+        if (stat(input, &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
             tc_error(ctx, TC_USAGE, NULL, "output and input are the same file");
             tc_hint(ctx, "choose another name behind -o");
             return TC_USAGE;
         }
     }
-    const char *folder = folder_of(ctx, c->output);
+    const char *folder = folder_of(ctx, path);
     if (access(folder, W_OK | X_OK) != 0)
         return tc_error(ctx, TC_IO, NULL, "cannot write to the folder %s: %s", tc_quote(ctx, folder), strerror(errno));
     return TC_OK;
+}
+
+static tc_status check_outputs(tc_ctx *ctx, const cli *c) {
+    if (c->report)
+        TC_TRY(check_file(ctx, c->report, c->input));
+    if (c->output == NULL)
+        return TC_OK;
+    if (c->report && strcmp(c->output, c->report) == 0)
+        return tc_error(ctx, TC_USAGE, NULL, "model and report cannot both be written to %s", tc_quote(ctx, c->report));
+    if (strcmp(c->output, "-") != 0)
+        return check_file(ctx, c->output, c->input);
+    if (emits_text(c) || !isatty(STDOUT_FILENO))
+        return TC_OK;
+    tc_error(ctx, TC_USAGE, NULL, "a binary model is not written to a terminal");
+    tc_hint(ctx, "add --emit=text, or send it to a file");
+    return TC_USAGE;
 }
 
 /* --- the work ---------------------------------------------------------------------------------------------------- */
@@ -143,50 +154,47 @@ static tc_status write_text(tc_ctx *ctx, const tc_model *model, const char *path
     return status;
 }
 
-static tc_status compile(tc_ctx *ctx, const cli *c, tc_summary *summary, tc_model **out_model) {
-    tc_pass_env env = {.ctx = ctx, .options = &c->options, .summary = summary};
-    TC_TRY(tc_read_file(ctx, c->input, out_model));
-    TC_TRY(tc_pipeline_run(&env, *out_model));
-    if (c->output == NULL)
-        return TC_OK;
-    return emits_text(c) ? write_text(ctx, *out_model, c->output) : tc_write_onnx(ctx, *out_model, c->output);
+/* One run of the pipeline on the file. What is to be told of it later is in the context's arena: the model goes. */
+typedef struct compilation {
+    tc_options options;
+    tc_summary summary;
+    tc_report *report;   /* takes the rules; NULL: nobody asks */
+    tc_account *account; /* out, unless nobody asks */
+} compilation;
+
+static tc_status write_model(tc_ctx *ctx, const cli *c, const tc_model *model) {
+    return emits_text(c) ? write_text(ctx, model, c->output) : tc_write_onnx(ctx, model, c->output);
 }
 
-/* --- the report -------------------------------------------------------------------------------------------------- */
-
-#define FEW 4 /* so many names stand in the report without --verbose */
-
-static void print_names(FILE *out, const char *label, const char **names, size_t count, bool all) {
-    fprintf(out, "%-11s%zu", label, count);
-    for (size_t i = 0; i < count && (all || count <= FEW); i++)
-        fprintf(out, "%s%s", i ? ", " : ": ", names[i]);
-    fputc('\n', out);
-}
-
-static void print_rules(FILE *out, const tc_summary *summary) {
-    const char *separator = "rules      ";
-    for (size_t i = 0; i < summary->n_rules; i++)
-        if (summary->rules[i].matched) {
-            fprintf(out, "%s%s %llu", separator, summary->rules[i].name, (unsigned long long)summary->rules[i].matched);
-            separator = ", ";
-        }
-    if (*separator == ',')
-        fputc('\n', out);
-}
-
-static void print_report(FILE *out, tc_ctx *ctx, const cli *c, const tc_summary *summary, double seconds) {
-    fprintf(out, "%s", tc_quote(ctx, c->input));
-    if (c->output)
-        fprintf(out, " -> %s", tc_quote(ctx, c->output));
-    fprintf(out, "\nnodes      %u -> %u\n", summary->nodes_before, summary->nodes_after);
-    print_rules(out, summary);
-    if (summary->n_trained + summary->n_frozen + summary->n_unreached > 0) {
-        print_names(out, "trained", summary->trained, summary->n_trained, c->verbose);
-        print_names(out, "frozen", summary->frozen, summary->n_frozen, c->verbose);
-        print_names(out, "unreached", summary->unreached, summary->n_unreached, c->verbose);
+static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool write, compilation *work) {
+    tc_pass_env env = {.ctx = ctx, .options = &work->options, .summary = &work->summary};
+    tc_model *model = NULL;
+    tc_status status = tc_read_opened(ctx, file, c->input, &model);
+    if (status == TC_OK)
+        status = tc_pipeline_run(&env, model);
+    if (status == TC_OK && write && c->output)
+        status = write_model(ctx, c, model);
+    if (status == TC_OK && work->report) {
+        work->account = tc_account_make(ctx->arena, model->graph, work->options.loss);
+        tc_report_rules(ctx->arena, &work->summary, work->report);
     }
-    fprintf(out, "time       %.3f s\n", seconds);
+    tc_model_destroy(model);
+    return status;
 }
+
+/* What the yardstick, recipe `none`, makes of the same file; NULL where it cannot be told. What it has to say was said already. */
+static const tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file) {
+    compilation work = {.options = c->options, .report = &(tc_report){0}};
+    work.options.recipe = "none";
+    work.options.explain = work.options.print_before = work.options.print_after = NULL;
+    work.options.verify_each = false;
+    size_t n_diags = ctx->n_diags;
+    tc_status status = compile(ctx, c, file, false, &work);
+    ctx->n_diags = n_diags;
+    return status == TC_OK ? work.account : NULL;
+}
+
+static bool is_yardstick(const cli *c) { return c->options.passes == NULL && strcmp(tc_recipe_find(c->options.recipe)->name, "none") == 0; }
 
 static void print_details(FILE *out, const cli *c, const tc_summary *summary) {
     if (c->options.stats) {
@@ -205,6 +213,34 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static tc_status write_report(tc_ctx *ctx, const cli *c, const tc_report *report) {
+    if (c->report == NULL)
+        return TC_OK;
+    return ends_with(c->report, ".json") ? tc_report_json(ctx, report, c->report) : tc_report_html(ctx, report, c->report);
+}
+
+static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
+    double start = now();
+    bool asked = !c->quiet || c->report;
+    tc_report report = {.input = c->input, .output = c->output, .dims = c->options.dims, .n_dims = c->options.n_dims};
+    compilation main_work = {.options = c->options, .report = asked ? &report : NULL};
+    tc_status status = compile(ctx, c, file, true, &main_work);
+    /* The report stays out of a model that goes to standard output. */
+    FILE *out = c->output && strcmp(c->output, "-") == 0 ? stderr : stdout;
+    if (status == TC_OK && asked) {
+        report.recipe = c->options.passes ? c->options.passes : tc_recipe_find(c->options.recipe)->name;
+        report.summary = &main_work.summary;
+        report.after = main_work.account;
+        report.before = is_yardstick(c) ? report.after : c->options.passes ? NULL : compile_before(ctx, c, file);
+        report.seconds = now() - start;
+        status = write_report(ctx, c, &report);
+        if (!c->quiet)
+            tc_report_text(out, ctx, &report, c->verbose);
+    }
+    print_details(out, c, &main_work.summary);
+    return status;
+}
+
 static tc_status run(tc_ctx *ctx, cli *c, int argc, char **argv) {
     tc_arguments arguments;
     TC_TRY(tc_options_parse(ctx, &table, argc, argv, c, &arguments));
@@ -215,18 +251,12 @@ static tc_status run(tc_ctx *ctx, cli *c, int argc, char **argv) {
         return TC_OK;
     }
     TC_TRY(check_arguments(ctx, c, &arguments));
-    TC_TRY(check_output(ctx, c));
+    TC_TRY(check_outputs(ctx, c));
     ctx->file = c->input;
-    double start = now();
-    tc_summary summary = {0};
-    tc_model *model = NULL;
-    tc_status status = compile(ctx, c, &summary, &model);
-    /* The report stays out of a model that goes to standard output. */
-    FILE *out = c->output && strcmp(c->output, "-") == 0 ? stderr : stdout;
-    if (status == TC_OK && !c->quiet)
-        print_report(out, ctx, c, &summary, now() - start);
-    print_details(out, c, &summary);
-    tc_model_destroy(model);
+    tc_file file;
+    TC_TRY(tc_file_open(ctx, c->input, &file));
+    tc_status status = work(ctx, c, &file);
+    tc_file_close(&file);
     return status;
 }
 

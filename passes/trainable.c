@@ -208,7 +208,7 @@ typedef struct name_list { const char **names; size_t n, cap; } name_list;
 
 static void add_name(tc_arena *arena, name_list *list, const char *name) {
     list->names = tc_arena_grow(arena, list->names, sizeof(*list->names), &list->cap, list->n + 1);
-    list->names[list->n++] = name;
+    list->names[list->n++] = tc_arena_strdup(arena, name); /* the report outlives the model */
 }
 
 typedef struct selection {

@@ -1,0 +1,167 @@
+/* layers.c: which block of the model a node is of. PyTorch's exporters leave that in names: parameters are called after their modules
+ * ("bert.encoder.layer.3.output.dense.weight"), nodes of the older exporter after their scopes ("/bert/encoder/layer.3/..."), and the
+ * newer one writes scopes into the metadata. Where no name tells, a node is of the latest block that it reads from. */
+#include "ledger.h"
+#include "onnx_io.h"
+#include <string.h>
+
+typedef struct layering {
+    tc_arena *arena;
+    tc_ledger *ledger;
+    size_t cap_layers;
+    tc_map *by_name;         /* layer name -> index + 1 */
+    uint32_t *of_node;       /* by node id */
+    const tc_value **source; /* by value id: what views and transposes show; NULL: the value itself */
+    bool *tail;              /* by node id: no parameter is read here or behind */
+    bool numbered;           /* a numbered layer has begun */
+} layering;
+
+static uint32_t layer_named(layering *l, const char *name) {
+    size_t at = (size_t)(uintptr_t)tc_map_get(l->by_name, name);
+    if (at)
+        return (uint32_t)at - 1;
+    tc_ledger *ledger = l->ledger;
+    ledger->layers = tc_arena_grow(l->arena, ledger->layers, sizeof *ledger->layers, &l->cap_layers, ledger->n_layers + 1);
+    ledger->layers[ledger->n_layers++] = (tc_layer){.name = name, .bytes = tc_dim_const(0)};
+    tc_map_set(l->by_name, name, (void *)(uintptr_t)ledger->n_layers);
+    return (uint32_t)ledger->n_layers - 1;
+}
+
+/* --- names ------------------------------------------------------------------------------------------------------------- */
+
+/* "m.bert.encoder.layer.3.attention.self.query.bias" -> "m.bert.encoder.layer.3"; NULL when no part behind the first is a number.
+ * Slashes are dots; `open` lets the number stand at the end. */
+static const char *numbered_prefix(tc_arena *arena, const char *name, size_t length, bool open) {
+    for (size_t at = 1; at < length; at++) {
+        if (name[at] != '.' && name[at] != '/')
+            continue;
+        size_t digits = strspn(name + at + 1, "0123456789"), end = at + 1 + digits;
+        bool ends = end >= length ? open && end == length : name[end] == '.' || name[end] == '/';
+        if (digits == 0 || !ends)
+            continue;
+        char *prefix = tc_arena_strndup(arena, name, end);
+        for (char *c = prefix; *c; c++)
+            *c = *c == '/' ? '.' : *c;
+        return prefix;
+    }
+    return NULL;
+}
+
+/* The innermost module of "['', 'm', 'm.bert', 'm.bert.encoder.layer.0', 'linear']": the longest item with a dot, for the last one is
+ * the operation. */
+static const char *last_scope(const char *list, size_t *out_length) {
+    const char *found = NULL;
+    *out_length = 0;
+    for (const char *open = strchr(list, '\''); open; open = strchr(open, '\'')) {
+        const char *close = strchr(++open, '\'');
+        if (!close)
+            break;
+        if ((size_t)(close - open) >= *out_length && memchr(open, '.', (size_t)(close - open))) {
+            found = open;
+            *out_length = (size_t)(close - open);
+        }
+        open = close + 1;
+    }
+    return found;
+}
+
+/* The layer that the node's own scope names; NULL: it has none, or no number is in it. */
+static const char *layer_of_scope(tc_arena *arena, const tc_node *node) {
+    const char *scopes = tc_node_metadata(node, "pkg.torch.onnx.name_scopes");
+    size_t length = 0;
+    const char *scope = scopes ? last_scope(scopes, &length) : NULL;
+    if (scope)
+        return numbered_prefix(arena, scope, length, true);
+    const char *slash = node->name[0] == '/' ? strrchr(node->name, '/') : NULL;
+    return slash && slash > node->name ? numbered_prefix(arena, node->name + 1, (size_t)(slash - node->name - 1), true) : NULL;
+}
+
+/* --- nodes ------------------------------------------------------------------------------------------------------------- */
+
+static const tc_value *source_of(const layering *l, const tc_value *value) {
+    return l->source[value->id] ? l->source[value->id] : value;
+}
+
+static void find_sources(layering *l, const tc_graph *graph) {
+    l->source = TC_NEW_ARRAY(l->arena, const tc_value *, graph->model->next_id);
+    TC_FOR_NODES(node, graph) {
+        const tc_value *from = tc_is_view(node) || tc_node_is(node, "", "Transpose") ? tc_input(node, 0) : NULL;
+        if (from && tc_output(node, 0))
+            l->source[node->outputs[0]->id] = source_of(l, from);
+    }
+}
+
+/* The float initializer of two or more elements that the operand is, seen through transposes and views; NULL else. */
+static const tc_value *parameter(const layering *l, const tc_value *value) {
+    const tc_value *source = value ? source_of(l, value) : NULL;
+    return source && source->init && tc_dtype_is_float(source->init->dtype) && source->init->count > 1 ? source : NULL;
+}
+
+typedef struct reading {
+    const char *layer;  /* named by a parameter's name */
+    bool named;         /* a parameter has a module's name, without number */
+    uint32_t latest;    /* layer that an operand comes from */
+} reading;
+
+static reading read_operands(layering *l, const tc_node *node) {
+    reading r = {.latest = TC_NO_LAYER};
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const tc_value *value = tc_input(node, i), *weight = parameter(l, value);
+        if (weight && !r.layer)
+            r.layer = numbered_prefix(l->arena, weight->name, strlen(weight->name), false);
+        r.named = r.named || (weight && strchr(weight->name, '.'));
+        uint32_t from = value && value->producer ? l->of_node[value->producer->id] : TC_NO_LAYER;
+        if (from != TC_NO_LAYER && (r.latest == TC_NO_LAYER || from > r.latest))
+            r.latest = from;
+    }
+    return r;
+}
+
+static uint32_t layer_of(layering *l, const tc_node *node) {
+    if (tc_output(node, 0) && parameter(l, node->outputs[0]))
+        return TC_NO_LAYER;
+    if (l->ledger->loss->producer == node)
+        return layer_named(l, "loss");
+    reading r = read_operands(l, node);
+    const char *name = r.layer ? r.layer : layer_of_scope(l->arena, node);
+    if (name) {
+        l->numbered = true;
+        return layer_named(l, name);
+    }
+    if (l->tail[node->id])
+        return layer_named(l, "loss");
+    if (r.latest == TC_NO_LAYER)
+        return layer_named(l, "embeddings");
+    return r.named ? layer_named(l, l->numbered ? "head" : "embeddings") : r.latest;
+}
+
+/* Tail: the loss, and what leads to it from the last node that reads a parameter. */
+static void find_tail(layering *l, const tc_graph *graph, const bool *forward) {
+    bool *leads = TC_NEW_ARRAY(l->arena, bool, graph->model->next_id);
+    l->tail = TC_NEW_ARRAY(l->arena, bool, graph->model->next_id);
+    for (const tc_node *node = graph->last; node; node = node->prev) {
+        for (uint32_t i = 0; forward[node->id] && i < node->n_inputs; i++)
+            leads[node->id] = leads[node->id] || parameter(l, tc_input(node, i));
+        l->tail[node->id] = forward[node->id] && !leads[node->id];
+        for (uint32_t i = 0; leads[node->id] && i < node->n_inputs; i++)
+            if (tc_input(node, i) && tc_input(node, i)->producer)
+                leads[tc_input(node, i)->producer->id] = true;
+    }
+}
+
+uint32_t *tc_layers_make(tc_arena *arena, const tc_graph *graph, const bool *forward, tc_ledger *ledger) {
+    layering l = {.arena = arena, .ledger = ledger, .by_name = tc_map_create(arena)};
+    l.of_node = TC_NEW_ARRAY(arena, uint32_t, graph->model->next_id);
+    find_sources(&l, graph);
+    find_tail(&l, graph, forward);
+    TC_FOR_NODES(node, graph) {
+        uint32_t layer = forward[node->id] ? layer_of(&l, node) : TC_NO_LAYER;
+        l.of_node[node->id] = layer;
+        if (layer != TC_NO_LAYER)
+            ledger->layers[layer].nodes++;
+    }
+    for (size_t i = 0; !l.numbered && i < ledger->n_layers; i++)
+        if (strcmp(ledger->layers[i].name, "embeddings") == 0)
+            ledger->layers[i].name = "model";
+    return l.of_node;
+}

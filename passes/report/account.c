@@ -1,0 +1,133 @@
+/* account.c: from a compiled graph to the numbers and strings that reports show. */
+#include "../../compiler/ledger.h"
+#include "../../compiler/liveness.h"
+#include "../../compiler/ops.h"
+#include "report.h"
+#include <string.h>
+
+static tc_amount amount(tc_arena *arena, tc_dim bytes) {
+    if (tc_dim_is_const(bytes))
+        return (tc_amount){bytes.value, NULL};
+    return (tc_amount){0, tc_dim_is_unknown(bytes) ? "?" : tc_dim_text(arena, bytes)};
+}
+
+static const char *op_name(tc_arena *arena, const tc_node *node) {
+    return node->domain[0] ? tc_arena_printf(arena, "%s.%s", node->domain, node->op_type) : tc_arena_strdup(arena, node->op_type);
+}
+
+static const char *why_saved(tc_arena *arena, const tc_saved *saved) {
+    const char *first = tc_arena_printf(arena, "read in the backward pass by %s \"%s\"", op_name(arena, saved->user), tc_node_label(saved->user));
+    return saved->n_users > 1 ? tc_arena_printf(arena, "%s and %u more", first, saved->n_users - 1) : first;
+}
+
+static tc_saved_row saved_row(tc_arena *arena, const tc_ledger *ledger, const tc_saved *saved) {
+    const tc_value *value = saved->value;
+    tc_saved_row row = {.name = tc_arena_strdup(arena, value->name), .dtype = tc_dtype_name(tc_value_dtype(value)), .rank = tc_value_rank(value)};
+    row.producer = tc_arena_strdup(arena, tc_node_label(value->producer));
+    row.op = op_name(arena, value->producer);
+    row.layer = tc_arena_strdup(arena, ledger->layers[saved->layer].name);
+    row.why = why_saved(arena, saved);
+    row.bytes = amount(arena, saved->bytes);
+    if (row.rank > 0)
+        row.shape = TC_NEW_ARRAY(arena, const char *, (size_t)row.rank);
+    for (int i = 0; i < row.rank; i++)
+        row.shape[i] = tc_dim_text(arena, value->type->dims[i]);
+    return row;
+}
+
+static void copy_ledger(tc_arena *arena, const tc_ledger *ledger, tc_account *account) {
+    account->trains = ledger->loss != NULL;
+    account->saved = amount(arena, ledger->bytes);
+    account->rows = TC_NEW_ARRAY(arena, tc_saved_row, ledger->n_saved + 1);
+    for (; account->n_rows < ledger->n_saved; account->n_rows++)
+        account->rows[account->n_rows] = saved_row(arena, ledger, &ledger->saved[account->n_rows]);
+    account->layers = TC_NEW_ARRAY(arena, tc_layer_row, ledger->n_layers + 1);
+    for (; account->n_layers < ledger->n_layers; account->n_layers++) {
+        const tc_layer *layer = &ledger->layers[account->n_layers];
+        account->layers[account->n_layers] = (tc_layer_row){tc_arena_strdup(arena, layer->name), layer->nodes, amount(arena, layer->bytes)};
+    }
+}
+
+static void copy_liveness(tc_arena *arena, const tc_liveness *liveness, const bool *forward, tc_account *account) {
+    account->peak = amount(arena, liveness->peak_bytes);
+    account->exact = liveness->exact;
+    account->n_nodes = liveness->n_nodes;
+    account->peak_node = liveness->n_nodes ? tc_arena_strdup(arena, tc_node_label(liveness->nodes[liveness->peak])) : "";
+    account->live = TC_NEW_ARRAY(arena, uint64_t, (size_t)liveness->n_nodes + 1);
+    memcpy(account->live, liveness->live, liveness->n_nodes * sizeof *account->live);
+    for (uint32_t i = 0; i < liveness->n_nodes; i++)
+        if (!forward || forward[liveness->nodes[i]->id])
+            account->backward = i + 1;
+}
+
+static const tc_value *output_named(const tc_graph *graph, const char *name) {
+    for (uint32_t i = 0; name && i < graph->n_outputs; i++)
+        if (strcmp(graph->outputs[i]->name, name) == 0)
+            return graph->outputs[i];
+    return NULL;
+}
+
+tc_account *tc_account_make(tc_arena *arena, const tc_graph *graph, const char *loss) {
+    tc_account *account = TC_NEW(arena, tc_account);
+    tc_arena *scratch = tc_arena_create();
+    tc_ledger ledger;
+    tc_liveness liveness;
+    uint32_t size;
+    const tc_value *found = tc_find_loss(graph);
+    tc_ledger_make(scratch, graph, found && loss ? output_named(graph, loss) : found, &ledger);
+    tc_liveness_make(scratch, graph, &liveness);
+    copy_ledger(arena, &ledger, account);
+    copy_liveness(arena, &liveness, ledger.loss ? tc_forward_nodes(scratch, graph, ledger.loss, &size) : NULL, account);
+    tc_arena_destroy(scratch);
+    return account;
+}
+
+void tc_report_rules(tc_arena *arena, const tc_summary *summary, tc_report *report) {
+    report->rules = TC_NEW_ARRAY(arena, tc_rule_row, summary->n_rules + 1);
+    for (size_t i = 0; i < summary->n_rules; i++) {
+        const tc_rule_stat *stat = &summary->rules[i];
+        if (stat->matched)
+            report->rules[report->n_rules++] = (tc_rule_row){stat->name, stat->matched, amount(arena, stat->bytes_freed)};
+    }
+}
+
+/* --- what the formats share --------------------------------------------------------------------------------------------- */
+
+const char *tc_amount_text(tc_arena *arena, tc_amount a) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (a.formula)
+        return strcmp(a.formula, "?") == 0 ? "unknown" : tc_arena_printf(arena, "%s bytes", a.formula);
+    double number = (double)a.bytes;
+    size_t unit = 0;
+    for (; number >= 1024 && unit + 1 < TC_COUNT(units); unit++)
+        number /= 1024;
+    return unit == 0 ? tc_arena_printf(arena, "%lld B", (long long)a.bytes) : tc_arena_printf(arena, "%.2f %s", number, units[unit]);
+}
+
+bool tc_amount_saving(tc_amount before, tc_amount after, double *out_percent) {
+    if (before.formula || after.formula || before.bytes <= 0)
+        return false;
+    *out_percent = 100 * (1 - (double)after.bytes / (double)before.bytes);
+    return true;
+}
+
+tc_layer_pair *tc_report_layers(tc_arena *arena, const tc_report *report, size_t *out_count) {
+    const tc_account *before = report->before, *after = report->after;
+    size_t most = after->n_layers + (before ? before->n_layers : 0), n = 0;
+    tc_layer_pair *pairs = TC_NEW_ARRAY(arena, tc_layer_pair, most + 1);
+    tc_map *at = tc_map_create(arena);
+    for (; n < after->n_layers; n++) {
+        pairs[n] = (tc_layer_pair){.name = after->layers[n].name, .nodes = after->layers[n].nodes, .after = after->layers[n].bytes};
+        tc_map_set(at, pairs[n].name, &pairs[n]);
+    }
+    for (size_t i = 0; before && i < before->n_layers; i++) {
+        tc_layer_pair *pair = tc_map_get(at, before->layers[i].name);
+        if (!pair) {
+            pair = &pairs[n++];
+            pair->name = before->layers[i].name;
+        }
+        pair->before = before->layers[i].bytes;
+    }
+    *out_count = n;
+    return pairs;
+}

@@ -1,0 +1,130 @@
+/* json.c: the report as JSON, for tools. Bytes are numbers; where dims are unbound they are null, and a key with the suffix
+ * "_formula" beside them holds the formula. Only this file sees cJSON here. */
+#include "../../compiler/onnx_io.h"
+#include "report.h"
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_amount(cJSON *object, const char *name, const tc_amount *amount) {
+    char formula[40];
+    snprintf(formula, sizeof formula, "%s_formula", name);
+    if (!amount || amount->formula)
+        cJSON_AddNullToObject(object, name);
+    else
+        cJSON_AddNumberToObject(object, name, (double)amount->bytes);
+    if (amount && amount->formula)
+        cJSON_AddStringToObject(object, formula, amount->formula);
+}
+
+static void add_pair(cJSON *object, const char *name, const tc_amount *before, const tc_amount *after) {
+    cJSON *pair = cJSON_AddObjectToObject(object, name);
+    add_amount(pair, "before", before);
+    add_amount(pair, "after", after);
+}
+
+static void add_names(cJSON *object, const char *name, const char **names, size_t count) {
+    cJSON *array = cJSON_AddArrayToObject(object, name);
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(array, cJSON_CreateString(names[i]));
+}
+
+/* [2, "batch", 64]; null where not even the rank is known. */
+static void add_shape(cJSON *object, const tc_saved_row *row) {
+    if (row->rank == TC_RANK_UNKNOWN) {
+        cJSON_AddNullToObject(object, "shape");
+        return;
+    }
+    cJSON *shape = cJSON_AddArrayToObject(object, "shape");
+    for (int i = 0; i < row->rank; i++) {
+        bool number = row->shape[i][strspn(row->shape[i], "0123456789")] == '\0';
+        cJSON_AddItemToArray(shape, number ? cJSON_CreateNumber(strtod(row->shape[i], NULL)) : cJSON_CreateString(row->shape[i]));
+    }
+}
+
+static void add_saved(cJSON *object, const char *name, const tc_account *account) {
+    if (!account) {
+        cJSON_AddNullToObject(object, name);
+        return;
+    }
+    cJSON *array = cJSON_AddArrayToObject(object, name);
+    for (size_t i = 0; i < account->n_rows; i++) {
+        const tc_saved_row *row = &account->rows[i];
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddStringToObject(item, "name", row->name);
+        add_amount(item, "bytes", &row->bytes);
+        add_shape(item, row);
+        cJSON_AddStringToObject(item, "type", row->dtype);
+        cJSON_AddStringToObject(item, "producer", row->producer);
+        cJSON_AddStringToObject(item, "op", row->op);
+        cJSON_AddStringToObject(item, "layer", row->layer);
+        cJSON_AddStringToObject(item, "why", row->why);
+        cJSON_AddItemToArray(array, item);
+    }
+}
+
+static void add_rules(cJSON *root, const tc_report *r) {
+    cJSON *rules = cJSON_AddArrayToObject(root, "rules");
+    for (size_t i = 0; i < r->n_rules; i++) {
+        cJSON *rule = cJSON_CreateObject();
+        cJSON_AddStringToObject(rule, "name", r->rules[i].name);
+        cJSON_AddNumberToObject(rule, "matched", (double)r->rules[i].matched);
+        add_amount(rule, "bytes_freed", &r->rules[i].bytes_freed);
+        cJSON_AddItemToArray(rules, rule);
+    }
+}
+
+static void add_layers(cJSON *root, tc_ctx *ctx, const tc_report *r) {
+    size_t n;
+    const tc_layer_pair *pairs = tc_report_layers(ctx->arena, r, &n);
+    cJSON *layers = cJSON_AddArrayToObject(root, "layers");
+    for (size_t i = 0; i < n; i++) {
+        cJSON *layer = cJSON_CreateObject();
+        cJSON_AddStringToObject(layer, "name", pairs[i].name);
+        cJSON_AddNumberToObject(layer, "nodes", pairs[i].nodes);
+        add_amount(layer, "before", r->before ? &pairs[i].before : NULL);
+        add_amount(layer, "after", &pairs[i].after);
+        cJSON_AddItemToArray(layers, layer);
+    }
+}
+
+static cJSON *make(tc_ctx *ctx, const tc_report *r) {
+    const tc_summary *s = r->summary;
+    const tc_account *before = r->before, *after = r->after;
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "input", r->input);
+    if (r->output)
+        cJSON_AddStringToObject(root, "output", r->output);
+    cJSON_AddStringToObject(root, "recipe", r->recipe);
+    add_names(root, "dims", r->dims, r->n_dims);
+    add_pair(root, "saved_bytes", before ? &before->saved : NULL, &after->saved);
+    add_pair(root, "peak_bytes", before ? &before->peak : NULL, &after->peak);
+    cJSON *nodes = cJSON_AddObjectToObject(root, "nodes");
+    cJSON_AddNumberToObject(nodes, "before", s->nodes_before);
+    cJSON_AddNumberToObject(nodes, "after", s->nodes_after);
+    add_rules(root, r);
+    cJSON *saved = cJSON_AddObjectToObject(root, "saved");
+    add_saved(saved, "before", before);
+    add_saved(saved, "after", after);
+    add_layers(root, ctx, r);
+    add_names(root, "trained", s->trained, s->n_trained);
+    add_names(root, "frozen", s->frozen, s->n_frozen);
+    add_names(root, "unreached", s->unreached, s->n_unreached);
+    cJSON_AddNumberToObject(root, "seconds", r->seconds);
+    return root;
+}
+
+tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path) {
+    tc_out_file *file;
+    cJSON *root = make(ctx, report);
+    char *text = cJSON_Print(root);
+    cJSON_Delete(root);
+    tc_status status = text ? tc_out_open(ctx, path, &file) : tc_error(ctx, TC_LIMIT, NULL, "not enough memory for the report");
+    if (status == TC_OK) {
+        fputs(text, tc_out_stream(file));
+        fputc('\n', tc_out_stream(file));
+        status = tc_out_commit(ctx, file);
+    }
+    cJSON_free(text);
+    return status;
+}

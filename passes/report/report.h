@@ -1,0 +1,85 @@
+/* report.h: what tempoc tells of its work: five lines of text, JSON or an HTML page. All show the same tc_report, which holds plain
+ * numbers and strings, so that the graphs it was made from can be gone. */
+#ifndef TC_REPORT_H
+#define TC_REPORT_H
+#include "../pass.h"
+#include <stdio.h>
+
+/* A number of bytes. */
+typedef struct tc_amount {
+    int64_t bytes;       /* where formula is NULL */
+    const char *formula; /* where dims are unbound: "4096*batch + 12"; "?" where a size is not known at all */
+} tc_amount;
+
+typedef struct tc_saved_row {
+    const char *name, *dtype, *producer, *op, *layer;
+    const char **shape;  /* [rank] "12" or "batch" */
+    int rank;            /* TC_RANK_UNKNOWN, or the number of dims */
+    const char *why;     /* who reads it in the backward pass */
+    tc_amount bytes;
+} tc_saved_row;
+
+typedef struct tc_layer_row {
+    const char *name;
+    uint32_t nodes;
+    tc_amount bytes;
+} tc_layer_row;
+
+/* What one graph needs: its ledger (ledger.h) and its liveness (liveness.h). */
+typedef struct tc_account {
+    bool trains;         /* it has a backward pass: a ledger */
+    tc_amount saved, peak;
+    const char *peak_node;
+    tc_saved_row *rows;
+    size_t n_rows;
+    tc_layer_row *layers;
+    size_t n_layers;
+    uint64_t *live;      /* [n_nodes] bytes live while each node runs; with unbound dims each counts as TC_SAMPLE_DIM */
+    uint32_t n_nodes;
+    uint32_t backward;   /* nodes up to the last one of the forward pass */
+    bool exact;          /* no dim is unbound */
+} tc_account;
+
+typedef struct tc_rule_row {
+    const char *name;
+    uint64_t matched;
+    tc_amount bytes_freed;
+} tc_rule_row;
+
+typedef struct tc_report {
+    const char *input, *output; /* output may be NULL */
+    const char *recipe;         /* or the list of --passes= */
+    const char **dims;          /* --dim, as given */
+    size_t n_dims;
+    const tc_summary *summary;
+    tc_rule_row *rules;         /* those that matched, in the order of the summary */
+    size_t n_rules;
+    const tc_account *before;   /* by recipe `none`; NULL: not known. May be `after` itself */
+    const tc_account *after;
+    double seconds;
+} tc_report;
+
+/* The account of a typed graph; everything in `arena`. `loss`: name of the loss, or NULL where it is the only candidate. */
+tc_account *tc_account_make(tc_arena *arena, const tc_graph *graph, const char *loss);
+/* Rows of the rules that matched; while the model whose dims they count in is there. */
+void tc_report_rules(tc_arena *arena, const tc_summary *summary, tc_report *report);
+
+/* The five lines; `verbose` adds names and all rules. text.c */
+void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *report, bool verbose);
+/* To a file that appears whole or not at all. json.c, html.c */
+tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path);
+tc_status tc_report_html(tc_ctx *ctx, const tc_report *report, const char *path);
+
+/* --- for the three of them ---------------------------------------------------------------------------------------------- */
+/* "12.5 MiB", "640 B", "4096*batch bytes", "unknown"; in the arena. */
+const char *tc_amount_text(tc_arena *arena, tc_amount amount);
+/* Both are numbers, and how much less the second is, in percent (negative: more). */
+bool tc_amount_saving(tc_amount before, tc_amount after, double *out_percent);
+/* The layers of both accounts, joined by name, in the order of `after`; `before` NULL: those of `after` alone. */
+typedef struct tc_layer_pair {
+    const char *name;
+    uint32_t nodes;
+    tc_amount before, after; /* zero where an account lacks the layer */
+} tc_layer_pair;
+tc_layer_pair *tc_report_layers(tc_arena *arena, const tc_report *report, size_t *out_count);
+#endif

@@ -1,0 +1,75 @@
+/* text.c: the report that tempoc prints: five lines, and with -v the names behind the numbers. */
+#include "report.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW 6 /* so many rules stand in the report without -v */
+#define LONG 100 /* formulas are cut beyond so many characters; --report has them whole */
+
+static const char *short_text(tc_ctx *ctx, tc_amount amount) {
+    const char *text = tc_amount_text(ctx->arena, amount);
+    return amount.formula && strlen(text) > LONG ? tc_arena_printf(ctx->arena, "%.*s...", LONG, text) : text;
+}
+
+static void print_nodes(FILE *out, const tc_summary *s) {
+    fprintf(out, "nodes      %u -> %u", s->nodes_before, s->nodes_after);
+    if (s->n_trained + s->n_frozen + s->n_unreached > 0)
+        fprintf(out, ", %zu initializers trained, %zu frozen, %zu unreached", s->n_trained, s->n_frozen, s->n_unreached);
+    fputc('\n', out);
+}
+
+static int more_matches(const void *a, const void *b) {
+    const tc_rule_row *x = a, *y = b;
+    if (x->matched != y->matched)
+        return x->matched < y->matched ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+static void print_rules(FILE *out, tc_ctx *ctx, const tc_report *r, bool all) {
+    tc_rule_row *rows = TC_NEW_ARRAY(ctx->arena, tc_rule_row, r->n_rules + 1);
+    memcpy(rows, r->rules, r->n_rules * sizeof *rows);
+    qsort(rows, r->n_rules, sizeof *rows, more_matches);
+    size_t shown = all || r->n_rules <= FEW ? r->n_rules : FEW - 1;
+    fprintf(out, "rules      %s", r->n_rules ? "" : "none applied");
+    for (size_t i = 0; i < shown; i++)
+        fprintf(out, "%s%s %llu", i ? ", " : "", rows[i].name, (unsigned long long)rows[i].matched);
+    if (shown < r->n_rules)
+        fprintf(out, " and %zu more", r->n_rules - shown);
+    fputc('\n', out);
+}
+
+static void print_change(FILE *out, tc_ctx *ctx, const char *label, const tc_amount *before, tc_amount after, const char *what) {
+    double percent;
+    fprintf(out, "%-11s", label);
+    if (before)
+        fprintf(out, "%s -> ", short_text(ctx, *before));
+    fputs(short_text(ctx, after), out);
+    if (before && tc_amount_saving(*before, after, &percent))
+        fprintf(out, " (%.1f%% %s)", percent < 0 ? -percent : percent, percent < 0 ? "more" : "less");
+    fprintf(out, " %s\n", what);
+}
+
+static void print_names(FILE *out, const char *label, const char **names, size_t count) {
+    fprintf(out, "%s %zu", label, count);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s%s", i ? ", " : ": ", names[i]);
+    fputc('\n', out);
+}
+
+void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *r, bool verbose) {
+    const tc_summary *s = r->summary;
+    const tc_account *before = r->before == r->after ? NULL : r->before;
+    print_nodes(out, s);
+    print_rules(out, ctx, r, verbose);
+    if (r->after->trains)
+        print_change(out, ctx, "saved", before ? &before->saved : NULL, r->after->saved, "for the backward pass");
+    else
+        fprintf(out, "%-11snothing: there is no backward pass\n", "saved");
+    print_change(out, ctx, "peak", before ? &before->peak : NULL, r->after->peak, "live at one time");
+    fprintf(out, "time       %.3f s\n", r->seconds);
+    if (!verbose)
+        return;
+    print_names(out, "trained", s->trained, s->n_trained);
+    print_names(out, "frozen", s->frozen, s->n_frozen);
+    print_names(out, "unreached", s->unreached, s->n_unreached);
+}
