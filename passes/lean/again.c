@@ -96,6 +96,20 @@ static bool is_disabled(const again *a, const char *name) {
     return false;
 }
 
+/* Why a saved value of a cheap node stays. */
+static void explain(const again *a, const char *row, const tc_value *value) {
+    const tc_node *node = value->producer;
+    const char *asked = a->env->options->explain, *why = "it would cost too much";
+    if (!asked || (strcmp(asked, "all") != 0 && strcmp(asked, row) != 0))
+        return;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (operand_again(node, i) && cost_of(a, operand_again(node, i)) == TC_NEVER)
+            why = tc_arena_printf(a->arena, "'%s' would have to be kept for it", operand_again(node, i)->name);
+    if (a->flags[value->id] & PINNED)
+        why = "an output of the graph, or a nested graph, holds it";
+    tc_note(a->env->ctx, NULL, "%s: '%s' of %s \"%s\" is kept: %s", row, value->name, node->op_type, tc_node_label(node), why);
+}
+
 /* Whether a saved value is dropped; the row of its op in the statistics. */
 static bool drop(const again *a, const tc_value *value, uint8_t cost) {
     const tc_node *node = value->producer;
@@ -105,8 +119,12 @@ static bool drop(const again *a, const tc_value *value, uint8_t cost) {
     const char *op = has_xhat(node) ? "ScaleBias" : node->op->name;
     tc_rule_stat *row = tc_summary_rule(a->env, tc_arena_printf(a->env->ctx->arena, "again_%s", op));
     row->tried++;
-    if (cost == TC_NEVER || (a->flags[value->id] & PINNED) || is_disabled(a, row->name))
+    if (is_disabled(a, row->name))
         return false;
+    if (cost == TC_NEVER || (a->flags[value->id] & PINNED)) {
+        explain(a, row->name, value);
+        return false;
+    }
     tc_dim_pool *pool = a->graph->model->dims;
     row->matched++;
     row->bytes_freed = tc_dim_add(pool, row->bytes_freed, tc_value_bytes(pool, value));

@@ -69,8 +69,18 @@ static bool rest_is_there(const tc_node *node, const tc_value *value, const tc_n
     return true;
 }
 
+/* Whether the value or a view of it is an output of the graph. */
+static bool is_shown(const tc_value *value, int depth) {
+    if (value->n_graph_outputs)
+        return true;
+    TC_FOR_USES(use, value)
+        if (depth > 0 && is_view_of(use) && use->user->outputs[0] && is_shown(use->user->outputs[0], depth - 1))
+            return true;
+    return false;
+}
+
 static bool read_again(const tc_value *value, const tc_node *loss, int depth) {
-    if (depth == 0 || value->n_graph_outputs)
+    if (depth == 0 || is_shown(value, VIEWS))
         return false;
     if (tc_read_late(value, loss, NULL, false))
         return true;
