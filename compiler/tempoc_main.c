@@ -14,7 +14,7 @@
 typedef struct cli {
     tc_options options;
     const char *input, *output, *emit, *report;
-    bool quiet, verbose, list_passes;
+    bool quiet, verbose, list_passes, list_rules;
 } cli;
 
 #define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                        \
@@ -250,6 +250,8 @@ static tc_status run(tc_ctx *ctx, cli *c, int argc, char **argv) {
         list_passes();
         return TC_OK;
     }
+    if (c->list_rules)
+        return tc_rules_list(ctx, stdout);
     TC_TRY(check_arguments(ctx, c, &arguments));
     TC_TRY(check_outputs(ctx, c));
     ctx->file = c->input;

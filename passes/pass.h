@@ -2,6 +2,7 @@
 #ifndef TC_PASS_H
 #define TC_PASS_H
 #include "../compiler/ir.h"
+#include <stdio.h>
 
 /* What the command line decides, for every pass. Zero is the default of each field. */
 typedef struct tc_options {
@@ -92,6 +93,8 @@ tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);       /* attaches f
 uint32_t tc_remove_dead(tc_graph *graph);
 /* Gives nodes whose name another node of their graph has a suffix. node_names.c */
 void tc_unique_node_names(tc_model *model);
+/* Writes the name and the meaning of every rule that is built in, file by file. rules/list.c */
+tc_status tc_rules_list(tc_ctx *ctx, FILE *out);
 /* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none. bodies.c */
 tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);
 #endif

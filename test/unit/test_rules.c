@@ -84,6 +84,8 @@ typedef struct rewrite_case { const char *what, *rules, *graph, *want; } rewrite
     "rule drop match (x, scale?, mask?) => (y) { s = Mul?(x, scale) t = Add?(s, mask) p = Softmax(t) y = Neg(p) } " \
     "replace { y = Clip(x, scale, mask) }"
 
+#define PRODUCT "rule r match (x) => (y) { y = Mul*(Sin(x), x, 0.5) } replace { y = Neg(x) }"
+
 static const rewrite_case rewrites[] = {
     {"operands in any order, nested calls", GELU, GELU_GRAPH("0.70710677", ""), "Gelu"},
     {"a constant that differs", GELU, GELU_GRAPH("0.7072", ""), "Mul Erf Add Mul Mul"},
@@ -153,6 +155,24 @@ static const rewrite_case rewrites[] = {
      "Mul Div Div"},
     {"a weight is no constant", "rule r match (x, c) => (y) { y = Div(x, c) } where pow2(c) replace { y = Mul(x, recip(c)) }",
      "(float[2] x) => (float[2] y) <float[2] c = {2.0, 2.0}> { y = Div(x, c) }", "Div"},
+    {"choices", "rule r match (x) => (y) { y = Abs((Sin(Neg(x)) or Cos(x) or x)) } replace { y = Neg(x) }",
+     "(float[4] x) => (float[4] y) { a = Neg(x) b = Sin(a) c = Abs(b) d = Cos(c) e = Abs(d) f = Tan(e) g = Abs(f) y = Tan(g) }", "Neg Neg Tan Neg Tan"},
+    {"a choice that leaves a name unbound", "rule r match (x, m?) => (y) { y = Abs((Max(x, m) or Neg(x))) } replace { y = Clip(x, m) }",
+     "(float[4] x, float k) => (float[4] y) { a = Max(x, k) b = Abs(a) c = Neg(b) y = Abs(c) }", "Clip Clip"},
+    {"a choice inside that another node uses", "rule r match (x) => (y) { y = Abs((Sin(x) or Cos(x))) } replace { y = Neg(x) }",
+     "(float[4] x) => (float[4] y, float[4] z) { a = Cos(x) y = Abs(a) z = Tan(a) }", "Cos Abs Tan"},
+    {"a product in any order", PRODUCT, "(float[4] x) => (float[4] y) <float h = {0.5}> { a = Sin(x) b = Mul(a, h) y = Mul(b, x) }", "Neg"},
+    {"a product, the pair on the right", PRODUCT,
+     "(float[4] x) => (float[4] y) <float h = {0.5}> { a = Sin(x) b = Mul(x, h) y = Mul(a, b) }", "Neg"},
+    {"a product, the pair on the left", PRODUCT,
+     "(float[4] x) => (float[4] y) <float h = {0.5}> { a = Sin(x) b = Mul(x, a) y = Mul(h, b) }", "Neg"},
+    {"a product of other factors", PRODUCT,
+     "(float[4] x) => (float[4] y) <float h = {0.25}> { a = Sin(x) b = Mul(x, a) y = Mul(h, b) }", "Sin Mul Mul"},
+    {"a product of fewer factors", PRODUCT, "(float[4] x) => (float[4] y) { a = Sin(x) y = Mul(a, x) }", "Sin Mul"},
+    {"a product inside that another node uses", PRODUCT,
+     "(float[4] x) => (float[4] y, float[4] z) <float h = {0.5}> { a = Sin(x) b = Mul(x, a) y = Mul(h, b) z = Neg(b) }", "Sin Mul Mul Neg"},
+    {"the fourth power, as a square of squares and from the left", "rule r match (x) => (y) { y = Mul*(x, x, x, x) } replace { y = Abs(x) }",
+     "(float[4] x, float[4] z) => (float[4] y, float[4] v) { a = Mul(x, x) y = Mul(a, a) b = Mul(z, z) c = Mul(b, z) v = Mul(z, c) }", "Abs Abs"},
     {"nested graphs", "rule r match (x) => (y) { y = Neg(x) } replace { y = Abs(x) }",
      "(float[4] x, bool c) => (float[4] y) { y = If (c) <then_branch = t () => (float[4] a) { a = Neg(x) }, else_branch = e () => (float[4] b) { b = Sin(x) }> }",
      "If"},
@@ -215,6 +235,77 @@ static void test_calculated_constants(void **state) {
     world_fini(&w);
 }
 
+/* Attributes are computed from what the match has found; names that are unbound count as 1, none at all leaves the attribute out. */
+static void test_calculated_attributes(void **state) {
+    (void)state;
+    static const struct { const char *graph; bool given; float alpha; int64_t axis; } cases[] = {
+        {"(float[4,3] x) => (float[4,3] y) <float a = {3.0}, float b = {0.5}, int64[1] l = {1}> "
+         "{ s = Mul(x, a) t = Div(s, b) r = ReduceSum(t, l) u = Sub(t, r) y = Elu(u) }", true, 6, -1},
+        {"(float[4,3] x) => (float[4,3] y) <float b = {0.5}, int64[2] l = {-1, 0}> "
+         "{ t = Div(x, b) r = ReduceSum(t, l) u = Sub(t, r) y = Elu(u) }", true, 2, -2},
+        {"(float[4,3] x) => (float[4,3] y) <int64[1] l = {-1}> { r = ReduceSum(x, l) u = Sub(x, r) y = Elu(u) }", false, 0, -1},
+    };
+    for (size_t i = 0; i < TC_COUNT(cases); i++) {
+        world w;
+        world_init(&w, cases[i].graph);
+        parse(&w, "rule r match (x, a?, b?, axes) => (y) { t = Div?(Mul?(x, a), b) y = Elu(Sub(t, ReduceSum(t, axes))) } "
+                  "where trailing(axes, x) replace { y = LeakyRelu <alpha = a / b> (Softmax <axis = trailing(axes)> (x)) }");
+        assert_int_equal(apply(&w), 1);
+        const tc_node *last = w.model->graph->last;
+        assert_string_equal(ops(&w), "Softmax LeakyRelu");
+        assert_int_equal(tc_attr_find(last, "alpha") != NULL, cases[i].given);
+        assert_true(!cases[i].given || tc_attr_float(last, "alpha", 0) == cases[i].alpha);
+        assert_int_equal(tc_attr_int(w.model->graph->first, "axis", 9), cases[i].axis);
+        world_fini(&w);
+    }
+}
+
+/* Each guard about axes and element types, with operands that it holds for and one that it does not. */
+static void test_axes(void **state) {
+    (void)state;
+    static const struct { const char *guard, *list; bool holds; } cases[] = {
+        {"trailing(l, x)", "[1] l = {-1}", true},        {"trailing(l, x)", "[2] l = {-2, -1}", true},
+        {"trailing(l, x)", "[2] l = {2, 1}", true},      {"trailing(l, x)", "[2] l = {2, -2}", true},
+        {"trailing(l, x)", "[1] l = {-2}", false},       {"trailing(l, x)", "[2] l = {-3, -1}", false},
+        {"trailing(l, x)", "[3] l = {0, 1, 2}", true},   {"trailing(l, x)", "[2] l = {0, 2}", false},
+        {"spans(g, x, l)", "[1] l = {-1}", true},        {"spans(g, x, l)", "[2] l = {-1, -2}", false},
+        {"spans(g, x, l)", "[1] l = {1}", false},        {"bits_at_most(x, 32)", "[1] l = {-1}", true},
+        {"bits_at_most(x, 16)", "[1] l = {-1}", false},  {"same_count(l, l)", "[1] l = {-1}", true},
+        {"below(c, 0)", "[1] l = {-1}", true},           {"below(c, -5)", "[1] l = {-1}", false},
+    };
+    for (size_t i = 0; i < TC_COUNT(cases); i++) {
+        world w;
+        char text[400];
+        snprintf(text, sizeof text, "(float[2,3,4] x, float[4] g) => (float[2,3,4] y) <int64%s, float c = {-2.0}> "
+                 "{ r = ReduceSum(x, l) s = Sub(x, r) t = Add(s, g) y = Mul(t, c) }", cases[i].list);
+        world_init(&w, text);
+        snprintf(text, sizeof text, "rule r match (x, l, g, c) => (y) { y = Mul(Add(Sub(x, ReduceSum(x, l)), g), c) } where %s "
+                 "replace { y = Abs(x) }", cases[i].guard);
+        parse(&w, text);
+        uint32_t n = apply(&w);
+        if (n != cases[i].holds)
+            print_error("%s with %s\n", cases[i].guard, cases[i].list);
+        assert_int_equal(n, cases[i].holds);
+        world_fini(&w);
+    }
+}
+
+/* From the end, the larger of two nested patterns is met first. */
+static void test_from_end(void **state) {
+    (void)state;
+    for (int from_end = 0; from_end < 2; from_end++) {
+        world w;
+        world_init(&w, "(float[4] x) => (float[4] y) { a = Sin(x) y = Abs(a) }");
+        parse(&w, "rule part match (x) => (y) { y = Sin(x) } replace { y = Cos(x) } "
+                  "rule whole match (x) => (y) { y = Abs(Sin(x)) } replace { y = Tan(x) }");
+        if (from_end)
+            tc_rules_from_end(w.set);
+        assert_int_equal(apply(&w), 1);
+        assert_string_equal(ops(&w), from_end ? "Tan" : "Cos Abs");
+        world_fini(&w);
+    }
+}
+
 /* Mistakes are told with their place. */
 static void test_mistakes(void **state) {
     (void)state;
@@ -241,6 +332,14 @@ static void test_mistakes(void **state) {
          "test.rules:1:58", "there is a rule 'r' already"},
         {"gradient Nug (x; y; dy) => (dx) { dx = dy }", "test.rules:1:1", "unknown op 'Nug'"},
         {"gradient Neg (x; y; dy) => (dx) { da = dy }", "test.rules:1:29", "'dx' is not defined"},
+        {"rule r match (x) => (y) { y = Neg((Abs(x) or )) } replace { y = x }", "test.rules:1:46", "expected an operand"},
+        {"rule r match (x) => (y) { y = Neg(x) } replace { y = Neg((x or x)) }", "test.rules:1:58", "choices belong to the match"},
+        {"rule r match (x) => (y) { y = Mul*(x, x) } replace { y = x }", "test.rules:1:31", "3 to 6 operands"},
+        {"rule r match (x) => (y) { y = Sub*(x, x, x) } replace { y = x }", "test.rules:1:31", "one commutative op"},
+        {"rule r match (x) => (y) { y = Neg(x) } replace { y = Mul*(x, x, x) }", "test.rules:1:54", "belong to the match"},
+        {"rule r match (x) => (y) { y = Neg(x) } replace { y = Elu <alpha = x * z> (x) }", "test.rules:1:71", "'z' names no value"},
+        {"rule r match (x) => (y) { y = Neg(x) } replace { y = Gelu <approximate = x> (x) }", "test.rules:1:60", "of another kind"},
+        {"rule r match (x) => (y) { y = Neg(x) } replace { y = Softmax <axis = trailing(z)> (x) }", "test.rules:1:79", "'z' names no value"},
         {"bogus", "test.rules:1:1", "expected 'rule' or 'gradient'"},
         {"rule r match (x) => (y) { y = Neg(\x01) } replace { y = x }", "test.rules:1:35", "byte 0x01"},
     };
@@ -411,7 +510,8 @@ int main(void) {
         cmocka_unit_test(test_rewrites),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_attributes_pass_on),
-        cmocka_unit_test(test_calculated_constants),
+        cmocka_unit_test(test_calculated_constants),  cmocka_unit_test(test_calculated_attributes),
+        cmocka_unit_test(test_axes),                  cmocka_unit_test(test_from_end),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_loops_end),
         cmocka_unit_test(test_linear),

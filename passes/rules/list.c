@@ -1,0 +1,39 @@
+/* list.c: what rules there are, as text: `tempoc --list-rules`, and the list at the end of docs/rules.md. */
+#include "../embed.h"
+#include "rule_ir.h"
+#include <string.h>
+
+/* Gradient rules of one op have one name: a run of names, in lines of up to 100 columns. */
+static void list_gradients(const tc_rule *rule, FILE *out) {
+    size_t column = 0;
+    const char *last = "";
+    for (; rule; rule = rule->next) {
+        const char *op = rule->name + strlen("gradient ");
+        size_t size = strlen(op);
+        if (!strcmp(op, last))
+            continue;
+        if (column && column + size + 2 > 100)
+            column = 0;
+        column += (size_t)fprintf(out, "%s%s", column ? ", " : *last ? ",\n  " : "  ", op);
+        last = op;
+    }
+    fputc('\n', out);
+}
+
+tc_status tc_rules_list(tc_ctx *ctx, FILE *out) {
+    tc_status status = TC_OK;
+    for (const tc_embedded *file = tc_embedded_rules; file->name && status == TC_OK; file++) {
+        tc_rule_set *set = tc_rules_create();
+        status = tc_rules_parse(ctx, file->text, file->name, set);
+        fprintf(out, "%s%s:\n", file == tc_embedded_rules ? "" : "\n", file->name);
+        for (const tc_rule *rule = set->first; status == TC_OK && rule; rule = rule->next) {
+            if (rule->gradient) {
+                list_gradients(rule, out);
+                break;
+            }
+            fprintf(out, "  %-26s %s%s\n", rule->name, rule->doc ? rule->doc : "", rule->inexact ? " (inexact)" : "");
+        }
+        tc_rules_destroy(set);
+    }
+    return status;
+}
