@@ -18,6 +18,7 @@ typedef enum tk_reduce_op {
     TK_REDUCE_MAX,
     TK_REDUCE_MIN,
 } tk_reduce_op;
+#define TK_REDUCE_OPS (TK_REDUCE_MIN + 1)
 
 /* A shape split into kept and reduced dims, neighbours of one kind merged, dims of 1 dropped. */
 typedef struct tk_reduction {
@@ -36,8 +37,9 @@ bool tk_reduce_has(tk_reduce_op op, tk_dtype dtype);
 /* Bytes of workspace that tk_reduce needs. */
 size_t tk_reduce_workspace(const tk_reduction *r);
 void tk_reduce(void *out, const void *inp, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype, void *workspace);
-/* One result by its definition, in double precision. */
-double tk_reduce_ref(const void *inp, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype, int64_t index);
+/* Result `index` of every op by its definition, in double precision. */
+void tk_reduce_ref(double results[TK_REDUCE_OPS], const void *inp, const tk_reduction *r, tk_dtype dtype,
+                   int64_t index);
 
 /* inp [outer, n, inner] -> out int64 [outer, inner]: where the largest (smallest) element is, the first or the last of
  * equals. */

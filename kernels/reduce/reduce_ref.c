@@ -1,4 +1,4 @@
-/* reduce_ref.c: one result of a reduction by its definition. */
+/* reduce_ref.c: one result of every reduction by its definition. */
 #include "../common/types.h"
 #include "reduce.h"
 #include <math.h>
@@ -12,7 +12,8 @@ static int64_t place(int64_t index, int n, const int64_t *dims, const int64_t *s
     return offset;
 }
 
-double tk_reduce_ref(const void *inp, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype, int64_t index) {
+void tk_reduce_ref(double results[TK_REDUCE_OPS], const void *inp, const tk_reduction *r, tk_dtype dtype,
+                   int64_t index) {
     double sum = 0, product = 1, absolute = 0, square = 0, exponential = 0, largest = -INFINITY, smallest = INFINITY;
     int64_t base = place(index / r->inner, r->n_outer, r->outer, r->outer_strides) + index % r->inner;
     for (int64_t i = 0; i < r->n_each; i++) {
@@ -26,16 +27,14 @@ double tk_reduce_ref(const void *inp, const tk_reduction *r, tk_reduce_op op, tk
         largest = isnan(x) || isnan(largest) ? NAN : fmax(largest, x);
         smallest = isnan(x) || isnan(smallest) ? NAN : fmin(smallest, x);
     }
-    switch (op) {
-    case TK_REDUCE_SUM: return sum;
-    case TK_REDUCE_MEAN: return sum / (double)r->n_each;
-    case TK_REDUCE_L1: return absolute;
-    case TK_REDUCE_L2: return sqrt(square);
-    case TK_REDUCE_SUM_SQUARE: return square;
-    case TK_REDUCE_LOG_SUM: return log(sum);
-    case TK_REDUCE_LOG_SUM_EXP: return log(exponential);
-    case TK_REDUCE_PROD: return product;
-    case TK_REDUCE_MAX: return largest;
-    default: return smallest;
-    }
+    results[TK_REDUCE_SUM] = sum;
+    results[TK_REDUCE_MEAN] = sum / (double)r->n_each;
+    results[TK_REDUCE_L1] = absolute;
+    results[TK_REDUCE_L2] = sqrt(square);
+    results[TK_REDUCE_SUM_SQUARE] = square;
+    results[TK_REDUCE_LOG_SUM] = log(sum);
+    results[TK_REDUCE_LOG_SUM_EXP] = log(exponential);
+    results[TK_REDUCE_PROD] = product;
+    results[TK_REDUCE_MAX] = largest;
+    results[TK_REDUCE_MIN] = smallest;
 }
