@@ -93,6 +93,21 @@ static tc_status choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value *
     return TC_USAGE;
 }
 
+tc_value *tc_clear_loss(const tc_options *options, const tc_graph *graph) {
+    tc_value *loss = NULL;
+    if (has_backward(graph))
+        return NULL;
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        tc_value *value = graph->outputs[i];
+        if (!is_candidate(value) || (options->loss && strcmp(value->name, options->loss) != 0))
+            continue;
+        if (loss)
+            return NULL;
+        loss = value;
+    }
+    return loss;
+}
+
 /* --- bodies in the place of ops without gradient ----------------------------------------------------------------- */
 static tc_status body_of(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function) {
     *out_function = tc_model_function(model, node->domain, node->op_type, node->overload);

@@ -12,6 +12,8 @@ typedef struct tc_options {
     const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
     size_t n_selection;
     bool train_padding;     /* --train-padding: gradients for the padding rows of embeddings, too */
+    bool retie;             /* --retie: weights that the exporter stored several times become one */
+    bool untie;             /* --untie: weights that the exporter merged become several */
     const char **rules_files;     /* --rules=FILE */
     size_t n_rules_files;
     const char **disabled;        /* --disable=RULE */
@@ -80,6 +82,7 @@ tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name);
 tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model);      /* to the canonical opset */
 tc_status tc_pass_inline(tc_pass_env *env, tc_model *model);       /* replaces calls of model-local functions by their bodies */
 tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);       /* binds --dim, infers types, checks */
+tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);         /* weights stored twice, weights merged: warns or mends */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
 tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);          /* removes nodes and initializers that nobody reads */
 tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);        /* one op for each spelling of an idea */

@@ -218,6 +218,7 @@ typedef struct selection {
     name_list trained, frozen, unreached;
     bool *matched;
     size_t cap_trained;
+    bool quiet;
 } selection;
 
 static void select_one(selection *s, const char *name, const tc_tensor *tensor) {
@@ -225,7 +226,7 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     tc_value *value = tc_map_get(s->graph->names, name);
     wish asked = wish_of(s->env->options, name, s->matched);
     if (!tc_dtype_is_float(tensor->dtype)) {
-        if (asked == WISH_TRAIN)
+        if (asked == WISH_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "--train: %s is %s and has no gradient", tc_quote(ctx, name), tc_dtype_name(tensor->dtype));
         return;
     }
@@ -233,7 +234,7 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
         return;
     if (!value || !value->init || !tc_flow_has(s->flow, value, TC_FLOW_REACHES)) {
         add_name(ctx->arena, &s->unreached, name);
-        if (asked == WISH_TRAIN)
+        if (asked == WISH_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "--train: the loss does not depend on %s", tc_quote(ctx, name));
         return;
     }
@@ -271,18 +272,27 @@ void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
     env->summary->initializers = names;
 }
 
-tc_status tc_trainable_select(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow) {
+static selection run_selection(tc_pass_env *env, tc_graph *graph, const tc_value *loss, bool quiet, tc_flow *out_flow) {
     tc_arena *arena = env->ctx->arena;
     *out_flow = (tc_flow){.n = graph->model->next_id, .bits = TC_NEW_ARRAY(arena, uint8_t, graph->model->next_id)};
-    selection s = {.env = env, .graph = graph, .flow = out_flow};
+    selection s = {.env = env, .graph = graph, .flow = out_flow, .quiet = quiet};
     s.matched = TC_NEW_ARRAY(arena, bool, env->options->n_selection);
     flow_back(arena, out_flow, graph, loss);
     select_all(&s);
-    warn_unmatched(&s);
     flow_forward(arena, out_flow, graph);
+    return s;
+}
+
+tc_status tc_trainable_select(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow) {
+    selection s = run_selection(env, graph, loss, false, out_flow);
+    warn_unmatched(&s);
     tc_summary *summary = env->summary;
     summary->trained = s.trained.names, summary->n_trained = s.trained.n;
     summary->frozen = s.frozen.names, summary->n_frozen = s.frozen.n;
     summary->unreached = s.unreached.names, summary->n_unreached = s.unreached.n;
     return TC_OK;
+}
+
+void tc_trainable_preview(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow) {
+    run_selection(env, graph, loss, true, out_flow);
 }
