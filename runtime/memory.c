@@ -1,5 +1,7 @@
 /* memory.c: where a prepared session's bytes are: the numbers behind tempo-run --memory. */
 #include "session.h"
+#include "../compiler/ledger.h"
+#include "../compiler/ops.h"
 #include <stdlib.h>
 
 static int bigger_first(const void *a, const void *b) {
@@ -32,6 +34,48 @@ static void list_live(tempo_session *s, tempo_memory *out) {
     out->peak_node = peak < plan->n_launches ? tc_node_label(plan->launches[peak].node) : "";
 }
 
+/* --- between the passes ------------------------------------------------------------------------------------------- */
+
+/* The last launch of the forward pass. */
+static uint32_t last_forward(const rt_plan *plan, const bool *forward) {
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < plan->n_launches; i++)
+        if (forward[plan->launches[i].node->id])
+            last = i;
+    return last;
+}
+
+/* What the arena holds when the forward pass has ended and a later launch reads: each storage once, but for copies of parameters,
+ * which hold no activations. */
+static uint64_t count_saved(const rt_plan *plan, tc_arena *scratch, const tc_value *loss) {
+    uint32_t size;
+    uint32_t turn = last_forward(plan, tc_forward_nodes(scratch, plan->graph, loss, &size));
+    bool *counted = TC_NEW_ARRAY(scratch, bool, (size_t)plan->n_storages + 1);
+    uint64_t bytes = 0;
+    for (uint32_t i = turn + 1; i < plan->n_launches; i++) {
+        const tc_node *node = plan->launches[i].node;
+        for (uint32_t k = 0; k < node->n_inputs; k++) {
+            const tc_value *value = tc_input(node, k);
+            if (!value || (k == 0 && tc_node_has(node, TC_SHAPE_ONLY)) || tc_is_free(tc_view_root(value)))
+                continue;
+            const rt_storage *root = rt_plan_root(plan, value);
+            if (root->home != RT_ARENA || root->first > turn || counted[root->root])
+                continue;
+            counted[root->root] = true;
+            bytes += root->bytes;
+        }
+    }
+    return bytes;
+}
+
+static uint64_t saved_bytes(const rt_plan *plan) {
+    const tc_value *loss = tc_find_loss(plan->graph);
+    tc_arena *scratch = tc_arena_create();
+    uint64_t bytes = loss ? count_saved(plan, scratch, loss) : 0;
+    tc_arena_destroy(scratch);
+    return bytes;
+}
+
 tempo_status tempo_memory_report(tempo_session *s, tempo_memory *out) {
     *out = (tempo_memory){0};
     tempo_status status = tempo_prepare(s);
@@ -47,6 +91,7 @@ tempo_status tempo_memory_report(tempo_session *s, tempo_memory *out) {
         out->outputs += rt_aligned(rt_plan_bytes(plan, plan->graph->outputs[i]));
     out->arena = plan->packing.bytes;
     out->lower_bound = plan->packing.lower_bound;
+    out->saved = saved_bytes(plan);
     list_live(s, out);
     return TEMPO_OK;
 }

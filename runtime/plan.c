@@ -355,6 +355,8 @@ void rt_plan_set_input(rt_plan *plan, uint32_t input, const void *data) {
 
 size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value) { return storage_of(plan, value)->bytes; }
 
+const rt_storage *rt_plan_root(const rt_plan *plan, const tc_value *value) { return root_of(plan, value); }
+
 void rt_plan_tensor(const rt_plan *plan, const tc_value *value, tempo_tensor *out_tensor) {
     rt_arg arg = {0};
     const tc_type *type = value->type;

@@ -49,6 +49,8 @@ void rt_plan_set_input(rt_plan *plan, uint32_t input, const void *data);
 struct tempo_tensor;
 void rt_plan_tensor(const rt_plan *plan, const tc_value *value, struct tempo_tensor *out_tensor);
 size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value);
+/* The root storage of a value that a launch reads or writes, or of a parameter or input; NULL: it has none. */
+const rt_storage *rt_plan_root(const rt_plan *plan, const tc_value *value);
 
 /* Called after each launch. */
 typedef void (*rt_event_fn)(void *user, const rt_launch *launch, double start, double seconds);

@@ -108,7 +108,7 @@ typedef struct tempo_live {
     uint64_t bytes;
 } tempo_live;
 
-/* Bytes of a prepared session. Every buffer is counted with its alignment to 64 bytes. */
+/* Bytes of a prepared session. Every buffer but what `saved` counts is counted with its alignment to 64 bytes. */
 typedef struct tempo_memory {
     uint64_t parameters;  /* initializers and constants, borrowed from the file */
     uint64_t inputs;      /* bound, borrowed from the caller */
@@ -118,6 +118,7 @@ typedef struct tempo_memory {
     const char *peak_node; /* what runs at that time */
     const tempo_live *live; /* what is live then, biggest first */
     size_t n_live;
+    uint64_t saved; /* held in the arena from the forward pass for the backward pass: raw bytes, without alignment */
 } tempo_memory;
 tempo_status tempo_memory_report(tempo_session *session, tempo_memory *out_memory);
 

@@ -3,7 +3,7 @@
 #include "html.h"
 #include <math.h>
 
-enum { WIDTH = 1060, HEIGHT = 340, LEFT = 72, RIGHT = 12, TOP = 26, BOTTOM = 34, TICKS = 5 };
+enum { WIDTH = 1060, HEIGHT = 340, LEFT = 72, RIGHT = 12, TOP = 26, BOTTOM = 34, TICKS = 6 };
 
 typedef struct plot {
     FILE *out;
@@ -102,10 +102,10 @@ void tc_html_curve(page *p) {
     if (before)
         put_legend(p, "before", "before, recipe none", before);
     put_legend(p, "after", before ? "after" : "this graph", after);
-    fprintf(p->out, "</div>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"live bytes while each node runs\">\n", WIDTH, HEIGHT);
+    fprintf(p->out, "</div>\n<div class=\"scroll\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"live bytes while each node runs\">\n", WIDTH, HEIGHT);
     put_axes(&c);
     if (before)
         put_curve(&c, before, "before");
     put_curve(&c, after, "after");
-    fputs("</svg></section>\n", p->out);
+    fputs("</svg></div></section>\n", p->out);
 }

@@ -32,13 +32,16 @@ static void put_names(page *p, const char **names, size_t count) {
 
 static void put_head(page *p) {
     const tc_report *r = p->report;
+    const char *slash = strrchr(r->input, '/'), *title = slash && slash[1] ? slash + 1 : r->input;
     fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Memory of ",
           p->out);
-    tc_html_put(p->out, r->input);
+    tc_html_put(p->out, title);
     fprintf(p->out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n<h1>Memory of ", tc_embedded_report[0].text);
+    tc_html_put(p->out, title);
+    fputs("</h1>\n<p><code>", p->out);
     tc_html_put(p->out, r->input);
-    fputs("</h1>\n<p>Training graph by ", p->out);
+    fputs("</code> by ", p->out);
     fputs(strchr(r->recipe, ',') || !*r->recipe ? "the passes <code>" : "the recipe <code>", p->out);
     tc_html_put(p->out, r->recipe);
     fputs("</code>", p->out);
@@ -129,7 +132,7 @@ static void put_layers(page *p) {
 }
 
 static void put_type(page *p, const tc_saved_row *row) {
-    fprintf(p->out, "<td class=\"code\">%s", row->dtype);
+    fprintf(p->out, "<td class=\"code type\">%s", row->dtype);
     for (int i = 0; i < row->rank; i++) {
         fputs(i ? ", " : " [", p->out);
         tc_html_put(p->out, row->shape[i]);
@@ -144,11 +147,11 @@ static void put_saved_table(page *p, const tc_account *account, const tc_map *ke
     for (size_t i = 0; i < account->n_rows; i++) {
         const tc_saved_row *row = &account->rows[i];
         bool freed = kept && !tc_map_get(kept, row->name);
-        fputs(freed ? "<tr class=\"freed\"><td class=\"code\">" : "<tr><td class=\"code\">", p->out);
+        fputs(freed ? "<tr class=\"freed\"><td class=\"code name\">" : "<tr><td class=\"code name\">", p->out);
         tc_html_put(p->out, row->name);
-        fputs("<br>by ", p->out);
+        fputs("<small>by ", p->out);
         tc_html_put(p->out, row->op);
-        fputs("</td>", p->out);
+        fputs("</small></td>", p->out);
         put_cell(p, row->layer);
         put_type(p, row);
         put_amount_cell(p, row->bytes);

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""The ledger, told three ways, for models and recipes: tempoc's report, what the runtime's arena holds between the passes
+(tempo-run --memory), and a walk over the written graph here, which shares nothing with the other two.
+
+usage: ledger.py TEMPOC TEMPO_RUN CASE_DIR ...      CASE_DIR: model.onnx, inputs.npz (models/)
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+
+VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"}
+SIZES = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT: 4, onnx.TensorProto.INT64: 8, onnx.TensorProto.INT32: 4, onnx.TensorProto.UINT8: 1}
+
+
+def recipes(tempoc):
+    """The names that --list-passes gives behind "recipes:"."""
+    listed = subprocess.run([tempoc, "--list-passes"], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"^  (\S+)", listed.split("recipes:")[1], re.M)
+
+
+def walk(path):
+    """{name: bytes} of what the loss's ancestors make and other nodes read."""
+    graph = onnx.load(path).graph
+    producer = {o: n for n in graph.node for o in n.output if o}
+    initializers = {i.name for i in graph.initializer}
+    types = {v.name: v.type.tensor_type for v in [*graph.value_info, *graph.output, *graph.input]}
+
+    def moves_nothing(node):
+        if node.input[0] in initializers:
+            return False  # a parameter anyway
+        dims = [d.dim_value for d in types[node.input[0]].shape.dim]
+        perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), list(reversed(range(len(dims)))))
+        kept = [p for p in perm if dims[p] != 1]
+        return kept == sorted(kept)
+
+    def is_view(node):
+        return node.op_type in VIEWS or (node.op_type == "Transpose" and moves_nothing(node))
+
+    def root(name):
+        while name in producer and is_view(producer[name]):
+            name = producer[name].input[0]
+        return name
+
+    def is_parameter(name):
+        while name in producer and (is_view(producer[name]) or producer[name].op_type == "Transpose"):
+            name = producer[name].input[0]
+        return name in initializers or (name in producer and producer[name].op_type == "Constant")
+
+    forward, todo = set(), [o.name for o in graph.output if not o.name.endswith("_grad")]
+    while todo:
+        node = producer.get(todo.pop())
+        if node is not None and id(node) not in forward:
+            forward.add(id(node))
+            todo += node.input
+    saved = {}
+    for node in graph.node:
+        if id(node) in forward or is_view(node) or node.op_type in ("Shape", "Size"):
+            continue
+        for name in filter(None, node.input):
+            name = root(name)
+            if name in producer and id(producer[name]) in forward and not is_parameter(name):
+                t = types[name]
+                saved[name] = SIZES[t.elem_type] * int(np.prod([d.dim_value for d in t.shape.dim]))
+    return saved
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"{os.path.basename(command[0])} exit {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def dims_of(case):
+    """--dim for the symbolic dims of the model's inputs, as the inputs at hand have them."""
+    shapes = {k: v.shape for k, v in np.load(os.path.join(case, "inputs.npz")).items()}
+    bound = {}
+    for i in onnx.load(os.path.join(case, "model.onnx")).graph.input:
+        for size, d in zip(shapes.get(i.name, ()), i.type.tensor_type.shape.dim):
+            if d.dim_param:
+                bound[d.dim_param] = size
+    return [a for k, v in bound.items() for a in ("--dim", f"{k}={v}")]
+
+
+def check(tempoc, tempo_run, case, recipe, folder):
+    """What is wrong, or None, and a note."""
+    out, report = os.path.join(folder, "out.onnx"), os.path.join(folder, "report.json")
+    run(tempoc, os.path.join(case, "model.onnx"), "-o", out, f"--recipe={recipe}", f"--report={report}", "-q", *dims_of(case))
+    r = json.load(open(report))
+    memory = run(tempo_run, out, "--inputs", os.path.join(case, "inputs.npz"), "--memory")
+    held = int(re.search(r"(\d+) .* saved: held", memory).group(1))
+    listed = {s["name"]: s["bytes"] for s in r["saved"]["after"]}
+    told, walked = r["saved_bytes"]["after"], walk(out)
+    if listed != walked:
+        return f"the report and the graph differ in {sorted(set(listed.items()) ^ set(walked.items()))[:4]}", ""
+    if not told == held == sum(listed.values()) == sum(layer["after"] for layer in r["layers"]):
+        return f"report {told}, arena {held}, list {sum(listed.values())}, layers {[layer['after'] for layer in r['layers']]}", ""
+    if r["saved_bytes"]["before"] != sum(layer["before"] for layer in r["layers"]) or not 0 < told <= r["saved_bytes"]["before"]:
+        return f"before {r['saved_bytes']}", ""
+    if r["peak_bytes"]["after"] < told or len(r["trained"]) == 0 or not all(s["why"] and s["producer"] for s in r["saved"]["after"]):
+        return "peak, trained or reasons", ""
+    return None, f"{len(listed)} tensors, {told} bytes; {r['saved_bytes']['before']} before"
+
+
+def main():
+    tempoc, tempo_run, cases = sys.argv[1], sys.argv[2], sys.argv[3:]
+    failed = total = 0
+    for case in cases:
+        for recipe in recipes(tempoc):
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    why, note = check(tempoc, tempo_run, case, recipe, folder)
+                except Exception as e:  # the others are still worth knowing
+                    why, note = f"{type(e).__name__}: {e}", ""
+            total += 1
+            failed += why is not None
+            name = f"{os.path.basename(os.path.normpath(case))} {recipe}"
+            print(f"FAIL {name}: {why}" if why else f"ok   {name}: {note}", flush=True)
+    print(f"{total - failed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
