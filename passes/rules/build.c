@@ -41,10 +41,25 @@ static tc_dtype literal_dtype(const rule_builder *b, const rule_node *node, cons
     return literal->integral ? TC_INT64 : TC_FLOAT;
 }
 
+/* A list with dims of matched values; guards see to it that they are numbers, and -1 leaves one to Reshape. */
+static const int64_t *list_of(const rule_builder *b, const rule_operand *op, int64_t *list) {
+    for (uint32_t i = 0; i < op->n_ints; i++) {
+        const tc_value *value = op->sizes[i].name == RULE_NONE ? NULL : b->values[op->sizes[i].name];
+        int rank = tc_value_rank(value);
+        int64_t axis = op->sizes[i].axis + (op->sizes[i].axis < 0 ? rank : 0);
+        bool known = rank > 0 && axis >= 0 && axis < rank && tc_dim_is_const(value->type->dims[axis]);
+        list[i] = op->sizes[i].name == RULE_NONE ? op->ints[i] : known ? value->type->dims[axis].value : -1;
+    }
+    return list;
+}
+
 static tc_value *operand(rule_builder *b, const rule_node *node, const rule_operand *op) {
     tc_model *model = b->graph->model;
     if (op->kind == OPERAND_NUMBER)
         return make_constant(b, tc_tensor_scalar(model, literal_dtype(b, node, op), op->number), "const");
+    int64_t list[TC_MAX_RANK];
+    if (op->kind == OPERAND_INTS && op->sizes)
+        return make_constant(b, tc_tensor_ints(model, list_of(b, op, list), op->n_ints), "const");
     if (op->kind == OPERAND_INTS)
         return make_constant(b, tc_tensor_ints(model, op->ints, op->n_ints), "const");
     return rule_operand_value(b, op);

@@ -49,6 +49,25 @@ static bool same_shape(const guard_call *call) {
     return true;
 }
 
+/* The last dims of both are equal. */
+static bool same_tail(const guard_call *call) {
+    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
+    int rank_a = tc_value_rank(a), rank_b = tc_value_rank(b), n = (int)number_arg(call, 2);
+    for (int i = 1; i <= n; i++)
+        if (rank_a < n || rank_b < n || !tc_dim_equal(a->type->dims[rank_a - i], b->type->dims[rank_b - i]))
+            return false;
+    return true;
+}
+
+static bool is_static_tail(const guard_call *call) {
+    const tc_value *v = value_arg(call, 0);
+    int rank = tc_value_rank(v), n = (int)number_arg(call, 1);
+    for (int i = 1; i <= n; i++)
+        if (rank < n || !tc_dim_is_const(v->type->dims[rank - i]) || v->type->dims[rank - i].value <= 0)
+            return false;
+    return true;
+}
+
 /* Whether broadcasting `a` against `b` leaves b's shape as it is. */
 static bool broadcasts(const guard_call *call) {
     const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
@@ -244,8 +263,10 @@ static const guard_row rows[] = {
     {"same_count", "vv", same_count, false, "two constants of equally many elements"},
     {"same_dtype", "vv", same_dtype, false, "equal element types"},
     {"same_shape", "vv", same_shape, false, "provably equal shapes"},
+    {"same_tail", "vvn", same_tail, false, "this many dims from the end are provably equal"},
     {"scalar", "v", is_scalar, false, "one element, whatever its rank"},
     {"spans", "vvv", spans_axes, false, "its shape is that of those axes of the second that the third, a list of axes, names"},
+    {"static", "vn", is_static_tail, false, "this many dims from the end are numbers"},
     {"trailing", "vv", are_trailing, false, "a constant list of the last axes of the second, each once, in any order"},
     {"used", "v", is_used, true, "bound, and used by something"},
 };

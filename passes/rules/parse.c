@@ -5,7 +5,7 @@
  *     gradient ::= 'gradient' OP '(' params ';' names ';' names ')' '=>' '(' names ')' where? block
  *     block    ::= '{' (names '=' (call | operand))* '}'
  *     call     ::= OP ('|' OP)* ('?' | '*')? ('<' attr, ... '>')? '(' operand, ... ')'
- *     operand  ::= call | ID | '_' | NUMBER | '[' INT, ... ']' | '(' operand ('or' operand)+ ')'
+ *     operand  ::= call | ID | '_' | NUMBER | '[' (INT | 'dim' '(' ID ',' INT ')'), ... ']' | '(' operand ('or' operand)+ ')'
  *     where    ::= 'where' '!'? ID '(' arg, ... ')', ...
  *
  * Every mistake is told with file:line:column and ends the parse: a rule file is small and read by its author. */
@@ -206,20 +206,50 @@ static tc_status check_calc(parser *p, rule_node *node) {
     return TC_OK;
 }
 
-static tc_status parse_ints(parser *p, const int64_t **out_ints, uint32_t *out_n) {
+static tc_status parse_int(parser *p, int64_t *out_number) {
+    if (p->tok.kind != T_NUMBER || !p->tok.integral)
+        return FAIL(p, "expected an integer before '%s'", token_text(p));
+    *out_number = p->tok.integer;
+    return next(p);
+}
+
+/* `dim(NAME, AXIS)` */
+static tc_status parse_size(parser *p, rule_size *out_size) {
+    TC_TRY(next(p));
+    TC_TRY(expect_punct(p, "("));
+    out_size->name = p->tok.kind == T_NAME ? find_name(p->rule, p->tok.text) : RULE_NONE;
+    if (out_size->name == RULE_NONE)
+        return FAIL(p, "'%s' names no value of the match", token_text(p));
+    TC_TRY(next(p));
+    TC_TRY(expect_punct(p, ","));
+    TC_TRY(parse_int(p, &out_size->axis));
+    return expect_punct(p, ")");
+}
+
+/* `out_sizes` may be NULL: numbers only then, as in a match or an attribute. */
+static tc_status parse_ints(parser *p, const int64_t **out_ints, const rule_size **out_sizes, uint32_t *out_n) {
     int64_t *ints = NULL;
-    size_t cap = 0;
+    rule_size *sizes = NULL;
+    size_t cap = 0, cap_sizes = 0;
+    bool any = false;
     *out_n = 0;
     TC_TRY(expect_punct(p, "["));
     for (bool more = !is_punct(p, "]"); more;) {
-        if (p->tok.kind != T_NUMBER || !p->tok.integral)
-            return FAIL(p, "expected an integer before '%s'", token_text(p));
         ints = tc_arena_grow(p->arena, ints, sizeof *ints, &cap, *out_n + 1u);
-        ints[(*out_n)++] = p->tok.integer;
-        TC_TRY(next(p));
+        sizes = tc_arena_grow(p->arena, sizes, sizeof *sizes, &cap_sizes, *out_n + 1u);
+        sizes[*out_n] = (rule_size){.name = RULE_NONE};
+        ints[*out_n] = 0;
+        bool is_size = out_sizes && p->building && is_word(p, "dim");
+        any |= is_size;
+        TC_TRY(is_size ? parse_size(p, &sizes[*out_n]) : parse_int(p, &ints[*out_n]));
+        (*out_n)++;
         TC_TRY(take(p, ",", &more));
     }
+    if (any && *out_n > TC_MAX_RANK)
+        return FAIL(p, "more than %d dims", TC_MAX_RANK);
     *out_ints = ints;
+    if (any)
+        *out_sizes = sizes;
     return expect_punct(p, "]");
 }
 
@@ -249,7 +279,7 @@ static tc_status parse_literal_attr(parser *p, tc_attr *attr) {
     if (is_punct(p, "[")) {
         uint32_t n = 0;
         attr->kind = TC_ATTR_INTS;
-        TC_TRY(parse_ints(p, &attr->ints, &n));
+        TC_TRY(parse_ints(p, &attr->ints, NULL, &n));
         attr->count = n;
         return TC_OK;
     }
@@ -474,7 +504,7 @@ static tc_status parse_operand(parser *p, rule_operand *operand) {
     }
     if (is_punct(p, "[")) {
         operand->kind = OPERAND_INTS;
-        return parse_ints(p, &operand->ints, &operand->n_ints);
+        return parse_ints(p, &operand->ints, &operand->sizes, &operand->n_ints);
     }
     if (p->tok.kind == T_NUMBER || is_word(p, "inf")) {
         operand->kind = OPERAND_NUMBER;

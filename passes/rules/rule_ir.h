@@ -25,12 +25,19 @@ typedef enum operand_kind {
     OPERAND_CHOICE, /* (a or b or ...): the first of the choices that fits */
 } operand_kind;
 
+/* dim(x, axis): a number that stands in a list of the right side; the axis may count from the end. */
+typedef struct rule_size {
+    uint16_t name; /* RULE_NONE: the list's own number */
+    int64_t axis;
+} rule_size;
+
 typedef struct rule_operand {
     operand_kind kind;
     uint16_t index;
     bool integral;       /* NUMBER: written without a point or exponent */
     double number;
     const int64_t *ints; /* [n_ints] */
+    const rule_size *sizes; /* [n_ints], or NULL: numbers only */
     uint32_t n_ints;
     struct rule_operand *choices; /* [n_choices] */
     uint16_t n_choices;
