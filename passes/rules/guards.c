@@ -197,6 +197,11 @@ static bool one_use(const guard_call *call) {
     return (v->n_graph_outputs == 1 && !v->uses) || (v->n_graph_outputs == 0 && v->uses && !v->uses->next);
 }
 
+static bool one_reader(const guard_call *call) {
+    const tc_value *v = value_arg(call, 0);
+    return v->uses && !v->uses->next;
+}
+
 static bool is_needed(const guard_call *call) {
     int input = call->rule->names[call->guard->args[0].name].input;
     return call->needed && input >= 0 && call->needed[input];
@@ -252,6 +257,7 @@ static const guard_row rows[] = {
     {"integer", "v", is_integer, false, "an integer element type"},
     {"kept_for", "vv", is_kept_for, false, "behind the loss, only the node that makes the second value reads the first; it is no input and no output"},
     {"needed", "v", is_needed, true, "gradient rules: the gradient of this operand is wanted"},
+    {"one_reader", "v", one_reader, false, "one node reads it, once; it may be an output of the graph too"},
     {"one_use", "v", one_use, false, "one use, graph outputs counted"},
     {"output", "v", is_output, false, "an output of the graph"},
     {"positive", "v", all_positive, false, "a constant, every element above 0"},
