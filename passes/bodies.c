@@ -122,6 +122,21 @@ tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_func
 
 /* --- the pass ---------------------------------------------------------------------------------------------------- */
 
+static bool reads_attr(const tc_graph *graph, const char *name) {
+    TC_FOR_NODES(node, graph)
+        for (uint32_t i = 0; i < node->n_attrs; i++)
+            if (node->attrs[i].ref && strcmp(node->attrs[i].ref, name) == 0)
+                return true;
+    return false;
+}
+
+/* Attributes that the body reads are written at the call: not every tool knows a function's defaults. */
+static void write_defaults(tc_node *node, const tc_function *function) {
+    for (size_t i = 0; i < function->n_defaults; i++)
+        if (!tc_attr_find(node, function->defaults[i].name) && reads_attr(function->body, function->defaults[i].name))
+            tc_attr_copy(node, &function->defaults[i]);
+}
+
 static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
     tc_function *function = tc_model_function(model, node->domain, node->op_type, "");
     if (function == NULL) {
@@ -135,6 +150,9 @@ static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
         }
     }
     tc_node_set_op(node, TC_TEMPO_DOMAIN, function->name);
+    write_defaults(node, function);
+    if (node->n_inputs > function->body->n_inputs) /* those beyond are absent */
+        tc_node_resize_inputs(node, function->body->n_inputs);
     if (node->n_outputs < function->body->n_outputs)
         tc_node_resize_outputs(node, function->body->n_outputs);
     return TC_OK;

@@ -18,6 +18,14 @@ void tc_body_add(tc_body *body, const char *fmt, ...) __attribute__((format(prin
 void tc_body_begin(tc_body *body, const char *params, const char *inputs, const char *outputs);
 void tc_body_end(tc_body *body);
 
+/* Lines for dropout, in a body with the operands `ratio` and `seed` and the attribute `node`: `keep` is drawn for the elements of a value
+ * `shape_of`. To be used once in a body. bodies_dropout.c */
+void tc_body_draw(tc_body *body, const char *shape_of);
+/* result = x / (1 - ratio) where mask is true, else 0. */
+void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *result);
+/* Whether a normalization is over the last axis alone: "", else "a". */
+const char *tc_variant_last_axis(const tc_node *node);
+
 /* The makers and variant functions that bodies.def names. A maker returns false when it cannot: a rank is not known. A variant function
  * returns the suffix of the file's name for this node, "" for the file without one, NULL for none. */
 #define FILE_BODY(op, variant) const char *tc_variant_##variant(const tc_node *node);

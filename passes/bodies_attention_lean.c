@@ -1,0 +1,137 @@
+/* bodies_attention_lean.c: the function bodies of DotProductAttention and of its gradient (meanings: compiler/ops.def), put together from what
+ * is in use: b1 a bias, m1 a bool mask, f1 what stands for masked scores (else -inf), g1 the guard against NaN, d1 dropout, s1 dropout
+ * with its flags in the sign bits of P. Of the gradient: d1 the dropped map and flags are given, s1 neither: they are
+ * read from P; rN, rNNNN the ranks of Q, K^T, V and P, which Transpose needs. */
+#include "bodies.h"
+
+static void add_scores(tc_body *body, bool bias, bool mask, bool fill) {
+    tc_body_add(body, "  scale_f = Constant <value_float: float = @scale> ()\n"
+                      "  scale_t = CastLike (scale_f, Q)\n"
+                      "  products = MatMul (Q, KT)\n"
+                      "  scaled = Mul (products, scale_t)\n");
+    if (mask)
+        tc_body_add(body,
+                    "  fill_f = Constant <%s> ()\n"
+                    "  fill_t = CastLike (fill_f, Q)\n"
+                    "  allowed = Where (mask, scaled, fill_t)\n",
+                    fill ? "value_float: float = @fill" : "value: tensor = float {-inf}");
+    if (bias)
+        tc_body_add(body, "  scores = Add (%s, bias)\n", mask ? "allowed" : "scaled");
+    else
+        tc_body_add(body, "  scores = Identity (%s)\n", mask ? "allowed" : "scaled");
+}
+
+static void add_softmax(tc_body *body, bool guard, const char *result) {
+    tc_body_add(body, "  %s = Softmax <axis: int = -1> (scores)\n", guard ? "raw" : result);
+    if (guard)
+        tc_body_add(body,
+                    "  nan = IsNaN (raw)\n"
+                    "  none_f = Constant <value_float: float = 0.0> ()\n"
+                    "  none = CastLike (none_f, Q)\n"
+                    "  %s = Where (nan, none, raw)\n",
+                    result);
+}
+
+bool tc_make_dot_attention(tc_body *body) {
+    const tc_node *node = body->node;
+    bool bias = tc_input(node, 3) != NULL, mask = tc_input(node, 4) != NULL, drop = tc_input(node, 6) != NULL;
+    bool fill = mask && tc_attr_find(node, "fill"), guard = tc_attr_int(node, "guard", 0) != 0;
+    bool sign = drop && tc_attr_int(node, "signed", 0) != 0;
+    if (bias || mask || guard || drop)
+        tc_body_suffix(body, "_%s%s%s%s%s", bias ? "b1" : "", mask ? "m1" : "", fill ? "f1" : "", guard ? "g1" : "",
+                       sign ? "s1" : drop ? "d1" : "");
+    const char *inputs = drop   ? "Q, KT, V, bias, mask, ratio, seed"
+                         : mask ? "Q, KT, V, bias, mask"
+                         : bias ? "Q, KT, V, bias"
+                                : "Q, KT, V";
+    tc_body_begin(body, "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, signed: int = 0", inputs,
+                  drop && !sign ? "Y, P, dropped, keep" : "Y, P");
+    add_scores(body, bias, mask, fill);
+    add_softmax(body, guard, sign ? "share" : "P");
+    if (drop) {
+        tc_body_draw(body, "scores");
+        tc_body_drop(body, sign ? "share" : "P", "keep", "dropped");
+    }
+    if (sign)
+        tc_body_add(body, "  negative = Neg (share)\n  P = Where (keep, share, negative)\n");
+    tc_body_add(body, "  Y = MatMul (%s, V)\n", drop ? "dropped" : "P");
+    tc_body_end(body);
+    return true;
+}
+
+/* --- gradient ----------------------------------------------------------------------------------------------------- */
+
+/* "0, 1, ..., rank - 1" with the last two exchanged. */
+static const char *swapped(tc_arena *arena, int rank) {
+    const char *list = "";
+    for (int i = 0; i < rank - 2; i++)
+        list = tc_arena_printf(arena, "%s%d, ", list, i);
+    return tc_arena_printf(arena, "%s%d, %d", list, rank - 1, rank - 2);
+}
+
+static void add_transpose(tc_body *body, const char *x, int rank, const char *result) {
+    tc_body_add(body, "  %s = Transpose <perm: ints = [%s]> (%s)\n", result, swapped(body->arena, rank), x);
+}
+
+/* share: P without its flags; kept: the flags, and map: the dropped map, where there is dropout. */
+static void add_dropped(tc_body *body, bool sign) {
+    if (sign) {
+        tc_body_add(body, "  no_share = Constant <value_float: float = 0.0> ()\n"
+                          "  no_share_t = CastLike (no_share, P)\n"
+                          "  share = Abs (P)\n"
+                          "  kept = Greater (P, no_share_t)\n");
+        tc_body_drop(body, "share", "kept", "map");
+    } else {
+        tc_body_add(body, "  share = Identity (P)\n  kept = Identity (keep)\n  map = Identity (dropped)\n");
+    }
+}
+
+static void add_products(tc_body *body) {
+    tc_body_add(body, "  scale_f = Constant <value_float: float = @scale> ()\n"
+                      "  scale_t = CastLike (scale_f, Q)\n"
+                      "  last = Constant <value_ints: ints = [-1]> ()\n"
+                      "  dV = MatMul (map_t, dY)\n"
+                      "  weighted = Mul (dP, share)\n"
+                      "  sums = ReduceSum <keepdims: int = 1> (weighted, last)\n"
+                      "  rest = Sub (dP, sums)\n"
+                      "  dS = Mul (share, rest)\n"
+                      "  dQ_0 = MatMul (dS, kt_t)\n"
+                      "  dQ = Mul (dQ_0, scale_t)\n"
+                      "  dKT_0 = MatMul (q_t, dS)\n"
+                      "  dKT = Mul (dKT_0, scale_t)\n");
+}
+
+bool tc_make_dot_attention_grad(tc_body *body) {
+    const tc_node *node = body->node;
+    int ranks[4];
+    bool same = true, drop = tc_input(node, 7) != NULL, sign = drop && tc_attr_int(node, "signed", 0) != 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        ranks[i] = tc_value_rank(tc_input(node, i + 1));
+        if (ranks[i] < 2)
+            return false;
+        same = same && ranks[i] == ranks[0];
+    }
+    if (drop && !sign && !(tc_input(node, 5) && tc_input(node, 6)))
+        return false;
+    if (same)
+        tc_body_suffix(body, "_r%d", ranks[0]);
+    else
+        tc_body_suffix(body, "_r%d_%d_%d_%d", ranks[0], ranks[1], ranks[2], ranks[3]);
+    tc_body_suffix(body, "%s", sign ? "s1" : drop ? "d1" : "");
+    tc_body_begin(body, "scale: float = 1.0, signed: int = 0",
+                  drop ? "dY, Q, KT, V, P, dropped, keep, ratio" : "dY, Q, KT, V, P", "dQ, dKT, dV, dS");
+    add_transpose(body, "V", ranks[2], "v_t");
+    tc_body_add(body, "  dD = MatMul (dY, v_t)\n");
+    if (drop) {
+        add_dropped(body, sign);
+        tc_body_drop(body, "dD", "kept", "dP");
+    } else {
+        tc_body_add(body, "  share = Identity (P)\n  map = Identity (P)\n  dP = Identity (dD)\n");
+    }
+    add_transpose(body, "map", ranks[3], "map_t");
+    add_transpose(body, "KT", ranks[1], "kt_t");
+    add_transpose(body, "Q", ranks[0], "q_t");
+    add_products(body);
+    tc_body_end(body);
+    return true;
+}

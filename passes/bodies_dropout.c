@@ -1,0 +1,119 @@
+/* bodies_dropout.c: the function body of Dropout, and the draw that it shares with attention: Philox4x32-10 (Salmon et al., SC 2011) in
+ * integer ops. Words are int64 in [0, 2^32); a product of two wraps around 2^64, and its upper half comes from a shift as uint64.
+ * Block b holds the words of elements 4 b to 4 b + 3; its counter is {b low, b high, node, step}, its key the two words of seed. */
+#include "bodies.h"
+
+static void add_constants(tc_body *body) {
+    tc_body_add(body, "  low = Constant <value_int: int = 4294967295> ()\n"
+                      "  half = Constant <value: tensor = uint64 {32}> ()\n"
+                      "  m0 = Constant <value_int: int = 3528531795> ()\n"
+                      "  m1 = Constant <value_int: int = 3449720151> ()\n"
+                      "  w0 = Constant <value_int: int = 2654435769> ()\n"
+                      "  w1 = Constant <value_int: int = 3144134277> ()\n"
+                      "  int_0 = Constant <value_int: int = 0> ()\n"
+                      "  int_1 = Constant <value_int: int = 1> ()\n"
+                      "  int_3 = Constant <value_int: int = 3> ()\n"
+                      "  int_4 = Constant <value_int: int = 4> ()\n"
+                      "  list_0 = Constant <value_ints: ints = [0]> ()\n"
+                      "  list_1 = Constant <value_ints: ints = [1]> ()\n"
+                      "  list_rest = Constant <value_ints: ints = [-1]> ()\n");
+}
+
+/* The counter (c0_0 to c3_0) of every block and the key (k0_0, k1_0) from `shape_of` and `seed`. */
+static void add_counters(tc_body *body, const char *shape_of) {
+    tc_body_add(body,
+                "  drawn_shape = Shape (%s)\n"
+                "  n = Size (%s)\n"
+                "  n_up = Add (n, int_3)\n"
+                "  blocks = Div (n_up, int_4)\n"
+                "  block = Range (int_0, blocks, int_1)\n"
+                "  c0_0 = BitwiseAnd (block, low)\n"
+                "  block_u = Cast <to: int = 13> (block)\n"
+                "  block_high = BitShift <direction: string = \"RIGHT\"> (block_u, half)\n"
+                "  c1_0 = Cast <to: int = 7> (block_high)\n"
+                "  node_number = Constant <value_int: int = @node> ()\n"
+                "  c2_0 = BitwiseAnd (node_number, low)\n"
+                "  step = Gather <axis: int = 0> (seed, int_1)\n"
+                "  c3_0 = BitwiseAnd (step, low)\n"
+                "  key = Gather <axis: int = 0> (seed, int_0)\n"
+                "  k0_0 = BitwiseAnd (key, low)\n"
+                "  key_u = Cast <to: int = 13> (key)\n"
+                "  key_high = BitShift <direction: string = \"RIGHT\"> (key_u, half)\n"
+                "  k1_0 = Cast <to: int = 7> (key_high)\n",
+                shape_of, shape_of);
+}
+
+static void add_round(tc_body *body, int r) {
+    for (int i = 0; i < 2; i++) /* p<i> = m<i> * c<2 i>: lower half a<i>, upper half b<i> */
+        tc_body_add(body,
+                    "  p%d_%d = Mul (c%d_%d, m%d)\n"
+                    "  a%d_%d = BitwiseAnd (p%d_%d, low)\n"
+                    "  u%d_%d = Cast <to: int = 13> (p%d_%d)\n"
+                    "  v%d_%d = BitShift <direction: string = \"RIGHT\"> (u%d_%d, half)\n"
+                    "  b%d_%d = Cast <to: int = 7> (v%d_%d)\n",
+                    i, r, 2 * i, r, i, i, r, i, r, i, r, i, r, i, r, i, r, i, r, i, r);
+    tc_body_add(body,
+                "  x0_%d = BitwiseXor (b1_%d, c1_%d)\n"
+                "  c0_%d = BitwiseXor (x0_%d, k0_%d)\n"
+                "  c1_%d = Identity (a1_%d)\n"
+                "  x2_%d = BitwiseXor (b0_%d, c3_%d)\n"
+                "  c2_%d = BitwiseXor (x2_%d, k1_%d)\n"
+                "  c3_%d = Identity (a0_%d)\n",
+                r, r, r, r + 1, r, r, r + 1, r, r, r, r, r + 1, r, r, r + 1, r);
+    for (int i = 0; i < 2; i++)
+        tc_body_add(body, "  s%d_%d = Add (k%d_%d, w%d)\n  k%d_%d = BitwiseAnd (s%d_%d, low)\n", i, r, i, r, i, i, r + 1, i, r);
+}
+
+void tc_body_draw(tc_body *body, const char *shape_of) {
+    enum { ROUNDS = 10 };
+    add_constants(body);
+    add_counters(body, shape_of);
+    for (int r = 0; r < ROUNDS; r++)
+        add_round(body, r);
+    for (int lane = 0; lane < 4; lane++)
+        tc_body_add(body, "  lane%d = Unsqueeze (c%d_%d, list_1)\n", lane, lane, ROUNDS);
+    /* Elements beyond the last are cut off; 24 bits of a word make a float in [0, 1) exactly. */
+    tc_body_add(body, "  lanes = Concat <axis: int = 1> (lane0, lane1, lane2, lane3)\n"
+                      "  words_up = Reshape (lanes, list_rest)\n"
+                      "  n_list = Unsqueeze (n, list_0)\n"
+                      "  words = Slice (words_up, list_0, n_list)\n"
+                      "  byte = Constant <value_int: int = 256> ()\n"
+                      "  bits = Div (words, byte)\n"
+                      "  bits_f = Cast <to: int = 1> (bits)\n"
+                      "  unit = Constant <value_float: float = 5.9604644775390625e-08> ()\n"
+                      "  uniform_flat = Mul (bits_f, unit)\n"
+                      "  uniform = Reshape <allowzero: int = 1> (uniform_flat, drawn_shape)\n"
+                      "  ratio_number = Squeeze (ratio)\n"
+                      "  ratio_f = Cast <to: int = 1> (ratio_number)\n"
+                      "  keep = GreaterOrEqual (uniform, ratio_f)\n");
+}
+
+void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *result) {
+    tc_body_add(body,
+                "  %s_ratio = Squeeze (ratio)\n"
+                "  %s_ratio_t = CastLike (%s_ratio, %s)\n"
+                "  %s_one_f = Constant <value_float: float = 1.0> ()\n"
+                "  %s_one = CastLike (%s_one_f, %s)\n"
+                "  %s_zero = Sub (%s_one, %s_one)\n"
+                "  %s_share = Sub (%s_one, %s_ratio_t)\n"
+                "  %s_grown = Div (%s, %s_share)\n"
+                "  %s = Where (%s, %s_grown, %s_zero)\n",
+                result, result, result, x, result, result, result, x, result, result, result, result, result, result, result, x, result,
+                result, mask, result, result);
+}
+
+bool tc_make_dropout(tc_body *body) {
+    tc_body_begin(body, "node: int = 0", "X, ratio, seed", "Y, mask");
+    tc_body_draw(body, "X");
+    tc_body_add(body, "  mask = Identity (keep)\n");
+    tc_body_drop(body, "X", "keep", "Y");
+    tc_body_end(body);
+    return true;
+}
+
+bool tc_make_dropout_grad(tc_body *body) {
+    tc_body_begin(body, "", "dY, mask, ratio", "dX");
+    tc_body_drop(body, "dY", "mask", "dX");
+    tc_body_end(body);
+    return true;
+}
