@@ -73,15 +73,6 @@ void tc_gradient_shrink(tc_grad *g) {
     select_gradient(g, TC_OP(g, "Greater", TC_OP(g, "Abs", x), limit), NULL);
 }
 
-/* y = x sigmoid(alpha x): y' = s + alpha x s (1 - s). */
-void tc_gradient_swish(tc_grad *g) {
-    tc_value *x = x_of(g), *alpha = tc_grad_like(g, x, (double)tc_attr_float(g->node, "alpha", 1));
-    tc_value *ax = TC_OP(g, "Mul", x, alpha), *s = TC_OP(g, "Sigmoid", ax);
-    tc_value *tail = TC_OP(g, "Mul", ax, TC_OP(g, "Sub", tc_grad_like(g, x, 1), s));
-    tc_value *slope = TC_OP(g, "Mul", s, TC_OP(g, "Add", tail, tc_grad_like(g, x, 1)));
-    g->dins[0] = TC_OP(g, "Mul", g->douts[0], slope);
-}
-
 /* A Cast's result is float here, or nothing would flow back. */
 void tc_gradient_cast(tc_grad *g) { g->dins[0] = tc_grad_cast(g, g->douts[0], tc_value_dtype(x_of(g))); }
 
@@ -173,19 +164,13 @@ void tc_gradient_dropout(tc_grad *g) {
         g->dins[0] = dy;
         return;
     }
-    if (!tc_output(node, 1)) {
-        if (node->n_outputs < 2)
-            tc_node_resize_outputs(node, 2);
-        const char *name = tc_arena_printf(g->model->arena, "%s_mask", node->outputs[0]->name);
-        tc_node_add_output(node, 1, name, NULL);
-        if (g->status == TC_OK)
-            g->status = tc_infer_node(g->ctx, node);
-    }
+    tc_value *mask = tc_grad_result(g, 1, "mask");
+    tc_grad_infer_forward(g);
     tc_value *zero = tc_grad_like(g, dy, 0), *keep;
     if (!ratio || tc_grad_known_number(ratio, &r))
         keep = tc_grad_like(g, dy, 1 - r);
     else
         keep = TC_OP(g, "Sub", tc_grad_like(g, dy, 1), tc_grad_cast(g, ratio, tc_value_dtype(dy)));
-    tc_value *dropped = TC_OP(g, "Where", tc_output(node, 1), TC_OP(g, "Div", dy, keep), zero);
+    tc_value *dropped = TC_OP(g, "Where", mask, TC_OP(g, "Div", dy, keep), zero);
     g->dins[0] = on != 0 ? dropped : TC_OP(g, "Where", training, dropped, dy);
 }

@@ -83,22 +83,47 @@ int tc_grad_axis(tc_grad *g, int64_t axis, int rank) {
 }
 
 /* --- nodes ------------------------------------------------------------------------------------------------------- */
-tc_node *tc_grad_node(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs, uint32_t n_outputs) {
+tc_node *tc_grad_node_with(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs, uint32_t n_outputs,
+                           const bool *wanted) {
     tc_node *node = tc_node_create(g->graph, domain, op, (uint32_t)n_inputs, n_outputs);
     for (size_t i = 0; i < n_inputs; i++)
         tc_node_set_input(node, (uint32_t)i, inputs[i]);
     tc_node_append(node);
     const char *name = g->label ? tc_arena_printf(g->pool->arena, "%s_grad/%s", g->label, op) : op;
-    for (uint32_t i = 0; i < n_outputs; i++)
+    node->name = "";
+    for (uint32_t i = 0; i < n_outputs; i++) {
+        if (wanted && !wanted[i])
+            continue;
         tc_node_add_output(node, i, name, NULL);
-    node->name = node->outputs[0]->name;
+        if (*node->name == '\0')
+            node->name = node->outputs[i]->name;
+    }
     return node;
+}
+
+tc_node *tc_grad_node(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs, uint32_t n_outputs) {
+    return tc_grad_node_with(g, domain, op, n_inputs, inputs, n_outputs, NULL);
 }
 
 tc_value *tc_grad_finish(tc_grad *g, tc_node *node) {
     if (g->status == TC_OK)
         g->status = tc_infer_node(g->ctx, node);
     return node->outputs[0];
+}
+
+tc_value *tc_grad_result(tc_grad *g, uint32_t index, const char *suffix) {
+    tc_node *node = g->node;
+    if (tc_output(node, index))
+        return node->outputs[index];
+    if (node->n_outputs <= index)
+        tc_node_resize_outputs(node, index + 1);
+    tc_node_add_output(node, index, tc_arena_printf(g->model->arena, "%s_%s", tc_output(node, 0) ? node->outputs[0]->name : tc_node_label(node), suffix), NULL);
+    return node->outputs[index];
+}
+
+void tc_grad_infer_forward(tc_grad *g) {
+    if (g->status == TC_OK)
+        g->status = tc_infer_node(g->ctx, g->node);
 }
 
 /* --- constants and shapes ---------------------------------------------------------------------------------------- */

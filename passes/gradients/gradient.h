@@ -55,6 +55,12 @@ int tc_grad_axis(tc_grad *g, int64_t axis, int rank); /* 0 <= result < rank; ref
 
 /* --- nodes ------------------------------------------------------------------------------------------------------- */
 tc_node *tc_grad_node(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs, uint32_t n_outputs);
+/* The same with only those results that are wanted[i]; the others are absent. At least one is. */
+tc_node *tc_grad_node_with(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs, uint32_t n_outputs,
+                           const bool *wanted);
+/* Result `index` of the forward node, added where it does without it: then tc_grad_infer_forward is due, once for all. */
+tc_value *tc_grad_result(tc_grad *g, uint32_t index, const char *suffix);
+void tc_grad_infer_forward(tc_grad *g);
 tc_value *tc_grad_finish(tc_grad *g, tc_node *node); /* after its attributes: infers types, returns the first result */
 #define TC_VALUES(...) TC_COUNT(((tc_value *[]){__VA_ARGS__})), (tc_value *[]){__VA_ARGS__}
 /* A node of ai.onnx with one result, to be finished. */
@@ -83,6 +89,7 @@ tc_value *tc_grad_reshape(tc_grad *g, tc_value *value, tc_value *shape);    /* d
 tc_value *tc_grad_reduce(tc_grad *g, const char *op, tc_value *value, const int64_t *axes, size_t n_axes, bool keepdims);
 tc_value *tc_grad_unsqueeze(tc_grad *g, tc_value *value, const int64_t *axes, size_t n_axes);
 tc_value *tc_grad_transpose(tc_grad *g, tc_value *value, const int64_t *perm, int rank);
+tc_value *tc_grad_swap_last(tc_grad *g, tc_value *value); /* the last two axes; matmul.c */
 tc_value *tc_grad_expand_like(tc_grad *g, tc_value *value, tc_value *like);
 tc_value *tc_grad_concat(tc_grad *g, size_t count, tc_value *const *values, int64_t axis);
 tc_value *tc_grad_cast(tc_grad *g, tc_value *value, tc_dtype dtype);

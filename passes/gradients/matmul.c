@@ -14,7 +14,7 @@ static tc_value *gemm(tc_grad *g, tc_value *a, tc_value *b, bool trans_a, bool t
     return tc_grad_finish(g, node);
 }
 
-static tc_value *swap_last(tc_grad *g, tc_value *value) {
+tc_value *tc_grad_swap_last(tc_grad *g, tc_value *value) {
     int rank = tc_grad_rank(g, value);
     int64_t perm[TC_MAX_RANK];
     for (int i = 0; i < rank; i++)
@@ -43,11 +43,11 @@ static void matrix_gradients(tc_grad *g, tc_value *a, tc_value *b, tc_value *dy,
     if (g->needed[0] && shared)
         *out_da = tc_grad_reshape_like(g, gemm(g, rows, b, false, true, 1), a);
     else if (g->needed[0])
-        *out_da = tc_grad_reduce_like(g, TC_OP(g, "MatMul", dy, swap_last(g, b)), a);
+        *out_da = tc_grad_reduce_like(g, TC_OP(g, "MatMul", dy, tc_grad_swap_last(g, b)), a);
     if (g->needed[1] && shared)
         *out_db = gemm(g, as_rows(g, a), rows, true, false, 1);
     else if (g->needed[1])
-        *out_db = tc_grad_reduce_like(g, TC_OP(g, "MatMul", swap_last(g, a), dy), b);
+        *out_db = tc_grad_reduce_like(g, TC_OP(g, "MatMul", tc_grad_swap_last(g, a), dy), b);
 }
 
 /* A vector stands for a matrix of one row (left) or one column (right); that dim is missing in Y. */

@@ -6,22 +6,6 @@
 #include "gradient.h"
 #include <string.h>
 
-/* Result `index` of the forward node, added when the file does without it. */
-static tc_value *forward_result(tc_grad *g, uint32_t index, const char *suffix) {
-    tc_node *node = g->node;
-    if (tc_output(node, index))
-        return node->outputs[index];
-    if (node->n_outputs <= index)
-        tc_node_resize_outputs(node, index + 1);
-    tc_node_add_output(node, index, tc_arena_printf(g->model->arena, "%s_%s", node->outputs[0]->name, suffix), NULL);
-    return node->outputs[index];
-}
-
-static void infer_forward(tc_grad *g) {
-    if (g->status == TC_OK)
-        g->status = tc_infer_node(g->ctx, g->node);
-}
-
 static tc_value *softmax_grad(tc_grad *g, const char *op, tc_value *dy, tc_value *y, int64_t axis) {
     tc_node *node = tc_grad_node(g, TC_TEMPO_DOMAIN, op, TC_VALUES(dy, y), 1);
     tc_attr_set_int(node, "axis", axis);
@@ -55,8 +39,8 @@ void tc_gradient_layer_normalization(tc_grad *g) {
             tc_grad_refuse(g, "the loss depends on its result %u", (unsigned)i);
     if (g->status != TC_OK)
         return;
-    tc_value *mean = forward_result(g, 1, "mean"), *inv_std = forward_result(g, 2, "inv_std");
-    infer_forward(g);
+    tc_value *mean = tc_grad_result(g, 1, "mean"), *inv_std = tc_grad_result(g, 2, "inv_std");
+    tc_grad_infer_forward(g);
     tc_value *operands[] = {g->douts[0], x, full_scale(g, x, scale, axis), mean, inv_std};
     tc_node *grad = tc_grad_node(g, TC_TEMPO_DOMAIN, "LayerNormalizationGrad", 5, operands, 3);
     tc_attr_set_int(grad, "axis", axis - tc_grad_rank(g, x));
@@ -70,13 +54,34 @@ void tc_gradient_layer_normalization(tc_grad *g) {
         g->dins[2] = tc_grad_reduce_like(g, grad->outputs[2], bias);
 }
 
+/* The same without mean and bias. */
+void tc_gradient_rms_normalization(tc_grad *g) {
+    tc_node *node = g->node;
+    tc_value *x = tc_input(node, 0), *scale = tc_input(node, 1);
+    int axis = tc_grad_axis(g, tc_attr_int(node, "axis", -1), tc_grad_rank(g, x));
+    if (node->n_outputs > 1 && g->douts[1])
+        tc_grad_refuse(g, "the loss depends on its result 1");
+    if (g->status != TC_OK)
+        return;
+    tc_value *inv_std = tc_grad_result(g, 1, "inv_std");
+    tc_grad_infer_forward(g);
+    tc_value *operands[] = {g->douts[0], x, full_scale(g, x, scale, axis), inv_std};
+    const bool wanted[] = {g->needed[0], g->needed[1]};
+    tc_node *grad = tc_grad_node_with(g, TC_TEMPO_DOMAIN, "RMSNormalizationGrad", 4, operands, wanted[1] ? 2 : 1, wanted);
+    tc_attr_set_int(grad, "axis", axis - tc_grad_rank(g, x));
+    tc_grad_finish(g, grad);
+    g->dins[0] = grad->outputs[0];
+    if (wanted[1])
+        g->dins[1] = tc_grad_reduce_like(g, grad->outputs[1], scale);
+}
+
 /* --- losses ------------------------------------------------------------------------------------------------------ */
 void tc_gradient_softmax_cross_entropy_loss(tc_grad *g) {
     tc_node *node = g->node;
     tc_value *dloss = g->douts[0], *dlog = node->n_outputs > 1 ? g->douts[1] : NULL;
-    tc_value *log_prob = forward_result(g, 1, "log_prob"), *parts[2];
+    tc_value *log_prob = tc_grad_result(g, 1, "log_prob"), *parts[2];
     size_t n = 0;
-    infer_forward(g);
+    tc_grad_infer_forward(g);
     if (dloss) {
         tc_value *weights = tc_input(node, 2), *operands[] = {dloss, log_prob, tc_input(node, 1), weights};
         tc_node *grad = tc_grad_node(g, TC_TEMPO_DOMAIN, "SoftmaxCrossEntropyLossGrad", weights ? 4 : 3, operands, 1);

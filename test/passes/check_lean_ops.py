@@ -1,0 +1,417 @@
+#!/usr/bin/env python3
+"""The ops of ai.tempo that the lean recipes work with, as ONNX Runtime runs their function bodies and as tempo-run runs them, against numpy.
+
+usage: check_lean_ops.py TEMPOC TEMPO_RUN [OP...]       only cases of these ops
+Each case is a model of one node. tempoc attaches the body; the result passes onnx.checker, and both runtimes give what the formulas here say,
+which are written from the ops' definitions (compiler/ops.def) in double precision. Random bits are compared one by one with a Philox4x32-10
+of its own, itself held against the known answers published with Random123. The gradients that tempoc makes of these ops are compared with
+central differences of the formulas. The last line is 'N passed, N failed'.
+"""
+import itertools, os, re, subprocess, sys, tempfile
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+random = np.random.default_rng(11)
+LIMITS = {np.float16: 4e-3, np.float32: 2e-6, np.float64: 2e-7}  # relative to the largest element; ONNX's statistics are float
+onnxruntime.set_default_logger_severity(4)
+
+
+# --- definitions ---------------------------------------------------------------------------------------------------------
+def philox(counter, key):
+    """[4, n] words of the counters [4, n] under a key of two words."""
+    mask = np.uint64(0xFFFFFFFF)
+    c, k = [np.uint64(x) for x in counter], [np.uint64(x) for x in key]
+    for _ in range(10):
+        wide0, wide1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [(wide1 >> np.uint64(32)) ^ c[1] ^ k[0], wide1 & mask, (wide0 >> np.uint64(32)) ^ c[3] ^ k[1], wide0 & mask]
+        k = [(k[0] + np.uint64(0x9E3779B9)) & mask, (k[1] + np.uint64(0xBB67AE85)) & mask]
+    return c
+
+
+def known_answers():
+    for counter, key, words in (
+        ([0] * 4, [0] * 2, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+        ([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+        ([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0], [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]),
+    ):
+        assert [int(w[0]) for w in philox([np.array([x], np.uint64) for x in counter], key)] == words
+
+
+def keep_mask(shape, ratio, seed, node):
+    n = int(np.prod(shape))
+    block = np.arange((n + 3) // 4, dtype=np.uint64)
+    seed, step = (int(s) % 2**64 for s in seed)
+    same = np.ones_like(block)
+    words = philox([block & np.uint64(0xFFFFFFFF), block >> np.uint64(32), same * np.uint64(node % 2**32), same * np.uint64(step % 2**32)],
+                   [seed % 2**32, seed >> 32])
+    u = (np.stack(words, 1).reshape(-1)[:n] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+    return (u >= np.float32(ratio)).reshape(shape)
+
+
+def drop(x, keep, ratio):
+    """In the type of x: a division by 1 - ratio, as the op says."""
+    return np.where(keep, x / (x.dtype.type(1) - x.dtype.type(ratio)), x.dtype.type(0))
+
+
+def swap(x):
+    return np.swapaxes(x, -1, -2)
+
+
+def attention(q, kt, v, bias=None, mask=None, ratio=None, seed=None, scale=1.0, fill=-np.inf, guard=0, signed=0, node=0):
+    s = scale * (q @ kt)
+    if mask is not None:
+        s = np.where(mask, s, fill)
+    if bias is not None:
+        s = s + bias
+    e = np.exp(s - s.max(-1, keepdims=True))
+    p = e / e.sum(-1, keepdims=True)
+    if guard:
+        p = np.where(np.isnan(p), 0.0, p)
+    if ratio is None:
+        return p @ v, p
+    keep = keep_mask(p.shape, ratio, seed, node)
+    dropped = np.where(keep, p / (1 - np.float64(np.float32(ratio))), 0)
+    return (dropped @ v, np.where(keep, p, -p)) if signed else (dropped @ v, p, dropped, keep)
+
+
+def attention_grad(dy, q, kt, v, p, dropped=None, keep=None, ratio=None, scale=1.0, signed=0):
+    keep = p > 0 if signed else keep
+    p = np.abs(p)
+    share = 1 if ratio is None else 1 - np.float64(np.float32(ratio))
+    dropped = p if ratio is None else np.where(keep, p / share, 0)
+    dp = dy @ swap(v)
+    if ratio is not None:
+        dp = np.where(keep, dp / share, 0)
+    ds = p * (dp - (dp * p).sum(-1, keepdims=True))
+    return scale * ds @ swap(kt), scale * swap(q) @ ds, swap(dropped) @ dy, ds
+
+
+def axes_of(x, axis):
+    return tuple(range(axis % x.ndim, x.ndim))
+
+
+def normal(x, axis, epsilon, center):
+    axes = axes_of(x, axis)
+    centered = x - x.mean(axes, keepdims=True) if center else x
+    inv = 1 / np.sqrt((centered**2).mean(axes, keepdims=True) + epsilon)
+    return centered * inv, inv
+
+
+def layer_norm_xhat(x, scale, bias=None, axis=-1, epsilon=1e-5, stash_type=1):
+    xhat, inv = normal(x, axis, epsilon, True)
+    return xhat * scale + (0 if bias is None else bias), xhat, inv
+
+
+def rms_norm_xhat(x, scale, axis=-1, epsilon=1e-5, stash_type=1):
+    xhat, inv = normal(x, axis, epsilon, False)
+    return xhat * scale, xhat, inv
+
+
+def rms_norm(x, scale, **attributes):
+    y, _, inv = rms_norm_xhat(x, scale, **attributes)
+    return y, inv
+
+
+def xhat_grad(dy, xhat, scale, inv, axis, center):
+    axes, rows = axes_of(xhat, axis), tuple(range(axis % xhat.ndim))
+    g = dy * scale
+    dx = inv * (g - (g.mean(axes, keepdims=True) if center else 0) - xhat * (g * xhat).mean(axes, keepdims=True))
+    return dx, (dy * xhat).sum(rows), dy.sum(rows)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def swish_grad(dy, x, alpha=1.0):
+    s = sigmoid(alpha * x)
+    return (dy * (s + alpha * x * s * (1 - s)),)
+
+
+DEFINITIONS = {
+    "Dropout": lambda x, ratio, seed, node=0: (drop(x, keep_mask(x.shape, ratio, seed, node), ratio), keep_mask(x.shape, ratio, seed, node)),
+    "DropoutGrad": lambda dy, mask, ratio: (drop(dy, mask, ratio),),
+    "DotProductAttention": attention,
+    "DotProductAttentionGrad": attention_grad,
+    "LayerNormalizationXhat": layer_norm_xhat,
+    "LayerNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, True),
+    "RMSNormalization": rms_norm,
+    "RMSNormalizationGrad": lambda dy, x, scale, inv, axis=-1: xhat_grad(dy, x * inv, scale, inv, axis, False)[:2],
+    "RMSNormalizationXhat": rms_norm_xhat,
+    "RMSNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, False)[:2],
+    "ScaleBias": lambda xhat, scale, bias=None, axis=-1: (xhat * scale + (0 if bias is None else bias),),
+    "Swish": lambda x, alpha=1.0: (x * sigmoid(alpha * x),),
+    "SwishGrad": swish_grad,
+}
+EXACT = ("Dropout", "DropoutGrad")  # every bit is defined
+
+
+# --- cases ---------------------------------------------------------------------------------------------------------------
+CASES = []
+
+
+def case(op, *operands, outputs=1, absent=(), dynamic=False, types=(np.float32,), **attributes):
+    """operands: float64 arrays stand for the case's float type; None is absent. outputs: results asked for, less those in `absent`."""
+    for dtype in types:
+        CASES.append((op, operands, outputs, absent, dynamic, dtype, attributes))
+
+
+def f(*shape):
+    return random.standard_normal(shape)
+
+
+RATIO, SEED = np.float32(0.3), np.array([7, 3], np.int64)
+FLOATS = (np.float32, np.float64)
+
+
+def dropout_cases():
+    for shape in (3, 5), (257,), (), (0, 3), (2, 3, 7):
+        case("Dropout", f(*shape), RATIO, SEED, outputs=2, node=1, types=FLOATS)
+    for seed in [0, 0], [2**40 + 123, 2**33 + 5], [-1, -1], [2**63 - 1, 1]:
+        case("Dropout", f(4, 9), np.float32(0.1), np.array(seed, np.int64), outputs=2, node=2**31 + 5)
+    case("Dropout", f(4, 9), RATIO, SEED)
+    case("Dropout", f(4, 9), np.float32([0.5]), SEED, outputs=2, dynamic=True)
+    case("Dropout", f(4, 9), np.float32(0), SEED, outputs=2, dynamic=True)
+    case("Dropout", f(4, 9), np.float32(0.1), SEED, outputs=2, absent=(0,))
+    case("Dropout", f(4, 9), np.float16(0.5), SEED, outputs=2, types=(np.float16,))
+    case("DropoutGrad", f(4, 9), random.random((4, 9)) < 0.6, RATIO, types=FLOATS)
+    case("DropoutGrad", f(4, 9), random.random((4, 9)) < 0.6, np.float32([0.1]), dynamic=True)
+
+
+def attention_cases():
+    q, kt, v, dy = f(2, 3, 5, 4), f(2, 3, 4, 6), f(2, 3, 6, 8), f(2, 3, 5, 8)
+    bias, mask = f(3, 5, 6), random.random((2, 1, 5, 6)) < 0.7
+    mask[..., 0] = True
+    for with_bias, with_mask, drops, signed in itertools.product((0, 1), (0, 1), (0, 1), (0, 1)):
+        if signed and not drops:
+            continue
+        results = 4 if drops and not signed else 2
+        case("DotProductAttention", q, kt, v, bias if with_bias else None, mask if with_mask else None, RATIO if drops else None,
+             SEED if drops else None, outputs=results, scale=0.5, node=4, signed=signed, types=FLOATS, dynamic=bool(with_bias))
+        _, p, *rest = attention(q, kt, v, bias if with_bias else None, mask if with_mask else None, RATIO if drops else None, SEED,
+                                scale=0.5, node=4, signed=signed)
+        dropped, keep = rest or (None, None)
+        case("DotProductAttentionGrad", dy, q, kt, v, p, dropped, keep, RATIO if drops else None, outputs=4, scale=0.5, signed=signed,
+             types=FLOATS, dynamic=bool(with_mask))
+        if keep is not None:
+            case("DotProductAttentionGrad", dy, q, kt, v, p, dropped, keep, RATIO, outputs=3, absent=(0, 1), scale=0.5)
+    nothing = mask.copy()
+    nothing[0, 0, 2] = False
+    case("DotProductAttention", q, kt, v, None, nothing, outputs=2, guard=1)
+    case("DotProductAttention", q, kt, v, np.where(nothing, 0, -np.inf), outputs=2, guard=1, types=FLOATS)
+    case("DotProductAttention", q, kt, v, None, nothing, RATIO, SEED, outputs=2, guard=1, signed=1)
+    case("DotProductAttention", q, kt, v, None, nothing, outputs=2, fill=-1e4)
+    case("DotProductAttention", q, kt, v, bias, nothing, outputs=2, fill=-10.0)
+    case("DotProductAttention", q, kt, v)
+    case("DotProductAttention", q[0, 0], kt[0, 0], v[0, 0], outputs=2)
+    case("DotProductAttention", q, kt[:, :1], v[1:], outputs=2, dynamic=True)  # broadcast as MatMul does
+    case("DotProductAttention", q[0], kt, v[0, :1], None, None, RATIO, SEED, outputs=4)
+    p = attention(q[0], kt, v)[1]
+    case("DotProductAttentionGrad", dy, q[0], kt, v, p, outputs=4)
+
+
+def norm_cases():
+    x, dy, scale, bias = f(3, 4, 6), f(3, 4, 6), f(6), f(6)
+    wide = f(4, 6)
+    for axis, s, b in (-1, scale, bias), (2, scale, bias), (1, wide, f(4, 6)), (-2, wide, f(4, 6)):
+        for dynamic in (False, True):
+            attributes = dict(axis=axis, dynamic=dynamic, types=FLOATS)
+            case("LayerNormalizationXhat", x, s, outputs=3, epsilon=1e-3, **attributes)
+            case("LayerNormalizationXhat", x, s, b, outputs=3, **attributes)
+            case("RMSNormalizationXhat", x, s, outputs=3, epsilon=1e-3, **attributes)
+            case("RMSNormalization", x, s, outputs=2, epsilon=1e-3, **attributes)
+            for center, name in (True, "LayerNormalization"), (False, "RMSNormalization"):
+                xhat, inv = normal(x, axis, 1e-5, center)
+                statistics = (xhat, s, inv.astype(np.float32))
+                case(name + "XhatGrad", dy, *statistics, outputs=3 if center else 2, **attributes)
+                case(name + "XhatGrad", dy, *statistics, **attributes)
+                if not center:
+                    case(name + "Grad", dy, x, s, inv.astype(np.float32), outputs=2, **attributes)
+    case("LayerNormalizationXhat", x, scale, bias, outputs=3, types=(np.float16,))
+    case("LayerNormalizationXhat", x, np.zeros(6), bias, outputs=3)
+    case("LayerNormalizationXhat", x, scale, bias)
+    case("RMSNormalization", x, scale, epsilon=1e-6)
+    case("ScaleBias", x, scale, types=FLOATS)
+    case("ScaleBias", x, scale, bias, types=FLOATS, dynamic=True)
+    case("ScaleBias", x, wide, f(4, 6), axis=1)
+
+
+def other_cases():
+    for alpha in (1.0, 1.702):
+        case("Swish", f(3, 5), alpha=alpha, types=FLOATS)
+        case("SwishGrad", f(3, 5), f(3, 5), alpha=alpha, types=FLOATS, dynamic=True)
+    case("SwishGrad", f(3, 5), f(3, 5), types=(np.float16,))
+
+
+# --- running -------------------------------------------------------------------------------------------------------------
+def typed(operands, dtype):
+    return [None if o is None else np.asarray(o, dtype if np.asarray(o).dtype == np.float64 else None) for o in operands]
+
+
+def info(name, value, dynamic):
+    dims = [f"{name}_{i}" if dynamic else d for i, d in enumerate(value.shape)]
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), dims)
+
+
+def one_node(op, operands, outputs, absent, dynamic, attributes):
+    names = ["" if o is None else f"x{i}" for i, o in enumerate(operands)]
+    while names and not names[-1]:
+        names.pop()
+    results = ["" if i in absent else f"y{i}" for i in range(outputs)]
+    node = helper.make_node(op, names, results, domain="ai.tempo", name="node", **attributes)
+    small = [i for i, o in enumerate(operands) if o is not None and o.size <= 2 and o.dtype == np.int64]  # seeds: int64[2] always
+    inputs = [info(n, o, dynamic and i not in small) for i, (n, o) in enumerate(zip(names, operands)) if n]
+    given = [helper.make_tensor_value_info(r, 0, None) for r in results if r]
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name=g.name) for g in given])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10), [r for r in results if r]
+
+
+def call(*command):
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if run.returncode:
+        raise RuntimeError(f"{os.path.basename(command[0])}: exit {run.returncode} {run.stderr.strip()[:300]}")
+
+
+def compare(op, dtype, got, want):
+    if got.shape != want.shape:
+        return f"shape {got.shape}, expected {want.shape}"
+    if want.dtype == bool or op in EXACT:
+        want = want if want.dtype == bool else want.astype(got.dtype)
+        return None if got.dtype == want.dtype and got.tobytes() == want.tobytes() else f"{np.mean(got != want):.2%} differ"
+    if want.size and not np.array_equal(np.signbit(got[got == 0]), np.signbit(want.astype(got.dtype)[got == 0])) and op == "DotProductAttention":
+        return "signs of zeros differ"
+    bad = np.max(np.abs(got.astype(np.float64) - want), initial=0) / (np.max(np.abs(want), initial=0) + 1e-30)
+    return None if bad <= LIMITS[dtype] * 4 else f"off by {bad:.1e}"
+
+
+def check(tools, folder, entry):
+    op, operands, outputs, absent, dynamic, dtype, attributes = entry
+    source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
+    operands = typed(operands, dtype)
+    model, results = one_node(op, operands, outputs, absent, dynamic, attributes)
+    onnx.save(model, source)
+    call(tools[0], source, "-o", target, "--passes=shapes,bodies", "--verify-each", "-q")
+    onnx.checker.check_model(target, full_check=True)
+    exact = operands if op in EXACT else [o.astype(np.float64) if o is not None and o.dtype in (np.float16, np.float32) else o for o in operands]
+    if op in ("DotProductAttention", "DotProductAttentionGrad"):  # ratio is what its type holds
+        exact = [o if o is None or o.ndim else np.float32(o) for o in exact]
+    with np.errstate(all="ignore"):
+        want = DEFINITIONS[op](*exact, **attributes)
+    feeds = {f"x{i}": o for i, o in enumerate(operands) if o is not None}
+    session = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
+    runs = {"ONNX Runtime": dict(zip(results, session.run(results, {i.name: feeds[i.name] for i in session.get_inputs()})))}
+    if dtype is not np.float16:
+        np.savez(os.path.join(folder, "in.npz"), **feeds)
+        call(tools[1], target, "--inputs", os.path.join(folder, "in.npz"), "--outputs", os.path.join(folder, "out.npz"))
+        runs["tempo-run"] = dict(np.load(os.path.join(folder, "out.npz")))
+    for runtime, got in runs.items():
+        for name in results:
+            why = compare(op, dtype, got[name], np.asarray(want[int(name[1:])]))
+            if why:
+                return f"{runtime}: {name}: {why}"
+    return None
+
+
+# --- gradients -----------------------------------------------------------------------------------------------------------
+def differences(forward, values, at):
+    """d forward / d values[at] by central differences."""
+    result, x, eps = np.zeros(values[at].shape), values[at].copy(), 1e-6
+    for index in np.ndindex(x.shape):
+        loss = []
+        for step in (eps, -eps):
+            moved = x.copy()
+            moved[index] += step
+            loss.append(forward([moved if i == at else v for i, v in enumerate(values)]))
+        result[index] = (loss[0] - loss[1]) / (2 * eps)
+    return result
+
+
+def check_gradient(tools, folder, op, operands, attributes, frozen=()):
+    """Every float operand of two elements or more is trained but `frozen`; the loss is sum(y * weights)."""
+    source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
+    operands = typed(operands, np.float64)
+    y = DEFINITIONS[op](*operands, **attributes)[0]
+    weights = f(*y.shape)
+    names = ["" if o is None else f"x{i}" for i, o in enumerate(operands)]
+    trained = [i for i, o in enumerate(operands) if o is not None and o.dtype == np.float64 and o.size > 1 and i not in frozen]
+    nodes = [helper.make_node(op, names, ["y"], domain="ai.tempo", name="node", **attributes),
+             helper.make_node("Mul", ["y", "weights"], ["weighted"]), helper.make_node("ReduceSum", ["weighted"], ["loss"], keepdims=0)]
+    constants = [numpy_helper.from_array(o, n) for n, o in zip(names, operands) if n] + [numpy_helper.from_array(weights, "weights")]
+    graph = helper.make_graph(nodes, "g", [], [helper.make_tensor_value_info("loss", TensorProto.DOUBLE, [])], constants)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), source)
+    flags = [f"--train=x{i}" for i in trained] + [f"--freeze=x{i}" for i in frozen] + ["--freeze=weights"]
+    call(tools[0], source, "-o", target, "--passes=shapes,autodiff,bodies", "--verify-each", "-q", *flags)
+    onnx.checker.check_model(target, full_check=True)
+    session = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
+    got = dict(zip([o.name for o in session.get_outputs()], session.run(None, {})))
+    if sorted(got) != sorted(["loss"] + [f"x{i}_grad" for i in trained]):
+        return "outputs are " + " ".join(got)
+    for i in trained:
+        want = differences(lambda values: float((DEFINITIONS[op](*values, **attributes)[0] * weights).sum()), operands, i)
+        if got[f"x{i}_grad"].shape != want.shape or not np.allclose(got[f"x{i}_grad"], want, rtol=1e-3, atol=1e-5):
+            return f"x{i}_grad is wrong: {np.max(np.abs(got[f'x{i}_grad'] - want)):.1e}"
+    return None
+
+
+def gradient_cases():
+    q, kt, v, bias = f(2, 3, 4), f(2, 4, 5), f(2, 5, 3), f(3, 5)
+    mask = random.random((2, 3, 5)) < 0.7
+    mask[..., 0] = True
+    for drops in (False, True):
+        draw = [RATIO, SEED] if drops else []
+        yield "DotProductAttention", [q, kt, v, bias, mask] + draw, dict(scale=0.5, node=2), ()
+        yield "DotProductAttention", [q, kt, v, None, mask] + draw, dict(scale=0.5, fill=-5.0), ()
+        yield "DotProductAttention", [q, kt[:1], v, bias, None] + draw, dict(node=1), (0, 3)
+        yield "DotProductAttention", [q[:1], kt, v[:1], f(2, 1, 5), None] + draw, dict(scale=0.5), ()
+    yield "DotProductAttention", [q, kt, v, bias], dict(), (0, 1, 2)
+    yield "DotProductAttention", [q, kt, v], dict(), (0, 1)
+    yield "Dropout", [f(3, 4), RATIO, SEED], dict(node=3), ()
+    yield "RMSNormalization", [f(2, 3, 4), f(4)], dict(stash_type=11), ()
+    yield "RMSNormalization", [f(2, 3, 4), f(3, 4)], dict(axis=1, stash_type=11), (0,)
+    yield "RMSNormalization", [f(2, 3, 4), f(4)], dict(axis=1, stash_type=11), ()
+    yield "Swish", [f(3, 4)], dict(alpha=1.702), ()
+
+
+# --- all -----------------------------------------------------------------------------------------------------------------
+def rows(path, pattern):
+    return set(re.findall(pattern, open(os.path.join(HERE, "../../passes", path)).read(), re.M))
+
+
+def uncovered(gradients):
+    """Ops of ai.tempo with a gradient and no case here."""
+    return sorted(rows("gradients.def", r'^GRADIENT_\w+\(\s*"ai.tempo",\s*(\w+)') - {g[0] for g in gradients})
+
+
+def main():
+    tools, only = [os.path.abspath(t) for t in sys.argv[1:3]], set(sys.argv[3:])
+    known_answers()
+    dropout_cases(), attention_cases(), norm_cases(), other_cases()
+    gradients, failed, passed = list(gradient_cases()), 0, 0
+    for op in uncovered(gradients):
+        print("FAIL no gradient case for", op)
+        failed += 1
+    with tempfile.TemporaryDirectory() as folder:
+        work = [(c[0], lambda c=c: check(tools, folder, c), [*map(np.shape, c[1]), c[2:]]) for c in CASES]
+        work += [(g[0], lambda g=g: check_gradient(tools, folder, *g), ["gradient", *map(np.shape, g[1]), g[2:]]) for g in gradients]
+        for op, run, text in work:
+            if only and op not in only:
+                continue
+            try:
+                why = run()
+            except Exception as error:  # what any library says of a case is that case's failure
+                why = f"{type(error).__name__}: {str(error).strip()[:300]}"
+            passed, failed = passed + (why is None), failed + (why is not None)
+            if why:
+                print("FAIL", op, *text, why, flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
