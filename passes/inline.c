@@ -65,5 +65,6 @@ tc_status tc_pass_inline(tc_pass_env *env, tc_model *model) {
     inliner in = {.ctx = env->ctx, .model = model};
     TC_TRY(inline_graph(&in, model->graph));
     drop_functions(model);
+    tc_record_dropouts(env, model);
     return TC_OK;
 }

@@ -41,6 +41,7 @@ typedef struct tc_summary {
     tc_pass_time *times;
     size_t n_times;
     uint32_t nodes_before, nodes_after;
+    tc_map *dropouts; /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
     tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph. tc_record_initializers */
 } tc_summary;
 
@@ -69,6 +70,8 @@ const tc_recipe *tc_recipe_at(size_t index);
 tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options);
 /* Notes the file's initializers, before any pass makes more of them: those may be trained, others are constants. trainable.c */
 void tc_record_initializers(tc_pass_env *env, const tc_model *model);
+/* Counts the Dropouts of the main graph, functions inlined, before any pass removes one: their numbers make their masks. dropout.c */
+void tc_record_dropouts(tc_pass_env *env, const tc_model *model);
 /* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
 
@@ -85,6 +88,7 @@ tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);       /* binds --di
 tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);         /* weights stored twice, weights merged: warns or mends */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
 tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);          /* removes nodes and initializers that nobody reads */
+tc_status tc_pass_dropout(tc_pass_env *env, tc_model *model);      /* Dropout becomes ai.tempo.Dropout, drawn from tempo.seed */
 tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);        /* one op for each spelling of an idea */
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model);     /* appends the backward pass */
 tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);        /* puts the bodies in the place of ai.tempo ops */
