@@ -86,8 +86,8 @@ static void put_tiles(page *p) {
 
 /* --- tables ------------------------------------------------------------------------------------------------------------- */
 
-static void put_cell(page *p, const char *text) {
-    fputs("<td>", p->out);
+static void put_cell(page *p, const char *text, const char *class) {
+    fprintf(p->out, "<td class=\"%s\">", class);
     tc_html_put(p->out, text);
     fputs("</td>", p->out);
 }
@@ -99,8 +99,8 @@ static void put_amount_cell(page *p, tc_amount amount) {
 }
 
 static void put_bar(page *p, const char *class, tc_amount amount, int64_t most) {
-    double share = amount.formula || most <= 0 ? 0 : 100 * (double)amount.bytes / (double)most;
-    fprintf(p->out, "<div class=\"bar %s\" style=\"width:%.1f%%\"></div>", class, share);
+    if (!amount.formula && most > 0)
+        fprintf(p->out, "<div class=\"bar %s\" style=\"width:%.1f%%\"></div>", class, 100 * (double)amount.bytes / (double)most);
 }
 
 static int64_t largest(int64_t most, tc_amount amount) { return !amount.formula && amount.bytes > most ? amount.bytes : most; }
@@ -117,7 +117,7 @@ static void put_layers(page *p) {
     fputs(p->before ? "<th class=\"n\">Before</th><th class=\"n\">After</th><th></th></tr>\n" : "<th class=\"n\">Saved</th><th></th></tr>\n", p->out);
     for (size_t i = 0; i < n; i++) {
         fputs("<tr>", p->out);
-        put_cell(p, pairs[i].name);
+        put_cell(p, pairs[i].name, "block");
         fprintf(p->out, "<td class=\"n\">%u</td>", pairs[i].nodes);
         if (p->before)
             put_amount_cell(p, pairs[i].before);
@@ -152,13 +152,13 @@ static void put_saved_table(page *p, const tc_account *account, const tc_map *ke
         fputs("<small>by ", p->out);
         tc_html_put(p->out, row->op);
         fputs("</small></td>", p->out);
-        put_cell(p, row->layer);
+        put_cell(p, row->layer, "block");
         put_type(p, row);
         put_amount_cell(p, row->bytes);
         if (kept)
             fputs(freed ? "<td><span class=\"tag\">freed</span></td>" : "<td>saved</td>", p->out);
         else
-            put_cell(p, row->why);
+            put_cell(p, row->why, "why");
         fputs("</tr>\n", p->out);
     }
     fputs("</table></div>\n", p->out);
@@ -191,7 +191,7 @@ static void put_rules(page *p) {
     fputs("<div class=\"scroll\"><table>\n<tr><th>Rule</th><th class=\"n\">Matched</th><th class=\"n\">Bytes freed</th></tr>\n", p->out);
     for (size_t i = 0; i < r->n_rules; i++) {
         fputs("<tr>", p->out);
-        put_cell(p, r->rules[i].name);
+        put_cell(p, r->rules[i].name, "rule");
         fprintf(p->out, "<td class=\"n\">%llu</td>", (unsigned long long)r->rules[i].matched);
         if (r->rules[i].bytes_freed.formula || r->rules[i].bytes_freed.bytes)
             put_amount_cell(p, r->rules[i].bytes_freed);

@@ -18,8 +18,16 @@ static void print_nodes(FILE *out, const tc_summary *s) {
     fputc('\n', out);
 }
 
-static int more_matches(const void *a, const void *b) {
+/* Those that freed bytes first, then rewrites, then gradients; within each those that matched most. */
+static int rank(const tc_rule_row *row) {
+    bool frees = row->bytes_freed.formula || row->bytes_freed.bytes;
+    return frees ? 0 : strncmp(row->name, "gradient ", 9) != 0 ? 1 : 2;
+}
+
+static int foremost_first(const void *a, const void *b) {
     const tc_rule_row *x = a, *y = b;
+    if (rank(x) != rank(y))
+        return rank(x) - rank(y);
     if (x->matched != y->matched)
         return x->matched < y->matched ? 1 : -1;
     return strcmp(x->name, y->name);
@@ -28,7 +36,7 @@ static int more_matches(const void *a, const void *b) {
 static void print_rules(FILE *out, tc_ctx *ctx, const tc_report *r, bool all) {
     tc_rule_row *rows = TC_NEW_ARRAY(ctx->arena, tc_rule_row, r->n_rules + 1);
     memcpy(rows, r->rules, r->n_rules * sizeof *rows);
-    qsort(rows, r->n_rules, sizeof *rows, more_matches);
+    qsort(rows, r->n_rules, sizeof *rows, foremost_first);
     size_t shown = all || r->n_rules <= FEW ? r->n_rules : FEW - 1;
     fprintf(out, "rules      %s", r->n_rules ? "" : "none applied");
     for (size_t i = 0; i < shown; i++)
