@@ -5,7 +5,8 @@
 
 static void known_answers(void **state) {
     (void)state;
-    static const struct { uint32_t counter[4], key[2], out[4];
+    static const struct {
+        uint32_t counter[4], key[2], out[4];
     } cases[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
@@ -43,26 +44,62 @@ static void masks(void **state) {
     }
 }
 
+/* |z| of a share of n draws, each with that chance. */
+static double score(double hits, double chance, double n) {
+    return fabs(hits / n - chance) / sqrt(chance * (1 - chance) / n);
+}
+
+/* The share kept, and how often two masks agree: of two nodes, two steps, two seeds, and of an element and its
+ * neighbour. */
 static void statistics(void **state) {
     (void)state;
-    enum { N = 1000000 };
-    static double x[N], y[N];
-    static uint8_t mask[N], other[N];
-    for (int i = 0; i < N; i++)
-        x[i] = 1;
-    for (int step = 0; step < 3; step++) {
-        tk_draw draw = {1, 0, (uint32_t)step};
-        double kept = 0, equal = 0;
-        assert_int_equal(tk_dropout(y, mask, x, N, 0.1, &draw, TK_F64), TK_OK);
-        draw.node = 1;
-        assert_int_equal(tk_dropout(y, other, x, N, 0.1, &draw, TK_F64), TK_OK);
-        for (int i = 0; i < N; i++) {
-            kept += mask[i];
-            equal += mask[i] == other[i];
+    enum { N = 1 << 21 };
+    static uint8_t mask[N + 1], other[N];
+    static const double chances[] = {0.05, 0.1, 0.2, 0.5, 0.9};
+    const tk_draw draw = {1, 0, 0}, others[] = {{1, 1, 0}, {1, 0, 1}, {2, 0, 0}, {UINT64_C(1) << 32 | 1, 0, 0}};
+    for (int i = 0; i < 5; i++) {
+        double p = chances[i], kept = 0, pairs = 0, agree = p * p + (1 - p) * (1 - p);
+        tk_dropout_keep(mask, 0, N + 1, (float)p, &draw);
+        for (int k = 0; k < N; k++) {
+            kept += mask[k];
+            pairs += mask[k] == mask[k + 1];
         }
-        assert_true(fabs(kept / N - 0.9) < 4 * sqrt(0.09 / N)); /* four standard deviations */
-        assert_true(fabs(equal / N - 0.82) < 4 * sqrt(0.82 * 0.18 / N));
+        assert_true(score(kept, 1 - p, N) < 4.5);
+        assert_true(fabs(pairs / N - agree) < 4.5 * sqrt(2 * agree * (1 - agree) / N)); /* pairs overlap */
+        for (int o = 0; o < 4; o++) {
+            double equal = 0;
+            tk_dropout_keep(other, 0, N, (float)p, &others[o]);
+            for (int k = 0; k < N; k++)
+                equal += mask[k] == other[k];
+            assert_true(score(equal, agree, N) < 4.5);
+        }
     }
+}
+
+/* Any stretch of the draw, wherever it begins, also beyond 2^32 blocks; and the gradient with the mask at hand. */
+static void stretches(void **state) {
+    (void)state;
+    enum { N = 3000 };
+    const tk_draw draw = {UINT64_C(0xfeedface12345678), 3, 9};
+    static uint8_t all[N], part[N];
+    static const int64_t starts[] = {0, INT64_C(1) << 36};
+    for (int s = 0; s < 2; s++) {
+        tk_dropout_keep(all, starts[s], N, 0.4f, &draw);
+        for (int64_t at = 0, n = 1; at + n <= N; at += n, n = n * 3 % 1021) {
+            tk_dropout_keep(part, starts[s] + at, n, 0.4f, &draw);
+            assert_memory_equal(part, all + at, (size_t)n);
+        }
+    }
+    float *x = alloc_guarded(N * 4, 4), *y = alloc_guarded(N * 4, 0), *again = alloc_guarded(N * 4, 8);
+    fill_f32(x, N, 6);
+    for (int threads = 1; threads <= 3; threads++) {
+        use_threads(threads);
+        assert_int_equal(tk_dropout(y, all, x, N, 0.4, &draw, TK_F32), TK_OK);
+        assert_int_equal(tk_dropout_grad(again, x, all, N, 0.4, TK_F32), TK_OK);
+        assert_memory_equal(y, again, N * 4);
+    }
+    assert_int_equal(tk_dropout_grad(again, x, all, N, 1, TK_F32), TK_BAD_VALUE);
+    free_guarded(x, N * 4), free_guarded(y, N * 4), free_guarded(again, N * 4);
 }
 
 static void ratios(void **state) {
@@ -79,10 +116,8 @@ static void ratios(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers),
-        cmocka_unit_test(masks),
-        cmocka_unit_test(statistics),
-        cmocka_unit_test(ratios),
+        cmocka_unit_test(known_answers), cmocka_unit_test(masks),  cmocka_unit_test(statistics),
+        cmocka_unit_test(stretches),     cmocka_unit_test(ratios),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

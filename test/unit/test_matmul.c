@@ -63,6 +63,44 @@ static void all_products(void **state) {
                 product(types[t], shapes[s], trans & 1, trans >> 1, (double)(s % 2));
 }
 
+/* The product library at the shapes of transformers, in every form that a step has: the same bits for any number of
+ * threads and wherever the operands begin. */
+static void any_threads(void **state) {
+    (void)state;
+    static const int64_t sizes[][4] = {/* batch, m, n, k */
+                                       {1, 256, 768, 768}, {1, 256, 3072, 768}, {1, 256, 768, 3072},
+                                       {1, 768, 768, 256}, {1, 64, 30522, 128}, {1, 128, 128, 30522},
+                                       {12, 128, 128, 64}, {12, 128, 64, 128},  {2, 512, 512, 64},
+                                       {1, 1000, 2, 768},  {1, 1, 768, 768},    {1, 37, 50257, 64}};
+    static const int64_t at[16] = {0};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        int64_t batch = sizes[i][0], m = sizes[i][1], n = sizes[i][2], k = sizes[i][3];
+        size_t bytes = (size_t)(batch * m * n) * sizeof(float);
+        float *a = malloc((size_t)(m * k + 16) * sizeof(float)), *b = malloc((size_t)(k * n + 16) * sizeof(float));
+        float *first = malloc(bytes), *again = malloc(bytes);
+        fill_f32(a, m * k, 1);
+        fill_f32(b, k * n, 2);
+        for (int trans = 0; trans < 3; trans++) { /* forward, gradient of the left operand, of the right one */
+            bool ta = trans == 2, tb = trans == 1;
+            tk_product p = {batch, m, n, k, ta ? m : k, tb ? k : n, ta, tb, at, at, 1, 0};
+            use_threads(1);
+            tk_product_run(first, a, b, &p, TK_F32);
+            for (int threads = 2; threads <= 4; threads++) {
+                use_threads(threads);
+                tk_product_run(again, a, b, &p, TK_F32);
+                assert_memory_equal(first, again, bytes);
+            }
+            memmove(a + 3, a, (size_t)(m * k) * sizeof(float));
+            memmove(b + 5, b, (size_t)(k * n) * sizeof(float));
+            tk_product_run(again, a + 3, b + 5, &p, TK_F32);
+            assert_memory_equal(first, again, bytes);
+            memmove(a, a + 3, (size_t)(m * k) * sizeof(float));
+            memmove(b, b + 5, (size_t)(k * n) * sizeof(float));
+        }
+        free(a), free(b), free(first), free(again);
+    }
+}
+
 static void start(void **state) {
     (void)state;
     const int64_t dims[] = {2, 3}, column[] = {2, 1};
@@ -77,6 +115,7 @@ static void start(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_products),
+        cmocka_unit_test(any_threads),
         cmocka_unit_test(start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
