@@ -1,9 +1,9 @@
 /* attention.h: scaled dot-product attention of many heads with bias, mask and dropout, and its gradient. An item is one
  * head of one batch entry. Items go to threads; within one, blocks of rows, as many as stay in the cache, go through
  * both products, the softmax and the dropout before the next: scores of all heads exist only as P, where P is wanted.
- * Results don't depend on the number of threads. s = scale q kt, where mask is 0 fill, plus bias;  P = softmax(s);
- * dropped = kept ? P / (1 - ratio) : 0;  y = dropped v float and double. P never has a negative number, nor a negative
- * not-a-number: its sign bit is free, and may say what was dropped. */
+ * Results don't depend on the number of threads. float and double.
+ *   s = scale q kt, where mask is 0 fill, plus bias;  P = softmax(s);  dropped = kept ? P / (1 - ratio) : 0;  y = dropped v
+ * P never has a negative number, nor a negative not-a-number: its sign bit is free, and may say what was dropped. */
 #ifndef TK_ATTENTION_H
 #define TK_ATTENTION_H
 #include "../common/philox.h"
@@ -38,14 +38,14 @@ tk_status tk_attention_run(tk_attention_results out, tk_attention_operands in, c
 
 /* Results are dense and may be NULL: dq [items, s, d], dkt [items, d, t], dv [items, t, e], ds [items, s, t]. dout
  * [items, s, e]. p alone: there was no dropout; with dropped and keep: as tk_attention_run gave them; is_dropped and
- * is_signed: p's sign says it all. mask, where a->mask_at is given: what it replaced by `fill` gives no gradient to q
- * and kt (with an infinite fill it is not needed: P is 0 there), whereas ds is of the sum with the bias. */
+ * is_signed: p's sign says it all.
+ * A finite `fill` leaves masked scores a share of P: their part of dq and dkt is the caller's to take out. */
 typedef struct tk_attention_gradients {
     void *dq, *dkt, *dv, *ds;
 } tk_attention_gradients;
 typedef struct tk_attention_saved {
     const void *dout, *q, *kt, *v, *p, *dropped;
-    const uint8_t *keep, *mask;
+    const uint8_t *keep;
     bool is_dropped;
 } tk_attention_saved;
 size_t tk_attention_grad_workspace(const tk_attention *a, int threads);

@@ -6,7 +6,6 @@
 #include "../dropout/dropout_math.h"
 #include "../matmul/matmul.h"
 #include "attention.h"
-#include <string.h>
 
 #define DRAWN 1024               /* elements drawn at a time */
 #define BLOCK_BYTES (256 * 1024) /* of a block of rows of P, so that a few of them stay in a core's second cache */

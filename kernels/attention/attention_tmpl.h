@@ -121,21 +121,6 @@ static void TK_CAT(score_grad, SUFFIX)(const gradient_ctx *c, T *ds, const T *p,
         TK_CAT(row_grad, SUFFIX)(ds + i, ds + i, p + i, t, (T)TK_CAT(row_dot, SUFFIX)(ds + i, p + i, t));
 }
 
-/* What of ds reaches the product: 0 where the score was replaced by `fill`. out may be ds. */
-static void TK_CAT(mask_grad, SUFFIX)(const gradient_ctx *c, T *out, const T *ds, int64_t item, int64_t row,
-                                      int64_t rows) {
-    const tk_attention *a = c->a;
-    if (out != ds)
-        memcpy(out, ds, (size_t)(rows * a->t) * sizeof(T));
-    for (int64_t i = 0; i < rows; i++) {
-        const uint8_t *mask = c->in.mask + a->mask_at[item] + (row + i) * a->mask_row;
-        if (a->mask_column)
-            TK_CAT(fill_row, SUFFIX)(out + i * a->t, mask, a->t, 0);
-        else if (!*mask)
-            TK_CAT(set_row, SUFFIX)(out + i * a->t, a->t, 0, false);
-    }
-}
-
 /* Rows of ds and dq, and what these rows give to dkt. `block` is scratch. */
 static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, int64_t item, int64_t row, int64_t rows, const T *p,
                                             T *block) {
@@ -149,10 +134,6 @@ static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, int64_t item,
         .m = a->d, .n = a->t, .k = rows, .lda = a->d, .ldb = a->t, .trans_a = true, .alpha = a->scale, .beta = row > 0};
     product(ds, (const T *)c->in.dout + (item * a->s + row) * a->e, (const T *)c->in.v + a->v_at[item], of_dd, DTYPE);
     TK_CAT(score_grad, SUFFIX)(c, ds, p, at, rows * a->t);
-    if (a->mask_at && (c->out.dq || c->out.dkt)) {
-        TK_CAT(mask_grad, SUFFIX)(c, block, ds, item, row, rows);
-        ds = block;
-    }
     if (c->out.dq)
         product((T *)c->out.dq + (item * a->s + row) * a->d, ds, kt, of_dq, DTYPE);
     if (c->out.dkt)

@@ -123,7 +123,7 @@ tc_status rt_bind_attention(rt_binder *binder, const tc_node *node, rt_launch *l
     return TC_OK;
 }
 
-/* (dY, Q, K^T, V, P, Dropped?, Keep?, Ratio?, Mask?) -> dQ, dK^T, dV, dS */
+/* (dY, Q, K^T, V, P, Dropped?, Keep?, Ratio?) -> dQ, dK^T, dV, dS */
 static tk_status run_attention_grad(const rt_launch *launch) {
     const attention_params *p = launch->params;
     const rt_arg *in = launch->in, *ratio = rt_in(launch, 7);
@@ -135,20 +135,16 @@ static tk_status run_attention_grad(const rt_launch *launch) {
                                 in[3].data,
                                 in[4].data,
                                 rt_data(rt_in(launch, 5)),
-                                rt_data(rt_in(launch, 6)),
-                                rt_data(rt_in(launch, 8)),
-                                ratio != NULL};
+                                rt_data(rt_in(launch, 6)), ratio != NULL};
     return tk_attention_grad(out, saved, &p->a, ratio ? tk_get(ratio->data, ratio->dtype, 0) : 0, launch->workspace);
 }
 
 tc_status rt_bind_attention_grad(rt_binder *binder, const tc_node *node, rt_launch *launch) {
     attention_params *p = RT_PARAMS(binder, attention_params);
     tk_attention *a = &p->a;
-    const rt_arg *dropped = rt_in(launch, 5), *keep = rt_in(launch, 6), *mask = rt_in(launch, 8);
+    const rt_arg *dropped = rt_in(launch, 5), *keep = rt_in(launch, 6);
     TC_TRY(bind_matrices(binder, node, launch, 1, &launch->in[0], a));
     TC_TRY(rt_expect_draw(binder, node, launch, 7, 8));
-    TC_TRY(rt_expect(binder, node, !mask || mask->dtype == TK_BOOL));
-    TC_TRY(bind_repeated(binder, node, &launch->in[0], mask, a, &a->mask_at, &a->mask_row, &a->mask_column));
     TC_TRY(rt_expect(binder, node, launch->in[0].dtype == a->dtype && rt_in(launch, 4)));
     TC_TRY(expect_scores(binder, node, rt_in(launch, 4), a->dtype, a));
     TC_TRY(expect_scores(binder, node, dropped, a->dtype, a));

@@ -40,12 +40,12 @@ static void make_case(attention_case *c, const int64_t *sizes, int flags) {
                         .kt_at = c->at[1],
                         .v_at = c->at[2],
                         .scale = 0.7,
-                        .fill = -3,
+                        .fill = -INFINITY,
                         .guard = flags & 8,
                         .dtype = TK_F32};
     c->has_bias = flags & 1;
     c->has_mask = flags & 2;
-    for (int64_t i = 0; i < a->items; i++) { /* every two items share K and V, all items the bias */
+    for (int64_t i = 0; i < a->items; i++) { /* every two share K and V, all the bias */
         c->at[0][i] = i * a->s * a->d;
         c->at[1][i] = i / 2 * a->d * a->t;
         c->at[2][i] = i / 2 * a->t * a->e;
@@ -124,8 +124,7 @@ static void run(const attention_case *c, bool drop, bool is_signed, int threads,
     tk_attention_results out = {r->y, r->p, drop && !is_signed ? r->dropped : NULL,
                                 drop && !is_signed ? r->keep : NULL};
     assert_int_equal(tk_attention_run(out, operands_of(c), &a, ratio, drop ? &draw : NULL, workspace), TK_OK);
-    tk_attention_saved saved = {c->dout, c->q, c->kt, c->v, r->p, out.dropped, out.keep, c->has_mask ? c->mask : NULL,
-                                drop};
+    tk_attention_saved saved = {c->dout, c->q, c->kt, c->v, r->p, out.dropped, out.keep, drop};
     tk_attention_gradients gradients = {r->dq, r->dkt, r->dv, is_signed ? NULL : r->ds};
     assert_int_equal(tk_attention_grad(gradients, saved, &a, ratio, more), TK_OK);
     free_guarded(workspace, forward), free_guarded(more, backward);
@@ -152,7 +151,7 @@ static double slope(const attention_case *c, bool drop, double *at, double *y, d
     return change / 2e-5;
 }
 
-/* Every few elements of the gradients. Items that share K and V each have their part of the gradient: the parts add up. */
+/* Every few elements of the gradients. Items that share K and V each have their part of the gradient. */
 static void check_gradients(const attention_case *c, bool drop, const results *r, double *y, double *p) {
     const tk_attention *a = &c->a;
     for (int64_t i = 0; i < a->items * a->s * a->d; i += 7)
@@ -241,7 +240,7 @@ static void doubles(void **state) {
     reference(&c, true, exact, exact_p);
     for (size_t i = 0; i < sizeof y / sizeof y[0]; i++)
         assert_true(fabs(y[i] - exact[i]) < 1e-13);
-    tk_attention_saved saved = {c.ddout, c.dq, c.dkt, c.dv, p, NULL, NULL, c.mask, true};
+    tk_attention_saved saved = {c.ddout, c.dq, c.dkt, c.dv, p, NULL, NULL, true};
     assert_int_equal(tk_attention_grad((tk_attention_gradients){dq, dkt, dv, NULL}, saved, &c.a, ratio, workspace),
                      TK_OK);
     for (size_t i = 0; i < sizeof dq / sizeof dq[0]; i += 3)
