@@ -137,13 +137,16 @@ static void write_defaults(tc_node *node, const tc_function *function) {
             tc_attr_copy(node, &function->defaults[i]);
 }
 
+/* A node that is named after its function already keeps it; the plain name may be that of one variant, and says nothing. */
 static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
-    tc_function *function = tc_model_function(model, node->domain, node->op_type, "");
+    bool is_plain = node->op && strcmp(node->op->name, node->op_type) == 0;
+    tc_function *given = tc_model_function(model, node->domain, node->op_type, ""), *function = is_plain ? NULL : given;
     if (function == NULL) {
         tc_body body = {.arena = model->arena, .node = node};
-        if (!find_body(&body))
+        bool found = find_body(&body);
+        if (!found && !given)
             return tc_error(env->ctx, TC_UNSUPPORTED, node, "this op of %s has no function body for these operands", node->domain);
-        function = tc_model_function(model, node->domain, body.name, "");
+        function = found ? tc_model_function(model, node->domain, body.name, "") : given;
         if (function == NULL) {
             TC_TRY(parse_body(env->ctx, model, &body, &function));
             tc_model_add_function(model, function);
