@@ -9,6 +9,9 @@ static inline bool tc_is_weight(const tc_value *value) {
     return value->init && value->init->count > 1 && tc_dtype_is_float(value->init->dtype);
 }
 
+/* What the pass canonicalize does; without `merge`, nodes that compute the same stay apart. canonicalize.c */
+tc_status tc_canonicalize(tc_pass_env *env, tc_graph *graph, bool merge);
+
 /* Makes `value` the constant `tensor` and erases its producer, whose only result it is: an initializer, or a Constant node where
  * an initializer could be taken for a weight or would be a graph output. fold.c */
 void tc_make_constant(tc_value *value, const tc_tensor *tensor);

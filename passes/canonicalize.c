@@ -7,7 +7,7 @@
 
 enum { MAX_ROUNDS = 16 };
 
-static tc_status run_rounds(tc_pass_env *env, tc_graph *graph, tc_rule_set *rules) {
+static tc_status run_rounds(tc_pass_env *env, tc_graph *graph, tc_rule_set *rules, bool merge) {
     for (int round = 0; round < MAX_ROUNDS; round++) {
         uint32_t rewrites = 0, changes = 0;
         changes += tc_fold_constants(graph);
@@ -16,7 +16,7 @@ static tc_status run_rounds(tc_pass_env *env, tc_graph *graph, tc_rule_set *rule
         changes += tc_simplify(env, graph);
         TC_TRY(tc_rules_apply(env, graph, rules, &rewrites));
         changes += rewrites;
-        changes += tc_merge_equal(graph);
+        changes += merge ? tc_merge_equal(graph) : 0;
         changes += tc_remove_dead(graph);
         if (changes == 0)
             return TC_OK;
@@ -24,13 +24,15 @@ static tc_status run_rounds(tc_pass_env *env, tc_graph *graph, tc_rule_set *rule
     return TC_OK;
 }
 
-tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model) {
+tc_status tc_canonicalize(tc_pass_env *env, tc_graph *graph, bool merge) {
     tc_rule_set *rules = tc_rules_create();
-    tc_status status = tc_infer_graph(env->ctx, model->graph);
+    tc_status status = tc_infer_graph(env->ctx, graph);
     if (status == TC_OK)
         status = tc_rules_load(env, "canonical.rules", true, rules);
     if (status == TC_OK)
-        status = run_rounds(env, model->graph, rules);
+        status = run_rounds(env, graph, rules, merge);
     tc_rules_destroy(rules);
     return status;
 }
+
+tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model) { return tc_canonicalize(env, model->graph, true); }

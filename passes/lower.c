@@ -1,8 +1,7 @@
 /* lower.c: standard ops only. Every op of ai.tempo is replaced by its function body, so that what follows, and any runtime, sees the
- * pieces: what is saved then are values of standard ops. Constants that the bodies compute are folded; equal nodes are not
- * merged, because bodies of the forward and the backward pass that share a node would keep its result between them. */
+ * pieces: what is saved then are values of standard ops. What the bodies leave to fold is folded; equal nodes are not merged, because
+ * bodies of the forward and the backward pass that share a node would keep its result between them. */
 #include "../compiler/ops.h"
-#include "../compiler/shape.h"
 #include "canonical.h"
 #include <string.h>
 
@@ -31,8 +30,5 @@ tc_status tc_pass_lower(tc_pass_env *env, tc_model *model) {
     for (size_t i = 0; i < model->n_functions; i++)
         TC_TRY(tc_inline_all(env->ctx, model->functions[i]->body, is_tempo, NULL, NULL));
     forget_domain(model);
-    TC_TRY(tc_infer_graph(env->ctx, model->graph));
-    tc_fold_constants(model->graph);
-    tc_remove_dead(model->graph);
-    return TC_OK;
+    return tc_canonicalize(env, model->graph, false);
 }

@@ -63,7 +63,7 @@ const tc_pass *tc_pass_at(size_t index);
 typedef struct tc_recipe {
     const char *name, *passes, *summary;
 } tc_recipe;
-const tc_recipe *tc_recipe_find(const char *name); /* NULL: the default, "none"; a NULL result: there is none of that name */
+const tc_recipe *tc_recipe_find(const char *name); /* NULL: the default; a NULL result: there is none of that name */
 size_t tc_recipe_count(void);
 const tc_recipe *tc_recipe_at(size_t index);
 /* The names in options (passes, recipe, dumps) exist and --dim reads NAME=VALUE: TC_USAGE else, before any file is touched. */

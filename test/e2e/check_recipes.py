@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Compares what the recipes make of one graph, and counts what they save by a walk of its own over the written models.
+
+usage: check_recipes.py TEMPOC TEMPO_RUN [CASE_DIR ...]
+BERT-like stacks with dropout, built here: saved bytes per block are the formulas of the literature (docs/memory.md), to the byte.
+These and the cases (folders with model.onnx, inputs.npz): gradients of `none` at one thread and of `exact` at two are equal bit for
+bit; `portable` holds standard ops only, agrees with `none`, and neither recipe saves more than `none` does.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
+LIMIT = 1e-4  # of portable beside none: sums in another order, fp32
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"{os.path.basename(command[0])} exit {done.returncode}: {done.stderr.strip()[:400]}")
+
+
+# --- the ledger, again -----------------------------------------------------------------------------------------------
+
+
+def saved_bytes(model):
+    """Bytes of what nodes outside of the loss's ancestors read of the ancestors' results; views are their root's bytes. Symbolic dims count as 7."""
+    graph = model.graph
+    producer = {name: node for node in graph.node for name in node.output if name}
+    given = {v.name for v in graph.input} | {v.name for v in graph.initializer}
+
+    def source(name, ops):
+        while name in producer and producer[name].domain == "" and producer[name].op_type in ops:
+            name = producer[name].input[0]
+        return name
+
+    forward, stack = set(), [graph.output[0].name]
+    while stack:
+        node = producer.get(stack.pop())
+        if node is not None and id(node) not in forward:
+            forward.add(id(node))
+            stack.extend(node.input)
+    types = {v.name: v.type.tensor_type for v in (*graph.value_info, *graph.output)}
+    saved = {}
+    for node in graph.node:
+        if id(node) in forward or node.op_type in ("Shape", "Size"):
+            continue
+        for name in node.input:
+            root = source(name, VIEWS)
+            origin = source(name, VIEWS | {"Transpose"})
+            constant = origin in given or origin not in producer or producer[origin].op_type == "Constant"
+            if name and not constant and id(producer[root]) in forward:
+                saved[root] = types[root]
+    return sum(
+        int(np.prod([d.dim_value or 7 for d in t.shape.dim])) * helper.tensor_dtype_to_np_dtype(t.elem_type).itemsize
+        for t in saved.values()
+    )
+
+
+# --- a stack of blocks ------------------------------------------------------------------------------------------------
+
+B, S, H, A, V = 2, 8, 32, 4, 11
+
+
+def stack_of(blocks, spelling):
+    """Post-norm blocks on embeddings, a head and a loss; `spelling` is how attention's scale is written."""
+    rng = np.random.default_rng(1)
+    nodes, inits = [], []
+
+    def const(name, value, dtype=np.float32):
+        inits.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def weight(name, *shape):
+        return const(name, rng.normal(0, 0.3, shape))
+
+    def op(kind, *operands, name, n=1, **attrs):
+        outs = [name] if n == 1 else [name] + [f"{name}.{i}" for i in range(1, n)]
+        nodes.append(helper.make_node(kind, operands, outs, name=name, **attrs))
+        return name
+
+    ratio, training = const("ratio", 0.25), const("training", True, bool)
+    heads, flat = const("heads", [B, S, A, H // A], np.int64), const("flat", [B, S, H], np.int64)
+    scale = const("scale", np.sqrt(H / A) if spelling == "Div" else 1 / np.sqrt(H / A))
+
+    def linear(x, name, n_in, n_out):
+        return op("Add", op("MatMul", x, weight(f"{name}.weight", n_in, n_out), name=f"{name}.product"), weight(f"{name}.bias", n_out), name=name)
+
+    def norm(x, name):
+        return op("LayerNormalization", x, weight(f"{name}.weight", H), weight(f"{name}.bias", H), name=name, axis=-1)
+
+    def split(x, name, perm):
+        return op("Transpose", op("Reshape", x, heads, name=f"{name}.heads"), name=f"{name}.t", perm=perm)
+
+    def dropout(x, name):
+        return op("Dropout", x, ratio, training, name=name)
+
+    x = op("Gather", weight("embeddings.weight", V, H), "ids", name="embedded")
+    x = dropout(norm(x, "embeddings.norm"), "embeddings.dropout")
+    for i in range(blocks):
+        p = f"layer.{i}."
+        q = split(linear(x, p + "query", H, H), p + "q", [0, 2, 1, 3])
+        k = split(linear(x, p + "key", H, H), p + "k", [0, 2, 3, 1])
+        v = split(linear(x, p + "value", H, H), p + "v", [0, 2, 1, 3])
+        scores = op(spelling, op("MatMul", q, k, name=p + "qk"), scale, name=p + "scores")
+        probs = dropout(op("Softmax", scores, name=p + "probs", axis=-1), p + "probs.dropout")
+        c = op("Transpose", op("MatMul", probs, v, name=p + "context"), name=p + "context.t", perm=[0, 2, 1, 3])
+        c = op("Reshape", c, flat, name=p + "context.flat")
+        c = dropout(linear(c, p + "out", H, H), p + "out.dropout")
+        x = norm(op("Add", c, x, name=p + "residual1"), p + "norm1")
+        f = op("Gelu", linear(x, p + "up", H, 4 * H), name=p + "gelu")
+        f = dropout(linear(f, p + "down", 4 * H, H), p + "down.dropout")
+        x = norm(op("Add", f, x, name=p + "residual2"), p + "norm2")
+    logits = op("Transpose", linear(x, "head", H, V), name="logits", perm=[0, 2, 1])
+    op("SoftmaxCrossEntropyLoss", logits, "labels", name="loss")
+    ids = [helper.make_tensor_value_info(n, TensorProto.INT64, [B, S]) for n in ("ids", "labels")]
+    loss = [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])]
+    graph = helper.make_graph(nodes, "stack", ids, loss, inits)
+    feeds = {n: rng.integers(0, V, (B, S)) for n in ("ids", "labels")}
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), feeds
+
+
+def check_formulas(o, folder):
+    sbh, as2b, sb = S * H * B, A * S * S * B, S * B
+    # stat: mean and 1/std of two norms in fp32; exact keeps no mean
+    want = {"none": 66 * sbh + 9 * as2b + 16 * sb, "exact": 40 * sbh + 4 * as2b + 8 * sb, "portable": 42 * sbh + 5 * as2b + 16 * sb}
+    for recipe, formula in want.items():
+        total = {}
+        for blocks in (1, 2, 3):
+            model, _ = stack_of(blocks, "Div")
+            path, out = os.path.join(folder, "stack.onnx"), os.path.join(folder, "out.onnx")
+            onnx.save(model, path)
+            run(o.tempoc, path, "-o", out, f"--recipe={recipe}")
+            total[blocks] = saved_bytes(onnx.load(out))
+        for more in (2, 3):
+            block = total[more] - total[more - 1]
+            if block != formula:
+                return f"{recipe}: block {more} saves {block} bytes, expected {formula}"
+    return None
+
+
+# --- one graph, three recipes ------------------------------------------------------------------------------------------
+
+
+def off(got, want):
+    """The gradient that differs most, on the scale of all: (error, name)."""
+    scale = 0.01 * np.median([np.sqrt(np.mean(np.square(w))) for w in want.values()])
+    rows = [(np.linalg.norm(got[n] - w) / (np.linalg.norm(w) + scale * np.sqrt(w.size) + 1e-30), n) for n, w in want.items()]
+    return max(rows, key=lambda row: (not row[0] <= LIMIT, row[0]))
+
+
+def check_graph(o, path, inputs, folder):
+    grads, saved = {}, {}
+    for recipe, threads in ("none", 1), ("exact", 2), ("portable", 2):
+        out, got = os.path.join(folder, f"{recipe}.onnx"), os.path.join(folder, f"{recipe}.npz")
+        run(o.tempoc, path, "-o", out, f"--recipe={recipe}")
+        model = onnx.load(out)
+        onnx.checker.check_model(model, full_check=True)
+        if recipe == "portable" and (model.functions or {n.domain for n in model.graph.node} | {i.domain for i in model.opset_import} != {""}):
+            return "portable is left with other than standard ops"
+        run(o.tempo_run, out, "--inputs", inputs, "--outputs", got, "--threads", str(threads), "--seed", "7")
+        grads[recipe], saved[recipe] = dict(np.load(got)), saved_bytes(model)
+    for name, want in grads["none"].items():
+        if grads["exact"][name].tobytes() != want.tobytes():
+            return f"{name} is not bit-equal under none and exact"
+    error, name = off(grads["portable"], {n: w.astype(np.float64) for n, w in grads["none"].items() if n.endswith("_grad")})
+    if not error <= LIMIT:
+        return f"portable: {name} is off by {error:.1e}"
+    if not saved["exact"] < saved["none"] or not saved["portable"] < saved["none"]:
+        return f"saved bytes: {saved}"
+    return None
+
+
+class Options:
+    def __init__(self, tempoc, tempo_run):
+        self.tempoc, self.tempo_run = tempoc, tempo_run
+
+
+def main():
+    o = Options(*sys.argv[1:3])
+    checks = [("formulas", check_formulas, ())]
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for spelling in ("Div", "Mul"):
+            model, feeds = stack_of(2, spelling)
+            path, inputs = os.path.join(folder, f"{spelling}.onnx"), os.path.join(folder, f"{spelling}.npz")
+            onnx.save(model, path)
+            np.savez(inputs, **feeds)
+            checks.append((f"stack, scale by {spelling}", check_graph, (path, inputs)))
+        for case in sys.argv[3:]:
+            paths = [os.path.join(case, n) for n in ("model.onnx", "inputs.npz")]
+            checks.append((os.path.basename(os.path.normpath(case)), check_graph, paths))
+        for name, check, operands in checks:
+            try:
+                why = check(o, *operands, folder)
+            except (RuntimeError, onnx.checker.ValidationError) as error:
+                why = str(error)
+            failed += why is not None
+            print(f"{'ok  ' if why is None else 'FAIL'} {name}{': ' + why if why else ''}", flush=True)
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+main()
