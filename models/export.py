@@ -2,13 +2,14 @@
 """Exports small transformers with PyTorch's two ONNX exporters, each with an input and PyTorch's own loss and gradients.
 
 usage: export.py OUT_DIR [NAME ...]      NAME: ARCH-EXPORTER_OPSET, as in bert-dyn_18 or gpt2-ts_14; default: those of COMMITTED
-  ARCH      bert bertcls roberta distilbert albert gpt2 vit t5 llama
+  ARCH      bert bertcls roberta distilbert albert alberttied gpt2 vit t5 llama
   EXPORTER  dyn (torch.export based, static shapes) or ts (TorchScript, dynamic batch and sequence)
 Each OUT_DIR/NAME holds model.onnx, inputs.npz and expected.npz (keys: loss, and <initializer>_grad, several of them
 joined by '+' where the exporter stored one parameter several times).
 
 Every parameter is drawn from a normal distribution first: no two are equal, so that the exporter merges none of them and each
-initializer can be told by its values. Attention is the eager one where EAGER names the architecture, else PyTorch's fused call.
+initializer can be told by its values. Those of TIED keep their biases and scales: `tempoc --retie --untie` is to give back what was one and
+what was several, under the parameters' names. Attention is the eager one where EAGER names the architecture, else PyTorch's fused call.
 Needs: torch 2.15, transformers 5.23, onnx 1.23, onnxscript. Not needed to build, test or run Tempo.
 """
 import os
@@ -22,8 +23,9 @@ import transformers as tf
 from onnx import numpy_helper
 
 COMMITTED = ["bert-dyn_18", "bert-ts_14", "bertcls-dyn_21", "gpt2-dyn_21", "gpt2-dyn_23", "roberta-dyn_18", "distilbert-ts_17",
-             "albert-dyn_21", "vit-dyn_18", "t5-dyn_18", "llama-dyn_21"]
+             "albert-dyn_21", "alberttied-dyn_21", "vit-dyn_18", "t5-dyn_18", "llama-dyn_21"]
 EAGER = {"bertcls", "distilbert", "t5"}
+TIED = {"alberttied"}  # the decoder is the embedding, biases are 0 and scales 1, as in a new model: the exporter splits and merges
 V, H, L, A, B, S = 97, 32, 2, 4, 2, 12
 
 
@@ -57,8 +59,8 @@ def architecture(arch):
     if arch == "distilbert":
         return tf.DistilBertConfig(vocab_size=V, dim=H, n_layers=L, n_heads=A, hidden_dim=4 * H, max_position_embeddings=64,
                                    tie_word_embeddings=False), tf.DistilBertForMaskedLM
-    if arch == "albert":  # one layer's weights, used L times
-        return encoder(tf.AlbertConfig, tf.AlbertForMaskedLM, embedding_size=16, tie_word_embeddings=False)
+    if arch in ("albert", "alberttied"):  # one layer's weights, used L times
+        return encoder(tf.AlbertConfig, tf.AlbertForMaskedLM, embedding_size=16, tie_word_embeddings=arch in TIED)
     if arch == "gpt2":
         return tf.GPT2Config(vocab_size=V, n_embd=H, n_layer=L, n_head=A, n_positions=64, tie_word_embeddings=False,
                              use_cache=False), tf.GPT2LMHeadModel
@@ -104,6 +106,8 @@ def build(arch, seed=7):
     model = model_class(config).eval()
     with torch.no_grad():
         for name, p in model.named_parameters():
+            if arch in TIED and p.ndim == 1:
+                continue
             scale_like = p.ndim == 1 and ("norm" in name.lower() or "ln_" in name) and name.endswith("weight")
             p.copy_(torch.randn_like(p) * 0.1 + (1.0 if scale_like else 0.0))
     return model
@@ -132,19 +136,25 @@ def strip_stack_traces(path):
     onnx.save(model, path)
 
 
-def gradients(task, feeds, model):
+def gradients(task, feeds, model, tied):
     """PyTorch's gradient for each initializer that holds a parameter's values, transposed as the exporter transposed it.
 
     Where the exporter wrote one parameter several times (a shared layer's pre-transposed weight, say), PyTorch's gradient is that
-    of all copies together: it stands under their names joined by '+'."""
+    of all copies together: it stands under their names joined by '+'. `tied`: under one name, the parameter's where an initializer has it
+    or several parameters are equal, else that of the first copy."""
     loss = task(*feeds.values())
     loss.backward()
     expected = {"loss": loss.detach().numpy()}
+    stored_names = {init.name for init in model.graph.initializer}
     for name, p in task.named_parameters():
         if p.grad is None:
             continue
         copies = {}  # transposed? -> gradient names
         value, grad = p.detach().numpy(), p.grad.numpy()
+        own = [n for n, q in task.named_parameters(remove_duplicate=False) if q is p and n in stored_names]
+        if tied and (own or value.ndim == 1):
+            expected[(own or [name])[0] + "_grad"] = grad
+            continue
         for init in model.graph.initializer:
             stored = numpy_helper.to_array(init)
             for transposed in (False, True):
@@ -156,7 +166,7 @@ def gradients(task, feeds, model):
             print(f"  {name}: {'no initializer of its own' if not copies else 'stored both ways, left out'}")
             continue
         (transposed, names), = copies.items()
-        expected["+".join(names)] = np.ascontiguousarray(grad.T if transposed else grad)
+        expected[names[0] if tied else "+".join(names)] = np.ascontiguousarray(grad.T if transposed else grad)
     return expected
 
 
@@ -171,7 +181,7 @@ def main(out_dir, names):
         path = os.path.join(folder, "model.onnx")
         export(task, feeds, path, exporter, int(opset))
         strip_stack_traces(path)
-        expected = gradients(task, feeds, onnx.load(path))
+        expected = gradients(task, feeds, onnx.load(path), arch in TIED)
         np.savez(os.path.join(folder, "inputs.npz"), **{k: v.numpy() for k, v in feeds.items()})
         np.savez(os.path.join(folder, "expected.npz"), **expected)
         print(f"{name}: loss {expected['loss']:.6f}, {len(expected) - 1} gradients")
