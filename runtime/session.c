@@ -53,7 +53,10 @@ tempo_status rt_open(const char *path, const tempo_options *options, const rt_ho
     s->threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
     s->random.seed = options ? options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
-    return finish(s, open_model(s, path));
+    tempo_status status = finish(s, open_model(s, path));
+    if (status == TEMPO_OK && s->random.seed != 0)
+        tempo_seed(s, s->random.seed, 0);
+    return status;
 }
 
 tempo_status tempo_open(const char *path, const tempo_options *options, tempo_session **out_session) {

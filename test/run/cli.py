@@ -68,6 +68,17 @@ def defaults():
             check(out["y"].tolist() == want, f"default {given}")
 
 
+def seeds():
+    """--seed is the graph input tempo.seed, with step 0 in every run, where the inputs don't give it."""
+    name = model("seed.onnxt", 'g (int64[2] "tempo.seed") => (int64[2] y) <int64[2] "tempo.seed" = {5, 6}> { y = Neg ("tempo.seed") }')
+    given = ("--inputs", inputs(**{"tempo.seed": np.array([8, 9])}))
+    for arguments, want in (((), [5, 6]), (("--seed", "7"), [7, 0]), (("--seed", "0"), [0, 0]), (("--seed", "7", "--repeat", "3"), [7, 0]),
+                            (("--seed", str(2**64 - 1)), [-1, 0]), (given, [8, 9]), ((*given, "--seed", "7"), [8, 9])):
+        run(name, *arguments, "--outputs", path("out.npz"))
+        with np.load(path("out.npz")) as out:
+            check(out["y"].tolist() == [-w for w in want], f"seed {arguments}: {out['y'].tolist()}")
+
+
 def older_opsets():
     """A model of opset 11 is upgraded: Squeeze's axes were an attribute then."""
     node = onnx.helper.make_node("Squeeze", ["x"], ["y"], axes=[0])
@@ -150,6 +161,7 @@ def threads():
 mistakes()
 help_and_tables()
 defaults()
+seeds()
 older_opsets()
 functions()
 external_data()
