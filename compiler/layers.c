@@ -1,6 +1,7 @@
 /* layers.c: which block of the model a node is of. PyTorch's exporters leave that in names: parameters are called after their modules
  * ("bert.encoder.layer.3.output.dense.weight"), nodes of the older exporter after their scopes ("/bert/encoder/layer.3/..."), and the
- * newer one writes scopes into the metadata. Where no name tells, a node is of the latest block that it reads from. */
+ * newer one writes scopes into the metadata. Where no name tells, a node is of the latest block that it reads from, or, where it reads
+ * from none, of the block that reads it. */
 #include "ledger.h"
 #include "onnx_io.h"
 #include <string.h>
@@ -65,15 +66,17 @@ static const char *last_scope(const char *list, size_t *out_length) {
     return found;
 }
 
-/* The layer that the node's own scope names; NULL: it has none, or no number is in it. */
-static const char *layer_of_scope(tc_arena *arena, const tc_node *node) {
+/* The node's own scope, of *out_length bytes; NULL: it has none. */
+static const char *scope_of(const tc_node *node, size_t *out_length) {
     const char *scopes = tc_node_metadata(node, "pkg.torch.onnx.name_scopes");
-    size_t length = 0;
-    const char *scope = scopes ? last_scope(scopes, &length) : NULL;
+    const char *scope = scopes ? last_scope(scopes, out_length) : NULL;
     if (scope)
-        return numbered_prefix(arena, scope, length, true);
+        return scope;
     const char *slash = node->name[0] == '/' ? strrchr(node->name, '/') : NULL;
-    return slash && slash > node->name ? numbered_prefix(arena, node->name + 1, (size_t)(slash - node->name - 1), true) : NULL;
+    if (!slash || slash == node->name)
+        return NULL;
+    *out_length = (size_t)(slash - node->name - 1);
+    return node->name + 1;
 }
 
 /* --- nodes ------------------------------------------------------------------------------------------------------------- */
@@ -99,6 +102,7 @@ static const tc_value *parameter(const layering *l, const tc_value *value) {
 
 typedef struct reading {
     const char *layer;  /* named by a parameter's name */
+    bool weight;        /* there is a parameter */
     bool named;         /* a parameter has a module's name, without number */
     uint32_t latest;    /* layer that an operand comes from */
 } reading;
@@ -109,6 +113,7 @@ static reading read_operands(layering *l, const tc_node *node) {
         const tc_value *value = tc_input(node, i), *weight = parameter(l, value);
         if (weight && !r.layer)
             r.layer = numbered_prefix(l->arena, weight->name, strlen(weight->name), false);
+        r.weight = r.weight || weight;
         r.named = r.named || (weight && strchr(weight->name, '.'));
         uint32_t from = value && value->producer ? l->of_node[value->producer->id] : TC_NO_LAYER;
         if (from != TC_NO_LAYER && (r.latest == TC_NO_LAYER || from > r.latest))
@@ -123,7 +128,9 @@ static uint32_t layer_of(layering *l, const tc_node *node) {
     if (l->ledger->loss->producer == node)
         return layer_named(l, "loss");
     reading r = read_operands(l, node);
-    const char *name = r.layer ? r.layer : layer_of_scope(l->arena, node);
+    size_t length;
+    const char *scope = scope_of(node, &length);
+    const char *name = r.layer ? r.layer : scope ? numbered_prefix(l->arena, scope, length, true) : NULL;
     if (name) {
         l->numbered = true;
         return layer_named(l, name);
@@ -131,7 +138,7 @@ static uint32_t layer_of(layering *l, const tc_node *node) {
     if (l->tail[node->id])
         return layer_named(l, "loss");
     if (r.latest == TC_NO_LAYER)
-        return layer_named(l, "embeddings");
+        return r.weight || scope ? layer_named(l, "embeddings") : TC_NO_LAYER;
     return r.named ? layer_named(l, l->numbered ? "head" : "embeddings") : r.latest;
 }
 
@@ -149,17 +156,36 @@ static void find_tail(layering *l, const tc_graph *graph, const bool *forward) {
     }
 }
 
+/* Nodes without a scope that read neither parameters nor a layer (a dropout's draw, a mask) are of the one layer that reads them; those that several
+ * read stand before all of them. */
+static void place_side_nodes(layering *l, const tc_graph *graph, const bool *forward) {
+    for (const tc_node *node = graph->last; node; node = node->prev) {
+        if (!forward[node->id] || l->of_node[node->id] != TC_NO_LAYER || parameter(l, node->outputs[0]))
+            continue;
+        uint32_t only = TC_NO_LAYER;
+        bool several = false;
+        for (uint32_t i = 0; i < node->n_outputs; i++) {
+            for (const tc_use *use = node->outputs[i] ? node->outputs[i]->uses : NULL; use; use = use->next) {
+                uint32_t reader = use->user->graph == graph && forward[use->user->id] ? l->of_node[use->user->id] : TC_NO_LAYER;
+                several = several || (only != TC_NO_LAYER && reader != TC_NO_LAYER && reader != only);
+                only = reader == TC_NO_LAYER ? only : reader;
+            }
+        }
+        l->of_node[node->id] = several || only == TC_NO_LAYER ? layer_named(l, "embeddings") : only;
+    }
+}
+
 uint32_t *tc_layers_make(tc_arena *arena, const tc_graph *graph, const bool *forward, tc_ledger *ledger) {
     layering l = {.arena = arena, .ledger = ledger, .by_name = tc_map_create(arena)};
     l.of_node = TC_NEW_ARRAY(arena, uint32_t, graph->model->next_id);
     find_sources(&l, graph);
     find_tail(&l, graph, forward);
-    TC_FOR_NODES(node, graph) {
-        uint32_t layer = forward[node->id] ? layer_of(&l, node) : TC_NO_LAYER;
-        l.of_node[node->id] = layer;
-        if (layer != TC_NO_LAYER)
-            ledger->layers[layer].nodes++;
-    }
+    TC_FOR_NODES(node, graph)
+        l.of_node[node->id] = forward[node->id] ? layer_of(&l, node) : TC_NO_LAYER;
+    place_side_nodes(&l, graph, forward);
+    TC_FOR_NODES(node, graph)
+        if (l.of_node[node->id] != TC_NO_LAYER)
+            ledger->layers[l.of_node[node->id]].nodes++;
     for (size_t i = 0; !l.numbered && i < ledger->n_layers; i++)
         if (strcmp(ledger->layers[i].name, "embeddings") == 0)
             ledger->layers[i].name = "model";
