@@ -162,10 +162,11 @@ static void test_layers(void **state) {
                   "model 4 32; loss 4 32");
     /* A draw that reads nothing of the model is of the layer it is for; what two layers share stands before them. */
     expect_layers("(float[2,2] x, float[2,2] u) => (float loss, float[2,2] x_grad) <float[2,2] \"m.emb.w\" " WEIGHT ", float[2,2] \"m.layer.0.w\" " WEIGHT
-                  ", float[2,2] \"m.layer.1.w\" " WEIGHT "> {"
-                  "both = Neg (u) draw = Exp (u) e = MatMul (x, \"m.emb.w\") a = MatMul (e, \"m.layer.0.w\") a1 = Mul (a, both)"
-                  "b = MatMul (a1, \"m.layer.1.w\") b1 = Mul (b, both) b2 = Mul (b1, draw) loss = ReduceSum <keepdims = 0> (b2) x_grad = Mul (both, draw) }",
-                  "embeddings 2 16; m.layer.0 2 0; m.layer.1 4 16; loss 1 0");
+                  ", float[2,2] \"m.layer.1.w\" " WEIGHT ", float[2,2] \"m.cls.w\" " WEIGHT "> {"
+                  "both = Neg (u) draw = Exp (u) e = MatMul (x, \"m.emb.w\") a = MatMul (e, \"m.layer.0.w\") a1 = Mul (a, draw) a2 = Mul (a1, both)"
+                  "b = MatMul (a2, \"m.layer.1.w\") b1 = Mul (b, both) c = MatMul (b1, \"m.cls.w\") loss = ReduceSum <keepdims = 0> (c)"
+                  "x_grad = Mul (both, draw) }",
+                  "embeddings 2 16; m.layer.0 4 16; m.layer.1 2 0; head 1 0; loss 1 0");
 }
 
 /* "name first-last bytes; ... | curve | peak" */
