@@ -8,6 +8,7 @@
 #define TC_NEWEST_IR 14
 #define TC_TEMPO_DOMAIN "ai.tempo"
 #define TC_TEMPO_DOMAIN_VERSION 1
+#define TC_SEED_INPUT "tempo.seed" /* the graph input that dropout is drawn from: int64[2], {seed, step} */
 #define TC_VARIADIC UINT32_MAX
 
 enum tc_trait {

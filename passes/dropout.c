@@ -8,7 +8,6 @@
 #include "../compiler/shape.h"
 #include "pass.h"
 
-#define SEED_NAME "tempo.seed"
 
 /* A map holds no NULL, and numbers start at 0. */
 static void *as_pointer(uint32_t number) { return (void *)((uintptr_t)number + 1); }
@@ -42,10 +41,10 @@ static bool drops(tc_model *model, const tc_node *node) {
 /* The graph input that holds {seed, step}; where nothing is bound to it, both are 0. */
 static tc_status seed_input(tc_pass_env *env, tc_graph *graph, tc_value **out_seed) {
     tc_model *model = graph->model;
-    tc_value *seed = tc_map_get(graph->names, SEED_NAME);
+    tc_value *seed = tc_map_get(graph->names, TC_SEED_INPUT);
     *out_seed = seed;
     if (!seed) {
-        seed = *out_seed = tc_value_create_exact(graph, SEED_NAME, tc_type_tensor_static(model, TC_INT64, 1, (int64_t[]){2}));
+        seed = *out_seed = tc_value_create_exact(graph, TC_SEED_INPUT, tc_type_tensor_static(model, TC_INT64, 1, (int64_t[]){2}));
         tc_graph_add_input(graph, seed);
         tc_graph_add_initializer(graph, seed, tc_tensor_ints(model, (int64_t[]){0, 0}, 2));
         return TC_OK;
@@ -54,7 +53,7 @@ static tc_status seed_input(tc_pass_env *env, tc_graph *graph, tc_value **out_se
     if (seed->is_input && type && type->kind == TC_TENSOR && type->dtype == TC_INT64 && type->rank == 1 && type->dims &&
         (!tc_dim_is_const(type->dims[0]) || type->dims[0].value == 2))
         return TC_OK;
-    tc_error(env->ctx, TC_BAD_INPUT, NULL, "%s is %s%s: Dropout takes its seed and step from a graph input of that name, int64[2]", SEED_NAME,
+    tc_error(env->ctx, TC_BAD_INPUT, NULL, "%s is %s%s: Dropout takes its seed and step from a graph input of that name, int64[2]", TC_SEED_INPUT,
              tc_type_text(env->ctx->arena, type), seed->is_input ? "" : " and no graph input");
     tc_hint(env->ctx, "rename it");
     return TC_BAD_INPUT;

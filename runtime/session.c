@@ -172,11 +172,11 @@ void tempo_seed(tempo_session *s, uint64_t seed, uint64_t step) {
     s->random = (rt_random){seed, step};
     memcpy(&s->seed_tensor[0], &seed, sizeof seed);
     memcpy(&s->seed_tensor[1], &step, sizeof step);
-    rt_input *input = find_input(s, RT_SEED_INPUT);
+    rt_input *input = find_input(s, TC_SEED_INPUT);
     const int64_t dims[] = {2};
     tempo_tensor pair = {TEMPO_INT64, 1, dims, s->seed_tensor, sizeof s->seed_tensor};
     if (input && (!input->data || input->data == s->seed_tensor))
-        tempo_bind(s, RT_SEED_INPUT, &pair);
+        tempo_bind(s, TC_SEED_INPUT, &pair);
 }
 
 /* --- running ------------------------------------------------------------------------------------------------------ */

@@ -40,8 +40,6 @@ struct tempo_session {
     tempo_live *live;       /* of the last memory report; in the plan's arena */
 };
 
-#define RT_SEED_INPUT "tempo.seed"
-
 /* tempo_open with hooks (NULL: none; models must then be at the canonical opset). */
 tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks,
                      tempo_session **out_session);
