@@ -10,16 +10,6 @@
 #include "lean/lean.h"
 #include "rules/rules.h"
 
-static const tc_value *find_loss(const tc_pass_env *env, const tc_graph *graph) {
-    if (env->options->loss)
-        return tc_graph_find(graph, env->options->loss);
-    tc_arena *scratch = tc_arena_create();
-    tc_ledger ledger;
-    tc_ledger_make(scratch, graph, NULL, &ledger);
-    tc_arena_destroy(scratch);
-    return ledger.loss;
-}
-
 static tc_dim kept_bytes(const tc_graph *graph, void *loss) {
     tc_arena *scratch = tc_arena_create();
     tc_ledger ledger;
@@ -28,19 +18,42 @@ static tc_dim kept_bytes(const tc_graph *graph, void *loss) {
     return ledger.bytes;
 }
 
-tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
-    tc_graph *graph = model->graph;
-    TC_TRY(tc_infer_graph(env->ctx, graph));
-    const tc_value *loss = find_loss(env, graph);
-    if (!loss || !loss->producer || loss->graph != graph)
-        return TC_OK;
+/* Puts the forward pass in front of the rest, both in the order they had. It reads nothing of the rest. */
+static const tc_node *forward_first(tc_graph *graph, const tc_value *loss) {
+    tc_arena *scratch = tc_arena_create();
+    uint32_t size;
+    const bool *forward = tc_forward_nodes(scratch, graph, loss, &size);
+    tc_node *end = NULL, *rest = NULL;
+    TC_FOR_NODES_SAFE(node, graph) {
+        if (!forward[node->id]) {
+            rest = rest ? rest : node;
+            continue;
+        }
+        if (rest)
+            tc_node_move_before(node, rest);
+        end = node;
+    }
+    tc_arena_destroy(scratch);
+    return end;
+}
+
+static tc_status apply_rules(tc_pass_env *env, tc_graph *graph, const tc_value *loss) {
     tc_rule_set *rules = tc_rules_create();
     tc_status status = tc_rules_load(env, "lean.rules", false, rules);
-    tc_rules_set_loss(rules, loss->producer);
+    tc_rules_set_forward_end(rules, forward_first(graph, loss));
     if (status == TC_OK)
         status = tc_rules_apply_each(env, graph, rules, kept_bytes, (void *)loss);
     tc_rules_destroy(rules);
-    if (status == TC_OK)
-        status = tc_emit_again(env, graph, loss->producer);
     return status;
+}
+
+tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
+    tc_graph *graph = model->graph;
+    tc_remove_dead(graph);
+    TC_TRY(tc_infer_graph(env->ctx, graph));
+    const tc_value *loss = env->options->loss ? tc_graph_find(graph, env->options->loss) : tc_find_loss(graph);
+    if (!loss || !loss->producer || loss->graph != graph)
+        return TC_OK;
+    TC_TRY(apply_rules(env, graph, loss));
+    return tc_emit_again(env, graph, forward_first(graph, loss));
 }

@@ -22,14 +22,14 @@ typedef struct again {
     tc_pass_env *env;
     tc_arena *arena;
     tc_graph *graph;
-    const tc_node *loss;
+    const tc_node *end;
     uint8_t *flags;     /* by value id, of roots (ledger.h) */
     uint8_t *cost;      /* by value id: 0 there, TC_NEVER neither there nor to be made again */
     tc_map *copies;     /* value -> the one made again */
 } again;
 
-static bool is_late(const again *a, const tc_node *node) { return tc_node_before(a->loss, node); }
-static bool is_view(const tc_node *node) { return tc_node_has(node, TC_VIEW) && tc_input(node, 0); }
+static bool is_late(const again *a, const tc_node *node) { return tc_node_before(a->end, node); }
+static bool is_view(const tc_node *node) { return tc_is_view(node) && tc_input(node, 0); }
 
 /* --- who reads ----------------------------------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static bool reads_elements(const tc_node *node, uint32_t index) {
 }
 
 static void mark_readers(const again *a) {
-    for (const tc_node *node = a->loss->next; node; node = node->next)
+    for (const tc_node *node = a->end->next; node; node = node->next)
         for (uint32_t i = 0; i < node->n_inputs; i++)
             if (reads_elements(node, i))
                 mark(a, tc_input(node, i), READ);
@@ -147,7 +147,7 @@ static void decide(const again *a, const tc_node *node, const tc_value *value) {
 }
 
 static void decide_all(const again *a) {
-    for (const tc_node *node = a->graph->first; node != a->loss->next; node = node->next)
+    for (const tc_node *node = a->graph->first; node != a->end->next; node = node->next)
         for (uint32_t i = node->n_outputs; i-- > 0;) /* x-hat before the y that it gives again */
             if (node->outputs[i])
                 decide(a, node, node->outputs[i]);
@@ -225,7 +225,7 @@ static tc_value *emit(const again *a, tc_value *value, tc_node *before) {
 }
 
 static void rewire(const again *a) {
-    for (tc_node *node = a->loss->next; node; node = node->next)
+    for (tc_node *node = a->end->next; node; node = node->next)
         for (uint32_t i = 0; i < node->n_inputs; i++) {
             tc_value *value = tc_input(node, i);
             if (reads_elements(node, i) && value->graph == a->graph && is_made_again(a, value))
@@ -233,10 +233,10 @@ static void rewire(const again *a) {
         }
 }
 
-tc_status tc_emit_again(tc_pass_env *env, tc_graph *graph, const tc_node *loss) {
+tc_status tc_emit_again(tc_pass_env *env, tc_graph *graph, const tc_node *end) {
     tc_arena *scratch = tc_arena_create();
     uint32_t n = graph->model->next_id;
-    again a = {env, scratch, graph, loss, TC_NEW_ARRAY(scratch, uint8_t, n), TC_NEW_ARRAY(scratch, uint8_t, n), tc_map_create(scratch)};
+    again a = {env, scratch, graph, end, TC_NEW_ARRAY(scratch, uint8_t, n), TC_NEW_ARRAY(scratch, uint8_t, n), tc_map_create(scratch)};
     mark_readers(&a);
     decide_all(&a);
     rewire(&a);

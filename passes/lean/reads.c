@@ -31,39 +31,39 @@ uint8_t tc_cheap_cost(const tc_node *node) {
     return TC_NEVER;
 }
 
-static bool is_view_of(const tc_use *use) { return tc_node_has(use->user, TC_VIEW) && use->index == 0; }
+static bool is_view_of(const tc_use *use) { return use->index == 0 && tc_is_view(use->user); }
 
-static bool read_late(const tc_value *value, const tc_node *loss, const tc_node *but, bool otherwise, int depth) {
+static bool read_late(const tc_value *value, const tc_node *end, const tc_node *but, bool otherwise, int depth) {
     if (depth == 0)
         return otherwise;
     TC_FOR_USES(use, value) {
         if (use->user == but || (tc_node_has(use->user, TC_SHAPE_ONLY) && use->index == 0))
             continue;
-        if (use->user->graph != loss->graph) {
+        if (use->user->graph != end->graph) {
             if (otherwise)
                 return true;
         } else if (is_view_of(use) && use->user->outputs[0]) {
-            if (read_late(use->user->outputs[0], loss, but, otherwise, depth - 1))
+            if (read_late(use->user->outputs[0], end, but, otherwise, depth - 1))
                 return true;
-        } else if (tc_node_before(loss, use->user)) {
+        } else if (tc_node_before(end, use->user)) {
             return true;
         }
     }
     return false;
 }
 
-bool tc_read_late(const tc_value *value, const tc_node *loss, const tc_node *but, bool otherwise) {
-    return read_late(value, loss, but, otherwise, VIEWS);
+bool tc_read_late(const tc_value *value, const tc_node *end, const tc_node *but, bool otherwise) {
+    return read_late(value, end, but, otherwise, VIEWS);
 }
 
 /* Whether every operand of a node but `value` is there when the backward pass runs. */
-static bool rest_is_there(const tc_node *node, const tc_value *value, const tc_node *loss) {
+static bool rest_is_there(const tc_node *node, const tc_value *value, const tc_node *end) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_value *operand = tc_input(node, i);
         if (!operand || operand == value)
             continue;
         const tc_value *root = tc_view_root(operand);
-        if (!tc_is_free(root) && !tc_read_late(root, loss, NULL, false))
+        if (!tc_is_free(root) && !tc_read_late(root, end, NULL, false))
             return false;
     }
     return true;
@@ -79,20 +79,20 @@ static bool is_shown(const tc_value *value, int depth) {
     return false;
 }
 
-static bool read_again(const tc_value *value, const tc_node *loss, int depth) {
+static bool read_again(const tc_value *value, const tc_node *end, int depth) {
     if (depth == 0 || is_shown(value, VIEWS))
         return false;
-    if (tc_read_late(value, loss, NULL, false))
+    if (tc_read_late(value, end, NULL, false))
         return true;
     int tried = 0;
     for (const tc_use *use = value->uses; use && tried < USERS; use = use->next, tried++) {
         const tc_node *user = use->user;
-        bool early = user->graph == loss->graph && !tc_node_before(loss, user) && tc_output(user, 0);
-        bool follows = early && (is_view_of(use) || (tc_cheap_cost(user) != TC_NEVER && rest_is_there(user, value, loss)));
-        if (follows && read_again(user->outputs[0], loss, depth - 1))
+        bool early = user->graph == end->graph && !tc_node_before(end, user) && tc_output(user, 0);
+        bool follows = early && (is_view_of(use) || (tc_cheap_cost(user) != TC_NEVER && rest_is_there(user, value, end)));
+        if (follows && read_again(user->outputs[0], end, depth - 1))
             return true;
     }
     return false;
 }
 
-bool tc_read_again(const tc_value *value, const tc_node *loss) { return read_again(value, loss, CHAIN); }
+bool tc_read_again(const tc_value *value, const tc_node *end) { return read_again(value, end, CHAIN); }

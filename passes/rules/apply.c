@@ -136,8 +136,11 @@ static void erase_unused(const rule_match *m) {
         bool used = false;
         for (uint32_t k = 0; k < order[i]->n_outputs; k++)
             used |= order[i]->outputs[k] && tc_value_is_used(order[i]->outputs[k]);
-        if (!used)
-            tc_node_erase(order[i]);
+        if (used)
+            continue;
+        if (m->rule->set->forward_end == order[i]) /* what replaces it stands before it */
+            m->rule->set->forward_end = order[i]->prev;
+        tc_node_erase(order[i]);
     }
 }
 
@@ -328,7 +331,7 @@ tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, ui
     return status;
 }
 
-void tc_rules_set_loss(tc_rule_set *set, const tc_node *loss) { set->loss = loss; }
+void tc_rules_set_forward_end(tc_rule_set *set, const tc_node *end) { set->forward_end = end; }
 
 tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, tc_rules_measure measure, void *user) {
     tc_arena *scratch = tc_arena_create();

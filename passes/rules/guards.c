@@ -231,14 +231,14 @@ static bool has_attr(const guard_call *call) {
 
 static bool is_kept_for(const guard_call *call) {
     const tc_value *v = value_arg(call, 0), *result = value_arg(call, 1), *root = tc_view_root(v);
-    const tc_node *loss = call->rule->set->loss;
-    return loss && result->producer && !tc_is_free(root) && !root->n_graph_outputs && !v->n_graph_outputs &&
-           !tc_read_late(root, loss, result->producer, true);
+    const tc_node *end = call->rule->set->forward_end;
+    return end && result->producer && !tc_is_free(root) && !root->n_graph_outputs && !v->n_graph_outputs &&
+           !tc_read_late(root, end, result->producer, true);
 }
 
 static bool is_read_again(const guard_call *call) {
-    const tc_node *loss = call->rule->set->loss;
-    return loss && tc_read_again(value_arg(call, 0), loss);
+    const tc_node *end = call->rule->set->forward_end;
+    return end && tc_read_again(value_arg(call, 0), end);
 }
 
 /* Sorted by name; docs/rules.md shows it. */
@@ -255,7 +255,7 @@ static const guard_row rows[] = {
     {"float", "v", is_float, false, "a float element type"},
     {"has_attr", "vs", has_attr, false, "the node that makes v has attribute s"},
     {"integer", "v", is_integer, false, "an integer element type"},
-    {"kept_for", "vv", is_kept_for, false, "behind the loss, only the node that makes the second value reads the first; it is no input and no output"},
+    {"kept_for", "vv", is_kept_for, false, "in the backward pass, only the node that makes the second value reads the first; it is no input and no output"},
     {"needed", "v", is_needed, true, "gradient rules: the gradient of this operand is wanted"},
     {"one_reader", "v", one_reader, false, "one node reads it, once; it may be an output of the graph too"},
     {"one_use", "v", one_use, false, "one use, graph outputs counted"},
@@ -265,7 +265,7 @@ static const guard_row rows[] = {
     {"present", "v", is_present, true, "the optional name is bound"},
     {"rank", "vn", has_rank, false, "this many dims"},
     {"rank_at_least", "vn", has_rank_at_least, false, "this many dims or more"},
-    {"read_again", "v", is_read_again, false, "a node behind the loss reads it, or what cheap nodes make of it; it is no output"},
+    {"read_again", "v", is_read_again, false, "a node of the backward pass reads it, or what cheap nodes make of it; it is no output"},
     {"same_count", "vv", same_count, false, "two constants of equally many elements"},
     {"same_dtype", "vv", same_dtype, false, "equal element types"},
     {"same_shape", "vv", same_shape, false, "provably equal shapes"},

@@ -136,7 +136,7 @@ typedef struct tc_rule {
     uint16_t *results, *douts; /* outs of the op by position are `outs`, operands are `params` */
     uint16_t n_results, n_douts;
     uint64_t matched, tried;
-    const struct tc_rule_set *set;
+    struct tc_rule_set *set;
     struct tc_rule *next; /* in the set */
 } tc_rule;
 
@@ -150,7 +150,7 @@ struct tc_rule_set {
     bool exhausted;    /* came to no end: not applied again */
     bool from_end;     /* sweeps go from the last node to the first */
     uint64_t steps;    /* of all matching so far: what the limits bound */
-    const tc_node *loss; /* what stands behind it is the backward pass; NULL: not known */
+    const tc_node *forward_end; /* what stands behind it is the backward pass; NULL: not known */
 };
 
 typedef struct rule_bucket { tc_rule **rules; size_t n, cap; } rule_bucket;

@@ -17,8 +17,8 @@ tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_r
  * New nodes get types by tc_infer_node. Statistics go to env->summary, --disable and --explain are obeyed. */
 tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, uint32_t *out_rewrites);
 
-/* The node that computes the loss, for the guards `kept_for` and `read_again`, which hold nowhere before it is set. */
-void tc_rules_set_loss(tc_rule_set *set, const tc_node *loss);
+/* The last node of the forward pass, for the guards `kept_for` and `read_again`, which hold nowhere before it is set. */
+void tc_rules_set_forward_end(tc_rule_set *set, const tc_node *end);
 /* Applies the rules one after another, each alone to its end, and adds what `measure` (bytes that are kept) falls by to its bytes_freed. */
 typedef tc_dim (*tc_rules_measure)(const tc_graph *graph, void *user);
 tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, tc_rules_measure measure, void *user);
