@@ -11,8 +11,10 @@ static tc_amount amount(tc_arena *arena, tc_dim bytes) {
     return (tc_amount){0, tc_dim_is_unknown(bytes) ? "?" : tc_dim_text(arena, bytes)};
 }
 
+/* As the table of ops calls it: without the suffix that tells variants of ai.tempo ops apart. */
 static const char *op_name(tc_arena *arena, const tc_node *node) {
-    return node->domain[0] ? tc_arena_printf(arena, "%s.%s", node->domain, node->op_type) : tc_arena_strdup(arena, node->op_type);
+    const char *name = node->op ? node->op->name : node->op_type;
+    return node->domain[0] ? tc_arena_printf(arena, "%s.%s", node->domain, name) : tc_arena_strdup(arena, name);
 }
 
 static const char *why_saved(tc_arena *arena, const tc_saved *saved) {

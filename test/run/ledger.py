@@ -70,6 +70,38 @@ def walk(path):
     return saved
 
 
+DROPOUT = """<ir_version: 10, opset_import: ["": 21]>
+dropout (float[3,5,8] x) => (float loss)
+<float r = {0.25}, bool t = {1}, float scale = {0.35355338}> {
+  qk = MatMul (x, wq)
+  kt = Transpose <perm = [0, 2, 1]> (qk)
+  scores = MatMul (qk, kt)
+  scaled = Mul (scores, scale)
+  p = Softmax (scaled)
+  dropped = Dropout (p, r, t)
+  y = MatMul (dropped, x)
+  h = MatMul (y, w1)
+  g = Gelu (h)
+  d = Dropout (g, r, t)
+  z = Add (d, y)
+  n = LayerNormalization (z, gamma, beta)
+  o = MatMul (n, w2)
+  loss = ReduceMean <keepdims = 0> (o)
+}"""
+
+
+def dropout_case(folder):
+    """Attention, GELU and LayerNormalization with dropout between them: a CASE_DIR."""
+    rng = np.random.default_rng(5)
+    model = onnx.parser.parse_model(DROPOUT.replace("bool t = {1}", "bool t = {1}, " + ", ".join(
+        f"float[{','.join(map(str, shape))}] {name} = {{{','.join(str(v) for v in rng.normal(size=shape).ravel().round(3))}}}"
+        for name, shape in {"wq": (8, 8), "w1": (8, 8), "w2": (8, 8), "gamma": (8,), "beta": (8,)}.items())))
+    os.makedirs(folder)
+    onnx.save(model, os.path.join(folder, "model.onnx"))
+    np.savez(os.path.join(folder, "inputs.npz"), x=rng.normal(size=(3, 5, 8)).astype(np.float32))
+    return folder
+
+
 def run(*command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode:
@@ -111,7 +143,8 @@ def check(tempoc, tempo_run, case, recipe, folder):
 def main():
     tempoc, tempo_run, cases = sys.argv[1], sys.argv[2], sys.argv[3:]
     failed = total = 0
-    for case in cases:
+    scratch = tempfile.TemporaryDirectory()
+    for case in [*cases, dropout_case(os.path.join(scratch.name, "dropout"))]:
         for recipe in recipes(tempoc):
             with tempfile.TemporaryDirectory() as folder:
                 try:
