@@ -4,6 +4,7 @@
 #include "plan.h"
 #include "../compiler/contents.h"
 #include "../compiler/ops.h"
+#include "available.h"
 #include "tempo.h"
 #include <stdlib.h>
 #include <string.h>
@@ -55,9 +56,8 @@ static tc_status describe(planner *p, const tc_node *node, const tc_value *value
     if (!tc_type_is_static(type)) {
         tc_error(p->ctx, TC_UNSUPPORTED, node, "the shape of '%s' (%s) does not follow from the shapes of the inputs",
                  tc_quote(p->ctx, value->name), tc_type_text(arena, type));
-        tc_hint(
-            p->ctx,
-            "the runtime needs every shape before it runs; values of small inputs are used where they decide shapes");
+        tc_hint(p->ctx, "the runtime needs every shape before it runs; values of small inputs are used where they decide "
+                        "shapes, if they are finite and their sums and products fit in 63 bits");
         return TC_UNSUPPORTED;
     }
     int64_t *dims = TC_NEW_ARRAY(arena, int64_t, (size_t)type->rank + 1);
@@ -304,8 +304,23 @@ static void set_addresses(rt_plan *plan) {
     }
 }
 
+static const tc_value *largest_result(const rt_plan *plan) {
+    const rt_storage *largest = NULL;
+    for (uint32_t i = 0; i < plan->n_storages; i++)
+        if (plan->storages[i].home == RT_ARENA && (!largest || plan->storages[i].bytes > largest->bytes))
+            largest = &plan->storages[i];
+    return largest ? largest->value : NULL;
+}
+
 static tc_status take_memory(planner *p) {
     size_t bytes = p->plan->packing.bytes + RT_ALIGN; /* zero-sized buffers point at the end */
+    tc_status status = rt_check_memory(p->ctx, "the arena of this graph", bytes);
+    const tc_value *largest = status == TC_OK ? NULL : largest_result(p->plan);
+    if (largest)
+        tc_hint(p->ctx, "its largest tensor is %s '%s' of %s \"%s\"",
+                tc_type_text(p->plan->binder.arena, largest->type), tc_quote(p->ctx, largest->name),
+                tc_quote(p->ctx, largest->producer->op_type), tc_quote(p->ctx, tc_node_label(largest->producer)));
+    TC_TRY(status);
     p->plan->memory = aligned_alloc(RT_ALIGN, rt_aligned(bytes));
     if (!p->plan->memory)
         return tc_error(p->ctx, TC_LIMIT, NULL, "not enough memory: the arena of this graph takes %zu bytes", bytes);

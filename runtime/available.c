@@ -1,0 +1,130 @@
+/* available.c: memory that is left, from what Linux tells in /proc and /sys. Files that are not there say nothing. */
+#include "available.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+typedef struct least { uint64_t bytes; const char *from; } least;
+
+static void consider(least *l, uint64_t bytes, const char *from) {
+    if (bytes < l->bytes)
+        *l = (least){bytes, from};
+}
+
+#define TEXT 8192
+
+/* The beginning of a small file; false when it cannot be read. */
+static bool read_text(const char *root, const char *folder, const char *name, char text[TEXT]) {
+    char path[3 * TEXT];
+    if (snprintf(path, sizeof path, "%s%s%s", root, folder, name) >= (int)sizeof path)
+        return false;
+    FILE *file = fopen(path, "re");
+    size_t n = file ? fread(text, 1, TEXT - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[n] = 0;
+    return n > 0;
+}
+
+/* The number behind `key` at the beginning of a line; false where there is none ("max" for no limit). */
+static bool number_of(const char *text, const char *key, uint64_t *out_number) {
+    size_t n = strlen(key);
+    for (const char *line = text; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+        char *end;
+        if (strncmp(line, key, n) != 0)
+            continue;
+        *out_number = strtoull(line + n, &end, 10);
+        return end > line + n;
+    }
+    return false;
+}
+
+/* --- control groups ------------------------------------------------------------------------------------------------- */
+
+typedef struct cgroup_kind { const char *mount, *limit, *usage, *cache; } cgroup_kind;
+
+static const cgroup_kind version1 = {"/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes",
+                                     "total_inactive_file "};
+static const cgroup_kind version2 = {"/sys/fs/cgroup", "/memory.max", "/memory.current", "inactive_file "};
+
+static void consider_cgroup(least *l, const char *root, const cgroup_kind *kind, const char *folder) {
+    char text[TEXT];
+    uint64_t limit = 0, usage = 0, cache = 0;
+    if (!read_text(root, folder, kind->limit, text) || !number_of(text, "", &limit) ||
+        !read_text(root, folder, kind->usage, text) || !number_of(text, "", &usage))
+        return;
+    if (read_text(root, folder, "/memory.stat", text))
+        number_of(text, kind->cache, &cache);
+    usage -= cache < usage ? cache : usage;
+    consider(l, limit > usage ? limit - usage : 0, "in this control group");
+}
+
+/* The group and all above it: each may have a limit. In a container the path may lie outside of what is mounted; then
+ * only the topmost folder tells. */
+static void consider_cgroups(least *l, const char *root, const cgroup_kind *kind, const char *path) {
+    char folder[2 * TEXT];
+    size_t top = strlen(kind->mount);
+    snprintf(folder, sizeof folder, "%s%s", kind->mount, path[0] == '/' && path[1] ? path : "");
+    while (consider_cgroup(l, root, kind, folder), strlen(folder) > top)
+        *strrchr(folder, '/') = 0;
+}
+
+/* Lines are ID:CONTROLLERS:PATH; those of version 2 name no controllers. */
+static void consider_all_cgroups(least *l, const char *root) {
+    char text[TEXT];
+    if (!read_text(root, "/proc/self/cgroup", "", text))
+        return;
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *path++ = 0;
+        controllers++;
+        if (*controllers == 0)
+            consider_cgroups(l, root, &version2, path);
+        else if (strcmp(controllers, "memory") == 0)
+            consider_cgroups(l, root, &version1, path);
+    }
+}
+
+/* --- all of them ------------------------------------------------------------------------------------------------------ */
+
+/* A ulimit, less what the process has taken of it: a field of /proc/self/statm, in pages. */
+static void consider_rlimit(least *l, const char *root, int which, int field, const char *from) {
+    struct rlimit limit;
+    char text[TEXT];
+    if (getrlimit(which, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        !read_text(root, "/proc/self/statm", "", text))
+        return;
+    char *at = text;
+    uint64_t pages = 0;
+    for (int i = 0; i <= field; i++)
+        pages = strtoull(at, &at, 10);
+    uint64_t taken = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    consider(l, limit.rlim_cur > taken ? limit.rlim_cur - taken : 0, from);
+}
+
+uint64_t rt_available_memory(const char *root, const char **out_from) {
+    least l = {UINT64_MAX, "in the address space"};
+    char text[TEXT];
+    uint64_t kibibytes;
+    if (read_text(root, "/proc/meminfo", "", text) && number_of(text, "MemAvailable:", &kibibytes))
+        consider(&l, kibibytes << 10, "on this machine");
+    consider_all_cgroups(&l, root);
+    consider_rlimit(&l, root, RLIMIT_AS, 0, "under ulimit -v");
+    consider_rlimit(&l, root, RLIMIT_DATA, 5, "under ulimit -d");
+    *out_from = l.from;
+    return l.bytes;
+}
+
+tc_status rt_check_memory(tc_ctx *ctx, const char *what, uint64_t bytes) {
+    const char *from;
+    uint64_t left = rt_available_memory("", &from);
+    if (bytes <= left)
+        return TC_OK;
+    return tc_error(ctx, TC_LIMIT, NULL, "not enough memory: %s takes %.1f MiB, but only %.1f MiB are free %s", what,
+                    (double)bytes / 0x1p20, (double)left / 0x1p20, from);
+}

@@ -1,0 +1,15 @@
+/* available.h: how much memory this process may still take, so that what cannot fit is refused with a figure before
+ * the run, not killed in the middle of it. */
+#ifndef TEMPO_AVAILABLE_H
+#define TEMPO_AVAILABLE_H
+#include "../compiler/diag.h"
+#include <stdint.h>
+
+/* The least of what the machine has free, what the memory control groups of this process leave (version 1 and 2,
+ * page cache that can be dropped counted as free) and what `ulimit -v` and `ulimit -d` leave. `root` is put before
+ * /proc and /sys: "" but in tests. *out_from says which of them it was. UINT64_MAX where nothing tells. */
+uint64_t rt_available_memory(const char *root, const char **out_from);
+
+/* TC_LIMIT, with both figures, when `what` takes more bytes than are available. */
+tc_status rt_check_memory(tc_ctx *ctx, const char *what, uint64_t bytes);
+#endif

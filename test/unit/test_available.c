@@ -1,0 +1,105 @@
+/* test_available.c: what is read from /proc and /sys about memory, from made-up trees of both kinds of control groups. */
+#include "runtime/available.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+static char root[64];
+
+/* Writes a file of the tree, with the folders on its way. */
+static void put(const char *path, const char *text) {
+    char full[512];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
+        *slash = 0;
+        mkdir(full, 0700);
+    }
+    FILE *file = fopen(full, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int make_root(void **state) {
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/test_available_XXXXXX");
+    assert_non_null(mkdtemp(root));
+    return 0;
+}
+
+static int remove_root(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    return system(command);
+}
+
+static void expect(uint64_t bytes, const char *from) {
+    const char *got = NULL;
+    uint64_t available = rt_available_memory(root, &got);
+    assert_int_equal(available, bytes);
+    assert_non_null(strstr(got, from));
+}
+
+static void test_nothing_told(void **state) {
+    (void)state;
+    expect(UINT64_MAX, "address space");
+}
+
+static void test_machine(void **state) {
+    (void)state;
+    put("/proc/meminfo", "MemTotal:  4096 kB\nMemFree: 1 kB\nMemAvailable:   1000 kB\n");
+    expect(1024000, "machine");
+    put("/proc/self/cgroup", "nonsense\n0:\n\n0::/\n");
+    expect(1024000, "machine");
+}
+
+static void test_version_2(void **state) {
+    (void)state;
+    put("/proc/meminfo", "MemAvailable: 1000 kB\n");
+    put("/proc/self/cgroup", "0::/above/group\n");
+    put("/sys/fs/cgroup/above/group/memory.max", "max\n");
+    put("/sys/fs/cgroup/above/group/memory.current", "300000\n");
+    expect(1024000, "machine");
+    put("/sys/fs/cgroup/above/memory.max", "500000\n");
+    put("/sys/fs/cgroup/above/memory.current", "400000\n");
+    expect(100000, "control group");
+    put("/sys/fs/cgroup/above/memory.stat", "anon 1\nactive_file 7\ninactive_file 50000\n");
+    expect(150000, "control group");
+    put("/sys/fs/cgroup/above/group/memory.max", "299999\n");
+    expect(0, "control group");
+}
+
+static void test_version_1(void **state) {
+    (void)state;
+    put("/proc/self/cgroup", "4:memory:/not/mounted/here\n3:cpu:/\n0::/\n");
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "5000\n");
+    expect(9223372036854771712u - 5000, "control group");
+    put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "70000\n");
+    expect(65000, "control group");
+}
+
+static void test_refusal(void **state) {
+    (void)state;
+    tc_ctx ctx;
+    tc_ctx_init(&ctx, "test");
+    assert_int_equal(rt_check_memory(&ctx, "nothing", 0), TC_OK);
+    assert_int_equal(rt_check_memory(&ctx, "the arena", 1ull << 62), TC_LIMIT);
+    assert_non_null(strstr(ctx.diags[0].message, "the arena takes 4398046511104.0 MiB, but only "));
+    tc_ctx_fini(&ctx);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_root, remove_root)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {TEST(test_nothing_told), TEST(test_machine), TEST(test_version_2), TEST(test_version_1),
+                                       TEST(test_refusal)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
