@@ -1,6 +1,7 @@
 /* diag.c: the list of diagnostics of a context, and its printing. */
 #include "diag.h"
 #include "ir.h"
+#include "utf8.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,18 +15,20 @@ void tc_ctx_fini(tc_ctx *ctx) {
 }
 
 const char *tc_quote(tc_ctx *ctx, const char *text) {
-    size_t n = strlen(text), kept = n < QUOTE_LIMIT ? n : QUOTE_LIMIT;
-    while (kept < n && kept && ((unsigned char)text[kept] & 0xC0) == 0x80)
-        kept--; /* never cut inside a UTF-8 sequence */
-    char *out = tc_arena_alloc(ctx->arena, kept * 4 + 4, 1), *p = out;
-    for (size_t i = 0; i < kept; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c < 0x20 || c == 0x7F)
-            p += snprintf(p, 5, "\\x%02X", c);
+    size_t n = strlen(text), done = 0;
+    char *out = tc_arena_alloc(ctx->arena, (n < QUOTE_LIMIT ? n : QUOTE_LIMIT) * 4 + 4, 1), *p = out;
+    while (done < n) {
+        size_t size = tc_utf8_printable(text + done, n - done);
+        if (done + (size ? size : 1) > QUOTE_LIMIT)
+            break; /* never cut inside a character */
+        if (size)
+            memcpy(p, text + done, size);
         else
-            *p++ = (char)c;
+            snprintf(p, 5, "\\x%02X", (unsigned char)text[done]);
+        p += size ? size : 4;
+        done += size ? size : 1;
     }
-    if (kept < n)
+    if (done < n)
         memcpy(p, "...", 4);
     return out;
 }
@@ -94,12 +97,13 @@ void tc_hint(tc_ctx *ctx, const char *fmt, ...) {
 
 /* Messages hold names from the file: no byte of them may move the terminal's cursor or break the line. */
 static void put_clean(FILE *out, const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if ((c < 0x20 && c != '\n') || c == 0x7F)
-            fprintf(out, "\\x%02X", c);
+    for (size_t left = strlen(text), size; left > 0; text += size, left -= size) {
+        size = tc_utf8_printable(text, left);
+        if (size || *text == '\n')
+            fwrite(text, 1, size ? size : 1, out);
         else
-            fputc(c, out);
+            fprintf(out, "\\x%02X", (unsigned char)*text);
+        size = size ? size : 1;
     }
 }
 

@@ -2,6 +2,7 @@
  * is converted only when asked for. Numbers are converted under the "C" locale that tc_lexer_init's caller has (tempoc never
  * sets another), through a copy, because the text need not end in NUL. */
 #include "lexer.h"
+#include "utf8.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -237,36 +238,13 @@ tc_status tc_lexer_string(tc_lexer *lx, const char *what, tc_bytes *out_string) 
     return tc_lexer_next(lx);
 }
 
-/* The length of the UTF-8 sequence at `s`, 0 if it is none: overlong forms, surrogates and values above U+10FFFF are none. */
-static size_t utf8_sequence(const unsigned char *s, size_t left) {
-    static const struct {
-        unsigned char low, high, second_low, second_high;
-        size_t size;
-    } rows[] = {
-        {0x01, 0x7F, 0, 0, 1},          {0xC2, 0xDF, 0x80, 0xBF, 2},    {0xE0, 0xE0, 0xA0, 0xBF, 3},
-        {0xE1, 0xEC, 0x80, 0xBF, 3},    {0xED, 0xED, 0x80, 0x9F, 3},    {0xEE, 0xEF, 0x80, 0xBF, 3},
-        {0xF0, 0xF0, 0x90, 0xBF, 4},    {0xF1, 0xF3, 0x80, 0xBF, 4},    {0xF4, 0xF4, 0x80, 0x8F, 4},
-    };
-    for (size_t r = 0; r < TC_COUNT(rows); r++) {
-        if (s[0] < rows[r].low || s[0] > rows[r].high || rows[r].size > left)
-            continue;
-        if (rows[r].size > 1 && (s[1] < rows[r].second_low || s[1] > rows[r].second_high))
-            return 0;
-        for (size_t i = 2; i < rows[r].size; i++)
-            if ((s[i] & 0xC0) != 0x80)
-                return 0;
-        return rows[r].size;
-    }
-    return 0;
-}
-
 tc_status tc_lexer_name(tc_lexer *lx, const char *what, const char **out_name) {
     if (lx->token.kind != TC_TOKEN_STRING)
         return tc_lexer_ident(lx, what, out_name);
     tc_bytes name = unquote(lx, lx->token);
     for (size_t i = 0, n; i < name.size; i += n) {
-        n = utf8_sequence((const unsigned char *)name.data + i, name.size - i);
-        if (n == 0)
+        n = tc_utf8_length(name.data + i, name.size - i);
+        if (n == 0 || name.data[i] == 0)
             return tc_lexer_error(lx, "byte %zu of this name is NUL or no UTF-8", i + 1);
     }
     *out_name = name.data;

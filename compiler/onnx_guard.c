@@ -5,6 +5,7 @@
  * second walk fills them in and descends into submessages. Skipping a submessage in the scan costs O(1), so all is
  * linear. */
 #include "onnx_msg.h"
+#include "utf8.h"
 #include <inttypes.h>
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
@@ -225,30 +226,13 @@ static tc_status count_packed(unpacker *u, const token *t, size_t *out_count) {
 
 /* --- strings ---------------------------------------------------------------------------------------------------- */
 
-/* The length of the UTF-8 sequence at p, or 0: overlong forms, surrogates and values above U+10FFFF are none. */
-static size_t utf8_sequence(const uint8_t *p, size_t left) {
-    uint8_t c = p[0];
-    if (c < 0x80)
-        return 1;
-    size_t n = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
-    if (c < 0xC2 || c > 0xF4 || n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-    if ((c == 0xE0 && p[1] < 0xA0) || (c == 0xED && p[1] > 0x9F) || (c == 0xF0 && p[1] < 0x90) ||
-        (c == 0xF4 && p[1] > 0x8F))
-        return 0;
-    return n;
-}
-
 static tc_status check_string(unpacker *u, const frame *f, const token *t) {
     size_t n = (size_t)(t->end - t->data);
     const uint8_t *nul = n ? memchr(t->data, 0, n) : NULL;
     if (nul)
         return FAIL(u, TC_BAD_INPUT, t->field, nul, "NUL in a string");
     for (size_t i = 0, step; i < n; i += step) {
-        step = utf8_sequence(t->data + i, n - i);
+        step = tc_utf8_length((const char *)t->data + i, n - i);
         if (!step)
             return FAIL(u, TC_BAD_INPUT, t->field, t->data + i, "not UTF-8: byte 0x%02X", t->data[i]);
     }
