@@ -2,7 +2,9 @@
 #include "npz.h"
 #include "../compiler/map.h"
 #include "../compiler/onnx_io.h"
+#include "available.h"
 #include "npy.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,8 @@ typedef struct reader {
     tc_ctx *ctx;
     zip_t *zip;
     rt_npz *npz;
+    rt_npz_wants wants;
+    const void *user;
     const char *key;
 } reader;
 
@@ -76,7 +80,6 @@ static tc_status take_array(const reader *r, unsigned char *bytes, size_t size, 
     }
     int64_t *dims = TC_NEW_ARRAY(r->npz->arena, int64_t, (size_t)npy.rank + 1);
     memcpy(dims, npy.dims, (size_t)npy.rank * sizeof *dims);
-    array->name = r->key;
     array->tensor = (tempo_tensor){npy.dtype, npy.rank, dims, data, npy.bytes};
     return TC_OK;
 }
@@ -89,9 +92,14 @@ static tc_status read_array(reader *r, zip_uint64_t index, rt_array *array) {
     size_t length = strlen(stat.name);
     bool npy = length > 4 && strcmp(stat.name + length - 4, ".npy") == 0;
     r->key = tc_arena_strndup(r->npz->arena, stat.name, npy ? length - 4 : length);
+    array->name = r->key;
+    array->skipped = !r->wants(r->user, r->key);
+    if (array->skipped)
+        return TC_OK;
     if (!npy)
         return bad(r, "the archive's member is no .npy file");
     TC_TRY(check_sizes(r, &stat));
+    TC_TRY(rt_check_memory(r->ctx, tc_arena_printf(r->ctx->arena, "array '%s'", tc_quote(r->ctx, r->key)), stat.size));
     unsigned char *bytes = aligned((size_t)stat.size);
     tc_status status = read_member(r, index, &stat, bytes);
     if (status != TC_OK) {
@@ -116,20 +124,30 @@ static tc_status read_all(reader *r) {
     return TC_OK;
 }
 
-tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz *out_npz) {
+static tc_status open_zip(tc_ctx *ctx, const char *path, zip_t **out_zip) {
     int code = 0;
-    zip_t *zip = zip_open(path, ZIP_RDONLY, &code);
-    if (!zip) {
-        zip_error_t error;
-        zip_error_init_with_code(&error, code);
-        bool system = zip_error_system_type(&error) == ZIP_ET_SYS || code == ZIP_ER_NOENT;
-        tc_status status = tc_error(ctx, system ? TC_IO : TC_BAD_INPUT, NULL, "cannot read '%s' as .npz: %s",
-                                    tc_quote(ctx, path), zip_error_strerror(&error));
-        zip_error_fini(&error);
-        return status;
-    }
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    if (!there || !S_ISREG(st.st_mode))
+        return tc_error(ctx, TC_IO, NULL, "cannot read '%s' as .npz: %s", tc_quote(ctx, path),
+                        there ? "it is not a plain file" : strerror(errno));
+    *out_zip = zip_open(path, ZIP_RDONLY, &code);
+    if (*out_zip)
+        return TC_OK;
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    tc_status status = zip_error_system_type(&error) == ZIP_ET_SYS ? TC_IO : TC_BAD_INPUT;
+    const char *why = code == ZIP_ER_NOENT ? "its directory is damaged" : zip_error_strerror(&error);
+    tc_error(ctx, status, NULL, "cannot read '%s' as .npz: %s", tc_quote(ctx, path), why);
+    zip_error_fini(&error);
+    return status;
+}
+
+tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz_wants wants, const void *user, rt_npz *out_npz) {
+    zip_t *zip = NULL;
+    TC_TRY(open_zip(ctx, path, &zip));
     *out_npz = (rt_npz){.arena = tc_arena_create()};
-    reader r = {ctx, zip, out_npz, ""};
+    reader r = {ctx, zip, out_npz, wants, user, ""};
     tc_status status = read_all(&r);
     zip_discard(zip);
     if (status != TC_OK)
@@ -142,13 +160,6 @@ void rt_npz_free(rt_npz *npz) {
         free(npz->arrays[i].memory);
     tc_arena_destroy(npz->arena);
     *npz = (rt_npz){0};
-}
-
-const rt_array *rt_npz_find(const rt_npz *npz, const char *name) {
-    for (size_t i = 0; i < npz->n; i++)
-        if (strcmp(npz->arrays[i].name, name) == 0)
-            return &npz->arrays[i];
-    return NULL;
 }
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */

@@ -9,6 +9,7 @@ typedef struct rt_array {
     const char *name; /* the key: the member's name without .npy */
     tempo_tensor tensor;
     void *memory;     /* what is freed; NULL where the tensor is borrowed */
+    bool skipped;     /* nobody wanted it: there is only a name */
 } rt_array;
 
 typedef struct rt_npz {
@@ -17,11 +18,12 @@ typedef struct rt_npz {
     size_t n;
 } rt_npz;
 
-/* Every array of the file, elements aligned to 64 bytes. TC_BAD_INPUT names the key of a bad member; TC_IO when the
- * file cannot be read. On failure there is nothing to free. */
-tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz *out_npz);
+/* Every array of the file; those whose name `wants` approves with their elements, aligned to 64 bytes. TC_BAD_INPUT
+ * names the key of a bad member, TC_LIMIT of one that memory does not hold; TC_IO when the file cannot be read. On
+ * failure there is nothing to free. */
+typedef bool (*rt_npz_wants)(const void *user, const char *name);
+tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz_wants wants, const void *user, rt_npz *out_npz);
 void rt_npz_free(rt_npz *npz);
-const rt_array *rt_npz_find(const rt_npz *npz, const char *name); /* NULL: no such key */
 
 /* Writes arrays uncompressed, in order, the same bytes each time; through a temporary file that is renamed at the
  * end. */

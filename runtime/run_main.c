@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                   \
@@ -80,6 +81,16 @@ static tc_status check_device(tc_ctx *ctx, const run_options *o) {
     return tc_error(ctx, TC_USAGE, NULL, "--device=%s: expected cpu", tc_quote(ctx, o->device));
 }
 
+/* What is read is not written over, whatever path leads to it. */
+static tc_status check_written(tc_ctx *ctx, const char *option, const char *written, const char *read) {
+    struct stat a, b;
+    if (!written || !read || stat(written, &a) != 0 || stat(read, &b) != 0 || !S_ISREG(a.st_mode) ||
+        a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+        return TC_OK;
+    return tc_error(ctx, TC_USAGE, NULL, "%s=%s would write over '%s', which is read", option, tc_quote(ctx, written),
+                    tc_quote(ctx, read));
+}
+
 static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments *arguments) {
     if (o->threads > 4096 || o->repeat < 1 || o->repeat > 1000000)
         return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096, --repeat from 1 to 1000000");
@@ -95,6 +106,10 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
         return TC_USAGE;
     }
     o->model = o->test_data ? NULL : arguments->items[0];
+    TC_TRY(check_written(ctx, "--outputs", o->outputs, o->model));
+    TC_TRY(check_written(ctx, "--outputs", o->outputs, o->inputs));
+    TC_TRY(check_written(ctx, "--profile", o->profile, o->model));
+    TC_TRY(check_written(ctx, "--profile", o->profile, o->inputs));
     return TC_OK;
 }
 
@@ -106,7 +121,7 @@ static tc_status session_failed(const tempo_session *session, tempo_status statu
     return (tc_status)status;
 }
 
-static bool has_input(const tempo_session *session, const char *name) {
+static bool has_input(const void *session, const char *name) { /* an rt_npz_wants */
     tempo_info info;
     for (size_t i = 0; tempo_input(session, i, &info); i++)
         if (strcmp(info.name, name) == 0)
@@ -116,7 +131,7 @@ static bool has_input(const tempo_session *session, const char *name) {
 
 static tc_status bind_inputs(tc_ctx *ctx, tempo_session *session, const rt_npz *inputs) {
     for (size_t i = 0; i < inputs->n; i++) {
-        if (!has_input(session, inputs->arrays[i].name)) {
+        if (inputs->arrays[i].skipped) {
             tc_note(ctx, NULL, "array '%s' is ignored: the model has no input of that name",
                     tc_quote(ctx, inputs->arrays[i].name));
             continue;
@@ -201,7 +216,7 @@ static tc_status run_model(tc_ctx *ctx, const run_options *o) {
     tempo_status opened = rt_open(o->model, &o->session, &run_hooks, &session);
     tc_status status = opened == TEMPO_OK ? TC_OK : session_failed(session, opened);
     if (status == TC_OK && o->inputs)
-        status = rt_npz_read(ctx, o->inputs, &inputs);
+        status = rt_npz_read(ctx, o->inputs, has_input, session, &inputs);
     if (status == TC_OK)
         status = run_session(ctx, o, session, &inputs);
     if (inputs.arena)

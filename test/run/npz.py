@@ -1,6 +1,7 @@
 """npz.py TEMPO_RUN: .npz files of numpy in, ours out: every element type, layout and header version; bad files are refused by name."""
 import io
 import os
+import subprocess
 import sys
 import zipfile
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 sys.path.insert(0, os.path.dirname(__file__))
-from tool import check, finish, model, path, run  # noqa: E402
+from tool import TOOL, check, finish, model, path, run  # noqa: E402
 
 TYPES = {"float": "f4", "double": "f8", "float16": "f2", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1",
          "uint16": "u2", "uint32": "u4", "uint64": "u8", "bool": "?"}
@@ -114,6 +115,54 @@ def bad_files():
     run(name, "--inputs", path("bad.npz"), code=2, says=("'x'",))
 
 
+def crafted_archives():
+    """Archives that no tool writes: sizes that lie, names that are no text, arrays that nobody asked for."""
+    name = model("identity.onnxt", "g (float[a,b] x) => (float[a,b] y) { y = Identity (x) }")
+    good = npy_bytes(np.zeros((2, 3), "f4"))
+
+    def with_size(size, deflate):
+        """The uncompressed size of both headers, replaced."""
+        member(good, deflate)(path("bad.npz"))
+        data = bytearray(open(path("bad.npz"), "rb").read())
+        for at in (data.find(b"PK\3\4") + 22, data.rfind(b"PK\1\2") + 24):
+            data[at:at + 4] = size.to_bytes(4, "little")
+        with open(path("bad.npz"), "wb") as file:
+            file.write(data)
+
+    for deflate in (False, True):
+        for size in (0, 1, 10, 2**31, 2**32 - 2):
+            with_size(size, deflate)
+            run(name, "--inputs", path("bad.npz"), code=2, says=("'x'",))
+        with_size(2**32 - 1, deflate)  # announces a zip64 size that is not there
+        run(name, "--inputs", path("bad.npz"), code=2, says=("bad.npz", "damaged"))
+
+    with zipfile.ZipFile(path("bad.npz"), "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("x.npy", good)
+        file.writestr("unasked.npy", npy_bytes(np.zeros(60 << 20, "i1")))
+        file.writestr("no array.txt", "text")
+    text = run(name, "--inputs", path("bad.npz"), says=("array 'unasked' is ignored", "array 'no array.txt' is ignored"))
+    check("y  float[2,3]" in text, "other members do no harm")
+    with zipfile.ZipFile(path("bad.npz"), "w") as file:
+        file.writestr("zzz.npy", good)
+    data = open(path("bad.npz"), "rb").read().replace(b"zzz", b"\x94\x9b[")
+    with open(path("bad.npz"), "wb") as file:
+        file.write(data)
+    done = subprocess.run([TOOL, name, "--inputs", path("bad.npz")], capture_output=True, timeout=60, check=False)
+    check(done.returncode == 2 and b"\\x94\\x9B[" in done.stderr, f"a name that is no text: {done.stderr}")
+
+
+def not_over_what_is_read():
+    """Outputs never replace the model or the inputs, whatever path leads to them."""
+    name = model("identity.onnxt", "g (float[a] x) => (float[a] y) { y = Identity (x) }")
+    np.savez(path("in.npz"), x=np.zeros(3, "f4"))
+    os.symlink(name, path("link"))
+    for option in ("--outputs", "--profile"):
+        for over in (name, path("link"), path("in.npz"), path("./in.npz")):
+            run(name, "--inputs", path("in.npz"), option, over, code=64, says=(option, "write over"))
+    run(name, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
+    run(name, "--inputs", os.path.dirname(name), code=5, says=("not a plain file",))
+
+
 def written_whole():
     """A file that cannot be written leaves what was there, and nothing beside it."""
     name = model("identity.onnxt", "g (float[a] x) => (float[a] y) { y = Identity (x) }")
@@ -131,5 +180,7 @@ def written_whole():
 good_files()
 bfloat16()
 bad_files()
+crafted_archives()
+not_over_what_is_read()
 written_whole()
 finish()
