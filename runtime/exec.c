@@ -11,6 +11,14 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* A float operand of one element: a ratio, say. */
+static bool float_scalar(const rt_arg *arg, double *value) {
+    if ((arg->dtype != TK_F32 && arg->dtype != TK_F64) || arg->count != 1)
+        return false;
+    *value = arg->dtype == TK_F64 ? *(const double *)arg->data : (double)*(const float *)arg->data;
+    return true;
+}
+
 static bool int_range(const rt_arg *arg, int64_t *low, int64_t *high) {
     if ((arg->dtype != TK_I64 && arg->dtype != TK_I32) || arg->count == 0)
         return false;
@@ -25,7 +33,7 @@ static bool int_range(const rt_arg *arg, int64_t *low, int64_t *high) {
 }
 
 /* A kernel knows that an operand is wrong, not what it is called. The range of each integer operand shows which index
- * it was. */
+ * it was, the value of a scalar whether it was that. */
 static tc_status explain(tc_ctx *ctx, const rt_launch *launch, tk_status status) {
     const tc_node *node = launch->node;
     tc_error(ctx, TC_BAD_INPUT, node,
@@ -33,6 +41,7 @@ static tc_status explain(tc_ctx *ctx, const rt_launch *launch, tk_status status)
     for (uint32_t i = 0; i < launch->n_in; i++) {
         const rt_arg *arg = rt_in(launch, i);
         int64_t low = 0, high = 0;
+        double scalar = 0;
         if (!arg)
             continue;
         const tc_value *value = tc_input(node, i);
@@ -40,6 +49,8 @@ static tc_status explain(tc_ctx *ctx, const rt_launch *launch, tk_status status)
         if (int_range(arg, &low, &high))
             tc_note(ctx, node, "operand %u '%s' is %s with values from %lld to %lld", i, tc_quote(ctx, value->name),
                     type, (long long)low, (long long)high);
+        else if (float_scalar(arg, &scalar))
+            tc_note(ctx, node, "operand %u '%s' is %s with the value %g", i, tc_quote(ctx, value->name), type, scalar);
         else
             tc_note(ctx, node, "operand %u '%s' is %s", i, tc_quote(ctx, value->name), type);
     }

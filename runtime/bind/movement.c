@@ -2,6 +2,7 @@
  * (or one per operand or result) of sizes and strides, worked out here once. A box that turns out to copy everything
  * in order is a view. */
 #include "../../kernels/movement/movement.h"
+#include "../../compiler/contents.h"
 #include "../../kernels/movement/cast.h"
 #include "util.h"
 #include <string.h>
@@ -90,6 +91,16 @@ tc_status rt_bind_space_to_depth(rt_binder *binder, const tc_node *node, rt_laun
     return bind_permuted(binder, node, launch, 6, dims, perm);
 }
 
+/* Where the target comes from a computation, the result's shape was found without its elements: they must agree. */
+static tk_status run_expand(const rt_launch *launch) {
+    const rt_arg *out = &launch->out[0], *target = &launch->in[1];
+    const int64_t *sizes = target->data;
+    for (int64_t i = 0; i < target->count; i++)
+        if (sizes[i] != 1 && sizes[i] != out->dims[out->rank - target->count + i])
+            return TK_BAD_VALUE;
+    return run_box(launch);
+}
+
 tc_status rt_bind_expand(rt_binder *binder, const tc_node *node, rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
     tk_strided *box = RT_PARAMS(binder, tk_strided);
@@ -105,7 +116,15 @@ tc_status rt_bind_expand(rt_binder *binder, const tc_node *node, rt_launch *laun
         box->dims[d] = out->dims[d];
         box->inp_strides[d] = size == 1 ? 0 : strides[d - lead];
     }
-    return finish_box(launch, box);
+    TC_TRY(rt_expect(binder, node, launch->in[1].count <= out->rank));
+    TC_TRY(finish_box(launch, box));
+    const tc_value *target = tc_input(node, 1);
+    bool known = tc_value_constant(target) || (target->contents && tc_contents_is_const(target->contents));
+    if (!known) {
+        launch->run = run_expand;
+        launch->view_of = -1;
+    }
+    return TC_OK;
 }
 
 tc_status rt_bind_tile(rt_binder *binder, const tc_node *node, rt_launch *launch) {

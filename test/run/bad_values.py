@@ -1,0 +1,108 @@
+"""bad_values.py TEMPO_RUN: operands whose values are wrong, known only when the graph runs: each is refused by the name of the node, in
+little time and memory; extreme values that have a meaning are taken."""
+import os
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(__file__))
+from tool import check, finish, model, path, run  # noqa: E402
+
+BAD, UNSUPPORTED, LIMIT = 2, 3, 4
+NAMES = {"f4": "float", "i8": "int64", "i4": "int32", "u8": "uint64", "b1": "bool"}
+I = lambda *items: np.array(items, "i8")  # noqa: E731
+F = lambda *items: np.array(items, "f4")  # noqa: E731
+X = np.arange(16, dtype="f4").reshape(4, 4)
+LEAST, MOST = -2**63, 2**63 - 1
+
+
+def one(op, *operands, attrs="", results="r", **words):
+    """Runs one node, named "culprit", whose operands are all inputs of the graph. words: see tool.run."""
+    def declared(name, array):
+        dims = ",".join(f"{name}{d}" for d in range(array.ndim))
+        return f"{NAMES[array.dtype.str[1:]]}[{dims}] {name}"
+
+    names = "abcde"[:len(operands)]
+    text = 'g (%s) => (%s r) { ["culprit"] %s = %s %s (%s) }' % (
+        ", ".join(map(declared, names, operands)), words.pop("type", "float"), results, op, attrs, ", ".join(names))
+    np.savez(path("in.npz"), **dict(zip(names, operands)))
+    run(model("m.onnxt", text), "--inputs", path("in.npz"), "--outputs", path("out.npz"), **words)
+    if words.get("code", 0) == 0:
+        with np.load(path("out.npz")) as out:
+            return out["r"]
+    return None
+
+
+def refused(code, op, *operands, says=(), **more):
+    one(op, *operands, code=code, says=("culprit", *says), **more)
+
+
+def indices():
+    for bad in (4, -5, LEAST, MOST):
+        refused(BAD, "Gather", X, I(0, bad), says=("out of range", str(bad)))
+        refused(BAD, "GatherElements", X, I(0, 0, 0, bad).reshape(1, 4), says=(str(bad),))
+        refused(BAD, "GatherND", X, I(0, bad).reshape(1, 2), says=(str(bad),))
+        refused(BAD, "ScatterElements", X, I(bad).reshape(1, 1), F(1).reshape(1, 1), says=(str(bad),))
+        refused(BAD, "ScatterND", X, I(bad).reshape(1, 1), X[:1], says=(str(bad),))
+    refused(BAD, "Gather", X, np.array([-2**31], "i4"), says=("-2147483648",))
+
+
+def labels():
+    scores = np.ones((2, 5), "f4")
+    for reduction in ("none", "mean", "sum"):
+        attrs = f'<reduction = "{reduction}">'
+        for bad in (5, -1, -100, 2**62):
+            refused(BAD, "SoftmaxCrossEntropyLoss", scores, I(0, bad), attrs=attrs, says=("out of range", str(bad)))
+            refused(BAD, "NegativeLogLikelihoodLoss", scores, I(0, bad), attrs=attrs, says=(str(bad),))
+    loss = one("SoftmaxCrossEntropyLoss", scores, I(0, -100), attrs="<ignore_index = -100>")
+    check(abs(loss - np.log(5)) < 1e-6, "an ignored label outside of the classes")
+    refused(BAD, "SoftmaxCrossEntropyLoss", scores, I(0, 4), F(1, 1, 1), says=("5 and 3",))
+    refused(BAD, "SoftmaxCrossEntropyLoss", scores, I(0, 1, 2), says=("3",))
+
+
+def ratios():
+    for bad in ("1", "1.5", "nan", "-0.1"):
+        refused(BAD, "Dropout", X, np.float32(bad), np.True_, says=("not allowed", f"value {bad}"))
+
+
+def sizes():
+    refused(BAD, "Expand", F(1, 2, 3), I(4), says=("not allowed", "4"))
+    refused(BAD, "Expand", F(1), I(-4), says=("-4",))
+    check(one("Expand", F(1, 2, 3), I(1)).tolist() == [1, 2, 3], "Expand by a 1")
+    refused(LIMIT, "Expand", F(1), I(2**40))
+    refused(LIMIT, "OneHot", I(0, 1), I(2**60), F(0, 1))
+    refused(BAD, "OneHot", I(0, 1), I(-3), F(0, 1))
+    refused(BAD, "ConstantOfShape", I(-1))
+    refused(LIMIT, "ConstantOfShape", I(2**40, 2**40))
+    refused(BAD, "Tile", X, I(-1, 1))
+    refused(LIMIT, "Range", np.int64(0), np.int64(2**62), np.int64(1), type="int64")
+    refused(BAD, "Range", np.int64(0), np.int64(9), np.int64(0), type="int64")
+    refused(BAD, "Reshape", X, I(-1, -1))
+    refused(LIMIT, "Reshape", X, I(2**62, 2**62))
+    refused(BAD, "Slice", X, I(0), I(2), I(0), I(0), says=("step",))
+    refused(BAD, "TopK", X, I(9), results="r, i")
+    refused(BAD, "Split", X, I(1, 1), results="r, q")
+    refused(BAD, "Split", X, I(-1, 5), results="r, q")
+    # More than this machine has: told before the run, with the figure.
+    with open("/proc/meminfo", encoding="ascii") as info:
+        total = int(info.readline().split()[1]) << 10
+    one("ConstantOfShape", I(total // 4 + 1), code=LIMIT, says=("not enough memory", "MiB", "culprit"))
+    one("ConstantOfShape", I(2**20, 2**20), code=LIMIT, says=("takes 4194304.0 MiB",))
+
+
+def integers():
+    for op, a, b, want in (("Div", LEAST, -1, LEAST), ("Mod", LEAST, -1, 0), ("Mul", 2**62, 4, 0), ("Add", MOST, 1, LEAST)):
+        check(one(op, I(a), I(b), type="int64").tolist() == [want], f"{op} {a} {b} wraps")
+    for op, want in (("Abs", LEAST), ("Neg", LEAST)):
+        check(one(op, I(LEAST), type="int64").tolist() == [want], f"{op} of the least integer")
+    for to in (1, 2, 3, 5, 6, 7, 9, 11, 12, 13):  # whatever comes out, it is not a crash
+        one("Cast", F(np.nan, np.inf, -np.inf, 1e30, -1e30), attrs=f"<to = {to}>", type="")
+    check(one("Trilu", X, np.int64(MOST)).sum() == 0 and one("Trilu", X, np.int64(LEAST)).sum() == X.sum(), "Trilu far off")
+
+
+indices()
+labels()
+ratios()
+sizes()
+integers()
+finish()
