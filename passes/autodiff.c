@@ -65,7 +65,7 @@ static tc_status named_loss(tc_ctx *ctx, const tc_graph *graph, const char *name
         tc_hint(ctx, "reduce it in the model, by ReduceMean for instance");
         return TC_USAGE;
     }
-    tc_error(ctx, TC_USAGE, NULL, "--loss: the graph has no output named %s", tc_quote(ctx, name));
+    tc_error(ctx, TC_USAGE, NULL, "--loss: the graph has no output named '%s'", tc_quote(ctx, name));
     tc_hint(ctx, "its outputs are: %s", list_candidates(ctx, graph, false));
     return TC_USAGE;
 }
@@ -349,7 +349,7 @@ static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss
     TC_TRY(tc_trainable_select(env, graph, loss, &flow));
     warn_dropout(env->ctx, graph, &flow);
     if (flow.n_trained == 0)
-        tc_warn(env->ctx, NULL, "the loss %s depends on no initializer that is trained", tc_quote(env->ctx, loss->name));
+        tc_warn(env->ctx, NULL, "the loss '%s' depends on no initializer that is trained", tc_quote(env->ctx, loss->name));
     TC_TRY(check_ops(env->ctx, graph, rules, &flow));
     return flow.n_trained == 0 ? TC_OK : run_backward(env, graph, loss, &flow, rules);
 }

@@ -100,11 +100,22 @@ static void warn_unknown_symbol(tc_ctx *ctx, const tc_model *model, const char *
 }
 
 static tc_status bind_dims(tc_pass_env *env, tc_model *model) {
+    tc_ctx *ctx = env->ctx;
+    tc_map *given = tc_map_create(ctx->arena);
     for (size_t i = 0; i < env->options->n_dims; i++) {
         const char *name;
         int64_t value;
-        TC_TRY(tc_dim_option(env->ctx, env->options->dims[i], &name, &value));
-        warn_unknown_symbol(env->ctx, model, name);
+        TC_TRY(tc_dim_option(ctx, env->options->dims[i], &name, &value));
+        const int64_t *before = tc_map_get(given, name);
+        if (before && *before != value)
+            return tc_error(ctx, TC_USAGE, NULL, "--dim: '%s' is given as %lld and as %lld", tc_quote(ctx, name),
+                            (long long)*before, (long long)value);
+        if (before)
+            continue;
+        int64_t *kept = TC_NEW(ctx->arena, int64_t);
+        *kept = value;
+        tc_map_set(given, name, kept);
+        warn_unknown_symbol(ctx, model, name);
         tc_bind_symbol(model->graph, name, value);
     }
     return TC_OK;
