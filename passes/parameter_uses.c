@@ -1,10 +1,12 @@
 /* parameter_uses.c: uses of an initializer -> the parameters they meant before the export.
  * - PyTorch's dynamo exporter keeps the call that a node came from in its metadata (pkg.torch.onnx.fx_node): the operands that are
  *   parameters read %p_m_encoder_layer_0_query_bias there. Nodes whose calls share no parameter mean different ones.
- * - Its TorchScript exporter writes m.layer.1.bias = Identity (m.layer.0.bias) where it has merged two, and shares what the model shares.
+ * - Its TorchScript exporter writes m.layer.1.bias = Identity (m.layer.0.bias) where it has merged two, and shares what the model
+ *   shares.
  * - Where a file tells nothing, and all elements are equal, the weight nearest to each use decides: the biases of two layers stand
  *   beside different weights, a layer that is used twice brings its own weights along. Near is measured up from the node's other
- *   operands and down from its results, and the way there counts: the biases of queries and keys reach the same weight by different ways. */
+ *   operands and down from its results, and the way there counts: the biases of queries and keys reach one weight by different
+ *   ways. */
 #include "parameter_uses.h"
 #include "../compiler/onnx_io.h"
 #include "union_find.h"

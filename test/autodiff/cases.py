@@ -135,6 +135,39 @@ for equation, shapes in (("ij,jk->ik", ((2, 3), (3, 4))), ("bhqd,bhkd->bhqk", ((
 case("Conv", normal(2, 3, 4, 6), normal(5, 3, 2, 3), normal(5), strides=[2, 3], kernel_shape=[2, 3], dynamic=False)
 case("Conv", normal(2, 3, 6), normal(4, 3, 2), strides=[2], dynamic=False)
 case("Conv", normal(2, 3, 2, 2), normal(4, 3, 1, 1), normal(4), dynamic=False)
+# Windows that overlap, with elements that none of them reaches, pads on one side, holes; with groups onnx's evaluator is right only
+# where each has one channel.
+case("Conv", normal(2, 3, 5, 6), normal(4, 3, 3, 2), normal(4), dynamic=False)
+case("Conv", normal(2, 2, 7, 6), normal(3, 2, 3, 3), normal(3), pads=[1, 1, 1, 1], strides=[2, 2], dynamic=False)
+case("Conv", normal(1, 2, 8, 9), normal(3, 2, 2, 3), pads=[0, 2, 1, 0], strides=[3, 2], dilations=[2, 1], dynamic=False)
+case("Conv", normal(2, 2, 11), normal(2, 2, 2), strides=[4], dilations=[1], dynamic=False)
+case("Conv", normal(2, 2, 10), normal(2, 2, 3), strides=[3], dilations=[2], pads=[1, 0], dynamic=False)
+case("Conv", normal(2, 1, 3, 4, 3), normal(2, 1, 2, 2, 2), pads=[0, 1, 0, 1, 0, 1], dynamic=False)
+case("Conv", normal(1, 2, 5, 6), normal(2, 2, 3, 2), auto_pad="SAME_UPPER", strides=[2, 2], dynamic=False)
+case("Conv", normal(1, 2, 5, 6), normal(2, 2, 2, 4), auto_pad="SAME_LOWER", dynamic=False)
+case("Conv", normal(1, 2, 5, 6), normal(2, 2, 3, 2), auto_pad="VALID", strides=[1, 2], dynamic=False)
+case("Conv", normal(2, 3, 5, 5), normal(3, 1, 3, 3), normal(3), group=3, pads=[1, 1, 1, 1], strides=[2, 2], dynamic=False)
+case("Conv", normal(2, 4, 5, 4), normal(6, 2, 3, 2), normal(6), group=2, pads=[1, 0, 1, 1], strides=[2, 1], single=True, ort=True,
+     dynamic=False)
+case("Conv", normal(2, 4, 7), normal(4, 2, 2), group=2, strides=[3], single=True, ort=True, dynamic=False)
+case("Conv", normal(2, 3, 5, 6), normal(4, 3, 3, 2), normal(4), kernel_shape=[3, 2], pads=[1, 0, 1, 1])  # strides of 1: any dims
+case("ConvTranspose", normal(2, 3, 3, 4), normal(3, 2, 3, 2), normal(2), dynamic=False)
+case("ConvTranspose", normal(1, 2, 3, 3), normal(2, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0], dynamic=False)
+case("ConvTranspose", normal(2, 2, 4), normal(2, 1, 2), strides=[3], dilations=[2], pads=[0, 1], dynamic=False)
+case("ConvTranspose", normal(2, 4, 3, 3), normal(4, 3, 2, 3), normal(6), group=2, strides=[2, 1], single=True, ort=True, dynamic=False)
+
+# --- pools: the operand's elements are apart from each other, so that eps changes no maximum -----------------------------------------
+case("MaxPool", distinct(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])
+case("MaxPool", distinct(2, 2, 5, 6), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, ort=True)
+case("MaxPool", distinct(1, 2, 7), kernel_shape=[3], dilations=[2], strides=[1], ort=True)
+case("MaxPool", distinct(2, 2, 4, 4), kernel_shape=[2, 2], auto_pad="SAME_UPPER", storage_order=1, ort=True)
+case("AveragePool", normal(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], dynamic=False)
+case("AveragePool", normal(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], count_include_pad=1, dynamic=False)
+case("AveragePool", normal(2, 1, 6, 5), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, single=True, ort=True, dynamic=False)
+case("AveragePool", normal(2, 1, 6, 6), kernel_shape=[3, 3], strides=[2, 3], pads=[1, 1, 0, 0], ceil_mode=1, count_include_pad=1, single=True,
+     ort=True, dynamic=False)
+case("AveragePool", normal(1, 2, 7), kernel_shape=[2], dilations=[3], single=True, ort=True, dynamic=False)
+case("AveragePool", normal(1, 2, 5, 5), kernel_shape=[2, 2], auto_pad="SAME_LOWER", strides=[2, 2], single=True, ort=True, dynamic=False)
 
 # --- movement ------------------------------------------------------------------------------------------------------------
 case("Reshape", normal(2, 3, 4), ints(4, 6))

@@ -55,6 +55,36 @@ static void conv(void **state) {
             }
 }
 
+static void conv_transpose(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
+        for (int rank = 1; rank <= 3; rank++)
+            for (int64_t groups = 1; groups <= 2; groups++) {
+                if (windows[i].kernel == 16 && rank == 3)
+                    continue;
+                tk_conv c = {2, 4, 6, groups,
+                             window(windows[i].size, windows[i].kernel, windows[i].stride, windows[i].dilation,
+                                    windows[i].pad, rank)};
+                int64_t wides = c.batch * c.channels * tk_volume(c.window.inp), narrows = c.batch * c.filters * tk_volume(c.window.out),
+                        weights = c.filters * c.channels / groups * tk_volume(c.window.kernel);
+                size_t bytes = (size_t)wides * sizeof(float);
+                float *narrow = malloc((size_t)narrows * sizeof(float)), *weight = malloc((size_t)weights * sizeof(float)), bias[4];
+                float *wide = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0);
+                void *workspace = malloc(tk_conv_transpose_workspace(&c, TK_F32) + 1);
+                fill_f32(narrow, narrows, 1), fill_f32(weight, weights, 2), fill_f32(bias, 4, 3);
+                const float *added = rank == 2 ? bias : NULL;
+                use_threads(2);
+                tk_conv_transpose_run(wide, narrow, weight, added, &c, TK_F32, workspace);
+                use_threads(1);
+                tk_conv_transpose_run(again, narrow, weight, added, &c, TK_F32, workspace);
+                assert_memory_equal(wide, again, bytes);
+                for (int64_t k = 0; k < wides; k++)
+                    assert_true(fabs((double)wide[k] - tk_conv_transpose_ref(narrow, weight, added, &c, TK_F32, k)) < 3e-5);
+                free(narrow), free(weight), free(workspace);
+                free_guarded(wide, bytes), free_guarded(again, bytes);
+            }
+}
+
 /* Every element of the window, tested one by one. */
 static double pooled(const float *x, const tk_pool *p, int64_t at, int64_t *out_place) {
     const tk_window *w = &p->window;
@@ -112,7 +142,7 @@ static void pools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conv),
+        cmocka_unit_test(conv), cmocka_unit_test(conv_transpose),
         cmocka_unit_test(pools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,79 @@
+/* conv_transpose_cpu.c: one product for each batch item and group gives what each place of narrow sends to each element under its
+ * window; then every channel of wide adds up what was sent to it, in an order that the shapes fix. */
+#include "../common/parallel.h"
+#include "../matmul/matmul.h"
+#include "conv.h"
+#include <string.h>
+
+size_t tk_conv_transpose_workspace(const tk_conv *c, tk_dtype dtype) {
+    if (c->groups == 0)
+        return 0;
+    return (size_t)(c->channels / c->groups * tk_volume(c->window.kernel) * tk_volume(c->window.out)) * tk_size(dtype);
+}
+
+typedef struct wide_ctx {
+    char *wide;          /* of one batch item and group */
+    const char *columns; /* [channels, kernel..., out...] */
+    const char *bias;    /* of the group's channels, or NULL */
+    const tk_window *w;
+    tk_dtype dtype;
+} wide_ctx;
+
+/* Places of one line of narrow that fall into wide: [begin, end). */
+static void places_inside(const tk_window *w, int64_t first, int64_t *begin, int64_t *end) {
+    int64_t stride = w->stride[2], n = w->out[2], limit = w->inp[2];
+    *begin = first < 0 ? (-first + stride - 1) / stride : 0;
+    *end = first >= limit ? 0 : (limit - 1 - first) / stride + 1;
+    *end = *end < n ? *end : n;
+}
+
+#define ADD_LINES(T, SUFFIX)                                                                                                       \
+    static void add_channel_##SUFFIX(const wide_ctx *c, int64_t channel) {                                                          \
+        const tk_window *w = c->w;                                                                                                  \
+        int64_t volume = tk_volume(w->inp), lines = w->out[0] * w->out[1], begin, end;                                              \
+        T *wide = (T *)c->wide + channel * volume, start = c->bias ? ((const T *)c->bias)[channel] : 0;                             \
+        const T *from = (const T *)c->columns + channel * tk_volume(w->kernel) * lines * w->out[2];                                 \
+        for (int64_t i = 0; i < volume; i++)                                                                                        \
+            wide[i] = start;                                                                                                        \
+        for (int64_t k = 0; k < tk_volume(w->kernel); k++) {                                                                        \
+            int64_t k0 = k / (w->kernel[1] * w->kernel[2]), k1 = k / w->kernel[2] % w->kernel[1], k2 = k % w->kernel[2];            \
+            int64_t first = k2 * w->dilation[2] - w->pad_begin[2];                                                                  \
+            places_inside(w, first, &begin, &end);                                                                                  \
+            for (int64_t line = 0; line < lines; line++, from += w->out[2]) {                                                       \
+                int64_t i0 = line / w->out[1] * w->stride[0] - w->pad_begin[0] + k0 * w->dilation[0];                               \
+                int64_t i1 = line % w->out[1] * w->stride[1] - w->pad_begin[1] + k1 * w->dilation[1];                               \
+                if (i0 < 0 || i0 >= w->inp[0] || i1 < 0 || i1 >= w->inp[1])                                                         \
+                    continue;                                                                                                       \
+                T *to = wide + (i0 * w->inp[1] + i1) * w->inp[2];                                                                   \
+                for (int64_t i = begin; i < end; i++)                                                                               \
+                    to[first + i * w->stride[2]] += from[i];                                                                        \
+            }                                                                                                                       \
+        }                                                                                                                           \
+    }
+ADD_LINES(float, f32)
+ADD_LINES(double, f64)
+
+static void add_channels(void *ctx, int64_t begin, int64_t end) {
+    const wide_ctx *c = ctx;
+    for (int64_t channel = begin; channel < end; channel++)
+        (c->dtype == TK_F32 ? add_channel_f32 : add_channel_f64)(c, channel);
+}
+
+void tk_conv_transpose_run(void *wide, const void *narrow, const void *weight, const void *bias, const tk_conv *c, tk_dtype dtype,
+                           void *workspace) {
+    const int64_t zero = 0, outs = tk_volume(c->window.out), wides = tk_volume(c->window.inp);
+    if (c->groups == 0 || c->batch * c->channels * wides == 0)
+        return;
+    int64_t channels = c->channels / c->groups, filters = c->filters / c->groups, rows = channels * tk_volume(c->window.kernel);
+    size_t size = tk_size(dtype);
+    const tk_product product = {.batch = 1, .m = rows, .n = outs, .k = filters, .lda = rows, .ldb = outs, .trans_a = true,
+                                .a_at = &zero, .b_at = &zero, .alpha = 1};
+    for (int64_t at = 0; at < c->batch * c->groups; at++) {
+        int64_t group = at % c->groups;
+        tk_product_run(workspace, (const char *)weight + (size_t)(group * filters * rows) * size,
+                       (const char *)narrow + (size_t)(at * filters * outs) * size, &product, dtype);
+        wide_ctx ctx = {(char *)wide + (size_t)(at * channels * wides) * size, workspace,
+                        bias ? (const char *)bias + (size_t)(group * channels) * size : NULL, &c->window, dtype};
+        tk_parallel_for(channels, TK_GRAIN / (outs * tk_volume(c->window.kernel) + wides) + 1, add_channels, &ctx);
+    }
+}
