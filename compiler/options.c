@@ -203,6 +203,8 @@ static tc_status parse_short(parse_state *st, const char *argument) {
 static bool answered(const tc_option_table *table, const char *argument) {
     if (strcmp(argument, "--help") == 0 || (strcmp(argument, "-h") == 0 && !find_letter(table, 'h')))
         tc_options_help(table, stdout);
+    else if (strcmp(argument, "--help=table") == 0)
+        tc_options_table(table, stdout);
     else if (strcmp(argument, "--version") == 0)
         printf("%s %s\n", table->tool, TEMPO_VERSION);
     else
@@ -266,6 +268,12 @@ static void print_wrapped(FILE *out, const char *text, int column) {
     fputc('\n', out);
 }
 
+/* The default as readers see it; NULL where there is nothing to tell: a switch is off unless it says so. */
+static const char *shown_default(const tc_option *option) {
+    bool is_off = option->kind == TC_OPT_SWITCH && option->otherwise && strcmp(option->otherwise, "on") != 0;
+    return is_off ? NULL : option->otherwise;
+}
+
 static void print_option(FILE *out, const tc_option *option) {
     char head[96], body[1024];
     char letter[8] = "    ";
@@ -273,9 +281,7 @@ static void print_option(FILE *out, const tc_option *option) {
         snprintf(letter, sizeof letter, "-%c, ", option->letter);
     snprintf(head, sizeof head, "  %s--%s%s%s", letter, option->name, option->argument ? "=" : "",
              option->argument ? option->argument : "");
-    bool show = option->otherwise && option->kind != TC_OPT_SWITCH;
-    bool on = option->otherwise && option->kind == TC_OPT_SWITCH && strcmp(option->otherwise, "on") == 0;
-    const char *otherwise = show ? option->otherwise : on ? "on" : NULL;
+    const char *otherwise = shown_default(option);
     snprintf(body, sizeof body, "%s%s%s%s", option->help, otherwise ? " [default: " : "", otherwise ? otherwise : "",
              otherwise ? "]" : "");
     fputs(head, out);
@@ -286,6 +292,12 @@ static void print_option(FILE *out, const tc_option *option) {
     }
     print_wrapped(out, body, column);
 }
+
+/* What every tool has beside its table. */
+static const tc_option standard[] = {
+    {TC_OPT_SWITCH, "help", 'h', NULL, NULL, "Help", "print help and exit", 0, 0},
+    {TC_OPT_SWITCH, "version", 0, NULL, NULL, "Help", "print the version and exit", 0, 0},
+};
 
 void tc_options_help(const tc_option_table *table, FILE *out) {
     fprintf(out, "%s: %s\n\nusage: %s %s\n", table->tool, table->summary, table->tool, table->usage);
@@ -298,13 +310,22 @@ void tc_options_help(const tc_option_table *table, FILE *out) {
             fprintf(out, "\n%s:\n", group = option->group);
         print_option(out, option);
     }
-    static const tc_option standard[] = {
-        {TC_OPT_SWITCH, "help", 'h', NULL, NULL, "", "print this and exit", 0, 0},
-        {TC_OPT_SWITCH, "version", 0, NULL, NULL, "", "print the version and exit", 0, 0},
-    };
-    fprintf(out, "\nHelp:\n");
+    fprintf(out, "\n%s:\n", standard[0].group);
     for (size_t i = 0; i < TC_COUNT(standard); i++)
         print_option(out, &standard[i]);
     if (table->footer)
         fprintf(out, "\n%s", table->footer);
+}
+
+static void print_row(FILE *out, const tc_option *option) {
+    const char *otherwise = shown_default(option);
+    fprintf(out, "%s\t%s\t%.1s\t%s\t%s\t%s\n", option->group, option->name, &option->letter,
+            option->argument ? option->argument : "", otherwise ? otherwise : "", option->help);
+}
+
+void tc_options_table(const tc_option_table *table, FILE *out) {
+    for (size_t i = 0; i < table->n_options; i++)
+        print_row(out, &table->options[i]);
+    for (size_t i = 0; i < TC_COUNT(standard); i++)
+        print_row(out, &standard[i]);
 }

@@ -1,5 +1,5 @@
 /* options.h: command lines from tables. A tool lists its options once, in an X-macro file, and gets the parser, --help,
- * --version, --no-x for switches and a suggestion for each misspelt name from it:
+ * --version, --no-x for switches, a suggestion for each misspelt name, its man page and its completion from it:
  *
  *     #define OPTION(kind, field, count, name, letter, argument, otherwise, group, help) \
  *         {TC_OPT_##kind, name, letter, argument, otherwise, group, help, \
@@ -58,6 +58,9 @@ typedef struct tc_arguments {
 tc_status tc_options_parse(tc_ctx *ctx, const tc_option_table *table, int argc, char **argv, void *target,
                            tc_arguments *out_arguments);
 void tc_options_help(const tc_option_table *table, FILE *out);
+/* What --help=table prints, and man pages and completion are made from (docs/meson.build): a row per option, --help and --version
+ * included, of group, name, letter, argument, default and help between tabs; an empty field where there is none. */
+void tc_options_table(const tc_option_table *table, FILE *out);
 
 /* The nearest of several names to a misspelt one: begin, offer each, read `best` (NULL: nothing near enough to suggest). */
 typedef struct tc_nearest {

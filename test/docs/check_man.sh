@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# check_man.sh TOOL PAGE: mandoc finds nothing wrong with the man page, and every option that --help tells has a paragraph there.
+set -euo pipefail
+command -v mandoc >/dev/null || { echo "mandoc was not found (Debian: apt install mandoc)"; exit 77; }
+# What scdoc always writes: empty paragraphs, titles in lower case.
+found=$(mandoc -T lint -W warning "$2" | grep -v 'skipping paragraph macro' || true)
+[ -z "$found" ] || { echo "$found"; exit 1; }
+page=$(mandoc -T ascii "$2" | col -bx)
+for option in $("$1" --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+    grep -qE -- "^ +(-[a-z], )?$option(=|$)" <<<"$page" || { echo "$2 says nothing about $option"; exit 1; }
+done
