@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# check_links.sh TEMPOC TEMPO-RUN: what the Markdown files point to is there:
+#   links to files, and to headings in them
+#   files named in backquotes by their path from the top, as `compiler/ir.h` (a * stands for any name)
+#   options, --as-this: of tempoc or tempo-run, or among those of other programs below
+# All that is wrong is printed, as FILE:LINE.
+set -euo pipefail
+tempoc=$(realpath "$1") tempo_run=$(realpath "$2")
+cd "$(dirname "$0")/../.."
+
+# Options of the programs that the docs tell to run: git, meson, mandoc, pip, our scripts.
+foreign='--benchmark --bless --branch --flags --list --no-rebuild --ort --print-errorlogs --setup --suite --wrap'
+known=$(for tool in "$tempoc" "$tempo_run"; do "$tool" --help=table; done |
+    awk -F '\t' '{ print "--" $2; if ($4 == "") print "--no-" $2 }'; printf '%s\n' $foreign)
+
+# What stands before an option.
+before='(^|[ (`"|])'
+
+anchors() { # FILE: its headings as a link names them
+    sed -nE '/^```/,/^```/d; s/^#+ +//p' "$1" | tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
+wrong=$(
+    find . -name '*.md' -not -path './build*' -not -path './.git/*' | sort | while IFS= read -r file; do
+        file=${file#./} folder=$(dirname "$file")
+        # Not in code: links are prose.
+        grep -noE '\]\([^)]+\)' "$file" | while IFS=: read -r line link; do
+            link=${link#*](} link=${link%)}
+            case $link in *://*) continue ;; esac
+            path=${link%%#*} target=$folder/${link%%#*}
+            [ -n "$path" ] || target=$file
+            if [ ! -e "$target" ]; then
+                echo "$file:$line: no such file: $link"
+            elif [ "$link" != "$path" ] && ! anchors "$target" | grep -qxF -- "${link#*#}"; then
+                echo "$file:$line: no such heading: $link"
+            fi
+        done || true
+        grep -noE '`(compiler|docs|kernels|models|passes|runtime|test)/[A-Za-z0-9_./*-]*`' "$file" | while IFS=: read -r line path; do
+            path=${path//\`/}
+            case $path in *NAME* | *OP* | *FAMILY*) continue ;; esac
+            compgen -G "$path" >/dev/null || echo "$file:$line: no such file: $path"
+        done || true
+        grep -noE -- "$before"'--[a-z][a-z_-]*' "$file" | sed -E 's/:[^:]*--/:--/' | while IFS=: read -r line option; do
+            case $option in *_* | *-) continue ;; esac # a line of a diagram
+            grep -qxF -- "$option" <<<"$known" || echo "$file:$line: no such option: $option"
+        done || true
+    done
+)
+[ -z "$wrong" ] || { echo "$wrong"; exit 1; }
