@@ -2,7 +2,8 @@
  * head of one batch entry. Items go to threads; within one, blocks of rows, as many as stay in the cache, go through
  * both products, the softmax and the dropout before the next: scores of all heads exist only as P, where P is wanted.
  * Results don't depend on the number of threads. float and double.
- *   s = scale q kt, where mask is 0 fill, plus bias;  P = softmax(s);  dropped = kept ? P / (1 - ratio) : 0;  y = dropped v
+ *   s = scale q kt, where mask is 0 fill, plus bias;  P = softmax(s);  dropped = kept ? P / (1 - ratio) : 0
+ *   y = dropped v
  * P never has a negative number, nor a negative not-a-number: its sign bit is free, and may say what was dropped. */
 #ifndef TK_ATTENTION_H
 #define TK_ATTENTION_H
