@@ -30,22 +30,34 @@ static uint32_t layer_named(layering *l, const char *name) {
 
 /* --- names ------------------------------------------------------------------------------------------------------------- */
 
-/* "m.bert.encoder.layer.3.attention.self.query.bias" -> "m.bert.encoder.layer.3"; NULL when no part behind the first is a number.
- * Slashes are dots; `open` lets the number stand at the end. */
-static const char *numbered_prefix(tc_arena *arena, const char *name, size_t length, bool open) {
-    for (size_t at = 1; at < length; at++) {
+/* Where the number of a layer ends that a part of the name from `at` on is; 0: none of them is a number. Slashes are dots; `open` lets
+ * the number stand at the end. */
+static size_t number_end(const char *name, size_t at, size_t length, bool open) {
+    for (; at < length; at++) {
         if (name[at] != '.' && name[at] != '/')
             continue;
         size_t digits = strspn(name + at + 1, "0123456789"), end = at + 1 + digits;
         bool ends = end >= length ? open && end == length : name[end] == '.' || name[end] == '/';
-        if (digits == 0 || !ends)
-            continue;
-        char *prefix = tc_arena_strndup(arena, name, end);
-        for (char *c = prefix; *c; c++)
-            *c = *c == '/' ? '.' : *c;
-        return prefix;
+        if (digits > 0 && ends)
+            return end;
     }
-    return NULL;
+    return 0;
+}
+
+/* "m.bert.encoder.layer.3.attention.self.query.bias" -> "m.bert.encoder.layer.3"; NULL when no part behind the first is a number. Of stages
+ * of blocks ("layers.2.blocks.5.mlp.fc1.bias") the block is the layer. */
+static const char *numbered_prefix(tc_arena *arena, const char *name, size_t length, bool open) {
+    size_t end = number_end(name, 1, length, open);
+    if (end == 0)
+        return NULL;
+    if (end < length && strncmp(name + end + 1, "blocks", 6) == 0) {
+        size_t block = number_end(name, end + 7, end + 8 < length ? length : end, open);
+        end = block ? block : end;
+    }
+    char *prefix = tc_arena_strndup(arena, name, end);
+    for (char *c = prefix; *c; c++)
+        *c = *c == '/' ? '.' : *c;
+    return prefix;
 }
 
 /* The innermost module of "['', 'm', 'm.bert', 'm.bert.encoder.layer.0', 'linear']": the longest item with a dot, for the last one is

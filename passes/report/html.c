@@ -99,7 +99,7 @@ static void put_amount_cell(page *p, tc_amount amount) {
 }
 
 static void put_bar(page *p, const char *class, tc_amount amount, int64_t most) {
-    if (!amount.formula && most > 0)
+    if (!amount.formula && amount.bytes > 0)
         fprintf(p->out, "<div class=\"bar %s\" style=\"width:%.1f%%\"></div>", class, 100 * (double)amount.bytes / (double)most);
 }
 

@@ -156,6 +156,11 @@ static void test_layers(void **state) {
                   "[\"/m/emb/Exp\"] e = Exp (x) [\"/m/enc/layer.0/dense/MatMul\"] a = MatMul (e, w1) [\"/m/enc/layer.0/act/Tanh\"] h1 = Tanh (a)"
                   "[\"/m/enc/layer.1/dense/MatMul\"] b = MatMul (h1, w2) [\"/m/enc/layer.1/Tanh\"] h2 = Tanh (b) [\"/m/Identity\"] h3 = Abs (h2) z = Exp (h3) " TAIL,
                   "embeddings 1 16; m.enc.layer.0 2 16; m.enc.layer.1 2 16; loss 3 16");
+    /* Stages of blocks: the blocks are the layers; what a stage has around them is the stage's. */
+    expect_layers("(float[2,2] x) => (float loss, float[2,2] x_grad, float[2,2] all_grad) <float[2,2] \"s.0.down.w\" " WEIGHT ", float[2,2] \"s.0.blocks.3.w\" " WEIGHT
+                  ", float[2,2] \"s.0.blocks.x\" " WEIGHT "> {"
+                  "e = Exp (x) a = MatMul (e, \"s.0.down.w\") h1 = Tanh (a) b = MatMul (h1, \"s.0.blocks.3.w\") h2 = Tanh (b) h3 = MatMul (h2, \"s.0.blocks.x\") z = Exp (h3) " TAIL,
+                  "s.0 4 48; s.0.blocks.3 2 16; loss 2 0");
     /* Nothing tells. */
     expect_layers("(float[2,2] x) => (float loss, float[2,2] x_grad, float[2,2] all_grad) <float[2,2] w1 " WEIGHT ", float[2,2] w2 " WEIGHT "> {"
                   "e = Exp (x) a = MatMul (e, w1) h1 = Tanh (a) b = MatMul (h1, w2) h2 = Tanh (b) h3 = Abs (h2) z = Exp (h3) " TAIL,
