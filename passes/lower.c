@@ -1,6 +1,7 @@
-/* lower.c: standard ops only. Every op of ai.tempo is replaced by its function body, so that what follows, and any runtime, sees the
- * pieces: what is saved then are values of standard ops. What the bodies leave to fold is folded; equal nodes are not merged, because
- * bodies of the forward and the backward pass that share a node would keep its result between them. */
+/* lower.c: standard ops only. Every op of ai.tempo is replaced by its function body, so that what follows, and any
+ * runtime, sees the pieces: what is saved then are values of standard ops. What the bodies leave to fold is
+ * folded; equal nodes are not merged, because bodies of the forward and the backward pass that share a node would
+ * keep its result between them. */
 #include "../compiler/ops.h"
 #include "canonical.h"
 #include <string.h>

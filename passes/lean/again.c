@@ -1,11 +1,12 @@
-/* again.c: saved values that cheap nodes make of what is there anyway are made again in the backward pass, so that nobody keeps
- * them: GELU from its operand, y of LayerNormalization from x-hat, dropout by drawing again.
+/* again.c: saved values that cheap nodes make of what is there anyway are made again in the backward pass, so that
+ * nobody keeps them: GELU from its operand, y of LayerNormalization from x-hat, dropout by drawing again.
  *
- * One walk over the forward pass, in order, decides for each value: it is there (free, or saved and kept), it can be made again at
- * some cost, or neither. Only what is saved and can be made again is dropped, so that nothing is kept that was not before. One
- * walk over the backward pass then copies nodes, each right before the first node that reads its result: earlier would keep the copy as
- * long as the value. Copies have the attributes of their originals, and the same kernels compute them: they are equal bit for bit.
- * No pass behind this one may merge equal nodes. */
+ * One walk over the forward pass, in order, decides for each value: it is there (free, or saved and kept), it can
+ * be made again at some cost, or neither. Only what is saved and can be made again is dropped, so that nothing is
+ * kept that was not before. One walk over the backward pass then copies nodes, each right before the first node
+ * that reads its result: earlier would keep the copy as long as the value. Copies have the attributes of their
+ * originals, and the same kernels compute them: they are equal bit for bit. No pass behind this one may merge
+ * equal nodes. */
 #include "../../compiler/ledger.h"
 #include "lean.h"
 #include <string.h>
@@ -13,9 +14,8 @@
 enum { LIMIT = 16 }; /* what making one value again may cost in all, in units of cheap.def */
 
 enum {
-    READ = 1,    /* by a late node */
-    PINNED = 2,  /* it stays whatever is done here: a graph output, or read by a nested graph */
-    DROPPED = 4, /* saved so far, from now on made again */
+    READ = 1,   /* by a late node */
+    PINNED = 2, /* it stays whatever is done here: a graph output, or read by a nested graph */
 };
 
 typedef struct again {
@@ -24,14 +24,14 @@ typedef struct again {
     tc_graph *graph;
     const tc_node *end;
     uint8_t *flags;     /* by value id, of roots (ledger.h) */
-    uint8_t *cost;      /* by value id: 0 there, TC_NEVER neither there nor to be made again */
+    uint8_t *cost;      /* by value id: 0 there, TC_NEVER neither there nor to be made again, else made again where it is read */
     tc_map *copies;     /* value -> the one made again */
 } again;
 
 static bool is_late(const again *a, const tc_node *node) { return tc_node_before(a->end, node); }
 static bool is_view(const tc_node *node) { return tc_is_view(node) && tc_input(node, 0); }
 
-/* --- who reads ----------------------------------------------------------------------------------------------------------- */
+/* --- who reads ---------------------------------------------------------------------------------------------------- */
 
 static void mark(const again *a, const tc_value *value, uint8_t flag) {
     const tc_value *root = tc_view_root(value);
@@ -58,12 +58,12 @@ static void mark_readers(const again *a) {
         mark(a, a->graph->outputs[i], PINNED);
 }
 
-/* --- what it costs ------------------------------------------------------------------------------------------------------- */
+/* --- what it costs ------------------------------------------------------------------------------------------------ */
 
 /* LayerNormalizationXhat and its like give y again by ScaleBias. */
 static bool has_xhat(const tc_node *node) {
-    return tc_node_is(node, TC_TEMPO_DOMAIN, node->op_type) && node->op &&
-           (strcmp(node->op->name, "LayerNormalizationXhat") == 0 || strcmp(node->op->name, "RMSNormalizationXhat") == 0);
+    const char *op = node->op && strcmp(node->domain, TC_TEMPO_DOMAIN) == 0 ? node->op->name : "";
+    return strcmp(op, "LayerNormalizationXhat") == 0 || strcmp(op, "RMSNormalizationXhat") == 0;
 }
 
 /* Operand `index` of the node that makes result 0 of `node` again. */
@@ -107,7 +107,8 @@ static void explain(const again *a, const char *row, const tc_value *value) {
             why = tc_arena_printf(a->arena, "'%s' would have to be kept for it", operand_again(node, i)->name);
     if (a->flags[value->id] & PINNED)
         why = "an output of the graph, or a nested graph, holds it";
-    tc_note(a->env->ctx, NULL, "%s: '%s' of %s \"%s\" is kept: %s", row, value->name, node->op_type, tc_node_label(node), why);
+    const char *label = tc_node_label(node);
+    tc_note(a->env->ctx, NULL, "%s: '%s' of %s \"%s\" is kept: %s", row, value->name, node->op_type, label, why);
 }
 
 /* Whether a saved value is dropped; the row of its op in the statistics. */
@@ -132,17 +133,13 @@ static bool drop(const again *a, const tc_value *value, uint8_t cost) {
 }
 
 static void decide(const again *a, const tc_node *node, const tc_value *value) {
-    uint8_t *cost = &a->cost[value->id], *flags = &a->flags[value->id];
+    uint8_t *cost = &a->cost[value->id];
     if (is_view(node)) {
         *cost = cost_of(a, tc_input(node, 0));
         return;
     }
     *cost = tc_is_free(value) ? 0 : value->out_index == 0 ? price(a, node) : TC_NEVER;
-    if (*cost == 0 || !(*flags & READ))
-        return;
-    if (drop(a, value, *cost))
-        *flags |= DROPPED;
-    else
+    if (*cost != 0 && (a->flags[value->id] & READ) && !drop(a, value, *cost))
         *cost = 0;
 }
 
@@ -153,7 +150,7 @@ static void decide_all(const again *a) {
                 decide(a, node, node->outputs[i]);
 }
 
-/* --- making it again ------------------------------------------------------------------------------------------------------- */
+/* --- making it again ---------------------------------------------------------------------------------------------- */
 
 static bool is_made_again(const again *a, const tc_value *value) {
     if (!value->producer || is_late(a, value->producer))
@@ -236,7 +233,9 @@ static void rewire(const again *a) {
 tc_status tc_emit_again(tc_pass_env *env, tc_graph *graph, const tc_node *end) {
     tc_arena *scratch = tc_arena_create();
     uint32_t n = graph->model->next_id;
-    again a = {env, scratch, graph, end, TC_NEW_ARRAY(scratch, uint8_t, n), TC_NEW_ARRAY(scratch, uint8_t, n), tc_map_create(scratch)};
+    again a = {.env = env, .arena = scratch, .graph = graph, .end = end, .copies = tc_map_create(scratch)};
+    a.flags = TC_NEW_ARRAY(scratch, uint8_t, n);
+    a.cost = TC_NEW_ARRAY(scratch, uint8_t, n);
     mark_readers(&a);
     decide_all(&a);
     rewire(&a);

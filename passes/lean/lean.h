@@ -1,5 +1,5 @@
-/* lean.h: the parts of the pass `lean`, and what the guards of its rules ask. `end` is the last node of the forward pass, "late"
- * what stands behind it. A late read of an early value is what makes it a saved one. */
+/* lean.h: the parts of the pass `lean`, and what the guards of its rules ask. `end` is the last node of the
+ * forward pass, "late" what stands behind it. A late read of an early value is what makes it a saved one. */
 #ifndef TC_LEAN_H
 #define TC_LEAN_H
 #include "../../compiler/ops.h"
@@ -10,13 +10,13 @@
 /* What it costs to compute result 0 of the node again, 1 and up; TC_NEVER: it is no cheap op. */
 uint8_t tc_cheap_cost(const tc_node *node);
 
-/* Whether a node behind `end` reads the elements of `value`, also through views; `but` (may be NULL) does not count. What cannot
- * be told (nested graphs, endless views) is `otherwise`. */
+/* Whether a node behind `end` reads the elements of `value`, also through views; `but` (may be NULL) does not
+ * count. What cannot be told (nested graphs, endless views) is `otherwise`. */
 bool tc_read_late(const tc_value *value, const tc_node *end, const tc_node *but, bool otherwise);
 /* Whether `value`, or what cheap nodes make of it and of values that are there anyway, is read late. */
 bool tc_read_again(const tc_value *value, const tc_node *end);
 
-/* Computes saved values of cheap ops again, right before their first late use, where everything they are made from is there
- * anyway. Bytes go to env->summary, in a row "again_<op>". again.c */
+/* Computes saved values of cheap ops again, right before their first late use, where everything they are made from
+ * is there anyway. Bytes go to env->summary, in a row "again_<op>". again.c */
 tc_status tc_emit_again(tc_pass_env *env, tc_graph *graph, const tc_node *end);
 #endif

@@ -88,8 +88,8 @@ static bool read_again(const tc_value *value, const tc_node *end, int depth) {
     for (const tc_use *use = value->uses; use && tried < USERS; use = use->next, tried++) {
         const tc_node *user = use->user;
         bool early = user->graph == end->graph && !tc_node_before(end, user) && tc_output(user, 0);
-        bool follows = early && (is_view_of(use) || (tc_cheap_cost(user) != TC_NEVER && rest_is_there(user, value, end)));
-        if (follows && read_again(user->outputs[0], end, depth - 1))
+        bool cheap = early && (is_view_of(use) || (tc_cheap_cost(user) != TC_NEVER && rest_is_there(user, value, end)));
+        if (cheap && read_again(user->outputs[0], end, depth - 1))
             return true;
     }
     return false;

@@ -19,7 +19,8 @@ tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, ui
 
 /* The last node of the forward pass, for the guards `kept_for` and `read_again`, which hold nowhere before it is set. */
 void tc_rules_set_forward_end(tc_rule_set *set, const tc_node *end);
-/* Applies the rules one after another, each alone to its end, and adds what `measure` (bytes that are kept) falls by to its bytes_freed. */
+/* Applies the rules one after another, each alone to its end, and adds what `measure` (bytes that are kept) falls by to its
+ * bytes_freed. */
 typedef tc_dim (*tc_rules_measure)(const tc_graph *graph, void *user);
 tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, tc_rules_measure measure, void *user);
 /* Sweeps go from the end of the graph to its start: of patterns that are parts of one another the largest is met first. */

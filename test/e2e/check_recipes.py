@@ -2,9 +2,9 @@
 """Compares what the recipes make of one graph, and counts what they save by a walk of its own over the written models.
 
 usage: check_recipes.py TEMPOC TEMPO_RUN [CASE_DIR ...]
-BERT-like stacks with dropout, built here: saved bytes per block are the formulas of the literature (docs/memory.md), to the byte.
-These and the cases (folders with model.onnx, inputs.npz): gradients of `none` at one thread and of `exact` at two are equal bit for
-bit; `portable` holds standard ops only, agrees with `none`, and neither recipe saves more than `none` does.
+BERT-like stacks with dropout, built here: saved bytes per block are the formulas of the literature, to the byte.
+These and the cases (folders with model.onnx, inputs.npz): gradients of `none` at one thread and of `exact` at two are
+equal bit for bit; `portable` holds standard ops only and agrees with `none`; both save less than `none` does.
 """
 import os
 import subprocess
@@ -29,7 +29,8 @@ def run(*command):
 
 
 def saved_bytes(model):
-    """Bytes of what nodes outside of the loss's ancestors read of the ancestors' results; views are their root's bytes. Symbolic dims count as 7."""
+    """Bytes of what nodes outside of the loss's ancestors read of the ancestors' results; views are their root's bytes.
+    Symbolic dims count as 7."""
     graph = model.graph
     producer = {name: node for node in graph.node for name in node.output if name}
     given = {v.name for v in graph.input} | {v.name for v in graph.initializer}
@@ -89,7 +90,8 @@ def stack_of(blocks, spelling):
     scale = const("scale", np.sqrt(H / A) if spelling == "Div" else 1 / np.sqrt(H / A))
 
     def linear(x, name, n_in, n_out):
-        return op("Add", op("MatMul", x, weight(f"{name}.weight", n_in, n_out), name=f"{name}.product"), weight(f"{name}.bias", n_out), name=name)
+        product = op("MatMul", x, weight(f"{name}.weight", n_in, n_out), name=f"{name}.product")
+        return op("Add", product, weight(f"{name}.bias", n_out), name=name)
 
     def norm(x, name):
         return op("LayerNormalization", x, weight(f"{name}.weight", H), weight(f"{name}.bias", H), name=name, axis=-1)
@@ -128,7 +130,11 @@ def stack_of(blocks, spelling):
 def check_formulas(o, folder):
     sbh, as2b, sb = S * H * B, A * S * S * B, S * B
     # stat: mean and 1/std of two norms in fp32; exact keeps no mean
-    want = {"none": 66 * sbh + 9 * as2b + 16 * sb, "exact": 40 * sbh + 4 * as2b + 8 * sb, "portable": 42 * sbh + 5 * as2b + 16 * sb}
+    want = {
+        "none": 66 * sbh + 9 * as2b + 16 * sb,
+        "exact": 40 * sbh + 4 * as2b + 8 * sb,
+        "portable": 42 * sbh + 5 * as2b + 16 * sb,
+    }
     for recipe, formula in want.items():
         total = {}
         for blocks in (1, 2, 3):
@@ -144,13 +150,14 @@ def check_formulas(o, folder):
     return None
 
 
-# --- one graph, three recipes ------------------------------------------------------------------------------------------
+# --- one graph, three recipes ----------------------------------------------------------------------------------------
 
 
 def off(got, want):
     """The gradient that differs most, on the scale of all: (error, name)."""
     scale = 0.01 * np.median([np.sqrt(np.mean(np.square(w))) for w in want.values()])
-    rows = [(np.linalg.norm(got[n] - w) / (np.linalg.norm(w) + scale * np.sqrt(w.size) + 1e-30), n) for n, w in want.items()]
+    norm = np.linalg.norm
+    rows = [(norm(got[n] - w) / (norm(w) + scale * np.sqrt(w.size) + 1e-30), n) for n, w in want.items()]
     return max(rows, key=lambda row: (not row[0] <= LIMIT, row[0]))
 
 
@@ -161,14 +168,16 @@ def check_graph(o, path, inputs, folder):
         run(o.tempoc, path, "-o", out, f"--recipe={recipe}")
         model = onnx.load(out)
         onnx.checker.check_model(model, full_check=True)
-        if recipe == "portable" and (model.functions or {n.domain for n in model.graph.node} | {i.domain for i in model.opset_import} != {""}):
+        domains = {n.domain for n in model.graph.node} | {i.domain for i in model.opset_import}
+        if recipe == "portable" and (model.functions or domains != {""}):
             return "portable is left with other than standard ops"
         run(o.tempo_run, out, "--inputs", inputs, "--outputs", got, "--threads", str(threads), "--seed", "7")
         grads[recipe], saved[recipe] = dict(np.load(got)), saved_bytes(model)
     for name, want in grads["none"].items():
         if grads["exact"][name].tobytes() != want.tobytes():
             return f"{name} is not bit-equal under none and exact"
-    error, name = off(grads["portable"], {n: w.astype(np.float64) for n, w in grads["none"].items() if n.endswith("_grad")})
+    want = {n: w.astype(np.float64) for n, w in grads["none"].items() if n.endswith("_grad")}
+    error, name = off(grads["portable"], want)
     if not error <= LIMIT:
         return f"portable: {name} is off by {error:.1e}"
     if not saved["exact"] < saved["none"] or not saved["portable"] < saved["none"]:
