@@ -14,7 +14,7 @@ typedef struct chunk {
 
 struct tc_arena {
     chunk *chunks; /* newest first */
-    size_t total, limit;
+    size_t total;
 };
 
 enum { FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 1 << 20, BIG_OBJECT = 1024 };
@@ -49,16 +49,12 @@ void tc_arena_destroy(tc_arena *arena) {
 
 size_t tc_arena_bytes(const tc_arena *arena) { return arena->total; }
 
-void tc_arena_set_limit(tc_arena *arena, size_t bytes) { arena->limit = bytes; }
-
 static chunk *chunk_add(tc_arena *arena, size_t bytes) {
     size_t size = arena->chunks ? arena->total : FIRST_CHUNK;
     if (size > LARGEST_CHUNK)
         size = LARGEST_CHUNK;
     if (size < bytes)
         size = bytes;
-    if (arena->limit && (size > arena->limit || arena->total > arena->limit - size))
-        tc_out_of_memory(bytes);
     chunk *c = calloc(1, sizeof *c + size);
     if (!c)
         tc_out_of_memory(bytes);
@@ -82,7 +78,7 @@ void *tc_arena_alloc(tc_arena *arena, size_t count, size_t size) {
     if (!bytes)
         bytes = 1;
     chunk *c = arena->chunks;
-    for (int attempt = 0;; attempt++) {
+    for (;;) {
         if (c) {
             uintptr_t base = (uintptr_t)(c + 1), at = (base + c->used + align - 1) & ~(uintptr_t)(align - 1);
             size_t end = (size_t)(at - base) + bytes;
@@ -116,15 +112,21 @@ char *tc_arena_strndup(tc_arena *arena, const char *s, size_t n) {
 
 char *tc_arena_strdup(tc_arena *arena, const char *s) { return tc_arena_strndup(arena, s, strlen(s)); }
 
-char *tc_arena_printf(tc_arena *arena, const char *fmt, ...) {
-    va_list args, again;
-    va_start(args, fmt);
+char *tc_arena_vprintf(tc_arena *arena, const char *fmt, va_list args) {
+    va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, fmt, args);
     char *text = tc_arena_alloc(arena, (size_t)(n < 0 ? 0 : n) + 1, 1);
     if (n > 0)
         vsnprintf(text, (size_t)n + 1, fmt, again);
     va_end(again);
+    return text;
+}
+
+char *tc_arena_printf(tc_arena *arena, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    char *text = tc_arena_vprintf(arena, fmt, args);
     va_end(args);
     return text;
 }

@@ -3,6 +3,7 @@
  * There is no free: destroying the arena frees all. */
 #ifndef TC_ARENA_H
 #define TC_ARENA_H
+#include <stdarg.h>
 #include <stddef.h>
 
 typedef struct tc_arena tc_arena;
@@ -22,10 +23,8 @@ void *tc_arena_grow(tc_arena *arena, void *items, size_t size, size_t *cap, size
 char *tc_arena_strdup(tc_arena *arena, const char *s);
 char *tc_arena_strndup(tc_arena *arena, const char *s, size_t n);
 char *tc_arena_printf(tc_arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+char *tc_arena_vprintf(tc_arena *arena, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 size_t tc_arena_bytes(const tc_arena *arena); /* bytes taken from the system */
-
-/* An upper limit on tc_arena_bytes; 0 is none. Reaching it ends as running out of memory does. */
-void tc_arena_set_limit(tc_arena *arena, size_t bytes);
 
 /* Prints one line and ends the process with exit code 4, after the handler (temporary files are removed there). */
 _Noreturn void tc_out_of_memory(size_t wanted);

@@ -34,13 +34,6 @@ const char *tc_quote(tc_ctx *ctx, const char *text) {
 }
 
 static void add(tc_ctx *ctx, tc_severity severity, tc_status status, const tc_node *node, const char *fmt, va_list args) {
-    va_list again;
-    va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
-    char *message = tc_arena_alloc(ctx->arena, (size_t)(n < 0 ? 0 : n) + 1, 1);
-    if (n > 0)
-        vsnprintf(message, (size_t)n + 1, fmt, again);
-    va_end(again);
     ctx->diags = tc_arena_grow(ctx->arena, ctx->diags, sizeof *ctx->diags, &ctx->cap_diags, ctx->n_diags + 1);
     ctx->diags[ctx->n_diags++] = (tc_diag){
         .severity = severity,
@@ -48,7 +41,7 @@ static void add(tc_ctx *ctx, tc_severity severity, tc_status status, const tc_no
         .pass = ctx->pass,
         .node = node ? tc_quote(ctx, tc_node_label(node)) : NULL,
         .op = node ? tc_quote(ctx, node->op_type) : NULL,
-        .message = message,
+        .message = tc_arena_vprintf(ctx->arena, fmt, args),
     };
 }
 
@@ -83,16 +76,10 @@ void tc_note(tc_ctx *ctx, const tc_node *node, const char *fmt, ...) {
 
 void tc_hint(tc_ctx *ctx, const char *fmt, ...) {
     TC_ASSERT(ctx->n_diags > 0);
-    va_list args, again;
+    va_list args;
     va_start(args, fmt);
-    va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
-    char *text = tc_arena_alloc(ctx->arena, (size_t)(n < 0 ? 0 : n) + 1, 1);
-    if (n > 0)
-        vsnprintf(text, (size_t)n + 1, fmt, again);
-    va_end(again);
+    ctx->diags[ctx->n_diags - 1].hint = tc_arena_vprintf(ctx->arena, fmt, args);
     va_end(args);
-    ctx->diags[ctx->n_diags - 1].hint = text;
 }
 
 /* Messages hold names from the file: no byte of them may move the terminal's cursor or break the line. */
