@@ -64,21 +64,31 @@ tk_status tk_gather_grad(void *out, const void *grad, tk_indices indices, int64_
     return TK_OK;
 }
 
+/* Where element `i` of an array of sizes `dims` lies in another of sizes `other_dims`, its position along `axis` being the
+ * index that it has; -1 when that is out of range. */
+static int64_t element_at(tk_indices indices, int64_t i, int rank, const int64_t *dims, const int64_t *other_dims,
+                          int axis) {
+    int64_t rest = i, at = 0, scale = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        int64_t position = d == axis ? tk_position(indices, i, other_dims[axis]) : rest % dims[d];
+        if (position < 0)
+            return -1;
+        rest /= dims[d];
+        at += position * scale;
+        scale *= other_dims[d];
+    }
+    return at;
+}
+
 tk_status tk_gather_elements(void *out, const void *inp, tk_indices indices, int rank, const int64_t *out_dims,
                              const int64_t *inp_dims, int axis, size_t element) {
     int64_t count = 1;
     for (int d = 0; d < rank; d++)
         count *= out_dims[d];
     for (int64_t i = 0; i < count; i++) {
-        int64_t rest = i, from = 0, scale = 1;
-        for (int d = rank - 1; d >= 0; d--) {
-            int64_t at = d == axis ? tk_position(indices, i, inp_dims[axis]) : rest % out_dims[d];
-            if (at < 0)
-                return TK_BAD_INDEX;
-            rest /= out_dims[d];
-            from += at * scale;
-            scale *= inp_dims[d];
-        }
+        int64_t from = element_at(indices, i, rank, out_dims, inp_dims, axis);
+        if (from < 0)
+            return TK_BAD_INDEX;
         memcpy((char *)out + i * (int64_t)element, (const char *)inp + from * (int64_t)element, element);
     }
     return TK_OK;
@@ -134,15 +144,9 @@ tk_status tk_scatter_elements(void *out, tk_indices indices, const void *updates
     for (int d = 0; d < rank; d++)
         count *= upd_dims[d];
     for (int64_t i = 0; i < count; i++) {
-        int64_t rest = i, to = 0, scale = 1;
-        for (int d = rank - 1; d >= 0; d--) {
-            int64_t at = d == axis ? tk_position(indices, i, out_dims[axis]) : rest % upd_dims[d];
-            if (at < 0)
-                return TK_BAD_INDEX;
-            rest /= upd_dims[d];
-            to += at * scale;
-            scale *= out_dims[d];
-        }
+        int64_t to = element_at(indices, i, rank, upd_dims, out_dims, axis);
+        if (to < 0)
+            return TK_BAD_INDEX;
         if (combine)
             combine((char *)out + to * element, (const char *)updates + i * element, 1);
         else
