@@ -23,6 +23,9 @@ void tc_forget_shapes(tc_graph *graph);
 /* Gives the symbol `name` a value everywhere; run tc_infer_graph afterwards. */
 void tc_bind_symbol(tc_graph *graph, const char *name, int64_t value);
 
+/* Both have known ranks and dims that are equal whatever symbols stand for. */
+bool tc_same_shape(const tc_value *a, const tc_value *b);
+
 /* For shape functions. */
 tc_status tc_shape_set(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtype dtype, int rank, const tc_dim *dims);
 tc_status tc_broadcast(tc_shape_ctx *sc, tc_node *node, int rank_a, const tc_dim *a, int rank_b, const tc_dim *b,

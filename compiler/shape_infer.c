@@ -30,17 +30,11 @@ static tc_status check_types(tc_shape_ctx *sc, const tc_node *node) {
         return TC_OK;
     uint32_t first = UINT32_MAX;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        tc_dtype dtype = tc_arg_of(node, i).dtype;
-        if (dtype == TC_UNDEFINED)
+        if (tc_arg_of(node, i).dtype == TC_UNDEFINED)
             continue;
         if (first == UINT32_MAX)
             first = i;
-        else if (dtype != tc_arg_of(node, first).dtype) {
-            tc_status status = TC_FAIL(sc, node, "%s and %s must have one element type",
-                                       tc_operand_text(sc, node, first), tc_operand_text(sc, node, i));
-            tc_hint(sc->ctx, "put a Cast before operand %u", i);
-            return status;
-        }
+        TC_TRY(tc_shape_expect_same_type(sc, node, first, i));
     }
     return TC_OK;
 }

@@ -49,16 +49,8 @@ tc_status tc_shape_broadcast(tc_shape_ctx *sc, tc_node *node) {
     return broadcast_from(sc, node, 0, first_dtype(node, 0));
 }
 
-static tc_status expect_one_type(tc_shape_ctx *sc, tc_node *node, uint32_t a, uint32_t b) {
-    tc_dtype x = tc_arg_of(node, a).dtype, y = tc_arg_of(node, b).dtype;
-    if (x == y || x == TC_UNDEFINED || y == TC_UNDEFINED)
-        return TC_OK;
-    return TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, a),
-                   tc_operand_text(sc, node, b));
-}
-
 tc_status tc_shape_compare(tc_shape_ctx *sc, tc_node *node) {
-    TC_TRY(expect_one_type(sc, node, 0, 1));
+    TC_TRY(tc_shape_expect_same_type(sc, node, 0, 1));
     return broadcast_from(sc, node, 0, TC_BOOL);
 }
 
@@ -74,7 +66,7 @@ tc_status tc_shape_prelu(tc_shape_ctx *sc, tc_node *node) {
 }
 
 tc_status tc_shape_where(tc_shape_ctx *sc, tc_node *node) {
-    TC_TRY(expect_one_type(sc, node, 1, 2));
+    TC_TRY(tc_shape_expect_same_type(sc, node, 1, 2));
     return broadcast_from(sc, node, 0, first_dtype(node, 1));
 }
 

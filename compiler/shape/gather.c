@@ -94,20 +94,12 @@ tc_status tc_shape_gather_nd(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, rank, dims);
 }
 
-static tc_status same_types(tc_shape_ctx *sc, tc_node *node, uint32_t a, uint32_t b) {
-    tc_dtype x = tc_arg_of(node, a).dtype, y = tc_arg_of(node, b).dtype;
-    if (x == y || x == TC_UNDEFINED || y == TC_UNDEFINED)
-        return TC_OK;
-    return TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, a),
-                   tc_operand_text(sc, node, b));
-}
-
 tc_status tc_shape_scatter_elements(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0), indices = tc_arg_of(node, 1), updates = tc_arg_of(node, 2);
     int axis;
     tc_dim unused;
     TC_TRY(tc_shape_expect_type(sc, node, 1, TC_INTS, "int32 or int64"));
-    TC_TRY(same_types(sc, node, 0, 2));
+    TC_TRY(tc_shape_expect_same_type(sc, node, 0, 2));
     if (x.rank != TC_RANK_UNKNOWN) {
         TC_TRY(tc_shape_axis(sc, node, tc_attr_int(node, "axis", 0), x.rank, &axis));
         TC_TRY(tc_shape_expect_rank(sc, node, 1, x.rank));
@@ -123,7 +115,7 @@ tc_status tc_shape_scatter_nd(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0), indices = tc_arg_of(node, 1), updates = tc_arg_of(node, 2);
     int tuple;
     tc_dim unused;
-    TC_TRY(same_types(sc, node, 0, 2));
+    TC_TRY(tc_shape_expect_same_type(sc, node, 0, 2));
     TC_TRY(tuple_size(sc, node, 0, &tuple));
     if (tuple >= 0 && updates.rank >= 0) {
         TC_TRY(tc_shape_expect_rank(sc, node, 2, indices.rank - 1 + x.rank - tuple));

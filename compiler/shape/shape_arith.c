@@ -87,11 +87,8 @@ tc_status tc_shape_range(tc_shape_ctx *sc, tc_node *node) {
     const tc_contents *known[3];
     tc_arg first = tc_arg_of(node, 0);
     for (uint32_t i = 0; i < 3; i++) {
-        tc_arg arg = tc_arg_of(node, i);
         known[i] = tc_value_contents(sc->model, tc_input(node, i));
-        if (arg.dtype != first.dtype && arg.dtype != TC_UNDEFINED && first.dtype != TC_UNDEFINED)
-            return TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, 0),
-                           tc_operand_text(sc, node, i));
+        TC_TRY(tc_shape_expect_same_type(sc, node, 0, i));
     }
     if (known[2] && known[2]->count == 1 &&
         (tc_dtype_is_float(known[2]->dtype) ? known[2]->items[0].f == 0

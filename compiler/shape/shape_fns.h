@@ -34,6 +34,8 @@ tc_status tc_shape_same_dim(tc_shape_ctx *sc, const tc_node *node, const char *w
 /* Operand `index` has this rank (or an unknown one). */
 tc_status tc_shape_expect_rank(tc_shape_ctx *sc, const tc_node *node, uint32_t index, int rank);
 tc_status tc_shape_expect_type(tc_shape_ctx *sc, const tc_node *node, uint32_t index, uint32_t types, const char *expected);
+/* Operands a and b have one element type, as far as both are known. */
+tc_status tc_shape_expect_same_type(tc_shape_ctx *sc, const tc_node *node, uint32_t a, uint32_t b);
 /* Operand `index` can be broadcast to `dims` without changing them. */
 tc_status tc_shape_expect_fits(tc_shape_ctx *sc, const tc_node *node, uint32_t index, int rank, const tc_dim *dims);
 

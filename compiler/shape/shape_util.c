@@ -129,6 +129,16 @@ tc_status tc_shape_expect_type(tc_shape_ctx *sc, const tc_node *node, uint32_t i
                    tc_dtype_name(arg.dtype), expected);
 }
 
+tc_status tc_shape_expect_same_type(tc_shape_ctx *sc, const tc_node *node, uint32_t a, uint32_t b) {
+    tc_dtype x = tc_arg_of(node, a).dtype, y = tc_arg_of(node, b).dtype;
+    if (x == y || x == TC_UNDEFINED || y == TC_UNDEFINED)
+        return TC_OK;
+    tc_status status = TC_FAIL(sc, node, "%s and %s must have one element type", tc_operand_text(sc, node, a),
+                               tc_operand_text(sc, node, b));
+    tc_hint(sc->ctx, "put a Cast before operand %u", b);
+    return status;
+}
+
 tc_status tc_shape_expect_fits(tc_shape_ctx *sc, const tc_node *node, uint32_t index, int rank, const tc_dim *dims) {
     tc_arg arg = tc_arg_of(node, index);
     if (arg.rank == TC_RANK_UNKNOWN)
@@ -266,4 +276,14 @@ tc_status tc_shape_set(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtyp
 
 tc_status tc_shape_like(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtype dtype, tc_arg arg) {
     return tc_shape_set(sc, node, output, dtype, arg.rank, arg.dims);
+}
+
+bool tc_same_shape(const tc_value *a, const tc_value *b) {
+    int rank = tc_value_rank(a);
+    if (rank == TC_RANK_UNKNOWN || rank != tc_value_rank(b))
+        return false;
+    for (int i = 0; i < rank; i++)
+        if (!tc_dim_equal(a->type->dims[i], b->type->dims[i]))
+            return false;
+    return true;
 }

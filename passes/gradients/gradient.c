@@ -3,7 +3,6 @@
 #include "gradient.h"
 #include "../../compiler/contents.h"
 #include "../../compiler/ops.h"
-#include "../../compiler/shape.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -224,16 +223,6 @@ bool tc_grad_known_number(const tc_value *value, double *out_number) {
     return true;
 }
 
-bool tc_grad_same_shape(const tc_value *a, const tc_value *b) {
-    int rank = tc_value_rank(a);
-    if (rank == TC_RANK_UNKNOWN || rank != tc_value_rank(b))
-        return false;
-    for (int i = 0; i < rank; i++)
-        if (!tc_dim_equal(a->type->dims[i], b->type->dims[i]))
-            return false;
-    return true;
-}
-
 /* --- what many gradients need ------------------------------------------------------------------------------------ */
 tc_value *tc_grad_reshape(tc_grad *g, tc_value *value, tc_value *shape) {
     tc_node *node = TC_BEGIN(g, "Reshape", value, shape);
@@ -248,7 +237,7 @@ tc_value *tc_grad_reshape(tc_grad *g, tc_value *value, tc_value *shape) {
 }
 
 tc_value *tc_grad_reshape_like(tc_grad *g, tc_value *value, tc_value *like) {
-    return tc_grad_same_shape(value, like) ? value : tc_grad_reshape(g, value, tc_grad_shape(g, like));
+    return tc_same_shape(value, like) ? value : tc_grad_reshape(g, value, tc_grad_shape(g, like));
 }
 
 tc_value *tc_grad_reduce(tc_grad *g, const char *op, tc_value *value, const int64_t *axes, size_t n_axes, bool keepdims) {
@@ -275,7 +264,7 @@ tc_value *tc_grad_transpose(tc_grad *g, tc_value *value, const int64_t *perm, in
 }
 
 tc_value *tc_grad_expand_like(tc_grad *g, tc_value *value, tc_value *like) {
-    return tc_grad_same_shape(value, like) ? value : TC_OP(g, "Expand", value, tc_grad_shape(g, like));
+    return tc_same_shape(value, like) ? value : TC_OP(g, "Expand", value, tc_grad_shape(g, like));
 }
 
 tc_value *tc_grad_reduce_like(tc_grad *g, tc_value *grad, tc_value *like) {

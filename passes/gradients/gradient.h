@@ -6,6 +6,7 @@
  * not known before the run they build it from Shape(x): a use of x that keeps none of its elements alive. */
 #ifndef TC_GRADIENT_H
 #define TC_GRADIENT_H
+#include "../../compiler/shape.h"
 #include "../rules/rules.h"
 
 /* Small constants of one backward pass, each made once. */
@@ -80,7 +81,6 @@ bool tc_grad_static(const tc_value *value, int axis, int64_t *out_dim);     /* t
 /* The ints of a small constant operand. False where they are not known. */
 bool tc_grad_known_ints(const tc_value *value, int64_t *out_ints, size_t max, size_t *out_count);
 bool tc_grad_known_number(const tc_value *value, double *out_number);       /* of a one-element constant */
-bool tc_grad_same_shape(const tc_value *a, const tc_value *b);              /* provably */
 
 /* --- what many gradients need ------------------------------------------------------------------------------------ */
 tc_value *tc_grad_reduce_like(tc_grad *g, tc_value *grad, tc_value *like);  /* undoes broadcasting of `like` */

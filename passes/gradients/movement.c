@@ -157,7 +157,7 @@ void tc_gradient_slice(tc_grad *g) {
         return;
     if (!slice_margins(&s, rank, pads))
         g->dins[0] = scatter_slice(g, &s);
-    else if (tc_grad_same_shape(s.x, g->douts[0]))
+    else if (tc_same_shape(s.x, g->douts[0]))
         g->dins[0] = g->douts[0];
     else
         g->dins[0] = TC_OP(g, "Pad", g->douts[0], tc_grad_ints(g, pads, 2 * (size_t)rank), tc_grad_like(g, s.x, 0));

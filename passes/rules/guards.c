@@ -2,6 +2,7 @@
  * a match has bound; one that is given an unbound optional name holds (`absent_ok` says otherwise). */
 #include "../canonical.h"
 #include "../../compiler/ledger.h"
+#include "../../compiler/shape.h"
 #include "../lean/lean.h"
 #include "rule_ir.h"
 #include <math.h>
@@ -38,15 +39,7 @@ static bool has_rank_at_least(const guard_call *call) {
 
 static bool same_shape(const guard_call *call) {
     const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
-    if (a == b)
-        return true;
-    int rank = tc_value_rank(a);
-    if (rank == TC_RANK_UNKNOWN || rank != tc_value_rank(b))
-        return false;
-    for (int i = 0; i < rank; i++)
-        if (!tc_dim_equal(a->type->dims[i], b->type->dims[i]))
-            return false;
-    return true;
+    return a == b || tc_same_shape(a, b);
 }
 
 /* The last dims of both are equal. */
