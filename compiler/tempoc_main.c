@@ -4,6 +4,7 @@
 #include "options.h"
 #include "passes/pass.h"
 #include "passes/report/report.h"
+#include "tempoc_verify.h"
 #include "text.h"
 #include <errno.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 typedef struct cli {
     tc_options options;
     const char *input, *output, *emit, *report;
-    bool quiet, verbose, list_passes, list_rules;
+    int64_t verify_seed;
+    bool quiet, verbose, verify, list_passes, list_rules;
 } cli;
 
 #define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                        \
@@ -35,6 +37,7 @@ static const char details[] =
     "  tempoc model.onnx -o train.onnx --dim batch=32      fix a symbolic dimension\n"
     "  tempoc model.onnx --dim batch=32 --report=mem.html  see which bytes are saved, and why\n"
     "  tempoc model.onnx -o model.onnxt --passes=          convert to text, change nothing\n"
+    "  tempoc model.onnx --dim batch=4 --verify            run it beside the model as read, compare\n"
     "  tempoc model.onnx -o - --emit=text | less           look at the compiled graph\n"
     "  tempoc model.onnx --print-ir-after=shapes 2>ir.txt  look at it on the way\n";
 
@@ -238,6 +241,8 @@ static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
             tc_report_text(out, ctx, &report, c->verbose);
     }
     print_details(out, c, &main_work.summary);
+    if (status == TC_OK && c->verify)
+        status = tempoc_verify(ctx, file, c->input, &c->options, (uint64_t)c->verify_seed, c->quiet ? NULL : out);
     return status;
 }
 

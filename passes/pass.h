@@ -83,6 +83,7 @@ tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name);
 
 /* The passes, one file each. */
 tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model);      /* to the canonical opset */
+tc_status tc_upgrade_model(tc_ctx *ctx, tc_model *model);         /* the same outside a pipeline */
 tc_status tc_pass_inline(tc_pass_env *env, tc_model *model);       /* replaces calls of model-local functions by their bodies */
 tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);       /* binds --dim, infers types, checks */
 tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);         /* weights stored twice, weights merged: warns or mends */

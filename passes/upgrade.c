@@ -216,3 +216,10 @@ tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model) {
     model->ir_version = CANONICAL_IR;
     return TC_OK;
 }
+
+tc_status tc_upgrade_model(tc_ctx *ctx, tc_model *model) {
+    tc_options options = {0};
+    tc_summary summary = {0};
+    tc_pass_env env = {ctx, &options, &summary};
+    return tc_pass_upgrade(&env, model);
+}

@@ -51,14 +51,7 @@ static const tc_option_table table = {
     .n_options = TC_COUNT(rows),
 };
 
-static tc_status upgrade(tc_ctx *ctx, tc_model *model) {
-    tc_options options = {0};
-    tc_summary summary = {0};
-    tc_pass_env env = {ctx, &options, &summary};
-    return tc_pass_upgrade(&env, model);
-}
-
-const rt_hooks run_hooks = {upgrade, tc_body_for};
+const rt_hooks run_hooks = {tc_upgrade_model, tc_body_for};
 
 /* --- arguments ---------------------------------------------------------------------------------------------------- */
 

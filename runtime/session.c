@@ -31,9 +31,9 @@ const char *tempo_message(const tempo_session *s) { return s->message ? s->messa
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
-static tc_status open_model(tempo_session *s, const char *path) {
-    s->ctx.file = tc_arena_strdup(s->ctx.arena, path);
-    TC_TRY(tc_read_file(&s->ctx, path, &s->model));
+/* Takes the model over. */
+static tc_status take_model(tempo_session *s, tc_model *model) {
+    s->model = model;
     TC_TRY(rt_lower(s));
     tc_graph *graph = s->model->graph;
     s->inputs = TC_NEW_ARRAY(s->ctx.arena, rt_input, (size_t)graph->n_inputs + 1);
@@ -42,21 +42,43 @@ static tc_status open_model(tempo_session *s, const char *path) {
     return TC_OK;
 }
 
-tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks,
-                     tempo_session **out_session) {
+/* A session without a model; NULL: out of memory. */
+static tempo_session *create(const char *path, const tempo_options *options, const rt_hooks *hooks) {
     tempo_session *s = calloc(1, sizeof *s);
-    *out_session = s;
     if (!s)
-        return TEMPO_LIMIT;
+        return NULL;
     tc_ctx_init(&s->ctx, "tempo");
+    s->ctx.file = tc_arena_strdup(s->ctx.arena, path);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     s->threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
     s->random.seed = options ? options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
-    tempo_status status = finish(s, open_model(s, path));
-    if (status == TEMPO_OK && s->random.seed != 0)
+    return s;
+}
+
+static tempo_status opened(tempo_session *s, tc_status status) {
+    if (status == TC_OK && s->random.seed != 0)
         tempo_seed(s, s->random.seed, 0);
-    return status;
+    return finish(s, status);
+}
+
+tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks,
+                     tempo_session **out_session) {
+    tempo_session *s = *out_session = create(path, options, hooks);
+    tc_model *model;
+    if (!s)
+        return TEMPO_LIMIT;
+    tc_status status = tc_read_file(&s->ctx, path, &model);
+    return opened(s, status == TC_OK ? take_model(s, model) : status);
+}
+
+tempo_status rt_open_model(tc_model *model, const char *path, const tempo_options *options, const rt_hooks *hooks,
+                           tempo_session **out_session) {
+    tempo_session *s = *out_session = create(path, options, hooks);
+    if (s)
+        return opened(s, take_model(s, model));
+    tc_model_destroy(model);
+    return TEMPO_LIMIT;
 }
 
 tempo_status tempo_open(const char *path, const tempo_options *options, tempo_session **out_session) {

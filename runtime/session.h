@@ -43,6 +43,9 @@ struct tempo_session {
 /* tempo_open with hooks (NULL: none; models must then be at the canonical opset). */
 tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks,
                      tempo_session **out_session);
+/* The same for a model at hand, which the session takes over, also on failure; messages name `path`. */
+tempo_status rt_open_model(tc_model *model, const char *path, const tempo_options *options, const rt_hooks *hooks,
+                           tempo_session **out_session);
 /* Makes the model one that kernels can run, as far as that takes no shapes. lower.c */
 tc_status rt_lower(tempo_session *session);
 /* Replaces nodes that no kernel does by their functions; `typed`: types are known, and bodies that depend on them
