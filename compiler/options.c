@@ -318,8 +318,8 @@ void tc_options_help(const tc_option_table *table, FILE *out) {
 }
 
 static void print_row(FILE *out, const tc_option *option) {
-    const char *otherwise = shown_default(option);
-    fprintf(out, "%s\t%s\t%.1s\t%s\t%s\t%s\n", option->group, option->name, &option->letter,
+    const char *otherwise = shown_default(option), letter[2] = {option->letter, 0};
+    fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", option->group, option->name, letter,
             option->argument ? option->argument : "", otherwise ? otherwise : "", option->help);
 }
 
