@@ -8,6 +8,7 @@
 #include "trainable.h"
 #include "../compiler/ops.h"
 #include "gradients/gradient.h"
+#include <ctype.h>
 #include <fnmatch.h>
 #include <string.h>
 
@@ -216,10 +217,17 @@ typedef struct selection {
     tc_graph *graph;
     tc_flow *flow;
     name_list trained, frozen, unreached;
+    name_list single; /* of one element, so left alone, but named as parameters are */
     bool *matched;
     size_t cap_trained;
     bool quiet;
 } selection;
+
+/* PyTorch's exporters name parameters by their modules, as in "head.0.weight", and scalar constants by numbers. */
+static bool has_parameter_name(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && isalpha((unsigned char)dot[1]);
+}
 
 static void select_one(selection *s, const char *name, const tc_tensor *tensor) {
     tc_ctx *ctx = s->env->ctx;
@@ -230,8 +238,11 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
             tc_warn(ctx, NULL, "--train: %s is %s and has no gradient", tc_quote(ctx, name), tc_dtype_name(tensor->dtype));
         return;
     }
-    if (asked == WISH_DEFAULT && tensor->count < 2)
+    if (asked == WISH_DEFAULT && tensor->count < 2) {
+        if (has_parameter_name(name) && tc_flow_has(s->flow, value, TC_FLOW_REACHES) && value->init)
+            add_name(ctx->arena, &s->single, name);
         return;
+    }
     if (!value || !value->init || !tc_flow_has(s->flow, value, TC_FLOW_REACHES)) {
         add_name(ctx->arena, &s->unreached, name);
         if (asked == WISH_TRAIN && !s->quiet)
@@ -265,6 +276,15 @@ static void warn_unmatched(const selection *s) {
             tc_warn(s->env->ctx, NULL, "--%s matches no initializer", tc_quote(s->env->ctx, s->env->options->selection[i]));
 }
 
+/* Most scalars are constants; a parameter among them would stay as it is in silence. */
+static void tell_single(const selection *s) {
+    for (size_t i = 0; i < s->single.n; i++) {
+        const char *name = tc_quote(s->env->ctx, s->single.names[i]);
+        tc_note(s->env->ctx, NULL, "%s has one element and is taken for a constant", name);
+        tc_hint(s->env->ctx, "--train='%s' trains it", name);
+    }
+}
+
 void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
     tc_map *names = tc_map_create(env->ctx->arena);
     for (uint32_t i = 0; i < model->graph->n_initializers; i++)
@@ -286,6 +306,7 @@ static selection run_selection(tc_pass_env *env, tc_graph *graph, const tc_value
 tc_status tc_trainable_select(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow) {
     selection s = run_selection(env, graph, loss, false, out_flow);
     warn_unmatched(&s);
+    tell_single(&s);
     tc_summary *summary = env->summary;
     summary->trained = s.trained.names, summary->n_trained = s.trained.n;
     summary->frozen = s.frozen.names, summary->n_frozen = s.frozen.n;

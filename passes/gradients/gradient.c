@@ -53,16 +53,28 @@ tc_status tc_gradient_apply(tc_pass_env *env, const tc_rule_set *rules, tc_grad 
 }
 
 /* --- failing ----------------------------------------------------------------------------------------------------- */
+/* A size that the caller may choose: a dim of an input that is no number; NULL where there is none. */
+static const char *open_size(const tc_grad *g) {
+    const tc_graph *graph = g->model->graph;
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const tc_type *type = graph->inputs[i]->type;
+        for (int d = 0; type && type->kind == TC_TENSOR && d < type->rank; d++)
+            if (!tc_dim_is_const(type->dims[d]) && !tc_dim_is_unknown(type->dims[d]))
+                return tc_quote(g->ctx, tc_dim_text(g->pool->arena, type->dims[d]));
+    }
+    return NULL;
+}
+
 void tc_grad_refuse(tc_grad *g, const char *fmt, ...) {
     if (g->status != TC_OK)
         return;
-    char why[400];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(why, sizeof(why), fmt, args);
+    const char *why = tc_arena_vprintf(g->pool->arena, fmt, args), *open = open_size(g);
     va_end(args);
     g->status = tc_error(g->ctx, TC_UNSUPPORTED, g->node, "no gradient for this form of the op: %s", why);
-    tc_hint(g->ctx, "freeze what comes before it (--freeze=GLOB), or write the model with other ops");
+    tc_hint(g->ctx, "%s%s%sfreeze what comes before it (--freeze=GLOB), or write the model with other ops",
+            open ? "give open sizes a value (--dim " : "", open ? open : "", open ? "=N), " : "");
 }
 
 int tc_grad_rank(tc_grad *g, const tc_value *value) {
