@@ -116,7 +116,21 @@ void tc_diags_print(tc_ctx *ctx, FILE *out) {
     ctx->n_diags = 0;
 }
 
+static struct {
+    void (*handler)(void *user);
+    void *user;
+} on_bug;
+
+void tc_on_bug(void (*handler)(void *user), void *user) {
+    on_bug.handler = handler;
+    on_bug.user = user;
+}
+
 _Noreturn void tc_bug(const char *file, int line, const char *what) {
+    void (*handler)(void *user) = on_bug.handler;
     fprintf(stderr, "bug: %s:%d: assertion failed: %s\n", file, line, what);
+    on_bug.handler = NULL; /* it may fail, too */
+    if (handler)
+        handler(on_bug.user);
     exit(TC_BUG);
 }

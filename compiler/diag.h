@@ -63,6 +63,8 @@ void tc_diags_print(tc_ctx *ctx, FILE *out);
 /* Copies text for a message: control characters escaped, cut with "..." beyond 120 bytes. In the context's arena. */
 const char *tc_quote(tc_ctx *ctx, const char *text);
 
+/* `handler` runs when an assertion fails, before the process ends; NULL: nothing does. One at a time. */
+void tc_on_bug(void (*handler)(void *user), void *user);
 _Noreturn void tc_bug(const char *file, int line, const char *what);
 #define TC_ASSERT(cond) ((cond) ? (void)0 : tc_bug(__FILE__, __LINE__, #cond))
 #define TC_TRY(expr)                          \

@@ -169,8 +169,21 @@ static tc_status write_model(tc_ctx *ctx, const cli *c, const tc_model *model) {
     return emits_text(c) ? write_text(ctx, model, c->output) : tc_write_onnx(ctx, model, c->output);
 }
 
+typedef struct source {
+    tc_ctx *ctx;
+    const tc_file *file;
+    const char *path;
+} source;
+
+static tc_status read_again(void *user, tc_model **out_model) {
+    const source *s = user;
+    return tc_read_opened(s->ctx, s->file, s->path, out_model);
+}
+
 static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool write, compilation *work) {
-    tc_pass_env env = {.ctx = ctx, .options = &work->options, .summary = &work->summary};
+    source from = {ctx, file, c->input};
+    tc_pass_env env = {.ctx = ctx, .options = &work->options, .summary = &work->summary, .reread_user = &from};
+    env.reread = write ? read_again : NULL; /* one reproducer is enough */
     tc_model *model = NULL;
     tc_status status = tc_read_opened(ctx, file, c->input, &model);
     if (status == TC_OK)

@@ -49,6 +49,9 @@ typedef struct tc_pass_env {
     tc_ctx *ctx;
     const tc_options *options;
     tc_summary *summary;
+    /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: none is wanted. */
+    tc_status (*reread)(void *user, tc_model **out_model);
+    void *reread_user;
 } tc_pass_env;
 
 typedef struct tc_pass {

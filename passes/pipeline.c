@@ -1,11 +1,12 @@
 /* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def are the tables;
  * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong after a pass
- * is a bug of that pass, and is said to be one. */
+ * is a bug of that pass, is said to be one, and leaves a reproducer. */
 #include "../compiler/ops.h"
 #include "../compiler/options.h"
 #include "../compiler/text.h"
 #include "../compiler/verify.h"
 #include "pass.h"
+#include "reproducer.h"
 #include "rules/rules.h"
 #include <string.h>
 #include <time.h>
@@ -200,13 +201,49 @@ static tc_status run_pass(tc_pass_env *env, tc_model *model, const tc_pass *pass
     return status;
 }
 
+/* Where a pipeline is, should a pass meet a bug: "a,b" went well, "c,d" was left when c began. */
+typedef struct progress {
+    tc_pass_env *env;
+    const char *done, *left;
+} progress;
+
+static void reproduce(void *user) {
+    progress *p = user;
+    if (p->env->reread && *p->left)
+        tc_reproducer_write(p->env, p->done, p->left);
+}
+
+static void bug_in_pass(void *user) { /* the process ends */
+    progress *p = user;
+    reproduce(p);
+    tc_diags_print(p->env->ctx, stderr);
+}
+
+static tc_status run_passes(tc_pass_env *env, tc_model *model, const char *list) {
+    progress p = {env, "", list + strspn(list, ", ")};
+    tc_status status = TC_OK;
+    if (env->reread)
+        tc_on_bug(bug_in_pass, &p);
+    for (const char *name = next_name(env->ctx->arena, &list); name; name = next_name(env->ctx->arena, &list)) {
+        status = run_pass(env, model, tc_pass_find(name));
+        if (status != TC_OK)
+            break;
+        p.done = tc_arena_printf(env->ctx->arena, "%s%s%s", p.done, *p.done ? "," : "", name);
+        p.left = list + strspn(list, ", ");
+    }
+    if (env->reread)
+        tc_on_bug(NULL, NULL);
+    if (status == TC_BUG)
+        reproduce(&p);
+    return status;
+}
+
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_pipeline_check(env->ctx, env->options));
     const char *list = env->options->passes ? env->options->passes : tc_recipe_find(env->options->recipe)->passes;
     env->summary->nodes_before = model->graph->n_nodes;
     tc_record_initializers(env, model);
-    for (const char *name = next_name(env->ctx->arena, &list); name; name = next_name(env->ctx->arena, &list))
-        TC_TRY(run_pass(env, model, tc_pass_find(name)));
+    TC_TRY(run_passes(env, model, list));
     tc_rules_check_names(env);
     if (env->summary->n_times > 0) /* passes ran */
         tc_unique_node_names(model);
