@@ -1,5 +1,5 @@
-/* bodies_attention.c: the function bodies of Attention and RotaryEmbedding, as defined by ONNX opset 25 and 23, put together from the
- * parts that a node uses. Masks are added as 0 and -inf, which is written log(0); a row whose keys are all masked gives zeros. */
+/* bodies_attention.c: the function body of Attention, as defined by ONNX opset 25, put together from the parts that a node uses.
+ * Masks are added as 0 and -inf, which is written log(0); a row whose keys are all masked gives zeros. */
 #include "bodies.h"
 #include <string.h>
 

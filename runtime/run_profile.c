@@ -1,5 +1,5 @@
-/* run_profile.c: a Chrome trace: one complete event ("ph": "X") per launch, times in microseconds. Only this file
- * sees cJSON. */
+/* run_profile.c: a Chrome trace: one complete event ("ph": "X") per launch, times in microseconds. Of the
+ * runtime only this file sees cJSON. */
 #include "../compiler/onnx_io.h"
 #include "run.h"
 #include <cjson/cJSON.h>

@@ -1,4 +1,4 @@
-/* movement.c: shape functions of ops that move elements without computing: reshapes, permutations, cuts and joins. */
+/* movement.c: shape functions of ops that move all elements without computing: reshapes, permutations, blocks. */
 #include "shape_fns.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* movement.h: ops that move elements without looking at them: Transpose, Slice, Concat, Split, Expand, Tile, Pad,
- * DepthToSpace, Trilu, Where, ReverseSequence. All work on bytes, so one function serves every element type of a size
+ * DepthToSpace, Trilu, ReverseSequence. All work on bytes, so one function serves every element type of a size
  * (1, 2, 4 or 8).
  *
  * Most of them are one thing: a walk over a box of elements with one stride per dim on each side (tk_strided).

@@ -251,7 +251,7 @@ static tc_status build_call(rule_builder *b, const rule_node *node, uint16_t ind
         made->name = b->label;
     else if (b->rule->gradient)
         made->name = b->result[index] ? b->result[index]->name : "";
-    else /* names.c tells two of one name apart */
+    else /* node_names.c tells two of one name apart */
         made->name = *b->label ? tc_arena_printf(model->arena, "%s/%s", b->label, op->name) : "";
     if (b->before)
         tc_node_insert_before(made, b->before);

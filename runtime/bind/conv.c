@@ -1,4 +1,4 @@
-/* conv.c: Conv and the pools to the kernels of kernels/conv and kernels/pool. */
+/* conv.c: Conv, ConvTranspose and the pools to the kernels of kernels/conv and kernels/pool. */
 #include "../../kernels/conv/conv.h"
 #include "../../kernels/pool/pool.h"
 #include "window.h"

@@ -1,4 +1,4 @@
-/* matmul.c: MatMul, Gemm and Einsum nodes to batches of products. */
+/* matmul.c: MatMul and Gemm nodes to batches of products. */
 #include "../../kernels/matmul/matmul.h"
 #include "util.h"
 #include <string.h>
