@@ -69,6 +69,11 @@ static bool rest_is_there(const tc_node *node, const tc_value *value, const tc_n
     return true;
 }
 
+bool tc_made_again(const tc_value *value, const tc_node *end) {
+    const tc_node *node = tc_view_root(value)->producer;
+    return node && node->graph == end->graph && tc_cheap_cost(node) != TC_NEVER && rest_is_there(node, NULL, end);
+}
+
 /* Whether the value or a view of it is an output of the graph. */
 static bool is_shown(const tc_value *value, int depth) {
     if (value->n_graph_outputs)

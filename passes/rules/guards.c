@@ -229,6 +229,11 @@ static bool is_kept_for(const guard_call *call) {
            !tc_read_late(root, end, result->producer, true);
 }
 
+static bool is_made_again(const guard_call *call) {
+    const tc_node *end = call->rule->set->forward_end;
+    return end && tc_made_again(value_arg(call, 0), end);
+}
+
 static bool is_read_again(const guard_call *call) {
     const tc_node *end = call->rule->set->forward_end;
     return end && tc_read_again(value_arg(call, 0), end);
@@ -249,6 +254,7 @@ static const guard_row rows[] = {
     {"has_attr", "vs", has_attr, false, "the node that makes v has attribute s"},
     {"integer", "v", is_integer, false, "an integer element type"},
     {"kept_for", "vv", is_kept_for, false, "the backward pass reads it for the node that makes the second alone; it is no input and no output"},
+    {"made_again", "v", is_made_again, false, "a cheap node makes it of what is there in the backward pass anyway"},
     {"needed", "v", is_needed, true, "gradient rules: the gradient of this operand is wanted"},
     {"one_reader", "v", one_reader, false, "one node reads it, once; it may be an output of the graph too"},
     {"one_use", "v", one_use, false, "one use, graph outputs counted"},
