@@ -198,6 +198,8 @@ static void compare_all(tc_ctx *ctx, row *r, const variant *read, const variant 
             tc_warn(ctx, NULL, "--verify: output '%s' of %s holds NaN or infinity, which proves little", tc_quote(ctx, info.name),
                     want->name);
     }
+    if (r->mismatches > MISMATCHES_TOLD)
+        tc_error(ctx, TC_MISMATCH, NULL, "%zu more outputs differ from those of %s", r->mismatches - MISMATCHES_TOLD, r->with);
 }
 
 /* --- telling ------------------------------------------------------------------------------------------------------ */
