@@ -51,7 +51,7 @@ const tc_contents *tc_contents_of_tensor(tc_model *model, const tc_tensor *tenso
 }
 
 const tc_contents *tc_value_contents(tc_model *model, tc_value *value) {
-    bool constant = value->init ? !value->is_input : value->producer && tc_node_is(value->producer, "", "Constant");
+    bool constant = value->init ? !value->is_input && !value->is_parameter : value->producer && tc_node_is(value->producer, "", "Constant");
     bool stale = value->contents && value->init && constant && value->contents->tensor != value->init;
     if (constant && (!value->contents || stale))
         value->contents = tc_contents_of_tensor(model, tc_value_constant(value));

@@ -103,6 +103,7 @@ struct tc_value {
     tc_node *producer;           /* NULL: graph input or initializer */
     uint32_t out_index;
     bool is_input;               /* also set for an input with an initializer: that is its default */
+    bool is_parameter;           /* an initializer that is to be trained whatever its size: no constant */
     uint32_t n_graph_outputs;    /* how often it stands among its graph's outputs */
     const tc_tensor *init;       /* initializer, or NULL */
     tc_use *uses;                /* first; linked by next, in no order that means anything */

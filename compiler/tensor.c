@@ -327,6 +327,6 @@ static const tc_tensor *constant_node(const tc_node *node) {
 
 const tc_tensor *tc_value_constant(const tc_value *value) {
     if (value->init)
-        return value->is_input ? NULL : value->init;
+        return value->is_input || value->is_parameter ? NULL : value->init;
     return value->producer ? constant_node(value->producer) : NULL;
 }

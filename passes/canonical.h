@@ -3,10 +3,10 @@
 #define TC_CANONICAL_H
 #include "pass.h"
 
-/* A float initializer of two or more elements: it may be trained, so its elements are no constants to compute with, and two of
- * them are never one. Tensors of Constant nodes are constants whatever their size. */
+/* A float initializer of two or more elements, or one that --train names: it may be trained, so its elements are no constants to
+ * compute with, and two of them are never one. Tensors of Constant nodes are constants whatever their size. */
 static inline bool tc_is_weight(const tc_value *value) {
-    return value->init && value->init->count > 1 && tc_dtype_is_float(value->init->dtype);
+    return value->init && (value->init->count > 1 || value->is_parameter) && tc_dtype_is_float(value->init->dtype);
 }
 
 /* What the pass canonicalize does; without `merge`, nodes that compute the same stay apart. canonicalize.c */

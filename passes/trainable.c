@@ -239,7 +239,8 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
         return;
     }
     if (asked == WISH_DEFAULT && tensor->count < 2) {
-        if (has_parameter_name(name) && tc_flow_has(s->flow, value, TC_FLOW_REACHES) && value->init)
+        bool folded = !value || !value->init;
+        if (has_parameter_name(name) && (folded || tc_flow_has(s->flow, value, TC_FLOW_REACHES)))
             add_name(ctx->arena, &s->single, name);
         return;
     }
@@ -287,8 +288,12 @@ static void tell_single(const selection *s) {
 
 void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
     tc_map *names = tc_map_create(env->ctx->arena);
-    for (uint32_t i = 0; i < model->graph->n_initializers; i++)
-        tc_map_set(names, model->graph->initializers[i]->name, (void *)model->graph->initializers[i]->init);
+    bool *matched = TC_NEW_ARRAY(env->ctx->arena, bool, env->options->n_selection);
+    for (uint32_t i = 0; i < model->graph->n_initializers; i++) {
+        tc_value *value = model->graph->initializers[i];
+        tc_map_set(names, value->name, (void *)value->init);
+        value->is_parameter = wish_of(env->options, value->name, matched) == WISH_TRAIN;
+    }
     env->summary->initializers = names;
 }
 
