@@ -1,0 +1,52 @@
+/* parse.h: what the parts of the parser of rules share. parse.c reads rules and statements, parse_attr.c attributes and lists of
+ * numbers, parse_token.c tokens. Inside passes/rules/ only. */
+#ifndef TC_RULES_PARSE_H
+#define TC_RULES_PARSE_H
+#include "rule_ir.h"
+
+/* A token as the rule language sees it: names hold their dots (ai.tempo.GeluGrad, y.axis). */
+typedef enum token_kind { T_END, T_NAME, T_NUMBER, T_STRING, T_PUNCT } token_kind;
+
+typedef struct rule_token {
+    token_kind kind;
+    const char *text; /* names, strings, marks, numbers as written; in the set's arena */
+    double number;
+    int64_t integer;
+    bool integral;
+    rule_loc loc;
+} rule_token;
+
+typedef struct parser {
+    tc_lexer lx;    /* one token ahead of tok */
+    const char *tok_end; /* in the text */
+    tc_rule_set *set;
+    tc_arena *arena;
+    rule_token tok;
+    tc_rule *rule;
+    size_t cap_names, cap_match, cap_build;
+    bool building; /* in a block of the right side */
+    int depth;     /* of nested calls */
+} parser;
+
+/* A mistake at the token in hand, or at another place. */
+#define FAIL(p, ...) rule_error(&(p)->lx, (p)->tok.loc, __VA_ARGS__)
+#define FAIL_AT(p, loc, ...) rule_error(&(p)->lx, loc, __VA_ARGS__)
+
+/* --- tokens: parse_token.c ----------------------------------------------------------------------------------------- */
+tc_status rule_next(parser *p);                  /* the next token comes into hand */
+const char *rule_rule_tokenext(const parser *p);    /* the token in hand, for messages */
+bool rule_is_punct(const parser *p, const char *text);
+bool rule_is_word(const parser *p, const char *text);
+tc_status rule_expect(parser *p, token_kind kind, const char *text);
+tc_status rule_expect_punct(parser *p, const char *text);
+tc_status rule_expect_name(parser *p, const char *what, const char **out_text);
+tc_status rule_take(parser *p, const char *text, bool *out_taken); /* the mark, if it is in hand */
+
+uint16_t rule_find_name(const tc_rule *rule, const char *text); /* RULE_NONE: the rule has no such name. parse.c */
+
+/* --- parse_attr.c -------------------------------------------------------------------------------------------------- */
+/* `[1, 2]`, with dim(x, 0) on the right side. `out_sizes` may be NULL: numbers only then, as in a match or an attribute. */
+tc_status rule_parse_ints(parser *p, const int64_t **out_ints, const rule_size **out_sizes, uint32_t *out_n);
+/* `<name = value, ...>`, or nothing. The node has its ops. */
+tc_status rule_parse_attrs(parser *p, rule_node *node);
+#endif
