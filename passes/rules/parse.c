@@ -189,7 +189,7 @@ static tc_status parse_choices(parser *p, rule_operand *operand) {
         rule_operand choice;
         TC_TRY(parse_operand(p, &choice));
         if (choice.kind == OPERAND_ABSENT)
-            return FAIL(p, "expected an operand before '%s'", rule_rule_tokenext(p));
+            return FAIL(p, "expected an operand before '%s'", rule_token_text(p));
         operand->choices = tc_arena_grow(p->arena, operand->choices, sizeof choice, &cap, operand->n_choices + 1u);
         operand->choices[operand->n_choices++] = choice;
         more = rule_is_word(p, "or");
@@ -269,7 +269,7 @@ static tc_status parse_statement(parser *p) {
     rule_node node;
     TC_TRY(parse_names(p, false, &outputs, &n_outputs));
     if (n_outputs == 0)
-        return FAIL(p, "expected a statement or '}' before '%s'", rule_rule_tokenext(p));
+        return FAIL(p, "expected a statement or '}' before '%s'", rule_token_text(p));
     TC_TRY(rule_expect_punct(p, "="));
     rule_operand value;
     uint16_t before = p->building ? p->rule->n_build : p->rule->n_match;
@@ -323,7 +323,7 @@ static tc_status parse_guard_args(parser *p, rule_guard *guard) {
         } else if (p->tok.kind == T_NUMBER || p->tok.kind == T_STRING) {
             arg.kind = p->tok.kind == T_NUMBER ? GUARD_NUMBER : GUARD_STRING;
         } else {
-            return FAIL(p, "expected a name, number or string before '%s'", rule_rule_tokenext(p));
+            return FAIL(p, "expected a name, number or string before '%s'", rule_token_text(p));
         }
         guard->args = tc_arena_grow(p->arena, guard->args, sizeof arg, &cap, guard->n_args + 1u);
         guard->args[guard->n_args++] = arg;
@@ -460,7 +460,7 @@ tc_status tc_rules_parse(tc_ctx *ctx, const char *text, const char *file, tc_rul
     while (p.tok.kind != T_END) {
         bool is_gradient = rule_is_word(&p, "gradient");
         if (!is_gradient && !rule_is_word(&p, "rule"))
-            return FAIL(&p, "expected 'rule' or 'gradient' before '%s'", rule_rule_tokenext(&p));
+            return FAIL(&p, "expected 'rule' or 'gradient' before '%s'", rule_token_text(&p));
         p.rule = TC_NEW(set->arena, tc_rule);
         p.cap_names = p.cap_match = p.cap_build = 0;
         p.rule->file = p.lx.name;

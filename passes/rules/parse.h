@@ -34,7 +34,7 @@ typedef struct parser {
 
 /* --- tokens: parse_token.c ----------------------------------------------------------------------------------------- */
 tc_status rule_next(parser *p);                  /* the next token comes into hand */
-const char *rule_rule_tokenext(const parser *p);    /* the token in hand, for messages */
+const char *rule_token_text(const parser *p);    /* the token in hand, for messages */
 bool rule_is_punct(const parser *p, const char *text);
 bool rule_is_word(const parser *p, const char *text);
 tc_status rule_expect(parser *p, token_kind kind, const char *text);

@@ -5,7 +5,7 @@
 
 static tc_status parse_int(parser *p, int64_t *out_number) {
     if (p->tok.kind != T_NUMBER || !p->tok.integral)
-        return FAIL(p, "expected an integer before '%s'", rule_rule_tokenext(p));
+        return FAIL(p, "expected an integer before '%s'", rule_token_text(p));
     *out_number = p->tok.integer;
     return rule_next(p);
 }
@@ -16,7 +16,7 @@ static tc_status parse_size(parser *p, rule_size *out_size) {
     TC_TRY(rule_expect_punct(p, "("));
     out_size->name = p->tok.kind == T_NAME ? rule_find_name(p->rule, p->tok.text) : RULE_NONE;
     if (out_size->name == RULE_NONE)
-        return FAIL(p, "'%s' names no value of the match", rule_rule_tokenext(p));
+        return FAIL(p, "'%s' names no value of the match", rule_token_text(p));
     TC_TRY(rule_next(p));
     TC_TRY(rule_expect_punct(p, ","));
     TC_TRY(parse_int(p, &out_size->axis));
@@ -92,7 +92,7 @@ static tc_status parse_literal_attr(parser *p, tc_attr *attr) {
         attr->kind = TC_ATTR_INT; /* Cast <to = float> */
         attr->i = tc_dtype_from_name(p->tok.text);
     } else {
-        return FAIL(p, "expected a number, string, list, element type or '@' before '%s'", rule_rule_tokenext(p));
+        return FAIL(p, "expected a number, string, list, element type or '@' before '%s'", rule_token_text(p));
     }
     return rule_next(p);
 }
@@ -108,7 +108,7 @@ static tc_status parse_computed(parser *p, rule_attr *attr) {
         TC_TRY(rule_expect_punct(p, "("));
         attr->from = p->tok.kind == T_NAME ? rule_find_name(p->rule, p->tok.text) : RULE_NONE;
         if (attr->from == RULE_NONE)
-            return FAIL(p, "'%s' names no value of the match", rule_rule_tokenext(p));
+            return FAIL(p, "'%s' names no value of the match", rule_token_text(p));
         TC_TRY(rule_next(p));
         return rule_expect_punct(p, ")");
     }
@@ -116,7 +116,7 @@ static tc_status parse_computed(parser *p, rule_attr *attr) {
     while (times || divided) {
         rule_factor factor = {p->tok.kind == T_NAME ? rule_find_name(p->rule, p->tok.text) : RULE_NONE, divided};
         if (factor.name == RULE_NONE)
-            return FAIL(p, "'%s' names no value of the match", rule_rule_tokenext(p));
+            return FAIL(p, "'%s' names no value of the match", rule_token_text(p));
         attr->factors = tc_arena_grow(p->arena, attr->factors, sizeof factor, &cap, attr->n_factors + 1u);
         attr->factors[attr->n_factors++] = factor;
         TC_TRY(rule_next(p));

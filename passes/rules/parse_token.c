@@ -65,7 +65,7 @@ tc_status rule_next(parser *p) {
     }
 }
 
-const char *rule_rule_tokenext(const parser *p) {
+const char *rule_token_text(const parser *p) {
     return p->tok.kind == T_END ? "the end of the file" : tc_quote(p->lx.ctx, p->tok.text);
 }
 bool rule_is_punct(const parser *p, const char *text) { return p->tok.kind == T_PUNCT && !strcmp(p->tok.text, text); }
@@ -73,7 +73,7 @@ bool rule_is_word(const parser *p, const char *text) { return p->tok.kind == T_N
 
 tc_status rule_expect(parser *p, token_kind kind, const char *text) {
     if (p->tok.kind != kind || strcmp(p->tok.text, text) != 0)
-        return FAIL(p, "expected '%s' before '%s'", text, rule_rule_tokenext(p));
+        return FAIL(p, "expected '%s' before '%s'", text, rule_token_text(p));
     return rule_next(p);
 }
 tc_status rule_expect_punct(parser *p, const char *text) { return rule_expect(p, T_PUNCT, text); }
@@ -86,7 +86,7 @@ tc_status rule_take(parser *p, const char *text, bool *out_taken) {
 
 tc_status rule_expect_name(parser *p, const char *what, const char **out_text) {
     if (p->tok.kind != T_NAME)
-        return FAIL(p, "expected %s before '%s'", what, rule_rule_tokenext(p));
+        return FAIL(p, "expected %s before '%s'", what, rule_token_text(p));
     *out_text = p->tok.text;
     return rule_next(p);
 }
