@@ -1,6 +1,6 @@
-/* calls.c: checks of a model as a whole, whatever it was read from. Names of nested graphs are none of an enclosing one; calls fit, no function reaches itself (also not through nested graphs), and
- * inlining every call would end at a size that can be worked with.
- * Chains of functions can be as long as the file allows, so that the walk keeps its own stack. */
+/* calls.c: checks of a model as a whole, whatever it was read from. Names of nested graphs are none of an enclosing one;
+ * calls fit, no function reaches itself (also not through nested graphs), and inlining every call would end at a size that
+ * can be worked with. Chains of functions can be as long as the file allows, so that the walk keeps its own stack. */
 #include "verify.h"
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* bodies_norm.c: the function bodies of normalizations that leave xhat behind (LayerNormalizationXhat, RMSNormalizationXhat), of
  * RMSNormalization and of ScaleBias. `_a`: over more axes than the last; `_b`: with a bias; `_i`: inv_std is a result, too. All
- * factors up to xhat are in the precision of stash_type: xhat = (X - mean) * inv_std, inv_std = 1 / sqrt(mean((X - mean)^2) + epsilon), without the mean for RMS. */
+ * factors up to xhat are in the precision of stash_type: xhat = (X - mean) * inv_std with
+ * inv_std = 1 / sqrt(mean((X - mean)^2) + epsilon), without the mean for RMS. */
 #include "bodies.h"
 
 /* The axes that the node normalizes: from `axis` to the last. */

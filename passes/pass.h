@@ -9,11 +9,11 @@ typedef struct tc_options {
     const char *passes;           /* --passes=: comma-separated names; NULL: the recipe's */
     const char *recipe;           /* --recipe=NAME */
     const char *loss;             /* --loss=NAME */
-    const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
+    const char **selection;       /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
     size_t n_selection;
-    bool train_padding;     /* --train-padding: gradients for the padding rows of embeddings, too */
-    bool retie;             /* --retie: weights that the exporter stored several times become one */
-    bool untie;             /* --untie: weights that the exporter merged become several */
+    bool train_padding;           /* --train-padding: gradients for the padding rows of embeddings, too */
+    bool retie;                   /* --retie: weights that the exporter stored several times become one */
+    bool untie;                   /* --untie: weights that the exporter merged become several */
     const char **rules_files;     /* --rules=FILE */
     size_t n_rules_files;
     const char **disabled;        /* --disable=RULE */
@@ -23,7 +23,7 @@ typedef struct tc_options {
     size_t n_dims;
     const char *print_before, *print_after; /* --print-ir-before=, --print-ir-after=: pass name or "all" */
     bool verify_each, time, stats;
-    bool inexact; /* --inexact: rules that change rounding are applied too */
+    bool inexact;                 /* --inexact: rules that change rounding are applied too */
 } tc_options;
 
 /* What passes found out, for the report. In the context's arena. */

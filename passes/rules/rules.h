@@ -13,8 +13,8 @@ void tc_rules_destroy(tc_rule_set *set);
 /* Adds the embedded file of that name ("canonical.rules"), then those of --rules=FILE when `with_user` is set. */
 tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_rule_set *set);
 
-/* Applies the set until nothing matches or the rewrite limit is reached (a warning; the set is not applied again). Time is linear in the graph's size for a fixed set.
- * New nodes get types by tc_infer_node. Statistics go to env->summary, --disable and --explain are obeyed. */
+/* Applies the set until nothing matches or the rewrite limit is reached (a warning; the set is not applied again). Time is linear
+ * in the graph's size for a fixed set. New nodes get types by tc_infer_node. Statistics go to env->summary, --disable and --explain are obeyed. */
 tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, uint32_t *out_rewrites);
 
 /* The last node of the forward pass, for the guards `kept_for` and `read_again`, which hold nowhere before it is set. */
