@@ -292,7 +292,7 @@ void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
     for (uint32_t i = 0; i < model->graph->n_initializers; i++) {
         tc_value *value = model->graph->initializers[i];
         tc_map_set(names, value->name, (void *)value->init);
-        value->is_parameter = wish_of(env->options, value->name, matched) == WISH_TRAIN;
+        value->is_parameter = tc_dtype_is_float(value->init->dtype) && wish_of(env->options, value->name, matched) == WISH_TRAIN;
     }
     env->summary->initializers = names;
 }
