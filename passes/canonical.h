@@ -20,6 +20,8 @@ void tc_make_constant(tc_value *value, const tc_tensor *tensor);
 uint32_t tc_fold_constants(tc_graph *graph);
 /* Computes of integers that are dims of graph inputs are read from those inputs: one Shape for each dim. fold.c */
 uint32_t tc_fold_dims(tc_graph *graph);
+/* Tensors on their way through a sequence that is known: Split and Concat. Types have to be inferred again. sequences.c */
+uint32_t tc_lower_sequences(tc_graph *graph);
 /* Nodes that do nothing, chains of one kind, one spelling where it takes shapes to tell. simplify.c */
 uint32_t tc_simplify(tc_pass_env *env, tc_graph *graph);
 /* Merges nodes that compute the same, and small equal constants. cse.c */

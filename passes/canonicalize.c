@@ -27,6 +27,8 @@ static tc_status run_rounds(tc_pass_env *env, tc_graph *graph, tc_rule_set *rule
 tc_status tc_canonicalize(tc_pass_env *env, tc_graph *graph, bool merge) {
     tc_rule_set *rules = tc_rules_create();
     tc_status status = tc_infer_graph(env->ctx, graph);
+    while (status == TC_OK && tc_lower_sequences(graph) > 0) /* a split of known sizes may make those of the next known */
+        status = tc_infer_graph(env->ctx, graph);
     if (status == TC_OK)
         status = tc_rules_load(env, "canonical.rules", true, rules);
     if (status == TC_OK)

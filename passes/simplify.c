@@ -46,14 +46,6 @@ static bool alias(tc_node *node, tc_value *to) {
     return true;
 }
 
-static bool same_shape(const tc_value *a, const tc_value *b) {
-    int rank = tc_value_rank(a);
-    bool same = rank != TC_RANK_UNKNOWN && rank == tc_value_rank(b);
-    for (int i = 0; same && i < rank; i++)
-        same = tc_dim_equal(a->type->dims[i], b->type->dims[i]);
-    return same;
-}
-
 /* Whether an operand is known and holds nothing but `number`; an absent one counts as that. */
 static bool holds_only(tc_model *model, tc_value *value, int64_t number) {
     const tc_tensor *tensor = value && !tc_is_weight(value) ? tc_value_constant(value) : NULL;
@@ -71,7 +63,7 @@ static bool is_constant(const tc_value *value) { return value && tc_value_consta
 static bool drop_same_shape(simplifier *s, tc_node *node) {
     (void)s;
     tc_value *from = tc_input(node, 0);
-    return from && same_shape(from, node->outputs[0]) && alias(node, from);
+    return from && tc_same_shape(from, node->outputs[0]) && alias(node, from);
 }
 
 /* As long as its operand, forwards: that is all of it. */
@@ -235,7 +227,7 @@ static bool simplify_view(simplifier *s, tc_node *node) {
         return true;
     tc_node *inner = from ? from->producer : NULL;
     bool chain = is_view(inner) && inner->graph == node->graph && tc_input(inner, 0);
-    if (chain && same_shape(tc_input(inner, 0), to))
+    if (chain && tc_same_shape(tc_input(inner, 0), to))
         return alias(node, tc_input(inner, 0));
     if (chain && reshape_target(tc_input(inner, 0), to, target)) {
         become_reshape(s, node, tc_input(inner, 0), target, tc_value_rank(to));
@@ -278,7 +270,7 @@ static bool simplify_where(simplifier *s, tc_node *node) {
     tc_value *condition = tc_input(node, 0);
     int side = holds_only(s->model, condition, 1) ? 1 : holds_only(s->model, condition, 0) ? 2 : 0;
     tc_value *from = condition && side ? tc_input(node, (uint32_t)side) : NULL;
-    return from && same_shape(from, node->outputs[0]) && alias(node, from);
+    return from && tc_same_shape(from, node->outputs[0]) && alias(node, from);
 }
 
 /* --- all nodes ------------------------------------------------------------------------------------------------------------------------ */
