@@ -131,19 +131,6 @@ static tc_status xhat(tc_shape_ctx *sc, tc_node *node, uint32_t y_like, uint32_t
 tc_status tc_shape_layer_norm_xhat(tc_shape_ctx *sc, tc_node *node) { return xhat(sc, node, 0, 2); }
 tc_status tc_shape_rms_norm_xhat(tc_shape_ctx *sc, tc_node *node) { return xhat(sc, node, 1, 1); }
 
-/* (dY, X or XHat, Scale, InvStdDev): X's gradient, then as many of Scale's shape as there are results. */
-tc_status tc_shape_xhat_grad(tc_shape_ctx *sc, tc_node *node) {
-    tc_arg x = tc_arg_of(node, 1), scale = tc_arg_of(node, 2);
-    int axis;
-    if (x.rank != TC_RANK_UNKNOWN)
-        TC_TRY(tc_shape_normalized_axes(sc, node, 1, 2, 2, &axis));
-    TC_TRY(tc_shape_like(sc, node, 0, x.dtype, x));
-    TC_TRY(tc_shape_like(sc, node, 1, scale.dtype, scale));
-    return tc_shape_like(sc, node, 2, scale.dtype, scale);
-}
-
-tc_status tc_shape_rms_norm_grad(tc_shape_ctx *sc, tc_node *node) { return tc_shape_xhat_grad(sc, node); }
-
 tc_status tc_shape_scale_bias(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0), scale = tc_arg_of(node, 1);
     int axis;

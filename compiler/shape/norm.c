@@ -103,7 +103,8 @@ tc_status tc_shape_layer_norm(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_statistic(sc, node, 2, stash, 0, axis);
 }
 
-tc_status tc_shape_layer_norm_grad(tc_shape_ctx *sc, tc_node *node) {
+/* (dY, X or XHat, Scale, statistics): X's gradient, then as many of Scale's shape as there are results. */
+tc_status tc_shape_norm_grad(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 1), scale = tc_arg_of(node, 2);
     int axis;
     if (x.rank != TC_RANK_UNKNOWN)
