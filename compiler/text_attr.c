@@ -176,8 +176,14 @@ tc_status tc_text_attr_value(tc_text_parser *p, tc_graph *graph, const char *nam
     return attr->ref ? TC_OK : check_kind(p, token, wanted, attr->kind);
 }
 
+tc_status tc_text_attr_name(tc_text_parser *p, const char **out_name) {
+    tc_token token = p->lx.token;
+    TC_TRY(tc_lexer_name(&p->lx, "an attribute's name", out_name));
+    return **out_name ? TC_OK : tc_lexer_error_at(&p->lx, token, TC_BAD_INPUT, "an attribute has no name");
+}
+
 tc_status tc_text_attr(tc_text_parser *p, tc_graph *graph, tc_attr *out_attr) {
     const char *name;
-    TC_TRY(tc_lexer_name(&p->lx, "an attribute's name", &name));
+    TC_TRY(tc_text_attr_name(p, &name));
     return tc_text_attr_value(p, graph, name, out_attr);
 }

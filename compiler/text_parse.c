@@ -140,7 +140,7 @@ static tc_status parse_function_attrs(tc_text_parser *p, tc_function *f) {
     do {
         tc_token token = p->lx.token;
         const char *name;
-        TC_TRY(tc_lexer_name(&p->lx, "an attribute's name", &name));
+        TC_TRY(tc_text_attr_name(p, &name));
         if (tc_map_get(seen, name))
             return tc_lexer_error_at(&p->lx, token, TC_BAD_INPUT, "two attributes are named '%s'", quote(p, name));
         tc_map_set(seen, name, f);

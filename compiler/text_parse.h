@@ -27,6 +27,8 @@ tc_status tc_text_type(tc_text_parser *p, const tc_type **out_type);
 /* The data of a tensor of that type, which must be static: `{...}` or `["location": ...]`; `where` is the type's place. */
 tc_status tc_text_tensor(tc_text_parser *p, const tc_type *type, tc_token where, const char *name, const tc_tensor **out_tensor);
 
+/* A name that is not empty. */
+tc_status tc_text_attr_name(tc_text_parser *p, const char **out_name);
 /* `name: kind = value`; names unquoted in onnx, quoted ones are taken too. Nested graphs lie in `graph`. */
 tc_status tc_text_attr(tc_text_parser *p, tc_graph *graph, tc_attr *out_attr);
 /* The same behind the name. */
