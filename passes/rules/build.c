@@ -223,9 +223,21 @@ static bool is_wanted(const rule_builder *b, const rule_node *node, uint16_t out
     return name != RULE_NONE && (!b->used || b->used[name]) && !is_missing(b, name);
 }
 
+/* A rule may make an op that only its user knows; which version of the op's domain is meant, the model must say. */
+static tc_status check_domain(const rule_builder *b, const rule_node *node) {
+    const rule_op *op = &node->ops[0];
+    if (op->op || tc_model_opset(b->graph->model, op->domain) != 0)
+        return TC_OK;
+    tc_status status = tc_error(b->ctx, TC_BAD_INPUT, b->anchor, "rule %s (%s:%u) makes %s.%s, but the model imports no opset of domain '%s'",
+                                b->rule->name, b->rule->file, node->loc.line, op->domain, op->name, op->domain);
+    tc_hint(b->ctx, "import the domain in the model, or leave the rule out (--disable=%s)", b->rule->name);
+    return status;
+}
+
 static tc_status build_call(rule_builder *b, const rule_node *node, uint16_t index) {
     tc_model *model = b->graph->model;
     const rule_op *op = &node->ops[0];
+    TC_TRY(check_domain(b, node));
     uint32_t n_inputs = count_operands(b, node), n_outputs = node->n_outputs ? node->n_outputs : 1;
     tc_value *operands[RULE_MAX_OPERANDS];
     for (uint32_t i = 0; i < n_inputs; i++)

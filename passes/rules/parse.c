@@ -156,7 +156,8 @@ static tc_status parse_call(parser *p, const char *name, rule_loc loc, rule_node
             return FAIL_AT(p, loc, "%s has at most %u operands", op->name, op->max_inputs);
         if (op && p->building && node->n_operands < op->min_inputs)
             return FAIL_AT(p, loc, "%s has at least %u operands", op->name, op->min_inputs);
-        if (!op && p->building && !*ops[i].domain)
+        bool is_ours = !*ops[i].domain || !strcmp(ops[i].domain, TC_TEMPO_DOMAIN);
+        if (!op && p->building && is_ours)
             return FAIL_AT(p, loc, "unknown op '%s'", ops[i].name);
     }
     p->depth--;
