@@ -142,8 +142,9 @@ static tc_status upgrade_node(tc_upgrade *up, tc_node *node) {
 }
 
 static tc_status upgrade_graph(tc_upgrade *up, tc_graph *graph) {
-    /* Older ops need ranks. What stands before a node is canonical already, so its types can be inferred on the way. */
-    bool infer = up->from < 13 && !up->in_function && graph->parent == NULL;
+    /* Older ops need ranks, newer ones element types. What stands before a node is canonical already, so its types can be inferred on
+     * the way. */
+    bool infer = (up->from < 13 || up->from > TC_CANONICAL_OPSET) && !up->in_function && graph->parent == NULL;
     TC_FOR_NODES_SAFE(node, graph) {
         TC_TRY(upgrade_nested(up, node));
         tc_node *before = node->prev;

@@ -31,12 +31,26 @@ static tc_status only_zero(tc_upgrade *up, tc_node *node, const char *name) {
 tc_status tc_upgrade_quantize_precision(tc_upgrade *up, tc_node *node) { return only_zero(up, node, "precision"); }
 tc_status tc_upgrade_dequantize_type(tc_upgrade *up, tc_node *node) { return only_zero(up, node, "output_dtype"); }
 
-/* stash_type is about 16-bit floats: how they add up was open before and is float since. */
+/* stash_type is about 16-bit floats: how they add up was open before and is the type that it names since, float by default. */
 tc_status tc_upgrade_range_stash(tc_upgrade *up, tc_node *node) {
     tc_dtype dtype = tc_value_dtype(tc_input(node, 0));
-    if (dtype == TC_FLOAT16 || dtype == TC_BFLOAT16)
-        return tc_upgrade_refuse(up, node, "Range of 16-bit floats");
+    int64_t stash = tc_attr_int(node, "stash_type", TC_FLOAT);
     tc_attr_remove(node, "stash_type");
+    if (dtype != TC_FLOAT16 && dtype != TC_BFLOAT16)
+        return TC_OK;
+    if (stash != TC_FLOAT)
+        return tc_upgrade_refuse(up, node, "Range of 16-bit floats that add up in another type than float");
+    static const char *const names[] = {"start", "limit", "delta"};
+    tc_value *operands[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        operands[i] = tc_upgrade_emit(node, "Cast", names[i], (tc_value *[]){tc_input(node, i)}, 1);
+        tc_attr_set_int(operands[i]->producer, "to", TC_FLOAT);
+    }
+    tc_value *wide = tc_upgrade_emit(node, "Range", "wide", operands, 3);
+    tc_node_set_op(node, "", "Cast");
+    tc_node_set_input(node, 0, wide);
+    tc_node_resize_inputs(node, 1);
+    tc_attr_set_int(node, "to", dtype);
     return TC_OK;
 }
 
@@ -59,8 +73,27 @@ tc_status tc_upgrade_shift_signed(tc_upgrade *up, tc_node *node) {
     }
 }
 
+/* The floored remainder of floats from the truncated one, r = fmod(x, y), which has the sign of x: where that is not the sign of y, r + y
+ * has it and is x modulo y, too. A remainder of zero has the sign of y. */
 tc_status tc_upgrade_mod_floor(tc_upgrade *up, tc_node *node) {
-    if (tc_attr_int(node, "fmod", 0) == 0 && tc_dtype_is_float(tc_value_dtype(tc_input(node, 0))))
-        return tc_upgrade_refuse(up, node, "the floored remainder of floats");
+    tc_dtype dtype = tc_value_dtype(tc_input(node, 0));
+    if (tc_attr_int(node, "fmod", 0) != 0 || !tc_dtype_is_float(dtype))
+        return TC_OK;
+    tc_value *x = tc_input(node, 0), *y = tc_input(node, 1);
+    tc_value *zero = tc_upgrade_constant(up, node, "zero", tc_tensor_scalar(up->model, dtype, 0));
+    tc_value *r = tc_upgrade_emit(node, "Mod", "truncated", (tc_value *[]){x, y}, 2);
+    tc_attr_set_int(r->producer, "fmod", 1);
+    tc_value *sign = tc_upgrade_emit(node, "Sign", "sign", &y, 1);
+    tc_value *towards = tc_upgrade_emit(node, "Mul", "towards", (tc_value *[]){r, sign}, 2);
+    tc_value *apart = tc_upgrade_emit(node, "Less", "apart", (tc_value *[]){towards, zero}, 2);
+    tc_value *moved = tc_upgrade_emit(node, "Add", "moved", (tc_value *[]){r, y}, 2);
+    tc_value *floored = tc_upgrade_emit(node, "Where", "floored", (tc_value *[]){apart, moved, r}, 3);
+    tc_value *nothing = tc_upgrade_emit(node, "Equal", "nothing", (tc_value *[]){r, zero}, 2);
+    tc_value *signed_zero = tc_upgrade_emit(node, "Mul", "signed_zero", (tc_value *[]){sign, zero}, 2);
+    tc_value *operands[] = {nothing, signed_zero, floored};
+    tc_attr_remove(node, "fmod");
+    tc_node_set_op(node, "", "Where");
+    for (uint32_t i = 0; i < 3; i++)
+        tc_node_set_input(node, i, operands[i]);
     return TC_OK;
 }

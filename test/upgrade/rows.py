@@ -28,6 +28,8 @@ def flat_softmax(x, axis):
 
 X234, X2345, C3 = floats(2, 3, 4), floats(2, 3, 4, 5), floats(3)
 SHAPE = np.array([2, 3, 4])
+MOD_X = np.array([[5.5, -5.5, 5.5, -5.5, 0, -0.0, 1, 0.3], [6, -6, 3, -1e-3, 7, np.nan, -2, -7]], np.float32)
+MOD_Y = np.array([3, 3, -3, -3, 2, 2, np.inf, -0.1], np.float32)
 POSITIVE = np.abs(floats(2, 3, 4)) + 0.5
 # name, opset, signature, body, inputs, what it means in numpy (None: ask ONNX Runtime)
 CASES = [
@@ -122,6 +124,12 @@ CASES = [
     ("cast_25", 25, "(float[2,3,4] x) => (int64[2,3,4] y)", 'y = Cast <to = 7, round_mode = "up"> (x)', [X234], lambda x: x.astype(np.int64)),
     ("range_27", 27, "() => (float[5] y)", "y = Range (a, b, c)|<float a = {1.0}, float b = {6.0}, float c = {1.0}>", [],
      lambda: np.arange(1, 6, dtype=np.float32)),
+    ("range_27_half", 27, "(float16 a, float16 b, float16 c) => (float16[n] y)", "y = Range (a, b, c)",
+     [np.array(v, np.float16) for v in (1, 2, 0.3)],
+     lambda a, b, c: (np.float32(a) + np.arange(4, dtype=np.float32) * np.float32(c)).astype(np.float16)),
+    ("mod_floor_28", 28, "(float[2,8] x, float[8] y) => (float[2,8] z)", "z = Mod (x, y)", [MOD_X, MOD_Y], np.mod),
+    ("mod_floor_typed_28", 28, "(float[2,8] x, float[8] y) => (float[2,8] z)", "a = Neg (x)\n z = Mod (a, y)", [MOD_X, MOD_Y],
+     lambda x, y: np.mod(-x, y)),
     ("mod_28", 28, "(int64[4] x) => (int64[4] y)", "y = Mod (x, c)|<int64 c = {3}>", [np.array([-4, -1, 2, 7])], lambda x: x % 3),
     ("function_12", 12, "(float[2,3,4] x) => (float[2,4] y)", "y = local.Total <over = [1]> (x)", [X234], lambda x: x.sum(1)),
 ]
@@ -158,7 +166,7 @@ def check(tempoc, folder, name, opset, signature, body, inputs, meaning):
     if {o.domain: o.version for o in out.opset_import}[""] != 21:
         return "not at the canonical opset"
     for got, want in zip(run(after, inputs), expected, strict=True):
-        if got.dtype != want.dtype or got.shape != want.shape or not np.allclose(got, want, rtol=1e-5, atol=1e-6):
+        if got.dtype != want.dtype or got.shape != want.shape or not np.allclose(got, want, rtol=1e-5, atol=1e-6, equal_nan=True):
             return f"expected {want.ravel()[:4]}, got {got.ravel()[:4]}"
     return None
 
