@@ -85,7 +85,7 @@ static tc_status choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value *
         return TC_OK;
     if (n == 0) {
         tc_error(ctx, TC_USAGE, NULL, "no output is a loss: one float number ([] or [1]) is expected");
-        tc_hint(ctx, "the outputs are: %s", list_candidates(ctx, graph, false));
+        tc_hint(ctx, "the outputs are: %s; --recipe=forward compiles without a backward pass", list_candidates(ctx, graph, false));
     } else {
         tc_error(ctx, TC_USAGE, NULL, "%u outputs could be the loss: %s", (unsigned)n, list_candidates(ctx, graph, true));
         tc_hint(ctx, "name one: --loss=NAME");

@@ -19,9 +19,10 @@ SIZES = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT: 4, onnx.TensorProto.I
 
 
 def recipes(tempoc):
-    """The names that --list-passes gives behind "recipes:"."""
+    """The names that --list-passes gives behind "recipes:", of those with a backward pass."""
     listed = subprocess.run([tempoc, "--list-passes"], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"^  (\S+)", listed.split("recipes:")[1], re.M)
+    listed = re.findall(r"^  (\S+).*\n +--passes=(\S+)$", listed.split("recipes:")[1], re.M)
+    return [name for name, passes in listed if "autodiff" in passes]
 
 
 def walk(path):
