@@ -94,6 +94,12 @@ static tc_status fail(const request *r, tc_status status, const char *what) {
                     tc_quote(r->ctx, r->tensor->name ? r->tensor->name : ""), r->location, what);
 }
 
+/* Where locations start from. */
+static const char *folder_of(const request *r) {
+    const char *path = r->model->path, *slash = path ? strrchr(path, '/') : NULL;
+    return !slash ? "." : slash == path ? "/" : tc_arena_strndup(r->ctx->arena, path, (size_t)(slash - path));
+}
+
 static tc_status fail_open(const request *r) {
     if (errno == ELOOP)
         return fail(r, TC_BAD_INPUT, "is or lies behind a symbolic link, which is not followed");
@@ -101,8 +107,7 @@ static tc_status fail_open(const request *r) {
         return fail(r, TC_BAD_INPUT, "leaves the model's folder");
     fail(r, TC_IO, tc_arena_printf(r->ctx->arena, "can't be opened: %s", strerror(errno)));
     if (errno == ENOENT)
-        tc_hint(r->ctx, "weights belong beside the model, in '%s'",
-                r->model->path ? r->model->path : "the current folder");
+        tc_hint(r->ctx, "weights belong beside the model, in the folder '%s'", tc_quote(r->ctx, folder_of(r)));
     return TC_IO;
 }
 
@@ -126,14 +131,10 @@ static tc_status map_file(const request *r, int fd, tc_file *out_file) {
 }
 
 static tc_status open_mapping(const request *r, tc_file **out_file) {
-    const char *location = r->tensor->external->location, *path = r->model->path;
+    const char *location = r->tensor->external->location;
     if (r->model->maps && (*out_file = tc_map_get(r->model->maps, location)) != NULL)
         return TC_OK;
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    const char *folder = !slash          ? "."
-                         : slash == path ? "/"
-                                         : tc_arena_strndup(r->ctx->arena, path, (size_t)(slash - path));
-    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int at = open(folder_of(r), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
         return fail_open(r);
     int fd = open_below(at, location);

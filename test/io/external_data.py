@@ -50,6 +50,6 @@ report.refused("terabytes", try_file("w.bin", dims=[2**30, 2**10]), 2, "W", "w.b
 report.refused("e06_memaddr", try_file("*/_ORT_MEM_ADDR_/*", 140000000), 5, "W", "_ORT_MEM_ADDR_")
 report.refused("e07_fifo", try_file("fifo"), 2, "W", "fifo", "regular")
 report.refused("is_folder", try_file("sub"), 2, "W", "sub", "regular")
-report.refused("missing", try_file("gone.bin"), 5, "W", "gone.bin", "No such file", "hint")
+report.refused("missing", try_file("gone.bin"), 5, "W", "gone.bin", "No such file", f"in the folder '{folder}'")
 report.refused("through_file", try_file("w.bin/x"), 5, "W", "w.bin/x")
 report.end()
