@@ -53,12 +53,25 @@ static tc_status read_all(tc_ctx *ctx, int fd, size_t guess, const char *path, t
     return TC_OK;
 }
 
+/* A device may have no end: what does not end at once is refused. Terminals and /dev/null do. */
+static tc_status read_device(tc_ctx *ctx, int fd, const char *path, tc_file *out_file) {
+    char bytes[512];
+    ssize_t n = isatty(fd) ? 0 : read(fd, bytes, sizeof bytes);
+    if (n < 0)
+        return system_error(ctx, "read", path);
+    if (n == 0)
+        return read_all(ctx, fd, SMALL_FILE, path, out_file);
+    return tc_error(ctx, TC_IO, NULL, "'%s' is a device, expected a file or a pipe", tc_quote(ctx, path));
+}
+
 static tc_status map_or_read(tc_ctx *ctx, int fd, const char *path, tc_file *out_file) {
     struct stat st;
     if (fstat(fd, &st) != 0)
         return system_error(ctx, "look at", path);
     if (S_ISDIR(st.st_mode))
         return tc_error(ctx, TC_IO, NULL, "'%s' is a folder, expected a file", tc_quote(ctx, path));
+    if (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))
+        return read_device(ctx, fd, path, out_file);
     size_t size = S_ISREG(st.st_mode) ? (size_t)st.st_size : 0;
     if (size <= SMALL_FILE)
         return read_all(ctx, fd, size ? size : 64 << 10, path, out_file);
