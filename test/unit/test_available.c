@@ -91,6 +91,10 @@ static void test_refusal(void **state) {
     tc_ctx ctx;
     tc_ctx_init(&ctx, "test");
     assert_int_equal(rt_check_memory(&ctx, "nothing", 0), TC_OK);
+    /* What fits to the last byte does not fit: 20 GiB of 21 are refused, 19 are not. */
+    assert_true(rt_usable_memory(21ull << 30) < 20ull << 30);
+    assert_true(rt_usable_memory(21ull << 30) > 19ull << 30);
+    assert_int_equal(rt_usable_memory(0), 0);
     assert_int_equal(rt_check_memory(&ctx, "the arena", 1ull << 62), TC_LIMIT);
     assert_non_null(strstr(ctx.diags[0].message, "the arena takes 4398046511104.0 MiB, but only "));
     tc_ctx_fini(&ctx);
