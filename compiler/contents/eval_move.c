@@ -142,7 +142,7 @@ const tc_contents *tc_eval_pad(tc_eval *ev, const tc_node *node, uint32_t output
     tc_contents *out = tc_eval_out(ev, node, output);
     tc_scalar zero = tc_eval_is_int(x->dtype) ? (tc_scalar){.i = tc_dim_const(0)} : (tc_scalar){.f = 0};
     for (size_t i = 0; i < n / 2; i++)
-        before[axes[i]] = pads[i];
+        before[axes[i]] = pads[i] < -((int64_t)1 << 62) ? -((int64_t)1 << 62) : pads[i]; /* as far outside */
     tc_eval_strides(x->rank, x->dims, strides);
     for (uint64_t k = 0; out && k < out->count; k++, tc_eval_next(out->rank, out->dims, at)) {
         int64_t from = 0;

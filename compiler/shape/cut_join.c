@@ -23,6 +23,15 @@ tc_status tc_shape_expand(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, rank, dims);
 }
 
+/* `size` of an axis came of arithmetic on `operands` known or not: numbers that are known and yet gave nothing did not fit in 63 bits. */
+static tc_status check_fits(tc_shape_ctx *sc, tc_node *node, int axis, tc_dim size, const tc_dim operands[2], bool negative) {
+    if (!tc_dim_is_unknown(size) || !tc_dim_is_const(operands[0]) || !tc_dim_is_const(operands[1]))
+        return TC_OK;
+    if (negative)
+        return TC_FAIL(sc, node, "axis %d of the result would have a negative size", axis);
+    return tc_error(sc->ctx, TC_LIMIT, node, "axis %d of the result would have 2^63 elements or more", axis);
+}
+
 tc_status tc_shape_tile(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
     size_t count;
@@ -34,8 +43,10 @@ tc_status tc_shape_tile(tc_shape_ctx *sc, tc_node *node) {
         return TC_FAIL(sc, node, "repeats has %zu elements, but %s has rank %d", count, tc_operand_text(sc, node, 0),
                        x.rank);
     tc_dim dims[TC_MAX_RANK];
-    for (int i = 0; i < x.rank; i++)
+    for (int i = 0; i < x.rank; i++) {
         dims[i] = tc_dim_mul(sc->model->dims, x.dims[i], repeats[i]);
+        TC_TRY(check_fits(sc, node, i, dims[i], (tc_dim[]){x.dims[i], repeats[i]}, repeats[i].value < 0));
+    }
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
 
@@ -86,8 +97,10 @@ tc_status tc_shape_pad(tc_shape_ctx *sc, tc_node *node) {
     for (int i = 0; i < x.rank; i++)
         dims[i] = x.dims[i];
     for (size_t i = 0; i < n; i++) {
-        tc_dim both = tc_dim_add(sc->model->dims, pads[i], pads[n + i]);
-        dims[axes[i]] = tc_dim_add(sc->model->dims, dims[axes[i]], both);
+        tc_dim both = tc_dim_add(sc->model->dims, pads[i], pads[n + i]), before = dims[axes[i]];
+        TC_TRY(check_fits(sc, node, axes[i], both, (tc_dim[]){pads[i], pads[n + i]}, pads[i].value < 0));
+        dims[axes[i]] = tc_dim_add(sc->model->dims, before, both);
+        TC_TRY(check_fits(sc, node, axes[i], dims[axes[i]], (tc_dim[]){before, both}, both.value < 0));
     }
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
@@ -104,7 +117,7 @@ static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, bool for
     if (negative) {
         tc_dim from_end = tc_dim_add(pool, bound, size);
         /* -n counts from the end; what lies before the beginning is cut off. INT64_MIN + a symbol is such. */
-        if (tc_dim_is_const(bound) && bound.value <= -INT32_MAX)
+        if (tc_dim_is_const(bound) && bound.value <= -INT32_MAX && !tc_dim_is_const(size))
             return low;
         return tc_dim_max(pool, from_end, low);
     }
@@ -116,9 +129,9 @@ static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, bool for
 static tc_dim slice_size(tc_dim_pool *pool, tc_dim size, tc_dim start, tc_dim end, int64_t step) {
     tc_dim from = slice_bound(pool, start, size, step > 0), to = slice_bound(pool, end, size, step > 0);
     tc_dim span = step > 0 ? tc_dim_sub(pool, to, from) : tc_dim_sub(pool, from, to);
-    if (step == INT64_MIN)
-        return tc_dim_unknown();
-    int64_t stride = step > 0 ? step : -step;
+    int64_t stride = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step; /* no axis is long enough to tell the last two apart */
+    if (tc_dim_is_const(span))
+        return tc_dim_const(span.value > 0 ? (span.value - 1) / stride + 1 : 0);
     tc_dim rounded = tc_dim_add(pool, span, tc_dim_const(stride - 1));
     return tc_dim_max(pool, tc_dim_div(pool, rounded, tc_dim_const(stride)), tc_dim_const(0));
 }

@@ -63,24 +63,50 @@ tc_status tc_shape_constant_of_shape(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, dtype, (int)count, dims);
 }
 
+#define RANGE_LIMIT 0x1p62 /* elements; far more than there is memory for */
+
+static tc_status range_too_long(tc_shape_ctx *sc, const tc_node *node) {
+    return tc_error(sc->ctx, TC_LIMIT, node, "the range would have 2^62 elements or more");
+}
+
+/* Numbers whose difference may not fit in 63 bits. */
+static tc_status range_of_ints(tc_shape_ctx *sc, tc_node *node, int64_t start, int64_t limit, int64_t delta, tc_dim *out_count) {
+    bool up = delta > 0;
+    uint64_t step = up ? (uint64_t)delta : -(uint64_t)delta;
+    uint64_t span = up ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+    uint64_t count = (up ? limit > start : limit < start) ? (span - 1) / step + 1 : 0;
+    *out_count = tc_dim_const((int64_t)count);
+    return (double)count < RANGE_LIMIT ? TC_OK : range_too_long(sc, node);
+}
+
+static tc_status range_of_floats(tc_shape_ctx *sc, tc_node *node, double start, double limit, double delta, tc_dim *out_count) {
+    double count = ceil((limit - start) / delta);
+    if (isnan(count))
+        return TC_FAIL(sc, node, "start %g, limit %g and delta %g make no range", start, limit, delta);
+    if (count >= RANGE_LIMIT)
+        return range_too_long(sc, node);
+    *out_count = tc_dim_const(count > 0 ? (int64_t)count : 0);
+    return TC_OK;
+}
+
 /* ceil((limit - start) / delta), at least 0. */
-static tc_dim range_count(tc_shape_ctx *sc, const tc_contents *known[3]) {
+static tc_status range_count(tc_shape_ctx *sc, tc_node *node, const tc_contents *known[3], tc_dim *out_count) {
     tc_dim_pool *pool = sc->model->dims;
+    *out_count = tc_dim_unknown();
     if (!known[0] || !known[1] || !known[2] || known[0]->count != 1 || known[1]->count != 1 || known[2]->count != 1)
-        return tc_dim_unknown();
-    if (tc_dtype_is_float(known[0]->dtype)) {
-        double count = ceil((known[1]->items[0].f - known[0]->items[0].f) / known[2]->items[0].f);
-        return count > 0 && count < 9e15 ? tc_dim_const((int64_t)count)
-               : count <= 0              ? tc_dim_const(0)
-                                         : tc_dim_unknown();
-    }
-    tc_dim start = known[0]->items[0].i, limit = known[1]->items[0].i, delta = known[2]->items[0].i;
-    if (!tc_dim_is_const(delta) || delta.value == 0 || delta.value == INT64_MIN)
-        return tc_dim_unknown();
-    tc_dim span = delta.value > 0 ? tc_dim_sub(pool, limit, start) : tc_dim_sub(pool, start, limit);
-    int64_t step = delta.value > 0 ? delta.value : -delta.value;
+        return TC_OK;
+    tc_scalar start = known[0]->items[0], limit = known[1]->items[0], delta = known[2]->items[0];
+    if (tc_dtype_is_float(known[0]->dtype))
+        return range_of_floats(sc, node, start.f, limit.f, delta.f, out_count);
+    if (tc_dim_is_const(start.i) && tc_dim_is_const(limit.i) && tc_dim_is_const(delta.i))
+        return range_of_ints(sc, node, start.i.value, limit.i.value, delta.i.value, out_count);
+    if (!tc_dim_is_const(delta.i) || delta.i.value == INT64_MIN)
+        return TC_OK;
+    tc_dim span = delta.i.value > 0 ? tc_dim_sub(pool, limit.i, start.i) : tc_dim_sub(pool, start.i, limit.i);
+    int64_t step = delta.i.value > 0 ? delta.i.value : -delta.i.value;
     tc_dim count = tc_dim_div(pool, tc_dim_add(pool, span, tc_dim_const(step - 1)), tc_dim_const(step));
-    return tc_dim_max(pool, count, tc_dim_const(0));
+    *out_count = tc_dim_max(pool, count, tc_dim_const(0));
+    return TC_OK;
 }
 
 tc_status tc_shape_range(tc_shape_ctx *sc, tc_node *node) {
@@ -94,7 +120,8 @@ tc_status tc_shape_range(tc_shape_ctx *sc, tc_node *node) {
         (tc_dtype_is_float(known[2]->dtype) ? known[2]->items[0].f == 0
                                             : tc_dim_equal(known[2]->items[0].i, tc_dim_const(0))))
         return TC_FAIL(sc, node, "delta is 0");
-    tc_dim count = range_count(sc, known);
+    tc_dim count;
+    TC_TRY(range_count(sc, node, known, &count));
     if (tc_dim_is_unknown(count))
         count = tc_shape_fresh(sc, node, 0, 0);
     return tc_shape_set(sc, node, 0, first.dtype, 1, &count);

@@ -4,6 +4,7 @@
 #include "../../kernels/movement/movement.h"
 #include "../../compiler/contents.h"
 #include "../../kernels/movement/cast.h"
+#include "../available.h"
 #include "util.h"
 #include <string.h>
 
@@ -157,7 +158,8 @@ static void slice_axis(int64_t size, int64_t start, int64_t end, int64_t step, i
     end = end < 0 ? (end < -size ? -1 : end + size) : end;
     start = step > 0 ? clamp(start, 0, size) : clamp(start, 0, size - 1);
     end = step > 0 ? clamp(end, 0, size) : clamp(end, -1, size - 1);
-    int64_t span = step > 0 ? end - start : start - end, stride = step > 0 ? step : -step;
+    int64_t span = step > 0 ? end - start : start - end;
+    int64_t stride = step > 0 ? step : -step;
     *first = start;
     *n = span <= 0 || size == 0 ? 0 : (span - 1) / stride + 1;
 }
@@ -184,8 +186,9 @@ tc_status rt_bind_slice(rt_binder *binder, const tc_node *node, rt_launch *launc
         int axis;
         int64_t first, n, step = steps ? steps[i] : 1;
         TC_TRY(rt_axis(binder, node, axes ? axes[i] : i, inp->rank, false, &axis));
-        if (step == 0 || step < -INT64_MAX)
-            return tc_error(binder->ctx, TC_BAD_INPUT, node, "a step of Slice is %lld", (long long)step);
+        if (step == 0)
+            return tc_error(binder->ctx, TC_BAD_INPUT, node, "a step of Slice is 0");
+        step = step < -INT64_MAX ? -INT64_MAX : step; /* one element at most either way */
         slice_axis(inp->dims[axis], starts[i], ends[i], step, &first, &n);
         box->dims[axis] = n;
         box->inp_offset += first * inp_strides[axis];
@@ -291,6 +294,9 @@ tc_status rt_bind_split(rt_binder *binder, const tc_node *node, rt_launch *launc
 
 /* --- Pad ---------------------------------------------------------------------------------------------------------- */
 
+#define SMALL_MAPS (1 << 20) /* bytes */
+#define FAR ((int64_t)1 << 62)
+
 typedef struct pad_params { const int64_t *maps[TK_MAX_RANK]; } pad_params;
 
 static tk_status run_pad(const rt_launch *launch) {
@@ -317,6 +323,16 @@ static int64_t pad_source(int64_t at, int64_t size, char mode) {
     return at < size ? at : period - at;
 }
 
+/* The maps are made before the plan is, which checks the memory for all else. */
+static tc_status check_maps(rt_binder *binder, const tc_node *node, const rt_arg *out) {
+    uint64_t bytes = (uint64_t)out->count * tk_size(out->dtype);
+    for (int d = 0; d < out->rank; d++)
+        bytes += (uint64_t)out->dims[d] * sizeof(int64_t);
+    if (bytes < SMALL_MAPS)
+        return TC_OK;
+    return rt_check_memory(binder->ctx, tc_arena_printf(binder->arena, "Pad \"%s\"", tc_quote(binder->ctx, tc_node_label(node))), bytes);
+}
+
 tc_status rt_bind_pad(rt_binder *binder, const tc_node *node, rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
     const int64_t *pads, *axes = NULL;
@@ -331,9 +347,10 @@ tc_status rt_bind_pad(rt_binder *binder, const tc_node *node, rt_launch *launch)
     for (int64_t i = 0; i < n_axes; i++) {
         int axis;
         TC_TRY(rt_axis(binder, node, axes ? axes[i] : i, inp->rank, false, &axis));
-        begins[axis] = pads[i];
+        begins[axis] = pads[i] < -FAR ? -FAR : pads[i]; /* as far outside, and nothing added to it overflows */
     }
     pad_params *p = RT_PARAMS(binder, pad_params);
+    TC_TRY(check_maps(binder, node, out));
     for (int d = 0; d < inp->rank; d++) {
         int64_t *map = TC_NEW_ARRAY(binder->arena, int64_t, (size_t)out->dims[d] + 1);
         for (int64_t i = 0; i < out->dims[d]; i++)

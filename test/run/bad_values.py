@@ -75,11 +75,30 @@ def sizes():
     refused(BAD, "ConstantOfShape", I(-1))
     refused(LIMIT, "ConstantOfShape", I(2**40, 2**40))
     refused(BAD, "Tile", X, I(-1, 1))
+    for repeats in (I(2**62, 2**62), I(MOST, 0), I(2**31, 2**31)):
+        refused(LIMIT, "Tile", X, repeats)
+    refused(BAD, "Tile", X, I(LEAST, 1), says=("negative",))
+    for pads in (I(MOST, 0, MOST, 0), I(MOST, 0, 1, 0), I(2**62, 2**62, 0, 0), I(2**40, 0, 0, 0)):
+        refused(LIMIT, "Pad", X, pads)
+    for pads in (I(LEAST, 0, -1, 0), I(-5, 0, 0, 0), I(LEAST, 0, 0, 0)):
+        refused(BAD, "Pad", X, pads, says=("negative",))
+    check(one("Pad", X, I(LEAST, 0, MOST, 0)).tolist() == np.zeros((3, 4)).tolist(), "Pad from far off")
     refused(LIMIT, "Range", np.int64(0), np.int64(2**62), np.int64(1), type="int64")
+    refused(LIMIT, "Range", np.int64(LEAST), np.int64(MOST), np.int64(1), type="int64")
+    check(one("Range", np.int64(MOST), np.int64(LEAST), np.int64(LEAST), type="int64").tolist() == [MOST, -1], "the longest step")
+    f = np.float32
+    for start, limit, delta in ((0, 10, "nan"), (0, "nan", 1), ("nan", 1, 1), ("inf", "inf", 1), (0, "inf", "inf")):
+        refused(BAD, "Range", f(start), f(limit), f(delta), says=("nan" if "nan" in (start, limit, delta) else "inf",))
+    for start, limit, delta in ((0, "inf", 1), ("-inf", 0, 1), (0, "-inf", -1), (0, 1e30, 1e-10)):
+        refused(LIMIT, "Range", f(start), f(limit), f(delta))
     refused(BAD, "Range", np.int64(0), np.int64(9), np.int64(0), type="int64")
     refused(BAD, "Reshape", X, I(-1, -1))
     refused(LIMIT, "Reshape", X, I(2**62, 2**62))
     refused(BAD, "Slice", X, I(0), I(2), I(0), I(0), says=("step",))
+    for start, end, step in ((-1, LEAST, LEAST), (LEAST, MOST, MOST), (2, LEAST, LEAST + 1), (MOST, LEAST, LEAST), (0, MOST, LEAST), (3, 1, -MOST)):
+        want = X[start:None if end == LEAST else end:step]
+        got = one("Slice", X, I(start), I(end), I(0), I(step))
+        check(got.tolist() == want.tolist(), f"Slice {start}:{end}:{step} is {got}, expected {want}")
     refused(BAD, "TopK", X, I(9), results="r, i")
     refused(BAD, "Split", X, I(1, 1), results="r, q")
     refused(BAD, "Split", X, I(-1, 5), results="r, q")
