@@ -17,6 +17,7 @@ typedef enum tk_dtype {
 } tk_dtype;
 
 size_t tk_size(tk_dtype dtype); /* bytes of one element */
+static inline bool tk_is_half(tk_dtype dtype) { return dtype == TK_F16 || dtype == TK_BF16; }
 
 typedef enum tk_status {
     TK_OK = 0,

@@ -8,8 +8,8 @@
 #undef KERNEL
 
 #define BIT(dtype) (UINT32_C(1) << (dtype))
-#define F (BIT(TK_F32) | BIT(TK_F64))
-#define H (BIT(TK_F16) | BIT(TK_BF16))
+#define FD (BIT(TK_F32) | BIT(TK_F64))
+#define F (FD | BIT(TK_F16) | BIT(TK_BF16))
 #define BYTES (BIT(TK_I8) | BIT(TK_U8))
 #define WIDE (BIT(TK_I32) | BIT(TK_I64))
 #define UWIDE (BIT(TK_U32) | BIT(TK_U64))
@@ -19,7 +19,6 @@
 #define B BIT(TK_BOOL)
 #define N (F | I)
 #define ANY (F | I | B)
-#define ANY16 (ANY | H)
 
 #define KERNEL(domain, op, dtypes, bind) {domain, op, dtypes, bind},
 static const rt_kernel_row rows[] = {

@@ -1,27 +1,11 @@
 /* run_report.c: what tempo-run prints: outputs, memory, times, kernels. */
 #include "run.h"
-#include "../kernels/common/half.h"
+#include "../kernels/common/types.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-double run_number(const tempo_tensor *t, uint64_t i) {
-    switch (t->dtype) {
-    case TEMPO_FLOAT: return (double)((const float *)t->data)[i];
-    case TEMPO_DOUBLE: return ((const double *)t->data)[i];
-    case TEMPO_FLOAT16: return (double)tk_from_f16(((const uint16_t *)t->data)[i]);
-    case TEMPO_BFLOAT16: return (double)tk_from_bf16(((const uint16_t *)t->data)[i]);
-    case TEMPO_UINT8: case TEMPO_BOOL: return ((const uint8_t *)t->data)[i];
-    case TEMPO_INT8: return ((const int8_t *)t->data)[i];
-    case TEMPO_UINT16: return ((const uint16_t *)t->data)[i];
-    case TEMPO_INT16: return ((const int16_t *)t->data)[i];
-    case TEMPO_UINT32: return ((const uint32_t *)t->data)[i];
-    case TEMPO_INT32: return ((const int32_t *)t->data)[i];
-    case TEMPO_UINT64: return (double)((const uint64_t *)t->data)[i];
-    case TEMPO_INT64: return (double)((const int64_t *)t->data)[i];
-    }
-    return 0;
-}
+double run_number(const tempo_tensor *t, uint64_t i) { return tk_get(t->data, (tk_dtype)t->dtype, (int64_t)i); }
 
 static void format_type(char *text, size_t size, const tempo_tensor *t) {
     size_t n = (size_t)snprintf(text, size, "%s", tempo_dtype_text(t->dtype));

@@ -1,5 +1,6 @@
 /* types.c: sizes of element types, and elements as numbers for kernels where speed does not matter. */
 #include "types.h"
+#include "half.h"
 
 size_t tk_size(tk_dtype dtype) {
     switch (dtype) {
@@ -15,6 +16,8 @@ double tk_get(const void *data, tk_dtype dtype, int64_t i) {
     switch (dtype) {
     case TK_F32: return (double)((const float *)data)[i];
     case TK_F64: return ((const double *)data)[i];
+    case TK_F16: return (double)tk_from_f16(((const uint16_t *)data)[i]);
+    case TK_BF16: return (double)tk_from_bf16(((const uint16_t *)data)[i]);
     case TK_BOOL: case TK_U8: return ((const uint8_t *)data)[i];
     case TK_I8: return ((const int8_t *)data)[i];
     case TK_U16: return ((const uint16_t *)data)[i];
@@ -23,7 +26,16 @@ double tk_get(const void *data, tk_dtype dtype, int64_t i) {
     case TK_I32: return ((const int32_t *)data)[i];
     case TK_U64: return (double)((const uint64_t *)data)[i];
     case TK_I64: return (double)((const int64_t *)data)[i];
-    default: return 0;
+    }
+    return 0;
+}
+
+void tk_put(void *data, tk_dtype dtype, int64_t i, double value) {
+    switch ((int)dtype) {
+    case TK_F32: ((float *)data)[i] = (float)value; break;
+    case TK_F64: ((double *)data)[i] = value; break;
+    case TK_F16: ((uint16_t *)data)[i] = tk_f16_of_double(value); break;
+    case TK_BF16: ((uint16_t *)data)[i] = tk_bf16_of_double(value); break;
     }
 }
 

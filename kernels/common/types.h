@@ -6,4 +6,5 @@
 
 double tk_get(const void *data, tk_dtype dtype, int64_t i);       /* 64-bit integers are rounded */
 int64_t tk_get_int(const void *data, tk_dtype dtype, int64_t i);  /* floats must fit */
+void tk_put(void *data, tk_dtype dtype, int64_t i, double value); /* a float type; rounded once */
 #endif

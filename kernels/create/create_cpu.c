@@ -1,6 +1,5 @@
 /* create_cpu.c: plain loops; none of these is where time goes. */
 #include "create.h"
-#include "../common/half.h"
 #include "../common/types.h"
 #include "../movement/movement.h"
 #include <string.h>
@@ -55,8 +54,6 @@ void tk_one_hot(void *out, const void *values, const void *indices, tk_dtype ind
 }
 
 bool tk_is_true(const void *data, tk_dtype dtype, int64_t i) {
-    if (dtype == TK_F16 || dtype == TK_BF16)
-        return (((const uint16_t *)data)[i] & 0x7fff) != 0;
     return dtype == TK_I64 || dtype == TK_U64 ? ((const uint64_t *)data)[i] != 0 : tk_get(data, dtype, i) != 0;
 }
 
@@ -137,8 +134,6 @@ static key_kind load_key(item *to, const void *inp, tk_dtype dtype, int64_t i) {
     switch (dtype) {
     case TK_U64: to->key.u = ((const uint64_t *)inp)[i]; return KEY_U;
     case TK_I64: to->key.s = ((const int64_t *)inp)[i]; return KEY_S;
-    case TK_F16: to->key.f = (double)tk_from_f16(((const uint16_t *)inp)[i]); return KEY_F;
-    case TK_BF16: to->key.f = (double)tk_from_bf16(((const uint16_t *)inp)[i]); return KEY_F;
     default: to->key.f = tk_get(inp, dtype, i); return KEY_F;
     }
 }

@@ -1,7 +1,7 @@
 /* binary_cpu.c: the binary ops compiled for every element type, found by name, and run over what broadcasting leaves.
  */
+#include "../common/element.h"
 #include "../common/parallel.h"
-#include "../common/vector.h"
 #include "binary_ops.h"
 #include "elementwise.h"
 #include <math.h>
@@ -20,6 +20,7 @@ TK_INLINE double floor_mod_f64(double a, double b) {
 
 #define T float
 #define SUFFIX f32
+#define HALVES
 #define DTYPE TK_F32
 #define OPS TK_BINARY_FLOAT
 #define VECTOR TK_VECTOR
@@ -101,7 +102,7 @@ TK_INLINE double floor_mod_f64(double a, double b) {
 #define TABLE(rows) {rows, sizeof(rows) / sizeof((rows)[0])}
 static const struct { const tk_binary *rows; int64_t count; } tables[] = {
     TABLE(rows_f32), TABLE(rows_f64), TABLE(rows_i8),  TABLE(rows_i16), TABLE(rows_i32),  TABLE(rows_i64),
-    TABLE(rows_u8),  TABLE(rows_u16), TABLE(rows_u32), TABLE(rows_u64), TABLE(rows_b8),
+    TABLE(rows_u8),  TABLE(rows_u16), TABLE(rows_u32), TABLE(rows_u64), TABLE(rows_b8),  TABLE(rows_f16), TABLE(rows_bf16),
 };
 
 const tk_binary *tk_binary_at(int64_t index) {
@@ -128,11 +129,33 @@ typedef struct binary_ctx {
     size_t size, out_size;
 } binary_ctx;
 
+static int variant_of(int64_t n, const int64_t *step) { return n == 1 || (step[0] && step[1]) ? 0 : step[0] ? 1 : 2; }
+
+static void half_run(const tk_binary *binary, char *out, const char *a, const char *b, int64_t n, const int64_t *step) {
+    bool is_half = tk_is_half(binary->out);
+    float as[TK_HALF_BLOCK], bs[TK_HALF_BLOCK];
+    tk_widen(as, a, step[0] ? 0 : 1, binary->dtype);
+    tk_widen(bs, b, step[1] ? 0 : 1, binary->dtype);
+    for (int64_t at = 0; at < n; at += TK_HALF_BLOCK) {
+        int64_t m = n - at < TK_HALF_BLOCK ? n - at : TK_HALF_BLOCK;
+        float *kept = step[0] ? as : bs; /* a repeated operand stays */
+        tk_widen(as, a + (size_t)(at * step[0]) * sizeof(uint16_t), step[0] ? m : 0, binary->dtype);
+        tk_widen(bs, b + (size_t)(at * step[1]) * sizeof(uint16_t), step[1] ? m : 0, binary->dtype);
+        char *to = out + (size_t)at * tk_size(binary->out);
+        binary->fn[variant_of(m, step)](is_half ? (char *)kept : to, as, bs, m);
+        if (is_half)
+            tk_narrow(to, kept, m, binary->out);
+    }
+}
+
 static void binary_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset, const int64_t *step) {
     const binary_ctx *c = ctx;
     char *out = c->out + (size_t)at * c->out_size;
     const char *a = c->a + (size_t)offset[0] * c->size, *b = c->b + (size_t)offset[1] * c->size;
-    c->binary->fn[n == 1 || (step[0] && step[1]) ? 0 : step[0] ? 1 : 2](out, a, b, n);
+    if (tk_is_half(c->binary->dtype))
+        half_run(c->binary, out, a, b, n, step);
+    else
+        c->binary->fn[variant_of(n, step)](out, a, b, n);
 }
 
 static void binary_range(void *ctx, int64_t begin, int64_t end) {

@@ -1,6 +1,6 @@
 /* binary_tmpl.h: the binary kernels of one element type and their rows, in the three variants of elementwise.h. Set
- * before including: T, U, SUFFIX, DTYPE, OPS (a list of binary_ops.h), VECTOR (TK_VECTOR or nothing). Declares
- * rows_SUFFIX[]. */
+ * before including: T, U, SUFFIX, DTYPE, OPS (a list of binary_ops.h), VECTOR (TK_VECTOR or nothing),
+ * HALVES for rows_f16[] and rows_bf16[] with the same kernels. Declares rows_SUFFIX[]. */
 #define VARIANT(op, R, expr, variant, A, B)                                                                          \
     VECTOR static void TK_CAT(TK_CAT(op, variant), SUFFIX)(void *out_, const void *a_, const void *b_, int64_t n) {  \
         TK_RESULT_##R *out = out_;                                                                                   \
@@ -22,6 +22,15 @@
 
 OPS(KERNEL)
 static const tk_binary TK_CAT(rows, SUFFIX)[] = {OPS(ROW)};
+#ifdef HALVES
+#undef DTYPE
+#define DTYPE TK_F16
+static const tk_binary rows_f16[] = {OPS(ROW)};
+#undef DTYPE
+#define DTYPE TK_BF16
+static const tk_binary rows_bf16[] = {OPS(ROW)};
+#undef HALVES
+#endif
 
 #undef VARIANT
 #undef KERNEL

@@ -1,10 +1,13 @@
 /* elementwise.h: ops that compute each result element from the elements at its place (ONNX: Math, Logical and
  * Activation operators). Unary kernels run over contiguous elements; binary kernels over the runs that broadcasting
  * leaves (common/broadcast.h), in three variants: both operands contiguous, one of them a single element. Results may
- * be written over an operand of the same type. Integer arithmetic wraps; a division by zero gives 0. */
+ * be written over an operand of the same type. Integer arithmetic wraps; a division by zero gives 0. Of 16-bit types the
+ * kernel is that of float: a block of operands is widened, stays in the nearest cache, and its results are rounded. */
 #ifndef TK_ELEMENTWISE_H
 #define TK_ELEMENTWISE_H
 #include "../common/broadcast.h"
+
+#define TK_HALF_BLOCK 1024 /* elements */
 
 /* out[i] = f(inp[i]; params), 0 <= i < n. params: LeakyRelu, ThresholdedRelu, Elu, Celu {alpha}; Selu {alpha, gamma};
  * HardSigmoid {alpha, beta}; Shrink {bias, lambd}; IsInf {detect_negative, detect_positive}. */
@@ -14,7 +17,7 @@ typedef void (*tk_unary_fn)(void *out, const void *inp, int64_t n, const double 
 typedef struct tk_unary {
     const char *op;      /* ONNX's name */
     tk_dtype dtype, out; /* element types */
-    tk_unary_fn fn;
+    tk_unary_fn fn;      /* takes and gives floats where they have 16 bits */
 } tk_unary;
 
 const tk_unary *tk_unary_find(const char *op, tk_dtype dtype); /* NULL: none */
@@ -29,7 +32,7 @@ typedef void (*tk_binary_fn)(void *out, const void *a, const void *b, int64_t n)
 typedef struct tk_binary {
     const char *op;       /* ONNX's name; BitShiftLeft, BitShiftRight, and ModFloor (fmod = 0) beside Mod (fmod = 1) */
     tk_dtype dtype, out;
-    tk_binary_fn fn[3];
+    tk_binary_fn fn[3];   /* take and give floats where they have 16 bits */
 } tk_binary;
 
 const tk_binary *tk_binary_find(const char *op, tk_dtype dtype);
@@ -38,7 +41,7 @@ double tk_binary_ref(const char *op, double a, double b);             /* floats,
 /* bc is of out, a, b. */
 void tk_binary_run(const tk_binary *binary, void *out, const void *a, const void *b, const tk_bcast *bc);
 
-/* out = base ^ exponent, base float, double, int32 or int64, exponent any numeric type; bc is of out, base, exponent.
+/* out = base ^ exponent, base any float type, int32 or int64, exponent any numeric type; bc is of out, base, exponent.
  * Integer powers wrap. */
 bool tk_pow_has(tk_dtype base, tk_dtype exponent);
 void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, tk_dtype exponent_dtype,
@@ -53,4 +56,7 @@ void tk_where(void *out, const void *cond, const void *a, const void *b, size_t 
 
 /* out[i] /= divisor: the last step of Mean. float and double. */
 void tk_divide(void *out, int64_t n, double divisor, tk_dtype dtype);
+/* out = (inp[0] + inp[1] + ...) / divisor of a 16-bit type, added in float and rounded once; bc[k] is of out and inp[k],
+ * 0 <= k < count. out may lie over an operand of its size. */
+void tk_half_sum(void *out, const void *const *inp, const tk_bcast *bc, int count, double divisor, tk_dtype dtype);
 #endif

@@ -1,8 +1,8 @@
 /* select_cpu.c: ops of the elementwise family that don't fit the tables: Pow, whose operands differ in type; Clip, with
- * its bounds as operands; Where; and the division that ends Mean. */
+ * its bounds as operands; Where; the division that ends Mean; and sums of 16-bit types. */
+#include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
-#include "../common/vector.h"
 #include "elementwise.h"
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct pow_ctx {
     tk_dtype dtype, exponent_dtype;
 } pow_ctx;
 
-static bool is_float(tk_dtype dtype) { return dtype == TK_F32 || dtype == TK_F64; }
+static bool is_float(tk_dtype dtype) { return dtype == TK_F32 || dtype == TK_F64 || tk_is_half(dtype); }
 
 static uint64_t int_power(int64_t base, int64_t exponent) {
     if (exponent < 0)
@@ -57,6 +57,9 @@ static void pow_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset,
                                             : (float)pow((double)((const float *)c->base)[b], tk_get(e, et, k));
             break;
         case TK_F64: ((double *)c->out)[at + i] = pow(((const double *)c->base)[b], tk_get(e, et, k)); break;
+        case TK_F16: case TK_BF16:
+            tk_put(c->out, c->dtype, at + i, pow(tk_get(c->base, c->dtype, b), tk_get(e, et, k)));
+            break;
         case TK_I32: ((int32_t *)c->out)[at + i] = (int32_t)int_result(((const int32_t *)c->base)[b], e, et, k); break;
         default: ((int64_t *)c->out)[at + i] = int_result(((const int64_t *)c->base)[b], e, et, k); break;
         }
@@ -68,8 +71,7 @@ static void pow_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 bool tk_pow_has(tk_dtype base, tk_dtype exponent) {
-    return (is_float(base) || base == TK_I32 || base == TK_I64) && exponent != TK_F16 && exponent != TK_BF16 &&
-           exponent != TK_BOOL;
+    return (is_float(base) || base == TK_I32 || base == TK_I64) && exponent != TK_BOOL;
 }
 
 void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, tk_dtype exponent_dtype,
@@ -80,39 +82,41 @@ void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, t
 
 typedef struct clip_ctx { void *out; const void *inp, *low, *high; tk_dtype dtype; } clip_ctx;
 
-#define CLIP_TYPES(K)                                                                                               \
-    K(TK_F32, float) K(TK_F64, double) K(TK_I8, int8_t) K(TK_I16, int16_t) K(TK_I32, int32_t) K(TK_I64, int64_t)     \
-    K(TK_U8, uint8_t) K(TK_U16, uint16_t) K(TK_U32, uint32_t) K(TK_U64, uint64_t)
+#define CLIP_TYPES(K)                                                                                         \
+    K(TK_F32, f32) K(TK_F64, f64) K(TK_F16, f16) K(TK_BF16, bf16) K(TK_I8, i8) K(TK_I16, i16) K(TK_I32, i32)   \
+    K(TK_I64, i64) K(TK_U8, u8) K(TK_U16, u16) K(TK_U32, u32) K(TK_U64, u64)
 
 /* A missing bound is one that changes nothing: the other bound's loop does not run then. */
-#define CLIP(D, T)                                                                                                 \
-    TK_VECTOR static void clip_##T(T *out, const T *inp, const T *low, const T *high, int64_t n) {                 \
+#define CLIP(D, X)                                                                                                 \
+    TK_VECTOR static void clip_##X(void *out_, const void *inp_, const void *low, const void *high, int64_t n) {   \
+        tk_stored_##X *out = out_;                                                                                 \
+        const tk_stored_##X *inp = inp_;                                                                           \
         if (low) {                                                                                                 \
-            const T bound = *low;                                                                                  \
+            const tk_stored_##X bound = *(const tk_stored_##X *)low;                                               \
             for (int64_t i = 0; i < n; i++)                                                                        \
-                out[i] = inp[i] < bound ? bound : inp[i];                                                          \
+                out[i] = tk_from_##X(inp[i]) < tk_from_##X(bound) ? bound : inp[i];                                \
             inp = out;                                                                                             \
         }                                                                                                          \
         if (high) {                                                                                                \
-            const T bound = *high;                                                                                 \
+            const tk_stored_##X bound = *(const tk_stored_##X *)high;                                              \
             for (int64_t i = 0; i < n; i++)                                                                        \
-                out[i] = inp[i] > bound ? bound : inp[i];                                                          \
+                out[i] = tk_from_##X(inp[i]) > tk_from_##X(bound) ? bound : inp[i];                                \
         } else if (inp != out) {                                                                                   \
-            memmove(out, inp, (size_t)n * sizeof(T));                                                              \
+            memmove(out, inp, (size_t)n * sizeof *out);                                                            \
         }                                                                                                          \
     }
 CLIP_TYPES(CLIP)
 
 static void clip_range(void *ctx, int64_t begin, int64_t end) {
     const clip_ctx *c = ctx;
+    size_t skip = (size_t)begin * tk_size(c->dtype);
     switch ((int)c->dtype) {
-#define CASE(D, T) \
-    case D: clip_##T((T *)c->out + begin, (const T *)c->inp + begin, c->low, c->high, end - begin); break;
+#define CASE(D, X) case D: clip_##X((char *)c->out + skip, (const char *)c->inp + skip, c->low, c->high, end - begin); break;
         CLIP_TYPES(CASE)
     }
 }
 
-bool tk_clip_has(tk_dtype dtype) { return dtype != TK_BOOL && dtype != TK_F16 && dtype != TK_BF16; }
+bool tk_clip_has(tk_dtype dtype) { return dtype != TK_BOOL; }
 
 void tk_clip(void *out, const void *inp, const void *low, const void *high, int64_t n, tk_dtype dtype) {
     clip_ctx c = {out, inp, low, high, dtype};
@@ -179,4 +183,43 @@ void tk_divide(void *out, int64_t n, double divisor, tk_dtype dtype) {
     else
         for (int64_t i = 0; i < n; i++)
             ((double *)out)[i] /= divisor;
+}
+
+typedef struct half_sum_ctx {
+    void *out;
+    const void *const *inp;
+    const tk_bcast *bc;
+    int count, at; /* operands; the one that is added */
+    float divisor;
+    tk_dtype dtype;
+    int64_t first; /* element of the block */
+    float *sum;    /* of the block */
+} half_sum_ctx;
+
+static void add_half_run(void *ctx, int64_t at, int64_t n, const int64_t *offset, const int64_t *step) {
+    const half_sum_ctx *c = ctx;
+    float x[TK_HALF_BLOCK], *sum = c->sum + (at - c->first);
+    tk_widen(x, (const uint16_t *)c->inp[c->at] + offset[0], step[0] ? n : 1, c->dtype);
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += x[step[0] ? i : 0];
+}
+
+static void half_sum_range(void *ctx, int64_t begin, int64_t end) {
+    half_sum_ctx c = *(const half_sum_ctx *)ctx;
+    float sum[TK_HALF_BLOCK];
+    c.sum = sum;
+    for (c.first = begin; c.first < end; c.first += TK_HALF_BLOCK) {
+        int64_t n = end - c.first < TK_HALF_BLOCK ? end - c.first : TK_HALF_BLOCK;
+        memset(sum, 0, sizeof sum);
+        for (c.at = 0; c.at < c.count; c.at++)
+            tk_bcast_walk(&c.bc[c.at], c.first, c.first + n, add_half_run, &c);
+        for (int64_t i = 0; i < n; i++)
+            sum[i] /= c.divisor;
+        tk_narrow((uint16_t *)c.out + c.first, sum, n, c.dtype);
+    }
+}
+
+void tk_half_sum(void *out, const void *const *inp, const tk_bcast *bc, int count, double divisor, tk_dtype dtype) {
+    half_sum_ctx c = {.out = out, .inp = inp, .bc = bc, .count = count, .divisor = (float)divisor, .dtype = dtype};
+    tk_parallel_for(bc[0].count, TK_GRAIN, half_sum_range, &c);
 }

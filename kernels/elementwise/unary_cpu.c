@@ -1,5 +1,6 @@
 /* unary_cpu.c: the unary ops compiled for every element type, found by name. float uses common/math.h and becomes
  * vector code; double uses the C library. */
+#include "../common/element.h"
 #include "../common/math.h"
 #include "../common/parallel.h"
 #include "elementwise.h"
@@ -25,6 +26,7 @@ TK_INLINE double clamp01_f64(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
 #define T float
 #define SUFFIX f32
+#define HALVES
 #define DTYPE TK_F32
 #define OPS TK_UNARY_FLOAT
 #define FN(name) name##_f32
@@ -97,7 +99,7 @@ TK_INLINE double clamp01_f64(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 #define TABLE(rows) {rows, sizeof(rows) / sizeof((rows)[0])}
 static const struct { const tk_unary *rows; int64_t count; } tables[] = {
     TABLE(rows_f32), TABLE(rows_f64), TABLE(rows_i8),  TABLE(rows_i16), TABLE(rows_i32),  TABLE(rows_i64),
-    TABLE(rows_u8),  TABLE(rows_u16), TABLE(rows_u32), TABLE(rows_u64), TABLE(rows_b8),
+    TABLE(rows_u8),  TABLE(rows_u16), TABLE(rows_u32), TABLE(rows_u64), TABLE(rows_b8),  TABLE(rows_f16), TABLE(rows_bf16),
 };
 
 const tk_unary *tk_unary_at(int64_t index) {
@@ -124,7 +126,22 @@ static void unary_range(void *ctx, int64_t begin, int64_t end) {
     c->unary->fn(c->out + (size_t)begin * out_size, c->inp + (size_t)begin * inp_size, end - begin, c->params);
 }
 
+static void half_range(void *ctx, int64_t begin, int64_t end) {
+    const unary_ctx *c = ctx;
+    const tk_unary *unary = c->unary;
+    bool is_half = tk_is_half(unary->out);
+    float block[TK_HALF_BLOCK];
+    for (int64_t at = begin; at < end; at += TK_HALF_BLOCK) {
+        int64_t n = end - at < TK_HALF_BLOCK ? end - at : TK_HALF_BLOCK;
+        char *out = c->out + (size_t)at * tk_size(unary->out);
+        tk_widen(block, c->inp + (size_t)at * tk_size(unary->dtype), n, unary->dtype);
+        unary->fn(is_half ? (char *)block : out, block, n, c->params);
+        if (is_half)
+            tk_narrow(out, block, n, unary->out);
+    }
+}
+
 void tk_unary_run(const tk_unary *unary, void *out, const void *inp, int64_t n, const double *params) {
     unary_ctx c = {unary, out, inp, params};
-    tk_parallel_for(n, TK_GRAIN / 2, unary_range, &c);
+    tk_parallel_for(n, TK_GRAIN / 2, tk_is_half(unary->dtype) ? half_range : unary_range, &c);
 }

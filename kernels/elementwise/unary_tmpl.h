@@ -1,5 +1,5 @@
 /* unary_tmpl.h: the unary kernels of one element type and their rows. Set before including: T, U, SUFFIX, DTYPE, OPS (a
- * list of unary_ops.h). Declares rows_SUFFIX[]. */
+ * list of unary_ops.h); HALVES for rows_f16[] and rows_bf16[] with the same kernels. Declares rows_SUFFIX[]. */
 #define KERNEL(op, R, expr)                                                                                            \
     TK_VECTOR static void TK_CAT(op, SUFFIX)(void *out_, const void *inp_, int64_t n, const double *params) {          \
         TK_RESULT_##R *out = out_;                                                                                     \
@@ -15,6 +15,15 @@
 
 OPS(KERNEL)
 static const tk_unary TK_CAT(rows, SUFFIX)[] = {OPS(ROW)};
+#ifdef HALVES
+#undef DTYPE
+#define DTYPE TK_F16
+static const tk_unary rows_f16[] = {OPS(ROW)};
+#undef DTYPE
+#define DTYPE TK_BF16
+static const tk_unary rows_bf16[] = {OPS(ROW)};
+#undef HALVES
+#endif
 
 #undef KERNEL
 #undef ROW

@@ -38,7 +38,7 @@ DEFINE_ALL(u64, uint64_t, uint64_t)
         const uint16_t *from = from_bytes;                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                         \
             float a = load(to[i]), b = load(from[i]);                                                             \
-            to[i] = save((double)(OP(a, b)));                                                                     \
+            to[i] = save(OP(a, b));                                                                     \
         }                                                                                                         \
     }
 #define DEFINE_HALVES(suffix, load, save)                                                                         \

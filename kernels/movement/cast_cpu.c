@@ -77,8 +77,8 @@ static void store(void *out, const block *from, wide class, int64_t n, tk_dtype 
     switch (dtype) {
     case TK_F32: STORE(float, x, x, x)
     case TK_F64: STORE(double, x, x, x)
-    case TK_F16: STORE(uint16_t, tk_to_f16(x), tk_to_f16((double)x), tk_to_f16((double)x))
-    case TK_BF16: STORE(uint16_t, tk_to_bf16(x), tk_to_bf16((double)x), tk_to_bf16((double)x))
+    case TK_F16: STORE(uint16_t, tk_f16_of_double(x), tk_f16_of_double((double)x), tk_f16_of_double((double)x))
+    case TK_BF16: STORE(uint16_t, tk_bf16_of_double(x), tk_bf16_of_double((double)x), tk_bf16_of_double((double)x))
     case TK_U64: STORE_INT(uint64_t, clamp_unsigned(x, 0x1p64))
     case TK_I64: STORE_INT(int64_t, clamp_signed(x, -0x1p63, 0x1p63))
     case TK_I32: STORE_INT(int32_t, clamp_signed(x, -0x1p31, 0x1p31))

@@ -1,5 +1,5 @@
 /* swish.h: Swish (ONNX), SiLU where alpha is 1: x sigmoid(alpha x), and its gradient. The slope is right to a few ulp
- * of its larger term everywhere, the left tail included. float and double. */
+ * of its larger term everywhere, the left tail included. Any float type. */
 #ifndef TK_SWISH_H
 #define TK_SWISH_H
 #include "../kernel.h"

@@ -110,7 +110,8 @@ tc_status rt_bind_pow(rt_binder *binder, const tc_node *node, rt_launch *launch)
 /* The first two operands go to the result, then each of the others is joined to it. */
 typedef struct variadic_params {
     const tk_binary *binary;
-    tk_bcast *bc; /* [max(1, n_in - 1)]: of operands 0 and 1, then of the result and operand k + 1 */
+    tk_bcast *bc; /* [n_in]: of operands 0 and 1, then of the result and operand k + 1; of 16-bit sums each operand's */
+    const void **data; /* [n_in]: of 16-bit sums */
     bool mean;
 } variadic_params;
 
@@ -126,23 +127,34 @@ static tk_status run_variadic(const rt_launch *launch) {
     return TK_OK;
 }
 
+static tk_status run_half_sum(const rt_launch *launch) {
+    const variadic_params *p = launch->params;
+    for (uint32_t k = 0; k < launch->n_in; k++)
+        p->data[k] = launch->in[k].data;
+    tk_half_sum(launch->out[0].data, p->data, p->bc, (int)launch->n_in, p->mean ? (double)launch->n_in : 1,
+                launch->out[0].dtype);
+    return TK_OK;
+}
+
 tc_status rt_bind_variadic(rt_binder *binder, const tc_node *node, rt_launch *launch) {
     variadic_params *p = RT_PARAMS(binder, variadic_params);
     bool sum = strcmp(node->op_type, "Sum") == 0;
     p->mean = strcmp(node->op_type, "Mean") == 0;
     p->binary = tk_binary_find(sum || p->mean ? "Add" : node->op_type, launch->in[0].dtype);
     p->bc = TC_NEW_ARRAY(binder->arena, tk_bcast, launch->n_in);
+    bool half_sum = (sum || p->mean) && tk_is_half(launch->in[0].dtype);
+    p->data = TC_NEW_ARRAY(binder->arena, const void *, launch->n_in);
     if (!p->binary)
         return rt_no_kernel(binder, node, launch);
-    for (uint32_t k = 1; k < launch->n_in; k++) {
-        tk_shape shapes[2] = {rt_shape(k == 1 ? &launch->in[0] : &launch->out[0]), rt_shape(&launch->in[k])};
+    for (uint32_t k = half_sum ? 0 : 1; k < launch->n_in; k++) {
+        tk_shape pair[2] = {rt_shape(k == 1 ? &launch->in[0] : &launch->out[0]), rt_shape(&launch->in[k])};
         if (launch->in[k].dtype != launch->in[0].dtype)
             return rt_no_kernel(binder, node, launch);
-        if (!tk_bcast_init(&p->bc[k - 1], rt_shape(&launch->out[0]), shapes, 2))
+        if (!tk_bcast_init(&p->bc[half_sum ? k : k - 1], rt_shape(&launch->out[0]), half_sum ? &pair[1] : pair, half_sum ? 1 : 2))
             return tc_error(binder->ctx, TC_BAD_INPUT, node, "the operands' shapes don't broadcast to the result's");
     }
     launch->params = p;
-    launch->run = run_variadic;
+    launch->run = half_sum ? run_half_sum : run_variadic;
     launch->inplace = rt_inplace(launch, 2);
     return TC_OK;
 }

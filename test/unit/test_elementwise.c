@@ -6,8 +6,7 @@
 
 static void put(void *data, tk_dtype dtype, int64_t i, double v) {
     switch (dtype) {
-    case TK_F32: ((float *)data)[i] = (float)v; break;
-    case TK_F64: ((double *)data)[i] = v; break;
+    case TK_F32: case TK_F64: case TK_F16: case TK_BF16: tk_put(data, dtype, i, v); break;
     case TK_I8: ((int8_t *)data)[i] = (int8_t)v; break;
     case TK_U8: ((uint8_t *)data)[i] = (uint8_t)v; break;
     case TK_BOOL: ((uint8_t *)data)[i] = v > 3; break;
@@ -20,7 +19,7 @@ static void put(void *data, tk_dtype dtype, int64_t i, double v) {
     }
 }
 
-static int is_float(tk_dtype dtype) { return dtype == TK_F32 || dtype == TK_F64; }
+static int is_float(tk_dtype dtype) { return dtype == TK_F32 || dtype == TK_F64 || tk_is_half(dtype); }
 static int is_signed(tk_dtype dtype) {
     return is_float(dtype) || dtype == TK_I8 || dtype == TK_I16 || dtype == TK_I32 || dtype == TK_I64;
 }
@@ -37,7 +36,11 @@ static void *numbers(tk_dtype dtype, int64_t n, uint64_t seed, double least, dou
 
 static void expect(const void *out, tk_dtype dtype, int64_t i, double exact, const char *op) {
     double got = tk_get(out, dtype, i), scale = fabs(exact) + 1;
-    double tolerance = dtype == TK_F32 ? 4e-7 * scale : dtype == TK_F64 ? 1e-14 * scale : 0;
+    double tolerance = scale * (dtype == TK_F32    ? 4e-7
+                                : dtype == TK_F64  ? 1e-14
+                                : dtype == TK_F16  ? 0x1.01p-11 /* half of the last place, and what float lacks */
+                                : dtype == TK_BF16 ? 0x1.01p-8
+                                                   : 0);
     if (isnan(exact) ? !isnan(got) : !(got == exact || fabs(got - exact) <= tolerance))
         fail_msg("%s: element %lld of type %d is %.9g, expected %.9g", op, (long long)i, (int)dtype, got, exact);
 }
@@ -174,6 +177,11 @@ static void selections(void **state) {
     assert_true(out[0] == -1 && out[3] == -1);
     tk_clip(out, inp, NULL, NULL, 4, TK_F32);
     assert_true(out[0] == -2 && out[3] == 9);
+    const uint16_t half_low = 0xbc00, half_high = 0x4400, halves[] = {0xc000, 0x7e00, 0x3800, 0x4880};
+    const uint16_t clipped[] = {0xbc00, 0x7e00, 0x3800, 0x4400};
+    uint16_t half_out[4];
+    tk_clip(half_out, halves, &half_low, &half_high, 4, TK_F16); /* the same numbers */
+    assert_memory_equal(half_out, clipped, sizeof clipped);
     const int64_t dims[] = {2, 2}, column[] = {2, 1}, one[] = {1};
     const uint8_t cond[] = {1, 0};
     const int64_t base[] = {3, -1, 2, 0}, exponents[] = {3, -3}, minus[] = {-9};
@@ -185,6 +193,31 @@ static void selections(void **state) {
     tk_bcast_init(&bc, (tk_shape){2, dims}, (tk_shape[]){{2, dims}, {2, column}}, 2);
     tk_pow(whole, base, TK_I64, exponents, TK_I64, &bc);
     assert_memory_equal(whole, ((int64_t[]){27, -1, 0, 0}), sizeof whole);
+}
+
+/* 2048 + 1 + 1 is 2048 where each sum is rounded to 11 bits, 2050 where only the last one is. */
+static void sums_of_halves(void **state) {
+    (void)state;
+    enum { ROWS = 5, COLUMNS = 3001 };
+    const int64_t dims[] = {ROWS, COLUMNS}, column[] = {ROWS, 1}, one[] = {1};
+    uint16_t *big = alloc_guarded(ROWS * COLUMNS * 2, 2), *out = alloc_guarded(ROWS * COLUMNS * 2, 2), ones[ROWS], single = 0x3c00;
+    tk_bcast bc[3];
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        big[i] = i % 2 ? 0x6800 : 0x7bff; /* 2048, 65504 */
+    for (int i = 0; i < ROWS; i++)
+        ones[i] = 0x3c00;
+    tk_bcast_init(&bc[0], (tk_shape){2, dims}, (tk_shape[]){{2, column}}, 1);
+    tk_bcast_init(&bc[1], (tk_shape){2, dims}, (tk_shape[]){{2, dims}}, 1);
+    tk_bcast_init(&bc[2], (tk_shape){2, dims}, (tk_shape[]){{1, one}}, 1);
+    use_threads(2);
+    tk_half_sum(out, (const void *[]){ones, big, &single}, bc, 3, 1, TK_F16);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        assert_int_equal(out[i], i % 2 ? 0x6801 : 0x7bff);
+    tk_half_sum(big, (const void *[]){ones, big, &single}, bc, 3, 2, TK_F16); /* in place: a mean */
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        assert_int_equal(big[i], i % 2 ? 0x6401 : 0x77ff);
+    free_guarded(out, ROWS * COLUMNS * 2);
+    free_guarded(big, ROWS * COLUMNS * 2);
 }
 
 /* Every way in which the operands are repeated along the last dim. */
@@ -215,6 +248,7 @@ int main(void) {
         cmocka_unit_test(integers_do_not_trap),
         cmocka_unit_test(shapes_that_do_not_broadcast),
         cmocka_unit_test(selections),
+        cmocka_unit_test(sums_of_halves),
         cmocka_unit_test(where),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

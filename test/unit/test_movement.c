@@ -1,7 +1,6 @@
 /* test_movement.c: the fast strided copy against the one that reads as the definition, over random boxes: permuted,
  * reversed, repeated and cut dims, every element size, with guard bytes around the result. Casts of 16-bit floats
  * against arithmetic on their parts. */
-#include "kernels/common/half.h"
 #include "kernels/movement/cast.h"
 #include "kernels/movement/movement.h"
 #include <math.h>
@@ -84,42 +83,6 @@ static void test_strided_copy(void **unused) {
     }
 }
 
-/* Every 16-bit float is sign * mantissa * 2^exponent, and comes back from double as it was. */
-static void test_half_floats(void **unused) {
-    (void)unused;
-    for (uint32_t h = 0; h < 65536; h++) {
-        int exponent = (int)(h >> 10 & 31), mantissa = (int)(h & 1023);
-        double value = exponent == 0 ? ldexp(mantissa, -24) : ldexp(1024 + mantissa, exponent - 25);
-        if (exponent == 31)
-            value = mantissa ? (double)NAN : (double)INFINITY;
-        value = h & 0x8000 ? -value : value;
-        double got = (double)tk_from_f16((uint16_t)h);
-        assert_true(got == value || (isnan(got) && isnan(value)));
-        assert_true(isnan(value) || tk_to_f16(value) == h);
-        float wide = tk_from_bf16((uint16_t)h);
-        assert_true(isnan(wide) || tk_to_bf16((double)wide) == h);
-    }
-}
-
-/* Halfway between neighbours goes to the even one; beyond the largest by half a step to infinity. */
-static void test_half_rounding(void **unused) {
-    (void)unused;
-    for (uint32_t h = 0; h < 0x7bff; h++) {
-        double low = (double)tk_from_f16((uint16_t)h), high = (double)tk_from_f16((uint16_t)(h + 1)),
-               middle = (low + high) / 2;
-        assert_int_equal(tk_to_f16(middle), h & 1 ? h + 1 : h);
-        assert_int_equal(tk_to_f16(nextafter(middle, 0)), h);
-        assert_int_equal(tk_to_f16(nextafter(middle, 1e9)), h + 1);
-    }
-    assert_int_equal(tk_to_f16(65519.999), 0x7bff);
-    assert_int_equal(tk_to_f16(65520), 0x7c00);
-    assert_int_equal(tk_to_f16(1e300), 0x7c00);
-    assert_int_equal(tk_to_f16(-1e-300), 0x8000);
-    assert_int_equal(tk_to_bf16(1.00390625), 0x3f80);   /* 1 + 2^-8: a tie, to even */
-    assert_int_equal(tk_to_bf16(1.01171875), 0x3f82);   /* 1 + 3 * 2^-8: a tie, to even */
-    assert_int_equal(tk_to_bf16(1.0039062501), 0x3f81);
-}
-
 static void test_casts_out_of_range(void **unused) {
     (void)unused;
     const double inp[] = {NAN, INFINITY, -INFINITY, 1e30, -1e30, 127.9, -128.9, 255.9, -0.9, 4294967295.5};
@@ -142,8 +105,6 @@ static void test_casts_out_of_range(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strided_copy),
-        cmocka_unit_test(test_half_floats),
-        cmocka_unit_test(test_half_rounding),
         cmocka_unit_test(test_casts_out_of_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,219 @@
+/* test_half.c: conversions of float16 and bfloat16 over all 65,536 values and between all neighbours, and functions of
+ * one operand over all 65,536 operands: within one place of the exact result, rounded once. */
+#include "kernels/common/element.h"
+#include "kernels/common/types.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/gelu/gelu.h"
+#include "kernels/swish/swish.h"
+#include "kernel_test.h"
+
+enum { ALL = 65536 };
+
+typedef struct format {
+    tk_dtype dtype;
+    int width, bias;
+    uint16_t infinity;
+    float (*from)(uint16_t);
+    uint16_t (*to)(float), (*of_double)(double);
+} format;
+
+static float from_f16(uint16_t h) { return tk_from_f16(h); }
+static float from_bf16(uint16_t h) { return tk_from_bf16(h); }
+static uint16_t to_f16(float f) { return tk_to_f16(f); }
+static uint16_t to_bf16(float f) { return tk_to_bf16(f); }
+
+static const format formats[] = {
+    {TK_F16, 10, 15, 0x7c00, from_f16, to_f16, tk_f16_of_double},
+    {TK_BF16, 7, 127, 0x7f80, from_bf16, to_bf16, tk_bf16_of_double},
+};
+#define FORMATS (sizeof formats / sizeof formats[0])
+
+static bool is_nan(const format *f, uint32_t h) { return (h & 0x7fff) > f->infinity; }
+
+/* sign * mantissa * 2^exponent */
+static double value_of(const format *f, uint32_t h) {
+    int exponent = (int)(h & 0x7fff) >> f->width, mantissa = (int)h & ((1 << f->width) - 1);
+    double value = exponent == 0 ? ldexp(mantissa, 1 - f->bias - f->width)
+                                 : ldexp((1 << f->width) + mantissa, exponent - f->bias - f->width);
+    if ((h & 0x7fff) >= f->infinity)
+        value = is_nan(f, h) ? (double)NAN : (double)INFINITY;
+    return h & 0x8000 ? -value : value;
+}
+
+static void values(void **state) {
+    (void)state;
+    for (size_t k = 0; k < FORMATS; k++)
+        for (uint32_t h = 0; h < ALL; h++) {
+            const format *f = &formats[k];
+            double value = value_of(f, h);
+            float got = f->from((uint16_t)h);
+            if (is_nan(f, h)) {
+                assert_true(isnan(got) && is_nan(f, f->to(got)) && is_nan(f, f->of_double((double)got)));
+                continue;
+            }
+            assert_true((double)got == value && !signbit(got) == !(h & 0x8000));
+            assert_int_equal(f->to(got), h);
+            assert_int_equal(f->of_double(value), h);
+        }
+}
+
+/* Halfway between neighbours goes to the even one; beyond the largest by half a step to infinity. */
+static void rounding(void **state) {
+    (void)state;
+    for (size_t k = 0; k < FORMATS; k++)
+        for (uint32_t h = 0; h < formats[k].infinity; h++) {
+            const format *f = &formats[k];
+            double low = value_of(f, h),
+                   high = h + 1 < f->infinity ? value_of(f, h + 1) : 2 * low - value_of(f, h - 1);
+            double middle = (low + high) / 2;
+            uint32_t even = h & 1 ? h + 1 : h;
+            for (uint32_t sign = 0; sign <= 0x8000; sign += 0x8000) {
+                double s = sign ? -1 : 1;
+                float m = (float)(s * middle);
+                assert_int_equal(f->of_double(s * middle), even | sign);
+                assert_int_equal(f->of_double(s * nextafter(middle, 0)), h | sign);
+                assert_int_equal(f->of_double(s * nextafter(middle, INFINITY)), (h + 1) | sign);
+                if ((double)m != s * middle)
+                    continue; /* between bfloat16's smallest there is no float */
+                assert_int_equal(f->to(m), even | sign);
+                assert_int_equal(f->to(nextafterf(m, 0)), h | sign);
+                assert_int_equal(f->to(nextafterf(m, (float)s * INFINITY)), (h + 1) | sign);
+            }
+        }
+    assert_int_equal(tk_f16_of_double(1e300), 0x7c00);
+    assert_int_equal(tk_f16_of_double(-1e-300), 0x8000);
+    assert_int_equal(tk_to_f16(-3e38f), 0xfc00);
+    assert_int_equal(tk_to_bf16(3.4028235e38f), 0x7f80);
+}
+
+/* The compiler's own type, where it has one. */
+static void like_the_compiler(void **state) {
+    (void)state;
+#ifdef __FLT16_MAX__
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1021) {
+        float x = tk_bits_float((uint32_t)bits);
+        _Float16 rounded = (_Float16)x;
+        uint16_t want;
+        memcpy(&want, &rounded, sizeof want);
+        if (!isnan(x))
+            assert_int_equal(tk_to_f16(x), want);
+    }
+#else
+    skip();
+#endif
+}
+
+static void runs(void **state) {
+    (void)state;
+    enum { N = 133 };
+    float wide[N];
+    uint16_t inp[N], out[N];
+    for (size_t k = 0; k < FORMATS; k++)
+        for (int64_t n = 0; n <= N; n++) {
+            for (int64_t i = 0; i < n; i++)
+                inp[i] = (uint16_t)(i * 241 & 0xfbff);
+            tk_widen(wide, inp, n, formats[k].dtype);
+            tk_narrow(out, wide, n, formats[k].dtype);
+            assert_memory_equal(out, inp, (size_t)n * sizeof *out);
+        }
+}
+
+/* --- functions ---------------------------------------------------------------------------------------------------- */
+
+/* Places between two values that are not NaN, by counting them from the most negative on. */
+static int places(uint16_t a, uint16_t b) {
+    int x = a & 0x8000 ? -(a & 0x7fff) : a, y = b & 0x8000 ? -(b & 0x7fff) : b;
+    return abs(x - y);
+}
+
+static void all_of(uint16_t *inp) {
+    for (uint32_t h = 0; h < ALL; h++)
+        inp[h] = (uint16_t)h;
+}
+
+/* got[h] against exact(h). */
+static void compare(const format *f, const char *name, const uint16_t *got, const double *exact) {
+    int differ = 0;
+    for (uint32_t h = 0; h < ALL; h++) {
+        uint16_t want = f->of_double(exact[h]);
+        if (isnan(exact[h])) {
+            assert_true(is_nan(f, got[h]));
+            continue;
+        }
+        differ += places(got[h], want) != 0; /* but for the sign of 0 */
+        if (is_nan(f, got[h]) || places(got[h], want) > 1)
+            fail_msg("%s of %g (0x%04x, type %d) is 0x%04x, expected 0x%04x", name, value_of(f, h), (unsigned)h, (int)f->dtype,
+                     (unsigned)got[h], (unsigned)want);
+    }
+    print_message("%s, type %d: %d of %d not the nearest\n", name, (int)f->dtype, differ, ALL);
+    assert_true(differ < ALL / 200);
+}
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static const struct { const char *op; double (*exact)(double); } functions[] = {
+    {"Exp", exp}, {"Log", log}, {"Erf", erf}, {"Tanh", tanh}, {"Sigmoid", sigmoid}, {"Sqrt", sqrt},
+};
+
+static void elementwise(void **state) {
+    (void)state;
+    static uint16_t inp[ALL], out[ALL];
+    static double exact[ALL];
+    const double params[TK_UNARY_PARAMS] = {0};
+    all_of(inp);
+    for (size_t k = 0; k < FORMATS; k++)
+        for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+            tk_unary_run(tk_unary_find(functions[i].op, formats[k].dtype), out, inp, ALL, params);
+            for (uint32_t h = 0; h < ALL; h++)
+                exact[h] = functions[i].exact(value_of(&formats[k], h));
+            compare(&formats[k], functions[i].op, out, exact);
+        }
+}
+
+/* The definition, or where it overflows the limit, which a 16-bit type cannot tell from it. */
+static double gelu(double x, bool tanh_form) { return x < -40 ? -0.0 : x > 40 ? x : tk_gelu_ref(x, tanh_form); }
+static double gelu_slope(double x, bool tanh_form) { return x < -40 ? 0 : x > 40 ? 1 : tk_gelu_slope_ref(x, tanh_form); }
+static double swish(double x) { return x < -700 ? -0.0 : tk_swish_ref(x, 1); }
+static double swish_slope(double x) { return x < -700 ? 0 : x > 700 ? 1 : tk_swish_slope_ref(x, 1); }
+
+static void activations(void **state) {
+    (void)state;
+    static uint16_t inp[ALL], ones[ALL], out[4][2][ALL];
+    static double exact[4][2][ALL];
+    all_of(inp);
+    for (size_t k = 0; k < FORMATS; k++) {
+        const format *f = &formats[k];
+        for (uint32_t h = 0; h < ALL; h++) {
+            double x = value_of(f, h);
+            bool infinite = isinf(x);
+            ones[h] = f->to(1);
+            for (int form = 0; form < 2; form++) {
+                exact[form][0][h] = gelu(x, form);
+                exact[form][1][h] = gelu_slope(x, form);
+            }
+            exact[2][0][h] = swish(x);
+            exact[2][1][h] = swish_slope(x);
+            for (int form = 0; infinite && x < 0 && form < 3; form++)
+                exact[form][0][h] = (double)NAN; /* infinity times 0 */
+        }
+        for (int form = 0; form < 2; form++) {
+            tk_gelu(out[form][0], inp, ALL, form, f->dtype);
+            tk_gelu_grad(out[form][1], ones, inp, ALL, form, f->dtype);
+        }
+        tk_swish(out[2][0], inp, ALL, 1, f->dtype);
+        tk_swish_grad(out[2][1], ones, inp, ALL, 1, f->dtype);
+        for (int form = 0; form < 3; form++)
+            for (int slope = 0; slope < 2; slope++) {
+                static const char *const names[3][2] = {
+                    {"Gelu", "Gelu's slope"}, {"Gelu by tanh", "its slope"}, {"Swish", "Swish's slope"}};
+                compare(f, names[form][slope], out[form][slope], exact[form][slope]);
+            }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values),      cmocka_unit_test(rounding),    cmocka_unit_test(like_the_compiler),
+        cmocka_unit_test(runs),        cmocka_unit_test(elementwise), cmocka_unit_test(activations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
