@@ -170,15 +170,6 @@ tc_tensor *tc_tensor_scalar_int(tc_model *model, int64_t value) {
     return tc_tensor_create(model, TC_INT64, 0, NULL, &value);
 }
 
-/* Round to nearest even through the bits of the float nearest to the value. */
-static uint16_t bf16_from_float(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (isnan(value))
-        return 0x7FC0;
-    return (uint16_t)((bits + 0x7FFFu + ((bits >> 16) & 1)) >> 16);
-}
-
 static float bf16_to_float(uint16_t half) {
     uint32_t bits = (uint32_t)half << 16;
     float value;
@@ -186,20 +177,24 @@ static float bf16_to_float(uint16_t half) {
     return value;
 }
 
-static uint16_t f16_from_double(double value) {
-    uint16_t sign = signbit(value) ? 0x8000 : 0;
+/* The bits of the nearest 16-bit number, ties to even, with `width` mantissa bits and this exponent bias. */
+static uint16_t half_from_double(double value, int width, int bias) {
+    unsigned sign = signbit(value) ? 0x8000 : 0, infinity = (2u * (unsigned)bias + 1) << width;
     double a = fabs(value);
-    if (isnan(value))
-        return 0x7E00;
-    if (a >= 65520.0)
-        return (uint16_t)(sign | 0x7C00);
     int exponent = 0;
+    if (isnan(value))
+        return (uint16_t)(infinity | 1u << (width - 1));
+    if (a >= ldexp(2 - ldexp(1, -width - 1), bias))
+        return (uint16_t)(sign | infinity);
+    if (a < ldexp(1, 1 - bias)) /* subnormal or 0: units of the smallest */
+        return (uint16_t)(sign | (unsigned)nearbyint(ldexp(a, bias - 1 + width)));
     frexp(a, &exponent);
-    if (exponent < -13) /* subnormal: units of 2^-24 */
-        return (uint16_t)(sign | (uint16_t)nearbyint(ldexp(a, 24)));
-    unsigned mantissa = (unsigned)nearbyint(ldexp(a, 11 - exponent)); /* [1024, 2048]; 2048 carries into the exponent */
-    return (uint16_t)(sign | (unsigned)(((exponent + 13) << 10) + (int)mantissa));
+    unsigned mantissa = (unsigned)nearbyint(ldexp(a, width + 1 - exponent)); /* may carry into the exponent */
+    return (uint16_t)(sign | (((unsigned)(exponent - 2 + bias) << width) + mantissa));
 }
+
+static uint16_t f16_from_double(double value) { return half_from_double(value, 10, 15); }
+static uint16_t bf16_from_double(double value) { return half_from_double(value, 7, 127); }
 
 static double f16_to_double(uint16_t half) {
     int exponent = (half >> 10) & 31, mantissa = half & 1023;
@@ -231,7 +226,7 @@ void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value) {
         break;
     }
     case TC_BFLOAT16: {
-        uint16_t x = bf16_from_float((float)value);
+        uint16_t x = bf16_from_double(value);
         memcpy((unsigned char *)data + index * sizeof x, &x, sizeof x);
         break;
     }
@@ -243,7 +238,7 @@ void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value) {
 double tc_round_float(tc_dtype dtype, double value) {
     return dtype == TC_FLOAT      ? (double)(float)value
            : dtype == TC_FLOAT16  ? f16_to_double(f16_from_double(value))
-           : dtype == TC_BFLOAT16 ? (double)bf16_to_float(bf16_from_float((float)value))
+           : dtype == TC_BFLOAT16 ? (double)bf16_to_float(bf16_from_double(value))
                                   : value;
 }
 

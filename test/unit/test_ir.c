@@ -1,5 +1,6 @@
 /* test_ir.c: graphs are built and changed as ir.h says: use lists, order, names, replacement. */
 #include "compiler/ir.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -325,6 +326,11 @@ static void test_scalars_round(void **state) {
         {TC_FLOAT16, 1.0, 0x3C00},      {TC_FLOAT16, -2.0, 0xC000},      {TC_FLOAT16, 65504.0, 0x7BFF},
         {TC_FLOAT16, 65520.0, 0x7C00},  {TC_FLOAT16, 5.960464477539063e-08, 0x0001}, {TC_FLOAT16, 6.103515625e-05, 0x0400},
         {TC_FLOAT16, 2049.0, 0x6800},   {TC_BFLOAT16, 1.0, 0x3F80},      {TC_BFLOAT16, 3.140625, 0x4049},
+        {TC_FLOAT16, 0.0, 0x0000},      {TC_FLOAT16, -0.0, 0x8000},      {TC_BFLOAT16, -0.0, 0x8000},
+        {TC_FLOAT16, 6.1e-5, 0x03FF},   {TC_FLOAT16, 2.9e-08, 0x0000},   {TC_BFLOAT16, 9.2e-41, 0x0001},
+        {TC_BFLOAT16, 3.4e38, 0x7F80},  {TC_BFLOAT16, -3.39e38, 0xFF7F}, {TC_BFLOAT16, 1e300, 0x7F80},
+        {TC_BFLOAT16, 1.00390625 + 0x1p-40, 0x3F81}, /* not by way of float, where it is a tie */
+        {TC_BFLOAT16, (double)NAN, 0x7FC0}, {TC_FLOAT16, (double)-INFINITY, 0xFC00},
     };
     tc_model *model = tc_model_create();
     for (size_t i = 0; i < TC_COUNT(cases); i++) {
