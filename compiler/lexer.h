@@ -3,7 +3,7 @@
  * character that starts nothing else is a token of its own. White space and comments (`#` to the end of the line) are skipped.
  *
  *     tc_lexer lx;
- *     TC_TRY(tc_lexer_init(&lx, ctx, arena, text, size, "gelu.rules"));
+ *     TC_TRY(tc_lexer_init(&lx, ctx, arena, text, size, "activation.rules"));
  *     TC_TRY(tc_lexer_expect(&lx, '('));
  *     TC_TRY(tc_lexer_name(&lx, "a value's name", &name));
  *

@@ -364,7 +364,7 @@ tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_infer_graph(env->ctx, graph));
     TC_TRY(choose_loss(env, graph, &loss));
     tc_rule_set *rules = tc_rules_create();
-    tc_status status = tc_rules_load(env, "gradients.rules", true, rules);
+    tc_status status = tc_rules_load(env, NULL, true, rules);
     if (status == TC_OK)
         status = differentiate(env, graph, loss, rules);
     import_domain(model);

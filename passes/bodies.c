@@ -5,22 +5,22 @@
  * LayerNormalization; R5 no overloads; R6 attributes that are lists have defaults. */
 #include "bodies.h"
 #include "../compiler/text.h"
-#include "embed.h"
+#include "rules/rules.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 typedef struct row {
     const char *op;
-    const char *(*variant)(const tc_node *node);
+    const char *(*form)(const tc_node *node);
     bool (*make)(tc_body *body);
 } row;
 
 static const row rows[] = {
-#define FILE_BODY(op, variant) {#op, tc_variant_##variant, NULL},
+#define FORMS_BODY(op, form) {#op, tc_form_##form, NULL},
 #define MADE_BODY(op, maker) {#op, NULL, tc_make_##maker},
 #include "bodies.def"
-#undef FILE_BODY
+#undef FORMS_BODY
 #undef MADE_BODY
 };
 
@@ -51,8 +51,13 @@ void tc_body_add(tc_body *body, const char *fmt, ...) {
     va_end(args);
 }
 
+static void add_header(tc_body *body) {
+    tc_body_add(body, "<domain: \"" TC_TEMPO_DOMAIN "\", opset_import: [\"\" : %d]>\n", TC_CANONICAL_OPSET);
+}
+
 void tc_body_begin(tc_body *body, const char *params, const char *inputs, const char *outputs) {
-    tc_body_add(body, "<domain: \"" TC_TEMPO_DOMAIN "\", opset_import: [\"\" : %d]>\n%s ", TC_CANONICAL_OPSET, body->name);
+    add_header(body);
+    tc_body_add(body, "%s ", body->name);
     if (*params)
         tc_body_add(body, "<%s> ", params);
     tc_body_add(body, "(%s) => (%s)\n{\n", inputs, outputs);
@@ -62,50 +67,48 @@ void tc_body_end(tc_body *body) { tc_body_add(body, "}\n"); }
 
 /* --- which text --------------------------------------------------------------------------------------------------- */
 
-const char *tc_variant_only(const tc_node *node) {
-    (void)node;
-    return "";
-}
-
 const char *tc_variant_last_axis(const tc_node *node) {
     int64_t axis = tc_attr_int(node, "axis", -1);
     return axis == -1 || axis == tc_value_rank(tc_input(node, 0)) - 1 ? "" : "a";
 }
 
-const char *tc_variant_approximate(const tc_node *node) {
+const char *tc_form_approximate(const tc_node *node) {
     const char *approximate = tc_attr_string(node, "approximate", "none");
     return strcmp(approximate, "none") == 0 ? "" : strcmp(approximate, "tanh") == 0 ? "tanh" : NULL;
 }
 
-static const char *embedded_body(tc_arena *arena, const char *name) {
-    const char *file = tc_arena_printf(arena, "%s.onnxt", name);
-    for (const tc_embedded *e = tc_embedded_bodies; e->name; e++)
-        if (strcmp(e->name, file) == 0)
-            return e->text;
-    return NULL;
+static tc_status read_body(tc_ctx *ctx, tc_body *body, const char *form, bool *out_found) {
+    const char *text;
+    if (!form)
+        return TC_OK;
+    if (*form)
+        tc_body_suffix(body, "_%s", form);
+    TC_TRY(tc_rules_function(ctx, body->arena, body->name, &text));
+    *out_found = text != NULL;
+    if (text) {
+        add_header(body);
+        tc_body_add(body, "%s", text);
+    }
+    return TC_OK;
 }
 
-/* Fills name and text; false when the op has no body for this node. */
-static bool find_body(tc_body *body) {
+/* Fills name and text; *out_found is false when the op has no body for this node. */
+static tc_status find_body(tc_ctx *ctx, tc_body *body, bool *out_found) {
     const tc_node *node = body->node;
+    *out_found = false;
     if (node->op == NULL || strcmp(node->domain, TC_TEMPO_DOMAIN) != 0)
-        return false;
+        return TC_OK;
+    body->name = node->op->name;
+    body->text = "";
     for (size_t i = 0; i < TC_COUNT(rows); i++) {
         if (strcmp(rows[i].op, node->op->name) != 0)
             continue;
-        body->name = node->op->name;
-        body->text = "";
-        if (rows[i].make)
-            return rows[i].make(body);
-        const char *variant = rows[i].variant(node);
-        if (variant == NULL)
-            return false;
-        if (*variant)
-            tc_body_suffix(body, "_%s", variant);
-        body->text = embedded_body(body->arena, body->name);
-        return body->text != NULL;
+        if (!rows[i].make)
+            return read_body(ctx, body, rows[i].form(node), out_found);
+        *out_found = rows[i].make(body);
+        return TC_OK;
     }
-    return false;
+    return read_body(ctx, body, "", out_found);
 }
 
 static tc_status parse_body(tc_ctx *ctx, tc_model *model, const tc_body *body, tc_function **out_function) {
@@ -116,8 +119,10 @@ static tc_status parse_body(tc_ctx *ctx, tc_model *model, const tc_body *body, t
 
 tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function) {
     tc_body body = {.arena = model->arena, .node = node};
+    bool found;
     *out_function = NULL;
-    return find_body(&body) ? parse_body(ctx, model, &body, out_function) : TC_OK;
+    TC_TRY(find_body(ctx, &body, &found));
+    return found ? parse_body(ctx, model, &body, out_function) : TC_OK;
 }
 
 /* --- the pass ---------------------------------------------------------------------------------------------------- */
@@ -143,7 +148,8 @@ static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
     tc_function *given = tc_model_function(model, node->domain, node->op_type, ""), *function = is_plain ? NULL : given;
     if (function == NULL) {
         tc_body body = {.arena = model->arena, .node = node};
-        bool found = find_body(&body);
+        bool found;
+        TC_TRY(find_body(env->ctx, &body, &found));
         if (!found && !given)
             return tc_error(env->ctx, TC_UNSUPPORTED, node, "this op of %s has no function body for these operands", node->domain);
         function = found ? tc_model_function(model, node->domain, body.name, "") : given;

@@ -1,5 +1,5 @@
-/* bodies.h: where function bodies of ai.tempo ops come from. bodies.def is the table; a body is either a file of passes/bodies/, chosen by
- * a variant function, or text put together from parts by a maker, for ops with many combinations of operands and switches. */
+/* bodies.h: where function bodies of ai.tempo ops come from. A body is text in a rules file, `function ai.tempo.Op ...`, or is put together
+ * from parts by a maker, for ops with many combinations of operands and switches: these have a row in bodies.def. */
 #ifndef TC_BODIES_H
 #define TC_BODIES_H
 #include "../compiler/ops.h"
@@ -26,11 +26,11 @@ void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *re
 /* Whether a normalization is over the last axis alone: "", else "a". */
 const char *tc_variant_last_axis(const tc_node *node);
 
-/* The makers and variant functions that bodies.def names. A maker returns false when it cannot: a rank is not known. A variant function
- * returns the suffix of the file's name for this node, "" for the file without one, NULL for none. */
-#define FILE_BODY(op, variant) const char *tc_variant_##variant(const tc_node *node);
+/* The makers and form functions that bodies.def names. A maker returns false when it cannot: a rank is not known. A form function
+ * returns the suffix of the function's name for this node, "" for the one without, NULL for none. */
+#define FORMS_BODY(op, form) const char *tc_form_##form(const tc_node *node);
 #define MADE_BODY(op, maker) bool tc_make_##maker(tc_body *body);
 #include "bodies.def"
-#undef FILE_BODY
+#undef FORMS_BODY
 #undef MADE_BODY
 #endif

@@ -9,7 +9,6 @@ typedef struct tc_embedded {
     size_t size;      /* without the NUL */
 } tc_embedded;
 
-extern const tc_embedded tc_embedded_bodies[]; /* passes/bodies: *.onnxt */
 extern const tc_embedded tc_embedded_report[]; /* passes/report: page.css */
 extern const tc_embedded tc_embedded_rules[];  /* passes/rules: *.rules */
 #endif

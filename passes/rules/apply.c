@@ -382,16 +382,25 @@ static tc_status load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
         return tc_error(ctx, TC_IO, NULL, "cannot read rules from '%s'", tc_quote(ctx, path));
     if (strlen(text) != n)
         return tc_error(ctx, TC_BAD_INPUT, NULL, "'%s' holds a NUL: it is no rules file", tc_quote(ctx, path));
-    return tc_rules_parse(ctx, text, path, set);
+    uint32_t built_in = set->n_functions;
+    TC_TRY(tc_rules_parse(ctx, text, path, set));
+    if (set->n_functions == built_in)
+        return TC_OK;
+    tc_status status = tc_error(ctx, TC_UNSUPPORTED, NULL, "'%s' defines a function: only the rules files that are built in may", tc_quote(ctx, path));
+    tc_hint(ctx, "put the function into the model, where calls of it find it");
+    return status;
 }
 
 tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_rule_set *set) {
     const tc_options *options = env->options;
-    const tc_embedded *file = tc_embedded_rules;
-    while (file->name && strcmp(file->name, name) != 0)
-        file++;
-    TC_ASSERT(file->name);
-    TC_TRY(tc_rules_parse(env->ctx, file->text, name, set));
+    bool found = false;
+    for (const tc_embedded *file = tc_embedded_rules; file->name; file++) {
+        if (name && strcmp(file->name, name) != 0)
+            continue;
+        TC_TRY(tc_rules_parse(env->ctx, file->text, file->name, set));
+        found = true;
+    }
+    TC_ASSERT(found);
     for (size_t i = 0; options && with_user && i < options->n_rules_files; i++)
         TC_TRY(load_file(env->ctx, options->rules_files[i], set));
     for (tc_rule *rule = set->first; rule; rule = rule->next) {

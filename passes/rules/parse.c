@@ -460,8 +460,13 @@ tc_status tc_rules_parse(tc_ctx *ctx, const char *text, const char *file, tc_rul
     TC_TRY(rule_next(&p));
     while (p.tok.kind != T_END) {
         bool is_gradient = rule_is_word(&p, "gradient");
+        if (rule_is_word(&p, "function")) {
+            TC_TRY(rule_next(&p));
+            TC_TRY(rule_parse_function(&p));
+            continue;
+        }
         if (!is_gradient && !rule_is_word(&p, "rule"))
-            return FAIL(&p, "expected 'rule' or 'gradient' before '%s'", rule_token_text(&p));
+            return FAIL(&p, "expected 'rule', 'gradient' or 'function' before '%s'", rule_token_text(&p));
         p.rule = TC_NEW(set->arena, tc_rule);
         p.cap_names = p.cap_match = p.cap_build = 0;
         p.rule->file = p.lx.name;

@@ -44,6 +44,9 @@ tc_status rule_take(parser *p, const char *text, bool *out_taken); /* the mark, 
 
 uint16_t rule_find_name(const tc_rule *rule, const char *text); /* RULE_NONE: the rule has no such name. parse.c */
 
+/* `function ai.tempo.Op ... {...}`, behind the keyword: steps over it. function.c */
+tc_status rule_parse_function(parser *p);
+
 /* --- parse_attr.c -------------------------------------------------------------------------------------------------- */
 /* `[1, 2]`, with dim(x, 0) on the right side. `out_sizes` may be NULL: numbers only then, as in a match or an attribute. */
 tc_status rule_parse_ints(parser *p, const int64_t **out_ints, const rule_size **out_sizes, uint32_t *out_n);

@@ -143,7 +143,7 @@ typedef struct tc_rule {
 struct tc_rule_set {
     tc_arena *arena;
     tc_rule *first, *last;
-    uint32_t n_rules;
+    uint32_t n_rules, n_functions;
     tc_map *anchors;   /* "domain.Op" -> rule_bucket: by benefit, then order */
     tc_map *gradients; /* "domain.Op" -> rule_bucket: in order */
     tc_map *by_name;   /* name -> tc_rule */

@@ -10,8 +10,11 @@ typedef struct tc_rule_set tc_rule_set;
 tc_status tc_rules_parse(tc_ctx *ctx, const char *text, const char *file, tc_rule_set *set);
 tc_rule_set *tc_rules_create(void);
 void tc_rules_destroy(tc_rule_set *set);
-/* Adds the embedded file of that name ("canonical.rules"), then those of --rules=FILE when `with_user` is set. */
+/* Adds the embedded file of that name ("canonical.rules"; NULL: all), then those of --rules=FILE when `with_user` is set. */
 tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_rule_set *set);
+
+/* The text of `function ai.tempo.NAME ... {...}` in an embedded file, from NAME on; NULL where there is none. Lives in `arena`. */
+tc_status tc_rules_function(tc_ctx *ctx, tc_arena *arena, const char *name, const char **out_text);
 
 /* Applies the set until nothing matches or the rewrite limit is reached (a warning; the set is not applied again). Time is linear
  * in the graph's size for a fixed set. New nodes get types by tc_infer_node. Statistics go to env->summary, --disable and --explain are obeyed. */

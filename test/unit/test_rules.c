@@ -340,7 +340,10 @@ static void test_mistakes(void **state) {
         {"rule r match (x) => (y) { y = Neg(x) } replace { y = Elu <alpha = x * z> (x) }", "test.rules:1:71", "'z' names no value"},
         {"rule r match (x) => (y) { y = Neg(x) } replace { y = Gelu <approximate = x> (x) }", "test.rules:1:60", "of another kind"},
         {"rule r match (x) => (y) { y = Neg(x) } replace { y = Softmax <axis = trailing(z)> (x) }", "test.rules:1:79", "'z' names no value"},
-        {"bogus", "test.rules:1:1", "expected 'rule' or 'gradient'"},
+        {"bogus", "test.rules:1:1", "expected 'rule', 'gradient' or 'function'"},
+        {"function ai.tempo.Blur (X) => (Y) { Y = Neg (X) }", "test.rules:1:10", "'ai.tempo.Blur' is no op of ai.tempo"},
+        {"function my.ops.Swish (X) => (Y) { Y = Neg (X) }", "test.rules:1:10", "'my.ops.Swish' is no op of ai.tempo"},
+        {"function ai.tempo.Swish (X) => (Y) { Y = Neg (X)", "test.rules:1:49", "the function 'ai.tempo.Swish' has no end"},
         {"rule r match (x) => (y) { y = Neg(\x01) } replace { y = x }", "test.rules:1:35", "byte 0x01"},
     };
     for (size_t i = 0; i < TC_COUNT(cases); i++) {
