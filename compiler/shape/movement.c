@@ -9,8 +9,10 @@
 static tc_status fill_hole(tc_shape_ctx *sc, tc_node *node, tc_dim *dims, int rank, int hole) {
     tc_dim_pool *pool = sc->model->dims;
     tc_arg x = tc_arg_of(node, 0);
-    if (x.rank == TC_RANK_UNKNOWN)
+    if (x.rank == TC_RANK_UNKNOWN) {
+        dims[hole] = tc_dim_unknown();
         return TC_OK;
+    }
     tc_dim total = tc_dims_product(pool, x.dims, x.rank);
     tc_dim rest =
         tc_dim_mul(pool, tc_dims_product(pool, dims, hole), tc_dims_product(pool, dims + hole + 1, rank - hole - 1));

@@ -50,6 +50,7 @@ static const typed typed_cases[] = {
     {"float[b,s,64] x|int64[2] t = {-1, 64}|z = Reshape(x, t)", "float[b*s,64]"},
     {"float[0,3] x|int64[2] t = {0, -1}|z = Reshape <allowzero = 0> (x, t)", "float[0,0]"},
     {"float[2,3] x, int64[2] t||z = Reshape(x, t)", "float[z.0,z.1]"},
+    {"float[2,3] x|int64[2] t = {-1, 4}|u = com.example.Unknown(x) v = Cast <to = 1> (u) z = Reshape(v, t)", "float[z.0,4]"},
     {"float[2,n,4] x||z = Flatten <axis = 2> (x)", "float[2*n,4]"},
     {"float[2,n,4] x||z = Flatten <axis = 0> (x)", "float[1,8*n]"},
     {"float[1,n,1] x|int64[1] a = {-1}|z = Squeeze(x, a)", "float[1,n]"},
