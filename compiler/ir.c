@@ -181,6 +181,13 @@ static void forget_value(tc_value *value) {
         tc_map_set(value->graph->names, value->name, NULL);
 }
 
+void tc_graph_remove_input(tc_graph *graph, tc_value *value) {
+    TC_ASSERT(value->is_input && !value->init && !tc_value_is_used(value));
+    drop(graph->inputs, &graph->n_inputs, value);
+    value->is_input = false;
+    forget_value(value);
+}
+
 void tc_graph_remove_initializer(tc_graph *graph, tc_value *value) {
     drop(graph->initializers, &graph->n_initializers, value);
     value->init = NULL;

@@ -145,18 +145,21 @@ static bool *gradient_nodes(tc_arena *arena, const tc_graph *graph) {
 bool tc_is_gradient(const tc_value *output) { return output->name[0] && strstr(output->name + 1, "_grad"); }
 
 const tc_value *tc_find_loss(const tc_graph *graph) {
-    const tc_value *loss = NULL;
+    const tc_value *loss = NULL, *instead = NULL;
     bool has_gradient = false;
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         const tc_value *value = graph->outputs[i];
         bool gradient = tc_is_gradient(value);
         int rank = tc_value_rank(value);
         bool scalar = rank == 0 || (rank == 1 && tc_dim_equal(value->type->dims[0], tc_dim_const(1)));
+        bool may_be = !gradient && tc_dtype_is_float(tc_value_dtype(value)) && value->producer;
         has_gradient = has_gradient || gradient;
-        if (!gradient && scalar && tc_dtype_is_float(tc_value_dtype(value)) && value->producer && !loss)
+        if (may_be && scalar && !loss)
             loss = value;
+        if (may_be && !instead)
+            instead = value;
     }
-    return has_gradient ? loss : NULL;
+    return !has_gradient ? NULL : loss ? loss : instead;
 }
 
 /* --- the ledger -------------------------------------------------------------------------------------------------------- */

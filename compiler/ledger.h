@@ -37,8 +37,8 @@ typedef struct tc_ledger {
 /* The ledger of a typed graph, in `arena`. `loss` NULL: tc_find_loss's. Linear in the graph's size. */
 void tc_ledger_make(tc_arena *arena, const tc_graph *graph, const tc_value *loss, tc_ledger *out_ledger);
 
-/* The loss of a graph with gradient outputs: the first scalar float output that is none of them; NULL: there
- * are no gradients, or there is no such output. */
+/* The loss of a graph with gradient outputs: the first scalar float output that is none of them, else the first float one (a
+ * graph may start from the gradient of its result instead); NULL: there are no gradients, or there is no such output. */
 const tc_value *tc_find_loss(const tc_graph *graph);
 /* Whether an output is a gradient, by its name: "W_grad", "W_grad_1", "W_grad.accumulation.out". */
 bool tc_is_gradient(const tc_value *output);

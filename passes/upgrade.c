@@ -144,12 +144,13 @@ static tc_status upgrade_node(tc_upgrade *up, tc_node *node) {
 static tc_status upgrade_graph(tc_upgrade *up, tc_graph *graph) {
     /* Older ops need ranks, newer ones element types. What stands before a node is canonical already, so its types can be inferred on
      * the way. */
-    bool infer = (up->from < 13 || up->from > TC_CANONICAL_OPSET) && !up->in_function && graph->parent == NULL;
+    bool infer = (up->from < 13 || up->from > TC_CANONICAL_OPSET || tc_ort_uses(graph)) && !up->in_function && graph->parent == NULL;
     TC_FOR_NODES_SAFE(node, graph) {
         TC_TRY(upgrade_nested(up, node));
         tc_node *before = node->prev;
         if (*node->domain == '\0')
             TC_TRY(upgrade_node(up, node));
+        TC_TRY(tc_ort_upgrade(up, node));
         for (tc_node *done = before ? before->next : graph->first; infer && done != node_next; done = done->next)
             if (done->op)
                 TC_TRY(tc_infer_node(up->ctx, done));
@@ -211,6 +212,8 @@ tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model) {
     if (model->ir_version < 4)
         unlist_initializers(model->graph);
     TC_TRY(upgrade_graph(&up, model->graph));
+    if (up.accumulators)
+        tc_note(up.ctx, NULL, "%u gradients that were added to a buffer are outputs W_grad now: adding up is left to who trains", up.accumulators);
     for (size_t i = 0; i < model->n_functions; i++)
         TC_TRY(upgrade_function(&up, model->functions[i]));
     tc_model_set_opset(model, "", TC_CANONICAL_OPSET);

@@ -11,6 +11,7 @@ typedef struct tc_upgrade {
     int64_t from;     /* opset of ai.onnx that the nodes at hand were written for */
     bool in_function; /* in a function's body, which has no initializers */
     tc_map *rows;     /* op type -> its first row in the table */
+    uint32_t accumulators; /* that became outputs: upgrade_ort.c */
 } tc_upgrade;
 
 /* Gives the node the form of the next meaning, or refuses it. */
@@ -27,6 +28,11 @@ void tc_upgrade_attr_to_input(tc_upgrade *up, tc_node *node, const char *name, u
 /* The same for a FLOAT attribute: a scalar of operand 0's element type. */
 void tc_upgrade_float_to_input(tc_upgrade *up, tc_node *node, const char *name, uint32_t index);
 tc_status tc_upgrade_refuse(tc_upgrade *up, const tc_node *node, const char *what);
+
+/* A node that is no op of ours but one of ONNX Runtime's becomes what ort.def says; others stay. What stands before it is canonical, and its
+ * types are inferred. upgrade_ort.c */
+tc_status tc_ort_upgrade(tc_upgrade *up, tc_node *node);
+bool tc_ort_uses(const tc_graph *graph); /* whether there are such nodes */
 
 /* The rewrites that upgrade.def names. */
 #define CHANGE(op, version, rewrite) tc_status tc_upgrade_##rewrite(tc_upgrade *up, tc_node *node);

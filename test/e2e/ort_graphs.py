@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Training graphs as ONNX Runtime's training tools write them: forward and backward pass in one file, in ops of com.microsoft, weights as
+inputs, gradients added to buffers. Such tools are gone (the last was 1.19), so the graphs are spelled here: tempoc's own backward pass of
+an export, op for op in the words of ONNX Runtime. Each recipe then has to give the gradients that PyTorch computed for the export.
+
+usage: ort_graphs.py TEMPOC TEMPO_RUN CASE_DIR ...      CASE_DIR: as for check_models.py
+"""
+import os
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from check_models import LIMIT, run, worst
+
+RECIPES = ("none", "exact", "portable")
+# What is left in pieces here, as ONNX Runtime leaves it.
+ATTENTION = ("attention", "attention_excluded", "attention_two_biases", "attention_guarded", "attention_open_rows", "attention_open_rows_masked")
+WORDS = {"GatherGrad": "GatherGrad", "LayerNormalizationGrad": "LayerNormalizationGrad", "SoftmaxGrad": "SoftmaxGrad_13",
+         "LogSoftmaxGrad": "LogSoftmaxGrad_13", "SoftmaxCrossEntropyLossGrad": "SoftmaxCrossEntropyLossGrad", "Swish": "QuickGelu",
+         "RMSNormalization": "SimplifiedLayerNormalization", "RMSNormalizationGrad": "SimplifiedLayerNormalizationGrad",
+         "SwishGrad": "QuickGeluGrad", "Gelu": "Gelu", "GeluGrad": "GeluGrad"}
+
+
+def attributes(node):
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
+def respell(node):
+    """One op of ai.tempo, or a Gelu, in ONNX Runtime's words."""
+    if node.domain == "" and node.op_type != "Gelu":
+        return node
+    kept, op = attributes(node), WORDS[node.op_type]
+    if op.startswith("Gelu"):
+        op = ("Fast" if kept.pop("approximate", b"none") == b"tanh" else "") + op
+    if op.startswith("QuickGelu"):
+        kept.setdefault("alpha", 1.0)  # there it is 1.702
+    if op.endswith("LayerNormalizationGrad"):
+        kept["epsilon"] = 1e-12
+    kept["__backwardpass"] = int("Grad" in op)
+    domain = "" if op == "SimplifiedLayerNormalization" else "com.microsoft"
+    return helper.make_node(op, node.input, node.output, node.name, domain=domain, **kept)
+
+
+def fuse(nodes):
+    """MatMul of a Transpose of the last two dims is one FusedMatMul; the Transpose stays for who else reads it."""
+    made_by = {o: n for n in nodes for o in n.output}
+    fused = []
+    for node in nodes:
+        flags, operands = {}, list(node.input)
+        for k, flag in enumerate(("transA", "transB") if node.op_type == "MatMul" else ()):
+            source = made_by.get(node.input[k])
+            perm = attributes(source).get("perm") if source is not None and source.op_type == "Transpose" else None
+            if perm and list(perm) == [*range(len(perm) - 2), len(perm) - 1, len(perm) - 2]:
+                flags[flag], operands[k] = 1, source.input[0]
+        fused.append(helper.make_node("FusedMatMul", operands, node.output, node.name, domain="com.microsoft", alpha=1.0, **flags) if flags else node)
+    return fused
+
+
+def to_ort(model):
+    """Respells the model in place; {input: array} for the weights."""
+    graph, weights = model.graph, {}
+    nodes = fuse([respell(n) for n in graph.node])
+    gradients = [o for o in graph.output if o.name.endswith("_grad")]
+    rest = [o for o in graph.output if not o.name.endswith("_grad")]
+    trained = {g.name[:-len("_grad")]: g for g in gradients}
+    for tensor in [i for i in graph.initializer if i.name in trained]:
+        weights[tensor.name] = numpy_helper.to_array(tensor)
+        graph.initializer.remove(tensor)
+        graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+        buffer = helper.make_tensor_value_info(f"{tensor.name}_grad.accumulation.buffer", tensor.data_type, tensor.dims)
+        done = helper.make_tensor_value_info(f"{tensor.name}_grad.accumulation.out", TensorProto.BOOL, [1])
+        nodes.append(helper.make_node("InPlaceAccumulatorV2", [buffer.name, f"{tensor.name}_grad", "lazy_reset_grad"], [done.name],
+                                      domain="com.microsoft"))
+        graph.input.append(buffer)
+        rest.append(done)
+    graph.input.append(helper.make_tensor_value_info("lazy_reset_grad", TensorProto.BOOL, [1]))
+    for field, values in ((graph.node, nodes), (graph.output, rest)):
+        del field[:]
+        field.extend(values)
+    del graph.value_info[:]
+    del model.opset_import[:]
+    model.opset_import.extend([helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)])
+    return weights
+
+
+def check(case, tempoc, tempo_run, folder):
+    plain, graph, inputs = (os.path.join(folder, n) for n in ("plain.onnx", "ort.onnx", "inputs.npz"))
+    passes = "--passes=upgrade,inline,shapes,tied,canonicalize,dropout,raise,autodiff,canonicalize"
+    why = run(tempoc, os.path.join(case, "model.onnx"), "-o", plain, "-q", passes, *(f"--disable={r}" for r in ATTENTION))
+    if why:
+        return why
+    model = onnx.load(plain)
+    weights = to_ort(model)
+    ops = {n.op_type for n in model.graph.node if n.domain == "com.microsoft"}
+    if len(weights) < 10 or not {"GatherGrad", "SoftmaxGrad_13", "SoftmaxCrossEntropyLossGrad", "FusedMatMul"} <= ops:
+        return f"this is no graph of training tools: {len(weights)} weights, {sorted(ops)}"
+    onnx.save(model, graph)
+    np.savez(inputs, **np.load(os.path.join(case, "inputs.npz")), **weights)
+    for recipe in RECIPES:
+        out, got = os.path.join(folder, "out.onnx"), os.path.join(folder, "got.npz")
+        why = run(tempoc, graph, "-o", out, f"--recipe={recipe}", "--verify-each") or run(tempo_run, out, "--inputs", inputs, "--outputs", got)
+        if why:
+            return f"{recipe}: {why}"
+        onnx.checker.check_model(out, full_check=True)
+        error, name = worst(dict(np.load(got)), dict(np.load(os.path.join(case, "expected.npz"))))
+        if not error <= LIMIT:
+            return f"{recipe}: {name} is off by {error:.1e}"
+    print(f"ok   {os.path.basename(case)}: {len(weights)} weights, {', '.join(sorted(ops))}")
+    return None
+
+
+def main(tempoc, tempo_run, *cases):
+    failed = 0
+    for case in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            why = check(case, tempoc, tempo_run, folder)
+        if why:
+            print(f"FAIL {os.path.basename(case)}: {why}")
+            failed += 1
+    return 1 if failed or not cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
