@@ -42,6 +42,16 @@ static bool same_shape(const guard_call *call) {
     return a == b || tc_same_shape(a, b);
 }
 
+/* The first dims of both are equal. */
+static bool same_head(const guard_call *call) {
+    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
+    int n = (int)number_arg(call, 2);
+    for (int i = 0; i < n; i++)
+        if (tc_value_rank(a) < n || tc_value_rank(b) < n || !tc_dim_equal(a->type->dims[i], b->type->dims[i]))
+            return false;
+    return true;
+}
+
 /* The last dims of both are equal. */
 static bool same_tail(const guard_call *call) {
     const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
@@ -267,6 +277,7 @@ static const guard_row rows[] = {
     {"read_again", "v", is_read_again, false, "the backward pass reads it, or what cheap nodes make of it; it is no output"},
     {"same_count", "vv", same_count, false, "two constants of equally many elements"},
     {"same_dtype", "vv", same_dtype, false, "equal element types"},
+    {"same_head", "vvn", same_head, false, "this many dims from the front are provably equal"},
     {"same_shape", "vv", same_shape, false, "provably equal shapes"},
     {"same_tail", "vvn", same_tail, false, "this many dims from the end are provably equal"},
     {"scalar", "v", is_scalar, false, "one element, whatever its rank"},

@@ -115,7 +115,7 @@ static const struct { const char *op, *attr; double number; const char *text; } 
     {"HardSigmoid", "alpha", 0.2, NULL}, {"HardSigmoid", "beta", 0.5, NULL}, {"Shape", "start", 0, NULL}, {"Mod", "fmod", 0, NULL},
     {"GatherND", "batch_dims", 0, NULL}, {"CumSum", "exclusive", 0, NULL}, {"CumSum", "reverse", 0, NULL},
     {"SoftmaxCrossEntropyLoss", "reduction", 0, "mean"}, {"Conv", "group", 1, NULL}, {"Conv", "auto_pad", 0, "NOTSET"},
-    {"DotProductAttention", "signed", 0, NULL}, {"DotProductAttentionGrad", "signed", 0, NULL},
+    {"IsInf", "detect_negative", 1, NULL}, {"IsInf", "detect_positive", 1, NULL}, {"DotProductAttention", "signed", 0, NULL}, {"DotProductAttentionGrad", "signed", 0, NULL},
 };
 
 static bool default_is(const tc_node *node, const tc_attr *want) {
