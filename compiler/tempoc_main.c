@@ -4,6 +4,7 @@
 #include "options.h"
 #include "passes/pass.h"
 #include "passes/report/report.h"
+#include "tempoc_rules.h"
 #include "tempoc_verify.h"
 #include "text.h"
 #include <errno.h>
@@ -16,7 +17,7 @@ typedef struct cli {
     tc_options options;
     const char *input, *output, *emit, *report;
     int64_t verify_seed;
-    bool quiet, verbose, verify, list_passes, list_rules;
+    bool quiet, verbose, verify, list_passes, list_rules, check_rules;
 } cli;
 
 #define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                        \
@@ -38,6 +39,7 @@ static const char details[] =
     "  tempoc model.onnx --dim batch=32 --report=mem.html  see which bytes are saved, and why\n"
     "  tempoc model.onnx -o model.onnxt --passes=          convert to text, change nothing\n"
     "  tempoc model.onnx --dim batch=4 --verify            run it beside the model as read, compare\n"
+    "  tempoc --check-rules --rules=my.rules               prove rewrites of your own\n"
     "  tempoc model.onnx -o - --emit=text | less           look at the compiled graph\n"
     "  tempoc model.onnx --print-ir-after=shapes 2>ir.txt  look at it on the way\n";
 
@@ -275,6 +277,8 @@ static tc_status run(tc_ctx *ctx, cli *c, int argc, char **argv) {
     }
     if (c->list_rules)
         return tc_rules_list(ctx, stdout);
+    if (c->check_rules)
+        return tempoc_check_rules(ctx, &c->options, (uint64_t)c->verify_seed, arguments.items, arguments.count, stdout);
     TC_TRY(check_arguments(ctx, c, &arguments));
     TC_TRY(check_outputs(ctx, c));
     ctx->file = c->input;

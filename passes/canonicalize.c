@@ -1,6 +1,6 @@
 /* canonicalize.c: the pass that leaves one spelling of each thing: what is known is folded, what does nothing or is there twice goes,
- * idioms are rewritten by canonical.rules. Nothing here changes a result by a bit but rules marked inexact, which are off by
- * default. Runs to a fixpoint: a second run changes nothing. */
+ * idioms are rewritten by canonical.rules. Nothing here changes a result by a bit but x * x for x ^ 2, which may be a last bit better, and
+ * rules marked inexact, which are off by default. Runs to a fixpoint: a second run changes nothing. */
 #include "../compiler/shape.h"
 #include "canonical.h"
 #include "rules/rules.h"

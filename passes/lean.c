@@ -19,8 +19,8 @@ static tc_dim kept_bytes(const tc_graph *graph, void *loss) {
     return ledger.bytes;
 }
 
-/* Puts the forward pass in front of the rest, both in the order they had. It reads nothing of the rest. */
-static const tc_node *forward_first(tc_graph *graph, const tc_value *loss) {
+/* It reads nothing of the rest. */
+const tc_node *tc_forward_first(tc_graph *graph, const tc_value *loss) {
     tc_arena *scratch = tc_arena_create();
     uint32_t size;
     const bool *forward = tc_forward_nodes(scratch, graph, loss, &size);
@@ -41,7 +41,7 @@ static const tc_node *forward_first(tc_graph *graph, const tc_value *loss) {
 static tc_status apply_rules(tc_pass_env *env, tc_graph *graph, const tc_value *loss) {
     tc_rule_set *rules = tc_rules_create();
     tc_status status = tc_rules_load(env, "lean.rules", false, rules);
-    tc_rules_set_forward_end(rules, forward_first(graph, loss));
+    tc_rules_set_forward_end(rules, tc_forward_first(graph, loss));
     if (status == TC_OK)
         status = tc_rules_apply_each(env, graph, rules, kept_bytes, (void *)loss);
     tc_rules_destroy(rules);
@@ -56,5 +56,5 @@ tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
     if (!loss || !loss->producer || loss->graph != graph)
         return TC_OK;
     TC_TRY(apply_rules(env, graph, loss));
-    return tc_emit_again(env, graph, forward_first(graph, loss));
+    return tc_emit_again(env, graph, tc_forward_first(graph, loss));
 }

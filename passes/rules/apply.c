@@ -364,7 +364,7 @@ void tc_rules_from_end(tc_rule_set *set) { set->from_end = true; }
 
 /* --- loading ----------------------------------------------------------------------------------------------------------------------- */
 
-static tc_status load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
+tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
     FILE *in = fopen(path, "rb");
     if (!in)
         return tc_error(ctx, TC_IO, NULL, "cannot read rules from '%s': %s", tc_quote(ctx, path), strerror(errno));
@@ -402,7 +402,7 @@ tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_r
     }
     TC_ASSERT(found);
     for (size_t i = 0; options && with_user && i < options->n_rules_files; i++)
-        TC_TRY(load_file(env->ctx, options->rules_files[i], set));
+        TC_TRY(tc_rules_load_file(env->ctx, options->rules_files[i], set));
     for (tc_rule *rule = set->first; rule; rule = rule->next) {
         rule->disabled = rule->inexact && !(options && options->inexact);
         for (size_t i = 0; options && i < options->n_disabled; i++)

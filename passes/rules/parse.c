@@ -1,7 +1,7 @@
 /* parse.c: rule text to rule_ir.h, by recursive descent over the grammar of docs/rules.md:
  *
  *     file     ::= (rule | gradient)*
- *     rule     ::= 'rule' ID STRING? ('inexact' | 'benefit' '=' INT)* 'match' params '=>' names block where? 'replace' block
+ *     rule     ::= 'rule' ID STRING? ('inexact' | 'rounds' | 'benefit' '=' INT)* 'match' params '=>' names block where? 'replace' block
  *     gradient ::= 'gradient' OP '(' params ';' names ';' names ')' '=>' '(' names ')' where? block
  *     block    ::= '{' (names '=' (call | operand))* '}'
  *     call     ::= OP ('|' OP)* ('?' | '*')? ('<' attr, ... '>')? '(' operand, ... ')'
@@ -385,6 +385,9 @@ static tc_status parse_flags(parser *p) {
     for (;;) {
         if (rule_is_word(p, "inexact")) {
             p->rule->inexact = true;
+            TC_TRY(rule_next(p));
+        } else if (rule_is_word(p, "rounds")) {
+            p->rule->rounds = true;
             TC_TRY(rule_next(p));
         } else if (rule_is_word(p, "benefit")) {
             TC_TRY(rule_next(p));

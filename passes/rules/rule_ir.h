@@ -116,7 +116,7 @@ typedef struct rule_guard {
 typedef struct tc_rule {
     const char *name, *doc, *file;
     rule_loc loc;
-    bool inexact, gradient, disabled;
+    bool inexact, rounds, gradient, disabled; /* rounds: results may differ by rounding, which --check-rules then allows */
     int benefit;
     uint32_t serial; /* order in the set */
     rule_name *names;

@@ -15,6 +15,8 @@ tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_r
 
 /* The text of `function ai.tempo.NAME ... {...}` in an embedded file, from NAME on; NULL where there is none. Lives in `arena`. */
 tc_status tc_rules_function(tc_ctx *ctx, tc_arena *arena, const char *name, const char **out_text);
+/* Adds the rules of a file of the user. TC_IO where it cannot be read. */
+tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set);
 
 /* Applies the set until nothing matches or the rewrite limit is reached (a warning; the set is not applied again). Time is linear
  * in the graph's size for a fixed set. New nodes get types by tc_infer_node. Statistics go to env->summary, --disable and --explain are obeyed. */
