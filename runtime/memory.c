@@ -45,18 +45,21 @@ static uint32_t last_forward(const rt_plan *plan, const bool *forward) {
     return last;
 }
 
-/* What the arena holds when the forward pass has ended and a later launch reads: each storage once, but for copies of parameters,
- * which hold no activations. */
+/* What nodes of the forward pass made, the arena holds when that has ended, and a later launch reads: each storage once, but for copies of
+ * parameters, which hold no activations. Shapes for the backward pass may be read off early, and a result of the backward pass may lie where
+ * such a copy was: neither is of the forward pass. */
 static uint64_t count_saved(const rt_plan *plan, tc_arena *scratch, const tc_value *loss) {
     uint32_t size;
-    uint32_t turn = last_forward(plan, tc_forward_nodes(scratch, plan->graph, loss, &size));
+    const bool *forward = tc_forward_nodes(scratch, plan->graph, loss, &size);
+    uint32_t turn = last_forward(plan, forward);
     bool *counted = TC_NEW_ARRAY(scratch, bool, (size_t)plan->n_storages + 1);
     uint64_t bytes = 0;
     for (uint32_t i = turn + 1; i < plan->n_launches; i++) {
         const tc_node *node = plan->launches[i].node;
         for (uint32_t k = 0; k < node->n_inputs; k++) {
             const tc_value *value = tc_input(node, k);
-            if (!value || (k == 0 && tc_node_has(node, TC_SHAPE_ONLY)) || tc_is_free(tc_view_root(value)))
+            const tc_value *made = value ? tc_view_root(value) : NULL;
+            if (!made || (k == 0 && tc_node_has(node, TC_SHAPE_ONLY)) || tc_is_free(made) || !forward[made->producer->id])
                 continue;
             const rt_storage *root = rt_plan_root(plan, value);
             if (root->home != RT_ARENA || root->first > turn || counted[root->root])
