@@ -27,9 +27,16 @@ static bool moves_nothing(const tc_node *node) {
     return true;
 }
 
-static bool same_type(const tc_node *node) {
+/* An Expand that repeats nothing: dims of 1 in front of the operand's, at most. */
+static bool repeats_nothing(const tc_node *node) {
     const tc_value *from = tc_input(node, 0), *to = tc_output(node, 0);
-    return from && to && from->type && to->type && tc_type_equal(from->type, to->type) && tc_value_rank(from) != TC_RANK_UNKNOWN;
+    int rank = tc_value_rank(from), more = tc_value_rank(to) - rank;
+    if (rank == TC_RANK_UNKNOWN || more < 0 || !from->type->dims || !to->type->dims)
+        return false;
+    for (int i = 0; i < rank + more; i++)
+        if (!tc_dim_equal(to->type->dims[i], i < more ? tc_dim_const(1) : from->type->dims[i - more]))
+            return false;
+    return true;
 }
 
 bool tc_is_view(const tc_node *node) {
@@ -40,7 +47,7 @@ bool tc_is_view(const tc_node *node) {
     if (tc_node_is(node, "", "Cast") || tc_node_is(node, "", "CastLike"))
         return tc_input(node, 0) && tc_value_dtype(tc_input(node, 0)) != TC_UNDEFINED &&
                tc_value_dtype(tc_input(node, 0)) == tc_value_dtype(tc_output(node, 0));
-    return tc_node_is(node, "", "Concat") ? node->n_inputs == 1 : tc_node_is(node, "", "Expand") && same_type(node);
+    return tc_node_is(node, "", "Concat") ? node->n_inputs == 1 : tc_node_is(node, "", "Expand") && repeats_nothing(node);
 }
 
 /* What the value is a view of, one step; NULL: it is none. */

@@ -46,7 +46,7 @@ bool tc_is_gradient(const tc_value *output);
 /* The value whose bytes `value` shows: itself unless views made it. */
 const tc_value *tc_view_root(const tc_value *value);
 /* Whether result 0 of the node is operand 0's bytes: an op with the trait TC_VIEW, or one that copies in order as its types tell (a
- * Transpose that moves only dims of size 1, a Cast to the same type, an Expand to the same shape, a Concat of one). */
+ * Transpose that moves only dims of size 1, a Cast to the same type, an Expand that repeats nothing, a Concat of one). */
 bool tc_is_view(const tc_node *node);
 /* Whether the bytes are there without being saved: a graph input, an initializer, or a transposed or viewed one. */
 bool tc_is_free(const tc_value *root);

@@ -85,6 +85,11 @@ static void test_there_anyway(void **state) {
     expect_saved("(float[2,4] x) => (float loss, float[4,2] x_grad) {"
                  "y = Tanh (x) t = Transpose (y) loss = ReduceSum <keepdims = 0> (t) x_grad = Neg (t) }",
                  NULL, "t 32 by x_grad");
+    /* Neither does an Expand that only puts dims of 1 in front; one that repeats does. */
+    expect_saved("(float[2,4] x) => (float loss, float[1,1,1] x_grad) <int64[3] one = {1, 2, 4}, int64[3] two = {2, 2, 4}> {"
+                 "y = Tanh (x) e = Expand (y, one) f = Expand (y, two) g = Mul (e, f) loss = ReduceSum <keepdims = 0> (g)"
+                 "h = Mul (e, f) x_grad = ReduceSum (h) }",
+                 NULL, "y 32 by h; f 64 by h");
 }
 
 static void test_passes(void **state) {
