@@ -66,9 +66,36 @@ static bool drop_same_shape(simplifier *s, tc_node *node) {
     return from && tc_same_shape(from, node->outputs[0]) && alias(node, from);
 }
 
+static bool known_number(const tc_contents *c, uint64_t i, int64_t *out_number) {
+    if (!c || i >= c->count || !tc_dim_is_const(c->items[i].i))
+        return false;
+    *out_number = c->items[i].i.value;
+    return true;
+}
+
+/* Whether no dim of more than one element is turned round. Steps above 1 leave a dim as long as it is only where it has one element. */
+static bool goes_forwards(simplifier *s, tc_node *node) {
+    tc_value *from = tc_input(node, 0), *axes = tc_input(node, 3), *steps = tc_input(node, 4);
+    const tc_contents *step = steps ? tc_value_contents(s->model, steps) : NULL, *axis = axes ? tc_value_contents(s->model, axes) : NULL;
+    int64_t rank = tc_value_rank(from), by, at;
+    for (uint64_t i = 0; step && i < step->count; i++) {
+        if (!known_number(step, i, &by))
+            return false;
+        if (by > 0)
+            continue;
+        at = (int64_t)i;
+        if (axes && !known_number(axis, i, &at))
+            return false;
+        at += at < 0 ? rank : 0;
+        if (at < 0 || at >= rank || !tc_dim_equal(from->type->dims[at], tc_dim_const(1)))
+            return false;
+    }
+    return !steps || step;
+}
+
 /* As long as its operand, forwards: that is all of it. */
 static bool drop_slice(simplifier *s, tc_node *node) {
-    return holds_only(s->model, tc_input(node, 4), 1) && drop_same_shape(s, node);
+    return tc_input(node, 0) && tc_same_shape(node->inputs[0].value, node->outputs[0]) && goes_forwards(s, node) && drop_same_shape(s, node);
 }
 static bool drop_pad(simplifier *s, tc_node *node) {
     return tc_input(node, 1) && holds_only(s->model, tc_input(node, 1), 0) && drop_same_shape(s, node);
