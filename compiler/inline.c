@@ -27,7 +27,7 @@ static void count_ordinals(tc_model *model, const tc_graph *graph) {
     }
 }
 
-static void new_ordinals(tc_graph *graph, tc_node *first, const tc_node *stop) {
+void tc_new_ordinals(tc_graph *graph, tc_node *first, const tc_node *stop) {
     tc_model *model = graph->model;
     if (model->next_ordinal == 0) {
         model->next_ordinal = 1;
@@ -40,9 +40,9 @@ static void new_ordinals(tc_graph *graph, tc_node *first, const tc_node *stop) {
         for (uint32_t a = 0; a < node->n_attrs; a++) {
             const tc_attr *attr = &node->attrs[a];
             if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                new_ordinals(attr->g, attr->g->first, NULL);
+                tc_new_ordinals(attr->g, attr->g->first, NULL);
             for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                new_ordinals(attr->graphs[g], attr->graphs[g]->first, NULL);
+                tc_new_ordinals(attr->graphs[g], attr->graphs[g]->first, NULL);
         }
     }
 }
@@ -94,7 +94,7 @@ static tc_status check_call(tc_ctx *ctx, const tc_node *node, const tc_function 
 }
 
 /* An output that no node of the body makes for it alone: a second name of a value. */
-static void alias_output(tc_node *node, uint32_t j, tc_value *to) {
+void tc_alias_output(tc_node *node, uint32_t j, tc_value *to) {
     tc_value *from = node->outputs[j];
     if (from->n_graph_outputs == 0) {
         tc_value_replace(from, to);
@@ -127,10 +127,10 @@ tc_status tc_inline_call(tc_ctx *ctx, tc_node *node, const tc_function *function
     const tc_node *before = node->prev;
     for (const tc_node *inner = body->first; inner; inner = inner->next)
         tc_node_insert_before(tc_cloner_node(&cloner, graph, inner), node);
-    new_ordinals(graph, before ? before->next : graph->first, node);
+    tc_new_ordinals(graph, before ? before->next : graph->first, node);
     for (uint32_t j = 0; j < node->n_outputs; j++)
         if (node->outputs[j])
-            alias_output(node, j, tc_cloner_value(&cloner, body->outputs[j]));
+            tc_alias_output(node, j, tc_cloner_value(&cloner, body->outputs[j]));
     for (size_t i = 0; i < function->n_opsets; i++)
         if (tc_model_opset(model, function->opsets[i].domain) == 0)
             tc_model_set_opset(model, function->opsets[i].domain, function->opsets[i].version);

@@ -5,7 +5,7 @@
  * gradient is complete when the producer is reached. Only what leads to a trained initializer is built (trainable.h).
  *
  * A graph that holds a backward pass already is left alone. Ops without a gradient but with a function body are replaced by
- * the body first. Gradients through nested graphs (If, Loop, Scan) are refused. */
+ * the body first. Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are refused. */
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
 #include "gradients/gradient.h"
@@ -168,7 +168,7 @@ static tc_status inline_bodies(tc_ctx *ctx, tc_graph *graph, const tc_rule_set *
 static void refuse_node(tc_ctx *ctx, const tc_node *node) {
     if (tc_node_has(node, TC_CONTROL)) {
         tc_error(ctx, TC_UNSUPPORTED, node, "gradients through nested graphs are not supported");
-        tc_hint(ctx, "export the model without control flow, or freeze what comes before it (--freeze=GLOB)");
+        tc_hint(ctx, "where a size decides its course, give it a value (--dim NAME=N): it is unrolled then; or freeze what comes before it (--freeze=GLOB)");
         return;
     }
     const char *domain = *node->domain ? tc_arena_printf(ctx->arena, " of domain %s", tc_quote(ctx, node->domain)) : "";

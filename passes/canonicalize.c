@@ -2,6 +2,7 @@
  * idioms are rewritten by canonical.rules. Nothing here changes a result by a bit but x * x for x ^ 2, which may be a last bit better, and
  * rules marked inexact, which are off by default. Runs to a fixpoint: a second run changes nothing. */
 #include "../compiler/shape.h"
+#include "../compiler/unroll.h"
 #include "canonical.h"
 #include "rules/rules.h"
 
@@ -26,7 +27,8 @@ static tc_status run_rounds(tc_pass_env *env, tc_graph *graph, tc_rule_set *rule
 
 tc_status tc_canonicalize(tc_pass_env *env, tc_graph *graph, bool merge) {
     tc_rule_set *rules = tc_rules_create();
-    tc_status status = tc_infer_graph(env->ctx, graph);
+    bool unrolled;
+    tc_status status = tc_infer_unrolled(env->ctx, graph, &unrolled);
     while (status == TC_OK && tc_lower_sequences(graph) > 0) /* a split of known sizes may make those of the next known */
         status = tc_infer_graph(env->ctx, graph);
     if (status == TC_OK)

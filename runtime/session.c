@@ -4,6 +4,7 @@
 #include "session.h"
 #include "../compiler/onnx_io.h"
 #include "../compiler/ops.h"
+#include "../compiler/unroll.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -221,26 +222,35 @@ static tc_status make_plan(tempo_session *s) {
     return rt_plan_create(&s->ctx, s->model, s->threads, &s->random, data, &s->plan);
 }
 
-static tc_status resolve(tempo_session *s, bool use_contents, bool *out_static) {
-    bool changed = false;
-    TC_TRY(rt_resolve_shapes(s, use_contents, out_static));
+static tc_status resolve(tempo_session *s, rt_decide decide, bool *out_static) {
+    bool changed = false, unrolled = false;
+    TC_TRY(rt_resolve_shapes(s, decide, out_static));
+    TC_TRY(tc_infer_unrolled(&s->ctx, s->model->graph, &unrolled));
+    s->unrolled = s->unrolled || unrolled;
     TC_TRY(rt_inline_missing(s, true, &changed));
-    return changed ? rt_resolve_shapes(s, use_contents, out_static) : TC_OK;
+    return changed || unrolled ? rt_resolve_shapes(s, decide, out_static) : TC_OK;
 }
 
-/* Shapes are resolved without the elements of inputs where that is enough, so that the plan serves every batch. */
+/* Shapes are resolved without the elements of inputs where that is enough, so that the plan serves every batch; floats decide last. */
 static tc_status prepare(tempo_session *s) {
     if (!s->inputs)
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
     if (s->plan && !decided_otherwise(s))
         return TC_OK;
+    if (s->unrolled) {
+        tc_error(&s->ctx, TC_UNSUPPORTED, NULL, "the loops and branches of this model were unrolled for inputs of other shapes or values");
+        tc_hint(&s->ctx, "open the model again");
+        return TC_UNSUPPORTED;
+    }
     drop_plan(s);
-    bool all_static = false;
-    TC_TRY(resolve(s, false, &all_static));
-    if (all_static && make_plan(s) == TC_OK)
-        return TC_OK;
-    s->ctx.n_diags = 0;
-    TC_TRY(resolve(s, true, &all_static));
+    for (rt_decide decide = RT_SHAPES_ONLY; decide < RT_ALL_ELEMENTS; decide++) {
+        bool all_static = false;
+        TC_TRY(resolve(s, decide, &all_static));
+        if (all_static && make_plan(s) == TC_OK)
+            return TC_OK;
+        s->ctx.n_diags = 0;
+    }
+    TC_TRY(resolve(s, RT_ALL_ELEMENTS, &(bool){false}));
     return make_plan(s);
 }
 

@@ -34,6 +34,7 @@ struct tempo_session {
     int64_t seed_tensor[2]; /* what `tempo.seed` is bound to when the caller binds nothing */
     rt_plan *plan;          /* NULL: not made, or out of date */
     bool ran;
+    bool unrolled;          /* the graph's loops and branches are those of the inputs that were bound: no others can be */
     char *message;          /* of the last failure; malloc */
     tempo_event_fn event;
     void *event_user;
@@ -51,6 +52,8 @@ tc_status rt_lower(tempo_session *session);
 /* Replaces nodes that no kernel does by their functions; `typed`: types are known, and bodies that depend on them
  * come in too. lower.c */
 tc_status rt_inline_missing(tempo_session *session, bool typed, bool *out_changed);
+/* Which inputs' elements may decide shapes: a plan that they decided is one for these elements alone. */
+typedef enum rt_decide { RT_SHAPES_ONLY, RT_INTEGERS, RT_ALL_ELEMENTS } rt_decide;
 /* Shapes of every value under the bound inputs. shapes.c */
-tc_status rt_resolve_shapes(tempo_session *session, bool use_contents, bool *out_static);
+tc_status rt_resolve_shapes(tempo_session *session, rt_decide decide, bool *out_static);
 #endif

@@ -105,7 +105,12 @@ static void forget(tempo_session *s) {
     tc_forget_shapes(s->model->graph);
 }
 
-tc_status rt_resolve_shapes(tempo_session *s, bool use_contents, bool *out_static) {
+static bool may_decide(const rt_input *input, rt_decide decide) {
+    tc_dtype dtype = input->data ? (tc_dtype)input->dtype : tc_value_dtype(input->value);
+    return decide == RT_ALL_ELEMENTS || (decide == RT_INTEGERS && !tc_dtype_is_float(dtype));
+}
+
+tc_status rt_resolve_shapes(tempo_session *s, rt_decide decide, bool *out_static) {
     tc_graph *graph = s->model->graph;
     forget(s);
     tc_map *symbols = tc_map_create(s->ctx.arena);
@@ -116,8 +121,9 @@ tc_status rt_resolve_shapes(tempo_session *s, bool use_contents, bool *out_stati
     void *found;
     while (tc_map_next(symbols, &cursor, &symbol, &found))
         tc_bind_symbol(graph, symbol, ((const binding *)found)->size);
-    for (uint32_t i = 0; use_contents && i < graph->n_inputs; i++)
-        hand_over_contents(s, &s->inputs[i]);
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (may_decide(&s->inputs[i], decide))
+            hand_over_contents(s, &s->inputs[i]);
     TC_TRY(tc_infer_graph(&s->ctx, graph));
     *out_static = all_static(graph);
     return TC_OK;

@@ -88,7 +88,8 @@ int tempo_input(const tempo_session *session, size_t index, tempo_info *out_info
 int tempo_output_info(const tempo_session *session, size_t index, tempo_info *out_info);
 
 /* Binds the elements of an input. They are borrowed, not copied: they must stay until the input is bound again or the
- * session is closed. Another shape than before makes the next run plan again. */
+ * session is closed. Another shape than before makes the next run plan again. A model with If, Loop or Scan runs for inputs of one
+ * course only: where other shapes or values could change it, the next run is TEMPO_UNSUPPORTED. */
 tempo_status tempo_bind(tempo_session *session, const char *name, const tempo_tensor *tensor);
 /* Seed and step of the random ops from the next run on; two runs with the same pair draw the same numbers. A graph
  * input `tempo.seed` that nothing is bound to gets both as int64[2]. */

@@ -17,8 +17,8 @@ import sys
 import make_cases
 import through
 
-FEWEST = 1270       # claimed cases, and those of
-FEWEST_CORE = 1060  # the training core; both only grow
+FEWEST = 1310       # claimed cases, and those of
+FEWEST_CORE = 1080  # the training core; both only grow
 
 # Two ways through the passes: what users get, and the same with the bodies of ai.tempo ops in their place.
 PIPELINES = {"forward": ["--recipe=forward"],

@@ -1,0 +1,314 @@
+/* unroll.c: nested graphs become nodes of the graph around them, once for each turn. A body is copied with its inputs standing for what a turn
+ * reads; the copies' types are inferred at once, because a loop's next condition may only be known by them. */
+#include "unroll.h"
+#include "clone.h"
+#include "contents.h"
+#include "ops.h"
+#include "shape.h"
+
+enum {
+    MAX_TURN_NODES = 20000, /* that one node becomes */
+    MAX_NODES = 500000,     /* of a graph that is still unrolled further */
+    MAX_ROUNDS = 64,        /* bodies in bodies, and conditions that depend on what was unrolled */
+};
+
+typedef struct turn {
+    tc_ctx *ctx;
+    tc_node *node;       /* what is unrolled */
+    const tc_graph *body;
+    tc_node *before;     /* the node in front of the first copy, or NULL */
+    tc_value **inputs;   /* [body->n_inputs], of the turn */
+    tc_value **outputs;  /* [body->n_outputs], of the last turn */
+    const char *prefix;
+} turn;
+
+/* --- copies ------------------------------------------------------------------------------------------------------- */
+
+static tc_arena *arena_of(const tc_node *node) { return node->graph->model->arena; }
+
+static turn begin(tc_ctx *ctx, tc_node *node, const tc_graph *body) {
+    tc_arena *arena = arena_of(node);
+    return (turn){.ctx = ctx, .node = node, .body = body, .before = node->prev, .prefix = tc_node_label(node),
+                  .inputs = TC_NEW_ARRAY(arena, tc_value *, body->n_inputs + 1), .outputs = TC_NEW_ARRAY(arena, tc_value *, body->n_outputs + 1)};
+}
+
+static bool fits(const turn *t, uint64_t turns) {
+    uint64_t each = (uint64_t)t->body->n_nodes + t->body->n_inputs + t->body->n_outputs + 1;
+    return turns <= MAX_TURN_NODES && turns * each <= MAX_TURN_NODES && t->node->graph->n_nodes <= MAX_NODES;
+}
+
+/* What was inferred of the body holds for any turn; of this one more is known, and sizes may differ from another's. */
+static void forget_types(tc_node *copy) {
+    for (uint32_t i = 0; i < copy->n_outputs; i++)
+        if (copy->outputs[i])
+            copy->outputs[i]->type = NULL, copy->outputs[i]->contents = NULL;
+    for (uint32_t i = 0; i < copy->n_attrs; i++) {
+        const tc_attr *attr = &copy->attrs[i];
+        if (attr->kind == TC_ATTR_GRAPH && attr->g && !attr->ref)
+            tc_forget_shapes(attr->g);
+    }
+}
+
+/* One turn's nodes, before the node; t->outputs are what the body's outputs are in it. */
+static tc_status copy_body(turn *t) {
+    tc_graph *graph = t->node->graph;
+    const tc_node *last = t->node->prev;
+    tc_cloner cloner = {.values = tc_map_create(arena_of(t->node)), .prefix = t->prefix};
+    for (uint32_t i = 0; i < t->body->n_inputs; i++)
+        tc_map_set_ptr(cloner.values, t->body->inputs[i], t->inputs[i]);
+    for (uint32_t i = 0; i < t->body->n_initializers; i++) {
+        const tc_value *value = t->body->initializers[i];
+        if (!value->is_input)
+            tc_map_set_ptr(cloner.values, value, tc_constant(graph, value->name, value->init));
+    }
+    for (const tc_node *inner = t->body->first; inner; inner = inner->next) {
+        tc_node *copy = tc_cloner_node(&cloner, graph, inner);
+        forget_types(copy);
+        tc_node_insert_before(copy, t->node);
+        if (copy->op)
+            TC_TRY(tc_infer_node(t->ctx, copy));
+    }
+    tc_new_ordinals(graph, last ? last->next : graph->first, t->node);
+    for (uint32_t i = 0; i < t->body->n_outputs; i++)
+        t->outputs[i] = tc_cloner_value(&cloner, t->body->outputs[i]);
+    return TC_OK;
+}
+
+/* Takes all copies back. */
+static void give_up(turn *t) {
+    while (t->node->prev != t->before)
+        tc_node_erase(t->node->prev);
+}
+
+static tc_status emit(turn *t, const char *op, const char *what, tc_value *const *operands, uint32_t n, int64_t axis, tc_value **out_value) {
+    tc_node *node = tc_node_create(t->node->graph, "", op, n, 1);
+    node->name = t->prefix;
+    for (uint32_t i = 0; i < n; i++)
+        tc_node_set_input(node, i, operands[i]);
+    if (axis != INT64_MAX)
+        tc_attr_set_int(node, "axis", axis);
+    *out_value = tc_node_add_output(node, 0, tc_arena_printf(arena_of(t->node), "%s/%s", t->prefix, what), NULL);
+    tc_node_insert_before(node, t->node);
+    return tc_infer_node(t->ctx, node);
+}
+
+static tc_value *number(turn *t, const char *what, int64_t value) {
+    return tc_constant(t->node->graph, tc_arena_printf(arena_of(t->node), "%s/%s", t->prefix, what),
+                       tc_tensor_scalar_int(t->node->graph->model, value));
+}
+
+/* One result of each turn, put together along a new axis. */
+static tc_status stack(turn *t, tc_value *const *parts, uint32_t n, int64_t axis, bool reversed, tc_value **out_value) {
+    tc_value **rows = TC_NEW_ARRAY(arena_of(t->node), tc_value *, n);
+    tc_value *axes = tc_constant(t->node->graph, tc_arena_printf(arena_of(t->node), "%s/axes", t->prefix),
+                                 tc_tensor_ints(t->node->graph->model, &axis, 1));
+    for (uint32_t i = 0; i < n; i++)
+        TC_TRY(emit(t, "Unsqueeze", "row", (tc_value *[]){parts[reversed ? n - 1 - i : i], axes}, 2, INT64_MAX, &rows[i]));
+    return emit(t, "Concat", "rows", rows, n, axis, out_value);
+}
+
+/* The node's results become these values, and it goes. */
+static void finish(turn *t, tc_value *const *results) {
+    for (uint32_t j = 0; j < t->node->n_outputs; j++)
+        if (t->node->outputs[j])
+            tc_alias_output(t->node, j, results[j]);
+    tc_node_erase(t->node);
+}
+
+/* --- what is known ------------------------------------------------------------------------------------------------ */
+
+static const tc_graph *body_of(const tc_node *node, const char *name) {
+    const tc_attr *attr = tc_attr_find(node, name);
+    return attr && attr->kind == TC_ATTR_GRAPH && !attr->ref ? attr->g : NULL;
+}
+
+/* The only element of an integer or bool. */
+static bool known_number(tc_model *model, tc_value *value, int64_t *out_number) {
+    const tc_contents *contents = value ? tc_value_contents(model, value) : NULL;
+    if (!contents || contents->count != 1 || tc_dtype_is_float(contents->dtype) || !tc_dim_is_const(contents->items[0].i))
+        return false;
+    *out_number = contents->items[0].i.value;
+    return true;
+}
+
+static int64_t listed(const tc_node *node, const char *name, uint32_t index) {
+    size_t count;
+    const int64_t *values = tc_attr_ints(node, name, &count);
+    return index < count ? values[index] : 0;
+}
+
+/* --- If, Scan, Loop ----------------------------------------------------------------------------------------------- */
+
+static tc_status unroll_if(tc_ctx *ctx, tc_node *node, bool *out_done) {
+    int64_t condition;
+    if (!known_number(node->graph->model, tc_input(node, 0), &condition))
+        return TC_OK;
+    const tc_graph *body = body_of(node, condition ? "then_branch" : "else_branch");
+    if (!body || body->n_inputs > 0 || body->n_outputs != node->n_outputs)
+        return TC_OK;
+    turn t = begin(ctx, node, body);
+    TC_TRY(copy_body(&t));
+    finish(&t, t.outputs);
+    *out_done = true;
+    return TC_OK;
+}
+
+/* The number of slices, or -1. */
+static int64_t scan_length(const tc_node *node, uint32_t states) {
+    int64_t length = -1;
+    for (uint32_t i = states; i < node->n_inputs; i++) {
+        const tc_value *value = tc_input(node, i);
+        int rank = value ? tc_value_rank(value) : TC_RANK_UNKNOWN;
+        int64_t axis = listed(node, "scan_input_axes", i - states);
+        axis = axis < 0 ? axis + rank : axis;
+        if (rank < 1 || axis < 0 || axis >= rank || !tc_dim_is_const(value->type->dims[axis]))
+            return -1;
+        length = value->type->dims[axis].value;
+    }
+    return length;
+}
+
+static tc_status scan_turns(turn *t, uint32_t states, int64_t length, tc_value **parts) {
+    uint32_t scanned = t->node->n_outputs - states;
+    for (int64_t k = 0; k < length; k++) {
+        for (uint32_t i = states; i < t->node->n_inputs; i++) {
+            bool reversed = listed(t->node, "scan_input_directions", i - states) != 0;
+            tc_value *at = number(t, "at", reversed ? length - 1 - k : k);
+            TC_TRY(emit(t, "Gather", "slice", (tc_value *[]){tc_input(t->node, i), at}, 2, listed(t->node, "scan_input_axes", i - states),
+                        &t->inputs[i]));
+        }
+        TC_TRY(copy_body(t));
+        for (uint32_t i = 0; i < states; i++)
+            t->inputs[i] = t->outputs[i];
+        for (uint32_t i = 0; i < scanned; i++)
+            parts[i * (uint32_t)length + (uint32_t)k] = t->outputs[states + i];
+    }
+    return TC_OK;
+}
+
+static tc_status unroll_scan(tc_ctx *ctx, tc_node *node, bool *out_done) {
+    const tc_graph *body = body_of(node, "body");
+    int64_t given = tc_attr_int(node, "num_scan_inputs", 0);
+    if (!body || given < 1 || given > node->n_inputs || body->n_inputs != node->n_inputs || body->n_outputs != node->n_outputs)
+        return TC_OK;
+    turn t = begin(ctx, node, body);
+    uint32_t states = node->n_inputs - (uint32_t)given;
+    int64_t length = scan_length(node, states);
+    if (length < 1 || !fits(&t, (uint64_t)length))
+        return TC_OK;
+    tc_value **parts = TC_NEW_ARRAY(arena_of(node), tc_value *, (size_t)length * (node->n_outputs - states) + 1);
+    for (uint32_t i = 0; i < states; i++)
+        t.inputs[i] = tc_input(node, i);
+    TC_TRY(scan_turns(&t, states, length, parts));
+    tc_value **results = TC_NEW_ARRAY(arena_of(node), tc_value *, node->n_outputs);
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        results[i] = t.inputs[i < states ? i : 0];
+        if (i >= states && node->outputs[i])
+            TC_TRY(stack(&t, parts + (i - states) * (uint32_t)length, (uint32_t)length, listed(node, "scan_output_axes", i - states),
+                         listed(node, "scan_output_directions", i - states) != 0, &results[i]));
+    }
+    finish(&t, results);
+    *out_done = true;
+    return TC_OK;
+}
+
+/* A value for a body's input: what counts turns and the condition may be declared with or without a dim. */
+static tc_value *loop_number(turn *t, uint32_t input, tc_dtype dtype, int64_t value) {
+    tc_model *model = t->node->graph->model;
+    static const int64_t one = 1;
+    unsigned char flag = value != 0;
+    const void *data = dtype == TC_BOOL ? (const void *)&flag : &value;
+    int rank = tc_value_rank(t->body->inputs[input]) == 1;
+    return tc_constant(t->node->graph, tc_arena_printf(model->arena, "%s/%s", t->prefix, input ? "condition" : "turn"),
+                       tc_tensor_create(model, dtype, rank, &one, data));
+}
+
+/* Runs turns until the condition fails. *out_turns is -1 where something is not known; nothing is left behind then. */
+static tc_status loop_turns(turn *t, uint32_t carried, int64_t limit, int64_t *out_turns, tc_value ***out_rows) {
+    tc_model *model = t->node->graph->model;
+    int64_t condition = 1, turns = 0;
+    *out_turns = -1;
+    *out_rows = NULL;
+    size_t cap = 0;
+    if (tc_input(t->node, 1) && !known_number(model, tc_input(t->node, 1), &condition))
+        return TC_OK;
+    for (uint32_t i = 0; i < carried; i++)
+        t->inputs[i + 2] = tc_input(t->node, i + 2);
+    for (; condition && turns < limit; turns++) {
+        t->inputs[0] = loop_number(t, 0, TC_INT64, turns);
+        t->inputs[1] = loop_number(t, 1, TC_BOOL, 1);
+        TC_TRY(copy_body(t));
+        if (!fits(t, (uint64_t)turns + 1) || !known_number(model, t->outputs[0], &condition)) {
+            give_up(t);
+            return TC_OK;
+        }
+        for (uint32_t i = 0; i < carried; i++)
+            t->inputs[i + 2] = t->outputs[i + 1];
+        *out_rows = tc_arena_grow(model->arena, *out_rows, sizeof **out_rows, &cap, (size_t)(turns + 1) * (t->body->n_outputs));
+        for (uint32_t i = 0; i < t->body->n_outputs; i++)
+            (*out_rows)[(uint32_t)turns * t->body->n_outputs + i] = t->outputs[i];
+    }
+    *out_turns = turns;
+    return TC_OK;
+}
+
+static tc_status unroll_loop(tc_ctx *ctx, tc_node *node, bool *out_done) {
+    const tc_graph *body = body_of(node, "body");
+    uint32_t carried = node->n_inputs > 2 ? node->n_inputs - 2 : 0;
+    int64_t limit = INT64_MAX, turns;
+    if (!body || body->n_inputs != carried + 2 || body->n_outputs != node->n_outputs + 1 || node->n_outputs < carried ||
+        (tc_input(node, 0) && !known_number(node->graph->model, tc_input(node, 0), &limit)))
+        return TC_OK;
+    turn t = begin(ctx, node, body);
+    tc_value **rows, **results = TC_NEW_ARRAY(arena_of(node), tc_value *, node->n_outputs + 1);
+    if (limit < INT64_MAX && !fits(&t, (uint64_t)(limit > 0 ? limit : 0)) && !tc_input(node, 1))
+        return TC_OK;
+    TC_TRY(loop_turns(&t, carried, limit, &turns, &rows));
+    if (turns < 0 || (turns == 0 && node->n_outputs > carried)) /* of an empty stack not even the shape is known */
+        return TC_OK;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (i < carried) {
+            results[i] = t.inputs[i + 2];
+            continue;
+        }
+        tc_value **parts = TC_NEW_ARRAY(arena_of(node), tc_value *, (size_t)turns);
+        for (int64_t k = 0; k < turns; k++)
+            parts[k] = rows[(uint32_t)k * body->n_outputs + i + 1];
+        if (node->outputs[i])
+            TC_TRY(stack(&t, parts, (uint32_t)turns, 0, false, &results[i]));
+    }
+    finish(&t, results);
+    *out_done = true;
+    return TC_OK;
+}
+
+/* --- the walk ----------------------------------------------------------------------------------------------------- */
+
+tc_status tc_unroll(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
+    static const struct { const char *op; tc_status (*unroll)(tc_ctx *, tc_node *, bool *); } ops[] = {
+        {"If", unroll_if}, {"Loop", unroll_loop}, {"Scan", unroll_scan}};
+    *out_changed = false;
+    TC_FOR_NODES_SAFE(node, graph) {
+        if (!tc_node_has(node, TC_CONTROL))
+            continue;
+        bool done = false;
+        for (size_t i = 0; i < TC_COUNT(ops) && !done; i++)
+            if (tc_node_is(node, "", ops[i].op)) {
+                TC_TRY(ops[i].unroll(ctx, node, &done));
+                break;
+            }
+        *out_changed = *out_changed || done;
+    }
+    return TC_OK;
+}
+
+tc_status tc_infer_unrolled(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
+    bool again = true;
+    *out_changed = false;
+    for (int round = 0; again && round < MAX_ROUNDS; round++) {
+        TC_TRY(tc_infer_graph(ctx, graph));
+        TC_TRY(tc_unroll(ctx, graph, &again));
+        *out_changed = *out_changed || again;
+    }
+    return again ? tc_infer_graph(ctx, graph) : TC_OK;
+}

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""If, Loop and Scan whose course is known: compiled, they are plain nodes that compute what ONNX Runtime computes of the model as
+it is, and their gradients are central differences of that.
+usage: check_unroll.py TEMPOC"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime as ort
+from onnx import numpy_helper
+
+ort.set_default_logger_severity(4)
+EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3  # those of PyTorch's gradcheck, in double precision
+rng = np.random.default_rng(3)
+HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
+# name, what makes y (and more) of x: double[3,4] and the trained w: double[4]; results beside y
+CASES = [
+    ("if", """s = Shape (x) rows = Gather (s, zero) small = Less (rows, five)
+      y = If (small) <then_branch = t () => (p) { q = Mul (x, w) p = Tanh (q) }, else_branch = e () => (n) { n = Neg (x) }>""", []),
+    ("if_else", """y = If (no) <then_branch = t () => (p) { p = Neg (x) }, else_branch = e () => (n) { n = Mul (w, x) }>""", []),
+    ("loop", """y = Loop (three, , x) <body = turn (int64 i, bool go, s) => (again, r) {
+        again = Identity (go) f = Cast <to = 11> (i) m = Mul (s, w) a = Add (m, f) r = Tanh (a) }>""", []),
+    ("loop_stacked", """y, rows = Loop (three, yes, x) <body = turn (int64 i, bool go, s) => (again, r, out) {
+        again = Identity (go) m = Mul (s, w) r = Tanh (m) out = ReduceMean <keepdims = 0> (m) }>""", ["rows"]),
+    ("loop_until", """y = Loop (, yes, x) <body = turn (int64 i, bool go, s) => (again, r) { again = Less (i, three) r = Mul (s, w) }>""", []),
+    ("loop_none", """z = Loop (zero, , x) <body = turn (int64 i, bool go, s) => (again, r) { again = Identity (go) r = Mul (s, s) }> y = Mul (z, w)""", []),
+    ("loop_grows", """z = Loop (three, , x) <body = turn (int64 i, bool go, s) => (again, r) {
+        again = Identity (go) m = Mul (s, w) r = Concat <axis = 0> (s, m) }> y = ReduceSum <keepdims = 0> (z)""", []),
+    ("loop_in_loop", """y = Loop (two, , x) <body = turn (int64 i, bool go, s) => (again, r) { again = Identity (go)
+        r = Loop (i, , s) <body = inner (int64 j, bool on, u) => (more, t) { more = Identity (on) m = Mul (u, w) t = Tanh (m) }> }>""", []),
+    ("branch_in_loop", """y = Loop (three, , x) <body = turn (int64 i, bool go, s) => (again, r) { again = Identity (go) first = Less (i, one)
+        r = If (first) <then_branch = t () => (p) { p = Mul (s, w) }, else_branch = e () => (n) { n = Tanh (s) }> }>""", []),
+    ("scan", """y, outs = Scan <num_scan_inputs = 1, body = step (s, row) => (n, out) { m = Mul (s, row) n = Add (m, row) out = Tanh (m) }> (w, x)""", ["outs"]),
+    ("scan_axes", """y, outs = Scan <num_scan_inputs = 2, scan_input_axes = [1, -1], scan_input_directions = [1, 0], scan_output_axes = [1],
+        scan_output_directions = [1], body = step (s, a, b) => (n, out) { m = Mul (a, b) n = Add (s, m) out = Sub (n, a) }> (v, x, x2)""", ["outs"]),
+]
+WEIGHTS = {"w": rng.standard_normal(4), "v": rng.standard_normal(3)}
+X = rng.standard_normal((3, 4))
+
+
+def model_of(body, results):
+    terms = "\n".join(f"m{k} = Mul ({r}, {r}) l{k} = ReduceSum <keepdims = 0> (m{k})" for k, r in enumerate(["y", *results]))
+    loss = f"loss = Sum ({', '.join(f'l{k}' for k in range(len(results) + 1))})"
+    model = onnx.parser.parse_model(
+        HEADER + f"g (double[3,4] x) => (double loss) <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64 three = {{3}}, int64 five = {{5}}, "
+        f"bool yes = {{1}}, bool no = {{0}}> {{ x2 = Mul (x, w) {body}\n{terms}\n{loss} }}")
+    model.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in WEIGHTS.items())
+    return model
+
+
+def run(model):
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return dict(zip((o.name for o in session.get_outputs()), session.run(None, {"x": X})))
+
+
+def loss_of(model, name, value):
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    for tensor in other.graph.initializer:
+        if tensor.name == name:
+            tensor.CopyFrom(numpy_helper.from_array(value, name))
+    return run(other)["loss"]
+
+
+def difference(model, name):
+    out = np.zeros_like(WEIGHTS[name])
+    for k in range(out.size):
+        step = np.zeros_like(out)
+        step[k] = EPS
+        out[k] = (loss_of(model, name, WEIGHTS[name] + step) - loss_of(model, name, WEIGHTS[name] - step)) / (2 * EPS)
+    return out
+
+
+def check(tempoc, folder, body, results):
+    before, after = os.path.join(folder, "before.onnx"), os.path.join(folder, "after.onnx")
+    model = model_of(body, results)
+    onnx.save(model, before)
+    done = subprocess.run([tempoc, before, "-o", after, "--recipe=none", "--verify-each", "-q"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return f"tempoc: {done.returncode} {done.stderr.strip()}"
+    compiled = onnx.load(after)
+    onnx.checker.check_model(compiled, full_check=True)
+    left = {n.op_type for n in compiled.graph.node} & {"If", "Loop", "Scan"}
+    if left:
+        return f"{left} is left"
+    got, want = run(compiled), run(model)["loss"]
+    if not np.allclose(got["loss"], want, rtol=1e-12):
+        return f"loss {got['loss']}, expected {want}"
+    for name in sorted(n[:-len("_grad")] for n in got if n != "loss"):
+        if not np.allclose(got[f"{name}_grad"], difference(model, name), atol=ATOL, rtol=RTOL):
+            return f"gradient of {name}: {got[f'{name}_grad']}, expected {difference(model, name)}"
+    return None if "w_grad" in got else "there is no gradient of w"
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, body, results in CASES:
+            try:
+                error = check(sys.argv[1], folder, body, results)
+            except Exception as e:  # what any library says of a case is that case's failure
+                error = f"{type(e).__name__}: {e}"
+            if error:
+                print(f"FAIL {name}: {error}")
+                failed += 1
+    print(f"{len(CASES) - failed} of {len(CASES)} agree")
+    return 1 if failed else 0
+
+
+sys.exit(main())
