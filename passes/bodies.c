@@ -26,29 +26,35 @@ static const row rows[] = {
 
 /* --- text from parts --------------------------------------------------------------------------------------------- */
 
-static const char *append(tc_arena *arena, const char *text, const char *fmt, va_list args) {
-    va_list again;
-    va_copy(again, args);
-    size_t before = strlen(text), n = (size_t)vsnprintf(NULL, 0, fmt, args);
-    char *result = tc_arena_alloc(arena, before + n + 1, 1);
-    memcpy(result, text, before);
-    vsnprintf(result + before, n + 1, fmt, again);
-    va_end(again);
-    return result;
-}
-
 void tc_body_suffix(tc_body *body, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    body->name = append(body->arena, body->name, fmt, args);
+    body->name = tc_arena_printf(body->arena, "%s%s", body->name, tc_arena_vprintf(body->arena, fmt, args));
     va_end(args);
 }
 
 void tc_body_add(tc_body *body, const char *fmt, ...) {
-    va_list args;
+    va_list args, again;
+    if (body->known)
+        return;
     va_start(args, fmt);
-    body->text = append(body->arena, body->text, fmt, args);
+    va_copy(again, args);
+    size_t n = (size_t)vsnprintf(NULL, 0, fmt, args);
+    if (body->length + n >= body->room) {
+        const char *before = body->text;
+        body->room = 2 * (body->length + n + 1);
+        body->text = body->made = tc_arena_alloc(body->arena, body->room, 1);
+        memcpy(body->made, before, body->length);
+    }
+    vsnprintf(body->made + body->length, n + 1, fmt, again);
+    body->length += n;
+    va_end(again);
     va_end(args);
+}
+
+static void find_known(tc_body *body) {
+    if (body->model)
+        body->known = tc_model_function(body->model, TC_TEMPO_DOMAIN, body->name, "");
 }
 
 static void add_header(tc_body *body) {
@@ -56,6 +62,7 @@ static void add_header(tc_body *body) {
 }
 
 void tc_body_begin(tc_body *body, const char *params, const char *inputs, const char *outputs) {
+    find_known(body);
     add_header(body);
     tc_body_add(body, "%s ", body->name);
     if (*params)
@@ -83,6 +90,10 @@ static tc_status read_body(tc_ctx *ctx, tc_body *body, const char *form, bool *o
         return TC_OK;
     if (*form)
         tc_body_suffix(body, "_%s", form);
+    find_known(body);
+    *out_found = body->known != NULL;
+    if (body->known)
+        return TC_OK;
     TC_TRY(tc_rules_function(ctx, body->arena, body->name, &text));
     *out_found = text != NULL;
     if (text) {
@@ -117,12 +128,22 @@ static tc_status parse_body(tc_ctx *ctx, tc_model *model, const tc_body *body, t
     return tc_error(ctx, TC_BUG, body->node, "the function body %s does not parse", body->name);
 }
 
-tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function) {
-    tc_body body = {.arena = model->arena, .node = node};
+/* The function that the body of `node` is, not yet in the model unless *out_known; NULL: the op has no body for these operands. */
+static tc_status function_of(tc_ctx *ctx, tc_model *model, const tc_node *node, bool again, bool *out_known, tc_function **out_function) {
+    tc_body body = {.arena = tc_arena_create(), .node = node, .model = again ? NULL : model};
     bool found;
-    *out_function = NULL;
-    TC_TRY(find_body(ctx, &body, &found));
-    return found ? parse_body(ctx, model, &body, out_function) : TC_OK;
+    tc_status status = find_body(ctx, &body, &found);
+    *out_known = body.known != NULL;
+    *out_function = body.known;
+    if (status == TC_OK && found && !body.known)
+        status = parse_body(ctx, model, &body, out_function);
+    tc_arena_destroy(body.arena);
+    return status;
+}
+
+tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function) {
+    bool known;
+    return function_of(ctx, model, node, true, &known, out_function);
 }
 
 /* --- the pass ---------------------------------------------------------------------------------------------------- */
@@ -147,16 +168,13 @@ static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
     bool is_plain = node->op && strcmp(node->op->name, node->op_type) == 0;
     tc_function *given = tc_model_function(model, node->domain, node->op_type, ""), *function = is_plain ? NULL : given;
     if (function == NULL) {
-        tc_body body = {.arena = model->arena, .node = node};
-        bool found;
-        TC_TRY(find_body(env->ctx, &body, &found));
-        if (!found && !given)
+        bool known;
+        TC_TRY(function_of(env->ctx, model, node, false, &known, &function));
+        if (!function && !given)
             return tc_error(env->ctx, TC_UNSUPPORTED, node, "this op of %s has no function body for these operands", node->domain);
-        function = found ? tc_model_function(model, node->domain, body.name, "") : given;
-        if (function == NULL) {
-            TC_TRY(parse_body(env->ctx, model, &body, &function));
+        if (function && !known)
             tc_model_add_function(model, function);
-        }
+        function = function ? function : given;
     }
     tc_node_set_op(node, TC_TEMPO_DOMAIN, function->name);
     write_defaults(node, function);

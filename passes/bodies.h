@@ -5,11 +5,15 @@
 #include "../compiler/ops.h"
 #include "pass.h"
 
-/* A body in the making: `name` is the op type with the variant's suffix. */
+/* A body in the making: `name` is the op type with the variant's suffix, complete when tc_body_begin is called. */
 typedef struct tc_body {
     tc_arena *arena;
     const tc_node *node;
     const char *name, *text;
+    char *made; /* text, where tc_body_add puts it together, with the bytes in use and taken */
+    size_t length, room;
+    tc_function *known; /* the model's function of that name: its text is not put together again */
+    tc_model *model;    /* NULL: none is known */
 } tc_body;
 
 void tc_body_suffix(tc_body *body, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
