@@ -32,6 +32,7 @@ void run_trace_event(void *user, const tempo_event *event) {
     cJSON_AddNumberToObject(e, "tid", 1);
     cJSON *args = cJSON_AddObjectToObject(e, "args");
     cJSON_AddStringToObject(args, "op", event->op);
+    cJSON_AddStringToObject(args, "operands", event->operands);
     cJSON_AddStringToObject(args, "result", event->type);
     cJSON_AddItemToArray(trace->events, e);
     trace->end = trace->base + event->start + event->seconds;

@@ -259,12 +259,23 @@ tempo_status tempo_prepare(tempo_session *s) {
     return finish(s, prepare(s));
 }
 
+static const char *operand_types(tc_arena *arena, const tc_node *node) {
+    const char *text = "";
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const tc_value *value = tc_input(node, i);
+        text = tc_arena_printf(arena, "%s%s%s", text, i > 0 ? ", " : "", value ? tc_type_text(arena, value->type) : "");
+    }
+    return text;
+}
+
 static void pass_event(void *user, const rt_launch *launch, double start, double seconds) {
     tempo_session *s = user;
+    tc_arena *arena = tc_arena_create();
     const tc_value *result = tc_output(launch->node, 0);
-    tempo_event event = {launch->node->op_type, tc_node_label(launch->node),
-                         tc_type_text(s->ctx.arena, result ? result->type : NULL), start, seconds};
+    tempo_event event = {launch->node->op_type, tc_node_label(launch->node), tc_type_text(arena, result ? result->type : NULL),
+                         operand_types(arena, launch->node), start, seconds};
     s->event(s->event_user, &event);
+    tc_arena_destroy(arena);
 }
 
 tempo_status tempo_run(tempo_session *s) {

@@ -126,7 +126,8 @@ tempo_status tempo_memory_report(tempo_session *session, tempo_memory *out_memor
 /* Called after each launch of a run when set: op, node name, seconds since the run began and seconds it took. */
 typedef struct tempo_event {
     const char *op, *node;
-    const char *type; /* of result 0 */
+    const char *type;     /* of result 0 */
+    const char *operands; /* their types, separated by ", "; nothing where one is absent */
     double start, seconds;
 } tempo_event;
 typedef void (*tempo_event_fn)(void *user, const tempo_event *event);

@@ -55,6 +55,7 @@ def help_and_tables():
     with open(path("trace.json"), encoding="utf-8") as trace:
         events = json.load(trace)["traceEvents"]
     check([e["cat"] for e in events] == ["Add", "ReduceSum"] * 2, "a trace of two runs")
+    check(events[0]["args"] == {"op": "Add", "operands": "float[3,2], float[2]", "result": "float[3,2]"}, "a trace tells types")
     check(all(a["ts"] + a["dur"] <= b["ts"] + 1e-3 for a, b in zip(events, events[1:])), "events do not overlap")
 
 
