@@ -8,7 +8,8 @@
 #include "attention.h"
 
 #define DRAWN 1024               /* elements drawn at a time */
-#define BLOCK_BYTES (256 * 1024) /* of a block of rows of P, so that a few of them stay in a core's second cache */
+#define BLOCK_BYTES (1024 * 1024) /* of a block of rows of P: few rows would make slow products, many would leave the cache */
+#define FEWEST_ROWS 128
 
 typedef struct attention_ctx {
     tk_attention_results out;
@@ -52,7 +53,7 @@ static void product(void *out, const void *a, const void *b, tk_product p, tk_dt
 
 static int64_t block_rows(const tk_attention *a) {
     int64_t fit = BLOCK_BYTES / (int64_t)tk_size(a->dtype) / (a->t + 1) / 16 * 16;
-    fit = fit > 16 ? fit : 16;
+    fit = fit > FEWEST_ROWS ? fit : FEWEST_ROWS;
     return a->s < fit ? a->s : fit;
 }
 

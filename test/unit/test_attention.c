@@ -215,7 +215,7 @@ static void attention(void **state) {
     static const int64_t sizes[][5] = {
         /* items, s, t, d, e */
         {1, 1, 1, 1, 1},      {2, 5, 7, 3, 4}, {3, 6, 9, 4, 2}, {4, 65, 33, 16, 24},
-        {2, 130, 1029, 8, 8}, {0, 3, 3, 3, 3}, {2, 0, 3, 2, 2}, {8, 128, 128, 64, 64},
+        {2, 300, 1029, 8, 8}, {0, 3, 3, 3, 3}, {2, 0, 3, 2, 2}, {8, 128, 128, 64, 64},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int flags = 0; flags < 8; flags++)
