@@ -48,7 +48,7 @@ static void run_product(float *out, const float *a, const float *b, tk_product p
     }
     p.a_at = at;
     p.b_at = at + p.batch;
-    tk_product_run(out, a, b, &p, TK_F32);
+    tk_product_run(out, a, b, &p, TK_F32, NULL);
     free(at);
 }
 

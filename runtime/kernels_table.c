@@ -8,8 +8,7 @@
 #undef KERNEL
 
 #define BIT(dtype) (UINT32_C(1) << (dtype))
-#define FD (BIT(TK_F32) | BIT(TK_F64))
-#define F (FD | BIT(TK_F16) | BIT(TK_BF16))
+#define F (BIT(TK_F32) | BIT(TK_F64) | BIT(TK_F16) | BIT(TK_BF16))
 #define BYTES (BIT(TK_I8) | BIT(TK_U8))
 #define WIDE (BIT(TK_I32) | BIT(TK_I64))
 #define UWIDE (BIT(TK_U32) | BIT(TK_U64))

@@ -1,5 +1,6 @@
 /* attention_cpu.c: items of attention_tmpl.h to threads. Products are those of MatMul, called for one block in one
  * thread; rows of the softmax, dropped elements and their draw are those of kernels/softmax and kernels/dropout. */
+#include "../common/element.h"
 #include "../common/math.h"
 #include "../common/parallel.h"
 #include "../dropout/dropout.h"
@@ -37,36 +38,72 @@ static void product(void *out, const void *a, const void *b, tk_product p, tk_dt
     static const int64_t first = 0;
     p.batch = 1;
     p.a_at = p.b_at = &first;
-    tk_product_run(out, a, b, &p, dtype);
+    tk_product_run(out, a, b, &p, dtype, NULL);
+}
+static void product_f32(float *out, const float *a, const float *b, tk_product p) {
+    product(out, a, b, p, TK_F32);
+}
+static void product_f64(double *out, const double *a, const double *b, tk_product p) {
+    product(out, a, b, p, TK_F64);
 }
 
 #define T float
 #define SUFFIX f32
 #define DTYPE TK_F32
 #define EXP tk_expf
+#include "../softmax/softmax_rows.h"
+#undef EXP
 #include "attention_tmpl.h"
 #define T double
 #define SUFFIX f64
 #define DTYPE TK_F64
 #define EXP exp
+#include "../softmax/softmax_rows.h"
+#undef EXP
+#include "attention_tmpl.h"
+#define T float
+#define SUFFIX f16
+#define DTYPE TK_F16
+#define HALF
+#include "attention_tmpl.h"
+#define T float
+#define SUFFIX bf16
+#define DTYPE TK_BF16
+#define HALF
 #include "attention_tmpl.h"
 
-static int64_t block_rows(const tk_attention *a) {
-    int64_t fit = BLOCK_BYTES / (int64_t)tk_size(a->dtype) / (a->t + 1) / 16 * 16;
-    fit = fit > FEWEST_ROWS ? fit : FEWEST_ROWS;
-    return a->s < fit ? a->s : fit;
+/* Bytes of an element in computation. */
+static size_t wide_size(const tk_attention *a) {
+    return tk_is_half(a->dtype) ? sizeof(float) : tk_size(a->dtype);
 }
 
-/* Of one thread, in whole cache lines. */
-static size_t scratch_bytes(const tk_attention *a, size_t blocks) {
-    return ((size_t)(block_rows(a) * a->t) * tk_size(a->dtype) * blocks + 63) / 64 * 64;
+static int64_t block_rows(const tk_attention *a) {
+    int64_t fit = BLOCK_BYTES / (int64_t)wide_size(a) / (a->t + 1) / 16 * 16;
+    fit = fit > FEWEST_ROWS ? fit : FEWEST_ROWS;
+    fit = a->s < fit ? a->s : fit;
+    return fit > 0 ? fit : 1;
+}
+
+/* Of one thread, in whole cache lines: blocks of P; of 16-bit types a block's rows of Q and Y, and copies of an item's
+ * K^T and V. */
+static size_t scratch_bytes(const tk_attention *a, int64_t blocks, int64_t copies) {
+    int64_t rows = block_rows(a), elements = rows * a->t * blocks;
+    if (tk_is_half(a->dtype))
+        elements += (rows + copies * a->t) * (a->d + a->e);
+    return ((size_t)elements * wide_size(a) + 63) / 64 * 64;
+}
+static size_t forward_bytes(const tk_attention *a) {
+    return scratch_bytes(a, 1, 1);
+}
+static size_t backward_bytes(const tk_attention *a) {
+    return scratch_bytes(a, 2, 2);
 }
 
 size_t tk_attention_workspace(const tk_attention *a, int threads) {
-    return scratch_bytes(a, 1) * (size_t)threads;
+    return forward_bytes(a) * (size_t)threads;
 }
 size_t tk_attention_grad_workspace(const tk_attention *a, int threads) {
-    return scratch_bytes(a, 2) * (size_t)threads;
+    return backward_bytes(a) * (size_t)threads;
 }
 
 tk_status tk_attention_run(tk_attention_results out, tk_attention_operands in, const tk_attention *a, double ratio,
@@ -74,10 +111,10 @@ tk_status tk_attention_run(tk_attention_results out, tk_attention_operands in, c
     if (draw && !(ratio >= 0 && ratio < 1))
         return TK_BAD_VALUE;
     attention_ctx c = {
-        out,          in, a, (float)ratio, tk_dropout_divisor(ratio, a->dtype), draw, workspace, scratch_bytes(a, 1),
+        out,          in, a, (float)ratio, tk_dropout_divisor(ratio, a->dtype), draw, workspace, forward_bytes(a),
         block_rows(a)};
     if (a->s > 0)
-        tk_parallel_items(a->items, a->dtype == TK_F32 ? forward_f32 : forward_f64, &c);
+        tk_parallel_items(a->items, TK_OF_FLOAT(a->dtype, forward), &c);
     return TK_OK;
 }
 
@@ -85,8 +122,7 @@ tk_status tk_attention_grad(tk_attention_gradients out, tk_attention_saved in, c
                             void *workspace) {
     if (in.is_dropped && !(ratio >= 0 && ratio < 1))
         return TK_BAD_VALUE;
-    gradient_ctx c = {out, in, a, tk_dropout_divisor(ratio, a->dtype), workspace, scratch_bytes(a, 2), block_rows(a)};
-    c.rows = c.rows > 0 ? c.rows : 1;
-    tk_parallel_items(a->items, a->dtype == TK_F32 ? backward_f32 : backward_f64, &c);
+    gradient_ctx c = {out, in, a, tk_dropout_divisor(ratio, a->dtype), workspace, backward_bytes(a), block_rows(a)};
+    tk_parallel_items(a->items, TK_OF_FLOAT(a->dtype, backward), &c);
     return TK_OK;
 }

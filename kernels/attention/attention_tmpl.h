@@ -1,15 +1,15 @@
 /* attention_tmpl.h: one item of an attention and of its gradient, for one element type. Set before including: T,
- * SUFFIX, DTYPE, EXP. */
-#include "../softmax/softmax_rows.h"
+ * SUFFIX, DTYPE; HALF for 16-bit types, which are computed in T in a thread's scratch. Softmax's rows of T
+ * (softmax_rows.h) must be there already. */
 
 TK_VECTOR static void TK_CAT(fill_row, SUFFIX)(T *s, const uint8_t *mask, int64_t n, T fill) {
     for (int64_t i = 0; i < n; i++)
         s[i] = mask[i] ? s[i] : fill;
 }
 
-TK_VECTOR static void TK_CAT(add_row, SUFFIX)(T *s, const T *bias, int64_t n) {
+TK_VECTOR static void TK_CAT(add_row, SUFFIX)(T *s, const S *bias, int64_t n) {
     for (int64_t i = 0; i < n; i++)
-        s[i] = s[i] + bias[i];
+        s[i] = s[i] + GET(bias[i]);
 }
 
 TK_VECTOR static void TK_CAT(set_row, SUFFIX)(T *s, int64_t n, T value, bool add) {
@@ -17,26 +17,95 @@ TK_VECTOR static void TK_CAT(set_row, SUFFIX)(T *s, int64_t n, T value, bool add
         s[i] = add ? s[i] + value : value;
 }
 
-/* |s|: of P, it only concerns the sign of a not-a-number; of flagged P it takes the flag off. */
-TK_VECTOR static void TK_CAT(unflag, SUFFIX)(T *out, const T *p, int64_t n) {
+/* |p|: of P, it only concerns the sign of a not-a-number; of flagged P it takes the flag off. */
+TK_VECTOR static void TK_CAT(unflag, SUFFIX)(T *out, const S *p, int64_t n) {
     for (int64_t i = 0; i < n; i++)
-        out[i] = TK_CAT(tk_flagged, SUFFIX)(p[i], 1);
+        out[i] = GET(TK_CAT(tk_flagged, SUFFIX)(p[i], 1));
 }
 
-TK_VECTOR static void TK_CAT(flag, SUFFIX)(T *p, const uint8_t *kept, int64_t n) {
+TK_VECTOR static void TK_CAT(flag, SUFFIX)(S *p, const uint8_t *kept, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         p[i] = TK_CAT(tk_flagged, SUFFIX)(p[i], kept[i]);
 }
 
 TK_VECTOR static void TK_CAT(drop, SUFFIX)(T *out, const T *x, const uint8_t *kept, int64_t n, T keep) {
     for (int64_t i = 0; i < n; i++)
-        out[i] = TK_CAT(tk_dropped, SUFFIX)(x[i], keep, kept[i]);
+        out[i] = TK_CAT(tk_dropped, MATH)(x[i], keep, kept[i]);
 }
 
 /* The same where p's flags say what was kept. */
-TK_VECTOR static void TK_CAT(drop_flagged, SUFFIX)(T *out, const T *x, const T *p, int64_t n, T keep) {
+TK_VECTOR static void TK_CAT(drop_flagged, SUFFIX)(T *out, const T *x, const S *p, int64_t n, T keep) {
     for (int64_t i = 0; i < n; i++)
-        out[i] = TK_CAT(tk_dropped, SUFFIX)(x[i], keep, TK_CAT(tk_is_kept, SUFFIX)(p[i]));
+        out[i] = TK_CAT(tk_dropped, MATH)(x[i], keep, TK_CAT(tk_is_kept, SUFFIX)(p[i]));
+}
+
+/* --- operands and results in T ------------------------------------------------------------------------------------ */
+
+#define SCRATCH TK_CAT(scratch, SUFFIX)
+#define ITEM TK_CAT(item, SUFFIX)
+
+/* In the elements of a thread: blocks [rows, t] of P and another map, of q or dq and of y or dout; then of 16-bit types
+ * an item's kt and v and, backward, dkt and dv. */
+typedef struct SCRATCH {
+    T *block, *map, *of_d, *of_e, *kt, *v, *dkt, *dv;
+} SCRATCH;
+
+static SCRATCH TK_CAT(scratch_of, SUFFIX)(const tk_attention *a, void *memory, int64_t rows,
+                                          int64_t blocks) {
+    T *at = memory;
+    SCRATCH s = {.block = at, .map = at + rows * a->t};
+    s.of_d = at + rows * a->t * blocks;
+    s.of_e = s.of_d + rows * a->d;
+    s.kt = s.of_e + rows * a->e;
+    s.v = s.kt + a->d * a->t;
+    s.dkt = s.v + a->t * a->e;
+    s.dv = s.dkt + a->d * a->t;
+    return s;
+}
+
+#ifdef HALF
+TK_VECTOR static void TK_CAT(round_to, SUFFIX)(T *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        x[i] = GET(PUT(x[i]));
+}
+#endif
+
+/* n elements of an operand: as they lie, or widened into scratch. */
+static const T *TK_CAT(operand, SUFFIX)(const void *x, int64_t at, int64_t n, T *scratch) {
+#ifdef HALF
+    tk_widen(scratch, (const S *)x + at, n, DTYPE);
+    return scratch;
+#else
+    (void)n, (void)scratch;
+    return (const T *)x + at;
+#endif
+}
+
+/* Where a result is computed: where it is wanted, or in scratch, from where put() takes it. */
+static T *TK_CAT(place, SUFFIX)(void *out, int64_t at, T *scratch) {
+#ifdef HALF
+    (void)out, (void)at;
+    return scratch;
+#else
+    return out ? (T *)out + at : scratch;
+#endif
+}
+
+static void TK_CAT(put, SUFFIX)(void *out, int64_t at, const T *x, int64_t n) {
+#ifdef HALF
+    if (out)
+        tk_narrow((S *)out + at, x, n, DTYPE);
+#else
+    (void)out, (void)at, (void)x, (void)n;
+#endif
+}
+
+/* The same for a map that is used on: what is stored, or would be, is what is used. */
+static void TK_CAT(put_map, SUFFIX)(void *out, int64_t at, T *x, int64_t n) {
+#ifdef HALF
+    TK_CAT(round_to, SUFFIX)(x, n);
+#endif
+    TK_CAT(put, SUFFIX)(out, at, x, n);
 }
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
@@ -53,130 +122,165 @@ static void TK_CAT(score_row, SUFFIX)(const attention_ctx *c, T *s, int64_t item
             TK_CAT(set_row, SUFFIX)(s, n, (T)a->fill, false);
     }
     if (a->bias_at) {
-        const T *bias = (const T *)c->in.bias + a->bias_at[item] + row * a->bias_row;
+        const S *bias = (const S *)c->in.bias + a->bias_at[item] + row * a->bias_row;
         if (a->bias_column)
             TK_CAT(add_row, SUFFIX)(s, bias, n);
         else
-            TK_CAT(set_row, SUFFIX)(s, n, *bias, true);
+            TK_CAT(set_row, SUFFIX)(s, n, GET(*bias), true);
     }
-    TK_CAT(row_exp, SUFFIX)(s, s, n, TK_CAT(row_max, SUFFIX)(s, n));
-    T sum = (T)TK_CAT(row_sum, SUFFIX)(s, n);
-    TK_CAT(row_divide, SUFFIX)(s, n, sum);
+    TK_CAT(row_exp, MATH)(s, s, n, TK_CAT(row_max, MATH)(s, n));
+    T sum = (T)TK_CAT(row_sum, MATH)(s, n);
+    TK_CAT(row_divide, MATH)(s, n, sum);
     if (sum != sum && a->guard)
         TK_CAT(set_row, SUFFIX)(s, n, 0, false);
     else if (sum != sum)
-        TK_CAT(unflag, SUFFIX)(s, s, n);
+        TK_CAT(unflag, MATH)(s, s, n);
 }
 
-/* P of n elements, from element `at` of all, to the dropped map, which may lie over P where P is not wanted. */
-static void TK_CAT(drop_block, SUFFIX)(const attention_ctx *c, T *dropped, T *p, int64_t at, int64_t n) {
+/* P of n elements, from element `at` of all, to the dropped map, which may lie over P. */
+static void TK_CAT(drop_block, SUFFIX)(const attention_ctx *c, T *dropped, const T *p, int64_t at, int64_t n) {
     uint8_t drawn[DRAWN];
     for (int64_t i = 0; i < n; i += DRAWN) {
         int64_t m = n - i < DRAWN ? n - i : DRAWN;
         uint8_t *kept = c->out.keep ? c->out.keep + at + i : drawn;
         tk_dropout_keep(kept, at + i, m, c->ratio, c->draw);
         TK_CAT(drop, SUFFIX)(dropped + i, p + i, kept, m, (T)c->keep);
-        if (c->a->is_signed && dropped != p)
-            TK_CAT(flag, SUFFIX)(p + i, kept, m);
+        if (c->a->is_signed && c->out.p)
+            TK_CAT(flag, SUFFIX)((S *)c->out.p + at + i, kept, m);
     }
+    TK_CAT(put_map, SUFFIX)(c->out.dropped, at, dropped, n);
 }
 
-/* Rows [row, row + rows) of one item. `block` is scratch for as many. */
-static void TK_CAT(forward_block, SUFFIX)(const attention_ctx *c, int64_t item, int64_t row, int64_t rows, T *block) {
+/* Rows [row, row + rows) of one item, whose K^T and V are at hand. */
+static void TK_CAT(forward_block, SUFFIX)(const attention_ctx *c, int64_t item, int64_t row, int64_t rows, const T *kt,
+                                          const T *v, const SCRATCH *scratch) {
     const tk_attention *a = c->a;
-    int64_t at = (item * a->s + row) * a->t;
-    T *p = c->out.p ? (T *)c->out.p + at : block, *dropped = p;
-    const T *q = (const T *)c->in.q + a->q_at[item] + row * a->d;
+    int64_t at = (item * a->s + row) * a->t, y_at = (item * a->s + row) * a->e;
+    T *p = TK_CAT(place, SUFFIX)(c->out.p, at, scratch->block), *dropped = p;
+    T *y = TK_CAT(place, SUFFIX)(c->out.y, y_at, scratch->of_e);
+    const T *q = TK_CAT(operand, SUFFIX)(c->in.q, a->q_at[item] + row * a->d, rows * a->d, scratch->of_d);
     tk_product of_s = {.m = rows, .n = a->t, .k = a->d, .lda = a->d, .ldb = a->t, .alpha = a->scale};
     tk_product of_y = {.m = rows, .n = a->e, .k = a->t, .lda = a->t, .ldb = a->e, .alpha = 1};
-    product(p, q, (const T *)c->in.kt + a->kt_at[item], of_s, DTYPE);
+    TK_CAT(product, MATH)(p, q, kt, of_s);
     for (int64_t i = 0; i < rows; i++)
         TK_CAT(score_row, SUFFIX)(c, p + i * a->t, item, row + i);
+    TK_CAT(put_map, SUFFIX)(c->out.p, at, p, rows * a->t);
     if (c->draw) {
-        dropped = c->out.dropped ? (T *)c->out.dropped + at : block;
+        dropped = TK_CAT(place, SUFFIX)(c->out.dropped, at, scratch->block);
         TK_CAT(drop_block, SUFFIX)(c, dropped, p, at, rows * a->t);
     }
-    product((T *)c->out.y + (item * a->s + row) * a->e, dropped, (const T *)c->in.v + a->v_at[item], of_y, DTYPE);
+    TK_CAT(product, MATH)(y, dropped, v, of_y);
+    TK_CAT(put, SUFFIX)(c->out.y, y_at, y, rows * a->e);
 }
 
 static void TK_CAT(forward, SUFFIX)(void *ctx, int64_t item, int64_t end) {
     const attention_ctx *c = ctx;
-    int64_t s = c->a->s;
-    T *scratch = (T *)((char *)c->workspace + (size_t)tk_thread() * c->thread_bytes);
-    for (; item < end; item++)
-        for (int64_t row = 0; row < s; row += c->rows)
-            TK_CAT(forward_block, SUFFIX)(c, item, row, s - row < c->rows ? s - row : c->rows, scratch);
+    const tk_attention *a = c->a;
+    SCRATCH scratch =
+        TK_CAT(scratch_of, SUFFIX)(a, (char *)c->workspace + (size_t)tk_thread() * c->thread_bytes, c->rows, 1);
+    for (; item < end; item++) {
+        const T *kt = TK_CAT(operand, SUFFIX)(c->in.kt, a->kt_at[item], a->d * a->t, scratch.kt);
+        const T *v = TK_CAT(operand, SUFFIX)(c->in.v, a->v_at[item], a->t * a->e, scratch.v);
+        for (int64_t row = 0; row < a->s; row += c->rows)
+            TK_CAT(forward_block, SUFFIX)(c, item, row, a->s - row < c->rows ? a->s - row : c->rows, kt, v, &scratch);
+    }
 }
 
 /* --- backward ----------------------------------------------------------------------------------------------------- */
+
+/* What the rows of one item share. */
+typedef struct ITEM {
+    int64_t index;
+    const T *kt, *v;
+    T *dkt, *dv;
+    SCRATCH scratch;
+} ITEM;
 
 /* ds of n / t rows from dd = dout v^T, which it lies over; p without its flags. */
 static void TK_CAT(score_grad, SUFFIX)(const gradient_ctx *c, T *ds, const T *p, int64_t at, int64_t n) {
     int64_t t = c->a->t;
     if (c->in.is_dropped && c->a->is_signed)
-        TK_CAT(drop_flagged, SUFFIX)(ds, ds, (const T *)c->in.p + at, n, (T)c->keep);
+        TK_CAT(drop_flagged, SUFFIX)(ds, ds, (const S *)c->in.p + at, n, (T)c->keep);
     else if (c->in.is_dropped)
         TK_CAT(drop, SUFFIX)(ds, ds, c->in.keep + at, n, (T)c->keep);
     for (int64_t i = 0; i < n; i += t)
-        TK_CAT(row_grad, SUFFIX)(ds + i, ds + i, p + i, t, (T)TK_CAT(row_dot, SUFFIX)(ds + i, p + i, t));
+        TK_CAT(row_grad, MATH)(ds + i, ds + i, p + i, t, (T)TK_CAT(row_dot, MATH)(ds + i, p + i, t));
 }
 
-/* Rows of ds and dq, and what these rows give to dkt. `block` is scratch. */
-static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, int64_t item, int64_t row, int64_t rows, const T *p,
-                                            T *block) {
+/* Rows of ds and dq, and what these rows give to dkt. */
+static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *item, int64_t row, int64_t rows,
+                                            const T *p, const T *dout) {
     const tk_attention *a = c->a;
-    int64_t at = (item * a->s + row) * a->t;
-    T *ds = c->out.ds ? (T *)c->out.ds + at : block;
-    const T *kt = (const T *)c->in.kt + a->kt_at[item], *q = (const T *)c->in.q + a->q_at[item] + row * a->d;
+    int64_t first = item->index * a->s + row, at = first * a->t;
+    T *ds = TK_CAT(place, SUFFIX)(c->out.ds, at, item->scratch.block);
     tk_product of_dd = {.m = rows, .n = a->t, .k = a->e, .lda = a->e, .ldb = a->e, .trans_b = true, .alpha = 1};
     tk_product of_dq = {.m = rows, .n = a->d, .k = a->t, .lda = a->t, .ldb = a->t, .trans_b = true, .alpha = a->scale};
     tk_product of_dkt = {
         .m = a->d, .n = a->t, .k = rows, .lda = a->d, .ldb = a->t, .trans_a = true, .alpha = a->scale, .beta = row > 0};
-    product(ds, (const T *)c->in.dout + (item * a->s + row) * a->e, (const T *)c->in.v + a->v_at[item], of_dd, DTYPE);
+    TK_CAT(product, MATH)(ds, dout, item->v, of_dd);
     TK_CAT(score_grad, SUFFIX)(c, ds, p, at, rows * a->t);
-    if (c->out.dq)
-        product((T *)c->out.dq + (item * a->s + row) * a->d, ds, kt, of_dq, DTYPE);
-    if (c->out.dkt)
-        product((T *)c->out.dkt + item * a->d * a->t, q, ds, of_dkt, DTYPE);
+    TK_CAT(put, SUFFIX)(c->out.ds, at, ds, rows * a->t);
+    if (c->out.dkt) {
+        const T *q = TK_CAT(operand, SUFFIX)(c->in.q, a->q_at[item->index] + row * a->d, rows * a->d,
+                                             item->scratch.of_d);
+        TK_CAT(product, MATH)(item->dkt, q, ds, of_dkt);
+    }
+    if (c->out.dq) {
+        T *dq = TK_CAT(place, SUFFIX)(c->out.dq, first * a->d, item->scratch.of_d);
+        TK_CAT(product, MATH)(dq, ds, item->kt, of_dq);
+        TK_CAT(put, SUFFIX)(c->out.dq, first * a->d, dq, rows * a->d);
+    }
 }
 
-/* One block of rows. `block` and `map` are scratch for a block each. */
-static void TK_CAT(backward_block, SUFFIX)(const gradient_ctx *c, int64_t item, int64_t row, int64_t rows, T *block,
-                                           T *map) {
+/* One block of rows. */
+static void TK_CAT(backward_block, SUFFIX)(const gradient_ctx *c, const ITEM *item, int64_t row, int64_t rows) {
     const tk_attention *a = c->a;
-    int64_t at = (item * a->s + row) * a->t, n = rows * a->t;
+    int64_t at = (item->index * a->s + row) * a->t, n = rows * a->t;
     bool flagged = c->in.is_dropped && a->is_signed;
-    const T *p = (const T *)c->in.p + at, *dropped = c->in.is_dropped && !flagged ? (const T *)c->in.dropped + at : p;
+    T *map = item->scratch.map;
+    const S *stored = (const S *)c->in.p + at;
+    const T *p = flagged ? map : TK_CAT(operand, SUFFIX)(c->in.p, at, n, map), *dropped = p;
+    const T *dout = TK_CAT(operand, SUFFIX)(c->in.dout, (item->index * a->s + row) * a->e, rows * a->e,
+                                            item->scratch.of_e);
     tk_product of_dv = {
         .m = a->t, .n = a->e, .k = rows, .lda = a->t, .ldb = a->e, .trans_a = true, .alpha = 1, .beta = row > 0};
     if (flagged)
-        TK_CAT(unflag, SUFFIX)(map, p, n);
+        TK_CAT(unflag, SUFFIX)(map, stored, n);
     if (c->out.dq || c->out.dkt || c->out.ds)
-        TK_CAT(backward_scores, SUFFIX)(c, item, row, rows, flagged ? map : p, block);
+        TK_CAT(backward_scores, SUFFIX)(c, item, row, rows, p, dout);
     if (!c->out.dv)
         return;
     if (flagged) {
-        TK_CAT(drop_flagged, SUFFIX)(map, map, p, n, (T)c->keep);
-        dropped = map;
+        TK_CAT(drop_flagged, SUFFIX)(map, map, stored, n, (T)c->keep);
+        TK_CAT(put_map, SUFFIX)(NULL, 0, map, n);
+    } else if (c->in.is_dropped) {
+        dropped = TK_CAT(operand, SUFFIX)(c->in.dropped, at, n, map);
     }
-    product((T *)c->out.dv + item * a->t * a->e, dropped, (const T *)c->in.dout + (item * a->s + row) * a->e, of_dv,
-            DTYPE);
+    TK_CAT(product, MATH)(item->dv, dropped, dout, of_dv);
 }
 
-static void TK_CAT(backward, SUFFIX)(void *ctx, int64_t item, int64_t end) {
+static void TK_CAT(backward, SUFFIX)(void *ctx, int64_t index, int64_t end) {
     const gradient_ctx *c = ctx;
-    int64_t s = c->a->s;
-    T *scratch = (T *)((char *)c->workspace + (size_t)tk_thread() * c->thread_bytes);
-    for (; item < end; item++)
+    const tk_attention *a = c->a;
+    int64_t s = a->s, kt_n = a->d * a->t, v_n = a->t * a->e;
+    void *memory = (char *)c->workspace + (size_t)tk_thread() * c->thread_bytes;
+    ITEM item = {.scratch = TK_CAT(scratch_of, SUFFIX)(a, memory, c->rows, 2)};
+    for (; index < end; index++) {
+        item.index = index;
+        item.kt = TK_CAT(operand, SUFFIX)(c->in.kt, a->kt_at[index], kt_n, item.scratch.kt);
+        item.v = TK_CAT(operand, SUFFIX)(c->in.v, a->v_at[index], v_n, item.scratch.v);
+        item.dkt = TK_CAT(place, SUFFIX)(c->out.dkt, index * kt_n, item.scratch.dkt);
+        item.dv = TK_CAT(place, SUFFIX)(c->out.dv, index * v_n, item.scratch.dv);
         for (int64_t row = 0; row == 0 || row < s; row += c->rows) /* without rows dkt and dv are 0 */
-            TK_CAT(backward_block, SUFFIX)(c, item, row, s - row < c->rows ? s - row : c->rows, scratch,
-                                           scratch + c->rows * c->a->t);
+            TK_CAT(backward_block, SUFFIX)(c, &item, row, s - row < c->rows ? s - row : c->rows);
+        TK_CAT(put, SUFFIX)(c->out.dkt, index * kt_n, item.dkt, kt_n);
+        TK_CAT(put, SUFFIX)(c->out.dv, index * v_n, item.dv, v_n);
+    }
 }
 
 #undef T
 #undef SUFFIX
 #undef DTYPE
-#undef EXP
-#undef LANES
-#undef BLOCK
-#undef SUM_OF
+#undef HALF
+#undef SCRATCH
+#undef ITEM

@@ -12,10 +12,24 @@ static bool is_pointwise(const tk_window *w) {
     return true;
 }
 
-size_t tk_conv_workspace(const tk_conv *c, tk_dtype dtype) {
-    if (is_pointwise(&c->window) || c->groups == 0)
+/* Of one batch item and group: filters x (channels, kernel) by (channels, kernel) x places. */
+static tk_product product_of(const tk_conv *c) {
+    static const int64_t zero = 0;
+    int64_t outs = tk_volume(c->window.out), k = c->channels / c->groups * tk_volume(c->window.kernel);
+    return (tk_product){.batch = 1, .m = c->filters / c->groups, .n = outs, .k = k, .lda = k, .ldb = outs,
+                        .a_at = &zero, .b_at = &zero, .alpha = 1};
+}
+
+/* Bytes of the columns; what the product needs is behind them. */
+static size_t columns_bytes(const tk_conv *c, const tk_product *p, tk_dtype dtype) {
+    return is_pointwise(&c->window) ? 0 : ((size_t)(p->k * p->n) * tk_size(dtype) + 63) / 64 * 64;
+}
+
+size_t tk_conv_workspace(const tk_conv *c, tk_dtype dtype, int threads) {
+    if (c->groups == 0)
         return 0;
-    return (size_t)(c->channels / c->groups * tk_volume(c->window.kernel) * tk_volume(c->window.out)) * tk_size(dtype);
+    tk_product product = product_of(c);
+    return columns_bytes(c, &product, dtype) + tk_product_workspace(&product, dtype, threads);
 }
 
 typedef struct columns_ctx {
@@ -38,6 +52,9 @@ static void line(char *to, const char *from, int64_t n, int64_t first, int64_t s
     else if (size == sizeof(float))
         for (int64_t i = begin; i < end; i++)
             ((float *)to)[i] = ((const float *)from)[first + i * stride];
+    else if (size == sizeof(uint16_t))
+        for (int64_t i = begin; i < end; i++)
+            ((uint16_t *)to)[i] = ((const uint16_t *)from)[first + i * stride];
     else
         for (int64_t i = begin; i < end; i++)
             ((double *)to)[i] = ((const double *)from)[first + i * stride];
@@ -67,23 +84,15 @@ static void columns_rows(void *ctx, int64_t begin, int64_t end) {
 
 void tk_conv_run(void *out_, const void *inp_, const void *weight_, const void *bias, const tk_conv *c, tk_dtype dtype,
                  void *workspace) {
-    const int64_t zero = 0, outs = tk_volume(c->window.out), inps = tk_volume(c->window.inp);
+    const int64_t outs = tk_volume(c->window.out), inps = tk_volume(c->window.inp);
     if (c->groups == 0 || c->batch * c->filters * outs == 0)
         return;
-    int64_t channels = c->channels / c->groups, filters = c->filters / c->groups,
-            k = channels * tk_volume(c->window.kernel);
+    int64_t channels = c->channels / c->groups, filters = c->filters / c->groups;
     size_t size = tk_size(dtype);
     bool pointwise = is_pointwise(&c->window);
-    tk_product product = {.batch = 1,
-                          .m = filters,
-                          .n = outs,
-                          .k = k,
-                          .lda = k,
-                          .ldb = outs,
-                          .a_at = &zero,
-                          .b_at = &zero,
-                          .alpha = 1,
-                          .beta = bias ? 1 : 0};
+    tk_product product = product_of(c);
+    char *product_workspace = (char *)workspace + columns_bytes(c, &product, dtype);
+    product.beta = bias ? 1 : 0;
     if (bias) {
         const int64_t out_dims[] = {c->batch, c->filters, outs}, bias_dims[] = {c->filters, 1};
         tk_bcast bc;
@@ -92,11 +101,11 @@ void tk_conv_run(void *out_, const void *inp_, const void *weight_, const void *
     }
     for (int64_t at = 0; at < c->batch * c->groups; at++) {
         const char *inp = (const char *)inp_ + (size_t)(at * channels * inps) * size;
-        const char *weight = (const char *)weight_ + (size_t)(at % c->groups * filters * k) * size;
+        const char *weight = (const char *)weight_ + (size_t)(at % c->groups * filters * product.k) * size;
         columns_ctx columns = {workspace, inp, &c->window, size};
         if (!pointwise)
-            tk_parallel_for(k, TK_GRAIN / (outs + 1) + 1, columns_rows, &columns);
+            tk_parallel_for(product.k, TK_GRAIN / (outs + 1) + 1, columns_rows, &columns);
         tk_product_run((char *)out_ + (size_t)(at * filters * outs) * size, weight, pointwise ? inp : workspace,
-                       &product, dtype);
+                       &product, dtype, product_workspace);
     }
 }

@@ -1,14 +1,36 @@
 /* conv_transpose_cpu.c: one product for each batch item and group gives what each place of narrow sends to each element under its
  * window; then every channel of wide adds up what was sent to it, in an order that the shapes fix. */
+#include "../common/element.h"
 #include "../common/parallel.h"
+#include "../common/types.h"
 #include "../matmul/matmul.h"
 #include "conv.h"
 #include <string.h>
 
-size_t tk_conv_transpose_workspace(const tk_conv *c, tk_dtype dtype) {
+/* Of one batch item and group: (channels, kernel) x filters by filters x places; not rounded before it is added up. */
+static tk_product product_of(const tk_conv *c, tk_dtype dtype) {
+    static const int64_t zero = 0;
+    int64_t outs = tk_volume(c->window.out), rows = c->channels / c->groups * tk_volume(c->window.kernel);
+    return (tk_product){.batch = 1, .m = rows, .n = outs, .k = c->filters / c->groups, .lda = rows, .ldb = outs,
+                        .trans_a = true, .a_at = &zero, .b_at = &zero, .alpha = 1, .wide = tk_is_half(dtype)};
+}
+
+static tk_dtype sum_dtype(tk_dtype dtype) { return tk_is_half(dtype) ? TK_F32 : dtype; }
+
+/* Bytes of the product; of 16-bit types the sums of a group's channels stand behind it. */
+static size_t columns_bytes(const tk_product *p, tk_dtype dtype) {
+    return ((size_t)(p->m * p->n) * tk_size(sum_dtype(dtype)) + 63) / 64 * 64;
+}
+static size_t sums_bytes(const tk_conv *c, tk_dtype dtype) {
+    int64_t n = tk_is_half(dtype) ? c->channels / c->groups * tk_volume(c->window.inp) : 0;
+    return ((size_t)n * sizeof(float) + 63) / 64 * 64;
+}
+
+size_t tk_conv_transpose_workspace(const tk_conv *c, tk_dtype dtype, int threads) {
     if (c->groups == 0)
         return 0;
-    return (size_t)(c->channels / c->groups * tk_volume(c->window.kernel) * tk_volume(c->window.out)) * tk_size(dtype);
+    tk_product product = product_of(c, dtype);
+    return columns_bytes(&product, dtype) + sums_bytes(c, dtype) + tk_product_workspace(&product, dtype, threads);
 }
 
 typedef struct wide_ctx {
@@ -16,7 +38,7 @@ typedef struct wide_ctx {
     const char *columns; /* [channels, kernel..., out...] */
     const char *bias;    /* of the group's channels, or NULL */
     const tk_window *w;
-    tk_dtype dtype;
+    tk_dtype dtype, bias_dtype;
 } wide_ctx;
 
 /* Places of one line of narrow that fall into wide: [begin, end). */
@@ -31,7 +53,8 @@ static void places_inside(const tk_window *w, int64_t first, int64_t *begin, int
     static void add_channel_##SUFFIX(const wide_ctx *c, int64_t channel) {                                                          \
         const tk_window *w = c->w;                                                                                                  \
         int64_t volume = tk_volume(w->inp), lines = w->out[0] * w->out[1], begin, end;                                              \
-        T *wide = (T *)c->wide + channel * volume, start = c->bias ? ((const T *)c->bias)[channel] : 0;                             \
+        T *wide = (T *)c->wide + channel * volume;                                                                                  \
+        const T start = c->bias ? (T)tk_get(c->bias, c->bias_dtype, channel) : 0;                                                   \
         const T *from = (const T *)c->columns + channel * tk_volume(w->kernel) * lines * w->out[2];                                 \
         for (int64_t i = 0; i < volume; i++)                                                                                        \
             wide[i] = start;                                                                                                        \
@@ -59,21 +82,32 @@ static void add_channels(void *ctx, int64_t begin, int64_t end) {
         (c->dtype == TK_F32 ? add_channel_f32 : add_channel_f64)(c, channel);
 }
 
+typedef struct rounding { uint16_t *out; const float *sums; tk_dtype dtype; } rounding;
+
+static void round_channels(void *ctx, int64_t begin, int64_t end) {
+    const rounding *r = ctx;
+    tk_narrow(r->out + begin, r->sums + begin, end - begin, r->dtype);
+}
+
 void tk_conv_transpose_run(void *wide, const void *narrow, const void *weight, const void *bias, const tk_conv *c, tk_dtype dtype,
                            void *workspace) {
-    const int64_t zero = 0, outs = tk_volume(c->window.out), wides = tk_volume(c->window.inp);
+    const int64_t outs = tk_volume(c->window.out), wides = tk_volume(c->window.inp);
     if (c->groups == 0 || c->batch * c->channels * wides == 0)
         return;
-    int64_t channels = c->channels / c->groups, filters = c->filters / c->groups, rows = channels * tk_volume(c->window.kernel);
+    int64_t channels = c->channels / c->groups, filters = c->filters / c->groups;
     size_t size = tk_size(dtype);
-    const tk_product product = {.batch = 1, .m = rows, .n = outs, .k = filters, .lda = rows, .ldb = outs, .trans_a = true,
-                                .a_at = &zero, .b_at = &zero, .alpha = 1};
+    const tk_product product = product_of(c, dtype);
+    char *sums = (char *)workspace + columns_bytes(&product, dtype), *product_workspace = sums + sums_bytes(c, dtype);
     for (int64_t at = 0; at < c->batch * c->groups; at++) {
         int64_t group = at % c->groups;
-        tk_product_run(workspace, (const char *)weight + (size_t)(group * filters * rows) * size,
-                       (const char *)narrow + (size_t)(at * filters * outs) * size, &product, dtype);
-        wide_ctx ctx = {(char *)wide + (size_t)(at * channels * wides) * size, workspace,
-                        bias ? (const char *)bias + (size_t)(group * channels) * size : NULL, &c->window, dtype};
+        char *out = (char *)wide + (size_t)(at * channels * wides) * size;
+        tk_product_run(workspace, (const char *)weight + (size_t)(group * filters * product.m) * size,
+                       (const char *)narrow + (size_t)(at * filters * outs) * size, &product, dtype, product_workspace);
+        wide_ctx ctx = {tk_is_half(dtype) ? sums : out, workspace, NULL, &c->window, sum_dtype(dtype), dtype};
+        ctx.bias = bias ? (const char *)bias + (size_t)(group * channels) * size : NULL;
         tk_parallel_for(channels, TK_GRAIN / (outs * tk_volume(c->window.kernel) + wides) + 1, add_channels, &ctx);
+        if (tk_is_half(dtype))
+            tk_parallel_for(channels * wides, TK_GRAIN, round_channels,
+                            &(rounding){(uint16_t *)out, (const float *)sums, dtype});
     }
 }

@@ -4,7 +4,7 @@
 #define TK_CREATE_H
 #include "../kernel.h"
 
-/* out[i] = start + i * delta: [n]; start, delta: scalars of the same type (F32, F64 and the integers) */
+/* out[i] = start + i * delta: [n]; start, delta: scalars of the same type (floats and integers) */
 void tk_range(void *out, const void *start, const void *delta, int64_t n, tk_dtype dtype);
 /* Zero, and *one on the k-th diagonal. out: [rows, cols] */
 void tk_eye(void *out, const void *one, int64_t rows, int64_t cols, int64_t k, size_t element);

@@ -22,7 +22,11 @@ void tk_range(void *out, const void *start, const void *delta, int64_t n, tk_dty
     case TK_I16: case TK_U16: RANGE(uint16_t, uint64_t)
     case TK_I32: case TK_U32: RANGE(uint32_t, uint64_t)
     case TK_I64: case TK_U64: RANGE(uint64_t, uint64_t)
-    default: break;
+    case TK_F16: case TK_BF16:
+        for (int64_t i = 0; i < n; i++)
+            tk_put(out, dtype, i, tk_get(start, dtype, 0) + (double)i * tk_get(delta, dtype, 0));
+        break;
+    case TK_BOOL: break;
     }
 }
 

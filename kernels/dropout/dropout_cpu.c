@@ -1,4 +1,5 @@
 /* dropout_cpu.c: masks a block of counters at a time, so that the rounds become vector code, then the elements. */
+#include "../common/element.h"
 #include "../common/parallel.h"
 #include "dropout.h"
 #include "dropout_math.h"
@@ -44,18 +45,23 @@ void tk_dropout_keep(uint8_t *kept, int64_t first, int64_t n, float ratio, const
 }
 
 double tk_dropout_divisor(double ratio, tk_dtype dtype) {
-    return dtype == TK_F32 ? (double)(1.0f - (float)ratio) : 1 - ratio;
+    return dtype == TK_F64 ? 1 - ratio : (double)(1.0f - (float)ratio);
 }
 
-TK_VECTOR static void drop_f32(float *out, const float *inp, const uint8_t *kept, int64_t n, float keep) {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = tk_dropped_f32(inp[i], keep, kept[i]);
-}
-
-TK_VECTOR static void drop_f64(double *out, const double *inp, const uint8_t *kept, int64_t n, double keep) {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = tk_dropped_f64(inp[i], keep, kept[i]);
-}
+/* Elements [at, at + n) of out and inp, the first of which kept[0] is about; computed in T by MATH's function. */
+#define DROP(SUFFIX, MATH, T)                                                                                          \
+    TK_VECTOR static void drop_##SUFFIX(void *out_, const void *inp_, const uint8_t *kept, int64_t at, int64_t n,      \
+                                        double divisor) {                                                              \
+        tk_stored_##SUFFIX *out = (tk_stored_##SUFFIX *)out_ + at;                                                     \
+        const tk_stored_##SUFFIX *inp = (const tk_stored_##SUFFIX *)inp_ + at;                                         \
+        const T keep = (T)divisor;                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            out[i] = tk_to_##SUFFIX(tk_dropped_##MATH(tk_from_##SUFFIX(inp[i]), keep, kept[i]));                       \
+    }
+DROP(f32, f32, float)
+DROP(f64, f64, double)
+DROP(f16, f32, float)
+DROP(bf16, f32, float)
 
 static void range(void *ctx, int64_t begin, int64_t end) {
     const dropout_ctx *c = ctx;
@@ -65,10 +71,7 @@ static void range(void *ctx, int64_t begin, int64_t end) {
         uint8_t *kept = c->mask ? c->mask + at : drawn;
         if (c->draw)
             tk_dropout_keep(kept, at, n, c->ratio, c->draw);
-        if (c->dtype == TK_F32)
-            drop_f32((float *)c->out + at, (const float *)c->inp + at, kept, n, (float)c->keep);
-        else
-            drop_f64((double *)c->out + at, (const double *)c->inp + at, kept, n, c->keep);
+        TK_OF_FLOAT(c->dtype, drop)(c->out, c->inp, kept, at, n, c->keep);
     }
 }
 

@@ -1,4 +1,5 @@
 /* dropout_ref.c: Dropout element by element, each drawing its own block. */
+#include "../common/types.h"
 #include "dropout.h"
 
 tk_status tk_dropout_ref(void *out, uint8_t *mask, const void *inp, int64_t n, double ratio, const tk_draw *draw,
@@ -10,10 +11,11 @@ tk_status tk_dropout_ref(void *out, uint8_t *mask, const void *inp, int64_t n, d
         tk_draw_block(draw, (uint64_t)i / 4, words);
         float u = (float)(words[i % 4] >> 8) * 0x1p-24f;
         uint8_t kept = u >= (float)ratio;
-        if (dtype == TK_F32)
-            ((float *)out)[i] = kept ? ((const float *)inp)[i] / (1.0f - (float)ratio) : 0;
+        double x = tk_get(inp, dtype, i);
+        if (dtype == TK_F64)
+            tk_put(out, dtype, i, kept ? x / (1 - ratio) : 0);
         else
-            ((double *)out)[i] = kept ? ((const double *)inp)[i] / (1 - ratio) : 0;
+            tk_put(out, dtype, i, kept ? (double)((float)x / (1.0f - (float)ratio)) : 0);
         if (mask)
             mask[i] = kept;
     }

@@ -14,8 +14,6 @@ typedef struct pow_ctx {
     tk_dtype dtype, exponent_dtype;
 } pow_ctx;
 
-static bool is_float(tk_dtype dtype) { return dtype == TK_F32 || dtype == TK_F64 || tk_is_half(dtype); }
-
 static uint64_t int_power(int64_t base, int64_t exponent) {
     if (exponent < 0)
         return base == 1 ? 1 : base == -1 ? (exponent % 2 ? UINT64_MAX : 1) : 0;
@@ -30,7 +28,7 @@ static uint64_t int_power(int64_t base, int64_t exponent) {
 static int64_t to_int(double x) { return x >= -9.2e18 && x <= 9.2e18 ? (int64_t)x : 0; }
 
 static int64_t int_result(int64_t base, const void *exponent, tk_dtype dtype, int64_t i) {
-    if (!is_float(dtype))
+    if (!tk_is_float(dtype))
         return (int64_t)int_power(base, tk_get_int(exponent, dtype, i));
     return to_int(pow((double)base, tk_get(exponent, dtype, i)));
 }
@@ -71,7 +69,7 @@ static void pow_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 bool tk_pow_has(tk_dtype base, tk_dtype exponent) {
-    return (is_float(base) || base == TK_I32 || base == TK_I64) && exponent != TK_BOOL;
+    return (tk_is_float(base) || base == TK_I32 || base == TK_I64) && exponent != TK_BOOL;
 }
 
 void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, tk_dtype exponent_dtype,

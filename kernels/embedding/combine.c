@@ -1,7 +1,6 @@
 /* combine.c: sums, products, minima and maxima of runs of elements. NaN wins in Min and Max, as in ONNX's Min and
- * Max. Integer sums and products wrap. */
+ * Max. Integer sums and products wrap. There are none of 16-bit floats: each would round. */
 #include "combine.h"
-#include "../common/half.h"
 
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
@@ -32,36 +31,18 @@ DEFINE_ALL(u32, uint32_t, uint32_t)
 DEFINE_ALL(i64, int64_t, uint64_t)
 DEFINE_ALL(u64, uint64_t, uint64_t)
 
-#define DEFINE_HALF(name, load, save, OP)                                                                         \
-    static void name(void *to_bytes, const void *from_bytes, int64_t n) {                                         \
-        uint16_t *to = to_bytes;                                                                                  \
-        const uint16_t *from = from_bytes;                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                         \
-            float a = load(to[i]), b = load(from[i]);                                                             \
-            to[i] = save(OP(a, b));                                                                     \
-        }                                                                                                         \
-    }
-#define DEFINE_HALVES(suffix, load, save)                                                                         \
-    DEFINE_HALF(add_##suffix, load, save, ADD)                                                                    \
-    DEFINE_HALF(mul_##suffix, load, save, MUL)                                                                    \
-    DEFINE_HALF(min_##suffix, load, save, MIN)                                                                    \
-    DEFINE_HALF(max_##suffix, load, save, MAX)
-DEFINE_HALVES(f16, tk_from_f16, tk_to_f16)
-DEFINE_HALVES(bf16, tk_from_bf16, tk_to_bf16)
-
 #define ROW(op)                                                                                                   \
     {                                                                                                             \
         [TK_F32] = op##_f32, [TK_F64] = op##_f64, [TK_I8] = op##_i8, [TK_U8] = op##_u8, [TK_I16] = op##_i16,      \
         [TK_U16] = op##_u16, [TK_I32] = op##_i32, [TK_U32] = op##_u32, [TK_I64] = op##_i64, [TK_U64] = op##_u64,  \
-        [TK_F16] = op##_f16, [TK_BF16] = op##_bf16,                                                               \
     }
 
-tk_combine_fn tk_combine(tk_reduction reduction, tk_dtype dtype) {
+tk_combine_fn tk_combine(tk_scatter_kind reduction, tk_dtype dtype) {
     static const tk_combine_fn table[][TK_BF16 + 1] = {
         [TK_ADD] = ROW(add), [TK_MUL] = ROW(mul), [TK_MIN] = ROW(min), [TK_MAX] = ROW(max)};
     return table[reduction][dtype];
 }
 
-bool tk_can_reduce(tk_reduction reduction, tk_dtype dtype) {
+bool tk_can_reduce(tk_scatter_kind reduction, tk_dtype dtype) {
     return reduction == TK_PUT || tk_combine(reduction, dtype) != NULL;
 }

@@ -12,15 +12,17 @@ typedef struct tk_indices {
 } tk_indices;
 
 /* What is done with an update that meets an element. */
-typedef enum tk_reduction { TK_PUT, TK_ADD, TK_MUL, TK_MIN, TK_MAX } tk_reduction;
+typedef enum tk_scatter_kind { TK_PUT, TK_ADD, TK_MUL, TK_MIN, TK_MAX } tk_scatter_kind;
 
 /* out: [outer, n, inner]; inp: [outer, axis, inner]; indices: [n]. Elements of `element` bytes */
 tk_status tk_gather(void *out, const void *inp, tk_indices indices, int64_t outer, int64_t axis, int64_t inner,
                     int64_t n, size_t element);
-/* The gradient of tk_gather: out: [outer, axis, inner], zero but for sums of the rows of grad: [outer, n, inner]. F32
- * or F64. Rows that meet are added in the order of the indices, whatever the number of threads. */
+/* The gradient of tk_gather: out: [outer, axis, inner], zero but for sums of the rows of grad: [outer, n, inner]. Any
+ * float type. Rows that meet are added in the order of the indices, whatever the number of threads; those of 16 bits in
+ * float. workspace: tk_gather_grad_workspace bytes. */
+size_t tk_gather_grad_workspace(int64_t axis, tk_dtype dtype, int threads);
 tk_status tk_gather_grad(void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis, int64_t inner,
-                         int64_t n, tk_dtype dtype);
+                         int64_t n, tk_dtype dtype, void *workspace);
 
 /* out[i] = inp[i with indices[i] along axis]. out, indices: out_dims; inp: inp_dims */
 tk_status tk_gather_elements(void *out, const void *inp, tk_indices indices, int rank, const int64_t *out_dims,
@@ -28,14 +30,14 @@ tk_status tk_gather_elements(void *out, const void *inp, tk_indices indices, int
 /* The elements of out where updates go are combined with them. out: out_dims (holds the data); updates, indices:
  * upd_dims */
 tk_status tk_scatter_elements(void *out, tk_indices indices, const void *updates, int rank, const int64_t *upd_dims,
-                              const int64_t *out_dims, int axis, tk_reduction reduction, tk_dtype dtype);
+                              const int64_t *out_dims, int axis, tk_scatter_kind reduction, tk_dtype dtype);
 
 /* Tuples of `depth` indices into the dims after the batch dims. indices: [batch, n, depth]; out: [batch, n, inner];
  * inp: [batch, dims[0], ..., dims[depth - 1], inner] */
 typedef struct tk_nd { int64_t batch, n, inner; int depth; const int64_t *dims; } tk_nd;
 tk_status tk_gather_nd(void *out, const void *inp, tk_indices indices, const tk_nd *nd, size_t element);
 /* batch is 1. out: [dims..., inner] (holds the data); updates: [n, inner] */
-tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, const tk_nd *nd, tk_reduction reduction,
+tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, const tk_nd *nd, tk_scatter_kind reduction,
                         tk_dtype dtype);
 
 /* Writes `length` entries of updates along an axis of a cache, from starts[b] on (0 where starts is NULL). out:
@@ -45,6 +47,6 @@ typedef struct tk_cache_dims { int64_t batch, mid, axis, length, inner; bool cir
 tk_status tk_tensor_scatter(void *out, const void *updates, const int64_t *starts, const tk_cache_dims *dims,
                             size_t element);
 
-/* Whether tk_scatter_* can combine elements of this type so. */
-bool tk_can_reduce(tk_reduction reduction, tk_dtype dtype);
+/* Whether tk_scatter_* can combine elements of this type so; 16-bit floats must be widened. */
+bool tk_can_reduce(tk_scatter_kind reduction, tk_dtype dtype);
 #endif

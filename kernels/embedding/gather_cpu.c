@@ -1,4 +1,5 @@
 /* gather_cpu.c: rows picked by index, and the gradient of that: rows added where they were picked. */
+#include "../common/element.h"
 #include "../common/parallel.h"
 #include "combine.h"
 #include <string.h>
@@ -39,9 +40,13 @@ typedef struct scatter_add {
     const char *grad;
     tk_indices indices;
     int64_t outer, axis, inner, n;
+    tk_dtype dtype;
     tk_combine_fn add;
     int64_t element;
+    float *sums; /* [threads, axis, STRIP] */
 } scatter_add;
+
+#define STRIP 64 /* columns */
 
 /* Columns [begin, end) of every row: threads share no element, and each element meets its rows in order. */
 static void add_columns(void *ctx, int64_t begin, int64_t end) {
@@ -55,11 +60,40 @@ static void add_columns(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
+/* The same for strips of columns of 16-bit types, summed in float in a thread's scratch. */
+static void add_strips(void *ctx, int64_t begin, int64_t end) {
+    const scatter_add *s = ctx;
+    int64_t strips = (s->inner - 1) / STRIP + 1;
+    float x[STRIP], *sums = s->sums + (int64_t)tk_thread() * s->axis * STRIP;
+    for (int64_t at = begin; at < end; at++) {
+        int64_t outer = at / strips, first = at % strips * STRIP, m = s->inner - first;
+        m = m < STRIP ? m : STRIP;
+        memset(sums, 0, (size_t)(s->axis * m) * sizeof(float));
+        for (int64_t i = 0; i < s->n; i++) {
+            float *to = sums + tk_position(s->indices, i, s->axis) * m;
+            tk_widen(x, (const uint16_t *)s->grad + (outer * s->n + i) * s->inner + first, m, s->dtype);
+            for (int64_t j = 0; j < m; j++)
+                to[j] += x[j];
+        }
+        for (int64_t row = 0; row < s->axis; row++)
+            tk_narrow((uint16_t *)s->out + (outer * s->axis + row) * s->inner + first, sums + row * m, m, s->dtype);
+    }
+}
+
+size_t tk_gather_grad_workspace(int64_t axis, tk_dtype dtype, int threads) {
+    return tk_is_half(dtype) ? (size_t)(axis * STRIP) * sizeof(float) * (size_t)threads : 0;
+}
+
 tk_status tk_gather_grad(void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis, int64_t inner,
-                         int64_t n, tk_dtype dtype) {
+                         int64_t n, tk_dtype dtype, void *workspace) {
     if (!all_in_range(indices, n, axis))
         return TK_BAD_INDEX;
-    scatter_add s = {out, grad, indices, outer, axis, inner, n, tk_combine(TK_ADD, dtype), (int64_t)tk_size(dtype)};
+    scatter_add s = {out, grad, indices, outer, axis, inner, n, dtype, NULL, (int64_t)tk_size(dtype), workspace};
+    if (tk_is_half(dtype)) {
+        tk_parallel_items(inner > 0 ? outer * ((inner - 1) / STRIP + 1) : 0, add_strips, &s);
+        return TK_OK;
+    }
+    s.add = tk_combine(TK_ADD, dtype);
     tk_parallel_for(inner, 64, add_columns, &s);
     return TK_OK;
 }
@@ -119,7 +153,7 @@ tk_status tk_gather_nd(void *out, const void *inp, tk_indices indices, const tk_
     return TK_OK;
 }
 
-tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, const tk_nd *nd, tk_reduction reduction,
+tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, const tk_nd *nd, tk_scatter_kind reduction,
                         tk_dtype dtype) {
     int64_t bytes = nd->inner * (int64_t)tk_size(dtype);
     tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
@@ -138,7 +172,7 @@ tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, cons
 }
 
 tk_status tk_scatter_elements(void *out, tk_indices indices, const void *updates, int rank, const int64_t *upd_dims,
-                              const int64_t *out_dims, int axis, tk_reduction reduction, tk_dtype dtype) {
+                              const int64_t *out_dims, int axis, tk_scatter_kind reduction, tk_dtype dtype) {
     int64_t count = 1, element = (int64_t)tk_size(dtype);
     tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
     for (int d = 0; d < rank; d++)

@@ -1,6 +1,7 @@
 /* loss.h: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss (ONNX) and the gradient of the latter. Scores are [batch,
  * classes, inner], labels, losses and weights' places [batch, inner]. A label outside [0, classes) that is not ignored
- * is TK_BAD_INDEX. float and double. */
+ * is TK_BAD_INDEX. Any float type: losses of 16 bits are added up in
+ * double. */
 #ifndef TK_LOSS_H
 #define TK_LOSS_H
 #include "../kernel.h"
@@ -16,12 +17,11 @@ typedef struct tk_loss {
 } tk_loss;
 
 /* loss = -weights[label] log_prob[label]; [batch, inner], or one number: the sum, or the sum over the sum of the
- * weights. weights [classes], or NULL: all 1. scratch [batch, inner] of dtype, or the result itself under TK_LOSS_NONE.
- */
+ * weights. weights [classes], or NULL: all 1. scratch: tk_cross_entropy_workspace bytes. */
 tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, const void *weights, const tk_loss *shape,
                       void *scratch);
 
-/* The same from scores; log_prob [batch, classes, inner] may be NULL. scratch: 3 [batch, inner] of dtype. */
+/* The same from scores; log_prob [batch, classes, inner] may be NULL. */
 size_t tk_cross_entropy_workspace(const tk_loss *shape);
 tk_status tk_cross_entropy(void *loss, void *log_prob, const void *scores, const void *labels, const void *weights,
                            const tk_loss *shape, void *scratch);

@@ -1,6 +1,7 @@
 /* loss_cpu.c: the losses of classification. The losses of all places are computed first, then added up in order, in
  * double. */
 #include "loss.h"
+#include "../common/element.h"
 #include "../common/math.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
@@ -31,12 +32,9 @@ static double weight_sum(const tk_loss *s, const void *labels, const void *weigh
     return sum;
 }
 
-static void put(void *data, tk_dtype dtype, int64_t i, double value) {
-    if (dtype == TK_F32)
-        ((float *)data)[i] = (float)value;
-    else
-        ((double *)data)[i] = value;
-}
+/* Of what is not a result: losses before they are added up, statistics. */
+static tk_dtype wide_dtype(const tk_loss *s) { return tk_is_half(s->dtype) ? TK_F32 : s->dtype; }
+static tk_dtype each_dtype(const tk_loss *s) { return s->reduction == TK_LOSS_NONE ? s->dtype : wide_dtype(s); }
 
 /* -log_prob at each place's label; largest and log_sum are NULL where inp holds log-probabilities already. */
 static void each_loss(void *each, const void *inp, const void *largest, const void *log_sum, const void *labels,
@@ -47,9 +45,9 @@ static void each_loss(void *each, const void *inp, const void *largest, const vo
         if (!s->has_ignored || label != s->ignored) {
             y = tk_get(inp, s->dtype, (i / s->inner * s->classes + label) * s->inner + i % s->inner);
             if (largest)
-                y = y - tk_get(largest, s->dtype, i) - tk_get(log_sum, s->dtype, i);
+                y = y - tk_get(largest, wide_dtype(s), i) - tk_get(log_sum, wide_dtype(s), i);
         }
-        put(each, s->dtype, i, weight == 0 ? 0 : -weight * y);
+        tk_put(each, each_dtype(s), i, weight == 0 ? 0 : -weight * y);
     }
 }
 
@@ -58,8 +56,8 @@ static void reduce(void *loss, const void *each, const void *labels, const void 
     if (s->reduction == TK_LOSS_NONE)
         return;
     for (int64_t i = 0; i < places(s); i++)
-        sum += tk_get(each, s->dtype, i);
-    put(loss, s->dtype, 0, s->reduction == TK_LOSS_MEAN ? sum / weight_sum(s, labels, weights) : sum);
+        sum += tk_get(each, each_dtype(s), i);
+    tk_put(loss, s->dtype, 0, s->reduction == TK_LOSS_MEAN ? sum / weight_sum(s, labels, weights) : sum);
 }
 
 tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, const void *weights, const tk_loss *s,
@@ -72,11 +70,11 @@ tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, cons
     return TK_OK;
 }
 
-size_t tk_cross_entropy_workspace(const tk_loss *s) { return 3 * (size_t)places(s) * tk_size(s->dtype); }
+size_t tk_cross_entropy_workspace(const tk_loss *s) { return 3 * (size_t)places(s) * tk_size(wide_dtype(s)); }
 
 tk_status tk_cross_entropy(void *loss, void *log_prob, const void *scores, const void *labels, const void *weights,
                            const tk_loss *s, void *scratch) {
-    size_t bytes = (size_t)places(s) * tk_size(s->dtype);
+    size_t bytes = (size_t)places(s) * tk_size(wide_dtype(s));
     char *largest = scratch, *log_sum = largest + bytes;
     void *each = s->reduction == TK_LOSS_NONE ? loss : log_sum + bytes;
     if (check_labels(s, labels) != TK_OK)
@@ -99,15 +97,18 @@ typedef struct grad_ctx {
     double divisor;
 } grad_ctx;
 
-TK_VECTOR static void scaled_exp_f32(float *out, const float *inp, int64_t n, float factor) {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = tk_expf(inp[i]) * factor;
-}
-
-static void scaled_exp_f64(double *out, const double *inp, int64_t n, double factor) {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = exp(inp[i]) * factor;
-}
+#define SCALED_EXP(SUFFIX, T, EXP)                                                                                     \
+    TK_VECTOR static void scaled_exp_##SUFFIX(void *out_, const void *inp_, int64_t at, int64_t n, double factor_) {   \
+        tk_stored_##SUFFIX *out = (tk_stored_##SUFFIX *)out_ + at;                                                     \
+        const tk_stored_##SUFFIX *inp = (const tk_stored_##SUFFIX *)inp_ + at;                                         \
+        const T factor = (T)factor_;                                                                                   \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            out[i] = tk_to_##SUFFIX(EXP(tk_from_##SUFFIX(inp[i])) * factor);                                           \
+    }
+SCALED_EXP(f32, float, tk_expf)
+SCALED_EXP(f64, double, exp)
+SCALED_EXP(f16, float, tk_expf)
+SCALED_EXP(bf16, float, tk_expf)
 
 /* One place: the column of its classes. */
 static void grad_place(const grad_ctx *c, int64_t i) {
@@ -118,18 +119,16 @@ static void grad_place(const grad_ctx *c, int64_t i) {
         weight_of(s, c->weights, label) * tk_get(c->dloss, s->dtype, s->reduction == TK_LOSS_NONE ? i : 0) / c->divisor;
     bool ignored = s->has_ignored && label == s->ignored;
     for (int64_t k = 0; ignored && k < s->classes; k++)
-        put(c->dscores, s->dtype, base + k * s->inner, 0);
+        tk_put(c->dscores, s->dtype, base + k * s->inner, 0);
     if (ignored)
         return;
-    if (s->inner == 1 && s->dtype == TK_F32)
-        scaled_exp_f32((float *)c->dscores + base, (const float *)c->log_prob + base, s->classes, (float)factor);
-    else if (s->inner == 1)
-        scaled_exp_f64((double *)c->dscores + base, (const double *)c->log_prob + base, s->classes, factor);
+    if (s->inner == 1)
+        TK_OF_FLOAT(s->dtype, scaled_exp)(c->dscores, c->log_prob, base, s->classes, factor);
     else
         for (int64_t k = base; k < base + s->classes * s->inner; k += s->inner)
-            put(c->dscores, s->dtype, k, exp(tk_get(c->log_prob, s->dtype, k)) * factor);
+            tk_put(c->dscores, s->dtype, k, exp(tk_get(c->log_prob, s->dtype, k)) * factor);
     int64_t at = base + label * s->inner;
-    put(c->dscores, s->dtype, at, (exp(tk_get(c->log_prob, s->dtype, at)) - 1) * factor);
+    tk_put(c->dscores, s->dtype, at, (exp(tk_get(c->log_prob, s->dtype, at)) - 1) * factor);
 }
 
 static void grad_range(void *ctx, int64_t begin, int64_t end) {

@@ -14,7 +14,7 @@ typedef struct tk_einsum {
     int64_t strides[TK_EINSUM_OPERANDS][TK_MAX_RANK];
 } tk_einsum;
 
-bool tk_einsum_has(tk_dtype dtype); /* float, double, and 32- and 64-bit integers */
+bool tk_einsum_has(tk_dtype dtype); /* any float type, and 32- and 64-bit integers */
 /* The plain loop; float sums in double. */
 void tk_einsum_loop(void *out, const void *const *operands, const tk_einsum *e, tk_dtype dtype);
 #endif

@@ -1,7 +1,7 @@
 /* einsum_cpu.c: the plain loop of Einsum. */
 #include "einsum.h"
+#include "../common/element.h"
 #include "../common/parallel.h"
-#include "../common/vector.h"
 
 typedef struct einsum_ctx { void *out; const void *const *operands; const tk_einsum *e; } einsum_ctx;
 
@@ -25,6 +25,14 @@ static void places(const tk_einsum *e, int64_t index, int first, int last, const
 #define SUFFIX f64
 #define SUM double
 #include "einsum_tmpl.h"
+#define T float
+#define SUFFIX f16
+#define SUM double
+#include "einsum_tmpl.h"
+#define T float
+#define SUFFIX bf16
+#define SUM double
+#include "einsum_tmpl.h"
 #define T uint32_t
 #define SUFFIX u32
 #define SUM uint32_t
@@ -38,6 +46,8 @@ static tk_range_fn find(tk_dtype dtype) {
     switch (dtype) {
     case TK_F32: return elements_f32;
     case TK_F64: return elements_f64;
+    case TK_F16: return elements_f16;
+    case TK_BF16: return elements_bf16;
     case TK_I32: case TK_U32: return elements_u32;
     case TK_I64: case TK_U64: return elements_u64;
     default: return NULL;

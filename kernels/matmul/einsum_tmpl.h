@@ -13,10 +13,10 @@ static void TK_CAT(elements, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
             SUM term = 1;
             places(e, s, e->n_out, e->n_indices, base, offset);
             for (int k = 0; k < e->n_operands; k++)
-                term *= (SUM)((const T *)c->operands[k])[offset[k]];
+                term *= (SUM)GET(((const S *)c->operands[k])[offset[k]]);
             sum += term;
         }
-        ((T *)c->out)[at] = (T)sum;
+        ((S *)c->out)[at] = PUT((T)sum);
     }
 }
 #undef T

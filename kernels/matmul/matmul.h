@@ -1,24 +1,29 @@
 /* matmul.h: products of matrices, the part of a step that takes the time. MatMul, Gemm and most of Einsum are one
  * kernel: a batch of row-major products with leading dims and transposes. float goes to oneDNN's sgemm in tiles whose
  * size depends on the shape only, each tile by one thread: results do not depend on the number of threads. double and
- * integers take own loops. docs/decisions/003-products.md has the measurements. */
+ * integers take own loops, 16-bit types go through float. docs/decisions/003-products.md has the measurements. */
 #ifndef TK_MATMUL_H
 #define TK_MATMUL_H
 #include "../common/broadcast.h"
 
-/* out[i] = alpha op(A_i) op(B_i) + beta out[i], 0 <= i < batch; op(A) [m, k], op(B) [k, n], out [batch, m, n] dense. */
+/* out[i] = alpha op(A_i) op(B_i) + beta out[i], 0 <= i < batch; op(A) [m, k], op(B) [k, n], out [batch, m, n] dense. Of
+ * 16-bit types a tile is widened, summed in float and rounded once. */
 typedef struct tk_product {
     int64_t batch, m, n, k;
     int64_t lda, ldb;           /* elements from one row to the next, as stored */
     bool trans_a, trans_b;      /* A is stored [k, m], B [n, k] */
     const int64_t *a_at, *b_at; /* [batch]: where A_i and B_i begin, in elements */
     double alpha, beta;         /* integers: 1, and 0 or 1 */
+    bool wide;                  /* of 16-bit types: out is of floats */
 } tk_product;
 
 bool tk_product_has(tk_dtype dtype);
-void tk_product_run(void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype);
+/* Bytes of workspace that at most `threads` threads need: 0 but for 16-bit types. */
+size_t tk_product_workspace(const tk_product *product, tk_dtype dtype, int threads);
+void tk_product_run(void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype,
+                    void *workspace);
 void tk_product_ref(void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype);
 
-/* out = beta c, broadcast; bc is of out and c: what Gemm adds its product to. float and double. */
+/* out = beta c, broadcast; bc is of out and c: what Gemm adds its product to. Any float type; beta is 1 for 16 bits. */
 void tk_product_start(void *out, const void *c, double beta, const tk_bcast *bc, tk_dtype dtype);
 #endif

@@ -1,8 +1,9 @@
 /* matmul_cpu.c: a batch of products as tiles, which are handed to threads one by one; the size of a tile depends on the
  * shape only. A tile of floats is one call of oneDNN's sgemm (column-major: it computes the transposed product), others
  * take own loops. */
+#include "../common/element.h"
 #include "../common/parallel.h"
-#include "../common/vector.h"
+#include "../common/types.h"
 #include "matmul.h"
 #include <string.h>
 #ifdef TK_HAVE_DNNL
@@ -36,6 +37,72 @@ static void tile_f32(void *out_, const void *a_, const void *b_, const tk_produc
 #define tile_f32 own_tile_f32
 #endif
 
+/* --- 16-bit types ------------------------------------------------------------------------------------------------- */
+
+#define HALF_K 512 /* summed at a time: what is widened stays in the second cache */
+
+/* Elements of a thread's copies of a block of A, a block of B and a tile. */
+static size_t half_elements(const tk_product *p, int64_t rows, int64_t columns) {
+    int64_t k = p->k < HALF_K ? p->k : HALF_K;
+    return (size_t)(((rows + columns) * k + rows * columns + 15) / 16 * 16);
+}
+
+/* rows x columns of a matrix of 16-bit elements with leading dim ld, as dense floats. */
+static void widen_block(float *out, const uint16_t *inp, int64_t ld, int64_t rows, int64_t columns, tk_dtype dtype) {
+    for (int64_t i = 0; i < rows; i++)
+        tk_widen(out + i * columns, inp + i * ld, columns, dtype);
+}
+
+/* Adds the tile to what beta leaves of the result, and rounds. */
+static void put_tile(void *out, const float *sum, const tk_product *p, tile t, tk_dtype dtype) {
+    int64_t columns = t.j1 - t.j0;
+    float before[HALF_K];
+    for (int64_t i = t.i0; i < t.i1; i++) {
+        int64_t at = (t.item * p->m + i) * p->n + t.j0;
+        float *row = p->wide ? (float *)out + at : NULL;
+        for (int64_t j = 0; j < columns; j += HALF_K) {
+            int64_t n = columns - j < HALF_K ? columns - j : HALF_K;
+            const float *from = sum + (i - t.i0) * columns + j;
+            if (p->beta != 0 && row)
+                memcpy(before, row + j, (size_t)n * sizeof(float));
+            else if (p->beta != 0)
+                tk_widen(before, (const uint16_t *)out + at + j, n, dtype);
+            for (int64_t l = 0; l < n; l++)
+                before[l] = p->beta == 0 ? from[l] : from[l] + (float)p->beta * before[l];
+            if (row)
+                memcpy(row + j, before, (size_t)n * sizeof(float));
+            else
+                tk_narrow((uint16_t *)out + at + j, before, n, dtype);
+        }
+    }
+}
+
+static void half_tile(void *out, const void *a, const void *b, const tk_product *p, tile t, tk_dtype dtype,
+                      float *scratch) {
+    static const int64_t first = 0;
+    const uint16_t *as = (const uint16_t *)a + p->a_at[t.item], *bs = (const uint16_t *)b + p->b_at[t.item];
+    int64_t rows = t.i1 - t.i0, columns = t.j1 - t.j0;
+    float *sum = scratch, *block_a = sum + rows * columns;
+    for (int64_t k = 0; k < p->k; k += HALF_K) {
+        int64_t ks = p->k - k < HALF_K ? p->k - k : HALF_K;
+        float *block_b = block_a + rows * ks;
+        int64_t lda = p->trans_a ? rows : ks, ldb = p->trans_b ? ks : columns;
+        tk_product part = {1, rows, columns, ks, lda, ldb, p->trans_a, p->trans_b, &first, &first, p->alpha, k > 0, false};
+        if (p->trans_a)
+            widen_block(block_a, as + k * p->lda + t.i0, p->lda, ks, rows, dtype);
+        else
+            widen_block(block_a, as + t.i0 * p->lda + k, p->lda, rows, ks, dtype);
+        if (p->trans_b)
+            widen_block(block_b, bs + t.j0 * p->ldb + k, p->ldb, columns, ks, dtype);
+        else
+            widen_block(block_b, bs + k * p->ldb + t.j0, p->ldb, ks, columns, dtype);
+        tile_f32(sum, block_a, block_b, &part, (tile){0, 0, rows, 0, columns});
+    }
+    put_tile(out, sum, p, t, dtype);
+}
+
+/* --- tiles -------------------------------------------------------------------------------------------------------- */
+
 typedef void (*tile_fn)(void *out, const void *a, const void *b, const tk_product *p, tile t);
 
 static tile_fn tile_of(tk_dtype dtype) {
@@ -48,7 +115,7 @@ static tile_fn tile_of(tk_dtype dtype) {
     }
 }
 
-bool tk_product_has(tk_dtype dtype) { return tile_of(dtype) != NULL; }
+bool tk_product_has(tk_dtype dtype) { return tk_is_half(dtype) || tile_of(dtype) != NULL; }
 
 /* n in even parts of at most `most`, each a multiple of 16 but the last. */
 static int64_t part(int64_t n, int64_t most) {
@@ -60,7 +127,10 @@ typedef struct product_ctx {
     char *out;
     const void *a, *b;
     const tk_product *product;
-    tile_fn fn;
+    tk_dtype dtype;
+    tile_fn fn;       /* NULL: 16-bit types */
+    float *workspace; /* thread_elements for each thread */
+    size_t thread_elements;
     int64_t rows, columns, row_parts, column_parts; /* of a tile, of an item */
 } product_ctx;
 
@@ -73,7 +143,10 @@ static void product_range(void *ctx, int64_t begin, int64_t end) {
         tile t = {item, i * c->rows, (i + 1) * c->rows, j * c->columns, (j + 1) * c->columns};
         t.i1 = t.i1 < p->m ? t.i1 : p->m;
         t.j1 = t.j1 < p->n ? t.j1 : p->n;
-        c->fn(c->out, c->a, c->b, p, t);
+        if (c->fn)
+            c->fn(c->out, c->a, c->b, p, t);
+        else
+            half_tile(c->out, c->a, c->b, p, t, c->dtype, c->workspace + (size_t)tk_thread() * c->thread_elements);
     }
 }
 
@@ -85,19 +158,26 @@ static void scale_only(void *out, const tk_product *p, tk_dtype dtype) {
     for (size_t i = 0; i < count && p->beta != 0 && p->beta != 1; i++) {
         if (dtype == TK_F32)
             ((float *)out)[i] *= (float)p->beta;
-        else if (dtype == TK_F64)
-            ((double *)out)[i] *= p->beta;
+        else
+            tk_put(out, dtype, (int64_t)i, tk_get(out, dtype, (int64_t)i) * p->beta);
     }
 }
 
-void tk_product_run(void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype) {
+size_t tk_product_workspace(const tk_product *p, tk_dtype dtype, int threads) {
+    if (!tk_is_half(dtype) || p->batch == 0 || p->m == 0 || p->n == 0)
+        return 0;
+    return half_elements(p, part(p->m, 512), part(p->n, 384)) * sizeof(float) * (size_t)threads;
+}
+
+void tk_product_run(void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype, void *workspace) {
     if (p->batch == 0 || p->m == 0 || p->n == 0)
         return;
     if (p->k == 0) {
-        scale_only(out, p, dtype);
+        scale_only(out, p, p->wide ? TK_F32 : dtype);
         return;
     }
-    product_ctx c = {out, a, b, p, tile_of(dtype), part(p->m, 512), part(p->n, 384), 0, 0};
+    product_ctx c = {out, a, b, p, dtype, tile_of(dtype), workspace, 0, part(p->m, 512), part(p->n, 384), 0, 0};
+    c.thread_elements = half_elements(p, c.rows, c.columns);
     c.row_parts = (p->m - 1) / c.rows + 1;
     c.column_parts = (p->n - 1) / c.columns + 1;
     tk_parallel_items(p->batch * c.row_parts * c.column_parts, product_range, &c);
@@ -107,7 +187,10 @@ typedef struct start_ctx { void *out; const void *c; double beta; const tk_bcast
 
 static void start_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset, const int64_t *step) {
     const start_ctx *s = ctx;
-    if (s->dtype == TK_F32)
+    if (tk_is_half(s->dtype))
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)s->out)[at + i] = ((const uint16_t *)s->c)[offset[0] + i * step[0]];
+    else if (s->dtype == TK_F32)
         for (int64_t i = 0; i < n; i++)
             ((float *)s->out)[at + i] = (float)s->beta * ((const float *)s->c)[offset[0] + i * step[0]];
     else

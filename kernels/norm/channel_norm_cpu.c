@@ -1,7 +1,7 @@
 /* channel_norm_cpu.c: normalizations by channel: batch, group, instance, local response. Channels or groups go to
  * threads. */
+#include "../common/element.h"
 #include "../common/parallel.h"
-#include "../common/vector.h"
 #include "norm.h"
 #include <math.h>
 
@@ -18,6 +18,12 @@ typedef struct channel_ctx {
 #include "channel_tmpl.h"
 #define T double
 #define SUFFIX f64
+#include "channel_tmpl.h"
+#define T float
+#define SUFFIX f16
+#include "channel_tmpl.h"
+#define T float
+#define SUFFIX bf16
 #include "channel_tmpl.h"
 
 static int64_t grain(int64_t elements) {
@@ -37,7 +43,7 @@ void tk_batch_norm(void *out, const void *inp, const void *scale, const void *bi
                      .channels = channels,
                      .inner = inner,
                      .epsilon = epsilon};
-    tk_parallel_for(channels, grain(batch * inner), dtype == TK_F32 ? batch_channels_f32 : batch_channels_f64, &c);
+    tk_parallel_for(channels, grain(batch * inner), TK_OF_FLOAT(dtype, batch_channels), &c);
 }
 
 void tk_batch_norm_train(void *out, void *new_mean, void *new_variance, const void *inp, const void *scale,
@@ -57,7 +63,7 @@ void tk_batch_norm_train(void *out, void *new_mean, void *new_variance, const vo
                      .epsilon = epsilon,
                      .momentum = momentum,
                      .train = true};
-    tk_parallel_for(channels, grain(batch * inner), dtype == TK_F32 ? batch_channels_f32 : batch_channels_f64, &c);
+    tk_parallel_for(channels, grain(batch * inner), TK_OF_FLOAT(dtype, batch_channels), &c);
 }
 
 void tk_group_norm(void *out, const void *inp, const void *scale, const void *bias, int64_t batch, int64_t channels,
@@ -71,7 +77,7 @@ void tk_group_norm(void *out, const void *inp, const void *scale, const void *bi
                      .groups = groups,
                      .inner = inner,
                      .epsilon = epsilon};
-    tk_parallel_for(batch * groups, grain(channels / groups * inner), dtype == TK_F32 ? groups_f32 : groups_f64, &c);
+    tk_parallel_for(batch * groups, grain(channels / groups * inner), TK_OF_FLOAT(dtype, groups), &c);
 }
 
 void tk_lrn(void *out, const void *inp, int64_t batch, int64_t channels, int64_t inner, int64_t size, double alpha,
@@ -85,6 +91,6 @@ void tk_lrn(void *out, const void *inp, int64_t batch, int64_t channels, int64_t
                      .alpha = alpha,
                      .beta = beta,
                      .add = bias};
-    tk_parallel_for(batch * channels, grain(inner * size * 4), dtype == TK_F32 ? lrn_channels_f32 : lrn_channels_f64,
+    tk_parallel_for(batch * channels, grain(inner * size * 4), TK_OF_FLOAT(dtype, lrn_channels),
                     &c);
 }

@@ -1,5 +1,6 @@
 /* layer_norm_cpu.c: LayerNormalization and RMSNormalization with their gradients: rows to threads; the gradients of
  * scale and bias by chunks of rows whose number depends on the shape only. */
+#include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
 #include "norm.h"
@@ -17,21 +18,17 @@ typedef struct norm_ctx {
     double *partial; /* [chunks, 2, n] */
 } norm_ctx;
 
-static void put_stat(void *stat, tk_dtype dtype, int64_t row, double value) {
-    if (stat && dtype == TK_F32)
-        ((float *)stat)[row] = (float)value;
-    else if (stat)
-        ((double *)stat)[row] = value;
-}
+/* x-hat as it is stored, from x. */
+#define X_TO_XHAT(i) GET(PUT(TK_CAT(tk_xhat, MATH)(GET(x[i]), mean, inv_std)))
 
 #define T float
 #define SUFFIX f32
 #include "layer_tmpl.h"
 #define FORM from_x_f32
-#define XHAT(i) tk_xhat_f32(x[i], mean, inv_std)
+#define XHAT(i) X_TO_XHAT(i)
 #include "norm_grad_tmpl.h"
 #define FORM from_xhat_f32
-#define XHAT(i) x[i]
+#define XHAT(i) GET(x[i])
 #include "norm_grad_tmpl.h"
 #undef T
 #undef SUFFIX
@@ -40,10 +37,34 @@ static void put_stat(void *stat, tk_dtype dtype, int64_t row, double value) {
 #define SUFFIX f64
 #include "layer_tmpl.h"
 #define FORM from_x_f64
-#define XHAT(i) tk_xhat_f64(x[i], mean, inv_std)
+#define XHAT(i) X_TO_XHAT(i)
 #include "norm_grad_tmpl.h"
 #define FORM from_xhat_f64
-#define XHAT(i) x[i]
+#define XHAT(i) GET(x[i])
+#include "norm_grad_tmpl.h"
+#undef T
+#undef SUFFIX
+
+#define T float
+#define SUFFIX f16
+#include "layer_tmpl.h"
+#define FORM from_x_f16
+#define XHAT(i) X_TO_XHAT(i)
+#include "norm_grad_tmpl.h"
+#define FORM from_xhat_f16
+#define XHAT(i) GET(x[i])
+#include "norm_grad_tmpl.h"
+#undef T
+#undef SUFFIX
+
+#define T float
+#define SUFFIX bf16
+#include "layer_tmpl.h"
+#define FORM from_x_bf16
+#define XHAT(i) X_TO_XHAT(i)
+#include "norm_grad_tmpl.h"
+#define FORM from_xhat_bf16
+#define XHAT(i) GET(x[i])
 #include "norm_grad_tmpl.h"
 #undef T
 #undef SUFFIX
@@ -56,12 +77,12 @@ void tk_norm(void *out, void *xhat, void *mean, void *inv_std, const void *inp, 
              const tk_norm_rows *s) {
     norm_ctx c = {
         .s = s, .out = out, .xhat = xhat, .mean = mean, .inv_std = inv_std, .inp = inp, .scale = scale, .bias = bias};
-    tk_parallel_for(s->rows, row_grain(s->n), s->dtype == TK_F32 ? norm_rows_f32 : norm_rows_f64, &c);
+    tk_parallel_for(s->rows, row_grain(s->n), TK_OF_FLOAT(s->dtype, norm_rows), &c);
 }
 
 void tk_scale_bias(void *out, const void *xhat, const void *scale, const void *bias, const tk_norm_rows *s) {
     norm_ctx c = {.s = s, .out = out, .inp = xhat, .scale = scale, .bias = bias};
-    tk_parallel_for(s->rows, row_grain(s->n), s->dtype == TK_F32 ? affine_rows_f32 : affine_rows_f64, &c);
+    tk_parallel_for(s->rows, row_grain(s->n), TK_OF_FLOAT(s->dtype, affine_rows), &c);
 }
 
 /* At most 32 chunks of at least 16 rows. */
@@ -85,16 +106,17 @@ static void grad_join(void *ctx, int64_t begin, int64_t end) {
         double sum = 0;
         for (int64_t chunk = 0; chunk < c->chunks; chunk++)
             sum += c->partial[chunk * 2 * n + at];
-        put_stat(out, c->s->dtype, at % n, sum);
+        if (out)
+            tk_put(out, c->s->dtype, at % n, sum);
     }
 }
 
-static void grad(const tk_norm_rows *s, norm_ctx c, tk_range_fn f32, tk_range_fn f64, double *workspace) {
+static void grad(const tk_norm_rows *s, norm_ctx c, tk_range_fn chunks, double *workspace) {
     c.s = s;
     c.chunks = chunks_of(s->rows);
     c.chunk_rows = rows_of_chunk(s->rows);
     c.partial = c.dscale || c.dbias ? workspace : NULL;
-    tk_parallel_for(c.chunks, 1, s->dtype == TK_F32 ? f32 : f64, &c);
+    tk_parallel_for(c.chunks, 1, chunks, &c);
     if (c.partial)
         tk_parallel_for(2 * s->n, TK_GRAIN / 8, grad_join, &c);
 }
@@ -118,7 +140,7 @@ void tk_norm_grad(void *dinp, void *dscale, void *dbias, const void *dout, const
                   .scale = scale,
                   .mean = as_field(mean),
                   .inv_std = as_field(inv_std)};
-    grad(s, c, grad_chunks_from_x_f32, grad_chunks_from_x_f64, workspace);
+    grad(s, c, TK_OF_FLOAT(s->dtype, grad_chunks_from_x), workspace);
 }
 
 void tk_norm_xhat_grad(void *dinp, void *dscale, void *dbias, const void *dout, const void *xhat, const void *scale,
@@ -130,5 +152,5 @@ void tk_norm_xhat_grad(void *dinp, void *dscale, void *dbias, const void *dout, 
                   .inp = xhat,
                   .scale = scale,
                   .inv_std = as_field(inv_std)};
-    grad(s, c, grad_chunks_from_xhat_f32, grad_chunks_from_xhat_f64, workspace);
+    grad(s, c, TK_OF_FLOAT(s->dtype, grad_chunks_from_xhat), workspace);
 }

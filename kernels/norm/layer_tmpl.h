@@ -17,63 +17,71 @@
         (total) += lane[0];                                                                                            \
     } while (0)
 
-TK_VECTOR static double TK_CAT(sum, SUFFIX)(const T *x, int64_t n) {
+TK_VECTOR static double TK_CAT(sum, SUFFIX)(const S *x, int64_t n) {
     double total = 0;
-#define TERM(i) x[i]
+#define TERM(i) GET(x[i])
     SUM_ROW(total, n, TERM);
 #undef TERM
     return total;
 }
 
-TK_VECTOR static double TK_CAT(squares, SUFFIX)(const T *x, int64_t n, double mean) {
+TK_VECTOR static double TK_CAT(squares, SUFFIX)(const S *x, int64_t n, double mean) {
     double total = 0;
-#define TERM(i) (((double)x[i] - mean) * ((double)x[i] - mean))
+#define TERM(i) (((double)GET(x[i]) - mean) * ((double)GET(x[i]) - mean))
     SUM_ROW(total, n, TERM);
 #undef TERM
     return total;
 }
 
-/* y, and xhat where it is wanted. out may be x. */
-TK_VECTOR static void TK_CAT(emit, SUFFIX)(T *out, T *xhat, const T *x, const T *scale, const T *bias, int64_t n,
+/* y, and xhat where it is wanted. out may be x. y is that of the x-hat that is stored, also where it is not. */
+#define XHAT(i) PUT(TK_CAT(tk_xhat, MATH)(GET(x[i]), mean, inv_std))
+#define AFFINE(xhat, i) PUT(TK_CAT(tk_affine, MATH)(GET(xhat), GET(scale[i]), GET(bias[i])))
+#define SCALED(xhat, i) PUT(TK_CAT(tk_scaled, MATH)(GET(xhat), GET(scale[i])))
+TK_VECTOR static void TK_CAT(emit, SUFFIX)(S *out, S *xhat, const S *x, const S *scale, const S *bias, int64_t n,
                                            T mean, T inv_std) {
     if (xhat)
         for (int64_t i = 0; i < n; i++)
-            xhat[i] = TK_CAT(tk_xhat, SUFFIX)(x[i], mean, inv_std);
+            xhat[i] = XHAT(i);
     if (bias)
         for (int64_t i = 0; i < n; i++)
-            out[i] = TK_CAT(tk_affine, SUFFIX)(TK_CAT(tk_xhat, SUFFIX)(x[i], mean, inv_std), scale[i], bias[i]);
+            out[i] = AFFINE(XHAT(i), i);
     else
         for (int64_t i = 0; i < n; i++)
-            out[i] = TK_CAT(tk_scaled, SUFFIX)(TK_CAT(tk_xhat, SUFFIX)(x[i], mean, inv_std), scale[i]);
+            out[i] = SCALED(XHAT(i), i);
 }
 
 static void TK_CAT(norm_rows, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
     const norm_ctx *c = ctx;
     int64_t n = c->s->n;
     for (int64_t row = begin; row < end; row++) {
-        const T *x = (const T *)c->inp + row * n;
+        const S *x = (const S *)c->inp + row * n;
         double mean = c->s->centered ? TK_CAT(sum, SUFFIX)(x, n) / (double)n : 0;
         double inv_std = 1 / sqrt(TK_CAT(squares, SUFFIX)(x, n, mean) / (double)n + c->s->epsilon);
-        TK_CAT(emit, SUFFIX)((T *)c->out + row * n, c->xhat ? (T *)c->xhat + row * n : NULL, x, c->scale, c->bias, n,
+        TK_CAT(emit, SUFFIX)((S *)c->out + row * n, c->xhat ? (S *)c->xhat + row * n : NULL, x, c->scale, c->bias, n,
                              (T)mean, (T)inv_std);
-        put_stat(c->mean, c->s->stat_dtype, row, mean);
-        put_stat(c->inv_std, c->s->stat_dtype, row, inv_std);
+        if (c->mean)
+            tk_put(c->mean, c->s->stat_dtype, row, mean);
+        if (c->inv_std)
+            tk_put(c->inv_std, c->s->stat_dtype, row, inv_std);
     }
 }
 
-TK_VECTOR static void TK_CAT(affine_row, SUFFIX)(T *out, const T *xhat, const T *scale, const T *bias, int64_t n) {
+TK_VECTOR static void TK_CAT(affine_row, SUFFIX)(S *out, const S *xhat, const S *scale, const S *bias, int64_t n) {
     if (bias)
         for (int64_t i = 0; i < n; i++)
-            out[i] = TK_CAT(tk_affine, SUFFIX)(xhat[i], scale[i], bias[i]);
+            out[i] = AFFINE(xhat[i], i);
     else
         for (int64_t i = 0; i < n; i++)
-            out[i] = TK_CAT(tk_scaled, SUFFIX)(xhat[i], scale[i]);
+            out[i] = SCALED(xhat[i], i);
 }
 
 static void TK_CAT(affine_rows, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
     const norm_ctx *c = ctx;
     int64_t n = c->s->n;
     for (int64_t row = begin; row < end; row++)
-        TK_CAT(affine_row, SUFFIX)((T *)c->out + row * n, (const T *)c->inp + row * n, c->scale, c->bias, n);
+        TK_CAT(affine_row, SUFFIX)((S *)c->out + row * n, (const S *)c->inp + row * n, c->scale, c->bias, n);
 }
 #undef SUM_ROW
+#undef XHAT
+#undef AFFINE
+#undef SCALED

@@ -1,17 +1,17 @@
 /* norm_grad_tmpl.h: the gradient of LayerNormalization and RMSNormalization by rows, for one element type and one of
  * the two things that may have been saved: x, from which x-hat is computed again, or x-hat itself. Both give the same
  * bits. Set before including: T, SUFFIX, FORM (a suffix of its own) and XHAT(i), x-hat in terms of x, i, mean and
- * inv_std. */
+ * inv_std, in T. */
 
 #define ADD_TO_SUMS(l)                                                                                                 \
     do {                                                                                                               \
-        T g = dout[at + (l)] * scale[at + (l)];                                                                        \
+        T g = GET(dout[at + (l)]) * GET(scale[at + (l)]);                                                              \
         first[l] += (double)g;                                                                                         \
         second[l] += (double)(g * XHAT(at + (l)));                                                                     \
     } while (0)
 
 /* The two sums of a row that dinp needs: of dout scale, and of dout scale xhat. */
-TK_VECTOR static void TK_CAT(grad_sums, FORM)(double *sums, const T *dout, const T *x, const T *scale, int64_t n,
+TK_VECTOR static void TK_CAT(grad_sums, FORM)(double *sums, const S *dout, const S *x, const S *scale, int64_t n,
                                               T mean, T inv_std) {
     double first[LANES] = {0}, second[LANES] = {0};
     int64_t at = 0;
@@ -31,19 +31,19 @@ TK_VECTOR static void TK_CAT(grad_sums, FORM)(double *sums, const T *dout, const
 }
 #undef ADD_TO_SUMS
 
-TK_VECTOR static void TK_CAT(grad_row, FORM)(T *dinp, const T *dout, const T *x, const T *scale, int64_t n, T mean,
+TK_VECTOR static void TK_CAT(grad_row, FORM)(S *dinp, const S *dout, const S *x, const S *scale, int64_t n, T mean,
                                              T inv_std, T first, T second) {
     (void)mean;
     for (int64_t i = 0; i < n; i++)
-        dinp[i] = inv_std * ((dout[i] * scale[i] - first) - XHAT(i) * second);
+        dinp[i] = PUT(inv_std * ((GET(dout[i]) * GET(scale[i]) - first) - XHAT(i) * second));
 }
 
-TK_VECTOR static void TK_CAT(grad_params, FORM)(double *dscale, double *dbias, const T *dout, const T *x, int64_t n,
+TK_VECTOR static void TK_CAT(grad_params, FORM)(double *dscale, double *dbias, const S *dout, const S *x, int64_t n,
                                                 T mean, T inv_std) {
     (void)mean, (void)inv_std;
     for (int64_t i = 0; i < n; i++) {
-        dscale[i] += (double)(dout[i] * XHAT(i));
-        dbias[i] += (double)dout[i];
+        dscale[i] += (double)(GET(dout[i]) * XHAT(i));
+        dbias[i] += (double)GET(dout[i]);
     }
 }
 
@@ -58,7 +58,7 @@ static void TK_CAT(grad_chunks, FORM)(void *ctx, int64_t begin, int64_t end) {
         if (dscale)
             memset(dscale, 0, (size_t)(2 * n) * sizeof(double));
         for (int64_t row = first; row < last; row++) {
-            const T *dout = (const T *)c->dout + row * n, *x = (const T *)c->inp + row * n;
+            const S *dout = (const S *)c->dout + row * n, *x = (const S *)c->inp + row * n;
             T mean = c->mean ? (T)tk_get(c->mean, c->s->stat_dtype, row) : 0,
               inv_std = (T)tk_get(c->inv_std, c->s->stat_dtype, row);
             double sums[2];
@@ -67,7 +67,7 @@ static void TK_CAT(grad_chunks, FORM)(void *ctx, int64_t begin, int64_t end) {
             if (!c->out)
                 continue;
             TK_CAT(grad_sums, FORM)(sums, dout, x, c->scale, n, mean, inv_std);
-            TK_CAT(grad_row, FORM)((T *)c->out + row * n, dout, x, c->scale, n, mean, inv_std,
+            TK_CAT(grad_row, FORM)((S *)c->out + row * n, dout, x, c->scale, n, mean, inv_std,
                                    c->s->centered ? (T)(sums[0] / (double)n) : 0, (T)(sums[1] / (double)n));
         }
     }

@@ -15,7 +15,7 @@ typedef struct tk_pool {
     tk_window window;
 } tk_pool;
 
-bool tk_pool_has(tk_pool_op op, tk_dtype dtype); /* float and double; Max also int8 and uint8 */
+bool tk_pool_has(tk_pool_op op, tk_dtype dtype); /* any float type; Max also int8 and uint8 */
 /* indices: where each maximum is in the whole input, or NULL. */
 void tk_pool_run(void *out, int64_t *indices, const void *inp, const tk_pool *pool, tk_dtype dtype);
 #endif

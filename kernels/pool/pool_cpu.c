@@ -1,7 +1,7 @@
 /* pool_cpu.c: pools by direct loops; planes go to threads. */
 #include "pool.h"
+#include "../common/element.h"
 #include "../common/parallel.h"
-#include "../common/vector.h"
 #include <math.h>
 
 typedef struct pool_ctx {
@@ -43,6 +43,16 @@ static box window_at(const tk_window *w, int64_t at) {
 #define LOWEST -INFINITY
 #define FLOAT
 #include "pool_tmpl.h"
+#define T float
+#define SUFFIX f16
+#define LOWEST -INFINITY
+#define FLOAT
+#include "pool_tmpl.h"
+#define T float
+#define SUFFIX bf16
+#define LOWEST -INFINITY
+#define FLOAT
+#include "pool_tmpl.h"
 #define T int8_t
 #define SUFFIX i8
 #define LOWEST INT8_MIN
@@ -56,6 +66,8 @@ static pool_fn find(tk_pool_op op, tk_dtype dtype) {
     switch (dtype) {
     case TK_F32: return op == TK_POOL_MAX ? max_plane_f32 : mean_plane_f32;
     case TK_F64: return op == TK_POOL_MAX ? max_plane_f64 : mean_plane_f64;
+    case TK_F16: return op == TK_POOL_MAX ? max_plane_f16 : mean_plane_f16;
+    case TK_BF16: return op == TK_POOL_MAX ? max_plane_bf16 : mean_plane_bf16;
     case TK_I8: return op == TK_POOL_MAX ? max_plane_i8 : NULL;
     case TK_U8: return op == TK_POOL_MAX ? max_plane_u8 : NULL;
     default: return NULL;

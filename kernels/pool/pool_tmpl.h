@@ -7,7 +7,7 @@
 #endif
 static void TK_CAT(max_plane, SUFFIX)(const pool_ctx *c, int64_t plane) {
     const tk_window *w = &c->pool->window;
-    const T *x = (const T *)c->inp + plane * tk_volume(w->inp);
+    const S *x = (const S *)c->inp + plane * tk_volume(w->inp);
     for (int64_t at = 0; at < tk_volume(w->out); at++) {
         box b = window_at(w, at);
         T best = LOWEST;
@@ -15,14 +15,14 @@ static void TK_CAT(max_plane, SUFFIX)(const pool_ctx *c, int64_t plane) {
         for (int64_t i = b.from[0]; i < b.to[0]; i += w->dilation[0])
             for (int64_t j = b.from[1]; j < b.to[1]; j += w->dilation[1])
                 for (int64_t k = b.from[2]; k < b.to[2]; k += w->dilation[2]) {
-                    T v = x[(i * w->inp[1] + j) * w->inp[2] + k];
+                    T v = GET(x[(i * w->inp[1] + j) * w->inp[2] + k]);
                     if (place < 0 || v > best || IS_NAN(v)) {
                         best = v;
                         place = c->pool->column_major ? (k * w->inp[1] + j) * w->inp[0] + i
                                                       : (i * w->inp[1] + j) * w->inp[2] + k;
                     }
                 }
-        ((T *)c->out)[plane * tk_volume(w->out) + at] = best;
+        ((S *)c->out)[plane * tk_volume(w->out) + at] = PUT(best);
         if (c->indices)
             c->indices[plane * tk_volume(w->out) + at] = place < 0 ? -1 : plane * tk_volume(w->inp) + place;
     }
@@ -31,7 +31,7 @@ static void TK_CAT(max_plane, SUFFIX)(const pool_ctx *c, int64_t plane) {
 #ifdef FLOAT
 static void TK_CAT(mean_plane, SUFFIX)(const pool_ctx *c, int64_t plane) {
     const tk_window *w = &c->pool->window;
-    const T *x = (const T *)c->inp + plane * tk_volume(w->inp);
+    const S *x = (const S *)c->inp + plane * tk_volume(w->inp);
     bool mean = c->pool->op == TK_POOL_AVERAGE;
     double p = (double)c->pool->p;
     for (int64_t at = 0; at < tk_volume(w->out); at++) {
@@ -40,11 +40,11 @@ static void TK_CAT(mean_plane, SUFFIX)(const pool_ctx *c, int64_t plane) {
         for (int64_t i = b.from[0]; i < b.to[0]; i += w->dilation[0])
             for (int64_t j = b.from[1]; j < b.to[1]; j += w->dilation[1])
                 for (int64_t k = b.from[2]; k < b.to[2]; k += w->dilation[2]) {
-                    double v = (double)x[(i * w->inp[1] + j) * w->inp[2] + k];
+                    double v = (double)GET(x[(i * w->inp[1] + j) * w->inp[2] + k]);
                     sum += mean ? v : pow(fabs(v), p);
                 }
         double y = mean ? sum / (double)(c->pool->count_pads ? b.padded : b.inside) : pow(sum, 1 / p);
-        ((T *)c->out)[plane * tk_volume(w->out) + at] = (T)y;
+        ((S *)c->out)[plane * tk_volume(w->out) + at] = PUT((T)y);
     }
 }
 #endif

@@ -1,7 +1,9 @@
 /* along_cpu.c: ops that walk along one axis: ArgMax, ArgMin, CumSum. Outer indices go to threads. */
+#include "../common/element.h"
 #include "../common/parallel.h"
-#include "../common/vector.h"
 #include "reduce.h"
+
+#define COLUMNS 64 /* whose sums run side by side */
 
 typedef struct along_ctx {
     void *out;
@@ -19,6 +21,14 @@ typedef void (*along_fn)(const along_ctx *c, int64_t outer);
 #define T double
 #define U double
 #define SUFFIX f64
+#include "along_tmpl.h"
+#define T float
+#define U float
+#define SUFFIX f16
+#include "along_tmpl.h"
+#define T float
+#define U float
+#define SUFFIX bf16
 #include "along_tmpl.h"
 #define T int8_t
 #define U uint32_t
@@ -56,6 +66,8 @@ typedef void (*along_fn)(const along_ctx *c, int64_t outer);
 static const struct { tk_dtype dtype; along_fn arg, cumsum; } kernels[] = {
     {TK_F32, arg_f32, cumsum_f32},
     {TK_F64, arg_f64, cumsum_f64},
+    {TK_F16, arg_f16, cumsum_f16},
+    {TK_BF16, arg_bf16, cumsum_bf16},
     {TK_I8, arg_i8, cumsum_i8},
     {TK_U8, arg_u8, cumsum_u8},
     {TK_I16, arg_i16, cumsum_i16},

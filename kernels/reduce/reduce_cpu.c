@@ -1,6 +1,7 @@
 /* reduce_cpu.c: a reduction as rows (the last dim is reduced) or columns (it is kept) of reducers, which reduce_tmpl.h
  * makes for every element type. Long single rows are cut into chunks whose sums stand in the workspace, so that all
  * threads work. */
+#include "../common/element.h"
 #include "../common/math.h"
 #include "../common/parallel.h"
 #include "reduce.h"
@@ -36,6 +37,27 @@ TK_INLINE double finite_f64(double x) { return x - x == 0 ? x : 0; }
 #define EXP_SUM double
 #define EXP(x, m) exp((x) - FINITE(m))
 #define ABS(x) fabs(x)
+#define MEAN(sum, count) ((sum) / (double)(count))
+#include "reduce_type.h"
+
+#define T float
+#define SUFFIX f16
+#define SUM double
+#define U float
+#define FINITE(x) finite_f32(x)
+#define EXP_SUM float
+#define EXP(x, m) tk_expf((x) - FINITE(m))
+#define ABS(x) fabsf(x)
+#define MEAN(sum, count) ((sum) / (double)(count))
+#include "reduce_type.h"
+#define T float
+#define SUFFIX bf16
+#define SUM double
+#define U float
+#define FINITE(x) finite_f32(x)
+#define EXP_SUM float
+#define EXP(x, m) tk_expf((x) - FINITE(m))
+#define ABS(x) fabsf(x)
 #define MEAN(sum, count) ((sum) / (double)(count))
 #include "reduce_type.h"
 
@@ -105,6 +127,20 @@ TK_INLINE double finite_f64(double x) { return x - x == 0 ? x : 0; }
 #define LARGER_OF LARGER_OR_NAN
 #define SMALLER_OF SMALLER_OR_NAN
 #include "reduce_extreme.h"
+#define T float
+#define SUFFIX f16
+#define LOWEST -INFINITY
+#define HIGHEST INFINITY
+#define LARGER_OF LARGER_OR_NAN
+#define SMALLER_OF SMALLER_OR_NAN
+#include "reduce_extreme.h"
+#define T float
+#define SUFFIX bf16
+#define LOWEST -INFINITY
+#define HIGHEST INFINITY
+#define LARGER_OF LARGER_OR_NAN
+#define SMALLER_OF SMALLER_OR_NAN
+#include "reduce_extreme.h"
 #define T int8_t
 #define SUFFIX i8
 #define LOWEST INT8_MIN
@@ -154,6 +190,8 @@ static const reducer *extreme(tk_dtype dtype, bool largest) {
     switch (dtype) {
     case TK_F32: return largest ? &max_f32 : &min_f32;
     case TK_F64: return largest ? &max_f64 : &min_f64;
+    case TK_F16: return largest ? &max_f16 : &min_f16;
+    case TK_BF16: return largest ? &max_bf16 : &min_bf16;
     case TK_I8: return largest ? &max_i8 : &min_i8;
     case TK_U8: case TK_BOOL: return largest ? &max_u8 : &min_u8;
     case TK_I32: return largest ? &max_i32 : &min_i32;
@@ -170,6 +208,8 @@ static const reducer *find(tk_reduce_op op, tk_dtype dtype) {
     switch (dtype) {
     case TK_F32: return reducers_f32[op];
     case TK_F64: return reducers_f64[op];
+    case TK_F16: return reducers_f16[op];
+    case TK_BF16: return reducers_bf16[op];
     case TK_I32: return reducers_i32[op];
     case TK_U32: return reducers_u32[op];
     case TK_I64: return reducers_i64[op];
@@ -310,8 +350,9 @@ static void join_chunks(const reduce_ctx *c, const reducer *joiner) {
 }
 
 /* The reducer over accumulators: of doubles for floats' sums; integers' sums and extremes are of the element's own
- * size. */
+ * size, but floats for 16 bits. */
 static const reducer *joiner_of(tk_reduce_op op, tk_dtype dtype) {
+    dtype = tk_is_half(dtype) ? TK_F32 : dtype;
     bool is_float = dtype == TK_F32 || dtype == TK_F64;
     if (op == TK_REDUCE_MAX || op == TK_REDUCE_MIN)
         return extreme(dtype, op == TK_REDUCE_MAX);

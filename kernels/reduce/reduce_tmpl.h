@@ -1,11 +1,12 @@
-/* reduce_tmpl.h: one way of reducing one element type. Set before including: NAME, T; PART, the type of sums within a
- * block; ACC, of sums of blocks; INIT; MAP(x, m), what is reduced; JOIN(a, b). m is one more operand, the maximum of
+/* reduce_tmpl.h: one way of reducing one element type. Set before including: NAME, T, SUFFIX; PART, the type of sums
+ * within a block; ACC, of sums of blocks; INIT; MAP(x, m), what is reduced; JOIN(a, b). m is one more operand, the maximum of
  * LogSumExp. Declares NAME, a reducer. */
 #define LANES 64
 #define ROW_BLOCK 1024
 
 TK_VECTOR static void TK_CAT(NAME, row)(void *acc_, const void *x_, int64_t n, const void *m_) {
-    const T *x = x_, m = m_ ? *(const T *)m_ : 0;
+    const S *x = x_;
+    const T m = m_ ? GET(*(const S *)m_) : 0;
     ACC acc = *(ACC *)acc_;
     (void)m;
     while (n > 0) {
@@ -15,9 +16,9 @@ TK_VECTOR static void TK_CAT(NAME, row)(void *acc_, const void *x_, int64_t n, c
             lane[l] = (PART)INIT;
         for (; i + LANES <= block; i += LANES)
             for (int64_t l = 0; l < LANES; l++)
-                lane[l] = (PART)JOIN(lane[l], (PART)MAP(x[i + l], m));
+                lane[l] = (PART)JOIN(lane[l], (PART)MAP(GET(x[i + l]), m));
         for (int64_t l = 0; i + l < block; l++)
-            lane[l] = (PART)JOIN(lane[l], (PART)MAP(x[i + l], m));
+            lane[l] = (PART)JOIN(lane[l], (PART)MAP(GET(x[i + l]), m));
         for (int64_t width = LANES / 2; width > 0; width /= 2)
             for (int64_t l = 0; l < width; l++)
                 lane[l] = (PART)JOIN(lane[l], lane[l + width]);
@@ -30,10 +31,10 @@ TK_VECTOR static void TK_CAT(NAME, row)(void *acc_, const void *x_, int64_t n, c
 
 TK_VECTOR static void TK_CAT(NAME, column)(void *part_, const void *x_, int64_t n, const void *m_) {
     PART *part = part_;
-    const T *x = x_, *m = m_ ? m_ : x_;
+    const S *x = x_, *m = m_ ? m_ : x_;
     (void)m;
     for (int64_t j = 0; j < n; j++)
-        part[j] = (PART)JOIN(part[j], (PART)MAP(x[j], m[j]));
+        part[j] = (PART)JOIN(part[j], (PART)MAP(GET(x[j]), GET(m[j])));
 }
 
 static void TK_CAT(NAME, flush)(void *acc_, void *part_, int64_t n) {
@@ -53,21 +54,21 @@ static void TK_CAT(NAME, start)(void *acc_, void *part_, int64_t n) {
 }
 
 static void TK_CAT(NAME, finish)(void *out_, const void *acc_, int64_t n, tk_reduce_op op, int64_t count) {
-    T *out = out_; /* holds the maximum of LogSumExp */
+    S *out = out_; /* holds the maximum of LogSumExp */
     const ACC *acc = acc_;
     (void)count;
     for (int64_t j = 0; j < n; j++)
         switch (op) {
-        case TK_REDUCE_MEAN: out[j] = (T)MEAN(acc[j], count); break;
-        case TK_REDUCE_L2: out[j] = (T)sqrt((double)acc[j]); break;
-        case TK_REDUCE_LOG_SUM: out[j] = (T)log((double)acc[j]); break;
-        case TK_REDUCE_LOG_SUM_EXP: out[j] = (T)(log((double)acc[j]) + (double)FINITE(out[j])); break;
-        default: out[j] = (T)acc[j];
+        case TK_REDUCE_MEAN: out[j] = PUT((T)MEAN(acc[j], count)); break;
+        case TK_REDUCE_L2: out[j] = PUT((T)sqrt((double)acc[j])); break;
+        case TK_REDUCE_LOG_SUM: out[j] = PUT((T)log((double)acc[j])); break;
+        case TK_REDUCE_LOG_SUM_EXP: out[j] = PUT((T)(log((double)acc[j]) + (double)FINITE(GET(out[j])))); break;
+        default: out[j] = PUT((T)acc[j]);
         }
 }
 
 static const reducer NAME = {TK_CAT(NAME, row),   TK_CAT(NAME, column), TK_CAT(NAME, flush),
-                             TK_CAT(NAME, start), TK_CAT(NAME, finish), sizeof(T),
+                             TK_CAT(NAME, start), TK_CAT(NAME, finish), sizeof(S),
                              sizeof(ACC)};
 #undef NAME
 #undef ACC

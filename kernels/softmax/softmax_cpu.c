@@ -1,4 +1,5 @@
 /* softmax_cpu.c: rows, or blocks of columns, of softmax_tmpl.h to threads. */
+#include "../common/element.h"
 #include "../common/math.h"
 #include "../common/parallel.h"
 #include "softmax.h"
@@ -23,6 +24,14 @@ struct softmax_ctx {
 #define SUFFIX f64
 #define EXP exp
 #include "softmax_tmpl.h"
+#define T float
+#define SUFFIX f16
+#define EXP tk_expf
+#include "softmax_tmpl.h"
+#define T float
+#define SUFFIX bf16
+#define EXP tk_expf
+#include "softmax_tmpl.h"
 
 static void range(void *ctx, int64_t begin, int64_t end) {
     const softmax_ctx *c = ctx;
@@ -43,25 +52,25 @@ static void run(softmax_ctx *c) {
 }
 
 void tk_softmax(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype) {
-    run(&(softmax_ctx){out, NULL, inp, NULL, shape, dtype == TK_F32 ? softmax_f32 : softmax_f64});
+    run(&(softmax_ctx){out, NULL, inp, NULL, shape, TK_OF_FLOAT(dtype, softmax)});
 }
 
 void tk_log_softmax(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype) {
-    run(&(softmax_ctx){out, NULL, inp, NULL, shape, dtype == TK_F32 ? log_softmax_f32 : log_softmax_f64});
+    run(&(softmax_ctx){out, NULL, inp, NULL, shape, TK_OF_FLOAT(dtype, log_softmax)});
 }
 
 void tk_hardmax(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype) {
-    run(&(softmax_ctx){out, NULL, inp, NULL, shape, dtype == TK_F32 ? hardmax_f32 : hardmax_f64});
+    run(&(softmax_ctx){out, NULL, inp, NULL, shape, TK_OF_FLOAT(dtype, hardmax)});
 }
 
 void tk_softmax_grad(void *dinp, const void *dout, const void *out, tk_softmax_shape shape, tk_dtype dtype) {
-    run(&(softmax_ctx){dinp, NULL, out, dout, shape, dtype == TK_F32 ? softmax_grad_f32 : softmax_grad_f64});
+    run(&(softmax_ctx){dinp, NULL, out, dout, shape, TK_OF_FLOAT(dtype, softmax_grad)});
 }
 
 void tk_log_softmax_grad(void *dinp, const void *dout, const void *out, tk_softmax_shape shape, tk_dtype dtype) {
-    run(&(softmax_ctx){dinp, NULL, out, dout, shape, dtype == TK_F32 ? log_softmax_grad_f32 : log_softmax_grad_f64});
+    run(&(softmax_ctx){dinp, NULL, out, dout, shape, TK_OF_FLOAT(dtype, log_softmax_grad)});
 }
 
 void tk_softmax_statistics(void *largest, void *log_sum, const void *inp, tk_softmax_shape shape, tk_dtype dtype) {
-    run(&(softmax_ctx){largest, log_sum, inp, NULL, shape, dtype == TK_F32 ? stats_f32 : stats_f64});
+    run(&(softmax_ctx){largest, log_sum, inp, NULL, shape, TK_OF_FLOAT(dtype, stats)});
 }

@@ -1,19 +1,19 @@
 /* softmax_rows.h: one row of Softmax and of its gradient, for one element type: what every kernel with a softmax in it
- * calls, so that all give the same bits. Set before including: T, SUFFIX, EXP. Sums of a thousand elements are taken
- * over many lanes and added up in double; their order depends on the length only. */
+ * calls, so that all give the same bits. Set before including: T, SUFFIX, EXP (of T). Sums of a thousand elements are
+ * taken over many lanes and added up in double; their order depends on the length only. */
 #define LANES 64
 #define BLOCK 1024
 
-TK_VECTOR static T TK_CAT(row_max, SUFFIX)(const T *x, int64_t n) {
+TK_VECTOR static T TK_CAT(row_max, SUFFIX)(const S *x, int64_t n) {
     T lane[LANES], best = -INFINITY;
     int64_t i = 0;
     for (int64_t l = 0; l < LANES; l++)
         lane[l] = -INFINITY;
     for (; i + LANES <= n; i += LANES)
         for (int64_t l = 0; l < LANES; l++)
-            lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+            lane[l] = GET(x[i + l]) > lane[l] ? GET(x[i + l]) : lane[l];
     for (; i < n; i++)
-        best = x[i] > best ? x[i] : best;
+        best = GET(x[i]) > best ? GET(x[i]) : best;
     for (int64_t l = 0; l < LANES; l++)
         best = lane[l] > best ? lane[l] : best;
     return best;
@@ -36,33 +36,33 @@ TK_VECTOR static T TK_CAT(row_max, SUFFIX)(const T *x, int64_t n) {
         total += (double)lane[0];                                                                                      \
     }
 
-TK_VECTOR static double TK_CAT(row_sum, SUFFIX)(const T *x, int64_t n) {
+TK_VECTOR static double TK_CAT(row_sum, SUFFIX)(const S *x, int64_t n) {
     double total = 0;
-#define TERM(i) x[i]
+#define TERM(i) GET(x[i])
     SUM_OF(total, n, TERM)
 #undef TERM
     return total;
 }
 
-TK_VECTOR static double TK_CAT(row_dot, SUFFIX)(const T *x, const T *y, int64_t n) {
+TK_VECTOR static double TK_CAT(row_dot, SUFFIX)(const S *x, const S *y, int64_t n) {
     double total = 0;
-#define TERM(i) (x[i] * y[i])
+#define TERM(i) (GET(x[i]) * GET(y[i]))
     SUM_OF(total, n, TERM)
 #undef TERM
     return total;
 }
 
-TK_VECTOR static void TK_CAT(row_exp, SUFFIX)(T *out, const T *x, int64_t n, T largest) {
+TK_VECTOR static void TK_CAT(row_exp, SUFFIX)(S *out, const S *x, int64_t n, T largest) {
     for (int64_t i = 0; i < n; i++)
-        out[i] = EXP(x[i] - largest);
+        out[i] = PUT(EXP(GET(x[i]) - largest));
 }
 
-TK_VECTOR static void TK_CAT(row_divide, SUFFIX)(T *out, int64_t n, T sum) {
+TK_VECTOR static void TK_CAT(row_divide, SUFFIX)(S *out, int64_t n, T sum) {
     for (int64_t i = 0; i < n; i++)
-        out[i] = out[i] / sum;
+        out[i] = PUT(GET(out[i]) / sum);
 }
 
-TK_VECTOR static void TK_CAT(row_grad, SUFFIX)(T *dinp, const T *dout, const T *out, int64_t n, T dot) {
+TK_VECTOR static void TK_CAT(row_grad, SUFFIX)(S *dinp, const S *dout, const S *out, int64_t n, T dot) {
     for (int64_t i = 0; i < n; i++)
-        dinp[i] = (dout[i] - dot) * out[i];
+        dinp[i] = PUT((GET(dout[i]) - dot) * GET(out[i]));
 }

@@ -85,7 +85,7 @@ tc_status rt_bind_conv(rt_binder *binder, const tc_node *node, rt_launch *launch
             binder->ctx, TC_BAD_INPUT, node, "%lld channels, %lld filters of %lld channels and %lld groups don't fit",
             (long long)p->channels, (long long)p->filters, (long long)weight->dims[1], (long long)p->groups);
     TC_TRY(rt_window(binder, node, launch, weight->dims + 2, &p->window));
-    launch->workspace_bytes = tk_conv_workspace(p, inp->dtype);
+    launch->workspace_bytes = tk_conv_workspace(p, inp->dtype, binder->threads);
     launch->params = p;
     launch->run = run_conv;
     return TC_OK;
@@ -136,7 +136,7 @@ tc_status rt_bind_conv_transpose(rt_binder *binder, const tc_node *node, rt_laun
         return tc_error(binder->ctx, TC_BAD_INPUT, node, "%lld channels, weights of %lld by %lld channels and %lld groups don't fit",
                         (long long)p->filters, (long long)weight->dims[0], (long long)weight->dims[1], (long long)p->groups);
     TC_TRY(transposed_window(binder, node, launch, weight->dims + 2, &p->window));
-    launch->workspace_bytes = tk_conv_transpose_workspace(p, inp->dtype);
+    launch->workspace_bytes = tk_conv_transpose_workspace(p, inp->dtype, binder->threads);
     launch->params = p;
     launch->run = run_conv_transpose;
     return TC_OK;

@@ -30,7 +30,7 @@ static tk_status run_dropout(const rt_launch *launch) {
 tc_status rt_bind_dropout(rt_binder *binder, const tc_node *node, rt_launch *launch) {
     dropout_params *p = RT_PARAMS(binder, dropout_params);
     const rt_arg *ratio = rt_in(launch, 1), *training = rt_in(launch, 2);
-    if (ratio && ratio->dtype != TK_F32 && ratio->dtype != TK_F64)
+    if (ratio && !tk_is_float(ratio->dtype))
         return rt_no_kernel(binder, node, launch);
     if ((ratio && ratio->count != 1) || (training && (training->count != 1 || training->dtype != TK_BOOL)))
         return tc_error(binder->ctx, TC_BAD_INPUT, node, "ratio and training_mode must be one number and one boolean");
@@ -56,7 +56,7 @@ tk_draw rt_draw(const rt_arg *seed, uint32_t node) {
 tc_status rt_expect_draw(rt_binder *binder, const tc_node *node, const rt_launch *launch, uint32_t ratio,
                          uint32_t seed) {
     const rt_arg *r = rt_in(launch, ratio), *s = rt_in(launch, seed);
-    if (r && r->dtype != TK_F32 && r->dtype != TK_F64)
+    if (r && !tk_is_float(r->dtype))
         return tc_error(binder->ctx, TC_UNSUPPORTED, node, "there is no kernel for a ratio of type %s",
                         tc_dtype_name((tc_dtype)r->dtype));
     return rt_expect(binder, node, (!r || r->count == 1) && (!s || (s->count == 2 && s->dtype == TK_I64)));

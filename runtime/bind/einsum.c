@@ -134,7 +134,7 @@ typedef struct einsum_params {
     bool is_product;
     tk_product product;
     tk_strided pack[2], unpack; /* rank 0: not needed */
-    size_t at[3];               /* in the workspace: packed operands, packed result */
+    size_t at[4];               /* in the workspace: packed operands, packed result, what the product needs */
 } einsum_params;
 
 /* Every index of more than one element into one of the four groups; false where one fits none. */
@@ -256,11 +256,12 @@ static void bind_product(rt_binder *binder, einsum_params *p, rt_launch *launch,
     t->a_at = place_operand(binder, p, 0, groups, left);
     t->b_at = place_operand(binder, p, 1, groups, right);
     place_result(p, groups);
-    size_t element = tk_size(launch->out[0].dtype), sizes[3] = {0};
+    size_t element = tk_size(launch->out[0].dtype), sizes[4] = {0};
     sizes[0] = left ? 0 : (size_t)(t->batch * t->m * t->k) * element;
     sizes[1] = right ? 0 : (size_t)(t->batch * t->k * t->n) * element;
     sizes[2] = p->unpack.rank == 0 ? 0 : (size_t)(t->batch * t->m * t->n) * element;
-    for (int i = 0; i < 3; i++) {
+    sizes[3] = tk_product_workspace(t, launch->out[0].dtype, binder->threads);
+    for (int i = 0; i < 4; i++) {
         p->at[i] = launch->workspace_bytes;
         launch->workspace_bytes += (sizes[i] + 63) / 64 * 64;
     }
@@ -285,7 +286,7 @@ static tk_status run_einsum(const rt_launch *launch) {
             operands[k] = workspace + p->at[k];
         }
     void *result = p->unpack.rank > 0 ? workspace + p->at[2] : out->data;
-    tk_product_run(result, operands[0], operands[1], &p->product, out->dtype);
+    tk_product_run(result, operands[0], operands[1], &p->product, out->dtype, workspace + p->at[3]);
     if (p->unpack.rank > 0)
         tk_copy_strided(out->data, result, &p->unpack, tk_size(out->dtype));
     return TK_OK;

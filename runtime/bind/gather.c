@@ -1,6 +1,7 @@
 /* gather.c: nodes that pick elements by index or put them back, to kernels/embedding. Shapes become the few sizes
  * that the kernels walk by; indices themselves are checked by the kernels, each time they run. */
 #include "../../kernels/embedding/embedding.h"
+#include "../../kernels/movement/cast.h"
 #include "util.h"
 #include <string.h>
 
@@ -22,7 +23,7 @@ static void copy_data(const rt_launch *launch) {
 
 /* --- along one axis ----------------------------------------------------------------------------------------------- */
 
-typedef struct axis_params { int64_t outer, axis, inner; int at; tk_reduction reduction; } axis_params;
+typedef struct axis_params { int64_t outer, axis, inner; int at; tk_scatter_kind reduction; } axis_params;
 
 static tc_status split_at_axis(rt_binder *binder, const tc_node *node, const rt_arg *arg, int64_t otherwise,
                                axis_params **out) {
@@ -56,18 +57,19 @@ static tk_status run_gather_grad(const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *indices = &launch->in[1], *grad = &launch->in[2];
     return tk_gather_grad(launch->out[0].data, grad->data, indices_of(indices), p->outer, p->axis, p->inner,
-                          indices->count, grad->dtype);
+                          indices->count, grad->dtype, launch->workspace);
 }
 
 tc_status rt_bind_gather_grad(rt_binder *binder, const tc_node *node, rt_launch *launch) {
     const rt_arg *indices = &launch->in[1], *grad = &launch->in[2], *out = &launch->out[0];
     axis_params *p;
     TC_TRY(check_indices(binder, node, indices));
-    if ((grad->dtype != TK_F32 && grad->dtype != TK_F64) || out->dtype != grad->dtype)
+    if (!tk_is_float(grad->dtype) || out->dtype != grad->dtype)
         return tc_error(binder->ctx, TC_UNSUPPORTED, node, "there is no kernel for gradients of type %s",
                         tc_dtype_name((tc_dtype)grad->dtype));
     TC_TRY(split_at_axis(binder, node, out, 0, &p));
     TC_TRY(rt_expect(binder, node, grad->count == p->outer * indices->count * p->inner));
+    launch->workspace_bytes = tk_gather_grad_workspace(p->axis, out->dtype, binder->threads);
     launch->params = p;
     launch->run = run_gather_grad;
     return TC_OK;
@@ -107,26 +109,59 @@ tc_status rt_bind_gather_elements(rt_binder *binder, const tc_node *node, rt_lau
 }
 
 static tc_status read_reduction(rt_binder *binder, const tc_node *node, const rt_launch *launch,
-                                tk_reduction *out_reduction) {
-    static const struct { const char *name; tk_reduction reduction; } names[] = {
+                                tk_scatter_kind *out_reduction) {
+    static const struct { const char *name; tk_scatter_kind reduction; } names[] = {
         {"none", TK_PUT}, {"add", TK_ADD}, {"mul", TK_MUL}, {"min", TK_MIN}, {"max", TK_MAX}};
     const char *name = tc_attr_string(node, "reduction", "none");
     for (size_t i = 0; i < TC_COUNT(names); i++) {
         if (strcmp(names[i].name, name) != 0)
             continue;
         *out_reduction = names[i].reduction;
-        return tk_can_reduce(names[i].reduction, launch->in[0].dtype) ? TC_OK : rt_no_kernel(binder, node, launch);
+        tk_dtype dtype = launch->in[0].dtype;
+        bool can = tk_can_reduce(names[i].reduction, tk_is_half(dtype) ? TK_F32 : dtype);
+        return can ? TC_OK : rt_no_kernel(binder, node, launch);
     }
     return tc_error(binder->ctx, TC_BAD_INPUT, node, "reduction is '%s', not none, add, mul, min or max",
                     tc_quote(binder->ctx, name));
 }
 
+/* Where updates go: the result, a copy of the data; of 16-bit floats that are combined, a copy in float. */
+typedef struct target { void *data; const void *updates; tk_dtype dtype; } target;
+
+static bool is_widened(const rt_launch *launch, tk_scatter_kind reduction) {
+    return reduction != TK_PUT && tk_is_half(launch->out[0].dtype);
+}
+
+static size_t scatter_workspace(const rt_launch *launch, tk_scatter_kind reduction) {
+    return is_widened(launch, reduction) ? (size_t)(launch->out[0].count + launch->in[2].count) * sizeof(float) : 0;
+}
+
+static target begin_scatter(const rt_launch *launch, tk_scatter_kind reduction) {
+    const rt_arg *data = &launch->in[0], *updates = &launch->in[2], *out = &launch->out[0];
+    float *sums = launch->workspace;
+    if (!is_widened(launch, reduction)) {
+        copy_data(launch);
+        return (target){out->data, updates->data, out->dtype};
+    }
+    tk_cast(sums, data->data, out->count, TK_F32, data->dtype);
+    tk_cast(sums + out->count, updates->data, updates->count, TK_F32, updates->dtype);
+    return (target){sums, sums + out->count, TK_F32};
+}
+
+static tk_status end_scatter(const rt_launch *launch, const target *to, tk_status status) {
+    const rt_arg *out = &launch->out[0];
+    if (to->data != out->data)
+        tk_cast(out->data, to->data, out->count, out->dtype, TK_F32);
+    return status;
+}
+
 static tk_status run_scatter_elements(const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *updates = &launch->in[2], *out = &launch->out[0];
-    copy_data(launch);
-    return tk_scatter_elements(out->data, indices_of(&launch->in[1]), updates->data, out->rank, updates->dims,
-                               out->dims, p->at, p->reduction, out->dtype);
+    target to = begin_scatter(launch, p->reduction);
+    tk_status status = tk_scatter_elements(to.data, indices_of(&launch->in[1]), to.updates, out->rank, updates->dims,
+                                           out->dims, p->at, p->reduction, to.dtype);
+    return end_scatter(launch, &to, status);
 }
 
 tc_status rt_bind_scatter_elements(rt_binder *binder, const tc_node *node, rt_launch *launch) {
@@ -139,6 +174,7 @@ tc_status rt_bind_scatter_elements(rt_binder *binder, const tc_node *node, rt_la
                      same_shape(&launch->in[0], out) && same_shape(indices, updates) &&
                          updates->dtype == out->dtype && fits_but_axis(indices, out, p->at)));
     launch->params = p;
+    launch->workspace_bytes = scatter_workspace(launch, p->reduction);
     launch->run = run_scatter_elements;
     launch->inplace = 1;
     return TC_OK;
@@ -146,7 +182,7 @@ tc_status rt_bind_scatter_elements(rt_binder *binder, const tc_node *node, rt_la
 
 /* --- by tuples ---------------------------------------------------------------------------------------------------- */
 
-typedef struct nd_params { tk_nd nd; tk_reduction reduction; } nd_params;
+typedef struct nd_params { tk_nd nd; tk_scatter_kind reduction; } nd_params;
 
 /* The data seen as [batch, the `depth` dims that a tuple points into, inner]. */
 static tc_status read_nd(rt_binder *binder, const tc_node *node, const rt_arg *data, const rt_arg *indices,
@@ -184,9 +220,9 @@ tc_status rt_bind_gather_nd(rt_binder *binder, const tc_node *node, rt_launch *l
 
 static tk_status run_scatter_nd(const rt_launch *launch) {
     const nd_params *p = launch->params;
-    copy_data(launch);
-    return tk_scatter_nd(launch->out[0].data, indices_of(&launch->in[1]), launch->in[2].data, &p->nd, p->reduction,
-                         launch->out[0].dtype);
+    target to = begin_scatter(launch, p->reduction);
+    tk_status status = tk_scatter_nd(to.data, indices_of(&launch->in[1]), to.updates, &p->nd, p->reduction, to.dtype);
+    return end_scatter(launch, &to, status);
 }
 
 tc_status rt_bind_scatter_nd(rt_binder *binder, const tc_node *node, rt_launch *launch) {
@@ -197,6 +233,7 @@ tc_status rt_bind_scatter_nd(rt_binder *binder, const tc_node *node, rt_launch *
                      same_shape(&launch->in[0], &launch->out[0]) && launch->in[2].count == p->nd.n * p->nd.inner &&
                          launch->in[2].dtype == launch->out[0].dtype));
     launch->params = p;
+    launch->workspace_bytes = scatter_workspace(launch, p->reduction);
     launch->run = run_scatter_nd;
     launch->inplace = 1;
     return TC_OK;

@@ -8,11 +8,12 @@ typedef struct matmul_params { tk_product product; bool has_c; tk_bcast c; } mat
 static tk_status run_product(const rt_launch *launch) {
     const matmul_params *p = launch->params;
     const rt_arg *out = &launch->out[0];
-    if (p->has_c)
-        tk_product_start(out->data, launch->in[2].data, p->product.beta, &p->c, out->dtype);
     tk_product product = p->product;
-    product.beta = p->has_c ? 1 : 0;
-    tk_product_run(out->data, launch->in[0].data, launch->in[1].data, &product, out->dtype);
+    bool scaled = tk_is_half(out->dtype); /* what the product is added to is not rounded before */
+    if (p->has_c)
+        tk_product_start(out->data, launch->in[2].data, scaled ? 1 : product.beta, &p->c, out->dtype);
+    product.beta = !p->has_c ? 0 : scaled ? product.beta : 1;
+    tk_product_run(out->data, launch->in[0].data, launch->in[1].data, &product, out->dtype, launch->workspace);
     return TK_OK;
 }
 
@@ -73,6 +74,7 @@ tc_status rt_bind_matmul(rt_binder *binder, const tc_node *node, rt_launch *laun
     } else {
         TC_TRY(bind_batch(binder, node, launch, a, b, p));
     }
+    launch->workspace_bytes = tk_product_workspace(&params->product, launch->out[0].dtype, binder->threads);
     launch->params = params;
     launch->run = run_product;
     return TC_OK;
@@ -100,6 +102,7 @@ tc_status rt_bind_gemm(rt_binder *binder, const tc_node *node, rt_launch *launch
     params->has_c = c && params->product.beta != 0;
     if (params->has_c && !tk_bcast_init(&params->c, rt_shape(&launch->out[0]), (tk_shape[]){rt_shape(c)}, 1))
         return tc_error(binder->ctx, TC_BAD_INPUT, node, "operand 2 does not broadcast to the result");
+    launch->workspace_bytes = tk_product_workspace(&params->product, launch->out[0].dtype, binder->threads);
     launch->params = params;
     launch->run = run_product;
     return TC_OK;

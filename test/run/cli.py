@@ -45,7 +45,7 @@ def mistakes():
 def help_and_tables():
     run("--help", says=("--inputs", "--threads", "examples", "Exit codes"))
     run("--version", says=("tempo-run",))
-    run("--list-kernels", says=("Gather:", "ai.tempo.GatherGrad:", "float double"))
+    run("--list-kernels", says=("Gather:", "ai.tempo.GatherGrad:", "Softmax: float float16 double bfloat16"))
     name = model("add.onnxt", ADD)
     file = inputs(x=np.ones((3, 2), "f4"), b=np.ones(2, "f4"))
     run(name, "--inputs", file, says=("loss  float  12", "y     float[3,2]"))

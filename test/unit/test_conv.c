@@ -1,6 +1,7 @@
 /* test_conv.c: convolutions against their definition over windows, strides, dilations, pads and groups; pools against
  * loops written out here; the same bits at 1 and 2 threads. */
 #include "kernel_test.h"
+#include "kernels/common/types.h"
 #include "kernels/conv/conv.h"
 #include "kernels/pool/pool.h"
 
@@ -19,43 +20,66 @@ static tk_window window(int64_t size, int64_t kernel, int64_t stride, int64_t di
     return w;
 }
 
+static const tk_dtype types[] = {TK_F32, TK_F16, TK_BF16};
+
+static void *numbers(int64_t n, tk_dtype dtype, uint64_t seed) {
+    void *data = malloc((size_t)n * tk_size(dtype) + 1);
+    for (int64_t i = 0; i < n; i++)
+        tk_put(data, dtype, i, any_number(&seed));
+    return data;
+}
+
+/* Sums of floats, rounded once where they have 16 bits. */
+static void near(const void *out, int64_t i, tk_dtype dtype, double exact) {
+    double place = dtype == TK_F16 ? 0x1p-11 : dtype == TK_BF16 ? 0x1p-8 : 0;
+    assert_true(fabs(tk_get(out, dtype, i) - exact) < 3e-5 + place * fabs(exact));
+}
+
 static const struct { int64_t size, kernel, stride, dilation, pad; } windows[] = {
     {5, 1, 1, 1, 0}, {8, 3, 1, 1, 1}, {9, 2, 2, 1, 0}, {11, 3, 2, 2, 2}, {6, 4, 3, 1, 3}, {16, 16, 16, 1, 0},
 };
 
-static void conv(void **state) {
-    (void)state;
-    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
-        for (int rank = 1; rank <= 3; rank++)
-            for (int64_t groups = 1; groups <= 2; groups++) {
-                if (windows[i].kernel == 16 && rank == 3)
-                    continue;
-                tk_conv c = {2, 4, 6, groups,
-                             window(windows[i].size, windows[i].kernel, windows[i].stride, windows[i].dilation,
-                                    windows[i].pad, rank)};
-                int64_t inps = c.batch * c.channels * tk_volume(c.window.inp),
-                        outs = c.batch * c.filters * tk_volume(c.window.out);
-                int64_t weights = c.filters * c.channels / groups * tk_volume(c.window.kernel);
-                size_t bytes = (size_t)outs * sizeof(float);
-                float *inp = malloc((size_t)inps * sizeof(float)), *weight = malloc((size_t)weights * sizeof(float)),
-                      bias[6];
-                float *out = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0);
-                void *workspace = malloc(tk_conv_workspace(&c, TK_F32) + 1);
-                fill_f32(inp, inps, 1), fill_f32(weight, weights, 2), fill_f32(bias, 6, 3);
-                const float *added = rank == 2 ? bias : NULL;
-                use_threads(2);
-                tk_conv_run(out, inp, weight, added, &c, TK_F32, workspace);
-                use_threads(1);
-                tk_conv_run(again, inp, weight, added, &c, TK_F32, workspace);
-                assert_memory_equal(out, again, bytes);
-                for (int64_t k = 0; k < outs; k++)
-                    assert_true(fabs((double)out[k] - tk_conv_ref(inp, weight, added, &c, TK_F32, k)) < 3e-5);
-                free(inp), free(weight), free(workspace);
-                free_guarded(out, bytes), free_guarded(again, bytes);
-            }
+static void one_conv(const tk_conv *c, tk_dtype dtype, bool biased) {
+    int64_t inps = c->batch * c->channels * tk_volume(c->window.inp),
+            outs = c->batch * c->filters * tk_volume(c->window.out),
+            weights = c->filters * c->channels / c->groups * tk_volume(c->window.kernel);
+    size_t bytes = (size_t)outs * tk_size(dtype), workspace_bytes = tk_conv_workspace(c, dtype, 2);
+    void *inp = numbers(inps, dtype, 1), *weight = numbers(weights, dtype, 2), *bias = numbers(6, dtype, 3),
+         *added = biased ? bias : NULL;
+    void *out = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0),
+         *workspace = alloc_guarded(workspace_bytes, 0);
+    use_threads(2);
+    tk_conv_run(out, inp, weight, added, c, dtype, workspace);
+    use_threads(1);
+    tk_conv_run(again, inp, weight, added, c, dtype, workspace);
+    assert_memory_equal(out, again, bytes);
+    for (int64_t k = 0; k < outs; k++)
+        near(out, k, dtype, tk_conv_ref(inp, weight, added, c, dtype, k));
+    free(inp), free(weight), free(bias);
+    free_guarded(out, bytes), free_guarded(again, bytes), free_guarded(workspace, workspace_bytes);
 }
 
-static void conv_transpose(void **state) {
+static void one_conv_transpose(const tk_conv *c, tk_dtype dtype, bool biased) {
+    int64_t wides = c->batch * c->channels * tk_volume(c->window.inp),
+            narrows = c->batch * c->filters * tk_volume(c->window.out),
+            weights = c->filters * c->channels / c->groups * tk_volume(c->window.kernel);
+    size_t bytes = (size_t)wides * tk_size(dtype), workspace_bytes = tk_conv_transpose_workspace(c, dtype, 2);
+    void *narrow = numbers(narrows, dtype, 1), *weight = numbers(weights, dtype, 2), *bias = numbers(4, dtype, 3),
+         *added = biased ? bias : NULL;
+    void *wide = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0),
+         *workspace = alloc_guarded(workspace_bytes, 0);
+    use_threads(2);
+    tk_conv_transpose_run(wide, narrow, weight, added, c, dtype, workspace);
+    use_threads(1);
+    tk_conv_transpose_run(again, narrow, weight, added, c, dtype, workspace);
+    assert_memory_equal(wide, again, bytes);
+    for (int64_t k = 0; k < wides; k++)
+        near(wide, k, dtype, tk_conv_transpose_ref(narrow, weight, added, c, dtype, k));
+    free(narrow), free(weight), free(bias);
+    free_guarded(wide, bytes), free_guarded(again, bytes), free_guarded(workspace, workspace_bytes);
+}
+
+static void convolutions(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
         for (int rank = 1; rank <= 3; rank++)
@@ -65,23 +89,10 @@ static void conv_transpose(void **state) {
                 tk_conv c = {2, 4, 6, groups,
                              window(windows[i].size, windows[i].kernel, windows[i].stride, windows[i].dilation,
                                     windows[i].pad, rank)};
-                int64_t wides = c.batch * c.channels * tk_volume(c.window.inp), narrows = c.batch * c.filters * tk_volume(c.window.out),
-                        weights = c.filters * c.channels / groups * tk_volume(c.window.kernel);
-                size_t bytes = (size_t)wides * sizeof(float);
-                float *narrow = malloc((size_t)narrows * sizeof(float)), *weight = malloc((size_t)weights * sizeof(float)), bias[4];
-                float *wide = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0);
-                void *workspace = malloc(tk_conv_transpose_workspace(&c, TK_F32) + 1);
-                fill_f32(narrow, narrows, 1), fill_f32(weight, weights, 2), fill_f32(bias, 4, 3);
-                const float *added = rank == 2 ? bias : NULL;
-                use_threads(2);
-                tk_conv_transpose_run(wide, narrow, weight, added, &c, TK_F32, workspace);
-                use_threads(1);
-                tk_conv_transpose_run(again, narrow, weight, added, &c, TK_F32, workspace);
-                assert_memory_equal(wide, again, bytes);
-                for (int64_t k = 0; k < wides; k++)
-                    assert_true(fabs((double)wide[k] - tk_conv_transpose_ref(narrow, weight, added, &c, TK_F32, k)) < 3e-5);
-                free(narrow), free(weight), free(workspace);
-                free_guarded(wide, bytes), free_guarded(again, bytes);
+                for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+                    one_conv(&c, types[t], rank == 2);
+                    one_conv_transpose(&c, types[t], rank == 2);
+                }
             }
 }
 
@@ -142,7 +153,7 @@ static void pools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conv), cmocka_unit_test(conv_transpose),
+        cmocka_unit_test(convolutions),
         cmocka_unit_test(pools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

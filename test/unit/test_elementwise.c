@@ -19,9 +19,8 @@ static void put(void *data, tk_dtype dtype, int64_t i, double v) {
     }
 }
 
-static int is_float(tk_dtype dtype) { return dtype == TK_F32 || dtype == TK_F64 || tk_is_half(dtype); }
 static int is_signed(tk_dtype dtype) {
-    return is_float(dtype) || dtype == TK_I8 || dtype == TK_I16 || dtype == TK_I32 || dtype == TK_I64;
+    return tk_is_float(dtype) || dtype == TK_I8 || dtype == TK_I16 || dtype == TK_I32 || dtype == TK_I64;
 }
 
 /* Small numbers, so that no integer type wraps; `least` where an op has a domain. */
@@ -29,7 +28,7 @@ static void *numbers(tk_dtype dtype, int64_t n, uint64_t seed, double least, dou
     void *data = alloc_guarded((size_t)n * tk_size(dtype), tk_size(dtype));
     for (int64_t i = 0; i < n; i++) {
         double v = (any_number(&seed) + 1) / 2 * (most - least) + least;
-        put(data, dtype, i, is_float(dtype) ? v : floor(v));
+        put(data, dtype, i, tk_is_float(dtype) ? v : floor(v));
     }
     return data;
 }
@@ -113,7 +112,7 @@ static void binary(void **state) {
             size_t bytes = (size_t)n * tk_size(b->out);
             void *x = numbers(b->dtype, a_n, (uint64_t)k, least, 8);
             void *y = numbers(b->dtype, b_n, (uint64_t)k + 99,
-                              is_float(b->dtype) ? least
+                              tk_is_float(b->dtype) ? least
                               : sub              ? 0
                                                  : 1,
                               sub && !is_signed(b->dtype) ? 4 : 8);
@@ -129,10 +128,10 @@ static void binary(void **state) {
             for (int64_t i = 0; i < n; i++) {
                 double exact = tk_binary_ref(b->op, tk_get(x, b->dtype, offset_of(i, out_dims, a_dims)),
                                              tk_get(y, b->dtype, offset_of(i, out_dims, b_dims)));
-                exact = division && !is_float(b->dtype) ? trunc(exact) : exact;
+                exact = division && !tk_is_float(b->dtype) ? trunc(exact) : exact;
                 exact = b->dtype == TK_I8 || b->dtype == TK_U8 ? (double)((int64_t)exact & 0xff) : exact;
                 exact = b->dtype == TK_I8 && exact > 127 ? exact - 256 : exact;
-                if (strcmp(b->op, "ModFloor") != 0 || !is_float(b->dtype))
+                if (strcmp(b->op, "ModFloor") != 0 || !tk_is_float(b->dtype))
                     expect(out, b->out, i, exact, b->op);
             }
             free_guarded(again, bytes);

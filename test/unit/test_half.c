@@ -1,11 +1,11 @@
 /* test_half.c: conversions of float16 and bfloat16 over all 65,536 values and between all neighbours, and functions of
  * one operand over all 65,536 operands: within one place of the exact result, rounded once. */
+#include "kernel_test.h"
 #include "kernels/common/element.h"
 #include "kernels/common/types.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gelu/gelu.h"
 #include "kernels/swish/swish.h"
-#include "kernel_test.h"
 
 enum { ALL = 65536 };
 
@@ -17,10 +17,18 @@ typedef struct format {
     uint16_t (*to)(float), (*of_double)(double);
 } format;
 
-static float from_f16(uint16_t h) { return tk_from_f16(h); }
-static float from_bf16(uint16_t h) { return tk_from_bf16(h); }
-static uint16_t to_f16(float f) { return tk_to_f16(f); }
-static uint16_t to_bf16(float f) { return tk_to_bf16(f); }
+static float from_f16(uint16_t h) {
+    return tk_from_f16(h);
+}
+static float from_bf16(uint16_t h) {
+    return tk_from_bf16(h);
+}
+static uint16_t to_f16(float f) {
+    return tk_to_f16(f);
+}
+static uint16_t to_bf16(float f) {
+    return tk_to_bf16(f);
+}
 
 static const format formats[] = {
     {TK_F16, 10, 15, 0x7c00, from_f16, to_f16, tk_f16_of_double},
@@ -28,7 +36,9 @@ static const format formats[] = {
 };
 #define FORMATS (sizeof formats / sizeof formats[0])
 
-static bool is_nan(const format *f, uint32_t h) { return (h & 0x7fff) > f->infinity; }
+static bool is_nan(const format *f, uint32_t h) {
+    return (h & 0x7fff) > f->infinity;
+}
 
 /* sign * mantissa * 2^exponent */
 static double value_of(const format *f, uint32_t h) {
@@ -63,8 +73,7 @@ static void rounding(void **state) {
     for (size_t k = 0; k < FORMATS; k++)
         for (uint32_t h = 0; h < formats[k].infinity; h++) {
             const format *f = &formats[k];
-            double low = value_of(f, h),
-                   high = h + 1 < f->infinity ? value_of(f, h + 1) : 2 * low - value_of(f, h - 1);
+            double low = value_of(f, h), high = h + 1 < f->infinity ? value_of(f, h + 1) : 2 * low - value_of(f, h - 1);
             double middle = (low + high) / 2;
             uint32_t even = h & 1 ? h + 1 : h;
             for (uint32_t sign = 0; sign <= 0x8000; sign += 0x8000) {
@@ -142,15 +151,20 @@ static void compare(const format *f, const char *name, const uint16_t *got, cons
         }
         differ += places(got[h], want) != 0; /* but for the sign of 0 */
         if (is_nan(f, got[h]) || places(got[h], want) > 1)
-            fail_msg("%s of %g (0x%04x, type %d) is 0x%04x, expected 0x%04x", name, value_of(f, h), (unsigned)h, (int)f->dtype,
-                     (unsigned)got[h], (unsigned)want);
+            fail_msg("%s of %g (0x%04x, type %d) is 0x%04x, expected 0x%04x", name, value_of(f, h), (unsigned)h,
+                     (int)f->dtype, (unsigned)got[h], (unsigned)want);
     }
     print_message("%s, type %d: %d of %d not the nearest\n", name, (int)f->dtype, differ, ALL);
     assert_true(differ < ALL / 200);
 }
 
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static const struct { const char *op; double (*exact)(double); } functions[] = {
+static double sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+static const struct {
+    const char *op;
+    double (*exact)(double);
+} functions[] = {
     {"Exp", exp}, {"Log", log}, {"Erf", erf}, {"Tanh", tanh}, {"Sigmoid", sigmoid}, {"Sqrt", sqrt},
 };
 
@@ -170,10 +184,18 @@ static void elementwise(void **state) {
 }
 
 /* The definition, or where it overflows the limit, which a 16-bit type cannot tell from it. */
-static double gelu(double x, bool tanh_form) { return x < -40 ? -0.0 : x > 40 ? x : tk_gelu_ref(x, tanh_form); }
-static double gelu_slope(double x, bool tanh_form) { return x < -40 ? 0 : x > 40 ? 1 : tk_gelu_slope_ref(x, tanh_form); }
-static double swish(double x) { return x < -700 ? -0.0 : tk_swish_ref(x, 1); }
-static double swish_slope(double x) { return x < -700 ? 0 : x > 700 ? 1 : tk_swish_slope_ref(x, 1); }
+static double gelu(double x, bool tanh_form) {
+    return x < -40 ? -0.0 : x > 40 ? x : tk_gelu_ref(x, tanh_form);
+}
+static double gelu_slope(double x, bool tanh_form) {
+    return x < -40 ? 0 : x > 40 ? 1 : tk_gelu_slope_ref(x, tanh_form);
+}
+static double swish(double x) {
+    return x < -700 ? -0.0 : tk_swish_ref(x, 1);
+}
+static double swish_slope(double x) {
+    return x < -700 ? 0 : x > 700 ? 1 : tk_swish_slope_ref(x, 1);
+}
 
 static void activations(void **state) {
     (void)state;
@@ -212,8 +234,8 @@ static void activations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),      cmocka_unit_test(rounding),    cmocka_unit_test(like_the_compiler),
-        cmocka_unit_test(runs),        cmocka_unit_test(elementwise), cmocka_unit_test(activations),
+        cmocka_unit_test(values), cmocka_unit_test(rounding),    cmocka_unit_test(like_the_compiler),
+        cmocka_unit_test(runs),   cmocka_unit_test(elementwise), cmocka_unit_test(activations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

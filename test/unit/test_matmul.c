@@ -8,6 +8,7 @@ static const int64_t shapes[][4] = {
     /* batch, m, n, k */
     {1, 1, 1, 1},    {1, 3, 5, 7},      {2, 4, 0, 3},    {3, 2, 5, 0},     {1, 65, 67, 129},
     {5, 17, 33, 64}, {1, 513, 385, 70}, {1, 1, 900, 31}, {1, 700, 1, 200}, {12, 64, 64, 32},
+    {1, 35, 20, 1100},
 };
 
 static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double beta) {
@@ -16,10 +17,13 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
     size_t size = tk_size(dtype), bytes = (size_t)(batch * m * n) * size;
     for (int64_t i = 0; i < batch; i++) /* every other product shares its B */
         a_at[i] = i * a_size, b_at[i] = i / 2 * b_size;
-    tk_product p = {batch, m, n, k, lda, ldb, ta, tb, a_at, b_at, dtype == TK_F32 || dtype == TK_F64 ? 0.5 : 1, beta};
+    tk_product p = {batch, m, n, k, lda, ldb, ta, tb, a_at, b_at, 1, beta, false};
+    if (tk_is_float(dtype))
+        p.alpha = 0.5, p.beta = 0.75 * beta;
     char *a = alloc_guarded((size_t)(batch * a_size) * size, size),
          *b = alloc_guarded((size_t)(batch * b_size) * size, 0);
     void *out = alloc_guarded(bytes, size), *again = alloc_guarded(bytes, 0), *ref = alloc_guarded(bytes, 0);
+    void *workspace = alloc_guarded(tk_product_workspace(&p, dtype, 2), 0);
     uint64_t seed = 7;
     for (int64_t i = 0; i < batch * (a_size + b_size + m * n); i++) {
         int64_t at = i < batch * a_size                    ? i
@@ -27,10 +31,8 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
                                                            : i - batch * (a_size + b_size);
         void *to = i < batch * a_size ? (void *)a : i - batch * a_size < batch * b_size ? (void *)b : out;
         double v = any_number(&seed);
-        if (dtype == TK_F32)
-            ((float *)to)[at] = (float)v;
-        else if (dtype == TK_F64)
-            ((double *)to)[at] = v;
+        if (tk_is_float(dtype))
+            tk_put(to, dtype, at, v);
         else if (size == 4)
             ((int32_t *)to)[at] = (int32_t)(9 * v);
         else
@@ -39,14 +41,18 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
     memcpy(again, out, bytes);
     memcpy(ref, out, bytes);
     use_threads(2);
-    tk_product_run(out, a, b, &p, dtype);
+    tk_product_run(out, a, b, &p, dtype, workspace);
     use_threads(1);
-    tk_product_run(again, a, b, &p, dtype);
+    tk_product_run(again, a, b, &p, dtype, workspace);
     tk_product_ref(ref, a, b, &p, dtype);
     assert_memory_equal(out, again, bytes);
-    double tolerance = (dtype == TK_F32 ? 2e-7 : dtype == TK_F64 ? 1e-15 : 0) * (double)(k + 1);
-    for (int64_t i = 0; i < batch * m * n; i++)
-        assert_true(fabs(tk_get(out, dtype, i) - tk_get(ref, dtype, i)) <= tolerance);
+    double tolerance = (dtype == TK_F64 ? 1e-15 : tk_is_float(dtype) ? 2e-7 : 0) * (double)(k + 1);
+    double place = dtype == TK_F16 ? 0x1p-10 : dtype == TK_BF16 ? 0x1p-7 : 0; /* both are rounded */
+    for (int64_t i = 0; i < batch * m * n; i++) {
+        double exact = tk_get(ref, dtype, i);
+        assert_true(fabs(tk_get(out, dtype, i) - exact) <= tolerance + place * fabs(exact));
+    }
+    free_guarded(workspace, tk_product_workspace(&p, dtype, 2));
     free_guarded(ref, bytes);
     free_guarded(again, bytes);
     free_guarded(out, bytes);
@@ -56,7 +62,7 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
 
 static void all_products(void **state) {
     (void)state;
-    static const tk_dtype types[] = {TK_F32, TK_F64, TK_I32, TK_I64};
+    static const tk_dtype types[] = {TK_F32, TK_F64, TK_F16, TK_BF16, TK_I32, TK_I64};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
             for (int trans = 0; trans < 4; trans++)
@@ -82,17 +88,17 @@ static void any_threads(void **state) {
         fill_f32(b, k * n, 2);
         for (int trans = 0; trans < 3; trans++) { /* forward, gradient of the left operand, of the right one */
             bool ta = trans == 2, tb = trans == 1;
-            tk_product p = {batch, m, n, k, ta ? m : k, tb ? k : n, ta, tb, at, at, 1, 0};
+            tk_product p = {batch, m, n, k, ta ? m : k, tb ? k : n, ta, tb, at, at, 1, 0, false};
             use_threads(1);
-            tk_product_run(first, a, b, &p, TK_F32);
+            tk_product_run(first, a, b, &p, TK_F32, NULL);
             for (int threads = 2; threads <= 4; threads++) {
                 use_threads(threads);
-                tk_product_run(again, a, b, &p, TK_F32);
+                tk_product_run(again, a, b, &p, TK_F32, NULL);
                 assert_memory_equal(first, again, bytes);
             }
             memmove(a + 3, a, (size_t)(m * k) * sizeof(float));
             memmove(b + 5, b, (size_t)(k * n) * sizeof(float));
-            tk_product_run(again, a + 3, b + 5, &p, TK_F32);
+            tk_product_run(again, a + 3, b + 5, &p, TK_F32, NULL);
             assert_memory_equal(first, again, bytes);
             memmove(a, a + 3, (size_t)(m * k) * sizeof(float));
             memmove(b, b + 5, (size_t)(k * n) * sizeof(float));
