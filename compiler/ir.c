@@ -143,8 +143,9 @@ static void push(tc_graph *graph, tc_value ***array, uint32_t *count, uint32_t *
     (*array)[(*count)++] = value;
 }
 
+/* From the end: what goes came late, mostly, and passes remove as many as there are layers. */
 static void drop(tc_value **array, uint32_t *count, const tc_value *value) {
-    for (uint32_t i = 0; i < *count; i++) {
+    for (uint32_t i = *count; i-- > 0;) {
         if (array[i] != value)
             continue;
         memmove(array + i, array + i + 1, (*count - i - 1) * sizeof *array);
