@@ -13,9 +13,9 @@ def run(*command, feed=None):
     return done.stdout
 
 
-def measured(build, *command):
+def measured(build, *command, feed=None):
     """Output, and what it took (usage.c): a dict with wall, cpu and resident."""
-    *output, usage = run(os.path.join(build, "bench", "usage"), *command).splitlines()
+    *output, usage = run(os.path.join(build, "bench", "usage"), *command, feed=feed).splitlines()
     return "\n".join(output), json.loads(usage)
 
 

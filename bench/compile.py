@@ -28,6 +28,12 @@ def compiled(args, model, recipe, folder):
             "nodes": nodes["before"], "compiled_nodes": nodes["after"]}
 
 
+def name_of(path):
+    """bert.onnx is bert, and so is bert/model.onnx."""
+    name = os.path.basename(path).removesuffix(".onnx")
+    return os.path.basename(os.path.dirname(os.path.abspath(path))) if name == "model" else name
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
@@ -35,14 +41,14 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--layers", type=int, nargs="*", default=[12, 24, 96, 384])
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     print(machine_line(1))
     results = []
     with tempfile.TemporaryDirectory(prefix="tempo-bench-") as folder:
         cases = [(os.path.join(folder, f"{n}.onnx"), f"{n} layers") for n in args.layers]
         for (path, _), layers in zip(cases, args.layers):
             bert.write(path, bert.Bert(layers=layers), data=False)
-        for path, name in cases + [(m, os.path.basename(m)) for m in args.models]:
+        for path, name in cases + [(m, name_of(m)) for m in args.models]:
             results += [{"model": name, **compiled(args, path, recipe, folder)} for recipe in RECIPES]
             print(f"{name} done", file=sys.stderr)
     rows = [("model", "recipe", "nodes", "compiled", "seconds", "us a node", "MiB", "KiB a node")]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Times one training step, forward and backward pass: Tempo, PyTorch where there is one, and the step's matrix products alone.
 
-usage: step.py BUILD_DIR [--case NAME] [--torch PYTHON] [--json FILE] [--rounds N] [--times N] [--threads N]
+usage: step.py BUILD_DIR [--case NAME] [--torch PYTHON] [--json FILE] [--rounds N] [--times N] [--threads N] [--processor]
 All contenders run on the same cores in one run, one after the other in each of N rounds, so that what else the machine does meets all of
 them. Told are the least time and the median of the rounds' medians, and ratios to PyTorch's eager mode and to the products. Then where Tempo's
 time goes, by op, against what the machine can do, measured in the same run (bench/machine.c).
+With --processor, times are those of the processor, for one thread: what else the machine does hardly changes them.
 --torch names a Python that has PyTorch; without PyTorch only Tempo and the products are timed. No time is ever asserted.
 """
 import argparse
@@ -17,7 +18,7 @@ import tempfile
 
 import bert
 import profiles
-from common import machine_line, processor, run, table
+from common import machine_line, measured, processor, run, table
 
 RECIPES = ("exact", "none", "portable")
 PEERS = (("PyTorch eager", "eager", ""), ("PyTorch eager, AdamW's step too", "eager", " adamw"),
@@ -29,6 +30,12 @@ CASES = {"base": bert.Bert(),
          "tiny": bert.Bert(layers=1, hidden=32, heads=2, batch=2, sequence=8, vocabulary=50, dropout=0.0)}
 
 
+def processor_seconds(args, command, feed=None):
+    """Of one repetition, as a list of one: those of a process with some repetitions less those of a process with one."""
+    spent = [measured(args.build, *command(n), feed=feed)[1]["cpu"] for n in (1, args.times + 1)]
+    return [(spent[1] - spent[0]) / args.times]
+
+
 class Tempo:
     """tempo-run's own times. Each round is a new process, whose first run touches all memory for the first time: one run more, the slowest
     left out."""
@@ -37,11 +44,16 @@ class Tempo:
         self.name, self.args, self.path = f"Tempo, {recipe}", args, os.path.join(os.path.dirname(model), f"{recipe}.onnx")
         run(args.tempoc, model, f"--recipe={recipe}", "-o", self.path)
 
-    def command(self, *more):
+    def whole_command(self, *more):
         inputs = os.path.join(os.path.dirname(self.path), "inputs.npz")
-        return run(self.args.tempo_run, self.path, "--inputs", inputs, "--threads", str(self.args.threads), *more)
+        return self.args.tempo_run, self.path, "--inputs", inputs, "--threads", str(self.args.threads), *more
+
+    def command(self, *more):
+        return run(*self.whole_command(*more))
 
     def seconds(self):
+        if self.args.processor:
+            return processor_seconds(self.args, lambda n: self.whole_command("--repeat", str(n)))
         trace_path = self.path + ".json"
         self.command("--repeat", str(self.args.times + 1), "--profile", trace_path)
         return sorted(profiles.run_seconds(trace_path))[:-1]
@@ -56,8 +68,13 @@ class Products:
     def __init__(self, args, products):
         self.args, self.feed = args, "".join(f"{' '.join(map(str, p))}\n" for p in products)
 
+    def whole_command(self, times):
+        return self.args.machine, "products", str(times), str(self.args.threads)
+
     def seconds(self):
-        return sorted(json.loads(run(self.args.machine, "products", str(self.args.times + 1), str(self.args.threads), feed=self.feed)))[:-1]
+        if self.args.processor:
+            return processor_seconds(self.args, self.whole_command, feed=self.feed)
+        return sorted(json.loads(run(*self.whole_command(self.args.times + 1), feed=self.feed)))[:-1]
 
 
 class Peer:
@@ -68,7 +85,8 @@ class Peer:
         self.name, self.mode, self.line = name, mode, f"{args.times}{update}\n"
         if mode not in self.alive:
             script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_step.py")
-            self.alive[mode] = subprocess.Popen([args.torch, script, mode, "--threads", str(args.threads), *case.arguments()],
+            self.alive[mode] = subprocess.Popen([args.torch, script, mode, "--threads", str(args.threads),
+                                                 *(["--processor"] if args.processor else []), *case.arguments()],
                                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.last_loss = None
 
@@ -104,13 +122,13 @@ def compete(contenders, rounds):
     return {name: {"least": min(least[name]), "median": statistics.median(medians[name])} for name in least}
 
 
-def tell_times(times):
+def tell_times(title, times):
     eager, products = times.get("PyTorch eager"), times[Products.name]
     rows = [("one step", "least ms", "median ms", "median to products") + (("to PyTorch eager",) if eager else ())]
     for name, t in times.items():
         rows.append((name, f"{1e3 * t['least']:.1f}", f"{1e3 * t['median']:.1f}", f"{t['median'] / products['median']:.2f}")
                     + ((f"{t['median'] / eager['median']:.2f}",) if eager else ()))
-    table("Forward and backward pass, every gradient made:", rows)
+    table(title, rows)
 
 
 def tell_ops(ops):
@@ -132,7 +150,9 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--processor", action="store_true")
     args = parser.parse_args()
+    args.threads = 1 if args.processor else args.threads
     args.tempoc, args.tempo_run = os.path.join(args.build, "tempoc"), os.path.join(args.build, "tempo-run")
     args.machine = os.path.join(args.build, "bench", "machine")
     return args
@@ -174,14 +194,16 @@ def main():
     print(f"{args.case}: {case}\n{machine_line(args.threads)}")
     with tempfile.TemporaryDirectory(prefix="tempo-bench-") as folder:
         result = measure(args, case, folder)
-    tell_times(result["times"])
+    clock = "Processor time of one thread" if args.processor else "Time"
+    tell_times(f"{clock} of a forward and backward pass, every gradient made:", result["times"])
     limits = result["limits"]
     print(f"\nThe machine: {limits['flops'] / 1e9:.0f} GFLOP/s in a product of 1024, {limits['memory'] / 1e9:.1f} GB/s from memory, "
           f"{limits['cache'] / 1e9:.1f} GB/s from the cache")
     tell_ops(result["ops"])
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
-            json.dump({"case": args.case, "network": vars(case), "processor": processor(), "threads": args.threads, **result}, f, indent=1)
+            json.dump({"case": args.case, "network": vars(case), "processor": processor(), "threads": args.threads,
+                       "clock": "processor" if args.processor else "wall", **result}, f, indent=1)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One training step of bert.py's network in PyTorch, timed when asked: the peer of step.py.
 
-usage: torch_step.py MODE [--threads N] [--layers N] ...   MODE: eager | sdpa | compile
+usage: torch_step.py MODE [--threads N] [--processor] [--layers N] ...   MODE: eager | sdpa | compile
 Reads lines `N` or `N adamw` and answers each with a line of JSON: seconds of N steps and the last loss. A step is forward and
 backward pass, gradients made anew; with adamw, the optimizer's step too. Attention is spelled in matmul and softmax, or, in mode sdpa,
 PyTorch's own call. compile is torch.compile of eager. Only torch and numpy are needed.
@@ -98,8 +98,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=["eager", "sdpa", "compile"])
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--processor", action="store_true", help="seconds of the processor, not of the clock")
     bert.add_arguments(parser)
     args = parser.parse_args()
+    now = time.process_time if args.processor else time.perf_counter
     c = bert.from_arguments(args)
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
@@ -109,13 +111,13 @@ def main():
     call = torch.compile(model) if args.mode == "compile" else model
 
     def step(update):
-        start = time.perf_counter()
+        start = now()
         optimizer.zero_grad(set_to_none=True)
         loss = call(**feeds)
         loss.backward()
         if update:
             optimizer.step()
-        return time.perf_counter() - start, loss.item()
+        return now() - start, loss.item()
 
     step(False)
     for line in sys.stdin:

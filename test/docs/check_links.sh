@@ -9,8 +9,8 @@ tempoc=$(realpath "$1") tempo_run=$(realpath "$2")
 cd "$(dirname "$0")/../.."
 
 # Options of the programs that the docs tell to run: git, meson, mandoc, pip, our scripts.
-foreign='--benchmark --bless --branch --count --demand --exit --flags --graph --list --no-rebuild --ort --print --print-errorlogs --reconfigure
-    --seconds --setup --suite --timeout-multiplier --wrap'
+foreign='--benchmark --bless --branch --case --count --demand --exit --flags --graph --list --no-rebuild --ort --print --print-errorlogs --processor --reconfigure --rounds
+    --seconds --setup --suite --timeout-multiplier --times --torch --wrap'
 known=$(for tool in "$tempoc" "$tempo_run"; do "$tool" --help=table; done |
     awk -F '\t' '{ print "--" $2; if ($4 == "") print "--no-" $2 }'; printf '%s\n' $foreign)
 
