@@ -198,6 +198,20 @@ void tc_graph_remove_initializer(tc_graph *graph, tc_value *value) {
     forget_value(value);
 }
 
+void tc_graph_remove_unused_initializers(tc_graph *graph) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < graph->n_initializers; i++) {
+        tc_value *value = graph->initializers[i];
+        if (value->is_input || tc_value_is_used(value)) {
+            graph->initializers[kept++] = value;
+            continue;
+        }
+        value->init = NULL;
+        forget_value(value);
+    }
+    graph->n_initializers = kept;
+}
+
 /* --- values ----------------------------------------------------------------------------------------------------- */
 
 tc_value *tc_value_create_exact(tc_graph *graph, const char *name, const tc_type *type) {

@@ -238,6 +238,7 @@ void tc_graph_set_output(tc_graph *graph, uint32_t index, tc_value *value);
 void tc_graph_add_initializer(tc_graph *graph, tc_value *value, const tc_tensor *tensor);
 void tc_graph_remove_input(tc_graph *graph, tc_value *value); /* unused, and without an initializer */
 void tc_graph_remove_initializer(tc_graph *graph, tc_value *value); /* no uses may remain unless it is an input */
+void tc_graph_remove_unused_initializers(tc_graph *graph); /* all that nothing reads and that are no inputs, in one walk */
 
 /* A new value; `name` is made unique first (NULL: "t"). It has no producer until it becomes a node's output. */
 tc_value *tc_value_create(tc_graph *graph, const char *name, const tc_type *type);

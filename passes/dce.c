@@ -37,11 +37,7 @@ static uint32_t clean_nodes(tc_graph *graph) {
             removed += clean_nested(node);
         }
     }
-    for (uint32_t i = graph->n_initializers; i-- > 0;) {
-        tc_value *value = graph->initializers[i];
-        if (!value->is_input && !tc_value_is_used(value))
-            tc_graph_remove_initializer(graph, value);
-    }
+    tc_graph_remove_unused_initializers(graph);
     return removed;
 }
 
