@@ -1,5 +1,6 @@
-/* unroll.c: nested graphs become nodes of the graph around them, once for each turn. A body is copied with its inputs standing for what a turn
- * reads; the copies' types are inferred at once, because a loop's next condition may only be known by them. */
+/* unroll.c: nested graphs become nodes of the graph around them, once for each turn. A body is copied with its inputs
+ * standing for what a turn reads; the copies' types are inferred at once, because a loop's next condition may only be
+ * known by them. */
 #include "unroll.h"
 #include "clone.h"
 #include "contents.h"
@@ -8,33 +9,45 @@
 
 enum {
     MAX_TURN_NODES = 20000, /* that one node becomes */
-    MAX_NODES = 500000,     /* of a graph that is still unrolled further */
+    MAX_NODES = 100000,     /* of a graph that is still unrolled further */
     MAX_ROUNDS = 64,        /* bodies in bodies, and conditions that depend on what was unrolled */
 };
 
 typedef struct turn {
     tc_ctx *ctx;
-    tc_node *node;       /* what is unrolled */
+    tc_node *node; /* what is unrolled */
     const tc_graph *body;
-    tc_node *before;     /* the node in front of the first copy, or NULL */
-    tc_value **inputs;   /* [body->n_inputs], of the turn */
-    tc_value **outputs;  /* [body->n_outputs], of the last turn */
-    const char *prefix;
+    tc_node *before;            /* the node in front of the first copy, or NULL */
+    tc_value **inputs;          /* [body->n_inputs], of the turn */
+    tc_value **outputs;         /* [body->n_outputs], of the last turn */
+    const char *label, *prefix; /* of the node; of a turn's names, which are free then */
 } turn;
 
 /* --- copies ------------------------------------------------------------------------------------------------------- */
 
-static tc_arena *arena_of(const tc_node *node) { return node->graph->model->arena; }
+static tc_arena *arena_of(const tc_node *node) {
+    return node->graph->model->arena;
+}
 
 static turn begin(tc_ctx *ctx, tc_node *node, const tc_graph *body) {
     tc_arena *arena = arena_of(node);
-    return (turn){.ctx = ctx, .node = node, .body = body, .before = node->prev, .prefix = tc_node_label(node),
-                  .inputs = TC_NEW_ARRAY(arena, tc_value *, body->n_inputs + 1), .outputs = TC_NEW_ARRAY(arena, tc_value *, body->n_outputs + 1)};
+    return (turn){.ctx = ctx,
+                  .node = node,
+                  .body = body,
+                  .before = node->prev,
+                  .label = tc_node_label(node),
+                  .prefix = tc_node_label(node),
+                  .inputs = TC_NEW_ARRAY(arena, tc_value *, body->n_inputs + 1),
+                  .outputs = TC_NEW_ARRAY(arena, tc_value *, body->n_outputs + 1)};
 }
 
 static bool fits(const turn *t, uint64_t turns) {
     uint64_t each = (uint64_t)t->body->n_nodes + t->body->n_inputs + t->body->n_outputs + 1;
     return turns <= MAX_TURN_NODES && turns * each <= MAX_TURN_NODES && t->node->graph->n_nodes <= MAX_NODES;
+}
+
+static void number_turn(turn *t, int64_t k) {
+    t->prefix = tc_arena_printf(arena_of(t->node), "%s/%lld", t->label, (long long)k);
 }
 
 /* What was inferred of the body holds for any turn; of this one more is known, and sizes may differ from another's. */
@@ -59,7 +72,9 @@ static tc_status copy_body(turn *t) {
     for (uint32_t i = 0; i < t->body->n_initializers; i++) {
         const tc_value *value = t->body->initializers[i];
         if (!value->is_input)
-            tc_map_set_ptr(cloner.values, value, tc_constant(graph, value->name, value->init));
+            tc_map_set_ptr(
+                cloner.values, value,
+                tc_constant(graph, tc_arena_printf(arena_of(t->node), "%s/%s", t->prefix, value->name), value->init));
     }
     for (const tc_node *inner = t->body->first; inner; inner = inner->next) {
         tc_node *copy = tc_cloner_node(&cloner, graph, inner);
@@ -80,7 +95,8 @@ static void give_up(turn *t) {
         tc_node_erase(t->node->prev);
 }
 
-static tc_status emit(turn *t, const char *op, const char *what, tc_value *const *operands, uint32_t n, int64_t axis, tc_value **out_value) {
+static tc_status emit(turn *t, const char *op, const char *what, tc_value *const *operands, uint32_t n, int64_t axis,
+                      tc_value **out_value) {
     tc_node *node = tc_node_create(t->node->graph, "", op, n, 1);
     node->name = t->prefix;
     for (uint32_t i = 0; i < n; i++)
@@ -102,8 +118,12 @@ static tc_status stack(turn *t, tc_value *const *parts, uint32_t n, int64_t axis
     tc_value **rows = TC_NEW_ARRAY(arena_of(t->node), tc_value *, n);
     tc_value *axes = tc_constant(t->node->graph, tc_arena_printf(arena_of(t->node), "%s/axes", t->prefix),
                                  tc_tensor_ints(t->node->graph->model, &axis, 1));
-    for (uint32_t i = 0; i < n; i++)
-        TC_TRY(emit(t, "Unsqueeze", "row", (tc_value *[]){parts[reversed ? n - 1 - i : i], axes}, 2, INT64_MAX, &rows[i]));
+    for (uint32_t i = 0; i < n; i++) {
+        number_turn(t, i);
+        TC_TRY(
+            emit(t, "Unsqueeze", "row", (tc_value *[]){parts[reversed ? n - 1 - i : i], axes}, 2, INT64_MAX, &rows[i]));
+    }
+    t->prefix = t->label;
     return emit(t, "Concat", "rows", rows, n, axis, out_value);
 }
 
@@ -125,9 +145,18 @@ static const tc_graph *body_of(const tc_node *node, const char *name) {
 /* The only element of an integer or bool. */
 static bool known_number(tc_model *model, tc_value *value, int64_t *out_number) {
     const tc_contents *contents = value ? tc_value_contents(model, value) : NULL;
-    if (!contents || contents->count != 1 || tc_dtype_is_float(contents->dtype) || !tc_dim_is_const(contents->items[0].i))
+    if (!contents || contents->count != 1 || tc_dtype_is_float(contents->dtype) ||
+        !tc_dim_is_const(contents->items[0].i))
         return false;
     *out_number = contents->items[0].i.value;
+    return true;
+}
+
+/* Whether something is given for every input of the body from operand `first` on. */
+static bool all_given(const tc_node *node, uint32_t first) {
+    for (uint32_t i = first; i < node->n_inputs; i++)
+        if (!tc_input(node, i))
+            return false;
     return true;
 }
 
@@ -171,11 +200,12 @@ static int64_t scan_length(const tc_node *node, uint32_t states) {
 static tc_status scan_turns(turn *t, uint32_t states, int64_t length, tc_value **parts) {
     uint32_t scanned = t->node->n_outputs - states;
     for (int64_t k = 0; k < length; k++) {
+        number_turn(t, k);
         for (uint32_t i = states; i < t->node->n_inputs; i++) {
             bool reversed = listed(t->node, "scan_input_directions", i - states) != 0;
             tc_value *at = number(t, "at", reversed ? length - 1 - k : k);
-            TC_TRY(emit(t, "Gather", "slice", (tc_value *[]){tc_input(t->node, i), at}, 2, listed(t->node, "scan_input_axes", i - states),
-                        &t->inputs[i]));
+            TC_TRY(emit(t, "Gather", "slice", (tc_value *[]){tc_input(t->node, i), at}, 2,
+                        listed(t->node, "scan_input_axes", i - states), &t->inputs[i]));
         }
         TC_TRY(copy_body(t));
         for (uint32_t i = 0; i < states; i++)
@@ -189,7 +219,8 @@ static tc_status scan_turns(turn *t, uint32_t states, int64_t length, tc_value *
 static tc_status unroll_scan(tc_ctx *ctx, tc_node *node, bool *out_done) {
     const tc_graph *body = body_of(node, "body");
     int64_t given = tc_attr_int(node, "num_scan_inputs", 0);
-    if (!body || given < 1 || given > node->n_inputs || body->n_inputs != node->n_inputs || body->n_outputs != node->n_outputs)
+    if (!body || given < 1 || given > node->n_inputs || body->n_inputs != node->n_inputs ||
+        body->n_outputs != node->n_outputs || !all_given(node, 0))
         return TC_OK;
     turn t = begin(ctx, node, body);
     uint32_t states = node->n_inputs - (uint32_t)given;
@@ -204,7 +235,8 @@ static tc_status unroll_scan(tc_ctx *ctx, tc_node *node, bool *out_done) {
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         results[i] = t.inputs[i < states ? i : 0];
         if (i >= states && node->outputs[i])
-            TC_TRY(stack(&t, parts + (i - states) * (uint32_t)length, (uint32_t)length, listed(node, "scan_output_axes", i - states),
+            TC_TRY(stack(&t, parts + (i - states) * (uint32_t)length, (uint32_t)length,
+                         listed(node, "scan_output_axes", i - states),
                          listed(node, "scan_output_directions", i - states) != 0, &results[i]));
     }
     finish(&t, results);
@@ -235,6 +267,7 @@ static tc_status loop_turns(turn *t, uint32_t carried, int64_t limit, int64_t *o
     for (uint32_t i = 0; i < carried; i++)
         t->inputs[i + 2] = tc_input(t->node, i + 2);
     for (; condition && turns < limit; turns++) {
+        number_turn(t, turns);
         t->inputs[0] = loop_number(t, 0, TC_INT64, turns);
         t->inputs[1] = loop_number(t, 1, TC_BOOL, 1);
         TC_TRY(copy_body(t));
@@ -244,7 +277,8 @@ static tc_status loop_turns(turn *t, uint32_t carried, int64_t limit, int64_t *o
         }
         for (uint32_t i = 0; i < carried; i++)
             t->inputs[i + 2] = t->outputs[i + 1];
-        *out_rows = tc_arena_grow(model->arena, *out_rows, sizeof **out_rows, &cap, (size_t)(turns + 1) * (t->body->n_outputs));
+        *out_rows =
+            tc_arena_grow(model->arena, *out_rows, sizeof **out_rows, &cap, (size_t)(turns + 1) * (t->body->n_outputs));
         for (uint32_t i = 0; i < t->body->n_outputs; i++)
             (*out_rows)[(uint32_t)turns * t->body->n_outputs + i] = t->outputs[i];
     }
@@ -257,7 +291,7 @@ static tc_status unroll_loop(tc_ctx *ctx, tc_node *node, bool *out_done) {
     uint32_t carried = node->n_inputs > 2 ? node->n_inputs - 2 : 0;
     int64_t limit = INT64_MAX, turns;
     if (!body || body->n_inputs != carried + 2 || body->n_outputs != node->n_outputs + 1 || node->n_outputs < carried ||
-        (tc_input(node, 0) && !known_number(node->graph->model, tc_input(node, 0), &limit)))
+        !all_given(node, 2) || (tc_input(node, 0) && !known_number(node->graph->model, tc_input(node, 0), &limit)))
         return TC_OK;
     turn t = begin(ctx, node, body);
     tc_value **rows, **results = TC_NEW_ARRAY(arena_of(node), tc_value *, node->n_outputs + 1);
@@ -285,8 +319,10 @@ static tc_status unroll_loop(tc_ctx *ctx, tc_node *node, bool *out_done) {
 /* --- the walk ----------------------------------------------------------------------------------------------------- */
 
 tc_status tc_unroll(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
-    static const struct { const char *op; tc_status (*unroll)(tc_ctx *, tc_node *, bool *); } ops[] = {
-        {"If", unroll_if}, {"Loop", unroll_loop}, {"Scan", unroll_scan}};
+    static const struct {
+        const char *op;
+        tc_status (*unroll)(tc_ctx *, tc_node *, bool *);
+    } ops[] = {{"If", unroll_if}, {"Loop", unroll_loop}, {"Scan", unroll_scan}};
     *out_changed = false;
     TC_FOR_NODES_SAFE(node, graph) {
         if (!tc_node_has(node, TC_CONTROL))

@@ -1,8 +1,10 @@
-/* upgrade_ort.c: ops of ONNX Runtime's training tools, by ort.def. Their graphs hold the backward pass in ops of com.microsoft; each becomes
- * the op of ours that autodiff would have made, or a few standard ones, so that the lean rules find their pairs in these graphs, too.
+/* upgrade_ort.c: ops of ONNX Runtime's training tools, by ort.def. Their graphs hold the backward pass in ops of
+ * com.microsoft; each becomes the op of ours that autodiff would have made, or a few standard ones, so that the lean
+ * rules find their pairs in these graphs, too.
  *
- * Gradients leave such a graph by accumulators, which add to a buffer that the caller owns: they become plain outputs W_grad, as in graphs
- * that tempoc differentiated itself. A YieldOp, where a framework takes over, becomes outputs and inputs of the graph. */
+ * Gradients leave such a graph by accumulators, which add to a buffer that the caller owns: they become plain outputs
+ * W_grad, as in graphs that tempoc differentiated itself. A YieldOp, where a framework takes over, becomes outputs and
+ * inputs of the graph. */
 #include "../compiler/contents.h"
 #include "../compiler/shape.h"
 #include "upgrade.h"
@@ -41,8 +43,10 @@ static tc_status need_rank(tc_upgrade *up, const tc_node *node, uint32_t operand
     if (*out_rank >= least)
         return TC_OK;
     if (*out_rank != TC_RANK_UNKNOWN)
-        return tc_error(up->ctx, TC_BAD_INPUT, node, "operand %u has rank %d, expected at least %d", operand, *out_rank, least);
-    return tc_error(up->ctx, TC_UNSUPPORTED, node, "the rank of operand %u ('%s') is not known, and what the op does depends on it", operand,
+        return tc_error(up->ctx, TC_BAD_INPUT, node, "operand %u has rank %d, expected at least %d", operand, *out_rank,
+                        least);
+    return tc_error(up->ctx, TC_UNSUPPORTED, node,
+                    "the rank of operand %u ('%s') is not known, and what the op does depends on it", operand,
                     value ? tc_quote(up->ctx, value->name) : "absent");
 }
 
@@ -64,10 +68,18 @@ static tc_value *biased(tc_node *node, uint32_t index) {
     return bias ? EMIT(node, "Add", "biased", x, bias) : x;
 }
 
-static tc_status tc_ort_bias_gelu(tc_upgrade *up, tc_node *node) { return (void)up, to_gelu(node, biased(node, 0), "none"); }
-static tc_status tc_ort_fast_gelu(tc_upgrade *up, tc_node *node) { return (void)up, to_gelu(node, biased(node, 0), "tanh"); }
-static tc_status tc_ort_bias_gelu_grad(tc_upgrade *up, tc_node *node) { return (void)up, to_gelu_grad(node, biased(node, 1), "none"); }
-static tc_status tc_ort_fast_gelu_grad(tc_upgrade *up, tc_node *node) { return (void)up, to_gelu_grad(node, biased(node, 1), "tanh"); }
+static tc_status tc_ort_bias_gelu(tc_upgrade *up, tc_node *node) {
+    return (void)up, to_gelu(node, biased(node, 0), "none");
+}
+static tc_status tc_ort_fast_gelu(tc_upgrade *up, tc_node *node) {
+    return (void)up, to_gelu(node, biased(node, 0), "tanh");
+}
+static tc_status tc_ort_bias_gelu_grad(tc_upgrade *up, tc_node *node) {
+    return (void)up, to_gelu_grad(node, biased(node, 1), "none");
+}
+static tc_status tc_ort_fast_gelu_grad(tc_upgrade *up, tc_node *node) {
+    return (void)up, to_gelu_grad(node, biased(node, 1), "tanh");
+}
 
 /* x sigmoid(alpha x), and its gradient. Not 1 but 1.702 is the default here. */
 static tc_status tc_ort_quick_gelu(tc_upgrade *up, tc_node *node) {
@@ -116,7 +128,8 @@ static tc_status tc_ort_layer_norm_grad_from_y(tc_upgrade *up, tc_node *node) {
     tc_value *xhat = EMIT(node, "Div", "xhat", centred, scale);
     tc_attr_remove(node, "epsilon");
     tc_attr_remove(node, "stash_type");
-    return BECOME(node, TC_TEMPO_DOMAIN, "LayerNormalizationXhatGrad", tc_input(node, 0), xhat, scale, tc_input(node, 4));
+    return BECOME(node, TC_TEMPO_DOMAIN, "LayerNormalizationXhatGrad", tc_input(node, 0), xhat, scale,
+                  tc_input(node, 4));
 }
 
 static tc_status tc_ort_rms_norm(tc_upgrade *up, tc_node *node) {
@@ -158,7 +171,8 @@ static tc_status tc_ort_fused_matmul(tc_upgrade *up, tc_node *node) {
     float alpha = tc_attr_float(node, "alpha", 1.0f);
     tc_value *a, *b;
     if (tc_attr_int(node, "transBatchA", 0) || tc_attr_int(node, "transBatchB", 0))
-        return tc_error(up->ctx, TC_UNSUPPORTED, node, "a FusedMatMul that moves batch dims (transBatchA, transBatchB) is not known");
+        return tc_error(up->ctx, TC_UNSUPPORTED, node,
+                        "a FusedMatMul that moves batch dims (transBatchA, transBatchB) is not known");
     TC_TRY(transposed(up, node, 0, "transA", &a));
     TC_TRY(transposed(up, node, 1, "transB", &b));
     tc_attr_remove(node, "transBatchA");
@@ -171,15 +185,18 @@ static tc_status tc_ort_fused_matmul(tc_upgrade *up, tc_node *node) {
 }
 
 static tc_status tc_ort_fused_gemm(tc_upgrade *up, tc_node *node) {
-    static const char *const gemm[] = {"alpha", "beta", "transA", "transB"}, *const known[] = {"Relu", "Sigmoid", "Tanh"};
+    static const char *const gemm[] = {"alpha", "beta", "transA", "transB"}, *const known[] = {"Relu", "Sigmoid",
+                                                                                               "Tanh"};
     const char *activation = tc_attr_string(node, "activation", "");
     bool is_known = false;
     for (size_t i = 0; i < TC_COUNT(known); i++)
         is_known = is_known || strcmp(activation, known[i]) == 0;
     if (!is_known)
-        return tc_error(up->ctx, TC_UNSUPPORTED, node, "the activation '%s' is not known here", tc_quote(up->ctx, activation));
-    tc_value *sum = tc_upgrade_emit(node, "Gemm", "sum", (tc_value *[]){tc_input(node, 0), tc_input(node, 1), tc_input(node, 2)},
-                                    tc_input(node, 2) ? 3 : 2);
+        return tc_error(up->ctx, TC_UNSUPPORTED, node, "the activation '%s' is not known here",
+                        tc_quote(up->ctx, activation));
+    tc_value *sum =
+        tc_upgrade_emit(node, "Gemm", "sum", (tc_value *[]){tc_input(node, 0), tc_input(node, 1), tc_input(node, 2)},
+                        tc_input(node, 2) ? 3 : 2);
     for (size_t i = 0; i < TC_COUNT(gemm); i++) {
         const tc_attr *attr = tc_attr_find(node, gemm[i]);
         if (attr)
@@ -204,7 +221,8 @@ static tc_value *padded(tc_upgrade *up, tc_node *node, tc_value *shape, int miss
     return all;
 }
 
-/* The axes along which an operand was repeated where dims tell: those that it lacks, and its ones. False: they do not tell. */
+/* The axes along which an operand was repeated where dims tell: those that it lacks, and its ones. False: they do not
+ * tell. */
 static bool repeated_axes(const tc_contents *own, const tc_contents *other, int64_t axes[TC_MAX_RANK], int *out_n) {
     int rank = (int)(own->count > other->count ? own->count : other->count), lacks = rank - (int)own->count;
     *out_n = 0;
@@ -237,7 +255,8 @@ static tc_status broadcast_axes(tc_upgrade *up, tc_node *node, tc_value *const s
     for (int i = 0; i < 2; i++) {
         known[i] = shapes[i] ? tc_value_contents(up->model, shapes[i]) : NULL;
         const tc_type *type = shapes[i] ? shapes[i]->type : NULL;
-        if (!type || type->rank != 1 || !type->dims || !tc_dim_is_const(type->dims[0]) || type->dims[0].value > TC_MAX_RANK)
+        if (!type || type->rank != 1 || !type->dims || !tc_dim_is_const(type->dims[0]) ||
+            type->dims[0].value > TC_MAX_RANK)
             return tc_error(up->ctx, TC_UNSUPPORTED, node, "the rank that the shape '%s' is of is not known",
                             shapes[i] ? tc_quote(up->ctx, shapes[i]->name) : "absent");
         counts[i] = type->dims[0].value;
@@ -306,7 +325,8 @@ static tc_status tc_ort_scale(tc_upgrade *up, tc_node *node) {
 
 /* --- dropout, pieces, losses -------------------------------------------------------------------------------------- */
 
-/* (dY, mask, ratio?, training_mode?): the mask of a Dropout that does not train keeps all, and its ratio counts all the same. */
+/* (dY, mask, ratio?, training_mode?): the mask of a Dropout that does not train keeps all, and its ratio counts all the
+ * same. */
 static tc_status tc_ort_dropout_grad(tc_upgrade *up, tc_node *node) {
     tc_value *ratio = tc_input(node, 2);
     if (!ratio)
@@ -346,7 +366,8 @@ static tc_status take_ignored(tc_upgrade *up, tc_node *node, uint32_t index) {
     if (!ignored)
         return TC_OK;
     if (!tensor || !tensor->data || tensor->count != 1 || tensor->dtype != TC_INT64)
-        return tc_error(up->ctx, TC_UNSUPPORTED, node, "the label to ignore, '%s', is no constant", tc_quote(up->ctx, ignored->name));
+        return tc_error(up->ctx, TC_UNSUPPORTED, node, "the label to ignore, '%s', is no constant",
+                        tc_quote(up->ctx, ignored->name));
     tc_attr_set_int(node, "ignore_index", tc_tensor_get_int(tensor, 0));
     return TC_OK;
 }
@@ -361,7 +382,8 @@ static tc_status tc_ort_loss_internal(tc_upgrade *up, tc_node *node) {
 /* (dLoss, log_prob, labels, weights?, ignored?, bias?) */
 static tc_status tc_ort_loss_internal_grad(tc_upgrade *up, tc_node *node) {
     if (tc_input(node, 5))
-        return tc_error(up->ctx, TC_UNSUPPORTED, node, "a gradient of the loss to which another is added (operand 5) is not known");
+        return tc_error(up->ctx, TC_UNSUPPORTED, node,
+                        "a gradient of the loss to which another is added (operand 5) is not known");
     TC_TRY(take_ignored(up, node, 4));
     tc_node_set_op(node, TC_TEMPO_DOMAIN, "SoftmaxCrossEntropyLossGrad");
     tc_node_resize_inputs(node, tc_input(node, 3) ? 4 : 3);
@@ -383,12 +405,15 @@ static void drop_input(tc_value *value) {
 /* (buffer, gradient, reset?) -> (done, buffer?): the gradient is the output that `done` was. */
 static tc_status tc_ort_accumulator(tc_upgrade *up, tc_node *node) {
     tc_graph *graph = node->graph;
-    tc_value *buffer = tc_input(node, 0), *gradient = tc_input(node, 1), *reset = tc_input(node, 2), *done = tc_output(node, 0);
+    tc_value *buffer = tc_input(node, 0), *gradient = tc_input(node, 1), *reset = tc_input(node, 2),
+             *done = tc_output(node, 0);
     if (!buffer || !buffer->is_input || !gradient || graph->parent || tc_value_use_count(buffer) != 1)
-        return tc_error(up->ctx, TC_UNSUPPORTED, node, "a buffer that is no graph input, or that is used elsewhere, cannot be left out");
+        return tc_error(up->ctx, TC_UNSUPPORTED, node,
+                        "a buffer that is no graph input, or that is used elsewhere, cannot be left out");
     for (uint32_t i = 0; i < node->n_outputs; i++)
         for (tc_use *use = node->outputs[i] ? node->outputs[i]->uses : NULL; use; use = use->next)
-            return tc_error(up->ctx, TC_UNSUPPORTED, node, "result %u is read by a node: it has no meaning without the buffer", i);
+            return tc_error(up->ctx, TC_UNSUPPORTED, node,
+                            "result %u is read by a node: it has no meaning without the buffer", i);
     const char *name = without_end(up->model, buffer->name, ".accumulation.buffer");
     /* A value that came from elsewhere, or is an output already, cannot take the name. */
     if (strcmp(gradient->name, name) != 0) {
@@ -411,7 +436,8 @@ static tc_status tc_ort_accumulator(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* Operands leave the graph, results come from whoever runs it; results are those of differentiable operands, in order. */
+/* Operands leave the graph, results come from whoever runs it; results are those of differentiable operands, in order.
+ */
 static tc_status tc_ort_yield(tc_upgrade *up, tc_node *node) {
     size_t n_skipped;
     const int64_t *skipped = tc_attr_ints(node, "non_differentiable_outputs", &n_skipped);
@@ -443,7 +469,7 @@ typedef struct row {
     rewrite_fn rewrite;
     const char *new_domain, *new_op; /* SAME_OP */
     uint32_t operands;
-    const char *hint;                /* REFUSE */
+    const char *hint; /* REFUSE */
 } row;
 
 static const row rows[] = {
@@ -463,8 +489,8 @@ static bool ends_with_grad(const char *op) {
 
 bool tc_ort_uses(const tc_graph *graph) {
     TC_FOR_NODES(node, graph)
-        if (strcmp(node->domain, ORT_DOMAIN) == 0)
-            return true;
+    if (strcmp(node->domain, ORT_DOMAIN) == 0)
+        return true;
     return false;
 }
 
@@ -490,7 +516,9 @@ tc_status tc_ort_upgrade(tc_upgrade *up, tc_node *node) {
     }
     if (strcmp(node->domain, ORT_DOMAIN) != 0 || !ends_with_grad(node->op_type))
         return TC_OK;
-    tc_error(up->ctx, TC_UNSUPPORTED, node, "the gradient op %s of %s is not known", tc_quote(up->ctx, node->op_type), ORT_DOMAIN);
-    tc_hint(up->ctx, "give tempoc the model as it was before the training tools added a backward pass: it makes one of its own");
+    tc_error(up->ctx, TC_UNSUPPORTED, node, "the gradient op %s of %s is not known", tc_quote(up->ctx, node->op_type),
+             ORT_DOMAIN);
+    tc_hint(up->ctx,
+            "give tempoc the model as it was before the training tools added a backward pass: it makes one of its own");
     return TC_UNSUPPORTED;
 }
