@@ -175,7 +175,9 @@ static const char *const differentiable[] = {
 static void print_counts(const char *what, const fz_counts *c) {
     printf("%s:", what);
     for (int i = 0; i < c->n; i++)
-        printf(" %s %" PRIu64 "%s", c->names[i], c->counts[i], i + 1 < c->n ? "," : "\n");
+        if (c->counts[i] > 0)
+            printf(" %s %" PRIu64 "%s", c->names[i], c->counts[i], i + 1 < c->n ? "," : "");
+    putchar('\n');
 }
 
 static void print_missing_ops(shared *s) {

@@ -340,6 +340,38 @@ int fz_add_conv(gen *g, const fz_row *row) {
                    (fz_dim[]){v.dims[0], filters, v.dims[2]}, 1.25 * (v.high * (double)(v.dims[1].size * kernel.size) + 1));
 }
 
+int fz_add_conv_transpose(gen *g, const fz_row *row) {
+    int x = fz_pick(g, FZ_FLOAT, 3, 3);
+    if (x == NONE || fz_at(g, x)->dims[1].symbol != 0 || fz_at(g, x)->dims[2].symbol != 0 || fz_at(g, x)->high > CALM)
+        return NONE;
+    fz_value v = *fz_at(g, x);
+    fz_dim filters = fz_size(1 + fz_below(g, 3));
+    int64_t stride = 1 + fz_below(g, 2);
+    int w = fz_weight(g, 3, (fz_dim[]){v.dims[1], filters, fz_size(2)});
+    return fz_call(g, row->op, stride == 2 ? "strides = [2]" : "", FZ_IN(x, w), FZ_FLOAT, 3,
+                   (fz_dim[]){v.dims[0], filters, fz_size((v.dims[2].size - 1) * stride + 2)}, 2.5 * v.high * (double)v.dims[1].size);
+}
+
+/* Blocks of 2 x 2; a weight where nothing has dims that fit. One block of one channel would move nothing, and be a view that no ledger tells. */
+int fz_add_blocks(gen *g, const fz_row *row) {
+    bool to_space = row->form == 1;
+    int x = fz_pick(g, FZ_FLOAT, 4, 4);
+    fz_value v = {0};
+    if (x != NONE)
+        v = *fz_at(g, x);
+    bool fits = x != NONE && (to_space ? v.dims[1].size % 4 == 0 : v.dims[2].size % 2 == 0 && v.dims[3].size % 2 == 0) && is_static(&v);
+    fits = fits && v.dims[1].size * v.dims[2].size * v.dims[3].size > 4;
+    if (!fits) {
+        fz_dim dims[] = {fz_size(1 + fz_below(g, 2)), fz_size(to_space ? 4 : 2), fz_size(2), fz_size(2)};
+        x = fz_weight(g, 4, dims);
+        v = *fz_at(g, x);
+    }
+    int64_t by = to_space ? 2 : 1, from = to_space ? 1 : 2;
+    fz_dim dims[] = {v.dims[0], fz_size(to_space ? v.dims[1].size / 4 : v.dims[1].size * 4), fz_size(v.dims[2].size * by / from),
+                     fz_size(v.dims[3].size * by / from)};
+    return fz_call(g, row->op, "blocksize = 2", FZ_IN(x), FZ_FLOAT, 4, dims, v.high);
+}
+
 int fz_add_pool(gen *g, const fz_row *row) {
     int x = fz_pick(g, FZ_FLOAT, 3, 3);
     if (x == NONE)

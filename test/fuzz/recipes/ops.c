@@ -155,11 +155,13 @@ static int add_logic(gen *g, const fz_row *row) {
 }
 
 static int add_cast(gen *g, const fz_row *row) {
-    int x = fz_pick(g, fz_chance(g, 50) ? FZ_BOOL : FZ_INT, 0, 4);
-    if (x == NONE)
+    int x = fz_pick(g, fz_chance(g, 20) ? FZ_FLOAT : fz_chance(g, 50) ? FZ_BOOL : FZ_INT, 0, 4), like = row->form ? fz_pick(g, FZ_FLOAT, 0, 4) : NONE;
+    if (x == NONE || (row->form && like == NONE))
         return NONE;
     fz_value v = *fz_at(g, x);
-    return fz_call(g, row->op, "to = @", FZ_IN(x), FZ_FLOAT, v.rank, v.dims, v.kind == FZ_BOOL ? 1 : 8);
+    if (row->form)
+        return fz_call(g, row->op, NULL, FZ_IN(x, like), FZ_FLOAT, v.rank, v.dims, v.kind == FZ_FLOAT ? v.high : v.kind == FZ_BOOL ? 1 : 8);
+    return fz_call(g, row->op, "to = @", FZ_IN(x), FZ_FLOAT, v.rank, v.dims, v.kind == FZ_FLOAT ? v.high : v.kind == FZ_BOOL ? 1 : 8);
 }
 
 /* --- reductions --------------------------------------------------------------------------------------------------- */
@@ -385,6 +387,7 @@ const fz_row fz_ops[] = {
     {"Xor", 1, add_logic, 0, 0, NULL},
     {"Not", 2, add_logic, 1, 0, NULL},
     {"Cast", 2, add_cast, 0, 0, NULL},
+    {"CastLike", 1, add_cast, 1, 0, NULL},
     {"ReduceL1", 1, add_reduce, PLAIN, BY_COUNT, NULL},
     {"ReduceL2", 1, add_reduce, POSITIVE, BY_COUNT, NULL},
     {"ReduceLogSum", 1, add_reduce, POSITIVE, BY_COUNT, NULL},
@@ -424,6 +427,9 @@ const fz_row fz_ops[] = {
     {"ScatterElements", 1, fz_add_scatter_elements, 0, 0, NULL},
     {"ScatterND", 1, fz_add_scatter_nd, 0, 0, NULL},
     {"Conv", 2, fz_add_conv, 0, 0, NULL},
+    {"ConvTranspose", 1, fz_add_conv_transpose, 0, 0, NULL},
+    {"DepthToSpace", 1, fz_add_blocks, 1, 0, NULL},
+    {"SpaceToDepth", 1, fz_add_blocks, 2, 0, NULL},
     {"AveragePool", 1, fz_add_pool, 0, 0, NULL},
     {"MaxPool", 1, fz_add_pool, 0, 0, NULL},
     {"GlobalAveragePool", 1, fz_add_pool, 1, 0, NULL},
