@@ -45,7 +45,7 @@ int fz_number(gen *g, double number) {
     fz_dim none = {0, 0};
     if (fz_chance(g, 15)) {
         char attrs[FZ_ATTRS];
-        snprintf(attrs, sizeof attrs, "value = @ {%.9g}", number);
+        snprintf(attrs, sizeof attrs, "value = @ {%.17g}", number);
         return fz_call(g, "Constant", attrs, 0, NULL, FZ_FLOAT, 0, &none, fabs(number));
     }
     int value = add_value(g, 'c', FZ_FLOAT, 0, &none);

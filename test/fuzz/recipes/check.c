@@ -15,13 +15,14 @@ const char *const fz_end_names[] = {"passed", "skipped: not finite or large", "u
                                     "recipes apart in double", "forward pass apart", "gradient is not the slope", "ledger is not the runtime",
                                     "portable is not standard"};
 
-#define TOLERANCE_32 2e-4
+#define TOLERANCE_32 5e-5
 #define TOLERANCE_64 1e-9
 #define TOLERANCE_STASHED 1e-5 /* in double, where statistics of LayerNormalization are kept in float (stash_type) */
 #define NOISE_SIZE 0x1p-22   /* of a rounding, and a few more behind it */
 #define NOISE_RUNS 4
-#define NOISE_ROOM 8         /* times what the factors did */
+#define NOISE_ROOM 16        /* times what the factors did */
 #define SMALL_GRADIENT 0.01  /* of the largest: some are zero in theory and noise in practice */
+#define LEAST_GRADIENT 1e-4  /* of losses about 1 */
 #define SMALL_VALUE 0.01
 #define LARGE 1e6
 #define AS_READ "upgrade,inline,shapes,dropout"
@@ -74,9 +75,11 @@ static bool refused(check *c, variant *v) {
 }
 
 uint64_t *fz_count_of(fz_counts *counts, const char *name) {
-    int i = 0;
-    while (i < counts->n && strcmp(counts->names[i], name) != 0)
-        i++;
+    int i = counts->next; /* names come in the same order again and again */
+    if (i >= counts->n || strcmp(counts->names[i], name) != 0)
+        for (i = 0; i < counts->n && strcmp(counts->names[i], name) != 0;)
+            i++;
+    counts->next = i + 1;
     if (i == counts->n) {
         TC_ASSERT(counts->n < FZ_COUNTS);
         snprintf(counts->names[counts->n++], FZ_COUNT_NAME, "%s", name);
@@ -322,7 +325,7 @@ static bool compare_output(check *c, const yardstick *by, fz_kind_of_end kind, d
         return fail(c, kind, "%s of %s: not an output of %s", name, want->name, got->name);
     if (!same_shape(&w, &g))
         return fail(c, kind, "%s: %s and %s give it different shapes", name, want->name, got->name);
-    double far = farthest(&g, &w), scale = fmax(largest(&w), is_gradient(name) ? fmax(1e-6, SMALL_GRADIENT * by->gradients) : SMALL_VALUE);
+    double far = farthest(&g, &w), scale = fmax(largest(&w), is_gradient(name) ? fmax(LEAST_GRADIENT, SMALL_GRADIENT * by->gradients) : SMALL_VALUE);
     if (far <= (is_float(&w) ? tolerance * scale : 0))
         return true;
     fz_end kept = *c->end;
@@ -441,7 +444,7 @@ static bool run_checks(check *c, variant v[], bool all) {
     if (good && (all || seed % 4 == 1))
         good = make(c, &v[EXACT_64]) && make(c, &v[PORTABLE_64]) && compare_bits(c, &v[BEST], &v[EXACT_64]) &&
                compare(c, &by, FZ_APART_64, tolerance_64(c->p), &v[BEST], &v[PORTABLE_64], true);
-    if (good && (all || seed % 16 == 2))
+    if (good && (all || seed % 4 == 2))
         good = make(c, &v[OPEN]) && compare(c, &by, FZ_UNREAD, tolerance_64(c->p), &v[OPEN], &v[BEST], false) && check_slope(c, &v[BEST], &v[OPEN]);
     return good;
 }

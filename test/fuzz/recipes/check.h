@@ -30,7 +30,7 @@ enum { FZ_COUNTS = 400, FZ_COUNT_NAME = 48 };
 typedef struct fz_counts {
     char names[FZ_COUNTS][FZ_COUNT_NAME];
     uint64_t counts[FZ_COUNTS];
-    int n;
+    int n, next;
 } fz_counts;
 uint64_t *fz_count_of(fz_counts *counts, const char *name); /* added where it is not there */
 

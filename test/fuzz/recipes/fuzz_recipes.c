@@ -9,6 +9,7 @@
 #include "compiler/diag.h"
 #include "passes/pass.h"
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,6 +31,13 @@ typedef struct options {
     double seconds;
     bool one, demand, print;
 } options;
+
+/* Ctrl-C ends it after the graph at hand; what was seen is told. Both processes of the terminal's group get it. */
+static volatile sig_atomic_t interrupted;
+static void interrupt(int number) {
+    (void)number;
+    interrupted = 1;
+}
 
 static double now(void) {
     struct timespec t;
@@ -125,7 +133,7 @@ static void check_graph(const options *o, shared *s, uint64_t graph) {
 }
 
 static bool is_over(const options *o, const shared *s, double start) {
-    return s->graph >= o->from + o->count || s->failures >= o->failures || (o->seconds > 0 && now() - start >= o->seconds);
+    return interrupted || s->graph >= o->from + o->count || s->failures >= o->failures || (o->seconds > 0 && now() - start >= o->seconds);
 }
 
 static void crashed(const options *o, shared *s, int status) {
@@ -283,6 +291,7 @@ int main(int argc, char **argv) {
     if (s == MAP_FAILED)
         return TC_IO;
     s->graph = o.from;
+    sigaction(SIGINT, &(struct sigaction){.sa_handler = interrupt, .sa_flags = SA_RESTART}, NULL);
     check_graphs(&o, s);
     return told(&o, s);
 }
