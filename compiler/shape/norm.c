@@ -96,6 +96,8 @@ tc_status tc_shape_layer_norm(tc_shape_ctx *sc, tc_node *node) {
     int axis = 0;
     TC_TRY(tc_shape_check_epsilon(sc, node));
     TC_TRY(tc_shape_stash_type(sc, node, &stash));
+    TC_TRY(tc_shape_expect_same_type(sc, node, 0, 1));
+    TC_TRY(tc_shape_expect_same_type(sc, node, 0, 2));
     TC_TRY(tc_shape_like(sc, node, 0, x.dtype, x));
     if (x.rank != TC_RANK_UNKNOWN)
         TC_TRY(tc_shape_normalized_axes(sc, node, 0, 1, 2, &axis));
