@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Exports small transformers with PyTorch's two ONNX exporters, each with an input and PyTorch's own loss and gradients.
 
-usage: export.py OUT_DIR [NAME ...]      NAME: ARCH-EXPORTER_OPSET, as in bert-dyn_18 or gpt2-ts_14; default: those of COMMITTED
+usage: export.py OUT_DIR [NAME ...]      NAME: ARCH-EXPORTER_OPSET[-TYPE], as in bert-dyn_18 or gpt2-ts_14; default: those of COMMITTED
   ARCH      bert bertcls roberta distilbert albert alberttied gpt2 vit t5 llama
   EXPORTER  dyn (torch.export based, static shapes) or ts (TorchScript, dynamic batch and sequence)
+  TYPE      of all weights: float16 or bfloat16
 Each OUT_DIR/NAME holds model.onnx, inputs.npz and expected.npz (keys: loss, and <initializer>_grad, several of them
-joined by '+' where the exporter stored one parameter several times).
+joined by '+' where the exporter stored one parameter several times). Where a TYPE is named, these are PyTorch's numbers in float for
+the same weights, and `limit` is twice the error of its own in that type, as test/e2e/check_models.py measures it.
 
 Every parameter is drawn from a normal distribution first: no two are equal, so that the exporter merges none of them and each
 initializer can be told by its values. Those of TIED keep their biases and scales: `tempoc --retie --untie` is to give back what was one and
 what was several, under the parameters' names. Attention is the eager one where EAGER names the architecture, else PyTorch's fused call.
 Needs: torch 2.15, transformers 5.23, onnx 1.23, onnxscript. Not needed to build, test or run Tempo.
 """
+import copy
 import os
 import sys
 import warnings
@@ -22,8 +25,12 @@ import torch
 import transformers as tf
 from onnx import numpy_helper
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "e2e"))
+from check_models import worst  # noqa: E402
+
 COMMITTED = ["bert-dyn_18", "bert-ts_14", "bertcls-dyn_21", "gpt2-dyn_21", "gpt2-dyn_23", "roberta-dyn_18", "distilbert-ts_17",
-             "albert-dyn_21", "alberttied-dyn_21", "vit-dyn_18", "t5-dyn_18", "llama-dyn_21"]
+             "albert-dyn_21", "alberttied-dyn_21", "vit-dyn_18", "t5-dyn_18", "llama-dyn_21",
+             "bert-dyn_18-float16", "gpt2-dyn_21-bfloat16"]
 EAGER = {"bertcls", "distilbert", "t5"}
 TIED = {"alberttied"}  # the decoder is the embedding, biases are 0 and scales 1, as in a new model: the exporter splits and merges
 V, H, L, A, B, S = 97, 32, 2, 4, 2, 12
@@ -144,19 +151,20 @@ def gradients(task, feeds, model, tied):
     or several parameters are equal, else that of the first copy."""
     loss = task(*feeds.values())
     loss.backward()
-    expected = {"loss": loss.detach().numpy()}
+    expected = {"loss": loss.detach().float().numpy()}
     stored_names = {init.name for init in model.graph.initializer}
     for name, p in task.named_parameters():
         if p.grad is None:
             continue
         copies = {}  # transposed? -> gradient names
-        value, grad = p.detach().numpy(), p.grad.numpy()
+        value, grad = p.detach().float().numpy(), p.grad.float().numpy()
         own = [n for n, q in task.named_parameters(remove_duplicate=False) if q is p and n in stored_names]
         if tied and (own or value.ndim == 1):
             expected[(own or [name])[0] + "_grad"] = grad
             continue
         for init in model.graph.initializer:
             stored = numpy_helper.to_array(init)
+            stored = stored if stored.dtype.kind in "iub" else stored.astype(np.float32)
             for transposed in (False, True):
                 spelled = value.T if transposed else value
                 if stored.shape == spelled.shape and stored.dtype == spelled.dtype and np.array_equal(stored, spelled):
@@ -172,19 +180,24 @@ def gradients(task, feeds, model, tied):
 
 def main(out_dir, names):
     for name in names or COMMITTED:
-        arch, flavour = name.rsplit("-", 1)
+        arch, flavour, dtype = (name.split("-") + [None])[:3]
         exporter, opset = flavour.split("_")
         feeds = inputs_of(arch, np.random.default_rng(11))
         task = Task(build(arch), list(feeds)).eval()
+        if dtype:
+            task = task.to(getattr(torch, dtype))
         folder = os.path.join(out_dir, name)
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, "model.onnx")
         export(task, feeds, path, exporter, int(opset))
         strip_stack_traces(path)
-        expected = gradients(task, feeds, onnx.load(path), arch in TIED)
+        expected = gradients(copy.deepcopy(task).float(), feeds, onnx.load(path), arch in TIED)
+        if dtype:
+            error, _ = worst(gradients(task, feeds, onnx.load(path), arch in TIED), expected)
+            expected["limit"] = np.float64(2 * error)
         np.savez(os.path.join(folder, "inputs.npz"), **{k: v.numpy() for k, v in feeds.items()})
         np.savez(os.path.join(folder, "expected.npz"), **expected)
-        print(f"{name}: loss {expected['loss']:.6f}, {len(expected) - 1} gradients")
+        print(f"{name}: loss {expected['loss']:.6f}, {sum(k.endswith('_grad') for k in expected)} gradients")
 
 
 if __name__ == "__main__":
