@@ -139,8 +139,10 @@ static bool is_pow2(double x) {
 }
 static bool is_positive(double x) { return x > 0; }
 static bool is_finite(double x) { return isfinite(x); }
+static bool is_nonzero(double x) { return x != 0; }
 static bool all_pow2(const guard_call *call) { return every_element(call, is_pow2); }
 static bool all_positive(const guard_call *call) { return every_element(call, is_positive); }
+static bool all_nonzero(const guard_call *call) { return every_element(call, is_nonzero); }
 static bool all_finite(const guard_call *call) { return every_element(call, is_finite); }
 
 static bool is_below(const guard_call *call) {
@@ -266,6 +268,7 @@ static const guard_row rows[] = {
     {"kept_for", "vv", is_kept_for, false, "the backward pass reads it for the node that makes the second alone; it is no input and no output"},
     {"made_again", "v", is_made_again, false, "a cheap node makes it of what is there in the backward pass anyway"},
     {"needed", "v", is_needed, true, "gradient rules: the gradient of this operand is wanted"},
+    {"nonzero", "v", all_nonzero, false, "a constant, no element 0"},
     {"one_reader", "v", one_reader, false, "one node reads it, once; it may be an output of the graph too"},
     {"one_use", "v", one_use, false, "one use, graph outputs counted"},
     {"output", "v", is_output, false, "an output of the graph"},
