@@ -9,9 +9,8 @@
 enum {
     MAX_VECTORS = 4096,  /* of choices; beyond, the rest is not tried, which is told */
     TRIES_FOR_ONE = 600, /* to get a hit at all */
-    TRIES_FOR_MORE = 40,
-    HITS_PER_RULE = 96, MIN_HITS = 4,
-    FAILURES_SHOWN = 1,  /* per rule */
+    TRIES_FOR_MORE = 40,   /* without reaching what is wanted */
+    HITS_PER_RULE = 128, MIN_HITS = 3, WILD_PER_RULE = 512,
 };
 
 typedef struct tally {
@@ -35,37 +34,46 @@ static void note_failure(tally *sum, const trial *t) {
         sum->failure = *t;
 }
 
-/* Draws for one vector of choices until there were enough hits. Shapes are known in every fourth draw, in the others less and less. */
-static void check_vector(checker *c, const tc_rule *rule, unsigned wanted, rule_choices *choices, tally *sum) {
-    trial t = {.rule = rule}, last = {.verdict = VERDICT_EXCLUDED};
-    const rule_choices given = *choices;
-    unsigned hits = 0;
-    for (unsigned k = 0; hits ? hits < wanted && k < TRIES_FOR_ONE && (hits < MIN_HITS || k < wanted + TRIES_FOR_MORE) : k < TRIES_FOR_ONE; k++) {
-        t.choices = given;
-        t.seed = (c->seed * 1000003u + sum->vectors) * 1000003u + k;
-        t.blur = hits || k >= 8 ? (rule_blur)(k % BLUR_COUNT) : BLUR_NONE;
-        t.special = k / BLUR_COUNT % 2 == 1;
-        trier(rule)(&t);
-        if (t.choices.n > choices->n) /* a draw that fails early is not asked everything */
-            *choices = t.choices;
-        if (t.verdict == VERDICT_EXCLUDED)
-            break;
-        if (t.verdict == VERDICT_NONE) {
-            last = t;
-            continue;
-        }
-        hits++;
-        sum->saves |= t.saves;
-        sum->worst = t.error > sum->worst ? t.error : sum->worst;
-        if (t.verdict == VERDICT_WRONG) {
-            note_failure(sum, &t);
-            sum->wrong++;
-            break;
-        }
+/* One draw for a vector of choices; `sum` and `choices` learn what it found. */
+static verdict draw(checker *c, const tc_rule *rule, const rule_choices *given, unsigned k, bool wild, rule_choices *choices, tally *sum,
+                    trial *t) {
+    *t = (trial){.rule = rule, .choices = *given, .wild = wild};
+    t->seed = (c->seed * 1000003u + sum->vectors) * 1000003u + k;
+    t->blur = k >= 8 ? (rule_blur)(k % BLUR_COUNT) : BLUR_NONE;
+    t->special = k / BLUR_COUNT % 2 == 1;
+    trier(rule)(t);
+    if (t->choices.n > choices->n) /* a draw that fails early is not asked everything */
+        *choices = t->choices;
+    if (t->verdict == VERDICT_RIGHT || t->verdict == VERDICT_WRONG) {
+        sum->hits++;
+        sum->saves |= t->saves;
+        sum->worst = t->error > sum->worst ? t->error : sum->worst;
     }
-    sum->hits += hits;
-    sum->excluded += t.verdict == VERDICT_EXCLUDED;
-    if (hits == 0 && t.verdict != VERDICT_EXCLUDED) {
+    if (t->verdict == VERDICT_WRONG) {
+        note_failure(sum, t);
+        sum->wrong++;
+    }
+    return t->verdict;
+}
+
+/* Draws for one vector of choices until there were enough hits, then wild ones. Shapes are known at first, then in every fourth draw, in the
+ * others less and less. */
+static void check_vector(checker *c, const tc_rule *rule, unsigned wanted, unsigned wild, rule_choices *choices, tally *sum) {
+    const rule_choices given = *choices;
+    unsigned hits = 0, k = 0;
+    verdict v = VERDICT_NONE;
+    trial t, last = {.rule = rule};
+    for (; k < TRIES_FOR_ONE && hits < wanted && (hits < MIN_HITS || k < 2 * wanted + TRIES_FOR_MORE) && v != VERDICT_WRONG; k++) {
+        v = draw(c, rule, &given, k, false, choices, sum, &t);
+        if (v == VERDICT_EXCLUDED)
+            break;
+        hits += v != VERDICT_NONE;
+        last = v == VERDICT_NONE ? t : last;
+    }
+    for (unsigned n = 0; n < wild && hits > 0 && v != VERDICT_WRONG && !rule->gradient; n++)
+        v = draw(c, rule, &given, k++, true, choices, sum, &t);
+    sum->excluded += v == VERDICT_EXCLUDED;
+    if (hits == 0 && v != VERDICT_EXCLUDED) {
         note_failure(sum, &last);
         sum->dead++;
     }
@@ -83,7 +91,7 @@ static void ask(const tc_rule *rule, uint64_t seed, rule_choices *choices) {
         if (rule->gradient)
             rule_instance_forward(&ctx, rule, &asked, seed + k, BLUR_NONE, &inst);
         else
-            rule_instance_make(&ctx, rule, &asked, seed + k, BLUR_NONE, false, &inst);
+            rule_instance_make(&ctx, rule, &asked, seed + k, BLUR_NONE, false, false, &inst);
         if (asked.n > choices->n)
             *choices = asked;
         tc_model_destroy(inst.model);
@@ -115,8 +123,6 @@ static bool tell(checker *c, const tc_rule *rule, const tally *sum) {
     bool pair = trial_is_pair(rule), failed = sum->wrong || sum->dead || sum->hits == 0 || (pair && !sum->saves);
     const char *what = sum->wrong ? "WRONG" : sum->hits == 0 ? "NO INSTANCE" : sum->dead ? "DEAD CHOICE" : failed ? "SAVES NOTHING" : "right";
     fprintf(c->out, "%-28s %8u %10u %10.2g  %s", rule->name, sum->vectors, sum->hits, sum->worst, what);
-    if (sum->wrong || (sum->dead && sum->hits))
-        fprintf(c->out, " (%u of %u choices)", sum->wrong ? sum->wrong : sum->dead, sum->vectors);
     if (sum->excluded)
         fprintf(c->out, ", %u choices excluded by guards", sum->excluded);
     fputc('\n', c->out);
@@ -126,13 +132,14 @@ static bool tell(checker *c, const tc_rule *rule, const tally *sum) {
 }
 
 static void check_rule(checker *c, tc_rule *rule) {
-    unsigned vectors = count_vectors(rule, c->seed), wanted = HITS_PER_RULE / vectors;
+    unsigned vectors = count_vectors(rule, c->seed), wanted = HITS_PER_RULE / vectors, wild = WILD_PER_RULE / vectors;
     rule_choices choices = {0};
     tally sum = {0};
     wanted = wanted < MIN_HITS ? MIN_HITS : wanted;
+    wild = wild < MIN_HITS ? MIN_HITS : wild;
     do
-        check_vector(c, rule, wanted, &choices, &sum);
-    while (sum.vectors < MAX_VECTORS && sum.wrong + sum.dead < 8 && rule_choices_next(&choices));
+        check_vector(c, rule, wanted, wild, &choices, &sum);
+    while (sum.vectors < MAX_VECTORS && sum.wrong + sum.dead == 0 && rule_choices_next(&choices));
     c->rules++;
     c->instances += sum.hits;
     c->failed += tell(c, rule, &sum);

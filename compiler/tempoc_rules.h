@@ -24,7 +24,7 @@ typedef struct trial {
     rule_choices choices;
     uint64_t seed;
     rule_blur blur;
-    bool special;
+    bool special, wild;
     verdict verdict;
     double error;      /* the worst, as a part of the largest element of its output; of gradients: of what gradcheck allows */
     bool saves;        /* fewer bytes are kept than before */

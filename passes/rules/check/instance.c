@@ -376,6 +376,8 @@ static tc_dtype draw_dtype(rule_instance *inst) {
         is_bool |= w[i].wants_bool && inst->rule->names[i].is_out;
         bits = w[i].max_bits && w[i].max_bits < bits ? w[i].max_bits : bits;
     }
+    if (inst->wild && rule_dice_percent(&inst->dice, 30))
+        return any[rule_dice_below(&inst->dice, TC_COUNT(any))];
     if (bits < 64 && !is_integer)
         return TC_FLOAT;
     if (is_float)
@@ -399,7 +401,6 @@ static void begin(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint6
     inst->graph = inst->model->graph = tc_graph_create(inst->model, NULL, "instance");
     choices->n = 0;
     rule_wishes(rule, inst->wishes);
-    inst->dtype = draw_dtype(inst);
     for (uint16_t i = 0; i < rule->n_match; i++)
         for (uint16_t k = 0; k < rule->match[i].n_ops; k++)
             inst->has_scores |= strstr(rule->match[i].ops[k].name, "Softmax") != NULL ||
@@ -407,9 +408,11 @@ static void begin(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint6
 }
 
 void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur how, bool special,
-                        rule_instance *inst) {
+                        bool wild, rule_instance *inst) {
     begin(ctx, rule, choices, seed, how, inst);
     inst->special = special;
+    inst->wild = wild;
+    inst->dtype = draw_dtype(inst);
     for (uint16_t i = 0; i < rule->n_match && !inst->why; i++) {
         rule_operand statement = {.kind = OPERAND_NODE, .index = i};
         slot s;

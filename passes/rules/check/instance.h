@@ -46,8 +46,11 @@ typedef struct rule_wish {
     uint16_t spans, spans_of; /* of the shape of axes `spans` of `spans_of` */
     uint16_t same_shape;
     int first_dim;            /* dim(x, 0, n); -1: none */
+    bool added;               /* it is broadcast to another value: a bias, maybe a mask of 0 and -inf */
+    bool hard;                /* numbers that guards are there for: zero, infinities, NaN */
     bool kept, read_late;     /* of training graphs: an expensive node makes it; the backward pass reads it */
 } rule_wish;
+extern const rule_wish rule_no_wish;
 void rule_wishes(const tc_rule *rule, rule_wish wishes[RULE_MAX_NAMES]);
 
 typedef struct rule_input {
@@ -77,6 +80,7 @@ typedef struct rule_instance {
     rule_choices *choices;
     rule_dice dice;
     bool special;    /* among the elements: zeros of both signs, infinities, NaN; rows that a mask excludes */
+    bool wild;       /* now and then what guards and ops want is not heeded: what is a hit nevertheless, the guards have let through */
     bool smooth;     /* no element near a kink: for finite differences */
     rule_blur blur;
     tc_dtype dtype;  /* of operands without neighbours */
@@ -94,6 +98,7 @@ typedef struct rule_instance {
     bool has_scores; /* the pattern has a softmax: -inf in what is added to its operand leaves something out */
     const tc_value *loss; /* of rules with a forward and a backward half: a result of the forward half */
     const rule_place *place;
+    int common_dim; /* that all dims have which are not 1; 0: not drawn yet, -1: there is none */
     int rank, result_rank; /* that guards want of the operand that is drawn, of the result of its node; -1: any */
     tc_value *douts[RULE_MAX_OPERANDS];         /* of gradient rules: inputs for the gradients of the results */
     const double *dout_data[RULE_MAX_OPERANDS]; /* their elements; NULL: the rule takes none */
@@ -102,7 +107,7 @@ typedef struct rule_instance {
 
 /* Makes the graph for `choices`; `why` says what stopped it. Diagnostics may be left in the context. The graph has an input for each
  * parameter that need not be a constant, and shows the results as outputs, by themselves or behind an Identity. */
-void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur, bool special,
+void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur, bool special, bool wild,
                         rule_instance *out_instance);
 /* For a gradient rule: the op alone, in double precision, its results as outputs. */
 void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur,

@@ -23,6 +23,7 @@ static void rank(rule_wish *w, const guard_arg *a) { first(w, a)->rank = (int)a[
 static void min_rank(rule_wish *w, const guard_arg *a) { first(w, a)->min_rank = (int)a[1].number; }
 static void kept(rule_wish *w, const guard_arg *a) { first(w, a)->kept = true; }
 static void read_late(rule_wish *w, const guard_arg *a) { first(w, a)->read_late = true; }
+static void added(rule_wish *w, const guard_arg *a) { first(w, a)->added = true; }
 static void same_shape(rule_wish *w, const guard_arg *a) { first(w, a)->same_shape = a[1].name; }
 
 static void below(rule_wish *w, const guard_arg *a) {
@@ -45,9 +46,10 @@ static void dim(rule_wish *w, const guard_arg *a) {
 
 /* Guards without a row are met by enough draws. */
 static const wish_row rows[] = {
-    {"below", below},         {"bits_at_most", bits},   {"bool", wants_bool},         {"constant", constant},
+    {"below", below},         {"bits_at_most", bits},   {"bool", wants_bool},         {"broadcasts", added},
+    {"constant", constant},
     {"dim", dim},             {"finite", finite},       {"float", wants_float},       {"integer", wants_integer},
-    {"kept_for", kept},       {"positive", positive},   {"pow2", pow2},               {"rank", rank},
+    {"kept_for", kept},       {"nonzero", constant},  {"positive", positive},   {"pow2", pow2},               {"rank", rank},
     {"rank_at_least", min_rank}, {"read_again", read_late}, {"same_count", same_count}, {"same_shape", same_shape},
     {"scalar", scalar},       {"spans", spans},         {"trailing", trailing},
 };
@@ -60,16 +62,16 @@ static void want_constant(const tc_rule *rule, rule_wish *wishes, const rule_nod
             wishes[operand->index].constant = true;
     }
     for (uint16_t i = 0; i < node->n_attrs; i++)
-        for (uint16_t k = 0; k < node->attrs[i].n_factors; k++) {
+        for (uint16_t k = 0; k < node->attrs[i].n_factors; k++)
             wishes[node->attrs[i].factors[k].name].constant = true;
-            wishes[node->attrs[i].factors[k].name].scalar = true;
-        }
 }
+
+const rule_wish rule_no_wish = {.rank = -1, .first_dim = -1, .trailing_of = RULE_NONE, .same_count = RULE_NONE, .spans = RULE_NONE,
+                                .spans_of = RULE_NONE, .same_shape = RULE_NONE};
 
 void rule_wishes(const tc_rule *rule, rule_wish wishes[RULE_MAX_NAMES]) {
     for (uint16_t i = 0; i < rule->n_names; i++)
-        wishes[i] = (rule_wish){.rank = -1, .first_dim = -1, .trailing_of = RULE_NONE, .same_count = RULE_NONE, .spans = RULE_NONE,
-                                .spans_of = RULE_NONE, .same_shape = RULE_NONE};
+        wishes[i] = rule_no_wish;
     for (uint16_t i = 0; i < rule->n_guards; i++)
         for (size_t k = 0; k < TC_COUNT(rows); k++)
             if (!rule->guards[i].negated && strcmp(rule->guards[i].row->name, rows[k].guard) == 0)

@@ -1,0 +1,87 @@
+/* draw_element.c: elements of operands: inside the domain of their op, as guards want constants, and those that rules stumble over. */
+#include "draw.h"
+#include "../../../compiler/ops.h"
+#include <math.h>
+#include <string.h>
+
+typedef enum domain { REAL, ABOVE_ZERO, BELOW_ONE, ABOVE_ONE, RATIO } domain;
+
+/* Where an op is defined, and far enough from its poles. */
+static const struct { const char *op; uint32_t operand; domain domain; } domains[] = {
+    {"Acos", 0, BELOW_ONE}, {"Acosh", 0, ABOVE_ONE}, {"Asin", 0, BELOW_ONE}, {"Atanh", 0, BELOW_ONE},
+    {"DotProductAttention", 5, RATIO}, {"DotProductAttentionGrad", 7, RATIO}, {"Dropout", 1, RATIO}, {"DropoutGrad", 2, RATIO},
+    {"Log", 0, ABOVE_ZERO}, {"Pow", 0, ABOVE_ZERO}, {"Sqrt", 0, ABOVE_ZERO}, {"Tan", 0, BELOW_ONE},
+};
+
+static domain domain_of(const tc_node *node, uint32_t index) {
+    for (size_t i = 0; i < TC_COUNT(domains); i++)
+        if (domains[i].operand == index && strcmp(domains[i].op, node->op_type) == 0)
+            return domains[i].domain;
+    return REAL;
+}
+
+/* Far from a kink for differences over 1e-6, and now and then near enough to show that it is elsewhere. */
+static double away_from_zero(rule_dice *dice, double x) {
+    double least = rule_dice_percent(dice, 20) ? 0.002 : 0.2;
+    x = least < 0.2 ? x * 0.005 : x;
+    return x < 0 ? x - least : x + least;
+}
+
+/* What rules stumble over; the first three are numbers of every type. */
+static const double hard[] = {0.0, 1.0, 7.0, -0.0, -1.0, (double)INFINITY, (double)-INFINITY, (double)NAN};
+
+static double element(rule_instance *inst, tc_dtype dtype, domain where, const rule_wish *wish) {
+    rule_dice *dice = &inst->dice;
+    if (dtype == TC_BOOL)
+        return rule_dice_below(dice, 2);
+    if (wish && wish->hard && rule_dice_percent(dice, 50))
+        return hard[rule_dice_below(dice, tc_dtype_is_float(dtype) ? TC_COUNT(hard) : 3)];
+    if (wish && wish->pow2)
+        return ldexp(rule_dice_percent(dice, 70) ? 1 : -1, (int)rule_dice_below(dice, 7) - 3);
+    if (wish && wish->positive)
+        return pow(10, -5 * rule_dice_unit(dice));
+    if (wish && wish->is_below)
+        return rule_dice_percent(dice, 50) ? -INFINITY : wish->below * (wish->below < 0 ? 10 : 0.1) - 1;
+    if (!tc_dtype_is_float(dtype)) {
+        bool is_unsigned = dtype == TC_UINT8 || dtype == TC_UINT16 || dtype == TC_UINT32 || dtype == TC_UINT64;
+        return (double)rule_dice_below(dice, 9) - (is_unsigned ? 0 : 4);
+    }
+    double x = rule_dice_normal(dice);
+    switch (where) {
+    case ABOVE_ZERO: return 0.2 + fabs(x);
+    case BELOW_ONE: return tanh(away_from_zero(dice, x)) * 0.9;
+    case ABOVE_ONE: return 1.2 + fabs(x);
+    case RATIO: return 0.1 + 0.6 * rule_dice_unit(dice);
+    default: return inst->smooth || (wish && wish->constant) ? away_from_zero(dice, x) : x;
+    }
+}
+
+void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index, tc_dtype dtype, uint64_t count, void *data,
+                        const rule_wish *wish) {
+    domain where = node ? domain_of(node, index) : REAL;
+    for (uint64_t i = 0; i < count; i++)
+        tc_element_set(dtype, data, i, element(inst, dtype, where, wish));
+}
+
+/* Elements that rules stumble over. A rule that may round is spared NaN and infinities, where formulas differ, but for rows that a mask
+ * excludes from a softmax. */
+void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index, const rule_wish *wish) {
+    if (domain_of(node, index) != REAL)
+        return;
+    rule_dice *dice = &inst->dice;
+    bool adds = (wish && wish->added) || tc_node_is(node, "", "Add") || tc_node_is(node, "", "Where") || tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention");
+    bool may_round = inst->rule->rounds || inst->rule->inexact;
+    uint64_t row = input->rank > 0 ? (uint64_t)input->dims[input->rank - 1] : 1;
+    unsigned kind = 0;
+    for (uint64_t i = 0; i < input->count; i++) {
+        if (row && i % row == 0)
+            kind = rule_dice_below(dice, 4);
+        bool excluded = kind == 0 || (kind == 1 && rule_dice_percent(dice, 30));
+        if (input->dtype == TC_BOOL && excluded)
+            tc_element_set(TC_BOOL, input->data, i, 0);
+        else if (inst->has_scores && adds && tc_dtype_is_float(input->dtype) && excluded && input->rank > 0)
+            tc_element_set(input->dtype, input->data, i, -INFINITY);
+        else if (!may_round && tc_dtype_is_float(input->dtype) && rule_dice_percent(dice, 30))
+            tc_element_set(input->dtype, input->data, i, hard[rule_dice_below(dice, TC_COUNT(hard))]);
+    }
+}
