@@ -8,15 +8,22 @@
 #include "shape.h"
 
 enum {
-    MAX_TURN_NODES = 20000, /* that one node becomes */
+    MAX_TURN_NODES = 20000, /* that one node becomes, nested ones counted */
     MAX_NODES = 100000,     /* of a graph that is still unrolled further */
+    MAX_COPIES = 200000,    /* of nodes, in all: those of a loop that turns out to be too long are taken back */
     MAX_ROUNDS = 64,        /* bodies in bodies, and conditions that depend on what was unrolled */
 };
 
-typedef struct turn {
+typedef struct unroller {
     tc_ctx *ctx;
+    uint64_t copies; /* nodes so far */
+} unroller;
+
+typedef struct turn {
+    unroller *u;
     tc_node *node; /* what is unrolled */
     const tc_graph *body;
+    uint64_t each, made;        /* nodes of one turn; so far */
     tc_node *before;            /* the node in front of the first copy, or NULL */
     tc_value **inputs;          /* [body->n_inputs], of the turn */
     tc_value **outputs;         /* [body->n_outputs], of the last turn */
@@ -29,11 +36,22 @@ static tc_arena *arena_of(const tc_node *node) {
     return node->graph->model->arena;
 }
 
-static turn begin(tc_ctx *ctx, tc_node *node, const tc_graph *body) {
+static uint64_t count_nodes(const tc_graph *graph) {
+    uint64_t n = graph->n_nodes;
+    TC_FOR_NODES(node, graph) {
+        for (uint32_t i = 0; i < node->n_attrs; i++)
+            if (node->attrs[i].kind == TC_ATTR_GRAPH && node->attrs[i].g)
+                n += count_nodes(node->attrs[i].g);
+    }
+    return n;
+}
+
+static turn begin(unroller *u, tc_node *node, const tc_graph *body) {
     tc_arena *arena = arena_of(node);
-    return (turn){.ctx = ctx,
+    return (turn){.u = u,
                   .node = node,
                   .body = body,
+                  .each = count_nodes(body) + body->n_inputs + body->n_outputs + 1,
                   .before = node->prev,
                   .label = tc_node_label(node),
                   .prefix = tc_node_label(node),
@@ -41,9 +59,10 @@ static turn begin(tc_ctx *ctx, tc_node *node, const tc_graph *body) {
                   .outputs = TC_NEW_ARRAY(arena, tc_value *, body->n_outputs + 1)};
 }
 
+/* Whether there is room for so many further turns. */
 static bool fits(const turn *t, uint64_t turns) {
-    uint64_t each = (uint64_t)t->body->n_nodes + t->body->n_inputs + t->body->n_outputs + 1;
-    return turns <= MAX_TURN_NODES && turns * each <= MAX_TURN_NODES && t->node->graph->n_nodes <= MAX_NODES;
+    return turns <= MAX_TURN_NODES && t->made + turns * t->each <= MAX_TURN_NODES &&
+           t->u->copies + turns * t->each <= MAX_COPIES && t->node->graph->n_nodes <= MAX_NODES;
 }
 
 static void number_turn(turn *t, int64_t k) {
@@ -66,6 +85,8 @@ static void forget_types(tc_node *copy) {
 static tc_status copy_body(turn *t) {
     tc_graph *graph = t->node->graph;
     const tc_node *last = t->node->prev;
+    t->made += t->each;
+    t->u->copies += t->each;
     tc_cloner cloner = {.values = tc_map_create(arena_of(t->node)), .prefix = t->prefix};
     for (uint32_t i = 0; i < t->body->n_inputs; i++)
         tc_map_set_ptr(cloner.values, t->body->inputs[i], t->inputs[i]);
@@ -81,7 +102,7 @@ static tc_status copy_body(turn *t) {
         forget_types(copy);
         tc_node_insert_before(copy, t->node);
         if (copy->op)
-            TC_TRY(tc_infer_node(t->ctx, copy));
+            TC_TRY(tc_infer_node(t->u->ctx, copy));
     }
     tc_new_ordinals(graph, last ? last->next : graph->first, t->node);
     for (uint32_t i = 0; i < t->body->n_outputs; i++)
@@ -105,7 +126,7 @@ static tc_status emit(turn *t, const char *op, const char *what, tc_value *const
         tc_attr_set_int(node, "axis", axis);
     *out_value = tc_node_add_output(node, 0, tc_arena_printf(arena_of(t->node), "%s/%s", t->prefix, what), NULL);
     tc_node_insert_before(node, t->node);
-    return tc_infer_node(t->ctx, node);
+    return tc_infer_node(t->u->ctx, node);
 }
 
 static tc_value *number(turn *t, const char *what, int64_t value) {
@@ -168,14 +189,14 @@ static int64_t listed(const tc_node *node, const char *name, uint32_t index) {
 
 /* --- If, Scan, Loop ----------------------------------------------------------------------------------------------- */
 
-static tc_status unroll_if(tc_ctx *ctx, tc_node *node, bool *out_done) {
+static tc_status unroll_if(unroller *u, tc_node *node, bool *out_done) {
     int64_t condition;
     if (!known_number(node->graph->model, tc_input(node, 0), &condition))
         return TC_OK;
     const tc_graph *body = body_of(node, condition ? "then_branch" : "else_branch");
     if (!body || body->n_inputs > 0 || body->n_outputs != node->n_outputs)
         return TC_OK;
-    turn t = begin(ctx, node, body);
+    turn t = begin(u, node, body);
     TC_TRY(copy_body(&t));
     finish(&t, t.outputs);
     *out_done = true;
@@ -216,13 +237,13 @@ static tc_status scan_turns(turn *t, uint32_t states, int64_t length, tc_value *
     return TC_OK;
 }
 
-static tc_status unroll_scan(tc_ctx *ctx, tc_node *node, bool *out_done) {
+static tc_status unroll_scan(unroller *u, tc_node *node, bool *out_done) {
     const tc_graph *body = body_of(node, "body");
     int64_t given = tc_attr_int(node, "num_scan_inputs", 0);
     if (!body || given < 1 || given > node->n_inputs || body->n_inputs != node->n_inputs ||
         body->n_outputs != node->n_outputs || !all_given(node, 0))
         return TC_OK;
-    turn t = begin(ctx, node, body);
+    turn t = begin(u, node, body);
     uint32_t states = node->n_inputs - (uint32_t)given;
     int64_t length = scan_length(node, states);
     if (length < 1 || !fits(&t, (uint64_t)length))
@@ -267,11 +288,15 @@ static tc_status loop_turns(turn *t, uint32_t carried, int64_t limit, int64_t *o
     for (uint32_t i = 0; i < carried; i++)
         t->inputs[i + 2] = tc_input(t->node, i + 2);
     for (; condition && turns < limit; turns++) {
+        if (!fits(t, 1)) {
+            give_up(t);
+            return TC_OK;
+        }
         number_turn(t, turns);
         t->inputs[0] = loop_number(t, 0, TC_INT64, turns);
         t->inputs[1] = loop_number(t, 1, TC_BOOL, 1);
         TC_TRY(copy_body(t));
-        if (!fits(t, (uint64_t)turns + 1) || !known_number(model, t->outputs[0], &condition)) {
+        if (!known_number(model, t->outputs[0], &condition)) {
             give_up(t);
             return TC_OK;
         }
@@ -286,14 +311,14 @@ static tc_status loop_turns(turn *t, uint32_t carried, int64_t limit, int64_t *o
     return TC_OK;
 }
 
-static tc_status unroll_loop(tc_ctx *ctx, tc_node *node, bool *out_done) {
+static tc_status unroll_loop(unroller *u, tc_node *node, bool *out_done) {
     const tc_graph *body = body_of(node, "body");
     uint32_t carried = node->n_inputs > 2 ? node->n_inputs - 2 : 0;
     int64_t limit = INT64_MAX, turns;
     if (!body || body->n_inputs != carried + 2 || body->n_outputs != node->n_outputs + 1 || node->n_outputs < carried ||
         !all_given(node, 2) || (tc_input(node, 0) && !known_number(node->graph->model, tc_input(node, 0), &limit)))
         return TC_OK;
-    turn t = begin(ctx, node, body);
+    turn t = begin(u, node, body);
     tc_value **rows, **results = TC_NEW_ARRAY(arena_of(node), tc_value *, node->n_outputs + 1);
     if (limit < INT64_MAX && !fits(&t, (uint64_t)(limit > 0 ? limit : 0)) && !tc_input(node, 1))
         return TC_OK;
@@ -318,19 +343,18 @@ static tc_status unroll_loop(tc_ctx *ctx, tc_node *node, bool *out_done) {
 
 /* --- the walk ----------------------------------------------------------------------------------------------------- */
 
-tc_status tc_unroll(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
+/* Nodes of the graph itself: bodies come up when their node is unrolled. */
+static tc_status unroll_graph(unroller *u, tc_graph *graph, bool *out_changed) {
     static const struct {
         const char *op;
-        tc_status (*unroll)(tc_ctx *, tc_node *, bool *);
+        tc_status (*unroll)(unroller *, tc_node *, bool *);
     } ops[] = {{"If", unroll_if}, {"Loop", unroll_loop}, {"Scan", unroll_scan}};
     *out_changed = false;
     TC_FOR_NODES_SAFE(node, graph) {
-        if (!tc_node_has(node, TC_CONTROL))
-            continue;
         bool done = false;
-        for (size_t i = 0; i < TC_COUNT(ops) && !done; i++)
+        for (size_t i = 0; tc_node_has(node, TC_CONTROL) && i < TC_COUNT(ops); i++)
             if (tc_node_is(node, "", ops[i].op)) {
-                TC_TRY(ops[i].unroll(ctx, node, &done));
+                TC_TRY(ops[i].unroll(u, node, &done));
                 break;
             }
         *out_changed = *out_changed || done;
@@ -339,11 +363,12 @@ tc_status tc_unroll(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
 }
 
 tc_status tc_infer_unrolled(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
+    unroller u = {.ctx = ctx};
     bool again = true;
     *out_changed = false;
     for (int round = 0; again && round < MAX_ROUNDS; round++) {
         TC_TRY(tc_infer_graph(ctx, graph));
-        TC_TRY(tc_unroll(ctx, graph, &again));
+        TC_TRY(unroll_graph(&u, graph, &again));
         *out_changed = *out_changed || again;
     }
     return again ? tc_infer_graph(ctx, graph) : TC_OK;
