@@ -50,6 +50,15 @@ static tc_status need_rank(tc_upgrade *up, const tc_node *node, uint32_t operand
                     value ? tc_quote(up->ctx, value->name) : "absent");
 }
 
+/* Of an op that has this many results, no further one is in use. */
+static tc_status need_results(tc_upgrade *up, const tc_node *node, uint32_t most) {
+    for (uint32_t i = most; i < node->n_outputs; i++)
+        if (node->outputs[i] && tc_value_is_used(node->outputs[i]))
+            return tc_error(up->ctx, TC_BAD_INPUT, node, "result %u ('%s') is in use, but the op has %u", i,
+                            tc_quote(up->ctx, node->outputs[i]->name), most);
+    return TC_OK;
+}
+
 /* --- GELU and its kin --------------------------------------------------------------------------------------------- */
 
 static tc_status to_gelu(tc_node *node, tc_value *x, const char *approximate) {
@@ -286,6 +295,7 @@ static void replace_results(tc_node *node, tc_value *const *values, uint32_t n) 
 
 static tc_status tc_ort_broadcast_axes(tc_upgrade *up, tc_node *node) {
     tc_value *shapes[] = {tc_input(node, 0), tc_input(node, 1)}, *axes[2];
+    TC_TRY(need_results(up, node, 2));
     TC_TRY(broadcast_axes(up, node, shapes, axes));
     replace_results(node, axes, 2);
     return TC_OK;
@@ -302,6 +312,7 @@ static tc_value *summed(tc_node *node, const char *what, tc_value *gradient, tc_
 /* (dY, A, B) of A / B: dA = dY / B, dB = -dY A / B / B. */
 static tc_status tc_ort_div_grad(tc_upgrade *up, tc_node *node) {
     tc_value *dy = tc_input(node, 0), *a = tc_input(node, 1), *b = tc_input(node, 2), *axes[2], *gradients[2];
+    TC_TRY(need_results(up, node, 2));
     tc_value *shapes[] = {EMIT(node, "Shape", "a_shape", a), EMIT(node, "Shape", "b_shape", b)};
     for (int i = 0; i < 2; i++)
         TC_TRY(tc_infer_node(up->ctx, shapes[i]->producer));
@@ -336,7 +347,7 @@ static tc_status tc_ort_dropout_grad(tc_upgrade *up, tc_node *node) {
 
 /* The second result holds the sizes of the pieces. */
 static tc_status tc_ort_concat(tc_upgrade *up, tc_node *node) {
-    (void)up;
+    TC_TRY(need_results(up, node, 2));
     int64_t axis = tc_attr_int(node, "axis", 0);
     tc_value *sizes = tc_output(node, 1);
     if (sizes) {
@@ -451,13 +462,16 @@ static tc_status tc_ort_yield(tc_upgrade *up, tc_node *node) {
             skip = skip || skipped[k] == (int64_t)i;
         if (value && value->n_graph_outputs == 0)
             tc_graph_add_output(node->graph, value);
-        if (skip || at >= node->n_outputs || !node->outputs[at])
+        if (skip || at >= node->n_outputs)
             continue;
-        tc_value *gradient = tc_node_take_output(node, at++);
+        if (!node->outputs[at++])
+            continue;
+        tc_value *gradient = tc_node_take_output(node, at - 1);
         if (!gradient->type && value)
             gradient->type = value->type;
         tc_graph_add_input(node->graph, gradient);
     }
+    TC_TRY(need_results(up, node, at));
     tc_node_erase(node);
     return TC_OK;
 }
