@@ -11,13 +11,16 @@ typedef struct row {
     const char *op;
     int64_t version;
     tc_upgrade_fn rewrite;
+    const char *inputs[4]; /* or these attributes become operands */
 } row;
 
 static const row rows[] = {
-#define CHANGE(op, version, rewrite) {#op, version, tc_upgrade_##rewrite},
+#define CHANGE(op, version, rewrite) {#op, version, tc_upgrade_##rewrite, {NULL}},
+#define INPUTS(op, version, ...) {#op, version, NULL, {__VA_ARGS__}},
 #define SAME(op, ...)
 #include "upgrade.def"
 #undef CHANGE
+#undef INPUTS
 #undef SAME
 };
 
@@ -130,6 +133,14 @@ static bool applies(const tc_upgrade *up, const row *r) {
     return r->version <= TC_CANONICAL_OPSET ? up->from < r->version : up->from >= r->version;
 }
 
+static tc_status apply(tc_upgrade *up, tc_node *node, const row *r) {
+    if (r->rewrite)
+        return r->rewrite(up, node);
+    for (uint32_t i = 0; i < TC_COUNT(r->inputs) && r->inputs[i]; i++)
+        tc_upgrade_attr_to_input(up, node, r->inputs[i], i + 1);
+    return TC_OK;
+}
+
 static tc_status upgrade_node(tc_upgrade *up, tc_node *node) {
     if (up->from < 6)
         tc_attr_remove(node, "consumed_inputs"); /* a memory hint that every op of the first opsets could carry */
@@ -137,7 +148,7 @@ static tc_status upgrade_node(tc_upgrade *up, tc_node *node) {
     const char *op = node->op_type;
     for (const row *r = tc_map_get(up->rows, op); r && r < end && strcmp(r->op, op) == 0; r++)
         if (applies(up, r))
-            TC_TRY(r->rewrite(up, node));
+            TC_TRY(apply(up, node, r));
     return TC_OK;
 }
 

@@ -1,5 +1,5 @@
 /* upgrade.h: what the files of the upgrade pass share. upgrade.def is the table, upgrade.c walks the model by it; the rewrites stand in
- * upgrade_old.c (meanings from before the canonical opset) and upgrade_new.c (from after it). */
+ * upgrade_old.c (meanings from before the canonical opset), upgrade_new.c (from after it) and upgrade_ort.c (ops of ONNX Runtime). */
 #ifndef TC_UPGRADE_H
 #define TC_UPGRADE_H
 #include "../compiler/ops.h"
@@ -36,8 +36,10 @@ bool tc_ort_uses(const tc_graph *graph); /* whether there are such nodes */
 
 /* The rewrites that upgrade.def names. */
 #define CHANGE(op, version, rewrite) tc_status tc_upgrade_##rewrite(tc_upgrade *up, tc_node *node);
+#define INPUTS(op, ...)
 #define SAME(op, ...)
 #include "upgrade.def"
 #undef CHANGE
+#undef INPUTS
 #undef SAME
 #endif

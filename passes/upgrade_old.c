@@ -16,37 +16,10 @@ tc_status tc_upgrade_reduce_axes(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-tc_status tc_upgrade_axes(tc_upgrade *up, tc_node *node) {
-    tc_upgrade_attr_to_input(up, node, "axes", 1);
-    return TC_OK;
-}
-
-tc_status tc_upgrade_reshape_shape(tc_upgrade *up, tc_node *node) {
-    tc_upgrade_attr_to_input(up, node, "shape", 1);
-    return TC_OK;
-}
-
-tc_status tc_upgrade_split_sizes(tc_upgrade *up, tc_node *node) {
-    tc_upgrade_attr_to_input(up, node, "split", 1);
-    return TC_OK;
-}
-
 tc_status tc_upgrade_split_count(tc_upgrade *up, tc_node *node) {
     (void)up;
     if (tc_input(node, 1) == NULL && tc_attr_find(node, "num_outputs") == NULL)
         tc_attr_set_int(node, "num_outputs", (int64_t)node->n_outputs);
-    return TC_OK;
-}
-
-tc_status tc_upgrade_top_k(tc_upgrade *up, tc_node *node) {
-    tc_upgrade_attr_to_input(up, node, "k", 1);
-    return TC_OK;
-}
-
-tc_status tc_upgrade_slice_bounds(tc_upgrade *up, tc_node *node) {
-    tc_upgrade_attr_to_input(up, node, "starts", 1);
-    tc_upgrade_attr_to_input(up, node, "ends", 2);
-    tc_upgrade_attr_to_input(up, node, "axes", 3);
     return TC_OK;
 }
 

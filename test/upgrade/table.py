@@ -9,10 +9,10 @@ from onnx import defs
 CANONICAL, NEWEST = 21, 28
 rows = {}
 for line in open(sys.argv[1]):
-    if match := re.match(r"(CHANGE|SAME)\((\w+), (.*)\)$", line.strip()):
+    if match := re.match(r"(CHANGE|INPUTS|SAME)\((\w+), (.*)\)$", line.strip()):
         kind, op, rest = match.groups()
         words = rest.split(", ")
-        for version in words[:1] if kind == "CHANGE" else words:
+        for version in words if kind == "SAME" else words[:1]:
             rows.setdefault((op, int(version)), []).append(kind)
 
 versions, first = set(), {}
