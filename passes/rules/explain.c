@@ -54,7 +54,7 @@ static void check_name(tc_pass_env *env, const char *option, const char *name) {
         if (!strcmp(env->summary->rules[i].name, name))
             return;
     tc_warn(env->ctx, NULL, "%s=%s: there is no rule of this name", option, tc_quote(env->ctx, name));
-    tc_hint(env->ctx, "--stats lists the rules");
+    tc_hint(env->ctx, "--list-rules prints those that are built in");
 }
 
 void tc_rules_check_names(tc_pass_env *env) {
