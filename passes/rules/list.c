@@ -3,11 +3,13 @@
 #include "rule_ir.h"
 #include <string.h>
 
-/* Gradient rules of one op have one name: a run of names, in lines of up to 100 columns. */
+/* Gradient rules of one op have one name and follow each other: a run of names, in lines of up to 100 columns. */
 static void list_gradients(const tc_rule *rule, FILE *out) {
     size_t column = 0;
     const char *last = "";
     for (; rule; rule = rule->next) {
+        if (!rule->gradient)
+            continue;
         const char *op = rule->name + strlen("gradient ");
         size_t size = strlen(op);
         if (!strcmp(op, last))
@@ -17,7 +19,8 @@ static void list_gradients(const tc_rule *rule, FILE *out) {
         column += (size_t)fprintf(out, "%s%s", column ? ", " : *last ? ",\n  " : "  ", op);
         last = op;
     }
-    fputc('\n', out);
+    if (column)
+        fputc('\n', out);
 }
 
 tc_status tc_rules_list(tc_ctx *ctx, FILE *out) {
@@ -26,13 +29,11 @@ tc_status tc_rules_list(tc_ctx *ctx, FILE *out) {
         tc_rule_set *set = tc_rules_create();
         status = tc_rules_parse(ctx, file->text, file->name, set);
         fprintf(out, "%s%s:\n", file == tc_embedded_rules ? "" : "\n", file->name);
-        for (const tc_rule *rule = set->first; status == TC_OK && rule; rule = rule->next) {
-            if (rule->gradient) {
-                list_gradients(rule, out);
-                break;
-            }
-            fprintf(out, "  %-26s %s%s\n", rule->name, rule->doc ? rule->doc : "", rule->inexact ? " (inexact)" : "");
-        }
+        for (const tc_rule *rule = set->first; status == TC_OK && rule; rule = rule->next)
+            if (!rule->gradient)
+                fprintf(out, "  %-26s %s%s\n", rule->name, rule->doc ? rule->doc : "", rule->inexact ? " (inexact)" : "");
+        if (status == TC_OK)
+            list_gradients(set->first, out);
         tc_rules_destroy(set);
     }
     return status;
