@@ -34,7 +34,7 @@ static const char details[] =
     "examples:\n"
     "  tempoc model.onnx -o train.onnx                     compile, report what was done\n"
     "  tempoc model.onnx                                   only check and report\n"
-    "  tempoc model.onnx -o train.onnx --freeze='*embed*' leave some weights alone\n"
+    "  tempoc model.onnx -o train.onnx --freeze='*embed*'  leave some weights alone\n"
     "  tempoc model.onnx -o train.onnx --dim batch=32      fix a symbolic dimension\n"
     "  tempoc model.onnx --dim batch=32 --report=mem.html  see which bytes are saved, and why\n"
     "  tempoc model.onnx -o model.onnxt --passes=          convert to text, change nothing\n"
