@@ -31,7 +31,7 @@ static bool moves_nothing(const tc_node *node) {
 static bool repeats_nothing(const tc_node *node) {
     const tc_value *from = tc_input(node, 0), *to = tc_output(node, 0);
     int rank = tc_value_rank(from), more = tc_value_rank(to) - rank;
-    if (rank == TC_RANK_UNKNOWN || more < 0 || !from->type->dims || !to->type->dims)
+    if (rank == TC_RANK_UNKNOWN || more < 0)
         return false;
     for (int i = 0; i < rank + more; i++)
         if (!tc_dim_equal(to->type->dims[i], i < more ? tc_dim_const(1) : from->type->dims[i - more]))

@@ -90,6 +90,9 @@ static void test_there_anyway(void **state) {
                  "y = Tanh (x) e = Expand (y, one) f = Expand (y, two) g = Mul (e, f) loss = ReduceSum <keepdims = 0> (g)"
                  "h = Mul (e, f) x_grad = ReduceSum (h) }",
                  NULL, "y 32 by h; f 64 by h");
+    expect_saved("(float x) => (float loss, float[1,1] x_grad) <int64[2] one = {1, 1}> {" /* of no dims */
+                 "y = Tanh (x) e = Expand (y, one) loss = ReduceSum <keepdims = 0> (e) x_grad = Neg (e) }",
+                 NULL, "y 4 by x_grad");
 }
 
 static void test_passes(void **state) {
