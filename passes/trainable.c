@@ -101,22 +101,44 @@ static bool is_weight(const tc_value *value) {
     return value && value->init && tc_value_rank(value) >= 2;
 }
 
-/* A vector added to x W is a layer's bias also where a Softmax follows; scores are products of two activations. */
+static bool is_vector(const tc_value *value) { return value && value->init && tc_value_rank(value) == 1; }
+
+static bool is_number(const tc_value *value) {
+    const tc_tensor *constant = value ? tc_value_constant(value) : NULL;
+    return constant && constant->count == 1;
+}
+
+/* Before a scale: x for x c and x / c. */
+static const tc_value *unscaled(const tc_value *value) {
+    while (value && value->producer) {
+        const tc_node *node = value->producer;
+        bool mul = tc_node_is(node, "", "Mul"), by_second = (mul || tc_node_is(node, "", "Div")) && is_number(tc_input(node, 1));
+        if (!by_second && !(mul && is_number(tc_input(node, 0))))
+            break;
+        value = tc_input(node, by_second ? 0 : 1);
+    }
+    return value;
+}
+
+/* A vector added to x W is a layer's bias also where a Softmax follows, raised to attention with W as its keys or not; scores are products
+ * of two activations. */
 static bool is_layer_bias(const tc_node *node, uint32_t index) {
-    const tc_value *value = tc_input(node, index), *other = tc_input(node, 1 - index);
-    if (!tc_node_is(node, "", "Add") || tc_value_rank(value) != 1 || !value->init || !other || !other->producer)
+    if (tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention"))
+        return index == 3 && is_vector(tc_input(node, 3)) && !tc_input(node, 4) && is_weight(tc_input(node, 1));
+    if (!tc_node_is(node, "", "Add") || index > 1 || !is_vector(tc_input(node, index)))
         return false;
-    return tc_node_is(other->producer, "", "MatMul") && is_weight(tc_input(other->producer, 1));
+    const tc_value *product = unscaled(tc_input(node, 1 - index));
+    return product && product->producer && tc_node_is(product->producer, "", "MatMul") && is_weight(tc_input(product->producer, 1));
 }
 
 /* Whether this use makes the loss depend on the operand as on a parameter. */
 static bool is_direct_use(const tc_flow *flow, const tc_node *node, uint32_t index) {
     bool attention = tc_node_is(node, TC_TEMPO_DOMAIN, "Attention") || tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention");
-    if (tc_node_is(node, "", "Softmax") || (attention && index == 3))
+    if (tc_node_is(node, "", "Softmax") || (attention && index == 3 && !is_layer_bias(node, index)))
         return false;
     if (tc_node_is(node, "", "BatchNormalization") && (index == 3 || index == 4))
         return false;
-    if (!is_transparent(node) || (index < 2 && is_layer_bias(node, index)))
+    if (!is_transparent(node) || is_layer_bias(node, index))
         return true;
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (tc_flow_has(flow, tc_output(node, i), TC_FLOW_DIRECT))
