@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define BLOCKS 64 /* counters at a time; 4 elements each */
+#define DRAWN (16 * BLOCKS) /* elements at a time */
 
 typedef struct dropout_ctx {
     void *out;
@@ -48,30 +49,38 @@ double tk_dropout_divisor(double ratio, tk_dtype dtype) {
     return dtype == TK_F64 ? 1 - ratio : (double)(1.0f - (float)ratio);
 }
 
-/* Elements [at, at + n) of out and inp, the first of which kept[0] is about; computed in T by MATH's function. */
-#define DROP(SUFFIX, MATH, T)                                                                                          \
-    TK_VECTOR static void drop_##SUFFIX(void *out_, const void *inp_, const uint8_t *kept, int64_t at, int64_t n,      \
-                                        double divisor) {                                                              \
-        tk_stored_##SUFFIX *out = (tk_stored_##SUFFIX *)out_ + at;                                                     \
-        const tk_stored_##SUFFIX *inp = (const tk_stored_##SUFFIX *)inp_ + at;                                         \
-        const T keep = (T)divisor;                                                                                     \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            out[i] = tk_to_##SUFFIX(tk_dropped_##MATH(tk_from_##SUFFIX(inp[i]), keep, kept[i]));                       \
-    }
-DROP(f32, f32, float)
-DROP(f64, f64, double)
-DROP(f16, f32, float)
-DROP(bf16, f32, float)
+TK_VECTOR static void drop_f32(float *out, const float *inp, const uint8_t *kept, int64_t n, float keep) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = tk_dropped_f32(inp[i], keep, kept[i]);
+}
+
+TK_VECTOR static void drop_f64(double *out, const double *inp, const uint8_t *kept, int64_t n, double keep) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = tk_dropped_f64(inp[i], keep, kept[i]);
+}
+
+/* In one loop with the conversions the compiler makes no vector code of it. */
+static void drop_half(uint16_t *out, const uint16_t *inp, const uint8_t *kept, int64_t n, float keep, tk_dtype dtype) {
+    float x[DRAWN];
+    tk_widen(x, inp, n, dtype);
+    drop_f32(x, x, kept, n, keep);
+    tk_narrow(out, x, n, dtype);
+}
 
 static void range(void *ctx, int64_t begin, int64_t end) {
     const dropout_ctx *c = ctx;
-    uint8_t drawn[16 * BLOCKS];
-    for (int64_t at = begin; at < end; at += (int64_t)sizeof drawn) {
-        int64_t n = end - at < (int64_t)sizeof drawn ? end - at : (int64_t)sizeof drawn;
+    uint8_t drawn[DRAWN];
+    for (int64_t at = begin; at < end; at += DRAWN) {
+        int64_t n = end - at < DRAWN ? end - at : DRAWN;
         uint8_t *kept = c->mask ? c->mask + at : drawn;
         if (c->draw)
             tk_dropout_keep(kept, at, n, c->ratio, c->draw);
-        TK_OF_FLOAT(c->dtype, drop)(c->out, c->inp, kept, at, n, c->keep);
+        if (c->dtype == TK_F32)
+            drop_f32((float *)c->out + at, (const float *)c->inp + at, kept, n, (float)c->keep);
+        else if (c->dtype == TK_F64)
+            drop_f64((double *)c->out + at, (const double *)c->inp + at, kept, n, c->keep);
+        else
+            drop_half((uint16_t *)c->out + at, (const uint16_t *)c->inp + at, kept, n, (float)c->keep, c->dtype);
     }
 }
 
