@@ -37,11 +37,11 @@ static const char *quote(const call_graph *g, const char *text) { return tc_quot
 
 static tc_status check_call(const call_graph *g, const tc_node *node, const tc_function *f) {
     if (node->n_inputs > f->body->n_inputs)
-        return tc_error(g->ctx, TC_BAD_INPUT, node, "%u operands, but function \"%s\" has %u inputs", node->n_inputs, quote(g, f->name),
-                        f->body->n_inputs);
+        return tc_error(g->ctx, TC_BAD_INPUT, node, "%u operands, but function \"%s\" has %u inputs", node->n_inputs,
+                        quote(g, f->name), f->body->n_inputs);
     if (node->n_outputs > f->body->n_outputs)
-        return tc_error(g->ctx, TC_BAD_INPUT, node, "%u results, but function \"%s\" has %u outputs", node->n_outputs, quote(g, f->name),
-                        f->body->n_outputs);
+        return tc_error(g->ctx, TC_BAD_INPUT, node, "%u results, but function \"%s\" has %u outputs", node->n_outputs,
+                        quote(g, f->name), f->body->n_outputs);
     return TC_OK;
 }
 
@@ -120,7 +120,8 @@ static tc_status check_all(call_graph *g) {
     for (size_t i = 0; i < top.n; i++) {
         uint64_t expanded = g->functions[top.items[i].function].expanded;
         if (expanded > MAX_EXPANDED || (total += expanded) > MAX_EXPANDED)
-            return tc_error(g->ctx, TC_LIMIT, top.items[i].node, "function calls expand to more than %" PRIu64 " nodes", MAX_EXPANDED);
+            return tc_error(g->ctx, TC_LIMIT, top.items[i].node, "function calls expand to more than %" PRIu64 " nodes",
+                            MAX_EXPANDED);
     }
     return TC_OK;
 }
@@ -141,8 +142,8 @@ tc_status tc_check_names(tc_ctx *ctx, const tc_graph *graph) {
     void *value = NULL;
     for (size_t cursor = 0; graph->parent && tc_map_next(graph->names, &cursor, &name, &value);)
         if (tc_graph_find(graph->parent, name))
-            return tc_error(ctx, TC_BAD_INPUT, NULL, "\"%s\" of graph \"%s\" is also a name of an enclosing graph", tc_quote(ctx, name),
-                       tc_quote(ctx, graph->name));
+            return tc_error(ctx, TC_BAD_INPUT, NULL, "\"%s\" of graph \"%s\" is also a name of an enclosing graph",
+                            tc_quote(ctx, name), tc_quote(ctx, graph->name));
     TC_FOR_NODES(node, graph) {
         for (uint32_t i = 0; i < node->n_attrs; i++) {
             const tc_attr *attr = &node->attrs[i];

@@ -51,7 +51,8 @@ const tc_contents *tc_contents_of_tensor(tc_model *model, const tc_tensor *tenso
 }
 
 const tc_contents *tc_value_contents(tc_model *model, tc_value *value) {
-    bool constant = value->init ? !value->is_input && !value->is_parameter : value->producer && tc_node_is(value->producer, "", "Constant");
+    bool constant = value->init ? !value->is_input && !value->is_parameter
+                                : value->producer && tc_node_is(value->producer, "", "Constant");
     bool stale = value->contents && value->init && constant && value->contents->tensor != value->init;
     if (constant && (!value->contents || stale))
         value->contents = tc_contents_of_tensor(model, tc_value_constant(value));
@@ -79,8 +80,7 @@ tc_tensor *tc_contents_to_tensor(tc_model *model, const tc_contents *contents) {
     return tc_tensor_create(model, contents->dtype, contents->rank, contents->dims, data);
 }
 
-/* --- for evaluators -------------------------------------------------------------------------------------------------
- */
+/* --- for evaluators ----------------------------------------------------------------------------------------------- */
 
 const tc_contents *tc_eval_in(tc_eval *ev, const tc_node *node, uint32_t index) {
     tc_value *value = tc_input(node, index);

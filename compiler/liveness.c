@@ -78,7 +78,8 @@ static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT6
 /* Sums that would wrap stay at the top. */
 static void draw_curve(living *l, tc_dim_pool *pool) {
     tc_liveness *out = l->out;
-    uint64_t *begins = TC_NEW_ARRAY(l->arena, uint64_t, (size_t)out->n_nodes + 1), *ends = TC_NEW_ARRAY(l->arena, uint64_t, (size_t)out->n_nodes + 1);
+    uint64_t *begins = TC_NEW_ARRAY(l->arena, uint64_t, (size_t)out->n_nodes + 1),
+             *ends = TC_NEW_ARRAY(l->arena, uint64_t, (size_t)out->n_nodes + 1);
     out->live = TC_NEW_ARRAY(l->arena, uint64_t, (size_t)out->n_nodes + 1);
     out->exact = true;
     for (size_t i = 0; i < out->n_lives; i++) {

@@ -321,7 +321,7 @@ static Onnx__NodeProto **write_nodes(writer *w, const tc_graph *graph) {
     Onnx__NodeProto **nodes = ARRAY(w, Onnx__NodeProto *, graph->n_nodes);
     size_t n = 0;
     TC_FOR_NODES(node, graph)
-    nodes[n++] = write_node(w, node);
+        nodes[n++] = write_node(w, node);
     return nodes;
 }
 
@@ -333,8 +333,8 @@ static bool has_changed(const tc_graph *graph) {
     if (!origin || origin->n_nodes != graph->n_nodes)
         return true;
     TC_FOR_NODES(node, graph)
-    if (!node->origin)
-        return true;
+        if (!node->origin)
+            return true;
     return false;
 }
 
@@ -353,7 +353,7 @@ static Onnx__ValueInfoProto **write_infos(writer *w, const tc_graph *graph, size
     bool changed = has_changed(graph);
     size_t n = 0, room = origin ? origin->n_value_info : graph->n_listed, listed = 0;
     TC_FOR_NODES(node, graph)
-    room += node->n_outputs;
+        room += node->n_outputs;
     Onnx__ValueInfoProto **infos = ARRAY(w, Onnx__ValueInfoProto *, room);
     tc_map *done = tc_map_create(w->arena);
     for (size_t i = 0; origin && i < origin->n_value_info; i++) {

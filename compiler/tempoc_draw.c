@@ -41,8 +41,10 @@ static bool any_dim(void *user, const char *name, int64_t *out_value) {
 
 static tc_status shape_of(drawing *d, const tc_value *value, tempo_tensor *t, uint64_t *out_count) {
     const tc_type *type = value->type;
-    if (type == NULL || type->kind != TC_TENSOR || type->rank == TC_RANK_UNKNOWN || tempo_dtype_size((tempo_dtype)type->dtype) == 0)
-        return tc_error(d->ctx, TC_UNSUPPORTED, NULL, "--verify: input '%s' is %s; expected a tensor of known rank and element type",
+    if (type == NULL || type->kind != TC_TENSOR || type->rank == TC_RANK_UNKNOWN ||
+        tempo_dtype_size((tempo_dtype)type->dtype) == 0)
+        return tc_error(d->ctx, TC_UNSUPPORTED, NULL,
+                        "--verify: input '%s' is %s; expected a tensor of known rank and element type",
                         tc_quote(d->ctx, value->name), tc_type_text(d->ctx->arena, type));
     int64_t *dims = TC_NEW_ARRAY(d->ctx->arena, int64_t, (size_t)type->rank + 1);
     for (int i = 0; i < type->rank; i++) {

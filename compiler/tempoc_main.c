@@ -94,7 +94,8 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
     if (c->emit && strcmp(c->emit, "onnx") != 0 && strcmp(c->emit, "text") != 0)
         return tc_error(ctx, TC_USAGE, NULL, "--emit=%s: expected onnx or text", tc_quote(ctx, c->emit));
     if (c->report && !ends_with(c->report, ".json") && !ends_with(c->report, ".html"))
-        return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html", tc_quote(ctx, c->report));
+        return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html",
+                        tc_quote(ctx, c->report));
     return tc_pipeline_check(ctx, &c->options);
 }
 
@@ -212,7 +213,9 @@ static const tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file
     return status == TC_OK ? work.account : NULL;
 }
 
-static bool is_yardstick(const cli *c) { return c->options.passes == NULL && strcmp(tc_recipe_find(c->options.recipe)->name, "none") == 0; }
+static bool is_yardstick(const cli *c) {
+    return c->options.passes == NULL && strcmp(tc_recipe_find(c->options.recipe)->name, "none") == 0;
+}
 
 /* Passes that were spelled out, and recipes without a backward pass, are measured against nothing. */
 static bool has_yardstick(const cli *c) {

@@ -35,8 +35,8 @@ static void note_failure(tally *sum, const trial *t) {
 }
 
 /* One draw for a vector of choices; `sum` and `choices` learn what it found. */
-static verdict draw(checker *c, const tc_rule *rule, const rule_choices *given, unsigned k, bool wild, rule_choices *choices, tally *sum,
-                    trial *t) {
+static verdict draw(checker *c, const tc_rule *rule, const rule_choices *given, unsigned k, bool wild,
+                    rule_choices *choices, tally *sum, trial *t) {
     *t = (trial){.rule = rule, .choices = *given, .wild = wild};
     t->seed = (c->seed * 1000003u + sum->vectors) * 1000003u + k;
     t->blur = k >= 8 ? (rule_blur)(k % BLUR_COUNT) : BLUR_NONE;
@@ -113,8 +113,9 @@ static unsigned count_vectors(const tc_rule *rule, uint64_t seed) {
 static void print_failure(checker *c, const tally *sum) {
     static const char *const known[] = {"known", "symbols", "partly known", "ranks unknown"};
     const trial *t = &sum->failure;
-    fprintf(c->out, "  rule %s (%s:%u), choices %s, seed %llu, shapes %s:\n  %s\n", t->rule->name, t->rule->file, t->rule->loc.line,
-            rule_choices_text(c->ctx->arena, &t->choices), (unsigned long long)t->seed, known[t->blur], t->text);
+    fprintf(c->out, "  rule %s (%s:%u), choices %s, seed %llu, shapes %s:\n  %s\n", t->rule->name, t->rule->file,
+            t->rule->loc.line, rule_choices_text(c->ctx->arena, &t->choices), (unsigned long long)t->seed,
+            known[t->blur], t->text);
     if (t->verdict == VERDICT_WRONG)
         trial_print(t, c->out);
 }
@@ -168,7 +169,8 @@ static void check_set(checker *c, tc_rule_set *set, const char *const *names, si
             check_alone(c, set, rule);
 }
 
-tc_status tempoc_check_rules(tc_ctx *ctx, const tc_options *options, uint64_t seed, const char *const *names, size_t n_names, FILE *out) {
+tc_status tempoc_check_rules(tc_ctx *ctx, const tc_options *options, uint64_t seed, const char *const *names,
+                             size_t n_names, FILE *out) {
     checker c = {.ctx = ctx, .out = out, .seed = seed};
     tc_status status = TC_OK;
     fprintf(out, "%-28s %8s %10s %10s\n", "rule", "choices", "instances", "worst");

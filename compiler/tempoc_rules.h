@@ -7,7 +7,8 @@
 /* Checks the rules of the files in `options`, or, where there are none, those that are built in; with `names`, of these those so named.
  * Prints a line per rule and a summary to `out`, and the graphs of what failed. TC_MISMATCH where a rule is wrong or could not be
  * tried; TC_USAGE where there is no rule of a name. */
-tc_status tempoc_check_rules(tc_ctx *ctx, const tc_options *options, uint64_t seed, const char *const *names, size_t n_names, FILE *out);
+tc_status tempoc_check_rules(tc_ctx *ctx, const tc_options *options, uint64_t seed, const char *const *names,
+                             size_t n_names, FILE *out);
 
 /* --- inside ---------------------------------------------------------------------------------------------------------- */
 

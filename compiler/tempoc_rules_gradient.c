@@ -94,8 +94,8 @@ static void compare_element(trial *t, uint32_t operand, uint64_t index, double g
 }
 
 /* The gradient of one operand, element by element. */
-static void differentiate(trial *t, tempo_session *session, const rule_instance *inst, const char *const *results, uint32_t operand,
-                          const rule_input *input, const tempo_tensor *gradient) {
+static void differentiate(trial *t, tempo_session *session, const rule_instance *inst, const char *const *results,
+                          uint32_t operand, const rule_input *input, const tempo_tensor *gradient) {
     double *x = input->data;
     bool same = gradient->dtype == TEMPO_DOUBLE && gradient->rank == input->rank;
     for (int i = 0; same && i < input->rank; i++)

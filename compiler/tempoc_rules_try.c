@@ -38,7 +38,8 @@ tempo_session *trial_run(trial *t, rule_instance *inst, const char *what) {
     inst->model = NULL;
     for (unsigned i = 0; i < inst->n_inputs && status == TEMPO_OK; i++) {
         const rule_input *input = &inst->inputs[i];
-        tempo_tensor tensor = {(tempo_dtype)input->dtype, input->rank, input->dims, input->data, tc_tensor_bytes(input->dtype, input->count)};
+        tempo_tensor tensor = {(tempo_dtype)input->dtype, input->rank, input->dims, input->data,
+                               tc_tensor_bytes(input->dtype, input->count)};
         status = tempo_bind(session, input->value->name, &tensor);
     }
     if (status == TEMPO_OK)

@@ -109,7 +109,8 @@ static double largest(const tempo_tensor *t, bool *out_finite) {
 }
 
 static bool same_type(const tempo_tensor *a, const tempo_tensor *b) {
-    return a->dtype == b->dtype && a->rank == b->rank && (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
 }
 
 static double difference(double got, double want) {
@@ -157,9 +158,10 @@ static void compare(tc_ctx *ctx, row *r, const char *name, const tempo_tensor *g
     }
     tc_tensor g = view(got), w = view(want);
     if (far > tolerance(got->dtype))
-        mismatch(ctx, r, name, tc_arena_printf(ctx->arena, "element %llu is %.9g, expected %.9g; apart by %.2g of %.3g, more than %g",
-                                               (unsigned long long)at, tc_tensor_get(&g, at), tc_tensor_get(&w, at), far, scale,
-                                               tolerance(got->dtype)));
+        mismatch(ctx, r, name,
+                 tc_arena_printf(ctx->arena, "element %llu is %.9g, expected %.9g; apart by %.2g of %.3g, more than %g",
+                                 (unsigned long long)at, tc_tensor_get(&g, at), tc_tensor_get(&w, at), far, scale,
+                                 tolerance(got->dtype)));
 }
 
 static bool has_output(const variant *v, const char *name) {
@@ -218,8 +220,8 @@ static void print_draw(FILE *out, tc_ctx *ctx, const tempoc_draw *draw, uint64_t
 static void print_rows(FILE *out, tc_ctx *ctx, const row *rows, size_t n) {
     fprintf(out, "  %-10s %-17s %9s %10s %17s  %s\n", "", "compared with", "compared", "bit-equal", "worst difference", "of");
     for (size_t i = 0; i < n; i++)
-        fprintf(out, "  %-10s %-17s %9zu %10zu %17.3g  %s\n", rows[i].what, rows[i].with, rows[i].outputs, rows[i].equal, rows[i].worst,
-                rows[i].worst_name ? tc_quote(ctx, rows[i].worst_name) : "all bit-equal");
+        fprintf(out, "  %-10s %-17s %9zu %10zu %17.3g  %s\n", rows[i].what, rows[i].with, rows[i].outputs,
+                rows[i].equal, rows[i].worst, rows[i].worst_name ? tc_quote(ctx, rows[i].worst_name) : "all bit-equal");
 }
 
 static tc_status verify(tc_ctx *ctx, const tc_file *file, const char *path, variant variants[3], uint64_t seed, FILE *out) {
@@ -227,10 +229,12 @@ static tc_status verify(tc_ctx *ctx, const tc_file *file, const char *path, vari
     tempoc_draw draw = {0};
     TC_TRY(prepare(ctx, file, path, read, seed, &draw));
     for (size_t i = 0; i < draw.n_dims; i++)
-        tc_note(ctx, NULL, "--verify: dimension '%s' has no value and is taken as %lld; --dim gives it one", tc_quote(ctx, draw.dims[i].name),
-                (long long)draw.dims[i].value);
+        tc_note(ctx, NULL, "--verify: dimension '%s' has no value and is taken as %lld; --dim gives it one",
+                tc_quote(ctx, draw.dims[i].name), (long long)draw.dims[i].value);
     TC_TRY(prepare(ctx, file, path, compiled, seed, &draw));
-    row rows[3] = {{.what = "outputs", .with = read->name}, {.what = "outputs", .with = none->name}, {.what = "gradients", .with = none->name}};
+    row rows[3] = {{.what = "outputs", .with = read->name},
+                   {.what = "outputs", .with = none->name},
+                   {.what = "gradients", .with = none->name}};
     compare_all(ctx, &rows[0], read, read, compiled, false);
     size_t n = 1;
     if (tempo_output_count(compiled->session) > tempo_output_count(read->session)) { /* else there is no loss, perhaps */
@@ -255,7 +259,8 @@ tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, cons
     yardstick.n_rules_files = 0;
     yardstick.inexact = false;
     yardstick.recipe = "none";
-    variant variants[] = {{"the file as read", yardstick, NULL}, {"recipe none", yardstick, NULL}, {"the compiled graph", quiet, NULL}};
+    variant variants[] = {
+        {"the file as read", yardstick, NULL}, {"recipe none", yardstick, NULL}, {"the compiled graph", quiet, NULL}};
     variants[0].options.passes = AS_READ;
     variants[1].options.passes = NULL;
     tc_status status = verify(ctx, file, path, variants, seed, out);

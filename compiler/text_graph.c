@@ -328,7 +328,8 @@ static tc_status resolve_outputs(const body *b) {
         const declaration *d = &b->outputs.items[i];
         tc_value *value = tc_graph_find(b->graph, d->name);
         if (!value)
-            return tc_lexer_error_at(&b->p->lx, d->where, TC_BAD_INPUT, "output \"%s\" is produced by no node", quote(b->p, d->name));
+            return tc_lexer_error_at(&b->p->lx, d->where, TC_BAD_INPUT, "output \"%s\" is produced by no node",
+                                     quote(b->p, d->name));
         tc_graph_add_output(b->graph, value);
     }
     list_values(b);

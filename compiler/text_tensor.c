@@ -268,8 +268,9 @@ static tc_status parse_external(tc_text_parser *p, tc_tensor *t, tc_token where)
 
 static tc_status set_shape(tc_text_parser *p, const tc_type *type, tc_token where, tc_tensor *t) {
     if (!tc_type_is_static(type) || type->dtype == TC_UNDEFINED)
-        return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT, "a tensor's type needs numbers for dimensions: float[2,3], or float "
-                                                              "for a scalar");
+        return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT,
+                                 "a tensor's type needs numbers for dimensions: float[2,3], or float "
+                                 "for a scalar");
     int64_t *dims = TC_NEW_ARRAY(p->model->arena, int64_t, (size_t)type->rank);
     for (int i = 0; i < type->rank; i++)
         dims[i] = type->dims[i].value;

@@ -46,7 +46,8 @@ static const char *list_candidates(tc_ctx *ctx, const tc_graph *graph, bool scal
         const tc_value *value = graph->outputs[i];
         if (scalar_only && !is_candidate(value))
             continue;
-        text = tc_arena_printf(ctx->arena, "%s%s%s %s", text, sep, tc_quote(ctx, value->name), tc_type_text(ctx->arena, value->type));
+        text = tc_arena_printf(ctx->arena, "%s%s%s %s", text, sep, tc_quote(ctx, value->name),
+                               tc_type_text(ctx->arena, value->type));
         sep = ", ";
     }
     return text;
@@ -85,7 +86,8 @@ static tc_status choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value *
         return TC_OK;
     if (n == 0) {
         tc_error(ctx, TC_USAGE, NULL, "no output is a loss: one float number ([] or [1]) is expected");
-        tc_hint(ctx, "the outputs are: %s; --recipe=forward compiles without a backward pass", list_candidates(ctx, graph, false));
+        tc_hint(ctx, "the outputs are: %s; --recipe=forward compiles without a backward pass",
+                list_candidates(ctx, graph, false));
     } else {
         tc_error(ctx, TC_USAGE, NULL, "%u outputs could be the loss: %s", (unsigned)n, list_candidates(ctx, graph, true));
         tc_hint(ctx, "name one: --loss=NAME");
@@ -168,7 +170,8 @@ static tc_status inline_bodies(tc_ctx *ctx, tc_graph *graph, const tc_rule_set *
 static void refuse_node(tc_ctx *ctx, const tc_node *node) {
     if (tc_node_has(node, TC_CONTROL)) {
         tc_error(ctx, TC_UNSUPPORTED, node, "gradients through nested graphs are not supported");
-        tc_hint(ctx, "where a size decides its course, give it a value (--dim NAME=N): it is unrolled then; or freeze what comes before it (--freeze=GLOB)");
+        tc_hint(ctx, "where a size decides its course, give it a value (--dim NAME=N): it is unrolled then; "
+                     "or freeze what comes before it (--freeze=GLOB)");
         return;
     }
     const char *domain = *node->domain ? tc_arena_printf(ctx->arena, " of domain %s", tc_quote(ctx, node->domain)) : "";

@@ -129,7 +129,8 @@ static tc_status parse_body(tc_ctx *ctx, tc_model *model, const tc_body *body, t
 }
 
 /* The function that the body of `node` is, not yet in the model unless *out_known; NULL: the op has no body for these operands. */
-static tc_status function_of(tc_ctx *ctx, tc_model *model, const tc_node *node, bool again, bool *out_known, tc_function **out_function) {
+static tc_status function_of(tc_ctx *ctx, tc_model *model, const tc_node *node, bool again, bool *out_known,
+                             tc_function **out_function) {
     tc_body body = {.arena = tc_arena_create(), .node = node, .model = again ? NULL : model};
     bool found;
     tc_status status = find_body(ctx, &body, &found);
@@ -171,7 +172,8 @@ static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
         bool known;
         TC_TRY(function_of(env->ctx, model, node, false, &known, &function));
         if (!function && !given)
-            return tc_error(env->ctx, TC_UNSUPPORTED, node, "this op of %s has no function body for these operands", node->domain);
+            return tc_error(env->ctx, TC_UNSUPPORTED, node, "this op of %s has no function body for these operands",
+                            node->domain);
         if (function && !known)
             tc_model_add_function(model, function);
         function = function ? function : given;

@@ -98,8 +98,8 @@ void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *re
                 "  %s_share = Sub (%s_one, %s_ratio_t)\n"
                 "  %s_grown = Div (%s, %s_share)\n"
                 "  %s = Where (%s, %s_grown, %s_zero)\n",
-                result, result, result, x, result, result, result, x, result, result, result, result, result, result, result, x, result,
-                result, mask, result, result);
+                result, result, result, x, result, result, result, x, result, result, result, result, result, result,
+                result, x, result, result, mask, result, result);
 }
 
 bool tc_make_dropout(tc_body *body) {

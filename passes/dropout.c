@@ -14,7 +14,8 @@ static void *as_pointer(uint32_t number) { return (void *)((uintptr_t)number + 1
 
 /* The number of a Dropout, the next one if it has none yet. Nodes are known by their ordinals, which outlive them. */
 static uint32_t number_of(tc_map *numbers, const tc_node *node) {
-    const void *key = node->ordinal == UINT32_MAX ? (const void *)node : as_pointer(node->ordinal), *known = tc_map_get_ptr(numbers, key);
+    const void *key = node->ordinal == UINT32_MAX ? (const void *)node : as_pointer(node->ordinal),
+               *known = tc_map_get_ptr(numbers, key);
     if (known)
         return (uint32_t)((uintptr_t)known - 1);
     uint32_t number = (uint32_t)tc_map_count(numbers);
@@ -35,7 +36,8 @@ static bool drops(tc_model *model, const tc_node *node) {
     if (!tc_node_is(node, "", "Dropout") || !training || (training->is_input && training->graph == model->graph))
         return false;
     const tc_contents *known = tc_value_contents(model, training);
-    return known && known->dtype == TC_BOOL && known->count == 1 && tc_dim_is_const(known->items[0].i) && known->items[0].i.value != 0;
+    return known && known->dtype == TC_BOOL && known->count == 1 && tc_dim_is_const(known->items[0].i) &&
+           known->items[0].i.value != 0;
 }
 
 /* The graph input that holds {seed, step}; where nothing is bound to it, both are 0. */
@@ -53,7 +55,8 @@ static tc_status seed_input(tc_pass_env *env, tc_graph *graph, tc_value **out_se
     if (seed->is_input && type && type->kind == TC_TENSOR && type->dtype == TC_INT64 && type->rank == 1 && type->dims &&
         (!tc_dim_is_const(type->dims[0]) || type->dims[0].value == 2))
         return TC_OK;
-    tc_error(env->ctx, TC_BAD_INPUT, NULL, "%s is %s%s: Dropout takes its seed and step from a graph input of that name, int64[2]", TC_SEED_INPUT,
+    tc_error(env->ctx, TC_BAD_INPUT, NULL,
+             "%s is %s%s: Dropout takes its seed and step from a graph input of that name, int64[2]", TC_SEED_INPUT,
              tc_type_text(env->ctx->arena, type), seed->is_input ? "" : " and no graph input");
     tc_hint(env->ctx, "rename it");
     return TC_BAD_INPUT;

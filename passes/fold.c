@@ -130,8 +130,8 @@ static tc_tensor *slice_constant(folder *f, const tc_node *node) {
     int64_t dims[TC_MAX_RANK];
     uint64_t count;
     part p;
-    if (!tc_node_is(node, "", "Slice") || !from || !from->data || tc_dtype_bits(from->dtype) < 8 || !type || !tc_type_is_static(type) ||
-        type->rank != from->rank)
+    if (!tc_node_is(node, "", "Slice") || !from || !from->data || tc_dtype_bits(from->dtype) < 8 || !type ||
+        !tc_type_is_static(type) || type->rank != from->rank)
         return NULL;
     for (int i = 0; i < type->rank; i++)
         dims[i] = type->dims[i].value;
@@ -246,7 +246,8 @@ static bool is_canonical(const tc_value *value, const home *h) {
     return from && node->n_inputs == 1 && from->producer && reads_home(from->producer, h, 1);
 }
 
-static tc_status add_node(tc_ctx *ctx, tc_node *node, tc_value *operand, tc_node *before, const char *name, tc_value **out_value) {
+static tc_status add_node(tc_ctx *ctx, tc_node *node, tc_value *operand, tc_node *before, const char *name,
+                          tc_value **out_value) {
     tc_node_set_input(node, 0, operand);
     *out_value = tc_node_add_output(node, 0, name, NULL);
     node->name = (*out_value)->name;

@@ -195,7 +195,8 @@ static const char *anchor_above(tc_arena *arena, const tc_use *use) {
 static const tc_value *weight_beside(const tc_node *node, uint32_t index, const tc_value *itself) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_value *value = i == index ? NULL : tc_input(node, i);
-        while (value && value->producer && (tc_node_is(value->producer, "", "Transpose") || tc_node_is(value->producer, "", "Identity")))
+        while (value && value->producer &&
+               (tc_node_is(value->producer, "", "Transpose") || tc_node_is(value->producer, "", "Identity")))
             value = tc_input(value->producer, 0);
         if (value && is_anchor(value, itself))
             return value;

@@ -56,7 +56,8 @@ static void check_unknown(checker *ch, const tc_node *node) {
         if (nearest.best)
             tc_hint(ch->ctx, "did you mean %s?", nearest.best);
     } else {
-        tc_error(ch->ctx, TC_UNSUPPORTED, node, "no op of this name is known in the domain %s, and the model has no function for it",
+        tc_error(ch->ctx, TC_UNSUPPORTED, node,
+                 "no op of this name is known in the domain %s, and the model has no function for it",
                  tc_quote(ch->ctx, node->domain));
         tc_hint(ch->ctx, "give the model a local function for it, in standard ops");
     }

@@ -95,7 +95,8 @@ static bool goes_forwards(simplifier *s, tc_node *node) {
 
 /* As long as its operand, forwards: that is all of it. */
 static bool drop_slice(simplifier *s, tc_node *node) {
-    return tc_input(node, 0) && tc_same_shape(node->inputs[0].value, node->outputs[0]) && goes_forwards(s, node) && drop_same_shape(s, node);
+    return tc_input(node, 0) && tc_same_shape(node->inputs[0].value, node->outputs[0]) && goes_forwards(s, node) &&
+           drop_same_shape(s, node);
 }
 static bool drop_pad(simplifier *s, tc_node *node) {
     return tc_input(node, 1) && holds_only(s->model, tc_input(node, 1), 0) && drop_same_shape(s, node);

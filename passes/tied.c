@@ -143,8 +143,10 @@ static void warn_merged(const tied *t, const merged *found, size_t n) {
     }
     if (n <= FEW)
         return;
-    tc_warn(ctx, NULL, "%zu initializers stand for %zu parameters that were equal when the model was exported: training would tie them; "
-            "%s", n, parameters, listed(t, names, n));
+    tc_warn(ctx, NULL,
+            "%zu initializers stand for %zu parameters that were equal when the model was exported: "
+            "training would tie them; %s",
+            n, parameters, listed(t, names, n));
     tc_hint(ctx, "--untie gives each parameter a copy of its own");
 }
 
@@ -272,16 +274,19 @@ static void warn_copies(const tied *t, const copies *found, size_t n) {
         if (n > FEW)
             continue;
         const char *more = c->n > 2 ? tc_arena_printf(t->scratch, " and %zu more", c->n - 2) : "";
-        tc_warn(ctx, NULL, "%s (%s) and its %s %s (%s)%s hold the same numbers: %s", tc_quote(ctx, kept->name), place(t, first_use(kept)),
-                is_copy(t, c->members[0], c->members[1]) ? "copy" : "transpose", tc_quote(ctx, other->name), place(t, first_use(other)),
-                more, c->told ? "one parameter, stored several times; training would part them"
-                              : "if they were one parameter, training would part them");
+        tc_warn(ctx, NULL, "%s (%s) and its %s %s (%s)%s hold the same numbers: %s", tc_quote(ctx, kept->name),
+                place(t, first_use(kept)), is_copy(t, c->members[0], c->members[1]) ? "copy" : "transpose",
+                tc_quote(ctx, other->name), place(t, first_use(other)), more,
+                c->told ? "one parameter, stored several times; training would part them"
+                        : "if they were one parameter, training would part them");
         tc_hint(ctx, "--retie trains them as one");
     }
     if (n <= FEW)
         return;
-    tc_warn(ctx, NULL, "%zu weights are stored several times, as copies or transposes: if each was one parameter, training would part "
-            "them; %s", n, listed(t, names, n));
+    tc_warn(ctx, NULL,
+            "%zu weights are stored several times, as copies or transposes: if each was one parameter, "
+            "training would part them; %s",
+            n, listed(t, names, n));
     tc_hint(ctx, "--retie trains each as one");
 }
 
@@ -299,8 +304,8 @@ static void retie(tied *t, const copies *found, size_t n) {
                         gone->is_input ? "an input" : "an output");
                 continue;
             }
-            names[joined++] = tc_arena_printf(t->scratch, "%s is now %s%s", gone->name, is_copy(t, kept, at) ? "" : "the transpose of ",
-                                              t->w.values[kept]->name);
+            names[joined++] = tc_arena_printf(t->scratch, "%s is now %s%s", gone->name,
+                                              is_copy(t, kept, at) ? "" : "the transpose of ", t->w.values[kept]->name);
             retie_one(t, kept, at);
         }
     }

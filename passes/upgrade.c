@@ -67,7 +67,8 @@ static tc_value *one_dimensional(tc_upgrade *up, tc_node *node, const tc_attr *a
     case TC_ATTR_INT:
         if (attr->ref) {
             static const int64_t minus_one[] = {-1};
-            tc_value *operands[] = {constant_of_reference(node, attr, "value_int"), tc_upgrade_ints(up, node, "flat", minus_one, 1)};
+            tc_value *operands[] = {constant_of_reference(node, attr, "value_int"),
+                                    tc_upgrade_ints(up, node, "flat", minus_one, 1)};
             return tc_upgrade_emit(node, "Reshape", attr->name, operands, 2);
         }
         return tc_upgrade_ints(up, node, attr->name, &attr->i, 1);
@@ -76,7 +77,8 @@ static tc_value *one_dimensional(tc_upgrade *up, tc_node *node, const tc_attr *a
                          : tc_upgrade_ints(up, node, attr->name, attr->ints, count);
     case TC_ATTR_FLOATS:
         return attr->ref ? constant_of_reference(node, attr, "value_floats")
-                         : tc_upgrade_constant(up, node, attr->name, tc_tensor_create(up->model, TC_FLOAT, 1, &count, attr->floats));
+                         : tc_upgrade_constant(up, node, attr->name,
+                                               tc_tensor_create(up->model, TC_FLOAT, 1, &count, attr->floats));
     default:
         return NULL;
     }
@@ -155,7 +157,8 @@ static tc_status upgrade_node(tc_upgrade *up, tc_node *node) {
 static tc_status upgrade_graph(tc_upgrade *up, tc_graph *graph) {
     /* Older ops need ranks, newer ones element types. What stands before a node is canonical already, so its types can be inferred on
      * the way. */
-    bool infer = (up->from < 13 || up->from > TC_CANONICAL_OPSET || tc_ort_uses(graph)) && !up->in_function && graph->parent == NULL;
+    bool infer = (up->from < 13 || up->from > TC_CANONICAL_OPSET || tc_ort_uses(graph)) && !up->in_function &&
+                 graph->parent == NULL;
     TC_FOR_NODES_SAFE(node, graph) {
         TC_TRY(upgrade_nested(up, node));
         tc_node *before = node->prev;
@@ -224,7 +227,9 @@ tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model) {
         unlist_initializers(model->graph);
     TC_TRY(upgrade_graph(&up, model->graph));
     if (up.accumulators)
-        tc_note(up.ctx, NULL, "%u gradients that were added to a buffer are outputs W_grad now: adding up is left to who trains", up.accumulators);
+        tc_note(up.ctx, NULL,
+                "%u gradients that were added to a buffer are outputs W_grad now: adding up is left to who trains",
+                up.accumulators);
     for (size_t i = 0; i < model->n_functions; i++)
         TC_TRY(upgrade_function(&up, model->functions[i]));
     tc_model_set_opset(model, "", TC_CANONICAL_OPSET);

@@ -149,7 +149,8 @@ tc_status tc_upgrade_broadcast(tc_upgrade *up, tc_node *node) {
         const int64_t given = tc_attr_int(node, "axis", 0);
         int rank_a = tc_value_rank(tc_input(node, 0)), rank_b = tc_value_rank(tc_input(node, 1));
         if (rank_a < 0 || rank_b < 0)
-            return tc_error(up->ctx, TC_UNSUPPORTED, node, "broadcasting at axis %lld needs operands of known rank", (long long)given);
+            return tc_error(up->ctx, TC_UNSUPPORTED, node, "broadcasting at axis %lld needs operands of known rank",
+                            (long long)given);
         int64_t axis = given < 0 ? given + rank_a : given;
         if (axis < 0 || axis > rank_a - rank_b)
             return tc_error(up->ctx, TC_BAD_INPUT, node, "axis %lld does not fit operands of rank %d and %d", (long long)given,

@@ -503,8 +503,8 @@ static bool ends_with_grad(const char *op) {
 
 bool tc_ort_uses(const tc_graph *graph) {
     TC_FOR_NODES(node, graph)
-    if (strcmp(node->domain, ORT_DOMAIN) == 0)
-        return true;
+        if (strcmp(node->domain, ORT_DOMAIN) == 0)
+            return true;
     return false;
 }
 

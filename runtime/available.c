@@ -127,6 +127,8 @@ tc_status rt_check_memory(tc_ctx *ctx, const char *what, uint64_t bytes) {
     uint64_t left = rt_available_memory("", &from);
     if (bytes <= rt_usable_memory(left))
         return TC_OK;
-    return tc_error(ctx, TC_LIMIT, NULL, "not enough memory: %s takes %.1f MiB, but only %.1f MiB are free %s, and a sixteenth of that is left alone",
+    return tc_error(ctx, TC_LIMIT, NULL,
+                    "not enough memory: %s takes %.1f MiB, but only %.1f MiB are free %s, "
+                    "and a sixteenth of that is left alone",
                     what, (double)bytes / 0x1p20, (double)left / 0x1p20, from);
 }

@@ -238,7 +238,8 @@ static tc_status prepare(tempo_session *s) {
     if (s->plan && !decided_otherwise(s))
         return TC_OK;
     if (s->unrolled) {
-        tc_error(&s->ctx, TC_UNSUPPORTED, NULL, "the loops and branches of this model were unrolled for inputs of other shapes or values");
+        tc_error(&s->ctx, TC_UNSUPPORTED, NULL,
+                 "the loops and branches of this model were unrolled for inputs of other shapes or values");
         tc_hint(&s->ctx, "open the model again");
         return TC_UNSUPPORTED;
     }

@@ -125,7 +125,8 @@ static tc_scalar convert(tc_dtype to, tc_dtype from, tc_scalar item) {
     if (tc_eval_is_int(to) == tc_eval_is_int(from))
         return item;
     if (tc_eval_is_int(to))
-        return (tc_scalar){.i = item.f == floor(item.f) && fabs(item.f) < 9e15 ? tc_dim_const((int64_t)item.f) : tc_dim_unknown()};
+        return (tc_scalar){.i = item.f == floor(item.f) && fabs(item.f) < 9e15 ? tc_dim_const((int64_t)item.f)
+                                                                               : tc_dim_unknown()};
     return (tc_scalar){.f = tc_dim_is_const(item.i) ? (double)item.i.value : NAN};
 }
 

@@ -105,8 +105,7 @@ tc_status tc_shape_pad(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
 
-/* --- Slice ----------------------------------------------------------------------------------------------------------
- */
+/* --- Slice -------------------------------------------------------------------------------------------------------- */
 
 /* A bound of a slice as a position in 0..size (step > 0) or -1..size-1 (step < 0). */
 static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, bool forward) {
@@ -170,8 +169,7 @@ tc_status tc_shape_slice(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
 
-/* --- Split, Concat --------------------------------------------------------------------------------------------------
- */
+/* --- Split, Concat ------------------------------------------------------------------------------------------------ */
 
 /* Sizes of the parts by num_outputs (or the number of results): all equal, but the last may be smaller (or empty). */
 static tc_status equal_parts(tc_shape_ctx *sc, tc_node *node, tc_dim size, tc_dim *parts) {

@@ -44,13 +44,15 @@ static tc_status expect_matrix(tc_shape_ctx *sc, tc_node *node, uint32_t index) 
 
 /* The shape of operand a times operand b, as MatMul has it; with `transposed`, of a times b with its last two axes exchanged.
  * *out_rank is TC_RANK_UNKNOWN where one of them is not known. */
-static tc_status product(tc_shape_ctx *sc, tc_node *node, tc_arg a, tc_arg b, bool transposed, int *out_rank, tc_dim dims[TC_MAX_RANK]) {
+static tc_status product(tc_shape_ctx *sc, tc_node *node, tc_arg a, tc_arg b, bool transposed, int *out_rank,
+                         tc_dim dims[TC_MAX_RANK]) {
     *out_rank = TC_RANK_UNKNOWN;
     if (a.rank == TC_RANK_UNKNOWN || b.rank == TC_RANK_UNKNOWN)
         return TC_OK;
     tc_dim inner;
     int rank;
-    TC_TRY(tc_shape_same_dim(sc, node, "inner size of a product", a.dims[a.rank - 1], b.dims[b.rank - (transposed ? 1 : 2)], &inner));
+    TC_TRY(tc_shape_same_dim(sc, node, "inner size of a product", a.dims[a.rank - 1],
+                             b.dims[b.rank - (transposed ? 1 : 2)], &inner));
     TC_TRY(tc_broadcast(sc, node, a.rank - 2, a.dims, b.rank - 2, b.dims, &rank, dims));
     dims[rank++] = a.dims[a.rank - 2];
     dims[rank++] = b.dims[b.rank - (transposed ? 2 : 1)];
@@ -85,7 +87,8 @@ tc_status tc_shape_dot_attention(tc_shape_ctx *sc, tc_node *node) {
 
 /* Gradients have the leading dims of the products that make them: broadcast dims are not summed here. */
 tc_status tc_shape_dot_grad(tc_shape_ctx *sc, tc_node *node) {
-    tc_arg dy = tc_arg_of(node, 0), q = tc_arg_of(node, 1), kt = tc_arg_of(node, 2), v = tc_arg_of(node, 3), p = tc_arg_of(node, 4);
+    tc_arg dy = tc_arg_of(node, 0), q = tc_arg_of(node, 1), kt = tc_arg_of(node, 2), v = tc_arg_of(node, 3),
+           p = tc_arg_of(node, 4);
     tc_dim ds[TC_MAX_RANK], dims[TC_MAX_RANK], swapped[TC_MAX_RANK];
     int rank, rank_ds;
     for (uint32_t i = 0; i < 5; i++)

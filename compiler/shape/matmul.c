@@ -45,8 +45,7 @@ tc_status tc_shape_gemm(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, a.dtype, 2, dims);
 }
 
-/* --- Einsum ---------------------------------------------------------------------------------------------------------
- */
+/* --- Einsum ------------------------------------------------------------------------------------------------------- */
 
 /* The sizes of letters, and of the axes that "..." stands for, counted from the last. */
 typedef struct einsum {

@@ -2,8 +2,7 @@
 #include "shape_fns.h"
 #include <string.h>
 
-/* --- views ----------------------------------------------------------------------------------------------------------
- */
+/* --- views -------------------------------------------------------------------------------------------------------- */
 
 /* Fills the dim at `hole` so that the product of dims is the operand's element count. */
 static tc_status fill_hole(tc_shape_ctx *sc, tc_node *node, tc_dim *dims, int rank, int hole) {
@@ -142,8 +141,7 @@ tc_status tc_shape_unsqueeze(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, rank, dims);
 }
 
-/* --- permutations ---------------------------------------------------------------------------------------------------
- */
+/* --- permutations ------------------------------------------------------------------------------------------------- */
 
 tc_status tc_shape_transpose(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);

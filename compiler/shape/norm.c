@@ -128,8 +128,7 @@ tc_status tc_shape_rms_norm(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_statistic(sc, node, 1, stash, 0, axis);
 }
 
-/* --- losses ---------------------------------------------------------------------------------------------------------
- */
+/* --- losses ------------------------------------------------------------------------------------------------------- */
 
 /* Labels are the scores without axis 1; weights one number per class. */
 static tc_status check_labels(tc_shape_ctx *sc, tc_node *node, uint32_t at_scores, uint32_t at_labels,

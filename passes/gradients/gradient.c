@@ -94,8 +94,8 @@ int tc_grad_axis(tc_grad *g, int64_t axis, int rank) {
 }
 
 /* --- nodes ------------------------------------------------------------------------------------------------------- */
-tc_node *tc_grad_node_with(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs, uint32_t n_outputs,
-                           const bool *wanted) {
+tc_node *tc_grad_node_with(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs,
+                           uint32_t n_outputs, const bool *wanted) {
     tc_node *node = tc_node_create(g->graph, domain, op, (uint32_t)n_inputs, n_outputs);
     for (size_t i = 0; i < n_inputs; i++)
         tc_node_set_input(node, (uint32_t)i, inputs[i]);
@@ -112,7 +112,8 @@ tc_node *tc_grad_node_with(tc_grad *g, const char *domain, const char *op, size_
     return node;
 }
 
-tc_node *tc_grad_node(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs, uint32_t n_outputs) {
+tc_node *tc_grad_node(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs,
+                      uint32_t n_outputs) {
     return tc_grad_node_with(g, domain, op, n_inputs, inputs, n_outputs, NULL);
 }
 
@@ -128,7 +129,10 @@ tc_value *tc_grad_result(tc_grad *g, uint32_t index, const char *suffix) {
         return node->outputs[index];
     if (node->n_outputs <= index)
         tc_node_resize_outputs(node, index + 1);
-    tc_node_add_output(node, index, tc_arena_printf(g->model->arena, "%s_%s", tc_output(node, 0) ? node->outputs[0]->name : tc_node_label(node), suffix), NULL);
+    tc_node_add_output(node, index,
+                       tc_arena_printf(g->model->arena, "%s_%s",
+                                       tc_output(node, 0) ? node->outputs[0]->name : tc_node_label(node), suffix),
+                       NULL);
     return node->outputs[index];
 }
 
@@ -138,7 +142,8 @@ void tc_grad_infer_forward(tc_grad *g) {
 }
 
 /* --- constants and shapes ---------------------------------------------------------------------------------------- */
-static tc_value *pooled(tc_grad *g, const char *key, const char *name, tc_dtype dtype, int rank, const int64_t *dims, const void *data) {
+static tc_value *pooled(tc_grad *g, const char *key, const char *name, tc_dtype dtype, int rank, const int64_t *dims,
+                        const void *data) {
     tc_value *value = tc_map_get(g->pool->constants, key);
     if (value)
         return value;
@@ -197,7 +202,8 @@ tc_value *tc_grad_shape(tc_grad *g, tc_value *value) { return tc_grad_dims(g, va
 tc_value *tc_grad_zeros(tc_grad *g, tc_value *shape, tc_dtype dtype) {
     tc_node *node = TC_BEGIN(g, "ConstantOfShape", shape);
     double zero = 0;
-    tc_attr_set_tensor(node, "value", tc_tensor_create(g->model, dtype == TC_UNDEFINED ? TC_FLOAT : dtype, 1, (int64_t[]){1}, &zero));
+    tc_attr_set_tensor(node, "value",
+                       tc_tensor_create(g->model, dtype == TC_UNDEFINED ? TC_FLOAT : dtype, 1, (int64_t[]){1}, &zero));
     return tc_grad_finish(g, node);
 }
 

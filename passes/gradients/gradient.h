@@ -55,10 +55,11 @@ int tc_grad_rank(tc_grad *g, const tc_value *value); /* refuses and gives 0 wher
 int tc_grad_axis(tc_grad *g, int64_t axis, int rank); /* 0 <= result < rank; refuses what is out of range */
 
 /* --- nodes ------------------------------------------------------------------------------------------------------- */
-tc_node *tc_grad_node(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs, uint32_t n_outputs);
+tc_node *tc_grad_node(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs,
+                      uint32_t n_outputs);
 /* The same with only those results that are wanted[i]; the others are absent. At least one is. */
-tc_node *tc_grad_node_with(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs, uint32_t n_outputs,
-                           const bool *wanted);
+tc_node *tc_grad_node_with(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs,
+                           uint32_t n_outputs, const bool *wanted);
 /* Result `index` of the forward node, added where it does without it: then tc_grad_infer_forward is due, once for all. */
 tc_value *tc_grad_result(tc_grad *g, uint32_t index, const char *suffix);
 void tc_grad_infer_forward(tc_grad *g);

@@ -17,7 +17,8 @@ void tc_gradient_gather(tc_grad *g) {
     g->dins[0] = tc_grad_finish(g, node);
 }
 
-static tc_value *scatter_elements(tc_grad *g, tc_value *into, tc_value *indices, tc_value *updates, int64_t axis, const char *reduction) {
+static tc_value *scatter_elements(tc_grad *g, tc_value *into, tc_value *indices, tc_value *updates, int64_t axis,
+                                  const char *reduction) {
     tc_node *node = TC_BEGIN(g, "ScatterElements", into, indices, updates);
     tc_attr_set_int(node, "axis", axis);
     if (reduction)
@@ -25,7 +26,9 @@ static tc_value *scatter_elements(tc_grad *g, tc_value *into, tc_value *indices,
     return tc_grad_finish(g, node);
 }
 
-static tc_value *zeros_like(tc_grad *g, tc_value *value) { return tc_grad_zeros(g, tc_grad_shape(g, value), tc_value_dtype(value)); }
+static tc_value *zeros_like(tc_grad *g, tc_value *value) {
+    return tc_grad_zeros(g, tc_grad_shape(g, value), tc_value_dtype(value));
+}
 
 void tc_gradient_gather_elements(tc_grad *g) {
     g->dins[0] = scatter_elements(g, zeros_like(g, tc_input(g->node, 0)), tc_input(g->node, 1), g->douts[0],

@@ -139,7 +139,8 @@ static tc_value *scatter_slice(tc_grad *g, const slice *s) {
     int rank = tc_grad_rank(g, s->x);
     for (size_t i = 0; i < s->n; i++) {
         int64_t axis = s->axes[i];
-        tc_value *parts[] = {tc_grad_dims(g, dx, 0, axis), tc_grad_dims(g, s->x, axis, axis + 1), tc_grad_dims(g, dx, axis + 1, rank)};
+        tc_value *parts[] = {tc_grad_dims(g, dx, 0, axis), tc_grad_dims(g, s->x, axis, axis + 1),
+                             tc_grad_dims(g, dx, axis + 1, rank)};
         tc_value *shape = tc_grad_concat(g, 3, parts, 0);
         tc_value *operands[] = {shape, taken_positions(g, s, i), dx};
         tc_node *node = tc_grad_node(g, TC_TEMPO_DOMAIN, "GatherGrad", 3, operands, 1);
@@ -184,7 +185,8 @@ static tc_value *pad_back(tc_grad *g, tc_value *x, tc_value *pads, tc_value *axe
         return unpad(g, amounts, n / 2, axes);
     for (size_t i = 0; i < n; i++)
         amounts[i] = -amounts[i];
-    tc_value *operands[] = {g->douts[0], known ? tc_grad_ints(g, amounts, n) : TC_OP(g, "Neg", pads), tc_grad_like(g, x, 0), axes};
+    tc_value *operands[] = {g->douts[0], known ? tc_grad_ints(g, amounts, n) : TC_OP(g, "Neg", pads),
+                            tc_grad_like(g, x, 0), axes};
     return tc_grad_finish(g, tc_grad_node(g, "", "Pad", axes ? 4 : 3, operands, 1));
 }
 

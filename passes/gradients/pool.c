@@ -14,8 +14,8 @@ void tc_gradient_max_pool(tc_grad *g) {
     tc_value *places = tc_grad_result(g, 1, "indices"); /* in all of x, batch and channels included */
     tc_grad_infer_forward(g);
     tc_value *size = TC_OP(g, "Reshape", TC_OP(g, "Size", x), tc_grad_int(g, 1)), *flat = tc_grad_int(g, -1);
-    tc_node *scatter = TC_BEGIN(g, "ScatterElements", tc_grad_zeros(g, size, tc_value_dtype(dy)), TC_OP(g, "Reshape", places, flat),
-                                TC_OP(g, "Reshape", dy, flat));
+    tc_node *scatter = TC_BEGIN(g, "ScatterElements", tc_grad_zeros(g, size, tc_value_dtype(dy)),
+                                TC_OP(g, "Reshape", places, flat), TC_OP(g, "Reshape", dy, flat));
     tc_attr_set_string(scatter, "reduction", "add");
     g->dins[0] = tc_grad_reshape_like(g, tc_grad_finish(g, scatter), x);
 }

@@ -126,7 +126,9 @@ static tc_value *crop(tc_grad *g, const tc_window *w, tc_value *value) {
         larger = larger || -w->tail[i] >= w->dilation[i];
     }
     size_t n = (size_t)w->n;
-    return larger ? TC_OP(g, "Slice", value, tc_grad_ints(g, zeros, n), tc_grad_ints(g, w->kernel, n), tc_grad_ints(g, axes, n)) : value;
+    return larger ? TC_OP(g, "Slice", value, tc_grad_ints(g, zeros, n), tc_grad_ints(g, w->kernel, n),
+                          tc_grad_ints(g, axes, n))
+                  : value;
 }
 
 tc_value *tc_window_weight(tc_grad *g, const tc_window *w, tc_value *wide, tc_value *narrow) {

@@ -386,7 +386,9 @@ tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
     TC_TRY(tc_rules_parse(ctx, text, path, set));
     if (set->n_functions == built_in)
         return TC_OK;
-    tc_status status = tc_error(ctx, TC_UNSUPPORTED, NULL, "'%s' defines a function: only the rules files that are built in may", tc_quote(ctx, path));
+    tc_status status =
+        tc_error(ctx, TC_UNSUPPORTED, NULL, "'%s' defines a function: only the rules files that are built in may",
+                 tc_quote(ctx, path));
     tc_hint(ctx, "put the function into the model, where calls of it find it");
     return status;
 }

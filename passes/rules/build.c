@@ -28,7 +28,8 @@ static tc_value *make_constant(rule_builder *b, const tc_tensor *tensor, const c
  * indices are no guide. */
 static tc_dtype literal_dtype(const rule_builder *b, const rule_node *node, const rule_operand *literal) {
     bool is_where = node->calc == CALC_NODE && !strcmp(node->ops[0].name, "Where");
-    bool elementwise = node->calc != CALC_NODE || (node->ops[0].op && (node->ops[0].op->traits & (TC_ELEMENTWISE | TC_SAME_TYPE)));
+    bool elementwise =
+        node->calc != CALC_NODE || (node->ops[0].op && (node->ops[0].op->traits & (TC_ELEMENTWISE | TC_SAME_TYPE)));
     if (literal->integral && !elementwise)
         return TC_INT64;
     for (uint16_t i = is_where; i < node->n_operands; i++) {
@@ -228,7 +229,8 @@ static tc_status check_domain(const rule_builder *b, const rule_node *node) {
     const rule_op *op = &node->ops[0];
     if (op->op || tc_model_opset(b->graph->model, op->domain) != 0)
         return TC_OK;
-    tc_status status = tc_error(b->ctx, TC_BAD_INPUT, b->anchor, "rule %s (%s:%u) makes %s.%s, but the model imports no opset of domain '%s'",
+    tc_status status = tc_error(b->ctx, TC_BAD_INPUT, b->anchor,
+                                "rule %s (%s:%u) makes %s.%s, but the model imports no opset of domain '%s'",
                                 b->rule->name, b->rule->file, node->loc.line, op->domain, op->name, op->domain);
     tc_hint(b->ctx, "import the domain in the model, or leave the rule out (--disable=%s)", b->rule->name);
     return status;
@@ -283,7 +285,8 @@ tc_status rule_build_node(rule_builder *b, uint16_t index) {
     if (node->calc == CALC_ALIAS)
         value = operand(b, node, &node->operands[0]);
     else if (node->calc == CALC_REDUCE_LIKE)
-        TC_TRY(tc_reduce_like(b->ctx, operand(b, node, &node->operands[0]), operand(b, node, &node->operands[1]), b->label, &value));
+        TC_TRY(tc_reduce_like(b->ctx, operand(b, node, &node->operands[0]), operand(b, node, &node->operands[1]),
+                              b->label, &value));
     else
         TC_TRY(calc(b, node, &value));
     b->result[index] = value;

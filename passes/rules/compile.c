@@ -95,7 +95,8 @@ static tc_status lay_out(tc_lexer *lx, tc_rule_set *set, tc_rule *rule) {
     walk w = {.rule = rule};
     rule->anchor = (uint16_t)(rule->n_match - 1);
     if (rule->match[rule->anchor].optional)
-        return rule_error(lx, rule->match[rule->anchor].loc, "the last statement is where matching starts and cannot be optional");
+        return rule_error(lx, rule->match[rule->anchor].loc,
+                          "the last statement is where matching starts and cannot be optional");
     rule->down = TC_NEW_ARRAY(set->arena, uint16_t, rule->n_match);
     reach(&w, rule->anchor);
     for (;;) {

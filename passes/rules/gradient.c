@@ -55,7 +55,8 @@ static tc_value *reduce_dynamic(reducer *r, tc_status *status, tc_value *grad, t
     }
     tc_value *differs = emit(r, status, "Not", emit(r, status, "Equal", have, padded, NULL, 0), NULL, NULL, 0);
     static const int64_t all = -1;
-    tc_value *axes = emit(r, status, "Reshape", emit(r, status, "NonZero", differs, NULL, NULL, 0), axes_constant(r, &all, 1), NULL, 0);
+    tc_value *axes = emit(r, status, "Reshape", emit(r, status, "NonZero", differs, NULL, NULL, 0),
+                          axes_constant(r, &all, 1), NULL, 0);
     tc_value *sum = emit(r, status, "ReduceSum", grad, axes, "keepdims", 1);
     tc_attr_set_int(sum->producer, "noop_with_empty_axes", 1);
     return emit(r, status, "Reshape", sum, want, NULL, 0);
@@ -69,7 +70,8 @@ tc_status tc_reduce_like(tc_ctx *ctx, tc_value *grad, tc_value *like, const char
     tc_status status = TC_OK;
     int rank = tc_value_rank(grad), rank_like = tc_value_rank(like), n = 0;
     if (rank == TC_RANK_UNKNOWN || rank_like == TC_RANK_UNKNOWN || rank < rank_like)
-        return tc_error(ctx, TC_UNSUPPORTED, like->producer, "the gradient of '%s' needs its rank, which is not known", like->name);
+        return tc_error(ctx, TC_UNSUPPORTED, like->producer, "the gradient of '%s' needs its rank, which is not known",
+                        like->name);
     int64_t axes[TC_MAX_RANK];
     bool known = true;
     for (int i = 0; i < rank - rank_like; i++)

@@ -68,7 +68,8 @@ static void set_name(rule_match *m, uint16_t name, tc_value *value) {
 
 bool rule_same_constant(const tc_value *a, const tc_value *b) {
     const tc_tensor *s = tc_value_constant(a), *t = tc_value_constant(b);
-    if (tc_is_weight(a) || tc_is_weight(b) || !s || !t || !s->data || !t->data || s->dtype != t->dtype || s->rank != t->rank || s->bytes != t->bytes || s->bytes > 64)
+    if (tc_is_weight(a) || tc_is_weight(b) || !s || !t || !s->data || !t->data || s->dtype != t->dtype ||
+        s->rank != t->rank || s->bytes != t->bytes || s->bytes > 64)
         return false;
     return (s->rank == 0 || !memcmp(s->dims, t->dims, (size_t)s->rank * sizeof *s->dims)) && !memcmp(s->data, t->data, s->bytes);
 }
@@ -150,7 +151,9 @@ static bool attr_matches(const tc_node *node, const tc_attr *want) {
     case TC_ATTR_INT: return !strcmp(want->name, "axis") ? same_axis(node, have->i, want->i) : have->i == want->i;
     case TC_ATTR_FLOAT: return is_near((double)have->f, (double)want->f, TC_FLOAT);
     case TC_ATTR_STRING: return have->s.size == want->s.size && !memcmp(have->s.data, want->s.data, want->s.size);
-    default: return have->count == want->count && (!want->count || !memcmp(have->ints, want->ints, want->count * sizeof *want->ints));
+    default:
+        return have->count == want->count &&
+               (!want->count || !memcmp(have->ints, want->ints, want->count * sizeof *want->ints));
     }
 }
 
@@ -251,8 +254,8 @@ static bool match_product(rule_match *m, const goal *g, uint16_t down) {
     uint16_t slot = pattern->spare, mark = m->n_trail;
     tc_node *node = g->value ? g->value->producer : NULL;
     if (!node || !has_op(pattern, node) || node->graph != m->nodes[g->node]->graph || !tc_input(node, 0) || !tc_input(node, 1))
-        return miss(m, pattern->loc, pattern->label, m->nodes[g->node], "expected %s of several factors, found %s", pattern->ops[0].name,
-                    describe(g->value));
+        return miss(m, pattern->loc, pattern->label, m->nodes[g->node], "expected %s of several factors, found %s",
+                    pattern->ops[0].name, describe(g->value));
     while (m->nodes[slot])
         slot++;
     m->nodes[slot] = node;

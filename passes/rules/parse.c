@@ -165,7 +165,8 @@ static tc_status parse_call(parser *p, const char *name, rule_loc loc, rule_node
 }
 
 static bool starts_call(const parser *p) {
-    return rule_is_punct(p, "(") || rule_is_punct(p, "<") || rule_is_punct(p, "|") || rule_is_punct(p, "?") || rule_is_punct(p, "*");
+    return rule_is_punct(p, "(") || rule_is_punct(p, "<") || rule_is_punct(p, "|") || rule_is_punct(p, "?") ||
+           rule_is_punct(p, "*");
 }
 
 /* A name, as written on the right of '=' or inside a call. */

@@ -129,7 +129,8 @@ static tc_status parse_computed(parser *p, rule_attr *attr) {
 }
 
 static bool starts_computed(const parser *p) {
-    return p->building && p->tok.kind == T_NAME && (rule_is_word(p, "trailing") || rule_find_name(p->rule, p->tok.text) != RULE_NONE);
+    return p->building && p->tok.kind == T_NAME &&
+           (rule_is_word(p, "trailing") || rule_find_name(p->rule, p->tok.text) != RULE_NONE);
 }
 
 /* An attribute must be one that every alternative has; `1` serves as a float too. */
@@ -148,7 +149,8 @@ static tc_status check_attr(parser *p, const rule_node *node, rule_attr *attr) {
         bool number = kind == TC_ATTR_INT || (kind == TC_ATTR_FLOAT && attr->kind == ATTR_PRODUCT);
         if ((attr->kind == ATTR_PRODUCT || attr->kind == ATTR_TRAILING) && number)
             attr->literal.kind = kind;
-        else if (attr->kind == ATTR_PRODUCT || attr->kind == ATTR_TRAILING || (attr->kind == ATTR_LITERAL && attr->literal.kind != kind))
+        else if (attr->kind == ATTR_PRODUCT || attr->kind == ATTR_TRAILING ||
+                 (attr->kind == ATTR_LITERAL && attr->literal.kind != kind))
             return FAIL_AT(p, attr->loc, "attribute '%s' of %s is of another kind", attr->literal.name,
                               node->ops[i].name);
     }

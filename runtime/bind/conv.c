@@ -99,7 +99,8 @@ static tk_status run_conv_transpose(const rt_launch *launch) {
 }
 
 /* The window slides over the result; what its shape leaves open of the padding is shared out as ONNX says. */
-static tc_status transposed_window(rt_binder *binder, const tc_node *node, const rt_launch *launch, const int64_t *kernel, tk_window *w) {
+static tc_status transposed_window(rt_binder *binder, const tc_node *node, const rt_launch *launch,
+                                   const int64_t *kernel, tk_window *w) {
     const char *auto_pad = tc_attr_string(node, "auto_pad", "NOTSET");
     int rank = launch->in[0].rank - 2;
     const int64_t *extra = NULL;
@@ -113,7 +114,8 @@ static tc_status transposed_window(rt_binder *binder, const tc_node *node, const
         w->out[d] = narrow;
         if (!open || s < 0)
             continue;
-        int64_t total = (narrow - 1) * w->stride[d] + (extra ? extra[s] : 0) + (w->kernel[d] - 1) * w->dilation[d] + 1 - w->inp[d];
+        int64_t total =
+            (narrow - 1) * w->stride[d] + (extra ? extra[s] : 0) + (w->kernel[d] - 1) * w->dilation[d] + 1 - w->inp[d];
         total = total > 0 ? total : 0;
         w->pad_begin[d] = strcmp(auto_pad, "SAME_UPPER") == 0 ? total / 2 : total - total / 2;
     }
@@ -126,15 +128,18 @@ tc_status rt_bind_conv_transpose(rt_binder *binder, const tc_node *node, rt_laun
     if (weight->dtype != inp->dtype || (bias && bias->dtype != inp->dtype))
         return rt_no_kernel(binder, node, launch);
     if (inp->rank < 3 || weight->rank != inp->rank)
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "input of rank %d and weights of rank %d don't fit", inp->rank, weight->rank);
+        return tc_error(binder->ctx, TC_BAD_INPUT, node, "input of rank %d and weights of rank %d don't fit", inp->rank,
+                        weight->rank);
     *p = (tk_conv){.batch = inp->dims[0],
                    .channels = launch->out[0].dims[1],
                    .filters = inp->dims[1],
                    .groups = tc_attr_int(node, "group", 1)};
     if (p->groups < 1 || p->filters % p->groups != 0 || p->filters != weight->dims[0] ||
         p->channels != weight->dims[1] * p->groups || (bias && bias->count != p->channels))
-        return tc_error(binder->ctx, TC_BAD_INPUT, node, "%lld channels, weights of %lld by %lld channels and %lld groups don't fit",
-                        (long long)p->filters, (long long)weight->dims[0], (long long)weight->dims[1], (long long)p->groups);
+        return tc_error(binder->ctx, TC_BAD_INPUT, node,
+                        "%lld channels, weights of %lld by %lld channels and %lld groups don't fit",
+                        (long long)p->filters, (long long)weight->dims[0], (long long)weight->dims[1],
+                        (long long)p->groups);
     TC_TRY(transposed_window(binder, node, launch, weight->dims + 2, &p->window));
     launch->workspace_bytes = tk_conv_transpose_workspace(p, inp->dtype, binder->threads);
     launch->params = p;

@@ -330,7 +330,8 @@ static tc_status check_maps(rt_binder *binder, const tc_node *node, const rt_arg
         bytes += (uint64_t)out->dims[d] * sizeof(int64_t);
     if (bytes < SMALL_MAPS)
         return TC_OK;
-    return rt_check_memory(binder->ctx, tc_arena_printf(binder->arena, "Pad \"%s\"", tc_quote(binder->ctx, tc_node_label(node))), bytes);
+    return rt_check_memory(
+        binder->ctx, tc_arena_printf(binder->arena, "Pad \"%s\"", tc_quote(binder->ctx, tc_node_label(node))), bytes);
 }
 
 tc_status rt_bind_pad(rt_binder *binder, const tc_node *node, rt_launch *launch) {

@@ -215,7 +215,8 @@ tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t i
     wish = wild && !is_list ? &none : wish;
     shape s = {.dtype = dtype_for(inst, node, index)}, with = {0};
     role draw = rule_role_of(node, index);
-    bool elementwise = tc_node_has(node, TC_ELEMENTWISE) || tc_node_has(node, TC_SAME_TYPE), has_others = rule_others(node, index, &with);
+    bool elementwise = tc_node_has(node, TC_ELEMENTWISE) || tc_node_has(node, TC_SAME_TYPE),
+         has_others = rule_others(node, index, &with);
     inst->rank = wish ? wish->rank : -1;
     if (wish && wish->wants_bool)
         s.dtype = TC_BOOL;

@@ -69,7 +69,8 @@ void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *no
     if (domain_of(node, index) != REAL)
         return;
     rule_dice *dice = &inst->dice;
-    bool adds = (wish && wish->added) || tc_node_is(node, "", "Add") || tc_node_is(node, "", "Where") || tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention");
+    bool adds = (wish && wish->added) || tc_node_is(node, "", "Add") || tc_node_is(node, "", "Where") ||
+                tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention");
     bool may_round = inst->rule->rounds || inst->rule->inexact;
     uint64_t row = input->rank > 0 ? (uint64_t)input->dims[input->rank - 1] : 1;
     unsigned kind = 0;

@@ -147,7 +147,9 @@ static bool like(rule_instance *inst, const tc_node *node, uint32_t index, shape
     return true;
 }
 
-static bool like_next(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) { return like(inst, node, index + 1, s); }
+static bool like_next(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
+    return like(inst, node, index + 1, s);
+}
 
 static bool like_first(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     (void)index;

@@ -439,7 +439,8 @@ static bool draw_douts(rule_instance *inst, const tc_node *node) {
     return true;
 }
 
-void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur how, rule_instance *inst) {
+void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur how,
+                           rule_instance *inst) {
     begin(ctx, rule, choices, seed, how, inst);
     inst->smooth = true;
     inst->dtype = TC_DOUBLE;
@@ -453,7 +454,12 @@ void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choic
         outputs[i] = serves || !rule_choose(choices, 2, "result") ? rule->outs[i] : RULE_NONE;
         n_outputs = (uint16_t)(i + 1);
     }
-    rule_node pattern = {.ops = &rule->op, .n_ops = 1, .operands = operands, .n_operands = n, .outputs = outputs, .n_outputs = n_outputs,
+    rule_node pattern = {.ops = &rule->op,
+                         .n_ops = 1,
+                         .operands = operands,
+                         .n_operands = n,
+                         .outputs = outputs,
+                         .n_outputs = n_outputs,
                          .label = rule->op.name};
     tc_node *node = NULL;
     if (!make_from(inst, &pattern, &node))

@@ -107,8 +107,8 @@ typedef struct rule_instance {
 
 /* Makes the graph for `choices`; `why` says what stopped it. Diagnostics may be left in the context. The graph has an input for each
  * parameter that need not be a constant, and shows the results as outputs, by themselves or behind an Identity. */
-void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur, bool special, bool wild,
-                        rule_instance *out_instance);
+void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur,
+                        bool special, bool wild, rule_instance *out_instance);
 /* For a gradient rule: the op alone, in double precision, its results as outputs. */
 void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur,
                            rule_instance *out_instance);

@@ -66,8 +66,13 @@ static void want_constant(const tc_rule *rule, rule_wish *wishes, const rule_nod
             wishes[node->attrs[i].factors[k].name].constant = true;
 }
 
-const rule_wish rule_no_wish = {.rank = -1, .first_dim = -1, .trailing_of = RULE_NONE, .same_count = RULE_NONE, .spans = RULE_NONE,
-                                .spans_of = RULE_NONE, .same_shape = RULE_NONE};
+const rule_wish rule_no_wish = {.rank = -1,
+                                .first_dim = -1,
+                                .trailing_of = RULE_NONE,
+                                .same_count = RULE_NONE,
+                                .spans = RULE_NONE,
+                                .spans_of = RULE_NONE,
+                                .same_shape = RULE_NONE};
 
 void rule_wishes(const tc_rule *rule, rule_wish wishes[RULE_MAX_NAMES]) {
     for (uint16_t i = 0; i < rule->n_names; i++)
