@@ -97,12 +97,21 @@ tc_value *rule_draw_ints(rule_instance *inst, const int64_t *ints, uint32_t n) {
     return constant_value(inst, tc_tensor_ints(inst->model, ints, n), "list");
 }
 
+/* A rule runs hundreds of times: guards that ask for large operands are not followed. */
+static bool count_elements(rule_instance *inst, int rank, const int64_t *dims, uint64_t *out_count) {
+    enum { MAX_ELEMENTS = 1 << 16 };
+    return (tc_shape_count(rank, dims, out_count) && *out_count <= MAX_ELEMENTS) ||
+           rule_shape_fail(inst, "an operand would have more than 65536 elements");
+}
+
 tc_value *rule_draw_input(rule_instance *inst, const char *name, tc_dtype dtype, int rank, const int64_t *dims) {
     rule_input *input = &inst->inputs[inst->n_inputs];
-    if (inst->n_inputs == RULE_MAX_INPUTS || !tc_shape_count(rank, dims, &input->count)) {
+    if (inst->n_inputs == RULE_MAX_INPUTS) {
         rule_shape_fail(inst, "too many inputs");
         return NULL;
     }
+    if (!count_elements(inst, rank, dims, &input->count))
+        return NULL;
     *input = (rule_input){.rank = rank, .dtype = dtype, .count = input->count};
     memcpy(input->dims, dims, (size_t)rank * sizeof *dims);
     input->data = tc_arena_alloc(inst->model->arena, tc_tensor_bytes(dtype, input->count) + 1, 1);
@@ -236,7 +245,8 @@ tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t i
         return draw_list(inst, node, index, wish, wild, &s, name);
     uint64_t count;
     if (wish && wish->constant) {
-        tc_shape_count(s.rank, s.dims, &count);
+        if (!count_elements(inst, s.rank, s.dims, &count))
+            return NULL;
         tc_tensor *tensor = tc_tensor_create(inst->model, s.dtype, s.rank, s.dims, NULL);
         rule_draw_elements(inst, node, index, s.dtype, count, (void *)(uintptr_t)tensor->data, wish);
         return constant_value(inst, tensor, name);
