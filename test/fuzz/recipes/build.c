@@ -93,7 +93,8 @@ int fz_result(gen *g, int node, fz_kind kind, int rank, const fz_dim *dims, doub
     return value;
 }
 
-int fz_call(gen *g, const char *op, const char *attrs, int n_in, const int *in, fz_kind kind, int rank, const fz_dim *dims, double bound) {
+int fz_call(gen *g, const char *op, const char *attrs, int n_in, const int *in, fz_kind kind, int rank,
+            const fz_dim *dims, double bound) {
     return fz_result(g, fz_node_add(g, op, attrs, n_in, in), kind, rank, dims, bound);
 }
 
@@ -118,7 +119,9 @@ int fz_joined(gen *g, int a, int b, fz_dim *out_dims) {
     fz_value x = *fz_at(g, a), y = *fz_at(g, b);
     int rank = x.rank > y.rank ? x.rank : y.rank;
     for (int i = 1; i <= rank; i++)
-        out_dims[rank - i] = i > x.rank ? y.dims[y.rank - i] : i > y.rank ? x.dims[x.rank - i] : joined(g, x.dims[x.rank - i], y.dims[y.rank - i]);
+        out_dims[rank - i] = i > x.rank   ? y.dims[y.rank - i]
+                             : i > y.rank ? x.dims[x.rank - i]
+                                          : joined(g, x.dims[x.rank - i], y.dims[y.rank - i]);
     return rank;
 }
 
@@ -163,7 +166,8 @@ int fz_reduce(gen *g, const char *op, int x, int axis, bool keep, double bound) 
     for (int i = 0; i < v.rank; i++)
         if (i != at || keep)
             dims[rank++] = i == at ? fz_size(1) : v.dims[i];
-    return fz_call(g, op, keep ? FZ_ONE_OF(g, "", "keepdims = 1") : "keepdims = 0", FZ_IN(x, which), FZ_FLOAT, rank, dims, bound);
+    return fz_call(g, op, keep ? FZ_ONE_OF(g, "", "keepdims = 1") : "keepdims = 0", FZ_IN(x, which), FZ_FLOAT, rank,
+                   dims, bound);
 }
 
 /* Leading dims broadcast. */
@@ -172,10 +176,13 @@ int fz_matmul(gen *g, int a, int b) {
     int rank = x.rank > y.rank ? x.rank : y.rank;
     fz_dim dims[FZ_RANK];
     for (int i = 3; i <= rank; i++)
-        dims[rank - i] = i > x.rank ? y.dims[y.rank - i] : i > y.rank ? x.dims[x.rank - i] : joined(g, x.dims[x.rank - i], y.dims[y.rank - i]);
+        dims[rank - i] = i > x.rank   ? y.dims[y.rank - i]
+                         : i > y.rank ? x.dims[x.rank - i]
+                                      : joined(g, x.dims[x.rank - i], y.dims[y.rank - i]);
     dims[rank - 2] = x.dims[x.rank - 2];
     dims[rank - 1] = y.dims[y.rank - 1];
-    return fz_call(g, "MatMul", NULL, FZ_IN(a, b), FZ_FLOAT, rank, dims, x.high * y.high * (double)x.dims[x.rank - 1].size);
+    return fz_call(g, "MatMul", NULL, FZ_IN(a, b), FZ_FLOAT, rank, dims,
+                   x.high * y.high * (double)x.dims[x.rank - 1].size);
 }
 
 int fz_calm(gen *g, int x) {

@@ -1,6 +1,7 @@
-/* build.h: what the parts of the generator share: random choices, values picked from what is there, nodes put behind it. A function that adds
- * something returns the new value, or NONE where what is there does not allow it. Shapes are worked out here, independently of tempoc.
- * C leaves open in which order arguments are evaluated: a call has at most one that draws or adds, or a program would depend on the compiler. */
+/* build.h: what the parts of the generator share: random choices, values picked from what is there, nodes put behind
+ * it. A function that adds something returns the new value, or NONE where what is there does not allow it. Shapes are
+ * worked out here, independently of tempoc. C leaves open in which order arguments are evaluated: a call has at most
+ * one that draws or adds, or a program would depend on the compiler. */
 #ifndef FUZZ_BUILD_H
 #define FUZZ_BUILD_H
 #include "program.h"
@@ -11,17 +12,19 @@
 typedef struct gen {
     fz_program *p;
     uint64_t state;
-    int fresh;        /* the last size that only the run knows */
-    bool loose;       /* sizes are compared as they will be, not as the file says them */
+    int fresh;  /* the last size that only the run knows */
+    bool loose; /* sizes are compared as they will be, not as the file says them */
     int64_t sizes[FZ_SYMBOLS];
-    bool symbolic;    /* symbols are said by name */
+    bool symbolic; /* symbols are said by name */
 } gen;
 
 /* --- chance --- */
 uint64_t fz_next(gen *g);
-int fz_below(gen *g, int n);        /* 0 .. n - 1 */
+int fz_below(gen *g, int n); /* 0 .. n - 1 */
 bool fz_chance(gen *g, int percent);
-#define FZ_ONE_OF(g, ...) (((const char *const[]){__VA_ARGS__})[fz_below((g), (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))])
+#define FZ_ONE_OF(g, ...)                                                                                              \
+    (((const char *const[]){                                                                                           \
+        __VA_ARGS__})[fz_below((g), (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))])
 
 /* --- values --- */
 fz_dim fz_symbol(gen *g, int symbol);
@@ -33,18 +36,22 @@ int fz_number(gen *g, double value);                 /* a float constant [], as 
 int fz_ints(gen *g, int n, const int64_t *values);   /* int64[n]; n -1: [] */
 int fz_true(gen *g);
 static inline const fz_value *fz_at(const gen *g, int value) { return &g->p->values[value]; }
-static inline fz_dim fz_last(const gen *g, int value, int back) { return fz_at(g, value)->dims[fz_at(g, value)->rank - back]; }
+static inline fz_dim fz_last(const gen *g, int value, int back) {
+    return fz_at(g, value)->dims[fz_at(g, value)->rank - back];
+}
 
 /* --- nodes --- */
 int fz_node_add(gen *g, const char *op, const char *attrs, int n_in, const int *in); /* the node's index */
 int fz_result(gen *g, int node, fz_kind kind, int rank, const fz_dim *dims, double bound);
-int fz_call(gen *g, const char *op, const char *attrs, int n_in, const int *in, fz_kind kind, int rank, const fz_dim *dims, double bound);
-#define FZ_IN(...) (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__}
+int fz_call(gen *g, const char *op, const char *attrs, int n_in, const int *in, fz_kind kind, int rank,
+            const fz_dim *dims, double bound);
+#define FZ_IN(...)                                                                                                     \
+    (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]) { __VA_ARGS__ }
 int fz_unary(gen *g, const char *op, const char *attrs, int x, double bound);
-int fz_binary(gen *g, const char *op, int a, int b, double bound);   /* operands that broadcast */
-int fz_either(gen *g, const char *op, int a, int b, double bound);   /* the same of a commutative op, in any order */
+int fz_binary(gen *g, const char *op, int a, int b, double bound); /* operands that broadcast */
+int fz_either(gen *g, const char *op, int a, int b, double bound); /* the same of a commutative op, in any order */
 int fz_compare(gen *g, const char *op, int a, int b);
-int fz_joined(gen *g, int a, int b, fz_dim *out_dims);               /* the rank and dims that two values broadcast to */
+int fz_joined(gen *g, int a, int b, fz_dim *out_dims); /* the rank and dims that two values broadcast to */
 int fz_transpose(gen *g, int x, const int *perm);
 int fz_reshape(gen *g, int x, int n, const int64_t *target, const fz_dim *dims);
 int fz_reduce(gen *g, const char *op, int x, int axis, bool keep, double bound); /* one axis, from the end: -1 */
@@ -55,8 +62,9 @@ int fz_calm(gen *g, int x); /* x, or something made of it that is no larger than
 bool fz_same_dim(const gen *g, fz_dim a, fz_dim b);
 bool fz_broadcasts(gen *g, int a, int b);
 int fz_pick(gen *g, fz_kind kind, int least_rank, int most_rank); /* recent ones more often */
-int fz_partner(gen *g, int a); /* something that a can be combined with: another value, a new weight, a number, itself */
-int fz_mask(gen *g, int x);    /* booleans that broadcast against x and leave its shape */
+int fz_partner(gen *g,
+               int a);      /* something that a can be combined with: another value, a new weight, a number, itself */
+int fz_mask(gen *g, int x); /* booleans that broadcast against x and leave its shape */
 
 /* --- tables --- */
 typedef struct fz_row fz_row;
@@ -74,5 +82,8 @@ extern const fz_row fz_ops[], fz_patterns[];
 extern const int fz_n_ops, fz_n_patterns;
 /* The functions of rows that are in movement.c. */
 typedef int fz_add(gen *g, const fz_row *row);
-fz_add fz_add_transpose, fz_add_reshape, fz_add_unsqueeze, fz_add_squeeze, fz_add_flatten, fz_add_expand, fz_add_tile, fz_add_slice, fz_add_concat, fz_add_split, fz_add_pad, fz_add_trilu, fz_add_gather, fz_add_gather_elements, fz_add_gather_nd, fz_add_scatter_elements, fz_add_scatter_nd, fz_add_conv, fz_add_conv_transpose, fz_add_blocks, fz_add_pool, fz_add_shape_arithmetic;
+fz_add fz_add_transpose, fz_add_reshape, fz_add_unsqueeze, fz_add_squeeze, fz_add_flatten, fz_add_expand, fz_add_tile,
+    fz_add_slice, fz_add_concat, fz_add_split, fz_add_pad, fz_add_trilu, fz_add_gather, fz_add_gather_elements,
+    fz_add_gather_nd, fz_add_scatter_elements, fz_add_scatter_nd, fz_add_conv, fz_add_conv_transpose, fz_add_blocks,
+    fz_add_pool, fz_add_shape_arithmetic;
 #endif

@@ -1,6 +1,7 @@
-/* check.c: a program, as a model in float and in double, through the recipes. What is promised to be equal is compared bit by bit, the rest with
- * room for rounding; where that is not enough, the program in double with random factors of about 1 at every value tells how far rounding can
- * take it. Recipe none in double is what all others are measured against; finite differences of the forward pass as read check it in turn. */
+/* check.c: a program, as a model in float and in double, through the recipes. What is promised to be equal is compared
+ * bit by bit, the rest with room for rounding; where that is not enough, the program in double with random factors of
+ * about 1 at every value tells how far rounding can take it. Recipe none in double is what all others are measured
+ * against; finite differences of the forward pass as read check it in turn. */
 #include "check.h"
 #include "compiler/ledger.h"
 #include "compiler/ops.h"
@@ -11,18 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const fz_end_names[] = {"passed", "skipped: not finite or large", "unsure: rounding", "refused", "exact is not none", "recipes apart",
-                                    "recipes apart in double", "forward pass apart", "gradient is not the slope", "ledger is not the runtime",
+const char *const fz_end_names[] = {"passed",
+                                    "skipped: not finite or large",
+                                    "unsure: rounding",
+                                    "refused",
+                                    "exact is not none",
+                                    "recipes apart",
+                                    "recipes apart in double",
+                                    "forward pass apart",
+                                    "gradient is not the slope",
+                                    "ledger is not the runtime",
                                     "portable is not standard"};
 
 #define TOLERANCE_32 5e-5
 #define TOLERANCE_64 1e-9
 #define TOLERANCE_STASHED 1e-5 /* in double, where statistics of LayerNormalization are kept in float (stash_type) */
-#define NOISE_SIZE 0x1p-22   /* of a rounding, and a few more behind it */
+#define NOISE_SIZE 0x1p-22     /* of a rounding, and a few more behind it */
 #define NOISE_RUNS 4
-#define NOISE_ROOM 16        /* times what the factors did */
-#define SMALL_GRADIENT 0.01  /* of the largest: some are zero in theory and noise in practice */
-#define LEAST_GRADIENT 2e-3  /* of losses about 1: below are sums that cancel */
+#define NOISE_ROOM 16       /* times what the factors did */
+#define SMALL_GRADIENT 0.01 /* of the largest: some are zero in theory and noise in practice */
+#define LEAST_GRADIENT 2e-3 /* of losses about 1: below are sums that cancel */
 #define SMALL_VALUE 0.01
 #define LARGE 1e6
 #define AS_READ "upgrade,inline,shapes,dropout"
@@ -35,14 +44,14 @@ typedef struct variant {
     fz_style style;
     tc_ctx ctx;
     tempo_session *session;
-    uint64_t saved;          /* by the ledger; UINT64_MAX: it cannot tell */
+    uint64_t saved; /* by the ledger; UINT64_MAX: it cannot tell */
 } variant;
 
 typedef struct check {
     const fz_program *p;
     fz_counts *rules;
     fz_end *end;
-    tc_arena *arena;         /* of bound elements */
+    tc_arena *arena; /* of bound elements */
 } check;
 
 static bool fail(check *c, fz_kind_of_end kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -99,7 +108,9 @@ static bool symbol_value(const fz_program *p, const char *name, int64_t *out_val
     return false;
 }
 
-static bool lookup(void *user, const char *name, int64_t *out_value) { return symbol_value(((check *)user)->p, name, out_value); }
+static bool lookup(void *user, const char *name, int64_t *out_value) {
+    return symbol_value(((check *)user)->p, name, out_value);
+}
 
 /* Whether tempoc is told the sizes, by --dim. */
 static bool is_bound_early(const fz_program *p) { return (p->seed >> 9) % 2 == 0; }
@@ -164,33 +175,39 @@ static bool compile(check *c, variant *v, tc_model **out_model) {
     return status == TC_OK || refused(c, v);
 }
 
-/* Multiplies results with numbers about 1 also in the backward pass, one for each node: the factors in the program (fz_render) leave what a
- * gradient reads of its own forward op as it is, as 1 - y^2 of Tanh's y near 1. */
+/* Multiplies results with numbers about 1 also in the backward pass, one for each node: the factors in the program
+ * (fz_render) leave what a gradient reads of its own forward op as it is, as 1 - y^2 of Tanh's y near 1. */
 static void add_noise(tc_graph *graph, const fz_style *style) {
     TC_FOR_NODES_SAFE(node, graph) {
         tc_value *value = tc_output(node, 0);
-        if (!value || !tc_dtype_is_float(tc_value_dtype(value)) || value->n_graph_outputs > 0 || tc_value_constant(value))
+        if (!value || !tc_dtype_is_float(tc_value_dtype(value)) || value->n_graph_outputs > 0 ||
+            tc_value_constant(value))
             continue;
         double factor = 1 + style->noise * fz_direction(style->noise_seed, (int)value->id, 0);
         tc_node *mul = tc_node_create(graph, "", "Mul", 2, 1);
         tc_node_insert_after(mul, node);
         tc_value_replace(value, tc_node_add_output(mul, 0, NULL, value->type));
         tc_node_set_input(mul, 0, value);
-        tc_node_set_input(mul, 1, tc_constant(graph, "factor", tc_tensor_scalar(graph->model, tc_value_dtype(value), factor)));
+        tc_node_set_input(mul, 1,
+                          tc_constant(graph, "factor", tc_tensor_scalar(graph->model, tc_value_dtype(value), factor)));
     }
 }
 
 /* Elements of input `value`, with `step` times those of another draw added; in the arena. */
 static tempo_tensor elements(check *c, int value, const fz_style *style, double step, uint64_t direction) {
     const fz_value *x = &c->p->values[value];
-    tc_dtype dtype = x->kind == FZ_INT ? TC_INT64 : x->kind == FZ_BOOL ? TC_BOOL : style->in_double ? TC_DOUBLE : TC_FLOAT;
+    tc_dtype dtype = x->kind == FZ_INT    ? TC_INT64
+                     : x->kind == FZ_BOOL ? TC_BOOL
+                     : style->in_double   ? TC_DOUBLE
+                                          : TC_FLOAT;
     int64_t *dims = TC_NEW_ARRAY(c->arena, int64_t, FZ_RANK), count = fz_count(x);
     tempo_tensor t = {(tempo_dtype)dtype, x->rank, dims, NULL, (size_t)count * tempo_dtype_size((tempo_dtype)dtype)};
     t.data = tc_arena_alloc(c->arena, t.bytes + 1, 16);
     for (int i = 0; i < x->rank; i++)
         dims[i] = x->dims[i].size;
     for (int64_t i = 0; i < count; i++)
-        tc_element_set(dtype, t.data, (uint64_t)i, fz_element(c->p, value, i) + (step == 0 ? 0 : step * fz_direction(direction, value, i)));
+        tc_element_set(dtype, t.data, (uint64_t)i,
+                       fz_element(c->p, value, i) + (step == 0 ? 0 : step * fz_direction(direction, value, i)));
     return t;
 }
 
@@ -217,8 +234,8 @@ static bool check_ledger(check *c, const variant *v) {
         return fail(c, FZ_REFUSED, "%s: no memory report", v->name);
     if (v->saved == UINT64_MAX || v->saved == memory.saved)
         return true;
-    return fail(c, FZ_LEDGER, "%s: the ledger tells %llu bytes, the runtime holds %llu", v->name, (unsigned long long)v->saved,
-                (unsigned long long)memory.saved);
+    return fail(c, FZ_LEDGER, "%s: the ledger tells %llu bytes, the runtime holds %llu", v->name,
+                (unsigned long long)v->saved, (unsigned long long)memory.saved);
 }
 
 /* Compiles, runs, compares ledger and runtime. */
@@ -229,7 +246,8 @@ static bool make(check *c, variant *v) {
     if (!compile(c, v, &model))
         return false;
     /* Recipes end with lean, or do not move nodes between the passes: only they promise it. */
-    v->saved = v->passes == NULL && v->style.noise == 0 && can_tell_views(c->p) ? told_by_ledger(c, model->graph) : UINT64_MAX;
+    v->saved =
+        v->passes == NULL && v->style.noise == 0 && can_tell_views(c->p) ? told_by_ledger(c, model->graph) : UINT64_MAX;
     if (v->recipe && strcmp(v->recipe, "portable") == 0 && !is_standard(model->graph)) {
         tc_model_destroy(model);
         return fail(c, FZ_NOT_STANDARD, "%s: an op of another domain is left", v->name);
@@ -255,7 +273,8 @@ static void variant_fini(variant *v) {
 /* --- comparing ------------------------------------------------------------------------------------------------------ */
 
 static tc_tensor view(const tempo_tensor *t) {
-    tc_tensor tensor = {.dtype = (tc_dtype)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .bytes = t->bytes};
+    tc_tensor tensor = {
+        .dtype = (tc_dtype)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .bytes = t->bytes};
     tensor.count = t->bytes / tempo_dtype_size(t->dtype);
     return tensor;
 }
@@ -305,8 +324,10 @@ static double spread(check *c, variant *clean, const char *name) {
     fz_counts *rules = c->rules;
     c->rules = NULL;
     for (int i = 0; i < NOISE_RUNS; i++) {
-        variant noisy = variant_of("noise", "none", NULL, (fz_style){true, false, NOISE_SIZE, c->p->seed + (uint64_t)i});
-        if (make(c, &noisy) && tempo_output(noisy.session, name, &a) == TEMPO_OK && tempo_output(clean->session, name, &b) == TEMPO_OK)
+        variant noisy =
+            variant_of("noise", "none", NULL, (fz_style){true, false, NOISE_SIZE, c->p->seed + (uint64_t)i});
+        if (make(c, &noisy) && tempo_output(noisy.session, name, &a) == TEMPO_OK &&
+            tempo_output(clean->session, name, &b) == TEMPO_OK)
             most = fmax(most, farthest(&a, &b));
         variant_fini(&noisy);
     }
@@ -319,25 +340,32 @@ typedef struct yardstick {
     double gradients;
 } yardstick;
 
-static bool compare_output(check *c, const yardstick *by, fz_kind_of_end kind, double tolerance, const char *name, variant *want, variant *got) {
+static bool compare_output(check *c, const yardstick *by, fz_kind_of_end kind, double tolerance, const char *name,
+                           variant *want, variant *got) {
     tempo_tensor w, g;
     if (tempo_output(want->session, name, &w) != TEMPO_OK || tempo_output(got->session, name, &g) != TEMPO_OK)
         return fail(c, kind, "%s of %s: not an output of %s", name, want->name, got->name);
     if (!same_shape(&w, &g))
         return fail(c, kind, "%s: %s and %s give it different shapes", name, want->name, got->name);
-    double far = farthest(&g, &w), scale = fmax(largest(&w), is_gradient(name) ? fmax(LEAST_GRADIENT, SMALL_GRADIENT * by->gradients) : SMALL_VALUE);
+    double far = farthest(&g, &w),
+           scale = fmax(largest(&w),
+                        is_gradient(name) ? fmax(LEAST_GRADIENT, SMALL_GRADIENT * by->gradients) : SMALL_VALUE);
     if (far <= (is_float(&w) ? tolerance * scale : 0))
         return true;
     fz_end kept = *c->end;
     double room = NOISE_ROOM * spread(c, by->best, name) * (tolerance / TOLERANCE_32);
     *c->end = kept;
     if (far <= room)
-        return fail(c, FZ_UNSURE, "%s: %s and %s are %.3g apart, which rounding may be: %.3g", name, want->name, got->name, far, room) || true;
-    return fail(c, kind, "%s: %s and %s are %.3g apart, of %.3g; rounding explains %.3g", name, want->name, got->name, far, scale, room);
+        return fail(c, FZ_UNSURE, "%s: %s and %s are %.3g apart, which rounding may be: %.3g", name, want->name,
+                    got->name, far, room) ||
+               true;
+    return fail(c, kind, "%s: %s and %s are %.3g apart, of %.3g; rounding explains %.3g", name, want->name, got->name,
+                far, scale, room);
 }
 
 /* All outputs of `want`, or those that are no gradients. */
-static bool compare(check *c, const yardstick *by, fz_kind_of_end kind, double tolerance, variant *want, variant *got, bool gradients) {
+static bool compare(check *c, const yardstick *by, fz_kind_of_end kind, double tolerance, variant *want, variant *got,
+                    bool gradients) {
     tempo_info info;
     for (size_t i = 0; tempo_output_info(want->session, i, &info); i++)
         if ((gradients || !is_gradient(info.name)) && !compare_output(c, by, kind, tolerance, info.name, want, got))
@@ -351,15 +379,18 @@ static bool compare_bits(check *c, variant *want, variant *got) {
     if (tempo_output_count(want->session) != tempo_output_count(got->session))
         return fail(c, FZ_NOT_EXACT, "%s and %s have not as many outputs", want->name, got->name);
     for (size_t i = 0; tempo_output_info(want->session, i, &info); i++) {
-        if (tempo_output(want->session, info.name, &w) != TEMPO_OK || tempo_output(got->session, info.name, &g) != TEMPO_OK || !same_shape(&w, &g))
-            return fail(c, FZ_NOT_EXACT, "%s of %s: not an output of %s, or of another shape", info.name, want->name, got->name);
+        if (tempo_output(want->session, info.name, &w) != TEMPO_OK ||
+            tempo_output(got->session, info.name, &g) != TEMPO_OK || !same_shape(&w, &g))
+            return fail(c, FZ_NOT_EXACT, "%s of %s: not an output of %s, or of another shape", info.name, want->name,
+                        got->name);
         if (w.bytes && memcmp(w.data, g.data, w.bytes) != 0)
-            return fail(c, FZ_NOT_EXACT, "%s: %s and %s are not equal, by %.3g", info.name, want->name, got->name, farthest(&w, &g));
+            return fail(c, FZ_NOT_EXACT, "%s: %s and %s are not equal, by %.3g", info.name, want->name, got->name,
+                        farthest(&w, &g));
     }
     return true;
 }
 
-/* --- slopes ---------------------------------------------------------------------------------------------------------- */
+/* --- slopes ------------------------------------------------------------------------------------------------------- */
 
 /* The loss with every trained weight moved by `step` times a direction. */
 static bool loss_at(check *c, variant *open, variant *trained, double step, uint64_t direction, double *out_loss) {
@@ -416,7 +447,8 @@ static bool check_slope(check *c, variant *trained, variant *open) {
     return fail(c, FZ_SLOPE, "the loss rises by %.9g in a direction in which the gradients say %.9g", slope, sum);
 }
 
-/* --- all of it -------------------------------------------------------------------------------------------------------- */
+/* --- all of it
+ * -------------------------------------------------------------------------------------------------------- */
 
 static double tolerance_64(const fz_program *p) {
     for (int n = 0; n < p->n_nodes; n++)
@@ -433,29 +465,36 @@ static bool run_checks(check *c, variant v[], bool all) {
     yardstick by = {&v[BEST], largest_of_all(&v[BEST], true)};
     if (!(by.gradients < LARGE) || !(largest_of_all(&v[BEST], false) < LARGE))
         return fail(c, FZ_SKIPPED, "values or gradients are not finite, or larger than %g", LARGE);
-    bool good = make(c, &v[EXACT]) && make(c, &v[PORTABLE]) && make(c, &v[READ]) && compare_bits(c, &v[NONE], &v[EXACT]) &&
+    bool good = make(c, &v[EXACT]) && make(c, &v[PORTABLE]) && make(c, &v[READ]) &&
+                compare_bits(c, &v[NONE], &v[EXACT]) &&
                 compare(c, &by, FZ_APART, TOLERANCE_32, &v[BEST], &v[NONE], true) &&
                 compare(c, &by, FZ_APART, TOLERANCE_32, &v[NONE], &v[PORTABLE], true) &&
                 compare(c, &by, FZ_UNREAD, TOLERANCE_32, &v[READ], &v[NONE], false);
     if (good && v[EXACT].saved != UINT64_MAX && v[EXACT].saved > v[NONE].saved)
-        return fail(c, FZ_LEDGER, "exact keeps %llu bytes, none %llu", (unsigned long long)v[EXACT].saved, (unsigned long long)v[NONE].saved);
+        return fail(c, FZ_LEDGER, "exact keeps %llu bytes, none %llu", (unsigned long long)v[EXACT].saved,
+                    (unsigned long long)v[NONE].saved);
     if (good && (all || seed % 4 == 0))
         good = make(c, &v[BODIES]) && compare(c, &by, FZ_APART, TOLERANCE_32, &v[NONE], &v[BODIES], true);
     if (good && (all || seed % 4 == 1))
         good = make(c, &v[EXACT_64]) && make(c, &v[PORTABLE_64]) && compare_bits(c, &v[BEST], &v[EXACT_64]) &&
                compare(c, &by, FZ_APART_64, tolerance_64(c->p), &v[BEST], &v[PORTABLE_64], true);
     if (good && (all || seed % 4 == 2))
-        good = make(c, &v[OPEN]) && compare(c, &by, FZ_UNREAD, tolerance_64(c->p), &v[OPEN], &v[BEST], false) && check_slope(c, &v[BEST], &v[OPEN]);
+        good = make(c, &v[OPEN]) && compare(c, &by, FZ_UNREAD, tolerance_64(c->p), &v[OPEN], &v[BEST], false) &&
+               check_slope(c, &v[BEST], &v[OPEN]);
     return good;
 }
 
 void fz_check(const fz_program *program, bool all, fz_counts *rules, fz_end *out_end) {
     fz_style single = {0}, twice = {.in_double = true}, open = {.in_double = true, .open = true};
     variant v[] = {
-        variant_of("the file as read", NULL, AS_READ, single), variant_of("none", "none", NULL, single),
-        variant_of("exact", "exact", NULL, single), variant_of("portable", "portable", NULL, single),
-        variant_of("none in double", "none", NULL, twice), variant_of("the file as read in double", NULL, AS_READ, open),
-        variant_of("exact in double", "exact", NULL, twice), variant_of("portable in double", "portable", NULL, twice),
+        variant_of("the file as read", NULL, AS_READ, single),
+        variant_of("none", "none", NULL, single),
+        variant_of("exact", "exact", NULL, single),
+        variant_of("portable", "portable", NULL, single),
+        variant_of("none in double", "none", NULL, twice),
+        variant_of("the file as read in double", NULL, AS_READ, open),
+        variant_of("exact in double", "exact", NULL, twice),
+        variant_of("portable in double", "portable", NULL, twice),
         variant_of("exact in bodies", "exact", IN_BODIES, single),
     };
     check c = {program, rules, out_end, tc_arena_create()};

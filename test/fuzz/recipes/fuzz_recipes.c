@@ -2,9 +2,10 @@
  *
  *     fuzz_recipes [--seed=N] [--count=N] [--seconds=N] [--from=N] [--graph=N] [--failures=N] [--demand] [--print]
  *
- * Graph k of a seed is always the same: --graph=K checks it alone, with every check, and --print writes it. Graphs are checked in a process of
- * their own, so that one that crashes, asserts or hangs is told like any other failure: made smaller and written to
- * fuzz_recipes-SEED-K.onnxt. --demand also fails when a rule of raise or lean never fired, or too many graphs said nothing. */
+ * Graph k of a seed is always the same: --graph=K checks it alone, with every check, and --print writes it. Graphs
+ * are checked in a process of their own, so that one that crashes, asserts or hangs is told like any other failure: made
+ * smaller and written to fuzz_recipes-SEED-K.onnxt. --demand also fails when a rule of raise or lean never fired, or too
+ * many graphs said nothing. */
 #include "check.h"
 #include "compiler/diag.h"
 #include "passes/pass.h"
@@ -21,7 +22,7 @@ enum { HANG = 60, ENDS = FZ_NOT_STANDARD + 1 }; /* seconds for one graph */
 
 /* What both processes know. */
 typedef struct shared {
-    uint64_t graph;      /* being checked */
+    uint64_t graph; /* being checked */
     uint64_t failures, checked, ends[ENDS], nodes;
     fz_counts rules, ops;
 } shared;
@@ -74,13 +75,14 @@ static void tell(const options *o, uint64_t graph, const fz_program *smaller, co
     printf("FAIL graph %" PRIu64 ": %s: %s\n", graph, what, why);
     FILE *out = fopen(path, "w");
     if (out) {
-        fprintf(out, "# %s: %s\n# the loss is v%d; made smaller from: fuzz_recipes --seed=%" PRIu64 " --graph=%" PRIu64 "\n", what, why, smaller->loss,
-                o->seed, graph);
+        fprintf(out,
+                "# %s: %s\n# the loss is v%d; made smaller from: fuzz_recipes --seed=%" PRIu64 " --graph=%" PRIu64 "\n",
+                what, why, smaller->loss, o->seed, graph);
         write_program(smaller, out);
         fclose(out);
     }
-    printf("     again: fuzz_recipes --seed=%" PRIu64 " --graph=%" PRIu64 "; made smaller (%d nodes): %s\n", o->seed, graph, fz_live_nodes(smaller),
-           out ? path : "could not be written");
+    printf("     again: fuzz_recipes --seed=%" PRIu64 " --graph=%" PRIu64 "; made smaller (%d nodes): %s\n", o->seed,
+           graph, fz_live_nodes(smaller), out ? path : "could not be written");
     fflush(stdout);
 }
 
@@ -133,13 +135,15 @@ static void check_graph(const options *o, shared *s, uint64_t graph) {
 }
 
 static bool is_over(const options *o, const shared *s, double start) {
-    return interrupted || s->graph >= o->from + o->count || s->failures >= o->failures || (o->seconds > 0 && now() - start >= o->seconds);
+    return interrupted || s->graph >= o->from + o->count || s->failures >= o->failures ||
+           (o->seconds > 0 && now() - start >= o->seconds);
 }
 
 static void crashed(const options *o, shared *s, int status) {
     static fz_program program;
     char why[80];
-    snprintf(why, sizeof why, WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "it hangs" : "signal %d" : "exit code %d",
+    snprintf(why, sizeof why,
+             WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "it hangs" : "signal %d" : "exit code %d",
              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     s->failures++;
     fz_generate(graph_seed(o->seed, s->graph), &program);
@@ -232,7 +236,8 @@ static int count_missing_rules(shared *s) {
 }
 
 static int told(const options *o, shared *s) {
-    printf("%" PRIu64 " graphs, %.1f nodes each:", s->checked, (double)s->nodes / (double)(s->checked ? s->checked : 1));
+    printf("%" PRIu64 " graphs, %.1f nodes each:", s->checked,
+           (double)s->nodes / (double)(s->checked ? s->checked : 1));
     for (int i = 0; i < ENDS; i++)
         if (s->ends[i])
             printf(" %" PRIu64 " %s;", s->ends[i], fz_end_names[i]);
@@ -271,8 +276,9 @@ static bool parse(int argc, char **argv, options *o) {
             o->demand = true;
         } else if (strcmp(arg, "--print") == 0) {
             o->print = true;
-        } else if (!number(arg, "--seed", &o->seed) && !number(arg, "--count", &o->count) && !number(arg, "--from", &o->from) &&
-                   !number(arg, "--failures", &o->failures) && !number(arg, "--seconds", &seconds)) {
+        } else if (!number(arg, "--seed", &o->seed) && !number(arg, "--count", &o->count) &&
+                   !number(arg, "--from", &o->from) && !number(arg, "--failures", &o->failures) &&
+                   !number(arg, "--seconds", &seconds)) {
             fprintf(stderr, "fuzz_recipes: no option %s; see the head of fuzz_recipes.c\n", arg);
             return false;
         }

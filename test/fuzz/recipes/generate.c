@@ -1,12 +1,13 @@
-/* generate.c: the program of a seed. Inputs first, then 3 to 30 rows of the tables, then a loss that all ends lead to, so that nothing which
- * was built is dead; some values on the way are outputs as well. */
+/* generate.c: the program of a seed. Inputs first, then 3 to 30 rows of the tables, then a loss that all ends lead to,
+ * so that nothing which was built is dead; some values on the way are outputs as well. */
 #include "build.h"
 #include <string.h>
 
 enum { MOST_NODES = 90, MOST_TERMS = 12 };
 
 static void add_inputs(gen *g) {
-    fz_dim batch = fz_symbol(g, 0), steps = fz_symbol(g, 1), width = fz_size(1 + fz_below(g, 5)), other = fz_symbol(g, 3);
+    fz_dim batch = fz_symbol(g, 0), steps = fz_symbol(g, 1), width = fz_size(1 + fz_below(g, 5)),
+           other = fz_symbol(g, 3);
     int how = fz_below(g, 10);
     fz_dim shapes[][3] = {{batch, steps, width}, {batch, width, steps}, {batch, width, width}};
     fz_input(g, FZ_FLOAT, 3, how < 6 ? shapes[0] : how < 8 ? shapes[1] : shapes[2], -1.25, 1.25);

@@ -1,4 +1,5 @@
-/* movement.c: ops that move elements: their shapes, and shape arithmetic, where a Reshape takes its target from a Shape. */
+/* movement.c: ops that move elements: their shapes, and shape arithmetic, where a Reshape takes its target from a
+ * Shape. */
 #include "build.h"
 #include <string.h>
 
@@ -59,7 +60,8 @@ int fz_add_reshape(gen *g, const fz_row *row) {
     int64_t target[FZ_RANK];
     fz_dim dims[FZ_RANK];
     int n = 0, at = v.rank > 1 ? fz_below(g, v.rank - 1) : 0;
-    bool merge = v.rank > 1 && fz_chance(g, 60), split = !merge && v.dims[v.rank - 1].symbol == 0 && v.rank < 5, open = fz_chance(g, 40);
+    bool merge = v.rank > 1 && fz_chance(g, 60), split = !merge && v.dims[v.rank - 1].symbol == 0 && v.rank < 5,
+         open = fz_chance(g, 40);
     for (int i = 0; i < v.rank; i++) {
         dims[n] = v.dims[i];
         target[n] = merge && i > at ? -2 : 0; /* 0 copies the dim at the same place */
@@ -165,16 +167,24 @@ int fz_add_slice(gen *g, const fz_row *row) {
     int axis = static_axis(g, &v, 1);
     if (axis == NONE) {
         axis = fz_below(g, v.rank); /* the first one, whatever the size */
-        int zero = fz_ints(g, 1, (int64_t[]){0}), one = fz_ints(g, 1, (int64_t[]){1}), at = fz_ints(g, 1, (int64_t[]){axis});
+        int zero = fz_ints(g, 1, (int64_t[]){0}), one = fz_ints(g, 1, (int64_t[]){1}),
+            at = fz_ints(g, 1, (int64_t[]){axis});
         v.dims[axis] = fz_fresh(g, 1);
         return fz_call(g, row->op, NULL, FZ_IN(x, zero, one, at), FZ_FLOAT, v.rank, v.dims, v.high);
     }
-    int64_t size = v.dims[axis].size, start = fz_below(g, (int)size), end = start + 1 + fz_below(g, (int)(size - start));
-    int64_t step = fz_chance(g, 25) ? 2 : fz_chance(g, 20) ? -1 : 1, count = step == 2 ? (end - start + 1) / 2 : end - start;
-    int64_t from = step < 0 ? end - 1 : start, to = step < 0 ? (start == 0 ? INT32_MIN : start - 1) : end == size && fz_chance(g, 50) ? INT64_MAX / 2 : end;
+    int64_t size = v.dims[axis].size, start = fz_below(g, (int)size),
+            end = start + 1 + fz_below(g, (int)(size - start));
+    int64_t step = fz_chance(g, 25)   ? 2
+                   : fz_chance(g, 20) ? -1
+                                      : 1,
+            count = step == 2 ? (end - start + 1) / 2 : end - start;
+    int64_t from = step < 0 ? end - 1 : start, to = step < 0 ? (start == 0 ? INT32_MIN : start - 1)
+                                                    : end == size && fz_chance(g, 50) ? INT64_MAX / 2
+                                                                                      : end;
     if (step < 0 && start > 0)
         to -= size; /* from the end, or -1 would be the last */
-    int a = fz_ints(g, 1, &from), b = fz_ints(g, 1, &to), c = fz_ints(g, 1, (int64_t[]){axis}), d = fz_ints(g, 1, &step);
+    int a = fz_ints(g, 1, &from), b = fz_ints(g, 1, &to), c = fz_ints(g, 1, (int64_t[]){axis}),
+        d = fz_ints(g, 1, &step);
     v.dims[axis] = fz_size(count);
     return fz_call(g, row->op, NULL, step == 1 ? 4 : 5, (int[]){x, a, b, c, d}, FZ_FLOAT, v.rank, v.dims, v.high);
 }
@@ -196,8 +206,8 @@ int fz_add_concat(gen *g, const fz_row *row) {
     fz_dim p = v.dims[axis], q = w.dims[axis];
     v.dims[axis] = p.symbol == 0 && q.symbol == 0 ? fz_size(p.size + q.size) : fz_fresh(g, p.size + q.size);
     char attrs[FZ_ATTRS];
-    return fz_call(g, row->op, axis_text(attrs, fz_chance(g, 60) ? axis : axis - v.rank), FZ_IN(a, b), FZ_FLOAT, v.rank, v.dims,
-                   v.high > w.high ? v.high : w.high);
+    return fz_call(g, row->op, axis_text(attrs, fz_chance(g, 60) ? axis : axis - v.rank), FZ_IN(a, b), FZ_FLOAT, v.rank,
+                   v.dims, v.high > w.high ? v.high : w.high);
 }
 
 int fz_add_split(gen *g, const fz_row *row) {
@@ -233,7 +243,8 @@ int fz_add_pad(gen *g, const fz_row *row) {
         pads[i] = some ? fz_below(g, 2) : 0;
         pads[i + v.rank] = some ? 1 : 0;
         if (some)
-            v.dims[i] = v.dims[i].symbol == 0 ? fz_size(v.dims[i].size + pads[i] + 1) : fz_fresh(g, v.dims[i].size + pads[i] + 1);
+            v.dims[i] = v.dims[i].symbol == 0 ? fz_size(v.dims[i].size + pads[i] + 1)
+                                              : fz_fresh(g, v.dims[i].size + pads[i] + 1);
     }
     int by = fz_ints(g, 2 * v.rank, pads);
     return fz_call(g, row->op, NULL, FZ_IN(x, by, fz_number(g, 0.5)), FZ_FLOAT, v.rank, v.dims, v.high + 0.5);
@@ -270,7 +281,8 @@ int fz_add_gather(gen *g, const fz_row *row) {
         else
             for (int k = 0; k < n; k++)
                 dims[rank++] = at[k];
-    return fz_call(g, row->op, axis_text(attrs, axis), FZ_IN(x, indices(g, n, at, v.dims[axis].size)), FZ_FLOAT, rank, dims, v.high);
+    return fz_call(g, row->op, axis_text(attrs, axis), FZ_IN(x, indices(g, n, at, v.dims[axis].size)), FZ_FLOAT, rank,
+                   dims, v.high);
 }
 
 int fz_add_gather_elements(gen *g, const fz_row *row) {
@@ -284,7 +296,8 @@ int fz_add_gather_elements(gen *g, const fz_row *row) {
     int64_t size = v.dims[axis].size;
     char attrs[FZ_ATTRS];
     v.dims[axis] = fz_size(1 + fz_below(g, 4));
-    return fz_call(g, row->op, axis_text(attrs, axis), FZ_IN(x, indices(g, v.rank, v.dims, size)), FZ_FLOAT, v.rank, v.dims, v.high);
+    return fz_call(g, row->op, axis_text(attrs, axis), FZ_IN(x, indices(g, v.rank, v.dims, size)), FZ_FLOAT, v.rank,
+                   v.dims, v.high);
 }
 
 int fz_add_gather_nd(gen *g, const fz_row *row) {
@@ -310,7 +323,8 @@ int fz_add_scatter_elements(gen *g, const fz_row *row) {
         dims[i] = fz_size(1);
     int index = fz_input(g, FZ_INT, v.rank, dims, (double)at, (double)at + 0.5);
     g->p->values[index].from = 'c';
-    return fz_call(g, row->op, "axis = 0", FZ_IN(x, index, fz_weight(g, v.rank, dims)), FZ_FLOAT, v.rank, v.dims, v.high + 1.25);
+    return fz_call(g, row->op, "axis = 0", FZ_IN(x, index, fz_weight(g, v.rank, dims)), FZ_FLOAT, v.rank, v.dims,
+                   v.high + 1.25);
 }
 
 int fz_add_scatter_nd(gen *g, const fz_row *row) {
@@ -324,7 +338,8 @@ int fz_add_scatter_nd(gen *g, const fz_row *row) {
     g->p->values[index].from = 'c';
     memcpy(dims, v.dims, sizeof dims);
     dims[0] = fz_size(1);
-    return fz_call(g, row->op, NULL, FZ_IN(x, index, fz_weight(g, v.rank, dims)), FZ_FLOAT, v.rank, v.dims, v.high + 1.25);
+    return fz_call(g, row->op, NULL, FZ_IN(x, index, fz_weight(g, v.rank, dims)), FZ_FLOAT, v.rank, v.dims,
+                   v.high + 1.25);
 }
 
 /* --- windows ------------------------------------------------------------------------------------------------------ */
@@ -335,9 +350,11 @@ int fz_add_conv(gen *g, const fz_row *row) {
         return NONE;
     fz_value v = *fz_at(g, x);
     fz_dim filters = fz_size(1 + fz_below(g, 3)), kernel = fz_size(fz_chance(g, 50) ? 3 : 1);
-    int w = fz_weight(g, 3, (fz_dim[]){filters, v.dims[1], kernel}), b = fz_chance(g, 60) ? fz_weight(g, 1, &filters) : NONE;
-    return fz_call(g, row->op, kernel.size == 3 ? "pads = [1, 1]" : "", b == NONE ? 2 : 3, (int[]){x, w, b}, FZ_FLOAT, 3,
-                   (fz_dim[]){v.dims[0], filters, v.dims[2]}, 1.25 * (v.high * (double)(v.dims[1].size * kernel.size) + 1));
+    int w = fz_weight(g, 3, (fz_dim[]){filters, v.dims[1], kernel}),
+        b = fz_chance(g, 60) ? fz_weight(g, 1, &filters) : NONE;
+    return fz_call(g, row->op, kernel.size == 3 ? "pads = [1, 1]" : "", b == NONE ? 2 : 3, (int[]){x, w, b}, FZ_FLOAT,
+                   3, (fz_dim[]){v.dims[0], filters, v.dims[2]},
+                   1.25 * (v.high * (double)(v.dims[1].size * kernel.size) + 1));
 }
 
 int fz_add_conv_transpose(gen *g, const fz_row *row) {
@@ -349,17 +366,21 @@ int fz_add_conv_transpose(gen *g, const fz_row *row) {
     int64_t stride = 1 + fz_below(g, 2);
     int w = fz_weight(g, 3, (fz_dim[]){v.dims[1], filters, fz_size(2)});
     return fz_call(g, row->op, stride == 2 ? "strides = [2]" : "", FZ_IN(x, w), FZ_FLOAT, 3,
-                   (fz_dim[]){v.dims[0], filters, fz_size((v.dims[2].size - 1) * stride + 2)}, 2.5 * v.high * (double)v.dims[1].size);
+                   (fz_dim[]){v.dims[0], filters, fz_size((v.dims[2].size - 1) * stride + 2)},
+                   2.5 * v.high * (double)v.dims[1].size);
 }
 
-/* Blocks of 2 x 2; a weight where nothing has dims that fit. One block of one channel would move nothing, and be a view that no ledger tells. */
+/* Blocks of 2 x 2; a weight where nothing has dims that fit. One block of one channel would move nothing, and be a view
+ * that no ledger tells. */
 int fz_add_blocks(gen *g, const fz_row *row) {
     bool to_space = row->form == 1;
     int x = fz_pick(g, FZ_FLOAT, 4, 4);
     fz_value v = {0};
     if (x != NONE)
         v = *fz_at(g, x);
-    bool fits = x != NONE && (to_space ? v.dims[1].size % 4 == 0 : v.dims[2].size % 2 == 0 && v.dims[3].size % 2 == 0) && is_static(&v);
+    bool fits = x != NONE &&
+                (to_space ? v.dims[1].size % 4 == 0 : v.dims[2].size % 2 == 0 && v.dims[3].size % 2 == 0) &&
+                is_static(&v);
     fits = fits && v.dims[1].size * v.dims[2].size * v.dims[3].size > 4;
     if (!fits) {
         fz_dim dims[] = {fz_size(1 + fz_below(g, 2)), fz_size(to_space ? 4 : 2), fz_size(2), fz_size(2)};
@@ -367,8 +388,8 @@ int fz_add_blocks(gen *g, const fz_row *row) {
         v = *fz_at(g, x);
     }
     int64_t by = to_space ? 2 : 1, from = to_space ? 1 : 2;
-    fz_dim dims[] = {v.dims[0], fz_size(to_space ? v.dims[1].size / 4 : v.dims[1].size * 4), fz_size(v.dims[2].size * by / from),
-                     fz_size(v.dims[3].size * by / from)};
+    fz_dim dims[] = {v.dims[0], fz_size(to_space ? v.dims[1].size / 4 : v.dims[1].size * 4),
+                     fz_size(v.dims[2].size * by / from), fz_size(v.dims[3].size * by / from)};
     return fz_call(g, row->op, "blocksize = 2", FZ_IN(x), FZ_FLOAT, 4, dims, v.high);
 }
 
@@ -386,20 +407,25 @@ int fz_add_pool(gen *g, const fz_row *row) {
 
 /* --- shape arithmetic --------------------------------------------------------------------------------------------- */
 
-static int shape_of(gen *g, int x) { return fz_call(g, "Shape", NULL, FZ_IN(x), FZ_INT, 1, (fz_dim[]){fz_size(fz_at(g, x)->rank)}, 0); }
+static int shape_of(gen *g, int x) {
+    return fz_call(g, "Shape", NULL, FZ_IN(x), FZ_INT, 1, (fz_dim[]){fz_size(fz_at(g, x)->rank)}, 0);
+}
 
 static int pick_dims(gen *g, int shape, int64_t from, int64_t to) { /* a Slice of a Shape */
     int a = fz_ints(g, 1, &from), b = fz_ints(g, 1, &to);
     return fz_call(g, "Slice", NULL, FZ_IN(shape, a, b), FZ_INT, 1, (fz_dim[]){fz_size(to - from)}, 0);
 }
 
-static int one_dim(gen *g, int shape, int64_t index) { /* Gather, then Unsqueeze: as exporters of a view(b, s, -1) write it */
+static int one_dim(gen *g, int shape,
+                   int64_t index) { /* Gather, then Unsqueeze: as exporters of a view(b, s, -1) write it */
     fz_dim one = fz_size(1);
     int at = fz_ints(g, -1, &index), size = fz_call(g, "Gather", "axis = 0", FZ_IN(shape, at), FZ_INT, 0, &one, 0);
     return fz_call(g, "Unsqueeze", NULL, FZ_IN(size, fz_ints(g, 1, (int64_t[]){0})), FZ_INT, 1, &one, 0);
 }
 
-static int joined_target(gen *g, int a, int b, int n) { return fz_call(g, "Concat", "axis = 0", FZ_IN(a, b), FZ_INT, 1, (fz_dim[]){fz_size(n)}, 0); }
+static int joined_target(gen *g, int a, int b, int n) {
+    return fz_call(g, "Concat", "axis = 0", FZ_IN(a, b), FZ_INT, 1, (fz_dim[]){fz_size(n)}, 0);
+}
 
 /* x as [d0, everything else]. */
 static int flat_behind(gen *g, int x) {
@@ -416,10 +442,12 @@ static int flat_behind(gen *g, int x) {
 static int counted(gen *g, int x) {
     fz_value v = *fz_at(g, x);
     fz_dim n = v.dims[v.rank - 2], none = {0, 0};
-    int at = fz_ints(g, -1, (int64_t[]){v.rank - 2}), shape = shape_of(g, x), size = fz_call(g, "Gather", NULL, FZ_IN(shape, at), FZ_INT, 0, &none, 0);
+    int at = fz_ints(g, -1, (int64_t[]){v.rank - 2}), shape = shape_of(g, x),
+        size = fz_call(g, "Gather", NULL, FZ_IN(shape, at), FZ_INT, 0, &none, 0);
     int zero = fz_ints(g, -1, (int64_t[]){0}), one = fz_ints(g, -1, (int64_t[]){1});
     int range = fz_call(g, "Range", NULL, FZ_IN(zero, size, one), FZ_INT, 1, &n, 0);
-    int column = fz_call(g, "Unsqueeze", NULL, FZ_IN(range, fz_ints(g, 1, (int64_t[]){1})), FZ_INT, 2, (fz_dim[]){n, fz_size(1)}, 0);
+    int column = fz_call(g, "Unsqueeze", NULL, FZ_IN(range, fz_ints(g, 1, (int64_t[]){1})), FZ_INT, 2,
+                         (fz_dim[]){n, fz_size(1)}, 0);
     int cast = fz_call(g, "Cast", "to = @", FZ_IN(column), FZ_FLOAT, 2, (fz_dim[]){n, fz_size(1)}, 5);
     return fz_either(g, "Add", x, cast, v.high + 5);
 }

@@ -1,5 +1,5 @@
-/* ops.c: the table of single ops that programs are made of: how often, what keeps operands away from poles and kinks, which shape rule. Rows
- * of one form share a function. Movement is in movement.c. */
+/* ops.c: the table of single ops that programs are made of: how often, what keeps operands away from poles and kinks,
+ * which shape rule. Rows of one form share a function. Movement is in movement.c. */
 #include "build.h"
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,9 @@ enum { PLAIN, SQUASHED, POSITIVE, ABOVE_ONE }; /* what is done to an operand fir
 static int positive(gen *g, int x) {
     double bound = fz_at(g, x)->high;
     int how = fz_below(g, 3);
-    return how == 0 ? fz_unary(g, "Softplus", NULL, x, bound + 1) : how == 1 ? fz_unary(g, "Abs", NULL, x, bound) : fz_binary(g, "Mul", x, x, bound * bound);
+    return how == 0   ? fz_unary(g, "Softplus", NULL, x, bound + 1)
+           : how == 1 ? fz_unary(g, "Abs", NULL, x, bound)
+                      : fz_binary(g, "Mul", x, x, bound * bound);
 }
 
 static int guarded(gen *g, int x, int form) {
@@ -17,7 +19,8 @@ static int guarded(gen *g, int x, int form) {
         return x;
     int made = form == SQUASHED ? fz_unary(g, "Tanh", NULL, x, 1) : fz_calm(g, positive(g, fz_calm(g, x)));
     int number = fz_number(g, form == SQUASHED ? 0.75 : form == POSITIVE ? 0.5 : 1.5);
-    return form == SQUASHED ? fz_either(g, "Mul", made, number, 0.75) : fz_either(g, "Add", made, number, fz_at(g, made)->high + 1.5);
+    return form == SQUASHED ? fz_either(g, "Mul", made, number, 0.75)
+                            : fz_either(g, "Add", made, number, fz_at(g, made)->high + 1.5);
 }
 
 static int operand(gen *g, int least_rank, int most_rank) {
@@ -60,7 +63,8 @@ static bool within(gen *g, int a, int b) {
     const fz_value *x = fz_at(g, a), *y = fz_at(g, b);
     bool within = fz_broadcasts(g, a, b) && y->rank <= x->rank;
     for (int i = 1; within && i <= y->rank; i++)
-        within = fz_same_dim(g, fz_last(g, a, i), fz_last(g, b, i)) || (fz_last(g, b, i).size == 1 && fz_last(g, b, i).symbol == 0);
+        within = fz_same_dim(g, fz_last(g, a, i), fz_last(g, b, i)) ||
+                 (fz_last(g, b, i).size == 1 && fz_last(g, b, i).symbol == 0);
     return within;
 }
 
@@ -121,7 +125,9 @@ static int add_where(gen *g, const fz_row *row) {
     int rank = fz_joined(g, a, b, dims), mask = fz_mask(g, a);
     bool swap = fz_chance(g, 50);
     double bound = fmax(fz_at(g, a)->high, fz_at(g, b)->high);
-    return fz_broadcasts(g, b, mask) ? fz_call(g, row->op, NULL, FZ_IN(mask, swap ? b : a, swap ? a : b), FZ_FLOAT, rank, dims, bound) : NONE;
+    return fz_broadcasts(g, b, mask)
+               ? fz_call(g, row->op, NULL, FZ_IN(mask, swap ? b : a, swap ? a : b), FZ_FLOAT, rank, dims, bound)
+               : NONE;
 }
 
 static int add_dropout(gen *g, const fz_row *row) {
@@ -155,13 +161,24 @@ static int add_logic(gen *g, const fz_row *row) {
 }
 
 static int add_cast(gen *g, const fz_row *row) {
-    int x = fz_pick(g, fz_chance(g, 20) ? FZ_FLOAT : fz_chance(g, 50) ? FZ_BOOL : FZ_INT, 0, 4), like = row->form ? fz_pick(g, FZ_FLOAT, 0, 4) : NONE;
+    int x = fz_pick(g,
+                    fz_chance(g, 20)   ? FZ_FLOAT
+                    : fz_chance(g, 50) ? FZ_BOOL
+                                       : FZ_INT,
+                    0, 4),
+        like = row->form ? fz_pick(g, FZ_FLOAT, 0, 4) : NONE;
     if (x == NONE || (row->form && like == NONE))
         return NONE;
     fz_value v = *fz_at(g, x);
     if (row->form)
-        return fz_call(g, row->op, NULL, FZ_IN(x, like), FZ_FLOAT, v.rank, v.dims, v.kind == FZ_FLOAT ? v.high : v.kind == FZ_BOOL ? 1 : 8);
-    return fz_call(g, row->op, "to = @", FZ_IN(x), FZ_FLOAT, v.rank, v.dims, v.kind == FZ_FLOAT ? v.high : v.kind == FZ_BOOL ? 1 : 8);
+        return fz_call(g, row->op, NULL, FZ_IN(x, like), FZ_FLOAT, v.rank, v.dims,
+                       v.kind == FZ_FLOAT  ? v.high
+                       : v.kind == FZ_BOOL ? 1
+                                           : 8);
+    return fz_call(g, row->op, "to = @", FZ_IN(x), FZ_FLOAT, v.rank, v.dims,
+                   v.kind == FZ_FLOAT  ? v.high
+                   : v.kind == FZ_BOOL ? 1
+                                       : 8);
 }
 
 /* --- reductions --------------------------------------------------------------------------------------------------- */
@@ -192,7 +209,8 @@ static int add_reduce(gen *g, const fz_row *row) {
             dims[rank++] = reduced ? fz_size(1) : v.dims[i];
     }
     int in[2] = {x, all ? NONE : fz_ints(g, n, axes)};
-    return fz_call(g, row->op, keep ? "keepdims = 1" : "keepdims = 0", all ? 1 : 2, in, FZ_FLOAT, rank, dims, reduced_bound(row->bound, v.high, over));
+    return fz_call(g, row->op, keep ? "keepdims = 1" : "keepdims = 0", all ? 1 : 2, in, FZ_FLOAT, rank, dims,
+                   reduced_bound(row->bound, v.high, over));
 }
 
 static int add_along(gen *g, const fz_row *row) { /* Softmax and its like: `axis` is an attribute */
@@ -212,7 +230,8 @@ static int add_cumsum(gen *g, const fz_row *row) {
     fz_value v = *fz_at(g, x);
     int64_t axis = fz_below(g, v.rank);
     int at = fz_ints(g, -1, &axis);
-    return fz_call(g, row->op, FZ_ONE_OF(g, "", "reverse = 1", "exclusive = 1"), FZ_IN(x, at), FZ_FLOAT, v.rank, v.dims, v.high * 5);
+    return fz_call(g, row->op, FZ_ONE_OF(g, "", "reverse = 1", "exclusive = 1"), FZ_IN(x, at), FZ_FLOAT, v.rank, v.dims,
+                   v.high * 5);
 }
 
 static int add_topk(gen *g, const fz_row *row) {
@@ -272,8 +291,10 @@ static int add_gemm(gen *g, const fz_row *row) {
     if (fz_chance(g, 70))
         c = fz_weight(g, fz_chance(g, 80), &n);
     char attrs[FZ_ATTRS];
-    snprintf(attrs, sizeof attrs, "transA = %d, transB = %d%s", turn_a, turn_b, FZ_ONE_OF(g, "", ", alpha = 0.5", ", beta = 0.25"));
-    return fz_call(g, row->op, attrs, c == NONE ? 2 : 3, (int[]){a, b, c}, FZ_FLOAT, 2, (fz_dim[]){m, n}, 1.25 * (fz_at(g, a)->high * 5 + 1));
+    snprintf(attrs, sizeof attrs, "transA = %d, transB = %d%s", turn_a, turn_b,
+             FZ_ONE_OF(g, "", ", alpha = 0.5", ", beta = 0.25"));
+    return fz_call(g, row->op, attrs, c == NONE ? 2 : 3, (int[]){a, b, c}, FZ_FLOAT, 2, (fz_dim[]){m, n},
+                   1.25 * (fz_at(g, a)->high * 5 + 1));
 }
 
 static int add_einsum(gen *g, const fz_row *row) {
@@ -284,10 +305,11 @@ static int add_einsum(gen *g, const fz_row *row) {
     double k = (double)v.dims[2].size * v.high;
     if (v.dims[2].symbol == 0 && fz_chance(g, 60)) {
         fz_dim n = fz_size(1 + fz_below(g, 4));
-        return fz_call(g, row->op, "equation = \"abc,cd->adb\"", FZ_IN(a, fz_weight(g, 2, (fz_dim[]){v.dims[2], n})), FZ_FLOAT, 3,
-                       (fz_dim[]){v.dims[0], n, v.dims[1]}, k * 1.25);
+        return fz_call(g, row->op, "equation = \"abc,cd->adb\"", FZ_IN(a, fz_weight(g, 2, (fz_dim[]){v.dims[2], n})),
+                       FZ_FLOAT, 3, (fz_dim[]){v.dims[0], n, v.dims[1]}, k * 1.25);
     }
-    return fz_call(g, row->op, "equation = \"abc,adc->abd\"", FZ_IN(a, a), FZ_FLOAT, 3, (fz_dim[]){v.dims[0], v.dims[1], v.dims[1]}, k * v.high);
+    return fz_call(g, row->op, "equation = \"abc,adc->abd\"", FZ_IN(a, a), FZ_FLOAT, 3,
+                   (fz_dim[]){v.dims[0], v.dims[1], v.dims[1]}, k * v.high);
 }
 
 /* --- normalizations ----------------------------------------------------------------------------------------------- */
@@ -299,7 +321,8 @@ static int add_layer_norm(gen *g, const fz_row *row) {
     fz_value v = *fz_at(g, x);
     char attrs[FZ_ATTRS];
     snprintf(attrs, sizeof attrs, "axis = %d, epsilon = 0.001", fz_chance(g, 70) ? -n : v.rank - n);
-    int scale = fz_weight(g, n, v.dims + v.rank - n), bias = fz_chance(g, 75) ? fz_weight(g, n, v.dims + v.rank - n) : NONE;
+    int scale = fz_weight(g, n, v.dims + v.rank - n),
+        bias = fz_chance(g, 75) ? fz_weight(g, n, v.dims + v.rank - n) : NONE;
     return fz_call(g, row->op, attrs, bias == NONE ? 2 : 3, (int[]){x, scale, bias}, FZ_FLOAT, v.rank, v.dims, 4);
 }
 
@@ -313,7 +336,8 @@ static int add_channel_norm(gen *g, const fz_row *row) {
     int64_t c = v.dims[1].size;
     char attrs[FZ_ATTRS] = "epsilon = 0.001";
     if (row->form == GROUP)
-        snprintf(attrs, sizeof attrs, "epsilon = 0.001, num_groups = %d", fz_chance(g, 50) ? 1 : (int)(c % 2 == 0 ? 2 : c));
+        snprintf(attrs, sizeof attrs, "epsilon = 0.001, num_groups = %d",
+                 fz_chance(g, 50) ? 1 : (int)(c % 2 == 0 ? 2 : c));
     int in[5] = {x, fz_weight(g, 1, &v.dims[1]), NONE, NONE, NONE}, n = row->form == BATCH ? 5 : 3;
     for (int i = 2; i < n; i++)
         in[i] = fz_weight(g, 1, &v.dims[1]);
@@ -323,7 +347,6 @@ static int add_channel_norm(gen *g, const fz_row *row) {
 }
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
-
 const fz_row fz_ops[] = {
     {"Abs", 3, add_unary, PLAIN, 0, NULL},
     {"Acos", 1, add_unary, SQUASHED, 3, NULL},

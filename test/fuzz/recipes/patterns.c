@@ -1,5 +1,6 @@
-/* patterns.c: what exporters write for one idea, in several spellings, so that the rules of raise and lean have something to match; and near
- * misses, since every value inside a pattern may be picked by later nodes, or be an output. */
+/* patterns.c: what exporters write for one idea, in several spellings, so that the rules of raise and lean have
+ * something to match; and near misses, since every value inside a pattern may be picked by later nodes, or be an
+ * output. */
 #include "build.h"
 #include <math.h>
 
@@ -21,7 +22,9 @@ static int plus(gen *g, int x, double term) {
 }
 
 static int power(gen *g, int x, double exponent) { return fz_binary(g, "Pow", x, fz_number(g, exponent), 20); }
-static int linear(gen *g, int x, int64_t width) { return fz_matmul(g, x, fz_weight(g, 2, (fz_dim[]){fz_last(g, x, 1), fz_size(width)})); }
+static int linear(gen *g, int x, int64_t width) {
+    return fz_matmul(g, x, fz_weight(g, 2, (fz_dim[]){fz_last(g, x, 1), fz_size(width)}));
+}
 
 /* A factor now and then that is not the one of the formula. */
 static double near(gen *g, double right) { return fz_chance(g, 4) ? right * 1.0625 : right; }
@@ -34,7 +37,8 @@ static int add_gelu_erf(gen *g, const fz_row *row) {
     if (x == NONE)
         return NONE;
     double bound = fz_at(g, x)->high;
-    int scaled = fz_chance(g, 50) ? fz_binary(g, "Div", x, fz_number(g, near(g, sqrt(2))), bound) : times(g, x, near(g, sqrt(0.5)));
+    int scaled = fz_chance(g, 50) ? fz_binary(g, "Div", x, fz_number(g, near(g, sqrt(2))), bound)
+                                  : times(g, x, near(g, sqrt(0.5)));
     int erf = fz_unary(g, "Erf", NULL, scaled, 1);
     if (fz_chance(g, 30)) {
         erf = plus(g, times(g, erf, 0.5), 0.5);
@@ -101,7 +105,9 @@ static int over_root(gen *g, int c, int v) {
     return fz_either(g, "Mul", c, inverse, 5);
 }
 
-static int square(gen *g, int x) { return fz_chance(g, 50) ? power(g, x, 2) : fz_binary(g, "Mul", x, x, fz_at(g, x)->high * fz_at(g, x)->high); }
+static int square(gen *g, int x) {
+    return fz_chance(g, 50) ? power(g, x, 2) : fz_binary(g, "Mul", x, x, fz_at(g, x)->high * fz_at(g, x)->high);
+}
 
 static int add_layer_norm(gen *g, const fz_row *row) {
     (void)row;
@@ -155,7 +161,8 @@ static int add_block(gen *g, const fz_row *row) {
     }
     h = fz_either(g, "Add", h, x, fz_at(g, h)->high + v.high);
     int scale = fz_weight(g, 1, &width), shift = fz_weight(g, 1, &width);
-    h = fz_call(g, "LayerNormalization", "axis = -1, epsilon = 0.001", FZ_IN(h, scale, shift), FZ_FLOAT, v.rank, v.dims, 4);
+    h = fz_call(g, "LayerNormalization", "axis = -1, epsilon = 0.001", FZ_IN(h, scale, shift), FZ_FLOAT, v.rank, v.dims,
+                4);
     return fz_chance(g, 60) ? linear(g, h, 1 + fz_below(g, 4)) : h;
 }
 
@@ -165,11 +172,14 @@ static int add_block(gen *g, const fz_row *row) {
 static int heads(gen *g, int x, int64_t n) {
     fz_value v = *fz_at(g, x);
     int64_t each = v.dims[2].size / n;
-    int split = fz_reshape(g, x, 4, (int64_t[]){0, 0, n, each}, (fz_dim[]){v.dims[0], v.dims[1], fz_size(n), fz_size(each)});
+    int split =
+        fz_reshape(g, x, 4, (int64_t[]){0, 0, n, each}, (fz_dim[]){v.dims[0], v.dims[1], fz_size(n), fz_size(each)});
     return fz_transpose(g, split, (int[]){0, 2, 1, 3});
 }
 
-static int last_two_turned(gen *g, int x) { return fz_transpose(g, x, fz_at(g, x)->rank == 3 ? (int[]){0, 2, 1} : (int[]){0, 1, 3, 2}); }
+static int last_two_turned(gen *g, int x) {
+    return fz_transpose(g, x, fz_at(g, x)->rank == 3 ? (int[]){0, 2, 1} : (int[]){0, 1, 3, 2});
+}
 
 /* What is added to scores or decides which are seen, of shapes that broadcast. */
 static int score_input(gen *g, int scores, fz_kind kind) {
@@ -184,7 +194,8 @@ static int score_input(gen *g, int scores, fz_kind kind) {
 static int chosen(gen *g, int scores, int mask, int fill, bool excluded) {
     fz_value v = *fz_at(g, scores);
     double bound = fmax(v.high, fz_at(g, fill)->high);
-    return fz_call(g, "Where", NULL, FZ_IN(mask, excluded ? fill : scores, excluded ? scores : fill), FZ_FLOAT, v.rank, v.dims, bound);
+    return fz_call(g, "Where", NULL, FZ_IN(mask, excluded ? fill : scores, excluded ? scores : fill), FZ_FLOAT, v.rank,
+                   v.dims, bound);
 }
 
 static int masked(gen *g, int s) {
@@ -204,12 +215,14 @@ static int masked(gen *g, int s) {
 /* Scores of windows of pictures: the batch is split for a mask of its own for each window, then joined again. */
 static int of_windows(gen *g, int s) {
     fz_value v = *fz_at(g, s);
-    int64_t batch = v.dims[0].size, n = v.dims[1].size, windows = batch % 2 == 0 ? 2 : 1, rows = v.dims[2].size, columns = v.dims[3].size;
+    int64_t batch = v.dims[0].size, n = v.dims[1].size, windows = batch % 2 == 0 ? 2 : 1, rows = v.dims[2].size,
+            columns = v.dims[3].size;
     fz_dim split[] = {fz_size(batch / windows), fz_size(windows), v.dims[1], v.dims[2], v.dims[3]};
     int bias = fz_weight(g, 4, (fz_dim[]){fz_size(1), v.dims[1], v.dims[2], v.dims[3]});
     s = fz_either(g, "Add", s, bias, v.high + 1.25);
     s = fz_reshape(g, s, 5, (int64_t[]){-1, windows, n, rows, columns}, split);
-    int mask = fz_input(g, FZ_FLOAT, 5, (fz_dim[]){fz_size(1), fz_size(windows), fz_size(1), v.dims[2], v.dims[3]}, -1, 1);
+    int mask =
+        fz_input(g, FZ_FLOAT, 5, (fz_dim[]){fz_size(1), fz_size(windows), fz_size(1), v.dims[2], v.dims[3]}, -1, 1);
     s = fz_either(g, "Add", s, mask, v.high + 2.25);
     return fz_reshape(g, s, 4, (int64_t[]){-1, n, rows, columns}, v.dims);
 }
@@ -241,7 +254,8 @@ static int probabilities(gen *g, int s) {
         int most = fz_reduce(g, "ReduceMax", bias, -1, true, INFINITY);
         fz_value e = *fz_at(g, most);
         int empty = fz_call(g, "IsInf", "detect_positive = 0", FZ_IN(most), FZ_BOOL, e.rank, e.dims, 1);
-        int u = fz_either(g, "Add", s, bias, INFINITY), safe = fz_call(g, "Where", NULL, FZ_IN(empty, zero, u), FZ_FLOAT, v.rank, v.dims, INFINITY);
+        int u = fz_either(g, "Add", s, bias, INFINITY),
+            safe = fz_call(g, "Where", NULL, FZ_IN(empty, zero, u), FZ_FLOAT, v.rank, v.dims, INFINITY);
         int p = fz_unary(g, "Softmax", "axis = -1", safe, 1);
         return fz_call(g, "Where", NULL, FZ_IN(empty, zero, p), FZ_FLOAT, v.rank, v.dims, 1);
     }
@@ -291,8 +305,10 @@ static int add_attention(gen *g, const fz_row *row) {
 
 static int add_embedding(gen *g, const fz_row *row) {
     (void)row;
-    fz_dim rows = fz_size(2 + fz_below(g, 5)), width = fz_size(1 + fz_below(g, 5)), at[2] = {fz_symbol(g, 0), fz_symbol(g, 1)};
-    int rank = 1 + fz_below(g, 2), table = fz_weight(g, 2, (fz_dim[]){rows, width}), ids = fz_input(g, FZ_INT, rank, at, 0, (double)rows.size);
+    fz_dim rows = fz_size(2 + fz_below(g, 5)), width = fz_size(1 + fz_below(g, 5)),
+           at[2] = {fz_symbol(g, 0), fz_symbol(g, 1)};
+    int rank = 1 + fz_below(g, 2), table = fz_weight(g, 2, (fz_dim[]){rows, width}),
+        ids = fz_input(g, FZ_INT, rank, at, 0, (double)rows.size);
     fz_dim dims[] = {at[0], rank == 2 ? at[1] : width, width};
     return fz_call(g, "Gather", NULL, FZ_IN(table, ids), FZ_FLOAT, rank + 1, dims, 1.25);
 }

@@ -20,7 +20,8 @@ static double uniform(uint64_t seed, int value, int64_t index) {
     return (double)tk_uniform(words[0]);
 }
 
-/* Floats are multiples of 2^-16, the same number in float and double. The first of each row of booleans is true: masks leave a key to see. */
+/* Floats are multiples of 2^-16, the same number in float and double. The first of each row of booleans is true: masks
+ * leave a key to see. */
 double fz_element(const fz_program *program, int value, int64_t index) {
     const fz_value *v = &program->values[value];
     double u = uniform(program->seed, value, index), drawn = v->low + (v->high - v->low) * u;
@@ -28,9 +29,12 @@ double fz_element(const fz_program *program, int value, int64_t index) {
     if (v->n_given > 0)
         return v->given[index];
     switch (v->kind) {
-    case FZ_FLOAT: return floor(drawn * 0x1p16) * 0x1p-16;
-    case FZ_INT: return floor(drawn);
-    case FZ_BOOL: return index % row == 0 || u < 0.7;
+    case FZ_FLOAT:
+        return floor(drawn * 0x1p16) * 0x1p-16;
+    case FZ_INT:
+        return floor(drawn);
+    case FZ_BOOL:
+        return index % row == 0 || u < 0.7;
     }
     return 0;
 }
@@ -101,7 +105,9 @@ static void print_noise(const fz_program *p, int value, const fz_style *style, F
     fputc('}', out);
 }
 
-static bool is_noisy(const fz_value *v, const fz_style *style) { return style->noise > 0 && v->from == 'v' && v->kind == FZ_FLOAT; }
+static bool is_noisy(const fz_value *v, const fz_style *style) {
+    return style->noise > 0 && v->from == 'v' && v->kind == FZ_FLOAT;
+}
 
 static void print_attrs(const char *attrs, const fz_style *style, FILE *out) {
     if (*attrs == '\0')

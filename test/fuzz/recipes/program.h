@@ -1,19 +1,29 @@
-/* program.h: a random training graph before it is a model: values and nodes in arrays, elements drawn from a seed instead of stored, so that
- * a program is copied by an assignment and a smaller one is tried by leaving nodes out. generate.c makes one, fz_render writes it as ONNX
- * text in float or double, fz_shrink looks for the smallest one that still fails. */
+/* program.h: a random training graph before it is a model: values and nodes in arrays, elements drawn from a seed
+ * instead of stored, so that a program is copied by an assignment and a smaller one is tried by leaving nodes out.
+ * generate.c makes one, fz_render writes it as ONNX text in float or double, fz_shrink looks for the smallest one that
+ * still fails. */
 #ifndef FUZZ_PROGRAM_H
 #define FUZZ_PROGRAM_H
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-enum { FZ_VALUES = 900, FZ_NODES = 500, FZ_RANK = 6, FZ_INPUTS = 16, FZ_RESULTS = 3, FZ_GIVEN = 8, FZ_SYMBOLS = 4, FZ_ATTRS = 96 };
+enum {
+    FZ_VALUES = 900,
+    FZ_NODES = 500,
+    FZ_RANK = 6,
+    FZ_INPUTS = 16,
+    FZ_RESULTS = 3,
+    FZ_GIVEN = 8,
+    FZ_SYMBOLS = 4,
+    FZ_ATTRS = 96
+};
 
 typedef enum fz_kind { FZ_FLOAT, FZ_INT, FZ_BOOL } fz_kind;
 
 typedef struct fz_dim {
     int64_t size; /* when it runs */
-    int symbol;   /* 0: the file says the size; > 0: it says fz_symbols[symbol - 1]; < 0: it follows from others, equal where these are */
+    int symbol; /* 0: the file says the size; > 0: fz_symbols[symbol - 1]; < 0: one that follows from others */
 } fz_dim;
 
 extern const char *const fz_symbols[FZ_SYMBOLS];
@@ -23,8 +33,8 @@ typedef struct fz_value {
     fz_kind kind;
     int rank;
     fz_dim dims[FZ_RANK];
-    double low, high;        /* drawn elements lie in [low, high); for results a bound of their size */
-    double given[FZ_GIVEN];  /* 'c': the elements, if there are any */
+    double low, high;       /* drawn elements lie in [low, high); for results a bound of their size */
+    double given[FZ_GIVEN]; /* 'c': the elements, if there are any */
     int n_given;
     int node;
     bool output;
@@ -50,14 +60,14 @@ void fz_generate(uint64_t seed, fz_program *out_program);
 int64_t fz_count(const fz_value *value);
 double fz_element(const fz_program *program, int value, int64_t index);
 double fz_direction(uint64_t direction, int value, int64_t index); /* of a step through the weights: -1 to 1 */
-bool fz_is_read(const fz_program *program, int value); /* by a node or as an output */
+bool fz_is_read(const fz_program *program, int value);             /* by a node or as an output */
 int fz_live_nodes(const fz_program *program);
 
-/* How a program is written. `noise`: every float result is multiplied with numbers about 1 + noise, drawn from `noise_seed`: what rounding of
- * that size does to the results. */
+/* How a program is written. `noise`: every float result is multiplied with numbers about 1 + noise, drawn from
+ * `noise_seed`: what rounding of that size does to the results. */
 typedef struct fz_style {
     bool in_double;
-    bool open;           /* weights are inputs */
+    bool open; /* weights are inputs */
     double noise;
     uint64_t noise_seed;
 } fz_style;
