@@ -269,6 +269,7 @@ static void print_graph(trial *t, tc_ctx *ctx, const char *what, bool applied, F
     fprintf(out, "# %s\n", what);
     ctx->n_diags = 0;
     tc_print_model(ctx, inst.model, out);
+    fputc('\n', out);
     tc_model_destroy(inst.model);
 }
 
