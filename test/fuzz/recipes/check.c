@@ -28,7 +28,7 @@ const char *const fz_end_names[] = {"passed",
 #define TOLERANCE_64 1e-9
 #define TOLERANCE_STASHED 1e-5 /* in double, where statistics of LayerNormalization are kept in float (stash_type) */
 #define NOISE_SIZE 0x1p-22     /* of a rounding, and a few more behind it */
-#define NOISE_RUNS 4
+#define NOISE_RUNS 8
 #define NOISE_ROOM 16       /* times what the factors did */
 #define SMALL_GRADIENT 0.01 /* of the largest: some are zero in theory and noise in practice */
 #define LEAST_GRADIENT 2e-3 /* of losses about 1: below are sums that cancel */
@@ -175,21 +175,35 @@ static bool compile(check *c, variant *v, tc_model **out_model) {
     return status == TC_OK || refused(c, v);
 }
 
-/* Multiplies results with numbers about 1 also in the backward pass, one for each node: the factors in the program
- * (fz_render) leave what a gradient reads of its own forward op as it is, as 1 - y^2 of Tanh's y near 1. */
+/* Numbers about 1: one for each element, since only these tell what becomes of terms that cancel in a sum; one for all where a
+ * dim is not known, and with odd seeds. */
+static const tc_tensor *noise_of(tc_model *model, const tc_value *value, const fz_style *style) {
+    tc_dtype dtype = tc_value_dtype(value);
+    int64_t dims[TC_MAX_RANK];
+    bool each = style->noise_seed % 2 == 0 && tc_type_is_static(value->type);
+    int rank = each ? tc_value_rank(value) : 0;
+    for (int i = 0; i < rank; i++)
+        dims[i] = value->type->dims[i].value;
+    tc_tensor *noise = tc_tensor_create(model, dtype, rank, dims, NULL);
+    for (uint64_t i = 0; i < noise->count; i++)
+        tc_element_set(dtype, (void *)(uintptr_t)noise->data, i,
+                       1 + style->noise * fz_direction(style->noise_seed, (int)value->id, (int64_t)i));
+    return noise;
+}
+
+/* Multiplies results with noise also in the backward pass: the factors in the program (fz_render) leave what a gradient reads of
+ * its own forward op as it is, as 1 - y^2 of Tanh's y near 1. */
 static void add_noise(tc_graph *graph, const fz_style *style) {
     TC_FOR_NODES_SAFE(node, graph) {
         tc_value *value = tc_output(node, 0);
         if (!value || !tc_dtype_is_float(tc_value_dtype(value)) || value->n_graph_outputs > 0 ||
             tc_value_constant(value))
             continue;
-        double factor = 1 + style->noise * fz_direction(style->noise_seed, (int)value->id, 0);
         tc_node *mul = tc_node_create(graph, "", "Mul", 2, 1);
         tc_node_insert_after(mul, node);
         tc_value_replace(value, tc_node_add_output(mul, 0, NULL, value->type));
         tc_node_set_input(mul, 0, value);
-        tc_node_set_input(mul, 1,
-                          tc_constant(graph, "factor", tc_tensor_scalar(graph->model, tc_value_dtype(value), factor)));
+        tc_node_set_input(mul, 1, tc_constant(graph, "factor", noise_of(graph->model, value, style)));
     }
 }
 

@@ -96,12 +96,14 @@ static void print_initializer(const fz_program *p, int value, const fz_style *st
     fputc('}', out);
 }
 
-/* The factors that stand for the rounding of a result. */
+/* The factors that stand for the rounding of a result: each element's own, or with an odd seed one for all, as where a function is
+ * approximated a little too low everywhere, whose errors add up in sums. */
 static void print_noise(const fz_program *p, int value, const fz_style *style, FILE *out) {
     print_type(&p->values[value], style, true, out);
     fprintf(out, " " FZ_NOISE_NAME "%d = {", value);
+    bool shared = style->noise_seed % 2 == 1;
     for (int64_t i = 0; i < fz_count(&p->values[value]); i++)
-        fprintf(out, "%s%.17g", i ? ", " : "", 1 + style->noise * (2 * uniform(style->noise_seed, value, i) - 1));
+        fprintf(out, "%s%.17g", i ? ", " : "", 1 + style->noise * (2 * uniform(style->noise_seed, value, shared ? 0 : i) - 1));
     fputc('}', out);
 }
 
