@@ -1,9 +1,8 @@
-/* machine.c: what this machine can do, for step.py to compare with: the rate of products, the rate of memory, and the time
- * of the products of a step alone, by the product function that tempo-run uses.
- *   machine limits [THREADS]            one line of JSON
- *   machine products TIMES [THREADS]    reads lines `batch m n k transA transB` from standard input, runs them all in order
- *                                       TIMES times and prints the seconds of each time as JSON
- * Operands and results walk through a pool that no cache holds, as those of a step do. */
+/* machine.c: what this machine can do, for step.py to compare with: the rate of products, the rate of memory, and the
+ * time of the products of a step alone, by the product function that tempo-run uses. machine limits [THREADS] one line
+ * of JSON machine products TIMES [THREADS]    reads lines `batch m n k transA transB` from standard input, runs them
+ * all in order TIMES times and prints the seconds of each time as JSON Operands and results walk through a pool that no
+ * cache holds, as those of a step do. */
 #include "../kernels/common/parallel.h"
 #include "../kernels/matmul/matmul.h"
 #include <math.h>
@@ -52,7 +51,7 @@ static void run_product(float *out, const float *a, const float *b, tk_product p
     free(at);
 }
 
-/* --- limits ------------------------------------------------------------------------------------------------------- */
+/* --- limits ----------------------------------------------------------------------------------- */
 
 static double product_rate(void) {
     const tk_product p = {.batch = 1, .m = 1024, .n = 1024, .k = 1024, .lda = 1024, .ldb = 1024, .alpha = 1};
@@ -68,7 +67,10 @@ static double product_rate(void) {
     return 2.0 * 1024 * 1024 * 1024 / best;
 }
 
-typedef struct copy_ctx { float *out; const float *in; } copy_ctx;
+typedef struct copy_ctx {
+    float *out;
+    const float *in;
+} copy_ctx;
 
 static void copy_range(void *ctx, int64_t begin, int64_t end) {
     const copy_ctx *c = ctx;
@@ -97,7 +99,7 @@ static void print_limits(void) {
            memory_rate(CACHED_BYTES, 50));
 }
 
-/* --- products ----------------------------------------------------------------------------------------------------- */
+/* --- products --------------------------------------------------------------------------------- */
 
 static size_t read_products(tk_product *products) {
     long long batch, m, n, k;

@@ -1,7 +1,6 @@
-/* usage.c: runs a program and tells, as a last line of JSON on standard output, what it took: seconds on the clock, seconds of processor
- * time, the most bytes resident. A small program does it, since a process's count of resident bytes begins with those of the one that
- * started it.
- *   usage PROGRAM ARGUMENT... */
+/* usage.c: runs a program and tells, as a last line of JSON on standard output, what it took: seconds on the clock,
+ * seconds of processor time, the most bytes resident. A small program does it, since a process's count of resident
+ * bytes begins with those of the one that started it. usage PROGRAM ARGUMENT... */
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -34,7 +33,7 @@ int main(int argc, char **argv) {
         perror("usage");
         return 5;
     }
-    printf("{\"wall\": %.6f, \"cpu\": %.6f, \"resident\": %lld}\n", now() - start, seconds(used.ru_utime) + seconds(used.ru_stime),
-           1024LL * used.ru_maxrss);
+    printf("{\"wall\": %.6f, \"cpu\": %.6f, \"resident\": %lld}\n", now() - start,
+           seconds(used.ru_utime) + seconds(used.ru_stime), 1024LL * used.ru_maxrss);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -1,20 +1,24 @@
-/* calls.c: checks of a model as a whole, whatever it was read from. Names of nested graphs are none of an enclosing one;
- * calls fit, no function reaches itself (also not through nested graphs), and inlining every call would end at a size that
- * can be worked with. Chains of functions can be as long as the file allows, so that the walk keeps its own stack. */
+/* calls.c: checks of a model as a whole, whatever it was read from. Names of nested graphs are none of an enclosing
+ * one; calls fit, no function reaches itself (also not through nested graphs), and inlining every call would end at a
+ * size that can be worked with. Chains of functions can be as long as the file allows, so that the walk keeps its own
+ * stack. */
 #include "verify.h"
 #include <inttypes.h>
 #include <string.h>
 
 #define MAX_EXPANDED ((uint64_t)100000000) /* nodes after inlining */
 
-typedef struct callee { size_t function; const tc_node *node; } callee;
+typedef struct callee {
+    size_t function;
+    const tc_node *node;
+} callee;
 
 /* Calls made by one body, in order. */
 typedef struct calls {
     callee *items;
     size_t n, cap;
     uint64_t own_nodes, expanded;
-    size_t next;             /* where the walk is */
+    size_t next; /* where the walk is */
     enum { NEW, OPEN, DONE } state;
 } calls;
 
@@ -71,8 +75,8 @@ static tc_status index_functions(call_graph *g) {
         const tc_function *f = model->functions[i];
         const char *key = key_of(g, f->domain, f->name, f->overload);
         if (tc_map_get(g->index, key))
-            return tc_error(g->ctx, TC_BAD_INPUT, NULL, "two functions are named \"%s\" in domain \"%s\"", quote(g, f->name),
-                            quote(g, f->domain));
+            return tc_error(g->ctx, TC_BAD_INPUT, NULL, "two functions are named \"%s\" in domain \"%s\"",
+                            quote(g, f->name), quote(g, f->domain));
         tc_map_set(g->index, key, (void *)(uintptr_t)(i + 1));
     }
     return TC_OK;

@@ -1,6 +1,6 @@
-/* clone.c: copies of nodes and of nested graphs. A copy means what its original means: same op, same attributes, same ordinal
- * (dropout draws by it); only the values are new, under names that are free. Tensors, types and strings are shared, because
- * nothing changes them in place. */
+/* clone.c: copies of nodes and of nested graphs. A copy means what its original means: same op, same attributes, same
+ * ordinal (dropout draws by it); only the values are new, under names that are free. Tensors, types and strings are
+ * shared, because nothing changes them in place. */
 #include "clone.h"
 #include <string.h>
 
@@ -32,7 +32,8 @@ static tc_graph *clone_graph(const tc_cloner *cloner, tc_graph *parent, const tc
         tc_graph_add_input(copy, copy_value(cloner, copy, graph->inputs[i]));
     for (uint32_t i = 0; i < graph->n_initializers; i++) {
         const tc_value *value = graph->initializers[i];
-        tc_value *image = value->is_input ? tc_cloner_value(cloner, graph->initializers[i]) : copy_value(cloner, copy, value);
+        tc_value *image =
+            value->is_input ? tc_cloner_value(cloner, graph->initializers[i]) : copy_value(cloner, copy, value);
         tc_graph_add_initializer(copy, image, value->init);
     }
     for (const tc_node *node = graph->first; node; node = node->next)

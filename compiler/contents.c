@@ -80,7 +80,7 @@ tc_tensor *tc_contents_to_tensor(tc_model *model, const tc_contents *contents) {
     return tc_tensor_create(model, contents->dtype, contents->rank, contents->dims, data);
 }
 
-/* --- for evaluators ----------------------------------------------------------------------------------------------- */
+/* --- for evaluators --------------------------------------------------------------------------- */
 
 const tc_contents *tc_eval_in(tc_eval *ev, const tc_node *node, uint32_t index) {
     tc_value *value = tc_input(node, index);

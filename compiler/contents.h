@@ -1,6 +1,6 @@
 /* contents.h: what is known of the elements of a small value before anything runs. This evaluator serves shape
- * inference (Reshape's target, Slice's bounds), canonicalize (folding) and the runtime (binding inputs that decide shapes).
- * Integers may be symbolic; floats are rounded to their element type after each operation. */
+ * inference (Reshape's target, Slice's bounds), canonicalize (folding) and the runtime (binding inputs that decide
+ * shapes). Integers may be symbolic; floats are rounded to their element type after each operation. */
 #ifndef TC_CONTENTS_H
 #define TC_CONTENTS_H
 #include "ir.h"
@@ -15,9 +15,9 @@ typedef union tc_scalar {
 struct tc_contents {
     tc_dtype dtype;
     int rank;
-    const int64_t *dims;    /* static: contents of values with symbolic shapes are not kept */
+    const int64_t *dims; /* static: contents of values with symbolic shapes are not kept */
     uint64_t count;
-    const tc_scalar *items; /* [count], row-major */
+    const tc_scalar *items;  /* [count], row-major */
     const tc_tensor *tensor; /* the constant it was read from, or NULL */
 };
 

@@ -33,7 +33,8 @@ const char *tc_quote(tc_ctx *ctx, const char *text) {
     return out;
 }
 
-static void add(tc_ctx *ctx, tc_severity severity, tc_status status, const tc_node *node, const char *fmt, va_list args) {
+static void add(tc_ctx *ctx, tc_severity severity, tc_status status, const tc_node *node, const char *fmt,
+                va_list args) {
     ctx->diags = tc_arena_grow(ctx->arena, ctx->diags, sizeof *ctx->diags, &ctx->cap_diags, ctx->n_diags + 1);
     ctx->diags[ctx->n_diags++] = (tc_diag){
         .severity = severity,
@@ -53,7 +54,8 @@ tc_status tc_error(tc_ctx *ctx, tc_status status, const tc_node *node, const cha
     return status;
 }
 
-tc_status tc_error_at(tc_ctx *ctx, tc_status status, const char *where, const char *excerpt, const char *fmt, va_list args) {
+tc_status tc_error_at(tc_ctx *ctx, tc_status status, const char *where, const char *excerpt, const char *fmt,
+                      va_list args) {
     add(ctx, TC_ERROR, status, NULL, fmt, args);
     ctx->diags[ctx->n_diags - 1].where = where;
     ctx->diags[ctx->n_diags - 1].excerpt = excerpt;

@@ -25,20 +25,20 @@ struct tc_node;
 typedef struct tc_diag {
     tc_severity severity;
     tc_status status;
-    const char *pass;       /* the pass that was running, or NULL */
-    const char *node, *op;  /* node name (or first output) and op type, or NULL */
-    const char *message;    /* what is wrong, with which value, what was expected; lower case, no period */
-    const char *hint;       /* the fix, or NULL */
-    const char *where;      /* "NAME:LINE:COLUMN" when a text is at fault: printed in place of the file; or NULL */
-    const char *excerpt;    /* that line of the text and below it a caret, printed last; or NULL */
+    const char *pass;      /* the pass that was running, or NULL */
+    const char *node, *op; /* node name (or first output) and op type, or NULL */
+    const char *message;   /* what is wrong, with which value, what was expected; lower case, no period */
+    const char *hint;      /* the fix, or NULL */
+    const char *where;     /* "NAME:LINE:COLUMN" when a text is at fault: printed in place of the file; or NULL */
+    const char *excerpt;   /* that line of the text and below it a caret, printed last; or NULL */
 } tc_diag;
 
 /* One compilation: its diagnostics and the words that locate them. Owned by the caller of the library. */
 typedef struct tc_ctx {
-    tc_arena *arena;    /* holds the diagnostics */
-    const char *tool;   /* "tempoc", "tempo-run": for usage errors */
-    const char *file;   /* the file that diagnostics name, or NULL */
-    const char *pass;   /* set by the pipeline */
+    tc_arena *arena;  /* holds the diagnostics */
+    const char *tool; /* "tempoc", "tempo-run": for usage errors */
+    const char *file; /* the file that diagnostics name, or NULL */
+    const char *pass; /* set by the pipeline */
     tc_diag *diags;
     size_t n_diags, cap_diags;
 } tc_ctx;
@@ -49,9 +49,10 @@ void tc_ctx_fini(tc_ctx *ctx);
 /* Adds an error and returns `status`, so that `return tc_error(...)` reads well. `node` may be NULL. */
 tc_status tc_error(tc_ctx *ctx, tc_status status, const struct tc_node *node, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* The same for a mistake at a place in a text; lexer.h makes `where` and `excerpt`, which live as long as the context. */
-tc_status tc_error_at(tc_ctx *ctx, tc_status status, const char *where, const char *excerpt, const char *fmt, va_list args)
-    __attribute__((format(printf, 5, 0)));
+/* The same for a mistake at a place in a text; lexer.h makes `where` and `excerpt`, which live as long as the context.
+ */
+tc_status tc_error_at(tc_ctx *ctx, tc_status status, const char *where, const char *excerpt, const char *fmt,
+                      va_list args) __attribute__((format(printf, 5, 0)));
 void tc_warn(tc_ctx *ctx, const struct tc_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void tc_note(tc_ctx *ctx, const struct tc_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Attaches a hint ("hint: ...") to the newest diagnostic. */
@@ -67,11 +68,11 @@ const char *tc_quote(tc_ctx *ctx, const char *text);
 void tc_on_bug(void (*handler)(void *user), void *user);
 _Noreturn void tc_bug(const char *file, int line, const char *what);
 #define TC_ASSERT(cond) ((cond) ? (void)0 : tc_bug(__FILE__, __LINE__, #cond))
-#define TC_TRY(expr)                          \
-    do {                                      \
-        tc_status try_status_ = (expr);       \
-        if (try_status_ != TC_OK)             \
-            return try_status_;               \
+#define TC_TRY(expr)                                                                                                   \
+    do {                                                                                                               \
+        tc_status try_status_ = (expr);                                                                                \
+        if (try_status_ != TC_OK)                                                                                      \
+            return try_status_;                                                                                        \
     } while (0)
 #define TC_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #endif

@@ -22,7 +22,9 @@ typedef struct set {
 } set;
 
 /* All values under symbols >= 1; INT64_MIN and INT64_MAX stand for no bound. */
-typedef struct range { int64_t lo, hi; } range;
+typedef struct range {
+    int64_t lo, hi;
+} range;
 
 typedef enum atom_kind { SYMBOL, FLOOR_DIV, MAX, MIN } atom_kind;
 
@@ -80,7 +82,7 @@ bool tc_dim_equal(tc_dim a, tc_dim b) {
     return a.sym ? a.sym != &unknown_expr : a.value == b.value;
 }
 
-/* --- interning ---------------------------------------------------------------------------------------------------- */
+/* --- interning -------------------------------------------------------------------------------- */
 
 static void set_add(tc_dim_pool *pool, set *s, item *it) {
     if (s->count >= s->n_buckets) {
@@ -116,8 +118,8 @@ static const atom *atom_intern(tc_dim_pool *pool, const atom *wanted) {
     hash = tc_hash_bytes(values, sizeof values, tc_hash_bytes(parts, sizeof parts, hash));
     for (const item *it = set_first(&pool->atoms, hash); it; it = it->next) {
         const atom *have = (const atom *)it;
-        if (it->hash == hash && have->kind == wanted->kind && same_dim(have->a, wanted->a) && same_dim(have->b, wanted->b) &&
-            (!have->name || strcmp(have->name, wanted->name) == 0))
+        if (it->hash == hash && have->kind == wanted->kind && same_dim(have->a, wanted->a) &&
+            same_dim(have->b, wanted->b) && (!have->name || strcmp(have->name, wanted->name) == 0))
             return have;
     }
     atom *made = TC_NEW(pool->arena, atom);
@@ -130,7 +132,7 @@ static const atom *atom_intern(tc_dim_pool *pool, const atom *wanted) {
     return made;
 }
 
-/* --- ranges ------------------------------------------------------------------------------------------------------- */
+/* --- ranges ----------------------------------------------------------------------------------- */
 
 static bool unbounded(int64_t v) { return v == INT64_MIN || v == INT64_MAX; }
 
@@ -176,11 +178,12 @@ static range atom_range(atom_kind kind, tc_dim a, tc_dim b) {
     if (kind == MIN)
         return (range){min64(x.lo, y.lo), min64(x.hi, y.hi)};
     if (y.lo >= 1 && x.lo >= 0)
-        return (range){unbounded(y.hi) ? 0 : floor_div(x.lo, y.hi), unbounded(x.hi) ? INT64_MAX : floor_div(x.hi, y.lo)};
+        return (range){unbounded(y.hi) ? 0 : floor_div(x.lo, y.hi),
+                       unbounded(x.hi) ? INT64_MAX : floor_div(x.hi, y.lo)};
     return (range){INT64_MIN, INT64_MAX};
 }
 
-/* --- products ----------------------------------------------------------------------------------------------------- */
+/* --- products --------------------------------------------------------------------------------- */
 
 static const product *product_intern(tc_dim_pool *pool, uint32_t degree, const atom *const *atoms) {
     uint64_t hash = tc_hash_bytes(atoms, degree * sizeof *atoms, 2);
@@ -241,7 +244,7 @@ static const product *product_div(tc_dim_pool *pool, const product *a, const pro
     return j == b->degree ? product_intern(pool, n, atoms) : NULL;
 }
 
-/* --- polynomials -------------------------------------------------------------------------------------------------- */
+/* --- polynomials ------------------------------------------------------------------------------ */
 
 static void poly_add(poly *p, int64_t coef, const product *factors) {
     uint32_t lo = 0, hi = p->n;
@@ -340,7 +343,8 @@ static const atom *dim_atom(tc_dim d) {
 static uint32_t dim_weight(tc_dim d) { return d.sym ? d.sym->weight : 1; }
 
 static tc_dim opaque(tc_dim_pool *pool, atom_kind kind, tc_dim a, tc_dim b) {
-    atom wanted = {.kind = kind, .weight = 1 + dim_weight(a) + dim_weight(b), .a = a, .b = b, .range = atom_range(kind, a, b)};
+    atom wanted = {
+        .kind = kind, .weight = 1 + dim_weight(a) + dim_weight(b), .a = a, .b = b, .range = atom_range(kind, a, b)};
     if (wanted.weight > MAX_WEIGHT)
         return tc_dim_unknown();
     return atom_dim(pool, atom_intern(pool, &wanted));
@@ -368,7 +372,7 @@ tc_dim tc_dim_fresh(tc_dim_pool *pool, const char *base) {
     }
 }
 
-/* --- arithmetic --------------------------------------------------------------------------------------------------- */
+/* --- arithmetic ------------------------------------------------------------------------------- */
 
 static tc_dim add_scaled(tc_dim_pool *pool, tc_dim a, tc_dim b, int64_t factor) {
     int64_t scaled, sum;
@@ -488,11 +492,12 @@ tc_dim tc_dim_div(tc_dim_pool *pool, tc_dim a, tc_dim b) {
     return opaque(pool, FLOOR_DIV, a, b);
 }
 
-/* --- comparison --------------------------------------------------------------------------------------------------- */
+/* --- comparison ------------------------------------------------------------------------------- */
 
 static int64_t poly_upper(const poly *p, int splits);
 
-/* The upper bound with the atom of term `at` (of coefficient c > 0 where min, < 0 where max) replaced by either operand. */
+/* The upper bound with the atom of term `at` (of coefficient c > 0 where min, < 0 where max) replaced by either
+ * operand. */
 static int64_t upper_with(const poly *p, uint32_t at, tc_dim operand, int64_t *constant, int splits) {
     poly q = *p;
     int64_t coef = p->terms[at].coef;
@@ -586,7 +591,7 @@ static tc_dim choose(tc_dim_pool *pool, atom_kind kind, tc_dim a, tc_dim b) {
 tc_dim tc_dim_max(tc_dim_pool *pool, tc_dim a, tc_dim b) { return choose(pool, MAX, a, b); }
 tc_dim tc_dim_min(tc_dim_pool *pool, tc_dim a, tc_dim b) { return choose(pool, MIN, a, b); }
 
-/* --- binding and printing ----------------------------------------------------------------------------------------- */
+/* --- binding and printing --------------------------------------------------------------------- */
 
 static tc_dim bind_atom(tc_dim_pool *pool, const atom *a, tc_dim_lookup lookup, void *user) {
     int64_t value;
@@ -636,7 +641,8 @@ const char *tc_dim_text(tc_arena *arena, tc_dim d) {
         if (number)
             text = tc_arena_printf(arena, "%s%llu", text, (unsigned long long)size);
         for (uint32_t j = 0; j < t->product->degree; j++)
-            text = tc_arena_printf(arena, "%s%s%s", text, number || j ? "*" : "", atom_text(arena, t->product->atoms[j]));
+            text =
+                tc_arena_printf(arena, "%s%s%s", text, number || j ? "*" : "", atom_text(arena, t->product->atoms[j]));
     }
     return text;
 }

@@ -28,8 +28,9 @@ static inline bool tc_dim_is_const(tc_dim d) { return d.sym == NULL; }
 bool tc_dim_is_unknown(tc_dim d);
 bool tc_dim_equal(tc_dim a, tc_dim b); /* provably equal; unknown equals nothing, itself included */
 
-/* Arithmetic; overflow and anything it cannot hold (too many terms, too deep) give unknown. Division is floor, exact where
- * provable (divisors are taken to be nonzero); what is no polynomial is kept as an opaque factor: floor, max, min. */
+/* Arithmetic; overflow and anything it cannot hold (too many terms, too deep) give unknown. Division is floor, exact
+ * where provable (divisors are taken to be nonzero); what is no polynomial is kept as an opaque factor: floor, max,
+ * min. */
 tc_dim tc_dim_add(tc_dim_pool *pool, tc_dim a, tc_dim b);
 tc_dim tc_dim_sub(tc_dim_pool *pool, tc_dim a, tc_dim b);
 tc_dim tc_dim_mul(tc_dim_pool *pool, tc_dim a, tc_dim b);

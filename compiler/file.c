@@ -14,7 +14,7 @@
 
 enum { SMALL_FILE = 1 << 20, TRIES = 100 };
 
-/* --- reading ---------------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static tc_status system_error(tc_ctx *ctx, const char *what, const char *path) {
     return tc_error(ctx, TC_IO, NULL, "can't %s '%s': %s", what, tc_quote(ctx, path), strerror(errno));
@@ -103,7 +103,7 @@ void tc_file_close(tc_file *file) {
     *file = (tc_file){0};
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 struct tc_out_file {
     FILE *stream;
@@ -155,9 +155,7 @@ static void on_truncation(int number) {
     _exit(TC_IO);
 }
 
-void tc_expect_truncation(void) {
-    handle(SIGBUS, on_truncation);
-}
+void tc_expect_truncation(void) { handle(SIGBUS, on_truncation); }
 
 static void forget(tc_out_file *file) {
     for (tc_out_file **at = &open_files; *at; at = &(*at)->next) {
@@ -244,13 +242,9 @@ tc_status tc_out_open(tc_ctx *ctx, const char *path, tc_out_file **out_file) {
     return TC_OK;
 }
 
-FILE *tc_out_stream(tc_out_file *file) {
-    return file->stream;
-}
+FILE *tc_out_stream(tc_out_file *file) { return file->stream; }
 
-const char *tc_out_temp_path(tc_out_file *file) {
-    return file->temp ? file->temp : file->target;
-}
+const char *tc_out_temp_path(tc_out_file *file) { return file->temp ? file->temp : file->target; }
 
 /* The new name itself must reach the disk: the folder is synced too. */
 static void sync_folder(const char *path) {

@@ -1,17 +1,19 @@
-/* inline.c: calls of model-local functions replaced by the functions' bodies. Whoever cannot do with an op itself (the runtime
- * without a kernel, autodiff without a gradient) goes on with its body. What the call produced stays the same value, so that graph
- * outputs keep their names. Inlined nodes get new ordinals: two calls of one function must not draw the same dropout mask. */
+/* inline.c: calls of model-local functions replaced by the functions' bodies. Whoever cannot do with an op itself (the
+ * runtime without a kernel, autodiff without a gradient) goes on with its body. What the call produced stays the same
+ * value, so that graph outputs keep their names. Inlined nodes get new ordinals: two calls of one function must not
+ * draw the same dropout mask. */
 #include "clone.h"
 #include <inttypes.h>
 #include <string.h>
 
 enum {
-    MAX_DEPTH = 128,        /* of calls in bodies of calls; the readers refuse cycles, this is the guard behind them */
-    MAX_LEVELS = 512,       /* of nested graphs */
-    MAX_NODES = 10 << 20,   /* new nodes of one tc_inline_all: bodies that call twice what calls twice ... grow without bound */
+    MAX_DEPTH = 128,  /* of calls in bodies of calls; the readers refuse cycles, this is the guard behind them */
+    MAX_LEVELS = 512, /* of nested graphs */
+    MAX_NODES =
+        10 << 20, /* new nodes of one tc_inline_all: bodies that call twice what calls twice ... grow without bound */
 };
 
-/* --- ordinals --------------------------------------------------------------------------------------------------- */
+/* --- ordinals --------------------------------------------------------------------------------- */
 
 static void count_ordinals(tc_model *model, const tc_graph *graph) {
     for (const tc_node *node = graph->first; node; node = node->next) {
@@ -47,12 +49,12 @@ void tc_new_ordinals(tc_graph *graph, tc_node *first, const tc_node *stop) {
     }
 }
 
-/* --- one call --------------------------------------------------------------------------------------------------- */
+/* --- one call --------------------------------------------------------------------------------- */
 
 static const char *default_domain(const char *domain) { return strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
-/* A body means what its own opset imports say; nodes have none, so both must agree. A domain that only the body imports is
- * imported by the model from now on. */
+/* A body means what its own opset imports say; nodes have none, so both must agree. A domain that only the body imports
+ * is imported by the model from now on. */
 static tc_status check_opsets(tc_ctx *ctx, const tc_node *node, const tc_function *function) {
     for (size_t i = 0; i < function->n_opsets; i++) {
         const tc_opset *opset = &function->opsets[i];
@@ -60,8 +62,9 @@ static tc_status check_opsets(tc_ctx *ctx, const tc_node *node, const tc_functio
         if (version == 0 || version == opset->version)
             continue;
         tc_status status = tc_error(
-            ctx, TC_UNSUPPORTED, node, "its function body is written for opset %" PRId64 " of \"%s\", the model for %" PRId64,
-            opset->version, *default_domain(opset->domain) ? tc_quote(ctx, opset->domain) : "ai.onnx", version);
+            ctx, TC_UNSUPPORTED, node,
+            "its function body is written for opset %" PRId64 " of \"%s\", the model for %" PRId64, opset->version,
+            *default_domain(opset->domain) ? tc_quote(ctx, opset->domain) : "ai.onnx", version);
         tc_hint(ctx, "the pass upgrade brings both to one opset");
         return status;
     }
@@ -81,14 +84,15 @@ static tc_status check_call(tc_ctx *ctx, const tc_node *node, const tc_function 
     if (node->graph == body)
         return tc_error(ctx, TC_BAD_INPUT, node, "a function calls itself");
     if (node->n_inputs > body->n_inputs)
-        return tc_error(ctx, TC_BAD_INPUT, node, "%" PRIu32 " inputs are given, its function has %" PRIu32, node->n_inputs,
-                        body->n_inputs);
+        return tc_error(ctx, TC_BAD_INPUT, node, "%" PRIu32 " inputs are given, its function has %" PRIu32,
+                        node->n_inputs, body->n_inputs);
     if (node->n_outputs > body->n_outputs)
-        return tc_error(ctx, TC_BAD_INPUT, node, "%" PRIu32 " outputs are wanted, its function has %" PRIu32, node->n_outputs,
-                        body->n_outputs);
+        return tc_error(ctx, TC_BAD_INPUT, node, "%" PRIu32 " outputs are wanted, its function has %" PRIu32,
+                        node->n_outputs, body->n_outputs);
     for (uint32_t j = 0; j < node->n_outputs; j++)
         if (node->outputs[j] && !body->outputs[j]->producer && !passed_input(node, body, j))
-            return tc_error(ctx, TC_BAD_INPUT, node, "output \"%s\" is an input of its function that the call leaves out",
+            return tc_error(ctx, TC_BAD_INPUT, node,
+                            "output \"%s\" is an input of its function that the call leaves out",
                             tc_quote(ctx, node->outputs[j]->name));
     return check_opsets(ctx, node, function);
 }
@@ -138,7 +142,7 @@ tc_status tc_inline_call(tc_ctx *ctx, tc_node *node, const tc_function *function
     return TC_OK;
 }
 
-/* --- all calls -------------------------------------------------------------------------------------------------- */
+/* --- all calls -------------------------------------------------------------------------------- */
 
 typedef struct inliner {
     tc_ctx *ctx;
@@ -157,7 +161,8 @@ static const char *function_key(tc_arena *arena, const char *domain, const char 
 }
 
 static const tc_function *called(const inliner *in, const tc_node *node) {
-    const tc_function *f = tc_map_get(in->functions, function_key(in->scratch, node->domain, node->op_type, node->overload));
+    const tc_function *f =
+        tc_map_get(in->functions, function_key(in->scratch, node->domain, node->op_type, node->overload));
     return f && (!in->want || in->want(in->user, node, f)) ? f : NULL;
 }
 
@@ -179,7 +184,8 @@ static tc_status inline_graph(inliner *in, tc_graph *graph, size_t depth, size_t
     const tc_node *ends[MAX_DEPTH];
     size_t open = 0;
     if (level > MAX_LEVELS)
-        return tc_error(in->ctx, TC_LIMIT, NULL, "graphs nest deeper than %d levels when functions are inlined", MAX_LEVELS);
+        return tc_error(in->ctx, TC_LIMIT, NULL, "graphs nest deeper than %d levels when functions are inlined",
+                        MAX_LEVELS);
     for (tc_node *node = graph->first; node;) {
         while (open && ends[open - 1] == node)
             open--;

@@ -4,7 +4,7 @@
 #include "ops.h"
 #include <string.h>
 
-/* --- models ----------------------------------------------------------------------------------------------------- */
+/* --- models ----------------------------------------------------------------------------------- */
 
 tc_model *tc_model_create(void) {
     tc_arena *arena = tc_arena_create();
@@ -60,7 +60,8 @@ tc_function *tc_model_function(const tc_model *model, const char *domain, const 
 }
 
 void tc_model_add_function(tc_model *model, tc_function *function) {
-    if (model->n_functions >= model->cap_functions) { /* also where a reader has set an array of its own, of exact size */
+    if (model->n_functions >=
+        model->cap_functions) { /* also where a reader has set an array of its own, of exact size */
         size_t cap = model->n_functions * 2 + 4;
         tc_function **grown = TC_NEW_ARRAY(model->arena, tc_function *, cap);
         if (model->n_functions)
@@ -71,7 +72,7 @@ void tc_model_add_function(tc_model *model, tc_function *function) {
     model->functions[model->n_functions++] = function;
 }
 
-/* --- graphs ----------------------------------------------------------------------------------------------------- */
+/* --- graphs ----------------------------------------------------------------------------------- */
 
 tc_graph *tc_graph_create(tc_model *model, tc_graph *parent, const char *name) {
     tc_graph *graph = TC_NEW(model->arena, tc_graph);
@@ -212,7 +213,7 @@ void tc_graph_remove_unused_initializers(tc_graph *graph) {
     graph->n_initializers = kept;
 }
 
-/* --- values ----------------------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 tc_value *tc_value_create_exact(tc_graph *graph, const char *name, const tc_type *type) {
     tc_value *value = TC_NEW(graph->model->arena, tc_value);
@@ -264,8 +265,8 @@ static void link_use(tc_use *use, tc_value *value) {
     value->uses = use;
 }
 
-/* Outputs are looked for in the value's own graph and, for values of enclosing graphs, nowhere else: a nested graph's output is
- * always its own value or found through its users' graphs below. */
+/* Outputs are looked for in the value's own graph and, for values of enclosing graphs, nowhere else: a nested graph's
+ * output is always its own value or found through its users' graphs below. */
 static void replace_outputs(tc_graph *graph, tc_value *from, tc_value *to) {
     for (uint32_t i = 0; from->n_graph_outputs && i < graph->n_outputs; i++)
         if (graph->outputs[i] == from)
@@ -307,9 +308,10 @@ size_t tc_value_use_count(const tc_value *value) {
     return n;
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------ */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
-tc_node *tc_node_create(tc_graph *graph, const char *domain, const char *op_type, uint32_t n_inputs, uint32_t n_outputs) {
+tc_node *tc_node_create(tc_graph *graph, const char *domain, const char *op_type, uint32_t n_inputs,
+                        uint32_t n_outputs) {
     tc_arena *arena = graph->model->arena;
     tc_node *node = TC_NEW(arena, tc_node);
     node->name = "";
@@ -329,8 +331,9 @@ tc_node *tc_node_create(tc_graph *graph, const char *domain, const char *op_type
     return node;
 }
 
-/* Orders are spaced so that most insertions find a gap. Without one, the smallest neighbourhood whose orders leave gaps as wide as it
- * has nodes is spread out evenly: many insertions at one place cost a logarithm each, not the whole list. */
+/* Orders are spaced so that most insertions find a gap. Without one, the smallest neighbourhood whose orders leave gaps
+ * as wide as it has nodes is spread out evenly: many insertions at one place cost a logarithm each, not the whole list.
+ */
 enum { ORDER_STEP = 1 << 16 };
 
 static void spread(tc_node *node) {

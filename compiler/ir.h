@@ -1,15 +1,16 @@
 /* ir.h: the graph. Read this first.
  *
  * A model holds a main graph, model-local functions and opset imports. A graph is a list of nodes in topological
- * order over values in SSA form: a value is produced once, by a node, as a graph input, or as an initializer. Use lists are
- * exact: every node input that names a value is in that value's list, also from nodes of nested graphs (If, Loop).
+ * order over values in SSA form: a value is produced once, by a node, as a graph input, or as an initializer. Use lists
+ * are exact: every node input that names a value is in that value's list, also from nodes of nested graphs (If, Loop).
  * The IR means what ONNX means (domain, op type, attributes); nothing is renamed and no op is special.
  *
  * Ownership: everything lives in model->arena. Strings and tensor bytes may be borrowed from the unpacked message or
  * from a mapped file, which live as long as the model. No function here frees.
  *
- * Origins: what the IR has no field for (doc strings, metadata, unknown protobuf fields, denotations) stays in the message an
- * entity was read from; `origin` points there, opaque to all but onnx_read.c and onnx_write.c. New entities have none.
+ * Origins: what the IR has no field for (doc strings, metadata, unknown protobuf fields, denotations) stays in the
+ * message an entity was read from; `origin` points there, opaque to all but onnx_read.c and onnx_write.c. New entities
+ * have none.
  *
  * Invariants (verify.c states them as code):
  *  - an operand's value is defined earlier in the same graph or in an enclosing one;
@@ -29,17 +30,40 @@
 
 /* Element types, with ONNX's numbers (TensorProto.DataType). */
 typedef enum tc_dtype {
-    TC_UNDEFINED = 0, TC_FLOAT = 1, TC_UINT8 = 2, TC_INT8 = 3, TC_UINT16 = 4, TC_INT16 = 5, TC_INT32 = 6, TC_INT64 = 7,
-    TC_STRING = 8, TC_BOOL = 9, TC_FLOAT16 = 10, TC_DOUBLE = 11, TC_UINT32 = 12, TC_UINT64 = 13, TC_COMPLEX64 = 14,
-    TC_COMPLEX128 = 15, TC_BFLOAT16 = 16, TC_FLOAT8E4M3FN = 17, TC_FLOAT8E4M3FNUZ = 18, TC_FLOAT8E5M2 = 19,
-    TC_FLOAT8E5M2FNUZ = 20, TC_UINT4 = 21, TC_INT4 = 22, TC_FLOAT4E2M1 = 23, TC_FLOAT8E8M0 = 24, TC_UINT2 = 25, TC_INT2 = 26,
+    TC_UNDEFINED = 0,
+    TC_FLOAT = 1,
+    TC_UINT8 = 2,
+    TC_INT8 = 3,
+    TC_UINT16 = 4,
+    TC_INT16 = 5,
+    TC_INT32 = 6,
+    TC_INT64 = 7,
+    TC_STRING = 8,
+    TC_BOOL = 9,
+    TC_FLOAT16 = 10,
+    TC_DOUBLE = 11,
+    TC_UINT32 = 12,
+    TC_UINT64 = 13,
+    TC_COMPLEX64 = 14,
+    TC_COMPLEX128 = 15,
+    TC_BFLOAT16 = 16,
+    TC_FLOAT8E4M3FN = 17,
+    TC_FLOAT8E4M3FNUZ = 18,
+    TC_FLOAT8E5M2 = 19,
+    TC_FLOAT8E5M2FNUZ = 20,
+    TC_UINT4 = 21,
+    TC_INT4 = 22,
+    TC_FLOAT4E2M1 = 23,
+    TC_FLOAT8E8M0 = 24,
+    TC_UINT2 = 25,
+    TC_INT2 = 26,
 } tc_dtype;
 #define TC_DTYPE_COUNT 27
 
-const char *tc_dtype_name(tc_dtype dtype);      /* "float", "int64", ... as in ONNX text; "undefined" */
-tc_dtype tc_dtype_from_name(const char *name);  /* TC_UNDEFINED if none */
-unsigned tc_dtype_bits(tc_dtype dtype);         /* 0 for string and undefined */
-bool tc_dtype_is_float(tc_dtype dtype);         /* float, double, float16, bfloat16 */
+const char *tc_dtype_name(tc_dtype dtype);     /* "float", "int64", ... as in ONNX text; "undefined" */
+tc_dtype tc_dtype_from_name(const char *name); /* TC_UNDEFINED if none */
+unsigned tc_dtype_bits(tc_dtype dtype);        /* 0 for string and undefined */
+bool tc_dtype_is_float(tc_dtype dtype);        /* float, double, float16, bfloat16 */
 
 #define TC_RANK_UNKNOWN (-1)
 #define TC_MAX_RANK 32 /* refused above, with exit code 4 */
@@ -61,11 +85,14 @@ typedef struct tc_type {
 typedef struct tc_external {
     const char *location; /* path relative to the model's folder */
     uint64_t offset, length;
-    bool has_length;      /* else: to the end of what the dims need */
-    bool has_offset;      /* the file says it, though it may be 0 */
+    bool has_length; /* else: to the end of what the dims need */
+    bool has_offset; /* the file says it, though it may be 0 */
 } tc_external;
 
-typedef struct tc_bytes { const char *data; size_t size; } tc_bytes;
+typedef struct tc_bytes {
+    const char *data;
+    size_t size;
+} tc_bytes;
 
 /* A constant tensor. Data is little-endian and packed as raw_data is (4-bit types two to a byte). */
 typedef struct tc_tensor {
@@ -73,34 +100,34 @@ typedef struct tc_tensor {
     tc_dtype dtype;
     int rank;
     const int64_t *dims;
-    uint64_t count;               /* product of dims, checked */
-    const void *data;             /* NULL: external and not mapped, or absent, or strings */
-    size_t bytes;                 /* of data; what count and dtype need, also where data is NULL */
-    const tc_external *external;  /* NULL: data is in the model */
-    const tc_bytes *strings;      /* [count] when dtype is TC_STRING */
-    const void *origin;           /* TensorProto */
+    uint64_t count;              /* product of dims, checked */
+    const void *data;            /* NULL: external and not mapped, or absent, or strings */
+    size_t bytes;                /* of data; what count and dtype need, also where data is NULL */
+    const tc_external *external; /* NULL: data is in the model */
+    const tc_bytes *strings;     /* [count] when dtype is TC_STRING */
+    const void *origin;          /* TensorProto */
 } tc_tensor;
 
 typedef struct tc_value tc_value;
 typedef struct tc_node tc_node;
 typedef struct tc_graph tc_graph;
 typedef struct tc_model tc_model;
-typedef struct tc_op tc_op;           /* a row of ops.def: ops.h */
+typedef struct tc_op tc_op;             /* a row of ops.def: ops.h */
 typedef struct tc_contents tc_contents; /* what is known of a value's elements: contents.h */
 
 /* One operand of one node; a link in the use list of its value. */
 typedef struct tc_use {
     tc_value *value; /* NULL: absent */
     tc_node *user;
-    uint32_t index;  /* user->inputs[index] is this */
+    uint32_t index; /* user->inputs[index] is this */
     struct tc_use *prev, *next;
 } tc_use;
 
 struct tc_value {
     const char *name;
     tc_graph *graph;
-    const tc_type *type;         /* NULL: nothing known yet */
-    tc_node *producer;           /* NULL: graph input or initializer */
+    const tc_type *type; /* NULL: nothing known yet */
+    tc_node *producer;   /* NULL: graph input or initializer */
     uint32_t out_index;
     bool is_input;               /* also set for an input with an initializer: that is its default */
     bool is_parameter;           /* an initializer that is to be trained whatever its size: no constant */
@@ -113,16 +140,28 @@ struct tc_value {
 };
 
 typedef enum tc_attr_kind { /* with ONNX's numbers (AttributeProto.AttributeType) */
-    TC_ATTR_NONE = 0, TC_ATTR_FLOAT = 1, TC_ATTR_INT = 2, TC_ATTR_STRING = 3, TC_ATTR_TENSOR = 4, TC_ATTR_GRAPH = 5,
-    TC_ATTR_FLOATS = 6, TC_ATTR_INTS = 7, TC_ATTR_STRINGS = 8, TC_ATTR_TENSORS = 9, TC_ATTR_GRAPHS = 10,
-    TC_ATTR_SPARSE_TENSOR = 11, TC_ATTR_SPARSE_TENSORS = 12, TC_ATTR_TYPE = 13, TC_ATTR_TYPES = 14,
+                            TC_ATTR_NONE = 0,
+                            TC_ATTR_FLOAT = 1,
+                            TC_ATTR_INT = 2,
+                            TC_ATTR_STRING = 3,
+                            TC_ATTR_TENSOR = 4,
+                            TC_ATTR_GRAPH = 5,
+                            TC_ATTR_FLOATS = 6,
+                            TC_ATTR_INTS = 7,
+                            TC_ATTR_STRINGS = 8,
+                            TC_ATTR_TENSORS = 9,
+                            TC_ATTR_GRAPHS = 10,
+                            TC_ATTR_SPARSE_TENSOR = 11,
+                            TC_ATTR_SPARSE_TENSORS = 12,
+                            TC_ATTR_TYPE = 13,
+                            TC_ATTR_TYPES = 14,
 } tc_attr_kind;
 
 typedef struct tc_attr {
     const char *name;
     tc_attr_kind kind;
-    const char *ref;  /* in function bodies: the function's attribute this one takes its value from, or NULL */
-    size_t count;     /* of the plural kinds; 1 for the singular */
+    const char *ref; /* in function bodies: the function's attribute this one takes its value from, or NULL */
+    size_t count;    /* of the plural kinds; 1 for the singular */
     union {
         float f;
         int64_t i;
@@ -141,60 +180,66 @@ typedef struct tc_attr {
 } tc_attr;
 
 struct tc_node {
-    const char *name;            /* may be "" */
-    const char *domain;          /* "" is ai.onnx */
+    const char *name;   /* may be "" */
+    const char *domain; /* "" is ai.onnx */
     const char *op_type;
-    const char *overload;        /* "" as a rule */
-    const tc_op *op;             /* NULL: unknown op */
+    const char *overload; /* "" as a rule */
+    const tc_op *op;      /* NULL: unknown op */
     tc_graph *graph;
-    tc_node *prev, *next;        /* topological order */
-    uint64_t order;              /* grows along the list; see tc_node_before */
+    tc_node *prev, *next; /* topological order */
+    uint64_t order;       /* grows along the list; see tc_node_before */
     uint32_t n_inputs, n_outputs, cap_inputs;
-    tc_use *inputs;              /* [n_inputs]; read by tc_input() */
-    tc_value **outputs;          /* [n_outputs]; NULL entries are absent */
+    tc_use *inputs;     /* [n_inputs]; read by tc_input() */
+    tc_value **outputs; /* [n_outputs]; NULL entries are absent */
     tc_attr *attrs;
     uint32_t n_attrs;
-    uint32_t id;                 /* unique in the model, grows with creation */
-    uint32_t ordinal;            /* position in the file as read, kept by clones; UINT32_MAX for new nodes */
-    const void *origin;          /* NodeProto */
+    uint32_t id;        /* unique in the model, grows with creation */
+    uint32_t ordinal;   /* position in the file as read, kept by clones; UINT32_MAX for new nodes */
+    const void *origin; /* NodeProto */
 };
 
 struct tc_graph {
     tc_model *model;
-    tc_graph *parent;            /* enclosing graph, or NULL */
+    tc_graph *parent; /* enclosing graph, or NULL */
     const char *name;
     tc_node *first, *last;
     uint32_t n_nodes;
     tc_value **inputs, **outputs, **initializers;
     uint32_t n_inputs, n_outputs, n_initializers;
     uint32_t cap_inputs, cap_outputs, cap_initializers; /* ir.c's */
-    tc_value **listed;           /* values with a value_info entry, in file order; those removed since stay (names tells) */
+    tc_value **listed; /* values with a value_info entry, in file order; those removed since stay (names tells) */
     uint32_t n_listed;
-    tc_map *names;               /* name -> tc_value, this graph's own */
-    const void *origin;          /* GraphProto */
+    tc_map *names;      /* name -> tc_value, this graph's own */
+    const void *origin; /* GraphProto */
 };
 
-typedef struct tc_opset { const char *domain; int64_t version; } tc_opset;
+typedef struct tc_opset {
+    const char *domain;
+    int64_t version;
+} tc_opset;
 
 /* A model-local function. Its body's graph has the function's inputs and outputs, untyped, and no initializers. */
 typedef struct tc_function {
     const char *domain, *name, *overload;
     tc_graph *body;
-    const char **attrs;          /* attributes without default */
+    const char **attrs; /* attributes without default */
     size_t n_attrs;
-    tc_attr *defaults;           /* attributes with default */
+    tc_attr *defaults; /* attributes with default */
     size_t n_defaults;
     tc_opset *opsets;
     size_t n_opsets;
-    const void *origin;          /* FunctionProto */
+    const void *origin; /* FunctionProto */
 } tc_function;
 
-/* What a file says of itself; strings are NULL where it says nothing. Written by the writer for models without origin. */
-typedef struct tc_pair { const char *key, *value; } tc_pair;
+/* What a file says of itself; strings are NULL where it says nothing. Written by the writer for models without origin.
+ */
+typedef struct tc_pair {
+    const char *key, *value;
+} tc_pair;
 typedef struct tc_model_info {
     const char *producer_name, *producer_version, *domain, *doc_string;
     bool has_version;
-    int64_t version;             /* model_version */
+    int64_t version; /* model_version */
     const tc_pair *metadata;
     size_t n_metadata;
 } tc_model_info;
@@ -202,7 +247,7 @@ typedef struct tc_model_info {
 struct tc_model {
     tc_arena *arena;
     tc_dim_pool *dims;
-    const char *path;            /* file it was read from, or NULL: external data is beside it */
+    const char *path; /* file it was read from, or NULL: external data is beside it */
     int64_t ir_version;
     tc_opset *opsets;
     size_t n_opsets;
@@ -210,17 +255,17 @@ struct tc_model {
     tc_function **functions;
     size_t n_functions, cap_functions; /* capacity: where tc_model_add_function has grown the array */
     tc_model_info info;
-    tc_map *nested_names;        /* names that nested graphs have or had; NULL: there are none */
+    tc_map *nested_names; /* names that nested graphs have or had; NULL: there are none */
     uint32_t next_id;
-    uint32_t next_ordinal;       /* above every ordinal; 0: not counted yet (inline.c counts) */
-    tc_map *maps;                /* mapped external files: tensor_map.c */
-    uint64_t evaluated;          /* elements that contents.c has evaluated: it stops folding large results at some point */
-    const void *origin;          /* ModelProto */
+    uint32_t next_ordinal; /* above every ordinal; 0: not counted yet (inline.c counts) */
+    tc_map *maps;          /* mapped external files: tensor_map.c */
+    uint64_t evaluated;    /* elements that contents.c has evaluated: it stops folding large results at some point */
+    const void *origin;    /* ModelProto */
 };
 
-/* --- models, graphs, values ------------------------------------------------------------------------------------ */
+/* --- models, graphs, values ------------------------------------------------------------------- */
 tc_model *tc_model_create(void);
-void tc_model_destroy(tc_model *model); /* unmaps external data too; NULL is fine */
+void tc_model_destroy(tc_model *model);                            /* unmaps external data too; NULL is fine */
 int64_t tc_model_opset(const tc_model *model, const char *domain); /* 0: not imported */
 void tc_model_set_opset(tc_model *model, const char *domain, int64_t version); /* adds or changes */
 tc_function *tc_model_function(const tc_model *model, const char *domain, const char *name, const char *overload);
@@ -228,7 +273,8 @@ void tc_model_add_function(tc_model *model, tc_function *function);
 
 tc_graph *tc_graph_create(tc_model *model, tc_graph *parent, const char *name);
 tc_value *tc_graph_find(const tc_graph *graph, const char *name); /* this graph, then enclosing ones; or NULL */
-/* A name not in use in the graph, around it or in any nested graph: `base`, else base_1, base_2, ... In the model's arena. */
+/* A name not in use in the graph, around it or in any nested graph: `base`, else base_1, base_2, ... In the model's
+ * arena. */
 const char *tc_graph_unique_name(tc_graph *graph, const char *base);
 void tc_graph_set_parent(tc_graph *graph, tc_graph *parent); /* of a graph made without one: it becomes nested */
 void tc_graph_clear(tc_graph *graph); /* erases all nodes and outputs of a nested graph that goes away */
@@ -236,9 +282,10 @@ void tc_graph_add_input(tc_graph *graph, tc_value *value);
 void tc_graph_add_output(tc_graph *graph, tc_value *value);
 void tc_graph_set_output(tc_graph *graph, uint32_t index, tc_value *value);
 void tc_graph_add_initializer(tc_graph *graph, tc_value *value, const tc_tensor *tensor);
-void tc_graph_remove_input(tc_graph *graph, tc_value *value); /* unused, and without an initializer */
+void tc_graph_remove_input(tc_graph *graph, tc_value *value);       /* unused, and without an initializer */
 void tc_graph_remove_initializer(tc_graph *graph, tc_value *value); /* no uses may remain unless it is an input */
-void tc_graph_remove_unused_initializers(tc_graph *graph); /* all that nothing reads and that are no inputs, in one walk */
+void tc_graph_remove_unused_initializers(
+    tc_graph *graph); /* all that nothing reads and that are no inputs, in one walk */
 
 /* A new value; `name` is made unique first (NULL: "t"). It has no producer until it becomes a node's output. */
 tc_value *tc_value_create(tc_graph *graph, const char *name, const tc_type *type);
@@ -247,25 +294,28 @@ tc_value *tc_value_create_exact(tc_graph *graph, const char *name, const tc_type
 void tc_value_rename(tc_value *value, const char *name); /* the name must be free */
 /* Every use of `from`, graph outputs included, becomes a use of `to`. Types are not touched. */
 void tc_value_replace(tc_value *from, tc_value *to);
-bool tc_value_is_used(const tc_value *value); /* by a node or as a graph output */
+bool tc_value_is_used(const tc_value *value);     /* by a node or as a graph output */
 size_t tc_value_use_count(const tc_value *value); /* graph outputs included */
 /* The tensor of an initializer that is no graph input, or of a Constant node; NULL when not constant. */
 const tc_tensor *tc_value_constant(const tc_value *value);
 
-/* --- nodes ----------------------------------------------------------------------------------------------------- */
-/* A node outside any graph; its outputs are NULL until set. Strings are borrowed if they live in the arena or are literals. */
-tc_node *tc_node_create(tc_graph *graph, const char *domain, const char *op_type, uint32_t n_inputs, uint32_t n_outputs);
+/* --- nodes ------------------------------------------------------------------------------------ */
+/* A node outside any graph; its outputs are NULL until set. Strings are borrowed if they live in the arena or are
+ * literals. */
+tc_node *tc_node_create(tc_graph *graph, const char *domain, const char *op_type, uint32_t n_inputs,
+                        uint32_t n_outputs);
 void tc_node_append(tc_node *node);                        /* at the end of node->graph */
 void tc_node_insert_before(tc_node *node, tc_node *where); /* in where's graph */
 void tc_node_insert_after(tc_node *node, tc_node *where);
 void tc_node_erase(tc_node *node); /* its outputs must be unused; unlinks it and its uses, forgets its outputs */
 void tc_node_move_before(tc_node *node, tc_node *where);
-bool tc_node_before(const tc_node *a, const tc_node *b); /* same graph; amortised O(1) */
+bool tc_node_before(const tc_node *a, const tc_node *b);                     /* same graph; amortised O(1) */
 void tc_node_set_op(tc_node *node, const char *domain, const char *op_type); /* changes what it does, updates op */
-void tc_node_set_input(tc_node *node, uint32_t index, tc_value *value);     /* grows the list as needed; NULL: absent */
+void tc_node_set_input(tc_node *node, uint32_t index, tc_value *value); /* grows the list as needed; NULL: absent */
 void tc_node_resize_inputs(tc_node *node, uint32_t n_inputs);
 void tc_node_resize_outputs(tc_node *node, uint32_t n_outputs); /* dropped outputs must be unused */
-tc_value *tc_node_add_output(tc_node *node, uint32_t index, const char *name, const tc_type *type); /* creates the value */
+tc_value *tc_node_add_output(tc_node *node, uint32_t index, const char *name,
+                             const tc_type *type);                       /* creates the value */
 void tc_node_set_output(tc_node *node, uint32_t index, tc_value *value); /* value must have no producer */
 /* Takes the output away: the value keeps its name and uses and waits for tc_node_set_output of another node. */
 tc_value *tc_node_take_output(tc_node *node, uint32_t index);
@@ -279,7 +329,7 @@ static inline tc_value *tc_output(const tc_node *node, uint32_t index) {
 bool tc_node_is(const tc_node *node, const char *domain, const char *op_type); /* also when op is NULL */
 const char *tc_node_label(const tc_node *node); /* name, else first output's name, else op type: for messages */
 
-/* --- attributes ------------------------------------------------------------------------------------------------ */
+/* --- attributes ------------------------------------------------------------------------------- */
 tc_attr *tc_attr_find(const tc_node *node, const char *name); /* NULL: absent */
 int64_t tc_attr_int(const tc_node *node, const char *name, int64_t otherwise);
 float tc_attr_float(const tc_node *node, const char *name, float otherwise);
@@ -297,11 +347,12 @@ void tc_attr_set_graph(tc_node *node, const char *name, tc_graph *value);
 void tc_attr_copy(tc_node *to, const tc_attr *attr); /* adds or replaces; graphs are cloned */
 void tc_attr_remove(tc_node *node, const char *name);
 
-/* --- types and tensors ------------------------------------------------------------------------------------------ */
-const tc_type *tc_type_tensor(tc_model *model, tc_dtype dtype, int rank, const tc_dim *dims); /* dims copied; NULL: all unknown */
+/* --- types and tensors ------------------------------------------------------------------------ */
+const tc_type *tc_type_tensor(tc_model *model, tc_dtype dtype, int rank,
+                              const tc_dim *dims); /* dims copied; NULL: all unknown */
 const tc_type *tc_type_tensor_static(tc_model *model, tc_dtype dtype, int rank, const int64_t *dims);
 bool tc_type_equal(const tc_type *a, const tc_type *b);
-bool tc_type_is_static(const tc_type *type); /* a tensor, and every dim is a number */
+bool tc_type_is_static(const tc_type *type);                    /* a tensor, and every dim is a number */
 const char *tc_type_text(tc_arena *arena, const tc_type *type); /* "float[batch,16]"; "?" for NULL */
 tc_dtype tc_value_dtype(const tc_value *value); /* TC_UNDEFINED when not known, not a tensor, or value is NULL */
 int tc_value_rank(const tc_value *value);       /* TC_RANK_UNKNOWN likewise */
@@ -319,29 +370,31 @@ tc_value *tc_constant(tc_graph *graph, const char *name, const tc_tensor *tensor
 /* Element `index` as a number, for numeric tensors with data. */
 double tc_tensor_get(const tc_tensor *tensor, uint64_t index);
 int64_t tc_tensor_get_int(const tc_tensor *tensor, uint64_t index);
-/* Stores a number that the numeric type can hold as element `index` of packed data; float types round to nearest even. */
+/* Stores a number that the numeric type can hold as element `index` of packed data; float types round to nearest even.
+ */
 void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value);
 double tc_round_float(tc_dtype dtype, double value); /* to the nearest value of a float type */
 /* Makes `data` of an external tensor readable: maps its file read-only, inside the model's folder only. tensor_map.c */
 tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, const void **out_data);
 
-/* --- copying ---------------------------------------------------------------------------------------------------- */
-/* Copies a node into `graph` (same model), appended; operands through `values` (tc_value -> tc_value) where mapped there;
- * outputs are created under unique names and added to `values`. Nested graphs are cloned. clone.c */
+/* --- copying ---------------------------------------------------------------------------------- */
+/* Copies a node into `graph` (same model), appended; operands through `values` (tc_value -> tc_value) where mapped
+ * there; outputs are created under unique names and added to `values`. Nested graphs are cloned. clone.c */
 tc_node *tc_node_clone(tc_graph *graph, const tc_node *node, tc_map *values);
 tc_graph *tc_graph_clone(tc_graph *parent, const tc_graph *graph, tc_map *values);
-/* Replaces a node that calls `function` by the function's body: attribute references take the call's values or the defaults, or
- * are dropped; the call's outputs stay the same values. The new nodes get ordinals of their own. On an error nothing has changed. inline.c */
+/* Replaces a node that calls `function` by the function's body: attribute references take the call's values or the
+ * defaults, or are dropped; the call's outputs stay the same values. The new nodes get ordinals of their own. On an
+ * error nothing has changed. inline.c */
 tc_status tc_inline_call(tc_ctx *ctx, tc_node *node, const tc_function *function);
-/* Inlines every call in the graph and its nested graphs that `want` says yes to (NULL: every call), calls inside inlined bodies
- * too. `out_calls` (may be NULL) counts them. */
+/* Inlines every call in the graph and its nested graphs that `want` says yes to (NULL: every call), calls inside
+ * inlined bodies too. `out_calls` (may be NULL) counts them. */
 typedef bool (*tc_inline_want)(void *user, const tc_node *node, const tc_function *function);
 tc_status tc_inline_all(tc_ctx *ctx, tc_graph *graph, tc_inline_want want, void *user, uint32_t *out_calls);
 
 #define TC_FOR_NODES(node, graph) for (tc_node *node = (graph)->first; node; node = node->next)
 /* Safe when the current node is erased or nodes are inserted around it. */
-#define TC_FOR_NODES_SAFE(node, graph) \
-    for (tc_node *node = (graph)->first, *node##_next = node ? node->next : NULL; node; \
+#define TC_FOR_NODES_SAFE(node, graph)                                                                                 \
+    for (tc_node *node = (graph)->first, *node##_next = node ? node->next : NULL; node;                                \
          node = node##_next, node##_next = node ? node->next : NULL)
 #define TC_FOR_USES(use, val) for (tc_use *use = (val)->uses; use; use = use->next)
 #endif

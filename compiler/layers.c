@@ -1,7 +1,8 @@
-/* layers.c: which block of the model a node is of. PyTorch's exporters leave that in names: parameters are called after their modules
- * ("bert.encoder.layer.3.output.dense.weight"), nodes of the older exporter after their scopes ("/bert/encoder/layer.3/..."), and the
- * newer one writes scopes into the metadata. Where no name tells, a node is of the latest block that it reads from, or, where it reads
- * from none, of the block that reads it. */
+/* layers.c: which block of the model a node is of. PyTorch's exporters leave that in names: parameters are called after
+ * their modules
+ * ("bert.encoder.layer.3.output.dense.weight"), nodes of the older exporter after their scopes
+ * ("/bert/encoder/layer.3/..."), and the newer one writes scopes into the metadata. Where no name tells, a node is of
+ * the latest block that it reads from, or, where it reads from none, of the block that reads it. */
 #include "ledger.h"
 #include "onnx_io.h"
 #include <string.h>
@@ -22,16 +23,17 @@ static uint32_t layer_named(layering *l, const char *name) {
     if (at)
         return (uint32_t)at - 1;
     tc_ledger *ledger = l->ledger;
-    ledger->layers = tc_arena_grow(l->arena, ledger->layers, sizeof *ledger->layers, &l->cap_layers, ledger->n_layers + 1);
+    ledger->layers =
+        tc_arena_grow(l->arena, ledger->layers, sizeof *ledger->layers, &l->cap_layers, ledger->n_layers + 1);
     ledger->layers[ledger->n_layers++] = (tc_layer){.name = name, .bytes = tc_dim_const(0)};
     tc_map_set(l->by_name, name, (void *)(uintptr_t)ledger->n_layers);
     return (uint32_t)ledger->n_layers - 1;
 }
 
-/* --- names ------------------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
-/* Where the number of a layer ends that a part of the name from `at` on is; 0: none of them is a number. Slashes are dots; `open` lets
- * the number stand at the end. */
+/* Where the number of a layer ends that a part of the name from `at` on is; 0: none of them is a number. Slashes are
+ * dots; `open` lets the number stand at the end. */
 static size_t number_end(const char *name, size_t at, size_t length, bool open) {
     for (; at < length; at++) {
         if (name[at] != '.' && name[at] != '/')
@@ -44,8 +46,8 @@ static size_t number_end(const char *name, size_t at, size_t length, bool open) 
     return 0;
 }
 
-/* "m.bert.encoder.layer.3.attention.self.query.bias" -> "m.bert.encoder.layer.3"; NULL when no part behind the first is a number. Of stages
- * of blocks ("layers.2.blocks.5.mlp.fc1.bias") the block is the layer. */
+/* "m.bert.encoder.layer.3.attention.self.query.bias" -> "m.bert.encoder.layer.3"; NULL when no part behind the first is
+ * a number. Of stages of blocks ("layers.2.blocks.5.mlp.fc1.bias") the block is the layer. */
 static const char *numbered_prefix(tc_arena *arena, const char *name, size_t length, bool open) {
     size_t end = number_end(name, 1, length, open);
     if (end == 0)
@@ -60,8 +62,8 @@ static const char *numbered_prefix(tc_arena *arena, const char *name, size_t len
     return prefix;
 }
 
-/* The innermost module of "['', 'm', 'm.bert', 'm.bert.encoder.layer.0', 'linear']": the longest item with a dot, for the last one is
- * the operation. */
+/* The innermost module of "['', 'm', 'm.bert', 'm.bert.encoder.layer.0', 'linear']": the longest item with a dot, for
+ * the last one is the operation. */
 static const char *last_scope(const char *list, size_t *out_length) {
     const char *found = NULL;
     *out_length = 0;
@@ -91,7 +93,7 @@ static const char *scope_of(const tc_node *node, size_t *out_length) {
     return node->name + 1;
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static const tc_value *source_of(const layering *l, const tc_value *value) {
     return l->source[value->id] ? l->source[value->id] : value;
@@ -113,10 +115,10 @@ static const tc_value *parameter(const layering *l, const tc_value *value) {
 }
 
 typedef struct reading {
-    const char *layer;  /* named by a parameter's name */
-    bool weight;        /* there is a parameter */
-    bool named;         /* a parameter has a module's name, without number */
-    uint32_t latest;    /* layer that an operand comes from */
+    const char *layer; /* named by a parameter's name */
+    bool weight;       /* there is a parameter */
+    bool named;        /* a parameter has a module's name, without number */
+    uint32_t latest;   /* layer that an operand comes from */
 } reading;
 
 static reading read_operands(layering *l, const tc_node *node) {
@@ -168,8 +170,8 @@ static void find_tail(layering *l, const tc_graph *graph, const bool *forward) {
     }
 }
 
-/* Nodes without a scope that read neither parameters nor a layer (a dropout's draw, a mask) are of the one layer that reads them; those that several
- * read stand before all of them. */
+/* Nodes without a scope that read neither parameters nor a layer (a dropout's draw, a mask) are of the one layer that
+ * reads them; those that several read stand before all of them. */
 static void place_side_nodes(layering *l, const tc_graph *graph, const bool *forward) {
     for (const tc_node *node = graph->last; node; node = node->prev) {
         if (!forward[node->id] || l->of_node[node->id] != TC_NO_LAYER || parameter(l, node->outputs[0]))
@@ -178,7 +180,8 @@ static void place_side_nodes(layering *l, const tc_graph *graph, const bool *for
         bool several = false;
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             for (const tc_use *use = node->outputs[i] ? node->outputs[i]->uses : NULL; use; use = use->next) {
-                uint32_t reader = use->user->graph == graph && forward[use->user->id] ? l->of_node[use->user->id] : TC_NO_LAYER;
+                uint32_t reader =
+                    use->user->graph == graph && forward[use->user->id] ? l->of_node[use->user->id] : TC_NO_LAYER;
                 several = several || (only != TC_NO_LAYER && reader != TC_NO_LAYER && reader != only);
                 only = reader == TC_NO_LAYER ? only : reader;
             }

@@ -1,10 +1,11 @@
-/* ledger.c: from a graph with a backward pass to the list of what it saves. One walk along the nodes finds every value's root and
- * notes, at the nodes outside of the forward pass, which roots they read; a second one writes the list. */
+/* ledger.c: from a graph with a backward pass to the list of what it saves. One walk along the nodes finds every
+ * value's root and notes, at the nodes outside of the forward pass, which roots they read; a second one writes the
+ * list. */
 #include "ledger.h"
 #include "ops.h"
 #include <string.h>
 
-/* --- roots ------------------------------------------------------------------------------------------------------------ */
+/* --- roots ------------------------------------------------------------------------------------ */
 
 /* Only dims of size 1 change places, so that the elements stay in order. */
 static bool moves_nothing(const tc_node *node) {
@@ -47,7 +48,8 @@ bool tc_is_view(const tc_node *node) {
     if (tc_node_is(node, "", "Cast") || tc_node_is(node, "", "CastLike"))
         return tc_input(node, 0) && tc_value_dtype(tc_input(node, 0)) != TC_UNDEFINED &&
                tc_value_dtype(tc_input(node, 0)) == tc_value_dtype(tc_output(node, 0));
-    return tc_node_is(node, "", "Concat") ? node->n_inputs == 1 : tc_node_is(node, "", "Expand") && repeats_nothing(node);
+    return tc_node_is(node, "", "Concat") ? node->n_inputs == 1
+                                          : tc_node_is(node, "", "Expand") && repeats_nothing(node);
 }
 
 /* What the value is a view of, one step; NULL: it is none. */
@@ -78,7 +80,7 @@ bool tc_is_free(const tc_value *root) {
     return source->init || !copied; /* a transposed graph input is a copy that has to be kept */
 }
 
-/* --- the forward pass -------------------------------------------------------------------------------------------------- */
+/* --- the forward pass ------------------------------------------------------------------------- */
 
 typedef struct marking {
     bool *marked; /* by node id */
@@ -147,7 +149,7 @@ static bool *gradient_nodes(tc_arena *arena, const tc_graph *graph) {
     return m.marked;
 }
 
-/* --- the loss ---------------------------------------------------------------------------------------------------------- */
+/* --- the loss --------------------------------------------------------------------------------- */
 
 bool tc_is_gradient(const tc_value *output) { return output->name[0] && strstr(output->name + 1, "_grad"); }
 
@@ -169,7 +171,7 @@ const tc_value *tc_find_loss(const tc_graph *graph) {
     return !has_gradient ? NULL : loss ? loss : instead;
 }
 
-/* --- the ledger -------------------------------------------------------------------------------------------------------- */
+/* --- the ledger ------------------------------------------------------------------------------- */
 
 tc_dim tc_value_bytes(tc_dim_pool *pool, const tc_value *value) {
     const tc_type *type = value->type;
@@ -184,11 +186,11 @@ tc_dim tc_value_bytes(tc_dim_pool *pool, const tc_value *value) {
 
 /* What the walk knows of a value, by its id. */
 typedef struct fact {
-    const tc_value *root;     /* NULL: itself */
-    const tc_node *user;      /* of roots: the first node outside of the forward pass that reads it */
-    const tc_node *last;      /* the latest such node: each counts once */
+    const tc_value *root; /* NULL: itself */
+    const tc_node *user;  /* of roots: the first node outside of the forward pass that reads it */
+    const tc_node *last;  /* the latest such node: each counts once */
     uint32_t n_users;
-    bool of_parameter;        /* a constant, or views and transposes of a parameter or constant */
+    bool of_parameter; /* a constant, or views and transposes of a parameter or constant */
 } fact;
 
 typedef struct walk {
@@ -201,14 +203,16 @@ static const tc_value *root_of(const walk *w, const tc_value *value) {
     return root ? root : value;
 }
 
-/* Result 0 of a node: what it shows, and whether that is a parameter. tc_is_free and tc_view_root, without their walks. */
+/* Result 0 of a node: what it shows, and whether that is a parameter. tc_is_free and tc_view_root, without their walks.
+ */
 static void note_result(walk *w, const tc_node *node) {
     const tc_value *result = tc_output(node, 0), *of = result ? viewed(result) : NULL;
     const tc_value *from = of ? of : result ? transposed(result) : NULL;
     if (of)
         w->facts[result->id].root = root_of(w, of);
     if (result)
-        w->facts[result->id].of_parameter = from ? from->init || w->facts[from->id].of_parameter : tc_node_is(node, "", "Constant");
+        w->facts[result->id].of_parameter =
+            from ? from->init || w->facts[from->id].of_parameter : tc_node_is(node, "", "Constant");
 }
 
 static void note_readers(walk *w, const tc_graph *graph, const tc_node *outermost);
@@ -268,7 +272,8 @@ void tc_ledger_make(tc_arena *arena, const tc_graph *graph, const tc_value *loss
             if (!f || !f->user || f->of_parameter)
                 continue;
             uint32_t layer = layer_of[node->id] == TC_NO_LAYER ? 0 : layer_of[node->id];
-            add_saved(arena, out_ledger, &cap, &(tc_saved){value, f->user, tc_value_bytes(graph->model->dims, value), layer, f->n_users});
+            add_saved(arena, out_ledger, &cap,
+                      &(tc_saved){value, f->user, tc_value_bytes(graph->model->dims, value), layer, f->n_users});
         }
     }
 }

@@ -1,6 +1,6 @@
-/* lexer.c: ONNX text into tokens. One pass over the bytes; a token is found when its forerunner is consumed, and its value
- * is converted only when asked for. Numbers are converted under the "C" locale that tc_lexer_init's caller has (tempoc never
- * sets another), through a copy, because the text need not end in NUL. */
+/* lexer.c: ONNX text into tokens. One pass over the bytes; a token is found when its forerunner is consumed, and its
+ * value is converted only when asked for. Numbers are converted under the "C" locale that tc_lexer_init's caller has
+ * (tempoc never sets another), through a copy, because the text need not end in NUL. */
 #include "lexer.h"
 #include "utf8.h"
 #include <errno.h>
@@ -17,7 +17,7 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 static bool is_word(char c) { return is_alpha(c) || is_digit(c) || c == '_'; }
 
-/* --- finding tokens --------------------------------------------------------------------------------------------- */
+/* --- finding tokens --------------------------------------------------------------------------- */
 
 static void new_line(tc_lexer *lx, const char *at) {
     lx->line++;
@@ -142,7 +142,8 @@ tc_status tc_lexer_next(tc_lexer *lx) {
     if (token.kind == TC_TOKEN_STRING)
         tc_lexer_error_at(lx, token, TC_BAD_INPUT, "this string has no end: a closing quote was expected");
     else
-        tc_lexer_error_at(lx, token, TC_BAD_INPUT, "byte 0x%02X starts nothing here: names outside of ASCII stand in quotes",
+        tc_lexer_error_at(lx, token, TC_BAD_INPUT,
+                          "byte 0x%02X starts nothing here: names outside of ASCII stand in quotes",
                           (unsigned)(unsigned char)*token.start);
     lx->failed = true;
     return TC_BAD_INPUT;
@@ -154,12 +155,18 @@ tc_status tc_lexer_init(tc_lexer *lx, tc_ctx *ctx, tc_arena *arena, const char *
         text += 3;
         size -= 3;
     }
-    *lx = (tc_lexer){
-        .ctx = ctx, .arena = arena, .name = name, .text = text, .pos = text, .end = text + size, .line = 1, .line_start = text};
+    *lx = (tc_lexer){.ctx = ctx,
+                     .arena = arena,
+                     .name = name,
+                     .text = text,
+                     .pos = text,
+                     .end = text + size,
+                     .line = 1,
+                     .line_start = text};
     return tc_lexer_next(lx);
 }
 
-/* --- questions -------------------------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 bool tc_lexer_is(const tc_lexer *lx, char mark) { return lx->token.kind == TC_TOKEN_MARK && lx->token.mark == mark; }
 
@@ -179,9 +186,10 @@ tc_token tc_lexer_peek(const tc_lexer *lx) {
     return advance(&ahead) ? ahead.token : (tc_token){0};
 }
 
-/* --- consuming -------------------------------------------------------------------------------------------------- */
+/* --- consuming -------------------------------------------------------------------------------- */
 
-/* A wrong token after the accepted one has been told of; whatever is asked next fails on END without a second message. */
+/* A wrong token after the accepted one has been told of; whatever is asked next fails on END without a second message.
+ */
 bool tc_lexer_accept(tc_lexer *lx, char mark) {
     if (!tc_lexer_is(lx, mark))
         return false;
@@ -303,7 +311,7 @@ tc_status tc_lexer_double(tc_lexer *lx, const char *what, double *out_value) {
     return tc_lexer_next(lx);
 }
 
-/* --- errors ----------------------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 uint32_t tc_token_column(tc_token token) { return (uint32_t)(token.start - token.line_start) + 1; }
 
@@ -343,8 +351,8 @@ static const char *excerpt(tc_lexer *lx, tc_token token) {
 static tc_status error_at(tc_lexer *lx, tc_token token, tc_status status, const char *fmt, va_list args) {
     if (lx->failed)
         return TC_BAD_INPUT;
-    const char *where = tc_arena_printf(lx->ctx->arena, "%s:%" PRIu32 ":%" PRIu32, tc_quote(lx->ctx, lx->name), token.line,
-                                        tc_token_column(token));
+    const char *where = tc_arena_printf(lx->ctx->arena, "%s:%" PRIu32 ":%" PRIu32, tc_quote(lx->ctx, lx->name),
+                                        token.line, tc_token_column(token));
     return tc_error_at(lx->ctx, status, where, excerpt(lx, token), fmt, args);
 }
 

@@ -1,13 +1,15 @@
 /* lexer.h: ONNX text (onnx docs/Syntax.md) into tokens, with the place of each. The parser of models and the parser of
- * rewrite rules both stand on it: rules use marks that ONNX text has no use for (`?` `|` `@` `;` ...), so every printable
- * character that starts nothing else is a token of its own. White space and comments (`#` to the end of the line) are skipped.
+ * rewrite rules both stand on it: rules use marks that ONNX text has no use for (`?` `|` `@` `;` ...), so every
+ * printable character that starts nothing else is a token of its own. White space and comments (`#` to the end of the
+ * line) are skipped.
  *
  *     tc_lexer lx;
  *     TC_TRY(tc_lexer_init(&lx, ctx, arena, text, size, "activation.rules"));
  *     TC_TRY(tc_lexer_expect(&lx, '('));
  *     TC_TRY(tc_lexer_name(&lx, "a value's name", &name));
  *
- * `lx.token` is the token not yet consumed. A lexer is a plain value: copying it and copying it back is how to look ahead. */
+ * `lx.token` is the token not yet consumed. A lexer is a plain value: copying it and copying it back is how to look
+ * ahead. */
 #ifndef TC_LEXER_H
 #define TC_LEXER_H
 #include "ir.h"
@@ -24,23 +26,24 @@ typedef enum tc_token_kind {
 
 typedef struct tc_token {
     tc_token_kind kind;
-    char mark;          /* of TC_TOKEN_MARK; 0 for the others */
-    bool escaped;       /* a string with backslashes */
-    const char *start;  /* in the text; strings with their quotes */
+    char mark;         /* of TC_TOKEN_MARK; 0 for the others */
+    bool escaped;      /* a string with backslashes */
+    const char *start; /* in the text; strings with their quotes */
     size_t size;
-    uint32_t line;      /* from 1 */
+    uint32_t line; /* from 1 */
     const char *line_start;
 } tc_token;
 
 typedef struct tc_lexer {
     tc_ctx *ctx;
-    tc_arena *arena;    /* of the names and strings handed out */
-    const char *name;   /* of the text, for messages */
+    tc_arena *arena;  /* of the names and strings handed out */
+    const char *name; /* of the text, for messages */
     const char *text, *pos, *end;
     uint32_t line;
     const char *line_start;
     tc_token token;
-    bool failed;        /* the text ends inside a string or holds a byte that starts nothing: `token` is END and the error is told */
+    bool failed; /* the text ends inside a string or holds a byte that starts nothing: `token` is END and the error is
+                    told */
 } tc_lexer;
 
 /* `text` need not end in NUL and must outlive the lexer; nothing that is handed out points into it. */
@@ -68,10 +71,12 @@ tc_status tc_lexer_name(tc_lexer *lx, const char *what, const char **out_name); 
 tc_status tc_lexer_string(tc_lexer *lx, const char *what, tc_bytes *out_string); /* any bytes, NUL added behind */
 tc_status tc_lexer_int(tc_lexer *lx, const char *what, int64_t *out_value);
 tc_status tc_lexer_uint(tc_lexer *lx, const char *what, uint64_t *out_value);
-tc_status tc_lexer_float(tc_lexer *lx, const char *what, float *out_value); /* INT and FLOAT; correctly rounded; -0 stays -0 */
+tc_status tc_lexer_float(tc_lexer *lx, const char *what,
+                         float *out_value); /* INT and FLOAT; correctly rounded; -0 stays -0 */
 tc_status tc_lexer_double(tc_lexer *lx, const char *what, double *out_value);
 
-/* TC_BAD_INPUT at a token (at lx->token by tc_lexer_error): NAME:LINE:COLUMN: error: ..., the line, and a caret below it. */
+/* TC_BAD_INPUT at a token (at lx->token by tc_lexer_error): NAME:LINE:COLUMN: error: ..., the line, and a caret below
+ * it. */
 tc_status tc_lexer_error(tc_lexer *lx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 tc_status tc_lexer_error_at(tc_lexer *lx, tc_token token, tc_status status, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -1,5 +1,5 @@
-/* liveness.c: from a graph in order to the lives of its values. One walk along the nodes; the curve is the sum of what begins and ends
- * at each node. */
+/* liveness.c: from a graph in order to the lives of its values. One walk along the nodes; the curve is the sum of what
+ * begins and ends at each node. */
 #include "liveness.h"
 #include "ledger.h"
 #include "ops.h"
@@ -12,7 +12,9 @@ typedef struct living {
     size_t *life;          /* by value id: index + 1 of a root's life; 0: it has none */
 } living;
 
-static const tc_value *root_of(const living *l, const tc_value *value) { return l->root[value->id] ? l->root[value->id] : value; }
+static const tc_value *root_of(const living *l, const tc_value *value) {
+    return l->root[value->id] ? l->root[value->id] : value;
+}
 
 static void read_at(living *l, const tc_value *value, uint32_t at) {
     size_t life = value ? l->life[root_of(l, value)->id] : 0;
@@ -52,13 +54,14 @@ static void begin_lives(living *l, const tc_node *node, uint32_t at) {
         const tc_value *value = node->outputs[i];
         if (!value || (i > 0 && !tc_value_is_used(value)) || (i == 0 && l->root[value->id]) || tc_value_constant(value))
             continue;
-        l->out->lives = tc_arena_grow(l->arena, l->out->lives, sizeof *l->out->lives, &l->cap_lives, l->out->n_lives + 1);
+        l->out->lives =
+            tc_arena_grow(l->arena, l->out->lives, sizeof *l->out->lives, &l->cap_lives, l->out->n_lives + 1);
         l->out->lives[l->out->n_lives++] = (tc_life){value, at, at, tc_value_bytes(value->graph->model->dims, value)};
         l->life[value->id] = l->out->n_lives;
     }
 }
 
-/* --- bytes -------------------------------------------------------------------------------------------------------------- */
+/* --- bytes ------------------------------------------------------------------------------------ */
 
 static bool sample_dim(void *user, const char *name, int64_t *value) {
     (void)user;

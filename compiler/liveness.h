@@ -1,33 +1,36 @@
-/* liveness.h: when each value of a graph comes into being and when it is read for the last time, if the nodes run in the order
- * in which they stand, and how many bytes that is at each of them.
+/* liveness.h: when each value of a graph comes into being and when it is read for the last time, if the nodes run in
+ * the order in which they stand, and how many bytes that is at each of them.
  *
- * Counted is what nodes compute. Not counted: graph inputs, initializers and Constant nodes, which are there before the run, and views,
- * which are their root's bytes and lengthen its life. A use that reads only the shape lengthens no life. A result that nobody reads lives
- * at its node alone; a graph output lives to the end. No node is taken to write its result over an operand: a runtime that does so
- * needs less, one that aligns buffers or takes workspaces needs more. */
+ * Counted is what nodes compute. Not counted: graph inputs, initializers and Constant nodes, which are there before the
+ * run, and views, which are their root's bytes and lengthen its life. A use that reads only the shape lengthens no
+ * life. A result that nobody reads lives at its node alone; a graph output lives to the end. No node is taken to write
+ * its result over an operand: a runtime that does so needs less, one that aligns buffers or takes workspaces needs
+ * more. */
 #ifndef TC_LIVENESS_H
 #define TC_LIVENESS_H
 #include "ir.h"
 
 typedef struct tc_life {
-    const tc_value *value;  /* a root that a node makes */
-    uint32_t first, last;   /* positions of nodes, from 0, both inclusive; last is n_nodes for graph outputs */
-    tc_dim bytes;           /* symbolic or unknown where a dim is */
+    const tc_value *value; /* a root that a node makes */
+    uint32_t first, last;  /* positions of nodes, from 0, both inclusive; last is n_nodes for graph outputs */
+    tc_dim bytes;          /* symbolic or unknown where a dim is */
 } tc_life;
 
 typedef struct tc_liveness {
-    const tc_node **nodes;  /* in the order of the graph */
+    const tc_node **nodes; /* in the order of the graph */
     uint32_t n_nodes;
-    tc_life *lives;         /* in the order of first */
+    tc_life *lives; /* in the order of first */
     size_t n_lives;
-    uint64_t *live;         /* [n_nodes] bytes while node i runs, its operands and results among them; see exact */
-    uint32_t peak;          /* the node at which most is live; 0 in an empty graph */
-    tc_dim peak_bytes;      /* live there: a formula where dims are symbolic, unknown where a size is */
-    bool exact;             /* every size is a number. Else `live` counts each symbol as TC_SAMPLE_DIM and what is unknown as nothing */
+    uint64_t *live;    /* [n_nodes] bytes while node i runs, its operands and results among them; see exact */
+    uint32_t peak;     /* the node at which most is live; 0 in an empty graph */
+    tc_dim peak_bytes; /* live there: a formula where dims are symbolic, unknown where a size is */
+    bool exact;        /* every size is a number. Else `live` counts each symbol as TC_SAMPLE_DIM and what is unknown as
+                          nothing */
 } tc_liveness;
 
 #define TC_SAMPLE_DIM 64 /* at which sizes the peak of a graph with symbolic dims is looked for */
 
-/* The main graph's lives, in `arena`. Nested graphs read for the node that holds them; what they make is not counted. */
+/* The main graph's lives, in `arena`. Nested graphs read for the node that holds them; what they make is not counted.
+ */
 void tc_liveness_make(tc_arena *arena, const tc_graph *graph, tc_liveness *out_liveness);
 #endif

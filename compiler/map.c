@@ -1,5 +1,5 @@
-/* map.c: open addressing over an array of entries in insertion order. The index holds entry numbers; removed entries stay
- * in the array with a NULL value and are skipped. */
+/* map.c: open addressing over an array of entries in insertion order. The index holds entry numbers; removed entries
+ * stay in the array with a NULL value and are skipped. */
 #include "map.h"
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #define BAD(r, node, ...) tc_error((r)->ctx, TC_BAD_INPUT, (node), __VA_ARGS__)
 
-/* --- types ------------------------------------------------------------------------------------------------------ */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static tc_status read_dim(tc_onnx_reader *r, const Onnx__TensorShapeProto__Dimension *proto, const char *what,
                           tc_dim *out_dim) {
@@ -22,8 +22,7 @@ static tc_status read_dim(tc_onnx_reader *r, const Onnx__TensorShapeProto__Dimen
         if (proto->dim_param && *proto->dim_param)
             *out_dim = tc_dim_symbol(r->model->dims, proto->dim_param);
         return TC_OK;
-    default:
-        return TC_OK;
+    default: return TC_OK;
     }
 }
 
@@ -84,7 +83,7 @@ tc_status tc_onnx_type(tc_onnx_reader *r, const Onnx__TypeProto *proto, const ch
     }
 }
 
-/* --- attributes -------------------------------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 static const char *const kind_names[] = {
     "UNDEFINED", "FLOAT",   "INT",    "STRING",        "TENSOR",         "GRAPH",      "FLOATS",     "INTS",
@@ -217,24 +216,12 @@ static tc_status read_value(tc_onnx_reader *r, tc_graph *graph, const tc_node *n
     const tc_type **types = NULL;
     tc_graph **graphs = NULL;
     switch (attr->kind) {
-    case TC_ATTR_FLOAT:
-        attr->f = p->f;
-        return TC_OK;
-    case TC_ATTR_INT:
-        attr->i = p->i;
-        return TC_OK;
-    case TC_ATTR_STRING:
-        attr->s = (tc_bytes){p->s.len ? (const char *)p->s.data : "", p->s.len};
-        return TC_OK;
-    case TC_ATTR_FLOATS:
-        attr->floats = p->floats;
-        return TC_OK;
-    case TC_ATTR_INTS:
-        attr->ints = p->ints;
-        return TC_OK;
-    case TC_ATTR_STRINGS:
-        attr->strings = borrow_strings(r, p);
-        return TC_OK;
+    case TC_ATTR_FLOAT: attr->f = p->f; return TC_OK;
+    case TC_ATTR_INT: attr->i = p->i; return TC_OK;
+    case TC_ATTR_STRING: attr->s = (tc_bytes){p->s.len ? (const char *)p->s.data : "", p->s.len}; return TC_OK;
+    case TC_ATTR_FLOATS: attr->floats = p->floats; return TC_OK;
+    case TC_ATTR_INTS: attr->ints = p->ints; return TC_OK;
+    case TC_ATTR_STRINGS: attr->strings = borrow_strings(r, p); return TC_OK;
     case TC_ATTR_TENSOR:
         TC_TRY(read_tensors(r, describe(r, node, attr->name), &p->t, 1, &tensors));
         attr->t = tensors[0];
@@ -267,8 +254,7 @@ static tc_status read_value(tc_onnx_reader *r, tc_graph *graph, const tc_node *n
         TC_TRY(read_types(r, describe(r, node, attr->name), p->type_protos, p->n_type_protos, &types));
         attr->types = types;
         return TC_OK;
-    default:
-        return TC_OK; /* a reference without type */
+    default: return TC_OK; /* a reference without type */
     }
 }
 

@@ -19,11 +19,9 @@ typedef struct body {
     size_t n_nodes;
 } body;
 
-static const char *quote(const body *b, const char *name) {
-    return tc_quote(b->r->ctx, tc_onnx_text(name));
-}
+static const char *quote(const body *b, const char *name) { return tc_quote(b->r->ctx, tc_onnx_text(name)); }
 
-/* --- values ------------------------------------------------------------------------------------------------------ */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static tc_value_origin *origin_of(const body *b, tc_value *value) {
     if (!value->origin)
@@ -124,7 +122,7 @@ static tc_status read_initializers(const body *b, const Onnx__GraphProto *proto)
     return TC_OK;
 }
 
-/* --- operands that are not there ------------------------------------------------------------------------------- */
+/* --- operands that are not there -------------------------------------------------------------- */
 
 /* The node of this graph that produces `name`, by a map made when the first error needs it. */
 static tc_map *map_producers(const body *b) {
@@ -174,7 +172,7 @@ static tc_status explain_missing(const body *b, const tc_node *node, const Onnx_
                quote(b, name), quote(b, producer->op_type), quote(b, label));
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------ */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static tc_status check_attr_names(const body *b, const tc_node *node, Onnx__AttributeProto **protos, size_t n) {
     tc_map *seen = n > FEW_ATTRS ? tc_map_create(b->r->scratch) : NULL;
@@ -246,7 +244,7 @@ static tc_status read_node(const body *b, size_t index) {
     return read_outputs_of(b, node, proto);
 }
 
-/* --- graphs ------------------------------------------------------------------------------------------------------ */
+/* --- graphs ----------------------------------------------------------------------------------- */
 
 static tc_status read_output(const body *b, size_t index, const char *name) {
     if (!*name)

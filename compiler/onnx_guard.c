@@ -39,7 +39,7 @@ typedef struct token {
     uint64_t varint;
 } token;
 
-/* --- errors ----------------------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 /* graph.node[12].attribute[0].t */
 static const char *path_of(unpacker *u, const ProtobufCFieldDescriptor *field) {
@@ -67,7 +67,7 @@ static tc_status fail(unpacker *u, tc_status status, const ProtobufCFieldDescrip
     return tc_error(u->ctx, status, NULL, "%s at byte %zu: %s", path_of(u, field), (size_t)(where - u->base), message);
 }
 
-/* --- memory ----------------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static tc_status charge(unpacker *u, const uint8_t *where, size_t bytes) {
     if (bytes <= u->budget - u->used) {
@@ -97,7 +97,7 @@ static void *take(unpacker *u, size_t bytes) {
     return taken;
 }
 
-/* --- the wire --------------------------------------------------------------------------------------------------- */
+/* --- the wire --------------------------------------------------------------------------------- */
 
 static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value) {
     const uint8_t *p = *at;
@@ -120,18 +120,14 @@ static unsigned wire_of(ProtobufCType type) {
     switch (type) {
     case PROTOBUF_C_TYPE_FIXED32:
     case PROTOBUF_C_TYPE_SFIXED32:
-    case PROTOBUF_C_TYPE_FLOAT:
-        return WIRE_32;
+    case PROTOBUF_C_TYPE_FLOAT: return WIRE_32;
     case PROTOBUF_C_TYPE_FIXED64:
     case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return WIRE_64;
+    case PROTOBUF_C_TYPE_DOUBLE: return WIRE_64;
     case PROTOBUF_C_TYPE_STRING:
     case PROTOBUF_C_TYPE_BYTES:
-    case PROTOBUF_C_TYPE_MESSAGE:
-        return WIRE_BYTES;
-    default:
-        return WIRE_VARINT; /* the schema has no zigzag types */
+    case PROTOBUF_C_TYPE_MESSAGE: return WIRE_BYTES;
+    default: return WIRE_VARINT; /* the schema has no zigzag types */
     }
 }
 
@@ -141,15 +137,11 @@ static size_t size_in_memory(ProtobufCType type) {
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
     case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return 8;
+    case PROTOBUF_C_TYPE_DOUBLE: return 8;
     case PROTOBUF_C_TYPE_STRING:
-    case PROTOBUF_C_TYPE_MESSAGE:
-        return sizeof(void *);
-    case PROTOBUF_C_TYPE_BYTES:
-        return sizeof(ProtobufCBinaryData);
-    default:
-        return 4;
+    case PROTOBUF_C_TYPE_MESSAGE: return sizeof(void *);
+    case PROTOBUF_C_TYPE_BYTES: return sizeof(ProtobufCBinaryData);
+    default: return 4;
     }
 }
 
@@ -224,7 +216,7 @@ static tc_status count_packed(unpacker *u, const token *t, size_t *out_count) {
     return TC_OK;
 }
 
-/* --- strings ---------------------------------------------------------------------------------------------------- */
+/* --- strings ---------------------------------------------------------------------------------- */
 
 static tc_status check_string(unpacker *u, const frame *f, const token *t) {
     size_t n = (size_t)(t->end - t->data);
@@ -242,7 +234,7 @@ static tc_status check_string(unpacker *u, const frame *f, const token *t) {
     return TC_OK;
 }
 
-/* --- first walk over a message: check, count, allocate ----------------------------------------------------------- */
+/* --- first walk over a message: check, count, allocate ---------------------------------------- */
 
 typedef struct scan {
     size_t counts[MAX_FIELDS], n_unknown;
@@ -327,7 +319,7 @@ static tc_status enter(unpacker *u, const ProtobufCMessageDescriptor *type, cons
     return allocate_arrays(u, f, &s);
 }
 
-/* --- second walk: fill in ---------------------------------------------------------------------------------------- */
+/* --- second walk: fill in --------------------------------------------------------------------- */
 
 static void store_scalar(ProtobufCType type, void *to, const uint8_t *fixed, uint64_t varint) {
     size_t size = size_in_memory(type);
@@ -360,8 +352,7 @@ static size_t fill_packed(const token *t, char *to) {
 static tc_status fill_one(unpacker *u, const token *t, void *to, size_t index) {
     size_t n = (size_t)(t->end - t->data);
     switch (t->field->type) {
-    case PROTOBUF_C_TYPE_MESSAGE:
-        return enter(u, t->field->descriptor, t->field, index, t->data, t->end, to);
+    case PROTOBUF_C_TYPE_MESSAGE: return enter(u, t->field->descriptor, t->field, index, t->data, t->end, to);
     case PROTOBUF_C_TYPE_STRING: {
         TC_TRY(charge(u, t->start, n + 1));
         char *copy = take(u, n + 1);
@@ -376,9 +367,7 @@ static tc_status fill_one(unpacker *u, const token *t, void *to, size_t index) {
         memcpy(to, &data, sizeof data);
         return TC_OK;
     }
-    default:
-        store_scalar(t->field->type, to, t->data, t->varint);
-        return TC_OK;
+    default: store_scalar(t->field->type, to, t->data, t->varint); return TC_OK;
     }
 }
 

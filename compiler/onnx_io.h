@@ -13,7 +13,8 @@ tc_status tc_read_onnx(tc_ctx *ctx, const void *bytes, size_t size, const char *
 /* One serialized TensorProto (input_0.pb of the backend suite), into the model's arena. */
 tc_status tc_read_tensor_file(tc_ctx *ctx, tc_model *model, const char *path, tc_tensor **out_tensor);
 
-/* What the file says of a node under this key of its metadata_props; NULL: nothing, or the node is not from an ONNX file. */
+/* What the file says of a node under this key of its metadata_props; NULL: nothing, or the node is not from an ONNX
+ * file. */
 const char *tc_node_metadata(const tc_node *node, const char *key);
 
 /* Writes the model as protobuf; what was not changed since it was read comes back field for field. Through a temporary

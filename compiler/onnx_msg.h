@@ -64,12 +64,8 @@ tc_status tc_onnx_attr(tc_onnx_reader *r, tc_graph *graph, const tc_node *node, 
 /* Reads a type; NULL when the message says nothing. `what` names its owner in messages. */
 tc_status tc_onnx_type(tc_onnx_reader *r, const Onnx__TypeProto *proto, const char *what, const tc_type **out_type);
 
-static inline const char *tc_onnx_text(const char *s) {
-    return s ? s : "";
-}
-static inline const char *tc_onnx_domain(const char *s) {
-    return !s || strcmp(s, "ai.onnx") == 0 ? "" : s;
-}
+static inline const char *tc_onnx_text(const char *s) { return s ? s : ""; }
+static inline const char *tc_onnx_domain(const char *s) { return !s || strcmp(s, "ai.onnx") == 0 ? "" : s; }
 /* Whether an origin (of a tensor or attribute) is a message of this type. */
 static inline bool tc_onnx_is(const void *origin, const ProtobufCMessageDescriptor *type) {
     return origin && ((const ProtobufCMessage *)origin)->descriptor == type;

@@ -13,7 +13,7 @@
 
 enum { OLDEST_IR_WITH_OPSETS = 3 };
 
-/* --- opsets ------------------------------------------------------------------------------------------------------ */
+/* --- opsets ----------------------------------------------------------------------------------- */
 
 /* `whose`: "model" or "function \"f\"". */
 static tc_status read_opsets(tc_onnx_reader *r, const char *whose, Onnx__OperatorSetIdProto **protos, size_t n,
@@ -59,7 +59,7 @@ static tc_status read_versions(tc_onnx_reader *r, const Onnx__ModelProto *proto)
     return TC_OK;
 }
 
-/* --- functions --------------------------------------------------------------------------------------------------- */
+/* --- functions -------------------------------------------------------------------------------- */
 
 static tc_status note_attr(tc_onnx_reader *r, const tc_function *f, const char *name) {
     if (!*name || tc_map_get(r->function_attrs, name))
@@ -110,7 +110,7 @@ static tc_status read_functions(tc_onnx_reader *r, const Onnx__ModelProto *proto
     return TC_OK;
 }
 
-/* --- models ------------------------------------------------------------------------------------------------------ */
+/* --- models ----------------------------------------------------------------------------------- */
 
 static void read_info(tc_model *model, const Onnx__ModelProto *proto) {
     tc_pair *metadata = TC_NEW_ARRAY(model->arena, tc_pair, proto->n_metadata_props);
@@ -163,7 +163,7 @@ tc_status tc_read_onnx(tc_ctx *ctx, const void *bytes, size_t size, const char *
     return status;
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 tc_status tc_read_tensor_file(tc_ctx *ctx, tc_model *model, const char *path, tc_tensor **out_tensor) {
     tc_file file;

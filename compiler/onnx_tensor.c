@@ -22,7 +22,7 @@ static tc_status fail(const tensor_reader *r, tc_status status, const char *mess
     return tc_error(r->ctx, status, NULL, "%s: %s", r->what, message);
 }
 
-/* --- shape and type --------------------------------------------------------------------------------------------- */
+/* --- shape and type --------------------------------------------------------------------------- */
 
 static const char *dims_text(tc_ctx *ctx, size_t rank, const int64_t *dims) {
     const char *text = "[";
@@ -54,7 +54,7 @@ static tc_status check_dtype(const tensor_reader *r, int32_t dtype) {
     return BAD(r, "element type %" PRId32 " is none of ONNX's 1 to %d", dtype, TC_DTYPE_COUNT - 1);
 }
 
-/* --- data in the file ------------------------------------------------------------------------------------------- */
+/* --- data in the file ------------------------------------------------------------------------- */
 
 /* The typed fields, in one row each: which element types they carry, as bits. */
 #define BIT(name) (1u << TC_##name)
@@ -188,7 +188,7 @@ static tc_status read_inside(const tensor_reader *r) {
     return t->dtype == TC_BOOL ? check_bools(r) : TC_OK;
 }
 
-/* --- data outside ----------------------------------------------------------------------------------------------- */
+/* --- data outside ----------------------------------------------------------------------------- */
 
 /* Decimal digits and nothing else. */
 static bool parse_size(const char *text, uint64_t *out_value) {
@@ -285,7 +285,7 @@ tc_status tc_onnx_tensor(tc_ctx *ctx, tc_model *model, const Onnx__TensorProto *
     return BAD(&r, "data location %d, expected 0 (in the file) or 1 (external)", (int)proto->data_location);
 }
 
-/* --- sparse ----------------------------------------------------------------------------------------------------- */
+/* --- sparse ----------------------------------------------------------------------------------- */
 
 /* The place of entry `i` in the dense tensor: indices are linear, or one row of coordinates for each entry. */
 static bool linear_index(const tc_tensor *dense, const tc_tensor *indices, uint64_t i, uint64_t *out_index) {

@@ -29,9 +29,7 @@ static void *make(writer *w, const ProtobufCMessageDescriptor *descriptor, const
 }
 
 /* Messages hold mutable pointers; packing only reads them. */
-static char *text(const char *s) {
-    return (char *)(uintptr_t)s;
-}
+static char *text(const char *s) { return (char *)(uintptr_t)s; }
 
 /* The file's own spelling while it says the same: an absent field stays absent. */
 static char *same_or(char *old, const char *now) {
@@ -44,7 +42,7 @@ static char *domain_or(char *old, const char *now) {
     return old && strcmp(tc_onnx_domain(old), now) == 0 ? old : same_or(old, now);
 }
 
-/* --- types ------------------------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static Onnx__TensorShapeProto *write_shape(writer *w, const tc_type *type) {
     if (type->rank == TC_RANK_UNKNOWN)
@@ -124,7 +122,7 @@ static Onnx__ValueInfoProto *write_value(writer *w, const tc_value *value, const
     return proto;
 }
 
-/* --- tensors ----------------------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static Onnx__StringStringEntryProto *entry(writer *w, const char *key, const char *value) {
     Onnx__StringStringEntryProto *e = NEW(w, Onnx__StringStringEntryProto, string_string_entry_proto);
@@ -202,7 +200,7 @@ static Onnx__SparseTensorProto *write_sparse(writer *w, const tc_tensor *tensor,
     return proto;
 }
 
-/* --- attributes and nodes ---------------------------------------------------------------------------------------- */
+/* --- attributes and nodes --------------------------------------------------------------------- */
 
 static Onnx__GraphProto *write_graph(writer *w, const tc_graph *graph);
 
@@ -242,8 +240,7 @@ static void write_plural(writer *w, const tc_attr *attr, Onnx__AttributeProto *p
         for (size_t i = 0; i < n; i++)
             proto->type_protos[i] = write_type(w, attr->types[i]);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -261,18 +258,10 @@ static void write_value_of(writer *w, const tc_attr *attr, Onnx__AttributeProto 
         proto->has_s = 1;
         proto->s = (ProtobufCBinaryData){attr->s.size, (uint8_t *)(uintptr_t)attr->s.data};
         break;
-    case TC_ATTR_TENSOR:
-        proto->t = write_tensor(w, attr->t, NULL);
-        break;
-    case TC_ATTR_GRAPH:
-        proto->g = write_graph(w, attr->g);
-        break;
-    case TC_ATTR_TYPE:
-        proto->tp = write_type(w, attr->type);
-        break;
-    default:
-        write_plural(w, attr, proto);
-        break;
+    case TC_ATTR_TENSOR: proto->t = write_tensor(w, attr->t, NULL); break;
+    case TC_ATTR_GRAPH: proto->g = write_graph(w, attr->g); break;
+    case TC_ATTR_TYPE: proto->tp = write_type(w, attr->type); break;
+    default: write_plural(w, attr, proto); break;
     }
 }
 
@@ -325,7 +314,7 @@ static Onnx__NodeProto **write_nodes(writer *w, const tc_graph *graph) {
     return nodes;
 }
 
-/* --- graphs ------------------------------------------------------------------------------------------------------ */
+/* --- graphs ----------------------------------------------------------------------------------- */
 
 /* Nodes came or went: then every result says its type, and orphans of value_info go. */
 static bool has_changed(const tc_graph *graph) {
@@ -422,7 +411,7 @@ static Onnx__GraphProto *write_graph(writer *w, const tc_graph *graph) {
     return proto;
 }
 
-/* --- models ------------------------------------------------------------------------------------------------------ */
+/* --- models ----------------------------------------------------------------------------------- */
 
 static Onnx__OperatorSetIdProto **write_opsets(writer *w, const tc_opset *opsets, size_t n,
                                                Onnx__OperatorSetIdProto **read, size_t n_read) {
@@ -509,7 +498,7 @@ static Onnx__ModelProto *write_model(writer *w) {
     return proto;
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static char *folder_of(const char *path) {
     const char *slash = strrchr(path, '/');

@@ -8,8 +8,14 @@
 
 /* Short words of ops.def. */
 enum {
-    COMM = TC_COMMUTATIVE, ELEM = TC_ELEMENTWISE, VIEW = TC_VIEW, RAND = TC_RANDOM, SHAPE = TC_SHAPE_ONLY,
-    CTRL = TC_CONTROL, SAME = TC_SAME_TYPE, NOGRAD = TC_NO_GRADIENT,
+    COMM = TC_COMMUTATIVE,
+    ELEM = TC_ELEMENTWISE,
+    VIEW = TC_VIEW,
+    RAND = TC_RANDOM,
+    SHAPE = TC_SHAPE_ONLY,
+    CTRL = TC_CONTROL,
+    SAME = TC_SAME_TYPE,
+    NOGRAD = TC_NO_GRADIENT,
 };
 #define BIT(type) (1u << TC_##type)
 #define FLT (BIT(FLOAT) | BIT(DOUBLE) | BIT(FLOAT16) | BIT(BFLOAT16))
@@ -31,15 +37,25 @@ enum {
 };
 
 static const tc_op rows[ROW_COUNT] = {
-#define OP(domain_, name_, since_, in_lo, in_hi, out_lo, out_hi, types_, traits_, shape_, eval_, attrs_)                    \
-    {.domain = (domain_), .name = #name_, .since = (since_), .min_inputs = (in_lo), .max_inputs = (in_hi),                  \
-     .min_outputs = (out_lo), .max_outputs = (out_hi), .types = (types_), .traits = (uint32_t)(traits_), .shape = (shape_), \
-     .eval = (eval_), .attrs = (attrs_), .index = ROW_NAME(__LINE__)},
+#define OP(domain_, name_, since_, in_lo, in_hi, out_lo, out_hi, types_, traits_, shape_, eval_, attrs_)               \
+    {.domain = (domain_),                                                                                              \
+     .name = #name_,                                                                                                   \
+     .since = (since_),                                                                                                \
+     .min_inputs = (in_lo),                                                                                            \
+     .max_inputs = (in_hi),                                                                                            \
+     .min_outputs = (out_lo),                                                                                          \
+     .max_outputs = (out_hi),                                                                                          \
+     .types = (types_),                                                                                                \
+     .traits = (uint32_t)(traits_),                                                                                    \
+     .shape = (shape_),                                                                                                \
+     .eval = (eval_),                                                                                                  \
+     .attrs = (attrs_),                                                                                                \
+     .index = ROW_NAME(__LINE__)},
 #include "ops.def"
 #undef OP
 };
 
-#define SLOTS 1024 /* a power of two, some four times the rows */
+#define SLOTS 1024            /* a power of two, some four times the rows */
 static uint16_t slots[SLOTS]; /* row + 1, or 0 */
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
@@ -81,9 +97,13 @@ const tc_op *tc_op_at(size_t index) {
 }
 
 static tc_attr_kind kind_of(char letter) {
-    static const struct { char letter; tc_attr_kind kind; } kinds[] = {
-        {'i', TC_ATTR_INT},  {'f', TC_ATTR_FLOAT},  {'s', TC_ATTR_STRING},  {'t', TC_ATTR_TENSOR},        {'g', TC_ATTR_GRAPH},
-        {'I', TC_ATTR_INTS}, {'F', TC_ATTR_FLOATS}, {'S', TC_ATTR_STRINGS}, {'p', TC_ATTR_SPARSE_TENSOR}, {'y', TC_ATTR_TYPE},
+    static const struct {
+        char letter;
+        tc_attr_kind kind;
+    } kinds[] = {
+        {'i', TC_ATTR_INT},           {'f', TC_ATTR_FLOAT}, {'s', TC_ATTR_STRING}, {'t', TC_ATTR_TENSOR},
+        {'g', TC_ATTR_GRAPH},         {'I', TC_ATTR_INTS},  {'F', TC_ATTR_FLOATS}, {'S', TC_ATTR_STRINGS},
+        {'p', TC_ATTR_SPARSE_TENSOR}, {'y', TC_ATTR_TYPE},
     };
     for (size_t i = 0; i < TC_COUNT(kinds); i++)
         if (kinds[i].letter == letter)

@@ -1,10 +1,11 @@
-/* ops.h: the table of ops. ops.def has one row per op of the canonical opset (21) and of ai.tempo; nothing else lists ops. */
+/* ops.h: the table of ops. ops.def has one row per op of the canonical opset (21) and of ai.tempo; nothing else lists
+ * ops. */
 #ifndef TC_OPS_H
 #define TC_OPS_H
 #include "ir.h"
 
 #define TC_CANONICAL_OPSET 21
-#define TC_NEWEST_OPSET 28     /* newest opset of ai.onnx whose meaning is known: inputs above are refused */
+#define TC_NEWEST_OPSET 28 /* newest opset of ai.onnx whose meaning is known: inputs above are refused */
 #define TC_NEWEST_IR 14
 #define TC_TEMPO_DOMAIN "ai.tempo"
 #define TC_TEMPO_DOMAIN_VERSION 1
@@ -12,15 +13,15 @@
 #define TC_VARIADIC UINT32_MAX
 
 enum tc_trait {
-    TC_COMMUTATIVE = 1 << 0,     /* the two operands may change places */
-    TC_ELEMENTWISE = 1 << 1,     /* with multidirectional broadcasting where it has several operands */
-    TC_VIEW = 1 << 2,            /* same elements, same order, other shape: Reshape, Squeeze, Identity, ... */
-    TC_RANDOM = 1 << 3,          /* two calls differ: never merged, never folded */
-    TC_SHAPE_ONLY = 1 << 4,      /* reads only the shape of operand 0: Shape, Size */
-    TC_CONTROL = 1 << 5,         /* has nested graphs */
-    TC_SIDE_EFFECT = 1 << 6,     /* never removed */
-    TC_SAME_TYPE = 1 << 7,       /* all operands and results have one element type */
-    TC_NO_GRADIENT = 1 << 8,     /* its results do not depend smoothly on any operand: comparisons, Shape, ... */
+    TC_COMMUTATIVE = 1 << 0, /* the two operands may change places */
+    TC_ELEMENTWISE = 1 << 1, /* with multidirectional broadcasting where it has several operands */
+    TC_VIEW = 1 << 2,        /* same elements, same order, other shape: Reshape, Squeeze, Identity, ... */
+    TC_RANDOM = 1 << 3,      /* two calls differ: never merged, never folded */
+    TC_SHAPE_ONLY = 1 << 4,  /* reads only the shape of operand 0: Shape, Size */
+    TC_CONTROL = 1 << 5,     /* has nested graphs */
+    TC_SIDE_EFFECT = 1 << 6, /* never removed */
+    TC_SAME_TYPE = 1 << 7,   /* all operands and results have one element type */
+    TC_NO_GRADIENT = 1 << 8, /* its results do not depend smoothly on any operand: comparisons, Shape, ... */
 };
 
 struct tc_shape_ctx; /* shape.h */
@@ -31,22 +32,25 @@ typedef const tc_contents *(*tc_eval_fn)(struct tc_eval *ev, const tc_node *node
 
 struct tc_op {
     const char *domain, *name;
-    uint16_t since;                      /* version of the schema in force at the canonical opset */
-    uint32_t min_inputs, max_inputs;     /* TC_VARIADIC: no upper limit */
+    uint16_t since;                  /* version of the schema in force at the canonical opset */
+    uint32_t min_inputs, max_inputs; /* TC_VARIADIC: no upper limit */
     uint32_t min_outputs, max_outputs;
-    uint32_t types;                      /* element types that operand 0 may have: bit 1 << tc_dtype */
+    uint32_t types; /* element types that operand 0 may have: bit 1 << tc_dtype */
     uint32_t traits;
-    tc_shape_fn shape;                   /* NULL: shapes are not inferred */
-    tc_eval_fn eval;                     /* contents of one result from contents of operands; NULL: not evaluated */
-    const char *attrs;                   /* "axis:i to:i!": name:kind, ! where required; kinds as in ops.def */
-    uint16_t index;                      /* position in the table: for dense per-op arrays */
+    tc_shape_fn shape; /* NULL: shapes are not inferred */
+    tc_eval_fn eval;   /* contents of one result from contents of operands; NULL: not evaluated */
+    const char *attrs; /* "axis:i to:i!": name:kind, ! where required; kinds as in ops.def */
+    uint16_t index;    /* position in the table: for dense per-op arrays */
 };
 
-/* NULL: unknown. "ai.onnx" is "". An ai.tempo name may carry a suffix, as function bodies do: `Attention_m1` is Attention. O(1). */
+/* NULL: unknown. "ai.onnx" is "". An ai.tempo name may carry a suffix, as function bodies do: `Attention_m1` is
+ * Attention. O(1). */
 const tc_op *tc_op_find(const char *domain, const char *name);
 size_t tc_op_count(void);
 const tc_op *tc_op_at(size_t index);
 /* What ops.def says of an attribute: true and its kind, or false where the op has none of that name. */
 bool tc_op_attr(const tc_op *op, const char *name, tc_attr_kind *out_kind, bool *out_required);
-static inline bool tc_node_has(const tc_node *node, unsigned trait) { return node->op && (node->op->traits & trait) != 0; }
+static inline bool tc_node_has(const tc_node *node, unsigned trait) {
+    return node->op && (node->op->traits & trait) != 0;
+}
 #endif

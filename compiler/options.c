@@ -83,12 +83,8 @@ static tc_status bad_value(tc_ctx *ctx, const tc_option *option, const char *val
 static tc_status set_value(tc_ctx *ctx, const tc_option *option, const char *value, void *target) {
     void *field = field_at(target, option->offset);
     switch (option->kind) {
-    case TC_OPT_SWITCH:
-        *(bool *)field = strcmp(value, "on") == 0;
-        return TC_OK;
-    case TC_OPT_STRING:
-        *(const char **)field = value;
-        return TC_OK;
+    case TC_OPT_SWITCH: *(bool *)field = strcmp(value, "on") == 0; return TC_OK;
+    case TC_OPT_STRING: *(const char **)field = value; return TC_OK;
     case TC_OPT_INT:
     case TC_OPT_COUNT:
         if (!parse_int(value, field))
@@ -96,11 +92,8 @@ static tc_status set_value(tc_ctx *ctx, const tc_option *option, const char *val
         if (option->kind == TC_OPT_COUNT && *(int64_t *)field < 0)
             return bad_value(ctx, option, value, "a number that is not negative");
         return TC_OK;
-    case TC_OPT_NUMBER:
-        return parse_number(value, field) ? TC_OK : bad_value(ctx, option, value, "a number");
-    case TC_OPT_LIST:
-        list_add(ctx, option, value, target);
-        return TC_OK;
+    case TC_OPT_NUMBER: return parse_number(value, field) ? TC_OK : bad_value(ctx, option, value, "a number");
+    case TC_OPT_LIST: list_add(ctx, option, value, target); return TC_OK;
     case TC_OPT_TAGGED:
         list_add(ctx, option, tc_arena_printf(ctx->arena, "%s=%s", option->name, value), target);
         return TC_OK;

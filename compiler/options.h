@@ -8,8 +8,8 @@
  *     #include "run_options.def"
  *     };
  *
- * The field's C type follows from the kind, below. `count` is the size_t field of a LIST or TAGGED and `field` again for other kinds.
- * Rows of one group stand together: the group's name is its heading in --help. */
+ * The field's C type follows from the kind, below. `count` is the size_t field of a LIST or TAGGED and `field` again
+ * for other kinds. Rows of one group stand together: the group's name is its heading in --help. */
 #ifndef TC_OPTIONS_H
 #define TC_OPTIONS_H
 #include "diag.h"
@@ -31,9 +31,10 @@ typedef struct tc_option {
     const char *name;      /* without dashes */
     char letter;           /* 'o' for -o; 0: none */
     const char *argument;  /* "FILE"; NULL for switches */
-    const char *otherwise; /* the default as it would be written, set by the parser and shown in --help; NULL: field untouched */
+    const char *otherwise; /* the default as it would be written, set by the parser and shown in --help; NULL: field
+                              untouched */
     const char *group;
-    const char *help;      /* one or two sentences: lower case, no period at the end */
+    const char *help; /* one or two sentences: lower case, no period at the end */
     size_t offset, count_offset;
 } tc_option;
 
@@ -41,8 +42,9 @@ typedef struct tc_option_table {
     const char *tool;    /* "tempoc" */
     const char *summary; /* what the tool does, one line */
     const char *usage;   /* "IN.onnx -o OUT.onnx [options]" */
-    const char *details; /* further text of --help, printed as it is between usage and options: examples first; or NULL */
-    const char *footer;  /* printed as it is at the end of --help: exit codes, where to read on; or NULL */
+    const char
+        *details; /* further text of --help, printed as it is between usage and options: examples first; or NULL */
+    const char *footer; /* printed as it is at the end of --help: exit codes, where to read on; or NULL */
     const tc_option *options;
     size_t n_options;
 } tc_option_table;
@@ -50,19 +52,22 @@ typedef struct tc_option_table {
 typedef struct tc_arguments {
     const char **items; /* what is no option, in order */
     size_t count;
-    bool done;          /* --help or --version was given and answered on stdout: leave with exit code 0 */
+    bool done; /* --help or --version was given and answered on stdout: leave with exit code 0 */
 } tc_arguments;
 
-/* Sets defaults, then parses argv[1..argc) into the fields of `target`. Accepts --x=V, --x V, -oV, -o V, --x, --no-x and "--", after
- * which nothing is an option; "-" is an argument. Every mistake adds an error; TC_USAGE when there was one. */
+/* Sets defaults, then parses argv[1..argc) into the fields of `target`. Accepts --x=V, --x V, -oV, -o V, --x, --no-x
+ * and "--", after which nothing is an option; "-" is an argument. Every mistake adds an error; TC_USAGE when there was
+ * one. */
 tc_status tc_options_parse(tc_ctx *ctx, const tc_option_table *table, int argc, char **argv, void *target,
                            tc_arguments *out_arguments);
 void tc_options_help(const tc_option_table *table, FILE *out);
-/* What --help=table prints, and man pages and completion are made from (docs/meson.build): a row per option, --help and --version
- * included, of group, name, letter, argument, default and help between tabs; an empty field where there is none. */
+/* What --help=table prints, and man pages and completion are made from (docs/meson.build): a row per option, --help and
+ * --version included, of group, name, letter, argument, default and help between tabs; an empty field where there is
+ * none. */
 void tc_options_table(const tc_option_table *table, FILE *out);
 
-/* The nearest of several names to a misspelt one: begin, offer each, read `best` (NULL: nothing near enough to suggest). */
+/* The nearest of several names to a misspelt one: begin, offer each, read `best` (NULL: nothing near enough to
+ * suggest). */
 typedef struct tc_nearest {
     const char *word, *best;
     size_t distance;

@@ -12,9 +12,9 @@ typedef struct tc_shape_ctx {
 } tc_shape_ctx;
 
 /* Infers types and contents of all values of the graph and of nested graphs, in order. Every value that a known op
- * produces gets a type; a type given in the file is merged with what is inferred. A contradiction is TC_BAD_INPUT and names the
- * node. Nodes of unknown ops keep what the file says of their results. Runs on the canonical opset; before upgrade
- * use it only through tc_infer_node for nodes that are canonical already. */
+ * produces gets a type; a type given in the file is merged with what is inferred. A contradiction is TC_BAD_INPUT and
+ * names the node. Nodes of unknown ops keep what the file says of their results. Runs on the canonical opset; before
+ * upgrade use it only through tc_infer_node for nodes that are canonical already. */
 tc_status tc_infer_graph(tc_ctx *ctx, tc_graph *graph);
 /* One node, whose operands' types are known: builders use it on each node that they create. */
 tc_status tc_infer_node(tc_ctx *ctx, tc_node *node);

@@ -86,11 +86,11 @@ tc_status tc_infer_graph(tc_ctx *ctx, tc_graph *graph) {
     for (uint32_t i = 0; i < graph->n_initializers; i++)
         TC_TRY(infer_initializer(&sc, graph->initializers[i]));
     TC_FOR_NODES(node, graph)
-    TC_TRY(tc_infer_node(ctx, node));
+        TC_TRY(tc_infer_node(ctx, node));
     return TC_OK;
 }
 
-/* --- all values of a graph and of the graphs nested in it --------------------------------------------------------- */
+/* --- all values of a graph and of the graphs nested in it ------------------------------------- */
 
 typedef void (*value_fn)(tc_graph *graph, tc_node *producer, tc_value *value, void *user);
 
@@ -121,9 +121,7 @@ static void forget(tc_graph *graph, tc_node *producer, tc_value *value, void *us
         value->type = NULL;
 }
 
-void tc_forget_shapes(tc_graph *graph) {
-    each_value(graph, forget, NULL);
-}
+void tc_forget_shapes(tc_graph *graph) { each_value(graph, forget, NULL); }
 
 typedef struct binding {
     const char *name;

@@ -1,6 +1,6 @@
-/* tempoc_draw.c: random inputs for `tempoc --verify`. What an integer may be is found in the graph: from the input along everything that
- * moves elements about without changing them, to the operand that takes them as indices; the table there has the size. Element i of input n
- * depends on seed, n and i alone (philox.h). */
+/* tempoc_draw.c: random inputs for `tempoc --verify`. What an integer may be is found in the graph: from the input
+ * along everything that moves elements about without changing them, to the operand that takes them as indices; the
+ * table there has the size. Element i of input n depends on seed, n and i alone (philox.h). */
 #include "../kernels/common/philox.h"
 #include "tempoc_verify.h"
 #include <math.h>
@@ -9,7 +9,7 @@
 #define FIRST_DIM 2
 #define TWO_PI 6.283185307179586
 
-/* --- dims --------------------------------------------------------------------------------------------------------- */
+/* --- dims ------------------------------------------------------------------------------------- */
 
 typedef struct drawing {
     tc_ctx *ctx;
@@ -51,7 +51,8 @@ static tc_status shape_of(drawing *d, const tc_value *value, tempo_tensor *t, ui
         tc_dim dim = tc_dim_is_unknown(type->dims[i]) ? tc_dim_const(FIRST_DIM) : type->dims[i];
         dim = tc_dim_bind(d->model->dims, dim, any_dim, d);
         if (!tc_dim_is_const(dim) || dim.value < 0)
-            return tc_error(d->ctx, TC_UNSUPPORTED, NULL, "--verify: dimension %d of input '%s' (%s) cannot be worked out", i,
+            return tc_error(d->ctx, TC_UNSUPPORTED, NULL,
+                            "--verify: dimension %d of input '%s' (%s) cannot be worked out", i,
                             tc_quote(d->ctx, value->name), tc_type_text(d->ctx->arena, type));
         dims[i] = dim.value;
     }
@@ -63,10 +64,15 @@ static tc_status shape_of(drawing *d, const tc_value *value, tempo_tensor *t, ui
     return TC_OK;
 }
 
-/* --- what an integer may be --------------------------------------------------------------------------------------- */
+/* --- what an integer may be ------------------------------------------------------------------- */
 
-/* Operand `indices` counts along dimension `axis` (or the attribute of that name, where the op has one) of operand `table`. */
-static const struct { const char *domain, *op; uint32_t indices, table; int64_t axis; } tables[] = {
+/* Operand `indices` counts along dimension `axis` (or the attribute of that name, where the op has one) of operand
+ * `table`. */
+static const struct {
+    const char *domain, *op;
+    uint32_t indices, table;
+    int64_t axis;
+} tables[] = {
     {"", "Gather", 1, 0, 0},
     {"", "GatherElements", 1, 0, 0},
     {"", "NegativeLogLikelihoodLoss", 1, 0, 1},
@@ -77,10 +83,14 @@ static const struct { const char *domain, *op; uint32_t indices, table; int64_t 
 };
 
 /* Results hold elements of operands `first` to `last`, and of no other. */
-static const struct { const char *op; uint32_t first, last; } moves[] = {
-    {"Cast", 0, 0},      {"Concat", 0, UINT32_MAX}, {"Expand", 0, 0},  {"Flatten", 0, 0}, {"Gather", 0, 0},  {"GatherElements", 0, 0},
-    {"GatherND", 0, 0},  {"Identity", 0, 0},        {"Pad", 0, 0},     {"Reshape", 0, 0}, {"Slice", 0, 0},   {"Split", 0, 0},
-    {"Squeeze", 0, 0},   {"Tile", 0, 0},            {"Transpose", 0, 0}, {"Unsqueeze", 0, 0}, {"Where", 1, 2},
+static const struct {
+    const char *op;
+    uint32_t first, last;
+} moves[] = {
+    {"Cast", 0, 0},           {"Concat", 0, UINT32_MAX}, {"Expand", 0, 0},   {"Flatten", 0, 0}, {"Gather", 0, 0},
+    {"GatherElements", 0, 0}, {"GatherND", 0, 0},        {"Identity", 0, 0}, {"Pad", 0, 0},     {"Reshape", 0, 0},
+    {"Slice", 0, 0},          {"Split", 0, 0},           {"Squeeze", 0, 0},  {"Tile", 0, 0},    {"Transpose", 0, 0},
+    {"Unsqueeze", 0, 0},      {"Where", 1, 2},
 };
 
 static bool moves_on(const tc_use *use) {
@@ -131,7 +141,7 @@ static int64_t smallest_table(drawing *d, tc_value *input) {
     return smallest;
 }
 
-/* --- elements ----------------------------------------------------------------------------------------------------- */
+/* --- elements --------------------------------------------------------------------------------- */
 
 static double normal(const uint32_t words[4]) { /* Box and Muller */
     double u = 1.0 - (double)tk_uniform(words[0]), v = (double)tk_uniform(words[1]);

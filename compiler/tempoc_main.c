@@ -1,5 +1,6 @@
-/* tempoc_main.c: the compiler's command line. Reads a model, runs the pipeline, writes the result, reports what was done.
- * The exit code is the status (diag.h); everything that can be known to be wrong before the work starts is said before it starts. */
+/* tempoc_main.c: the compiler's command line. Reads a model, runs the pipeline, writes the result, reports what was
+ * done. The exit code is the status (diag.h); everything that can be known to be wrong before the work starts is said
+ * before it starts. */
 #include "onnx_io.h"
 #include "options.h"
 #include "passes/pass.h"
@@ -20,7 +21,7 @@ typedef struct cli {
     bool quiet, verbose, verify, list_passes, list_rules, check_rules;
 } cli;
 
-#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                        \
+#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                     \
     {TC_OPT_##kind, name, letter, argument, otherwise, group, help, offsetof(cli, field), offsetof(cli, count)},
 static const tc_option option_rows[] = {
 #include "tempoc_options.def"
@@ -57,7 +58,7 @@ static const tc_option_table table = {
     .n_options = TC_COUNT(option_rows),
 };
 
-/* --- before the work --------------------------------------------------------------------------------------------- */
+/* --- before the work -------------------------------------------------------------------------- */
 
 static void list_passes(void) {
     printf("passes:\n");
@@ -142,7 +143,7 @@ static tc_status check_outputs(tc_ctx *ctx, const cli *c) {
     return TC_USAGE;
 }
 
-/* --- the work ---------------------------------------------------------------------------------------------------- */
+/* --- the work --------------------------------------------------------------------------------- */
 
 static tc_status write_text(tc_ctx *ctx, const tc_model *model, const char *path) {
     if (strcmp(path, "-") == 0) {
@@ -201,7 +202,8 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
     return status;
 }
 
-/* What the yardstick, recipe `none`, makes of the same file; NULL where it cannot be told. What it has to say was said already. */
+/* What the yardstick, recipe `none`, makes of the same file; NULL where it cannot be told. What it has to say was said
+ * already. */
 static const tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file) {
     compilation work = {.options = c->options, .report = &(tc_report){0}};
     work.options.recipe = "none";
@@ -242,7 +244,8 @@ static double now(void) {
 static tc_status write_report(tc_ctx *ctx, const cli *c, const tc_report *report) {
     if (c->report == NULL)
         return TC_OK;
-    return ends_with(c->report, ".json") ? tc_report_json(ctx, report, c->report) : tc_report_html(ctx, report, c->report);
+    return ends_with(c->report, ".json") ? tc_report_json(ctx, report, c->report)
+                                         : tc_report_html(ctx, report, c->report);
 }
 
 static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {

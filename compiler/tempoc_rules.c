@@ -1,6 +1,7 @@
-/* tempoc_rules.c: goes through the rules, the choices of each and enough draws for every choice, and tells what came of it: a line per
- * rule, for a failure also the choices, the shapes and the graphs. A rule without a hit fails, and so does a choice without one, unless
- * a guard on its presence excludes it: a rule that cannot be tried is not proven, and an alternative that never matches is dead. */
+/* tempoc_rules.c: goes through the rules, the choices of each and enough draws for every choice, and tells what came of
+ * it: a line per rule, for a failure also the choices, the shapes and the graphs. A rule without a hit fails, and so
+ * does a choice without one, unless a guard on its presence excludes it: a rule that cannot be tried is not proven, and
+ * an alternative that never matches is dead. */
 #include "tempoc_rules.h"
 #include "../passes/embed.h"
 #include <math.h>
@@ -9,8 +10,10 @@
 enum {
     MAX_VECTORS = 4096,  /* of choices; beyond, the rest is not tried, which is told */
     TRIES_FOR_ONE = 600, /* to get a hit at all */
-    TRIES_FOR_MORE = 40,   /* without reaching what is wanted */
-    HITS_PER_RULE = 128, MIN_HITS = 3, WILD_PER_RULE = 512,
+    TRIES_FOR_MORE = 40, /* without reaching what is wanted */
+    HITS_PER_RULE = 128,
+    MIN_HITS = 3,
+    WILD_PER_RULE = 512,
 };
 
 typedef struct tally {
@@ -56,14 +59,17 @@ static verdict draw(checker *c, const tc_rule *rule, const rule_choices *given, 
     return t->verdict;
 }
 
-/* Draws for one vector of choices until there were enough hits, then wild ones. Shapes are known at first, then in every fourth draw, in the
- * others less and less. */
-static void check_vector(checker *c, const tc_rule *rule, unsigned wanted, unsigned wild, rule_choices *choices, tally *sum) {
+/* Draws for one vector of choices until there were enough hits, then wild ones. Shapes are known at first, then in
+ * every fourth draw, in the others less and less. */
+static void check_vector(checker *c, const tc_rule *rule, unsigned wanted, unsigned wild, rule_choices *choices,
+                         tally *sum) {
     const rule_choices given = *choices;
     unsigned hits = 0, k = 0;
     verdict v = VERDICT_NONE;
     trial t, last = {.rule = rule};
-    for (; k < TRIES_FOR_ONE && hits < wanted && (hits < MIN_HITS || k < 2 * wanted + TRIES_FOR_MORE) && v != VERDICT_WRONG; k++) {
+    for (; k < TRIES_FOR_ONE && hits < wanted && (hits < MIN_HITS || k < 2 * wanted + TRIES_FOR_MORE) &&
+           v != VERDICT_WRONG;
+         k++) {
         v = draw(c, rule, &given, k, false, choices, sum, &t);
         if (v == VERDICT_EXCLUDED)
             break;
@@ -108,7 +114,7 @@ static unsigned count_vectors(const tc_rule *rule, uint64_t seed) {
     return n;
 }
 
-/* --- telling ------------------------------------------------------------------------------------------------------- */
+/* --- telling ---------------------------------------------------------------------------------- */
 
 static void print_failure(checker *c, const tally *sum) {
     static const char *const known[] = {"known", "symbols", "partly known", "ranks unknown"};
@@ -122,7 +128,11 @@ static void print_failure(checker *c, const tally *sum) {
 
 static bool tell(checker *c, const tc_rule *rule, const tally *sum) {
     bool pair = trial_is_pair(rule), failed = sum->wrong || sum->dead || sum->hits == 0 || (pair && !sum->saves);
-    const char *what = sum->wrong ? "WRONG" : sum->hits == 0 ? "NO INSTANCE" : sum->dead ? "DEAD CHOICE" : failed ? "SAVES NOTHING" : "right";
+    const char *what = sum->wrong       ? "WRONG"
+                       : sum->hits == 0 ? "NO INSTANCE"
+                       : sum->dead      ? "DEAD CHOICE"
+                       : failed         ? "SAVES NOTHING"
+                                        : "right";
     fprintf(c->out, "%-28s %8u %10u %10.2g  %s", rule->name, sum->vectors, sum->hits, sum->worst, what);
     if (sum->excluded)
         fprintf(c->out, ", %u choices excluded by guards", sum->excluded);
@@ -146,7 +156,7 @@ static void check_rule(checker *c, tc_rule *rule) {
     c->failed += tell(c, rule, &sum);
 }
 
-/* --- files --------------------------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static bool is_asked(const tc_rule *rule, const char *const *names, size_t n_names) {
     for (size_t i = 0; i < n_names; i++)
@@ -174,7 +184,8 @@ tc_status tempoc_check_rules(tc_ctx *ctx, const tc_options *options, uint64_t se
     checker c = {.ctx = ctx, .out = out, .seed = seed};
     tc_status status = TC_OK;
     fprintf(out, "%-28s %8s %10s %10s\n", "rule", "choices", "instances", "worst");
-    for (const tc_embedded *file = tc_embedded_rules; file->name && !options->n_rules_files && status == TC_OK; file++) {
+    for (const tc_embedded *file = tc_embedded_rules; file->name && !options->n_rules_files && status == TC_OK;
+         file++) {
         tc_rule_set *set = tc_rules_create();
         status = tc_rules_parse(ctx, file->text, file->name, set);
         if (status == TC_OK)

@@ -1,16 +1,17 @@
-/* tempoc_rules.h: `tempoc --check-rules`: every rule is instantiated, applied and run. Of tempoc alone: here passes and runtime meet. */
+/* tempoc_rules.h: `tempoc --check-rules`: every rule is instantiated, applied and run. Of tempoc alone: here passes and
+ * runtime meet. */
 #ifndef TEMPOC_RULES_H
 #define TEMPOC_RULES_H
 #include "../passes/rules/check/instance.h"
 #include "../runtime/session.h"
 
-/* Checks the rules of the files in `options`, or, where there are none, those that are built in; with `names`, of these those so named.
- * Prints a line per rule and a summary to `out`, and the graphs of what failed. TC_MISMATCH where a rule is wrong or could not be
- * tried; TC_USAGE where there is no rule of a name. */
+/* Checks the rules of the files in `options`, or, where there are none, those that are built in; with `names`, of these
+ * those so named. Prints a line per rule and a summary to `out`, and the graphs of what failed. TC_MISMATCH where a
+ * rule is wrong or could not be tried; TC_USAGE where there is no rule of a name. */
 tc_status tempoc_check_rules(tc_ctx *ctx, const tc_options *options, uint64_t seed, const char *const *names,
                              size_t n_names, FILE *out);
 
-/* --- inside ---------------------------------------------------------------------------------------------------------- */
+/* --- inside ----------------------------------------------------------------------------------- */
 
 /* What became of one instance. */
 typedef enum verdict {
@@ -27,8 +28,9 @@ typedef struct trial {
     rule_blur blur;
     bool special, wild;
     verdict verdict;
-    double error;      /* the worst, as a part of the largest element of its output; of gradients: of what gradcheck allows */
-    bool saves;        /* fewer bytes are kept than before */
+    double
+        error;  /* the worst, as a part of the largest element of its output; of gradients: of what gradcheck allows */
+    bool saves; /* fewer bytes are kept than before */
     char text[400];
 } trial;
 
@@ -41,7 +43,8 @@ bool trial_is_pair(const tc_rule *rule);
 /* The graphs of a trial as text. */
 void trial_print(const trial *t, FILE *out);
 
-/* Opens a session on the instance's model, which it takes over, binds the inputs and runs; on failure `text` says why. */
+/* Opens a session on the instance's model, which it takes over, binds the inputs and runs; on failure `text` says why.
+ */
 tempo_session *trial_run(trial *t, rule_instance *inst, const char *what);
 void trial_say(trial *t, verdict v, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 #endif

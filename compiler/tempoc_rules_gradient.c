@@ -1,6 +1,6 @@
-/* tempoc_rules_gradient.c: a gradient rule against central differences: the op alone runs in double precision at x + eps and x - eps for each
- * element of each float operand; its results, weighted by random gradients, are the loss. The rule builds the gradient of the same op
- * for the same weights. Limits are those of PyTorch's gradcheck. */
+/* tempoc_rules_gradient.c: a gradient rule against central differences: the op alone runs in double precision at x +
+ * eps and x - eps for each element of each float operand; its results, weighted by random gradients, are the loss. The
+ * rule builds the gradient of the same op for the same weights. Limits are those of PyTorch's gradcheck. */
 #include "tempoc_rules.h"
 #include "shape.h"
 #include <math.h>
@@ -10,16 +10,17 @@
 #define ATOL 1e-5
 #define RTOL 1e-3
 
-/* --- the gradient that the rule builds ----------------------------------------------------------------------------- */
+/* --- the gradient that the rule builds -------------------------------------------------------- */
 
 /* Which operands a gradient is wanted of: mostly all, else one. */
 static unsigned draw_needed(rule_instance *inst, const tc_node *node, bool *needed) {
     const tc_rule *rule = inst->rule;
-    unsigned n = 0, only = rule_dice_percent(&inst->dice, 70) ? RULE_NONE : rule_dice_below(&inst->dice, node->n_inputs + 1);
+    unsigned n = 0,
+             only = rule_dice_percent(&inst->dice, 70) ? RULE_NONE : rule_dice_below(&inst->dice, node->n_inputs + 1);
     for (uint16_t i = 0; i < node->n_inputs; i++) {
         const tc_value *value = tc_input(node, i);
-        needed[i] = value && i < rule->n_results && rule->results[i] != RULE_NONE && tc_dtype_is_float(tc_value_dtype(value)) &&
-                    value->is_input && (only == RULE_NONE || only == i);
+        needed[i] = value && i < rule->n_results && rule->results[i] != RULE_NONE &&
+                    tc_dtype_is_float(tc_value_dtype(value)) && value->is_input && (only == RULE_NONE || only == i);
         n += needed[i];
     }
     return n;
@@ -54,7 +55,8 @@ static bool build(trial *t, tc_ctx *ctx, rule_instance *inst, bool *needed) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         if (!needed[i])
             continue;
-        tc_value *shown = dins[i] ? rule_append_node(inst, "Identity", dins[i], NULL, output_name(ctx->arena, i)) : NULL;
+        tc_value *shown =
+            dins[i] ? rule_append_node(inst, "Identity", dins[i], NULL, output_name(ctx->arena, i)) : NULL;
         if (!shown) {
             trial_say(t, VERDICT_WRONG, "operand %u has no gradient", i + 1u);
             return false;
@@ -64,7 +66,7 @@ static bool build(trial *t, tc_ctx *ctx, rule_instance *inst, bool *needed) {
     return true;
 }
 
-/* --- differences --------------------------------------------------------------------------------------------------- */
+/* --- differences ------------------------------------------------------------------------------ */
 
 /* The sum of the op's results times their gradients, of one run. */
 static bool loss_of(tempo_session *session, const rule_instance *inst, const char *const *results, double *out_loss) {
@@ -89,8 +91,8 @@ static void compare_element(trial *t, uint32_t operand, uint64_t index, double g
     far = isfinite(far) ? far : INFINITY;
     t->error = far > t->error ? far : t->error;
     if (far > 1 && t->verdict != VERDICT_WRONG)
-        trial_say(t, VERDICT_WRONG, "gradient of operand %u, element %llu: %.9g, by central differences %.9g", operand + 1u,
-                  (unsigned long long)index, got, want);
+        trial_say(t, VERDICT_WRONG, "gradient of operand %u, element %llu: %.9g, by central differences %.9g",
+                  operand + 1u, (unsigned long long)index, got, want);
 }
 
 /* The gradient of one operand, element by element. */
@@ -101,7 +103,8 @@ static void differentiate(trial *t, tempo_session *session, const rule_instance 
     for (int i = 0; same && i < input->rank; i++)
         same = gradient->dims[i] == input->dims[i];
     if (!same) {
-        trial_say(t, VERDICT_WRONG, "the gradient of operand %u has another type or shape than the operand", operand + 1u);
+        trial_say(t, VERDICT_WRONG, "the gradient of operand %u has another type or shape than the operand",
+                  operand + 1u);
         return;
     }
     for (uint64_t i = 0; i < input->count && t->verdict != VERDICT_WRONG; i++) {

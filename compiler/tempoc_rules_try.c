@@ -1,6 +1,7 @@
-/* tempoc_rules_try.c: one instance of a rewrite: the graph is made, the matcher must find the rule at its anchor with the nodes that it was
- * made from, the rule is applied, and both graphs run on the same inputs. A rule must give the same bits, NaN aside, unless it says `rounds`
- * or `inexact`. Of a rule with a forward and a backward half the ledger must show that not more is kept than before. */
+/* tempoc_rules_try.c: one instance of a rewrite: the graph is made, the matcher must find the rule at its anchor with
+ * the nodes that it was made from, the rule is applied, and both graphs run on the same inputs. A rule must give the
+ * same bits, NaN aside, unless it says `rounds` or `inexact`. Of a rule with a forward and a backward half the ledger
+ * must show that not more is kept than before. */
 #include "tempoc_rules.h"
 #include "../passes/lean/lean.h"
 #include "ledger.h"
@@ -29,7 +30,7 @@ void trial_say(trial *t, verdict v, const char *fmt, ...) {
     va_end(args);
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 tempo_session *trial_run(trial *t, rule_instance *inst, const char *what) {
     static const rt_hooks hooks = {tc_upgrade_model, tc_body_for};
@@ -51,10 +52,11 @@ tempo_session *trial_run(trial *t, rule_instance *inst, const char *what) {
     return NULL;
 }
 
-/* --- comparing ----------------------------------------------------------------------------------------------------- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 static tc_tensor view(const tempo_tensor *t) {
-    tc_tensor tensor = {.dtype = (tc_dtype)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .bytes = t->bytes};
+    tc_tensor tensor = {
+        .dtype = (tc_dtype)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .bytes = t->bytes};
     tensor.count = t->bytes / tempo_dtype_size(t->dtype);
     return tensor;
 }
@@ -77,7 +79,8 @@ static double largest(const tc_tensor *tensor) {
 }
 
 static void compare_output(trial *t, const char *name, const tempo_tensor *before, const tempo_tensor *after) {
-    bool exact = !t->rule->rounds && !t->rule->inexact, same = before->dtype == after->dtype && before->rank == after->rank;
+    bool exact = !t->rule->rounds && !t->rule->inexact,
+         same = before->dtype == after->dtype && before->rank == after->rank;
     for (int i = 0; same && i < before->rank; i++)
         same = before->dims[i] == after->dims[i];
     if (!same) {
@@ -91,7 +94,8 @@ static void compare_output(trial *t, const char *name, const tempo_tensor *befor
         double part = far == 0 ? 0 : scale > 0 ? far / scale : INFINITY;
         t->error = part > t->error ? part : t->error;
         if (part > (exact ? 0 : tolerance(before->dtype)) && t->verdict != VERDICT_WRONG)
-            trial_say(t, VERDICT_WRONG, "output '%s', element %llu: %.9g, before the rule %.9g: apart by %.2g of %.3g%s", name,
+            trial_say(t, VERDICT_WRONG,
+                      "output '%s', element %llu: %.9g, before the rule %.9g: apart by %.2g of %.3g%s", name,
                       (unsigned long long)i, x, y, part, scale,
                       exact && part < 1e-4 ? "; a rule that is meant to round says `rounds` in front of `match`" : "");
     }
@@ -109,7 +113,7 @@ static void compare(trial *t, tempo_session *before, tempo_session *after) {
     }
 }
 
-/* --- applying ------------------------------------------------------------------------------------------------------ */
+/* --- applying --------------------------------------------------------------------------------- */
 
 /* An optional name whose presence a guard decides. */
 static bool is_excluded(const rule_instance *inst) {
@@ -152,7 +156,8 @@ static bool apply(trial *t, tc_ctx *ctx, rule_instance *inst) {
     }
     t->rule->set->forward_end = inst->n_late ? tc_forward_first(inst->graph, inst->loss) : NULL;
     if (!rule_match_at(m, t->rule, inst->nodes[t->rule->anchor], true)) {
-        trial_say(t, VERDICT_NONE, "it does not match at '%s': %s", m->failure.step ? m->failure.step : "?", m->failure.why);
+        trial_say(t, VERDICT_NONE, "it does not match at '%s': %s", m->failure.step ? m->failure.step : "?",
+                  m->failure.why);
         return false;
     }
     if (!is_reading(inst, m)) {
@@ -174,7 +179,7 @@ static bool apply(trial *t, tc_ctx *ctx, rule_instance *inst) {
     return true;
 }
 
-/* --- bytes --------------------------------------------------------------------------------------------------------- */
+/* --- bytes ------------------------------------------------------------------------------------ */
 
 bool trial_is_pair(const tc_rule *rule) {
     bool early = false, late = false;
@@ -187,7 +192,8 @@ bool trial_is_pair(const tc_rule *rule) {
     return early && late;
 }
 
-/* What is kept once cheap nodes make their results again, as the pass `lean` goes on, and what that costs (cheap.def). */
+/* What is kept once cheap nodes make their results again, as the pass `lean` goes on, and what that costs (cheap.def).
+ */
 typedef struct keeping {
     int64_t bytes; /* -1: not known */
     unsigned cost;
@@ -222,15 +228,15 @@ static void compare_bytes(trial *t) {
         keeping had = measure(&ctx, &before, loss), has = measure(&ctx, &after, loss);
         t->saves = has.bytes >= 0 && (has.bytes < had.bytes || (has.bytes == had.bytes && has.cost < had.cost));
         if (has.bytes < 0 || has.bytes > had.bytes)
-            trial_say(t, VERDICT_WRONG, "%lld bytes are kept for the backward pass, before the rule %lld", (long long)has.bytes,
-                      (long long)had.bytes);
+            trial_say(t, VERDICT_WRONG, "%lld bytes are kept for the backward pass, before the rule %lld",
+                      (long long)has.bytes, (long long)had.bytes);
     }
     tc_model_destroy(before.model);
     tc_model_destroy(after.model);
     tc_ctx_fini(&ctx);
 }
 
-/* --- one trial ----------------------------------------------------------------------------------------------------- */
+/* --- one trial -------------------------------------------------------------------------------- */
 
 void trial_rewrite(trial *t) {
     tc_ctx ctx;

@@ -1,14 +1,15 @@
-/* tempoc_verify.c: `tempoc --verify`: from one file to three graphs that run on the same random inputs, and a table of how far they are apart.
- * The file as read says what the outputs are, recipe `none` what the gradients are; neither sees the rules that the user added. Dropout
- * draws the same masks in all three. An output is measured against its largest element, a gradient against a hundredth of the largest
- * gradient at least: some gradients are zero in theory (the bias of a key in attention) and rounding noise in practice. */
+/* tempoc_verify.c: `tempoc --verify`: from one file to three graphs that run on the same random inputs, and a table of
+ * how far they are apart. The file as read says what the outputs are, recipe `none` what the gradients are; neither
+ * sees the rules that the user added. Dropout draws the same masks in all three. An output is measured against its
+ * largest element, a gradient against a hundredth of the largest gradient at least: some gradients are zero in theory
+ * (the bias of a key in attention) and rounding noise in practice. */
 #include "tempoc_verify.h"
 #include "../runtime/session.h"
 #include <math.h>
 #include <string.h>
 
 #define AS_READ "upgrade,inline,shapes,dropout"
-#define NOISE 0.01        /* of the largest gradient */
+#define NOISE 0.01 /* of the largest gradient */
 #define MISMATCHES_TOLD 10
 
 /* Room for the rounding of other orders of summation, none for another formula. */
@@ -22,7 +23,7 @@ static double tolerance(tempo_dtype dtype) {
     }
 }
 
-/* --- the graphs --------------------------------------------------------------------------------------------------- */
+/* --- the graphs ------------------------------------------------------------------------------- */
 
 typedef struct variant {
     const char *name;
@@ -31,7 +32,8 @@ typedef struct variant {
 } variant;
 
 /* What this has to say was said when the model was compiled, unless it fails. */
-static tc_status compile(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options, tc_model **out_model) {
+static tc_status compile(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options,
+                         tc_model **out_model) {
     tc_summary summary = {0};
     tc_pass_env env = {ctx, options, &summary};
     size_t n_diags = ctx->n_diags;
@@ -63,7 +65,8 @@ static tc_status run(tc_ctx *ctx, variant *v, const tempoc_draw *draw, uint64_t 
 }
 
 /* Compiles, and draws inputs for the graph where `draw` has none yet. */
-static tc_status prepare(tc_ctx *ctx, const tc_file *file, const char *path, variant *v, uint64_t seed, tempoc_draw *draw) {
+static tc_status prepare(tc_ctx *ctx, const tc_file *file, const char *path, variant *v, uint64_t seed,
+                         tempoc_draw *draw) {
     static const rt_hooks hooks = {tc_upgrade_model, tc_body_for};
     tc_model *model;
     TC_TRY(compile(ctx, file, path, &v->options, &model));
@@ -76,7 +79,7 @@ static tc_status prepare(tc_ctx *ctx, const tc_file *file, const char *path, var
     return opened == TEMPO_OK ? run(ctx, v, draw, seed) : failed(ctx, v, opened);
 }
 
-/* --- comparing ---------------------------------------------------------------------------------------------------- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 typedef struct row {
     const char *what, *with;
@@ -88,7 +91,8 @@ typedef struct row {
 } row;
 
 static tc_tensor view(const tempo_tensor *t) {
-    tc_tensor tensor = {.dtype = (tc_dtype)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .bytes = t->bytes};
+    tc_tensor tensor = {
+        .dtype = (tc_dtype)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .bytes = t->bytes};
     tensor.count = t->bytes / tempo_dtype_size(t->dtype);
     return tensor;
 }
@@ -139,7 +143,8 @@ static void mismatch(tc_ctx *ctx, row *r, const char *name, const char *text) {
     r->status = TC_MISMATCH;
 }
 
-static void compare(tc_ctx *ctx, row *r, const char *name, const tempo_tensor *got, const tempo_tensor *want, double noise) {
+static void compare(tc_ctx *ctx, row *r, const char *name, const tempo_tensor *got, const tempo_tensor *want,
+                    double noise) {
     r->outputs++;
     if (!same_type(got, want)) {
         mismatch(ctx, r, name, "it is of another type or shape");
@@ -183,7 +188,8 @@ static double largest_gradient(const variant *read, const variant *v) {
 }
 
 /* The outputs of `want` that the file has, or those that it lacks: gradients. */
-static void compare_all(tc_ctx *ctx, row *r, const variant *read, const variant *want, const variant *got, bool gradients) {
+static void compare_all(tc_ctx *ctx, row *r, const variant *read, const variant *want, const variant *got,
+                        bool gradients) {
     tempo_info info;
     tempo_tensor w, g;
     double noise = gradients ? NOISE * largest_gradient(read, want) : 0;
@@ -197,14 +203,15 @@ static void compare_all(tc_ctx *ctx, row *r, const variant *read, const variant 
             mismatch(ctx, r, info.name, "the compiled graph has no such output");
         largest(&w, &finite);
         if (!finite)
-            tc_warn(ctx, NULL, "--verify: output '%s' of %s holds NaN or infinity, which proves little", tc_quote(ctx, info.name),
-                    want->name);
+            tc_warn(ctx, NULL, "--verify: output '%s' of %s holds NaN or infinity, which proves little",
+                    tc_quote(ctx, info.name), want->name);
     }
     if (r->mismatches > MISMATCHES_TOLD)
-        tc_error(ctx, TC_MISMATCH, NULL, "%zu more outputs differ from those of %s", r->mismatches - MISMATCHES_TOLD, r->with);
+        tc_error(ctx, TC_MISMATCH, NULL, "%zu more outputs differ from those of %s", r->mismatches - MISMATCHES_TOLD,
+                 r->with);
 }
 
-/* --- telling ------------------------------------------------------------------------------------------------------ */
+/* --- telling ---------------------------------------------------------------------------------- */
 
 static void print_draw(FILE *out, tc_ctx *ctx, const tempoc_draw *draw, uint64_t seed) {
     fprintf(out, "verified on random inputs, seed %llu:", (unsigned long long)seed);
@@ -218,13 +225,15 @@ static void print_draw(FILE *out, tc_ctx *ctx, const tempoc_draw *draw, uint64_t
 }
 
 static void print_rows(FILE *out, tc_ctx *ctx, const row *rows, size_t n) {
-    fprintf(out, "  %-10s %-17s %9s %10s %17s  %s\n", "", "compared with", "compared", "bit-equal", "worst difference", "of");
+    fprintf(out, "  %-10s %-17s %9s %10s %17s  %s\n", "", "compared with", "compared", "bit-equal", "worst difference",
+            "of");
     for (size_t i = 0; i < n; i++)
         fprintf(out, "  %-10s %-17s %9zu %10zu %17.3g  %s\n", rows[i].what, rows[i].with, rows[i].outputs,
                 rows[i].equal, rows[i].worst, rows[i].worst_name ? tc_quote(ctx, rows[i].worst_name) : "all bit-equal");
 }
 
-static tc_status verify(tc_ctx *ctx, const tc_file *file, const char *path, variant variants[3], uint64_t seed, FILE *out) {
+static tc_status verify(tc_ctx *ctx, const tc_file *file, const char *path, variant variants[3], uint64_t seed,
+                        FILE *out) {
     variant *read = &variants[0], *none = &variants[1], *compiled = &variants[2];
     tempoc_draw draw = {0};
     TC_TRY(prepare(ctx, file, path, read, seed, &draw));
@@ -237,7 +246,8 @@ static tc_status verify(tc_ctx *ctx, const tc_file *file, const char *path, vari
                    {.what = "gradients", .with = none->name}};
     compare_all(ctx, &rows[0], read, read, compiled, false);
     size_t n = 1;
-    if (tempo_output_count(compiled->session) > tempo_output_count(read->session)) { /* else there is no loss, perhaps */
+    if (tempo_output_count(compiled->session) >
+        tempo_output_count(read->session)) { /* else there is no loss, perhaps */
         TC_TRY(prepare(ctx, file, path, none, seed, &draw));
         compare_all(ctx, &rows[n++], read, none, compiled, false);
         compare_all(ctx, &rows[n++], read, none, compiled, true);
@@ -252,7 +262,8 @@ static tc_status verify(tc_ctx *ctx, const tc_file *file, const char *path, vari
     return status;
 }
 
-tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options, uint64_t seed, FILE *out) {
+tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options, uint64_t seed,
+                        FILE *out) {
     tc_options quiet = *options;
     quiet.print_before = quiet.print_after = quiet.explain = NULL;
     tc_options yardstick = quiet;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- element types ---------------------------------------------------------------------------------------------- */
+/* --- element types ---------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -55,7 +55,7 @@ bool tc_dtype_is_float(tc_dtype dtype) {
     return dtype == TC_FLOAT || dtype == TC_DOUBLE || dtype == TC_FLOAT16 || dtype == TC_BFLOAT16;
 }
 
-/* --- types ------------------------------------------------------------------------------------------------------ */
+/* --- types ------------------------------------------------------------------------------------ */
 
 const tc_type *tc_type_tensor(tc_model *model, tc_dtype dtype, int rank, const tc_dim *dims) {
     tc_type *type = TC_NEW(model->arena, tc_type);
@@ -122,7 +122,7 @@ int tc_value_rank(const tc_value *value) {
     return value && value->type && value->type->kind == TC_TENSOR ? value->type->rank : TC_RANK_UNKNOWN;
 }
 
-/* --- tensors ---------------------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 bool tc_shape_count(int rank, const int64_t *dims, uint64_t *count) {
     uint64_t n = 1;
@@ -205,18 +205,20 @@ static double f16_to_double(uint16_t half) {
 }
 
 /* One row per C type that holds elements: used to convert an element from or to a number. */
+/* clang-format off */
 #define TC_PLAIN_TYPES(X)                                                                                      \
     X(TC_FLOAT, float) X(TC_DOUBLE, double) X(TC_UINT8, uint8_t) X(TC_INT8, int8_t) X(TC_UINT16, uint16_t)      \
     X(TC_INT16, int16_t) X(TC_INT32, int32_t) X(TC_INT64, int64_t) X(TC_UINT32, uint32_t) X(TC_UINT64, uint64_t) \
     X(TC_BOOL, uint8_t)
+/* clang-format on */
 
 void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value) {
     switch ((int)dtype) {
-#define STORE(tag, type)                                                        \
-    case tag: {                                                                 \
-        type x = (type)value;                                                   \
-        memcpy((unsigned char *)data + index * sizeof x, &x, sizeof x);         \
-        break;                                                                  \
+#define STORE(tag, type)                                                                                               \
+    case tag: {                                                                                                        \
+        type x = (type)value;                                                                                          \
+        memcpy((unsigned char *)data + index * sizeof x, &x, sizeof x);                                                \
+        break;                                                                                                         \
     }
         TC_PLAIN_TYPES(STORE)
 #undef STORE
@@ -230,8 +232,7 @@ void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value) {
         memcpy((unsigned char *)data + index * sizeof x, &x, sizeof x);
         break;
     }
-    default:
-        TC_ASSERT(!"a numeric element type");
+    default: TC_ASSERT(!"a numeric element type");
     }
 }
 
@@ -252,11 +253,11 @@ double tc_tensor_get(const tc_tensor *tensor, uint64_t index) {
     const unsigned char *data = tensor->data;
     TC_ASSERT(data && index < tensor->count);
     switch ((int)tensor->dtype) {
-#define LOAD(tag, type)                                   \
-    case tag: {                                           \
-        type x;                                           \
-        memcpy(&x, data + index * sizeof x, sizeof x);    \
-        return (double)x;                                 \
+#define LOAD(tag, type)                                                                                                \
+    case tag: {                                                                                                        \
+        type x;                                                                                                        \
+        memcpy(&x, data + index * sizeof x, sizeof x);                                                                 \
+        return (double)x;                                                                                              \
     }
         TC_PLAIN_TYPES(LOAD)
 #undef LOAD
@@ -270,9 +271,7 @@ double tc_tensor_get(const tc_tensor *tensor, uint64_t index) {
         memcpy(&x, data + index * 2, 2);
         return (double)bf16_to_float(x);
     }
-    default:
-        TC_ASSERT(!"a numeric element type");
-        return 0;
+    default: TC_ASSERT(!"a numeric element type"); return 0;
     }
 }
 
@@ -288,11 +287,11 @@ int64_t tc_tensor_get_int(const tc_tensor *tensor, uint64_t index) {
     return x >= 9.2e18 ? INT64_MAX : x <= -9.2e18 ? INT64_MIN : isnan(x) ? 0 : (int64_t)x;
 }
 
-/* --- constants -------------------------------------------------------------------------------------------------- */
+/* --- constants -------------------------------------------------------------------------------- */
 
 tc_value *tc_constant(tc_graph *graph, const char *name, const tc_tensor *tensor) {
-    tc_value *value = tc_value_create(
-        graph, name, tc_type_tensor_static(graph->model, tensor->dtype, tensor->rank, tensor->dims));
+    tc_value *value =
+        tc_value_create(graph, name, tc_type_tensor_static(graph->model, tensor->dtype, tensor->rank, tensor->dims));
     tc_graph_add_initializer(graph, value, tensor);
     return value;
 }
@@ -305,18 +304,12 @@ static const tc_tensor *constant_node(const tc_node *node) {
     const tc_attr *attr = &node->attrs[0];
     int64_t count = (int64_t)attr->count;
     switch (attr->kind) {
-    case TC_ATTR_TENSOR:
-        return attr->t;
-    case TC_ATTR_FLOAT:
-        return tc_tensor_create(model, TC_FLOAT, 0, NULL, &attr->f);
-    case TC_ATTR_INT:
-        return tc_tensor_scalar_int(model, attr->i);
-    case TC_ATTR_FLOATS:
-        return tc_tensor_create(model, TC_FLOAT, 1, &count, attr->floats);
-    case TC_ATTR_INTS:
-        return tc_tensor_ints(model, attr->ints, count);
-    default:
-        return NULL;
+    case TC_ATTR_TENSOR: return attr->t;
+    case TC_ATTR_FLOAT: return tc_tensor_create(model, TC_FLOAT, 0, NULL, &attr->f);
+    case TC_ATTR_INT: return tc_tensor_scalar_int(model, attr->i);
+    case TC_ATTR_FLOATS: return tc_tensor_create(model, TC_FLOAT, 1, &count, attr->floats);
+    case TC_ATTR_INTS: return tc_tensor_ints(model, attr->ints, count);
+    default: return NULL;
     }
 }
 

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* --- what a model keeps open ------------------------------------------------------------------------------------ */
+/* --- what a model keeps open ------------------------------------------------------------------ */
 
 /* Keys that begin with '/' are no locations: kept files and aligned copies. */
 static void keep(tc_model *model, const char *key, const tc_file *file) {
@@ -40,7 +40,7 @@ void tc_model_destroy(tc_model *model) {
     tc_arena_destroy(model->arena);
 }
 
-/* --- opening below a folder -------------------------------------------------------------------------------------- */
+/* --- opening below a folder ------------------------------------------------------------------- */
 
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 
@@ -80,7 +80,7 @@ static int open_below(int folder, const char *location) {
     return (int)fd;
 }
 
-/* --- mapping ----------------------------------------------------------------------------------------------------- */
+/* --- mapping ---------------------------------------------------------------------------------- */
 
 typedef struct request {
     tc_ctx *ctx;

@@ -1,5 +1,6 @@
-/* text_attr.c: attributes of ONNX text: `name = value`, or `name: kind = value` where the value does not say its kind (an empty
- * list, a float without point). A value is a number, a string, a type, a tensor (a type and data), a graph, a reference
+/* text_attr.c: attributes of ONNX text: `name = value`, or `name: kind = value` where the value does not say its kind
+ * (an empty list, a float without point). A value is a number, a string, a type, a tensor (a type and data), a graph, a
+ * reference
  * `@name` to an attribute of the function, or a list of values of one kind. */
 #include "text_parse.h"
 #include <string.h>
@@ -19,8 +20,8 @@ static tc_status parse_reference(tc_text_parser *p, item *out) {
     for (size_t i = 0; i < f->n_defaults; i++)
         if (strcmp(f->defaults[i].name, out->ref) == 0)
             return TC_OK;
-    return tc_lexer_error_at(&p->lx, token, TC_BAD_INPUT, "function \"%s\" has no attribute \"%s\"", tc_quote(p->ctx, f->name),
-                             tc_quote(p->ctx, out->ref));
+    return tc_lexer_error_at(&p->lx, token, TC_BAD_INPUT, "function \"%s\" has no attribute \"%s\"",
+                             tc_quote(p->ctx, f->name), tc_quote(p->ctx, out->ref));
 }
 
 /* A type is a value of its own, or begins a tensor: `float[2] {1,2}`, `float[2] name = {1,2}`. */
@@ -153,8 +154,9 @@ static tc_status parse_kind(tc_text_parser *p, tc_attr_kind *out_kind) {
     TC_TRY(tc_lexer_ident(&p->lx, "an attribute's kind", &name));
     *out_kind = tc_text_attr_kind(name);
     if (*out_kind == TC_ATTR_NONE && strcmp(name, "undefined") != 0)
-        return tc_lexer_error_at(&p->lx, token, TC_BAD_INPUT, "'%s' is no kind of attribute: int, float, string, tensor, graph, "
-                                                              "type_proto, or ints and so on are",
+        return tc_lexer_error_at(&p->lx, token, TC_BAD_INPUT,
+                                 "'%s' is no kind of attribute: int, float, string, tensor, graph, "
+                                 "type_proto, or ints and so on are",
                                  tc_quote(p->ctx, name));
     return TC_OK;
 }

@@ -1,18 +1,19 @@
-/* text_graph.c: graphs, bodies of functions and nodes of ONNX text -> IR. Refused is what the reader of ONNX files refuses: names
- * that are not defined yet or twice, domains without opset, initializers that do not fit. Types of values stand before the nodes
- * that produce them, so they wait under their names until the value is there. */
+/* text_graph.c: graphs, bodies of functions and nodes of ONNX text -> IR. Refused is what the reader of ONNX files
+ * refuses: names that are not defined yet or twice, domains without opset, initializers that do not fit. Types of
+ * values stand before the nodes that produce them, so they wait under their names until the value is there. */
 #include "text_parse.h"
 #include <string.h>
 
 tc_status tc_text_descend(tc_text_parser *p) {
     if (++p->depth > TC_TEXT_DEPTH)
-        return tc_lexer_error_at(&p->lx, p->lx.token, TC_LIMIT, "graphs and types nest deeper than %d levels", TC_TEXT_DEPTH);
+        return tc_lexer_error_at(&p->lx, p->lx.token, TC_LIMIT, "graphs and types nest deeper than %d levels",
+                                 TC_TEXT_DEPTH);
     return TC_OK;
 }
 
 static const char *quote(const tc_text_parser *p, const char *name) { return tc_quote(p->ctx, name); }
 
-/* --- names and values ------------------------------------------------------------------------------------------------ */
+/* --- names and values ------------------------------------------------------------------------- */
 
 /* `type name`, both optional in their places; types are NULL where none stands. */
 typedef struct declaration {
@@ -65,7 +66,9 @@ static tc_status define(const body *b, const declaration *d, tc_value **out_valu
     const tc_value *known = tc_graph_find(b->graph, d->name);
     if (known)
         return tc_lexer_error_at(&p->lx, d->where, TC_BAD_INPUT, "\"%s\" is already %s%s", quote(p, d->name),
-                                 known->is_input ? "an input" : known->init ? "an initializer" : "a node's result",
+                                 known->is_input ? "an input"
+                                 : known->init   ? "an initializer"
+                                                 : "a node's result",
                                  known->graph == b->graph ? "" : " of an enclosing graph");
     *out_value = tc_value_create_exact(b->graph, d->name, d->type);
     return TC_OK;
@@ -100,7 +103,7 @@ static void list_values(const body *b) {
     }
 }
 
-/* --- inputs and initializers ------------------------------------------------------------------------------------------- */
+/* --- inputs and initializers ------------------------------------------------------------------ */
 
 /* `name = data`, read up to the data; the declaration's type is the tensor's. */
 typedef struct initializer {
@@ -110,8 +113,8 @@ typedef struct initializer {
 
 static tc_status parse_data(tc_text_parser *p, initializer *x) {
     if (!x->d.type)
-        return tc_lexer_error_at(&p->lx, x->d.where, TC_BAD_INPUT, "initializer \"%s\" needs a type in front of its name",
-                                 quote(p, x->d.name));
+        return tc_lexer_error_at(&p->lx, x->d.where, TC_BAD_INPUT,
+                                 "initializer \"%s\" needs a type in front of its name", quote(p, x->d.name));
     return tc_text_tensor(p, x->d.type, x->d.type_where, x->d.name, &x->tensor);
 }
 
@@ -128,7 +131,8 @@ static tc_status add_initializer(const body *b, const initializer *x) {
     tc_lexer *lx = &b->p->lx;
     tc_value *value = tc_map_get(b->graph->names, x->d.name);
     if (value && value->init)
-        return tc_lexer_error_at(lx, x->d.where, TC_BAD_INPUT, "\"%s\" is already an initializer", quote(b->p, x->d.name));
+        return tc_lexer_error_at(lx, x->d.where, TC_BAD_INPUT, "\"%s\" is already an initializer",
+                                 quote(b->p, x->d.name));
     if (!value) {
         TC_TRY(define(b, &x->d, &value));
         value->type = NULL;
@@ -190,7 +194,7 @@ static tc_status parse_infos(body *b, initializers *inits) {
     return tc_lexer_expect(&p->lx, '>');
 }
 
-/* --- nodes -------------------------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 /* Names between commas, each maybe empty: `a, , ""`. A comma at the end adds nothing. */
 static tc_status parse_ids(tc_text_parser *p, declarations *out) {
@@ -274,7 +278,8 @@ static tc_status add_node(const body *b, const line *l) {
         const declaration *d = &l->inputs.items[i];
         tc_value *value = *d->name ? tc_graph_find(b->graph, d->name) : NULL;
         if (*d->name && !value)
-            return tc_lexer_error_at(&p->lx, d->where, TC_BAD_INPUT, "\"%s\" is not defined before this node", quote(p, d->name));
+            return tc_lexer_error_at(&p->lx, d->where, TC_BAD_INPUT, "\"%s\" is not defined before this node",
+                                     quote(p, d->name));
         tc_node_set_input(node, i, value);
     }
     node->attrs = TC_NEW_ARRAY(p->model->arena, tc_attr, l->n_attrs);
@@ -321,7 +326,7 @@ static tc_status parse_nodes(const body *b) {
     return tc_lexer_next(&b->p->lx);
 }
 
-/* --- graphs ------------------------------------------------------------------------------------------------------------- */
+/* --- graphs ----------------------------------------------------------------------------------- */
 
 static tc_status resolve_outputs(const body *b) {
     for (size_t i = 0; i < b->outputs.n; i++) {
@@ -376,7 +381,8 @@ tc_status tc_text_function_body(tc_text_parser *p, tc_graph *graph) {
             *push(p, &b->infos) = b->outputs.items[i];
     TC_TRY(parse_infos(b, &none));
     if (none.n)
-        return tc_lexer_error_at(&p->lx, none.items[0].d.where, TC_BAD_INPUT, "a function has no initializers: use Constant");
+        return tc_lexer_error_at(&p->lx, none.items[0].d.where, TC_BAD_INPUT,
+                                 "a function has no initializers: use Constant");
     wait_for_values(b);
     for (uint32_t i = 0; i < b->graph->n_inputs; i++)
         describe(b, b->graph->inputs[i]);

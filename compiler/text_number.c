@@ -24,8 +24,8 @@ static decimal split(const char *text) {
     return d;
 }
 
-/* Decimals of `always` digits survive the way to binary and back, so a shorter one shows as zeros at the end of that many; not so
- * below the normal numbers, which have fewer bits. */
+/* Decimals of `always` digits survive the way to binary and back, so a shorter one shows as zeros at the end of that
+ * many; not so below the normal numbers, which have fewer bits. */
 static decimal shortest(double value, bool is_float) {
     char text[48];
     int always = is_float ? 6 : 15, enough = is_float ? 9 : 17;
@@ -39,10 +39,11 @@ static decimal shortest(double value, bool is_float) {
     return split(text);
 }
 
-/* The same for most floats at a tenth of the time, by doubles: a float's 24 bits leave them 29 bits of room, so that only numbers within
- * `EDGE` of a decision are left to the exact way (false). */
+/* The same for most floats at a tenth of the time, by doubles: a float's 24 bits leave them 29 bits of room, so that
+ * only numbers within `EDGE` of a decision are left to the exact way (false). */
 static bool shortest_float(float value, decimal *out) {
-    static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
+                                    1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
     static const double EDGE = 1e-12;
     if (!(value >= 1e-9F && value < 1e9F))
         return false;
@@ -54,8 +55,8 @@ static bool shortest_float(float value, decimal *out) {
         double scaled = shift < 0 ? exact / powers[-shift] : exact * powers[shift];
         double rounded = floor(scaled + 0.5), rest = fabs(scaled - floor(scaled) - 0.5);
         double back = shift < 0 ? rounded * powers[-shift] : rounded / powers[shift];
-        if (rest < 1e-6 || fabs(back - low) < EDGE * exact || fabs(back - high) < EDGE * exact || rounded >= powers[digits] ||
-            rounded < powers[digits - 1])
+        if (rest < 1e-6 || fabs(back - low) < EDGE * exact || fabs(back - high) < EDGE * exact ||
+            rounded >= powers[digits] || rounded < powers[digits - 1])
             return false;
         if (back <= low || back >= high)
             continue;
@@ -75,7 +76,8 @@ static size_t put_fixed(const decimal *d, double value, char *out) {
     if (point >= d->n)           /* an integer: its own digits, not zeros behind the shortest */
         return (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "%.0f", value);
     if (point > 0)
-        return (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "%.*s.%.*s", point, d->digits, d->n - point, d->digits + point);
+        return (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "%.*s.%.*s", point, d->digits, d->n - point,
+                                d->digits + point);
     return (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "0.%.*s%.*s", -point, "0000000000000000000000", d->n, d->digits);
 }
 
@@ -95,8 +97,8 @@ static size_t number_text(double value, bool is_float, char *out) {
     int one = d.n == 1;                /* "1e+05" has no point */
     if (last >= -(d.n + 3) + one && last <= 5 - one)
         return sign + put_fixed(&d, value, out);
-    return sign + (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "%c%s%.*se%c%02d", d.digits[0], one ? "" : ".", d.n - 1, d.digits + 1,
-                                   d.exponent < 0 ? '-' : '+', abs(d.exponent));
+    return sign + (size_t)snprintf(out, TC_NUMBER_TEXT - 1, "%c%s%.*se%c%02d", d.digits[0], one ? "" : ".", d.n - 1,
+                                   d.digits + 1, d.exponent < 0 ? '-' : '+', abs(d.exponent));
 }
 
 size_t tc_float_text(float value, char out[TC_NUMBER_TEXT]) { return number_text((double)value, true, out); }

@@ -1,5 +1,6 @@
-/* text_parse.c: headers, functions and whole models of ONNX text -> IR, by recursive descent; graphs are read by text_graph.c. Refused is
- * what the reader of ONNX files refuses: unknown versions, domains imported twice, functions that call themselves. */
+/* text_parse.c: headers, functions and whole models of ONNX text -> IR, by recursive descent; graphs are read by
+ * text_graph.c. Refused is what the reader of ONNX files refuses: unknown versions, domains imported twice, functions
+ * that call themselves. */
 #include "text_parse.h"
 #include "ops.h"
 #include "verify.h"
@@ -8,7 +9,7 @@
 
 static const char *quote(const tc_text_parser *p, const char *name) { return tc_quote(p->ctx, name); }
 
-/* --- headers ------------------------------------------------------------------------------------------------------------ */
+/* --- headers ---------------------------------------------------------------------------------- */
 
 static tc_status parse_opset(tc_text_parser *p, tc_map *seen, tc_opset *opset) {
     tc_token token = p->lx.token;
@@ -21,13 +22,16 @@ static tc_status parse_opset(tc_text_parser *p, tc_map *seen, tc_opset *opset) {
     tc_token version = p->lx.token;
     TC_TRY(tc_lexer_int(&p->lx, "a version", &opset->version));
     if (tc_map_get(seen, opset->domain))
-        return tc_lexer_error_at(&p->lx, token, TC_BAD_INPUT, "domain \"%s\" is imported twice", quote(p, opset->domain));
+        return tc_lexer_error_at(&p->lx, token, TC_BAD_INPUT, "domain \"%s\" is imported twice",
+                                 quote(p, opset->domain));
     tc_map_set(seen, opset->domain, p);
     if (opset->version < 1)
-        return tc_lexer_error_at(&p->lx, version, TC_BAD_INPUT, "opset %" PRId64 ", expected at least 1", opset->version);
+        return tc_lexer_error_at(&p->lx, version, TC_BAD_INPUT, "opset %" PRId64 ", expected at least 1",
+                                 opset->version);
     if (!*opset->domain && opset->version > TC_NEWEST_OPSET)
-        return tc_lexer_error_at(&p->lx, version, TC_UNSUPPORTED, "opset %" PRId64 " of ai.onnx, the newest known is %d",
-                                 opset->version, TC_NEWEST_OPSET);
+        return tc_lexer_error_at(&p->lx, version, TC_UNSUPPORTED,
+                                 "opset %" PRId64 " of ai.onnx, the newest known is %d", opset->version,
+                                 TC_NEWEST_OPSET);
     return TC_OK;
 }
 
@@ -77,8 +81,10 @@ static tc_status parse_model_entry(tc_text_parser *p, tc_token key) {
     const char *word = tc_arena_strndup(p->scratch, key.start, key.size);
     const struct {
         const char *word, **text;
-    } texts[] = {{"producer_name", &info->producer_name}, {"producer_version", &info->producer_version},
-                 {"domain", &info->domain}, {"doc_string", &info->doc_string}};
+    } texts[] = {{"producer_name", &info->producer_name},
+                 {"producer_version", &info->producer_version},
+                 {"domain", &info->domain},
+                 {"doc_string", &info->doc_string}};
     for (size_t i = 0; i < TC_COUNT(texts); i++)
         if (strcmp(word, texts[i].word) == 0)
             return parse_text(p, texts[i].text);
@@ -95,7 +101,8 @@ static tc_status parse_model_entry(tc_text_parser *p, tc_token key) {
         return tc_lexer_error_at(&p->lx, key, TC_BAD_INPUT, "'%s' is no entry of a model's header", quote(p, word));
     TC_TRY(tc_lexer_int(&p->lx, "a version", &model->ir_version));
     if (model->ir_version < 1)
-        return tc_lexer_error_at(&p->lx, number, TC_BAD_INPUT, "IR version %" PRId64 ", expected at least 1", model->ir_version);
+        return tc_lexer_error_at(&p->lx, number, TC_BAD_INPUT, "IR version %" PRId64 ", expected at least 1",
+                                 model->ir_version);
     if (model->ir_version > TC_NEWEST_IR)
         return tc_lexer_error_at(&p->lx, number, TC_UNSUPPORTED, "IR version %" PRId64 ", the newest known is %d",
                                  model->ir_version, TC_NEWEST_IR);
@@ -129,7 +136,7 @@ static tc_status parse_header(tc_text_parser *p, tc_function *f) {
     return tc_lexer_expect(&p->lx, '>');
 }
 
-/* --- functions ---------------------------------------------------------------------------------------------------------- */
+/* --- functions -------------------------------------------------------------------------------- */
 
 /* `<name, name: kind = default, ...>` */
 static tc_status parse_function_attrs(tc_text_parser *p, tc_function *f) {
@@ -151,7 +158,8 @@ static tc_status parse_function_attrs(tc_text_parser *p, tc_function *f) {
         }
         tc_attr attr;
         TC_TRY(tc_text_attr_value(p, NULL, name, &attr));
-        f->defaults = tc_arena_grow(p->model->arena, f->defaults, sizeof *f->defaults, &cap_defaults, f->n_defaults + 1);
+        f->defaults =
+            tc_arena_grow(p->model->arena, f->defaults, sizeof *f->defaults, &cap_defaults, f->n_defaults + 1);
         f->defaults[f->n_defaults++] = attr;
     } while (tc_lexer_accept(&p->lx, ','));
     return tc_lexer_expect(&p->lx, '>');
@@ -176,17 +184,19 @@ static tc_status parse_function(tc_text_parser *p, tc_function **out_function) {
     return p->lx.failed ? TC_BAD_INPUT : tc_check_names(p->ctx, f->body);
 }
 
-/* --- entries ------------------------------------------------------------------------------------------------------------ */
+/* --- entries ---------------------------------------------------------------------------------- */
 
 static tc_status parse_model(tc_text_parser *p) {
     tc_model *model = p->model;
     TC_TRY(parse_header(p, NULL));
     tc_token where = p->lx.token;
     if (model->n_opsets == 0)
-        return tc_lexer_error(&p->lx, "a header with opset_import was expected: <ir_version: 10, opset_import: [\"\" : 21]>");
+        return tc_lexer_error(&p->lx,
+                              "a header with opset_import was expected: <ir_version: 10, opset_import: [\"\" : 21]>");
     TC_TRY(tc_text_graph(p, NULL, &model->graph));
     if (!model->graph->n_outputs)
-        return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT, "graph \"%s\" has no outputs: there is nothing to compute",
+        return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT,
+                                 "graph \"%s\" has no outputs: there is nothing to compute",
                                  quote(p, model->graph->name));
     if (p->lx.failed)
         return TC_BAD_INPUT;
@@ -231,6 +241,7 @@ tc_status tc_parse_text(tc_ctx *ctx, const char *text, size_t size, const char *
     return status;
 }
 
-tc_status tc_parse_function(tc_ctx *ctx, tc_model *model, const char *text, const char *name, tc_function **out_function) {
+tc_status tc_parse_function(tc_ctx *ctx, tc_model *model, const char *text, const char *name,
+                            tc_function **out_function) {
     return parse(ctx, model, text, strlen(text), name, out_function);
 }

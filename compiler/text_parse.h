@@ -24,8 +24,10 @@ tc_status tc_text_descend(tc_text_parser *p);
 /* A type begins here: a type word that something follows which cannot follow a name. */
 bool tc_text_is_type(const tc_text_parser *p);
 tc_status tc_text_type(tc_text_parser *p, const tc_type **out_type);
-/* The data of a tensor of that type, which must be static: `{...}` or `["location": ...]`; `where` is the type's place. */
-tc_status tc_text_tensor(tc_text_parser *p, const tc_type *type, tc_token where, const char *name, const tc_tensor **out_tensor);
+/* The data of a tensor of that type, which must be static: `{...}` or `["location": ...]`; `where` is the type's place.
+ */
+tc_status tc_text_tensor(tc_text_parser *p, const tc_type *type, tc_token where, const char *name,
+                         const tc_tensor **out_tensor);
 
 /* A name that is not empty. */
 tc_status tc_text_attr_name(tc_text_parser *p, const char **out_name);

@@ -1,7 +1,7 @@
-/* text_print.c: the IR as ONNX text, with the spelling of onnx.printer (blanks and line breaks too), so that a dump can be
- * compared with onnx's own. It goes beyond onnx.printer where that loses something the parser could read: defaults of
- * function attributes, types inside functions, complex and 4-bit tensors, empty lists of strings; and it quotes what the
- * parser would misread: names that look like types, domains and attribute names that are no identifiers. */
+/* text_print.c: the IR as ONNX text, with the spelling of onnx.printer (blanks and line breaks too), so that a dump can
+ * be compared with onnx's own. It goes beyond onnx.printer where that loses something the parser could read: defaults
+ * of function attributes, types inside functions, complex and 4-bit tensors, empty lists of strings; and it quotes what
+ * the parser would misread: names that look like types, domains and attribute names that are no identifiers. */
 #include "text.h"
 #include "text_words.h"
 #include <inttypes.h>
@@ -9,14 +9,14 @@
 
 typedef struct printer {
     FILE *out;
-    tc_ctx *ctx;        /* NULL: nobody is told what text cannot hold */
-    uint64_t elide;     /* tensors with more elements have no data; UINT64_MAX: none */
-    tc_arena *scratch;  /* names of dims */
+    tc_ctx *ctx;       /* NULL: nobody is told what text cannot hold */
+    uint64_t elide;    /* tensors with more elements have no data; UINT64_MAX: none */
+    tc_arena *scratch; /* names of dims */
     const tc_node *node;
     int indent;
 } printer;
 
-/* --- words ------------------------------------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------------------ */
 
 static void put(const printer *p, const char *text) { fputs(text, p->out); }
 
@@ -82,7 +82,7 @@ static void put_ids(const printer *p, const char *open, tc_value *const *values,
     put(p, close);
 }
 
-/* --- types ------------------------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static void put_dims(const printer *p, const tc_type *type) {
     if (type->rank == TC_RANK_UNKNOWN)
@@ -153,16 +153,16 @@ static void put_value_infos(const printer *p, tc_value *const *values, uint32_t 
     putc(')', p->out);
 }
 
-/* --- tensors ----------------------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static void put_number(const printer *p, const void *item, tc_dtype dtype) {
     char text[TC_NUMBER_TEXT];
-#define TC_PUT(type, format)               \
-    do {                                   \
-        type x;                            \
-        memcpy(&x, item, sizeof x);        \
-        fprintf(p->out, "%" format, x);    \
-        return;                            \
+#define TC_PUT(type, format)                                                                                           \
+    do {                                                                                                               \
+        type x;                                                                                                        \
+        memcpy(&x, item, sizeof x);                                                                                    \
+        fprintf(p->out, "%" format, x);                                                                                \
+        return;                                                                                                        \
     } while (0)
     switch ((int)dtype) {
     case TC_FLOAT: {
@@ -239,7 +239,7 @@ static void put_tensor(const printer *p, const tc_tensor *t, const char *name, b
     }
 }
 
-/* --- attributes -------------------------------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 static void put_graph(printer *p, const tc_graph *graph, bool is_nested);
 
@@ -249,17 +249,11 @@ static void put_item(printer *p, const tc_attr *a, size_t i) {
     bool plural = tc_text_is_plural(a->kind);
     switch (a->kind) {
     case TC_ATTR_FLOAT:
-    case TC_ATTR_FLOATS:
-        fwrite(text, 1, tc_float_text(plural ? a->floats[i] : a->f, text), p->out);
-        return;
+    case TC_ATTR_FLOATS: fwrite(text, 1, tc_float_text(plural ? a->floats[i] : a->f, text), p->out); return;
     case TC_ATTR_INT:
-    case TC_ATTR_INTS:
-        fprintf(p->out, "%" PRId64, plural ? a->ints[i] : a->i);
-        return;
+    case TC_ATTR_INTS: fprintf(p->out, "%" PRId64, plural ? a->ints[i] : a->i); return;
     case TC_ATTR_STRING:
-    case TC_ATTR_STRINGS:
-        put_quoted(p, plural ? a->strings[i] : a->s);
-        return;
+    case TC_ATTR_STRINGS: put_quoted(p, plural ? a->strings[i] : a->s); return;
     case TC_ATTR_TENSOR:
     case TC_ATTR_TENSORS: {
         const tc_tensor *t = plural ? a->tensors[i] : a->t;
@@ -273,13 +267,12 @@ static void put_item(printer *p, const tc_attr *a, size_t i) {
         p->indent -= 3;
         return;
     case TC_ATTR_TYPE:
-    case TC_ATTR_TYPES:
-        put_type(p, plural ? a->types[i] : a->type);
-        return;
+    case TC_ATTR_TYPES: put_type(p, plural ? a->types[i] : a->type); return;
     default:
         put(p, "...");
         if (p->ctx)
-            tc_warn(p->ctx, p->node, "attribute '%s' is a sparse tensor, which text cannot hold", tc_quote(p->ctx, a->name));
+            tc_warn(p->ctx, p->node, "attribute '%s' is a sparse tensor, which text cannot hold",
+                    tc_quote(p->ctx, a->name));
     }
 }
 
@@ -313,7 +306,7 @@ static void put_attrs(printer *p, const tc_node *node) {
     putc('>', p->out);
 }
 
-/* --- graphs ------------------------------------------------------------------------------------------------------ */
+/* --- graphs ----------------------------------------------------------------------------------- */
 
 static void put_node(printer *p, const tc_node *node) {
     bool has_graph = false; /* then attributes come last */
@@ -363,7 +356,9 @@ static void put_nodes(printer *p, const tc_graph *graph) {
 }
 
 /* A listed value that the graph still has. */
-static bool is_live(const tc_graph *graph, const tc_value *value) { return tc_map_get(graph->names, value->name) == value; }
+static bool is_live(const tc_graph *graph, const tc_value *value) {
+    return tc_map_get(graph->names, value->name) == value;
+}
 
 static bool put_listed(const printer *p, const tc_graph *graph, const char *separator) {
     for (uint32_t i = 0; i < graph->n_listed; i++) {
@@ -479,7 +474,7 @@ static void put_model(printer *p, const tc_model *model) {
         put_function(p, model->functions[i]);
 }
 
-/* --- entries ------------------------------------------------------------------------------------------------------ */
+/* --- entries ---------------------------------------------------------------------------------- */
 
 static printer begin(tc_ctx *ctx, FILE *out, uint64_t elide) {
     return (printer){.out = out, .ctx = ctx, .elide = elide, .scratch = tc_arena_create(), .indent = 3};

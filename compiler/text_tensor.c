@@ -1,12 +1,12 @@
-/* text_tensor.c: types and constant tensors of ONNX text. `float` is a scalar, `float[]` a tensor of unknown rank, `float[2,N,?]` has
- * dims. The numbers in a tensor's braces are what TensorProto's typed fields would hold: 16-bit and 8-bit floats as bit
- * patterns, complex numbers as pairs, 4-bit and 2-bit types packed into bytes. */
+/* text_tensor.c: types and constant tensors of ONNX text. `float` is a scalar, `float[]` a tensor of unknown rank,
+ * `float[2,N,?]` has dims. The numbers in a tensor's braces are what TensorProto's typed fields would hold: 16-bit and
+ * 8-bit floats as bit patterns, complex numbers as pairs, 4-bit and 2-bit types packed into bytes. */
 #include "text_parse.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- types ------------------------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static const char *word(const tc_text_parser *p) {
     return tc_arena_strndup(p->scratch, p->lx.token.start, p->lx.token.size);
@@ -95,16 +95,13 @@ static tc_status parse_opaque(tc_text_parser *p, tc_type *type) {
 
 static tc_status parse_inside(tc_text_parser *p, tc_type *type) {
     switch (type->kind) {
-    case TC_SPARSE_TENSOR:
-        TC_TRY(parse_dtype(p, &type->dtype));
-        return parse_dims(p, type);
+    case TC_SPARSE_TENSOR: TC_TRY(parse_dtype(p, &type->dtype)); return parse_dims(p, type);
     case TC_MAP:
         TC_TRY(parse_dtype(p, &type->dtype));
         type->rank = TC_RANK_UNKNOWN;
         TC_TRY(tc_lexer_expect(&p->lx, ','));
         return tc_text_type(p, &type->elem);
-    case TC_OPAQUE:
-        return parse_opaque(p, type);
+    case TC_OPAQUE: return parse_opaque(p, type);
     default:
         if (tc_lexer_is(&p->lx, ')')) /* an element type that is not told */
             return TC_OK;
@@ -116,7 +113,10 @@ tc_status tc_text_type(tc_text_parser *p, const tc_type **out_type) {
     static const struct {
         const char *word;
         tc_type_kind kind;
-    } rows[] = {{"seq", TC_SEQUENCE}, {"map", TC_MAP}, {"optional", TC_OPTIONAL}, {"sparse_tensor", TC_SPARSE_TENSOR},
+    } rows[] = {{"seq", TC_SEQUENCE},
+                {"map", TC_MAP},
+                {"optional", TC_OPTIONAL},
+                {"sparse_tensor", TC_SPARSE_TENSOR},
                 {"opaque", TC_OPAQUE}};
     tc_type *type = TC_NEW(p->model->arena, tc_type);
     *out_type = type;
@@ -135,14 +135,15 @@ tc_status tc_text_type(tc_text_parser *p, const tc_type **out_type) {
     return parse_dims(p, type);
 }
 
-/* --- numbers in braces ---------------------------------------------------------------------------------------------- */
+/* --- numbers in braces ------------------------------------------------------------------------ */
 
 /* Items that the braces hold: halves of complex numbers, bytes of packed types. */
 static uint64_t items_needed(const tc_tensor *t) {
     return t->dtype == TC_STRING ? t->count : t->bytes / tc_text_item_bytes(t->dtype);
 }
 
-/* 8, 16 and 32 bits: both the signed and the unsigned value of a pattern are taken, as onnx does, but int32 has its own range. */
+/* 8, 16 and 32 bits: both the signed and the unsigned value of a pattern are taken, as onnx does, but int32 has its own
+ * range. */
 static tc_status parse_narrow(tc_text_parser *p, tc_dtype dtype, size_t size, void *out) {
     tc_token token = p->lx.token;
     int64_t value, low = -((int64_t)1 << (size * 8 - 1)), high = ((int64_t)1 << (size * 8)) - 1;
@@ -171,32 +172,25 @@ static tc_status parse_item(tc_text_parser *p, tc_dtype dtype, size_t size, void
     } x;
     switch ((int)dtype) {
     case TC_FLOAT:
-    case TC_COMPLEX64:
-        TC_TRY(tc_lexer_float(&p->lx, "a number", &x.f));
-        break;
+    case TC_COMPLEX64: TC_TRY(tc_lexer_float(&p->lx, "a number", &x.f)); break;
     case TC_DOUBLE:
-    case TC_COMPLEX128:
-        TC_TRY(tc_lexer_double(&p->lx, "a number", &x.d));
-        break;
-    case TC_INT64:
-        TC_TRY(tc_lexer_int(&p->lx, "a whole number", &x.i));
-        break;
-    case TC_UINT64:
-        TC_TRY(tc_lexer_uint(&p->lx, "a whole number", &x.u));
-        break;
-    default:
-        return parse_narrow(p, dtype, size, out);
+    case TC_COMPLEX128: TC_TRY(tc_lexer_double(&p->lx, "a number", &x.d)); break;
+    case TC_INT64: TC_TRY(tc_lexer_int(&p->lx, "a whole number", &x.i)); break;
+    case TC_UINT64: TC_TRY(tc_lexer_uint(&p->lx, "a whole number", &x.u)); break;
+    default: return parse_narrow(p, dtype, size, out);
     }
     memcpy(out, &x, size);
     return TC_OK;
 }
 
-/* Behind the opening brace. Room is made for what the dims need, but only if the rest of the text can hold that many items. */
+/* Behind the opening brace. Room is made for what the dims need, but only if the rest of the text can hold that many
+ * items. */
 static tc_status parse_items(tc_text_parser *p, tc_tensor *t, tc_token where) {
     uint64_t needed = items_needed(t), n = 0, room = (uint64_t)(p->lx.end - p->lx.token.start) / 2 + 1;
     size_t size = t->dtype == TC_STRING ? sizeof(tc_bytes) : tc_text_item_bytes(t->dtype);
     if (needed > room)
-        return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT, "%" PRIu64 " values are needed, more than the text holds", needed);
+        return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT, "%" PRIu64 " values are needed, more than the text holds",
+                                 needed);
     char *items = tc_arena_alloc(p->model->arena, (size_t)needed, size);
     if (t->dtype == TC_STRING)
         t->strings = (const tc_bytes *)items;
@@ -218,7 +212,7 @@ static tc_status parse_items(tc_text_parser *p, tc_tensor *t, tc_token where) {
     return tc_lexer_expect(&p->lx, '}');
 }
 
-/* --- data outside --------------------------------------------------------------------------------------------------- */
+/* --- data outside ----------------------------------------------------------------------------- */
 
 static tc_status parse_bytes(tc_text_parser *p, tc_token token, const char *text, uint64_t *out_value) {
     uint64_t value = 0;
@@ -257,14 +251,14 @@ static tc_status parse_external(tc_text_parser *p, tc_tensor *t, tc_token where)
     if (t->dtype == TC_STRING)
         return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT, "strings cannot be external");
     if (e->has_length && e->length != t->bytes)
-        return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT, "external data has %" PRIu64 " bytes, its tensor needs %zu",
-                                 e->length, t->bytes);
+        return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT,
+                                 "external data has %" PRIu64 " bytes, its tensor needs %zu", e->length, t->bytes);
     if (e->offset > UINT64_MAX - t->bytes)
         return tc_lexer_error_at(&p->lx, where, TC_BAD_INPUT, "external data is past the end of any file");
     return tc_lexer_expect(&p->lx, ']');
 }
 
-/* --- tensors -------------------------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static tc_status set_shape(tc_text_parser *p, const tc_type *type, tc_token where, tc_tensor *t) {
     if (!tc_type_is_static(type) || type->dtype == TC_UNDEFINED)
@@ -283,7 +277,8 @@ static tc_status set_shape(tc_text_parser *p, const tc_type *type, tc_token wher
     return TC_OK;
 }
 
-tc_status tc_text_tensor(tc_text_parser *p, const tc_type *type, tc_token where, const char *name, const tc_tensor **out_tensor) {
+tc_status tc_text_tensor(tc_text_parser *p, const tc_type *type, tc_token where, const char *name,
+                         const tc_tensor **out_tensor) {
     tc_tensor *t = TC_NEW(p->model->arena, tc_tensor);
     *out_tensor = t;
     t->name = name;
@@ -296,5 +291,6 @@ tc_status tc_text_tensor(tc_text_parser *p, const tc_type *type, tc_token where,
         return tc_lexer_error(&p->lx, "this text was printed without the tensor's data");
     if (t->count == 0 && t->dtype == TC_STRING && tc_lexer_accept(&p->lx, '}'))
         return TC_OK; /* so onnx.printer prints a tensor of no strings */
-    return tc_lexer_error(&p->lx, "the tensor's data was expected, '{' or '[', found %s", tc_token_text(&p->lx, p->lx.token));
+    return tc_lexer_error(&p->lx, "the tensor's data was expected, '{' or '[', found %s",
+                          tc_token_text(&p->lx, p->lx.token));
 }

@@ -14,11 +14,14 @@ bool tc_text_is_plural(tc_attr_kind kind);
 tc_attr_kind tc_text_singular(tc_attr_kind kind); /* itself where it is singular */
 tc_attr_kind tc_text_plural(tc_attr_kind kind);
 
-/* Bytes of one number in a tensor's braces: an element, half of a complex one, or a byte of packed 4- and 2-bit ones. */
+/* Bytes of one number in a tensor's braces: an element, half of a complex one, or a byte of packed 4- and 2-bit ones.
+ */
 size_t tc_text_item_bytes(tc_dtype dtype);
 
 /* Numbers are read and written with a decimal point, whatever locale the program has chosen. */
-typedef struct tc_text_locale { locale_t mine, before; } tc_text_locale;
+typedef struct tc_text_locale {
+    locale_t mine, before;
+} tc_text_locale;
 tc_text_locale tc_text_enter_locale(void);
 void tc_text_leave_locale(tc_text_locale locale);
 #endif

@@ -30,11 +30,9 @@ typedef struct turn {
     const char *label, *prefix; /* of the node; of a turn's names, which are free then */
 } turn;
 
-/* --- copies ------------------------------------------------------------------------------------------------------- */
+/* --- copies ----------------------------------------------------------------------------------- */
 
-static tc_arena *arena_of(const tc_node *node) {
-    return node->graph->model->arena;
-}
+static tc_arena *arena_of(const tc_node *node) { return node->graph->model->arena; }
 
 static uint64_t count_nodes(const tc_graph *graph) {
     uint64_t n = graph->n_nodes;
@@ -156,7 +154,7 @@ static void finish(turn *t, tc_value *const *results) {
     tc_node_erase(t->node);
 }
 
-/* --- what is known ------------------------------------------------------------------------------------------------ */
+/* --- what is known ---------------------------------------------------------------------------- */
 
 static const tc_graph *body_of(const tc_node *node, const char *name) {
     const tc_attr *attr = tc_attr_find(node, name);
@@ -187,7 +185,7 @@ static int64_t listed(const tc_node *node, const char *name, uint32_t index) {
     return index < count ? values[index] : 0;
 }
 
-/* --- If, Scan, Loop ----------------------------------------------------------------------------------------------- */
+/* --- If, Scan, Loop --------------------------------------------------------------------------- */
 
 static tc_status unroll_if(unroller *u, tc_node *node, bool *out_done) {
     int64_t condition;
@@ -341,7 +339,7 @@ static tc_status unroll_loop(unroller *u, tc_node *node, bool *out_done) {
     return TC_OK;
 }
 
-/* --- the walk ----------------------------------------------------------------------------------------------------- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 /* Nodes of the graph itself: bodies come up when their node is unrolled. */
 static tc_status unroll_graph(unroller *u, tc_graph *graph, bool *out_changed) {

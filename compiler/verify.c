@@ -26,9 +26,7 @@ typedef struct verifier {
             tc_error((v)->ctx, TC_BAD_INPUT, (node), __VA_ARGS__);                                                     \
     } while (0)
 
-static const char *quote(const verifier *v, const char *text) {
-    return tc_quote(v->ctx, text ? text : "(null)");
-}
+static const char *quote(const verifier *v, const char *text) { return tc_quote(v->ctx, text ? text : "(null)"); }
 
 static bool encloses(const tc_graph *outer, const tc_graph *inner) {
     while (inner && inner != outer)
@@ -36,7 +34,7 @@ static bool encloses(const tc_graph *outer, const tc_graph *inner) {
     return inner != NULL;
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------ */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static void verify_uses(verifier *v, const tc_value *value) {
     const tc_use *prev = NULL;
@@ -92,7 +90,7 @@ static void define_sources(verifier *v, const tc_graph *graph) {
     }
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static void verify_operands(verifier *v, const tc_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -171,7 +169,7 @@ static void verify_node(verifier *v, tc_node *node) {
     verify_results(v, node);
 }
 
-/* --- graphs ------------------------------------------------------------------------------------------------------ */
+/* --- graphs ----------------------------------------------------------------------------------- */
 
 static void verify_list(verifier *v, const tc_graph *graph) {
     const tc_node *prev = NULL;
@@ -253,7 +251,7 @@ tc_status tc_verify(tc_ctx *ctx, const tc_model *model) {
     return v.n_reports ? TC_BAD_INPUT : TC_OK;
 }
 
-/* --- ops --------------------------------------------------------------------------------------------------------- */
+/* --- ops -------------------------------------------------------------------------------------- */
 
 static tc_status verify_counts(tc_ctx *ctx, const tc_node *node) {
     const tc_op *op = node->op;

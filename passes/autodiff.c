@@ -1,11 +1,14 @@
-/* autodiff.c: appends the backward pass. Every trained initializer W gets the graph output W_grad, the gradient of the loss.
+/* autodiff.c: appends the backward pass. Every trained initializer W gets the graph output W_grad, the gradient of the
+ * loss.
  *
- * Nodes are visited from the last to the first; each adds the gradients of its operands, by its row of gradients.def, to
- * what other users of these values have contributed (`partial`). A value's users all stand behind its producer, so its
- * gradient is complete when the producer is reached. Only what leads to a trained initializer is built (trainable.h).
+ * Nodes are visited from the last to the first; each adds the gradients of its operands, by its row of gradients.def,
+ * to what other users of these values have contributed (`partial`). A value's users all stand behind its producer, so
+ * its gradient is complete when the producer is reached. Only what leads to a trained initializer is built
+ * (trainable.h).
  *
- * A graph that holds a backward pass already is left alone. Ops without a gradient but with a function body are replaced by
- * the body first. Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are refused. */
+ * A graph that holds a backward pass already is left alone. Ops without a gradient but with a function body are
+ * replaced by the body first. Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are
+ * refused. */
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
 #include "gradients/gradient.h"
@@ -13,7 +16,7 @@
 #include "trainable.h"
 #include <string.h>
 
-/* --- a backward pass in the file --------------------------------------------------------------------------------- */
+/* --- a backward pass in the file -------------------------------------------------------------- */
 static bool ends_with(const char *text, const char *end) {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
@@ -31,7 +34,7 @@ static bool has_backward(const tc_graph *graph) {
     return false;
 }
 
-/* --- the loss ---------------------------------------------------------------------------------------------------- */
+/* --- the loss --------------------------------------------------------------------------------- */
 static bool is_scalar(const tc_value *value) {
     int rank = tc_value_rank(value);
     return rank == 0 || (rank == 1 && tc_dim_is_const(value->type->dims[0]) && value->type->dims[0].value == 1);
@@ -89,7 +92,8 @@ static tc_status choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value *
         tc_hint(ctx, "the outputs are: %s; --recipe=forward compiles without a backward pass",
                 list_candidates(ctx, graph, false));
     } else {
-        tc_error(ctx, TC_USAGE, NULL, "%u outputs could be the loss: %s", (unsigned)n, list_candidates(ctx, graph, true));
+        tc_error(ctx, TC_USAGE, NULL, "%u outputs could be the loss: %s", (unsigned)n,
+                 list_candidates(ctx, graph, true));
         tc_hint(ctx, "name one: --loss=NAME");
     }
     return TC_USAGE;
@@ -110,7 +114,7 @@ tc_value *tc_clear_loss(const tc_options *options, const tc_graph *graph) {
     return loss;
 }
 
-/* --- bodies in the place of ops without gradient ----------------------------------------------------------------- */
+/* --- bodies in the place of ops without gradient ---------------------------------------------- */
 static tc_status body_of(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function) {
     *out_function = tc_model_function(model, node->domain, node->op_type, node->overload);
     if (*out_function || strcmp(node->domain, TC_TEMPO_DOMAIN) != 0)
@@ -166,7 +170,7 @@ static tc_status inline_bodies(tc_ctx *ctx, tc_graph *graph, const tc_rule_set *
     return TC_OK;
 }
 
-/* --- what cannot be differentiated -------------------------------------------------------------------------------- */
+/* --- what cannot be differentiated ------------------------------------------------------------ */
 static void refuse_node(tc_ctx *ctx, const tc_node *node) {
     if (tc_node_has(node, TC_CONTROL)) {
         tc_error(ctx, TC_UNSUPPORTED, node, "gradients through nested graphs are not supported");
@@ -196,7 +200,7 @@ static tc_status check_ops(tc_ctx *ctx, const tc_graph *graph, const tc_rule_set
     return tc_map_count(refused) ? TC_UNSUPPORTED : TC_OK;
 }
 
-/* --- the backward pass ------------------------------------------------------------------------------------------- */
+/* --- the backward pass ------------------------------------------------------------------------ */
 typedef struct partial { /* contributions to one value's gradient */
     tc_value **values;
     size_t n, cap;
@@ -208,7 +212,7 @@ typedef struct backward {
     tc_rule_set *rules;
     const tc_flow *flow;
     tc_grad_pool pool;
-    partial *partials;   /* by value id */
+    partial *partials; /* by value id */
 } backward;
 
 static tc_grad new_grad(backward *b) {
@@ -287,7 +291,7 @@ static tc_status all_nodes_backward(backward *b, tc_value *loss) {
     return TC_OK;
 }
 
-/* --- outputs ----------------------------------------------------------------------------------------------------- */
+/* --- outputs ---------------------------------------------------------------------------------- */
 /* A value that can carry the output's name: made by the backward pass and not an output yet. */
 static bool can_be_output(const backward *b, const tc_value *value) {
     return value->id >= b->flow->n && value->producer && value->n_graph_outputs == 0;
@@ -315,7 +319,8 @@ static tc_status add_gradient_output(backward *b, tc_value *weight) {
     return g.status;
 }
 
-static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss, const tc_flow *flow, tc_rule_set *rules) {
+static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss, const tc_flow *flow,
+                              tc_rule_set *rules) {
     tc_arena *scratch = tc_arena_create();
     backward b = {.env = env, .graph = graph, .rules = rules, .flow = flow, .pool = {scratch, tc_map_create(scratch)}};
     b.partials = TC_NEW_ARRAY(scratch, partial, flow->n);
@@ -328,7 +333,8 @@ static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss,
 
 static void warn_dropout(tc_ctx *ctx, const tc_graph *graph, const tc_flow *flow) {
     TC_FOR_NODES(node, graph) {
-        if (!tc_node_is(node, "", "Dropout") || tc_input(node, 2) || !tc_flow_has(flow, tc_output(node, 0), TC_FLOW_NEEDED))
+        if (!tc_node_is(node, "", "Dropout") || tc_input(node, 2) ||
+            !tc_flow_has(flow, tc_output(node, 0), TC_FLOW_NEEDED))
             continue;
         tc_warn(ctx, node, "Dropout without training_mode drops nothing; it was probably meant to");
         tc_hint(ctx, "export the model in training mode");
@@ -352,7 +358,8 @@ static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss
     TC_TRY(tc_trainable_select(env, graph, loss, &flow));
     warn_dropout(env->ctx, graph, &flow);
     if (flow.n_trained == 0)
-        tc_warn(env->ctx, NULL, "the loss '%s' depends on no initializer that is trained", tc_quote(env->ctx, loss->name));
+        tc_warn(env->ctx, NULL, "the loss '%s' depends on no initializer that is trained",
+                tc_quote(env->ctx, loss->name));
     TC_TRY(check_ops(env->ctx, graph, rules, &flow));
     return flow.n_trained == 0 ? TC_OK : run_backward(env, graph, loss, &flow, rules);
 }

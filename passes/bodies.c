@@ -1,8 +1,9 @@
-/* bodies.c: ops of ai.tempo become calls of model-local functions, so that the result passes onnx's checker and runs in any runtime. One
- * function is attached for each combination of operands and switches in use, and nodes are renamed to it: Attention_m1c1 is
- * Attention to whoever knows the op (ops.h) and a function to whoever doesn't. The bodies keep six rules that runtimes taught:
- * R1 their opset is the model's; R2 the model imports their domain (pipeline.c); R3 calls write every output slot; R4 no absent operand reaches
- * LayerNormalization; R5 no overloads; R6 attributes that are lists have defaults. */
+/* bodies.c: ops of ai.tempo become calls of model-local functions, so that the result passes onnx's checker and runs in
+ * any runtime. One function is attached for each combination of operands and switches in use, and nodes are renamed to
+ * it: Attention_m1c1 is Attention to whoever knows the op (ops.h) and a function to whoever doesn't. The bodies keep
+ * six rules that runtimes taught: R1 their opset is the model's; R2 the model imports their domain (pipeline.c); R3
+ * calls write every output slot; R4 no absent operand reaches LayerNormalization; R5 no overloads; R6 attributes that
+ * are lists have defaults. */
 #include "bodies.h"
 #include "../compiler/text.h"
 #include "rules/rules.h"
@@ -24,7 +25,7 @@ static const row rows[] = {
 #undef MADE_BODY
 };
 
-/* --- text from parts --------------------------------------------------------------------------------------------- */
+/* --- text from parts -------------------------------------------------------------------------- */
 
 void tc_body_suffix(tc_body *body, const char *fmt, ...) {
     va_list args;
@@ -72,7 +73,7 @@ void tc_body_begin(tc_body *body, const char *params, const char *inputs, const 
 
 void tc_body_end(tc_body *body) { tc_body_add(body, "}\n"); }
 
-/* --- which text --------------------------------------------------------------------------------------------------- */
+/* --- which text ------------------------------------------------------------------------------- */
 
 const char *tc_variant_last_axis(const tc_node *node) {
     int64_t axis = tc_attr_int(node, "axis", -1);
@@ -128,7 +129,8 @@ static tc_status parse_body(tc_ctx *ctx, tc_model *model, const tc_body *body, t
     return tc_error(ctx, TC_BUG, body->node, "the function body %s does not parse", body->name);
 }
 
-/* The function that the body of `node` is, not yet in the model unless *out_known; NULL: the op has no body for these operands. */
+/* The function that the body of `node` is, not yet in the model unless *out_known; NULL: the op has no body for these
+ * operands. */
 static tc_status function_of(tc_ctx *ctx, tc_model *model, const tc_node *node, bool again, bool *out_known,
                              tc_function **out_function) {
     tc_body body = {.arena = tc_arena_create(), .node = node, .model = again ? NULL : model};
@@ -147,7 +149,7 @@ tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_func
     return function_of(ctx, model, node, true, &known, out_function);
 }
 
-/* --- the pass ---------------------------------------------------------------------------------------------------- */
+/* --- the pass --------------------------------------------------------------------------------- */
 
 static bool reads_attr(const tc_graph *graph, const char *name) {
     TC_FOR_NODES(node, graph)
@@ -164,7 +166,8 @@ static void write_defaults(tc_node *node, const tc_function *function) {
             tc_attr_copy(node, &function->defaults[i]);
 }
 
-/* A node that is named after its function already keeps it; the plain name may be that of one variant, and says nothing. */
+/* A node that is named after its function already keeps it; the plain name may be that of one variant, and says
+ * nothing. */
 static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
     bool is_plain = node->op && strcmp(node->op->name, node->op_type) == 0;
     tc_function *given = tc_model_function(model, node->domain, node->op_type, ""), *function = is_plain ? NULL : given;

@@ -1,5 +1,6 @@
-/* bodies.h: where function bodies of ai.tempo ops come from. A body is text in a rules file, `function ai.tempo.Op ...`, or is put together
- * from parts by a maker, for ops with many combinations of operands and switches: these have a row in bodies.def. */
+/* bodies.h: where function bodies of ai.tempo ops come from. A body is text in a rules file, `function ai.tempo.Op
+ * ...`, or is put together from parts by a maker, for ops with many combinations of operands and switches: these have a
+ * row in bodies.def. */
 #ifndef TC_BODIES_H
 #define TC_BODIES_H
 #include "../compiler/ops.h"
@@ -22,16 +23,16 @@ void tc_body_add(tc_body *body, const char *fmt, ...) __attribute__((format(prin
 void tc_body_begin(tc_body *body, const char *params, const char *inputs, const char *outputs);
 void tc_body_end(tc_body *body);
 
-/* Lines for dropout, in a body with the operands `ratio` and `seed` and the attribute `node`: `keep` is drawn for the elements of a value
- * `shape_of`. To be used once in a body. bodies_dropout.c */
+/* Lines for dropout, in a body with the operands `ratio` and `seed` and the attribute `node`: `keep` is drawn for the
+ * elements of a value `shape_of`. To be used once in a body. bodies_dropout.c */
 void tc_body_draw(tc_body *body, const char *shape_of);
 /* result = x / (1 - ratio) where mask is true, else 0. */
 void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *result);
 /* Whether a normalization is over the last axis alone: "", else "a". */
 const char *tc_variant_last_axis(const tc_node *node);
 
-/* The makers and form functions that bodies.def names. A maker returns false when it cannot: a rank is not known. A form function
- * returns the suffix of the function's name for this node, "" for the one without, NULL for none. */
+/* The makers and form functions that bodies.def names. A maker returns false when it cannot: a rank is not known. A
+ * form function returns the suffix of the function's name for this node, "" for the one without, NULL for none. */
 #define FORMS_BODY(op, form) const char *tc_form_##form(const tc_node *node);
 #define MADE_BODY(op, maker) bool tc_make_##maker(tc_body *body);
 #include "bodies.def"

@@ -1,5 +1,5 @@
-/* bodies_attention.c: the function body of Attention, as defined by ONNX opset 25, put together from the parts that a node uses.
- * Masks are added as 0 and -inf, which is written log(0); a row whose keys are all masked gives zeros. */
+/* bodies_attention.c: the function body of Attention, as defined by ONNX opset 25, put together from the parts that a
+ * node uses. Masks are added as 0 and -inf, which is written log(0); a row whose keys are all masked gives zeros. */
 #include "bodies.h"
 #include <string.h>
 
@@ -13,7 +13,8 @@ typedef struct attention {
 
 static tc_dim dim_of(const tc_value *value, int axis) {
     int rank = tc_value_rank(value);
-    return rank < 0 || axis >= rank || rank + axis < 0 ? tc_dim_unknown() : value->type->dims[axis < 0 ? rank + axis : axis];
+    return rank < 0 || axis >= rank || rank + axis < 0 ? tc_dim_unknown()
+                                                       : value->type->dims[axis < 0 ? rank + axis : axis];
 }
 
 /* Keys of the mask may be fewer than keys there are; then the rest is masked. */
@@ -28,7 +29,8 @@ static attention inspect(const tc_node *node) {
     int rank = tc_value_rank(tc_input(node, 0));
     int64_t q_heads = tc_attr_int(node, "q_num_heads", 0), kv_heads = tc_attr_int(node, "kv_num_heads", 0);
     a.rank3 = rank == 3 || (rank < 0 && q_heads > 0);
-    a.repeat_heads = a.rank3 ? q_heads != kv_heads : !tc_dim_equal(dim_of(tc_input(node, 0), 1), dim_of(tc_input(node, 1), 1));
+    a.repeat_heads =
+        a.rank3 ? q_heads != kv_heads : !tc_dim_equal(dim_of(tc_input(node, 0), 1), dim_of(tc_input(node, 1), 1));
     a.past = tc_input(node, 4) != NULL;
     a.nonpad = tc_input(node, 6) != NULL;
     a.mask = tc_input(node, 3) != NULL;
@@ -50,8 +52,8 @@ static void name_it(tc_body *body, const attention *a) {
     tc_body_suffix(body, "_%s%s", a->rank3 ? "d3" : "d4", a->repeat_heads ? "g1" : "");
     if (a->mask)
         tc_body_suffix(body, "m%d%s", a->bool_mask ? 2 : 1, a->pad_mask ? "x1" : "");
-    tc_body_suffix(body, "%s%s%s%s%s%s%s", a->past ? "p1" : "", a->nonpad ? "n1" : "", a->causal ? "c1" : "", a->left ? "l1" : "",
-                   a->right ? "r1" : "", a->scale ? "s1" : "", a->softcap ? "t1" : "");
+    tc_body_suffix(body, "%s%s%s%s%s%s%s", a->past ? "p1" : "", a->nonpad ? "n1" : "", a->causal ? "c1" : "",
+                   a->left ? "l1" : "", a->right ? "r1" : "", a->scale ? "s1" : "", a->softcap ? "t1" : "");
     if (a->precision)
         tc_body_suffix(body, "e%d", (int)a->precision);
     if (a->n_outputs > 1)
@@ -100,7 +102,8 @@ static void cache(tc_body *body, const attention *a) {
         tc_body_add(body, "  present_value = Identity (v_all)\n");
 }
 
-/* Each head of keys and values serves several heads of queries: [B, kv, S, D] -> [B, kv, n, S, D] -> [B, kv * n, S, D] */
+/* Each head of keys and values serves several heads of queries: [B, kv, S, D] -> [B, kv, n, S, D] -> [B, kv * n, S, D]
+ */
 static void repeat(tc_body *body, const char *from, const char *to) {
     tc_body_add(body,
                 "  %s_column = Unsqueeze (%s, two_at)\n"
@@ -293,11 +296,12 @@ bool tc_make_attention(tc_body *body) {
     if (a.mask && tc_value_dtype(tc_input(node, 3)) == TC_UNDEFINED)
         return false;
     name_it(body, &a);
-    tc_body_begin(body,
-                  "is_causal: int = 0, kv_num_heads: int = 0, left_window_size: int = -1, q_num_heads: int = 0, "
-                  "qk_matmul_output_mode: int = 0, right_window_size: int = -1, scale: float = 0.0, softcap: float = 0.0, "
-                  "softmax_precision: int = 0",
-                  first_names(body->arena, inputs, node->n_inputs), first_names(body->arena, outputs, node->n_outputs));
+    tc_body_begin(
+        body,
+        "is_causal: int = 0, kv_num_heads: int = 0, left_window_size: int = -1, q_num_heads: int = 0, "
+        "qk_matmul_output_mode: int = 0, right_window_size: int = -1, scale: float = 0.0, softcap: float = 0.0, "
+        "softmax_precision: int = 0",
+        first_names(body->arena, inputs, node->n_inputs), first_names(body->arena, outputs, node->n_outputs));
     operands(body, &a);
     cache(body, &a);
     heads(body, &a);

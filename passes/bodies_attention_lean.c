@@ -1,7 +1,8 @@
-/* bodies_attention_lean.c: the function bodies of DotProductAttention and of its gradient (meanings: compiler/ops.def), put together from what
- * is in use: b1 a bias, m1 a bool mask, f1 what stands for masked scores (else -inf), g1 the guard against NaN, d1 dropout, s1 dropout
- * with its flags in the sign bits of P. Of the gradient: d1 the dropped map and flags are given, s1 neither: they are
- * read from P; rN, rNNNN the ranks of Q, K^T, V and P, which Transpose needs. */
+/* bodies_attention_lean.c: the function bodies of DotProductAttention and of its gradient (meanings: compiler/ops.def),
+ * put together from what is in use: b1 a bias, m1 a bool mask, f1 what stands for masked scores (else -inf), g1 the
+ * guard against NaN, d1 dropout, s1 dropout with its flags in the sign bits of P. Of the gradient: d1 the dropped map
+ * and flags are given, s1 neither: they are read from P; rN, rNNNN the ranks of Q, K^T, V and P, which Transpose needs.
+ */
 #include "bodies.h"
 
 static void add_scores(tc_body *body, bool bias, bool mask, bool fill) {
@@ -39,13 +40,15 @@ bool tc_make_dot_attention(tc_body *body) {
     bool sign = drop && tc_attr_int(node, "signed", 0) != 0;
     if (bias || mask || guard || drop)
         tc_body_suffix(body, "_%s%s%s%s%s", bias ? "b1" : "", mask ? "m1" : "", fill ? "f1" : "", guard ? "g1" : "",
-                       sign ? "s1" : drop ? "d1" : "");
+                       sign   ? "s1"
+                       : drop ? "d1"
+                              : "");
     const char *inputs = drop   ? "Q, KT, V, bias, mask, ratio, seed"
                          : mask ? "Q, KT, V, bias, mask"
                          : bias ? "Q, KT, V, bias"
                                 : "Q, KT, V";
-    tc_body_begin(body, "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, signed: int = 0", inputs,
-                  drop && !sign ? "Y, P, dropped, keep" : "Y, P");
+    tc_body_begin(body, "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, signed: int = 0",
+                  inputs, drop && !sign ? "Y, P, dropped, keep" : "Y, P");
     add_scores(body, bias, mask, fill);
     add_softmax(body, guard, sign ? "share" : "P");
     if (drop) {
@@ -59,7 +62,7 @@ bool tc_make_dot_attention(tc_body *body) {
     return true;
 }
 
-/* --- gradient ----------------------------------------------------------------------------------------------------- */
+/* --- gradient --------------------------------------------------------------------------------- */
 
 /* "0, 1, ..., rank - 1" with the last two exchanged. */
 static const char *swapped(tc_arena *arena, int rank) {

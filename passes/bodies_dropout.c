@@ -1,6 +1,7 @@
-/* bodies_dropout.c: the function body of Dropout, and the draw that it shares with attention: Philox4x32-10 (Salmon et al., SC 2011) in
- * integer ops. Words are int64 in [0, 2^32); a product of two wraps around 2^64, and its upper half comes from a shift as uint64.
- * Block b holds the words of elements 4 b to 4 b + 3; its counter is {b low, b high, node, step}, its key the two words of seed. */
+/* bodies_dropout.c: the function body of Dropout, and the draw that it shares with attention: Philox4x32-10 (Salmon et
+ * al., SC 2011) in integer ops. Words are int64 in [0, 2^32); a product of two wraps around 2^64, and its upper half
+ * comes from a shift as uint64. Block b holds the words of elements 4 b to 4 b + 3; its counter is {b low, b high,
+ * node, step}, its key the two words of seed. */
 #include "bodies.h"
 
 static void add_constants(tc_body *body) {
@@ -61,7 +62,8 @@ static void add_round(tc_body *body, int r) {
                 "  c3_%d = Identity (a0_%d)\n",
                 r, r, r, r + 1, r, r, r + 1, r, r, r, r, r + 1, r, r, r + 1, r);
     for (int i = 0; i < 2; i++)
-        tc_body_add(body, "  s%d_%d = Add (k%d_%d, w%d)\n  k%d_%d = BitwiseAnd (s%d_%d, low)\n", i, r, i, r, i, i, r + 1, i, r);
+        tc_body_add(body, "  s%d_%d = Add (k%d_%d, w%d)\n  k%d_%d = BitwiseAnd (s%d_%d, low)\n", i, r, i, r, i, i,
+                    r + 1, i, r);
 }
 
 void tc_body_draw(tc_body *body, const char *shape_of) {

@@ -1,7 +1,7 @@
-/* bodies_norm.c: the function bodies of normalizations that leave xhat behind (LayerNormalizationXhat, RMSNormalizationXhat), of
- * RMSNormalization and of ScaleBias. `_a`: over more axes than the last; `_b`: with a bias; `_i`: inv_std is a result, too. All
- * factors up to xhat are in the precision of stash_type: xhat = (X - mean) * inv_std with
- * inv_std = 1 / sqrt(mean((X - mean)^2) + epsilon), without the mean for RMS. */
+/* bodies_norm.c: the function bodies of normalizations that leave xhat behind (LayerNormalizationXhat,
+ * RMSNormalizationXhat), of RMSNormalization and of ScaleBias. `_a`: over more axes than the last; `_b`: with a bias;
+ * `_i`: inv_std is a result, too. All factors up to xhat are in the precision of stash_type: xhat = (X - mean) *
+ * inv_std with inv_std = 1 / sqrt(mean((X - mean)^2) + epsilon), without the mean for RMS. */
 #include "bodies.h"
 
 /* The axes that the node normalizes: from `axis` to the last. */
@@ -50,7 +50,8 @@ static bool make_norm(tc_body *body, bool center, bool bias, bool xhat) {
     bool last = *tc_variant_last_axis(body->node) == '\0', statistic = !xhat && tc_output(body->node, 1);
     if (!last || bias || statistic)
         tc_body_suffix(body, "_%s%s%s", last ? "" : "a", bias ? "b" : "", statistic ? "i" : "");
-    tc_body_begin(body, "epsilon: float = 0.00001, stash_type: int = 1, axis: int = -1", bias ? "X, scale, bias" : "X, scale",
+    tc_body_begin(body, "epsilon: float = 0.00001, stash_type: int = 1, axis: int = -1",
+                  bias ? "X, scale, bias" : "X, scale",
                   xhat        ? "Y, xhat, inv_std"
                   : statistic ? "Y, inv_std"
                               : "Y");

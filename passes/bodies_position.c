@@ -1,5 +1,5 @@
-/* bodies_position.c: the function bodies of RotaryEmbedding (ONNX opset 23) and TensorScatter (opset 24), whose texts depend on rank, axes
- * and switches: they are written for each node and shared by those alike. */
+/* bodies_position.c: the function bodies of RotaryEmbedding (ONNX opset 23) and TensorScatter (opset 24), whose texts
+ * depend on rank, axes and switches: they are written for each node and shared by those alike. */
 #include "bodies.h"
 #include <string.h>
 
@@ -57,7 +57,8 @@ bool tc_make_rotary(tc_body *body) {
     bool rank3 = rank == 3 || (rank < 0 && tc_attr_int(node, "num_heads", 0) > 0);
     bool positions = tc_input(node, 3) != NULL, interleaved = tc_attr_int(node, "interleaved", 0) != 0;
     bool partial = tc_attr_int(node, "rotary_embedding_dim", 0) > 0;
-    tc_body_suffix(body, "_%s%s%s%s", rank3 ? "d3" : "d4", positions ? "p1" : "", interleaved ? "i1" : "", partial ? "r1" : "");
+    tc_body_suffix(body, "_%s%s%s%s", rank3 ? "d3" : "d4", positions ? "p1" : "", interleaved ? "i1" : "",
+                   partial ? "r1" : "");
     tc_body_begin(body, "interleaved: int = 0, num_heads: int = 0, rotary_embedding_dim: int = 0",
                   positions ? "X, cos_cache, sin_cache, position_ids" : "X, cos_cache, sin_cache", "Y");
     if (rank3)
@@ -98,7 +99,8 @@ bool tc_make_tensor_scatter(tc_body *body) {
     if (rank < 0 || axis < -rank || axis >= rank)
         return false;
     int at = (int)(axis < 0 ? axis + rank : axis);
-    bool indices = tc_input(node, 2) != NULL, circular = strcmp(tc_attr_string(node, "mode", "linear"), "circular") == 0;
+    bool indices = tc_input(node, 2) != NULL,
+         circular = strcmp(tc_attr_string(node, "mode", "linear"), "circular") == 0;
     tc_body_suffix(body, "_d%da%d%s%s", rank, at, indices ? "i1" : "", circular ? "c1" : "");
     tc_body_begin(body, "axis: int = -2, mode: string = \"linear\"",
                   indices ? "past_cache, update, write_indices" : "past_cache, update", "present_cache");

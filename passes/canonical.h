@@ -3,8 +3,9 @@
 #define TC_CANONICAL_H
 #include "pass.h"
 
-/* A float initializer of two or more elements, or one that --train names: it may be trained, so its elements are no constants to
- * compute with, and two of them are never one. Tensors of Constant nodes are constants whatever their size. */
+/* A float initializer of two or more elements, or one that --train names: it may be trained, so its elements are no
+ * constants to compute with, and two of them are never one. Tensors of Constant nodes are constants whatever their
+ * size. */
 static inline bool tc_is_weight(const tc_value *value) {
     return value->init && (value->init->count > 1 || value->is_parameter) && tc_dtype_is_float(value->init->dtype);
 }
@@ -12,15 +13,16 @@ static inline bool tc_is_weight(const tc_value *value) {
 /* What the pass canonicalize does; without `merge`, nodes that compute the same stay apart. canonicalize.c */
 tc_status tc_canonicalize(tc_pass_env *env, tc_graph *graph, bool merge);
 
-/* Makes `value` the constant `tensor` and erases its producer, whose only result it is: an initializer, or a Constant node where
- * an initializer could be taken for a weight or would be a graph output. fold.c */
+/* Makes `value` the constant `tensor` and erases its producer, whose only result it is: an initializer, or a Constant
+ * node where an initializer could be taken for a weight or would be a graph output. fold.c */
 void tc_make_constant(tc_value *value, const tc_tensor *tensor);
 
 /* Nodes whose results are known become constants, Constant nodes become initializers. fold.c */
 uint32_t tc_fold_constants(tc_graph *graph);
 /* Computes of integers that are dims of graph inputs are read from those inputs: one Shape for each dim. fold.c */
 uint32_t tc_fold_dims(tc_graph *graph);
-/* Tensors on their way through a sequence that is known: Split and Concat. Types have to be inferred again. sequences.c */
+/* Tensors on their way through a sequence that is known: Split and Concat. Types have to be inferred again. sequences.c
+ */
 uint32_t tc_lower_sequences(tc_graph *graph);
 /* Nodes that do nothing, chains of one kind, one spelling where it takes shapes to tell. simplify.c */
 uint32_t tc_simplify(tc_pass_env *env, tc_graph *graph);

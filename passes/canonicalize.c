@@ -1,6 +1,7 @@
-/* canonicalize.c: the pass that leaves one spelling of each thing: what is known is folded, what does nothing or is there twice goes,
- * idioms are rewritten by canonical.rules. Nothing here changes a result by a bit but x * x for x ^ 2, which may be a last bit better, and
- * rules marked inexact, which are off by default. Runs to a fixpoint: a second run changes nothing. */
+/* canonicalize.c: the pass that leaves one spelling of each thing: what is known is folded, what does nothing or is
+ * there twice goes, idioms are rewritten by canonical.rules. Nothing here changes a result by a bit but x * x for x ^
+ * 2, which may be a last bit better, and rules marked inexact, which are off by default. Runs to a fixpoint: a second
+ * run changes nothing. */
 #include "../compiler/shape.h"
 #include "../compiler/unroll.h"
 #include "canonical.h"
@@ -29,7 +30,8 @@ tc_status tc_canonicalize(tc_pass_env *env, tc_graph *graph, bool merge) {
     tc_rule_set *rules = tc_rules_create();
     bool unrolled;
     tc_status status = tc_infer_unrolled(env->ctx, graph, &unrolled);
-    while (status == TC_OK && tc_lower_sequences(graph) > 0) /* a split of known sizes may make those of the next known */
+    while (status == TC_OK &&
+           tc_lower_sequences(graph) > 0) /* a split of known sizes may make those of the next known */
         status = tc_infer_graph(env->ctx, graph);
     if (status == TC_OK)
         status = tc_rules_load(env, "canonical.rules", true, rules);

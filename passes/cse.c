@@ -1,6 +1,7 @@
-/* cse.c: nodes that compute the same from the same operands become one, and equal small constants become one value. A hash table
- * per graph, nodes in order, so that what stays stands before every user of what goes. Random nodes, nodes of unknown ops and nodes
- * with nested graphs are left; initializers that may be weights (canonical.h) are never merged, equal as they may be. */
+/* cse.c: nodes that compute the same from the same operands become one, and equal small constants become one value. A
+ * hash table per graph, nodes in order, so that what stays stands before every user of what goes. Random nodes, nodes
+ * of unknown ops and nodes with nested graphs are left; initializers that may be weights (canonical.h) are never
+ * merged, equal as they may be. */
 #include "../compiler/ops.h"
 #include "canonical.h"
 #include <string.h>
@@ -34,7 +35,7 @@ static void *table_find_or_add(table *t, void *item, uint64_t hash, bool (*equal
 static uint64_t mix(uint64_t hash, const void *data, size_t n) { return n ? tc_hash_bytes(data, n, hash) : hash; }
 static uint64_t mix_text(uint64_t hash, const char *text) { return mix(hash, text, strlen(text) + 1); }
 
-/* --- tensors ---------------------------------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static bool is_small(const tc_tensor *tensor) {
     return tensor && tensor->data && !tensor->strings && !tensor->external && tensor->bytes <= CONSTANT_BYTES;
@@ -52,12 +53,16 @@ static bool same_tensor(const tc_tensor *a, const tc_tensor *b) {
            (!a->bytes || !memcmp(a->data, b->data, a->bytes));
 }
 
-/* --- attributes ---------------------------------------------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 static bool can_compare(const tc_attr *attr) {
     switch (attr->kind) {
-    case TC_ATTR_FLOAT: case TC_ATTR_INT: case TC_ATTR_STRING: case TC_ATTR_FLOATS: case TC_ATTR_INTS: case TC_ATTR_STRINGS:
-        return !attr->ref;
+    case TC_ATTR_FLOAT:
+    case TC_ATTR_INT:
+    case TC_ATTR_STRING:
+    case TC_ATTR_FLOATS:
+    case TC_ATTR_INTS:
+    case TC_ATTR_STRINGS: return !attr->ref;
     case TC_ATTR_TENSOR: return !attr->ref && is_small(attr->t);
     default: return false;
     }
@@ -77,7 +82,9 @@ static uint64_t hash_attr(const tc_attr *attr) {
     }
 }
 
-static bool same_bytes(tc_bytes a, tc_bytes b) { return a.size == b.size && (!a.size || !memcmp(a.data, b.data, a.size)); }
+static bool same_bytes(tc_bytes a, tc_bytes b) {
+    return a.size == b.size && (!a.size || !memcmp(a.data, b.data, a.size));
+}
 
 static bool same_attr(const tc_attr *a, const tc_attr *b) {
     if (a->kind != b->kind || a->count != b->count)
@@ -98,7 +105,7 @@ static bool same_attr(const tc_attr *a, const tc_attr *b) {
     }
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------------------------ */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static bool can_merge(const tc_node *node) {
     if (!node->op || tc_node_has(node, TC_RANDOM | TC_CONTROL | TC_SIDE_EFFECT))
@@ -168,7 +175,7 @@ static uint32_t merge_nodes(tc_arena *scratch, tc_graph *graph) {
     return merged;
 }
 
-/* --- constants ------------------------------------------------------------------------------------------------------------------ */
+/* --- constants -------------------------------------------------------------------------------- */
 
 static bool same_init(const void *x, const void *y) {
     const tc_value *a = x, *b = y;

@@ -1,13 +1,14 @@
-/* dropout.c: every Dropout that drops becomes ai.tempo.Dropout, whose mask is a function of the graph input tempo.seed and of the
- * attribute `node`: no other state, so that whoever draws it again draws the same, under any recipe, on any device, in any runtime.
+/* dropout.c: every Dropout that drops becomes ai.tempo.Dropout, whose mask is a function of the graph input tempo.seed
+ * and of the attribute `node`: no other state, so that whoever draws it again draws the same, under any recipe, on any
+ * device, in any runtime.
  *
- * `node` is the ordinal among the Dropouts of the file, calls of functions counted one by one; it is taken before any other pass removes one
- * (tc_record_dropouts), and clones keep it as they keep every attribute. Dropouts whose training_mode is absent or not a constant
- * stay what they are, as do those of nested graphs: a loop's body has to draw anew in every turn. */
+ * `node` is the ordinal among the Dropouts of the file, calls of functions counted one by one; it is taken before any
+ * other pass removes one (tc_record_dropouts), and clones keep it as they keep every attribute. Dropouts whose
+ * training_mode is absent or not a constant stay what they are, as do those of nested graphs: a loop's body has to draw
+ * anew in every turn. */
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
 #include "pass.h"
-
 
 /* A map holds no NULL, and numbers start at 0. */
 static void *as_pointer(uint32_t number) { return (void *)((uintptr_t)number + 1); }
@@ -46,7 +47,8 @@ static tc_status seed_input(tc_pass_env *env, tc_graph *graph, tc_value **out_se
     tc_value *seed = tc_map_get(graph->names, TC_SEED_INPUT);
     *out_seed = seed;
     if (!seed) {
-        seed = *out_seed = tc_value_create_exact(graph, TC_SEED_INPUT, tc_type_tensor_static(model, TC_INT64, 1, (int64_t[]){2}));
+        seed = *out_seed =
+            tc_value_create_exact(graph, TC_SEED_INPUT, tc_type_tensor_static(model, TC_INT64, 1, (int64_t[]){2}));
         tc_graph_add_input(graph, seed);
         tc_graph_add_initializer(graph, seed, tc_tensor_ints(model, (int64_t[]){0, 0}, 2));
         return TC_OK;
@@ -65,7 +67,8 @@ static tc_status seed_input(tc_pass_env *env, tc_graph *graph, tc_value **out_se
 static tc_value *ratio_of(tc_graph *graph, const tc_node *node) {
     if (tc_input(node, 1))
         return tc_input(node, 1);
-    return tc_constant(graph, "ratio", tc_tensor_scalar(graph->model, TC_FLOAT, 0.5)); /* what ONNX says of an absent one */
+    return tc_constant(graph, "ratio",
+                       tc_tensor_scalar(graph->model, TC_FLOAT, 0.5)); /* what ONNX says of an absent one */
 }
 
 static tc_status convert(tc_pass_env *env, tc_node *node, uint32_t number) {

@@ -1,9 +1,9 @@
 /* equal_weights.c: tensors -> groups that hold the same numbers, each member a copy or a transpose of the first.
- * Permuting axes keeps the multiset of dims and of elements, and leaves the first and the last element in place. So tensors are
- * sorted by type, sorted dims, first and last element, which sets nearly all real weights apart at the price of two elements each.
- * Where some agree, a hash that adds up all elements in any order sorts them further, and what agrees in that, too, is compared for
- * certain. A tensor is compared with at most DIFFERENT others, so that a file made for the purpose (many rearrangements of the same
- * elements) costs a constant times its bytes like any other. */
+ * Permuting axes keeps the multiset of dims and of elements, and leaves the first and the last element in place. So
+ * tensors are sorted by type, sorted dims, first and last element, which sets nearly all real weights apart at the
+ * price of two elements each. Where some agree, a hash that adds up all elements in any order sorts them further, and
+ * what agrees in that, too, is compared for certain. A tensor is compared with at most DIFFERENT others, so that a file
+ * made for the purpose (many rearrangements of the same elements) costs a constant times its bytes like any other. */
 #include "equal_weights.h"
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static uint64_t load(const char *data, size_t size, uint64_t index) {
     }
 }
 
-/* --- telling apart ------------------------------------------------------------------------------------------------------------ */
+/* --- telling apart ---------------------------------------------------------------------------- */
 static bool is_uniform(const entry *e) {
     size_t size = element_size(e->weight->tensor);
     const char *data = e->weight->data;
@@ -78,9 +78,9 @@ static int compare_entries(const void *x, const void *y) {
     return order ? order : compare_numbers(a->index, b->index);
 }
 
-/* --- comparing for certain ---------------------------------------------------------------------------------------------------- */
-/* b's elements in order against a's along `perm`: b[i0, i1, ..] = a[..] with i_k along a's axis perm[k]. In blocks of the last two
- * axes, so that of a large matrix neither side is read from a new page for each element. */
+/* --- comparing for certain -------------------------------------------------------------------- */
+/* b's elements in order against a's along `perm`: b[i0, i1, ..] = a[..] with i_k along a's axis perm[k]. In blocks of
+ * the last two axes, so that of a large matrix neither side is read from a new page for each element. */
 static bool same_permuted(const tc_weight *a, const tc_weight *b, const int64_t *perm) {
     int64_t stride[TC_EQUAL_RANK], dim[TC_EQUAL_RANK] = {1, 1, 1, 1}, step[TC_EQUAL_RANK] = {0}, size = 1;
     int rank = b->tensor->rank, pad = TC_EQUAL_RANK - rank;

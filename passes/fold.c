@@ -1,6 +1,6 @@
-/* fold.c: what shape inference knows of the elements of values becomes constants. Exporters compute shapes by chains of Shape,
- * Gather, Unsqueeze, Concat; where dims are known nothing is left of a chain, where they are symbols each dim is read
- * by one Shape node from the graph input that has it.
+/* fold.c: what shape inference knows of the elements of values becomes constants. Exporters compute shapes by chains of
+ * Shape, Gather, Unsqueeze, Concat; where dims are known nothing is left of a chain, where they are symbols each dim is
+ * read by one Shape node from the graph input that has it.
  *
  * What depends on a weight (canonical.h) is left alone, small or not: training changes it, and folding would hide the
  * weight from the loss. */
@@ -9,7 +9,7 @@
 #include "canonical.h"
 #include <string.h>
 
-/* --- constants --------------------------------------------------------------------------------------------------------- */
+/* --- constants -------------------------------------------------------------------------------- */
 
 static void detach(tc_value *value) {
     value->producer->outputs[value->out_index] = NULL;
@@ -63,7 +63,7 @@ static tc_value *only_output(const tc_node *node) {
     return only;
 }
 
-/* --- a part of a large constant -------------------------------------------------------------------------------------------- */
+/* --- a part of a large constant --------------------------------------------------------------- */
 
 /* Elements of an integer operand as numbers: at most `most`. False when they are not known. */
 static bool known_ints(folder *f, tc_value *value, int64_t *out, uint64_t most, uint64_t *out_n) {
@@ -76,7 +76,9 @@ static bool known_ints(folder *f, tc_value *value, int64_t *out, uint64_t most, 
     return true;
 }
 
-typedef struct part { int64_t start[TC_MAX_RANK], step[TC_MAX_RANK]; } part;
+typedef struct part {
+    int64_t start[TC_MAX_RANK], step[TC_MAX_RANK];
+} part;
 
 /* Where a Slice begins on each axis and how it goes on; its extent is the type of its result. */
 static bool read_part(folder *f, const tc_node *node, const tc_tensor *from, part *out) {
@@ -122,7 +124,8 @@ static bool copy_part(const tc_tensor *from, const part *p, tc_tensor *to) {
     return true;
 }
 
-/* Mask buffers are larger than what is evaluated, but the part in use is not: a Slice of a constant whose result is small. */
+/* Mask buffers are larger than what is evaluated, but the part in use is not: a Slice of a constant whose result is
+ * small. */
 static tc_tensor *slice_constant(folder *f, const tc_node *node) {
     tc_value *operand = tc_input(node, 0);
     const tc_tensor *from = operand && !tc_is_weight(operand) ? tc_value_constant(operand) : NULL;
@@ -135,14 +138,14 @@ static tc_tensor *slice_constant(folder *f, const tc_node *node) {
         return NULL;
     for (int i = 0; i < type->rank; i++)
         dims[i] = type->dims[i].value;
-    if (!tc_shape_count(type->rank, dims, &count) || count == 0 || tc_tensor_bytes(from->dtype, count) > TC_CONTENTS_LIMIT ||
-        !read_part(f, node, from, &p))
+    if (!tc_shape_count(type->rank, dims, &count) || count == 0 ||
+        tc_tensor_bytes(from->dtype, count) > TC_CONTENTS_LIMIT || !read_part(f, node, from, &p))
         return NULL;
     tc_tensor *to = tc_tensor_create(f->model, from->dtype, type->rank, dims, NULL);
     return copy_part(from, &p, to) ? to : NULL;
 }
 
-/* --- nodes ---------------------------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static bool fold_constant_node(folder *f, tc_node *node) {
     tc_value *value = node->outputs[0];
@@ -195,7 +198,7 @@ uint32_t tc_fold_constants(tc_graph *graph) {
     return f.changes;
 }
 
-/* --- dims of graph inputs ---------------------------------------------------------------------------------------------- */
+/* --- dims of graph inputs --------------------------------------------------------------------- */
 
 typedef struct home {
     tc_value *input;
@@ -234,8 +237,8 @@ static home *home_of(const tc_map *homes, const tc_contents *c) {
 
 /* Shape <start = axis, end = axis + count> (input), both written. */
 static bool reads_home(const tc_node *node, const home *h, uint64_t count) {
-    return tc_node_is(node, "", "Shape") && tc_input(node, 0) == h->input && tc_attr_int(node, "start", -1) == h->axis &&
-           tc_attr_int(node, "end", -1) == h->axis + (int64_t)count;
+    return tc_node_is(node, "", "Shape") && tc_input(node, 0) == h->input &&
+           tc_attr_int(node, "start", -1) == h->axis && tc_attr_int(node, "end", -1) == h->axis + (int64_t)count;
 }
 
 static bool is_canonical(const tc_value *value, const home *h) {

@@ -1,5 +1,5 @@
-/* node_names.c: no two nodes of a graph have one name at the end of a pipeline, since other runtimes refuse such files. The
- * first keeps the name; clones, inlined bodies and what rules made get a suffix. */
+/* node_names.c: no two nodes of a graph have one name at the end of a pipeline, since other runtimes refuse such files.
+ * The first keeps the name; clones, inlined bodies and what rules made get a suffix. */
 #include "pass.h"
 
 static void unique_names(tc_arena *arena, tc_graph *graph) {
@@ -18,7 +18,8 @@ static void unique_names(tc_arena *arena, tc_graph *graph) {
         if (!*node->name || tc_map_get(seen, node->name) == node)
             continue;
         const char *name = node->name;
-        for (unsigned suffix = 1; tc_map_get(seen, name); suffix++) /* the id ends the search early where many are alike */
+        for (unsigned suffix = 1; tc_map_get(seen, name);
+             suffix++) /* the id ends the search early where many are alike */
             name = tc_arena_printf(graph->model->arena, "%s_%u", node->name, suffix < 8 ? suffix : node->id + suffix);
         node->name = name;
         tc_map_set(seen, name, node);

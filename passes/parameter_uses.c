@@ -1,12 +1,13 @@
 /* parameter_uses.c: uses of an initializer -> the parameters they meant before the export.
- * - PyTorch's dynamo exporter keeps the call that a node came from in its metadata (pkg.torch.onnx.fx_node): the operands that are
- *   parameters read %p_m_encoder_layer_0_query_bias there. Nodes whose calls share no parameter mean different ones.
- * - Its TorchScript exporter writes m.layer.1.bias = Identity (m.layer.0.bias) where it has merged two, and shares what the model
- *   shares.
- * - Where a file tells nothing, and all elements are equal, the weight nearest to each use decides: the biases of two layers stand
- *   beside different weights, a layer that is used twice brings its own weights along. Near is measured up from the node's other
- *   operands and down from its results, and the way there counts: the biases of queries and keys reach one weight by different
- *   ways. */
+ * - PyTorch's dynamo exporter keeps the call that a node came from in its metadata (pkg.torch.onnx.fx_node): the
+ * operands that are parameters read %p_m_encoder_layer_0_query_bias there. Nodes whose calls share no parameter mean
+ * different ones.
+ * - Its TorchScript exporter writes m.layer.1.bias = Identity (m.layer.0.bias) where it has merged two, and shares what
+ * the model shares.
+ * - Where a file tells nothing, and all elements are equal, the weight nearest to each use decides: the biases of two
+ * layers stand beside different weights, a layer that is used twice brings its own weights along. Near is measured up
+ * from the node's other operands and down from its results, and the way there counts: the biases of queries and keys
+ * reach one weight by different ways. */
 #include "parameter_uses.h"
 #include "../compiler/onnx_io.h"
 #include "union_find.h"
@@ -14,9 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- names -------------------------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 bool tc_name_is_generated(const char *name) {
-    static const char *const stems[] = {"", "_", "val_", "t_", "const_", "constant_", "initializer_", "tensor_", "Constant_"};
+    static const char *const stems[] = {"",        "_",        "val_", "t_", "const_", "constant_", "initializer_",
+                                        "tensor_", "Constant_"};
     if (strncmp(name, "onnx::", 6) == 0)
         return true;
     size_t n = strlen(name), digits = n;
@@ -42,8 +44,8 @@ static bool is_name_of(const char *name, const char *token) {
     return strlen(name) == strlen(token) && mangles_to(name, strlen(name), token);
 }
 
-/* "m_encoder_layer_0_query_bias" -> "m.encoder.layer.0.query.bias": the longest of the modules around the node that begins it, which the
- * metadata list as ['', 'm', 'm.encoder', ...]; else the token. */
+/* "m_encoder_layer_0_query_bias" -> "m.encoder.layer.0.query.bias": the longest of the modules around the node that
+ * begins it, which the metadata list as ['', 'm', 'm.encoder', ...]; else the token. */
 static const char *spell_out(tc_arena *arena, const tc_node *node, const char *token) {
     const char *scopes = tc_node_metadata(node, "pkg.torch.onnx.name_scopes"), *best = NULL;
     size_t longest = 0;
@@ -58,8 +60,11 @@ static const char *spell_out(tc_arena *arena, const tc_node *node, const char *t
     return best ? tc_arena_printf(arena, "%.*s.%s", (int)longest, best, token + longest + 1) : token;
 }
 
-/* --- what calls say ----------------------------------------------------------------------------------------------------------- */
-typedef struct names { const char **items; size_t n, cap; } names;
+/* --- what calls say --------------------------------------------------------------------------- */
+typedef struct names {
+    const char **items;
+    size_t n, cap;
+} names;
 
 static void add_name(tc_arena *arena, names *list, const char *name) {
     for (size_t i = 0; i < list->n; i++)
@@ -105,15 +110,15 @@ const char **tc_parameter_names(tc_arena *arena, const tc_value *value, size_t *
     return list.items;
 }
 
-/* --- uses --------------------------------------------------------------------------------------------------------------------- */
+/* --- uses ------------------------------------------------------------------------------------- */
 typedef struct uses {
     tc_arena *arena;
     const tc_value *value;
-    tc_use **items;   /* in the order of the nodes */
-    size_t *parent;   /* of a forest: uses in one tree mean one parameter */
-    names *named;     /* what the use's call names */
+    tc_use **items; /* in the order of the nodes */
+    size_t *parent; /* of a forest: uses in one tree mean one parameter */
+    names *named;   /* what the use's call names */
     size_t n;
-    bool marked;      /* some are marks of TorchScript's */
+    bool marked; /* some are marks of TorchScript's */
 } uses;
 
 static int compare_uses(const void *x, const void *y) {
@@ -153,11 +158,17 @@ static void join_by(uses *u, tc_map *seen, const char *key, size_t i) {
     tc_map_set(seen, key, first);
 }
 
-/* --- the nearest weight ------------------------------------------------------------------------------------------------------- */
+/* --- the nearest weight ----------------------------------------------------------------------- */
 enum { NEAR = 48 }; /* values looked at on the way */
 
-typedef struct step { const tc_value *value; uint64_t way; } step;
-typedef struct walk { step steps[NEAR]; size_t n; } walk;
+typedef struct step {
+    const tc_value *value;
+    uint64_t way;
+} step;
+typedef struct walk {
+    step steps[NEAR];
+    size_t n;
+} walk;
 
 static void go(walk *w, const tc_value *value, uint64_t way, const tc_node *node, uint32_t index) {
     if (!value || w->n == NEAR)
@@ -242,7 +253,7 @@ static void join_by_structure(uses *u) {
     }
 }
 
-/* --- by what the file tells --------------------------------------------------------------------------------------------------- */
+/* --- by what the file tells ------------------------------------------------------------------- */
 static bool join_by_marks(uses *u) {
     size_t unmarked = SIZE_MAX;
     for (size_t i = 0; i < u->n; i++) {
@@ -279,7 +290,7 @@ static void join_all(uses *u) {
         tc_set_join(u->parent, 0, i);
 }
 
-/* --- groups ------------------------------------------------------------------------------------------------------------------- */
+/* --- groups ----------------------------------------------------------------------------------- */
 static const char *leaf(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot ? dot + 1 : name;
@@ -311,7 +322,8 @@ static bool names_itself(const uses *u, size_t i) {
 
 static tc_use_groups make_groups(uses *u, bool told) {
     tc_use_groups result = {.told = told, .groups = TC_NEW_ARRAY(u->arena, tc_use_group, u->n + 1)};
-    size_t *group = TC_NEW_ARRAY(u->arena, size_t, u->n + 1), *count = TC_NEW_ARRAY(u->arena, size_t, u->n + 1), home = 0;
+    size_t *group = TC_NEW_ARRAY(u->arena, size_t, u->n + 1), *count = TC_NEW_ARRAY(u->arena, size_t, u->n + 1),
+           home = 0;
     for (size_t i = 0; i < u->n; i++) {
         size_t root = tc_set_of(u->parent, i);
         if (root == i)

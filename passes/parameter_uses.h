@@ -1,27 +1,30 @@
-/* parameter_uses.h: what is known of the parameters that an initializer stands for in the model it was exported from. Exporters
- * store equal parameters once and one parameter several times; the nodes that use them still tell which parameter was meant. */
+/* parameter_uses.h: what is known of the parameters that an initializer stands for in the model it was exported from.
+ * Exporters store equal parameters once and one parameter several times; the nodes that use them still tell which
+ * parameter was meant. */
 #ifndef TC_PARAMETER_USES_H
 #define TC_PARAMETER_USES_H
 #include "../compiler/ir.h"
 
 /* Uses of an initializer that mean one parameter. */
 typedef struct tc_use_group {
-    tc_use **uses;           /* in the order of the nodes */
+    tc_use **uses; /* in the order of the nodes */
     size_t n;
-    const char *name;        /* of the parameter; NULL: the file does not tell */
+    const char *name; /* of the parameter; NULL: the file does not tell */
 } tc_use_group;
 
 typedef struct tc_use_groups {
-    tc_use_group *groups;    /* the first one keeps the initializer: it has its name, else its first use */
+    tc_use_group *groups; /* the first one keeps the initializer: it has its name, else its first use */
     size_t n;
-    bool told;               /* the file names the parameters; else the groups are those that the graph's structure suggests */
+    bool told; /* the file names the parameters; else the groups are those that the graph's structure suggests */
 } tc_use_groups;
 
-/* Groups the uses of an initializer of the main graph; one group where a nested graph uses it, too. `uniform`: all its elements are
- * equal, as those of fresh biases and scales are; only then does structure count. Arrays live in the arena. */
+/* Groups the uses of an initializer of the main graph; one group where a nested graph uses it, too. `uniform`: all its
+ * elements are equal, as those of fresh biases and scales are; only then does structure count. Arrays live in the
+ * arena. */
 tc_use_groups tc_group_uses(tc_arena *arena, const tc_value *value, bool uniform);
 
-/* Names of the parameters that the initializer may stand for, as the file spells them; *out_n is 0 where it does not tell. */
+/* Names of the parameters that the initializer may stand for, as the file spells them; *out_n is 0 where it does not
+ * tell. */
 const char **tc_parameter_names(tc_arena *arena, const tc_value *value, size_t *out_n);
 
 /* A name that an exporter made up (val_12, onnx::MatMul_345), not that of a parameter. */

@@ -1,4 +1,5 @@
-/* pass.h: what a pass is. A pass changes one model in place and can be run again; passes.def lists all in default order. */
+/* pass.h: what a pass is. A pass changes one model in place and can be run again; passes.def lists all in default
+ * order. */
 #ifndef TC_PASS_H
 #define TC_PASS_H
 #include "../compiler/ir.h"
@@ -6,24 +7,24 @@
 
 /* What the command line decides, for every pass. Zero is the default of each field. */
 typedef struct tc_options {
-    const char *passes;           /* --passes=: comma-separated names; NULL: the recipe's */
-    const char *recipe;           /* --recipe=NAME */
-    const char *loss;             /* --loss=NAME */
-    const char **selection;       /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
+    const char *passes;     /* --passes=: comma-separated names; NULL: the recipe's */
+    const char *recipe;     /* --recipe=NAME */
+    const char *loss;       /* --loss=NAME */
+    const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
     size_t n_selection;
-    bool train_padding;           /* --train-padding: gradients for the padding rows of embeddings, too */
-    bool retie;                   /* --retie: weights that the exporter stored several times become one */
-    bool untie;                   /* --untie: weights that the exporter merged become several */
-    const char **rules_files;     /* --rules=FILE */
+    bool train_padding;       /* --train-padding: gradients for the padding rows of embeddings, too */
+    bool retie;               /* --retie: weights that the exporter stored several times become one */
+    bool untie;               /* --untie: weights that the exporter merged become several */
+    const char **rules_files; /* --rules=FILE */
     size_t n_rules_files;
-    const char **disabled;        /* --disable=RULE */
+    const char **disabled; /* --disable=RULE */
     size_t n_disabled;
-    const char *explain;          /* --explain=RULE, or "all" */
-    const char **dims;            /* --dim NAME=VALUE, as given */
+    const char *explain; /* --explain=RULE, or "all" */
+    const char **dims;   /* --dim NAME=VALUE, as given */
     size_t n_dims;
     const char *print_before, *print_after; /* --print-ir-before=, --print-ir-after=: pass name or "all" */
     bool verify_each, time, stats;
-    bool inexact;                 /* --inexact: rules that change rounding are applied too */
+    bool inexact; /* --inexact: rules that change rounding are applied too */
 } tc_options;
 
 /* What passes found out, for the report. In the context's arena. */
@@ -32,7 +33,10 @@ typedef struct tc_rule_stat {
     uint64_t matched, tried;
     tc_dim bytes_freed; /* that the backward pass no longer keeps, where the pass measures it (lean) */
 } tc_rule_stat;
-typedef struct tc_pass_time { const char *name; double seconds; } tc_pass_time;
+typedef struct tc_pass_time {
+    const char *name;
+    double seconds;
+} tc_pass_time;
 typedef struct tc_summary {
     const char **trained, **frozen, **unreached; /* initializer names */
     size_t n_trained, n_frozen, n_unreached;
@@ -41,8 +45,9 @@ typedef struct tc_summary {
     tc_pass_time *times;
     size_t n_times;
     uint32_t nodes_before, nodes_after;
-    tc_map *dropouts; /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
-    tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph. tc_record_initializers */
+    tc_map *dropouts;     /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
+    tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph.
+                             tc_record_initializers */
 } tc_summary;
 
 typedef struct tc_pass_env {
@@ -69,11 +74,14 @@ typedef struct tc_recipe {
 const tc_recipe *tc_recipe_find(const char *name); /* NULL: the default; a NULL result: there is none of that name */
 size_t tc_recipe_count(void);
 const tc_recipe *tc_recipe_at(size_t index);
-/* The names in options (passes, recipe, dumps) exist and --dim reads NAME=VALUE: TC_USAGE else, before any file is touched. */
+/* The names in options (passes, recipe, dumps) exist and --dim reads NAME=VALUE: TC_USAGE else, before any file is
+ * touched. */
 tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options);
-/* Notes the file's initializers, before any pass makes more of them: those may be trained, others are constants. trainable.c */
+/* Notes the file's initializers, before any pass makes more of them: those may be trained, others are constants.
+ * trainable.c */
 void tc_record_initializers(tc_pass_env *env, const tc_model *model);
-/* Counts the Dropouts of the main graph, functions inlined, before any pass removes one: their numbers make their masks. dropout.c */
+/* Counts the Dropouts of the main graph, functions inlined, before any pass removes one: their numbers make their
+ * masks. dropout.c */
 void tc_record_dropouts(tc_pass_env *env, const tc_model *model);
 /* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
@@ -85,27 +93,30 @@ tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, in
 tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name);
 
 /* The passes, one file each. */
-tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model);      /* to the canonical opset */
-tc_status tc_upgrade_model(tc_ctx *ctx, tc_model *model);         /* the same outside a pipeline */
-tc_status tc_pass_inline(tc_pass_env *env, tc_model *model);       /* replaces calls of model-local functions by their bodies */
-tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);       /* binds --dim, infers types, checks */
-tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);         /* weights stored twice, weights merged: warns or mends */
+tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model); /* to the canonical opset */
+tc_status tc_upgrade_model(tc_ctx *ctx, tc_model *model);     /* the same outside a pipeline */
+tc_status tc_pass_inline(tc_pass_env *env,
+                         tc_model *model); /* replaces calls of model-local functions by their bodies */
+tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model); /* binds --dim, infers types, checks */
+tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);   /* weights stored twice, weights merged: warns or mends */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
-tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);          /* removes nodes and initializers that nobody reads */
-tc_status tc_pass_dropout(tc_pass_env *env, tc_model *model);      /* Dropout becomes ai.tempo.Dropout, drawn from tempo.seed */
-tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);        /* one op for each spelling of an idea */
-tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model);     /* appends the backward pass */
-tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);        /* puts the bodies in the place of ai.tempo ops */
-tc_status tc_pass_lean(tc_pass_env *env, tc_model *model);         /* keeps less for the backward pass */
-tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);       /* attaches function bodies to ai.tempo ops */
+tc_status tc_pass_dce(tc_pass_env *env, tc_model *model); /* removes nodes and initializers that nobody reads */
+tc_status tc_pass_dropout(tc_pass_env *env,
+                          tc_model *model); /* Dropout becomes ai.tempo.Dropout, drawn from tempo.seed */
+tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);    /* one op for each spelling of an idea */
+tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model); /* appends the backward pass */
+tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);    /* puts the bodies in the place of ai.tempo ops */
+tc_status tc_pass_lean(tc_pass_env *env, tc_model *model);     /* keeps less for the backward pass */
+tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);   /* attaches function bodies to ai.tempo ops */
 
-/* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and that are
- * no graph inputs; returns how many nodes. dce.c */
+/* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and
+ * that are no graph inputs; returns how many nodes. dce.c */
 uint32_t tc_remove_dead(tc_graph *graph);
 /* Gives nodes whose name another node of their graph has a suffix. node_names.c */
 void tc_unique_node_names(tc_model *model);
 /* Writes the name and the meaning of every rule that is built in, file by file. rules/list.c */
 tc_status tc_rules_list(tc_ctx *ctx, FILE *out);
-/* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none. bodies.c */
+/* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none.
+ * bodies.c */
 tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);
 #endif

@@ -1,6 +1,6 @@
 /* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def are the tables;
- * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong after a pass
- * is a bug of that pass, is said to be one, and leaves a reproducer. */
+ * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong
+ * after a pass is a bug of that pass, is said to be one, and leaves a reproducer. */
 #include "../compiler/ops.h"
 #include "../compiler/options.h"
 #include "../compiler/text.h"
@@ -53,7 +53,7 @@ const tc_recipe *tc_recipe_find(const char *name) {
     return NULL;
 }
 
-/* --- what the command line may name ------------------------------------------------------------------------------ */
+/* --- what the command line may name ----------------------------------------------------------- */
 
 static tc_status unknown_pass(tc_ctx *ctx, const char *option, const char *name) {
     tc_status status = tc_error(ctx, TC_USAGE, NULL, "--%s: there is no pass '%s'", option, tc_quote(ctx, name));
@@ -112,7 +112,7 @@ tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
     return TC_OK;
 }
 
-/* --- running ----------------------------------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static double now(void) {
     struct timespec t;
@@ -134,7 +134,8 @@ static tc_status verify_after(tc_ctx *ctx, const tc_model *model, const tc_pass 
     if (tc_verify(ctx, model) == TC_OK)
         return TC_OK;
     tc_error(ctx, TC_BUG, NULL, "the graph is not valid after the pass '%s'", pass->name);
-    tc_hint(ctx, "this is a bug in tempoc; --passes= leaves passes out, --print-ir-after=%s shows the graph", pass->name);
+    tc_hint(ctx, "this is a bug in tempoc; --passes= leaves passes out, --print-ir-after=%s shows the graph",
+            pass->name);
     return TC_BUG;
 }
 

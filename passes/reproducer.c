@@ -1,6 +1,7 @@
-/* reproducer.c: from a bug that a pass met to a file that shows it: the graph before that pass as text, behind a RUN line with the passes that
- * were left and the options that steer them. The file runs as it is, and becomes a test of the repair. Nothing is kept while all is well:
- * the model is read again and brought to that state by the passes that went well. */
+/* reproducer.c: from a bug that a pass met to a file that shows it: the graph before that pass as text, behind a RUN
+ * line with the passes that were left and the options that steer them. The file runs as it is, and becomes a test of
+ * the repair. Nothing is kept while all is well: the model is read again and brought to that state by the passes that
+ * went well. */
 #include "../compiler/onnx_io.h"
 #include "../compiler/text.h"
 #include "reproducer.h"
@@ -34,8 +35,13 @@ static void put_selection(FILE *out, const tc_options *options) {
 }
 
 static void put_command(FILE *out, const tc_options *options, const char *passes) {
-    const struct { bool on; const char *name; } switches[] = {
-        {options->train_padding, "train-padding"}, {options->retie, "retie"}, {options->untie, "untie"}, {options->inexact, "inexact"}};
+    const struct {
+        bool on;
+        const char *name;
+    } switches[] = {{options->train_padding, "train-padding"},
+                    {options->retie, "retie"},
+                    {options->untie, "untie"},
+                    {options->inexact, "inexact"}};
     fputs("# RUN: tempoc %s --verify-each", out);
     put_option(out, "passes", passes);
     if (options->loss)
@@ -78,8 +84,8 @@ static tc_status write_file(tc_ctx *ctx, const tc_options *options, const tc_mod
 /* Whoever runs a reproducer keeps it. */
 static bool is_read(const tc_ctx *ctx) {
     struct stat read, written;
-    return ctx->file && stat(ctx->file, &read) == 0 && stat(TC_REPRODUCER, &written) == 0 && read.st_dev == written.st_dev &&
-           read.st_ino == written.st_ino;
+    return ctx->file && stat(ctx->file, &read) == 0 && stat(TC_REPRODUCER, &written) == 0 &&
+           read.st_dev == written.st_dev && read.st_ino == written.st_ino;
 }
 
 void tc_reproducer_write(tc_pass_env *env, const char *done, const char *left) {

@@ -5,7 +5,7 @@
 
 #define TC_REPRODUCER "reproducer.onnxt" /* in the current folder */
 
-/* Writes the graph as it is after the passes `done` (comma-separated), with a RUN line that runs the passes `left`; a note tells of it.
- * Nothing is written over the model that was read. env->reread must be set. */
+/* Writes the graph as it is after the passes `done` (comma-separated), with a RUN line that runs the passes `left`; a
+ * note tells of it. Nothing is written over the model that was read. env->reread must be set. */
 void tc_reproducer_write(tc_pass_env *env, const char *done, const char *left);
 #endif

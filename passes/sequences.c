@@ -1,6 +1,6 @@
-/* sequences.c: tensors on their way through a sequence, as exporters write torch.split and chunk: split into a sequence and picked from
- * it at known places becomes Split, and what was put together to be picked from or joined again becomes the tensor or Concat. What
- * stays a sequence has neither gradient nor kernel and is left alone. */
+/* sequences.c: tensors on their way through a sequence, as exporters write torch.split and chunk: split into a sequence
+ * and picked from it at known places becomes Split, and what was put together to be picked from or joined again becomes
+ * the tensor or Concat. What stays a sequence has neither gradient nor kernel and is left alone. */
 #include "canonical.h"
 #include <string.h>
 
@@ -24,7 +24,8 @@ static int64_t place_of(const tc_node *pick, int64_t n) {
 /* All that happens to the sequence of n is that known places are picked from it. */
 static bool is_only_picked(const tc_value *sequence, int64_t n) {
     TC_FOR_USES(use, sequence)
-        if (!tc_node_is(use->user, "", "SequenceAt") || use->user->graph != sequence->graph || place_of(use->user, n) < 0)
+        if (!tc_node_is(use->user, "", "SequenceAt") || use->user->graph != sequence->graph ||
+            place_of(use->user, n) < 0)
             return false;
     return sequence->n_graph_outputs == 0 && sequence->uses;
 }
@@ -36,7 +37,7 @@ static void become_identity(tc_node *node, tc_value *from) {
     tc_node_set_op(node, "", "Identity");
 }
 
-/* --- SplitToSequence ------------------------------------------------------------------------------------------------------- */
+/* --- SplitToSequence -------------------------------------------------------------------------- */
 
 typedef struct pieces {
     int64_t axis, n, sizes[MAX_PIECES];
@@ -118,7 +119,7 @@ static bool lower_split(tc_arena *arena, tc_node *node) {
     return true;
 }
 
-/* --- SequenceConstruct ----------------------------------------------------------------------------------------------------- */
+/* --- SequenceConstruct ------------------------------------------------------------------------ */
 
 static bool all_there(const tc_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
@@ -176,7 +177,9 @@ uint32_t tc_lower_sequences(tc_graph *graph) {
         tc_node *before = node->prev;
         bool changed = lower_node(arena, node);
         changes += changed;
-        next = !changed ? node->next : before ? before->next : graph->first; /* a split takes the nodes behind it along */
+        next = !changed ? node->next
+               : before ? before->next
+                        : graph->first; /* a split takes the nodes behind it along */
     }
     tc_arena_destroy(arena);
     return changes;

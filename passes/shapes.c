@@ -1,5 +1,6 @@
-/* shapes.c: the pass that makes types known: it binds --dim NAME=VALUE, infers every type and shape, and refuses what the rest of
- * the pipeline could not handle: ops that neither the table nor a function of the model defines, and wrong uses of known ops. */
+/* shapes.c: the pass that makes types known: it binds --dim NAME=VALUE, infers every type and shape, and refuses what
+ * the rest of the pipeline could not handle: ops that neither the table nor a function of the model defines, and wrong
+ * uses of known ops. */
 #include "../compiler/shape.h"
 #include "../compiler/options.h"
 #include "../compiler/verify.h"

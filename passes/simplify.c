@@ -1,5 +1,6 @@
-/* simplify.c: what canonical.rules cannot say because it takes shapes or permutations to tell: nodes that change nothing, chains of
- * Transpose, of views and of Cast, targets of Reshape, Dropout outside of training. One table row per op. */
+/* simplify.c: what canonical.rules cannot say because it takes shapes or permutations to tell: nodes that change
+ * nothing, chains of Transpose, of views and of Cast, targets of Reshape, Dropout outside of training. One table row
+ * per op. */
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
 #include "canonical.h"
@@ -11,7 +12,7 @@ typedef struct simplifier {
     bool warned; /* of Dropout that drops nothing: once */
 } simplifier;
 
-/* --- helpers ------------------------------------------------------------------------------------------------------------- */
+/* --- helpers ---------------------------------------------------------------------------------- */
 
 static void become_identity(tc_node *node) {
     while (node->n_attrs)
@@ -21,7 +22,8 @@ static void become_identity(tc_node *node) {
     tc_node_set_op(node, "", "Identity");
 }
 
-/* The node's first result, the only one in use, is `to`. An output of the graph keeps its name: `to` takes it, or an Identity stays. */
+/* The node's first result, the only one in use, is `to`. An output of the graph keeps its name: `to` takes it, or an
+ * Identity stays. */
 static bool alias(tc_node *node, tc_value *to) {
     tc_value *old = node->outputs[0];
     for (uint32_t i = 1; i < node->n_outputs; i++)
@@ -58,7 +60,7 @@ static bool holds_only(tc_model *model, tc_value *value, int64_t number) {
 
 static bool is_constant(const tc_value *value) { return value && tc_value_constant(value) != NULL; }
 
-/* --- nodes that change nothing --------------------------------------------------------------------------------------------- */
+/* --- nodes that change nothing ---------------------------------------------------------------- */
 
 static bool drop_same_shape(simplifier *s, tc_node *node) {
     (void)s;
@@ -73,10 +75,12 @@ static bool known_number(const tc_contents *c, uint64_t i, int64_t *out_number) 
     return true;
 }
 
-/* Whether no dim of more than one element is turned round. Steps above 1 leave a dim as long as it is only where it has one element. */
+/* Whether no dim of more than one element is turned round. Steps above 1 leave a dim as long as it is only where it has
+ * one element. */
 static bool goes_forwards(simplifier *s, tc_node *node) {
     tc_value *from = tc_input(node, 0), *axes = tc_input(node, 3), *steps = tc_input(node, 4);
-    const tc_contents *step = steps ? tc_value_contents(s->model, steps) : NULL, *axis = axes ? tc_value_contents(s->model, axes) : NULL;
+    const tc_contents *step = steps ? tc_value_contents(s->model, steps) : NULL,
+                      *axis = axes ? tc_value_contents(s->model, axes) : NULL;
     int64_t rank = tc_value_rank(from), by, at;
     for (uint64_t i = 0; step && i < step->count; i++) {
         if (!known_number(step, i, &by))
@@ -120,21 +124,25 @@ static bool drop_dropout(simplifier *s, tc_node *node) {
         return false;
     if (!s->warned) {
         s->warned = true;
-        tc_warn(s->env->ctx, NULL, "Dropout \"%s\" has no training_mode and is the identity: dropping was probably meant", label);
+        tc_warn(s->env->ctx, NULL,
+                "Dropout \"%s\" has no training_mode and is the identity: dropping was probably meant", label);
         tc_hint(s->env->ctx, "export the model in training mode (model.train(), training=TrainingMode.TRAINING)");
     }
     return true;
 }
 
-/* --- Cast -------------------------------------------------------------------------------------------------------------------- */
+/* --- Cast ------------------------------------------------------------------------------------- */
 
 static bool holds_every(tc_dtype wide, tc_dtype narrow) {
-    static const struct { tc_dtype narrow, wide; } pairs[] = {
-        {TC_FLOAT16, TC_FLOAT}, {TC_FLOAT16, TC_DOUBLE}, {TC_BFLOAT16, TC_FLOAT}, {TC_BFLOAT16, TC_DOUBLE}, {TC_FLOAT, TC_DOUBLE},
-        {TC_INT32, TC_INT64}, {TC_INT32, TC_DOUBLE}, {TC_UINT8, TC_INT32}, {TC_UINT8, TC_INT64}, {TC_UINT8, TC_FLOAT},
-        {TC_INT8, TC_INT32}, {TC_INT8, TC_INT64}, {TC_INT8, TC_FLOAT}, {TC_INT16, TC_INT32}, {TC_INT16, TC_INT64},
-        {TC_BOOL, TC_INT32}, {TC_BOOL, TC_INT64}, {TC_BOOL, TC_FLOAT}, {TC_BOOL, TC_DOUBLE}, {TC_BOOL, TC_UINT8}, {TC_BOOL, TC_INT8},
-        {TC_BOOL, TC_FLOAT16}, {TC_BOOL, TC_BFLOAT16},
+    static const struct {
+        tc_dtype narrow, wide;
+    } pairs[] = {
+        {TC_FLOAT16, TC_FLOAT}, {TC_FLOAT16, TC_DOUBLE}, {TC_BFLOAT16, TC_FLOAT}, {TC_BFLOAT16, TC_DOUBLE},
+        {TC_FLOAT, TC_DOUBLE},  {TC_INT32, TC_INT64},    {TC_INT32, TC_DOUBLE},   {TC_UINT8, TC_INT32},
+        {TC_UINT8, TC_INT64},   {TC_UINT8, TC_FLOAT},    {TC_INT8, TC_INT32},     {TC_INT8, TC_INT64},
+        {TC_INT8, TC_FLOAT},    {TC_INT16, TC_INT32},    {TC_INT16, TC_INT64},    {TC_BOOL, TC_INT32},
+        {TC_BOOL, TC_INT64},    {TC_BOOL, TC_FLOAT},     {TC_BOOL, TC_DOUBLE},    {TC_BOOL, TC_UINT8},
+        {TC_BOOL, TC_INT8},     {TC_BOOL, TC_FLOAT16},   {TC_BOOL, TC_BFLOAT16},
     };
     for (size_t i = 0; i < TC_COUNT(pairs); i++)
         if (pairs[i].narrow == narrow && pairs[i].wide == wide)
@@ -167,7 +175,7 @@ static bool simplify_cast_like(simplifier *s, tc_node *node) {
     return true;
 }
 
-/* --- Transpose ------------------------------------------------------------------------------------------------------------------ */
+/* --- Transpose -------------------------------------------------------------------------------- */
 
 static bool simplify_transpose(simplifier *s, tc_node *node) {
     (void)s;
@@ -199,10 +207,10 @@ static bool simplify_transpose(simplifier *s, tc_node *node) {
     return true;
 }
 
-/* --- views ------------------------------------------------------------------------------------------------------------------------ */
+/* --- views ------------------------------------------------------------------------------------ */
 
-/* A constant target that reshapes `from` to the type of `to`: dims that are numbers as they are, 0 where a symbol stands in
- * its own place, one -1 for what is left. False when that does not say it. */
+/* A constant target that reshapes `from` to the type of `to`: dims that are numbers as they are, 0 where a symbol
+ * stands in its own place, one -1 for what is left. False when that does not say it. */
 static bool reshape_target(const tc_value *from, const tc_value *to, int64_t *target) {
     int rank = tc_value_rank(to), rank_from = tc_value_rank(from);
     bool inferred = false;
@@ -227,8 +235,8 @@ static bool reshape_target(const tc_value *from, const tc_value *to, int64_t *ta
 }
 
 static bool is_view(const tc_node *node) {
-    return node && (tc_node_is(node, "", "Reshape") || tc_node_is(node, "", "Squeeze") || tc_node_is(node, "", "Unsqueeze") ||
-                    tc_node_is(node, "", "Flatten"));
+    return node && (tc_node_is(node, "", "Reshape") || tc_node_is(node, "", "Squeeze") ||
+                    tc_node_is(node, "", "Unsqueeze") || tc_node_is(node, "", "Flatten"));
 }
 
 static bool has_target(const tc_node *node, const int64_t *target, int rank) {
@@ -291,7 +299,7 @@ static bool simplify_expand(simplifier *s, tc_node *node) {
     return true;
 }
 
-/* --- Where ------------------------------------------------------------------------------------------------------------------------ */
+/* --- Where ------------------------------------------------------------------------------------ */
 
 /* A condition that is known picks one side; exporters ask so whether a target of Expand holds -1. */
 static bool simplify_where(simplifier *s, tc_node *node) {
@@ -301,12 +309,25 @@ static bool simplify_where(simplifier *s, tc_node *node) {
     return from && tc_same_shape(from, node->outputs[0]) && alias(node, from);
 }
 
-/* --- all nodes ------------------------------------------------------------------------------------------------------------------------ */
+/* --- all nodes -------------------------------------------------------------------------------- */
 
-static const struct { const char *op; bool (*run)(simplifier *s, tc_node *node); } rows[] = {
-    {"Cast", simplify_cast}, {"CastLike", simplify_cast_like}, {"Concat", drop_concat}, {"Dropout", drop_dropout},
-    {"Expand", simplify_expand}, {"Flatten", simplify_view}, {"Pad", drop_pad}, {"Reshape", simplify_view}, {"Slice", drop_slice},
-    {"Squeeze", simplify_view}, {"Tile", drop_tile}, {"Transpose", simplify_transpose}, {"Unsqueeze", simplify_view},
+static const struct {
+    const char *op;
+    bool (*run)(simplifier *s, tc_node *node);
+} rows[] = {
+    {"Cast", simplify_cast},
+    {"CastLike", simplify_cast_like},
+    {"Concat", drop_concat},
+    {"Dropout", drop_dropout},
+    {"Expand", simplify_expand},
+    {"Flatten", simplify_view},
+    {"Pad", drop_pad},
+    {"Reshape", simplify_view},
+    {"Slice", drop_slice},
+    {"Squeeze", simplify_view},
+    {"Tile", drop_tile},
+    {"Transpose", simplify_transpose},
+    {"Unsqueeze", simplify_view},
     {"Where", simplify_where},
 };
 

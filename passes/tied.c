@@ -1,11 +1,12 @@
-/* tied.c: weights whose ties the exporter changed. Exporters store one parameter several times (a tied decoder beside its
- * transpose), so that training would part what is one, and store equal parameters once (the zero biases of all layers), so that
- * training would tie what is several. Neither changes the loss, so nobody sees it before the model has been trained. Both are
- * warned of; --retie and --untie mend them.
+/* tied.c: weights whose ties the exporter changed. Exporters store one parameter several times (a tied decoder beside
+ * its transpose), so that training would part what is one, and store equal parameters once (the zero biases of all
+ * layers), so that training would tie what is several. Neither changes the loss, so nobody sees it before the model has
+ * been trained. Both are warned of; --retie and --untie mend them.
  *
- * Equal numbers alone say little: layers may start as copies of each other. What the file tells of the parameters (parameter_uses.h)
- * comes first; weights that it calls by different names are let be. Elements that are all equal are no sign of a tie either: every
- * fresh bias is zero. Without the weights' data, or a single loss, there is nothing to find. */
+ * Equal numbers alone say little: layers may start as copies of each other. What the file tells of the parameters
+ * (parameter_uses.h) comes first; weights that it calls by different names are let be. Elements that are all equal are
+ * no sign of a tie either: every fresh bias is zero. Without the weights' data, or a single loss, there is nothing to
+ * find. */
 #include "equal_weights.h"
 #include "parameter_uses.h"
 #include "trainable.h"
@@ -30,7 +31,7 @@ typedef struct tied {
     weights w;
 } tied;
 
-/* --- the weights -------------------------------------------------------------------------------------------------------------- */
+/* --- the weights ------------------------------------------------------------------------------ */
 /* The tensor's data, or NULL: files that are absent or unfit are for those to complain of who need them. */
 static const void *data_of(tc_model *model, const tc_tensor *tensor) {
     const void *data = NULL;
@@ -50,8 +51,10 @@ static void find_weights(tied *t) {
     for (size_t i = 0; i < flow.n_trained; i++)
         trained[flow.trained[i]->id] = true;
     size_t most = t->graph->n_initializers + (size_t)1;
-    *w = (weights){.values = TC_NEW_ARRAY(t->scratch, tc_value *, most), .trained = TC_NEW_ARRAY(t->scratch, bool, most),
-                   .data = TC_NEW_ARRAY(t->scratch, tc_weight, most), .equal = TC_NEW_ARRAY(t->scratch, tc_equal, most)};
+    *w = (weights){.values = TC_NEW_ARRAY(t->scratch, tc_value *, most),
+                   .trained = TC_NEW_ARRAY(t->scratch, bool, most),
+                   .data = TC_NEW_ARRAY(t->scratch, tc_weight, most),
+                   .equal = TC_NEW_ARRAY(t->scratch, tc_equal, most)};
     for (uint32_t i = 0; i < t->graph->n_initializers; i++) {
         tc_value *value = t->graph->initializers[i];
         bool counts = trained[value->id] || tc_flow_has(&flow, value, TC_FLOW_DIRECT);
@@ -70,7 +73,8 @@ static void find_weights(tied *t) {
 static const tc_use *first_use(const tc_value *value) {
     const tc_use *first = value->uses;
     TC_FOR_USES(use, value)
-        if (use->user->graph == value->graph && (first->user->graph != value->graph || tc_node_before(use->user, first->user)))
+        if (use->user->graph == value->graph &&
+            (first->user->graph != value->graph || tc_node_before(use->user, first->user)))
             first = use;
     return first;
 }
@@ -89,8 +93,11 @@ static const char *listed(const tied *t, const char **names, size_t n) {
     return n > FEW ? tc_arena_printf(t->env->ctx->arena, "%s and %zu more", text, n - FEW) : text;
 }
 
-/* --- several parameters, stored once ------------------------------------------------------------------------------------------ */
-typedef struct merged { tc_value *value; tc_use_groups groups; } merged;
+/* --- several parameters, stored once ---------------------------------------------------------- */
+typedef struct merged {
+    tc_value *value;
+    tc_use_groups groups;
+} merged;
 
 static void record(const tied *t, const tc_value *value, const tc_tensor *tensor) {
     if (t->env->summary->initializers)
@@ -122,8 +129,8 @@ static void split(tied *t, const merged *m) {
     const char **names = TC_NEW_ARRAY(t->scratch, const char *, m->groups.n + 1);
     for (size_t g = 1; g < m->groups.n; g++)
         names[g - 1] = give_copy(t, m, &m->groups.groups[g]);
-    tc_note(t->env->ctx, NULL, "--untie: copies of %s are trained for themselves: %s", tc_quote(t->env->ctx, m->value->name),
-            listed(t, names, m->groups.n - 1));
+    tc_note(t->env->ctx, NULL, "--untie: copies of %s are trained for themselves: %s",
+            tc_quote(t->env->ctx, m->value->name), listed(t, names, m->groups.n - 1));
 }
 
 static void warn_merged(const tied *t, const merged *found, size_t n) {
@@ -136,8 +143,10 @@ static void warn_merged(const tied *t, const merged *found, size_t n) {
         parameters += g->n;
         if (n > FEW)
             continue;
-        tc_warn(ctx, NULL, "%s %s %zu parameters that were equal when the model was exported, such as those of %s and %s: "
-                "training would tie them", tc_quote(ctx, names[i]), g->told ? "stands for" : "seems to stand for", g->n,
+        tc_warn(ctx, NULL,
+                "%s %s %zu parameters that were equal when the model was exported, such as those of %s and %s: "
+                "training would tie them",
+                tc_quote(ctx, names[i]), g->told ? "stands for" : "seems to stand for", g->n,
                 place(t, g->groups[0].uses[0]), place(t, g->groups[1].uses[0]));
         tc_hint(ctx, "--untie gives each a copy of its own");
     }
@@ -171,11 +180,11 @@ static void look_for_merged(tied *t) {
         tc_note(t->env->ctx, NULL, "--untie: no trained initializer stands for several parameters");
 }
 
-/* --- one parameter, stored several times --------------------------------------------------------------------------------------- */
+/* --- one parameter, stored several times ------------------------------------------------------ */
 typedef struct copies {
     size_t *members; /* indices of weights; the first is the one to keep */
     size_t n;
-    bool told;       /* the file names their parameter */
+    bool told; /* the file names their parameter */
 } copies;
 
 /* Of equal weights, those that the file calls by different names go apart; those it gives no name stay with the first.
@@ -319,7 +328,8 @@ static void look_for_copies(tied *t) {
     bool *named = TC_NEW_ARRAY(t->scratch, bool, t->w.n + 1);
     size_t *parent = part_by_names(t, named), n = 0, *place_of = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1);
     copies *found = TC_NEW_ARRAY(t->scratch, copies, t->w.n + 1);
-    size_t *count = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1), *named_count = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1);
+    size_t *count = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1),
+           *named_count = TC_NEW_ARRAY(t->scratch, size_t, t->w.n + 1);
     bool *any_trained = TC_NEW_ARRAY(t->scratch, bool, t->w.n + 1);
     for (size_t i = 0; i < t->w.n; i++) {
         size_t set = tc_set_of(parent, i);
@@ -333,7 +343,8 @@ static void look_for_copies(tied *t) {
             continue;
         if (set == i) {
             place_of[i] = n++;
-            found[place_of[i]] = (copies){.members = TC_NEW_ARRAY(t->scratch, size_t, count[i]), .told = named_count[i] > 1};
+            found[place_of[i]] =
+                (copies){.members = TC_NEW_ARRAY(t->scratch, size_t, count[i]), .told = named_count[i] > 1};
         }
         copies *c = &found[place_of[set]];
         c->members[c->n++] = i;

@@ -1,10 +1,12 @@
 /* trainable.c: decides which initializers are trained. By default: float initializers of two or more elements that the
- * loss depends on, but for those that it depends on only as masks and scales of softmax scores (added to, multiplied with
- * or selected into the operand of Softmax, or the mask of Attention) or as the running statistics of BatchNormalization.
+ * loss depends on, but for those that it depends on only as masks and scales of softmax scores (added to, multiplied
+ * with or selected into the operand of Softmax, or the mask of Attention) or as the running statistics of
+ * BatchNormalization.
  * --train and --freeze override; the last that matches counts.
  *
- * One walk from the loss back suffices: a value's own uses are all seen before its producer is. A value stays "not direct" as long
- * as each use of it is such an end, or an op that passes masks on (TRANSPARENT) whose result is not direct either. */
+ * One walk from the loss back suffices: a value's own uses are all seen before its producer is. A value stays "not
+ * direct" as long as each use of it is such an end, or an op that passes masks on (TRANSPARENT) whose result is not
+ * direct either. */
 #include "trainable.h"
 #include "../compiler/ops.h"
 #include "gradients/gradient.h"
@@ -12,7 +14,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-/* --- what a node reads ------------------------------------------------------------------------------------------- */
+/* --- what a node reads ------------------------------------------------------------------------ */
 typedef struct reads {
     tc_arena *arena;
     tc_value **values;
@@ -76,10 +78,11 @@ static bool has_graphs(const tc_node *node) {
     return false;
 }
 
-/* --- masks, scales and statistics -------------------------------------------------------------------------------- */
+/* --- masks, scales and statistics ------------------------------------------------------------- */
 static const char *const transparent[] = {
-    "Add",  "Cast",     "CastLike", "Concat", "Div",     "Expand", "Flatten", "Identity", "Max",       "Min", "Mul",
-    "Neg",  "Reshape",  "Slice",    "Split",  "Squeeze", "Sub",    "Sum",     "Tile",     "Transpose", "Unsqueeze", "Where",
+    "Add", "Cast", "CastLike", "Concat",    "Div",       "Expand", "Flatten", "Identity",
+    "Max", "Min",  "Mul",      "Neg",       "Reshape",   "Slice",  "Split",   "Squeeze",
+    "Sub", "Sum",  "Tile",     "Transpose", "Unsqueeze", "Where",
 };
 
 static bool is_scalar_gather(const tc_node *node) {
@@ -112,7 +115,8 @@ static bool is_number(const tc_value *value) {
 static const tc_value *unscaled(const tc_value *value) {
     while (value && value->producer) {
         const tc_node *node = value->producer;
-        bool mul = tc_node_is(node, "", "Mul"), by_second = (mul || tc_node_is(node, "", "Div")) && is_number(tc_input(node, 1));
+        bool mul = tc_node_is(node, "", "Mul"),
+             by_second = (mul || tc_node_is(node, "", "Div")) && is_number(tc_input(node, 1));
         if (!by_second && !(mul && is_number(tc_input(node, 0))))
             break;
         value = tc_input(node, by_second ? 0 : 1);
@@ -120,20 +124,22 @@ static const tc_value *unscaled(const tc_value *value) {
     return value;
 }
 
-/* A vector added to x W is a layer's bias also where a Softmax follows, raised to attention with W as its keys or not; scores are products
- * of two activations. */
+/* A vector added to x W is a layer's bias also where a Softmax follows, raised to attention with W as its keys or not;
+ * scores are products of two activations. */
 static bool is_layer_bias(const tc_node *node, uint32_t index) {
     if (tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention"))
         return index == 3 && is_vector(tc_input(node, 3)) && !tc_input(node, 4) && is_weight(tc_input(node, 1));
     if (!tc_node_is(node, "", "Add") || index > 1 || !is_vector(tc_input(node, index)))
         return false;
     const tc_value *product = unscaled(tc_input(node, 1 - index));
-    return product && product->producer && tc_node_is(product->producer, "", "MatMul") && is_weight(tc_input(product->producer, 1));
+    return product && product->producer && tc_node_is(product->producer, "", "MatMul") &&
+           is_weight(tc_input(product->producer, 1));
 }
 
 /* Whether this use makes the loss depend on the operand as on a parameter. */
 static bool is_direct_use(const tc_flow *flow, const tc_node *node, uint32_t index) {
-    bool attention = tc_node_is(node, TC_TEMPO_DOMAIN, "Attention") || tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention");
+    bool attention =
+        tc_node_is(node, TC_TEMPO_DOMAIN, "Attention") || tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention");
     if (tc_node_is(node, "", "Softmax") || (attention && index == 3 && !is_layer_bias(node, index)))
         return false;
     if (tc_node_is(node, "", "BatchNormalization") && (index == 3 || index == 4))
@@ -146,7 +152,7 @@ static bool is_direct_use(const tc_flow *flow, const tc_node *node, uint32_t ind
     return false;
 }
 
-/* --- flow -------------------------------------------------------------------------------------------------------- */
+/* --- flow ------------------------------------------------------------------------------------- */
 static void mark(tc_flow *flow, const tc_value *value, int bits) {
     if (value && value->id < flow->n)
         flow->bits[value->id] = (uint8_t)(flow->bits[value->id] | bits);
@@ -211,7 +217,7 @@ static void flow_forward(tc_arena *arena, tc_flow *flow, const tc_graph *graph) 
     }
 }
 
-/* --- selection --------------------------------------------------------------------------------------------------- */
+/* --- selection -------------------------------------------------------------------------------- */
 typedef enum wish { WISH_DEFAULT, WISH_TRAIN, WISH_FREEZE } wish;
 
 /* What the command line says of this name; globs that match are noted. */
@@ -227,7 +233,10 @@ static wish wish_of(const tc_options *options, const char *name, bool *matched) 
     return result;
 }
 
-typedef struct name_list { const char **names; size_t n, cap; } name_list;
+typedef struct name_list {
+    const char **names;
+    size_t n, cap;
+} name_list;
 
 static void add_name(tc_arena *arena, name_list *list, const char *name) {
     list->names = tc_arena_grow(arena, list->names, sizeof(*list->names), &list->cap, list->n + 1);
@@ -257,7 +266,8 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     wish asked = wish_of(s->env->options, name, s->matched);
     if (!tc_dtype_is_float(tensor->dtype)) {
         if (asked == WISH_TRAIN && !s->quiet)
-            tc_warn(ctx, NULL, "--train: %s is %s and has no gradient", tc_quote(ctx, name), tc_dtype_name(tensor->dtype));
+            tc_warn(ctx, NULL, "--train: %s is %s and has no gradient", tc_quote(ctx, name),
+                    tc_dtype_name(tensor->dtype));
         return;
     }
     if (asked == WISH_DEFAULT && tensor->count < 2) {
@@ -277,7 +287,8 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
         return;
     }
     add_name(ctx->arena, &s->trained, name);
-    s->flow->trained = tc_arena_grow(ctx->arena, s->flow->trained, sizeof(tc_value *), &s->cap_trained, s->flow->n_trained + 1);
+    s->flow->trained =
+        tc_arena_grow(ctx->arena, s->flow->trained, sizeof(tc_value *), &s->cap_trained, s->flow->n_trained + 1);
     s->flow->trained[s->flow->n_trained++] = value;
 }
 
@@ -296,7 +307,8 @@ static void select_all(selection *s) {
 static void warn_unmatched(const selection *s) {
     for (size_t i = 0; i < s->env->options->n_selection; i++)
         if (!s->matched[i])
-            tc_warn(s->env->ctx, NULL, "--%s matches no initializer", tc_quote(s->env->ctx, s->env->options->selection[i]));
+            tc_warn(s->env->ctx, NULL, "--%s matches no initializer",
+                    tc_quote(s->env->ctx, s->env->options->selection[i]));
 }
 
 /* Most scalars are constants; a parameter among them would stay as it is in silence. */
@@ -314,7 +326,8 @@ void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
     for (uint32_t i = 0; i < model->graph->n_initializers; i++) {
         tc_value *value = model->graph->initializers[i];
         tc_map_set(names, value->name, (void *)value->init);
-        value->is_parameter = tc_dtype_is_float(value->init->dtype) && wish_of(env->options, value->name, matched) == WISH_TRAIN;
+        value->is_parameter =
+            tc_dtype_is_float(value->init->dtype) && wish_of(env->options, value->name, matched) == WISH_TRAIN;
     }
     env->summary->initializers = names;
 }

@@ -11,9 +11,9 @@ enum {
 };
 
 typedef struct tc_flow {
-    uint8_t *bits;       /* by value id */
+    uint8_t *bits; /* by value id */
     uint32_t n;
-    tc_value **trained;  /* the trained initializers, in the order of the file */
+    tc_value **trained; /* the trained initializers, in the order of the file */
     size_t n_trained;
 } tc_flow;
 
@@ -21,17 +21,18 @@ static inline bool tc_flow_has(const tc_flow *flow, const tc_value *value, int b
     return value && value->id < flow->n && (flow->bits[value->id] & bit);
 }
 
-/* Follows the flow back from the loss, decides what is trained (env->options, env->summary->initializers), fills the summary's
- * lists and marks what is needed. Types must be known. Arrays live in the context's arena. */
+/* Follows the flow back from the loss, decides what is trained (env->options, env->summary->initializers), fills the
+ * summary's lists and marks what is needed. Types must be known. Arrays live in the context's arena. */
 tc_status tc_trainable_select(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow);
 
 /* The same for passes before autodiff: no warnings, and the summary stays as it is. */
 void tc_trainable_preview(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow);
 
-/* The output that autodiff would differentiate; NULL where it would ask which, or the graph holds a backward pass. autodiff.c */
+/* The output that autodiff would differentiate; NULL where it would ask which, or the graph holds a backward pass.
+ * autodiff.c */
 tc_value *tc_clear_loss(const tc_options *options, const tc_graph *graph);
 
-/* The values a node reads from outside: its operands, then, for nodes with nested graphs, the outer values that those read (at
- * most once each). In the arena. */
+/* The values a node reads from outside: its operands, then, for nodes with nested graphs, the outer values that those
+ * read (at most once each). In the arena. */
 size_t tc_node_reads(tc_arena *arena, const tc_node *node, tc_value ***out_values);
 #endif

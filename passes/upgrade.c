@@ -1,6 +1,7 @@
-/* upgrade.c: the first pass. Every node of ai.onnx, in graphs, nested graphs and functions, comes to the canonical opset, so that all
- * that follows knows one form of each op. upgrade.def has a row for each version in which an op changed: a node older than
- * the row's version gets its rewrite; rows beyond the canonical opset work the other way, on nodes of that version or newer. */
+/* upgrade.c: the first pass. Every node of ai.onnx, in graphs, nested graphs and functions, comes to the canonical
+ * opset, so that all that follows knows one form of each op. upgrade.def has a row for each version in which an op
+ * changed: a node older than the row's version gets its rewrite; rows beyond the canonical opset work the other way, on
+ * nodes of that version or newer. */
 #include "upgrade.h"
 #include "../compiler/shape.h"
 #include <string.h>
@@ -24,7 +25,7 @@ static const row rows[] = {
 #undef SAME
 };
 
-/* --- tools for rewrites ------------------------------------------------------------------------------------------ */
+/* --- tools for rewrites ----------------------------------------------------------------------- */
 
 static const char *result_name(const tc_node *node, const char *what) {
     const tc_value *first = tc_output(node, 0);
@@ -79,8 +80,7 @@ static tc_value *one_dimensional(tc_upgrade *up, tc_node *node, const tc_attr *a
         return attr->ref ? constant_of_reference(node, attr, "value_floats")
                          : tc_upgrade_constant(up, node, attr->name,
                                                tc_tensor_create(up->model, TC_FLOAT, 1, &count, attr->floats));
-    default:
-        return NULL;
+    default: return NULL;
     }
 }
 
@@ -102,8 +102,9 @@ void tc_upgrade_float_to_input(tc_upgrade *up, tc_node *node, const char *name, 
     if (attr->ref == NULL && dtype != TC_UNDEFINED) {
         value = tc_upgrade_constant(up, node, name, tc_tensor_scalar(up->model, dtype, (double)attr->f));
     } else {
-        tc_value *plain = attr->ref ? constant_of_reference(node, attr, "value_float")
-                                    : tc_upgrade_constant(up, node, name, tc_tensor_scalar(up->model, TC_FLOAT, (double)attr->f));
+        tc_value *plain =
+            attr->ref ? constant_of_reference(node, attr, "value_float")
+                      : tc_upgrade_constant(up, node, name, tc_tensor_scalar(up->model, TC_FLOAT, (double)attr->f));
         tc_value *operands[] = {plain, tc_input(node, 0)};
         value = tc_upgrade_emit(node, "CastLike", name, operands, 2);
     }
@@ -112,11 +113,11 @@ void tc_upgrade_float_to_input(tc_upgrade *up, tc_node *node, const char *name, 
 }
 
 tc_status tc_upgrade_refuse(tc_upgrade *up, const tc_node *node, const char *what) {
-    return tc_error(up->ctx, TC_UNSUPPORTED, node, "%s of opset %lld has no equal at opset %d", what, (long long)up->from,
-                    TC_CANONICAL_OPSET);
+    return tc_error(up->ctx, TC_UNSUPPORTED, node, "%s of opset %lld has no equal at opset %d", what,
+                    (long long)up->from, TC_CANONICAL_OPSET);
 }
 
-/* --- the walk ---------------------------------------------------------------------------------------------------- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 static tc_status upgrade_graph(tc_upgrade *up, tc_graph *graph);
 
@@ -155,8 +156,8 @@ static tc_status upgrade_node(tc_upgrade *up, tc_node *node) {
 }
 
 static tc_status upgrade_graph(tc_upgrade *up, tc_graph *graph) {
-    /* Older ops need ranks, newer ones element types. What stands before a node is canonical already, so its types can be inferred on
-     * the way. */
+    /* Older ops need ranks, newer ones element types. What stands before a node is canonical already, so its types can
+     * be inferred on the way. */
     bool infer = (up->from < 13 || up->from > TC_CANONICAL_OPSET || tc_ort_uses(graph)) && !up->in_function &&
                  graph->parent == NULL;
     TC_FOR_NODES_SAFE(node, graph) {
@@ -197,7 +198,8 @@ static tc_status upgrade_function(tc_upgrade *up, tc_function *function) {
     return TC_OK;
 }
 
-/* Before format version 4 every initializer had to be listed as a graph input too; it was meant as a constant all the same. */
+/* Before format version 4 every initializer had to be listed as a graph input too; it was meant as a constant all the
+ * same. */
 static void unlist_initializers(tc_graph *graph) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {

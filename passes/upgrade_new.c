@@ -1,5 +1,6 @@
-/* upgrade_new.c: nodes that are newer than the canonical opset. Most ops only took in more element types since; what an older op cannot
- * say is refused by name, and ops that did not exist become ops of ai.tempo with the same operands, attributes and meaning. */
+/* upgrade_new.c: nodes that are newer than the canonical opset. Most ops only took in more element types since; what an
+ * older op cannot say is refused by name, and ops that did not exist become ops of ai.tempo with the same operands,
+ * attributes and meaning. */
 #include "upgrade.h"
 #include <string.h>
 
@@ -12,7 +13,8 @@ tc_status tc_upgrade_to_tempo(tc_upgrade *up, tc_node *node) {
 
 tc_status tc_upgrade_refuse_op(tc_upgrade *up, tc_node *node) { return tc_upgrade_refuse(up, node, "this op"); }
 
-/* round_mode matters for float8e8m0 only, which the canonical opset lacks, as it lacks all types numbered from float4e2m1 on. */
+/* round_mode matters for float8e8m0 only, which the canonical opset lacks, as it lacks all types numbered from
+ * float4e2m1 on. */
 tc_status tc_upgrade_cast_round(tc_upgrade *up, tc_node *node) {
     if (tc_attr_int(node, "to", 0) >= TC_FLOAT4E2M1)
         return tc_upgrade_refuse(up, node, "the element type");
@@ -31,7 +33,8 @@ static tc_status only_zero(tc_upgrade *up, tc_node *node, const char *name) {
 tc_status tc_upgrade_quantize_precision(tc_upgrade *up, tc_node *node) { return only_zero(up, node, "precision"); }
 tc_status tc_upgrade_dequantize_type(tc_upgrade *up, tc_node *node) { return only_zero(up, node, "output_dtype"); }
 
-/* stash_type is about 16-bit floats: how they add up was open before and is the type that it names since, float by default. */
+/* stash_type is about 16-bit floats: how they add up was open before and is the type that it names since, float by
+ * default. */
 tc_status tc_upgrade_range_stash(tc_upgrade *up, tc_node *node) {
     tc_dtype dtype = tc_value_dtype(tc_input(node, 0));
     int64_t stash = tc_attr_int(node, "stash_type", TC_FLOAT);
@@ -66,15 +69,13 @@ tc_status tc_upgrade_shift_signed(tc_upgrade *up, tc_node *node) {
     case TC_INT8:
     case TC_INT16:
     case TC_INT32:
-    case TC_INT64:
-        return tc_upgrade_refuse(up, node, "shifting signed integers");
-    default:
-        return TC_OK;
+    case TC_INT64: return tc_upgrade_refuse(up, node, "shifting signed integers");
+    default: return TC_OK;
     }
 }
 
-/* The floored remainder of floats from the truncated one, r = fmod(x, y), which has the sign of x: where that is not the sign of y, r + y
- * has it and is x modulo y, too. A remainder of zero has the sign of y. */
+/* The floored remainder of floats from the truncated one, r = fmod(x, y), which has the sign of x: where that is not
+ * the sign of y, r + y has it and is x modulo y, too. A remainder of zero has the sign of y. */
 tc_status tc_upgrade_mod_floor(tc_upgrade *up, tc_node *node) {
     tc_dtype dtype = tc_value_dtype(tc_input(node, 0));
     if (tc_attr_int(node, "fmod", 0) != 0 || !tc_dtype_is_float(dtype))

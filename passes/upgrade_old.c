@@ -1,11 +1,11 @@
-/* upgrade_old.c: rewrites of nodes that are older than the canonical opset. Each brings a node across the one version that its row in
- * upgrade.def names; a node far behind goes through several. Where one node becomes more, the node itself is the last of them,
- * so that its name and its results stay. */
+/* upgrade_old.c: rewrites of nodes that are older than the canonical opset. Each brings a node across the one version
+ * that its row in upgrade.def names; a node far behind goes through several. Where one node becomes more, the node
+ * itself is the last of them, so that its name and its results stay. */
 #include "upgrade.h"
 #include <ctype.h>
 #include <string.h>
 
-/* --- attributes that became operands ------------------------------------------------------------------------------- */
+/* --- attributes that became operands ---------------------------------------------------------- */
 
 /* An empty list of axes reduced all of them, as an absent one does now. */
 tc_status tc_upgrade_reduce_axes(tc_upgrade *up, tc_node *node) {
@@ -56,7 +56,7 @@ tc_status tc_upgrade_dft_axis(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* --- defaults, names and types ------------------------------------------------------------------------------------- */
+/* --- defaults, names and types ---------------------------------------------------------------- */
 
 tc_status tc_upgrade_concat_axis(tc_upgrade *up, tc_node *node) {
     (void)up;
@@ -102,7 +102,10 @@ tc_status tc_upgrade_cast_name(tc_upgrade *up, tc_node *node) {
 tc_status tc_upgrade_grid_mode(tc_upgrade *up, tc_node *node) {
     (void)up;
     const char *mode = tc_attr_string(node, "mode", "bilinear");
-    tc_attr_set_string(node, "mode", strcmp(mode, "bilinear") == 0 ? "linear" : strcmp(mode, "bicubic") == 0 ? "cubic" : mode);
+    tc_attr_set_string(node, "mode",
+                       strcmp(mode, "bilinear") == 0  ? "linear"
+                       : strcmp(mode, "bicubic") == 0 ? "cubic"
+                                                      : mode);
     return TC_OK;
 }
 
@@ -132,7 +135,7 @@ tc_status tc_upgrade_refuse_tile(tc_upgrade *up, tc_node *node) {
     return tc_upgrade_refuse(up, node, "Tile along one axis");
 }
 
-/* --- broadcasting before numpy's rules ----------------------------------------------------------------------------- */
+/* --- broadcasting before numpy's rules -------------------------------------------------------- */
 
 /* Operand `index` gets `extra` dims of size 1 at its end. */
 static void append_dims(tc_upgrade *up, tc_node *node, uint32_t index, int rank, int extra) {
@@ -153,8 +156,8 @@ tc_status tc_upgrade_broadcast(tc_upgrade *up, tc_node *node) {
                             (long long)given);
         int64_t axis = given < 0 ? given + rank_a : given;
         if (axis < 0 || axis > rank_a - rank_b)
-            return tc_error(up->ctx, TC_BAD_INPUT, node, "axis %lld does not fit operands of rank %d and %d", (long long)given,
-                            rank_a, rank_b);
+            return tc_error(up->ctx, TC_BAD_INPUT, node, "axis %lld does not fit operands of rank %d and %d",
+                            (long long)given, rank_a, rank_b);
         int extra = rank_a - (int)axis - rank_b;
         if (extra > 0)
             append_dims(up, node, 1, rank_b, extra);
@@ -184,7 +187,7 @@ tc_status tc_upgrade_gemm_broadcast(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* --- ops that took their operand as a matrix ------------------------------------------------------------------------ */
+/* --- ops that took their operand as a matrix -------------------------------------------------- */
 
 /* Softmax, LogSoftmax and Hardmax ran over all axes from `axis` on, as one. */
 tc_status tc_upgrade_flat_softmax(tc_upgrade *up, tc_node *node) {
@@ -210,7 +213,7 @@ tc_status tc_upgrade_flat_softmax(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* --- training switches ---------------------------------------------------------------------------------------------- */
+/* --- training switches ------------------------------------------------------------------------ */
 
 /* Until opset 6 an attribute said whether to drop, and dropping was the default. */
 tc_status tc_upgrade_dropout_is_test(tc_upgrade *up, tc_node *node) {
@@ -237,9 +240,10 @@ tc_status tc_upgrade_dropout_ratio(tc_upgrade *up, tc_node *node) {
     if (attr && attr->ref)
         tc_upgrade_float_to_input(up, node, "ratio", 1);
     else
-        tc_node_set_input(node, 1,
-                          tc_upgrade_constant(up, node, "ratio",
-                                              tc_tensor_scalar(up->model, TC_FLOAT, (double)tc_attr_float(node, "ratio", 0.5f))));
+        tc_node_set_input(
+            node, 1,
+            tc_upgrade_constant(up, node, "ratio",
+                                tc_tensor_scalar(up->model, TC_FLOAT, (double)tc_attr_float(node, "ratio", 0.5f))));
     tc_attr_remove(node, "ratio");
     return TC_OK;
 }
@@ -272,7 +276,8 @@ static tc_value *per_channel(tc_upgrade *up, tc_node *node, uint32_t index, tc_v
     static const int64_t one[] = {1}, flat[] = {-1};
     tc_value *column[] = {tc_input(node, index), tc_upgrade_ints(up, node, "axis", one, 1)};
     tc_value *spread[] = {tc_upgrade_emit(node, "Unsqueeze", "column", column, 2), repeats};
-    tc_value *row[] = {tc_upgrade_emit(node, "Expand", "repeated", spread, 2), tc_upgrade_ints(up, node, "all", flat, 1)};
+    tc_value *row[] = {tc_upgrade_emit(node, "Expand", "repeated", spread, 2),
+                       tc_upgrade_ints(up, node, "all", flat, 1)};
     return tc_upgrade_emit(node, "Reshape", "channels", row, 2);
 }
 
@@ -280,7 +285,8 @@ tc_status tc_upgrade_group_norm(tc_upgrade *up, tc_node *node) {
     static const int64_t one[] = {1};
     int64_t groups = tc_attr_int(node, "num_groups", 0);
     if (groups <= 0)
-        return tc_error(up->ctx, TC_BAD_INPUT, node, "num_groups is %lld; expected a positive number", (long long)groups);
+        return tc_error(up->ctx, TC_BAD_INPUT, node, "num_groups is %lld; expected a positive number",
+                        (long long)groups);
     tc_value *x = tc_input(node, 0);
     tc_value *channels = tc_upgrade_emit(node, "Shape", "count", &x, 1);
     tc_attr_set_int(channels->producer, "start", 1);
@@ -294,7 +300,7 @@ tc_status tc_upgrade_group_norm(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* --- resizing -------------------------------------------------------------------------------------------------------- */
+/* --- resizing --------------------------------------------------------------------------------- */
 
 /* Resize of opset 10: operands (X, scales), coordinates by x / scale, nearest is the element below. */
 tc_status tc_upgrade_resize_scales(tc_upgrade *up, tc_node *node) {
@@ -311,7 +317,8 @@ tc_status tc_upgrade_upsample_sides(tc_upgrade *up, tc_node *node) {
     int64_t count = TC_COUNT(scales);
     tc_attr_remove(node, "height_scale");
     tc_attr_remove(node, "width_scale");
-    tc_node_set_input(node, 1, tc_upgrade_constant(up, node, "scales", tc_tensor_create(up->model, TC_FLOAT, 1, &count, scales)));
+    tc_node_set_input(
+        node, 1, tc_upgrade_constant(up, node, "scales", tc_tensor_create(up->model, TC_FLOAT, 1, &count, scales)));
     return TC_OK;
 }
 

@@ -16,7 +16,7 @@
 
 typedef tc_status (*rewrite_fn)(tc_upgrade *up, tc_node *node);
 
-/* --- tools -------------------------------------------------------------------------------------------------------- */
+/* --- tools ------------------------------------------------------------------------------------ */
 
 /* The node becomes another op with these operands; results and attributes stay. */
 static tc_status become(tc_node *node, const char *domain, const char *op, tc_value *const *operands, uint32_t n) {
@@ -59,7 +59,7 @@ static tc_status need_results(tc_upgrade *up, const tc_node *node, uint32_t most
     return TC_OK;
 }
 
-/* --- GELU and its kin --------------------------------------------------------------------------------------------- */
+/* --- GELU and its kin ------------------------------------------------------------------------- */
 
 static tc_status to_gelu(tc_node *node, tc_value *x, const char *approximate) {
     tc_attr_set_string(node, "approximate", approximate);
@@ -98,7 +98,7 @@ static tc_status tc_ort_quick_gelu(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* --- gradients from results --------------------------------------------------------------------------------------- */
+/* --- gradients from results ------------------------------------------------------------------- */
 
 /* Of tanh: dY (1 - Y^2). */
 static tc_status tc_ort_tanh_grad(tc_upgrade *up, tc_node *node) {
@@ -121,7 +121,7 @@ static tc_status tc_ort_relu_grad(tc_upgrade *up, tc_node *node) {
     return BECOME(node, "", "Where", above, dy, zero);
 }
 
-/* --- normalizations ----------------------------------------------------------------------------------------------- */
+/* --- normalizations --------------------------------------------------------------------------- */
 
 static tc_status tc_ort_layer_norm_grad(tc_upgrade *up, tc_node *node) {
     (void)up;
@@ -155,7 +155,7 @@ static tc_status tc_ort_rms_norm_grad(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* --- products ----------------------------------------------------------------------------------------------------- */
+/* --- products --------------------------------------------------------------------------------- */
 
 /* Operand `index`, its last two dims exchanged if the attribute says so. */
 static tc_status transposed(tc_upgrade *up, tc_node *node, uint32_t index, const char *flag, tc_value **out_value) {
@@ -216,7 +216,7 @@ static tc_status tc_ort_fused_gemm(tc_upgrade *up, tc_node *node) {
     return BECOME(node, "", activation, sum);
 }
 
-/* --- broadcasting ------------------------------------------------------------------------------------------------- */
+/* --- broadcasting ----------------------------------------------------------------------------- */
 
 /* The shape with ones before it, as the other operand's rank wants. */
 static tc_value *padded(tc_upgrade *up, tc_node *node, tc_value *shape, int missing) {
@@ -334,7 +334,7 @@ static tc_status tc_ort_scale(tc_upgrade *up, tc_node *node) {
     return BECOME(node, "", down ? "Div" : "Mul", x, by);
 }
 
-/* --- dropout, pieces, losses -------------------------------------------------------------------------------------- */
+/* --- dropout, pieces, losses ------------------------------------------------------------------ */
 
 /* (dY, mask, ratio?, training_mode?): the mask of a Dropout that does not train keeps all, and its ratio counts all the
  * same. */
@@ -401,7 +401,7 @@ static tc_status tc_ort_loss_internal_grad(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* --- where gradients leave the graph ------------------------------------------------------------------------------ */
+/* --- where gradients leave the graph ---------------------------------------------------------- */
 
 static const char *without_end(tc_model *model, const char *name, const char *end) {
     size_t n = strlen(name), m = strlen(end);
@@ -476,7 +476,7 @@ static tc_status tc_ort_yield(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 typedef struct row {
     const char *domain, *op;

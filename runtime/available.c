@@ -6,7 +6,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-typedef struct least { uint64_t bytes; const char *from; } least;
+typedef struct least {
+    uint64_t bytes;
+    const char *from;
+} least;
 
 static void consider(least *l, uint64_t bytes, const char *from) {
     if (bytes < l->bytes)
@@ -41,9 +44,11 @@ static bool number_of(const char *text, const char *key, uint64_t *out_number) {
     return false;
 }
 
-/* --- control groups ------------------------------------------------------------------------------------------------- */
+/* --- control groups --------------------------------------------------------------------------- */
 
-typedef struct cgroup_kind { const char *mount, *limit, *usage, *cache; } cgroup_kind;
+typedef struct cgroup_kind {
+    const char *mount, *limit, *usage, *cache;
+} cgroup_kind;
 
 static const cgroup_kind version1 = {"/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes",
                                      "total_inactive_file "};
@@ -90,7 +95,7 @@ static void consider_all_cgroups(least *l, const char *root) {
     }
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------------------ */
+/* --- all of them ------------------------------------------------------------------------------ */
 
 /* A ulimit, less what the process has taken of it: a field of /proc/self/statm, in pages. */
 static void consider_rlimit(least *l, const char *root, int which, int field, const char *from) {

@@ -11,12 +11,12 @@
  * the first that nobody uses is bound as absent; result 0 always has a buffer. Data is never NULL where present, also
  * when count is 0. */
 typedef struct rt_arg {
-    void *data;          /* NULL: absent */
+    void *data; /* NULL: absent */
     tk_dtype dtype;
     int rank;
     const int64_t *dims; /* [rank] */
     int64_t count;
-    bool present;        /* false: the operand or result is absent */
+    bool present; /* false: the operand or result is absent */
 } rt_arg;
 
 /* Where random numbers come from: read when a launch runs, so that a session can be seeded again between runs. */
@@ -29,15 +29,15 @@ typedef tk_status (*rt_run_fn)(const rt_launch *launch);
 
 struct rt_launch {
     rt_run_fn run;
-    const void *params;      /* from rt_params */
-    const tc_node *node;     /* for messages and profiles */
+    const void *params;  /* from rt_params */
+    const tc_node *node; /* for messages and profiles */
     uint32_t n_in, n_out;
     rt_arg *in, *out;
-    size_t workspace_bytes;  /* asked for by bind; planned like a buffer that lives during this launch */
+    size_t workspace_bytes; /* asked for by bind; planned like a buffer that lives during this launch */
     void *workspace;
-    int view_of;             /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs */
-    uint64_t inplace;        /* bit i: result 0 may be written over operand i (same bytes, each element read before
-                              * it is written); if an operand occurs twice the plan asks for both bits */
+    int view_of;      /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs */
+    uint64_t inplace; /* bit i: result 0 may be written over operand i (same bytes, each element read before
+                       * it is written); if an operand occurs twice the plan asks for both bits */
 };
 
 typedef struct rt_binder {
@@ -77,8 +77,8 @@ typedef struct rt_kernel_row {
 } rt_kernel_row;
 const rt_kernel_row *rt_kernel_find(const char *domain,
                                     const char *op); /* NULL: no kernel; the op's function body is inlined */
-const rt_kernel_row *
-rt_kernel_for(const tc_node *node); /* of the op that the node is by ops.def, whatever function it names. lower.c */
+const rt_kernel_row *rt_kernel_for(
+    const tc_node *node); /* of the op that the node is by ops.def, whatever function it names. lower.c */
 size_t rt_kernel_count(void);
 const rt_kernel_row *rt_kernel_at(size_t index);
 #endif

@@ -34,7 +34,7 @@ static void list_live(tempo_session *s, tempo_memory *out) {
     out->peak_node = peak < plan->n_launches ? tc_node_label(plan->launches[peak].node) : "";
 }
 
-/* --- between the passes ------------------------------------------------------------------------------------------- */
+/* --- between the passes ----------------------------------------------------------------------- */
 
 /* The last launch of the forward pass. */
 static uint32_t last_forward(const rt_plan *plan, const bool *forward) {
@@ -45,9 +45,9 @@ static uint32_t last_forward(const rt_plan *plan, const bool *forward) {
     return last;
 }
 
-/* What nodes of the forward pass made, the arena holds when that has ended, and a later launch reads: each storage once, but for copies of
- * parameters, which hold no activations. Shapes for the backward pass may be read off early, and a result of the backward pass may lie where
- * such a copy was: neither is of the forward pass. */
+/* What nodes of the forward pass made, the arena holds when that has ended, and a later launch reads: each storage
+ * once, but for copies of parameters, which hold no activations. Shapes for the backward pass may be read off early,
+ * and a result of the backward pass may lie where such a copy was: neither is of the forward pass. */
 static uint64_t count_saved(const rt_plan *plan, tc_arena *scratch, const tc_value *loss) {
     uint32_t size;
     const bool *forward = tc_forward_nodes(scratch, plan->graph, loss, &size);
@@ -59,7 +59,8 @@ static uint64_t count_saved(const rt_plan *plan, tc_arena *scratch, const tc_val
         for (uint32_t k = 0; k < node->n_inputs; k++) {
             const tc_value *value = tc_input(node, k);
             const tc_value *made = value ? tc_view_root(value) : NULL;
-            if (!made || (k == 0 && tc_node_has(node, TC_SHAPE_ONLY)) || tc_is_free(made) || !forward[made->producer->id])
+            if (!made || (k == 0 && tc_node_has(node, TC_SHAPE_ONLY)) || tc_is_free(made) ||
+                !forward[made->producer->id])
                 continue;
             const rt_storage *root = rt_plan_root(plan, value);
             if (root->home != RT_ARENA || root->first > turn || counted[root->root])

@@ -65,11 +65,14 @@ static bool take_size(parser *p, int64_t *out) {
     return p->at > begin;
 }
 
-/* --- the three keys ----------------------------------------------------------------------------------------------- */
+/* --- the three keys --------------------------------------------------------------------------- */
 
-static const struct { char kind[3]; tempo_dtype dtype; } descriptions[] = {
-    {"b1", TEMPO_BOOL},  {"i1", TEMPO_INT8},   {"u1", TEMPO_UINT8},  {"i2", TEMPO_INT16},   {"u2", TEMPO_UINT16},
-    {"i4", TEMPO_INT32}, {"u4", TEMPO_UINT32}, {"i8", TEMPO_INT64},  {"u8", TEMPO_UINT64},  {"f2", TEMPO_FLOAT16},
+static const struct {
+    char kind[3];
+    tempo_dtype dtype;
+} descriptions[] = {
+    {"b1", TEMPO_BOOL},  {"i1", TEMPO_INT8},   {"u1", TEMPO_UINT8},    {"i2", TEMPO_INT16},  {"u2", TEMPO_UINT16},
+    {"i4", TEMPO_INT32}, {"u4", TEMPO_UINT32}, {"i8", TEMPO_INT64},    {"u8", TEMPO_UINT64}, {"f2", TEMPO_FLOAT16},
     {"f4", TEMPO_FLOAT}, {"f8", TEMPO_DOUBLE}, {"V2", TEMPO_BFLOAT16},
 };
 
@@ -182,7 +185,7 @@ void rt_npy_elements(const rt_npy *npy, const void *bytes, void *out) {
     }
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 size_t rt_npy_header(const tempo_tensor *tensor, char *out) {
     const char *kind = "V2";

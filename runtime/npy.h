@@ -11,8 +11,8 @@ typedef struct rt_npy {
     int rank;
     int64_t dims[TC_MAX_RANK];
     uint64_t count;
-    size_t header;      /* bytes before the elements */
-    size_t bytes;       /* of the elements */
+    size_t header; /* bytes before the elements */
+    size_t bytes;  /* of the elements */
 } rt_npy;
 
 /* Reads the header of the array `name` (for messages) from its file's bytes, all `size` of them. TC_BAD_INPUT when it

@@ -8,8 +8,8 @@
 typedef struct rt_array {
     const char *name; /* the key: the member's name without .npy */
     tempo_tensor tensor;
-    void *memory;     /* what is freed; NULL where the tensor is borrowed */
-    bool skipped;     /* nobody wanted it: there is only a name */
+    void *memory; /* what is freed; NULL where the tensor is borrowed */
+    bool skipped; /* nobody wanted it: there is only a name */
 } rt_array;
 
 typedef struct rt_npz {

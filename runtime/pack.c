@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct span { size_t begin, end; } span;
+typedef struct span {
+    size_t begin, end;
+} span;
 
 typedef struct packer {
     rt_buffer *buffers;
@@ -22,7 +24,10 @@ static int compare_sizes(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-typedef struct rank { size_t major, minor; uint32_t index; } rank;
+typedef struct rank {
+    size_t major, minor;
+    uint32_t index;
+} rank;
 
 static int compare_ranks(const void *a, const void *b) {
     const rank *x = a, *y = b;

@@ -38,7 +38,7 @@ static rt_storage *add_storage(planner *p, const tc_value *value, rt_home home, 
     return &plan->storages[at];
 }
 
-/* --- operands and results ----------------------------------------------------------------------------------------- */
+/* --- operands and results --------------------------------------------------------------------- */
 
 static bool is_ours(tc_dtype dtype) {
     const uint32_t known = 1u << TK_F32 | 1u << TK_U8 | 1u << TK_I8 | 1u << TK_U16 | 1u << TK_I16 | 1u << TK_I32 |
@@ -56,8 +56,9 @@ static tc_status describe(planner *p, const tc_node *node, const tc_value *value
     if (!tc_type_is_static(type)) {
         tc_error(p->ctx, TC_UNSUPPORTED, node, "the shape of '%s' (%s) does not follow from the shapes of the inputs",
                  tc_quote(p->ctx, value->name), tc_type_text(arena, type));
-        tc_hint(p->ctx, "the runtime needs every shape before it runs; values of small inputs are used where they decide "
-                        "shapes, if they are finite and their sums and products fit in 63 bits");
+        tc_hint(p->ctx,
+                "the runtime needs every shape before it runs; values of small inputs are used where they decide "
+                "shapes, if they are finite and their sums and products fit in 63 bits");
         return TC_UNSUPPORTED;
     }
     int64_t *dims = TC_NEW_ARRAY(arena, int64_t, (size_t)type->rank + 1);
@@ -131,7 +132,7 @@ static tc_status fill_args(planner *p, const tc_node *node, rt_launch *launch) {
     return TC_OK;
 }
 
-/* --- binding ------------------------------------------------------------------------------------------------------ */
+/* --- binding ---------------------------------------------------------------------------------- */
 
 static tc_status check_dtype(planner *p, const tc_node *node, const rt_kernel_row *row, const rt_launch *launch) {
     const rt_arg *decides = rt_in(launch, 0);
@@ -198,7 +199,7 @@ static tc_status bind_all(planner *p, const void *const *inputs) {
     return TC_OK;
 }
 
-/* --- lifetimes and in-place results ------------------------------------------------------------------------------- */
+/* --- lifetimes and in-place results ----------------------------------------------------------- */
 
 static void find_lifetimes(rt_plan *plan) {
     for (uint32_t i = 0; i < plan->n_launches; i++) {
@@ -248,7 +249,7 @@ static void choose_inplace(rt_plan *plan) {
     }
 }
 
-/* --- packing and addresses ---------------------------------------------------------------------------------------- */
+/* --- packing and addresses -------------------------------------------------------------------- */
 
 static tc_status pack(planner *p) {
     rt_plan *plan = p->plan;
@@ -287,7 +288,10 @@ static const void *storage_data(const rt_plan *plan, const rt_storage *root) {
 
 /* Sets the address of one operand or result. Kernels take `void *` for both; only results are written. */
 static void set_address(const rt_plan *plan, rt_arg *arg, const tc_value *value) {
-    union { const void *in; void *out; } address = {storage_data(plan, root_of(plan, value))};
+    union {
+        const void *in;
+        void *out;
+    } address = {storage_data(plan, root_of(plan, value))};
     arg->data = address.out;
 }
 
@@ -382,7 +386,7 @@ void rt_plan_tensor(const rt_plan *plan, const tc_value *value, tempo_tensor *ou
     *out_tensor = (tempo_tensor){(tempo_dtype)type->dtype, type->rank, dims, arg.data, rt_plan_bytes(plan, value)};
 }
 
-/* --- for bind functions ------------------------------------------------------------------------------------------- */
+/* --- for bind functions ----------------------------------------------------------------------- */
 
 tc_status rt_known_ints(rt_binder *binder, const tc_node *node, uint32_t input, const int64_t **out_ints,
                         int64_t *out_count) {

@@ -13,25 +13,25 @@ typedef enum rt_home { RT_ARENA, RT_INPUT, RT_PARAMETER } rt_home;
 typedef struct rt_storage {
     const tc_value *value; /* that it was made for */
     rt_home home;
-    uint32_t root;         /* storage that this one's bytes are in: itself unless it is a view or in-place result */
+    uint32_t root; /* storage that this one's bytes are in: itself unless it is a view or in-place result */
     size_t bytes;
-    uint32_t first, last;  /* launches, of roots in the arena; last is n_launches for graph outputs */
-    size_t offset;         /* in the arena */
-    const void *data;      /* inputs and parameters */
-    uint32_t input;        /* index among the graph's inputs */
+    uint32_t first, last; /* launches, of roots in the arena; last is n_launches for graph outputs */
+    size_t offset;        /* in the arena */
+    const void *data;     /* inputs and parameters */
+    uint32_t input;       /* index among the graph's inputs */
 } rt_storage;
 
 typedef struct rt_plan {
-    rt_binder binder;      /* of its launches; arena dies with the plan */
+    rt_binder binder; /* of its launches; arena dies with the plan */
     const tc_graph *graph;
     rt_launch *launches;
     uint32_t n_launches;
     rt_storage *storages;
     uint32_t n_storages;
-    tc_map *index;         /* tc_value -> index + 1 of its storage */
-    size_t *workspaces;    /* [n_launches] offsets in the arena */
-    rt_buffer *buffers;    /* what was packed: storages first, then workspaces */
-    uint32_t *buffer_of;   /* [n_buffers] storage index, or UINT32_MAX - launch for a workspace */
+    tc_map *index;       /* tc_value -> index + 1 of its storage */
+    size_t *workspaces;  /* [n_launches] offsets in the arena */
+    rt_buffer *buffers;  /* what was packed: storages first, then workspaces */
+    uint32_t *buffer_of; /* [n_buffers] storage index, or UINT32_MAX - launch for a workspace */
     size_t n_buffers;
     rt_packing packing;
     unsigned char *memory; /* the arena */

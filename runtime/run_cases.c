@@ -18,10 +18,10 @@ typedef enum verdict { PASS, FAIL, UNSUPPORTED } verdict;
 static const char *const words[] = {"PASS", "FAIL", "UNSUPPORTED"};
 
 typedef struct test_case {
-    tc_ctx *ctx;          /* of this case alone */
+    tc_ctx *ctx; /* of this case alone */
     const char *folder, *name;
     tempo_session *session;
-    tc_model *tensors;    /* owns what is read from .pb files */
+    tc_model *tensors; /* owns what is read from .pb files */
     char why[400];
 } test_case;
 
@@ -37,7 +37,7 @@ static verdict from_session(test_case *c, tempo_status status) {
     return status == TEMPO_UNSUPPORTED ? UNSUPPORTED : FAIL;
 }
 
-/* --- comparing ---------------------------------------------------------------------------------------------------- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 static bool close_enough(double got, double want, double rtol) {
     if (isnan(got) || isnan(want))
@@ -52,15 +52,17 @@ static bool is_float(tempo_dtype dtype) {
 static verdict compare(test_case *c, const char *name, const tempo_tensor *got, const tc_tensor *want_tensor) {
     tempo_tensor want = {(tempo_dtype)want_tensor->dtype, want_tensor->rank, want_tensor->dims, NULL,
                          want_tensor->bytes};
-    union { const void *in; void *out; } data = {want_tensor->data};
+    union {
+        const void *in;
+        void *out;
+    } data = {want_tensor->data};
     want.data = data.out;
     bool shape = got->rank == want.rank;
     for (int d = 0; shape && d < got->rank; d++)
         shape = got->dims[d] == want.dims[d];
     if (got->dtype != want.dtype || !shape) {
-        snprintf(c->why, sizeof c->why,
-                 "output '%s' has another type or shape: rank %d of %s, expected rank %d of %s", name, got->rank,
-                 tempo_dtype_text(got->dtype), want.rank, tempo_dtype_text(want.dtype));
+        snprintf(c->why, sizeof c->why, "output '%s' has another type or shape: rank %d of %s, expected rank %d of %s",
+                 name, got->rank, tempo_dtype_text(got->dtype), want.rank, tempo_dtype_text(want.dtype));
         return FAIL;
     }
     if (!is_float(got->dtype))
@@ -76,7 +78,7 @@ static verdict compare(test_case *c, const char *name, const tempo_tensor *got, 
     return PASS;
 }
 
-/* --- one data set ------------------------------------------------------------------------------------------------- */
+/* --- one data set ----------------------------------------------------------------------------- */
 
 static bool exists(const char *path) { return access(path, R_OK) == 0; }
 
@@ -99,7 +101,10 @@ static verdict bind_inputs(test_case *c, const char *set) {
             return FAIL;
         if (!tensor)
             continue;
-        union { const void *in; void *out; } data = {tensor->data};
+        union {
+            const void *in;
+            void *out;
+        } data = {tensor->data};
         tempo_tensor bound = {(tempo_dtype)tensor->dtype, tensor->rank, tensor->dims, data.out, tensor->bytes};
         tempo_status status = tempo_bind(c->session, info.name, &bound);
         if (status != TEMPO_OK)
@@ -125,7 +130,7 @@ static verdict run_set(test_case *c, const char *set) {
     return v;
 }
 
-/* --- one case ----------------------------------------------------------------------------------------------------- */
+/* --- one case --------------------------------------------------------------------------------- */
 
 /* Sequences, strings and narrow types are no tensors of the runtime. */
 static bool runs_types(test_case *c) {
@@ -172,7 +177,7 @@ static verdict try_case(const run_options *o, const char *folder, const char *na
     return v;
 }
 
-/* --- folders ------------------------------------------------------------------------------------------------------ */
+/* --- folders ---------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 

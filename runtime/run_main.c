@@ -9,15 +9,15 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                   \
-    {TC_OPT_##kind,                                                                                                  \
-     name,                                                                                                           \
-     letter,                                                                                                         \
-     argument,                                                                                                       \
-     otherwise,                                                                                                      \
-     group,                                                                                                          \
-     help,                                                                                                           \
-     offsetof(run_options, field),                                                                                   \
+#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                     \
+    {TC_OPT_##kind,                                                                                                    \
+     name,                                                                                                             \
+     letter,                                                                                                           \
+     argument,                                                                                                         \
+     otherwise,                                                                                                        \
+     group,                                                                                                            \
+     help,                                                                                                             \
+     offsetof(run_options, field),                                                                                     \
      offsetof(run_options, count)},
 static const tc_option rows[] = {
 #include "run_options.def"
@@ -53,7 +53,7 @@ static const tc_option_table table = {
 
 const rt_hooks run_hooks = {tc_upgrade_model, tc_body_for};
 
-/* --- arguments ---------------------------------------------------------------------------------------------------- */
+/* --- arguments -------------------------------------------------------------------------------- */
 
 static tc_status parse_seed(tc_ctx *ctx, run_options *o) {
     char *end;
@@ -106,7 +106,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
     return TC_OK;
 }
 
-/* --- a run -------------------------------------------------------------------------------------------------------- */
+/* --- a run ------------------------------------------------------------------------------------ */
 
 /* A failure of the session: its message is printed as it is, and nothing is added. */
 static tc_status session_failed(const tempo_session *session, tempo_status status) {

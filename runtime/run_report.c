@@ -31,7 +31,8 @@ void run_print_outputs(FILE *out, const rt_array *outputs, size_t n) {
 }
 
 static void print_bytes(FILE *out, uint64_t bytes, const char *what, const char *note) {
-    fprintf(out, "%16" PRIu64 " %10.2f MiB  %s%s%s\n", bytes, (double)bytes / 1048576.0, what, note[0] ? "  " : "", note);
+    fprintf(out, "%16" PRIu64 " %10.2f MiB  %s%s%s\n", bytes, (double)bytes / 1048576.0, what, note[0] ? "  " : "",
+            note);
 }
 
 #define MOST_LIVE 12

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- messages ----------------------------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static void begin(tempo_session *s) {
     free(s->message);
@@ -30,7 +30,7 @@ static tempo_status finish(tempo_session *s, tc_status status) {
 
 const char *tempo_message(const tempo_session *s) { return s->message ? s->message : ""; }
 
-/* --- opening ------------------------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* Takes the model over. */
 static tc_status take_model(tempo_session *s, tc_model *model) {
@@ -105,7 +105,7 @@ void tempo_close(tempo_session *s) {
     free(s);
 }
 
-/* --- inputs and outputs ------------------------------------------------------------------------------------------- */
+/* --- inputs and outputs ----------------------------------------------------------------------- */
 
 static void describe(const tempo_session *s, const tc_value *value, const tc_type *type, tempo_info *out_info) {
     *out_info = (tempo_info){.name = value->name,
@@ -202,7 +202,7 @@ void tempo_seed(tempo_session *s, uint64_t seed, uint64_t step) {
         tempo_bind(s, TC_SEED_INPUT, &pair);
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------ */
+/* --- running ---------------------------------------------------------------------------------- */
 
 /* The plan depends on the elements of inputs that decided shapes: other elements make it out of date. */
 static bool decided_otherwise(const tempo_session *s) {
@@ -231,7 +231,8 @@ static tc_status resolve(tempo_session *s, rt_decide decide, bool *out_static) {
     return changed || unrolled ? rt_resolve_shapes(s, decide, out_static) : TC_OK;
 }
 
-/* Shapes are resolved without the elements of inputs where that is enough, so that the plan serves every batch; floats decide last. */
+/* Shapes are resolved without the elements of inputs where that is enough, so that the plan serves every batch; floats
+ * decide last. */
 static tc_status prepare(tempo_session *s) {
     if (!s->inputs)
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
@@ -273,8 +274,12 @@ static void pass_event(void *user, const rt_launch *launch, double start, double
     tempo_session *s = user;
     tc_arena *arena = tc_arena_create();
     const tc_value *result = tc_output(launch->node, 0);
-    tempo_event event = {launch->node->op_type, tc_node_label(launch->node), tc_type_text(arena, result ? result->type : NULL),
-                         operand_types(arena, launch->node), start, seconds};
+    tempo_event event = {launch->node->op_type,
+                         tc_node_label(launch->node),
+                         tc_type_text(arena, result ? result->type : NULL),
+                         operand_types(arena, launch->node),
+                         start,
+                         seconds};
     s->event(s->event_user, &event);
     tc_arena_destroy(arena);
 }

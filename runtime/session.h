@@ -21,7 +21,7 @@ typedef struct rt_input {
     int rank;
     int64_t dims[TC_MAX_RANK];
     size_t bytes;
-    void *decided;           /* copy of the elements that decided shapes in the plan, or NULL */
+    void *decided; /* copy of the elements that decided shapes in the plan, or NULL */
 } rt_input;
 
 struct tempo_session {
@@ -34,11 +34,11 @@ struct tempo_session {
     int64_t seed_tensor[2]; /* what `tempo.seed` is bound to when the caller binds nothing */
     rt_plan *plan;          /* NULL: not made, or out of date */
     bool ran;
-    bool unrolled;          /* the graph's loops and branches are those of the inputs that were bound: no others can be */
-    char *message;          /* of the last failure; malloc */
+    bool unrolled; /* the graph's loops and branches are those of the inputs that were bound: no others can be */
+    char *message; /* of the last failure; malloc */
     tempo_event_fn event;
     void *event_user;
-    tempo_live *live;       /* of the last memory report; in the plan's arena */
+    tempo_live *live; /* of the last memory report; in the plan's arena */
 };
 
 /* tempo_open with hooks (NULL: none; models must then be at the canonical opset). */

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct binding { const char *input; int64_t size; } binding;
+typedef struct binding {
+    const char *input;
+    int64_t size;
+} binding;
 
 static bool is_symbol(tc_dim dim) { return !tc_dim_is_const(dim) && !tc_dim_is_unknown(dim); }
 
@@ -66,7 +69,10 @@ static tc_status match_default(tempo_session *s, rt_input *input) {
  * replace it. */
 static void hand_over_contents(tempo_session *s, rt_input *input) {
     const tc_tensor *init = input->value->init;
-    tc_tensor bound = {.dtype = (tc_dtype)input->dtype, .rank = input->rank, .dims = input->dims, .data = input->data,
+    tc_tensor bound = {.dtype = (tc_dtype)input->dtype,
+                       .rank = input->rank,
+                       .dims = input->dims,
+                       .data = input->data,
                        .bytes = input->bytes};
     if (!input->data) {
         if (init && init->data)

@@ -24,8 +24,7 @@ extern "C" {
 /* How a call ended; tempo-run's exit codes are the same numbers. */
 typedef enum tempo_status {
     TEMPO_OK = 0,
-    TEMPO_BAD_INPUT =
-        2, /* a malformed file; a missing input, or one of another type or shape; an index out of range */
+    TEMPO_BAD_INPUT = 2, /* a malformed file; a missing input, or one of another type or shape; an index out of range */
     TEMPO_UNSUPPORTED = 3, /* a valid model, with an op, type or opset that the runtime does not run */
     TEMPO_LIMIT = 4,       /* a limit, or out of memory */
     TEMPO_IO = 5,          /* the operating system said no */
@@ -88,8 +87,8 @@ int tempo_input(const tempo_session *session, size_t index, tempo_info *out_info
 int tempo_output_info(const tempo_session *session, size_t index, tempo_info *out_info);
 
 /* Binds the elements of an input. They are borrowed, not copied: they must stay until the input is bound again or the
- * session is closed. Another shape than before makes the next run plan again. A model with If, Loop or Scan runs for inputs of one
- * course only: where other shapes or values could change it, the next run is TEMPO_UNSUPPORTED. */
+ * session is closed. Another shape than before makes the next run plan again. A model with If, Loop or Scan runs for
+ * inputs of one course only: where other shapes or values could change it, the next run is TEMPO_UNSUPPORTED. */
 tempo_status tempo_bind(tempo_session *session, const char *name, const tempo_tensor *tensor);
 /* Seed and step of the random ops from the next run on; two runs with the same pair draw the same numbers. A graph
  * input `tempo.seed` that nothing is bound to gets both as int64[2]. */
@@ -111,12 +110,12 @@ typedef struct tempo_live {
 
 /* Bytes of a prepared session. Every buffer but what `saved` counts is counted with its alignment to 64 bytes. */
 typedef struct tempo_memory {
-    uint64_t parameters;  /* initializers and constants, borrowed from the file */
-    uint64_t inputs;      /* bound, borrowed from the caller */
-    uint64_t outputs;     /* graph outputs; those that nodes compute lie in the arena */
-    uint64_t arena;       /* everything that nodes compute: the size of the one allocation */
-    uint64_t lower_bound; /* the most bytes that are live at one time: no plan can need less */
-    const char *peak_node; /* what runs at that time */
+    uint64_t parameters;    /* initializers and constants, borrowed from the file */
+    uint64_t inputs;        /* bound, borrowed from the caller */
+    uint64_t outputs;       /* graph outputs; those that nodes compute lie in the arena */
+    uint64_t arena;         /* everything that nodes compute: the size of the one allocation */
+    uint64_t lower_bound;   /* the most bytes that are live at one time: no plan can need less */
+    const char *peak_node;  /* what runs at that time */
     const tempo_live *live; /* what is live then, biggest first */
     size_t n_live;
     uint64_t saved; /* held in the arena from the forward pass for the backward pass: raw bytes, without alignment */

@@ -1,5 +1,5 @@
-/* eval.h: evaluators, as ops.def names them. An evaluator computes the contents of one result of a node from contents or
- * shapes of its operands, or returns NULL where they do not suffice. Types of the results are known already. */
+/* eval.h: evaluators, as ops.def names them. An evaluator computes the contents of one result of a node from contents
+ * or shapes of its operands, or returns NULL where they do not suffice. Types of the results are known already. */
 #ifndef TC_EVAL_H
 #define TC_EVAL_H
 #include "../contents.h"
@@ -13,7 +13,8 @@ typedef struct tc_eval {
 
 /* Contents of an operand; NULL: not known, or absent. */
 const tc_contents *tc_eval_in(tc_eval *ev, const tc_node *node, uint32_t index);
-/* Empty contents of the result's static type; NULL where its shape is not static, its type not evaluated or it is too large. */
+/* Empty contents of the result's static type; NULL where its shape is not static, its type not evaluated or it is too
+ * large. */
 tc_contents *tc_eval_out(tc_eval *ev, const tc_node *node, uint32_t output);
 /* The items of contents under construction. */
 static inline tc_scalar *tc_eval_items(tc_contents *contents) { return (tc_scalar *)contents->items; }
@@ -27,18 +28,34 @@ void tc_eval_next(int rank, const int64_t *dims, int64_t at[TC_MAX_RANK]);
 /* Axis into 0..rank-1; -1 where it is out of range. */
 int tc_eval_axis(int64_t axis, int rank);
 
-/* An integer in the range of its type: numbers wrap around, symbols are taken to fit, what cannot be held is unknown. */
+/* An integer in the range of its type: numbers wrap around, symbols are taken to fit, what cannot be held is unknown.
+ */
 tc_dim tc_eval_wrap(tc_dtype dtype, tc_dim value);
 bool tc_eval_is_int(tc_dtype dtype); /* integer or bool: items are dims */
 
 /* Two-operand arithmetic on items of one type. */
-typedef enum tc_arith { TC_ADD, TC_SUB, TC_MUL, TC_DIV, TC_MOD, TC_FMOD, TC_POW, TC_MAX, TC_MIN, TC_AND, TC_OR, TC_XOR } tc_arith;
+typedef enum tc_arith {
+    TC_ADD,
+    TC_SUB,
+    TC_MUL,
+    TC_DIV,
+    TC_MOD,
+    TC_FMOD,
+    TC_POW,
+    TC_MAX,
+    TC_MIN,
+    TC_AND,
+    TC_OR,
+    TC_XOR
+} tc_arith;
 tc_scalar tc_eval_arith(tc_eval *ev, tc_arith op, tc_dtype dtype, tc_scalar a, tc_scalar b);
 
-#define TC_EVALUATORS(X)                                                                                              \
-    X(unary) X(binary) X(where) X(cast) X(copy) X(shape) X(size) X(constant) X(constant_of_shape) X(range) X(gather)  \
-    X(gather_elements) X(gather_nd) X(concat) X(slice) X(split) X(transpose) X(expand) X(tile) X(pad) X(reduce)       \
-    X(trilu) X(cumsum) X(onehot) X(nonzero) X(eye_like) X(scatter_elements) X(scatter_nd)
+/* clang-format off */
+#define TC_EVALUATORS(X) \
+    X(unary) X(binary) X(where) X(cast) X(copy) X(shape) X(size) X(constant) X(constant_of_shape) X(range) \
+    X(gather) X(gather_elements) X(gather_nd) X(concat) X(slice) X(split) X(transpose) X(expand) X(tile) X(pad) \
+    X(reduce) X(trilu) X(cumsum) X(onehot) X(nonzero) X(eye_like) X(scatter_elements) X(scatter_nd)
+/* clang-format on */
 #define TC_DECLARE_EVAL(name) const tc_contents *tc_eval_##name(tc_eval *ev, const tc_node *node, uint32_t output);
 TC_EVALUATORS(TC_DECLARE_EVAL)
 #undef TC_DECLARE_EVAL

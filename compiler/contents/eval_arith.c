@@ -1,11 +1,12 @@
 /* eval_arith.c: evaluators of elementwise ops. Integers go through symbolic arithmetic, so that a size computed from
- * "seq" stays a size; an integer that cannot be told becomes unknown. A float that cannot be told makes the whole result
- * unknown. Floats are computed in double and rounded to their type, which gives the correctly rounded result for + - * / sqrt. */
+ * "seq" stays a size; an integer that cannot be told becomes unknown. A float that cannot be told makes the whole
+ * result unknown. Floats are computed in double and rounded to their type, which gives the correctly rounded result for
+ * + - * / sqrt. */
 #include "eval.h"
 #include <math.h>
 #include <string.h>
 
-/* --- two operands --------------------------------------------------------------------------------------------------- */
+/* --- two operands ----------------------------------------------------------------------------- */
 
 static double arith_float(tc_arith op, double a, double b) {
     switch (op) {
@@ -72,7 +73,9 @@ static tc_dim arith_int(tc_dim_pool *pool, tc_arith op, tc_dtype dtype, tc_dim a
     case TC_MAX: return tc_dim_max(pool, a, b);
     case TC_MIN: return tc_dim_min(pool, a, b);
     case TC_POW: return power(pool, a, b);
-    case TC_AND: case TC_OR: case TC_XOR: return bits(op, dtype, a, b);
+    case TC_AND:
+    case TC_OR:
+    case TC_XOR: return bits(op, dtype, a, b);
     default: return divide(pool, op, a, b);
     }
 }
@@ -87,27 +90,46 @@ typedef enum relation { EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL } relati
 
 static tc_dim compare(relation r, tc_dtype dtype, tc_scalar a, tc_scalar b) {
     if (!tc_eval_is_int(dtype)) {
-        bool holds[] = {a.f == b.f, a.f < b.f, a.f <= b.f, a.f > b.f, a.f >= b.f};
+        bool holds[] = {a.f == b.f, a.f<b.f, a.f <= b.f, a.f> b.f, a.f >= b.f};
         return tc_dim_const(holds[r]);
     }
     if (r == GREATER || r == GREATER_EQUAL)
         return compare(r == GREATER ? LESS : LESS_EQUAL, dtype, b, a);
     int less = tc_dim_less(a.i, b.i), more = tc_dim_less(b.i, a.i);
     bool same = tc_dim_equal(a.i, b.i);
-    int answer = r == LESS         ? less
-                 : r == LESS_EQUAL ? (more < 0 ? -1 : !more)
-                 : same            ? 1
-                 : less == 1 || more == 1 ? 0 : -1;
+    int answer = r == LESS                ? less
+                 : r == LESS_EQUAL        ? (more < 0 ? -1 : !more)
+                 : same                   ? 1
+                 : less == 1 || more == 1 ? 0
+                                          : -1;
     return answer < 0 ? tc_dim_unknown() : tc_dim_const(answer);
 }
 
-static const struct { const char *op; bool relation; int code; } binaries[] = {
-    {"Add", false, TC_ADD},   {"Sub", false, TC_SUB},        {"Mul", false, TC_MUL},          {"Div", false, TC_DIV},
-    {"Mod", false, TC_MOD},   {"Pow", false, TC_POW},        {"Max", false, TC_MAX},          {"Min", false, TC_MIN},
-    {"Sum", false, TC_ADD},   {"And", false, TC_AND},        {"Or", false, TC_OR},            {"Xor", false, TC_XOR},
-    {"Equal", true, EQUAL},   {"Less", true, LESS},          {"LessOrEqual", true, LESS_EQUAL},
-    {"Greater", true, GREATER}, {"GreaterOrEqual", true, GREATER_EQUAL},
-    {"BitwiseAnd", false, TC_AND}, {"BitwiseOr", false, TC_OR}, {"BitwiseXor", false, TC_XOR},
+static const struct {
+    const char *op;
+    bool relation;
+    int code;
+} binaries[] = {
+    {"Add", false, TC_ADD},
+    {"Sub", false, TC_SUB},
+    {"Mul", false, TC_MUL},
+    {"Div", false, TC_DIV},
+    {"Mod", false, TC_MOD},
+    {"Pow", false, TC_POW},
+    {"Max", false, TC_MAX},
+    {"Min", false, TC_MIN},
+    {"Sum", false, TC_ADD},
+    {"And", false, TC_AND},
+    {"Or", false, TC_OR},
+    {"Xor", false, TC_XOR},
+    {"Equal", true, EQUAL},
+    {"Less", true, LESS},
+    {"LessOrEqual", true, LESS_EQUAL},
+    {"Greater", true, GREATER},
+    {"GreaterOrEqual", true, GREATER_EQUAL},
+    {"BitwiseAnd", false, TC_AND},
+    {"BitwiseOr", false, TC_OR},
+    {"BitwiseXor", false, TC_XOR},
 };
 
 /* Where the element of `contents` for a coordinate of the broadcast result lies. */
@@ -162,7 +184,7 @@ const tc_contents *tc_eval_binary(tc_eval *ev, const tc_node *node, uint32_t out
     return out;
 }
 
-/* --- one operand ---------------------------------------------------------------------------------------------------- */
+/* --- one operand ------------------------------------------------------------------------------ */
 
 typedef double (*float_fn)(double x);
 typedef tc_dim (*int_fn)(tc_dim_pool *pool, tc_dim x);
@@ -195,13 +217,21 @@ static tc_dim not_bool(tc_dim_pool *pool, tc_dim x) {
 
 static tc_dim not_bits(tc_dim_pool *pool, tc_dim x) { return tc_dim_sub(pool, tc_dim_const(-1), x); }
 
-static const struct { const char *op; float_fn f; int_fn i; } unaries[] = {
-    {"Abs", fabs, abs_int},     {"Neg", negate, negate_int}, {"Sqrt", sqrt, NULL},    {"Floor", floor, NULL},
-    {"Ceil", ceil, NULL},       {"Exp", exp, NULL},          {"Log", log, NULL},      {"Reciprocal", reciprocal, NULL},
-    {"Round", nearbyint, NULL}, {"Erf", erf, NULL},          {"Tanh", tanh, NULL},    {"Sigmoid", sigmoid, NULL},
-    {"Sin", sin, NULL},         {"Cos", cos, NULL},          {"Relu", relu, relu_int}, {"Sign", sign_float, sign_int},
-    {"Not", NULL, not_bool},    {"BitwiseNot", NULL, not_bits}, {"IsNaN", is_nan, NULL},
-    {"IsInf", is_inf, NULL},
+static const struct {
+    const char *op;
+    float_fn f;
+    int_fn i;
+} unaries[] = {
+    {"Abs", fabs, abs_int},     {"Neg", negate, negate_int},
+    {"Sqrt", sqrt, NULL},       {"Floor", floor, NULL},
+    {"Ceil", ceil, NULL},       {"Exp", exp, NULL},
+    {"Log", log, NULL},         {"Reciprocal", reciprocal, NULL},
+    {"Round", nearbyint, NULL}, {"Erf", erf, NULL},
+    {"Tanh", tanh, NULL},       {"Sigmoid", sigmoid, NULL},
+    {"Sin", sin, NULL},         {"Cos", cos, NULL},
+    {"Relu", relu, relu_int},   {"Sign", sign_float, sign_int},
+    {"Not", NULL, not_bool},    {"BitwiseNot", NULL, not_bits},
+    {"IsNaN", is_nan, NULL},    {"IsInf", is_inf, NULL},
 };
 
 /* IsInf may be asked for infinities of one sign only. */
@@ -229,7 +259,7 @@ const tc_contents *tc_eval_unary(tc_eval *ev, const tc_node *node, uint32_t outp
     return out;
 }
 
-/* --- Where, Cast ---------------------------------------------------------------------------------------------------- */
+/* --- Where, Cast ------------------------------------------------------------------------------ */
 
 const tc_contents *tc_eval_where(tc_eval *ev, const tc_node *node, uint32_t output) {
     const tc_contents *condition = tc_eval_in(ev, node, 0), *a = tc_eval_in(ev, node, 1), *b = tc_eval_in(ev, node, 2);

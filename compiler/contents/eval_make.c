@@ -63,7 +63,7 @@ const tc_contents *tc_eval_range(tc_eval *ev, const tc_node *node, uint32_t outp
     return out;
 }
 
-/* --- reductions --------------------------------------------------------------------------------------------------- */
+/* --- reductions ------------------------------------------------------------------------------- */
 
 /* The reduced axes as a bit mask. */
 static bool reduced_axes(tc_eval *ev, const tc_node *node, int rank, uint64_t *out_mask) {
@@ -149,7 +149,7 @@ const tc_contents *tc_eval_cumsum(tc_eval *ev, const tc_node *node, uint32_t out
     return out;
 }
 
-/* --- patterns ----------------------------------------------------------------------------------------------------- */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 const tc_contents *tc_eval_trilu(tc_eval *ev, const tc_node *node, uint32_t output) {
     const tc_contents *x = tc_eval_in(ev, node, 0);

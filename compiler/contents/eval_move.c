@@ -180,7 +180,7 @@ const tc_contents *tc_eval_concat(tc_eval *ev, const tc_node *node, uint32_t out
     return before == row ? out : NULL;
 }
 
-/* --- indices ------------------------------------------------------------------------------------------------------ */
+/* --- indices ---------------------------------------------------------------------------------- */
 
 /* Item `n` of the indices as a position on an axis; -1 where it is not known or outside. */
 static int64_t position(const tc_contents *indices, uint64_t n, int64_t size) {

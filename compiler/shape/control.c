@@ -109,7 +109,7 @@ tc_status tc_shape_loop(tc_shape_ctx *sc, tc_node *node) {
     return TC_OK;
 }
 
-/* --- Scan --------------------------------------------------------------------------------------------------------- */
+/* --- Scan ------------------------------------------------------------------------------------- */
 
 static tc_status scan_axis(tc_shape_ctx *sc, tc_node *node, const char *name, uint32_t index, int rank, int *out_axis) {
     size_t count;

@@ -193,7 +193,7 @@ tc_status tc_shape_global_pool(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
 
-/* --- Resize ------------------------------------------------------------------------------------------------------- */
+/* --- Resize ----------------------------------------------------------------------------------- */
 
 /* The axes that scales or sizes speak of: all, or the attribute's. */
 static tc_status resize_axes(tc_shape_ctx *sc, tc_node *node, int rank, int axes[TC_MAX_RANK], size_t *count) {

@@ -23,8 +23,10 @@ tc_status tc_shape_expand(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, rank, dims);
 }
 
-/* `size` of an axis came of arithmetic on `operands` known or not: numbers that are known and yet gave nothing did not fit in 63 bits. */
-static tc_status check_fits(tc_shape_ctx *sc, tc_node *node, int axis, tc_dim size, const tc_dim operands[2], bool negative) {
+/* `size` of an axis came of arithmetic on `operands` known or not: numbers that are known and yet gave nothing did not
+ * fit in 63 bits. */
+static tc_status check_fits(tc_shape_ctx *sc, tc_node *node, int axis, tc_dim size, const tc_dim operands[2],
+                            bool negative) {
     if (!tc_dim_is_unknown(size) || !tc_dim_is_const(operands[0]) || !tc_dim_is_const(operands[1]))
         return TC_OK;
     if (negative)
@@ -105,7 +107,7 @@ tc_status tc_shape_pad(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
 
-/* --- Slice -------------------------------------------------------------------------------------------------------- */
+/* --- Slice ------------------------------------------------------------------------------------ */
 
 /* A bound of a slice as a position in 0..size (step > 0) or -1..size-1 (step < 0). */
 static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, bool forward) {
@@ -128,7 +130,9 @@ static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, bool for
 static tc_dim slice_size(tc_dim_pool *pool, tc_dim size, tc_dim start, tc_dim end, int64_t step) {
     tc_dim from = slice_bound(pool, start, size, step > 0), to = slice_bound(pool, end, size, step > 0);
     tc_dim span = step > 0 ? tc_dim_sub(pool, to, from) : tc_dim_sub(pool, from, to);
-    int64_t stride = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step; /* no axis is long enough to tell the last two apart */
+    int64_t stride = step > 0            ? step
+                     : step == INT64_MIN ? INT64_MAX
+                                         : -step; /* no axis is long enough to tell the last two apart */
     if (tc_dim_is_const(span))
         return tc_dim_const(span.value > 0 ? (span.value - 1) / stride + 1 : 0);
     tc_dim rounded = tc_dim_add(pool, span, tc_dim_const(stride - 1));
@@ -169,7 +173,7 @@ tc_status tc_shape_slice(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }
 
-/* --- Split, Concat ------------------------------------------------------------------------------------------------ */
+/* --- Split, Concat ---------------------------------------------------------------------------- */
 
 /* Sizes of the parts by num_outputs (or the number of results): all equal, but the last may be smaller (or empty). */
 static tc_status equal_parts(tc_shape_ctx *sc, tc_node *node, tc_dim size, tc_dim *parts) {

@@ -81,7 +81,7 @@ tc_status tc_shape_same_shape(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, first_dtype(node, 0), a.rank, dims);
 }
 
-/* --- types -------------------------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static tc_status dtype_attr(tc_shape_ctx *sc, tc_node *node, const char *name, tc_dtype otherwise, tc_dtype *out) {
     int64_t number = tc_attr_int(node, name, (int64_t)otherwise);

@@ -145,7 +145,7 @@ tc_status tc_shape_onehot(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, values.dtype, indices.rank + 1, dims);
 }
 
-/* --- sizes that the data decides ---------------------------------------------------------------------------------- */
+/* --- sizes that the data decides -------------------------------------------------------------- */
 
 /* How many elements are not zero; unknown where they are not known. */
 static tc_dim count_nonzero(const tc_contents *known) {

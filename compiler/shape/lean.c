@@ -1,9 +1,10 @@
-/* lean.c: shape functions of the ai.tempo ops that the lean recipes work with: Dropout from a seed, attention over operands that are
- * split into heads already, and normalizations that keep xhat = (x - mean) / std. Meanings: ops.def. */
+/* lean.c: shape functions of the ai.tempo ops that the lean recipes work with: Dropout from a seed, attention over
+ * operands that are split into heads already, and normalizations that keep xhat = (x - mean) / std. Meanings: ops.def.
+ */
 #include "shape_fns.h"
 #include <string.h>
 
-/* --- Dropout -------------------------------------------------------------------------------------------------------- */
+/* --- Dropout ---------------------------------------------------------------------------------- */
 
 /* Operand `ratio` is one number in [0, 1), operand `seed` int64[2]; both may be absent. */
 static tc_status check_draw(tc_shape_ctx *sc, tc_node *node, uint32_t ratio, uint32_t seed) {
@@ -16,7 +17,8 @@ static tc_status check_draw(tc_shape_ctx *sc, tc_node *node, uint32_t ratio, uin
         return TC_FAIL(sc, node, "ratio is %g, expected at least 0 and less than 1", number);
     TC_TRY(tc_shape_expect_type(sc, node, seed, 1u << TC_INT64, "int64"));
     TC_TRY(tc_shape_expect_rank(sc, node, seed, 1));
-    return s.rank == 1 ? tc_shape_same_dim(sc, node, "size of seed (seed and step)", s.dims[0], tc_dim_const(2), &two) : TC_OK;
+    return s.rank == 1 ? tc_shape_same_dim(sc, node, "size of seed (seed and step)", s.dims[0], tc_dim_const(2), &two)
+                       : TC_OK;
 }
 
 tc_status tc_shape_tempo_dropout(tc_shape_ctx *sc, tc_node *node) {
@@ -32,7 +34,7 @@ tc_status tc_shape_dropout_grad(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_same_shape(sc, node);
 }
 
-/* --- attention ------------------------------------------------------------------------------------------------------ */
+/* --- attention -------------------------------------------------------------------------------- */
 
 /* A matrix operand, with leading dims. */
 static tc_status expect_matrix(tc_shape_ctx *sc, tc_node *node, uint32_t index) {
@@ -42,8 +44,8 @@ static tc_status expect_matrix(tc_shape_ctx *sc, tc_node *node, uint32_t index) 
     return TC_OK;
 }
 
-/* The shape of operand a times operand b, as MatMul has it; with `transposed`, of a times b with its last two axes exchanged.
- * *out_rank is TC_RANK_UNKNOWN where one of them is not known. */
+/* The shape of operand a times operand b, as MatMul has it; with `transposed`, of a times b with its last two axes
+ * exchanged. *out_rank is TC_RANK_UNKNOWN where one of them is not known. */
 static tc_status product(tc_shape_ctx *sc, tc_node *node, tc_arg a, tc_arg b, bool transposed, int *out_rank,
                          tc_dim dims[TC_MAX_RANK]) {
     *out_rank = TC_RANK_UNKNOWN;
@@ -95,12 +97,17 @@ tc_status tc_shape_dot_grad(tc_shape_ctx *sc, tc_node *node) {
         TC_TRY(expect_matrix(sc, node, i));
     TC_TRY(tc_shape_expect_type(sc, node, 6, 1u << TC_BOOL, "bool"));
     TC_TRY(check_draw(sc, node, 7, 8));
-    TC_TRY(product(sc, node, dy, v, true, &rank_ds, ds)); /* [.., S, T], with the leading dims of dy: those of P and V */
+    TC_TRY(
+        product(sc, node, dy, v, true, &rank_ds, ds)); /* [.., S, T], with the leading dims of dy: those of P and V */
     TC_TRY(tc_shape_set(sc, node, 3, p.dtype, rank_ds, ds));
     tc_arg d = {.rank = rank_ds, .dims = ds};
     TC_TRY(product(sc, node, d, kt, true, &rank, dims));
     TC_TRY(tc_shape_set(sc, node, 0, q.dtype, rank, dims));
-    struct { uint32_t output; tc_arg left, right; tc_dtype dtype; } products[] = {{1, q, d, kt.dtype}, {2, p, dy, v.dtype}};
+    struct {
+        uint32_t output;
+        tc_arg left, right;
+        tc_dtype dtype;
+    } products[] = {{1, q, d, kt.dtype}, {2, p, dy, v.dtype}};
     for (size_t i = 0; i < TC_COUNT(products); i++) { /* left^T right */
         tc_arg left = products[i].left;
         if (left.rank != TC_RANK_UNKNOWN) {
@@ -115,7 +122,7 @@ tc_status tc_shape_dot_grad(tc_shape_ctx *sc, tc_node *node) {
     return TC_OK;
 }
 
-/* --- normalizations ------------------------------------------------------------------------------------------------- */
+/* --- normalizations --------------------------------------------------------------------------- */
 
 /* Y, XHat and InvStdDev; Y has the element type of operand `y_like`. */
 static tc_status xhat(tc_shape_ctx *sc, tc_node *node, uint32_t y_like, uint32_t last) {

@@ -25,12 +25,8 @@ static tc_status product(tc_shape_ctx *sc, tc_node *node, tc_dtype dtype) {
     return tc_shape_set(sc, node, 0, dtype, rank, dims);
 }
 
-tc_status tc_shape_matmul(tc_shape_ctx *sc, tc_node *node) {
-    return product(sc, node, tc_arg_of(node, 0).dtype);
-}
-tc_status tc_shape_matmul_integer(tc_shape_ctx *sc, tc_node *node) {
-    return product(sc, node, TC_INT32);
-}
+tc_status tc_shape_matmul(tc_shape_ctx *sc, tc_node *node) { return product(sc, node, tc_arg_of(node, 0).dtype); }
+tc_status tc_shape_matmul_integer(tc_shape_ctx *sc, tc_node *node) { return product(sc, node, TC_INT32); }
 
 tc_status tc_shape_gemm(tc_shape_ctx *sc, tc_node *node) {
     tc_arg a = tc_arg_of(node, 0), b = tc_arg_of(node, 1);
@@ -45,7 +41,7 @@ tc_status tc_shape_gemm(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, a.dtype, 2, dims);
 }
 
-/* --- Einsum ------------------------------------------------------------------------------------------------------- */
+/* --- Einsum ----------------------------------------------------------------------------------- */
 
 /* The sizes of letters, and of the axes that "..." stands for, counted from the last. */
 typedef struct einsum {

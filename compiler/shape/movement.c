@@ -2,7 +2,7 @@
 #include "shape_fns.h"
 #include <string.h>
 
-/* --- views -------------------------------------------------------------------------------------------------------- */
+/* --- views ------------------------------------------------------------------------------------ */
 
 /* Fills the dim at `hole` so that the product of dims is the operand's element count. */
 static tc_status fill_hole(tc_shape_ctx *sc, tc_node *node, tc_dim *dims, int rank, int hole) {
@@ -141,7 +141,7 @@ tc_status tc_shape_unsqueeze(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, rank, dims);
 }
 
-/* --- permutations ------------------------------------------------------------------------------------------------- */
+/* --- permutations ----------------------------------------------------------------------------- */
 
 tc_status tc_shape_transpose(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
@@ -187,12 +187,8 @@ static tc_status blocks(tc_shape_ctx *sc, tc_node *node, bool to_space) {
     return tc_shape_set(sc, node, 0, x.dtype, 4, dims);
 }
 
-tc_status tc_shape_depth_to_space(tc_shape_ctx *sc, tc_node *node) {
-    return blocks(sc, node, true);
-}
-tc_status tc_shape_space_to_depth(tc_shape_ctx *sc, tc_node *node) {
-    return blocks(sc, node, false);
-}
+tc_status tc_shape_depth_to_space(tc_shape_ctx *sc, tc_node *node) { return blocks(sc, node, true); }
+tc_status tc_shape_space_to_depth(tc_shape_ctx *sc, tc_node *node) { return blocks(sc, node, false); }
 
 tc_status tc_shape_trilu(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);

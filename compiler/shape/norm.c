@@ -66,7 +66,8 @@ tc_status tc_shape_channel_norm(tc_shape_ctx *sc, tc_node *node) {
 }
 
 /* The axis attribute, and that operands first..last can be broadcast to the normalized axes. */
-tc_status tc_shape_normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data, uint32_t first, uint32_t last, int *out_axis) {
+tc_status tc_shape_normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data, uint32_t first, uint32_t last,
+                                   int *out_axis) {
     tc_arg x = tc_arg_of(node, data);
     TC_TRY(tc_shape_axis(sc, node, tc_attr_int(node, "axis", -1), x.rank, out_axis));
     for (uint32_t i = first; i <= last; i++)
@@ -82,7 +83,8 @@ tc_status tc_shape_stash_type(tc_shape_ctx *sc, tc_node *node, tc_dtype *out_dty
     return TC_OK;
 }
 
-tc_status tc_shape_statistic(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtype dtype, uint32_t data, int axis) {
+tc_status tc_shape_statistic(tc_shape_ctx *sc, tc_node *node, uint32_t output, tc_dtype dtype, uint32_t data,
+                             int axis) {
     tc_arg x = tc_arg_of(node, data);
     tc_dim dims[TC_MAX_RANK];
     for (int i = 0; i < x.rank; i++)
@@ -128,7 +130,7 @@ tc_status tc_shape_rms_norm(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_statistic(sc, node, 1, stash, 0, axis);
 }
 
-/* --- losses ------------------------------------------------------------------------------------------------------- */
+/* --- losses ----------------------------------------------------------------------------------- */
 
 /* Labels are the scores without axis 1; weights one number per class. */
 static tc_status check_labels(tc_shape_ctx *sc, tc_node *node, uint32_t at_scores, uint32_t at_labels,
@@ -172,9 +174,7 @@ static tc_status loss(tc_shape_ctx *sc, tc_node *node) {
                 : tc_shape_set(sc, node, 0, scores.dtype, 0, NULL);
 }
 
-tc_status tc_shape_nll_loss(tc_shape_ctx *sc, tc_node *node) {
-    return loss(sc, node);
-}
+tc_status tc_shape_nll_loss(tc_shape_ctx *sc, tc_node *node) { return loss(sc, node); }
 
 tc_status tc_shape_softmax_loss(tc_shape_ctx *sc, tc_node *node) {
     tc_arg scores = tc_arg_of(node, 0);

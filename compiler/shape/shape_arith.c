@@ -14,9 +14,7 @@ tc_status tc_shape_shape(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, TC_INT64, 1, &count);
 }
 
-tc_status tc_shape_size(tc_shape_ctx *sc, tc_node *node) {
-    return tc_shape_set(sc, node, 0, TC_INT64, 0, NULL);
-}
+tc_status tc_shape_size(tc_shape_ctx *sc, tc_node *node) { return tc_shape_set(sc, node, 0, TC_INT64, 0, NULL); }
 
 tc_status tc_shape_constant(tc_shape_ctx *sc, tc_node *node) {
     static const struct {
@@ -70,7 +68,8 @@ static tc_status range_too_long(tc_shape_ctx *sc, const tc_node *node) {
 }
 
 /* Numbers whose difference may not fit in 63 bits. */
-static tc_status range_of_ints(tc_shape_ctx *sc, tc_node *node, int64_t start, int64_t limit, int64_t delta, tc_dim *out_count) {
+static tc_status range_of_ints(tc_shape_ctx *sc, tc_node *node, int64_t start, int64_t limit, int64_t delta,
+                               tc_dim *out_count) {
     bool up = delta > 0;
     uint64_t step = up ? (uint64_t)delta : -(uint64_t)delta;
     uint64_t span = up ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
@@ -79,7 +78,8 @@ static tc_status range_of_ints(tc_shape_ctx *sc, tc_node *node, int64_t start, i
     return (double)count < RANGE_LIMIT ? TC_OK : range_too_long(sc, node);
 }
 
-static tc_status range_of_floats(tc_shape_ctx *sc, tc_node *node, double start, double limit, double delta, tc_dim *out_count) {
+static tc_status range_of_floats(tc_shape_ctx *sc, tc_node *node, double start, double limit, double delta,
+                                 tc_dim *out_count) {
     double count = ceil((limit - start) / delta);
     if (isnan(count))
         return TC_FAIL(sc, node, "start %g, limit %g and delta %g make no range", start, limit, delta);

@@ -1,6 +1,7 @@
-/* shape_fns.h: the shape functions that ops.def names, and what they share. A shape function reads the types of a node's
- * operands (and contents of those that are sizes), checks what the op's specification asks for, and sets the types of
- * the results by tc_shape_set. What is not known stays unknown: an operand may have no type, no rank or unknown dims. */
+/* shape_fns.h: the shape functions that ops.def names, and what they share. A shape function reads the types of a
+ * node's operands (and contents of those that are sizes), checks what the op's specification asks for, and sets the
+ * types of the results by tc_shape_set. What is not known stays unknown: an operand may have no type, no rank or
+ * unknown dims. */
 #ifndef TC_SHAPE_FNS_H
 #define TC_SHAPE_FNS_H
 #include "../shape.h"
@@ -16,13 +17,16 @@ tc_arg tc_arg_of(const tc_node *node, uint32_t index);
 
 #define TC_FAIL(sc, node, ...) tc_error((sc)->ctx, TC_BAD_INPUT, (node), __VA_ARGS__)
 const char *tc_shape_text(const tc_shape_ctx *sc, int rank, const tc_dim *dims); /* "[2,n]" */
-const char *tc_operand_text(const tc_shape_ctx *sc, const tc_node *node, uint32_t index); /* `operand 1 "x" (float[2,n])` */
+const char *tc_operand_text(const tc_shape_ctx *sc, const tc_node *node,
+                            uint32_t index); /* `operand 1 "x" (float[2,n])` */
 
 /* Axis from a file into 0..rank-1. `rank` must be known. */
 tc_status tc_shape_axis(tc_shape_ctx *sc, const tc_node *node, int64_t axis, int rank, int *out_axis);
 /* The axes of a bit mask; a repeated axis is an error. */
-tc_status tc_shape_axes(tc_shape_ctx *sc, const tc_node *node, const int64_t *axes, size_t count, int rank, uint64_t *out_mask);
-/* Numbers known of an integer operand; false where it is absent or not all are numbers. `out` is in the model's arena. */
+tc_status tc_shape_axes(tc_shape_ctx *sc, const tc_node *node, const int64_t *axes, size_t count, int rank,
+                        uint64_t *out_mask);
+/* Numbers known of an integer operand; false where it is absent or not all are numbers. `out` is in the model's arena.
+ */
 bool tc_shape_ints(const tc_shape_ctx *sc, const tc_node *node, uint32_t index, const int64_t **out, size_t *out_count);
 /* As tc_shape_ints, with symbols and unknown elements: NULL only where not even the count is known. */
 const tc_dim *tc_shape_dims(const tc_shape_ctx *sc, const tc_node *node, uint32_t index, size_t *out_count);
@@ -33,14 +37,17 @@ bool tc_shape_float(const tc_shape_ctx *sc, const tc_node *node, uint32_t index,
 tc_status tc_shape_same_dim(tc_shape_ctx *sc, const tc_node *node, const char *what, tc_dim a, tc_dim b, tc_dim *out);
 /* Operand `index` has this rank (or an unknown one). */
 tc_status tc_shape_expect_rank(tc_shape_ctx *sc, const tc_node *node, uint32_t index, int rank);
-tc_status tc_shape_expect_type(tc_shape_ctx *sc, const tc_node *node, uint32_t index, uint32_t types, const char *expected);
+tc_status tc_shape_expect_type(tc_shape_ctx *sc, const tc_node *node, uint32_t index, uint32_t types,
+                               const char *expected);
 /* Operands a and b have one element type, as far as both are known. */
 tc_status tc_shape_expect_same_type(tc_shape_ctx *sc, const tc_node *node, uint32_t a, uint32_t b);
 /* Operand `index` can be broadcast to `dims` without changing them. */
 tc_status tc_shape_expect_fits(tc_shape_ctx *sc, const tc_node *node, uint32_t index, int rank, const tc_dim *dims);
 
-/* The axis attribute (0 <= axis < rank of operand `data`, known), and that operands first..last fit the normalized axes; norm.c. */
-tc_status tc_shape_normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data, uint32_t first, uint32_t last, int *out_axis);
+/* The axis attribute (0 <= axis < rank of operand `data`, known), and that operands first..last fit the normalized
+ * axes; norm.c. */
+tc_status tc_shape_normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data, uint32_t first, uint32_t last,
+                                   int *out_axis);
 tc_status tc_shape_check_epsilon(tc_shape_ctx *sc, tc_node *node);
 /* stash_type: the element type of the statistics. */
 tc_status tc_shape_stash_type(tc_shape_ctx *sc, tc_node *node, tc_dtype *out_dtype);
@@ -55,21 +62,20 @@ tc_status tc_shape_merge(tc_shape_ctx *sc, const tc_node *node, tc_value *value,
 tc_dim tc_dims_product(tc_dim_pool *pool, const tc_dim *dims, int count);
 
 #define TC_INTS ((1u << TC_INT32) | (1u << TC_INT64))
-#define TC_SHAPE_FUNCTIONS(X)                                                                                               \
-    X(unary) X(identity) X(predicate) X(broadcast) X(compare) X(pow) X(prelu) X(where) X(cast) X(cast_like) X(same_shape)   \
-    X(random_like) X(random) X(multinomial) X(dropout) X(quantize) X(dequantize)                                            \
-    X(reduce) X(arg_reduce) X(topk) X(cumsum) X(det)                                                                        \
-    X(matmul) X(gemm) X(einsum) X(matmul_integer) X(conv) X(conv_transpose) X(pool) X(global_pool) X(resize) X(rnn)         \
-    X(reshape) X(flatten) X(squeeze) X(unsqueeze) X(transpose) X(expand) X(tile) X(pad) X(slice) X(split) X(concat)         \
-    X(trilu) X(reverse_sequence) X(depth_to_space) X(space_to_depth)                                                        \
-    X(gather) X(gather_elements) X(gather_nd) X(scatter_elements) X(scatter_nd) X(onehot) X(nonzero) X(compress) X(unique)  \
-    X(shape) X(size) X(constant) X(constant_of_shape) X(range)                                                              \
-    X(softmax) X(batch_norm) X(layer_norm) X(channel_norm) X(softmax_loss) X(nll_loss)                                      \
-    X(if) X(loop) X(scan)                                                                                                   \
-    X(softmax_grad) X(rms_norm) X(norm_grad) X(softmax_loss_grad) X(attention) X(rotary) X(tensor_scatter)            \
-    X(gather_grad)                                                                                                          \
-    X(tempo_dropout) X(dropout_grad) X(dot_attention) X(dot_grad) X(layer_norm_xhat)      \
-    X(rms_norm_xhat) X(scale_bias)
+/* clang-format off */
+#define TC_SHAPE_FUNCTIONS(X) \
+    X(unary) X(identity) X(predicate) X(broadcast) X(compare) X(pow) X(prelu) X(where) X(cast) X(cast_like) \
+    X(same_shape) X(random_like) X(random) X(multinomial) X(dropout) X(quantize) X(dequantize) X(reduce) \
+    X(arg_reduce) X(topk) X(cumsum) X(det) X(matmul) X(gemm) X(einsum) X(matmul_integer) X(conv) \
+    X(conv_transpose) X(pool) X(global_pool) X(resize) X(rnn) X(reshape) X(flatten) X(squeeze) X(unsqueeze) \
+    X(transpose) X(expand) X(tile) X(pad) X(slice) X(split) X(concat) X(trilu) X(reverse_sequence) \
+    X(depth_to_space) X(space_to_depth) X(gather) X(gather_elements) X(gather_nd) X(scatter_elements) \
+    X(scatter_nd) X(onehot) X(nonzero) X(compress) X(unique) X(shape) X(size) X(constant) X(constant_of_shape) \
+    X(range) X(softmax) X(batch_norm) X(layer_norm) X(channel_norm) X(softmax_loss) X(nll_loss) X(if) X(loop) \
+    X(scan) X(softmax_grad) X(rms_norm) X(norm_grad) X(softmax_loss_grad) X(attention) X(rotary) \
+    X(tensor_scatter) X(gather_grad) X(tempo_dropout) X(dropout_grad) X(dot_attention) X(dot_grad) \
+    X(layer_norm_xhat) X(rms_norm_xhat) X(scale_bias)
+/* clang-format on */
 #define TC_DECLARE_SHAPE(name) tc_status tc_shape_##name(tc_shape_ctx *sc, tc_node *node);
 TC_SHAPE_FUNCTIONS(TC_DECLARE_SHAPE)
 #undef TC_DECLARE_SHAPE

@@ -14,7 +14,7 @@ tc_arg tc_arg_of(const tc_node *node, uint32_t index) {
     return arg;
 }
 
-/* --- words for messages ------------------------------------------------------------------------------------------- */
+/* --- words for messages ----------------------------------------------------------------------- */
 
 const char *tc_shape_text(const tc_shape_ctx *sc, int rank, const tc_dim *dims) {
     tc_arena *arena = sc->ctx->arena;
@@ -34,7 +34,7 @@ const char *tc_operand_text(const tc_shape_ctx *sc, const tc_node *node, uint32_
                            tc_type_text(sc->ctx->arena, value->type));
 }
 
-/* --- axes --------------------------------------------------------------------------------------------------------- */
+/* --- axes ------------------------------------------------------------------------------------- */
 
 tc_status tc_shape_axis(tc_shape_ctx *sc, const tc_node *node, int64_t axis, int rank, int *out_axis) {
     if (axis < -rank || axis >= rank)
@@ -58,7 +58,7 @@ tc_status tc_shape_axes(tc_shape_ctx *sc, const tc_node *node, const int64_t *ax
     return TC_OK;
 }
 
-/* --- known elements ----------------------------------------------------------------------------------------------- */
+/* --- known elements --------------------------------------------------------------------------- */
 
 const tc_dim *tc_shape_dims(const tc_shape_ctx *sc, const tc_node *node, uint32_t index, size_t *out_count) {
     tc_arg arg = tc_arg_of(node, index);
@@ -104,7 +104,7 @@ bool tc_shape_float(const tc_shape_ctx *sc, const tc_node *node, uint32_t index,
     return true;
 }
 
-/* --- checks ------------------------------------------------------------------------------------------------------- */
+/* --- checks ----------------------------------------------------------------------------------- */
 
 tc_status tc_shape_same_dim(tc_shape_ctx *sc, const tc_node *node, const char *what, tc_dim a, tc_dim b, tc_dim *out) {
     if (tc_dim_is_const(a) && tc_dim_is_const(b) && a.value != b.value)
@@ -154,7 +154,7 @@ tc_status tc_shape_expect_fits(tc_shape_ctx *sc, const tc_node *node, uint32_t i
                    tc_shape_text(sc, rank, dims));
 }
 
-/* --- broadcasting ------------------------------------------------------------------------------------------------- */
+/* --- broadcasting ----------------------------------------------------------------------------- */
 
 /* The common size of two dims; false when there is none. Two differing symbols: the larger, as one of them must be 1.
  */
@@ -192,7 +192,7 @@ tc_dim tc_dims_product(tc_dim_pool *pool, const tc_dim *dims, int count) {
     return product;
 }
 
-/* --- results ------------------------------------------------------------------------------------------------------ */
+/* --- results ---------------------------------------------------------------------------------- */
 
 tc_dim tc_shape_fresh(tc_shape_ctx *sc, const tc_node *node, uint32_t output, int axis) {
     const tc_value *value = tc_output(node, output);

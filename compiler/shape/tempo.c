@@ -3,7 +3,7 @@
 #include "shape_fns.h"
 #include <string.h>
 
-/* --- Attention ---------------------------------------------------------------------------------------------------- */
+/* --- Attention -------------------------------------------------------------------------------- */
 
 /* Sizes of one operand, given as [batch, heads, seq, size] or [batch, seq, heads * size]. */
 typedef struct heads {
@@ -86,7 +86,7 @@ tc_status tc_shape_attention(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, query.dtype, query.rank == 4 ? 4 : TC_RANK_UNKNOWN, dims);
 }
 
-/* --- others ------------------------------------------------------------------------------------------------------- */
+/* --- others ----------------------------------------------------------------------------------- */
 
 tc_status tc_shape_rotary(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);

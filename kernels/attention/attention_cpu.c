@@ -8,8 +8,9 @@
 #include "../matmul/matmul.h"
 #include "attention.h"
 
-#define DRAWN 1024               /* elements drawn at a time */
-#define BLOCK_BYTES (1024 * 1024) /* of a block of rows of P: few rows would make slow products, many would leave the cache */
+#define DRAWN 1024 /* elements drawn at a time */
+#define BLOCK_BYTES                                                                                                    \
+    (1024 * 1024) /* of a block of rows of P: few rows would make slow products, many would leave the cache */
 #define FEWEST_ROWS 128
 
 typedef struct attention_ctx {
@@ -40,12 +41,8 @@ static void product(void *out, const void *a, const void *b, tk_product p, tk_dt
     p.a_at = p.b_at = &first;
     tk_product_run(out, a, b, &p, dtype, NULL);
 }
-static void product_f32(float *out, const float *a, const float *b, tk_product p) {
-    product(out, a, b, p, TK_F32);
-}
-static void product_f64(double *out, const double *a, const double *b, tk_product p) {
-    product(out, a, b, p, TK_F64);
-}
+static void product_f32(float *out, const float *a, const float *b, tk_product p) { product(out, a, b, p, TK_F32); }
+static void product_f64(double *out, const double *a, const double *b, tk_product p) { product(out, a, b, p, TK_F64); }
 
 #define T float
 #define SUFFIX f32
@@ -73,9 +70,7 @@ static void product_f64(double *out, const double *a, const double *b, tk_produc
 #include "attention_tmpl.h"
 
 /* Bytes of an element in computation. */
-static size_t wide_size(const tk_attention *a) {
-    return tk_is_half(a->dtype) ? sizeof(float) : tk_size(a->dtype);
-}
+static size_t wide_size(const tk_attention *a) { return tk_is_half(a->dtype) ? sizeof(float) : tk_size(a->dtype); }
 
 static int64_t block_rows(const tk_attention *a) {
     int64_t fit = BLOCK_BYTES / (int64_t)wide_size(a) / (a->t + 1) / 16 * 16;
@@ -92,19 +87,11 @@ static size_t scratch_bytes(const tk_attention *a, int64_t blocks, int64_t copie
         elements += (rows + copies * a->t) * (a->d + a->e);
     return ((size_t)elements * wide_size(a) + 63) / 64 * 64;
 }
-static size_t forward_bytes(const tk_attention *a) {
-    return scratch_bytes(a, 1, 1);
-}
-static size_t backward_bytes(const tk_attention *a) {
-    return scratch_bytes(a, 2, 2);
-}
+static size_t forward_bytes(const tk_attention *a) { return scratch_bytes(a, 1, 1); }
+static size_t backward_bytes(const tk_attention *a) { return scratch_bytes(a, 2, 2); }
 
-size_t tk_attention_workspace(const tk_attention *a, int threads) {
-    return forward_bytes(a) * (size_t)threads;
-}
-size_t tk_attention_grad_workspace(const tk_attention *a, int threads) {
-    return backward_bytes(a) * (size_t)threads;
-}
+size_t tk_attention_workspace(const tk_attention *a, int threads) { return forward_bytes(a) * (size_t)threads; }
+size_t tk_attention_grad_workspace(const tk_attention *a, int threads) { return backward_bytes(a) * (size_t)threads; }
 
 tk_status tk_attention_run(tk_attention_results out, tk_attention_operands in, const tk_attention *a, double ratio,
                            const tk_draw *draw, void *workspace) {

@@ -39,7 +39,7 @@ TK_VECTOR static void TK_CAT(drop_flagged, SUFFIX)(T *out, const T *x, const S *
         out[i] = TK_CAT(tk_dropped, MATH)(x[i], keep, TK_CAT(tk_is_kept, SUFFIX)(p[i]));
 }
 
-/* --- operands and results in T ------------------------------------------------------------------------------------ */
+/* --- operands and results in T ---------------------------------------------------------------- */
 
 #define SCRATCH TK_CAT(scratch, SUFFIX)
 #define ITEM TK_CAT(item, SUFFIX)
@@ -50,8 +50,7 @@ typedef struct SCRATCH {
     T *block, *map, *of_d, *of_e, *kt, *v, *dkt, *dv;
 } SCRATCH;
 
-static SCRATCH TK_CAT(scratch_of, SUFFIX)(const tk_attention *a, void *memory, int64_t rows,
-                                          int64_t blocks) {
+static SCRATCH TK_CAT(scratch_of, SUFFIX)(const tk_attention *a, void *memory, int64_t rows, int64_t blocks) {
     T *at = memory;
     SCRATCH s = {.block = at, .map = at + rows * a->t};
     s.of_d = at + rows * a->t * blocks;
@@ -108,7 +107,7 @@ static void TK_CAT(put_map, SUFFIX)(void *out, int64_t at, T *x, int64_t n) {
     TK_CAT(put, SUFFIX)(out, at, x, n);
 }
 
-/* --- forward ------------------------------------------------------------------------------------------------------ */
+/* --- forward ---------------------------------------------------------------------------------- */
 
 /* A row of scores to a row of P. */
 static void TK_CAT(score_row, SUFFIX)(const attention_ctx *c, T *s, int64_t item, int64_t row) {
@@ -186,7 +185,7 @@ static void TK_CAT(forward, SUFFIX)(void *ctx, int64_t item, int64_t end) {
     }
 }
 
-/* --- backward ----------------------------------------------------------------------------------------------------- */
+/* --- backward --------------------------------------------------------------------------------- */
 
 /* What the rows of one item share. */
 typedef struct ITEM {
@@ -221,8 +220,8 @@ static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *i
     TK_CAT(score_grad, SUFFIX)(c, ds, p, at, rows * a->t);
     TK_CAT(put, SUFFIX)(c->out.ds, at, ds, rows * a->t);
     if (c->out.dkt) {
-        const T *q = TK_CAT(operand, SUFFIX)(c->in.q, a->q_at[item->index] + row * a->d, rows * a->d,
-                                             item->scratch.of_d);
+        const T *q =
+            TK_CAT(operand, SUFFIX)(c->in.q, a->q_at[item->index] + row * a->d, rows * a->d, item->scratch.of_d);
         TK_CAT(product, MATH)(item->dkt, q, ds, of_dkt);
     }
     if (c->out.dq) {
@@ -240,8 +239,8 @@ static void TK_CAT(backward_block, SUFFIX)(const gradient_ctx *c, const ITEM *it
     T *map = item->scratch.map;
     const S *stored = (const S *)c->in.p + at;
     const T *p = flagged ? map : TK_CAT(operand, SUFFIX)(c->in.p, at, n, map), *dropped = p;
-    const T *dout = TK_CAT(operand, SUFFIX)(c->in.dout, (item->index * a->s + row) * a->e, rows * a->e,
-                                            item->scratch.of_e);
+    const T *dout =
+        TK_CAT(operand, SUFFIX)(c->in.dout, (item->index * a->s + row) * a->e, rows * a->e, item->scratch.of_e);
     tk_product of_dv = {
         .m = a->t, .n = a->e, .k = rows, .lda = a->t, .ldb = a->e, .trans_a = true, .alpha = 1, .beta = row > 0};
     if (flagged)

@@ -9,14 +9,17 @@
 
 typedef struct tk_bcast {
     int n_inp;
-    int rank;                                    /* >= 1; the innermost dim is the last */
-    int64_t count;                               /* elements of the result */
-    int64_t dims[TK_MAX_RANK];                   /* of the result, merged */
-    int64_t strides[TK_BCAST_MAX][TK_MAX_RANK];  /* of each operand, in elements; 0: repeated */
+    int rank;                                   /* >= 1; the innermost dim is the last */
+    int64_t count;                              /* elements of the result */
+    int64_t dims[TK_MAX_RANK];                  /* of the result, merged */
+    int64_t strides[TK_BCAST_MAX][TK_MAX_RANK]; /* of each operand, in elements; 0: repeated */
 } tk_bcast;
 
 /* One operand: its shape, aligned to the result's last dims. */
-typedef struct tk_shape { int rank; const int64_t *dims; } tk_shape;
+typedef struct tk_shape {
+    int rank;
+    const int64_t *dims;
+} tk_shape;
 
 /* False when an operand does not broadcast to the result. */
 bool tk_bcast_init(tk_bcast *bc, tk_shape out, const tk_shape *inp, int n_inp);

@@ -20,7 +20,10 @@ static inline void tk_philox(const uint32_t counter[4], const uint32_t key[2], u
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-typedef struct tk_draw { uint64_t seed; uint32_t node, step; } tk_draw;
+typedef struct tk_draw {
+    uint64_t seed;
+    uint32_t node, step;
+} tk_draw;
 
 /* Words of elements 4 block .. 4 block + 3. */
 static inline void tk_draw_block(const tk_draw *d, uint64_t block, uint32_t out[4]) {

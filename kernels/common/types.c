@@ -4,10 +4,19 @@
 
 size_t tk_size(tk_dtype dtype) {
     switch (dtype) {
-    case TK_U8: case TK_I8: case TK_BOOL: return 1;
-    case TK_U16: case TK_I16: case TK_F16: case TK_BF16: return 2;
-    case TK_F32: case TK_U32: case TK_I32: return 4;
-    case TK_F64: case TK_U64: case TK_I64: return 8;
+    case TK_U8:
+    case TK_I8:
+    case TK_BOOL: return 1;
+    case TK_U16:
+    case TK_I16:
+    case TK_F16:
+    case TK_BF16: return 2;
+    case TK_F32:
+    case TK_U32:
+    case TK_I32: return 4;
+    case TK_F64:
+    case TK_U64:
+    case TK_I64: return 8;
     }
     return 0;
 }
@@ -18,7 +27,8 @@ double tk_get(const void *data, tk_dtype dtype, int64_t i) {
     case TK_F64: return ((const double *)data)[i];
     case TK_F16: return (double)tk_from_f16(((const uint16_t *)data)[i]);
     case TK_BF16: return (double)tk_from_bf16(((const uint16_t *)data)[i]);
-    case TK_BOOL: case TK_U8: return ((const uint8_t *)data)[i];
+    case TK_BOOL:
+    case TK_U8: return ((const uint8_t *)data)[i];
     case TK_I8: return ((const int8_t *)data)[i];
     case TK_U16: return ((const uint16_t *)data)[i];
     case TK_I16: return ((const int16_t *)data)[i];

@@ -1,5 +1,5 @@
-/* conv.h: convolutions (ONNX Conv, ConvTranspose) of one to three spatial dims as matrix products: the patches under the window
- * are the columns of a matrix, one batch item and group at a time. Any float type. */
+/* conv.h: convolutions (ONNX Conv, ConvTranspose) of one to three spatial dims as matrix products: the patches under
+ * the window are the columns of a matrix, one batch item and group at a time. Any float type. */
 #ifndef TK_CONV_H
 #define TK_CONV_H
 #include "../common/window.h"
@@ -7,19 +7,23 @@
 
 /* inp [batch, channels, inp...], weight [filters, channels / groups, kernel...], bias [filters] or NULL -> out [batch,
  * filters, out...]. */
-typedef struct tk_conv { int64_t batch, channels, filters, groups; tk_window window; } tk_conv;
+typedef struct tk_conv {
+    int64_t batch, channels, filters, groups;
+    tk_window window;
+} tk_conv;
 
 size_t tk_conv_workspace(const tk_conv *conv, tk_dtype dtype, int threads);
 void tk_conv_run(void *out, const void *inp, const void *weight, const void *bias, const tk_conv *conv, tk_dtype dtype,
                  void *workspace);
-/* The transposed convolution (ONNX ConvTranspose), in the convolution's words: from `narrow` [batch, filters, out...] to wide [batch,
- * channels, inp...], with the same weight; each element of narrow adds its share to the places its window reads. bias [channels] or
- * NULL. Pads at the end are not looked at: wide ends where it ends. */
+/* The transposed convolution (ONNX ConvTranspose), in the convolution's words: from `narrow` [batch, filters, out...]
+ * to wide [batch, channels, inp...], with the same weight; each element of narrow adds its share to the places its
+ * window reads. bias [channels] or NULL. Pads at the end are not looked at: wide ends where it ends. */
 size_t tk_conv_transpose_workspace(const tk_conv *conv, tk_dtype dtype, int threads);
-void tk_conv_transpose_run(void *wide, const void *narrow, const void *weight, const void *bias, const tk_conv *conv, tk_dtype dtype,
-                           void *workspace);
+void tk_conv_transpose_run(void *wide, const void *narrow, const void *weight, const void *bias, const tk_conv *conv,
+                           tk_dtype dtype, void *workspace);
 /* One element of the result by its definition. */
-double tk_conv_transpose_ref(const void *narrow, const void *weight, const void *bias, const tk_conv *conv, tk_dtype dtype, int64_t index);
+double tk_conv_transpose_ref(const void *narrow, const void *weight, const void *bias, const tk_conv *conv,
+                             tk_dtype dtype, int64_t index);
 double tk_conv_ref(const void *inp, const void *weight, const void *bias, const tk_conv *conv, tk_dtype dtype,
                    int64_t index);
 #endif

@@ -27,7 +27,8 @@ double tk_conv_ref(const void *inp, const void *weight, const void *bias, const 
     return sum;
 }
 
-double tk_conv_transpose_ref(const void *narrow, const void *weight, const void *bias, const tk_conv *c, tk_dtype dtype, int64_t index) {
+double tk_conv_transpose_ref(const void *narrow, const void *weight, const void *bias, const tk_conv *c, tk_dtype dtype,
+                             int64_t index) {
     const tk_window *w = &c->window;
     int64_t wides = tk_volume(w->inp), channels = c->channels / c->groups, filters = c->filters / c->groups,
             channel = index / wides % c->channels, b = index / wides / c->channels;

@@ -1,5 +1,5 @@
-/* conv_transpose_cpu.c: one product for each batch item and group gives what each place of narrow sends to each element under its
- * window; then every channel of wide adds up what was sent to it, in an order that the shapes fix. */
+/* conv_transpose_cpu.c: one product for each batch item and group gives what each place of narrow sends to each element
+ * under its window; then every channel of wide adds up what was sent to it, in an order that the shapes fix. */
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
@@ -11,8 +11,17 @@
 static tk_product product_of(const tk_conv *c, tk_dtype dtype) {
     static const int64_t zero = 0;
     int64_t outs = tk_volume(c->window.out), rows = c->channels / c->groups * tk_volume(c->window.kernel);
-    return (tk_product){.batch = 1, .m = rows, .n = outs, .k = c->filters / c->groups, .lda = rows, .ldb = outs,
-                        .trans_a = true, .a_at = &zero, .b_at = &zero, .alpha = 1, .wide = tk_is_half(dtype)};
+    return (tk_product){.batch = 1,
+                        .m = rows,
+                        .n = outs,
+                        .k = c->filters / c->groups,
+                        .lda = rows,
+                        .ldb = outs,
+                        .trans_a = true,
+                        .a_at = &zero,
+                        .b_at = &zero,
+                        .alpha = 1,
+                        .wide = tk_is_half(dtype)};
 }
 
 static tk_dtype sum_dtype(tk_dtype dtype) { return tk_is_half(dtype) ? TK_F32 : dtype; }
@@ -49,29 +58,30 @@ static void places_inside(const tk_window *w, int64_t first, int64_t *begin, int
     *end = *end < n ? *end : n;
 }
 
-#define ADD_LINES(T, SUFFIX)                                                                                                       \
-    static void add_channel_##SUFFIX(const wide_ctx *c, int64_t channel) {                                                          \
-        const tk_window *w = c->w;                                                                                                  \
-        int64_t volume = tk_volume(w->inp), lines = w->out[0] * w->out[1], begin, end;                                              \
-        T *wide = (T *)c->wide + channel * volume;                                                                                  \
-        const T start = c->bias ? (T)tk_get(c->bias, c->bias_dtype, channel) : 0;                                                   \
-        const T *from = (const T *)c->columns + channel * tk_volume(w->kernel) * lines * w->out[2];                                 \
-        for (int64_t i = 0; i < volume; i++)                                                                                        \
-            wide[i] = start;                                                                                                        \
-        for (int64_t k = 0; k < tk_volume(w->kernel); k++) {                                                                        \
-            int64_t k0 = k / (w->kernel[1] * w->kernel[2]), k1 = k / w->kernel[2] % w->kernel[1], k2 = k % w->kernel[2];            \
-            int64_t first = k2 * w->dilation[2] - w->pad_begin[2];                                                                  \
-            places_inside(w, first, &begin, &end);                                                                                  \
-            for (int64_t line = 0; line < lines; line++, from += w->out[2]) {                                                       \
-                int64_t i0 = line / w->out[1] * w->stride[0] - w->pad_begin[0] + k0 * w->dilation[0];                               \
-                int64_t i1 = line % w->out[1] * w->stride[1] - w->pad_begin[1] + k1 * w->dilation[1];                               \
-                if (i0 < 0 || i0 >= w->inp[0] || i1 < 0 || i1 >= w->inp[1])                                                         \
-                    continue;                                                                                                       \
-                T *to = wide + (i0 * w->inp[1] + i1) * w->inp[2];                                                                   \
-                for (int64_t i = begin; i < end; i++)                                                                               \
-                    to[first + i * w->stride[2]] += from[i];                                                                        \
-            }                                                                                                                       \
-        }                                                                                                                           \
+#define ADD_LINES(T, SUFFIX)                                                                                           \
+    static void add_channel_##SUFFIX(const wide_ctx *c, int64_t channel) {                                             \
+        const tk_window *w = c->w;                                                                                     \
+        int64_t volume = tk_volume(w->inp), lines = w->out[0] * w->out[1], begin, end;                                 \
+        T *wide = (T *)c->wide + channel * volume;                                                                     \
+        const T start = c->bias ? (T)tk_get(c->bias, c->bias_dtype, channel) : 0;                                      \
+        const T *from = (const T *)c->columns + channel * tk_volume(w->kernel) * lines * w->out[2];                    \
+        for (int64_t i = 0; i < volume; i++)                                                                           \
+            wide[i] = start;                                                                                           \
+        for (int64_t k = 0; k < tk_volume(w->kernel); k++) {                                                           \
+            int64_t k0 = k / (w->kernel[1] * w->kernel[2]), k1 = k / w->kernel[2] % w->kernel[1],                      \
+                    k2 = k % w->kernel[2];                                                                             \
+            int64_t first = k2 * w->dilation[2] - w->pad_begin[2];                                                     \
+            places_inside(w, first, &begin, &end);                                                                     \
+            for (int64_t line = 0; line < lines; line++, from += w->out[2]) {                                          \
+                int64_t i0 = line / w->out[1] * w->stride[0] - w->pad_begin[0] + k0 * w->dilation[0];                  \
+                int64_t i1 = line % w->out[1] * w->stride[1] - w->pad_begin[1] + k1 * w->dilation[1];                  \
+                if (i0 < 0 || i0 >= w->inp[0] || i1 < 0 || i1 >= w->inp[1])                                            \
+                    continue;                                                                                          \
+                T *to = wide + (i0 * w->inp[1] + i1) * w->inp[2];                                                      \
+                for (int64_t i = begin; i < end; i++)                                                                  \
+                    to[first + i * w->stride[2]] += from[i];                                                           \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 ADD_LINES(float, f32)
 ADD_LINES(double, f64)
@@ -82,15 +92,19 @@ static void add_channels(void *ctx, int64_t begin, int64_t end) {
         (c->dtype == TK_F32 ? add_channel_f32 : add_channel_f64)(c, channel);
 }
 
-typedef struct rounding { uint16_t *out; const float *sums; tk_dtype dtype; } rounding;
+typedef struct rounding {
+    uint16_t *out;
+    const float *sums;
+    tk_dtype dtype;
+} rounding;
 
 static void round_channels(void *ctx, int64_t begin, int64_t end) {
     const rounding *r = ctx;
     tk_narrow(r->out + begin, r->sums + begin, end - begin, r->dtype);
 }
 
-void tk_conv_transpose_run(void *wide, const void *narrow, const void *weight, const void *bias, const tk_conv *c, tk_dtype dtype,
-                           void *workspace) {
+void tk_conv_transpose_run(void *wide, const void *narrow, const void *weight, const void *bias, const tk_conv *c,
+                           tk_dtype dtype, void *workspace) {
     const int64_t outs = tk_volume(c->window.out), wides = tk_volume(c->window.inp);
     if (c->groups == 0 || c->batch * c->channels * wides == 0)
         return;

@@ -4,25 +4,30 @@
 #include "../movement/movement.h"
 #include <string.h>
 
-#define RANGE(type, wide)                                                                                         \
-    {                                                                                                             \
-        type *to = out, s, d;                                                                                     \
-        memcpy(&s, start, sizeof s);                                                                              \
-        memcpy(&d, delta, sizeof d);                                                                              \
-        for (int64_t i = 0; i < n; i++)                                                                           \
-            to[i] = (type)((wide)s + (wide)i * (wide)d);                                                          \
-        break;                                                                                                    \
+#define RANGE(type, wide)                                                                                              \
+    {                                                                                                                  \
+        type *to = out, s, d;                                                                                          \
+        memcpy(&s, start, sizeof s);                                                                                   \
+        memcpy(&d, delta, sizeof d);                                                                                   \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            to[i] = (type)((wide)s + (wide)i * (wide)d);                                                               \
+        break;                                                                                                         \
     }
 
 void tk_range(void *out, const void *start, const void *delta, int64_t n, tk_dtype dtype) {
     switch (dtype) {
     case TK_F32: RANGE(float, double)
     case TK_F64: RANGE(double, double)
-    case TK_I8: case TK_U8: RANGE(uint8_t, uint64_t)
-    case TK_I16: case TK_U16: RANGE(uint16_t, uint64_t)
-    case TK_I32: case TK_U32: RANGE(uint32_t, uint64_t)
-    case TK_I64: case TK_U64: RANGE(uint64_t, uint64_t)
-    case TK_F16: case TK_BF16:
+    case TK_I8:
+    case TK_U8: RANGE(uint8_t, uint64_t)
+    case TK_I16:
+    case TK_U16: RANGE(uint16_t, uint64_t)
+    case TK_I32:
+    case TK_U32: RANGE(uint32_t, uint64_t)
+    case TK_I64:
+    case TK_U64: RANGE(uint64_t, uint64_t)
+    case TK_F16:
+    case TK_BF16:
         for (int64_t i = 0; i < n; i++)
             tk_put(out, dtype, i, tk_get(start, dtype, 0) + (double)i * tk_get(delta, dtype, 0));
         break;
@@ -95,10 +100,14 @@ tk_status tk_compress(void *out, const void *inp, const uint8_t *condition, int6
     return found == n ? TK_OK : TK_BAD_VALUE;
 }
 
-/* --- TopK: a heap with the best on top, popped k times ------------------------------------------------------------ */
+/* --- TopK: a heap with the best on top, popped k times ---------------------------------------- */
 
 typedef struct item {
-    union { double f; int64_t s; uint64_t u; } key;
+    union {
+        double f;
+        int64_t s;
+        uint64_t u;
+    } key;
     int64_t index;
 } item;
 
@@ -158,8 +167,8 @@ void tk_topk(void *values, int64_t *indices, const void *inp, tk_dtype dtype, in
         for (int64_t j = 0, n = axis; j < k; j++) {
             int64_t best = heap[0].index;
             if (values)
-                memcpy((char *)values + (to + j * inner) * element,
-                       (const char *)inp + (from + best * inner) * element, (size_t)element);
+                memcpy((char *)values + (to + j * inner) * element, (const char *)inp + (from + best * inner) * element,
+                       (size_t)element);
             if (indices)
                 indices[to + j * inner] = best;
             heap[0] = heap[--n];

@@ -5,7 +5,7 @@
 #include "dropout_math.h"
 #include <string.h>
 
-#define BLOCKS 64 /* counters at a time; 4 elements each */
+#define BLOCKS 64           /* counters at a time; 4 elements each */
 #define DRAWN (16 * BLOCKS) /* elements at a time */
 
 typedef struct dropout_ctx {

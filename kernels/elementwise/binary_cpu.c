@@ -99,10 +99,15 @@ TK_INLINE double floor_mod_f64(double a, double b) {
 #define VECTOR
 #include "binary_tmpl.h"
 
-#define TABLE(rows) {rows, sizeof(rows) / sizeof((rows)[0])}
-static const struct { const tk_binary *rows; int64_t count; } tables[] = {
-    TABLE(rows_f32), TABLE(rows_f64), TABLE(rows_i8),  TABLE(rows_i16), TABLE(rows_i32),  TABLE(rows_i64),
-    TABLE(rows_u8),  TABLE(rows_u16), TABLE(rows_u32), TABLE(rows_u64), TABLE(rows_b8),  TABLE(rows_f16), TABLE(rows_bf16),
+#define TABLE(rows)                                                                                                    \
+    { rows, sizeof(rows) / sizeof((rows)[0]) }
+static const struct {
+    const tk_binary *rows;
+    int64_t count;
+} tables[] = {
+    TABLE(rows_f32), TABLE(rows_f64), TABLE(rows_i8),   TABLE(rows_i16), TABLE(rows_i32),
+    TABLE(rows_i64), TABLE(rows_u8),  TABLE(rows_u16),  TABLE(rows_u32), TABLE(rows_u64),
+    TABLE(rows_b8),  TABLE(rows_f16), TABLE(rows_bf16),
 };
 
 const tk_binary *tk_binary_at(int64_t index) {

@@ -1,8 +1,9 @@
 /* elementwise.h: ops that compute each result element from the elements at its place (ONNX: Math, Logical and
  * Activation operators). Unary kernels run over contiguous elements; binary kernels over the runs that broadcasting
  * leaves (common/broadcast.h), in three variants: both operands contiguous, one of them a single element. Results may
- * be written over an operand of the same type. Integer arithmetic wraps; a division by zero gives 0. Of 16-bit types the
- * kernel is that of float: a block of operands is widened, stays in the nearest cache, and its results are rounded. */
+ * be written over an operand of the same type. Integer arithmetic wraps; a division by zero gives 0. Of 16-bit types
+ * the kernel is that of float: a block of operands is widened, stays in the nearest cache, and its results are rounded.
+ */
 #ifndef TK_ELEMENTWISE_H
 #define TK_ELEMENTWISE_H
 #include "../common/broadcast.h"
@@ -30,14 +31,14 @@ void tk_unary_run(const tk_unary *unary, void *out, const void *inp, int64_t n, 
 typedef void (*tk_binary_fn)(void *out, const void *a, const void *b, int64_t n);
 
 typedef struct tk_binary {
-    const char *op;       /* ONNX's name; BitShiftLeft, BitShiftRight, and ModFloor (fmod = 0) beside Mod (fmod = 1) */
+    const char *op; /* ONNX's name; BitShiftLeft, BitShiftRight, and ModFloor (fmod = 0) beside Mod (fmod = 1) */
     tk_dtype dtype, out;
-    tk_binary_fn fn[3];   /* take and give floats where they have 16 bits */
+    tk_binary_fn fn[3]; /* take and give floats where they have 16 bits */
 } tk_binary;
 
 const tk_binary *tk_binary_find(const char *op, tk_dtype dtype);
 const tk_binary *tk_binary_at(int64_t index);
-double tk_binary_ref(const char *op, double a, double b);             /* floats, and integers below 2^53 */
+double tk_binary_ref(const char *op, double a, double b); /* floats, and integers below 2^53 */
 /* bc is of out, a, b. */
 void tk_binary_run(const tk_binary *binary, void *out, const void *a, const void *b, const tk_bcast *bc);
 
@@ -56,7 +57,7 @@ void tk_where(void *out, const void *cond, const void *a, const void *b, size_t 
 
 /* out[i] /= divisor: the last step of Mean. float and double. */
 void tk_divide(void *out, int64_t n, double divisor, tk_dtype dtype);
-/* out = (inp[0] + inp[1] + ...) / divisor of a 16-bit type, added in float and rounded once; bc[k] is of out and inp[k],
- * 0 <= k < count. out may lie over an operand of its size. */
+/* out = (inp[0] + inp[1] + ...) / divisor of a 16-bit type, added in float and rounded once; bc[k] is of out and
+ * inp[k], 0 <= k < count. out may lie over an operand of its size. */
 void tk_half_sum(void *out, const void *const *inp, const tk_bcast *bc, int count, double divisor, tk_dtype dtype);
 #endif

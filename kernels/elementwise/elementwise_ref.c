@@ -5,34 +5,86 @@
 #include <string.h>
 
 #define PARAMS_1 double x, const double *p
-static double neg(PARAMS_1) { (void)p; return -x; }
-static double sign(PARAMS_1) { (void)p; return x > 0 ? 1 : x < 0 ? -1 : x; }
-static double reciprocal(PARAMS_1) { (void)p; return 1 / x; }
-static double sigmoid(PARAMS_1) { (void)p; return 1 / (1 + exp(-x)); }
-static double relu(PARAMS_1) { (void)p; return fmax(x, 0); }
+static double neg(PARAMS_1) {
+    (void)p;
+    return -x;
+}
+static double sign(PARAMS_1) {
+    (void)p;
+    return x > 0 ? 1 : x < 0 ? -1 : x;
+}
+static double reciprocal(PARAMS_1) {
+    (void)p;
+    return 1 / x;
+}
+static double sigmoid(PARAMS_1) {
+    (void)p;
+    return 1 / (1 + exp(-x));
+}
+static double relu(PARAMS_1) {
+    (void)p;
+    return fmax(x, 0);
+}
 static double leaky_relu(PARAMS_1) { return x < 0 ? p[0] * x : x; }
 static double thresholded_relu(PARAMS_1) { return x > p[0] ? x : 0; }
 static double elu(PARAMS_1) { return x < 0 ? p[0] * (exp(x) - 1) : x; }
 static double selu(PARAMS_1) { return x <= 0 ? p[1] * (p[0] * exp(x) - p[0]) : p[1] * x; }
 static double celu(PARAMS_1) { return fmax(0, x) + fmin(0, p[0] * (exp(x / p[0]) - 1)); }
-static double softplus(PARAMS_1) { (void)p; return x > 40 ? x : log1p(exp(x)); }
-static double softsign(PARAMS_1) { (void)p; return x / (1 + fabs(x)); }
+static double softplus(PARAMS_1) {
+    (void)p;
+    return x > 40 ? x : log1p(exp(x));
+}
+static double softsign(PARAMS_1) {
+    (void)p;
+    return x / (1 + fabs(x));
+}
 static double hard_sigmoid(PARAMS_1) { return fmax(0, fmin(1, p[0] * x + p[1])); }
-static double hard_swish(PARAMS_1) { (void)p; return x * fmax(0, fmin(1, x / 6 + 0.5)); }
+static double hard_swish(PARAMS_1) {
+    (void)p;
+    return x * fmax(0, fmin(1, x / 6 + 0.5));
+}
 static double mish(PARAMS_1) { return x * tanh(softplus(x, p)); }
 static double shrink(PARAMS_1) { return x < -p[1] ? x + p[0] : x > p[1] ? x - p[0] : 0; }
-static double is_nan(PARAMS_1) { (void)p; return isnan(x); }
+static double is_nan(PARAMS_1) {
+    (void)p;
+    return isnan(x);
+}
 static double is_inf(PARAMS_1) { return isinf(x) && (x > 0 ? p[1] : p[0]) != 0; }
-static double bitwise_not(PARAMS_1) { (void)p; return -x - 1; } /* of signed types */
-static double not(PARAMS_1) { (void)p; return x == 0; }
-#define FROM_LIBRARY(name) static double name##_(PARAMS_1) { (void)p; return name(x); }
+static double bitwise_not(PARAMS_1) {
+    (void)p;
+    return -x - 1;
+} /* of signed types */
+static double not(PARAMS_1) {
+    (void)p;
+    return x == 0;
+}
+#define FROM_LIBRARY(name)                                                                                             \
+    static double name##_(PARAMS_1) {                                                                                  \
+        (void)p;                                                                                                       \
+        return name(x);                                                                                                \
+    }
 FROM_LIBRARY(fabs)
-FROM_LIBRARY(sqrt) FROM_LIBRARY(exp) FROM_LIBRARY(log) FROM_LIBRARY(erf) FROM_LIBRARY(tanh) FROM_LIBRARY(floor)
-    FROM_LIBRARY(ceil) FROM_LIBRARY(rint) FROM_LIBRARY(sin) FROM_LIBRARY(cos) FROM_LIBRARY(tan) FROM_LIBRARY(asin)
-        FROM_LIBRARY(acos) FROM_LIBRARY(atan) FROM_LIBRARY(sinh) FROM_LIBRARY(cosh) FROM_LIBRARY(asinh)
-            FROM_LIBRARY(acosh) FROM_LIBRARY(atanh)
+FROM_LIBRARY(sqrt)
+FROM_LIBRARY(exp)
+FROM_LIBRARY(log)
+FROM_LIBRARY(erf)
+FROM_LIBRARY(tanh)
+FROM_LIBRARY(floor)
+FROM_LIBRARY(ceil)
+FROM_LIBRARY(rint)
+FROM_LIBRARY(sin)
+FROM_LIBRARY(cos)
+FROM_LIBRARY(tan)
+FROM_LIBRARY(asin)
+FROM_LIBRARY(acos)
+FROM_LIBRARY(atan)
+FROM_LIBRARY(sinh)
+FROM_LIBRARY(cosh)
+FROM_LIBRARY(asinh)
+FROM_LIBRARY(acosh)
+FROM_LIBRARY(atanh)
 
-                static const struct {
+static const struct {
     const char *op;
     double (*fn)(PARAMS_1);
 } unary[] = {
@@ -99,16 +151,19 @@ static double greater(PARAMS_2) { return a > b; }
 static double less(PARAMS_2) { return a < b; }
 static double greater_equal(PARAMS_2) { return a >= b; }
 static double less_equal(PARAMS_2) { return a <= b; }
-static double and(PARAMS_2) { return a != 0 && b != 0; }
-static double or(PARAMS_2) { return a != 0 || b != 0; }
-static double xor(PARAMS_2) { return (a != 0) != (b != 0); }
-static double bit_and(PARAMS_2) { return (double)((int64_t)a & (int64_t)b); }
+static double and (PARAMS_2) { return a != 0 && b != 0; }
+static double or (PARAMS_2) { return a != 0 || b != 0; }
+static double xor (PARAMS_2) { return (a != 0) != (b != 0); } static double bit_and(PARAMS_2) {
+    return (double)((int64_t)a & (int64_t)b);
+}
 static double bit_or(PARAMS_2) { return (double)((int64_t)a | (int64_t)b); }
 static double bit_xor(PARAMS_2) { return (double)((int64_t)a ^ (int64_t)b); }
 static double shift_left(PARAMS_2) { return ldexp(a, (int)b); }
 static double shift_right(PARAMS_2) { return floor(ldexp(a, -(int)b)); }
 
-static const struct { const char *op; double (*fn)(PARAMS_2);
+static const struct {
+    const char *op;
+    double (*fn)(PARAMS_2);
 } binary[] = {
     {"Add", add},
     {"Sub", sub},

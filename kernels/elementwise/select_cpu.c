@@ -55,9 +55,8 @@ static void pow_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset,
                                             : (float)pow((double)((const float *)c->base)[b], tk_get(e, et, k));
             break;
         case TK_F64: ((double *)c->out)[at + i] = pow(((const double *)c->base)[b], tk_get(e, et, k)); break;
-        case TK_F16: case TK_BF16:
-            tk_put(c->out, c->dtype, at + i, pow(tk_get(c->base, c->dtype, b), tk_get(e, et, k)));
-            break;
+        case TK_F16:
+        case TK_BF16: tk_put(c->out, c->dtype, at + i, pow(tk_get(c->base, c->dtype, b), tk_get(e, et, k))); break;
         case TK_I32: ((int32_t *)c->out)[at + i] = (int32_t)int_result(((const int32_t *)c->base)[b], e, et, k); break;
         default: ((int64_t *)c->out)[at + i] = int_result(((const int64_t *)c->base)[b], e, et, k); break;
         }
@@ -78,30 +77,36 @@ void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, t
     tk_parallel_for(bc->count, TK_GRAIN / 8, pow_range, &c);
 }
 
-typedef struct clip_ctx { void *out; const void *inp, *low, *high; tk_dtype dtype; } clip_ctx;
+typedef struct clip_ctx {
+    void *out;
+    const void *inp, *low, *high;
+    tk_dtype dtype;
+} clip_ctx;
 
+/* clang-format off */
 #define CLIP_TYPES(K)                                                                                         \
     K(TK_F32, f32) K(TK_F64, f64) K(TK_F16, f16) K(TK_BF16, bf16) K(TK_I8, i8) K(TK_I16, i16) K(TK_I32, i32)   \
     K(TK_I64, i64) K(TK_U8, u8) K(TK_U16, u16) K(TK_U32, u32) K(TK_U64, u64)
+/* clang-format on */
 
 /* A missing bound is one that changes nothing: the other bound's loop does not run then. */
-#define CLIP(D, X)                                                                                                 \
-    TK_VECTOR static void clip_##X(void *out_, const void *inp_, const void *low, const void *high, int64_t n) {   \
-        tk_stored_##X *out = out_;                                                                                 \
-        const tk_stored_##X *inp = inp_;                                                                           \
-        if (low) {                                                                                                 \
-            const tk_stored_##X bound = *(const tk_stored_##X *)low;                                               \
-            for (int64_t i = 0; i < n; i++)                                                                        \
-                out[i] = tk_from_##X(inp[i]) < tk_from_##X(bound) ? bound : inp[i];                                \
-            inp = out;                                                                                             \
-        }                                                                                                          \
-        if (high) {                                                                                                \
-            const tk_stored_##X bound = *(const tk_stored_##X *)high;                                              \
-            for (int64_t i = 0; i < n; i++)                                                                        \
-                out[i] = tk_from_##X(inp[i]) > tk_from_##X(bound) ? bound : inp[i];                                \
-        } else if (inp != out) {                                                                                   \
-            memmove(out, inp, (size_t)n * sizeof *out);                                                            \
-        }                                                                                                          \
+#define CLIP(D, X)                                                                                                     \
+    TK_VECTOR static void clip_##X(void *out_, const void *inp_, const void *low, const void *high, int64_t n) {       \
+        tk_stored_##X *out = out_;                                                                                     \
+        const tk_stored_##X *inp = inp_;                                                                               \
+        if (low) {                                                                                                     \
+            const tk_stored_##X bound = *(const tk_stored_##X *)low;                                                   \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                out[i] = tk_from_##X(inp[i]) < tk_from_##X(bound) ? bound : inp[i];                                    \
+            inp = out;                                                                                                 \
+        }                                                                                                              \
+        if (high) {                                                                                                    \
+            const tk_stored_##X bound = *(const tk_stored_##X *)high;                                                  \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                out[i] = tk_from_##X(inp[i]) > tk_from_##X(bound) ? bound : inp[i];                                    \
+        } else if (inp != out) {                                                                                       \
+            memmove(out, inp, (size_t)n * sizeof *out);                                                                \
+        }                                                                                                              \
     }
 CLIP_TYPES(CLIP)
 
@@ -109,7 +114,8 @@ static void clip_range(void *ctx, int64_t begin, int64_t end) {
     const clip_ctx *c = ctx;
     size_t skip = (size_t)begin * tk_size(c->dtype);
     switch ((int)c->dtype) {
-#define CASE(D, X) case D: clip_##X((char *)c->out + skip, (const char *)c->inp + skip, c->low, c->high, end - begin); break;
+#define CASE(D, X)                                                                                                     \
+    case D: clip_##X((char *)c->out + skip, (const char *)c->inp + skip, c->low, c->high, end - begin); break;
         CLIP_TYPES(CASE)
     }
 }
@@ -150,7 +156,10 @@ typedef struct where_ctx {
             for (int64_t i = 0; i < n; i++)                                                                            \
                 out[i] = cond[i] ? a0 : b0;                                                                            \
     }
-WHERE(uint8_t) WHERE(uint16_t) WHERE(uint32_t) WHERE(uint64_t)
+WHERE(uint8_t)
+WHERE(uint16_t)
+WHERE(uint32_t)
+WHERE(uint64_t)
 
 static void where_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset, const int64_t *step) {
     const where_ctx *c = ctx;

@@ -7,15 +7,32 @@
 #include "unary_ops.h"
 #include <float.h>
 
-#define IN_BOTH(name)                                          \
-    TK_INLINE float name##_f32(float x) { return name##f(x); } \
+#define IN_BOTH(name)                                                                                                  \
+    TK_INLINE float name##_f32(float x) { return name##f(x); }                                                         \
     TK_INLINE double name##_f64(double x) { return name(x); }
-IN_BOTH(fabs) IN_BOTH(sqrt) IN_BOTH(floor) IN_BOTH(ceil) IN_BOTH(rint) IN_BOTH(sin) IN_BOTH(cos) IN_BOTH(tan)
-IN_BOTH(asin) IN_BOTH(acos) IN_BOTH(atan) IN_BOTH(sinh) IN_BOTH(cosh) IN_BOTH(asinh) IN_BOTH(acosh) IN_BOTH(atanh)
-#define OWN_IN_FLOAT(name)                                        \
-    TK_INLINE float name##_f32(float x) { return tk_##name##f(x); } \
+IN_BOTH(fabs)
+IN_BOTH(sqrt)
+IN_BOTH(floor)
+IN_BOTH(ceil)
+IN_BOTH(rint)
+IN_BOTH(sin)
+IN_BOTH(cos)
+IN_BOTH(tan)
+IN_BOTH(asin)
+IN_BOTH(acos)
+IN_BOTH(atan)
+IN_BOTH(sinh)
+IN_BOTH(cosh)
+IN_BOTH(asinh)
+IN_BOTH(acosh)
+IN_BOTH(atanh)
+#define OWN_IN_FLOAT(name)                                                                                             \
+    TK_INLINE float name##_f32(float x) { return tk_##name##f(x); }                                                    \
     TK_INLINE double name##_f64(double x) { return name(x); }
-OWN_IN_FLOAT(exp) OWN_IN_FLOAT(log) OWN_IN_FLOAT(erf) OWN_IN_FLOAT(tanh)
+OWN_IN_FLOAT(exp)
+OWN_IN_FLOAT(log)
+OWN_IN_FLOAT(erf)
+OWN_IN_FLOAT(tanh)
 
 TK_INLINE float sigmoid_f32(float x) { return tk_sigmoidf(x); }
 TK_INLINE double sigmoid_f64(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
@@ -96,10 +113,15 @@ TK_INLINE double clamp01_f64(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 #define OPS TK_UNARY_BOOL
 #include "unary_tmpl.h"
 
-#define TABLE(rows) {rows, sizeof(rows) / sizeof((rows)[0])}
-static const struct { const tk_unary *rows; int64_t count; } tables[] = {
-    TABLE(rows_f32), TABLE(rows_f64), TABLE(rows_i8),  TABLE(rows_i16), TABLE(rows_i32),  TABLE(rows_i64),
-    TABLE(rows_u8),  TABLE(rows_u16), TABLE(rows_u32), TABLE(rows_u64), TABLE(rows_b8),  TABLE(rows_f16), TABLE(rows_bf16),
+#define TABLE(rows)                                                                                                    \
+    { rows, sizeof(rows) / sizeof((rows)[0]) }
+static const struct {
+    const tk_unary *rows;
+    int64_t count;
+} tables[] = {
+    TABLE(rows_f32), TABLE(rows_f64), TABLE(rows_i8),   TABLE(rows_i16), TABLE(rows_i32),
+    TABLE(rows_i64), TABLE(rows_u8),  TABLE(rows_u16),  TABLE(rows_u32), TABLE(rows_u64),
+    TABLE(rows_b8),  TABLE(rows_f16), TABLE(rows_bf16),
 };
 
 const tk_unary *tk_unary_at(int64_t index) {
@@ -118,7 +140,12 @@ const tk_unary *tk_unary_find(const char *op, tk_dtype dtype) {
     return NULL;
 }
 
-typedef struct unary_ctx { const tk_unary *unary; char *out; const char *inp; const double *params; } unary_ctx;
+typedef struct unary_ctx {
+    const tk_unary *unary;
+    char *out;
+    const char *inp;
+    const double *params;
+} unary_ctx;
 
 static void unary_range(void *ctx, int64_t begin, int64_t end) {
     const unary_ctx *c = ctx;

@@ -4,7 +4,7 @@
 #include "embedding.h"
 
 typedef void (*tk_combine_fn)(void *to, const void *from, int64_t n); /* to[i] = to[i] op from[i] */
-tk_combine_fn tk_combine(tk_scatter_kind reduction, tk_dtype dtype);     /* NULL: not for this type; never for TK_PUT */
+tk_combine_fn tk_combine(tk_scatter_kind reduction, tk_dtype dtype);  /* NULL: not for this type; never for TK_PUT */
 
 /* The index as a position in [0, n), or -1. */
 static inline int64_t tk_position(tk_indices indices, int64_t i, int64_t n) {

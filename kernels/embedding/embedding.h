@@ -34,7 +34,11 @@ tk_status tk_scatter_elements(void *out, tk_indices indices, const void *updates
 
 /* Tuples of `depth` indices into the dims after the batch dims. indices: [batch, n, depth]; out: [batch, n, inner];
  * inp: [batch, dims[0], ..., dims[depth - 1], inner] */
-typedef struct tk_nd { int64_t batch, n, inner; int depth; const int64_t *dims; } tk_nd;
+typedef struct tk_nd {
+    int64_t batch, n, inner;
+    int depth;
+    const int64_t *dims;
+} tk_nd;
 tk_status tk_gather_nd(void *out, const void *inp, tk_indices indices, const tk_nd *nd, size_t element);
 /* batch is 1. out: [dims..., inner] (holds the data); updates: [n, inner] */
 tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, const tk_nd *nd, tk_scatter_kind reduction,
@@ -43,7 +47,10 @@ tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, cons
 /* Writes `length` entries of updates along an axis of a cache, from starts[b] on (0 where starts is NULL). out:
  * [batch, mid, axis, inner] (holds the cache); updates: [batch, mid, length, inner]; starts: [batch]; circular:
  * positions wrap, else they are checked */
-typedef struct tk_cache_dims { int64_t batch, mid, axis, length, inner; bool circular; } tk_cache_dims;
+typedef struct tk_cache_dims {
+    int64_t batch, mid, axis, length, inner;
+    bool circular;
+} tk_cache_dims;
 tk_status tk_tensor_scatter(void *out, const void *updates, const int64_t *starts, const tk_cache_dims *dims,
                             size_t element);
 

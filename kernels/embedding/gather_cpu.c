@@ -98,8 +98,8 @@ tk_status tk_gather_grad(void *out, const void *grad, tk_indices indices, int64_
     return TK_OK;
 }
 
-/* Where element `i` of an array of sizes `dims` lies in another of sizes `other_dims`, its position along `axis` being the
- * index that it has; -1 when that is out of range. */
+/* Where element `i` of an array of sizes `dims` lies in another of sizes `other_dims`, its position along `axis` being
+ * the index that it has; -1 when that is out of range. */
 static int64_t element_at(tk_indices indices, int64_t i, int rank, const int64_t *dims, const int64_t *other_dims,
                           int axis) {
     int64_t rest = i, at = 0, scale = 1;

@@ -1,11 +1,11 @@
 /* gelu_tmpl.h: GELU and its gradient in both forms over arrays of one element type. Set before including: SUFFIX. */
 #define FORWARD(form)                                                                                                  \
-    TK_VECTOR static void TK_CAT(form, SUFFIX)(S *out, const S *inp, int64_t n) {                                      \
+    TK_VECTOR static void TK_CAT(form, SUFFIX)(S * out, const S *inp, int64_t n) {                                     \
         for (int64_t i = 0; i < n; i++)                                                                                \
             out[i] = PUT(TK_CAT(tk_##form, MATH)(GET(inp[i])));                                                        \
     }
 #define BACKWARD(form)                                                                                                 \
-    TK_VECTOR static void TK_CAT(form, SUFFIX)(S *dinp, const S *dout, const S *inp, int64_t n) {                      \
+    TK_VECTOR static void TK_CAT(form, SUFFIX)(S * dinp, const S *dout, const S *inp, int64_t n) {                     \
         for (int64_t i = 0; i < n; i++)                                                                                \
             dinp[i] = PUT(GET(dout[i]) * TK_CAT(tk_##form, MATH)(GET(inp[i])));                                        \
     }

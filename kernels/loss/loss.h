@@ -12,8 +12,8 @@ typedef struct tk_loss {
     int64_t batch, classes, inner;
     tk_reduction_kind reduction;
     bool has_ignored;
-    int64_t ignored;                /* this label counts nothing */
-    tk_dtype dtype, label_dtype;    /* labels: int32 or int64 */
+    int64_t ignored;             /* this label counts nothing */
+    tk_dtype dtype, label_dtype; /* labels: int32 or int64 */
 } tk_loss;
 
 /* loss = -weights[label] log_prob[label]; [batch, inner], or one number: the sum, or the sum over the sum of the

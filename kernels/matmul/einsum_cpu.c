@@ -3,7 +3,11 @@
 #include "../common/element.h"
 #include "../common/parallel.h"
 
-typedef struct einsum_ctx { void *out; const void *const *operands; const tk_einsum *e; } einsum_ctx;
+typedef struct einsum_ctx {
+    void *out;
+    const void *const *operands;
+    const tk_einsum *e;
+} einsum_ctx;
 
 /* Where each operand's element is at the index-th place of dims [first, last), from `base` (NULL: 0). */
 static void places(const tk_einsum *e, int64_t index, int first, int last, const int64_t *base, int64_t *out) {
@@ -48,8 +52,10 @@ static tk_range_fn find(tk_dtype dtype) {
     case TK_F64: return elements_f64;
     case TK_F16: return elements_f16;
     case TK_BF16: return elements_bf16;
-    case TK_I32: case TK_U32: return elements_u32;
-    case TK_I64: case TK_U64: return elements_u64;
+    case TK_I32:
+    case TK_U32: return elements_u32;
+    case TK_I64:
+    case TK_U64: return elements_u64;
     default: return NULL;
     }
 }

@@ -10,7 +10,9 @@
 #include <oneapi/dnnl/dnnl.h>
 #endif
 
-typedef struct tile { int64_t item, i0, i1, j0, j1; } tile;
+typedef struct tile {
+    int64_t item, i0, i1, j0, j1;
+} tile;
 
 #define T double
 #define SUFFIX f64
@@ -37,7 +39,7 @@ static void tile_f32(void *out_, const void *a_, const void *b_, const tk_produc
 #define tile_f32 own_tile_f32
 #endif
 
-/* --- 16-bit types ------------------------------------------------------------------------------------------------- */
+/* --- 16-bit types ----------------------------------------------------------------------------- */
 
 #define HALF_K 512 /* summed at a time: what is widened stays in the second cache */
 
@@ -87,7 +89,8 @@ static void half_tile(void *out, const void *a, const void *b, const tk_product 
         int64_t ks = p->k - k < HALF_K ? p->k - k : HALF_K;
         float *block_b = block_a + rows * ks;
         int64_t lda = p->trans_a ? rows : ks, ldb = p->trans_b ? ks : columns;
-        tk_product part = {1, rows, columns, ks, lda, ldb, p->trans_a, p->trans_b, &first, &first, p->alpha, k > 0, false};
+        tk_product part = {1,          rows,   columns, ks,       lda,   ldb,  p->trans_a,
+                           p->trans_b, &first, &first,  p->alpha, k > 0, false};
         if (p->trans_a)
             widen_block(block_a, as + k * p->lda + t.i0, p->lda, ks, rows, dtype);
         else
@@ -101,7 +104,7 @@ static void half_tile(void *out, const void *a, const void *b, const tk_product 
     put_tile(out, sum, p, t, dtype);
 }
 
-/* --- tiles -------------------------------------------------------------------------------------------------------- */
+/* --- tiles ------------------------------------------------------------------------------------ */
 
 typedef void (*tile_fn)(void *out, const void *a, const void *b, const tk_product *p, tile t);
 
@@ -109,8 +112,10 @@ static tile_fn tile_of(tk_dtype dtype) {
     switch (dtype) {
     case TK_F32: return tile_f32;
     case TK_F64: return own_tile_f64;
-    case TK_I32: case TK_U32: return own_tile_u32;
-    case TK_I64: case TK_U64: return own_tile_u64;
+    case TK_I32:
+    case TK_U32: return own_tile_u32;
+    case TK_I64:
+    case TK_U64: return own_tile_u64;
     default: return NULL;
     }
 }
@@ -183,7 +188,13 @@ void tk_product_run(void *out, const void *a, const void *b, const tk_product *p
     tk_parallel_items(p->batch * c.row_parts * c.column_parts, product_range, &c);
 }
 
-typedef struct start_ctx { void *out; const void *c; double beta; const tk_bcast *bc; tk_dtype dtype; } start_ctx;
+typedef struct start_ctx {
+    void *out;
+    const void *c;
+    double beta;
+    const tk_bcast *bc;
+    tk_dtype dtype;
+} start_ctx;
 
 static void start_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset, const int64_t *step) {
     const start_ctx *s = ctx;

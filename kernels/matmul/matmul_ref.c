@@ -18,7 +18,9 @@ void tk_product_ref(void *out, const void *a, const void *b, const tk_product *p
             sum += p->beta * tk_get(out, dtype, at);
         switch (dtype) {
         case TK_F32: ((float *)out)[at] = (float)sum; break;
-        case TK_F64: case TK_F16: case TK_BF16: tk_put(out, dtype, at, sum); break;
+        case TK_F64:
+        case TK_F16:
+        case TK_BF16: tk_put(out, dtype, at, sum); break;
         case TK_I32: ((int32_t *)out)[at] = (int32_t)sum; break;
         case TK_U32: ((uint32_t *)out)[at] = (uint32_t)sum; break;
         case TK_I64: ((int64_t *)out)[at] = (int64_t)sum; break;

@@ -7,17 +7,21 @@
 
 #define BLOCK 512
 
-typedef union block { double f[BLOCK]; int64_t s[BLOCK]; uint64_t u[BLOCK]; } block;
+typedef union block {
+    double f[BLOCK];
+    int64_t s[BLOCK];
+    uint64_t u[BLOCK];
+} block;
 typedef enum wide { WIDE_F, WIDE_S, WIDE_U } wide;
 
-#define LOAD(member, type, expr)                                                                                  \
-    {                                                                                                             \
-        const type *from = inp;                                                                                   \
-        for (int64_t i = 0; i < n; i++) {                                                                         \
-            type x = from[i];                                                                                     \
-            to->member[i] = expr;                                                                                 \
-        }                                                                                                         \
-        break;                                                                                                    \
+#define LOAD(member, type, expr)                                                                                       \
+    {                                                                                                                  \
+        const type *from = inp;                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            type x = from[i];                                                                                          \
+            to->member[i] = expr;                                                                                      \
+        }                                                                                                              \
+        break;                                                                                                         \
     }
 
 static wide load(block *to, const void *inp, int64_t n, tk_dtype dtype) {
@@ -51,25 +55,25 @@ static inline uint64_t clamp_unsigned(double x, double past) {
     return x != x || x <= 0 ? 0 : x >= past ? (past >= 0x1p64 ? UINT64_MAX : (uint64_t)past - 1) : (uint64_t)x;
 }
 
-#define STORE(type, from_f, from_s, from_u)                                                                       \
-    {                                                                                                             \
-        type *to = out;                                                                                           \
-        if (class == WIDE_F)                                                                                      \
-            for (int64_t i = 0; i < n; i++) {                                                                     \
-                double x = from->f[i];                                                                            \
-                to[i] = (type)(from_f);                                                                           \
-            }                                                                                                     \
-        else if (class == WIDE_S)                                                                                 \
-            for (int64_t i = 0; i < n; i++) {                                                                     \
-                int64_t x = from->s[i];                                                                           \
-                to[i] = (type)(from_s);                                                                           \
-            }                                                                                                     \
-        else                                                                                                      \
-            for (int64_t i = 0; i < n; i++) {                                                                     \
-                uint64_t x = from->u[i];                                                                          \
-                to[i] = (type)(from_u);                                                                           \
-            }                                                                                                     \
-        break;                                                                                                    \
+#define STORE(type, from_f, from_s, from_u)                                                                            \
+    {                                                                                                                  \
+        type *to = out;                                                                                                \
+        if (class == WIDE_F)                                                                                           \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                double x = from->f[i];                                                                                 \
+                to[i] = (type)(from_f);                                                                                \
+            }                                                                                                          \
+        else if (class == WIDE_S)                                                                                      \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                int64_t x = from->s[i];                                                                                \
+                to[i] = (type)(from_s);                                                                                \
+            }                                                                                                          \
+        else                                                                                                           \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                uint64_t x = from->u[i];                                                                               \
+                to[i] = (type)(from_u);                                                                                \
+            }                                                                                                          \
+        break;                                                                                                         \
     }
 #define STORE_INT(type, clamped) STORE(type, clamped, x, x)
 
@@ -91,7 +95,11 @@ static void store(void *out, const block *from, wide class, int64_t n, tk_dtype 
     }
 }
 
-typedef struct cast { char *out; const char *inp; tk_dtype to, from; } cast;
+typedef struct cast {
+    char *out;
+    const char *inp;
+    tk_dtype to, from;
+} cast;
 
 static void cast_range(void *ctx, int64_t begin, int64_t end) {
     const cast *c = ctx;

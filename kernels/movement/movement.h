@@ -44,7 +44,10 @@ void tk_trilu(void *out, const void *inp, int64_t n, int64_t rows, int64_t cols,
 /* Reverses the first lens[b] entries along time of each batch entry b. out, inp: [outer, d0, mid, d1, inner]; time is
  * d0 and batch d1 where time_first, else the other way round. lens: [batch], 0 <= lens[b] <= time, else TK_BAD_INDEX
  */
-typedef struct tk_reverse_dims { int64_t outer, d0, mid, d1, inner; bool time_first; } tk_reverse_dims;
+typedef struct tk_reverse_dims {
+    int64_t outer, d0, mid, d1, inner;
+    bool time_first;
+} tk_reverse_dims;
 tk_status tk_reverse_sequence(void *out, const void *inp, const int64_t *lens, const tk_reverse_dims *dims,
                               size_t element);
 #endif

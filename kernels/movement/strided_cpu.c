@@ -227,13 +227,9 @@ void tk_copy_strided(void *out, const void *inp, const tk_strided *box, size_t e
 
 void tk_fill(void *out, const void *value, int64_t n, size_t element) {
     switch (element) {
-    case 1:
-        DEFINE_FILL(uint8_t)
-    case 2:
-        DEFINE_FILL(uint16_t)
-    case 4:
-        DEFINE_FILL(uint32_t)
-    default:
-        DEFINE_FILL(uint64_t)
+    case 1: DEFINE_FILL(uint8_t)
+    case 2: DEFINE_FILL(uint16_t)
+    case 4: DEFINE_FILL(uint32_t)
+    default: DEFINE_FILL(uint64_t)
     }
 }

@@ -26,9 +26,7 @@ typedef struct channel_ctx {
 #define SUFFIX bf16
 #include "channel_tmpl.h"
 
-static int64_t grain(int64_t elements) {
-    return TK_GRAIN / 4 / (elements + 1) + 1;
-}
+static int64_t grain(int64_t elements) { return TK_GRAIN / 4 / (elements + 1) + 1; }
 
 void tk_batch_norm(void *out, const void *inp, const void *scale, const void *bias, const void *mean,
                    const void *variance, int64_t batch, int64_t channels, int64_t inner, double epsilon,
@@ -91,6 +89,5 @@ void tk_lrn(void *out, const void *inp, int64_t batch, int64_t channels, int64_t
                      .alpha = alpha,
                      .beta = beta,
                      .add = bias};
-    tk_parallel_for(batch * channels, grain(inner * size * 4), TK_OF_FLOAT(dtype, lrn_channels),
-                    &c);
+    tk_parallel_for(batch * channels, grain(inner * size * 4), TK_OF_FLOAT(dtype, lrn_channels), &c);
 }

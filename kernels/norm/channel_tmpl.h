@@ -58,9 +58,9 @@ static void TK_CAT(groups, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
         double inv_std = 1 / sqrt(TK_CAT(moment, SUFFIX)(x, 1, n, n, mean, true) / (double)n + c->epsilon);
         for (int64_t k = 0; k < of_group; k++) {
             int64_t ch = at % c->groups * of_group + k;
-            TK_CAT(channel_apply, SUFFIX)(out + k * c->inner, x + k * c->inner, c->inner, mean, inv_std,
-                                          (double)GET(((const S *)c->scale)[ch]),
-                                          (double)GET(((const S *)c->bias)[ch]));
+            TK_CAT(channel_apply, SUFFIX)
+            (out + k * c->inner, x + k * c->inner, c->inner, mean, inv_std, (double)GET(((const S *)c->scale)[ch]),
+             (double)GET(((const S *)c->bias)[ch]));
         }
     }
 }

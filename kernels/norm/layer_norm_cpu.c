@@ -69,9 +69,7 @@ typedef struct norm_ctx {
 #undef T
 #undef SUFFIX
 
-static int64_t row_grain(int64_t n) {
-    return TK_GRAIN / 4 / (n + 1) + 1;
-}
+static int64_t row_grain(int64_t n) { return TK_GRAIN / 4 / (n + 1) + 1; }
 
 void tk_norm(void *out, void *xhat, void *mean, void *inv_std, const void *inp, const void *scale, const void *bias,
              const tk_norm_rows *s) {
@@ -86,12 +84,8 @@ void tk_scale_bias(void *out, const void *xhat, const void *scale, const void *b
 }
 
 /* At most 32 chunks of at least 16 rows. */
-static int64_t rows_of_chunk(int64_t rows) {
-    return (rows + 31) / 32 > 16 ? (rows + 31) / 32 : 16;
-}
-static int64_t chunks_of(int64_t rows) {
-    return (rows + rows_of_chunk(rows) - 1) / rows_of_chunk(rows);
-}
+static int64_t rows_of_chunk(int64_t rows) { return (rows + 31) / 32 > 16 ? (rows + 31) / 32 : 16; }
+static int64_t chunks_of(int64_t rows) { return (rows + rows_of_chunk(rows) - 1) / rows_of_chunk(rows); }
 
 size_t tk_norm_grad_workspace(const tk_norm_rows *s) {
     return (size_t)(chunks_of(s->rows) * 2 * s->n) * sizeof(double);

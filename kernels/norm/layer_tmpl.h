@@ -57,8 +57,8 @@ static void TK_CAT(norm_rows, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
         const S *x = (const S *)c->inp + row * n;
         double mean = c->s->centered ? TK_CAT(sum, SUFFIX)(x, n) / (double)n : 0;
         double inv_std = 1 / sqrt(TK_CAT(squares, SUFFIX)(x, n, mean) / (double)n + c->s->epsilon);
-        TK_CAT(emit, SUFFIX)((S *)c->out + row * n, c->xhat ? (S *)c->xhat + row * n : NULL, x, c->scale, c->bias, n,
-                             (T)mean, (T)inv_std);
+        TK_CAT(emit, SUFFIX)
+        ((S *)c->out + row * n, c->xhat ? (S *)c->xhat + row * n : NULL, x, c->scale, c->bias, n, (T)mean, (T)inv_std);
         if (c->mean)
             tk_put(c->mean, c->s->stat_dtype, row, mean);
         if (c->inv_std)

@@ -67,8 +67,9 @@ static void TK_CAT(grad_chunks, FORM)(void *ctx, int64_t begin, int64_t end) {
             if (!c->out)
                 continue;
             TK_CAT(grad_sums, FORM)(sums, dout, x, c->scale, n, mean, inv_std);
-            TK_CAT(grad_row, FORM)((S *)c->out + row * n, dout, x, c->scale, n, mean, inv_std,
-                                   c->s->centered ? (T)(sums[0] / (double)n) : 0, (T)(sums[1] / (double)n));
+            TK_CAT(grad_row, FORM)
+            ((S *)c->out + row * n, dout, x, c->scale, n, mean, inv_std, c->s->centered ? (T)(sums[0] / (double)n) : 0,
+             (T)(sums[1] / (double)n));
         }
     }
 }

@@ -9,9 +9,9 @@ typedef enum tk_pool_op { TK_POOL_MAX, TK_POOL_AVERAGE, TK_POOL_LP } tk_pool_op;
 
 typedef struct tk_pool {
     tk_pool_op op;
-    int64_t planes, p;      /* p: the norm of LpPool */
-    bool count_pads; /* AveragePool divides by the window's elements within the padded input, else within the input */
-    bool column_major;      /* MaxPool's indices within a plane */
+    int64_t planes, p; /* p: the norm of LpPool */
+    bool count_pads;   /* AveragePool divides by the window's elements within the padded input, else within the input */
+    bool column_major; /* MaxPool's indices within a plane */
     tk_window window;
 } tk_pool;
 

@@ -15,7 +15,9 @@ typedef void (*pool_fn)(const pool_ctx *c, int64_t plane);
 
 /* The part of a window that lies in the input, and how many of its elements lie in the input and in the padded input.
  */
-typedef struct box { int64_t from[TK_WINDOW_RANK], to[TK_WINDOW_RANK], inside, padded; } box;
+typedef struct box {
+    int64_t from[TK_WINDOW_RANK], to[TK_WINDOW_RANK], inside, padded;
+} box;
 
 static box window_at(const tk_window *w, int64_t at) {
     int64_t o[] = {at / (w->out[1] * w->out[2]), at / w->out[2] % w->out[1], at % w->out[2]};

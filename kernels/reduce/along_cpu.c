@@ -63,19 +63,14 @@ typedef void (*along_fn)(const along_ctx *c, int64_t outer);
 #define SUFFIX u64
 #include "along_tmpl.h"
 
-static const struct { tk_dtype dtype; along_fn arg, cumsum; } kernels[] = {
-    {TK_F32, arg_f32, cumsum_f32},
-    {TK_F64, arg_f64, cumsum_f64},
-    {TK_F16, arg_f16, cumsum_f16},
-    {TK_BF16, arg_bf16, cumsum_bf16},
-    {TK_I8, arg_i8, cumsum_i8},
-    {TK_U8, arg_u8, cumsum_u8},
-    {TK_I16, arg_i16, cumsum_i16},
-    {TK_U16, arg_u16, cumsum_u16},
-    {TK_I32, arg_i32, cumsum_i32},
-    {TK_U32, arg_u32, cumsum_u32},
-    {TK_I64, arg_i64, cumsum_i64},
-    {TK_U64, arg_u64, cumsum_u64},
+static const struct {
+    tk_dtype dtype;
+    along_fn arg, cumsum;
+} kernels[] = {
+    {TK_F32, arg_f32, cumsum_f32},    {TK_F64, arg_f64, cumsum_f64}, {TK_F16, arg_f16, cumsum_f16},
+    {TK_BF16, arg_bf16, cumsum_bf16}, {TK_I8, arg_i8, cumsum_i8},    {TK_U8, arg_u8, cumsum_u8},
+    {TK_I16, arg_i16, cumsum_i16},    {TK_U16, arg_u16, cumsum_u16}, {TK_I32, arg_i32, cumsum_i32},
+    {TK_U32, arg_u32, cumsum_u32},    {TK_I64, arg_i64, cumsum_i64}, {TK_U64, arg_u64, cumsum_u64},
 };
 
 static int find(tk_dtype dtype) {

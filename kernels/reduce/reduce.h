@@ -22,10 +22,10 @@ typedef enum tk_reduce_op {
 
 /* A shape split into kept and reduced dims, neighbours of one kind merged, dims of 1 dropped. */
 typedef struct tk_reduction {
-    int64_t n_out, n_each;                /* results; elements in each */
-    int64_t inner;                        /* kept elements side by side in memory; 1 where the last dim is reduced */
-    int64_t run;                          /* reduced elements side by side; 1 where the last dim is kept */
-    int n_outer, n_reduced;               /* the other kept dims, the other reduced dims, outermost first */
+    int64_t n_out, n_each;  /* results; elements in each */
+    int64_t inner;          /* kept elements side by side in memory; 1 where the last dim is reduced */
+    int64_t run;            /* reduced elements side by side; 1 where the last dim is kept */
+    int n_outer, n_reduced; /* the other kept dims, the other reduced dims, outermost first */
     int64_t outer[TK_MAX_RANK], outer_strides[TK_MAX_RANK];
     int64_t reduced[TK_MAX_RANK], reduced_strides[TK_MAX_RANK];
 } tk_reduction;

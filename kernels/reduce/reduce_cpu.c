@@ -25,7 +25,7 @@ TK_INLINE double finite_f64(double x) { return x - x == 0 ? x : 0; }
 #define U float
 #define FINITE(x) finite_f32(x)
 #define EXP_SUM float
-#define EXP(x, m) tk_expf((x) - FINITE(m))
+#define EXP(x, m) tk_expf((x)-FINITE(m))
 #define ABS(x) fabsf(x)
 #define MEAN(sum, count) ((sum) / (double)(count))
 #include "reduce_type.h"
@@ -35,7 +35,7 @@ TK_INLINE double finite_f64(double x) { return x - x == 0 ? x : 0; }
 #define U double
 #define FINITE(x) finite_f64(x)
 #define EXP_SUM double
-#define EXP(x, m) exp((x) - FINITE(m))
+#define EXP(x, m) exp((x)-FINITE(m))
 #define ABS(x) fabs(x)
 #define MEAN(sum, count) ((sum) / (double)(count))
 #include "reduce_type.h"
@@ -46,7 +46,7 @@ TK_INLINE double finite_f64(double x) { return x - x == 0 ? x : 0; }
 #define U float
 #define FINITE(x) finite_f32(x)
 #define EXP_SUM float
-#define EXP(x, m) tk_expf((x) - FINITE(m))
+#define EXP(x, m) tk_expf((x)-FINITE(m))
 #define ABS(x) fabsf(x)
 #define MEAN(sum, count) ((sum) / (double)(count))
 #include "reduce_type.h"
@@ -56,7 +56,7 @@ TK_INLINE double finite_f64(double x) { return x - x == 0 ? x : 0; }
 #define U float
 #define FINITE(x) finite_f32(x)
 #define EXP_SUM float
-#define EXP(x, m) tk_expf((x) - FINITE(m))
+#define EXP(x, m) tk_expf((x)-FINITE(m))
 #define ABS(x) fabsf(x)
 #define MEAN(sum, count) ((sum) / (double)(count))
 #include "reduce_type.h"
@@ -184,7 +184,7 @@ TK_INLINE double finite_f64(double x) { return x - x == 0 ? x : 0; }
 #define SMALLER_OF SMALLER
 #include "reduce_extreme.h"
 
-/* --- finding one -------------------------------------------------------------------------------------------------- */
+/* --- finding one ------------------------------------------------------------------------------ */
 
 static const reducer *extreme(tk_dtype dtype, bool largest) {
     switch (dtype) {
@@ -193,7 +193,8 @@ static const reducer *extreme(tk_dtype dtype, bool largest) {
     case TK_F16: return largest ? &max_f16 : &min_f16;
     case TK_BF16: return largest ? &max_bf16 : &min_bf16;
     case TK_I8: return largest ? &max_i8 : &min_i8;
-    case TK_U8: case TK_BOOL: return largest ? &max_u8 : &min_u8;
+    case TK_U8:
+    case TK_BOOL: return largest ? &max_u8 : &min_u8;
     case TK_I32: return largest ? &max_i32 : &min_i32;
     case TK_U32: return largest ? &max_u32 : &min_u32;
     case TK_I64: return largest ? &max_i64 : &min_i64;
@@ -220,7 +221,7 @@ static const reducer *find(tk_reduce_op op, tk_dtype dtype) {
 
 bool tk_reduce_has(tk_reduce_op op, tk_dtype dtype) { return find(op, dtype) != NULL; }
 
-/* --- the shape ---------------------------------------------------------------------------------------------------- */
+/* --- the shape -------------------------------------------------------------------------------- */
 
 void tk_reduction_init(tk_reduction *r, int rank, const int64_t *dims, const bool *is_reduced) {
     *r = (tk_reduction){.n_out = 1, .n_each = 1, .inner = 1, .run = 1};
@@ -258,13 +259,16 @@ static int64_t place(int64_t index, int n, const int64_t *dims, const int64_t *s
     return offset;
 }
 
-/* --- the loops ---------------------------------------------------------------------------------------------------- */
+/* --- the loops -------------------------------------------------------------------------------- */
 
-#define TILE 256       /* columns at a time: their sums stay in the nearest cache */
+#define TILE 256        /* columns at a time: their sums stay in the nearest cache */
 #define COLUMN_BLOCK 16 /* rows in a block of a column's sum */
-#define CHUNK 65536    /* elements of a long row that one thread takes */
+#define CHUNK 65536     /* elements of a long row that one thread takes */
 
-typedef union sums { double as_double[TILE]; uint64_t as_int[TILE]; } sums;
+typedef union sums {
+    double as_double[TILE];
+    uint64_t as_int[TILE];
+} sums;
 
 typedef struct reduce_ctx {
     const reducer *fn;

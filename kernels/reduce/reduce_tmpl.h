@@ -1,6 +1,6 @@
 /* reduce_tmpl.h: one way of reducing one element type. Set before including: NAME, T, SUFFIX; PART, the type of sums
- * within a block; ACC, of sums of blocks; INIT; MAP(x, m), what is reduced; JOIN(a, b). m is one more operand, the maximum of
- * LogSumExp. Declares NAME, a reducer. */
+ * within a block; ACC, of sums of blocks; INIT; MAP(x, m), what is reduced; JOIN(a, b). m is one more operand, the
+ * maximum of LogSumExp. Declares NAME, a reducer. */
 #define LANES 64
 #define ROW_BLOCK 1024
 

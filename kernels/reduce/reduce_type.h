@@ -41,8 +41,11 @@
 #define JOIN TIMES
 #include "reduce_tmpl.h"
 
-#define TYPE_REDUCERS {&TK_CAT(sum, SUFFIX), &TK_CAT(sum, SUFFIX), &TK_CAT(l1, SUFFIX), &TK_CAT(square, SUFFIX), \
-    &TK_CAT(square, SUFFIX), &TK_CAT(sum, SUFFIX), &TK_CAT(exp, SUFFIX), &TK_CAT(prod, SUFFIX)}
+#define TYPE_REDUCERS                                                                                                  \
+    {                                                                                                                  \
+        &TK_CAT(sum, SUFFIX), &TK_CAT(sum, SUFFIX), &TK_CAT(l1, SUFFIX), &TK_CAT(square, SUFFIX),                      \
+            &TK_CAT(square, SUFFIX), &TK_CAT(sum, SUFFIX), &TK_CAT(exp, SUFFIX), &TK_CAT(prod, SUFFIX)                 \
+    }
 static const reducer *const TK_CAT(reducers, SUFFIX)[] = TYPE_REDUCERS; /* by tk_reduce_op, without Max and Min */
 
 #undef TYPE_REDUCERS

@@ -16,8 +16,8 @@ static void TK_CAT(forward, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
 
 static void TK_CAT(backward, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
     const swish_ctx *c = ctx;
-    TK_CAT(backward_loop, SUFFIX)((S *)c->out + begin, (const S *)c->dout + begin, (const S *)c->inp + begin,
-                                  end - begin, (T)c->alpha);
+    TK_CAT(backward_loop, SUFFIX)
+    ((S *)c->out + begin, (const S *)c->dout + begin, (const S *)c->inp + begin, end - begin, (T)c->alpha);
 }
 #undef T
 #undef SUFFIX

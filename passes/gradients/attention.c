@@ -1,6 +1,7 @@
-/* attention.c: the gradient of ai.tempo.DotProductAttention. It is one op over what the forward op leaves behind: P, and with dropout the
- * dropped map and the flags, results that are added to the forward node. Gradients come with the leading dims of the products; ReduceLike
- * sums what broadcasting repeated. The bias is added after the mask, so it gets the gradient of the scores as it is. */
+/* attention.c: the gradient of ai.tempo.DotProductAttention. It is one op over what the forward op leaves behind: P,
+ * and with dropout the dropped map and the flags, results that are added to the forward node. Gradients come with the
+ * leading dims of the products; ReduceLike sums what broadcasting repeated. The bias is added after the mask, so it
+ * gets the gradient of the scores as it is. */
 #include "../../compiler/ops.h"
 #include "../../compiler/shape.h"
 #include "gradient.h"
@@ -30,8 +31,10 @@ static tc_node *gradient_node(tc_grad *g, const bool wanted[4]) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < 4; i++)
         n = wanted[i] ? i + 1 : n;
-    tc_value *operands[] = {g->douts[0], tc_input(node, Q), tc_input(node, KT), tc_input(node, V), p, dropped, keep, ratio};
-    tc_node *grad = tc_grad_node_with(g, TC_TEMPO_DOMAIN, "DotProductAttentionGrad", ratio ? 8 : 5, operands, n, wanted);
+    tc_value *operands[] = {g->douts[0], tc_input(node, Q), tc_input(node, KT), tc_input(node, V), p, dropped, keep,
+                            ratio};
+    tc_node *grad =
+        tc_grad_node_with(g, TC_TEMPO_DOMAIN, "DotProductAttentionGrad", ratio ? 8 : 5, operands, n, wanted);
     const tc_attr *scale = tc_attr_find(node, "scale");
     if (scale)
         tc_attr_copy(grad, scale);
@@ -45,8 +48,8 @@ static tc_value *scaled_product(tc_grad *g, tc_value *a, tc_value *b) {
     return scale == 1 ? product : TC_OP(g, "Mul", product, tc_grad_like(g, product, scale));
 }
 
-/* A finite number in place of masked scores leaves them a share of P, all of it in rows with nothing else; but the products don't
- * reach them. */
+/* A finite number in place of masked scores leaves them a share of P, all of it in rows with nothing else; but the
+ * products don't reach them. */
 static void masked_products(tc_grad *g, tc_value *ds, tc_value **out_dq, tc_value **out_dkt) {
     tc_value *reached = TC_OP(g, "Where", tc_input(g->node, MASK), ds, tc_grad_like(g, ds, 0));
     if (g->needed[Q])

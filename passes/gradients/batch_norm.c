@@ -1,12 +1,12 @@
-/* batch_norm.c: gradients of normalizations over other axes than the last ones. y = scale * xhat + bias with xhat = (x - mean) /
- * sqrt(var + epsilon), mean and var taken from operands (inference) or from x itself, over some axes. */
+/* batch_norm.c: gradients of normalizations over other axes than the last ones. y = scale * xhat + bias with xhat = (x
+ * - mean) / sqrt(var + epsilon), mean and var taken from operands (inference) or from x itself, over some axes. */
 #include "gradient.h"
 
 typedef struct norm {
-    tc_value *x, *dy;      /* any shape */
-    tc_value *inv, *xhat;  /* 1 / sqrt(var + epsilon), and the normalized x */
+    tc_value *x, *dy;     /* any shape */
+    tc_value *inv, *xhat; /* 1 / sqrt(var + epsilon), and the normalized x */
     int64_t axes[TC_MAX_RANK];
-    size_t n_axes;         /* axes that mean and var are taken over */
+    size_t n_axes; /* axes that mean and var are taken over */
 } norm;
 
 static tc_value *inverse_std(tc_grad *g, tc_value *var) {
@@ -16,7 +16,8 @@ static tc_value *inverse_std(tc_grad *g, tc_value *var) {
 
 static void normalize(tc_grad *g, norm *n) {
     tc_value *centered = TC_OP(g, "Sub", n->x, tc_grad_reduce(g, "ReduceMean", n->x, n->axes, n->n_axes, true));
-    n->inv = inverse_std(g, tc_grad_reduce(g, "ReduceMean", TC_OP(g, "Mul", centered, centered), n->axes, n->n_axes, true));
+    n->inv =
+        inverse_std(g, tc_grad_reduce(g, "ReduceMean", TC_OP(g, "Mul", centered, centered), n->axes, n->n_axes, true));
     n->xhat = TC_OP(g, "Mul", centered, n->inv);
 }
 
@@ -114,7 +115,8 @@ void tc_gradient_group_normalization(tc_grad *g) {
     normalize(g, &n);
     if (g->needed[0]) {
         tc_value *dxhat = TC_OP(g, "Mul", dy, per_channel(g, tc_input(g->node, 1), rank));
-        g->dins[0] = tc_grad_reshape(g, through_statistics(g, &n, TC_OP(g, "Reshape", dxhat, group_shape)), tc_grad_shape(g, x));
+        g->dins[0] =
+            tc_grad_reshape(g, through_statistics(g, &n, TC_OP(g, "Reshape", dxhat, group_shape)), tc_grad_shape(g, x));
     }
     if (g->needed[1])
         g->dins[1] = channel_sum(g, TC_OP(g, "Mul", dy, tc_grad_reshape(g, n.xhat, tc_grad_shape(g, x))), rank);

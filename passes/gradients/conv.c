@@ -1,15 +1,15 @@
-/* conv.c: gradients of Conv and ConvTranspose. Where the windows of Conv tile the input (a patch embedding, a 1x1 convolution: no
- * overlap, no padding, one group) it is a product of patches [N * places, C * kernel] with the weight [M, C * kernel], and so are
- * its gradients. Else they are convolutions (window.h). */
+/* conv.c: gradients of Conv and ConvTranspose. Where the windows of Conv tile the input (a patch embedding, a 1x1
+ * convolution: no overlap, no padding, one group) it is a product of patches [N * places, C * kernel] with the weight
+ * [M, C * kernel], and so are its gradients. Else they are convolutions (window.h). */
 #include "window.h"
 #include <string.h>
 
 typedef struct patches {
     tc_value *x, *w;
-    int spatial;                  /* number of spatial dims */
-    int64_t channels, features;   /* C, M */
+    int spatial;                /* number of spatial dims */
+    int64_t channels, features; /* C, M */
     int64_t kernel[TC_MAX_RANK], places[TC_MAX_RANK];
-    int64_t kernel_size;          /* C times the kernel's dims */
+    int64_t kernel_size; /* C times the kernel's dims */
 } patches;
 
 static bool all_ints(const tc_node *node, const char *name, int64_t expected) {
@@ -29,8 +29,8 @@ static bool read_patches(tc_grad *g, patches *p) {
     const int64_t *strides = tc_attr_ints(node, "strides", &n);
     *p = (patches){.x = tc_input(node, 0), .w = tc_input(node, 1), .kernel_size = 1};
     p->spatial = tc_value_rank(p->w) - 2;
-    if (tc_value_rank(p->x) != p->spatial + 2 || p->spatial < 1 || p->spatial > 8 || tc_attr_int(node, "group", 1) != 1 ||
-        !all_ints(node, "dilations", 1) || !all_ints(node, "pads", 0) ||
+    if (tc_value_rank(p->x) != p->spatial + 2 || p->spatial < 1 || p->spatial > 8 ||
+        tc_attr_int(node, "group", 1) != 1 || !all_ints(node, "dilations", 1) || !all_ints(node, "pads", 0) ||
         (strcmp(auto_pad, "NOTSET") != 0 && strcmp(auto_pad, "VALID") != 0))
         return false;
     for (int i = 0; i < p->spatial; i++) {
@@ -47,7 +47,8 @@ static bool read_patches(tc_grad *g, patches *p) {
     return true;
 }
 
-/* [N, C, places, kernel interleaved] and [N, places, C, kernel]: the dims, and the permutation from the first to the second. */
+/* [N, C, places, kernel interleaved] and [N, places, C, kernel]: the dims, and the permutation from the first to the
+ * second. */
 static int tile_dims(const patches *p, int64_t *tiled, int64_t *apart, int64_t *perm) {
     int rank = 2 * p->spatial + 2, d = p->spatial;
     tiled[0] = -1;
@@ -95,7 +96,8 @@ static void tiles_backward(tc_grad *g, const patches *p) {
     }
     if (g->needed[1]) {
         tc_value *tiles = TC_OP(g, "Reshape", p->x, tc_grad_ints(g, tiled, (size_t)rank));
-        tc_node *product = TC_BEGIN(g, "Gemm", rows, as_matrix(g, tc_grad_transpose(g, tiles, perm, rank), p->kernel_size));
+        tc_node *product =
+            TC_BEGIN(g, "Gemm", rows, as_matrix(g, tc_grad_transpose(g, tiles, perm, rank), p->kernel_size));
         tc_attr_set_int(product, "transA", 1);
         g->dins[1] = tc_grad_reshape_like(g, tc_grad_finish(g, product), p->w);
     }

@@ -1,6 +1,6 @@
-/* einsum.c: the gradient of a plain contraction: for each operand, the einsum of dy with the other operands that leaves the
- * operand's own labels. A label that stands in this operand alone was summed out: there the gradient is repeated. Repeated
- * labels within an operand (diagonals) and ellipses are refused. */
+/* einsum.c: the gradient of a plain contraction: for each operand, the einsum of dy with the other operands that leaves
+ * the operand's own labels. A label that stands in this operand alone was summed out: there the gradient is repeated.
+ * Repeated labels within an operand (diagonals) and ellipses are refused. */
 #include "gradient.h"
 #include <ctype.h>
 #include <string.h>

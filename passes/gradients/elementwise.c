@@ -47,7 +47,8 @@ void tc_gradient_celu(tc_grad *g) {
 /* y = max(0, min(1, alpha x + beta)). */
 void tc_gradient_hard_sigmoid(tc_grad *g) {
     tc_value *y = tc_output(g->node, 0);
-    tc_value *inside = TC_OP(g, "And", TC_OP(g, "Greater", y, tc_grad_like(g, y, 0)), TC_OP(g, "Less", y, tc_grad_like(g, y, 1)));
+    tc_value *inside =
+        TC_OP(g, "And", TC_OP(g, "Greater", y, tc_grad_like(g, y, 0)), TC_OP(g, "Less", y, tc_grad_like(g, y, 1)));
     select_gradient(g, inside, tc_grad_like(g, y, (double)tc_attr_float(g->node, "alpha", 0.2F)));
 }
 
@@ -79,7 +80,8 @@ void tc_gradient_cast(tc_grad *g) { g->dins[0] = tc_grad_cast(g, g->douts[0], tc
 /* The gradient passes where min <= x <= max; a bound gets what it cut off. */
 void tc_gradient_clip(tc_grad *g) {
     tc_value *x = x_of(g), *dy = g->douts[0], *zero = tc_grad_like(g, x, 0), *inside = NULL;
-    static const char *const passes[] = {NULL, "GreaterOrEqual", "LessOrEqual"}, *const cut[] = {NULL, "Less", "Greater"};
+    static const char *const passes[] = {NULL, "GreaterOrEqual", "LessOrEqual"}, *const cut[] = {NULL, "Less",
+                                                                                                 "Greater"};
     for (uint32_t i = 1; i < 3; i++) {
         tc_value *bound = tc_input(g->node, i);
         if (!bound)
@@ -124,7 +126,7 @@ void tc_gradient_pow(tc_grad *g) {
     }
 }
 
-/* --- any number of operands -------------------------------------------------------------------------------------- */
+/* --- any number of operands ------------------------------------------------------------------- */
 void tc_gradient_sum(tc_grad *g) {
     for (uint32_t i = 0; i < g->node->n_inputs; i++)
         if (g->needed[i])
@@ -155,7 +157,8 @@ void tc_gradient_extremum(tc_grad *g) {
             g->dins[i] = tc_grad_reduce_like(g, TC_OP(g, "Mul", share, hits[i]), tc_input(g->node, i));
 }
 
-/* y = mask x / (1 - ratio) when training, else x. The mask is the op's own second result, added where the file left it out. */
+/* y = mask x / (1 - ratio) when training, else x. The mask is the op's own second result, added where the file left it
+ * out. */
 void tc_gradient_dropout(tc_grad *g) {
     tc_node *node = g->node;
     tc_value *dy = g->douts[0], *ratio = tc_input(node, 1), *training = tc_input(node, 2);

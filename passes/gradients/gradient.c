@@ -1,5 +1,5 @@
-/* gradient.c: the table of gradients and the helpers that builders share: see gradient.h. Nodes are appended to the graph
- * and inferred one by one; small constants are shared by their text. */
+/* gradient.c: the table of gradients and the helpers that builders share: see gradient.h. Nodes are appended to the
+ * graph and inferred one by one; small constants are shared by their text. */
 #include "gradient.h"
 #include "../../compiler/contents.h"
 #include "../../compiler/ops.h"
@@ -52,7 +52,7 @@ tc_status tc_gradient_apply(tc_pass_env *env, const tc_rule_set *rules, tc_grad 
     return g->status;
 }
 
-/* --- failing ----------------------------------------------------------------------------------------------------- */
+/* --- failing ---------------------------------------------------------------------------------- */
 /* A size that the caller may choose: a dim of an input that is no number; NULL where there is none. */
 static const char *open_size(const tc_grad *g) {
     const tc_graph *graph = g->model->graph;
@@ -93,7 +93,7 @@ int tc_grad_axis(tc_grad *g, int64_t axis, int rank) {
     return 0;
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 tc_node *tc_grad_node_with(tc_grad *g, const char *domain, const char *op, size_t n_inputs, tc_value *const *inputs,
                            uint32_t n_outputs, const bool *wanted) {
     tc_node *node = tc_node_create(g->graph, domain, op, (uint32_t)n_inputs, n_outputs);
@@ -141,7 +141,7 @@ void tc_grad_infer_forward(tc_grad *g) {
         g->status = tc_infer_node(g->ctx, g->node);
 }
 
-/* --- constants and shapes ---------------------------------------------------------------------------------------- */
+/* --- constants and shapes --------------------------------------------------------------------- */
 static tc_value *pooled(tc_grad *g, const char *key, const char *name, tc_dtype dtype, int rank, const int64_t *dims,
                         const void *data) {
     tc_value *value = tc_map_get(g->pool->constants, key);
@@ -241,7 +241,7 @@ bool tc_grad_known_number(const tc_value *value, double *out_number) {
     return true;
 }
 
-/* --- what many gradients need ------------------------------------------------------------------------------------ */
+/* --- what many gradients need ----------------------------------------------------------------- */
 tc_value *tc_grad_reshape(tc_grad *g, tc_value *value, tc_value *shape) {
     tc_node *node = TC_BEGIN(g, "Reshape", value, shape);
     int64_t dims[TC_MAX_RANK];
@@ -258,7 +258,8 @@ tc_value *tc_grad_reshape_like(tc_grad *g, tc_value *value, tc_value *like) {
     return tc_same_shape(value, like) ? value : tc_grad_reshape(g, value, tc_grad_shape(g, like));
 }
 
-tc_value *tc_grad_reduce(tc_grad *g, const char *op, tc_value *value, const int64_t *axes, size_t n_axes, bool keepdims) {
+tc_value *tc_grad_reduce(tc_grad *g, const char *op, tc_value *value, const int64_t *axes, size_t n_axes,
+                         bool keepdims) {
     if (n_axes == 0)
         return value;
     tc_node *node = TC_BEGIN(g, op, value, tc_grad_ints(g, axes, n_axes));

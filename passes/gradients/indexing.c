@@ -43,7 +43,8 @@ void tc_gradient_topk(tc_grad *g) {
                                   tc_attr_int(g->node, "axis", -1), NULL);
 }
 
-/* Positions along the first of the index operand's dims, in its last place, so that batch dims become indices as well. */
+/* Positions along the first of the index operand's dims, in its last place, so that batch dims become indices as well.
+ */
 static tc_value *with_batch_index(tc_grad *g, tc_value *indices, int axis, int index_rank) {
     tc_value *dim = TC_OP(g, "Squeeze", tc_grad_dims(g, indices, axis, axis + 1), tc_grad_int(g, 0));
     tc_value *positions = TC_OP(g, "Range", tc_grad_scalar(g, TC_INT64, 0), dim, tc_grad_scalar(g, TC_INT64, 1));

@@ -1,6 +1,6 @@
-/* matmul.c: gradients of products. Y = A B: dA = dY B', dB = A' dY, summed over broadcast batch dims. A matrix that is shared by a
- * whole batch (a linear layer's weight) gets its gradient from one product of flattened operands, by Gemm, which needs
- * no transposed copies; batches of matrices are transposed in their last two dims. */
+/* matmul.c: gradients of products. Y = A B: dA = dY B', dB = A' dY, summed over broadcast batch dims. A matrix that is
+ * shared by a whole batch (a linear layer's weight) gets its gradient from one product of flattened operands, by Gemm,
+ * which needs no transposed copies; batches of matrices are transposed in their last two dims. */
 #include "gradient.h"
 
 static tc_value *gemm(tc_grad *g, tc_value *a, tc_value *b, bool trans_a, bool trans_b, float alpha) {

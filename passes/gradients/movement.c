@@ -1,5 +1,6 @@
-/* movement.c: gradients of ops that only move elements: the same elements moved back, zeros where none was taken, sums where
- * one was taken several times. Sizes that are not known before the run come from Shape of the forward operands. */
+/* movement.c: gradients of ops that only move elements: the same elements moved back, zeros where none was taken, sums
+ * where one was taken several times. Sizes that are not known before the run come from Shape of the forward operands.
+ */
 #include "../../compiler/ops.h"
 #include "gradient.h"
 #include <string.h>
@@ -65,12 +66,12 @@ void tc_gradient_split(tc_grad *g) {
         g->dins[0] = tc_grad_concat(g, n, parts, tc_attr_int(g->node, "axis", 0));
 }
 
-/* --- Slice ------------------------------------------------------------------------------------------------------- */
+/* --- Slice ------------------------------------------------------------------------------------ */
 typedef struct slice {
     tc_value *x;
     int64_t axes[TC_MAX_RANK], starts[TC_MAX_RANK], ends[TC_MAX_RANK], steps[TC_MAX_RANK];
-    size_t n;       /* axes */
-    bool known;     /* starts, ends and steps are constant */
+    size_t n;   /* axes */
+    bool known; /* starts, ends and steps are constant */
 } slice;
 
 static slice read_slice(tc_grad *g) {
@@ -164,7 +165,7 @@ void tc_gradient_slice(tc_grad *g) {
         g->dins[0] = TC_OP(g, "Pad", g->douts[0], tc_grad_ints(g, pads, 2 * (size_t)rank), tc_grad_like(g, s.x, 0));
 }
 
-/* --- Pad, Tile, triangles, sums ------------------------------------------------------------------------------------ */
+/* --- Pad, Tile, triangles, sums --------------------------------------------------------------- */
 /* The part of dy that x is, when nothing was cut off. */
 static tc_value *unpad(tc_grad *g, const int64_t *amounts, size_t n, tc_value *axes) {
     int64_t ends[TC_MAX_RANK];

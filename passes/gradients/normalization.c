@@ -1,5 +1,5 @@
-/* normalization.c: gradients of softmax, normalizations and losses. Those of Softmax, LogSoftmax, LayerNormalization and
- * SoftmaxCrossEntropyLoss are ops of ai.tempo that read what the forward op can leave behind; results that the file
+/* normalization.c: gradients of softmax, normalizations and losses. Those of Softmax, LogSoftmax, LayerNormalization
+ * and SoftmaxCrossEntropyLoss are ops of ai.tempo that read what the forward op can leave behind; results that the file
  * left out (mean and 1/std, log probabilities) are added to the forward node. */
 #include "../../compiler/ops.h"
 #include "../../compiler/shape.h"
@@ -17,7 +17,8 @@ void tc_gradient_softmax(tc_grad *g) {
 }
 
 void tc_gradient_log_softmax(tc_grad *g) {
-    g->dins[0] = softmax_grad(g, "LogSoftmaxGrad", g->douts[0], tc_output(g->node, 0), tc_attr_int(g->node, "axis", -1));
+    g->dins[0] =
+        softmax_grad(g, "LogSoftmaxGrad", g->douts[0], tc_output(g->node, 0), tc_attr_int(g->node, "axis", -1));
 }
 
 /* The op's scale in the shape of the normalized dims, which the gradient op expects. */
@@ -25,8 +26,8 @@ static tc_value *full_scale(tc_grad *g, tc_value *x, tc_value *scale, int axis) 
     int rank = tc_grad_rank(g, x);
     bool full = tc_grad_rank(g, scale) == rank - axis;
     for (int i = axis; full && i < rank; i++)
-        full = tc_dim_equal(scale->type->dims[i - axis], x->type->dims[i]) || !tc_dim_is_const(scale->type->dims[i - axis]) ||
-               scale->type->dims[i - axis].value != 1;
+        full = tc_dim_equal(scale->type->dims[i - axis], x->type->dims[i]) ||
+               !tc_dim_is_const(scale->type->dims[i - axis]) || scale->type->dims[i - axis].value != 1;
     return full ? scale : TC_OP(g, "Expand", scale, tc_grad_dims(g, x, axis, rank));
 }
 
@@ -67,7 +68,8 @@ void tc_gradient_rms_normalization(tc_grad *g) {
     tc_grad_infer_forward(g);
     tc_value *operands[] = {g->douts[0], x, full_scale(g, x, scale, axis), inv_std};
     const bool wanted[] = {g->needed[0], g->needed[1]};
-    tc_node *grad = tc_grad_node_with(g, TC_TEMPO_DOMAIN, "RMSNormalizationGrad", 4, operands, wanted[1] ? 2 : 1, wanted);
+    tc_node *grad =
+        tc_grad_node_with(g, TC_TEMPO_DOMAIN, "RMSNormalizationGrad", 4, operands, wanted[1] ? 2 : 1, wanted);
     tc_attr_set_int(grad, "axis", axis - tc_grad_rank(g, x));
     tc_grad_finish(g, grad);
     g->dins[0] = grad->outputs[0];
@@ -75,7 +77,7 @@ void tc_gradient_rms_normalization(tc_grad *g) {
         g->dins[1] = tc_grad_reduce_like(g, grad->outputs[1], scale);
 }
 
-/* --- losses ------------------------------------------------------------------------------------------------------ */
+/* --- losses ----------------------------------------------------------------------------------- */
 void tc_gradient_softmax_cross_entropy_loss(tc_grad *g) {
     tc_node *node = g->node;
     tc_value *dloss = g->douts[0], *dlog = node->n_outputs > 1 ? g->douts[1] : NULL;

@@ -1,12 +1,16 @@
-/* padding.c: the row of an embedding that PyTorch does not train (padding_idx of nn.Embedding). ONNX has no word for it: a Gather
- * is all that is left. The dynamo exporter keeps PyTorch's call among the node's metadata; TorchScript's keeps only the module's
- * path as the node's name, which padding.def knows for common models. --train-padding trains these rows too. */
+/* padding.c: the row of an embedding that PyTorch does not train (padding_idx of nn.Embedding). ONNX has no word for
+ * it: a Gather is all that is left. The dynamo exporter keeps PyTorch's call among the node's metadata; TorchScript's
+ * keeps only the module's path as the node's name, which padding.def knows for common models. --train-padding trains
+ * these rows too. */
 #include "../../compiler/onnx_io.h"
 #include "gradient.h"
 #include <stdlib.h>
 #include <string.h>
 
-static const struct { const char *path; int64_t row; } padded[] = {
+static const struct {
+    const char *path;
+    int64_t row;
+} padded[] = {
 #define PADDING(path, row) {path, row},
 #include "../padding.def"
 #undef PADDING
@@ -40,8 +44,8 @@ static int64_t padding_of(tc_grad *g) {
     for (size_t i = 0; i < TC_COUNT(padded); i++) {
         if (!has_path(g->node->name, padded[i].path))
             continue;
-        tc_note(g->ctx, g->node, "row %d of %s is taken for the padding row, which PyTorch does not train", (int)padded[i].row,
-                tc_quote(g->ctx, tc_input(g->node, 0)->name));
+        tc_note(g->ctx, g->node, "row %d of %s is taken for the padding row, which PyTorch does not train",
+                (int)padded[i].row, tc_quote(g->ctx, tc_input(g->node, 0)->name));
         tc_hint(g->ctx, "--train-padding trains it");
         return padded[i].row;
     }

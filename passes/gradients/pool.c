@@ -1,5 +1,6 @@
-/* pool.c: gradients of MaxPool and AveragePool. The maximum's goes to the place it came from, which the op itself tells as its second
- * result; the average's goes to all places of the window, by a transposed convolution with ones, one channel at a time. */
+/* pool.c: gradients of MaxPool and AveragePool. The maximum's goes to the place it came from, which the op itself tells
+ * as its second result; the average's goes to all places of the window, by a transposed convolution with ones, one
+ * channel at a time. */
 #include "window.h"
 #include <string.h>
 
@@ -20,7 +21,8 @@ void tc_gradient_max_pool(tc_grad *g) {
     g->dins[0] = tc_grad_reshape_like(g, tc_grad_finish(g, scatter), x);
 }
 
-/* How many elements the average at this place divides by, along one axis: those in the input, or in the padded input. */
+/* How many elements the average at this place divides by, along one axis: those in the input, or in the padded input.
+ */
 static int64_t count_along(const tc_window *w, int i, int64_t place, bool padded, int64_t end_padding) {
     int64_t count = 0, first = place * w->stride[i] - w->begin[i];
     for (int64_t k = 0; k < w->kernel[i]; k++) {
@@ -46,7 +48,9 @@ static tc_value *divisors(tc_grad *g, const tc_window *w) {
     for (int64_t at = 0; at < total; at++) {
         int64_t count = 1, rest = at;
         for (int i = w->n; i-- > 0; rest /= w->narrow[i]) {
-            int64_t end = explicit ? (n_pads == 2 * (size_t)w->n ? pads[w->n + i] : 0) : w->tail[i] > 0 ? w->tail[i] : 0;
+            int64_t end = explicit         ? (n_pads == 2 * (size_t)w->n ? pads[w->n + i] : 0)
+                          : w->tail[i] > 0 ? w->tail[i]
+                                           : 0;
             count *= count_along(w, i, rest % w->narrow[i], padded, end);
         }
         tc_element_set(dtype, (void *)(uintptr_t)tensor->data, (uint64_t)at, (double)count);
@@ -75,6 +79,7 @@ void tc_gradient_average_pool(tc_grad *g) {
     }
     if (g->status != TC_OK)
         return;
-    tc_value *shares = TC_OP(g, "Reshape", TC_OP(g, "Div", dy, divisors(g, &w)), tc_grad_ints(g, planes, (size_t)w.n + 2));
+    tc_value *shares =
+        TC_OP(g, "Reshape", TC_OP(g, "Div", dy, divisors(g, &w)), tc_grad_ints(g, planes, (size_t)w.n + 2));
     g->dins[0] = tc_grad_reshape_like(g, tc_window_spread(g, &w, shares, ones(g, &w)), x);
 }

@@ -71,7 +71,8 @@ void tc_gradient_reduce_prod(tc_grad *g) {
     tc_value *is_zero = TC_OP(g, "Equal", r.x, zero);
     tc_value *filled = TC_OP(g, "Where", is_zero, one, r.x);
     tc_value *product = tc_grad_reduce(g, "ReduceProd", filled, r.axes, r.n_axes, true);
-    tc_value *zeros = tc_grad_reduce(g, "ReduceSum", tc_grad_cast(g, is_zero, tc_value_dtype(r.x)), r.axes, r.n_axes, true);
+    tc_value *zeros =
+        tc_grad_reduce(g, "ReduceSum", tc_grad_cast(g, is_zero, tc_value_dtype(r.x)), r.axes, r.n_axes, true);
     tc_value *allowed = TC_OP(g, "Where", is_zero, one, zero); /* how many zeros may be there: itself */
     tc_value *others = TC_OP(g, "Where", TC_OP(g, "Equal", zeros, allowed), TC_OP(g, "Div", product, filled), zero);
     g->dins[0] = TC_OP(g, "Mul", others, r.dy);
@@ -113,7 +114,8 @@ void tc_gradient_global_average_pool(tc_grad *g) {
     g->dins[0] = tc_grad_expand_like(g, TC_OP(g, "Div", r.dy, reduced_count(g, &r)), r.x);
 }
 
-/* y = x / n with n the norm of order p along the axis: dx = (dy - y' sum(dy y)) / n; y' = y for p = 2, sign(x) for p = 1. */
+/* y = x / n with n the norm of order p along the axis: dx = (dy - y' sum(dy y)) / n; y' = y for p = 2, sign(x) for p
+ * = 1. */
 void tc_gradient_lp_normalization(tc_grad *g) {
     tc_value *x = tc_input(g->node, 0), *y = tc_output(g->node, 0), *dy = g->douts[0];
     int64_t axis = tc_grad_axis(g, tc_attr_int(g->node, "axis", -1), tc_grad_rank(g, x));

@@ -1,10 +1,11 @@
-/* window.c: a convolution y = W * x is linear in each operand, so its gradients are convolutions, too: that of x is the transposed
- * convolution of dy with W, that of W the convolution of x with dy, batch and channels in each other's place, strides and dilations in
- * each other's place. Padding at the end is always spelled as the windows' reach (tail), which makes every size come out. */
+/* window.c: a convolution y = W * x is linear in each operand, so its gradients are convolutions, too: that of x is the
+ * transposed convolution of dy with W, that of W the convolution of x with dy, batch and channels in each other's
+ * place, strides and dilations in each other's place. Padding at the end is always spelled as the windows' reach
+ * (tail), which makes every size come out. */
 #include "window.h"
 #include <string.h>
 
-/* --- reading ------------------------------------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 static void read_ints(const tc_node *node, const char *name, int n, int64_t otherwise, int64_t *out) {
     size_t have = 0;
     const int64_t *ints = tc_attr_ints(node, name, &have);
@@ -62,8 +63,9 @@ tc_window tc_window_read(tc_grad *g, tc_value *wide, tc_value *narrow, tc_value 
     return w;
 }
 
-/* --- nodes --------------------------------------------------------------------------------------------------------------------- */
-static void set_window(tc_node *node, const tc_window *w, const int64_t *strides, const int64_t *dilations, int64_t groups) {
+/* --- nodes ------------------------------------------------------------------------------------ */
+static void set_window(tc_node *node, const tc_window *w, const int64_t *strides, const int64_t *dilations,
+                       int64_t groups) {
     int64_t pads[2 * TC_WINDOW_RANK];
     for (int i = 0; i < w->n; i++) {
         pads[i] = w->begin[i];
@@ -136,7 +138,8 @@ tc_value *tc_window_weight(tc_grad *g, const tc_window *w, tc_value *wide, tc_va
     for (int i = 0; i < w->n + 2; i++)
         perm[i] = i;
     perm[0] = 1, perm[1] = 0;
-    tc_node *node = TC_BEGIN(g, "Conv", batch_inside(g, w, wide, w->wide, false), batch_inside(g, w, narrow, w->narrow, true));
+    tc_node *node =
+        TC_BEGIN(g, "Conv", batch_inside(g, w, wide, w->wide, false), batch_inside(g, w, narrow, w->narrow, true));
     set_window(node, w, w->dilation, w->stride, w->groups);
     tc_value *product = crop(g, w, tc_grad_finish(g, node)); /* [C, G M, kernel...] */
     return tc_grad_transpose(g, product, perm, w->n + 2);

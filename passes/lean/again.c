@@ -23,15 +23,16 @@ typedef struct again {
     tc_arena *arena;
     tc_graph *graph;
     const tc_node *end;
-    uint8_t *flags;     /* by value id, of roots (ledger.h) */
-    uint8_t *cost;      /* by value id: 0 there, TC_NEVER neither there nor to be made again, else made again where it is read */
-    tc_map *copies;     /* value -> the one made again */
+    uint8_t *flags; /* by value id, of roots (ledger.h) */
+    uint8_t
+        *cost; /* by value id: 0 there, TC_NEVER neither there nor to be made again, else made again where it is read */
+    tc_map *copies; /* value -> the one made again */
 } again;
 
 static bool is_late(const again *a, const tc_node *node) { return tc_node_before(a->end, node); }
 static bool is_view(const tc_node *node) { return tc_is_view(node) && tc_input(node, 0); }
 
-/* --- who reads ---------------------------------------------------------------------------------------------------- */
+/* --- who reads -------------------------------------------------------------------------------- */
 
 static void mark(const again *a, const tc_value *value, uint8_t flag) {
     const tc_value *root = tc_view_root(value);
@@ -58,7 +59,7 @@ static void mark_readers(const again *a) {
         mark(a, a->graph->outputs[i], PINNED);
 }
 
-/* --- what it costs ------------------------------------------------------------------------------------------------ */
+/* --- what it costs ---------------------------------------------------------------------------- */
 
 /* LayerNormalizationXhat and its like give y again by ScaleBias. */
 static bool has_xhat(const tc_node *node) {
@@ -150,7 +151,7 @@ static void decide_all(const again *a) {
                 decide(a, node, node->outputs[i]);
 }
 
-/* --- making it again ---------------------------------------------------------------------------------------------- */
+/* --- making it again -------------------------------------------------------------------------- */
 
 static bool is_made_again(const again *a, const tc_value *value) {
     if (!value->producer || is_late(a, value->producer))

@@ -4,9 +4,9 @@
 #include <string.h>
 
 enum {
-    VIEWS = 16,  /* followed one after another */
-    CHAIN = 4,   /* cheap nodes likewise */
-    USERS = 64,  /* of one value */
+    VIEWS = 16, /* followed one after another */
+    CHAIN = 4,  /* cheap nodes likewise */
+    USERS = 64, /* of one value */
 };
 
 typedef struct row {

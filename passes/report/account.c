@@ -18,13 +18,16 @@ static const char *op_name(tc_arena *arena, const tc_node *node) {
 }
 
 static const char *why_saved(tc_arena *arena, const tc_saved *saved) {
-    const char *first = tc_arena_printf(arena, "read in the backward pass by %s \"%s\"", op_name(arena, saved->user), tc_node_label(saved->user));
+    const char *first = tc_arena_printf(arena, "read in the backward pass by %s \"%s\"", op_name(arena, saved->user),
+                                        tc_node_label(saved->user));
     return saved->n_users > 1 ? tc_arena_printf(arena, "%s and %u more", first, saved->n_users - 1) : first;
 }
 
 static tc_saved_row saved_row(tc_arena *arena, const tc_ledger *ledger, const tc_saved *saved) {
     const tc_value *value = saved->value;
-    tc_saved_row row = {.name = tc_arena_strdup(arena, value->name), .dtype = tc_dtype_name(tc_value_dtype(value)), .rank = tc_value_rank(value)};
+    tc_saved_row row = {.name = tc_arena_strdup(arena, value->name),
+                        .dtype = tc_dtype_name(tc_value_dtype(value)),
+                        .rank = tc_value_rank(value)};
     row.producer = tc_arena_strdup(arena, tc_node_label(value->producer));
     row.op = op_name(arena, value->producer);
     row.layer = tc_arena_strdup(arena, ledger->layers[saved->layer].name);
@@ -46,7 +49,8 @@ static void copy_ledger(tc_arena *arena, const tc_ledger *ledger, tc_account *ac
     account->layers = TC_NEW_ARRAY(arena, tc_layer_row, ledger->n_layers + 1);
     for (; account->n_layers < ledger->n_layers; account->n_layers++) {
         const tc_layer *layer = &ledger->layers[account->n_layers];
-        account->layers[account->n_layers] = (tc_layer_row){tc_arena_strdup(arena, layer->name), layer->nodes, amount(arena, layer->bytes)};
+        account->layers[account->n_layers] =
+            (tc_layer_row){tc_arena_strdup(arena, layer->name), layer->nodes, amount(arena, layer->bytes)};
     }
 }
 
@@ -54,7 +58,8 @@ static void copy_liveness(tc_arena *arena, const tc_liveness *liveness, const bo
     account->peak = amount(arena, liveness->peak_bytes);
     account->exact = liveness->exact;
     account->n_nodes = liveness->n_nodes;
-    account->peak_node = liveness->n_nodes ? tc_arena_strdup(arena, tc_node_label(liveness->nodes[liveness->peak])) : "";
+    account->peak_node =
+        liveness->n_nodes ? tc_arena_strdup(arena, tc_node_label(liveness->nodes[liveness->peak])) : "";
     account->live = TC_NEW_ARRAY(arena, uint64_t, (size_t)liveness->n_nodes + 1);
     memcpy(account->live, liveness->live, liveness->n_nodes * sizeof *account->live);
     for (uint32_t i = 0; i < liveness->n_nodes; i++)
@@ -89,11 +94,12 @@ void tc_report_rules(tc_arena *arena, const tc_summary *summary, tc_report *repo
     for (size_t i = 0; i < summary->n_rules; i++) {
         const tc_rule_stat *stat = &summary->rules[i];
         if (stat->matched)
-            report->rules[report->n_rules++] = (tc_rule_row){stat->name, stat->matched, amount(arena, stat->bytes_freed)};
+            report->rules[report->n_rules++] =
+                (tc_rule_row){stat->name, stat->matched, amount(arena, stat->bytes_freed)};
     }
 }
 
-/* --- what the formats share --------------------------------------------------------------------------------------------- */
+/* --- what the formats share ------------------------------------------------------------------- */
 
 const char *tc_amount_text(tc_arena *arena, tc_amount a) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -103,7 +109,8 @@ const char *tc_amount_text(tc_arena *arena, tc_amount a) {
     size_t unit = 0;
     for (; number >= 1024 && unit + 1 < TC_COUNT(units); unit++)
         number /= 1024;
-    return unit == 0 ? tc_arena_printf(arena, "%lld B", (long long)a.bytes) : tc_arena_printf(arena, "%.2f %s", number, units[unit]);
+    return unit == 0 ? tc_arena_printf(arena, "%lld B", (long long)a.bytes)
+                     : tc_arena_printf(arena, "%.2f %s", number, units[unit]);
 }
 
 bool tc_amount_saving(tc_amount before, tc_amount after, double *out_percent) {
@@ -119,7 +126,8 @@ tc_layer_pair *tc_report_layers(tc_arena *arena, const tc_report *report, size_t
     tc_layer_pair *pairs = TC_NEW_ARRAY(arena, tc_layer_pair, most + 1);
     tc_map *at = tc_map_create(arena);
     for (; n < after->n_layers; n++) {
-        pairs[n] = (tc_layer_pair){.name = after->layers[n].name, .nodes = after->layers[n].nodes, .after = after->layers[n].bytes};
+        pairs[n] = (tc_layer_pair){
+            .name = after->layers[n].name, .nodes = after->layers[n].nodes, .after = after->layers[n].bytes};
         tc_map_set(at, pairs[n].name, &pairs[n]);
     }
     for (size_t i = 0; before && i < before->n_layers; i++) {

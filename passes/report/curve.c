@@ -1,5 +1,5 @@
-/* curve.c: live bytes over the run as SVG. Both graphs are drawn over one another with their passes side by side: the forward
- * pass fills the left part, the backward pass the right one, whatever the number of their nodes. */
+/* curve.c: live bytes over the run as SVG. Both graphs are drawn over one another with their passes side by side: the
+ * forward pass fills the left part, the backward pass the right one, whatever the number of their nodes. */
 #include "html.h"
 #include <math.h>
 
@@ -7,8 +7,8 @@ enum { WIDTH = 1060, HEIGHT = 340, LEFT = 72, RIGHT = 12, TOP = 26, BOTTOM = 34,
 
 typedef struct plot {
     FILE *out;
-    double turn;  /* where the backward pass begins, 0 to 1 */
-    double most;  /* bytes at the top */
+    double turn; /* where the backward pass begins, 0 to 1 */
+    double most; /* bytes at the top */
 } plot;
 
 static double x_of(const plot *c, const tc_account *a, uint32_t node) {
@@ -63,14 +63,20 @@ static void put_axes(plot *c) {
     c->most = ceil(c->most / (step * unit_bytes)) * step * unit_bytes;
     for (int i = 0; i * step * unit_bytes <= c->most * 1.001; i++) {
         double y = y_of(c, i * step * unit_bytes);
-        fprintf(c->out, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", LEFT, y, WIDTH - RIGHT, y);
-        fprintf(c->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g %s</text>\n", LEFT - 8, y + 4, i * step, unit);
+        fprintf(c->out, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", LEFT, y, WIDTH - RIGHT,
+                y);
+        fprintf(c->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g %s</text>\n", LEFT - 8, y + 4, i * step,
+                unit);
     }
     double turn = LEFT + c->turn * (WIDTH - LEFT - RIGHT);
     if (c->turn < 1)
-        fprintf(c->out, "<line class=\"turn\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">"
-                "backward pass</text>\n", turn, TOP - 12, turn, HEIGHT - BOTTOM, (turn + WIDTH - RIGHT) / 2, HEIGHT - 10);
-    fprintf(c->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">forward pass</text>\n", (LEFT + turn) / 2, HEIGHT - 10);
+        fprintf(c->out,
+                "<line class=\"turn\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n<text x=\"%.1f\" y=\"%d\" "
+                "text-anchor=\"middle\">"
+                "backward pass</text>\n",
+                turn, TOP - 12, turn, HEIGHT - BOTTOM, (turn + WIDTH - RIGHT) / 2, HEIGHT - 10);
+    fprintf(c->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">forward pass</text>\n", (LEFT + turn) / 2,
+            HEIGHT - 10);
 }
 
 static double highest(const tc_account *a, double most) {
@@ -93,7 +99,8 @@ void tc_html_curve(page *p) {
     if (c.most <= 0 || after->n_nodes == 0 || (before && before->n_nodes == 0))
         return;
     c.turn = (double)wide->backward / wide->n_nodes;
-    fputs("<section><h2>Live bytes over the run</h2>\n<p>What nodes have made and others still read, node by node. Parameters and inputs are "
+    fputs("<section><h2>Live bytes over the run</h2>\n<p>What nodes have made and others still read, node by node. "
+          "Parameters and inputs are "
           "not counted, no node writes over its operand, and both graphs are drawn with their passes side by side.",
           p->out);
     if (!after->exact || (before && !before->exact))
@@ -102,7 +109,10 @@ void tc_html_curve(page *p) {
     if (before)
         put_legend(p, "before", "before, recipe none", before);
     put_legend(p, "after", before ? "after" : "this graph", after);
-    fprintf(p->out, "</div>\n<div class=\"scroll\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"live bytes while each node runs\">\n", WIDTH, HEIGHT);
+    fprintf(p->out,
+            "</div>\n<div class=\"scroll\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"live bytes while each "
+            "node runs\">\n",
+            WIDTH, HEIGHT);
     put_axes(&c);
     if (before)
         put_curve(&c, before, "before");

@@ -1,5 +1,6 @@
-/* html.c: the report as one page that needs nothing else: no script, no file, no network. Numbers above, then the curve of live bytes
- * as SVG (curve.c), the blocks of the model, the tensors that are saved, the rules. Its style is page.css. */
+/* html.c: the report as one page that needs nothing else: no script, no file, no network. Numbers above, then the curve
+ * of live bytes as SVG (curve.c), the blocks of the model, the tensors that are saved, the rules. Its style is
+ * page.css. */
 #include "html.h"
 #include "../../compiler/onnx_io.h"
 #include "../embed.h"
@@ -28,7 +29,7 @@ static void put_names(page *p, const char **names, size_t count) {
     }
 }
 
-/* --- head and numbers --------------------------------------------------------------------------------------------------- */
+/* --- head and numbers ------------------------------------------------------------------------- */
 
 static void put_head(page *p) {
     const tc_report *r = p->report;
@@ -37,7 +38,8 @@ static void put_head(page *p) {
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Memory of ",
           p->out);
     tc_html_put(p->out, title);
-    fprintf(p->out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n<h1>Memory of ", tc_embedded_report[0].text);
+    fprintf(p->out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n<h1>Memory of ",
+            tc_embedded_report[0].text);
     tc_html_put(p->out, title);
     fputs("</h1>\n<p><code>", p->out);
     tc_html_put(p->out, r->input);
@@ -79,12 +81,15 @@ static void put_tiles(page *p) {
     fputs("<div class=\"tiles\">\n", p->out);
     put_change_tile(p, "Saved for the backward pass", p->before ? &p->before->saved : NULL, r->after->saved);
     put_change_tile(p, "Peak of live bytes", p->before ? &p->before->peak : NULL, r->after->peak);
-    fprintf(p->out, "<div class=\"tile\"><span>Nodes</span><b>%u</b><span>the file has %u</span></div>\n", s->nodes_after, s->nodes_before);
-    fprintf(p->out, "<div class=\"tile\"><span>Trained</span><b>%zu</b><span>initializers; %zu frozen, %zu unreached</span></div>\n</div>\n",
+    fprintf(p->out, "<div class=\"tile\"><span>Nodes</span><b>%u</b><span>the file has %u</span></div>\n",
+            s->nodes_after, s->nodes_before);
+    fprintf(p->out,
+            "<div class=\"tile\"><span>Trained</span><b>%zu</b><span>initializers; %zu frozen, %zu "
+            "unreached</span></div>\n</div>\n",
             s->n_trained, s->n_frozen, s->n_unreached);
 }
 
-/* --- tables ------------------------------------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 static void put_cell(page *p, const char *text, const char *class) {
     fprintf(p->out, "<td class=\"%s\">", class);
@@ -100,10 +105,13 @@ static void put_amount_cell(page *p, tc_amount amount) {
 
 static void put_bar(page *p, const char *class, tc_amount amount, int64_t most) {
     if (!amount.formula && amount.bytes > 0)
-        fprintf(p->out, "<div class=\"bar %s\" style=\"width:%.1f%%\"></div>", class, 100 * (double)amount.bytes / (double)most);
+        fprintf(p->out, "<div class=\"bar %s\" style=\"width:%.1f%%\"></div>", class,
+                100 * (double)amount.bytes / (double)most);
 }
 
-static int64_t largest(int64_t most, tc_amount amount) { return !amount.formula && amount.bytes > most ? amount.bytes : most; }
+static int64_t largest(int64_t most, tc_amount amount) {
+    return !amount.formula && amount.bytes > most ? amount.bytes : most;
+}
 
 static void put_layers(page *p) {
     size_t n;
@@ -111,10 +119,13 @@ static void put_layers(page *p) {
     int64_t most = 0;
     for (size_t i = 0; i < n; i++)
         most = largest(largest(most, p->before ? pairs[i].before : (tc_amount){0}), pairs[i].after);
-    fputs("<section><h2>Blocks</h2>\n<p>Saved bytes of each repeated block of the model and of what stands around them. Nodes are those of the "
+    fputs("<section><h2>Blocks</h2>\n<p>Saved bytes of each repeated block of the model and of what stands around "
+          "them. Nodes are those of the "
           "forward pass.</p>\n<div class=\"scroll\"><table>\n<tr><th>Block</th><th class=\"n\">Nodes</th>",
           p->out);
-    fputs(p->before ? "<th class=\"n\">Before</th><th class=\"n\">After</th><th></th></tr>\n" : "<th class=\"n\">Saved</th><th></th></tr>\n", p->out);
+    fputs(p->before ? "<th class=\"n\">Before</th><th class=\"n\">After</th><th></th></tr>\n"
+                    : "<th class=\"n\">Saved</th><th></th></tr>\n",
+          p->out);
     for (size_t i = 0; i < n; i++) {
         fputs("<tr>", p->out);
         put_cell(p, pairs[i].name, "block");
@@ -142,7 +153,9 @@ static void put_type(page *p, const tc_saved_row *row) {
 
 /* `kept`: names that are saved after, or NULL where all rows are. */
 static void put_saved_table(page *p, const tc_account *account, const tc_map *kept) {
-    fprintf(p->out, "<div class=\"scroll\"><table>\n<tr><th>Tensor</th><th>Block</th><th>Type</th><th class=\"n\">Bytes</th><th>%s</th></tr>\n",
+    fprintf(p->out,
+            "<div class=\"scroll\"><table>\n<tr><th>Tensor</th><th>Block</th><th>Type</th><th "
+            "class=\"n\">Bytes</th><th>%s</th></tr>\n",
             kept ? "After" : "Why it stays");
     for (size_t i = 0; i < account->n_rows; i++) {
         const tc_saved_row *row = &account->rows[i];
@@ -166,8 +179,11 @@ static void put_saved_table(page *p, const tc_account *account, const tc_map *ke
 
 static void put_ledger(page *p) {
     const tc_account *after = p->report->after;
-    fprintf(p->out, "<section><h2>Ledger</h2>\n<p>%zu tensors that the forward pass makes and the backward pass reads, in the order in which "
-            "they are made. Parameters, their transposes and the inputs are there anyway and not listed; a view counts as what it shows.</p>\n",
+    fprintf(p->out,
+            "<section><h2>Ledger</h2>\n<p>%zu tensors that the forward pass makes and the backward pass reads, in the "
+            "order in which "
+            "they are made. Parameters, their transposes and the inputs are there anyway and not listed; a view counts "
+            "as what it shows.</p>\n",
             after->n_rows);
     put_saved_table(p, after, NULL);
     if (p->before) {
@@ -188,7 +204,9 @@ static void put_rules(page *p) {
         fputs("<p>No rule matched.</p></section>\n", p->out);
         return;
     }
-    fputs("<div class=\"scroll\"><table>\n<tr><th>Rule</th><th class=\"n\">Matched</th><th class=\"n\">Bytes freed</th></tr>\n", p->out);
+    fputs("<div class=\"scroll\"><table>\n<tr><th>Rule</th><th class=\"n\">Matched</th><th class=\"n\">Bytes "
+          "freed</th></tr>\n",
+          p->out);
     for (size_t i = 0; i < r->n_rules; i++) {
         fputs("<tr>", p->out);
         put_cell(p, r->rules[i].name, "rule");
@@ -234,6 +252,7 @@ tc_status tc_report_html(tc_ctx *ctx, const tc_report *report, const char *path)
     }
     put_rules(&p);
     put_parameters(&p);
-    fprintf(p.out, "<p style=\"margin-top:20px\">tempoc %s, %.3f s.</p>\n</main>\n</body>\n</html>\n", TEMPO_VERSION, report->seconds);
+    fprintf(p.out, "<p style=\"margin-top:20px\">tempoc %s, %.3f s.</p>\n</main>\n</body>\n</html>\n", TEMPO_VERSION,
+            report->seconds);
     return tc_out_commit(ctx, file);
 }

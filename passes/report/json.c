@@ -1,4 +1,5 @@
-/* json.c: the report as JSON, for tools. Bytes are numbers; where dims are unbound they are null, and a key with the suffix
+/* json.c: the report as JSON, for tools. Bytes are numbers; where dims are unbound they are null, and a key with the
+ * suffix
  * "_formula" beside them holds the formula. Only this file sees cJSON here. */
 #include "../../compiler/onnx_io.h"
 #include "report.h"
@@ -38,7 +39,8 @@ static void add_shape(cJSON *object, const tc_saved_row *row) {
     cJSON *shape = cJSON_AddArrayToObject(object, "shape");
     for (int i = 0; i < row->rank; i++) {
         bool number = row->shape[i][strspn(row->shape[i], "0123456789")] == '\0';
-        cJSON_AddItemToArray(shape, number ? cJSON_CreateNumber(strtod(row->shape[i], NULL)) : cJSON_CreateString(row->shape[i]));
+        cJSON_AddItemToArray(shape, number ? cJSON_CreateNumber(strtod(row->shape[i], NULL))
+                                           : cJSON_CreateString(row->shape[i]));
     }
 }
 
@@ -119,7 +121,8 @@ tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path)
     cJSON *root = make(ctx, report);
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
-    tc_status status = text ? tc_out_open(ctx, path, &file) : tc_error(ctx, TC_LIMIT, NULL, "not enough memory for the report");
+    tc_status status =
+        text ? tc_out_open(ctx, path, &file) : tc_error(ctx, TC_LIMIT, NULL, "not enough memory for the report");
     if (status == TC_OK) {
         fputs(text, tc_out_stream(file));
         fputc('\n', tc_out_stream(file));

@@ -1,5 +1,5 @@
-/* report.h: what tempoc tells of its work: five lines of text, JSON or an HTML page. All show the same tc_report, which holds plain
- * numbers and strings, so that the graphs it was made from can be gone. */
+/* report.h: what tempoc tells of its work: five lines of text, JSON or an HTML page. All show the same tc_report, which
+ * holds plain numbers and strings, so that the graphs it was made from can be gone. */
 #ifndef TC_REPORT_H
 #define TC_REPORT_H
 #include "../pass.h"
@@ -13,9 +13,9 @@ typedef struct tc_amount {
 
 typedef struct tc_saved_row {
     const char *name, *dtype, *producer, *op, *layer;
-    const char **shape;  /* [rank] "12" or "batch" */
-    int rank;            /* TC_RANK_UNKNOWN, or the number of dims */
-    const char *why;     /* who reads it in the backward pass */
+    const char **shape; /* [rank] "12" or "batch" */
+    int rank;           /* TC_RANK_UNKNOWN, or the number of dims */
+    const char *why;    /* who reads it in the backward pass */
     tc_amount bytes;
 } tc_saved_row;
 
@@ -27,17 +27,17 @@ typedef struct tc_layer_row {
 
 /* What one graph needs: its ledger (ledger.h) and its liveness (liveness.h). */
 typedef struct tc_account {
-    bool trains;         /* it has a backward pass: a ledger */
+    bool trains; /* it has a backward pass: a ledger */
     tc_amount saved, peak;
     const char *peak_node;
     tc_saved_row *rows;
     size_t n_rows;
     tc_layer_row *layers;
     size_t n_layers;
-    uint64_t *live;      /* [n_nodes] bytes live while each node runs; with unbound dims each counts as TC_SAMPLE_DIM */
+    uint64_t *live; /* [n_nodes] bytes live while each node runs; with unbound dims each counts as TC_SAMPLE_DIM */
     uint32_t n_nodes;
-    uint32_t backward;   /* nodes up to the last one of the forward pass */
-    bool exact;          /* no dim is unbound */
+    uint32_t backward; /* nodes up to the last one of the forward pass */
+    bool exact;        /* no dim is unbound */
 } tc_account;
 
 typedef struct tc_rule_row {
@@ -52,14 +52,15 @@ typedef struct tc_report {
     const char **dims;          /* --dim, as given */
     size_t n_dims;
     const tc_summary *summary;
-    tc_rule_row *rules;         /* those that matched, in the order of the summary */
+    tc_rule_row *rules; /* those that matched, in the order of the summary */
     size_t n_rules;
-    const tc_account *before;   /* by recipe `none`; NULL: not known. May be `after` itself */
+    const tc_account *before; /* by recipe `none`; NULL: not known. May be `after` itself */
     const tc_account *after;
     double seconds;
 } tc_report;
 
-/* The account of a typed graph; everything in `arena`. `loss`: name of the loss, or NULL where it is the only candidate. */
+/* The account of a typed graph; everything in `arena`. `loss`: name of the loss, or NULL where it is the only
+ * candidate. */
 tc_account *tc_account_make(tc_arena *arena, const tc_graph *graph, const char *loss);
 /* Rows of the rules that matched; while the model whose dims they count in is there. */
 void tc_report_rules(tc_arena *arena, const tc_summary *summary, tc_report *report);
@@ -70,7 +71,7 @@ void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *report, bool verbos
 tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path);
 tc_status tc_report_html(tc_ctx *ctx, const tc_report *report, const char *path);
 
-/* --- for the three of them ---------------------------------------------------------------------------------------------- */
+/* --- for the three of them -------------------------------------------------------------------- */
 /* "12.5 MiB", "640 B", "4096*batch bytes", "unknown"; in the arena. */
 const char *tc_amount_text(tc_arena *arena, tc_amount amount);
 /* Both are numbers, and how much less the second is, in percent (negative: more). */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FEW 6 /* so many rules stand in the report without -v */
+#define FEW 6    /* so many rules stand in the report without -v */
 #define LONG 100 /* formulas are cut beyond so many characters; --report has them whole */
 
 static const char *short_text(tc_ctx *ctx, tc_amount amount) {
@@ -14,7 +14,8 @@ static const char *short_text(tc_ctx *ctx, tc_amount amount) {
 static void print_nodes(FILE *out, const tc_summary *s) {
     fprintf(out, "nodes      %u -> %u", s->nodes_before, s->nodes_after);
     if (s->n_trained + s->n_frozen + s->n_unreached > 0)
-        fprintf(out, ", %zu initializers trained, %zu frozen, %zu unreached", s->n_trained, s->n_frozen, s->n_unreached);
+        fprintf(out, ", %zu initializers trained, %zu frozen, %zu unreached", s->n_trained, s->n_frozen,
+                s->n_unreached);
     fputc('\n', out);
 }
 
@@ -46,7 +47,8 @@ static void print_rules(FILE *out, tc_ctx *ctx, const tc_report *r, bool all) {
     fputc('\n', out);
 }
 
-static void print_change(FILE *out, tc_ctx *ctx, const char *label, const tc_amount *before, tc_amount after, const char *what) {
+static void print_change(FILE *out, tc_ctx *ctx, const char *label, const tc_amount *before, tc_amount after,
+                         const char *what) {
     double percent;
     fprintf(out, "%-11s", label);
     if (before)

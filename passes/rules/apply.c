@@ -1,9 +1,9 @@
-/* apply.c: replaces what a rule matched, and drives a set of rules over a graph to a fixpoint. The value objects of the results
- * stay and change producers, so names, graph outputs and what the file said of them survive; matched nodes that
+/* apply.c: replaces what a rule matched, and drives a set of rules over a graph to a fixpoint. The value objects of the
+ * results stay and change producers, so names, graph outputs and what the file said of them survive; matched nodes that
  * nothing uses any more are erased.
  *
- * Each sweep visits the nodes that were there when it began, in order. The number of sweeps and of rewrites has a bound,
- * so a rule that undoes another, or that grows the graph, ends in a warning. */
+ * Each sweep visits the nodes that were there when it began, in order. The number of sweeps and of rewrites has a
+ * bound, so a rule that undoes another, or that grows the graph, ends in a warning. */
 #include "../../compiler/shape.h"
 #include "../embed.h"
 #include "rule_ir.h"
@@ -13,7 +13,7 @@
 
 enum { MAX_SWEEPS = 32, REWRITES_PER_NODE = 8, REWRITES_AT_LEAST = 1024 };
 
-/* --- one replacement -------------------------------------------------------------------------------------------------------- */
+/* --- one replacement -------------------------------------------------------------------------- */
 
 static bool refuse(rule_match *m, const tc_node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static bool refuse(rule_match *m, const tc_node *node, const char *fmt, ...) {
@@ -71,12 +71,14 @@ static bool users_come_later(const rule_match *m, const tc_value *old, const tc_
     return true;
 }
 
-/* New nodes stand where the result stood that they serve, or right behind the last of their operands if that is later. */
+/* New nodes stand where the result stood that they serve, or right behind the last of their operands if that is later.
+ */
 static tc_node *place(const rule_builder *b, const rule_match *m, const rule_node *node, bool *out_late) {
     tc_node *target = m->values[node->root]->producer, *latest = NULL;
     for (uint16_t i = 0; i < node->n_operands; i++) {
         const tc_value *value = rule_operand_value(b, &node->operands[i]);
-        if (value && value->producer && value->graph == b->graph && (!latest || tc_node_before(latest, value->producer)))
+        if (value && value->producer && value->graph == b->graph &&
+            (!latest || tc_node_before(latest, value->producer)))
             latest = value->producer;
     }
     *out_late = latest && !tc_node_before(latest, target);
@@ -211,7 +213,7 @@ tc_status rule_replace(tc_ctx *ctx, rule_match *m, bool *out_done) {
     return TC_OK;
 }
 
-/* --- to a fixpoint ------------------------------------------------------------------------------------------------------------- */
+/* --- to a fixpoint ---------------------------------------------------------------------------- */
 
 typedef struct sweep {
     tc_pass_env *env;
@@ -333,7 +335,8 @@ tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, ui
 
 void tc_rules_set_forward_end(tc_rule_set *set, const tc_node *end) { set->forward_end = end; }
 
-tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, tc_rules_measure measure, void *user) {
+tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, tc_rules_measure measure,
+                              void *user) {
     tc_arena *scratch = tc_arena_create();
     bool *disabled = TC_NEW_ARRAY(scratch, bool, set->n_rules + 1);
     tc_dim before = measure(graph, user);
@@ -362,7 +365,7 @@ tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *se
 
 void tc_rules_from_end(tc_rule_set *set) { set->from_end = true; }
 
-/* --- loading ----------------------------------------------------------------------------------------------------------------------- */
+/* --- loading ---------------------------------------------------------------------------------- */
 
 tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
     FILE *in = fopen(path, "rb");

@@ -1,5 +1,6 @@
-/* build.c: makes the nodes of a rule's right side, one at a time, in the order of the text. Literals become initializers of
- * the element type of their neighbours; recip, neg, add and mul are computed here and now, in double, then rounded once. */
+/* build.c: makes the nodes of a rule's right side, one at a time, in the order of the text. Literals become
+ * initializers of the element type of their neighbours; recip, neg, add and mul are computed here and now, in double,
+ * then rounded once. */
 #include "../../compiler/shape.h"
 #include "rule_ir.h"
 #include <string.h>
@@ -22,10 +23,10 @@ static tc_value *make_constant(rule_builder *b, const tc_tensor *tensor, const c
     return value;
 }
 
-/* --- literals -------------------------------------------------------------------------------------------------------------- */
+/* --- literals --------------------------------------------------------------------------------- */
 
-/* The element type that a literal among these operands takes: that of the first operand which has one. Where's condition and
- * indices are no guide. */
+/* The element type that a literal among these operands takes: that of the first operand which has one. Where's
+ * condition and indices are no guide. */
 static tc_dtype literal_dtype(const rule_builder *b, const rule_node *node, const rule_operand *literal) {
     bool is_where = node->calc == CALC_NODE && !strcmp(node->ops[0].name, "Where");
     bool elementwise =
@@ -66,7 +67,7 @@ static tc_value *operand(rule_builder *b, const rule_node *node, const rule_oper
     return rule_operand_value(b, op);
 }
 
-/* --- arithmetic on constants -------------------------------------------------------------------------------------------------- */
+/* --- arithmetic on constants ------------------------------------------------------------------ */
 
 static const tc_tensor *calc_tensor(rule_builder *b, const rule_node *node, uint16_t index) {
     const rule_operand *op = &node->operands[index];
@@ -97,8 +98,9 @@ static tc_status calc(rule_builder *b, const rule_node *node, tc_value **out_val
     const tc_tensor *x = calc_tensor(b, node, 0), *y = node->n_operands > 1 ? calc_tensor(b, node, 1) : x;
     const rule_name *root = &b->rule->names[node->root];
     if (!x || !y || x->dtype != y->dtype || (x->count != y->count && x->count != 1 && y->count != 1))
-        return tc_error(b->ctx, TC_BAD_INPUT, b->anchor, "rule %s (%s:%u): '%s' computes on what is no constant of fitting shape",
-                        b->rule->name, b->rule->file, node->loc.line, root->text);
+        return tc_error(b->ctx, TC_BAD_INPUT, b->anchor,
+                        "rule %s (%s:%u): '%s' computes on what is no constant of fitting shape", b->rule->name,
+                        b->rule->file, node->loc.line, root->text);
     const tc_tensor *shape = x->count >= y->count && x->rank >= y->rank ? x : y;
     tc_tensor *result = tc_tensor_create(b->graph->model, x->dtype, shape->rank, shape->dims, NULL);
     for (uint64_t i = 0; i < result->count; i++) {
@@ -112,7 +114,7 @@ static tc_status calc(rule_builder *b, const rule_node *node, tc_value **out_val
 /* Rules may be gone before the model is: what goes into it is copied. */
 static const char *keep(tc_model *model, const char *text) { return *text ? tc_arena_strdup(model->arena, text) : ""; }
 
-/* --- attributes ------------------------------------------------------------------------------------------------------------------ */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 static void copy_all_attrs(tc_node *to, const tc_node *from) {
     tc_attr_kind kind;
@@ -128,13 +130,15 @@ static void set_literal(tc_node *to, const tc_attr *attr) {
     switch (attr->kind) {
     case TC_ATTR_INT: tc_attr_set_int(to, name, attr->i); return;
     case TC_ATTR_FLOAT: tc_attr_set_float(to, name, attr->f); return;
-    case TC_ATTR_STRING: tc_attr_set_string(to, name, tc_arena_strndup(model->arena, attr->s.data, attr->s.size)); return;
+    case TC_ATTR_STRING:
+        tc_attr_set_string(to, name, tc_arena_strndup(model->arena, attr->s.data, attr->s.size));
+        return;
     default: tc_attr_set_ints(to, name, attr->ints, attr->count); return;
     }
 }
 
-/* A number that the match found: a product of constants of one element, or how many axes a list names, counted from the end. Names
- * that are unbound count as 1; false where all are. */
+/* A number that the match found: a product of constants of one element, or how many axes a list names, counted from the
+ * end. Names that are unbound count as 1; false where all are. */
 static bool computed_number(const rule_builder *b, const rule_attr *attr, double *out_number) {
     bool any = false;
     *out_number = 1;
@@ -189,7 +193,7 @@ static void set_attrs(rule_builder *b, const rule_node *node, tc_node *to) {
     }
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static uint32_t count_operands(const rule_builder *b, const rule_node *node) {
     uint32_t n = node->n_operands;
@@ -253,7 +257,8 @@ static tc_status build_call(rule_builder *b, const rule_node *node, uint16_t ind
     for (uint16_t i = 0; i < n_outputs; i++) {
         if (!is_wanted(b, node, i))
             continue;
-        const char *what = node->n_outputs && node->outputs[i] != RULE_NONE ? b->rule->names[node->outputs[i]].text : op->name;
+        const char *what =
+            node->n_outputs && node->outputs[i] != RULE_NONE ? b->rule->names[node->outputs[i]].text : op->name;
         tc_value *value = tc_node_add_output(made, i, tc_arena_printf(model->arena, "%s/%s", b->base, what), NULL);
         if (i == 0)
             b->result[index] = value;

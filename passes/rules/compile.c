@@ -1,7 +1,7 @@
-/* compile.c: checks a parsed rule and lays out the walk: the last statement of the match block is the anchor, what it reaches
- * through operands is found going up from it, and every other statement is found going down, among the users of a value
- * bound before (`down`, in order). Rules are then filed under the ops that their anchor may be, so that a node of the
- * graph meets only rules that could begin there. */
+/* compile.c: checks a parsed rule and lays out the walk: the last statement of the match block is the anchor, what it
+ * reaches through operands is found going up from it, and every other statement is found going down, among the users of
+ * a value bound before (`down`, in order). Rules are then filed under the ops that their anchor may be, so that a node
+ * of the graph meets only rules that could begin there. */
 #include "rule_ir.h"
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ void tc_rules_destroy(tc_rule_set *set) {
         tc_arena_destroy(set->arena);
 }
 
-/* --- buckets ------------------------------------------------------------------------------------------------------- */
+/* --- buckets ---------------------------------------------------------------------------------- */
 
 const rule_bucket *rule_bucket_of(const tc_map *buckets, const char *domain, const char *op_type) {
     char key[256];
@@ -44,7 +44,7 @@ static void file_under(tc_rule_set *set, tc_map *buckets, const rule_op *op, tc_
     bucket->rules[at] = rule;
 }
 
-/* --- the walk ------------------------------------------------------------------------------------------------------- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 typedef struct walk {
     const tc_rule *rule;
@@ -115,13 +115,14 @@ static tc_status lay_out(tc_lexer *lx, tc_rule_set *set, tc_rule *rule) {
         if (left == RULE_NONE)
             return TC_OK;
         if (best == RULE_NONE)
-            return rule_error(lx, rule->match[left].loc, "'%s' is not connected to the last statement", rule->match[left].label);
+            return rule_error(lx, rule->match[left].loc, "'%s' is not connected to the last statement",
+                              rule->match[left].label);
         rule->down[rule->n_down++] = best;
         reach(&w, best);
     }
 }
 
-/* --- checks ---------------------------------------------------------------------------------------------------------- */
+/* --- checks ----------------------------------------------------------------------------------- */
 
 static bool operand_names(const rule_operand *operand, uint16_t name) {
     bool found = operand->kind == OPERAND_NAME && operand->index == name;
@@ -163,7 +164,8 @@ static tc_status check_build_name(tc_lexer *lx, const tc_rule *rule, const rule_
     if (name->build != RULE_NONE && name->build >= user)
         return rule_error(lx, operand->loc, "'%s' is used before the right side defines it", name->text);
     if (name->build == RULE_NONE && name->node != RULE_NONE && !name->is_out)
-        return rule_error(lx, operand->loc, "'%s' is inside the match and gone after it: make it a result, or compute it again",
+        return rule_error(lx, operand->loc,
+                          "'%s' is inside the match and gone after it: make it a result, or compute it again",
                           name->text);
     return TC_OK;
 }

@@ -1,5 +1,5 @@
-/* explain.c: what rules tell about themselves: how far a rule got at a node (--explain=RULE), how often rules were tried and
- * matched (--stats). */
+/* explain.c: what rules tell about themselves: how far a rule got at a node (--explain=RULE), how often rules were
+ * tried and matched (--stats). */
 #include "rule_ir.h"
 #include <string.h>
 
@@ -20,11 +20,12 @@ void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor, b
         return;
     }
     if (failure->node && failure->node != anchor)
-        tc_note(ctx, NULL, "rule %s at %s \"%s\" stopped at '%s' (%s:%u): %s \"%s\": %s", rule->name, op, label, failure->step,
-                rule->file, failure->loc.line, failure->node->op_type, tc_node_label(failure->node), failure->why);
+        tc_note(ctx, NULL, "rule %s at %s \"%s\" stopped at '%s' (%s:%u): %s \"%s\": %s", rule->name, op, label,
+                failure->step, rule->file, failure->loc.line, failure->node->op_type, tc_node_label(failure->node),
+                failure->why);
     else
-        tc_note(ctx, NULL, "rule %s at %s \"%s\" stopped at '%s' (%s:%u): %s", rule->name, op, label, failure->step, rule->file,
-                failure->loc.line, failure->why);
+        tc_note(ctx, NULL, "rule %s at %s \"%s\" stopped at '%s' (%s:%u): %s", rule->name, op, label, failure->step,
+                rule->file, failure->loc.line, failure->why);
 }
 
 tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name) {

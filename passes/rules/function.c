@@ -1,6 +1,6 @@
-/* function.c: `function ai.tempo.Op <attributes> (operands) => (results) { nodes }` in a rules file: what an op of ours computes, as a
- * function in ONNX text, beside the rules that make the op. The parser of rules only steps over it; bodies.c asks for the text when
- * a graph uses the op. */
+/* function.c: `function ai.tempo.Op <attributes> (operands) => (results) { nodes }` in a rules file: what an op of ours
+ * computes, as a function in ONNX text, beside the rules that make the op. The parser of rules only steps over it;
+ * bodies.c asks for the text when a graph uses the op. */
 #include "../embed.h"
 #include "parse.h"
 #include <string.h>

@@ -1,10 +1,11 @@
-/* gradient.c: gradient rules. The right side of `gradient Op (...; ...; ...) => (...)` is built at the end of the graph, as far as
- * needed results depend on it; ReduceLike sums a gradient back to the shape that broadcasting started from. */
+/* gradient.c: gradient rules. The right side of `gradient Op (...; ...; ...) => (...)` is built at the end of the
+ * graph, as far as needed results depend on it; ReduceLike sums a gradient back to the shape that broadcasting started
+ * from. */
 #include "../../compiler/shape.h"
 #include "rule_ir.h"
 #include <string.h>
 
-/* --- ReduceLike -------------------------------------------------------------------------------------------------------------- */
+/* --- ReduceLike ------------------------------------------------------------------------------- */
 
 typedef struct reducer {
     tc_ctx *ctx;
@@ -12,7 +13,8 @@ typedef struct reducer {
     const char *label;
 } reducer;
 
-static tc_value *emit(reducer *r, tc_status *status, const char *op, tc_value *a, tc_value *b, const char *attr, int64_t number) {
+static tc_value *emit(reducer *r, tc_status *status, const char *op, tc_value *a, tc_value *b, const char *attr,
+                      int64_t number) {
     tc_model *model = r->graph->model;
     tc_node *node = tc_node_create(r->graph, "", op, b ? 2 : 1, 1);
     node->name = *r->label ? tc_arena_printf(model->arena, "%s/%s", r->label, op) : "";
@@ -33,7 +35,8 @@ static tc_value *axes_constant(reducer *r, const int64_t *axes, int64_t n) {
 }
 
 /* Sums over axes: those in front disappear, those inside stay as 1. */
-static tc_value *reduce_static(reducer *r, tc_status *status, tc_value *grad, const int64_t *axes, int n, int n_leading) {
+static tc_value *reduce_static(reducer *r, tc_status *status, tc_value *grad, const int64_t *axes, int n,
+                               int n_leading) {
     if (n == 0)
         return grad;
     bool keep = n > n_leading;
@@ -44,7 +47,8 @@ static tc_value *reduce_static(reducer *r, tc_status *status, tc_value *grad, co
 /* Dims do not tell: compare both shapes when the graph runs. With front axes of 1 put before like's shape:
  * axes = nonzero(shape(grad) != shape(like)), and the sum takes like's shape at the end. */
 static tc_value *reduce_dynamic(reducer *r, tc_status *status, tc_value *grad, tc_value *like) {
-    tc_value *have = emit(r, status, "Shape", grad, NULL, NULL, 0), *want = emit(r, status, "Shape", like, NULL, NULL, 0);
+    tc_value *have = emit(r, status, "Shape", grad, NULL, NULL, 0),
+             *want = emit(r, status, "Shape", like, NULL, NULL, 0);
     int leading = tc_value_rank(grad) - tc_value_rank(like);
     tc_value *padded = want;
     if (leading > 0) {
@@ -85,13 +89,14 @@ tc_status tc_reduce_like(tc_ctx *ctx, tc_value *grad, tc_value *like, const char
         else
             known = false;
     }
-    *out_value = known ? reduce_static(&r, &status, grad, axes, n, rank - rank_like) : reduce_dynamic(&r, &status, grad, like);
+    *out_value =
+        known ? reduce_static(&r, &status, grad, axes, n, rank - rank_like) : reduce_dynamic(&r, &status, grad, like);
     if (*out_value != grad && like->type)
         (*out_value)->type = tc_type_tensor(like->graph->model, tc_value_dtype(grad), rank_like, like->type->dims);
     return status;
 }
 
-/* --- rules ----------------------------------------------------------------------------------------------------------------------- */
+/* --- rules ------------------------------------------------------------------------------------ */
 
 /* Binds names to the node's operands, results and their gradients. False: a name without `?` has nothing to bind to. */
 static bool bind(const tc_rule *rule, tc_node *node, tc_value *const *douts, tc_value **values) {
@@ -143,14 +148,16 @@ static tc_status add_results(tc_ctx *ctx, const tc_rule *rule, tc_node *node, co
         uint16_t name = rule->outs[i];
         if (name == RULE_NONE || values[name] || !used[name] || rule->names[name].optional)
             continue;
-        const char *base = tc_arena_printf(node->graph->model->arena, "%s_%s", tc_node_label(node), rule->names[name].text);
+        const char *base =
+            tc_arena_printf(node->graph->model->arena, "%s_%s", tc_node_label(node), rule->names[name].text);
         values[name] = tc_node_add_output(node, i, base, NULL);
         added = true;
     }
     return added ? tc_infer_node(ctx, node) : TC_OK;
 }
 
-static tc_status apply(tc_pass_env *env, tc_rule *rule, tc_node *node, tc_value **values, const bool *needed, tc_value **dins) {
+static tc_status apply(tc_pass_env *env, tc_rule *rule, tc_node *node, tc_value **values, const bool *needed,
+                       tc_value **dins) {
     bool wanted[RULE_MAX_NODES] = {false}, used[RULE_MAX_NAMES] = {false};
     for (uint16_t i = 0; i < rule->n_results && i < node->n_inputs; i++)
         if (rule->results[i] != RULE_NONE && needed[i] && tc_input(node, i)) {

@@ -1,5 +1,5 @@
-/* guards.c: the conditions that a pattern cannot say, by the names that `where` calls them. A guard looks only at the values that
- * a match has bound; one that is given an unbound optional name holds (`absent_ok` says otherwise). */
+/* guards.c: the conditions that a pattern cannot say, by the names that `where` calls them. A guard looks only at the
+ * values that a match has bound; one that is given an unbound optional name holds (`absent_ok` says otherwise). */
 #include "../canonical.h"
 #include "../../compiler/ledger.h"
 #include "../../compiler/shape.h"
@@ -14,7 +14,7 @@ static tc_value *value_arg(const guard_call *call, uint16_t index) {
 static double number_arg(const guard_call *call, uint16_t index) { return call->guard->args[index].number; }
 static const char *word_arg(const guard_call *call, uint16_t index) { return call->guard->args[index].string; }
 
-/* --- types ----------------------------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 static bool is_float(const guard_call *call) { return tc_dtype_is_float(tc_value_dtype(value_arg(call, 0))); }
 
@@ -99,7 +99,7 @@ static bool has_bits_at_most(const guard_call *call) {
     return bits > 0 && bits <= (unsigned)number_arg(call, 1);
 }
 
-/* --- constants --------------------------------------------------------------------------------------------------------- */
+/* --- constants -------------------------------------------------------------------------------- */
 
 static const tc_tensor *constant_of(const guard_call *call, uint16_t index) {
     const tc_value *value = value_arg(call, index);
@@ -150,10 +150,10 @@ static bool is_below(const guard_call *call) {
     return tensor && tensor->count == 1 && tc_tensor_get(tensor, 0) < number_arg(call, 1);
 }
 
-/* --- axes ------------------------------------------------------------------------------------------------------------------ */
+/* --- axes ------------------------------------------------------------------------------------- */
 
-/* How many axes a constant list names when they are the last of `rank`, each once, in any order; 0 else. Without a rank they must be
- * counted from the end. */
+/* How many axes a constant list names when they are the last of `rank`, each once, in any order; 0 else. Without a rank
+ * they must be counted from the end. */
 static int trailing_count(const tc_tensor *axes, int rank) {
     uint64_t seen = 0;
     if (!axes || axes->dtype != TC_INT64 || axes->rank > 1 || axes->count == 0 || axes->count > TC_MAX_RANK)
@@ -190,7 +190,7 @@ static bool spans_axes(const guard_call *call) {
     return true;
 }
 
-/* --- use and attributes -------------------------------------------------------------------------------------------------- */
+/* --- use and attributes ----------------------------------------------------------------------- */
 
 static bool is_absent(const guard_call *call) { return value_arg(call, 0) == NULL; }
 static bool is_present(const guard_call *call) { return value_arg(call, 0) != NULL; }
@@ -232,7 +232,7 @@ static bool has_attr(const guard_call *call) {
     return node && tc_attr_find(node, word_arg(call, 1)) != NULL;
 }
 
-/* --- the backward pass ---------------------------------------------------------------------------------------------------- */
+/* --- the backward pass ------------------------------------------------------------------------ */
 
 static bool is_kept_for(const guard_call *call) {
     const tc_value *v = value_arg(call, 0), *result = value_arg(call, 1), *root = tc_view_root(v);
@@ -265,7 +265,8 @@ static const guard_row rows[] = {
     {"float", "v", is_float, false, "a float element type"},
     {"has_attr", "vs", has_attr, false, "the node that makes v has attribute s"},
     {"integer", "v", is_integer, false, "an integer element type"},
-    {"kept_for", "vv", is_kept_for, false, "the backward pass reads it for the node that makes the second alone; it is no input and no output"},
+    {"kept_for", "vv", is_kept_for, false,
+     "the backward pass reads it for the node that makes the second alone; it is no input and no output"},
     {"made_again", "v", is_made_again, false, "a cheap node makes it of what is there in the backward pass anyway"},
     {"needed", "v", is_needed, true, "gradient rules: the gradient of this operand is wanted"},
     {"nonzero", "v", all_nonzero, false, "a constant, no element 0"},
@@ -277,14 +278,16 @@ static const guard_row rows[] = {
     {"present", "v", is_present, true, "the optional name is bound"},
     {"rank", "vn", has_rank, false, "this many dims"},
     {"rank_at_least", "vn", has_rank_at_least, false, "this many dims or more"},
-    {"read_again", "v", is_read_again, false, "the backward pass reads it, or what cheap nodes make of it; it is no output"},
+    {"read_again", "v", is_read_again, false,
+     "the backward pass reads it, or what cheap nodes make of it; it is no output"},
     {"same_count", "vv", same_count, false, "two constants of equally many elements"},
     {"same_dtype", "vv", same_dtype, false, "equal element types"},
     {"same_head", "vvn", same_head, false, "this many dims from the front are provably equal"},
     {"same_shape", "vv", same_shape, false, "provably equal shapes"},
     {"same_tail", "vvn", same_tail, false, "this many dims from the end are provably equal"},
     {"scalar", "v", is_scalar, false, "one element, whatever its rank"},
-    {"spans", "vvv", spans_axes, false, "its shape is that of those axes of the second that the third, a list of axes, names"},
+    {"spans", "vvv", spans_axes, false,
+     "its shape is that of those axes of the second that the third, a list of axes, names"},
     {"static", "vn", is_static_tail, false, "this many dims from the end are numbers"},
     {"trailing", "vv", are_trailing, false, "a constant list of the last axes of the second, each once, in any order"},
     {"used", "v", is_used, true, "bound, and used by something"},

@@ -31,7 +31,8 @@ tc_status tc_rules_list(tc_ctx *ctx, FILE *out) {
         fprintf(out, "%s%s:\n", file == tc_embedded_rules ? "" : "\n", file->name);
         for (const tc_rule *rule = set->first; status == TC_OK && rule; rule = rule->next)
             if (!rule->gradient)
-                fprintf(out, "  %-26s %s%s\n", rule->name, rule->doc ? rule->doc : "", rule->inexact ? " (inexact)" : "");
+                fprintf(out, "  %-26s %s%s\n", rule->name, rule->doc ? rule->doc : "",
+                        rule->inexact ? " (inexact)" : "");
         if (status == TC_OK)
             list_gradients(set->first, out);
         tc_rules_destroy(set);

@@ -1,9 +1,10 @@
-/* match.c: binds a rule to the graph around one node by backtracking. What is still to be matched is a list of goals (an
- * operand of the pattern, the value that should fit it) on the C stack; a choice (order of commutative operands, optional node
- * present or absent, which user) tries the rest of the list for each alternative and undoes its bindings by a trail.
+/* match.c: binds a rule to the graph around one node by backtracking. What is still to be matched is a list of goals
+ * (an operand of the pattern, the value that should fit it) on the C stack; a choice (order of commutative operands,
+ * optional node present or absent, which user) tries the rest of the list for each alternative and undoes its bindings
+ * by a trail.
  *
- * Time per candidate has a fixed bound (`fuel`, and at most USERS_TRIED users of a value), so a pass over a graph is linear in
- * its size whatever the graph. */
+ * Time per candidate has a fixed bound (`fuel`, and at most USERS_TRIED users of a value), so a pass over a graph is
+ * linear in its size whatever the graph. */
 #include "../canonical.h"
 #include "rule_ir.h"
 #include <math.h>
@@ -23,7 +24,7 @@ typedef struct goal {
 
 static bool solve(rule_match *m, const goal *goals, uint16_t down);
 
-/* --- failures and the trail ------------------------------------------------------------------------------------------- */
+/* --- failures and the trail ------------------------------------------------------------------- */
 
 /* Notes the failure when it is the deepest so far; false, so that `return miss(...)` reads well. */
 static bool miss(rule_match *m, rule_loc loc, const char *step, const tc_node *node, const char *fmt, ...)
@@ -40,7 +41,10 @@ static bool miss(rule_match *m, rule_loc loc, const char *step, const tc_node *n
 }
 
 static const char *describe(const tc_value *value) {
-    return !value ? "absent" : value->producer ? value->producer->op_type : value->init ? "a constant" : "a graph input";
+    return !value            ? "absent"
+           : value->producer ? value->producer->op_type
+           : value->init     ? "a constant"
+                             : "a graph input";
 }
 
 enum { TRAIL_NODE = 0x8000 };
@@ -64,18 +68,19 @@ static void set_name(rule_match *m, uint16_t name, tc_value *value) {
     m->trail[m->n_trail++] = name;
 }
 
-/* --- constants ---------------------------------------------------------------------------------------------------------- */
+/* --- constants -------------------------------------------------------------------------------- */
 
 bool rule_same_constant(const tc_value *a, const tc_value *b) {
     const tc_tensor *s = tc_value_constant(a), *t = tc_value_constant(b);
     if (tc_is_weight(a) || tc_is_weight(b) || !s || !t || !s->data || !t->data || s->dtype != t->dtype ||
         s->rank != t->rank || s->bytes != t->bytes || s->bytes > 64)
         return false;
-    return (s->rank == 0 || !memcmp(s->dims, t->dims, (size_t)s->rank * sizeof *s->dims)) && !memcmp(s->data, t->data, s->bytes);
+    return (s->rank == 0 || !memcmp(s->dims, t->dims, (size_t)s->rank * sizeof *s->dims)) &&
+           !memcmp(s->data, t->data, s->bytes);
 }
 
-/* Literals are decimal: 0.70710678 stands for the nearest number of the constant's own type too. Those written as integers mean
- * just that number. */
+/* Literals are decimal: 0.70710678 stands for the nearest number of the constant's own type too. Those written as
+ * integers mean just that number. */
 static bool is_near(double value, double want, tc_dtype dtype) {
     double tolerance = dtype == TC_FLOAT16 ? 0x1p-10 : dtype == TC_BFLOAT16 ? 0x1p-7 : RULE_TOLERANCE;
     return value == want || fabs(value - want) <= tolerance * fabs(want);
@@ -96,27 +101,59 @@ static bool match_number(rule_match *m, const goal *g) {
 static bool match_ints(rule_match *m, const goal *g) {
     const tc_tensor *tensor = g->value ? tc_value_constant(g->value) : NULL;
     const rule_node *node = &m->rule->match[g->node];
-    bool same = tensor && tensor->dtype == TC_INT64 && tensor->rank == 1 && tensor->data && tensor->count == g->operand->n_ints;
+    bool same =
+        tensor && tensor->dtype == TC_INT64 && tensor->rank == 1 && tensor->data && tensor->count == g->operand->n_ints;
     for (uint32_t i = 0; same && i < g->operand->n_ints; i++)
         same = tc_tensor_get_int(tensor, i) == g->operand->ints[i];
-    return same || miss(m, node->loc, node->label, m->nodes[g->node], "operand is not the constant list that the rule names");
+    return same ||
+           miss(m, node->loc, node->label, m->nodes[g->node], "operand is not the constant list that the rule names");
 }
 
-/* --- attributes ----------------------------------------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
 /* What an absent attribute means (onnx/defs), where rules ask for it. */
-static const struct { const char *op, *attr; double number; const char *text; } defaults[] = {
-    {"Softmax", "axis", -1, NULL}, {"LogSoftmax", "axis", -1, NULL}, {"LayerNormalization", "axis", -1, NULL},
-    {"LayerNormalization", "epsilon", 1e-5, NULL}, {"LayerNormalization", "stash_type", 1, NULL}, {"Gelu", "approximate", 0, "none"},
-    {"Gather", "axis", 0, NULL}, {"Flatten", "axis", 1, NULL}, {"Gemm", "alpha", 1, NULL}, {"Gemm", "beta", 1, NULL},
-    {"Gemm", "transA", 0, NULL}, {"Gemm", "transB", 0, NULL}, {"Reshape", "allowzero", 0, NULL}, {"Cast", "saturate", 1, NULL},
-    {"ReduceMean", "keepdims", 1, NULL}, {"ReduceSum", "keepdims", 1, NULL}, {"ReduceMax", "keepdims", 1, NULL},
-    {"ReduceMin", "keepdims", 1, NULL}, {"ReduceMean", "noop_with_empty_axes", 0, NULL}, {"Trilu", "upper", 1, NULL},
-    {"ReduceSum", "noop_with_empty_axes", 0, NULL}, {"LeakyRelu", "alpha", 0.01, NULL}, {"Elu", "alpha", 1, NULL},
-    {"HardSigmoid", "alpha", 0.2, NULL}, {"HardSigmoid", "beta", 0.5, NULL}, {"Shape", "start", 0, NULL}, {"Mod", "fmod", 0, NULL},
-    {"GatherND", "batch_dims", 0, NULL}, {"CumSum", "exclusive", 0, NULL}, {"CumSum", "reverse", 0, NULL},
-    {"SoftmaxCrossEntropyLoss", "reduction", 0, "mean"}, {"Conv", "group", 1, NULL}, {"Conv", "auto_pad", 0, "NOTSET"},
-    {"IsInf", "detect_negative", 1, NULL}, {"IsInf", "detect_positive", 1, NULL}, {"DotProductAttention", "signed", 0, NULL}, {"DotProductAttentionGrad", "signed", 0, NULL},
+static const struct {
+    const char *op, *attr;
+    double number;
+    const char *text;
+} defaults[] = {
+    {"Softmax", "axis", -1, NULL},
+    {"LogSoftmax", "axis", -1, NULL},
+    {"LayerNormalization", "axis", -1, NULL},
+    {"LayerNormalization", "epsilon", 1e-5, NULL},
+    {"LayerNormalization", "stash_type", 1, NULL},
+    {"Gelu", "approximate", 0, "none"},
+    {"Gather", "axis", 0, NULL},
+    {"Flatten", "axis", 1, NULL},
+    {"Gemm", "alpha", 1, NULL},
+    {"Gemm", "beta", 1, NULL},
+    {"Gemm", "transA", 0, NULL},
+    {"Gemm", "transB", 0, NULL},
+    {"Reshape", "allowzero", 0, NULL},
+    {"Cast", "saturate", 1, NULL},
+    {"ReduceMean", "keepdims", 1, NULL},
+    {"ReduceSum", "keepdims", 1, NULL},
+    {"ReduceMax", "keepdims", 1, NULL},
+    {"ReduceMin", "keepdims", 1, NULL},
+    {"ReduceMean", "noop_with_empty_axes", 0, NULL},
+    {"Trilu", "upper", 1, NULL},
+    {"ReduceSum", "noop_with_empty_axes", 0, NULL},
+    {"LeakyRelu", "alpha", 0.01, NULL},
+    {"Elu", "alpha", 1, NULL},
+    {"HardSigmoid", "alpha", 0.2, NULL},
+    {"HardSigmoid", "beta", 0.5, NULL},
+    {"Shape", "start", 0, NULL},
+    {"Mod", "fmod", 0, NULL},
+    {"GatherND", "batch_dims", 0, NULL},
+    {"CumSum", "exclusive", 0, NULL},
+    {"CumSum", "reverse", 0, NULL},
+    {"SoftmaxCrossEntropyLoss", "reduction", 0, "mean"},
+    {"Conv", "group", 1, NULL},
+    {"Conv", "auto_pad", 0, "NOTSET"},
+    {"IsInf", "detect_negative", 1, NULL},
+    {"IsInf", "detect_positive", 1, NULL},
+    {"DotProductAttention", "signed", 0, NULL},
+    {"DotProductAttentionGrad", "signed", 0, NULL},
 };
 
 static bool default_is(const tc_node *node, const tc_attr *want) {
@@ -126,8 +163,9 @@ static bool default_is(const tc_node *node, const tc_attr *want) {
         switch (want->kind) {
         case TC_ATTR_INT: return (double)want->i == defaults[i].number;
         case TC_ATTR_FLOAT: return is_near((double)want->f, defaults[i].number, TC_FLOAT);
-        default: return defaults[i].text && want->s.size == strlen(defaults[i].text) &&
-                        !memcmp(defaults[i].text, want->s.data, want->s.size);
+        default:
+            return defaults[i].text && want->s.size == strlen(defaults[i].text) &&
+                   !memcmp(defaults[i].text, want->s.data, want->s.size);
         }
     }
     return false;
@@ -157,7 +195,7 @@ static bool attr_matches(const tc_node *node, const tc_attr *want) {
     }
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------------------ */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static bool has_op(const rule_node *pattern, const tc_node *node) {
     for (uint16_t i = 0; i < pattern->n_ops; i++) {
@@ -195,7 +233,8 @@ static bool bind_outputs(rule_match *m, uint16_t index, tc_node *node) {
         if (m->state[name] == NAME_FREE)
             set_name(m, name, value);
         else if (m->values[name] != value)
-            return miss(m, pattern->loc, pattern->label, node, "'%s' is bound to another value", m->rule->names[name].text);
+            return miss(m, pattern->loc, pattern->label, node, "'%s' is bound to another value",
+                        m->rule->names[name].text);
     }
     return true;
 }
@@ -235,7 +274,8 @@ static unsigned first_order(const rule_match *m, const rule_node *pattern, const
 }
 
 /* Binds the operands in `factors` of a product to what the two operands of `node` are made of. */
-static bool split_product(rule_match *m, uint16_t index, uint32_t factors, tc_node *node, const goal *rest, uint16_t down) {
+static bool split_product(rule_match *m, uint16_t index, uint32_t factors, tc_node *node, const goal *rest,
+                          uint16_t down) {
     const rule_node *pattern = &m->rule->match[index];
     uint16_t mark = m->n_trail;
     for (uint32_t left = (factors - 1) & factors; left; left = (left - 1) & factors) {
@@ -253,7 +293,8 @@ static bool match_product(rule_match *m, const goal *g, uint16_t down) {
     const rule_node *pattern = &m->rule->match[g->node];
     uint16_t slot = pattern->spare, mark = m->n_trail;
     tc_node *node = g->value ? g->value->producer : NULL;
-    if (!node || !has_op(pattern, node) || node->graph != m->nodes[g->node]->graph || !tc_input(node, 0) || !tc_input(node, 1))
+    if (!node || !has_op(pattern, node) || node->graph != m->nodes[g->node]->graph || !tc_input(node, 0) ||
+        !tc_input(node, 1))
         return miss(m, pattern->loc, pattern->label, m->nodes[g->node], "expected %s of several factors, found %s",
                     pattern->ops[0].name, describe(g->value));
     while (m->nodes[slot])
@@ -282,7 +323,8 @@ static bool try_node(rule_match *m, uint16_t index, tc_node *node, const goal *r
     goal goals[RULE_MAX_OPERANDS];
     bool bound = bind_outputs(m, index, node);
     if (bound && pattern->product) {
-        if (tc_input(node, 0) && tc_input(node, 1) && split_product(m, index, (1u << pattern->n_operands) - 1, node, rest, down))
+        if (tc_input(node, 0) && tc_input(node, 1) &&
+            split_product(m, index, (1u << pattern->n_operands) - 1, node, rest, down))
             return true;
     } else if (bound) {
         for (unsigned order = 0; order < orders; order++) {
@@ -301,7 +343,7 @@ static bool try_node(rule_match *m, uint16_t index, tc_node *node, const goal *r
     return false;
 }
 
-/* --- optional nodes ---------------------------------------------------------------------------------------------------------- */
+/* --- optional nodes --------------------------------------------------------------------------- */
 
 static bool make_absent(rule_match *m, uint16_t name) {
     if (m->state[name] == NAME_FREE)
@@ -309,8 +351,8 @@ static bool make_absent(rule_match *m, uint16_t name) {
     return m->state[name] == NAME_ABSENT;
 }
 
-/* Leaves an optional node out: its first result is its first operand, its other results and the optional names among its
- * other operands are unbound. `value` is what stands for the first result. */
+/* Leaves an optional node out: its first result is its first operand, its other results and the optional names among
+ * its other operands are unbound. `value` is what stands for the first result. */
 static bool skip_node(rule_match *m, uint16_t index, tc_value *value, const goal *rest, uint16_t down) {
     const rule_node *pattern = &m->rule->match[index];
     uint16_t mark = m->n_trail;
@@ -331,7 +373,7 @@ static bool skip_node(rule_match *m, uint16_t index, tc_value *value, const goal
     return false;
 }
 
-/* --- goals -------------------------------------------------------------------------------------------------------------------- */
+/* --- goals ------------------------------------------------------------------------------------ */
 
 /* `value` must be result `output` of a node that fits pattern node `index`. */
 static bool match_made_by(rule_match *m, uint16_t index, uint16_t output, const goal *g, uint16_t down) {
@@ -343,8 +385,8 @@ static bool match_made_by(rule_match *m, uint16_t index, uint16_t output, const 
         if (try_node(m, index, value->producer, g->next, down))
             return true;
     } else {
-        miss(m, pattern->loc, pattern->label, m->nodes[g->node], "expected a result of %s, found %s", pattern->ops[0].name,
-             describe(value));
+        miss(m, pattern->loc, pattern->label, m->nodes[g->node], "expected a result of %s, found %s",
+             pattern->ops[0].name, describe(value));
     }
     return pattern->optional && value && output == 0 && skip_node(m, index, value, g->next, down);
 }
@@ -383,7 +425,7 @@ static bool match_name(rule_match *m, const goal *g, uint16_t down) {
     return false;
 }
 
-/* --- from users ------------------------------------------------------------------------------------------------------------------ */
+/* --- from users ------------------------------------------------------------------------------- */
 
 static size_t count_uses(const tc_value *value) {
     size_t n = 0;
@@ -424,14 +466,14 @@ static bool match_down(rule_match *m, uint16_t down) {
     for (tc_use *use = value ? value->uses : NULL; use && tried < USERS_TRIED; use = use->next, tried++)
         if (has_op(pattern, use->user) && try_node(m, index, use->user, NULL, (uint16_t)(down + 1)))
             return true;
-    miss(m, pattern->loc, pattern->label, value ? value->producer : NULL, "no user of '%s' fits %s", value ? value->name : "?",
-         pattern->ops[0].name);
+    miss(m, pattern->loc, pattern->label, value ? value->producer : NULL, "no user of '%s' fits %s",
+         value ? value->name : "?", pattern->ops[0].name);
     const rule_operand *first = &pattern->operands[0];
     tc_value *through = first->kind == OPERAND_NAME ? m->values[first->index] : value;
     return pattern->optional && through && skip_node(m, index, through, NULL, (uint16_t)(down + 1));
 }
 
-/* --- the end ----------------------------------------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static bool is_matched(const rule_match *m, const tc_node *node) {
     for (uint16_t i = 0; i < m->rule->n_match; i++)
@@ -496,8 +538,9 @@ static bool escapes(rule_match *m) {
             TC_FOR_USES(use, value) {
                 bool shape_only = tc_node_has(use->user, TC_SHAPE_ONLY) && rule_shape_twin(m, value, use->user);
                 if (!shape_only && !is_matched(m, use->user))
-                    return !miss(m, pattern->loc, pattern->label, node, "'%s' is used outside of the match too, by %s \"%s\"",
-                                 value->name, use->user->op_type, tc_node_label(use->user));
+                    return !miss(m, pattern->loc, pattern->label, node,
+                                 "'%s' is used outside of the match too, by %s \"%s\"", value->name, use->user->op_type,
+                                 tc_node_label(use->user));
             }
         }
     }
@@ -525,8 +568,9 @@ static bool solve(rule_match *m, const goal *goals, uint16_t down) {
         return match_product(m, goals, down);
     switch (goals->operand->kind) {
     case OPERAND_ABSENT:
-        return goals->value ? miss(m, node->loc, node->label, m->nodes[goals->node], "an operand is present that must be absent")
-                            : solve(m, goals->next, down);
+        return goals->value
+                   ? miss(m, node->loc, node->label, m->nodes[goals->node], "an operand is present that must be absent")
+                   : solve(m, goals->next, down);
     case OPERAND_ANY: return solve(m, goals->next, down);
     case OPERAND_NAME: return match_name(m, goals, down);
     case OPERAND_NODE: return match_made_by(m, goals->operand->index, 0, goals, down);

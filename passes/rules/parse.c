@@ -1,20 +1,19 @@
 /* parse.c: rule text to rule_ir.h, by recursive descent over the grammar of docs/rules.md:
  *
  *     file     ::= (rule | gradient)*
- *     rule     ::= 'rule' ID STRING? ('inexact' | 'rounds' | 'benefit' '=' INT)* 'match' params '=>' names block where? 'replace' block
- *     gradient ::= 'gradient' OP '(' params ';' names ';' names ')' '=>' '(' names ')' where? block
- *     block    ::= '{' (names '=' (call | operand))* '}'
- *     call     ::= OP ('|' OP)* ('?' | '*')? ('<' attr, ... '>')? '(' operand, ... ')'
- *     operand  ::= call | ID | '_' | NUMBER | '[' (INT | 'dim' '(' ID ',' INT ')'), ... ']' | '(' operand ('or' operand)+ ')'
- *     where    ::= 'where' '!'? ID '(' arg, ... ')', ...
+ *     rule     ::= 'rule' ID STRING? ('inexact' | 'rounds' | 'benefit' '=' INT)* 'match' params '=>' names block where?
+ * 'replace' block gradient ::= 'gradient' OP '(' params ';' names ';' names ')' '=>' '(' names ')' where? block block
+ * ::= '{' (names '=' (call | operand))* '}' call     ::= OP ('|' OP)* ('?' | '*')? ('<' attr, ... '>')? '(' operand,
+ * ... ')' operand  ::= call | ID | '_' | NUMBER | '[' (INT | 'dim' '(' ID ',' INT ')'), ... ']' | '(' operand ('or'
+ * operand)+ ')' where    ::= 'where' '!'? ID '(' arg, ... ')', ...
  *
- * Tokens are found by parse_token.c; attributes (between < and >) and lists of numbers are read by parse_attr.c. Every mistake is told
- * with file:line:column and ends the parse: a rule file is small and read by its author. */
+ * Tokens are found by parse_token.c; attributes (between < and >) and lists of numbers are read by parse_attr.c. Every
+ * mistake is told with file:line:column and ends the parse: a rule file is small and read by its author. */
 #include "parse.h"
 #include <math.h>
 #include <string.h>
 
-/* --- names and nodes of the rule ---------------------------------------------------------------------------------- */
+/* --- names and nodes of the rule -------------------------------------------------------------- */
 
 uint16_t rule_find_name(const tc_rule *rule, const char *text) {
     for (uint16_t i = 0; i < rule->n_names; i++)
@@ -33,8 +32,8 @@ static tc_status add_name(parser *p, const char *text, rule_loc loc, uint16_t *o
     if (strchr(text, '.'))
         return FAIL_AT(p, loc, "'%s' is no name of a value: names have no dots", tc_quote(p->lx.ctx, text));
     rule->names = tc_arena_grow(p->arena, rule->names, sizeof *rule->names, &p->cap_names, rule->n_names + 1u);
-    rule->names[rule->n_names] = (rule_name){
-        .text = text, .node = RULE_NONE, .build = RULE_NONE, .input = -1, .loc = loc};
+    rule->names[rule->n_names] =
+        (rule_name){.text = text, .node = RULE_NONE, .build = RULE_NONE, .input = -1, .loc = loc};
     *out_index = rule->n_names++;
     return TC_OK;
 }
@@ -61,7 +60,7 @@ static tc_status define(parser *p, uint16_t name, uint16_t node, uint16_t output
     return TC_OK;
 }
 
-/* --- expressions --------------------------------------------------------------------------------------------------- */
+/* --- expressions ------------------------------------------------------------------------------ */
 
 static void split_op(parser *p, const char *text, rule_op *out_op) {
     const char *dot = strrchr(text, '.');
@@ -72,8 +71,16 @@ static void split_op(parser *p, const char *text, rule_op *out_op) {
     out_op->op = tc_op_find(out_op->domain, out_op->name);
 }
 
-static const struct { const char *name; rule_calc calc; unsigned operands; bool gradient; } calcs[] = {
-    {"recip", CALC_RECIP, 1, false}, {"neg", CALC_NEG, 1, false}, {"add", CALC_ADD, 2, false}, {"mul", CALC_MUL, 2, false},
+static const struct {
+    const char *name;
+    rule_calc calc;
+    unsigned operands;
+    bool gradient;
+} calcs[] = {
+    {"recip", CALC_RECIP, 1, false},
+    {"neg", CALC_NEG, 1, false},
+    {"add", CALC_ADD, 2, false},
+    {"mul", CALC_MUL, 2, false},
     {"ReduceLike", CALC_REDUCE_LIKE, 2, true},
 };
 
@@ -109,7 +116,8 @@ static tc_status parse_operands(parser *p, rule_node *node) {
 
 /* A product of n factors needs n - 2 more pattern nodes: the calls inside the outermost. */
 static tc_status check_product(parser *p, rule_node *node) {
-    rule_node inner = {.loc = node->loc, .label = node->label, .root = RULE_NONE, .ops = node->ops, .n_ops = node->n_ops};
+    rule_node inner = {
+        .loc = node->loc, .label = node->label, .root = RULE_NONE, .ops = node->ops, .n_ops = node->n_ops};
     if (!node->product)
         return TC_OK;
     if (!node->commutative || node->n_ops > 1 || node->n_attrs || node->n_operands < 3 || node->n_operands > 6)
@@ -236,7 +244,7 @@ static tc_status parse_operand(parser *p, rule_operand *operand) {
     return use_name(p, name, loc, operand);
 }
 
-/* --- statements ----------------------------------------------------------------------------------------------------- */
+/* --- statements ------------------------------------------------------------------------------- */
 
 static tc_status parse_names(parser *p, bool params, uint16_t **out_names, uint16_t *out_n) {
     size_t cap = 0;
@@ -380,7 +388,7 @@ static tc_status parse_where(parser *p) {
     return TC_OK;
 }
 
-/* --- rules ------------------------------------------------------------------------------------------------------------ */
+/* --- rules ------------------------------------------------------------------------------------ */
 
 static tc_status parse_flags(parser *p) {
     for (;;) {

@@ -1,5 +1,5 @@
-/* parse.h: what the parts of the parser of rules share. parse.c reads rules and statements, parse_attr.c attributes and lists of
- * numbers, parse_token.c tokens. Inside passes/rules/ only. */
+/* parse.h: what the parts of the parser of rules share. parse.c reads rules and statements, parse_attr.c attributes and
+ * lists of numbers, parse_token.c tokens. Inside passes/rules/ only. */
 #ifndef TC_RULES_PARSE_H
 #define TC_RULES_PARSE_H
 #include "rule_ir.h"
@@ -17,7 +17,7 @@ typedef struct rule_token {
 } rule_token;
 
 typedef struct parser {
-    tc_lexer lx;    /* one token ahead of tok */
+    tc_lexer lx;         /* one token ahead of tok */
     const char *tok_end; /* in the text */
     tc_rule_set *set;
     tc_arena *arena;
@@ -32,9 +32,9 @@ typedef struct parser {
 #define FAIL(p, ...) rule_error(&(p)->lx, (p)->tok.loc, __VA_ARGS__)
 #define FAIL_AT(p, loc, ...) rule_error(&(p)->lx, loc, __VA_ARGS__)
 
-/* --- tokens: parse_token.c ----------------------------------------------------------------------------------------- */
-tc_status rule_next(parser *p);                  /* the next token comes into hand */
-const char *rule_token_text(const parser *p);    /* the token in hand, for messages */
+/* --- tokens: parse_token.c -------------------------------------------------------------------- */
+tc_status rule_next(parser *p);               /* the next token comes into hand */
+const char *rule_token_text(const parser *p); /* the token in hand, for messages */
 bool rule_is_punct(const parser *p, const char *text);
 bool rule_is_word(const parser *p, const char *text);
 tc_status rule_expect(parser *p, token_kind kind, const char *text);
@@ -47,8 +47,9 @@ uint16_t rule_find_name(const tc_rule *rule, const char *text); /* RULE_NONE: th
 /* `function ai.tempo.Op ... {...}`, behind the keyword: steps over it. function.c */
 tc_status rule_parse_function(parser *p);
 
-/* --- parse_attr.c -------------------------------------------------------------------------------------------------- */
-/* `[1, 2]`, with dim(x, 0) on the right side. `out_sizes` may be NULL: numbers only then, as in a match or an attribute. */
+/* --- parse_attr.c ----------------------------------------------------------------------------- */
+/* `[1, 2]`, with dim(x, 0) on the right side. `out_sizes` may be NULL: numbers only then, as in a match or an
+ * attribute. */
 tc_status rule_parse_ints(parser *p, const int64_t **out_ints, const rule_size **out_sizes, uint32_t *out_n);
 /* `<name = value, ...>`, or nothing. The node has its ops. */
 tc_status rule_parse_attrs(parser *p, rule_node *node);

@@ -1,5 +1,6 @@
-/* parse_attr.c: attributes of a call in a rule, `<axis = -1, epsilon = @, scale = a * b>`, and lists of numbers. A match says values; the right
- * side may also copy attributes of matched nodes and compute numbers from constants that the match has bound. */
+/* parse_attr.c: attributes of a call in a rule, `<axis = -1, epsilon = @, scale = a * b>`, and lists of numbers. A
+ * match says values; the right side may also copy attributes of matched nodes and compute numbers from constants that
+ * the match has bound. */
 #include "parse.h"
 #include <string.h>
 
@@ -152,7 +153,7 @@ static tc_status check_attr(parser *p, const rule_node *node, rule_attr *attr) {
         else if (attr->kind == ATTR_PRODUCT || attr->kind == ATTR_TRAILING ||
                  (attr->kind == ATTR_LITERAL && attr->literal.kind != kind))
             return FAIL_AT(p, attr->loc, "attribute '%s' of %s is of another kind", attr->literal.name,
-                              node->ops[i].name);
+                           node->ops[i].name);
     }
     return TC_OK;
 }
@@ -171,9 +172,9 @@ tc_status rule_parse_attrs(parser *p, rule_node *node) {
         TC_TRY(rule_expect_punct(p, "="));
         if (rule_is_punct(p, "@") && !p->building)
             return FAIL(p, "'@' belongs to the right side; a match says values");
-        TC_TRY(rule_is_punct(p, "@")      ? parse_reference(p, name, &attr)
-               : starts_computed(p) ? parse_computed(p, &attr)
-                                    : parse_literal_attr(p, &attr.literal));
+        TC_TRY(rule_is_punct(p, "@") ? parse_reference(p, name, &attr)
+               : starts_computed(p)  ? parse_computed(p, &attr)
+                                     : parse_literal_attr(p, &attr.literal));
         TC_TRY(check_attr(p, node, &attr));
         node->attrs = tc_arena_grow(p->arena, node->attrs, sizeof attr, &cap, node->n_attrs + 1u);
         node->attrs[node->n_attrs++] = attr;

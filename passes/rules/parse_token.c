@@ -1,5 +1,5 @@
-/* parse_token.c: the bytes of a rule file as the tokens of the rule language, which are those of ONNX text (compiler/lexer.h) with names
- * joined over their dots; and what is said of a token that does not fit. */
+/* parse_token.c: the bytes of a rule file as the tokens of the rule language, which are those of ONNX text
+ * (compiler/lexer.h) with names joined over their dots; and what is said of a token that does not fit. */
 #include "parse.h"
 #include <stdarg.h>
 #include <string.h>
@@ -39,10 +39,8 @@ tc_status rule_next(parser *p) {
     p->tok_end = token.start + token.size;
     p->tok.text = tc_arena_strndup(p->arena, token.start, token.size);
     switch (token.kind) {
-    case TC_TOKEN_END:
-        return p->lx.failed ? TC_BAD_INPUT : TC_OK;
-    case TC_TOKEN_IDENT:
-        return next_name(p);
+    case TC_TOKEN_END: return p->lx.failed ? TC_BAD_INPUT : TC_OK;
+    case TC_TOKEN_IDENT: return next_name(p);
     case TC_TOKEN_STRING: {
         tc_bytes bytes;
         p->tok.kind = T_STRING;
@@ -56,12 +54,8 @@ tc_status rule_next(parser *p) {
         TC_TRY(tc_lexer_int(&p->lx, "an integer", &p->tok.integer));
         p->tok.number = (double)p->tok.integer;
         return TC_OK;
-    case TC_TOKEN_FLOAT:
-        p->tok.kind = T_NUMBER;
-        return tc_lexer_double(&p->lx, "a number", &p->tok.number);
-    default:
-        p->tok.kind = T_PUNCT;
-        return tc_lexer_next(&p->lx);
+    case TC_TOKEN_FLOAT: p->tok.kind = T_NUMBER; return tc_lexer_double(&p->lx, "a number", &p->tok.number);
+    default: p->tok.kind = T_PUNCT; return tc_lexer_next(&p->lx);
     }
 }
 

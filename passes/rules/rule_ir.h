@@ -1,6 +1,6 @@
-/* rule_ir.h: a rule in memory. parse.c turns text into this, compile.c checks it and lays out how to walk it, match.c binds
- * it to a graph, apply.c and gradient.c build its right side. Nested calls are unnamed nodes; everything is an index
- * into the rule's arrays, so that a match is two small arrays (values by name, nodes by pattern node). */
+/* rule_ir.h: a rule in memory. parse.c turns text into this, compile.c checks it and lays out how to walk it, match.c
+ * binds it to a graph, apply.c and gradient.c build its right side. Nested calls are unnamed nodes; everything is an
+ * index into the rule's arrays, so that a match is two small arrays (values by name, nodes by pattern node). */
 #ifndef TC_RULE_IR_H
 #define TC_RULE_IR_H
 #include "../../compiler/lexer.h"
@@ -8,7 +8,7 @@
 #include "rules.h"
 
 #define RULE_NONE UINT16_MAX
-#define RULE_MAX_NAMES 160  /* per rule: names, and nodes of one side */
+#define RULE_MAX_NAMES 160 /* per rule: names, and nodes of one side */
 #define RULE_MAX_NODES 128
 #define RULE_MAX_OPERANDS 32
 #define RULE_TOLERANCE 1e-5 /* relative, for literal constants */
@@ -34,9 +34,9 @@ typedef struct rule_size {
 typedef struct rule_operand {
     operand_kind kind;
     uint16_t index;
-    bool integral;       /* NUMBER: written without a point or exponent */
+    bool integral; /* NUMBER: written without a point or exponent */
     double number;
-    const int64_t *ints; /* [n_ints] */
+    const int64_t *ints;    /* [n_ints] */
     const rule_size *sizes; /* [n_ints], or NULL: numbers only */
     uint32_t n_ints;
     struct rule_operand *choices; /* [n_choices] */
@@ -54,8 +54,9 @@ typedef struct rule_factor {
 
 typedef struct rule_attr {
     rule_attr_kind kind;
-    tc_attr literal;      /* its name is the attribute's for every kind */
-    uint16_t from;        /* ALL, REF: the name whose producer holds the attributes; RULE_NONE: the anchor. TRAILING: the list of axes */
+    tc_attr literal; /* its name is the attribute's for every kind */
+    uint16_t from; /* ALL, REF: the name whose producer holds the attributes; RULE_NONE: the anchor. TRAILING: the list
+                      of axes */
     const char *from_attr; /* REF: name of the attribute there */
     rule_factor *factors;  /* PRODUCT: [n_factors] */
     uint16_t n_factors;
@@ -64,35 +65,44 @@ typedef struct rule_attr {
 
 /* What a node of the right side is; a pattern node is always CALC_NODE. */
 typedef enum rule_calc {
-    CALC_NODE, CALC_ALIAS, CALC_RECIP, CALC_NEG, CALC_ADD, CALC_MUL, CALC_REDUCE_LIKE,
+    CALC_NODE,
+    CALC_ALIAS,
+    CALC_RECIP,
+    CALC_NEG,
+    CALC_ADD,
+    CALC_MUL,
+    CALC_REDUCE_LIKE,
 } rule_calc;
 
-typedef struct rule_op { const char *domain, *name; const tc_op *op; } rule_op;
+typedef struct rule_op {
+    const char *domain, *name;
+    const tc_op *op;
+} rule_op;
 
 typedef struct rule_node {
     rule_calc calc;
     const rule_op *ops; /* alternatives */
     uint16_t n_ops;
     bool optional, commutative;
-    bool product;       /* Mul*(a, b, c): the operands are the leaves of a tree of this op, in any order */
-    uint16_t spare;     /* product: first of n_operands - 2 pattern nodes without text, the inner nodes of that tree */
+    bool product;   /* Mul*(a, b, c): the operands are the leaves of a tree of this op, in any order */
+    uint16_t spare; /* product: first of n_operands - 2 pattern nodes without text, the inner nodes of that tree */
     rule_operand *operands;
     uint16_t n_operands;
     uint16_t *outputs;  /* names; RULE_NONE is _ */
     uint16_t n_outputs; /* 0: a nested call */
     rule_attr *attrs;
     uint16_t n_attrs;
-    const char *label;  /* first named result, else the op: for messages */
-    uint16_t root;      /* right side: the first result of the rule that depends on this node */
+    const char *label; /* first named result, else the op: for messages */
+    uint16_t root;     /* right side: the first result of the rule that depends on this node */
     rule_loc loc;
 } rule_node;
 
 typedef struct rule_name {
     const char *text;
     bool param, optional, is_out;
-    uint16_t node, output; /* the pattern node that defines it, or RULE_NONE */
+    uint16_t node, output;        /* the pattern node that defines it, or RULE_NONE */
     uint16_t build, build_output; /* the right side's node that defines it, or RULE_NONE */
-    int8_t input;          /* gradient rules: operand number of the op, or -1 */
+    int8_t input;                 /* gradient rules: operand number of the op, or -1 */
     rule_loc loc;
 } rule_name;
 
@@ -116,7 +126,8 @@ typedef struct rule_guard {
 typedef struct tc_rule {
     const char *name, *doc, *file;
     rule_loc loc;
-    bool inexact, rounds, gradient, disabled; /* rounds: results may differ by rounding, which --check-rules then allows */
+    bool inexact, rounds, gradient,
+        disabled; /* rounds: results may differ by rounding, which --check-rules then allows */
     int benefit;
     uint32_t serial; /* order in the set */
     rule_name *names;
@@ -128,8 +139,8 @@ typedef struct tc_rule {
     rule_guard *guards;
     uint16_t n_guards;
     /* compile.c */
-    uint16_t anchor;     /* the last statement of the match block */
-    uint16_t *down;      /* statements not reached from the anchor, in the order to look for them among users */
+    uint16_t anchor; /* the last statement of the match block */
+    uint16_t *down;  /* statements not reached from the anchor, in the order to look for them among users */
     uint16_t n_down;
     /* gradient rules */
     rule_op op;
@@ -144,24 +155,27 @@ struct tc_rule_set {
     tc_arena *arena;
     tc_rule *first, *last;
     uint32_t n_rules, n_functions;
-    tc_map *anchors;   /* "domain.Op" -> rule_bucket: by benefit, then order */
-    tc_map *gradients; /* "domain.Op" -> rule_bucket: in order */
-    tc_map *by_name;   /* name -> tc_rule */
-    bool exhausted;    /* came to no end: not applied again */
-    bool from_end;     /* sweeps go from the last node to the first */
-    uint64_t steps;    /* of all matching so far: what the limits bound */
+    tc_map *anchors;            /* "domain.Op" -> rule_bucket: by benefit, then order */
+    tc_map *gradients;          /* "domain.Op" -> rule_bucket: in order */
+    tc_map *by_name;            /* name -> tc_rule */
+    bool exhausted;             /* came to no end: not applied again */
+    bool from_end;              /* sweeps go from the last node to the first */
+    uint64_t steps;             /* of all matching so far: what the limits bound */
     const tc_node *forward_end; /* what stands behind it is the backward pass; NULL: not known */
 };
 
-typedef struct rule_bucket { tc_rule **rules; size_t n, cap; } rule_bucket;
+typedef struct rule_bucket {
+    tc_rule **rules;
+    size_t n, cap;
+} rule_bucket;
 
-/* --- parse.c, compile.c ------------------------------------------------------------------------------------------ */
+/* --- parse.c, compile.c ----------------------------------------------------------------------- */
 tc_status rule_error(tc_lexer *lx, rule_loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 tc_status rule_compile(tc_lexer *lx, tc_rule_set *set, tc_rule *rule);
 /* The bucket of an op, or NULL. */
 const rule_bucket *rule_bucket_of(const tc_map *buckets, const char *domain, const char *op_type);
 
-/* --- guards.c ----------------------------------------------------------------------------------------------------- */
+/* --- guards.c --------------------------------------------------------------------------------- */
 typedef struct guard_call {
     const tc_rule *rule;
     tc_value *const *values; /* by name; NULL: unbound */
@@ -171,7 +185,7 @@ typedef struct guard_call {
 typedef struct guard_row {
     const char *name, *args; /* args: one letter each: v value, n number, s string; a trailing '*' repeats the last */
     bool (*holds)(const guard_call *call);
-    bool absent_ok;          /* called with unbound values too; else a guard on an unbound name holds */
+    bool absent_ok; /* called with unbound values too; else a guard on an unbound name holds */
     const char *help;
 } guard_row;
 const guard_row *guard_find(const char *name);
@@ -182,11 +196,11 @@ const rule_guard *guards_failing(const tc_rule *rule, tc_value *const *values, c
 
 #define RULE_FUEL 4096 /* steps of matching per candidate */
 
-/* --- match.c ------------------------------------------------------------------------------------------------------ */
+/* --- match.c ---------------------------------------------------------------------------------- */
 typedef enum name_state { NAME_FREE, NAME_BOUND, NAME_ABSENT } name_state;
 
 typedef struct match_failure {
-    unsigned depth;   /* pattern nodes bound when it happened; 0: no failure noted */
+    unsigned depth; /* pattern nodes bound when it happened; 0: no failure noted */
     rule_loc loc;
     const char *step; /* label of the pattern node, or "where" */
     const tc_node *node;
@@ -206,25 +220,27 @@ typedef struct rule_match {
 
 /* Binds the rule with `anchor` as its anchor. Values of interior nodes do not escape. No allocation. */
 bool rule_match_at(rule_match *match, const tc_rule *rule, tc_node *anchor, bool explain);
-/* A parameter with the shape of a value inside the match, defined before `user`, which reads the shape only; or NULL. */
+/* A parameter with the shape of a value inside the match, defined before `user`, which reads the shape only; or NULL.
+ */
 tc_value *rule_shape_twin(const rule_match *match, const tc_value *value, const tc_node *user);
-bool rule_same_constant(const tc_value *a, const tc_value *b); /* equal type and bytes, at most 64 of them; no weights */
+bool rule_same_constant(const tc_value *a,
+                        const tc_value *b); /* equal type and bytes, at most 64 of them; no weights */
 
-/* --- build.c: the right side --------------------------------------------------------------------------------------- */
+/* --- build.c: the right side ------------------------------------------------------------------ */
 typedef struct rule_builder {
     tc_ctx *ctx;
     const tc_rule *rule;
     tc_graph *graph;
-    tc_value *const *values;           /* by name: bound by the match */
-    tc_value *built[RULE_MAX_NAMES];   /* by name: made by the right side */
-    tc_value *result[RULE_MAX_NODES];  /* first result of each node of the right side */
-    tc_node *nodes[RULE_MAX_NODES];    /* NULL: not built, or no node */
+    tc_value *const *values;            /* by name: bound by the match */
+    tc_value *built[RULE_MAX_NAMES];    /* by name: made by the right side */
+    tc_value *result[RULE_MAX_NODES];   /* first result of each node of the right side */
+    tc_node *nodes[RULE_MAX_NODES];     /* NULL: not built, or no node */
     tc_value *made[RULE_MAX_NODES * 4]; /* initializers for literals */
     unsigned n_made;
-    const tc_node *anchor;             /* whose attributes `@` means */
-    const bool *used;                  /* by name: results worth making; NULL: all */
-    const char *label, *base;          /* names of new nodes, and of new values, begin so */
-    tc_node *before;                   /* where new nodes go; NULL: at the end */
+    const tc_node *anchor;    /* whose attributes `@` means */
+    const bool *used;         /* by name: results worth making; NULL: all */
+    const char *label, *base; /* names of new nodes, and of new values, begin so */
+    tc_node *before;          /* where new nodes go; NULL: at the end */
 } rule_builder;
 /* Builds one node of the right side before b->before, with types. */
 tc_status rule_build_node(rule_builder *b, uint16_t index);
@@ -232,7 +248,7 @@ tc_status rule_build_node(rule_builder *b, uint16_t index);
 void rule_unbuild(rule_builder *b);
 tc_value *rule_operand_value(const rule_builder *b, const rule_operand *operand); /* names and calls; NULL else */
 
-/* --- apply.c, explain.c ---------------------------------------------------------------------------------------------- */
+/* --- apply.c, explain.c ----------------------------------------------------------------------- */
 /* Builds and splices; *out_done is false when the replacement would not fit (match->failure says why). */
 tc_status rule_replace(tc_ctx *ctx, rule_match *match, bool *out_done);
 /* One note: that the rule matched at `anchor`, or how far it got. */

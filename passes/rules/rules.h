@@ -1,5 +1,6 @@
-/* rules.h: rewrite rules as text. *.rules files are embedded at build time (embed.c); docs/rules.md describes the language.
- * A rule matches a subgraph (several roots, optional nodes, alternatives, commutative operands) and replaces it. */
+/* rules.h: rewrite rules as text. *.rules files are embedded at build time (embed.c); docs/rules.md describes the
+ * language. A rule matches a subgraph (several roots, optional nodes, alternatives, commutative operands) and replaces
+ * it. */
 #ifndef TC_RULES_H
 #define TC_RULES_H
 #include "../pass.h"
@@ -10,43 +11,53 @@ typedef struct tc_rule_set tc_rule_set;
 tc_status tc_rules_parse(tc_ctx *ctx, const char *text, const char *file, tc_rule_set *set);
 tc_rule_set *tc_rules_create(void);
 void tc_rules_destroy(tc_rule_set *set);
-/* Adds the embedded file of that name ("canonical.rules"; NULL: all), then those of --rules=FILE when `with_user` is set. */
+/* Adds the embedded file of that name ("canonical.rules"; NULL: all), then those of --rules=FILE when `with_user` is
+ * set. */
 tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_rule_set *set);
 
-/* The text of `function ai.tempo.NAME ... {...}` in an embedded file, from NAME on; NULL where there is none. Lives in `arena`. */
+/* The text of `function ai.tempo.NAME ... {...}` in an embedded file, from NAME on; NULL where there is none. Lives in
+ * `arena`. */
 tc_status tc_rules_function(tc_ctx *ctx, tc_arena *arena, const char *name, const char **out_text);
 /* Adds the rules of a file of the user. TC_IO where it cannot be read. */
 tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set);
 
-/* Applies the set until nothing matches or the rewrite limit is reached (a warning; the set is not applied again). Time is linear
- * in the graph's size for a fixed set. New nodes get types by tc_infer_node. Statistics go to env->summary, --disable and --explain are obeyed. */
+/* Applies the set until nothing matches or the rewrite limit is reached (a warning; the set is not applied again). Time
+ * is linear in the graph's size for a fixed set. New nodes get types by tc_infer_node. Statistics go to env->summary,
+ * --disable and --explain are obeyed. */
 tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, uint32_t *out_rewrites);
 
-/* The last node of the forward pass, for the guards `kept_for` and `read_again`, which hold nowhere before it is set. */
+/* The last node of the forward pass, for the guards `kept_for` and `read_again`, which hold nowhere before it is set.
+ */
 void tc_rules_set_forward_end(tc_rule_set *set, const tc_node *end);
-/* Applies the rules one after another, each alone to its end, and adds what `measure` (bytes that are kept) falls by to its
- * bytes_freed. */
+/* Applies the rules one after another, each alone to its end, and adds what `measure` (bytes that are kept) falls by to
+ * its bytes_freed. */
 typedef tc_dim (*tc_rules_measure)(const tc_graph *graph, void *user);
-tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, tc_rules_measure measure, void *user);
-/* Sweeps go from the end of the graph to its start: of patterns that are parts of one another the largest is met first. */
+tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, tc_rules_measure measure,
+                              void *user);
+/* Sweeps go from the end of the graph to its start: of patterns that are parts of one another the largest is met first.
+ */
 void tc_rules_from_end(tc_rule_set *set);
 
-/* Adds what was matched and tried to env->summary and counts from zero. tc_rules_apply does it; users of gradient rules call it. */
+/* Adds what was matched and tried to env->summary and counts from zero. tc_rules_apply does it; users of gradient rules
+ * call it. */
 void tc_rules_stats(tc_pass_env *env, tc_rule_set *set);
 
-/* Warns of names given to --disable and --explain that no set had a rule of. At the end of a pipeline that applied some. */
+/* Warns of names given to --disable and --explain that no set had a rule of. At the end of a pipeline that applied
+ * some. */
 void tc_rules_check_names(tc_pass_env *env);
 
-/* Gradient rules: `gradient Op (x, y?; out; dout) => (dx, dy) { ... }`. Builds the nodes of the gradient of `node` at the end of its
- * graph: `douts` [n_outputs] may hold NULLs; fills `dins` [n_inputs], NULL where nothing flows or `needed` is false. Only
- * what the needed results depend on is built. The first rule of the op in the set whose required names are there and whose
- * guards hold is taken; *out_found is false when there is none. A result of `node` that the rule names without `?` and that
- * the node lacks is added to the node (the statistics of LayerNormalization). */
+/* Gradient rules: `gradient Op (x, y?; out; dout) => (dx, dy) { ... }`. Builds the nodes of the gradient of `node` at
+ * the end of its graph: `douts` [n_outputs] may hold NULLs; fills `dins` [n_inputs], NULL where nothing flows or
+ * `needed` is false. Only what the needed results depend on is built. The first rule of the op in the set whose
+ * required names are there and whose guards hold is taken; *out_found is false when there is none. A result of `node`
+ * that the rule names without `?` and that the node lacks is added to the node (the statistics of LayerNormalization).
+ */
 tc_status tc_gradient_rule_apply(tc_pass_env *env, const tc_rule_set *set, tc_node *node, tc_value *const *douts,
                                  const bool *needed, tc_value **dins, bool *out_found);
 bool tc_gradient_rule_exists(const tc_rule_set *set, const tc_node *node); /* whatever its guards say */
 
-/* Undoes broadcasting: *out_value is `grad` summed to the shape of `like` (grad itself where the shapes are provably equal). Nodes
- * go to the end of grad's graph, labelled `label`. Axes are static where dims are known to tell, computed from both shapes else. */
+/* Undoes broadcasting: *out_value is `grad` summed to the shape of `like` (grad itself where the shapes are provably
+ * equal). Nodes go to the end of grad's graph, labelled `label`. Axes are static where dims are known to tell, computed
+ * from both shapes else. */
 tc_status tc_reduce_like(tc_ctx *ctx, tc_value *grad, tc_value *like, const char *label, tc_value **out_value);
 #endif

@@ -135,7 +135,8 @@ static tk_status run_attention_grad(const rt_launch *launch) {
                                 in[3].data,
                                 in[4].data,
                                 rt_data(rt_in(launch, 5)),
-                                rt_data(rt_in(launch, 6)), ratio != NULL};
+                                rt_data(rt_in(launch, 6)),
+                                ratio != NULL};
     return tk_attention_grad(out, saved, &p->a, ratio ? tk_get(ratio->data, ratio->dtype, 0) : 0, launch->workspace);
 }
 

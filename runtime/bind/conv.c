@@ -4,7 +4,7 @@
 #include "window.h"
 #include <string.h>
 
-/* --- the window --------------------------------------------------------------------------------------------------- */
+/* --- the window ------------------------------------------------------------------------------- */
 
 /* Attribute `name`, a list of `count` ints of at least `least`; NULL when absent. */
 static tc_status read_list(rt_binder *binder, const tc_node *node, const char *name, int count, int64_t least,
@@ -58,7 +58,7 @@ tc_status rt_window(rt_binder *binder, const tc_node *node, const rt_launch *lau
     return TC_OK;
 }
 
-/* --- Conv --------------------------------------------------------------------------------------------------------- */
+/* --- Conv ------------------------------------------------------------------------------------- */
 
 static tk_status run_conv(const rt_launch *launch) {
     const rt_arg *bias = rt_in(launch, 2);
@@ -93,8 +93,8 @@ tc_status rt_bind_conv(rt_binder *binder, const tc_node *node, rt_launch *launch
 
 static tk_status run_conv_transpose(const rt_launch *launch) {
     const rt_arg *bias = rt_in(launch, 2);
-    tk_conv_transpose_run(launch->out[0].data, launch->in[0].data, launch->in[1].data, bias ? bias->data : NULL, launch->params,
-                          launch->in[0].dtype, launch->workspace);
+    tk_conv_transpose_run(launch->out[0].data, launch->in[0].data, launch->in[1].data, bias ? bias->data : NULL,
+                          launch->params, launch->in[0].dtype, launch->workspace);
     return TK_OK;
 }
 
@@ -147,7 +147,7 @@ tc_status rt_bind_conv_transpose(rt_binder *binder, const tc_node *node, rt_laun
     return TC_OK;
 }
 
-/* --- pools -------------------------------------------------------------------------------------------------------- */
+/* --- pools ------------------------------------------------------------------------------------ */
 
 static tk_status run_pool(const rt_launch *launch) {
     const rt_arg *indices = rt_out(launch, 1);

@@ -13,7 +13,7 @@ tc_status rt_bind_constant(rt_binder *binder, const tc_node *node, rt_launch *la
     return tc_error(binder->ctx, TC_UNSUPPORTED, node, "the runtime has no constants of this kind");
 }
 
-/* --- Shape and Size ----------------------------------------------------------------------------------------------- */
+/* --- Shape and Size --------------------------------------------------------------------------- */
 
 static tk_status run_shape(const rt_launch *launch) {
     const int64_t *first = launch->params;
@@ -43,7 +43,7 @@ tc_status rt_bind_size(rt_binder *binder, const tc_node *node, rt_launch *launch
     return rt_expect(binder, node, launch->out[0].dtype == TK_I64 && launch->out[0].count == 1);
 }
 
-/* --- filled results ----------------------------------------------------------------------------------------------- */
+/* --- filled results --------------------------------------------------------------------------- */
 
 static tk_status run_fill(const rt_launch *launch) {
     tk_fill(launch->out[0].data, launch->params, launch->out[0].count, tk_size(launch->out[0].dtype));
@@ -76,7 +76,10 @@ tc_status rt_bind_range(rt_binder *binder, const tc_node *node, rt_launch *launc
     return TC_OK;
 }
 
-typedef struct eye_params { uint64_t one; int64_t k; } eye_params;
+typedef struct eye_params {
+    uint64_t one;
+    int64_t k;
+} eye_params;
 
 static tk_status run_eye(const rt_launch *launch) {
     const eye_params *p = launch->params;
@@ -96,7 +99,9 @@ tc_status rt_bind_eye_like(rt_binder *binder, const tc_node *node, rt_launch *la
     return TC_OK;
 }
 
-typedef struct one_hot_params { int64_t outer, depth, inner; } one_hot_params;
+typedef struct one_hot_params {
+    int64_t outer, depth, inner;
+} one_hot_params;
 
 static tk_status run_one_hot(const rt_launch *launch) {
     const one_hot_params *p = launch->params;
@@ -112,15 +117,14 @@ tc_status rt_bind_one_hot(rt_binder *binder, const tc_node *node, rt_launch *lau
     int axis;
     TC_TRY(rt_axis(binder, node, tc_attr_int(node, "axis", -1), out->rank, false, &axis));
     *p = (one_hot_params){rt_product(out, 0, axis), out->dims[axis], rt_product(out, axis + 1, out->rank)};
-    TC_TRY(
-        rt_expect(binder, node,
-                  launch->in[0].count == p->outer * p->inner && values->count == 2 && values->dtype == out->dtype));
+    TC_TRY(rt_expect(binder, node,
+                     launch->in[0].count == p->outer * p->inner && values->count == 2 && values->dtype == out->dtype));
     launch->params = p;
     launch->run = run_one_hot;
     return TC_OK;
 }
 
-/* --- results chosen by value -------------------------------------------------------------------------------------- */
+/* --- results chosen by value ------------------------------------------------------------------ */
 
 static tk_status run_nonzero(const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
@@ -134,7 +138,9 @@ tc_status rt_bind_nonzero(rt_binder *binder, const tc_node *node, rt_launch *lau
     return TC_OK;
 }
 
-typedef struct compress_params { int64_t outer, axis, inner, n; } compress_params;
+typedef struct compress_params {
+    int64_t outer, axis, inner, n;
+} compress_params;
 
 static tk_status run_compress(const rt_launch *launch) {
     const compress_params *p = launch->params;
@@ -160,7 +166,10 @@ tc_status rt_bind_compress(rt_binder *binder, const tc_node *node, rt_launch *la
     return TC_OK;
 }
 
-typedef struct topk_params { int64_t outer, axis, inner, k; bool largest; } topk_params;
+typedef struct topk_params {
+    int64_t outer, axis, inner, k;
+    bool largest;
+} topk_params;
 
 static tk_status run_topk(const rt_launch *launch) {
     const topk_params *p = launch->params;

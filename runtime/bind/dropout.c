@@ -46,7 +46,7 @@ tc_status rt_bind_dropout(rt_binder *binder, const tc_node *node, rt_launch *lau
     return TC_OK;
 }
 
-/* --- of ai.tempo -------------------------------------------------------------------------------------------------- */
+/* --- of ai.tempo ------------------------------------------------------------------------------ */
 
 tk_draw rt_draw(const rt_arg *seed, uint32_t node) {
     const int64_t *pair = seed->data;

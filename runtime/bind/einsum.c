@@ -9,12 +9,15 @@
 #include <ctype.h>
 #include <string.h>
 
-/* --- the equation ------------------------------------------------------------------------------------------------- */
+/* --- the equation ----------------------------------------------------------------------------- */
 
 #define DOTS 256 /* labels from here on are dims of the ellipsis, aligned to its last */
 #define MAX_LABELS (DOTS + TK_MAX_RANK)
 
-typedef struct term { int n; int labels[TK_MAX_RANK]; } term;
+typedef struct term {
+    int n;
+    int labels[TK_MAX_RANK];
+} term;
 
 typedef struct equation {
     term operands[TK_EINSUM_OPERANDS], out;
@@ -86,7 +89,7 @@ static tc_status parse(rt_binder *binder, const tc_node *node, const rt_launch *
     return TC_OK;
 }
 
-/* --- indices ------------------------------------------------------------------------------------------------------ */
+/* --- indices ---------------------------------------------------------------------------------- */
 
 static tc_status to_indices(rt_binder *binder, const tc_node *node, const rt_launch *launch, const equation *eq,
                             tk_einsum *e) {
@@ -124,9 +127,13 @@ static tc_status to_indices(rt_binder *binder, const tc_node *node, const rt_lau
     return TC_OK;
 }
 
-/* --- as products -------------------------------------------------------------------------------------------------- */
+/* --- as products ------------------------------------------------------------------------------ */
 
-typedef struct group { int n; int indices[TK_MAX_RANK]; int64_t size; } group;
+typedef struct group {
+    int n;
+    int indices[TK_MAX_RANK];
+    int64_t size;
+} group;
 enum { BATCH, ROW, COLUMN, SUMMED };
 
 typedef struct einsum_params {
@@ -267,7 +274,7 @@ static void bind_product(rt_binder *binder, einsum_params *p, rt_launch *launch,
     }
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------ */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static tk_status run_einsum(const rt_launch *launch) {
     const einsum_params *p = launch->params;

@@ -4,11 +4,13 @@
 #include "util.h"
 #include <string.h>
 
-/* --- one operand
- * ---------------------------------------------------------------------------------------------------------------- */
+/* --- one operand ------------------------------------------------------------------------------ */
 
 /* Attributes that the kernels take as parameters, with their defaults; those of IsInf are integers. */
-static const struct { const char *op, *name[TK_UNARY_PARAMS]; float otherwise[TK_UNARY_PARAMS]; } unary_attrs[] = {
+static const struct {
+    const char *op, *name[TK_UNARY_PARAMS];
+    float otherwise[TK_UNARY_PARAMS];
+} unary_attrs[] = {
     {"LeakyRelu", {"alpha"}, {0.01f}},
     {"ThresholdedRelu", {"alpha"}, {1.0f}},
     {"Elu", {"alpha"}, {1.0f}},
@@ -19,7 +21,10 @@ static const struct { const char *op, *name[TK_UNARY_PARAMS]; float otherwise[TK
     {"IsInf", {"detect_negative", "detect_positive"}, {1.0f, 1.0f}},
 };
 
-typedef struct unary_params { const tk_unary *unary; double values[TK_UNARY_PARAMS]; } unary_params;
+typedef struct unary_params {
+    const tk_unary *unary;
+    double values[TK_UNARY_PARAMS];
+} unary_params;
 
 static tk_status run_unary(const rt_launch *launch) {
     const unary_params *p = launch->params;
@@ -52,10 +57,12 @@ tc_status rt_bind_unary(rt_binder *binder, const tc_node *node, rt_launch *launc
     return TC_OK;
 }
 
-/* --- two operands
- * --------------------------------------------------------------------------------------------------------------- */
+/* --- two operands ----------------------------------------------------------------------------- */
 
-typedef struct binary_params { const tk_binary *binary; tk_bcast bc; } binary_params;
+typedef struct binary_params {
+    const tk_binary *binary;
+    tk_bcast bc;
+} binary_params;
 
 static tk_status run_binary(const rt_launch *launch) {
     const binary_params *p = launch->params;
@@ -84,7 +91,9 @@ tc_status rt_bind_binary(rt_binder *binder, const tc_node *node, rt_launch *laun
     return TC_OK;
 }
 
-typedef struct pow_params { tk_bcast bc; } pow_params;
+typedef struct pow_params {
+    tk_bcast bc;
+} pow_params;
 
 static tk_status run_pow(const rt_launch *launch) {
     const pow_params *p = launch->params;
@@ -104,8 +113,7 @@ tc_status rt_bind_pow(rt_binder *binder, const tc_node *node, rt_launch *launch)
     return TC_OK;
 }
 
-/* --- any number of operands
- * ------------------------------------------------------------------------------------------------------ */
+/* --- any number of operands ------------------------------------------------------------------- */
 
 /* The first two operands go to the result, then each of the others is joined to it. */
 typedef struct variadic_params {
@@ -150,7 +158,8 @@ tc_status rt_bind_variadic(rt_binder *binder, const tc_node *node, rt_launch *la
         tk_shape pair[2] = {rt_shape(k == 1 ? &launch->in[0] : &launch->out[0]), rt_shape(&launch->in[k])};
         if (launch->in[k].dtype != launch->in[0].dtype)
             return rt_no_kernel(binder, node, launch);
-        if (!tk_bcast_init(&p->bc[half_sum ? k : k - 1], rt_shape(&launch->out[0]), half_sum ? &pair[1] : pair, half_sum ? 1 : 2))
+        if (!tk_bcast_init(&p->bc[half_sum ? k : k - 1], rt_shape(&launch->out[0]), half_sum ? &pair[1] : pair,
+                           half_sum ? 1 : 2))
             return tc_error(binder->ctx, TC_BAD_INPUT, node, "the operands' shapes don't broadcast to the result's");
     }
     launch->params = p;
@@ -159,8 +168,7 @@ tc_status rt_bind_variadic(rt_binder *binder, const tc_node *node, rt_launch *la
     return TC_OK;
 }
 
-/* --- Clip and Where
- * ---------------------------------------------------------------------------------------------------------------- */
+/* --- Clip and Where --------------------------------------------------------------------------- */
 
 static tk_status run_clip(const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *low = rt_in(launch, 1), *high = rt_in(launch, 2);

@@ -21,9 +21,13 @@ static void copy_data(const rt_launch *launch) {
         memcpy(to->data, from->data, (size_t)to->count * tk_size(to->dtype));
 }
 
-/* --- along one axis ----------------------------------------------------------------------------------------------- */
+/* --- along one axis --------------------------------------------------------------------------- */
 
-typedef struct axis_params { int64_t outer, axis, inner; int at; tk_scatter_kind reduction; } axis_params;
+typedef struct axis_params {
+    int64_t outer, axis, inner;
+    int at;
+    tk_scatter_kind reduction;
+} axis_params;
 
 static tc_status split_at_axis(rt_binder *binder, const tc_node *node, const rt_arg *arg, int64_t otherwise,
                                axis_params **out) {
@@ -75,13 +79,13 @@ tc_status rt_bind_gather_grad(rt_binder *binder, const tc_node *node, rt_launch 
     return TC_OK;
 }
 
-/* --- element by element ------------------------------------------------------------------------------------------- */
+/* --- element by element ----------------------------------------------------------------------- */
 
 static tk_status run_gather_elements(const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    return tk_gather_elements(out->data, inp->data, indices_of(&launch->in[1]), inp->rank, out->dims, inp->dims,
-                              p->at, tk_size(inp->dtype));
+    return tk_gather_elements(out->data, inp->data, indices_of(&launch->in[1]), inp->rank, out->dims, inp->dims, p->at,
+                              tk_size(inp->dtype));
 }
 
 /* indices may be smaller than the data in the other dims, never larger. */
@@ -100,9 +104,9 @@ tc_status rt_bind_gather_elements(rt_binder *binder, const tc_node *node, rt_lau
     axis_params *p;
     TC_TRY(check_indices(binder, node, &launch->in[1]));
     TC_TRY(split_at_axis(binder, node, &launch->in[0], 0, &p));
-    TC_TRY(rt_expect(binder, node,
-                     same_shape(&launch->in[1], &launch->out[0]) &&
-                         fits_but_axis(&launch->in[1], &launch->in[0], p->at)));
+    TC_TRY(
+        rt_expect(binder, node,
+                  same_shape(&launch->in[1], &launch->out[0]) && fits_but_axis(&launch->in[1], &launch->in[0], p->at)));
     launch->params = p;
     launch->run = run_gather_elements;
     return TC_OK;
@@ -110,8 +114,10 @@ tc_status rt_bind_gather_elements(rt_binder *binder, const tc_node *node, rt_lau
 
 static tc_status read_reduction(rt_binder *binder, const tc_node *node, const rt_launch *launch,
                                 tk_scatter_kind *out_reduction) {
-    static const struct { const char *name; tk_scatter_kind reduction; } names[] = {
-        {"none", TK_PUT}, {"add", TK_ADD}, {"mul", TK_MUL}, {"min", TK_MIN}, {"max", TK_MAX}};
+    static const struct {
+        const char *name;
+        tk_scatter_kind reduction;
+    } names[] = {{"none", TK_PUT}, {"add", TK_ADD}, {"mul", TK_MUL}, {"min", TK_MIN}, {"max", TK_MAX}};
     const char *name = tc_attr_string(node, "reduction", "none");
     for (size_t i = 0; i < TC_COUNT(names); i++) {
         if (strcmp(names[i].name, name) != 0)
@@ -126,7 +132,11 @@ static tc_status read_reduction(rt_binder *binder, const tc_node *node, const rt
 }
 
 /* Where updates go: the result, a copy of the data; of 16-bit floats that are combined, a copy in float. */
-typedef struct target { void *data; const void *updates; tk_dtype dtype; } target;
+typedef struct target {
+    void *data;
+    const void *updates;
+    tk_dtype dtype;
+} target;
 
 static bool is_widened(const rt_launch *launch, tk_scatter_kind reduction) {
     return reduction != TK_PUT && tk_is_half(launch->out[0].dtype);
@@ -171,8 +181,8 @@ tc_status rt_bind_scatter_elements(rt_binder *binder, const tc_node *node, rt_la
     TC_TRY(split_at_axis(binder, node, out, 0, &p));
     TC_TRY(read_reduction(binder, node, launch, &p->reduction));
     TC_TRY(rt_expect(binder, node,
-                     same_shape(&launch->in[0], out) && same_shape(indices, updates) &&
-                         updates->dtype == out->dtype && fits_but_axis(indices, out, p->at)));
+                     same_shape(&launch->in[0], out) && same_shape(indices, updates) && updates->dtype == out->dtype &&
+                         fits_but_axis(indices, out, p->at)));
     launch->params = p;
     launch->workspace_bytes = scatter_workspace(launch, p->reduction);
     launch->run = run_scatter_elements;
@@ -180,17 +190,19 @@ tc_status rt_bind_scatter_elements(rt_binder *binder, const tc_node *node, rt_la
     return TC_OK;
 }
 
-/* --- by tuples ---------------------------------------------------------------------------------------------------- */
+/* --- by tuples -------------------------------------------------------------------------------- */
 
-typedef struct nd_params { tk_nd nd; tk_scatter_kind reduction; } nd_params;
+typedef struct nd_params {
+    tk_nd nd;
+    tk_scatter_kind reduction;
+} nd_params;
 
 /* The data seen as [batch, the `depth` dims that a tuple points into, inner]. */
 static tc_status read_nd(rt_binder *binder, const tc_node *node, const rt_arg *data, const rt_arg *indices,
                          int64_t batch_dims, nd_params **out) {
     TC_TRY(check_indices(binder, node, indices));
-    TC_TRY(
-        rt_expect(binder, node,
-                  indices->rank >= 1 && batch_dims >= 0 && batch_dims < indices->rank && batch_dims <= data->rank));
+    TC_TRY(rt_expect(binder, node,
+                     indices->rank >= 1 && batch_dims >= 0 && batch_dims < indices->rank && batch_dims <= data->rank));
     int batch = (int)batch_dims;
     int64_t depth = indices->dims[indices->rank - 1];
     TC_TRY(rt_expect(binder, node, depth <= data->rank - batch));
@@ -239,7 +251,7 @@ tc_status rt_bind_scatter_nd(rt_binder *binder, const tc_node *node, rt_launch *
     return TC_OK;
 }
 
-/* --- caches ------------------------------------------------------------------------------------------------------- */
+/* --- caches ----------------------------------------------------------------------------------- */
 
 static tk_status run_tensor_scatter(const rt_launch *launch) {
     const rt_arg *starts = rt_in(launch, 2);

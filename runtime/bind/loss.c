@@ -18,8 +18,12 @@ static tc_status bind_loss(rt_binder *binder, const tc_node *node, rt_launch *la
     if (scores->rank < 2)
         return tc_error(binder->ctx, TC_BAD_INPUT, node, "scores have rank %d, not [batch, classes, ...]",
                         scores->rank);
-    *p = (tk_loss){.batch = scores->dims[0], .classes = scores->dims[1], .inner = rt_product(scores, 2, scores->rank),
-                   .has_ignored = ignored != NULL, .ignored = ignored ? ignored->i : 0, .dtype = scores->dtype,
+    *p = (tk_loss){.batch = scores->dims[0],
+                   .classes = scores->dims[1],
+                   .inner = rt_product(scores, 2, scores->rank),
+                   .has_ignored = ignored != NULL,
+                   .ignored = ignored ? ignored->i : 0,
+                   .dtype = scores->dtype,
                    .label_dtype = labels->dtype};
     if (labels->count != p->batch * p->inner || (weights && weights->count != p->classes))
         return tc_error(binder->ctx, TC_BAD_INPUT, node,

@@ -3,7 +3,11 @@
 #include "util.h"
 #include <string.h>
 
-typedef struct matmul_params { tk_product product; bool has_c; tk_bcast c; } matmul_params;
+typedef struct matmul_params {
+    tk_product product;
+    bool has_c;
+    tk_bcast c;
+} matmul_params;
 
 static tk_status run_product(const rt_launch *launch) {
     const matmul_params *p = launch->params;
@@ -18,7 +22,10 @@ static tk_status run_product(const rt_launch *launch) {
 }
 
 /* The dims of an operand of MatMul as a matrix in a batch: a vector becomes a row (left) or a column (right). */
-typedef struct matrix { int64_t rows, columns; tk_shape batch; } matrix;
+typedef struct matrix {
+    int64_t rows, columns;
+    tk_shape batch;
+} matrix;
 
 static matrix as_matrix(const rt_arg *arg, bool left) {
     if (arg->rank == 1)
@@ -26,7 +33,9 @@ static matrix as_matrix(const rt_arg *arg, bool left) {
     return (matrix){arg->dims[arg->rank - 2], arg->dims[arg->rank - 1], {arg->rank - 2, arg->dims}};
 }
 
-typedef struct offsets { int64_t *a, *b, a_size, b_size; } offsets;
+typedef struct offsets {
+    int64_t *a, *b, a_size, b_size;
+} offsets;
 
 static void take_offsets(void *ctx, int64_t at, int64_t n, const int64_t *offset, const int64_t *step) {
     const offsets *o = ctx;

@@ -15,7 +15,7 @@ tc_status rt_bind_view(rt_binder *binder, const tc_node *node, rt_launch *launch
     return TC_OK;
 }
 
-/* --- one box ------------------------------------------------------------------------------------------------------ */
+/* --- one box ---------------------------------------------------------------------------------- */
 
 static void contiguous(int rank, const int64_t *dims, int64_t *strides) {
     int64_t stride = 1;
@@ -41,8 +41,8 @@ static tc_status finish_box(rt_launch *launch, tk_strided *box) {
 }
 
 /* The input seen as `rank` dims, permuted: result dim d is input dim perm[d]. */
-static tc_status bind_permuted(rt_binder *binder, const tc_node *node, rt_launch *launch, int rank,
-                               const int64_t *dims, const int64_t *perm) {
+static tc_status bind_permuted(rt_binder *binder, const tc_node *node, rt_launch *launch, int rank, const int64_t *dims,
+                               const int64_t *perm) {
     tk_strided *box = RT_PARAMS(binder, tk_strided);
     int64_t strides[TK_MAX_RANK];
     bool seen[TK_MAX_RANK] = {false};
@@ -148,7 +148,7 @@ tc_status rt_bind_tile(rt_binder *binder, const tc_node *node, rt_launch *launch
     return finish_box(launch, box);
 }
 
-/* --- Slice -------------------------------------------------------------------------------------------------------- */
+/* --- Slice ------------------------------------------------------------------------------------ */
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 
@@ -174,8 +174,9 @@ tc_status rt_bind_slice(rt_binder *binder, const tc_node *node, rt_launch *launc
         TC_TRY(rt_known_ints(binder, node, 3, &axes, &n_axes));
     if (rt_in(launch, 4))
         TC_TRY(rt_known_ints(binder, node, 4, &steps, &n_steps));
-    TC_TRY(rt_expect(binder, node, n_ends == n_starts && n_starts <= inp->rank && (!axes || n_axes == n_starts) &&
-                                    (!steps || n_steps == n_starts) && inp->rank == out->rank));
+    TC_TRY(rt_expect(binder, node,
+                     n_ends == n_starts && n_starts <= inp->rank && (!axes || n_axes == n_starts) &&
+                         (!steps || n_steps == n_starts) && inp->rank == out->rank));
     tk_strided *box = RT_PARAMS(binder, tk_strided);
     box->rank = inp->rank;
     contiguous(inp->rank, inp->dims, inp_strides);
@@ -199,7 +200,7 @@ tc_status rt_bind_slice(rt_binder *binder, const tc_node *node, rt_launch *launc
     return finish_box(launch, box);
 }
 
-/* --- Concat and Split: a box per part ----------------------------------------------------------------------------- */
+/* --- Concat and Split: a box per part --------------------------------------------------------- */
 
 static tk_status run_concat(const rt_launch *launch) {
     const tk_strided *boxes = launch->params;
@@ -292,12 +293,14 @@ tc_status rt_bind_split(rt_binder *binder, const tc_node *node, rt_launch *launc
     return TC_OK;
 }
 
-/* --- Pad ---------------------------------------------------------------------------------------------------------- */
+/* --- Pad -------------------------------------------------------------------------------------- */
 
 #define SMALL_MAPS (1 << 20) /* bytes */
 #define FAR ((int64_t)1 << 62)
 
-typedef struct pad_params { const int64_t *maps[TK_MAX_RANK]; } pad_params;
+typedef struct pad_params {
+    const int64_t *maps[TK_MAX_RANK];
+} pad_params;
 
 static tk_status run_pad(const rt_launch *launch) {
     const pad_params *p = launch->params;
@@ -343,8 +346,8 @@ tc_status rt_bind_pad(rt_binder *binder, const tc_node *node, rt_launch *launch)
     if (rt_in(launch, 3))
         TC_TRY(rt_known_ints(binder, node, 3, &axes, &n_axes));
     TC_TRY(rt_expect(binder, node, n_pads == 2 * n_axes && n_axes <= inp->rank && inp->rank == out->rank));
-    TC_TRY(rt_expect(binder, node,
-                     !rt_in(launch, 2) || (launch->in[2].count == 1 && launch->in[2].dtype == inp->dtype)));
+    TC_TRY(
+        rt_expect(binder, node, !rt_in(launch, 2) || (launch->in[2].count == 1 && launch->in[2].dtype == inp->dtype)));
     for (int64_t i = 0; i < n_axes; i++) {
         int axis;
         TC_TRY(rt_axis(binder, node, axes ? axes[i] : i, inp->rank, false, &axis));
@@ -365,7 +368,7 @@ tc_status rt_bind_pad(rt_binder *binder, const tc_node *node, rt_launch *launch)
     return TC_OK;
 }
 
-/* --- the rest ----------------------------------------------------------------------------------------------------- */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 static tk_status run_trilu(const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *k = rt_in(launch, 1);

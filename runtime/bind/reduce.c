@@ -3,7 +3,9 @@
 #include "util.h"
 #include <string.h>
 
-static const struct { const char *op; tk_reduce_op reduce;
+static const struct {
+    const char *op;
+    tk_reduce_op reduce;
 } reduce_ops[] = {
     {"ReduceSum", TK_REDUCE_SUM},
     {"ReduceMean", TK_REDUCE_MEAN},
@@ -17,7 +19,10 @@ static const struct { const char *op; tk_reduce_op reduce;
     {"ReduceMin", TK_REDUCE_MIN},
 };
 
-typedef struct reduce_params { tk_reduction shape; tk_reduce_op op; } reduce_params;
+typedef struct reduce_params {
+    tk_reduction shape;
+    tk_reduce_op op;
+} reduce_params;
 
 static tk_status run_reduce(const rt_launch *launch) {
     const reduce_params *p = launch->params;
@@ -68,7 +73,10 @@ tc_status rt_bind_reduce(rt_binder *binder, const tc_node *node, rt_launch *laun
     return TC_OK;
 }
 
-typedef struct along_params { int64_t outer, n, inner; bool first, second; } along_params;
+typedef struct along_params {
+    int64_t outer, n, inner;
+    bool first, second;
+} along_params;
 
 static void along(const rt_arg *inp, int axis, along_params *p) {
     p->outer = rt_product(inp, 0, axis);

@@ -19,9 +19,8 @@ tc_status rt_axis(rt_binder *binder, const tc_node *node, int64_t axis, int rank
 }
 
 tc_status rt_expect(rt_binder *binder, const tc_node *node, bool holds) {
-    return holds
-               ? TC_OK
-               : tc_error(binder->ctx, TC_BAD_INPUT, node, "the shapes of operands and results do not fit together");
+    return holds ? TC_OK
+                 : tc_error(binder->ctx, TC_BAD_INPUT, node, "the shapes of operands and results do not fit together");
 }
 
 tc_status rt_broadcast(rt_binder *binder, const tc_node *node, const rt_launch *launch, uint32_t first, int count,

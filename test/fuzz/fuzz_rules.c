@@ -1,5 +1,6 @@
-/* fuzz_rules.c: any bytes -> rule parser -> two graphs, forward and gradient rules; what comes out must verify. A text that starts with
- * 'M' is a model instead, which canonicalize gets. Nothing may crash, leak, hang or leave a graph that breaks an invariant. */
+/* fuzz_rules.c: any bytes -> rule parser -> two graphs, forward and gradient rules; what comes out must verify. A text
+ * that starts with 'M' is a model instead, which canonicalize gets. Nothing may crash, leak, hang or leave a graph that
+ * breaks an invariant. */
 #include "compiler/shape.h"
 #include "compiler/text.h"
 #include "compiler/verify.h"
@@ -11,14 +12,19 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const graphs[] = {
-    "<ir_version: 10, opset_import: [\"\": 21]> g (float[B,4] x, float[B,4] dy, bool[B,4] c) => (float[B,4] y, float[B,4] dx, int64[2] s)"
+    "<ir_version: 10, opset_import: [\"\": 21]> g (float[B,4] x, float[B,4] dy, bool[B,4] c) => (float[B,4] y, "
+    "float[B,4] dx, int64[2] s)"
     "<float k = {0.70710677}, float one = {1.0}, float half = {0.5}, float two = {2.0}, float[4] w = {1, 2, 3, 4}> {"
     "[a] a = Mul(k, x) [e] e = Erf(a) [b] b = Add(one, e) m = Mul(b, x) [y] g = Mul(half, m) s = Shape(e)"
-    "n = Neg(g) nn = Neg(n) h = Add(nn, w) y = LayerNormalization(h, w, w) z = Pow(x, two) t = Mul(z, dy) u = Div(t, two)"
+    "n = Neg(g) nn = Neg(n) h = Add(nn, w) y = LayerNormalization(h, w, w) z = Pow(x, two) t = Mul(z, dy) u = Div(t, "
+    "two)"
     "v = Where(c, u, half) dx = Sum(v, dy, n) }",
-    "<ir_version: 10, opset_import: [\"\": 21]> g (float[2,3] x, float[3] z, bool c) => (float[2,3] y, float[2,3] v) <int64[1] one = {1}> {"
-    "a = Mul(x, z) b = Mul(a, x) p = Softmax <axis = 1> (b) r = ReduceSum <keepdims = 1> (p, one) d, q = Dropout(p) t = Transpose(d)"
-    "f = Transpose <perm = [1, 0]> (t) y = Sub(f, r) v = If(c) <then_branch = i () => (o) { o = Neg(y) }, else_branch = j () => (o2) { n2 = Neg(y) o2 = Neg(n2) }> }",
+    "<ir_version: 10, opset_import: [\"\": 21]> g (float[2,3] x, float[3] z, bool c) => (float[2,3] y, float[2,3] v) "
+    "<int64[1] one = {1}> {"
+    "a = Mul(x, z) b = Mul(a, x) p = Softmax <axis = 1> (b) r = ReduceSum <keepdims = 1> (p, one) d, q = Dropout(p) "
+    "t = Transpose(d)"
+    "f = Transpose <perm = [1, 0]> (t) y = Sub(f, r) v = If(c) <then_branch = i () => (o) { o = Neg(y) }, "
+    "else_branch = j () => (o2) { n2 = Neg(y) o2 = Neg(n2) }> }",
 };
 
 static void must_verify(tc_ctx *ctx, const tc_model *model) {
@@ -65,7 +71,8 @@ static void try_rules(const char *text) {
         tc_model *model = load(&ctx, graphs[i], strlen(graphs[i]));
         if (!model)
             abort();
-        if (tc_rules_parse(&ctx, text, "fuzz.rules", set) == TC_OK && tc_rules_apply(&env, model->graph, set, NULL) == TC_OK) {
+        if (tc_rules_parse(&ctx, text, "fuzz.rules", set) == TC_OK &&
+            tc_rules_apply(&env, model->graph, set, NULL) == TC_OK) {
             must_verify(&ctx, model);
             if (i == 0)
                 try_gradients(&env, set, model->graph);

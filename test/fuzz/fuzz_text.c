@@ -1,6 +1,6 @@
-/* fuzz_text.c: any bytes -> parser of ONNX text -> verifier -> printer -> parser. Nothing may crash, leak or hang; what was parsed must
- * verify, and what was printed must be parsed to the same model and printed the same. A text that starts with 'F' is parsed as one
- * function, and 'I' inlines all calls first. */
+/* fuzz_text.c: any bytes -> parser of ONNX text -> verifier -> printer -> parser. Nothing may crash, leak or hang; what
+ * was parsed must verify, and what was printed must be parsed to the same model and printed the same. A text that
+ * starts with 'F' is parsed as one function, and 'I' inlines all calls first. */
 #include "../text/same.h"
 #include "compiler/text.h"
 #include "compiler/verify.h"
@@ -40,7 +40,8 @@ static void check_again(tc_ctx *ctx, const tc_model *model) {
     const char *difference = same_models(ctx->arena, model, again);
     must(!difference, ctx, difference);
     text second = print(ctx, again);
-    must(first.size == second.size && memcmp(first.data, second.data, first.size) == 0, ctx, "printed twice, differently");
+    must(first.size == second.size && memcmp(first.data, second.data, first.size) == 0, ctx,
+         "printed twice, differently");
     free(second.data);
     tc_model_destroy(again);
     free(first.data);

@@ -1,5 +1,6 @@
-/* dump_types.c: prints the inferred type of every value of models, one line each, for crosscheck.py: `V <name> <type>` between
- * `FILE <path>` and `END <status>`; names are written as JSON writes strings, as far as quotes and backslashes go. */
+/* dump_types.c: prints the inferred type of every value of models, one line each, for crosscheck.py: `V <name> <type>`
+ * between `FILE <path>` and `END <status>`; names are written as JSON writes strings, as far as quotes and backslashes
+ * go. */
 #include "../../compiler/onnx_io.h"
 #include "../../compiler/shape.h"
 #include "../../passes/pass.h"

@@ -13,7 +13,9 @@ static bool differ(comparison *c, const char *what, const char *a, const char *b
     return false;
 }
 
-static const char *number(comparison *c, uint64_t n) { return tc_arena_printf(c->arena, "%llu", (unsigned long long)n); }
+static const char *number(comparison *c, uint64_t n) {
+    return tc_arena_printf(c->arena, "%llu", (unsigned long long)n);
+}
 
 static bool same_number(comparison *c, const char *what, uint64_t a, uint64_t b) {
     return a == b || differ(c, what, number(c, a), number(c, b));
@@ -54,17 +56,20 @@ static bool same_external(comparison *c, const tc_external *a, const tc_external
     if (!a || !b)
         return same_presence(c, "external", a, b);
     return same_string(c, "location", a->location, b->location) && same_number(c, "offset", a->offset, b->offset) &&
-           same_number(c, "length", a->length, b->length) && same_number(c, "has_offset", a->has_offset, b->has_offset) &&
+           same_number(c, "length", a->length, b->length) &&
+           same_number(c, "has_offset", a->has_offset, b->has_offset) &&
            same_number(c, "has_length", a->has_length, b->has_length);
 }
 
 static bool same_tensor(comparison *c, const char *what, const tc_tensor *a, const tc_tensor *b) {
     if (!a || !b)
         return same_presence(c, what, a, b);
-    bool same = same_string(c, "tensor name", a->name, b->name) && same_number(c, what, (uint64_t)a->dtype, (uint64_t)b->dtype) &&
-                same_number(c, what, (uint64_t)a->rank, (uint64_t)b->rank) && same_number(c, what, a->count, b->count) &&
-                same_bytes(c, what, a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) && same_external(c, a->external, b->external) &&
-                same_number(c, what, a->bytes, b->bytes);
+    bool same = same_string(c, "tensor name", a->name, b->name) &&
+                same_number(c, what, (uint64_t)a->dtype, (uint64_t)b->dtype) &&
+                same_number(c, what, (uint64_t)a->rank, (uint64_t)b->rank) &&
+                same_number(c, what, a->count, b->count) &&
+                same_bytes(c, what, a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) &&
+                same_external(c, a->external, b->external) && same_number(c, what, a->bytes, b->bytes);
     if (!same || a->external)
         return same;
     if (a->dtype != TC_STRING)
@@ -123,7 +128,8 @@ static bool same_node(comparison *c, const tc_node *a, const tc_node *b) {
     bool same = same_string(c, "name", a->name, b->name) && same_string(c, "domain", a->domain, b->domain) &&
                 same_string(c, "op", a->op_type, b->op_type) && same_string(c, "overload", a->overload, b->overload) &&
                 same_presence(c, "row", a->op, b->op) && same_number(c, "ordinal", a->ordinal, b->ordinal) &&
-                same_number(c, "inputs", a->n_inputs, b->n_inputs) && same_number(c, "outputs", a->n_outputs, b->n_outputs) &&
+                same_number(c, "inputs", a->n_inputs, b->n_inputs) &&
+                same_number(c, "outputs", a->n_outputs, b->n_outputs) &&
                 same_number(c, "attributes", a->n_attrs, b->n_attrs);
     for (uint32_t i = 0; same && i < a->n_inputs; i++)
         same = same_string(c, "input", name_of(tc_input(a, i)), name_of(tc_input(b, i)));
@@ -135,22 +141,25 @@ static bool same_node(comparison *c, const tc_node *a, const tc_node *b) {
     return same;
 }
 
-static bool same_values(comparison *c, const char *what, tc_value *const *a, uint32_t n, tc_value *const *b, uint32_t m) {
+static bool same_values(comparison *c, const char *what, tc_value *const *a, uint32_t n, tc_value *const *b,
+                        uint32_t m) {
     bool same = same_number(c, what, n, m);
     for (uint32_t i = 0; same && i < n; i++)
         same = same_string(c, what, a[i]->name, b[i]->name) && same_type(c, a[i]->name, a[i]->type, b[i]->type) &&
-               same_tensor(c, a[i]->name, a[i]->init, b[i]->init) && same_number(c, a[i]->name, a[i]->is_input, b[i]->is_input) &&
+               same_tensor(c, a[i]->name, a[i]->init, b[i]->init) &&
+               same_number(c, a[i]->name, a[i]->is_input, b[i]->is_input) &&
                same_number(c, a[i]->name, a[i]->n_graph_outputs, b[i]->n_graph_outputs) &&
                same_number(c, a[i]->name, tc_value_use_count(a[i]), tc_value_use_count(b[i]));
     return same;
 }
 
 static bool same_graph(comparison *c, const tc_graph *a, const tc_graph *b) {
-    bool same = same_string(c, "name", a->name, b->name) && same_number(c, "nodes", a->n_nodes, b->n_nodes) &&
-                same_values(c, "inputs", a->inputs, a->n_inputs, b->inputs, b->n_inputs) &&
-                same_values(c, "outputs", a->outputs, a->n_outputs, b->outputs, b->n_outputs) &&
-                same_values(c, "initializers", a->initializers, a->n_initializers, b->initializers, b->n_initializers) &&
-                same_values(c, "listed", a->listed, a->n_listed, b->listed, b->n_listed);
+    bool same =
+        same_string(c, "name", a->name, b->name) && same_number(c, "nodes", a->n_nodes, b->n_nodes) &&
+        same_values(c, "inputs", a->inputs, a->n_inputs, b->inputs, b->n_inputs) &&
+        same_values(c, "outputs", a->outputs, a->n_outputs, b->outputs, b->n_outputs) &&
+        same_values(c, "initializers", a->initializers, a->n_initializers, b->initializers, b->n_initializers) &&
+        same_values(c, "listed", a->listed, a->n_listed, b->listed, b->n_listed);
     const char *path = c->path;
     const tc_node *x = a->first, *y = b->first;
     for (uint32_t i = 0; same && x && y; x = x->next, y = y->next, i++) {
@@ -173,7 +182,8 @@ static bool same_function(comparison *c, const tc_function *a, const tc_function
     bool same = same_string(c, "domain", a->domain, b->domain) && same_string(c, "name", a->name, b->name) &&
                 same_string(c, "overload", a->overload, b->overload) &&
                 same_opsets(c, a->opsets, a->n_opsets, b->opsets, b->n_opsets) &&
-                same_number(c, "attributes", a->n_attrs, b->n_attrs) && same_number(c, "defaults", a->n_defaults, b->n_defaults);
+                same_number(c, "attributes", a->n_attrs, b->n_attrs) &&
+                same_number(c, "defaults", a->n_defaults, b->n_defaults);
     for (size_t i = 0; same && i < a->n_attrs; i++)
         same = same_string(c, "attribute", a->attrs[i], b->attrs[i]);
     for (size_t i = 0; same && i < a->n_defaults; i++)

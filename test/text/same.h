@@ -1,5 +1,5 @@
-/* same.h: whether two models say the same: everything that ir.h has a field for, but for origins, ids and what inference found.
- * Tensors are compared by their bytes. */
+/* same.h: whether two models say the same: everything that ir.h has a field for, but for origins, ids and what
+ * inference found. Tensors are compared by their bytes. */
 #ifndef TC_TEST_SAME_H
 #define TC_TEST_SAME_H
 #include "compiler/ir.h"

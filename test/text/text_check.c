@@ -1,5 +1,5 @@
-/* text_check.c: reads models (ONNX or text) and checks that parse(print(m)) = m and print(parse(print(m))) = print(m). Further
- * words in pairs: --text OUT and --onnx OUT write what was read, --like FILE compares with another model.
+/* text_check.c: reads models (ONNX or text) and checks that parse(print(m)) = m and print(parse(print(m))) = print(m).
+ * Further words in pairs: --text OUT and --onnx OUT write what was read, --like FILE compares with another model.
  *
  *     text_check model.onnx --text model.onnxt --like other.onnxt */
 #include "compiler/onnx_io.h"
@@ -46,7 +46,8 @@ static tc_status compare(tc_ctx *ctx, const char *file, const tc_model *model, c
     TC_TRY(tc_read_file(ctx, other_file, &other));
     const char *difference = same_models(ctx->arena, model, other);
     tc_model_destroy(other);
-    return difference ? fail(file, tc_arena_printf(ctx->arena, "differs from %s at %s", other_file, difference)) : TC_OK;
+    return difference ? fail(file, tc_arena_printf(ctx->arena, "differs from %s at %s", other_file, difference))
+                      : TC_OK;
 }
 
 static tc_status write_text(tc_ctx *ctx, const tc_model *model, const char *path) {

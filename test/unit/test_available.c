@@ -1,4 +1,5 @@
-/* test_available.c: what is read from /proc and /sys about memory, from made-up trees of both kinds of control groups. */
+/* test_available.c: what is read from /proc and /sys about memory, from made-up trees of both kinds of control groups.
+ */
 #include "runtime/available.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,7 +104,7 @@ static void test_refusal(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_root, remove_root)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {TEST(test_nothing_told), TEST(test_machine), TEST(test_version_2), TEST(test_version_1),
-                                       TEST(test_refusal)};
+    const struct CMUnitTest tests[] = {TEST(test_nothing_told), TEST(test_machine), TEST(test_version_2),
+                                       TEST(test_version_1), TEST(test_refusal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* test_canonicalize.c: what FileCheck tests cannot hold: parts of large constants, and time linear in the size of the graph. */
+/* test_canonicalize.c: what FileCheck tests cannot hold: parts of large constants, and time linear in the size of the
+ * graph. */
 #include "compiler/shape.h"
 #include "compiler/text.h"
 #include "passes/canonical.h"
@@ -34,7 +35,8 @@ static void test_part_of_a_large_constant(void **state) {
     (void)state;
     enum { ROWS = 200, COLUMNS = 100 };
     tc_ctx ctx;
-    tc_model *model = parse(&ctx,
+    tc_model *model = parse(
+        &ctx,
         "<ir_version: 10, opset_import: [\"\": 21]> g (int64[200,100] big, int64[3,4] x) => (int64[3,4] y)"
         "<int64[2] starts = {-5, 10}, int64[2] ends = {1000, 0}, int64[2] axes = {-2, 1}, int64[2] steps = {2, -3}>"
         "{ part = Slice(big, starts, ends, axes, steps) y = Add(x, part) }");
@@ -52,7 +54,8 @@ static void test_part_of_a_large_constant(void **state) {
     assert_non_null(part);
     for (int row = 0; row < 3; row++)
         for (int column = 0; column < 4; column++)
-            assert_int_equal(tc_tensor_get_int(part, (uint64_t)(row * 4 + column)), (195 + 2 * row) * COLUMNS + 10 - 3 * column);
+            assert_int_equal(tc_tensor_get_int(part, (uint64_t)(row * 4 + column)),
+                             (195 + 2 * row) * COLUMNS + 10 - 3 * column);
     tc_model_destroy(model);
     tc_ctx_fini(&ctx);
 }
@@ -62,11 +65,14 @@ static size_t bytes_for(unsigned n) {
     size_t size = 300 + (size_t)n * 120;
     char *text = malloc(size);
     assert_non_null(text);
-    size_t at = (size_t)snprintf(text, size, "<ir_version: 10, opset_import: [\"\": 21]> g (float[B,4] v0) => (float[B,4] v%u) "
-                                 "<float one = {1.0}, float two = {2.0}, int64[2] t = {-1, 4}> {", n);
+    size_t at = (size_t)snprintf(text, size,
+                                 "<ir_version: 10, opset_import: [\"\": 21]> g (float[B,4] v0) => (float[B,4] v%u) "
+                                 "<float one = {1.0}, float two = {2.0}, int64[2] t = {-1, 4}> {",
+                                 n);
     for (unsigned i = 0; i < n; i++)
-        at += (size_t)snprintf(text + at, size - at, "a%u = Mul(one, v%u) b%u = Pow(a%u, two) s%u = Shape(b%u) v%u = Reshape(b%u, s%u) ", i, i,
-                               i, i, i, i, i + 1, i, i);
+        at += (size_t)snprintf(text + at, size - at,
+                               "a%u = Mul(one, v%u) b%u = Pow(a%u, two) s%u = Shape(b%u) v%u = Reshape(b%u, s%u) ", i,
+                               i, i, i, i, i, i + 1, i, i);
     snprintf(text + at, size - at, "}");
     tc_ctx ctx;
     tc_model *model = parse(&ctx, text);

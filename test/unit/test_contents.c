@@ -1,10 +1,12 @@
-/* test_contents.c: known elements, as ONNX's operator documentation gives them; symbols stay symbols. Floats are compared as they
- * print with nine digits, from numpy. */
+/* test_contents.c: known elements, as ONNX's operator documentation gives them; symbols stay symbols. Floats are
+ * compared as they print with nine digits, from numpy. */
 #include "compiler/contents.h"
 #include "infer_case.h"
 #include <math.h>
 
-typedef struct known { const char *text, *elements; } known;
+typedef struct known {
+    const char *text, *elements;
+} known;
 
 /* Expected elements in row-major order; "-" where nothing may be claimed. */
 static const known cases[] = {
@@ -31,7 +33,9 @@ static const known cases[] = {
     {"|int64[2,3] x = {1,2,3,4,5,6}, int64[2,2] i = {0, 1, 1, 2}|z = GatherND(x, i)", "2 6"},
     {"|int64[2,3] x = {1,2,3,4,5,6}, int64[2,1] i = {1, 0}|z = GatherND <batch_dims = 1> (x, i)", "2 4"},
     {"|int64[2,2] x = {1,2,3,4}, int64[2,1] y = {8, 9}|z = Concat <axis = 1> (x, y)", "1 2 8 3 4 9"},
-    {"|int64[5] x = {1,2,3,4,5}, int64[1] s = {-1}, int64[1] e = {-9}, int64[1] a = {0}, int64[1] t = {-2}|z = Slice(x, s, e, a, t)", "5 3 1"},
+    {"|int64[5] x = {1,2,3,4,5}, int64[1] s = {-1}, int64[1] e = {-9}, int64[1] a = {0}, int64[1] t = {-2}|z = "
+     "Slice(x, s, e, a, t)",
+     "5 3 1"},
     {"|int64[5] x = {1,2,3,4,5}, int64[1] s = {1}, int64[1] e = {9}|z = Slice(x, s, e)", "2 3 4 5"},
     {"|int64[2,2] x = {1,2,3,4}, int64[2] s = {1, 2}, int64[2] r = {1, 3}|z = Tile(x, s)", "1 2 1 2 3 4 3 4"},
     {"|int64[2,1] x = {1,2}, int64[2] s = {1, 3}|z = Expand(x, s)", "1 1 1 2 2 2"},
@@ -42,7 +46,9 @@ static const known cases[] = {
     {"|int64[3,3] x = {1,1,1,1,1,1,1,1,1}|z = Trilu(x)", "1 1 1 0 1 1 0 0 1"},
     {"|int64[2,2] x = {0,5,6,0}|z = NonZero(x)", "0 1 1 0"},
     {"|int64[2] x = {2, -1}, int64 d = {3}, int64[2] v = {7, 9}|z = OneHot(x, d, v)", "7 7 9 7 7 9"},
-    {"|int64[3] x = {1,2,3}, int64[2] i = {2, 2}, int64[2] u = {5, 6}|z = ScatterElements <reduction = \"add\"> (x, i, u)", "1 2 14"},
+    {"|int64[3] x = {1,2,3}, int64[2] i = {2, 2}, int64[2] u = {5, 6}|z = ScatterElements <reduction = \"add\"> (x, "
+     "i, u)",
+     "1 2 14"},
     {"|int64[3] x = {1,2,3}, int64[1,1] i = {1}, int64[1] u = {9}|z = ScatterND(x, i, u)", "1 9 3"},
     /* integers */
     {"|int64[2] x = {-7, 7}, int64 y = {2}|z = Div(x, y)", "-3 3"},
@@ -101,8 +107,9 @@ static const known symbolic_cases[] = {
 static const char *elements_text(tc_ctx *ctx, const tc_contents *contents) {
     const char *text = "";
     for (uint64_t i = 0; contents && i < contents->count; i++) {
-        const char *item = tc_dtype_is_float(contents->dtype) ? tc_arena_printf(ctx->arena, "%.9g", contents->items[i].f)
-                                                              : tc_dim_text(ctx->arena, contents->items[i].i);
+        const char *item = tc_dtype_is_float(contents->dtype)
+                               ? tc_arena_printf(ctx->arena, "%.9g", contents->items[i].f)
+                               : tc_dim_text(ctx->arena, contents->items[i].i);
         text = tc_arena_printf(ctx->arena, "%s%s%s", text, i ? " " : "", item);
     }
     return contents ? text : "-";
@@ -142,8 +149,10 @@ static void test_symbolic_elements(void **state) {
         tc_ctx ctx;
         tc_status status;
         tc_ctx_init(&ctx, "test");
-        snprintf(text, sizeof text, "float[b,4,n] x|int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] four = {4}, "
-                 "int64[1] minus = {-1}|z = Identity(x) s = Shape(x) %s", symbolic_cases[i].text);
+        snprintf(text, sizeof text,
+                 "float[b,4,n] x|int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] four = {4}, "
+                 "int64[1] minus = {-1}|z = Identity(x) s = Shape(x) %s",
+                 symbolic_cases[i].text);
         tc_model *model = infer_case(&ctx, text, &status);
         check(&ctx, model, status, &symbolic_cases[i]);
         tc_model_destroy(model);
@@ -177,6 +186,7 @@ static void test_limits(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_elements), cmocka_unit_test(test_symbolic_elements), cmocka_unit_test(test_limits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_elements), cmocka_unit_test(test_symbolic_elements),
+                                       cmocka_unit_test(test_limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,9 @@ static void near(const void *out, int64_t i, tk_dtype dtype, double exact) {
     assert_true(fabs(tk_get(out, dtype, i) - exact) < 3e-5 + place * fabs(exact));
 }
 
-static const struct { int64_t size, kernel, stride, dilation, pad; } windows[] = {
+static const struct {
+    int64_t size, kernel, stride, dilation, pad;
+} windows[] = {
     {5, 1, 1, 1, 0}, {8, 3, 1, 1, 1}, {9, 2, 2, 1, 0}, {11, 3, 2, 2, 2}, {6, 4, 3, 1, 3}, {16, 16, 16, 1, 0},
 };
 
@@ -130,7 +132,11 @@ static void pools(void **state) {
     for (size_t i = 0; i + 1 < sizeof windows / sizeof windows[0]; i++)
         for (int rank = 1; rank <= 3; rank++)
             for (int op = 0; op < 4; op++) {
-                tk_pool p = {op < 3 ? (tk_pool_op)op : TK_POOL_AVERAGE, 3, 3, op == 3, false,
+                tk_pool p = {op < 3 ? (tk_pool_op)op : TK_POOL_AVERAGE,
+                             3,
+                             3,
+                             op == 3,
+                             false,
                              window(windows[i].size, windows[i].kernel, windows[i].stride, windows[i].dilation,
                                     windows[i].pad < windows[i].kernel ? windows[i].pad : 0, rank)};
                 int64_t inps = tk_volume(p.window.inp), outs = tk_volume(p.window.out);

@@ -14,10 +14,17 @@ static void test_quote(void **state) {
     static const char *const cases[][2] = {
         {"", ""},
         {"/m/layer.0/MatMul_1", "/m/layer.0/MatMul_1"},
-        {"Gr\xC3\xB6\xC3\x9F" "e \xE2\x82\xAC \xF0\x9F\x98\x80", "Gr\xC3\xB6\xC3\x9F" "e \xE2\x82\xAC \xF0\x9F\x98\x80"},
-        {"a\nb\x1B[2J\x7F", "a\\x0A" "b\\x1B[2J\\x7F"},
-        {"\xC2\x9B" "2J", "\\xC2\\x9B" "2J"},               /* CSI in one character of C1 */
-        {"\x94\xFF", "\\x94\\xFF"},                         /* no UTF-8 */
+        {"Gr\xC3\xB6\xC3\x9F"
+         "e \xE2\x82\xAC \xF0\x9F\x98\x80",
+         "Gr\xC3\xB6\xC3\x9F"
+         "e \xE2\x82\xAC \xF0\x9F\x98\x80"},
+        {"a\nb\x1B[2J\x7F", "a\\x0A"
+                            "b\\x1B[2J\\x7F"},
+        {"\xC2\x9B"
+         "2J",
+         "\\xC2\\x9B"
+         "2J"},                     /* CSI in one character of C1 */
+        {"\x94\xFF", "\\x94\\xFF"}, /* no UTF-8 */
         {"cut \xE2\x82", "cut \\xE2\\x82"},
         {"\xC0\xAF \xED\xA0\x80", "\\xC0\\xAF \\xED\\xA0\\x80"}, /* overlong; a surrogate */
     };
@@ -64,7 +71,8 @@ static void test_print(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_quote), cmocka_unit_test(test_quote_cuts_between_characters),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_quote),
+                                       cmocka_unit_test(test_quote_cuts_between_characters),
                                        cmocka_unit_test(test_print)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

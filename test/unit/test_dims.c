@@ -6,7 +6,11 @@
 
 #include <cmocka.h>
 
-typedef struct fixture { tc_arena *arena; tc_dim_pool *pool; tc_dim n, m, one, unknown; } fixture;
+typedef struct fixture {
+    tc_arena *arena;
+    tc_dim_pool *pool;
+    tc_dim n, m, one, unknown;
+} fixture;
 
 static int setup(void **state) {
     static fixture f;
@@ -32,7 +36,8 @@ static int teardown(void **state) {
 #define DIV(a, b) tc_dim_div(f->pool, a, b)
 #define MAX(a, b) tc_dim_max(f->pool, a, b)
 #define MIN(a, b) tc_dim_min(f->pool, a, b)
-#define EQUAL(a, b) assert_string_equal(tc_dim_text(f->arena, a), tc_dim_text(f->arena, b)), assert_true(tc_dim_equal(a, b))
+#define EQUAL(a, b)                                                                                                    \
+    assert_string_equal(tc_dim_text(f->arena, a), tc_dim_text(f->arena, b)), assert_true(tc_dim_equal(a, b))
 #define TEXT(a, text) assert_string_equal(tc_dim_text(f->arena, a), text)
 
 static void equality(void **state) {
@@ -131,10 +136,18 @@ static void binding(void **state) {
             unsigned i = (unsigned)(seed >> 33) % 4, j = (unsigned)(seed >> 40) % 4, op = (unsigned)(seed >> 50) % 6;
             if (op == 3 && v[j] <= 0)
                 continue;
-            tc_dim r = op == 0 ? ADD(d[i], d[j]) : op == 1 ? SUB(d[i], d[j]) : op == 2 ? MUL(d[i], d[j])
-                     : op == 3 ? DIV(d[i], d[j]) : op == 4 ? MAX(d[i], d[j]) : MIN(d[i], d[j]);
-            int64_t w = op == 0 ? v[i] + v[j] : op == 1 ? v[i] - v[j] : op == 2 ? v[i] * v[j]
-                      : op == 3 ? floor_int(v[i], v[j]) : op == 4 ? (v[i] > v[j] ? v[i] : v[j]) : (v[i] < v[j] ? v[i] : v[j]);
+            tc_dim r = op == 0   ? ADD(d[i], d[j])
+                       : op == 1 ? SUB(d[i], d[j])
+                       : op == 2 ? MUL(d[i], d[j])
+                       : op == 3 ? DIV(d[i], d[j])
+                       : op == 4 ? MAX(d[i], d[j])
+                                 : MIN(d[i], d[j]);
+            int64_t w = op == 0   ? v[i] + v[j]
+                        : op == 1 ? v[i] - v[j]
+                        : op == 2 ? v[i] * v[j]
+                        : op == 3 ? floor_int(v[i], v[j])
+                        : op == 4 ? (v[i] > v[j] ? v[i] : v[j])
+                                  : (v[i] < v[j] ? v[i] : v[j]);
             if (tc_dim_is_unknown(r) || w > 1000000 || w < -1000000)
                 break;
             d[i] = r;
@@ -149,7 +162,7 @@ static void binding(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(equality), TEST(polynomials), TEST(division), TEST(choice),
-                                       TEST(comparison), TEST(limits), TEST(binding)};
+    const struct CMUnitTest tests[] = {TEST(equality),   TEST(polynomials), TEST(division), TEST(choice),
+                                       TEST(comparison), TEST(limits),      TEST(binding)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,10 @@
 
 static void put(void *data, tk_dtype dtype, int64_t i, double v) {
     switch (dtype) {
-    case TK_F32: case TK_F64: case TK_F16: case TK_BF16: tk_put(data, dtype, i, v); break;
+    case TK_F32:
+    case TK_F64:
+    case TK_F16:
+    case TK_BF16: tk_put(data, dtype, i, v); break;
     case TK_I8: ((int8_t *)data)[i] = (int8_t)v; break;
     case TK_U8: ((uint8_t *)data)[i] = (uint8_t)v; break;
     case TK_BOOL: ((uint8_t *)data)[i] = v > 3; break;
@@ -81,10 +84,10 @@ static void unary(void **state) {
 
 /* Result, operand a, operand b: 4 dims each. */
 static const int64_t shapes[][3][4] = {
-    {{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}},     {{2, 3, 4, 5}, {2, 3, 4, 5}, {2, 3, 4, 5}},
-    {{2, 3, 4, 5}, {2, 3, 4, 5}, {1, 1, 1, 5}},     {{2, 3, 4, 5}, {1, 1, 1, 1}, {2, 3, 4, 5}},
-    {{2, 3, 4, 5}, {2, 3, 4, 1}, {1, 1, 4, 5}},     {{2, 3, 4, 5}, {1, 3, 1, 5}, {2, 1, 4, 1}},
-    {{3, 0, 4, 5}, {3, 0, 4, 5}, {1, 1, 4, 1}},     {{4, 1, 70, 129}, {4, 1, 1, 129}, {1, 1, 70, 129}},
+    {{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}},           {{2, 3, 4, 5}, {2, 3, 4, 5}, {2, 3, 4, 5}},
+    {{2, 3, 4, 5}, {2, 3, 4, 5}, {1, 1, 1, 5}},           {{2, 3, 4, 5}, {1, 1, 1, 1}, {2, 3, 4, 5}},
+    {{2, 3, 4, 5}, {2, 3, 4, 1}, {1, 1, 4, 5}},           {{2, 3, 4, 5}, {1, 3, 1, 5}, {2, 1, 4, 1}},
+    {{3, 0, 4, 5}, {3, 0, 4, 5}, {1, 1, 4, 1}},           {{4, 1, 70, 129}, {4, 1, 1, 129}, {1, 1, 70, 129}},
     {{2, 130, 1, 257}, {2, 130, 1, 257}, {2, 130, 1, 1}}, {{5, 6, 7, 1}, {5, 1, 7, 1}, {1, 6, 1, 1}},
 };
 
@@ -113,8 +116,8 @@ static void binary(void **state) {
             void *x = numbers(b->dtype, a_n, (uint64_t)k, least, 8);
             void *y = numbers(b->dtype, b_n, (uint64_t)k + 99,
                               tk_is_float(b->dtype) ? least
-                              : sub              ? 0
-                                                 : 1,
+                              : sub                 ? 0
+                                                    : 1,
                               sub && !is_signed(b->dtype) ? 4 : 8);
             void *out = alloc_guarded(bytes, tk_size(b->out)), *again = alloc_guarded(bytes, 0);
             tk_bcast bc;
@@ -199,7 +202,8 @@ static void sums_of_halves(void **state) {
     (void)state;
     enum { ROWS = 5, COLUMNS = 3001 };
     const int64_t dims[] = {ROWS, COLUMNS}, column[] = {ROWS, 1}, one[] = {1};
-    uint16_t *big = alloc_guarded(ROWS * COLUMNS * 2, 2), *out = alloc_guarded(ROWS * COLUMNS * 2, 2), ones[ROWS], single = 0x3c00;
+    uint16_t *big = alloc_guarded(ROWS * COLUMNS * 2, 2), *out = alloc_guarded(ROWS * COLUMNS * 2, 2), ones[ROWS],
+             single = 0x3c00;
     tk_bcast bc[3];
     for (int i = 0; i < ROWS * COLUMNS; i++)
         big[i] = i % 2 ? 0x6800 : 0x7bff; /* 2048, 65504 */

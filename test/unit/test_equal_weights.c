@@ -1,5 +1,5 @@
-/* test_equal_weights.c: equal and transposed weights are found, near ones are not, and the bytes read stay linear in the bytes there are,
- * also where weights are made to look alike. */
+/* test_equal_weights.c: equal and transposed weights are found, near ones are not, and the bytes read stay linear in
+ * the bytes there are, also where weights are made to look alike. */
 #include "passes/equal_weights.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,14 +33,15 @@ static uint64_t find(set *s) { return tc_find_equal(s->weights, s->n, s->equal);
 static void test_copies_and_transposes(void **state) {
     (void)state;
     set s = set_create();
-    const float a[6] = {1, 2, 3, 4, 5, 6}, at[6] = {1, 4, 2, 5, 3, 6}, near[6] = {1, 4, 2, 5, 3, 7}, moved[6] = {1, 3, 2, 5, 4, 6};
+    const float a[6] = {1, 2, 3, 4, 5, 6}, at[6] = {1, 4, 2, 5, 3, 6}, near[6] = {1, 4, 2, 5, 3, 7},
+                moved[6] = {1, 3, 2, 5, 4, 6};
     const int64_t wide[2] = {2, 3}, high[2] = {3, 2}, flat[1] = {6};
     add_floats(&s, 2, wide, a);
     add_floats(&s, 2, high, at);
     add_floats(&s, 2, high, near);  /* another last element */
     add_floats(&s, 2, high, moved); /* the same elements elsewhere */
     add_floats(&s, 2, wide, a);
-    add_floats(&s, 2, high, a);     /* the same bytes, other dims: no transpose of the first */
+    add_floats(&s, 2, high, a); /* the same bytes, other dims: no transpose of the first */
     add_floats(&s, 1, flat, a);
     find(&s);
     const size_t first[7] = {0, 0, 2, 3, 0, 5, 6};
@@ -129,7 +130,8 @@ static void test_large_transpose(void **state) {
 
 enum { SIDE = 40 };
 
-/* `n` square weights of one size, by kind: real ones; ones that agree in their corners; ones that are rows of each other in another order. */
+/* `n` square weights of one size, by kind: real ones; ones that agree in their corners; ones that are rows of each
+ * other in another order. */
 static double read_for_each_byte(int kind, size_t n) {
     set s = set_create();
     const int64_t dims[2] = {SIDE, SIDE};
@@ -164,8 +166,10 @@ static void test_linear(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copies_and_transposes), cmocka_unit_test(test_uniform_and_bits),
-        cmocka_unit_test(test_four_axes),             cmocka_unit_test(test_large_transpose),
+        cmocka_unit_test(test_copies_and_transposes),
+        cmocka_unit_test(test_uniform_and_bits),
+        cmocka_unit_test(test_four_axes),
+        cmocka_unit_test(test_large_transpose),
         cmocka_unit_test(test_linear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

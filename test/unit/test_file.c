@@ -85,9 +85,7 @@ static void by_abandon(tc_ctx *ctx) {
     _exit(0);
 }
 
-static void by_commit(tc_ctx *ctx) {
-    _exit(tc_out_commit(ctx, half_written(ctx)) == TC_OK ? 0 : 1);
-}
+static void by_commit(tc_ctx *ctx) { _exit(tc_out_commit(ctx, half_written(ctx)) == TC_OK ? 0 : 1); }
 
 static void early_death_leaves_the_old_file(void **state) {
     (void)state;

@@ -13,9 +13,7 @@ static float float_of(uint32_t bits) {
 }
 
 /* Where the slope crosses 0 it is a difference of terms of 0.2: there the error is taken relative to them. */
-static double floor_at(double x, int slope) {
-    return slope && fabs(x + 0.75) < 0.25 ? 0.2 : 1e-37;
-}
+static double floor_at(double x, int slope) { return slope && fabs(x + 0.75) < 0.25 ? 0.2 : 1e-37; }
 
 /* Worst error relative to |exact| + floor over a sweep of the finite floats, computed in odd chunks. */
 static double worst(int tanh_form, int slope) {

@@ -17,18 +17,10 @@ typedef struct format {
     uint16_t (*to)(float), (*of_double)(double);
 } format;
 
-static float from_f16(uint16_t h) {
-    return tk_from_f16(h);
-}
-static float from_bf16(uint16_t h) {
-    return tk_from_bf16(h);
-}
-static uint16_t to_f16(float f) {
-    return tk_to_f16(f);
-}
-static uint16_t to_bf16(float f) {
-    return tk_to_bf16(f);
-}
+static float from_f16(uint16_t h) { return tk_from_f16(h); }
+static float from_bf16(uint16_t h) { return tk_from_bf16(h); }
+static uint16_t to_f16(float f) { return tk_to_f16(f); }
+static uint16_t to_bf16(float f) { return tk_to_bf16(f); }
 
 static const format formats[] = {
     {TK_F16, 10, 15, 0x7c00, from_f16, to_f16, tk_f16_of_double},
@@ -36,9 +28,7 @@ static const format formats[] = {
 };
 #define FORMATS (sizeof formats / sizeof formats[0])
 
-static bool is_nan(const format *f, uint32_t h) {
-    return (h & 0x7fff) > f->infinity;
-}
+static bool is_nan(const format *f, uint32_t h) { return (h & 0x7fff) > f->infinity; }
 
 /* sign * mantissa * 2^exponent */
 static double value_of(const format *f, uint32_t h) {
@@ -127,7 +117,7 @@ static void runs(void **state) {
         }
 }
 
-/* --- functions ---------------------------------------------------------------------------------------------------- */
+/* --- functions -------------------------------------------------------------------------------- */
 
 /* Places between two values that are not NaN, by counting them from the most negative on. */
 static int places(uint16_t a, uint16_t b) {
@@ -158,9 +148,7 @@ static void compare(const format *f, const char *name, const uint16_t *got, cons
     assert_true(differ < ALL / 200);
 }
 
-static double sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static const struct {
     const char *op;
     double (*exact)(double);
@@ -184,18 +172,12 @@ static void elementwise(void **state) {
 }
 
 /* The definition, or where it overflows the limit, which a 16-bit type cannot tell from it. */
-static double gelu(double x, bool tanh_form) {
-    return x < -40 ? -0.0 : x > 40 ? x : tk_gelu_ref(x, tanh_form);
-}
+static double gelu(double x, bool tanh_form) { return x < -40 ? -0.0 : x > 40 ? x : tk_gelu_ref(x, tanh_form); }
 static double gelu_slope(double x, bool tanh_form) {
     return x < -40 ? 0 : x > 40 ? 1 : tk_gelu_slope_ref(x, tanh_form);
 }
-static double swish(double x) {
-    return x < -700 ? -0.0 : tk_swish_ref(x, 1);
-}
-static double swish_slope(double x) {
-    return x < -700 ? 0 : x > 700 ? 1 : tk_swish_slope_ref(x, 1);
-}
+static double swish(double x) { return x < -700 ? -0.0 : tk_swish_ref(x, 1); }
+static double swish_slope(double x) { return x < -700 ? 0 : x > 700 ? 1 : tk_swish_slope_ref(x, 1); }
 
 static void activations(void **state) {
     (void)state;

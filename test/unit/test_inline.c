@@ -1,5 +1,5 @@
-/* test_inline.c: copies of nodes and graphs, and calls replaced by bodies. Function bodies are built by hand here; test_text.c and
- * test/text read them as text. */
+/* test_inline.c: copies of nodes and graphs, and calls replaced by bodies. Function bodies are built by hand here;
+ * test_text.c and test/text read them as text. */
 #include "compiler/ir.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,8 @@ static tc_function *function(tc_model *model, const char *name, uint32_t n_input
     return f;
 }
 
-/* my.F (a, b): t = Neg <axis = @axis, alpha = @alpha> (a); u = Add (t, b); outputs t, u, a; alpha is 0.5 where not given */
+/* my.F (a, b): t = Neg <axis = @axis, alpha = @alpha> (a); u = Add (t, b); outputs t, u, a; alpha is 0.5 where not
+ * given */
 static tc_function *function_f(tc_model *model) {
     tc_function *f = function(model, "F", 2);
     tc_node *neg = add(f->body, "Neg", f->body->inputs[0], NULL, "t");

@@ -193,7 +193,8 @@ static void test_many_functions(void **state) {
     tc_model *model = tc_model_create();
     for (int i = 0; i < 3000; i++) {
         tc_function *f = TC_NEW(model->arena, tc_function);
-        *f = (tc_function){.domain = i % 2 ? "" : "ai.onnx", .name = tc_arena_printf(model->arena, "f%d", i), .overload = ""};
+        *f = (tc_function){
+            .domain = i % 2 ? "" : "ai.onnx", .name = tc_arena_printf(model->arena, "f%d", i), .overload = ""};
         tc_model_add_function(model, f);
     }
     assert_true(tc_arena_bytes(model->arena) < 4 << 20);
@@ -323,14 +324,27 @@ static void test_scalars_round(void **state) {
         double value;
         uint16_t bits;
     } cases[] = {
-        {TC_FLOAT16, 1.0, 0x3C00},      {TC_FLOAT16, -2.0, 0xC000},      {TC_FLOAT16, 65504.0, 0x7BFF},
-        {TC_FLOAT16, 65520.0, 0x7C00},  {TC_FLOAT16, 5.960464477539063e-08, 0x0001}, {TC_FLOAT16, 6.103515625e-05, 0x0400},
-        {TC_FLOAT16, 2049.0, 0x6800},   {TC_BFLOAT16, 1.0, 0x3F80},      {TC_BFLOAT16, 3.140625, 0x4049},
-        {TC_FLOAT16, 0.0, 0x0000},      {TC_FLOAT16, -0.0, 0x8000},      {TC_BFLOAT16, -0.0, 0x8000},
-        {TC_FLOAT16, 6.1e-5, 0x03FF},   {TC_FLOAT16, 2.9e-08, 0x0000},   {TC_BFLOAT16, 9.2e-41, 0x0001},
-        {TC_BFLOAT16, 3.4e38, 0x7F80},  {TC_BFLOAT16, -3.39e38, 0xFF7F}, {TC_BFLOAT16, 1e300, 0x7F80},
+        {TC_FLOAT16, 1.0, 0x3C00},
+        {TC_FLOAT16, -2.0, 0xC000},
+        {TC_FLOAT16, 65504.0, 0x7BFF},
+        {TC_FLOAT16, 65520.0, 0x7C00},
+        {TC_FLOAT16, 5.960464477539063e-08, 0x0001},
+        {TC_FLOAT16, 6.103515625e-05, 0x0400},
+        {TC_FLOAT16, 2049.0, 0x6800},
+        {TC_BFLOAT16, 1.0, 0x3F80},
+        {TC_BFLOAT16, 3.140625, 0x4049},
+        {TC_FLOAT16, 0.0, 0x0000},
+        {TC_FLOAT16, -0.0, 0x8000},
+        {TC_BFLOAT16, -0.0, 0x8000},
+        {TC_FLOAT16, 6.1e-5, 0x03FF},
+        {TC_FLOAT16, 2.9e-08, 0x0000},
+        {TC_BFLOAT16, 9.2e-41, 0x0001},
+        {TC_BFLOAT16, 3.4e38, 0x7F80},
+        {TC_BFLOAT16, -3.39e38, 0xFF7F},
+        {TC_BFLOAT16, 1e300, 0x7F80},
         {TC_BFLOAT16, 1.00390625 + 0x1p-40, 0x3F81}, /* not by way of float, where it is a tie */
-        {TC_BFLOAT16, (double)NAN, 0x7FC0}, {TC_FLOAT16, (double)-INFINITY, 0xFC00},
+        {TC_BFLOAT16, (double)NAN, 0x7FC0},
+        {TC_FLOAT16, (double)-INFINITY, 0xFC00},
     };
     tc_model *model = tc_model_create();
     for (size_t i = 0; i < TC_COUNT(cases); i++) {

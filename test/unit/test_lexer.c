@@ -34,12 +34,12 @@ static void test_tokens(void **state) {
         tc_token_kind kind;
         const char *text;
     } rows[] = {
-        {TC_TOKEN_IDENT, "y"},      {TC_TOKEN_MARK, "="},     {TC_TOKEN_IDENT, "com"},    {TC_TOKEN_MARK, "."},
-        {TC_TOKEN_IDENT, "Op_1"},   {TC_TOKEN_MARK, "?"},     {TC_TOKEN_MARK, "|"},       {TC_TOKEN_IDENT, "_"},
-        {TC_TOKEN_MARK, "@"},       {TC_TOKEN_ARROW, "=>"},   {TC_TOKEN_INT, "-12"},      {TC_TOKEN_FLOAT, "-1.5e-3"},
-        {TC_TOKEN_FLOAT, "1."},     {TC_TOKEN_FLOAT, "2e5"},  {TC_TOKEN_INT, "2"},        {TC_TOKEN_IDENT, "e"},
-        {TC_TOKEN_FLOAT, "-inf"},   {TC_TOKEN_IDENT, "NaN"},  {TC_TOKEN_MARK, "-"},       {TC_TOKEN_IDENT, "info"},
-        {TC_TOKEN_STRING, "\"#\""}, {TC_TOKEN_MARK, ";"},     {TC_TOKEN_END, ""},
+        {TC_TOKEN_IDENT, "y"},      {TC_TOKEN_MARK, "="},    {TC_TOKEN_IDENT, "com"}, {TC_TOKEN_MARK, "."},
+        {TC_TOKEN_IDENT, "Op_1"},   {TC_TOKEN_MARK, "?"},    {TC_TOKEN_MARK, "|"},    {TC_TOKEN_IDENT, "_"},
+        {TC_TOKEN_MARK, "@"},       {TC_TOKEN_ARROW, "=>"},  {TC_TOKEN_INT, "-12"},   {TC_TOKEN_FLOAT, "-1.5e-3"},
+        {TC_TOKEN_FLOAT, "1."},     {TC_TOKEN_FLOAT, "2e5"}, {TC_TOKEN_INT, "2"},     {TC_TOKEN_IDENT, "e"},
+        {TC_TOKEN_FLOAT, "-inf"},   {TC_TOKEN_IDENT, "NaN"}, {TC_TOKEN_MARK, "-"},    {TC_TOKEN_IDENT, "info"},
+        {TC_TOKEN_STRING, "\"#\""}, {TC_TOKEN_MARK, ";"},    {TC_TOKEN_END, ""},
     };
     fixture f;
     begin(&f, "y=com.Op_1?|_@=> -12 -1.5e-3 1. 2e5 2 e # \"comment\n -inf NaN -info \"#\" ; # end");
@@ -113,9 +113,10 @@ static void test_mistakes_show_their_place(void **state) {
         {"x = (", "t.onnxt:1:5: error: an identifier was expected, found '('\n    x = (\n        ^\n"},
         {"x =", "t.onnxt:1:4: error: an identifier was expected, found the end of the text\n    x =\n       ^\n"},
         {"x\n\t= 12", "t.onnxt:2:4: error: an identifier was expected, found '12'\n     = 12\n       ^\n"},
-        {"x = \"ab\ncd", "t.onnxt:1:5: error: this string has no end: a closing quote was expected\n    x = \"ab\n        ^\n"},
+        {"x = \"ab\ncd",
+         "t.onnxt:1:5: error: this string has no end: a closing quote was expected\n    x = \"ab\n        ^\n"},
         {"x = \xC3\xA9", "t.onnxt:1:5: error: byte 0xC3 starts nothing here: names outside of ASCII stand in quotes\n"
-                          "    x = \xC3\xA9\n        ^\n"},
+                         "    x = \xC3\xA9\n        ^\n"},
     };
     for (size_t i = 0; i < TC_COUNT(rows); i++) {
         fixture f;
@@ -136,7 +137,8 @@ static void test_mistakes_show_their_place(void **state) {
 
 static void test_names_are_text(void **state) {
     (void)state;
-    static const char *const bad[] = {"\"\xFF\"", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "\"\xF4\x90\x80\x80\"", "\"\xE2\x82\""};
+    static const char *const bad[] = {"\"\xFF\"", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "\"\xF4\x90\x80\x80\"",
+                                      "\"\xE2\x82\""};
     const char *name;
     for (size_t i = 0; i < TC_COUNT(bad); i++) {
         fixture f;

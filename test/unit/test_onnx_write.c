@@ -190,7 +190,7 @@ static void functions_and_strings_arrive(void **state) {
     tc_model_destroy(model);
 }
 
-/* --- the verifier ------------------------------------------------------------------------------------------------ */
+/* --- the verifier ----------------------------------------------------------------------------- */
 
 static void expect_violation(const tc_model *model, const char *words) {
     tc_ctx ctx;

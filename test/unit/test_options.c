@@ -16,7 +16,10 @@ typedef struct sample {
 } sample;
 
 #define ROW(kind, field, count, name, letter, argument, otherwise)                                                     \
-    {TC_OPT_##kind, name, letter, argument, otherwise, "Group", "help", offsetof(sample, field), offsetof(sample, count)}
+    {                                                                                                                  \
+        TC_OPT_##kind, name, letter, argument, otherwise, "Group", "help", offsetof(sample, field),                    \
+            offsetof(sample, count)                                                                                    \
+    }
 
 static const tc_option rows[] = {
     ROW(STRING, output, output, "output", 'o', "FILE", NULL),

@@ -127,7 +127,7 @@ static void test_broadcast_operand_is_kept(void **unused) {
     tempo_close(s);
 }
 
-/* --- random graphs ------------------------------------------------------------------------------------------------ */
+/* --- random graphs ---------------------------------------------------------------------------- */
 
 static uint32_t state = 7;
 static uint32_t below(uint32_t n) {
@@ -138,7 +138,9 @@ static uint32_t below(uint32_t n) {
 #define NODES 40
 #define SMALL 33
 
-typedef struct step { int op, a, b; } step;
+typedef struct step {
+    int op, a, b;
+} step;
 static const char *const ops[] = {"Add", "Sub", "Neg", "Identity", "Abs"};
 
 static float apply(int op, float a, float b) {
@@ -198,7 +200,7 @@ static void test_random_graphs(void **unused) {
         check_random_graph();
 }
 
-/* --- binding ------------------------------------------------------------------------------------------------------ */
+/* --- binding ---------------------------------------------------------------------------------- */
 
 static void test_other_shapes_plan_again(void **unused) {
     (void)unused;
@@ -236,11 +238,13 @@ static void test_other_elements_plan_again(void **unused) {
     tempo_close(s);
 }
 
-/* A branch is taken for the condition at hand. Other elements of other inputs are no matter; another condition wants the model anew. */
+/* A branch is taken for the condition at hand. Other elements of other inputs are no matter; another condition wants
+ * the model anew. */
 static void test_other_branches_are_refused(void **unused) {
     (void)unused;
-    tempo_session *s = open_text("g (float[n] x, bool c) => (float[n] y) { y = If (c) <then_branch = a () => (float[n] p) { p = Neg (x) }, "
-                                 "else_branch = b () => (float[n] q) { q = Abs (x) }> }");
+    tempo_session *s = open_text(
+        "g (float[n] x, bool c) => (float[n] y) { y = If (c) <then_branch = a () => (float[n] p) { p = Neg (x) }, "
+        "else_branch = b () => (float[n] q) { q = Abs (x) }> }");
     float x[] = {3}, z[] = {5};
     bool yes = true;
     tempo_tensor condition = {TEMPO_BOOL, 0, NULL, &yes, 1};
@@ -276,10 +280,14 @@ static void test_mistakes_are_named(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain_is_in_place),         cmocka_unit_test(test_live_operand_is_kept),
-        cmocka_unit_test(test_views_keep_their_operand),  cmocka_unit_test(test_broadcast_operand_is_kept),
-        cmocka_unit_test(test_random_graphs),             cmocka_unit_test(test_other_shapes_plan_again),
-        cmocka_unit_test(test_other_elements_plan_again), cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_chain_is_in_place),
+        cmocka_unit_test(test_live_operand_is_kept),
+        cmocka_unit_test(test_views_keep_their_operand),
+        cmocka_unit_test(test_broadcast_operand_is_kept),
+        cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_other_shapes_plan_again),
+        cmocka_unit_test(test_other_elements_plan_again),
+        cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_other_branches_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

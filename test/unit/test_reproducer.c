@@ -1,5 +1,6 @@
-/* test_reproducer.c: a graph that is not valid after a pass, and an assertion that fails inside one, leave a file with the graph before that
- * pass and the command that shows the bug. No pass of ours has such a bug to offer: here the graph is broken by hand. */
+/* test_reproducer.c: a graph that is not valid after a pass, and an assertion that fails inside one, leave a file with
+ * the graph before that pass and the command that shows the bug. No pass of ours has such a bug to offer: here the
+ * graph is broken by hand. */
 #include "compiler/onnx_io.h"
 #include "compiler/text.h"
 #include "passes/reproducer.h"
@@ -13,9 +14,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static const char text[] = "<ir_version: 10, opset_import: [\"\": 21]> g (float[n] x) => (float[n] y) { a = Exp(x) dead = Neg(x) y = Tanh(a) }";
+static const char text[] =
+    "<ir_version: 10, opset_import: [\"\": 21]> g (float[n] x) => (float[n] y) { a = Exp(x) dead = Neg(x) y = "
+    "Tanh(a) }";
 
-static tc_status parse(void *user, tc_model **out_model) { return tc_parse_text(user, text, strlen(text), "graph", out_model); }
+static tc_status parse(void *user, tc_model **out_model) {
+    return tc_parse_text(user, text, strlen(text), "graph", out_model);
+}
 
 /* Verification finds the broken name of a live value after the first pass that follows. */
 static void break_graph(tc_model *model) { model->graph->first->outputs[0]->name = ""; }
@@ -24,7 +29,8 @@ static const char *selection[] = {"train=it's*", "freeze=50%"};
 static const char *dims[] = {"n=3"};
 
 static tc_status run(tc_ctx *ctx, const char *passes, bool broken) {
-    tc_options options = {.passes = passes, .verify_each = true, .selection = selection, .n_selection = 2, .dims = dims, .n_dims = 1};
+    tc_options options = {
+        .passes = passes, .verify_each = true, .selection = selection, .n_selection = 2, .dims = dims, .n_dims = 1};
     tc_summary summary = {0};
     tc_pass_env env = {.ctx = ctx, .options = &options, .summary = &summary, .reread = parse, .reread_user = ctx};
     tc_model *model;
@@ -59,7 +65,9 @@ static void test_invalid_graph(void **state) {
     assert_holds(ctx.diags[ctx.n_diags - 1].message, "reproducer.onnxt");
     read_reproducer(file, sizeof file);
     assert_holds(file, "# The graph before the pass 'shapes', which met a bug");
-    assert_holds(file, "# RUN: tempoc %s --verify-each --passes='shapes, dce' --dim='n=3' --train='it'\\''s*' --freeze='50%%'\n");
+    assert_holds(
+        file,
+        "# RUN: tempoc %s --verify-each --passes='shapes, dce' --dim='n=3' --train='it'\\''s*' --freeze='50%%'\n");
     assert_int_equal(tc_parse_text(&ctx, file, strlen(file), "file", &model), TC_OK);
     assert_int_equal(model->graph->n_nodes, 3);
     tc_model_destroy(model);
@@ -136,8 +144,9 @@ int main(void) {
     char folder[] = "/tmp/test_reproducer.XXXXXX";
     if (!mkdtemp(folder) || chdir(folder) != 0)
         return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_invalid_graph), cmocka_unit_test(test_later_pass), cmocka_unit_test(test_no_bug),
-                                       cmocka_unit_test(test_own_reproducer), cmocka_unit_test(test_assertion)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_invalid_graph), cmocka_unit_test(test_later_pass),
+                                       cmocka_unit_test(test_no_bug), cmocka_unit_test(test_own_reproducer),
+                                       cmocka_unit_test(test_assertion)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rmdir(folder);
     return failed;

@@ -1,9 +1,13 @@
-/* test_shape.c: types and shapes of single ops, as ONNX's operator documentation (opset 21; 23 to 25 for ai.tempo) gives them,
- * also with symbolic dims, and what must be refused: the node named, the wrong number said. */
+/* test_shape.c: types and shapes of single ops, as ONNX's operator documentation (opset 21; 23 to 25 for ai.tempo)
+ * gives them, also with symbolic dims, and what must be refused: the node named, the wrong number said. */
 #include "infer_case.h"
 
-typedef struct typed { const char *text, *type, *value; } typed; /* value: NULL is the first result */
-typedef struct refused { const char *text, *message; } refused;
+typedef struct typed {
+    const char *text, *type, *value;
+} typed; /* value: NULL is the first result */
+typedef struct refused {
+    const char *text, *message;
+} refused;
 
 static const typed typed_cases[] = {
     /* elementwise */
@@ -39,8 +43,10 @@ static const typed typed_cases[] = {
     {"float[b,3,32,32] x, float[8,3,3,3] w||z = Conv <pads = [1,1,1,1], strides = [2,2]> (x, w)", "float[b,8,16,16]"},
     {"float[1,4,n,9] x, float[8,2,4,3] w||z = Conv <group = 2, strides = [4,3]> (x, w)", "float[1,8,floor(n/4),3]"},
     {"float[1,1,5,5] x, float[1,1,3,3] w||z = Conv <dilations = [2,2]> (x, w)", "float[1,1,1,1]"},
-    {"float[1,1,5,6] x, float[1,1,3,3] w||z = Conv <auto_pad = \"SAME_UPPER\", strides = [2,2]> (x, w)", "float[1,1,3,3]"},
-    {"float[1,4,3,3] x, float[4,2,3,3] w||z = ConvTranspose <strides = [2,2], pads = [1,1,1,1], output_padding = [1,1]> (x, w)",
+    {"float[1,1,5,6] x, float[1,1,3,3] w||z = Conv <auto_pad = \"SAME_UPPER\", strides = [2,2]> (x, w)",
+     "float[1,1,3,3]"},
+    {"float[1,4,3,3] x, float[4,2,3,3] w||z = ConvTranspose <strides = [2,2], pads = [1,1,1,1], output_padding = "
+     "[1,1]> (x, w)",
      "float[1,2,6,6]"},
     {"float[1,3,32,32] x||z = MaxPool <kernel_shape = [3,3], strides = [2,2], ceil_mode = 1> (x)", "float[1,3,16,16]"},
     {"float[1,3,4,4] x||z = AveragePool <kernel_shape = [3,3], strides = [2,2]> (x)", "float[1,3,1,1]"},
@@ -50,7 +56,8 @@ static const typed typed_cases[] = {
     {"float[b,s,64] x|int64[2] t = {-1, 64}|z = Reshape(x, t)", "float[b*s,64]"},
     {"float[0,3] x|int64[2] t = {0, -1}|z = Reshape <allowzero = 0> (x, t)", "float[0,0]"},
     {"float[2,3] x, int64[2] t||z = Reshape(x, t)", "float[z.0,z.1]"},
-    {"float[2,3] x|int64[2] t = {-1, 4}|u = com.example.Unknown(x) v = Cast <to = 1> (u) z = Reshape(v, t)", "float[z.0,4]"},
+    {"float[2,3] x|int64[2] t = {-1, 4}|u = com.example.Unknown(x) v = Cast <to = 1> (u) z = Reshape(v, t)",
+     "float[z.0,4]"},
     {"float[2,n,4] x||z = Flatten <axis = 2> (x)", "float[2*n,4]"},
     {"float[2,n,4] x||z = Flatten <axis = 0> (x)", "float[1,8*n]"},
     {"float[1,n,1] x|int64[1] a = {-1}|z = Squeeze(x, a)", "float[1,n]"},
@@ -66,9 +73,11 @@ static const typed typed_cases[] = {
     {"float[2,n] x, float[2,m] y||z = Concat <axis = -1> (x, y)", "float[2,n + m]"},
     {"float[7] x||z, y = Split <num_outputs = 2> (x)", "float[4]"},
     {"float[7] x|int64[2] s = {3, 4}|z, y = Split(x, s)", "float[3]"},
-    {"float[10,n] x|int64[1] s = {2}, int64[1] e = {9223372036854775807}, int64[1] a = {0}, int64[1] t = {3}|z = Slice(x, s, e, a, t)",
+    {"float[10,n] x|int64[1] s = {2}, int64[1] e = {9223372036854775807}, int64[1] a = {0}, int64[1] t = {3}|z = "
+     "Slice(x, s, e, a, t)",
      "float[3,n]"},
-    {"float[10] x|int64[1] s = {-1}, int64[1] e = {-9223372036854775807}, int64[1] a = {0}, int64[1] t = {-2}|z = Slice(x, s, e, a, t)",
+    {"float[10] x|int64[1] s = {-1}, int64[1] e = {-9223372036854775807}, int64[1] a = {0}, int64[1] t = {-2}|z = "
+     "Slice(x, s, e, a, t)",
      "float[5]"},
     {"float[n] x|int64[1] s = {-1}, int64[1] e = {9223372036854775807}|z = Slice(x, s, e)", "float[1]"},
     {"float[n] x|int64[1] s = {0}, int64[1] e = {4}|z = Slice(x, s, e)", "float[min(n, 4)]"},
@@ -94,49 +103,65 @@ static const typed typed_cases[] = {
     {"float[b,s,8] x, float[8] g||z, m, i = LayerNormalization(x, g)", "float[b,s,8]"},
     {"float[2,c,d] x, int64[2,d] y||z, p = SoftmaxCrossEntropyLoss <reduction = \"none\"> (x, y)", "float[2,d]"},
     {"float[2,c] x, int64[2] y||z = SoftmaxCrossEntropyLoss(x, y)", "float[]"},
-    {"float[2,3,4] x, float[3] a, float[3] b, float[3] c, float[3] d||z = BatchNormalization(x, a, b, c, d)", "float[2,3,4]"},
+    {"float[2,3,4] x, float[3] a, float[3] b, float[3] c, float[3] d||z = BatchNormalization(x, a, b, c, d)",
+     "float[2,3,4]"},
     /* ai.tempo */
     {"float[b,8,s,64] q, float[b,2,t,64] k, float[b,2,t,32] v||z = ai.tempo.Attention(q, k, v)", "float[b,8,s,32]"},
-    {"float[b,s,512] q, float[b,t,128] k, float[b,t,128] v||z = ai.tempo.Attention <q_num_heads = 8, kv_num_heads = 2> (q, k, v)",
+    {"float[b,s,512] q, float[b,t,128] k, float[b,t,128] v||z = ai.tempo.Attention <q_num_heads = 8, kv_num_heads = "
+     "2> (q, k, v)",
      "float[b,s,512]"},
-    {"float[b,s,512] q, float[b,t,128] k, float[b,t,128] v||z = ai.tempo.Attention_m1 <q_num_heads = 8, kv_num_heads = 2> (q, k, v)",
+    {"float[b,s,512] q, float[b,t,128] k, float[b,t,128] v||z = ai.tempo.Attention_m1 <q_num_heads = 8, kv_num_heads "
+     "= 2> (q, k, v)",
      "float[b,s,512]"},
     {"float[b,4,s,8] x, float[b,s,4] c, float[b,s,4] d||z = ai.tempo.RotaryEmbedding(x, c, d)", "float[b,4,s,8]"},
     {"float16[b,8] x, float16[8] g||z = ai.tempo.RMSNormalization(x, g)", "float16[b,8]"},
     {"float[b,4] d, float[b,4] x||z = ai.tempo.GeluGrad(d, x)", "float[b,4]"},
     {"int64[b,s] i, float[b,s,8] d|int64[2] t = {100, 8}|z = ai.tempo.GatherGrad(t, i, d)", "float[100,8]"},
     {"float l, float[n,c] p, int64[n] y||z = ai.tempo.SoftmaxCrossEntropyLossGrad(l, p, y)", "float[n,c]"},
-    {"float[b,8] d, float[b,8] x, float[8] g, float[b,1] m, float[b,1] i||z, g2, b2 = ai.tempo.LayerNormalizationGrad(d, x, g, m, i)",
+    {"float[b,8] d, float[b,8] x, float[8] g, float[b,1] m, float[b,1] i||z, g2, b2 = "
+     "ai.tempo.LayerNormalizationGrad(d, x, g, m, i)",
      "float[b,8]"},
     {"float[b,4,9,8] c, float[b,4,1,8] u, int64[b] i||z = ai.tempo.TensorScatter(c, u, i)", "float[b,4,9,8]"},
     {"float16[b,8] x, float[8] g||y, z = ai.tempo.RMSNormalization(x, g)", "float[b,1]", "z"},
-    {"float[b,8] d, float[b,8] x, float[8] g, float[b,1] i||z, g2 = ai.tempo.RMSNormalizationGrad(d, x, g, i)", "float[8]", "g2"},
+    {"float[b,8] d, float[b,8] x, float[8] g, float[b,1] i||z, g2 = ai.tempo.RMSNormalizationGrad(d, x, g, i)",
+     "float[8]", "g2"},
     {"float16[b,4,8] x, float16[8] g||z, h, i = ai.tempo.LayerNormalizationXhat(x, g)", "float16[b,4,8]", "h"},
-    {"float16[b,4,8] x, float16[4,8] g||z, h, i = ai.tempo.LayerNormalizationXhat <axis = 1> (x, g)", "float[b,1,1]", "i"},
-    {"float[b,8] d, float[b,8] h, float[8] g, float[b,1] i||z, g2, b2 = ai.tempo.LayerNormalizationXhatGrad(d, h, g, i)", "float[8]", "b2"},
+    {"float16[b,4,8] x, float16[4,8] g||z, h, i = ai.tempo.LayerNormalizationXhat <axis = 1> (x, g)", "float[b,1,1]",
+     "i"},
+    {"float[b,8] d, float[b,8] h, float[8] g, float[b,1] i||z, g2, b2 = ai.tempo.LayerNormalizationXhatGrad(d, h, g, "
+     "i)",
+     "float[8]", "b2"},
     {"float[b,8] x, float[8] g||z, h, i = ai.tempo.RMSNormalizationXhat(x, g)", "float[b,8]", "h"},
     {"float[b,8] h, float[8] g, float[8] c||z = ai.tempo.ScaleBias(h, g, c)", "float[b,8]"},
     {"float16[b,3] x, float r, int64[2] s||z, m = ai.tempo.Dropout <node = 3> (x, r, s)", "float16[b,3]"},
     {"float[b,3] x, float r, int64[2] s||z, m = ai.tempo.Dropout <node = 3> (x, r, s)", "bool[b,3]", "m"},
     {"float[b,3] d, bool[b,3] m, float r||z = ai.tempo.DropoutGrad(d, m, r)", "float[b,3]"},
-    {"float[b,h,s,8] q, float[b,h,8,t] k, float[b,h,t,5] v||z, p = ai.tempo.DotProductAttention(q, k, v)", "float[b,h,s,5]"},
-    {"float[b,h,s,8] q, float[b,1,8,t] k, float[b,h,t,5] v, float[s,t] w||z, p = ai.tempo.DotProductAttention(q, k, v, w)",
+    {"float[b,h,s,8] q, float[b,h,8,t] k, float[b,h,t,5] v||z, p = ai.tempo.DotProductAttention(q, k, v)",
+     "float[b,h,s,5]"},
+    {"float[b,h,s,8] q, float[b,1,8,t] k, float[b,h,t,5] v, float[s,t] w||z, p = ai.tempo.DotProductAttention(q, k, "
+     "v, w)",
      "float[b,h,s,t]", "p"},
     {"float[b,s,8] q, float[b,8,t] k, float[b,t,5] v, bool[b,1,t] m, float r, int64[2] c||"
-     "z, p, d, keep = ai.tempo.DotProductAttention(q, k, v, \"\", m, r, c)", "bool[b,s,t]", "keep"},
+     "z, p, d, keep = ai.tempo.DotProductAttention(q, k, v, \"\", m, r, c)",
+     "bool[b,s,t]", "keep"},
     {"float[b,h,s,5] d, float[b,h,s,8] q, float[b,h,8,t] k, float[b,h,t,5] v, float[b,h,s,t] p||"
-     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)", "float[b,h,s,8]"},
+     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)",
+     "float[b,h,s,8]"},
     {"float[b,h,s,5] d, float[b,h,s,8] q, float[b,1,8,t] k, float[b,h,t,5] v, float[b,h,s,t] p||"
-     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)", "float[b,h,8,t]", "k2"},
+     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)",
+     "float[b,h,8,t]", "k2"},
     {"float[b,h,s,5] d, float[b,h,s,8] q, float[b,h,8,t] k, float[b,h,t,5] v, float[b,h,s,t] p||"
-     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)", "float[b,h,t,5]", "v2"},
+     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)",
+     "float[b,h,t,5]", "v2"},
     {"float[b,h,s,5] d, float[b,h,s,8] q, float[b,h,8,t] k, float[b,h,t,5] v, float[b,h,s,t] p||"
-     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)", "float[b,h,s,t]", "s2"},
+     "z, k2, v2, s2 = ai.tempo.DotProductAttentionGrad(d, q, k, v, p)",
+     "float[b,h,s,t]", "s2"},
     {"float[2] x||z = com.example.Unknown(x)", "?"},
 };
 
 static const refused refused_cases[] = {
-    {"float[2] x, bool[2] y||z = Add(x, y)", "operand 0 \"x\" (float[2]) and operand 1 \"y\" (bool[2]) must have one element type"},
+    {"float[2] x, bool[2] y||z = Add(x, y)",
+     "operand 0 \"x\" (float[2]) and operand 1 \"y\" (bool[2]) must have one element type"},
     {"float[2] x, int64[2] y||z = Mul(x, y)", "must have one element type"},
     {"bool[2] x, bool[2] y||z = Add(x, y)", "has element type bool, expected a number type"},
     {"int64[2] x||z = Exp(x)", "expected a float type"},
@@ -151,7 +176,8 @@ static const refused refused_cases[] = {
     {"float[6] x|int64[3] t = {-1, 2, -1}|z = Reshape(x, t)", "shape [-1,2,-1] has -1 twice"},
     {"float[6] x|int64[2] t = {4, -1}|z = Reshape(x, t)", "6 elements are no multiple of 4"},
     {"float[6] x|int64[2] t = {2, 2}|z = Reshape(x, t)", "6 elements against 4"},
-    {"float[6] x|int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {0}, int64[1] t = {0}|z = Slice(x, s, e, a, t)", "step is 0 for axis 0"},
+    {"float[6] x|int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {0}, int64[1] t = {0}|z = Slice(x, s, e, a, t)",
+     "step is 0 for axis 0"},
     {"float[6] x|int64[2] s = {3, 4}|z, y = Split(x, s)", "split adds up to 7, but axis 0 has size 6"},
     {"float[7] x||z, y = Split(x)", "size 7 cannot be split into 2"},
     {"float[6] x, float[6,1] y||z = Concat <axis = 0> (x, y)", "has rank 2, expected 1"},
@@ -162,10 +188,12 @@ static const refused refused_cases[] = {
     {"float[4,2] x|int64[1] i = {99}|z = Gather(x, i)", "index 99 is outside an axis of size 4"},
     {"float[3,2] x||z = ReduceSum <keepdims = 7> (x)", "keepdims is 7, expected 0 or 1"},
     {"float[3,2] x|float[1] a = {0.0}|z = Unsqueeze(x, a)", "has element type float, expected int64"},
-    {"float[2,2,4,8] q, float[2,2,4,8] k, float[2,2,4,8] v, float[2,3,4,8] p||z, y = ai.tempo.Attention(q, k, v, \"\", p, p)",
+    {"float[2,2,4,8] q, float[2,2,4,8] k, float[2,2,4,8] v, float[2,3,4,8] p||z, y = ai.tempo.Attention(q, k, v, "
+     "\"\", p, p)",
      "number of heads of past and present differs: 3 and 2"},
     {"float[3,2] x|int64[2] a = {0, 0}|z = ReduceSum(x, a)", "axis 0 is given twice"},
-    {"float[3,2] x|int64[1] a = {0}|z = Squeeze(x, a)", "axis 0 of operand 0 \"x\" (float[3,2]) has size 3, expected 1"},
+    {"float[3,2] x|int64[1] a = {0}|z = Squeeze(x, a)",
+     "axis 0 of operand 0 \"x\" (float[3,2]) has size 3, expected 1"},
     {"float[3] x|int64[1] t = {4}|z = Expand(x, t)", "cannot be broadcast"},
     {"float[1] x|int64[2] t = {4611686018427387904, 4}|z = Expand(x, t)", "too many elements"},
     {"float[2,3] x, float[4] g||z = LayerNormalization(x, g)", "cannot be broadcast to [2,3]"},
@@ -179,12 +207,15 @@ static const refused refused_cases[] = {
     {"float[2] x||z = Add(x, \"\")", "operand"},
     {"float[b,4,3] x, float[b,4,5] y||z = Einsum <equation = \"bij,bjk->bik\"> (x, y)", "axis 'j'"},
     {"float[4,4] x||z = Einsum <equation = \"bij->b\"> (x)", "names 3 axes"},
-    {"float[2,6,4] q, float[2,6,4] k, float[2,6,4] v||z = ai.tempo.Attention <q_num_heads = 3, kv_num_heads = 1> (q, k, v)",
+    {"float[2,6,4] q, float[2,6,4] k, float[2,6,4] v||z = ai.tempo.Attention <q_num_heads = 3, kv_num_heads = 1> (q, "
+     "k, v)",
      "cannot be split into 3 heads"},
-    {"float[2,8] q, float[7,4] k, float[4,8] v||z = ai.tempo.DotProductAttention(q, k, v)", "inner size of a product differs: 8 and 7"},
+    {"float[2,8] q, float[7,4] k, float[4,8] v||z = ai.tempo.DotProductAttention(q, k, v)",
+     "inner size of a product differs: 8 and 7"},
     {"float[2,8] q, float[8,4] k, float[4,8] v, float r||z = ai.tempo.DotProductAttention(q, k, v, \"\", \"\", r)",
      "has a ratio, but no seed"},
-    {"float[2,8] q, float[8,4] k, float[4,8] v, float[3,4] w||z = ai.tempo.DotProductAttention(q, k, v, w)", "cannot be broadcast to [2,4]"},
+    {"float[2,8] q, float[8,4] k, float[4,8] v, float[3,4] w||z = ai.tempo.DotProductAttention(q, k, v, w)",
+     "cannot be broadcast to [2,4]"},
     {"float[2] x, float r, int64[3] s||z = ai.tempo.Dropout(x, r, s)", "size of seed (seed and step) differs: 3 and 2"},
     {"float[2] x, float r, int32[2] s||z = ai.tempo.Dropout(x, r, s)", "expected int64"},
     {"float[2] x, float[2] m, float r||z = ai.tempo.DropoutGrad(x, m, r)", "expected bool"},
@@ -218,7 +249,8 @@ static void test_errors(void **state) {
         tc_ctx_init(&ctx, "test");
         tc_model *model = infer_case(&ctx, refused_cases[i].text, &status);
         if (status == TC_OK || ctx.n_diags == 0 || !strstr(ctx.diags[0].message, refused_cases[i].message))
-            fail_msg("%s: %s, expected %s", refused_cases[i].text, ctx.n_diags ? ctx.diags[0].message : "accepted", refused_cases[i].message);
+            fail_msg("%s: %s, expected %s", refused_cases[i].text, ctx.n_diags ? ctx.diags[0].message : "accepted",
+                     refused_cases[i].message);
         assert_true(status == TC_BAD_INPUT || status == TC_LIMIT);
         assert_string_equal(ctx.diags[0].node, "z");
         tc_model_destroy(model);
@@ -226,7 +258,9 @@ static void test_errors(void **state) {
     }
 }
 
-static const tc_type *type_of(const tc_model *model, const char *name) { return tc_graph_find(model->graph, name)->type; }
+static const tc_type *type_of(const tc_model *model, const char *name) {
+    return tc_graph_find(model->graph, name)->type;
+}
 
 static tc_model *parse(tc_ctx *ctx, const char *text) {
     tc_model *model = NULL;
@@ -239,14 +273,17 @@ static tc_model *parse(tc_ctx *ctx, const char *text) {
 
 #define ASSERT_TYPE(ctx, model, name, text) assert_string_equal(tc_type_text((ctx)->arena, type_of(model, name)), text)
 
-/* The shape arithmetic that exporters write, by symbols: view(x.shape[0], x.shape[1], 4, -1) and masks of the sequence's length. */
+/* The shape arithmetic that exporters write, by symbols: view(x.shape[0], x.shape[1], 4, -1) and masks of the
+ * sequence's length. */
 static void test_exported_shape_arithmetic(void **state) {
     (void)state;
     tc_ctx ctx;
     tc_ctx_init(&ctx, "test");
-    tc_model *model = parse(&ctx,
+    tc_model *model = parse(
+        &ctx,
         "<ir_version: 10, opset_import: [\"\": 21]> g (float[batch,seq,64] x, int64[1,512] ids) => (wide)"
-        "<int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}, int64[1] first = {1}, int64[1] four = {4}, int64[1] rest = {-1}> {"
+        "<int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}, int64[1] first = {1}, int64[1] four = {4}, "
+        "int64[1] rest = {-1}> {"
         " s = Shape(x) b = Gather(s, zero) n = Gather(s, one) b1 = Unsqueeze(b, axis) n1 = Unsqueeze(n, axis)"
         " t = Concat <axis = 0> (b1, n1, four, rest) heads = Reshape(x, t)"
         " r = Range(zero, n, one) row = Unsqueeze(r, axis) column = Transpose(row) mask = LessOrEqual(row, column)"
@@ -275,16 +312,22 @@ static void test_exported_shape_arithmetic(void **state) {
 /* A declared type is merged: a stale name gives way, a wrong number or element type is refused. */
 static void test_declared_types(void **state) {
     (void)state;
-    static const struct { const char *declared; tc_status status; const char *merged; } cases[] = {
-        {"float[n,4]", TC_OK, "float[n,4]"},       {"float[stale,4]", TC_OK, "float[n,4]"},
-        {"float[]", TC_OK, "float[n,4]"},            {"float[n,5]", TC_BAD_INPUT, NULL},
-        {"int64[n,4]", TC_BAD_INPUT, NULL},        {"float[n,4,1]", TC_BAD_INPUT, NULL},
+    static const struct {
+        const char *declared;
+        tc_status status;
+        const char *merged;
+    } cases[] = {
+        {"float[n,4]", TC_OK, "float[n,4]"}, {"float[stale,4]", TC_OK, "float[n,4]"},
+        {"float[]", TC_OK, "float[n,4]"},    {"float[n,5]", TC_BAD_INPUT, NULL},
+        {"int64[n,4]", TC_BAD_INPUT, NULL},  {"float[n,4,1]", TC_BAD_INPUT, NULL},
     };
     for (size_t i = 0; i < TC_COUNT(cases); i++) {
         char text[256];
         tc_ctx ctx;
         tc_ctx_init(&ctx, "test");
-        snprintf(text, sizeof text, "<ir_version: 10, opset_import: [\"\": 21]> g (float[n,4] x) => (%s y) { y = Relu(x) }", cases[i].declared);
+        snprintf(text, sizeof text,
+                 "<ir_version: 10, opset_import: [\"\": 21]> g (float[n,4] x) => (%s y) { y = Relu(x) }",
+                 cases[i].declared);
         tc_model *model = parse(&ctx, text);
         if (tc_infer_graph(&ctx, model->graph) != cases[i].status)
             fail_msg("declared as %s", cases[i].declared);
@@ -302,10 +345,12 @@ static void test_control_flow(void **state) {
     (void)state;
     tc_ctx ctx;
     tc_ctx_init(&ctx, "test");
-    tc_model *model = parse(&ctx,
+    tc_model *model = parse(
+        &ctx,
         "<ir_version: 10, opset_import: [\"\": 21]> g (bool c, float[n,4] x, float[4] h) => (last) {"
         " y = If (c) <then_branch = yes () => (a) { a = Relu(x) }, else_branch = no () => (b) { b = Transpose(x) }>"
-        " last, all = Scan <num_scan_inputs = 1, body = step (h0, x0) => (h1, s) { h1 = Add(h0, x0) s = Exp(h1) }> (h, x) }");
+        " last, all = Scan <num_scan_inputs = 1, body = step (h0, x0) => (h1, s) { h1 = Add(h0, x0) s = Exp(h1) }> "
+        "(h, x) }");
     tc_status status = tc_infer_graph(&ctx, model->graph);
     tc_diags_print(&ctx, stderr);
     assert_int_equal(status, TC_OK);
@@ -339,8 +384,12 @@ static void test_op_table(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),          cmocka_unit_test(test_errors),       cmocka_unit_test(test_exported_shape_arithmetic),
-        cmocka_unit_test(test_declared_types), cmocka_unit_test(test_control_flow), cmocka_unit_test(test_op_table),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_exported_shape_arithmetic),
+        cmocka_unit_test(test_declared_types),
+        cmocka_unit_test(test_control_flow),
+        cmocka_unit_test(test_op_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

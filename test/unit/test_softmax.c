@@ -81,7 +81,7 @@ static void hardmax(void **state) {
     assert_memory_equal(out, ((float[]){0, 0, 1, 1, 0, 0}), sizeof out);
 }
 
-/* --- losses ------------------------------------------------------------------------------------------------------- */
+/* --- losses ----------------------------------------------------------------------------------- */
 
 enum { BATCH = 5, CLASSES = 37, INNER = 6, PLACES = BATCH * INNER, SCORES = PLACES * CLASSES };
 

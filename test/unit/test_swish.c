@@ -7,9 +7,7 @@ enum { STEP = 9973, CHUNK = 1000 };
 static const double alphas[] = {1, 1.75, -0.5};
 
 /* The slope crosses 0 where alpha x = -1.2785: it is a difference of terms of 0.2 there. */
-static double floor_at(double z, int slope) {
-    return slope && fabs(z + 1.28) < 0.4 ? 0.2 : 1e-36;
-}
+static double floor_at(double z, int slope) { return slope && fabs(z + 1.28) < 0.4 ? 0.2 : 1e-36; }
 
 /* Worst error relative to |exact| + floor over a sweep of the floats up to 1e30. */
 static double worst(double alpha, int slope) {

@@ -1,4 +1,5 @@
-/* test_tempoc_draw.c: what --verify draws for inputs: integers below the smallest table that they index, masks, normal floats, small dims. */
+/* test_tempoc_draw.c: what --verify draws for inputs: integers below the smallest table that they index, masks, normal
+ * floats, small dims. */
 #include "compiler/shape.h"
 #include "compiler/tempoc_verify.h"
 #include "compiler/text.h"
@@ -57,14 +58,17 @@ static void assert_range(const fixture *f, const char *name, int64_t least, int6
 static void test_tables(void **state) {
     (void)state;
     fixture f;
-    begin(&f, HEAD
-        "(int64[40,50] ids, int64[2000] twice, int64[2000] labels, int64[2000,1] picks, int64[2000] free, float[2000,9] scores,"
-        " float[100,2] table, float[30,2] small, int64[2000] zeros, bool[2000] yes)"
-        " => (float loss, float[2000,1] picked, int64[2000] y)"
-        "<int64[1] flat = {-1}>"
-        "{ narrow = Cast<to = 6>(ids) flat_ids = Reshape(narrow, flat) a = Gather(table, flat_ids)"
-        "  b = Gather(table, twice) kept = Where(yes, zeros, twice) c = Gather(small, kept)"
-        "  loss = SoftmaxCrossEntropyLoss(scores, labels) picked = GatherElements<axis = -1>(scores, picks) y = Add(free, free) }", 3);
+    begin(&f,
+          HEAD "(int64[40,50] ids, int64[2000] twice, int64[2000] labels, int64[2000,1] picks, int64[2000] free, "
+               "float[2000,9] scores,"
+               " float[100,2] table, float[30,2] small, int64[2000] zeros, bool[2000] yes)"
+               " => (float loss, float[2000,1] picked, int64[2000] y)"
+               "<int64[1] flat = {-1}>"
+               "{ narrow = Cast<to = 6>(ids) flat_ids = Reshape(narrow, flat) a = Gather(table, flat_ids)"
+               "  b = Gather(table, twice) kept = Where(yes, zeros, twice) c = Gather(small, kept)"
+               "  loss = SoftmaxCrossEntropyLoss(scores, labels) picked = GatherElements<axis = -1>(scores, picks) y = "
+               "Add(free, free) }",
+          3);
     assert_range(&f, "ids", 0, 99);
     assert_range(&f, "twice", 0, 29); /* the smaller table counts */
     assert_range(&f, "labels", 0, 8);
@@ -76,12 +80,16 @@ static void test_tables(void **state) {
 static void test_condition_is_no_index(void **state) {
     (void)state;
     fixture f;
-    begin(&f, HEAD "(int64[500] mask, int64[500] row, float[9,2] table, float[a,b,rows] sized, int64[500] ones)"
+    begin(
+        &f,
+        HEAD
+        "(int64[500] mask, int64[500] row, float[9,2] table, float[a,b,rows] sized, int64[500] ones)"
         " => (float[500,2] y, float[a,b,500] z)"
-        "{ yes = Cast<to = 9>(mask) i = Where(yes, ones, ones) y = Gather(table, i) z = Gather<axis = 2>(sized, row) }", 0);
+        "{ yes = Cast<to = 9>(mask) i = Where(yes, ones, ones) y = Gather(table, i) z = Gather<axis = 2>(sized, row) }",
+        0);
     assert_range(&f, "mask", 0, 1);
     assert_range(&f, "ones", 0, 8);
-    assert_range(&f, "row", 0, 3); /* the third symbol is 4 */
+    assert_range(&f, "row", 0, 3);                              /* the third symbol is 4 */
     assert_true(*(int64_t *)f.draw.inputs[0].tensor.data == 1); /* the first of a row */
     end(&f);
 }
@@ -89,7 +97,9 @@ static void test_condition_is_no_index(void **state) {
 static void test_dims(void **state) {
     (void)state;
     fixture f;
-    begin(&f, HEAD "(float[batch,seq] x, float[seq,4,batch] y, float z = {1.5}) => (float[batch,seq] o) { o = Add(x, z) }", 0);
+    begin(&f,
+          HEAD "(float[batch,seq] x, float[seq,4,batch] y, float z = {1.5}) => (float[batch,seq] o) { o = Add(x, z) }",
+          0);
     assert_int_equal(f.draw.n_inputs, 2); /* z has a default */
     assert_int_equal(f.draw.n_dims, 2);
     assert_string_equal(f.draw.dims[0].name, "batch");
@@ -114,7 +124,8 @@ static void test_normal(void **state) {
         squares += (double)(x[i] * x[i]);
         product += (double)(x[i] * y[i]);
     }
-    assert_true(fabs(sum / N) < 0.03 && fabs(squares / N - 1) < 0.05 && fabs(product / N) < 0.03); /* 4 standard errors */
+    assert_true(fabs(sum / N) < 0.03 && fabs(squares / N - 1) < 0.05 &&
+                fabs(product / N) < 0.03); /* 4 standard errors */
     assert_memory_equal(x, same.draw.inputs[0].tensor.data, N * sizeof *x);
     assert_memory_not_equal(x, other.draw.inputs[0].tensor.data, N * sizeof *x);
     end(&f);
@@ -123,7 +134,7 @@ static void test_normal(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_condition_is_no_index), cmocka_unit_test(test_dims),
-                                       cmocka_unit_test(test_normal)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_condition_is_no_index),
+                                       cmocka_unit_test(test_dims), cmocka_unit_test(test_normal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

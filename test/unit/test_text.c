@@ -28,14 +28,14 @@ static void end(fixture *f) {
 }
 
 /* What `print` prints; free it. */
-#define PRINTED(print)                              \
-    __extension__({                                 \
-        char *printed_ = NULL;                      \
-        size_t size_ = 0;                           \
-        FILE *out = open_memstream(&printed_, &size_); \
-        print;                                      \
-        fclose(out);                                \
-        printed_;                                   \
+#define PRINTED(print)                                                                                                 \
+    __extension__({                                                                                                    \
+        char *printed_ = NULL;                                                                                         \
+        size_t size_ = 0;                                                                                              \
+        FILE *out = open_memstream(&printed_, &size_);                                                                 \
+        print;                                                                                                         \
+        fclose(out);                                                                                                   \
+        printed_;                                                                                                      \
     })
 
 static void assert_prints(char *printed, const char *expected) {
@@ -81,7 +81,9 @@ static void test_numbers(void **state) {
 static void test_nodes_graphs_and_types_print_alone(void **state) {
     (void)state;
     fixture f;
-    assert_int_equal(parse(&f, HEADER "g (float[N,?,\"2*N\"] x) => (float[] y) { [\"a b\"] t = Neg(x) y = Softmax<axis=-1>(t) }"), TC_OK);
+    assert_int_equal(
+        parse(&f, HEADER "g (float[N,?,\"2*N\"] x) => (float[] y) { [\"a b\"] t = Neg(x) y = Softmax<axis=-1>(t) }"),
+        TC_OK);
     assert_prints(PRINTED(tc_print_node(f.model->graph->first, out)), "[\"a b\"] t = Neg (x)\n");
     assert_prints(PRINTED(tc_print_type(f.model->graph->inputs[0]->type, out)), "float[N,?,\"2*N\"]");
     assert_prints(PRINTED(tc_print_graph(f.model->graph, out)), "g (float[N,?,\"2*N\"] x) => (float[] y) {\n"
@@ -94,8 +96,10 @@ static void test_nodes_graphs_and_types_print_alone(void **state) {
 static void test_elided_tensors_are_not_read_back(void **state) {
     (void)state;
     fixture f;
-    assert_int_equal(parse(&f, HEADER "g (float[2] x) => (float[2] y) <float[2] w = {1,2}, float s = {3}> { a = Mul(x, w) y = Mul(a, s) }"),
-                     TC_OK);
+    assert_int_equal(
+        parse(&f, HEADER
+              "g (float[2] x) => (float[2] y) <float[2] w = {1,2}, float s = {3}> { a = Mul(x, w) y = Mul(a, s) }"),
+        TC_OK);
     char *text = PRINTED(assert_int_equal(tc_print_model_elided(&f.ctx, f.model, 1, out), TC_OK));
     assert_non_null(strstr(text, "<float[2] w = ..., float s =  {3}>"));
     tc_model *again = NULL;
@@ -111,11 +115,12 @@ static void test_one_function(void **state) {
     tc_ctx_init(&f.ctx, "test");
     f.model = tc_model_create();
     tc_function *fn = NULL;
-    assert_int_equal(tc_parse_function(&f.ctx, f.model,
-                                       "<domain: \"ai.tempo\", opset_import: [\"\" : 21]> F <n, a: float = 2>(x, w) => (y) "
-                                       "{ t = Softmax <axis: int = @n> (x) y = LeakyRelu <alpha: float = @a> (t) }",
-                                       "F.onnxt", &fn),
-                     TC_OK);
+    assert_int_equal(
+        tc_parse_function(&f.ctx, f.model,
+                          "<domain: \"ai.tempo\", opset_import: [\"\" : 21]> F <n, a: float = 2>(x, w) => (y) "
+                          "{ t = Softmax <axis: int = @n> (x) y = LeakyRelu <alpha: float = @a> (t) }",
+                          "F.onnxt", &fn),
+        TC_OK);
     assert_int_equal(f.model->n_functions, 0);
     assert_string_equal(fn->domain, "ai.tempo");
     assert_string_equal(fn->name, "F");
@@ -125,7 +130,8 @@ static void test_one_function(void **state) {
     assert_int_equal(fn->body->n_inputs, 2);
     assert_ptr_equal(fn->body->outputs[0], fn->body->last->outputs[0]);
     assert_string_equal(tc_attr_find(fn->body->first, "axis")->ref, "n");
-    assert_int_equal(tc_parse_function(&f.ctx, f.model, "<domain: \"d\", opset_import: [\"\" : 21]> F (x) => (y) { y = Neg (x) } g",
+    assert_int_equal(tc_parse_function(&f.ctx, f.model,
+                                       "<domain: \"d\", opset_import: [\"\" : 21]> F (x) => (y) { y = Neg (x) } g",
                                        "F.onnxt", &fn),
                      TC_BAD_INPUT);
     end(&f);
@@ -134,14 +140,15 @@ static void test_one_function(void **state) {
 static void test_functions_are_inlined(void **state) {
     (void)state;
     fixture f;
-    assert_int_equal(parse(&f, "<ir_version: 10, opset_import: [\"\" : 21, \"my\" : 1]>\n"
-                               "g (bool c, float x) => (float y) { [call] y = my.F <n = 1> (x, c) }\n"
-                               "<domain: \"my\", opset_import: [\"\" : 21, \"my\" : 1]> F <n>(x, c, w) => (y) { t = my.G (x, w)\n"
-                               "y = If (c) <then_branch = a () => (z) { z = Softmax <axis: int = @n> (t) },"
-                               "            else_branch = b () => (z) { z = my.G (t) }> }\n"
-                               "<domain: \"my\", opset_import: [\"\" : 21]> G <k: float = 0.25>(x, w) => (y) "
-                               "{ y = LeakyRelu <alpha: float = @k> (x) }"),
-                     TC_OK);
+    assert_int_equal(
+        parse(&f, "<ir_version: 10, opset_import: [\"\" : 21, \"my\" : 1]>\n"
+                  "g (bool c, float x) => (float y) { [call] y = my.F <n = 1> (x, c) }\n"
+                  "<domain: \"my\", opset_import: [\"\" : 21, \"my\" : 1]> F <n>(x, c, w) => (y) { t = my.G (x, w)\n"
+                  "y = If (c) <then_branch = a () => (z) { z = Softmax <axis: int = @n> (t) },"
+                  "            else_branch = b () => (z) { z = my.G (t) }> }\n"
+                  "<domain: \"my\", opset_import: [\"\" : 21]> G <k: float = 0.25>(x, w) => (y) "
+                  "{ y = LeakyRelu <alpha: float = @k> (x) }"),
+        TC_OK);
     uint32_t calls = 0;
     assert_int_equal(tc_inline_all(&f.ctx, f.model->graph, NULL, NULL, &calls), TC_OK);
     assert_int_equal(calls, 3);
@@ -168,7 +175,8 @@ static void test_sparse_attributes_warn(void **state) {
     end(&f);
 }
 
-/* The decimal point does not follow the program's locale; where no locale with a comma is installed this shows nothing. */
+/* The decimal point does not follow the program's locale; where no locale with a comma is installed this shows nothing.
+ */
 static void test_locale(void **state) {
     (void)state;
     fixture f;

@@ -1,5 +1,5 @@
-/* choices.c: the two sources that an instance of a rule is made from: answers that are gone through one by one, and dice
- * (splitmix64, Steele et al. 2014), which draw the same for the same seed everywhere. */
+/* choices.c: the two sources that an instance of a rule is made from: answers that are gone through one by one, and
+ * dice (splitmix64, Steele et al. 2014), which draw the same for the same seed everywhere. */
 #include "instance.h"
 #include <math.h>
 

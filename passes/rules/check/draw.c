@@ -1,13 +1,15 @@
-/* draw.c: a value for an operand: a graph input, a constant or a list, of a shape that fits the operands which are there already
- * (draw_shape.c), with elements that make sense (draw_element.c). Wild draws now and then heed neither the op nor the guards. */
+/* draw.c: a value for an operand: a graph input, a constant or a list, of a shape that fits the operands which are
+ * there already (draw_shape.c), with elements that make sense (draw_element.c). Wild draws now and then heed neither
+ * the op nor the guards. */
 #include "../../../compiler/shape.h"
 #include "draw.h"
 #include <math.h>
 #include <string.h>
 
-/* --- element types -------------------------------------------------------------------------------------------------- */
+/* --- element types ---------------------------------------------------------------------------- */
 
-/* Element types are not drawn where the op says: an operand has that of its neighbours, or one that operand 0 may have. */
+/* Element types are not drawn where the op says: an operand has that of its neighbours, or one that operand 0 may have.
+ */
 static tc_dtype dtype_for(const rule_instance *inst, const tc_node *node, uint32_t index) {
     static const tc_dtype preferred[] = {TC_DOUBLE, TC_FLOAT, TC_INT64, TC_BOOL};
     bool is_where = tc_node_is(node, "", "Where");
@@ -23,7 +25,7 @@ static tc_dtype dtype_for(const rule_instance *inst, const tc_node *node, uint32
     return TC_INT64;
 }
 
-/* --- what guards want of a shape ------------------------------------------------------------------------------------ */
+/* --- what guards want of a shape -------------------------------------------------------------- */
 
 static bool wished_shape(rule_instance *inst, const rule_wish *wish, const shape *with, shape *s) {
     shape x, list;
@@ -66,7 +68,7 @@ static void fit_rank(rule_instance *inst, const rule_wish *wish, shape *s) {
         s->dims[0] = wish->first_dim;
 }
 
-/* --- values --------------------------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* A constant as an initializer or as a Constant node, where it is no weight either way. */
 static tc_value *constant_value(rule_instance *inst, const tc_tensor *tensor, const char *name) {
@@ -195,7 +197,8 @@ static bool fit_outer(rule_instance *inst, bool elementwise, shape *s) {
     return true;
 }
 
-/* Nothing that a guard wants, but a constant where it has to be one, mostly, and with the numbers that guards are there for. */
+/* Nothing that a guard wants, but a constant where it has to be one, mostly, and with the numbers that guards are there
+ * for. */
 static rule_wish forget(rule_instance *inst, const rule_wish *wish) {
     rule_wish none = rule_no_wish;
     none.kept = wish && wish->kept;
@@ -217,7 +220,8 @@ static void distort(rule_instance *inst, role draw, shape *s) {
     }
 }
 
-tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t index, const rule_wish *wish, const char *name) {
+tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t index, const rule_wish *wish,
+                            const char *name) {
     bool wild = inst->wild && rule_dice_percent(&inst->dice, 30);
     const rule_wish none = wild ? forget(inst, wish) : rule_no_wish;
     bool is_list = wish && wish->trailing_of != RULE_NONE;

@@ -1,4 +1,5 @@
-/* draw.h: what the parts of drawing an operand share: shapes with their roles (draw_shape.c), elements (draw_element.c), values (draw.c). */
+/* draw.h: what the parts of drawing an operand share: shapes with their roles (draw_shape.c), elements
+ * (draw_element.c), values (draw.c). */
 #ifndef TC_RULE_DRAW_H
 #define TC_RULE_DRAW_H
 #include "instance.h"
@@ -16,12 +17,12 @@ typedef bool (*role)(rule_instance *inst, const tc_node *node, uint32_t index, s
 
 /* What an operand is to its op; NULL: nothing special. */
 role rule_role_of(const tc_node *node, uint32_t index);
-bool rule_role_is_axes(role draw);   /* a list of axes */
-bool rule_role_is_target(role draw); /* the shape that Reshape gives */
+bool rule_role_is_axes(role draw);                   /* a list of axes */
+bool rule_role_is_target(role draw);                 /* the shape that Reshape gives */
 bool rule_role_is_matrix(role draw, bool *out_left); /* a factor of a product of matrices */
-bool rule_role_is_shared(role draw); /* broadcast with the others */
+bool rule_role_is_shared(role draw);                 /* broadcast with the others */
 
-bool rule_shape_of(const tc_value *value, shape *out); /* false: it has none, or it is not known */
+bool rule_shape_of(const tc_value *value, shape *out);      /* false: it has none, or it is not known */
 bool rule_shape_fail(rule_instance *inst, const char *why); /* false */
 int64_t rule_draw_dim(rule_instance *inst);
 void rule_draw_shape(rule_instance *inst, int min_rank, shape *s);
@@ -30,8 +31,9 @@ void rule_draw_broadcast(rule_instance *inst, const shape *with, shape *s); /* m
 bool rule_others(const tc_node *node, uint32_t index, shape *out);
 
 /* Elements where operand `index` of the node is defined; `wish` may be NULL. */
-void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index, tc_dtype dtype, uint64_t count, void *data,
-                        const rule_wish *wish);
+void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index, tc_dtype dtype, uint64_t count,
+                        void *data, const rule_wish *wish);
 /* Some of them become hard ones, where the node is defined everywhere. */
-void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index, const rule_wish *wish);
+void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
+                       const rule_wish *wish);
 #endif

@@ -1,5 +1,5 @@
-/* draw_attr.c: attributes of the nodes of an instance: those of the pattern, spelled in one of their ways, and, of others that the op has,
- * anything that makes sense. A rule must hold whatever they are, or name them. */
+/* draw_attr.c: attributes of the nodes of an instance: those of the pattern, spelled in one of their ways, and, of
+ * others that the op has, anything that makes sense. A rule must hold whatever they are, or name them. */
 #include "instance.h"
 #include <math.h>
 #include <string.h>
@@ -17,7 +17,12 @@ static bool draw_perm(rule_instance *inst, const tc_node *node, tc_node *to) {
 }
 
 /* What dice may say of an attribute, by its name: the numbers are [n] or words. */
-static const struct { const char *name; unsigned n; double numbers[3]; const char *words[2]; } settings[] = {
+static const struct {
+    const char *name;
+    unsigned n;
+    double numbers[3];
+    const char *words[2];
+} settings[] = {
     {"alpha", 3, {0.5, 1.702, 1}, {NULL, NULL}},
     {"approximate", 2, {0}, {"none", "tanh"}},
     {"beta", 2, {0.3, 0.7}, {NULL, NULL}},
@@ -69,7 +74,9 @@ static bool draw_attr(rule_instance *inst, tc_node *node, const char *name, tc_a
         }
     bool set = false;
     if (required || rule_dice_percent(&inst->dice, 70))
-        set = !strcmp(name, "axis") ? draw_axis(inst, node) : !strcmp(name, "perm") ? draw_perm(inst, node, node) : draw_setting(inst, node, name, kind);
+        set = !strcmp(name, "axis")   ? draw_axis(inst, node)
+              : !strcmp(name, "perm") ? draw_perm(inst, node, node)
+                                      : draw_setting(inst, node, name, kind);
     if (inst->n_attrs < RULE_MAX_ATTRS) {
         unsigned at = inst->n_attrs++;
         inst->attrs[at].name = name;
@@ -109,7 +116,8 @@ bool rule_draw_attrs(rule_instance *inst, tc_node *node, const rule_node *patter
         const char *name = tc_arena_strndup(inst->model->arena, p, n);
         bool is_open = tc_op_attr(node->op, name, &kind, &required) && !in_pattern(pattern, name);
         if (is_open && !draw_attr(inst, node, name, kind, required)) {
-            inst->why = tc_arena_printf(inst->model->arena, "nothing can be drawn for attribute %s of %s", name, node->op_type);
+            inst->why =
+                tc_arena_printf(inst->model->arena, "nothing can be drawn for attribute %s of %s", name, node->op_type);
             return false;
         }
         p += strcspn(p, " ");

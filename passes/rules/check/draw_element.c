@@ -1,4 +1,5 @@
-/* draw_element.c: elements of operands: inside the domain of their op, as guards want constants, and those that rules stumble over. */
+/* draw_element.c: elements of operands: inside the domain of their op, as guards want constants, and those that rules
+ * stumble over. */
 #include "draw.h"
 #include "../../../compiler/ops.h"
 #include <math.h>
@@ -7,10 +8,15 @@
 typedef enum domain { REAL, ABOVE_ZERO, BELOW_ONE, ABOVE_ONE, RATIO } domain;
 
 /* Where an op is defined, and far enough from its poles. */
-static const struct { const char *op; uint32_t operand; domain domain; } domains[] = {
-    {"Acos", 0, BELOW_ONE}, {"Acosh", 0, ABOVE_ONE}, {"Asin", 0, BELOW_ONE}, {"Atanh", 0, BELOW_ONE},
-    {"DotProductAttention", 5, RATIO}, {"DotProductAttentionGrad", 7, RATIO}, {"Dropout", 1, RATIO}, {"DropoutGrad", 2, RATIO},
-    {"Log", 0, ABOVE_ZERO}, {"Pow", 0, ABOVE_ZERO}, {"Sqrt", 0, ABOVE_ZERO}, {"Tan", 0, BELOW_ONE},
+static const struct {
+    const char *op;
+    uint32_t operand;
+    domain domain;
+} domains[] = {
+    {"Acos", 0, BELOW_ONE},  {"Acosh", 0, ABOVE_ONE},           {"Asin", 0, BELOW_ONE},
+    {"Atanh", 0, BELOW_ONE}, {"DotProductAttention", 5, RATIO}, {"DotProductAttentionGrad", 7, RATIO},
+    {"Dropout", 1, RATIO},   {"DropoutGrad", 2, RATIO},         {"Log", 0, ABOVE_ZERO},
+    {"Pow", 0, ABOVE_ZERO},  {"Sqrt", 0, ABOVE_ZERO},           {"Tan", 0, BELOW_ONE},
 };
 
 static domain domain_of(const tc_node *node, uint32_t index) {
@@ -56,16 +62,17 @@ static double element(rule_instance *inst, tc_dtype dtype, domain where, const r
     }
 }
 
-void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index, tc_dtype dtype, uint64_t count, void *data,
-                        const rule_wish *wish) {
+void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index, tc_dtype dtype, uint64_t count,
+                        void *data, const rule_wish *wish) {
     domain where = node ? domain_of(node, index) : REAL;
     for (uint64_t i = 0; i < count; i++)
         tc_element_set(dtype, data, i, element(inst, dtype, where, wish));
 }
 
-/* Elements that rules stumble over. A rule that may round is spared NaN and infinities, where formulas differ, but for rows that a mask
- * excludes from a softmax. */
-void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index, const rule_wish *wish) {
+/* Elements that rules stumble over. A rule that may round is spared NaN and infinities, where formulas differ, but for
+ * rows that a mask excludes from a softmax. */
+void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
+                       const rule_wish *wish) {
     if (domain_of(node, index) != REAL)
         return;
     rule_dice *dice = &inst->dice;

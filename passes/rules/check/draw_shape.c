@@ -1,5 +1,5 @@
-/* draw_shape.c: shapes for operands that an op takes. What an operand is to its op says its row in `roles`; where there is none, it is broadcast
- * with the others if the op is elementwise, and of any small shape else. */
+/* draw_shape.c: shapes for operands that an op takes. What an operand is to its op says its row in `roles`; where there
+ * is none, it is broadcast with the others if the op is elementwise, and of any small shape else. */
 #include "draw.h"
 #include <string.h>
 
@@ -14,16 +14,19 @@ bool rule_shape_of(const tc_value *value, shape *out) {
     return true;
 }
 
-static bool operand_shape(const tc_node *node, uint32_t index, shape *out) { return rule_shape_of(tc_input(node, index), out); }
+static bool operand_shape(const tc_node *node, uint32_t index, shape *out) {
+    return rule_shape_of(tc_input(node, index), out);
+}
 
 bool rule_shape_fail(rule_instance *inst, const char *why) {
     inst->why = why;
     return false;
 }
 
-/* --- shapes -------------------------------------------------------------------------------------------------------- */
+/* --- shapes ----------------------------------------------------------------------------------- */
 
-/* In half of the instances all dims are 1 or one size: what is broadcast along a wrong axis goes unnoticed by shapes then. */
+/* In half of the instances all dims are 1 or one size: what is broadcast along a wrong axis goes unnoticed by shapes
+ * then. */
 int64_t rule_draw_dim(rule_instance *inst) {
     if (inst->common_dim == 0)
         inst->common_dim = rule_dice_percent(&inst->dice, 50) ? -1 : 2 + (int)rule_dice_below(&inst->dice, 3);
@@ -72,7 +75,7 @@ bool rule_others(const tc_node *node, uint32_t index, shape *out) {
     return any;
 }
 
-/* --- roles --------------------------------------------------------------------------------------------------------- */
+/* --- roles ------------------------------------------------------------------------------------ */
 
 static bool condition(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     shape with;
@@ -129,7 +132,8 @@ static bool axes(rule_instance *inst, const tc_node *node, uint32_t index, shape
 /* Scale and bias of a normalization: the shape behind its axis. */
 static bool tail(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     shape x;
-    bool is_grad = node->n_inputs > 3 && index == 2 && !tc_node_is(node, "", "LayerNormalization"); /* (dy, x, scale, ...) */
+    bool is_grad =
+        node->n_inputs > 3 && index == 2 && !tc_node_is(node, "", "LayerNormalization"); /* (dy, x, scale, ...) */
     if (!operand_shape(node, is_grad ? 1 : 0, &x) || x.rank == 0)
         return rule_shape_fail(inst, "nothing to normalize");
     int64_t axis = tc_attr_int(node, "axis", -1);
@@ -222,7 +226,11 @@ static bool reshape_target(rule_instance *inst, const tc_node *node, uint32_t in
     return true;
 }
 
-static const struct { const char *domain, *op; uint32_t operand; role draw; } roles[] = {
+static const struct {
+    const char *domain, *op;
+    uint32_t operand;
+    role draw;
+} roles[] = {
     {"", "LayerNormalization", 1, tail},
     {"", "LayerNormalization", 2, tail},
     {"", "MatMul", 0, left_factor},

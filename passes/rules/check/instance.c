@@ -1,6 +1,6 @@
-/* instance.c: walks the match side of a rule as the matcher does, but makes nodes instead of finding them. Of each node the operands that
- * the pattern defines come first, then those that are left, drawn to fit. At the end the results become outputs, and shapes are
- * forgotten as far as the blur says. */
+/* instance.c: walks the match side of a rule as the matcher does, but makes nodes instead of finding them. Of each node
+ * the operands that the pattern defines come first, then those that are left, drawn to fit. At the end the results
+ * become outputs, and shapes are forgotten as far as the blur says. */
 #include "instance.h"
 #include "../../lean/lean.h"
 #include "../../../compiler/ledger.h"
@@ -15,7 +15,7 @@ static bool fail(rule_instance *inst, const char *why) {
     return false;
 }
 
-/* --- nodes --------------------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 /* Types of a finished node; what is no valid node is no instance. */
 static bool finish_node(rule_instance *inst, tc_node *node) {
@@ -59,7 +59,7 @@ static void note_late(rule_instance *inst, const tc_node *node) {
         inst->late[inst->n_late++] = node;
 }
 
-/* --- operands ------------------------------------------------------------------------------------------------------ */
+/* --- operands --------------------------------------------------------------------------------- */
 
 enum { MAX_ALIASES = 8 };
 
@@ -174,7 +174,7 @@ static bool draw_slot(rule_instance *inst, const rule_node *pattern, const tc_no
     return s->value || fail(inst, "an operand could not be drawn");
 }
 
-/* --- one node of the pattern --------------------------------------------------------------------------------------- */
+/* --- one node of the pattern ------------------------------------------------------------------ */
 
 static void shuffle(rule_dice *dice, tc_value **values, unsigned n) {
     for (unsigned i = n; i > 1; i--) {
@@ -279,7 +279,7 @@ static bool make_node(rule_instance *inst, uint16_t index) {
     return inst->nodes[index] || make_from(inst, &inst->rule->match[index], &inst->nodes[index]);
 }
 
-/* --- the graph around it ------------------------------------------------------------------------------------------- */
+/* --- the graph around it ---------------------------------------------------------------------- */
 
 static bool show_late(rule_instance *inst, tc_value *value) {
     const char *name = tc_arena_printf(inst->model->arena, "%s_again_grad", value->name);
@@ -330,7 +330,7 @@ static bool show_results(rule_instance *inst, const uint16_t *names, uint16_t n)
     return any || fail(inst, "no result is there");
 }
 
-/* --- what is known of shapes --------------------------------------------------------------------------------------- */
+/* --- what is known of shapes ------------------------------------------------------------------ */
 
 static tc_dim blur_dim(rule_instance *inst, int64_t size) {
     tc_dim_pool *pool = inst->model->dims;
@@ -362,7 +362,7 @@ static bool blur(rule_instance *inst) {
     return tc_infer_graph(inst->ctx, inst->graph) == TC_OK || fail(inst, "shapes cannot be inferred");
 }
 
-/* --- whole --------------------------------------------------------------------------------------------------------- */
+/* --- whole ------------------------------------------------------------------------------------ */
 
 static tc_dtype draw_dtype(rule_instance *inst) {
     static const tc_dtype floats[] = {TC_DOUBLE, TC_DOUBLE, TC_FLOAT}, integers[] = {TC_INT64, TC_INT32, TC_UINT8},
@@ -387,7 +387,8 @@ static tc_dtype draw_dtype(rule_instance *inst) {
     return is_bool ? TC_BOOL : any[rule_dice_below(&inst->dice, TC_COUNT(any))];
 }
 
-static void begin(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur, rule_instance *inst) {
+static void begin(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur,
+                  rule_instance *inst) {
     memset(inst, 0, sizeof *inst);
     inst->ctx = ctx;
     inst->rule = rule;
@@ -407,8 +408,8 @@ static void begin(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint6
                                 strstr(rule->match[i].ops[k].name, "Attention") != NULL;
 }
 
-void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur how, bool special,
-                        bool wild, rule_instance *inst) {
+void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur how,
+                        bool special, bool wild, rule_instance *inst) {
     begin(ctx, rule, choices, seed, how, inst);
     inst->special = special;
     inst->wild = wild;
@@ -447,7 +448,8 @@ void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choic
     rule_operand operands[RULE_MAX_OPERANDS];
     uint16_t outputs[RULE_MAX_OPERANDS], n = rule->n_params < RULE_MAX_OPERANDS ? rule->n_params : RULE_MAX_OPERANDS;
     for (uint16_t i = 0; i < n; i++)
-        operands[i] = (rule_operand){.kind = rule->params[i] == RULE_NONE ? OPERAND_ANY : OPERAND_NAME, .index = rule->params[i]};
+        operands[i] =
+            (rule_operand){.kind = rule->params[i] == RULE_NONE ? OPERAND_ANY : OPERAND_NAME, .index = rule->params[i]};
     uint16_t n_outputs = 0;
     for (uint16_t i = 0; i < rule->n_outs && i < RULE_MAX_OPERANDS; i++) {
         bool serves = i == 0 || (i < rule->n_douts && rule->douts[i] != RULE_NONE);

@@ -1,15 +1,18 @@
-/* instance.h: a rule's match side as a small graph: what `tempoc --check-rules` runs before and after the rule. The text of a match leaves things
- * open; two sources close them. *Choices* are what the text enumerates: each optional node there or not, each alternative, each optional
- * operand. rule_choices_next goes through all of them. *Dice* draw the rest: shapes, element types, attributes that the pattern does not
- * name, constants, the order of commutative operands, what is known of shapes. Guards steer the dice (wish.c) but promise nothing: whether
- * the graph is a hit, the matcher says.
+/* instance.h: a rule's match side as a small graph: what `tempoc --check-rules` runs before and after the rule. The
+ * text of a match leaves things open; two sources close them. *Choices* are what the text enumerates: each optional
+ * node there or not, each alternative, each optional operand. rule_choices_next goes through all of them. *Dice* draw
+ * the rest: shapes, element types, attributes that the pattern does not name, constants, the order of commutative
+ * operands, what is known of shapes. Guards steer the dice (wish.c) but promise nothing: whether the graph is a hit,
+ * the matcher says.
  *
  * The same rule, choices and seed give the same graph: it is made anew whenever another copy is needed. */
 #ifndef TC_RULE_INSTANCE_H
 #define TC_RULE_INSTANCE_H
 #include "../rule_ir.h"
 
-typedef struct rule_dice { uint64_t state; } rule_dice;
+typedef struct rule_dice {
+    uint64_t state;
+} rule_dice;
 uint64_t rule_dice_next(rule_dice *dice);
 unsigned rule_dice_below(rule_dice *dice, unsigned n); /* 0 to n - 1; n > 0 */
 double rule_dice_unit(rule_dice *dice);                /* [0, 1) */
@@ -21,8 +24,8 @@ static inline bool rule_dice_percent(rule_dice *dice, unsigned percent) { return
 typedef struct rule_choices {
     uint8_t pick[RULE_MAX_CHOICES], of[RULE_MAX_CHOICES];
     const char *what[RULE_MAX_CHOICES]; /* the label of the node, or the name */
-    uint16_t n;     /* asked for so far */
-    uint16_t given; /* of them, those whose answer is fixed: the others are 0 */
+    uint16_t n;                         /* asked for so far */
+    uint16_t given;                     /* of them, those whose answer is fixed: the others are 0 */
 } rule_choices;
 
 unsigned rule_choose(rule_choices *choices, unsigned n, const char *what);
@@ -45,10 +48,10 @@ typedef struct rule_wish {
     uint16_t same_count;      /* of as many elements as this list */
     uint16_t spans, spans_of; /* of the shape of axes `spans` of `spans_of` */
     uint16_t same_shape;
-    int first_dim;            /* dim(x, 0, n); -1: none */
-    bool added;               /* it is broadcast to another value: a bias, maybe a mask of 0 and -inf */
-    bool hard;                /* numbers that guards are there for: zero, infinities, NaN */
-    bool kept, read_late;     /* of training graphs: an expensive node makes it; the backward pass reads it */
+    int first_dim;        /* dim(x, 0, n); -1: none */
+    bool added;           /* it is broadcast to another value: a bias, maybe a mask of 0 and -inf */
+    bool hard;            /* numbers that guards are there for: zero, infinities, NaN */
+    bool kept, read_late; /* of training graphs: an expensive node makes it; the backward pass reads it */
 } rule_wish;
 extern const rule_wish rule_no_wish;
 void rule_wishes(const tc_rule *rule, rule_wish wishes[RULE_MAX_NAMES]);
@@ -79,49 +82,58 @@ typedef struct rule_instance {
     tc_graph *graph;
     rule_choices *choices;
     rule_dice dice;
-    bool special;    /* among the elements: zeros of both signs, infinities, NaN; rows that a mask excludes */
-    bool wild;       /* now and then what guards and ops want is not heeded: what is a hit nevertheless, the guards have let through */
-    bool smooth;     /* no element near a kink: for finite differences */
+    bool special; /* among the elements: zeros of both signs, infinities, NaN; rows that a mask excludes */
+    bool wild;   /* now and then what guards and ops want is not heeded: what is a hit nevertheless, the guards have let
+                    through */
+    bool smooth; /* no element near a kink: for finite differences */
     rule_blur blur;
-    tc_dtype dtype;  /* of operands without neighbours */
+    tc_dtype dtype;                /* of operands without neighbours */
     uint8_t state[RULE_MAX_NAMES]; /* name_state */
     tc_value *values[RULE_MAX_NAMES];
-    tc_node *nodes[RULE_MAX_NODES]; /* by pattern node; NULL: left out. Of gradient rules: nodes[0] is the op */
-    uint8_t decided[RULE_MAX_NODES]; /* optional nodes: 1 there, 2 left out; 0: not asked yet */
+    tc_node *nodes[RULE_MAX_NODES];      /* by pattern node; NULL: left out. Of gradient rules: nodes[0] is the op */
+    uint8_t decided[RULE_MAX_NODES];     /* optional nodes: 1 there, 2 left out; 0: not asked yet */
     const tc_node *late[RULE_MAX_NODES]; /* the backward pass */
     unsigned n_late;
     rule_wish wishes[RULE_MAX_NAMES];
     rule_input inputs[RULE_MAX_INPUTS];
     unsigned n_inputs;
-    struct { const char *name; bool set; tc_attr attr; } attrs[RULE_MAX_ATTRS]; /* drawn: the same in every node that has them */
+    struct {
+        const char *name;
+        bool set;
+        tc_attr attr;
+    } attrs[RULE_MAX_ATTRS]; /* drawn: the same in every node that has them */
     unsigned n_attrs;
-    bool has_scores; /* the pattern has a softmax: -inf in what is added to its operand leaves something out */
+    bool has_scores;      /* the pattern has a softmax: -inf in what is added to its operand leaves something out */
     const tc_value *loss; /* of rules with a forward and a backward half: a result of the forward half */
     const rule_place *place;
-    int common_dim; /* that all dims have which are not 1; 0: not drawn yet, -1: there is none */
+    int common_dim;        /* that all dims have which are not 1; 0: not drawn yet, -1: there is none */
     int rank, result_rank; /* that guards want of the operand that is drawn, of the result of its node; -1: any */
     tc_value *douts[RULE_MAX_OPERANDS];         /* of gradient rules: inputs for the gradients of the results */
     const double *dout_data[RULE_MAX_OPERANDS]; /* their elements; NULL: the rule takes none */
-    const char *why;      /* why there is no instance; NULL: there is one */
+    const char *why;                            /* why there is no instance; NULL: there is one */
 } rule_instance;
 
-/* Makes the graph for `choices`; `why` says what stopped it. Diagnostics may be left in the context. The graph has an input for each
- * parameter that need not be a constant, and shows the results as outputs, by themselves or behind an Identity. */
+/* Makes the graph for `choices`; `why` says what stopped it. Diagnostics may be left in the context. The graph has an
+ * input for each parameter that need not be a constant, and shows the results as outputs, by themselves or behind an
+ * Identity. */
 void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur,
                         bool special, bool wild, rule_instance *out_instance);
 /* For a gradient rule: the op alone, in double precision, its results as outputs. */
 void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur,
                            rule_instance *out_instance);
 
-/* --- draw.c, draw_attr.c ------------------------------------------------------------------------------------------- */
-/* A value for operand `index` of a node whose other operands are there as far as they are known; `wish` may be NULL. NULL: `why` is set. */
-tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t index, const rule_wish *wish, const char *name);
+/* --- draw.c, draw_attr.c ---------------------------------------------------------------------- */
+/* A value for operand `index` of a node whose other operands are there as far as they are known; `wish` may be NULL.
+ * NULL: `why` is set. */
+tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t index, const rule_wish *wish,
+                            const char *name);
 /* A constant of one element for a literal there; a list. */
 tc_value *rule_draw_number(rule_instance *inst, const tc_node *node, uint32_t index, double number);
 tc_value *rule_draw_ints(rule_instance *inst, const int64_t *ints, uint32_t n);
 /* `n` of `rank` axes, or the last `n`, in any order, counted from either end. */
 void rule_draw_axes(rule_instance *inst, int64_t *list, int64_t n, int rank, bool trailing);
-/* The attributes: those of the pattern, or what ONNX says of an absent one, and draws for the others that the op has. */
+/* The attributes: those of the pattern, or what ONNX says of an absent one, and draws for the others that the op has.
+ */
 bool rule_draw_attrs(rule_instance *inst, tc_node *node, const rule_node *pattern);
 /* A graph input of this type with random elements. */
 tc_value *rule_draw_input(rule_instance *inst, const char *name, tc_dtype dtype, int rank, const int64_t *dims);

@@ -1,5 +1,5 @@
-/* wish.c: what the guards of a rule, and its right side, want of each value, read so that dice can be steered to hits. A negated guard
- * is no wish: most draws do not hold what it denies. */
+/* wish.c: what the guards of a rule, and its right side, want of each value, read so that dice can be steered to hits.
+ * A negated guard is no wish: most draws do not hold what it denies. */
 #include "instance.h"
 #include <string.h>
 
@@ -46,17 +46,33 @@ static void dim(rule_wish *w, const guard_arg *a) {
 
 /* Guards without a row are met by enough draws. */
 static const wish_row rows[] = {
-    {"below", below},         {"bits_at_most", bits},   {"bool", wants_bool},         {"broadcasts", added},
+    {"below", below},
+    {"bits_at_most", bits},
+    {"bool", wants_bool},
+    {"broadcasts", added},
     {"constant", constant},
-    {"dim", dim},             {"finite", finite},       {"float", wants_float},       {"integer", wants_integer},
-    {"kept_for", kept},       {"nonzero", constant},  {"positive", positive},   {"pow2", pow2},               {"rank", rank},
-    {"rank_at_least", min_rank}, {"read_again", read_late}, {"same_count", same_count}, {"same_shape", same_shape},
-    {"scalar", scalar},       {"spans", spans},         {"trailing", trailing},
+    {"dim", dim},
+    {"finite", finite},
+    {"float", wants_float},
+    {"integer", wants_integer},
+    {"kept_for", kept},
+    {"nonzero", constant},
+    {"positive", positive},
+    {"pow2", pow2},
+    {"rank", rank},
+    {"rank_at_least", min_rank},
+    {"read_again", read_late},
+    {"same_count", same_count},
+    {"same_shape", same_shape},
+    {"scalar", scalar},
+    {"spans", spans},
+    {"trailing", trailing},
 };
 
 static void want_constant(const tc_rule *rule, rule_wish *wishes, const rule_node *node) {
     for (uint16_t i = 0; i < node->n_operands; i++) {
-        bool computed = node->calc == CALC_RECIP || node->calc == CALC_NEG || node->calc == CALC_ADD || node->calc == CALC_MUL;
+        bool computed =
+            node->calc == CALC_RECIP || node->calc == CALC_NEG || node->calc == CALC_ADD || node->calc == CALC_MUL;
         const rule_operand *operand = &node->operands[i];
         if (computed && operand->kind == OPERAND_NAME && rule->names[operand->index].build == RULE_NONE)
             wishes[operand->index].constant = true;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- chance ------------------------------------------------------------------------------------------------------- */
+/* --- chance ----------------------------------------------------------------------------------- */
 
 uint64_t fz_next(gen *g) { /* splitmix64 */
     uint64_t z = (g->state += 0x9E3779B97F4A7C15u);
@@ -15,7 +15,7 @@ uint64_t fz_next(gen *g) { /* splitmix64 */
 int fz_below(gen *g, int n) { return (int)(fz_next(g) >> 33) % n; }
 bool fz_chance(gen *g, int percent) { return fz_below(g, 100) < percent; }
 
-/* --- values ------------------------------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 fz_dim fz_symbol(gen *g, int symbol) { return (fz_dim){g->sizes[symbol], g->symbolic ? symbol + 1 : 0}; }
 fz_dim fz_fresh(gen *g, int64_t size) { return (fz_dim){size, g->symbolic ? --g->fresh : 0}; }
@@ -73,7 +73,7 @@ int fz_true(gen *g) {
     return value;
 }
 
-/* --- nodes -------------------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 int fz_node_add(gen *g, const char *op, const char *attrs, int n_in, const int *in) {
     fz_node *n = &g->p->nodes[g->p->n_nodes];
@@ -195,7 +195,7 @@ int fz_calm(gen *g, int x) {
     return fz_binary(g, "Mul", x, fz_number(g, factor), bound * factor);
 }
 
-/* --- choosing ----------------------------------------------------------------------------------------------------- */
+/* --- choosing --------------------------------------------------------------------------------- */
 
 bool fz_same_dim(const gen *g, fz_dim a, fz_dim b) { return a.size == b.size && (g->loose || a.symbol == b.symbol); }
 
@@ -261,7 +261,7 @@ int fz_mask(gen *g, int x) {
     return fz_input(g, FZ_BOOL, rank, dims, 0, 1);
 }
 
-/* --- tables ------------------------------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 bool fz_add_one(gen *g, const fz_row *rows, int n) {
     int sum = 0, row = 0;

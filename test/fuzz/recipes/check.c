@@ -37,7 +37,7 @@ const char *const fz_end_names[] = {"passed",
 #define AS_READ "upgrade,inline,shapes,dropout"
 #define IN_BODIES "upgrade,inline,shapes,tied,canonicalize,dropout,raise,autodiff,canonicalize,lean,lower"
 
-/* --- one compiled and run ------------------------------------------------------------------------------------------ */
+/* --- one compiled and run --------------------------------------------------------------------- */
 
 typedef struct variant {
     const char *name, *recipe, *passes;
@@ -175,8 +175,8 @@ static bool compile(check *c, variant *v, tc_model **out_model) {
     return status == TC_OK || refused(c, v);
 }
 
-/* Numbers about 1: one for each element, since only these tell what becomes of terms that cancel in a sum; one for all where a
- * dim is not known, and with odd seeds. */
+/* Numbers about 1: one for each element, since only these tell what becomes of terms that cancel in a sum; one for all
+ * where a dim is not known, and with odd seeds. */
 static const tc_tensor *noise_of(tc_model *model, const tc_value *value, const fz_style *style) {
     tc_dtype dtype = tc_value_dtype(value);
     int64_t dims[TC_MAX_RANK];
@@ -191,8 +191,8 @@ static const tc_tensor *noise_of(tc_model *model, const tc_value *value, const f
     return noise;
 }
 
-/* Multiplies results with noise also in the backward pass: the factors in the program (fz_render) leave what a gradient reads of
- * its own forward op as it is, as 1 - y^2 of Tanh's y near 1. */
+/* Multiplies results with noise also in the backward pass: the factors in the program (fz_render) leave what a gradient
+ * reads of its own forward op as it is, as 1 - y^2 of Tanh's y near 1. */
 static void add_noise(tc_graph *graph, const fz_style *style) {
     TC_FOR_NODES_SAFE(node, graph) {
         tc_value *value = tc_output(node, 0);
@@ -284,7 +284,7 @@ static void variant_fini(variant *v) {
     tc_ctx_fini(&v->ctx);
 }
 
-/* --- comparing ------------------------------------------------------------------------------------------------------ */
+/* --- comparing -------------------------------------------------------------------------------- */
 
 static tc_tensor view(const tempo_tensor *t) {
     tc_tensor tensor = {
@@ -404,7 +404,7 @@ static bool compare_bits(check *c, variant *want, variant *got) {
     return true;
 }
 
-/* --- slopes ------------------------------------------------------------------------------------------------------- */
+/* --- slopes ----------------------------------------------------------------------------------- */
 
 /* The loss with every trained weight moved by `step` times a direction. */
 static bool loss_at(check *c, variant *open, variant *trained, double step, uint64_t direction, double *out_loss) {
@@ -461,8 +461,7 @@ static bool check_slope(check *c, variant *trained, variant *open) {
     return fail(c, FZ_SLOPE, "the loss rises by %.9g in a direction in which the gradients say %.9g", slope, sum);
 }
 
-/* --- all of it
- * -------------------------------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 static double tolerance_64(const fz_program *p) {
     for (int n = 0; n < p->n_nodes; n++)

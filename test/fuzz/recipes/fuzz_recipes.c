@@ -3,9 +3,9 @@
  *     fuzz_recipes [--seed=N] [--count=N] [--seconds=N] [--from=N] [--graph=N] [--failures=N] [--demand] [--print]
  *
  * Graph k of a seed is always the same: --graph=K checks it alone, with every check, and --print writes it. Graphs
- * are checked in a process of their own, so that one that crashes, asserts or hangs is told like any other failure: made
- * smaller and written to fuzz_recipes-SEED-K.onnxt. --demand also fails when a rule of raise or lean never fired, or too
- * many graphs said nothing. */
+ * are checked in a process of their own, so that one that crashes, asserts or hangs is told like any other failure:
+ * made smaller and written to fuzz_recipes-SEED-K.onnxt. --demand also fails when a rule of raise or lean never fired,
+ * or too many graphs said nothing. */
 #include "check.h"
 #include "compiler/diag.h"
 #include "passes/pass.h"
@@ -53,7 +53,7 @@ static uint64_t graph_seed(uint64_t seed, uint64_t graph) {
     return z ^ (z >> 31);
 }
 
-/* --- failures ------------------------------------------------------------------------------------------------------- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 static void write_program(const fz_program *p, FILE *out) {
     fz_style single = {0};
@@ -109,7 +109,7 @@ static bool crashes(void *user, const fz_program *p) {
     return child > 0 && waitpid(child, &status, 0) == child && !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* --- the process that checks ---------------------------------------------------------------------------------------- */
+/* --- the process that checks ------------------------------------------------------------------ */
 
 static void check_graph(const options *o, shared *s, uint64_t graph) {
     static fz_program program;
@@ -174,7 +174,7 @@ static void check_graphs(const options *o, shared *s) {
     }
 }
 
-/* --- what was seen -------------------------------------------------------------------------------------------------- */
+/* --- what was seen ---------------------------------------------------------------------------- */
 
 static const char *const differentiable[] = {
 #define GRADIENT_RULE(domain, op, operands) domain[0] ? "" : #op,
@@ -255,7 +255,7 @@ static int told(const options *o, shared *s) {
     return s->failures > 0 || (o->demand && (missing > 0 || idle));
 }
 
-/* --- options -------------------------------------------------------------------------------------------------------- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static bool number(const char *arg, const char *name, uint64_t *out) {
     size_t length = strlen(name);

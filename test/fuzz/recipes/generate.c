@@ -26,7 +26,7 @@ static void add_inputs(gen *g) {
         fz_binary(g, "Add", x, fz_weight(g, 2, (fz_dim[]){width, fz_size(1)}), 2.5);
 }
 
-/* --- the loss ----------------------------------------------------------------------------------------------------- */
+/* --- the loss --------------------------------------------------------------------------------- */
 
 static int weighted(gen *g, int x) {
     fz_value v = *fz_at(g, x);

@@ -32,7 +32,7 @@ static const char *axis_text(char attrs[FZ_ATTRS], int axis) {
     return attrs;
 }
 
-/* --- shapes alone ------------------------------------------------------------------------------------------------- */
+/* --- shapes alone ----------------------------------------------------------------------------- */
 
 int fz_add_transpose(gen *g, const fz_row *row) {
     (void)row;
@@ -127,7 +127,7 @@ int fz_add_flatten(gen *g, const fz_row *row) {
     return fz_call(g, row->op, axis_text(attrs, axis), FZ_IN(x), FZ_FLOAT, 2, dims, v.high);
 }
 
-/* --- more of the same --------------------------------------------------------------------------------------------- */
+/* --- more of the same ------------------------------------------------------------------------- */
 
 int fz_add_expand(gen *g, const fz_row *row) {
     int x = fz_pick(g, FZ_FLOAT, 0, 3), like = fz_pick(g, FZ_FLOAT, 1, 4);
@@ -255,7 +255,7 @@ int fz_add_trilu(gen *g, const fz_row *row) {
     return x == NONE ? NONE : fz_unary(g, row->op, FZ_ONE_OF(g, "", "upper = 0"), x, fz_at(g, x)->high);
 }
 
-/* --- by indices --------------------------------------------------------------------------------------------------- */
+/* --- by indices ------------------------------------------------------------------------------- */
 
 /* Integers below `size`, as many as dims say: an input, or an initializer where the dims are known. */
 static int indices(gen *g, int rank, const fz_dim *dims, int64_t size) {
@@ -342,7 +342,7 @@ int fz_add_scatter_nd(gen *g, const fz_row *row) {
                    v.high + 1.25);
 }
 
-/* --- windows ------------------------------------------------------------------------------------------------------ */
+/* --- windows ---------------------------------------------------------------------------------- */
 
 int fz_add_conv(gen *g, const fz_row *row) {
     int x = fz_pick(g, FZ_FLOAT, 3, 3);
@@ -405,7 +405,7 @@ int fz_add_pool(gen *g, const fz_row *row) {
     return fz_unary(g, row->op, "kernel_shape = [3], pads = [1, 1]", x, v.high);
 }
 
-/* --- shape arithmetic --------------------------------------------------------------------------------------------- */
+/* --- shape arithmetic ------------------------------------------------------------------------- */
 
 static int shape_of(gen *g, int x) {
     return fz_call(g, "Shape", NULL, FZ_IN(x), FZ_INT, 1, (fz_dim[]){fz_size(fz_at(g, x)->rank)}, 0);

@@ -30,7 +30,7 @@ static int operand(gen *g, int least_rank, int most_rank) {
 
 static double at_most(double bound, double most) { return most > 0 && most < bound ? most : bound; }
 
-/* --- elementwise -------------------------------------------------------------------------------------------------- */
+/* --- elementwise ------------------------------------------------------------------------------ */
 
 static int add_unary(gen *g, const fz_row *row) {
     int x = operand(g, 0, 4);
@@ -143,7 +143,7 @@ static int add_dropout(gen *g, const fz_row *row) {
     return y;
 }
 
-/* --- booleans and integers ---------------------------------------------------------------------------------------- */
+/* --- booleans and integers -------------------------------------------------------------------- */
 
 static int add_compare(gen *g, const fz_row *row) {
     int a = fz_pick(g, FZ_FLOAT, 0, 4);
@@ -181,7 +181,7 @@ static int add_cast(gen *g, const fz_row *row) {
                                        : 8);
 }
 
-/* --- reductions --------------------------------------------------------------------------------------------------- */
+/* --- reductions ------------------------------------------------------------------------------- */
 
 enum { BY_COUNT = -1, AS_OPERAND = -2, SQUARES = -3 }; /* bounds */
 
@@ -248,7 +248,7 @@ static int add_topk(gen *g, const fz_row *row) {
     return y;
 }
 
-/* --- products ----------------------------------------------------------------------------------------------------- */
+/* --- products --------------------------------------------------------------------------------- */
 
 static bool fits_product(gen *g, int a, int b, bool turned) {
     bool fits = fz_same_dim(g, fz_last(g, b, turned ? 1 : 2), fz_last(g, a, 1));
@@ -312,7 +312,7 @@ static int add_einsum(gen *g, const fz_row *row) {
                    (fz_dim[]){v.dims[0], v.dims[1], v.dims[1]}, k * v.high);
 }
 
-/* --- normalizations ----------------------------------------------------------------------------------------------- */
+/* --- normalizations --------------------------------------------------------------------------- */
 
 static int add_layer_norm(gen *g, const fz_row *row) {
     int x = operand(g, 1, 4), n = 1 + fz_chance(g, 15);
@@ -346,7 +346,7 @@ static int add_channel_norm(gen *g, const fz_row *row) {
     return fz_call(g, row->op, attrs, n, in, FZ_FLOAT, v.rank, v.dims, row->form == BATCH ? 3 * v.high + 3 : 4);
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------- */
+/* --- the table -------------------------------------------------------------------------------- */
 const fz_row fz_ops[] = {
     {"Abs", 3, add_unary, PLAIN, 0, NULL},
     {"Acos", 1, add_unary, SQUASHED, 3, NULL},

@@ -29,7 +29,7 @@ static int linear(gen *g, int x, int64_t width) {
 /* A factor now and then that is not the one of the formula. */
 static double near(gen *g, double right) { return fz_chance(g, 4) ? right * 1.0625 : right; }
 
-/* --- activations -------------------------------------------------------------------------------------------------- */
+/* --- activations ------------------------------------------------------------------------------ */
 
 static int add_gelu_erf(gen *g, const fz_row *row) {
     (void)row;
@@ -92,7 +92,7 @@ static int add_swish(gen *g, const fz_row *row) {
     return fz_either(g, "Mul", y, gate, bound * fz_at(g, gate)->high);
 }
 
-/* --- normalizations ----------------------------------------------------------------------------------------------- */
+/* --- normalizations --------------------------------------------------------------------------- */
 
 /* c / sqrt(v), in its spellings. */
 static int over_root(gen *g, int c, int v) {
@@ -166,7 +166,7 @@ static int add_block(gen *g, const fz_row *row) {
     return fz_chance(g, 60) ? linear(g, h, 1 + fz_below(g, 4)) : h;
 }
 
-/* --- attention ---------------------------------------------------------------------------------------------------- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 /* [b, s, h] as [b, n, s, h / n]. */
 static int heads(gen *g, int x, int64_t n) {
@@ -301,7 +301,7 @@ static int add_attention(gen *g, const fz_row *row) {
     return fz_reshape(g, y, 3, (int64_t[]){0, 0, width}, (fz_dim[]){t.dims[0], t.dims[1], fz_size(width)});
 }
 
-/* --- embeddings --------------------------------------------------------------------------------------------------- */
+/* --- embeddings ------------------------------------------------------------------------------- */
 
 static int add_embedding(gen *g, const fz_row *row) {
     (void)row;

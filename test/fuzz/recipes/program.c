@@ -29,12 +29,9 @@ double fz_element(const fz_program *program, int value, int64_t index) {
     if (v->n_given > 0)
         return v->given[index];
     switch (v->kind) {
-    case FZ_FLOAT:
-        return floor(drawn * 0x1p16) * 0x1p-16;
-    case FZ_INT:
-        return floor(drawn);
-    case FZ_BOOL:
-        return index % row == 0 || u < 0.7;
+    case FZ_FLOAT: return floor(drawn * 0x1p16) * 0x1p-16;
+    case FZ_INT: return floor(drawn);
+    case FZ_BOOL: return index % row == 0 || u < 0.7;
     }
     return 0;
 }
@@ -56,7 +53,7 @@ int fz_live_nodes(const fz_program *program) {
     return live;
 }
 
-/* --- as text ------------------------------------------------------------------------------------------------------ */
+/* --- as text ---------------------------------------------------------------------------------- */
 
 static const char *type_name(fz_kind kind, const fz_style *style) {
     return kind == FZ_FLOAT ? style->in_double ? "double" : "float" : kind == FZ_INT ? "int64" : "bool";
@@ -96,14 +93,15 @@ static void print_initializer(const fz_program *p, int value, const fz_style *st
     fputc('}', out);
 }
 
-/* The factors that stand for the rounding of a result: each element's own, or with an odd seed one for all, as where a function is
- * approximated a little too low everywhere, whose errors add up in sums. */
+/* The factors that stand for the rounding of a result: each element's own, or with an odd seed one for all, as where a
+ * function is approximated a little too low everywhere, whose errors add up in sums. */
 static void print_noise(const fz_program *p, int value, const fz_style *style, FILE *out) {
     print_type(&p->values[value], style, true, out);
     fprintf(out, " " FZ_NOISE_NAME "%d = {", value);
     bool shared = style->noise_seed % 2 == 1;
     for (int64_t i = 0; i < fz_count(&p->values[value]); i++)
-        fprintf(out, "%s%.17g", i ? ", " : "", 1 + style->noise * (2 * uniform(style->noise_seed, value, shared ? 0 : i) - 1));
+        fprintf(out, "%s%.17g", i ? ", " : "",
+                1 + style->noise * (2 * uniform(style->noise_seed, value, shared ? 0 : i) - 1));
     fputc('}', out);
 }
 
@@ -195,7 +193,7 @@ void fz_render(const fz_program *p, const fz_style *style, FILE *out) {
     fputs("}\n", out);
 }
 
-/* --- smaller ------------------------------------------------------------------------------------------------------ */
+/* --- smaller ---------------------------------------------------------------------------------- */
 
 static void drop_dead(fz_program *p) {
     for (int n = p->n_nodes; n-- > 0;) {

@@ -23,7 +23,7 @@ typedef enum fz_kind { FZ_FLOAT, FZ_INT, FZ_BOOL } fz_kind;
 
 typedef struct fz_dim {
     int64_t size; /* when it runs */
-    int symbol; /* 0: the file says the size; > 0: fz_symbols[symbol - 1]; < 0: one that follows from others */
+    int symbol;   /* 0: the file says the size; > 0: fz_symbols[symbol - 1]; < 0: one that follows from others */
 } fz_dim;
 
 extern const char *const fz_symbols[FZ_SYMBOLS];
