@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import bert
-from common import machine_line, measured, table
+from bench_common import machine_line, measured, table
 
 RECIPES = ("none", "exact", "portable")
 

@@ -13,7 +13,7 @@ import tempfile
 
 import bert
 import profiles
-from common import machine_line, measured, run, table
+from bench_common import machine_line, measured, run, table
 
 
 def started(args, layers, folder):

@@ -18,7 +18,7 @@ import tempfile
 
 import bert
 import profiles
-from common import machine_line, measured, processor, run, table
+from bench_common import machine_line, measured, processor, run, table
 
 RECIPES = ("exact", "none", "portable")
 PEERS = (("PyTorch eager", "eager", ""), ("PyTorch eager, AdamW's step too", "eager", " adamw"),

@@ -597,11 +597,11 @@ static tc_dim bind_atom(tc_dim_pool *pool, const atom *a, tc_dim_lookup lookup, 
     int64_t value;
     if (a->kind == SYMBOL)
         return lookup(user, a->name, &value) ? tc_dim_const(value) : atom_dim(pool, a);
-    tc_dim x = tc_dim_bind(pool, a->a, lookup, user), y = tc_dim_bind(pool, a->b, lookup, user);
+    tc_dim x = tc_dim_substitute(pool, a->a, lookup, user), y = tc_dim_substitute(pool, a->b, lookup, user);
     return a->kind == FLOOR_DIV ? tc_dim_div(pool, x, y) : choose(pool, a->kind, x, y);
 }
 
-tc_dim tc_dim_bind(tc_dim_pool *pool, tc_dim d, tc_dim_lookup lookup, void *user) {
+tc_dim tc_dim_substitute(tc_dim_pool *pool, tc_dim d, tc_dim_lookup lookup, void *user) {
     if (tc_dim_is_const(d) || tc_dim_is_unknown(d))
         return d;
     tc_dim sum = tc_dim_const(0);

@@ -42,7 +42,7 @@ int tc_dim_less(tc_dim a, tc_dim b);
 
 /* The dim under bindings {name -> value}: `lookup` returns false for an unbound symbol, which stays symbolic. */
 typedef bool (*tc_dim_lookup)(void *user, const char *name, int64_t *value);
-tc_dim tc_dim_bind(tc_dim_pool *pool, tc_dim d, tc_dim_lookup lookup, void *user);
+tc_dim tc_dim_substitute(tc_dim_pool *pool, tc_dim d, tc_dim_lookup lookup, void *user);
 
 /* "12", "batch", "2*batch*seq + 1", "floor((n + 1)/2)", "max(n, 8)", "?"; in the arena. */
 const char *tc_dim_text(tc_arena *arena, tc_dim d);

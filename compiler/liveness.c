@@ -72,7 +72,7 @@ static bool sample_dim(void *user, const char *name, int64_t *value) {
 
 static uint64_t sample(tc_dim_pool *pool, tc_dim bytes) {
     if (!tc_dim_is_const(bytes) && !tc_dim_is_unknown(bytes))
-        bytes = tc_dim_bind(pool, bytes, sample_dim, NULL);
+        bytes = tc_dim_substitute(pool, bytes, sample_dim, NULL);
     return tc_dim_is_const(bytes) && bytes.value > 0 ? (uint64_t)bytes.value : 0;
 }
 

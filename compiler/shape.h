@@ -21,7 +21,7 @@ tc_status tc_infer_node(tc_ctx *ctx, tc_node *node);
 /* Forgets inferred types and contents of node outputs (file types too), so that inference starts from the inputs. */
 void tc_forget_shapes(tc_graph *graph);
 /* Gives the symbol `name` a value everywhere; run tc_infer_graph afterwards. */
-void tc_bind_symbol(tc_graph *graph, const char *name, int64_t value);
+void tc_substitute_symbol(tc_graph *graph, const char *name, int64_t value);
 
 /* Both have known ranks and dims that are equal whatever symbols stand for. */
 bool tc_same_shape(const tc_value *a, const tc_value *b);

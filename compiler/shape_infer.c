@@ -143,14 +143,14 @@ static void bind_value(tc_graph *graph, tc_node *producer, tc_value *value, void
     tc_dim dims[TC_MAX_RANK];
     bool changed = false;
     for (int i = 0; i < type->rank; i++) {
-        dims[i] = tc_dim_bind(graph->model->dims, type->dims[i], lookup, user);
+        dims[i] = tc_dim_substitute(graph->model->dims, type->dims[i], lookup, user);
         changed = changed || dims[i].sym != type->dims[i].sym;
     }
     if (changed)
         value->type = tc_type_tensor(graph->model, type->dtype, type->rank, dims);
 }
 
-void tc_bind_symbol(tc_graph *graph, const char *name, int64_t value) {
+void tc_substitute_symbol(tc_graph *graph, const char *name, int64_t value) {
     binding b = {name, value};
     each_value(graph, bind_value, &b);
 }

@@ -95,7 +95,7 @@ static void warn_unknown_symbol(tc_ctx *ctx, const tc_model *model, const char *
     for (uint32_t i = 0; i < model->graph->n_inputs; i++) {
         const tc_type *type = model->graph->inputs[i]->type;
         for (int d = 0; type && type->kind == TC_TENSOR && d < type->rank; d++)
-            tc_dim_bind(model->dims, type->dims[d], find_symbol, &search);
+            tc_dim_substitute(model->dims, type->dims[d], find_symbol, &search);
     }
     if (!search.found)
         tc_warn(ctx, NULL, "--dim: no dimension of an input is called %s", tc_quote(ctx, name));
@@ -118,7 +118,7 @@ static tc_status bind_dims(tc_pass_env *env, tc_model *model) {
         *kept = value;
         tc_map_set(given, name, kept);
         warn_unknown_symbol(ctx, model, name);
-        tc_bind_symbol(model->graph, name, value);
+        tc_substitute_symbol(model->graph, name, value);
     }
     return TC_OK;
 }

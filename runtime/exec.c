@@ -59,7 +59,7 @@ static tc_status explain(tc_ctx *ctx, const rt_launch *launch, tk_status status)
 
 tc_status rt_execute(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *user) {
 #ifdef _OPENMP
-    omp_set_num_threads(plan->binder.threads);
+    omp_set_num_threads(plan->launcher.threads);
 #endif
     double began = event ? now() : 0;
     for (uint32_t i = 0; i < plan->n_launches; i++) {

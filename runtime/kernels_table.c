@@ -1,10 +1,11 @@
-/* kernels_table.c: the rows of kernels.def as a table, found by domain and op. Bind functions are declared from the
- * same rows, so that adding an op touches its bind file and its row only. */
-#include "bind.h"
+/* kernels_table.c: the rows of kernels.def as a table, found by domain and op. Launch functions are declared from the
+ * same rows, so that adding an op touches its launch file and its row only. */
+#include "launch.h"
 #include <string.h>
 
-#define KERNEL(domain, op, dtypes, bind) tc_status bind(rt_binder *binder, const tc_node *node, rt_launch *launch);
-#include "../kernels/kernels.def"
+#define KERNEL(domain, op, dtypes, launch_fn)                                                                          \
+    tc_status launch_fn(rt_launcher *launcher, const tc_node *node, rt_launch *launch);
+#include "kernels.def"
 #undef KERNEL
 
 #define BIT(dtype) (UINT32_C(1) << (dtype))
@@ -19,9 +20,9 @@
 #define N (F | I)
 #define ANY (F | I | B)
 
-#define KERNEL(domain, op, dtypes, bind) {domain, op, dtypes, bind},
+#define KERNEL(domain, op, dtypes, launch_fn) {domain, op, dtypes, launch_fn},
 static const rt_kernel_row rows[] = {
-#include "../kernels/kernels.def"
+#include "kernels.def"
     {NULL, NULL, 0, NULL},
 };
 

@@ -15,17 +15,17 @@ static tempo_live live_buffer(const tempo_session *s, size_t index) {
     uint64_t bytes = rt_aligned(plan->buffers[index].bytes);
     if (of < plan->n_storages) {
         const tc_value *value = plan->storages[of].value;
-        return (tempo_live){value->name, tc_type_text(plan->binder.arena, value->type), bytes};
+        return (tempo_live){value->name, tc_type_text(plan->launcher.arena, value->type), bytes};
     }
     const tc_node *node = plan->launches[UINT32_MAX - of].node;
-    return (tempo_live){tc_arena_printf(plan->binder.arena, "workspace of %s", tc_node_label(node)), node->op_type,
+    return (tempo_live){tc_arena_printf(plan->launcher.arena, "workspace of %s", tc_node_label(node)), node->op_type,
                         bytes};
 }
 
 static void list_live(tempo_session *s, tempo_memory *out) {
     const rt_plan *plan = s->plan;
     uint32_t peak = plan->packing.peak;
-    s->live = TC_NEW_ARRAY(plan->binder.arena, tempo_live, plan->n_buffers + 1);
+    s->live = TC_NEW_ARRAY(plan->launcher.arena, tempo_live, plan->n_buffers + 1);
     for (size_t i = 0; i < plan->n_buffers; i++)
         if (plan->buffers[i].first <= peak && peak <= plan->buffers[i].last && plan->buffers[i].bytes > 0)
             s->live[out->n_live++] = live_buffer(s, i);

@@ -1,4 +1,4 @@
-/* plan.c: from a graph to launches and offsets. Four steps: bind (a launch per node, which says what is a view and
+/* plan.c: from a graph to launches and offsets. Four steps: launches (one per node, which says what is a view and
  * what may be done in place), lifetimes of storages, in-place results, packing. Lifetimes follow the order of the
  * file: what the compiler decided about memory is what happens. */
 #include "plan.h"
@@ -30,7 +30,7 @@ static rt_storage *root_of(const rt_plan *plan, const tc_value *value) {
 
 static rt_storage *add_storage(planner *p, const tc_value *value, rt_home home, size_t bytes) {
     rt_plan *plan = p->plan;
-    plan->storages = tc_arena_grow(plan->binder.arena, plan->storages, sizeof *plan->storages, &p->cap_storages,
+    plan->storages = tc_arena_grow(plan->launcher.arena, plan->storages, sizeof *plan->storages, &p->cap_storages,
                                    (size_t)plan->n_storages + 1);
     uint32_t at = plan->n_storages++;
     plan->storages[at] = (rt_storage){.value = value, .home = home, .root = at, .bytes = bytes, .first = UINT32_MAX};
@@ -48,7 +48,7 @@ static bool is_ours(tc_dtype dtype) {
 }
 
 static tc_status describe(planner *p, const tc_node *node, const tc_value *value, rt_arg *arg) {
-    tc_arena *arena = p->plan->binder.arena;
+    tc_arena *arena = p->plan->launcher.arena;
     const tc_type *type = value->type;
     if (!type || type->kind != TC_TENSOR || !is_ours(type->dtype))
         return tc_error(p->ctx, TC_UNSUPPORTED, node, "'%s' is of type %s, which the runtime does not hold",
@@ -82,7 +82,7 @@ static tc_status parameter_data(planner *p, const tc_node *node, const tc_tensor
                         tc_quote(p->ctx, tensor->name ? tensor->name : ""));
     size_t element = tc_dtype_bits(tensor->dtype) / 8;
     if (!data || (element > 1 && (uintptr_t)data % element != 0)) {
-        void *copy = tc_arena_alloc(p->plan->binder.arena, tensor->bytes + 1, 1);
+        void *copy = tc_arena_alloc(p->plan->launcher.arena, tensor->bytes + 1, 1);
         if (tensor->bytes > 0)
             memcpy(copy, data, tensor->bytes);
         data = copy;
@@ -108,11 +108,11 @@ static tc_status need_operand(planner *p, const tc_node *node, const tc_value *v
     return add_parameter(p, node, value, constant);
 }
 
-/* Operands and results that bind functions may look at without counting: those a node does not have are absent. */
+/* Operands and results that launch functions may look at without counting: those a node does not have are absent. */
 #define FEWEST_ARGS 8
 
 static tc_status fill_args(planner *p, const tc_node *node, rt_launch *launch) {
-    tc_arena *arena = p->plan->binder.arena;
+    tc_arena *arena = p->plan->launcher.arena;
     launch->n_in = node->n_inputs;
     launch->n_out = node->n_outputs;
     launch->in = TC_NEW_ARRAY(arena, rt_arg, (size_t)node->n_inputs + FEWEST_ARGS);
@@ -132,7 +132,7 @@ static tc_status fill_args(planner *p, const tc_node *node, rt_launch *launch) {
     return TC_OK;
 }
 
-/* --- binding ---------------------------------------------------------------------------------- */
+/* --- launches -------------------------------------------------------------------------------- */
 
 static tc_status check_dtype(planner *p, const tc_node *node, const rt_kernel_row *row, const rt_launch *launch) {
     const rt_arg *decides = rt_in(launch, 0);
@@ -144,7 +144,7 @@ static tc_status check_dtype(planner *p, const tc_node *node, const rt_kernel_ro
     return TC_OK;
 }
 
-static tc_status bind_node(planner *p, const tc_node *node) {
+static tc_status launch_node(planner *p, const tc_node *node) {
     const rt_kernel_row *row = rt_kernel_for(node);
     if (!row) {
         const char *domain = node->domain[0] ? node->domain : "ai.onnx";
@@ -158,7 +158,7 @@ static tc_status bind_node(planner *p, const tc_node *node) {
     *launch = (rt_launch){.node = node, .view_of = -1};
     TC_TRY(fill_args(p, node, launch));
     TC_TRY(check_dtype(p, node, row, launch));
-    TC_TRY(row->bind(&p->plan->binder, node, launch));
+    TC_TRY(row->launch(&p->plan->launcher, node, launch));
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const rt_arg *out = rt_out(launch, i);
         if (!out)
@@ -176,7 +176,7 @@ static tc_status bind_node(planner *p, const tc_node *node) {
     return TC_OK;
 }
 
-static tc_status bind_all(planner *p, const void *const *inputs) {
+static tc_status launch_all(planner *p, const void *const *inputs) {
     const tc_graph *graph = p->model->graph;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const tc_value *value = graph->inputs[i];
@@ -188,11 +188,11 @@ static tc_status bind_all(planner *p, const void *const *inputs) {
             s->input = i;
         }
     }
-    p->plan->launches = TC_NEW_ARRAY(p->plan->binder.arena, rt_launch, (size_t)graph->n_nodes + 1);
+    p->plan->launches = TC_NEW_ARRAY(p->plan->launcher.arena, rt_launch, (size_t)graph->n_nodes + 1);
     TC_FOR_NODES(node, graph) {
         if (node->n_outputs > 0 && node->outputs[0] && tc_value_constant(node->outputs[0]))
             continue;
-        TC_TRY(bind_node(p, node));
+        TC_TRY(launch_node(p, node));
     }
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         TC_TRY(need_operand(p, NULL, graph->outputs[i]));
@@ -254,9 +254,9 @@ static void choose_inplace(rt_plan *plan) {
 static tc_status pack(planner *p) {
     rt_plan *plan = p->plan;
     size_t most = (size_t)plan->n_storages + plan->n_launches;
-    plan->buffers = TC_NEW_ARRAY(plan->binder.arena, rt_buffer, most + 1);
-    plan->buffer_of = TC_NEW_ARRAY(plan->binder.arena, uint32_t, most + 1);
-    plan->workspaces = TC_NEW_ARRAY(plan->binder.arena, size_t, (size_t)plan->n_launches + 1);
+    plan->buffers = TC_NEW_ARRAY(plan->launcher.arena, rt_buffer, most + 1);
+    plan->buffer_of = TC_NEW_ARRAY(plan->launcher.arena, uint32_t, most + 1);
+    plan->workspaces = TC_NEW_ARRAY(plan->launcher.arena, size_t, (size_t)plan->n_launches + 1);
     for (uint32_t i = 0; i < plan->n_storages; i++) {
         const rt_storage *s = &plan->storages[i];
         if (s->home != RT_ARENA || s->root != i)
@@ -322,7 +322,7 @@ static tc_status take_memory(planner *p) {
     const tc_value *largest = status == TC_OK ? NULL : largest_result(p->plan);
     if (largest)
         tc_hint(p->ctx, "its largest tensor is %s '%s' of %s \"%s\"",
-                tc_type_text(p->plan->binder.arena, largest->type), tc_quote(p->ctx, largest->name),
+                tc_type_text(p->plan->launcher.arena, largest->type), tc_quote(p->ctx, largest->name),
                 tc_quote(p->ctx, largest->producer->op_type), tc_quote(p->ctx, tc_node_label(largest->producer)));
     TC_TRY(status);
     p->plan->memory = aligned_alloc(RT_ALIGN, rt_aligned(bytes));
@@ -332,7 +332,7 @@ static tc_status take_memory(planner *p) {
 }
 
 static tc_status make(planner *p, const void *const *inputs) {
-    TC_TRY(bind_all(p, inputs));
+    TC_TRY(launch_all(p, inputs));
     find_lifetimes(p->plan);
     choose_inplace(p->plan);
     TC_TRY(pack(p));
@@ -345,7 +345,7 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int threads, const rt_ran
                          rt_plan **out_plan) {
     tc_arena *arena = tc_arena_create();
     rt_plan *plan = TC_NEW(arena, rt_plan);
-    plan->binder = (rt_binder){ctx, model, arena, threads, random};
+    plan->launcher = (rt_launcher){ctx, model, arena, threads, random};
     plan->graph = model->graph;
     plan->index = tc_map_create(arena);
     planner p = {ctx, model, plan, 0};
@@ -362,7 +362,7 @@ void rt_plan_destroy(rt_plan *plan) {
     if (!plan)
         return;
     free(plan->memory);
-    tc_arena_destroy(plan->binder.arena);
+    tc_arena_destroy(plan->launcher.arena);
 }
 
 void rt_plan_set_input(rt_plan *plan, uint32_t input, const void *data) {
@@ -379,16 +379,16 @@ const rt_storage *rt_plan_root(const rt_plan *plan, const tc_value *value) { ret
 void rt_plan_tensor(const rt_plan *plan, const tc_value *value, tempo_tensor *out_tensor) {
     rt_arg arg = {0};
     const tc_type *type = value->type;
-    int64_t *dims = TC_NEW_ARRAY(plan->binder.arena, int64_t, (size_t)type->rank + 1);
+    int64_t *dims = TC_NEW_ARRAY(plan->launcher.arena, int64_t, (size_t)type->rank + 1);
     for (int i = 0; i < type->rank; i++)
         dims[i] = type->dims[i].value;
     set_address(plan, &arg, value);
     *out_tensor = (tempo_tensor){(tempo_dtype)type->dtype, type->rank, dims, arg.data, rt_plan_bytes(plan, value)};
 }
 
-/* --- for bind functions ----------------------------------------------------------------------- */
+/* --- for launch functions ----------------------------------------------------------------------- */
 
-tc_status rt_known_ints(rt_binder *binder, const tc_node *node, uint32_t input, const int64_t **out_ints,
+tc_status rt_known_ints(rt_launcher *launcher, const tc_node *node, uint32_t input, const int64_t **out_ints,
                         int64_t *out_count) {
     const tc_value *value = tc_input(node, input);
     const tc_tensor *tensor = value ? tc_value_constant(value) : NULL;
@@ -396,13 +396,13 @@ tc_status rt_known_ints(rt_binder *binder, const tc_node *node, uint32_t input, 
     uint64_t count = tensor ? tensor->count : contents ? contents->count : 0;
     const void *data = tensor ? tensor->data : NULL;
     if (tensor && !data && tensor->external)
-        TC_TRY(tc_tensor_map(binder->ctx, binder->model, tensor, &data));
+        TC_TRY(tc_tensor_map(launcher->ctx, launcher->model, tensor, &data));
     if ((!data && !contents && count > 0) || !value || (!tensor && !(contents && tc_contents_is_const(contents))) ||
         (contents && tc_dtype_is_float(contents->dtype)))
-        return tc_error(binder->ctx, TC_UNSUPPORTED, node,
+        return tc_error(launcher->ctx, TC_UNSUPPORTED, node,
                         "the elements of operand %u ('%s') must be known before the run", input,
-                        value ? tc_quote(binder->ctx, value->name) : "absent");
-    int64_t *ints = TC_NEW_ARRAY(binder->arena, int64_t, (size_t)count + 1);
+                        value ? tc_quote(launcher->ctx, value->name) : "absent");
+    int64_t *ints = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)count + 1);
     tc_tensor mapped;
     if (tensor) {
         mapped = *tensor;

@@ -5,7 +5,7 @@
  * file's bytes). */
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
-#include "bind.h"
+#include "launch.h"
 #include "pack.h"
 
 typedef enum rt_home { RT_ARENA, RT_INPUT, RT_PARAMETER } rt_home;
@@ -22,7 +22,7 @@ typedef struct rt_storage {
 } rt_storage;
 
 typedef struct rt_plan {
-    rt_binder binder; /* of its launches; arena dies with the plan */
+    rt_launcher launcher; /* of its launches; arena dies with the plan */
     const tc_graph *graph;
     rt_launch *launches;
     uint32_t n_launches;

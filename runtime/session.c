@@ -1,5 +1,5 @@
-/* session.c: the public API. Opening reads the model and makes its ops ones that have kernels (lower.c); binding
- * checks one input; the first run after a change resolves shapes and plans. Every call here begins with no
+/* session.c: the public API. Opening reads the model and makes its ops ones that have kernels (make_runnable.c);
+ * binding checks one input; the first run after a change resolves shapes and plans. Every call here begins with no
  * diagnostics and leaves those of its failure as the session's message. */
 #include "session.h"
 #include "../compiler/onnx_io.h"
@@ -35,7 +35,7 @@ const char *tempo_message(const tempo_session *s) { return s->message ? s->messa
 /* Takes the model over. */
 static tc_status take_model(tempo_session *s, tc_model *model) {
     s->model = model;
-    TC_TRY(rt_lower(s));
+    TC_TRY(rt_make_runnable(s));
     tc_graph *graph = s->model->graph;
     s->inputs = TC_NEW_ARRAY(s->ctx.arena, rt_input, (size_t)graph->n_inputs + 1);
     for (uint32_t i = 0; i < graph->n_inputs; i++)

@@ -47,10 +47,10 @@ tempo_status rt_open(const char *path, const tempo_options *options, const rt_ho
 /* The same for a model at hand, which the session takes over, also on failure; messages name `path`. */
 tempo_status rt_open_model(tc_model *model, const char *path, const tempo_options *options, const rt_hooks *hooks,
                            tempo_session **out_session);
-/* Makes the model one that kernels can run, as far as that takes no shapes. lower.c */
-tc_status rt_lower(tempo_session *session);
+/* Makes the model one that kernels can run, as far as that takes no shapes. make_runnable.c */
+tc_status rt_make_runnable(tempo_session *session);
 /* Replaces nodes that no kernel does by their functions; `typed`: types are known, and bodies that depend on them
- * come in too. lower.c */
+ * come in too. make_runnable.c */
 tc_status rt_inline_missing(tempo_session *session, bool typed, bool *out_changed);
 /* Which inputs' elements may decide shapes: a plan that they decided is one for these elements alone. */
 typedef enum rt_decide { RT_SHAPES_ONLY, RT_INTEGERS, RT_ALL_ELEMENTS } rt_decide;

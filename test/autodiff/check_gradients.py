@@ -2,7 +2,7 @@
 """Checks every gradient of passes/gradients.def against central differences in double precision.
 
 usage: check_gradients.py TEMPOC [OP...]        only cases of these ops
-For each case of cases.py a model is made whose initializers are the op's operands and whose loss is the sum of the op's results
+For each case of gradient_cases.py a model is made whose initializers are the op's operands and whose loss is the sum of the op's results
 times fixed random numbers. tempoc adds the gradients; onnx's reference evaluator runs what it wrote, and the forward model at
 x + eps and x - eps. Limits are those of PyTorch's gradcheck. Each case is also run with dims that are not known when the gradient is
 made, by a Reshape to a shape that is an input. The last line is 'N passed, N failed'.
@@ -15,7 +15,7 @@ import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-import cases
+import gradient_cases as cases
 
 EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3       # in double precision
 SINGLE_EPS, SINGLE_ATOL = 1e-2, 2e-3     # in float: rounding of 1e-7 times a sum, over 2 eps

@@ -69,7 +69,7 @@ def bombs():
 
 def texts():
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "text"))
-    import cases
+    import text_cases as cases
     models = list(cases.GRAPHS.values()) + list(cases.OURS.values()) + [text for text, _ in cases.REFUSED.values()]
     models += [cases.MAIN + text for text in cases.FUNCTIONS.values()]
     texts = [cases.HEADER + text for text in models] + [h + cases.GRAPHS["smallest"] for h in cases.HEADERS.values()]

@@ -1,7 +1,7 @@
 """Files that must be refused, made here one defect at a time: a wire format, b versions and domains, c structure, d tensors, e locations,
 f attributes. Each answer is one line that names the culprit, the right exit code, under 1 s and 100 MB."""
 import random
-from common import *
+from io_common import *
 
 BAD, UNSUPPORTED, LIMIT = 2, 3, 4
 report = Report()

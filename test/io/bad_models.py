@@ -1,7 +1,7 @@
 """Models that are well-formed but wrong: attributes, types and shapes that do not fit, through tempoc as a user meets it. Each is refused by
 the name of the node, in one line, with the right exit code, under 1 s and 100 MB; sizes that nobody has cost nothing."""
 import numpy as np
-from common import *
+from io_common import *
 
 BAD, UNSUPPORTED, LIMIT = 2, 3, 4
 report = Report()

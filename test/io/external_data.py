@@ -1,5 +1,5 @@
 """External data is mapped from inside the model's folder only: links, folders, pipes, hard links and ranges past the end are refused."""
-from common import *
+from io_common import *
 
 report = Report()
 top = tempfile.mkdtemp()

@@ -1,6 +1,6 @@
 """Reading and writing cost time and memory linear in the file's size: each kind of file is doubled twice."""
 import random
-from common import *
+from io_common import *
 
 report = Report()
 folder = tempfile.mkdtemp()

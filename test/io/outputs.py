@@ -1,7 +1,7 @@
 """Output files appear whole or not at all, and go where they were meant to go."""
 import signal
 import stat
-from common import *
+from io_common import *
 
 report = Report()
 folder = tempfile.mkdtemp()

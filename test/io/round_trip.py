@@ -3,7 +3,7 @@ One model holds every field of the schema (the script checks that it does), one 
 backend suite (1,884 with onnx 1.23) bring every op, subgraphs, sequences, optionals and functions."""
 import warnings
 from onnx.backend.test.loader import load_model_tests
-from common import *
+from io_common import *
 
 warnings.filterwarnings("ignore")  # the suite divides by zero on purpose
 report = Report()

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, parser, printer
 
-from cases import FUNCTIONS, GRAPHS, HEADER, HEADERS, MAIN, OURS, PRINTER_LOSES, REFUSED
+from text_cases import FUNCTIONS, GRAPHS, HEADER, HEADERS, MAIN, OURS, PRINTER_LOSES, REFUSED
 
 TOOL, SCRATCH = sys.argv[1], sys.argv[2]
 

@@ -152,8 +152,8 @@ static void binding(void **state) {
                 break;
             d[i] = r;
             v[i] = w;
-            EQUAL(tc_dim_bind(f->pool, r, lookup, both), C(w));
-            EQUAL(tc_dim_bind(f->pool, tc_dim_bind(f->pool, r, lookup, n_only), lookup, both), C(w));
+            EQUAL(tc_dim_substitute(f->pool, r, lookup, both), C(w));
+            EQUAL(tc_dim_substitute(f->pool, tc_dim_substitute(f->pool, r, lookup, n_only), lookup, both), C(w));
             int less = tc_dim_less(d[0], d[1]);
             assert_true(less == -1 || less == (v[0] < v[1]));
         }

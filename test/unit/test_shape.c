@@ -298,8 +298,8 @@ static void test_exported_shape_arithmetic(void **state) {
     ASSERT_TYPE(&ctx, model, "shifted", "int64[1,seq]");
     ASSERT_TYPE(&ctx, model, "wide", "bool[seq,seq]");
     ASSERT_TYPE(&ctx, model, "v", "int64[2*seq]");
-    tc_bind_symbol(model->graph, "batch", 2);
-    tc_bind_symbol(model->graph, "seq", 16);
+    tc_substitute_symbol(model->graph, "batch", 2);
+    tc_substitute_symbol(model->graph, "seq", 16);
     assert_int_equal(tc_infer_graph(&ctx, model->graph), TC_OK);
     TC_FOR_NODES(node, model->graph)
         assert_true(tc_type_is_static(node->outputs[0]->type));

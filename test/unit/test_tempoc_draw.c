@@ -1,7 +1,7 @@
 /* test_tempoc_draw.c: what --verify draws for inputs: integers below the smallest table that they index, masks, normal
  * floats, small dims. */
 #include "compiler/shape.h"
-#include "compiler/tempoc_verify.h"
+#include "compiler/tempoc/tempoc_verify.h"
 #include "compiler/text.h"
 #include <math.h>
 #include <setjmp.h>

@@ -6,7 +6,7 @@
  * are checked in a process of their own, so that one that crashes, asserts or hangs is told like any other failure:
  * made smaller and written to fuzz_recipes-SEED-K.onnxt. --demand also fails when a rule of raise or lean never fired,
  * or too many graphs said nothing. */
-#include "check.h"
+#include "recipe_check.h"
 #include "compiler/diag.h"
 #include "passes/pass.h"
 #include <inttypes.h>

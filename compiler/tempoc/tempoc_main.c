@@ -1,0 +1,310 @@
+/* tempoc_main.c: the compiler's command line. Reads a model, runs the pipeline, writes the result, reports what was
+ * done. The exit code is the status (diag.h); everything that can be known to be wrong before the work starts is said
+ * before it starts. */
+#include "../onnx_io.h"
+#include "../options.h"
+#include "passes/pass.h"
+#include "passes/report/report.h"
+#include "tempoc_rules.h"
+#include "tempoc_verify.h"
+#include "../text.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct cli {
+    tc_options options;
+    const char *input, *output, *emit, *report;
+    int64_t verify_seed;
+    bool quiet, verbose, verify, list_passes, list_rules, check_rules;
+} cli;
+
+#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                     \
+    {TC_OPT_##kind, name, letter, argument, otherwise, group, help, offsetof(cli, field), offsetof(cli, count)},
+static const tc_option option_rows[] = {
+#include "tempoc_options.def"
+};
+#undef OPTION
+
+static const char details[] =
+    "Reads an ONNX model, works out its backward pass and writes one graph with loss and gradients.\n"
+    "Each trained initializer W gets the output W_grad.\n"
+    "\n"
+    "examples:\n"
+    "  tempoc model.onnx -o train.onnx                     compile, report what was done\n"
+    "  tempoc model.onnx                                   only check and report\n"
+    "  tempoc model.onnx -o train.onnx --freeze='*embed*'  leave some weights alone\n"
+    "  tempoc model.onnx -o train.onnx --dim batch=32      fix a symbolic dimension\n"
+    "  tempoc model.onnx --dim batch=32 --report=mem.html  see which bytes are saved, and why\n"
+    "  tempoc model.onnx -o model.onnxt --passes=          convert to text, change nothing\n"
+    "  tempoc model.onnx --dim batch=4 --verify            run it beside the model as read, compare\n"
+    "  tempoc --check-rules --rules=my.rules               prove rewrites of your own\n"
+    "  tempoc model.onnx -o - --emit=text | less           look at the compiled graph\n"
+    "  tempoc model.onnx --print-ir-after=shapes 2>ir.txt  look at it on the way\n";
+
+static const char footer[] =
+    "Exit codes: 0 good, 1 mismatch, 2 bad input, 3 unsupported, 4 limit or memory, 5 input/output,\n"
+    "6 numeric stop, 64 usage, 70 bug in tempoc. IN.onnx may be ONNX text, and \"-\" is standard input.\n";
+
+static const tc_option_table table = {
+    .tool = "tempoc",
+    .summary = "compiles ONNX models for training",
+    .usage = "IN.onnx [-o OUT.onnx] [options]",
+    .details = details,
+    .footer = footer,
+    .options = option_rows,
+    .n_options = TC_COUNT(option_rows),
+};
+
+/* --- before the work -------------------------------------------------------------------------- */
+
+static void list_passes(void) {
+    printf("passes:\n");
+    for (size_t i = 0; i < tc_pass_count(); i++)
+        printf("  %-14s %s\n", tc_pass_at(i)->name, tc_pass_at(i)->summary);
+    printf("\nrecipes:\n");
+    for (size_t i = 0; i < tc_recipe_count(); i++) {
+        const tc_recipe *recipe = tc_recipe_at(i);
+        printf("  %-14s %s\n  %-14s --passes=%s\n", recipe->name, recipe->summary, "", recipe->passes);
+    }
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static bool emits_text(const cli *c) {
+    return c->emit ? strcmp(c->emit, "text") == 0 : c->output && ends_with(c->output, ".onnxt");
+}
+
+static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *arguments) {
+    if (arguments->count == 0) {
+        tc_error(ctx, TC_USAGE, NULL, "no model given");
+        tc_hint(ctx, "for example: tempoc model.onnx -o train.onnx; tempoc --help tells more");
+        return TC_USAGE;
+    }
+    if (arguments->count > 1) {
+        tc_error(ctx, TC_USAGE, NULL, "one model at a time: unexpected %s", tc_quote(ctx, arguments->items[1]));
+        tc_hint(ctx, "the result goes where -o says");
+        return TC_USAGE;
+    }
+    c->input = arguments->items[0];
+    if (c->emit && strcmp(c->emit, "onnx") != 0 && strcmp(c->emit, "text") != 0)
+        return tc_error(ctx, TC_USAGE, NULL, "--emit=%s: expected onnx or text", tc_quote(ctx, c->emit));
+    if (c->report && !ends_with(c->report, ".json") && !ends_with(c->report, ".html"))
+        return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html",
+                        tc_quote(ctx, c->report));
+    return tc_pipeline_check(ctx, &c->options);
+}
+
+static const char *folder_of(tc_ctx *ctx, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return ".";
+    return slash == path ? "/" : tc_arena_strndup(ctx->arena, path, (size_t)(slash - path));
+}
+
+/* The file could be written, as far as can be told without writing. */
+static tc_status check_file(tc_ctx *ctx, const char *path, const char *input) {
+    if (*path == '\0')
+        return tc_error(ctx, TC_USAGE, NULL, "the output file's name is empty");
+    struct stat in, out;
+    if (stat(path, &out) == 0) {
+        if (S_ISDIR(out.st_mode))
+            return tc_error(ctx, TC_IO, NULL, "%s is a folder; expected a file to write", tc_quote(ctx, path));
+        if (stat(input, &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
+            tc_error(ctx, TC_USAGE, NULL, "output and input are the same file");
+            tc_hint(ctx, "choose another name behind -o");
+            return TC_USAGE;
+        }
+    }
+    const char *folder = folder_of(ctx, path);
+    if (access(folder, W_OK | X_OK) != 0)
+        return tc_error(ctx, TC_IO, NULL, "cannot write to the folder %s: %s", tc_quote(ctx, folder), strerror(errno));
+    return TC_OK;
+}
+
+static tc_status check_outputs(tc_ctx *ctx, const cli *c) {
+    if (c->report)
+        TC_TRY(check_file(ctx, c->report, c->input));
+    if (c->output == NULL)
+        return TC_OK;
+    if (c->report && strcmp(c->output, c->report) == 0)
+        return tc_error(ctx, TC_USAGE, NULL, "model and report cannot both be written to %s", tc_quote(ctx, c->report));
+    if (strcmp(c->output, "-") != 0)
+        return check_file(ctx, c->output, c->input);
+    if (emits_text(c) || !isatty(STDOUT_FILENO))
+        return TC_OK;
+    tc_error(ctx, TC_USAGE, NULL, "a binary model is not written to a terminal");
+    tc_hint(ctx, "add --emit=text, or send it to a file");
+    return TC_USAGE;
+}
+
+/* --- the work --------------------------------------------------------------------------------- */
+
+static tc_status write_text(tc_ctx *ctx, const tc_model *model, const char *path) {
+    if (strcmp(path, "-") == 0) {
+        TC_TRY(tc_print_model(ctx, model, stdout));
+        if (fflush(stdout) != 0 || ferror(stdout))
+            return tc_error(ctx, TC_IO, NULL, "cannot write to standard output: %s", strerror(errno));
+        return TC_OK;
+    }
+    tc_out_file *file;
+    TC_TRY(tc_out_open(ctx, path, &file));
+    tc_status status = tc_print_model(ctx, model, tc_out_stream(file));
+    if (status == TC_OK)
+        return tc_out_commit(ctx, file);
+    tc_out_abandon(file);
+    return status;
+}
+
+/* One run of the pipeline on the file. What is to be told of it later is in the context's arena: the model goes. */
+typedef struct compilation {
+    tc_options options;
+    tc_summary summary;
+    tc_report *report;   /* takes the rules; NULL: nobody asks */
+    tc_account *account; /* out, unless nobody asks */
+} compilation;
+
+static tc_status write_model(tc_ctx *ctx, const cli *c, const tc_model *model) {
+    return emits_text(c) ? write_text(ctx, model, c->output) : tc_write_onnx(ctx, model, c->output);
+}
+
+typedef struct source {
+    tc_ctx *ctx;
+    const tc_file *file;
+    const char *path;
+} source;
+
+static tc_status read_again(void *user, tc_model **out_model) {
+    const source *s = user;
+    return tc_read_opened(s->ctx, s->file, s->path, out_model);
+}
+
+static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool write, compilation *work) {
+    source from = {ctx, file, c->input};
+    tc_pass_env env = {.ctx = ctx, .options = &work->options, .summary = &work->summary, .reread_user = &from};
+    env.reread = write ? read_again : NULL; /* one reproducer is enough */
+    tc_model *model = NULL;
+    tc_status status = tc_read_opened(ctx, file, c->input, &model);
+    if (status == TC_OK)
+        status = tc_pipeline_run(&env, model);
+    if (status == TC_OK && write && c->output)
+        status = write_model(ctx, c, model);
+    if (status == TC_OK && work->report) {
+        work->account = tc_account_make(ctx->arena, model->graph, work->options.loss);
+        tc_report_rules(ctx->arena, &work->summary, work->report);
+    }
+    tc_model_destroy(model);
+    return status;
+}
+
+/* What the yardstick, recipe `none`, makes of the same file; NULL where it cannot be told. What it has to say was said
+ * already. */
+static const tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file) {
+    compilation work = {.options = c->options, .report = &(tc_report){0}};
+    work.options.recipe = "none";
+    work.options.explain = work.options.print_before = work.options.print_after = NULL;
+    work.options.verify_each = false;
+    size_t n_diags = ctx->n_diags;
+    tc_status status = compile(ctx, c, file, false, &work);
+    ctx->n_diags = n_diags;
+    return status == TC_OK ? work.account : NULL;
+}
+
+static bool is_yardstick(const cli *c) {
+    return c->options.passes == NULL && strcmp(tc_recipe_find(c->options.recipe)->name, "none") == 0;
+}
+
+/* Passes that were spelled out, and recipes without a backward pass, are measured against nothing. */
+static bool has_yardstick(const cli *c) {
+    return c->options.passes == NULL && strstr(tc_recipe_find(c->options.recipe)->passes, "autodiff") != NULL;
+}
+
+static void print_details(FILE *out, const cli *c, const tc_summary *summary) {
+    if (c->options.stats) {
+        fprintf(out, "%-40s %10s %10s\n", "rule", "matched", "tried");
+        for (size_t i = 0; i < summary->n_rules; i++)
+            fprintf(out, "%-40s %10llu %10llu\n", summary->rules[i].name, (unsigned long long)summary->rules[i].matched,
+                    (unsigned long long)summary->rules[i].tried);
+    }
+    for (size_t i = 0; c->options.time && i < summary->n_times; i++)
+        fprintf(out, "%-14s %9.3f ms\n", summary->times[i].name, 1e3 * summary->times[i].seconds);
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static tc_status write_report(tc_ctx *ctx, const cli *c, const tc_report *report) {
+    if (c->report == NULL)
+        return TC_OK;
+    return ends_with(c->report, ".json") ? tc_report_json(ctx, report, c->report)
+                                         : tc_report_html(ctx, report, c->report);
+}
+
+static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
+    double start = now();
+    bool asked = !c->quiet || c->report;
+    tc_report report = {.input = c->input, .output = c->output, .dims = c->options.dims, .n_dims = c->options.n_dims};
+    compilation main_work = {.options = c->options, .report = asked ? &report : NULL};
+    tc_status status = compile(ctx, c, file, true, &main_work);
+    /* The report stays out of a model that goes to standard output. */
+    FILE *out = c->output && strcmp(c->output, "-") == 0 ? stderr : stdout;
+    if (status == TC_OK && asked) {
+        report.recipe = c->options.passes ? c->options.passes : tc_recipe_find(c->options.recipe)->name;
+        report.summary = &main_work.summary;
+        report.after = main_work.account;
+        report.before = is_yardstick(c) ? report.after : has_yardstick(c) ? compile_before(ctx, c, file) : NULL;
+        report.seconds = now() - start;
+        status = write_report(ctx, c, &report);
+        if (!c->quiet)
+            tc_report_text(out, ctx, &report, c->verbose);
+    }
+    print_details(out, c, &main_work.summary);
+    if (status == TC_OK && c->verify)
+        status = tempoc_verify(ctx, file, c->input, &c->options, (uint64_t)c->verify_seed, c->quiet ? NULL : out);
+    return status;
+}
+
+static tc_status run(tc_ctx *ctx, cli *c, int argc, char **argv) {
+    tc_arguments arguments;
+    TC_TRY(tc_options_parse(ctx, &table, argc, argv, c, &arguments));
+    if (arguments.done)
+        return TC_OK;
+    if (c->list_passes) {
+        list_passes();
+        return TC_OK;
+    }
+    if (c->list_rules)
+        return tc_rules_list(ctx, stdout);
+    if (c->check_rules)
+        return tempoc_check_rules(ctx, &c->options, (uint64_t)c->verify_seed, arguments.items, arguments.count, stdout);
+    TC_TRY(check_arguments(ctx, c, &arguments));
+    TC_TRY(check_outputs(ctx, c));
+    ctx->file = c->input;
+    tc_file file;
+    TC_TRY(tc_file_open(ctx, c->input, &file));
+    tc_status status = work(ctx, c, &file);
+    tc_file_close(&file);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    tc_ctx ctx;
+    cli c = {0};
+    tc_ctx_init(&ctx, "tempoc");
+    tc_status status = run(&ctx, &c, argc, argv);
+    tc_diags_print(&ctx, stderr);
+    if (status == TC_OK && (fflush(stdout) != 0 || ferror(stdout))) {
+        fprintf(stderr, "tempoc: error: cannot write to standard output: %s\n", strerror(errno));
+        status = TC_IO;
+    }
+    tc_ctx_fini(&ctx);
+    return (int)status;
+}

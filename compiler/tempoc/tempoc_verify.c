@@ -1,0 +1,281 @@
+/* tempoc_verify.c: `tempoc --verify`: from one file to three graphs that run on the same random inputs, and a table of
+ * how far they are apart. The file as read says what the outputs are, recipe `none` what the gradients are; neither
+ * sees the rules that the user added. Dropout draws the same masks in all three. An output is measured against its
+ * largest element, a gradient against a hundredth of the largest gradient at least: some gradients are zero in theory
+ * (the bias of a key in attention) and rounding noise in practice. */
+#include "tempoc_verify.h"
+#include "../../runtime/session.h"
+#include <math.h>
+#include <string.h>
+
+#define AS_READ "upgrade,inline,shapes,dropout"
+#define NOISE 0.01 /* of the largest gradient */
+#define MISMATCHES_TOLD 10
+
+/* Room for the rounding of other orders of summation, none for another formula. */
+static double tolerance(tempo_dtype dtype) {
+    switch (dtype) {
+    case TEMPO_DOUBLE: return 1e-9;
+    case TEMPO_FLOAT: return 1e-4;
+    case TEMPO_FLOAT16: return 1e-2;
+    case TEMPO_BFLOAT16: return 5e-2;
+    default: return 0;
+    }
+}
+
+/* --- the graphs ------------------------------------------------------------------------------- */
+
+typedef struct variant {
+    const char *name;
+    tc_options options;
+    tempo_session *session;
+} variant;
+
+/* What this has to say was said when the model was compiled, unless it fails. */
+static tc_status compile(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options,
+                         tc_model **out_model) {
+    tc_summary summary = {0};
+    tc_pass_env env = {ctx, options, &summary};
+    size_t n_diags = ctx->n_diags;
+    TC_TRY(tc_read_opened(ctx, file, path, out_model));
+    tc_status status = tc_pipeline_run(&env, *out_model);
+    if (status == TC_OK)
+        ctx->n_diags = n_diags;
+    else
+        tc_model_destroy(*out_model);
+    return status;
+}
+
+static tc_status failed(tc_ctx *ctx, const variant *v, tempo_status status) {
+    tc_diags_print(ctx, stderr);
+    fputs(v->session ? tempo_message(v->session) : "tempoc: error: out of memory\n", stderr);
+    tc_note(ctx, NULL, "--verify could not run %s", v->name);
+    return (tc_status)status;
+}
+
+static tc_status run(tc_ctx *ctx, variant *v, const tempoc_draw *draw, uint64_t seed) {
+    tempo_status status = TEMPO_OK;
+    for (size_t i = 0; status == TEMPO_OK && i < draw->n_inputs; i++)
+        status = tempo_bind(v->session, draw->inputs[i].name, &draw->inputs[i].tensor);
+    if (status == TEMPO_OK) {
+        tempo_seed(v->session, seed, 0);
+        status = tempo_run(v->session);
+    }
+    return status == TEMPO_OK ? TC_OK : failed(ctx, v, status);
+}
+
+/* Compiles, and draws inputs for the graph where `draw` has none yet. */
+static tc_status prepare(tc_ctx *ctx, const tc_file *file, const char *path, variant *v, uint64_t seed,
+                         tempoc_draw *draw) {
+    static const rt_hooks hooks = {tc_upgrade_model, tc_body_for};
+    tc_model *model;
+    TC_TRY(compile(ctx, file, path, &v->options, &model));
+    tc_status status = draw->inputs ? TC_OK : tempoc_draw_inputs(ctx, model, seed, draw);
+    if (status != TC_OK) {
+        tc_model_destroy(model);
+        return status;
+    }
+    tempo_status opened = rt_open_model(model, path, NULL, &hooks, &v->session);
+    return opened == TEMPO_OK ? run(ctx, v, draw, seed) : failed(ctx, v, opened);
+}
+
+/* --- comparing -------------------------------------------------------------------------------- */
+
+typedef struct row {
+    const char *what, *with;
+    size_t outputs, equal;
+    double worst;
+    const char *worst_name;
+    tc_status status;
+    size_t mismatches;
+} row;
+
+static tc_tensor view(const tempo_tensor *t) {
+    tc_tensor tensor = {
+        .dtype = (tc_dtype)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .bytes = t->bytes};
+    tensor.count = t->bytes / tempo_dtype_size(t->dtype);
+    return tensor;
+}
+
+/* The largest element but for infinities and NaN; `out_finite` (may be NULL) tells whether there are none. */
+static double largest(const tempo_tensor *t, bool *out_finite) {
+    tc_tensor tensor = view(t);
+    double most = 0;
+    bool finite = true;
+    for (uint64_t i = 0; i < tensor.count; i++) {
+        double value = fabs(tc_tensor_get(&tensor, i));
+        finite &= isfinite(value) != 0;
+        most = isfinite(value) && value > most ? value : most;
+    }
+    if (out_finite)
+        *out_finite = finite;
+    return most;
+}
+
+static bool same_type(const tempo_tensor *a, const tempo_tensor *b) {
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
+}
+
+static double difference(double got, double want) {
+    if (got == want || (isnan(got) && isnan(want)))
+        return 0;
+    return isfinite(got) && isfinite(want) ? fabs(got - want) : INFINITY;
+}
+
+/* The greatest difference of two elements as a part of `scale`, and where it is. */
+static double farthest(const tempo_tensor *got, const tempo_tensor *want, double scale, uint64_t *out_index) {
+    tc_tensor g = view(got), w = view(want);
+    double worst = 0;
+    for (uint64_t i = 0; i < g.count; i++) {
+        double far = difference(tc_tensor_get(&g, i), tc_tensor_get(&w, i));
+        if (far > worst) {
+            worst = far;
+            *out_index = i;
+        }
+    }
+    return worst == 0 ? 0 : scale > 0 ? worst / scale : INFINITY;
+}
+
+static void mismatch(tc_ctx *ctx, row *r, const char *name, const char *text) {
+    if (r->mismatches++ < MISMATCHES_TOLD)
+        tc_error(ctx, TC_MISMATCH, NULL, "output '%s' differs from that of %s: %s", tc_quote(ctx, name), r->with, text);
+    r->status = TC_MISMATCH;
+}
+
+static void compare(tc_ctx *ctx, row *r, const char *name, const tempo_tensor *got, const tempo_tensor *want,
+                    double noise) {
+    r->outputs++;
+    if (!same_type(got, want)) {
+        mismatch(ctx, r, name, "it is of another type or shape");
+        return;
+    }
+    if (got->bytes == 0 || memcmp(got->data, want->data, got->bytes) == 0) {
+        r->equal++;
+        return;
+    }
+    double scale = fmax(largest(want, NULL), noise);
+    uint64_t at = 0;
+    double far = farthest(got, want, scale, &at);
+    if (far > r->worst || r->worst_name == NULL) {
+        r->worst = far;
+        r->worst_name = name;
+    }
+    tc_tensor g = view(got), w = view(want);
+    if (far > tolerance(got->dtype))
+        mismatch(ctx, r, name,
+                 tc_arena_printf(ctx->arena, "element %llu is %.9g, expected %.9g; apart by %.2g of %.3g, more than %g",
+                                 (unsigned long long)at, tc_tensor_get(&g, at), tc_tensor_get(&w, at), far, scale,
+                                 tolerance(got->dtype)));
+}
+
+static bool has_output(const variant *v, const char *name) {
+    tempo_info info;
+    for (size_t i = 0; tempo_output_info(v->session, i, &info); i++)
+        if (strcmp(info.name, name) == 0)
+            return true;
+    return false;
+}
+
+static double largest_gradient(const variant *read, const variant *v) {
+    tempo_info info;
+    tempo_tensor t;
+    double most = 0;
+    for (size_t i = 0; tempo_output_info(v->session, i, &info); i++)
+        if (!has_output(read, info.name) && tempo_output(v->session, info.name, &t) == TEMPO_OK)
+            most = fmax(most, largest(&t, NULL));
+    return most;
+}
+
+/* The outputs of `want` that the file has, or those that it lacks: gradients. */
+static void compare_all(tc_ctx *ctx, row *r, const variant *read, const variant *want, const variant *got,
+                        bool gradients) {
+    tempo_info info;
+    tempo_tensor w, g;
+    double noise = gradients ? NOISE * largest_gradient(read, want) : 0;
+    for (size_t i = 0; tempo_output_info(want->session, i, &info); i++) {
+        bool finite = true;
+        if (has_output(read, info.name) == gradients || tempo_output(want->session, info.name, &w) != TEMPO_OK)
+            continue;
+        if (tempo_output(got->session, info.name, &g) == TEMPO_OK)
+            compare(ctx, r, info.name, &g, &w, noise);
+        else
+            mismatch(ctx, r, info.name, "the compiled graph has no such output");
+        largest(&w, &finite);
+        if (!finite)
+            tc_warn(ctx, NULL, "--verify: output '%s' of %s holds NaN or infinity, which proves little",
+                    tc_quote(ctx, info.name), want->name);
+    }
+    if (r->mismatches > MISMATCHES_TOLD)
+        tc_error(ctx, TC_MISMATCH, NULL, "%zu more outputs differ from those of %s", r->mismatches - MISMATCHES_TOLD,
+                 r->with);
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+static void print_draw(FILE *out, tc_ctx *ctx, const tempoc_draw *draw, uint64_t seed) {
+    fprintf(out, "verified on random inputs, seed %llu:", (unsigned long long)seed);
+    for (size_t i = 0; i < draw->n_inputs; i++) {
+        const tempo_tensor *t = &draw->inputs[i].tensor;
+        fprintf(out, "%s %s %s", i ? "," : "", tc_quote(ctx, draw->inputs[i].name), tempo_dtype_text(t->dtype));
+        for (int d = 0; d < t->rank; d++)
+            fprintf(out, "%s%lld%s", d ? "," : "[", (long long)t->dims[d], d + 1 == t->rank ? "]" : "");
+    }
+    fputc('\n', out);
+}
+
+static void print_rows(FILE *out, tc_ctx *ctx, const row *rows, size_t n) {
+    fprintf(out, "  %-10s %-17s %9s %10s %17s  %s\n", "", "compared with", "compared", "bit-equal", "worst difference",
+            "of");
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "  %-10s %-17s %9zu %10zu %17.3g  %s\n", rows[i].what, rows[i].with, rows[i].outputs,
+                rows[i].equal, rows[i].worst, rows[i].worst_name ? tc_quote(ctx, rows[i].worst_name) : "all bit-equal");
+}
+
+static tc_status verify(tc_ctx *ctx, const tc_file *file, const char *path, variant variants[3], uint64_t seed,
+                        FILE *out) {
+    variant *read = &variants[0], *none = &variants[1], *compiled = &variants[2];
+    tempoc_draw draw = {0};
+    TC_TRY(prepare(ctx, file, path, read, seed, &draw));
+    for (size_t i = 0; i < draw.n_dims; i++)
+        tc_note(ctx, NULL, "--verify: dimension '%s' has no value and is taken as %lld; --dim gives it one",
+                tc_quote(ctx, draw.dims[i].name), (long long)draw.dims[i].value);
+    TC_TRY(prepare(ctx, file, path, compiled, seed, &draw));
+    row rows[3] = {{.what = "outputs", .with = read->name},
+                   {.what = "outputs", .with = none->name},
+                   {.what = "gradients", .with = none->name}};
+    compare_all(ctx, &rows[0], read, read, compiled, false);
+    size_t n = 1;
+    if (tempo_output_count(compiled->session) >
+        tempo_output_count(read->session)) { /* else there is no loss, perhaps */
+        TC_TRY(prepare(ctx, file, path, none, seed, &draw));
+        compare_all(ctx, &rows[n++], read, none, compiled, false);
+        compare_all(ctx, &rows[n++], read, none, compiled, true);
+    }
+    if (out) {
+        print_draw(out, ctx, &draw, seed);
+        print_rows(out, ctx, rows, n);
+    }
+    tc_status status = TC_OK;
+    for (size_t i = 0; i < n; i++)
+        status = rows[i].status != TC_OK ? rows[i].status : status;
+    return status;
+}
+
+tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options, uint64_t seed,
+                        FILE *out) {
+    tc_options quiet = *options;
+    quiet.print_before = quiet.print_after = quiet.explain = NULL;
+    tc_options yardstick = quiet;
+    yardstick.n_rules_files = 0;
+    yardstick.inexact = false;
+    yardstick.recipe = "none";
+    variant variants[] = {
+        {"the file as read", yardstick, NULL}, {"recipe none", yardstick, NULL}, {"the compiled graph", quiet, NULL}};
+    variants[0].options.passes = AS_READ;
+    variants[1].options.passes = NULL;
+    tc_status status = verify(ctx, file, path, variants, seed, out);
+    for (size_t i = 0; i < TC_COUNT(variants); i++)
+        tempo_close(variants[i].session);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* tempoc_verify.h: `tempoc --verify`: the compiled graph runs beside the graph as read. Of tempoc alone: here passes
+ * and runtime meet. */
+#ifndef TEMPOC_VERIFY_H
+#define TEMPOC_VERIFY_H
+#include "../../passes/pass.h"
+#include "../../runtime/tempo.h"
+#include "../onnx_io.h"
+
+typedef struct tempoc_dim {
+    const char *name;
+    int64_t value;
+} tempoc_dim;
+
+typedef struct tempoc_input {
+    const char *name;
+    tempo_tensor tensor;
+} tempoc_input;
+
+/* Random elements for the inputs of a graph. In the context's arena. */
+typedef struct tempoc_draw {
+    tempoc_input *inputs; /* those without default */
+    size_t n_inputs;
+    tempoc_dim *dims; /* symbols that had no value, with the small one they got: 2, 3, 4, ... */
+    size_t n_dims, cap_dims;
+} tempoc_draw;
+
+/* Draws what makes sense for each input: floats normal; integers below the size of every table that they index; other
+ * integers and booleans ones and zeros, as masks are, the first of each row one. Types of all values must be inferred.
+ * TC_UNSUPPORTED names an input of unknown rank or of a type that cannot be drawn. tempoc_draw.c */
+tc_status tempoc_draw_inputs(tc_ctx *ctx, const tc_model *model, uint64_t seed, tempoc_draw *out_draw);
+
+/* Runs three graphs on the same random inputs: the file as read, what recipe `none` makes of it, what `options` make of
+ * it, and compares outputs with the first, outputs and gradients with the second. Prints a table to `out` (NULL: none).
+ * TC_MISMATCH, with an error for each output beyond its tolerance; TC_UNSUPPORTED names the node without a kernel.
+ * tempoc_verify.c */
+tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options, uint64_t seed,
+                        FILE *out);
+#endif

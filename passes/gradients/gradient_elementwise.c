@@ -1,0 +1,179 @@
+/* gradient_elementwise.c: gradients of elementwise ops whose rules need an attribute's value, a constant operand's
+ * value or any number of operands; the others are in gradients.rules. */
+#include "../../compiler/shape.h"
+#include "gradient.h"
+
+static tc_value *x_of(const tc_grad *g) { return tc_input(g->node, 0); }
+
+/* dx = condition ? dy * factor : 0, with the factor left out when NULL. */
+static void select_gradient(tc_grad *g, tc_value *condition, tc_value *factor) {
+    tc_value *dy = g->douts[0];
+    tc_value *on = factor ? TC_OP(g, "Mul", dy, factor) : dy;
+    g->dins[0] = TC_OP(g, "Where", condition, on, tc_grad_like(g, dy, 0));
+}
+
+/* dx = x > 0 ? above * dy : dy * below. */
+static void two_sided(tc_grad *g, double above, tc_value *below) {
+    tc_value *x = x_of(g), *dy = g->douts[0];
+    tc_value *positive = TC_OP(g, "Greater", x, tc_grad_like(g, x, 0));
+    tc_value *upper = above == 1 ? dy : TC_OP(g, "Mul", dy, tc_grad_like(g, x, above));
+    g->dins[0] = TC_OP(g, "Where", positive, upper, TC_OP(g, "Mul", dy, below));
+}
+
+void tc_gradient_leaky_relu(tc_grad *g) {
+    two_sided(g, 1, tc_grad_like(g, x_of(g), (double)tc_attr_float(g->node, "alpha", 0.01F)));
+}
+
+/* y = alpha (exp x - 1) below 0. */
+void tc_gradient_elu(tc_grad *g) {
+    tc_value *x = x_of(g), *alpha = tc_grad_like(g, x, (double)tc_attr_float(g->node, "alpha", 1));
+    two_sided(g, 1, TC_OP(g, "Mul", TC_OP(g, "Exp", x), alpha));
+}
+
+/* y = gamma x above 0, gamma alpha (exp x - 1) below. */
+void tc_gradient_selu(tc_grad *g) {
+    double alpha = (double)tc_attr_float(g->node, "alpha", 1.67326319217681884765625F);
+    double gamma = (double)tc_attr_float(g->node, "gamma", 1.05070102214813232421875F);
+    tc_value *x = x_of(g);
+    two_sided(g, gamma, TC_OP(g, "Mul", TC_OP(g, "Exp", x), tc_grad_like(g, x, alpha * gamma)));
+}
+
+/* y = max(0, x) + min(0, alpha (exp(x / alpha) - 1)). */
+void tc_gradient_celu(tc_grad *g) {
+    tc_value *x = x_of(g), *alpha = tc_grad_like(g, x, (double)tc_attr_float(g->node, "alpha", 1));
+    two_sided(g, 1, TC_OP(g, "Exp", TC_OP(g, "Div", x, alpha)));
+}
+
+/* y = max(0, min(1, alpha x + beta)). */
+void tc_gradient_hard_sigmoid(tc_grad *g) {
+    tc_value *y = tc_output(g->node, 0);
+    tc_value *inside =
+        TC_OP(g, "And", TC_OP(g, "Greater", y, tc_grad_like(g, y, 0)), TC_OP(g, "Less", y, tc_grad_like(g, y, 1)));
+    select_gradient(g, inside, tc_grad_like(g, y, (double)tc_attr_float(g->node, "alpha", 0.2F)));
+}
+
+/* y = x max(0, min(1, x/6 + 1/2)): dy/dx = 0 below -3, 1 above 3, x/3 + 1/2 between. */
+void tc_gradient_hard_swish(tc_grad *g) {
+    tc_value *x = x_of(g), *dy = g->douts[0];
+    tc_value *slope = TC_OP(g, "Add", TC_OP(g, "Div", x, tc_grad_like(g, x, 3)), tc_grad_like(g, x, 0.5));
+    tc_value *above = TC_OP(g, "GreaterOrEqual", x, tc_grad_like(g, x, 3));
+    tc_value *upper = TC_OP(g, "Where", above, dy, TC_OP(g, "Mul", dy, slope));
+    tc_value *below = TC_OP(g, "LessOrEqual", x, tc_grad_like(g, x, -3));
+    g->dins[0] = TC_OP(g, "Where", below, tc_grad_like(g, x, 0), upper);
+}
+
+void tc_gradient_thresholded_relu(tc_grad *g) {
+    tc_value *x = x_of(g);
+    select_gradient(g, TC_OP(g, "Greater", x, tc_grad_like(g, x, (double)tc_attr_float(g->node, "alpha", 1))), NULL);
+}
+
+/* y = x + bias below -lambd, x - bias above lambd, 0 between. */
+void tc_gradient_shrink(tc_grad *g) {
+    tc_value *x = x_of(g);
+    tc_value *limit = tc_grad_like(g, x, (double)tc_attr_float(g->node, "lambd", 0.5F));
+    select_gradient(g, TC_OP(g, "Greater", TC_OP(g, "Abs", x), limit), NULL);
+}
+
+/* A Cast's result is float here, or nothing would flow back. */
+void tc_gradient_cast(tc_grad *g) { g->dins[0] = tc_grad_cast(g, g->douts[0], tc_value_dtype(x_of(g))); }
+
+/* The gradient passes where min <= x <= max; a bound gets what it cut off. */
+void tc_gradient_clip(tc_grad *g) {
+    tc_value *x = x_of(g), *dy = g->douts[0], *zero = tc_grad_like(g, x, 0), *inside = NULL;
+    static const char *const passes[] = {NULL, "GreaterOrEqual", "LessOrEqual"}, *const cut[] = {NULL, "Less",
+                                                                                                 "Greater"};
+    for (uint32_t i = 1; i < 3; i++) {
+        tc_value *bound = tc_input(g->node, i);
+        if (!bound)
+            continue;
+        tc_value *ok = TC_OP(g, passes[i], x, bound);
+        inside = inside ? TC_OP(g, "And", inside, ok) : ok;
+        if (g->needed[i])
+            g->dins[i] = tc_grad_reduce_like(g, TC_OP(g, "Where", TC_OP(g, cut[i], x, bound), dy, zero), bound);
+    }
+    if (g->needed[0])
+        g->dins[0] = inside ? TC_OP(g, "Where", inside, dy, zero) : dy;
+}
+
+/* dy e x^(e-1); the exponents that models use get what a hand would write. */
+static tc_value *pow_base(tc_grad *g, tc_value *x, tc_value *e, tc_value *dy) {
+    double number;
+    if (tc_grad_known_number(e, &number)) {
+        if (number == 1)
+            return dy;
+        tc_value *lower = number == 2 ? x : TC_OP(g, "Pow", x, tc_grad_like(g, x, number - 1));
+        return number == 0 ? NULL : TC_OP(g, "Mul", dy, TC_OP(g, "Mul", lower, tc_grad_like(g, x, number)));
+    }
+    tc_value *exponent = tc_grad_cast(g, e, tc_value_dtype(x));
+    tc_value *lower = TC_OP(g, "Pow", x, TC_OP(g, "Sub", exponent, tc_grad_like(g, x, 1)));
+    tc_value *slope = TC_OP(g, "Mul", lower, exponent);
+    tc_value *is_zero = TC_OP(g, "Equal", exponent, tc_grad_like(g, x, 0));
+    return TC_OP(g, "Mul", dy, TC_OP(g, "Where", is_zero, tc_grad_like(g, x, 0), slope));
+}
+
+/* y = x^e: de = dy y log x, 0 where x is 0 (there y is constant for e > 0). */
+void tc_gradient_pow(tc_grad *g) {
+    tc_value *x = x_of(g), *e = tc_input(g->node, 1), *dy = g->douts[0];
+    if (g->needed[0]) {
+        tc_value *dx = pow_base(g, x, e, dy);
+        g->dins[0] = dx ? tc_grad_reduce_like(g, dx, x) : NULL;
+    }
+    if (g->needed[1]) {
+        tc_value *is_zero = TC_OP(g, "Equal", x, tc_grad_like(g, x, 0));
+        tc_value *log = TC_OP(g, "Log", TC_OP(g, "Where", is_zero, tc_grad_like(g, x, 1), x));
+        tc_value *de = TC_OP(g, "Mul", dy, TC_OP(g, "Mul", tc_output(g->node, 0), log));
+        g->dins[1] = tc_grad_reduce_like(g, tc_grad_cast(g, de, tc_value_dtype(e)), e);
+    }
+}
+
+/* --- any number of operands ------------------------------------------------------------------- */
+void tc_gradient_sum(tc_grad *g) {
+    for (uint32_t i = 0; i < g->node->n_inputs; i++)
+        if (g->needed[i])
+            g->dins[i] = tc_grad_reduce_like(g, g->douts[0], tc_input(g->node, i));
+}
+
+void tc_gradient_mean(tc_grad *g) {
+    tc_value *share = TC_OP(g, "Div", g->douts[0], tc_grad_like(g, g->douts[0], g->node->n_inputs));
+    for (uint32_t i = 0; i < g->node->n_inputs; i++)
+        if (g->needed[i])
+            g->dins[i] = tc_grad_reduce_like(g, share, tc_input(g->node, i));
+}
+
+/* Max and Min: operands that tie share the gradient. */
+void tc_gradient_extremum(tc_grad *g) {
+    tc_value *y = tc_output(g->node, 0), *dy = g->douts[0];
+    uint32_t n = g->node->n_inputs;
+    tc_value **hits = TC_NEW_ARRAY(g->pool->arena, tc_value *, n);
+    if (n == 1) {
+        g->dins[0] = dy;
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        hits[i] = tc_grad_cast(g, TC_OP(g, "Equal", tc_input(g->node, i), y), tc_value_dtype(y));
+    tc_value *share = TC_OP(g, "Div", dy, tc_grad_sum(g, n, hits));
+    for (uint32_t i = 0; i < n; i++)
+        if (g->needed[i])
+            g->dins[i] = tc_grad_reduce_like(g, TC_OP(g, "Mul", share, hits[i]), tc_input(g->node, i));
+}
+
+/* y = mask x / (1 - ratio) when training, else x. The mask is the op's own second result, added where the file left it
+ * out. */
+void tc_gradient_dropout(tc_grad *g) {
+    tc_node *node = g->node;
+    tc_value *dy = g->douts[0], *ratio = tc_input(node, 1), *training = tc_input(node, 2);
+    double on = 0, r = 0.5;
+    if (!training || (tc_grad_known_number(training, &on) && on == 0)) {
+        g->dins[0] = dy;
+        return;
+    }
+    tc_value *mask = tc_grad_result(g, 1, "mask");
+    tc_grad_infer_forward(g);
+    tc_value *zero = tc_grad_like(g, dy, 0), *keep;
+    if (!ratio || tc_grad_known_number(ratio, &r))
+        keep = tc_grad_like(g, dy, 1 - r);
+    else
+        keep = TC_OP(g, "Sub", tc_grad_like(g, dy, 1), tc_grad_cast(g, ratio, tc_value_dtype(dy)));
+    tc_value *dropped = TC_OP(g, "Where", mask, TC_OP(g, "Div", dy, keep), zero);
+    g->dins[0] = on != 0 ? dropped : TC_OP(g, "Where", training, dropped, dy);
+}

@@ -1,0 +1,268 @@
+/* gradient_movement.c: gradients of ops that only move elements: the same elements moved back, zeros where none was
+ * taken, sums where one was taken several times. Sizes that are not known before the run come from Shape of the forward
+ * operands.
+ */
+#include "../../compiler/ops.h"
+#include "gradient.h"
+#include <string.h>
+
+/* Reshape, Squeeze, Unsqueeze, Flatten: same elements, same order. */
+void tc_gradient_view(tc_grad *g) { g->dins[0] = tc_grad_reshape_like(g, g->douts[0], tc_input(g->node, 0)); }
+
+void tc_gradient_expand(tc_grad *g) { g->dins[0] = tc_grad_reduce_like(g, g->douts[0], tc_input(g->node, 0)); }
+
+void tc_gradient_transpose(tc_grad *g) {
+    int rank = tc_grad_rank(g, tc_input(g->node, 0));
+    size_t count = 0;
+    const int64_t *perm = tc_attr_ints(g->node, "perm", &count);
+    int64_t inverse[TC_MAX_RANK] = {0};
+    for (int i = 0; i < rank; i++)
+        inverse[tc_grad_axis(g, perm && (size_t)i < count ? perm[i] : rank - 1 - i, rank)] = i;
+    g->dins[0] = tc_grad_transpose(g, g->douts[0], inverse, rank);
+}
+
+/* Sizes of the values along an axis, as int64[count]. */
+static tc_value *sizes_along(tc_grad *g, size_t count, tc_value *const *values, int axis) {
+    int64_t *sizes = TC_NEW_ARRAY(g->pool->arena, int64_t, count);
+    tc_value **dims = TC_NEW_ARRAY(g->pool->arena, tc_value *, count);
+    bool known = true;
+    for (size_t i = 0; i < count; i++)
+        known = tc_grad_static(values[i], axis, &sizes[i]) && known;
+    if (known)
+        return tc_grad_ints(g, sizes, count);
+    for (size_t i = 0; i < count; i++)
+        dims[i] = tc_grad_dims(g, values[i], axis, axis + 1);
+    return tc_grad_concat(g, count, dims, 0);
+}
+
+void tc_gradient_concat(tc_grad *g) {
+    uint32_t n = g->node->n_inputs;
+    tc_value **parts = TC_NEW_ARRAY(g->pool->arena, tc_value *, n);
+    for (uint32_t i = 0; i < n; i++)
+        parts[i] = tc_input(g->node, i);
+    int axis = tc_grad_axis(g, tc_attr_int(g->node, "axis", 0), tc_grad_rank(g, parts[0]));
+    if (g->status != TC_OK)
+        return;
+    tc_value *operands[] = {g->douts[0], sizes_along(g, n, parts, axis)};
+    tc_node *split = tc_grad_node(g, "", "Split", 2, operands, n);
+    tc_attr_set_int(split, "axis", axis);
+    tc_grad_finish(g, split);
+    for (uint32_t i = 0; i < n; i++)
+        if (g->needed[i])
+            g->dins[i] = split->outputs[i];
+}
+
+void tc_gradient_split(tc_grad *g) {
+    uint32_t n = g->node->n_outputs;
+    tc_value **parts = TC_NEW_ARRAY(g->pool->arena, tc_value *, n);
+    for (uint32_t i = 0; i < n; i++) {
+        tc_value *y = tc_output(g->node, i);
+        parts[i] = g->douts[i];
+        if (!y)
+            tc_grad_refuse(g, "result %u is left out", (unsigned)i);
+        else if (!parts[i])
+            parts[i] = tc_grad_zeros(g, tc_grad_shape(g, y), tc_value_dtype(y));
+    }
+    if (g->status == TC_OK)
+        g->dins[0] = tc_grad_concat(g, n, parts, tc_attr_int(g->node, "axis", 0));
+}
+
+/* --- Slice ------------------------------------------------------------------------------------ */
+typedef struct slice {
+    tc_value *x;
+    int64_t axes[TC_MAX_RANK], starts[TC_MAX_RANK], ends[TC_MAX_RANK], steps[TC_MAX_RANK];
+    size_t n;   /* axes */
+    bool known; /* starts, ends and steps are constant */
+} slice;
+
+static slice read_slice(tc_grad *g) {
+    slice s = {.x = tc_input(g->node, 0), .known = true};
+    int rank = tc_grad_rank(g, s.x);
+    size_t n_starts = 0, n_ends = 0, n_steps = 0;
+    tc_value *starts = tc_input(g->node, 1), *axes = tc_input(g->node, 3), *steps = tc_input(g->node, 4);
+    int64_t count = 0;
+    if (!tc_grad_static(starts, 0, &count) || count > TC_MAX_RANK)
+        tc_grad_refuse(g, "the number of its axes is not known");
+    s.n = (size_t)count;
+    for (size_t i = 0; i < s.n; i++) {
+        s.axes[i] = (int64_t)i;
+        s.steps[i] = 1;
+    }
+    if (axes && !tc_grad_known_ints(axes, s.axes, TC_MAX_RANK, &s.n))
+        tc_grad_refuse(g, "its axes %s are not constant", tc_quote(g->ctx, axes->name));
+    for (size_t i = 0; i < s.n; i++)
+        s.axes[i] = tc_grad_axis(g, s.axes[i], rank);
+    s.known = tc_grad_known_ints(starts, s.starts, TC_MAX_RANK, &n_starts) &&
+              tc_grad_known_ints(tc_input(g->node, 2), s.ends, TC_MAX_RANK, &n_ends) &&
+              (!steps || tc_grad_known_ints(steps, s.steps, TC_MAX_RANK, &n_steps));
+    return s;
+}
+
+/* The zeros around the slice along every axis of x: begins, then ends. False unless all is known and steps are 1. */
+static bool slice_margins(const slice *s, int rank, int64_t *out_pads) {
+    memset(out_pads, 0, 2 * (size_t)rank * sizeof(*out_pads));
+    for (size_t i = 0; i < s->n; i++) {
+        int64_t dim, axis = s->axes[i], start = s->starts[i], end = s->ends[i];
+        if (!s->known || s->steps[i] != 1 || !tc_grad_static(s->x, (int)axis, &dim))
+            return false;
+        start = start < 0 ? start + dim : start;
+        start = start < 0 ? 0 : start > dim ? dim : start;
+        end = end < 0 ? end + dim : end;
+        end = end < start ? start : end > dim ? dim : end;
+        out_pads[axis] = start;
+        out_pads[axis + rank] = dim - end;
+    }
+    return true;
+}
+
+/* int64[1] of one axis out of a list that has one element for each. */
+static tc_value *element(tc_grad *g, tc_value *list, size_t i) {
+    return TC_OP(g, "Gather", list, tc_grad_int(g, (int64_t)i));
+}
+
+/* Which positions of x along the axis the slice took: the slice of 0, 1, 2, .... */
+static tc_value *taken_positions(tc_grad *g, const slice *s, size_t i) {
+    tc_value *dim = tc_grad_dims(g, s->x, s->axes[i], s->axes[i] + 1);
+    tc_value *scalar = TC_OP(g, "Squeeze", dim, tc_grad_int(g, 0));
+    tc_value *all = TC_OP(g, "Range", tc_grad_scalar(g, TC_INT64, 0), scalar, tc_grad_scalar(g, TC_INT64, 1));
+    tc_value *operands[5] = {all};
+    size_t n = 4;
+    for (uint32_t k = 1; k < 5; k++) {
+        tc_value *list = tc_input(g->node, k);
+        operands[k] = k == 3 ? tc_grad_int(g, 0) : list ? tc_grad_cast(g, element(g, list, i), TC_INT64) : NULL;
+        n = operands[k] ? k + 1 : n;
+    }
+    return tc_grad_finish(g, tc_grad_node(g, "", "Slice", n, operands, 1));
+}
+
+/* One axis at a time, in any order: rows go where they came from. The shape grows from dy's to x's. */
+static tc_value *scatter_slice(tc_grad *g, const slice *s) {
+    tc_value *dx = g->douts[0];
+    int rank = tc_grad_rank(g, s->x);
+    for (size_t i = 0; i < s->n; i++) {
+        int64_t axis = s->axes[i];
+        tc_value *parts[] = {tc_grad_dims(g, dx, 0, axis), tc_grad_dims(g, s->x, axis, axis + 1),
+                             tc_grad_dims(g, dx, axis + 1, rank)};
+        tc_value *shape = tc_grad_concat(g, 3, parts, 0);
+        tc_value *operands[] = {shape, taken_positions(g, s, i), dx};
+        tc_node *node = tc_grad_node(g, TC_TEMPO_DOMAIN, "GatherGrad", 3, operands, 1);
+        tc_attr_set_int(node, "axis", axis);
+        dx = tc_grad_finish(g, node);
+    }
+    return dx;
+}
+
+void tc_gradient_slice(tc_grad *g) {
+    slice s = read_slice(g);
+    int64_t pads[2 * TC_MAX_RANK];
+    int rank = tc_grad_rank(g, s.x);
+    if (g->status != TC_OK)
+        return;
+    if (!slice_margins(&s, rank, pads))
+        g->dins[0] = scatter_slice(g, &s);
+    else if (tc_same_shape(s.x, g->douts[0]))
+        g->dins[0] = g->douts[0];
+    else
+        g->dins[0] = TC_OP(g, "Pad", g->douts[0], tc_grad_ints(g, pads, 2 * (size_t)rank), tc_grad_like(g, s.x, 0));
+}
+
+/* --- Pad, Tile, triangles, sums --------------------------------------------------------------- */
+/* The part of dy that x is, when nothing was cut off. */
+static tc_value *unpad(tc_grad *g, const int64_t *amounts, size_t n, tc_value *axes) {
+    int64_t ends[TC_MAX_RANK];
+    for (size_t i = 0; i < n; i++)
+        ends[i] = amounts[n + i] ? -amounts[n + i] : INT64_MAX;
+    tc_value *operands[] = {g->douts[0], tc_grad_ints(g, amounts, n), tc_grad_ints(g, ends, n), axes};
+    return tc_grad_finish(g, tc_grad_node(g, "", "Slice", axes ? 4 : 3, operands, 1));
+}
+
+/* Padding by the negated amounts removes what was added and puts zeros where elements were cut off. */
+static tc_value *pad_back(tc_grad *g, tc_value *x, tc_value *pads, tc_value *axes) {
+    int64_t amounts[2 * TC_MAX_RANK];
+    size_t n = 0;
+    bool known = tc_grad_known_ints(pads, amounts, TC_COUNT(amounts), &n), cuts = !known;
+    for (size_t i = 0; i < n; i++)
+        cuts = cuts || amounts[i] < 0;
+    if (!cuts)
+        return unpad(g, amounts, n / 2, axes);
+    for (size_t i = 0; i < n; i++)
+        amounts[i] = -amounts[i];
+    tc_value *operands[] = {g->douts[0], known ? tc_grad_ints(g, amounts, n) : TC_OP(g, "Neg", pads),
+                            tc_grad_like(g, x, 0), axes};
+    return tc_grad_finish(g, tc_grad_node(g, "", "Pad", axes ? 4 : 3, operands, 1));
+}
+
+void tc_gradient_pad(tc_grad *g) {
+    tc_value *dy = g->douts[0], *x = tc_input(g->node, 0);
+    const char *mode = tc_attr_string(g->node, "mode", "constant");
+    if (strcmp(mode, "constant") != 0)
+        tc_grad_refuse(g, "its mode is %s, expected constant", tc_quote(g->ctx, mode));
+    if (g->status != TC_OK)
+        return;
+    tc_value *dx = pad_back(g, x, tc_input(g->node, 1), tc_input(g->node, 3));
+    if (g->needed[0])
+        g->dins[0] = dx;
+    if (g->node->n_inputs > 2 && g->needed[2]) { /* the filler gets all that x does not */
+        tc_node *total = TC_BEGIN(g, "ReduceSum", dy), *kept = TC_BEGIN(g, "ReduceSum", dx);
+        tc_attr_set_int(total, "keepdims", 0);
+        tc_attr_set_int(kept, "keepdims", 0);
+        tc_value *rest = TC_OP(g, "Sub", tc_grad_finish(g, total), tc_grad_finish(g, kept));
+        g->dins[2] = tc_grad_reshape_like(g, rest, tc_input(g->node, 2));
+    }
+}
+
+/* Each dim d repeated r times is seen as [r, d] and summed over r. */
+void tc_gradient_tile(tc_grad *g) {
+    tc_value *x = tc_input(g->node, 0), *repeats = tc_input(g->node, 1);
+    int rank = tc_grad_rank(g, x);
+    int64_t r[TC_MAX_RANK], shape[2 * TC_MAX_RANK], axes[TC_MAX_RANK], dim = 0;
+    size_t n = 0;
+    bool known = tc_grad_known_ints(repeats, r, TC_MAX_RANK, &n) && n == (size_t)rank;
+    for (int i = 0; i < rank; i++) {
+        axes[i] = 2 * i;
+        known = known && tc_grad_static(x, i, &dim);
+        shape[2 * i] = known ? r[i] : 0;
+        shape[2 * i + 1] = dim;
+    }
+    tc_value *pairs;
+    if (known) {
+        pairs = tc_grad_ints(g, shape, 2 * (size_t)rank);
+    } else {
+        tc_value *columns[] = {tc_grad_unsqueeze(g, repeats, (int64_t[]){1}, 1),
+                               tc_grad_unsqueeze(g, tc_grad_shape(g, x), (int64_t[]){1}, 1)};
+        pairs = TC_OP(g, "Reshape", tc_grad_concat(g, 2, columns, 1), tc_grad_int(g, 2 * rank));
+    }
+    g->dins[0] = tc_grad_reduce(g, "ReduceSum", tc_grad_reshape(g, g->douts[0], pairs), axes, (size_t)rank, false);
+}
+
+/* The triangle that was kept. */
+void tc_gradient_trilu(tc_grad *g) {
+    tc_value *k = tc_input(g->node, 1), *operands[] = {g->douts[0], k};
+    tc_node *node = tc_grad_node(g, "", "Trilu", k ? 2 : 1, operands, 1);
+    tc_attr_set_int(node, "upper", tc_attr_int(g->node, "upper", 1));
+    g->dins[0] = tc_grad_finish(g, node);
+}
+
+/* Running sums the other way round. */
+void tc_gradient_cumsum(tc_grad *g) {
+    tc_node *node = TC_BEGIN(g, "CumSum", g->douts[0], tc_input(g->node, 1));
+    tc_attr_set_int(node, "exclusive", tc_attr_int(g->node, "exclusive", 0));
+    tc_attr_set_int(node, "reverse", !tc_attr_int(g->node, "reverse", 0));
+    g->dins[0] = tc_grad_finish(g, node);
+}
+
+/* SpaceToDepth and DepthToSpace (depth, column, row order) undo each other. */
+void tc_gradient_space_to_depth(tc_grad *g) {
+    tc_node *node = TC_BEGIN(g, "DepthToSpace", g->douts[0]);
+    tc_attr_set_int(node, "blocksize", tc_attr_int(g->node, "blocksize", 1));
+    g->dins[0] = tc_grad_finish(g, node);
+}
+
+void tc_gradient_depth_to_space(tc_grad *g) {
+    const char *mode = tc_attr_string(g->node, "mode", "DCR");
+    if (strcmp(mode, "DCR") != 0)
+        tc_grad_refuse(g, "its mode is %s, expected DCR", tc_quote(g->ctx, mode));
+    tc_node *node = TC_BEGIN(g, "SpaceToDepth", g->douts[0]);
+    tc_attr_set_int(node, "blocksize", tc_attr_int(g->node, "blocksize", 1));
+    g->dins[0] = tc_grad_finish(g, node);
+}

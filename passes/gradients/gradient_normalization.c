@@ -1,0 +1,136 @@
+/* gradient_normalization.c: gradients of softmax, normalizations and losses. Those of Softmax, LogSoftmax,
+ * LayerNormalization and SoftmaxCrossEntropyLoss are ops of ai.tempo that read what the forward op can leave behind;
+ * results that the file left out (mean and 1/std, log probabilities) are added to the forward node. */
+#include "../../compiler/ops.h"
+#include "../../compiler/shape.h"
+#include "gradient.h"
+#include <string.h>
+
+static tc_value *softmax_grad(tc_grad *g, const char *op, tc_value *dy, tc_value *y, int64_t axis) {
+    tc_node *node = tc_grad_node(g, TC_TEMPO_DOMAIN, op, TC_VALUES(dy, y), 1);
+    tc_attr_set_int(node, "axis", axis);
+    return tc_grad_finish(g, node);
+}
+
+void tc_gradient_softmax(tc_grad *g) {
+    g->dins[0] = softmax_grad(g, "SoftmaxGrad", g->douts[0], tc_output(g->node, 0), tc_attr_int(g->node, "axis", -1));
+}
+
+void tc_gradient_log_softmax(tc_grad *g) {
+    g->dins[0] =
+        softmax_grad(g, "LogSoftmaxGrad", g->douts[0], tc_output(g->node, 0), tc_attr_int(g->node, "axis", -1));
+}
+
+/* The op's scale in the shape of the normalized dims, which the gradient op expects. */
+static tc_value *full_scale(tc_grad *g, tc_value *x, tc_value *scale, int axis) {
+    int rank = tc_grad_rank(g, x);
+    bool full = tc_grad_rank(g, scale) == rank - axis;
+    for (int i = axis; full && i < rank; i++)
+        full = tc_dim_equal(scale->type->dims[i - axis], x->type->dims[i]) ||
+               !tc_dim_is_const(scale->type->dims[i - axis]) || scale->type->dims[i - axis].value != 1;
+    return full ? scale : TC_OP(g, "Expand", scale, tc_grad_dims(g, x, axis, rank));
+}
+
+void tc_gradient_layer_normalization(tc_grad *g) {
+    tc_node *node = g->node;
+    tc_value *x = tc_input(node, 0), *scale = tc_input(node, 1), *bias = tc_input(node, 2);
+    int axis = tc_grad_axis(g, tc_attr_int(node, "axis", -1), tc_grad_rank(g, x));
+    for (uint32_t i = 1; i < node->n_outputs; i++)
+        if (g->douts[i])
+            tc_grad_refuse(g, "the loss depends on its result %u", (unsigned)i);
+    if (g->status != TC_OK)
+        return;
+    tc_value *mean = tc_grad_result(g, 1, "mean"), *inv_std = tc_grad_result(g, 2, "inv_std");
+    tc_grad_infer_forward(g);
+    tc_value *operands[] = {g->douts[0], x, full_scale(g, x, scale, axis), mean, inv_std};
+    tc_node *grad = tc_grad_node(g, TC_TEMPO_DOMAIN, "LayerNormalizationGrad", 5, operands, 3);
+    tc_attr_set_int(grad, "axis", axis - tc_grad_rank(g, x));
+    tc_attr_set_int(grad, "stash_type", tc_attr_int(node, "stash_type", 1));
+    tc_grad_finish(g, grad);
+    if (g->needed[0])
+        g->dins[0] = grad->outputs[0];
+    if (g->needed[1])
+        g->dins[1] = tc_grad_reduce_like(g, grad->outputs[1], scale);
+    if (bias && g->needed[2])
+        g->dins[2] = tc_grad_reduce_like(g, grad->outputs[2], bias);
+}
+
+/* The same without mean and bias. */
+void tc_gradient_rms_normalization(tc_grad *g) {
+    tc_node *node = g->node;
+    tc_value *x = tc_input(node, 0), *scale = tc_input(node, 1);
+    int axis = tc_grad_axis(g, tc_attr_int(node, "axis", -1), tc_grad_rank(g, x));
+    if (node->n_outputs > 1 && g->douts[1])
+        tc_grad_refuse(g, "the loss depends on its result 1");
+    if (g->status != TC_OK)
+        return;
+    tc_value *inv_std = tc_grad_result(g, 1, "inv_std");
+    tc_grad_infer_forward(g);
+    tc_value *operands[] = {g->douts[0], x, full_scale(g, x, scale, axis), inv_std};
+    const bool wanted[] = {g->needed[0], g->needed[1]};
+    tc_node *grad =
+        tc_grad_node_with(g, TC_TEMPO_DOMAIN, "RMSNormalizationGrad", 4, operands, wanted[1] ? 2 : 1, wanted);
+    tc_attr_set_int(grad, "axis", axis - tc_grad_rank(g, x));
+    tc_grad_finish(g, grad);
+    g->dins[0] = grad->outputs[0];
+    if (wanted[1])
+        g->dins[1] = tc_grad_reduce_like(g, grad->outputs[1], scale);
+}
+
+/* --- losses ----------------------------------------------------------------------------------- */
+void tc_gradient_softmax_cross_entropy_loss(tc_grad *g) {
+    tc_node *node = g->node;
+    tc_value *dloss = g->douts[0], *dlog = node->n_outputs > 1 ? g->douts[1] : NULL;
+    tc_value *log_prob = tc_grad_result(g, 1, "log_prob"), *parts[2];
+    size_t n = 0;
+    tc_grad_infer_forward(g);
+    if (dloss) {
+        tc_value *weights = tc_input(node, 2), *operands[] = {dloss, log_prob, tc_input(node, 1), weights};
+        tc_node *grad = tc_grad_node(g, TC_TEMPO_DOMAIN, "SoftmaxCrossEntropyLossGrad", weights ? 4 : 3, operands, 1);
+        tc_attr_set_string(grad, "reduction", tc_attr_string(node, "reduction", "mean"));
+        const tc_attr *ignored = tc_attr_find(node, "ignore_index");
+        if (ignored)
+            tc_attr_set_int(grad, "ignore_index", ignored->i);
+        parts[n++] = tc_grad_finish(g, grad);
+    }
+    if (dlog)
+        parts[n++] = softmax_grad(g, "LogSoftmaxGrad", dlog, log_prob, 1);
+    if (n > 0)
+        g->dins[0] = tc_grad_sum(g, n, parts);
+}
+
+/* What each label's term counts in the loss, [N, d1, ...], and a label that is in range everywhere. */
+static tc_value *label_weights(tc_grad *g, tc_value *x, tc_value *weights, tc_value **io_labels) {
+    tc_value *labels = *io_labels, *counted = NULL;
+    const tc_attr *ignored = tc_attr_find(g->node, "ignore_index");
+    if (ignored) {
+        tc_dtype dtype = tc_value_dtype(labels);
+        tc_value *hit = TC_OP(g, "Equal", labels, tc_grad_scalar(g, dtype, (double)ignored->i));
+        *io_labels = TC_OP(g, "Where", hit, tc_grad_scalar(g, dtype, 0), labels);
+        counted = tc_grad_cast(g, TC_OP(g, "Not", hit), tc_value_dtype(x));
+    }
+    tc_value *own = weights ? TC_OP(g, "Gather", weights, *io_labels) : NULL;
+    if (own && counted)
+        return TC_OP(g, "Mul", own, counted);
+    if (own || counted)
+        return own ? own : counted;
+    return TC_OP(g, "Expand", tc_grad_like(g, x, 1), tc_grad_shape(g, labels));
+}
+
+/* loss = -sum of w[label] x[label], divided by the sum of the weights for a mean. */
+void tc_gradient_negative_log_likelihood_loss(tc_grad *g) {
+    tc_value *x = tc_input(g->node, 0), *labels = tc_input(g->node, 1), *dloss = g->douts[0];
+    const char *reduction = tc_attr_string(g->node, "reduction", "mean");
+    tc_value *weight = label_weights(g, x, tc_input(g->node, 2), &labels);
+    if (strcmp(reduction, "mean") == 0) {
+        tc_node *total = TC_BEGIN(g, "ReduceSum", weight);
+        tc_attr_set_int(total, "keepdims", 0);
+        dloss = TC_OP(g, "Div", dloss, tc_grad_finish(g, total));
+    }
+    int64_t channel = 1;
+    tc_value *updates = tc_grad_unsqueeze(g, TC_OP(g, "Neg", TC_OP(g, "Mul", weight, dloss)), &channel, 1);
+    tc_value *zeros = tc_grad_zeros(g, tc_grad_shape(g, x), tc_value_dtype(x));
+    tc_node *node = TC_BEGIN(g, "ScatterElements", zeros, tc_grad_unsqueeze(g, labels, &channel, 1), updates);
+    tc_attr_set_int(node, "axis", 1);
+    g->dins[0] = tc_grad_finish(g, node);
+}

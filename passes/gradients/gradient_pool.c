@@ -1,0 +1,85 @@
+/* gradient_pool.c: gradients of MaxPool and AveragePool. The maximum's goes to the place it came from, which the op
+ * itself tells as its second result; the average's goes to all places of the window, by a transposed convolution with
+ * ones, one channel at a time. */
+#include "gradient_window.h"
+#include <string.h>
+
+void tc_gradient_max_pool(tc_grad *g) {
+    tc_node *node = g->node;
+    tc_value *x = tc_input(node, 0), *dy = g->douts[0];
+    if (tc_attr_int(node, "storage_order", 0) != 0) {
+        if (tc_output(node, 1) && tc_value_is_used(tc_output(node, 1)))
+            tc_grad_refuse(g, "its indices are in use and in column-major order");
+        tc_attr_remove(node, "storage_order");
+    }
+    tc_value *places = tc_grad_result(g, 1, "indices"); /* in all of x, batch and channels included */
+    tc_grad_infer_forward(g);
+    tc_value *size = TC_OP(g, "Reshape", TC_OP(g, "Size", x), tc_grad_int(g, 1)), *flat = tc_grad_int(g, -1);
+    tc_node *scatter = TC_BEGIN(g, "ScatterElements", tc_grad_zeros(g, size, tc_value_dtype(dy)),
+                                TC_OP(g, "Reshape", places, flat), TC_OP(g, "Reshape", dy, flat));
+    tc_attr_set_string(scatter, "reduction", "add");
+    g->dins[0] = tc_grad_reshape_like(g, tc_grad_finish(g, scatter), x);
+}
+
+/* How many elements the average at this place divides by, along one axis: those in the input, or in the padded input.
+ */
+static int64_t count_along(const tc_window *w, int i, int64_t place, bool padded, int64_t end_padding) {
+    int64_t count = 0, first = place * w->stride[i] - w->begin[i];
+    for (int64_t k = 0; k < w->kernel[i]; k++) {
+        int64_t at = first + k * w->dilation[i];
+        count += padded ? at < w->wide[i] + end_padding : at >= 0 && at < w->wide[i];
+    }
+    return count;
+}
+
+/* The divisors of all places, [1, 1, narrow...]. */
+static tc_value *divisors(tc_grad *g, const tc_window *w) {
+    bool padded = tc_attr_int(g->node, "count_include_pad", 0) != 0;
+    bool explicit = strcmp(tc_attr_string(g->node, "auto_pad", "NOTSET"), "NOTSET") == 0;
+    size_t n_pads = 0;
+    const int64_t *pads = tc_attr_ints(g->node, "pads", &n_pads);
+    int64_t dims[TC_WINDOW_RANK + 2] = {1, 1}, total = 1;
+    tc_dtype dtype = tc_value_dtype(g->douts[0]);
+    for (int i = 0; i < w->n; i++) {
+        dims[2 + i] = w->narrow[i];
+        total *= w->narrow[i];
+    }
+    tc_tensor *tensor = tc_tensor_create(g->model, dtype, w->n + 2, dims, NULL);
+    for (int64_t at = 0; at < total; at++) {
+        int64_t count = 1, rest = at;
+        for (int i = w->n; i-- > 0; rest /= w->narrow[i]) {
+            int64_t end = explicit         ? (n_pads == 2 * (size_t)w->n ? pads[w->n + i] : 0)
+                          : w->tail[i] > 0 ? w->tail[i]
+                                           : 0;
+            count *= count_along(w, i, rest % w->narrow[i], padded, end);
+        }
+        tc_element_set(dtype, (void *)(uintptr_t)tensor->data, (uint64_t)at, (double)count);
+    }
+    return tc_constant(g->graph, "window_sizes", tensor);
+}
+
+static tc_value *ones(tc_grad *g, const tc_window *w) {
+    int64_t dims[TC_WINDOW_RANK + 2] = {1, 1};
+    for (int i = 0; i < w->n; i++)
+        dims[2 + i] = w->kernel[i];
+    tc_tensor *tensor = tc_tensor_create(g->model, tc_value_dtype(g->douts[0]), w->n + 2, dims, NULL);
+    for (uint64_t i = 0; i < tensor->count; i++)
+        tc_element_set(tensor->dtype, (void *)(uintptr_t)tensor->data, i, 1);
+    return tc_constant(g->graph, "ones", tensor);
+}
+
+void tc_gradient_average_pool(tc_grad *g) {
+    tc_value *x = tc_input(g->node, 0), *dy = g->douts[0];
+    tc_window w = tc_window_read(g, x, tc_output(g->node, 0), NULL);
+    int64_t planes[TC_WINDOW_RANK + 2] = {-1, 1};
+    for (int i = 0; i < w.n && g->status == TC_OK; i++) {
+        if (w.wide[i] < 0 || w.narrow[i] < 0)
+            tc_grad_refuse(g, "dim %d of its operand is not known", i + 2);
+        planes[2 + i] = w.narrow[i];
+    }
+    if (g->status != TC_OK)
+        return;
+    tc_value *shares =
+        TC_OP(g, "Reshape", TC_OP(g, "Div", dy, divisors(g, &w)), tc_grad_ints(g, planes, (size_t)w.n + 2));
+    g->dins[0] = tc_grad_reshape_like(g, tc_window_spread(g, &w, shares, ones(g, &w)), x);
+}

@@ -1,0 +1,129 @@
+/* gradient_reduce.c: gradients of reductions. With dy and y brought back to the operand's rank (kept dims of size 1)
+ * each is one broadcast product. Axes must be known; several equal extrema share the gradient, zeros in a product are
+ * exact. */
+#include "gradient.h"
+
+typedef struct reduction {
+    tc_value *x, *dy; /* dy with its reduced dims kept, or a scalar */
+    int64_t axes[TC_MAX_RANK];
+    size_t n_axes;
+} reduction;
+
+static tc_value *keep_dims(tc_grad *g, const reduction *r, tc_value *value) {
+    bool broadcasts = tc_attr_int(g->node, "keepdims", 1) || tc_value_rank(value) == 0;
+    return broadcasts ? value : tc_grad_unsqueeze(g, value, r->axes, r->n_axes);
+}
+
+static reduction read_reduction(tc_grad *g) {
+    reduction r = {.x = tc_input(g->node, 0)};
+    int rank = tc_grad_rank(g, r.x);
+    tc_value *axes = tc_input(g->node, 1);
+    if (axes && !tc_grad_known_ints(axes, r.axes, TC_MAX_RANK, &r.n_axes))
+        tc_grad_refuse(g, "its axes %s are not constant", tc_quote(g->ctx, axes->name));
+    for (size_t i = 0; i < r.n_axes; i++)
+        r.axes[i] = tc_grad_axis(g, r.axes[i], rank);
+    if (r.n_axes == 0 && !tc_attr_int(g->node, "noop_with_empty_axes", 0))
+        for (; r.n_axes < (size_t)rank; r.n_axes++)
+            r.axes[r.n_axes] = (int64_t)r.n_axes;
+    r.dy = keep_dims(g, &r, g->douts[0]);
+    return r;
+}
+
+static tc_value *kept_y(tc_grad *g, const reduction *r) { return keep_dims(g, r, tc_output(g->node, 0)); }
+
+void tc_gradient_reduce_sum(tc_grad *g) {
+    reduction r = read_reduction(g);
+    g->dins[0] = tc_grad_expand_like(g, r.dy, r.x);
+}
+
+/* How many elements one result is made of, as a scalar of x's type. */
+static tc_value *reduced_count(tc_grad *g, const reduction *r) {
+    int64_t dim, count = 1;
+    bool known = true;
+    for (size_t i = 0; i < r->n_axes; i++) {
+        known = known && tc_grad_static(r->x, (int)r->axes[i], &dim);
+        count = known ? count * dim : 0;
+    }
+    if (known)
+        return tc_grad_like(g, r->x, (double)count);
+    tc_value *dims = TC_OP(g, "Gather", tc_grad_shape(g, r->x), tc_grad_ints(g, r->axes, r->n_axes));
+    tc_node *product = TC_BEGIN(g, "ReduceProd", dims);
+    tc_attr_set_int(product, "keepdims", 0);
+    return tc_grad_cast(g, tc_grad_finish(g, product), tc_value_dtype(r->x));
+}
+
+void tc_gradient_reduce_mean(tc_grad *g) {
+    reduction r = read_reduction(g);
+    g->dins[0] = tc_grad_expand_like(g, TC_OP(g, "Div", r.dy, reduced_count(g, &r)), r.x);
+}
+
+/* ReduceMax, ReduceMin. */
+void tc_gradient_reduce_extremum(tc_grad *g) {
+    reduction r = read_reduction(g);
+    tc_value *hits = tc_grad_cast(g, TC_OP(g, "Equal", r.x, kept_y(g, &r)), tc_value_dtype(r.x));
+    tc_value *count = tc_grad_reduce(g, "ReduceSum", hits, r.axes, r.n_axes, true);
+    g->dins[0] = TC_OP(g, "Mul", hits, TC_OP(g, "Div", r.dy, count));
+}
+
+/* dx_i = dy * product of the others: y / x_i, but with one zero only that element has a gradient, with two none. */
+void tc_gradient_reduce_prod(tc_grad *g) {
+    reduction r = read_reduction(g);
+    tc_value *zero = tc_grad_like(g, r.x, 0), *one = tc_grad_like(g, r.x, 1);
+    tc_value *is_zero = TC_OP(g, "Equal", r.x, zero);
+    tc_value *filled = TC_OP(g, "Where", is_zero, one, r.x);
+    tc_value *product = tc_grad_reduce(g, "ReduceProd", filled, r.axes, r.n_axes, true);
+    tc_value *zeros =
+        tc_grad_reduce(g, "ReduceSum", tc_grad_cast(g, is_zero, tc_value_dtype(r.x)), r.axes, r.n_axes, true);
+    tc_value *allowed = TC_OP(g, "Where", is_zero, one, zero); /* how many zeros may be there: itself */
+    tc_value *others = TC_OP(g, "Where", TC_OP(g, "Equal", zeros, allowed), TC_OP(g, "Div", product, filled), zero);
+    g->dins[0] = TC_OP(g, "Mul", others, r.dy);
+}
+
+void tc_gradient_reduce_l1(tc_grad *g) {
+    reduction r = read_reduction(g);
+    g->dins[0] = TC_OP(g, "Mul", TC_OP(g, "Sign", r.x), r.dy);
+}
+
+/* dx = x dy / y, 0 where the norm is 0. */
+void tc_gradient_reduce_l2(tc_grad *g) {
+    reduction r = read_reduction(g);
+    tc_value *zero = tc_grad_like(g, r.x, 0), *y = kept_y(g, &r);
+    tc_value *ratio = TC_OP(g, "Where", TC_OP(g, "Equal", y, zero), zero, TC_OP(g, "Div", r.dy, y));
+    g->dins[0] = TC_OP(g, "Mul", r.x, ratio);
+}
+
+void tc_gradient_reduce_log_sum(tc_grad *g) {
+    reduction r = read_reduction(g);
+    g->dins[0] = tc_grad_expand_like(g, TC_OP(g, "Div", r.dy, TC_OP(g, "Exp", kept_y(g, &r))), r.x);
+}
+
+void tc_gradient_reduce_log_sum_exp(tc_grad *g) {
+    reduction r = read_reduction(g);
+    g->dins[0] = TC_OP(g, "Mul", TC_OP(g, "Exp", TC_OP(g, "Sub", r.x, kept_y(g, &r))), r.dy);
+}
+
+void tc_gradient_reduce_sum_square(tc_grad *g) {
+    reduction r = read_reduction(g);
+    g->dins[0] = TC_OP(g, "Mul", TC_OP(g, "Mul", r.x, r.dy), tc_grad_like(g, r.x, 2));
+}
+
+/* The mean over all axes from the second on. */
+void tc_gradient_global_average_pool(tc_grad *g) {
+    reduction r = {.x = tc_input(g->node, 0), .dy = g->douts[0]};
+    for (int rank = tc_grad_rank(g, r.x); (int)r.n_axes + 2 < rank; r.n_axes++)
+        r.axes[r.n_axes] = (int64_t)r.n_axes + 2;
+    g->dins[0] = tc_grad_expand_like(g, TC_OP(g, "Div", r.dy, reduced_count(g, &r)), r.x);
+}
+
+/* y = x / n with n the norm of order p along the axis: dx = (dy - y' sum(dy y)) / n; y' = y for p = 2, sign(x) for p
+ * = 1. */
+void tc_gradient_lp_normalization(tc_grad *g) {
+    tc_value *x = tc_input(g->node, 0), *y = tc_output(g->node, 0), *dy = g->douts[0];
+    int64_t axis = tc_grad_axis(g, tc_attr_int(g->node, "axis", -1), tc_grad_rank(g, x));
+    bool first = tc_attr_int(g->node, "p", 2) == 1;
+    tc_value *norm = tc_grad_reduce(g, first ? "ReduceL1" : "ReduceL2", x, &axis, 1, true);
+    tc_value *along = tc_grad_reduce(g, "ReduceSum", TC_OP(g, "Mul", dy, y), &axis, 1, true);
+    tc_value *across = TC_OP(g, "Sub", dy, TC_OP(g, "Mul", first ? TC_OP(g, "Sign", x) : y, along));
+    tc_value *zero = tc_grad_like(g, x, 0);
+    g->dins[0] = TC_OP(g, "Where", TC_OP(g, "Equal", norm, zero), zero, TC_OP(g, "Div", across, norm));
+}

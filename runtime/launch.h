@@ -1,0 +1,84 @@
+/* launch.h: from a node to a launch. kernels.def has one row per op; its launch function reads the node's attributes
+ * and static shapes, chooses the kernel for the element types, and fills a launch. That happens once per set of shapes;
+ * a launch allocates nothing. */
+#ifndef TEMPO_LAUNCH_H
+#define TEMPO_LAUNCH_H
+#include "../compiler/ir.h"
+#include "../kernels/kernel.h"
+
+/* One operand or result of a launch. `data` is set by the plan before the first run: kernels read it when they run.
+ * Operands are read-only; data is aligned to its element at least, results and workspace to 64 bytes. A result beyond
+ * the first that nobody uses is absent; result 0 always has a buffer. Data is never NULL where present, also
+ * when count is 0. */
+typedef struct rt_arg {
+    void *data; /* NULL: absent */
+    tk_dtype dtype;
+    int rank;
+    const int64_t *dims; /* [rank] */
+    int64_t count;
+    bool present; /* false: the operand or result is absent */
+} rt_arg;
+
+/* Where random numbers come from: read when a launch runs, so that a session can be seeded again between runs. */
+typedef struct rt_random {
+    uint64_t seed, step; /* Philox: key, and the last counter word */
+} rt_random;
+
+typedef struct rt_launch rt_launch;
+typedef tk_status (*rt_run_fn)(const rt_launch *launch);
+
+struct rt_launch {
+    rt_run_fn run;
+    const void *params;  /* from rt_params */
+    const tc_node *node; /* for messages and profiles */
+    uint32_t n_in, n_out;
+    rt_arg *in, *out;
+    size_t workspace_bytes; /* asked for by the launch function; planned like a buffer that lives during this launch */
+    void *workspace;
+    int view_of;      /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs */
+    uint64_t inplace; /* bit i: result 0 may be written over operand i (same bytes, each element read before
+                       * it is written); if an operand occurs twice the plan asks for both bits */
+};
+
+typedef struct rt_launcher {
+    tc_ctx *ctx;
+    tc_model *model;
+    tc_arena *arena; /* lives as long as the launches */
+    int threads;
+    const rt_random *random; /* lives as long as the launches */
+} rt_launcher;
+
+/* Fills `launch` (in, out, node are set already). TC_UNSUPPORTED for attributes or types it has no kernel for. */
+typedef tc_status (*rt_launch_fn)(rt_launcher *launcher, const tc_node *node, rt_launch *launch);
+
+/* A zeroed parameter block of that type for launch->params. */
+#define RT_PARAMS(launcher, type) ((type *)tc_arena_alloc((launcher)->arena, 1, sizeof(type)))
+
+/* Operand or result `index`, or NULL when it is absent. For launch functions and for running. */
+static inline const rt_arg *rt_in(const rt_launch *launch, uint32_t index) {
+    return index < launch->n_in && launch->in[index].present ? &launch->in[index] : NULL;
+}
+static inline const rt_arg *rt_out(const rt_launch *launch, uint32_t index) {
+    return index < launch->n_out && launch->out[index].present ? &launch->out[index] : NULL;
+}
+
+/* Elements of a small operand that must be known when the launch is made (axes, Slice's bounds, Reshape's target): from
+ * constants, from contents of graph inputs, or TC_UNSUPPORTED naming the node. `out_ints` is in the launcher's
+ * arena. */
+tc_status rt_known_ints(rt_launcher *launcher, const tc_node *node, uint32_t input, const int64_t **out_ints,
+                        int64_t *out_count);
+
+/* Rows of kernels.def. */
+typedef struct rt_kernel_row {
+    const char *domain, *op;
+    uint32_t dtypes; /* bit 1 << tk_dtype: element types of operand 0 (of result 0 where there is no operand) that are
+                        claimed */
+    rt_launch_fn launch;
+} rt_kernel_row;
+const rt_kernel_row *rt_kernel_find(const char *domain,
+                                    const char *op); /* NULL: no kernel; the op's function body is inlined */
+const rt_kernel_row *rt_kernel_for(
+    const tc_node *node); /* of the op that the node is by ops.def, whatever function it names. make_runnable.c */
+size_t rt_kernel_count(void);
+const rt_kernel_row *rt_kernel_at(size_t index);
+#endif

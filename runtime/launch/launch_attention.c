@@ -1,0 +1,167 @@
+/* launch_attention.c: DotProductAttention and its gradient to the kernel of kernels/attention. Leading dims of operands
+ * are broadcast to those of the result by where each item begins; bias and mask are broadcast by strides. */
+#include "../../kernels/attention/attention.h"
+#include "../../kernels/common/types.h"
+#include "launch_draw.h"
+#include "launch_util.h"
+#include <math.h>
+
+typedef struct attention_params {
+    tk_attention a;
+    uint32_t ordinal;
+} attention_params;
+
+typedef struct placing {
+    int64_t *at, size;
+} placing;
+
+static void place(void *ctx, int64_t at, int64_t n, const int64_t *offset, const int64_t *step) {
+    const placing *p = ctx;
+    for (int64_t i = 0; i < n; i++)
+        p->at[at + i] = (offset[0] + i * step[0]) * p->size;
+}
+
+/* The size of an operand's axis, counted from the last; 1 where it has fewer. */
+static int64_t size_at(const rt_arg *arg, int from_last) {
+    return arg->rank >= from_last ? arg->dims[arg->rank - from_last] : 1;
+}
+
+/* Where each item's matrix begins in `arg`, whose leading dims broadcast to those of `whole`. */
+static tc_status prepare_items(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *arg,
+                               const int64_t **out_at) {
+    tk_bcast bc;
+    tk_shape lead = {whole->rank - 2, whole->dims}, of_arg = {arg->rank > 2 ? arg->rank - 2 : 0, arg->dims};
+    if (!tk_bcast_init(&bc, lead, &of_arg, 1))
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node,
+                        "the operands' leading dims don't broadcast to the result's");
+    placing p = {TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)bc.count + 1), size_at(arg, 1) * size_at(arg, 2)};
+    tk_bcast_walk(&bc, 0, bc.count, place, &p);
+    *out_at = p.at;
+    return TC_OK;
+}
+
+/* Of bias or mask, `arg` or NULL: [s or 1, t or 1] with leading dims. */
+static tc_status prepare_repeated(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *arg,
+                                  const tk_attention *a, const int64_t **out_at, int64_t *out_row,
+                                  int64_t *out_column) {
+    if (!arg)
+        return TC_OK;
+    int64_t s = size_at(arg, 2), t = size_at(arg, 1);
+    TC_TRY(rt_expect(launcher, node, (s == 1 || s == a->s) && (t == 1 || t == a->t)));
+    *out_row = s == 1 ? 0 : t;
+    *out_column = t == 1 ? 0 : 1;
+    return prepare_items(launcher, node, whole, arg, out_at);
+}
+
+/* Sizes and places of Q, K^T and V, operands `first` and the next two, for the items of `whole`, which is Y or its
+ * gradient. */
+static tc_status prepare_matrices(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t first,
+                                  const rt_arg *whole, tk_attention *a) {
+    const rt_arg *q = &launch->in[first], *kt = q + 1, *v = q + 2;
+    if (kt->dtype != q->dtype || v->dtype != q->dtype)
+        return rt_no_kernel(launcher, node, launch);
+    TC_TRY(rt_expect(launcher, node, q->rank >= 2 && kt->rank >= 2 && v->rank >= 2 && whole->rank >= 2));
+    a->s = size_at(q, 2);
+    a->d = size_at(q, 1);
+    a->t = size_at(kt, 1);
+    a->e = size_at(v, 1);
+    a->items = rt_product(whole, 0, whole->rank - 2);
+    a->dtype = q->dtype;
+    a->scale = (double)tc_attr_float(node, "scale", 1);
+    a->is_signed = tc_attr_int(node, "signed", 0) != 0;
+    TC_TRY(rt_expect(launcher, node,
+                     size_at(kt, 2) == a->d && size_at(v, 2) == a->t && size_at(whole, 2) == a->s &&
+                         size_at(whole, 1) == a->e));
+    TC_TRY(prepare_items(launcher, node, whole, q, &a->q_at));
+    TC_TRY(prepare_items(launcher, node, whole, kt, &a->kt_at));
+    return prepare_items(launcher, node, whole, v, &a->v_at);
+}
+
+/* An operand or result that has one element of each score; absent is fine. */
+static tc_status expect_scores(rt_launcher *launcher, const tc_node *node, const rt_arg *arg, tk_dtype dtype,
+                               const tk_attention *a) {
+    if (arg && arg->count != a->items * a->s * a->t)
+        return tc_error(launcher->ctx, TC_UNSUPPORTED, node,
+                        "there is no kernel for a V with more leading dims than the scores have");
+    return rt_expect(launcher, node, !arg || arg->dtype == dtype);
+}
+
+/* (Q, K^T, V, Bias?, Mask?, Ratio?, Seed?) -> Y, P, Dropped, Keep */
+static tk_status run_attention(const rt_launch *launch) {
+    const attention_params *p = launch->params;
+    const rt_arg *in = launch->in, *ratio = rt_in(launch, 5), *seed = rt_in(launch, 6);
+    tk_attention_results out = {launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)),
+                                rt_data(rt_out(launch, 3))};
+    tk_attention_operands operands = {in[0].data, in[1].data, in[2].data, rt_data(rt_in(launch, 3)),
+                                      rt_data(rt_in(launch, 4))};
+    tk_draw draw = {0};
+    if (seed)
+        draw = rt_draw(seed, p->ordinal);
+    return tk_attention_run(out, operands, &p->a, ratio ? tk_get(ratio->data, ratio->dtype, 0) : 0, seed ? &draw : NULL,
+                            launch->workspace);
+}
+
+tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    attention_params *p = RT_PARAMS(launcher, attention_params);
+    tk_attention *a = &p->a;
+    const rt_arg *bias = rt_in(launch, 3), *mask = rt_in(launch, 4);
+    TC_TRY(prepare_matrices(launcher, node, launch, 0, &launch->out[0], a));
+    TC_TRY(rt_expect_draw(launcher, node, launch, 5, 6));
+    if ((bias && bias->dtype != a->dtype) || (mask && mask->dtype != TK_BOOL))
+        return rt_no_kernel(launcher, node, launch);
+    TC_TRY(rt_expect(launcher, node,
+                     !rt_in(launch, 5) == !rt_in(launch, 6) &&
+                         (rt_in(launch, 6) || (!rt_out(launch, 2) && !rt_out(launch, 3)))));
+    TC_TRY(prepare_repeated(launcher, node, &launch->out[0], bias, a, &a->bias_at, &a->bias_row, &a->bias_column));
+    TC_TRY(prepare_repeated(launcher, node, &launch->out[0], mask, a, &a->mask_at, &a->mask_row, &a->mask_column));
+    for (uint32_t i = 1; i < 4; i++)
+        TC_TRY(expect_scores(launcher, node, rt_out(launch, i), i == 3 ? TK_BOOL : a->dtype, a));
+    a->fill = (double)tc_attr_float(node, "fill", -INFINITY);
+    a->guard = tc_attr_int(node, "guard", 0) != 0;
+    p->ordinal = (uint32_t)tc_attr_int(node, "node", 0);
+    launch->workspace_bytes = tk_attention_workspace(a, launcher->threads);
+    launch->params = p;
+    launch->run = run_attention;
+    return TC_OK;
+}
+
+/* (dY, Q, K^T, V, P, Dropped?, Keep?, Ratio?) -> dQ, dK^T, dV, dS */
+static tk_status run_attention_grad(const rt_launch *launch) {
+    const attention_params *p = launch->params;
+    const rt_arg *in = launch->in, *ratio = rt_in(launch, 7);
+    tk_attention_gradients out = {launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)),
+                                  rt_data(rt_out(launch, 3))};
+    tk_attention_saved saved = {in[0].data,
+                                in[1].data,
+                                in[2].data,
+                                in[3].data,
+                                in[4].data,
+                                rt_data(rt_in(launch, 5)),
+                                rt_data(rt_in(launch, 6)),
+                                ratio != NULL};
+    return tk_attention_grad(out, saved, &p->a, ratio ? tk_get(ratio->data, ratio->dtype, 0) : 0, launch->workspace);
+}
+
+tc_status rt_launch_attention_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    attention_params *p = RT_PARAMS(launcher, attention_params);
+    tk_attention *a = &p->a;
+    const rt_arg *dropped = rt_in(launch, 5), *keep = rt_in(launch, 6);
+    TC_TRY(prepare_matrices(launcher, node, launch, 1, &launch->in[0], a));
+    TC_TRY(rt_expect_draw(launcher, node, launch, 7, 8));
+    TC_TRY(rt_expect(launcher, node, launch->in[0].dtype == a->dtype && rt_in(launch, 4)));
+    TC_TRY(expect_scores(launcher, node, rt_in(launch, 4), a->dtype, a));
+    TC_TRY(expect_scores(launcher, node, dropped, a->dtype, a));
+    TC_TRY(expect_scores(launcher, node, keep, TK_BOOL, a));
+    if (rt_in(launch, 7) && !a->is_signed && (!dropped || !keep))
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node,
+                        "has a ratio, but neither the dropped map with what was kept nor signed P");
+    const int64_t rows[] = {a->s, a->d, a->t, a->s}, columns[] = {a->d, a->t, a->e, a->t};
+    for (uint32_t i = 0; i < 4; i++)
+        TC_TRY(rt_expect(launcher, node,
+                         !rt_out(launch, i) || (rt_out(launch, i)->count == a->items * rows[i] * columns[i] &&
+                                                rt_out(launch, i)->dtype == a->dtype)));
+    launch->workspace_bytes = tk_attention_grad_workspace(a, launcher->threads);
+    launch->params = p;
+    launch->run = run_attention_grad;
+    return TC_OK;
+}

@@ -1,0 +1,282 @@
+/* launch_gather.c: nodes that pick elements by index or put them back, to kernels/embedding. Shapes become the few
+ * sizes that the kernels walk by; indices themselves are checked by the kernels, each time they run. */
+#include "../../kernels/embedding/embedding.h"
+#include "../../kernels/movement/cast.h"
+#include "launch_util.h"
+#include <string.h>
+
+static tc_status check_indices(rt_launcher *launcher, const tc_node *node, const rt_arg *indices) {
+    if (indices->dtype == TK_I64 || indices->dtype == TK_I32)
+        return TC_OK;
+    return tc_error(launcher->ctx, TC_BAD_INPUT, node, "indices are of type %s, not int32 or int64",
+                    tc_dtype_name((tc_dtype)indices->dtype));
+}
+
+static tk_indices indices_of(const rt_arg *arg) { return (tk_indices){arg->data, arg->dtype}; }
+
+/* The operand that results begin as a copy of, unless the plan has put one over the other. */
+static void copy_data(const rt_launch *launch) {
+    const rt_arg *from = &launch->in[0], *to = &launch->out[0];
+    if (to->data != from->data && to->count > 0)
+        memcpy(to->data, from->data, (size_t)to->count * tk_size(to->dtype));
+}
+
+/* --- along one axis --------------------------------------------------------------------------- */
+
+typedef struct axis_params {
+    int64_t outer, axis, inner;
+    int at;
+    tk_scatter_kind reduction;
+} axis_params;
+
+static tc_status split_at_axis(rt_launcher *launcher, const tc_node *node, const rt_arg *arg, int64_t otherwise,
+                               axis_params **out) {
+    axis_params *p = RT_PARAMS(launcher, axis_params);
+    TC_TRY(rt_axis(launcher, node, tc_attr_int(node, "axis", otherwise), arg->rank, false, &p->at));
+    p->outer = rt_product(arg, 0, p->at);
+    p->axis = arg->dims[p->at];
+    p->inner = rt_product(arg, p->at + 1, arg->rank);
+    *out = p;
+    return TC_OK;
+}
+
+static tk_status run_gather(const rt_launch *launch) {
+    const axis_params *p = launch->params;
+    const rt_arg *inp = &launch->in[0], *indices = &launch->in[1];
+    return tk_gather(launch->out[0].data, inp->data, indices_of(indices), p->outer, p->axis, p->inner, indices->count,
+                     tk_size(inp->dtype));
+}
+
+tc_status rt_launch_gather(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    axis_params *p;
+    TC_TRY(check_indices(launcher, node, &launch->in[1]));
+    TC_TRY(split_at_axis(launcher, node, &launch->in[0], 0, &p));
+    TC_TRY(rt_expect(launcher, node, launch->out[0].count == p->outer * launch->in[1].count * p->inner));
+    launch->params = p;
+    launch->run = run_gather;
+    return TC_OK;
+}
+
+static tk_status run_gather_grad(const rt_launch *launch) {
+    const axis_params *p = launch->params;
+    const rt_arg *indices = &launch->in[1], *grad = &launch->in[2];
+    return tk_gather_grad(launch->out[0].data, grad->data, indices_of(indices), p->outer, p->axis, p->inner,
+                          indices->count, grad->dtype, launch->workspace);
+}
+
+tc_status rt_launch_gather_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    const rt_arg *indices = &launch->in[1], *grad = &launch->in[2], *out = &launch->out[0];
+    axis_params *p;
+    TC_TRY(check_indices(launcher, node, indices));
+    if (!tk_is_float(grad->dtype) || out->dtype != grad->dtype)
+        return tc_error(launcher->ctx, TC_UNSUPPORTED, node, "there is no kernel for gradients of type %s",
+                        tc_dtype_name((tc_dtype)grad->dtype));
+    TC_TRY(split_at_axis(launcher, node, out, 0, &p));
+    TC_TRY(rt_expect(launcher, node, grad->count == p->outer * indices->count * p->inner));
+    launch->workspace_bytes = tk_gather_grad_workspace(p->axis, out->dtype, launcher->threads);
+    launch->params = p;
+    launch->run = run_gather_grad;
+    return TC_OK;
+}
+
+/* --- element by element ----------------------------------------------------------------------- */
+
+static tk_status run_gather_elements(const rt_launch *launch) {
+    const axis_params *p = launch->params;
+    const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
+    return tk_gather_elements(out->data, inp->data, indices_of(&launch->in[1]), inp->rank, out->dims, inp->dims, p->at,
+                              tk_size(inp->dtype));
+}
+
+/* indices may be smaller than the data in the other dims, never larger. */
+static bool fits_but_axis(const rt_arg *small, const rt_arg *big, int axis) {
+    for (int d = 0; d < small->rank; d++)
+        if (d != axis && small->dims[d] > big->dims[d])
+            return false;
+    return small->rank == big->rank;
+}
+
+static bool same_shape(const rt_arg *a, const rt_arg *b) {
+    return a->rank == b->rank && (a->rank == 0 || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0);
+}
+
+tc_status rt_launch_gather_elements(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    axis_params *p;
+    TC_TRY(check_indices(launcher, node, &launch->in[1]));
+    TC_TRY(split_at_axis(launcher, node, &launch->in[0], 0, &p));
+    TC_TRY(
+        rt_expect(launcher, node,
+                  same_shape(&launch->in[1], &launch->out[0]) && fits_but_axis(&launch->in[1], &launch->in[0], p->at)));
+    launch->params = p;
+    launch->run = run_gather_elements;
+    return TC_OK;
+}
+
+static tc_status read_reduction(rt_launcher *launcher, const tc_node *node, const rt_launch *launch,
+                                tk_scatter_kind *out_reduction) {
+    static const struct {
+        const char *name;
+        tk_scatter_kind reduction;
+    } names[] = {{"none", TK_PUT}, {"add", TK_ADD}, {"mul", TK_MUL}, {"min", TK_MIN}, {"max", TK_MAX}};
+    const char *name = tc_attr_string(node, "reduction", "none");
+    for (size_t i = 0; i < TC_COUNT(names); i++) {
+        if (strcmp(names[i].name, name) != 0)
+            continue;
+        *out_reduction = names[i].reduction;
+        tk_dtype dtype = launch->in[0].dtype;
+        bool can = tk_can_reduce(names[i].reduction, tk_is_half(dtype) ? TK_F32 : dtype);
+        return can ? TC_OK : rt_no_kernel(launcher, node, launch);
+    }
+    return tc_error(launcher->ctx, TC_BAD_INPUT, node, "reduction is '%s', not none, add, mul, min or max",
+                    tc_quote(launcher->ctx, name));
+}
+
+/* Where updates go: the result, a copy of the data; of 16-bit floats that are combined, a copy in float. */
+typedef struct target {
+    void *data;
+    const void *updates;
+    tk_dtype dtype;
+} target;
+
+static bool is_widened(const rt_launch *launch, tk_scatter_kind reduction) {
+    return reduction != TK_PUT && tk_is_half(launch->out[0].dtype);
+}
+
+static size_t scatter_workspace(const rt_launch *launch, tk_scatter_kind reduction) {
+    return is_widened(launch, reduction) ? (size_t)(launch->out[0].count + launch->in[2].count) * sizeof(float) : 0;
+}
+
+static target begin_scatter(const rt_launch *launch, tk_scatter_kind reduction) {
+    const rt_arg *data = &launch->in[0], *updates = &launch->in[2], *out = &launch->out[0];
+    float *sums = launch->workspace;
+    if (!is_widened(launch, reduction)) {
+        copy_data(launch);
+        return (target){out->data, updates->data, out->dtype};
+    }
+    tk_cast(sums, data->data, out->count, TK_F32, data->dtype);
+    tk_cast(sums + out->count, updates->data, updates->count, TK_F32, updates->dtype);
+    return (target){sums, sums + out->count, TK_F32};
+}
+
+static tk_status end_scatter(const rt_launch *launch, const target *to, tk_status status) {
+    const rt_arg *out = &launch->out[0];
+    if (to->data != out->data)
+        tk_cast(out->data, to->data, out->count, out->dtype, TK_F32);
+    return status;
+}
+
+static tk_status run_scatter_elements(const rt_launch *launch) {
+    const axis_params *p = launch->params;
+    const rt_arg *updates = &launch->in[2], *out = &launch->out[0];
+    target to = begin_scatter(launch, p->reduction);
+    tk_status status = tk_scatter_elements(to.data, indices_of(&launch->in[1]), to.updates, out->rank, updates->dims,
+                                           out->dims, p->at, p->reduction, to.dtype);
+    return end_scatter(launch, &to, status);
+}
+
+tc_status rt_launch_scatter_elements(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    const rt_arg *indices = &launch->in[1], *updates = &launch->in[2], *out = &launch->out[0];
+    axis_params *p;
+    TC_TRY(check_indices(launcher, node, indices));
+    TC_TRY(split_at_axis(launcher, node, out, 0, &p));
+    TC_TRY(read_reduction(launcher, node, launch, &p->reduction));
+    TC_TRY(rt_expect(launcher, node,
+                     same_shape(&launch->in[0], out) && same_shape(indices, updates) && updates->dtype == out->dtype &&
+                         fits_but_axis(indices, out, p->at)));
+    launch->params = p;
+    launch->workspace_bytes = scatter_workspace(launch, p->reduction);
+    launch->run = run_scatter_elements;
+    launch->inplace = 1;
+    return TC_OK;
+}
+
+/* --- by tuples -------------------------------------------------------------------------------- */
+
+typedef struct nd_params {
+    tk_nd nd;
+    tk_scatter_kind reduction;
+} nd_params;
+
+/* The data seen as [batch, the `depth` dims that a tuple points into, inner]. */
+static tc_status read_nd(rt_launcher *launcher, const tc_node *node, const rt_arg *data, const rt_arg *indices,
+                         int64_t batch_dims, nd_params **out) {
+    TC_TRY(check_indices(launcher, node, indices));
+    TC_TRY(rt_expect(launcher, node,
+                     indices->rank >= 1 && batch_dims >= 0 && batch_dims < indices->rank && batch_dims <= data->rank));
+    int batch = (int)batch_dims;
+    int64_t depth = indices->dims[indices->rank - 1];
+    TC_TRY(rt_expect(launcher, node, depth <= data->rank - batch));
+    for (int d = 0; d < batch; d++)
+        TC_TRY(rt_expect(launcher, node, data->dims[d] == indices->dims[d]));
+    nd_params *p = RT_PARAMS(launcher, nd_params);
+    p->nd = (tk_nd){rt_product(data, 0, batch), rt_product(indices, batch, indices->rank - 1),
+                    rt_product(data, batch + (int)depth, data->rank), (int)depth, data->dims + batch};
+    *out = p;
+    return TC_OK;
+}
+
+static tk_status run_gather_nd(const rt_launch *launch) {
+    const nd_params *p = launch->params;
+    return tk_gather_nd(launch->out[0].data, launch->in[0].data, indices_of(&launch->in[1]), &p->nd,
+                        tk_size(launch->in[0].dtype));
+}
+
+tc_status rt_launch_gather_nd(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    nd_params *p;
+    TC_TRY(read_nd(launcher, node, &launch->in[0], &launch->in[1], tc_attr_int(node, "batch_dims", 0), &p));
+    TC_TRY(rt_expect(launcher, node, launch->out[0].count == p->nd.batch * p->nd.n * p->nd.inner));
+    launch->params = p;
+    launch->run = run_gather_nd;
+    return TC_OK;
+}
+
+static tk_status run_scatter_nd(const rt_launch *launch) {
+    const nd_params *p = launch->params;
+    target to = begin_scatter(launch, p->reduction);
+    tk_status status = tk_scatter_nd(to.data, indices_of(&launch->in[1]), to.updates, &p->nd, p->reduction, to.dtype);
+    return end_scatter(launch, &to, status);
+}
+
+tc_status rt_launch_scatter_nd(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    nd_params *p;
+    TC_TRY(read_nd(launcher, node, &launch->in[0], &launch->in[1], 0, &p));
+    TC_TRY(read_reduction(launcher, node, launch, &p->reduction));
+    TC_TRY(rt_expect(launcher, node,
+                     same_shape(&launch->in[0], &launch->out[0]) && launch->in[2].count == p->nd.n * p->nd.inner &&
+                         launch->in[2].dtype == launch->out[0].dtype));
+    launch->params = p;
+    launch->workspace_bytes = scatter_workspace(launch, p->reduction);
+    launch->run = run_scatter_nd;
+    launch->inplace = 1;
+    return TC_OK;
+}
+
+/* --- caches ----------------------------------------------------------------------------------- */
+
+static tk_status run_tensor_scatter(const rt_launch *launch) {
+    const rt_arg *starts = rt_in(launch, 2);
+    copy_data(launch);
+    return tk_tensor_scatter(launch->out[0].data, launch->in[1].data, starts ? starts->data : NULL, launch->params,
+                             tk_size(launch->out[0].dtype));
+}
+
+tc_status rt_launch_tensor_scatter(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    const rt_arg *cache = &launch->in[0], *updates = &launch->in[1], *starts = rt_in(launch, 2);
+    int axis;
+    TC_TRY(rt_axis(launcher, node, tc_attr_int(node, "axis", -2), cache->rank, false, &axis));
+    TC_TRY(rt_expect(launcher, node,
+                     axis > 0 && fits_but_axis(updates, cache, axis) && fits_but_axis(cache, updates, axis) &&
+                         updates->dtype == cache->dtype && same_shape(cache, &launch->out[0])));
+    TC_TRY(rt_expect(launcher, node, !starts || (starts->dtype == TK_I64 && starts->count == cache->dims[0])));
+    tk_cache_dims *p = RT_PARAMS(launcher, tk_cache_dims);
+    *p = (tk_cache_dims){cache->dims[0],
+                         rt_product(cache, 1, axis),
+                         cache->dims[axis],
+                         updates->dims[axis],
+                         rt_product(cache, axis + 1, cache->rank),
+                         strcmp(tc_attr_string(node, "mode", "linear"), "circular") == 0};
+    launch->params = p;
+    launch->run = run_tensor_scatter;
+    launch->inplace = 1;
+    return TC_OK;
+}

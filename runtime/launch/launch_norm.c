@@ -1,0 +1,91 @@
+/* launch_norm.c: normalizations by channel to the kernels of kernels/norm. */
+#include "../../kernels/norm/norm.h"
+#include "launch_util.h"
+#include <string.h>
+
+typedef struct channel_params {
+    int64_t batch, channels, inner, groups, size;
+    double epsilon, momentum, alpha, beta, bias;
+} channel_params;
+
+/* Operand 0 seen as [batch, channels, inner]; operands 1 to `last` must have one element for each channel. */
+static tc_status prepare_channels(rt_launcher *launcher, const tc_node *node, rt_launch *launch, uint32_t last,
+                                  channel_params *p) {
+    const rt_arg *inp = &launch->in[0];
+    if (inp->rank < 1)
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "operand 0 is a scalar; it has no channels");
+    p->batch = inp->dims[0];
+    p->channels = inp->rank > 1 ? inp->dims[1] : 1;
+    p->inner = rt_product(inp, 2, inp->rank);
+    p->epsilon = (double)tc_attr_float(node, "epsilon", 1e-5f);
+    for (uint32_t i = 1; i <= last; i++) {
+        if (launch->in[i].dtype != inp->dtype)
+            return rt_no_kernel(launcher, node, launch);
+        if (launch->in[i].count != p->channels)
+            return tc_error(launcher->ctx, TC_BAD_INPUT, node,
+                            "operand %u has %lld elements, but there are %lld channels", i,
+                            (long long)launch->in[i].count, (long long)p->channels);
+    }
+    launch->params = p;
+    return TC_OK;
+}
+
+static tk_status run_batch_norm(const rt_launch *launch) {
+    const channel_params *p = launch->params;
+    const rt_arg *in = launch->in;
+    if (tc_attr_int(launch->node, "training_mode", 0) == 0)
+        tk_batch_norm(launch->out[0].data, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, p->batch,
+                      p->channels, p->inner, p->epsilon, in[0].dtype);
+    else
+        tk_batch_norm_train(launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)), in[0].data,
+                            in[1].data, in[2].data, in[3].data, in[4].data, p->batch, p->channels, p->inner, p->epsilon,
+                            p->momentum, in[0].dtype);
+    return TK_OK;
+}
+
+tc_status rt_launch_batch_norm(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    channel_params *p = RT_PARAMS(launcher, channel_params);
+    TC_TRY(prepare_channels(launcher, node, launch, 4, p));
+    p->momentum = (double)tc_attr_float(node, "momentum", 0.9f);
+    launch->run = run_batch_norm;
+    return TC_OK;
+}
+
+static tk_status run_group_norm(const rt_launch *launch) {
+    const channel_params *p = launch->params;
+    tk_group_norm(launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data, p->batch,
+                  p->channels, p->groups, p->inner, p->epsilon, launch->in[0].dtype);
+    return TK_OK;
+}
+
+tc_status rt_launch_group_norm(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    channel_params *p = RT_PARAMS(launcher, channel_params);
+    TC_TRY(prepare_channels(launcher, node, launch, 2, p));
+    p->groups = strcmp(node->op_type, "InstanceNormalization") == 0 ? p->channels : tc_attr_int(node, "num_groups", 0);
+    if (p->groups < 0 || (p->channels > 0 && (p->groups == 0 || p->channels % p->groups != 0)))
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "%lld channels don't make %lld groups",
+                        (long long)p->channels, (long long)p->groups);
+    p->groups = p->channels == 0 ? 0 : p->groups;
+    launch->run = run_group_norm;
+    return TC_OK;
+}
+
+static tk_status run_lrn(const rt_launch *launch) {
+    const channel_params *p = launch->params;
+    tk_lrn(launch->out[0].data, launch->in[0].data, p->batch, p->channels, p->inner, p->size, p->alpha, p->beta,
+           p->bias, launch->in[0].dtype);
+    return TK_OK;
+}
+
+tc_status rt_launch_lrn(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    channel_params *p = RT_PARAMS(launcher, channel_params);
+    TC_TRY(prepare_channels(launcher, node, launch, 0, p));
+    p->size = tc_attr_int(node, "size", 0);
+    p->alpha = (double)tc_attr_float(node, "alpha", 0.0001f);
+    p->beta = (double)tc_attr_float(node, "beta", 0.75f);
+    p->bias = (double)tc_attr_float(node, "bias", 1);
+    if (p->size < 1)
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "size is %lld, not 1 or more", (long long)p->size);
+    launch->run = run_lrn;
+    return TC_OK;
+}

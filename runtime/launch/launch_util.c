@@ -1,0 +1,51 @@
+/* launch_util.c: what many launch functions do. */
+#include "launch_util.h"
+
+tc_status rt_no_kernel(rt_launcher *launcher, const tc_node *node, const rt_launch *launch) {
+    const char *first = launch->n_in > 0 ? tc_dtype_name((tc_dtype)launch->in[0].dtype) : "no operand";
+    if (launch->n_in > 1 && launch->in[1].present && launch->in[1].dtype != launch->in[0].dtype)
+        return tc_error(launcher->ctx, TC_UNSUPPORTED, node, "there is no kernel for operands of type %s and %s", first,
+                        tc_dtype_name((tc_dtype)launch->in[1].dtype));
+    return tc_error(launcher->ctx, TC_UNSUPPORTED, node, "there is no kernel for operands of type %s", first);
+}
+
+tc_status rt_axis(rt_launcher *launcher, const tc_node *node, int64_t axis, int rank, bool past_end, int *out_axis) {
+    int64_t last = rank - 1 + past_end;
+    if (axis < -rank || axis > last)
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "axis %lld is out of range for rank %d", (long long)axis,
+                        rank);
+    *out_axis = (int)(axis < 0 ? axis + rank : axis);
+    return TC_OK;
+}
+
+tc_status rt_expect(rt_launcher *launcher, const tc_node *node, bool holds) {
+    return holds
+               ? TC_OK
+               : tc_error(launcher->ctx, TC_BAD_INPUT, node, "the shapes of operands and results do not fit together");
+}
+
+tc_status rt_broadcast(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t first, int count,
+                       tk_bcast *out_bc) {
+    tk_shape shapes[TK_BCAST_MAX];
+    for (int i = 0; i < count; i++)
+        shapes[i] = rt_shape(&launch->in[first + (uint32_t)i]);
+    if (!tk_bcast_init(out_bc, rt_shape(&launch->out[0]), shapes, count))
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the operands' shapes don't broadcast to the result's");
+    return TC_OK;
+}
+
+int64_t rt_product(const rt_arg *arg, int begin, int end) {
+    int64_t product = 1;
+    for (int i = begin; i < end; i++)
+        product *= arg->dims[i];
+    return product;
+}
+
+uint64_t rt_inplace(const rt_launch *launch, uint32_t count) {
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < count && i < launch->n_in && i < 64; i++)
+        if (launch->in[i].present && launch->in[i].count == launch->out[0].count &&
+            tk_size(launch->in[i].dtype) == tk_size(launch->out[0].dtype))
+            bits |= UINT64_C(1) << i;
+    return bits;
+}

@@ -1,0 +1,34 @@
+/* launch_util.h: what many launch functions do: axes into range, broadcasting plans, and the words for types without a
+ * kernel.
+ */
+#ifndef TEMPO_LAUNCH_UTIL_H
+#define TEMPO_LAUNCH_UTIL_H
+#include "../../kernels/common/broadcast.h"
+#include "../launch.h"
+
+/* TC_UNSUPPORTED: no kernel for the element types at hand. */
+tc_status rt_no_kernel(rt_launcher *launcher, const tc_node *node, const rt_launch *launch);
+
+/* axis in [-rank, rank) (or rank itself, where one past the last is allowed) to [0, rank]; else TC_BAD_INPUT. */
+tc_status rt_axis(rt_launcher *launcher, const tc_node *node, int64_t axis, int rank, bool past_end, int *out_axis);
+
+/* TC_BAD_INPUT unless the shapes at hand fit together. Shape inference has seen to it: this keeps memory safe should
+ * it be wrong. */
+tc_status rt_expect(rt_launcher *launcher, const tc_node *node, bool holds);
+
+/* A shape as broadcasting takes it. */
+static inline tk_shape rt_shape(const rt_arg *arg) { return (tk_shape){arg->rank, arg->dims}; }
+
+/* The bytes of an operand or result; NULL where it is absent. */
+static inline void *rt_data(const rt_arg *arg) { return arg ? arg->data : NULL; }
+
+/* The plan of broadcasting operands `first` and following to result 0; TC_BAD_INPUT when they don't fit. */
+tc_status rt_broadcast(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t first, int count,
+                       tk_bcast *out_bc);
+
+/* The product of dims [begin, end). */
+int64_t rt_product(const rt_arg *arg, int begin, int end);
+
+/* The bits of launch->inplace for operands [0, count) that have the result's number of elements and bytes. */
+uint64_t rt_inplace(const rt_launch *launch, uint32_t count);
+#endif

@@ -1,0 +1,72 @@
+/* make_runnable.c: from a model as read to one whose ops have kernels: the canonical opset, and functions in place of
+ * ops that no kernel does. A function comes from the model, or, for an op of ai.tempo, from the compiler's bodies,
+ * which a hook gives; these depend on the shapes at hand and come in when shapes are known. */
+#include "session.h"
+#include "../compiler/ops.h"
+#include "../compiler/verify.h"
+#include <string.h>
+
+const rt_kernel_row *rt_kernel_for(const tc_node *node) {
+    return node->op ? rt_kernel_find(node->op->domain, node->op->name) : rt_kernel_find(node->domain, node->op_type);
+}
+
+static tc_status to_canonical(tempo_session *s) {
+    int64_t opset = tc_model_opset(s->model, "");
+    if (s->hooks.upgrade)
+        return s->hooks.upgrade(&s->ctx, s->model);
+    if (opset != 0 && opset != TC_CANONICAL_OPSET) {
+        tc_error(&s->ctx, TC_UNSUPPORTED, NULL, "the model is of opset %lld; the runtime takes opset %d",
+                 (long long)opset, TC_CANONICAL_OPSET);
+        tc_hint(&s->ctx, "convert it with: tempoc IN.onnx --passes=upgrade -o OUT.onnx");
+        return TC_UNSUPPORTED;
+    }
+    return TC_OK;
+}
+
+/* Whether a kernel takes the node as it is: the op is known, and its element types where those are known. */
+static bool has_kernel(const tc_node *node) {
+    const rt_kernel_row *row = rt_kernel_for(node);
+    const tc_value *decides = node->n_inputs > 0 ? tc_input(node, 0) : tc_output(node, 0);
+    tc_dtype dtype = decides ? tc_value_dtype(decides) : TC_UNDEFINED;
+    return row && (dtype == TC_UNDEFINED || (row->dtypes >> dtype & 1) != 0);
+}
+
+static tc_status function_for(tempo_session *s, const tc_node *node, bool typed, const tc_function **out_function) {
+    tc_function *body = NULL;
+    *out_function = tc_model_function(s->model, node->domain, node->op_type, node->overload);
+    if (*out_function || !typed || !s->hooks.body || !node->op || strcmp(node->op->domain, TC_TEMPO_DOMAIN) != 0)
+        return TC_OK;
+    TC_TRY(s->hooks.body(&s->ctx, s->model, node, &body));
+    *out_function = body;
+    return TC_OK;
+}
+
+tc_status rt_inline_missing(tempo_session *s, bool typed, bool *out_changed) {
+    tc_graph *graph = s->model->graph;
+    for (tc_node *node = graph->first; node;) {
+        const tc_function *function = NULL;
+        if (!has_kernel(node))
+            TC_TRY(function_for(s, node, typed, &function));
+        if (!function) {
+            node = node->next;
+            continue;
+        }
+        /* The body takes the call's place and may hold calls itself: go on at its first node. */
+        tc_node *before = node->prev;
+        TC_TRY(tc_inline_call(&s->ctx, node, function));
+        node = before ? before->next : graph->first;
+        *out_changed = true;
+    }
+    /* Kernels always have a first result to write: nodes that leave it out get one that nobody reads. */
+    TC_FOR_NODES(node, graph)
+        if (node->n_outputs > 0 && !node->outputs[0])
+            tc_node_add_output(node, 0, "unused", NULL);
+    return TC_OK;
+}
+
+tc_status rt_make_runnable(tempo_session *s) {
+    bool changed = false;
+    TC_TRY(to_canonical(s));
+    TC_TRY(rt_inline_missing(s, false, &changed));
+    return tc_verify_ops(&s->ctx, s->model->graph);
+}

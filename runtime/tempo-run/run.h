@@ -1,0 +1,35 @@
+/* run.h: the parts of tempo-run: one file for a run, one for test cases, one for what is printed. */
+#ifndef RT_RUN_H
+#define RT_RUN_H
+#include "../npz.h"
+#include "../session.h"
+
+typedef struct run_options {
+    const char *model;
+    const char *inputs, *outputs, *test_data, *device, *seed, *profile;
+    int64_t threads, repeat;
+    bool memory, list_kernels;
+    tempo_options session;
+} run_options;
+
+/* The passes that the runtime borrows. run_main.c */
+extern const rt_hooks run_hooks;
+
+/* Every case in the folder. TC_MISMATCH when one fails. run_cases.c */
+tc_status run_cases(tc_ctx *ctx, const run_options *options);
+
+/* run_report.c */
+void run_print_outputs(FILE *out, const rt_array *outputs, size_t n);
+void run_print_memory(FILE *out, const tempo_memory *memory);
+void run_print_times(FILE *out, double *seconds, size_t n); /* sorts them */
+void run_list_kernels(FILE *out);
+/* An element as a number. */
+double run_number(const tempo_tensor *tensor, uint64_t index);
+
+/* A Chrome trace in the making. run_profile.c */
+typedef struct run_trace run_trace;
+run_trace *run_trace_create(void);
+void run_trace_event(void *trace, const tempo_event *event); /* a tempo_event_fn */
+void run_trace_next_run(run_trace *trace);                   /* events of the next run come after those of this one */
+tc_status run_trace_write(tc_ctx *ctx, run_trace *trace, const char *path); /* and frees it */
+#endif

@@ -1,0 +1,246 @@
+/* run_main.c: the runtime's command line: a model and an .npz file of inputs in, an .npz file of outputs out. This
+ * file joins the runtime and the passes: models of any opset are upgraded here. */
+#include "../../compiler/options.h"
+#include "../../passes/pass.h"
+#include "run.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                     \
+    {TC_OPT_##kind,                                                                                                    \
+     name,                                                                                                             \
+     letter,                                                                                                           \
+     argument,                                                                                                         \
+     otherwise,                                                                                                        \
+     group,                                                                                                            \
+     help,                                                                                                             \
+     offsetof(run_options, field),                                                                                     \
+     offsetof(run_options, count)},
+static const tc_option rows[] = {
+#include "run_options.def"
+};
+#undef OPTION
+
+static const char details[] =
+    "Runs an ONNX graph on the CPU: plain models and tempoc's output alike, in the order of the file.\n"
+    "\n"
+    "examples:\n"
+    "  tempo-run train.onnx --inputs batch.npz                        list the outputs, scalars with their values\n"
+    "  tempo-run train.onnx --inputs batch.npz --outputs grads.npz    write all outputs\n"
+    "  tempo-run train.onnx --inputs batch.npz --memory               where the bytes are\n"
+    "  tempo-run train.onnx --inputs batch.npz --repeat 20            time it\n"
+    "  tempo-run train.onnx --inputs batch.npz --profile trace.json   time each node\n"
+    "  tempo-run --test-data cases                                    run ONNX test cases\n"
+    "\n"
+    "A file of inputs is written by numpy: numpy.savez(\"batch.npz\", input_ids=ids, labels=labels).\n";
+
+static const char footer[] =
+    "Exit codes: 0 good, 1 a test case failed, 2 bad or missing input, 3 unsupported, 4 limit or memory,\n"
+    "5 input/output, 64 usage, 70 bug in tempo-run.\n";
+
+static const tc_option_table table = {
+    .tool = "tempo-run",
+    .summary = "runs ONNX graphs",
+    .usage = "MODEL.onnx [--inputs IN.npz] [--outputs OUT.npz] [options]",
+    .details = details,
+    .footer = footer,
+    .options = rows,
+    .n_options = TC_COUNT(rows),
+};
+
+const rt_hooks run_hooks = {tc_upgrade_model, tc_body_for};
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+static tc_status parse_seed(tc_ctx *ctx, run_options *o) {
+    char *end;
+    if (!o->seed)
+        return TC_OK;
+    errno = 0;
+    o->session.seed = strtoull(o->seed, &end, 0);
+    if (errno == 0 && *o->seed >= '0' && *o->seed <= '9' && *end == '\0')
+        return TC_OK;
+    return tc_error(ctx, TC_USAGE, NULL, "--seed=%s: expected a number from 0 to 2^64 - 1", tc_quote(ctx, o->seed));
+}
+
+static tc_status check_device(tc_ctx *ctx, const run_options *o) {
+    if (strcmp(o->device, "cpu") == 0)
+        return TC_OK;
+    if (strcmp(o->device, "cuda") == 0)
+        return tc_error(ctx, TC_UNSUPPORTED, NULL, "this tempo-run was built without CUDA; it runs on --device cpu");
+    return tc_error(ctx, TC_USAGE, NULL, "--device=%s: expected cpu", tc_quote(ctx, o->device));
+}
+
+/* What is read is not written over, whatever path leads to it. */
+static tc_status check_written(tc_ctx *ctx, const char *option, const char *written, const char *read) {
+    struct stat a, b;
+    if (!written || !read || stat(written, &a) != 0 || stat(read, &b) != 0 || !S_ISREG(a.st_mode) ||
+        a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+        return TC_OK;
+    return tc_error(ctx, TC_USAGE, NULL, "%s=%s would write over '%s', which is read", option, tc_quote(ctx, written),
+                    tc_quote(ctx, read));
+}
+
+static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments *arguments) {
+    if (o->threads > 4096 || o->repeat < 1 || o->repeat > 1000000)
+        return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096, --repeat from 1 to 1000000");
+    o->session.threads = (int)o->threads;
+    TC_TRY(check_device(ctx, o));
+    TC_TRY(parse_seed(ctx, o));
+    if (o->test_data && arguments->count > 0)
+        return tc_error(ctx, TC_USAGE, NULL, "--test-data takes its models from the folder: unexpected %s",
+                        tc_quote(ctx, arguments->items[0]));
+    if (!o->test_data && arguments->count != 1) {
+        tc_error(ctx, TC_USAGE, NULL, arguments->count == 0 ? "no model given" : "one model at a time");
+        tc_hint(ctx, "for example: tempo-run train.onnx --inputs batch.npz; tempo-run --help tells more");
+        return TC_USAGE;
+    }
+    o->model = o->test_data ? NULL : arguments->items[0];
+    TC_TRY(check_written(ctx, "--outputs", o->outputs, o->model));
+    TC_TRY(check_written(ctx, "--outputs", o->outputs, o->inputs));
+    TC_TRY(check_written(ctx, "--profile", o->profile, o->model));
+    TC_TRY(check_written(ctx, "--profile", o->profile, o->inputs));
+    return TC_OK;
+}
+
+/* --- a run ------------------------------------------------------------------------------------ */
+
+/* A failure of the session: its message is printed as it is, and nothing is added. */
+static tc_status session_failed(const tempo_session *session, tempo_status status) {
+    fputs(session ? tempo_message(session) : "tempo-run: error: out of memory\n", stderr);
+    return (tc_status)status;
+}
+
+static bool has_input(const void *session, const char *name) { /* an rt_npz_wants */
+    tempo_info info;
+    for (size_t i = 0; tempo_input(session, i, &info); i++)
+        if (strcmp(info.name, name) == 0)
+            return true;
+    return false;
+}
+
+static tc_status bind_inputs(tc_ctx *ctx, tempo_session *session, const rt_npz *inputs) {
+    for (size_t i = 0; i < inputs->n; i++) {
+        if (inputs->arrays[i].skipped) {
+            tc_note(ctx, NULL, "array '%s' is ignored: the model has no input of that name",
+                    tc_quote(ctx, inputs->arrays[i].name));
+            continue;
+        }
+        tempo_status status = tempo_bind(session, inputs->arrays[i].name, &inputs->arrays[i].tensor);
+        if (status != TEMPO_OK)
+            return session_failed(session, status);
+    }
+    tc_diags_print(ctx, stderr);
+    return TC_OK;
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static tc_status run_repeatedly(tc_ctx *ctx, const run_options *o, tempo_session *session) {
+    run_trace *trace = o->profile ? run_trace_create() : NULL;
+    double *seconds = TC_NEW_ARRAY(ctx->arena, double, (size_t)o->repeat);
+    tempo_status status = tempo_prepare(session);
+    if (trace)
+        tempo_on_event(session, run_trace_event, trace);
+    for (int64_t i = 0; status == TEMPO_OK && i < o->repeat; i++) {
+        double start = now();
+        status = tempo_run(session);
+        seconds[i] = now() - start;
+        if (trace)
+            run_trace_next_run(trace);
+    }
+    tempo_on_event(session, NULL, NULL);
+    tc_status traced = trace ? run_trace_write(ctx, trace, o->profile) : TC_OK;
+    if (status != TEMPO_OK)
+        return session_failed(session, status);
+    if (o->repeat > 1)
+        run_print_times(stdout, seconds, (size_t)o->repeat);
+    return traced;
+}
+
+/* A graph may name a value as its output twice; an archive holds it once. */
+static bool stands_before(const rt_array *outputs, size_t n, const char *name) {
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(outputs[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static tc_status deliver(tc_ctx *ctx, const run_options *o, tempo_session *session) {
+    size_t n = 0;
+    rt_array *outputs = TC_NEW_ARRAY(ctx->arena, rt_array, tempo_output_count(session) + 1);
+    tempo_info info;
+    for (size_t i = 0; tempo_output_info(session, i, &info); i++) {
+        if (stands_before(outputs, n, info.name))
+            continue;
+        outputs[n].name = info.name;
+        tempo_status status = tempo_output(session, info.name, &outputs[n++].tensor);
+        if (status != TEMPO_OK)
+            return session_failed(session, status);
+    }
+    if (o->outputs)
+        return rt_npz_write(ctx, o->outputs, outputs, n);
+    run_print_outputs(stdout, outputs, n);
+    return TC_OK;
+}
+
+static tc_status run_session(tc_ctx *ctx, const run_options *o, tempo_session *session, const rt_npz *inputs) {
+    TC_TRY(bind_inputs(ctx, session, inputs));
+    if (o->seed)
+        tempo_seed(session, o->session.seed, 0);
+    TC_TRY(run_repeatedly(ctx, o, session));
+    TC_TRY(deliver(ctx, o, session));
+    tempo_memory memory;
+    if (o->memory && tempo_memory_report(session, &memory) == TEMPO_OK)
+        run_print_memory(stdout, &memory);
+    return TC_OK;
+}
+
+static tc_status run_model(tc_ctx *ctx, const run_options *o) {
+    tempo_session *session;
+    rt_npz inputs = {0};
+    tempo_status opened = rt_open(o->model, &o->session, &run_hooks, &session);
+    tc_status status = opened == TEMPO_OK ? TC_OK : session_failed(session, opened);
+    if (status == TC_OK && o->inputs)
+        status = rt_npz_read(ctx, o->inputs, has_input, session, &inputs);
+    if (status == TC_OK)
+        status = run_session(ctx, o, session, &inputs);
+    if (inputs.arena)
+        rt_npz_free(&inputs);
+    tempo_close(session);
+    return status;
+}
+
+static tc_status run(tc_ctx *ctx, int argc, char **argv) {
+    run_options o = {0};
+    tc_arguments arguments;
+    TC_TRY(tc_options_parse(ctx, &table, argc, argv, &o, &arguments));
+    if (arguments.done)
+        return TC_OK;
+    if (o.list_kernels) {
+        run_list_kernels(stdout);
+        return TC_OK;
+    }
+    TC_TRY(check_arguments(ctx, &o, &arguments));
+    return o.test_data ? run_cases(ctx, &o) : run_model(ctx, &o);
+}
+
+int main(int argc, char **argv) {
+    tc_ctx ctx;
+    tc_ctx_init(&ctx, "tempo-run");
+    tc_status status = run(&ctx, argc, argv);
+    tc_diags_print(&ctx, stderr);
+    if (status == TC_OK && (fflush(stdout) != 0 || ferror(stdout))) {
+        fprintf(stderr, "tempo-run: error: cannot write to standard output: %s\n", strerror(errno));
+        status = TC_IO;
+    }
+    tc_ctx_fini(&ctx);
+    return (int)status;
+}
