@@ -6,7 +6,7 @@
 /* A float initializer of two or more elements, or one that --train names: it may be trained, so its elements are no
  * constants to compute with, and two of them are never one. Tensors of Constant nodes are constants whatever their
  * size. */
-static inline bool tc_is_weight(const tc_value *value) {
+static inline bool tc_may_be_trained(const tc_value *value) {
     return value->init && (value->init->count > 1 || value->is_parameter) && tc_dtype_is_float(value->init->dtype);
 }
 

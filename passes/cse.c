@@ -187,7 +187,7 @@ static uint32_t merge_constants(tc_arena *scratch, tc_graph *graph) {
     uint32_t merged = 0;
     for (uint32_t i = 0; i < graph->n_initializers; i++) {
         tc_value *value = graph->initializers[i];
-        if (value->is_input || value->n_graph_outputs || tc_is_weight(value) || !is_small(value->init))
+        if (value->is_input || value->n_graph_outputs || tc_may_be_trained(value) || !is_small(value->init))
             continue;
         tc_value *first = table_find_or_add(&t, value, hash_tensor(2, value->init), same_init);
         if (first == value || !value->uses)

@@ -43,7 +43,7 @@ typedef struct folder {
 } folder;
 
 static bool varies(const folder *f, const tc_value *value) {
-    return tc_is_weight(value) || (value->id < f->n && f->varies[value->id]);
+    return tc_may_be_trained(value) || (value->id < f->n && f->varies[value->id]);
 }
 
 static bool node_varies(const folder *f, const tc_node *node) {
@@ -128,7 +128,7 @@ static bool copy_part(const tc_tensor *from, const part *p, tc_tensor *to) {
  * small. */
 static tc_tensor *slice_constant(folder *f, const tc_node *node) {
     tc_value *operand = tc_input(node, 0);
-    const tc_tensor *from = operand && !tc_is_weight(operand) ? tc_value_constant(operand) : NULL;
+    const tc_tensor *from = operand && !tc_may_be_trained(operand) ? tc_value_constant(operand) : NULL;
     const tc_type *type = node->outputs[0] ? node->outputs[0]->type : NULL;
     int64_t dims[TC_MAX_RANK];
     uint64_t count;

@@ -6,7 +6,7 @@
  *
  * Gradients do not change by a bit. No pass behind this one may merge equal nodes: copies are equal to their
  * originals. */
-#include "../compiler/ledger.h"
+#include "../compiler/memory/ledger.h"
 #include "../compiler/shape.h"
 #include "lean/lean.h"
 #include "rules/rules.h"

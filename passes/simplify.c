@@ -50,7 +50,7 @@ static bool alias(tc_node *node, tc_value *to) {
 
 /* Whether an operand is known and holds nothing but `number`; an absent one counts as that. */
 static bool holds_only(tc_model *model, tc_value *value, int64_t number) {
-    const tc_tensor *tensor = value && !tc_is_weight(value) ? tc_value_constant(value) : NULL;
+    const tc_tensor *tensor = value && !tc_may_be_trained(value) ? tc_value_constant(value) : NULL;
     const tc_contents *c = tensor ? tc_contents_of_tensor(model, tensor) : value ? value->contents : NULL;
     bool only = c && !tc_dtype_is_float(c->dtype);
     for (uint64_t i = 0; only && i < c->count; i++)

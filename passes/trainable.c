@@ -8,6 +8,7 @@
  * direct" as long as each use of it is such an end, or an op that passes masks on (TRANSPARENT) whose result is not
  * direct either. */
 #include "trainable.h"
+#include "../compiler/memory/storage.h"
 #include "../compiler/ops.h"
 #include "gradients/gradient.h"
 #include <ctype.h>
@@ -96,12 +97,10 @@ static bool is_transparent(const tc_node *node) {
     return is_scalar_gather(node);
 }
 
-/* The weight itself, or a view or transpose of it. */
-static bool is_weight(const tc_value *value) {
-    while (value && value->producer && value->producer->n_inputs > 0 &&
-           (tc_node_is(value->producer, "", "Transpose") || tc_node_has(value->producer, TC_VIEW)))
-        value = tc_input(value->producer, 0);
-    return value && value->init && tc_value_rank(value) >= 2;
+/* A matrix of the file, or a view or transpose of it. */
+static bool shows_matrix(const tc_value *value) {
+    const tc_value *source = value ? tc_value_source(value) : NULL;
+    return source && source->init && tc_value_rank(source) >= 2;
 }
 
 static bool is_vector(const tc_value *value) { return value && value->init && tc_value_rank(value) == 1; }
@@ -128,12 +127,12 @@ static const tc_value *unscaled(const tc_value *value) {
  * scores are products of two activations. */
 static bool is_layer_bias(const tc_node *node, uint32_t index) {
     if (tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention"))
-        return index == 3 && is_vector(tc_input(node, 3)) && !tc_input(node, 4) && is_weight(tc_input(node, 1));
+        return index == 3 && is_vector(tc_input(node, 3)) && !tc_input(node, 4) && shows_matrix(tc_input(node, 1));
     if (!tc_node_is(node, "", "Add") || index > 1 || !is_vector(tc_input(node, index)))
         return false;
     const tc_value *product = unscaled(tc_input(node, 1 - index));
     return product && product->producer && tc_node_is(product->producer, "", "MatMul") &&
-           is_weight(tc_input(product->producer, 1));
+           shows_matrix(tc_input(product->producer, 1));
 }
 
 /* Whether this use makes the loss depend on the operand as on a parameter. */

@@ -1,7 +1,6 @@
 /* memory.c: where a prepared session's bytes are: the numbers behind tempo-run --memory. */
 #include "session.h"
-#include "../compiler/ledger.h"
-#include "../compiler/ops.h"
+#include "../compiler/memory/ledger.h"
 #include <stdlib.h>
 
 static int bigger_first(const void *a, const void *b) {
@@ -45,31 +44,39 @@ static uint32_t last_forward(const rt_plan *plan, const bool *forward) {
     return last;
 }
 
+typedef struct counting {
+    const rt_plan *plan;
+    const tc_storages *storages;
+    const bool *forward; /* by node id */
+    uint32_t turn;       /* the last launch of the forward pass */
+    bool *counted;       /* by storage of the plan */
+    uint64_t bytes;
+} counting;
+
+static void count_read(void *user, const tc_value *storage) {
+    counting *c = user;
+    if (tc_storage_is_given(c->storages, storage) || !c->forward[storage->producer->id])
+        return;
+    const rt_storage *root = rt_plan_root(c->plan, storage);
+    if (root->home != RT_ARENA || root->first > c->turn || c->counted[root->root])
+        return;
+    c->counted[root->root] = true;
+    c->bytes += root->bytes;
+}
+
 /* What nodes of the forward pass made, the arena holds when that has ended, and a later launch reads: each storage
  * once, but for copies of parameters, which hold no activations. Shapes for the backward pass may be read off early,
  * and a result of the backward pass may lie where such a copy was: neither is of the forward pass. */
 static uint64_t count_saved(const rt_plan *plan, tc_arena *scratch, const tc_value *loss) {
     uint32_t size;
+    tc_storages storages;
     const bool *forward = tc_forward_nodes(scratch, plan->graph, loss, &size);
-    uint32_t turn = last_forward(plan, forward);
-    bool *counted = TC_NEW_ARRAY(scratch, bool, (size_t)plan->n_storages + 1);
-    uint64_t bytes = 0;
-    for (uint32_t i = turn + 1; i < plan->n_launches; i++) {
-        const tc_node *node = plan->launches[i].node;
-        for (uint32_t k = 0; k < node->n_inputs; k++) {
-            const tc_value *value = tc_input(node, k);
-            const tc_value *made = value ? tc_view_root(value) : NULL;
-            if (!made || (k == 0 && tc_node_has(node, TC_SHAPE_ONLY)) || tc_is_free(made) ||
-                !forward[made->producer->id])
-                continue;
-            const rt_storage *root = rt_plan_root(plan, value);
-            if (root->home != RT_ARENA || root->first > turn || counted[root->root])
-                continue;
-            counted[root->root] = true;
-            bytes += root->bytes;
-        }
-    }
-    return bytes;
+    counting c = {.plan = plan, .storages = &storages, .forward = forward, .turn = last_forward(plan, forward)};
+    tc_storages_make(scratch, plan->graph, &storages);
+    c.counted = TC_NEW_ARRAY(scratch, bool, (size_t)plan->n_storages + 1);
+    for (uint32_t i = c.turn + 1; i < plan->n_launches; i++)
+        tc_storage_reads(&storages, plan->launches[i].node, count_read, &c);
+    return c.bytes;
 }
 
 static uint64_t saved_bytes(const rt_plan *plan) {

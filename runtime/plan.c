@@ -3,6 +3,7 @@
  * file: what the compiler decided about memory is what happens. */
 #include "plan.h"
 #include "../compiler/contents.h"
+#include "../compiler/memory/storage.h"
 #include "../compiler/ops.h"
 #include "available.h"
 #include "tempo.h"
@@ -205,8 +206,9 @@ static void find_lifetimes(rt_plan *plan) {
     for (uint32_t i = 0; i < plan->n_launches; i++) {
         const tc_node *node = plan->launches[i].node;
         for (uint32_t k = 0; k < node->n_inputs; k++) {
-            bool shape_only = k == 0 && tc_node_has(node, TC_SHAPE_ONLY);
-            rt_storage *root = tc_input(node, k) && !shape_only ? root_of(plan, tc_input(node, k)) : NULL;
+            tc_read read = tc_operand_read(node, k);
+            bool touches = read == TC_READ_ELEMENTS || read == TC_READ_VIEW; /* views may be copied after all */
+            rt_storage *root = touches ? root_of(plan, tc_input(node, k)) : NULL;
             if (root)
                 root->last = i;
         }

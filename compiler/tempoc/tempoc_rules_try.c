@@ -4,7 +4,7 @@
  * must show that not more is kept than before. */
 #include "tempoc_rules.h"
 #include "../../passes/lean/lean.h"
-#include "../ledger.h"
+#include "../memory/ledger.h"
 #include "../text.h"
 #include "../verify.h"
 #include <math.h>

@@ -7,7 +7,7 @@
  * that reads its result: earlier would keep the copy as long as the value. Copies have the attributes of their
  * originals, and the same kernels compute them: they are equal bit for bit. No pass behind this one may merge
  * equal nodes. */
-#include "../../compiler/ledger.h"
+#include "../../compiler/memory/storage.h"
 #include "lean.h"
 #include <string.h>
 
@@ -23,25 +23,27 @@ typedef struct again {
     tc_arena *arena;
     tc_graph *graph;
     const tc_node *end;
-    uint8_t *flags; /* by value id, of roots (ledger.h) */
+    tc_storages storages; /* before anything is copied */
+    uint8_t *flags;       /* by value id, of storages */
     uint8_t
         *cost; /* by value id: 0 there, TC_NEVER neither there nor to be made again, else made again where it is read */
     tc_map *copies; /* value -> the one made again */
 } again;
 
 static bool is_late(const again *a, const tc_node *node) { return tc_node_before(a->end, node); }
-static bool is_view(const tc_node *node) { return tc_is_view(node) && tc_input(node, 0); }
 
 /* --- who reads -------------------------------------------------------------------------------- */
 
 static void mark(const again *a, const tc_value *value, uint8_t flag) {
-    const tc_value *root = tc_view_root(value);
-    if (root->graph == a->graph)
-        a->flags[root->id] |= flag;
+    const tc_value *storage = tc_storage_of(&a->storages, value);
+    if (storage->graph == a->graph)
+        a->flags[storage->id] |= flag;
 }
 
+/* Itself, or for those that read its view. */
 static bool reads_elements(const tc_node *node, uint32_t index) {
-    return tc_input(node, index) && !(tc_node_has(node, TC_SHAPE_ONLY) && index == 0);
+    tc_read read = tc_operand_read(node, index);
+    return read == TC_READ_ELEMENTS || read == TC_READ_VIEW;
 }
 
 static void mark_readers(const again *a) {
@@ -135,11 +137,11 @@ static bool drop(const again *a, const tc_value *value, uint8_t cost) {
 
 static void decide(const again *a, const tc_node *node, const tc_value *value) {
     uint8_t *cost = &a->cost[value->id];
-    if (is_view(node)) {
+    if (tc_is_view(node)) {
         *cost = cost_of(a, tc_input(node, 0));
         return;
     }
-    *cost = tc_is_free(value) ? 0 : value->out_index == 0 ? price(a, node) : TC_NEVER;
+    *cost = tc_storage_is_given(&a->storages, value) ? 0 : value->out_index == 0 ? price(a, node) : TC_NEVER;
     if (*cost != 0 && (a->flags[value->id] & READ) && !drop(a, value, *cost))
         *cost = 0;
 }
@@ -197,7 +199,7 @@ static tc_value *emit(const again *a, tc_value *value, tc_node *before);
 static void emit_node(const again *a, const tc_node *node, tc_node *before) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         tc_value *operand = operand_again(node, i);
-        if (operand && is_made_again(a, operand) && (i == 0 || !is_view(node)))
+        if (operand && is_made_again(a, operand) && (i == 0 || !tc_is_view(node)))
             emit(a, operand, before);
     }
     tc_node *copy = has_xhat(node) ? scale_bias(a, node) : copy_node(a, node);
@@ -212,7 +214,7 @@ static tc_value *emit(const again *a, tc_value *value, tc_node *before) {
     for (; !tc_map_get_ptr(a->copies, top); top = tc_input(top->producer, 0)) {
         views = tc_arena_grow(a->arena, views, sizeof *views, &cap, n + 1);
         views[n++] = top;
-        if (!is_view(top->producer))
+        if (!tc_is_view(top->producer))
             break;
     }
     while (n > 0) {
@@ -237,6 +239,7 @@ tc_status tc_emit_again(tc_pass_env *env, tc_graph *graph, const tc_node *end) {
     again a = {.env = env, .arena = scratch, .graph = graph, .end = end, .copies = tc_map_create(scratch)};
     a.flags = TC_NEW_ARRAY(scratch, uint8_t, n);
     a.cost = TC_NEW_ARRAY(scratch, uint8_t, n);
+    tc_storages_make(scratch, graph, &a.storages);
     mark_readers(&a);
     decide_all(&a);
     rewire(&a);

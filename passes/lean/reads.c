@@ -1,5 +1,5 @@
 /* reads.c: which values the backward pass reads, asked of one value at a time: what the guards of lean.rules need. */
-#include "../../compiler/ledger.h"
+#include "../../compiler/memory/storage.h"
 #include "lean.h"
 #include <string.h>
 
@@ -31,18 +31,18 @@ uint8_t tc_cheap_cost(const tc_node *node) {
     return TC_NEVER;
 }
 
-static bool is_view_of(const tc_use *use) { return use->index == 0 && tc_is_view(use->user); }
+static bool is_view_of(const tc_use *use) { return tc_operand_read(use->user, use->index) == TC_READ_VIEW; }
 
 static bool read_late(const tc_value *value, const tc_node *end, const tc_node *but, bool otherwise, int depth) {
     if (depth == 0)
         return otherwise;
     TC_FOR_USES(use, value) {
-        if (use->user == but || (tc_node_has(use->user, TC_SHAPE_ONLY) && use->index == 0))
+        if (use->user == but || tc_operand_read(use->user, use->index) == TC_READ_SHAPE)
             continue;
         if (use->user->graph != end->graph) {
             if (otherwise)
                 return true;
-        } else if (is_view_of(use) && use->user->outputs[0]) {
+        } else if (is_view_of(use)) {
             if (read_late(use->user->outputs[0], end, but, otherwise, depth - 1))
                 return true;
         } else if (tc_node_before(end, use->user)) {
@@ -62,15 +62,15 @@ static bool rest_is_there(const tc_node *node, const tc_value *value, const tc_n
         const tc_value *operand = tc_input(node, i);
         if (!operand || operand == value)
             continue;
-        const tc_value *root = tc_view_root(operand);
-        if (!tc_is_free(root) && !tc_read_late(root, end, NULL, false))
+        const tc_value *storage = tc_value_storage(operand);
+        if (!tc_value_is_given(storage) && !tc_read_late(storage, end, NULL, false))
             return false;
     }
     return true;
 }
 
 bool tc_made_again(const tc_value *value, const tc_node *end) {
-    const tc_node *node = tc_view_root(value)->producer;
+    const tc_node *node = tc_value_storage(value)->producer;
     return node && node->graph == end->graph && tc_cheap_cost(node) != TC_NEVER && rest_is_there(node, NULL, end);
 }
 
@@ -79,7 +79,7 @@ static bool is_shown(const tc_value *value, int depth) {
     if (value->n_graph_outputs)
         return true;
     TC_FOR_USES(use, value)
-        if (depth > 0 && is_view_of(use) && use->user->outputs[0] && is_shown(use->user->outputs[0], depth - 1))
+        if (depth > 0 && is_view_of(use) && is_shown(use->user->outputs[0], depth - 1))
             return true;
     return false;
 }

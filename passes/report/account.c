@@ -1,6 +1,6 @@
 /* account.c: from a compiled graph to the numbers and strings that reports show. */
-#include "../../compiler/ledger.h"
-#include "../../compiler/liveness.h"
+#include "../../compiler/memory/ledger.h"
+#include "../../compiler/memory/liveness.h"
 #include "../../compiler/ops.h"
 #include "report.h"
 #include <string.h>

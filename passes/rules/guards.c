@@ -1,7 +1,7 @@
 /* guards.c: the conditions that a pattern cannot say, by the names that `where` calls them. A guard looks only at the
  * values that a match has bound; one that is given an unbound optional name holds (`absent_ok` says otherwise). */
 #include "../canonical.h"
-#include "../../compiler/ledger.h"
+#include "../../compiler/memory/storage.h"
 #include "../../compiler/shape.h"
 #include "../lean/lean.h"
 #include "rule_ir.h"
@@ -103,7 +103,7 @@ static bool has_bits_at_most(const guard_call *call) {
 
 static const tc_tensor *constant_of(const guard_call *call, uint16_t index) {
     const tc_value *value = value_arg(call, index);
-    const tc_tensor *tensor = tc_is_weight(value) ? NULL : tc_value_constant(value);
+    const tc_tensor *tensor = tc_may_be_trained(value) ? NULL : tc_value_constant(value);
     return tensor && tensor->data && tensor->dtype != TC_STRING ? tensor : NULL;
 }
 
@@ -235,10 +235,10 @@ static bool has_attr(const guard_call *call) {
 /* --- the backward pass ------------------------------------------------------------------------ */
 
 static bool is_kept_for(const guard_call *call) {
-    const tc_value *v = value_arg(call, 0), *result = value_arg(call, 1), *root = tc_view_root(v);
+    const tc_value *v = value_arg(call, 0), *result = value_arg(call, 1), *storage = tc_value_storage(v);
     const tc_node *end = call->rule->set->forward_end;
-    return end && result->producer && !tc_is_free(root) && !root->n_graph_outputs && !v->n_graph_outputs &&
-           !tc_read_late(root, end, result->producer, true);
+    return end && result->producer && !tc_value_is_given(storage) && !storage->n_graph_outputs && !v->n_graph_outputs &&
+           !tc_read_late(storage, end, result->producer, true);
 }
 
 static bool is_made_again(const guard_call *call) {

@@ -72,7 +72,7 @@ static void set_name(rule_match *m, uint16_t name, tc_value *value) {
 
 bool rule_same_constant(const tc_value *a, const tc_value *b) {
     const tc_tensor *s = tc_value_constant(a), *t = tc_value_constant(b);
-    if (tc_is_weight(a) || tc_is_weight(b) || !s || !t || !s->data || !t->data || s->dtype != t->dtype ||
+    if (tc_may_be_trained(a) || tc_may_be_trained(b) || !s || !t || !s->data || !t->data || s->dtype != t->dtype ||
         s->rank != t->rank || s->bytes != t->bytes || s->bytes > 64)
         return false;
     return (s->rank == 0 || !memcmp(s->dims, t->dims, (size_t)s->rank * sizeof *s->dims)) &&

@@ -3,7 +3,6 @@
  * become outputs, and shapes are forgotten as far as the blur says. */
 #include "instance.h"
 #include "../../lean/lean.h"
-#include "../../../compiler/ledger.h"
 #include "../../../compiler/shape.h"
 #include <string.h>
 

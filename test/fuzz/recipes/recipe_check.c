@@ -3,7 +3,7 @@
  * factors of about 1 at every value tells how far rounding can take it. Recipe none in double is what all others are
  * measured against; finite differences of the forward pass as read check it in turn. */
 #include "recipe_check.h"
-#include "compiler/ledger.h"
+#include "compiler/memory/ledger.h"
 #include "compiler/ops.h"
 #include "compiler/text.h"
 #include "passes/pass.h"

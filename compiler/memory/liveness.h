@@ -2,16 +2,16 @@
  * the order in which they stand, and how many bytes that is at each of them.
  *
  * Counted is what nodes compute. Not counted: graph inputs, initializers and Constant nodes, which are there before the
- * run, and views, which are their root's bytes and lengthen its life. A use that reads only the shape lengthens no
+ * run, and views, which are their storage's bytes and lengthen its life. A use that reads only the shape lengthens no
  * life. A result that nobody reads lives at its node alone; a graph output lives to the end. No node is taken to write
  * its result over an operand: a runtime that does so needs less, one that aligns buffers or takes workspaces needs
  * more. */
 #ifndef TC_LIVENESS_H
 #define TC_LIVENESS_H
-#include "ir.h"
+#include "../ir.h"
 
 typedef struct tc_life {
-    const tc_value *value; /* a root that a node makes */
+    const tc_value *value; /* a storage that a node makes */
     uint32_t first, last;  /* positions of nodes, from 0, both inclusive; last is n_nodes for graph outputs */
     tc_dim bytes;          /* symbolic or unknown where a dim is */
 } tc_life;

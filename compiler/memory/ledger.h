@@ -2,15 +2,16 @@
  *
  * The forward pass is every node that the loss, or another output that is no gradient, depends on. A value is *saved*
  * when a node of the forward pass produces it and a node outside of it, on the way to a gradient, reads its elements (a
- * use that reads only its shape does not count). Views (Reshape, Squeeze, ...) are their root's bytes: the root is what
- * is saved, once. Graph inputs, parameters and parameters seen through transposes are not saved: they are there anyway.
+ * use that reads only its shape does not count). What is saved is the storage (storage.h), once, also where views of it
+ * are read. Storages that are given (graph inputs, parameters, transposed parameters) are not saved: they are there
+ * anyway.
  * Bytes are raw: elements times their size, no alignment. */
 #ifndef TC_LEDGER_H
 #define TC_LEDGER_H
-#include "ir.h"
+#include "storage.h"
 
 typedef struct tc_saved {
-    const tc_value *value; /* the root */
+    const tc_value *value; /* the storage */
     const tc_node *user;   /* the first node outside of the forward pass that reads it */
     tc_dim bytes;          /* symbolic where a dim is */
     uint32_t layer;        /* index into tc_ledger.layers */
@@ -45,21 +46,11 @@ const tc_value *tc_find_loss(const tc_graph *graph);
 /* Whether an output is a gradient, by its name: "W_grad", "W_grad_1", "W_grad.accumulation.out". */
 bool tc_is_gradient(const tc_value *output);
 
-/* The value whose bytes `value` shows: itself unless views made it. */
-const tc_value *tc_view_root(const tc_value *value);
-/* Whether result 0 of the node is operand 0's bytes: an op with the trait TC_VIEW, or one that copies in order as its
- * types tell (a Transpose that moves only dims of size 1, a Cast to the same type, an Expand that repeats nothing, a
- * Concat of one). */
-bool tc_is_view(const tc_node *node);
-/* Whether the bytes are there without being saved: a graph input, an initializer, or a transposed or viewed one. */
-bool tc_is_free(const tc_value *root);
-/* Elements times their size; unknown where the type does not tell, symbolic where a dim is. */
-tc_dim tc_value_bytes(tc_dim_pool *pool, const tc_value *value);
 /* The nodes of the forward pass (above), by node id, in the arena; `out_size` entries. */
 bool *tc_forward_nodes(tc_arena *arena, const tc_graph *graph, const tc_value *loss, uint32_t *out_size);
 
 /* Which layer each node of the forward pass is of: index into ledger->layers by node id, or TC_NO_LAYER. Makes the
  * layers, with bytes of zero. layers.c */
 #define TC_NO_LAYER UINT32_MAX
-uint32_t *tc_layers_make(tc_arena *arena, const tc_graph *graph, const bool *forward, tc_ledger *ledger);
+uint32_t *tc_layers_make(tc_arena *arena, const tc_storages *storages, const bool *forward, tc_ledger *ledger);
 #endif

@@ -4,18 +4,18 @@
  * ("/bert/encoder/layer.3/..."), and the newer one writes scopes into the metadata. Where no name tells, a node is of
  * the latest block that it reads from, or, where it reads from none, of the block that reads it. */
 #include "ledger.h"
-#include "onnx_io.h"
+#include "../onnx_io.h"
 #include <string.h>
 
 typedef struct layering {
     tc_arena *arena;
+    const tc_storages *storages;
     tc_ledger *ledger;
     size_t cap_layers;
-    tc_map *by_name;         /* layer name -> index + 1 */
-    uint32_t *of_node;       /* by node id */
-    const tc_value **source; /* by value id: what views and transposes show; NULL: the value itself */
-    bool *tail;              /* by node id: no parameter is read here or behind */
-    bool numbered;           /* a numbered layer has begun */
+    tc_map *by_name;   /* layer name -> index + 1 */
+    uint32_t *of_node; /* by node id */
+    bool *tail;        /* by node id: no parameter is read here or behind */
+    bool numbered;     /* a numbered layer has begun */
 } layering;
 
 static uint32_t layer_named(layering *l, const char *name) {
@@ -95,22 +95,9 @@ static const char *scope_of(const tc_node *node, size_t *out_length) {
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
-static const tc_value *source_of(const layering *l, const tc_value *value) {
-    return l->source[value->id] ? l->source[value->id] : value;
-}
-
-static void find_sources(layering *l, const tc_graph *graph) {
-    l->source = TC_NEW_ARRAY(l->arena, const tc_value *, graph->model->next_id);
-    TC_FOR_NODES(node, graph) {
-        const tc_value *from = tc_is_view(node) || tc_node_is(node, "", "Transpose") ? tc_input(node, 0) : NULL;
-        if (from && tc_output(node, 0))
-            l->source[node->outputs[0]->id] = source_of(l, from);
-    }
-}
-
 /* The float initializer of two or more elements that the operand is, seen through transposes and views; NULL else. */
 static const tc_value *parameter(const layering *l, const tc_value *value) {
-    const tc_value *source = value ? source_of(l, value) : NULL;
+    const tc_value *source = value ? tc_source_of(l->storages, value) : NULL;
     return source && source->init && tc_dtype_is_float(source->init->dtype) && source->init->count > 1 ? source : NULL;
 }
 
@@ -190,10 +177,10 @@ static void place_side_nodes(layering *l, const tc_graph *graph, const bool *for
     }
 }
 
-uint32_t *tc_layers_make(tc_arena *arena, const tc_graph *graph, const bool *forward, tc_ledger *ledger) {
-    layering l = {.arena = arena, .ledger = ledger, .by_name = tc_map_create(arena)};
+uint32_t *tc_layers_make(tc_arena *arena, const tc_storages *storages, const bool *forward, tc_ledger *ledger) {
+    const tc_graph *graph = storages->graph;
+    layering l = {.arena = arena, .storages = storages, .ledger = ledger, .by_name = tc_map_create(arena)};
     l.of_node = TC_NEW_ARRAY(arena, uint32_t, graph->model->next_id);
-    find_sources(&l, graph);
     find_tail(&l, graph, forward);
     TC_FOR_NODES(node, graph)
         l.of_node[node->id] = forward[node->id] ? layer_of(&l, node) : TC_NO_LAYER;

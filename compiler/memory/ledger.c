@@ -1,0 +1,163 @@
+/* ledger.c: from a graph with a backward pass to the list of what it saves. The nodes outside of the forward pass note
+ * which storages they read; a walk along the nodes of the forward pass writes down those that it made. */
+#include "ledger.h"
+#include <string.h>
+
+/* --- the forward pass ------------------------------------------------------------------------- */
+
+typedef struct marking {
+    bool *marked; /* by node id */
+    const tc_node **stack;
+    size_t depth;
+} marking;
+
+static void mark(marking *m, const tc_value *value) {
+    const tc_node *node = value ? value->producer : NULL;
+    if (!node || m->marked[node->id])
+        return;
+    m->marked[node->id] = true;
+    m->stack[m->depth++] = node;
+}
+
+static void mark_graph(marking *m, const tc_graph *graph);
+
+/* What a node reads: its operands, and those of its nested graphs' nodes, which may be values of the graphs around. */
+static void mark_operands(marking *m, const tc_node *node) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        mark(m, tc_input(node, i));
+    for (uint32_t a = 0; a < node->n_attrs; a++) {
+        const tc_attr *attr = &node->attrs[a];
+        if (attr->kind == TC_ATTR_GRAPH && attr->g && !attr->ref)
+            mark_graph(m, attr->g);
+        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
+            mark_graph(m, attr->graphs[g]);
+    }
+}
+
+static void mark_graph(marking *m, const tc_graph *graph) {
+    TC_FOR_NODES(node, graph)
+        mark_operands(m, node);
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        mark(m, graph->outputs[i]);
+}
+
+static void mark_all(marking *m) {
+    while (m->depth)
+        mark_operands(m, m->stack[--m->depth]);
+}
+
+static marking marking_make(tc_arena *arena, const tc_graph *graph) {
+    uint32_t n = graph->model->next_id;
+    return (marking){TC_NEW_ARRAY(arena, bool, n), TC_NEW_ARRAY(arena, const tc_node *, n), 0};
+}
+
+bool *tc_forward_nodes(tc_arena *arena, const tc_graph *graph, const tc_value *loss, uint32_t *out_size) {
+    marking m = marking_make(arena, graph);
+    *out_size = graph->model->next_id;
+    mark(&m, loss);
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (!tc_is_gradient(graph->outputs[i]))
+            mark(&m, graph->outputs[i]);
+    mark_all(&m);
+    return m.marked;
+}
+
+/* Nodes that a gradient depends on, by node id. */
+static bool *gradient_nodes(tc_arena *arena, const tc_graph *graph) {
+    marking m = marking_make(arena, graph);
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (tc_is_gradient(graph->outputs[i]))
+            mark(&m, graph->outputs[i]);
+    mark_all(&m);
+    return m.marked;
+}
+
+/* --- the loss --------------------------------------------------------------------------------- */
+
+bool tc_is_gradient(const tc_value *output) { return output->name[0] && strstr(output->name + 1, "_grad"); }
+
+const tc_value *tc_find_loss(const tc_graph *graph) {
+    const tc_value *loss = NULL, *instead = NULL;
+    bool has_gradient = false;
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const tc_value *value = graph->outputs[i];
+        bool gradient = tc_is_gradient(value);
+        int rank = tc_value_rank(value);
+        bool scalar = rank == 0 || (rank == 1 && tc_dim_equal(value->type->dims[0], tc_dim_const(1)));
+        bool may_be = !gradient && tc_dtype_is_float(tc_value_dtype(value)) && value->producer;
+        has_gradient = has_gradient || gradient;
+        if (may_be && scalar && !loss)
+            loss = value;
+        if (may_be && !instead)
+            instead = value;
+    }
+    return !has_gradient ? NULL : loss ? loss : instead;
+}
+
+/* --- the ledger ------------------------------------------------------------------------------- */
+
+/* The nodes of the backward pass that read a storage. */
+typedef struct readers {
+    const tc_node *first, *last; /* the latest: each counts once */
+    uint32_t n;
+} readers;
+
+typedef struct walk {
+    readers *readers;      /* by value id, of storages */
+    const tc_node *reader; /* the node at hand */
+} walk;
+
+static void note_read(void *user, const tc_value *storage) {
+    const walk *w = user;
+    readers *r = &w->readers[storage->id];
+    if (r->last == w->reader)
+        return;
+    r->first = r->first ? r->first : w->reader;
+    r->last = w->reader;
+    r->n++;
+}
+
+/* By value id: the nodes outside of the forward pass, on the way to a gradient, that read each storage. */
+static readers *find_readers(tc_arena *arena, const tc_storages *storages, const bool *forward) {
+    const bool *backward = gradient_nodes(arena, storages->graph);
+    walk w = {.readers = TC_NEW_ARRAY(arena, readers, storages->n_values)};
+    TC_FOR_NODES(node, storages->graph) {
+        w.reader = node;
+        if (!forward[node->id] && backward[node->id])
+            tc_storage_reads(storages, node, note_read, &w);
+    }
+    return w.readers;
+}
+
+static void add_saved(tc_arena *arena, tc_ledger *ledger, size_t *cap, const tc_saved *saved) {
+    tc_dim_pool *pool = saved->value->graph->model->dims;
+    tc_layer *layer = &ledger->layers[saved->layer];
+    ledger->saved = tc_arena_grow(arena, ledger->saved, sizeof *ledger->saved, cap, ledger->n_saved + 1);
+    ledger->saved[ledger->n_saved++] = *saved;
+    layer->bytes = tc_dim_add(pool, layer->bytes, saved->bytes);
+    ledger->bytes = tc_dim_add(pool, ledger->bytes, saved->bytes);
+}
+
+void tc_ledger_make(tc_arena *arena, const tc_graph *graph, const tc_value *loss, tc_ledger *out_ledger) {
+    *out_ledger = (tc_ledger){.loss = loss ? loss : tc_find_loss(graph), .bytes = tc_dim_const(0)};
+    if (!out_ledger->loss || !out_ledger->loss->producer)
+        return;
+    uint32_t size;
+    tc_storages storages;
+    tc_storages_make(arena, graph, &storages);
+    const bool *forward = tc_forward_nodes(arena, graph, out_ledger->loss, &size);
+    const uint32_t *layer_of = tc_layers_make(arena, &storages, forward, out_ledger);
+    const readers *read = find_readers(arena, &storages, forward);
+    size_t cap = 0;
+    TC_FOR_NODES(node, graph) {
+        for (uint32_t i = 0; forward[node->id] && i < node->n_outputs; i++) {
+            const tc_value *value = node->outputs[i];
+            const readers *r = value ? &read[value->id] : NULL;
+            if (!r || r->n == 0 || tc_storage_is_given(&storages, value))
+                continue;
+            uint32_t layer = layer_of[node->id] == TC_NO_LAYER ? 0 : layer_of[node->id];
+            add_saved(arena, out_ledger, &cap,
+                      &(tc_saved){value, r->first, tc_value_bytes(graph->model->dims, value), layer, r->n});
+        }
+    }
+}
