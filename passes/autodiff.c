@@ -1,10 +1,10 @@
 /* autodiff.c: appends the backward pass. Every trained initializer W gets the graph output W_grad, the gradient of the
  * loss.
  *
- * Nodes are visited from the last to the first; each adds the gradients of its operands, by its row of gradients.def,
- * to what other users of these values have contributed (`partial`). A value's users all stand behind its producer, so
- * its gradient is complete when the producer is reached. Only what leads to a trained initializer is built
- * (trainable.h).
+ * Nodes are visited from the last to the first; each adds the gradients of its operands, by a gradient rule or its row
+ * of gradients.def, to what other users of these values have contributed (`partial`). A value's users all stand behind
+ * its producer, so its gradient is complete when the producer is reached. Only what leads to a trained initializer is
+ * built (trainable.h).
  *
  * A graph that holds a backward pass already is left alone. Ops without a gradient but with a function body are
  * replaced by the body first. Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are
@@ -124,8 +124,7 @@ static tc_status body_of(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_f
 
 static bool may_have_body(const tc_rule_set *rules, const tc_node *node) {
     bool may = !node->op || strcmp(node->domain, TC_TEMPO_DOMAIN) == 0;
-    return may && !tc_node_has(node, TC_NO_GRADIENT) && !tc_gradient_find(node->domain, node->op_type) &&
-           !tc_gradient_rule_exists(rules, node);
+    return may && !tc_node_has(node, TC_NO_GRADIENT) && !tc_gradient_exists(rules, node);
 }
 
 static bool any_output_in(const tc_node *node, const bool *set) {
@@ -183,6 +182,13 @@ static void refuse_node(tc_ctx *ctx, const tc_node *node) {
     tc_hint(ctx, "freeze what comes before it (--freeze=GLOB), or write the model with other ops");
 }
 
+/* Its rules are there, and their names or guards fit none of them to this node. */
+static tc_status refuse_form(tc_ctx *ctx, const tc_node *node) {
+    tc_error(ctx, TC_UNSUPPORTED, node, "no gradient rule of the op fits this node");
+    tc_hint(ctx, "freeze what comes before it (--freeze=GLOB), or add a rule that does (--rules=FILE)");
+    return TC_UNSUPPORTED;
+}
+
 /* Names every op on the way that has no gradient, each kind once, before anything is changed. */
 static tc_status check_ops(tc_ctx *ctx, const tc_graph *graph, const tc_rule_set *rules, const tc_flow *flow) {
     tc_map *refused = tc_map_create(ctx->arena);
@@ -190,7 +196,7 @@ static tc_status check_ops(tc_ctx *ctx, const tc_graph *graph, const tc_rule_set
         bool on_path = false;
         for (uint32_t i = 0; i < node->n_outputs; i++)
             on_path = on_path || tc_flow_has(flow, tc_output(node, i), TC_FLOW_NEEDED);
-        if (!on_path || tc_gradient_find(node->domain, node->op_type) || tc_gradient_rule_exists(rules, node))
+        if (!on_path || tc_gradient_exists(rules, node))
             continue;
         const char *kind = tc_arena_printf(ctx->arena, "%s.%s", node->domain, node->op_type);
         if (tc_map_count(refused) < 20 && !tc_map_get(refused, kind))
@@ -241,10 +247,10 @@ static tc_status collect(backward *b, tc_value *value, tc_value **out_gradient) 
     return g.status;
 }
 
-static bool reads_needed(const tc_flow *flow, const tc_node *node, bool *out_needed) {
+static bool reads_needed(const backward *b, const tc_node *node, bool *out_needed) {
     bool any = false;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        out_needed[i] = tc_gradient_flows(node, i) && tc_flow_has(flow, tc_input(node, i), TC_FLOW_NEEDED);
+        out_needed[i] = tc_gradient_flows(b->rules, node, i) && tc_flow_has(b->flow, tc_input(node, i), TC_FLOW_NEEDED);
         any = any || out_needed[i];
     }
     return any;
@@ -255,7 +261,7 @@ static tc_status node_backward(backward *b, tc_node *node) {
     tc_grad g = new_grad(b);
     bool *needed = TC_NEW_ARRAY(arena, bool, node->n_inputs + 1), any = false;
     tc_value **douts = TC_NEW_ARRAY(arena, tc_value *, node->n_outputs + 4); /* builders may add results */
-    if (!reads_needed(b->flow, node, needed))
+    if (!reads_needed(b, node, needed))
         return TC_OK;
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         TC_TRY(collect(b, tc_output(node, i), &douts[i]));
@@ -270,7 +276,8 @@ static tc_status node_backward(backward *b, tc_node *node) {
     g.dins = TC_NEW_ARRAY(arena, tc_value *, node->n_inputs + 1);
     bool found = false;
     TC_TRY(tc_gradient_apply(b->env, b->rules, &g, &found));
-    TC_ASSERT(found);
+    if (!found)
+        return refuse_form(b->env->ctx, node);
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (needed[i] && g.dins[i])
             contribute(b, tc_input(node, i), g.dins[i]);
@@ -355,7 +362,7 @@ static void import_domain(tc_model *model) {
 static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss, tc_rule_set *rules) {
     tc_flow flow;
     TC_TRY(inline_bodies(env->ctx, graph, rules, loss));
-    TC_TRY(tc_trainable_select(env, graph, loss, &flow));
+    TC_TRY(tc_trainable_select(env, rules, graph, loss, &flow));
     warn_dropout(env->ctx, graph, &flow);
     if (flow.n_trained == 0)
         tc_warn(env->ctx, NULL, "the loss '%s' depends on no initializer that is trained",

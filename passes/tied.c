@@ -43,10 +43,10 @@ static const void *data_of(tc_model *model, const tc_tensor *tensor) {
     return data;
 }
 
-static void find_weights(tied *t) {
+static tc_status find_weights(tied *t) {
     weights *w = &t->w;
     tc_flow flow;
-    tc_trainable_preview(t->env, t->graph, t->loss, &flow);
+    TC_TRY(tc_trainable_preview(t->env, t->graph, t->loss, &flow));
     bool *trained = TC_NEW_ARRAY(t->scratch, bool, flow.n + 1);
     for (size_t i = 0; i < flow.n_trained; i++)
         trained[flow.trained[i]->id] = true;
@@ -68,6 +68,7 @@ static void find_weights(tied *t) {
         w->data[w->n++] = (tc_weight){value->init, data};
     }
     tc_find_equal(w->data, w->n, w->equal);
+    return TC_OK;
 }
 
 static const tc_use *first_use(const tc_value *value) {
@@ -362,11 +363,13 @@ tc_status tc_pass_tied(tc_pass_env *env, tc_model *model) {
     if (!t.loss)
         return TC_OK;
     t.scratch = tc_arena_create();
-    find_weights(&t);
-    look_for_merged(&t);
-    if (env->options->untie)
-        find_weights(&t); /* there are more now */
-    look_for_copies(&t);
+    tc_status status = find_weights(&t);
+    if (status == TC_OK)
+        look_for_merged(&t);
+    if (status == TC_OK && env->options->untie)
+        status = find_weights(&t); /* there are more now */
+    if (status == TC_OK)
+        look_for_copies(&t);
     tc_arena_destroy(t.scratch);
-    return TC_OK;
+    return status;
 }

@@ -172,10 +172,10 @@ static bool may_flow(const tc_value *value) {
 /* Calls `visit` for every value that a change of flows through the node to its results. */
 typedef bool (*visit_fn)(tc_flow *flow, const tc_node *node, uint32_t index, const tc_value *value);
 
-static bool visit_flow(tc_arena *arena, tc_flow *flow, const tc_node *node, visit_fn visit) {
+static bool visit_flow(tc_arena *arena, const tc_rule_set *rules, tc_flow *flow, const tc_node *node, visit_fn visit) {
     bool any = false;
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (tc_gradient_flows(node, i))
+        if (tc_gradient_flows(rules, node, i))
             any = visit(flow, node, i, tc_input(node, i)) || any;
     if (!has_graphs(node) || tc_node_has(node, TC_NO_GRADIENT))
         return any;
@@ -197,18 +197,19 @@ static bool visit_forward(tc_flow *flow, const tc_node *node, uint32_t index, co
     return tc_flow_has(flow, value, TC_FLOW_NEEDED);
 }
 
-static void flow_back(tc_arena *arena, tc_flow *flow, const tc_graph *graph, const tc_value *loss) {
+static void flow_back(tc_arena *arena, const tc_rule_set *rules, tc_flow *flow, const tc_graph *graph,
+                      const tc_value *loss) {
     mark(flow, loss, TC_FLOW_REACHES | TC_FLOW_DIRECT);
     for (const tc_node *node = graph->last; node; node = node->prev)
         if (any_output_has(flow, node, TC_FLOW_REACHES))
-            visit_flow(arena, flow, node, visit_back);
+            visit_flow(arena, rules, flow, node, visit_back);
 }
 
-static void flow_forward(tc_arena *arena, tc_flow *flow, const tc_graph *graph) {
+static void flow_forward(tc_arena *arena, const tc_rule_set *rules, tc_flow *flow, const tc_graph *graph) {
     for (size_t i = 0; i < flow->n_trained; i++)
         mark(flow, flow->trained[i], TC_FLOW_NEEDED);
     TC_FOR_NODES(node, graph) {
-        if (!any_output_has(flow, node, TC_FLOW_REACHES) || !visit_flow(arena, flow, node, visit_forward))
+        if (!any_output_has(flow, node, TC_FLOW_REACHES) || !visit_flow(arena, rules, flow, node, visit_forward))
             continue;
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (tc_flow_has(flow, tc_output(node, i), TC_FLOW_REACHES))
@@ -331,19 +332,21 @@ void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
     env->summary->initializers = names;
 }
 
-static selection run_selection(tc_pass_env *env, tc_graph *graph, const tc_value *loss, bool quiet, tc_flow *out_flow) {
+static selection run_selection(tc_pass_env *env, const tc_rule_set *rules, tc_graph *graph, const tc_value *loss,
+                               bool quiet, tc_flow *out_flow) {
     tc_arena *arena = env->ctx->arena;
     *out_flow = (tc_flow){.n = graph->model->next_id, .bits = TC_NEW_ARRAY(arena, uint8_t, graph->model->next_id)};
     selection s = {.env = env, .graph = graph, .flow = out_flow, .quiet = quiet};
     s.matched = TC_NEW_ARRAY(arena, bool, env->options->n_selection);
-    flow_back(arena, out_flow, graph, loss);
+    flow_back(arena, rules, out_flow, graph, loss);
     select_all(&s);
-    flow_forward(arena, out_flow, graph);
+    flow_forward(arena, rules, out_flow, graph);
     return s;
 }
 
-tc_status tc_trainable_select(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow) {
-    selection s = run_selection(env, graph, loss, false, out_flow);
+tc_status tc_trainable_select(tc_pass_env *env, const tc_rule_set *rules, tc_graph *graph, const tc_value *loss,
+                              tc_flow *out_flow) {
+    selection s = run_selection(env, rules, graph, loss, false, out_flow);
     warn_unmatched(&s);
     tell_single(&s);
     tc_summary *summary = env->summary;
@@ -353,6 +356,11 @@ tc_status tc_trainable_select(tc_pass_env *env, tc_graph *graph, const tc_value 
     return TC_OK;
 }
 
-void tc_trainable_preview(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow) {
-    run_selection(env, graph, loss, true, out_flow);
+tc_status tc_trainable_preview(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow) {
+    tc_rule_set *rules = tc_rules_create();
+    tc_status status = tc_rules_load(env, NULL, true, rules);
+    if (status == TC_OK)
+        run_selection(env, rules, graph, loss, true, out_flow);
+    tc_rules_destroy(rules);
+    return status;
 }

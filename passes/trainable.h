@@ -2,6 +2,7 @@
 #ifndef TC_TRAINABLE_H
 #define TC_TRAINABLE_H
 #include "pass.h"
+#include "rules/rules.h"
 
 /* What one value has to do with the loss; bits. */
 enum {
@@ -22,11 +23,14 @@ static inline bool tc_flow_has(const tc_flow *flow, const tc_value *value, int b
 }
 
 /* Follows the flow back from the loss, decides what is trained (env->options, env->summary->initializers), fills the
- * summary's lists and marks what is needed. Types must be known. Arrays live in the context's arena. */
-tc_status tc_trainable_select(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow);
+ * summary's lists and marks what is needed. Types must be known. `rules`: with all gradient rules. Arrays live in the
+ * context's arena. */
+tc_status tc_trainable_select(tc_pass_env *env, const tc_rule_set *rules, tc_graph *graph, const tc_value *loss,
+                              tc_flow *out_flow);
 
-/* The same for passes before autodiff: no warnings, and the summary stays as it is. */
-void tc_trainable_preview(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow);
+/* The same for passes before autodiff: no warnings, and the summary stays as it is. Fails where a file of --rules does.
+ */
+tc_status tc_trainable_preview(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow);
 
 /* The output that autodiff would differentiate; NULL where it would ask which, or the graph holds a backward pass.
  * autodiff.c */

@@ -8,44 +8,55 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GRADIENT_RULE(domain, op, operands)
-#define GRADIENT_C(domain, op, operands, build) void build(tc_grad *g);
+#define GRADIENT(domain, op, operands, build) void build(tc_grad *g);
 #include "../gradients.def"
-#undef GRADIENT_RULE
-#undef GRADIENT_C
+#undef GRADIENT
 
-#define ALL TC_GRADIENT_ALL
+typedef struct gradient_row {
+    const char *domain, *op;
+    uint32_t operands; /* bit i: a gradient can flow to operand i; bit 31 stands for all from there on */
+    tc_grad_builder build;
+} gradient_row;
+
+#define ALL UINT32_MAX
 #define BIT(i) (1u << (i))
-static const tc_gradient table[] = {
-#define GRADIENT_RULE(domain, op, operands) {domain, #op, operands, NULL},
-#define GRADIENT_C(domain, op, operands, build) {domain, #op, operands, build},
+static const gradient_row table[] = {
+#define GRADIENT(domain, op, operands, build) {domain, #op, operands, build},
 #include "../gradients.def"
+#undef GRADIENT
 };
 #undef ALL
 #undef BIT
 
-const tc_gradient *tc_gradient_find(const char *domain, const char *op) {
+static const gradient_row *find_row(const tc_node *node) {
     for (size_t i = 0; i < TC_COUNT(table); i++)
-        if (strcmp(table[i].op, op) == 0 && strcmp(table[i].domain, domain) == 0)
+        if (strcmp(table[i].op, node->op_type) == 0 && strcmp(table[i].domain, node->domain) == 0)
             return &table[i];
     return NULL;
 }
 
-bool tc_gradient_flows(const tc_node *node, uint32_t index) {
+bool tc_gradient_exists(const tc_rule_set *rules, const tc_node *node) {
+    return find_row(node) || tc_gradient_rule_exists(rules, node);
+}
+
+bool tc_gradient_flows(const tc_rule_set *rules, const tc_node *node, uint32_t index) {
     const tc_value *value = tc_input(node, index);
     if (!value || tc_node_has(node, TC_NO_GRADIENT) || tc_node_has(node, TC_SHAPE_ONLY))
         return false;
     tc_dtype dtype = tc_value_dtype(value);
     if (dtype != TC_UNDEFINED && !tc_dtype_is_float(dtype))
         return false;
-    const tc_gradient *row = tc_gradient_find(node->domain, node->op_type);
-    return !row || (row->operands >> (index < 31 ? index : 31) & 1);
+    const gradient_row *row = find_row(node);
+    if (row && (row->operands >> (index < 31 ? index : 31) & 1))
+        return true;
+    bool has_rule = tc_gradient_rule_exists(rules, node);
+    return has_rule ? tc_gradient_rule_reaches(rules, node, index) : !row;
 }
 
 tc_status tc_gradient_apply(tc_pass_env *env, const tc_rule_set *rules, tc_grad *g, bool *out_found) {
     TC_TRY(tc_gradient_rule_apply(env, rules, g->node, g->douts, g->needed, g->dins, out_found));
-    const tc_gradient *row = tc_gradient_find(g->node->domain, g->node->op_type);
-    if (*out_found || !row || !row->build)
+    const gradient_row *row = find_row(g->node);
+    if (*out_found || !row)
         return TC_OK;
     *out_found = true;
     row->build(g);

@@ -31,19 +31,13 @@ typedef struct tc_grad {
 
 typedef void (*tc_grad_builder)(tc_grad *g);
 
-/* A row of gradients.def. */
-typedef struct tc_gradient {
-    const char *domain, *op;
-    uint32_t operands;     /* bit i: a gradient can flow to operand i; bit 31 stands for all from there on */
-    tc_grad_builder build; /* NULL: a rule of gradients.rules */
-} tc_gradient;
-
-#define TC_GRADIENT_ALL UINT32_MAX
-
-const tc_gradient *tc_gradient_find(const char *domain, const char *op); /* NULL: the op has no gradient */
-/* Whether a change of operand `index` can change a result smoothly: float, and not an operand such as Dropout's ratio.
- * Operands of ops that we know no gradient of count: there autodiff has to stop and say so. */
-bool tc_gradient_flows(const tc_node *node, uint32_t index);
+/* Whether there is a gradient of the node's op: a rule of the set, whatever its guards say, or a row of gradients.def.
+ */
+bool tc_gradient_exists(const tc_rule_set *rules, const tc_node *node);
+/* Whether a change of operand `index` can change a result smoothly: float, and not an operand such as Dropout's ratio,
+ * to which neither a rule's results nor a row's `operands` lead. Operands of ops that we know no gradient of count:
+ * there autodiff has to stop and say so. */
+bool tc_gradient_flows(const tc_rule_set *rules, const tc_node *node, uint32_t index);
 /* Appends the gradient of g->node: by a rule of the set where one fits, else by the builder of its row. *out_found is
  * false when there is neither. */
 tc_status tc_gradient_apply(tc_pass_env *env, const tc_rule_set *rules, tc_grad *g, bool *out_found);

@@ -386,7 +386,10 @@ tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
     if (strlen(text) != n)
         return tc_error(ctx, TC_BAD_INPUT, NULL, "'%s' holds a NUL: it is no rules file", tc_quote(ctx, path));
     uint32_t built_in = set->n_functions;
-    TC_TRY(tc_rules_parse(ctx, text, path, set));
+    set->of_user = true;
+    tc_status parsed = tc_rules_parse(ctx, text, path, set);
+    set->of_user = false;
+    TC_TRY(parsed);
     if (set->n_functions == built_in)
         return TC_OK;
     tc_status status =

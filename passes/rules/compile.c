@@ -223,6 +223,7 @@ tc_status rule_compile(tc_lexer *lx, tc_rule_set *set, tc_rule *rule) {
     rule->serial = set->n_rules++;
     rule->set = set;
     if (rule->gradient) {
+        rule->benefit = set->of_user;
         file_under(set, set->gradients, &rule->op, rule);
         return TC_OK;
     }

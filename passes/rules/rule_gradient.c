@@ -180,13 +180,16 @@ static tc_status apply(tc_pass_env *env, tc_rule *rule, tc_node *node, tc_value 
     return TC_OK;
 }
 
+static const rule_bucket *bucket_of(const tc_rule_set *set, const tc_node *node) {
+    return rule_bucket_of(set->gradients, node->domain, node->op ? node->op->name : node->op_type);
+}
+
 tc_status tc_gradient_rule_apply(tc_pass_env *env, const tc_rule_set *set, tc_node *node, tc_value *const *douts,
                                  const bool *needed, tc_value **dins, bool *out_found) {
     *out_found = false;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         dins[i] = NULL;
-    const char *op_type = node->op ? node->op->name : node->op_type;
-    const rule_bucket *bucket = rule_bucket_of(set->gradients, node->domain, op_type);
+    const rule_bucket *bucket = bucket_of(set, node);
     for (size_t i = 0; bucket && i < bucket->n && !*out_found; i++) {
         tc_rule *rule = bucket->rules[i];
         tc_value *values[RULE_MAX_NAMES] = {NULL};
@@ -200,5 +203,30 @@ tc_status tc_gradient_rule_apply(tc_pass_env *env, const tc_rule_set *set, tc_no
 }
 
 bool tc_gradient_rule_exists(const tc_rule_set *set, const tc_node *node) {
-    return rule_bucket_of(set->gradients, node->domain, node->op ? node->op->name : node->op_type) != NULL;
+    const rule_bucket *bucket = bucket_of(set, node);
+    for (size_t i = 0; bucket && i < bucket->n; i++)
+        if (!bucket->rules[i]->disabled)
+            return true;
+    return false;
+}
+
+bool tc_gradient_rule_reaches(const tc_rule_set *set, const tc_node *node, uint32_t index) {
+    const rule_bucket *bucket = bucket_of(set, node);
+    for (size_t i = 0; bucket && i < bucket->n; i++) {
+        const tc_rule *rule = bucket->rules[i];
+        if (!rule->disabled && index < rule->n_results && rule->results[index] != RULE_NONE)
+            return true;
+    }
+    return false;
+}
+
+bool tc_gradient_rule_next(const tc_rule_set *set, size_t *cursor, const char **out_domain, const char **out_op) {
+    const void *key;
+    void *bucket;
+    if (!tc_map_next(set->gradients, cursor, &key, &bucket))
+        return false;
+    const rule_op *op = &((const rule_bucket *)bucket)->rules[0]->op;
+    *out_domain = op->domain;
+    *out_op = op->name;
+    return true;
 }

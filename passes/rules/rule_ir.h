@@ -158,6 +158,7 @@ struct tc_rule_set {
     tc_map *anchors;            /* "domain.Op" -> rule_bucket: by benefit, then order */
     tc_map *gradients;          /* "domain.Op" -> rule_bucket: in order */
     tc_map *by_name;            /* name -> tc_rule */
+    bool of_user;               /* a file of --rules is being parsed: its gradient rules go before the built-in ones */
     bool exhausted;             /* came to no end: not applied again */
     bool from_end;              /* sweeps go from the last node to the first */
     uint64_t steps;             /* of all matching so far: what the limits bound */

@@ -49,12 +49,18 @@ void tc_rules_check_names(tc_pass_env *env);
 /* Gradient rules: `gradient Op (x, y?; out; dout) => (dx, dy) { ... }`. Builds the nodes of the gradient of `node` at
  * the end of its graph: `douts` [n_outputs] may hold NULLs; fills `dins` [n_inputs], NULL where nothing flows or
  * `needed` is false. Only what the needed results depend on is built. The first rule of the op in the set whose
- * required names are there and whose guards hold is taken; *out_found is false when there is none. A result of `node`
+ * required names are there and whose guards hold is taken, rules of --rules=FILE before those that are built in;
+ * *out_found is false when there is none. A result of `node`
  * that the rule names without `?` and that the node lacks is added to the node (the statistics of LayerNormalization).
  */
 tc_status tc_gradient_rule_apply(tc_pass_env *env, const tc_rule_set *set, tc_node *node, tc_value *const *douts,
                                  const bool *needed, tc_value **dins, bool *out_found);
 bool tc_gradient_rule_exists(const tc_rule_set *set, const tc_node *node); /* whatever its guards say */
+/* Whether a rule of the node's op has a gradient of operand `index` among its results. */
+bool tc_gradient_rule_reaches(const tc_rule_set *set, const tc_node *node, uint32_t index);
+/* The domain and the name of each op that has gradient rules, once, in no order: false at the end. *cursor begins as 0.
+ */
+bool tc_gradient_rule_next(const tc_rule_set *set, size_t *cursor, const char **out_domain, const char **out_op);
 
 /* Undoes broadcasting: *out_value is `grad` summed to the shape of `like` (grad itself where the shapes are provably
  * equal). Nodes go to the end of grad's graph, labelled `label`. Axes are static where dims are known to tell, computed

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Checks every gradient of passes/gradients.def against central differences in double precision.
+"""Checks every gradient, of passes/gradients.def and of passes/rules/, against central differences in double precision.
 
 usage: check_gradients.py TEMPOC [OP...]        only cases of these ops
-For each case of gradient_cases.py a model is made whose initializers are the op's operands and whose loss is the sum of the op's results
-times fixed random numbers. tempoc adds the gradients; onnx's reference evaluator runs what it wrote, and the forward model at
-x + eps and x - eps. Limits are those of PyTorch's gradcheck. Each case is also run with dims that are not known when the gradient is
-made, by a Reshape to a shape that is an input. The last line is 'N passed, N failed'.
+For each case of gradient_cases.py a model is made whose initializers are the op's operands and whose loss is the sum of
+the op's results times fixed random numbers. tempoc adds the gradients; onnx's reference evaluator runs what it wrote,
+and the forward model at x + eps and x - eps. Limits are those of PyTorch's gradcheck. Each case is also run with dims
+that are not known when the gradient is made, by a Reshape to a shape that is an input. The last line is 'N passed, N
+failed'.
 """
-import os, re, subprocess, sys, tempfile
+
+import glob, os, re, subprocess, sys, tempfile
 
 import numpy as np
 import onnx
@@ -17,15 +19,18 @@ from onnx.reference import ReferenceEvaluator
 
 import gradient_cases as cases
 
-EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3       # in double precision
-SINGLE_EPS, SINGLE_ATOL = 1e-2, 2e-3     # in float: rounding of 1e-7 times a sum, over 2 eps
+EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3  # in double precision
+SINGLE_EPS, SINGLE_ATOL = 1e-2, 2e-3  # in float: rounding of 1e-7 times a sum, over 2 eps
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def table_rows():
-    text = open(os.path.join(HERE, "../../passes/gradients.def")).read()
-    # Ops of ai.tempo: passes/check_lean_ops.py
-    return re.findall(r'^GRADIENT_(?:RULE|C)\(\s*"",\s*(\w+)', text, re.M)
+def differentiable():
+    """Ops of ONNX with a builder or a rule; for those of ai.tempo: passes/check_lean_ops.py."""
+    passes = os.path.join(HERE, "../../passes")
+    rows = re.findall(r'^GRADIENT\("",\s*(\w+)', open(os.path.join(passes, "gradients.def")).read(), re.M)
+    for path in glob.glob(os.path.join(passes, "rules", "*.rules")):
+        rows += re.findall(r"^gradient (\w+) ", open(path).read(), re.M)
+    return rows
 
 
 class Evaluator:
@@ -40,7 +45,9 @@ class Evaluator:
             self.session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
             self.names = [o.name for o in self.session.get_outputs()]
         else:
-            self.reference = ReferenceEvaluator(onnx.inliner.inline_local_functions(model))  # it knows no defaults of attributes
+            self.reference = ReferenceEvaluator(
+                onnx.inliner.inline_local_functions(model)
+            )  # it knows no defaults of attributes
             self.names = self.reference.output_names
 
     def run(self, feeds):
@@ -98,8 +105,13 @@ class Model:
     def model(self, outputs, as_initializers):
         weights = [numpy_helper.from_array(v, k) for k, v in self.weights.items()]
         given = [helper.make_tensor_value_info(k, self.type, v.shape) for k, v in self.weights.items()]
-        graph = helper.make_graph(self.nodes, "g", self.inputs + ([] if as_initializers else given), outputs,
-                                  self.constants + (weights if as_initializers else []))
+        graph = helper.make_graph(
+            self.nodes,
+            "g",
+            self.inputs + ([] if as_initializers else given),
+            outputs,
+            self.constants + (weights if as_initializers else []),
+        )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.case["opset"])], ir_version=10)
 
     def evaluator(self, model):
@@ -126,7 +138,9 @@ def check(tempoc, case, dynamic, folder):
     model = Model(case, dynamic)
     source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
     onnx.save(model.model(model.loss, True), source)
-    run = subprocess.run([tempoc, source, "-o", target, "--recipe=none", "--train=*"], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [tempoc, source, "-o", target, "--recipe=none", "--train=*"], capture_output=True, text=True, timeout=60
+    )
     if run.returncode:
         return "tempoc: exit %d %s" % (run.returncode, run.stderr.strip().split("\n")[0])
     onnx.checker.check_model(target, full_check=True)
@@ -145,7 +159,7 @@ def check(tempoc, case, dynamic, folder):
 def main():
     tempoc, only = os.path.abspath(sys.argv[1]), set(sys.argv[2:])
     passed = failed = 0
-    missing = sorted(set(table_rows()) - {c["op"] for c in cases.CASES})
+    missing = sorted(set(differentiable()) - {c["op"] for c in cases.CASES})
     if missing:
         print("FAIL no case for", ", ".join(missing))
         failed += 1
@@ -162,7 +176,15 @@ def main():
                     why = f"{type(error).__name__}: {str(error).strip()[:300]}"
                 passed, failed = passed + (why is None), failed + (why is not None)
                 if why:
-                    print("FAIL", case["op"], shapes, case["attributes"], "with unknown dims:" if dynamic else ":", why, flush=True)
+                    print(
+                        "FAIL",
+                        case["op"],
+                        shapes,
+                        case["attributes"],
+                        "with unknown dims:" if dynamic else ":",
+                        why,
+                        flush=True,
+                    )
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 

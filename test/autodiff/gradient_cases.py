@@ -1,6 +1,7 @@
-"""The cases of check_gradients.py: at least one for each row of passes/gradients.def, with the attributes, broadcasts and ranks that
-matter to its gradient. A case is (op, operands, attributes); operands are float arrays (differentiated), integer or bool arrays
-(constants), Fixed(array) for float constants that get no gradient, or None."""
+"""The cases of check_gradients.py: at least one for each op with a gradient, with the attributes, broadcasts and ranks
+that matter to its gradient. A case is (op, operands, attributes); operands are float arrays (differentiated), integer
+or bool arrays (constants), Fixed(array) for float constants that get no gradient, or None."""
+
 import numpy as np
 
 random = np.random.default_rng(7)
@@ -42,14 +43,25 @@ CASES = []
 
 
 def case(op, *operands, outputs=1, use=None, opset=21, dynamic=True, ort=False, single=False, **attributes):
-    """outputs: how many results the node has; use: which of them the loss is made of (default: the first); dynamic: also try it
-    with dims that are not known before the run; ort: ONNX Runtime evaluates, where onnx's evaluator cannot; single: so, in float,
-    since the op has no double form."""
-    CASES.append(dict(op=op, operands=operands, outputs=outputs, use=use or [0], opset=opset, dynamic=dynamic, ort=ort or single,
-                      single=single, attributes=attributes))
+    """outputs: how many results the node has; use: which of them the loss is made of (default: the first); dynamic:
+    also try it with dims that are not known before the run; ort: ONNX Runtime evaluates, where onnx's evaluator cannot;
+    single: so, in float, since the op has no double form."""
+    CASES.append(
+        dict(
+            op=op,
+            operands=operands,
+            outputs=outputs,
+            use=use or [0],
+            opset=opset,
+            dynamic=dynamic,
+            ort=ort or single,
+            single=single,
+            attributes=attributes,
+        )
+    )
 
 
-# --- elementwise ---------------------------------------------------------------------------------------------------------
+# --- elementwise ------------------------------------------------------------------------------------------------------
 for op in "Identity Neg Exp Sin Cos Tanh Sigmoid Softplus Mish Atan Sinh Cosh Asinh".split():
     case(op, normal(2, 3))
 for op in "Erf Gelu".split():
@@ -104,9 +116,19 @@ case("Sum", normal(2, 3))
 case("Dropout", normal(3, 4), Fixed(0.3), np.array(False))
 case("Dropout", normal(3, 4), outputs=2)
 
-# --- reductions ----------------------------------------------------------------------------------------------------------
-REDUCTIONS = dict(ReduceSum=normal, ReduceMean=normal, ReduceMax=distinct, ReduceMin=distinct, ReduceProd=normal, ReduceL1=apart,
-                  ReduceL2=normal, ReduceLogSum=positive, ReduceLogSumExp=normal, ReduceSumSquare=normal)
+# --- reductions -------------------------------------------------------------------------------------------------------
+REDUCTIONS = dict(
+    ReduceSum=normal,
+    ReduceMean=normal,
+    ReduceMax=distinct,
+    ReduceMin=distinct,
+    ReduceProd=normal,
+    ReduceL1=apart,
+    ReduceL2=normal,
+    ReduceLogSum=positive,
+    ReduceLogSumExp=normal,
+    ReduceSumSquare=normal,
+)
 for op, make in REDUCTIONS.items():
     case(op, make(2, 3, 4))
     case(op, make(2, 3, 4), ints(1), keepdims=0)
@@ -118,25 +140,51 @@ case("GlobalAveragePool", normal(2, 3, 4, 2))
 case("LpNormalization", normal(3, 4))
 case("LpNormalization", apart(3, 4), ort=True, axis=0, p=1)
 
-# --- products ------------------------------------------------------------------------------------------------------------
-for a, b in (((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((3,), (3,)),
-             ((3,), (3, 4)), ((2, 3), (3,)), ((5, 2, 3), (3,)), ((3,), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)), ((2, 1, 2, 3), (1, 4, 3, 2))):
+# --- products ---------------------------------------------------------------------------------------------------------
+for a, b in (
+    ((2, 3), (3, 4)),
+    ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (5, 3, 4)),
+    ((5, 1, 2, 3), (4, 3, 2)),
+    ((3,), (3,)),
+    ((3,), (3, 4)),
+    ((2, 3), (3,)),
+    ((5, 2, 3), (3,)),
+    ((3,), (5, 3, 4)),
+    ((1, 2, 3), (5, 3, 4)),
+    ((2, 1, 2, 3), (1, 4, 3, 2)),
+):
     case("MatMul", normal(*a), normal(*b))
 for ta in (0, 1):
     for tb in (0, 1):
-        case("Gemm", normal(*((3, 2) if ta else (2, 3))), normal(*((4, 3) if tb else (3, 4))), normal(4), transA=ta, transB=tb)
+        case(
+            "Gemm",
+            normal(*((3, 2) if ta else (2, 3))),
+            normal(*((4, 3) if tb else (3, 4))),
+            normal(4),
+            transA=ta,
+            transB=tb,
+        )
 case("Gemm", normal(2, 3), normal(3, 4), normal(2, 1), alpha=0.5, beta=2.0)
 case("Gemm", normal(3, 2), normal(3, 4), np.float64(1.5), alpha=0.5, transA=1)
 case("Gemm", normal(2, 3), normal(3, 4))
-for equation, shapes in (("ij,jk->ik", ((2, 3), (3, 4))), ("bhqd,bhkd->bhqk", ((2, 2, 3, 4), (2, 2, 5, 4))), ("ij->ji", ((2, 3),)),
-                         ("ij->i", ((2, 3),)), ("bij,bjk,bkl->bil", ((2, 2, 3), (2, 3, 2), (2, 2, 4))), ("ij,jk", ((2, 3), (3, 4))),
-                         ("i,j->ij", ((2,), (3,))), ("ij,ij->", ((2, 3), (2, 3)))):
+for equation, shapes in (
+    ("ij,jk->ik", ((2, 3), (3, 4))),
+    ("bhqd,bhkd->bhqk", ((2, 2, 3, 4), (2, 2, 5, 4))),
+    ("ij->ji", ((2, 3),)),
+    ("ij->i", ((2, 3),)),
+    ("bij,bjk,bkl->bil", ((2, 2, 3), (2, 3, 2), (2, 2, 4))),
+    ("ij,jk", ((2, 3), (3, 4))),
+    ("i,j->ij", ((2,), (3,))),
+    ("ij,ij->", ((2, 3), (2, 3))),
+):
     case("Einsum", *[normal(*s) for s in shapes], equation=equation)
 case("Conv", normal(2, 3, 4, 6), normal(5, 3, 2, 3), normal(5), strides=[2, 3], kernel_shape=[2, 3], dynamic=False)
 case("Conv", normal(2, 3, 6), normal(4, 3, 2), strides=[2], dynamic=False)
 case("Conv", normal(2, 3, 2, 2), normal(4, 3, 1, 1), normal(4), dynamic=False)
-# Windows that overlap, with elements that none of them reaches, pads on one side, holes; with groups onnx's evaluator is right only
-# where each has one channel.
+# Windows that overlap, with elements that none of them reaches, pads on one side, holes; with groups onnx's evaluator
+# is right only where each has one channel.
 case("Conv", normal(2, 3, 5, 6), normal(4, 3, 3, 2), normal(4), dynamic=False)
 case("Conv", normal(2, 2, 7, 6), normal(3, 2, 3, 3), normal(3), pads=[1, 1, 1, 1], strides=[2, 2], dynamic=False)
 case("Conv", normal(1, 2, 8, 9), normal(3, 2, 2, 3), pads=[0, 2, 1, 0], strides=[3, 2], dilations=[2, 1], dynamic=False)
@@ -146,30 +194,98 @@ case("Conv", normal(2, 1, 3, 4, 3), normal(2, 1, 2, 2, 2), pads=[0, 1, 0, 1, 0, 
 case("Conv", normal(1, 2, 5, 6), normal(2, 2, 3, 2), auto_pad="SAME_UPPER", strides=[2, 2], dynamic=False)
 case("Conv", normal(1, 2, 5, 6), normal(2, 2, 2, 4), auto_pad="SAME_LOWER", dynamic=False)
 case("Conv", normal(1, 2, 5, 6), normal(2, 2, 3, 2), auto_pad="VALID", strides=[1, 2], dynamic=False)
-case("Conv", normal(2, 3, 5, 5), normal(3, 1, 3, 3), normal(3), group=3, pads=[1, 1, 1, 1], strides=[2, 2], dynamic=False)
-case("Conv", normal(2, 4, 5, 4), normal(6, 2, 3, 2), normal(6), group=2, pads=[1, 0, 1, 1], strides=[2, 1], single=True, ort=True,
-     dynamic=False)
+case(
+    "Conv", normal(2, 3, 5, 5), normal(3, 1, 3, 3), normal(3), group=3, pads=[1, 1, 1, 1], strides=[2, 2], dynamic=False
+)
+case(
+    "Conv",
+    normal(2, 4, 5, 4),
+    normal(6, 2, 3, 2),
+    normal(6),
+    group=2,
+    pads=[1, 0, 1, 1],
+    strides=[2, 1],
+    single=True,
+    ort=True,
+    dynamic=False,
+)
 case("Conv", normal(2, 4, 7), normal(4, 2, 2), group=2, strides=[3], single=True, ort=True, dynamic=False)
-case("Conv", normal(2, 3, 5, 6), normal(4, 3, 3, 2), normal(4), kernel_shape=[3, 2], pads=[1, 0, 1, 1])  # strides of 1: any dims
+case(
+    "Conv", normal(2, 3, 5, 6), normal(4, 3, 3, 2), normal(4), kernel_shape=[3, 2], pads=[1, 0, 1, 1]
+)  # strides of 1: any dims
 case("ConvTranspose", normal(2, 3, 3, 4), normal(3, 2, 3, 2), normal(2), dynamic=False)
-case("ConvTranspose", normal(1, 2, 3, 3), normal(2, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0], dynamic=False)
+case(
+    "ConvTranspose",
+    normal(1, 2, 3, 3),
+    normal(2, 3, 3, 3),
+    strides=[2, 2],
+    pads=[1, 1, 1, 1],
+    output_padding=[1, 0],
+    dynamic=False,
+)
 case("ConvTranspose", normal(2, 2, 4), normal(2, 1, 2), strides=[3], dilations=[2], pads=[0, 1], dynamic=False)
-case("ConvTranspose", normal(2, 4, 3, 3), normal(4, 3, 2, 3), normal(6), group=2, strides=[2, 1], single=True, ort=True, dynamic=False)
+case(
+    "ConvTranspose",
+    normal(2, 4, 3, 3),
+    normal(4, 3, 2, 3),
+    normal(6),
+    group=2,
+    strides=[2, 1],
+    single=True,
+    ort=True,
+    dynamic=False,
+)
 
-# --- pools: the operand's elements are apart from each other, so that eps changes no maximum -----------------------------------------
+# --- pools: the operand's elements are apart from each other, so that eps changes no maximum --------------------------
 case("MaxPool", distinct(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])
 case("MaxPool", distinct(2, 2, 5, 6), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, ort=True)
 case("MaxPool", distinct(1, 2, 7), kernel_shape=[3], dilations=[2], strides=[1], ort=True)
 case("MaxPool", distinct(2, 2, 4, 4), kernel_shape=[2, 2], auto_pad="SAME_UPPER", storage_order=1, ort=True)
 case("AveragePool", normal(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], dynamic=False)
-case("AveragePool", normal(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 2], pads=[1, 1, 1, 0], count_include_pad=1, dynamic=False)
-case("AveragePool", normal(2, 1, 6, 5), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, single=True, ort=True, dynamic=False)
-case("AveragePool", normal(2, 1, 6, 6), kernel_shape=[3, 3], strides=[2, 3], pads=[1, 1, 0, 0], ceil_mode=1, count_include_pad=1, single=True,
-     ort=True, dynamic=False)
+case(
+    "AveragePool",
+    normal(2, 2, 5, 6),
+    kernel_shape=[3, 2],
+    strides=[2, 2],
+    pads=[1, 1, 1, 0],
+    count_include_pad=1,
+    dynamic=False,
+)
+case(
+    "AveragePool",
+    normal(2, 1, 6, 5),
+    kernel_shape=[2, 2],
+    strides=[2, 2],
+    ceil_mode=1,
+    single=True,
+    ort=True,
+    dynamic=False,
+)
+case(
+    "AveragePool",
+    normal(2, 1, 6, 6),
+    kernel_shape=[3, 3],
+    strides=[2, 3],
+    pads=[1, 1, 0, 0],
+    ceil_mode=1,
+    count_include_pad=1,
+    single=True,
+    ort=True,
+    dynamic=False,
+)
 case("AveragePool", normal(1, 2, 7), kernel_shape=[2], dilations=[3], single=True, ort=True, dynamic=False)
-case("AveragePool", normal(1, 2, 5, 5), kernel_shape=[2, 2], auto_pad="SAME_LOWER", strides=[2, 2], single=True, ort=True, dynamic=False)
+case(
+    "AveragePool",
+    normal(1, 2, 5, 5),
+    kernel_shape=[2, 2],
+    auto_pad="SAME_LOWER",
+    strides=[2, 2],
+    single=True,
+    ort=True,
+    dynamic=False,
+)
 
-# --- movement ------------------------------------------------------------------------------------------------------------
+# --- movement ---------------------------------------------------------------------------------------------------------
 case("Reshape", normal(2, 3, 4), ints(4, 6))
 case("Reshape", normal(2, 3, 4), ints(0, -1))
 case("Squeeze", normal(2, 1, 3, 1), ints(1, -1))
@@ -184,9 +300,14 @@ case("Concat", normal(2, 3), normal(2, 1), normal(2, 2), axis=1)
 case("Concat", normal(2, 3), Fixed(normal(1, 3)), axis=-2)
 case("Split", normal(6, 2), outputs=3, use=[0, 2], axis=0, num_outputs=3)
 case("Split", normal(2, 6), ints(1, 2, 3), outputs=3, use=[0, 1, 2], axis=1)
-for starts, ends, axes, steps in ((ints(1), ints(3), ints(0), None), (ints(0, 1), ints(2, -1), None, None), (ints(-3), ints(2**62), ints(1), None),
-                                  (ints(0, 5), ints(4, 0), ints(0, 1), ints(2, -2)), (ints(-1), ints(-(2**62)), ints(-1), ints(-1)),
-                                  (ints(2), ints(2), ints(0), None)):
+for starts, ends, axes, steps in (
+    (ints(1), ints(3), ints(0), None),
+    (ints(0, 1), ints(2, -1), None, None),
+    (ints(-3), ints(2**62), ints(1), None),
+    (ints(0, 5), ints(4, 0), ints(0, 1), ints(2, -2)),
+    (ints(-1), ints(-(2**62)), ints(-1), ints(-1)),
+    (ints(2), ints(2), ints(0), None),
+):
     case("Slice", normal(4, 6), starts, ends, axes, steps)
 case("Pad", normal(2, 3), ints(1, 0, 0, 2))
 case("Pad", normal(2, 3), ints(1, 2), np.float64(0.5), ints(1))
@@ -199,7 +320,7 @@ case("CumSum", normal(2, 4), ints(0)[0], exclusive=1, reverse=1)
 case("SpaceToDepth", normal(1, 2, 4, 6), blocksize=2)
 case("DepthToSpace", normal(1, 8, 2, 3), blocksize=2)
 
-# --- indices -------------------------------------------------------------------------------------------------------------
+# --- indices ----------------------------------------------------------------------------------------------------------
 case("Gather", normal(5, 3), ints(1, 4, 1, -1))
 case("Gather", normal(2, 5, 3), ints(1, 4, 1, 0).reshape(2, 2), axis=1)
 case("Gather", normal(2, 5), ints(3)[0], axis=-1)
@@ -215,7 +336,7 @@ case("ScatterElements", normal(3, 4), ints(0, 0, 3, 3, 1, 2).reshape(3, 2), norm
 case("TopK", distinct(3, 5), ints(2), outputs=2)
 case("TopK", distinct(3, 5), ints(2), outputs=2, axis=0, largest=0)
 
-# --- normalizations and losses -------------------------------------------------------------------------------------------
+# --- normalizations and losses ----------------------------------------------------------------------------------------
 for op in "Softmax LogSoftmax".split():
     case(op, normal(3, 4))
     case(op, normal(2, 3, 4), axis=1)
@@ -225,22 +346,74 @@ case("LayerNormalization", normal(2, 3, 4), normal(3, 4), normal(3, 4), axis=-2,
 case("LayerNormalization", normal(2, 3, 4), normal(2, 3, 4), normal(2, 3, 4), axis=0, epsilon=0.1, ort=True)
 case("BatchNormalization", normal(3, 4, 2), normal(4), normal(4), normal(4), positive(4))
 case("BatchNormalization", normal(3, 4), normal(4), normal(4), normal(4), positive(4), epsilon=0.1)
-case("BatchNormalization", normal(3, 4, 2), normal(4), normal(4), Fixed(normal(4)), Fixed(positive(4)), outputs=3, training_mode=1)
+case(
+    "BatchNormalization",
+    normal(3, 4, 2),
+    normal(4),
+    normal(4),
+    Fixed(normal(4)),
+    Fixed(positive(4)),
+    outputs=3,
+    training_mode=1,
+)
 case("InstanceNormalization", normal(2, 3, 4, 2), normal(3), normal(3))
 case("GroupNormalization", normal(2, 4, 3), normal(4), normal(4), single=True, num_groups=2)
 for reduction in "mean sum none".split():
     case("SoftmaxCrossEntropyLoss", normal(4, 5), ints(1, 0, 4, 2), reduction=reduction)
-    case("SoftmaxCrossEntropyLoss", normal(4, 5), ints(1, 0, 4, 1), Fixed(positive(5)), reduction=reduction, ignore_index=4)
-    case("SoftmaxCrossEntropyLoss", normal(2, 5, 3), ints(1, 0, 4, -100, 1, 3).reshape(2, 3), reduction=reduction, ignore_index=-100)
+    case(
+        "SoftmaxCrossEntropyLoss",
+        normal(4, 5),
+        ints(1, 0, 4, 1),
+        Fixed(positive(5)),
+        reduction=reduction,
+        ignore_index=4,
+    )
+    case(
+        "SoftmaxCrossEntropyLoss",
+        normal(2, 5, 3),
+        ints(1, 0, 4, -100, 1, 3).reshape(2, 3),
+        reduction=reduction,
+        ignore_index=-100,
+    )
     case("NegativeLogLikelihoodLoss", normal(4, 5), ints(1, 0, 4, 2), reduction=reduction)
-    case("NegativeLogLikelihoodLoss", normal(4, 5), ints(1, 0, 4, 1), Fixed(positive(5)), reduction=reduction, ignore_index=4)
-    case("NegativeLogLikelihoodLoss", normal(2, 5, 3), ints(1, 0, 4, 2, 1, 3).reshape(2, 3), Fixed(positive(5)), reduction=reduction)
+    case(
+        "NegativeLogLikelihoodLoss",
+        normal(4, 5),
+        ints(1, 0, 4, 1),
+        Fixed(positive(5)),
+        reduction=reduction,
+        ignore_index=4,
+    )
+    case(
+        "NegativeLogLikelihoodLoss",
+        normal(2, 5, 3),
+        ints(1, 0, 4, 2, 1, 3).reshape(2, 3),
+        Fixed(positive(5)),
+        reduction=reduction,
+    )
 case("SoftmaxCrossEntropyLoss", normal(4, 5), ints(1, 0, 4, 2), outputs=2, use=[0, 1])
 
-# --- ops whose bodies are differentiated ---------------------------------------------------------------------------------
+# --- ops whose bodies are differentiated ------------------------------------------------------------------------------
 case("RMSNormalization", normal(2, 3, 4), normal(4), opset=23)
 case("RMSNormalization", normal(2, 3, 4), normal(3, 4), opset=23, axis=1)
 case("Attention", normal(2, 2, 3, 4), normal(2, 2, 5, 4), normal(2, 2, 5, 4), opset=23)
 case("Attention", normal(2, 4, 3, 4), normal(2, 2, 3, 4), normal(2, 2, 3, 4), opset=23, is_causal=1)
-case("Attention", normal(2, 3, 8), normal(2, 5, 8), normal(2, 5, 8), Fixed(normal(3, 5)), opset=23, q_num_heads=2, kv_num_heads=2)
-case("RotaryEmbedding", normal(2, 3, 4, 6), Fixed(normal(4, 3)), Fixed(normal(4, 3)), np.tile(np.arange(4), (2, 1)), opset=23, single=True)
+case(
+    "Attention",
+    normal(2, 3, 8),
+    normal(2, 5, 8),
+    normal(2, 5, 8),
+    Fixed(normal(3, 5)),
+    opset=23,
+    q_num_heads=2,
+    kv_num_heads=2,
+)
+case(
+    "RotaryEmbedding",
+    normal(2, 3, 4, 6),
+    Fixed(normal(4, 3)),
+    Fixed(normal(4, 3)),
+    np.tile(np.arange(4), (2, 1)),
+    opset=23,
+    single=True,
+)

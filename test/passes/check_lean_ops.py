@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""The ops of ai.tempo that the lean recipes work with, as ONNX Runtime runs their function bodies and as tempo-run runs them, against numpy.
+"""The ops of ai.tempo that the lean recipes work with, as ONNX Runtime runs their function bodies and as tempo-run runs
+them, against numpy.
 
 usage: check_lean_ops.py TEMPOC TEMPO_RUN [OP...]       only cases of these ops
-Each case is a model of one node. tempoc attaches the body; the result passes onnx.checker, and both runtimes give what the formulas here say,
-which are written from the ops' definitions (compiler/ops.def) in double precision. Random bits are compared one by one with a Philox4x32-10
-of its own, itself held against the known answers published with Random123. The gradients that tempoc makes of these ops are compared with
-central differences of the formulas. The last line is 'N passed, N failed'.
+Each case is a model of one node. tempoc attaches the body; the result passes onnx.checker, and both runtimes give what
+the formulas here say, which are written from the ops' definitions (compiler/ops.def) in double precision. Random bits
+are compared one by one with a Philox4x32-10 of its own, itself held against the known answers published with Random123.
+The gradients that tempoc makes of these ops are compared with central differences of the formulas. The last line is 'N
+passed, N failed'.
 """
-import itertools, os, re, subprocess, sys, tempfile
+
+import glob, itertools, os, re, subprocess, sys, tempfile
 
 import numpy as np
 import onnx
@@ -16,11 +19,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 random = np.random.default_rng(11)
-LIMITS = {np.float16: 4e-3, np.float32: 2e-6, np.float64: 2e-7}  # relative to the largest element; ONNX's statistics are float
+LIMITS = {
+    np.float16: 4e-3,
+    np.float32: 2e-6,
+    np.float64: 2e-7,
+}  # relative to the largest element; ONNX's statistics are float
 onnxruntime.set_default_logger_severity(4)
 
 
-# --- definitions ---------------------------------------------------------------------------------------------------------
+# --- definitions ------------------------------------------------------------------------------------------------------
 def philox(counter, key):
     """[4, n] words of the counters [4, n] under a key of two words."""
     mask = np.uint64(0xFFFFFFFF)
@@ -36,7 +43,11 @@ def known_answers():
     for counter, key, words in (
         ([0] * 4, [0] * 2, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
         ([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
-        ([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0], [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]),
+        (
+            [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
+            [0xA4093822, 0x299F31D0],
+            [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+        ),
     ):
         assert [int(w[0]) for w in philox([np.array([x], np.uint64) for x in counter], key)] == words
 
@@ -46,8 +57,15 @@ def keep_mask(shape, ratio, seed, node):
     block = np.arange((n + 3) // 4, dtype=np.uint64)
     seed, step = (int(s) % 2**64 for s in seed)
     same = np.ones_like(block)
-    words = philox([block & np.uint64(0xFFFFFFFF), block >> np.uint64(32), same * np.uint64(node % 2**32), same * np.uint64(step % 2**32)],
-                   [seed % 2**32, seed >> 32])
+    words = philox(
+        [
+            block & np.uint64(0xFFFFFFFF),
+            block >> np.uint64(32),
+            same * np.uint64(node % 2**32),
+            same * np.uint64(step % 2**32),
+        ],
+        [seed % 2**32, seed >> 32],
+    )
     u = (np.stack(words, 1).reshape(-1)[:n] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
     return (u >= np.float32(ratio)).reshape(shape)
 
@@ -61,7 +79,9 @@ def swap(x):
     return np.swapaxes(x, -1, -2)
 
 
-def attention(q, kt, v, bias=None, mask=None, ratio=None, seed=None, scale=1.0, fill=-np.inf, guard=0, signed=0, node=0):
+def attention(
+    q, kt, v, bias=None, mask=None, ratio=None, seed=None, scale=1.0, fill=-np.inf, guard=0, signed=0, node=0
+):
     s = scale * (q @ kt)
     if mask is not None:
         s = np.where(mask, s, fill)
@@ -133,7 +153,10 @@ def swish_grad(dy, x, alpha=1.0):
 
 
 DEFINITIONS = {
-    "Dropout": lambda x, ratio, seed, node=0: (drop(x, keep_mask(x.shape, ratio, seed, node), ratio), keep_mask(x.shape, ratio, seed, node)),
+    "Dropout": lambda x, ratio, seed, node=0: (
+        drop(x, keep_mask(x.shape, ratio, seed, node), ratio),
+        keep_mask(x.shape, ratio, seed, node),
+    ),
     "DropoutGrad": lambda dy, mask, ratio: (drop(dy, mask, ratio),),
     "DotProductAttention": attention,
     "DotProductAttentionGrad": attention_grad,
@@ -150,12 +173,13 @@ DEFINITIONS = {
 EXACT = ("Dropout", "DropoutGrad")  # every bit is defined
 
 
-# --- cases ---------------------------------------------------------------------------------------------------------------
+# --- cases ------------------------------------------------------------------------------------------------------------
 CASES = []
 
 
 def case(op, *operands, outputs=1, absent=(), dynamic=False, types=(np.float32,), **attributes):
-    """operands: float64 arrays stand for the case's float type; None is absent. outputs: results asked for, less those in `absent`."""
+    """operands: float64 arrays stand for the case's float type; None is absent. outputs: results asked for, less those
+    in `absent`."""
     for dtype in types:
         CASES.append((op, operands, outputs, absent, dynamic, dtype, attributes))
 
@@ -190,13 +214,51 @@ def attention_cases():
         if signed and not drops:
             continue
         results = 4 if drops and not signed else 2
-        case("DotProductAttention", q, kt, v, bias if with_bias else None, mask if with_mask else None, RATIO if drops else None,
-             SEED if drops else None, outputs=results, scale=0.5, node=4, signed=signed, types=FLOATS, dynamic=bool(with_bias))
-        _, p, *rest = attention(q, kt, v, bias if with_bias else None, mask if with_mask else None, RATIO if drops else None, SEED,
-                                scale=0.5, node=4, signed=signed)
+        case(
+            "DotProductAttention",
+            q,
+            kt,
+            v,
+            bias if with_bias else None,
+            mask if with_mask else None,
+            RATIO if drops else None,
+            SEED if drops else None,
+            outputs=results,
+            scale=0.5,
+            node=4,
+            signed=signed,
+            types=FLOATS,
+            dynamic=bool(with_bias),
+        )
+        _, p, *rest = attention(
+            q,
+            kt,
+            v,
+            bias if with_bias else None,
+            mask if with_mask else None,
+            RATIO if drops else None,
+            SEED,
+            scale=0.5,
+            node=4,
+            signed=signed,
+        )
         dropped, keep = rest or (None, None)
-        case("DotProductAttentionGrad", dy, q, kt, v, p, dropped, keep, RATIO if drops else None, outputs=4, scale=0.5, signed=signed,
-             types=FLOATS, dynamic=bool(with_mask))
+        case(
+            "DotProductAttentionGrad",
+            dy,
+            q,
+            kt,
+            v,
+            p,
+            dropped,
+            keep,
+            RATIO if drops else None,
+            outputs=4,
+            scale=0.5,
+            signed=signed,
+            types=FLOATS,
+            dynamic=bool(with_mask),
+        )
         if keep is not None:
             case("DotProductAttentionGrad", dy, q, kt, v, p, dropped, keep, RATIO, outputs=3, absent=(0, 1), scale=0.5)
     nothing = mask.copy()
@@ -247,9 +309,11 @@ def other_cases():
     case("SwishGrad", f(3, 5), f(3, 5), types=(np.float16,))
 
 
-# --- running -------------------------------------------------------------------------------------------------------------
+# --- running ----------------------------------------------------------------------------------------------------------
 def typed(operands, dtype):
-    return [None if o is None else np.asarray(o, dtype if np.asarray(o).dtype == np.float64 else None) for o in operands]
+    return [
+        None if o is None else np.asarray(o, dtype if np.asarray(o).dtype == np.float64 else None) for o in operands
+    ]
 
 
 def info(name, value, dynamic):
@@ -263,7 +327,9 @@ def one_node(op, operands, outputs, absent, dynamic, attributes):
         names.pop()
     results = ["" if i in absent else f"y{i}" for i in range(outputs)]
     node = helper.make_node(op, names, results, domain="ai.tempo", name="node", **attributes)
-    small = [i for i, o in enumerate(operands) if o is not None and o.size <= 2 and o.dtype == np.int64]  # seeds: int64[2] always
+    small = [
+        i for i, o in enumerate(operands) if o is not None and o.size <= 2 and o.dtype == np.int64
+    ]  # seeds: int64[2] always
     inputs = [info(n, o, dynamic and i not in small) for i, (n, o) in enumerate(zip(names, operands)) if n]
     given = [helper.make_tensor_value_info(r, 0, None) for r in results if r]
     graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name=g.name) for g in given])
@@ -282,8 +348,16 @@ def compare(op, dtype, got, want):
         return f"shape {got.shape}, expected {want.shape}"
     if want.dtype == bool or op in EXACT:
         want = want if want.dtype == bool else want.astype(got.dtype)
-        return None if got.dtype == want.dtype and got.tobytes() == want.tobytes() else f"{np.mean(got != want):.2%} differ"
-    if want.size and not np.array_equal(np.signbit(got[got == 0]), np.signbit(want.astype(got.dtype)[got == 0])) and op == "DotProductAttention":
+        return (
+            None
+            if got.dtype == want.dtype and got.tobytes() == want.tobytes()
+            else f"{np.mean(got != want):.2%} differ"
+        )
+    if (
+        want.size
+        and not np.array_equal(np.signbit(got[got == 0]), np.signbit(want.astype(got.dtype)[got == 0]))
+        and op == "DotProductAttention"
+    ):
         return "signs of zeros differ"
     bad = np.max(np.abs(got.astype(np.float64) - want), initial=0) / (np.max(np.abs(want), initial=0) + 1e-30)
     return None if bad <= LIMITS[dtype] * 4 else f"off by {bad:.1e}"
@@ -297,14 +371,20 @@ def check(tools, folder, entry):
     onnx.save(model, source)
     call(tools[0], source, "-o", target, "--passes=shapes,bodies", "--verify-each", "-q")
     onnx.checker.check_model(target, full_check=True)
-    exact = operands if op in EXACT else [o.astype(np.float64) if o is not None and o.dtype in (np.float16, np.float32) else o for o in operands]
+    exact = (
+        operands
+        if op in EXACT
+        else [o.astype(np.float64) if o is not None and o.dtype in (np.float16, np.float32) else o for o in operands]
+    )
     if op in ("DotProductAttention", "DotProductAttentionGrad"):  # ratio is what its type holds
         exact = [o if o is None or o.ndim else np.float32(o) for o in exact]
     with np.errstate(all="ignore"):
         want = DEFINITIONS[op](*exact, **attributes)
     feeds = {f"x{i}": o for i, o in enumerate(operands) if o is not None}
     session = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
-    runs = {"ONNX Runtime": dict(zip(results, session.run(results, {i.name: feeds[i.name] for i in session.get_inputs()})))}
+    runs = {
+        "ONNX Runtime": dict(zip(results, session.run(results, {i.name: feeds[i.name] for i in session.get_inputs()})))
+    }
     if dtype is not np.float16:
         np.savez(os.path.join(folder, "in.npz"), **feeds)
         call(tools[1], target, "--inputs", os.path.join(folder, "in.npz"), "--outputs", os.path.join(folder, "out.npz"))
@@ -317,7 +397,7 @@ def check(tools, folder, entry):
     return None
 
 
-# --- gradients -----------------------------------------------------------------------------------------------------------
+# --- gradients --------------------------------------------------------------------------------------------------------
 def differences(forward, values, at):
     """d forward / d values[at] by central differences."""
     result, x, eps = np.zeros(values[at].shape), values[at].copy(), 1e-6
@@ -338,11 +418,20 @@ def check_gradient(tools, folder, op, operands, attributes, frozen=()):
     y = DEFINITIONS[op](*operands, **attributes)[0]
     weights = f(*y.shape)
     names = ["" if o is None else f"x{i}" for i, o in enumerate(operands)]
-    trained = [i for i, o in enumerate(operands) if o is not None and o.dtype == np.float64 and o.size > 1 and i not in frozen]
-    nodes = [helper.make_node(op, names, ["y"], domain="ai.tempo", name="node", **attributes),
-             helper.make_node("Mul", ["y", "weights"], ["weighted"]), helper.make_node("ReduceSum", ["weighted"], ["loss"], keepdims=0)]
-    constants = [numpy_helper.from_array(o, n) for n, o in zip(names, operands) if n] + [numpy_helper.from_array(weights, "weights")]
-    graph = helper.make_graph(nodes, "g", [], [helper.make_tensor_value_info("loss", TensorProto.DOUBLE, [])], constants)
+    trained = [
+        i for i, o in enumerate(operands) if o is not None and o.dtype == np.float64 and o.size > 1 and i not in frozen
+    ]
+    nodes = [
+        helper.make_node(op, names, ["y"], domain="ai.tempo", name="node", **attributes),
+        helper.make_node("Mul", ["y", "weights"], ["weighted"]),
+        helper.make_node("ReduceSum", ["weighted"], ["loss"], keepdims=0),
+    ]
+    constants = [numpy_helper.from_array(o, n) for n, o in zip(names, operands) if n] + [
+        numpy_helper.from_array(weights, "weights")
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [], [helper.make_tensor_value_info("loss", TensorProto.DOUBLE, [])], constants
+    )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), source)
     flags = [f"--train=x{i}" for i in trained] + [f"--freeze=x{i}" for i in frozen] + ["--freeze=weights"]
@@ -353,7 +442,9 @@ def check_gradient(tools, folder, op, operands, attributes, frozen=()):
     if sorted(got) != sorted(["loss"] + [f"x{i}_grad" for i in trained]):
         return "outputs are " + " ".join(got)
     for i in trained:
-        want = differences(lambda values: float((DEFINITIONS[op](*values, **attributes)[0] * weights).sum()), operands, i)
+        want = differences(
+            lambda values: float((DEFINITIONS[op](*values, **attributes)[0] * weights).sum()), operands, i
+        )
         if got[f"x{i}_grad"].shape != want.shape or not np.allclose(got[f"x{i}_grad"], want, rtol=1e-3, atol=1e-5):
             return f"x{i}_grad is wrong: {np.max(np.abs(got[f'x{i}_grad'] - want)):.1e}"
     return None
@@ -378,14 +469,20 @@ def gradient_cases():
     yield "Swish", [f(3, 4)], dict(alpha=1.702), ()
 
 
-# --- all -----------------------------------------------------------------------------------------------------------------
-def rows(path, pattern):
-    return set(re.findall(pattern, open(os.path.join(HERE, "../../passes", path)).read(), re.M))
+# --- all --------------------------------------------------------------------------------------------------------------
+def rows(paths, pattern):
+    found = set()
+    for path in glob.glob(os.path.join(HERE, "../../passes", paths)):
+        found |= set(re.findall(pattern, open(path).read(), re.M))
+    return found
 
 
 def uncovered(gradients):
     """Ops of ai.tempo with a gradient and no case here."""
-    return sorted(rows("gradients.def", r'^GRADIENT_\w+\(\s*"ai.tempo",\s*(\w+)') - {g[0] for g in gradients})
+    known = rows("gradients.def", r'^GRADIENT\("ai.tempo",\s*(\w+)') | rows(
+        "rules/*.rules", r"^gradient ai.tempo.(\w+)"
+    )
+    return sorted(known - {g[0] for g in gradients})
 
 
 def main():
@@ -398,7 +495,10 @@ def main():
         failed += 1
     with tempfile.TemporaryDirectory() as folder:
         work = [(c[0], lambda c=c: check(tools, folder, c), [*map(np.shape, c[1]), c[2:]]) for c in CASES]
-        work += [(g[0], lambda g=g: check_gradient(tools, folder, *g), ["gradient", *map(np.shape, g[1]), g[2:]]) for g in gradients]
+        work += [
+            (g[0], lambda g=g: check_gradient(tools, folder, *g), ["gradient", *map(np.shape, g[1]), g[2:]])
+            for g in gradients
+        ]
         for op, run, text in work:
             if only and op not in only:
                 continue

@@ -9,6 +9,7 @@
 #include "recipe_check.h"
 #include "compiler/diag.h"
 #include "passes/pass.h"
+#include "passes/rules/rules.h"
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -176,12 +177,11 @@ static void check_graphs(const options *o, shared *s) {
 
 /* --- what was seen ---------------------------------------------------------------------------- */
 
-static const char *const differentiable[] = {
-#define GRADIENT_RULE(domain, op, operands) domain[0] ? "" : #op,
-#define GRADIENT_C(domain, op, operands, builder) domain[0] ? "" : #op,
+/* Ops whose gradient is a builder; those with a rule: tc_gradient_rule_next. */
+static const char *const built[] = {
+#define GRADIENT(domain, op, operands, builder) domain[0] ? "" : #op,
 #include "passes/gradients.def"
-#undef GRADIENT_RULE
-#undef GRADIENT_C
+#undef GRADIENT
 };
 
 static void print_counts(const char *what, const fz_counts *c) {
@@ -192,13 +192,28 @@ static void print_counts(const char *what, const fz_counts *c) {
     putchar('\n');
 }
 
+static void print_missing_op(shared *s, const char *op, int *n) {
+    if (*op && *fz_count_of(&s->ops, op) == 0)
+        printf("%s%s", (*n)++ ? ", " : "ops with a gradient that were not among them: ", op);
+}
+
 static void print_missing_ops(shared *s) {
+    tc_ctx ctx;
+    tc_options none = {0};
+    tc_pass_env env = {.ctx = &ctx, .options = &none};
+    tc_rule_set *rules = tc_rules_create();
+    const char *domain, *op;
     int n = 0;
-    for (size_t i = 0; i < TC_COUNT(differentiable); i++)
-        if (*differentiable[i] && *fz_count_of(&s->ops, differentiable[i]) == 0)
-            printf("%s%s", n++ ? ", " : "ops with a gradient that were not among them: ", differentiable[i]);
+    tc_ctx_init(&ctx, "fuzz_recipes");
+    for (size_t i = 0; i < TC_COUNT(built); i++)
+        print_missing_op(s, built[i], &n);
+    if (tc_rules_load(&env, NULL, false, rules) == TC_OK)
+        for (size_t at = 0; tc_gradient_rule_next(rules, &at, &domain, &op);)
+            print_missing_op(s, *domain ? "" : op, &n);
     if (n)
         putchar('\n');
+    tc_rules_destroy(rules);
+    tc_ctx_fini(&ctx);
 }
 
 /* Every rule of these files has to have fired. */
