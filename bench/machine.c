@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include <unistd.h>
 
 #define MOST_PRODUCTS 65536
 #define POOL_BYTES ((size_t)512 << 20)
@@ -39,7 +37,7 @@ static void fill(float *x, size_t n) {
         x[i] = (float)(i % 97) / 97.0f - 0.5f;
 }
 
-static void run_product(float *out, const float *a, const float *b, tk_product p) {
+static void run_product(tk_queue *q, float *out, const float *a, const float *b, tk_product p) {
     int64_t *at = take(2 * (size_t)p.batch * sizeof *at);
     for (int64_t i = 0; i < p.batch; i++) {
         at[i] = i * p.m * p.k;
@@ -47,20 +45,20 @@ static void run_product(float *out, const float *a, const float *b, tk_product p
     }
     p.a_at = at;
     p.b_at = at + p.batch;
-    tk_product_run(out, a, b, &p, TK_F32, NULL);
+    tk_product_run(q, out, a, b, &p, TK_F32, NULL);
     free(at);
 }
 
 /* --- limits ----------------------------------------------------------------------------------- */
 
-static double product_rate(void) {
+static double product_rate(tk_queue *q) {
     const tk_product p = {.batch = 1, .m = 1024, .n = 1024, .k = 1024, .lda = 1024, .ldb = 1024, .alpha = 1};
     float *x = take(3 * sizeof(float) << 20);
     double best = INFINITY;
     fill(x, (size_t)3 << 20);
     for (int i = 0; i < 20; i++) {
         double start = now();
-        run_product(x + (2 << 20), x, x + (1 << 20), p);
+        run_product(q, x + (2 << 20), x, x + (1 << 20), p);
         best = fmin(best, now() - start);
     }
     free(x);
@@ -72,14 +70,14 @@ typedef struct copy_ctx {
     const float *in;
 } copy_ctx;
 
-static void copy_range(void *ctx, int64_t begin, int64_t end) {
+static void copy_range(void *ctx, tk_share share) {
     const copy_ctx *c = ctx;
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = share.begin; i < share.end; i++)
         c->out[i] = c->in[i] + 1.0f;
 }
 
 /* Bytes read and written in a second by out = in + 1 over `bytes` in all. */
-static double memory_rate(size_t bytes, int times) {
+static double memory_rate(tk_queue *q, size_t bytes, int times) {
     int64_t n = (int64_t)(bytes / 2 / sizeof(float));
     float *x = take(bytes);
     double best = INFINITY;
@@ -87,16 +85,16 @@ static double memory_rate(size_t bytes, int times) {
     copy_ctx c = {x + n, x};
     for (int i = 0; i < times; i++) {
         double start = now();
-        tk_parallel_for(n, TK_GRAIN, copy_range, &c);
+        tk_parallel_for(q, n, TK_GRAIN, copy_range, &c);
         best = fmin(best, now() - start);
     }
     free(x);
     return (double)bytes / best;
 }
 
-static void print_limits(void) {
-    printf("{\"flops\": %.4g, \"memory\": %.4g, \"cache\": %.4g}\n", product_rate(), memory_rate(POOL_BYTES, 8),
-           memory_rate(CACHED_BYTES, 50));
+static void print_limits(tk_queue *q) {
+    printf("{\"flops\": %.4g, \"memory\": %.4g, \"cache\": %.4g}\n", product_rate(q), memory_rate(q, POOL_BYTES, 8),
+           memory_rate(q, CACHED_BYTES, 50));
 }
 
 /* --- products --------------------------------------------------------------------------------- */
@@ -122,19 +120,19 @@ static size_t elements(const tk_product *p) {
     return (size_t)p->batch * (size_t)(p->m * p->k + p->k * p->n + p->m * p->n);
 }
 
-static void run_products(const tk_product *products, size_t count, float *pool, size_t size) {
+static void run_products(tk_queue *q, const tk_product *products, size_t count, float *pool, size_t size) {
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         const tk_product *p = &products[i];
         if (at + elements(p) > size)
             at = 0;
         float *a = pool + at, *b = a + p->batch * p->m * p->k, *out = b + p->batch * p->k * p->n;
-        run_product(out, a, b, *p);
+        run_product(q, out, a, b, *p);
         at += elements(p);
     }
 }
 
-static void print_products(int times) {
+static void print_products(tk_queue *q, int times) {
     tk_product *products = take(MOST_PRODUCTS * sizeof *products);
     size_t count = read_products(products), size = POOL_BYTES / sizeof(float);
     for (size_t i = 0; i < count; i++)
@@ -144,7 +142,7 @@ static void print_products(int times) {
     printf("[");
     for (int i = 0; i < times; i++) {
         double start = now();
-        run_products(products, count, pool, size);
+        run_products(q, products, count, pool, size);
         printf("%s%.6f", i > 0 ? ", " : "", now() - start);
     }
     printf("]\n");
@@ -159,15 +157,15 @@ int main(int argc, char **argv) {
         fputs("usage: machine limits [THREADS] | machine products TIMES [THREADS]\n", stderr);
         return 64;
     }
-#ifdef _OPENMP
-    if (threads > 0)
-        omp_set_num_threads(threads);
-#else
-    (void)threads;
-#endif
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    threads = threads > 0 ? threads : (int)cores;
+    tk_queue *q = tk_queue_create(threads, threads);
+    if (!q)
+        return 4;
     if (limits)
-        print_limits();
+        print_limits(q);
     else
-        print_products(atoi(argv[2]));
+        print_products(q, atoi(argv[2]));
+    tk_queue_destroy(q);
     return 0;
 }

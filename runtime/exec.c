@@ -1,9 +1,6 @@
 /* exec.c: one loop over launches. Nothing is allocated here but the words of an error. */
 #include "plan.h"
 #include <time.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 static double now(void) {
     struct timespec t;
@@ -57,17 +54,14 @@ static tc_status explain(tc_ctx *ctx, const rt_launch *launch, tk_status status)
     return TC_BAD_INPUT;
 }
 
-tc_status rt_execute(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *user) {
-#ifdef _OPENMP
-    omp_set_num_threads(plan->launcher.threads);
-#endif
+tc_status rt_execute(tc_ctx *ctx, tk_queue *q, const rt_plan *plan, rt_event_fn event, void *user) {
     double began = event ? now() : 0;
     for (uint32_t i = 0; i < plan->n_launches; i++) {
         const rt_launch *launch = &plan->launches[i];
         if (launch->view_of >= 0)
             continue;
         double start = event ? now() : 0;
-        tk_status status = launch->run(launch);
+        tk_status status = launch->run(q, launch);
         if (status != TK_OK)
             return explain(ctx, launch, status);
         if (event)

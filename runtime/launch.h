@@ -25,7 +25,7 @@ typedef struct rt_random {
 } rt_random;
 
 typedef struct rt_launch rt_launch;
-typedef tk_status (*rt_run_fn)(const rt_launch *launch);
+typedef tk_status (*rt_run_fn)(tk_queue *q, const rt_launch *launch);
 
 struct rt_launch {
     rt_run_fn run;
@@ -43,8 +43,8 @@ struct rt_launch {
 typedef struct rt_launcher {
     tc_ctx *ctx;
     tc_model *model;
-    tc_arena *arena; /* lives as long as the launches */
-    int threads;
+    tc_arena *arena;         /* lives as long as the launches */
+    int slots;               /* of the queue that the launches run on: threads that a workspace has scratch for */
     const rt_random *random; /* lives as long as the launches */
 } rt_launcher;
 

@@ -343,11 +343,11 @@ static tc_status make(planner *p, const void *const *inputs) {
     return TC_OK;
 }
 
-tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int threads, const rt_random *random, const void *const *inputs,
+tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_random *random, const void *const *inputs,
                          rt_plan **out_plan) {
     tc_arena *arena = tc_arena_create();
     rt_plan *plan = TC_NEW(arena, rt_plan);
-    plan->launcher = (rt_launcher){ctx, model, arena, threads, random};
+    plan->launcher = (rt_launcher){ctx, model, arena, slots, random};
     plan->graph = model->graph;
     plan->index = tc_map_create(arena);
     planner p = {ctx, model, plan, 0};

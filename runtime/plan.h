@@ -38,9 +38,9 @@ typedef struct rt_plan {
 } rt_plan;
 
 /* Makes the plan. Types of all values must be static. `inputs[i]` is what graph input i is bound to: bytes of its
- * type, or NULL for an input whose default serves. The plan borrows the graph and the inputs. TC_UNSUPPORTED names
- * the node that has no kernel. */
-tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int threads, const rt_random *random, const void *const *inputs,
+ * type, or NULL for an input whose default serves. `slots`: threads that workspaces have scratch for
+ * (kernels/queue.h). The plan borrows the graph and the inputs. TC_UNSUPPORTED names the node that has no kernel. */
+tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_random *random, const void *const *inputs,
                          rt_plan **out_plan);
 void rt_plan_destroy(rt_plan *plan); /* NULL is fine */
 /* Takes over other bytes of the same type for graph input `input`. */
@@ -54,6 +54,6 @@ const rt_storage *rt_plan_root(const rt_plan *plan, const tc_value *value);
 
 /* Called after each launch. */
 typedef void (*rt_event_fn)(void *user, const rt_launch *launch, double start, double seconds);
-/* Runs every launch in order. Allocates nothing. exec.c */
-tc_status rt_execute(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *user);
+/* Runs every launch on `q`, whose slots are the plan's, in order. Allocates nothing. exec.c */
+tc_status rt_execute(tc_ctx *ctx, tk_queue *q, const rt_plan *plan, rt_event_fn event, void *user);
 #endif

@@ -2,6 +2,7 @@
  * binding checks one input; the first run after a change resolves shapes and plans. Every call here begins with no
  * diagnostics and leaves those of its failure as the session's message. */
 #include "session.h"
+#include "../kernels/queue.h"
 #include "../compiler/onnx_io.h"
 #include "../compiler/ops.h"
 #include "../compiler/unroll.h"
@@ -45,13 +46,18 @@ static tc_status take_model(tempo_session *s, tc_model *model) {
 
 /* A session without a model; NULL: out of memory. */
 static tempo_session *create(const char *path, const tempo_options *options, const rt_hooks *hooks) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
     tempo_session *s = calloc(1, sizeof *s);
-    if (!s)
+    tk_queue *queue = tk_queue_create(threads, threads);
+    if (!s || !queue) {
+        free(s);
+        tk_queue_destroy(queue);
         return NULL;
+    }
+    s->queue = queue;
     tc_ctx_init(&s->ctx, "tempo");
     s->ctx.file = tc_arena_strdup(s->ctx.arena, path);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    s->threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
     s->random.seed = options ? options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
     return s;
@@ -100,6 +106,7 @@ void tempo_close(tempo_session *s) {
     for (uint32_t i = 0; s->inputs && i < s->model->graph->n_inputs; i++)
         free(s->inputs[i].decided);
     tc_model_destroy(s->model);
+    tk_queue_destroy(s->queue);
     free(s->message);
     tc_ctx_fini(&s->ctx);
     free(s);
@@ -219,7 +226,7 @@ static tc_status make_plan(tempo_session *s) {
     const void **data = TC_NEW_ARRAY(s->ctx.arena, const void *, (size_t)n + 1);
     for (uint32_t i = 0; i < n; i++)
         data[i] = s->inputs[i].data;
-    return rt_plan_create(&s->ctx, s->model, s->threads, &s->random, data, &s->plan);
+    return rt_plan_create(&s->ctx, s->model, tk_queue_slots(s->queue), &s->random, data, &s->plan);
 }
 
 static tc_status resolve(tempo_session *s, rt_decide decide, bool *out_static) {
@@ -288,7 +295,7 @@ tempo_status tempo_run(tempo_session *s) {
     begin(s);
     tc_status status = prepare(s);
     if (status == TC_OK)
-        status = rt_execute(&s->ctx, s->plan, s->event ? pass_event : NULL, s);
+        status = rt_execute(&s->ctx, s->queue, s->plan, s->event ? pass_event : NULL, s);
     s->ran = status == TC_OK;
     return finish(s, status);
 }

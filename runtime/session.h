@@ -29,7 +29,7 @@ struct tempo_session {
     rt_hooks hooks;
     tc_model *model;
     rt_input *inputs; /* [model->graph->n_inputs] */
-    int threads;
+    tk_queue *queue;  /* that its launches run on */
     rt_random random;
     int64_t seed_tensor[2]; /* what `tempo.seed` is bound to when the caller binds nothing */
     rt_plan *plan;          /* NULL: not made, or out of date */

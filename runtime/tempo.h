@@ -10,7 +10,8 @@
  *
  * A session holds one model. Inputs are bound by name and keep their shapes from run to run; the first run plans all
  * memory as one arena, later runs allocate nothing until a shape changes. Nothing here prints, exits or reads the
- * environment. A session is used by one thread at a time; different sessions are independent.
+ * environment. A session is used by one thread at a time; different sessions are independent, and may run
+ * side by side in any threads, a team of OpenMP's among them, whose settings stay as they are.
  */
 #ifndef TEMPO_H
 #define TEMPO_H

@@ -39,7 +39,7 @@ static void product(void *out, const void *a, const void *b, tk_product p, tk_dt
     static const int64_t first = 0;
     p.batch = 1;
     p.a_at = p.b_at = &first;
-    tk_product_run(out, a, b, &p, dtype, NULL);
+    tk_product_run(tk_queue_serial(), out, a, b, &p, dtype, NULL);
 }
 static void product_f32(float *out, const float *a, const float *b, tk_product p) { product(out, a, b, p, TK_F32); }
 static void product_f64(double *out, const double *a, const double *b, tk_product p) { product(out, a, b, p, TK_F64); }
@@ -90,26 +90,26 @@ static size_t scratch_bytes(const tk_attention *a, int64_t blocks, int64_t copie
 static size_t forward_bytes(const tk_attention *a) { return scratch_bytes(a, 1, 1); }
 static size_t backward_bytes(const tk_attention *a) { return scratch_bytes(a, 2, 2); }
 
-size_t tk_attention_workspace(const tk_attention *a, int threads) { return forward_bytes(a) * (size_t)threads; }
-size_t tk_attention_grad_workspace(const tk_attention *a, int threads) { return backward_bytes(a) * (size_t)threads; }
+size_t tk_attention_workspace(const tk_attention *a, int slots) { return forward_bytes(a) * (size_t)slots; }
+size_t tk_attention_grad_workspace(const tk_attention *a, int slots) { return backward_bytes(a) * (size_t)slots; }
 
-tk_status tk_attention_run(tk_attention_results out, tk_attention_operands in, const tk_attention *a, double ratio,
-                           const tk_draw *draw, void *workspace) {
+tk_status tk_attention_run(tk_queue *q, tk_attention_results out, tk_attention_operands in, const tk_attention *a,
+                           double ratio, const tk_draw *draw, void *workspace) {
     if (draw && !(ratio >= 0 && ratio < 1))
         return TK_BAD_VALUE;
     attention_ctx c = {
         out,          in, a, (float)ratio, tk_dropout_divisor(ratio, a->dtype), draw, workspace, forward_bytes(a),
         block_rows(a)};
     if (a->s > 0)
-        tk_parallel_items(a->items, TK_OF_FLOAT(a->dtype, forward), &c);
+        tk_parallel_slots(q, a->items, TK_OF_FLOAT(a->dtype, forward), &c);
     return TK_OK;
 }
 
-tk_status tk_attention_grad(tk_attention_gradients out, tk_attention_saved in, const tk_attention *a, double ratio,
-                            void *workspace) {
+tk_status tk_attention_grad(tk_queue *q, tk_attention_gradients out, tk_attention_saved in, const tk_attention *a,
+                            double ratio, void *workspace) {
     if (in.is_dropped && !(ratio >= 0 && ratio < 1))
         return TK_BAD_VALUE;
     gradient_ctx c = {out, in, a, tk_dropout_divisor(ratio, a->dtype), workspace, backward_bytes(a), block_rows(a)};
-    tk_parallel_items(a->items, TK_OF_FLOAT(a->dtype, backward), &c);
+    tk_parallel_slots(q, a->items, TK_OF_FLOAT(a->dtype, backward), &c);
     return TK_OK;
 }

@@ -172,12 +172,12 @@ static void TK_CAT(forward_block, SUFFIX)(const attention_ctx *c, int64_t item, 
     TK_CAT(put, SUFFIX)(c->out.y, y_at, y, rows * a->e);
 }
 
-static void TK_CAT(forward, SUFFIX)(void *ctx, int64_t item, int64_t end) {
+static void TK_CAT(forward, SUFFIX)(void *ctx, tk_share share) {
     const attention_ctx *c = ctx;
     const tk_attention *a = c->a;
     SCRATCH scratch =
-        TK_CAT(scratch_of, SUFFIX)(a, (char *)c->workspace + (size_t)tk_thread() * c->thread_bytes, c->rows, 1);
-    for (; item < end; item++) {
+        TK_CAT(scratch_of, SUFFIX)(a, (char *)c->workspace + (size_t)share.thread * c->thread_bytes, c->rows, 1);
+    for (int64_t item = share.begin; item < share.end; item++) {
         const T *kt = TK_CAT(operand, SUFFIX)(c->in.kt, a->kt_at[item], a->d * a->t, scratch.kt);
         const T *v = TK_CAT(operand, SUFFIX)(c->in.v, a->v_at[item], a->t * a->e, scratch.v);
         for (int64_t row = 0; row < a->s; row += c->rows)
@@ -258,13 +258,13 @@ static void TK_CAT(backward_block, SUFFIX)(const gradient_ctx *c, const ITEM *it
     TK_CAT(product, MATH)(item->dv, dropped, dout, of_dv);
 }
 
-static void TK_CAT(backward, SUFFIX)(void *ctx, int64_t index, int64_t end) {
+static void TK_CAT(backward, SUFFIX)(void *ctx, tk_share share) {
     const gradient_ctx *c = ctx;
     const tk_attention *a = c->a;
     int64_t s = a->s, kt_n = a->d * a->t, v_n = a->t * a->e;
-    void *memory = (char *)c->workspace + (size_t)tk_thread() * c->thread_bytes;
+    void *memory = (char *)c->workspace + (size_t)share.thread * c->thread_bytes;
     ITEM item = {.scratch = TK_CAT(scratch_of, SUFFIX)(a, memory, c->rows, 2)};
-    for (; index < end; index++) {
+    for (int64_t index = share.begin; index < share.end; index++) {
         item.index = index;
         item.kt = TK_CAT(operand, SUFFIX)(c->in.kt, a->kt_at[index], kt_n, item.scratch.kt);
         item.v = TK_CAT(operand, SUFFIX)(c->in.v, a->v_at[index], v_n, item.scratch.v);

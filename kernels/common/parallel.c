@@ -1,18 +1,18 @@
-/* parallel.c: ranges of a loop to OpenMP threads: even ranges for uniform work, one by one for products. */
+/* parallel.c: shares of a loop to OpenMP threads: even ranges for uniform work, one by one for products. */
 #include "parallel.h"
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
-void tk_parallel_for(int64_t n, int64_t grain, tk_range_fn body, void *ctx) {
+void tk_parallel_for(tk_queue *q, int64_t n, int64_t grain, tk_range_fn body, void *ctx) {
     if (n <= 0)
         return;
 #ifdef _OPENMP
     int64_t grains = (n - 1) / grain + 1;
-    int64_t threads = omp_get_max_threads();
+    int64_t threads = tk_queue_threads(q);
     if (threads > grains)
         threads = grains;
-    if (threads > 1 && !omp_in_parallel()) {
+    if (threads > 1) {
 #pragma omp parallel num_threads((int)threads)
         {
             int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
@@ -20,38 +20,46 @@ void tk_parallel_for(int64_t n, int64_t grain, tk_range_fn body, void *ctx) {
             int64_t last = first + grains / team + (me < grains % team);
             int64_t end = last * grain < n ? last * grain : n;
             if (first < last)
-                body(ctx, first * grain, end);
+                body(ctx, (tk_share){first * grain, end, (int)me});
         }
         return;
     }
 #else
-    (void)grain;
+    (void)q, (void)grain;
 #endif
-    body(ctx, 0, n);
+    body(ctx, (tk_share){0, n, 0});
 }
 
-void tk_parallel_items(int64_t n, tk_range_fn body, void *ctx) {
+static void hand_out(int threads, int64_t n, tk_range_fn body, void *ctx) {
 #ifdef _OPENMP
-    int threads = omp_get_max_threads();
-    if (!omp_in_parallel() && n > 1 && threads > 1) {
-#pragma omp parallel for schedule(dynamic, 1)
+    if (n > 1 && threads > 1) {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
         for (int64_t i = 0; i < n; i++)
-            body(ctx, i, i + 1);
+            body(ctx, (tk_share){i, i + 1, omp_get_thread_num()});
         return;
     }
-    omp_set_num_threads(1);
+#else
+    (void)threads;
 #endif
     for (int64_t i = 0; i < n; i++)
-        body(ctx, i, i + 1);
-#ifdef _OPENMP
-    omp_set_num_threads(threads);
-#endif
+        body(ctx, (tk_share){i, i + 1, 0});
 }
 
-int tk_thread(void) {
+void tk_parallel_items(tk_queue *q, int64_t n, tk_range_fn body, void *ctx) {
+    hand_out(tk_queue_threads(q), n, body, ctx);
+}
+
+void tk_parallel_slots(tk_queue *q, int64_t n, tk_range_fn body, void *ctx) {
+    int threads = tk_queue_threads(q), slots = tk_queue_slots(q);
+    hand_out(threads < slots ? threads : slots, n, body, ctx);
+}
+
+int tk_library_threads(int threads) {
 #ifdef _OPENMP
-    return omp_get_thread_num();
+    int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    return before;
 #else
-    return 0;
+    return threads;
 #endif
 }

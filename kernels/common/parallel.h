@@ -1,23 +1,32 @@
-/* parallel.h: loops split among threads. The only file of kernels/ that knows the threads' library. A body must give
- * the same bytes whatever ranges it is called with: ranges depend on the number of threads, results must not. */
+/* parallel.h: loops split among the threads of a queue. The only file of kernels/ that knows the threads' library. A
+ * body must give the same bytes whatever shares it is called with: shares depend on the number of threads, results must
+ * not. A loop runs in a team of its own: it does not matter from which thread, or from inside which team, it is begun.
+ * The body of a loop that calls a kernel gives it tk_queue_serial(). */
 #ifndef TK_PARALLEL_H
 #define TK_PARALLEL_H
-#include <stdint.h>
+#include "../queue.h"
 
-typedef void (*tk_range_fn)(void *ctx, int64_t begin, int64_t end);
+/* A part of a loop, [begin, end), and the thread of the loop's own team that does it, counted from 0. */
+typedef struct tk_share {
+    int64_t begin, end;
+    int thread;
+} tk_share;
+typedef void (*tk_range_fn)(void *ctx, tk_share share);
 
-/* Calls body(ctx, begin, end) on ranges that cover [0, n) once. Ranges but the last are multiples of `grain`, which
- * should be worth about 10 us: at most n / grain threads work. Inside a parallel body the loop runs in the calling
- * thread. */
-void tk_parallel_for(int64_t n, int64_t grain, tk_range_fn body, void *ctx);
+/* Calls body(ctx, share) on shares that cover [0, n) once, in at most tk_queue_threads(q) threads. Shares but the last
+ * are multiples of `grain`, which should be worth about 10 us: at most n / grain threads work. */
+void tk_parallel_for(tk_queue *q, int64_t n, int64_t grain, tk_range_fn body, void *ctx);
 
-/* As tk_parallel_for with grain 1, but items are handed out one by one, and inside the body the threads' library says
- * that there is one thread, so that a product library called from there uses no more. */
-void tk_parallel_items(int64_t n, tk_range_fn body, void *ctx);
+/* The same with grain 1, but items are handed out one by one: for long ones. */
+void tk_parallel_items(tk_queue *q, int64_t n, tk_range_fn body, void *ctx);
 
-/* Inside a body: which thread this is, from 0, below the number of threads in use when the loop began. Says where a
- * thread's scratch is. */
-int tk_thread(void);
+/* As tk_parallel_items, in at most tk_queue_slots(q) threads: for bodies with scratch at share.thread in a workspace.
+ */
+void tk_parallel_slots(tk_queue *q, int64_t n, tk_range_fn body, void *ctx);
+
+/* How many threads a library that uses OpenMP may take when this thread calls it from now on. Returns what was in force
+ * before, which the caller sets again after the call: the setting is that of whoever called us. */
+int tk_library_threads(int threads);
 
 /* Elements of simple work (an addition each) that are worth a thread. */
 #define TK_GRAIN 16384

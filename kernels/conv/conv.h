@@ -12,15 +12,15 @@ typedef struct tk_conv {
     tk_window window;
 } tk_conv;
 
-size_t tk_conv_workspace(const tk_conv *conv, tk_dtype dtype, int threads);
-void tk_conv_run(void *out, const void *inp, const void *weight, const void *bias, const tk_conv *conv, tk_dtype dtype,
-                 void *workspace);
+size_t tk_conv_workspace(const tk_conv *conv, tk_dtype dtype, int slots);
+void tk_conv_run(tk_queue *q, void *out, const void *inp, const void *weight, const void *bias, const tk_conv *conv,
+                 tk_dtype dtype, void *workspace);
 /* The transposed convolution (ONNX ConvTranspose), in the convolution's words: from `narrow` [batch, filters, out...]
  * to wide [batch, channels, inp...], with the same weight; each element of narrow adds its share to the places its
  * window reads. bias [channels] or NULL. Pads at the end are not looked at: wide ends where it ends. */
-size_t tk_conv_transpose_workspace(const tk_conv *conv, tk_dtype dtype, int threads);
-void tk_conv_transpose_run(void *wide, const void *narrow, const void *weight, const void *bias, const tk_conv *conv,
-                           tk_dtype dtype, void *workspace);
+size_t tk_conv_transpose_workspace(const tk_conv *conv, tk_dtype dtype, int slots);
+void tk_conv_transpose_run(tk_queue *q, void *wide, const void *narrow, const void *weight, const void *bias,
+                           const tk_conv *conv, tk_dtype dtype, void *workspace);
 /* One element of the result by its definition. */
 double tk_conv_transpose_ref(const void *narrow, const void *weight, const void *bias, const tk_conv *conv,
                              tk_dtype dtype, int64_t index);

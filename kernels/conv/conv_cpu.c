@@ -32,11 +32,11 @@ static size_t columns_bytes(const tk_conv *c, const tk_product *p, tk_dtype dtyp
     return is_pointwise(&c->window) ? 0 : ((size_t)(p->k * p->n) * tk_size(dtype) + 63) / 64 * 64;
 }
 
-size_t tk_conv_workspace(const tk_conv *c, tk_dtype dtype, int threads) {
+size_t tk_conv_workspace(const tk_conv *c, tk_dtype dtype, int slots) {
     if (c->groups == 0)
         return 0;
     tk_product product = product_of(c);
-    return columns_bytes(c, &product, dtype) + tk_product_workspace(&product, dtype, threads);
+    return columns_bytes(c, &product, dtype) + tk_product_workspace(&product, dtype, slots);
 }
 
 typedef struct columns_ctx {
@@ -69,10 +69,10 @@ static void line(char *to, const char *from, int64_t n, int64_t first, int64_t s
 }
 
 /* Row r of the matrix: channel and place in the window, in that order; its columns are the places of the result. */
-static void columns_rows(void *ctx, int64_t begin, int64_t end) {
+static void columns_rows(void *ctx, tk_share share) {
     const columns_ctx *c = ctx;
     const tk_window *w = c->w;
-    for (int64_t r = begin; r < end; r++) {
+    for (int64_t r = share.begin; r < share.end; r++) {
         int64_t k2 = r % w->kernel[2], k1 = r / w->kernel[2] % w->kernel[1],
                 k0 = r / (w->kernel[2] * w->kernel[1]) % w->kernel[0];
         const char *inp = c->inp + (size_t)(r / tk_volume(w->kernel) * tk_volume(w->inp)) * c->size;
@@ -89,8 +89,8 @@ static void columns_rows(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-void tk_conv_run(void *out_, const void *inp_, const void *weight_, const void *bias, const tk_conv *c, tk_dtype dtype,
-                 void *workspace) {
+void tk_conv_run(tk_queue *q, void *out_, const void *inp_, const void *weight_, const void *bias, const tk_conv *c,
+                 tk_dtype dtype, void *workspace) {
     const int64_t outs = tk_volume(c->window.out), inps = tk_volume(c->window.inp);
     if (c->groups == 0 || c->batch * c->filters * outs == 0)
         return;
@@ -104,15 +104,15 @@ void tk_conv_run(void *out_, const void *inp_, const void *weight_, const void *
         const int64_t out_dims[] = {c->batch, c->filters, outs}, bias_dims[] = {c->filters, 1};
         tk_bcast bc;
         tk_bcast_init(&bc, (tk_shape){3, out_dims}, (tk_shape[]){{2, bias_dims}}, 1);
-        tk_product_start(out_, bias, 1, &bc, dtype);
+        tk_product_start(q, out_, bias, 1, &bc, dtype);
     }
     for (int64_t at = 0; at < c->batch * c->groups; at++) {
         const char *inp = (const char *)inp_ + (size_t)(at * channels * inps) * size;
         const char *weight = (const char *)weight_ + (size_t)(at % c->groups * filters * product.k) * size;
         columns_ctx columns = {workspace, inp, &c->window, size};
         if (!pointwise)
-            tk_parallel_for(product.k, TK_GRAIN / (outs + 1) + 1, columns_rows, &columns);
-        tk_product_run((char *)out_ + (size_t)(at * filters * outs) * size, weight, pointwise ? inp : workspace,
+            tk_parallel_for(q, product.k, TK_GRAIN / (outs + 1) + 1, columns_rows, &columns);
+        tk_product_run(q, (char *)out_ + (size_t)(at * filters * outs) * size, weight, pointwise ? inp : workspace,
                        &product, dtype, product_workspace);
     }
 }

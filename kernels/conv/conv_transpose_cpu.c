@@ -35,11 +35,11 @@ static size_t sums_bytes(const tk_conv *c, tk_dtype dtype) {
     return ((size_t)n * sizeof(float) + 63) / 64 * 64;
 }
 
-size_t tk_conv_transpose_workspace(const tk_conv *c, tk_dtype dtype, int threads) {
+size_t tk_conv_transpose_workspace(const tk_conv *c, tk_dtype dtype, int slots) {
     if (c->groups == 0)
         return 0;
     tk_product product = product_of(c, dtype);
-    return columns_bytes(&product, dtype) + sums_bytes(c, dtype) + tk_product_workspace(&product, dtype, threads);
+    return columns_bytes(&product, dtype) + sums_bytes(c, dtype) + tk_product_workspace(&product, dtype, slots);
 }
 
 typedef struct wide_ctx {
@@ -86,9 +86,9 @@ static void places_inside(const tk_window *w, int64_t first, int64_t *begin, int
 ADD_LINES(float, f32)
 ADD_LINES(double, f64)
 
-static void add_channels(void *ctx, int64_t begin, int64_t end) {
+static void add_channels(void *ctx, tk_share share) {
     const wide_ctx *c = ctx;
-    for (int64_t channel = begin; channel < end; channel++)
+    for (int64_t channel = share.begin; channel < share.end; channel++)
         (c->dtype == TK_F32 ? add_channel_f32 : add_channel_f64)(c, channel);
 }
 
@@ -98,13 +98,13 @@ typedef struct rounding {
     tk_dtype dtype;
 } rounding;
 
-static void round_channels(void *ctx, int64_t begin, int64_t end) {
+static void round_channels(void *ctx, tk_share share) {
     const rounding *r = ctx;
-    tk_narrow(r->out + begin, r->sums + begin, end - begin, r->dtype);
+    tk_narrow(r->out + share.begin, r->sums + share.begin, share.end - share.begin, r->dtype);
 }
 
-void tk_conv_transpose_run(void *wide, const void *narrow, const void *weight, const void *bias, const tk_conv *c,
-                           tk_dtype dtype, void *workspace) {
+void tk_conv_transpose_run(tk_queue *q, void *wide, const void *narrow, const void *weight, const void *bias,
+                           const tk_conv *c, tk_dtype dtype, void *workspace) {
     const int64_t outs = tk_volume(c->window.out), wides = tk_volume(c->window.inp);
     if (c->groups == 0 || c->batch * c->channels * wides == 0)
         return;
@@ -115,13 +115,13 @@ void tk_conv_transpose_run(void *wide, const void *narrow, const void *weight, c
     for (int64_t at = 0; at < c->batch * c->groups; at++) {
         int64_t group = at % c->groups;
         char *out = (char *)wide + (size_t)(at * channels * wides) * size;
-        tk_product_run(workspace, (const char *)weight + (size_t)(group * filters * product.m) * size,
+        tk_product_run(q, workspace, (const char *)weight + (size_t)(group * filters * product.m) * size,
                        (const char *)narrow + (size_t)(at * filters * outs) * size, &product, dtype, product_workspace);
         wide_ctx ctx = {tk_is_half(dtype) ? sums : out, workspace, NULL, &c->window, sum_dtype(dtype), dtype};
         ctx.bias = bias ? (const char *)bias + (size_t)(group * channels) * size : NULL;
-        tk_parallel_for(channels, TK_GRAIN / (outs * tk_volume(c->window.kernel) + wides) + 1, add_channels, &ctx);
+        tk_parallel_for(q, channels, TK_GRAIN / (outs * tk_volume(c->window.kernel) + wides) + 1, add_channels, &ctx);
         if (tk_is_half(dtype))
-            tk_parallel_for(channels * wides, TK_GRAIN, round_channels,
+            tk_parallel_for(q, channels * wides, TK_GRAIN, round_channels,
                             &(rounding){(uint16_t *)out, (const float *)sums, dtype});
     }
 }

@@ -14,7 +14,8 @@
         break;                                                                                                         \
     }
 
-void tk_range(void *out, const void *start, const void *delta, int64_t n, tk_dtype dtype) {
+void tk_range(tk_queue *q, void *out, const void *start, const void *delta, int64_t n, tk_dtype dtype) {
+    (void)q;
     switch (dtype) {
     case TK_F32: RANGE(float, double)
     case TK_F64: RANGE(double, double)
@@ -35,7 +36,8 @@ void tk_range(void *out, const void *start, const void *delta, int64_t n, tk_dty
     }
 }
 
-void tk_eye(void *out, const void *one, int64_t rows, int64_t cols, int64_t k, size_t element) {
+void tk_eye(tk_queue *q, void *out, const void *one, int64_t rows, int64_t cols, int64_t k, size_t element) {
+    (void)q;
     memset(out, 0, (size_t)(rows * cols) * element);
     for (int64_t r = 0; r < rows; r++)
         if (k >= -r && k < cols - r)
@@ -50,10 +52,10 @@ static int64_t class_of(const void *indices, tk_dtype dtype, int64_t i, int64_t 
     return c < -depth || c >= depth ? -1 : c < 0 ? c + depth : c;
 }
 
-void tk_one_hot(void *out, const void *values, const void *indices, tk_dtype index_type, int64_t outer, int64_t depth,
-                int64_t inner, size_t element) {
+void tk_one_hot(tk_queue *q, void *out, const void *values, const void *indices, tk_dtype index_type, int64_t outer,
+                int64_t depth, int64_t inner, size_t element) {
     int64_t size = (int64_t)element;
-    tk_fill(out, values, outer * depth * inner, element);
+    tk_fill(q, out, values, outer * depth * inner, element);
     for (int64_t i = 0; i < outer * inner; i++) {
         int64_t c = class_of(indices, index_type, i, depth);
         if (c >= 0)
@@ -66,7 +68,9 @@ bool tk_is_true(const void *data, tk_dtype dtype, int64_t i) {
     return dtype == TK_I64 || dtype == TK_U64 ? ((const uint64_t *)data)[i] != 0 : tk_get(data, dtype, i) != 0;
 }
 
-tk_status tk_nonzero(int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank, const int64_t *dims) {
+tk_status tk_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank,
+                     const int64_t *dims) {
+    (void)q;
     int64_t count = 1, found = 0;
     for (int d = 0; d < rank; d++)
         count *= dims[d];
@@ -85,8 +89,9 @@ tk_status tk_nonzero(int64_t *out, int64_t n, const void *inp, tk_dtype dtype, i
     return found == n ? TK_OK : TK_BAD_VALUE;
 }
 
-tk_status tk_compress(void *out, const void *inp, const uint8_t *condition, int64_t n_condition, int64_t outer,
-                      int64_t axis, int64_t inner, int64_t n, size_t element) {
+tk_status tk_compress(tk_queue *q, void *out, const void *inp, const uint8_t *condition, int64_t n_condition,
+                      int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element) {
+    (void)q;
     int64_t bytes = inner * (int64_t)element, found = 0;
     for (int64_t i = 0; i < axis && i < n_condition; i++) {
         if (!condition[i])
@@ -151,8 +156,9 @@ static key_kind load_key(item *to, const void *inp, tk_dtype dtype, int64_t i) {
     }
 }
 
-void tk_topk(void *values, int64_t *indices, const void *inp, tk_dtype dtype, int64_t outer, int64_t axis,
+void tk_topk(tk_queue *q, void *values, int64_t *indices, const void *inp, tk_dtype dtype, int64_t outer, int64_t axis,
              int64_t inner, int64_t k, bool largest, void *workspace) {
+    (void)q;
     item *heap = workspace;
     int64_t element = (int64_t)tk_size(dtype);
     for (int64_t lane = 0; lane < outer * inner; lane++) {

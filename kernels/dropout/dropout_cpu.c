@@ -67,11 +67,11 @@ static void drop_half(uint16_t *out, const uint16_t *inp, const uint8_t *kept, i
     tk_narrow(out, x, n, dtype);
 }
 
-static void range(void *ctx, int64_t begin, int64_t end) {
+static void range(void *ctx, tk_share share) {
     const dropout_ctx *c = ctx;
     uint8_t drawn[DRAWN];
-    for (int64_t at = begin; at < end; at += DRAWN) {
-        int64_t n = end - at < DRAWN ? end - at : DRAWN;
+    for (int64_t at = share.begin; at < share.end; at += DRAWN) {
+        int64_t n = share.end - at < DRAWN ? share.end - at : DRAWN;
         uint8_t *kept = c->mask ? c->mask + at : drawn;
         if (c->draw)
             tk_dropout_keep(kept, at, n, c->ratio, c->draw);
@@ -84,24 +84,25 @@ static void range(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-static tk_status run(dropout_ctx c, int64_t n, double ratio) {
+static tk_status run(tk_queue *q, dropout_ctx c, int64_t n, double ratio) {
     if (!(ratio >= 0 && ratio < 1))
         return TK_BAD_VALUE;
     c.ratio = (float)ratio;
     c.keep = tk_dropout_divisor(ratio, c.dtype);
-    tk_parallel_for(n, 4 * BLOCKS * 16, range, &c);
+    tk_parallel_for(q, n, 4 * BLOCKS * 16, range, &c);
     return TK_OK;
 }
 
-tk_status tk_dropout(void *out, uint8_t *mask, const void *inp, int64_t n, double ratio, const tk_draw *draw,
-                     tk_dtype dtype) {
-    return run((dropout_ctx){.out = out, .mask = mask, .inp = inp, .draw = draw, .dtype = dtype}, n, ratio);
+tk_status tk_dropout(tk_queue *q, void *out, uint8_t *mask, const void *inp, int64_t n, double ratio,
+                     const tk_draw *draw, tk_dtype dtype) {
+    return run(q, (dropout_ctx){.out = out, .mask = mask, .inp = inp, .draw = draw, .dtype = dtype}, n, ratio);
 }
 
-tk_status tk_dropout_grad(void *dinp, const void *dout, const uint8_t *mask, int64_t n, double ratio, tk_dtype dtype) {
+tk_status tk_dropout_grad(tk_queue *q, void *dinp, const void *dout, const uint8_t *mask, int64_t n, double ratio,
+                          tk_dtype dtype) {
     union {
         const uint8_t *in;
         uint8_t *out;
     } kept = {mask}; /* only read */
-    return run((dropout_ctx){.out = dinp, .mask = kept.out, .inp = dout, .dtype = dtype}, n, ratio);
+    return run(q, (dropout_ctx){.out = dinp, .mask = kept.out, .inp = dout, .dtype = dtype}, n, ratio);
 }

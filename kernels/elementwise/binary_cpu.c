@@ -163,12 +163,12 @@ static void binary_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offs
         c->binary->fn[variant_of(n, step)](out, a, b, n);
 }
 
-static void binary_range(void *ctx, int64_t begin, int64_t end) {
+static void binary_range(void *ctx, tk_share share) {
     const binary_ctx *c = ctx;
-    tk_bcast_walk(c->bc, begin, end, binary_one_run, ctx);
+    tk_bcast_walk(c->bc, share.begin, share.end, binary_one_run, ctx);
 }
 
-void tk_binary_run(const tk_binary *binary, void *out, const void *a, const void *b, const tk_bcast *bc) {
+void tk_binary_run(tk_queue *q, const tk_binary *binary, void *out, const void *a, const void *b, const tk_bcast *bc) {
     binary_ctx c = {binary, bc, out, a, b, tk_size(binary->dtype), tk_size(binary->out)};
-    tk_parallel_for(bc->count, TK_GRAIN, binary_range, &c);
+    tk_parallel_for(q, bc->count, TK_GRAIN, binary_range, &c);
 }

@@ -63,18 +63,18 @@ static void pow_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offset,
     }
 }
 
-static void pow_range(void *ctx, int64_t begin, int64_t end) {
-    tk_bcast_walk(((const pow_ctx *)ctx)->bc, begin, end, pow_one_run, ctx);
+static void pow_range(void *ctx, tk_share share) {
+    tk_bcast_walk(((const pow_ctx *)ctx)->bc, share.begin, share.end, pow_one_run, ctx);
 }
 
 bool tk_pow_has(tk_dtype base, tk_dtype exponent) {
     return (tk_is_float(base) || base == TK_I32 || base == TK_I64) && exponent != TK_BOOL;
 }
 
-void tk_pow(void *out, const void *base, tk_dtype dtype, const void *exponent, tk_dtype exponent_dtype,
+void tk_pow(tk_queue *q, void *out, const void *base, tk_dtype dtype, const void *exponent, tk_dtype exponent_dtype,
             const tk_bcast *bc) {
     pow_ctx c = {bc, out, base, exponent, dtype, exponent_dtype};
-    tk_parallel_for(bc->count, TK_GRAIN / 8, pow_range, &c);
+    tk_parallel_for(q, bc->count, TK_GRAIN / 8, pow_range, &c);
 }
 
 typedef struct clip_ctx {
@@ -110,21 +110,23 @@ typedef struct clip_ctx {
     }
 CLIP_TYPES(CLIP)
 
-static void clip_range(void *ctx, int64_t begin, int64_t end) {
+static void clip_range(void *ctx, tk_share share) {
     const clip_ctx *c = ctx;
-    size_t skip = (size_t)begin * tk_size(c->dtype);
+    size_t skip = (size_t)share.begin * tk_size(c->dtype);
     switch ((int)c->dtype) {
 #define CASE(D, X)                                                                                                     \
-    case D: clip_##X((char *)c->out + skip, (const char *)c->inp + skip, c->low, c->high, end - begin); break;
+    case D:                                                                                                            \
+        clip_##X((char *)c->out + skip, (const char *)c->inp + skip, c->low, c->high, share.end - share.begin);        \
+        break;
         CLIP_TYPES(CASE)
     }
 }
 
 bool tk_clip_has(tk_dtype dtype) { return dtype != TK_BOOL; }
 
-void tk_clip(void *out, const void *inp, const void *low, const void *high, int64_t n, tk_dtype dtype) {
+void tk_clip(tk_queue *q, void *out, const void *inp, const void *low, const void *high, int64_t n, tk_dtype dtype) {
     clip_ctx c = {out, inp, low, high, dtype};
-    tk_parallel_for(n, TK_GRAIN, clip_range, &c);
+    tk_parallel_for(q, n, TK_GRAIN, clip_range, &c);
 }
 
 typedef struct where_ctx {
@@ -174,16 +176,17 @@ static void where_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offse
     }
 }
 
-static void where_range(void *ctx, int64_t begin, int64_t end) {
-    tk_bcast_walk(((const where_ctx *)ctx)->bc, begin, end, where_one_run, ctx);
+static void where_range(void *ctx, tk_share share) {
+    tk_bcast_walk(((const where_ctx *)ctx)->bc, share.begin, share.end, where_one_run, ctx);
 }
 
-void tk_where(void *out, const void *cond, const void *a, const void *b, size_t size, const tk_bcast *bc) {
+void tk_where(tk_queue *q, void *out, const void *cond, const void *a, const void *b, size_t size, const tk_bcast *bc) {
     where_ctx c = {bc, out, cond, a, b, size};
-    tk_parallel_for(bc->count, TK_GRAIN, where_range, &c);
+    tk_parallel_for(q, bc->count, TK_GRAIN, where_range, &c);
 }
 
-void tk_divide(void *out, int64_t n, double divisor, tk_dtype dtype) {
+void tk_divide(tk_queue *q, void *out, int64_t n, double divisor, tk_dtype dtype) {
+    (void)q;
     if (dtype == TK_F32)
         for (int64_t i = 0; i < n; i++)
             ((float *)out)[i] /= (float)divisor;
@@ -211,12 +214,12 @@ static void add_half_run(void *ctx, int64_t at, int64_t n, const int64_t *offset
         sum[i] += x[step[0] ? i : 0];
 }
 
-static void half_sum_range(void *ctx, int64_t begin, int64_t end) {
+static void half_sum_range(void *ctx, tk_share share) {
     half_sum_ctx c = *(const half_sum_ctx *)ctx;
     float sum[TK_HALF_BLOCK];
     c.sum = sum;
-    for (c.first = begin; c.first < end; c.first += TK_HALF_BLOCK) {
-        int64_t n = end - c.first < TK_HALF_BLOCK ? end - c.first : TK_HALF_BLOCK;
+    for (c.first = share.begin; c.first < share.end; c.first += TK_HALF_BLOCK) {
+        int64_t n = share.end - c.first < TK_HALF_BLOCK ? share.end - c.first : TK_HALF_BLOCK;
         memset(sum, 0, sizeof sum);
         for (c.at = 0; c.at < c.count; c.at++)
             tk_bcast_walk(&c.bc[c.at], c.first, c.first + n, add_half_run, &c);
@@ -226,7 +229,8 @@ static void half_sum_range(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-void tk_half_sum(void *out, const void *const *inp, const tk_bcast *bc, int count, double divisor, tk_dtype dtype) {
+void tk_half_sum(tk_queue *q, void *out, const void *const *inp, const tk_bcast *bc, int count, double divisor,
+                 tk_dtype dtype) {
     half_sum_ctx c = {.out = out, .inp = inp, .bc = bc, .count = count, .divisor = (float)divisor, .dtype = dtype};
-    tk_parallel_for(bc[0].count, TK_GRAIN, half_sum_range, &c);
+    tk_parallel_for(q, bc[0].count, TK_GRAIN, half_sum_range, &c);
 }

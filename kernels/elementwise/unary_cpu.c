@@ -147,19 +147,20 @@ typedef struct unary_ctx {
     const double *params;
 } unary_ctx;
 
-static void unary_range(void *ctx, int64_t begin, int64_t end) {
+static void unary_range(void *ctx, tk_share share) {
     const unary_ctx *c = ctx;
     size_t out_size = tk_size(c->unary->out), inp_size = tk_size(c->unary->dtype);
-    c->unary->fn(c->out + (size_t)begin * out_size, c->inp + (size_t)begin * inp_size, end - begin, c->params);
+    c->unary->fn(c->out + (size_t)share.begin * out_size, c->inp + (size_t)share.begin * inp_size,
+                 share.end - share.begin, c->params);
 }
 
-static void half_range(void *ctx, int64_t begin, int64_t end) {
+static void half_range(void *ctx, tk_share share) {
     const unary_ctx *c = ctx;
     const tk_unary *unary = c->unary;
     bool is_half = tk_is_half(unary->out);
     float block[TK_HALF_BLOCK];
-    for (int64_t at = begin; at < end; at += TK_HALF_BLOCK) {
-        int64_t n = end - at < TK_HALF_BLOCK ? end - at : TK_HALF_BLOCK;
+    for (int64_t at = share.begin; at < share.end; at += TK_HALF_BLOCK) {
+        int64_t n = share.end - at < TK_HALF_BLOCK ? share.end - at : TK_HALF_BLOCK;
         char *out = c->out + (size_t)at * tk_size(unary->out);
         tk_widen(block, c->inp + (size_t)at * tk_size(unary->dtype), n, unary->dtype);
         unary->fn(is_half ? (char *)block : out, block, n, c->params);
@@ -168,7 +169,7 @@ static void half_range(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-void tk_unary_run(const tk_unary *unary, void *out, const void *inp, int64_t n, const double *params) {
+void tk_unary_run(tk_queue *q, const tk_unary *unary, void *out, const void *inp, int64_t n, const double *params) {
     unary_ctx c = {unary, out, inp, params};
-    tk_parallel_for(n, TK_GRAIN / 2, tk_is_half(unary->dtype) ? half_range : unary_range, &c);
+    tk_parallel_for(q, n, TK_GRAIN / 2, tk_is_half(unary->dtype) ? half_range : unary_range, &c);
 }

@@ -18,20 +18,20 @@ typedef struct gather {
     int64_t axis, n, bytes; /* bytes of one row of inner elements */
 } gather;
 
-static void gather_rows(void *ctx, int64_t begin, int64_t end) {
+static void gather_rows(void *ctx, tk_share share) {
     const gather *g = ctx;
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = share.begin; i < share.end; i++) {
         int64_t row = i / g->n * g->axis + tk_position(g->indices, i % g->n, g->axis);
         memcpy(g->out + i * g->bytes, g->inp + row * g->bytes, (size_t)g->bytes);
     }
 }
 
-tk_status tk_gather(void *out, const void *inp, tk_indices indices, int64_t outer, int64_t axis, int64_t inner,
-                    int64_t n, size_t element) {
+tk_status tk_gather(tk_queue *q, void *out, const void *inp, tk_indices indices, int64_t outer, int64_t axis,
+                    int64_t inner, int64_t n, size_t element) {
     if (!all_in_range(indices, n, axis))
         return TK_BAD_INDEX;
     gather g = {out, inp, indices, axis, n, inner * (int64_t)element};
-    tk_parallel_for(outer * n, TK_GRAIN / (inner + 1) + 1, gather_rows, &g);
+    tk_parallel_for(q, outer * n, TK_GRAIN / (inner + 1) + 1, gather_rows, &g);
     return TK_OK;
 }
 
@@ -43,29 +43,30 @@ typedef struct scatter_add {
     tk_dtype dtype;
     tk_combine_fn add;
     int64_t element;
-    float *sums; /* [threads, axis, STRIP] */
+    float *sums; /* [slots, axis, STRIP] */
 } scatter_add;
 
 #define STRIP 64 /* columns */
 
 /* Columns [begin, end) of every row: threads share no element, and each element meets its rows in order. */
-static void add_columns(void *ctx, int64_t begin, int64_t end) {
+static void add_columns(void *ctx, tk_share share) {
     const scatter_add *s = ctx;
     for (int64_t row = 0; row < s->outer * s->axis; row++)
-        memset(s->out + (row * s->inner + begin) * s->element, 0, (size_t)((end - begin) * s->element));
+        memset(s->out + (row * s->inner + share.begin) * s->element, 0,
+               (size_t)((share.end - share.begin) * s->element));
     for (int64_t i = 0; i < s->outer * s->n; i++) {
         int64_t row = i / s->n * s->axis + tk_position(s->indices, i % s->n, s->axis);
-        s->add(s->out + (row * s->inner + begin) * s->element, s->grad + (i * s->inner + begin) * s->element,
-               end - begin);
+        s->add(s->out + (row * s->inner + share.begin) * s->element,
+               s->grad + (i * s->inner + share.begin) * s->element, share.end - share.begin);
     }
 }
 
 /* The same for strips of columns of 16-bit types, summed in float in a thread's scratch. */
-static void add_strips(void *ctx, int64_t begin, int64_t end) {
+static void add_strips(void *ctx, tk_share share) {
     const scatter_add *s = ctx;
     int64_t strips = (s->inner - 1) / STRIP + 1;
-    float x[STRIP], *sums = s->sums + (int64_t)tk_thread() * s->axis * STRIP;
-    for (int64_t at = begin; at < end; at++) {
+    float x[STRIP], *sums = s->sums + (int64_t)share.thread * s->axis * STRIP;
+    for (int64_t at = share.begin; at < share.end; at++) {
         int64_t outer = at / strips, first = at % strips * STRIP, m = s->inner - first;
         m = m < STRIP ? m : STRIP;
         memset(sums, 0, (size_t)(s->axis * m) * sizeof(float));
@@ -80,21 +81,21 @@ static void add_strips(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-size_t tk_gather_grad_workspace(int64_t axis, tk_dtype dtype, int threads) {
-    return tk_is_half(dtype) ? (size_t)(axis * STRIP) * sizeof(float) * (size_t)threads : 0;
+size_t tk_gather_grad_workspace(int64_t axis, tk_dtype dtype, int slots) {
+    return tk_is_half(dtype) ? (size_t)(axis * STRIP) * sizeof(float) * (size_t)slots : 0;
 }
 
-tk_status tk_gather_grad(void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis, int64_t inner,
-                         int64_t n, tk_dtype dtype, void *workspace) {
+tk_status tk_gather_grad(tk_queue *q, void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis,
+                         int64_t inner, int64_t n, tk_dtype dtype, void *workspace) {
     if (!all_in_range(indices, n, axis))
         return TK_BAD_INDEX;
     scatter_add s = {out, grad, indices, outer, axis, inner, n, dtype, NULL, (int64_t)tk_size(dtype), workspace};
     if (tk_is_half(dtype)) {
-        tk_parallel_items(inner > 0 ? outer * ((inner - 1) / STRIP + 1) : 0, add_strips, &s);
+        tk_parallel_slots(q, inner > 0 ? outer * ((inner - 1) / STRIP + 1) : 0, add_strips, &s);
         return TK_OK;
     }
     s.add = tk_combine(TK_ADD, dtype);
-    tk_parallel_for(inner, 64, add_columns, &s);
+    tk_parallel_for(q, inner, 64, add_columns, &s);
     return TK_OK;
 }
 
@@ -114,8 +115,9 @@ static int64_t element_at(tk_indices indices, int64_t i, int rank, const int64_t
     return at;
 }
 
-tk_status tk_gather_elements(void *out, const void *inp, tk_indices indices, int rank, const int64_t *out_dims,
-                             const int64_t *inp_dims, int axis, size_t element) {
+tk_status tk_gather_elements(tk_queue *q, void *out, const void *inp, tk_indices indices, int rank,
+                             const int64_t *out_dims, const int64_t *inp_dims, int axis, size_t element) {
+    (void)q;
     int64_t count = 1;
     for (int d = 0; d < rank; d++)
         count *= out_dims[d];
@@ -140,7 +142,8 @@ static int64_t nd_row(tk_indices indices, const tk_nd *nd, int64_t i) {
     return row;
 }
 
-tk_status tk_gather_nd(void *out, const void *inp, tk_indices indices, const tk_nd *nd, size_t element) {
+tk_status tk_gather_nd(tk_queue *q, void *out, const void *inp, tk_indices indices, const tk_nd *nd, size_t element) {
+    (void)q;
     int64_t rows = 1, bytes = nd->inner * (int64_t)element;
     for (int d = 0; d < nd->depth; d++)
         rows *= nd->dims[d];
@@ -153,8 +156,9 @@ tk_status tk_gather_nd(void *out, const void *inp, tk_indices indices, const tk_
     return TK_OK;
 }
 
-tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, const tk_nd *nd, tk_scatter_kind reduction,
-                        tk_dtype dtype) {
+tk_status tk_scatter_nd(tk_queue *q, void *out, tk_indices indices, const void *updates, const tk_nd *nd,
+                        tk_scatter_kind reduction, tk_dtype dtype) {
+    (void)q;
     int64_t bytes = nd->inner * (int64_t)tk_size(dtype);
     tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
     for (int64_t i = 0; i < nd->n; i++) {
@@ -171,8 +175,10 @@ tk_status tk_scatter_nd(void *out, tk_indices indices, const void *updates, cons
     return TK_OK;
 }
 
-tk_status tk_scatter_elements(void *out, tk_indices indices, const void *updates, int rank, const int64_t *upd_dims,
-                              const int64_t *out_dims, int axis, tk_scatter_kind reduction, tk_dtype dtype) {
+tk_status tk_scatter_elements(tk_queue *q, void *out, tk_indices indices, const void *updates, int rank,
+                              const int64_t *upd_dims, const int64_t *out_dims, int axis, tk_scatter_kind reduction,
+                              tk_dtype dtype) {
+    (void)q;
     int64_t count = 1, element = (int64_t)tk_size(dtype);
     tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
     for (int d = 0; d < rank; d++)
@@ -189,8 +195,9 @@ tk_status tk_scatter_elements(void *out, tk_indices indices, const void *updates
     return TK_OK;
 }
 
-tk_status tk_tensor_scatter(void *out, const void *updates, const int64_t *starts, const tk_cache_dims *dims,
-                            size_t element) {
+tk_status tk_tensor_scatter(tk_queue *q, void *out, const void *updates, const int64_t *starts,
+                            const tk_cache_dims *dims, size_t element) {
+    (void)q;
     int64_t bytes = dims->inner * (int64_t)element;
     for (int64_t b = 0; b < dims->batch; b++) {
         int64_t start = starts ? starts[b] : 0;

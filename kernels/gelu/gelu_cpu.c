@@ -19,12 +19,13 @@ typedef struct gelu_ctx {
 #define SUFFIX bf16
 #include "gelu_tmpl.h"
 
-void tk_gelu(void *out, const void *inp, int64_t n, bool tanh_form, tk_dtype dtype) {
+void tk_gelu(tk_queue *q, void *out, const void *inp, int64_t n, bool tanh_form, tk_dtype dtype) {
     gelu_ctx c = {out, NULL, inp, tanh_form};
-    tk_parallel_for(n, TK_GRAIN / 4, TK_OF_FLOAT(dtype, forward), &c);
+    tk_parallel_for(q, n, TK_GRAIN / 4, TK_OF_FLOAT(dtype, forward), &c);
 }
 
-void tk_gelu_grad(void *dinp, const void *dout, const void *inp, int64_t n, bool tanh_form, tk_dtype dtype) {
+void tk_gelu_grad(tk_queue *q, void *dinp, const void *dout, const void *inp, int64_t n, bool tanh_form,
+                  tk_dtype dtype) {
     gelu_ctx c = {dinp, dout, inp, tanh_form};
-    tk_parallel_for(n, TK_GRAIN / 4, TK_OF_FLOAT(dtype, backward), &c);
+    tk_parallel_for(q, n, TK_GRAIN / 4, TK_OF_FLOAT(dtype, backward), &c);
 }

@@ -14,16 +14,17 @@ FORWARD(gelu_tanh)
 BACKWARD(gelu_slope)
 BACKWARD(gelu_tanh_slope)
 
-static void TK_CAT(forward, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(forward, SUFFIX)(void *ctx, tk_share share) {
     const gelu_ctx *c = ctx;
-    (c->tanh_form ? TK_CAT(gelu_tanh, SUFFIX) : TK_CAT(gelu, SUFFIX))((S *)c->out + begin, (const S *)c->inp + begin,
-                                                                      end - begin);
+    (c->tanh_form ? TK_CAT(gelu_tanh, SUFFIX) : TK_CAT(gelu, SUFFIX))(
+        (S *)c->out + share.begin, (const S *)c->inp + share.begin, share.end - share.begin);
 }
 
-static void TK_CAT(backward, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(backward, SUFFIX)(void *ctx, tk_share share) {
     const gelu_ctx *c = ctx;
-    (c->tanh_form ? TK_CAT(gelu_tanh_slope, SUFFIX) : TK_CAT(gelu_slope, SUFFIX))(
-        (S *)c->out + begin, (const S *)c->dout + begin, (const S *)c->inp + begin, end - begin);
+    (c->tanh_form ? TK_CAT(gelu_tanh_slope, SUFFIX)
+                  : TK_CAT(gelu_slope, SUFFIX))((S *)c->out + share.begin, (const S *)c->dout + share.begin,
+                                                (const S *)c->inp + share.begin, share.end - share.begin);
 }
 
 #undef FORWARD

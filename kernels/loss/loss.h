@@ -18,17 +18,17 @@ typedef struct tk_loss {
 
 /* loss = -weights[label] log_prob[label]; [batch, inner], or one number: the sum, or the sum over the sum of the
  * weights. weights [classes], or NULL: all 1. scratch: tk_cross_entropy_workspace bytes. */
-tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, const void *weights, const tk_loss *shape,
-                      void *scratch);
+tk_status tk_nll_loss(tk_queue *q, void *loss, const void *log_prob, const void *labels, const void *weights,
+                      const tk_loss *shape, void *scratch);
 
 /* The same from scores; log_prob [batch, classes, inner] may be NULL. */
 size_t tk_cross_entropy_workspace(const tk_loss *shape);
-tk_status tk_cross_entropy(void *loss, void *log_prob, const void *scores, const void *labels, const void *weights,
-                           const tk_loss *shape, void *scratch);
+tk_status tk_cross_entropy(tk_queue *q, void *loss, void *log_prob, const void *scores, const void *labels,
+                           const void *weights, const tk_loss *shape, void *scratch);
 
 /* dscores = (exp(log_prob) - [class is label]) weights[label] dloss / (1, or the sum of the weights); dloss [batch,
  * inner] or [1]. */
-tk_status tk_cross_entropy_grad(void *dscores, const void *dloss, const void *log_prob, const void *labels,
+tk_status tk_cross_entropy_grad(tk_queue *q, void *dscores, const void *dloss, const void *log_prob, const void *labels,
                                 const void *weights, const tk_loss *shape);
 
 /* The definition in double precision; labels int64. */

@@ -60,8 +60,9 @@ static void reduce(void *loss, const void *each, const void *labels, const void 
     tk_put(loss, s->dtype, 0, s->reduction == TK_LOSS_MEAN ? sum / weight_sum(s, labels, weights) : sum);
 }
 
-tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, const void *weights, const tk_loss *s,
-                      void *scratch) {
+tk_status tk_nll_loss(tk_queue *q, void *loss, const void *log_prob, const void *labels, const void *weights,
+                      const tk_loss *s, void *scratch) {
+    (void)q;
     if (check_labels(s, labels) != TK_OK)
         return TK_BAD_INDEX;
     void *each = s->reduction == TK_LOSS_NONE ? loss : scratch;
@@ -72,18 +73,18 @@ tk_status tk_nll_loss(void *loss, const void *log_prob, const void *labels, cons
 
 size_t tk_cross_entropy_workspace(const tk_loss *s) { return 3 * (size_t)places(s) * tk_size(wide_dtype(s)); }
 
-tk_status tk_cross_entropy(void *loss, void *log_prob, const void *scores, const void *labels, const void *weights,
-                           const tk_loss *s, void *scratch) {
+tk_status tk_cross_entropy(tk_queue *q, void *loss, void *log_prob, const void *scores, const void *labels,
+                           const void *weights, const tk_loss *s, void *scratch) {
     size_t bytes = (size_t)places(s) * tk_size(wide_dtype(s));
     char *largest = scratch, *log_sum = largest + bytes;
     void *each = s->reduction == TK_LOSS_NONE ? loss : log_sum + bytes;
     if (check_labels(s, labels) != TK_OK)
         return TK_BAD_INDEX;
     if (log_prob) {
-        tk_log_softmax(log_prob, scores, softmax_shape(s), s->dtype);
+        tk_log_softmax(q, log_prob, scores, softmax_shape(s), s->dtype);
         each_loss(each, log_prob, NULL, NULL, labels, weights, s);
     } else {
-        tk_softmax_statistics(largest, log_sum, scores, softmax_shape(s), s->dtype);
+        tk_softmax_statistics(q, largest, log_sum, scores, softmax_shape(s), s->dtype);
         each_loss(each, scores, largest, log_sum, labels, weights, s);
     }
     reduce(loss, each, labels, weights, s);
@@ -131,12 +132,12 @@ static void grad_place(const grad_ctx *c, int64_t i) {
     tk_put(c->dscores, s->dtype, at, (exp(tk_get(c->log_prob, s->dtype, at)) - 1) * factor);
 }
 
-static void grad_range(void *ctx, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++)
+static void grad_range(void *ctx, tk_share share) {
+    for (int64_t i = share.begin; i < share.end; i++)
         grad_place(ctx, i);
 }
 
-tk_status tk_cross_entropy_grad(void *dscores, const void *dloss, const void *log_prob, const void *labels,
+tk_status tk_cross_entropy_grad(tk_queue *q, void *dscores, const void *dloss, const void *log_prob, const void *labels,
                                 const void *weights, const tk_loss *s) {
     if (check_labels(s, labels) != TK_OK)
         return TK_BAD_INDEX;
@@ -147,6 +148,6 @@ tk_status tk_cross_entropy_grad(void *dscores, const void *dloss, const void *lo
                   weights,
                   s,
                   s->reduction == TK_LOSS_MEAN ? weight_sum(s, labels, weights) : 1};
-    tk_parallel_for(places(s), TK_GRAIN / 4 / (s->classes + 1) + 1, grad_range, &c);
+    tk_parallel_for(q, places(s), TK_GRAIN / 4 / (s->classes + 1) + 1, grad_range, &c);
     return TK_OK;
 }

@@ -16,5 +16,5 @@ typedef struct tk_einsum {
 
 bool tk_einsum_has(tk_dtype dtype); /* any float type, and 32- and 64-bit integers */
 /* The plain loop; float sums in double. */
-void tk_einsum_loop(void *out, const void *const *operands, const tk_einsum *e, tk_dtype dtype);
+void tk_einsum_loop(tk_queue *q, void *out, const void *const *operands, const tk_einsum *e, tk_dtype dtype);
 #endif

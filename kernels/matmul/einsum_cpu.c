@@ -62,10 +62,10 @@ static tk_range_fn find(tk_dtype dtype) {
 
 bool tk_einsum_has(tk_dtype dtype) { return find(dtype) != NULL; }
 
-void tk_einsum_loop(void *out, const void *const *operands, const tk_einsum *e, tk_dtype dtype) {
+void tk_einsum_loop(tk_queue *q, void *out, const void *const *operands, const tk_einsum *e, tk_dtype dtype) {
     einsum_ctx c = {out, operands, e};
     int64_t n = 1;
     for (int d = 0; d < e->n_out; d++)
         n *= e->dims[d];
-    tk_parallel_for(n, 64, find(dtype), &c);
+    tk_parallel_for(q, n, 64, find(dtype), &c);
 }

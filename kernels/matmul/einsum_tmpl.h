@@ -1,11 +1,11 @@
 /* einsum_tmpl.h: elements of the plain Einsum loop for one element type. Set before including: T, SUFFIX, SUM. */
-static void TK_CAT(elements, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(elements, SUFFIX)(void *ctx, tk_share share) {
     const einsum_ctx *c = ctx;
     const tk_einsum *e = c->e;
     int64_t n_sum = 1;
     for (int d = e->n_out; d < e->n_indices; d++)
         n_sum *= e->dims[d];
-    for (int64_t at = begin; at < end; at++) {
+    for (int64_t at = share.begin; at < share.end; at++) {
         int64_t base[TK_EINSUM_OPERANDS], offset[TK_EINSUM_OPERANDS];
         SUM sum = 0;
         places(e, at, 0, e->n_out, NULL, base);

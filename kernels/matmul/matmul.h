@@ -18,12 +18,12 @@ typedef struct tk_product {
 } tk_product;
 
 bool tk_product_has(tk_dtype dtype);
-/* Bytes of workspace that at most `threads` threads need: 0 but for 16-bit types. */
-size_t tk_product_workspace(const tk_product *product, tk_dtype dtype, int threads);
-void tk_product_run(void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype,
+/* Bytes of workspace for a queue of that many slots: 0 but for 16-bit types. */
+size_t tk_product_workspace(const tk_product *product, tk_dtype dtype, int slots);
+void tk_product_run(tk_queue *q, void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype,
                     void *workspace);
 void tk_product_ref(void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype);
 
 /* out = beta c, broadcast; bc is of out and c: what Gemm adds its product to. Any float type; beta is 1 for 16 bits. */
-void tk_product_start(void *out, const void *c, double beta, const tk_bcast *bc, tk_dtype dtype);
+void tk_product_start(tk_queue *q, void *out, const void *c, double beta, const tk_bcast *bc, tk_dtype dtype);
 #endif

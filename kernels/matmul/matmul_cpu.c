@@ -29,8 +29,10 @@ static void tile_f32(void *out_, const void *a_, const void *b_, const tk_produc
     float *out = (float *)out_ + (t.item * p->m + t.i0) * p->n + t.j0;
     const float *a = (const float *)a_ + p->a_at[t.item] + (p->trans_a ? t.i0 : t.i0 * p->lda);
     const float *b = (const float *)b_ + p->b_at[t.item] + (p->trans_b ? t.j0 * p->ldb : t.j0);
+    int threads = tk_library_threads(1); /* the tile is this thread's alone */
     dnnl_sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', t.i1 - t.i0, t.j1 - t.j0, p->k, (float)p->alpha, a,
                p->lda, b, p->ldb, (float)p->beta, out, p->n);
+    tk_library_threads(threads);
 }
 #else
 #define T float
@@ -134,15 +136,15 @@ typedef struct product_ctx {
     const tk_product *product;
     tk_dtype dtype;
     tile_fn fn;       /* NULL: 16-bit types */
-    float *workspace; /* thread_elements for each thread */
+    float *workspace; /* thread_elements for each slot */
     size_t thread_elements;
     int64_t rows, columns, row_parts, column_parts; /* of a tile, of an item */
 } product_ctx;
 
-static void product_range(void *ctx, int64_t begin, int64_t end) {
+static void product_range(void *ctx, tk_share share) {
     const product_ctx *c = ctx;
     const tk_product *p = c->product;
-    for (int64_t at = begin; at < end; at++) {
+    for (int64_t at = share.begin; at < share.end; at++) {
         int64_t item = at / (c->row_parts * c->column_parts), i = at / c->column_parts % c->row_parts,
                 j = at % c->column_parts;
         tile t = {item, i * c->rows, (i + 1) * c->rows, j * c->columns, (j + 1) * c->columns};
@@ -151,7 +153,7 @@ static void product_range(void *ctx, int64_t begin, int64_t end) {
         if (c->fn)
             c->fn(c->out, c->a, c->b, p, t);
         else
-            half_tile(c->out, c->a, c->b, p, t, c->dtype, c->workspace + (size_t)tk_thread() * c->thread_elements);
+            half_tile(c->out, c->a, c->b, p, t, c->dtype, c->workspace + (size_t)share.thread * c->thread_elements);
     }
 }
 
@@ -168,13 +170,14 @@ static void scale_only(void *out, const tk_product *p, tk_dtype dtype) {
     }
 }
 
-size_t tk_product_workspace(const tk_product *p, tk_dtype dtype, int threads) {
+size_t tk_product_workspace(const tk_product *p, tk_dtype dtype, int slots) {
     if (!tk_is_half(dtype) || p->batch == 0 || p->m == 0 || p->n == 0)
         return 0;
-    return half_elements(p, part(p->m, 512), part(p->n, 384)) * sizeof(float) * (size_t)threads;
+    return half_elements(p, part(p->m, 512), part(p->n, 384)) * sizeof(float) * (size_t)slots;
 }
 
-void tk_product_run(void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype, void *workspace) {
+void tk_product_run(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
+                    void *workspace) {
     if (p->batch == 0 || p->m == 0 || p->n == 0)
         return;
     if (p->k == 0) {
@@ -185,7 +188,11 @@ void tk_product_run(void *out, const void *a, const void *b, const tk_product *p
     c.thread_elements = half_elements(p, c.rows, c.columns);
     c.row_parts = (p->m - 1) / c.rows + 1;
     c.column_parts = (p->n - 1) / c.columns + 1;
-    tk_parallel_items(p->batch * c.row_parts * c.column_parts, product_range, &c);
+    int64_t tiles = p->batch * c.row_parts * c.column_parts;
+    if (c.fn)
+        tk_parallel_items(q, tiles, product_range, &c);
+    else
+        tk_parallel_slots(q, tiles, product_range, &c);
 }
 
 typedef struct start_ctx {
@@ -209,11 +216,11 @@ static void start_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offse
             ((double *)s->out)[at + i] = s->beta * ((const double *)s->c)[offset[0] + i * step[0]];
 }
 
-static void start_range(void *ctx, int64_t begin, int64_t end) {
-    tk_bcast_walk(((const start_ctx *)ctx)->bc, begin, end, start_one_run, ctx);
+static void start_range(void *ctx, tk_share share) {
+    tk_bcast_walk(((const start_ctx *)ctx)->bc, share.begin, share.end, start_one_run, ctx);
 }
 
-void tk_product_start(void *out, const void *c, double beta, const tk_bcast *bc, tk_dtype dtype) {
+void tk_product_start(tk_queue *q, void *out, const void *c, double beta, const tk_bcast *bc, tk_dtype dtype) {
     start_ctx s = {out, c, beta, bc, dtype};
-    tk_parallel_for(bc->count, TK_GRAIN, start_range, &s);
+    tk_parallel_for(q, bc->count, TK_GRAIN, start_range, &s);
 }

@@ -6,5 +6,5 @@
 /* out: [n] of type `to`; inp: [n] of type `from`. Floats to integers are cut towards zero; what does not fit becomes
  * the nearest that does, NaN 0 (ONNX leaves both open). Integers to narrower integers keep their low bits. Anything
  * but zero is true. Rounding is to nearest, once. */
-void tk_cast(void *out, const void *inp, int64_t n, tk_dtype to, tk_dtype from);
+void tk_cast(tk_queue *q, void *out, const void *inp, int64_t n, tk_dtype to, tk_dtype from);
 #endif

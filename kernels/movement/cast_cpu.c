@@ -101,11 +101,11 @@ typedef struct cast {
     tk_dtype to, from;
 } cast;
 
-static void cast_range(void *ctx, int64_t begin, int64_t end) {
+static void cast_range(void *ctx, tk_share share) {
     const cast *c = ctx;
     int64_t out_size = (int64_t)tk_size(c->to), inp_size = (int64_t)tk_size(c->from);
-    for (int64_t at = begin; at < end; at += BLOCK) {
-        int64_t n = end - at < BLOCK ? end - at : BLOCK;
+    for (int64_t at = share.begin; at < share.end; at += BLOCK) {
+        int64_t n = share.end - at < BLOCK ? share.end - at : BLOCK;
         block wide_values;
         wide class = load(&wide_values, c->inp + at * inp_size, n, c->from);
         store(c->out + at * out_size, &wide_values, class, n, c->to);
@@ -113,15 +113,17 @@ static void cast_range(void *ctx, int64_t begin, int64_t end) {
 }
 
 /* Between float and 16 bits: what mixed precision does all the time. */
-static void half_range(void *ctx, int64_t begin, int64_t end) {
+static void half_range(void *ctx, tk_share share) {
     const cast *c = ctx;
     if (c->to == TK_F32)
-        tk_widen((float *)c->out + begin, (const uint16_t *)c->inp + begin, end - begin, c->from);
+        tk_widen((float *)c->out + share.begin, (const uint16_t *)c->inp + share.begin, share.end - share.begin,
+                 c->from);
     else
-        tk_narrow((uint16_t *)c->out + begin, (const float *)c->inp + begin, end - begin, c->to);
+        tk_narrow((uint16_t *)c->out + share.begin, (const float *)c->inp + share.begin, share.end - share.begin,
+                  c->to);
 }
 
-void tk_cast(void *out, const void *inp, int64_t n, tk_dtype to, tk_dtype from) {
+void tk_cast(tk_queue *q, void *out, const void *inp, int64_t n, tk_dtype to, tk_dtype from) {
     if (to == from && to != TK_BOOL) {
         if (n > 0 && out != inp)
             memcpy(out, inp, (size_t)n * tk_size(to));
@@ -129,5 +131,5 @@ void tk_cast(void *out, const void *inp, int64_t n, tk_dtype to, tk_dtype from) 
     }
     bool by_float = (to == TK_F32 && tk_is_half(from)) || (from == TK_F32 && tk_is_half(to));
     cast c = {out, inp, to, from};
-    tk_parallel_for(n, TK_GRAIN, by_float ? half_range : cast_range, &c);
+    tk_parallel_for(q, n, TK_GRAIN, by_float ? half_range : cast_range, &c);
 }

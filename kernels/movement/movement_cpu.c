@@ -14,7 +14,7 @@ typedef struct pad {
 
 /* The last dim of one row: runs of consecutive sources are copied at once. `from` is the row's first input element,
  * or -1. */
-static void pad_row(const pad *p, int64_t to, int64_t from) {
+static void pad_row(tk_queue *q, const pad *p, int64_t to, int64_t from) {
     int64_t n = p->out_dims[p->rank - 1];
     const int64_t *map = p->maps[p->rank - 1];
     for (int64_t i = 0; i < n;) {
@@ -24,15 +24,15 @@ static void pad_row(const pad *p, int64_t to, int64_t from) {
             run++;
         char *at = p->out + (to + i) * p->element;
         if (constant)
-            tk_fill(at, p->value, run, (size_t)p->element);
+            tk_fill(q, at, p->value, run, (size_t)p->element);
         else
             memcpy(at, p->inp + (from + map[i]) * p->element, (size_t)(run * p->element));
         i += run;
     }
 }
 
-void tk_pad(void *out, const void *inp, const void *value, int rank, const int64_t *out_dims, const int64_t *inp_dims,
-            const int64_t *const *maps, size_t element) {
+void tk_pad(tk_queue *q, void *out, const void *inp, const void *value, int rank, const int64_t *out_dims,
+            const int64_t *inp_dims, const int64_t *const *maps, size_t element) {
     pad p = {out, inp, value, rank, out_dims, inp_dims, maps, (int64_t)element};
     int64_t rows = 1;
     for (int d = 0; d < rank - 1; d++)
@@ -45,12 +45,13 @@ void tk_pad(void *out, const void *inp, const void *value, int rank, const int64
             from = source < 0 || from < 0 ? -1 : from + source * scale;
             scale *= inp_dims[d];
         }
-        pad_row(&p, row * out_dims[rank - 1], from);
+        pad_row(q, &p, row * out_dims[rank - 1], from);
     }
 }
 
-void tk_trilu(void *out, const void *inp, int64_t n, int64_t rows, int64_t cols, int64_t k, bool upper,
+void tk_trilu(tk_queue *q, void *out, const void *inp, int64_t n, int64_t rows, int64_t cols, int64_t k, bool upper,
               size_t element) {
+    (void)q;
     int64_t size = (int64_t)element;
     for (int64_t row = 0; row < n * rows; row++) {
         int64_t r = row % rows;
@@ -68,8 +69,9 @@ void tk_trilu(void *out, const void *inp, int64_t n, int64_t rows, int64_t cols,
     }
 }
 
-tk_status tk_reverse_sequence(void *out, const void *inp, const int64_t *lens, const tk_reverse_dims *dims,
+tk_status tk_reverse_sequence(tk_queue *q, void *out, const void *inp, const int64_t *lens, const tk_reverse_dims *dims,
                               size_t element) {
+    (void)q;
     int64_t time = dims->time_first ? dims->d0 : dims->d1, batch = dims->time_first ? dims->d1 : dims->d0;
     int64_t bytes = dims->inner * (int64_t)element;
     for (int64_t b = 0; b < batch; b++)

@@ -167,10 +167,10 @@ typedef struct copy {
 
 #define CHUNK (8 * BLOCK)
 
-static void copy_range(void *ctx, int64_t begin, int64_t end) {
+static void copy_range(void *ctx, tk_share share) {
     const copy *c = ctx;
     const tk_strided *box = c->box;
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = share.begin; i < share.end; i++) {
         int64_t rest = i / c->chunks, row = i % c->chunks * CHUNK;
         int64_t to = box->out_offset + row * c->t.out_row, from = box->inp_offset + row * c->t.inp_row;
         tile t = c->t;
@@ -198,7 +198,7 @@ static int transposed_dim(const tk_strided *box) {
     return -1;
 }
 
-void tk_copy_strided(void *out, const void *inp, const tk_strided *box, size_t element) {
+void tk_copy_strided(tk_queue *q, void *out, const void *inp, const tk_strided *box, size_t element) {
     static const tile_fn tiles[] = {[1] = tile_8, [2] = tile_16, [4] = tile_32, [8] = tile_64};
     static const tile_fn rows[] = {[1] = row_8, [2] = row_16, [4] = row_32, [8] = row_64};
     if (box->count == 0)
@@ -213,7 +213,7 @@ void tk_copy_strided(void *out, const void *inp, const tk_strided *box, size_t e
     int64_t chunks = inner >= 0 ? (t.rows + CHUNK - 1) / CHUNK : 1, items = box->count / (t.rows * t.cols) * chunks;
     copy c = {out, inp, box, (int64_t)element, inner, chunks, t, inner >= 0 ? tiles[element] : rows[element]};
     int64_t grain = TK_GRAIN / (box->count / items);
-    tk_parallel_for(items, grain > 0 ? grain : 1, copy_range, &c);
+    tk_parallel_for(q, items, grain > 0 ? grain : 1, copy_range, &c);
 }
 
 #define DEFINE_FILL(type)                                                                                              \
@@ -225,7 +225,8 @@ void tk_copy_strided(void *out, const void *inp, const tk_strided *box, size_t e
         return;                                                                                                        \
     }
 
-void tk_fill(void *out, const void *value, int64_t n, size_t element) {
+void tk_fill(tk_queue *q, void *out, const void *value, int64_t n, size_t element) {
+    (void)q;
     switch (element) {
     case 1: DEFINE_FILL(uint8_t)
     case 2: DEFINE_FILL(uint16_t)

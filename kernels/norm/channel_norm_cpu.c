@@ -28,7 +28,7 @@ typedef struct channel_ctx {
 
 static int64_t grain(int64_t elements) { return TK_GRAIN / 4 / (elements + 1) + 1; }
 
-void tk_batch_norm(void *out, const void *inp, const void *scale, const void *bias, const void *mean,
+void tk_batch_norm(tk_queue *q, void *out, const void *inp, const void *scale, const void *bias, const void *mean,
                    const void *variance, int64_t batch, int64_t channels, int64_t inner, double epsilon,
                    tk_dtype dtype) {
     channel_ctx c = {.out = out,
@@ -41,10 +41,10 @@ void tk_batch_norm(void *out, const void *inp, const void *scale, const void *bi
                      .channels = channels,
                      .inner = inner,
                      .epsilon = epsilon};
-    tk_parallel_for(channels, grain(batch * inner), TK_OF_FLOAT(dtype, batch_channels), &c);
+    tk_parallel_for(q, channels, grain(batch * inner), TK_OF_FLOAT(dtype, batch_channels), &c);
 }
 
-void tk_batch_norm_train(void *out, void *new_mean, void *new_variance, const void *inp, const void *scale,
+void tk_batch_norm_train(tk_queue *q, void *out, void *new_mean, void *new_variance, const void *inp, const void *scale,
                          const void *bias, const void *mean, const void *variance, int64_t batch, int64_t channels,
                          int64_t inner, double epsilon, double momentum, tk_dtype dtype) {
     channel_ctx c = {.out = out,
@@ -61,11 +61,11 @@ void tk_batch_norm_train(void *out, void *new_mean, void *new_variance, const vo
                      .epsilon = epsilon,
                      .momentum = momentum,
                      .train = true};
-    tk_parallel_for(channels, grain(batch * inner), TK_OF_FLOAT(dtype, batch_channels), &c);
+    tk_parallel_for(q, channels, grain(batch * inner), TK_OF_FLOAT(dtype, batch_channels), &c);
 }
 
-void tk_group_norm(void *out, const void *inp, const void *scale, const void *bias, int64_t batch, int64_t channels,
-                   int64_t groups, int64_t inner, double epsilon, tk_dtype dtype) {
+void tk_group_norm(tk_queue *q, void *out, const void *inp, const void *scale, const void *bias, int64_t batch,
+                   int64_t channels, int64_t groups, int64_t inner, double epsilon, tk_dtype dtype) {
     channel_ctx c = {.out = out,
                      .inp = inp,
                      .scale = scale,
@@ -75,11 +75,11 @@ void tk_group_norm(void *out, const void *inp, const void *scale, const void *bi
                      .groups = groups,
                      .inner = inner,
                      .epsilon = epsilon};
-    tk_parallel_for(batch * groups, grain(channels / groups * inner), TK_OF_FLOAT(dtype, groups), &c);
+    tk_parallel_for(q, batch * groups, grain(channels / groups * inner), TK_OF_FLOAT(dtype, groups), &c);
 }
 
-void tk_lrn(void *out, const void *inp, int64_t batch, int64_t channels, int64_t inner, int64_t size, double alpha,
-            double beta, double bias, tk_dtype dtype) {
+void tk_lrn(tk_queue *q, void *out, const void *inp, int64_t batch, int64_t channels, int64_t inner, int64_t size,
+            double alpha, double beta, double bias, tk_dtype dtype) {
     channel_ctx c = {.out = out,
                      .inp = inp,
                      .batch = batch,
@@ -89,5 +89,5 @@ void tk_lrn(void *out, const void *inp, int64_t batch, int64_t channels, int64_t
                      .alpha = alpha,
                      .beta = beta,
                      .add = bias};
-    tk_parallel_for(batch * channels, grain(inner * size * 4), TK_OF_FLOAT(dtype, lrn_channels), &c);
+    tk_parallel_for(q, batch * channels, grain(inner * size * 4), TK_OF_FLOAT(dtype, lrn_channels), &c);
 }

@@ -22,9 +22,9 @@ static void TK_CAT(channel_apply, SUFFIX)(S *out, const S *x, int64_t n, double 
 }
 
 /* One channel of a batch normalization. */
-static void TK_CAT(batch_channels, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(batch_channels, SUFFIX)(void *ctx, tk_share share) {
     const channel_ctx *c = ctx;
-    for (int64_t ch = begin; ch < end; ch++) {
+    for (int64_t ch = share.begin; ch < share.end; ch++) {
         const S *x = (const S *)c->inp + ch * c->inner;
         S *out = (S *)c->out + ch * c->inner;
         int64_t stride = c->channels * c->inner;
@@ -48,10 +48,10 @@ static void TK_CAT(batch_channels, SUFFIX)(void *ctx, int64_t begin, int64_t end
 }
 
 /* One group of one batch item. */
-static void TK_CAT(groups, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(groups, SUFFIX)(void *ctx, tk_share share) {
     const channel_ctx *c = ctx;
     int64_t of_group = c->channels / c->groups, n = of_group * c->inner;
-    for (int64_t at = begin; at < end; at++) {
+    for (int64_t at = share.begin; at < share.end; at++) {
         const S *x = (const S *)c->inp + at * n;
         S *out = (S *)c->out + at * n;
         double mean = TK_CAT(moment, SUFFIX)(x, 1, n, n, 0, false) / (double)n;
@@ -65,9 +65,9 @@ static void TK_CAT(groups, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-static void TK_CAT(lrn_channels, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(lrn_channels, SUFFIX)(void *ctx, tk_share share) {
     const channel_ctx *c = ctx;
-    for (int64_t at = begin; at < end; at++) {
+    for (int64_t at = share.begin; at < share.end; at++) {
         int64_t ch = at % c->channels, low = ch - (c->size - 1) / 2, high = ch + c->size / 2;
         const S *x = (const S *)c->inp + (at - ch) * c->inner;
         low = low < 0 ? 0 : low;

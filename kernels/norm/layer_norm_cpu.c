@@ -71,16 +71,17 @@ typedef struct norm_ctx {
 
 static int64_t row_grain(int64_t n) { return TK_GRAIN / 4 / (n + 1) + 1; }
 
-void tk_norm(void *out, void *xhat, void *mean, void *inv_std, const void *inp, const void *scale, const void *bias,
-             const tk_norm_rows *s) {
+void tk_norm(tk_queue *q, void *out, void *xhat, void *mean, void *inv_std, const void *inp, const void *scale,
+             const void *bias, const tk_norm_rows *s) {
     norm_ctx c = {
         .s = s, .out = out, .xhat = xhat, .mean = mean, .inv_std = inv_std, .inp = inp, .scale = scale, .bias = bias};
-    tk_parallel_for(s->rows, row_grain(s->n), TK_OF_FLOAT(s->dtype, norm_rows), &c);
+    tk_parallel_for(q, s->rows, row_grain(s->n), TK_OF_FLOAT(s->dtype, norm_rows), &c);
 }
 
-void tk_scale_bias(void *out, const void *xhat, const void *scale, const void *bias, const tk_norm_rows *s) {
+void tk_scale_bias(tk_queue *q, void *out, const void *xhat, const void *scale, const void *bias,
+                   const tk_norm_rows *s) {
     norm_ctx c = {.s = s, .out = out, .inp = xhat, .scale = scale, .bias = bias};
-    tk_parallel_for(s->rows, row_grain(s->n), TK_OF_FLOAT(s->dtype, affine_rows), &c);
+    tk_parallel_for(q, s->rows, row_grain(s->n), TK_OF_FLOAT(s->dtype, affine_rows), &c);
 }
 
 /* At most 32 chunks of at least 16 rows. */
@@ -92,10 +93,10 @@ size_t tk_norm_grad_workspace(const tk_norm_rows *s) {
 }
 
 /* Columns [begin, end) of dscale, then of dbias: the chunks' parts in order. */
-static void grad_join(void *ctx, int64_t begin, int64_t end) {
+static void grad_join(void *ctx, tk_share share) {
     const norm_ctx *c = ctx;
     int64_t n = c->s->n;
-    for (int64_t at = begin; at < end; at++) {
+    for (int64_t at = share.begin; at < share.end; at++) {
         void *out = at < n ? c->dscale : c->dbias;
         double sum = 0;
         for (int64_t chunk = 0; chunk < c->chunks; chunk++)
@@ -105,14 +106,14 @@ static void grad_join(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-static void grad(const tk_norm_rows *s, norm_ctx c, tk_range_fn chunks, double *workspace) {
+static void grad(tk_queue *q, const tk_norm_rows *s, norm_ctx c, tk_range_fn chunks, double *workspace) {
     c.s = s;
     c.chunks = chunks_of(s->rows);
     c.chunk_rows = rows_of_chunk(s->rows);
     c.partial = c.dscale || c.dbias ? workspace : NULL;
-    tk_parallel_for(c.chunks, 1, chunks, &c);
+    tk_parallel_for(q, c.chunks, 1, chunks, &c);
     if (c.partial)
-        tk_parallel_for(2 * s->n, TK_GRAIN / 8, grad_join, &c);
+        tk_parallel_for(q, 2 * s->n, TK_GRAIN / 8, grad_join, &c);
 }
 
 /* Statistics are written by one kernel and read by the other: norm_ctx has one field for both. */
@@ -124,8 +125,8 @@ static void *as_field(const void *statistic) {
     return field.out;
 }
 
-void tk_norm_grad(void *dinp, void *dscale, void *dbias, const void *dout, const void *inp, const void *scale,
-                  const void *mean, const void *inv_std, const tk_norm_rows *s, void *workspace) {
+void tk_norm_grad(tk_queue *q, void *dinp, void *dscale, void *dbias, const void *dout, const void *inp,
+                  const void *scale, const void *mean, const void *inv_std, const tk_norm_rows *s, void *workspace) {
     norm_ctx c = {.out = dinp,
                   .dscale = dscale,
                   .dbias = dbias,
@@ -134,11 +135,11 @@ void tk_norm_grad(void *dinp, void *dscale, void *dbias, const void *dout, const
                   .scale = scale,
                   .mean = as_field(mean),
                   .inv_std = as_field(inv_std)};
-    grad(s, c, TK_OF_FLOAT(s->dtype, grad_chunks_from_x), workspace);
+    grad(q, s, c, TK_OF_FLOAT(s->dtype, grad_chunks_from_x), workspace);
 }
 
-void tk_norm_xhat_grad(void *dinp, void *dscale, void *dbias, const void *dout, const void *xhat, const void *scale,
-                       const void *inv_std, const tk_norm_rows *s, void *workspace) {
+void tk_norm_xhat_grad(tk_queue *q, void *dinp, void *dscale, void *dbias, const void *dout, const void *xhat,
+                       const void *scale, const void *inv_std, const tk_norm_rows *s, void *workspace) {
     norm_ctx c = {.out = dinp,
                   .dscale = dscale,
                   .dbias = dbias,
@@ -146,5 +147,5 @@ void tk_norm_xhat_grad(void *dinp, void *dscale, void *dbias, const void *dout, 
                   .inp = xhat,
                   .scale = scale,
                   .inv_std = as_field(inv_std)};
-    grad(s, c, TK_OF_FLOAT(s->dtype, grad_chunks_from_xhat), workspace);
+    grad(q, s, c, TK_OF_FLOAT(s->dtype, grad_chunks_from_xhat), workspace);
 }

@@ -50,10 +50,10 @@ TK_VECTOR static void TK_CAT(emit, SUFFIX)(S *out, S *xhat, const S *x, const S 
             out[i] = SCALED(XHAT(i), i);
 }
 
-static void TK_CAT(norm_rows, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(norm_rows, SUFFIX)(void *ctx, tk_share share) {
     const norm_ctx *c = ctx;
     int64_t n = c->s->n;
-    for (int64_t row = begin; row < end; row++) {
+    for (int64_t row = share.begin; row < share.end; row++) {
         const S *x = (const S *)c->inp + row * n;
         double mean = c->s->centered ? TK_CAT(sum, SUFFIX)(x, n) / (double)n : 0;
         double inv_std = 1 / sqrt(TK_CAT(squares, SUFFIX)(x, n, mean) / (double)n + c->s->epsilon);
@@ -75,10 +75,10 @@ TK_VECTOR static void TK_CAT(affine_row, SUFFIX)(S *out, const S *xhat, const S 
             out[i] = SCALED(xhat[i], i);
 }
 
-static void TK_CAT(affine_rows, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(affine_rows, SUFFIX)(void *ctx, tk_share share) {
     const norm_ctx *c = ctx;
     int64_t n = c->s->n;
-    for (int64_t row = begin; row < end; row++)
+    for (int64_t row = share.begin; row < share.end; row++)
         TK_CAT(affine_row, SUFFIX)((S *)c->out + row * n, (const S *)c->inp + row * n, c->scale, c->bias, n);
 }
 #undef SUM_ROW

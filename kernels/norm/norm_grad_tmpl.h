@@ -48,10 +48,10 @@ TK_VECTOR static void TK_CAT(grad_params, FORM)(double *dscale, double *dbias, c
 }
 
 /* Chunks of rows: each sums its part of dscale and dbias in the workspace. */
-static void TK_CAT(grad_chunks, FORM)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(grad_chunks, FORM)(void *ctx, tk_share share) {
     const norm_ctx *c = ctx;
     int64_t n = c->s->n;
-    for (int64_t chunk = begin; chunk < end; chunk++) {
+    for (int64_t chunk = share.begin; chunk < share.end; chunk++) {
         double *dscale = c->partial ? c->partial + chunk * 2 * n : NULL;
         int64_t first = chunk * c->chunk_rows,
                 last = first + c->chunk_rows < c->s->rows ? first + c->chunk_rows : c->s->rows;

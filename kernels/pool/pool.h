@@ -17,5 +17,5 @@ typedef struct tk_pool {
 
 bool tk_pool_has(tk_pool_op op, tk_dtype dtype); /* any float type; Max also int8 and uint8 */
 /* indices: where each maximum is in the whole input, or NULL. */
-void tk_pool_run(void *out, int64_t *indices, const void *inp, const tk_pool *pool, tk_dtype dtype);
+void tk_pool_run(tk_queue *q, void *out, int64_t *indices, const void *inp, const tk_pool *pool, tk_dtype dtype);
 #endif

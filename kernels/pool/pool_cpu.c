@@ -76,16 +76,16 @@ static pool_fn find(tk_pool_op op, tk_dtype dtype) {
     }
 }
 
-static void range(void *ctx, int64_t begin, int64_t end) {
+static void range(void *ctx, tk_share share) {
     const pool_ctx *c = ctx;
-    for (int64_t plane = begin; plane < end; plane++)
+    for (int64_t plane = share.begin; plane < share.end; plane++)
         c->fn(c, plane);
 }
 
 bool tk_pool_has(tk_pool_op op, tk_dtype dtype) { return find(op, dtype) != NULL; }
 
-void tk_pool_run(void *out, int64_t *indices, const void *inp, const tk_pool *pool, tk_dtype dtype) {
+void tk_pool_run(tk_queue *q, void *out, int64_t *indices, const void *inp, const tk_pool *pool, tk_dtype dtype) {
     pool_ctx c = {pool, out, indices, inp, find(pool->op, dtype)};
     int64_t work = tk_volume(pool->window.out) * tk_volume(pool->window.kernel);
-    tk_parallel_for(pool->planes, TK_GRAIN / 4 / (work + 1) + 1, range, &c);
+    tk_parallel_for(q, pool->planes, TK_GRAIN / 4 / (work + 1) + 1, range, &c);
 }

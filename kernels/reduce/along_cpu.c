@@ -81,24 +81,24 @@ static int find(tk_dtype dtype) {
     return -1;
 }
 
-static void range(void *ctx, int64_t begin, int64_t end) {
+static void range(void *ctx, tk_share share) {
     const along_ctx *c = ctx;
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = share.begin; i < share.end; i++)
         c->fn(c, i);
 }
 
 bool tk_arg_has(tk_dtype dtype) { return find(dtype) >= 0; }
 
-void tk_arg(int64_t *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool largest, bool last,
-            tk_dtype dtype) {
+void tk_arg(tk_queue *q, int64_t *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool largest,
+            bool last, tk_dtype dtype) {
     along_ctx c = {out, inp, n, inner, {largest, last}, kernels[find(dtype)].arg};
-    tk_parallel_for(outer, TK_GRAIN / (n * inner + 1) + 1, range, &c);
+    tk_parallel_for(q, outer, TK_GRAIN / (n * inner + 1) + 1, range, &c);
 }
 
 bool tk_cumsum_has(tk_dtype dtype) { return find(dtype) >= 0; }
 
-void tk_cumsum(void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive, bool reverse,
-               tk_dtype dtype) {
+void tk_cumsum(tk_queue *q, void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive,
+               bool reverse, tk_dtype dtype) {
     along_ctx c = {out, inp, n, inner, {exclusive, reverse}, kernels[find(dtype)].cumsum};
-    tk_parallel_for(outer, TK_GRAIN / (n * inner + 1) + 1, range, &c);
+    tk_parallel_for(q, outer, TK_GRAIN / (n * inner + 1) + 1, range, &c);
 }

@@ -36,7 +36,8 @@ void tk_reduction_init(tk_reduction *r, int rank, const int64_t *dims, const boo
 bool tk_reduce_has(tk_reduce_op op, tk_dtype dtype);
 /* Bytes of workspace that tk_reduce needs. */
 size_t tk_reduce_workspace(const tk_reduction *r);
-void tk_reduce(void *out, const void *inp, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype, void *workspace);
+void tk_reduce(tk_queue *q, void *out, const void *inp, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype,
+               void *workspace);
 /* Result `index` of every op by its definition, in double precision. */
 void tk_reduce_ref(double results[TK_REDUCE_OPS], const void *inp, const tk_reduction *r, tk_dtype dtype,
                    int64_t index);
@@ -44,12 +45,12 @@ void tk_reduce_ref(double results[TK_REDUCE_OPS], const void *inp, const tk_redu
 /* inp [outer, n, inner] -> out int64 [outer, inner]: where the largest (smallest) element is, the first or the last of
  * equals. */
 bool tk_arg_has(tk_dtype dtype);
-void tk_arg(int64_t *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool largest, bool last,
-            tk_dtype dtype);
+void tk_arg(tk_queue *q, int64_t *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool largest,
+            bool last, tk_dtype dtype);
 
 /* out and inp [outer, n, inner]: sums of the elements up to each one, that one excluded or not, from the start or from
  * the end. */
 bool tk_cumsum_has(tk_dtype dtype);
-void tk_cumsum(void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive, bool reverse,
-               tk_dtype dtype);
+void tk_cumsum(tk_queue *q, void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive,
+               bool reverse, tk_dtype dtype);
 #endif

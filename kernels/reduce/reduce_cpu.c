@@ -284,11 +284,11 @@ static const void *maximum_at(const reduce_ctx *c, int64_t index) {
     return c->maximum ? c->maximum + (size_t)index * c->fn->size : NULL;
 }
 
-static void rows(void *ctx, int64_t begin, int64_t end) {
+static void rows(void *ctx, tk_share share) {
     const reduce_ctx *c = ctx;
     const tk_reduction *r = c->r;
     int64_t segments = r->n_each > 0 ? r->n_each / r->run : 0;
-    for (int64_t o = begin; o < end; o++) {
+    for (int64_t o = share.begin; o < share.end; o++) {
         sums acc, part;
         const char *base = c->inp + (size_t)place(o, r->n_outer, r->outer, r->outer_strides) * c->fn->size;
         c->fn->start(&acc, &part, 1);
@@ -318,20 +318,20 @@ static void column_tile(const reduce_ctx *c, int64_t outer, int64_t first, int64
     c->fn->finish(c->out + (size_t)at * c->fn->size, &acc, n, c->op, r->n_each);
 }
 
-static void columns(void *ctx, int64_t begin, int64_t end) {
+static void columns(void *ctx, tk_share share) {
     const reduce_ctx *c = ctx;
-    while (begin < end) {
-        int64_t outer = begin / c->r->inner, first = begin % c->r->inner, n = c->r->inner - first;
+    while (share.begin < share.end) {
+        int64_t outer = share.begin / c->r->inner, first = share.begin % c->r->inner, n = c->r->inner - first;
         n = n < TILE ? n : TILE;
-        n = n < end - begin ? n : end - begin;
+        n = n < share.end - share.begin ? n : share.end - share.begin;
         column_tile(c, outer, first, n);
-        begin += n;
+        share.begin += n;
     }
 }
 
-static void chunks(void *ctx, int64_t begin, int64_t end) {
+static void chunks(void *ctx, tk_share share) {
     const reduce_ctx *c = ctx;
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = share.begin; i < share.end; i++) {
         int64_t row = i / c->chunks, first = i % c->chunks * CHUNK,
                 n = c->r->run - first < CHUNK ? c->r->run - first : CHUNK;
         char *acc = c->partial + (size_t)i * c->fn->acc_size;
@@ -375,25 +375,26 @@ size_t tk_reduce_workspace(const tk_reduction *r) {
     return n > 1 ? (size_t)(n * r->n_out) * sizeof(double) : 0;
 }
 
-static void reduce_once(void *out, const void *inp, const void *maximum, const tk_reduction *r, tk_reduce_op op,
-                        tk_dtype dtype, void *workspace) {
+static void reduce_once(tk_queue *q, void *out, const void *inp, const void *maximum, const tk_reduction *r,
+                        tk_reduce_op op, tk_dtype dtype, void *workspace) {
     reduce_ctx c = {find(op, dtype), r, op, out, inp, maximum, workspace, chunk_count(r)};
     if (c.chunks > 1) {
-        tk_parallel_for(r->n_out * c.chunks, 1, chunks, &c);
+        tk_parallel_for(q, r->n_out * c.chunks, 1, chunks, &c);
         join_chunks(&c, joiner_of(op, dtype));
     } else if (r->inner == 1 || r->n_each == 0) {
-        tk_parallel_for(r->n_out, TK_GRAIN / (r->n_each + 1) + 1, rows, &c);
+        tk_parallel_for(q, r->n_out, TK_GRAIN / (r->n_each + 1) + 1, rows, &c);
     } else {
         int64_t grain = TK_GRAIN / (r->n_each + 1) / 16 * 16 + 16;
-        tk_parallel_for(r->n_out, grain, columns, &c);
+        tk_parallel_for(q, r->n_out, grain, columns, &c);
     }
 }
 
-void tk_reduce(void *out, const void *inp, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype, void *workspace) {
+void tk_reduce(tk_queue *q, void *out, const void *inp, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype,
+               void *workspace) {
     if (op != TK_REDUCE_LOG_SUM_EXP || r->n_each == 0) {
-        reduce_once(out, inp, NULL, r, op, dtype, workspace);
+        reduce_once(q, out, inp, NULL, r, op, dtype, workspace);
         return;
     }
-    reduce_once(out, inp, NULL, r, TK_REDUCE_MAX, dtype, workspace);
-    reduce_once(out, inp, out, r, op, dtype, workspace);
+    reduce_once(q, out, inp, NULL, r, TK_REDUCE_MAX, dtype, workspace);
+    reduce_once(q, out, inp, out, r, op, dtype, workspace);
 }

@@ -4,8 +4,9 @@
 #define TK_SWISH_H
 #include "../kernel.h"
 
-void tk_swish(void *out, const void *inp, int64_t n, double alpha, tk_dtype dtype); /* [n] each; out may be inp */
-void tk_swish_grad(void *dinp, const void *dout, const void *inp, int64_t n, double alpha,
+void tk_swish(tk_queue *q, void *out, const void *inp, int64_t n, double alpha,
+              tk_dtype dtype); /* [n] each; out may be inp */
+void tk_swish_grad(tk_queue *q, void *dinp, const void *dout, const void *inp, int64_t n, double alpha,
                    tk_dtype dtype); /* dinp may be dout or inp */
 
 double tk_swish_ref(double x, double alpha);

@@ -23,12 +23,13 @@ typedef struct swish_ctx {
 #define SUFFIX bf16
 #include "swish_tmpl.h"
 
-void tk_swish(void *out, const void *inp, int64_t n, double alpha, tk_dtype dtype) {
+void tk_swish(tk_queue *q, void *out, const void *inp, int64_t n, double alpha, tk_dtype dtype) {
     swish_ctx c = {out, NULL, inp, alpha};
-    tk_parallel_for(n, TK_GRAIN / 4, TK_OF_FLOAT(dtype, forward), &c);
+    tk_parallel_for(q, n, TK_GRAIN / 4, TK_OF_FLOAT(dtype, forward), &c);
 }
 
-void tk_swish_grad(void *dinp, const void *dout, const void *inp, int64_t n, double alpha, tk_dtype dtype) {
+void tk_swish_grad(tk_queue *q, void *dinp, const void *dout, const void *inp, int64_t n, double alpha,
+                   tk_dtype dtype) {
     swish_ctx c = {dinp, dout, inp, alpha};
-    tk_parallel_for(n, TK_GRAIN / 4, TK_OF_FLOAT(dtype, backward), &c);
+    tk_parallel_for(q, n, TK_GRAIN / 4, TK_OF_FLOAT(dtype, backward), &c);
 }

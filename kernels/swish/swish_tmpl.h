@@ -9,15 +9,17 @@ TK_VECTOR static void TK_CAT(backward_loop, SUFFIX)(S *dinp, const S *dout, cons
         dinp[i] = PUT(GET(dout[i]) * TK_CAT(tk_swish_slope, MATH)(GET(inp[i]), alpha));
 }
 
-static void TK_CAT(forward, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(forward, SUFFIX)(void *ctx, tk_share share) {
     const swish_ctx *c = ctx;
-    TK_CAT(forward_loop, SUFFIX)((S *)c->out + begin, (const S *)c->inp + begin, end - begin, (T)c->alpha);
+    TK_CAT(forward_loop, SUFFIX)
+    ((S *)c->out + share.begin, (const S *)c->inp + share.begin, share.end - share.begin, (T)c->alpha);
 }
 
-static void TK_CAT(backward, SUFFIX)(void *ctx, int64_t begin, int64_t end) {
+static void TK_CAT(backward, SUFFIX)(void *ctx, tk_share share) {
     const swish_ctx *c = ctx;
     TK_CAT(backward_loop, SUFFIX)
-    ((S *)c->out + begin, (const S *)c->dout + begin, (const S *)c->inp + begin, end - begin, (T)c->alpha);
+    ((S *)c->out + share.begin, (const S *)c->dout + share.begin, (const S *)c->inp + share.begin,
+     share.end - share.begin, (T)c->alpha);
 }
 #undef T
 #undef SUFFIX

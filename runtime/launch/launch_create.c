@@ -4,6 +4,7 @@
 #include "../../kernels/create/create.h"
 #include "../../kernels/movement/cast.h"
 #include "../../kernels/movement/movement.h"
+#include "../../kernels/queue.h"
 #include "launch_util.h"
 #include <string.h>
 
@@ -15,7 +16,8 @@ tc_status rt_launch_constant(rt_launcher *launcher, const tc_node *node, rt_laun
 
 /* --- Shape and Size --------------------------------------------------------------------------- */
 
-static tk_status run_shape(const rt_launch *launch) {
+static tk_status run_shape(tk_queue *q, const rt_launch *launch) {
+    (void)q;
     const int64_t *first = launch->params;
     const rt_arg *out = &launch->out[0];
     if (out->count > 0)
@@ -33,7 +35,8 @@ tc_status rt_launch_shape(rt_launcher *launcher, const tc_node *node, rt_launch 
     return TC_OK;
 }
 
-static tk_status run_size(const rt_launch *launch) {
+static tk_status run_size(tk_queue *q, const rt_launch *launch) {
+    (void)q;
     *(int64_t *)launch->out[0].data = launch->in[0].count;
     return TK_OK;
 }
@@ -45,8 +48,8 @@ tc_status rt_launch_size(rt_launcher *launcher, const tc_node *node, rt_launch *
 
 /* --- filled results --------------------------------------------------------------------------- */
 
-static tk_status run_fill(const rt_launch *launch) {
-    tk_fill(launch->out[0].data, launch->params, launch->out[0].count, tk_size(launch->out[0].dtype));
+static tk_status run_fill(tk_queue *q, const rt_launch *launch) {
+    tk_fill(q, launch->out[0].data, launch->params, launch->out[0].count, tk_size(launch->out[0].dtype));
     return TK_OK;
 }
 
@@ -63,8 +66,9 @@ tc_status rt_launch_constant_of_shape(rt_launcher *launcher, const tc_node *node
     return TC_OK;
 }
 
-static tk_status run_range(const rt_launch *launch) {
-    tk_range(launch->out[0].data, launch->in[0].data, launch->in[2].data, launch->out[0].count, launch->out[0].dtype);
+static tk_status run_range(tk_queue *q, const rt_launch *launch) {
+    tk_range(q, launch->out[0].data, launch->in[0].data, launch->in[2].data, launch->out[0].count,
+             launch->out[0].dtype);
     return TK_OK;
 }
 
@@ -81,10 +85,10 @@ typedef struct eye_params {
     int64_t k;
 } eye_params;
 
-static tk_status run_eye(const rt_launch *launch) {
+static tk_status run_eye(tk_queue *q, const rt_launch *launch) {
     const eye_params *p = launch->params;
     const rt_arg *out = &launch->out[0];
-    tk_eye(out->data, &p->one, out->dims[0], out->dims[1], p->k, tk_size(out->dtype));
+    tk_eye(q, out->data, &p->one, out->dims[0], out->dims[1], p->k, tk_size(out->dtype));
     return TK_OK;
 }
 
@@ -92,7 +96,7 @@ tc_status rt_launch_eye_like(rt_launcher *launcher, const tc_node *node, rt_laun
     eye_params *p = RT_PARAMS(launcher, eye_params);
     static const int64_t one = 1;
     TC_TRY(rt_expect(launcher, node, launch->out[0].rank == 2));
-    tk_cast(&p->one, &one, 1, launch->out[0].dtype, TK_I64);
+    tk_cast(tk_queue_serial(), &p->one, &one, 1, launch->out[0].dtype, TK_I64);
     p->k = tc_attr_int(node, "k", 0);
     launch->params = p;
     launch->run = run_eye;
@@ -103,10 +107,10 @@ typedef struct one_hot_params {
     int64_t outer, depth, inner;
 } one_hot_params;
 
-static tk_status run_one_hot(const rt_launch *launch) {
+static tk_status run_one_hot(tk_queue *q, const rt_launch *launch) {
     const one_hot_params *p = launch->params;
     const rt_arg *indices = &launch->in[0], *values = &launch->in[2];
-    tk_one_hot(launch->out[0].data, values->data, indices->data, indices->dtype, p->outer, p->depth, p->inner,
+    tk_one_hot(q, launch->out[0].data, values->data, indices->data, indices->dtype, p->outer, p->depth, p->inner,
                tk_size(values->dtype));
     return TK_OK;
 }
@@ -126,9 +130,9 @@ tc_status rt_launch_one_hot(rt_launcher *launcher, const tc_node *node, rt_launc
 
 /* --- results chosen by value ------------------------------------------------------------------ */
 
-static tk_status run_nonzero(const rt_launch *launch) {
+static tk_status run_nonzero(tk_queue *q, const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    return tk_nonzero(out->data, out->dims[1], inp->data, inp->dtype, inp->rank, inp->dims);
+    return tk_nonzero(q, out->data, out->dims[1], inp->data, inp->dtype, inp->rank, inp->dims);
 }
 
 tc_status rt_launch_nonzero(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -142,11 +146,11 @@ typedef struct compress_params {
     int64_t outer, axis, inner, n;
 } compress_params;
 
-static tk_status run_compress(const rt_launch *launch) {
+static tk_status run_compress(tk_queue *q, const rt_launch *launch) {
     const compress_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *condition = &launch->in[1];
-    return tk_compress(launch->out[0].data, inp->data, condition->data, condition->count, p->outer, p->axis, p->inner,
-                       p->n, tk_size(inp->dtype));
+    return tk_compress(q, launch->out[0].data, inp->data, condition->data, condition->count, p->outer, p->axis,
+                       p->inner, p->n, tk_size(inp->dtype));
 }
 
 tc_status rt_launch_compress(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -171,10 +175,10 @@ typedef struct topk_params {
     bool largest;
 } topk_params;
 
-static tk_status run_topk(const rt_launch *launch) {
+static tk_status run_topk(tk_queue *q, const rt_launch *launch) {
     const topk_params *p = launch->params;
     const rt_arg *indices = rt_out(launch, 1);
-    tk_topk(launch->out[0].data, indices ? indices->data : NULL, launch->in[0].data, launch->in[0].dtype, p->outer,
+    tk_topk(q, launch->out[0].data, indices ? indices->data : NULL, launch->in[0].data, launch->in[0].dtype, p->outer,
             p->axis, p->inner, p->k, p->largest, launch->workspace);
     return TK_OK;
 }

@@ -11,13 +11,13 @@ typedef struct dropout_params {
     uint32_t node;
 } dropout_params;
 
-static tk_status run_dropout(const rt_launch *launch) {
+static tk_status run_dropout(tk_queue *q, const rt_launch *launch) {
     const dropout_params *p = launch->params;
     const rt_arg *out = &launch->out[0], *mask = rt_out(launch, 1), *inp = &launch->in[0];
     const rt_arg *ratio = rt_in(launch, 1), *training = rt_in(launch, 2);
     if (training && *(const uint8_t *)training->data) {
         tk_draw draw = {p->random->seed, p->node, (uint32_t)p->random->step};
-        return tk_dropout(out->data, mask ? mask->data : NULL, inp->data, inp->count,
+        return tk_dropout(q, out->data, mask ? mask->data : NULL, inp->data, inp->count,
                           ratio ? tk_get(ratio->data, ratio->dtype, 0) : 0.5, &draw, inp->dtype);
     }
     if (out->data != inp->data)
@@ -64,10 +64,10 @@ tc_status rt_expect_draw(rt_launcher *launcher, const tc_node *node, const rt_la
 }
 
 /* (X, Ratio, Seed) -> Y, Mask */
-static tk_status run_seeded(const rt_launch *launch) {
+static tk_status run_seeded(tk_queue *q, const rt_launch *launch) {
     const rt_arg *in = launch->in, *mask = rt_out(launch, 1);
     tk_draw draw = rt_draw(&in[2], *(const uint32_t *)launch->params);
-    return tk_dropout(launch->out[0].data, mask ? mask->data : NULL, in[0].data, in[0].count,
+    return tk_dropout(q, launch->out[0].data, mask ? mask->data : NULL, in[0].data, in[0].count,
                       tk_get(in[1].data, in[1].dtype, 0), &draw, in[0].dtype);
 }
 
@@ -82,10 +82,10 @@ tc_status rt_launch_seeded_dropout(rt_launcher *launcher, const tc_node *node, r
 }
 
 /* (dY, Mask, Ratio) -> dX */
-static tk_status run_dropout_grad(const rt_launch *launch) {
+static tk_status run_dropout_grad(tk_queue *q, const rt_launch *launch) {
     const rt_arg *in = launch->in;
-    return tk_dropout_grad(launch->out[0].data, in[0].data, in[1].data, in[0].count, tk_get(in[2].data, in[2].dtype, 0),
-                           in[0].dtype);
+    return tk_dropout_grad(q, launch->out[0].data, in[0].data, in[1].data, in[0].count,
+                           tk_get(in[2].data, in[2].dtype, 0), in[0].dtype);
 }
 
 tc_status rt_launch_dropout_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {

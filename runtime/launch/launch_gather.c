@@ -40,11 +40,11 @@ static tc_status split_at_axis(rt_launcher *launcher, const tc_node *node, const
     return TC_OK;
 }
 
-static tk_status run_gather(const rt_launch *launch) {
+static tk_status run_gather(tk_queue *q, const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *indices = &launch->in[1];
-    return tk_gather(launch->out[0].data, inp->data, indices_of(indices), p->outer, p->axis, p->inner, indices->count,
-                     tk_size(inp->dtype));
+    return tk_gather(q, launch->out[0].data, inp->data, indices_of(indices), p->outer, p->axis, p->inner,
+                     indices->count, tk_size(inp->dtype));
 }
 
 tc_status rt_launch_gather(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -57,10 +57,10 @@ tc_status rt_launch_gather(rt_launcher *launcher, const tc_node *node, rt_launch
     return TC_OK;
 }
 
-static tk_status run_gather_grad(const rt_launch *launch) {
+static tk_status run_gather_grad(tk_queue *q, const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *indices = &launch->in[1], *grad = &launch->in[2];
-    return tk_gather_grad(launch->out[0].data, grad->data, indices_of(indices), p->outer, p->axis, p->inner,
+    return tk_gather_grad(q, launch->out[0].data, grad->data, indices_of(indices), p->outer, p->axis, p->inner,
                           indices->count, grad->dtype, launch->workspace);
 }
 
@@ -73,7 +73,7 @@ tc_status rt_launch_gather_grad(rt_launcher *launcher, const tc_node *node, rt_l
                         tc_dtype_name((tc_dtype)grad->dtype));
     TC_TRY(split_at_axis(launcher, node, out, 0, &p));
     TC_TRY(rt_expect(launcher, node, grad->count == p->outer * indices->count * p->inner));
-    launch->workspace_bytes = tk_gather_grad_workspace(p->axis, out->dtype, launcher->threads);
+    launch->workspace_bytes = tk_gather_grad_workspace(p->axis, out->dtype, launcher->slots);
     launch->params = p;
     launch->run = run_gather_grad;
     return TC_OK;
@@ -81,11 +81,11 @@ tc_status rt_launch_gather_grad(rt_launcher *launcher, const tc_node *node, rt_l
 
 /* --- element by element ----------------------------------------------------------------------- */
 
-static tk_status run_gather_elements(const rt_launch *launch) {
+static tk_status run_gather_elements(tk_queue *q, const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    return tk_gather_elements(out->data, inp->data, indices_of(&launch->in[1]), inp->rank, out->dims, inp->dims, p->at,
-                              tk_size(inp->dtype));
+    return tk_gather_elements(q, out->data, inp->data, indices_of(&launch->in[1]), inp->rank, out->dims, inp->dims,
+                              p->at, tk_size(inp->dtype));
 }
 
 /* indices may be smaller than the data in the other dims, never larger. */
@@ -146,32 +146,32 @@ static size_t scatter_workspace(const rt_launch *launch, tk_scatter_kind reducti
     return is_widened(launch, reduction) ? (size_t)(launch->out[0].count + launch->in[2].count) * sizeof(float) : 0;
 }
 
-static target begin_scatter(const rt_launch *launch, tk_scatter_kind reduction) {
+static target begin_scatter(tk_queue *q, const rt_launch *launch, tk_scatter_kind reduction) {
     const rt_arg *data = &launch->in[0], *updates = &launch->in[2], *out = &launch->out[0];
     float *sums = launch->workspace;
     if (!is_widened(launch, reduction)) {
         copy_data(launch);
         return (target){out->data, updates->data, out->dtype};
     }
-    tk_cast(sums, data->data, out->count, TK_F32, data->dtype);
-    tk_cast(sums + out->count, updates->data, updates->count, TK_F32, updates->dtype);
+    tk_cast(q, sums, data->data, out->count, TK_F32, data->dtype);
+    tk_cast(q, sums + out->count, updates->data, updates->count, TK_F32, updates->dtype);
     return (target){sums, sums + out->count, TK_F32};
 }
 
-static tk_status end_scatter(const rt_launch *launch, const target *to, tk_status status) {
+static tk_status end_scatter(tk_queue *q, const rt_launch *launch, const target *to, tk_status status) {
     const rt_arg *out = &launch->out[0];
     if (to->data != out->data)
-        tk_cast(out->data, to->data, out->count, out->dtype, TK_F32);
+        tk_cast(q, out->data, to->data, out->count, out->dtype, TK_F32);
     return status;
 }
 
-static tk_status run_scatter_elements(const rt_launch *launch) {
+static tk_status run_scatter_elements(tk_queue *q, const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *updates = &launch->in[2], *out = &launch->out[0];
-    target to = begin_scatter(launch, p->reduction);
-    tk_status status = tk_scatter_elements(to.data, indices_of(&launch->in[1]), to.updates, out->rank, updates->dims,
+    target to = begin_scatter(q, launch, p->reduction);
+    tk_status status = tk_scatter_elements(q, to.data, indices_of(&launch->in[1]), to.updates, out->rank, updates->dims,
                                            out->dims, p->at, p->reduction, to.dtype);
-    return end_scatter(launch, &to, status);
+    return end_scatter(q, launch, &to, status);
 }
 
 tc_status rt_launch_scatter_elements(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -215,9 +215,9 @@ static tc_status read_nd(rt_launcher *launcher, const tc_node *node, const rt_ar
     return TC_OK;
 }
 
-static tk_status run_gather_nd(const rt_launch *launch) {
+static tk_status run_gather_nd(tk_queue *q, const rt_launch *launch) {
     const nd_params *p = launch->params;
-    return tk_gather_nd(launch->out[0].data, launch->in[0].data, indices_of(&launch->in[1]), &p->nd,
+    return tk_gather_nd(q, launch->out[0].data, launch->in[0].data, indices_of(&launch->in[1]), &p->nd,
                         tk_size(launch->in[0].dtype));
 }
 
@@ -230,11 +230,12 @@ tc_status rt_launch_gather_nd(rt_launcher *launcher, const tc_node *node, rt_lau
     return TC_OK;
 }
 
-static tk_status run_scatter_nd(const rt_launch *launch) {
+static tk_status run_scatter_nd(tk_queue *q, const rt_launch *launch) {
     const nd_params *p = launch->params;
-    target to = begin_scatter(launch, p->reduction);
-    tk_status status = tk_scatter_nd(to.data, indices_of(&launch->in[1]), to.updates, &p->nd, p->reduction, to.dtype);
-    return end_scatter(launch, &to, status);
+    target to = begin_scatter(q, launch, p->reduction);
+    tk_status status =
+        tk_scatter_nd(q, to.data, indices_of(&launch->in[1]), to.updates, &p->nd, p->reduction, to.dtype);
+    return end_scatter(q, launch, &to, status);
 }
 
 tc_status rt_launch_scatter_nd(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -253,10 +254,10 @@ tc_status rt_launch_scatter_nd(rt_launcher *launcher, const tc_node *node, rt_la
 
 /* --- caches ----------------------------------------------------------------------------------- */
 
-static tk_status run_tensor_scatter(const rt_launch *launch) {
+static tk_status run_tensor_scatter(tk_queue *q, const rt_launch *launch) {
     const rt_arg *starts = rt_in(launch, 2);
     copy_data(launch);
-    return tk_tensor_scatter(launch->out[0].data, launch->in[1].data, starts ? starts->data : NULL, launch->params,
+    return tk_tensor_scatter(q, launch->out[0].data, launch->in[1].data, starts ? starts->data : NULL, launch->params,
                              tk_size(launch->out[0].dtype));
 }
 

@@ -45,8 +45,8 @@ static const void *weights_of(const rt_launch *launch, uint32_t index) {
     return weights ? weights->data : NULL;
 }
 
-static tk_status run_nll(const rt_launch *launch) {
-    return tk_nll_loss(launch->out[0].data, launch->in[0].data, launch->in[1].data, weights_of(launch, 2),
+static tk_status run_nll(tk_queue *q, const rt_launch *launch) {
+    return tk_nll_loss(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, weights_of(launch, 2),
                        launch->params, launch->workspace);
 }
 
@@ -57,9 +57,9 @@ tc_status rt_launch_nll_loss(rt_launcher *launcher, const tc_node *node, rt_laun
     return TC_OK;
 }
 
-static tk_status run_cross_entropy(const rt_launch *launch) {
+static tk_status run_cross_entropy(tk_queue *q, const rt_launch *launch) {
     const rt_arg *log_prob = rt_out(launch, 1);
-    return tk_cross_entropy(launch->out[0].data, log_prob ? log_prob->data : NULL, launch->in[0].data,
+    return tk_cross_entropy(q, launch->out[0].data, log_prob ? log_prob->data : NULL, launch->in[0].data,
                             launch->in[1].data, weights_of(launch, 2), launch->params, launch->workspace);
 }
 
@@ -70,8 +70,8 @@ tc_status rt_launch_cross_entropy(rt_launcher *launcher, const tc_node *node, rt
     return TC_OK;
 }
 
-static tk_status run_cross_entropy_grad(const rt_launch *launch) {
-    return tk_cross_entropy_grad(launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data,
+static tk_status run_cross_entropy_grad(tk_queue *q, const rt_launch *launch) {
+    return tk_cross_entropy_grad(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data,
                                  weights_of(launch, 3), launch->params);
 }
 

@@ -25,8 +25,8 @@ static void contiguous(int rank, const int64_t *dims, int64_t *strides) {
     }
 }
 
-static tk_status run_box(const rt_launch *launch) {
-    tk_copy_strided(launch->out[0].data, launch->in[0].data, launch->params, tk_size(launch->out[0].dtype));
+static tk_status run_box(tk_queue *q, const rt_launch *launch) {
+    tk_copy_strided(q, launch->out[0].data, launch->in[0].data, launch->params, tk_size(launch->out[0].dtype));
     return TK_OK;
 }
 
@@ -93,13 +93,13 @@ tc_status rt_launch_space_to_depth(rt_launcher *launcher, const tc_node *node, r
 }
 
 /* Where the target comes from a computation, the result's shape was found without its elements: they must agree. */
-static tk_status run_expand(const rt_launch *launch) {
+static tk_status run_expand(tk_queue *q, const rt_launch *launch) {
     const rt_arg *out = &launch->out[0], *target = &launch->in[1];
     const int64_t *sizes = target->data;
     for (int64_t i = 0; i < target->count; i++)
         if (sizes[i] != 1 && sizes[i] != out->dims[out->rank - target->count + i])
             return TK_BAD_VALUE;
-    return run_box(launch);
+    return run_box(q, launch);
 }
 
 tc_status rt_launch_expand(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -202,18 +202,18 @@ tc_status rt_launch_slice(rt_launcher *launcher, const tc_node *node, rt_launch 
 
 /* --- Concat and Split: a box per part --------------------------------------------------------- */
 
-static tk_status run_concat(const rt_launch *launch) {
+static tk_status run_concat(tk_queue *q, const rt_launch *launch) {
     const tk_strided *boxes = launch->params;
     for (uint32_t i = 0; i < launch->n_in; i++)
-        tk_copy_strided(launch->out[0].data, launch->in[i].data, &boxes[i], tk_size(launch->out[0].dtype));
+        tk_copy_strided(q, launch->out[0].data, launch->in[i].data, &boxes[i], tk_size(launch->out[0].dtype));
     return TK_OK;
 }
 
-static tk_status run_split(const rt_launch *launch) {
+static tk_status run_split(tk_queue *q, const rt_launch *launch) {
     const tk_strided *boxes = launch->params;
     for (uint32_t i = 0; i < launch->n_out; i++)
         if (rt_out(launch, i))
-            tk_copy_strided(launch->out[i].data, launch->in[0].data, &boxes[i], tk_size(launch->in[0].dtype));
+            tk_copy_strided(q, launch->out[i].data, launch->in[0].data, &boxes[i], tk_size(launch->in[0].dtype));
     return TK_OK;
 }
 
@@ -302,11 +302,11 @@ typedef struct pad_params {
     const int64_t *maps[TK_MAX_RANK];
 } pad_params;
 
-static tk_status run_pad(const rt_launch *launch) {
+static tk_status run_pad(tk_queue *q, const rt_launch *launch) {
     const pad_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0], *value = rt_in(launch, 2);
     static const uint64_t zero = 0;
-    tk_pad(out->data, inp->data, value ? value->data : &zero, inp->rank, out->dims, inp->dims, p->maps,
+    tk_pad(q, out->data, inp->data, value ? value->data : &zero, inp->rank, out->dims, inp->dims, p->maps,
            tk_size(inp->dtype));
     return TK_OK;
 }
@@ -371,12 +371,12 @@ tc_status rt_launch_pad(rt_launcher *launcher, const tc_node *node, rt_launch *l
 
 /* --- the rest --------------------------------------------------------------------------------- */
 
-static tk_status run_trilu(const rt_launch *launch) {
+static tk_status run_trilu(tk_queue *q, const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *k = rt_in(launch, 1);
     int64_t rows = inp->dims[inp->rank - 2], cols = inp->dims[inp->rank - 1];
     int64_t n = rows * cols > 0 ? inp->count / (rows * cols) : 0;
     bool upper = *(const bool *)launch->params;
-    tk_trilu(launch->out[0].data, inp->data, n, rows, cols, k ? *(const int64_t *)k->data : 0, upper,
+    tk_trilu(q, launch->out[0].data, inp->data, n, rows, cols, k ? *(const int64_t *)k->data : 0, upper,
              tk_size(inp->dtype));
     return TK_OK;
 }
@@ -393,8 +393,8 @@ tc_status rt_launch_trilu(rt_launcher *launcher, const tc_node *node, rt_launch 
     return TC_OK;
 }
 
-static tk_status run_reverse(const rt_launch *launch) {
-    return tk_reverse_sequence(launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->params,
+static tk_status run_reverse(tk_queue *q, const rt_launch *launch) {
+    return tk_reverse_sequence(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->params,
                                tk_size(launch->in[0].dtype));
 }
 
@@ -417,9 +417,9 @@ tc_status rt_launch_reverse_sequence(rt_launcher *launcher, const tc_node *node,
     return TC_OK;
 }
 
-static tk_status run_cast(const rt_launch *launch) {
+static tk_status run_cast(tk_queue *q, const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    tk_cast(out->data, inp->data, out->count, out->dtype, inp->dtype);
+    tk_cast(q, out->data, inp->data, out->count, out->dtype, inp->dtype);
     return TK_OK;
 }
 

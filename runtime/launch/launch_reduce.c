@@ -24,13 +24,14 @@ typedef struct reduce_params {
     tk_reduce_op op;
 } reduce_params;
 
-static tk_status run_reduce(const rt_launch *launch) {
+static tk_status run_reduce(tk_queue *q, const rt_launch *launch) {
     const reduce_params *p = launch->params;
-    tk_reduce(launch->out[0].data, launch->in[0].data, &p->shape, p->op, launch->in[0].dtype, launch->workspace);
+    tk_reduce(q, launch->out[0].data, launch->in[0].data, &p->shape, p->op, launch->in[0].dtype, launch->workspace);
     return TK_OK;
 }
 
-static tk_status run_copy(const rt_launch *launch) {
+static tk_status run_copy(tk_queue *q, const rt_launch *launch) {
+    (void)q;
     memmove(launch->out[0].data, launch->in[0].data, (size_t)launch->out[0].count * tk_size(launch->out[0].dtype));
     return TK_OK;
 }
@@ -84,9 +85,10 @@ static void along(const rt_arg *inp, int axis, along_params *p) {
     p->inner = rt_product(inp, axis + 1, inp->rank);
 }
 
-static tk_status run_arg(const rt_launch *launch) {
+static tk_status run_arg(tk_queue *q, const rt_launch *launch) {
     const along_params *p = launch->params;
-    tk_arg(launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second, launch->in[0].dtype);
+    tk_arg(q, launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second,
+           launch->in[0].dtype);
     return TK_OK;
 }
 
@@ -106,9 +108,9 @@ tc_status rt_launch_arg(rt_launcher *launcher, const tc_node *node, rt_launch *l
     return TC_OK;
 }
 
-static tk_status run_cumsum(const rt_launch *launch) {
+static tk_status run_cumsum(tk_queue *q, const rt_launch *launch) {
     const along_params *p = launch->params;
-    tk_cumsum(launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second,
+    tk_cumsum(q, launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second,
               launch->in[0].dtype);
     return TK_OK;
 }

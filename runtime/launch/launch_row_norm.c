@@ -70,9 +70,9 @@ static const rt_arg *operand(const rt_launch *launch, uint32_t index) {
     return index > 0 ? rt_in(launch, index) : NULL;
 }
 
-static tk_status run_norm(const rt_launch *launch) {
+static tk_status run_norm(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
-    tk_norm(launch->out[0].data, rt_data(result(launch, p->form->xhat)), rt_data(result(launch, p->form->mean)),
+    tk_norm(q, launch->out[0].data, rt_data(result(launch, p->form->xhat)), rt_data(result(launch, p->form->mean)),
             rt_data(result(launch, p->form->inv_std)), launch->in[0].data, launch->in[1].data,
             rt_data(rt_in(launch, 2)), &p->rows);
     return TK_OK;
@@ -92,9 +92,9 @@ tc_status rt_launch_row_norm(rt_launcher *launcher, const tc_node *node, rt_laun
     return TC_OK;
 }
 
-static tk_status run_scale_bias(const rt_launch *launch) {
+static tk_status run_scale_bias(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
-    tk_scale_bias(launch->out[0].data, launch->in[0].data, launch->in[1].data, rt_data(rt_in(launch, 2)), &p->rows);
+    tk_scale_bias(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, rt_data(rt_in(launch, 2)), &p->rows);
     return TK_OK;
 }
 
@@ -105,15 +105,15 @@ tc_status rt_launch_scale_bias(rt_launcher *launcher, const tc_node *node, rt_la
     return TC_OK;
 }
 
-static tk_status run_norm_grad(const rt_launch *launch) {
+static tk_status run_norm_grad(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
     const rt_arg *in = launch->in;
     void *dscale = rt_data(rt_out(launch, 1)), *dbias = rt_data(rt_out(launch, 2));
     if (p->form->xhat)
-        tk_norm_xhat_grad(launch->out[0].data, dscale, dbias, in[0].data, in[1].data, in[2].data,
+        tk_norm_xhat_grad(q, launch->out[0].data, dscale, dbias, in[0].data, in[1].data, in[2].data,
                           in[p->form->inv_std].data, &p->rows, launch->workspace);
     else
-        tk_norm_grad(launch->out[0].data, dscale, dbias, in[0].data, in[1].data, in[2].data,
+        tk_norm_grad(q, launch->out[0].data, dscale, dbias, in[0].data, in[1].data, in[2].data,
                      rt_data(operand(launch, p->form->mean)), in[p->form->inv_std].data, &p->rows, launch->workspace);
     return TK_OK;
 }

@@ -3,20 +3,21 @@
 #include "launch_util.h"
 #include <string.h>
 
-typedef void (*softmax_fn)(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype);
-typedef void (*softmax_grad_fn)(void *dinp, const void *dout, const void *out, tk_softmax_shape shape, tk_dtype dtype);
+typedef void (*softmax_fn)(tk_queue *q, void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype);
+typedef void (*softmax_grad_fn)(tk_queue *q, void *dinp, const void *dout, const void *out, tk_softmax_shape shape,
+                                tk_dtype dtype);
 typedef struct softmax_params {
     tk_softmax_shape shape;
     softmax_fn fn;
     softmax_grad_fn grad;
 } softmax_params;
 
-static tk_status run_softmax(const rt_launch *launch) {
+static tk_status run_softmax(tk_queue *q, const rt_launch *launch) {
     const softmax_params *p = launch->params;
     if (p->fn)
-        p->fn(launch->out[0].data, launch->in[0].data, p->shape, launch->out[0].dtype);
+        p->fn(q, launch->out[0].data, launch->in[0].data, p->shape, launch->out[0].dtype);
     else
-        p->grad(launch->out[0].data, launch->in[0].data, launch->in[1].data, p->shape, launch->out[0].dtype);
+        p->grad(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, p->shape, launch->out[0].dtype);
     return TK_OK;
 }
 

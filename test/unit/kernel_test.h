@@ -1,5 +1,5 @@
 /* kernel_test.h: what the tests of kernels share: buffers with guard bands, numbers to fill them with, distances in
- * ulp, and running the same thing at 1 and 2 threads. */
+ * ulp, and a queue whose threads are set as the test goes. */
 #ifndef KERNEL_TEST_H
 #define KERNEL_TEST_H
 #include <setjmp.h>
@@ -10,12 +10,22 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-static inline void use_threads(int n) { omp_set_num_threads(n); }
-#else
-static inline void use_threads(int n) { (void)n; }
-#endif
+#include "../../kernels/queue.h"
+
+/* The queue that the test's kernels run on: 2 threads, until use_threads says otherwise. */
+static inline tk_queue **kernel_test_queue(void) {
+    static tk_queue *q;
+    return &q;
+}
+static inline void use_threads(int n) {
+    tk_queue_destroy(*kernel_test_queue());
+    *kernel_test_queue() = tk_queue_create(n, n);
+}
+static inline tk_queue *queue(void) {
+    if (!*kernel_test_queue())
+        use_threads(2);
+    return *kernel_test_queue();
+}
 
 #define GUARD 256 /* bytes before and after */
 

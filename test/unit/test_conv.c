@@ -51,9 +51,9 @@ static void one_conv(const tk_conv *c, tk_dtype dtype, bool biased) {
     void *out = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0),
          *workspace = alloc_guarded(workspace_bytes, 0);
     use_threads(2);
-    tk_conv_run(out, inp, weight, added, c, dtype, workspace);
+    tk_conv_run(queue(), out, inp, weight, added, c, dtype, workspace);
     use_threads(1);
-    tk_conv_run(again, inp, weight, added, c, dtype, workspace);
+    tk_conv_run(queue(), again, inp, weight, added, c, dtype, workspace);
     assert_memory_equal(out, again, bytes);
     for (int64_t k = 0; k < outs; k++)
         near(out, k, dtype, tk_conv_ref(inp, weight, added, c, dtype, k));
@@ -71,9 +71,9 @@ static void one_conv_transpose(const tk_conv *c, tk_dtype dtype, bool biased) {
     void *wide = alloc_guarded(bytes, 4), *again = alloc_guarded(bytes, 0),
          *workspace = alloc_guarded(workspace_bytes, 0);
     use_threads(2);
-    tk_conv_transpose_run(wide, narrow, weight, added, c, dtype, workspace);
+    tk_conv_transpose_run(queue(), wide, narrow, weight, added, c, dtype, workspace);
     use_threads(1);
-    tk_conv_transpose_run(again, narrow, weight, added, c, dtype, workspace);
+    tk_conv_transpose_run(queue(), again, narrow, weight, added, c, dtype, workspace);
     assert_memory_equal(wide, again, bytes);
     for (int64_t k = 0; k < wides; k++)
         near(wide, k, dtype, tk_conv_transpose_ref(narrow, weight, added, c, dtype, k));
@@ -145,7 +145,7 @@ static void pools(void **state) {
                 int64_t *indices = malloc((size_t)(3 * outs) * sizeof(int64_t)), place = 0;
                 fill_f32(inp, 3 * inps, i);
                 use_threads(2);
-                tk_pool_run(out, p.op == TK_POOL_MAX ? indices : NULL, inp, &p, TK_F32);
+                tk_pool_run(queue(), out, p.op == TK_POOL_MAX ? indices : NULL, inp, &p, TK_F32);
                 for (int64_t k = 0; k < 3 * outs; k++) {
                     double exact = pooled(inp + k / outs * inps, &p, k % outs, &place);
                     assert_true(fabs((double)out[k] - exact) < 1e-5);

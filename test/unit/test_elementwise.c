@@ -69,9 +69,9 @@ static void unary(void **state) {
             void *inp = numbers(u->dtype, n, (uint64_t)k, least, most), *out = alloc_guarded(bytes, tk_size(u->out));
             void *again = alloc_guarded(bytes, 0);
             use_threads(2);
-            tk_unary_run(u, out, inp, n, params);
+            tk_unary_run(queue(), u, out, inp, n, params);
             use_threads(1);
-            tk_unary_run(u, again, inp, n, params);
+            tk_unary_run(queue(), u, again, inp, n, params);
             assert_memory_equal(out, again, bytes);
             for (int64_t i = 0; i < n; i++)
                 expect(out, u->out, i, tk_unary_ref(u->op, tk_get(inp, u->dtype, i), params), u->op);
@@ -124,9 +124,9 @@ static void binary(void **state) {
             assert_true(tk_bcast_init(&bc, (tk_shape){4, out_dims}, (tk_shape[]){{4, a_dims}, {4, b_dims}}, 2));
             assert_int_equal(bc.count, n);
             use_threads(2);
-            tk_binary_run(b, out, x, y, &bc);
+            tk_binary_run(queue(), b, out, x, y, &bc);
             use_threads(1);
-            tk_binary_run(b, again, x, y, &bc);
+            tk_binary_run(queue(), b, again, x, y, &bc);
             assert_memory_equal(out, again, bytes);
             for (int64_t i = 0; i < n; i++) {
                 double exact = tk_binary_ref(b->op, tk_get(x, b->dtype, offset_of(i, out_dims, a_dims)),
@@ -153,11 +153,11 @@ static void integers_do_not_trap(void **state) {
     const int64_t dims[] = {6};
     tk_bcast bc;
     assert_true(tk_bcast_init(&bc, (tk_shape){1, dims}, (tk_shape[]){{1, dims}, {1, dims}}, 2));
-    tk_binary_run(tk_binary_find("Div", TK_I32), out, a, b, &bc);
+    tk_binary_run(queue(), tk_binary_find("Div", TK_I32), out, a, b, &bc);
     assert_memory_equal(out, div, sizeof div);
-    tk_binary_run(tk_binary_find("Mod", TK_I32), out, a, b, &bc);
+    tk_binary_run(queue(), tk_binary_find("Mod", TK_I32), out, a, b, &bc);
     assert_memory_equal(out, mod, sizeof mod);
-    tk_binary_run(tk_binary_find("ModFloor", TK_I32), out, a, b, &bc);
+    tk_binary_run(queue(), tk_binary_find("ModFloor", TK_I32), out, a, b, &bc);
     assert_memory_equal(out, floor_mod, sizeof floor_mod);
 }
 
@@ -173,16 +173,16 @@ static void selections(void **state) {
     (void)state;
     const float inp[] = {-2, NAN, 0.5f, 9}, low = -1, high = 4;
     float out[4];
-    tk_clip(out, inp, &low, &high, 4, TK_F32);
+    tk_clip(queue(), out, inp, &low, &high, 4, TK_F32);
     assert_true(out[0] == -1 && isnan(out[1]) && out[2] == 0.5f && out[3] == 4);
-    tk_clip(out, inp, &high, &low, 4, TK_F32);
+    tk_clip(queue(), out, inp, &high, &low, 4, TK_F32);
     assert_true(out[0] == -1 && out[3] == -1);
-    tk_clip(out, inp, NULL, NULL, 4, TK_F32);
+    tk_clip(queue(), out, inp, NULL, NULL, 4, TK_F32);
     assert_true(out[0] == -2 && out[3] == 9);
     const uint16_t half_low = 0xbc00, half_high = 0x4400, halves[] = {0xc000, 0x7e00, 0x3800, 0x4880};
     const uint16_t clipped[] = {0xbc00, 0x7e00, 0x3800, 0x4400};
     uint16_t half_out[4];
-    tk_clip(half_out, halves, &half_low, &half_high, 4, TK_F16); /* the same numbers */
+    tk_clip(queue(), half_out, halves, &half_low, &half_high, 4, TK_F16); /* the same numbers */
     assert_memory_equal(half_out, clipped, sizeof clipped);
     const int64_t dims[] = {2, 2}, column[] = {2, 1}, one[] = {1};
     const uint8_t cond[] = {1, 0};
@@ -190,10 +190,10 @@ static void selections(void **state) {
     int64_t whole[4];
     tk_bcast bc;
     tk_bcast_init(&bc, (tk_shape){2, dims}, (tk_shape[]){{2, column}, {2, dims}, {1, one}}, 3);
-    tk_where(whole, cond, base, minus, sizeof(int64_t), &bc);
+    tk_where(queue(), whole, cond, base, minus, sizeof(int64_t), &bc);
     assert_memory_equal(whole, ((int64_t[]){3, -1, -9, -9}), sizeof whole);
     tk_bcast_init(&bc, (tk_shape){2, dims}, (tk_shape[]){{2, dims}, {2, column}}, 2);
-    tk_pow(whole, base, TK_I64, exponents, TK_I64, &bc);
+    tk_pow(queue(), whole, base, TK_I64, exponents, TK_I64, &bc);
     assert_memory_equal(whole, ((int64_t[]){27, -1, 0, 0}), sizeof whole);
 }
 
@@ -213,10 +213,10 @@ static void sums_of_halves(void **state) {
     tk_bcast_init(&bc[1], (tk_shape){2, dims}, (tk_shape[]){{2, dims}}, 1);
     tk_bcast_init(&bc[2], (tk_shape){2, dims}, (tk_shape[]){{1, one}}, 1);
     use_threads(2);
-    tk_half_sum(out, (const void *[]){ones, big, &single}, bc, 3, 1, TK_F16);
+    tk_half_sum(queue(), out, (const void *[]){ones, big, &single}, bc, 3, 1, TK_F16);
     for (int i = 0; i < ROWS * COLUMNS; i++)
         assert_int_equal(out[i], i % 2 ? 0x6801 : 0x7bff);
-    tk_half_sum(big, (const void *[]){ones, big, &single}, bc, 3, 2, TK_F16); /* in place: a mean */
+    tk_half_sum(queue(), big, (const void *[]){ones, big, &single}, bc, 3, 2, TK_F16); /* in place: a mean */
     for (int i = 0; i < ROWS * COLUMNS; i++)
         assert_int_equal(big[i], i % 2 ? 0x6401 : 0x77ff);
     free_guarded(out, ROWS * COLUMNS * 2);
@@ -238,7 +238,7 @@ static void where(void **state) {
         tk_bcast bc;
         const int64_t *d[] = {way & 1 ? column : dims, way & 2 ? column : dims, way & 4 ? column : dims};
         assert_true(tk_bcast_init(&bc, (tk_shape){2, dims}, (tk_shape[]){{2, d[0]}, {2, d[1]}, {2, d[2]}}, 3));
-        tk_where(out, cond, a, b, sizeof(float), &bc);
+        tk_where(queue(), out, cond, a, b, sizeof(float), &bc);
         for (int i = 0; i < ROWS * N; i++)
             assert_true(out[i] == (cond[way & 1 ? i / N : i] ? a[way & 2 ? i / N : i] : b[way & 4 ? i / N : i]));
     }

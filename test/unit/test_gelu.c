@@ -28,9 +28,9 @@ static double worst(int tanh_form, int slope) {
             if (isfinite(float_of((uint32_t)bits)))
                 inp[n++] = float_of((uint32_t)bits);
         if (slope)
-            tk_gelu_grad(out, ones, inp, n, tanh_form, TK_F32);
+            tk_gelu_grad(queue(), out, ones, inp, n, tanh_form, TK_F32);
         else
-            tk_gelu(out, inp, n, tanh_form, TK_F32);
+            tk_gelu(queue(), out, inp, n, tanh_form, TK_F32);
         for (int i = 0; i < n; i++) {
             double x = (double)inp[i], exact = slope ? tk_gelu_slope_ref(x, tanh_form) : tk_gelu_ref(x, tanh_form);
             if (isnan(exact)) /* the definition overflows where the result is 0 or 1 */
@@ -55,10 +55,10 @@ static void body_and_tail_agree(void **state) {
     float inp[131], all[131], part[131];
     fill_f32(inp, 131, 5);
     for (int tanh_form = 0; tanh_form < 2; tanh_form++) {
-        tk_gelu(all, inp, 131, tanh_form, TK_F32);
+        tk_gelu(queue(), all, inp, 131, tanh_form, TK_F32);
         for (int64_t at = 0; at < 131; at += 7) {
             int64_t n = 131 - at < 7 ? 131 - at : 7;
-            tk_gelu(part, inp + at, n, tanh_form, TK_F32);
+            tk_gelu(queue(), part, inp + at, n, tanh_form, TK_F32);
             assert_memory_equal(part, all + at, (size_t)n * sizeof(float));
         }
     }
@@ -69,8 +69,8 @@ static void doubles(void **state) {
     for (int tanh_form = 0; tanh_form < 2; tanh_form++)
         for (double x = -9; x < 9; x += 0.37) {
             double y, dx, dy = 2;
-            tk_gelu(&y, &x, 1, tanh_form, TK_F64);
-            tk_gelu_grad(&dx, &dy, &x, 1, tanh_form, TK_F64);
+            tk_gelu(queue(), &y, &x, 1, tanh_form, TK_F64);
+            tk_gelu_grad(queue(), &dx, &dy, &x, 1, tanh_form, TK_F64);
             assert_true(fabs(y - tk_gelu_ref(x, tanh_form)) <= 1e-13 * fabs(y));
             double numeric = (tk_gelu_ref(x + 1e-5, tanh_form) - tk_gelu_ref(x - 1e-5, tanh_form)) / 2e-5;
             assert_true(fabs(dx - 2 * numeric) < 1e-8);

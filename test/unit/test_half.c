@@ -164,7 +164,7 @@ static void elementwise(void **state) {
     all_of(inp);
     for (size_t k = 0; k < FORMATS; k++)
         for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-            tk_unary_run(tk_unary_find(functions[i].op, formats[k].dtype), out, inp, ALL, params);
+            tk_unary_run(queue(), tk_unary_find(functions[i].op, formats[k].dtype), out, inp, ALL, params);
             for (uint32_t h = 0; h < ALL; h++)
                 exact[h] = functions[i].exact(value_of(&formats[k], h));
             compare(&formats[k], functions[i].op, out, exact);
@@ -200,11 +200,11 @@ static void activations(void **state) {
                 exact[form][0][h] = (double)NAN; /* infinity times 0 */
         }
         for (int form = 0; form < 2; form++) {
-            tk_gelu(out[form][0], inp, ALL, form, f->dtype);
-            tk_gelu_grad(out[form][1], ones, inp, ALL, form, f->dtype);
+            tk_gelu(queue(), out[form][0], inp, ALL, form, f->dtype);
+            tk_gelu_grad(queue(), out[form][1], ones, inp, ALL, form, f->dtype);
         }
-        tk_swish(out[2][0], inp, ALL, 1, f->dtype);
-        tk_swish_grad(out[2][1], ones, inp, ALL, 1, f->dtype);
+        tk_swish(queue(), out[2][0], inp, ALL, 1, f->dtype);
+        tk_swish_grad(queue(), out[2][1], ones, inp, ALL, 1, f->dtype);
         for (int form = 0; form < 3; form++)
             for (int slope = 0; slope < 2; slope++) {
                 static const char *const names[3][2] = {

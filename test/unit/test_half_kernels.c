@@ -68,9 +68,9 @@ static void near(const char *what, const uint16_t *half, const float *wide, int6
 static void softmax(void **state) {
     (void)state;
     static const tk_softmax_shape shapes[] = {{3, 7, 1}, {4, 1000, 1}, {2, 1, 1}, {2, 3, 5}, {3, 70, 129}};
-    static void (*const forward[])(void *, const void *, tk_softmax_shape, tk_dtype) = {tk_softmax, tk_log_softmax,
-                                                                                        tk_hardmax};
-    static void (*const backward[])(void *, const void *, const void *, tk_softmax_shape,
+    static void (*const forward[])(tk_queue *, void *, const void *, tk_softmax_shape,
+                                   tk_dtype) = {tk_softmax, tk_log_softmax, tk_hardmax};
+    static void (*const backward[])(tk_queue *, void *, const void *, const void *, tk_softmax_shape,
                                     tk_dtype) = {tk_softmax_grad, tk_log_softmax_grad};
     FOR_TYPES(dtype)
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -78,19 +78,19 @@ static void softmax(void **state) {
         numbers x = make(n, dtype, 1, 5), y = make(n, dtype, 2, 1), dy = make(n, dtype, 3, 1),
                 dx = make(n, dtype, 4, 1);
         for (int f = 0; f < 3; f++) {
-            forward[f](y.wide, x.wide, shapes[i], TK_F32);
-            forward[f](y.half, x.half, shapes[i], dtype);
+            forward[f](queue(), y.wide, x.wide, shapes[i], TK_F32);
+            forward[f](queue(), y.half, x.half, shapes[i], dtype);
             same("softmax", &y, dtype);
             tk_widen(y.wide, y.half, n, dtype);
             if (f < 2) {
-                backward[f](dx.wide, dy.wide, y.wide, shapes[i], TK_F32);
-                backward[f](dx.half, dy.half, y.half, shapes[i], dtype);
+                backward[f](queue(), dx.wide, dy.wide, y.wide, shapes[i], TK_F32);
+                backward[f](queue(), dx.half, dy.half, y.half, shapes[i], dtype);
                 same("softmax's gradient", &dx, dtype);
             }
         }
-        tk_softmax(y.wide, x.wide, shapes[i], TK_F32);
+        tk_softmax(queue(), y.wide, x.wide, shapes[i], TK_F32);
         memcpy(y.half, x.half, x.bytes);
-        tk_softmax(y.half, y.half, shapes[i], dtype); /* in place */
+        tk_softmax(queue(), y.half, y.half, shapes[i], dtype); /* in place */
         same("softmax in place", &y, dtype);
         drop_numbers(&x), drop_numbers(&y), drop_numbers(&dy), drop_numbers(&dx);
     }
@@ -109,22 +109,22 @@ static void layer_norm(void **state) {
         numbers dx = make(ROWS * N, dtype, 7, 1), ds = make(N, dtype, 8, 1), db = make(N, dtype, 9, 1);
         uint16_t again[ROWS * N], ds2[N], db2[N];
         float mean[ROWS], inv[ROWS], wide_mean[ROWS], wide_inv[ROWS];
-        tk_norm(y.half, xhat.half, mean, inv, x.half, scale.half, bias.half, &s);
-        tk_norm(y.wide, xhat.wide, wide_mean, wide_inv, x.wide, scale.wide, bias.wide, &wide);
+        tk_norm(queue(), y.half, xhat.half, mean, inv, x.half, scale.half, bias.half, &s);
+        tk_norm(queue(), y.wide, xhat.wide, wide_mean, wide_inv, x.wide, scale.wide, bias.wide, &wide);
         assert_memory_equal(mean, wide_mean, sizeof mean);
         assert_memory_equal(inv, wide_inv, sizeof inv);
         same("x-hat", &xhat, dtype);
         tk_widen(xhat.wide, xhat.half, ROWS * N, dtype);
-        tk_scale_bias(y.wide, xhat.wide, scale.wide, bias.wide, &wide);
+        tk_scale_bias(queue(), y.wide, xhat.wide, scale.wide, bias.wide, &wide);
         same("y", &y, dtype);
-        tk_scale_bias(again, xhat.half, scale.half, bias.half, &s);
+        tk_scale_bias(queue(), again, xhat.half, scale.half, bias.half, &s);
         assert_memory_equal(again, y.half, sizeof again);
-        tk_norm(again, NULL, NULL, NULL, x.half, scale.half, bias.half, &s);
+        tk_norm(queue(), again, NULL, NULL, NULL, x.half, scale.half, bias.half, &s);
         assert_memory_equal(again, y.half, sizeof again);
-        tk_norm_xhat_grad(dx.half, ds.half, db.half, dy.half, xhat.half, scale.half, inv, &s, workspace);
-        tk_norm_xhat_grad(dx.wide, ds.wide, db.wide, dy.wide, xhat.wide, scale.wide, inv, &wide, workspace);
+        tk_norm_xhat_grad(queue(), dx.half, ds.half, db.half, dy.half, xhat.half, scale.half, inv, &s, workspace);
+        tk_norm_xhat_grad(queue(), dx.wide, ds.wide, db.wide, dy.wide, xhat.wide, scale.wide, inv, &wide, workspace);
         same("dx", &dx, dtype), same("dscale", &ds, dtype), same("dbias", &db, dtype);
-        tk_norm_grad(again, ds2, db2, dy.half, x.half, scale.half, mean, inv, &s, workspace);
+        tk_norm_grad(queue(), again, ds2, db2, dy.half, x.half, scale.half, mean, inv, &s, workspace);
         assert_memory_equal(again, dx.half, sizeof again);
         assert_memory_equal(ds2, ds.half, sizeof ds2);
         assert_memory_equal(db2, db.half, sizeof db2);
@@ -141,16 +141,16 @@ static void channel_norms(void **state) {
                 bias = make(CHANNELS, dtype, 4, 1), mean = make(CHANNELS, dtype, 5, 1),
                 variance = make(CHANNELS, dtype, 6, 1);
         numbers new_mean = make(CHANNELS, dtype, 7, 1), new_variance = make(CHANNELS, dtype, 8, 1);
-        tk_batch_norm_train(y.half, new_mean.half, new_variance.half, x.half, scale.half, bias.half, mean.half,
+        tk_batch_norm_train(queue(), y.half, new_mean.half, new_variance.half, x.half, scale.half, bias.half, mean.half,
                             variance.half, BATCH, CHANNELS, INNER, 1e-5, 0.9, dtype);
-        tk_batch_norm_train(y.wide, new_mean.wide, new_variance.wide, x.wide, scale.wide, bias.wide, mean.wide,
+        tk_batch_norm_train(queue(), y.wide, new_mean.wide, new_variance.wide, x.wide, scale.wide, bias.wide, mean.wide,
                             variance.wide, BATCH, CHANNELS, INNER, 1e-5, 0.9, TK_F32);
         same("batch norm", &y, dtype), same("mean", &new_mean, dtype), same("variance", &new_variance, dtype);
-        tk_group_norm(y.half, x.half, scale.half, bias.half, BATCH, CHANNELS, 2, INNER, 1e-5, dtype);
-        tk_group_norm(y.wide, x.wide, scale.wide, bias.wide, BATCH, CHANNELS, 2, INNER, 1e-5, TK_F32);
+        tk_group_norm(queue(), y.half, x.half, scale.half, bias.half, BATCH, CHANNELS, 2, INNER, 1e-5, dtype);
+        tk_group_norm(queue(), y.wide, x.wide, scale.wide, bias.wide, BATCH, CHANNELS, 2, INNER, 1e-5, TK_F32);
         same("group norm", &y, dtype);
-        tk_lrn(y.half, x.half, BATCH, CHANNELS, INNER, 3, 1e-2, 0.75, 1, dtype);
-        tk_lrn(y.wide, x.wide, BATCH, CHANNELS, INNER, 3, 1e-2, 0.75, 1, TK_F32);
+        tk_lrn(queue(), y.half, x.half, BATCH, CHANNELS, INNER, 3, 1e-2, 0.75, 1, dtype);
+        tk_lrn(queue(), y.wide, x.wide, BATCH, CHANNELS, INNER, 3, 1e-2, 0.75, 1, TK_F32);
         same("LRN", &y, dtype);
         drop_numbers(&x), drop_numbers(&y), drop_numbers(&scale), drop_numbers(&bias), drop_numbers(&mean),
             drop_numbers(&variance);
@@ -177,9 +177,9 @@ static void reductions(void **state) {
         void *workspace = malloc(tk_reduce_workspace(&r) + 1);
         for (int op = 0; op < TK_REDUCE_OPS; op++) {
             use_threads(2);
-            tk_reduce(y.half, x.half, &r, (tk_reduce_op)op, dtype, workspace);
+            tk_reduce(queue(), y.half, x.half, &r, (tk_reduce_op)op, dtype, workspace);
             use_threads(1);
-            tk_reduce(y.wide, x.wide, &r, (tk_reduce_op)op, TK_F32, workspace);
+            tk_reduce(queue(), y.wide, x.wide, &r, (tk_reduce_op)op, TK_F32, workspace);
             same("a reduction", &y, dtype);
         }
         free(workspace);
@@ -196,8 +196,8 @@ static void long_sums(void **state) {
         for (int i = 0; i < N; i++)
             x.wide[i] = 1;
         tk_narrow(x.half, x.wide, N, dtype);
-        tk_cumsum(sums.half, x.half, 1, N, 1, false, false, dtype);
-        tk_cumsum(sums.wide, x.wide, 1, N, 1, false, false, TK_F32);
+        tk_cumsum(queue(), sums.half, x.half, 1, N, 1, false, false, dtype);
+        tk_cumsum(queue(), sums.wide, x.wide, 1, N, 1, false, false, TK_F32);
         assert_true(sums.wide[N - 1] == N);
         same("CumSum", &sums, dtype);
         int64_t indices[N], found;
@@ -205,11 +205,12 @@ static void long_sums(void **state) {
             indices[i] = i % 2;
         void *workspace = malloc(tk_gather_grad_workspace(2, dtype, 2));
         assert_int_equal(
-            tk_gather_grad(table.half, x.half, (tk_indices){indices, TK_I64}, 1, 2, 1, N, dtype, workspace), TK_OK);
+            tk_gather_grad(queue(), table.half, x.half, (tk_indices){indices, TK_I64}, 1, 2, 1, N, dtype, workspace),
+            TK_OK);
         table.wide[0] = table.wide[1] = N / 2;
         same("Gather's gradient", &table, dtype);
         x.half[77] = x.half[90] = 0x4000; /* 2 in both types */
-        tk_arg(&found, x.half, 1, N, 1, true, false, dtype);
+        tk_arg(queue(), &found, x.half, 1, N, 1, true, false, dtype);
         assert_int_equal(found, 77);
         free(workspace);
         drop_numbers(&x), drop_numbers(&sums), drop_numbers(&table);
@@ -226,12 +227,12 @@ static void gather_grad(void **state) {
         numbers grad = make(OUTER * N * INNER, dtype, 1, 1), out = make(OUTER * AXIS * INNER, dtype, 2, 1);
         void *workspace = malloc(tk_gather_grad_workspace(AXIS, dtype, 3));
         use_threads(3);
-        assert_int_equal(
-            tk_gather_grad(out.half, grad.half, (tk_indices){indices, TK_I64}, OUTER, AXIS, INNER, N, dtype, workspace),
-            TK_OK);
-        assert_int_equal(
-            tk_gather_grad(out.wide, grad.wide, (tk_indices){indices, TK_I64}, OUTER, AXIS, INNER, N, TK_F32, NULL),
-            TK_OK);
+        assert_int_equal(tk_gather_grad(queue(), out.half, grad.half, (tk_indices){indices, TK_I64}, OUTER, AXIS, INNER,
+                                        N, dtype, workspace),
+                         TK_OK);
+        assert_int_equal(tk_gather_grad(queue(), out.wide, grad.wide, (tk_indices){indices, TK_I64}, OUTER, AXIS, INNER,
+                                        N, TK_F32, NULL),
+                         TK_OK);
         same("Gather's gradient", &out, dtype);
         free(workspace);
         drop_numbers(&grad), drop_numbers(&out);
@@ -243,8 +244,8 @@ static void einsum(void **state) {
     const tk_einsum e = {2, 3, 2, {4, 5, 70}, {{70, 0, 1}, {0, 70, 1}}};
     FOR_TYPES(dtype) {
         numbers a = make(4 * 70, dtype, 1, 1), b = make(5 * 70, dtype, 2, 1), c = make(20, dtype, 3, 1);
-        tk_einsum_loop(c.half, (const void *[]){a.half, b.half}, &e, dtype);
-        tk_einsum_loop(c.wide, (const void *[]){a.wide, b.wide}, &e, TK_F32);
+        tk_einsum_loop(queue(), c.half, (const void *[]){a.half, b.half}, &e, dtype);
+        tk_einsum_loop(queue(), c.wide, (const void *[]){a.wide, b.wide}, &e, TK_F32);
         same("Einsum", &c, dtype);
         drop_numbers(&a), drop_numbers(&b), drop_numbers(&c);
     }
@@ -259,8 +260,8 @@ static void pools(void **state) {
             true,           false, {{1, 9, 8}, {1, 4, 4}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 0, 1}, {0, 0, 0}}};
         numbers x = make(2 * 72, dtype, 1, 1), y = make(2 * 16, dtype, 2, 1);
         int64_t at[32], wide_at[32];
-        tk_pool_run(y.half, op == TK_POOL_MAX ? at : NULL, x.half, &pool, dtype);
-        tk_pool_run(y.wide, op == TK_POOL_MAX ? wide_at : NULL, x.wide, &pool, TK_F32);
+        tk_pool_run(queue(), y.half, op == TK_POOL_MAX ? at : NULL, x.half, &pool, dtype);
+        tk_pool_run(queue(), y.wide, op == TK_POOL_MAX ? wide_at : NULL, x.wide, &pool, TK_F32);
         same("a pool", &y, dtype);
         if (op == TK_POOL_MAX)
             assert_memory_equal(at, wide_at, sizeof at);
@@ -286,20 +287,23 @@ static void losses(void **state) {
             numbers x = make(places * CLASSES, dtype, 1, 4), weights = make(CLASSES, dtype, 2, 1),
                     loss = make(n, dtype, 3, 1), log_prob = make(places * CLASSES, dtype, 4, 1),
                     dloss = make(n, dtype, 5, 1), dx = make(places * CLASSES, dtype, 6, 1);
-            assert_int_equal(tk_cross_entropy(loss.half, NULL, x.half, labels, weights.half, &s, scratch), TK_OK);
-            assert_int_equal(tk_cross_entropy(loss.wide, NULL, x.wide, labels, weights.wide, &wide, scratch), TK_OK);
-            same("the loss", &loss, dtype);
-            assert_int_equal(tk_cross_entropy(loss.half, log_prob.half, x.half, labels, weights.half, &s, scratch),
+            assert_int_equal(tk_cross_entropy(queue(), loss.half, NULL, x.half, labels, weights.half, &s, scratch),
                              TK_OK);
-            tk_log_softmax(log_prob.wide, x.wide, (tk_softmax_shape){BATCH, CLASSES, inner}, TK_F32);
+            assert_int_equal(tk_cross_entropy(queue(), loss.wide, NULL, x.wide, labels, weights.wide, &wide, scratch),
+                             TK_OK);
+            same("the loss", &loss, dtype);
+            assert_int_equal(
+                tk_cross_entropy(queue(), loss.half, log_prob.half, x.half, labels, weights.half, &s, scratch), TK_OK);
+            tk_log_softmax(queue(), log_prob.wide, x.wide, (tk_softmax_shape){BATCH, CLASSES, inner}, TK_F32);
             same("log-probabilities", &log_prob, dtype);
             tk_widen(log_prob.wide, log_prob.half, places * CLASSES, dtype);
-            assert_int_equal(tk_nll_loss(loss.wide, log_prob.wide, labels, weights.wide, &wide, scratch), TK_OK);
+            assert_int_equal(tk_nll_loss(queue(), loss.wide, log_prob.wide, labels, weights.wide, &wide, scratch),
+                             TK_OK);
             same("the loss of log-probabilities", &loss, dtype);
-            assert_int_equal(tk_cross_entropy_grad(dx.half, dloss.half, log_prob.half, labels, weights.half, &s),
-                             TK_OK);
-            assert_int_equal(tk_cross_entropy_grad(dx.wide, dloss.wide, log_prob.wide, labels, weights.wide, &wide),
-                             TK_OK);
+            assert_int_equal(
+                tk_cross_entropy_grad(queue(), dx.half, dloss.half, log_prob.half, labels, weights.half, &s), TK_OK);
+            assert_int_equal(
+                tk_cross_entropy_grad(queue(), dx.wide, dloss.wide, log_prob.wide, labels, weights.wide, &wide), TK_OK);
             near("the gradient of scores", dx.half, dx.wide, places * CLASSES,
                  dtype); /* here and there by way of double */
             drop_numbers(&x), drop_numbers(&weights), drop_numbers(&loss), drop_numbers(&log_prob),
@@ -314,13 +318,13 @@ static void dropout(void **state) {
     uint8_t mask[N], wide_mask[N];
     FOR_TYPES(dtype) {
         numbers x = make(N, dtype, 1, 1), y = make(N, dtype, 2, 1);
-        assert_int_equal(tk_dropout(y.half, mask, x.half, N, 0.1, &draw, dtype), TK_OK);
-        assert_int_equal(tk_dropout(y.wide, wide_mask, x.wide, N, 0.1, &draw, TK_F32), TK_OK);
+        assert_int_equal(tk_dropout(queue(), y.half, mask, x.half, N, 0.1, &draw, dtype), TK_OK);
+        assert_int_equal(tk_dropout(queue(), y.wide, wide_mask, x.wide, N, 0.1, &draw, TK_F32), TK_OK);
         assert_memory_equal(mask, wide_mask, N);
         same("dropout", &y, dtype);
         assert_int_equal(tk_dropout_ref(y.half, mask, x.half, N, 0.1, &draw, dtype), TK_OK);
         same("dropout by definition", &y, dtype);
-        assert_int_equal(tk_dropout_grad(y.half, x.half, mask, N, 0.1, dtype), TK_OK);
+        assert_int_equal(tk_dropout_grad(queue(), y.half, x.half, mask, N, 0.1, dtype), TK_OK);
         same("its gradient", &y, dtype);
         drop_numbers(&x), drop_numbers(&y);
     }
@@ -372,32 +376,32 @@ static void attention(void **state) {
         tk_attention_operands in = {q.half, kt.half, v.half, bias.half, NULL},
                               wide_in = {q.wide, kt.wide, v.wide, bias.wide, NULL};
         use_threads(2);
-        assert_int_equal(tk_attention_run((tk_attention_results){y.half, p.half, dropped.half, keep}, in, &a, 0.25,
-                                          &draw, workspace),
+        assert_int_equal(tk_attention_run(queue(), (tk_attention_results){y.half, p.half, dropped.half, keep}, in, &a,
+                                          0.25, &draw, workspace),
                          TK_OK);
-        assert_int_equal(tk_attention_run((tk_attention_results){y.wide, p.wide, dropped.wide, wide_keep}, wide_in,
-                                          &wide, 0.25, &draw, workspace),
+        assert_int_equal(tk_attention_run(queue(), (tk_attention_results){y.wide, p.wide, dropped.wide, wide_keep},
+                                          wide_in, &wide, 0.25, &draw, workspace),
                          TK_OK);
         assert_memory_equal(keep, wide_keep, sizeof keep);
         same("P", &p, dtype);
         near("Y", y.half, y.wide, ITEMS * ROWS * WIDTH, dtype);
         tk_widen(dropped.wide, p.half, ATTENTION_P, dtype);
-        tk_dropout_grad(dropped.wide, dropped.wide, keep, ATTENTION_P, 0.25, TK_F32);
+        tk_dropout_grad(queue(), dropped.wide, dropped.wide, keep, ATTENTION_P, 0.25, TK_F32);
         same("the dropped map", &dropped, dtype);
         tk_attention_gradients gradients = {dq.half, dkt.half, dv.half, ds.half},
                                wide_gradients = {dq.wide, dkt.wide, dv.wide, ds.wide};
         tk_attention_saved saved = {dout.half, q.half, kt.half, v.half, p.half, dropped.half, keep, true};
-        assert_int_equal(tk_attention_grad(gradients, saved, &a, 0.25, more), TK_OK);
+        assert_int_equal(tk_attention_grad(queue(), gradients, saved, &a, 0.25, more), TK_OK);
         tk_widen(p.wide, p.half, ATTENTION_P, dtype), tk_widen(dropped.wide, dropped.half, ATTENTION_P, dtype);
         tk_attention_saved wide_saved = {dout.wide, q.wide, kt.wide, v.wide, p.wide, dropped.wide, keep, true};
-        assert_int_equal(tk_attention_grad(wide_gradients, wide_saved, &wide, 0.25, more), TK_OK);
+        assert_int_equal(tk_attention_grad(queue(), wide_gradients, wide_saved, &wide, 0.25, more), TK_OK);
         same("dQ", &dq, dtype), same("dK^T", &dkt, dtype), same("dV", &dv, dtype), same("dS", &ds, dtype);
-        assert_int_equal(tk_attention_run((tk_attention_results){y2.half, p2.half, NULL, NULL}, in, &flagged, 0.25,
-                                          &draw, workspace),
+        assert_int_equal(tk_attention_run(queue(), (tk_attention_results){y2.half, p2.half, NULL, NULL}, in, &flagged,
+                                          0.25, &draw, workspace),
                          TK_OK);
         saved = (tk_attention_saved){dout.half, q.half, kt.half, v.half, p2.half, NULL, NULL, true};
-        assert_int_equal(tk_attention_grad((tk_attention_gradients){dq2.half, dkt2.half, dv2.half, NULL}, saved,
-                                           &flagged, 0.25, more),
+        assert_int_equal(tk_attention_grad(queue(), (tk_attention_gradients){dq2.half, dkt2.half, dv2.half, NULL},
+                                           saved, &flagged, 0.25, more),
                          TK_OK);
         for (int i = 0; i < ATTENTION_P; i++)
             assert_int_equal(p2.half[i], p.half[i] | (keep[i] ? 0 : 0x8000));
@@ -405,8 +409,9 @@ static void attention(void **state) {
         assert_memory_equal(dq.half, dq2.half, dq.bytes);
         assert_memory_equal(dkt.half, dkt2.half, dkt.bytes);
         assert_memory_equal(dv.half, dv2.half, dv.bytes);
-        assert_int_equal(
-            tk_attention_run((tk_attention_results){y2.half, NULL, NULL, NULL}, in, &a, 0.25, &draw, workspace), TK_OK);
+        assert_int_equal(tk_attention_run(queue(), (tk_attention_results){y2.half, NULL, NULL, NULL}, in, &a, 0.25,
+                                          &draw, workspace),
+                         TK_OK);
         assert_memory_equal(y.half, y2.half, y.bytes);
         free_guarded(workspace, bytes), free_guarded(more, grad_bytes);
         drop_numbers(&q), drop_numbers(&kt), drop_numbers(&v), drop_numbers(&bias), drop_numbers(&dout),

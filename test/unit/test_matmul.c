@@ -40,9 +40,9 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
     memcpy(again, out, bytes);
     memcpy(ref, out, bytes);
     use_threads(2);
-    tk_product_run(out, a, b, &p, dtype, workspace);
+    tk_product_run(queue(), out, a, b, &p, dtype, workspace);
     use_threads(1);
-    tk_product_run(again, a, b, &p, dtype, workspace);
+    tk_product_run(queue(), again, a, b, &p, dtype, workspace);
     tk_product_ref(ref, a, b, &p, dtype);
     assert_memory_equal(out, again, bytes);
     double tolerance = (dtype == TK_F64 ? 1e-15 : tk_is_float(dtype) ? 2e-7 : 0) * (double)(k + 1);
@@ -89,15 +89,15 @@ static void any_threads(void **state) {
             bool ta = trans == 2, tb = trans == 1;
             tk_product p = {batch, m, n, k, ta ? m : k, tb ? k : n, ta, tb, at, at, 1, 0, false};
             use_threads(1);
-            tk_product_run(first, a, b, &p, TK_F32, NULL);
+            tk_product_run(queue(), first, a, b, &p, TK_F32, NULL);
             for (int threads = 2; threads <= 4; threads++) {
                 use_threads(threads);
-                tk_product_run(again, a, b, &p, TK_F32, NULL);
+                tk_product_run(queue(), again, a, b, &p, TK_F32, NULL);
                 assert_memory_equal(first, again, bytes);
             }
             memmove(a + 3, a, (size_t)(m * k) * sizeof(float));
             memmove(b + 5, b, (size_t)(k * n) * sizeof(float));
-            tk_product_run(again, a + 3, b + 5, &p, TK_F32, NULL);
+            tk_product_run(queue(), again, a + 3, b + 5, &p, TK_F32, NULL);
             assert_memory_equal(first, again, bytes);
             memmove(a, a + 3, (size_t)(m * k) * sizeof(float));
             memmove(b, b + 5, (size_t)(k * n) * sizeof(float));
@@ -113,7 +113,7 @@ static void start(void **state) {
     float out[6];
     tk_bcast bc;
     tk_bcast_init(&bc, (tk_shape){2, dims}, (tk_shape[]){{2, column}}, 1);
-    tk_product_start(out, c, 3, &bc, TK_F32);
+    tk_product_start(queue(), out, c, 3, &bc, TK_F32);
     assert_memory_equal(out, ((float[]){3, 3, 3, 6, 6, 6}), sizeof out);
 }
 

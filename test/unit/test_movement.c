@@ -3,14 +3,7 @@
  * against arithmetic on their parts. */
 #include "kernels/movement/cast.h"
 #include "kernels/movement/movement.h"
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+#include "kernel_test.h"
 
 static uint32_t state = 3;
 static int64_t below(int64_t n) {
@@ -19,7 +12,7 @@ static int64_t below(int64_t n) {
 }
 
 #define MOST 40000
-#define GUARD 64
+#define BAND 64
 
 /* A permutation of a contiguous input, some dims repeated, reversed or strided. */
 static void random_box(tk_strided *box, int64_t *inp_count) {
@@ -67,16 +60,16 @@ static void test_strided_copy(void **unused) {
         if (inp_count > MOST || out_count > MOST)
             continue;
         size_t element = elements[below(4)], bytes = (size_t)out_count * element;
-        unsigned char *inp = malloc((size_t)inp_count * element), *out = malloc(bytes + GUARD),
-                      *want = malloc(bytes + GUARD);
+        unsigned char *inp = malloc((size_t)inp_count * element), *out = malloc(bytes + BAND),
+                      *want = malloc(bytes + BAND);
         for (size_t i = 0; i < (size_t)inp_count * element; i++)
             inp[i] = (unsigned char)below(256);
-        memset(out, 0xa5, bytes + GUARD);
-        memset(want, 0xa5, bytes + GUARD);
+        memset(out, 0xa5, bytes + BAND);
+        memset(want, 0xa5, bytes + BAND);
         tk_copy_strided_ref(want, inp, &box, element);
         tk_strided_simplify(&box);
-        tk_copy_strided(out, inp, &box, element);
-        assert_memory_equal(out, want, bytes + GUARD);
+        tk_copy_strided(queue(), out, inp, &box, element);
+        assert_memory_equal(out, want, bytes + BAND);
         free(inp);
         free(out);
         free(want);
@@ -90,10 +83,10 @@ static void test_casts_out_of_range(void **unused) {
     uint8_t u8[10];
     int64_t i64[10];
     uint32_t u32[10];
-    tk_cast(i8, inp, 10, TK_I8, TK_F64);
-    tk_cast(u8, inp, 10, TK_U8, TK_F64);
-    tk_cast(i64, inp, 10, TK_I64, TK_F64);
-    tk_cast(u32, inp, 10, TK_U32, TK_F64);
+    tk_cast(queue(), i8, inp, 10, TK_I8, TK_F64);
+    tk_cast(queue(), u8, inp, 10, TK_U8, TK_F64);
+    tk_cast(queue(), i64, inp, 10, TK_I64, TK_F64);
+    tk_cast(queue(), u32, inp, 10, TK_U32, TK_F64);
     const int8_t want_i8[] = {0, 127, -128, 127, -128, 127, -128, 127, 0, 127};
     const uint8_t want_u8[] = {0, 255, 0, 255, 0, 127, 0, 255, 0, 255};
     assert_memory_equal(i8, want_i8, sizeof i8);

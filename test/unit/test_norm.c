@@ -41,11 +41,11 @@ static void one_layer(int64_t rows, int64_t n, double offset, bool centered) {
 
     tk_norm_ref(yd, md, vd, xd, sd, bd, &s);
     use_threads(3);
-    tk_norm(y, xhat, centered ? mean : NULL, inv, x, scale, bias, &s);
+    tk_norm(queue(), y, xhat, centered ? mean : NULL, inv, x, scale, bias, &s);
     use_threads(1);
-    tk_norm(again, NULL, NULL, NULL, x, scale, bias, &s);
+    tk_norm(queue(), again, NULL, NULL, NULL, x, scale, bias, &s);
     assert_memory_equal(y, again, bytes);
-    tk_scale_bias(again, xhat, scale, bias, &s);
+    tk_scale_bias(queue(), again, xhat, scale, bias, &s);
     assert_memory_equal(y, again, bytes);
     double rounding = 1 + (centered ? fabs(offset) : 0); /* of x - mean */
     near(y, yd, rows * n, 1e-6 * rounding);
@@ -55,13 +55,13 @@ static void one_layer(int64_t rows, int64_t n, double offset, bool centered) {
 
     tk_norm_grad_ref(yd, dsd, dbd, dyd, xd, sd, &s);
     use_threads(2);
-    tk_norm_grad(y, ds, db, dy, x, scale, centered ? mean : NULL, inv, &s, workspace);
+    tk_norm_grad(queue(), y, ds, db, dy, x, scale, centered ? mean : NULL, inv, &s, workspace);
     use_threads(1);
-    tk_norm_xhat_grad(again, ds2, db2, dy, xhat, scale, inv, &s, workspace);
+    tk_norm_xhat_grad(queue(), again, ds2, db2, dy, xhat, scale, inv, &s, workspace);
     assert_memory_equal(y, again, bytes);
     assert_memory_equal(ds, ds2, n_bytes);
     assert_memory_equal(db, db2, n_bytes);
-    tk_norm_xhat_grad(xhat, NULL, NULL, dy, xhat, scale, inv, &s, NULL); /* in place */
+    tk_norm_xhat_grad(queue(), xhat, NULL, NULL, dy, xhat, scale, inv, &s, NULL); /* in place */
     assert_memory_equal(y, xhat, bytes);
     near(y, yd, rows * n, n == 1 ? 1e9 : 3e-6 * rounding); /* of one element: the exact gradient is 0 */
     near(ds, dsd, n, 2e-6 * rounding + (n == 1 ? 1e9 : 0));
@@ -99,8 +99,8 @@ static void tiny_scales(void **state) {
     }
     double *xd = widened(x, ROWS * N), *dyd = widened(dy, ROWS * N), *sd = widened(scale, N);
     tk_norm_grad_ref(dxd, dsd, dbd, dyd, xd, sd, &s);
-    tk_norm(y, xhat, NULL, inv, x, scale, bias, &s);
-    tk_norm_xhat_grad(dx, ds, db, dy, xhat, scale, inv, &s, workspace);
+    tk_norm(queue(), y, xhat, NULL, inv, x, scale, bias, &s);
+    tk_norm_xhat_grad(queue(), dx, ds, db, dy, xhat, scale, inv, &s, workspace);
     near(dx, dxd, ROWS * N, 2e-6);
     near(ds, dsd, N, 1e-6);
     near(db, dbd, N, 1e-6);
@@ -113,9 +113,10 @@ static void batch_norm(void **state) {
     const float x[] = {1, 3, 2, 2, 5, 7, 2, 2}, scale[] = {2, 1}, bias[] = {1, -1}, mean[] = {0, 1},
                 variance[] = {1, 4};
     float y[8], new_mean[2], new_variance[2];
-    tk_batch_norm(y, x, scale, bias, mean, variance, 2, 2, 2, 0, TK_F32);
+    tk_batch_norm(queue(), y, x, scale, bias, mean, variance, 2, 2, 2, 0, TK_F32);
     near(y, (const double[]){3, 7, -0.5, -0.5, 11, 15, -0.5, -0.5}, 8, 1e-6);
-    tk_batch_norm_train(y, new_mean, new_variance, x, scale, bias, mean, variance, 2, 2, 2, 1e-9, 0.75, TK_F32);
+    tk_batch_norm_train(queue(), y, new_mean, new_variance, x, scale, bias, mean, variance, 2, 2, 2, 1e-9, 0.75,
+                        TK_F32);
     double s = 2 / sqrt(5);
     near(y, (const double[]){1 - 3 * s, 1 - s, -1, -1, 1 + s, 1 + 3 * s, -1, -1}, 8, 1e-6);
     near(new_mean, (const double[]){1, 1.25}, 2, 1e-6);
@@ -136,7 +137,7 @@ static void group_norm(void **state) {
                     &(tk_norm_rows){BATCH * groups, CHANNELS / groups * INNER, 1e-3, true, TK_F64, TK_F64});
         for (int i = 0; i < N; i++)
             exact[i] = exact[i] * (double)scale[i / INNER % CHANNELS] + (double)bias[i / INNER % CHANNELS];
-        tk_group_norm(y, x, scale, bias, BATCH, CHANNELS, groups, INNER, 1e-3, TK_F32);
+        tk_group_norm(queue(), y, x, scale, bias, BATCH, CHANNELS, groups, INNER, 1e-3, TK_F32);
         near(y, exact, N, 1e-6);
     }
     free(xd);
@@ -146,7 +147,7 @@ static void lrn(void **state) {
     (void)state;
     const float x[] = {1, 2, 3};
     float y[3];
-    tk_lrn(y, x, 1, 3, 1, 3, 3, 0.5, 2, TK_F32); /* 2 + squares around: 7, 16, 15 */
+    tk_lrn(queue(), y, x, 1, 3, 1, 3, 3, 0.5, 2, TK_F32); /* 2 + squares around: 7, 16, 15 */
     near(y, (const double[]){1 / sqrt(7), 2 / sqrt(16), 3 / sqrt(15)}, 3, 1e-6);
 }
 

@@ -64,9 +64,9 @@ static void every_op(tk_dtype dtype, const int64_t *dims, int axes) {
             if (kind_of(op) != kind)
                 continue;
             use_threads(2);
-            tk_reduce(out, inp, &r, (tk_reduce_op)op, dtype, workspace);
+            tk_reduce(queue(), out, inp, &r, (tk_reduce_op)op, dtype, workspace);
             use_threads(1);
-            tk_reduce(again, inp, &r, (tk_reduce_op)op, dtype, workspace);
+            tk_reduce(queue(), again, inp, &r, (tk_reduce_op)op, dtype, workspace);
             assert_memory_equal(out, again, bytes);
             check(out, (tk_reduce_op)op, dtype, &r, exact);
             check_guards(out, bytes);
@@ -107,7 +107,7 @@ static void sums_are_accurate(void **state) {
     tk_reduction r;
     tk_reduction_init(&r, 2, dims, (bool[]){true, true});
     void *workspace = malloc(tk_reduce_workspace(&r));
-    tk_reduce(&out, inp, &r, TK_REDUCE_SUM, TK_F32, workspace);
+    tk_reduce(queue(), &out, inp, &r, TK_REDUCE_SUM, TK_F32, workspace);
     assert_true(ulps(out, 10000000 * (double)0.1f) <= 8);
     free(workspace);
     free(inp);
@@ -119,9 +119,9 @@ static void not_a_number_wins(void **state) {
     float out;
     tk_reduction r;
     tk_reduction_init(&r, 1, (int64_t[]){4}, (bool[]){true});
-    tk_reduce(&out, inp, &r, TK_REDUCE_MAX, TK_F32, NULL);
+    tk_reduce(queue(), &out, inp, &r, TK_REDUCE_MAX, TK_F32, NULL);
     assert_true(isnan(out));
-    tk_reduce(&out, inp, &r, TK_REDUCE_MIN, TK_F32, NULL);
+    tk_reduce(queue(), &out, inp, &r, TK_REDUCE_MIN, TK_F32, NULL);
     assert_true(isnan(out));
 }
 
@@ -131,7 +131,7 @@ static void log_sum_exp_of_large_numbers(void **state) {
     float out[2];
     tk_reduction r;
     tk_reduction_init(&r, 2, (int64_t[]){2, 2}, (bool[]){false, true});
-    tk_reduce(out, inp, &r, TK_REDUCE_LOG_SUM_EXP, TK_F32, NULL);
+    tk_reduce(queue(), out, inp, &r, TK_REDUCE_LOG_SUM_EXP, TK_F32, NULL);
     assert_true(ulps(out[0], 1000 + log(2)) <= 1 && out[1] == -INFINITY);
 }
 
@@ -139,23 +139,23 @@ static void along_an_axis(void **state) {
     (void)state;
     const float inp[] = {1, 5, 5, 2, 1, 7}; /* [1, 3, 2]: columns 1 5 1 and 5 2 7 */
     int64_t at[2];
-    tk_arg(at, inp, 1, 3, 2, true, false, TK_F32);
+    tk_arg(queue(), at, inp, 1, 3, 2, true, false, TK_F32);
     assert_true(at[0] == 1 && at[1] == 2);
-    tk_arg(at, inp, 1, 3, 2, false, true, TK_F32);
+    tk_arg(queue(), at, inp, 1, 3, 2, false, true, TK_F32);
     assert_true(at[0] == 2 && at[1] == 1);
-    tk_arg(at, inp, 1, 3, 2, false, false, TK_F32);
+    tk_arg(queue(), at, inp, 1, 3, 2, false, false, TK_F32);
     assert_true(at[0] == 0 && at[1] == 1);
     const int32_t ints[] = {1, 2, 3, 4};
     int32_t out[4];
-    tk_cumsum(out, ints, 1, 4, 1, false, false, TK_I32);
+    tk_cumsum(queue(), out, ints, 1, 4, 1, false, false, TK_I32);
     assert_memory_equal(out, ((int32_t[]){1, 3, 6, 10}), sizeof out);
-    tk_cumsum(out, ints, 1, 4, 1, true, false, TK_I32);
+    tk_cumsum(queue(), out, ints, 1, 4, 1, true, false, TK_I32);
     assert_memory_equal(out, ((int32_t[]){0, 1, 3, 6}), sizeof out);
-    tk_cumsum(out, ints, 1, 4, 1, false, true, TK_I32);
+    tk_cumsum(queue(), out, ints, 1, 4, 1, false, true, TK_I32);
     assert_memory_equal(out, ((int32_t[]){10, 9, 7, 4}), sizeof out);
-    tk_cumsum(out, ints, 1, 4, 1, true, true, TK_I32);
+    tk_cumsum(queue(), out, ints, 1, 4, 1, true, true, TK_I32);
     assert_memory_equal(out, ((int32_t[]){9, 7, 4, 0}), sizeof out);
-    tk_cumsum(out, ints, 1, 2, 2, true, true, TK_I32);
+    tk_cumsum(queue(), out, ints, 1, 2, 2, true, true, TK_I32);
     assert_memory_equal(out, ((int32_t[]){3, 4, 0, 0}), sizeof out);
 }
 

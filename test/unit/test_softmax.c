@@ -7,8 +7,9 @@
 static const tk_softmax_shape shapes[] = {{1, 1, 1}, {3, 7, 1},    {0, 5, 1},     {40, 1000, 1},
                                           {2, 3, 5}, {3, 70, 129}, {1, 30522, 1}, {5, 0, 3}};
 
-typedef void (*forward_fn)(void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype);
-typedef void (*backward_fn)(void *dinp, const void *dout, const void *out, tk_softmax_shape shape, tk_dtype dtype);
+typedef void (*forward_fn)(tk_queue *q, void *out, const void *inp, tk_softmax_shape shape, tk_dtype dtype);
+typedef void (*backward_fn)(tk_queue *q, void *dinp, const void *dout, const void *out, tk_softmax_shape shape,
+                            tk_dtype dtype);
 
 /* Within `tolerance` of |exact| + scale, the size of the terms that exact is a difference of. */
 static void near(const float *got, const double *exact, int64_t n, double tolerance, double scale) {
@@ -34,19 +35,19 @@ static void one(tk_softmax_shape s, int logarithm) {
     }
     tk_softmax_ref(y, x, s, logarithm);
     use_threads(2);
-    forward(out, inp, s, TK_F32);
+    forward(queue(), out, inp, s, TK_F32);
     use_threads(1);
-    forward(again, inp, s, TK_F32);
+    forward(queue(), again, inp, s, TK_F32);
     assert_memory_equal(out, again, bytes);
     near(out, y, n, 2e-6, 1e-3);
     tk_softmax_grad_ref(dx, dy, y, s, logarithm);
     use_threads(2);
-    backward(inp, dout, out, s, TK_F32);
+    backward(queue(), inp, dout, out, s, TK_F32);
     use_threads(1);
-    backward(dout, dout, out, s, TK_F32); /* in place */
+    backward(queue(), dout, dout, out, s, TK_F32); /* in place */
     assert_memory_equal(inp, dout, bytes);
     near(dout, dx, n, 1e-6, logarithm ? 1 + sqrt((double)s.n) : 1);
-    forward(y, x, s, TK_F64);
+    forward(queue(), y, x, s, TK_F64);
     tk_softmax_ref(dx, x, s, logarithm);
     for (int64_t i = 0; i < n; i++)
         assert_true(fabs(y[i] - dx[i]) <= 1e-13 * (1 + fabs(dx[i])));
@@ -69,7 +70,7 @@ static void masked_rows(void **state) {
     (void)state;
     const float inp[] = {-INFINITY, 0, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
     float out[6];
-    tk_softmax(out, inp, (tk_softmax_shape){2, 3, 1}, TK_F32);
+    tk_softmax(queue(), out, inp, (tk_softmax_shape){2, 3, 1}, TK_F32);
     assert_true(out[0] == 0 && out[1] == 1 && out[2] == 0 && isnan(out[3]) && isnan(out[5]));
 }
 
@@ -77,7 +78,7 @@ static void hardmax(void **state) {
     (void)state;
     const float inp[] = {1, 3, 3, 5, 2, 2};
     float out[6];
-    tk_hardmax(out, inp, (tk_softmax_shape){1, 3, 2}, TK_F32); /* columns 1 3 2 and 3 5 2 */
+    tk_hardmax(queue(), out, inp, (tk_softmax_shape){1, 3, 2}, TK_F32); /* columns 1 3 2 and 3 5 2 */
     assert_memory_equal(out, ((float[]){0, 0, 1, 1, 0, 0}), sizeof out);
 }
 
@@ -111,15 +112,16 @@ static void one_loss(tk_loss s, int weighted) {
     const float *weights_f32 = weighted ? d.weights_f32 : NULL;
     fill(&d, &s);
     tk_cross_entropy_ref(exact, d.scores, d.labels, weights, &s);
-    assert_int_equal(tk_cross_entropy(loss, NULL, d.scores_f32, d.labels, weights_f32, &s, scratch), TK_OK);
-    assert_int_equal(tk_cross_entropy(again, log_prob, d.scores_f32, d.labels, weights_f32, &s, scratch), TK_OK);
+    assert_int_equal(tk_cross_entropy(queue(), loss, NULL, d.scores_f32, d.labels, weights_f32, &s, scratch), TK_OK);
+    assert_int_equal(tk_cross_entropy(queue(), again, log_prob, d.scores_f32, d.labels, weights_f32, &s, scratch),
+                     TK_OK);
     near(loss, exact, losses, 2e-6, 1e-3);
     near(again, exact, losses, 2e-6, 1e-3);
-    assert_int_equal(tk_nll_loss(loss, log_prob, d.labels, weights_f32, &s, scratch), TK_OK);
+    assert_int_equal(tk_nll_loss(queue(), loss, log_prob, d.labels, weights_f32, &s, scratch), TK_OK);
     assert_memory_equal(loss, again, (size_t)losses * sizeof(float));
     for (int64_t i = 0; i < losses; i++)
         dloss[i] = (float)(i + 1);
-    assert_int_equal(tk_cross_entropy_grad(grad, dloss, log_prob, d.labels, weights_f32, &s), TK_OK);
+    assert_int_equal(tk_cross_entropy_grad(queue(), grad, dloss, log_prob, d.labels, weights_f32, &s), TK_OK);
     for (int64_t i = 0; i < places * s.classes; i += 5) {
         double before = d.scores[i], change = 0;
         d.scores[i] = before + 1e-5;
@@ -165,9 +167,9 @@ static void wrong_labels(void **state) {
     float loss, grad[3], scratch[3];
     for (int32_t label = -2; label < 5; label++) {
         tk_status expected = label >= -1 && label < 3 ? TK_OK : TK_BAD_INDEX;
-        assert_int_equal(tk_cross_entropy(&loss, NULL, scores, &label, NULL, &s, scratch), expected);
-        assert_int_equal(tk_nll_loss(&loss, scores, &label, NULL, &s, scratch), expected);
-        assert_int_equal(tk_cross_entropy_grad(grad, &loss, scores, &label, NULL, &s), expected);
+        assert_int_equal(tk_cross_entropy(queue(), &loss, NULL, scores, &label, NULL, &s, scratch), expected);
+        assert_int_equal(tk_nll_loss(queue(), &loss, scores, &label, NULL, &s, scratch), expected);
+        assert_int_equal(tk_cross_entropy_grad(queue(), grad, &loss, scores, &label, NULL, &s), expected);
     }
 }
 

@@ -24,9 +24,9 @@ static double worst(double alpha, int slope) {
             n += fabsf(inp[n]) < 1e30f;
         }
         if (slope)
-            tk_swish_grad(out, ones, inp, n, alpha, TK_F32);
+            tk_swish_grad(queue(), out, ones, inp, n, alpha, TK_F32);
         else
-            tk_swish(out, inp, n, alpha, TK_F32);
+            tk_swish(queue(), out, inp, n, alpha, TK_F32);
         for (int i = 0; i < n; i++) {
             double x = (double)inp[i], exact = slope ? tk_swish_slope_ref(x, alpha) : tk_swish_ref(x, alpha);
             if (isnan(exact)) /* the definition overflows where the result is 0 or 1 */
@@ -53,10 +53,10 @@ static void body_and_tail_agree(void **state) {
     (void)state;
     float inp[131], all[131], part[131];
     fill_f32(inp, 131, 5);
-    tk_swish(all, inp, 131, 1, TK_F32);
+    tk_swish(queue(), all, inp, 131, 1, TK_F32);
     for (int64_t at = 0; at < 131; at += 7) {
         int64_t n = 131 - at < 7 ? 131 - at : 7;
-        tk_swish(part, inp + at, n, 1, TK_F32);
+        tk_swish(queue(), part, inp + at, n, 1, TK_F32);
         assert_memory_equal(part, all + at, (size_t)n * sizeof(float));
     }
 }
@@ -66,8 +66,8 @@ static void doubles(void **state) {
     for (size_t i = 0; i < sizeof alphas / sizeof alphas[0]; i++)
         for (double x = -9; x < 9; x += 0.37) {
             double y, dx, dy = 2, alpha = alphas[i];
-            tk_swish(&y, &x, 1, alpha, TK_F64);
-            tk_swish_grad(&dx, &dy, &x, 1, alpha, TK_F64);
+            tk_swish(queue(), &y, &x, 1, alpha, TK_F64);
+            tk_swish_grad(queue(), &dx, &dy, &x, 1, alpha, TK_F64);
             assert_true(fabs(y - tk_swish_ref(x, alpha)) <= 1e-13 * fabs(y));
             double numeric = (tk_swish_ref(x + 1e-5, alpha) - tk_swish_ref(x - 1e-5, alpha)) / 2e-5;
             assert_true(fabs(dx - 2 * numeric) < 1e-8);

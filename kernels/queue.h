@@ -1,0 +1,20 @@
+/* queue.h: where kernels run, the first argument of each of them: how many threads a loop may take, and for how many
+ * of them a workspace has scratch. A session owns one, so that sessions side by side know nothing of each other, nor
+ * of a team of threads that they are called from. */
+#ifndef TK_QUEUE_H
+#define TK_QUEUE_H
+#include "kernel.h"
+
+/* A queue of `threads` threads (at least 1), the caller's among them. `slots` (at least 1) is the number of threads
+ * that the workspace of its launches is made for, the `slots` of each NAME_workspace: a kernel with scratch takes no
+ * more threads than that, whatever `threads` says. NULL: out of memory. One host thread at a time may use a queue. */
+tk_queue *tk_queue_create(int threads, int slots);
+void tk_queue_destroy(tk_queue *q); /* NULL is fine */
+
+int tk_queue_threads(const tk_queue *q);
+int tk_queue_slots(const tk_queue *q);
+
+/* A queue of one thread and one slot, for a kernel that is called from the body of a loop; anybody may use it at any
+ * time, nobody destroys it. */
+tk_queue *tk_queue_serial(void);
+#endif
