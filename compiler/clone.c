@@ -2,6 +2,7 @@
  * ordinal (dropout draws by it); only the values are new, under names that are free. Tensors, types and strings are
  * shared, because nothing changes them in place. */
 #include "clone.h"
+#include "ops.h"
 #include <string.h>
 
 static tc_value absent; /* the image of values that have none; only its address counts */
@@ -19,15 +20,57 @@ static const char *copy_name(const tc_cloner *cloner, tc_graph *graph, const cha
     return *name ? tc_arena_printf(graph->model->arena, "%s/%s", cloner->prefix, name) : cloner->prefix;
 }
 
+/* --- into another model ----------------------------------------------------------------------- */
+
+static bool has_symbols(const tc_type *type) {
+    for (int i = 0; type->dims && i < type->rank; i++)
+        if (!tc_dim_is_const(type->dims[i]) && !tc_dim_is_unknown(type->dims[i]))
+            return true;
+    return type->elem && has_symbols(type->elem);
+}
+
+static bool no_value(void *user, const char *name, int64_t *value) {
+    (void)user, (void)name, (void)value;
+    return false;
+}
+
+/* Symbols belong to the pool of their model: substituting nothing says the same dim in the other pool. */
+static const tc_type *type_in(tc_model *model, const tc_type *type) {
+    if (!type || !has_symbols(type))
+        return type;
+    tc_type *copy = TC_NEW(model->arena, tc_type);
+    tc_dim *dims = TC_NEW_ARRAY(model->arena, tc_dim, (size_t)(type->rank > 0 ? type->rank : 0) + 1);
+    for (int i = 0; type->dims && i < type->rank; i++)
+        dims[i] = tc_dim_substitute(model->dims, type->dims[i], no_value, NULL);
+    *copy = *type;
+    copy->dims = type->dims ? dims : NULL;
+    copy->elem = type_in(model, type->elem);
+    return copy;
+}
+
+/* The names are taken as they are: they are unique there, so they are here. */
+static tc_value *value_in(tc_graph *graph, const tc_value *value) {
+    bool inferred = value->producer && value->producer->op && value->producer->op->shape;
+    tc_value *copy = tc_value_create_exact(graph, value->name, inferred ? NULL : type_in(graph->model, value->type));
+    copy->is_parameter = value->is_parameter;
+    return copy;
+}
+
+/* --- values, graphs, nodes -------------------------------------------------------------------- */
+
 static tc_value *copy_value(const tc_cloner *cloner, tc_graph *graph, const tc_value *value) {
-    tc_value *copy = tc_value_create(graph, copy_name(cloner, graph, value->name), value->type);
-    copy->contents = value->contents;
+    tc_value *copy;
+    if (cloner->whole) {
+        copy = value_in(graph, value);
+    } else {
+        copy = tc_value_create(graph, copy_name(cloner, graph, value->name), value->type);
+        copy->contents = value->contents;
+    }
     tc_map_set_ptr(cloner->values, value, copy);
     return copy;
 }
 
-static tc_graph *clone_graph(const tc_cloner *cloner, tc_graph *parent, const tc_graph *graph) {
-    tc_graph *copy = tc_graph_create(parent->model, parent, graph->name);
+static void fill_graph(const tc_cloner *cloner, tc_graph *copy, const tc_graph *graph) {
     for (uint32_t i = 0; i < graph->n_inputs; i++)
         tc_graph_add_input(copy, copy_value(cloner, copy, graph->inputs[i]));
     for (uint32_t i = 0; i < graph->n_initializers; i++) {
@@ -46,6 +89,11 @@ static tc_graph *clone_graph(const tc_cloner *cloner, tc_graph *parent, const tc
         if (image && image->graph == copy) /* else it was removed */
             copy->listed[copy->n_listed++] = image;
     }
+}
+
+static tc_graph *clone_graph(const tc_cloner *cloner, tc_graph *parent, const tc_graph *graph) {
+    tc_graph *copy = tc_graph_create(parent->model, parent, graph->name);
+    fill_graph(cloner, copy, graph);
     return copy;
 }
 
@@ -114,4 +162,21 @@ tc_node *tc_node_clone(tc_graph *graph, const tc_node *node, tc_map *values) {
 tc_graph *tc_graph_clone(tc_graph *parent, const tc_graph *graph, tc_map *values) {
     tc_cloner cloner = {.values = values};
     return clone_graph(&cloner, parent, graph);
+}
+
+tc_model *tc_model_clone(tc_model *model) {
+    tc_model *copy = tc_model_create();
+    copy->source = model->source ? model->source : model;
+    copy->path = model->path;
+    copy->ir_version = model->ir_version;
+    for (size_t i = 0; i < model->n_opsets; i++)
+        tc_model_set_opset(copy, model->opsets[i].domain, model->opsets[i].version);
+    copy->functions = model->functions; /* no room is left in it: what is added goes to an array of the copy's own */
+    copy->n_functions = model->n_functions;
+    copy->info = model->info;
+    copy->next_ordinal = model->next_ordinal;
+    copy->graph->name = model->graph->name;
+    tc_cloner cloner = {.values = tc_map_create(copy->arena), .whole = true};
+    fill_graph(&cloner, copy->graph, model->graph);
+    return copy;
 }

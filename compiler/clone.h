@@ -10,6 +10,7 @@ typedef struct tc_cloner {
     const tc_function
         *function;      /* ... or the defaults of this function, or are dropped; both NULL: references are kept */
     const char *prefix; /* in front of the names of nodes and values; NULL: names are kept where they are free */
+    bool whole;         /* the copy is another model, of which nothing is there yet: names stay, types change pools */
 } tc_cloner;
 
 /* Maps `value` to no value: copies of its users get an absent operand. */

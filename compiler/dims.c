@@ -62,6 +62,7 @@ struct tc_dim_pool {
     set atoms, products, exprs;
     uint32_t n_atoms;
     const product *one; /* the empty product: the constant term's */
+    tc_map *fresh;      /* base of fresh symbols -> the number behind the last one; NULL: there are none */
 };
 
 /* A polynomial in the making. */
@@ -362,14 +363,19 @@ tc_dim tc_dim_symbol(tc_dim_pool *pool, const char *name) {
     return atom_dim(pool, atom_intern(pool, &wanted));
 }
 
+/* The numbers of one base go on where they ended, so that thousands of fresh symbols stay linear. */
 tc_dim tc_dim_fresh(tc_dim_pool *pool, const char *base) {
-    const char *name = base;
-    for (uint32_t before = pool->n_atoms, i = 1;; i++) {
-        tc_dim d = tc_dim_symbol(pool, name);
-        if (pool->n_atoms > before)
-            return d;
-        name = tc_arena_printf(pool->arena, "%s_%u", base, i);
-    }
+    uint32_t before = pool->n_atoms;
+    tc_dim d = tc_dim_symbol(pool, base);
+    if (pool->n_atoms > before)
+        return d;
+    if (!pool->fresh)
+        pool->fresh = tc_map_create(pool->arena);
+    uintptr_t number = (uintptr_t)tc_map_get(pool->fresh, base);
+    while (pool->n_atoms == before)
+        d = tc_dim_symbol(pool, tc_arena_printf(pool->arena, "%s_%ju", base, (uintmax_t)++number));
+    tc_map_set(pool->fresh, tc_arena_strdup(pool->arena, base), (void *)number);
+    return d;
 }
 
 /* --- arithmetic ------------------------------------------------------------------------------- */

@@ -259,6 +259,7 @@ struct tc_model {
     uint32_t next_id;
     uint32_t next_ordinal; /* above every ordinal; 0: not counted yet (inline.c counts) */
     tc_map *maps;          /* mapped external files: tensor_map.c */
+    tc_model *source;      /* of a clone: the model whose strings, tensors and mapped files it borrows; NULL else */
     uint64_t evaluated;    /* elements that contents.c has evaluated: it stops folding large results at some point */
     const void *origin;    /* ModelProto */
 };
@@ -382,6 +383,11 @@ tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, c
  * there; outputs are created under unique names and added to `values`. Nested graphs are cloned. clone.c */
 tc_node *tc_node_clone(tc_graph *graph, const tc_node *node, tc_map *values);
 tc_graph *tc_graph_clone(tc_graph *parent, const tc_graph *graph, tc_map *values);
+/* A model of its own with the same graph, to be changed and thrown away: nodes, names, ordinals, inputs and outputs are
+ * those of `model`, in the same order; functions are shared, and neither contents nor the types that shape inference
+ * finds come along. Strings, tensors and mapped files are borrowed: `model` must outlive the clone, and files that the
+ * clone maps stay mapped with `model`. tc_model_destroy ends it. clone.c */
+tc_model *tc_model_clone(tc_model *model);
 /* Replaces a node that calls `function` by the function's body: attribute references take the call's values or the
  * defaults, or are dropped; the call's outputs stay the same values. The new nodes get ordinals of their own. On an
  * error nothing has changed. inline.c */

@@ -179,11 +179,11 @@ tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, c
         return tc_error(ctx, TC_UNSUPPORTED, NULL,
                         "tensor \"%s\" has no data that could be used: strings, or sparse and large",
                         tc_quote(ctx, tensor->name ? tensor->name : ""));
-    request r = {ctx, model, tensor, tc_quote(ctx, e->location)};
     if (!tensor->bytes) {
         *out_data = "";
         return TC_OK;
     }
+    request r = {ctx, model->source ? model->source : model, tensor, tc_quote(ctx, e->location)};
     tc_file *file = NULL;
     TC_TRY(open_mapping(&r, &file));
     if (e->offset > file->size || tensor->bytes > file->size - e->offset)

@@ -31,22 +31,23 @@ static bool has_kernel(const tc_node *node) {
     return row && (dtype == TC_UNDEFINED || (row->dtypes >> dtype & 1) != 0);
 }
 
-static tc_status function_for(tempo_session *s, const tc_node *node, bool typed, const tc_function **out_function) {
+static tc_status function_for(tempo_session *s, tc_model *model, const tc_node *node, bool typed,
+                              const tc_function **out_function) {
     tc_function *body = NULL;
-    *out_function = tc_model_function(s->model, node->domain, node->op_type, node->overload);
+    *out_function = tc_model_function(model, node->domain, node->op_type, node->overload);
     if (*out_function || !typed || !s->hooks.body || !node->op || strcmp(node->op->domain, TC_TEMPO_DOMAIN) != 0)
         return TC_OK;
-    TC_TRY(s->hooks.body(&s->ctx, s->model, node, &body));
+    TC_TRY(s->hooks.body(&s->ctx, model, node, &body));
     *out_function = body;
     return TC_OK;
 }
 
-tc_status rt_inline_missing(tempo_session *s, bool typed, bool *out_changed) {
-    tc_graph *graph = s->model->graph;
+tc_status rt_inline_missing(tempo_session *s, tc_model *model, bool typed, bool *out_changed) {
+    tc_graph *graph = model->graph;
     for (tc_node *node = graph->first; node;) {
         const tc_function *function = NULL;
         if (!has_kernel(node))
-            TC_TRY(function_for(s, node, typed, &function));
+            TC_TRY(function_for(s, model, node, typed, &function));
         if (!function) {
             node = node->next;
             continue;
@@ -67,6 +68,6 @@ tc_status rt_inline_missing(tempo_session *s, bool typed, bool *out_changed) {
 tc_status rt_make_runnable(tempo_session *s) {
     bool changed = false;
     TC_TRY(to_canonical(s));
-    TC_TRY(rt_inline_missing(s, false, &changed));
+    TC_TRY(rt_inline_missing(s, s->model, false, &changed));
     return tc_verify_ops(&s->ctx, s->model->graph);
 }

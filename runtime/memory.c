@@ -8,28 +8,26 @@ static int bigger_first(const void *a, const void *b) {
     return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
 }
 
-static tempo_live live_buffer(const tempo_session *s, size_t index) {
-    const rt_plan *plan = s->plan;
+static tempo_live live_buffer(tc_arena *arena, const rt_plan *plan, size_t index) {
     uint32_t of = plan->buffer_of[index];
     uint64_t bytes = rt_aligned(plan->buffers[index].bytes);
     if (of < plan->n_storages) {
         const tc_value *value = plan->storages[of].value;
-        return (tempo_live){value->name, tc_type_text(plan->launcher.arena, value->type), bytes};
+        return (tempo_live){value->name, tc_type_text(arena, value->type), bytes};
     }
     const tc_node *node = plan->launches[UINT32_MAX - of].node;
-    return (tempo_live){tc_arena_printf(plan->launcher.arena, "workspace of %s", tc_node_label(node)), node->op_type,
-                        bytes};
+    return (tempo_live){tc_arena_printf(arena, "workspace of %s", tc_node_label(node)), node->op_type, bytes};
 }
 
 static void list_live(tempo_session *s, tempo_memory *out) {
-    const rt_plan *plan = s->plan;
+    const rt_plan *plan = rt_current_plan(s);
     uint32_t peak = plan->packing.peak;
-    s->live = TC_NEW_ARRAY(plan->launcher.arena, tempo_live, plan->n_buffers + 1);
+    tempo_live *live = TC_NEW_ARRAY(s->ctx.arena, tempo_live, plan->n_buffers + 1);
     for (size_t i = 0; i < plan->n_buffers; i++)
         if (plan->buffers[i].first <= peak && peak <= plan->buffers[i].last && plan->buffers[i].bytes > 0)
-            s->live[out->n_live++] = live_buffer(s, i);
-    qsort(s->live, out->n_live, sizeof *s->live, bigger_first);
-    out->live = s->live;
+            live[out->n_live++] = live_buffer(s->ctx.arena, plan, i);
+    qsort(live, out->n_live, sizeof *live, bigger_first);
+    out->live = live;
     out->peak_node = peak < plan->n_launches ? tc_node_label(plan->launches[peak].node) : "";
 }
 
@@ -92,7 +90,7 @@ tempo_status tempo_memory_report(tempo_session *s, tempo_memory *out) {
     tempo_status status = tempo_prepare(s);
     if (status != TEMPO_OK)
         return status;
-    const rt_plan *plan = s->plan;
+    const rt_plan *plan = rt_current_plan(s);
     for (uint32_t i = 0; i < plan->n_storages; i++) {
         const rt_storage *storage = &plan->storages[i];
         if (storage->root == i && storage->home != RT_ARENA)

@@ -29,12 +29,13 @@ static rt_storage *root_of(const rt_plan *plan, const tc_value *value) {
     return s;
 }
 
-static rt_storage *add_storage(planner *p, const tc_value *value, rt_home home, size_t bytes) {
+static rt_storage *add_storage(planner *p, const tc_value *value, rt_home home, size_t bytes, const int64_t *dims) {
     rt_plan *plan = p->plan;
     plan->storages = tc_arena_grow(plan->launcher.arena, plan->storages, sizeof *plan->storages, &p->cap_storages,
                                    (size_t)plan->n_storages + 1);
     uint32_t at = plan->n_storages++;
-    plan->storages[at] = (rt_storage){.value = value, .home = home, .root = at, .bytes = bytes, .first = UINT32_MAX};
+    plan->storages[at] =
+        (rt_storage){.value = value, .home = home, .root = at, .bytes = bytes, .dims = dims, .first = UINT32_MAX};
     tc_map_set_ptr(plan->index, value, (void *)(uintptr_t)(at + 1));
     return &plan->storages[at];
 }
@@ -73,6 +74,18 @@ static tc_status describe(planner *p, const tc_node *node, const tc_value *value
     return TC_OK;
 }
 
+/* One copy for all plans. What the arena holds is aligned: these are the bytes of a file, and their address stands for
+ * them as long as the session lives. */
+static const void *aligned_copy(rt_shared *shared, const void *data, size_t bytes) {
+    void *copy = tc_map_get_ptr(shared->aligned, data);
+    if (copy)
+        return copy;
+    copy = tc_arena_alloc(shared->arena, bytes, 1);
+    memcpy(copy, data, bytes);
+    tc_map_set_ptr(shared->aligned, data, copy);
+    return copy;
+}
+
 /* Constants may lie in the file at any address: kernels want them aligned to their element. */
 static tc_status parameter_data(planner *p, const tc_node *node, const tc_tensor *tensor, const void **out_data) {
     const void *data = tensor->data;
@@ -82,20 +95,16 @@ static tc_status parameter_data(planner *p, const tc_node *node, const tc_tensor
         return tc_error(p->ctx, TC_UNSUPPORTED, node, "constant '%s' has no numbers to read",
                         tc_quote(p->ctx, tensor->name ? tensor->name : ""));
     size_t element = tc_dtype_bits(tensor->dtype) / 8;
-    if (!data || (element > 1 && (uintptr_t)data % element != 0)) {
-        void *copy = tc_arena_alloc(p->plan->launcher.arena, tensor->bytes + 1, 1);
-        if (tensor->bytes > 0)
-            memcpy(copy, data, tensor->bytes);
-        data = copy;
-    }
-    *out_data = data;
+    static const uint64_t nothing;
+    bool lies_well = element < 2 || (uintptr_t)data % element == 0;
+    *out_data = !data ? &nothing : lies_well ? data : aligned_copy(p->plan->shared, data, tensor->bytes);
     return TC_OK;
 }
 
 static tc_status add_parameter(planner *p, const tc_node *node, const tc_value *value, const tc_tensor *tensor) {
     const void *data = NULL;
     TC_TRY(parameter_data(p, node, tensor, &data));
-    add_storage(p, value, RT_PARAMETER, tensor->bytes)->data = data;
+    add_storage(p, value, RT_PARAMETER, tensor->bytes, tensor->dims)->data = data;
     return TC_OK;
 }
 
@@ -166,7 +175,7 @@ static tc_status launch_node(planner *p, const tc_node *node) {
             continue;
         bool view = i == 0 && launch->view_of >= 0;
         uint32_t viewed = view ? root_of(p->plan, tc_input(node, (uint32_t)launch->view_of))->root : 0;
-        rt_storage *s = add_storage(p, node->outputs[i], RT_ARENA, (size_t)out->count * tk_size(out->dtype));
+        rt_storage *s = add_storage(p, node->outputs[i], RT_ARENA, (size_t)out->count * tk_size(out->dtype), out->dims);
         if (view) {
             s->root = viewed;
             s->home = p->plan->storages[viewed].home;
@@ -177,18 +186,17 @@ static tc_status launch_node(planner *p, const tc_node *node) {
     return TC_OK;
 }
 
-static tc_status launch_all(planner *p, const void *const *inputs) {
+static tc_status launch_all(planner *p, const bool *bound) {
     const tc_graph *graph = p->model->graph;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const tc_value *value = graph->inputs[i];
-        if (inputs[i]) {
-            rt_arg arg;
-            TC_TRY(describe(p, NULL, value, &arg));
-            rt_storage *s = add_storage(p, value, RT_INPUT, (size_t)arg.count * tk_size(arg.dtype));
-            s->data = inputs[i];
-            s->input = i;
-        }
+        rt_arg arg;
+        if (!bound[i])
+            continue;
+        TC_TRY(describe(p, NULL, value, &arg));
+        add_storage(p, value, RT_INPUT, (size_t)arg.count * tk_size(arg.dtype), arg.dims);
     }
+    p->plan->n_bound = p->plan->n_storages;
     p->plan->launches = TC_NEW_ARRAY(p->plan->launcher.arena, rt_launch, (size_t)graph->n_nodes + 1);
     TC_FOR_NODES(node, graph) {
         if (node->n_outputs > 0 && node->outputs[0] && tc_value_constant(node->outputs[0]))
@@ -284,30 +292,48 @@ static tc_status pack(planner *p) {
     return TC_OK;
 }
 
-static const void *storage_data(const rt_plan *plan, const rt_storage *root) {
-    return root->home == RT_ARENA ? plan->memory + root->offset : root->data;
-}
-
-/* Sets the address of one operand or result. Kernels take `void *` for both; only results are written. */
-static void set_address(const rt_plan *plan, rt_arg *arg, const tc_value *value) {
+/* Kernels take `void *` for operands and results; only results are written. */
+static void *storage_data(const rt_plan *plan, const rt_storage *root) {
     union {
         const void *in;
         void *out;
-    } address = {storage_data(plan, root_of(plan, value))};
-    arg->data = address.out;
+    } address = {.in = root->data};
+    return root->home == RT_ARENA ? plan->shared->memory + root->offset : address.out;
+}
+
+/* Places in inputs, which are set before each run on other bytes, or all others. */
+static void list_places(rt_plan *plan, rt_arg *args, const tc_node *node, bool results, bool in_inputs) {
+    for (uint32_t k = 0; k < (results ? node->n_outputs : node->n_inputs); k++) {
+        const rt_storage *root = args[k].present ? root_of(plan, results ? node->outputs[k] : tc_input(node, k)) : NULL;
+        if (root && (root->home == RT_INPUT) == in_inputs)
+            plan->places[plan->n_places++] = (rt_place){&args[k], root};
+    }
+}
+
+static void find_places(rt_plan *plan) {
+    size_t most = 0;
+    for (uint32_t i = 0; i < plan->n_launches; i++)
+        most += (size_t)plan->launches[i].n_in + plan->launches[i].n_out;
+    plan->places = TC_NEW_ARRAY(plan->launcher.arena, rt_place, most + 1);
+    for (int others = 0; others < 2; others++) {
+        for (uint32_t i = 0; i < plan->n_launches; i++) {
+            rt_launch *launch = &plan->launches[i];
+            list_places(plan, launch->in, launch->node, false, !others);
+            list_places(plan, launch->out, launch->node, true, !others);
+        }
+        if (!others)
+            plan->n_input_places = plan->n_places;
+    }
 }
 
 static void set_addresses(rt_plan *plan) {
-    for (uint32_t i = 0; i < plan->n_launches; i++) {
-        rt_launch *launch = &plan->launches[i];
-        for (uint32_t k = 0; k < launch->n_in; k++)
-            if (launch->in[k].present)
-                set_address(plan, &launch->in[k], tc_input(launch->node, k));
-        for (uint32_t k = 0; k < launch->n_out; k++)
-            if (launch->out[k].present)
-                set_address(plan, &launch->out[k], launch->node->outputs[k]);
-        launch->workspace = launch->workspace_bytes > 0 ? plan->memory + plan->workspaces[i] : NULL;
-    }
+    bool moved = plan->memory != plan->shared->memory;
+    for (size_t i = 0; i < (moved ? plan->n_places : plan->n_input_places); i++)
+        plan->places[i].arg->data = storage_data(plan, plan->places[i].root);
+    for (uint32_t i = 0; moved && i < plan->n_launches; i++)
+        if (plan->launches[i].workspace_bytes > 0)
+            plan->launches[i].workspace = plan->shared->memory + plan->workspaces[i];
+    plan->memory = plan->shared->memory;
 }
 
 static const tc_value *largest_result(const rt_plan *plan) {
@@ -318,40 +344,48 @@ static const tc_value *largest_result(const rt_plan *plan) {
     return largest ? largest->value : NULL;
 }
 
-static tc_status take_memory(planner *p) {
-    size_t bytes = p->plan->packing.bytes + RT_ALIGN; /* zero-sized buffers point at the end */
-    tc_status status = rt_check_memory(p->ctx, "the arena of this graph", bytes);
-    const tc_value *largest = status == TC_OK ? NULL : largest_result(p->plan);
+/* What is there is given back first: nothing of an earlier run is read again. */
+static tc_status take_memory(tc_ctx *ctx, rt_plan *plan) {
+    rt_shared *shared = plan->shared;
+    size_t bytes = plan->packing.bytes + RT_ALIGN; /* zero-sized buffers point at the end */
+    if (shared->memory && bytes <= shared->bytes)
+        return TC_OK;
+    free(shared->memory);
+    shared->memory = NULL;
+    tc_status status = rt_check_memory(ctx, "the arena of this graph", bytes);
+    const tc_value *largest = status == TC_OK ? NULL : largest_result(plan);
     if (largest)
-        tc_hint(p->ctx, "its largest tensor is %s '%s' of %s \"%s\"",
-                tc_type_text(p->plan->launcher.arena, largest->type), tc_quote(p->ctx, largest->name),
-                tc_quote(p->ctx, largest->producer->op_type), tc_quote(p->ctx, tc_node_label(largest->producer)));
+        tc_hint(ctx, "its largest tensor is %s '%s' of %s \"%s\"", tc_type_text(ctx->arena, largest->type),
+                tc_quote(ctx, largest->name), tc_quote(ctx, largest->producer->op_type),
+                tc_quote(ctx, tc_node_label(largest->producer)));
     TC_TRY(status);
-    p->plan->memory = aligned_alloc(RT_ALIGN, rt_aligned(bytes));
-    if (!p->plan->memory)
-        return tc_error(p->ctx, TC_LIMIT, NULL, "not enough memory: the arena of this graph takes %zu bytes", bytes);
+    shared->bytes = rt_aligned(bytes);
+    shared->memory = aligned_alloc(RT_ALIGN, shared->bytes);
+    if (!shared->memory)
+        return tc_error(ctx, TC_LIMIT, NULL, "not enough memory: the arena of this graph takes %zu bytes", bytes);
     return TC_OK;
 }
 
-static tc_status make(planner *p, const void *const *inputs) {
-    TC_TRY(launch_all(p, inputs));
+static tc_status make(planner *p, const bool *bound) {
+    TC_TRY(launch_all(p, bound));
     find_lifetimes(p->plan);
     choose_inplace(p->plan);
     TC_TRY(pack(p));
-    TC_TRY(take_memory(p));
-    set_addresses(p->plan);
+    find_places(p->plan);
     return TC_OK;
 }
 
-tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_random *random, const void *const *inputs,
-                         rt_plan **out_plan) {
+tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_random *random, const bool *bound,
+                         rt_shared *shared, rt_plan **out_plan) {
     tc_arena *arena = tc_arena_create();
     rt_plan *plan = TC_NEW(arena, rt_plan);
     plan->launcher = (rt_launcher){ctx, model, arena, slots, random};
+    plan->model = model;
     plan->graph = model->graph;
+    plan->shared = shared;
     plan->index = tc_map_create(arena);
     planner p = {ctx, model, plan, 0};
-    tc_status status = make(&p, inputs);
+    tc_status status = make(&p, bound);
     if (status != TC_OK) {
         rt_plan_destroy(plan);
         plan = NULL;
@@ -363,15 +397,18 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_rando
 void rt_plan_destroy(rt_plan *plan) {
     if (!plan)
         return;
-    free(plan->memory);
+    tc_model_destroy(plan->model);
     tc_arena_destroy(plan->launcher.arena);
 }
 
-void rt_plan_set_input(rt_plan *plan, uint32_t input, const void *data) {
-    for (uint32_t i = 0; i < plan->n_storages; i++)
-        if (plan->storages[i].home == RT_INPUT && plan->storages[i].root == i && plan->storages[i].input == input)
-            plan->storages[i].data = data;
+tc_status rt_plan_ready(tc_ctx *ctx, rt_plan *plan, const void *const *inputs) {
+    uint32_t at = 0;
+    for (uint32_t i = 0; at < plan->n_bound; i++)
+        if (plan->graph->inputs[i] == plan->storages[at].value)
+            plan->storages[at++].data = inputs[i];
+    TC_TRY(take_memory(ctx, plan));
     set_addresses(plan);
+    return TC_OK;
 }
 
 size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value) { return storage_of(plan, value)->bytes; }
@@ -379,13 +416,9 @@ size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value) { return storag
 const rt_storage *rt_plan_root(const rt_plan *plan, const tc_value *value) { return root_of(plan, value); }
 
 void rt_plan_tensor(const rt_plan *plan, const tc_value *value, tempo_tensor *out_tensor) {
-    rt_arg arg = {0};
-    const tc_type *type = value->type;
-    int64_t *dims = TC_NEW_ARRAY(plan->launcher.arena, int64_t, (size_t)type->rank + 1);
-    for (int i = 0; i < type->rank; i++)
-        dims[i] = type->dims[i].value;
-    set_address(plan, &arg, value);
-    *out_tensor = (tempo_tensor){(tempo_dtype)type->dtype, type->rank, dims, arg.data, rt_plan_bytes(plan, value)};
+    const rt_storage *s = storage_of(plan, value);
+    *out_tensor = (tempo_tensor){(tempo_dtype)value->type->dtype, value->type->rank, s->dims,
+                                 storage_data(plan, root_of(plan, value)), s->bytes};
 }
 
 /* --- for launch functions ----------------------------------------------------------------------- */

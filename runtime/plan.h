@@ -2,7 +2,7 @@
  *
  * Each value that a launch reads or writes has a storage; views share that of their operand, in-place results take
  * over their operand's. A storage is the arena's (an offset), an input's (the caller's bytes) or a parameter's (the
- * file's bytes). */
+ * file's bytes). A plan owns its model, a clone of the session's whose shapes are resolved; the arena it borrows. */
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
 #include "launch.h"
@@ -18,12 +18,28 @@ typedef struct rt_storage {
     uint32_t first, last; /* launches, of roots in the arena; last is n_launches for graph outputs */
     size_t offset;        /* in the arena */
     const void *data;     /* inputs and parameters */
-    uint32_t input;       /* index among the graph's inputs */
+    const int64_t *dims;  /* of the value */
 } rt_storage;
+
+/* What the plans of one session have in common. One of them runs at a time, so one arena serves all. */
+typedef struct rt_shared {
+    tc_arena *arena;       /* lives as long as the session */
+    tc_map *aligned;       /* bytes of a constant in the file -> their copy, where they lie at no address for kernels */
+    unsigned char *memory; /* the arena of buffers, as large as the largest plan that was ready; NULL at first; free */
+    size_t bytes;
+} rt_shared;
+
+/* Where a launch's operand or result gets its address from. */
+typedef struct rt_place {
+    rt_arg *arg;
+    const rt_storage *root;
+} rt_place;
 
 typedef struct rt_plan {
     rt_launcher launcher; /* of its launches; arena dies with the plan */
-    const tc_graph *graph;
+    tc_model *model;
+    const tc_graph *graph; /* the model's */
+    rt_shared *shared;
     rt_launch *launches;
     uint32_t n_launches;
     rt_storage *storages;
@@ -34,18 +50,23 @@ typedef struct rt_plan {
     uint32_t *buffer_of; /* [n_buffers] storage index, or UINT32_MAX - launch for a workspace */
     size_t n_buffers;
     rt_packing packing;
-    unsigned char *memory; /* the arena */
+    rt_place *places; /* [n_places] of every operand and result, those that lie in inputs first */
+    size_t n_places, n_input_places;
+    uint32_t n_bound;            /* the first storages are those of bound inputs, in the order of the graph */
+    const unsigned char *memory; /* the arena that addresses are set for, or NULL */
 } rt_plan;
 
-/* Makes the plan. Types of all values must be static. `inputs[i]` is what graph input i is bound to: bytes of its
- * type, or NULL for an input whose default serves. `slots`: threads that workspaces have scratch for
- * (kernels/queue.h). The plan borrows the graph and the inputs. TC_UNSUPPORTED names the node that has no kernel. */
-tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_random *random, const void *const *inputs,
-                         rt_plan **out_plan);
+/* Makes the plan, which takes over the model, also on failure. Types of all values must be static. `bound[i]`: graph
+ * input i is bound; else its default serves. `slots`: threads that workspaces have
+ * scratch for (kernels/queue.h). `random` and `shared` outlive the plan. TC_UNSUPPORTED names the node that
+ * has no kernel. */
+tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_random *random, const bool *bound,
+                         rt_shared *shared, rt_plan **out_plan);
 void rt_plan_destroy(rt_plan *plan); /* NULL is fine */
-/* Takes over other bytes of the same type for graph input `input`. */
-void rt_plan_set_input(rt_plan *plan, uint32_t input, const void *data);
-/* A graph output, input or parameter: dims in the plan's arena. */
+/* Makes the plan the one that may run: takes memory where there is too little, and sets every address that is another
+ * than before. `inputs[i]` is what graph input i is bound to: bytes of its type; borrowed until the next call. */
+tc_status rt_plan_ready(tc_ctx *ctx, rt_plan *plan, const void *const *inputs);
+/* A graph output, input or parameter: dims live as long as the plan. */
 struct tempo_tensor;
 void rt_plan_tensor(const rt_plan *plan, const tc_value *value, struct tempo_tensor *out_tensor);
 size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value);

@@ -5,7 +5,6 @@
 #include "../kernels/queue.h"
 #include "../compiler/onnx_io.h"
 #include "../compiler/ops.h"
-#include "../compiler/unroll.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +14,12 @@
 static void begin(tempo_session *s) {
     free(s->message);
     s->message = NULL;
-    s->ctx.n_diags = 0;
+    s->ctx.diags = NULL;
+    s->ctx.n_diags = s->ctx.cap_diags = 0;
+    if (tc_arena_bytes(s->ctx.arena) == 0)
+        return;
+    tc_arena_destroy(s->ctx.arena);
+    s->ctx.arena = tc_arena_create();
 }
 
 /* Turns the diagnostics of a failure into the session's message. */
@@ -37,10 +41,17 @@ const char *tempo_message(const tempo_session *s) { return s->message ? s->messa
 static tc_status take_model(tempo_session *s, tc_model *model) {
     s->model = model;
     TC_TRY(rt_make_runnable(s));
-    tc_graph *graph = s->model->graph;
-    s->inputs = TC_NEW_ARRAY(s->ctx.arena, rt_input, (size_t)graph->n_inputs + 1);
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        s->inputs[i] = (rt_input){.value = graph->inputs[i], .declared = graph->inputs[i]->type};
+    const tc_graph *graph = s->model->graph;
+    s->by_name = tc_map_create(s->arena);
+    s->output_types = TC_NEW_ARRAY(s->arena, const char *, (size_t)graph->n_outputs + 1);
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        s->output_types[i] = tc_type_text(s->arena, graph->outputs[i]->type);
+    s->inputs = TC_NEW_ARRAY(s->arena, rt_input, (size_t)graph->n_inputs + 1);
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const tc_value *value = graph->inputs[i];
+        s->inputs[i] = (rt_input){.value = value, .declared = value->type, .type = tc_type_text(s->arena, value->type)};
+        tc_map_set(s->by_name, value->name, &s->inputs[i]);
+    }
     return TC_OK;
 }
 
@@ -57,7 +68,10 @@ static tempo_session *create(const char *path, const tempo_options *options, con
     }
     s->queue = queue;
     tc_ctx_init(&s->ctx, "tempo");
-    s->ctx.file = tc_arena_strdup(s->ctx.arena, path);
+    s->arena = tc_arena_create();
+    s->ctx.file = tc_arena_strdup(s->arena, path);
+    s->shared.arena = s->arena;
+    s->shared.aligned = tc_map_create(s->arena);
     s->random.seed = options ? options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
     return s;
@@ -92,21 +106,15 @@ tempo_status tempo_open(const char *path, const tempo_options *options, tempo_se
     return rt_open(path, options, NULL, out_session);
 }
 
-static void drop_plan(tempo_session *s) {
-    rt_plan_destroy(s->plan);
-    s->plan = NULL;
-    s->live = NULL;
-    s->ran = false;
-}
-
 void tempo_close(tempo_session *s) {
     if (!s)
         return;
-    drop_plan(s);
-    for (uint32_t i = 0; s->inputs && i < s->model->graph->n_inputs; i++)
-        free(s->inputs[i].decided);
+    for (size_t i = 0; i < s->n_kept; i++)
+        rt_plan_destroy(s->kept[i].plan);
+    free(s->shared.memory);
     tc_model_destroy(s->model);
     tk_queue_destroy(s->queue);
+    tc_arena_destroy(s->arena);
     free(s->message);
     tc_ctx_fini(&s->ctx);
     free(s);
@@ -114,10 +122,10 @@ void tempo_close(tempo_session *s) {
 
 /* --- inputs and outputs ----------------------------------------------------------------------- */
 
-static void describe(const tempo_session *s, const tc_value *value, const tc_type *type, tempo_info *out_info) {
+static void describe(const tc_value *value, const char *type, tempo_info *out_info) {
     *out_info = (tempo_info){.name = value->name,
-                             .dtype = type && type->kind == TC_TENSOR ? (tempo_dtype)type->dtype : (tempo_dtype)0,
-                             .type = tc_type_text(s->ctx.arena, type),
+                             .dtype = (tempo_dtype)tc_value_dtype(value),
+                             .type = type,
                              .has_default = value->is_input && value->init != NULL};
 }
 
@@ -127,42 +135,39 @@ size_t tempo_output_count(const tempo_session *s) { return s->inputs ? s->model-
 int tempo_input(const tempo_session *s, size_t index, tempo_info *out_info) {
     if (index >= tempo_input_count(s))
         return 0;
-    describe(s, s->inputs[index].value, s->inputs[index].declared, out_info);
+    describe(s->inputs[index].value, s->inputs[index].type, out_info);
     return 1;
 }
 
 int tempo_output_info(const tempo_session *s, size_t index, tempo_info *out_info) {
     if (index >= tempo_output_count(s))
         return 0;
-    const tc_value *value = s->model->graph->outputs[index];
-    describe(s, value, value->type, out_info);
+    describe(s->model->graph->outputs[index], s->output_types[index], out_info);
     return 1;
 }
 
-static rt_input *find_input(tempo_session *s, const char *name) {
-    for (size_t i = 0; i < tempo_input_count(s); i++)
-        if (strcmp(s->inputs[i].value->name, name) == 0)
-            return &s->inputs[i];
-    return NULL;
+rt_input *rt_find_input(const tempo_session *s, const char *name) {
+    return s->inputs ? tc_map_get(s->by_name, name) : NULL;
 }
 
 static tc_status check_tensor(tempo_session *s, const rt_input *input, const tempo_tensor *tensor) {
-    const char *name = tc_quote(&s->ctx, input->value->name);
+    const char *name = input->value->name;
     const tc_type *declared = input->declared;
     uint64_t count = 0;
     size_t element = tempo_dtype_size(tensor->dtype);
     if (element == 0 || tensor->rank < 0 || tensor->rank > TC_MAX_RANK ||
         !tc_shape_count(tensor->rank, tensor->dims, &count))
-        return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is bound to a tensor of no valid type or shape", name);
+        return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is bound to a tensor of no valid type or shape",
+                        tc_quote(&s->ctx, name));
     if (tensor->bytes != count * element ||
         (tensor->bytes > 0 && (!tensor->data || (uintptr_t)tensor->data % element != 0)))
         return tc_error(&s->ctx, TC_BAD_INPUT, NULL,
-                        "input '%s' is bound to %zu bytes, but its shape needs %zu, aligned to %zu", name,
-                        tensor->bytes, (size_t)count * element, element);
+                        "input '%s' is bound to %zu bytes, but its shape needs %zu, aligned to %zu",
+                        tc_quote(&s->ctx, name), tensor->bytes, (size_t)count * element, element);
     if (declared && (declared->kind != TC_TENSOR ||
                      (declared->dtype != TC_UNDEFINED && (int)declared->dtype != (int)tensor->dtype)))
-        return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is of element type %s, but the model takes %s", name,
-                        tempo_dtype_text(tensor->dtype), tc_type_text(s->ctx.arena, declared));
+        return tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is of element type %s, but the model takes %s",
+                        tc_quote(&s->ctx, name), tempo_dtype_text(tensor->dtype), input->type);
     return TC_OK;
 }
 
@@ -172,19 +177,17 @@ static bool same_shape(const rt_input *input, const tempo_tensor *tensor) {
 }
 
 static tc_status bind(tempo_session *s, const char *name, const tempo_tensor *tensor) {
-    rt_input *input = find_input(s, name);
+    rt_input *input = rt_find_input(s, name);
     if (!input)
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no input '%s'", tc_quote(&s->ctx, name));
     TC_TRY(check_tensor(s, input, tensor));
     static const uint64_t nothing; /* where a tensor without elements is */
     bool same = same_shape(input, tensor);
     input->data = tensor->bytes > 0 ? tensor->data : &nothing;
-    if (same) {
-        if (s->plan)
-            rt_plan_set_input(s->plan, (uint32_t)(input - s->inputs), input->data);
+    s->moved = true;
+    if (same)
         return TC_OK;
-    }
-    drop_plan(s);
+    s->current = false;
     input->dtype = tensor->dtype;
     input->rank = tensor->rank;
     input->bytes = tensor->bytes;
@@ -202,7 +205,7 @@ void tempo_seed(tempo_session *s, uint64_t seed, uint64_t step) {
     s->random = (rt_random){seed, step};
     memcpy(&s->seed_tensor[0], &seed, sizeof seed);
     memcpy(&s->seed_tensor[1], &step, sizeof step);
-    rt_input *input = find_input(s, TC_SEED_INPUT);
+    rt_input *input = rt_find_input(s, TC_SEED_INPUT);
     const int64_t dims[] = {2};
     tempo_tensor pair = {TEMPO_INT64, 1, dims, s->seed_tensor, sizeof s->seed_tensor};
     if (input && (!input->data || input->data == s->seed_tensor))
@@ -211,61 +214,9 @@ void tempo_seed(tempo_session *s, uint64_t seed, uint64_t step) {
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-/* The plan depends on the elements of inputs that decided shapes: other elements make it out of date. */
-static bool decided_otherwise(const tempo_session *s) {
-    for (uint32_t i = 0; i < s->model->graph->n_inputs; i++) {
-        const rt_input *input = &s->inputs[i];
-        if (input->decided && input->data && memcmp(input->decided, input->data, input->bytes) != 0)
-            return true;
-    }
-    return false;
-}
-
-static tc_status make_plan(tempo_session *s) {
-    uint32_t n = s->model->graph->n_inputs;
-    const void **data = TC_NEW_ARRAY(s->ctx.arena, const void *, (size_t)n + 1);
-    for (uint32_t i = 0; i < n; i++)
-        data[i] = s->inputs[i].data;
-    return rt_plan_create(&s->ctx, s->model, tk_queue_slots(s->queue), &s->random, data, &s->plan);
-}
-
-static tc_status resolve(tempo_session *s, rt_decide decide, bool *out_static) {
-    bool changed = false, unrolled = false;
-    TC_TRY(rt_resolve_shapes(s, decide, out_static));
-    TC_TRY(tc_infer_unrolled(&s->ctx, s->model->graph, &unrolled));
-    s->unrolled = s->unrolled || unrolled;
-    TC_TRY(rt_inline_missing(s, true, &changed));
-    return changed || unrolled ? rt_resolve_shapes(s, decide, out_static) : TC_OK;
-}
-
-/* Shapes are resolved without the elements of inputs where that is enough, so that the plan serves every batch; floats
- * decide last. */
-static tc_status prepare(tempo_session *s) {
-    if (!s->inputs)
-        return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
-    if (s->plan && !decided_otherwise(s))
-        return TC_OK;
-    if (s->unrolled) {
-        tc_error(&s->ctx, TC_UNSUPPORTED, NULL,
-                 "the loops and branches of this model were unrolled for inputs of other shapes or values");
-        tc_hint(&s->ctx, "open the model again");
-        return TC_UNSUPPORTED;
-    }
-    drop_plan(s);
-    for (rt_decide decide = RT_SHAPES_ONLY; decide < RT_ALL_ELEMENTS; decide++) {
-        bool all_static = false;
-        TC_TRY(resolve(s, decide, &all_static));
-        if (all_static && make_plan(s) == TC_OK)
-            return TC_OK;
-        s->ctx.n_diags = 0;
-    }
-    TC_TRY(resolve(s, RT_ALL_ELEMENTS, &(bool){false}));
-    return make_plan(s);
-}
-
 tempo_status tempo_prepare(tempo_session *s) {
     begin(s);
-    return finish(s, prepare(s));
+    return finish(s, rt_prepare(s));
 }
 
 static const char *operand_types(tc_arena *arena, const tc_node *node) {
@@ -293,9 +244,9 @@ static void pass_event(void *user, const rt_launch *launch, double start, double
 
 tempo_status tempo_run(tempo_session *s) {
     begin(s);
-    tc_status status = prepare(s);
+    tc_status status = rt_prepare(s);
     if (status == TC_OK)
-        status = rt_execute(&s->ctx, s->queue, s->plan, s->event ? pass_event : NULL, s);
+        status = rt_execute(&s->ctx, s->queue, rt_current_plan(s), s->event ? pass_event : NULL, s);
     s->ran = status == TC_OK;
     return finish(s, status);
 }
@@ -306,14 +257,14 @@ void tempo_on_event(tempo_session *s, tempo_event_fn event, void *user) {
 }
 
 static tc_status output(tempo_session *s, const char *name, tempo_tensor *out_tensor) {
-    if (!s->ran || !s->plan)
+    if (!s->ran || !s->current)
         return tc_error(&s->ctx, TC_USAGE, NULL, "there are no outputs before a run");
     const tc_graph *graph = s->model->graph;
+    const rt_plan *plan = rt_current_plan(s);
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        const tc_value *value = graph->outputs[i];
-        if (strcmp(value->name, name) != 0)
+        if (strcmp(graph->outputs[i]->name, name) != 0)
             continue;
-        rt_plan_tensor(s->plan, value, out_tensor);
+        rt_plan_tensor(plan, plan->graph->outputs[i], out_tensor);
         return TC_OK;
     }
     return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no output '%s'", tc_quote(&s->ctx, name));

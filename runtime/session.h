@@ -14,31 +14,56 @@ typedef struct rt_hooks {
 
 /* A graph input and what is bound to it. */
 typedef struct rt_input {
-    tc_value *value;
+    const tc_value *value;   /* of the session's model */
     const tc_type *declared; /* as in the file */
+    const char *type;        /* the same as text */
     const void *data;        /* NULL: nothing is bound */
     tempo_dtype dtype;
     int rank;
     int64_t dims[TC_MAX_RANK];
     size_t bytes;
-    void *decided; /* copy of the elements that decided shapes in the plan, or NULL */
+    bool decided; /* its elements decided shapes in the plan that was made last */
 } rt_input;
 
+/* Elements of an input that decided shapes: the plan is one for these alone. */
+typedef struct rt_decided {
+    uint32_t input;
+    size_t bytes;
+    const void *data; /* a copy */
+} rt_decided;
+
+/* A plan and what it was made for, in the plan's arena. */
+typedef struct rt_kept {
+    rt_plan *plan;
+    const int64_t *shapes; /* [n_shapes] what was bound: types and dims of all inputs in one row */
+    size_t n_shapes;
+    const rt_decided *decided; /* [n_decided] */
+    size_t n_decided;
+} rt_kept;
+
+enum { RT_KEPT_PLANS = 16 };
+
 struct tempo_session {
-    tc_ctx ctx;
+    tc_ctx ctx; /* its arena is scratch: emptied when the next call begins */
+    tc_arena *arena;
     rt_hooks hooks;
-    tc_model *model;
-    rt_input *inputs; /* [model->graph->n_inputs] */
-    tk_queue *queue;  /* that its launches run on */
+    tc_model *model;  /* as opened: nothing that a run finds out is in it, so that each plan can start from a clone */
+    rt_input *inputs; /* [model->graph->n_inputs]; NULL: the model could not be opened */
+    tc_map *by_name;  /* -> rt_input */
+    const char **output_types; /* [model->graph->n_outputs] as text */
+    tk_queue *queue;           /* that its launches run on */
     rt_random random;
     int64_t seed_tensor[2]; /* what `tempo.seed` is bound to when the caller binds nothing */
-    rt_plan *plan;          /* NULL: not made, or out of date */
-    bool ran;
-    bool unrolled; /* the graph's loops and branches are those of the inputs that were bound: no others can be */
-    char *message; /* of the last failure; malloc */
+    rt_shared shared;
+    rt_kept kept[RT_KEPT_PLANS]; /* [n_kept] the one used last comes first */
+    size_t n_kept;
+    bool current;        /* the first one is for the shapes that are bound now */
+    bool moved;          /* bytes have been bound that it has not been told of */
+    bool ran;            /* and there are its outputs */
+    uint64_t plans_made; /* since the session was opened; for tests */
+    char *message;       /* of the last failure; malloc */
     tempo_event_fn event;
     void *event_user;
-    tempo_live *live; /* of the last memory report; in the plan's arena */
 };
 
 /* tempo_open with hooks (NULL: none; models must then be at the canonical opset). */
@@ -51,9 +76,14 @@ tempo_status rt_open_model(tc_model *model, const char *path, const tempo_option
 tc_status rt_make_runnable(tempo_session *session);
 /* Replaces nodes that no kernel does by their functions; `typed`: types are known, and bodies that depend on them
  * come in too. make_runnable.c */
-tc_status rt_inline_missing(tempo_session *session, bool typed, bool *out_changed);
-/* Which inputs' elements may decide shapes: a plan that they decided is one for these elements alone. */
-typedef enum rt_decide { RT_SHAPES_ONLY, RT_INTEGERS, RT_ALL_ELEMENTS } rt_decide;
-/* Shapes of every value under the bound inputs. shapes.c */
-tc_status rt_resolve_shapes(tempo_session *session, rt_decide decide, bool *out_static);
+tc_status rt_inline_missing(tempo_session *session, tc_model *model, bool typed, bool *out_changed);
+/* Gives every value of `model`, a clone of the session's, its shape under the bound inputs, unrolls and inlines what
+ * has no kernel. `decides[i]`: the elements of input i are used, too. *out_static: every shape is known.
+ * resolve_shapes.c */
+tc_status rt_resolve_shapes(tempo_session *session, tc_model *model, const bool *decides, bool *out_static);
+/* Finds or makes the plan for what is bound, and makes it ready. prepare.c */
+tc_status rt_prepare(tempo_session *session);
+static inline const rt_plan *rt_current_plan(const tempo_session *session) { return session->kept[0].plan; }
+/* An input of the model by its name; NULL: there is none. */
+rt_input *rt_find_input(const tempo_session *session, const char *name);
 #endif

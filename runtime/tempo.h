@@ -9,9 +9,9 @@
  *     tempo_close(session);
  *
  * A session holds one model. Inputs are bound by name and keep their shapes from run to run; the first run plans all
- * memory as one arena, later runs allocate nothing until a shape changes. Nothing here prints, exits or reads the
- * environment. A session is used by one thread at a time; different sessions are independent, and may run
- * side by side in any threads, a team of OpenMP's among them, whose settings stay as they are.
+ * memory as one arena, later runs allocate nothing until a shape comes that is new. All plans share the arena. Nothing
+ * here prints, exits or reads the environment. A session is used by one thread at a time; different sessions are
+ * independent, and may run side by side in any threads, a team of OpenMP's among them, whose settings stay as they are.
  */
 #ifndef TEMPO_H
 #define TEMPO_H
@@ -88,8 +88,8 @@ int tempo_input(const tempo_session *session, size_t index, tempo_info *out_info
 int tempo_output_info(const tempo_session *session, size_t index, tempo_info *out_info);
 
 /* Binds the elements of an input. They are borrowed, not copied: they must stay until the input is bound again or the
- * session is closed. Another shape than before makes the next run plan again. A model with If, Loop or Scan runs for
- * inputs of one course only: where other shapes or values could change it, the next run is TEMPO_UNSUPPORTED. */
+ * session is closed. Shapes that the session has not seen, and other values where values decide shapes or the course of
+ * If, Loop and Scan, make the next run plan again; the plans used last are kept. */
 tempo_status tempo_bind(tempo_session *session, const char *name, const tempo_tensor *tensor);
 /* Seed and step of the random ops from the next run on; two runs with the same pair draw the same numbers. A graph
  * input `tempo.seed` that nothing is bound to gets both as int64[2]. */
@@ -121,6 +121,7 @@ typedef struct tempo_memory {
     size_t n_live;
     uint64_t saved; /* held in the arena from the forward pass for the backward pass: raw bytes, without alignment */
 } tempo_memory;
+/* Prepares the session; what the report points to is valid until the next call. */
 tempo_status tempo_memory_report(tempo_session *session, tempo_memory *out_memory);
 
 /* Called after each launch of a run when set: op, node name, seconds since the run began and seconds it took. */

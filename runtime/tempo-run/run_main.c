@@ -114,13 +114,7 @@ static tc_status session_failed(const tempo_session *session, tempo_status statu
     return (tc_status)status;
 }
 
-static bool has_input(const void *session, const char *name) { /* an rt_npz_wants */
-    tempo_info info;
-    for (size_t i = 0; tempo_input(session, i, &info); i++)
-        if (strcmp(info.name, name) == 0)
-            return true;
-    return false;
-}
+static bool has_input(const void *session, const char *name) { return rt_find_input(session, name) != NULL; }
 
 static tc_status bind_inputs(tc_ctx *ctx, tempo_session *session, const rt_npz *inputs) {
     for (size_t i = 0; i < inputs->n; i++) {

@@ -238,29 +238,6 @@ static void test_other_elements_plan_again(void **unused) {
     tempo_close(s);
 }
 
-/* A branch is taken for the condition at hand. Other elements of other inputs are no matter; another condition wants
- * the model anew. */
-static void test_other_branches_are_refused(void **unused) {
-    (void)unused;
-    tempo_session *s = open_text(
-        "g (float[n] x, bool c) => (float[n] y) { y = If (c) <then_branch = a () => (float[n] p) { p = Neg (x) }, "
-        "else_branch = b () => (float[n] q) { q = Abs (x) }> }");
-    float x[] = {3}, z[] = {5};
-    bool yes = true;
-    tempo_tensor condition = {TEMPO_BOOL, 0, NULL, &yes, 1};
-    bind_floats(s, "x", x, 1);
-    assert_int_equal(tempo_bind(s, "c", &condition), TEMPO_OK);
-    run(s);
-    assert_true(output(s, "y")[0] == -3);
-    bind_floats(s, "x", z, 1);
-    run(s);
-    assert_true(output(s, "y")[0] == -5);
-    yes = false;
-    assert_int_equal(tempo_run(s), TEMPO_UNSUPPORTED);
-    assert_non_null(strstr(tempo_message(s), "unrolled for inputs of other shapes or values"));
-    tempo_close(s);
-}
-
 static void test_mistakes_are_named(void **unused) {
     (void)unused;
     tempo_session *s = open_text("g (float[n] x, float[n] z) => (float[n] y) { y = Add (x, z) }");
@@ -288,7 +265,6 @@ int main(void) {
         cmocka_unit_test(test_other_shapes_plan_again),
         cmocka_unit_test(test_other_elements_plan_again),
         cmocka_unit_test(test_mistakes_are_named),
-        cmocka_unit_test(test_other_branches_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static void test_launches_agree(void **state) {
         tempo_tensor tensor = {TEMPO_FLOAT, 3, dims, data, sizeof data};
         assert_int_equal(tempo_bind(session, "w", &tensor), TEMPO_OK);
         assert_int_equal(tempo_prepare(session), TEMPO_OK);
-        const rt_launch *launch = &session->plan->launches[1];
+        const rt_launch *launch = &rt_current_plan(session)->launches[1];
         if (tc_is_view(launch->node) != cases[i].view)
             fail_msg("%s: %s by storage.c", cases[i].node, cases[i].view ? "no view" : "a view");
         if ((launch->view_of == 0) != cases[i].view)
