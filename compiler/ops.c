@@ -24,15 +24,19 @@ enum {
 #define BOOL BIT(BOOL)
 #define STR BIT(STRING)
 #define ANY UINT32_MAX
-#define VARIADIC TC_VARIADIC
+#define MANY TC_VARIADIC
+#define tc_shape_none NULL
+#define tc_eval_none NULL
 
-/* A row stands on a line of its own, which names its position: Dropout is in both domains. */
+/* A row ends on a line of its own, which names its position: Dropout is in both domains. */
 #define ROW_NAME_(line) ROW_##line
 #define ROW_NAME(line) ROW_NAME_(line)
 enum {
-#define OP(domain, name, ...) ROW_NAME(__LINE__),
+#define ONNX(...) ROW_NAME(__LINE__),
+#define TEMPO(...) ROW_NAME(__LINE__),
 #include "ops.def"
-#undef OP
+#undef ONNX
+#undef TEMPO
     ROW_COUNT
 };
 
@@ -47,11 +51,15 @@ static const tc_op rows[ROW_COUNT] = {
      .max_outputs = (out_hi),                                                                                          \
      .types = (types_),                                                                                                \
      .traits = (uint32_t)(traits_),                                                                                    \
-     .shape = (shape_),                                                                                                \
-     .eval = (eval_),                                                                                                  \
+     .shape = tc_shape_##shape_,                                                                                       \
+     .eval = tc_eval_##eval_,                                                                                          \
      .attrs = (attrs_),                                                                                                \
      .index = ROW_NAME(__LINE__)},
+#define ONNX(...) OP("", __VA_ARGS__)
+#define TEMPO(...) OP(TC_TEMPO_DOMAIN, __VA_ARGS__)
 #include "ops.def"
+#undef ONNX
+#undef TEMPO
 #undef OP
 };
 
