@@ -2,8 +2,9 @@
 """Writes a BERT in training mode as ONNX, spelled as PyTorch's exporter spells it: what the benchmarks compile and run.
 
 usage: bert.py OUT.onnx [--layers N] [--hidden N] ... [--no-data]
-A BERT with a head of its own for masked words (no tied weights) and the loss, weights in OUT.onnx.data unless --no-data, inputs
-in inputs.npz beside it. torch_step.py builds the same network from the same `parameters`, so that both can be compared.
+A BERT with a head of its own for masked words (no tied weights) and the loss, weights in OUT.onnx.data unless
+--no-data, inputs in inputs.npz beside it. torch_step.py builds the same network from the same `parameters`, so that
+both can be compared.
 """
 import argparse
 import dataclasses
@@ -71,7 +72,8 @@ class Graph:
 
     def constant(self, value, dtype=np.float32):
         value = np.asarray(value, dtype)
-        return self.constants.setdefault((str(value.dtype), value.shape, value.tobytes()), (f"c_{len(self.constants)}", value))[0]
+        return self.constants.setdefault((str(value.dtype), value.shape, value.tobytes()),
+                                         (f"c_{len(self.constants)}", value))[0]
 
     def linear(self, x, name):
         return self.op("Add", self.op("MatMul", x, f"{name}.weight"), f"{name}.bias")
@@ -80,7 +82,8 @@ class Graph:
         return self.op("LayerNormalization", x, f"{name}.weight", f"{name}.bias", axis=-1, epsilon=1e-12)
 
     def dropout(self, x):
-        return self.op("Dropout", x, self.constant(self.c.dropout), self.constant(True, bool)) if self.c.dropout > 0 else x
+        return self.op("Dropout", x, self.constant(self.c.dropout),
+                       self.constant(True, bool)) if self.c.dropout > 0 else x
 
     def gelu(self, x):
         erf = self.op("Erf", self.op("Div", x, self.constant(2**0.5)))
@@ -97,7 +100,8 @@ class Graph:
         p = self.dropout(self.op("Softmax", self.op("Add", scores, mask), axis=-1))
         joined = self.op("Transpose", self.op("MatMul", p, v), perm=[0, 2, 1, 3])
         context = self.op("Reshape", joined, self.constant([0, 0, self.c.hidden], np.int64))
-        x = self.norm(self.op("Add", self.dropout(self.linear(context, f"{at}.attention.output")), x), f"{at}.attention.norm")
+        x = self.norm(self.op("Add", self.dropout(self.linear(context, f"{at}.attention.output")), x),
+                      f"{at}.attention.norm")
         inner = self.gelu(self.linear(x, f"{at}.intermediate"))
         return self.norm(self.op("Add", self.dropout(self.linear(inner, f"{at}.output")), x), f"{at}.output.norm")
 
@@ -115,11 +119,13 @@ class Graph:
         x = self.linear(self.norm(self.gelu(self.linear(x, "head.transform")), "head.norm"), "head.decoder")
         logits = self.op("Reshape", x, self.constant([-1, c.vocabulary], np.int64))
         labels = self.op("Reshape", "labels", self.constant([-1], np.int64))
-        self.nodes.append(self.helper.make_node("SoftmaxCrossEntropyLoss", [logits, labels], ["loss"], name="node_loss", reduction="mean"))
+        self.nodes.append(self.helper.make_node("SoftmaxCrossEntropyLoss", [logits, labels], ["loss"], name="node_loss",
+                                                reduction="mean"))
 
 
 def external(onnx, name, shape, location, offset):
-    tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=shape, data_location=onnx.TensorProto.EXTERNAL)
+    tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=shape,
+                              data_location=onnx.TensorProto.EXTERNAL)
     for key, value in (("location", location), ("offset", offset), ("length", 4 * int(np.prod(shape)))):
         tensor.external_data.add(key=key, value=str(value))
     return tensor

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Times tempoc and tells its memory on stacks of BERT-base blocks, and on models that are named: does it grow with the graph, and no faster?
+"""Times tempoc and tells its memory on stacks of BERT-base blocks, and on models that are named: does it grow with the
+graph, and no faster?
 
 usage: compile.py BUILD_DIR [--json FILE] [--times N] [--layers N ...] [MODEL.onnx ...]
-Seconds are of the processor, the least of N runs; memory is the most that was resident. Weights are absent: tempoc does not need
-them. Reports are made as well, as JSON (the model is compiled under `none` too, then).
+Seconds are of the processor, the least of N runs; memory is the most that was resident. Weights are absent: tempoc does
+not need them. Reports are made as well, as JSON (the model is compiled under `none` too, then).
 """
 import argparse
 import json
@@ -54,7 +55,8 @@ def main():
     rows = [("model", "recipe", "nodes", "compiled", "seconds", "us a node", "MiB", "KiB a node")]
     for r in results:
         rows.append((r["model"], r["recipe"], str(r["nodes"]), str(r["compiled_nodes"]), f"{r['seconds']:.3f}",
-                     f"{1e6 * r['seconds'] / r['compiled_nodes']:.0f}", f"{r['bytes'] / 2**20:.0f}", f"{r['bytes'] / 2**10 / r['compiled_nodes']:.1f}"))
+                     f"{1e6 * r['seconds'] / r['compiled_nodes']:.0f}", f"{r['bytes'] / 2**20:.0f}",
+                     f"{r['bytes'] / 2**10 / r['compiled_nodes']:.1f}"))
     table("tempoc with --report (a node: of the compiled graph):", rows)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:

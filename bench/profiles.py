@@ -1,5 +1,5 @@
-"""Reads the traces that `tempo-run --profile` writes: the time of each run, time, bytes and floating-point operations by op, and the matrix
-products of a step. Shapes are in the trace; which operand a Gemm transposes is in the model.
+"""Reads the traces that `tempo-run --profile` writes: the time of each run, time, bytes and floating-point operations
+by op, and the matrix products of a step. Shapes are in the trace; which operand a Gemm transposes is in the model.
 """
 import collections
 import json
@@ -81,8 +81,9 @@ def products(path, model_path):
 
 
 def by_op(path, model_path, limits):
-    """For each op, slowest first: nodes, seconds (of each node the least of its runs), flops of products, bytes of operands and result, and the
-    seconds that the machine's limits allow: its rate of products, and its rate of memory, or of its cache where a node's bytes fit there."""
+    """For each op, slowest first: nodes, seconds (of each node the least of its runs), flops of products, bytes of
+    operands and result, and the seconds that the machine's limits allow: its rate of products, and its rate of memory,
+    or of its cache where a node's bytes fit there."""
     transposed, least = gemm_transposes(model_path), collections.defaultdict(list)
     for run in runs(path):
         for i, e in enumerate(run):
@@ -91,7 +92,8 @@ def by_op(path, model_path, limits):
     for same in least.values():
         e = min(same, key=lambda event: event["dur"])
         operands, result = shapes(e)
-        row = ops.setdefault(base_op(e), {"op": base_op(e), "nodes": 0, "seconds": 0.0, "flops": 0, "bytes": 0, "bound": 0.0})
+        row = ops.setdefault(base_op(e),
+                             {"op": base_op(e), "nodes": 0, "seconds": 0.0, "flops": 0, "bytes": 0, "bound": 0.0})
         row["nodes"] += 1
         row["seconds"] += 1e-6 * e["dur"]
         flops = sum(2 * batch * m * n * k for batch, m, n, k, _, _ in node_products(e, transposed))

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Times one training step, forward and backward pass: Tempo, PyTorch where there is one, and the step's matrix products alone.
+"""Times one training step, forward and backward pass: Tempo, PyTorch where there is one, and the step's matrix products
+alone.
 
-usage: step.py BUILD_DIR [--case NAME] [--torch PYTHON] [--json FILE] [--rounds N] [--times N] [--threads N] [--processor]
-All contenders run on the same cores in one run, one after the other in each of N rounds, so that what else the machine does meets all of
-them. Told are the least time and the median of the rounds' medians, and ratios to PyTorch's eager mode and to the products. Then where Tempo's
-time goes, by op, against what the machine can do, measured in the same run (bench/machine.c).
-With --processor, times are those of the processor, for one thread: what else the machine does hardly changes them.
---torch names a Python that has PyTorch; without PyTorch only Tempo and the products are timed. No time is ever asserted.
+usage: step.py BUILD_DIR [--case NAME] [--torch PYTHON] [--json FILE] [--rounds N] [--times N] [--threads N]
+[--processor]
+All contenders run on the same cores in one run, one after the other in each of N rounds, so that what else the machine
+does meets all of them. Told are the least time and the median of the rounds' medians, and ratios to PyTorch's eager
+mode and to the products. Then where Tempo's time goes, by op, against what the machine can do, measured in the same run
+(bench/machine.c). With --processor, times are those of the processor, for one thread: what else the machine does hardly
+changes them. --torch names a Python that has PyTorch; without PyTorch only Tempo and the products are timed. No time is
+ever asserted.
 """
 import argparse
 import json
@@ -31,17 +34,19 @@ CASES = {"base": bert.Bert(),
 
 
 def processor_seconds(args, command, feed=None):
-    """Of one repetition, as a list of one: those of a process with some repetitions less those of a process with one."""
+    """Of one repetition, as a list of one: those of a process with some repetitions less those of a process with
+    one."""
     spent = [measured(args.build, *command(n), feed=feed)[1]["cpu"] for n in (1, args.times + 1)]
     return [(spent[1] - spent[0]) / args.times]
 
 
 class Tempo:
-    """tempo-run's own times. Each round is a new process, whose first run touches all memory for the first time: one run more, the slowest
-    left out."""
+    """tempo-run's own times. Each round is a new process, whose first run touches all memory for the first time: one
+    run more, the slowest left out."""
 
     def __init__(self, args, model, recipe):
-        self.name, self.args, self.path = f"Tempo, {recipe}", args, os.path.join(os.path.dirname(model), f"{recipe}.onnx")
+        self.name, self.args, self.path = f"Tempo, {recipe}", args, os.path.join(os.path.dirname(model),
+                                                                                 f"{recipe}.onnx")
         run(args.tempoc, model, f"--recipe={recipe}", "-o", self.path)
 
     def whole_command(self, *more):
@@ -87,7 +92,8 @@ class Peer:
             script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_step.py")
             self.alive[mode] = subprocess.Popen([args.torch, script, mode, "--threads", str(args.threads),
                                                  *(["--processor"] if args.processor else []), *case.arguments()],
-                                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                stderr=subprocess.DEVNULL, text=True)
         self.last_loss = None
 
     def seconds(self):
@@ -126,7 +132,8 @@ def tell_times(title, times):
     eager, products = times.get("PyTorch eager"), times[Products.name]
     rows = [("one step", "least ms", "median ms", "median to products") + (("to PyTorch eager",) if eager else ())]
     for name, t in times.items():
-        rows.append((name, f"{1e3 * t['least']:.1f}", f"{1e3 * t['median']:.1f}", f"{t['median'] / products['median']:.2f}")
+        rows.append((name, f"{1e3 * t['least']:.1f}", f"{1e3 * t['median']:.1f}",
+                     f"{t['median'] / products['median']:.2f}")
                     + ((f"{t['median'] / eager['median']:.2f}",) if eager else ()))
     table(title, rows)
 
@@ -137,7 +144,8 @@ def tell_ops(ops):
     for op in ops:
         seconds = max(op["seconds"], 1e-9)
         rows.append((op["op"], str(op["nodes"]), f"{1e3 * seconds:.2f}", f"{100 * seconds / total:.1f} %",
-                     f"{op['flops'] / seconds / 1e9:.0f}" if op["flops"] else "", f"{op['bytes'] / seconds / 1e9:.1f}", f"{100 * op['bound'] / seconds:.0f} %"))
+                     f"{op['flops'] / seconds / 1e9:.0f}" if op["flops"] else "", f"{op['bytes'] / seconds / 1e9:.1f}",
+                     f"{100 * op['bound'] / seconds:.0f} %"))
     table("Where Tempo's time goes (exact; least of the runs for each node; bytes of operands and first result):", rows)
 
 
@@ -197,7 +205,8 @@ def main():
     clock = "Processor time of one thread" if args.processor else "Time"
     tell_times(f"{clock} of a forward and backward pass, every gradient made:", result["times"])
     limits = result["limits"]
-    print(f"\nThe machine: {limits['flops'] / 1e9:.0f} GFLOP/s in a product of 1024, {limits['memory'] / 1e9:.1f} GB/s from memory, "
+    print(f"\nThe machine: {limits['flops'] / 1e9:.0f} GFLOP/s in a product of 1024, {limits['memory'] / 1e9:.1f} GB/s "
+          f"from memory, "
           f"{limits['cache'] / 1e9:.1f} GB/s from the cache")
     tell_ops(result["ops"])
     if args.json:

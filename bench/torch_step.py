@@ -2,9 +2,9 @@
 """One training step of bert.py's network in PyTorch, timed when asked: the peer of step.py.
 
 usage: torch_step.py MODE [--threads N] [--processor] [--layers N] ...   MODE: eager | sdpa | compile
-Reads lines `N` or `N adamw` and answers each with a line of JSON: seconds of N steps and the last loss. A step is forward and
-backward pass, gradients made anew; with adamw, the optimizer's step too. Attention is spelled in matmul and softmax, or, in mode sdpa,
-PyTorch's own call. compile is torch.compile of eager. Only torch and numpy are needed.
+Reads lines `N` or `N adamw` and answers each with a line of JSON: seconds of N steps and the last loss. A step is
+forward and backward pass, gradients made anew; with adamw, the optimizer's step too. Attention is spelled in matmul and
+softmax, or, in mode sdpa, PyTorch's own call. compile is torch.compile of eager. Only torch and numpy are needed.
 """
 import argparse
 import json
@@ -53,7 +53,8 @@ class Output(nn.Linear):
 class Layer(nn.Module):
     def __init__(self, c, fused):
         super().__init__()
-        self.attention, self.intermediate, self.output = Attention(c, fused), nn.Linear(c.hidden, 4 * c.hidden), Output(c)
+        self.attention, self.intermediate, self.output = Attention(c, fused), nn.Linear(c.hidden,
+                                                                                        4 * c.hidden), Output(c)
 
     def forward(self, x, mask):
         x = self.attention(x, mask)
@@ -64,11 +65,13 @@ class Bert(nn.Module):
     def __init__(self, c, fused):
         super().__init__()
         self.c = c
-        self.embeddings = nn.ModuleDict({"word": nn.Embedding(c.vocabulary, c.hidden), "segment": nn.Embedding(2, c.hidden),
+        self.embeddings = nn.ModuleDict({"word": nn.Embedding(c.vocabulary, c.hidden),
+                                         "segment": nn.Embedding(2, c.hidden),
                                          "position": nn.Embedding(max(c.sequence, 512), c.hidden),
                                          "norm": nn.LayerNorm(c.hidden, eps=1e-12)})
         self.encoder = nn.ModuleDict({"layer": nn.ModuleList(Layer(c, fused) for _ in range(c.layers))})
-        self.head = nn.ModuleDict({"transform": nn.Linear(c.hidden, c.hidden), "norm": nn.LayerNorm(c.hidden, eps=1e-12),
+        self.head = nn.ModuleDict({"transform": nn.Linear(c.hidden, c.hidden),
+                                   "norm": nn.LayerNorm(c.hidden, eps=1e-12),
                                    "decoder": nn.Linear(c.hidden, c.vocabulary)})
         self.register_buffer("row", torch.arange(c.sequence).view(1, -1))
 

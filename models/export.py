@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""Exports small transformers with PyTorch's two ONNX exporters, each with an input and PyTorch's own loss and gradients.
+"""Exports small transformers with PyTorch's two ONNX exporters, each with an input and PyTorch's own loss and
+gradients.
 
-usage: export.py OUT_DIR [NAME ...]      NAME: ARCH-EXPORTER_OPSET[-TYPE], as in bert-dyn_18 or gpt2-ts_14; default: those of COMMITTED
+usage: export.py OUT_DIR [NAME ...]      NAME: ARCH-EXPORTER_OPSET[-TYPE], as in bert-dyn_18 or gpt2-ts_14; default:
+those of COMMITTED
   ARCH      bert bertcls roberta distilbert albert alberttied gpt2 vit t5 llama
   EXPORTER  dyn (torch.export based, static shapes) or ts (TorchScript, dynamic batch and sequence)
   TYPE      of all weights: float16 or bfloat16
 Each OUT_DIR/NAME holds model.onnx, inputs.npz and expected.npz (keys: loss, and <initializer>_grad, several of them
-joined by '+' where the exporter stored one parameter several times). Where a TYPE is named, these are PyTorch's numbers in float for
-the same weights, and `limit` is twice the error of its own in that type, as test/e2e/check_models.py measures it.
+joined by '+' where the exporter stored one parameter several times). Where a TYPE is named, these are PyTorch's numbers
+in float for the same weights, and `limit` is twice the error of its own in that type, as test/e2e/check_models.py
+measures it.
 
-Every parameter is drawn from a normal distribution first: no two are equal, so that the exporter merges none of them and each
-initializer can be told by its values. Those of TIED keep their biases and scales: `tempoc --retie --untie` is to give back what was one and
-what was several, under the parameters' names. Attention is the eager one where EAGER names the architecture, else PyTorch's fused call.
-Needs: torch 2.15, transformers 5.23, onnx 1.23, onnxscript. Not needed to build, test or run Tempo.
+Every parameter is drawn from a normal distribution first: no two are equal, so that the exporter merges none of them
+and each initializer can be told by its values. Those of TIED keep their biases and scales: `tempoc --retie --untie` is
+to give back what was one and what was several, under the parameters' names. Attention is the eager one where EAGER
+names the architecture, else PyTorch's fused call. Needs: torch 2.15, transformers 5.23, onnx 1.23, onnxscript. Not
+needed to build, test or run Tempo.
 """
 import copy
 import os
@@ -28,11 +32,13 @@ from onnx import numpy_helper
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "e2e"))
 from check_models import worst  # noqa: E402
 
-COMMITTED = ["bert-dyn_18", "bert-ts_14", "bertcls-dyn_21", "gpt2-dyn_21", "gpt2-dyn_23", "roberta-dyn_18", "distilbert-ts_17",
+COMMITTED = ["bert-dyn_18", "bert-ts_14", "bertcls-dyn_21", "gpt2-dyn_21", "gpt2-dyn_23", "roberta-dyn_18",
+             "distilbert-ts_17",
              "albert-dyn_21", "alberttied-dyn_21", "vit-dyn_18", "t5-dyn_18", "llama-dyn_21",
              "bert-dyn_18-float16", "gpt2-dyn_21-bfloat16"]
 EAGER = {"bertcls", "distilbert", "t5"}
-TIED = {"alberttied"}  # the decoder is the embedding, biases are 0 and scales 1, as in a new model: the exporter splits and merges
+# the decoder is the embedding, biases are 0 and scales 1, as in a new model: the exporter splits and merges
+TIED = {"alberttied"}
 V, H, L, A, B, S = 97, 32, 2, 4, 2, 12
 
 
@@ -51,7 +57,8 @@ class Task(torch.nn.Module):
 
 
 def encoder(config_class, model_class, **more):
-    config = config_class(vocab_size=V, hidden_size=H, num_hidden_layers=L, num_attention_heads=A, intermediate_size=4 * H,
+    config = config_class(vocab_size=V, hidden_size=H, num_hidden_layers=L, num_attention_heads=A,
+                          intermediate_size=4 * H,
                           max_position_embeddings=64, **more)
     return config, model_class
 
@@ -64,7 +71,8 @@ def architecture(arch):
     if arch == "roberta":
         return encoder(tf.RobertaConfig, tf.RobertaForMaskedLM, tie_word_embeddings=False)
     if arch == "distilbert":
-        return tf.DistilBertConfig(vocab_size=V, dim=H, n_layers=L, n_heads=A, hidden_dim=4 * H, max_position_embeddings=64,
+        return tf.DistilBertConfig(vocab_size=V, dim=H, n_layers=L, n_heads=A, hidden_dim=4 * H,
+                                   max_position_embeddings=64,
                                    tie_word_embeddings=False), tf.DistilBertForMaskedLM
     if arch in ("albert", "alberttied"):  # one layer's weights, used L times
         return encoder(tf.AlbertConfig, tf.AlbertForMaskedLM, embedding_size=16, tie_word_embeddings=arch in TIED)
@@ -72,13 +80,16 @@ def architecture(arch):
         return tf.GPT2Config(vocab_size=V, n_embd=H, n_layer=L, n_head=A, n_positions=64, tie_word_embeddings=False,
                              use_cache=False), tf.GPT2LMHeadModel
     if arch == "vit":
-        return tf.ViTConfig(hidden_size=H, num_hidden_layers=L, num_attention_heads=A, intermediate_size=4 * H, image_size=16,
+        return tf.ViTConfig(hidden_size=H, num_hidden_layers=L, num_attention_heads=A, intermediate_size=4 * H,
+                            image_size=16,
                             patch_size=4, num_labels=5), tf.ViTForImageClassification
     if arch == "t5":
-        return tf.T5Config(vocab_size=V, d_model=H, d_kv=8, d_ff=64, num_layers=L, num_heads=A, feed_forward_proj="gated-gelu",
+        return tf.T5Config(vocab_size=V, d_model=H, d_kv=8, d_ff=64, num_layers=L, num_heads=A,
+                           feed_forward_proj="gated-gelu",
                            tie_word_embeddings=False, use_cache=False), tf.T5ForConditionalGeneration
     if arch == "llama":
-        return tf.LlamaConfig(vocab_size=V, hidden_size=H, num_hidden_layers=L, num_attention_heads=A, num_key_value_heads=2,
+        return tf.LlamaConfig(vocab_size=V, hidden_size=H, num_hidden_layers=L, num_attention_heads=A,
+                              num_key_value_heads=2,
                               intermediate_size=64, max_position_embeddings=64, tie_word_embeddings=False,
                               use_cache=False), tf.LlamaForCausalLM
     sys.exit(f"export.py: no architecture {arch}")
@@ -125,16 +136,19 @@ def export(task, feeds, path, exporter, opset):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if exporter == "dyn":
-            torch.onnx.export(task, tuple(feeds.values()), path, input_names=names, output_names=["loss"], opset_version=opset,
+            torch.onnx.export(task, tuple(feeds.values()), path, input_names=names, output_names=["loss"],
+                              opset_version=opset,
                               dynamo=True, external_data=False, verbose=False)
         else:
             axes = {n: {0: "batch", 1: "seq"} if t.ndim == 2 else {0: "batch"} for n, t in feeds.items()}
-            torch.onnx.export(task, tuple(feeds.values()), path, input_names=names, output_names=["loss"], opset_version=opset,
+            torch.onnx.export(task, tuple(feeds.values()), path, input_names=names, output_names=["loss"],
+                              opset_version=opset,
                               dynamo=False, dynamic_axes=axes, do_constant_folding=False)
 
 
 def strip_stack_traces(path):
-    """The dynamo exporter writes the Python stack of each node, with paths of the exporting machine, into its metadata."""
+    """The dynamo exporter writes the Python stack of each node, with paths of the exporting machine, into its
+    metadata."""
     model = onnx.load(path)
     for node in model.graph.node:
         kept = [p for p in node.metadata_props if "stack_trace" not in p.key]
@@ -144,11 +158,12 @@ def strip_stack_traces(path):
 
 
 def gradients(task, feeds, model, tied):
-    """PyTorch's gradient for each initializer that holds a parameter's values, transposed as the exporter transposed it.
+    """PyTorch's gradient for each initializer that holds a parameter's values, transposed as the exporter transposed
+    it.
 
-    Where the exporter wrote one parameter several times (a shared layer's pre-transposed weight, say), PyTorch's gradient is that
-    of all copies together: it stands under their names joined by '+'. `tied`: under one name, the parameter's where an initializer has it
-    or several parameters are equal, else that of the first copy."""
+    Where the exporter wrote one parameter several times (a shared layer's pre-transposed weight, say), PyTorch's
+    gradient is that of all copies together: it stands under their names joined by '+'. `tied`: under one name, the
+    parameter's where an initializer has it or several parameters are equal, else that of the first copy."""
     loss = task(*feeds.values())
     loss.backward()
     expected = {"loss": loss.detach().float().numpy()}

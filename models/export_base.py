@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Exports a BERT of the hidden size of BERT-base in training mode, dropout on, and tells what PyTorch keeps of it for the backward pass.
+"""Exports a BERT of the hidden size of BERT-base in training mode, dropout on, and tells what PyTorch keeps of it for
+the backward pass.
 
 usage: export_base.py OUT_DIR [LAYERS BATCH SEQUENCE]      default: 4 8 128
 OUT_DIR gets model.onnx (weights beside it, about 300 MB) and inputs.npz. The numbers in docs/memory.md are from here.
@@ -21,7 +22,8 @@ VOCABULARY = 30522
 
 def build(layers, attention):
     torch.manual_seed(7)
-    config = tf.BertConfig(vocab_size=VOCABULARY, num_hidden_layers=layers, tie_word_embeddings=False, attn_implementation=attention)
+    config = tf.BertConfig(vocab_size=VOCABULARY, num_hidden_layers=layers, tie_word_embeddings=False,
+                           attn_implementation=attention)
     model = tf.BertForMaskedLM(config).train()
     with torch.no_grad():  # no two parameters are equal: the exporter merges none
         for name, p in model.named_parameters():
@@ -49,12 +51,14 @@ def main(out_dir, layers=4, batch=8, sequence=128):
     feeds = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids.clone()}
     for attention in ("eager", "sdpa"):
         saved = saved_bytes(Task(build(layers, attention), list(feeds)).train(), feeds)
-        print(f"PyTorch {torch.__version__}, attention {attention}: {saved} bytes ({saved / 2**20:.2f} MiB) saved for the backward pass")
+        print(f"PyTorch {torch.__version__}, attention {attention}: {saved} bytes ({saved / 2**20:.2f} MiB) saved for "
+              f"the backward pass")
     os.makedirs(out_dir, exist_ok=True)
     task = Task(build(layers, "eager"), list(feeds)).train()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(task, tuple(feeds.values()), os.path.join(out_dir, "model.onnx"), input_names=list(feeds), output_names=["loss"],
+        torch.onnx.export(task, tuple(feeds.values()), os.path.join(out_dir, "model.onnx"), input_names=list(feeds),
+                          output_names=["loss"],
                           opset_version=18, dynamo=True, external_data=True, verbose=False)
     np.savez(os.path.join(out_dir, "inputs.npz"), **{k: v.numpy() for k, v in feeds.items()})
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that an embedding exported by PyTorch's dynamo exporter gets no gradient for its padding row: the call that the exporter
-keeps in the node's metadata names it. usage: check_padding.py TEMPOC"""
+"""Checks that an embedding exported by PyTorch's dynamo exporter gets no gradient for its padding row: the call that
+the exporter keeps in the node's metadata names it. usage: check_padding.py TEMPOC"""
 import os, subprocess, sys, tempfile
 
 import numpy as np

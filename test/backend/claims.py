@@ -3,16 +3,17 @@
 
 usage: claims.py TEMPOC TEMPO_RUN FOLDER CLAIMS.md [--bless]
 
-A claim is an op, an opset and an element type (of the first input): every case of it passes, and passes again when its model went through
-tempoc first. CLAIMS.md lists them; it is made by --bless. The test fails when a claimed case does not pass, or when a case fails, or
-onnx's checker refuses a compiled model, that CLAIMS.md does not list. FOLDER is where the cases are made when they are not there
-(make_cases.py).
+A claim is an op, an opset and an element type (of the first input): every case of it passes, and passes again when its
+model went through tempoc first. CLAIMS.md lists them; it is made by --bless. The test fails when a claimed case does
+not pass, or when a case fails, or onnx's checker refuses a compiled model, that CLAIMS.md does not list. FOLDER is
+where the cases are made when they are not there (make_cases.py).
 """
 import collections
 import os
 import re
 import subprocess
 import sys
+import textwrap
 
 import make_cases
 import through
@@ -26,20 +27,22 @@ PIPELINES = {"forward": ["--recipe=forward"],
 
 # The ops that graphs of training are made of.
 CORE = set("""
-Add Sub Mul Div Neg Abs Sqrt Reciprocal Exp Log Pow Erf Tanh Sigmoid Relu Gelu Sign Min Max Clip Mod Floor Ceil Round Sin Cos Sum Mean Swish
-SwiGLU Softplus Where Equal Greater GreaterOrEqual Less LessOrEqual Not And Or IsNaN IsInf MatMul Gemm Einsum Conv Softmax LogSoftmax
-LayerNormalization RMSNormalization Attention RotaryEmbedding Dropout SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss ReduceSum ReduceMean
-ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum ReduceLogSumExp ArgMax ArgMin CumSum TopK Cast CastLike Reshape
-Transpose Squeeze Unsqueeze Flatten Expand Shape Size Slice Split Concat Tile Pad Identity Trilu Gather GatherElements GatherND ScatterElements
+Add Sub Mul Div Neg Abs Sqrt Reciprocal Exp Log Pow Erf Tanh Sigmoid Relu Gelu Sign Min Max Clip Mod Floor Ceil Round
+Sin Cos Sum Mean Swish SwiGLU Softplus Where Equal Greater GreaterOrEqual Less LessOrEqual Not And Or IsNaN IsInf MatMul
+Gemm Einsum Conv Softmax LogSoftmax LayerNormalization RMSNormalization Attention RotaryEmbedding Dropout
+SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2
+ReduceSumSquare ReduceLogSum ReduceLogSumExp ArgMax ArgMin CumSum TopK Cast CastLike Reshape Transpose Squeeze Unsqueeze
+Flatten Expand Shape Size Slice Split Concat Tile Pad Identity Trilu Gather GatherElements GatherND ScatterElements
 ScatterND OneHot NonZero TensorScatter Constant ConstantOfShape Range EyeLike If Loop Scan Adam Adagrad Momentum
 """.split())
 
 HEADER = """# What Tempo claims of ONNX's node tests
 
-Made by `test/backend/claims.py`. A claim is an op, an opset of the model and an element type of its first input: every node case of the
-onnx package with these three passes, as `tempo-run --test-data` compares (rtol 1e-3, atol 1e-7; bfloat16 2^-6; integers equal). "Body" rows
-are the cases in which the op is spelled out by its function body. Each case passes three times: the model as it is, as `tempoc
---recipe=forward` compiles it, and with the bodies of ops of `ai.tempo` in their place besides.
+Made by `test/backend/claims.py`. A claim is an op, an opset of the model and an element type of its first input: every
+node case of the onnx package with these three passes, as `tempo-run --test-data` compares (rtol 1e-3, atol 1e-7;
+bfloat16 2^-6; integers equal). "Body" rows are the cases in which the op is spelled out by its function body. Each case
+passes three times: the model as it is, as `tempoc --recipe=forward` compiles it, and with the bodies of ops of
+`ai.tempo` in their place besides.
 
 """
 
@@ -71,7 +74,8 @@ def run_cases(tool, folder):
 
 
 def run_compiled(tempoc, tool, folder, cases, results):
-    """What passes as it is has to pass when it is compiled: else `results` say why not. Returns what onnx's checker refuses."""
+    """What passes as it is has to pass when it is compiled: else `results` say why not. Returns what onnx's checker
+    refuses."""
     refused, known = {}, through.check(folder, sorted(cases))
     for pipeline, options in PIPELINES.items():
         target = f"{folder}-{pipeline}"
@@ -112,25 +116,29 @@ def render_claims(claimed, cases, results):
     for ((op, body, dtype), opset), names in claimed.items():
         rows[op, body][opset].append((dtype, len(names)))
     total, core = sum(len(names) for names in claimed.values()), core_of(cases)
-    text = f"{total} cases are claimed; {passed(results, results)} of the {len(results)} that can be made of the runtime's types pass. Of the\n"
-    text += f"training core, the {len(core)} cases of {len(CORE)} ops that graphs of training are made of, {passed(results, core)} pass.\n\n"
+    text = (f"{total} cases are claimed; {passed(results, results)} of the {len(results)} that can be made of the "
+            f"runtime's types pass. Of the training core, the {len(core)} cases of {len(CORE)} ops that graphs of "
+            f"training are made of, {passed(results, core)} pass.\n\n")
     text += "| op | opset | element types | cases |\n|---|---|---|---|\n"
     for (op, body), opsets in sorted(rows.items()):
         for opset, types in sorted(opsets.items()):
-            text += f"| {op}{' (body)' if body else ''} | {opset} | {', '.join(sorted(t for t, _ in types))} | {sum(n for _, n in types)} |\n"
+            names = ", ".join(sorted(t for t, _ in types))
+            text += f"| {op}{' (body)' if body else ''} | {opset} | {names} | {sum(n for _, n in types)} |\n"
     return text
 
 
 def render_failures(results):
-    text = "\n## Cases that fail\n\nThe expected masks of the training_dropout cases are draws of numpy's random stream; ours are Philox's. Those of\n" \
-        "attention in float16 are numpy's, which rounds after each operation; ours rounds less, and is more than rtol away in the last places.\n\n"
+    text = ("\n## Cases that fail\n\nThe expected masks of the training_dropout cases are draws of numpy's random "
+            "stream; ours are Philox's. Those of attention in float16 are numpy's, which rounds after each operation; "
+            "ours rounds less, and is more than rtol away in the last places.\n\n")
     failing = [(name, reason) for name, (verdict, reason) in sorted(results.items()) if verdict == "FAIL"]
     return text + ("".join(f"- `{name}`: {reason}\n" for name, reason in failing) or "None.\n")
 
 
 def render_core(cases, results):
     text = "\n## Cases of the training core that are not supported\n\n"
-    return text + "".join(f"- `{name}` is not run: {results[name][1].split('; hint')[0]}\n" for name in sorted(core_of(cases))
+    return text + "".join(f"- `{name}` is not run: {results[name][1].split('; hint')[0]}\n"
+                          for name in sorted(core_of(cases))
                           if results[name][0] == "UNSUPPORTED")
 
 
@@ -138,11 +146,22 @@ def render_refused(refused):
     text = """
 ## Compiled models that onnx's checker refuses
 
-Opset 21 does not have all element types that later opsets have, and onnx's inference for its pooling counts a last window that starts in the
-padding (`ceil_mode`); later versions do not, as runtimes never did. The numbers of these cases are right all the same.
+Opset 21 does not have all element types that later opsets have, and onnx's inference for its pooling counts a last
+window that starts in the padding (`ceil_mode`); later versions do not, as runtimes never did. The numbers of these
+cases are right all the same.
 
 """
     return text + ("".join(f"- `{name}` is refused: {why}\n" for name, why in sorted(refused.items())) or "None.\n")
+
+
+def wrap(text):
+    """Lines of at most 120 columns, but for tables."""
+    lines = []
+    for line in text.split("\n"):
+        indent = "  " if line.startswith("- ") else ""
+        lines += [line] if line.startswith("|") else textwrap.wrap(
+            line, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+    return "\n".join(lines)
 
 
 def render_missing(cases, results):
@@ -177,17 +196,20 @@ def main(tempoc, tool, folder, path, bless):
     _, claimed = group(cases, results)
     if bless:
         with open(path, "w", encoding="utf-8") as file:
-            file.write(HEADER + render_claims(claimed, cases, results) + render_failures(results) + render_refused(refused) +
-                       render_core(cases, results) + render_missing(cases, results))
+            file.write(HEADER + wrap(render_claims(claimed, cases, results) + render_failures(results) +
+                                     render_refused(refused) + render_core(cases, results) +
+                                     render_missing(cases, results)))
     with open(path, encoding="utf-8") as file:
         committed, failing, known = parse(file.read())
     bad = [f"claimed, but does not pass: {n}: {results[n]}" for key in sorted(committed - set(claimed))
-           for n, (op, opset, dtype, body) in cases.items() if ((op, body, dtype), opset) == key and results[n][0] != "PASS"]
+           for n, (op, opset, dtype, body) in cases.items() if ((op, body, dtype), opset) == key
+           and results[n][0] != "PASS"]
     bad += [f"fails: {n}: {r}" for n, (verdict, r) in results.items() if verdict == "FAIL" and n not in failing]
     bad += [f"the checker refuses what was compiled of {n}: {why}" for n, why in refused.items() if n not in known]
     total, core = sum(len(claimed[key]) for key in committed if key in claimed), passed(results, core_of(cases))
     more = sum(len(names) for key, names in claimed.items() if key not in committed)
-    print(f"{total} claimed cases pass, {core} of the training core; {more} more pass that are not claimed yet (claims.py --bless)")
+    print(f"{total} claimed cases pass, {core} of the training core; {more} more pass that are not claimed yet "
+          f"(claims.py --bless)")
     if total < FEWEST or core < FEWEST_CORE:
         bad.append(f"fewer than {FEWEST} cases are claimed, or fewer than {FEWEST_CORE} of the training core pass")
     print("\n".join(bad))

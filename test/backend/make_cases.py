@@ -3,9 +3,10 @@
 
 usage: make_cases.py FOLDER
 
-FOLDER/NAME/model.onnx and FOLDER/NAME/test_data_set_0/{input,output}_J.pb, for tempo-run --test-data FOLDER. They come out the same
-each time. Cases with types that the runtime does not hold (strings, sequences, 8-bit floats, 4-bit integers) are left out, as are ops
-outside ai.onnx; FOLDER/cases.txt lists what was made: name, op, opset, element types, whether the case is an op's expanded body.
+FOLDER/NAME/model.onnx and FOLDER/NAME/test_data_set_0/{input,output}_J.pb, for tempo-run --test-data FOLDER. They come
+out the same each time. Cases with types that the runtime does not hold (strings, sequences, 8-bit floats, 4-bit
+integers) are left out, as are ops outside ai.onnx; FOLDER/cases.txt lists what was made: name, op, opset, element
+types, whether the case is an op's expanded body.
 """
 import os
 import sys
@@ -14,9 +15,11 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
-TYPES = {TensorProto.FLOAT: "float", TensorProto.DOUBLE: "double", TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16",
+TYPES = {TensorProto.FLOAT: "float", TensorProto.DOUBLE: "double", TensorProto.FLOAT16: "float16",
+         TensorProto.BFLOAT16: "bfloat16",
          TensorProto.INT8: "int8", TensorProto.INT16: "int16", TensorProto.INT32: "int32", TensorProto.INT64: "int64",
-         TensorProto.UINT8: "uint8", TensorProto.UINT16: "uint16", TensorProto.UINT32: "uint32", TensorProto.UINT64: "uint64",
+         TensorProto.UINT8: "uint8", TensorProto.UINT16: "uint16", TensorProto.UINT32: "uint32",
+         TensorProto.UINT64: "uint64",
          TensorProto.BOOL: "bool"}
 
 
@@ -42,7 +45,8 @@ def write_case(folder, case):
     with open(os.path.join(folder, case.name, "model.onnx"), "wb") as file:
         file.write(case.model.SerializeToString())
     (inputs, outputs), = case.data_sets
-    for kind, values, declared in (("input", inputs, case.model.graph.input), ("output", outputs, case.model.graph.output)):
+    for kind, values, declared in (("input", inputs, case.model.graph.input),
+                                   ("output", outputs, case.model.graph.output)):
         for j, value in enumerate(values):
             if not isinstance(value, TensorProto):
                 value = numpy_helper.from_array(np.asarray(value), declared[j].name)

@@ -1,8 +1,8 @@
-"""ONNX's node cases as tempoc compiles them: each model goes through a pipeline without a backward pass, and what comes out is a folder of
-cases like the first, with the same inputs and expected outputs.
+"""ONNX's node cases as tempoc compiles them: each model goes through a pipeline without a backward pass, and what comes
+out is a folder of cases like the first, with the same inputs and expected outputs.
 
-compile_cases(tempoc, options, cases, folder) makes it and returns what tempoc refused; check(folder) asks onnx's checker what it thinks of
-the models. Both return {case: reason}.
+compile_cases(tempoc, options, cases, folder) makes it and returns what tempoc refused; check(folder) asks onnx's
+checker what it thinks of the models. Both return {case: reason}.
 """
 import concurrent.futures
 import os

@@ -2,10 +2,11 @@
 """Compiles exported models, runs them, and compares loss and gradients with those PyTorch computed (models/export.py).
 
 usage: check_models.py TEMPOC TEMPO_RUN [--flags "..."] [--ort] CASE_DIR ...
-For each case: tempoc, onnx.checker with full_check on the result, tempo-run; with --ort also stock ONNX Runtime on the result.
-A tensor's error is ||got - want|| / (||want|| + 0.01 * m * sqrt(size)), m being the median root mean square over the case's gradients:
-a gradient that is zero but for rounding (the bias of an attention key) is judged on the scale of the others. Limit: LIMIT, or what
-`limit` of the expected numbers says, for models in 16 bits: twice the error of PyTorch's own.
+For each case: tempoc, onnx.checker with full_check on the result, tempo-run; with --ort also stock ONNX Runtime on the
+result. A tensor's error is ||got - want|| / (||want|| + 0.01 * m * sqrt(size)), m being the median root mean square
+over the case's gradients: a gradient that is zero but for rounding (the bias of an attention key) is judged on the
+scale of the others. Limit: LIMIT, or what `limit` of the expected numbers says, for models in 16 bits: twice the error
+of PyTorch's own.
 """
 import argparse
 import os
@@ -45,13 +46,16 @@ def worst(got, want):
             g = g.reshape(w.shape)
         scale = 0.0 if name == "loss" else 0.01 * median * np.sqrt(w.size)
         fits = g.shape == w.shape
-        rows.append((float(np.linalg.norm(g - w) / (np.linalg.norm(w) + scale + 1e-30)) if fits else float("inf"), name))
+        rows.append((float(np.linalg.norm(g - w) / (np.linalg.norm(w) + scale + 1e-30)) if fits else float("inf"),
+                     name))
     return max(rows, key=lambda row: (not row[0] <= LIMIT, row[0]))  # NaN counts as wrong
 
 
 def run(*command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    return None if done.returncode == 0 else f"{os.path.basename(command[0])} exit {done.returncode}: {done.stderr.strip()}"
+    if done.returncode == 0:
+        return None
+    return f"{os.path.basename(command[0])} exit {done.returncode}: {done.stderr.strip()}"
 
 
 def by_onnxruntime(path, feeds):
@@ -60,7 +64,8 @@ def by_onnxruntime(path, feeds):
     options.log_severity_level = 4
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     known = {i.name for i in session.get_inputs()}
-    return dict(zip([o.name for o in session.get_outputs()], session.run(None, {k: v for k, v in feeds.items() if k in known})))
+    return dict(zip([o.name for o in session.get_outputs()],
+                    session.run(None, {k: v for k, v in feeds.items() if k in known})))
 
 
 def check(case, o, folder):

@@ -21,11 +21,12 @@ import in_half
 from check_models import arrays
 
 VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
-# Of portable beside none: sums in another order, in float; in 16 bits twice the error of PyTorch's own gradients in such
-# a type (models/*/expected.npz), as each has one.
+# Of portable beside none: sums in another order, in float; in 16 bits twice the error of PyTorch's own gradients in
+# such a type (models/*/expected.npz), as each has one.
 LIMITS = {"float": 1e-4, "float16": 1e-2, "bfloat16": 8e-2}
 BOTH = ("float16", "bfloat16")
-HALF = {"bert-ts_14": BOTH, "gpt2-dyn_21": BOTH, "llama-dyn_21": BOTH, "t5-dyn_18": BOTH, "vit-dyn_18": BOTH[:1]}  # Conv-21 knows one
+# Conv-21 knows one
+HALF = {"bert-ts_14": BOTH, "gpt2-dyn_21": BOTH, "llama-dyn_21": BOTH, "t5-dyn_18": BOTH, "vit-dyn_18": BOTH[:1]}
 
 
 def run(*command):
@@ -78,8 +79,8 @@ B, S, H, A, V = 2, 8, 32, 4, 11
 
 
 def stack_of(blocks, spelling, products=None):
-    """Post-norm blocks on embeddings, a head and a loss; `spelling` is how attention's scale is written. `products`: the
-    type in which weights are multiplied, between casts, as automatic mixed precision has it."""
+    """Post-norm blocks on embeddings, a head and a loss; `spelling` is how attention's scale is written. `products`:
+    the type in which weights are multiplied, between casts, as automatic mixed precision has it."""
     rng = np.random.default_rng(1)
     nodes, inits = [], []
 
@@ -102,7 +103,8 @@ def stack_of(blocks, spelling, products=None):
     def linear(x, name, n_in, n_out):
         operands = [x, weight(f"{name}.weight", n_in, n_out), weight(f"{name}.bias", n_out)]
         if products:
-            operands = [op("Cast", v, name=f"{name}.cast{i}", to=in_half.ONNX[products]) for i, v in enumerate(operands)]
+            operands = [op("Cast", v, name=f"{name}.cast{i}", to=in_half.ONNX[products])
+                        for i, v in enumerate(operands)]
         product = op("MatMul", *operands[:2], name=f"{name}.product")
         if not products:
             return op("Add", product, operands[2], name=name)
@@ -172,8 +174,8 @@ def check_formulas(o, dtype, folder):
 
 
 def off(got, want, dtype):
-    """The gradient that differs most, on the scale of all: (error, name). One that is zero but for rounding, as that of the
-    bias of an attention key, is some percent of the others in 16 bits."""
+    """The gradient that differs most, on the scale of all: (error, name). One that is zero but for rounding, as that of
+    the bias of an attention key, is some percent of the others in 16 bits."""
     limit = LIMITS[dtype]
     scale = (0.01 if dtype == "float" else 0.1) * np.median([np.sqrt(np.mean(np.square(w))) for w in want.values()])
     norm = np.linalg.norm
@@ -210,7 +212,8 @@ def check_graph(o, path, inputs, dtype, folder):
 
 def check_gelu(o, dtype, form, folder):
     """`exact` keeps GELU's operand and makes GELU again for the product's gradient: that is GELU itself, bit by bit."""
-    every = helper.make_tensor("x", in_half.ONNX[dtype], [256, 256], np.arange(65536, dtype=np.uint16).tobytes(), raw=True)
+    every = helper.make_tensor("x", in_half.ONNX[dtype], [256, 256], np.arange(65536, dtype=np.uint16).tobytes(),
+                               raw=True)
     factor = np.random.default_rng(2).normal(size=(256, 256)).astype(in_half.NUMPY[dtype])
     factor = helper.make_tensor("factor", in_half.ONNX[dtype], [256, 256], factor.tobytes(), raw=True)
     graph = helper.make_graph([
@@ -242,7 +245,8 @@ class Options:
 def main():
     o = Options(*sys.argv[1:3])
     checks = [(f"formulas in {dtype}", check_formulas, (dtype,)) for dtype in LIMITS]
-    checks += [(f"GELU in {dtype}, {form}", check_gelu, (dtype, form)) for dtype in in_half.ONNX for form in ("none", "tanh")]
+    checks += [(f"GELU in {dtype}, {form}", check_gelu, (dtype, form)) for dtype in in_half.ONNX
+               for form in ("none", "tanh")]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         def add(name, model, feeds, dtype):
@@ -254,7 +258,8 @@ def main():
         for spelling in ("Div", "Mul"):
             for dtype in LIMITS:
                 model, feeds = stack_of(2, spelling)
-                add(f"stack in {dtype}, scale by {spelling}", in_half.convert(model, dtype) if dtype != "float" else model, feeds, dtype)
+                add(f"stack in {dtype}, scale by {spelling}",
+                    in_half.convert(model, dtype) if dtype != "float" else model, feeds, dtype)
         for dtype in in_half.ONNX:
             add(f"stack with products in {dtype}", *stack_of(2, "Div", dtype), dtype)
         for case in sys.argv[3:]:
@@ -262,7 +267,8 @@ def main():
             paths = [os.path.join(case, n) for n in ("model.onnx", "inputs.npz")]
             checks.append((name, check_graph, (*paths, "float")))
             for dtype in HALF.get(name, ()):
-                feeds = {k: v.astype(in_half.NUMPY[dtype]) if v.dtype == np.float32 else v for k, v in np.load(paths[1]).items()}
+                feeds = {k: v.astype(in_half.NUMPY[dtype]) if v.dtype == np.float32 else v
+                         for k, v in np.load(paths[1]).items()}
                 add(f"{name} in {dtype}", in_half.convert(onnx.load(paths[0]), dtype), feeds, dtype)
         for name, check, operands in checks:
             try:

@@ -2,7 +2,8 @@
 """What ONNX text cannot hold of the pass `tied`: names of parameters in metadata, and weights in files of their own.
 
 usage: check_tied.py TEMPOC
-Models are made by onnx.helper; gradients are compared with central differences of ONNX Runtime's loss of the model as it was meant, in fp64.
+Models are made by onnx.helper; gradients are compared with central differences of ONNX Runtime's loss of the model as
+it was meant, in fp64.
 """
 import os
 import subprocess
@@ -26,7 +27,8 @@ def expect(what, condition, detail=""):
 
 def noted(node, parameters, scope=""):
     """The metadata that the dynamo exporter writes for a call with these parameters."""
-    call = "call_function[target=torch.ops.aten.op.default](args = (%x, {}), kwargs = {{}})".format(", ".join("%p_" + p for p in parameters))
+    operands = ", ".join("%p_" + p for p in parameters)
+    call = f"call_function[target=torch.ops.aten.op.default](args = (%x, {operands}), kwargs = {{}})"
     for key, value in ((CALL, "%op : [num_users=1] = " + call), (SCOPES, f"['', '{scope}', 'op']")):
         entry = node.metadata_props.add()
         entry.key, entry.value = key, value
@@ -46,15 +48,18 @@ def compile_model(tempoc, folder, model, *flags):
     source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
     if model is not None:
         onnx.save(model, source)
-    done = subprocess.run([tempoc, source, "-o", target, "-q", "--verify-each", *flags], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([tempoc, source, "-o", target, "-q", "--verify-each", *flags], capture_output=True, text=True,
+                          timeout=60)
     return done.returncode, done.stderr, onnx.load(target, load_external_data=False) if done.returncode == 0 else None
 
 
 def two_layers(rng, first, second, equal=True, same_bias=True):
-    """Gather, then two layers tanh(x W + b) whose weights may be equal and share one bias; names of parameters as given."""
+    """Gather, then two layers tanh(x W + b) whose weights may be equal and share one bias; names of parameters as
+    given."""
     w = rng.normal(size=(3, 3))
     nodes = [helper.make_node("Gather", ["table", "ids"], ["x0"])]
-    weights = {"table": rng.normal(size=(5, 3)), "val_1": w, "val_2": w if equal else w + 1, "bias": [0.5, 0.5, 0.5], "bias_2": [0.1, 0.2, 0.3]}
+    weights = {"table": rng.normal(size=(5, 3)), "val_1": w, "val_2": w if equal else w + 1, "bias": [0.5, 0.5, 0.5],
+               "bias_2": [0.1, 0.2, 0.3]}
     for i, (parameters, bias) in enumerate([(first, "bias"), (second, "bias" if same_bias else "bias_2")], start=1):
         scope = f"m.{'ab'[i - 1]}"
         nodes += [noted(helper.make_node("MatMul", [f"x{i - 1}", f"val_{i}"], [f"p{i}"]), parameters, scope),
@@ -69,7 +74,8 @@ def two_layers(rng, first, second, equal=True, same_bias=True):
 def check_names(tempoc, folder, rng):
     a, b = ["m_a_weight", "m_a_bias"], ["m_b_weight", "m_b_bias"]
     code, said, _ = compile_model(tempoc, folder, two_layers(rng, a, a))
-    expect("one parameter by name, stored twice: warned of", code == 0 and "one parameter, stored several times" in said and "stands for" not in said, said)
+    expect("one parameter by name, stored twice: warned of",
+           code == 0 and "one parameter, stored several times" in said and "stands for" not in said, said)
     code, said, _ = compile_model(tempoc, folder, two_layers(rng, a, b))
     expect("two parameters that are equal: only their shared bias is warned of",
            code == 0 and "same numbers" not in said and "bias stands for 2 parameters" in said, said)
@@ -99,7 +105,9 @@ def by_differences(model, name, copies, ids, step=1e-5):
         for sign in (1, -1):
             moved = base[name].copy()
             moved[at] += sign * step
-            losses.append(loss_of(model, {name: moved, **{c: np.ascontiguousarray(moved.transpose(p)) for c, p in copies.items()}}, ids))
+            losses.append(loss_of(model,
+                                  {name: moved,
+                                   **{c: np.ascontiguousarray(moved.transpose(p)) for c, p in copies.items()}}, ids))
         result[at] = (losses[0] - losses[1]) / (2 * step)
     return result
 
@@ -108,13 +116,15 @@ def check_gradients(tempoc, folder, rng):
     """A table that is also the decoder, and a stack of matrices of which a copy has other axes."""
     table, stack = rng.normal(size=(5, 3)), rng.normal(size=(2, 5, 4))
     nodes = [helper.make_node("Gather", ["m.table", "ids"], ["x"]), helper.make_node("MatMul", ["x", "val_3"], ["h"]),
-             helper.make_node("Tanh", ["h"], ["t"]), helper.make_node("MatMul", ["t", "m.stack"], ["s"]), helper.make_node("Tanh", ["s"], ["u"]),
+             helper.make_node("Tanh", ["h"], ["t"]), helper.make_node("MatMul", ["t", "m.stack"], ["s"]),
+             helper.make_node("Tanh", ["s"], ["u"]),
              helper.make_node("MatMul", ["u", "val_4"], ["v"]), helper.make_node("Mul", ["v", "v"], ["q"]),
              helper.make_node("ReduceSum", ["q"], ["loss"], keepdims=0)]
     model = model_of(nodes, {"val_3": table.T, "m.table": table, "m.stack": stack, "val_4": stack.transpose(0, 2, 1)})
     ids = np.array([4, 0, 2, 4])
     code, said, out = compile_model(tempoc, folder, model, "--retie")
-    expect("--retie joins both", code == 0 and "val_3 is now the transpose of m.table" in said and "val_4 is now the transpose of m.stack" in said, said)
+    expect("--retie joins both", code == 0 and "val_3 is now the transpose of m.table" in said
+           and "val_4 is now the transpose of m.stack" in said, said)
     if code:
         return
     onnx.checker.check_model(out, full_check=True)
@@ -138,7 +148,8 @@ def check_external(tempoc, folder, rng):
     code, said, _ = compile_model(tempoc, folder, None)
     expect("weights in a file: warned of", code == 0 and "its transpose val_3" in said, said)
     code, said, out = compile_model(tempoc, folder, None, "--retie")
-    expect("weights in a file: joined, and still there", code == 0 and [i.name for i in out.graph.initializer if i.data_location] == ["table"], said)
+    expect("weights in a file: joined, and still there", code == 0
+           and [i.name for i in out.graph.initializer if i.data_location] == ["table"], said)
     os.remove(os.path.join(folder, "weights.bin"))
     code, said, _ = compile_model(tempoc, folder, None)
     expect("weights absent: silence", code == 0 and said == "", said)

@@ -1,7 +1,8 @@
-"""A float model as one of 16 bits: weights, inputs, results, constants and casts change their type, the rest is as it was.
+"""A float model as one of 16 bits: weights, inputs, results, constants and casts change their type, the rest is as it
+was.
 
-convert(model, "float16" | "bfloat16") changes the model in place. What is stored outside of the model's file keeps its place there and is
-then shorter than said: such a model shows what is saved, but cannot be run.
+convert(model, "float16" | "bfloat16") changes the model in place. What is stored outside of the model's file keeps its
+place there and is then shorter than said: such a model shows what is saved, but cannot be run.
 """
 import sys
 
@@ -29,7 +30,8 @@ def tensor(t, name):
             if entry.key == "length":
                 entry.value = str(int(entry.value) // 2)
         return
-    t.CopyFrom(helper.make_tensor(t.name, ONNX[name], t.dims, narrow(numpy_helper.to_array(t), name).tobytes(), raw=True))
+    t.CopyFrom(helper.make_tensor(t.name, ONNX[name], t.dims, narrow(numpy_helper.to_array(t), name).tobytes(),
+                                  raw=True))
 
 
 def node_attributes(node, name):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Training graphs as ONNX Runtime's training tools write them: forward and backward pass in one file, in ops of com.microsoft, weights as
-inputs, gradients added to buffers. Such tools are gone (the last was 1.19), so the graphs are spelled here: tempoc's own backward pass of
-an export, op for op in the words of ONNX Runtime. Each recipe then has to give the gradients that PyTorch computed for the export.
+"""Training graphs as ONNX Runtime's training tools write them: forward and backward pass in one file, in ops of
+com.microsoft, weights as inputs, gradients added to buffers. Such tools are gone (the last was 1.19), so the graphs are
+spelled here: tempoc's own backward pass of an export, op for op in the words of ONNX Runtime. Each recipe then has to
+give the gradients that PyTorch computed for the export.
 
 usage: ort_graphs.py TEMPOC TEMPO_RUN CASE_DIR ...      CASE_DIR: as for check_models.py
 """
@@ -17,9 +18,12 @@ from check_models import LIMIT, run, worst
 
 RECIPES = ("none", "exact", "portable")
 # What is left in pieces here, as ONNX Runtime leaves it.
-ATTENTION = ("attention", "attention_excluded", "attention_two_biases", "attention_guarded", "attention_open_rows", "attention_open_rows_masked")
-WORDS = {"GatherGrad": "GatherGrad", "LayerNormalizationGrad": "LayerNormalizationGrad", "SoftmaxGrad": "SoftmaxGrad_13",
-         "LogSoftmaxGrad": "LogSoftmaxGrad_13", "SoftmaxCrossEntropyLossGrad": "SoftmaxCrossEntropyLossGrad", "Swish": "QuickGelu",
+ATTENTION = ("attention", "attention_excluded", "attention_two_biases", "attention_guarded", "attention_open_rows",
+             "attention_open_rows_masked")
+WORDS = {"GatherGrad": "GatherGrad", "LayerNormalizationGrad": "LayerNormalizationGrad",
+         "SoftmaxGrad": "SoftmaxGrad_13",
+         "LogSoftmaxGrad": "LogSoftmaxGrad_13", "SoftmaxCrossEntropyLossGrad": "SoftmaxCrossEntropyLossGrad",
+         "Swish": "QuickGelu",
          "RMSNormalization": "SimplifiedLayerNormalization", "RMSNormalizationGrad": "SimplifiedLayerNormalizationGrad",
          "SwishGrad": "QuickGeluGrad", "Gelu": "Gelu", "GeluGrad": "GeluGrad"}
 
@@ -55,7 +59,8 @@ def fuse(nodes):
             perm = attributes(source).get("perm") if source is not None and source.op_type == "Transpose" else None
             if perm and list(perm) == [*range(len(perm) - 2), len(perm) - 1, len(perm) - 2]:
                 flags[flag], operands[k] = 1, source.input[0]
-        fused.append(helper.make_node("FusedMatMul", operands, node.output, node.name, domain="com.microsoft", alpha=1.0, **flags) if flags else node)
+        fused.append(helper.make_node("FusedMatMul", operands, node.output, node.name, domain="com.microsoft",
+                                      alpha=1.0, **flags) if flags else node)
     return fused
 
 
@@ -72,7 +77,8 @@ def to_ort(model):
         graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
         buffer = helper.make_tensor_value_info(f"{tensor.name}_grad.accumulation.buffer", tensor.data_type, tensor.dims)
         done = helper.make_tensor_value_info(f"{tensor.name}_grad.accumulation.out", TensorProto.BOOL, [1])
-        nodes.append(helper.make_node("InPlaceAccumulatorV2", [buffer.name, f"{tensor.name}_grad", "lazy_reset_grad"], [done.name],
+        nodes.append(helper.make_node("InPlaceAccumulatorV2", [buffer.name, f"{tensor.name}_grad", "lazy_reset_grad"],
+                                      [done.name],
                                       domain="com.microsoft"))
         graph.input.append(buffer)
         rest.append(done)
@@ -89,7 +95,8 @@ def to_ort(model):
 def check(case, tempoc, tempo_run, folder):
     plain, graph, inputs = (os.path.join(folder, n) for n in ("plain.onnx", "ort.onnx", "inputs.npz"))
     passes = "--passes=upgrade,inline,shapes,tied,canonicalize,dropout,raise,autodiff,canonicalize"
-    why = run(tempoc, os.path.join(case, "model.onnx"), "-o", plain, "-q", passes, *(f"--disable={r}" for r in ATTENTION))
+    why = run(tempoc, os.path.join(case, "model.onnx"), "-o", plain, "-q", passes,
+              *(f"--disable={r}" for r in ATTENTION))
     if why:
         return why
     model = onnx.load(plain)
@@ -101,7 +108,8 @@ def check(case, tempoc, tempo_run, folder):
     np.savez(inputs, **np.load(os.path.join(case, "inputs.npz")), **weights)
     for recipe in RECIPES:
         out, got = os.path.join(folder, "out.onnx"), os.path.join(folder, "got.npz")
-        why = run(tempoc, graph, "-o", out, f"--recipe={recipe}", "--verify-each") or run(tempo_run, out, "--inputs", inputs, "--outputs", got)
+        why = run(tempoc, graph, "-o", out, f"--recipe={recipe}", "--verify-each") or run(tempo_run, out, "--inputs",
+                                                                                          inputs, "--outputs", got)
         if why:
             return f"{recipe}: {why}"
         onnx.checker.check_model(out, full_check=True)

@@ -1,5 +1,6 @@
-"""make_seeds.py FOLDER TARGET: seeds for a fuzz target, and FOLDER.dict with the words of the format. Node models of ONNX's backend suite
-stand for every op; small models with functions, subgraphs, external, sparse and typed data and nested messages stand for the reader's branches."""
+"""make_seeds.py FOLDER TARGET: seeds for a fuzz target, and FOLDER.dict with the words of the format. Node models of
+ONNX's backend suite stand for every op; small models with functions, subgraphs, external, sparse and typed data and
+nested messages stand for the reader's branches."""
 import os
 import re
 import sys
@@ -27,7 +28,8 @@ def field(number, data):
 
 def small_models():
     v = lambda name, *shape, t=T.FLOAT: h.make_tensor_value_info(name, t, shape)
-    f = h.make_function("l", "f", ["a"], ["b"], [h.make_node("Relu", ["a"], ["t"]), h.make_node("g", ["t"], ["b"], domain="l")],
+    f = h.make_function("l", "f", ["a"], ["b"],
+                        [h.make_node("Relu", ["a"], ["t"]), h.make_node("g", ["t"], ["b"], domain="l")],
                         [h.make_opsetid("", 21), h.make_opsetid("l", 1)], ["k"], [h.make_attribute("d", 1)])
     f.node[0].attribute.add(name="x", type=2, ref_attr_name="k")
     g = h.make_function("l", "g", ["a"], ["b"], [h.make_node("Abs", ["a"], ["b"])], [h.make_opsetid("", 21)])
@@ -36,17 +38,21 @@ def small_models():
     ext.external_data.add(key="offset", value="8")
     sparse = onnx.SparseTensorProto(values=T(name="S", data_type=1, dims=[2], float_data=[1, 2]), dims=[2, 3],
                                     indices=T(data_type=7, dims=[2, 2], int64_data=[0, 1, 1, 0]))
-    then = h.make_graph([h.make_node("Neg", ["X"], ["p"])], "then", [], [v("p", 2)], [T(name="c", data_type=7, dims=[1], raw_data=bytes(8))])
+    then = h.make_graph([h.make_node("Neg", ["X"], ["p"])], "then", [], [v("p", 2)],
+                        [T(name="c", data_type=7, dims=[1], raw_data=bytes(8))])
     els = h.make_graph([h.make_node("Abs", ["X"], ["q"])], "else", [], [v("q", 2)], value_info=[v("gone", 1)])
-    nodes = [h.make_node("f", ["X", "", "E"], ["u"], name="call", domain="l", k=1), h.make_node("If", ["C"], ["Y"], then_branch=then, else_branch=els)]
-    graph = h.make_graph(nodes, "g", [v("X", "n", 2), v("C", t=T.BOOL)], [v("Y", None, 2), v("u", "n + 1")], [ext], value_info=[v("S", 2, 3)])
+    nodes = [h.make_node("f", ["X", "", "E"], ["u"], name="call", domain="l", k=1),
+             h.make_node("If", ["C"], ["Y"], then_branch=then, else_branch=els)]
+    graph = h.make_graph(nodes, "g", [v("X", "n", 2), v("C", t=T.BOOL)], [v("Y", None, 2), v("u", "n + 1")], [ext],
+                         value_info=[v("S", 2, 3)])
     graph.sparse_initializer.append(sparse)
     graph.quantization_annotation.add(tensor_name="X")
     m = h.make_model(graph, opset_imports=[h.make_opsetid("", 21), h.make_opsetid("l", 1)], functions=[f, g])
     yield "mixed", m.SerializeToString()
     typed = h.make_graph([h.make_node("Identity", ["W"], ["Y"])], "g", [], [v("Y", 3)],
                          [T(name="W", data_type=d, dims=[3], **{k: [1, 0, 1]}) for d, k in ((10, "int32_data"),)])
-    for d, k in ((2, "int32_data"), (9, "int32_data"), (12, "uint64_data"), (11, "double_data"), (7, "int64_data"), (1, "float_data")):
+    for d, k in ((2, "int32_data"), (9, "int32_data"), (12, "uint64_data"), (11, "double_data"), (7, "int64_data"),
+                 (1, "float_data")):
         typed.initializer.add(name=k + str(d), data_type=d, dims=[3], **{k: [1, 0, 1]})
     typed.initializer.add(name="str", data_type=8, dims=[1], string_data=[b"s"])
     typed.initializer.add(name="i4", data_type=22, dims=[3], raw_data=b"\x21\x03")
@@ -97,13 +103,17 @@ def rules():
 words = ["location", "offset", "length", "ai.onnx", "then_branch", "value", "axis", "Constant", "If", "Loop"]
 if sys.argv[2] == "fuzz_text":
     sources = [texts()]
-    words += ["=>", "float[", "seq(", "ints", "floats", "tensor", "graph", "inf", "nan", "opset_import", "domain", "ir_version"]
+    words += ["=>", "float[", "seq(", "ints", "floats", "tensor", "graph", "inf", "nan", "opset_import", "domain",
+              "ir_version"]
 elif sys.argv[2] == "fuzz_rules":
     sources = [rules()]
-    words += ["rule", "match", "where", "replace", "gradient", "inexact", "benefit=", "=>", "attrs = @", "recip(", "neg(", "add(", "mul(", "Mul(",
-              "Add(", "Neg(", "Erf(", "ReduceLike(", "Dropout", "Where(", "Transpose", "Reshape", "float(", "pow2(", "same_shape(", "x", "y", "dy"]
+    words += ["rule", "match", "where", "replace", "gradient", "inexact", "benefit=", "=>", "attrs = @", "recip(",
+              "neg(", "add(", "mul(", "Mul(",
+              "Add(", "Neg(", "Erf(", "ReduceLike(", "Dropout", "Where(", "Transpose", "Reshape", "float(", "pow2(",
+              "same_shape(", "x", "y", "dy"]
 else:
-    node_cases = ((c.name, c.model.SerializeToString()) for c in load_model_tests(kind="node") if not c.name.endswith("_expanded"))
+    node_cases = ((c.name, c.model.SerializeToString()) for c in load_model_tests(kind="node")
+                  if not c.name.endswith("_expanded"))
     sources = [small_models(), bombs(), ((name, data) for name, data in node_cases if len(data) < LARGEST)]
 for source in sources:
     for name, data in source:

@@ -1,5 +1,6 @@
-"""Files that must be refused, made here one defect at a time: a wire format, b versions and domains, c structure, d tensors, e locations,
-f attributes. Each answer is one line that names the culprit, the right exit code, under 1 s and 100 MB."""
+"""Files that must be refused, made here one defect at a time: a wire format, b versions and domains, c structure, d
+tensors, e locations, f attributes. Each answer is one line that names the culprit, the right exit code, under 1 s and
+100 MB."""
 import random
 from io_common import *
 
@@ -33,7 +34,8 @@ refuse("a01_empty", b"", BAD, "empty")
 refuse("a02_random", random.Random(1).randbytes(4096), BAD, "at byte")
 refuse("a03_truncated", good[: len(good) * 6 // 10], BAD, "at byte", "announced")
 refuse("a04_wire_type", field(1, 10) + field(7, 5), BAD, "graph", "wire type 0, expected 2")
-refuse("a05_len_huge", field(1, 10) + varint(7 << 3 | 2) + varint(2**31 - 1) + b"abcd", BAD, "2147483647", "only 4 left")
+refuse("a05_len_huge", field(1, 10) + varint(7 << 3 | 2) + varint(2**31 - 1) + b"abcd", BAD, "2147483647",
+       "only 4 left")
 refuse("a05_len_64", field(1, 10) + varint(7 << 3 | 2) + varint(2**64 - 1) + b"abcd", BAD, "18446744073709551615")
 
 
@@ -41,7 +43,8 @@ def nested_ifs(depth):
     """Bytes, since the onnx package refuses to build it."""
     graph = b""
     for i in range(depth):
-        body = field(2, b"o%d" % i) + (field(1, b"c") + field(4, b"If") if i else field(1, b"c") + field(4, b"Identity"))
+        body = field(2, b"o%d" % i) + (field(1, b"c") + field(4, b"If")
+                                       if i else field(1, b"c") + field(4, b"Identity"))
         for branch in (b"then_branch", b"else_branch")[: 1 if i else 0]:
             body += field(5, field(1, branch) + field(6, graph) + field(20, 5))
         graph = field(1, body) + field(2, b"g") + field(12, field(1, b"o%d" % i))
@@ -57,18 +60,22 @@ refuse("a07_deep_wire", field(1, 10) + field(7, deep), LIMIT, "more than 100 nes
 deep_type = b""
 for _ in range(6000):
     deep_type = field(4, field(1, deep_type))
-refuse("a08_deep_type", field(1, 10) + field(7, field(11, field(1, b"x") + field(2, deep_type))), LIMIT, "more than 100 nested")
+refuse("a08_deep_type", field(1, 10) + field(7, field(11, field(1, b"x") + field(2, deep_type))), LIMIT,
+       "more than 100 nested")
 refuse("a09_nul_name", with_weight(name="W\0a"), BAD, "NUL", "initializer[0].name", "at byte")
 refuse("utf8", good.replace(b"add", b"a\xffd"), BAD, "UTF-8", "0xFF", "graph.node[0].name")
 refuse("utf8_overlong", good.replace(b"add", b"\xc0\xafd"), BAD, "UTF-8")
 refuse("utf8_surrogate", good.replace(b"add", b"\xed\xa0\x80"), BAD, "UTF-8")
 accept("a10_huge_name", model([h.make_node("Relu", ["X"], ["Y"], name="\x1b[2J" * 10000)]))
-refuse("name_limit", model([h.make_node("Relu", ["X"], ["Y"], name="n" * 70000)]), LIMIT, "name of 70000 bytes", "65536")
-refuse("escapes", model([h.make_node("Relu", ["\x1b[2J\n" * 1000], ["Y"], name="\x1b]0;x\x07")]), BAD, "defined nowhere", "\\x1B")
+refuse("name_limit", model([h.make_node("Relu", ["X"], ["Y"], name="n" * 70000)]), LIMIT, "name of 70000 bytes",
+       "65536")
+refuse("escapes", model([h.make_node("Relu", ["\x1b[2J\n" * 1000], ["Y"], name="\x1b]0;x\x07")]), BAD,
+       "defined nowhere", "\\x1B")
 refuse("a11_merge_bomb", field(1, 10) + field(7, b"") * 12000, BAD, "graph", "twice")
 refuse("a12_node_bomb", field(1, 10) + field(7, field(1, b"") * 24000), LIMIT, "64 KiB + 16 times")
 refuse("node_bomb_small", field(1, 10) + field(8, field(2, 21)) + field(7, field(1, b"") * 20), BAD, "no op type")
-refuse("value_twice", field(1, 10) + field(7, field(11, field(1, b"x") + field(2, field(1, b"") + field(4, b"")))), BAD, "twice")
+refuse("value_twice", field(1, 10) + field(7, field(11, field(1, b"x") + field(2, field(1, b"") + field(4, b"")))), BAD,
+       "twice")
 refuse("group", field(1, 10) + varint(7 << 3 | 3) + varint(7 << 3 | 4), BAD, "wire type 3")
 refuse("group_unknown", field(1, 10) + varint(500 << 3 | 3), BAD, "wire type 3 of field 500")
 refuse("varint_open", field(1, 10) + varint(5 << 3) + b"\xff", BAD, "does not end", "model_version")
@@ -85,12 +92,14 @@ refuse("b02_opset_future", model(opsets=[("", 9999)]), UNSUPPORTED, "9999", "ai.
 refuse("b03_ir_future", model(ir=9999), UNSUPPORTED, "9999")
 refuse("opset_zero", model(opsets=[("", 0)]), BAD, "opset 0")
 refuse("opset_twice", model(opsets=[("", 21), ("ai.onnx", 17)]), BAD, "twice", "21", "17")
-refuse("b05_unknown_domain", model([h.make_node("Evil", ["X"], ["Y"], name="bad", domain="com.evil")]), BAD, "com.evil", "bad")
+refuse("b05_unknown_domain", model([h.make_node("Evil", ["X"], ["Y"], name="bad", domain="com.evil")]), BAD, "com.evil",
+       "bad")
 accept("opset_28", model(opsets=[("", 28)], ir=14))
 
 # --- c: structure ---------------------------------------------------------------------------------------------------
 relu = lambda a, b, name=None: h.make_node("Relu", [a], [b], name=name or f"to_{b}")
-refuse("c01_cycle", model([h.make_node("Add", ["X", "q"], ["p"], name="P"), relu("p", "q"), relu("q", "Y")]), BAD, "cycle", '"P"', "q")
+refuse("c01_cycle", model([h.make_node("Add", ["X", "q"], ["p"], name="P"), relu("p", "q"), relu("q", "Y")]), BAD,
+       "cycle", '"P"', "q")
 refuse("c01_own", model([h.make_node("Add", ["X", "Y"], ["Y"], name="P")]), BAD, "own result", '"P"')
 refuse("c02_undefined_input", model([relu("nowhere", "Y")]), BAD, "nowhere", "to_Y")
 refuse("c03_dup_output", model([relu("X", "Y", "first"), relu("X", "Y", "second")]), BAD, '"Y"', "second", "already")
@@ -121,22 +130,29 @@ def calling(functions, node=None):
 
 call = lambda name, a="a", b="b": h.make_node(name, [a], [b], name="in_" + name, domain="local")
 refuse("c10_fn_recursion", calling([function("f", [call("f")])]), BAD, '"f"', "calls itself")
-refuse("fn_mutual", calling([function("f", [call("g")]), function("g", [call("f")])]), BAD, "calls itself through others")
+refuse("fn_mutual", calling([function("f", [call("g")]), function("g", [call("f")])]), BAD,
+       "calls itself through others")
 branch = h.make_graph([call("f", "a", "t")], "then", [], [value("t")])
 other = h.make_graph([relu("a", "e")], "else", [], [value("e")])
-refuse("fn_by_subgraph", calling([function("f", [h.make_node("If", ["a"], ["b"], then_branch=branch, else_branch=other)])]), BAD,
+refuse("fn_by_subgraph",
+       calling([function("f", [h.make_node("If", ["a"], ["b"], then_branch=branch, else_branch=other)])]), BAD,
        "calls itself")
 chain = [function(f"f{i}", [call(f"f{i + 1}")]) for i in range(3000)] + [function("f3000", [relu("a", "b")])]
 accept("fn_chain", calling(chain, h.make_node("f0", ["X"], ["Y"], domain="local")))
 laughs = [function(f"f{i}", [call(f"f{i + 1}", "a", "t"), call(f"f{i + 1}", "t", "b")]) for i in range(100)]
 laughs += [function("f100", [relu("a", "b")])]
-refuse("fn_laughs", calling(laughs, h.make_node("f0", ["X"], ["Y"], name="call", domain="local")), LIMIT, "call", "expand")
-refuse("fn_arity", calling([function("f", [relu("a", "b")])], h.make_node("f", ["X", "X"], ["Y"], name="call", domain="local")), BAD,
+refuse("fn_laughs", calling(laughs, h.make_node("f0", ["X"], ["Y"], name="call", domain="local")), LIMIT, "call",
+       "expand")
+refuse("fn_arity",
+       calling([function("f", [relu("a", "b")])], h.make_node("f", ["X", "X"], ["Y"], name="call", domain="local")),
+       BAD,
        "call", "2 operands")
-refuse("fn_twice", calling([function("f", [relu("a", "b")]), function("f", [relu("a", "b")])]), BAD, "two functions", '"f"')
+refuse("fn_twice", calling([function("f", [relu("a", "b")]), function("f", [relu("a", "b")])]), BAD, "two functions",
+       '"f"')
 refuse("fn_undefined", calling([function("f", [relu("z", "b", "inner")])]), BAD, "inner", '"z"')
 refuse("fn_no_result", calling([function("f", [relu("a", "c")])]), BAD, '"b"')
-refuse("fn_domain", calling([h.make_function("local", "f", ["a"], ["b"], [relu("a", "b", "inner")], [h.make_opsetid("x", 1)])]), BAD,
+refuse("fn_domain",
+       calling([h.make_function("local", "f", ["a"], ["b"], [relu("a", "b", "inner")], [h.make_opsetid("x", 1)])]), BAD,
        "ai.onnx", "inner")
 ref = h.make_node("Flatten", ["X"], ["Y"], name="flat")
 ref.attribute.append(onnx.AttributeProto(name="axis", ref_attr_name="ax", type=onnx.AttributeProto.INT))
@@ -152,9 +168,11 @@ def branches(then, extra=()):
                  inputs=[value("X"), value("c", T.BOOL, [])])
 
 
-refuse("sub_undefined", branches(h.make_graph([relu("nowhere", "t", "inner")], "then", [], [value("t")])), BAD, "inner", "nowhere")
+refuse("sub_undefined", branches(h.make_graph([relu("nowhere", "t", "inner")], "then", [], [value("t")])), BAD, "inner",
+       "nowhere")
 refuse("sub_shadows", branches(h.make_graph([relu("X", "Y")], "then", [], [value("Y")])), BAD, '"Y"', "enclosing")
-refuse("sub_shadows_before", branches(h.make_graph([relu("X", "w")], "then", [], [value("w")]), [relu("X", "w")]), BAD, '"w"', "enclosing")
+refuse("sub_shadows_before", branches(h.make_graph([relu("X", "w")], "then", [], [value("w")]), [relu("X", "w")]), BAD,
+       '"w"', "enclosing")
 refuse("sub_no_output", branches(h.make_graph([relu("X", "t")], "then", [], [value("u")])), BAD, '"u"', '"then"')
 
 # --- d: tensors -----------------------------------------------------------------------------------------------------
@@ -173,13 +191,16 @@ refuse("float_in_int64", with_weight(raw_data=None, int64_data=[0] * 16), BAD, '
 refuse("float_count", with_weight(raw_data=None, float_data=[0] * 15), BAD, '"W"', "15 items")
 accept("int4_odd", with_weight(data_type=T.INT4, dims=[3], raw_data=b"\x21\x03"))
 refuse("int4_short", with_weight(data_type=T.INT4, dims=[3], raw_data=b"\x21"), BAD, '"W"', "1 bytes", "needs 2")
-refuse("uint8_range", with_weight(data_type=T.UINT8, dims=[1], raw_data=None, int32_data=[300]), BAD, '"W"', "300", "uint8")
+refuse("uint8_range", with_weight(data_type=T.UINT8, dims=[1], raw_data=None, int32_data=[300]), BAD, '"W"', "300",
+       "uint8")
 refuse("bool_raw", with_weight(data_type=T.BOOL, dims=[2], raw_data=b"\1\2"), BAD, '"W"', "bool element 1 is 2")
 refuse("string_raw", with_weight(data_type=T.STRING), BAD, '"W"', "raw_data")
 refuse("location_kind", with_weight(data_location=1, raw_data=None), BAD, '"W"', "location")
-refuse("init_vs_input", model([relu("W", "Y")], inputs=[value("W", shape=[3, 4])], initializers=[weight()]), BAD, '"W"', "float[4,4]",
+refuse("init_vs_input", model([relu("W", "Y")], inputs=[value("W", shape=[3, 4])], initializers=[weight()]), BAD, '"W"',
+       "float[4,4]",
        "float[3,4]")
-refuse("init_vs_dtype", model([relu("W", "Y")], inputs=[value("W", T.INT64)], initializers=[weight()]), BAD, '"W"', "int64")
+refuse("init_vs_dtype", model([relu("W", "Y")], inputs=[value("W", T.INT64)], initializers=[weight()]), BAD, '"W"',
+       "int64")
 
 
 def sparse(indices, values=3, index_dims=None, dims=(2, 3)):
@@ -198,7 +219,7 @@ refuse("sparse_order", sparse([0, 2, 1]), BAD, '"S"', "ascending")
 refuse("sparse_negative", sparse([-1, 2, 4]), BAD, '"S"', "index 0")
 refuse("sparse_count", sparse([0, 2]), BAD, '"S"', "values [n]")
 
-# --- e: locations, as far as words tell --------------------------------------------------------------------------------
+# --- e: locations, as far as words tell -------------------------------------------------------------------------------
 def external(**keys):
     t = weight(raw_data=None, data_location=T.EXTERNAL)
     for key, to in keys.items():
@@ -219,7 +240,7 @@ refuse("e_offset_huge", external(location="w", offset=str(2**64)), BAD, '"W"', s
 refuse("e05_overflow", external(location="w", offset=str(2**64 - 10), length="64"), BAD, '"W"', "past the end")
 refuse("e_length", external(location="w", length=str(2**50)), BAD, '"W"', str(2**50), "needs 64")
 
-# --- f: attributes, as far as the op's row tells ------------------------------------------------------------------------
+# --- f: attributes, as far as the op's row tells ----------------------------------------------------------------------
 def softmax(**attrs):
     return model([h.make_node("Softmax", ["X"], ["Y"], name="soft", **attrs)])
 
@@ -239,7 +260,10 @@ refuse("attr_wrong_field", mixed, BAD, "soft", "'axis'", "TENSOR but holds INT")
 no_tensor = model([h.make_node("Constant", [], ["Y"], name="const")])
 no_tensor.graph.node[0].attribute.add(name="value", type=onnx.AttributeProto.TENSOR)
 refuse("attr_no_value", no_tensor, BAD, "const", "'value'", "holds none")
-kind = field(1, 10) + field(8, field(2, 21)) + field(7, field(1, field(2, b"Y") + field(3, b"odd") + field(4, b"Constant") + field(
+kind = field(1, 10) + field(8, field(2, 21)) + field(7,
+                                                     field(1,
+                                                           field(2, b"Y") + field(3, b"odd") + field(4, b"Constant") +
+                                                           field(
     5, field(1, b"value") + field(20, 99))) + field(12, field(1, b"Y")))
 refuse("attr_kind", kind, BAD, "odd", "'value'", "99")
 bad_const = model([h.make_node("Constant", [], ["Y"], name="const", value=weight(raw_data=bytes(3)))])

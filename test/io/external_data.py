@@ -1,4 +1,5 @@
-"""External data is mapped from inside the model's folder only: links, folders, pipes, hard links and ranges past the end are refused."""
+"""External data is mapped from inside the model's folder only: links, folders, pipes, hard links and ranges past the
+end are refused."""
 from io_common import *
 
 report = Report()
@@ -24,12 +25,14 @@ def try_file(location, offset=0, dims=(4, 4), dtype=T.FLOAT, cwd=None, **keys):
         w.external_data.add(key=key, value=to)
     path = os.path.join(folder, "m.onnx")
     with open(path, "wb") as f:
-        f.write(model([h.make_node("Identity", ["W"], ["Y"])], outputs=[value("Y", dtype, dims)], initializers=[w]).SerializeToString())
+        f.write(model([h.make_node("Identity", ["W"], ["Y"])], outputs=[value("Y", dtype, dims)],
+                      initializers=[w]).SerializeToString())
     return run("map", "m.onnx" if cwd else path, cwd=cwd)
 
 
 def accept(name, result, total):
-    report.check(result.code == 0 and result.out.split() == ["W", str(total)], name, result.code, result.err, result.out)
+    report.check(result.code == 0 and result.out.split() == ["W", str(total)], name, result.code, result.err,
+                 result.out)
 
 
 accept("plain", try_file("w.bin"), sum_of(0, 64))

@@ -8,12 +8,14 @@ QUIET = 8 << 20  # bytes below which a ratio says nothing
 
 
 def chain(n):
-    nodes = [h.make_node("Relu", [f"v{i}" if i else "X"], [f"v{i + 1}" if i + 1 < n else "Y"], name=f"n{i}") for i in range(n)]
+    nodes = [h.make_node("Relu", [f"v{i}" if i else "X"], [f"v{i + 1}" if i + 1 < n else "Y"], name=f"n{i}")
+             for i in range(n)]
     return model(nodes).SerializeToString()
 
 
 def wide(n):
-    nodes = [h.make_node("Relu", ["X"], [f"v{i}"]) for i in range(n)] + [h.make_node("Sum", [f"v{i}" for i in range(n)], ["Y"])]
+    nodes = [h.make_node("Relu", ["X"], [f"v{i}"])
+             for i in range(n)] + [h.make_node("Sum", [f"v{i}" for i in range(n)], ["Y"])]
     return model(nodes).SerializeToString()
 
 
@@ -35,7 +37,8 @@ def opsets(n):
 
 
 def functions(n):
-    fs = [h.make_function("l", f"f{i}", ["a"], ["b"], [h.make_node(f"f{i + 1}" if i + 1 < n else "g", ["a"], ["b"], domain="l")],
+    fs = [h.make_function("l", f"f{i}", ["a"], ["b"],
+                          [h.make_node(f"f{i + 1}" if i + 1 < n else "g", ["a"], ["b"], domain="l")],
                           [h.make_opsetid("l", 1)]) for i in range(n)]
     return model([h.make_node("f0", ["X"], ["Y"], domain="l")], opsets=[("l", 1)], functions=fs).SerializeToString()
 
@@ -51,7 +54,8 @@ def constants(n):
     return model([h.make_node("Identity", ["W"], ["Y"])], initializers=[w]).SerializeToString()
 
 
-for make, n in ((chain, 10000), (wide, 10000), (wires, 1000000), (attributes, 10000), (opsets, 10000), (functions, 3000), (cycle, 10000),
+for make, n in ((chain, 10000), (wide, 10000), (wires, 1000000), (attributes, 10000), (opsets, 10000),
+                    (functions, 3000), (cycle, 10000),
                 (constants, 500000)):
     sizes, seconds, peaks = [], [], []
     for k in (1, 2, 4):

@@ -1,4 +1,5 @@
-"""What the tests of this folder share: running a program (the first argument) under limits, and small models and raw protobuf fields to break."""
+"""What the tests of this folder share: running a program (the first argument) under limits, and small models and raw
+protobuf fields to break."""
 import os
 import re
 import subprocess
@@ -10,11 +11,13 @@ from onnx import TensorProto as T, helper as h
 
 TOOL = os.path.abspath(sys.argv[1])
 MAX_SECONDS, MAX_BYTES = 1.0, 100 << 20
-# A child's peak includes what its parent had before exec, so a small process stands between. It prints exit code, seconds, kibibytes.
+# A child's peak includes what its parent had before exec, so a small process stands between. It prints exit code,
+# seconds, kibibytes.
 WATCH = """import os, sys
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
 _, status, usage = os.wait4(pid, 0)
-os.write(int(os.environ["WATCH_FD"]), b"%d %f %d" % (os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss))"""
+told = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+os.write(int(os.environ["WATCH_FD"]), b"%d %f %d" % told)"""
 
 
 class Result:
@@ -23,9 +26,11 @@ class Result:
 
 
 def run(*args, cwd=None):
-    """Runs the program under test; seconds are processor time (a busy machine may make it wait), peak is resident bytes."""
+    """Runs the program under test; seconds are processor time (a busy machine may make it wait), peak is resident
+    bytes."""
     with tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as figures:
-        subprocess.run([sys.executable, "-S", "-E", "-c", WATCH, TOOL, *args], stderr=err, stdout=out, cwd=cwd, pass_fds=[figures.fileno()],
+        subprocess.run([sys.executable, "-S", "-E", "-c", WATCH, TOOL, *args], stderr=err, stdout=out, cwd=cwd,
+                       pass_fds=[figures.fileno()],
                        env={**os.environ, "WATCH_FD": str(figures.fileno())}, timeout=60, check=True)
         for f in (err, out, figures):
             f.seek(0)
@@ -54,8 +59,10 @@ class Report:
         self.check(result.code == code, name, "exit", result.code, "expected", code, result.err[:300])
         self.check(len(lines) == 1 and ": error: " in result.err, name, "not one line:", result.err[:500])
         self.check(all(w in result.err for w in words), name, "expected", words, "in", result.err[:300])
-        self.check(not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", result.err), name, "control characters:", repr(result.err[:300]))
-        self.check(result.seconds < MAX_SECONDS and result.peak < MAX_BYTES, name, f"{result.seconds:.2f} s, {result.peak >> 20} MiB")
+        self.check(not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", result.err), name, "control characters:",
+                   repr(result.err[:300]))
+        self.check(result.seconds < MAX_SECONDS and result.peak < MAX_BYTES, name,
+                   f"{result.seconds:.2f} s, {result.peak >> 20} MiB")
 
     def end(self):
         print(self.passed, "passed,", self.failed, "failed")
@@ -69,7 +76,8 @@ def value(name, dtype=T.FLOAT, shape=(4, 4)):
 def model(nodes=None, inputs=None, outputs=None, initializers=(), opsets=(("", 21),), ir=10, **more):
     """Y = Relu(X), or whatever is given instead."""
     nodes = [h.make_node("Relu", ["X"], ["Y"], name="act")] if nodes is None else nodes
-    graph = h.make_graph(nodes, "g", [value("X")] if inputs is None else inputs, [value("Y")] if outputs is None else outputs,
+    graph = h.make_graph(nodes, "g", [value("X")] if inputs is None else inputs,
+                         [value("Y")] if outputs is None else outputs,
                          list(initializers))
     m = h.make_model(graph, ir_version=ir, opset_imports=[h.make_opsetid(d, v) for d, v in opsets], **more)
     return m

@@ -1,5 +1,6 @@
-"""check_canonicalize.py TEMPOC MODEL_FOLDER...: canonicalize changes no result by a bit, a second run of it changes nothing, and with all
-dims bound no shape arithmetic is left. ONNX Runtime, its own optimizations off, runs each model before and after."""
+"""check_canonicalize.py TEMPOC MODEL_FOLDER...: canonicalize changes no result by a bit, a second run of it changes
+nothing, and with all dims bound no shape arithmetic is left. ONNX Runtime, its own optimizations off, runs each model
+before and after."""
 import collections
 import os
 import subprocess
@@ -16,7 +17,8 @@ failures = 0
 
 
 def compile_model(tempoc, source, target, passes, *flags):
-    subprocess.run([tempoc, source, "-q", "--verify-each", "--passes=" + passes, *flags, "-o", target], check=True, timeout=60)
+    subprocess.run([tempoc, source, "-q", "--verify-each", "--passes=" + passes, *flags, "-o", target], check=True,
+                   timeout=60)
     return onnx.load(target)
 
 
@@ -38,7 +40,8 @@ for folder in sys.argv[2:]:
     tempoc, source = sys.argv[1], os.path.join(folder, "model.onnx")
     inputs = dict(np.load(os.path.join(folder, "inputs.npz")))
     with tempfile.TemporaryDirectory() as temp:
-        before, after, again, bound = (os.path.join(temp, name + ".onnx") for name in ("before", "after", "again", "bound"))
+        before, after, again, bound = (os.path.join(temp, name + ".onnx")
+                                       for name in ("before", "after", "again", "bound"))
         compile_model(tempoc, source, before, "upgrade,inline,shapes,bodies")
         first = compile_model(tempoc, source, after, "upgrade,inline,shapes,canonicalize,bodies")
         second = compile_model(tempoc, after, again, "shapes,canonicalize,bodies")
@@ -48,7 +51,8 @@ for folder in sys.argv[2:]:
         left = {k: v for k, v in collections.Counter(n.op_type for n in fixed.graph.node).items() if k in SHAPE_OPS}
         problems = [what for what, bad in (
             ("results differ", not all(np.array_equal(a, b) for a, b in zip(expected, run(after, inputs)))),
-            ("results with bound dims differ", not all(np.array_equal(a, b) for a, b in zip(expected, run(bound, inputs)))),
+            ("results with bound dims differ",
+             not all(np.array_equal(a, b) for a, b in zip(expected, run(bound, inputs)))),
             ("a second run changes it", first.graph != second.graph),
             (f"left with bound dims: {left}", left)) if bad]
         failures += bool(problems)

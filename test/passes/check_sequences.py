@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""check_sequences.py TEMPOC GRAPH.onnxt: canonicalize changes no value of a graph of sequences, by ONNX Runtime on both."""
+"""check_sequences.py TEMPOC GRAPH.onnxt: canonicalize changes no value of a graph of sequences, by ONNX Runtime on
+both."""
 import os
 import subprocess
 import sys

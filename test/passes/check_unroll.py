@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""If, Loop and Scan whose course is known: compiled, they are plain nodes that compute what ONNX Runtime computes of the model as
-it is, and their gradients are central differences of that.
+"""If, Loop and Scan whose course is known: compiled, they are plain nodes that compute what ONNX Runtime computes of
+the model as it is, and their gradients are central differences of that.
 usage: check_unroll.py TEMPOC"""
 import os
 import subprocess
@@ -20,33 +20,50 @@ HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
 # name, what makes y (and more) of x: double[3,4] and the trained w: double[4]; results beside y
 CASES = [
     ("if", """s = Shape (x) rows = Gather (s, zero) small = Less (rows, five)
-      y = If (small) <then_branch = t () => (p) { q = Mul (x, w) p = Tanh (q) }, else_branch = e () => (n) { n = Neg (x) }>""", []),
-    ("if_else", """y = If (no) <then_branch = t () => (p) { p = Neg (x) }, else_branch = e () => (n) { n = Mul (w, x) }>""", []),
+      y = If (small) <then_branch = t () => (p) { q = Mul (x, w) p = Tanh (q) },
+        else_branch = e () => (n) { n = Neg (x) }>""", []),
+    ("if_else",
+     """y = If (no) <then_branch = t () => (p) { p = Neg (x) }, else_branch = e () => (n) { n = Mul (w, x) }>""", []),
     ("loop", """y = Loop (three, , x) <body = turn (int64 i, bool go, s) => (again, r) {
         again = Identity (go) f = Cast <to = 11> (i) m = Mul (s, w) a = Add (m, f) r = Tanh (a) }>""", []),
     ("loop_stacked", """y, rows = Loop (three, yes, x) <body = turn (int64 i, bool go, s) => (again, r, out) {
         again = Identity (go) m = Mul (s, w) r = Tanh (m) out = ReduceMean <keepdims = 0> (m) }>""", ["rows"]),
-    ("loop_until", """y = Loop (, yes, x) <body = turn (int64 i, bool go, s) => (again, r) { again = Less (i, three) r = Mul (s, w) }>""", []),
-    ("loop_none", """z = Loop (zero, , x) <body = turn (int64 i, bool go, s) => (again, r) { again = Identity (go) r = Mul (s, s) }> y = Mul (z, w)""", []),
+    ("loop_until",
+     """y = Loop (, yes, x) <body = turn (int64 i, bool go, s) => (again, r) {
+        again = Less (i, three) r = Mul (s, w) }>""", []),
+    ("loop_none",
+     """z = Loop (zero, , x) <body = turn (int64 i, bool go, s) => (again, r) {
+        again = Identity (go) r = Mul (s, s) }> y = Mul (z, w)""", []),
     ("loop_grows", """z = Loop (three, , x) <body = turn (int64 i, bool go, s) => (again, r) {
         again = Identity (go) m = Mul (s, w) r = Concat <axis = 0> (s, m) }> y = ReduceSum <keepdims = 0> (z)""", []),
     ("loop_in_loop", """y = Loop (two, , x) <body = turn (int64 i, bool go, s) => (again, r) { again = Identity (go)
-        r = Loop (i, , s) <body = inner (int64 j, bool on, u) => (more, t) { more = Identity (on) m = Mul (u, w) t = Tanh (m) }> }>""", []),
-    ("branch_in_loop", """y = Loop (three, , x) <body = turn (int64 i, bool go, s) => (again, r) { again = Identity (go) first = Less (i, one)
-        r = If (first) <then_branch = t () => (p) { p = Mul (s, w) }, else_branch = e () => (n) { n = Tanh (s) }> }>""", []),
-    ("scan", """y, outs = Scan <num_scan_inputs = 1, body = step (s, row) => (n, out) { m = Mul (s, row) n = Add (m, row) out = Tanh (m) }> (w, x)""", ["outs"]),
-    ("scan_axes", """y, outs = Scan <num_scan_inputs = 2, scan_input_axes = [1, -1], scan_input_directions = [1, 0], scan_output_axes = [1],
-        scan_output_directions = [1], body = step (s, a, b) => (n, out) { m = Mul (a, b) n = Add (s, m) out = Sub (n, a) }> (v, x, x2)""", ["outs"]),
+        r = Loop (i, , s) <body = inner (int64 j, bool on, u) => (more, t) {
+        more = Identity (on) m = Mul (u, w) t = Tanh (m) }> }>""", []),
+    ("branch_in_loop",
+     """y = Loop (three, , x) <body = turn (int64 i, bool go, s) => (again, r) {
+        again = Identity (go) first = Less (i, one)
+        r = If (first) <then_branch = t () => (p) { p = Mul (s, w) }, else_branch = e () => (n) { n = Tanh (s) }> }>""",
+        []),
+    ("scan",
+     """y, outs = Scan <num_scan_inputs = 1, body = step (s, row) => (n, out) {
+        m = Mul (s, row) n = Add (m, row) out = Tanh (m) }> (w, x)""", ["outs"]),
+    ("scan_axes",
+     """y, outs = Scan <num_scan_inputs = 2, scan_input_axes = [1, -1], scan_input_directions = [1, 0],
+        scan_output_axes = [1], scan_output_directions = [1], body = step (s, a, b) => (n, out) { m = Mul (a, b)
+        n = Add (s, m) out = Sub (n, a) }> (v, x, x2)""", ["outs"]),
 ]
 WEIGHTS = {"w": rng.standard_normal(4), "v": rng.standard_normal(3)}
 X = rng.standard_normal((3, 4))
 
 
 def model_of(body, results):
-    terms = "\n".join(f"m{k} = Mul ({r}, {r}) l{k} = ReduceSum <keepdims = 0> (m{k})" for k, r in enumerate(["y", *results]))
+    terms = "\n".join(f"m{k} = Mul ({r}, {r}) l{k} = ReduceSum <keepdims = 0> (m{k})"
+                      for k, r in enumerate(["y", *results]))
     loss = f"loss = Sum ({', '.join(f'l{k}' for k in range(len(results) + 1))})"
     model = onnx.parser.parse_model(
-        HEADER + f"g (double[3,4] x) => (double loss) <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64 three = {{3}}, int64 five = {{5}}, "
+        HEADER +
+        f"g (double[3,4] x) => (double loss) <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64 three = "
+        f"{{3}}, int64 five = {{5}}, "
         f"bool yes = {{1}}, bool no = {{0}}> {{ x2 = Mul (x, w) {body}\n{terms}\n{loss} }}")
     model.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in WEIGHTS.items())
     return model
@@ -79,7 +96,8 @@ def check(tempoc, folder, body, results):
     before, after = os.path.join(folder, "before.onnx"), os.path.join(folder, "after.onnx")
     model = model_of(body, results)
     onnx.save(model, before)
-    done = subprocess.run([tempoc, before, "-o", after, "--recipe=none", "--verify-each", "-q"], capture_output=True, text=True, check=False)
+    done = subprocess.run([tempoc, before, "-o", after, "--recipe=none", "--verify-each", "-q"], capture_output=True,
+                          text=True, check=False)
     if done.returncode:
         return f"tempoc: {done.returncode} {done.stderr.strip()}"
     compiled = onnx.load(after)
@@ -112,16 +130,19 @@ def too_many():
     branch = "\n".join(f"n{k + 1} = Neg (n{k})" for k in range(3000))
     nested = f"""g (float[3] x, bool q) => (float[3] y) <int64 ten = {{10}}> {{
         y = Loop (ten, "", x) <body = turn (int64 i, bool go, float[3] s) => (bool go, float[3] r) {{
-        r = If (q) <then_branch = t () => (float[3] n3000) {{ n0 = Neg (s) {branch} }}, else_branch = e () => (float[3] s) {{ }}> }}> }}"""
-    loops = "\n".join(f"""y{k} = Loop ("", "", x) <body = turn{k} (int64 i, bool go, float[3] s) => (bool go, float[3] r) {{
-        r = Neg (s) }}>""" for k in range(1000))
+        r = If (q) <then_branch = t () => (float[3] n3000) {{ n0 = Neg (s) {branch} }},
+            else_branch = e () => (float[3] s) {{ }}> }}> }}"""
+    loops = "\n".join(f"""y{k} = Loop ("", "", x) <
+        body = turn{k} (int64 i, bool go, float[3] s) => (bool go, float[3] r) {{ r = Neg (s) }}>"""
+                      for k in range(1000))
     return [("nested", nested), ("endless", f"g (float[3] x) => (float[3] y999) {{ {loops} }}")]
 
 
 def main():
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        cases = [(name, check, (body, results)) for name, body, results in CASES] + [(name, stays, (text,)) for name, text in too_many()]
+        cases = [(name, check, (body, results)) for name, body, results in CASES] + [(name, stays, (text,))
+                                                                                     for name, text in too_many()]
         for name, checker, args in cases:
             try:
                 error = checker(sys.argv[1], folder, *args)

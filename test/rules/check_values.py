@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The rules of the pass raise change no value: ONNX Runtime runs each test graph before and after, on the same random operands.
+"""The rules of the pass raise change no value: ONNX Runtime runs each test graph before and after, on the same random
+operands.
 
 usage: check_values.py TEMPOC GRAPH.onnxt...
-Both sides go through the pass bodies, so that ops of ai.tempo are function calls. Rows that a mask closes are among the operands.
-Tolerance: 1e-5 of 1 + |value| in float, 2e-3 in float16, which the op rounds less often than its pieces.
+Both sides go through the pass bodies, so that ops of ai.tempo are function calls. Rows that a mask closes are among the
+operands. Tolerance: 1e-5 of 1 + |value| in float, 2e-3 in float16, which the op rounds less often than its pieces.
 """
 import os, subprocess, sys, tempfile
 import numpy as np, onnx, onnxruntime as ort

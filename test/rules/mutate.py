@@ -2,21 +2,26 @@
 """Breaks every rule that is built in, one change at a time, and demands that tempoc --check-rules notices each.
 
 usage: mutate.py TEMPOC RULES-FOLDER EQUIVALENT [--every=N] [--jobs=N] [RULE...]
-A mutant is the text of one rule with a wrong constant, two operands swapped, a term dropped, another op, a guard or an attribute left
-out. It is killed when the check fails (exit code 1) and no mutant when the text is no rule any more (2). What survives must be
-listed in EQUIVALENT, a line 'RULE: CHANGE: reason' each, because it means the same. A line may hold patterns of fnmatch (brackets as they
-are); one without must survive, so that the list stays true.
+A mutant is the text of one rule with a wrong constant, two operands swapped, a term dropped, another op, a guard or an
+attribute left out. It is killed when the check fails (exit code 1) and no mutant when the text is no rule any more (2).
+What survives must be listed in EQUIVALENT, a line 'RULE: CHANGE: reason' each, because it means the same. A line may
+hold patterns of fnmatch (brackets as they are); one without must survive, so that the list stays true.
 --every=N runs each N-th mutant, beginning at the rule's number, so that every rule is broken. The last line is
 'N killed, N equivalent, N not found'.
 """
 import concurrent.futures, fnmatch, os, re, subprocess, sys, tempfile
 
 COMMUTATIVE = set("Add Mul And Or Xor Equal BitwiseAnd BitwiseOr BitwiseXor Sum Max Min Mean add mul".split())
-OTHER_OP = dict(Add="Sub", Sub="Add", Mul="Div", Div="Mul", Sin="Cos", Cos="Sin", Sinh="Cosh", Cosh="Sinh", Tanh="Sigmoid", Sigmoid="Tanh",
-                Exp="Softplus", Erf="Tanh", Greater="Less", Less="Greater", Neg="Abs", Abs="Neg", Sqrt="Abs", Reciprocal="Neg", Sign="Neg",
-                Softplus="Exp", ReduceMean="ReduceSum", ReduceMax="ReduceMin", Not="Identity", And="Or", Or="And", Softmax="LogSoftmax",
-                Pow="Mul", Gelu="Mish", IsNaN="IsInf", Identity="Neg", recip="neg", neg="recip", ReduceLike="Mul", Sum="Neg")
-OTHER_OP.update({"ai.tempo.Swish": "Mish", "ai.tempo.GeluGrad": "ai.tempo.SwishGrad", "ai.tempo.SwishGrad": "ai.tempo.GeluGrad",
+OTHER_OP = dict(Add="Sub", Sub="Add", Mul="Div", Div="Mul", Sin="Cos", Cos="Sin", Sinh="Cosh", Cosh="Sinh",
+                Tanh="Sigmoid", Sigmoid="Tanh",
+                Exp="Softplus", Erf="Tanh", Greater="Less", Less="Greater", Neg="Abs", Abs="Neg", Sqrt="Abs",
+                Reciprocal="Neg", Sign="Neg",
+                Softplus="Exp", ReduceMean="ReduceSum", ReduceMax="ReduceMin", Not="Identity", And="Or", Or="And",
+                Softmax="LogSoftmax",
+                Pow="Mul", Gelu="Mish", IsNaN="IsInf", Identity="Neg", recip="neg", neg="recip", ReduceLike="Mul",
+                Sum="Neg")
+OTHER_OP.update({"ai.tempo.Swish": "Mish", "ai.tempo.GeluGrad": "ai.tempo.SwishGrad",
+                 "ai.tempo.SwishGrad": "ai.tempo.GeluGrad",
                  "ai.tempo.Dropout": "Identity"})
 TOKEN = re.compile(r'\s+|#[^\n]*|"[^"]*"|[A-Za-z_][\w.]*|-?\d+\.?\d*(?:[eE][-+]?\d+)?|=>|.', re.S)
 
@@ -113,7 +118,8 @@ def constants(rule):
         for i in range(begin, end):
             t = rule.tokens[i]
             if re.fullmatch(r"-?\d+\.?\d*(?:[eE][-+]?\d+)?", t):
-                value = repr(round(float(t) * 1.02 + (0.02 if float(t) == 0 else 0), 10)) if "." in t or "e" in t else str(int(t) + 1)
+                value = repr(round(float(t) * 1.02 + (0.02 if float(t) == 0 else 0),
+                                   10)) if "." in t or "e" in t else str(int(t) + 1)
                 before = "".join(rule.tokens[max(begin, i - 6):i]).split("\n")[-1].strip()
                 yield f"constant {before} {t} -> {value}", replaced(rule.tokens, (i, i + 1), value)
 
@@ -155,7 +161,8 @@ def ops(rule):
 def aliases(rule):
     """Results that are values which were there before: y = x."""
     for found in re.finditer(r"(\w+ = )([a-z]\w*)(?=\s*[}\n])", rule.text):
-        yield f"op {found.group(0)} -> Neg", rule.text[:found.start(2)] + f"Neg({found.group(2)})" + rule.text[found.end(2):]
+        negated = rule.text[:found.start(2)] + f"Neg({found.group(2)})" + rule.text[found.end(2):]
+        yield f"op {found.group(0)} -> Neg", negated
 
 
 def split_list(text):
@@ -177,7 +184,8 @@ def guards(rule):
     parts = split_list(found.group(1))
     for i, part in enumerate(parts):
         rest = ",".join(parts[:i] + parts[i + 1:]).strip()
-        yield f"guard {part.strip()}", rule.text[:found.start()] + (f"where {rest}\n" if rest else "") + rule.text[found.end():]
+        yield f"guard {part.strip()}", rule.text[:found.start()] + (f"where {rest}\n"
+                                                                    if rest else "") + rule.text[found.end():]
 
 
 def attributes(rule):

@@ -1,5 +1,5 @@
-"""bad_values.py TEMPO_RUN: operands whose values are wrong, known only when the graph runs: each is refused by the name of the node, in
-little time and memory; extreme values that have a meaning are taken."""
+"""bad_values.py TEMPO_RUN: operands whose values are wrong, known only when the graph runs: each is refused by the name
+of the node, in little time and memory; extreme values that have a meaning are taken."""
 import os
 import sys
 
@@ -85,7 +85,8 @@ def sizes():
     check(one("Pad", X, I(LEAST, 0, MOST, 0)).tolist() == np.zeros((3, 4)).tolist(), "Pad from far off")
     refused(LIMIT, "Range", np.int64(0), np.int64(2**62), np.int64(1), type="int64")
     refused(LIMIT, "Range", np.int64(LEAST), np.int64(MOST), np.int64(1), type="int64")
-    check(one("Range", np.int64(MOST), np.int64(LEAST), np.int64(LEAST), type="int64").tolist() == [MOST, -1], "the longest step")
+    check(one("Range", np.int64(MOST), np.int64(LEAST), np.int64(LEAST), type="int64").tolist() == [MOST, -1],
+          "the longest step")
     f = np.float32
     for start, limit, delta in ((0, 10, "nan"), (0, "nan", 1), ("nan", 1, 1), ("inf", "inf", 1), (0, "inf", "inf")):
         refused(BAD, "Range", f(start), f(limit), f(delta), says=("nan" if "nan" in (start, limit, delta) else "inf",))
@@ -95,7 +96,8 @@ def sizes():
     refused(BAD, "Reshape", X, I(-1, -1))
     refused(LIMIT, "Reshape", X, I(2**62, 2**62))
     refused(BAD, "Slice", X, I(0), I(2), I(0), I(0), says=("step",))
-    for start, end, step in ((-1, LEAST, LEAST), (LEAST, MOST, MOST), (2, LEAST, LEAST + 1), (MOST, LEAST, LEAST), (0, MOST, LEAST), (3, 1, -MOST)):
+    for start, end, step in ((-1, LEAST, LEAST), (LEAST, MOST, MOST), (2, LEAST, LEAST + 1), (MOST, LEAST, LEAST),
+                             (0, MOST, LEAST), (3, 1, -MOST)):
         want = X[start:None if end == LEAST else end:step]
         got = one("Slice", X, I(start), I(end), I(0), I(step))
         check(got.tolist() == want.tolist(), f"Slice {start}:{end}:{step} is {got}, expected {want}")
@@ -110,13 +112,15 @@ def sizes():
 
 
 def integers():
-    for op, a, b, want in (("Div", LEAST, -1, LEAST), ("Mod", LEAST, -1, 0), ("Mul", 2**62, 4, 0), ("Add", MOST, 1, LEAST)):
+    for op, a, b, want in (("Div", LEAST, -1, LEAST), ("Mod", LEAST, -1, 0), ("Mul", 2**62, 4, 0),
+                           ("Add", MOST, 1, LEAST)):
         check(one(op, I(a), I(b), type="int64").tolist() == [want], f"{op} {a} {b} wraps")
     for op, want in (("Abs", LEAST), ("Neg", LEAST)):
         check(one(op, I(LEAST), type="int64").tolist() == [want], f"{op} of the least integer")
     for to in (1, 2, 3, 5, 6, 7, 9, 11, 12, 13):  # whatever comes out, it is not a crash
         one("Cast", F(np.nan, np.inf, -np.inf, 1e30, -1e30), attrs=f"<to = {to}>", type="")
-    check(one("Trilu", X, np.int64(MOST)).sum() == 0 and one("Trilu", X, np.int64(LEAST)).sum() == X.sum(), "Trilu far off")
+    check(one("Trilu", X, np.int64(MOST)).sum() == 0 and one("Trilu", X, np.int64(LEAST)).sum() == X.sum(),
+          "Trilu far off")
 
 
 indices()

@@ -1,4 +1,5 @@
-"""cli.py TEMPO_RUN: tempo-run's command line: inputs that are missing, wrong or too many; seeds; tables; traces; test cases."""
+"""cli.py TEMPO_RUN: tempo-run's command line: inputs that are missing, wrong or too many; seeds; tables; traces; test
+cases."""
 import json
 import os
 import subprocess
@@ -11,7 +12,8 @@ from onnx import numpy_helper
 sys.path.insert(0, os.path.dirname(__file__))
 from tool import TOOL, check, finish, model, path, run  # noqa: E402
 
-ADD = "g (float[n,2] x, float[2] b) => (float[n,2] y, float loss) { y = Add (x, b) loss = ReduceSum <keepdims = 0> (y) }"
+ADD = """g (float[n,2] x, float[2] b) => (float[n,2] y, float loss) {
+  y = Add (x, b) loss = ReduceSum <keepdims = 0> (y) }"""
 
 
 def inputs(**arrays):
@@ -55,13 +57,15 @@ def help_and_tables():
     with open(path("trace.json"), encoding="utf-8") as trace:
         events = json.load(trace)["traceEvents"]
     check([e["cat"] for e in events] == ["Add", "ReduceSum"] * 2, "a trace of two runs")
-    check(events[0]["args"] == {"op": "Add", "operands": "float[3,2], float[2]", "result": "float[3,2]"}, "a trace tells types")
+    check(events[0]["args"] == {"op": "Add", "operands": "float[3,2], float[2]", "result": "float[3,2]"},
+          "a trace tells types")
     check(all(a["ts"] + a["dur"] <= b["ts"] + 1e-3 for a, b in zip(events, events[1:])), "events do not overlap")
 
 
 def defaults():
     """An initializer of an input's name is its default; what is bound goes before it."""
-    name = model("default.onnxt", "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {10, 20}> { y = Mul (x, w) }")
+    name = model("default.onnxt",
+                 "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {10, 20}> { y = Mul (x, w) }")
     x = np.array([1, 2], "f4")
     for given, want in (({}, [10, 40]), ({"w": np.array([3, 3], "f4")}, [3, 6])):
         run(name, "--inputs", inputs(x=x, **given), "--outputs", path("out.npz"))
@@ -71,9 +75,12 @@ def defaults():
 
 def seeds():
     """--seed is the graph input tempo.seed, with step 0 in every run, where the inputs don't give it."""
-    name = model("seed.onnxt", 'g (int64[2] "tempo.seed") => (int64[2] y) <int64[2] "tempo.seed" = {5, 6}> { y = Neg ("tempo.seed") }')
+    name = model("seed.onnxt",
+                 'g (int64[2] "tempo.seed") => (int64[2] y) <int64[2] "tempo.seed" = {5, 6}> { y = Neg ("tempo.seed") '
+                 '}')
     given = ("--inputs", inputs(**{"tempo.seed": np.array([8, 9])}))
-    for arguments, want in (((), [5, 6]), (("--seed", "7"), [7, 0]), (("--seed", "0"), [0, 0]), (("--seed", "7", "--repeat", "3"), [7, 0]),
+    for arguments, want in (((), [5, 6]), (("--seed", "7"), [7, 0]), (("--seed", "0"), [0, 0]),
+                            (("--seed", "7", "--repeat", "3"), [7, 0]),
                             (("--seed", str(2**64 - 1)), [-1, 0]), (given, [8, 9]), ((*given, "--seed", "7"), [8, 9])):
         run(name, *arguments, "--outputs", path("out.npz"))
         with np.load(path("out.npz")) as out:
@@ -85,7 +92,8 @@ def older_opsets():
     node = onnx.helper.make_node("Squeeze", ["x"], ["y"], axes=[0])
     graph = onnx.helper.make_graph([node], "g", [onnx.helper.make_tensor_value_info("x", 1, [1, "n"])],
                                    [onnx.helper.make_tensor_value_info("y", 1, ["n"])])
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 11)], ir_version=6), path("old.onnx"))
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 11)], ir_version=6),
+              path("old.onnx"))
     run(path("old.onnx"), "--inputs", inputs(x=np.ones((1, 5), "f4")), says=("y  float[5]",))
 
 
@@ -104,7 +112,8 @@ def external_data():
     w = np.arange(6, dtype="f4")
     tensor = numpy_helper.from_array(w, "w")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["x", "w"], ["y"])], "g",
-                                   [onnx.helper.make_tensor_value_info("x", 1, [6])], [onnx.helper.make_tensor_value_info("y", 1, [6])], [tensor])
+                                   [onnx.helper.make_tensor_value_info("x", 1, [6])],
+                                   [onnx.helper.make_tensor_value_info("y", 1, [6])], [tensor])
     made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
     with open(path("w.bin"), "wb") as file:
         file.write(b"odd" + w.tobytes())
@@ -126,7 +135,8 @@ def test_cases():
         folder = path(f"cases/{name}/test_data_set_0")
         os.makedirs(folder, exist_ok=True)
         value = onnx.helper.make_tensor_value_info
-        graph = onnx.helper.make_graph([onnx.helper.make_node(op, ["x"], ["y"], **attrs)], "g", [value("x", 1, [2])], [value("y", 1, [2])])
+        graph = onnx.helper.make_graph([onnx.helper.make_node(op, ["x"], ["y"], **attrs)], "g", [value("x", 1, [2])],
+                                       [value("y", 1, [2])])
         onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10),
                   path(f"cases/{name}/model.onnx"))
         for kind, array in (("input_0", np.array([1, -2], "f4")), ("output_0", out)):
@@ -140,7 +150,8 @@ def test_cases():
     case("shape", "Neg", np.array([[-1, 2]], "f4"))
     case("none", "RandomNormalLike", np.array([-1, 2], "f4"))
     run("--test-data", path("cases"), code=1,
-        says=("PASS right", "FAIL wrong: output 'y' element 1: got 2, expected 2.00", "FAIL type", "FAIL shape", "UNSUPPORTED none: ",
+        says=("PASS right", "FAIL wrong: output 'y' element 1: got 2, expected 2.00", "FAIL type", "FAIL shape",
+              "UNSUPPORTED none: ",
               "1 passed, 3 failed, 1 unsupported"))
     run("--test-data", path("cases/right"), says=("1 passed",))
     run("--test-data", path("cases/right/test_data_set_0"), code=2, says=("no test case",))
@@ -148,14 +159,17 @@ def test_cases():
 
 def threads():
     """The same bytes at any number of threads."""
-    name = model("big.onnxt", "g (float[n,m] x) => (float[m,n] y, float s) { t = Tanh (x) y = Transpose (t) s = ReduceSum <keepdims = 0> (y) }")
+    name = model("big.onnxt",
+                 "g (float[n,m] x) => (float[m,n] y, float s) { t = Tanh (x) y = Transpose (t) s = ReduceSum <keepdims "
+                 "= 0> (y) }")
     file = inputs(x=np.random.default_rng(1).standard_normal((300, 257)).astype("f4"))
     results = []
     for n in ("1", "2", "5"):
         run(name, "--inputs", file, "--outputs", path("out.npz"), "--threads", n)
         results.append(open(path("out.npz"), "rb").read())
     check(results[0] == results[1] == results[2], "results at 1, 2 and 5 threads")
-    done = subprocess.run([TOOL, name, "--inputs", file], capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run([TOOL, name, "--inputs", file], capture_output=True, timeout=60, check=False,
+                          stdin=subprocess.DEVNULL)
     check(done.returncode == 0, "a run without standard input")
 
 

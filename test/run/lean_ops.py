@@ -1,5 +1,6 @@
-"""Ops of ai.tempo that the recipes use, as tempo-run binds them, against numpy: broadcast leading dims, masks and biases of every
-shape, seeds, statistics of each type, absent operands and results; and that what two recipes save gives the same bits.
+"""Ops of ai.tempo that the recipes use, as tempo-run binds them, against numpy: broadcast leading dims, masks and
+biases of every shape, seeds, statistics of each type, absent operands and results; and that what two recipes save gives
+the same bits.
 
 usage: lean_ops.py TEMPO_RUN
 """
@@ -29,7 +30,8 @@ def run(op, inputs, outputs, options=(), code=0, domain="ai.tempo", **attrs):
                               opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)])
     onnx.save(model, tool.path("model.onnx"))
     np.savez(tool.path("in.npz"), **{n: x for n, x in zip(names, inputs) if n})
-    tool.run(tool.path("model.onnx"), "--inputs", tool.path("in.npz"), "--outputs", tool.path("out.npz"), *options, code=code)
+    tool.run(tool.path("model.onnx"), "--inputs", tool.path("in.npz"), "--outputs", tool.path("out.npz"), *options,
+             code=code)
     return dict(np.load(tool.path("out.npz"))) if code == 0 else None
 
 
@@ -59,7 +61,8 @@ def kept(shape, ratio, seed, node):
     n = int(np.prod(shape))
     blocks = np.arange((n + 3) // 4, dtype=np.uint64)
     step = np.full_like(blocks, seed[1] & 0xFFFFFFFF)
-    counter = np.stack([blocks & np.uint64(0xFFFFFFFF), blocks >> np.uint64(32), np.full_like(blocks, node), step], axis=-1)
+    counter = np.stack([blocks & np.uint64(0xFFFFFFFF), blocks >> np.uint64(32), np.full_like(blocks, node), step],
+                       axis=-1)
     words = philox(counter, (seed[0] & 0xFFFFFFFF, seed[0] >> 32 & 0xFFFFFFFF)).ravel()[:n]
     return ((words >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24) >= np.float32(ratio)).reshape(shape)
 
@@ -116,13 +119,15 @@ def attention_case(q_lead, kt_lead, v_lead, bias, mask, ratio, **attrs):
     near("dkt", grads["dkt"], scale * (np.swapaxes(np.broadcast_to(q, (*p.shape[:-2], s, d)), -1, -2) @ ds), 1e-5)
     if not ratio:
         return
-    signed = run("DotProductAttention", operands, ["y", "p"], scale=float(scale), node=2, signed=1, options=["--threads", "3"],
+    signed = run("DotProductAttention", operands, ["y", "p"], scale=float(scale), node=2, signed=1,
+                 options=["--threads", "3"],
                  **attrs)
     same("y beside signed p", signed["y"], none["y"])
     same("p without its sign", np.abs(signed["p"]), none["p"])
     same("the sign of p", ~np.signbit(signed["p"]), none["keep"])
     saved = [dy, q, kt, v, signed["p"], None, None, drop[0]]
-    again = run("DotProductAttentionGrad", saved, ["dq", "dkt", "dv"], scale=float(scale), signed=1, options=["--threads", "1"])
+    again = run("DotProductAttentionGrad", saved, ["dq", "dkt", "dv"], scale=float(scale), signed=1,
+                options=["--threads", "1"])
     for name in again:
         same(name + " from signed p", again[name], grads[name])
 
@@ -152,8 +157,10 @@ def layer_norm():
     same("inv_std", lean["inv"], plain["inv"])
     same("y again", again["y"], plain["y"])
     names = ["dx", "dscale", "dbias"]
-    a = run("LayerNormalizationGrad", [dy, x, scale, plain["mean"], plain["inv"]], names, axis=2, options=["--threads", "2"])
-    b = run("LayerNormalizationXhatGrad", [dy, lean["xhat"], scale, lean["inv"]], names, axis=2, options=["--threads", "1"])
+    a = run("LayerNormalizationGrad", [dy, x, scale, plain["mean"], plain["inv"]], names, axis=2,
+            options=["--threads", "2"])
+    b = run("LayerNormalizationXhatGrad", [dy, lean["xhat"], scale, lean["inv"]], names, axis=2,
+            options=["--threads", "1"])
     for name in names:
         same(name, a[name], b[name])
     near("dscale", a["dscale"], (dy * (wide - mean) / np.sqrt(var + 1e-3)).sum(axis=(0, 1)), 1e-5)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The ledger, told three ways, for models and recipes: tempoc's report, what the runtime's arena holds between the passes
-(tempo-run --memory), and a walk over the written graph here, which shares nothing with the other two.
+"""The ledger, told three ways, for models and recipes: tempoc's report, what the runtime's arena holds between the
+passes (tempo-run --memory), and a walk over the written graph here, which shares nothing with the other two.
 
 usage: ledger.py TEMPOC TEMPO_RUN CASE_DIR ...      CASE_DIR: model.onnx, inputs.npz (models/)
 """
@@ -15,7 +15,8 @@ import numpy as np
 import onnx
 
 VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"}
-SIZES = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT: 4, onnx.TensorProto.INT64: 8, onnx.TensorProto.INT32: 4, onnx.TensorProto.UINT8: 1}
+SIZES = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT: 4, onnx.TensorProto.INT64: 8, onnx.TensorProto.INT32: 4,
+         onnx.TensorProto.UINT8: 1}
 
 
 def recipes(tempoc):
@@ -95,7 +96,8 @@ def dropout_case(folder):
     """Attention, GELU and LayerNormalization with dropout between them: a CASE_DIR."""
     rng = np.random.default_rng(5)
     model = onnx.parser.parse_model(DROPOUT.replace("bool t = {1}", "bool t = {1}, " + ", ".join(
-        f"float[{','.join(map(str, shape))}] {name} = {{{','.join(str(v) for v in rng.normal(size=shape).ravel().round(3))}}}"
+        f"float[{','.join(map(str, shape))}] {name} = "
+        f"{{{','.join(str(v) for v in rng.normal(size=shape).ravel().round(3))}}}"
         for name, shape in {"wq": (8, 8), "w1": (8, 8), "w2": (8, 8), "gamma": (8,), "beta": (8,)}.items())))
     os.makedirs(folder)
     onnx.save(model, os.path.join(folder, "model.onnx"))
@@ -124,7 +126,8 @@ def dims_of(case):
 def check(tempoc, tempo_run, case, recipe, folder):
     """What is wrong, or None, and a note."""
     out, report = os.path.join(folder, "out.onnx"), os.path.join(folder, "report.json")
-    run(tempoc, os.path.join(case, "model.onnx"), "-o", out, f"--recipe={recipe}", f"--report={report}", "-q", *dims_of(case))
+    run(tempoc, os.path.join(case, "model.onnx"), "-o", out, f"--recipe={recipe}", f"--report={report}", "-q",
+        *dims_of(case))
     r = json.load(open(report))
     memory = run(tempo_run, out, "--inputs", os.path.join(case, "inputs.npz"), "--memory")
     held = int(re.search(r"(\d+) .* saved: held", memory).group(1))
@@ -133,10 +136,13 @@ def check(tempoc, tempo_run, case, recipe, folder):
     if listed != walked:
         return f"the report and the graph differ in {sorted(set(listed.items()) ^ set(walked.items()))[:4]}", ""
     if not told == held == sum(listed.values()) == sum(layer["after"] for layer in r["layers"]):
-        return f"report {told}, arena {held}, list {sum(listed.values())}, layers {[layer['after'] for layer in r['layers']]}", ""
-    if r["saved_bytes"]["before"] != sum(layer["before"] for layer in r["layers"]) or not 0 < told <= r["saved_bytes"]["before"]:
+        layers = [layer["after"] for layer in r["layers"]]
+        return f"report {told}, arena {held}, list {sum(listed.values())}, layers {layers}", ""
+    before = r["saved_bytes"]["before"]
+    if before != sum(layer["before"] for layer in r["layers"]) or not 0 < told <= before:
         return f"before {r['saved_bytes']}", ""
-    if r["peak_bytes"]["after"] < told or len(r["trained"]) == 0 or not all(s["why"] and s["producer"] for s in r["saved"]["after"]):
+    reasons = all(s["why"] and s["producer"] for s in r["saved"]["after"])
+    if r["peak_bytes"]["after"] < told or len(r["trained"]) == 0 or not reasons:
         return "peak, trained or reasons", ""
     return None, f"{len(listed)} tensors, {told} bytes; {r['saved_bytes']['before']} before"
 

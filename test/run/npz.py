@@ -1,4 +1,5 @@
-"""npz.py TEMPO_RUN: .npz files of numpy in, ours out: every element type, layout and header version; bad files are refused by name."""
+"""npz.py TEMPO_RUN: .npz files of numpy in, ours out: every element type, layout and header version; bad files are
+refused by name."""
 import io
 import os
 import subprocess
@@ -11,7 +12,8 @@ from numpy.lib import format as npy
 sys.path.insert(0, os.path.dirname(__file__))
 from tool import TOOL, check, finish, model, path, run  # noqa: E402
 
-TYPES = {"float": "f4", "double": "f8", "float16": "f2", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1",
+TYPES = {"float": "f4", "double": "f8", "float16": "f2", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
+         "uint8": "u1",
          "uint16": "u2", "uint32": "u4", "uint64": "u8", "bool": "?"}
 rng = np.random.default_rng(5)
 
@@ -26,7 +28,8 @@ def same(got, want):
 
 
 def round_trip(array, onnx_type, save, what):
-    name = model("identity.onnxt", f"g ({onnx_type}[] x) => ({onnx_type}[] y) {{ y = Identity (x) }}".replace("[]", "[" + ",".join(
+    name = model("identity.onnxt",
+                 f"g ({onnx_type}[] x) => ({onnx_type}[] y) {{ y = Identity (x) }}".replace("[]", "[" + ",".join(
         f"d{i}" for i in range(array.ndim)) + "]" if array.ndim else ""))
     save(path("in.npz"))
     run(name, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
@@ -71,7 +74,8 @@ def good_files():
 def bfloat16():
     """numpy has no bfloat16: it is saved as two-byte voids, and comes back so."""
     array = np.array([0x3F80, 0xC000, 0x7FC0], "u2").view("V2")
-    name = model("b.onnxt", "g (bfloat16[n] x) => (bfloat16[n] y, float[n] z) { y = Identity (x) z = Cast <to = 1> (x) }")
+    name = model("b.onnxt",
+                 "g (bfloat16[n] x) => (bfloat16[n] y, float[n] z) { y = Identity (x) z = Cast <to = 1> (x) }")
     np.savez(path("in.npz"), x=array)
     run(name, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
     with np.load(path("out.npz")) as out:
@@ -140,7 +144,8 @@ def crafted_archives():
         file.writestr("x.npy", good)
         file.writestr("unasked.npy", npy_bytes(np.zeros(60 << 20, "i1")))
         file.writestr("no array.txt", "text")
-    text = run(name, "--inputs", path("bad.npz"), says=("array 'unasked' is ignored", "array 'no array.txt' is ignored"))
+    text = run(name, "--inputs", path("bad.npz"),
+               says=("array 'unasked' is ignored", "array 'no array.txt' is ignored"))
     check("y  float[2,3]" in text, "other members do no harm")
     with zipfile.ZipFile(path("bad.npz"), "w") as file:
         file.writestr("zzz.npy", good)

@@ -1,4 +1,5 @@
-"""tool.py: what the tests of tempo-run share: a scratch folder, models as text, and a run of the tool whose exit code is checked."""
+"""tool.py: what the tests of tempo-run share: a scratch folder, models as text, and a run of the tool whose exit code
+is checked."""
 import os
 import subprocess
 import sys

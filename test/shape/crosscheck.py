@@ -46,7 +46,8 @@ def dump(tool, paths):
     """path -> (status, {name: type text}, diagnostics)"""
     result = {}
     for start in range(0, len(paths), 200):
-        text = subprocess.run([tool, *paths[start:start + 200]], capture_output=True, check=True).stdout.decode("utf-8", "replace")
+        done = subprocess.run([tool, *paths[start:start + 200]], capture_output=True, check=True)
+        text = done.stdout.decode("utf-8", "replace")
         for line in text.splitlines():
             if line.startswith("FILE "):
                 values, notes = {}, []

@@ -1,5 +1,5 @@
-"""Reads and prints ONNX text beside onnx's own parser and printer. Both must find the same model in a text, and onnx must find the
-same model in our print as in its own. Run by Meson: cross_check.py TEXT_CHECK SCRATCH_FOLDER"""
+"""Reads and prints ONNX text beside onnx's own parser and printer. Both must find the same model in a text, and onnx
+must find the same model in our print as in its own. Run by Meson: cross_check.py TEXT_CHECK SCRATCH_FOLDER"""
 import os
 import subprocess
 import sys
@@ -41,7 +41,9 @@ def packed(tensor):
               TensorProto.UINT32: ("uint64_data", "<u4"), TensorProto.INT32: ("int32_data", "<i4")}
     two = (TensorProto.INT16, TensorProto.UINT16, TensorProto.FLOAT16, TensorProto.BFLOAT16)
     field, code = fields.get(tensor.data_type, ("int32_data", "<u2" if tensor.data_type in two else "u1"))
-    return np.array(list(getattr(tensor, field)), dtype=object).astype("<i8" if "i4" in code or "u" in code else code).astype(code).tobytes() \
+    return np.array(list(getattr(tensor, field)), dtype=object).astype("<i8" if "i4" in code
+                                                                       or "u" in code
+                                                                       else code).astype(code).tobytes() \
         if code not in ("<i8", "<u8") else np.array(list(getattr(tensor, field)), dtype=code).tobytes()
 
 
@@ -55,8 +57,8 @@ def plain_tensor(tensor):
 
 
 def plain(message):
-    """The message without differences that mean nothing: empty fields that are there, typed or raw data, ai.onnx for the empty
-    domain, dims of -1."""
+    """The message without differences that mean nothing: empty fields that are there, typed or raw data, ai.onnx for
+    the empty domain, dims of -1."""
     for field, value in message.ListFields():
         many = hasattr(value, "append") or hasattr(value, "add")
         if field.type == field.TYPE_MESSAGE:
@@ -72,7 +74,8 @@ def plain(message):
         message.ClearField("doc_string")
     keep = ("s", "i", "f", "dim_value", "raw_data", "producer_name", "producer_version", "value")
     for field, value in message.ListFields():
-        if field.type in (field.TYPE_STRING, field.TYPE_BYTES) and not hasattr(value, "append") and not value and field.name not in keep:
+        single = field.type in (field.TYPE_STRING, field.TYPE_BYTES) and not hasattr(value, "append")
+        if single and not value and field.name not in keep:
             message.ClearField(field.name)
     if isinstance(message, onnx.ModelProto) and not message.domain:
         message.ClearField("domain")
@@ -102,7 +105,8 @@ def check_model(name, model):
     must_run(path, "--text", out)
     theirs = printer.to_text(model)
     with open(out, encoding="utf-8", newline="") as f:
-        same(parser.parse_model(f.read()), parser.parse_model(theirs), "onnx reads our print as another model than its own")
+        same(parser.parse_model(f.read()), parser.parse_model(theirs),
+             "onnx reads our print as another model than its own")
     must_run(put("theirs.onnxt", theirs), "--like", out)
 
 
@@ -120,16 +124,19 @@ def made_models():
     inits = []
     for t in ("float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool float16").split():
         bits = np.frombuffer(rng.bytes(64), dtype=np.uint8)
-        array = (bits & 1).astype(bool) if t == "bool" else np.nan_to_num(bits.view(t)) if "float" in t else bits.view(t)
+        array = (bits & 1).astype(bool) if t == "bool" else bits.view(t)
+        array = np.nan_to_num(array) if "float" in t else array
         inits.append(onnx.numpy_helper.from_array(array.copy(), t + "_raw"))
         inits.append(helper.make_tensor(t + "_typed", inits[-1].data_type, array.shape, array))
     inits.append(helper.make_tensor("strings", TensorProto.STRING, [2], ["a", 'b "\\']))
     inits.append(helper.make_tensor("empty", TensorProto.FLOAT, [0, 3], []))
     yield "initializers", make_model([relu], [x], [y], inits)
-    yield "sequence", make_model([helper.make_node("SequenceConstruct", ["x"], ["s"]), helper.make_node("SequenceAt", ["s", "i"], ["y"])],
+    yield "sequence", make_model([helper.make_node("SequenceConstruct", ["x"], ["s"]),
+                                  helper.make_node("SequenceAt", ["s", "i"], ["y"])],
                                  [x, helper.make_tensor_value_info("i", TensorProto.INT64, [])], [y],
                                  value_info=[helper.make_value_info("s", helper.make_sequence_type_proto(x.type))])
-    branch = [helper.make_graph([helper.make_node(op, ["x"], [op])], op.lower(), [], [helper.make_tensor_value_info(op, 1, ["N", None, 3])])
+    branch = [helper.make_graph([helper.make_node(op, ["x"], [op])], op.lower(), [],
+                                [helper.make_tensor_value_info(op, 1, ["N", None, 3])])
               for op in ("Neg", "Abs")]
     yield "nested", make_model([helper.make_node("If", ["c"], ["y"], then_branch=branch[0], else_branch=branch[1])],
                                [x, helper.make_tensor_value_info("c", TensorProto.BOOL, [])], [y])
@@ -140,10 +147,13 @@ def numbers(count):
     rng = np.random.default_rng(7)
     for dtype in (np.float32, np.float64):
         values = np.frombuffer(rng.bytes(count * np.dtype(dtype).itemsize), dtype=dtype)
-        round_ones = np.array([0.0, -0.0, 1, -1, 0.1, 1e5, 123456, 1e-4, 1e-5, 0.001, 1e10, 16777216, 16777217, 5e-324, 1e15, 1e16, 1e17, 1e22,
-                               1e23, 123456789, 0.000123456, np.inf, -np.inf, 3.4028234663852886e38, 1.17549435e-38, 1e-45], dtype=dtype)
+        round_ones = np.array([0.0, -0.0, 1, -1, 0.1, 1e5, 123456, 1e-4, 1e-5, 0.001, 1e10, 16777216, 16777217, 5e-324,
+                               1e15, 1e16, 1e17, 1e22,
+                               1e23, 123456789, 0.000123456, np.inf, -np.inf, 3.4028234663852886e38, 1.17549435e-38,
+                               1e-45], dtype=dtype)
         powers = np.ldexp(np.ones(60), rng.integers(-120, 120, 60)).astype(dtype)
-        values = np.concatenate([values[~np.isnan(values)], round_ones, powers, np.float64(rng.integers(-10**6, 10**6, 500)).astype(dtype) / 1000])
+        values = np.concatenate([values[~np.isnan(values)], round_ones, powers,
+                                 np.float64(rng.integers(-10**6, 10**6, 500)).astype(dtype) / 1000])
         yield dtype.__name__, values.astype(dtype)
 
 
@@ -154,9 +164,11 @@ def check_numbers():
         path, out = os.path.join(SCRATCH, "in.onnx"), os.path.join(SCRATCH, "out.onnxt")
         onnx.save(model, path)
         must_run(path, "--text", out)
-        ours, theirs = ([w for w in text.replace("{", ",").replace("}", ",").split(",")] for text in (open(out).read(), printer.to_text(model)))
+        ours, theirs = ([w for w in text.replace("{", ",").replace("}", ",").split(",")]
+                        for text in (open(out).read(), printer.to_text(model)))
         longer = [(a, b) for a, b in zip(ours, theirs) if a != b]
-        # At powers of two the shortest decimal may be another than the nearest of its length: ours has one digit more there.
+        # At powers of two the shortest decimal may be another than the nearest of its length: ours has one digit more
+        # there.
         if len(ours) != len(theirs) or len(longer) > len(ours) // 1000 or any(float(a) != float(b) for a, b in longer):
             raise AssertionError(f"numbers are spelled otherwise: {longer[:5]}")
 

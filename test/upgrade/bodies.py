@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The function bodies of ai.tempo ops that stand for newer ops: onnx's own backend cases go through tempoc, the result passes
-onnx.checker and gives in ONNX Runtime what onnx's reference evaluator said. bfloat16 is left out: ONNX Runtime has no kernels for it.
-usage: bodies.py tempoc"""
+"""The function bodies of ai.tempo ops that stand for newer ops: onnx's own backend cases go through tempoc, the result
+passes onnx.checker and gives in ONNX Runtime what onnx's reference evaluator said. bfloat16 is left out: ONNX Runtime
+has no kernels for it. usage: bodies.py tempoc"""
 import os
 import subprocess
 import sys
@@ -13,7 +13,8 @@ import onnxruntime as ort
 from onnx.backend.test.loader import load_model_tests
 
 ort.set_default_logger_severity(4)
-OPS = {"Attention": 80, "RMSNormalization": 19, "RotaryEmbedding": 8, "Swish": 1, "SwiGLU": 3, "TensorScatter": 3}  # op: least number of cases
+# op: least number of cases
+OPS = {"Attention": 80, "RMSNormalization": 19, "RotaryEmbedding": 8, "Swish": 1, "SwiGLU": 3, "TensorScatter": 3}
 
 
 def check(tempoc, folder, case):

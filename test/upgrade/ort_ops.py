@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Ops of ONNX Runtime's training tools (passes/ort.def), one by one: what tempoc makes of a node gives the numbers that ONNX Runtime's own
-kernel gives, or, where only its training build had one, those of the formula in numpy.
+"""Ops of ONNX Runtime's training tools (passes/ort.def), one by one: what tempoc makes of a node gives the numbers that
+ONNX Runtime's own kernel gives, or, where only its training build had one, those of the formula in numpy.
 usage: ort_ops.py tempoc"""
 import math
 import os
@@ -36,7 +36,8 @@ def gelu_slope(x):
 def tanh_gelu_slope(x):
     x = x.astype(np.float64)
     u = math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)
-    return 0.5 * (1 + np.tanh(u)) + 0.5 * x * (1 - np.tanh(u) ** 2) * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x ** 2)
+    return 0.5 * (1 + np.tanh(u)) + 0.5 * x * (1 - np.tanh(u) ** 2) * math.sqrt(2 / math.pi) * (1 +
+                                                                                                3 * 0.044715 * x ** 2)
 
 
 def swish_slope(x, alpha):
@@ -97,30 +98,39 @@ CASES = [
     ("quick_gelu", "y = com.microsoft.QuickGelu (x)", {"x": X}, None),
     ("quick_gelu_silu", "y = com.microsoft.QuickGelu <alpha = 1.0> (x)", {"x": X}, None),
     ("gelu_grad", "y = com.microsoft.GeluGrad (dy, x)", {"dy": DY, "x": X}, lambda dy, x: dy * gelu_slope(x)),
-    ("fast_gelu_grad", "y = com.microsoft.FastGeluGrad (dy, x)", {"dy": DY, "x": X}, lambda dy, x: dy * tanh_gelu_slope(x)),
+    ("fast_gelu_grad", "y = com.microsoft.FastGeluGrad (dy, x)", {"dy": DY, "x": X},
+     lambda dy, x: dy * tanh_gelu_slope(x)),
     ("fast_gelu_grad_bias", "y = com.microsoft.FastGeluGrad (dy, x, b)", {"dy": DY, "x": X, "b": BIAS},
      lambda dy, x, b: dy * tanh_gelu_slope(x + b)),
-    ("bias_gelu_grad", "y = com.microsoft.BiasGeluGrad_dX (dy, x, b)", {"dy": DY, "x": X, "b": BIAS}, lambda dy, x, b: dy * gelu_slope(x + b)),
-    ("quick_gelu_grad", "y = com.microsoft.QuickGeluGrad (dy, x)", {"dy": DY, "x": X}, lambda dy, x: dy * swish_slope(x, 1.702)),
-    ("silu_grad", "y = com.microsoft.QuickGeluGrad <alpha = 1.0> (dy, x)", {"dy": DY, "x": X}, lambda dy, x: dy * swish_slope(x, 1)),
+    ("bias_gelu_grad", "y = com.microsoft.BiasGeluGrad_dX (dy, x, b)", {"dy": DY, "x": X, "b": BIAS},
+     lambda dy, x, b: dy * gelu_slope(x + b)),
+    ("quick_gelu_grad", "y = com.microsoft.QuickGeluGrad (dy, x)", {"dy": DY, "x": X},
+     lambda dy, x: dy * swish_slope(x, 1.702)),
+    ("silu_grad", "y = com.microsoft.QuickGeluGrad <alpha = 1.0> (dy, x)", {"dy": DY, "x": X},
+     lambda dy, x: dy * swish_slope(x, 1)),
     ("tanh_grad", "y = com.microsoft.TanhGrad (dy, t)", {"dy": DY, "t": np.tanh(X)}, lambda dy, t: dy * (1 - t * t)),
     ("sigmoid_grad", "y = com.microsoft.SigmoidGrad (dy, s)", {"dy": DY, "s": P}, lambda dy, s: dy * s * (1 - s)),
     ("relu_grad", "y = com.microsoft.ReluGrad (dy, r)", {"dy": DY, "r": np.maximum(X, 0)}, lambda dy, r: dy * (r > 0)),
-    ("relu_grad_infinite", "y = com.microsoft.ReluGrad (dy, r)", {"dy": DY * np.inf, "r": X}, lambda dy, r: np.where(r > 0, dy, 0)),
+    ("relu_grad_infinite", "y = com.microsoft.ReluGrad (dy, r)", {"dy": DY * np.inf, "r": X},
+     lambda dy, r: np.where(r > 0, dy, 0)),
     ("matmul_ta", "y = com.microsoft.FusedMatMul <transA = 1> (a, b)", {"a": A, "b": B}, None),
     ("matmul_tb", "y = com.microsoft.FusedMatMul <transB = 1, alpha = 0.25> (a, b)", {"a": A, "b": B}, None),
-    ("matmul_wide", "y = com.microsoft.FusedMatMul <transB = 1, transA = 1, alpha = -2.0> (a, b)", {"a": A, "b": floats(2, 5, 3)}, None),
+    ("matmul_wide", "y = com.microsoft.FusedMatMul <transB = 1, transA = 1, alpha = -2.0> (a, b)",
+     {"a": A, "b": floats(2, 5, 3)}, None),
     ("matmul_symbolic", "y = com.microsoft.FusedMatMul <transB = 1> (a, b)", {"a`": A, "b": B}, None),
     ("gemm_relu", 'y = com.microsoft.FusedGemm <activation = "Relu", transA = 1, alpha = 0.5, beta = 2.0> (a, b, c)',
      {"a": floats(3, 4), "b": floats(3, 5), "c": floats(5)}, None),
     ("gemm_tanh", 'y = com.microsoft.FusedGemm <activation = "Tanh", transB = 1> (a, b, c)',
      {"a": floats(3, 4), "b": floats(5, 4), "c": floats(5)}, None),
     ("rms_norm", "y, i = SimplifiedLayerNormalization <axis = -1, epsilon = 1e-5> (x, s)", {"x": X, "s": SCALE}, None),
-    ("rms_norm_grad", "y, ds = com.microsoft.SimplifiedLayerNormalizationGrad <axis = -1, epsilon = 1e-5> (dy, x, s, i)",
+    ("rms_norm_grad", "y, ds = com.microsoft.SimplifiedLayerNormalizationGrad <axis = -1, epsilon = 1e-5> (dy, x, s, "
+                      "i)",
      {"dy": DY, "x": X, "s": SCALE, "i": 1 / np.sqrt((X * X).mean(-1, keepdims=True))}, rms_grad),
-    ("layer_norm_grad", "y, ds, db = com.microsoft.LayerNormalizationGrad <axis = -1, epsilon = 1e-5, stash_type = 1> (dy, x, s, m, i)",
+    ("layer_norm_grad", "y, ds, db = com.microsoft.LayerNormalizationGrad <axis = -1, epsilon = 1e-5, stash_type = 1> "
+                        "(dy, x, s, m, i)",
      {"dy": DY, "x": X, "s": SCALE, "m": MEAN, "i": INV}, norm_grad),
-    ("layer_norm_grad_from_y", "y, ds, db = com.microsoft.InvertibleLayerNormalizationGrad <axis = -1> (dy, o, s, b, i)",
+    ("layer_norm_grad_from_y", "y, ds, db = com.microsoft.InvertibleLayerNormalizationGrad <axis = -1> (dy, o, s, b, "
+                               "i)",
      {"dy": DY, "o": Y, "s": SCALE, "b": BIAS, "i": INV}, lambda dy, o, s, b, i: norm_grad(dy, X, s, MEAN, i)),
     ("softmax_grad", "y = com.microsoft.SoftmaxGrad_13 <axis = -1> (dy, p)", {"dy": DY, "p": P},
      lambda dy, p: p * (dy - (dy * p).sum(-1, keepdims=True))),
@@ -128,33 +138,42 @@ CASES = [
      lambda dy, p: p * (dy - (dy * p).sum(1, keepdims=True))),
     ("log_softmax_grad", "y = com.microsoft.LogSoftmaxGrad_13 <axis = -1> (dy, l)", {"dy": DY, "l": np.log(P)},
      lambda dy, l: dy - np.exp(l) * dy.sum(-1, keepdims=True)),
-    ("dropout_grad", "y = com.microsoft.DropoutGrad (dy, m, r, t)", {"dy": DY, "m": MASK, "r": np.float32(0.3), "t": np.True_},
+    ("dropout_grad", "y = com.microsoft.DropoutGrad (dy, m, r, t)",
+     {"dy": DY, "m": MASK, "r": np.float32(0.3), "t": np.True_},
      lambda dy, m, r, t: dy * m / (1 - r)),
     ("dropout_grad_half", "y = com.microsoft.DropoutGrad (dy, m)", {"dy": DY, "m": MASK}, lambda dy, m: dy * m * 2),
-    ("gather_grad", "y = com.microsoft.GatherGrad <axis = 0> (s, i, dy)", {"s!": np.array([5, 8]), "i": ROWS, "dy": floats(2, 3, 8)},
+    ("gather_grad", "y = com.microsoft.GatherGrad <axis = 0> (s, i, dy)",
+     {"s!": np.array([5, 8]), "i": ROWS, "dy": floats(2, 3, 8)},
      lambda s, i, dy: gather_grad(s, i, dy, 0)),
-    ("gather_grad_1", "y = com.microsoft.GatherGrad <axis = 1> (s, i, dy)", {"s!": np.array([2, 5, 8]), "i": np.array([4, 4]), "dy": floats(2, 2, 8)},
+    ("gather_grad_1", "y = com.microsoft.GatherGrad <axis = 1> (s, i, dy)",
+     {"s!": np.array([2, 5, 8]), "i": np.array([4, 4]), "dy": floats(2, 2, 8)},
      lambda s, i, dy: gather_grad(s, i, dy, 1)),
     ("loss_grad", 'y = com.microsoft.SoftmaxCrossEntropyLossGrad <reduction = "mean"> (d, l, t)',
      {"d": np.float32(1.5), "l": LOG_PROB, "t": LABELS}, loss_grad),
-    ("loss_grad_ignored", 'y = com.microsoft.SoftmaxCrossEntropyLossGrad <reduction = "mean", ignore_index = -100> (d, l, t, w)',
+    ("loss_grad_ignored", 'y = com.microsoft.SoftmaxCrossEntropyLossGrad <reduction = "mean", ignore_index = -100> (d, '
+                          'l, t, w)',
      {"d": np.float32(1.5), "l": LOG_PROB, "t": SOME, "w": WEIGHTS}, lambda d, l, t, w: loss_grad(d, l, t, w, -100)),
     ("loss_internal", 'y, p = com.microsoft.SoftmaxCrossEntropyLossInternal <reduction = "mean"> (l, t, w, i)',
      {"l": LOGITS, "t": SOME, "w": WEIGHTS, "i!": np.int64(-100)},
      lambda l, t, w, i: (-(LOG_PROB[[0, 2, 4], [0, 2, 3]] * w[[0, 2, 3]]).sum() / w[[0, 2, 3]].sum(), LOG_PROB)),
     ("loss_internal_grad", 'y = com.microsoft.SoftmaxCrossEntropyLossInternalGrad <reduction = "mean"> (d, l, t, , i)',
-     {"d": np.float32(1.5), "l": LOG_PROB, "t": SOME, "i!": np.int64(-100)}, lambda d, l, t, i: loss_grad(d, l, t, None, -100)),
+     {"d": np.float32(1.5), "l": LOG_PROB, "t": SOME, "i!": np.int64(-100)},
+     lambda d, l, t, i: loss_grad(d, l, t, None, -100)),
     ("concat", "y, n = com.microsoft.ConcatTraining <axis = 1> (a, b)", {"a": A, "b": floats(2, 5, 4)},
      lambda a, b: (np.concatenate([a, b], 1), np.array([3, 5]))),
     ("concat_last", "y, n = com.microsoft.ConcatTraining <axis = -1> (a, b)", {"a": A, "b": B},
      lambda a, b: (np.concatenate([a, b], -1), np.array([4, 4]))),
-    ("split", "y, z = com.microsoft.SplitTraining <axis = 1> (a, s)", {"a": A, "s!": np.array([1, 2])}, lambda a, s: (a[:, :1], a[:, 1:])),
-    ("reduce_sum", "y = com.microsoft.ReduceSumTraining <keepdims = 0> (a, s)", {"a": A, "s!": np.array([0, 2])}, lambda a, s: a.sum((0, 2))),
+    ("split", "y, z = com.microsoft.SplitTraining <axis = 1> (a, s)", {"a": A, "s!": np.array([1, 2])},
+     lambda a, s: (a[:, :1], a[:, 1:])),
+    ("reduce_sum", "y = com.microsoft.ReduceSumTraining <keepdims = 0> (a, s)", {"a": A, "s!": np.array([0, 2])},
+     lambda a, s: a.sum((0, 2))),
     ("scale_down", "y = com.microsoft.Scale <scale_down = 1> (a, s)", {"a": A, "s": np.int64(12)}, lambda a, s: a / 12),
     ("scale_up", "y = com.microsoft.Scale <scale_down = 0> (a, s)", {"a": A, "s": np.float32(12)}, lambda a, s: a * 12),
 ]
-# Gradients of a o b by way of BroadcastGradientArgs or DivGrad, for shapes of a and b; dims are numbers and then symbols.
-BROADCASTS = [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (4,)), ((3, 1), (2, 1, 4)), ((2, 3, 1), (2, 3, 4)), ((1, 4), (1, 4)), ((), (2, 3)), ((2, 1), (1,))]
+# Gradients of a o b by way of BroadcastGradientArgs or DivGrad, for shapes of a and b; dims are numbers and then
+# symbols.
+BROADCASTS = [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (4,)), ((3, 1), (2, 1, 4)), ((2, 3, 1), (2, 3, 4)), ((1, 4), (1, 4)),
+              ((), (2, 3)), ((2, 1), (1,))]
 ADD_GRAD = """sa = Shape (a)
 sb = Shape (b)
 ia, ib = com.microsoft.BroadcastGradientArgs (sa, sb)
@@ -184,13 +203,15 @@ def broadcasts():
 def model_of(nodes, operands):
     def declared(name, array):
         dims = [f"d{name[0]}{i}" if "`" in name else str(n) for i, n in enumerate(array.shape)]
-        return f"{NAMES[array.dtype.name]}{f'[{chr(44).join(dims)}]' if array.ndim else ''} {name[:-1] if name[-1] == '`' else name}"
+        shape = f"[{','.join(dims)}]" if array.ndim else ""
+        return f"{NAMES[array.dtype.name]}{shape} {name.removesuffix('`')}"
 
     inputs = ", ".join(declared(n, v) for n, v in operands.items() if "!" not in n)
     constants = [onnx.numpy_helper.from_array(v, n[:-1]) for n, v in operands.items() if "!" in n]
     results = re.findall(r"\w+", nodes.splitlines()[-1].split("=")[0])
     results = ["y", "z"] if "y = Reshape" in nodes else results
-    model = onnx.parser.parse_model(HEADER + f"g ({inputs}) => ({', '.join('float ' + r for r in results)}) {{ {nodes} }}")
+    model = onnx.parser.parse_model(HEADER +
+                                    f"g ({inputs}) => ({', '.join('float ' + r for r in results)}) {{ {nodes} }}")
     model.graph.initializer.extend(constants)
     for output in model.graph.output:
         output.ClearField("type")
