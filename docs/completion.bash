@@ -27,7 +27,8 @@ _@TOOL@() {
     case $kind in
     MODEL|FILE|FILE.*)
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -d -- "$word"; compgen -f -X "!$ending" -- "$word" | while IFS= read -r file; do
+        mapfile -t COMPREPLY < <(compgen -d -- "$word"; compgen -f -X "!$ending" -- "$word" |
+            while IFS= read -r file; do
             [[ -d $file ]] || printf '%s\n' "$file"; done) ;;
     DIR)
         compopt -o filenames 2>/dev/null

@@ -1,16 +1,17 @@
 #!/bin/bash
-# Runs the '# RUN:' lines of a test file, one after the other; each is a bash command line. A line that ends in '\' goes on
-# in the next RUN line. The test passes when every command does (a pipe fails when any part of it fails).
+# Runs the '# RUN:' lines of a test file, one after the other; each is a bash command line. A line that ends in '\' goes
+# on in the next RUN line. The test passes when every command does (a pipe fails when any part of it fails).
 #
 #   test/run.sh FILE             tools are looked for in build/ (or $TEMPO_BIN), FileCheck is $FILECHECK or found
 #
-# Substituted: %s the test file, %S its folder, %t a path for temporary files of this test (%t.onnx, %t2, ...), %% a percent sign.
-# 'not COMMAND' passes when the command fails with any exit code but that of a crash; 'not --exit=N COMMAND' wants just that exit code.
+# Substituted: %s the test file, %S its folder, %t a path for temporary files of this test (%t.onnx, %t2, ...), %% a
+# percent sign. 'not COMMAND' passes when the command fails with any exit code but that of a crash; 'not --exit=N
+# COMMAND' wants just that exit code.
 set -u
 file=$(realpath "$1")
 root=$(realpath "$(dirname "$0")/..")
 bin=$(realpath "${TEMPO_BIN:-$root/build}")
-for candidate in "${FILECHECK:-}" FileCheck FileCheck-19 FileCheck-18 FileCheck-17 FileCheck-16 FileCheck-15 FileCheck-14; do
+for candidate in "${FILECHECK:-}" FileCheck FileCheck-{19,18,17,16,15,14}; do
     filecheck=$(command -v "$candidate") && break
 done
 [ -n "$filecheck" ] || { echo "FileCheck was not found (Debian: apt install llvm-14-tools)"; exit 77; }

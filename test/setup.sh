@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# setup.sh: everything that building and testing Tempo needs, on Debian 12 or later, from nothing. Run it as often as you
-# like: what is there already is left alone, and then it uses no network. ./demo and ./check call it.
+# setup.sh: everything that building and testing Tempo needs, on Debian 12 or later, from nothing. Run it as often as
+# you like: what is there already is left alone, and then it uses no network. ./demo and ./check call it.
 #   Debian packages   what is missing of packages.txt, by apt-get (as root, or through sudo)
 #   build/py          a Python environment with onnx, onnxruntime and numpy (requirements.txt): oracles of the tests
 set -euo pipefail
@@ -19,7 +19,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     fi
     echo "setup: installing ${missing[*]}"
     "${as_root[@]}" apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends \
+        "${missing[@]}" >/dev/null
 fi
 
 stamp=build/py/.requirements

@@ -27,7 +27,10 @@ offers() { # ANSWERS WORD...
 }
 exactly() { # the same, and to nothing else
     offers "$@"
-    [ "${COMPREPLY[*]-}" = "$1" ] || { echo "FAILED: '${*:2}' is completed to '${COMPREPLY[*]-}', not just to '$1'"; failed=1; }
+    [ "${COMPREPLY[*]-}" = "$1" ] || {
+        echo "FAILED: '${*:2}' is completed to '${COMPREPLY[*]-}', not just to '$1'"
+        failed=1
+    }
 }
 exactly '--recipe=' tempoc --rec
 exactly '--quiet' tempoc --qui

@@ -9,7 +9,8 @@ tempoc=$(realpath "$1") tempo_run=$(realpath "$2")
 cd "$(dirname "$0")/../.."
 
 # Options of the programs that the docs tell to run: git, meson, mandoc, pip, our scripts.
-foreign='--benchmark --bless --branch --case --count --demand --exit --flags --graph --list --no-rebuild --ort --print --print-errorlogs --processor --reconfigure --rounds
+foreign='--benchmark --bless --branch --case --count --demand --exit --flags --graph --list --no-rebuild
+    --ort --print --print-errorlogs --processor --reconfigure --rounds
     --seconds --setup --suite --timeout-multiplier --times --torch --wrap'
 known=$(for tool in "$tempoc" "$tempo_run"; do "$tool" --help=table; done |
     awk -F '\t' '{ print "--" $2; if ($4 == "") print "--no-" $2 }'; printf '%s\n' $foreign)
@@ -36,7 +37,8 @@ wrong=$(
                 echo "$file:$line: no such heading: $link"
             fi
         done || true
-        grep -noE '`(compiler|docs|kernels|models|passes|runtime|test)/[A-Za-z0-9_./*-]*`' "$file" | while IFS=: read -r line path; do
+        grep -noE '`(compiler|docs|kernels|models|passes|runtime|test)/[A-Za-z0-9_./*-]*`' "$file" |
+            while IFS=: read -r line path; do
             path=${path//\`/}
             case $path in *NAME* | *OP* | *FAMILY*) continue ;; esac
             compgen -G "$path" >/dev/null || echo "$file:$line: no such file: $path"

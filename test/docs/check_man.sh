@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# check_man.sh TOOL PAGE: mandoc finds nothing wrong with the man page, and every option that --help tells has a paragraph there.
+# check_man.sh TOOL PAGE: mandoc finds nothing wrong with the man page, and every option that --help tells has a
+# paragraph there.
 set -euo pipefail
 command -v mandoc >/dev/null || { echo "mandoc was not found (Debian: apt install mandoc)"; exit 77; }
 # What scdoc always writes: empty paragraphs, titles in lower case.
