@@ -4,7 +4,8 @@
 #     check_rules.sh TEMPOC DOC --bless     writes the list anew; `ninja -C build bless`
 set -eu
 list=$("$1" --list-rules)
-text=$(sed -n '/^```rules$/q; p' "$2"; printf '```rules\n%s\n```\n' "$list"; sed '1,/^```rules$/d' "$2" | sed '1,/^```$/d')
+text=$(sed -n '/^```rules$/q; p' "$2"; printf '```rules\n%s\n```\n' "$list"
+    sed '1,/^```rules$/d' "$2" | sed '1,/^```$/d')
 if [ "${3-}" = --bless ]; then
     printf '%s\n' "$text" > "$2"
 else
