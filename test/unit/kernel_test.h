@@ -12,15 +12,16 @@
 #include <string.h>
 #include "../../kernels/queue.h"
 
-/* The queue that the test's kernels run on: 2 threads, until use_threads says otherwise. */
+/* The queue that the test's kernels run on: 2 threads, until one of these says otherwise. */
 static inline tk_queue **kernel_test_queue(void) {
     static tk_queue *q;
     return &q;
 }
-static inline void use_threads(int n) {
+static inline void use_queue(int threads, int slots) {
     tk_queue_destroy(*kernel_test_queue());
-    *kernel_test_queue() = tk_queue_create(n, n);
+    *kernel_test_queue() = tk_queue_create(threads, slots);
 }
+static inline void use_threads(int n) { use_queue(n, n); }
 static inline tk_queue *queue(void) {
     if (!*kernel_test_queue())
         use_threads(2);

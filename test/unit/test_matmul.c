@@ -39,7 +39,7 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
     }
     memcpy(again, out, bytes);
     memcpy(ref, out, bytes);
-    use_threads(2);
+    use_queue(3, 2); /* more threads than the workspace is for */
     tk_product_run(queue(), out, a, b, &p, dtype, workspace);
     use_threads(1);
     tk_product_run(queue(), again, a, b, &p, dtype, workspace);
