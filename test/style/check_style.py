@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""check_style.py ROOT: what CONTRIBUTING.md states of style and a program can see, each violation as FILE:LINE: what.
+
+Standard library only, and seconds: it runs before everything else in ./check. Checked are the format of C (clang-format
+14, by the tree's .clang-format), include directions, libraries seen by one place only, lines of at most 120 columns,
+files of at most 700 lines, file names that occur once, blanks at the end of lines, tabs and final newlines. Exempt from
+the 120 columns are rows of Markdown tables and the lines that FileCheck compares, which are one line of a program's
+output: neither can be broken.
+"""
+import collections
+import concurrent.futures
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import tree
+
+COLUMNS, LINES = 120, 700
+SUFFIXES = (".c", ".h", ".def", ".rules", ".py", ".sh", ".build", ".md", ".onnxt", ".scd", ".awk", ".bash", ".css",
+            ".txt", ".map", ".clang-format", ".gitignore", "/run")
+NO_SUFFIX = ("check", "demo", "LICENSE")
+TABS = (".scd",)  # scdoc's own syntax
+SHARED_NAMES = ("meson.build", "README.md")
+
+# Who may include whom: programs everything but tests; tests and benchmarks everything. docs/architecture.md draws it.
+MAY_INCLUDE = {
+    "compiler/plan": (),
+    "kernels": (),
+    "compiler": ("compiler/plan",),
+    "passes": ("compiler",),
+    "runtime": ("compiler", "compiler/plan", "kernels"),
+    "compiler/tempoc": ("compiler", "passes", "runtime", "kernels"),
+    "runtime/tempo-run": ("compiler", "passes", "runtime", "kernels"),
+}
+
+# Each library is seen by one place: docs/dependencies.md says which, and why.
+LIBRARIES = [
+    (r"onnx\.pb-c\.h|protobuf-c/.*", ["compiler/onnx_*"]),
+    (r"dnnl.*|oneapi/.*", ["kernels/matmul/*"]),
+    (r"omp\.h", ["kernels/*"]),
+    (r"zip\.h", ["runtime/npz.c"]),
+    (r"cjson/.*|cJSON\.h", ["runtime/tempo-run/run_profile.c", "passes/report/json.c"]),
+    (r"cmocka\.h", ["test/unit/*"]),
+]
+
+
+def check_lines(root, path):
+    text = tree.read(root, path)
+    lines = text.split("\n")
+    if text and lines.pop():
+        yield f"{path}:{len(lines) + 1}: no newline at the end"
+    if len(lines) > LINES:
+        yield f"{path}:{LINES + 1}: {len(lines)} lines; a file has at most {LINES}"
+    for number, line in enumerate(lines, 1):
+        whole = path.endswith(".md") and line.startswith("|") or \
+            path.endswith(".onnxt") and re.match(r"# (?!RUN:)[A-Z][A-Z0-9_-]*:", line)
+        if len(line) > COLUMNS and not whole:
+            yield f"{path}:{number}: {len(line)} columns; a line has at most {COLUMNS}"
+        if line != line.rstrip():
+            yield f"{path}:{number}: blanks at the end of the line"
+        if "\t" in line and not whole and not path.endswith(TABS):
+            yield f"{path}:{number}: a tab"
+
+
+def check_names(paths):
+    places = collections.defaultdict(list)
+    for path in paths:
+        name = os.path.basename(path)
+        if name not in SHARED_NAMES and not re.match(r"models/[^/]+/", path):
+            places[name].append(path)
+    for same in places.values():
+        for path in same[1:]:
+            yield f"{path}:1: {same[0]} has the same name; a file's name occurs once"
+
+
+def check_includes(root, paths):
+    for path, number, target in tree.includes(root, paths):
+        part, other = tree.part_of(path), tree.part_of(target)
+        if part != other and part in MAY_INCLUDE and other not in MAY_INCLUDE[part]:
+            allowed = " and ".join(MAY_INCLUDE[part]) or "nothing of ours"
+            yield f"{path}:{number}: {part} includes {target}; beside itself it may include {allowed}"
+
+
+def check_libraries(root, paths):
+    for path in paths:
+        if not path.endswith(tree.CODE):
+            continue
+        for number, line in enumerate(tree.read(root, path).splitlines(), 1):
+            found = re.match(r'\s*#\s*include\s+["<]([^">]+)[">]', line)
+            for pattern, places in LIBRARIES if found and not path.startswith("test/") else ():
+                if re.fullmatch(pattern, found.group(1)) and not any(fnmatch.fnmatch(path, p) for p in places):
+                    yield f"{path}:{number}: {found.group(1)} is seen by {', '.join(places)} alone"
+
+
+def find_clang_format():
+    """clang-format of version 14, or a message: other versions format in another way."""
+    for name in ("clang-format-14", "clang-format"):
+        tool = shutil.which(name)
+        said = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout if tool else ""
+        if re.search(r"version 14\.", said):
+            return tool, None
+    return None, "clang-format 14 is not here (Debian: apt install clang-format-14); another version formats otherwise"
+
+
+def check_format(root, paths, tool):
+    code = [p for p in paths if p.endswith((".c", ".h"))]
+    batches = [code[i:i + 40] for i in range(0, len(code), 40)]
+
+    def ask(batch):
+        done = subprocess.run([tool, "--dry-run", *batch], cwd=root, capture_output=True, text=True, check=False)
+        return re.findall(r"^(\S+?:\d+):\d+: warning:", done.stderr, re.M)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        seen = set()
+        for place in (p for batch in pool.map(ask, batches) for p in batch):
+            path = place.rsplit(":", 1)[0]
+            if path not in seen:
+                seen.add(path)
+                yield f"{place}: not as clang-format 14 has it; clang-format-14 -i {path}"
+
+
+def main(root):
+    paths = tree.tracked(root)
+    texts = [p for p in paths if p.endswith(SUFFIXES) or p in NO_SUFFIX]
+    bad = [what for path in texts for what in check_lines(root, path)]
+    bad += [*check_names(paths), *check_includes(root, paths), *check_libraries(root, paths)]
+    tool, missing = find_clang_format()
+    bad += check_format(root, paths, tool) if tool else [missing]
+    print("\n".join(bad) if bad else f"{len(texts)} files are as CONTRIBUTING.md says")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1]))
