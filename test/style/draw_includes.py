@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """draw_includes.py ROOT [--bless]: compares the diagram of include directions in docs/architecture.md with the tree.
 
-A row is a folder, or several that include each other; rows stand from what runs to what everything rests on. A column is
-an arrow: it starts in the rows that include something of a folder (o) and ends in that folder's row (v). An include that
-would have to go up is told by its file and is a failure; folders of kernels are one row. --bless writes the diagram.
+A row is a folder, or several that include each other; rows stand from what runs to what everything rests on. A column
+is an arrow: it starts in the rows that include something of a folder (o) and ends in that folder's row (v). An include
+that would have to go up is told by its file and is a failure; folders of kernels are one row. --bless writes the
+diagram.
 """
 import os
 import sys

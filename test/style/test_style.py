@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_style.py: check_style.py and draw_includes.py tell each violation, in trees that are made here with one of each."""
+"""test_style.py: check_style.py and draw_includes.py tell each violation, in trees that are made here with one of
+each."""
 import contextlib
 import io
 import os
@@ -13,17 +14,20 @@ OPENING = "/* a.c: a test. */\n"
 
 # What is wrong with a tree of these files: the beginning of each line that is told.
 CASES = {
-    "long lines": ({"a.py": "#" * 121 + "\n", "docs/b.md": "| " + "x" * 130 + " |\n", "c.onnxt": "# CHECK: " + "x" * 130 +
+    "long lines": ({"a.py": "#" * 121 + "\n", "docs/b.md": "| " + "x" * 130 + " |\n",
+                    "c.onnxt": "# CHECK: " + "x" * 130 +
                     "\n# RUN: " + "x" * 130 + "\n"}, ["a.py:1: 121 columns", "c.onnxt:2: 137 columns"]),
     "long files": ({"a.py": "\n" * 700, "b.py": "\n" * 701}, ["b.py:701: 701 lines"]),
     "blanks and ends": ({"a.py": "x = 1 \n", "b.py": "\tx = 1\n", "c.py": "x = 1"},
                         ["a.py:1: blanks", "b.py:1: a tab", "c.py:1: no newline"]),
-    "names": ({"a/x.py": "", "b/x.py": "", "a/meson.build": "", "b/meson.build": ""}, ["b/x.py:1: a/x.py has the same"]),
+    "names": ({"a/x.py": "", "b/x.py": "", "a/meson.build": "", "b/meson.build": ""},
+              ["b/x.py:1: a/x.py has the same"]),
     "includes": ({"kernels/k.h": "", "kernels/k.c": OPENING + '#include "compiler/c.h"\n', "compiler/c.h": "",
                   "compiler/c.c": OPENING + '#include "c.h"\n#include "passes/p.h"\n', "passes/p.h": "",
                   "passes/p.c": OPENING + '#include "compiler/c.h"\n', "runtime/tempo-run/m.c": OPENING +
                   '#include "passes/p.h"\n', "compiler/plan/n.c": OPENING + '#include "compiler/c.h"\n'},
-                 ["compiler/c.c:3: compiler includes passes/p.h", "compiler/plan/n.c:2: compiler/plan includes compiler",
+                 ["compiler/c.c:3: compiler includes passes/p.h", "compiler/plan/n.c:2: compiler/plan includes "
+                                                                  "compiler",
                   "kernels/k.c:2: kernels includes compiler/c.h"]),
     "libraries": ({"runtime/r.c": OPENING + "#include <omp.h>\n", "kernels/k.c": OPENING + "#include <omp.h>\n"},
                   ["runtime/r.c:2: omp.h is seen by kernels/* alone"]),

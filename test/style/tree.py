@@ -33,7 +33,8 @@ def part_of(path):
 
 
 def includes(root, paths):
-    """(file, line, included file) for each #include of a file of ours. What is generated has no file and is left out."""
+    """(file, line, included file) for each #include of a file of ours. What is generated has no file and is left
+    out."""
     known = set(paths)
     for path in paths:
         if not path.endswith(CODE):

@@ -153,11 +153,11 @@ static void test_either_branch_runs(void **unused) {
 /* A loop of another number of turns, and one in a loop. */
 static void test_loops_run_another_course(void **unused) {
     (void)unused;
-    tempo_session *s = open_text(
-        "g (float[n] x, int64 turns) => (float[n] y) { go = Constant <value: tensor = bool {1}> ()"
-        "y = Loop (turns, go, x) <body = b (int64 i, bool on, float[n] a) => (bool on2, float[n] a2) "
-        "{ on2 = Identity (on) a2 = Loop (turns, on, a) <body = c (int64 j, bool on3, float[n] d) => "
-        "(bool on4, float[n] d2) { on4 = Identity (on3) d2 = Add (d, x) }> }> }");
+    tempo_session *s =
+        open_text("g (float[n] x, int64 turns) => (float[n] y) { go = Constant <value: tensor = bool {1}> ()"
+                  "y = Loop (turns, go, x) <body = b (int64 i, bool on, float[n] a) => (bool on2, float[n] a2) "
+                  "{ on2 = Identity (on) a2 = Loop (turns, on, a) <body = c (int64 j, bool on3, float[n] d) => "
+                  "(bool on4, float[n] d2) { on4 = Identity (on3) d2 = Add (d, x) }> }> }");
     float x[] = {1, 10, 100};
     int64_t turns;
     bind(s, "turns", TEMPO_INT64, 0, NULL, &turns);
