@@ -185,7 +185,8 @@ def parse(text):
 
 
 def main(tempoc, tool, folder, path, bless):
-    if not os.path.exists(os.path.join(folder, "cases.txt")):
+    made = os.path.join(folder, "cases.txt")
+    if not os.path.exists(made) or os.path.getmtime(made) < os.path.getmtime(make_cases.__file__):
         make_cases.main(folder)
     cases = read_cases(folder)
     results = run_cases(tool, folder)

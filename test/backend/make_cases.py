@@ -5,8 +5,8 @@ usage: make_cases.py FOLDER
 
 FOLDER/NAME/model.onnx and FOLDER/NAME/test_data_set_0/{input,output}_J.pb, for tempo-run --test-data FOLDER. They come
 out the same each time. Cases with types that the runtime does not hold (strings, sequences, 8-bit floats, 4-bit
-integers) are left out, as are ops outside ai.onnx; FOLDER/cases.txt lists what was made: name, op, opset, element
-types, whether the case is an op's expanded body.
+integers) are left out, as are ops outside ai.onnx but the optimizers of ai.onnx.preview.training; FOLDER/cases.txt
+lists what was made: name, op, opset, element types, whether the case is an op's expanded body.
 """
 import os
 import sys
@@ -60,11 +60,13 @@ def main(folder):
     for case in load_model_tests(kind="node"):
         model = case.model
         types = types_of(model.graph)
-        if types is None or any(o.domain not in ("", "ai.onnx") for o in model.opset_import):
+        node, opsets = model.graph.node[0], {o.domain.replace("ai.onnx", "", 1): o.version for o in model.opset_import}
+        if types is None or set(opsets) - {"", ".preview.training"} or node.op_type == "Gradient":
             continue
         write_case(folder, case)
         op, expanded = op_of(case, model)
-        opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+        op = f"{node.domain}.{op}" if node.domain else op
+        opset = opsets[node.domain.replace("ai.onnx", "", 1)]
         lines.append(f"{case.name} {op} {opset} {types[0]} {int(expanded)}")
     with open(os.path.join(folder, "cases.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(sorted(lines)) + "\n")

@@ -152,7 +152,72 @@ def swish_grad(dy, x, alpha=1.0):
     return (dy * (s + alpha * x * s * (1 - s)),)
 
 
+def groups(operands, states):
+    """X, G and each state of each tensor: those of the first, those of the second, ..."""
+    count = len(operands) // (2 + states)
+    return [operands[i::count] for i in range(count)]
+
+
+def regrouped(results):
+    """(X, V, ...) of each tensor as X..., V..., ..."""
+    return tuple(r[k] for k in range(len(results[0])) for r in results)
+
+
+def rounded(*numbers):
+    """Attributes are floats."""
+    return [np.float64(np.float32(n)) for n in numbers]
+
+
+def adam(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-6, norm_coefficient=0.0, norm_coefficient_post=0.0):
+    """onnx's reference: onnx/reference/ops/aionnx_preview_training/op_adam.py."""
+    alpha, beta, epsilon, norm, post = rounded(alpha, beta, epsilon, norm_coefficient, norm_coefficient_post)
+    if t > 0:
+        rate = rate * np.sqrt(1 - beta**t) / (1 - alpha**t)
+    results = []
+    for x, g, v, h in groups(operands, 2):
+        g = norm * x + g
+        v, h = alpha * v + (1 - alpha) * g, beta * h + (1 - beta) * g * g
+        results.append(((1 - post) * (x - rate * v / (np.sqrt(h) + epsilon)), v, h))
+    return regrouped(results)
+
+
+def adamw(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-8, weight_decay=0.01):
+    """The algorithm in the documentation of torch.optim.AdamW, line by line."""
+    b1, b2, epsilon, decay = rounded(alpha, beta, epsilon, weight_decay)
+    results = []
+    for theta, g, m, v in groups(operands, 2):
+        theta = theta - rate * decay * theta
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g**2
+        m_hat, v_hat = (m / (1 - b1**t), v / (1 - b2**t)) if t > 0 else (m, v)
+        results.append((theta - rate * m_hat / (np.sqrt(v_hat) + epsilon), m, v))
+    return regrouped(results)
+
+
+def momentum(rate, t, *operands, alpha, beta, mode, norm_coefficient):
+    alpha, beta, norm = rounded(alpha, beta, norm_coefficient)
+    results = []
+    for x, g, v in groups(operands, 1):
+        g = norm * x + g
+        v = alpha * v + (beta if t > 0 else 1) * g
+        results.append((x - rate * (g + alpha * v if mode == "nesterov" else v), v))
+    return regrouped(results)
+
+
+def adagrad(rate, t, *operands, decay_factor=0.0, epsilon=1e-6, norm_coefficient=0.0):
+    decay, epsilon, norm = rounded(decay_factor, epsilon, norm_coefficient)
+    results = []
+    for x, g, h in groups(operands, 1):
+        g = norm * x + g
+        h = h + g * g
+        results.append((x - rate / (1 + t * decay) * g / (np.sqrt(h) + epsilon), h))
+    return regrouped(results)
+
+
 DEFINITIONS = {
+    "Adagrad": adagrad,
+    "Adam": adam,
+    "AdamW": adamw,
+    "Momentum": momentum,
     "Dropout": lambda x, ratio, seed, node=0: (
         drop(x, keep_mask(x.shape, ratio, seed, node), ratio),
         keep_mask(x.shape, ratio, seed, node),
@@ -307,6 +372,46 @@ def other_cases():
         case("Swish", f(3, 5), alpha=alpha, types=FLOATS)
         case("SwishGrad", f(3, 5), f(3, 5), alpha=alpha, types=FLOATS, dynamic=True)
     case("SwishGrad", f(3, 5), f(3, 5), types=(np.float16,))
+
+
+def optimizer_cases():
+    for t in (0, 1, 2, 1000):
+        two = dict(types=FLOATS, dynamic=t == 2)
+        moved = [f(3, 5), f(7), f(3, 5), f(7)]  # X, G of two tensors
+        once, twice = [f(3, 5), f(7)], [f(3, 5) ** 2, f(7) ** 2]
+        rate, step = np.float32(0.01 * (1 + t % 2)), np.array(t)
+        case("Adam", rate, step, *moved, *once, *twice, outputs=6, **two)
+        case(
+            "Adam",
+            rate,
+            step,
+            *moved,
+            *once,
+            *twice,
+            outputs=6,
+            norm_coefficient=0.1,
+            norm_coefficient_post=0.02,
+            **two,
+        )
+        case("AdamW", rate, step, *moved, *once, *twice, outputs=6, **two)
+        case("AdamW", rate, step, *moved, *once, *twice, outputs=6, alpha=0.8, beta=0.95, weight_decay=0.1, **two)
+        case("AdamW", rate.reshape(1), step.reshape(1), *moved[::2], *once[:1], *twice[:1], outputs=3, weight_decay=0.0)
+        for mode, norm in ("standard", 0.0), ("nesterov", 0.01):
+            case(
+                "Momentum",
+                rate,
+                step,
+                *moved,
+                *once,
+                outputs=4,
+                alpha=0.9,
+                beta=0.8,
+                mode=mode,
+                norm_coefficient=norm,
+                **two,
+            )
+        case("Adagrad", rate, step, *moved, *twice, outputs=4, decay_factor=0.1, norm_coefficient=0.01, **two)
+        case("Adagrad", rate, step, *moved[::2], *twice[:1], outputs=2, epsilon=1e-3)
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -488,7 +593,7 @@ def uncovered(gradients):
 def main():
     tools, only = [os.path.abspath(t) for t in sys.argv[1:3]], set(sys.argv[3:])
     known_answers()
-    dropout_cases(), attention_cases(), norm_cases(), other_cases()
+    dropout_cases(), attention_cases(), norm_cases(), other_cases(), optimizer_cases()
     gradients, failed, passed = list(gradient_cases()), 0, 0
     for op in uncovered(gradients):
         print("FAIL no gradient case for", op)
