@@ -58,13 +58,8 @@ static tc_status collect(const call_graph *g, const tc_graph *graph, calls *out)
             out->items = tc_arena_grow(g->scratch, out->items, sizeof *out->items, &out->cap, out->n + 1);
             out->items[out->n++] = (callee){at - 1, node};
         }
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                TC_TRY(collect(g, attr->g, out));
-            for (size_t k = 0; attr->kind == TC_ATTR_GRAPHS && k < attr->count; k++)
-                TC_TRY(collect(g, attr->graphs[k], out));
-        }
+        TC_FOR_NESTED(nested, node)
+            TC_TRY(collect(g, nested, out));
     }
     return TC_OK;
 }
@@ -149,13 +144,8 @@ tc_status tc_check_names(tc_ctx *ctx, const tc_graph *graph) {
             return tc_error(ctx, TC_BAD_INPUT, NULL, "\"%s\" of graph \"%s\" is also a name of an enclosing graph",
                             tc_quote(ctx, name), tc_quote(ctx, graph->name));
     TC_FOR_NODES(node, graph) {
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                TC_TRY(tc_check_names(ctx, attr->g));
-            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                TC_TRY(tc_check_names(ctx, attr->graphs[g]));
-        }
+        TC_FOR_NESTED(nested, node)
+            TC_TRY(tc_check_names(ctx, nested));
     }
     return TC_OK;
 }

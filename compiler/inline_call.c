@@ -19,13 +19,8 @@ static void count_ordinals(tc_model *model, const tc_graph *graph) {
     for (const tc_node *node = graph->first; node; node = node->next) {
         if (node->ordinal != UINT32_MAX && node->ordinal >= model->next_ordinal)
             model->next_ordinal = node->ordinal + 1;
-        for (uint32_t a = 0; a < node->n_attrs; a++) {
-            const tc_attr *attr = &node->attrs[a];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                count_ordinals(model, attr->g);
-            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                count_ordinals(model, attr->graphs[g]);
-        }
+        TC_FOR_NESTED(nested, node)
+            count_ordinals(model, nested);
     }
 }
 
@@ -39,13 +34,8 @@ void tc_new_ordinals(tc_graph *graph, tc_node *first, const tc_node *stop) {
     }
     for (tc_node *node = first; node != stop; node = node->next) {
         node->ordinal = model->next_ordinal++;
-        for (uint32_t a = 0; a < node->n_attrs; a++) {
-            const tc_attr *attr = &node->attrs[a];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                tc_new_ordinals(attr->g, attr->g->first, NULL);
-            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                tc_new_ordinals(attr->graphs[g], attr->graphs[g]->first, NULL);
-        }
+        TC_FOR_NESTED(nested, node)
+            tc_new_ordinals(nested, nested->first, NULL);
     }
 }
 
@@ -169,13 +159,8 @@ static const tc_function *called(const inliner *in, const tc_node *node) {
 static tc_status inline_graph(inliner *in, tc_graph *graph, size_t depth, size_t level);
 
 static tc_status inline_nested(inliner *in, const tc_node *node, size_t depth, size_t level) {
-    for (uint32_t a = 0; a < node->n_attrs; a++) {
-        const tc_attr *attr = &node->attrs[a];
-        if (attr->kind == TC_ATTR_GRAPH && attr->g)
-            TC_TRY(inline_graph(in, attr->g, depth, level + 1));
-        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-            TC_TRY(inline_graph(in, attr->graphs[g], depth, level + 1));
-    }
+    TC_FOR_NESTED(nested, node)
+        TC_TRY(inline_graph(in, nested, depth, level + 1));
     return TC_OK;
 }
 

@@ -278,13 +278,8 @@ static void replace_nested_outputs(tc_graph *graph, tc_value *from, tc_value *to
     if (!from->n_graph_outputs)
         return;
     TC_FOR_NODES(node, graph) {
-        for (uint32_t a = 0; a < node->n_attrs; a++) {
-            const tc_attr *attr = &node->attrs[a];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                replace_nested_outputs(attr->g, from, to);
-            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                replace_nested_outputs(attr->graphs[g], from, to);
-        }
+        TC_FOR_NESTED(nested, node)
+            replace_nested_outputs(nested, from, to);
     }
 }
 
@@ -428,13 +423,8 @@ void tc_graph_clear(tc_graph *graph) {
 }
 
 void tc_node_erase(tc_node *node) {
-    for (uint32_t i = 0; i < node->n_attrs; i++) { /* nested graphs use values of this one */
-        tc_attr *attr = &node->attrs[i];
-        if (attr->kind == TC_ATTR_GRAPH && attr->g)
-            tc_graph_clear(attr->g);
-        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-            tc_graph_clear(attr->graphs[g]);
-    }
+    TC_FOR_NESTED(nested, node) /* nested graphs use values of this one */
+        tc_graph_clear(nested);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         if (!node->outputs[i])
             continue;

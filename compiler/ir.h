@@ -345,6 +345,10 @@ void tc_attr_set_string(tc_node *node, const char *name, const char *value);
 void tc_attr_set_ints(tc_node *node, const char *name, const int64_t *values, size_t count); /* copied */
 void tc_attr_set_tensor(tc_node *node, const char *name, const tc_tensor *value);
 void tc_attr_set_graph(tc_node *node, const char *name, tc_graph *value);
+/* The nested graph behind the position `at`, which moves on; 0 is in front of the first. NULL at the end. For
+ * TC_FOR_NESTED. */
+tc_graph *tc_next_nested(const tc_node *node, uint64_t *at);
+bool tc_has_nested(const tc_node *node);
 void tc_attr_copy(tc_node *to, const tc_attr *attr); /* adds or replaces; graphs are cloned */
 void tc_attr_remove(tc_node *node, const char *name);
 
@@ -402,5 +406,10 @@ tc_status tc_inline_all(tc_ctx *ctx, tc_graph *graph, tc_inline_want want, void 
 #define TC_FOR_NODES_SAFE(node, graph)                                                                                 \
     for (tc_node *node = (graph)->first, *node##_next = node ? node->next : NULL; node;                                \
          node = node##_next, node##_next = node ? node->next : NULL)
+/* The graphs that a node's attributes hold (the bodies of If, Loop, Scan), in order: `nested` is a tc_graph *. An
+ * attribute that refers to one of the function's holds none. The node keeps its attributes meanwhile. */
+#define TC_FOR_NESTED(nested, node)                                                                                    \
+    for (uint64_t nested##_at = 0; nested##_at != UINT64_MAX; nested##_at = UINT64_MAX)                                \
+        for (tc_graph * nested; (nested = tc_next_nested((node), &nested##_at)) != NULL;)
 #define TC_FOR_USES(use, val) for (tc_use *use = (val)->uses; use; use = use->next)
 #endif

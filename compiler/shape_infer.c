@@ -40,15 +40,8 @@ static tc_status check_types(tc_shape_ctx *sc, const tc_node *node) {
 }
 
 static tc_status infer_unknown(tc_shape_ctx *sc, tc_node *node) {
-    for (uint32_t i = 0; i < node->n_attrs; i++)
-        for (size_t j = 0; j < node->attrs[i].count; j++) {
-            if (node->attrs[i].ref)
-                continue;
-            if (node->attrs[i].kind == TC_ATTR_GRAPH)
-                TC_TRY(tc_infer_graph(sc->ctx, node->attrs[i].g));
-            if (node->attrs[i].kind == TC_ATTR_GRAPHS)
-                TC_TRY(tc_infer_graph(sc->ctx, node->attrs[i].graphs[j]));
-        }
+    TC_FOR_NESTED(nested, node)
+        TC_TRY(tc_infer_graph(sc->ctx, nested));
     return TC_OK;
 }
 
@@ -101,13 +94,8 @@ static void each_value(tc_graph *graph, value_fn fn, void *user) {
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i])
                 fn(graph, node, node->outputs[i], user);
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_GRAPH && !attr->ref)
-                each_value(attr->g, fn, user);
-            for (size_t j = 0; attr->kind == TC_ATTR_GRAPHS && j < attr->count; j++)
-                each_value(attr->graphs[j], fn, user);
-        }
+        TC_FOR_NESTED(nested, node)
+            each_value(nested, fn, user);
     }
 }
 

@@ -309,11 +309,7 @@ static void put_attrs(printer *p, const tc_node *node) {
 /* --- graphs ----------------------------------------------------------------------------------- */
 
 static void put_node(printer *p, const tc_node *node) {
-    bool has_graph = false; /* then attributes come last */
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        const tc_attr *a = &node->attrs[i];
-        has_graph |= !a->ref && (a->kind == TC_ATTR_GRAPH || (a->kind == TC_ATTR_GRAPHS && a->count));
-    }
+    bool has_graph = tc_has_nested(node); /* then attributes come last */
     p->node = node;
     if (*node->name) {
         putc('[', p->out);

@@ -37,9 +37,8 @@ static tc_arena *arena_of(const tc_node *node) { return node->graph->model->aren
 static uint64_t count_nodes(const tc_graph *graph) {
     uint64_t n = graph->n_nodes;
     TC_FOR_NODES(node, graph) {
-        for (uint32_t i = 0; i < node->n_attrs; i++)
-            if (node->attrs[i].kind == TC_ATTR_GRAPH && node->attrs[i].g)
-                n += count_nodes(node->attrs[i].g);
+        TC_FOR_NESTED(nested, node)
+            n += count_nodes(nested);
     }
     return n;
 }
@@ -72,11 +71,8 @@ static void forget_types(tc_node *copy) {
     for (uint32_t i = 0; i < copy->n_outputs; i++)
         if (copy->outputs[i])
             copy->outputs[i]->type = NULL, copy->outputs[i]->contents = NULL;
-    for (uint32_t i = 0; i < copy->n_attrs; i++) {
-        const tc_attr *attr = &copy->attrs[i];
-        if (attr->kind == TC_ATTR_GRAPH && attr->g && !attr->ref)
-            tc_forget_shapes(attr->g);
-    }
+    TC_FOR_NESTED(nested, copy)
+        tc_forget_shapes(nested);
 }
 
 /* One turn's nodes, before the node; t->outputs are what the body's outputs are in it. */

@@ -323,13 +323,9 @@ tc_status tc_verify_ops(tc_ctx *ctx, const tc_graph *graph) {
             tc_status found = op_checks[i](ctx, node);
             status = status == TC_OK ? found : status;
         }
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            size_t n = attr->ref ? 0 : attr->kind == TC_ATTR_GRAPH || attr->kind == TC_ATTR_GRAPHS ? attr->count : 0;
-            for (size_t k = 0; k < n; k++) {
-                tc_status found = tc_verify_ops(ctx, attr->kind == TC_ATTR_GRAPH ? attr->g : attr->graphs[k]);
-                status = status == TC_OK ? found : status;
-            }
+        TC_FOR_NESTED(nested, node) {
+            tc_status found = tc_verify_ops(ctx, nested);
+            status = status == TC_OK ? found : status;
         }
     }
     return status;

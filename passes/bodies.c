@@ -194,13 +194,8 @@ static tc_status attach_graph(tc_pass_env *env, tc_model *model, tc_graph *graph
     TC_FOR_NODES(node, graph) {
         if (strcmp(node->domain, TC_TEMPO_DOMAIN) == 0)
             TC_TRY(attach(env, model, node));
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                TC_TRY(attach_graph(env, model, attr->g));
-            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                TC_TRY(attach_graph(env, model, attr->graphs[g]));
-        }
+        TC_FOR_NESTED(nested, node)
+            TC_TRY(attach_graph(env, model, nested));
     }
     return TC_OK;
 }

@@ -201,13 +201,8 @@ static uint32_t merge_constants(tc_arena *scratch, tc_graph *graph) {
 static uint32_t merge_graph(tc_arena *scratch, tc_graph *graph) {
     uint32_t merged = merge_constants(scratch, graph) + merge_nodes(scratch, graph);
     TC_FOR_NODES(node, graph)
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                merged += merge_graph(scratch, attr->g);
-            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                merged += merge_graph(scratch, attr->graphs[g]);
-        }
+        TC_FOR_NESTED(nested, node)
+            merged += merge_graph(scratch, nested);
     return merged;
 }
 

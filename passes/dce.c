@@ -7,13 +7,8 @@ static uint32_t clean_nodes(tc_graph *graph);
 
 static uint32_t clean_nested(tc_node *node) {
     uint32_t removed = 0;
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        const tc_attr *attr = &node->attrs[i];
-        if (attr->kind == TC_ATTR_GRAPH && attr->g)
-            removed += clean_nodes(attr->g);
-        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-            removed += clean_nodes(attr->graphs[g]);
-    }
+    TC_FOR_NESTED(nested, node)
+        removed += clean_nodes(nested);
     return removed;
 }
 

@@ -168,12 +168,8 @@ static void visit(folder *f, tc_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i] && node->outputs[i]->id < f->n)
             f->varies[node->outputs[i]->id] = depends;
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        if (node->attrs[i].kind == TC_ATTR_GRAPH && node->attrs[i].g)
-            fold_graph(f, node->attrs[i].g);
-        for (size_t g = 0; node->attrs[i].kind == TC_ATTR_GRAPHS && g < node->attrs[i].count; g++)
-            fold_graph(f, node->attrs[i].graphs[g]);
-    }
+    TC_FOR_NESTED(nested, node)
+        fold_graph(f, nested);
     tc_value *value = only_output(node);
     if (depends || !value || !node->op || tc_node_has(node, TC_RANDOM | TC_CONTROL | TC_SIDE_EFFECT))
         return;

@@ -21,13 +21,8 @@ static const tc_function *callee(const tc_model *model, const tc_node *node) {
 static tc_status inline_graph(inliner *in, tc_graph *graph);
 
 static tc_status inline_nested(inliner *in, tc_node *node) {
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        const tc_attr *attr = &node->attrs[i];
-        if (attr->kind == TC_ATTR_GRAPH && attr->g)
-            TC_TRY(inline_graph(in, attr->g));
-        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-            TC_TRY(inline_graph(in, attr->graphs[g]));
-    }
+    TC_FOR_NESTED(nested, node)
+        TC_TRY(inline_graph(in, nested));
     return TC_OK;
 }
 

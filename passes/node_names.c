@@ -8,13 +8,8 @@ static void unique_names(tc_arena *arena, tc_graph *graph) {
         if (*node->name && !tc_map_get(seen, node->name))
             tc_map_set(seen, node->name, node);
     TC_FOR_NODES(node, graph) {
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_GRAPH)
-                unique_names(arena, attr->g);
-            for (size_t k = 0; attr->kind == TC_ATTR_GRAPHS && k < attr->count; k++)
-                unique_names(arena, attr->graphs[k]);
-        }
+        TC_FOR_NESTED(nested, node)
+            unique_names(arena, nested);
         if (!*node->name || tc_map_get(seen, node->name) == node)
             continue;
         const char *name = node->name;

@@ -143,14 +143,9 @@ static bool uses_tempo(const tc_graph *graph) {
     TC_FOR_NODES(node, graph) {
         if (strcmp(node->domain, TC_TEMPO_DOMAIN) == 0)
             return true;
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g && uses_tempo(attr->g))
+        TC_FOR_NESTED(nested, node)
+            if (uses_tempo(nested))
                 return true;
-            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                if (uses_tempo(attr->graphs[g]))
-                    return true;
-        }
     }
     return false;
 }

@@ -16,13 +16,8 @@ static const char *const first_files[] = {"scale.rules"}, *const files[] = {"act
 static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *changed);
 
 static tc_status inline_nested(tc_pass_env *env, const tc_node *node, bool *changed) {
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        const tc_attr *attr = &node->attrs[i];
-        if (attr->kind == TC_ATTR_GRAPH && attr->g)
-            TC_TRY(inline_attention(env, attr->g, changed));
-        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-            TC_TRY(inline_attention(env, attr->graphs[g], changed));
-    }
+    TC_FOR_NESTED(nested, node)
+        TC_TRY(inline_attention(env, nested, changed));
     return TC_OK;
 }
 

@@ -68,13 +68,8 @@ static void check_graph(checker *ch, const tc_graph *graph) {
     TC_FOR_NODES(node, graph) {
         if (node->op == NULL)
             check_unknown(ch, node);
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                check_graph(ch, attr->g);
-            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                check_graph(ch, attr->graphs[g]);
-        }
+        TC_FOR_NESTED(nested, node)
+            check_graph(ch, nested);
     }
 }
 

@@ -346,12 +346,8 @@ static bool order_operands(tc_node *node) {
 static uint32_t simplify_graph(simplifier *s, tc_graph *graph) {
     uint32_t changes = 0;
     TC_FOR_NODES_SAFE(node, graph) {
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            if (node->attrs[i].kind == TC_ATTR_GRAPH && node->attrs[i].g)
-                changes += simplify_graph(s, node->attrs[i].g);
-            for (size_t g = 0; node->attrs[i].kind == TC_ATTR_GRAPHS && g < node->attrs[i].count; g++)
-                changes += simplify_graph(s, node->attrs[i].graphs[g]);
-        }
+        TC_FOR_NESTED(nested, node)
+            changes += simplify_graph(s, nested);
         if (*node->domain || !tc_output(node, 0))
             continue;
         changes += order_operands(node);

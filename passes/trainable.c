@@ -37,13 +37,8 @@ static bool is_inside(const tc_graph *graph, const tc_graph *outer) {
 static void add_outer_reads(reads *r, const tc_graph *top, const tc_graph *graph);
 
 static void add_nested(reads *r, const tc_graph *top, const tc_node *node) {
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        const tc_attr *attr = &node->attrs[i];
-        if (attr->kind == TC_ATTR_GRAPH)
-            add_outer_reads(r, top ? top : attr->g, attr->g);
-        for (size_t k = 0; attr->kind == TC_ATTR_GRAPHS && k < attr->count; k++)
-            add_outer_reads(r, top ? top : attr->graphs[k], attr->graphs[k]);
-    }
+    TC_FOR_NESTED(nested, node)
+        add_outer_reads(r, top ? top : nested, nested);
 }
 
 static void add_outer(reads *r, const tc_graph *top, tc_value *value) {
@@ -70,13 +65,6 @@ size_t tc_node_reads(tc_arena *arena, const tc_node *node, tc_value ***out_value
     add_nested(&r, NULL, node);
     *out_values = r.values;
     return r.n;
-}
-
-static bool has_graphs(const tc_node *node) {
-    for (uint32_t i = 0; i < node->n_attrs; i++)
-        if (node->attrs[i].kind == TC_ATTR_GRAPH || node->attrs[i].kind == TC_ATTR_GRAPHS)
-            return true;
-    return false;
 }
 
 /* --- masks, scales and statistics ------------------------------------------------------------- */
@@ -177,7 +165,7 @@ static bool visit_flow(tc_arena *arena, const tc_rule_set *rules, tc_flow *flow,
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (tc_gradient_flows(rules, node, i))
             any = visit(flow, node, i, tc_input(node, i)) || any;
-    if (!has_graphs(node) || tc_node_has(node, TC_NO_GRADIENT))
+    if (!tc_has_nested(node) || tc_node_has(node, TC_NO_GRADIENT))
         return any;
     tc_value **values;
     size_t n = tc_node_reads(arena, node, &values);

@@ -122,13 +122,8 @@ tc_status tc_upgrade_refuse(tc_upgrade *up, const tc_node *node, const char *wha
 static tc_status upgrade_graph(tc_upgrade *up, tc_graph *graph);
 
 static tc_status upgrade_nested(tc_upgrade *up, tc_node *node) {
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        const tc_attr *attr = &node->attrs[i];
-        if (attr->kind == TC_ATTR_GRAPH && attr->g)
-            TC_TRY(upgrade_graph(up, attr->g));
-        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-            TC_TRY(upgrade_graph(up, attr->graphs[g]));
-    }
+    TC_FOR_NESTED(nested, node)
+        TC_TRY(upgrade_graph(up, nested));
     return TC_OK;
 }
 

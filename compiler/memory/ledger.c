@@ -25,13 +25,8 @@ static void mark_graph(marking *m, const tc_graph *graph);
 static void mark_operands(marking *m, const tc_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
         mark(m, tc_input(node, i));
-    for (uint32_t a = 0; a < node->n_attrs; a++) {
-        const tc_attr *attr = &node->attrs[a];
-        if (attr->kind == TC_ATTR_GRAPH && attr->g && !attr->ref)
-            mark_graph(m, attr->g);
-        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-            mark_graph(m, attr->graphs[g]);
-    }
+    TC_FOR_NESTED(nested, node)
+        mark_graph(m, nested);
 }
 
 static void mark_graph(marking *m, const tc_graph *graph) {

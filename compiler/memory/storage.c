@@ -150,13 +150,8 @@ void tc_storage_reads(const tc_storages *s, const tc_node *node, tc_read_fn read
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (tc_operand_read(node, i) == TC_READ_ELEMENTS)
             read(user, tc_storage_of(s, tc_input(node, i)));
-    for (uint32_t a = 0; a < node->n_attrs; a++) {
-        const tc_attr *attr = &node->attrs[a];
-        if (attr->kind == TC_ATTR_GRAPH && attr->g && !attr->ref)
-            read_graph(s, attr->g, read, user);
-        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-            read_graph(s, attr->graphs[g], read, user);
-    }
+    TC_FOR_NESTED(nested, node)
+        read_graph(s, nested, read, user);
 }
 
 /* What a nested graph gives away is read, too: it is copied to the result of its node. */
@@ -186,13 +181,8 @@ static void place_results(tc_storages *s, const tc_node *node, uint32_t at) {
         if (view.of || through)
             place->source = tc_source_of(s, view.of ? view.of : through);
     }
-    for (uint32_t a = 0; a < node->n_attrs; a++) {
-        const tc_attr *attr = &node->attrs[a];
-        if (attr->kind == TC_ATTR_GRAPH && attr->g && !attr->ref)
-            place_graph(s, attr->g, at);
-        for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-            place_graph(s, attr->graphs[g], at);
-    }
+    TC_FOR_NESTED(nested, node)
+        place_graph(s, nested, at);
 }
 
 static void place_graph(tc_storages *s, const tc_graph *graph, uint32_t at) {

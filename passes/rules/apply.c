@@ -314,13 +314,8 @@ static tc_status apply_graph(sweep *s, tc_graph *graph) {
 
 static tc_status apply_nested(sweep *s, tc_graph *graph) {
     TC_FOR_NODES(node, graph)
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_GRAPH && attr->g)
-                TC_TRY(apply_graph(s, attr->g));
-            for (size_t g = 0; attr->kind == TC_ATTR_GRAPHS && g < attr->count; g++)
-                TC_TRY(apply_graph(s, attr->graphs[g]));
-        }
+        TC_FOR_NESTED(nested, node)
+            TC_TRY(apply_graph(s, nested));
     return TC_OK;
 }
 
