@@ -1,9 +1,9 @@
 /* arena.c: a bump allocator over malloc'ed chunks. Chunks grow with the arena so that a model of any size costs
  * O(log size) calls to malloc; large requests get a chunk of their own. */
 #include "arena.h"
+#include "recover.h"
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,33 +13,27 @@ typedef struct chunk {
 } chunk;
 
 struct tc_arena {
+    tc_held held;
     chunk *chunks; /* newest first */
     size_t total;
 };
 
 enum { FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 1 << 20, BIG_OBJECT = 1024 };
 
-static void (*exit_handler)(void);
-
-void tc_set_exit_handler(void (*handler)(void)) { exit_handler = handler; }
-
-_Noreturn void tc_out_of_memory(size_t wanted) {
-    fprintf(stderr, "error: out of memory: %zu bytes wanted\n", wanted);
-    if (exit_handler)
-        exit_handler();
-    _Exit(4);
-}
+static void destroy(void *arena) { tc_arena_destroy(arena); }
 
 tc_arena *tc_arena_create(void) {
     tc_arena *arena = calloc(1, sizeof *arena);
     if (!arena)
         tc_out_of_memory(sizeof *arena);
+    tc_hold(&arena->held, destroy, arena);
     return arena;
 }
 
 void tc_arena_destroy(tc_arena *arena) {
     if (!arena)
         return;
+    tc_let_go(&arena->held);
     for (chunk *c = arena->chunks, *next; c; c = next) {
         next = c->next;
         free(c);

@@ -1,6 +1,7 @@
 /* arena.h: the memory of a model. Everything that belongs to a model (nodes, values, names, tensors that
  * are not mapped) is taken from one arena and dies with it; passes that need scratch space create their own.
- * There is no free: destroying the arena frees all. */
+ * There is no free: destroying the arena frees all. The
+ * recovery point (recover.h) that is open when an arena is created holds it. */
 #ifndef TC_ARENA_H
 #define TC_ARENA_H
 #include <stdarg.h>
@@ -12,7 +13,7 @@ tc_arena *tc_arena_create(void);
 void tc_arena_destroy(tc_arena *arena); /* NULL is fine */
 
 /* `count` objects of `size` bytes, zeroed, aligned to 64 bytes when larger than 1 KiB and to 16 otherwise.
- * Never NULL: when memory is out or the product wraps, tc_out_of_memory() ends the process with exit code 4. */
+ * Never NULL: when memory is out or the product wraps, tc_out_of_memory() ends the call. */
 void *tc_arena_alloc(tc_arena *arena, size_t count, size_t size);
 #define TC_NEW(arena, type) ((type *)tc_arena_alloc((arena), 1, sizeof(type)))
 #define TC_NEW_ARRAY(arena, type, count) ((type *)tc_arena_alloc((arena), (count), sizeof(type)))
@@ -26,7 +27,6 @@ char *tc_arena_printf(tc_arena *arena, const char *fmt, ...) __attribute__((form
 char *tc_arena_vprintf(tc_arena *arena, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 size_t tc_arena_bytes(const tc_arena *arena); /* bytes taken from the system */
 
-/* Prints one line and ends the process with exit code 4, after the handler (temporary files are removed there). */
+/* Ends the call at the innermost recovery point, with TC_LIMIT. recover.c */
 _Noreturn void tc_out_of_memory(size_t wanted);
-void tc_set_exit_handler(void (*handler)(void));
 #endif

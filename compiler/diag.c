@@ -2,7 +2,6 @@
 #include "diag.h"
 #include "ir.h"
 #include "utf8.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { QUOTE_LIMIT = 120 };
@@ -116,23 +115,4 @@ void tc_diags_print(tc_ctx *ctx, FILE *out) {
             put_clean(out, d->excerpt);
     }
     ctx->n_diags = 0;
-}
-
-static struct {
-    void (*handler)(void *user);
-    void *user;
-} on_bug;
-
-void tc_on_bug(void (*handler)(void *user), void *user) {
-    on_bug.handler = handler;
-    on_bug.user = user;
-}
-
-_Noreturn void tc_bug(const char *file, int line, const char *what) {
-    void (*handler)(void *user) = on_bug.handler;
-    fprintf(stderr, "bug: %s:%d: assertion failed: %s\n", file, line, what);
-    on_bug.handler = NULL; /* it may fail, too */
-    if (handler)
-        handler(on_bug.user);
-    exit(TC_BUG);
 }

@@ -1,5 +1,6 @@
 /* diag.h: how everything here fails. A function that can fail on user input returns tc_status and has added a
- * diagnostic to the context; TC_TRY passes it on. A bug is a failed TC_ASSERT. A status is also the exit code. */
+ * diagnostic to the context; TC_TRY passes it on. A bug is a failed TC_ASSERT: that, and
+ * memory that is out, ends the call at a recovery point (recover.h). A status is also the exit code. */
 #ifndef TC_DIAG_H
 #define TC_DIAG_H
 #include "arena.h"
@@ -64,8 +65,7 @@ void tc_diags_print(tc_ctx *ctx, FILE *out);
 /* Copies text for a message: control characters escaped, cut with "..." beyond 120 bytes. In the context's arena. */
 const char *tc_quote(tc_ctx *ctx, const char *text);
 
-/* `handler` runs when an assertion fails, before the process ends; NULL: nothing does. One at a time. */
-void tc_on_bug(void (*handler)(void *user), void *user);
+/* Ends the call at the innermost recovery point, with TC_BUG. recover.c */
 _Noreturn void tc_bug(const char *file, int line, const char *what);
 #define TC_ASSERT(cond) ((cond) ? (void)0 : tc_bug(__FILE__, __LINE__, #cond))
 #define TC_TRY(expr)                                                                                                   \

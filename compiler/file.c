@@ -1,11 +1,10 @@
 /* file.c: whole files in, and files that appear whole or not at all.
  * Output goes to a temporary file beside its target and takes the target's name only when all of it is on the disk, so
- * that a full disk, a crash or a kill leaves the old file as it was. Temporary files of a process that dies early are
- * removed by handlers. */
+ * that a full disk, a crash or a kill leaves the old file as it was. A failure (recover.h) closes what is open and
+ * removes temporary files; those of a process that dies early are left to the program's handlers (program.c). */
 #include "onnx_io.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,40 +16,40 @@ enum { SMALL_FILE = 1 << 20, TRIES = 100 };
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static tc_status system_error(tc_ctx *ctx, const char *what, const char *path) {
-    return tc_error(ctx, TC_IO, NULL, "can't %s '%s': %s", what, tc_quote(ctx, path), strerror(errno));
+    tc_status status = errno == ENOMEM ? TC_LIMIT : TC_IO;
+    const char *why = strerror(errno);
+    return tc_error(ctx, status, NULL, "can't %s '%s': %s", what, tc_quote(ctx, path), why);
 }
 
 /* Grows by doubling up to 2 GiB, which no model in protobuf exceeds. */
-static tc_status read_all(tc_ctx *ctx, int fd, size_t guess, const char *path, tc_file *out_file) {
-    size_t cap = guess + 1, used = 0;
-    char *data = malloc(cap);
-    if (!data)
-        tc_out_of_memory(cap);
-    for (;;) {
-        ssize_t n = read(fd, data + used, cap - used);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            free(data);
-            return system_error(ctx, "read", path);
-        }
-        if (n == 0)
-            break;
-        used += (size_t)n;
-        if (used < cap)
-            continue;
-        if (cap > (size_t)1 << 31) {
-            free(data);
+static tc_status read_to_end(tc_ctx *ctx, int fd, size_t cap, const char *path, tc_file *file) {
+    char *data = NULL;
+    for (;; cap *= 2) {
+        if (cap > (size_t)1 << 32)
             return tc_error(ctx, TC_LIMIT, NULL, "more than 2 GiB of input");
-        }
-        cap *= 2;
         char *grown = realloc(data, cap);
         if (!grown)
             tc_out_of_memory(cap);
-        data = grown;
+        file->data = data = grown;
+        while (file->size < cap) {
+            ssize_t n = read(fd, data + file->size, cap - file->size);
+            if (n == 0)
+                return TC_OK;
+            if (n < 0 && errno != EINTR)
+                return system_error(ctx, "read", path);
+            file->size += n > 0 ? (size_t)n : 0;
+        }
     }
-    *out_file = (tc_file){.data = data, .size = used};
-    return TC_OK;
+}
+
+static tc_status read_all(tc_ctx *ctx, int fd, size_t guess, const char *path, tc_file *out_file) {
+    tc_held held;
+    tc_file_hold(out_file, &held);
+    tc_status status = read_to_end(ctx, fd, guess + 1, path, out_file);
+    tc_let_go(&held);
+    if (status != TC_OK)
+        tc_file_close(out_file);
+    return status;
 }
 
 /* A device may have no end: what does not end at once is refused. Terminals and /dev/null do. */
@@ -78,7 +77,6 @@ static tc_status map_or_read(tc_ctx *ctx, int fd, const char *path, tc_file *out
     void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return read_all(ctx, fd, size, path, out_file);
-    tc_expect_truncation();
     *out_file = (tc_file){.data = map, .size = size, .map = map};
     return TC_OK;
 }
@@ -90,10 +88,15 @@ tc_status tc_file_open(tc_ctx *ctx, const char *path, tc_file *out_file) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return system_error(ctx, "open", path);
+    tc_held held;
+    tc_hold(&held, tc_close_fd, &fd);
     tc_status status = map_or_read(ctx, fd, path, out_file);
+    tc_let_go(&held);
     close(fd);
     return status;
 }
+
+void tc_close_fd(void *fd) { close(*(int *)fd); }
 
 void tc_file_close(tc_file *file) {
     if (file->map)
@@ -103,6 +106,10 @@ void tc_file_close(tc_file *file) {
     *file = (tc_file){0};
 }
 
+static void close_file(void *file) { tc_file_close(file); }
+
+void tc_file_hold(tc_file *file, tc_held *held) { tc_hold(held, close_file, file); }
+
 /* --- writing ---------------------------------------------------------------------------------- */
 
 struct tc_out_file {
@@ -110,54 +117,20 @@ struct tc_out_file {
     char *target; /* NULL: standard output */
     char *temp;   /* NULL: written in place (a pipe, /dev/null) */
     tc_out_file *next;
+    tc_held held;
 };
 
-/* Open outputs: what the handlers remove. */
+/* Open outputs: those whose temporary files a handler removes. */
 static tc_out_file *open_files;
 
-static void remove_temporary_files(void) {
+void tc_remove_temporary_files(void) {
     for (tc_out_file *file = open_files; file; file = file->next)
         if (file->temp)
             unlink(file->temp);
 }
 
-static void on_signal(int number) {
-    remove_temporary_files();
-    signal(number, SIG_DFL);
-    raise(number);
-}
-
-/* Only where the process has no handler of its own. */
-static void handle(int number, void (*handler)(int)) {
-    struct sigaction old;
-    if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-        signal(number, handler);
-}
-
-static void install_handlers(void) {
-    static bool installed;
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    if (installed)
-        return;
-    installed = true;
-    tc_set_exit_handler(remove_temporary_files);
-    atexit(remove_temporary_files);
-    for (size_t i = 0; i < TC_COUNT(signals); i++)
-        handle(signals[i], on_signal);
-}
-
-static void on_truncation(int number) {
-    static const char message[] = "error: a mapped file became shorter while it was in use\n";
-    (void)number;
-    if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
-        (void)number; /* nobody left to tell */
-    remove_temporary_files();
-    _exit(TC_IO);
-}
-
-void tc_expect_truncation(void) { handle(SIGBUS, on_truncation); }
-
 static void forget(tc_out_file *file) {
+    tc_let_go(&file->held);
     for (tc_out_file **at = &open_files; *at; at = &(*at)->next) {
         if (*at != file)
             continue;
@@ -197,9 +170,24 @@ static int create_temp(tc_out_file *file, const struct stat *old) {
     return -1;
 }
 
+/* Takes `fd` over; where it is negative, errno tells why. */
+static tc_status open_stream(tc_ctx *ctx, tc_out_file *file, int fd, const char *path) {
+    file->stream = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (file->stream)
+        return TC_OK;
+    int saved = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = saved;
+    return system_error(ctx, "write", path);
+}
+
 static tc_status open_target(tc_ctx *ctx, const char *path, tc_out_file *file) {
     struct stat st;
+    errno = 0;
     char *resolved = realpath(path, NULL); /* a link stays a link: its target is replaced */
+    if (!resolved && errno == ENOMEM)
+        return system_error(ctx, "write", path);
     bool exists = resolved && stat(resolved, &st) == 0;
     file->target = resolved ? resolved : strdup(path);
     if (!file->target)
@@ -212,34 +200,26 @@ static tc_status open_target(tc_ctx *ctx, const char *path, tc_out_file *file) {
     if (exists && !in_place && access(resolved, W_OK) != 0)
         return system_error(ctx, "write", path);
     int fd = in_place ? open(path, O_WRONLY | O_CLOEXEC) : create_temp(file, exists ? &st : NULL);
-    file->stream = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (file->stream)
-        return TC_OK;
-    tc_status status = system_error(ctx, "write", path);
-    if (fd >= 0)
-        close(fd);
-    return status;
+    return open_stream(ctx, file, fd, path);
 }
+
+static void abandon(void *file) { tc_out_abandon(file); }
 
 tc_status tc_out_open(tc_ctx *ctx, const char *path, tc_out_file **out_file) {
     *out_file = NULL;
     tc_out_file *file = calloc(1, sizeof *file);
     if (!file)
         tc_out_of_memory(sizeof *file);
-    install_handlers();
     file->next = open_files;
     open_files = file;
-    if (strcmp(path, "-") == 0) {
-        file->stream = stdout;
-    } else {
-        tc_status status = open_target(ctx, path, file);
-        if (status != TC_OK) {
-            tc_out_abandon(file);
-            return status;
-        }
-    }
-    *out_file = file;
-    return TC_OK;
+    tc_hold(&file->held, abandon, file);
+    tc_status status = strcmp(path, "-") == 0 ? open_stream(ctx, file, dup(STDOUT_FILENO), "standard output")
+                                              : open_target(ctx, path, file);
+    if (status == TC_OK)
+        *out_file = file;
+    else
+        tc_out_abandon(file);
+    return status;
 }
 
 FILE *tc_out_stream(tc_out_file *file) { return file->stream; }
@@ -262,7 +242,7 @@ static bool close_stream(tc_out_file *file) {
     bool good = fflush(file->stream) == 0 && !ferror(file->stream);
     good = good && (!file->temp || fsync(fileno(file->stream)) == 0);
     int saved = errno;
-    if (file->stream != stdout && fclose(file->stream) != 0 && good) {
+    if (fclose(file->stream) != 0 && good) {
         saved = errno;
         good = false;
     }
@@ -288,7 +268,7 @@ tc_status tc_out_commit(tc_ctx *ctx, tc_out_file *file) {
 void tc_out_abandon(tc_out_file *file) {
     if (!file)
         return;
-    if (file->stream && file->stream != stdout)
+    if (file->stream)
         fclose(file->stream);
     if (file->temp)
         unlink(file->temp);

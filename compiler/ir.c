@@ -6,6 +6,13 @@
 
 /* --- models ----------------------------------------------------------------------------------- */
 
+static void destroy(void *model) { tc_model_destroy(model); }
+
+void tc_model_hold(tc_model *model) {
+    tc_let_go(&model->held);
+    tc_hold(&model->held, destroy, model);
+}
+
 tc_model *tc_model_create(void) {
     tc_arena *arena = tc_arena_create();
     tc_model *model = TC_NEW(arena, tc_model);
@@ -13,6 +20,7 @@ tc_model *tc_model_create(void) {
     model->dims = tc_dim_pool_create(arena);
     model->ir_version = 10;
     model->graph = tc_graph_create(model, NULL, "main");
+    tc_model_hold(model);
     return model;
 }
 

@@ -25,6 +25,7 @@
 #include "diag.h"
 #include "dims.h"
 #include "map.h"
+#include "recover.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -262,12 +263,14 @@ struct tc_model {
     tc_model *source;      /* of a clone: the model whose strings, tensors and mapped files it borrows; NULL else */
     uint64_t evaluated;    /* elements that contents.c has evaluated: it stops folding large results at some point */
     const void *origin;    /* ModelProto */
+    tc_held held;
 };
 
 /* --- models, graphs, values ------------------------------------------------------------------- */
-tc_model *tc_model_create(void);
-void tc_model_destroy(tc_model *model);                            /* unmaps external data too; NULL is fine */
-int64_t tc_model_opset(const tc_model *model, const char *domain); /* 0: not imported */
+tc_model *tc_model_create(void);        /* held by the recovery point that is open */
+void tc_model_destroy(tc_model *model); /* unmaps external data too; NULL is fine */
+void tc_model_hold(tc_model *model);    /* from now on the innermost recovery point holds it, not whoever did */
+int64_t tc_model_opset(const tc_model *model, const char *domain);             /* 0: not imported */
 void tc_model_set_opset(tc_model *model, const char *domain, int64_t version); /* adds or changes */
 tc_function *tc_model_function(const tc_model *model, const char *domain, const char *name, const char *overload);
 void tc_model_add_function(tc_model *model, tc_function *function);

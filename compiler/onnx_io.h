@@ -33,19 +33,20 @@ typedef struct tc_file {
 } tc_file;
 tc_status tc_file_open(tc_ctx *ctx, const char *path, tc_file *out_file);
 void tc_file_close(tc_file *file);
+/* Until tc_let_go(held), a failure (recover.h) closes the file. */
+void tc_file_hold(tc_file *file, tc_held *held);
+void tc_close_fd(void *fd); /* an int: for tc_hold */
 /* tc_read_file of a file that is open: it must outlive the model, and can be read several times. read_file.c */
 tc_status tc_read_opened(tc_ctx *ctx, const tc_file *file, const char *path, tc_model **out_model);
 /* The model borrows from the file: it is closed with the model. tensor_map.c */
-void tc_model_keep_file(tc_model *model, const tc_file *file);
-/* From now on a file that shrinks under a mapping ends the process with one line and exit code 5, not with SIGBUS.
- * file.c */
-void tc_expect_truncation(void);
+void tc_model_keep_file(tc_model *model, tc_file *file);
 
-/* An output file that appears whole or not at all. file.c */
+/* An output file that appears whole or not at all; the open recovery point holds it. One thread at a time. file.c */
 typedef struct tc_out_file tc_out_file;
 tc_status tc_out_open(tc_ctx *ctx, const char *path, tc_out_file **out_file);
 FILE *tc_out_stream(tc_out_file *file);
 const char *tc_out_temp_path(tc_out_file *file);         /* for libraries that open files themselves */
 tc_status tc_out_commit(tc_ctx *ctx, tc_out_file *file); /* flush, sync, rename; frees */
 void tc_out_abandon(tc_out_file *file);                  /* removes the temporary file; frees; NULL is fine */
+void tc_remove_temporary_files(void);                    /* of all open outputs: for handlers of signals */
 #endif

@@ -500,12 +500,22 @@ static Onnx__ModelProto *write_model(writer *w) {
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static char *folder_of(const char *path) {
+/* The true path of the file's folder; NULL: it has none. */
+static const char *folder_of(tc_arena *arena, const char *path) {
     const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    char *resolved = folder ? realpath(folder, NULL) : NULL;
-    free(folder);
-    return resolved;
+    const char *folder = slash ? tc_arena_strndup(arena, path, slash == path ? 1 : (size_t)(slash - path)) : ".";
+    errno = 0;
+    char *resolved = realpath(folder, NULL);
+    if (!resolved && errno == ENOMEM)
+        tc_out_of_memory(strlen(folder));
+    if (!resolved)
+        return NULL;
+    tc_held held;
+    tc_hold(&held, free, resolved);
+    const char *copy = tc_arena_strdup(arena, resolved);
+    tc_let_go(&held);
+    free(resolved);
+    return copy;
 }
 
 static const char *find_external(const tc_graph *graph) {
@@ -521,7 +531,7 @@ static void find_prefix(writer *w, const char *path) {
     w->prefix = "";
     if (!location || !w->model->path || strcmp(path, "-") == 0)
         return;
-    char *from = folder_of(w->model->path), *to = folder_of(path);
+    const char *from = folder_of(w->arena, w->model->path), *to = folder_of(w->arena, path);
     size_t n = to ? strlen(to) : 0;
     if (n == 1)
         n = 0; /* the root: its slash is the separator */
@@ -534,8 +544,6 @@ static void find_prefix(writer *w, const char *path) {
                     tc_quote(w->ctx, from), tc_quote(w->ctx, path));
         }
     }
-    free(from);
-    free(to);
 }
 
 typedef struct sink {

@@ -137,6 +137,7 @@ typedef struct parse_state {
     const tc_option_table *table;
     int argc, next;
     char **argv;
+    FILE *answers;
     void *target;
     tc_arguments *arguments;
 } parse_state;
@@ -193,13 +194,13 @@ static tc_status parse_short(parse_state *st, const char *argument) {
     return set_value(st->ctx, option, value, st->target);
 }
 
-static bool answered(const tc_option_table *table, const char *argument) {
+static bool answered(const tc_option_table *table, const char *argument, FILE *out) {
     if (strcmp(argument, "--help") == 0 || (strcmp(argument, "-h") == 0 && !find_letter(table, 'h')))
-        tc_options_help(table, stdout);
+        tc_options_help(table, out);
     else if (strcmp(argument, "--help=table") == 0)
-        tc_options_table(table, stdout);
+        tc_options_table(table, out);
     else if (strcmp(argument, "--version") == 0)
-        printf("%s %s\n", table->tool, TEMPO_VERSION);
+        fprintf(out, "%s %s\n", table->tool, TEMPO_VERSION);
     else
         return false;
     return true;
@@ -209,9 +210,9 @@ static void add_argument(parse_state *st, const char *argument) {
     st->arguments->items[st->arguments->count++] = argument;
 }
 
-tc_status tc_options_parse(tc_ctx *ctx, const tc_option_table *table, int argc, char **argv, void *target,
-                           tc_arguments *out_arguments) {
-    parse_state st = {ctx, table, argc, 1, argv, target, out_arguments};
+tc_status tc_options_parse(tc_ctx *ctx, const tc_option_table *table, int argc, char **argv, FILE *answers,
+                           void *target, tc_arguments *out_arguments) {
+    parse_state st = {ctx, table, argc, 1, argv, answers, target, out_arguments};
     *out_arguments = (tc_arguments){.items = TC_NEW_ARRAY(ctx->arena, const char *, (size_t)argc + 1)};
     for (size_t i = 0; i < table->n_options; i++)
         if (table->options[i].otherwise)
@@ -226,7 +227,7 @@ tc_status tc_options_parse(tc_ctx *ctx, const tc_option_table *table, int argc, 
             add_argument(&st, argument);
         } else if (strcmp(argument, "--") == 0) {
             only_arguments = true;
-        } else if (answered(table, argument)) {
+        } else if (answered(table, argument, st.answers)) {
             out_arguments->done = true;
             return TC_OK;
         } else {

@@ -52,14 +52,14 @@ typedef struct tc_option_table {
 typedef struct tc_arguments {
     const char **items; /* what is no option, in order */
     size_t count;
-    bool done; /* --help or --version was given and answered on stdout: leave with exit code 0 */
+    bool done; /* --help or --version was given and answered: leave with exit code 0 */
 } tc_arguments;
 
 /* Sets defaults, then parses argv[1..argc) into the fields of `target`. Accepts --x=V, --x V, -oV, -o V, --x, --no-x
  * and "--", after which nothing is an option; "-" is an argument. Every mistake adds an error; TC_USAGE when there was
- * one. */
-tc_status tc_options_parse(tc_ctx *ctx, const tc_option_table *table, int argc, char **argv, void *target,
-                           tc_arguments *out_arguments);
+ * one. --help and --version are answered on `answers`. */
+tc_status tc_options_parse(tc_ctx *ctx, const tc_option_table *table, int argc, char **argv, FILE *answers,
+                           void *target, tc_arguments *out_arguments);
 void tc_options_help(const tc_option_table *table, FILE *out);
 /* What --help=table prints, and man pages and completion are made from (docs/meson.build): a row per option, --help and
  * --version included, of group, name, letter, argument, default and help between tabs; an empty field where there is

@@ -42,7 +42,10 @@ tc_status tc_read_file(tc_ctx *ctx, const char *path, tc_model **out_model) {
     *out_model = NULL;
     ctx->file = path;
     TC_TRY(tc_file_open(ctx, path, &file));
+    tc_held held;
+    tc_file_hold(&file, &held);
     tc_status status = tc_read_opened(ctx, &file, path, out_model);
+    tc_let_go(&held);
     if (status == TC_OK)
         tc_model_keep_file(*out_model, &file);
     else

@@ -17,22 +17,30 @@
 /* --- what a model keeps open ------------------------------------------------------------------ */
 
 /* Keys that begin with '/' are no locations: kept files and aligned copies. */
-static void keep(tc_model *model, const char *key, const tc_file *file) {
+static void keep(tc_model *model, const char *key, tc_file *file) {
+    tc_held held;
+    tc_file_hold(file, &held);
     if (!model->maps)
         model->maps = tc_map_create(model->arena);
     tc_file *copy = TC_NEW(model->arena, tc_file);
     *copy = *file;
     tc_map_set(model->maps, key, copy);
+    tc_let_go(&held);
 }
 
-void tc_model_keep_file(tc_model *model, const tc_file *file) {
+void tc_model_keep_file(tc_model *model, tc_file *file) {
+    tc_held held;
     size_t n = model->maps ? tc_map_count(model->maps) : 0;
-    keep(model, tc_arena_printf(model->arena, "/file %zu", n), file);
+    tc_file_hold(file, &held);
+    const char *key = tc_arena_printf(model->arena, "/file %zu", n);
+    tc_let_go(&held);
+    keep(model, key, file);
 }
 
 void tc_model_destroy(tc_model *model) {
     if (!model)
         return;
+    tc_let_go(&model->held);
     const void *key = NULL;
     void *file = NULL;
     for (size_t cursor = 0; model->maps && tc_map_next(model->maps, &cursor, &key, &file);)
@@ -105,10 +113,12 @@ static tc_status fail_open(const request *r) {
         return fail(r, TC_BAD_INPUT, "is or lies behind a symbolic link, which is not followed");
     if (errno == EXDEV)
         return fail(r, TC_BAD_INPUT, "leaves the model's folder");
-    fail(r, TC_IO, tc_arena_printf(r->ctx->arena, "can't be opened: %s", strerror(errno)));
-    if (errno == ENOENT)
+    tc_status status = errno == ENOMEM ? TC_LIMIT : TC_IO;
+    bool missing = errno == ENOENT;
+    fail(r, status, tc_arena_printf(r->ctx->arena, "can't be opened: %s", strerror(errno)));
+    if (missing)
         tc_hint(r->ctx, "weights belong beside the model, in the folder '%s'", tc_quote(r->ctx, folder_of(r)));
-    return TC_IO;
+    return status;
 }
 
 static tc_status map_file(const request *r, int fd, tc_file *out_file) {
@@ -125,7 +135,6 @@ static tc_status map_file(const request *r, int fd, tc_file *out_file) {
     void *map = mmap(NULL, out_file->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return fail_open(r);
-    tc_expect_truncation();
     out_file->data = out_file->map = map;
     return TC_OK;
 }
@@ -144,7 +153,10 @@ static tc_status open_mapping(const request *r, tc_file **out_file) {
     if (fd < 0)
         return fail_open(r);
     tc_file file;
+    tc_held held;
+    tc_hold(&held, tc_close_fd, &fd);
     tc_status status = map_file(r, fd, &file);
+    tc_let_go(&held);
     close(fd);
     TC_TRY(status);
     keep(r->model, location, &file);
@@ -161,12 +173,12 @@ static const void *aligned(const request *r, const char *data) {
     tc_file *known = tc_map_get(r->model->maps, key);
     if (known)
         return known->data;
+    key = tc_arena_strdup(r->model->arena, key);
     void *copy = mmap(NULL, r->tensor->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy == MAP_FAILED)
         tc_out_of_memory(r->tensor->bytes);
     memcpy(copy, data, r->tensor->bytes);
-    keep(r->model, tc_arena_strdup(r->model->arena, key),
-         &(tc_file){.data = copy, .size = r->tensor->bytes, .map = copy});
+    keep(r->model, key, &(tc_file){.data = copy, .size = r->tensor->bytes, .map = copy});
     return copy;
 }
 

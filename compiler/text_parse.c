@@ -222,11 +222,12 @@ static tc_status parse_one_function(tc_text_parser *p, tc_function **out_functio
 static tc_status parse(tc_ctx *ctx, tc_model *model, const char *text, size_t size, const char *name,
                        tc_function **out_function) {
     tc_text_parser p = {.ctx = ctx, .model = model, .scratch = tc_arena_create()};
-    tc_text_locale locale = tc_text_enter_locale();
+    tc_text_locale locale;
+    tc_text_enter_locale(&locale);
     tc_status status = tc_lexer_init(&p.lx, ctx, model->arena, text, size, name);
     if (status == TC_OK)
         status = out_function ? parse_one_function(&p, out_function) : parse_model(&p);
-    tc_text_leave_locale(locale);
+    tc_text_leave_locale(&locale);
     tc_arena_destroy(p.scratch);
     return status;
 }

@@ -478,9 +478,10 @@ static printer begin(tc_ctx *ctx, FILE *out, uint64_t elide) {
 
 tc_status tc_print_model_elided(tc_ctx *ctx, const tc_model *model, uint64_t max_elements, FILE *out) {
     printer p = begin(ctx, out, max_elements);
-    tc_text_locale locale = tc_text_enter_locale();
+    tc_text_locale locale;
+    tc_text_enter_locale(&locale);
     put_model(&p, model);
-    tc_text_leave_locale(locale);
+    tc_text_leave_locale(&locale);
     tc_arena_destroy(p.scratch);
     return ferror(out) ? tc_error(ctx, TC_IO, NULL, "cannot write the model's text") : TC_OK;
 }

@@ -63,16 +63,20 @@ size_t tc_text_item_bytes(tc_dtype dtype) {
     return bits < 8 ? 1 : bits / 8;
 }
 
-tc_text_locale tc_text_enter_locale(void) {
-    tc_text_locale locale = {.mine = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
-    if (locale.mine)
-        locale.before = uselocale(locale.mine);
-    return locale;
+static void leave(void *locale) { tc_text_leave_locale(locale); }
+
+void tc_text_enter_locale(tc_text_locale *locale) {
+    *locale = (tc_text_locale){.mine = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+    if (!locale->mine)
+        return;
+    locale->before = uselocale(locale->mine);
+    tc_hold(&locale->held, leave, locale);
 }
 
-void tc_text_leave_locale(tc_text_locale locale) {
-    if (!locale.mine)
+void tc_text_leave_locale(tc_text_locale *locale) {
+    if (!locale->mine)
         return;
-    uselocale(locale.before);
-    freelocale(locale.mine);
+    tc_let_go(&locale->held);
+    uselocale(locale->before);
+    freelocale(locale->mine);
 }

@@ -21,7 +21,8 @@ size_t tc_text_item_bytes(tc_dtype dtype);
 /* Numbers are read and written with a decimal point, whatever locale the program has chosen. */
 typedef struct tc_text_locale {
     locale_t mine, before;
+    tc_held held;
 } tc_text_locale;
-tc_text_locale tc_text_enter_locale(void);
-void tc_text_leave_locale(tc_text_locale locale);
+void tc_text_enter_locale(tc_text_locale *locale);
+void tc_text_leave_locale(tc_text_locale *locale);
 #endif

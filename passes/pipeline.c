@@ -179,7 +179,17 @@ static void add_time(tc_pass_env *env, const tc_pass *pass, double seconds) {
     summary->times = times;
 }
 
-static tc_status run_pass(tc_pass_env *env, tc_model *model, const tc_pass *pass) {
+typedef struct pass_job {
+    tc_pass_env *env;
+    tc_model *model;
+    const tc_pass *pass;
+} pass_job;
+
+static tc_status run_pass(void *user) {
+    const pass_job *job = user;
+    tc_pass_env *env = job->env;
+    tc_model *model = job->model;
+    const tc_pass *pass = job->pass;
     tc_ctx *ctx = env->ctx;
     if (names(env->options->print_before, pass))
         TC_TRY(dump(ctx, model, "before", pass));
@@ -199,38 +209,34 @@ static tc_status run_pass(tc_pass_env *env, tc_model *model, const tc_pass *pass
 
 /* Where a pipeline is, should a pass meet a bug: "a,b" went well, "c,d" was left when c began. */
 typedef struct progress {
-    tc_pass_env *env;
     const char *done, *left;
 } progress;
 
-static void reproduce(void *user) {
-    progress *p = user;
-    if (p->env->reread && *p->left)
-        tc_reproducer_write(p->env, p->done, p->left);
-}
-
-static void bug_in_pass(void *user) { /* the process ends */
-    progress *p = user;
-    reproduce(p);
-    tc_diags_print(p->env->ctx, stderr);
+/* An assertion that fails is said to have failed in this pass. */
+static tc_status attempt_pass(tc_pass_env *env, tc_model *model, const char *name) {
+    const tc_failure *failure;
+    pass_job job = {env, model, tc_pass_find(name)};
+    tc_status status = tc_attempt(run_pass, &job, &failure);
+    if (failure && status == TC_BUG)
+        tc_error(env->ctx, TC_BUG, NULL, "%s", failure->text);
+    env->ctx->pass = NULL;
+    if (failure && status != TC_BUG)
+        tc_recovery_pass_on();
+    return status;
 }
 
 static tc_status run_passes(tc_pass_env *env, tc_model *model, const char *list) {
-    progress p = {env, "", list + strspn(list, ", ")};
+    progress p = {"", list + strspn(list, ", ")};
     tc_status status = TC_OK;
-    if (env->reread)
-        tc_on_bug(bug_in_pass, &p);
     for (const char *name = next_name(env->ctx->arena, &list); name; name = next_name(env->ctx->arena, &list)) {
-        status = run_pass(env, model, tc_pass_find(name));
+        status = attempt_pass(env, model, name);
         if (status != TC_OK)
             break;
         p.done = tc_arena_printf(env->ctx->arena, "%s%s%s", p.done, *p.done ? "," : "", name);
         p.left = list + strspn(list, ", ");
     }
-    if (env->reread)
-        tc_on_bug(NULL, NULL);
-    if (status == TC_BUG)
-        reproduce(&p);
+    if (status == TC_BUG && env->reread && *p.left)
+        tc_reproducer_write(env, p.done, p.left);
     return status;
 }
 

@@ -85,11 +85,8 @@ static uint64_t saved_bytes(const rt_plan *plan) {
     return bytes;
 }
 
-tempo_status tempo_memory_report(tempo_session *s, tempo_memory *out) {
-    *out = (tempo_memory){0};
-    tempo_status status = tempo_prepare(s);
-    if (status != TEMPO_OK)
-        return status;
+static tc_status report(tempo_session *s, tempo_memory *out) {
+    TC_TRY(rt_prepare(s));
     const rt_plan *plan = rt_current_plan(s);
     for (uint32_t i = 0; i < plan->n_storages; i++) {
         const rt_storage *storage = &plan->storages[i];
@@ -102,5 +99,10 @@ tempo_status tempo_memory_report(tempo_session *s, tempo_memory *out) {
     out->lower_bound = plan->packing.lower_bound;
     out->saved = saved_bytes(plan);
     list_live(s, out);
-    return TEMPO_OK;
+    return TC_OK;
+}
+
+tempo_status tempo_memory_report(tempo_session *s, tempo_memory *out) {
+    *out = (tempo_memory){0};
+    RT_CALL(s, report(s, out));
 }

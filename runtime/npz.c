@@ -57,26 +57,21 @@ static tc_status read_member(const reader *r, zip_uint64_t index, const zip_stat
         done += (zip_uint64_t)got;
     unsigned char extra;
     bool whole = done == stat->size && zip_fread(file, &extra, 1) == 0; /* reading to the end checks the CRC */
-    tc_status status =
-        whole ? TC_OK : bad(r, got < 0 || done == stat->size ? "its bytes are damaged" : "it is cut off");
     zip_fclose(file);
-    return status;
+    return whole ? TC_OK : bad(r, got < 0 || done == stat->size ? "its bytes are damaged" : "it is cut off");
 }
 
-/* The member's bytes become the array's memory when the elements can stay where they are. */
-static tc_status take_array(const reader *r, unsigned char *bytes, size_t size, rt_array *array) {
+/* The member's bytes, which are the array's memory, stay that when the elements can stay where they are. */
+static tc_status take_array(const reader *r, size_t size, rt_array *array) {
     rt_npy npy;
-    tc_status status = rt_npy_parse(r->ctx, r->key, bytes, size, &npy);
-    if (status != TC_OK) {
-        free(bytes);
-        return status;
-    }
-    array->memory = bytes;
+    unsigned char *bytes = array->memory;
+    TC_TRY(rt_npy_parse(r->ctx, r->key, bytes, size, &npy));
     void *data = bytes + npy.header;
     if (npy.swapped || npy.fortran_order || npy.header % 64 != 0) {
-        data = array->memory = aligned(npy.bytes);
+        data = aligned(npy.bytes);
         rt_npy_elements(&npy, bytes, data);
         free(bytes);
+        array->memory = data;
     }
     int64_t *dims = TC_NEW_ARRAY(r->npz->arena, int64_t, (size_t)npy.rank + 1);
     memcpy(dims, npy.dims, (size_t)npy.rank * sizeof *dims);
@@ -100,13 +95,9 @@ static tc_status read_array(reader *r, zip_uint64_t index, rt_array *array) {
         return bad(r, "the archive's member is no .npy file");
     TC_TRY(check_sizes(r, &stat));
     TC_TRY(rt_check_memory(r->ctx, tc_arena_printf(r->ctx->arena, "array '%s'", tc_quote(r->ctx, r->key)), stat.size));
-    unsigned char *bytes = aligned((size_t)stat.size);
-    tc_status status = read_member(r, index, &stat, bytes);
-    if (status != TC_OK) {
-        free(bytes);
-        return status;
-    }
-    return take_array(r, bytes, (size_t)stat.size, array);
+    array->memory = aligned((size_t)stat.size);
+    TC_TRY(read_member(r, index, &stat, array->memory));
+    return take_array(r, (size_t)stat.size, array);
 }
 
 static tc_status read_all(reader *r) {
@@ -114,9 +105,8 @@ static tc_status read_all(reader *r) {
     tc_map *names = tc_map_create(r->npz->arena);
     r->npz->arrays = TC_NEW_ARRAY(r->npz->arena, rt_array, (size_t)n + 1);
     for (zip_int64_t i = 0; i < n; i++) {
-        rt_array *array = &r->npz->arrays[r->npz->n];
+        rt_array *array = &r->npz->arrays[r->npz->n++];
         TC_TRY(read_array(r, (zip_uint64_t)i, array));
-        r->npz->n++;
         if (tc_map_get(names, array->name))
             return bad(r, "the archive has two of this name");
         tc_map_set(names, array->name, array);
@@ -143,12 +133,22 @@ static tc_status open_zip(tc_ctx *ctx, const char *path, zip_t **out_zip) {
     return status;
 }
 
+static void discard(void *zip) { zip_discard(zip); }
+
+static void free_arrays(void *npz) { rt_npz_free(npz); }
+
 tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz_wants wants, const void *user, rt_npz *out_npz) {
     zip_t *zip = NULL;
     TC_TRY(open_zip(ctx, path, &zip));
-    *out_npz = (rt_npz){.arena = tc_arena_create()};
+    tc_held held_zip, held_npz;
+    *out_npz = (rt_npz){0};
+    tc_hold(&held_zip, discard, zip);
+    out_npz->arena = tc_arena_create();
+    tc_hold(&held_npz, free_arrays, out_npz);
     reader r = {ctx, zip, out_npz, wants, user, ""};
     tc_status status = read_all(&r);
+    tc_let_go(&held_npz);
+    tc_let_go(&held_zip);
     zip_discard(zip);
     if (status != TC_OK)
         rt_npz_free(out_npz);
@@ -200,8 +200,12 @@ static tc_status write_zip(tc_ctx *ctx, const char *temp, const char *path, cons
     tc_arena *arena = tc_arena_create();
     zip_t *zip = zip_open(temp, ZIP_CREATE | ZIP_TRUNCATE, &code);
     bool ok = zip != NULL;
+    tc_held held = {0};
+    if (zip)
+        tc_hold(&held, discard, zip);
     for (size_t i = 0; ok && i < n; i++)
         ok = add_array(zip, arena, &arrays[i]);
+    tc_let_go(&held);
     if (!ok || zip_close(zip) != 0) {
         tc_error(ctx, TC_IO, NULL, "cannot write '%s': %s", tc_quote(ctx, path),
                  zip ? zip_strerror(zip) : "the file cannot be made");

@@ -3,6 +3,7 @@
  * bound on training graphs when the order is good. Two orders are tried, biggest first and longest-lived first, and
  * the smaller arena is kept. */
 #include "pack.h"
+#include "../compiler/arena.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,10 +88,10 @@ static void sort_order(packer *p, rank *ranks, bool by_size) {
 }
 
 /* Live bytes over time from the sums of what begins and ends at each step. */
-static int lower_bound(const rt_buffer *buffers, size_t n, uint32_t n_steps, rt_packing *out) {
-    size_t *begins = calloc((size_t)n_steps + 2, sizeof *begins), *ends = calloc((size_t)n_steps + 2, sizeof *ends);
-    bool ok = begins && ends;
-    size_t total = 0;
+static int lower_bound(tc_arena *scratch, const rt_buffer *buffers, size_t n, uint32_t n_steps, rt_packing *out) {
+    size_t *begins = TC_NEW_ARRAY(scratch, size_t, (size_t)n_steps + 2);
+    size_t *ends = TC_NEW_ARRAY(scratch, size_t, (size_t)n_steps + 2), total = 0;
+    bool ok = true;
     for (size_t i = 0; ok && i < n; i++) {
         size_t bytes = rt_aligned(buffers[i].bytes);
         ok = buffers[i].bytes <= SIZE_MAX - RT_ALIGN && bytes <= SIZE_MAX / 2 - total;
@@ -108,32 +109,32 @@ static int lower_bound(const rt_buffer *buffers, size_t n, uint32_t n_steps, rt_
             out->peak = (uint32_t)step;
         }
     }
-    free(begins);
-    free(ends);
     return ok ? 0 : -1;
 }
 
-int rt_pack(rt_buffer *buffers, size_t n, uint32_t n_steps, rt_packing *out_packing) {
-    if (lower_bound(buffers, n, n_steps, out_packing) != 0 || n >= UINT32_MAX)
-        return -1;
-    packer p = {buffers, n, malloc((n + 1) * sizeof *p.order), malloc((n + 1) * sizeof *p.placed),
-                malloc((n + 1) * sizeof *p.offsets)};
-    rank *ranks = malloc((n + 1) * sizeof *ranks);
-    bool ok = p.order && p.placed && p.offsets && ranks;
-    size_t best = SIZE_MAX;
-    for (int attempt = 0; ok && attempt < 2 && best != out_packing->lower_bound; attempt++) {
+static void place_best(tc_arena *scratch, rt_buffer *buffers, size_t n, rt_packing *packing) {
+    packer p = {buffers, n, TC_NEW_ARRAY(scratch, uint32_t, n + 1), TC_NEW_ARRAY(scratch, uint32_t, n + 1),
+                TC_NEW_ARRAY(scratch, size_t, n + 1)};
+    rank *ranks = TC_NEW_ARRAY(scratch, rank, n + 1);
+    packing->bytes = SIZE_MAX;
+    for (int attempt = 0; attempt < 2 && packing->bytes != packing->lower_bound; attempt++) {
         sort_order(&p, ranks, attempt == 0);
         size_t total = place_all(&p);
-        if (total >= best)
+        if (total >= packing->bytes)
             continue;
-        best = total;
+        packing->bytes = total;
         for (size_t i = 0; i < n; i++)
             buffers[i].offset = p.offsets[i];
     }
-    out_packing->bytes = best;
-    free(p.order);
-    free(p.placed);
-    free(p.offsets);
-    free(ranks);
-    return ok ? 0 : -1;
+}
+
+int rt_pack(rt_buffer *buffers, size_t n, uint32_t n_steps, rt_packing *out_packing) {
+    if (n >= UINT32_MAX)
+        return -1;
+    tc_arena *scratch = tc_arena_create();
+    int result = lower_bound(scratch, buffers, n, n_steps, out_packing);
+    if (result == 0)
+        place_best(scratch, buffers, n, out_packing);
+    tc_arena_destroy(scratch);
+    return result;
 }

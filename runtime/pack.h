@@ -21,6 +21,6 @@ typedef struct rt_packing {
 static inline size_t rt_aligned(size_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
 
 /* Sets the offset of each of `n` buffers such that no two that are live together overlap. `n_steps` bounds every
- * `last`. Returns 0, or -1 when memory is out or the bytes do not fit size_t. */
+ * `last`. Returns 0, or -1 when the bytes do not fit size_t. */
 int rt_pack(rt_buffer *buffers, size_t n, uint32_t n_steps, rt_packing *out_packing);
 #endif

@@ -132,7 +132,7 @@ static tc_status try_with(search *x, uint32_t n, bool last, bool *out_found) {
     rt_plan *plan = NULL;
     status = rt_plan_create(&s->ctx, model, tk_queue_slots(s->queue), &s->random, bound, &s->shared, &plan);
     if (!plan)
-        return last ? status : TC_OK;
+        return last || status == TC_LIMIT ? status : TC_OK; /* no elements make it need less */
     s->ctx.n_diags = 0;
     rt_plan_destroy(x->plan);
     x->plan = plan;

@@ -1,6 +1,7 @@
 /* session.c: the public API. Opening reads the model and makes its ops ones that have kernels (make_runnable.c);
  * binding checks one input; the first run after a change resolves shapes and plans. Every call here begins with no
- * diagnostics and leaves those of its failure as the session's message. */
+ * diagnostics and leaves those of its failure as the session's message. A call that runs out of memory or meets a bug
+ * on its way is cut short (recover.h): what it began is half done, so the session is lost, and closes. */
 #include "session.h"
 #include "../kernels/queue.h"
 #include "../compiler/onnx_io.h"
@@ -11,33 +12,59 @@
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-static void begin(tempo_session *s) {
+bool rt_begin(tempo_session *s) {
+    if (s->lost)
+        return false;
     free(s->message);
     s->message = NULL;
-    s->ctx.diags = NULL;
-    s->ctx.n_diags = s->ctx.cap_diags = 0;
-    if (tc_arena_bytes(s->ctx.arena) == 0)
-        return;
-    tc_arena_destroy(s->ctx.arena);
+    tc_arena *scratch = s->ctx.arena;
+    s->ctx = (tc_ctx){.arena = scratch, .tool = "tempo", .file = s->ctx.file};
+    if (scratch && tc_arena_bytes(scratch) == 0)
+        return true;
+    s->ctx.arena = NULL;
+    tc_arena_destroy(scratch);
     s->ctx.arena = tc_arena_create();
+    return true;
 }
 
-/* Turns the diagnostics of a failure into the session's message. */
-static tempo_status finish(tempo_session *s, tc_status status) {
+static void close_stream(void *stream) { fclose(stream); }
+
+/* Turns diagnostics into the session's message. */
+static void tell(tempo_session *s) {
     size_t size = 0;
-    FILE *text = status == TC_OK ? NULL : open_memstream(&s->message, &size);
-    if (text) {
-        tc_diags_print(&s->ctx, text);
-        fclose(text);
-    }
+    FILE *text = open_memstream(&s->message, &size);
+    if (!text)
+        tc_out_of_memory(1);
+    tc_held held;
+    tc_hold(&held, close_stream, text);
+    tc_diags_print(&s->ctx, text);
+    tc_let_go(&held);
+    if (fclose(text) != 0)
+        tc_out_of_memory(size);
+}
+
+tempo_status rt_end(tempo_session *s, tc_recovery *point, tc_status status) {
+    if (status != TC_OK && !s->lost)
+        tell(s);
+    tc_recovery_close(point, &s->owned);
     return (tempo_status)status;
 }
 
-const char *tempo_message(const tempo_session *s) { return s->message ? s->message : ""; }
+tempo_status rt_lose(tempo_session *s) {
+    const tc_failure *failure = tc_recovery_failure();
+    s->lost = failure->status;
+    snprintf(s->why, sizeof s->why, "tempo: %s; hint: close the session, nothing else can be done with it\n",
+             failure->text);
+    return (tempo_status)s->lost;
+}
+
+const char *tempo_message(const tempo_session *s) { return s->lost ? s->why : s->message ? s->message : ""; }
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Takes the model over. */
+static tc_status seed(tempo_session *s, uint64_t number, uint64_t step);
+
+/* Takes the model over. Inputs come last: with them, the session is open. */
 static tc_status take_model(tempo_session *s, tc_model *model) {
     s->model = model;
     TC_TRY(rt_make_runnable(s));
@@ -46,17 +73,24 @@ static tc_status take_model(tempo_session *s, tc_model *model) {
     s->output_types = TC_NEW_ARRAY(s->arena, const char *, (size_t)graph->n_outputs + 1);
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         s->output_types[i] = tc_type_text(s->arena, graph->outputs[i]->type);
-    s->inputs = TC_NEW_ARRAY(s->arena, rt_input, (size_t)graph->n_inputs + 1);
+    rt_input *inputs = TC_NEW_ARRAY(s->arena, rt_input, (size_t)graph->n_inputs + 1);
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const tc_value *value = graph->inputs[i];
-        s->inputs[i] = (rt_input){.value = value, .declared = value->type, .type = tc_type_text(s->arena, value->type)};
-        tc_map_set(s->by_name, value->name, &s->inputs[i]);
+        inputs[i] = (rt_input){.value = value, .declared = value->type, .type = tc_type_text(s->arena, value->type)};
+        tc_map_set(s->by_name, value->name, &inputs[i]);
     }
+    s->inputs = inputs;
+    if (s->random.seed != 0)
+        (void)seed(s, s->random.seed, 0); /* what is wrong then, the run says */
     return TC_OK;
 }
 
-/* A session without a model; NULL: out of memory. */
-static tempo_session *create(const char *path, const tempo_options *options, const rt_hooks *hooks) {
+/* What stands for a session where there is no memory even for that. It is never written. */
+static tempo_session no_session = {.lost = TC_LIMIT, .why = "tempo: error: out of memory: no session could be made\n"};
+
+static void close_session(void *session) { tempo_close(session); }
+
+static tempo_session *create(const tempo_options *options, const rt_hooks *hooks) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
     tempo_session *s = calloc(1, sizeof *s);
@@ -64,42 +98,44 @@ static tempo_session *create(const char *path, const tempo_options *options, con
     if (!s || !queue) {
         free(s);
         tk_queue_destroy(queue);
-        return NULL;
+        return &no_session;
     }
+    tc_hold(&s->held, close_session, s);
     s->queue = queue;
-    tc_ctx_init(&s->ctx, "tempo");
-    s->arena = tc_arena_create();
-    s->ctx.file = tc_arena_strdup(s->arena, path);
-    s->shared.arena = s->arena;
-    s->shared.aligned = tc_map_create(s->arena);
     s->random.seed = options ? options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
     return s;
 }
 
-static tempo_status opened(tempo_session *s, tc_status status) {
-    if (status == TC_OK && s->random.seed != 0)
-        tempo_seed(s, s->random.seed, 0);
-    return finish(s, status);
+/* The model at hand, or else the one that the file has. */
+static tc_status open_session(tempo_session *s, const char *path, tc_model *model) {
+    if (model)
+        tc_model_hold(model);
+    s->arena = tc_arena_create();
+    s->shared.arena = s->arena;
+    s->shared.aligned = tc_map_create(s->arena);
+    const char *file = s->ctx.file = tc_arena_strdup(s->arena, path);
+    if (!model)
+        TC_TRY(tc_read_file(&s->ctx, file, &model));
+    return take_model(s, model);
+}
+
+static tempo_status call_open(tempo_session *s, const char *path, tc_model *model) {
+    RT_CALL(s, open_session(s, path, model));
 }
 
 tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks,
                      tempo_session **out_session) {
-    tempo_session *s = *out_session = create(path, options, hooks);
-    tc_model *model;
-    if (!s)
-        return TEMPO_LIMIT;
-    tc_status status = tc_read_file(&s->ctx, path, &model);
-    return opened(s, status == TC_OK ? take_model(s, model) : status);
+    *out_session = create(options, hooks);
+    return call_open(*out_session, path, NULL);
 }
 
 tempo_status rt_open_model(tc_model *model, const char *path, const tempo_options *options, const rt_hooks *hooks,
                            tempo_session **out_session) {
-    tempo_session *s = *out_session = create(path, options, hooks);
-    if (s)
-        return opened(s, take_model(s, model));
-    tc_model_destroy(model);
-    return TEMPO_LIMIT;
+    *out_session = create(options, hooks);
+    if (*out_session == &no_session)
+        tc_model_destroy(model);
+    return call_open(*out_session, path, model);
 }
 
 tempo_status tempo_open(const char *path, const tempo_options *options, tempo_session **out_session) {
@@ -107,16 +143,13 @@ tempo_status tempo_open(const char *path, const tempo_options *options, tempo_se
 }
 
 void tempo_close(tempo_session *s) {
-    if (!s)
+    if (!s || s == &no_session)
         return;
-    for (size_t i = 0; i < s->n_kept; i++)
-        rt_plan_destroy(s->kept[i].plan);
+    tc_let_go(&s->held);
+    tc_release_all(&s->owned);
     free(s->shared.memory);
-    tc_model_destroy(s->model);
     tk_queue_destroy(s->queue);
-    tc_arena_destroy(s->arena);
     free(s->message);
-    tc_ctx_fini(&s->ctx);
     free(s);
 }
 
@@ -129,8 +162,8 @@ static void describe(const tc_value *value, const char *type, tempo_info *out_in
                              .has_default = value->is_input && value->init != NULL};
 }
 
-size_t tempo_input_count(const tempo_session *s) { return s->inputs ? s->model->graph->n_inputs : 0; }
-size_t tempo_output_count(const tempo_session *s) { return s->inputs ? s->model->graph->n_outputs : 0; }
+size_t tempo_input_count(const tempo_session *s) { return s->inputs && !s->lost ? s->model->graph->n_inputs : 0; }
+size_t tempo_output_count(const tempo_session *s) { return s->inputs && !s->lost ? s->model->graph->n_outputs : 0; }
 
 int tempo_input(const tempo_session *s, size_t index, tempo_info *out_info) {
     if (index >= tempo_input_count(s))
@@ -197,27 +230,26 @@ static tc_status bind(tempo_session *s, const char *name, const tempo_tensor *te
 }
 
 tempo_status tempo_bind(tempo_session *s, const char *name, const tempo_tensor *tensor) {
-    begin(s);
-    return finish(s, bind(s, name, tensor));
+    RT_CALL(s, bind(s, name, tensor));
 }
 
-void tempo_seed(tempo_session *s, uint64_t seed, uint64_t step) {
-    s->random = (rt_random){seed, step};
-    memcpy(&s->seed_tensor[0], &seed, sizeof seed);
+static tc_status seed(tempo_session *s, uint64_t number, uint64_t step) {
+    s->random = (rt_random){number, step};
+    memcpy(&s->seed_tensor[0], &number, sizeof number);
     memcpy(&s->seed_tensor[1], &step, sizeof step);
     rt_input *input = rt_find_input(s, TC_SEED_INPUT);
     const int64_t dims[] = {2};
     tempo_tensor pair = {TEMPO_INT64, 1, dims, s->seed_tensor, sizeof s->seed_tensor};
-    if (input && (!input->data || input->data == s->seed_tensor))
-        tempo_bind(s, TC_SEED_INPUT, &pair);
+    return input && (!input->data || input->data == s->seed_tensor) ? bind(s, TC_SEED_INPUT, &pair) : TC_OK;
 }
+
+static tempo_status call_seed(tempo_session *s, uint64_t number, uint64_t step) { RT_CALL(s, seed(s, number, step)); }
+
+void tempo_seed(tempo_session *s, uint64_t number, uint64_t step) { (void)call_seed(s, number, step); }
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-tempo_status tempo_prepare(tempo_session *s) {
-    begin(s);
-    return finish(s, rt_prepare(s));
-}
+tempo_status tempo_prepare(tempo_session *s) { RT_CALL(s, rt_prepare(s)); }
 
 static const char *operand_types(tc_arena *arena, const tc_node *node) {
     const char *text = "";
@@ -242,16 +274,19 @@ static void pass_event(void *user, const rt_launch *launch, double start, double
     tc_arena_destroy(arena);
 }
 
-tempo_status tempo_run(tempo_session *s) {
-    begin(s);
-    tc_status status = rt_prepare(s);
-    if (status == TC_OK)
-        status = rt_execute(&s->ctx, s->queue, rt_current_plan(s), s->event ? pass_event : NULL, s);
-    s->ran = status == TC_OK;
-    return finish(s, status);
+static tc_status run(tempo_session *s) {
+    s->ran = false;
+    TC_TRY(rt_prepare(s));
+    TC_TRY(rt_execute(&s->ctx, s->queue, rt_current_plan(s), s->event ? pass_event : NULL, s));
+    s->ran = true;
+    return TC_OK;
 }
 
+tempo_status tempo_run(tempo_session *s) { RT_CALL(s, run(s)); }
+
 void tempo_on_event(tempo_session *s, tempo_event_fn event, void *user) {
+    if (s->lost)
+        return;
     s->event = event;
     s->event_user = user;
 }
@@ -271,8 +306,7 @@ static tc_status output(tempo_session *s, const char *name, tempo_tensor *out_te
 }
 
 tempo_status tempo_output(tempo_session *s, const char *name, tempo_tensor *out_tensor) {
-    begin(s);
-    return finish(s, output(s, name, out_tensor));
+    RT_CALL(s, output(s, name, out_tensor));
 }
 
 const char *tempo_version(void) { return TEMPO_VERSION; }

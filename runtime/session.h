@@ -2,6 +2,7 @@
  */
 #ifndef RT_SESSION_H
 #define RT_SESSION_H
+#include "../compiler/recover.h"
 #include "plan.h"
 #include "tempo.h"
 
@@ -44,7 +45,11 @@ typedef struct rt_kept {
 enum { RT_KEPT_PLANS = 16 };
 
 struct tempo_session {
-    tc_ctx ctx; /* its arena is scratch: emptied when the next call begins */
+    tc_held held;   /* by a recovery point of the caller, should it have one */
+    tc_held owned;  /* a list: arenas and models */
+    tc_status lost; /* TC_OK, or how a call was cut short: nothing works any more but tempo_message and tempo_close */
+    char why[320];  /* the message then */
+    tc_ctx ctx;     /* its arena is scratch: emptied when the next call begins */
     tc_arena *arena;
     rt_hooks hooks;
     tc_model *model;  /* as opened: nothing that a run finds out is in it, so that each plan can start from a clone */
@@ -65,6 +70,23 @@ struct tempo_session {
     tempo_event_fn event;
     void *event_user;
 };
+
+/* The body of a call of tempo.h: `work`, an expression of type tc_status, in a recovery point, and the return of what
+ * came of it. What it took and did not give back is the session's. In a function of its own: nothing may change in it.
+ */
+#define RT_CALL(session, work)                                                                                         \
+    do {                                                                                                               \
+        tc_recovery point_;                                                                                            \
+        if (TC_RECOVERS(&point_))                                                                                      \
+            return rt_end(session, &point_, rt_begin(session) ? (work) : (session)->lost);                             \
+        return rt_lose(session);                                                                                       \
+    } while (0)
+/* Forgets the last message; false: the session is lost. */
+bool rt_begin(tempo_session *session);
+/* Makes a message of a failure's diagnostics. */
+tempo_status rt_end(tempo_session *session, tc_recovery *point, tc_status status);
+/* After the failure that ended the point. */
+tempo_status rt_lose(tempo_session *session);
 
 /* tempo_open with hooks (NULL: none; models must then be at the canonical opset). */
 tempo_status rt_open(const char *path, const tempo_options *options, const rt_hooks *hooks,

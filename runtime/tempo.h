@@ -10,8 +10,15 @@
  *
  * A session holds one model. Inputs are bound by name and keep their shapes from run to run; the first run plans all
  * memory as one arena, later runs allocate nothing until a shape comes that is new. All plans share the arena. Nothing
- * here prints, exits or reads the environment. A session is used by one thread at a time; different sessions are
- * independent, and may run side by side in any threads, a team of OpenMP's among them, whose settings stay as they are.
+ * here prints, exits, catches signals or reads the environment. A session is used by one thread at a time; different
+ * sessions are independent, and may run side by side in any threads, a team of OpenMP's among them, whose settings stay
+ * as they are.
+ *
+ * Out of memory is TEMPO_LIMIT, a failed assertion TEMPO_BUG, each with a message. Where the arena does not fit, the
+ * session is as before, and smaller inputs may run. Where a call was cut short on its way, the session is lost: its
+ * message says so, every later call returns that status again, and tempo_close gives everything back.
+ *
+ * The model's files are mapped: one that becomes shorter under a session raises SIGBUS, as mappings do.
  */
 #ifndef TEMPO_H
 #define TEMPO_H
@@ -66,8 +73,8 @@ typedef struct tempo_options {
     uint64_t seed; /* of Dropout and other random ops */
 } tempo_options;
 
-/* Reads a model. `options` may be NULL. A session comes back whatever the status is, so that tempo_message can tell
- * what is wrong; close it either way. */
+/* Reads a model. `options` may be NULL. A session comes back, never NULL, whatever the status is, so that tempo_message
+ * can tell what is wrong; close it either way. */
 tempo_status tempo_open(const char *path, const tempo_options *options, tempo_session **out_session);
 void tempo_close(tempo_session *session); /* NULL is fine */
 /* What went wrong in the last call that failed: lines of text with the node's or input's name and a hint; "" when

@@ -3,6 +3,7 @@
  * before it starts. */
 #include "../onnx_io.h"
 #include "../options.h"
+#include "../program.h"
 #include "passes/pass.h"
 #include "passes/report/report.h"
 #include "tempoc_rules.h"
@@ -272,39 +273,31 @@ static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
     return status;
 }
 
-static tc_status run(tc_ctx *ctx, cli *c, int argc, char **argv) {
+static tc_status run(tc_ctx *ctx, int argc, char **argv) {
+    cli c = {0};
     tc_arguments arguments;
-    TC_TRY(tc_options_parse(ctx, &table, argc, argv, c, &arguments));
+    TC_TRY(tc_options_parse(ctx, &table, argc, argv, stdout, &c, &arguments));
     if (arguments.done)
         return TC_OK;
-    if (c->list_passes) {
+    if (c.list_passes) {
         list_passes();
         return TC_OK;
     }
-    if (c->list_rules)
+    if (c.list_rules)
         return tc_rules_list(ctx, stdout);
-    if (c->check_rules)
-        return tempoc_check_rules(ctx, &c->options, (uint64_t)c->verify_seed, arguments.items, arguments.count, stdout);
-    TC_TRY(check_arguments(ctx, c, &arguments));
-    TC_TRY(check_outputs(ctx, c));
-    ctx->file = c->input;
+    if (c.check_rules)
+        return tempoc_check_rules(ctx, &c.options, (uint64_t)c.verify_seed, arguments.items, arguments.count, stdout);
+    TC_TRY(check_arguments(ctx, &c, &arguments));
+    TC_TRY(check_outputs(ctx, &c));
+    ctx->file = c.input;
     tc_file file;
-    TC_TRY(tc_file_open(ctx, c->input, &file));
-    tc_status status = work(ctx, c, &file);
+    tc_held held;
+    TC_TRY(tc_file_open(ctx, c.input, &file));
+    tc_file_hold(&file, &held);
+    tc_status status = work(ctx, &c, &file);
+    tc_let_go(&held);
     tc_file_close(&file);
     return status;
 }
 
-int main(int argc, char **argv) {
-    tc_ctx ctx;
-    cli c = {0};
-    tc_ctx_init(&ctx, "tempoc");
-    tc_status status = run(&ctx, &c, argc, argv);
-    tc_diags_print(&ctx, stderr);
-    if (status == TC_OK && (fflush(stdout) != 0 || ferror(stdout))) {
-        fprintf(stderr, "tempoc: error: cannot write to standard output: %s\n", strerror(errno));
-        status = TC_IO;
-    }
-    tc_ctx_fini(&ctx);
-    return (int)status;
-}
+int main(int argc, char **argv) { return tc_program("tempoc", run, argc, argv); }

@@ -362,18 +362,23 @@ void tc_rules_from_end(tc_rule_set *set) { set->from_end = true; }
 
 /* --- loading ---------------------------------------------------------------------------------- */
 
+static void close_stream(void *stream) { fclose(stream); }
+
 tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
     FILE *in = fopen(path, "rb");
     if (!in)
         return tc_error(ctx, TC_IO, NULL, "cannot read rules from '%s': %s", tc_quote(ctx, path), strerror(errno));
     char *text = NULL;
     size_t cap = 0, n = 0, got;
+    tc_held held;
+    tc_hold(&held, close_stream, in);
     do {
         text = tc_arena_grow(set->arena, text, 1, &cap, n + 4096);
         got = fread(text + n, 1, cap - n - 1, in);
         n += got;
     } while (got > 0 && n < (1u << 24));
     bool failed = ferror(in) != 0;
+    tc_let_go(&held);
     fclose(in);
     text[n] = '\0';
     if (failed)

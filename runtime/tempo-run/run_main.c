@@ -1,6 +1,7 @@
 /* run_main.c: the runtime's command line: a model and an .npz file of inputs in, an .npz file of outputs out. This
  * file joins the runtime and the passes: models of any opset are upgraded here. */
 #include "../../compiler/options.h"
+#include "../../compiler/program.h"
 #include "../../passes/pass.h"
 #include "run.h"
 #include <errno.h>
@@ -215,7 +216,7 @@ static tc_status run_model(tc_ctx *ctx, const run_options *o) {
 static tc_status run(tc_ctx *ctx, int argc, char **argv) {
     run_options o = {0};
     tc_arguments arguments;
-    TC_TRY(tc_options_parse(ctx, &table, argc, argv, &o, &arguments));
+    TC_TRY(tc_options_parse(ctx, &table, argc, argv, stdout, &o, &arguments));
     if (arguments.done)
         return TC_OK;
     if (o.list_kernels) {
@@ -226,15 +227,4 @@ static tc_status run(tc_ctx *ctx, int argc, char **argv) {
     return o.test_data ? run_cases(ctx, &o) : run_model(ctx, &o);
 }
 
-int main(int argc, char **argv) {
-    tc_ctx ctx;
-    tc_ctx_init(&ctx, "tempo-run");
-    tc_status status = run(&ctx, argc, argv);
-    tc_diags_print(&ctx, stderr);
-    if (status == TC_OK && (fflush(stdout) != 0 || ferror(stdout))) {
-        fprintf(stderr, "tempo-run: error: cannot write to standard output: %s\n", strerror(errno));
-        status = TC_IO;
-    }
-    tc_ctx_fini(&ctx);
-    return (int)status;
-}
+int main(int argc, char **argv) { return tc_program("tempo-run", run, argc, argv); }

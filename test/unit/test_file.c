@@ -1,6 +1,7 @@
 /* test_file.c: what happens to output files when the process does not live to finish them, and to mapped files that
  * shrink. Each case is a child process that dies in its own way. */
 #include "compiler/onnx_io.h"
+#include "compiler/program.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -47,6 +48,8 @@ static int in_child(void (*body)(tc_ctx *)) {
         int null = open("/dev/null", O_WRONLY);
         dup2(null, STDERR_FILENO);
         tc_ctx ctx;
+        signal(SIGBUS, SIG_DFL); /* cmocka has a handler, and ours never takes another's place */
+        tc_program_handlers();
         tc_ctx_init(&ctx, "test");
         body(&ctx);
         _exit(99);
@@ -75,9 +78,15 @@ static void by_exit(tc_ctx *ctx) {
     exit(7);
 }
 
-static void by_memory(tc_ctx *ctx) {
+static tc_status out_of_memory(void *ctx) {
     half_written(ctx);
     tc_out_of_memory(1);
+}
+
+static void by_memory(tc_ctx *ctx) {
+    const tc_failure *failure;
+    tc_status status = tc_attempt(out_of_memory, ctx, &failure);
+    _exit(failure && strcmp(failure->text, "error: out of memory: 1 bytes wanted") == 0 ? (int)status : 97);
 }
 
 static void by_abandon(tc_ctx *ctx) {
@@ -114,7 +123,6 @@ static void early_death_leaves_the_old_file(void **state) {
 
 static void read_what_shrinks(tc_ctx *ctx) {
     tc_file file;
-    signal(SIGBUS, SIG_DFL); /* cmocka has a handler, and ours never takes another's place */
     if (tc_file_open(ctx, in_folder("big"), &file) != TC_OK || !file.map || truncate(in_folder("big"), 0) != 0)
         _exit(98);
     volatile char sum = 0;

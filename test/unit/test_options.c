@@ -44,7 +44,7 @@ typedef struct outcome {
     char *words[] = {"sample", __VA_ARGS__};                                                                           \
     outcome o = {0};                                                                                                   \
     tc_ctx_init(&o.ctx, "sample");                                                                                     \
-    o.status = tc_options_parse(&o.ctx, &table, (int)TC_COUNT(words), words, &o.options, &o.arguments)
+    o.status = tc_options_parse(&o.ctx, &table, (int)TC_COUNT(words), words, stdout, &o.options, &o.arguments)
 
 static void test_values(void **state) {
     (void)state;

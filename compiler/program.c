@@ -1,0 +1,73 @@
+/* program.c: a function of a context and arguments -> a process with an exit code. */
+#include "program.h"
+#include "onnx_io.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- handlers --------------------------------------------------------------------------------- */
+
+static void on_signal(int number) {
+    tc_remove_temporary_files();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void on_truncation(int number) {
+    static const char message[] = "error: a mapped file became shorter while it was in use\n";
+    (void)number;
+    if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
+        (void)number; /* nobody left to tell */
+    tc_remove_temporary_files();
+    _exit(TC_IO);
+}
+
+/* Only where the process has no handler of its own. */
+static void handle(int number, void (*handler)(int)) {
+    struct sigaction old;
+    if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+        signal(number, handler);
+}
+
+void tc_program_handlers(void) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    atexit(tc_remove_temporary_files);
+    for (size_t i = 0; i < TC_COUNT(signals); i++)
+        handle(signals[i], on_signal);
+    handle(SIGBUS, on_truncation);
+}
+
+/* --- main ------------------------------------------------------------------------------------- */
+
+typedef struct job {
+    const char *tool;
+    tc_status (*run)(tc_ctx *ctx, int argc, char **argv);
+    int argc;
+    char **argv;
+} job;
+
+static tc_status work(void *user) {
+    const job *j = user;
+    tc_ctx ctx;
+    tc_ctx_init(&ctx, j->tool);
+    tc_status status = j->run(&ctx, j->argc, j->argv);
+    tc_diags_print(&ctx, stderr);
+    tc_ctx_fini(&ctx);
+    return status;
+}
+
+int tc_program(const char *tool, tc_status (*run)(tc_ctx *ctx, int argc, char **argv), int argc, char **argv) {
+    const tc_failure *failure;
+    job j = {tool, run, argc, argv};
+    tc_program_handlers();
+    tc_status status = tc_attempt(work, &j, &failure);
+    if (failure)
+        fprintf(stderr, "%s: %s\n", tool, failure->text);
+    if (status == TC_OK && (fflush(stdout) != 0 || ferror(stdout))) {
+        fprintf(stderr, "%s: error: cannot write to standard output: %s\n", tool, strerror(errno));
+        status = TC_IO;
+    }
+    return (int)status;
+}

@@ -1,0 +1,14 @@
+/* program.h: what the programs are as processes. Not part of libtempo, which neither prints nor exits nor catches
+ * signals. */
+#ifndef TC_PROGRAM_H
+#define TC_PROGRAM_H
+#include "diag.h"
+
+/* The main of a program: runs `run` in a recovery point, prints its diagnostics or what ended it to stderr, flushes
+ * stdout, and returns the exit code, a tc_status. */
+int tc_program(const char *tool, tc_status (*run)(tc_ctx *ctx, int argc, char **argv), int argc, char **argv);
+
+/* Done by tc_program, where the process has no handlers of its own: temporary files go when it ends early by exit or by
+ * a signal, and a mapped file that becomes shorter ends it with one line and exit code 5, not with SIGBUS. */
+void tc_program_handlers(void);
+#endif
