@@ -1,6 +1,6 @@
 /* lean.c: the pass that keeps less of the forward pass for the backward pass. First rules/lean.rules, pairs of a
  * forward and a backward op that keep something smaller between them (LayerNormalization before GELU, whose result
- * is then often no longer kept); then lean/again.c, saved values made again by copies of the cheap nodes that made
+ * is then often no longer kept); then lean/recompute.c, saved values made again by copies of the cheap nodes that made
  * them. Works on any graph that has a backward pass, whoever wrote it. Of the ops of ai.tempo that the pass
  * `lower` has replaced by standard ones, the rules find none, and the second step does what is left to do.
  *
@@ -56,5 +56,5 @@ tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
     if (!loss || !loss->producer || loss->graph != graph)
         return TC_OK;
     TC_TRY(apply_rules(env, graph, loss));
-    return tc_emit_again(env, graph, tc_forward_first(graph, loss));
+    return tc_recompute_cheap(env, graph, tc_forward_first(graph, loss));
 }

@@ -207,7 +207,7 @@ static keeping measure(tc_ctx *ctx, rule_instance *inst, const char *loss_name) 
     tc_ledger ledger;
     keeping k = {-1, 0};
     tc_remove_dead(inst->graph);
-    if (!loss || !loss->producer || tc_emit_again(&env, inst->graph, tc_forward_first(inst->graph, loss)) != TC_OK)
+    if (!loss || !loss->producer || tc_recompute_cheap(&env, inst->graph, tc_forward_first(inst->graph, loss)) != TC_OK)
         return k;
     tc_ledger_make(ctx->arena, inst->graph, loss, &ledger);
     k.bytes = tc_dim_is_const(ledger.bytes) ? ledger.bytes.value : -1;

@@ -17,11 +17,11 @@ uint8_t tc_cheap_cost(const tc_node *node);
  * count. What cannot be told (nested graphs, endless views) is `otherwise`. */
 bool tc_read_late(const tc_value *value, const tc_node *end, const tc_node *but, bool otherwise);
 /* Whether `value`, or what cheap nodes make of it and of values that are there anyway, is read late. */
-bool tc_read_again(const tc_value *value, const tc_node *end);
+bool tc_needed_late(const tc_value *value, const tc_node *end);
 /* Whether a cheap node makes `value` of what is there in the backward pass anyway: nobody has to keep it. */
-bool tc_made_again(const tc_value *value, const tc_node *end);
+bool tc_recomputable(const tc_value *value, const tc_node *end);
 
 /* Computes saved values of cheap ops again, right before their first late use, where everything they are made from
- * is there anyway. Bytes go to env->summary, in a row "again_<op>". again.c */
-tc_status tc_emit_again(tc_pass_env *env, tc_graph *graph, const tc_node *end);
+ * is there anyway. Bytes go to env->summary, in a row "recompute_<op>". recompute.c */
+tc_status tc_recompute_cheap(tc_pass_env *env, tc_graph *graph, const tc_node *end);
 #endif

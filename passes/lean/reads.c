@@ -69,7 +69,7 @@ static bool rest_is_there(const tc_node *node, const tc_value *value, const tc_n
     return true;
 }
 
-bool tc_made_again(const tc_value *value, const tc_node *end) {
+bool tc_recomputable(const tc_value *value, const tc_node *end) {
     const tc_node *node = tc_value_storage(value)->producer;
     return node && node->graph == end->graph && tc_cheap_cost(node) != TC_NEVER && rest_is_there(node, NULL, end);
 }
@@ -84,7 +84,7 @@ static bool is_shown(const tc_value *value, int depth) {
     return false;
 }
 
-static bool read_again(const tc_value *value, const tc_node *end, int depth) {
+static bool needed_late(const tc_value *value, const tc_node *end, int depth) {
     if (depth == 0 || is_shown(value, VIEWS))
         return false;
     if (tc_read_late(value, end, NULL, false))
@@ -94,10 +94,10 @@ static bool read_again(const tc_value *value, const tc_node *end, int depth) {
         const tc_node *user = use->user;
         bool early = user->graph == end->graph && !tc_node_before(end, user) && tc_output(user, 0);
         bool cheap = early && (is_view_of(use) || (tc_cheap_cost(user) != TC_NEVER && rest_is_there(user, value, end)));
-        if (cheap && read_again(user->outputs[0], end, depth - 1))
+        if (cheap && needed_late(user->outputs[0], end, depth - 1))
             return true;
     }
     return false;
 }
 
-bool tc_read_again(const tc_value *value, const tc_node *end) { return read_again(value, end, CHAIN); }
+bool tc_needed_late(const tc_value *value, const tc_node *end) { return needed_late(value, end, CHAIN); }

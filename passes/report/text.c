@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FEW 6    /* so many rules stand in the report without -v */
+#define FEW 5    /* so many rules stand in the report without -v */
 #define LONG 100 /* formulas are cut beyond so many characters; --report has them whole */
 
 static const char *short_text(tc_ctx *ctx, tc_amount amount) {

@@ -241,14 +241,14 @@ static bool is_kept_for(const guard_call *call) {
            !tc_read_late(storage, end, result->producer, true);
 }
 
-static bool is_made_again(const guard_call *call) {
+static bool is_recomputable(const guard_call *call) {
     const tc_node *end = call->rule->set->forward_end;
-    return end && tc_made_again(value_arg(call, 0), end);
+    return end && tc_recomputable(value_arg(call, 0), end);
 }
 
-static bool is_read_again(const guard_call *call) {
+static bool is_needed_late(const guard_call *call) {
     const tc_node *end = call->rule->set->forward_end;
-    return end && tc_read_again(value_arg(call, 0), end);
+    return end && tc_needed_late(value_arg(call, 0), end);
 }
 
 /* Sorted by name; docs/rules.md shows it. */
@@ -267,7 +267,7 @@ static const guard_row rows[] = {
     {"integer", "v", is_integer, false, "an integer element type"},
     {"kept_for", "vv", is_kept_for, false,
      "the backward pass reads it for the node that makes the second alone; it is no input and no output"},
-    {"made_again", "v", is_made_again, false, "a cheap node makes it of what is there in the backward pass anyway"},
+    {"recomputable", "v", is_recomputable, false, "a cheap node makes it of what is there in the backward pass anyway"},
     {"needed", "v", is_needed, true, "gradient rules: the gradient of this operand is wanted"},
     {"nonzero", "v", all_nonzero, false, "a constant, no element 0"},
     {"one_reader", "v", one_reader, false, "one node reads it, once; it may be an output of the graph too"},
@@ -278,7 +278,7 @@ static const guard_row rows[] = {
     {"present", "v", is_present, true, "the optional name is bound"},
     {"rank", "vn", has_rank, false, "this many dims"},
     {"rank_at_least", "vn", has_rank_at_least, false, "this many dims or more"},
-    {"read_again", "v", is_read_again, false,
+    {"needed_late", "v", is_needed_late, false,
      "the backward pass reads it, or what cheap nodes make of it; it is no output"},
     {"same_count", "vv", same_count, false, "two constants of equally many elements"},
     {"same_dtype", "vv", same_dtype, false, "equal element types"},

@@ -61,7 +61,7 @@ static const wish_row rows[] = {
     {"pow2", pow2},
     {"rank", rank},
     {"rank_at_least", min_rank},
-    {"read_again", read_late},
+    {"needed_late", read_late},
     {"same_count", same_count},
     {"same_shape", same_shape},
     {"scalar", scalar},

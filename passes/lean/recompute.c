@@ -1,0 +1,251 @@
+/* recompute.c: saved values that cheap nodes make of what is there anyway are made again in the backward pass, so that
+ * nobody keeps them: GELU from its operand, y of LayerNormalization from x-hat, dropout by drawing again.
+ *
+ * One walk over the forward pass, in order, decides for each value: it is there (free, or saved and kept), it can
+ * be made again at some cost, or neither. Only what is saved and can be made again is dropped, so that nothing is
+ * kept that was not before. One walk over the backward pass then copies nodes, each right before the first node
+ * that reads its result: earlier would keep the copy as long as the value. Copies have the attributes of their
+ * originals, and the same kernels compute them: they are equal bit for bit. No pass behind this one may merge
+ * equal nodes. */
+#include "../../compiler/memory/storage.h"
+#include "lean.h"
+#include <string.h>
+
+enum { LIMIT = 16 }; /* what making one value again may cost in all, in units of cheap.def */
+
+enum {
+    READ = 1,   /* by a late node */
+    PINNED = 2, /* it stays whatever is done here: a graph output, or read by a nested graph */
+};
+
+typedef struct recomputation {
+    tc_pass_env *env;
+    tc_arena *arena;
+    tc_graph *graph;
+    const tc_node *end;
+    tc_storages storages; /* before anything is copied */
+    uint8_t *flags;       /* by value id, of storages */
+    uint8_t
+        *cost; /* by value id: 0 there, TC_NEVER neither there nor to be made again, else made again where it is read */
+    tc_map *copies; /* value -> the one made again */
+} recomputation;
+
+static bool is_late(const recomputation *rc, const tc_node *node) { return tc_node_before(rc->end, node); }
+
+/* --- who reads -------------------------------------------------------------------------------- */
+
+static void mark(const recomputation *rc, const tc_value *value, uint8_t flag) {
+    const tc_value *storage = tc_storage_of(&rc->storages, value);
+    if (storage->graph == rc->graph)
+        rc->flags[storage->id] |= flag;
+}
+
+/* Itself, or for those that read its view. */
+static bool reads_elements(const tc_node *node, uint32_t index) {
+    tc_read read = tc_operand_read(node, index);
+    return read == TC_READ_ELEMENTS || read == TC_READ_VIEW;
+}
+
+static void mark_readers(const recomputation *rc) {
+    for (const tc_node *node = rc->end->next; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_inputs; i++)
+            if (reads_elements(node, i))
+                mark(rc, tc_input(node, i), READ);
+    TC_FOR_NODES(node, rc->graph)
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            if (node->outputs[i])
+                TC_FOR_USES(use, node->outputs[i])
+                    if (use->user->graph != rc->graph)
+                        mark(rc, node->outputs[i], PINNED);
+    for (uint32_t i = 0; i < rc->graph->n_outputs; i++)
+        mark(rc, rc->graph->outputs[i], PINNED);
+}
+
+/* --- what it costs ---------------------------------------------------------------------------- */
+
+/* LayerNormalizationXhat and its like give y again by ScaleBias. */
+static bool has_xhat(const tc_node *node) {
+    const char *op = node->op && strcmp(node->domain, TC_TEMPO_DOMAIN) == 0 ? node->op->name : "";
+    return strcmp(op, "LayerNormalizationXhat") == 0 || strcmp(op, "RMSNormalizationXhat") == 0;
+}
+
+/* Operand `index` of the node that makes result 0 of `node` again. */
+static tc_value *recompute_operand(const tc_node *node, uint32_t index) {
+    return index == 0 && has_xhat(node) ? tc_output(node, 1) : tc_input(node, index);
+}
+
+static uint8_t cost_of(const recomputation *rc, const tc_value *value) {
+    return value->producer ? rc->cost[value->id] : 0;
+}
+
+static uint8_t price(const recomputation *rc, const tc_node *node) {
+    unsigned sum = tc_cheap_cost(node);
+    for (uint32_t i = 0; sum <= LIMIT && i < node->n_inputs; i++)
+        if (recompute_operand(node, i))
+            sum += cost_of(rc, recompute_operand(node, i));
+    return sum <= LIMIT && !(has_xhat(node) && !tc_output(node, 1)) ? (uint8_t)sum : TC_NEVER;
+}
+
+static bool is_worth_it(const tc_value *value) {
+    tc_dtype dtype = tc_value_dtype(value);
+    bool one = true;
+    for (int i = 0; i < tc_value_rank(value); i++)
+        one = one && tc_dim_equal(value->type->dims[i], tc_dim_const(1));
+    return (tc_dtype_is_float(dtype) || dtype == TC_BOOL) && !one;
+}
+
+static bool is_disabled(const recomputation *rc, const char *name) {
+    for (size_t i = 0; i < rc->env->options->n_disabled; i++)
+        if (strcmp(rc->env->options->disabled[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Why a saved value of a cheap node stays. */
+static void explain(const recomputation *rc, const char *row, const tc_value *value) {
+    const tc_node *node = value->producer;
+    const char *asked = rc->env->options->explain, *why = "it would cost too much";
+    if (!asked || (strcmp(asked, "all") != 0 && strcmp(asked, row) != 0))
+        return;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (recompute_operand(node, i) && cost_of(rc, recompute_operand(node, i)) == TC_NEVER)
+            why = tc_arena_printf(rc->arena, "'%s' would have to be kept for it", recompute_operand(node, i)->name);
+    if (rc->flags[value->id] & PINNED)
+        why = "an output of the graph, or a nested graph, holds it";
+    const char *label = tc_node_label(node);
+    tc_note(rc->env->ctx, NULL, "%s: '%s' of %s \"%s\" is kept: %s", row, value->name, node->op_type, label, why);
+}
+
+/* Whether a saved value is dropped; the row of its op in the statistics. */
+static bool drop(const recomputation *rc, const tc_value *value, uint8_t cost) {
+    const tc_node *node = value->producer;
+    bool cheap = value->out_index == 0 && tc_cheap_cost(node) != TC_NEVER;
+    if (!cheap || !is_worth_it(value))
+        return false;
+    const char *op = has_xhat(node) ? "ScaleBias" : node->op->name;
+    tc_rule_stat *row = tc_summary_rule(rc->env, tc_arena_printf(rc->env->ctx->arena, "recompute_%s", op));
+    row->tried++;
+    if (is_disabled(rc, row->name))
+        return false;
+    if (cost == TC_NEVER || (rc->flags[value->id] & PINNED)) {
+        explain(rc, row->name, value);
+        return false;
+    }
+    tc_dim_pool *pool = rc->graph->model->dims;
+    row->matched++;
+    row->bytes_freed = tc_dim_add(pool, row->bytes_freed, tc_value_bytes(pool, value));
+    return true;
+}
+
+static void decide(const recomputation *rc, const tc_node *node, const tc_value *value) {
+    uint8_t *cost = &rc->cost[value->id];
+    if (tc_is_view(node)) {
+        *cost = cost_of(rc, tc_input(node, 0));
+        return;
+    }
+    *cost = tc_storage_is_given(&rc->storages, value) ? 0 : value->out_index == 0 ? price(rc, node) : TC_NEVER;
+    if (*cost != 0 && (rc->flags[value->id] & READ) && !drop(rc, value, *cost))
+        *cost = 0;
+}
+
+static void decide_all(const recomputation *rc) {
+    for (const tc_node *node = rc->graph->first; node != rc->end->next; node = node->next)
+        for (uint32_t i = node->n_outputs; i-- > 0;) /* x-hat before the y that it gives again */
+            if (node->outputs[i])
+                decide(rc, node, node->outputs[i]);
+}
+
+/* --- making it again -------------------------------------------------------------------------- */
+
+static bool is_recomputed(const recomputation *rc, const tc_value *value) {
+    if (!value->producer || is_late(rc, value->producer))
+        return false;
+    return rc->cost[value->id] != 0 && rc->cost[value->id] != TC_NEVER;
+}
+
+static void name_copy(const recomputation *rc, tc_node *copy, const tc_node *node) {
+    tc_arena *arena = rc->graph->model->arena;
+    copy->name = *node->name ? tc_arena_printf(arena, "%s/recomputed", node->name) : "";
+    tc_value *value = copy->outputs[0];
+    tc_value_rename(value,
+                    tc_graph_unique_name(rc->graph, tc_arena_printf(arena, "%s_recomputed", node->outputs[0]->name)));
+}
+
+/* A copy that has result 0 only. */
+static tc_node *copy_node(const recomputation *rc, const tc_node *node) {
+    tc_node *copy = tc_node_clone(rc->graph, node, rc->copies);
+    for (uint32_t i = 1; i < node->n_outputs; i++)
+        if (node->outputs[i])
+            tc_map_set_ptr(rc->copies, node->outputs[i], NULL);
+    tc_node_resize_outputs(copy, 1);
+    return copy;
+}
+
+static tc_node *scale_bias(const recomputation *rc, const tc_node *node) {
+    tc_node *copy = tc_node_create(rc->graph, TC_TEMPO_DOMAIN, "ScaleBias", node->n_inputs, 1);
+    const tc_attr *axis = tc_attr_find(node, "axis");
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        tc_value *operand = recompute_operand(node, i), *other = operand ? tc_map_get_ptr(rc->copies, operand) : NULL;
+        tc_node_set_input(copy, i, other ? other : operand);
+    }
+    if (axis)
+        tc_attr_copy(copy, axis);
+    copy->ordinal = node->ordinal;
+    tc_node_append(copy);
+    tc_map_set_ptr(rc->copies, node->outputs[0], tc_node_add_output(copy, 0, NULL, node->outputs[0]->type));
+    return copy;
+}
+
+static tc_value *emit(const recomputation *rc, tc_value *value, tc_node *before);
+
+/* One node made again; its operands first. Depth is bounded by LIMIT, and by emit's loop over views. */
+static void emit_node(const recomputation *rc, const tc_node *node, tc_node *before) {
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        tc_value *operand = recompute_operand(node, i);
+        if (operand && is_recomputed(rc, operand) && (i == 0 || !tc_is_view(node)))
+            emit(rc, operand, before);
+    }
+    tc_node *copy = has_xhat(node) ? scale_bias(rc, node) : copy_node(rc, node);
+    name_copy(rc, copy, node);
+    tc_node_move_before(copy, before);
+}
+
+static tc_value *emit(const recomputation *rc, tc_value *value, tc_node *before) {
+    tc_value *top = value, *copy = tc_map_get_ptr(rc->copies, value);
+    size_t n = 0, cap = 0;
+    tc_value **views = NULL;
+    for (; !tc_map_get_ptr(rc->copies, top); top = tc_input(top->producer, 0)) {
+        views = tc_arena_grow(rc->arena, views, sizeof *views, &cap, n + 1);
+        views[n++] = top;
+        if (!tc_is_view(top->producer))
+            break;
+    }
+    while (n > 0) {
+        emit_node(rc, views[--n]->producer, before);
+        copy = tc_map_get_ptr(rc->copies, views[n]);
+    }
+    return copy;
+}
+
+static void rewire(const recomputation *rc) {
+    for (tc_node *node = rc->end->next; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_inputs; i++) {
+            tc_value *value = tc_input(node, i);
+            if (reads_elements(node, i) && value->graph == rc->graph && is_recomputed(rc, value))
+                tc_node_set_input(node, i, emit(rc, value, node));
+        }
+}
+
+tc_status tc_recompute_cheap(tc_pass_env *env, tc_graph *graph, const tc_node *end) {
+    tc_arena *scratch = tc_arena_create();
+    uint32_t n = graph->model->next_id;
+    recomputation rc = {.env = env, .arena = scratch, .graph = graph, .end = end, .copies = tc_map_create(scratch)};
+    rc.flags = TC_NEW_ARRAY(scratch, uint8_t, n);
+    rc.cost = TC_NEW_ARRAY(scratch, uint8_t, n);
+    tc_storages_make(scratch, graph, &rc.storages);
+    mark_readers(&rc);
+    decide_all(&rc);
+    rewire(&rc);
+    tc_arena_destroy(scratch);
+    return TC_OK;
+}
