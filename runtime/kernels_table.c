@@ -1,6 +1,8 @@
 /* kernels_table.c: the rows of kernels.def as a table, found by domain and op. Launch functions are declared from the
  * same rows, so that adding an op touches its launch file and its row only. */
 #include "launch.h"
+#include "../compiler/ops.h"
+#include <pthread.h>
 #include <string.h>
 
 #define KERNEL(domain, op, dtypes, launch_fn)                                                                          \
@@ -37,4 +39,21 @@ const rt_kernel_row *rt_kernel_find(const char *domain, const char *op) {
         if (strcmp(rows[i].op, op) == 0 && strcmp(rows[i].domain, domain) == 0)
             return &rows[i];
     return NULL;
+}
+
+/* --- by op ------------------------------------------------------------------------------------ */
+
+enum { MAX_OPS = 1024 };
+static const rt_kernel_row *of_op[MAX_OPS]; /* by tc_op.index */
+static pthread_once_t filled = PTHREAD_ONCE_INIT;
+
+static void fill(void) {
+    TC_ASSERT(tc_op_count() <= MAX_OPS);
+    for (size_t i = 0; i < tc_op_count(); i++)
+        of_op[i] = rt_kernel_find(tc_op_at(i)->domain, tc_op_at(i)->name);
+}
+
+const rt_kernel_row *rt_kernel_for(const tc_node *node) {
+    pthread_once(&filled, fill);
+    return node->op ? of_op[node->op->index] : rt_kernel_find(node->domain, node->op_type);
 }

@@ -75,10 +75,10 @@ typedef struct rt_kernel_row {
                         claimed */
     rt_launch_fn launch;
 } rt_kernel_row;
-const rt_kernel_row *rt_kernel_find(const char *domain,
-                                    const char *op); /* NULL: no kernel; the op's function body is inlined */
-const rt_kernel_row *rt_kernel_for(
-    const tc_node *node); /* of the op that the node is by ops.def, whatever function it names. make_runnable.c */
+/* NULL: no kernel; the op's function body is inlined. */
+const rt_kernel_row *rt_kernel_find(const char *domain, const char *op);
+/* Of the op that the node is by ops.def, whatever function it names. O(1) where ops.def has it. */
+const rt_kernel_row *rt_kernel_for(const tc_node *node);
 size_t rt_kernel_count(void);
 const rt_kernel_row *rt_kernel_at(size_t index);
 #endif

@@ -6,10 +6,6 @@
 #include "../compiler/verify.h"
 #include <string.h>
 
-const rt_kernel_row *rt_kernel_for(const tc_node *node) {
-    return node->op ? rt_kernel_find(node->op->domain, node->op->name) : rt_kernel_find(node->domain, node->op_type);
-}
-
 static tc_status to_canonical(tempo_session *s) {
     int64_t opset = tc_model_opset(s->model, "");
     if (s->hooks.upgrade)

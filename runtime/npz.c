@@ -21,7 +21,11 @@ typedef struct reader {
     rt_npz_wants wants;
     const void *user;
     const char *key;
+    uint64_t unchecked; /* bytes taken since it was asked what is free */
 } reader;
+
+/* Asking takes reading files of the system: not for each of thousands of small arrays. */
+#define CHECK_EVERY (UINT64_C(1) << 20)
 
 static tc_status bad(const reader *r, const char *what) {
     return tc_error(r->ctx, TC_BAD_INPUT, NULL, "array '%s': %s", tc_quote(r->ctx, r->key), what);
@@ -94,7 +98,12 @@ static tc_status read_array(reader *r, zip_uint64_t index, rt_array *array) {
     if (!npy)
         return bad(r, "the archive's member is no .npy file");
     TC_TRY(check_sizes(r, &stat));
-    TC_TRY(rt_check_memory(r->ctx, tc_arena_printf(r->ctx->arena, "array '%s'", tc_quote(r->ctx, r->key)), stat.size));
+    r->unchecked += stat.size < CHECK_EVERY ? stat.size : CHECK_EVERY;
+    if (r->unchecked >= CHECK_EVERY) {
+        const char *what = tc_arena_printf(r->ctx->arena, "array '%s'", tc_quote(r->ctx, r->key));
+        TC_TRY(rt_check_memory(r->ctx, what, stat.size));
+        r->unchecked = 0;
+    }
     array->memory = aligned((size_t)stat.size);
     TC_TRY(read_member(r, index, &stat, array->memory));
     return take_array(r, (size_t)stat.size, array);

@@ -7,6 +7,8 @@
 #include "../kernels/queue.h"
 #include <string.h>
 
+#define MAX_KEPT_BYTES ((size_t)256 << 20) /* of all plans that are kept, without their arena */
+
 /* --- plans that are there --------------------------------------------------------------------- */
 
 /* Element type, rank and dims of each input that is bound, 0 for the others. */
@@ -49,6 +51,19 @@ static void use(tempo_session *s, size_t at) {
     s->kept[0] = used;
 }
 
+/* Plans of large graphs are large: those used last stay, up to so many bytes, and two in any case. */
+static void drop_beyond(tempo_session *s, size_t limit) {
+    size_t bytes = 0, n = 0;
+    for (; n < s->n_kept; n++) {
+        const rt_plan *plan = s->kept[n].plan;
+        bytes += tc_arena_bytes(plan->launcher.arena) + tc_arena_bytes(plan->model->arena);
+        if (n >= 2 && bytes > limit)
+            break;
+    }
+    while (s->n_kept > n)
+        rt_plan_destroy(s->kept[--s->n_kept].plan);
+}
+
 static void keep(tempo_session *s, rt_plan *plan, const bool *decides, const int64_t *shapes, size_t n_shapes) {
     tc_arena *arena = plan->launcher.arena;
     int64_t *copy = TC_NEW_ARRAY(arena, int64_t, n_shapes + 1);
@@ -68,6 +83,7 @@ static void keep(tempo_session *s, rt_plan *plan, const bool *decides, const int
         rt_plan_destroy(s->kept[--s->n_kept].plan);
     s->kept[s->n_kept++] = kept;
     use(s, s->n_kept - 1);
+    drop_beyond(s, MAX_KEPT_BYTES);
 }
 
 /* --- a new plan ------------------------------------------------------------------------------- */

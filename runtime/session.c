@@ -70,9 +70,12 @@ static tc_status take_model(tempo_session *s, tc_model *model) {
     TC_TRY(rt_make_runnable(s));
     const tc_graph *graph = s->model->graph;
     s->by_name = tc_map_create(s->arena);
+    s->outputs_by_name = tc_map_create(s->arena);
     s->output_types = TC_NEW_ARRAY(s->arena, const char *, (size_t)graph->n_outputs + 1);
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
+    for (uint32_t i = graph->n_outputs; i-- > 0;) { /* of two with one name the first stays */
         s->output_types[i] = tc_type_text(s->arena, graph->outputs[i]->type);
+        tc_map_set(s->outputs_by_name, graph->outputs[i]->name, (void *)(uintptr_t)(i + 1));
+    }
     rt_input *inputs = TC_NEW_ARRAY(s->arena, rt_input, (size_t)graph->n_inputs + 1);
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const tc_value *value = graph->inputs[i];
@@ -294,15 +297,12 @@ void tempo_on_event(tempo_session *s, tempo_event_fn event, void *user) {
 static tc_status output(tempo_session *s, const char *name, tempo_tensor *out_tensor) {
     if (!s->ran || !s->current)
         return tc_error(&s->ctx, TC_USAGE, NULL, "there are no outputs before a run");
-    const tc_graph *graph = s->model->graph;
     const rt_plan *plan = rt_current_plan(s);
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        if (strcmp(graph->outputs[i]->name, name) != 0)
-            continue;
-        rt_plan_tensor(plan, plan->graph->outputs[i], out_tensor);
-        return TC_OK;
-    }
-    return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no output '%s'", tc_quote(&s->ctx, name));
+    size_t at = (size_t)(uintptr_t)tc_map_get(s->outputs_by_name, name);
+    if (at == 0)
+        return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no output '%s'", tc_quote(&s->ctx, name));
+    rt_plan_tensor(plan, plan->graph->outputs[at - 1], out_tensor);
+    return TC_OK;
 }
 
 tempo_status tempo_output(tempo_session *s, const char *name, tempo_tensor *out_tensor) {

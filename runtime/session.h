@@ -55,6 +55,7 @@ struct tempo_session {
     tc_model *model;  /* as opened: nothing that a run finds out is in it, so that each plan can start from a clone */
     rt_input *inputs; /* [model->graph->n_inputs]; NULL: the model could not be opened */
     tc_map *by_name;  /* -> rt_input */
+    tc_map *outputs_by_name;   /* -> index + 1 */
     const char **output_types; /* [model->graph->n_outputs] as text */
     tk_queue *queue;           /* that its launches run on */
     rt_random random;

@@ -96,7 +96,8 @@ int tempo_output_info(const tempo_session *session, size_t index, tempo_info *ou
 
 /* Binds the elements of an input. They are borrowed, not copied: they must stay until the input is bound again or the
  * session is closed. Shapes that the session has not seen, and other values where values decide shapes or the course of
- * If, Loop and Scan, make the next run plan again; the plans used last are kept. */
+ * If, Loop and Scan, make the next run plan again; the plans used last are kept, sixteen
+ * at most. */
 tempo_status tempo_bind(tempo_session *session, const char *name, const tempo_tensor *tensor);
 /* Seed and step of the random ops from the next run on; two runs with the same pair draw the same numbers. A graph
  * input `tempo.seed` that nothing is bound to gets both as int64[2]. */

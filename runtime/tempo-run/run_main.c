@@ -160,21 +160,15 @@ static tc_status run_repeatedly(tc_ctx *ctx, const run_options *o, tempo_session
     return traced;
 }
 
-/* A graph may name a value as its output twice; an archive holds it once. */
-static bool stands_before(const rt_array *outputs, size_t n, const char *name) {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(outputs[i].name, name) == 0)
-            return true;
-    return false;
-}
-
 static tc_status deliver(tc_ctx *ctx, const run_options *o, tempo_session *session) {
     size_t n = 0;
     rt_array *outputs = TC_NEW_ARRAY(ctx->arena, rt_array, tempo_output_count(session) + 1);
+    tc_map *seen = tc_map_create(ctx->arena);
     tempo_info info;
     for (size_t i = 0; tempo_output_info(session, i, &info); i++) {
-        if (stands_before(outputs, n, info.name))
-            continue;
+        if (tc_map_get(seen, info.name))
+            continue; /* a graph may name a value as its output twice; an archive holds it once */
+        tc_map_set(seen, info.name, seen);
         outputs[n].name = info.name;
         tempo_status status = tempo_output(session, info.name, &outputs[n++].tensor);
         if (status != TEMPO_OK)

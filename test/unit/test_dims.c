@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -50,6 +51,18 @@ static void equality(void **state) {
     tc_dim fresh = tc_dim_fresh(f->pool, "n");
     TEXT(fresh, "n_1");
     assert_false(tc_dim_equal(fresh, tc_dim_fresh(f->pool, "n")));
+    tc_dim_symbol(f->pool, "n_3");
+    TEXT(tc_dim_fresh(f->pool, "n"), "n_4");
+}
+
+/* One name for sizes that only the data decides, given anew in each of very many nodes. */
+static void fresh_symbols_take_linear_time(void **state) {
+    fixture *f = *state;
+    clock_t start = clock();
+    for (int i = 0; i < 200000; i++)
+        tc_dim_fresh(f->pool, "size");
+    TEXT(tc_dim_fresh(f->pool, "size"), "size_200000");
+    assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 20); /* 0.1; by probing it is minutes */
 }
 
 static void polynomials(void **state) {
@@ -162,7 +175,9 @@ static void binding(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(equality),   TEST(polynomials), TEST(division), TEST(choice),
-                                       TEST(comparison), TEST(limits),      TEST(binding)};
+    const struct CMUnitTest tests[] = {TEST(equality),    TEST(fresh_symbols_take_linear_time),
+                                       TEST(polynomials), TEST(division),
+                                       TEST(choice),      TEST(comparison),
+                                       TEST(limits),      TEST(binding)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
