@@ -217,6 +217,33 @@ static tc_graph *nest(tc_node *x) {
     return inner;
 }
 
+static void test_nested_graphs_are_walked_in_order(void **state) {
+    (void)state;
+    tc_node *x, *y;
+    tc_model *model = two_nodes(&x, &y);
+    assert_false(tc_has_nested(x));
+    tc_attr_set_int(x, "axis", 1);
+    tc_graph *one = nest(x), *many[2] = {nest(y), tc_graph_create(model, model->graph, "other")};
+    tc_attr attrs[] = {{.name = "one", .kind = TC_ATTR_GRAPH, .count = 1, .g = one},
+                       {.name = "none", .kind = TC_ATTR_GRAPHS, .count = 0},
+                       {.name = "given", .kind = TC_ATTR_GRAPH, .count = 1, .ref = "body"},
+                       {.name = "many", .kind = TC_ATTR_GRAPHS, .count = 2, .graphs = many}};
+    tc_node node = {.attrs = attrs, .n_attrs = TC_COUNT(attrs)};
+    const tc_graph *expected[] = {one, many[0], many[1]};
+    size_t n = 0;
+    TC_FOR_NESTED(nested, &node)
+        assert_ptr_equal(nested, expected[n++]);
+    assert_int_equal(n, 3);
+    TC_FOR_NESTED(nested, &node) {
+        if (nested == many[0])
+            break;
+        n++;
+    }
+    assert_int_equal(n, 4);
+    assert_true(tc_has_nested(x));
+    tc_model_destroy(model);
+}
+
 static void test_nested_graphs_let_go(void **state) {
     (void)state;
     for (int how = 0; how < 4; how++) {
@@ -365,6 +392,7 @@ int main(void) {
         cmocka_unit_test(test_inputs_grow_and_shrink),
         cmocka_unit_test(test_outputs_and_initializers),
         cmocka_unit_test(test_many_functions),
+        cmocka_unit_test(test_nested_graphs_are_walked_in_order),
         cmocka_unit_test(test_nested_graphs_let_go),
         cmocka_unit_test(test_replacing_reaches_nested_graphs),
         cmocka_unit_test(test_names_of_nested_graphs_are_taken),
