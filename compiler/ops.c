@@ -16,6 +16,7 @@ enum {
     CTRL = TC_CONTROL,
     SAME = TC_SAME_TYPE,
     NOGRAD = TC_NO_GRADIENT,
+    MASK = TC_PASSES_MASK,
 };
 #define BIT(type) (1u << TC_##type)
 #define FLT (BIT(FLOAT) | BIT(DOUBLE) | BIT(FLOAT16) | BIT(BFLOAT16))

@@ -22,6 +22,7 @@ enum tc_trait {
     TC_SIDE_EFFECT = 1 << 6, /* never removed */
     TC_SAME_TYPE = 1 << 7,   /* all operands and results have one element type */
     TC_NO_GRADIENT = 1 << 8, /* its results do not depend smoothly on any operand: comparisons, Shape, ... */
+    TC_PASSES_MASK = 1 << 9, /* a mask or scale of scores among its operands is one in its results: views, sums, ... */
 };
 
 struct tc_shape_ctx; /* shape.h */

@@ -68,22 +68,12 @@ size_t tc_node_reads(tc_arena *arena, const tc_node *node, tc_value ***out_value
 }
 
 /* --- masks, scales and statistics ------------------------------------------------------------- */
-static const char *const transparent[] = {
-    "Add", "Cast", "CastLike", "Concat",    "Div",       "Expand", "Flatten", "Identity",
-    "Max", "Min",  "Mul",      "Neg",       "Reshape",   "Slice",  "Split",   "Squeeze",
-    "Sub", "Sum",  "Tile",     "Transpose", "Unsqueeze", "Where",
-};
-
 static bool is_scalar_gather(const tc_node *node) {
     return tc_node_is(node, "", "Gather") && tc_input(node, 1) && tc_value_rank(tc_input(node, 1)) == 0;
 }
 
-static bool is_transparent(const tc_node *node) {
-    for (size_t i = 0; i < TC_COUNT(transparent); i++)
-        if (tc_node_is(node, "", transparent[i]))
-            return true;
-    return is_scalar_gather(node);
-}
+/* One row taken by its number is a part of a mask, as a slice is; rows that a list looks up are those of a table. */
+static bool passes_mask(const tc_node *node) { return tc_node_has(node, TC_PASSES_MASK) || is_scalar_gather(node); }
 
 /* A matrix of the file, or a view or transpose of it. */
 static bool shows_matrix(const tc_value *value) {
@@ -131,7 +121,7 @@ static bool is_direct_use(const tc_flow *flow, const tc_node *node, uint32_t ind
         return false;
     if (tc_node_is(node, "", "BatchNormalization") && (index == 3 || index == 4))
         return false;
-    if (!is_transparent(node) || is_layer_bias(node, index))
+    if (!passes_mask(node) || is_layer_bias(node, index))
         return true;
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (tc_flow_has(flow, tc_output(node, i), TC_FLOW_DIRECT))
@@ -206,17 +196,17 @@ static void flow_forward(tc_arena *arena, const tc_rule_set *rules, tc_flow *flo
 }
 
 /* --- selection -------------------------------------------------------------------------------- */
-typedef enum wish { WISH_DEFAULT, WISH_TRAIN, WISH_FREEZE } wish;
+typedef enum request { REQUEST_NONE, REQUEST_TRAIN, REQUEST_FREEZE } request;
 
 /* What the command line says of this name; globs that match are noted. */
-static wish wish_of(const tc_options *options, const char *name, bool *matched) {
-    wish result = WISH_DEFAULT;
+static request request_of(const tc_options *options, const char *name, bool *matched) {
+    request result = REQUEST_NONE;
     for (size_t i = 0; i < options->n_selection; i++) {
         bool train = strncmp(options->selection[i], "train=", 6) == 0;
         if (fnmatch(strchr(options->selection[i], '=') + 1, name, 0) != 0)
             continue;
         matched[i] = true;
-        result = train ? WISH_TRAIN : WISH_FREEZE;
+        result = train ? REQUEST_TRAIN : REQUEST_FREEZE;
     }
     return result;
 }
@@ -251,14 +241,14 @@ static bool has_parameter_name(const char *name) {
 static void select_one(selection *s, const char *name, const tc_tensor *tensor) {
     tc_ctx *ctx = s->env->ctx;
     tc_value *value = tc_map_get(s->graph->names, name);
-    wish asked = wish_of(s->env->options, name, s->matched);
+    request asked = request_of(s->env->options, name, s->matched);
     if (!tc_dtype_is_float(tensor->dtype)) {
-        if (asked == WISH_TRAIN && !s->quiet)
+        if (asked == REQUEST_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "--train: %s is %s and has no gradient", tc_quote(ctx, name),
                     tc_dtype_name(tensor->dtype));
         return;
     }
-    if (asked == WISH_DEFAULT && tensor->count < 2) {
+    if (asked == REQUEST_NONE && tensor->count < 2) {
         bool folded = !value || !value->init;
         if (has_parameter_name(name) && (folded || tc_flow_has(s->flow, value, TC_FLOW_REACHES)))
             add_name(ctx->arena, &s->single, name);
@@ -266,11 +256,11 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     }
     if (!value || !value->init || !tc_flow_has(s->flow, value, TC_FLOW_REACHES)) {
         add_name(ctx->arena, &s->unreached, name);
-        if (asked == WISH_TRAIN && !s->quiet)
+        if (asked == REQUEST_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "--train: the loss does not depend on %s", tc_quote(ctx, name));
         return;
     }
-    if (asked == WISH_FREEZE || (asked == WISH_DEFAULT && !tc_flow_has(s->flow, value, TC_FLOW_DIRECT))) {
+    if (asked == REQUEST_FREEZE || (asked == REQUEST_NONE && !tc_flow_has(s->flow, value, TC_FLOW_DIRECT))) {
         add_name(ctx->arena, &s->frozen, name);
         return;
     }
@@ -315,7 +305,7 @@ void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
         tc_value *value = model->graph->initializers[i];
         tc_map_set(names, value->name, (void *)value->init);
         value->is_parameter =
-            tc_dtype_is_float(value->init->dtype) && wish_of(env->options, value->name, matched) == WISH_TRAIN;
+            tc_dtype_is_float(value->init->dtype) && request_of(env->options, value->name, matched) == REQUEST_TRAIN;
     }
     env->summary->initializers = names;
 }
