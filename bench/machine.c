@@ -38,15 +38,9 @@ static void fill(float *x, size_t n) {
 }
 
 static void run_product(tk_queue *q, float *out, const float *a, const float *b, tk_product p) {
-    int64_t *at = take(2 * (size_t)p.batch * sizeof *at);
-    for (int64_t i = 0; i < p.batch; i++) {
-        at[i] = i * p.m * p.k;
-        at[p.batch + i] = i * p.k * p.n;
-    }
-    p.a_at = at;
-    p.b_at = at + p.batch;
+    p.a_at.step = p.m * p.k;
+    p.b_at.step = p.k * p.n;
     tk_product_run(q, out, a, b, &p, TK_F32, NULL);
-    free(at);
 }
 
 /* --- limits ----------------------------------------------------------------------------------- */

@@ -40,12 +40,21 @@ struct rt_launch {
                        * it is written); if an operand occurs twice the plan asks for both bits */
 };
 
+/* What a kernel reads besides operands: uploaded to the device once, when the plan is made. */
+typedef struct rt_table {
+    const void *data; /* the host's */
+    size_t bytes;
+    void *pointer; /* in the launch's parameters: gets the table's address on the device */
+} rt_table;
+
 typedef struct rt_launcher {
     tc_ctx *ctx;
     tc_model *model;
     tc_arena *arena;         /* lives as long as the launches */
     int slots;               /* of the queue that the launches run on: threads that a workspace has scratch for */
     const rt_random *random; /* lives as long as the launches */
+    rt_table *tables;        /* of all launches */
+    size_t n_tables, cap_tables;
 } rt_launcher;
 
 /* Fills `launch` (in, out, node are set already). TC_UNSUPPORTED for attributes or types it has no kernel for. */
@@ -67,6 +76,10 @@ static inline const rt_arg *rt_out(const rt_launch *launch, uint32_t index) {
  * arena. */
 tc_status rt_known_ints(rt_launcher *launcher, const tc_node *node, uint32_t input, const int64_t **out_ints,
                         int64_t *out_count);
+
+/* Adds a table of `bytes` at `data`, which lives as long as the launches; `pointer` is the address of the pointer in
+ * the launch's parameters by which the kernel reads it. */
+void rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, void *pointer);
 
 /* Rows of kernels.def. */
 typedef struct rt_kernel_row {

@@ -36,9 +36,7 @@ typedef struct gradient_ctx {
 } gradient_ctx;
 
 static void product(void *out, const void *a, const void *b, tk_product p, tk_dtype dtype) {
-    static const int64_t first = 0;
     p.batch = 1;
-    p.a_at = p.b_at = &first;
     tk_product_run(tk_queue_serial(), out, a, b, &p, dtype, NULL);
 }
 static void product_f32(float *out, const float *a, const float *b, tk_product p) { product(out, a, b, p, TK_F32); }

@@ -113,15 +113,15 @@ static void TK_CAT(put_map, SUFFIX)(void *out, int64_t at, T *x, int64_t n) {
 static void TK_CAT(score_row, SUFFIX)(const attention_ctx *c, T *s, int64_t item, int64_t row) {
     const tk_attention *a = c->a;
     int64_t n = a->t;
-    if (a->mask_at) {
-        const uint8_t *mask = c->in.mask + a->mask_at[item] + row * a->mask_row;
+    if (c->in.mask) {
+        const uint8_t *mask = c->in.mask + tk_place(&a->mask_at, item) + row * a->mask_row;
         if (a->mask_column)
             TK_CAT(fill_row, SUFFIX)(s, mask, n, (T)a->fill);
         else if (!*mask)
             TK_CAT(set_row, SUFFIX)(s, n, (T)a->fill, false);
     }
-    if (a->bias_at) {
-        const S *bias = (const S *)c->in.bias + a->bias_at[item] + row * a->bias_row;
+    if (c->in.bias) {
+        const S *bias = (const S *)c->in.bias + tk_place(&a->bias_at, item) + row * a->bias_row;
         if (a->bias_column)
             TK_CAT(add_row, SUFFIX)(s, bias, n);
         else
@@ -157,7 +157,7 @@ static void TK_CAT(forward_block, SUFFIX)(const attention_ctx *c, int64_t item, 
     int64_t at = (item * a->s + row) * a->t, y_at = (item * a->s + row) * a->e;
     T *p = TK_CAT(place, SUFFIX)(c->out.p, at, scratch->block), *dropped = p;
     T *y = TK_CAT(place, SUFFIX)(c->out.y, y_at, scratch->of_e);
-    const T *q = TK_CAT(operand, SUFFIX)(c->in.q, a->q_at[item] + row * a->d, rows * a->d, scratch->of_d);
+    const T *q = TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q_at, item) + row * a->d, rows * a->d, scratch->of_d);
     tk_product of_s = {.m = rows, .n = a->t, .k = a->d, .lda = a->d, .ldb = a->t, .alpha = a->scale};
     tk_product of_y = {.m = rows, .n = a->e, .k = a->t, .lda = a->t, .ldb = a->e, .alpha = 1};
     TK_CAT(product, MATH)(p, q, kt, of_s);
@@ -178,8 +178,8 @@ static void TK_CAT(forward, SUFFIX)(void *ctx, tk_share share) {
     SCRATCH scratch =
         TK_CAT(scratch_of, SUFFIX)(a, (char *)c->workspace + (size_t)share.thread * c->thread_bytes, c->rows, 1);
     for (int64_t item = share.begin; item < share.end; item++) {
-        const T *kt = TK_CAT(operand, SUFFIX)(c->in.kt, a->kt_at[item], a->d * a->t, scratch.kt);
-        const T *v = TK_CAT(operand, SUFFIX)(c->in.v, a->v_at[item], a->t * a->e, scratch.v);
+        const T *kt = TK_CAT(operand, SUFFIX)(c->in.kt, tk_place(&a->kt_at, item), a->d * a->t, scratch.kt);
+        const T *v = TK_CAT(operand, SUFFIX)(c->in.v, tk_place(&a->v_at, item), a->t * a->e, scratch.v);
         for (int64_t row = 0; row < a->s; row += c->rows)
             TK_CAT(forward_block, SUFFIX)(c, item, row, a->s - row < c->rows ? a->s - row : c->rows, kt, v, &scratch);
     }
@@ -220,8 +220,8 @@ static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *i
     TK_CAT(score_grad, SUFFIX)(c, ds, p, at, rows * a->t);
     TK_CAT(put, SUFFIX)(c->out.ds, at, ds, rows * a->t);
     if (c->out.dkt) {
-        const T *q =
-            TK_CAT(operand, SUFFIX)(c->in.q, a->q_at[item->index] + row * a->d, rows * a->d, item->scratch.of_d);
+        const T *q = TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q_at, item->index) + row * a->d, rows * a->d,
+                                             item->scratch.of_d);
         TK_CAT(product, MATH)(item->dkt, q, ds, of_dkt);
     }
     if (c->out.dq) {
@@ -266,8 +266,8 @@ static void TK_CAT(backward, SUFFIX)(void *ctx, tk_share share) {
     ITEM item = {.scratch = TK_CAT(scratch_of, SUFFIX)(a, memory, c->rows, 2)};
     for (int64_t index = share.begin; index < share.end; index++) {
         item.index = index;
-        item.kt = TK_CAT(operand, SUFFIX)(c->in.kt, a->kt_at[index], kt_n, item.scratch.kt);
-        item.v = TK_CAT(operand, SUFFIX)(c->in.v, a->v_at[index], v_n, item.scratch.v);
+        item.kt = TK_CAT(operand, SUFFIX)(c->in.kt, tk_place(&a->kt_at, index), kt_n, item.scratch.kt);
+        item.v = TK_CAT(operand, SUFFIX)(c->in.v, tk_place(&a->v_at, index), v_n, item.scratch.v);
         item.dkt = TK_CAT(place, SUFFIX)(c->out.dkt, index * kt_n, item.scratch.dkt);
         item.dv = TK_CAT(place, SUFFIX)(c->out.dv, index * v_n, item.scratch.dv);
         for (int64_t row = 0; row == 0 || row < s; row += c->rows) /* without rows dkt and dv are 0 */

@@ -14,17 +14,8 @@ static bool is_pointwise(const tk_window *w) {
 
 /* Of one batch item and group: filters x (channels, kernel) by (channels, kernel) x places. */
 static tk_product product_of(const tk_conv *c) {
-    static const int64_t zero = 0;
     int64_t outs = tk_volume(c->window.out), k = c->channels / c->groups * tk_volume(c->window.kernel);
-    return (tk_product){.batch = 1,
-                        .m = c->filters / c->groups,
-                        .n = outs,
-                        .k = k,
-                        .lda = k,
-                        .ldb = outs,
-                        .a_at = &zero,
-                        .b_at = &zero,
-                        .alpha = 1};
+    return (tk_product){.batch = 1, .m = c->filters / c->groups, .n = outs, .k = k, .lda = k, .ldb = outs, .alpha = 1};
 }
 
 /* Bytes of the columns; what the product needs is behind them. */

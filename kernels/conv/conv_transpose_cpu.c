@@ -9,7 +9,6 @@
 
 /* Of one batch item and group: (channels, kernel) x filters by filters x places; not rounded before it is added up. */
 static tk_product product_of(const tk_conv *c, tk_dtype dtype) {
-    static const int64_t zero = 0;
     int64_t outs = tk_volume(c->window.out), rows = c->channels / c->groups * tk_volume(c->window.kernel);
     return (tk_product){.batch = 1,
                         .m = rows,
@@ -18,8 +17,6 @@ static tk_product product_of(const tk_conv *c, tk_dtype dtype) {
                         .lda = rows,
                         .ldb = outs,
                         .trans_a = true,
-                        .a_at = &zero,
-                        .b_at = &zero,
                         .alpha = 1,
                         .wide = tk_is_half(dtype)};
 }

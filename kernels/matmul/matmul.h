@@ -5,16 +5,17 @@
 #ifndef TK_MATMUL_H
 #define TK_MATMUL_H
 #include "../common/broadcast.h"
+#include "../common/places.h"
 
 /* out[i] = alpha op(A_i) op(B_i) + beta out[i], 0 <= i < batch; op(A) [m, k], op(B) [k, n], out [batch, m, n] dense. Of
  * 16-bit types a tile is widened, summed in float and rounded once. */
 typedef struct tk_product {
     int64_t batch, m, n, k;
-    int64_t lda, ldb;           /* elements from one row to the next, as stored */
-    bool trans_a, trans_b;      /* A is stored [k, m], B [n, k] */
-    const int64_t *a_at, *b_at; /* [batch]: where A_i and B_i begin, in elements */
-    double alpha, beta;         /* integers: 1, and 0 or 1 */
-    bool wide;                  /* of 16-bit types: out is of floats */
+    int64_t lda, ldb;      /* elements from one row to the next, as stored */
+    bool trans_a, trans_b; /* A is stored [k, m], B [n, k] */
+    tk_places a_at, b_at;  /* where A_i and B_i begin */
+    double alpha, beta;    /* integers: 1, and 0 or 1 */
+    bool wide;             /* of 16-bit types: out is of floats */
 } tk_product;
 
 bool tk_product_has(tk_dtype dtype);

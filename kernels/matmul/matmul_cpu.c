@@ -27,8 +27,8 @@ typedef struct tile {
 #ifdef TK_HAVE_DNNL
 static void tile_f32(void *out_, const void *a_, const void *b_, const tk_product *p, tile t) {
     float *out = (float *)out_ + (t.item * p->m + t.i0) * p->n + t.j0;
-    const float *a = (const float *)a_ + p->a_at[t.item] + (p->trans_a ? t.i0 : t.i0 * p->lda);
-    const float *b = (const float *)b_ + p->b_at[t.item] + (p->trans_b ? t.j0 * p->ldb : t.j0);
+    const float *a = (const float *)a_ + tk_place(&p->a_at, t.item) + (p->trans_a ? t.i0 : t.i0 * p->lda);
+    const float *b = (const float *)b_ + tk_place(&p->b_at, t.item) + (p->trans_b ? t.j0 * p->ldb : t.j0);
     int threads = tk_library_threads(1); /* the tile is this thread's alone */
     dnnl_sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', t.i1 - t.i0, t.j1 - t.j0, p->k, (float)p->alpha, a,
                p->lda, b, p->ldb, (float)p->beta, out, p->n);
@@ -83,16 +83,24 @@ static void put_tile(void *out, const float *sum, const tk_product *p, tile t, t
 
 static void half_tile(void *out, const void *a, const void *b, const tk_product *p, tile t, tk_dtype dtype,
                       float *scratch) {
-    static const int64_t first = 0;
-    const uint16_t *as = (const uint16_t *)a + p->a_at[t.item], *bs = (const uint16_t *)b + p->b_at[t.item];
+    const uint16_t *as = (const uint16_t *)a + tk_place(&p->a_at, t.item),
+                   *bs = (const uint16_t *)b + tk_place(&p->b_at, t.item);
     int64_t rows = t.i1 - t.i0, columns = t.j1 - t.j0;
     float *sum = scratch, *block_a = sum + rows * columns;
     for (int64_t k = 0; k < p->k; k += HALF_K) {
         int64_t ks = p->k - k < HALF_K ? p->k - k : HALF_K;
         float *block_b = block_a + rows * ks;
         int64_t lda = p->trans_a ? rows : ks, ldb = p->trans_b ? ks : columns;
-        tk_product part = {1,          rows,   columns, ks,       lda,   ldb,  p->trans_a,
-                           p->trans_b, &first, &first,  p->alpha, k > 0, false};
+        tk_product part = {.batch = 1,
+                           .m = rows,
+                           .n = columns,
+                           .k = ks,
+                           .lda = lda,
+                           .ldb = ldb,
+                           .trans_a = p->trans_a,
+                           .trans_b = p->trans_b,
+                           .alpha = p->alpha,
+                           .beta = k > 0};
         if (p->trans_a)
             widen_block(block_a, as + k * p->lda + t.i0, p->lda, ks, rows, dtype);
         else

@@ -6,8 +6,8 @@ static double dot(const void *a, const void *b, const tk_product *p, tk_dtype dt
                   int64_t j) {
     double sum = 0;
     for (int64_t k = 0; k < p->k; k++)
-        sum += tk_get(a, dtype, p->a_at[batch] + (p->trans_a ? k * p->lda + i : i * p->lda + k)) *
-               tk_get(b, dtype, p->b_at[batch] + (p->trans_b ? j * p->ldb + k : k * p->ldb + j));
+        sum += tk_get(a, dtype, tk_place(&p->a_at, batch) + (p->trans_a ? k * p->lda + i : i * p->lda + k)) *
+               tk_get(b, dtype, tk_place(&p->b_at, batch) + (p->trans_b ? j * p->ldb + k : k * p->ldb + j));
     return sum;
 }
 

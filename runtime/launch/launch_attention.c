@@ -28,7 +28,7 @@ static int64_t size_at(const rt_arg *arg, int from_last) {
 
 /* Where each item's matrix begins in `arg`, whose leading dims broadcast to those of `whole`. */
 static tc_status prepare_items(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *arg,
-                               const int64_t **out_at) {
+                               tk_places *places) {
     tk_bcast bc;
     tk_shape lead = {whole->rank - 2, whole->dims}, of_arg = {arg->rank > 2 ? arg->rank - 2 : 0, arg->dims};
     if (!tk_bcast_init(&bc, lead, &of_arg, 1))
@@ -36,21 +36,20 @@ static tc_status prepare_items(rt_launcher *launcher, const tc_node *node, const
                         "the operands' leading dims don't broadcast to the result's");
     placing p = {TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)bc.count + 1), size_at(arg, 1) * size_at(arg, 2)};
     tk_bcast_walk(&bc, 0, bc.count, place, &p);
-    *out_at = p.at;
+    rt_places(launcher, p.at, bc.count, places);
     return TC_OK;
 }
 
 /* Of bias or mask, `arg` or NULL: [s or 1, t or 1] with leading dims. */
 static tc_status prepare_repeated(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *arg,
-                                  const tk_attention *a, const int64_t **out_at, int64_t *out_row,
-                                  int64_t *out_column) {
+                                  const tk_attention *a, tk_places *places, int64_t *out_row, int64_t *out_column) {
     if (!arg)
         return TC_OK;
     int64_t s = size_at(arg, 2), t = size_at(arg, 1);
     TC_TRY(rt_expect(launcher, node, (s == 1 || s == a->s) && (t == 1 || t == a->t)));
     *out_row = s == 1 ? 0 : t;
     *out_column = t == 1 ? 0 : 1;
-    return prepare_items(launcher, node, whole, arg, out_at);
+    return prepare_items(launcher, node, whole, arg, places);
 }
 
 /* Sizes and places of Q, K^T and V, operands `first` and the next two, for the items of `whole`, which is Y or its

@@ -203,7 +203,8 @@ static void dense(const tk_strided *box, int64_t *strides) {
 }
 
 /* Where each product's operand k begins; packs the operand if it must be. */
-static const int64_t *place_operand(rt_launcher *launcher, einsum_params *p, int k, const group *groups, bool lies) {
+static void place_operand(rt_launcher *launcher, einsum_params *p, int k, const group *groups, bool lies,
+                          tk_places *places) {
     const tk_einsum *e = &p->loop;
     const group *rows = &groups[k == 0 ? ROW : SUMMED], *columns = &groups[k == 0 ? SUMMED : COLUMN],
                 *batch = &groups[BATCH];
@@ -221,7 +222,7 @@ static const int64_t *place_operand(rt_launcher *launcher, einsum_params *p, int
         dense(box, box->out_strides);
         tk_strided_simplify(box);
     }
-    return at;
+    rt_places(launcher, at, batch->size, places);
 }
 
 /* The products give [batch, row, column]; the result may want another order. */
@@ -260,8 +261,8 @@ static void prepare_product(rt_launcher *launcher, einsum_params *p, rt_launch *
         t->lda = t->k, t->trans_a = false;
     if (!right)
         t->ldb = t->n, t->trans_b = false;
-    t->a_at = place_operand(launcher, p, 0, groups, left);
-    t->b_at = place_operand(launcher, p, 1, groups, right);
+    place_operand(launcher, p, 0, groups, left, &t->a_at);
+    place_operand(launcher, p, 1, groups, right, &t->b_at);
     place_result(p, groups);
     size_t element = tk_size(launch->out[0].dtype), sizes[4] = {0};
     sizes[0] = left ? 0 : (size_t)(t->batch * t->m * t->k) * element;

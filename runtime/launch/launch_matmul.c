@@ -56,8 +56,8 @@ static tc_status prepare_batch(rt_launcher *launcher, const tc_node *node, const
     offsets o = {TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)bc.count),
                  TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)bc.count), a.rows * a.columns, b.rows * b.columns};
     tk_bcast_walk(&bc, 0, bc.count, take_offsets, &o);
-    p->a_at = o.a;
-    p->b_at = o.b;
+    rt_places(launcher, o.a, bc.count, &p->a_at);
+    rt_places(launcher, o.b, bc.count, &p->b_at);
     return TC_OK;
 }
 
@@ -79,7 +79,6 @@ tc_status rt_launch_matmul(rt_launcher *launcher, const tc_node *node, rt_launch
         left->rank > 1) { /* one matrix on the right: one tall product */
         p->m *= rt_product(left, 0, left->rank - 2);
         p->batch = 1;
-        p->a_at = p->b_at = TC_NEW(launcher->arena, int64_t);
     } else {
         TC_TRY(prepare_batch(launcher, node, launch, a, b, p));
     }
@@ -107,7 +106,6 @@ tc_status rt_launch_gemm(rt_launcher *launcher, const tc_node *node, rt_launch *
                                    .trans_b = tb,
                                    .alpha = (double)tc_attr_float(node, "alpha", 1),
                                    .beta = (double)tc_attr_float(node, "beta", 1)};
-    params->product.a_at = params->product.b_at = TC_NEW(launcher->arena, int64_t);
     params->has_c = c && params->product.beta != 0;
     if (params->has_c && !tk_bcast_init(&params->c, rt_shape(&launch->out[0]), (tk_shape[]){rt_shape(c)}, 1))
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "operand 2 does not broadcast to the result");

@@ -1,5 +1,6 @@
 /* launch_util.c: what many launch functions do. */
 #include "launch_util.h"
+#include <string.h>
 
 tc_status rt_no_kernel(rt_launcher *launcher, const tc_node *node, const rt_launch *launch) {
     const char *first = launch->n_in > 0 ? tc_dtype_name((tc_dtype)launch->in[0].dtype) : "no operand";
@@ -32,6 +33,22 @@ tc_status rt_broadcast(rt_launcher *launcher, const tc_node *node, const rt_laun
     if (!tk_bcast_init(out_bc, rt_shape(&launch->out[0]), shapes, count))
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the operands' shapes don't broadcast to the result's");
     return TC_OK;
+}
+
+void rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, void *pointer) {
+    launcher->tables = tc_arena_grow(launcher->arena, launcher->tables, sizeof *launcher->tables, &launcher->cap_tables,
+                                     launcher->n_tables + 1);
+    launcher->tables[launcher->n_tables++] = (rt_table){data, bytes, pointer};
+    memcpy(pointer, &data, sizeof data); /* where the device reads the host's memory it stays so */
+}
+
+void rt_places(rt_launcher *launcher, const int64_t *at, int64_t n, tk_places *places) {
+    *places = (tk_places){.step = n > 1 ? at[1] - at[0] : 0};
+    for (int64_t i = 0; i < n; i++)
+        if (at[i] != i * places->step) {
+            rt_add_table(launcher, at, (size_t)n * sizeof *at, &places->at);
+            return;
+        }
 }
 
 int64_t rt_product(const rt_arg *arg, int begin, int end) {

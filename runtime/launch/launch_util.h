@@ -4,6 +4,7 @@
 #ifndef TEMPO_LAUNCH_UTIL_H
 #define TEMPO_LAUNCH_UTIL_H
 #include "../../kernels/common/broadcast.h"
+#include "../../kernels/common/places.h"
 #include "../launch.h"
 
 /* TC_UNSUPPORTED: no kernel for the element types at hand. */
@@ -25,6 +26,10 @@ static inline void *rt_data(const rt_arg *arg) { return arg ? arg->data : NULL; 
 /* The plan of broadcasting operands `first` and following to result 0; TC_BAD_INPUT when they don't fit. */
 tc_status rt_broadcast(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t first, int count,
                        tk_bcast *out_bc);
+
+/* Where the `n` items of a batch begin: `at`, in the launcher's arena, becomes a step where it is one, else a table.
+ * `places` is in the launch's parameters. */
+void rt_places(rt_launcher *launcher, const int64_t *at, int64_t n, tk_places *places);
 
 /* The product of dims [begin, end). */
 int64_t rt_product(const rt_arg *arg, int begin, int end);

@@ -36,9 +36,9 @@ static void make_case(attention_case *c, const int64_t *sizes, int flags) {
                         .t = sizes[2],
                         .d = sizes[3],
                         .e = sizes[4],
-                        .q_at = c->at[0],
-                        .kt_at = c->at[1],
-                        .v_at = c->at[2],
+                        .q_at = {.at = c->at[0]},
+                        .kt_at = {.at = c->at[1]},
+                        .v_at = {.at = c->at[2]},
                         .scale = 0.7,
                         .fill = -INFINITY,
                         .guard = flags & 8,
@@ -52,8 +52,8 @@ static void make_case(attention_case *c, const int64_t *sizes, int flags) {
         c->at[3][i] = 0;
         c->at[4][i] = i * a->t;
     }
-    a->bias_at = c->has_bias ? c->at[3] : NULL;
-    a->mask_at = c->has_mask ? c->at[4] : NULL;
+    a->bias_at.at = c->at[3];
+    a->mask_at.at = c->at[4];
     a->bias_row = flags & 4 ? 1 : a->t; /* [s, t], or [s, 1] */
     a->bias_column = flags & 4 ? 0 : 1;
     a->mask_column = 1; /* [items, 1, t] */

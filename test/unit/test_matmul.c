@@ -12,11 +12,11 @@ static const int64_t shapes[][4] = {
 
 static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double beta) {
     int64_t batch = shape[0], m = shape[1], n = shape[2], k = shape[3], lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1;
-    int64_t a_size = (ta ? k : m) * lda, b_size = (tb ? n : k) * ldb, a_at[16], b_at[16];
+    int64_t a_size = (ta ? k : m) * lda, b_size = (tb ? n : k) * ldb, b_at[16];
     size_t size = tk_size(dtype), bytes = (size_t)(batch * m * n) * size;
     for (int64_t i = 0; i < batch; i++) /* every other product shares its B */
-        a_at[i] = i * a_size, b_at[i] = i / 2 * b_size;
-    tk_product p = {batch, m, n, k, lda, ldb, ta, tb, a_at, b_at, 1, beta, false};
+        b_at[i] = i / 2 * b_size;
+    tk_product p = {batch, m, n, k, lda, ldb, ta, tb, {.step = a_size}, {.at = b_at}, 1, beta, false};
     if (tk_is_float(dtype))
         p.alpha = 0.5, p.beta = 0.75 * beta;
     char *a = alloc_guarded((size_t)(batch * a_size) * size, size),
@@ -87,7 +87,7 @@ static void any_threads(void **state) {
         fill_f32(b, k * n, 2);
         for (int trans = 0; trans < 3; trans++) { /* forward, gradient of the left operand, of the right one */
             bool ta = trans == 2, tb = trans == 1;
-            tk_product p = {batch, m, n, k, ta ? m : k, tb ? k : n, ta, tb, at, at, 1, 0, false};
+            tk_product p = {batch, m, n, k, ta ? m : k, tb ? k : n, ta, tb, {.at = at}, {.at = at}, 1, 0, false};
             use_threads(1);
             tk_product_run(queue(), first, a, b, &p, TK_F32, NULL);
             for (int threads = 2; threads <= 4; threads++) {

@@ -1,0 +1,15 @@
+/* places.h: where the operands of a batch begin, in elements: at even steps, or, where broadcasting makes them uneven,
+ * where a table says. */
+#ifndef TK_PLACES_H
+#define TK_PLACES_H
+#include <stdint.h>
+
+typedef struct tk_places {
+    int64_t step;
+    const int64_t *at; /* one place an item, in the device's memory; NULL: item i is at i * step */
+} tk_places;
+
+static inline int64_t tk_place(const tk_places *places, int64_t item) {
+    return places->at ? places->at[item] : item * places->step;
+}
+#endif
