@@ -1,15 +1,19 @@
-/* queue.c: a queue of the CPU: two numbers, which loops (common/parallel.h) and workspaces go by. */
+/* queue.c: a queue of the CPU: two numbers, which loops (common/parallel.h) and workspaces go by, and the first fault.
+ */
 #include "queue.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct tk_queue {
     int threads, slots;
+    uint32_t launch;
+    _Atomic uint64_t fault; /* launch << 8 | status */
 };
 
 tk_queue *tk_queue_create(int threads, int slots) {
     tk_queue *q = malloc(sizeof *q);
     if (q)
-        *q = (tk_queue){threads > 1 ? threads : 1, slots > 1 ? slots : 1};
+        *q = (tk_queue){.threads = threads > 1 ? threads : 1, .slots = slots > 1 ? slots : 1};
     return q;
 }
 
@@ -19,6 +23,20 @@ int tk_queue_threads(const tk_queue *q) { return q->threads; }
 int tk_queue_slots(const tk_queue *q) { return q->slots; }
 
 tk_queue *tk_queue_serial(void) {
-    static tk_queue serial = {1, 1}; /* never written */
+    static tk_queue serial = {.threads = 1, .slots = 1}; /* never written */
     return &serial;
+}
+
+void tk_queue_begin(tk_queue *q, uint32_t launch) { q->launch = launch; }
+
+void tk_fault(tk_queue *q, tk_status status) {
+    uint64_t none = 0;
+    if (status != TK_OK)
+        atomic_compare_exchange_strong(&q->fault, &none, (uint64_t)q->launch << 8 | (uint64_t)status);
+}
+
+tk_status tk_queue_take_fault(tk_queue *q, uint32_t *out_launch) {
+    uint64_t fault = atomic_exchange(&q->fault, 0);
+    *out_launch = (uint32_t)(fault >> 8);
+    return (tk_status)(fault & 0xff);
 }

@@ -14,6 +14,16 @@ void tk_queue_destroy(tk_queue *q); /* NULL is fine */
 int tk_queue_threads(const tk_queue *q);
 int tk_queue_slots(const tk_queue *q);
 
+/* Which launch runs now: faults are its. */
+void tk_queue_begin(tk_queue *q, uint32_t launch);
+
+/* A kernel's way to say that an operand's value is not allowed: the first fault since the queue's were taken stays,
+ * with the launch that was running. Results of that launch are then in part written, or not at all; kernels behind it
+ * check their own operands. TK_OK: nothing happens. From any thread of a loop. */
+void tk_fault(tk_queue *q, tk_status status);
+/* The fault, TK_OK where there is none, and its launch; the queue forgets it. When all that was queued has run. */
+tk_status tk_queue_take_fault(tk_queue *q, uint32_t *out_launch);
+
 /* A queue of one thread and one slot, for a kernel that is called from the body of a loop; anybody may use it at any
  * time, nobody destroys it. */
 tk_queue *tk_queue_serial(void);

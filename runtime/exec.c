@@ -58,12 +58,15 @@ tc_status rt_execute(tc_ctx *ctx, tk_queue *q, const rt_plan *plan, rt_event_fn 
     double began = event ? now() : 0;
     for (uint32_t i = 0; i < plan->n_launches; i++) {
         const rt_launch *launch = &plan->launches[i];
-        if (launch->view_of >= 0)
+        if (launch->view_of >= 0 || launch->constant)
             continue;
         double start = event ? now() : 0;
-        tk_status status = launch->run(q, launch);
+        uint32_t at;
+        tk_queue_begin(q, i);
+        launch->run(q, launch);
+        tk_status status = tk_queue_take_fault(q, &at);
         if (status != TK_OK)
-            return explain(ctx, launch, status);
+            return explain(ctx, &plan->launches[at], status);
         if (event)
             event(user, launch, start - began, now() - start);
     }

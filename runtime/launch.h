@@ -4,7 +4,7 @@
 #ifndef TEMPO_LAUNCH_H
 #define TEMPO_LAUNCH_H
 #include "../compiler/ir.h"
-#include "../kernels/kernel.h"
+#include "../kernels/table.h"
 
 /* One operand or result of a launch. `data` is set by the plan before the first run: kernels read it when they run.
  * Operands are read-only; data is aligned to its element at least, results and workspace to 64 bytes. A result beyond
@@ -21,23 +21,26 @@ typedef struct rt_arg {
 
 /* Where random numbers come from: read when a launch runs, so that a session can be seeded again between runs. */
 typedef struct rt_random {
-    uint64_t seed, step; /* Philox: key, and the last counter word */
+    int64_t pair[2]; /* seed and step, Philox's key and its last counter word: what `tempo.seed` holds */
 } rt_random;
 
 typedef struct rt_launch rt_launch;
-typedef tk_status (*rt_run_fn)(tk_queue *q, const rt_launch *launch);
+/* Calls kernels on operands and results, whose bytes are the device's: it reads none of them. */
+typedef void (*rt_run_fn)(tk_queue *q, const rt_launch *launch);
 
 struct rt_launch {
     rt_run_fn run;
-    const void *params;  /* from rt_params */
-    const tc_node *node; /* for messages and profiles */
+    const tk_table *kernels; /* of the plan's device */
+    const void *params;      /* from rt_params */
+    const tc_node *node;     /* for messages and profiles */
     uint32_t n_in, n_out;
     rt_arg *in, *out;
     size_t workspace_bytes; /* asked for by the launch function; planned like a buffer that lives during this launch */
     void *workspace;
-    int view_of;      /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs */
-    uint64_t inplace; /* bit i: result 0 may be written over operand i (same bytes, each element read before
-                       * it is written); if an operand occurs twice the plan asks for both bits */
+    int view_of;          /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs */
+    const void *constant; /* result 0 is known already, these bytes, as long as the launcher's arena: no kernel runs */
+    uint64_t inplace;     /* bit i: result 0 may be written over operand i (same bytes, each element read before
+                           * it is written); if an operand occurs twice the plan asks for both bits */
 };
 
 /* What a kernel reads besides operands: uploaded to the device once, when the plan is made. */
@@ -45,12 +48,14 @@ typedef struct rt_table {
     const void *data; /* the host's */
     size_t bytes;
     void *pointer; /* in the launch's parameters: gets the table's address on the device */
+    bool changes;  /* from run to run: uploaded each time */
 } rt_table;
 
 typedef struct rt_launcher {
     tc_ctx *ctx;
     tc_model *model;
     tc_arena *arena;         /* lives as long as the launches */
+    const tk_table *kernels; /* of the device */
     int slots;               /* of the queue that the launches run on: threads that a workspace has scratch for */
     const rt_random *random; /* lives as long as the launches */
     rt_table *tables;        /* of all launches */
@@ -79,7 +84,7 @@ tc_status rt_known_ints(rt_launcher *launcher, const tc_node *node, uint32_t inp
 
 /* Adds a table of `bytes` at `data`, which lives as long as the launches; `pointer` is the address of the pointer in
  * the launch's parameters by which the kernel reads it. */
-void rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, void *pointer);
+rt_table *rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, void *pointer);
 
 /* Rows of kernels.def. */
 typedef struct rt_kernel_row {

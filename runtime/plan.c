@@ -165,7 +165,7 @@ static tc_status launch_node(planner *p, const tc_node *node) {
         return TC_UNSUPPORTED;
     }
     rt_launch *launch = &p->plan->launches[p->plan->n_launches];
-    *launch = (rt_launch){.node = node, .view_of = -1};
+    *launch = (rt_launch){.node = node, .kernels = p->plan->launcher.kernels, .view_of = -1};
     TC_TRY(fill_args(p, node, launch));
     TC_TRY(check_dtype(p, node, row, launch));
     TC_TRY(row->launch(&p->plan->launcher, node, launch));
@@ -173,6 +173,11 @@ static tc_status launch_node(planner *p, const tc_node *node) {
         const rt_arg *out = rt_out(launch, i);
         if (!out)
             continue;
+        if (i == 0 && launch->constant) {
+            size_t bytes = (size_t)out->count * tk_size(out->dtype);
+            add_storage(p, node->outputs[i], RT_PARAMETER, bytes, out->dims)->data = launch->constant;
+            continue;
+        }
         bool view = i == 0 && launch->view_of >= 0;
         uint32_t viewed = view ? root_of(p->plan, tc_input(node, (uint32_t)launch->view_of))->root : 0;
         rt_storage *s = add_storage(p, node->outputs[i], RT_ARENA, (size_t)out->count * tk_size(out->dtype), out->dims);
@@ -379,7 +384,8 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_rando
                          rt_shared *shared, rt_plan **out_plan) {
     tc_arena *arena = tc_arena_create();
     rt_plan *plan = TC_NEW(arena, rt_plan);
-    plan->launcher = (rt_launcher){ctx, model, arena, slots, random};
+    plan->launcher = (rt_launcher){
+        .ctx = ctx, .model = model, .arena = arena, .kernels = &tk_table_cpu, .slots = slots, .random = random};
     plan->model = model;
     plan->graph = model->graph;
     plan->shared = shared;

@@ -6,6 +6,7 @@
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
 #include "launch.h"
+#include "../kernels/queue.h"
 #include "pack.h"
 
 typedef enum rt_home { RT_ARENA, RT_INPUT, RT_PARAMETER } rt_home;

@@ -83,8 +83,8 @@ static tc_status take_model(tempo_session *s, tc_model *model) {
         tc_map_set(s->by_name, value->name, &inputs[i]);
     }
     s->inputs = inputs;
-    if (s->random.seed != 0)
-        (void)seed(s, s->random.seed, 0); /* what is wrong then, the run says */
+    if (s->random.pair[0] != 0)
+        (void)seed(s, (uint64_t)s->random.pair[0], 0); /* what is wrong then, the run says */
     return TC_OK;
 }
 
@@ -105,7 +105,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     }
     tc_hold(&s->held, close_session, s);
     s->queue = queue;
-    s->random.seed = options ? options->seed : 0;
+    s->random.pair[0] = options ? (int64_t)options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
     return s;
 }
@@ -237,13 +237,11 @@ tempo_status tempo_bind(tempo_session *s, const char *name, const tempo_tensor *
 }
 
 static tc_status seed(tempo_session *s, uint64_t number, uint64_t step) {
-    s->random = (rt_random){number, step};
-    memcpy(&s->seed_tensor[0], &number, sizeof number);
-    memcpy(&s->seed_tensor[1], &step, sizeof step);
+    s->random = (rt_random){{(int64_t)number, (int64_t)step}};
     rt_input *input = rt_find_input(s, TC_SEED_INPUT);
     const int64_t dims[] = {2};
-    tempo_tensor pair = {TEMPO_INT64, 1, dims, s->seed_tensor, sizeof s->seed_tensor};
-    return input && (!input->data || input->data == s->seed_tensor) ? bind(s, TC_SEED_INPUT, &pair) : TC_OK;
+    tempo_tensor pair = {TEMPO_INT64, 1, dims, s->random.pair, sizeof s->random.pair};
+    return input && (!input->data || input->data == s->random.pair) ? bind(s, TC_SEED_INPUT, &pair) : TC_OK;
 }
 
 static tempo_status call_seed(tempo_session *s, uint64_t number, uint64_t step) { RT_CALL(s, seed(s, number, step)); }

@@ -58,8 +58,7 @@ struct tempo_session {
     tc_map *outputs_by_name;   /* -> index + 1 */
     const char **output_types; /* [model->graph->n_outputs] as text */
     tk_queue *queue;           /* that its launches run on */
-    rt_random random;
-    int64_t seed_tensor[2]; /* what `tempo.seed` is bound to when the caller binds nothing */
+    rt_random random;          /* also what `tempo.seed` is bound to when the caller binds nothing */
     rt_shared shared;
     rt_kept kept[RT_KEPT_PLANS]; /* [n_kept] the one used last comes first */
     size_t n_kept;

@@ -91,23 +91,40 @@ static size_t backward_bytes(const tk_attention *a) { return scratch_bytes(a, 2,
 size_t tk_attention_workspace(const tk_attention *a, int slots) { return forward_bytes(a) * (size_t)slots; }
 size_t tk_attention_grad_workspace(const tk_attention *a, int slots) { return backward_bytes(a) * (size_t)slots; }
 
-tk_status tk_attention_run(tk_queue *q, tk_attention_results out, tk_attention_operands in, const tk_attention *a,
-                           double ratio, const tk_draw *draw, void *workspace) {
-    if (draw && !(ratio >= 0 && ratio < 1))
-        return TK_BAD_VALUE;
-    attention_ctx c = {
-        out,          in, a, (float)ratio, tk_dropout_divisor(ratio, a->dtype), draw, workspace, forward_bytes(a),
-        block_rows(a)};
-    if (a->s > 0)
-        tk_parallel_slots(q, a->items, TK_OF_FLOAT(a->dtype, forward), &c);
-    return TK_OK;
+/* The ratio where something is dropped, 0 else; false, and a fault, where it is no ratio. */
+static bool read_ratio(tk_queue *q, bool drops, tk_number ratio, double *out_ratio) {
+    *out_ratio = drops ? tk_number_get(ratio) : 0;
+    bool fits = *out_ratio >= 0 && *out_ratio < 1;
+    tk_fault(q, fits ? TK_OK : TK_BAD_VALUE);
+    return fits;
 }
 
-tk_status tk_attention_grad(tk_queue *q, tk_attention_gradients out, tk_attention_saved in, const tk_attention *a,
-                            double ratio, void *workspace) {
-    if (in.is_dropped && !(ratio >= 0 && ratio < 1))
-        return TK_BAD_VALUE;
-    gradient_ctx c = {out, in, a, tk_dropout_divisor(ratio, a->dtype), workspace, backward_bytes(a), block_rows(a)};
+void tk_attention_run(tk_queue *q, tk_attention_results out, tk_attention_operands in, const tk_attention *a,
+                      tk_number ratio, tk_seed seed, void *workspace) {
+    double dropped;
+    tk_draw draw = {0};
+    if (!read_ratio(q, seed.pair != NULL, ratio, &dropped))
+        return;
+    if (seed.pair)
+        draw = tk_draw_of(seed);
+    attention_ctx c = {.out = out,
+                       .in = in,
+                       .a = a,
+                       .ratio = (float)dropped,
+                       .keep = tk_dropout_divisor(dropped, a->dtype),
+                       .draw = seed.pair ? &draw : NULL,
+                       .workspace = workspace,
+                       .thread_bytes = forward_bytes(a),
+                       .rows = block_rows(a)};
+    if (a->s > 0)
+        tk_parallel_slots(q, a->items, TK_OF_FLOAT(a->dtype, forward), &c);
+}
+
+void tk_attention_grad(tk_queue *q, tk_attention_gradients out, tk_attention_saved in, const tk_attention *a,
+                       tk_number ratio, void *workspace) {
+    double dropped;
+    if (!read_ratio(q, in.is_dropped, ratio, &dropped))
+        return;
+    gradient_ctx c = {out, in, a, tk_dropout_divisor(dropped, a->dtype), workspace, backward_bytes(a), block_rows(a)};
     tk_parallel_slots(q, a->items, TK_OF_FLOAT(a->dtype, backward), &c);
-    return TK_OK;
 }

@@ -25,6 +25,13 @@ typedef struct tk_draw {
     uint32_t node, step;
 } tk_draw;
 
+/* The same, told by an operand: int64[2], seed and step. */
+typedef struct tk_seed {
+    const int64_t *pair; /* NULL: nothing is drawn */
+    uint32_t node;
+} tk_seed;
+static inline tk_draw tk_draw_of(tk_seed s) { return (tk_draw){(uint64_t)s.pair[0], s.node, (uint32_t)s.pair[1]}; }
+
 /* Words of elements 4 block .. 4 block + 3. */
 static inline void tk_draw_block(const tk_draw *d, uint64_t block, uint32_t out[4]) {
     const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), d->node, d->step};

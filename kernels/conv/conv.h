@@ -12,18 +12,28 @@ typedef struct tk_conv {
     tk_window window;
 } tk_conv;
 
-size_t tk_conv_workspace(const tk_conv *conv, tk_dtype dtype, int slots);
-void tk_conv_run(tk_queue *q, void *out, const void *inp, const void *weight, const void *bias, const tk_conv *conv,
-                 tk_dtype dtype, void *workspace);
-/* The transposed convolution (ONNX ConvTranspose), in the convolution's words: from `narrow` [batch, filters, out...]
- * to wide [batch, channels, inp...], with the same weight; each element of narrow adds its share to the places its
- * window reads. bias [channels] or NULL. Pads at the end are not looked at: wide ends where it ends. */
-size_t tk_conv_transpose_workspace(const tk_conv *conv, tk_dtype dtype, int slots);
-void tk_conv_transpose_run(tk_queue *q, void *wide, const void *narrow, const void *weight, const void *bias,
-                           const tk_conv *conv, tk_dtype dtype, void *workspace);
 /* One element of the result by its definition. */
 double tk_conv_transpose_ref(const void *narrow, const void *weight, const void *bias, const tk_conv *conv,
                              tk_dtype dtype, int64_t index);
 double tk_conv_ref(const void *inp, const void *weight, const void *bias, const tk_conv *conv, tk_dtype dtype,
                    int64_t index);
+
+/* clang-format off */
+#define TK_CONV_KERNELS(K) \
+    K(conv_run, (tk_queue *q, void *out, const void *inp, const void *weight, const void *bias, \
+      const tk_conv *conv, tk_dtype dtype, void *workspace), (q, out, inp, weight, bias, conv, dtype, workspace)) \
+    /* The transposed convolution (ONNX ConvTranspose), in the convolution's words: from `narrow` [batch, \
+     * filters, out...] to wide [batch, channels, inp...], with the same weight; each element of narrow adds \
+     * its share to the places its window reads. bias [channels] or NULL. Pads at the end are not looked at: \
+     * wide ends where it ends. */ \
+    K(conv_transpose_run, (tk_queue *q, void *wide, const void *narrow, const void *weight, const void *bias, \
+      const tk_conv *conv, tk_dtype dtype, void *workspace), \
+      (q, wide, narrow, weight, bias, conv, dtype, workspace))
+#define TK_CONV_WORKSPACES(W) \
+    W(conv_workspace, (const tk_conv *conv, tk_dtype dtype, int slots), (conv, dtype, slots)) \
+    W(conv_transpose_workspace, (const tk_conv *conv, tk_dtype dtype, int slots), (conv, dtype, slots))
+/* clang-format on */
+
+TK_CONV_KERNELS(TK_DECLARE_KERNEL)
+TK_CONV_WORKSPACES(TK_DECLARE_WORKSPACE)
 #endif

@@ -4,29 +4,41 @@
 #define TK_CREATE_H
 #include "../kernel.h"
 
-/* out[i] = start + i * delta: [n]; start, delta: scalars of the same type (floats and integers) */
-void tk_range(tk_queue *q, void *out, const void *start, const void *delta, int64_t n, tk_dtype dtype);
-/* Zero, and *one on the k-th diagonal. out: [rows, cols] */
-void tk_eye(tk_queue *q, void *out, const void *one, int64_t rows, int64_t cols, int64_t k, size_t element);
-/* out: [outer, depth, inner], values[0] but values[1] where the index is meant; indices: [outer, inner] of any
- * numeric type; one outside
- * [-depth, depth) leaves values[0]. */
-void tk_one_hot(tk_queue *q, void *out, const void *values, const void *indices, tk_dtype index_type, int64_t outer,
-                int64_t depth, int64_t inner, size_t element);
-/* Positions of elements that are not zero, in row-major order. out: int64 [rank, n]; TK_BAD_VALUE when there are not
- * n. */
-tk_status tk_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank,
-                     const int64_t *dims);
-/* Entries along an axis where the condition holds. out: [outer, n, inner]; inp: [outer, axis, inner]; condition: bool
- * [n_condition], absent entries count as false; TK_BAD_VALUE when there are not n true ones within the axis */
-tk_status tk_compress(tk_queue *q, void *out, const void *inp, const uint8_t *condition, int64_t n_condition,
-                      int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element);
-
-/* The k largest (or smallest) along an axis, best first, equal ones by position. values (may be NULL), indices (may
- * be NULL): [outer, k, inner]; inp: [outer, axis, inner]; NaN counts as the largest. workspace:
- * tk_topk_workspace(axis) bytes */
-size_t tk_topk_workspace(int64_t axis);
-void tk_topk(tk_queue *q, void *values, int64_t *indices, const void *inp, tk_dtype dtype, int64_t outer, int64_t axis,
-             int64_t inner, int64_t k, bool largest, void *workspace);
 bool tk_is_true(const void *data, tk_dtype dtype, int64_t i); /* element i is not zero */
+
+/* clang-format off */
+#define TK_CREATE_KERNELS(K) \
+    /* out[i] = start + i * delta: [n]; start, delta: scalars of the same type (floats and integers) */ \
+    K(range, (tk_queue *q, void *out, const void *start, const void *delta, int64_t n, tk_dtype dtype), \
+      (q, out, start, delta, n, dtype)) \
+    /* Zero, and *one on the k-th diagonal. out: [rows, cols] */ \
+    K(eye, (tk_queue *q, void *out, const void *one, int64_t rows, int64_t cols, int64_t k, size_t element), \
+      (q, out, one, rows, cols, k, element)) \
+    /* out: [outer, depth, inner], values[0] but values[1] where the index is meant; indices: [outer, inner] of \
+     * any numeric type; one outside [-depth, depth) leaves values[0]. */ \
+    K(one_hot, (tk_queue *q, void *out, const void *values, const void *indices, tk_dtype index_type, \
+      int64_t outer, int64_t depth, int64_t inner, size_t element), \
+      (q, out, values, indices, index_type, outer, depth, inner, element)) \
+    /* Positions of elements that are not zero, in row-major order. out: int64 [rank, n]; TK_BAD_VALUE when \
+     * there are not n. */ \
+    K(nonzero, (tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank, \
+      const int64_t *dims), (q, out, n, inp, dtype, rank, dims)) \
+    /* Entries along an axis where the condition holds. out: [outer, n, inner]; inp: [outer, axis, inner]; \
+     * condition: bool [n_condition], absent entries count as false; TK_BAD_VALUE when there are not n true \
+     * ones within the axis */ \
+    K(compress, (tk_queue *q, void *out, const void *inp, const uint8_t *condition, int64_t n_condition, \
+      int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element), \
+      (q, out, inp, condition, n_condition, outer, axis, inner, n, element)) \
+    /* The k largest (or smallest) along an axis, best first, equal ones by position. values (may be NULL), \
+     * indices (may be NULL): [outer, k, inner]; inp: [outer, axis, inner]; NaN counts as the largest. \
+     * workspace: tk_topk_workspace(axis) bytes */ \
+    K(topk, (tk_queue *q, void *values, int64_t *indices, const void *inp, tk_dtype dtype, int64_t outer, \
+      int64_t axis, int64_t inner, int64_t k, bool largest, void *workspace), \
+      (q, values, indices, inp, dtype, outer, axis, inner, k, largest, workspace))
+#define TK_CREATE_WORKSPACES(W) \
+    W(topk_workspace, (int64_t axis), (axis))
+/* clang-format on */
+
+TK_CREATE_KERNELS(TK_DECLARE_KERNEL)
+TK_CREATE_WORKSPACES(TK_DECLARE_WORKSPACE)
 #endif

@@ -1,5 +1,6 @@
 /* create_cpu.c: plain loops; none of these is where time goes. */
 #include "create.h"
+#include "../queue.h"
 #include "../common/types.h"
 #include "../movement/movement.h"
 #include <string.h>
@@ -68,17 +69,17 @@ bool tk_is_true(const void *data, tk_dtype dtype, int64_t i) {
     return dtype == TK_I64 || dtype == TK_U64 ? ((const uint64_t *)data)[i] != 0 : tk_get(data, dtype, i) != 0;
 }
 
-tk_status tk_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank,
-                     const int64_t *dims) {
-    (void)q;
+void tk_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank, const int64_t *dims) {
     int64_t count = 1, found = 0;
     for (int d = 0; d < rank; d++)
         count *= dims[d];
     for (int64_t i = 0; i < count; i++) {
         if (!tk_is_true(inp, dtype, i))
             continue;
-        if (found == n)
-            return TK_BAD_VALUE;
+        if (found == n) {
+            tk_fault(q, TK_BAD_VALUE);
+            return;
+        }
         int64_t rest = i;
         for (int d = rank - 1; d >= 0; d--) {
             out[d * n + found] = rest % dims[d];
@@ -86,23 +87,24 @@ tk_status tk_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_d
         }
         found++;
     }
-    return found == n ? TK_OK : TK_BAD_VALUE;
+    tk_fault(q, found == n ? TK_OK : TK_BAD_VALUE);
 }
 
-tk_status tk_compress(tk_queue *q, void *out, const void *inp, const uint8_t *condition, int64_t n_condition,
-                      int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element) {
-    (void)q;
+void tk_compress(tk_queue *q, void *out, const void *inp, const uint8_t *condition, int64_t n_condition, int64_t outer,
+                 int64_t axis, int64_t inner, int64_t n, size_t element) {
     int64_t bytes = inner * (int64_t)element, found = 0;
     for (int64_t i = 0; i < axis && i < n_condition; i++) {
         if (!condition[i])
             continue;
-        if (found == n)
-            return TK_BAD_VALUE;
+        if (found == n) {
+            tk_fault(q, TK_BAD_VALUE);
+            return;
+        }
         for (int64_t o = 0; o < outer; o++)
             memcpy((char *)out + (o * n + found) * bytes, (const char *)inp + (o * axis + i) * bytes, (size_t)bytes);
         found++;
     }
-    return found == n ? TK_OK : TK_BAD_VALUE;
+    tk_fault(q, found == n ? TK_OK : TK_BAD_VALUE);
 }
 
 /* --- TopK: a heap with the best on top, popped k times ---------------------------------------- */

@@ -1,6 +1,7 @@
 /* dropout_cpu.c: masks a block of counters at a time, so that the rounds become vector code, then the elements. */
 #include "../common/element.h"
 #include "../common/parallel.h"
+#include "../movement/movement.h"
 #include "dropout.h"
 #include "dropout_math.h"
 #include <string.h>
@@ -84,25 +85,33 @@ static void range(void *ctx, tk_share share) {
     }
 }
 
-static tk_status run(tk_queue *q, dropout_ctx c, int64_t n, double ratio) {
-    if (!(ratio >= 0 && ratio < 1))
-        return TK_BAD_VALUE;
+static void run(tk_queue *q, dropout_ctx c, int64_t n, double ratio) {
+    if (!(ratio >= 0 && ratio < 1)) {
+        tk_fault(q, TK_BAD_VALUE);
+        return;
+    }
     c.ratio = (float)ratio;
     c.keep = tk_dropout_divisor(ratio, c.dtype);
     tk_parallel_for(q, n, 4 * BLOCKS * 16, range, &c);
-    return TK_OK;
 }
 
-tk_status tk_dropout(tk_queue *q, void *out, uint8_t *mask, const void *inp, int64_t n, double ratio,
-                     const tk_draw *draw, tk_dtype dtype) {
-    return run(q, (dropout_ctx){.out = out, .mask = mask, .inp = inp, .draw = draw, .dtype = dtype}, n, ratio);
+void tk_dropout(tk_queue *q, void *out, uint8_t *mask, const void *inp, int64_t n, tk_number ratio, tk_seed seed,
+                const uint8_t *training, tk_dtype dtype) {
+    if (training && !*training) {
+        tk_copy(q, out, inp, (size_t)n * tk_size(dtype));
+        if (mask)
+            memset(mask, 1, (size_t)n);
+        return;
+    }
+    tk_draw draw = tk_draw_of(seed);
+    run(q, (dropout_ctx){.out = out, .mask = mask, .inp = inp, .draw = &draw, .dtype = dtype}, n, tk_number_get(ratio));
 }
 
-tk_status tk_dropout_grad(tk_queue *q, void *dinp, const void *dout, const uint8_t *mask, int64_t n, double ratio,
-                          tk_dtype dtype) {
+void tk_dropout_grad(tk_queue *q, void *dinp, const void *dout, const uint8_t *mask, int64_t n, tk_number ratio,
+                     tk_dtype dtype) {
     union {
         const uint8_t *in;
         uint8_t *out;
     } kept = {mask}; /* only read */
-    return run(q, (dropout_ctx){.out = dinp, .mask = kept.out, .inp = dout, .dtype = dtype}, n, ratio);
+    run(q, (dropout_ctx){.out = dinp, .mask = kept.out, .inp = dout, .dtype = dtype}, n, tk_number_get(ratio));
 }

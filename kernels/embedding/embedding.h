@@ -14,25 +14,6 @@ typedef struct tk_indices {
 /* What is done with an update that meets an element. */
 typedef enum tk_scatter_kind { TK_PUT, TK_ADD, TK_MUL, TK_MIN, TK_MAX } tk_scatter_kind;
 
-/* out: [outer, n, inner]; inp: [outer, axis, inner]; indices: [n]. Elements of `element` bytes */
-tk_status tk_gather(tk_queue *q, void *out, const void *inp, tk_indices indices, int64_t outer, int64_t axis,
-                    int64_t inner, int64_t n, size_t element);
-/* The gradient of tk_gather: out: [outer, axis, inner], zero but for sums of the rows of grad: [outer, n, inner]. Any
- * float type. Rows that meet are added in the order of the indices, whatever the number of threads; those of 16 bits in
- * float. workspace: tk_gather_grad_workspace bytes. */
-size_t tk_gather_grad_workspace(int64_t axis, tk_dtype dtype, int slots);
-tk_status tk_gather_grad(tk_queue *q, void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis,
-                         int64_t inner, int64_t n, tk_dtype dtype, void *workspace);
-
-/* out[i] = inp[i with indices[i] along axis]. out, indices: out_dims; inp: inp_dims */
-tk_status tk_gather_elements(tk_queue *q, void *out, const void *inp, tk_indices indices, int rank,
-                             const int64_t *out_dims, const int64_t *inp_dims, int axis, size_t element);
-/* The elements of out where updates go are combined with them. out: out_dims (holds the data); updates, indices:
- * upd_dims */
-tk_status tk_scatter_elements(tk_queue *q, void *out, tk_indices indices, const void *updates, int rank,
-                              const int64_t *upd_dims, const int64_t *out_dims, int axis, tk_scatter_kind reduction,
-                              tk_dtype dtype);
-
 /* Tuples of `depth` indices into the dims after the batch dims. indices: [batch, n, depth]; out: [batch, n, inner];
  * inp: [batch, dims[0], ..., dims[depth - 1], inner] */
 typedef struct tk_nd {
@@ -40,10 +21,6 @@ typedef struct tk_nd {
     int depth;
     const int64_t *dims;
 } tk_nd;
-tk_status tk_gather_nd(tk_queue *q, void *out, const void *inp, tk_indices indices, const tk_nd *nd, size_t element);
-/* batch is 1. out: [dims..., inner] (holds the data); updates: [n, inner] */
-tk_status tk_scatter_nd(tk_queue *q, void *out, tk_indices indices, const void *updates, const tk_nd *nd,
-                        tk_scatter_kind reduction, tk_dtype dtype);
 
 /* Writes `length` entries of updates along an axis of a cache, from starts[b] on (0 where starts is NULL). out:
  * [batch, mid, axis, inner] (holds the cache); updates: [batch, mid, length, inner]; starts: [batch]; circular:
@@ -52,9 +29,41 @@ typedef struct tk_cache_dims {
     int64_t batch, mid, axis, length, inner;
     bool circular;
 } tk_cache_dims;
-tk_status tk_tensor_scatter(tk_queue *q, void *out, const void *updates, const int64_t *starts,
-                            const tk_cache_dims *dims, size_t element);
 
 /* Whether tk_scatter_* can combine elements of this type so; 16-bit floats must be widened. */
 bool tk_can_reduce(tk_scatter_kind reduction, tk_dtype dtype);
+
+/* clang-format off */
+#define TK_EMBEDDING_KERNELS(K) \
+    /* out: [outer, n, inner]; inp: [outer, axis, inner]; indices: [n]. Elements of `element` bytes */ \
+    K(gather, (tk_queue *q, void *out, const void *inp, tk_indices indices, int64_t outer, int64_t axis, \
+      int64_t inner, int64_t n, size_t element), (q, out, inp, indices, outer, axis, inner, n, element)) \
+    /* The gradient of tk_gather: out: [outer, axis, inner], zero but for sums of the rows of grad: [outer, n, \
+     * inner]. Any float type. Rows that meet are added in the order of the indices, whatever the number of \
+     * threads; those of 16 bits in float. workspace: tk_gather_grad_workspace bytes. */ \
+    K(gather_grad, (tk_queue *q, void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis, \
+      int64_t inner, int64_t n, tk_dtype dtype, void *workspace), \
+      (q, out, grad, indices, outer, axis, inner, n, dtype, workspace)) \
+    /* out[i] = inp[i with indices[i] along axis]. out, indices: out_dims; inp: inp_dims */ \
+    K(gather_elements, (tk_queue *q, void *out, const void *inp, tk_indices indices, int rank, \
+      const int64_t *out_dims, const int64_t *inp_dims, int axis, size_t element), \
+      (q, out, inp, indices, rank, out_dims, inp_dims, axis, element)) \
+    /* The elements of out where updates go are combined with them. out: out_dims (holds the data); updates, \
+     * indices: upd_dims */ \
+    K(scatter_elements, (tk_queue *q, void *out, tk_indices indices, const void *updates, int rank, \
+      const int64_t *upd_dims, const int64_t *out_dims, int axis, tk_scatter_kind reduction, tk_dtype dtype), \
+      (q, out, indices, updates, rank, upd_dims, out_dims, axis, reduction, dtype)) \
+    K(gather_nd, (tk_queue *q, void *out, const void *inp, tk_indices indices, const tk_nd *nd, size_t element), \
+      (q, out, inp, indices, nd, element)) \
+    /* batch is 1. out: [dims..., inner] (holds the data); updates: [n, inner] */ \
+    K(scatter_nd, (tk_queue *q, void *out, tk_indices indices, const void *updates, const tk_nd *nd, \
+      tk_scatter_kind reduction, tk_dtype dtype), (q, out, indices, updates, nd, reduction, dtype)) \
+    K(tensor_scatter, (tk_queue *q, void *out, const void *updates, const int64_t *starts, \
+      const tk_cache_dims *dims, size_t element), (q, out, updates, starts, dims, element))
+#define TK_EMBEDDING_WORKSPACES(W) \
+    W(gather_grad_workspace, (int64_t axis, tk_dtype dtype, int slots), (axis, dtype, slots))
+/* clang-format on */
+
+TK_EMBEDDING_KERNELS(TK_DECLARE_KERNEL)
+TK_EMBEDDING_WORKSPACES(TK_DECLARE_WORKSPACE)
 #endif

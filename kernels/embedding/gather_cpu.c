@@ -26,13 +26,14 @@ static void gather_rows(void *ctx, tk_share share) {
     }
 }
 
-tk_status tk_gather(tk_queue *q, void *out, const void *inp, tk_indices indices, int64_t outer, int64_t axis,
-                    int64_t inner, int64_t n, size_t element) {
-    if (!all_in_range(indices, n, axis))
-        return TK_BAD_INDEX;
+void tk_gather(tk_queue *q, void *out, const void *inp, tk_indices indices, int64_t outer, int64_t axis, int64_t inner,
+               int64_t n, size_t element) {
+    if (!all_in_range(indices, n, axis)) {
+        tk_fault(q, TK_BAD_INDEX);
+        return;
+    }
     gather g = {out, inp, indices, axis, n, inner * (int64_t)element};
     tk_parallel_for(q, outer * n, TK_GRAIN / (inner + 1) + 1, gather_rows, &g);
-    return TK_OK;
 }
 
 typedef struct scatter_add {
@@ -85,18 +86,19 @@ size_t tk_gather_grad_workspace(int64_t axis, tk_dtype dtype, int slots) {
     return tk_is_half(dtype) ? (size_t)(axis * STRIP) * sizeof(float) * (size_t)slots : 0;
 }
 
-tk_status tk_gather_grad(tk_queue *q, void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis,
-                         int64_t inner, int64_t n, tk_dtype dtype, void *workspace) {
-    if (!all_in_range(indices, n, axis))
-        return TK_BAD_INDEX;
+void tk_gather_grad(tk_queue *q, void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis,
+                    int64_t inner, int64_t n, tk_dtype dtype, void *workspace) {
+    if (!all_in_range(indices, n, axis)) {
+        tk_fault(q, TK_BAD_INDEX);
+        return;
+    }
     scatter_add s = {out, grad, indices, outer, axis, inner, n, dtype, NULL, (int64_t)tk_size(dtype), workspace};
     if (tk_is_half(dtype)) {
         tk_parallel_slots(q, inner > 0 ? outer * ((inner - 1) / STRIP + 1) : 0, add_strips, &s);
-        return TK_OK;
+        return;
     }
     s.add = tk_combine(TK_ADD, dtype);
     tk_parallel_for(q, inner, 64, add_columns, &s);
-    return TK_OK;
 }
 
 /* Where element `i` of an array of sizes `dims` lies in another of sizes `other_dims`, its position along `axis` being
@@ -115,19 +117,19 @@ static int64_t element_at(tk_indices indices, int64_t i, int rank, const int64_t
     return at;
 }
 
-tk_status tk_gather_elements(tk_queue *q, void *out, const void *inp, tk_indices indices, int rank,
-                             const int64_t *out_dims, const int64_t *inp_dims, int axis, size_t element) {
-    (void)q;
+void tk_gather_elements(tk_queue *q, void *out, const void *inp, tk_indices indices, int rank, const int64_t *out_dims,
+                        const int64_t *inp_dims, int axis, size_t element) {
     int64_t count = 1;
     for (int d = 0; d < rank; d++)
         count *= out_dims[d];
     for (int64_t i = 0; i < count; i++) {
         int64_t from = element_at(indices, i, rank, out_dims, inp_dims, axis);
-        if (from < 0)
-            return TK_BAD_INDEX;
+        if (from < 0) {
+            tk_fault(q, TK_BAD_INDEX);
+            return;
+        }
         memcpy((char *)out + i * (int64_t)element, (const char *)inp + from * (int64_t)element, element);
     }
-    return TK_OK;
 }
 
 /* The row that tuple `i` of an N-d index points at, or -1. */
@@ -142,29 +144,30 @@ static int64_t nd_row(tk_indices indices, const tk_nd *nd, int64_t i) {
     return row;
 }
 
-tk_status tk_gather_nd(tk_queue *q, void *out, const void *inp, tk_indices indices, const tk_nd *nd, size_t element) {
-    (void)q;
+void tk_gather_nd(tk_queue *q, void *out, const void *inp, tk_indices indices, const tk_nd *nd, size_t element) {
     int64_t rows = 1, bytes = nd->inner * (int64_t)element;
     for (int d = 0; d < nd->depth; d++)
         rows *= nd->dims[d];
     for (int64_t i = 0; i < nd->batch * nd->n; i++) {
         int64_t row = nd_row(indices, nd, i);
-        if (row < 0)
-            return TK_BAD_INDEX;
+        if (row < 0) {
+            tk_fault(q, TK_BAD_INDEX);
+            return;
+        }
         memcpy((char *)out + i * bytes, (const char *)inp + (i / nd->n * rows + row) * bytes, (size_t)bytes);
     }
-    return TK_OK;
 }
 
-tk_status tk_scatter_nd(tk_queue *q, void *out, tk_indices indices, const void *updates, const tk_nd *nd,
-                        tk_scatter_kind reduction, tk_dtype dtype) {
-    (void)q;
+void tk_scatter_nd(tk_queue *q, void *out, tk_indices indices, const void *updates, const tk_nd *nd,
+                   tk_scatter_kind reduction, tk_dtype dtype) {
     int64_t bytes = nd->inner * (int64_t)tk_size(dtype);
     tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
     for (int64_t i = 0; i < nd->n; i++) {
         int64_t row = nd_row(indices, nd, i);
-        if (row < 0)
-            return TK_BAD_INDEX;
+        if (row < 0) {
+            tk_fault(q, TK_BAD_INDEX);
+            return;
+        }
         char *to = (char *)out + row * bytes;
         const char *from = (const char *)updates + i * bytes;
         if (combine)
@@ -172,43 +175,42 @@ tk_status tk_scatter_nd(tk_queue *q, void *out, tk_indices indices, const void *
         else
             memcpy(to, from, (size_t)bytes);
     }
-    return TK_OK;
 }
 
-tk_status tk_scatter_elements(tk_queue *q, void *out, tk_indices indices, const void *updates, int rank,
-                              const int64_t *upd_dims, const int64_t *out_dims, int axis, tk_scatter_kind reduction,
-                              tk_dtype dtype) {
-    (void)q;
+void tk_scatter_elements(tk_queue *q, void *out, tk_indices indices, const void *updates, int rank,
+                         const int64_t *upd_dims, const int64_t *out_dims, int axis, tk_scatter_kind reduction,
+                         tk_dtype dtype) {
     int64_t count = 1, element = (int64_t)tk_size(dtype);
     tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
     for (int d = 0; d < rank; d++)
         count *= upd_dims[d];
     for (int64_t i = 0; i < count; i++) {
         int64_t to = element_at(indices, i, rank, upd_dims, out_dims, axis);
-        if (to < 0)
-            return TK_BAD_INDEX;
+        if (to < 0) {
+            tk_fault(q, TK_BAD_INDEX);
+            return;
+        }
         if (combine)
             combine((char *)out + to * element, (const char *)updates + i * element, 1);
         else
             memcpy((char *)out + to * element, (const char *)updates + i * element, (size_t)element);
     }
-    return TK_OK;
 }
 
-tk_status tk_tensor_scatter(tk_queue *q, void *out, const void *updates, const int64_t *starts,
-                            const tk_cache_dims *dims, size_t element) {
-    (void)q;
+void tk_tensor_scatter(tk_queue *q, void *out, const void *updates, const int64_t *starts, const tk_cache_dims *dims,
+                       size_t element) {
     int64_t bytes = dims->inner * (int64_t)element;
     for (int64_t b = 0; b < dims->batch; b++) {
         int64_t start = starts ? starts[b] : 0;
         if (start < 0 || start > INT64_MAX - dims->length || (!dims->circular && start + dims->length > dims->axis) ||
-            (dims->axis == 0 && dims->length > 0))
-            return TK_BAD_INDEX;
+            (dims->axis == 0 && dims->length > 0)) {
+            tk_fault(q, TK_BAD_INDEX);
+            return;
+        }
         for (int64_t i = 0; i < dims->mid * dims->length; i++) {
             int64_t row = b * dims->mid + i / dims->length, at = (start + i % dims->length) % dims->axis;
             memcpy((char *)out + (row * dims->axis + at) * bytes,
                    (const char *)updates + (row * dims->length + i % dims->length) * bytes, (size_t)bytes);
         }
     }
-    return TK_OK;
 }

@@ -16,22 +16,29 @@ typedef struct tk_loss {
     tk_dtype dtype, label_dtype; /* labels: int32 or int64 */
 } tk_loss;
 
-/* loss = -weights[label] log_prob[label]; [batch, inner], or one number: the sum, or the sum over the sum of the
- * weights. weights [classes], or NULL: all 1. scratch: tk_cross_entropy_workspace bytes. */
-tk_status tk_nll_loss(tk_queue *q, void *loss, const void *log_prob, const void *labels, const void *weights,
-                      const tk_loss *shape, void *scratch);
-
-/* The same from scores; log_prob [batch, classes, inner] may be NULL. */
-size_t tk_cross_entropy_workspace(const tk_loss *shape);
-tk_status tk_cross_entropy(tk_queue *q, void *loss, void *log_prob, const void *scores, const void *labels,
-                           const void *weights, const tk_loss *shape, void *scratch);
-
-/* dscores = (exp(log_prob) - [class is label]) weights[label] dloss / (1, or the sum of the weights); dloss [batch,
- * inner] or [1]. */
-tk_status tk_cross_entropy_grad(tk_queue *q, void *dscores, const void *dloss, const void *log_prob, const void *labels,
-                                const void *weights, const tk_loss *shape);
-
 /* The definition in double precision; labels int64. */
 void tk_cross_entropy_ref(double *loss, const double *scores, const int64_t *labels, const double *weights,
                           const tk_loss *shape);
+
+/* clang-format off */
+#define TK_LOSS_KERNELS(K) \
+    /* loss = -weights[label] log_prob[label]; [batch, inner], or one number: the sum, or the sum over the sum \
+     * of the weights. weights [classes], or NULL: all 1. scratch: tk_cross_entropy_workspace bytes. */ \
+    K(nll_loss, (tk_queue *q, void *loss, const void *log_prob, const void *labels, const void *weights, \
+      const tk_loss *shape, void *scratch), (q, loss, log_prob, labels, weights, shape, scratch)) \
+    /* The same from scores; log_prob [batch, classes, inner] may be NULL. */ \
+    K(cross_entropy, (tk_queue *q, void *loss, void *log_prob, const void *scores, const void *labels, \
+      const void *weights, const tk_loss *shape, void *scratch), \
+      (q, loss, log_prob, scores, labels, weights, shape, scratch)) \
+    /* dscores = (exp(log_prob) - [class is label]) weights[label] dloss / (1, or the sum of the weights); \
+     * dloss [batch, inner] or [1]. */ \
+    K(cross_entropy_grad, (tk_queue *q, void *dscores, const void *dloss, const void *log_prob, \
+      const void *labels, const void *weights, const tk_loss *shape), \
+      (q, dscores, dloss, log_prob, labels, weights, shape))
+#define TK_LOSS_WORKSPACES(W) \
+    W(cross_entropy_workspace, (const tk_loss *shape), (shape))
+/* clang-format on */
+
+TK_LOSS_KERNELS(TK_DECLARE_KERNEL)
+TK_LOSS_WORKSPACES(TK_DECLARE_WORKSPACE)
 #endif

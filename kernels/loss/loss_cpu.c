@@ -60,26 +60,28 @@ static void reduce(void *loss, const void *each, const void *labels, const void 
     tk_put(loss, s->dtype, 0, s->reduction == TK_LOSS_MEAN ? sum / weight_sum(s, labels, weights) : sum);
 }
 
-tk_status tk_nll_loss(tk_queue *q, void *loss, const void *log_prob, const void *labels, const void *weights,
-                      const tk_loss *s, void *scratch) {
-    (void)q;
-    if (check_labels(s, labels) != TK_OK)
-        return TK_BAD_INDEX;
+void tk_nll_loss(tk_queue *q, void *loss, const void *log_prob, const void *labels, const void *weights,
+                 const tk_loss *s, void *scratch) {
+    if (check_labels(s, labels) != TK_OK) {
+        tk_fault(q, TK_BAD_INDEX);
+        return;
+    }
     void *each = s->reduction == TK_LOSS_NONE ? loss : scratch;
     each_loss(each, log_prob, NULL, NULL, labels, weights, s);
     reduce(loss, each, labels, weights, s);
-    return TK_OK;
 }
 
 size_t tk_cross_entropy_workspace(const tk_loss *s) { return 3 * (size_t)places(s) * tk_size(wide_dtype(s)); }
 
-tk_status tk_cross_entropy(tk_queue *q, void *loss, void *log_prob, const void *scores, const void *labels,
-                           const void *weights, const tk_loss *s, void *scratch) {
+void tk_cross_entropy(tk_queue *q, void *loss, void *log_prob, const void *scores, const void *labels,
+                      const void *weights, const tk_loss *s, void *scratch) {
     size_t bytes = (size_t)places(s) * tk_size(wide_dtype(s));
     char *largest = scratch, *log_sum = largest + bytes;
     void *each = s->reduction == TK_LOSS_NONE ? loss : log_sum + bytes;
-    if (check_labels(s, labels) != TK_OK)
-        return TK_BAD_INDEX;
+    if (check_labels(s, labels) != TK_OK) {
+        tk_fault(q, TK_BAD_INDEX);
+        return;
+    }
     if (log_prob) {
         tk_log_softmax(q, log_prob, scores, softmax_shape(s), s->dtype);
         each_loss(each, log_prob, NULL, NULL, labels, weights, s);
@@ -88,7 +90,6 @@ tk_status tk_cross_entropy(tk_queue *q, void *loss, void *log_prob, const void *
         each_loss(each, scores, largest, log_sum, labels, weights, s);
     }
     reduce(loss, each, labels, weights, s);
-    return TK_OK;
 }
 
 typedef struct grad_ctx {
@@ -137,10 +138,12 @@ static void grad_range(void *ctx, tk_share share) {
         grad_place(ctx, i);
 }
 
-tk_status tk_cross_entropy_grad(tk_queue *q, void *dscores, const void *dloss, const void *log_prob, const void *labels,
-                                const void *weights, const tk_loss *s) {
-    if (check_labels(s, labels) != TK_OK)
-        return TK_BAD_INDEX;
+void tk_cross_entropy_grad(tk_queue *q, void *dscores, const void *dloss, const void *log_prob, const void *labels,
+                           const void *weights, const tk_loss *s) {
+    if (check_labels(s, labels) != TK_OK) {
+        tk_fault(q, TK_BAD_INDEX);
+        return;
+    }
     grad_ctx c = {dscores,
                   dloss,
                   log_prob,
@@ -149,5 +152,4 @@ tk_status tk_cross_entropy_grad(tk_queue *q, void *dscores, const void *dloss, c
                   s,
                   s->reduction == TK_LOSS_MEAN ? weight_sum(s, labels, weights) : 1};
     tk_parallel_for(q, places(s), TK_GRAIN / 4 / (s->classes + 1) + 1, grad_range, &c);
-    return TK_OK;
 }

@@ -15,6 +15,13 @@ typedef struct tk_einsum {
 } tk_einsum;
 
 bool tk_einsum_has(tk_dtype dtype); /* any float type, and 32- and 64-bit integers */
-/* The plain loop; float sums in double. */
-void tk_einsum_loop(tk_queue *q, void *out, const void *const *operands, const tk_einsum *e, tk_dtype dtype);
+
+/* clang-format off */
+#define TK_EINSUM_KERNELS(K) \
+    /* The plain loop; float sums in double. */ \
+    K(einsum_loop, (tk_queue *q, void *out, const void *const *operands, const tk_einsum *e, tk_dtype dtype), \
+      (q, out, operands, e, dtype))
+/* clang-format on */
+
+TK_EINSUM_KERNELS(TK_DECLARE_KERNEL)
 #endif

@@ -19,12 +19,21 @@ typedef struct tk_product {
 } tk_product;
 
 bool tk_product_has(tk_dtype dtype);
-/* Bytes of workspace for a queue of that many slots: 0 but for 16-bit types. */
-size_t tk_product_workspace(const tk_product *product, tk_dtype dtype, int slots);
-void tk_product_run(tk_queue *q, void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype,
-                    void *workspace);
 void tk_product_ref(void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype);
 
-/* out = beta c, broadcast; bc is of out and c: what Gemm adds its product to. Any float type; beta is 1 for 16 bits. */
-void tk_product_start(tk_queue *q, void *out, const void *c, double beta, const tk_bcast *bc, tk_dtype dtype);
+/* clang-format off */
+#define TK_MATMUL_KERNELS(K) \
+    K(product_run, (tk_queue *q, void *out, const void *a, const void *b, const tk_product *product, \
+      tk_dtype dtype, void *workspace), (q, out, a, b, product, dtype, workspace)) \
+    /* out = beta c, broadcast; bc is of out and c: what Gemm adds its product to. Any float type; beta is 1 \
+     * for 16 bits. */ \
+    K(product_start, (tk_queue *q, void *out, const void *c, double beta, const tk_bcast *bc, tk_dtype dtype), \
+      (q, out, c, beta, bc, dtype))
+#define TK_MATMUL_WORKSPACES(W) \
+    /* 0 but for 16-bit types. */ \
+    W(product_workspace, (const tk_product *product, tk_dtype dtype, int slots), (product, dtype, slots))
+/* clang-format on */
+
+TK_MATMUL_KERNELS(TK_DECLARE_KERNEL)
+TK_MATMUL_WORKSPACES(TK_DECLARE_WORKSPACE)
 #endif

@@ -26,21 +26,6 @@ typedef struct tk_strided {
 void tk_strided_simplify(tk_strided *box);
 /* Element by element. */
 void tk_copy_strided_ref(void *out, const void *inp, const tk_strided *box, size_t element);
-/* The same by runs, in blocks where one side is transposed, on several threads. No two elements of the box may share
- * an output. */
-void tk_copy_strided(tk_queue *q, void *out, const void *inp, const tk_strided *box, size_t element);
-
-/* out[i] = *value, n elements. */
-void tk_fill(tk_queue *q, void *out, const void *value, int64_t n, size_t element);
-
-/* Pad in every mode: out[i0, i1, ...] = inp[maps[0][i0], maps[1][i1], ...], or *value where a map says -1.
- * out: out_dims; inp: inp_dims; maps[d]: [out_dims[d]] */
-void tk_pad(tk_queue *q, void *out, const void *inp, const void *value, int rank, const int64_t *out_dims,
-            const int64_t *inp_dims, const int64_t *const *maps, size_t element);
-
-/* Keeps one side of the k-th diagonal of each matrix, zero elsewhere. out, inp: [n, rows, cols]; out may be inp */
-void tk_trilu(tk_queue *q, void *out, const void *inp, int64_t n, int64_t rows, int64_t cols, int64_t k, bool upper,
-              size_t element);
 
 /* Reverses the first lens[b] entries along time of each batch entry b. out, inp: [outer, d0, mid, d1, inner]; time is
  * d0 and batch d1 where time_first, else the other way round. lens: [batch], 0 <= lens[b] <= time, else TK_BAD_INDEX
@@ -49,6 +34,33 @@ typedef struct tk_reverse_dims {
     int64_t outer, d0, mid, d1, inner;
     bool time_first;
 } tk_reverse_dims;
-tk_status tk_reverse_sequence(tk_queue *q, void *out, const void *inp, const int64_t *lens, const tk_reverse_dims *dims,
-                              size_t element);
+
+/* clang-format off */
+#define TK_MOVEMENT_KERNELS(K) \
+    /* The same by runs, in blocks where one side is transposed, on several threads. No two elements of the box \
+     * may share an output. */ \
+    K(copy_strided, (tk_queue *q, void *out, const void *inp, const tk_strided *box, size_t element), \
+      (q, out, inp, box, element)) \
+    /* inp may be out: then nothing is done. */ \
+    K(copy, (tk_queue *q, void *out, const void *inp, size_t bytes), (q, out, inp, bytes)) \
+    /* out[i] = *value, n elements; value is the host's. */ \
+    K(fill, (tk_queue *q, void *out, const void *value, int64_t n, size_t element), (q, out, value, n, element)) \
+    /* Pad in every mode: out[i0, i1, ...] = inp[map0[i0], map1[i1], ...], or *value (NULL: 0) where a map says -1. \
+     * out: out_dims; inp: inp_dims; maps: the maps of all dims, [out_dims[0]], [out_dims[1]], ..., one behind the \
+     * other */ \
+    K(pad, (tk_queue *q, void *out, const void *inp, const void *value, int rank, const int64_t *out_dims, \
+      const int64_t *inp_dims, const int64_t *maps, size_t element), \
+      (q, out, inp, value, rank, out_dims, inp_dims, maps, element)) \
+    /* Keeps one side of the k-th diagonal of each matrix, zero elsewhere; k: one number, NULL: 0. out, inp: [n, \
+     * rows, cols]; out may be inp */ \
+    K(trilu, (tk_queue *q, void *out, const void *inp, int64_t n, int64_t rows, int64_t cols, const int64_t *k, \
+      bool upper, size_t element), (q, out, inp, n, rows, cols, k, upper, element)) \
+    /* TK_BAD_VALUE unless each of n sizes is 1 or the dim at its place: what an Expand target must be that was not \
+     * known when its result's shape was. */ \
+    K(check_sizes, (tk_queue *q, const int64_t *sizes, int64_t n, const int64_t *dims), (q, sizes, n, dims)) \
+    K(reverse_sequence, (tk_queue *q, void *out, const void *inp, const int64_t *lens, \
+      const tk_reverse_dims *dims, size_t element), (q, out, inp, lens, dims, element))
+/* clang-format on */
+
+TK_MOVEMENT_KERNELS(TK_DECLARE_KERNEL)
 #endif

@@ -1,5 +1,6 @@
-/* movement_cpu.c: Pad, Trilu and ReverseSequence: rows are copied whole where they can be. */
+/* movement_cpu.c: copies, Pad, Trilu and ReverseSequence: rows are copied whole where they can be. */
 #include "movement.h"
+#include "../queue.h"
 #include <string.h>
 
 typedef struct pad {
@@ -8,7 +9,7 @@ typedef struct pad {
     const void *value;
     int rank;
     const int64_t *out_dims, *inp_dims;
-    const int64_t *const *maps;
+    const int64_t *map; /* of the last dim */
     int64_t element;
 } pad;
 
@@ -16,7 +17,7 @@ typedef struct pad {
  * or -1. */
 static void pad_row(tk_queue *q, const pad *p, int64_t to, int64_t from) {
     int64_t n = p->out_dims[p->rank - 1];
-    const int64_t *map = p->maps[p->rank - 1];
+    const int64_t *map = p->map;
     for (int64_t i = 0; i < n;) {
         int64_t run = 1;
         bool constant = from < 0 || map[i] < 0;
@@ -32,15 +33,20 @@ static void pad_row(tk_queue *q, const pad *p, int64_t to, int64_t from) {
 }
 
 void tk_pad(tk_queue *q, void *out, const void *inp, const void *value, int rank, const int64_t *out_dims,
-            const int64_t *inp_dims, const int64_t *const *maps, size_t element) {
-    pad p = {out, inp, value, rank, out_dims, inp_dims, maps, (int64_t)element};
+            const int64_t *inp_dims, const int64_t *maps, size_t element) {
+    static const uint64_t zero = 0;
+    const int64_t *map_of[TK_MAX_RANK] = {NULL};
     int64_t rows = 1;
-    for (int d = 0; d < rank - 1; d++)
-        rows *= out_dims[d];
+    for (int d = 0; d < rank; d++) {
+        map_of[d] = maps;
+        maps += out_dims[d];
+        rows *= d < rank - 1 ? out_dims[d] : 1;
+    }
+    pad p = {out, inp, value ? value : &zero, rank, out_dims, inp_dims, map_of[rank - 1], (int64_t)element};
     for (int64_t row = 0; row < rows; row++) {
         int64_t rest = row, from = 0, scale = inp_dims[rank - 1];
         for (int d = rank - 2; d >= 0; d--) {
-            int64_t source = maps[d][rest % out_dims[d]];
+            int64_t source = map_of[d][rest % out_dims[d]];
             rest /= out_dims[d];
             from = source < 0 || from < 0 ? -1 : from + source * scale;
             scale *= inp_dims[d];
@@ -49,10 +55,10 @@ void tk_pad(tk_queue *q, void *out, const void *inp, const void *value, int rank
     }
 }
 
-void tk_trilu(tk_queue *q, void *out, const void *inp, int64_t n, int64_t rows, int64_t cols, int64_t k, bool upper,
-              size_t element) {
+void tk_trilu(tk_queue *q, void *out, const void *inp, int64_t n, int64_t rows, int64_t cols, const int64_t *diagonal,
+              bool upper, size_t element) {
     (void)q;
-    int64_t size = (int64_t)element;
+    int64_t k = diagonal ? *diagonal : 0, size = (int64_t)element;
     for (int64_t row = 0; row < n * rows; row++) {
         int64_t r = row % rows;
         /* First column right of the diagonal's element in this row when lower, at it when upper. */
@@ -69,14 +75,26 @@ void tk_trilu(tk_queue *q, void *out, const void *inp, int64_t n, int64_t rows, 
     }
 }
 
-tk_status tk_reverse_sequence(tk_queue *q, void *out, const void *inp, const int64_t *lens, const tk_reverse_dims *dims,
-                              size_t element) {
+void tk_copy(tk_queue *q, void *out, const void *inp, size_t bytes) {
     (void)q;
+    if (out != inp && bytes > 0)
+        memcpy(out, inp, bytes);
+}
+
+void tk_check_sizes(tk_queue *q, const int64_t *sizes, int64_t n, const int64_t *dims) {
+    for (int64_t i = 0; i < n; i++)
+        tk_fault(q, sizes[i] == 1 || sizes[i] == dims[i] ? TK_OK : TK_BAD_VALUE);
+}
+
+void tk_reverse_sequence(tk_queue *q, void *out, const void *inp, const int64_t *lens, const tk_reverse_dims *dims,
+                         size_t element) {
     int64_t time = dims->time_first ? dims->d0 : dims->d1, batch = dims->time_first ? dims->d1 : dims->d0;
     int64_t bytes = dims->inner * (int64_t)element;
     for (int64_t b = 0; b < batch; b++)
-        if (lens[b] < 0 || lens[b] > time)
-            return TK_BAD_INDEX;
+        if (lens[b] < 0 || lens[b] > time) {
+            tk_fault(q, TK_BAD_INDEX);
+            return;
+        }
     for (int64_t i = 0; i < dims->outer * dims->d0 * dims->mid * dims->d1; i++) {
         int64_t i1 = i % dims->d1, m = i / dims->d1 % dims->mid, i0 = i / dims->d1 / dims->mid % dims->d0;
         int64_t o = i / dims->d1 / dims->mid / dims->d0;
@@ -85,5 +103,4 @@ tk_status tk_reverse_sequence(tk_queue *q, void *out, const void *inp, const int
         int64_t from = ((o * dims->d0 + i0) * dims->mid + m) * dims->d1 + i1;
         memcpy((char *)out + i * bytes, (const char *)inp + from * bytes, (size_t)bytes);
     }
-    return TK_OK;
 }

@@ -16,6 +16,13 @@ typedef struct tk_pool {
 } tk_pool;
 
 bool tk_pool_has(tk_pool_op op, tk_dtype dtype); /* any float type; Max also int8 and uint8 */
-/* indices: where each maximum is in the whole input, or NULL. */
-void tk_pool_run(tk_queue *q, void *out, int64_t *indices, const void *inp, const tk_pool *pool, tk_dtype dtype);
+
+/* clang-format off */
+#define TK_POOL_KERNELS(K) \
+    /* indices: where each maximum is in the whole input, or NULL. */ \
+    K(pool_run, (tk_queue *q, void *out, int64_t *indices, const void *inp, const tk_pool *pool, tk_dtype dtype), \
+      (q, out, indices, inp, pool, dtype))
+/* clang-format on */
+
+TK_POOL_KERNELS(TK_DECLARE_KERNEL)
 #endif

@@ -34,23 +34,30 @@ typedef struct tk_reduction {
 void tk_reduction_init(tk_reduction *r, int rank, const int64_t *dims, const bool *is_reduced);
 
 bool tk_reduce_has(tk_reduce_op op, tk_dtype dtype);
-/* Bytes of workspace that tk_reduce needs. */
-size_t tk_reduce_workspace(const tk_reduction *r);
-void tk_reduce(tk_queue *q, void *out, const void *inp, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype,
-               void *workspace);
 /* Result `index` of every op by its definition, in double precision. */
 void tk_reduce_ref(double results[TK_REDUCE_OPS], const void *inp, const tk_reduction *r, tk_dtype dtype,
                    int64_t index);
 
-/* inp [outer, n, inner] -> out int64 [outer, inner]: where the largest (smallest) element is, the first or the last of
- * equals. */
+/* arg: inp [outer, n, inner] -> out int64 [outer, inner]: where the largest (smallest) element is, the first or the
+ * last of equals. */
 bool tk_arg_has(tk_dtype dtype);
-void tk_arg(tk_queue *q, int64_t *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool largest,
-            bool last, tk_dtype dtype);
 
-/* out and inp [outer, n, inner]: sums of the elements up to each one, that one excluded or not, from the start or from
- * the end. */
+/* cumsum: out and inp [outer, n, inner]: sums of the elements up to each one, that one excluded or not, from the start
+ * or from the end. */
 bool tk_cumsum_has(tk_dtype dtype);
-void tk_cumsum(tk_queue *q, void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive,
-               bool reverse, tk_dtype dtype);
+
+/* clang-format off */
+#define TK_REDUCE_KERNELS(K) \
+    K(reduce, (tk_queue *q, void *out, const void *inp, const tk_reduction *r, tk_reduce_op op, tk_dtype dtype, \
+      void *workspace), (q, out, inp, r, op, dtype, workspace)) \
+    K(arg, (tk_queue *q, int64_t *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool largest, \
+      bool last, tk_dtype dtype), (q, out, inp, outer, n, inner, largest, last, dtype)) \
+    K(cumsum, (tk_queue *q, void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive, \
+      bool reverse, tk_dtype dtype), (q, out, inp, outer, n, inner, exclusive, reverse, dtype))
+#define TK_REDUCE_WORKSPACES(W) \
+    W(reduce_workspace, (const tk_reduction *r), (r))
+/* clang-format on */
+
+TK_REDUCE_KERNELS(TK_DECLARE_KERNEL)
+TK_REDUCE_WORKSPACES(TK_DECLARE_WORKSPACE)
 #endif

@@ -16,14 +16,14 @@ static tc_status prepare_activation(rt_launcher *launcher, const tc_node *node, 
     return TC_OK;
 }
 
-static tk_status run_gelu(tk_queue *q, const rt_launch *launch) {
+static void run_gelu(tk_queue *q, const rt_launch *launch) {
     bool tanh_form = *(const bool *)launch->params;
     const rt_arg *out = &launch->out[0];
     if (launch->n_in == 1)
-        tk_gelu(q, out->data, launch->in[0].data, out->count, tanh_form, out->dtype);
+        launch->kernels->gelu(q, out->data, launch->in[0].data, out->count, tanh_form, out->dtype);
     else
-        tk_gelu_grad(q, out->data, launch->in[0].data, launch->in[1].data, out->count, tanh_form, out->dtype);
-    return TK_OK;
+        launch->kernels->gelu_grad(q, out->data, launch->in[0].data, launch->in[1].data, out->count, tanh_form,
+                                   out->dtype);
 }
 
 tc_status rt_launch_gelu(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -36,14 +36,14 @@ tc_status rt_launch_gelu(rt_launcher *launcher, const tc_node *node, rt_launch *
     return prepare_activation(launcher, node, launch, run_gelu, tanh_form);
 }
 
-static tk_status run_swish(tk_queue *q, const rt_launch *launch) {
+static void run_swish(tk_queue *q, const rt_launch *launch) {
     double alpha = *(const double *)launch->params;
     const rt_arg *out = &launch->out[0];
     if (launch->n_in == 1)
-        tk_swish(q, out->data, launch->in[0].data, out->count, alpha, out->dtype);
+        launch->kernels->swish(q, out->data, launch->in[0].data, out->count, alpha, out->dtype);
     else
-        tk_swish_grad(q, out->data, launch->in[0].data, launch->in[1].data, out->count, alpha, out->dtype);
-    return TK_OK;
+        launch->kernels->swish_grad(q, out->data, launch->in[0].data, launch->in[1].data, out->count, alpha,
+                                    out->dtype);
 }
 
 tc_status rt_launch_swish(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {

@@ -86,18 +86,15 @@ static tc_status expect_scores(rt_launcher *launcher, const tc_node *node, const
 }
 
 /* (Q, K^T, V, Bias?, Mask?, Ratio?, Seed?) -> Y, P, Dropped, Keep */
-static tk_status run_attention(tk_queue *q, const rt_launch *launch) {
+static void run_attention(tk_queue *q, const rt_launch *launch) {
     const attention_params *p = launch->params;
     const rt_arg *in = launch->in, *ratio = rt_in(launch, 5), *seed = rt_in(launch, 6);
     tk_attention_results out = {launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)),
                                 rt_data(rt_out(launch, 3))};
     tk_attention_operands operands = {in[0].data, in[1].data, in[2].data, rt_data(rt_in(launch, 3)),
                                       rt_data(rt_in(launch, 4))};
-    tk_draw draw = {0};
-    if (seed)
-        draw = rt_draw(seed, p->ordinal);
-    return tk_attention_run(q, out, operands, &p->a, ratio ? tk_get(ratio->data, ratio->dtype, 0) : 0,
-                            seed ? &draw : NULL, launch->workspace);
+    launch->kernels->attention_run(q, out, operands, &p->a, rt_ratio(ratio, 0), rt_seed(seed, p->ordinal),
+                                   launch->workspace);
 }
 
 tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -118,14 +115,14 @@ tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_lau
     a->fill = (double)tc_attr_float(node, "fill", -INFINITY);
     a->guard = tc_attr_int(node, "guard", 0) != 0;
     p->ordinal = (uint32_t)tc_attr_int(node, "node", 0);
-    launch->workspace_bytes = tk_attention_workspace(a, launcher->slots);
+    launch->workspace_bytes = launcher->kernels->attention_workspace(a, launcher->slots);
     launch->params = p;
     launch->run = run_attention;
     return TC_OK;
 }
 
 /* (dY, Q, K^T, V, P, Dropped?, Keep?, Ratio?) -> dQ, dK^T, dV, dS */
-static tk_status run_attention_grad(tk_queue *q, const rt_launch *launch) {
+static void run_attention_grad(tk_queue *q, const rt_launch *launch) {
     const attention_params *p = launch->params;
     const rt_arg *in = launch->in, *ratio = rt_in(launch, 7);
     tk_attention_gradients out = {launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)),
@@ -138,7 +135,7 @@ static tk_status run_attention_grad(tk_queue *q, const rt_launch *launch) {
                                 rt_data(rt_in(launch, 5)),
                                 rt_data(rt_in(launch, 6)),
                                 ratio != NULL};
-    return tk_attention_grad(q, out, saved, &p->a, ratio ? tk_get(ratio->data, ratio->dtype, 0) : 0, launch->workspace);
+    launch->kernels->attention_grad(q, out, saved, &p->a, rt_ratio(ratio, 0), launch->workspace);
 }
 
 tc_status rt_launch_attention_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -159,7 +156,7 @@ tc_status rt_launch_attention_grad(rt_launcher *launcher, const tc_node *node, r
         TC_TRY(rt_expect(launcher, node,
                          !rt_out(launch, i) || (rt_out(launch, i)->count == a->items * rows[i] * columns[i] &&
                                                 rt_out(launch, i)->dtype == a->dtype)));
-    launch->workspace_bytes = tk_attention_grad_workspace(a, launcher->slots);
+    launch->workspace_bytes = launcher->kernels->attention_grad_workspace(a, launcher->slots);
     launch->params = p;
     launch->run = run_attention_grad;
     return TC_OK;

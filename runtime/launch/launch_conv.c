@@ -60,11 +60,10 @@ tc_status rt_window(rt_launcher *launcher, const tc_node *node, const rt_launch 
 
 /* --- Conv ------------------------------------------------------------------------------------- */
 
-static tk_status run_conv(tk_queue *q, const rt_launch *launch) {
+static void run_conv(tk_queue *q, const rt_launch *launch) {
     const rt_arg *bias = rt_in(launch, 2);
-    tk_conv_run(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, bias ? bias->data : NULL,
-                launch->params, launch->in[0].dtype, launch->workspace);
-    return TK_OK;
+    launch->kernels->conv_run(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, bias ? bias->data : NULL,
+                              launch->params, launch->in[0].dtype, launch->workspace);
 }
 
 tc_status rt_launch_conv(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -85,17 +84,17 @@ tc_status rt_launch_conv(rt_launcher *launcher, const tc_node *node, rt_launch *
             launcher->ctx, TC_BAD_INPUT, node, "%lld channels, %lld filters of %lld channels and %lld groups don't fit",
             (long long)p->channels, (long long)p->filters, (long long)weight->dims[1], (long long)p->groups);
     TC_TRY(rt_window(launcher, node, launch, weight->dims + 2, &p->window));
-    launch->workspace_bytes = tk_conv_workspace(p, inp->dtype, launcher->slots);
+    launch->workspace_bytes = launcher->kernels->conv_workspace(p, inp->dtype, launcher->slots);
     launch->params = p;
     launch->run = run_conv;
     return TC_OK;
 }
 
-static tk_status run_conv_transpose(tk_queue *q, const rt_launch *launch) {
+static void run_conv_transpose(tk_queue *q, const rt_launch *launch) {
     const rt_arg *bias = rt_in(launch, 2);
-    tk_conv_transpose_run(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, bias ? bias->data : NULL,
-                          launch->params, launch->in[0].dtype, launch->workspace);
-    return TK_OK;
+    launch->kernels->conv_transpose_run(q, launch->out[0].data, launch->in[0].data, launch->in[1].data,
+                                        bias ? bias->data : NULL, launch->params, launch->in[0].dtype,
+                                        launch->workspace);
 }
 
 /* The window slides over the result; what its shape leaves open of the padding is shared out as ONNX says. */
@@ -141,7 +140,7 @@ tc_status rt_launch_conv_transpose(rt_launcher *launcher, const tc_node *node, r
                         (long long)p->filters, (long long)weight->dims[0], (long long)weight->dims[1],
                         (long long)p->groups);
     TC_TRY(transposed_window(launcher, node, launch, weight->dims + 2, &p->window));
-    launch->workspace_bytes = tk_conv_transpose_workspace(p, inp->dtype, launcher->slots);
+    launch->workspace_bytes = launcher->kernels->conv_transpose_workspace(p, inp->dtype, launcher->slots);
     launch->params = p;
     launch->run = run_conv_transpose;
     return TC_OK;
@@ -149,11 +148,10 @@ tc_status rt_launch_conv_transpose(rt_launcher *launcher, const tc_node *node, r
 
 /* --- pools ------------------------------------------------------------------------------------ */
 
-static tk_status run_pool(tk_queue *q, const rt_launch *launch) {
+static void run_pool(tk_queue *q, const rt_launch *launch) {
     const rt_arg *indices = rt_out(launch, 1);
-    tk_pool_run(q, launch->out[0].data, indices ? indices->data : NULL, launch->in[0].data, launch->params,
-                launch->in[0].dtype);
-    return TK_OK;
+    launch->kernels->pool_run(q, launch->out[0].data, indices ? indices->data : NULL, launch->in[0].data,
+                              launch->params, launch->in[0].dtype);
 }
 
 static tk_pool_op pool_op(const tc_node *node) {

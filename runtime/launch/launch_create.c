@@ -16,41 +16,24 @@ tc_status rt_launch_constant(rt_launcher *launcher, const tc_node *node, rt_laun
 
 /* --- Shape and Size --------------------------------------------------------------------------- */
 
-static tk_status run_shape(tk_queue *q, const rt_launch *launch) {
-    (void)q;
-    const int64_t *first = launch->params;
-    const rt_arg *out = &launch->out[0];
-    if (out->count > 0)
-        memcpy(out->data, launch->in[0].dims + *first, (size_t)out->count * sizeof(int64_t));
-    return TK_OK;
-}
-
 tc_status rt_launch_shape(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
-    int64_t rank = launch->in[0].rank, *first = RT_PARAMS(launcher, int64_t), start = tc_attr_int(node, "start", 0);
-    start += start < 0 ? rank : 0;
-    *first = start < 0 ? 0 : start > rank ? rank : start;
-    TC_TRY(rt_expect(launcher, node, launch->out[0].dtype == TK_I64 && launch->out[0].count <= rank - *first));
-    launch->params = first;
-    launch->run = run_shape;
+    int64_t rank = launch->in[0].rank, first = tc_attr_int(node, "start", 0);
+    first += first < 0 ? rank : 0;
+    first = first < 0 ? 0 : first > rank ? rank : first;
+    TC_TRY(rt_expect(launcher, node, launch->out[0].dtype == TK_I64 && launch->out[0].count <= rank - first));
+    launch->constant = launch->in[0].dims + first;
     return TC_OK;
 }
 
-static tk_status run_size(tk_queue *q, const rt_launch *launch) {
-    (void)q;
-    *(int64_t *)launch->out[0].data = launch->in[0].count;
-    return TK_OK;
-}
-
 tc_status rt_launch_size(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
-    launch->run = run_size;
+    launch->constant = &launch->in[0].count;
     return rt_expect(launcher, node, launch->out[0].dtype == TK_I64 && launch->out[0].count == 1);
 }
 
 /* --- filled results --------------------------------------------------------------------------- */
 
-static tk_status run_fill(tk_queue *q, const rt_launch *launch) {
-    tk_fill(q, launch->out[0].data, launch->params, launch->out[0].count, tk_size(launch->out[0].dtype));
-    return TK_OK;
+static void run_fill(tk_queue *q, const rt_launch *launch) {
+    launch->kernels->fill(q, launch->out[0].data, launch->params, launch->out[0].count, tk_size(launch->out[0].dtype));
 }
 
 tc_status rt_launch_constant_of_shape(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -66,10 +49,9 @@ tc_status rt_launch_constant_of_shape(rt_launcher *launcher, const tc_node *node
     return TC_OK;
 }
 
-static tk_status run_range(tk_queue *q, const rt_launch *launch) {
-    tk_range(q, launch->out[0].data, launch->in[0].data, launch->in[2].data, launch->out[0].count,
-             launch->out[0].dtype);
-    return TK_OK;
+static void run_range(tk_queue *q, const rt_launch *launch) {
+    launch->kernels->range(q, launch->out[0].data, launch->in[0].data, launch->in[2].data, launch->out[0].count,
+                           launch->out[0].dtype);
 }
 
 tc_status rt_launch_range(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -85,11 +67,10 @@ typedef struct eye_params {
     int64_t k;
 } eye_params;
 
-static tk_status run_eye(tk_queue *q, const rt_launch *launch) {
+static void run_eye(tk_queue *q, const rt_launch *launch) {
     const eye_params *p = launch->params;
     const rt_arg *out = &launch->out[0];
-    tk_eye(q, out->data, &p->one, out->dims[0], out->dims[1], p->k, tk_size(out->dtype));
-    return TK_OK;
+    launch->kernels->eye(q, out->data, &p->one, out->dims[0], out->dims[1], p->k, tk_size(out->dtype));
 }
 
 tc_status rt_launch_eye_like(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -107,12 +88,11 @@ typedef struct one_hot_params {
     int64_t outer, depth, inner;
 } one_hot_params;
 
-static tk_status run_one_hot(tk_queue *q, const rt_launch *launch) {
+static void run_one_hot(tk_queue *q, const rt_launch *launch) {
     const one_hot_params *p = launch->params;
     const rt_arg *indices = &launch->in[0], *values = &launch->in[2];
-    tk_one_hot(q, launch->out[0].data, values->data, indices->data, indices->dtype, p->outer, p->depth, p->inner,
-               tk_size(values->dtype));
-    return TK_OK;
+    launch->kernels->one_hot(q, launch->out[0].data, values->data, indices->data, indices->dtype, p->outer, p->depth,
+                             p->inner, tk_size(values->dtype));
 }
 
 tc_status rt_launch_one_hot(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -130,9 +110,9 @@ tc_status rt_launch_one_hot(rt_launcher *launcher, const tc_node *node, rt_launc
 
 /* --- results chosen by value ------------------------------------------------------------------ */
 
-static tk_status run_nonzero(tk_queue *q, const rt_launch *launch) {
+static void run_nonzero(tk_queue *q, const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    return tk_nonzero(q, out->data, out->dims[1], inp->data, inp->dtype, inp->rank, inp->dims);
+    launch->kernels->nonzero(q, out->data, out->dims[1], inp->data, inp->dtype, inp->rank, inp->dims);
 }
 
 tc_status rt_launch_nonzero(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -146,11 +126,11 @@ typedef struct compress_params {
     int64_t outer, axis, inner, n;
 } compress_params;
 
-static tk_status run_compress(tk_queue *q, const rt_launch *launch) {
+static void run_compress(tk_queue *q, const rt_launch *launch) {
     const compress_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *condition = &launch->in[1];
-    return tk_compress(q, launch->out[0].data, inp->data, condition->data, condition->count, p->outer, p->axis,
-                       p->inner, p->n, tk_size(inp->dtype));
+    launch->kernels->compress(q, launch->out[0].data, inp->data, condition->data, condition->count, p->outer, p->axis,
+                              p->inner, p->n, tk_size(inp->dtype));
 }
 
 tc_status rt_launch_compress(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -175,12 +155,11 @@ typedef struct topk_params {
     bool largest;
 } topk_params;
 
-static tk_status run_topk(tk_queue *q, const rt_launch *launch) {
+static void run_topk(tk_queue *q, const rt_launch *launch) {
     const topk_params *p = launch->params;
     const rt_arg *indices = rt_out(launch, 1);
-    tk_topk(q, launch->out[0].data, indices ? indices->data : NULL, launch->in[0].data, launch->in[0].dtype, p->outer,
-            p->axis, p->inner, p->k, p->largest, launch->workspace);
-    return TK_OK;
+    launch->kernels->topk(q, launch->out[0].data, indices ? indices->data : NULL, launch->in[0].data,
+                          launch->in[0].dtype, p->outer, p->axis, p->inner, p->k, p->largest, launch->workspace);
 }
 
 tc_status rt_launch_topk(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -196,6 +175,6 @@ tc_status rt_launch_topk(rt_launcher *launcher, const tc_node *node, rt_launch *
                          (!rt_out(launch, 1) || launch->out[1].count == out->count)));
     launch->params = p;
     launch->run = run_topk;
-    launch->workspace_bytes = tk_topk_workspace(p->axis) + 1;
+    launch->workspace_bytes = launcher->kernels->topk_workspace(p->axis) + 1;
     return TC_OK;
 }

@@ -3,10 +3,12 @@
 #ifndef TEMPO_LAUNCH_DRAW_H
 #define TEMPO_LAUNCH_DRAW_H
 #include "../../kernels/common/philox.h"
+#include "../../kernels/common/types.h"
 #include "../launch.h"
 
-/* What node `node` draws from the seed at hand; when the launch runs. */
-tk_draw rt_draw(const rt_arg *seed, uint32_t node);
+/* The operands as kernels take them: a ratio, and what node `node` draws from the seed; each may be NULL. */
+tk_number rt_ratio(const rt_arg *ratio, double otherwise);
+tk_seed rt_seed(const rt_arg *seed, uint32_t node);
 
 /* TC_BAD_INPUT or TC_UNSUPPORTED unless operands `ratio` and `seed` are absent or as said above. */
 tc_status rt_expect_draw(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t ratio,

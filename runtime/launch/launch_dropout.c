@@ -1,30 +1,25 @@
 /* launch_dropout.c: Dropout nodes of ONNX and of ai.tempo to the kernel of kernels/dropout. Whether they drop, how much
  * and from which seed are operands, read when the node runs. */
-#include "../../kernels/common/types.h"
-#include "../../kernels/dropout/dropout.h"
 #include "launch_draw.h"
 #include "launch_util.h"
-#include <string.h>
 
 typedef struct dropout_params {
-    const rt_random *random;
-    uint32_t node;
+    tk_seed seed; /* the session's */
 } dropout_params;
 
-static tk_status run_dropout(tk_queue *q, const rt_launch *launch) {
+static void run_dropout(tk_queue *q, const rt_launch *launch) {
     const dropout_params *p = launch->params;
-    const rt_arg *out = &launch->out[0], *mask = rt_out(launch, 1), *inp = &launch->in[0];
-    const rt_arg *ratio = rt_in(launch, 1), *training = rt_in(launch, 2);
-    if (training && *(const uint8_t *)training->data) {
-        tk_draw draw = {p->random->seed, p->node, (uint32_t)p->random->step};
-        return tk_dropout(q, out->data, mask ? mask->data : NULL, inp->data, inp->count,
-                          ratio ? tk_get(ratio->data, ratio->dtype, 0) : 0.5, &draw, inp->dtype);
-    }
-    if (out->data != inp->data)
-        memcpy(out->data, inp->data, (size_t)inp->count * tk_size(inp->dtype));
-    if (mask)
-        memset(mask->data, 1, (size_t)mask->count);
-    return TK_OK;
+    const rt_arg *out = &launch->out[0], *inp = &launch->in[0];
+    launch->kernels->dropout(q, out->data, rt_data(rt_out(launch, 1)), inp->data, inp->count,
+                             rt_ratio(rt_in(launch, 1), 0.5), p->seed, rt_data(rt_in(launch, 2)), inp->dtype);
+}
+
+/* Without a training_mode nothing is dropped; here somebody wants the mask. */
+static void run_undropped(tk_queue *q, const rt_launch *launch) {
+    static const uint8_t kept = 1;
+    const rt_arg *out = &launch->out[0], *mask = &launch->out[1];
+    launch->kernels->copy(q, out->data, launch->in[0].data, (size_t)out->count * tk_size(out->dtype));
+    launch->kernels->fill(q, mask->data, &kept, mask->count, sizeof kept);
 }
 
 tc_status rt_launch_dropout(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -39,20 +34,21 @@ tc_status rt_launch_dropout(rt_launcher *launcher, const tc_node *node, rt_launc
         launch->view_of = 0;
         return TC_OK;
     }
-    p->random = launcher->random;
-    p->node = (uint32_t)tc_attr_int(node, "node", node->ordinal);
+    p->seed.node = (uint32_t)tc_attr_int(node, "node", node->ordinal);
+    rt_add_table(launcher, launcher->random->pair, sizeof launcher->random->pair, &p->seed.pair)->changes = true;
     launch->params = p;
-    launch->run = run_dropout;
+    launch->run = training ? run_dropout : run_undropped;
     launch->inplace = 1;
     return TC_OK;
 }
 
 /* --- of ai.tempo ------------------------------------------------------------------------------ */
 
-tk_draw rt_draw(const rt_arg *seed, uint32_t node) {
-    const int64_t *pair = seed->data;
-    return (tk_draw){(uint64_t)pair[0], node, (uint32_t)(uint64_t)pair[1]};
+tk_number rt_ratio(const rt_arg *ratio, double otherwise) {
+    return ratio ? (tk_number){.data = ratio->data, .dtype = ratio->dtype} : (tk_number){.otherwise = otherwise};
 }
+
+tk_seed rt_seed(const rt_arg *seed, uint32_t node) { return (tk_seed){seed ? seed->data : NULL, node}; }
 
 tc_status rt_expect_draw(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t ratio,
                          uint32_t seed) {
@@ -64,11 +60,11 @@ tc_status rt_expect_draw(rt_launcher *launcher, const tc_node *node, const rt_la
 }
 
 /* (X, Ratio, Seed) -> Y, Mask */
-static tk_status run_seeded(tk_queue *q, const rt_launch *launch) {
-    const rt_arg *in = launch->in, *mask = rt_out(launch, 1);
-    tk_draw draw = rt_draw(&in[2], *(const uint32_t *)launch->params);
-    return tk_dropout(q, launch->out[0].data, mask ? mask->data : NULL, in[0].data, in[0].count,
-                      tk_get(in[1].data, in[1].dtype, 0), &draw, in[0].dtype);
+static void run_seeded(tk_queue *q, const rt_launch *launch) {
+    const rt_arg *in = launch->in;
+    launch->kernels->dropout(q, launch->out[0].data, rt_data(rt_out(launch, 1)), in[0].data, in[0].count,
+                             rt_ratio(&in[1], 0), rt_seed(&in[2], *(const uint32_t *)launch->params), NULL,
+                             in[0].dtype);
 }
 
 tc_status rt_launch_seeded_dropout(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -82,10 +78,10 @@ tc_status rt_launch_seeded_dropout(rt_launcher *launcher, const tc_node *node, r
 }
 
 /* (dY, Mask, Ratio) -> dX */
-static tk_status run_dropout_grad(tk_queue *q, const rt_launch *launch) {
+static void run_dropout_grad(tk_queue *q, const rt_launch *launch) {
     const rt_arg *in = launch->in;
-    return tk_dropout_grad(q, launch->out[0].data, in[0].data, in[1].data, in[0].count,
-                           tk_get(in[2].data, in[2].dtype, 0), in[0].dtype);
+    launch->kernels->dropout_grad(q, launch->out[0].data, in[0].data, in[1].data, in[0].count, rt_ratio(&in[2], 0),
+                                  in[0].dtype);
 }
 
 tc_status rt_launch_dropout_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {

@@ -268,7 +268,7 @@ static void prepare_product(rt_launcher *launcher, einsum_params *p, rt_launch *
     sizes[0] = left ? 0 : (size_t)(t->batch * t->m * t->k) * element;
     sizes[1] = right ? 0 : (size_t)(t->batch * t->k * t->n) * element;
     sizes[2] = p->unpack.rank == 0 ? 0 : (size_t)(t->batch * t->m * t->n) * element;
-    sizes[3] = tk_product_workspace(t, launch->out[0].dtype, launcher->slots);
+    sizes[3] = launcher->kernels->product_workspace(t, launch->out[0].dtype, launcher->slots);
     for (int i = 0; i < 4; i++) {
         p->at[i] = launch->workspace_bytes;
         launch->workspace_bytes += (sizes[i] + 63) / 64 * 64;
@@ -277,7 +277,7 @@ static void prepare_product(rt_launcher *launcher, einsum_params *p, rt_launch *
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-static tk_status run_einsum(tk_queue *q, const rt_launch *launch) {
+static void run_einsum(tk_queue *q, const rt_launch *launch) {
     const einsum_params *p = launch->params;
     const rt_arg *out = &launch->out[0];
     const void *operands[TK_EINSUM_OPERANDS];
@@ -285,19 +285,18 @@ static tk_status run_einsum(tk_queue *q, const rt_launch *launch) {
     for (uint32_t k = 0; k < launch->n_in; k++)
         operands[k] = launch->in[k].data;
     if (!p->is_product) {
-        tk_einsum_loop(q, out->data, operands, &p->loop, out->dtype);
-        return TK_OK;
+        launch->kernels->einsum_loop(q, out->data, operands, &p->loop, out->dtype);
+        return;
     }
     for (int k = 0; k < 2; k++)
         if (p->pack[k].rank > 0) {
-            tk_copy_strided(q, workspace + p->at[k], operands[k], &p->pack[k], tk_size(out->dtype));
+            launch->kernels->copy_strided(q, workspace + p->at[k], operands[k], &p->pack[k], tk_size(out->dtype));
             operands[k] = workspace + p->at[k];
         }
     void *result = p->unpack.rank > 0 ? workspace + p->at[2] : out->data;
-    tk_product_run(q, result, operands[0], operands[1], &p->product, out->dtype, workspace + p->at[3]);
+    launch->kernels->product_run(q, result, operands[0], operands[1], &p->product, out->dtype, workspace + p->at[3]);
     if (p->unpack.rank > 0)
-        tk_copy_strided(q, out->data, result, &p->unpack, tk_size(out->dtype));
-    return TK_OK;
+        launch->kernels->copy_strided(q, out->data, result, &p->unpack, tk_size(out->dtype));
 }
 
 tc_status rt_launch_einsum(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {

@@ -26,10 +26,9 @@ typedef struct unary_params {
     double values[TK_UNARY_PARAMS];
 } unary_params;
 
-static tk_status run_unary(tk_queue *q, const rt_launch *launch) {
+static void run_unary(tk_queue *q, const rt_launch *launch) {
     const unary_params *p = launch->params;
-    tk_unary_run(q, p->unary, launch->out[0].data, launch->in[0].data, launch->out[0].count, p->values);
-    return TK_OK;
+    launch->kernels->unary_run(q, p->unary, launch->out[0].data, launch->in[0].data, launch->out[0].count, p->values);
 }
 
 static void read_unary_attrs(const tc_node *node, double *values) {
@@ -64,10 +63,9 @@ typedef struct binary_params {
     tk_bcast bc;
 } binary_params;
 
-static tk_status run_binary(tk_queue *q, const rt_launch *launch) {
+static void run_binary(tk_queue *q, const rt_launch *launch) {
     const binary_params *p = launch->params;
-    tk_binary_run(q, p->binary, launch->out[0].data, launch->in[0].data, launch->in[1].data, &p->bc);
-    return TK_OK;
+    launch->kernels->binary_run(q, p->binary, launch->out[0].data, launch->in[0].data, launch->in[1].data, &p->bc);
 }
 
 /* The kernel's name where an attribute changes the op's meaning. */
@@ -95,11 +93,10 @@ typedef struct pow_params {
     tk_bcast bc;
 } pow_params;
 
-static tk_status run_pow(tk_queue *q, const rt_launch *launch) {
+static void run_pow(tk_queue *q, const rt_launch *launch) {
     const pow_params *p = launch->params;
-    tk_pow(q, launch->out[0].data, launch->in[0].data, launch->in[0].dtype, launch->in[1].data, launch->in[1].dtype,
-           &p->bc);
-    return TK_OK;
+    launch->kernels->pow(q, launch->out[0].data, launch->in[0].data, launch->in[0].dtype, launch->in[1].data,
+                         launch->in[1].dtype, &p->bc);
 }
 
 tc_status rt_launch_pow(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -123,26 +120,24 @@ typedef struct variadic_params {
     bool mean;
 } variadic_params;
 
-static tk_status run_variadic(tk_queue *q, const rt_launch *launch) {
+static void run_variadic(tk_queue *q, const rt_launch *launch) {
     const variadic_params *p = launch->params;
     const rt_arg *out = &launch->out[0];
-    if (launch->n_in == 1 && out->data != launch->in[0].data)
-        memcpy(out->data, launch->in[0].data, (size_t)out->count * tk_size(out->dtype));
+    if (launch->n_in == 1)
+        launch->kernels->copy(q, out->data, launch->in[0].data, (size_t)out->count * tk_size(out->dtype));
     for (uint32_t k = 1; k < launch->n_in; k++)
-        tk_binary_run(q, p->binary, out->data, k == 1 ? launch->in[0].data : out->data, launch->in[k].data,
-                      &p->bc[k - 1]);
+        launch->kernels->binary_run(q, p->binary, out->data, k == 1 ? launch->in[0].data : out->data,
+                                    launch->in[k].data, &p->bc[k - 1]);
     if (p->mean)
-        tk_divide(q, out->data, out->count, (double)launch->n_in, out->dtype);
-    return TK_OK;
+        launch->kernels->divide(q, out->data, out->count, (double)launch->n_in, out->dtype);
 }
 
-static tk_status run_half_sum(tk_queue *q, const rt_launch *launch) {
+static void run_half_sum(tk_queue *q, const rt_launch *launch) {
     const variadic_params *p = launch->params;
     for (uint32_t k = 0; k < launch->n_in; k++)
         p->data[k] = launch->in[k].data;
-    tk_half_sum(q, launch->out[0].data, p->data, p->bc, (int)launch->n_in, p->mean ? (double)launch->n_in : 1,
-                launch->out[0].dtype);
-    return TK_OK;
+    launch->kernels->half_sum(q, launch->out[0].data, p->data, p->bc, (int)launch->n_in,
+                              p->mean ? (double)launch->n_in : 1, launch->out[0].dtype);
 }
 
 tc_status rt_launch_variadic(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -171,11 +166,10 @@ tc_status rt_launch_variadic(rt_launcher *launcher, const tc_node *node, rt_laun
 
 /* --- Clip and Where --------------------------------------------------------------------------- */
 
-static tk_status run_clip(tk_queue *q, const rt_launch *launch) {
+static void run_clip(tk_queue *q, const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *low = rt_in(launch, 1), *high = rt_in(launch, 2);
-    tk_clip(q, launch->out[0].data, inp->data, low ? low->data : NULL, high ? high->data : NULL, inp->count,
-            inp->dtype);
-    return TK_OK;
+    launch->kernels->clip(q, launch->out[0].data, inp->data, low ? low->data : NULL, high ? high->data : NULL,
+                          inp->count, inp->dtype);
 }
 
 tc_status rt_launch_clip(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -191,10 +185,9 @@ tc_status rt_launch_clip(rt_launcher *launcher, const tc_node *node, rt_launch *
     return TC_OK;
 }
 
-static tk_status run_where(tk_queue *q, const rt_launch *launch) {
-    tk_where(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data,
-             tk_size(launch->out[0].dtype), launch->params);
-    return TK_OK;
+static void run_where(tk_queue *q, const rt_launch *launch) {
+    launch->kernels->where(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data,
+                           tk_size(launch->out[0].dtype), launch->params);
 }
 
 tc_status rt_launch_where(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {

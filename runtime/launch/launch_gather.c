@@ -15,10 +15,9 @@ static tc_status check_indices(rt_launcher *launcher, const tc_node *node, const
 static tk_indices indices_of(const rt_arg *arg) { return (tk_indices){arg->data, arg->dtype}; }
 
 /* The operand that results begin as a copy of, unless the plan has put one over the other. */
-static void copy_data(const rt_launch *launch) {
-    const rt_arg *from = &launch->in[0], *to = &launch->out[0];
-    if (to->data != from->data && to->count > 0)
-        memcpy(to->data, from->data, (size_t)to->count * tk_size(to->dtype));
+static void copy_data(tk_queue *q, const rt_launch *launch) {
+    const rt_arg *to = &launch->out[0];
+    launch->kernels->copy(q, to->data, launch->in[0].data, (size_t)to->count * tk_size(to->dtype));
 }
 
 /* --- along one axis --------------------------------------------------------------------------- */
@@ -40,11 +39,11 @@ static tc_status split_at_axis(rt_launcher *launcher, const tc_node *node, const
     return TC_OK;
 }
 
-static tk_status run_gather(tk_queue *q, const rt_launch *launch) {
+static void run_gather(tk_queue *q, const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *indices = &launch->in[1];
-    return tk_gather(q, launch->out[0].data, inp->data, indices_of(indices), p->outer, p->axis, p->inner,
-                     indices->count, tk_size(inp->dtype));
+    launch->kernels->gather(q, launch->out[0].data, inp->data, indices_of(indices), p->outer, p->axis, p->inner,
+                            indices->count, tk_size(inp->dtype));
 }
 
 tc_status rt_launch_gather(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -57,11 +56,11 @@ tc_status rt_launch_gather(rt_launcher *launcher, const tc_node *node, rt_launch
     return TC_OK;
 }
 
-static tk_status run_gather_grad(tk_queue *q, const rt_launch *launch) {
+static void run_gather_grad(tk_queue *q, const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *indices = &launch->in[1], *grad = &launch->in[2];
-    return tk_gather_grad(q, launch->out[0].data, grad->data, indices_of(indices), p->outer, p->axis, p->inner,
-                          indices->count, grad->dtype, launch->workspace);
+    launch->kernels->gather_grad(q, launch->out[0].data, grad->data, indices_of(indices), p->outer, p->axis, p->inner,
+                                 indices->count, grad->dtype, launch->workspace);
 }
 
 tc_status rt_launch_gather_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -73,7 +72,7 @@ tc_status rt_launch_gather_grad(rt_launcher *launcher, const tc_node *node, rt_l
                         tc_dtype_name((tc_dtype)grad->dtype));
     TC_TRY(split_at_axis(launcher, node, out, 0, &p));
     TC_TRY(rt_expect(launcher, node, grad->count == p->outer * indices->count * p->inner));
-    launch->workspace_bytes = tk_gather_grad_workspace(p->axis, out->dtype, launcher->slots);
+    launch->workspace_bytes = launcher->kernels->gather_grad_workspace(p->axis, out->dtype, launcher->slots);
     launch->params = p;
     launch->run = run_gather_grad;
     return TC_OK;
@@ -81,11 +80,11 @@ tc_status rt_launch_gather_grad(rt_launcher *launcher, const tc_node *node, rt_l
 
 /* --- element by element ----------------------------------------------------------------------- */
 
-static tk_status run_gather_elements(tk_queue *q, const rt_launch *launch) {
+static void run_gather_elements(tk_queue *q, const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    return tk_gather_elements(q, out->data, inp->data, indices_of(&launch->in[1]), inp->rank, out->dims, inp->dims,
-                              p->at, tk_size(inp->dtype));
+    launch->kernels->gather_elements(q, out->data, inp->data, indices_of(&launch->in[1]), inp->rank, out->dims,
+                                     inp->dims, p->at, tk_size(inp->dtype));
 }
 
 /* indices may be smaller than the data in the other dims, never larger. */
@@ -150,28 +149,27 @@ static target begin_scatter(tk_queue *q, const rt_launch *launch, tk_scatter_kin
     const rt_arg *data = &launch->in[0], *updates = &launch->in[2], *out = &launch->out[0];
     float *sums = launch->workspace;
     if (!is_widened(launch, reduction)) {
-        copy_data(launch);
+        copy_data(q, launch);
         return (target){out->data, updates->data, out->dtype};
     }
-    tk_cast(q, sums, data->data, out->count, TK_F32, data->dtype);
-    tk_cast(q, sums + out->count, updates->data, updates->count, TK_F32, updates->dtype);
+    launch->kernels->cast(q, sums, data->data, out->count, TK_F32, data->dtype);
+    launch->kernels->cast(q, sums + out->count, updates->data, updates->count, TK_F32, updates->dtype);
     return (target){sums, sums + out->count, TK_F32};
 }
 
-static tk_status end_scatter(tk_queue *q, const rt_launch *launch, const target *to, tk_status status) {
+static void end_scatter(tk_queue *q, const rt_launch *launch, const target *to) {
     const rt_arg *out = &launch->out[0];
     if (to->data != out->data)
-        tk_cast(q, out->data, to->data, out->count, out->dtype, TK_F32);
-    return status;
+        launch->kernels->cast(q, out->data, to->data, out->count, out->dtype, TK_F32);
 }
 
-static tk_status run_scatter_elements(tk_queue *q, const rt_launch *launch) {
+static void run_scatter_elements(tk_queue *q, const rt_launch *launch) {
     const axis_params *p = launch->params;
     const rt_arg *updates = &launch->in[2], *out = &launch->out[0];
     target to = begin_scatter(q, launch, p->reduction);
-    tk_status status = tk_scatter_elements(q, to.data, indices_of(&launch->in[1]), to.updates, out->rank, updates->dims,
-                                           out->dims, p->at, p->reduction, to.dtype);
-    return end_scatter(q, launch, &to, status);
+    launch->kernels->scatter_elements(q, to.data, indices_of(&launch->in[1]), to.updates, out->rank, updates->dims,
+                                      out->dims, p->at, p->reduction, to.dtype);
+    end_scatter(q, launch, &to);
 }
 
 tc_status rt_launch_scatter_elements(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -215,10 +213,10 @@ static tc_status read_nd(rt_launcher *launcher, const tc_node *node, const rt_ar
     return TC_OK;
 }
 
-static tk_status run_gather_nd(tk_queue *q, const rt_launch *launch) {
+static void run_gather_nd(tk_queue *q, const rt_launch *launch) {
     const nd_params *p = launch->params;
-    return tk_gather_nd(q, launch->out[0].data, launch->in[0].data, indices_of(&launch->in[1]), &p->nd,
-                        tk_size(launch->in[0].dtype));
+    launch->kernels->gather_nd(q, launch->out[0].data, launch->in[0].data, indices_of(&launch->in[1]), &p->nd,
+                               tk_size(launch->in[0].dtype));
 }
 
 tc_status rt_launch_gather_nd(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -230,12 +228,11 @@ tc_status rt_launch_gather_nd(rt_launcher *launcher, const tc_node *node, rt_lau
     return TC_OK;
 }
 
-static tk_status run_scatter_nd(tk_queue *q, const rt_launch *launch) {
+static void run_scatter_nd(tk_queue *q, const rt_launch *launch) {
     const nd_params *p = launch->params;
     target to = begin_scatter(q, launch, p->reduction);
-    tk_status status =
-        tk_scatter_nd(q, to.data, indices_of(&launch->in[1]), to.updates, &p->nd, p->reduction, to.dtype);
-    return end_scatter(q, launch, &to, status);
+    launch->kernels->scatter_nd(q, to.data, indices_of(&launch->in[1]), to.updates, &p->nd, p->reduction, to.dtype);
+    end_scatter(q, launch, &to);
 }
 
 tc_status rt_launch_scatter_nd(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -254,11 +251,11 @@ tc_status rt_launch_scatter_nd(rt_launcher *launcher, const tc_node *node, rt_la
 
 /* --- caches ----------------------------------------------------------------------------------- */
 
-static tk_status run_tensor_scatter(tk_queue *q, const rt_launch *launch) {
+static void run_tensor_scatter(tk_queue *q, const rt_launch *launch) {
     const rt_arg *starts = rt_in(launch, 2);
-    copy_data(launch);
-    return tk_tensor_scatter(q, launch->out[0].data, launch->in[1].data, starts ? starts->data : NULL, launch->params,
-                             tk_size(launch->out[0].dtype));
+    copy_data(q, launch);
+    launch->kernels->tensor_scatter(q, launch->out[0].data, launch->in[1].data, starts ? starts->data : NULL,
+                                    launch->params, tk_size(launch->out[0].dtype));
 }
 
 tc_status rt_launch_tensor_scatter(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {

@@ -45,34 +45,34 @@ static const void *weights_of(const rt_launch *launch, uint32_t index) {
     return weights ? weights->data : NULL;
 }
 
-static tk_status run_nll(tk_queue *q, const rt_launch *launch) {
-    return tk_nll_loss(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, weights_of(launch, 2),
-                       launch->params, launch->workspace);
+static void run_nll(tk_queue *q, const rt_launch *launch) {
+    launch->kernels->nll_loss(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, weights_of(launch, 2),
+                              launch->params, launch->workspace);
 }
 
 tc_status rt_launch_nll_loss(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     TC_TRY(prepare_loss(launcher, node, launch, 0, 1, 2));
-    launch->workspace_bytes = tk_cross_entropy_workspace(launch->params);
+    launch->workspace_bytes = launcher->kernels->cross_entropy_workspace(launch->params);
     launch->run = run_nll;
     return TC_OK;
 }
 
-static tk_status run_cross_entropy(tk_queue *q, const rt_launch *launch) {
+static void run_cross_entropy(tk_queue *q, const rt_launch *launch) {
     const rt_arg *log_prob = rt_out(launch, 1);
-    return tk_cross_entropy(q, launch->out[0].data, log_prob ? log_prob->data : NULL, launch->in[0].data,
-                            launch->in[1].data, weights_of(launch, 2), launch->params, launch->workspace);
+    launch->kernels->cross_entropy(q, launch->out[0].data, log_prob ? log_prob->data : NULL, launch->in[0].data,
+                                   launch->in[1].data, weights_of(launch, 2), launch->params, launch->workspace);
 }
 
 tc_status rt_launch_cross_entropy(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     TC_TRY(prepare_loss(launcher, node, launch, 0, 1, 2));
-    launch->workspace_bytes = tk_cross_entropy_workspace(launch->params);
+    launch->workspace_bytes = launcher->kernels->cross_entropy_workspace(launch->params);
     launch->run = run_cross_entropy;
     return TC_OK;
 }
 
-static tk_status run_cross_entropy_grad(tk_queue *q, const rt_launch *launch) {
-    return tk_cross_entropy_grad(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data,
-                                 weights_of(launch, 3), launch->params);
+static void run_cross_entropy_grad(tk_queue *q, const rt_launch *launch) {
+    launch->kernels->cross_entropy_grad(q, launch->out[0].data, launch->in[0].data, launch->in[1].data,
+                                        launch->in[2].data, weights_of(launch, 3), launch->params);
 }
 
 /* (dLoss, log_prob, labels, weights) -> dscores */

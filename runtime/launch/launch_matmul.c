@@ -9,16 +9,16 @@ typedef struct matmul_params {
     tk_bcast c;
 } matmul_params;
 
-static tk_status run_product(tk_queue *q, const rt_launch *launch) {
+static void run_product(tk_queue *q, const rt_launch *launch) {
     const matmul_params *p = launch->params;
     const rt_arg *out = &launch->out[0];
     tk_product product = p->product;
     bool scaled = tk_is_half(out->dtype); /* what the product is added to is not rounded before */
     if (p->has_c)
-        tk_product_start(q, out->data, launch->in[2].data, scaled ? 1 : product.beta, &p->c, out->dtype);
+        launch->kernels->product_start(q, out->data, launch->in[2].data, scaled ? 1 : product.beta, &p->c, out->dtype);
     product.beta = !p->has_c ? 0 : scaled ? product.beta : 1;
-    tk_product_run(q, out->data, launch->in[0].data, launch->in[1].data, &product, out->dtype, launch->workspace);
-    return TK_OK;
+    launch->kernels->product_run(q, out->data, launch->in[0].data, launch->in[1].data, &product, out->dtype,
+                                 launch->workspace);
 }
 
 /* The dims of an operand of MatMul as a matrix in a batch: a vector becomes a row (left) or a column (right). */
@@ -82,7 +82,8 @@ tc_status rt_launch_matmul(rt_launcher *launcher, const tc_node *node, rt_launch
     } else {
         TC_TRY(prepare_batch(launcher, node, launch, a, b, p));
     }
-    launch->workspace_bytes = tk_product_workspace(&params->product, launch->out[0].dtype, launcher->slots);
+    launch->workspace_bytes =
+        launcher->kernels->product_workspace(&params->product, launch->out[0].dtype, launcher->slots);
     launch->params = params;
     launch->run = run_product;
     return TC_OK;
@@ -109,7 +110,8 @@ tc_status rt_launch_gemm(rt_launcher *launcher, const tc_node *node, rt_launch *
     params->has_c = c && params->product.beta != 0;
     if (params->has_c && !tk_bcast_init(&params->c, rt_shape(&launch->out[0]), (tk_shape[]){rt_shape(c)}, 1))
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "operand 2 does not broadcast to the result");
-    launch->workspace_bytes = tk_product_workspace(&params->product, launch->out[0].dtype, launcher->slots);
+    launch->workspace_bytes =
+        launcher->kernels->product_workspace(&params->product, launch->out[0].dtype, launcher->slots);
     launch->params = params;
     launch->run = run_product;
     return TC_OK;

@@ -25,9 +25,9 @@ static void contiguous(int rank, const int64_t *dims, int64_t *strides) {
     }
 }
 
-static tk_status run_box(tk_queue *q, const rt_launch *launch) {
-    tk_copy_strided(q, launch->out[0].data, launch->in[0].data, launch->params, tk_size(launch->out[0].dtype));
-    return TK_OK;
+static void run_box(tk_queue *q, const rt_launch *launch) {
+    launch->kernels->copy_strided(q, launch->out[0].data, launch->in[0].data, launch->params,
+                                  tk_size(launch->out[0].dtype));
 }
 
 static tc_status finish_box(rt_launch *launch, tk_strided *box) {
@@ -93,13 +93,10 @@ tc_status rt_launch_space_to_depth(rt_launcher *launcher, const tc_node *node, r
 }
 
 /* Where the target comes from a computation, the result's shape was found without its elements: they must agree. */
-static tk_status run_expand(tk_queue *q, const rt_launch *launch) {
+static void run_expand(tk_queue *q, const rt_launch *launch) {
     const rt_arg *out = &launch->out[0], *target = &launch->in[1];
-    const int64_t *sizes = target->data;
-    for (int64_t i = 0; i < target->count; i++)
-        if (sizes[i] != 1 && sizes[i] != out->dims[out->rank - target->count + i])
-            return TK_BAD_VALUE;
-    return run_box(q, launch);
+    launch->kernels->check_sizes(q, target->data, target->count, out->dims + (out->rank - target->count));
+    run_box(q, launch);
 }
 
 tc_status rt_launch_expand(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -202,19 +199,19 @@ tc_status rt_launch_slice(rt_launcher *launcher, const tc_node *node, rt_launch 
 
 /* --- Concat and Split: a box per part --------------------------------------------------------- */
 
-static tk_status run_concat(tk_queue *q, const rt_launch *launch) {
+static void run_concat(tk_queue *q, const rt_launch *launch) {
     const tk_strided *boxes = launch->params;
     for (uint32_t i = 0; i < launch->n_in; i++)
-        tk_copy_strided(q, launch->out[0].data, launch->in[i].data, &boxes[i], tk_size(launch->out[0].dtype));
-    return TK_OK;
+        launch->kernels->copy_strided(q, launch->out[0].data, launch->in[i].data, &boxes[i],
+                                      tk_size(launch->out[0].dtype));
 }
 
-static tk_status run_split(tk_queue *q, const rt_launch *launch) {
+static void run_split(tk_queue *q, const rt_launch *launch) {
     const tk_strided *boxes = launch->params;
     for (uint32_t i = 0; i < launch->n_out; i++)
         if (rt_out(launch, i))
-            tk_copy_strided(q, launch->out[i].data, launch->in[0].data, &boxes[i], tk_size(launch->in[0].dtype));
-    return TK_OK;
+            launch->kernels->copy_strided(q, launch->out[i].data, launch->in[0].data, &boxes[i],
+                                          tk_size(launch->in[0].dtype));
 }
 
 /* The box of a part that begins at `at` of the whole along the axis. */
@@ -299,16 +296,14 @@ tc_status rt_launch_split(rt_launcher *launcher, const tc_node *node, rt_launch 
 #define FAR ((int64_t)1 << 62)
 
 typedef struct pad_params {
-    const int64_t *maps[TK_MAX_RANK];
+    const int64_t *maps;
 } pad_params;
 
-static tk_status run_pad(tk_queue *q, const rt_launch *launch) {
+static void run_pad(tk_queue *q, const rt_launch *launch) {
     const pad_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0], *value = rt_in(launch, 2);
-    static const uint64_t zero = 0;
-    tk_pad(q, out->data, inp->data, value ? value->data : &zero, inp->rank, out->dims, inp->dims, p->maps,
-           tk_size(inp->dtype));
-    return TK_OK;
+    launch->kernels->pad(q, out->data, inp->data, rt_data(value), inp->rank, out->dims, inp->dims, p->maps,
+                         tk_size(inp->dtype));
 }
 
 /* Where result position `at` (relative to the operand) comes from in each mode; -1: the constant. */
@@ -356,12 +351,14 @@ tc_status rt_launch_pad(rt_launcher *launcher, const tc_node *node, rt_launch *l
     }
     pad_params *p = RT_PARAMS(launcher, pad_params);
     TC_TRY(check_maps(launcher, node, out));
-    for (int d = 0; d < inp->rank; d++) {
-        int64_t *map = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)out->dims[d] + 1);
+    int64_t n_map = 0, *map = NULL;
+    for (int d = 0; d < out->rank; d++)
+        n_map += out->dims[d];
+    map = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)n_map + 1);
+    rt_add_table(launcher, map, (size_t)n_map * sizeof *map, &p->maps);
+    for (int d = 0; d < inp->rank; d++)
         for (int64_t i = 0; i < out->dims[d]; i++)
-            map[i] = pad_source(i - begins[d], inp->dims[d], mode);
-        p->maps[d] = map;
-    }
+            *map++ = pad_source(i - begins[d], inp->dims[d], mode);
     if (inp->rank == 0)
         return rt_launch_view(launcher, node, launch);
     launch->params = p;
@@ -371,14 +368,12 @@ tc_status rt_launch_pad(rt_launcher *launcher, const tc_node *node, rt_launch *l
 
 /* --- the rest --------------------------------------------------------------------------------- */
 
-static tk_status run_trilu(tk_queue *q, const rt_launch *launch) {
+static void run_trilu(tk_queue *q, const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *k = rt_in(launch, 1);
     int64_t rows = inp->dims[inp->rank - 2], cols = inp->dims[inp->rank - 1];
     int64_t n = rows * cols > 0 ? inp->count / (rows * cols) : 0;
     bool upper = *(const bool *)launch->params;
-    tk_trilu(q, launch->out[0].data, inp->data, n, rows, cols, k ? *(const int64_t *)k->data : 0, upper,
-             tk_size(inp->dtype));
-    return TK_OK;
+    launch->kernels->trilu(q, launch->out[0].data, inp->data, n, rows, cols, rt_data(k), upper, tk_size(inp->dtype));
 }
 
 tc_status rt_launch_trilu(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -393,9 +388,9 @@ tc_status rt_launch_trilu(rt_launcher *launcher, const tc_node *node, rt_launch 
     return TC_OK;
 }
 
-static tk_status run_reverse(tk_queue *q, const rt_launch *launch) {
-    return tk_reverse_sequence(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->params,
-                               tk_size(launch->in[0].dtype));
+static void run_reverse(tk_queue *q, const rt_launch *launch) {
+    launch->kernels->reverse_sequence(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->params,
+                                      tk_size(launch->in[0].dtype));
 }
 
 tc_status rt_launch_reverse_sequence(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -417,10 +412,9 @@ tc_status rt_launch_reverse_sequence(rt_launcher *launcher, const tc_node *node,
     return TC_OK;
 }
 
-static tk_status run_cast(tk_queue *q, const rt_launch *launch) {
+static void run_cast(tk_queue *q, const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    tk_cast(q, out->data, inp->data, out->count, out->dtype, inp->dtype);
-    return TK_OK;
+    launch->kernels->cast(q, out->data, inp->data, out->count, out->dtype, inp->dtype);
 }
 
 /* Cast and CastLike: the type to cast to is the result's. */

@@ -30,17 +30,16 @@ static tc_status prepare_channels(rt_launcher *launcher, const tc_node *node, rt
     return TC_OK;
 }
 
-static tk_status run_batch_norm(tk_queue *q, const rt_launch *launch) {
+static void run_batch_norm(tk_queue *q, const rt_launch *launch) {
     const channel_params *p = launch->params;
     const rt_arg *in = launch->in;
     if (tc_attr_int(launch->node, "training_mode", 0) == 0)
-        tk_batch_norm(q, launch->out[0].data, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, p->batch,
-                      p->channels, p->inner, p->epsilon, in[0].dtype);
+        launch->kernels->batch_norm(q, launch->out[0].data, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data,
+                                    p->batch, p->channels, p->inner, p->epsilon, in[0].dtype);
     else
-        tk_batch_norm_train(q, launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)), in[0].data,
-                            in[1].data, in[2].data, in[3].data, in[4].data, p->batch, p->channels, p->inner, p->epsilon,
-                            p->momentum, in[0].dtype);
-    return TK_OK;
+        launch->kernels->batch_norm_train(
+            q, launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)), in[0].data, in[1].data,
+            in[2].data, in[3].data, in[4].data, p->batch, p->channels, p->inner, p->epsilon, p->momentum, in[0].dtype);
 }
 
 tc_status rt_launch_batch_norm(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -51,11 +50,10 @@ tc_status rt_launch_batch_norm(rt_launcher *launcher, const tc_node *node, rt_la
     return TC_OK;
 }
 
-static tk_status run_group_norm(tk_queue *q, const rt_launch *launch) {
+static void run_group_norm(tk_queue *q, const rt_launch *launch) {
     const channel_params *p = launch->params;
-    tk_group_norm(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data, p->batch,
-                  p->channels, p->groups, p->inner, p->epsilon, launch->in[0].dtype);
-    return TK_OK;
+    launch->kernels->group_norm(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data,
+                                p->batch, p->channels, p->groups, p->inner, p->epsilon, launch->in[0].dtype);
 }
 
 tc_status rt_launch_group_norm(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -70,11 +68,10 @@ tc_status rt_launch_group_norm(rt_launcher *launcher, const tc_node *node, rt_la
     return TC_OK;
 }
 
-static tk_status run_lrn(tk_queue *q, const rt_launch *launch) {
+static void run_lrn(tk_queue *q, const rt_launch *launch) {
     const channel_params *p = launch->params;
-    tk_lrn(q, launch->out[0].data, launch->in[0].data, p->batch, p->channels, p->inner, p->size, p->alpha, p->beta,
-           p->bias, launch->in[0].dtype);
-    return TK_OK;
+    launch->kernels->lrn(q, launch->out[0].data, launch->in[0].data, p->batch, p->channels, p->inner, p->size, p->alpha,
+                         p->beta, p->bias, launch->in[0].dtype);
 }
 
 tc_status rt_launch_lrn(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {

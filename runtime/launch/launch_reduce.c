@@ -24,16 +24,15 @@ typedef struct reduce_params {
     tk_reduce_op op;
 } reduce_params;
 
-static tk_status run_reduce(tk_queue *q, const rt_launch *launch) {
+static void run_reduce(tk_queue *q, const rt_launch *launch) {
     const reduce_params *p = launch->params;
-    tk_reduce(q, launch->out[0].data, launch->in[0].data, &p->shape, p->op, launch->in[0].dtype, launch->workspace);
-    return TK_OK;
+    launch->kernels->reduce(q, launch->out[0].data, launch->in[0].data, &p->shape, p->op, launch->in[0].dtype,
+                            launch->workspace);
 }
 
-static tk_status run_copy(tk_queue *q, const rt_launch *launch) {
-    (void)q;
-    memmove(launch->out[0].data, launch->in[0].data, (size_t)launch->out[0].count * tk_size(launch->out[0].dtype));
-    return TK_OK;
+static void run_copy(tk_queue *q, const rt_launch *launch) {
+    launch->kernels->copy(q, launch->out[0].data, launch->in[0].data,
+                          (size_t)launch->out[0].count * tk_size(launch->out[0].dtype));
 }
 
 /* Which axes are reduced: those of operand 1; without any, all of them, or none where the node says so. */
@@ -68,7 +67,7 @@ tc_status rt_launch_reduce(rt_launcher *launcher, const tc_node *node, rt_launch
         return rt_no_kernel(launcher, node, launch);
     TC_TRY(read_axes(launcher, node, launch, is_reduced, &none));
     tk_reduction_init(&p->shape, inp->rank, inp->dims, is_reduced);
-    launch->workspace_bytes = tk_reduce_workspace(&p->shape);
+    launch->workspace_bytes = launcher->kernels->reduce_workspace(&p->shape);
     launch->params = p;
     launch->run = none ? run_copy : run_reduce;
     return TC_OK;
@@ -85,11 +84,10 @@ static void along(const rt_arg *inp, int axis, along_params *p) {
     p->inner = rt_product(inp, axis + 1, inp->rank);
 }
 
-static tk_status run_arg(tk_queue *q, const rt_launch *launch) {
+static void run_arg(tk_queue *q, const rt_launch *launch) {
     const along_params *p = launch->params;
-    tk_arg(q, launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second,
-           launch->in[0].dtype);
-    return TK_OK;
+    launch->kernels->arg(q, launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second,
+                         launch->in[0].dtype);
 }
 
 tc_status rt_launch_arg(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -108,11 +106,10 @@ tc_status rt_launch_arg(rt_launcher *launcher, const tc_node *node, rt_launch *l
     return TC_OK;
 }
 
-static tk_status run_cumsum(tk_queue *q, const rt_launch *launch) {
+static void run_cumsum(tk_queue *q, const rt_launch *launch) {
     const along_params *p = launch->params;
-    tk_cumsum(q, launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second,
-              launch->in[0].dtype);
-    return TK_OK;
+    launch->kernels->cumsum(q, launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second,
+                            launch->in[0].dtype);
 }
 
 tc_status rt_launch_cumsum(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {

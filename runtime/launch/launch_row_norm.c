@@ -70,12 +70,11 @@ static const rt_arg *operand(const rt_launch *launch, uint32_t index) {
     return index > 0 ? rt_in(launch, index) : NULL;
 }
 
-static tk_status run_norm(tk_queue *q, const rt_launch *launch) {
+static void run_norm(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
-    tk_norm(q, launch->out[0].data, rt_data(result(launch, p->form->xhat)), rt_data(result(launch, p->form->mean)),
-            rt_data(result(launch, p->form->inv_std)), launch->in[0].data, launch->in[1].data,
-            rt_data(rt_in(launch, 2)), &p->rows);
-    return TK_OK;
+    launch->kernels->norm(q, launch->out[0].data, rt_data(result(launch, p->form->xhat)),
+                          rt_data(result(launch, p->form->mean)), rt_data(result(launch, p->form->inv_std)),
+                          launch->in[0].data, launch->in[1].data, rt_data(rt_in(launch, 2)), &p->rows);
 }
 
 tc_status rt_launch_row_norm(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -92,10 +91,10 @@ tc_status rt_launch_row_norm(rt_launcher *launcher, const tc_node *node, rt_laun
     return TC_OK;
 }
 
-static tk_status run_scale_bias(tk_queue *q, const rt_launch *launch) {
+static void run_scale_bias(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
-    tk_scale_bias(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, rt_data(rt_in(launch, 2)), &p->rows);
-    return TK_OK;
+    launch->kernels->scale_bias(q, launch->out[0].data, launch->in[0].data, launch->in[1].data,
+                                rt_data(rt_in(launch, 2)), &p->rows);
 }
 
 tc_status rt_launch_scale_bias(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -105,17 +104,17 @@ tc_status rt_launch_scale_bias(rt_launcher *launcher, const tc_node *node, rt_la
     return TC_OK;
 }
 
-static tk_status run_norm_grad(tk_queue *q, const rt_launch *launch) {
+static void run_norm_grad(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
     const rt_arg *in = launch->in;
     void *dscale = rt_data(rt_out(launch, 1)), *dbias = rt_data(rt_out(launch, 2));
     if (p->form->xhat)
-        tk_norm_xhat_grad(q, launch->out[0].data, dscale, dbias, in[0].data, in[1].data, in[2].data,
-                          in[p->form->inv_std].data, &p->rows, launch->workspace);
+        launch->kernels->norm_xhat_grad(q, launch->out[0].data, dscale, dbias, in[0].data, in[1].data, in[2].data,
+                                        in[p->form->inv_std].data, &p->rows, launch->workspace);
     else
-        tk_norm_grad(q, launch->out[0].data, dscale, dbias, in[0].data, in[1].data, in[2].data,
-                     rt_data(operand(launch, p->form->mean)), in[p->form->inv_std].data, &p->rows, launch->workspace);
-    return TK_OK;
+        launch->kernels->norm_grad(q, launch->out[0].data, dscale, dbias, in[0].data, in[1].data, in[2].data,
+                                   rt_data(operand(launch, p->form->mean)), in[p->form->inv_std].data, &p->rows,
+                                   launch->workspace);
 }
 
 tc_status rt_launch_row_norm_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -131,7 +130,8 @@ tc_status rt_launch_row_norm_grad(rt_launcher *launcher, const tc_node *node, rt
                      in[0].count == in[1].count && inv_std->count == p->rows.rows &&
                          (!mean || mean->count == p->rows.rows)));
     p->rows.stat_dtype = inv_std->dtype;
-    launch->workspace_bytes = rt_out(launch, 1) || rt_out(launch, 2) ? tk_norm_grad_workspace(&p->rows) : 0;
+    launch->workspace_bytes =
+        rt_out(launch, 1) || rt_out(launch, 2) ? launcher->kernels->norm_grad_workspace(&p->rows) : 0;
     launch->run = run_norm_grad;
     launch->inplace = 3;
     return TC_OK;

@@ -12,30 +12,29 @@ typedef struct softmax_params {
     softmax_grad_fn grad;
 } softmax_params;
 
-static tk_status run_softmax(tk_queue *q, const rt_launch *launch) {
+static void run_softmax(tk_queue *q, const rt_launch *launch) {
     const softmax_params *p = launch->params;
     if (p->fn)
         p->fn(q, launch->out[0].data, launch->in[0].data, p->shape, launch->out[0].dtype);
     else
         p->grad(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, p->shape, launch->out[0].dtype);
-    return TK_OK;
 }
-
-static const struct {
-    const char *op;
-    softmax_fn fn;
-    softmax_grad_fn grad;
-} kinds[] = {
-    {"Softmax", tk_softmax, NULL},
-    {"LogSoftmax", tk_log_softmax, NULL},
-    {"Hardmax", tk_hardmax, NULL},
-    {"SoftmaxGrad", NULL, tk_softmax_grad},
-    {"LogSoftmaxGrad", NULL, tk_log_softmax_grad},
-};
 
 tc_status rt_launch_softmax(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     softmax_params *p = RT_PARAMS(launcher, softmax_params);
     const rt_arg *inp = &launch->in[0];
+    const tk_table *k = launcher->kernels;
+    const struct {
+        const char *op;
+        softmax_fn fn;
+        softmax_grad_fn grad;
+    } kinds[] = {
+        {"Softmax", k->softmax, NULL},
+        {"LogSoftmax", k->log_softmax, NULL},
+        {"Hardmax", k->hardmax, NULL},
+        {"SoftmaxGrad", NULL, k->softmax_grad},
+        {"LogSoftmaxGrad", NULL, k->log_softmax_grad},
+    };
     int axis = 0;
     if (inp->rank > 0) /* a scalar is a row of one */
         TC_TRY(rt_axis(launcher, node, tc_attr_int(node, "axis", -1), inp->rank, false, &axis));
@@ -50,6 +49,6 @@ tc_status rt_launch_softmax(rt_launcher *launcher, const tc_node *node, rt_launc
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the two operands differ in type or shape");
     launch->params = p;
     launch->run = run_softmax;
-    launch->inplace = p->fn == tk_hardmax ? 0 : 1;
+    launch->inplace = p->fn == k->hardmax ? 0 : 1;
     return TC_OK;
 }

@@ -35,11 +35,12 @@ tc_status rt_broadcast(rt_launcher *launcher, const tc_node *node, const rt_laun
     return TC_OK;
 }
 
-void rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, void *pointer) {
+rt_table *rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, void *pointer) {
     launcher->tables = tc_arena_grow(launcher->arena, launcher->tables, sizeof *launcher->tables, &launcher->cap_tables,
                                      launcher->n_tables + 1);
-    launcher->tables[launcher->n_tables++] = (rt_table){data, bytes, pointer};
+    launcher->tables[launcher->n_tables] = (rt_table){.data = data, .bytes = bytes, .pointer = pointer};
     memcpy(pointer, &data, sizeof data); /* where the device reads the host's memory it stays so */
+    return &launcher->tables[launcher->n_tables++];
 }
 
 void rt_places(rt_launcher *launcher, const int64_t *at, int64_t n, tk_places *places) {

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../../kernels/common/philox.h"
+#include "../../kernels/common/types.h"
 #include "../../kernels/queue.h"
 
 /* The queue that the test's kernels run on: 2 threads, until one of these says otherwise. */
@@ -26,6 +28,22 @@ static inline tk_queue *queue(void) {
     if (!*kernel_test_queue())
         use_threads(2);
     return *kernel_test_queue();
+}
+
+/* The fault of a kernel that is called here. */
+#define FAULT_OF(call) ((call), taken_fault())
+static inline tk_status taken_fault(void) {
+    uint32_t launch;
+    return tk_queue_take_fault(queue(), &launch);
+}
+
+/* A number and a draw as the operands that kernels take. */
+static inline tk_number number(double value) { return (tk_number){.otherwise = value}; }
+static inline tk_seed seed_of(const tk_draw *draw) {
+    static int64_t pair[2];
+    pair[0] = (int64_t)draw->seed;
+    pair[1] = draw->step;
+    return (tk_seed){pair, draw->node};
 }
 
 #define GUARD 256 /* bytes before and after */

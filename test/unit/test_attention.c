@@ -123,10 +123,12 @@ static void run(const attention_case *c, bool drop, bool is_signed, int threads,
     use_threads(threads);
     tk_attention_results out = {r->y, r->p, drop && !is_signed ? r->dropped : NULL,
                                 drop && !is_signed ? r->keep : NULL};
-    assert_int_equal(tk_attention_run(queue(), out, operands_of(c), &a, ratio, drop ? &draw : NULL, workspace), TK_OK);
+    assert_int_equal(FAULT_OF(tk_attention_run(queue(), out, operands_of(c), &a, number(ratio),
+                                               drop ? seed_of(&draw) : (tk_seed){0}, workspace)),
+                     TK_OK);
     tk_attention_saved saved = {c->dout, c->q, c->kt, c->v, r->p, out.dropped, out.keep, drop};
     tk_attention_gradients gradients = {r->dq, r->dkt, r->dv, is_signed ? NULL : r->ds};
-    assert_int_equal(tk_attention_grad(queue(), gradients, saved, &a, ratio, more), TK_OK);
+    assert_int_equal(FAULT_OF(tk_attention_grad(queue(), gradients, saved, &a, number(ratio), more)), TK_OK);
     free_guarded(workspace, forward), free_guarded(more, backward);
 }
 
@@ -202,7 +204,8 @@ static void one(const int64_t *sizes, int flags, bool drop) {
     size_t bytes = tk_attention_workspace(&c.a, 2);
     void *workspace = alloc_guarded(bytes, 0);
     use_threads(2);
-    assert_int_equal(tk_attention_run(queue(), out, operands_of(&c), &c.a, ratio, drop ? &draw : NULL, workspace),
+    assert_int_equal(FAULT_OF(tk_attention_run(queue(), out, operands_of(&c), &c.a, number(ratio),
+                                               drop ? seed_of(&draw) : (tk_seed){0}, workspace)),
                      TK_OK);
     assert_memory_equal(all.y, again.y, all.y_n * 4);
     free_guarded(workspace, bytes);
@@ -236,14 +239,16 @@ static void doubles(void **state) {
     tk_attention_operands in = {c.dq, c.dkt, c.dv, c.dbias, c.mask};
     use_threads(2);
     c.a.is_signed = true;
-    assert_int_equal(
-        tk_attention_run(queue(), (tk_attention_results){y, p, NULL, NULL}, in, &c.a, ratio, &draw, workspace), TK_OK);
+    assert_int_equal(FAULT_OF(tk_attention_run(queue(), (tk_attention_results){y, p, NULL, NULL}, in, &c.a,
+                                               number(ratio), seed_of(&draw), workspace)),
+                     TK_OK);
     reference(&c, true, exact, exact_p);
     for (size_t i = 0; i < sizeof y / sizeof y[0]; i++)
         assert_true(fabs(y[i] - exact[i]) < 1e-13);
     tk_attention_saved saved = {c.ddout, c.dq, c.dkt, c.dv, p, NULL, NULL, true};
-    assert_int_equal(
-        tk_attention_grad(queue(), (tk_attention_gradients){dq, dkt, dv, NULL}, saved, &c.a, ratio, workspace), TK_OK);
+    assert_int_equal(FAULT_OF(tk_attention_grad(queue(), (tk_attention_gradients){dq, dkt, dv, NULL}, saved, &c.a,
+                                                number(ratio), workspace)),
+                     TK_OK);
     for (size_t i = 0; i < sizeof dq / sizeof dq[0]; i += 3)
         assert_true(fabs(slope(&c, true, c.dq + i, exact, exact_p) - dq[i]) < 1e-8);
     free(workspace);
@@ -262,15 +267,18 @@ static void empty_rows(void **state) {
         memcpy(c.mask, mask, 3);
         float y[4], p[6], again[4], workspace[64];
         tk_attention_operands in = {c.q, c.kt, c.v, NULL, mask};
-        tk_attention_run(queue(), (tk_attention_results){y, p, NULL, NULL}, in, &c.a, 0, NULL, workspace);
+        tk_attention_run(queue(), (tk_attention_results){y, p, NULL, NULL}, in, &c.a, number(0), (tk_seed){0},
+                         workspace);
         for (int i = 0; i < 3; i++)
             assert_true(guard ? p[i] == 0 : isnan(p[i]) && !signbit(p[i]));
         assert_true(p[3] > 0 && p[4] == 0 && p[5] > 0 && fabsf(p[3] + p[5] - 1) < 1e-6f);
         assert_true(guard ? y[0] == 0 : isnan(y[0]));
         c.a.is_signed = true;
-        tk_attention_run(queue(), (tk_attention_results){again, p, NULL, NULL}, in, &c.a, ratio, &draw, workspace);
+        tk_attention_run(queue(), (tk_attention_results){again, p, NULL, NULL}, in, &c.a, number(ratio), seed_of(&draw),
+                         workspace);
         c.a.is_signed = false;
-        tk_attention_run(queue(), (tk_attention_results){y, p, NULL, NULL}, in, &c.a, ratio, &draw, workspace);
+        tk_attention_run(queue(), (tk_attention_results){y, p, NULL, NULL}, in, &c.a, number(ratio), seed_of(&draw),
+                         workspace);
         assert_memory_equal(y, again, sizeof y);
         free_case(&c);
     }
@@ -281,12 +289,13 @@ static void ratios(void **state) {
     const tk_attention a = {.dtype = TK_F32};
     const double wrong[] = {1, -0.1, NAN};
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(
-            tk_attention_run(queue(), (tk_attention_results){0}, (tk_attention_operands){0}, &a, wrong[i], &draw, NULL),
-            TK_BAD_VALUE);
-        assert_int_equal(tk_attention_grad(queue(), (tk_attention_gradients){0},
-                                           (tk_attention_saved){.is_dropped = true}, &a, wrong[i], NULL),
+        assert_int_equal(FAULT_OF(tk_attention_run(queue(), (tk_attention_results){0}, (tk_attention_operands){0}, &a,
+                                                   number(wrong[i]), seed_of(&draw), NULL)),
                          TK_BAD_VALUE);
+        assert_int_equal(
+            FAULT_OF(tk_attention_grad(queue(), (tk_attention_gradients){0}, (tk_attention_saved){.is_dropped = true},
+                                       &a, number(wrong[i]), NULL)),
+            TK_BAD_VALUE);
     }
 }
 

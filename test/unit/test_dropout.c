@@ -32,12 +32,14 @@ static void masks(void **state) {
         uint8_t *mask = alloc_guarded((size_t)n, 1), *ref_mask = alloc_guarded((size_t)n, 0);
         fill_f32(inp, n, 1);
         use_threads(2);
-        assert_int_equal(tk_dropout(queue(), out, mask, inp, n, 0.3, &draw, TK_F32), TK_OK);
+        assert_int_equal(FAULT_OF(tk_dropout(queue(), out, mask, inp, n, number(0.3), seed_of(&draw), NULL, TK_F32)),
+                         TK_OK);
         assert_int_equal(tk_dropout_ref(ref, ref_mask, inp, n, 0.3, &draw, TK_F32), TK_OK);
         assert_memory_equal(out, ref, bytes);
         assert_memory_equal(mask, ref_mask, (size_t)n);
         use_threads(1);
-        assert_int_equal(tk_dropout(queue(), inp, NULL, inp, n, 0.3, &draw, TK_F32), TK_OK); /* in place */
+        assert_int_equal(FAULT_OF(tk_dropout(queue(), inp, NULL, inp, n, number(0.3), seed_of(&draw), NULL, TK_F32)),
+                         TK_OK); /* in place */
         assert_memory_equal(inp, ref, bytes);
         free_guarded(inp, bytes), free_guarded(out, bytes), free_guarded(ref, bytes);
         free_guarded(mask, (size_t)n), free_guarded(ref_mask, (size_t)n);
@@ -94,11 +96,11 @@ static void stretches(void **state) {
     fill_f32(x, N, 6);
     for (int threads = 1; threads <= 3; threads++) {
         use_threads(threads);
-        assert_int_equal(tk_dropout(queue(), y, all, x, N, 0.4, &draw, TK_F32), TK_OK);
-        assert_int_equal(tk_dropout_grad(queue(), again, x, all, N, 0.4, TK_F32), TK_OK);
+        assert_int_equal(FAULT_OF(tk_dropout(queue(), y, all, x, N, number(0.4), seed_of(&draw), NULL, TK_F32)), TK_OK);
+        assert_int_equal(FAULT_OF(tk_dropout_grad(queue(), again, x, all, N, number(0.4), TK_F32)), TK_OK);
         assert_memory_equal(y, again, N * 4);
     }
-    assert_int_equal(tk_dropout_grad(queue(), again, x, all, N, 1, TK_F32), TK_BAD_VALUE);
+    assert_int_equal(FAULT_OF(tk_dropout_grad(queue(), again, x, all, N, number(1), TK_F32)), TK_BAD_VALUE);
     free_guarded(x, N * 4), free_guarded(y, N * 4), free_guarded(again, N * 4);
 }
 
@@ -107,11 +109,14 @@ static void ratios(void **state) {
     const tk_draw draw = {0, 0, 0};
     const float x[] = {1, 2, 3};
     float y[3];
-    assert_int_equal(tk_dropout(queue(), y, NULL, x, 3, 0, &draw, TK_F32), TK_OK);
+    assert_int_equal(FAULT_OF(tk_dropout(queue(), y, NULL, x, 3, number(0), seed_of(&draw), NULL, TK_F32)), TK_OK);
     assert_memory_equal(x, y, sizeof x);
-    assert_int_equal(tk_dropout(queue(), y, NULL, x, 3, 1, &draw, TK_F32), TK_BAD_VALUE);
-    assert_int_equal(tk_dropout(queue(), y, NULL, x, 3, -0.1, &draw, TK_F32), TK_BAD_VALUE);
-    assert_int_equal(tk_dropout(queue(), y, NULL, x, 3, NAN, &draw, TK_F32), TK_BAD_VALUE);
+    assert_int_equal(FAULT_OF(tk_dropout(queue(), y, NULL, x, 3, number(1), seed_of(&draw), NULL, TK_F32)),
+                     TK_BAD_VALUE);
+    assert_int_equal(FAULT_OF(tk_dropout(queue(), y, NULL, x, 3, number(-0.1), seed_of(&draw), NULL, TK_F32)),
+                     TK_BAD_VALUE);
+    assert_int_equal(FAULT_OF(tk_dropout(queue(), y, NULL, x, 3, number(NAN), seed_of(&draw), NULL, TK_F32)),
+                     TK_BAD_VALUE);
 }
 
 int main(void) {

@@ -204,9 +204,9 @@ static void long_sums(void **state) {
         for (int i = 0; i < N; i++)
             indices[i] = i % 2;
         void *workspace = malloc(tk_gather_grad_workspace(2, dtype, 2));
-        assert_int_equal(
-            tk_gather_grad(queue(), table.half, x.half, (tk_indices){indices, TK_I64}, 1, 2, 1, N, dtype, workspace),
-            TK_OK);
+        assert_int_equal(FAULT_OF(tk_gather_grad(queue(), table.half, x.half, (tk_indices){indices, TK_I64}, 1, 2, 1, N,
+                                                 dtype, workspace)),
+                         TK_OK);
         table.wide[0] = table.wide[1] = N / 2;
         same("Gather's gradient", &table, dtype);
         x.half[77] = x.half[90] = 0x4000; /* 2 in both types */
@@ -227,11 +227,11 @@ static void gather_grad(void **state) {
         numbers grad = make(OUTER * N * INNER, dtype, 1, 1), out = make(OUTER * AXIS * INNER, dtype, 2, 1);
         void *workspace = malloc(tk_gather_grad_workspace(AXIS, dtype, 3));
         use_queue(6, 3); /* more threads than the workspace is for */
-        assert_int_equal(tk_gather_grad(queue(), out.half, grad.half, (tk_indices){indices, TK_I64}, OUTER, AXIS, INNER,
-                                        N, dtype, workspace),
+        assert_int_equal(FAULT_OF(tk_gather_grad(queue(), out.half, grad.half, (tk_indices){indices, TK_I64}, OUTER,
+                                                 AXIS, INNER, N, dtype, workspace)),
                          TK_OK);
-        assert_int_equal(tk_gather_grad(queue(), out.wide, grad.wide, (tk_indices){indices, TK_I64}, OUTER, AXIS, INNER,
-                                        N, TK_F32, NULL),
+        assert_int_equal(FAULT_OF(tk_gather_grad(queue(), out.wide, grad.wide, (tk_indices){indices, TK_I64}, OUTER,
+                                                 AXIS, INNER, N, TK_F32, NULL)),
                          TK_OK);
         same("Gather's gradient", &out, dtype);
         free(workspace);
@@ -287,23 +287,27 @@ static void losses(void **state) {
             numbers x = make(places * CLASSES, dtype, 1, 4), weights = make(CLASSES, dtype, 2, 1),
                     loss = make(n, dtype, 3, 1), log_prob = make(places * CLASSES, dtype, 4, 1),
                     dloss = make(n, dtype, 5, 1), dx = make(places * CLASSES, dtype, 6, 1);
-            assert_int_equal(tk_cross_entropy(queue(), loss.half, NULL, x.half, labels, weights.half, &s, scratch),
-                             TK_OK);
-            assert_int_equal(tk_cross_entropy(queue(), loss.wide, NULL, x.wide, labels, weights.wide, &wide, scratch),
-                             TK_OK);
-            same("the loss", &loss, dtype);
             assert_int_equal(
-                tk_cross_entropy(queue(), loss.half, log_prob.half, x.half, labels, weights.half, &s, scratch), TK_OK);
+                FAULT_OF(tk_cross_entropy(queue(), loss.half, NULL, x.half, labels, weights.half, &s, scratch)), TK_OK);
+            assert_int_equal(
+                FAULT_OF(tk_cross_entropy(queue(), loss.wide, NULL, x.wide, labels, weights.wide, &wide, scratch)),
+                TK_OK);
+            same("the loss", &loss, dtype);
+            assert_int_equal(FAULT_OF(tk_cross_entropy(queue(), loss.half, log_prob.half, x.half, labels, weights.half,
+                                                       &s, scratch)),
+                             TK_OK);
             tk_log_softmax(queue(), log_prob.wide, x.wide, (tk_softmax_shape){BATCH, CLASSES, inner}, TK_F32);
             same("log-probabilities", &log_prob, dtype);
             tk_widen(log_prob.wide, log_prob.half, places * CLASSES, dtype);
-            assert_int_equal(tk_nll_loss(queue(), loss.wide, log_prob.wide, labels, weights.wide, &wide, scratch),
-                             TK_OK);
+            assert_int_equal(
+                FAULT_OF(tk_nll_loss(queue(), loss.wide, log_prob.wide, labels, weights.wide, &wide, scratch)), TK_OK);
             same("the loss of log-probabilities", &loss, dtype);
             assert_int_equal(
-                tk_cross_entropy_grad(queue(), dx.half, dloss.half, log_prob.half, labels, weights.half, &s), TK_OK);
-            assert_int_equal(
-                tk_cross_entropy_grad(queue(), dx.wide, dloss.wide, log_prob.wide, labels, weights.wide, &wide), TK_OK);
+                FAULT_OF(tk_cross_entropy_grad(queue(), dx.half, dloss.half, log_prob.half, labels, weights.half, &s)),
+                TK_OK);
+            assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), dx.wide, dloss.wide, log_prob.wide, labels,
+                                                            weights.wide, &wide)),
+                             TK_OK);
             near("the gradient of scores", dx.half, dx.wide, places * CLASSES,
                  dtype); /* here and there by way of double */
             drop_numbers(&x), drop_numbers(&weights), drop_numbers(&loss), drop_numbers(&log_prob),
@@ -318,13 +322,16 @@ static void dropout(void **state) {
     uint8_t mask[N], wide_mask[N];
     FOR_TYPES(dtype) {
         numbers x = make(N, dtype, 1, 1), y = make(N, dtype, 2, 1);
-        assert_int_equal(tk_dropout(queue(), y.half, mask, x.half, N, 0.1, &draw, dtype), TK_OK);
-        assert_int_equal(tk_dropout(queue(), y.wide, wide_mask, x.wide, N, 0.1, &draw, TK_F32), TK_OK);
+        assert_int_equal(
+            FAULT_OF(tk_dropout(queue(), y.half, mask, x.half, N, number(0.1), seed_of(&draw), NULL, dtype)), TK_OK);
+        assert_int_equal(
+            FAULT_OF(tk_dropout(queue(), y.wide, wide_mask, x.wide, N, number(0.1), seed_of(&draw), NULL, TK_F32)),
+            TK_OK);
         assert_memory_equal(mask, wide_mask, N);
         same("dropout", &y, dtype);
         assert_int_equal(tk_dropout_ref(y.half, mask, x.half, N, 0.1, &draw, dtype), TK_OK);
         same("dropout by definition", &y, dtype);
-        assert_int_equal(tk_dropout_grad(queue(), y.half, x.half, mask, N, 0.1, dtype), TK_OK);
+        assert_int_equal(FAULT_OF(tk_dropout_grad(queue(), y.half, x.half, mask, N, number(0.1), dtype)), TK_OK);
         same("its gradient", &y, dtype);
         drop_numbers(&x), drop_numbers(&y);
     }
@@ -376,41 +383,44 @@ static void attention(void **state) {
         tk_attention_operands in = {q.half, kt.half, v.half, bias.half, NULL},
                               wide_in = {q.wide, kt.wide, v.wide, bias.wide, NULL};
         use_queue(4, 2);
-        assert_int_equal(tk_attention_run(queue(), (tk_attention_results){y.half, p.half, dropped.half, keep}, in, &a,
-                                          0.25, &draw, workspace),
+        assert_int_equal(FAULT_OF(tk_attention_run(queue(), (tk_attention_results){y.half, p.half, dropped.half, keep},
+                                                   in, &a, number(0.25), seed_of(&draw), workspace)),
                          TK_OK);
-        assert_int_equal(tk_attention_run(queue(), (tk_attention_results){y.wide, p.wide, dropped.wide, wide_keep},
-                                          wide_in, &wide, 0.25, &draw, workspace),
-                         TK_OK);
+        assert_int_equal(
+            FAULT_OF(tk_attention_run(queue(), (tk_attention_results){y.wide, p.wide, dropped.wide, wide_keep}, wide_in,
+                                      &wide, number(0.25), seed_of(&draw), workspace)),
+            TK_OK);
         assert_memory_equal(keep, wide_keep, sizeof keep);
         same("P", &p, dtype);
         near("Y", y.half, y.wide, ITEMS * ROWS * WIDTH, dtype);
         tk_widen(dropped.wide, p.half, ATTENTION_P, dtype);
-        tk_dropout_grad(queue(), dropped.wide, dropped.wide, keep, ATTENTION_P, 0.25, TK_F32);
+        tk_dropout_grad(queue(), dropped.wide, dropped.wide, keep, ATTENTION_P, number(0.25), TK_F32);
         same("the dropped map", &dropped, dtype);
         tk_attention_gradients gradients = {dq.half, dkt.half, dv.half, ds.half},
                                wide_gradients = {dq.wide, dkt.wide, dv.wide, ds.wide};
         tk_attention_saved saved = {dout.half, q.half, kt.half, v.half, p.half, dropped.half, keep, true};
-        assert_int_equal(tk_attention_grad(queue(), gradients, saved, &a, 0.25, more), TK_OK);
+        assert_int_equal(FAULT_OF(tk_attention_grad(queue(), gradients, saved, &a, number(0.25), more)), TK_OK);
         tk_widen(p.wide, p.half, ATTENTION_P, dtype), tk_widen(dropped.wide, dropped.half, ATTENTION_P, dtype);
         tk_attention_saved wide_saved = {dout.wide, q.wide, kt.wide, v.wide, p.wide, dropped.wide, keep, true};
-        assert_int_equal(tk_attention_grad(queue(), wide_gradients, wide_saved, &wide, 0.25, more), TK_OK);
+        assert_int_equal(FAULT_OF(tk_attention_grad(queue(), wide_gradients, wide_saved, &wide, number(0.25), more)),
+                         TK_OK);
         same("dQ", &dq, dtype), same("dK^T", &dkt, dtype), same("dV", &dv, dtype), same("dS", &ds, dtype);
-        assert_int_equal(tk_attention_run(queue(), (tk_attention_results){y2.half, p2.half, NULL, NULL}, in, &flagged,
-                                          0.25, &draw, workspace),
+        assert_int_equal(FAULT_OF(tk_attention_run(queue(), (tk_attention_results){y2.half, p2.half, NULL, NULL}, in,
+                                                   &flagged, number(0.25), seed_of(&draw), workspace)),
                          TK_OK);
         saved = (tk_attention_saved){dout.half, q.half, kt.half, v.half, p2.half, NULL, NULL, true};
-        assert_int_equal(tk_attention_grad(queue(), (tk_attention_gradients){dq2.half, dkt2.half, dv2.half, NULL},
-                                           saved, &flagged, 0.25, more),
-                         TK_OK);
+        assert_int_equal(
+            FAULT_OF(tk_attention_grad(queue(), (tk_attention_gradients){dq2.half, dkt2.half, dv2.half, NULL}, saved,
+                                       &flagged, number(0.25), more)),
+            TK_OK);
         for (int i = 0; i < ATTENTION_P; i++)
             assert_int_equal(p2.half[i], p.half[i] | (keep[i] ? 0 : 0x8000));
         assert_memory_equal(y.half, y2.half, y.bytes);
         assert_memory_equal(dq.half, dq2.half, dq.bytes);
         assert_memory_equal(dkt.half, dkt2.half, dkt.bytes);
         assert_memory_equal(dv.half, dv2.half, dv.bytes);
-        assert_int_equal(tk_attention_run(queue(), (tk_attention_results){y2.half, NULL, NULL, NULL}, in, &a, 0.25,
-                                          &draw, workspace),
+        assert_int_equal(FAULT_OF(tk_attention_run(queue(), (tk_attention_results){y2.half, NULL, NULL, NULL}, in, &a,
+                                                   number(0.25), seed_of(&draw), workspace)),
                          TK_OK);
         assert_memory_equal(y.half, y2.half, y.bytes);
         free_guarded(workspace, bytes), free_guarded(more, grad_bytes);

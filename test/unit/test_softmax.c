@@ -112,16 +112,17 @@ static void one_loss(tk_loss s, int weighted) {
     const float *weights_f32 = weighted ? d.weights_f32 : NULL;
     fill(&d, &s);
     tk_cross_entropy_ref(exact, d.scores, d.labels, weights, &s);
-    assert_int_equal(tk_cross_entropy(queue(), loss, NULL, d.scores_f32, d.labels, weights_f32, &s, scratch), TK_OK);
-    assert_int_equal(tk_cross_entropy(queue(), again, log_prob, d.scores_f32, d.labels, weights_f32, &s, scratch),
+    assert_int_equal(FAULT_OF(tk_cross_entropy(queue(), loss, NULL, d.scores_f32, d.labels, weights_f32, &s, scratch)),
                      TK_OK);
+    assert_int_equal(
+        FAULT_OF(tk_cross_entropy(queue(), again, log_prob, d.scores_f32, d.labels, weights_f32, &s, scratch)), TK_OK);
     near(loss, exact, losses, 2e-6, 1e-3);
     near(again, exact, losses, 2e-6, 1e-3);
-    assert_int_equal(tk_nll_loss(queue(), loss, log_prob, d.labels, weights_f32, &s, scratch), TK_OK);
+    assert_int_equal(FAULT_OF(tk_nll_loss(queue(), loss, log_prob, d.labels, weights_f32, &s, scratch)), TK_OK);
     assert_memory_equal(loss, again, (size_t)losses * sizeof(float));
     for (int64_t i = 0; i < losses; i++)
         dloss[i] = (float)(i + 1);
-    assert_int_equal(tk_cross_entropy_grad(queue(), grad, dloss, log_prob, d.labels, weights_f32, &s), TK_OK);
+    assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), grad, dloss, log_prob, d.labels, weights_f32, &s)), TK_OK);
     for (int64_t i = 0; i < places * s.classes; i += 5) {
         double before = d.scores[i], change = 0;
         d.scores[i] = before + 1e-5;
@@ -167,9 +168,9 @@ static void wrong_labels(void **state) {
     float loss, grad[3], scratch[3];
     for (int32_t label = -2; label < 5; label++) {
         tk_status expected = label >= -1 && label < 3 ? TK_OK : TK_BAD_INDEX;
-        assert_int_equal(tk_cross_entropy(queue(), &loss, NULL, scores, &label, NULL, &s, scratch), expected);
-        assert_int_equal(tk_nll_loss(queue(), &loss, scores, &label, NULL, &s, scratch), expected);
-        assert_int_equal(tk_cross_entropy_grad(queue(), grad, &loss, scores, &label, NULL, &s), expected);
+        assert_int_equal(FAULT_OF(tk_cross_entropy(queue(), &loss, NULL, scores, &label, NULL, &s, scratch)), expected);
+        assert_int_equal(FAULT_OF(tk_nll_loss(queue(), &loss, scores, &label, NULL, &s, scratch)), expected);
+        assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), grad, &loss, scores, &label, NULL, &s)), expected);
     }
 }
 

@@ -1,0 +1,41 @@
+/* table.h: every kernel as a member of a table: what a device fills, and launches call by. */
+#ifndef TK_TABLE_H
+#define TK_TABLE_H
+#include "attention/attention.h"
+#include "conv/conv.h"
+#include "create/create.h"
+#include "dropout/dropout.h"
+#include "elementwise/elementwise.h"
+#include "embedding/embedding.h"
+#include "gelu/gelu.h"
+#include "loss/loss.h"
+#include "matmul/einsum.h"
+#include "matmul/matmul.h"
+#include "movement/cast.h"
+#include "movement/movement.h"
+#include "norm/norm.h"
+#include "pool/pool.h"
+#include "reduce/reduce.h"
+#include "softmax/softmax.h"
+#include "swish/swish.h"
+
+/* clang-format off */
+#define TK_KERNELS(K) \
+    TK_ATTENTION_KERNELS(K) TK_CONV_KERNELS(K) TK_CREATE_KERNELS(K) TK_DROPOUT_KERNELS(K) TK_ELEMENTWISE_KERNELS(K) \
+    TK_EMBEDDING_KERNELS(K) TK_GELU_KERNELS(K) TK_LOSS_KERNELS(K) TK_EINSUM_KERNELS(K) TK_MATMUL_KERNELS(K) \
+    TK_CAST_KERNELS(K) TK_MOVEMENT_KERNELS(K) TK_NORM_KERNELS(K) TK_POOL_KERNELS(K) TK_REDUCE_KERNELS(K) \
+    TK_SOFTMAX_KERNELS(K) TK_SWISH_KERNELS(K)
+#define TK_WORKSPACES(W) \
+    TK_ATTENTION_WORKSPACES(W) TK_CONV_WORKSPACES(W) TK_CREATE_WORKSPACES(W) TK_EMBEDDING_WORKSPACES(W) \
+    TK_LOSS_WORKSPACES(W) TK_MATMUL_WORKSPACES(W) TK_NORM_WORKSPACES(W) TK_REDUCE_WORKSPACES(W)
+/* clang-format on */
+
+#define TK_KERNEL_MEMBER(name, parameters, arguments) void(*name) parameters;
+#define TK_WORKSPACE_MEMBER(name, parameters, arguments) size_t(*name) parameters;
+typedef struct tk_table {
+    TK_KERNELS(TK_KERNEL_MEMBER)
+    TK_WORKSPACES(TK_WORKSPACE_MEMBER)
+} tk_table;
+
+extern const tk_table tk_table_cpu;
+#endif
