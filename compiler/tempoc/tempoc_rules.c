@@ -42,8 +42,8 @@ static verdict draw(checker *c, const tc_rule *rule, const rule_choices *given, 
                     rule_choices *choices, tally *sum, trial *t) {
     *t = (trial){.rule = rule, .choices = *given, .wild = wild};
     t->seed = (c->seed * 1000003u + sum->vectors) * 1000003u + k;
-    t->blur = k >= 8 ? (rule_blur)(k % BLUR_COUNT) : BLUR_NONE;
-    t->special = k / BLUR_COUNT % 2 == 1;
+    t->unknown = k >= 8 ? (rule_unknown)(k % UNKNOWN_COUNT) : UNKNOWN_NOTHING;
+    t->special = k / UNKNOWN_COUNT % 2 == 1;
     trier(rule)(t);
     if (t->choices.n > choices->n) /* a draw that fails early is not asked everything */
         *choices = t->choices;
@@ -95,9 +95,9 @@ static void ask(const tc_rule *rule, uint64_t seed, rule_choices *choices) {
         tc_ctx ctx;
         tc_ctx_init(&ctx, "tempoc");
         if (rule->gradient)
-            rule_instance_forward(&ctx, rule, &asked, seed + k, BLUR_NONE, &inst);
+            rule_instance_forward(&ctx, rule, &asked, seed + k, UNKNOWN_NOTHING, &inst);
         else
-            rule_instance_make(&ctx, rule, &asked, seed + k, BLUR_NONE, false, false, &inst);
+            rule_instance_make(&ctx, rule, &asked, seed + k, UNKNOWN_NOTHING, false, false, &inst);
         if (asked.n > choices->n)
             *choices = asked;
         tc_model_destroy(inst.model);
@@ -121,7 +121,7 @@ static void print_failure(checker *c, const tally *sum) {
     const trial *t = &sum->failure;
     fprintf(c->out, "  rule %s (%s:%u), choices %s, seed %llu, shapes %s:\n  %s\n", t->rule->name, t->rule->file,
             t->rule->loc.line, rule_choices_text(c->ctx->arena, &t->choices), (unsigned long long)t->seed,
-            known[t->blur], t->text);
+            known[t->unknown], t->text);
     if (t->verdict == VERDICT_WRONG)
         trial_print(t, c->out);
 }

@@ -25,7 +25,7 @@ typedef struct trial {
     const tc_rule *rule;
     rule_choices choices;
     uint64_t seed;
-    rule_blur blur;
+    rule_unknown unknown;
     bool special, wild;
     verdict verdict;
     double

@@ -34,7 +34,7 @@ static bool build(trial *t, tc_ctx *ctx, rule_instance *inst, bool *needed) {
     tc_options options = {0};
     tc_pass_env env = {.ctx = ctx, .options = &options, .summary = &summary};
     bool found = false;
-    rule_instance_forward(ctx, t->rule, &t->choices, t->seed, t->blur, inst);
+    rule_instance_forward(ctx, t->rule, &t->choices, t->seed, t->unknown, inst);
     ctx->n_diags = 0;
     if (inst->why) {
         trial_say(t, VERDICT_NONE, "no instance: %s", inst->why);
@@ -157,7 +157,7 @@ void trial_gradient(trial *t) {
     t->error = 0;
     t->saves = false;
     if (build(t, &ctx, &backward, needed)) {
-        rule_instance_forward(&ctx, t->rule, &t->choices, t->seed, BLUR_NONE, &forward);
+        rule_instance_forward(&ctx, t->rule, &t->choices, t->seed, UNKNOWN_NOTHING, &forward);
         if (!forward.why)
             compare(t, &ctx, &forward, &backward, needed);
     }

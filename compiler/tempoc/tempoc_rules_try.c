@@ -144,7 +144,7 @@ static const char *first_message(const tc_ctx *ctx) { return ctx->n_diags ? ctx-
 static bool apply(trial *t, tc_ctx *ctx, rule_instance *inst) {
     rule_match *m = TC_NEW(ctx->arena, rule_match);
     bool done = false;
-    rule_instance_make(ctx, t->rule, &t->choices, t->seed, t->blur, t->special, t->wild, inst);
+    rule_instance_make(ctx, t->rule, &t->choices, t->seed, t->unknown, t->special, t->wild, inst);
     ctx->n_diags = 0;
     if (inst->why) {
         trial_say(t, VERDICT_NONE, "no instance: %s", inst->why);
@@ -221,8 +221,8 @@ static void compare_bytes(trial *t) {
     rule_instance before = {0}, after = {0};
     trial copy = *t;
     tc_ctx_init(&ctx, "tempoc");
-    copy.blur = BLUR_NONE;
-    rule_instance_make(&ctx, copy.rule, &copy.choices, copy.seed, copy.blur, copy.special, copy.wild, &before);
+    copy.unknown = UNKNOWN_NOTHING;
+    rule_instance_make(&ctx, copy.rule, &copy.choices, copy.seed, copy.unknown, copy.special, copy.wild, &before);
     if (!before.why && apply(&copy, &ctx, &after)) {
         const char *loss = before.loss->name;
         keeping had = measure(&ctx, &before, loss), has = measure(&ctx, &after, loss);
@@ -246,7 +246,7 @@ void trial_rewrite(trial *t) {
     t->error = 0;
     t->saves = false;
     if (apply(t, &ctx, &after)) {
-        rule_instance_make(&ctx, t->rule, &t->choices, t->seed, t->blur, t->special, t->wild, &before);
+        rule_instance_make(&ctx, t->rule, &t->choices, t->seed, t->unknown, t->special, t->wild, &before);
         TC_ASSERT(!before.why);
         was = trial_run(t, &before, "the graph");
         is = was ? trial_run(t, &after, "the graph behind the rule") : NULL;
@@ -269,9 +269,9 @@ static void print_graph(trial *t, tc_ctx *ctx, const char *what, bool applied, F
     if (applied && !t->rule->gradient)
         apply(t, ctx, &inst);
     else if (t->rule->gradient)
-        rule_instance_forward(ctx, t->rule, &t->choices, t->seed, t->blur, &inst);
+        rule_instance_forward(ctx, t->rule, &t->choices, t->seed, t->unknown, &inst);
     else
-        rule_instance_make(ctx, t->rule, &t->choices, t->seed, t->blur, t->special, t->wild, &inst);
+        rule_instance_make(ctx, t->rule, &t->choices, t->seed, t->unknown, t->special, t->wild, &inst);
     fprintf(out, "# %s\n", what);
     ctx->n_diags = 0;
     tc_print_model(ctx, inst.model, out);

@@ -27,26 +27,26 @@ static tc_dtype dtype_for(const rule_instance *inst, const tc_node *node, uint32
 
 /* --- what guards want of a shape -------------------------------------------------------------- */
 
-static bool wished_shape(rule_instance *inst, const rule_wish *wish, const shape *with, shape *s) {
+static bool needed_shape(rule_instance *inst, const rule_need *need, const shape *with, shape *s) {
     shape x, list;
-    if (wish->spans != RULE_NONE) {
-        bool known = rule_shape_of(inst->values[wish->spans_of], &x) && rule_shape_of(inst->values[wish->spans], &list);
+    if (need->spans != RULE_NONE) {
+        bool known = rule_shape_of(inst->values[need->spans_of], &x) && rule_shape_of(inst->values[need->spans], &list);
         if (!known || list.rank != 1 || list.dims[0] > x.rank)
             return rule_shape_fail(inst, "the axes that it spans are not there");
         s->rank = (int)list.dims[0];
         memcpy(s->dims, x.dims + x.rank - s->rank, (size_t)s->rank * sizeof *s->dims);
-    } else if (wish->trailing_of != RULE_NONE) {
-        if (!rule_shape_of(inst->values[wish->trailing_of], &x) || x.rank == 0)
+    } else if (need->trailing_of != RULE_NONE) {
+        if (!rule_shape_of(inst->values[need->trailing_of], &x) || x.rank == 0)
             return rule_shape_fail(inst, "there are no last axes");
         int64_t n = 1 + rule_dice_below(&inst->dice, (unsigned)(x.rank < 3 ? x.rank : 3));
-        if (wish->same_count != RULE_NONE && rule_shape_of(inst->values[wish->same_count], &list) && list.rank == 1)
+        if (need->same_count != RULE_NONE && rule_shape_of(inst->values[need->same_count], &list) && list.rank == 1)
             n = list.dims[0];
         *s = (shape){1, {n}, TC_INT64};
-    } else if (wish->scalar) {
+    } else if (need->scalar) {
         s->rank = rule_dice_percent(&inst->dice, 60) ? 0 : (int)rule_dice_below(&inst->dice, (unsigned)with->rank + 1);
         for (int i = 0; i < s->rank; i++)
             s->dims[i] = 1;
-    } else if (wish->same_shape != RULE_NONE && rule_shape_of(inst->values[wish->same_shape], &x)) {
+    } else if (need->same_shape != RULE_NONE && rule_shape_of(inst->values[need->same_shape], &x)) {
         x.dtype = s->dtype;
         *s = x;
     }
@@ -54,8 +54,8 @@ static bool wished_shape(rule_instance *inst, const rule_wish *wish, const shape
 }
 
 /* Dims that `rank` and `dim` name; others follow. */
-static void fit_rank(rule_instance *inst, const rule_wish *wish, shape *s) {
-    int want = wish->rank >= 0 ? wish->rank : s->rank < wish->min_rank ? wish->min_rank : s->rank;
+static void fit_rank(rule_instance *inst, const rule_need *need, shape *s) {
+    int want = need->rank >= 0 ? need->rank : s->rank < need->min_rank ? need->min_rank : s->rank;
     for (; s->rank < want; s->rank++) {
         memmove(s->dims + 1, s->dims, (size_t)s->rank * sizeof *s->dims);
         s->dims[0] = rule_draw_dim(inst);
@@ -64,8 +64,8 @@ static void fit_rank(rule_instance *inst, const rule_wish *wish, shape *s) {
         memmove(s->dims, s->dims + s->rank - want, (size_t)want * sizeof *s->dims);
         s->rank = want;
     }
-    if (wish->first_dim >= 0 && s->rank > 0)
-        s->dims[0] = wish->first_dim;
+    if (need->first_dim >= 0 && s->rank > 0)
+        s->dims[0] = need->first_dim;
 }
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -158,13 +158,13 @@ static int64_t fill_target(rule_instance *inst, const shape *x, int64_t *list) {
     return rank;
 }
 
-static tc_value *draw_list(rule_instance *inst, const tc_node *node, uint32_t index, const rule_wish *wish, bool wild,
+static tc_value *draw_list(rule_instance *inst, const tc_node *node, uint32_t index, const rule_need *need, bool wild,
                            const shape *s, const char *name) {
     int64_t list[TC_MAX_RANK + 1];
     shape x;
     int64_t n = s->dims[0];
-    bool trailing = wish && wish->trailing_of != RULE_NONE;
-    if (!rule_shape_of(trailing ? inst->values[wish->trailing_of] : tc_input(node, 0), &x))
+    bool trailing = need && need->trailing_of != RULE_NONE;
+    if (!rule_shape_of(trailing ? inst->values[need->trailing_of] : tc_input(node, 0), &x))
         return NULL;
     if (rule_role_is_target(rule_role_of(node, index)))
         n = fill_target(inst, &x, list);
@@ -199,12 +199,12 @@ static bool fit_outer(rule_instance *inst, bool elementwise, shape *s) {
 
 /* Nothing that a guard wants, but a constant where it has to be one, mostly, and with the numbers that guards are there
  * for. */
-static rule_wish forget(rule_instance *inst, const rule_wish *wish) {
-    rule_wish none = rule_no_wish;
-    none.kept = wish && wish->kept;
-    none.constant = wish && wish->constant && rule_dice_percent(&inst->dice, 70);
+static rule_need forget(rule_instance *inst, const rule_need *need) {
+    rule_need none = rule_no_need;
+    none.kept = need && need->kept;
+    none.constant = need && need->constant && rule_dice_percent(&inst->dice, 70);
     none.scalar = none.constant && rule_dice_percent(&inst->dice, 50);
-    none.hard = none.constant;
+    none.edges = none.constant;
     return none;
 }
 
@@ -220,18 +220,18 @@ static void distort(rule_instance *inst, role draw, shape *s) {
     }
 }
 
-tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t index, const rule_wish *wish,
+tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t index, const rule_need *need,
                             const char *name) {
     bool wild = inst->wild && rule_dice_percent(&inst->dice, 30);
-    const rule_wish none = wild ? forget(inst, wish) : rule_no_wish;
-    bool is_list = wish && wish->trailing_of != RULE_NONE;
-    wish = wild && !is_list ? &none : wish;
+    const rule_need none = wild ? forget(inst, need) : rule_no_need;
+    bool is_list = need && need->trailing_of != RULE_NONE;
+    need = wild && !is_list ? &none : need;
     shape s = {.dtype = dtype_for(inst, node, index)}, with = {0};
     role draw = rule_role_of(node, index);
     bool elementwise = tc_node_has(node, TC_ELEMENTWISE) || tc_node_has(node, TC_SAME_TYPE),
          has_others = rule_others(node, index, &with);
-    inst->rank = wish ? wish->rank : -1;
-    if (wish && wish->wants_bool)
+    inst->rank = need ? need->rank : -1;
+    if (need && need->wants_bool)
         s.dtype = TC_BOOL;
     if (draw ? !draw(inst, node, index, &s) : false)
         return NULL;
@@ -241,28 +241,28 @@ tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t i
         return NULL;
     if (wild)
         distort(inst, draw, &s);
-    if (wish && !wished_shape(inst, wish, &with, &s))
+    if (need && !needed_shape(inst, need, &with, &s))
         return NULL;
-    if (wish)
-        fit_rank(inst, wish, &s);
+    if (need)
+        fit_rank(inst, need, &s);
     if (is_list || rule_role_is_axes(draw) || rule_role_is_target(draw))
-        return draw_list(inst, node, index, wish, wild, &s, name);
+        return draw_list(inst, node, index, need, wild, &s, name);
     uint64_t count;
-    if (wish && wish->constant) {
+    if (need && need->constant) {
         if (!count_elements(inst, s.rank, s.dims, &count))
             return NULL;
         tc_tensor *tensor = tc_tensor_create(inst->model, s.dtype, s.rank, s.dims, NULL);
-        rule_draw_elements(inst, node, index, s.dtype, count, (void *)(uintptr_t)tensor->data, wish);
+        rule_draw_elements(inst, node, index, s.dtype, count, (void *)(uintptr_t)tensor->data, need);
         return constant_value(inst, tensor, name);
     }
     tc_value *value = rule_draw_input(inst, name, s.dtype, s.rank, s.dims);
     if (!value)
         return NULL;
     rule_input *input = &inst->inputs[inst->n_inputs - 1];
-    rule_draw_elements(inst, node, index, s.dtype, input->count, input->data, wish);
+    rule_draw_elements(inst, node, index, s.dtype, input->count, input->data, need);
     if (inst->special)
-        rule_draw_special(inst, input, node, index, wish);
-    if (wish && wish->kept) { /* what an expensive node makes is kept, not there anyway or made again */
+        rule_draw_special(inst, input, node, index, need);
+    if (need && need->kept) { /* what an expensive node makes is kept, not there anyway or made again */
         int64_t last = s.rank - 1;
         tc_value *axis = s.rank ? tc_constant(inst->graph, "axis", tc_tensor_scalar_int(inst->model, last)) : NULL;
         value = axis ? rule_append_node(inst, "CumSum", value, axis, name) : NULL;

@@ -30,10 +30,10 @@ void rule_draw_broadcast(rule_instance *inst, const shape *with, shape *s); /* m
 /* What the other operands of an elementwise op are broadcast to; false: there are none. */
 bool rule_others(const tc_node *node, uint32_t index, shape *out);
 
-/* Elements where operand `index` of the node is defined; `wish` may be NULL. */
+/* Elements where operand `index` of the node is defined; `need` may be NULL. */
 void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index, tc_dtype dtype, uint64_t count,
-                        void *data, const rule_wish *wish);
-/* Some of them become hard ones, where the node is defined everywhere. */
+                        void *data, const rule_need *need);
+/* Some of them become edge numbers, where the node is defined everywhere. */
 void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
-                       const rule_wish *wish);
+                       const rule_need *need);
 #endif

@@ -34,20 +34,20 @@ static double away_from_zero(rule_dice *dice, double x) {
 }
 
 /* What rules stumble over; the first three are numbers of every type. */
-static const double hard[] = {0.0, 1.0, 7.0, -0.0, -1.0, (double)INFINITY, (double)-INFINITY, (double)NAN};
+static const double edge_numbers[] = {0.0, 1.0, 7.0, -0.0, -1.0, (double)INFINITY, (double)-INFINITY, (double)NAN};
 
-static double element(rule_instance *inst, tc_dtype dtype, domain where, const rule_wish *wish) {
+static double element(rule_instance *inst, tc_dtype dtype, domain where, const rule_need *need) {
     rule_dice *dice = &inst->dice;
     if (dtype == TC_BOOL)
         return rule_dice_below(dice, 2);
-    if (wish && wish->hard && rule_dice_percent(dice, 50))
-        return hard[rule_dice_below(dice, tc_dtype_is_float(dtype) ? TC_COUNT(hard) : 3)];
-    if (wish && wish->pow2)
+    if (need && need->edges && rule_dice_percent(dice, 50))
+        return edge_numbers[rule_dice_below(dice, tc_dtype_is_float(dtype) ? TC_COUNT(edge_numbers) : 3)];
+    if (need && need->pow2)
         return ldexp(rule_dice_percent(dice, 70) ? 1 : -1, (int)rule_dice_below(dice, 7) - 3);
-    if (wish && wish->positive)
+    if (need && need->positive)
         return pow(10, -5 * rule_dice_unit(dice));
-    if (wish && wish->is_below)
-        return rule_dice_percent(dice, 50) ? -INFINITY : wish->below * (wish->below < 0 ? 10 : 0.1) - 1;
+    if (need && need->is_below)
+        return rule_dice_percent(dice, 50) ? -INFINITY : need->below * (need->below < 0 ? 10 : 0.1) - 1;
     if (!tc_dtype_is_float(dtype)) {
         bool is_unsigned = dtype == TC_UINT8 || dtype == TC_UINT16 || dtype == TC_UINT32 || dtype == TC_UINT64;
         return (double)rule_dice_below(dice, 9) - (is_unsigned ? 0 : 4);
@@ -58,25 +58,25 @@ static double element(rule_instance *inst, tc_dtype dtype, domain where, const r
     case BELOW_ONE: return tanh(away_from_zero(dice, x)) * 0.9;
     case ABOVE_ONE: return 1.2 + fabs(x);
     case RATIO: return 0.1 + 0.6 * rule_dice_unit(dice);
-    default: return inst->smooth || (wish && wish->constant) ? away_from_zero(dice, x) : x;
+    default: return inst->smooth || (need && need->constant) ? away_from_zero(dice, x) : x;
     }
 }
 
 void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index, tc_dtype dtype, uint64_t count,
-                        void *data, const rule_wish *wish) {
+                        void *data, const rule_need *need) {
     domain where = node ? domain_of(node, index) : REAL;
     for (uint64_t i = 0; i < count; i++)
-        tc_element_set(dtype, data, i, element(inst, dtype, where, wish));
+        tc_element_set(dtype, data, i, element(inst, dtype, where, need));
 }
 
 /* Elements that rules stumble over. A rule that may round is spared NaN and infinities, where formulas differ, but for
  * rows that a mask excludes from a softmax. */
 void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
-                       const rule_wish *wish) {
+                       const rule_need *need) {
     if (domain_of(node, index) != REAL)
         return;
     rule_dice *dice = &inst->dice;
-    bool adds = (wish && wish->added) || tc_node_is(node, "", "Add") || tc_node_is(node, "", "Where") ||
+    bool adds = (need && need->added) || tc_node_is(node, "", "Add") || tc_node_is(node, "", "Where") ||
                 tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention");
     bool may_round = inst->rule->rounds || inst->rule->inexact;
     uint64_t row = input->rank > 0 ? (uint64_t)input->dims[input->rank - 1] : 1;
@@ -90,6 +90,6 @@ void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *no
         else if (inst->has_scores && adds && tc_dtype_is_float(input->dtype) && excluded && input->rank > 0)
             tc_element_set(input->dtype, input->data, i, -INFINITY);
         else if (!may_round && tc_dtype_is_float(input->dtype) && rule_dice_percent(dice, 30))
-            tc_element_set(input->dtype, input->data, i, hard[rule_dice_below(dice, TC_COUNT(hard))]);
+            tc_element_set(input->dtype, input->data, i, edge_numbers[rule_dice_below(dice, TC_COUNT(edge_numbers))]);
     }
 }

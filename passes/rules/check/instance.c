@@ -1,6 +1,6 @@
 /* instance.c: walks the match side of a rule as the matcher does, but makes nodes instead of finding them. Of each node
  * the operands that the pattern defines come first, then those that are left, drawn to fit. At the end the results
- * become outputs, and shapes are forgotten as far as the blur says. */
+ * become outputs, and shapes are forgotten as far as `unknown` says. */
 #include "instance.h"
 #include "../../lean/lean.h"
 #include "../../../compiler/shape.h"
@@ -158,7 +158,7 @@ static bool draw_slot(rule_instance *inst, const rule_node *pattern, const tc_no
     default:
         if (inst->state[operand->index] == NAME_FREE) {
             bool leave = name->optional && !required && rule_choose(inst->choices, 2, name->text);
-            s->value = leave ? NULL : rule_draw_operand(inst, node, index, &inst->wishes[operand->index], name->text);
+            s->value = leave ? NULL : rule_draw_operand(inst, node, index, &inst->needs[operand->index], name->text);
             if (leave || s->value)
                 bind(inst, operand->index, s->value);
             required = !leave;
@@ -255,7 +255,7 @@ static bool make_from(rule_instance *inst, const rule_node *pattern, tc_node **o
     if (!open_slots(inst, pattern, node, slots))
         return false;
     bool named = pattern->n_outputs && pattern->outputs[0] != RULE_NONE;
-    inst->result_rank = named ? inst->wishes[pattern->outputs[0]].rank : -1;
+    inst->result_rank = named ? inst->needs[pattern->outputs[0]].rank : -1;
     for (uint16_t i = 0; i < pattern->n_operands; i++) {
         if (!slots[i].done && !draw_slot(inst, pattern, node, i, &slots[i]))
             return false;
@@ -289,8 +289,8 @@ static bool show_late(rule_instance *inst, tc_value *value) {
 }
 
 /* By itself, or behind a node that lets the value go. */
-static bool show(rule_instance *inst, tc_value *value, bool first, const rule_wish *wish) {
-    bool direct = value->producer && !value->n_graph_outputs && !wish->read_late && rule_dice_percent(&inst->dice, 50);
+static bool show(rule_instance *inst, tc_value *value, bool first, const rule_need *need) {
+    bool direct = value->producer && !value->n_graph_outputs && !need->read_late && rule_dice_percent(&inst->dice, 50);
     if (!first && rule_dice_percent(&inst->dice, 25))
         return true;
     if (direct) {
@@ -299,9 +299,9 @@ static bool show(rule_instance *inst, tc_value *value, bool first, const rule_wi
     }
     int rank = tc_value_rank(value);
     tc_value *axis = NULL, *seen;
-    if (wish->read_late && rank < 1)
+    if (need->read_late && rank < 1)
         return fail(inst, "a scalar cannot be summed along an axis");
-    if (wish->read_late) /* no view and nothing cheap: or the result would be an output, or made again */
+    if (need->read_late) /* no view and nothing cheap: or the result would be an output, or made again */
         axis = tc_constant(inst->graph, "axis", tc_tensor_scalar_int(inst->model, 0));
     bool late = is_late(inst, value->producer);
     const char *name = tc_arena_printf(inst->model->arena, late ? "%s_seen_grad" : "%s_seen", value->name);
@@ -319,44 +319,44 @@ static bool show_results(rule_instance *inst, const uint16_t *names, uint16_t n)
             continue;
         if (!is_late(inst, value->producer) && !inst->loss)
             inst->loss = value;
-        if (!show(inst, value, !any, &inst->wishes[names[i]]))
+        if (!show(inst, value, !any, &inst->needs[names[i]]))
             return false;
         any = true;
     }
     for (uint16_t i = 0; i < inst->rule->n_names; i++)
-        if (inst->wishes[i].read_late && inst->values[i] && !show_late(inst, inst->values[i]))
+        if (inst->needs[i].read_late && inst->values[i] && !show_late(inst, inst->values[i]))
             return false;
     return any || fail(inst, "no result is there");
 }
 
 /* --- what is known of shapes ------------------------------------------------------------------ */
 
-static tc_dim blur_dim(rule_instance *inst, int64_t size) {
+static tc_dim hidden_dim(rule_instance *inst, int64_t size) {
     tc_dim_pool *pool = inst->model->dims;
-    unsigned kind = inst->blur == BLUR_SYMBOLS ? 4 : rule_dice_below(&inst->dice, 10);
-    if ((inst->blur == BLUR_SYMBOLS && size == 1) || kind < 4)
+    unsigned kind = inst->unknown == UNKNOWN_SIZES ? 4 : rule_dice_below(&inst->dice, 10);
+    if ((inst->unknown == UNKNOWN_SIZES && size == 1) || kind < 4)
         return tc_dim_const(size);
     if (kind < 7) /* equal sizes are known to be equal */
         return tc_dim_symbol(pool, tc_arena_printf(inst->model->arena, "n%lld", (long long)size));
     return kind < 9 ? tc_dim_fresh(pool, "m") : tc_dim_unknown();
 }
 
-static void blur_input(rule_instance *inst, rule_input *input) {
+static void hide_input(rule_instance *inst, rule_input *input) {
     tc_dim dims[TC_MAX_RANK];
-    if (inst->blur == BLUR_RANKS && rule_dice_percent(&inst->dice, 60)) {
+    if (inst->unknown == UNKNOWN_RANKS && rule_dice_percent(&inst->dice, 60)) {
         input->value->type = tc_type_tensor(inst->model, input->dtype, TC_RANK_UNKNOWN, NULL);
         return;
     }
     for (int i = 0; i < input->rank; i++)
-        dims[i] = blur_dim(inst, input->dims[i]);
+        dims[i] = hidden_dim(inst, input->dims[i]);
     input->value->type = tc_type_tensor(inst->model, input->dtype, input->rank, dims);
 }
 
-static bool blur(rule_instance *inst) {
-    if (inst->blur == BLUR_NONE)
+static bool hide_shapes(rule_instance *inst) {
+    if (inst->unknown == UNKNOWN_NOTHING)
         return true;
     for (unsigned i = 0; i < inst->n_inputs; i++)
-        blur_input(inst, &inst->inputs[i]);
+        hide_input(inst, &inst->inputs[i]);
     tc_forget_shapes(inst->graph);
     return tc_infer_graph(inst->ctx, inst->graph) == TC_OK || fail(inst, "shapes cannot be inferred");
 }
@@ -366,7 +366,7 @@ static bool blur(rule_instance *inst) {
 static tc_dtype draw_dtype(rule_instance *inst) {
     static const tc_dtype floats[] = {TC_DOUBLE, TC_DOUBLE, TC_FLOAT}, integers[] = {TC_INT64, TC_INT32, TC_UINT8},
                           any[] = {TC_DOUBLE, TC_DOUBLE, TC_FLOAT, TC_INT64, TC_INT32, TC_BOOL};
-    const rule_wish *w = inst->wishes;
+    const rule_need *w = inst->needs;
     bool is_float = false, is_integer = false, is_bool = false;
     unsigned bits = 64;
     for (uint16_t i = 0; i < inst->rule->n_names; i++) {
@@ -386,28 +386,28 @@ static tc_dtype draw_dtype(rule_instance *inst) {
     return is_bool ? TC_BOOL : any[rule_dice_below(&inst->dice, TC_COUNT(any))];
 }
 
-static void begin(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur,
+static void begin(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_unknown unknown,
                   rule_instance *inst) {
     memset(inst, 0, sizeof *inst);
     inst->ctx = ctx;
     inst->rule = rule;
     inst->choices = choices;
     inst->dice.state = seed;
-    inst->blur = blur;
+    inst->unknown = unknown;
     inst->model = tc_model_create();
     inst->model->ir_version = 10;
     tc_model_set_opset(inst->model, "", TC_CANONICAL_OPSET);
     tc_model_set_opset(inst->model, TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION);
     inst->graph = inst->model->graph = tc_graph_create(inst->model, NULL, "instance");
     choices->n = 0;
-    rule_wishes(rule, inst->wishes);
+    rule_needs(rule, inst->needs);
     for (uint16_t i = 0; i < rule->n_match; i++)
         for (uint16_t k = 0; k < rule->match[i].n_ops; k++)
             inst->has_scores |= strstr(rule->match[i].ops[k].name, "Softmax") != NULL ||
                                 strstr(rule->match[i].ops[k].name, "Attention") != NULL;
 }
 
-void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur how,
+void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_unknown how,
                         bool special, bool wild, rule_instance *inst) {
     begin(ctx, rule, choices, seed, how, inst);
     inst->special = special;
@@ -420,7 +420,7 @@ void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices,
             open_slot(inst, rule->match[i].label, &statement, &s);
     }
     if (!inst->why && show_results(inst, rule->outs, rule->n_outs))
-        blur(inst);
+        hide_shapes(inst);
 }
 
 /* A gradient has the shape of its result, and what is known of the one is known of the other. */
@@ -439,7 +439,7 @@ static bool draw_douts(rule_instance *inst, const tc_node *node) {
     return true;
 }
 
-void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur how,
+void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_unknown how,
                            rule_instance *inst) {
     begin(ctx, rule, choices, seed, how, inst);
     inst->smooth = true;
@@ -475,7 +475,7 @@ void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choic
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (tc_output(node, i))
             tc_graph_add_output(inst->graph, tc_output(node, i));
-    if (!blur(inst))
+    if (!hide_shapes(inst))
         return;
     for (uint32_t i = 0; i < node->n_outputs && i < rule->n_douts; i++)
         if (inst->douts[i])

@@ -2,7 +2,7 @@
  * text of a match leaves things open; two sources close them. *Choices* are what the text enumerates: each optional
  * node there or not, each alternative, each optional operand. rule_choices_next goes through all of them. *Dice* draw
  * the rest: shapes, element types, attributes that the pattern does not name, constants, the order of commutative
- * operands, what is known of shapes. Guards steer the dice (wish.c) but promise nothing: whether the graph is a hit,
+ * operands, what is known of shapes. Guards steer the dice (needs.c) but promise nothing: whether the graph is a hit,
  * the matcher says.
  *
  * The same rule, choices and seed give the same graph: it is made anew whenever another copy is needed. */
@@ -34,11 +34,11 @@ bool rule_choices_next(rule_choices *choices);
 /* "a: 0 of 2, fill: 1 of 2", in the arena; "-" where nothing was asked. */
 const char *rule_choices_text(tc_arena *arena, const rule_choices *choices);
 
-/* What is known of the shapes of graph inputs. */
-typedef enum rule_blur { BLUR_NONE, BLUR_SYMBOLS, BLUR_MIXED, BLUR_RANKS, BLUR_COUNT } rule_blur;
+/* What is left unknown of the shapes of graph inputs. */
+typedef enum rule_unknown { UNKNOWN_NOTHING, UNKNOWN_SIZES, UNKNOWN_SOME, UNKNOWN_RANKS, UNKNOWN_COUNT } rule_unknown;
 
-/* What the guards, and the right side, want of the value of a name. Names are RULE_NONE where there is no such wish. */
-typedef struct rule_wish {
+/* What the guards, and the right side, need of the value of a name. Names are RULE_NONE where there is no such need. */
+typedef struct rule_need {
     bool constant, scalar, finite, positive, pow2, wants_float, wants_integer, wants_bool;
     bool is_below;
     double below;
@@ -50,11 +50,11 @@ typedef struct rule_wish {
     uint16_t same_shape;
     int first_dim;        /* dim(x, 0, n); -1: none */
     bool added;           /* it is broadcast to another value: a bias, maybe a mask of 0 and -inf */
-    bool hard;            /* numbers that guards are there for: zero, infinities, NaN */
+    bool edges;           /* numbers that guards are there for: zero, infinities, NaN */
     bool kept, read_late; /* of training graphs: an expensive node makes it; the backward pass reads it */
-} rule_wish;
-extern const rule_wish rule_no_wish;
-void rule_wishes(const tc_rule *rule, rule_wish wishes[RULE_MAX_NAMES]);
+} rule_need;
+extern const rule_need rule_no_need;
+void rule_needs(const tc_rule *rule, rule_need needs[RULE_MAX_NAMES]);
 
 typedef struct rule_input {
     tc_value *value;
@@ -86,7 +86,7 @@ typedef struct rule_instance {
     bool wild;   /* now and then what guards and ops want is not heeded: what is a hit nevertheless, the guards have let
                     through */
     bool smooth; /* no element near a kink: for finite differences */
-    rule_blur blur;
+    rule_unknown unknown;
     tc_dtype dtype;                /* of operands without neighbours */
     uint8_t state[RULE_MAX_NAMES]; /* name_state */
     tc_value *values[RULE_MAX_NAMES];
@@ -94,7 +94,7 @@ typedef struct rule_instance {
     uint8_t decided[RULE_MAX_NODES];     /* optional nodes: 1 there, 2 left out; 0: not asked yet */
     const tc_node *late[RULE_MAX_NODES]; /* the backward pass */
     unsigned n_late;
-    rule_wish wishes[RULE_MAX_NAMES];
+    rule_need needs[RULE_MAX_NAMES];
     rule_input inputs[RULE_MAX_INPUTS];
     unsigned n_inputs;
     struct {
@@ -116,16 +116,16 @@ typedef struct rule_instance {
 /* Makes the graph for `choices`; `why` says what stopped it. Diagnostics may be left in the context. The graph has an
  * input for each parameter that need not be a constant, and shows the results as outputs, by themselves or behind an
  * Identity. */
-void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur,
+void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_unknown unknown,
                         bool special, bool wild, rule_instance *out_instance);
 /* For a gradient rule: the op alone, in double precision, its results as outputs. */
-void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_blur blur,
+void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_unknown unknown,
                            rule_instance *out_instance);
 
 /* --- draw.c, draw_attr.c ---------------------------------------------------------------------- */
-/* A value for operand `index` of a node whose other operands are there as far as they are known; `wish` may be NULL.
+/* A value for operand `index` of a node whose other operands are there as far as they are known; `need` may be NULL.
  * NULL: `why` is set. */
-tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t index, const rule_wish *wish,
+tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t index, const rule_need *need,
                             const char *name);
 /* A constant of one element for a literal there; a list. */
 tc_value *rule_draw_number(rule_instance *inst, const tc_node *node, uint32_t index, double number);
