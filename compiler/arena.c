@@ -107,13 +107,13 @@ char *tc_arena_strndup(tc_arena *arena, const char *s, size_t n) {
 char *tc_arena_strdup(tc_arena *arena, const char *s) { return tc_arena_strndup(arena, s, strlen(s)); }
 
 char *tc_arena_vprintf(tc_arena *arena, const char *fmt, va_list args) {
-    va_list again;
-    va_copy(again, args);
+    va_list second;
+    va_copy(second, args);
     int n = vsnprintf(NULL, 0, fmt, args);
     char *text = tc_arena_alloc(arena, (size_t)(n < 0 ? 0 : n) + 1, 1);
     if (n > 0)
-        vsnprintf(text, (size_t)n + 1, fmt, again);
-    va_end(again);
+        vsnprintf(text, (size_t)n + 1, fmt, second);
+    va_end(second);
     return text;
 }
 

@@ -258,7 +258,7 @@ struct tc_model {
     tc_model_info info;
     tc_map *nested_names; /* names that nested graphs have or had; NULL: there are none */
     uint32_t next_id;
-    uint32_t next_ordinal; /* above every ordinal; 0: not counted yet (inline.c counts) */
+    uint32_t next_ordinal; /* above every ordinal; 0: not counted yet (inline_call.c counts) */
     tc_map *maps;          /* mapped external files: tensor_map.c */
     tc_model *source;      /* of a clone: the model whose strings, tensors and mapped files it borrows; NULL else */
     uint64_t evaluated;    /* elements that contents.c has evaluated: it stops folding large results at some point */
@@ -397,7 +397,7 @@ tc_graph *tc_graph_clone(tc_graph *parent, const tc_graph *graph, tc_map *values
 tc_model *tc_model_clone(tc_model *model);
 /* Replaces a node that calls `function` by the function's body: attribute references take the call's values or the
  * defaults, or are dropped; the call's outputs stay the same values. The new nodes get ordinals of their own. On an
- * error nothing has changed. inline.c */
+ * error nothing has changed. inline_call.c */
 tc_status tc_inline_call(tc_ctx *ctx, tc_node *node, const tc_function *function);
 /* Inlines every call in the graph and its nested graphs that `want` says yes to (NULL: every call), calls inside
  * inlined bodies too. `out_calls` (may be NULL) counts them. */

@@ -358,12 +358,12 @@ static tc_status unroll_graph(unroller *u, tc_graph *graph, bool *out_changed) {
 
 tc_status tc_infer_unrolled(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
     unroller u = {.ctx = ctx};
-    bool again = true;
+    bool unrolled = true;
     *out_changed = false;
-    for (int round = 0; again && round < MAX_ROUNDS; round++) {
+    for (int round = 0; unrolled && round < MAX_ROUNDS; round++) {
         TC_TRY(tc_infer_graph(ctx, graph));
-        TC_TRY(unroll_graph(&u, graph, &again));
-        *out_changed = *out_changed || again;
+        TC_TRY(unroll_graph(&u, graph, &unrolled));
+        *out_changed = *out_changed || unrolled;
     }
-    return again ? tc_infer_graph(ctx, graph) : TC_OK;
+    return unrolled ? tc_infer_graph(ctx, graph) : TC_OK;
 }

@@ -35,11 +35,11 @@ void tc_body_suffix(tc_body *body, const char *fmt, ...) {
 }
 
 void tc_body_add(tc_body *body, const char *fmt, ...) {
-    va_list args, again;
+    va_list args, second;
     if (body->known)
         return;
     va_start(args, fmt);
-    va_copy(again, args);
+    va_copy(second, args);
     size_t n = (size_t)vsnprintf(NULL, 0, fmt, args);
     if (body->length + n >= body->room) {
         const char *before = body->text;
@@ -47,9 +47,9 @@ void tc_body_add(tc_body *body, const char *fmt, ...) {
         body->text = body->made = tc_arena_alloc(body->arena, body->room, 1);
         memcpy(body->made, before, body->length);
     }
-    vsnprintf(body->made + body->length, n + 1, fmt, again);
+    vsnprintf(body->made + body->length, n + 1, fmt, second);
     body->length += n;
-    va_end(again);
+    va_end(second);
     va_end(args);
 }
 
@@ -129,11 +129,11 @@ static tc_status parse_body(tc_ctx *ctx, tc_model *model, const tc_body *body, t
     return tc_error(ctx, TC_BUG, body->node, "the function body %s does not parse", body->name);
 }
 
-/* The function that the body of `node` is, not yet in the model unless *out_known; NULL: the op has no body for these
- * operands. */
-static tc_status function_of(tc_ctx *ctx, tc_model *model, const tc_node *node, bool again, bool *out_known,
+/* The function body of `node`, not yet in the model unless *out_known; NULL: the op has no body for these operands.
+ * `anew`: one that the model has already does not count. */
+static tc_status function_of(tc_ctx *ctx, tc_model *model, const tc_node *node, bool anew, bool *out_known,
                              tc_function **out_function) {
-    tc_body body = {.arena = tc_arena_create(), .node = node, .model = again ? NULL : model};
+    tc_body body = {.arena = tc_arena_create(), .node = node, .model = anew ? NULL : model};
     bool found;
     tc_status status = find_body(ctx, &body, &found);
     *out_known = body.known != NULL;

@@ -60,12 +60,12 @@ static void put_command(FILE *out, const tc_options *options, const char *passes
 static tc_status replay(tc_pass_env *env, const char *passes, tc_model **out_model) {
     tc_options options = *env->options;
     tc_summary summary = {0};
-    tc_pass_env again = {.ctx = env->ctx, .options = &options, .summary = &summary};
+    tc_pass_env rerun = {.ctx = env->ctx, .options = &options, .summary = &summary};
     options.passes = passes;
     options.print_before = options.print_after = options.explain = NULL;
     options.verify_each = false;
     TC_TRY(env->reread(env->reread_user, out_model));
-    return tc_pipeline_run(&again, *out_model);
+    return tc_pipeline_run(&rerun, *out_model);
 }
 
 static tc_status write_file(tc_ctx *ctx, const tc_options *options, const tc_model *model, const char *left) {

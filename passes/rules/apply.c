@@ -124,10 +124,10 @@ static void erase_unused(const rule_match *m) {
     unsigned n = 0;
     for (uint16_t i = 0; i < m->rule->n_match; i++) {
         unsigned at = n;
-        bool again = !m->nodes[i];
+        bool skip = !m->nodes[i];
         for (unsigned k = 0; k < n; k++)
-            again |= order[k] == m->nodes[i];
-        if (again)
+            skip |= order[k] == m->nodes[i];
+        if (skip)
             continue;
         for (; at > 0 && tc_node_before(order[at - 1], m->nodes[i]); at--)
             order[at] = order[at - 1];
