@@ -1,4 +1,4 @@
-/* clone.h: what copying a node, inlining a call and unrolling a loop have in common. Inside compiler/ only; others use
+/* clone.h: the parts that copying a node, inlining a call and unrolling a loop share. Inside compiler/ only; others use
  * ir.h. */
 #ifndef TC_CLONE_H
 #define TC_CLONE_H

@@ -1,6 +1,6 @@
 /* diag.h: how everything here fails. A function that can fail on user input returns tc_status and has added a
- * diagnostic to the context; TC_TRY passes it on. A bug is a failed TC_ASSERT: that, and
- * memory that is out, ends the call at a recovery point (recover.h). A status is also the exit code. */
+ * diagnostic to the context; TC_TRY passes it on. A bug is a failed TC_ASSERT. It ends the call at a recovery point
+ * (recover.h), and so does running out of memory. A status is also the exit code. */
 #ifndef TC_DIAG_H
 #define TC_DIAG_H
 #include "arena.h"

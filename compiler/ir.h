@@ -341,14 +341,15 @@ float tc_attr_float(const tc_node *node, const char *name, float otherwise);
 const char *tc_attr_string(const tc_node *node, const char *name, const char *otherwise);
 /* The ints and their count; NULL and 0 when absent. */
 const int64_t *tc_attr_ints(const tc_node *node, const char *name, size_t *count);
-/* Setting anew and removing clears the graphs that were there: their nodes let go of the values around them. */
+/* Setting an attribute anew or removing it clears the graphs that it held, so that their nodes no longer use the values
+ * around them. */
 void tc_attr_set_int(tc_node *node, const char *name, int64_t value);
 void tc_attr_set_float(tc_node *node, const char *name, float value);
 void tc_attr_set_string(tc_node *node, const char *name, const char *value);
 void tc_attr_set_ints(tc_node *node, const char *name, const int64_t *values, size_t count); /* copied */
 void tc_attr_set_tensor(tc_node *node, const char *name, const tc_tensor *value);
 void tc_attr_set_graph(tc_node *node, const char *name, tc_graph *value);
-/* The nested graph behind the position `at`, which moves on; 0 is in front of the first. NULL at the end. For
+/* The next nested graph from position `at`, which advances; 0 is the first position. NULL at the end. For
  * TC_FOR_NESTED. */
 tc_graph *tc_next_nested(const tc_node *node, uint64_t *at);
 bool tc_has_nested(const tc_node *node);

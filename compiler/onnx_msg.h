@@ -1,5 +1,5 @@
-/* onnx_msg.h: what the ONNX reader and writer share and nobody else sees: unpacking under guard, tensors, and
- * what is noted of an entity's origin so that the writer can give back what the IR has no field for. */
+/* onnx_msg.h: what the ONNX reader and writer share and nobody else sees: unpacking under guard, tensors, and the notes
+ * on an entity's origin from which the writer gives back what the IR has no field for. */
 #ifndef TC_ONNX_MSG_H
 #define TC_ONNX_MSG_H
 #include "ir.h"
@@ -42,7 +42,7 @@ typedef struct tc_graph_origin {
     uint32_t n_nodes; /* as read */
 } tc_graph_origin;
 
-/* What is going on while a model is read. */
+/* The state of reading a model. */
 typedef struct tc_onnx_reader {
     tc_ctx *ctx;
     tc_model *model;

@@ -3,9 +3,9 @@
 #define TC_CANONICAL_H
 #include "pass.h"
 
-/* A float initializer of two or more elements, or one that --train names: it may be trained, so its elements are no
- * constants to compute with, and two of them are never one. Tensors of Constant nodes are constants whatever their
- * size. */
+/* Whether the tensor may be trained: a float initializer of two or more elements, or one that --train names. Its
+ * elements are not constants to compute with, and two of them are never merged. Tensors of Constant nodes are constants
+ * whatever their size. */
 static inline bool tc_may_be_trained(const tc_value *value) {
     return value->init && (value->init->count > 1 || value->is_parameter) && tc_dtype_is_float(value->init->dtype);
 }
@@ -19,12 +19,12 @@ void tc_make_constant(tc_value *value, const tc_tensor *tensor);
 
 /* Nodes whose results are known become constants, Constant nodes become initializers. fold.c */
 uint32_t tc_fold_constants(tc_graph *graph);
-/* Computes of integers that are dims of graph inputs are read from those inputs: one Shape for each dim. fold.c */
+/* Computed integers that equal a dim of a graph input are read from that input: one Shape for each dim. fold.c */
 uint32_t tc_fold_dims(tc_graph *graph);
-/* Tensors on their way through a sequence that is known: Split and Concat. Types have to be inferred again. sequences.c
- */
+/* Sequences whose items are known become Split and Concat. The caller infers types again. sequences.c */
 uint32_t tc_lower_sequences(tc_graph *graph);
-/* Nodes that do nothing, chains of one kind, one spelling where it takes shapes to tell. simplify.c */
+/* Removes nodes that do nothing, joins chains of one kind, and chooses one spelling where only shapes tell which.
+ * simplify.c */
 uint32_t tc_simplify(tc_pass_env *env, tc_graph *graph);
 /* Merges nodes that compute the same, and small equal constants. cse.c */
 uint32_t tc_merge_equal(tc_graph *graph);

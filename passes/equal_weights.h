@@ -1,4 +1,4 @@
-/* equal_weights.h: which of many tensors hold the same numbers, in the same order or with their axes in another one. */
+/* equal_weights.h: which of many tensors hold the same numbers, in the same order or with permuted axes. */
 #ifndef TC_EQUAL_WEIGHTS_H
 #define TC_EQUAL_WEIGHTS_H
 #include "../compiler/ir.h"

@@ -19,7 +19,7 @@ static tc_dim kept_bytes(const tc_graph *graph, void *loss) {
     return ledger.bytes;
 }
 
-/* It reads nothing of the rest. */
+/* Safe because forward nodes read no backward value. */
 const tc_node *tc_forward_first(tc_graph *graph, const tc_value *loss) {
     tc_arena *scratch = tc_arena_create();
     uint32_t size;

@@ -22,9 +22,9 @@ static inline bool tc_flow_has(const tc_flow *flow, const tc_value *value, int b
     return value && value->id < flow->n && (flow->bits[value->id] & bit);
 }
 
-/* Follows the flow back from the loss, decides what is trained (env->options, env->summary->initializers), fills the
- * summary's lists and marks what is needed. Types must be known. `rules`: with all gradient rules. Arrays live in the
- * context's arena. */
+/* Follows the flow back from the loss, decides which initializers are trained (env->options,
+ * env->summary->initializers), fills the summary's lists and marks what is needed. Types must be known. `rules`: with
+ * all gradient rules. Arrays live in the context's arena. */
 tc_status tc_trainable_select(tc_pass_env *env, const tc_rule_set *rules, tc_graph *graph, const tc_value *loss,
                               tc_flow *out_flow);
 

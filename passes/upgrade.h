@@ -31,8 +31,8 @@ void tc_upgrade_attr_to_input(tc_upgrade *up, tc_node *node, const char *name, u
 void tc_upgrade_float_to_input(tc_upgrade *up, tc_node *node, const char *name, uint32_t index);
 tc_status tc_upgrade_refuse(tc_upgrade *up, const tc_node *node, const char *what);
 
-/* A node that is no op of ours but one of ONNX Runtime's becomes what ort.def says; others stay. What stands before it
- * is canonical, and its types are inferred. upgrade_ort.c */
+/* Turns a node of an op of ONNX Runtime's into what ort.def says; leaves others. The nodes before it must be canonical,
+ * with inferred types. upgrade_ort.c */
 tc_status tc_ort_upgrade(tc_upgrade *up, tc_node *node);
 bool tc_ort_uses(const tc_graph *graph); /* whether there are such nodes */
 

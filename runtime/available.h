@@ -10,7 +10,7 @@
  * /proc and /sys: "" but in tests. *out_from says which of them it was. UINT64_MAX where nothing tells. */
 uint64_t rt_available_memory(const char *root, const char **out_from);
 
-/* What of it may be planned with: fifteen sixteenths. The rest is for what no plan counts (stacks of threads, tables,
+/* How much of it a plan may take: fifteen sixteenths. The rest is for what no plan counts (stacks of threads, tables,
  * pages of mapped weights that would be dropped and read again) and for what other processes take meanwhile. */
 uint64_t rt_usable_memory(uint64_t available);
 

@@ -18,12 +18,12 @@ typedef struct tc_saved {
     uint32_t n_users;      /* nodes outside of the forward pass that read it */
 } tc_saved;
 
-/* One block of the model: a repeated layer, told by the number in its parameters' names or its nodes' scopes
+/* One block of the model: a repeated layer, which the number in its parameters' names or its nodes' scopes identifies
  * ("encoder.layer.3"), what stands before ("embeddings") and behind ("head") such layers, or what follows the last
  * parameter ("loss"). In a model without numbered layers all but the loss is "model". */
 typedef struct tc_layer {
     const char *name;
-    uint32_t nodes; /* of the forward pass; what is made of parameters alone is of no layer */
+    uint32_t nodes; /* of the forward pass; values computed from parameters alone belong to no layer */
     tc_dim bytes;   /* sum over its saved values */
 } tc_layer;
 
@@ -49,7 +49,7 @@ bool tc_is_gradient(const tc_value *output);
 /* The nodes of the forward pass (above), by node id, in the arena; `out_size` entries. */
 bool *tc_forward_nodes(tc_arena *arena, const tc_graph *graph, const tc_value *loss, uint32_t *out_size);
 
-/* Which layer each node of the forward pass is of: index into ledger->layers by node id, or TC_NO_LAYER. Makes the
+/* The layer of each node of the forward pass, by node id: an index into ledger->layers, or TC_NO_LAYER. Makes the
  * layers, with bytes of zero. layers.c */
 #define TC_NO_LAYER UINT32_MAX
 uint32_t *tc_layers_make(tc_arena *arena, const tc_storages *storages, const bool *forward, tc_ledger *ledger);

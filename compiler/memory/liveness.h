@@ -1,11 +1,11 @@
 /* liveness.h: when each value of a graph comes into being and when it is read for the last time, if the nodes run in
  * the order in which they stand, and how many bytes that is at each of them.
  *
- * Counted is what nodes compute. Not counted: graph inputs, initializers and Constant nodes, which are there before the
- * run, and views, which are their storage's bytes and lengthen its life. A use that reads only the shape lengthens no
- * life. A result that nobody reads lives at its node alone; a graph output lives to the end. No node is taken to write
- * its result over an operand: a runtime that does so needs less, one that aligns buffers or takes workspaces needs
- * more. */
+ * The count includes what nodes compute. It leaves out graph inputs, initializers and Constant nodes, which are there
+ * before the run, and views, which are their storage's bytes and lengthen its life. A use that reads only the shape
+ * lengthens no life. A result that nobody reads lives at its node alone; a graph output lives to the end. The count
+ * assumes that no node writes its result over an operand: a runtime that does so needs less, one that aligns buffers or
+ * takes workspaces needs more. */
 #ifndef TC_LIVENESS_H
 #define TC_LIVENESS_H
 #include "../ir.h"
@@ -28,9 +28,9 @@ typedef struct tc_liveness {
                           nothing */
 } tc_liveness;
 
-#define TC_SAMPLE_DIM 64 /* at which sizes the peak of a graph with symbolic dims is looked for */
+#define TC_SAMPLE_DIM 64 /* the size that stands for each symbolic dim in the search for the peak */
 
-/* The main graph's lives, in `arena`. Nested graphs read for the node that holds them; what they make is not counted.
- */
+/* The main graph's lives, in `arena`. What nested graphs read counts as read by the node that holds them; what they
+ * make is not counted. */
 void tc_liveness_make(tc_arena *arena, const tc_graph *graph, tc_liveness *out_liveness);
 #endif

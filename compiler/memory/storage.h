@@ -61,8 +61,8 @@ typedef struct tc_storages {
     uint32_t n_values, n_nodes;
 } tc_storages;
 
-/* Of a typed graph, in `arena`. Nested graphs read for the node that holds them. Values that come later are storages of
- * their own. Linear in the graph's size. */
+/* Of a typed graph, in `arena`. What nested graphs read counts as read by the node that holds them. Values created
+ * later are storages of their own. Linear in the graph's size. */
 void tc_storages_make(tc_arena *arena, const tc_graph *graph, tc_storages *out_storages);
 
 static inline const tc_value *tc_storage_of(const tc_storages *s, const tc_value *value) {

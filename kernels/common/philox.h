@@ -25,7 +25,7 @@ typedef struct tk_draw {
     uint32_t node, step;
 } tk_draw;
 
-/* The same, told by an operand: int64[2], seed and step. */
+/* The same, read from an operand: int64[2], seed and step. */
 typedef struct tk_seed {
     const int64_t *pair; /* NULL: nothing is drawn */
     uint32_t node;

@@ -1,9 +1,8 @@
 /* elementwise.h: ops that compute each result element from the elements at its place (ONNX: Math, Logical and
  * Activation operators). Unary kernels run over contiguous elements; binary kernels over the runs that broadcasting
  * leaves (common/broadcast.h), in three variants: both operands contiguous, one of them a single element. Results may
- * be written over an operand of the same type. Integer arithmetic wraps; a division by zero gives 0. Of 16-bit types
- * the kernel is that of float: a block of operands is widened, stays in the nearest cache, and its results are rounded.
- */
+ * be written over an operand of the same type. Integer arithmetic wraps; a division by zero gives 0. 16-bit types use
+ * float's kernels: a block of operands is widened and stays in the nearest cache, and its results are rounded. */
 #ifndef TK_ELEMENTWISE_H
 #define TK_ELEMENTWISE_H
 #include "../common/broadcast.h"

@@ -1,10 +1,10 @@
 /* movement.h: ops that move elements without looking at them: Transpose, Slice, Concat, Split, Expand, Tile, Pad,
- * DepthToSpace, Trilu, ReverseSequence. All work on bytes, so one function serves every element type of a size
- * (1, 2, 4 or 8).
+ * DepthToSpace, Trilu, ReverseSequence. All work on bytes, so one function serves every element type of a size (1, 2, 4
+ * or 8).
  *
- * Most of them are one thing: a walk over a box of elements with one stride per dim on each side (tk_strided).
- * Transpose permutes the strides, Slice offsets and scales them, Expand sets some to 0, Concat and Split offset one
- * side, Tile is an Expand of twice the rank. */
+ * Most of them are the same walk over a box of elements, with one stride per dim on each side (tk_strided). Transpose
+ * permutes the strides, Slice offsets and scales them, Expand sets some to 0, Concat and Split offset one side, Tile is
+ * an Expand of twice the rank. */
 #ifndef TK_MOVEMENT_H
 #define TK_MOVEMENT_H
 #include "../kernel.h"

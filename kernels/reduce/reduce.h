@@ -1,7 +1,7 @@
 /* reduce.h: reductions over any set of axes (ONNX Reduce*), the index of the largest or smallest element along an axis
  * (ArgMax, ArgMin), and running sums (CumSum). Float sums are taken in blocks of a thousand elements, over many lanes,
- * and the blocks' sums are added in double precision: the order depends on the shape only. Not a number wins over any
- * number in Max and Min. */
+ * and the blocks' sums are added in double precision: the order depends on the shape only. NaN wins over any number in
+ * Max and Min. */
 #ifndef TK_REDUCE_H
 #define TK_REDUCE_H
 #include "../kernel.h"

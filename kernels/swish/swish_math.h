@@ -1,5 +1,5 @@
-/* swish_math.h: Swish and its slope at one point, the only place where they are computed: every kernel that emits
- * Swish, also a second time in the backward pass, gives the same bits. */
+/* swish_math.h: the only place that computes Swish and its slope at one point, so that every kernel that computes
+ * Swish, also again in the backward pass, gives the same bits. */
 #ifndef TK_SWISH_MATH_H
 #define TK_SWISH_MATH_H
 #include "../common/math.h"
