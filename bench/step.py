@@ -5,7 +5,7 @@ alone.
 usage: step.py BUILD_DIR [--case NAME] [--torch PYTHON] [--json FILE] [--rounds N] [--times N] [--threads N]
 [--processor]
 All contenders run on the same cores in one run, one after the other in each of N rounds, so that what else the machine
-does meets all of them. Told are the least time and the median of the rounds' medians, and ratios to PyTorch's eager
+does meets all of them. It tells the least time and the median of the rounds' medians, and ratios to PyTorch's eager
 mode and to the products. Then where Tempo's time goes, by op, against what the machine can do, measured in the same run
 (bench/machine.c). With --processor, times are those of the processor, for one thread: what else the machine does hardly
 changes them. --torch names a Python that has PyTorch; without PyTorch only Tempo and the products are timed. No time is
