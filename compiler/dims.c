@@ -602,7 +602,7 @@ tc_dim tc_dim_min(tc_dim_pool *pool, tc_dim a, tc_dim b) { return choose(pool, M
 static tc_dim bind_atom(tc_dim_pool *pool, const atom *a, tc_dim_lookup lookup, void *user) {
     int64_t value;
     if (a->kind == SYMBOL)
-        return lookup(user, a->name, &value) ? tc_dim_const(value) : atom_dim(pool, a);
+        return lookup(user, a->name, &value) ? tc_dim_const(value) : tc_dim_symbol(pool, a->name);
     tc_dim x = tc_dim_substitute(pool, a->a, lookup, user), y = tc_dim_substitute(pool, a->b, lookup, user);
     return a->kind == FLOOR_DIV ? tc_dim_div(pool, x, y) : choose(pool, a->kind, x, y);
 }

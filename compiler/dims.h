@@ -40,7 +40,8 @@ tc_dim tc_dim_min(tc_dim_pool *pool, tc_dim a, tc_dim b);
 /* Three-valued comparison: 1 true for every binding of symbols >= 1, 0 false for every binding, -1 not known. */
 int tc_dim_less(tc_dim a, tc_dim b);
 
-/* The dim under bindings {name -> value}: `lookup` returns false for an unbound symbol, which stays symbolic. */
+/* The dim under bindings {name -> value}: `lookup` returns false for an unbound symbol, which stays symbolic. `d` may
+ * be of another pool, the result is of this one. */
 typedef bool (*tc_dim_lookup)(void *user, const char *name, int64_t *value);
 tc_dim tc_dim_substitute(tc_dim_pool *pool, tc_dim d, tc_dim_lookup lookup, void *user);
 

@@ -304,6 +304,49 @@ static void test_clones(void **state) {
     end(&f);
 }
 
+/* Changing the copy leaves the model as it was, and a symbol means the same in both, each in a pool of its own. */
+static void test_models_clone(void **state) {
+    (void)state;
+    fixture f;
+    begin(&f);
+    tc_dim n = tc_dim_symbol(f.model->dims, "n");
+    tc_dim dims[] = {n, tc_dim_add(f.model->dims, n, tc_dim_const(1))};
+    f.x->type = tc_type_tensor(f.model, TC_FLOAT, 2, dims);
+    tc_value *w = tc_constant(f.graph, "w", tc_tensor_scalar(f.model, TC_FLOAT, 2));
+    tc_graph *branch = tc_graph_create(f.model, f.graph, "branch");
+    tc_node *inner = add(branch, "Mul", f.x, w, "inner");
+    tc_graph_add_output(branch, inner->outputs[0]);
+    tc_node *node = add(f.graph, "If", f.x, NULL, "y");
+    tc_attr_set_graph(node, "then_branch", branch);
+    node->ordinal = 5;
+    tc_graph_add_output(f.graph, node->outputs[0]);
+
+    tc_model *copy = tc_model_clone(f.model);
+    tc_graph *graph = copy->graph;
+    tc_value *x = graph->inputs[0];
+    tc_dim symbol = tc_dim_symbol(copy->dims, "n");
+    assert_true(tc_dim_equal(x->type->dims[0], symbol) && !tc_dim_equal(symbol, n));
+    assert_true(tc_dim_equal(x->type->dims[1], tc_dim_add(copy->dims, symbol, tc_dim_const(1))));
+    assert_int_equal(graph->first->ordinal, 5);
+    assert_ptr_equal(graph->outputs[0], graph->first->outputs[0]);
+    const tc_graph *body = tc_attr_find(graph->first, "then_branch")->g;
+    assert_ptr_equal(body->parent, graph);
+    assert_ptr_equal(tc_input(body->first, 0), x);
+    assert_ptr_equal(tc_input(body->first, 1), tc_graph_find(graph, "w"));
+    assert_ptr_equal(graph->initializers[0]->init, w->init); /* bytes are borrowed */
+    const char *names[] = {"x", "w", "y"};
+    for (size_t i = 0; i < TC_COUNT(names); i++)
+        assert_true(tc_graph_find(graph, names[i]) && tc_graph_find(graph, names[i])->graph == graph);
+
+    tc_value_replace(graph->outputs[0], x);
+    tc_node_erase(graph->first);
+    tc_model_destroy(copy);
+    assert_int_equal(f.graph->n_nodes, 1);
+    assert_int_equal(tc_value_use_count(f.x), 2);
+    assert_string_equal(tc_type_text(f.ctx.arena, f.x->type), "float[n,n + 1]");
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_call_becomes_body),
@@ -314,6 +357,7 @@ int main(void) {
         cmocka_unit_test(test_all_calls),
         cmocka_unit_test(test_cycles_and_choice),
         cmocka_unit_test(test_clones),
+        cmocka_unit_test(test_models_clone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
