@@ -28,6 +28,8 @@ typedef struct rt_launch rt_launch;
 /* Calls kernels on operands and results, whose bytes are the device's: it reads none of them. */
 typedef void (*rt_run_fn)(tk_queue *q, const rt_launch *launch);
 
+#define RT_INPLACE 2 /* the results that may be written over operands: the first ones */
+
 struct rt_launch {
     rt_run_fn run;
     const tk_table *kernels; /* of the plan's device */
@@ -39,8 +41,8 @@ struct rt_launch {
     void *workspace;
     int view_of;          /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs */
     const void *constant; /* result 0 is known already, these bytes, as long as the launcher's arena: no kernel runs */
-    uint64_t inplace;     /* bit i: result 0 may be written over operand i (same bytes, each element read before
-                           * it is written); if an operand occurs twice the plan asks for both bits */
+    uint64_t inplace[RT_INPLACE]; /* of a result, bit i: it may be written over operand i (same bytes, each element read
+                                   * before it is written); if an operand occurs twice the plan asks for both bits */
 };
 
 /* What a kernel reads besides operands: uploaded to the device once, when the plan is made. */

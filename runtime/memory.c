@@ -8,27 +8,39 @@ static int bigger_first(const void *a, const void *b) {
     return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
 }
 
-static tempo_live live_buffer(tc_arena *arena, const rt_plan *plan, size_t index) {
-    uint32_t of = plan->buffer_of[index];
-    uint64_t bytes = rt_aligned(plan->buffers[index].bytes);
-    if (of < plan->n_storages) {
-        const tc_value *value = plan->storages[of].value;
-        return (tempo_live){value->name, tc_type_text(arena, value->type), bytes};
+/* Where the roots' lives begin and end: with those of all that lie in them. */
+static uint32_t *find_lasts(const rt_plan *plan, tc_arena *arena) {
+    uint32_t *lasts = TC_NEW_ARRAY(arena, uint32_t, (size_t)plan->n_storages + 1);
+    for (uint32_t i = 0; i < plan->n_storages; i++) {
+        uint32_t root = rt_storage_root(plan, &plan->storages[i])->root, last = plan->problem.buffers[i].last;
+        lasts[root] = last > lasts[root] ? last : lasts[root];
     }
-    const tc_node *node = plan->launches[UINT32_MAX - of].node;
-    return (tempo_live){tc_arena_printf(arena, "workspace of %s", tc_node_label(node)), node->op_type, bytes};
+    return lasts;
 }
 
 static void list_live(tempo_session *s, tempo_memory *out) {
     const rt_plan *plan = rt_current_plan(s);
-    uint32_t peak = plan->packing.peak;
-    tempo_live *live = TC_NEW_ARRAY(s->ctx.arena, tempo_live, plan->n_buffers + 1);
-    for (size_t i = 0; i < plan->n_buffers; i++)
-        if (plan->buffers[i].first <= peak && peak <= plan->buffers[i].last && plan->buffers[i].bytes > 0)
-            live[out->n_live++] = live_buffer(s->ctx.arena, plan, i);
-    qsort(live, out->n_live, sizeof *live, bigger_first);
-    out->live = live;
-    out->peak_node = peak < plan->n_launches ? tc_node_label(plan->launches[peak].node) : "";
+    const tc_plan_problem *problem = &plan->problem;
+    uint32_t peak = plan->packing.chosen.peak, *lasts = find_lasts(plan, s->ctx.arena);
+    for (uint32_t i = 0; i < problem->n_choices; i++) /* what lies under a result is counted with it */
+        if (problem->choices[i].taken && problem->choices[i].op == peak)
+            lasts[rt_storage_root(plan, &plan->storages[problem->choices[i].operand])->root] = 0;
+    tempo_live *rows = TC_NEW_ARRAY(s->ctx.arena, tempo_live, (size_t)plan->n_storages + 1);
+    for (uint32_t i = 0; i < plan->n_storages; i++) {
+        const rt_storage *storage = &plan->storages[i];
+        if (storage->home != RT_ARENA || storage->root != i || storage->bytes == 0 ||
+            problem->buffers[i].first > peak || lasts[i] < peak)
+            continue;
+        rows[out->n_live++] = (tempo_live){storage->value->name, tc_type_text(s->ctx.arena, storage->value->type),
+                                           rt_aligned(storage->bytes)};
+    }
+    const tc_node *node = peak < plan->n_launches ? plan->launches[peak].node : NULL;
+    if (node && problem->ops[peak].workspace > 0)
+        rows[out->n_live++] = (tempo_live){tc_arena_printf(s->ctx.arena, "workspace of %s", tc_node_label(node)),
+                                           node->op_type, rt_aligned(problem->ops[peak].workspace)};
+    qsort(rows, out->n_live, sizeof *rows, bigger_first);
+    out->live = rows;
+    out->peak_node = node ? tc_node_label(node) : "";
 }
 
 /* --- between the passes ----------------------------------------------------------------------- */
@@ -55,11 +67,12 @@ static void count_read(void *user, const tc_value *storage) {
     counting *c = user;
     if (tc_storage_is_given(c->storages, storage) || !c->forward[storage->producer->id])
         return;
-    const rt_storage *root = rt_plan_root(c->plan, storage);
-    if (root->home != RT_ARENA || root->first > c->turn || c->counted[root->root])
+    const rt_storage *s = rt_plan_storage(c->plan, storage);
+    size_t index = (size_t)(s - c->plan->storages);
+    if (s->home != RT_ARENA || c->counted[index])
         return;
-    c->counted[root->root] = true;
-    c->bytes += root->bytes;
+    c->counted[index] = true;
+    c->bytes += s->bytes;
 }
 
 /* What nodes of the forward pass made, the arena holds when that has ended, and a later launch reads: each storage
@@ -96,7 +109,7 @@ static tc_status report(tempo_session *s, tempo_memory *out) {
     for (uint32_t i = 0; i < plan->graph->n_outputs; i++)
         out->outputs += rt_aligned(rt_plan_bytes(plan, plan->graph->outputs[i]));
     out->arena = plan->packing.bytes;
-    out->lower_bound = plan->packing.lower_bound;
+    out->lower_bound = plan->packing.live.peak_bytes;
     out->saved = saved_bytes(plan);
     list_live(s, out);
     return TC_OK;

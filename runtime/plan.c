@@ -1,12 +1,8 @@
-/* plan.c: from a graph to launches and offsets. Four steps: launches (one per node, which says what is a view and
- * what may be done in place), lifetimes of storages, in-place results, packing. Lifetimes follow the order of the
- * file: what the compiler decided about memory is what happens. */
+/* plan.c: from a graph to launches, one per node in the order of the file, and to storages, one for each value that a
+ * launch reads or writes. Where they lie is decided in place_buffers.c, and told to the launches in set_addresses.c. */
 #include "plan.h"
 #include "../compiler/contents.h"
-#include "../compiler/memory/storage.h"
 #include "../compiler/ops.h"
-#include "available.h"
-#include "tempo.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +13,14 @@ typedef struct planner {
     size_t cap_storages;
 } planner;
 
-static rt_storage *storage_of(const rt_plan *plan, const tc_value *value) {
+rt_storage *rt_plan_storage(const rt_plan *plan, const tc_value *value) {
     size_t at = (size_t)(uintptr_t)tc_map_get_ptr(plan->index, value);
     return at ? &plan->storages[at - 1] : NULL;
 }
 
-static rt_storage *root_of(const rt_plan *plan, const tc_value *value) {
-    rt_storage *s = storage_of(plan, value);
-    while (s && &plan->storages[s->root] != s)
-        s = &plan->storages[s->root];
-    return s;
+rt_storage *rt_plan_root(const rt_plan *plan, const tc_value *value) {
+    rt_storage *s = rt_plan_storage(plan, value);
+    return s ? rt_storage_root(plan, s) : NULL;
 }
 
 static rt_storage *add_storage(planner *p, const tc_value *value, rt_home home, size_t bytes, const int64_t *dims) {
@@ -34,8 +28,7 @@ static rt_storage *add_storage(planner *p, const tc_value *value, rt_home home, 
     plan->storages = tc_arena_grow(plan->launcher.arena, plan->storages, sizeof *plan->storages, &p->cap_storages,
                                    (size_t)plan->n_storages + 1);
     uint32_t at = plan->n_storages++;
-    plan->storages[at] =
-        (rt_storage){.value = value, .home = home, .root = at, .bytes = bytes, .dims = dims, .first = UINT32_MAX};
+    plan->storages[at] = (rt_storage){.value = value, .home = home, .root = at, .bytes = bytes, .dims = dims};
     tc_map_set_ptr(plan->index, value, (void *)(uintptr_t)(at + 1));
     return &plan->storages[at];
 }
@@ -110,7 +103,7 @@ static tc_status add_parameter(planner *p, const tc_node *node, const tc_value *
 
 /* Operands that no launch computes get their storage when first met: inputs have theirs, so it is a constant. */
 static tc_status need_operand(planner *p, const tc_node *node, const tc_value *value) {
-    if (storage_of(p->plan, value))
+    if (rt_plan_storage(p->plan, value))
         return TC_OK;
     const tc_tensor *constant = value->init ? value->init : tc_value_constant(value);
     if (!constant)
@@ -179,13 +172,13 @@ static tc_status launch_node(planner *p, const tc_node *node) {
             continue;
         }
         bool view = i == 0 && launch->view_of >= 0;
-        uint32_t viewed = view ? root_of(p->plan, tc_input(node, (uint32_t)launch->view_of))->root : 0;
+        uint32_t viewed = view ? rt_plan_root(p->plan, tc_input(node, (uint32_t)launch->view_of))->root : 0;
         rt_storage *s = add_storage(p, node->outputs[i], RT_ARENA, (size_t)out->count * tk_size(out->dtype), out->dims);
         if (view) {
             s->root = viewed;
             s->home = p->plan->storages[viewed].home;
         }
-        s->first = s->last = p->plan->n_launches;
+        s->launch = p->plan->n_launches;
     }
     p->plan->n_launches++;
     return TC_OK;
@@ -213,170 +206,10 @@ static tc_status launch_all(planner *p, const bool *bound) {
     return TC_OK;
 }
 
-/* --- lifetimes and in-place results ----------------------------------------------------------- */
-
-static void find_lifetimes(rt_plan *plan) {
-    for (uint32_t i = 0; i < plan->n_launches; i++) {
-        const tc_node *node = plan->launches[i].node;
-        for (uint32_t k = 0; k < node->n_inputs; k++) {
-            tc_read read = tc_operand_read(node, k);
-            bool touches = read == TC_READ_ELEMENTS || read == TC_READ_VIEW; /* views may be copied after all */
-            rt_storage *root = touches ? root_of(plan, tc_input(node, k)) : NULL;
-            if (root)
-                root->last = i;
-        }
-    }
-    for (uint32_t i = 0; i < plan->graph->n_outputs; i++)
-        root_of(plan, plan->graph->outputs[i])->last = plan->n_launches;
-}
-
-/* Result 0 of launch `at` may lie over operand k when that operand dies there and nothing else reads its bytes
- * meanwhile. */
-static bool can_take_over(const rt_plan *plan, uint32_t at, uint32_t k, size_t bytes) {
-    const rt_launch *launch = &plan->launches[at];
-    if ((launch->inplace >> k & 1) == 0 || !rt_in(launch, k))
-        return false;
-    const rt_storage *root = root_of(plan, tc_input(launch->node, k));
-    if (root->home != RT_ARENA || root->last != at || root->bytes != bytes)
-        return false;
-    for (uint32_t j = 0; j < launch->n_in; j++) {
-        bool marked = j < 64 && (launch->inplace >> j & 1) != 0;
-        if (j != k && !marked && rt_in(launch, j) && root_of(plan, tc_input(launch->node, j)) == root)
-            return false;
-    }
-    return true;
-}
-
-static void choose_inplace(rt_plan *plan) {
-    for (uint32_t at = 0; at < plan->n_launches; at++) {
-        const rt_launch *launch = &plan->launches[at];
-        if (launch->inplace == 0 || launch->view_of >= 0 || !rt_out(launch, 0))
-            continue;
-        rt_storage *result = storage_of(plan, launch->node->outputs[0]);
-        for (uint32_t k = 0; k < launch->n_in && k < 64; k++) {
-            if (!can_take_over(plan, at, k, result->bytes))
-                continue;
-            rt_storage *root = root_of(plan, tc_input(launch->node, k));
-            root->last = result->last;
-            result->root = root->root;
-            break;
-        }
-    }
-}
-
-/* --- packing and addresses -------------------------------------------------------------------- */
-
-static tc_status pack(planner *p) {
-    rt_plan *plan = p->plan;
-    size_t most = (size_t)plan->n_storages + plan->n_launches;
-    plan->buffers = TC_NEW_ARRAY(plan->launcher.arena, rt_buffer, most + 1);
-    plan->buffer_of = TC_NEW_ARRAY(plan->launcher.arena, uint32_t, most + 1);
-    plan->workspaces = TC_NEW_ARRAY(plan->launcher.arena, size_t, (size_t)plan->n_launches + 1);
-    for (uint32_t i = 0; i < plan->n_storages; i++) {
-        const rt_storage *s = &plan->storages[i];
-        if (s->home != RT_ARENA || s->root != i)
-            continue;
-        plan->buffer_of[plan->n_buffers] = i;
-        plan->buffers[plan->n_buffers++] = (rt_buffer){s->bytes, s->first, s->last, 0};
-    }
-    for (uint32_t i = 0; i < plan->n_launches; i++) {
-        if (plan->launches[i].workspace_bytes == 0)
-            continue;
-        plan->buffer_of[plan->n_buffers] = UINT32_MAX - i;
-        plan->buffers[plan->n_buffers++] = (rt_buffer){plan->launches[i].workspace_bytes, i, i, 0};
-    }
-    if (rt_pack(plan->buffers, plan->n_buffers, plan->n_launches, &plan->packing) != 0)
-        return tc_error(p->ctx, TC_LIMIT, NULL, "the buffers of this graph need more bytes than can be addressed");
-    for (size_t i = 0; i < plan->n_buffers; i++) {
-        uint32_t of = plan->buffer_of[i];
-        if (of < plan->n_storages)
-            plan->storages[of].offset = plan->buffers[i].offset;
-        else
-            plan->workspaces[UINT32_MAX - of] = plan->buffers[i].offset;
-    }
-    return TC_OK;
-}
-
-/* Kernels take `void *` for operands and results; only results are written. */
-static void *storage_data(const rt_plan *plan, const rt_storage *root) {
-    union {
-        const void *in;
-        void *out;
-    } address = {.in = root->data};
-    return root->home == RT_ARENA ? plan->shared->memory + root->offset : address.out;
-}
-
-/* Places in inputs, which are set before each run on other bytes, or all others. */
-static void list_places(rt_plan *plan, rt_arg *args, const tc_node *node, bool results, bool in_inputs) {
-    for (uint32_t k = 0; k < (results ? node->n_outputs : node->n_inputs); k++) {
-        const rt_storage *root = args[k].present ? root_of(plan, results ? node->outputs[k] : tc_input(node, k)) : NULL;
-        if (root && (root->home == RT_INPUT) == in_inputs)
-            plan->places[plan->n_places++] = (rt_place){&args[k], root};
-    }
-}
-
-static void find_places(rt_plan *plan) {
-    size_t most = 0;
-    for (uint32_t i = 0; i < plan->n_launches; i++)
-        most += (size_t)plan->launches[i].n_in + plan->launches[i].n_out;
-    plan->places = TC_NEW_ARRAY(plan->launcher.arena, rt_place, most + 1);
-    for (int others = 0; others < 2; others++) {
-        for (uint32_t i = 0; i < plan->n_launches; i++) {
-            rt_launch *launch = &plan->launches[i];
-            list_places(plan, launch->in, launch->node, false, !others);
-            list_places(plan, launch->out, launch->node, true, !others);
-        }
-        if (!others)
-            plan->n_input_places = plan->n_places;
-    }
-}
-
-static void set_addresses(rt_plan *plan) {
-    bool moved = plan->memory != plan->shared->memory;
-    for (size_t i = 0; i < (moved ? plan->n_places : plan->n_input_places); i++)
-        plan->places[i].arg->data = storage_data(plan, plan->places[i].root);
-    for (uint32_t i = 0; moved && i < plan->n_launches; i++)
-        if (plan->launches[i].workspace_bytes > 0)
-            plan->launches[i].workspace = plan->shared->memory + plan->workspaces[i];
-    plan->memory = plan->shared->memory;
-}
-
-static const tc_value *largest_result(const rt_plan *plan) {
-    const rt_storage *largest = NULL;
-    for (uint32_t i = 0; i < plan->n_storages; i++)
-        if (plan->storages[i].home == RT_ARENA && (!largest || plan->storages[i].bytes > largest->bytes))
-            largest = &plan->storages[i];
-    return largest ? largest->value : NULL;
-}
-
-/* What is there is given back first: nothing of an earlier run is read again. */
-static tc_status take_memory(tc_ctx *ctx, rt_plan *plan) {
-    rt_shared *shared = plan->shared;
-    size_t bytes = plan->packing.bytes + RT_ALIGN; /* zero-sized buffers point at the end */
-    if (shared->memory && bytes <= shared->bytes)
-        return TC_OK;
-    free(shared->memory);
-    shared->memory = NULL;
-    tc_status status = rt_check_memory(ctx, "the arena of this graph", bytes);
-    const tc_value *largest = status == TC_OK ? NULL : largest_result(plan);
-    if (largest)
-        tc_hint(ctx, "its largest tensor is %s '%s' of %s \"%s\"", tc_type_text(ctx->arena, largest->type),
-                tc_quote(ctx, largest->name), tc_quote(ctx, largest->producer->op_type),
-                tc_quote(ctx, tc_node_label(largest->producer)));
-    TC_TRY(status);
-    shared->bytes = rt_aligned(bytes);
-    shared->memory = aligned_alloc(RT_ALIGN, shared->bytes);
-    if (!shared->memory)
-        return tc_error(ctx, TC_LIMIT, NULL, "not enough memory: the arena of this graph takes %zu bytes", bytes);
-    return TC_OK;
-}
-
 static tc_status make(planner *p, const bool *bound) {
     TC_TRY(launch_all(p, bound));
-    find_lifetimes(p->plan);
-    choose_inplace(p->plan);
-    TC_TRY(pack(p));
-    find_places(p->plan);
+    TC_TRY(rt_place_buffers(p->ctx, p->plan));
+    rt_find_addresses(p->plan);
     return TC_OK;
 }
 
@@ -405,26 +238,6 @@ void rt_plan_destroy(rt_plan *plan) {
         return;
     tc_model_destroy(plan->model);
     tc_arena_destroy(plan->launcher.arena);
-}
-
-tc_status rt_plan_ready(tc_ctx *ctx, rt_plan *plan, const void *const *inputs) {
-    uint32_t at = 0;
-    for (uint32_t i = 0; at < plan->n_bound; i++)
-        if (plan->graph->inputs[i] == plan->storages[at].value)
-            plan->storages[at++].data = inputs[i];
-    TC_TRY(take_memory(ctx, plan));
-    set_addresses(plan);
-    return TC_OK;
-}
-
-size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value) { return storage_of(plan, value)->bytes; }
-
-const rt_storage *rt_plan_root(const rt_plan *plan, const tc_value *value) { return root_of(plan, value); }
-
-void rt_plan_tensor(const rt_plan *plan, const tc_value *value, tempo_tensor *out_tensor) {
-    const rt_storage *s = storage_of(plan, value);
-    *out_tensor = (tempo_tensor){(tempo_dtype)value->type->dtype, value->type->rank, s->dims,
-                                 storage_data(plan, root_of(plan, value)), s->bytes};
 }
 
 /* --- for launch functions ----------------------------------------------------------------------- */

@@ -1,25 +1,28 @@
 /* plan.h: a graph with static shapes becomes a flat list of launches over one arena. Inside the runtime only.
  *
- * Each value that a launch reads or writes has a storage; views share that of their operand, in-place results take
- * over their operand's. A storage is the arena's (an offset), an input's (the caller's bytes) or a parameter's (the
- * file's bytes). A plan owns its model, a clone of the session's whose shapes are resolved; the arena it borrows. */
+ * Each value that a launch reads or writes has a storage; that of a view lies in its operand's. A storage is the
+ * arena's (an offset), an input's (the caller's bytes) or a parameter's (the file's bytes). A plan owns its model, a
+ * clone of the session's whose shapes are resolved; the arena it borrows. */
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
+#include "../compiler/plan/plan_problem.h"
 #include "launch.h"
 #include "../kernels/queue.h"
-#include "pack.h"
+
+#define RT_ALIGN 64 /* of all buffers */
+static inline size_t rt_aligned(size_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
 
 typedef enum rt_home { RT_ARENA, RT_INPUT, RT_PARAMETER } rt_home;
 
 typedef struct rt_storage {
     const tc_value *value; /* that it was made for */
     rt_home home;
-    uint32_t root; /* storage that this one's bytes are in: itself unless it is a view or in-place result */
+    uint32_t root;   /* storage that this one's bytes are in: itself unless it is a view */
+    uint32_t launch; /* that writes it; of the arena's */
+    size_t at;       /* bytes from the root's first */
     size_t bytes;
-    uint32_t first, last; /* launches, of roots in the arena; last is n_launches for graph outputs */
-    size_t offset;        /* in the arena */
-    const void *data;     /* inputs and parameters */
-    const int64_t *dims;  /* of the value */
+    const void *data;    /* of roots among inputs and parameters */
+    const int64_t *dims; /* of the value */
 } rt_storage;
 
 /* What the plans of one session have in common. One of them runs at a time, so one arena serves all. */
@@ -33,7 +36,7 @@ typedef struct rt_shared {
 /* Where a launch's operand or result gets its address from. */
 typedef struct rt_place {
     rt_arg *arg;
-    const rt_storage *root;
+    const rt_storage *storage;
 } rt_place;
 
 typedef struct rt_plan {
@@ -45,12 +48,9 @@ typedef struct rt_plan {
     uint32_t n_launches;
     rt_storage *storages;
     uint32_t n_storages;
-    tc_map *index;       /* tc_value -> index + 1 of its storage */
-    size_t *workspaces;  /* [n_launches] offsets in the arena */
-    rt_buffer *buffers;  /* what was packed: storages first, then workspaces */
-    uint32_t *buffer_of; /* [n_buffers] storage index, or UINT32_MAX - launch for a workspace */
-    size_t n_buffers;
-    rt_packing packing;
+    tc_map *index;           /* tc_value -> index + 1 of its storage */
+    tc_plan_problem problem; /* its operations are the launches, its buffers the storages: of other homes, empty ones */
+    tc_plan_packing packing;
     rt_place *places; /* [n_places] of every operand and result, those that lie in inputs first */
     size_t n_places, n_input_places;
     uint32_t n_bound;            /* the first storages are those of bound inputs, in the order of the graph */
@@ -65,14 +65,27 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_rando
                          rt_shared *shared, rt_plan **out_plan);
 void rt_plan_destroy(rt_plan *plan); /* NULL is fine */
 /* Makes the plan the one that may run: takes memory where there is too little, and sets every address that is another
- * than before. `inputs[i]` is what graph input i is bound to: bytes of its type; borrowed until the next call. */
+ * than before. `inputs[i]` is what graph input i is bound to: bytes of its type; borrowed until the next call.
+ * set_addresses.c */
 tc_status rt_plan_ready(tc_ctx *ctx, rt_plan *plan, const void *const *inputs);
 /* A graph output, input or parameter: dims live as long as the plan. */
 struct tempo_tensor;
 void rt_plan_tensor(const rt_plan *plan, const tc_value *value, struct tempo_tensor *out_tensor);
 size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value);
-/* The root storage of a value that a launch reads or writes, or of a parameter or input; NULL: it has none. */
-const rt_storage *rt_plan_root(const rt_plan *plan, const tc_value *value);
+/* The storage of a value that a launch reads or writes, or of a parameter or input, and what it is in; NULL: there is
+ * none. */
+rt_storage *rt_plan_storage(const rt_plan *plan, const tc_value *value);
+rt_storage *rt_plan_root(const rt_plan *plan, const tc_value *value);
+static inline rt_storage *rt_storage_root(const rt_plan *plan, const rt_storage *s) {
+    while (&plan->storages[s->root] != s)
+        s = &plan->storages[s->root];
+    return &plan->storages[s->root];
+}
+
+/* Gives every storage of the arena and every workspace its offset. place_buffers.c */
+tc_status rt_place_buffers(tc_ctx *ctx, rt_plan *plan);
+/* Lists what rt_plan_ready will set. set_addresses.c */
+void rt_find_addresses(rt_plan *plan);
 
 /* Called after each launch. */
 typedef void (*rt_event_fn)(void *user, const rt_launch *launch, double start, double seconds);

@@ -329,6 +329,7 @@ static bool pack(packer *p, tc_plan_packing *out) {
     if (p->best == UINT64_MAX)
         p->best = 0; /* nothing has bytes */
     restore_choices(p);
+    ok = ok && tc_plan_units_live(p->problem, &p->units, &out->chosen) == TC_PLAN_OK;
     set_offsets(p);
     out->bytes = p->best;
     out->work = p->spans.work;

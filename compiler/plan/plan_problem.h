@@ -53,9 +53,10 @@ typedef struct tc_plan_live {
 } tc_plan_live;
 
 typedef struct tc_plan_packing {
-    uint64_t bytes; /* of the arena */
-    tc_plan_live live;
-    uint64_t work; /* how much was tried: a count, the same on every machine */
+    uint64_t bytes;      /* of the arena */
+    tc_plan_live live;   /* at best */
+    tc_plan_live chosen; /* with the choices as they are taken */
+    uint64_t work;       /* how much was tried: a count, the same on every machine */
 } tc_plan_packing;
 
 typedef enum tc_plan_status { TC_PLAN_OK, TC_PLAN_MEMORY, TC_PLAN_TOO_BIG, TC_PLAN_INVALID } tc_plan_status;

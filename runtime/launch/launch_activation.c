@@ -12,7 +12,7 @@ static tc_status prepare_activation(rt_launcher *launcher, const tc_node *node, 
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the two operands differ in type or shape");
     launch->params = params;
     launch->run = run;
-    launch->inplace = is_gradient ? 3 : 1;
+    launch->inplace[0] = is_gradient ? 3 : 1;
     return TC_OK;
 }
 

@@ -38,7 +38,7 @@ tc_status rt_launch_dropout(rt_launcher *launcher, const tc_node *node, rt_launc
     rt_add_table(launcher, launcher->random->pair, sizeof launcher->random->pair, &p->seed.pair)->changes = true;
     launch->params = p;
     launch->run = training ? run_dropout : run_undropped;
-    launch->inplace = 1;
+    launch->inplace[0] = 1;
     return TC_OK;
 }
 
@@ -73,7 +73,7 @@ tc_status rt_launch_seeded_dropout(rt_launcher *launcher, const tc_node *node, r
     TC_TRY(rt_expect_draw(launcher, node, launch, 1, 2));
     launch->params = ordinal;
     launch->run = run_seeded;
-    launch->inplace = 1;
+    launch->inplace[0] = 1;
     return TC_OK;
 }
 
@@ -88,6 +88,6 @@ tc_status rt_launch_dropout_grad(rt_launcher *launcher, const tc_node *node, rt_
     TC_TRY(rt_expect_draw(launcher, node, launch, 2, 3));
     TC_TRY(rt_expect(launcher, node, launch->in[1].dtype == TK_BOOL && launch->in[1].count == launch->in[0].count));
     launch->run = run_dropout_grad;
-    launch->inplace = 1;
+    launch->inplace[0] = 1;
     return TC_OK;
 }

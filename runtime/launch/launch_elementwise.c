@@ -52,7 +52,7 @@ tc_status rt_launch_unary(rt_launcher *launcher, const tc_node *node, rt_launch 
     read_unary_attrs(node, p->values);
     launch->params = p;
     launch->run = run_unary;
-    launch->inplace = rt_inplace(launch, 1);
+    launch->inplace[0] = rt_inplace(launch, 1);
     return TC_OK;
 }
 
@@ -85,7 +85,7 @@ tc_status rt_launch_binary(rt_launcher *launcher, const tc_node *node, rt_launch
     TC_TRY(rt_broadcast(launcher, node, launch, 0, 2, &p->bc));
     launch->params = p;
     launch->run = run_binary;
-    launch->inplace = rt_inplace(launch, 2);
+    launch->inplace[0] = rt_inplace(launch, 2);
     return TC_OK;
 }
 
@@ -106,7 +106,7 @@ tc_status rt_launch_pow(rt_launcher *launcher, const tc_node *node, rt_launch *l
     TC_TRY(rt_broadcast(launcher, node, launch, 0, 2, &p->bc));
     launch->params = p;
     launch->run = run_pow;
-    launch->inplace = rt_inplace(launch, 1);
+    launch->inplace[0] = rt_inplace(launch, 1);
     return TC_OK;
 }
 
@@ -160,7 +160,7 @@ tc_status rt_launch_variadic(rt_launcher *launcher, const tc_node *node, rt_laun
     }
     launch->params = p;
     launch->run = half_sum ? run_half_sum : run_variadic;
-    launch->inplace = rt_inplace(launch, 2);
+    launch->inplace[0] = rt_inplace(launch, 2);
     return TC_OK;
 }
 
@@ -181,7 +181,7 @@ tc_status rt_launch_clip(rt_launcher *launcher, const tc_node *node, rt_launch *
             return tc_error(launcher->ctx, TC_BAD_INPUT, node, "bound %u is not one element of the operand's type", i);
     }
     launch->run = run_clip;
-    launch->inplace = rt_inplace(launch, 1);
+    launch->inplace[0] = rt_inplace(launch, 1);
     return TC_OK;
 }
 
@@ -197,6 +197,6 @@ tc_status rt_launch_where(rt_launcher *launcher, const tc_node *node, rt_launch 
     TC_TRY(rt_broadcast(launcher, node, launch, 0, 3, bc));
     launch->params = bc;
     launch->run = run_where;
-    launch->inplace = rt_inplace(launch, 3) & ~UINT64_C(1);
+    launch->inplace[0] = rt_inplace(launch, 3) & ~UINT64_C(1);
     return TC_OK;
 }

@@ -184,7 +184,7 @@ tc_status rt_launch_scatter_elements(rt_launcher *launcher, const tc_node *node,
     launch->params = p;
     launch->workspace_bytes = scatter_workspace(launch, p->reduction);
     launch->run = run_scatter_elements;
-    launch->inplace = 1;
+    launch->inplace[0] = 1;
     return TC_OK;
 }
 
@@ -245,7 +245,7 @@ tc_status rt_launch_scatter_nd(rt_launcher *launcher, const tc_node *node, rt_la
     launch->params = p;
     launch->workspace_bytes = scatter_workspace(launch, p->reduction);
     launch->run = run_scatter_nd;
-    launch->inplace = 1;
+    launch->inplace[0] = 1;
     return TC_OK;
 }
 
@@ -275,6 +275,6 @@ tc_status rt_launch_tensor_scatter(rt_launcher *launcher, const tc_node *node, r
                          strcmp(tc_attr_string(node, "mode", "linear"), "circular") == 0};
     launch->params = p;
     launch->run = run_tensor_scatter;
-    launch->inplace = 1;
+    launch->inplace[0] = 1;
     return TC_OK;
 }

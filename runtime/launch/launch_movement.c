@@ -384,7 +384,7 @@ tc_status rt_launch_trilu(rt_launcher *launcher, const tc_node *node, rt_launch 
     *upper = tc_attr_int(node, "upper", 1) != 0;
     launch->params = upper;
     launch->run = run_trilu;
-    launch->inplace = rt_inplace(launch, 1);
+    launch->inplace[0] = rt_inplace(launch, 1);
     return TC_OK;
 }
 

@@ -87,7 +87,7 @@ tc_status rt_launch_row_norm(rt_launcher *launcher, const tc_node *node, rt_laun
         return rt_no_kernel(launcher, node, launch);
     p->rows.stat_dtype = stat ? stat->dtype : TK_F32;
     launch->run = run_norm;
-    launch->inplace = 1;
+    launch->inplace[0] = 1;
     return TC_OK;
 }
 
@@ -100,7 +100,7 @@ static void run_scale_bias(tk_queue *q, const rt_launch *launch) {
 tc_status rt_launch_scale_bias(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     TC_TRY(prepare_rows(launcher, node, launch, 0, 1, 2, RT_PARAMS(launcher, row_params)));
     launch->run = run_scale_bias;
-    launch->inplace = 1;
+    launch->inplace[0] = 1;
     return TC_OK;
 }
 
@@ -133,6 +133,6 @@ tc_status rt_launch_row_norm_grad(rt_launcher *launcher, const tc_node *node, rt
     launch->workspace_bytes =
         rt_out(launch, 1) || rt_out(launch, 2) ? launcher->kernels->norm_grad_workspace(&p->rows) : 0;
     launch->run = run_norm_grad;
-    launch->inplace = 3;
+    launch->inplace[0] = 3;
     return TC_OK;
 }

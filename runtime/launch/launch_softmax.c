@@ -49,6 +49,6 @@ tc_status rt_launch_softmax(rt_launcher *launcher, const tc_node *node, rt_launc
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the two operands differ in type or shape");
     launch->params = p;
     launch->run = run_softmax;
-    launch->inplace = p->fn == k->hardmax ? 0 : 1;
+    launch->inplace[0] = p->fn == k->hardmax ? 0 : 1;
     return TC_OK;
 }

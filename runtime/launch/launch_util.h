@@ -34,6 +34,6 @@ void rt_places(rt_launcher *launcher, const int64_t *at, int64_t n, tk_places *p
 /* The product of dims [begin, end). */
 int64_t rt_product(const rt_arg *arg, int begin, int end);
 
-/* The bits of launch->inplace for operands [0, count) that have the result's number of elements and bytes. */
+/* The bits of launch->inplace[0] for operands [0, count) that have result 0's number of elements and bytes. */
 uint64_t rt_inplace(const rt_launch *launch, uint32_t count);
 #endif

