@@ -59,13 +59,15 @@ static tc_value *value_in(tc_graph *graph, const tc_value *value) {
 /* --- values, graphs, nodes -------------------------------------------------------------------- */
 
 static tc_value *copy_value(const tc_cloner *cloner, tc_graph *graph, const tc_value *value) {
-    tc_value *copy;
+    tc_value *copy, *of = value->gradient_of;
     if (cloner->whole) {
         copy = value_in(graph, value);
     } else {
         copy = tc_value_create(graph, copy_name(cloner, graph, value->name), value->type);
         copy->contents = value->contents;
     }
+    copy->role = value->role;
+    copy->gradient_of = cloner->whole && of ? tc_map_get_ptr(cloner->values, of) : tc_cloner_value(cloner, of);
     tc_map_set_ptr(cloner->values, value, copy);
     return copy;
 }

@@ -298,8 +298,13 @@ void tc_value_replace(tc_value *from, tc_value *to) {
         unlink_use(use);
         link_use(use, to);
     }
-    if (from->n_graph_outputs)
-        replace_nested_outputs(from->graph, from, to);
+    if (from->n_graph_outputs == 0)
+        return;
+    if (from->role == TC_ROLE_LOSS || from->role == TC_ROLE_GRADIENT) {
+        to->role = from->role;
+        to->gradient_of = from->gradient_of;
+    }
+    replace_nested_outputs(from->graph, from, to);
 }
 
 bool tc_value_is_used(const tc_value *value) { return value->uses || value->n_graph_outputs; }

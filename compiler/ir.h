@@ -124,6 +124,17 @@ typedef struct tc_use {
     struct tc_use *prev, *next;
 } tc_use;
 
+/* What a value is in a training graph. Said by whoever makes the backward pass (autodiff, upgrade_ort) or, in graphs of
+ * others, found from loss and seed (memory/roles.h); kept in the file's metadata for inputs and outputs; never read off
+ * a name. Copies have their original's; tc_value_replace hands an output's on. */
+typedef enum tc_role {
+    TC_ROLE_NONE,     /* nobody has said */
+    TC_ROLE_FORWARD,  /* an output beside the loss */
+    TC_ROLE_LOSS,     /* the output whose gradients the others are */
+    TC_ROLE_BACKWARD, /* depends on the gradient of the loss, or is where that enters the graph */
+    TC_ROLE_GRADIENT, /* an output: the gradient of the loss with regard to gradient_of */
+} tc_role;
+
 struct tc_value {
     const char *name;
     tc_graph *graph;
@@ -137,7 +148,9 @@ struct tc_value {
     tc_use *uses;                /* first; linked by next, in no order that means anything */
     const tc_contents *contents; /* set by shape inference where the elements are known; NULL else */
     const void *origin;          /* ValueInfoProto */
-    uint32_t id;                 /* unique in the model, grows with creation */
+    tc_role role;
+    tc_value *gradient_of; /* of a gradient: the parameter or input; NULL: not known. It may have left the graph */
+    uint32_t id;           /* unique in the model, grows with creation */
 };
 
 typedef enum tc_attr_kind { /* with ONNX's numbers (AttributeProto.AttributeType) */
@@ -296,7 +309,8 @@ tc_value *tc_value_create(tc_graph *graph, const char *name, const tc_type *type
 /* A new value with exactly this name, which must be free (readers use it after checking). */
 tc_value *tc_value_create_exact(tc_graph *graph, const char *name, const tc_type *type);
 void tc_value_rename(tc_value *value, const char *name); /* the name must be free */
-/* Every use of `from`, graph outputs included, becomes a use of `to`. Types are not touched. */
+/* Every use of `from`, graph outputs included, becomes a use of `to`. Types are not touched; the role of a loss or
+ * gradient that is an output goes along. */
 void tc_value_replace(tc_value *from, tc_value *to);
 bool tc_value_is_used(const tc_value *value);     /* by a node or as a graph output */
 size_t tc_value_use_count(const tc_value *value); /* graph outputs included */

@@ -3,6 +3,7 @@
  * spelling where it means the same. */
 #include "onnx_io.h"
 #include "onnx_msg.h"
+#include "role_metadata.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -462,17 +463,29 @@ static Onnx__FunctionProto *write_function(writer *w, const tc_function *f) {
 }
 
 /* What the file said of itself; a model read from protobuf has it in its origin. */
-static void write_info(writer *w, const tc_model_info *info, Onnx__ModelProto *proto) {
+static void write_info(const tc_model_info *info, Onnx__ModelProto *proto) {
     proto->producer_name = text(info->producer_name);
     proto->producer_version = text(info->producer_version);
     proto->domain = text(info->domain);
     proto->doc_string = text(info->doc_string);
     proto->has_model_version = info->has_version;
     proto->model_version = info->version;
-    proto->n_metadata_props = info->n_metadata;
-    proto->metadata_props = ARRAY(w, Onnx__StringStringEntryProto *, info->n_metadata);
-    for (size_t i = 0; i < info->n_metadata; i++)
-        proto->metadata_props[i] = entry(w, info->metadata[i].key, info->metadata[i].value);
+}
+
+/* The roles of values are among them; pairs that were read come back as they were. */
+static void write_metadata(writer *w, Onnx__ModelProto *proto) {
+    Onnx__StringStringEntryProto **read = proto->metadata_props;
+    size_t n_read = proto->n_metadata_props, at = 0;
+    const tc_pair *pairs = tc_roles_metadata(w->arena, w->model, &proto->n_metadata_props);
+    proto->metadata_props = ARRAY(w, Onnx__StringStringEntryProto *, proto->n_metadata_props);
+    for (size_t i = 0; i < proto->n_metadata_props; i++) {
+        size_t k = at; /* both are in one order */
+        while (k < n_read && (strcmp(tc_onnx_text(read[k]->key), pairs[i].key) != 0 ||
+                              strcmp(tc_onnx_text(read[k]->value), pairs[i].value) != 0))
+            k++;
+        proto->metadata_props[i] = k < n_read ? read[k] : entry(w, pairs[i].key, pairs[i].value);
+        at = k < n_read ? k + 1 : at;
+    }
 }
 
 static Onnx__ModelProto *write_model(writer *w) {
@@ -480,7 +493,8 @@ static Onnx__ModelProto *write_model(writer *w) {
     const Onnx__ModelProto *read = model->origin;
     Onnx__ModelProto *proto = COPY(w, Onnx__ModelProto, model_proto, read);
     if (!read)
-        write_info(w, &model->info, proto);
+        write_info(&model->info, proto);
+    write_metadata(w, proto);
     proto->has_ir_version = 1;
     proto->ir_version = model->ir_version;
     bool implied =

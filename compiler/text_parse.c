@@ -3,6 +3,7 @@
  * that call themselves. */
 #include "text_parse.h"
 #include "ops.h"
+#include "role_metadata.h"
 #include "verify.h"
 #include <inttypes.h>
 #include <string.h>
@@ -201,6 +202,7 @@ static tc_status parse_model(tc_text_parser *p) {
     if (p->lx.failed)
         return TC_BAD_INPUT;
     TC_TRY(tc_check_names(p->ctx, model->graph));
+    tc_roles_read(model);
     while (p->lx.token.kind != TC_TOKEN_END) {
         tc_function *f;
         TC_TRY(parse_function(p, &f));

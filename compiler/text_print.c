@@ -2,6 +2,7 @@
  * be compared with onnx's own. It goes beyond onnx.printer where that loses something the parser could read: defaults
  * of function attributes, types inside functions, complex and 4-bit tensors, empty lists of strings; and it quotes what
  * the parser would misread: names that look like types, domains and attribute names that are no identifiers. */
+#include "role_metadata.h"
 #include "text.h"
 #include "text_words.h"
 #include <inttypes.h>
@@ -448,6 +449,19 @@ static void put_info(const printer *p, const char *key, const char *value) {
     put_string(p, value);
 }
 
+/* The roles of values are among them. */
+static void put_metadata(printer *p, const tc_model *model) {
+    size_t n;
+    const tc_pair *pairs = tc_roles_metadata(p->scratch, model, &n);
+    for (size_t i = 0; i < n; i++) {
+        put(p, i ? ", " : ",\n   metadata_props: [");
+        put_string(p, pairs[i].key);
+        put(p, ": ");
+        put_string(p, pairs[i].value);
+    }
+    put(p, n ? "]\n>\n" : "\n>\n");
+}
+
 static void put_model(printer *p, const tc_model *model) {
     const tc_model_info *info = &model->info;
     fprintf(p->out, "<\n   ir_version: %" PRId64 ",\n   ", model->ir_version);
@@ -458,13 +472,7 @@ static void put_model(printer *p, const tc_model *model) {
     if (info->has_version)
         fprintf(p->out, ",\n   model_version: %" PRId64, info->version);
     put_info(p, "doc_string", info->doc_string);
-    for (size_t i = 0; i < info->n_metadata; i++) {
-        put(p, i ? ", " : ",\n   metadata_props: [");
-        put_string(p, info->metadata[i].key);
-        put(p, ": ");
-        put_string(p, info->metadata[i].value);
-    }
-    put(p, info->n_metadata ? "]\n>\n" : "\n>\n");
+    put_metadata(p, model);
     put_graph(p, model->graph, false);
     for (size_t i = 0; i < model->n_functions; i++)
         put_function(p, model->functions[i]);

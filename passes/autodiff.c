@@ -6,33 +6,17 @@
  * its producer, so its gradient is complete when the producer is reached. Only what leads to a trained initializer is
  * built (trainable.h).
  *
- * A graph that holds a backward pass already is left alone. Ops without a gradient but with a function body are
+ * What is made is marked as the loss, its gradients and of what (tc_value.role). A graph that holds a backward pass
+ * already is left alone. Ops without a gradient but with a function body are
  * replaced by the body first. Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are
  * refused. */
+#include "../compiler/memory/roles.h"
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
 #include "gradients/gradient.h"
 #include "rules/rules.h"
 #include "trainable.h"
 #include <string.h>
-
-/* --- a backward pass in the file -------------------------------------------------------------- */
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-static bool has_backward(const tc_graph *graph) {
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (ends_with(graph->outputs[i]->name, "_grad"))
-            return true;
-    TC_FOR_NODES(node, graph) {
-        bool contrib = strcmp(node->domain, "com.microsoft") == 0 || strcmp(node->domain, TC_TEMPO_DOMAIN) == 0;
-        if (contrib && (ends_with(node->op_type, "Grad") || ends_with(node->op_type, "Grad_13")))
-            return true;
-    }
-    return false;
-}
 
 /* --- the loss --------------------------------------------------------------------------------- */
 static bool is_scalar(const tc_value *value) {
@@ -99,9 +83,9 @@ static tc_status choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value *
     return TC_USAGE;
 }
 
-tc_value *tc_clear_loss(const tc_options *options, const tc_graph *graph) {
+tc_value *tc_unambiguous_loss(const tc_options *options, const tc_graph *graph) {
     tc_value *loss = NULL;
-    if (has_backward(graph))
+    if (tc_has_backward(graph))
         return NULL;
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         tc_value *value = graph->outputs[i];
@@ -322,8 +306,19 @@ static tc_status add_gradient_output(backward *b, tc_value *weight) {
             tc_warn(ctx, NULL, "the name %s is taken: the gradient of %s is the output %s", tc_quote(ctx, wanted),
                     tc_quote(ctx, weight->name), tc_quote(ctx, name));
     }
+    gradient->role = TC_ROLE_GRADIENT;
+    gradient->gradient_of = weight;
     tc_graph_add_output(b->graph, gradient);
     return g.status;
+}
+
+/* `node`: the first of the backward pass. */
+static void mark_roles(const tc_node *node, tc_value *loss) {
+    loss->role = TC_ROLE_LOSS;
+    for (; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            if (node->outputs[i])
+                node->outputs[i]->role = TC_ROLE_BACKWARD;
 }
 
 static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss, const tc_flow *flow,
@@ -331,7 +326,9 @@ static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss,
     tc_arena *scratch = tc_arena_create();
     backward b = {.env = env, .graph = graph, .rules = rules, .flow = flow, .pool = {scratch, tc_map_create(scratch)}};
     b.partials = TC_NEW_ARRAY(scratch, partial, flow->n);
+    const tc_node *end = graph->last;
     tc_status status = all_nodes_backward(&b, loss);
+    mark_roles(end ? end->next : graph->first, loss);
     for (size_t i = 0; i < flow->n_trained && status == TC_OK; i++)
         status = add_gradient_output(&b, flow->trained[i]);
     tc_arena_destroy(scratch);
@@ -374,11 +371,12 @@ static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     tc_value *loss = NULL;
-    if (has_backward(graph)) {
+    TC_TRY(tc_infer_graph(env->ctx, graph));
+    if (tc_has_backward(graph)) {
         tc_note(env->ctx, NULL, "the graph holds a backward pass already: autodiff is skipped");
+        tc_roles_settle(graph);
         return TC_OK;
     }
-    TC_TRY(tc_infer_graph(env->ctx, graph));
     TC_TRY(choose_loss(env, graph, &loss));
     tc_rule_set *rules = tc_rules_create();
     tc_status status = tc_rules_load(env, NULL, true, rules);

@@ -52,6 +52,7 @@ tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     tc_remove_dead(graph);
     TC_TRY(tc_infer_graph(env->ctx, graph));
+    tc_roles_settle(graph);
     const tc_value *loss = env->options->loss ? tc_graph_find(graph, env->options->loss) : tc_find_loss(graph);
     if (!loss || !loss->producer || loss->graph != graph)
         return TC_OK;

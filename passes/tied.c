@@ -359,7 +359,7 @@ static void look_for_copies(tied *t) {
 }
 
 tc_status tc_pass_tied(tc_pass_env *env, tc_model *model) {
-    tied t = {.env = env, .graph = model->graph, .loss = tc_clear_loss(env->options, model->graph)};
+    tied t = {.env = env, .graph = model->graph, .loss = tc_unambiguous_loss(env->options, model->graph)};
     if (!t.loss)
         return TC_OK;
     t.scratch = tc_arena_create();

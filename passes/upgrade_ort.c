@@ -413,6 +413,15 @@ static void drop_input(tc_value *value) {
         tc_graph_remove_input(value->graph, value);
 }
 
+/* The training tools call the buffer of W "W_grad.accumulation.buffer"; it has W's type. NULL: this one says nothing.
+ */
+static tc_value *parameter_of(tc_graph *graph, const tc_value *gradient, const tc_value *buffer) {
+    const char *name = without_end(graph->model, buffer->name, "_grad.accumulation.buffer");
+    tc_value *value = name == buffer->name ? NULL : tc_graph_find(graph, name);
+    bool is_given = value && value != gradient && !value->producer;
+    return is_given && tc_type_equal(value->type, buffer->type) ? value : NULL;
+}
+
 /* (buffer, gradient, reset?) -> (done, buffer?): the gradient is the output that `done` was. */
 static tc_status tc_ort_accumulator(tc_upgrade *up, tc_node *node) {
     tc_graph *graph = node->graph;
@@ -431,6 +440,8 @@ static tc_status tc_ort_accumulator(tc_upgrade *up, tc_node *node) {
         gradient = EMIT(node, "Identity", "grad", gradient);
         tc_value_rename(gradient, tc_graph_unique_name(graph, name));
     }
+    gradient->role = TC_ROLE_GRADIENT;
+    gradient->gradient_of = parameter_of(graph, gradient, buffer);
     bool placed = false;
     for (uint32_t k = 0; k < graph->n_outputs; k++)
         for (uint32_t i = 0; i < node->n_outputs; i++)
@@ -469,6 +480,7 @@ static tc_status tc_ort_yield(tc_upgrade *up, tc_node *node) {
         tc_value *gradient = tc_node_take_output(node, at - 1);
         if (!gradient->type && value)
             gradient->type = value->type;
+        gradient->role = TC_ROLE_BACKWARD;
         tc_graph_add_input(node->graph, gradient);
     }
     TC_TRY(need_results(up, node, at));

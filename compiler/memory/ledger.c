@@ -1,95 +1,6 @@
 /* ledger.c: from a graph with a backward pass to the list of what it saves. The nodes outside of the forward pass note
  * which storages they read; a walk along the nodes of the forward pass writes down those that it made. */
 #include "ledger.h"
-#include <string.h>
-
-/* --- the forward pass ------------------------------------------------------------------------- */
-
-typedef struct marking {
-    bool *marked; /* by node id */
-    const tc_node **stack;
-    size_t depth;
-} marking;
-
-static void mark(marking *m, const tc_value *value) {
-    const tc_node *node = value ? value->producer : NULL;
-    if (!node || m->marked[node->id])
-        return;
-    m->marked[node->id] = true;
-    m->stack[m->depth++] = node;
-}
-
-static void mark_graph(marking *m, const tc_graph *graph);
-
-/* What a node reads: its operands, and those of its nested graphs' nodes, which may be values of the graphs around. */
-static void mark_operands(marking *m, const tc_node *node) {
-    for (uint32_t i = 0; i < node->n_inputs; i++)
-        mark(m, tc_input(node, i));
-    TC_FOR_NESTED(nested, node)
-        mark_graph(m, nested);
-}
-
-static void mark_graph(marking *m, const tc_graph *graph) {
-    TC_FOR_NODES(node, graph)
-        mark_operands(m, node);
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        mark(m, graph->outputs[i]);
-}
-
-static void mark_all(marking *m) {
-    while (m->depth)
-        mark_operands(m, m->stack[--m->depth]);
-}
-
-static marking marking_make(tc_arena *arena, const tc_graph *graph) {
-    uint32_t n = graph->model->next_id;
-    return (marking){TC_NEW_ARRAY(arena, bool, n), TC_NEW_ARRAY(arena, const tc_node *, n), 0};
-}
-
-bool *tc_forward_nodes(tc_arena *arena, const tc_graph *graph, const tc_value *loss, uint32_t *out_size) {
-    marking m = marking_make(arena, graph);
-    *out_size = graph->model->next_id;
-    mark(&m, loss);
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (!tc_is_gradient(graph->outputs[i]))
-            mark(&m, graph->outputs[i]);
-    mark_all(&m);
-    return m.marked;
-}
-
-/* Nodes that a gradient depends on, by node id. */
-static bool *gradient_nodes(tc_arena *arena, const tc_graph *graph) {
-    marking m = marking_make(arena, graph);
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (tc_is_gradient(graph->outputs[i]))
-            mark(&m, graph->outputs[i]);
-    mark_all(&m);
-    return m.marked;
-}
-
-/* --- the loss --------------------------------------------------------------------------------- */
-
-bool tc_is_gradient(const tc_value *output) { return output->name[0] && strstr(output->name + 1, "_grad"); }
-
-const tc_value *tc_find_loss(const tc_graph *graph) {
-    const tc_value *loss = NULL, *instead = NULL;
-    bool has_gradient = false;
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        const tc_value *value = graph->outputs[i];
-        bool gradient = tc_is_gradient(value);
-        int rank = tc_value_rank(value);
-        bool scalar = rank == 0 || (rank == 1 && tc_dim_equal(value->type->dims[0], tc_dim_const(1)));
-        bool may_be = !gradient && tc_dtype_is_float(tc_value_dtype(value)) && value->producer;
-        has_gradient = has_gradient || gradient;
-        if (may_be && scalar && !loss)
-            loss = value;
-        if (may_be && !instead)
-            instead = value;
-    }
-    return !has_gradient ? NULL : loss ? loss : instead;
-}
-
-/* --- the ledger ------------------------------------------------------------------------------- */
 
 /* The nodes of the backward pass that read a storage. */
 typedef struct readers {
@@ -114,7 +25,7 @@ static void note_read(void *user, const tc_value *storage) {
 
 /* By value id: the nodes outside of the forward pass, on the way to a gradient, that read each storage. */
 static readers *find_readers(tc_arena *arena, const tc_storages *storages, const bool *forward) {
-    const bool *backward = gradient_nodes(arena, storages->graph);
+    const bool *backward = tc_gradient_nodes(arena, storages->graph);
     walk w = {.readers = TC_NEW_ARRAY(arena, readers, storages->n_values)};
     TC_FOR_NODES(node, storages->graph) {
         w.reader = node;

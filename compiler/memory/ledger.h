@@ -1,13 +1,12 @@
 /* ledger.h: what a training graph keeps of the forward pass for the backward pass, tensor by tensor.
  *
- * The forward pass is every node that the loss, or another output that is no gradient, depends on. A value is *saved*
- * when a node of the forward pass produces it and a node outside of it, on the way to a gradient, reads its elements (a
- * use that reads only its shape does not count). What is saved is the storage (storage.h), once, also where views of it
- * are read. Storages that are given (graph inputs, parameters, transposed parameters) are not saved: they are there
- * anyway.
- * Bytes are raw: elements times their size, no alignment. */
+ * A value is *saved* when a node of the forward pass (roles.h) produces it and a node outside of it, on the way to a
+ * gradient, reads its elements (a use that reads only its shape does not count). What is saved is the storage
+ * (storage.h), once, also where views of it are read. Storages that are given (graph inputs, parameters, transposed
+ * parameters) are not saved: they are there anyway. Bytes are raw: elements times their size, no alignment. */
 #ifndef TC_LEDGER_H
 #define TC_LEDGER_H
+#include "roles.h"
 #include "storage.h"
 
 typedef struct tc_saved {
@@ -38,16 +37,6 @@ typedef struct tc_ledger {
 
 /* The ledger of a typed graph, in `arena`. `loss` NULL: tc_find_loss's. Linear in the graph's size. */
 void tc_ledger_make(tc_arena *arena, const tc_graph *graph, const tc_value *loss, tc_ledger *out_ledger);
-
-/* The loss of a graph with gradient outputs: the first scalar float output that is none of them, else the first float
- * one (a graph may start from the gradient of its result instead); NULL: there are no gradients, or there is no such
- * output. */
-const tc_value *tc_find_loss(const tc_graph *graph);
-/* Whether an output is a gradient, by its name: "W_grad", "W_grad_1", "W_grad.accumulation.out". */
-bool tc_is_gradient(const tc_value *output);
-
-/* The nodes of the forward pass (above), by node id, in the arena; `out_size` entries. */
-bool *tc_forward_nodes(tc_arena *arena, const tc_graph *graph, const tc_value *loss, uint32_t *out_size);
 
 /* The layer of each node of the forward pass, by node id: an index into ledger->layers, or TC_NO_LAYER. Makes the
  * layers, with bytes of zero. layers.c */

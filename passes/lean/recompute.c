@@ -167,6 +167,8 @@ static void name_copy(const recomputation *rc, tc_node *copy, const tc_node *nod
     tc_arena *arena = rc->graph->model->arena;
     copy->name = *node->name ? tc_arena_printf(arena, "%s/recomputed", node->name) : "";
     tc_value *value = copy->outputs[0];
+    value->role = TC_ROLE_BACKWARD;
+    value->gradient_of = NULL;
     tc_value_rename(value,
                     tc_graph_unique_name(rc->graph, tc_arena_printf(arena, "%s_recomputed", node->outputs[0]->name)));
 }

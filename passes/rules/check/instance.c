@@ -283,9 +283,11 @@ static bool make_node(rule_instance *inst, uint16_t index) {
 static bool show_late(rule_instance *inst, tc_value *value) {
     const char *name = tc_arena_printf(inst->model->arena, "%s_again_grad", value->name);
     tc_value *late = rule_append_node(inst, "Abs", value, NULL, name);
-    if (late)
-        tc_graph_add_output(inst->graph, late);
-    return late != NULL;
+    if (!late)
+        return false;
+    late->role = TC_ROLE_GRADIENT;
+    tc_graph_add_output(inst->graph, late);
+    return true;
 }
 
 /* By itself, or behind a node that lets the value go. */
@@ -294,6 +296,7 @@ static bool show(rule_instance *inst, tc_value *value, bool first, const rule_ne
     if (!first && rule_dice_percent(&inst->dice, 25))
         return true;
     if (direct) {
+        value->role = is_late(inst, value->producer) ? TC_ROLE_GRADIENT : TC_ROLE_NONE;
         tc_graph_add_output(inst->graph, value);
         return true;
     }
@@ -306,9 +309,11 @@ static bool show(rule_instance *inst, tc_value *value, bool first, const rule_ne
     bool late = is_late(inst, value->producer);
     const char *name = tc_arena_printf(inst->model->arena, late ? "%s_seen_grad" : "%s_seen", value->name);
     seen = rule_append_node(inst, axis ? "CumSum" : "Identity", value, axis, name);
-    if (seen)
-        tc_graph_add_output(inst->graph, seen);
-    return seen != NULL;
+    if (!seen)
+        return false;
+    seen->role = late ? TC_ROLE_GRADIENT : TC_ROLE_NONE;
+    tc_graph_add_output(inst->graph, seen);
+    return true;
 }
 
 static bool show_results(rule_instance *inst, const uint16_t *names, uint16_t n) {

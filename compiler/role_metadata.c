@@ -1,0 +1,89 @@
+/* role_metadata.c: roles of inputs and outputs, to pairs of a model's metadata and back. */
+#include "role_metadata.h"
+#include <string.h>
+
+#define LOSS "tempo.loss"
+#define GRADIENT "tempo.gradient."
+#define BACKWARD "tempo.backward."
+
+/* Behind the prefix; NULL: the key does not begin so. */
+static const char *behind(const char *key, const char *prefix) {
+    size_t n = strlen(prefix);
+    return strncmp(key, prefix, n) == 0 ? key + n : NULL;
+}
+
+static tc_value *own(const tc_model *model, const char *name) {
+    tc_value *value = name ? tc_map_get(model->graph->names, name) : NULL;
+    return value && (value->is_input || value->n_graph_outputs) ? value : NULL;
+}
+
+void tc_roles_read(tc_model *model) {
+    for (size_t i = 0; i < model->info.n_metadata; i++) {
+        const tc_pair *pair = &model->info.metadata[i];
+        tc_value *loss = strcmp(pair->key, LOSS) == 0 ? own(model, pair->value) : NULL,
+                 *gradient = own(model, behind(pair->key, GRADIENT)),
+                 *backward = own(model, behind(pair->key, BACKWARD));
+        if (loss && loss->n_graph_outputs)
+            loss->role = TC_ROLE_LOSS;
+        if (backward)
+            backward->role = TC_ROLE_BACKWARD;
+        if (gradient && gradient->n_graph_outputs) {
+            gradient->role = TC_ROLE_GRADIENT;
+            gradient->gradient_of = *pair->value ? tc_map_get(model->graph->names, pair->value) : NULL;
+        }
+    }
+}
+
+typedef struct pairs {
+    tc_arena *arena;
+    tc_pair *list;
+    size_t n, cap;
+    tc_map *wanted, *listed; /* key -> value, of what the marks say */
+} pairs;
+
+static void want(pairs *p, const char *prefix, const tc_value *value, const char *text) {
+    tc_map_set(p->wanted, tc_arena_printf(p->arena, "%s%s", prefix, value ? value->name : ""), (void *)(uintptr_t)text);
+}
+
+static void add(pairs *p, const char *key, const char *value) {
+    p->list = tc_arena_grow(p->arena, p->list, sizeof *p->list, &p->cap, p->n + 1);
+    p->list[p->n++] = (tc_pair){key, value};
+    tc_map_set(p->listed, key, p);
+}
+
+static void want_all(pairs *p, const tc_graph *graph) {
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (graph->inputs[i]->role == TC_ROLE_BACKWARD)
+            want(p, BACKWARD, graph->inputs[i], "");
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const tc_value *value = graph->outputs[i];
+        if (value->role == TC_ROLE_LOSS)
+            want(p, LOSS, NULL, value->name);
+        if (value->role == TC_ROLE_BACKWARD)
+            want(p, BACKWARD, value, "");
+        if (value->role == TC_ROLE_GRADIENT)
+            want(p, GRADIENT, value, value->gradient_of ? value->gradient_of->name : "");
+    }
+}
+
+static bool is_ours(const char *key) {
+    return strcmp(key, LOSS) == 0 || behind(key, GRADIENT) || behind(key, BACKWARD);
+}
+
+const tc_pair *tc_roles_metadata(tc_arena *arena, const tc_model *model, size_t *out_count) {
+    pairs p = {.arena = arena, .wanted = tc_map_create(arena), .listed = tc_map_create(arena)};
+    want_all(&p, model->graph);
+    for (size_t i = 0; i < model->info.n_metadata; i++) {
+        const tc_pair *pair = &model->info.metadata[i];
+        const char *wanted = tc_map_get(p.wanted, pair->key);
+        if (!is_ours(pair->key) || (wanted && strcmp(wanted, pair->value) == 0))
+            add(&p, pair->key, pair->value);
+    }
+    const void *key;
+    void *value;
+    for (size_t cursor = 0; tc_map_next(p.wanted, &cursor, &key, &value);)
+        if (!tc_map_get(p.listed, key))
+            add(&p, key, value);
+    *out_count = p.n;
+    return p.list;
+}
