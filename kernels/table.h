@@ -7,24 +7,23 @@
 #include "dropout/dropout.h"
 #include "elementwise/elementwise.h"
 #include "embedding/embedding.h"
-#include "gelu/gelu.h"
 #include "loss/loss.h"
 #include "matmul/einsum.h"
 #include "matmul/matmul.h"
 #include "movement/cast.h"
 #include "movement/movement.h"
 #include "norm/norm.h"
+#include "pointwise/pointwise.h"
 #include "pool/pool.h"
 #include "reduce/reduce.h"
 #include "softmax/softmax.h"
-#include "swish/swish.h"
 
 /* clang-format off */
 #define TK_KERNELS(K) \
     TK_ATTENTION_KERNELS(K) TK_CONV_KERNELS(K) TK_CREATE_KERNELS(K) TK_DROPOUT_KERNELS(K) TK_ELEMENTWISE_KERNELS(K) \
-    TK_EMBEDDING_KERNELS(K) TK_GELU_KERNELS(K) TK_LOSS_KERNELS(K) TK_EINSUM_KERNELS(K) TK_MATMUL_KERNELS(K) \
+    TK_EMBEDDING_KERNELS(K) TK_LOSS_KERNELS(K) TK_EINSUM_KERNELS(K) TK_MATMUL_KERNELS(K) \
     TK_CAST_KERNELS(K) TK_MOVEMENT_KERNELS(K) TK_NORM_KERNELS(K) TK_POOL_KERNELS(K) TK_REDUCE_KERNELS(K) \
-    TK_SOFTMAX_KERNELS(K) TK_SWISH_KERNELS(K)
+    TK_SOFTMAX_KERNELS(K) TK_POINTWISE_KERNELS(K)
 #define TK_WORKSPACES(W) \
     TK_ATTENTION_WORKSPACES(W) TK_CONV_WORKSPACES(W) TK_CREATE_WORKSPACES(W) TK_EMBEDDING_WORKSPACES(W) \
     TK_LOSS_WORKSPACES(W) TK_MATMUL_WORKSPACES(W) TK_NORM_WORKSPACES(W) TK_REDUCE_WORKSPACES(W)

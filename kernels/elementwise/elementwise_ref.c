@@ -43,7 +43,6 @@ static double hard_swish(PARAMS_1) {
     (void)p;
     return x * fmax(0, fmin(1, x / 6 + 0.5));
 }
-static double mish(PARAMS_1) { return x * tanh(softplus(x, p)); }
 static double shrink(PARAMS_1) { return x < -p[1] ? x + p[0] : x > p[1] ? x - p[0] : 0; }
 static double is_nan(PARAMS_1) {
     (void)p;
@@ -108,7 +107,6 @@ static const struct {
     {"Softsign", softsign},
     {"HardSigmoid", hard_sigmoid},
     {"HardSwish", hard_swish},
-    {"Mish", mish},
     {"Shrink", shrink},
     {"Floor", floor_},
     {"Ceil", ceil_},

@@ -1,59 +1,25 @@
 /* unary_cpu.c: the unary ops compiled for every element type, found by name. float uses common/math.h and becomes
- * vector code; double uses the C library. */
+ * vector code; double uses the C library (common/functions.h). */
 #include "../common/element.h"
-#include "../common/math.h"
+#include "../common/functions.h"
 #include "../common/parallel.h"
 #include "elementwise.h"
 #include "unary_ops.h"
 #include <float.h>
-
-#define IN_BOTH(name)                                                                                                  \
-    TK_INLINE float name##_f32(float x) { return name##f(x); }                                                         \
-    TK_INLINE double name##_f64(double x) { return name(x); }
-IN_BOTH(fabs)
-IN_BOTH(sqrt)
-IN_BOTH(floor)
-IN_BOTH(ceil)
-IN_BOTH(rint)
-IN_BOTH(sin)
-IN_BOTH(cos)
-IN_BOTH(tan)
-IN_BOTH(asin)
-IN_BOTH(acos)
-IN_BOTH(atan)
-IN_BOTH(sinh)
-IN_BOTH(cosh)
-IN_BOTH(asinh)
-IN_BOTH(acosh)
-IN_BOTH(atanh)
-#define OWN_IN_FLOAT(name)                                                                                             \
-    TK_INLINE float name##_f32(float x) { return tk_##name##f(x); }                                                    \
-    TK_INLINE double name##_f64(double x) { return name(x); }
-OWN_IN_FLOAT(exp)
-OWN_IN_FLOAT(log)
-OWN_IN_FLOAT(erf)
-OWN_IN_FLOAT(tanh)
-
-TK_INLINE float sigmoid_f32(float x) { return tk_sigmoidf(x); }
-TK_INLINE double sigmoid_f64(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
-TK_INLINE float softplus_f32(float x) { return (x > 0 ? x : 0) + tk_log1p_posf(tk_expf(-fabsf(x))); }
-TK_INLINE double softplus_f64(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
-TK_INLINE float clamp01_f32(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
-TK_INLINE double clamp01_f64(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
 #define T float
 #define SUFFIX f32
 #define HALVES
 #define DTYPE TK_F32
 #define OPS TK_UNARY_FLOAT
-#define FN(name) name##_f32
+#define FN(name) tk_##name##_f32
 #define LARGEST FLT_MAX
 #include "unary_tmpl.h"
 #define T double
 #define SUFFIX f64
 #define DTYPE TK_F64
 #define OPS TK_UNARY_FLOAT
-#define FN(name) name##_f64
+#define FN(name) tk_##name##_f64
 #define LARGEST DBL_MAX
 #include "unary_tmpl.h"
 

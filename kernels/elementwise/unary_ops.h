@@ -32,7 +32,6 @@
     K(Softsign, same, x / (1 + FN(fabs)(x)))                                                                           \
     K(HardSigmoid, same, FN(clamp01)(p0 * x + p1))                                                                     \
     K(HardSwish, same, x *FN(clamp01)(x / 6 + (T)0.5))                                                                 \
-    K(Mish, same, x *FN(tanh)(FN(softplus)(x)))                                                                        \
     K(Shrink, same, x<-p1 ? x + p0 : x> p1 ? x - p0 : 0)                                                               \
     K(Floor, same, FN(floor)(x))                                                                                       \
     K(Ceil, same, FN(ceil)(x))                                                                                         \

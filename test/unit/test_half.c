@@ -4,8 +4,6 @@
 #include "kernels/common/element.h"
 #include "kernels/common/types.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/gelu/gelu.h"
-#include "kernels/swish/swish.h"
 
 enum { ALL = 65536 };
 
@@ -171,53 +169,10 @@ static void elementwise(void **state) {
         }
 }
 
-/* The definition, or where it overflows the limit, which a 16-bit type cannot tell from it. */
-static double gelu(double x, bool tanh_form) { return x < -40 ? -0.0 : x > 40 ? x : tk_gelu_ref(x, tanh_form); }
-static double gelu_slope(double x, bool tanh_form) {
-    return x < -40 ? 0 : x > 40 ? 1 : tk_gelu_slope_ref(x, tanh_form);
-}
-static double swish(double x) { return x < -700 ? -0.0 : tk_swish_ref(x, 1); }
-static double swish_slope(double x) { return x < -700 ? 0 : x > 700 ? 1 : tk_swish_slope_ref(x, 1); }
-
-static void activations(void **state) {
-    (void)state;
-    static uint16_t inp[ALL], ones[ALL], out[4][2][ALL];
-    static double exact[4][2][ALL];
-    all_of(inp);
-    for (size_t k = 0; k < FORMATS; k++) {
-        const format *f = &formats[k];
-        for (uint32_t h = 0; h < ALL; h++) {
-            double x = value_of(f, h);
-            bool infinite = isinf(x);
-            ones[h] = f->to(1);
-            for (int form = 0; form < 2; form++) {
-                exact[form][0][h] = gelu(x, form);
-                exact[form][1][h] = gelu_slope(x, form);
-            }
-            exact[2][0][h] = swish(x);
-            exact[2][1][h] = swish_slope(x);
-            for (int form = 0; infinite && x < 0 && form < 3; form++)
-                exact[form][0][h] = (double)NAN; /* infinity times 0 */
-        }
-        for (int form = 0; form < 2; form++) {
-            tk_gelu(queue(), out[form][0], inp, ALL, form, f->dtype);
-            tk_gelu_grad(queue(), out[form][1], ones, inp, ALL, form, f->dtype);
-        }
-        tk_swish(queue(), out[2][0], inp, ALL, 1, f->dtype);
-        tk_swish_grad(queue(), out[2][1], ones, inp, ALL, 1, f->dtype);
-        for (int form = 0; form < 3; form++)
-            for (int slope = 0; slope < 2; slope++) {
-                static const char *const names[3][2] = {
-                    {"Gelu", "Gelu's slope"}, {"Gelu by tanh", "its slope"}, {"Swish", "Swish's slope"}};
-                compare(f, names[form][slope], out[form][slope], exact[form][slope]);
-            }
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values), cmocka_unit_test(rounding),    cmocka_unit_test(like_the_compiler),
-        cmocka_unit_test(runs),   cmocka_unit_test(elementwise), cmocka_unit_test(activations),
+        cmocka_unit_test(runs),   cmocka_unit_test(elementwise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

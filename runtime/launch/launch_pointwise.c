@@ -1,0 +1,50 @@
+/* launch_pointwise.c: the ops of pointwise.def and their gradients to the rows' kernels, by the node's attributes. */
+#include "../../compiler/ops.h"
+#include "../../kernels/pointwise/pointwise.h"
+#include "launch_util.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct pointwise_params {
+    tk_pointwise_row row;
+    double alpha;
+} pointwise_params;
+
+static void run_forward(tk_queue *q, const rt_launch *launch) {
+    const pointwise_params *p = launch->params;
+    const rt_arg *out = &launch->out[0];
+    launch->kernels->pointwise(q, p->row, out->data, launch->in[0].data, out->count, p->alpha, out->dtype);
+}
+
+static void run_grad(tk_queue *q, const rt_launch *launch) {
+    const pointwise_params *p = launch->params;
+    const rt_arg *out = &launch->out[0];
+    launch->kernels->pointwise_grad(q, p->row, out->data, launch->in[0].data, launch->in[1].data, out->count, p->alpha,
+                                    out->dtype);
+}
+
+/* The row of the node's op, or of the op that the node's is the gradient of, in the form that `approximate` names. */
+static tk_pointwise_row row_of(rt_launcher *launcher, const tc_node *node, bool is_grad) {
+    size_t length = strlen(node->op->name) - (is_grad ? strlen("Grad") : 0);
+    const char *op = tc_arena_strndup(launcher->arena, node->op->name, length);
+    tk_pointwise_row plain = tk_pointwise_find(op, "");
+    return plain != TK_POINTWISE_COUNT ? plain : tk_pointwise_find(op, tc_attr_string(node, "approximate", "none"));
+}
+
+/* (X) -> Y or (dY, X) -> dX, which may lie over any operand. */
+tc_status rt_launch_pointwise(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    pointwise_params *p = RT_PARAMS(launcher, pointwise_params);
+    bool is_grad = launch->n_in > 1;
+    if (is_grad && (launch->in[1].dtype != launch->in[0].dtype || launch->in[1].count != launch->in[0].count))
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the two operands differ in type or shape");
+    p->row = row_of(launcher, node, is_grad);
+    if (p->row == TK_POINTWISE_COUNT)
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "approximate is '%s', not 'none' or 'tanh'",
+                        tc_quote(launcher->ctx, tc_attr_string(node, "approximate", "none")));
+    double alpha = tk_pointwise_alpha(p->row);
+    p->alpha = isnan(alpha) ? 0 : (double)tc_attr_float(node, "alpha", (float)alpha);
+    launch->params = p;
+    launch->run = is_grad ? run_grad : run_forward;
+    launch->inplace[0] = is_grad ? 3 : 1;
+    return TC_OK;
+}
