@@ -50,6 +50,7 @@ typedef struct rt_table {
     const void *data; /* the host's */
     size_t bytes;
     void *pointer; /* in the launch's parameters: gets the table's address on the device */
+    void *memory;  /* the device's, where it has memory of its own */
     bool changes;  /* from run to run: uploaded each time */
 } rt_table;
 

@@ -97,7 +97,7 @@ static tc_status parameter_data(planner *p, const tc_node *node, const tc_tensor
 static tc_status add_parameter(planner *p, const tc_node *node, const tc_value *value, const tc_tensor *tensor) {
     const void *data = NULL;
     TC_TRY(parameter_data(p, node, tensor, &data));
-    add_storage(p, value, RT_PARAMETER, tensor->bytes, tensor->dims)->data = data;
+    rt_set_host(p->plan, add_storage(p, value, RT_PARAMETER, tensor->bytes, tensor->dims), data);
     return TC_OK;
 }
 
@@ -147,6 +147,20 @@ static tc_status check_dtype(planner *p, const tc_node *node, const rt_kernel_ro
     return TC_OK;
 }
 
+/* Integers and flags that shape inference knows, as the kernel would write them; NULL: it does not. The plan holds for
+ * these alone: elements of inputs are among what is known only where the plan was made for them. */
+static const void *known_elements(const planner *p, const tc_value *value, const rt_arg *out) {
+    const tc_contents *known = value->contents;
+    size_t size = tk_size(out->dtype);
+    if (!known || tc_dtype_is_float(known->dtype) || !tc_contents_is_const(known) ||
+        known->count != (uint64_t)out->count)
+        return NULL;
+    unsigned char *elements = tc_arena_alloc(p->plan->launcher.arena, (size_t)out->count + 1, size);
+    for (int64_t i = 0; i < out->count; i++)
+        memcpy(elements + (size_t)i * size, &known->items[i].i.value, size); /* little-endian: the low bytes */
+    return elements;
+}
+
 static tc_status launch_node(planner *p, const tc_node *node) {
     const rt_kernel_row *row = rt_kernel_for(node);
     if (!row) {
@@ -162,13 +176,15 @@ static tc_status launch_node(planner *p, const tc_node *node) {
     TC_TRY(fill_args(p, node, launch));
     TC_TRY(check_dtype(p, node, row, launch));
     TC_TRY(row->launch(&p->plan->launcher, node, launch));
+    if (!launch->constant && node->n_outputs == 1 && rt_out(launch, 0))
+        launch->constant = known_elements(p, node->outputs[0], rt_out(launch, 0));
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const rt_arg *out = rt_out(launch, i);
         if (!out)
             continue;
         if (i == 0 && launch->constant) {
             size_t bytes = (size_t)out->count * tk_size(out->dtype);
-            add_storage(p, node->outputs[i], RT_PARAMETER, bytes, out->dims)->data = launch->constant;
+            rt_set_host(p->plan, add_storage(p, node->outputs[i], RT_PARAMETER, bytes, out->dims), launch->constant);
             continue;
         }
         bool view = i == 0 && launch->view_of >= 0;
@@ -210,15 +226,20 @@ static tc_status make(planner *p, const bool *bound) {
     TC_TRY(launch_all(p, bound));
     TC_TRY(rt_place_buffers(p->ctx, p->plan));
     rt_find_addresses(p->plan);
+    p->plan->downloads = TC_NEW_ARRAY(p->plan->launcher.arena, void *, (size_t)p->plan->n_storages + 1);
     return TC_OK;
 }
 
-tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_random *random, const bool *bound,
-                         rt_shared *shared, rt_plan **out_plan) {
+tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, const bool *bound, rt_shared *shared,
+                         rt_plan **out_plan) {
     tc_arena *arena = tc_arena_create();
     rt_plan *plan = TC_NEW(arena, rt_plan);
-    plan->launcher = (rt_launcher){
-        .ctx = ctx, .model = model, .arena = arena, .kernels = &tk_table_cpu, .slots = slots, .random = random};
+    plan->launcher = (rt_launcher){.ctx = ctx,
+                                   .model = model,
+                                   .arena = arena,
+                                   .kernels = shared->device->kernels,
+                                   .slots = tk_queue_slots(shared->queue),
+                                   .random = random};
     plan->model = model;
     plan->graph = model->graph;
     plan->shared = shared;
@@ -236,6 +257,7 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_rando
 void rt_plan_destroy(rt_plan *plan) {
     if (!plan)
         return;
+    rt_free_block(plan);
     tc_model_destroy(plan->model);
     tc_arena_destroy(plan->launcher.arena);
 }

@@ -6,8 +6,8 @@
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
 #include "../compiler/plan/plan_problem.h"
+#include "device.h"
 #include "launch.h"
-#include "../kernels/queue.h"
 
 #define RT_ALIGN 64 /* of all buffers */
 static inline size_t rt_aligned(size_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
@@ -21,15 +21,22 @@ typedef struct rt_storage {
     uint32_t launch; /* that writes it; of the arena's */
     size_t at;       /* bytes from the root's first */
     size_t bytes;
-    const void *data;    /* of roots among inputs and parameters */
+    const void *host;    /* of roots among inputs and parameters: where the host has the bytes, */
+    void *data;          /* and where kernels read them: the same, or a copy on the device; only results are written */
     const int64_t *dims; /* of the value */
 } rt_storage;
 
+typedef struct rt_device_memory rt_device_memory; /* upload.c */
+
 /* What the plans of one session have in common. One of them runs at a time, so one arena serves all. */
 typedef struct rt_shared {
+    const rt_device *device;
+    tk_queue *queue;       /* of the device: launches run on it */
     tc_arena *arena;       /* lives as long as the session */
+    const tc_model *model; /* the session's */
+    tc_map *resident;      /* its initializers -> rt_device_memory, their copies on a device with memory of its own */
     tc_map *aligned;       /* bytes of a constant in the file -> their copy, where they lie at no address for kernels */
-    unsigned char *memory; /* the arena of buffers, as large as the largest plan that was ready; NULL at first; free */
+    unsigned char *memory; /* of the device: the arena of buffers, for the largest plan that was ready; NULL at first */
     size_t bytes;
 } rt_shared;
 
@@ -53,16 +60,17 @@ typedef struct rt_plan {
     tc_plan_packing packing;
     rt_place *places; /* [n_places] of every operand and result, those that lie in inputs first */
     size_t n_places, n_input_places;
+    rt_device_memory *block;     /* inputs, tables; NULL where the device reads the memory of the host */
+    void **downloads;            /* [n_storages] on the host, of what was downloaded */
     uint32_t n_bound;            /* the first storages are those of bound inputs, in the order of the graph */
     const unsigned char *memory; /* the arena that addresses are set for, or NULL */
 } rt_plan;
 
 /* Makes the plan, which takes over the model, also on failure. Types of all values must be static. `bound[i]`: graph
- * input i is bound; else its default serves. `slots`: threads that workspaces have
- * scratch for (kernels/queue.h). `random` and `shared` outlive the plan. TC_UNSUPPORTED names the node that
+ * input i is bound; else its default serves. `random` and `shared` outlive the plan. TC_UNSUPPORTED names the node that
  * has no kernel. */
-tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, int slots, const rt_random *random, const bool *bound,
-                         rt_shared *shared, rt_plan **out_plan);
+tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, const bool *bound, rt_shared *shared,
+                         rt_plan **out_plan);
 void rt_plan_destroy(rt_plan *plan); /* NULL is fine */
 /* Makes the plan the one that may run: takes memory where there is too little, and sets every address that is another
  * than before. `inputs[i]` is what graph input i is bound to: bytes of its type; borrowed until the next call.
@@ -84,11 +92,29 @@ static inline rt_storage *rt_storage_root(const rt_plan *plan, const rt_storage 
 
 /* Gives every storage of the arena and every workspace its offset. place_buffers.c */
 tc_status rt_place_buffers(tc_ctx *ctx, rt_plan *plan);
+/* Where the host has the bytes of an input or parameter: kernels read them there, or in a copy. */
+static inline void rt_set_host(const rt_plan *plan, rt_storage *s, const void *host) {
+    union {
+        const void *in;
+        void *out;
+    } address = {.in = host};
+    s->host = host;
+    if (plan->shared->device->host_memory)
+        s->data = address.out;
+}
+
 /* Lists what rt_plan_ready will set. set_addresses.c */
 void rt_find_addresses(rt_plan *plan);
 
+/* Copies to a device with memory of its own: all but inputs, once; inputs, before each run. upload.c */
+tc_status rt_upload_plan(tc_ctx *ctx, rt_plan *plan);
+void rt_upload_inputs(const rt_plan *plan);
+/* Where the host can read a value of `storage` that is at `memory` on the device; until the next call or run. */
+void *rt_download(const rt_plan *plan, const rt_storage *storage, void *memory);
+void rt_free_block(rt_plan *plan);
+
 /* Called after each launch. */
 typedef void (*rt_event_fn)(void *user, const rt_launch *launch, double start, double seconds);
-/* Runs every launch on `q`, whose slots are the plan's, in order. Allocates nothing. exec.c */
-tc_status rt_execute(tc_ctx *ctx, tk_queue *q, const rt_plan *plan, rt_event_fn event, void *user);
+/* Runs every launch, in order. Allocates nothing but the words of an error. exec.c */
+tc_status rt_execute(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *user);
 #endif

@@ -146,7 +146,7 @@ static tc_status try_with(search *x, uint32_t n, bool last, bool *out_found) {
         return status;
     }
     rt_plan *plan = NULL;
-    status = rt_plan_create(&s->ctx, model, tk_queue_slots(s->queue), &s->random, bound, &s->shared, &plan);
+    status = rt_plan_create(&s->ctx, model, &s->random, bound, &s->shared, &plan);
     if (!plan)
         return last || status == TC_LIMIT ? status : TC_OK; /* no elements make it need less */
     s->ctx.n_diags = 0;

@@ -67,6 +67,7 @@ static tc_status seed(tempo_session *s, uint64_t number, uint64_t step);
 /* Takes the model over. Inputs come last: with them, the session is open. */
 static tc_status take_model(tempo_session *s, tc_model *model) {
     s->model = model;
+    s->shared.model = model;
     TC_TRY(rt_make_runnable(s));
     const tc_graph *graph = s->model->graph;
     s->by_name = tc_map_create(s->arena);
@@ -97,14 +98,16 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
     tempo_session *s = calloc(1, sizeof *s);
-    tk_queue *queue = tk_queue_create(threads, threads);
+    const rt_device *device = hooks && hooks->device ? hooks->device : &rt_device_cpu;
+    tk_queue *queue = device->open(threads, threads);
     if (!s || !queue) {
         free(s);
-        tk_queue_destroy(queue);
+        device->close(queue);
         return &no_session;
     }
     tc_hold(&s->held, close_session, s);
-    s->queue = queue;
+    s->shared.device = device;
+    s->shared.queue = queue;
     s->random.pair[0] = options ? (int64_t)options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
     return s;
@@ -117,6 +120,7 @@ static tc_status open_session(tempo_session *s, const char *path, tc_model *mode
     s->arena = tc_arena_create();
     s->shared.arena = s->arena;
     s->shared.aligned = tc_map_create(s->arena);
+    s->shared.resident = tc_map_create(s->arena);
     const char *file = s->ctx.file = tc_arena_strdup(s->arena, path);
     if (!model)
         TC_TRY(tc_read_file(&s->ctx, file, &model));
@@ -150,8 +154,8 @@ void tempo_close(tempo_session *s) {
         return;
     tc_let_go(&s->held);
     tc_release_all(&s->owned);
-    free(s->shared.memory);
-    tk_queue_destroy(s->queue);
+    s->shared.device->free(s->shared.queue, s->shared.memory);
+    s->shared.device->close(s->shared.queue);
     free(s->message);
     free(s);
 }
@@ -278,7 +282,7 @@ static void pass_event(void *user, const rt_launch *launch, double start, double
 static tc_status run(tempo_session *s) {
     s->ran = false;
     TC_TRY(rt_prepare(s));
-    TC_TRY(rt_execute(&s->ctx, s->queue, rt_current_plan(s), s->event ? pass_event : NULL, s));
+    TC_TRY(rt_execute(&s->ctx, rt_current_plan(s), s->event ? pass_event : NULL, s));
     s->ran = true;
     return TC_OK;
 }

@@ -11,6 +11,7 @@ typedef struct rt_hooks {
     tc_status (*upgrade)(tc_ctx *ctx, tc_model *model); /* brings a model to the canonical opset */
     /* the function body of an ai.tempo op whose operands' types are known; NULL: none */
     tc_status (*body)(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);
+    const rt_device *device; /* where the session computes; NULL: on the CPU */
 } rt_hooks;
 
 /* A graph input and what is bound to it. */
@@ -57,7 +58,6 @@ struct tempo_session {
     tc_map *by_name;  /* -> rt_input */
     tc_map *outputs_by_name;   /* -> index + 1 */
     const char **output_types; /* [model->graph->n_outputs] as text */
-    tk_queue *queue;           /* that its launches run on */
     rt_random random;          /* also what `tempo.seed` is bound to when the caller binds nothing */
     rt_shared shared;
     rt_kept kept[RT_KEPT_PLANS]; /* [n_kept] the one used last comes first */

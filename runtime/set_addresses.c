@@ -2,16 +2,10 @@
 #include "available.h"
 #include "plan.h"
 #include "tempo.h"
-#include <stdlib.h>
 
-/* Kernels take `void *` for operands and results; only results are written. */
 static void *storage_data(const rt_plan *plan, const rt_storage *s) {
-    union {
-        const void *in;
-        unsigned char *out;
-    } address = {.in = rt_storage_root(plan, s)->data};
     return s->home == RT_ARENA ? plan->shared->memory + plan->problem.buffers[s - plan->storages].offset
-                               : address.out + s->at;
+                               : (unsigned char *)rt_storage_root(plan, s)->data + s->at;
 }
 
 /* Places in inputs, which are set before each run on other bytes, or all others. */
@@ -64,7 +58,7 @@ static tc_status take_memory(tc_ctx *ctx, rt_plan *plan) {
     size_t bytes = plan->packing.bytes + RT_ALIGN; /* zero-sized buffers point at the end */
     if (shared->memory && bytes <= shared->bytes)
         return TC_OK;
-    free(shared->memory);
+    shared->device->free(shared->queue, shared->memory);
     shared->memory = NULL;
     tc_status status = rt_check_memory(ctx, "the arena of this graph", bytes);
     const tc_value *largest = status == TC_OK ? NULL : largest_result(plan);
@@ -74,7 +68,7 @@ static tc_status take_memory(tc_ctx *ctx, rt_plan *plan) {
                 tc_quote(ctx, tc_node_label(largest->producer)));
     TC_TRY(status);
     shared->bytes = rt_aligned(bytes);
-    shared->memory = aligned_alloc(RT_ALIGN, shared->bytes);
+    shared->memory = shared->device->alloc(shared->queue, shared->bytes);
     if (!shared->memory)
         return tc_error(ctx, TC_LIMIT, NULL, "not enough memory: the arena of this graph takes %zu bytes", bytes);
     return TC_OK;
@@ -84,8 +78,9 @@ tc_status rt_plan_ready(tc_ctx *ctx, rt_plan *plan, const void *const *inputs) {
     uint32_t at = 0;
     for (uint32_t i = 0; at < plan->n_bound; i++)
         if (plan->graph->inputs[i] == plan->storages[at].value)
-            plan->storages[at++].data = inputs[i];
+            rt_set_host(plan, &plan->storages[at++], inputs[i]);
     TC_TRY(take_memory(ctx, plan));
+    TC_TRY(rt_upload_plan(ctx, plan));
     set_addresses(plan);
     return TC_OK;
 }
@@ -94,6 +89,6 @@ size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value) { return rt_pla
 
 void rt_plan_tensor(const rt_plan *plan, const tc_value *value, tempo_tensor *out_tensor) {
     const rt_storage *s = rt_plan_storage(plan, value);
-    *out_tensor =
-        (tempo_tensor){(tempo_dtype)value->type->dtype, value->type->rank, s->dims, storage_data(plan, s), s->bytes};
+    *out_tensor = (tempo_tensor){(tempo_dtype)value->type->dtype, value->type->rank, s->dims,
+                                 rt_download(plan, s, storage_data(plan, s)), s->bytes};
 }

@@ -146,7 +146,7 @@ static bool runs_types(test_case *c) {
 
 static verdict run_case(test_case *c, const run_options *o) {
     const char *model = tc_arena_printf(c->ctx->arena, "%s/model.onnx", c->folder);
-    tempo_status status = rt_open(model, &o->session, &run_hooks, &c->session);
+    tempo_status status = rt_open(model, &o->session, &o->hooks, &c->session);
     if (status != TEMPO_OK)
         return from_session(c, status);
     if (!runs_types(c)) {

@@ -52,8 +52,6 @@ static const tc_option_table table = {
     .n_options = TC_COUNT(rows),
 };
 
-const rt_hooks run_hooks = {tc_upgrade_model, tc_body_for};
-
 /* --- arguments -------------------------------------------------------------------------------- */
 
 static tc_status parse_seed(tc_ctx *ctx, run_options *o) {
@@ -67,12 +65,21 @@ static tc_status parse_seed(tc_ctx *ctx, run_options *o) {
     return tc_error(ctx, TC_USAGE, NULL, "--seed=%s: expected a number from 0 to 2^64 - 1", tc_quote(ctx, o->seed));
 }
 
-static tc_status check_device(tc_ctx *ctx, const run_options *o) {
-    if (strcmp(o->device, "cpu") == 0)
+static tc_status choose_device(tc_ctx *ctx, run_options *o) {
+    const char *names = "";
+    o->hooks.device = run_devices[0];
+    for (size_t i = 0; o->device && run_devices[i]; i++) {
+        o->hooks.device = run_devices[i];
+        if (strcmp(o->device, run_devices[i]->name) == 0)
+            return TC_OK;
+        names = tc_arena_printf(ctx->arena, "%s%s%s", names, i > 0 ? " or " : "", run_devices[i]->name);
+    }
+    if (!o->device)
         return TC_OK;
     if (strcmp(o->device, "cuda") == 0)
-        return tc_error(ctx, TC_UNSUPPORTED, NULL, "this tempo-run was built without CUDA; it runs on --device cpu");
-    return tc_error(ctx, TC_USAGE, NULL, "--device=%s: expected cpu", tc_quote(ctx, o->device));
+        return tc_error(ctx, TC_UNSUPPORTED, NULL, "this tempo-run was built without CUDA; it runs on --device %s",
+                        names);
+    return tc_error(ctx, TC_USAGE, NULL, "--device=%s: expected %s", tc_quote(ctx, o->device), names);
 }
 
 /* What is read is not written over, whatever path leads to it. */
@@ -89,7 +96,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
     if (o->threads > 4096 || o->repeat < 1 || o->repeat > 1000000)
         return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096, --repeat from 1 to 1000000");
     o->session.threads = (int)o->threads;
-    TC_TRY(check_device(ctx, o));
+    TC_TRY(choose_device(ctx, o));
     TC_TRY(parse_seed(ctx, o));
     if (o->test_data && arguments->count > 0)
         return tc_error(ctx, TC_USAGE, NULL, "--test-data takes its models from the folder: unexpected %s",
@@ -195,7 +202,7 @@ static tc_status run_session(tc_ctx *ctx, const run_options *o, tempo_session *s
 static tc_status run_model(tc_ctx *ctx, const run_options *o) {
     tempo_session *session;
     rt_npz inputs = {0};
-    tempo_status opened = rt_open(o->model, &o->session, &run_hooks, &session);
+    tempo_status opened = rt_open(o->model, &o->session, &o->hooks, &session);
     tc_status status = opened == TEMPO_OK ? TC_OK : session_failed(session, opened);
     if (status == TC_OK && o->inputs)
         status = rt_npz_read(ctx, o->inputs, has_input, session, &inputs);
@@ -208,7 +215,7 @@ static tc_status run_model(tc_ctx *ctx, const run_options *o) {
 }
 
 static tc_status run(tc_ctx *ctx, int argc, char **argv) {
-    run_options o = {0};
+    run_options o = {.hooks = {.upgrade = tc_upgrade_model, .body = tc_body_for}};
     tc_arguments arguments;
     TC_TRY(tc_options_parse(ctx, &table, argc, argv, stdout, &o, &arguments));
     if (arguments.done)

@@ -1,0 +1,31 @@
+/* device.h: where a session computes: one table of functions a device. Four laws let one plan serve them all.
+ *   1. A run function reads no byte of an operand, a result or a table: kernels do (launch.h).
+ *   2. What a kernel reads besides operands is a table that the plan lists; it is uploaded with the plan.
+ *   3. A batch of products begins at even steps, or where such a table says (kernels/common/places.h).
+ *   4. What is known when a launch is made is a constant: no arithmetic on shapes reaches a device.
+ * The tests have a second device whose memory the host cannot touch between kernels (test/device). */
+#ifndef RT_DEVICE_H
+#define RT_DEVICE_H
+#include "../kernels/queue.h"
+#include "../kernels/table.h"
+
+typedef struct rt_device {
+    const char *name;        /* as --device takes it */
+    bool host_memory;        /* kernels read and write the host's memory: nothing is uploaded or downloaded */
+    const tk_table *kernels; /* all of them */
+    /* A queue of so many threads and slots (kernels/queue.h); NULL: out of memory. */
+    tk_queue *(*open)(int threads, int slots);
+    void (*close)(tk_queue *q); /* NULL is fine */
+    /* Memory of the device, aligned to 64 bytes, not set; NULL: there is not that much. Free takes NULL. */
+    void *(*alloc)(tk_queue *q, size_t bytes);
+    void (*free)(tk_queue *q, void *memory);
+    /* Copies between `host` and memory of the device, in the order of the queue. The host's bytes may change, or are
+     * there, when the call returns. */
+    void (*upload)(tk_queue *q, void *memory, const void *host, size_t bytes);
+    void (*download)(tk_queue *q, void *host, const void *memory, size_t bytes);
+    /* Until all that was queued has run. The first fault and its launch, or TK_OK; it is forgotten. */
+    tk_status (*wait)(tk_queue *q, uint32_t *out_launch);
+} rt_device;
+
+extern const rt_device rt_device_cpu;
+#endif

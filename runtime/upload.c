@@ -1,0 +1,122 @@
+/* upload.c: what the host has, to a device with memory of its own: parameters once a session, tables once a plan,
+ * inputs before each run; and results back. A device that reads the host's memory gets addresses, and no copies. */
+#include "../compiler/recover.h"
+#include "plan.h"
+#include <string.h>
+
+/* Memory of a device, held until the session closes or its plan goes; it lies in the arena of either. */
+struct rt_device_memory {
+    tc_held held;
+    const rt_shared *shared;
+    char *memory;
+};
+
+static void release(void *what) {
+    const rt_device_memory *m = what;
+    m->shared->device->free(m->shared->queue, m->memory);
+}
+
+static const tc_tensor *of_session(const rt_shared *shared, const rt_storage *s) {
+    const tc_value *value = s->value->init ? tc_graph_find(shared->model->graph, s->value->name) : NULL;
+    return value && value->init && value->init->bytes == s->bytes ? value->init : NULL;
+}
+
+static tc_status take(tc_ctx *ctx, tc_arena *arena, const rt_shared *shared, size_t bytes, rt_device_memory **out) {
+    rt_device_memory *m = TC_NEW(arena, rt_device_memory);
+    *m = (rt_device_memory){.shared = shared, .memory = shared->device->alloc(shared->queue, bytes)};
+    *out = m->memory ? m : NULL;
+    if (!m->memory)
+        return tc_error(ctx, TC_LIMIT, NULL, "not enough memory on device '%s': %zu bytes wanted", shared->device->name,
+                        bytes);
+    tc_hold(&m->held, release, m);
+    return TC_OK;
+}
+
+static tc_status upload_parameter(tc_ctx *ctx, rt_shared *shared, const tc_tensor *tensor, rt_storage *s) {
+    rt_device_memory *resident = tc_map_get_ptr(shared->resident, tensor);
+    if (!resident) {
+        TC_TRY(take(ctx, shared->arena, shared, s->bytes, &resident));
+        tc_map_set_ptr(shared->resident, tensor, resident);
+        shared->device->upload(shared->queue, resident->memory, s->host, s->bytes);
+    }
+    s->data = resident->memory;
+    return TC_OK;
+}
+
+/* --- the plan's block: inputs, tables, constants that came about with the plan -------------------- */
+
+/* Walks what lies in the block. `block` NULL: only counts its bytes. */
+static size_t fill_block(rt_plan *plan, char *block) {
+    const rt_shared *shared = plan->shared;
+    size_t at = 0;
+    for (uint32_t i = 0; i < plan->n_storages; i++) {
+        rt_storage *s = &plan->storages[i];
+        if (s->home == RT_ARENA || s->root != i || (s->home == RT_PARAMETER && of_session(shared, s)))
+            continue;
+        if (block)
+            s->data = block + at;
+        if (block && s->home == RT_PARAMETER)
+            shared->device->upload(shared->queue, block + at, s->host, s->bytes);
+        at += rt_aligned(s->bytes);
+    }
+    for (size_t i = 0; i < plan->launcher.n_tables; i++) {
+        rt_table *table = &plan->launcher.tables[i];
+        if (block) {
+            table->memory = block + at;
+            memcpy(table->pointer, &table->memory, sizeof table->memory);
+            shared->device->upload(shared->queue, table->memory, table->data, table->bytes);
+        }
+        at += rt_aligned(table->bytes);
+    }
+    return at;
+}
+
+tc_status rt_upload_plan(tc_ctx *ctx, rt_plan *plan) {
+    rt_shared *shared = plan->shared;
+    if (shared->device->host_memory || plan->block)
+        return TC_OK;
+    for (uint32_t i = 0; i < plan->n_storages; i++) {
+        rt_storage *s = &plan->storages[i];
+        const tc_tensor *tensor = s->home == RT_PARAMETER && s->root == i ? of_session(shared, s) : NULL;
+        if (tensor)
+            TC_TRY(upload_parameter(ctx, shared, tensor, s));
+    }
+    TC_TRY(take(ctx, plan->launcher.arena, shared, fill_block(plan, NULL), &plan->block));
+    fill_block(plan, plan->block->memory);
+    return TC_OK;
+}
+
+void rt_upload_inputs(const rt_plan *plan) {
+    const rt_shared *shared = plan->shared;
+    if (shared->device->host_memory)
+        return;
+    for (uint32_t i = 0; i < plan->n_bound; i++) {
+        const rt_storage *s = &plan->storages[i];
+        shared->device->upload(shared->queue, s->data, s->host, s->bytes);
+    }
+    for (size_t i = 0; i < plan->launcher.n_tables; i++) {
+        const rt_table *table = &plan->launcher.tables[i];
+        if (table->changes)
+            shared->device->upload(shared->queue, table->memory, table->data, table->bytes);
+    }
+}
+
+/* --- back ------------------------------------------------------------------------------------- */
+
+void *rt_download(const rt_plan *plan, const rt_storage *s, void *memory) {
+    const rt_shared *shared = plan->shared;
+    void **copy = &plan->downloads[s - plan->storages];
+    if (shared->device->host_memory)
+        return memory;
+    if (!*copy)
+        *copy = tc_arena_alloc(plan->launcher.arena, s->bytes + 1, 1);
+    shared->device->download(shared->queue, *copy, memory, s->bytes);
+    return *copy;
+}
+
+void rt_free_block(rt_plan *plan) {
+    if (!plan->block)
+        return;
+    tc_let_go(&plan->block->held);
+    release(plan->block);
+}
