@@ -9,8 +9,16 @@
 #include "../kernels/queue.h"
 #include "../kernels/table.h"
 
+/* Devices of one kind have kernels for the same ops and element types: a column of kernels.def. */
+typedef enum rt_device_kind {
+    RT_CPU,
+    RT_CUDA,
+    RT_DEVICE_KINDS,
+} rt_device_kind;
+
 typedef struct rt_device {
-    const char *name;        /* as --device takes it */
+    const char *name; /* as --device takes it */
+    rt_device_kind kind;
     bool host_memory;        /* kernels read and write the host's memory: nothing is uploaded or downloaded */
     const tk_table *kernels; /* all of them */
     /* A queue of so many threads and slots (kernels/queue.h); NULL: out of memory. */

@@ -30,6 +30,7 @@ static void download(tk_queue *q, void *host, const void *memory, size_t bytes) 
 }
 
 const rt_device rt_device_cpu = {.name = "cpu",
+                                 .kind = RT_CPU,
                                  .host_memory = true,
                                  .kernels = &tk_table_cpu,
                                  .open = tk_queue_create,

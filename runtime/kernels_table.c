@@ -5,11 +5,12 @@
 #include <pthread.h>
 #include <string.h>
 
-#define KERNEL(domain, op, dtypes, launch_fn)                                                                          \
+#define KERNEL(domain, op, on_cpu, on_cuda, launch_fn)                                                                 \
     tc_status launch_fn(rt_launcher *launcher, const tc_node *node, rt_launch *launch);
 #include "kernels.def"
 #undef KERNEL
 
+#define NONE 0
 #define BIT(dtype) (UINT32_C(1) << (dtype))
 #define F (BIT(TK_F32) | BIT(TK_F64) | BIT(TK_F16) | BIT(TK_BF16))
 #define BYTES (BIT(TK_I8) | BIT(TK_U8))
@@ -22,10 +23,11 @@
 #define N (F | I)
 #define ANY (F | I | B)
 
-#define KERNEL(domain, op, dtypes, launch_fn) {domain, op, dtypes, launch_fn},
+#define KERNEL(domain, op, on_cpu, on_cuda, launch_fn)                                                                 \
+    {domain, op, {[RT_CPU] = on_cpu, [RT_CUDA] = on_cuda}, launch_fn},
 static const rt_kernel_row rows[] = {
 #include "kernels.def"
-    {NULL, NULL, 0, NULL},
+    {NULL, NULL, {0}, NULL},
 };
 
 size_t rt_kernel_count(void) { return TC_COUNT(rows) - 1; }

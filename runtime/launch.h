@@ -5,6 +5,7 @@
 #define TEMPO_LAUNCH_H
 #include "../compiler/ir.h"
 #include "../kernels/table.h"
+#include "device.h"
 
 /* One operand or result of a launch. `data` is set by the plan before the first run: kernels read it when they run.
  * Operands are read-only; data is aligned to its element at least, results and workspace to 64 bytes. A result beyond
@@ -92,11 +93,11 @@ rt_table *rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, vo
 /* Rows of kernels.def. */
 typedef struct rt_kernel_row {
     const char *domain, *op;
-    uint32_t dtypes; /* bit 1 << tk_dtype: element types of operand 0 (of result 0 where there is no operand) that are
-                        claimed */
+    uint32_t dtypes[RT_DEVICE_KINDS]; /* bit 1 << tk_dtype: element types of operand 0 (of result 0 where there is no
+                                       * operand) that a device of this kind has a kernel for; 0: it has none */
     rt_launch_fn launch;
 } rt_kernel_row;
-/* NULL: no kernel; the op's function body is inlined. */
+/* NULL: no kernel on any device; the op's function body is inlined. */
 const rt_kernel_row *rt_kernel_find(const char *domain, const char *op);
 /* Of the op that the node is by ops.def, whatever function it names. O(1) where ops.def has it. */
 const rt_kernel_row *rt_kernel_for(const tc_node *node);

@@ -19,12 +19,14 @@ static tc_status to_canonical(tempo_session *s) {
     return TC_OK;
 }
 
-/* Whether a kernel takes the node as it is: the op is known, and its element types where those are known. */
-static bool has_kernel(const tc_node *node) {
+/* Whether the device has a kernel for the node as it is: for the op, and for its element types where those are known.
+ */
+static bool has_kernel(const rt_device *device, const tc_node *node) {
     const rt_kernel_row *row = rt_kernel_for(node);
     const tc_value *decides = node->n_inputs > 0 ? tc_input(node, 0) : tc_output(node, 0);
     tc_dtype dtype = decides ? tc_value_dtype(decides) : TC_UNDEFINED;
-    return row && (dtype == TC_UNDEFINED || (row->dtypes >> dtype & 1) != 0);
+    uint32_t dtypes = row ? row->dtypes[device->kind] : 0;
+    return dtype == TC_UNDEFINED ? dtypes != 0 : (dtypes >> dtype & 1) != 0;
 }
 
 static tc_status function_for(tempo_session *s, tc_model *model, const tc_node *node, bool typed,
@@ -42,7 +44,7 @@ tc_status rt_inline_missing(tempo_session *s, tc_model *model, bool typed, bool 
     tc_graph *graph = model->graph;
     for (tc_node *node = graph->first; node;) {
         const tc_function *function = NULL;
-        if (!has_kernel(node))
+        if (!has_kernel(s->shared.device, node))
             TC_TRY(function_for(s, model, node, typed, &function));
         if (!function) {
             node = node->next;

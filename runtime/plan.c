@@ -141,10 +141,13 @@ static tc_status check_dtype(planner *p, const tc_node *node, const rt_kernel_ro
     const rt_arg *decides = rt_in(launch, 0);
     if (!decides)
         decides = rt_out(launch, 0);
-    if (decides && (row->dtypes >> decides->dtype & 1) == 0)
-        return tc_error(p->ctx, TC_UNSUPPORTED, node, "there is no %s kernel for this op",
-                        tc_dtype_name((tc_dtype)decides->dtype));
-    return TC_OK;
+    const rt_device *device = p->plan->shared->device;
+    if (!decides || (row->dtypes[device->kind] >> decides->dtype & 1) != 0)
+        return TC_OK;
+    tc_error(p->ctx, TC_UNSUPPORTED, node, "there is no %s kernel for this op",
+             tc_dtype_name((tc_dtype)decides->dtype));
+    tc_hint(p->ctx, "tempo-run --device=%s --list-kernels lists what there is", device->name);
+    return TC_UNSUPPORTED;
 }
 
 /* Integers and flags that shape inference knows, as the kernel would write them; NULL: it does not. The plan holds for

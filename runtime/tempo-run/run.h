@@ -23,7 +23,7 @@ tc_status run_cases(tc_ctx *ctx, const run_options *options);
 void run_print_outputs(FILE *out, const rt_array *outputs, size_t n);
 void run_print_memory(FILE *out, const tempo_memory *memory);
 void run_print_times(FILE *out, double *seconds, size_t n); /* sorts them */
-void run_list_kernels(FILE *out);
+void run_list_kernels(FILE *out, rt_device_kind kind);
 /* An element as a number. */
 double run_number(const tempo_tensor *tensor, uint64_t index);
 

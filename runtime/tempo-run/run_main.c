@@ -96,7 +96,6 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
     if (o->threads > 4096 || o->repeat < 1 || o->repeat > 1000000)
         return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096, --repeat from 1 to 1000000");
     o->session.threads = (int)o->threads;
-    TC_TRY(choose_device(ctx, o));
     TC_TRY(parse_seed(ctx, o));
     if (o->test_data && arguments->count > 0)
         return tc_error(ctx, TC_USAGE, NULL, "--test-data takes its models from the folder: unexpected %s",
@@ -220,8 +219,9 @@ static tc_status run(tc_ctx *ctx, int argc, char **argv) {
     TC_TRY(tc_options_parse(ctx, &table, argc, argv, stdout, &o, &arguments));
     if (arguments.done)
         return TC_OK;
+    TC_TRY(choose_device(ctx, &o));
     if (o.list_kernels) {
-        run_list_kernels(stdout);
+        run_list_kernels(stdout, o.hooks.device->kind);
         return TC_OK;
     }
     TC_TRY(check_arguments(ctx, &o, &arguments));

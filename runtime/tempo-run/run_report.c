@@ -70,12 +70,14 @@ void run_print_times(FILE *out, double *seconds, size_t n) {
             1e3 * (n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2), 1e3 * seconds[n - 1]);
 }
 
-void run_list_kernels(FILE *out) {
+void run_list_kernels(FILE *out, rt_device_kind kind) {
     for (size_t i = 0; i < rt_kernel_count(); i++) {
         const rt_kernel_row *row = rt_kernel_at(i);
+        if (row->dtypes[kind] == 0)
+            continue;
         fprintf(out, "%s%s%s:", row->domain, row->domain[0] ? "." : "", row->op);
         for (int dtype = 0; dtype < TC_DTYPE_COUNT; dtype++)
-            if (row->dtypes >> dtype & 1)
+            if (row->dtypes[kind] >> dtype & 1)
                 fprintf(out, " %s", tc_dtype_name((tc_dtype)dtype));
         fputc('\n', out);
     }

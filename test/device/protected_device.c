@@ -87,6 +87,7 @@ static void download(tk_queue *q, void *host, const void *at, size_t bytes) {
 }
 
 static const rt_device rt_device_protected = {.name = "protected",
+                                              .kind = RT_CPU,
                                               .kernels = &kernels,
                                               .open = tk_queue_create,
                                               .close = tk_queue_destroy,

@@ -1,6 +1,6 @@
 /* test_plan.c: whole graphs through the public API: results are right although buffers are reused and written in
  * place. Expected numbers are computed here, node by node, each result in memory of its own. */
-#include "runtime/tempo.h"
+#include "runtime/session.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,20 +15,22 @@
 
 static char path[] = "/tmp/test_planXXXXXX.onnxt";
 
-static tempo_session *open_text(const char *body) {
+static tempo_session *open_on(const rt_device *device, const char *body) {
     strcpy(path, "/tmp/test_planXXXXXX.onnxt");
     int fd = mkstemps(path, 6);
     FILE *file = fdopen(fd, "w");
     fprintf(file, "<ir_version: 10, opset_import: [\"\" : 21]>\n%s", body);
     fclose(file);
     tempo_session *session;
-    tempo_status status = tempo_open(path, NULL, &session);
+    tempo_status status = rt_open(path, NULL, &(rt_hooks){.device = device}, &session);
     if (status != TEMPO_OK)
         print_error("%s", tempo_message(session));
     assert_int_equal(status, TEMPO_OK);
     unlink(path);
     return session;
 }
+
+static tempo_session *open_text(const char *body) { return open_on(NULL, body); }
 
 static void bind_floats(tempo_session *session, const char *name, float *data, int64_t n) {
     int64_t dims[] = {n};
@@ -255,6 +257,21 @@ static void test_mistakes_are_named(void **unused) {
     tempo_close(s);
 }
 
+static void test_kernels_are_of_the_kind_of_device(void **unused) {
+    (void)unused;
+    rt_device device = rt_device_cpu;
+    device.name = "other";
+    device.kind = RT_CUDA;
+    tempo_session *s = open_on(&device, "g (float[n] x) => (float[n] y) { [\"the node\"] y = Add (x, x) }");
+    float x[4] = {0};
+    bind_floats(s, "x", x, 4);
+    assert_int_equal(tempo_run(s), TEMPO_UNSUPPORTED);
+    assert_non_null(strstr(tempo_message(s), "the node"));
+    assert_non_null(strstr(tempo_message(s), "there is no float kernel"));
+    assert_non_null(strstr(tempo_message(s), "tempo-run --device=other --list-kernels"));
+    tempo_close(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chain_is_in_place),
@@ -265,6 +282,7 @@ int main(void) {
         cmocka_unit_test(test_other_shapes_plan_again),
         cmocka_unit_test(test_other_elements_plan_again),
         cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_kernels_are_of_the_kind_of_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
