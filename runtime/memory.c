@@ -103,8 +103,10 @@ static tc_status report(tempo_session *s, tempo_memory *out) {
     const rt_plan *plan = rt_current_plan(s);
     for (uint32_t i = 0; i < plan->n_storages; i++) {
         const rt_storage *storage = &plan->storages[i];
+        uint64_t *const of_home[] = {
+            [RT_INPUT] = &out->inputs, [RT_PARAMETER] = &out->parameters, [RT_STATE] = &out->state};
         if (storage->root == i && storage->home != RT_ARENA)
-            *(storage->home == RT_INPUT ? &out->inputs : &out->parameters) += rt_aligned(storage->bytes);
+            *of_home[storage->home] += rt_aligned(storage->bytes);
     }
     for (uint32_t i = 0; i < plan->graph->n_outputs; i++)
         out->outputs += rt_aligned(rt_plan_bytes(plan, plan->graph->outputs[i]));

@@ -46,12 +46,7 @@ static void find_lives(rt_plan *plan) {
 /* Whether nothing but the marked operands reads the bytes of operand k. Whether it dies there, the packer sees. */
 static bool is_read_alone(const rt_plan *plan, const rt_launch *launch, uint64_t marked, uint32_t k) {
     const rt_storage *root = rt_plan_root(plan, tc_input(launch->node, k));
-    for (uint32_t j = 0; j < launch->n_in; j++) {
-        bool is_marked = j < 64 && (marked >> j & 1) != 0;
-        if (!is_marked && rt_in(launch, j) && rt_plan_root(plan, tc_input(launch->node, j)) == root)
-            return false;
-    }
-    return root->home == RT_ARENA;
+    return root->home == RT_ARENA && rt_only_marked_read(plan, launch, marked, root);
 }
 
 static void offer(rt_plan *plan, uint32_t at, uint32_t result, size_t *cap) {

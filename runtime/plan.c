@@ -203,6 +203,13 @@ static tc_status launch_node(planner *p, const tc_node *node) {
     return TC_OK;
 }
 
+static bool is_state(const rt_plan *plan, uint32_t input) {
+    for (uint32_t i = 0; i < plan->shared->n_states; i++)
+        if (plan->shared->states[i].input == input)
+            return true;
+    return false;
+}
+
 static tc_status launch_all(planner *p, const bool *bound) {
     const tc_graph *graph = p->model->graph;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
@@ -211,7 +218,8 @@ static tc_status launch_all(planner *p, const bool *bound) {
         if (!bound[i])
             continue;
         TC_TRY(describe(p, NULL, value, &arg));
-        add_storage(p, value, RT_INPUT, (size_t)arg.count * tk_size(arg.dtype), arg.dims);
+        add_storage(p, value, is_state(p->plan, i) ? RT_STATE : RT_INPUT, (size_t)arg.count * tk_size(arg.dtype),
+                    arg.dims);
     }
     p->plan->n_bound = p->plan->n_storages;
     p->plan->launches = TC_NEW_ARRAY(p->plan->launcher.arena, rt_launch, (size_t)graph->n_nodes + 1);
@@ -227,6 +235,7 @@ static tc_status launch_all(planner *p, const bool *bound) {
 
 static tc_status make(planner *p, const bool *bound) {
     TC_TRY(launch_all(p, bound));
+    TC_TRY(rt_place_states(p->ctx, p->plan));
     TC_TRY(rt_place_buffers(p->ctx, p->plan));
     rt_find_addresses(p->plan);
     p->plan->downloads = TC_NEW_ARRAY(p->plan->launcher.arena, void *, (size_t)p->plan->n_storages + 1);

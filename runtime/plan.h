@@ -1,7 +1,8 @@
 /* plan.h: a graph with static shapes becomes a flat list of launches over one arena. Inside the runtime only.
  *
  * Each value that a launch reads or writes has a storage; that of a view lies in its operand's. A storage is the
- * arena's (an offset), an input's (the caller's bytes) or a parameter's (the file's bytes). A plan owns its model, a
+ * arena's (an offset), an input's (the caller's bytes), a parameter's (the file's bytes) or a state's (bytes that stay
+ * from run to run). A plan owns its model, a
  * clone of the session's whose shapes are resolved; the arena it borrows. */
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
@@ -12,7 +13,7 @@
 #define RT_ALIGN 64 /* of all buffers */
 static inline size_t rt_aligned(size_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
 
-typedef enum rt_home { RT_ARENA, RT_INPUT, RT_PARAMETER } rt_home;
+typedef enum rt_home { RT_ARENA, RT_INPUT, RT_PARAMETER, RT_STATE } rt_home;
 
 typedef struct rt_storage {
     const tc_value *value; /* that it was made for */
@@ -28,6 +29,19 @@ typedef struct rt_storage {
 
 typedef struct rt_device_memory rt_device_memory; /* upload.c */
 
+/* An output that takes the place of an input in the next run; sizes are those of the input. state.c */
+typedef struct rt_state {
+    uint32_t input, output; /* indices in the graph */
+    size_t bytes;
+    void *memory[2]; /* of the device, or NULL: the elements now; where those of the next run go, should they need it */
+} rt_state;
+
+/* How a plan renews a state. */
+typedef struct rt_renewal {
+    enum { RT_STAYS, RT_EXCHANGED, RT_COPIED } how; /* written over; written to memory[1]; copied there at the end */
+    rt_storage *made;                               /* that holds the output */
+} rt_renewal;
+
 /* What the plans of one session have in common. One of them runs at a time, so one arena serves all. */
 typedef struct rt_shared {
     const rt_device *device;
@@ -38,6 +52,9 @@ typedef struct rt_shared {
     tc_map *aligned;       /* bytes of a constant in the file -> their copy, where they lie at no address for kernels */
     unsigned char *memory; /* of the device: the arena of buffers, for the largest plan that was ready; NULL at first */
     size_t bytes;
+    rt_state *states;
+    uint32_t n_states;
+    size_t cap_states;
 } rt_shared;
 
 /* Where a launch's operand or result gets its address from. */
@@ -62,6 +79,7 @@ typedef struct rt_plan {
     size_t n_places, n_input_places;
     rt_device_memory *block;     /* inputs, tables; NULL where the device reads the memory of the host */
     void **downloads;            /* [n_storages] on the host, of what was downloaded */
+    rt_renewal *renewals;        /* [shared->n_states] */
     uint32_t n_bound;            /* the first storages are those of bound inputs, in the order of the graph */
     const unsigned char *memory; /* the arena that addresses are set for, or NULL */
 } rt_plan;
@@ -99,12 +117,25 @@ static inline void rt_set_host(const rt_plan *plan, rt_storage *s, const void *h
         void *out;
     } address = {.in = host};
     s->host = host;
-    if (plan->shared->device->host_memory)
+    if (plan->shared->device->host_memory || s->home == RT_STATE) /* a state is on the device */
         s->data = address.out;
 }
 
 /* Lists what rt_plan_ready will set. set_addresses.c */
 void rt_find_addresses(rt_plan *plan);
+
+/* Where a value is on the device. */
+void *rt_plan_address(const rt_plan *plan, const tc_value *value);
+
+/* Finds out how each state is renewed, before buffers are placed. TC_BAD_INPUT: the two of a pair differ in type. */
+tc_status rt_place_states(tc_ctx *ctx, rt_plan *plan);
+/* Whether no operand of the launch but those marked (bit i: operand i) lies in `root`. */
+bool rt_only_marked_read(const rt_plan *plan, const rt_launch *launch, uint64_t marked, const rt_storage *root);
+/* Takes the memory that renewing needs. state.c */
+tc_status rt_ready_states(tc_ctx *ctx, rt_plan *plan);
+/* Behind a run: the new elements become the state. True: some lie elsewhere now (memory[0]). state.c */
+bool rt_renew_states(rt_plan *plan);
+void rt_free_states(rt_shared *shared);
 
 /* Copies to a device with memory of its own: all but inputs, once; inputs, before each run. upload.c */
 tc_status rt_upload_plan(tc_ctx *ctx, rt_plan *plan);

@@ -86,6 +86,12 @@ static void keep(tempo_session *s, rt_plan *plan, const bool *decides, const int
     drop_beyond(s, MAX_KEPT_BYTES);
 }
 
+void rt_drop_plans(tempo_session *s) {
+    while (s->n_kept > 0)
+        rt_plan_destroy(s->kept[--s->n_kept].plan);
+    s->current = s->ran = false;
+}
+
 /* --- a new plan ------------------------------------------------------------------------------- */
 
 typedef struct search {
@@ -116,7 +122,7 @@ static search begin_search(tempo_session *s) {
     for (int turn = 0; turn < 3; turn++) {
         for (uint32_t i = 0; i < n_inputs; i++) {
             const rt_input *input = &s->inputs[i];
-            if (is_small(input) && turn == (input->decided ? 0 : is_float(input) ? 2 : 1))
+            if (!input->kept && is_small(input) && turn == (input->decided ? 0 : is_float(input) ? 2 : 1))
                 x.candidates[x.n++] = i;
         }
         *(turn == 0 ? &x.n_before : &x.n_integers) = turn < 2 ? x.n : x.n_integers;
@@ -227,6 +233,7 @@ static tc_status tell_inputs(tempo_session *s) {
 tc_status rt_prepare(tempo_session *s) {
     if (!s->inputs)
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
+    TC_TRY(rt_begin_states(s));
     if (s->current && same_elements(s, &s->kept[0]))
         return s->moved ? tell_inputs(s) : TC_OK;
     s->current = s->ran = false;

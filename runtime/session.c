@@ -153,6 +153,7 @@ void tempo_close(tempo_session *s) {
     if (!s || s == &no_session)
         return;
     tc_let_go(&s->held);
+    rt_free_states(&s->shared); /* they are listed in what is released next */
     tc_release_all(&s->owned);
     s->shared.device->free(s->shared.queue, s->shared.memory);
     s->shared.device->close(s->shared.queue);
@@ -190,7 +191,7 @@ rt_input *rt_find_input(const tempo_session *s, const char *name) {
     return s->inputs ? tc_map_get(s->by_name, name) : NULL;
 }
 
-static tc_status check_tensor(tempo_session *s, const rt_input *input, const tempo_tensor *tensor) {
+tc_status rt_check_tensor(tempo_session *s, const rt_input *input, const tempo_tensor *tensor) {
     const char *name = input->value->name;
     const tc_type *declared = input->declared;
     uint64_t count = 0;
@@ -216,23 +217,29 @@ static bool same_shape(const rt_input *input, const tempo_tensor *tensor) {
            (tensor->rank == 0 || memcmp(input->dims, tensor->dims, (size_t)tensor->rank * sizeof *input->dims) == 0);
 }
 
-static tc_status bind(tempo_session *s, const char *name, const tempo_tensor *tensor) {
-    rt_input *input = rt_find_input(s, name);
-    if (!input)
-        return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no input '%s'", tc_quote(&s->ctx, name));
-    TC_TRY(check_tensor(s, input, tensor));
-    static const uint64_t nothing; /* where a tensor without elements is */
-    bool same = same_shape(input, tensor);
-    input->data = tensor->bytes > 0 ? tensor->data : &nothing;
+void rt_take_shape(tempo_session *s, rt_input *input, const tempo_tensor *tensor) {
+    s->current = s->current && same_shape(input, tensor);
     s->moved = true;
-    if (same)
-        return TC_OK;
-    s->current = false;
     input->dtype = tensor->dtype;
     input->rank = tensor->rank;
     input->bytes = tensor->bytes;
     if (tensor->rank > 0)
         memcpy(input->dims, tensor->dims, (size_t)tensor->rank * sizeof *input->dims);
+}
+
+static tc_status bind(tempo_session *s, const char *name, const tempo_tensor *tensor) {
+    static const uint64_t nothing; /* where a tensor without elements is */
+    rt_input *input = rt_find_input(s, name);
+    if (!input)
+        return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no input '%s'", tc_quote(&s->ctx, name));
+    if (input->kept) {
+        tc_error(&s->ctx, TC_USAGE, NULL, "input '%s' is kept from run to run", tc_quote(&s->ctx, name));
+        tc_hint(&s->ctx, "tempo_set_state changes it");
+        return TC_USAGE;
+    }
+    TC_TRY(rt_check_tensor(s, input, tensor));
+    rt_take_shape(s, input, tensor);
+    input->data = tensor->bytes > 0 ? tensor->data : &nothing;
     return TC_OK;
 }
 
@@ -284,6 +291,11 @@ static tc_status run(tempo_session *s) {
     TC_TRY(rt_prepare(s));
     TC_TRY(rt_execute(&s->ctx, rt_current_plan(s), s->event ? pass_event : NULL, s));
     s->ran = true;
+    if (!rt_renew_states(s->kept[0].plan))
+        return TC_OK;
+    for (uint32_t i = 0; i < s->shared.n_states; i++)
+        s->inputs[s->shared.states[i].input].data = s->shared.states[i].memory[0];
+    s->moved = true;
     return TC_OK;
 }
 
@@ -296,14 +308,20 @@ void tempo_on_event(tempo_session *s, tempo_event_fn event, void *user) {
     s->event_user = user;
 }
 
+bool rt_find_output(const tempo_session *s, const char *name, uint32_t *out_index) {
+    size_t at = s->inputs ? (size_t)(uintptr_t)tc_map_get(s->outputs_by_name, name) : 0;
+    *out_index = (uint32_t)at - 1;
+    return at > 0;
+}
+
 static tc_status output(tempo_session *s, const char *name, tempo_tensor *out_tensor) {
     if (!s->ran || !s->current)
         return tc_error(&s->ctx, TC_USAGE, NULL, "there are no outputs before a run");
     const rt_plan *plan = rt_current_plan(s);
-    size_t at = (size_t)(uintptr_t)tc_map_get(s->outputs_by_name, name);
-    if (at == 0)
+    uint32_t at;
+    if (!rt_find_output(s, name, &at))
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no output '%s'", tc_quote(&s->ctx, name));
-    rt_plan_tensor(plan, plan->graph->outputs[at - 1], out_tensor);
+    rt_plan_tensor(plan, plan->graph->outputs[at], out_tensor);
     return TC_OK;
 }
 

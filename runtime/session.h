@@ -25,6 +25,7 @@ typedef struct rt_input {
     int64_t dims[TC_MAX_RANK];
     size_t bytes;
     bool decided; /* its elements decided shapes in the plan that was made last */
+    bool kept;    /* a state: data is the device's */
 } rt_input;
 
 /* Elements of an input that decided shapes: the plan is one for these alone. */
@@ -106,6 +107,16 @@ tc_status rt_resolve_shapes(tempo_session *session, tc_model *model, const bool 
 /* Finds or makes the plan for what is bound, and makes it ready. prepare.c */
 tc_status rt_prepare(tempo_session *session);
 static inline const rt_plan *rt_current_plan(const tempo_session *session) { return session->kept[0].plan; }
+/* First values for the states that have none: defaults. TC_BAD_INPUT where there is no default. state.c */
+tc_status rt_begin_states(tempo_session *session);
+/* Forgets all plans. prepare.c */
+void rt_drop_plans(tempo_session *session);
+/* TC_BAD_INPUT unless the tensor may be bound to the input. session.c */
+tc_status rt_check_tensor(tempo_session *session, const rt_input *input, const tempo_tensor *tensor);
+/* The input is of this type and shape from now on. session.c */
+void rt_take_shape(tempo_session *session, rt_input *input, const tempo_tensor *tensor);
+/* False: there is no output of that name. session.c */
+bool rt_find_output(const tempo_session *session, const char *name, uint32_t *out_index);
 /* An input of the model by its name; NULL: there is none. */
 rt_input *rt_find_input(const tempo_session *session, const char *name);
 #endif

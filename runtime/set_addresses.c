@@ -8,12 +8,12 @@ static void *storage_data(const rt_plan *plan, const rt_storage *s) {
                                : (unsigned char *)rt_storage_root(plan, s)->data + s->at;
 }
 
-/* Places in inputs, which are set before each run on other bytes, or all others. */
+/* Places in inputs and states, which are set before each run on other bytes, or all others. */
 static void list_places(rt_plan *plan, rt_arg *args, const tc_node *node, bool results, bool in_inputs) {
     for (uint32_t k = 0; k < (results ? node->n_outputs : node->n_inputs); k++) {
         const tc_value *value = results ? node->outputs[k] : tc_input(node, k);
         const rt_storage *s = args[k].present ? rt_plan_storage(plan, value) : NULL;
-        if (s && (s->home == RT_INPUT) == in_inputs)
+        if (s && (s->home == RT_INPUT || s->home == RT_STATE) == in_inputs)
             plan->places[plan->n_places++] = (rt_place){&args[k], s};
     }
 }
@@ -81,8 +81,13 @@ tc_status rt_plan_ready(tc_ctx *ctx, rt_plan *plan, const void *const *inputs) {
             rt_set_host(plan, &plan->storages[at++], inputs[i]);
     TC_TRY(take_memory(ctx, plan));
     TC_TRY(rt_upload_plan(ctx, plan));
+    TC_TRY(rt_ready_states(ctx, plan));
     set_addresses(plan);
     return TC_OK;
+}
+
+void *rt_plan_address(const rt_plan *plan, const tc_value *value) {
+    return storage_data(plan, rt_plan_storage(plan, value));
 }
 
 size_t rt_plan_bytes(const rt_plan *plan, const tc_value *value) { return rt_plan_storage(plan, value)->bytes; }

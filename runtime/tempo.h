@@ -103,6 +103,16 @@ tempo_status tempo_bind(tempo_session *session, const char *name, const tempo_te
  * input `tempo.seed` that nothing is bound to gets both as int64[2]. */
 void tempo_seed(tempo_session *session, uint64_t seed, uint64_t step);
 
+/* State: tensors that stay in the session from run to run, on the device: weights, moments, running statistics. Pairs
+ * an output with the input whose place it takes in the next run, without a copy where the graph allows it; both are of
+ * one type and shape. Each is of one pair at most. The first run begins with the input's default, or with what was set.
+ * A run that fails leaves states undefined. TEMPO_USAGE for names that the model does not have. */
+tempo_status tempo_keep(tempo_session *session, const char *output, const char *input);
+/* The elements that the next run begins with: copied in, and out. What is got is borrowed: it is valid until the next
+ * call. `input` is one of a pair. */
+tempo_status tempo_set_state(tempo_session *session, const char *input, const tempo_tensor *tensor);
+tempo_status tempo_get_state(tempo_session *session, const char *input, tempo_tensor *out_tensor);
+
 /* Resolves all shapes, plans and takes the memory. tempo_run does it when needed; call it to fail early or to read
  * the plan. */
 tempo_status tempo_prepare(tempo_session *session);
@@ -121,6 +131,7 @@ typedef struct tempo_live {
 typedef struct tempo_memory {
     uint64_t parameters;    /* initializers and constants, borrowed from the file */
     uint64_t inputs;        /* bound, borrowed from the caller */
+    uint64_t state;         /* kept from run to run; twice where a run needs old and new elements side by side */
     uint64_t outputs;       /* graph outputs; those that nodes compute lie in the arena */
     uint64_t arena;         /* everything that nodes compute: the size of the one allocation */
     uint64_t lower_bound;   /* the most bytes that are live at one time: no plan can need less */

@@ -51,7 +51,8 @@ static size_t fill_block(rt_plan *plan, char *block) {
     size_t at = 0;
     for (uint32_t i = 0; i < plan->n_storages; i++) {
         rt_storage *s = &plan->storages[i];
-        if (s->home == RT_ARENA || s->root != i || (s->home == RT_PARAMETER && of_session(shared, s)))
+        if (s->home == RT_ARENA || s->home == RT_STATE || s->root != i ||
+            (s->home == RT_PARAMETER && of_session(shared, s)))
             continue;
         if (block)
             s->data = block + at;
@@ -92,7 +93,8 @@ void rt_upload_inputs(const rt_plan *plan) {
         return;
     for (uint32_t i = 0; i < plan->n_bound; i++) {
         const rt_storage *s = &plan->storages[i];
-        shared->device->upload(shared->queue, s->data, s->host, s->bytes);
+        if (s->home == RT_INPUT)
+            shared->device->upload(shared->queue, s->data, s->host, s->bytes);
     }
     for (size_t i = 0; i < plan->launcher.n_tables; i++) {
         const rt_table *table = &plan->launcher.tables[i];

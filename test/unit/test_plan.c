@@ -1,36 +1,7 @@
 /* test_plan.c: whole graphs through the public API: results are right although buffers are reused and written in
  * place. Expected numbers are computed here, node by node, each result in memory of its own. */
-#include "runtime/session.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
+#include "session_test.h"
 #include <math.h>
-
-static char path[] = "/tmp/test_planXXXXXX.onnxt";
-
-static tempo_session *open_on(const rt_device *device, const char *body) {
-    strcpy(path, "/tmp/test_planXXXXXX.onnxt");
-    int fd = mkstemps(path, 6);
-    FILE *file = fdopen(fd, "w");
-    fprintf(file, "<ir_version: 10, opset_import: [\"\" : 21]>\n%s", body);
-    fclose(file);
-    tempo_session *session;
-    tempo_status status = rt_open(path, NULL, &(rt_hooks){.device = device}, &session);
-    if (status != TEMPO_OK)
-        print_error("%s", tempo_message(session));
-    assert_int_equal(status, TEMPO_OK);
-    unlink(path);
-    return session;
-}
-
-static tempo_session *open_text(const char *body) { return open_on(NULL, body); }
 
 static void bind_floats(tempo_session *session, const char *name, float *data, int64_t n) {
     int64_t dims[] = {n};
@@ -62,7 +33,8 @@ static uint64_t arena_of(tempo_session *session) {
 
 static void test_chain_is_in_place(void **unused) {
     (void)unused;
-    tempo_session *s = open_text("g (float[n] x) => (float[n] y) { a = Neg (x) b = Abs (a) c = Neg (b) y = Neg (c) }");
+    tempo_session *s =
+        open_text("g (float[n] x) => (float[n] y) { a = Neg (x) b = Abs (a) c = Neg (b) y = Neg (c) }", 0);
     float x[N];
     for (int i = 0; i < N; i++)
         x[i] = (float)(i - 300);
@@ -81,7 +53,7 @@ static void test_chain_is_in_place(void **unused) {
 static void test_live_operand_is_kept(void **unused) {
     (void)unused;
     tempo_session *s = open_text(
-        "g (float[n] x) => (float[n] a, float[n] y) { a = Neg (x) b = Abs (a) c = Add (b, b) y = Mul (c, a) }");
+        "g (float[n] x) => (float[n] a, float[n] y) { a = Neg (x) b = Abs (a) c = Add (b, b) y = Mul (c, a) }", 0);
     float x[N];
     for (int i = 0; i < N; i++)
         x[i] = (float)(i % 7) - 3;
@@ -100,7 +72,8 @@ static void test_views_keep_their_operand(void **unused) {
     (void)unused;
     tempo_session *s =
         open_text("g (float[n] x) => (float[n] y) { a = Neg (x) v = Identity (a) w = Neg (v) u = Identity (w) "
-                  "t = Add (u, a) y = Add (t, v) }");
+                  "t = Add (u, a) y = Add (t, v) }",
+                  0);
     float x[N];
     for (int i = 0; i < N; i++)
         x[i] = (float)i;
@@ -117,7 +90,7 @@ static void test_views_keep_their_operand(void **unused) {
 static void test_broadcast_operand_is_kept(void **unused) {
     (void)unused;
     tempo_session *s =
-        open_text("g (float[n] x, float[m] b) => (float[n] y) { a = Neg (x) c = Neg (b) y = Add (c, a) }");
+        open_text("g (float[n] x, float[m] b) => (float[n] y) { a = Neg (x) c = Neg (b) y = Add (c, a) }", 0);
     float x[N], b[1] = {5};
     for (int i = 0; i < N; i++)
         x[i] = (float)i;
@@ -182,7 +155,7 @@ static void check_random_graph(void) {
     for (int i = 1; i <= NODES; i++)
         for (int k = 0; k < SMALL; k++)
             values[i][k] = apply(steps[i].op, values[steps[i].a][k], values[steps[i].b][k]);
-    tempo_session *s = open_text(text);
+    tempo_session *s = open_text(text, 0);
     bind_floats(s, "v0", values[0], SMALL);
     run(s);
     run(s); /* nothing of the first run may be needed or spoiled */
@@ -206,7 +179,7 @@ static void test_random_graphs(void **unused) {
 
 static void test_other_shapes_plan_again(void **unused) {
     (void)unused;
-    tempo_session *s = open_text("g (float[n] x) => (float[n] y, int64[k] shape) { y = Neg (x) shape = Shape (x) }");
+    tempo_session *s = open_text("g (float[n] x) => (float[n] y, int64[k] shape) { y = Neg (x) shape = Shape (x) }", 0);
     float x[N] = {3};
     for (int64_t n = N; n >= 1; n /= 4) {
         bind_floats(s, "x", x, n);
@@ -222,7 +195,7 @@ static void test_other_shapes_plan_again(void **unused) {
 /* Elements that decide shapes are looked at before each run: other elements, another plan. */
 static void test_other_elements_plan_again(void **unused) {
     (void)unused;
-    tempo_session *s = open_text("g (float[n] x, int64[k] shape) => (float[p, q] y) { y = Reshape (x, shape) }");
+    tempo_session *s = open_text("g (float[n] x, int64[k] shape) => (float[p, q] y) { y = Reshape (x, shape) }", 0);
     float x[12] = {0};
     int64_t shape[] = {3, 4}, dims[] = {2};
     tempo_tensor target = {TEMPO_INT64, 1, dims, shape, sizeof shape}, y;
@@ -242,7 +215,7 @@ static void test_other_elements_plan_again(void **unused) {
 
 static void test_mistakes_are_named(void **unused) {
     (void)unused;
-    tempo_session *s = open_text("g (float[n] x, float[n] z) => (float[n] y) { y = Add (x, z) }");
+    tempo_session *s = open_text("g (float[n] x, float[n] z) => (float[n] y) { y = Add (x, z) }", 0);
     float x[4] = {0};
     bind_floats(s, "x", x, 4);
     assert_int_equal(tempo_run(s), TEMPO_BAD_INPUT);
@@ -262,7 +235,7 @@ static void test_kernels_are_of_the_kind_of_device(void **unused) {
     rt_device device = rt_device_cpu;
     device.name = "other";
     device.kind = RT_CUDA;
-    tempo_session *s = open_on(&device, "g (float[n] x) => (float[n] y) { [\"the node\"] y = Add (x, x) }");
+    tempo_session *s = open_on(&device, "g (float[n] x) => (float[n] y) { [\"the node\"] y = Add (x, x) }", 0);
     float x[4] = {0};
     bind_floats(s, "x", x, 4);
     assert_int_equal(tempo_run(s), TEMPO_UNSUPPORTED);

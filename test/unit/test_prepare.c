@@ -1,31 +1,6 @@
 /* test_prepare.c: one session, run over and over with other inputs: how many plans it makes, that what they compute is
  * right, and that the process stays as large as it is. Expected numbers are computed here. */
-#include "runtime/session.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-static tempo_session *open_text(const char *body) {
-    char path[] = "/tmp/test_prepareXXXXXX.onnxt";
-    int fd = mkstemps(path, 6);
-    FILE *file = fdopen(fd, "w");
-    fprintf(file, "<ir_version: 10, opset_import: [\"\" : 21]>\n%s", body);
-    fclose(file);
-    tempo_session *session;
-    tempo_status status = tempo_open(path, &(tempo_options){.threads = 1}, &session);
-    if (status != TEMPO_OK)
-        print_error("%s", tempo_message(session));
-    assert_int_equal(status, TEMPO_OK);
-    unlink(path);
-    return session;
-}
+#include "session_test.h"
 
 static void bind(tempo_session *s, const char *name, tempo_dtype dtype, int rank, const int64_t *dims, void *data) {
     size_t bytes = tempo_dtype_size(dtype);
@@ -77,7 +52,8 @@ static void rows_of(float *rows, const int64_t *ids, int n) {
 static void test_only_what_decides_counts(void **unused) {
     (void)unused;
     tempo_session *s = open_text("g (float[v, w] table, int64[n] ids, int64[k] target) => (float[p, q] y) "
-                                 "{ e = Gather (table, ids) y = Reshape (e, target) }");
+                                 "{ e = Gather (table, ids) y = Reshape (e, target) }",
+                                 1);
     float table[100], want[12];
     int64_t ids[6], target[] = {3, 4};
     for (int i = 0; i < 100; i++)
@@ -109,7 +85,8 @@ static void test_each_that_decides_counts(void **unused) {
                   "{ one = Constant <value_float: float = 1.0> () zero = Constant <value_float: float = 0.0> () "
                   "step = Constant <value_int: int = 1> () three = Constant <value_int: int = 3> () "
                   "r = Range (zero, limit, one) t = Range (from, three, step) u = ReduceSum <keepdims: int = 1> (add)"
-                  "z = Add (t, u) }");
+                  "z = Add (t, u) }",
+                  1);
     int64_t from = 1, add[] = {1, 2, 3};
     float limit = 4;
     bind(s, "from", TEMPO_INT64, 0, NULL, &from);
@@ -135,7 +112,8 @@ static void test_either_branch_runs(void **unused) {
     (void)unused;
     tempo_session *s = open_text(
         "g (float[n] x, bool c) => (float[n] y) { y = If (c) <then_branch = a () => (float[n] p) { p = Neg (x) }, "
-        "else_branch = b () => (float[n] q) { q = Abs (x) }> }");
+        "else_branch = b () => (float[n] q) { q = Abs (x) }> }",
+        1);
     float x[] = {3};
     bool c = true;
     bind(s, "x", TEMPO_FLOAT, 1, (int64_t[]){1}, x);
@@ -157,7 +135,8 @@ static void test_loops_run_another_course(void **unused) {
         open_text("g (float[n] x, int64 turns) => (float[n] y) { go = Constant <value: tensor = bool {1}> ()"
                   "y = Loop (turns, go, x) <body = b (int64 i, bool on, float[n] a) => (bool on2, float[n] a2) "
                   "{ on2 = Identity (on) a2 = Loop (turns, on, a) <body = c (int64 j, bool on3, float[n] d) => "
-                  "(bool on4, float[n] d2) { on4 = Identity (on3) d2 = Add (d, x) }> }> }");
+                  "(bool on4, float[n] d2) { on4 = Identity (on3) d2 = Add (d, x) }> }> }",
+                  1);
     float x[] = {1, 10, 100};
     int64_t turns;
     bind(s, "turns", TEMPO_INT64, 0, NULL, &turns);
@@ -181,7 +160,8 @@ static void test_plans_go(void **unused) {
     (void)unused;
     tempo_session *s =
         open_text("g (float[n] x) => (float[n] z) { y = Neg (x) s = Shape (y) t = Cast <to: int = 1> (s) "
-                  "z = Add (y, t) }");
+                  "z = Add (y, t) }",
+                  1);
     static float x[RUNS];
     for (int i = 0; i < RUNS; i++) {
         int64_t n = i % 2 ? 1 + i % 41 : 2000 + i % 43;
@@ -199,7 +179,7 @@ static void test_plans_go(void **unused) {
 /* Shapes that come again are not planned again, in whatever order. */
 static void test_shapes_seen_before_have_plans(void **unused) {
     (void)unused;
-    tempo_session *s = open_text("g (float[n] x) => (float[n] y) { y = Neg (x) }");
+    tempo_session *s = open_text("g (float[n] x) => (float[n] y) { y = Neg (x) }", 1);
     float x[RT_KEPT_PLANS] = {5};
     for (int i = 0; i < 1000; i++) {
         int64_t n = 1 + i * i % RT_KEPT_PLANS;
@@ -213,7 +193,7 @@ static void test_shapes_seen_before_have_plans(void **unused) {
 /* Calls that succeed and calls that fail give back what they took. */
 static void test_calls_leave_nothing(void **unused) {
     (void)unused;
-    tempo_session *s = open_text("g (float[n, 2] x) => (float[n, 2] y) { y = Neg (x) }");
+    tempo_session *s = open_text("g (float[n, 2] x) => (float[n, 2] y) { y = Neg (x) }", 1);
     float x[4] = {1, 2, 3, 4};
     const int64_t dims[] = {2, 2};
     tempo_tensor good = {TEMPO_FLOAT, 2, dims, x, sizeof x}, bad = {TEMPO_FLOAT, 1, dims, x, 8}, y;

@@ -1,0 +1,243 @@
+/* state.c: tensors that live from run to run on the device: weights, moments, running statistics, accumulators. An
+ * output is paired with the input whose place it takes in the next run. Where nothing reads the old elements once the
+ * new ones are written, both lie in one place; else there are two, which change roles behind each run. Only an output
+ * that no kernel writes for itself, such as another input, is copied. */
+#include "../compiler/memory/storage.h"
+#include "session.h"
+#include <string.h>
+
+/* --- where the plan writes -------------------------------------------------------------------- */
+
+bool rt_only_marked_read(const rt_plan *plan, const rt_launch *launch, uint64_t marked, const rt_storage *root) {
+    for (uint32_t j = 0; j < launch->n_in; j++) {
+        bool is_marked = j < 64 && (marked >> j & 1) != 0;
+        if (!is_marked && rt_in(launch, j) && rt_plan_root(plan, tc_input(launch->node, j)) == root)
+            return false;
+    }
+    return true;
+}
+
+static bool reads(const rt_plan *plan, const rt_launch *launch, const rt_storage *root) {
+    bool runs = launch->view_of < 0 && !launch->constant;
+    for (uint32_t k = 0; runs && k < launch->n_in; k++)
+        if (rt_in(launch, k) && tc_operand_read(launch->node, k) != TC_READ_SHAPE &&
+            rt_plan_root(plan, tc_input(launch->node, k)) == root)
+            return true;
+    return false;
+}
+
+/* Whether launch `writer` may write result `made` over the bytes of `old`: nothing reads these behind it, nor it. */
+static bool may_lie_over(const rt_plan *plan, const rt_storage *made, const rt_storage *old, const tc_value *output) {
+    const rt_launch *writer = &plan->launches[made->launch];
+    uint32_t result = made->value->out_index;
+    uint64_t marked = result < RT_INPLACE ? writer->inplace[result] : 0;
+    for (uint32_t i = made->launch + 1; i < plan->n_launches; i++)
+        if (reads(plan, &plan->launches[i], old))
+            return false;
+    for (uint32_t i = 0; i < plan->graph->n_outputs; i++)
+        if (plan->graph->outputs[i] != output && rt_plan_root(plan, plan->graph->outputs[i]) == old)
+            return false;
+    return !reads(plan, writer, old) || rt_only_marked_read(plan, writer, marked, old);
+}
+
+/* All that lies in `root` is the state's. */
+static void move_home(rt_plan *plan, const rt_storage *root) {
+    for (uint32_t i = 0; i < plan->n_storages; i++)
+        if (rt_storage_root(plan, &plan->storages[i]) == root)
+            plan->storages[i].home = RT_STATE;
+}
+
+static tc_status check_types(tc_ctx *ctx, const tc_value *output, const tc_value *input) {
+    if (tc_type_equal(output->type, input->type))
+        return TC_OK;
+    tc_error(ctx, TC_BAD_INPUT, NULL, "output '%s' is %s, but input '%s', whose place it is to take, is %s",
+             tc_quote(ctx, output->name), tc_type_text(ctx->arena, output->type), tc_quote(ctx, input->name),
+             tc_type_text(ctx->arena, input->type));
+    return TC_BAD_INPUT;
+}
+
+tc_status rt_place_states(tc_ctx *ctx, rt_plan *plan) {
+    plan->renewals = TC_NEW_ARRAY(plan->launcher.arena, rt_renewal, (size_t)plan->shared->n_states + 1);
+    for (uint32_t i = 0; i < plan->shared->n_states; i++) {
+        const rt_state *state = &plan->shared->states[i];
+        const tc_value *output = plan->graph->outputs[state->output], *input = plan->graph->inputs[state->input];
+        rt_storage *old = rt_plan_storage(plan, input), *made = rt_plan_root(plan, output);
+        TC_TRY(check_types(ctx, output, input));
+        rt_renewal *renewal = &plan->renewals[i];
+        bool whole = made->home == RT_ARENA && made->bytes == old->bytes && rt_plan_storage(plan, output)->at == 0;
+        renewal->how = made == old ? RT_STAYS : !whole ? RT_COPIED : RT_EXCHANGED;
+        renewal->made = made;
+        if (renewal->how != RT_EXCHANGED)
+            continue;
+        if (may_lie_over(plan, made, old, output)) {
+            renewal->how = RT_STAYS;
+            move_home(plan, made);
+            made->root = old->root;
+        } else {
+            move_home(plan, made);
+        }
+    }
+    return TC_OK;
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static tc_status take(tc_ctx *ctx, rt_shared *shared, const rt_state *state, void **memory) {
+    if (*memory)
+        return TC_OK;
+    *memory = shared->device->alloc(shared->queue, state->bytes + 1);
+    return *memory ? TC_OK
+                   : tc_error(ctx, TC_LIMIT, NULL, "not enough memory: a tensor that is kept takes %zu bytes",
+                              state->bytes);
+}
+
+static void free_state(const rt_shared *shared, rt_state *state) {
+    for (int i = 0; i < 2; i++) {
+        shared->device->free(shared->queue, state->memory[i]);
+        state->memory[i] = NULL;
+    }
+}
+
+void rt_free_states(rt_shared *shared) {
+    for (uint32_t i = 0; i < shared->n_states; i++)
+        free_state(shared, &shared->states[i]);
+}
+
+tc_status rt_ready_states(tc_ctx *ctx, rt_plan *plan) {
+    for (uint32_t i = 0; i < plan->shared->n_states; i++) {
+        rt_state *state = &plan->shared->states[i];
+        if (plan->renewals[i].how == RT_STAYS)
+            continue;
+        TC_TRY(take(ctx, plan->shared, state, &state->memory[1]));
+        if (plan->renewals[i].how == RT_EXCHANGED)
+            plan->renewals[i].made->data = state->memory[1];
+    }
+    return TC_OK;
+}
+
+bool rt_renew_states(rt_plan *plan) {
+    const rt_shared *shared = plan->shared;
+    bool moved = false;
+    for (uint32_t i = 0; i < shared->n_states; i++) {
+        rt_state *state = &shared->states[i];
+        if (plan->renewals[i].how == RT_COPIED)
+            shared->device->kernels->copy(shared->queue, state->memory[1],
+                                          rt_plan_address(plan, plan->graph->outputs[state->output]), state->bytes);
+    }
+    for (uint32_t i = 0; i < shared->n_states; i++) {
+        rt_state *state = &shared->states[i];
+        if (plan->renewals[i].how == RT_STAYS)
+            continue;
+        void *now = state->memory[1];
+        state->memory[1] = state->memory[0];
+        state->memory[0] = now;
+        moved = true;
+    }
+    return moved;
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+static rt_state *find_state(const tempo_session *s, uint32_t input) {
+    for (uint32_t i = 0; i < s->shared.n_states; i++)
+        if (s->shared.states[i].input == input)
+            return &s->shared.states[i];
+    return NULL;
+}
+
+static tc_status no_such(tempo_session *s, const char *what, const char *name) {
+    return tc_error(&s->ctx, TC_USAGE, NULL, "the model has no %s '%s'", what, tc_quote(&s->ctx, name));
+}
+
+static tc_status keep(tempo_session *s, const char *output, const char *input) {
+    rt_input *to = rt_find_input(s, input);
+    uint32_t from;
+    if (!to)
+        return no_such(s, "input", input);
+    if (!rt_find_output(s, output, &from))
+        return no_such(s, "output", output);
+    uint32_t at = (uint32_t)(to - s->inputs);
+    for (uint32_t i = 0; i < s->shared.n_states; i++)
+        if (s->shared.states[i].input == at || s->shared.states[i].output == from)
+            return tc_error(&s->ctx, TC_USAGE, NULL, "output '%s' or input '%s' is one of another pair already",
+                            tc_quote(&s->ctx, output), tc_quote(&s->ctx, input));
+    rt_drop_plans(s);
+    s->shared.states = tc_arena_grow(s->arena, s->shared.states, sizeof *s->shared.states, &s->shared.cap_states,
+                                     (size_t)s->shared.n_states + 1);
+    s->shared.states[s->shared.n_states++] = (rt_state){.input = at, .output = from};
+    to->kept = true;
+    to->data = NULL;
+    return TC_OK;
+}
+
+tempo_status tempo_keep(tempo_session *s, const char *output, const char *input) { RT_CALL(s, keep(s, output, input)); }
+
+static tc_status set_elements(tempo_session *s, rt_input *input, const tempo_tensor *tensor) {
+    rt_state *state = find_state(s, (uint32_t)(input - s->inputs));
+    if (state->memory[0] && state->bytes != tensor->bytes)
+        free_state(&s->shared, state);
+    state->bytes = tensor->bytes;
+    TC_TRY(take(&s->ctx, &s->shared, state, &state->memory[0]));
+    s->shared.device->upload(s->shared.queue, state->memory[0], tensor->data, tensor->bytes);
+    rt_take_shape(s, input, tensor);
+    input->data = state->memory[0];
+    return TC_OK;
+}
+
+static tc_status set_state(tempo_session *s, const char *name, const tempo_tensor *tensor) {
+    rt_input *input = rt_find_input(s, name);
+    if (!input || !input->kept)
+        return tc_error(&s->ctx, TC_USAGE, NULL, "no output is paired with an input '%s'", tc_quote(&s->ctx, name));
+    TC_TRY(rt_check_tensor(s, input, tensor));
+    return set_elements(s, input, tensor);
+}
+
+tempo_status tempo_set_state(tempo_session *s, const char *input, const tempo_tensor *tensor) {
+    RT_CALL(s, set_state(s, input, tensor));
+}
+
+/* Defaults serve where nothing was set; where the device is, they are copied to. */
+tc_status rt_begin_states(tempo_session *s) {
+    for (uint32_t i = 0; i < s->shared.n_states; i++) {
+        rt_input *input = &s->inputs[s->shared.states[i].input];
+        const tc_tensor *init = input->value->init;
+        const void *data = NULL;
+        if (input->data)
+            continue;
+        if (!init) {
+            tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is kept from run to run, but has no first value",
+                     tc_quote(&s->ctx, input->value->name));
+            tc_hint(&s->ctx, "set it with tempo_set_state");
+            return TC_BAD_INPUT;
+        }
+        if (!init->data && init->external)
+            TC_TRY(tc_tensor_map(&s->ctx, s->model, init, &data));
+        data = data ? data : init->data;
+        union {
+            const void *in;
+            void *out;
+        } first = {data};
+        const tempo_tensor tensor = {(tempo_dtype)init->dtype, init->rank, init->dims, first.out, init->bytes};
+        TC_TRY(set_elements(s, input, &tensor));
+    }
+    return TC_OK;
+}
+
+static tc_status get_state(tempo_session *s, const char *name, tempo_tensor *out_tensor) {
+    rt_input *input = rt_find_input(s, name);
+    if (!input || !input->kept)
+        return tc_error(&s->ctx, TC_USAGE, NULL, "no output is paired with an input '%s'", tc_quote(&s->ctx, name));
+    TC_TRY(rt_begin_states(s));
+    const rt_state *state = find_state(s, (uint32_t)(input - s->inputs));
+    void *elements = state->memory[0];
+    if (!s->shared.device->host_memory) {
+        elements = tc_arena_alloc(s->ctx.arena, state->bytes + 1, 1);
+        s->shared.device->download(s->shared.queue, elements, state->memory[0], state->bytes);
+    }
+    *out_tensor = (tempo_tensor){input->dtype, input->rank, input->dims, elements, state->bytes};
+    return TC_OK;
+}
+
+tempo_status tempo_get_state(tempo_session *s, const char *input, tempo_tensor *out_tensor) {
+    RT_CALL(s, get_state(s, input, out_tensor));
+}

@@ -1,0 +1,42 @@
+/* session_test.h: what the tests of sessions share: a graph in ONNX text becomes an open session. */
+#ifndef SESSION_TEST_H
+#define SESSION_TEST_H
+#include "runtime/session.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* Where sessions compute: the CPU, unless the test is compiled for another device. */
+#ifdef TEST_OTHER_DEVICE
+#include "runtime/tempo-run/run.h"
+#define TEST_DEVICE run_devices[0]
+#else
+#define TEST_DEVICE (&rt_device_cpu)
+#endif
+
+/* `body` is a graph of opset 21: its name, inputs, outputs and nodes. `threads` 0: one per core. */
+static inline tempo_session *open_on(const rt_device *device, const char *body, int threads) {
+    char path[] = "/tmp/session_testXXXXXX.onnxt";
+    int fd = mkstemps(path, 6);
+    FILE *file = fdopen(fd, "w");
+    fprintf(file, "<ir_version: 10, opset_import: [\"\" : 21]>\n%s", body);
+    fclose(file);
+    tempo_session *session;
+    const tempo_options options = {.threads = threads};
+    const rt_hooks hooks = {.device = device};
+    tempo_status status = rt_open(path, &options, &hooks, &session);
+    if (status != TEMPO_OK)
+        print_error("%s", tempo_message(session));
+    assert_int_equal(status, TEMPO_OK);
+    unlink(path);
+    return session;
+}
+static inline tempo_session *open_text(const char *body, int threads) { return open_on(TEST_DEVICE, body, threads); }
+#endif
