@@ -21,22 +21,25 @@
 #define TEST_DEVICE (&rt_device_cpu)
 #endif
 
-/* `body` is a graph of opset 21: its name, inputs, outputs and nodes. `threads` 0: one per core. */
-static inline tempo_session *open_on(const rt_device *device, const char *body, int threads) {
+/* `graph` is one in text: its name, inputs, outputs and nodes, of these opsets. `threads` 0: one per core. */
+static inline tempo_session *open_with(const rt_hooks *hooks, const char *opsets, const char *graph, int threads) {
     char path[] = "/tmp/session_testXXXXXX.onnxt";
     int fd = mkstemps(path, 6);
     FILE *file = fdopen(fd, "w");
-    fprintf(file, "<ir_version: 10, opset_import: [\"\" : 21]>\n%s", body);
+    fprintf(file, "<ir_version: 10, opset_import: %s>\n%s", opsets, graph);
     fclose(file);
     tempo_session *session;
-    const tempo_options options = {.threads = threads};
-    const rt_hooks hooks = {.device = device};
-    tempo_status status = rt_open(path, &options, &hooks, &session);
+    tempo_status status = rt_open(path, &(tempo_options){.threads = threads}, hooks, &session);
     if (status != TEMPO_OK)
         print_error("%s", tempo_message(session));
     assert_int_equal(status, TEMPO_OK);
     unlink(path);
     return session;
 }
-static inline tempo_session *open_text(const char *body, int threads) { return open_on(TEST_DEVICE, body, threads); }
+
+static inline tempo_session *open_on(const rt_device *device, const char *graph, int threads) {
+    return open_with(&(rt_hooks){.device = device}, "[\"\" : 21]", graph, threads);
+}
+
+static inline tempo_session *open_text(const char *graph, int threads) { return open_on(TEST_DEVICE, graph, threads); }
 #endif
