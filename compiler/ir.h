@@ -287,6 +287,14 @@ int64_t tc_model_opset(const tc_model *model, const char *domain);             /
 void tc_model_set_opset(tc_model *model, const char *domain, int64_t version); /* adds or changes */
 tc_function *tc_model_function(const tc_model *model, const char *domain, const char *name, const char *overload);
 void tc_model_add_function(tc_model *model, tc_function *function);
+/* The file's metadata_props; NULL: it has none under that key. metadata.c */
+const char *tc_model_metadata(const tc_model *model, const char *key);
+void tc_model_set_metadata(tc_model *model, const char *key, const char *value); /* adds or changes; copied */
+/* The number of threads that workspaces are made for, whatever the machine has: 16, or what the file's metadata states
+ * under this key. TC_BAD_INPUT where that is no number from 1 to 4096. metadata.c */
+#define TC_THREADS_KEY "tempo.threads"
+#define TC_USUAL_THREADS 16
+tc_status tc_model_threads(tc_ctx *ctx, const tc_model *model, int *out_threads);
 
 tc_graph *tc_graph_create(tc_model *model, tc_graph *parent, const char *name);
 tc_value *tc_graph_find(const tc_graph *graph, const char *name); /* this graph, then enclosing ones; or NULL */

@@ -50,6 +50,12 @@ typedef struct tc_summary {
                              tc_record_initializers */
 } tc_summary;
 
+/* What a run of a graph takes for all that it computes, in bytes. */
+typedef struct tc_footprint {
+    uint64_t arena, bound; /* allocated; the most that is live at one time */
+    const char *missing;   /* an op without kernel: with it, there is no run. In the context's arena. NULL: none */
+} tc_footprint;
+
 typedef struct tc_pass_env {
     tc_ctx *ctx;
     const tc_options *options;
@@ -57,6 +63,10 @@ typedef struct tc_pass_env {
     /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: none is wanted. */
     tc_status (*reread)(void *user, tc_model **out_model);
     void *reread_user;
+    /* Asks the runtime, which no pass sees, for the footprint of the model as it is, to the byte. False: the declared
+     * shapes do not decide it. NULL: nobody can be asked. */
+    bool (*footprint)(void *user, tc_model *model, tc_footprint *out_footprint);
+    void *footprint_user;
 } tc_pass_env;
 
 typedef struct tc_pass {

@@ -81,16 +81,20 @@ static const void *aligned_copy(rt_shared *shared, const void *data, size_t byte
 
 /* Constants may lie in the file at any address: kernels want them aligned to their element. */
 static tc_status parameter_data(planner *p, const tc_node *node, const tc_tensor *tensor, const void **out_data) {
+    static const uint64_t nothing;
     const void *data = tensor->data;
+    *out_data = &nothing;
+    if (p->plan->shared->dry)
+        return TC_OK;
     if (!data && tensor->external)
         TC_TRY(tc_tensor_map(p->ctx, p->model, tensor, &data));
     if (!data && tensor->bytes > 0)
         return tc_error(p->ctx, TC_UNSUPPORTED, node, "constant '%s' has no numbers to read",
                         tc_quote(p->ctx, tensor->name ? tensor->name : ""));
     size_t element = tc_dtype_bits(tensor->dtype) / 8;
-    static const uint64_t nothing;
     bool lies_well = element < 2 || (uintptr_t)data % element == 0;
-    *out_data = !data ? &nothing : lies_well ? data : aligned_copy(p->plan->shared, data, tensor->bytes);
+    if (data)
+        *out_data = lies_well ? data : aligned_copy(p->plan->shared, data, tensor->bytes);
     return TC_OK;
 }
 
@@ -164,41 +168,52 @@ static const void *known_elements(const planner *p, const tc_value *value, const
     return elements;
 }
 
-static tc_status launch_node(planner *p, const tc_node *node) {
-    const rt_kernel_row *row = rt_kernel_for(node);
-    if (!row) {
-        const char *domain = node->domain[0] ? node->domain : "ai.onnx";
-        tc_error(p->ctx, TC_UNSUPPORTED, node,
-                 "there is no kernel for op %s of domain %s, and the model has no function for it",
-                 tc_quote(p->ctx, node->op_type), tc_quote(p->ctx, domain));
-        tc_hint(p->ctx, "tempo-run --list-kernels lists what there is");
-        return TC_UNSUPPORTED;
-    }
-    rt_launch *launch = &p->plan->launches[p->plan->n_launches];
-    *launch = (rt_launch){.node = node, .kernels = p->plan->launcher.kernels, .view_of = -1};
-    TC_TRY(fill_args(p, node, launch));
-    TC_TRY(check_dtype(p, node, row, launch));
-    TC_TRY(row->launch(&p->plan->launcher, node, launch));
-    if (!launch->constant && node->n_outputs == 1 && rt_out(launch, 0))
-        launch->constant = known_elements(p, node->outputs[0], rt_out(launch, 0));
+static tc_status no_kernel(planner *p, const tc_node *node) {
+    const char *domain = node->domain[0] ? node->domain : "ai.onnx";
+    tc_error(p->ctx, TC_UNSUPPORTED, node,
+             "there is no kernel for op %s of domain %s, and the model has no function for it",
+             tc_quote(p->ctx, node->op_type), tc_quote(p->ctx, domain));
+    tc_hint(p->ctx, "tempo-run --list-kernels lists what there is");
+    return TC_UNSUPPORTED;
+}
+
+static void add_results(planner *p, const rt_launch *launch) {
+    const tc_node *node = launch->node;
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const rt_arg *out = rt_out(launch, i);
         if (!out)
             continue;
-        if (i == 0 && launch->constant) {
-            size_t bytes = (size_t)out->count * tk_size(out->dtype);
-            rt_set_host(p->plan, add_storage(p, node->outputs[i], RT_PARAMETER, bytes, out->dims), launch->constant);
-            continue;
-        }
-        bool view = i == 0 && launch->view_of >= 0;
-        uint32_t viewed = view ? rt_plan_root(p->plan, tc_input(node, (uint32_t)launch->view_of))->root : 0;
-        rt_storage *s = add_storage(p, node->outputs[i], RT_ARENA, (size_t)out->count * tk_size(out->dtype), out->dims);
-        if (view) {
-            s->root = viewed;
-            s->home = p->plan->storages[viewed].home;
-        }
+        bool known = i == 0 && launch->constant, view = i == 0 && !known && launch->view_of >= 0;
+        rt_storage *s = add_storage(p, node->outputs[i], known ? RT_PARAMETER : RT_ARENA,
+                                    (size_t)out->count * tk_size(out->dtype), out->dims);
         s->launch = p->plan->n_launches;
+        if (known)
+            rt_set_host(p->plan, s, launch->constant);
+        if (view) {
+            const rt_storage *viewed = rt_plan_root(p->plan, tc_input(node, (uint32_t)launch->view_of));
+            s->root = viewed->root;
+            s->home = viewed->home;
+        }
     }
+}
+
+static tc_status launch_node(planner *p, const tc_node *node) {
+    const rt_kernel_row *row = rt_kernel_for(node);
+    rt_shared *shared = p->plan->shared;
+    if (!row && !shared->dry)
+        return no_kernel(p, node);
+    rt_launch *launch = &p->plan->launches[p->plan->n_launches];
+    *launch = (rt_launch){.node = node, .kernels = p->plan->launcher.kernels, .view_of = -1};
+    TC_TRY(fill_args(p, node, launch));
+    if (row) {
+        TC_TRY(check_dtype(p, node, row, launch));
+        TC_TRY(row->launch(&p->plan->launcher, node, launch));
+        if (!launch->constant && node->n_outputs == 1 && rt_out(launch, 0))
+            launch->constant = known_elements(p, node->outputs[0], rt_out(launch, 0));
+    } else if (!shared->missing) {
+        shared->missing = tc_arena_strdup(shared->arena, node->op_type);
+    }
+    add_results(p, launch);
     p->plan->n_launches++;
     return TC_OK;
 }

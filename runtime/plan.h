@@ -55,6 +55,8 @@ typedef struct rt_shared {
     rt_state *states;
     uint32_t n_states;
     size_t cap_states;
+    bool dry;            /* no plan will run: the numbers of parameters need not be there, nor a kernel for each node */
+    const char *missing; /* dry: an op without kernel, in `arena`, or NULL */
 } rt_shared;
 
 /* Where a launch's operand or result gets its address from. */

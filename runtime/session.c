@@ -64,10 +64,25 @@ const char *tempo_message(const tempo_session *s) { return s->lost ? s->why : s-
 
 static tc_status seed(tempo_session *s, uint64_t number, uint64_t step);
 
+/* Workspaces are made for the threads that the file states, so that the arena is the same on every machine. */
+static tc_status take_slots(tempo_session *s) {
+    int slots;
+    TC_TRY(tc_model_threads(&s->ctx, s->model, &slots));
+    if (slots == tk_queue_slots(s->shared.queue))
+        return TC_OK;
+    tk_queue *queue = s->shared.device->open(tk_queue_threads(s->shared.queue), slots);
+    if (!queue)
+        return tc_error(&s->ctx, TC_LIMIT, NULL, "out of memory");
+    s->shared.device->close(s->shared.queue);
+    s->shared.queue = queue;
+    return TC_OK;
+}
+
 /* Takes the model over. Inputs come last: with them, the session is open. */
 static tc_status take_model(tempo_session *s, tc_model *model) {
     s->model = model;
     s->shared.model = model;
+    TC_TRY(take_slots(s));
     TC_TRY(rt_make_runnable(s));
     const tc_graph *graph = s->model->graph;
     s->by_name = tc_map_create(s->arena);
@@ -99,7 +114,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     int threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
     tempo_session *s = calloc(1, sizeof *s);
     const rt_device *device = hooks && hooks->device ? hooks->device : &rt_device_cpu;
-    tk_queue *queue = device->open(threads, threads);
+    tk_queue *queue = device->open(threads, TC_USUAL_THREADS);
     if (!s || !queue) {
         free(s);
         device->close(queue);

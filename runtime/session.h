@@ -104,6 +104,16 @@ tc_status rt_inline_missing(tempo_session *session, tc_model *model, bool typed,
  * has no kernel. `decides[i]`: the elements of input i are used, too. *out_static: every shape is known.
  * resolve_shapes.c */
 tc_status rt_resolve_shapes(tempo_session *session, tc_model *model, const bool *decides, bool *out_static);
+/* What a run allocates for all that it computes. */
+typedef struct rt_footprint {
+    uint64_t arena, bound; /* bytes; the most that are live at one time */
+    const char *missing;   /* an op that has no kernel, so that there will be no run: counted as one without workspace.
+                              Lives as long as the session. NULL: there is none */
+} rt_footprint;
+/* Of a session that nothing was bound to, if the inputs without default will be bound to tensors of their declared
+ * types, on any number of threads. Nothing is mapped or allocated. TEMPO_UNSUPPORTED, with a message, where the
+ * declared shapes do not decide it. footprint.c */
+tempo_status rt_foresee(tempo_session *session, rt_footprint *out_footprint);
 /* Finds or makes the plan for what is bound, and makes it ready. prepare.c */
 tc_status rt_prepare(tempo_session *session);
 static inline const rt_plan *rt_current_plan(const tempo_session *session) { return session->kept[0].plan; }

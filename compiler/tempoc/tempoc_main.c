@@ -6,6 +6,7 @@
 #include "../program.h"
 #include "passes/pass.h"
 #include "passes/report/report.h"
+#include "tempoc_footprint.h"
 #include "tempoc_rules.h"
 #include "tempoc_verify.h"
 #include "../text.h"
@@ -18,7 +19,7 @@
 typedef struct cli {
     tc_options options;
     const char *input, *output, *emit, *report;
-    int64_t verify_seed;
+    int64_t verify_seed, threads;
     bool quiet, verbose, verify, list_passes, list_rules, check_rules;
 } cli;
 
@@ -93,6 +94,8 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
         return TC_USAGE;
     }
     c->input = arguments->items[0];
+    if (c->threads > 4096)
+        return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 1 to 4096; 0: as the file states, or else 16");
     if (c->emit && strcmp(c->emit, "onnx") != 0 && strcmp(c->emit, "text") != 0)
         return tc_error(ctx, TC_USAGE, NULL, "--emit=%s: expected onnx or text", tc_quote(ctx, c->emit));
     if (c->report && !ends_with(c->report, ".json") && !ends_with(c->report, ".html"))
@@ -189,14 +192,19 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
     source from = {ctx, file, c->input};
     tc_pass_env env = {.ctx = ctx, .options = &work->options, .summary = &work->summary, .reread_user = &from};
     env.reread = write ? read_again : NULL; /* one reproducer is enough */
+    env.footprint = tempoc_footprint;
+    env.footprint_user = ctx;
     tc_model *model = NULL;
     tc_status status = tc_read_opened(ctx, file, c->input, &model);
     if (status == TC_OK)
         status = tc_pipeline_run(&env, model);
+    if (status == TC_OK && c->threads > 0)
+        tc_model_set_metadata(model, TC_THREADS_KEY, tc_arena_printf(ctx->arena, "%lld", (long long)c->threads));
     if (status == TC_OK && write && c->output)
         status = write_model(ctx, c, model);
     if (status == TC_OK && work->report) {
         work->account = tc_account_make(ctx->arena, model->graph, work->options.loss);
+        work->account->has_footprint = env.footprint(env.footprint_user, model, &work->account->footprint);
         tc_report_rules(ctx->arena, &work->summary, work->report);
     }
     tc_model_destroy(model);

@@ -81,6 +81,12 @@ static void put_tiles(page *p) {
     fputs("<div class=\"tiles\">\n", p->out);
     put_change_tile(p, "Saved for the backward pass", p->before ? &p->before->saved : NULL, r->after->saved);
     put_change_tile(p, "Peak of live bytes", p->before ? &p->before->peak : NULL, r->after->peak);
+    if (r->after->has_footprint) {
+        bool compared = p->before && p->before->has_footprint;
+        tc_amount was = {compared ? (int64_t)p->before->footprint.arena : 0, NULL};
+        tc_amount is = {(int64_t)r->after->footprint.arena, NULL};
+        put_change_tile(p, "Arena of a run", compared ? &was : NULL, is);
+    }
     fprintf(p->out, "<div class=\"tile\"><span>Nodes</span><b>%u</b><span>the file has %u</span></div>\n",
             s->nodes_after, s->nodes_before);
     fprintf(p->out,

@@ -90,6 +90,23 @@ static void add_layers(cJSON *root, tc_ctx *ctx, const tc_report *r) {
     }
 }
 
+/* null where it is not known what a run allocates. */
+static void add_footprint(cJSON *pair, const char *key, const tc_account *account, bool bound) {
+    if (account && account->has_footprint)
+        cJSON_AddNumberToObject(pair, key, (double)(bound ? account->footprint.bound : account->footprint.arena));
+    else
+        cJSON_AddNullToObject(pair, key);
+}
+
+static void add_arena(cJSON *root, const tc_account *before, const tc_account *after) {
+    static const char *const keys[] = {"arena_bytes", "arena_bound_bytes"};
+    for (int bound = 0; bound < 2; bound++) {
+        cJSON *pair = cJSON_AddObjectToObject(root, keys[bound]);
+        add_footprint(pair, "before", before, bound);
+        add_footprint(pair, "after", after, bound);
+    }
+}
+
 static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     const tc_summary *s = r->summary;
     const tc_account *before = r->before, *after = r->after;
@@ -101,6 +118,7 @@ static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     add_names(root, "dims", r->dims, r->n_dims);
     add_pair(root, "saved_bytes", before ? &before->saved : NULL, &after->saved);
     add_pair(root, "peak_bytes", before ? &before->peak : NULL, &after->peak);
+    add_arena(root, before, after);
     cJSON *nodes = cJSON_AddObjectToObject(root, "nodes");
     cJSON_AddNumberToObject(nodes, "before", s->nodes_before);
     cJSON_AddNumberToObject(nodes, "after", s->nodes_after);

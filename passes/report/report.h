@@ -1,5 +1,5 @@
-/* report.h: what tempoc tells of its work: five lines of text, JSON or an HTML page. All show the same tc_report, which
- * holds plain numbers and strings, so that the graphs it was made from can be gone. */
+/* report.h: what tempoc tells of its work: a few lines of text, JSON or an HTML page. All show the same tc_report,
+ * which holds plain numbers and strings, so that the graphs it was made from can be gone. */
 #ifndef TC_REPORT_H
 #define TC_REPORT_H
 #include "../pass.h"
@@ -29,6 +29,8 @@ typedef struct tc_layer_row {
 typedef struct tc_account {
     bool trains; /* it has a backward pass: a ledger */
     tc_amount saved, peak;
+    bool has_footprint; /* and so the next is known */
+    tc_footprint footprint;
     const char *peak_node;
     tc_saved_row *rows;
     size_t n_rows;
@@ -65,7 +67,7 @@ tc_account *tc_account_make(tc_arena *arena, const tc_graph *graph, const char *
 /* Rows of the rules that matched; while the model whose dims they count in is there. */
 void tc_report_rules(tc_arena *arena, const tc_summary *summary, tc_report *report);
 
-/* The five lines; `verbose` adds names and all rules. text.c */
+/* The lines; `verbose` adds names and all rules. text.c */
 void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *report, bool verbose);
 /* To a file that appears whole or not at all. json.c, html.c */
 tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path);

@@ -1,5 +1,7 @@
-/* text.c: the report that tempoc prints: five lines, and with -v the names behind the numbers. */
+/* text.c: the report that tempoc prints: five lines, six where it is known what a run allocates, and with -v the names
+ * behind the numbers. */
 #include "report.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +61,20 @@ static void print_change(FILE *out, tc_ctx *ctx, const char *label, const tc_amo
     fprintf(out, " %s\n", what);
 }
 
+static tc_amount arena_of(const tc_account *account) { return (tc_amount){(int64_t)account->footprint.arena, NULL}; }
+
+/* In bytes: it is a promise. */
+static void print_arena(FILE *out, tc_ctx *ctx, const tc_account *before, const tc_account *after) {
+    bool compared = before && before->has_footprint;
+    if (!after->has_footprint)
+        return;
+    tc_amount was = compared ? arena_of(before) : (tc_amount){0};
+    const char *what = tc_arena_printf(ctx->arena, "allocated by a run: %" PRIu64 " bytes", after->footprint.arena);
+    if (after->footprint.missing)
+        what = tc_arena_printf(ctx->arena, "%s; there is no kernel for %s yet", what, after->footprint.missing);
+    print_change(out, ctx, "arena", compared ? &was : NULL, arena_of(after), what);
+}
+
 static void print_names(FILE *out, const char *label, const char **names, size_t count) {
     fprintf(out, "%s %zu", label, count);
     for (size_t i = 0; i < count; i++)
@@ -76,6 +92,7 @@ void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *r, bool verbose) {
     else
         fprintf(out, "%-11snothing: there is no backward pass\n", "saved");
     print_change(out, ctx, "peak", before ? &before->peak : NULL, r->after->peak, "live at one time");
+    print_arena(out, ctx, before, r->after);
     fprintf(out, "time       %.3f s\n", r->seconds);
     if (!verbose)
         return;

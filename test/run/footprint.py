@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""What tempoc promises is what tempo-run takes: the arena of every model and recipe, to the byte, on one thread, on two
+and on sixteen; for another number of threads in the file, too, and only where the shapes are known.
+
+usage: footprint.py TEMPO_RUN TEMPOC CASE_DIR ...      CASE_DIR: model.onnx, inputs.npz (models/)
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+
+sys.path.insert(0, os.path.dirname(__file__))
+from tool import check, finish, model, path, run  # noqa: E402
+
+TEMPOC, CASES = sys.argv[2], sys.argv[3:]
+
+
+def dims_of(case):
+    """--dim for the symbolic dims of the model's inputs, as the inputs at hand have them."""
+    shapes = {k: v.shape for k, v in np.load(os.path.join(case, "inputs.npz")).items()}
+    dims = {}
+    for i in onnx.load(os.path.join(case, "model.onnx")).graph.input:
+        for size, d in zip(shapes.get(i.name, ()), i.type.tensor_type.shape.dim):
+            if d.dim_param:
+                dims[d.dim_param] = size
+    return [a for name, size in dims.items() for a in ("--dim", f"{name}={size}")]
+
+
+def promised(file, *options):
+    """The line that tempoc prints, and the report's numbers; the compiled file is out.onnx."""
+    command = [TEMPOC, file, "-o", path("out.onnx"), f"--report={path('report.json')}", *options]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    line = re.search(r"^arena .* allocated by a run: (\d+) bytes$", printed, re.M)
+    with open(path("report.json"), encoding="utf-8") as report:
+        told = json.load(report)
+    arena, bound = told["arena_bytes"]["after"], told["arena_bound_bytes"]["after"]
+    check((int(line.group(1)) if line else None) == arena, f"printed and reported arena of {command}")
+    return arena, bound
+
+
+def taken(inputs, threads):
+    text = run(path("out.onnx"), "--inputs", inputs, "--memory", "--threads", str(threads))
+    arena, bound = (int(re.search(rf"(\d+) .* {what}", text).group(1)) for what in ("arena:", "lower bound:"))
+    return arena, bound
+
+
+def models():
+    for case in CASES:
+        for recipe in ("none", "exact", "portable"):
+            promise = promised(os.path.join(case, "model.onnx"), f"--recipe={recipe}", *dims_of(case))
+            inputs = os.path.join(case, "inputs.npz")
+            took = {threads: taken(inputs, threads) for threads in (1, 2, 16)}
+            name = f"{os.path.basename(os.path.normpath(case))} {recipe}"
+            check(set(took.values()) == {promise}, f"{name}: promised {promise}, took {took}")
+            print(f"{name}: {promise[0]} bytes, {promise[0] / promise[1]:.4f} of the bound")
+
+
+PRODUCT = "g (float16[8,4] a, float16[4,6] b) => (float16[8,6] y) { y = MatMul (a, b) }"
+
+
+def threads():
+    """Scratch is for the threads that the file states, here of a product in 16 bits; more of them keep to it, and
+    compute the same."""
+    rng = np.random.default_rng(1)
+    inputs = path("ab.npz")
+    np.savez(inputs, a=rng.normal(size=(8, 4)).astype("f2"), b=rng.normal(size=(4, 6)).astype("f2"))
+    file = model("product.onnxt", PRODUCT)
+    sizes, results = [], set()
+    for n in (1, 4, 64):
+        promise = promised(file, "--passes=upgrade,shapes", f"--threads={n}")
+        took = {threads: taken(inputs, threads) for threads in (1, 4, 100)}
+        check(set(took.values()) == {promise}, f"--threads={n}: promised {promise}, took {took}")
+        sizes.append(promise[0])
+        run(path("out.onnx"), "--inputs", inputs, "--threads", "100", "--outputs", path("y.npz"))
+        results.add(np.load(path("y.npz"))["y"].tobytes())
+        stated = {p.key: p.value for p in onnx.load(path("out.onnx")).metadata_props}
+        check(stated.get("tempo.threads") == str(n), f"the file states {stated}")
+    check(sizes[0] < sizes[1] < sizes[2], f"scratch for more threads is larger: {sizes}")
+    check(len(results) == 1, "the same results")
+    os.rename(path("out.onnx"), path("stated.onnx"))
+    again = promised(path("stated.onnx"), "--passes=")
+    check(again[0] == sizes[2], "what the file states stays")
+    for wrong in ("0", "many", "4097", "-3", "8 "):
+        bad = onnx.load(path("out.onnx"))
+        bad.metadata_props[0].value = wrong
+        onnx.save(bad, path("bad.onnx"))
+        run(path("bad.onnx"), "--inputs", inputs, code=2, says=("tempo.threads", f"'{wrong}'", "from 1 to 4096"))
+    many = subprocess.run([TEMPOC, file, "--threads=4097"], capture_output=True, text=True, check=False)
+    check(many.returncode == 64 and "--threads goes from 1 to 4096" in many.stderr, "--threads=4097 is refused")
+
+
+def unknown():
+    """Without a value for a dim there is no promise; with it there is; that a kernel is missing is said."""
+    file = model("symbolic.onnxt", "g (float[n,4] x) => (float[n,4] y) { y = Exp (x) }")
+    check(promised(file, "--passes=upgrade,shapes") == (None, None), "a promise for an unknown dim")
+    check(promised(file, "--passes=upgrade,shapes", "--dim", "n=4") == (64, 64), "the arena of one buffer")
+    file = model("missing.onnxt", "g (float[4,4] x) => (float y) { y = Det (x) }")
+    done = subprocess.run([TEMPOC, file, "--passes=upgrade,shapes"], capture_output=True, text=True, check=False)
+    check("64 bytes; there is no kernel for Det yet" in done.stdout, f"the missing kernel: {done.stdout}")
+
+
+models()
+threads()
+unknown()
+finish()
