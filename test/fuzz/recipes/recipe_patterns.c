@@ -92,6 +92,27 @@ static int add_swish(gen *g, const fz_row *row) {
     return fz_either(g, "Mul", y, gate, bound * fz_at(g, gate)->high);
 }
 
+static int add_mish(gen *g, const fz_row *row) {
+    (void)row;
+    int x = start(g, 1, 4, false);
+    if (x == NONE)
+        return NONE;
+    double bound = fz_at(g, x)->high;
+    int soft = fz_chance(g, 50)
+                   ? fz_unary(g, "Softplus", NULL, x, bound + 1)
+                   : fz_unary(g, "Log", NULL, plus(g, fz_unary(g, "Exp", NULL, x, exp(bound)), near(g, 1)), bound + 1);
+    return fz_either(g, "Mul", x, fz_unary(g, "Tanh", NULL, soft, 1), bound);
+}
+
+static int add_log_sigmoid(gen *g, const fz_row *row) {
+    (void)row;
+    int x = start(g, 1, 4, false);
+    if (x == NONE)
+        return NONE;
+    double bound = fz_at(g, x)->high;
+    return fz_unary(g, "Log", NULL, fz_unary(g, "Sigmoid", NULL, x, 1), bound + 1);
+}
+
 /* --- normalizations --------------------------------------------------------------------------- */
 
 /* c / sqrt(v), in its spellings. */
@@ -315,6 +336,7 @@ static int add_embedding(gen *g, const fz_row *row) {
 
 const fz_row fz_patterns[] = {
     {"gelu by erf", 4, add_gelu_erf, 0, 0, NULL},       {"gelu by tanh", 4, add_gelu_tanh, 0, 0, NULL},
+    {"x tanh(softplus x)", 2, add_mish, 0, 0, NULL},    {"log sigmoid(x)", 2, add_log_sigmoid, 0, 0, NULL},
     {"x sigmoid(x)", 4, add_swish, 0, 0, NULL},         {"layer normalization", 5, add_layer_norm, 0, 0, NULL},
     {"RMS normalization", 5, add_rms_norm, 0, 0, NULL}, {"block", 6, add_block, 0, 0, NULL},
     {"attention", 8, add_attention, 0, 0, NULL},        {"embedding", 2, add_embedding, 0, 0, NULL},
