@@ -69,15 +69,16 @@ static void count_read(void *user, const tc_value *storage) {
         return;
     const rt_storage *s = rt_plan_storage(c->plan, storage);
     size_t index = (size_t)(s - c->plan->storages);
-    if (s->home != RT_ARENA || c->counted[index])
+    if (s->home == RT_INPUT || c->counted[index])
         return;
     c->counted[index] = true;
     c->bytes += s->bytes;
 }
 
-/* What nodes of the forward pass made, the arena holds when that has ended, and a later launch reads: each storage
- * once, but for copies of parameters, which hold no activations. Shapes for the backward pass may be read off early,
- * and a result of the backward pass may lie where such a copy was: neither is of the forward pass. */
+/* Bytes that nodes of the forward pass made and that a launch behind it reads: each storage once, also where its
+ * elements are known already and are a constant of the plan. Copies of parameters hold no activations and don't count.
+ * Shapes for the backward pass may be read off early, and a result of the backward pass may lie where a copy of a
+ * parameter was: neither is of the forward pass. */
 static uint64_t count_saved(const rt_plan *plan, tc_arena *scratch, const tc_value *loss) {
     uint32_t size;
     tc_storages storages;

@@ -21,7 +21,8 @@
 #define TEST_DEVICE (&rt_device_cpu)
 #endif
 
-/* `graph` is one in text: its name, inputs, outputs and nodes, of these opsets. `threads` 0: one per core. */
+/* `graph` is one in text: its name, inputs, outputs and nodes, of these opsets, behind
+ * which more of the header may stand. `threads` 0: one per core. */
 static inline tempo_session *open_with(const rt_hooks *hooks, const char *opsets, const char *graph, int threads) {
     char path[] = "/tmp/session_testXXXXXX.onnxt";
     int fd = mkstemps(path, 6);

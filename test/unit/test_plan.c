@@ -245,6 +245,24 @@ static void test_kernels_are_of_the_kind_of_device(void **unused) {
     tempo_close(s);
 }
 
+static void test_known_shapes_count_as_saved(void **unused) {
+    (void)unused;
+    const char *header = "[\"\" : 21], metadata_props: [\"tempo.loss\": \"loss\", \"tempo.gradient.dw\": \"w\"]";
+    tempo_session *s = open_with(&(rt_hooks){.device = TEST_DEVICE}, header,
+                                 "g (float[n] x, float[1] w) => (float loss, float[n] dw) <float[1] one = {1}> {"
+                                 " s = Shape (x) e = Expand (w, s) h = Mul (x, e) loss = ReduceSum <keepdims = 0> (h)"
+                                 " dw = Expand (one, s) }",
+                                 0);
+    float x[3] = {1, 2, 3}, w[1] = {2};
+    bind_floats(s, "x", x, 3);
+    bind_floats(s, "w", w, 1);
+    run(s);
+    tempo_memory memory;
+    assert_int_equal(tempo_memory_report(s, &memory), TEMPO_OK);
+    assert_int_equal(memory.saved, 8); /* s, one int64: the backward pass reads nothing else of the forward pass */
+    tempo_close(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chain_is_in_place),
@@ -256,6 +274,7 @@ int main(void) {
         cmocka_unit_test(test_other_elements_plan_again),
         cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_kernels_are_of_the_kind_of_device),
+        cmocka_unit_test(test_known_shapes_count_as_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
