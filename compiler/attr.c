@@ -35,7 +35,8 @@ const int64_t *tc_attr_ints(const tc_node *node, const char *name, size_t *count
     return attr ? attr->ints : NULL;
 }
 
-/* A position is the attribute's index above the graph's in the attribute. */
+/* A position holds the index of the attribute in its upper 32 bits, that of the graph within the attribute in the
+ * lower. */
 tc_graph *tc_next_nested(const tc_node *node, uint64_t *at) {
     for (uint32_t a = (uint32_t)(*at >> 32); a < node->n_attrs; *at = (uint64_t)++a << 32) {
         const tc_attr *attr = &node->attrs[a];
@@ -53,7 +54,7 @@ tc_graph *tc_next_nested(const tc_node *node, uint64_t *at) {
 
 bool tc_has_nested(const tc_node *node) { return tc_next_nested(node, &(uint64_t){0}) != NULL; }
 
-/* Nested graphs that go away let go of the values around them. */
+/* Nested graphs that are removed give up their uses of the values around them. */
 static void clear(tc_attr *attr) {
     if (attr->kind == TC_ATTR_GRAPH && attr->g && !attr->ref)
         tc_graph_clear(attr->g);

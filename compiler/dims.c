@@ -1,7 +1,8 @@
 /* dims.c: integers with symbols. An expression is a polynomial: a sum of terms, each a coefficient times a product of
  * atoms, where an atom is a symbol or an operation that is no polynomial (floor division, max, min) of two dims. Atoms,
  * products and polynomials are interned in the pool and terms are sorted, so that equal expressions are one object.
- * Terms, degree and nesting are limited: what exceeds them is unknown, so that no file can make this slow. */
+ * Terms, degree and nesting are limited; an expression beyond a limit is unknown, so that no file can make this slow.
+ */
 #include "dims.h"
 #include "diag.h"
 #include "map.h"
@@ -363,7 +364,7 @@ tc_dim tc_dim_symbol(tc_dim_pool *pool, const char *name) {
     return atom_dim(pool, atom_intern(pool, &wanted));
 }
 
-/* The numbers of one base go on where they ended, so that thousands of fresh symbols stay linear. */
+/* Fresh symbols of one base are numbered on from the last one, so that thousands of them take linear time. */
 tc_dim tc_dim_fresh(tc_dim_pool *pool, const char *base) {
     uint32_t before = pool->n_atoms;
     tc_dim d = tc_dim_symbol(pool, base);

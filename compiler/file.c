@@ -1,7 +1,7 @@
-/* file.c: whole files in, and files that appear whole or not at all.
- * Output goes to a temporary file beside its target and takes the target's name only when all of it is on the disk, so
- * that a full disk, a crash or a kill leaves the old file as it was. A failure (recover.h) closes what is open and
- * removes temporary files; those of a process that dies early are left to the program's handlers (program.c). */
+/* file.c: whole files in, and files that appear whole or not at all. Output goes to a temporary file beside its target
+ * and takes the target's name only when all of it is on the disk, so that a full disk, a crash or a kill leaves the old
+ * file as it was. A failure (recover.h) closes what is open and removes temporary files; temporary files of a process
+ * that dies early are left to the program's handlers (program.c). */
 #include "onnx_io.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static tc_status read_all(tc_ctx *ctx, int fd, size_t guess, const char *path, t
     return status;
 }
 
-/* A device may have no end: what does not end at once is refused. Terminals and /dev/null do. */
+/* A device may have no end: one that does not end at once is refused. Terminals and /dev/null end. */
 static tc_status read_device(tc_ctx *ctx, int fd, const char *path, tc_file *out_file) {
     char bytes[512];
     ssize_t n = isatty(fd) ? 0 : read(fd, bytes, sizeof bytes);

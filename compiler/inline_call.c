@@ -1,7 +1,7 @@
-/* inline_call.c: calls of model-local functions replaced by the functions' bodies. Whoever cannot do with an op itself
- * (the runtime without a kernel, autodiff without a gradient) goes on with its body. What the call produced stays the
- * same value, so that graph outputs keep their names. Inlined nodes get new ordinals: two calls of one function must
- * not draw the same dropout mask. */
+/* inline_call.c: calls of model-local functions replaced by the functions' bodies. Where the op itself is of no use
+ * (the runtime has no kernel for it, autodiff no gradient), its body serves. Results of the call stay the same values,
+ * so that graph outputs keep their names. Inlined nodes get new ordinals: two calls of one function must not draw the
+ * same dropout mask. */
 #include "clone.h"
 #include <inttypes.h>
 #include <string.h>
@@ -10,7 +10,7 @@ enum {
     MAX_DEPTH = 128,  /* of calls in bodies of calls; the readers refuse cycles, this is the guard behind them */
     MAX_LEVELS = 512, /* of nested graphs */
     MAX_NODES =
-        10 << 20, /* new nodes of one tc_inline_all: bodies that call twice what calls twice ... grow without bound */
+        10 << 20, /* new nodes of one tc_inline_all: chains of bodies with two calls each double with every link */
 };
 
 /* --- ordinals --------------------------------------------------------------------------------- */
@@ -43,8 +43,8 @@ void tc_new_ordinals(tc_graph *graph, tc_node *first, const tc_node *stop) {
 
 static const char *default_domain(const char *domain) { return strcmp(domain, "ai.onnx") == 0 ? "" : domain; }
 
-/* A body means what its own opset imports say; nodes have none, so both must agree. A domain that only the body imports
- * is imported by the model from now on. */
+/* A body means what its function's opset imports say. Inlined nodes follow the imports of the model, so both must
+ * agree. A domain that only the function imports is added to the model's imports. */
 static tc_status check_opsets(tc_ctx *ctx, const tc_node *node, const tc_function *function) {
     for (size_t i = 0; i < function->n_opsets; i++) {
         const tc_opset *opset = &function->opsets[i];
@@ -61,7 +61,8 @@ static tc_status check_opsets(tc_ctx *ctx, const tc_node *node, const tc_functio
     return TC_OK;
 }
 
-/* Whether output `j` of the call is an input of the function handed through. */
+/* The operand that becomes output `j` of the call unchanged, because the body's output is one of its inputs; else NULL.
+ */
 static tc_value *passed_input(const tc_node *node, const tc_graph *body, uint32_t j) {
     for (uint32_t i = 0; i < body->n_inputs; i++)
         if (body->outputs[j] == body->inputs[i])
@@ -87,7 +88,7 @@ static tc_status check_call(tc_ctx *ctx, const tc_node *node, const tc_function 
     return check_opsets(ctx, node, function);
 }
 
-/* An output that no node of the body makes for it alone: a second name of a value. */
+/* For an output that no node of the body makes for it alone, and which is a second name of the value `to`. */
 void tc_alias_output(tc_node *node, uint32_t j, tc_value *to) {
     tc_value *from = node->outputs[j];
     if (from->n_graph_outputs == 0) {
@@ -144,7 +145,7 @@ typedef struct inliner {
     uint64_t nodes;
 } inliner;
 
-/* Lengths in front keep names with any characters apart. */
+/* Each name is preceded by its length, which keeps names with any characters apart. */
 static const char *function_key(tc_arena *arena, const char *domain, const char *name, const char *overload) {
     domain = default_domain(domain);
     return tc_arena_printf(arena, "%zu %zu %s%s%s", strlen(domain), strlen(name), domain, name, overload);

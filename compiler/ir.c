@@ -122,8 +122,8 @@ void tc_graph_set_parent(tc_graph *graph, tc_graph *parent) {
         note_nested(value);
 }
 
-/* `base` is tried first. The suffix starts from the model's id counter's neighbourhood only after a few tries, so that
- * thousands of values with one base stay linear. */
+/* `base` is tried first, then small suffixes. After a few tries suffixes start near the model's id counter, so that
+ * thousands of values with one base take linear time. */
 const char *tc_graph_unique_name(tc_graph *graph, const char *base) {
     tc_arena *arena = graph->model->arena;
     if (!is_taken(graph, base))
@@ -152,7 +152,8 @@ static void push(tc_graph *graph, tc_value ***array, uint32_t *count, uint32_t *
     (*array)[(*count)++] = value;
 }
 
-/* From the end: what goes came late, mostly, and passes remove as many as there are layers. */
+/* Searched from the end: a value that is removed was mostly added late, and passes remove as many as there are layers.
+ */
 static void drop(tc_value **array, uint32_t *count, const tc_value *value) {
     for (uint32_t i = *count; i-- > 0;) {
         if (array[i] != value)

@@ -1,4 +1,4 @@
-/* lexer.c: ONNX text into tokens. One pass over the bytes; a token is found when its forerunner is consumed, and its
+/* lexer.c: ONNX text into tokens. One pass over the bytes; a token is read when the one before it is consumed, and its
  * value is converted only when asked for. Numbers are converted under the "C" locale that tc_lexer_init's caller has
  * (tempoc never sets another), through a copy, because the text need not end in NUL. */
 #include "lexer.h"
@@ -188,8 +188,8 @@ tc_token tc_lexer_peek(const tc_lexer *lx) {
 
 /* --- consuming -------------------------------------------------------------------------------- */
 
-/* A wrong token after the accepted one has been told of; whatever is asked next fails on END without a second message.
- */
+/* A wrong token behind the accepted one has been reported already: whatever is asked next finds END and fails without a
+ * second message. */
 bool tc_lexer_accept(tc_lexer *lx, char mark) {
     if (!tc_lexer_is(lx, mark))
         return false;
@@ -347,7 +347,7 @@ static const char *excerpt(tc_lexer *lx, tc_token token) {
     return tc_arena_printf(lx->ctx->arena, "    %s\n    %*s^\n", line, (int)indent, "");
 }
 
-/* Behind a token that is none, everything else is wrong too, and told already. */
+/* Behind an invalid token everything else is wrong too, and the message has been given. */
 static tc_status error_at(tc_lexer *lx, tc_token token, tc_status status, const char *fmt, va_list args) {
     if (lx->failed)
         return TC_BAD_INPUT;

@@ -81,7 +81,7 @@ static void set(tc_map *map, const void *key, uint64_t hash, bool is_string, voi
         return;
     map->entries = tc_arena_grow(map->arena, map->entries, sizeof(entry), &map->cap_entries, map->n_entries + 1);
     if (!map->index || (map->n_entries + 1) * 2 > map->mask + 1)
-        reindex(map); /* first: where memory is out, the map stays as it was */
+        reindex(map); /* done first: if memory is out, the map stays as it was */
     map->entries[map->n_entries++] = (entry){key, value, hash};
     map->live++;
     place(map, map->n_entries - 1);

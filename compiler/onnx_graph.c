@@ -1,7 +1,6 @@
-/* onnx_graph.c: GraphProto and the bodies of functions -> tc_graph.
- * Names become values in the order in which ONNX defines them: inputs, initializers, then each node's outputs. An
- * operand that is not defined yet is therefore undefined, out of order or part of a cycle; which of these is found out
- * only then. */
+/* onnx_graph.c: GraphProto and the bodies of functions -> tc_graph. Names become values in the order in which ONNX
+ * defines them: inputs, initializers, then each node's outputs. An operand whose name has no value yet is therefore
+ * undefined, out of order or part of a cycle; which of the three is found out only for the message. */
 #include "onnx_io.h"
 #include "onnx_msg.h"
 #include "verify.h"
@@ -41,7 +40,7 @@ static tc_status describe(const body *b, tc_value *value, Onnx__ValueInfoProto *
     return TC_OK;
 }
 
-/* A value is there under its name: types that wait for it. */
+/* Gives a value, which is there under its name now, the types that wait for it. */
 static tc_status describe_new(const body *b, tc_value *value) {
     Onnx__ValueInfoProto *output = tc_map_get(b->outputs, value->name), *info = tc_map_get(b->infos, value->name);
     if (output)
@@ -293,8 +292,8 @@ static tc_status read_nodes(body *b, Onnx__NodeProto **nodes, size_t n) {
     return TC_OK;
 }
 
-/* The end of a graph that no other encloses: names of nested graphs must be none of an enclosing one, wherever that is
- * defined. */
+/* At the end of an outermost graph: no name of a nested graph may be one of an enclosing graph, wherever that defines
+ * it. */
 static tc_status finish(const body *b, tc_graph_origin *origin) {
     list_values(b, origin);
     return b->graph->parent ? TC_OK : tc_check_names(b->r->ctx, b->graph);

@@ -113,7 +113,7 @@ static Onnx__TypeProto *write_type(writer *w, const tc_type *type) {
     return proto;
 }
 
-/* `origin` may be NULL. Its type stands while the value's is the one that was read. */
+/* `origin` may be NULL. Its type is kept as long as the value's type is the one that was read. */
 static Onnx__ValueInfoProto *write_value(writer *w, const tc_value *value, const Onnx__ValueInfoProto *origin) {
     const tc_value_origin *known = value->origin;
     Onnx__ValueInfoProto *proto = COPY(w, Onnx__ValueInfoProto, value_info_proto, origin);
@@ -266,8 +266,8 @@ static void write_value_of(writer *w, const tc_attr *attr, Onnx__AttributeProto 
     }
 }
 
-/* Only tensors and graphs can differ from what an attribute's origin says: by where weights lie, and by what passes did
- * inside. */
+/* Only tensors and graphs can differ from an attribute's origin: tensors in where their data lies, graphs in what
+ * passes did inside. */
 static Onnx__AttributeProto *write_attr(writer *w, const tc_attr *attr) {
     bool nested = attr->kind == TC_ATTR_TENSOR || attr->kind == TC_ATTR_TENSORS || attr->kind == TC_ATTR_GRAPH ||
                   attr->kind == TC_ATTR_GRAPHS;
@@ -317,7 +317,7 @@ static Onnx__NodeProto **write_nodes(writer *w, const tc_graph *graph) {
 
 /* --- graphs ----------------------------------------------------------------------------------- */
 
-/* Nodes came or went: then every result says its type, and orphans of value_info go. */
+/* Where nodes came or went, every result gets an entry with its type, and orphans of value_info go. */
 static bool has_changed(const tc_graph *graph) {
     const tc_graph_origin *origin = graph->origin;
     if (!origin || origin->n_nodes != graph->n_nodes)
@@ -539,7 +539,7 @@ static const char *find_external(const tc_graph *graph) {
     return NULL;
 }
 
-/* What leads from the output's folder to the input's, if that lies in or below it. */
+/* The path from the output's folder to the input's, if the input's lies in or below the output's. */
 static void find_prefix(writer *w, const char *path) {
     const char *location = find_external(w->model->graph);
     w->prefix = "";

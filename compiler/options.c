@@ -262,7 +262,7 @@ static void print_wrapped(FILE *out, const char *text, int column) {
     fputc('\n', out);
 }
 
-/* The default as readers see it; NULL where there is nothing to tell: a switch is off unless it says so. */
+/* The default that help shows; NULL where it shows none: readers expect a switch to be off. */
 static const char *shown_default(const tc_option *option) {
     bool is_off = option->kind == TC_OPT_SWITCH && option->otherwise && strcmp(option->otherwise, "on") != 0;
     return is_off ? NULL : option->otherwise;

@@ -69,7 +69,7 @@ void tc_recovery_close(tc_recovery *point, tc_held *owner) {
 
 const tc_failure *tc_recovery_failure(void) { return &failure; }
 
-/* What releases may fail, too: at the point around this one. */
+/* A release may fail, too; its failure ends at the recovery point around this one. */
 _Noreturn void tc_recovery_pass_on(void) {
     tc_recovery *point = innermost;
     if (!point)

@@ -6,7 +6,7 @@
 #define GRADIENT "tempo.gradient."
 #define BACKWARD "tempo.backward."
 
-/* Behind the prefix; NULL: the key does not begin so. */
+/* The key's part behind the prefix; NULL: the key does not begin with the prefix. */
 static const char *behind(const char *key, const char *prefix) {
     size_t n = strlen(prefix);
     return strncmp(key, prefix, n) == 0 ? key + n : NULL;

@@ -99,7 +99,7 @@ static void each_value(tc_graph *graph, value_fn fn, void *user) {
     }
 }
 
-/* What no shape function can restore stays. */
+/* A type that no shape function would restore stays. */
 static void forget(tc_graph *graph, tc_node *producer, tc_value *value, void *user) {
     (void)graph, (void)user;
     if (!producer)

@@ -1,7 +1,7 @@
 /* tensor_map.c: external tensors -> pointers into files mapped read-only, one mapping for each file; and the end of a
- * model, which unmaps them. A model names its files: none of these names may reach a file outside the model's folder,
- * not by "..", not by links, so each is opened relative to the folder by openat2, which refuses both, or where the
- * kernel has none, one component at a time. */
+ * model, which unmaps them. A model names its files, and no name may reach a file outside the model's folder, by ".."
+ * or by links. So each file is opened relative to the folder: by openat2, which refuses both, or, on a Linux without
+ * openat2, one component at a time. */
 #include "onnx_io.h"
 #include <errno.h>
 #include <fcntl.h>

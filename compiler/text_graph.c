@@ -1,4 +1,4 @@
-/* text_graph.c: graphs, bodies of functions and nodes of ONNX text -> IR. Refused is what the reader of ONNX files
+/* text_graph.c: graphs, bodies of functions and nodes of ONNX text -> IR. It refuses what the reader of ONNX files
  * refuses: names that are not defined yet or twice, domains without opset, initializers that do not fit. Types of
  * values stand before the nodes that produce them, so they wait under their names until the value is there. */
 #include "text_parse.h"
@@ -211,7 +211,7 @@ static tc_status parse_ids(tc_text_parser *p, declarations *out) {
     return TC_OK;
 }
 
-/* What stands in a node's line, before it is one. */
+/* The parts of a node's line, before there is a node. */
 typedef struct line {
     const char *name, *domain, *op_type, *overload;
     tc_token where;

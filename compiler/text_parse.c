@@ -1,5 +1,5 @@
 /* text_parse.c: headers, functions and whole models of ONNX text -> IR, by recursive descent; graphs are read by
- * text_graph.c. Refused is what the reader of ONNX files refuses: unknown versions, domains imported twice, functions
+ * text_graph.c. It refuses what the reader of ONNX files refuses: unknown versions, domains imported twice, functions
  * that call themselves. */
 #include "text_parse.h"
 #include "ops.h"

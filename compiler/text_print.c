@@ -244,7 +244,7 @@ static void put_tensor(const printer *p, const tc_tensor *t, const char *name, b
 
 static void put_graph(printer *p, const tc_graph *graph, bool is_nested);
 
-/* What stands between the brackets of a list, and alone in a single value. */
+/* One item: between the brackets of a list, or alone where the attribute is a single value. */
 static void put_item(printer *p, const tc_attr *a, size_t i) {
     char text[TC_NUMBER_TEXT];
     bool plural = tc_text_is_plural(a->kind);

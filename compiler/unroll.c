@@ -66,7 +66,8 @@ static void number_turn(turn *t, int64_t k) {
     t->prefix = tc_arena_printf(arena_of(t->node), "%s/%lld", t->label, (long long)k);
 }
 
-/* What was inferred of the body holds for any turn; of this one more is known, and sizes may differ from another's. */
+/* The types inferred for the body hold for any turn. Of this turn more is known, and its sizes may differ from
+ * another's. */
 static void forget_types(tc_node *copy) {
     for (uint32_t i = 0; i < copy->n_outputs; i++)
         if (copy->outputs[i])
@@ -142,7 +143,7 @@ static tc_status stack(turn *t, tc_value *const *parts, uint32_t n, int64_t axis
     return emit(t, "Concat", "rows", rows, n, axis, out_value);
 }
 
-/* The node's results become these values, and it goes. */
+/* These values take the place of the node's results, and the node is removed. */
 static void finish(turn *t, tc_value *const *results) {
     for (uint32_t j = 0; j < t->node->n_outputs; j++)
         if (t->node->outputs[j])
@@ -337,7 +338,7 @@ static tc_status unroll_loop(unroller *u, tc_node *node, bool *out_done) {
 
 /* --- the walk --------------------------------------------------------------------------------- */
 
-/* Nodes of the graph itself: bodies come up when their node is unrolled. */
+/* Visits nodes of the graph itself; nodes of bodies join it when their node is unrolled. */
 static tc_status unroll_graph(unroller *u, tc_graph *graph, bool *out_changed) {
     static const struct {
         const char *op;

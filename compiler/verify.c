@@ -213,7 +213,7 @@ static void verify_graph(verifier *v, const tc_graph *graph) {
     verify_outputs(v, graph);
 }
 
-/* What can be said only when all graphs were seen. */
+/* Checks that are possible only once all graphs were seen. */
 static void verify_values(verifier *v) {
     const void *key = NULL;
     void *entry = NULL;

@@ -272,7 +272,7 @@ const tc_contents *tc_eval_gather_nd(tc_eval *ev, const tc_node *node, uint32_t 
     return out;
 }
 
-/* How a scattered update meets what is there. */
+/* How a scattered update is combined with the element that is there. */
 static bool read_reduction(const tc_node *node, int *arith) {
     static const struct {
         const char *name;

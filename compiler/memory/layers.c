@@ -1,6 +1,5 @@
-/* layers.c: which block of the model a node is of. PyTorch's exporters leave that in names: parameters are called after
- * their modules
- * ("bert.encoder.layer.3.output.dense.weight"), nodes of the older exporter after their scopes
+/* layers.c: which block of the model a node is of. PyTorch's exporters leave the answer in names: parameters are called
+ * after their modules ("bert.encoder.layer.3.output.dense.weight"), nodes of the older exporter after their scopes
  * ("/bert/encoder/layer.3/..."), and the newer one writes scopes into the metadata. Where no name tells, a node is of
  * the latest block that it reads from, or, where it reads from none, of the block that reads it. */
 #include "ledger.h"
@@ -32,8 +31,8 @@ static uint32_t layer_named(layering *l, const char *name) {
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* Where the number of a layer ends that a part of the name from `at` on is; 0: none of them is a number. Slashes are
- * dots; `open` lets the number stand at the end. */
+/* Finds the first part of the name, behind a dot at or after `at`, that is a number (of a layer), and returns where the
+ * number ends; 0: no part is a number. Slashes count as dots; with `open` the number may end the name. */
 static size_t number_end(const char *name, size_t at, size_t length, bool open) {
     for (; at < length; at++) {
         if (name[at] != '.' && name[at] != '/')
@@ -47,7 +46,7 @@ static size_t number_end(const char *name, size_t at, size_t length, bool open) 
 }
 
 /* "m.bert.encoder.layer.3.attention.self.query.bias" -> "m.bert.encoder.layer.3"; NULL when no part behind the first is
- * a number. Of stages of blocks ("layers.2.blocks.5.mlp.fc1.bias") the block is the layer. */
+ * a number. Where stages hold blocks ("layers.2.blocks.5.mlp.fc1.bias"), the block is the layer. */
 static const char *numbered_prefix(tc_arena *arena, const char *name, size_t length, bool open) {
     size_t end = number_end(name, 1, length, open);
     if (end == 0)
@@ -158,7 +157,7 @@ static void find_tail(layering *l, const tc_graph *graph, const bool *forward) {
 }
 
 /* Nodes without a scope that read neither parameters nor a layer (a dropout's draw, a mask) are of the one layer that
- * reads them; those that several read stand before all of them. */
+ * reads them; a node that several layers read stands before all layers. */
 static void place_side_nodes(layering *l, const tc_graph *graph, const bool *forward) {
     for (const tc_node *node = graph->last; node; node = node->prev) {
         if (!forward[node->id] || l->of_node[node->id] != TC_NO_LAYER || parameter(l, node->outputs[0]))

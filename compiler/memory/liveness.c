@@ -3,7 +3,7 @@
 #include "liveness.h"
 #include "storage.h"
 
-/* Results that nobody asks for are not made, but for the first, which has to be somewhere. */
+/* Results that nobody reads are not made, except the first, which has to be written somewhere. */
 static bool is_made(const tc_storages *storages, const tc_value *value) {
     return value && (value->out_index == 0 || tc_value_is_used(value)) && tc_storage_of(storages, value) == value &&
            !tc_value_constant(value);

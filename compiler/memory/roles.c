@@ -133,7 +133,8 @@ static void note_mark(finding *f, const tc_value *value) {
     f->late[value->id] = f->late[value->id] || is_behind(value->role);
 }
 
-/* A gradient can be a value that the loss depends on, too (dL/dw of x w is x): that makes the loss no gradient. */
+/* A gradient can also be a value that the loss depends on (dL/dw of x w is x); the loss does not become a gradient by
+ * that. */
 static void find_late(finding *f, const tc_value *loss) {
     const bool *early = tc_needed_nodes(f->arena, f->graph, loss);
     f->late = TC_NEW_ARRAY(f->arena, bool, f->graph->model->next_id);

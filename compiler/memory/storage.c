@@ -1,5 +1,5 @@
-/* storage.c: from the nodes of a typed graph to whose bytes each value is and when they are read. What is a view is
- * told by a table of ops; everything else follows from that in one walk along the nodes. */
+/* storage.c: from the nodes of a typed graph to whose bytes each value is and when they are read. A table of ops tells
+ * which results are views; everything else follows in one walk along the nodes. */
 #include "storage.h"
 #include "../ops.h"
 #include <string.h>
@@ -154,7 +154,7 @@ void tc_storage_reads(const tc_storages *s, const tc_node *node, tc_read_fn read
         read_graph(s, nested, read, user);
 }
 
-/* What a nested graph gives away is read, too: it is copied to the result of its node. */
+/* Outputs of a nested graph are read, too: they are copied to the results of its node. */
 static void read_graph(const tc_storages *s, const tc_graph *graph, tc_read_fn read, void *user) {
     TC_FOR_NODES(node, graph)
         tc_storage_reads(s, node, read, user);

@@ -23,8 +23,8 @@ tc_status tc_shape_expand(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_set(sc, node, 0, x.dtype, rank, dims);
 }
 
-/* `size` of an axis came of arithmetic on `operands` known or not: numbers that are known and yet gave nothing did not
- * fit in 63 bits. */
+/* `size` of an axis was computed from `operands`. Where both of them are numbers and `size` is unknown, it did not fit
+ * in 63 bits. */
 static tc_status check_fits(tc_shape_ctx *sc, tc_node *node, int axis, tc_dim size, const tc_dim operands[2],
                             bool negative) {
     if (!tc_dim_is_unknown(size) || !tc_dim_is_const(operands[0]) || !tc_dim_is_const(operands[1]))

@@ -65,7 +65,7 @@ tc_status tc_shape_channel_norm(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_like(sc, node, 0, x.dtype, x);
 }
 
-/* The axis attribute, and that operands first..last can be broadcast to the normalized axes. */
+/* Reads the axis attribute and checks that operands first..last can be broadcast to the normalized axes. */
 tc_status tc_shape_normalized_axes(tc_shape_ctx *sc, tc_node *node, uint32_t data, uint32_t first, uint32_t last,
                                    int *out_axis) {
     tc_arg x = tc_arg_of(node, data);

@@ -1,5 +1,5 @@
 /* shape_util.c: what shape functions share: operands as facts, axes, known sizes, broadcasting, and merging an inferred
- * type into a value. Everything that can be wrong about an operand in several ops is said here, in one wording. */
+ * type into a value. Mistakes in operands that several ops share are reported here, in one wording. */
 #include "shape_fns.h"
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* tempoc_draw.c: random inputs for `tempoc --verify`. What an integer may be is found in the graph: from the input
- * along everything that moves elements about without changing them, to the operand that takes them as indices; the
- * table there has the size. Element i of input n depends on seed, n and i alone (philox.h). */
+/* tempoc_draw.c: random inputs for `tempoc --verify`. The range of an integer input is found in the graph: its elements
+ * are followed through nodes that move them without changing them, to an operand that takes them as indices; the size
+ * of the table there is the range. Element i of input n depends on seed, n and i alone (philox.h). */
 #include "../../kernels/common/philox.h"
 #include "tempoc_verify.h"
 #include <math.h>

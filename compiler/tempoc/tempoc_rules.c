@@ -45,7 +45,7 @@ static verdict draw(checker *c, const tc_rule *rule, const rule_choices *given, 
     t->unknown = k >= 8 ? (rule_unknown)(k % UNKNOWN_COUNT) : UNKNOWN_NOTHING;
     t->special = k / UNKNOWN_COUNT % 2 == 1;
     trier(rule)(t);
-    if (t->choices.n > choices->n) /* a draw that fails early is not asked everything */
+    if (t->choices.n > choices->n) /* a draw that fails early does not ask for every choice */
         *choices = t->choices;
     if (t->verdict == VERDICT_RIGHT || t->verdict == VERDICT_WRONG) {
         sum->hits++;

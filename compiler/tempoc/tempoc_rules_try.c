@@ -1,7 +1,7 @@
 /* tempoc_rules_try.c: one instance of a rewrite: the graph is made, the matcher must find the rule at its anchor with
  * the nodes that it was made from, the rule is applied, and both graphs run on the same inputs. A rule must give the
- * same bits, NaN aside, unless it says `rounds` or `inexact`. Of a rule with a forward and a backward half the ledger
- * must show that not more is kept than before. */
+ * same bits, NaN aside, unless it says `rounds` or `inexact`. For a rule with a forward and a backward half the ledger
+ * must show that no more is kept than before. */
 #include "tempoc_rules.h"
 #include "../../passes/lean/lean.h"
 #include "../memory/ledger.h"

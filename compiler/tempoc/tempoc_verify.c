@@ -31,7 +31,7 @@ typedef struct variant {
     tempo_session *session;
 } variant;
 
-/* What this has to say was said when the model was compiled, unless it fails. */
+/* Diagnostics are dropped unless compiling fails: they were given when the model was compiled. */
 static tc_status compile(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options,
                          tc_model **out_model) {
     tc_summary summary = {0};

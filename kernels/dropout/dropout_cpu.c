@@ -1,4 +1,5 @@
-/* dropout_cpu.c: masks a block of counters at a time, so that the rounds become vector code, then the elements. */
+/* dropout_cpu.c: draws masks, a block of counters at a time, so that Philox's rounds become vector code; then computes
+ * the elements. */
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../movement/movement.h"
@@ -60,7 +61,7 @@ TK_VECTOR static void drop_f64(double *out, const double *inp, const uint8_t *ke
         out[i] = tk_dropped_f64(inp[i], keep, kept[i]);
 }
 
-/* In one loop with the conversions the compiler makes no vector code of it. */
+/* A loop of its own: in one loop with the conversions the compiler makes no vector code of it. */
 static void drop_half(uint16_t *out, const uint16_t *inp, const uint8_t *kept, int64_t n, float keep, tk_dtype dtype) {
     float x[DRAWN];
     tk_widen(x, inp, n, dtype);

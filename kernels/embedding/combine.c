@@ -1,5 +1,5 @@
-/* combine.c: sums, products, minima and maxima of runs of elements. NaN wins in Min and Max, as in ONNX's Min and
- * Max. Integer sums and products wrap. There are none of 16-bit floats: each would round. */
+/* combine.c: sums, products, minima and maxima of runs of elements. NaN wins in Min and Max, as in ONNX's Min and Max.
+ * Integer sums and products wrap. 16-bit floats have none of these: each step would round. */
 #include "combine.h"
 
 #define ADD(a, b) ((a) + (b))

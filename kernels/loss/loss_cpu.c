@@ -32,7 +32,7 @@ static double weight_sum(const tk_loss *s, const void *labels, const void *weigh
     return sum;
 }
 
-/* Of what is not a result: losses before they are added up, statistics. */
+/* The element type of numbers that are no results: statistics, and losses before they are added up. */
 static tk_dtype wide_dtype(const tk_loss *s) { return tk_is_half(s->dtype) ? TK_F32 : s->dtype; }
 static tk_dtype each_dtype(const tk_loss *s) { return s->reduction == TK_LOSS_NONE ? s->dtype : wide_dtype(s); }
 

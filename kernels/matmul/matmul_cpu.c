@@ -1,6 +1,6 @@
 /* matmul_cpu.c: a batch of products as tiles, which are handed to threads one by one; the size of a tile depends on the
- * shape only. A tile of floats is one call of oneDNN's sgemm (column-major: it computes the transposed product), others
- * take own loops. */
+ * shape only. A tile of floats is one call of oneDNN's sgemm (column-major: it computes the transposed product), other
+ * types take loops of their own. */
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"

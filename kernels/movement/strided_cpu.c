@@ -1,6 +1,6 @@
-/* strided_cpu.c: the strided copy, fast: long runs by memcpy, repeated elements by fill, and where one side is
- * transposed two dims at a time in square blocks, so that each cache line is used whole on both sides. The outer dims
- * are split among threads. */
+/* strided_cpu.c: the strided copy, fast: long runs by memcpy; repeated elements by fill; where one side is transposed,
+ * two dims at a time in square blocks, so that each cache line is used whole on both sides. The outer dims are split
+ * among threads. */
 #include "../common/parallel.h"
 #include "../common/vector.h"
 #include "movement.h"
@@ -188,7 +188,7 @@ static void copy_range(void *ctx, tk_share share) {
     }
 }
 
-/* A transposed copy has another dim with stride 1 in the input than the last one. */
+/* A copy is transposed where a dim other than the last one has stride 1 in the input. */
 static int transposed_dim(const tk_strided *box) {
     if (box->inp_strides[box->rank - 1] == 1 || box->inp_strides[box->rank - 1] == 0)
         return -1;

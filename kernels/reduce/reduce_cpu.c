@@ -105,7 +105,7 @@ TK_INLINE double finite_f64(double x) { return x - x == 0 ? x : 0; }
 #define MEAN INT_MEAN
 #include "reduce_type.h"
 
-/* The larger and smaller of two; of floats, one that is not a number wins. */
+/* The larger and the smaller of two; NaN wins. */
 #define LARGER(a, b) ((b) > (a) ? (b) : (a))
 #define SMALLER(a, b) ((b) < (a) ? (b) : (a))
 #define LARGER_OR_NAN(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
