@@ -13,7 +13,7 @@ enum {
     TRIES_FOR_MORE = 40, /* without reaching what is wanted */
     HITS_PER_RULE = 128,
     MIN_HITS = 3,
-    WILD_PER_RULE = 512,
+    CARELESS_PER_RULE = 512,
 };
 
 typedef struct tally {
@@ -38,12 +38,12 @@ static void note_failure(tally *sum, const trial *t) {
 }
 
 /* One draw for a vector of choices; `sum` and `choices` learn what it found. */
-static verdict draw(checker *c, const tc_rule *rule, const rule_choices *given, unsigned k, bool wild,
+static verdict draw(checker *c, const tc_rule *rule, const rule_choices *given, unsigned k, bool careless,
                     rule_choices *choices, tally *sum, trial *t) {
-    *t = (trial){.rule = rule, .choices = *given, .wild = wild};
+    *t = (trial){.rule = rule, .choices = *given, .careless = careless};
     t->seed = (c->seed * 1000003u + sum->vectors) * 1000003u + k;
     t->unknown = k >= 8 ? (rule_unknown)(k % UNKNOWN_COUNT) : UNKNOWN_NOTHING;
-    t->special = k / UNKNOWN_COUNT % 2 == 1;
+    t->edges = k / UNKNOWN_COUNT % 2 == 1;
     trier(rule)(t);
     if (t->choices.n > choices->n) /* a draw that fails early does not ask for every choice */
         *choices = t->choices;
@@ -59,9 +59,9 @@ static verdict draw(checker *c, const tc_rule *rule, const rule_choices *given, 
     return t->verdict;
 }
 
-/* Draws for one vector of choices until there were enough hits, then wild ones. Shapes are known at first, then in
- * every fourth draw, in the others less and less. */
-static void check_vector(checker *c, const tc_rule *rule, unsigned wanted, unsigned wild, rule_choices *choices,
+/* Draws for one vector of choices until there were enough hits, then draws carelessly. Shapes are known in the first
+ * draws, later in every fourth draw and less and less in the others. */
+static void check_vector(checker *c, const tc_rule *rule, unsigned wanted, unsigned careless, rule_choices *choices,
                          tally *sum) {
     const rule_choices given = *choices;
     unsigned hits = 0, k = 0;
@@ -76,7 +76,7 @@ static void check_vector(checker *c, const tc_rule *rule, unsigned wanted, unsig
         hits += v != VERDICT_NONE;
         last = v == VERDICT_NONE ? t : last;
     }
-    for (unsigned n = 0; n < wild && hits > 0 && v != VERDICT_WRONG && !rule->gradient; n++)
+    for (unsigned n = 0; n < careless && hits > 0 && v != VERDICT_WRONG && !rule->gradient; n++)
         v = draw(c, rule, &given, k++, true, choices, sum, &t);
     sum->excluded += v == VERDICT_EXCLUDED;
     if (hits == 0 && v != VERDICT_EXCLUDED) {
@@ -143,13 +143,14 @@ static bool tell(checker *c, const tc_rule *rule, const tally *sum) {
 }
 
 static void check_rule(checker *c, tc_rule *rule) {
-    unsigned vectors = count_vectors(rule, c->seed), wanted = HITS_PER_RULE / vectors, wild = WILD_PER_RULE / vectors;
+    unsigned vectors = count_vectors(rule, c->seed), wanted = HITS_PER_RULE / vectors,
+             careless = CARELESS_PER_RULE / vectors;
     rule_choices choices = {0};
     tally sum = {0};
     wanted = wanted < MIN_HITS ? MIN_HITS : wanted;
-    wild = wild < MIN_HITS ? MIN_HITS : wild;
+    careless = careless < MIN_HITS ? MIN_HITS : careless;
     do
-        check_vector(c, rule, wanted, wild, &choices, &sum);
+        check_vector(c, rule, wanted, careless, &choices, &sum);
     while (sum.vectors < MAX_VECTORS && sum.wrong + sum.dead == 0 && rule_choices_next(&choices));
     c->rules++;
     c->instances += sum.hits;

@@ -26,7 +26,7 @@ typedef struct trial {
     rule_choices choices;
     uint64_t seed;
     rule_unknown unknown;
-    bool special, wild;
+    bool edges, careless;
     verdict verdict;
     double
         error;  /* the worst, as a part of the largest element of its output; of gradients: of what gradcheck allows */

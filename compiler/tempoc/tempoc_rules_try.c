@@ -144,7 +144,7 @@ static const char *first_message(const tc_ctx *ctx) { return ctx->n_diags ? ctx-
 static bool apply(trial *t, tc_ctx *ctx, rule_instance *inst) {
     rule_match *m = TC_NEW(ctx->arena, rule_match);
     bool done = false;
-    rule_instance_make(ctx, t->rule, &t->choices, t->seed, t->unknown, t->special, t->wild, inst);
+    rule_instance_make(ctx, t->rule, &t->choices, t->seed, t->unknown, t->edges, t->careless, inst);
     ctx->n_diags = 0;
     if (inst->why) {
         trial_say(t, VERDICT_NONE, "no instance: %s", inst->why);
@@ -222,7 +222,7 @@ static void compare_bytes(trial *t) {
     trial copy = *t;
     tc_ctx_init(&ctx, "tempoc");
     copy.unknown = UNKNOWN_NOTHING;
-    rule_instance_make(&ctx, copy.rule, &copy.choices, copy.seed, copy.unknown, copy.special, copy.wild, &before);
+    rule_instance_make(&ctx, copy.rule, &copy.choices, copy.seed, copy.unknown, copy.edges, copy.careless, &before);
     if (!before.why && apply(&copy, &ctx, &after)) {
         const char *loss = before.loss->name;
         keeping had = measure(&ctx, &before, loss), has = measure(&ctx, &after, loss);
@@ -246,7 +246,7 @@ void trial_rewrite(trial *t) {
     t->error = 0;
     t->saves = false;
     if (apply(t, &ctx, &after)) {
-        rule_instance_make(&ctx, t->rule, &t->choices, t->seed, t->unknown, t->special, t->wild, &before);
+        rule_instance_make(&ctx, t->rule, &t->choices, t->seed, t->unknown, t->edges, t->careless, &before);
         TC_ASSERT(!before.why);
         was = trial_run(t, &before, "the graph");
         is = was ? trial_run(t, &after, "the graph behind the rule") : NULL;
@@ -271,7 +271,7 @@ static void print_graph(trial *t, tc_ctx *ctx, const char *what, bool applied, F
     else if (t->rule->gradient)
         rule_instance_forward(ctx, t->rule, &t->choices, t->seed, t->unknown, &inst);
     else
-        rule_instance_make(ctx, t->rule, &t->choices, t->seed, t->unknown, t->special, t->wild, &inst);
+        rule_instance_make(ctx, t->rule, &t->choices, t->seed, t->unknown, t->edges, t->careless, &inst);
     fprintf(out, "# %s\n", what);
     ctx->n_diags = 0;
     tc_print_model(ctx, inst.model, out);

@@ -1,6 +1,6 @@
 /* draw.c: a value for an operand: a graph input, a constant or a list, of a shape that fits the operands which are
- * there already (draw_shape.c), with elements that make sense (draw_element.c). Wild draws now and then heed neither
- * the op nor the guards. */
+ * there already (draw_shape.c), with elements that make sense (draw_element.c). Careless draws now and then ignore what
+ * the op and the guards want. */
 #include "../../../compiler/shape.h"
 #include "draw.h"
 #include <math.h>
@@ -158,8 +158,8 @@ static int64_t fill_target(rule_instance *inst, const shape *x, int64_t *list) {
     return rank;
 }
 
-static tc_value *draw_list(rule_instance *inst, const tc_node *node, uint32_t index, const rule_need *need, bool wild,
-                           const shape *s, const char *name) {
+static tc_value *draw_list(rule_instance *inst, const tc_node *node, uint32_t index, const rule_need *need,
+                           bool careless, const shape *s, const char *name) {
     int64_t list[TC_MAX_RANK + 1];
     shape x;
     int64_t n = s->dims[0];
@@ -169,7 +169,7 @@ static tc_value *draw_list(rule_instance *inst, const tc_node *node, uint32_t in
     if (rule_role_is_target(rule_role_of(node, index)))
         n = fill_target(inst, &x, list);
     else
-        rule_draw_axes(inst, list, n, x.rank, trailing && !wild);
+        rule_draw_axes(inst, list, n, x.rank, trailing && !careless);
     return constant_value(inst, tc_tensor_ints(inst->model, list, n), name);
 }
 
@@ -197,8 +197,8 @@ static bool fit_outer(rule_instance *inst, bool elementwise, shape *s) {
     return true;
 }
 
-/* Nothing that a guard wants, but a constant where it has to be one, mostly, and with the numbers that guards are there
- * for. */
+/* The needs of a careless draw: nothing that a guard wants, except that a needed constant mostly stays one, then with
+ * the numbers that guards are there for. */
 static rule_need forget(rule_instance *inst, const rule_need *need) {
     rule_need none = rule_no_need;
     none.kept = need && need->kept;
@@ -208,7 +208,7 @@ static rule_need forget(rule_instance *inst, const rule_need *need) {
     return none;
 }
 
-/* Where a matrix should be, a vector; where nothing should be broadcast, more dims. */
+/* Makes a vector where a matrix should be, more dims where nothing should be broadcast. */
 static void distort(rule_instance *inst, role draw, shape *s) {
     bool left;
     if (rule_role_is_matrix(draw, &left) && s->rank >= 2) {
@@ -222,10 +222,10 @@ static void distort(rule_instance *inst, role draw, shape *s) {
 
 tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t index, const rule_need *need,
                             const char *name) {
-    bool wild = inst->wild && rule_dice_percent(&inst->dice, 30);
-    const rule_need none = wild ? forget(inst, need) : rule_no_need;
+    bool careless = inst->careless && rule_dice_percent(&inst->dice, 30);
+    const rule_need none = careless ? forget(inst, need) : rule_no_need;
     bool is_list = need && need->trailing_of != RULE_NONE;
-    need = wild && !is_list ? &none : need;
+    need = careless && !is_list ? &none : need;
     shape s = {.dtype = dtype_for(inst, node, index)}, with = {0};
     role draw = rule_role_of(node, index);
     bool elementwise = tc_node_has(node, TC_ELEMENTWISE) || tc_node_has(node, TC_SAME_TYPE),
@@ -239,14 +239,14 @@ tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t i
         rule_draw_broadcast(inst, &with, &s);
     else if (!draw && !fit_outer(inst, elementwise, &s))
         return NULL;
-    if (wild)
+    if (careless)
         distort(inst, draw, &s);
     if (need && !needed_shape(inst, need, &with, &s))
         return NULL;
     if (need)
         fit_rank(inst, need, &s);
     if (is_list || rule_role_is_axes(draw) || rule_role_is_target(draw))
-        return draw_list(inst, node, index, need, wild, &s, name);
+        return draw_list(inst, node, index, need, careless, &s, name);
     uint64_t count;
     if (need && need->constant) {
         if (!count_elements(inst, s.rank, s.dims, &count))
@@ -260,8 +260,8 @@ tc_value *rule_draw_operand(rule_instance *inst, const tc_node *node, uint32_t i
         return NULL;
     rule_input *input = &inst->inputs[inst->n_inputs - 1];
     rule_draw_elements(inst, node, index, s.dtype, input->count, input->data, need);
-    if (inst->special)
-        rule_draw_special(inst, input, node, index, need);
+    if (inst->edges)
+        rule_draw_edges(inst, input, node, index, need);
     if (need && need->kept) { /* what an expensive node makes is kept, not there anyway or made again */
         int64_t last = s.rank - 1;
         tc_value *axis = s.rank ? tc_constant(inst->graph, "axis", tc_tensor_scalar_int(inst->model, last)) : NULL;

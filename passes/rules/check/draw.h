@@ -15,7 +15,7 @@ typedef struct shape {
 /* Fills rank and dims, and the element type where that is not the op's; false: `why` is set. */
 typedef bool (*role)(rule_instance *inst, const tc_node *node, uint32_t index, shape *s);
 
-/* What an operand is to its op; NULL: nothing special. */
+/* What an operand is to its op; NULL: it has no role of its own. */
 role rule_role_of(const tc_node *node, uint32_t index);
 bool rule_role_is_axes(role draw);                   /* a list of axes */
 bool rule_role_is_target(role draw);                 /* the shape that Reshape gives */
@@ -34,6 +34,6 @@ bool rule_others(const tc_node *node, uint32_t index, shape *out);
 void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index, tc_dtype dtype, uint64_t count,
                         void *data, const rule_need *need);
 /* Some of them become edge numbers, where the node is defined everywhere. */
-void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
-                       const rule_need *need);
+void rule_draw_edges(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
+                     const rule_need *need);
 #endif

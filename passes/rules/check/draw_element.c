@@ -71,8 +71,8 @@ void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index
 
 /* Elements that rules stumble over. A rule that may round is spared NaN and infinities, where formulas differ, but for
  * rows that a mask excludes from a softmax. */
-void rule_draw_special(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
-                       const rule_need *need) {
+void rule_draw_edges(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
+                     const rule_need *need) {
     if (domain_of(node, index) != REAL)
         return;
     rule_dice *dice = &inst->dice;

@@ -380,7 +380,7 @@ static tc_dtype draw_dtype(rule_instance *inst) {
         is_bool |= w[i].wants_bool && inst->rule->names[i].is_out;
         bits = w[i].max_bits && w[i].max_bits < bits ? w[i].max_bits : bits;
     }
-    if (inst->wild && rule_dice_percent(&inst->dice, 30))
+    if (inst->careless && rule_dice_percent(&inst->dice, 30))
         return any[rule_dice_below(&inst->dice, TC_COUNT(any))];
     if (bits < 64 && !is_integer)
         return TC_FLOAT;
@@ -413,10 +413,10 @@ static void begin(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint6
 }
 
 void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_unknown how,
-                        bool special, bool wild, rule_instance *inst) {
+                        bool edges, bool careless, rule_instance *inst) {
     begin(ctx, rule, choices, seed, how, inst);
-    inst->special = special;
-    inst->wild = wild;
+    inst->edges = edges;
+    inst->careless = careless;
     inst->dtype = draw_dtype(inst);
     for (uint16_t i = 0; i < rule->n_match && !inst->why; i++) {
         rule_operand statement = {.kind = OPERAND_NODE, .index = i};

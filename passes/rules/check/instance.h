@@ -82,10 +82,9 @@ typedef struct rule_instance {
     tc_graph *graph;
     rule_choices *choices;
     rule_dice dice;
-    bool special; /* among the elements: zeros of both signs, infinities, NaN; rows that a mask excludes */
-    bool wild;   /* now and then what guards and ops want is not heeded: what is a hit nevertheless, the guards have let
-                    through */
-    bool smooth; /* no element near a kink: for finite differences */
+    bool edges;    /* among the elements: zeros of both signs, infinities, NaN; rows that a mask excludes */
+    bool careless; /* now and then operands are not what guards and ops want: guards that let too much by are noticed */
+    bool smooth;   /* no element near a kink: for finite differences */
     rule_unknown unknown;
     tc_dtype dtype;                /* of operands without neighbours */
     uint8_t state[RULE_MAX_NAMES]; /* name_state */
@@ -117,7 +116,7 @@ typedef struct rule_instance {
  * input for each parameter that need not be a constant, and shows the results as outputs, by themselves or behind an
  * Identity. */
 void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_unknown unknown,
-                        bool special, bool wild, rule_instance *out_instance);
+                        bool edges, bool careless, rule_instance *out_instance);
 /* For a gradient rule: the op alone, in double precision, its results as outputs. */
 void rule_instance_forward(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_unknown unknown,
                            rule_instance *out_instance);
