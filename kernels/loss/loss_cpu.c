@@ -124,13 +124,14 @@ static void grad_place(const grad_ctx *c, int64_t i) {
         tk_put(c->dscores, s->dtype, base + k * s->inner, 0);
     if (ignored)
         return;
+    int64_t at = base + label * s->inner; /* read first: dscores may lie over log_prob */
+    double of_label = (exp(tk_get(c->log_prob, s->dtype, at)) - 1) * factor;
     if (s->inner == 1)
         TK_OF_FLOAT(s->dtype, scaled_exp)(c->dscores, c->log_prob, base, s->classes, factor);
     else
         for (int64_t k = base; k < base + s->classes * s->inner; k += s->inner)
             tk_put(c->dscores, s->dtype, k, exp(tk_get(c->log_prob, s->dtype, k)) * factor);
-    int64_t at = base + label * s->inner;
-    tk_put(c->dscores, s->dtype, at, (exp(tk_get(c->log_prob, s->dtype, at)) - 1) * factor);
+    tk_put(c->dscores, s->dtype, at, of_label);
 }
 
 static void grad_range(void *ctx, tk_share share) {

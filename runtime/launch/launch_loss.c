@@ -67,6 +67,7 @@ tc_status rt_launch_cross_entropy(rt_launcher *launcher, const tc_node *node, rt
     TC_TRY(prepare_loss(launcher, node, launch, 0, 1, 2));
     launch->workspace_bytes = launcher->kernels->cross_entropy_workspace(launch->params);
     launch->run = run_cross_entropy;
+    launch->inplace[1] = 1;
     return TC_OK;
 }
 
@@ -84,5 +85,6 @@ tc_status rt_launch_cross_entropy_grad(rt_launcher *launcher, const tc_node *nod
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the loss's gradient has %lld elements, not %lld",
                         (long long)launch->in[0].count, (long long)wanted);
     launch->run = run_cross_entropy_grad;
+    launch->inplace[0] = 2;
     return TC_OK;
 }
