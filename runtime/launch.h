@@ -29,6 +29,10 @@ typedef struct rt_launch rt_launch;
 /* Calls kernels on operands and results, whose bytes are the device's: it reads none of them. */
 typedef void (*rt_run_fn)(tk_queue *q, const rt_launch *launch);
 
+/* What moves without changing, along the first dims: results that are bytes of operand 0 (Split, Slice), or operands
+ * that become bytes of result 0 (Concat). The plan may place the parts in the whole; the launch copies the others. */
+typedef enum rt_parts { RT_NO_PARTS, RT_RESULTS, RT_OPERANDS } rt_parts;
+
 #define RT_INPLACE 2 /* the results that may be written over operands: the first ones */
 
 struct rt_launch {
@@ -40,8 +44,10 @@ struct rt_launch {
     rt_arg *in, *out;
     size_t workspace_bytes; /* asked for by the launch function; planned like a buffer that lives during this launch */
     void *workspace;
-    int view_of;          /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs */
-    const void *constant; /* result 0 is known already, these bytes, as long as the launcher's arena: no kernel runs */
+    int view_of; /* >= 0: result 0 is operand view_of's bytes unchanged (Reshape): no kernel runs */
+    rt_parts parts;
+    const size_t *part_at; /* [n_out] or [n_in]: bytes from the begin of the whole */
+    const void *constant;  /* result 0 is known already, these bytes, as long as the launcher's arena: no kernel runs */
     uint64_t inplace[RT_INPLACE]; /* of a result, bit i: it may be written over operand i (same bytes, each element read
                                    * before it is written); if an operand occurs twice the plan asks for both bits */
 };

@@ -8,28 +8,37 @@ static int bigger_first(const void *a, const void *b) {
     return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
 }
 
+typedef struct life {
+    uint32_t first, last;
+} life;
+
 /* Where the roots' lives begin and end: with those of all that lie in them. */
-static uint32_t *find_lasts(const rt_plan *plan, tc_arena *arena) {
-    uint32_t *lasts = TC_NEW_ARRAY(arena, uint32_t, (size_t)plan->n_storages + 1);
+static life *find_lives(const rt_plan *plan, tc_arena *arena) {
+    life *lives = TC_NEW_ARRAY(arena, life, (size_t)plan->n_storages + 1);
+    for (uint32_t i = 0; i < plan->n_storages; i++)
+        lives[i].first = UINT32_MAX;
     for (uint32_t i = 0; i < plan->n_storages; i++) {
-        uint32_t root = rt_storage_root(plan, &plan->storages[i])->root, last = plan->problem.buffers[i].last;
-        lasts[root] = last > lasts[root] ? last : lasts[root];
+        life *l = &lives[rt_storage_root(plan, &plan->storages[i])->root];
+        const tc_plan_buffer *b = &plan->problem.buffers[i];
+        l->first = b->first < l->first ? b->first : l->first;
+        l->last = b->last > l->last ? b->last : l->last;
     }
-    return lasts;
+    return lives;
 }
 
 static void list_live(tempo_session *s, tempo_memory *out) {
     const rt_plan *plan = rt_current_plan(s);
     const tc_plan_problem *problem = &plan->problem;
-    uint32_t peak = plan->packing.chosen.peak, *lasts = find_lasts(plan, s->ctx.arena);
+    uint32_t peak = plan->packing.chosen.peak;
+    life *lives = find_lives(plan, s->ctx.arena);
     for (uint32_t i = 0; i < problem->n_choices; i++) /* what lies under a result is counted with it */
         if (problem->choices[i].taken && problem->choices[i].op == peak)
-            lasts[rt_storage_root(plan, &plan->storages[problem->choices[i].operand])->root] = 0;
+            lives[rt_storage_root(plan, &plan->storages[problem->choices[i].operand])->root].last = 0;
     tempo_live *rows = TC_NEW_ARRAY(s->ctx.arena, tempo_live, (size_t)plan->n_storages + 1);
     for (uint32_t i = 0; i < plan->n_storages; i++) {
         const rt_storage *storage = &plan->storages[i];
-        if (storage->home != RT_ARENA || storage->root != i || storage->bytes == 0 ||
-            problem->buffers[i].first > peak || lasts[i] < peak)
+        if (storage->home != RT_ARENA || storage->root != i || storage->bytes == 0 || lives[i].first > peak ||
+            lives[i].last < peak)
             continue;
         rows[out->n_live++] = (tempo_live){storage->value->name, tc_type_text(s->ctx.arena, storage->value->type),
                                            rt_aligned(storage->bytes)};

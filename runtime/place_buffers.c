@@ -14,12 +14,18 @@ static void add_buffers(rt_plan *plan) {
         p->buffers[i] = (tc_plan_buffer){.bytes = ours ? s->bytes : 0,
                                          .align = RT_ALIGN,
                                          .first = ours ? s->launch : 0,
-                                         .last = ours ? s->launch : 0,
-                                         .root = ours && s->root != i ? s->root : TC_PLAN_NONE,
-                                         .at = s->at};
+                                         .last = ours ? s->launch : 0};
     }
     for (uint32_t i = 0; i < plan->n_launches; i++)
         p->ops[i].workspace = plan->launches[i].workspace_bytes;
+}
+
+static void set_roots(rt_plan *plan) {
+    for (uint32_t i = 0; i < plan->n_storages; i++) {
+        const rt_storage *s = &plan->storages[i];
+        plan->problem.buffers[i].root = s->home == RT_ARENA && s->root != i ? s->root : TC_PLAN_NONE;
+        plan->problem.buffers[i].at = s->at;
+    }
 }
 
 static void find_lives(rt_plan *plan) {
@@ -63,8 +69,10 @@ static void offer(rt_plan *plan, uint32_t at, uint32_t result, size_t *cap) {
     }
 }
 
+/* What is offered depends on the roots. */
 static void offer_all(rt_plan *plan) {
-    size_t cap = 0;
+    size_t cap = plan->cap_choices;
+    plan->problem.n_choices = 0;
     for (uint32_t at = 0; at < plan->n_launches; at++) {
         const rt_launch *launch = &plan->launches[at];
         for (uint32_t result = 0; result < RT_INPLACE && launch->view_of < 0; result++)
@@ -72,9 +80,131 @@ static void offer_all(rt_plan *plan) {
                 rt_plan_storage(plan, launch->node->outputs[result])->home == RT_ARENA)
                 offer(plan, at, result, &cap);
     }
+    plan->cap_choices = cap;
+}
+
+/* --- parts of a whole ------------------------------------------------------------------------- */
+
+static rt_storage *part_storage(const rt_plan *plan, const rt_launch *launch, uint32_t k) {
+    const tc_value *value = launch->parts == RT_RESULTS ? launch->node->outputs[k] : tc_input(launch->node, k);
+    bool is_there = launch->parts == RT_RESULTS ? rt_out(launch, k) != NULL : rt_in(launch, k) != NULL;
+    return is_there ? rt_plan_storage(plan, value) : NULL;
+}
+
+static rt_storage *whole_storage(const rt_plan *plan, const rt_launch *launch) {
+    const tc_node *node = launch->node;
+    return rt_plan_storage(plan, launch->parts == RT_RESULTS ? tc_input(node, 0) : node->outputs[0]);
+}
+
+/* A part may lie in the whole if it is the arena's and in nothing else. What a kernel writes there is aligned. */
+static bool may_lie_in(const rt_plan *plan, const rt_launch *launch, const rt_storage *part, size_t at) {
+    const rt_storage *whole = whole_storage(plan, launch);
+    return part->home == RT_ARENA && part->root == index_of(plan, part) && part->bytes > 0 &&
+           (launch->parts == RT_RESULTS || at % RT_ALIGN == 0) && rt_storage_root(plan, whole) != part;
+}
+
+/* Puts the launch's parts in their whole, or takes them out again. Returns how many there are. */
+static uint32_t set_parts(rt_plan *plan, const rt_launch *launch, bool in) {
+    uint32_t n = launch->parts == RT_RESULTS ? launch->n_out : launch->n_in, set = 0;
+    uint32_t whole = index_of(plan, whole_storage(plan, launch));
+    bool view = launch->view_of >= 0 || launch->constant;
+    if (view || rt_storage_root(plan, &plan->storages[whole])->home != RT_ARENA)
+        return 0;
+    for (uint32_t k = 0; k < n; k++) {
+        rt_storage *part = part_storage(plan, launch, k);
+        if (!part || (in ? !may_lie_in(plan, launch, part, launch->part_at[k]) : part->root != whole))
+            continue;
+        part->root = in ? whole : index_of(plan, part);
+        part->at = in ? launch->part_at[k] : 0;
+        set++;
+    }
+    return set;
+}
+
+/* The most that is live at one time with the parts as they are. */
+static tc_plan_status measure(rt_plan *plan, uint64_t *out_bytes) {
+    tc_plan_live live = {0};
+    set_roots(plan);
+    offer_all(plan);
+    tc_plan_status status = tc_plan_take_choices(&plan->problem);
+    if (status == TC_PLAN_OK)
+        status = tc_plan_simulate(&plan->problem, &live);
+    *out_bytes = live.peak_bytes;
+    return status;
+}
+
+static uint32_t set_all_parts(rt_plan *plan, bool in) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->n_launches; i++)
+        n += plan->launches[i].parts != RT_NO_PARTS && set_parts(plan, &plan->launches[i], in) > 0;
+    return n;
+}
+
+#define MOST_VISITS 20000000 /* of storages, to look at launches one by one */
+
+/* Parts lie in their whole where no more is live for it: the whole lives as long as any of them. Returns with the roots
+ * set in the problem, and choices offered. */
+static tc_plan_status choose_parts(rt_plan *plan, uint32_t *out_n) {
+    uint64_t apart, all, one;
+    tc_plan_status status = measure(plan, &apart);
+    *out_n = status == TC_PLAN_OK ? set_all_parts(plan, true) : 0;
+    if (*out_n == 0)
+        return status;
+    status = measure(plan, &all);
+    if (status != TC_PLAN_OK || all <= apart)
+        return status;
+    set_all_parts(plan, false);
+    bool one_by_one = (uint64_t)*out_n * ((uint64_t)plan->n_storages + plan->n_launches) <= MOST_VISITS;
+    *out_n = 0;
+    for (uint32_t i = 0; one_by_one && i < plan->n_launches; i++) {
+        const rt_launch *launch = &plan->launches[i];
+        if (launch->parts == RT_NO_PARTS || set_parts(plan, launch, true) == 0)
+            continue;
+        status = measure(plan, &one);
+        if (status != TC_PLAN_OK)
+            return status;
+        if (one <= apart)
+            ++*out_n;
+        else
+            set_parts(plan, launch, false);
+    }
+    return measure(plan, &one);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
+
+/* With the parts that were chosen, and, where that is not near the bound, without any: the better one stays. */
+static tc_plan_status pack(rt_plan *plan) {
+    uint32_t n_parts;
+    tc_plan_packing other;
+    tc_plan_status status = choose_parts(plan, &n_parts);
+    if (status == TC_PLAN_OK)
+        status = tc_plan_pack(&plan->problem, 0, &plan->packing);
+    if (status != TC_PLAN_OK || n_parts == 0 ||
+        plan->packing.bytes <= plan->packing.live.peak_bytes + plan->packing.live.peak_bytes / 1000)
+        return status;
+    uint32_t *roots = TC_NEW_ARRAY(plan->launcher.arena, uint32_t, (size_t)plan->n_storages + 1);
+    size_t *ats = TC_NEW_ARRAY(plan->launcher.arena, size_t, (size_t)plan->n_storages + 1);
+    for (uint32_t i = 0; i < plan->n_storages; i++) {
+        roots[i] = plan->storages[i].root;
+        ats[i] = plan->storages[i].at;
+    }
+    set_all_parts(plan, false);
+    set_roots(plan);
+    offer_all(plan);
+    status = tc_plan_pack(&plan->problem, 0, &other);
+    if (status == TC_PLAN_OK && other.bytes < plan->packing.bytes) {
+        plan->packing = other;
+        return status;
+    }
+    for (uint32_t i = 0; i < plan->n_storages; i++) {
+        plan->storages[i].root = roots[i];
+        plan->storages[i].at = ats[i];
+    }
+    set_roots(plan);
+    offer_all(plan);
+    return status == TC_PLAN_OK ? tc_plan_pack(&plan->problem, 0, &plan->packing) : status;
+}
 
 tc_status rt_place_buffers(tc_ctx *ctx, rt_plan *plan) {
     tc_arena *arena = plan->launcher.arena;
@@ -87,8 +217,7 @@ tc_status rt_place_buffers(tc_ctx *ctx, rt_plan *plan) {
     };
     add_buffers(plan);
     find_lives(plan);
-    offer_all(plan);
-    switch (tc_plan_pack(&plan->problem, 0, &plan->packing)) {
+    switch (pack(plan)) {
     case TC_PLAN_OK: return TC_OK;
     case TC_PLAN_MEMORY: return tc_error(ctx, TC_LIMIT, NULL, "not enough memory to plan this graph");
     case TC_PLAN_TOO_BIG:

@@ -1,6 +1,7 @@
 /* plan.h: a graph with static shapes becomes a flat list of launches over one arena. Inside the runtime only.
  *
- * Each value that a launch reads or writes has a storage; that of a view lies in its operand's. A storage is the
+ * Each value that a launch reads or writes has a storage; that of a view lies in its operand's, and parts may lie in
+ * their whole (rt_parts). A storage is the
  * arena's (an offset), an input's (the caller's bytes), a parameter's (the file's bytes) or a state's (bytes that stay
  * from run to run). A plan owns its model, a
  * clone of the session's whose shapes are resolved; the arena it borrows. */
@@ -18,9 +19,9 @@ typedef enum rt_home { RT_ARENA, RT_INPUT, RT_PARAMETER, RT_STATE } rt_home;
 typedef struct rt_storage {
     const tc_value *value; /* that it was made for */
     rt_home home;
-    uint32_t root;   /* storage that this one's bytes are in: itself unless it is a view */
+    uint32_t root;   /* storage that this one's bytes are in: itself unless it is a view or a part */
     uint32_t launch; /* that writes it; of the arena's */
-    size_t at;       /* bytes from the root's first */
+    size_t at;       /* bytes from that storage's first */
     size_t bytes;
     const void *host;    /* of roots among inputs and parameters: where the host has the bytes, */
     void *data;          /* and where kernels read them: the same, or a copy on the device; only results are written */
@@ -77,7 +78,8 @@ typedef struct rt_plan {
     tc_map *index;           /* tc_value -> index + 1 of its storage */
     tc_plan_problem problem; /* its operations are the launches, its buffers the storages: of other homes, empty ones */
     tc_plan_packing packing;
-    rt_place *places; /* [n_places] of every operand and result, those that lie in inputs first */
+    size_t cap_choices; /* of the problem's */
+    rt_place *places;   /* [n_places] of every operand and result, those that lie in inputs first */
     size_t n_places, n_input_places;
     rt_device_memory *block;     /* inputs, tables; NULL where the device reads the memory of the host */
     void **downloads;            /* [n_storages] on the host, of what was downloaded */

@@ -17,7 +17,7 @@
 typedef struct tc_view {
     const tc_value *of; /* the value that is shown; NULL: the bytes are the value's own */
     tc_dim offset;      /* bytes into it. 0 as yet: parts (Slice and Split along the first dims, the operands of such a
-                           Concat) are copies in the runtime, so they are storages here */
+                           Concat) are storages here; the runtime has them lie in the whole where that costs nothing */
 } tc_view;
 
 /* What the value shows: the operand of an op with the trait TC_VIEW, or of one that copies in order as its types tell

@@ -30,10 +30,14 @@ static void run_box(tk_queue *q, const rt_launch *launch) {
                                   tk_size(launch->out[0].dtype));
 }
 
+/* Whether the box, simplified, is one run of elements on both sides. */
+static bool in_order(const tk_strided *box) {
+    return box->rank == 1 && box->out_strides[0] == 1 && box->inp_strides[0] == 1;
+}
+
 static tc_status finish_box(rt_launch *launch, tk_strided *box) {
     tk_strided_simplify(box);
-    bool in_order = box->rank == 1 && box->out_strides[0] == 1 && box->inp_strides[0] == 1 && box->inp_offset == 0;
-    if (in_order && launch->in[0].count == launch->out[0].count)
+    if (in_order(box) && box->inp_offset == 0 && launch->in[0].count == launch->out[0].count)
         launch->view_of = 0;
     launch->params = box;
     launch->run = run_box;
@@ -145,6 +149,37 @@ tc_status rt_launch_tile(rt_launcher *launcher, const tc_node *node, rt_launch *
     return finish_box(launch, box);
 }
 
+/* --- parts ------------------------------------------------------------------------------------ */
+
+/* Copies a part, unless the plan has it where it belongs. */
+static void copy_part(tk_queue *q, const rt_launch *launch, const rt_arg *out, const rt_arg *inp,
+                      const tk_strided *box) {
+    size_t size = tk_size(out->dtype);
+    const unsigned char *from = inp->data, *to = out->data;
+    bool is_there = from + (size_t)box->inp_offset * size == to + (size_t)box->out_offset * size;
+    if (launch->parts == RT_NO_PARTS || !is_there)
+        launch->kernels->copy_strided(q, out->data, inp->data, box, size);
+}
+
+/* Tells the plan of the parts, if each is one run of elements. */
+static void offer_parts(rt_launcher *launcher, rt_launch *launch, const tk_strided *boxes, rt_parts parts, uint32_t n) {
+    size_t *at = TC_NEW_ARRAY(launcher->arena, size_t, (size_t)n + 1);
+    bool made = parts == RT_RESULTS;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!(made ? rt_out(launch, i) : rt_in(launch, i)))
+            continue;
+        if (!in_order(&boxes[i]))
+            return;
+        at[i] = (size_t)(made ? boxes[i].inp_offset : boxes[i].out_offset) * tk_size(launch->in[0].dtype);
+    }
+    launch->parts = parts;
+    launch->part_at = at;
+}
+
+static void run_slice(tk_queue *q, const rt_launch *launch) {
+    copy_part(q, launch, &launch->out[0], &launch->in[0], launch->params);
+}
+
 /* --- Slice ------------------------------------------------------------------------------------ */
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
@@ -194,7 +229,10 @@ tc_status rt_launch_slice(rt_launcher *launcher, const tc_node *node, rt_launch 
     }
     for (int d = 0; d < out->rank; d++)
         TC_TRY(rt_expect(launcher, node, box->dims[d] == out->dims[d]));
-    return finish_box(launch, box);
+    TC_TRY(finish_box(launch, box));
+    offer_parts(launcher, launch, box, RT_RESULTS, 1);
+    launch->run = run_slice;
+    return TC_OK;
 }
 
 /* --- Concat and Split: a box per part --------------------------------------------------------- */
@@ -202,16 +240,14 @@ tc_status rt_launch_slice(rt_launcher *launcher, const tc_node *node, rt_launch 
 static void run_concat(tk_queue *q, const rt_launch *launch) {
     const tk_strided *boxes = launch->params;
     for (uint32_t i = 0; i < launch->n_in; i++)
-        launch->kernels->copy_strided(q, launch->out[0].data, launch->in[i].data, &boxes[i],
-                                      tk_size(launch->out[0].dtype));
+        copy_part(q, launch, &launch->out[0], &launch->in[i], &boxes[i]);
 }
 
 static void run_split(tk_queue *q, const rt_launch *launch) {
     const tk_strided *boxes = launch->params;
     for (uint32_t i = 0; i < launch->n_out; i++)
         if (rt_out(launch, i))
-            launch->kernels->copy_strided(q, launch->out[i].data, launch->in[0].data, &boxes[i],
-                                          tk_size(launch->in[0].dtype));
+            copy_part(q, launch, &launch->out[i], &launch->in[0], &boxes[i]);
 }
 
 /* The box of a part that begins at `at` of the whole along the axis. */
@@ -246,6 +282,7 @@ tc_status rt_launch_concat(rt_launcher *launcher, const tc_node *node, rt_launch
     TC_TRY(rt_expect(launcher, node, at == out->dims[axis]));
     launch->params = boxes;
     launch->run = run_concat;
+    offer_parts(launcher, launch, boxes, RT_OPERANDS, launch->n_in);
     if (launch->n_in == 1)
         launch->view_of = 0;
     return TC_OK;
@@ -287,6 +324,7 @@ tc_status rt_launch_split(rt_launcher *launcher, const tc_node *node, rt_launch 
     }
     launch->params = boxes;
     launch->run = run_split;
+    offer_parts(launcher, launch, boxes, RT_RESULTS, launch->n_out);
     return TC_OK;
 }
 

@@ -102,6 +102,60 @@ static void test_broadcast_operand_is_kept(void **unused) {
     tempo_close(s);
 }
 
+/* Parts along the first dims lie in their whole, both ways: what is split and joined again needs no memory of its own.
+ */
+static void test_parts_lie_in_their_whole(void **unused) {
+    (void)unused;
+    tempo_session *s = open_text("g (float[n] x) => (float[n] y) <int64[1] zero = {0}, int64[1] half = {512}> {"
+                                 "  a = Neg (x)  p, q = Split <num_outputs = 2> (a)  first = Slice (a, zero, half)"
+                                 "  u = Exp (p)  v = Mul (q, first)  y = Concat <axis = 0> (v, u) }",
+                                 0);
+    float x[N];
+    for (int i = 0; i < N; i++)
+        x[i] = (float)(i % 5);
+    bind_floats(s, "x", x, N);
+    run(s);
+    const float *y = output(s, "y");
+    for (int i = 0; i < N / 2; i++) {
+        assert_true(y[i] == x[i + N / 2] * x[i]);
+        assert_true(fabsf(y[i + N / 2] - expf(-x[i])) < 1e-6f);
+    }
+    assert_int_equal(arena_of(s), 2 * sizeof x);
+    tempo_close(s);
+}
+
+/* A part that lives long would keep its whole: it is copied, since less is live then. Parts that are no run of
+ * elements, and one that would not be aligned for the kernel that writes it, are copied too. */
+static void test_parts_are_copied_where_that_is_less(void **unused) {
+    (void)unused;
+    tempo_session *s = open_text("g (float[n] x) => (float[m] p, float y) <int64[1] zero = {0}, int64[1] few = {16}> {"
+                                 "  a = Neg (x)  p = Slice (a, zero, few)  b = Exp (x)  c = Sin (x)  d = Mul (b, c)"
+                                 "  y = ReduceSum <keepdims = 0> (d) }",
+                                 0);
+    float x[N], z[6] = {1, 2, 3, 4, 5, 6};
+    for (int i = 0; i < N; i++)
+        x[i] = (float)i;
+    bind_floats(s, "x", x, N);
+    run(s);
+    for (int i = 0; i < 16; i++)
+        assert_true(output(s, "p")[i] == -x[i]);
+    assert_true(arena_of(s) < 2 * sizeof x + 1024);
+    tempo_close(s);
+    s = open_text("g (float[n] x) => (float[n,1] y, float[k] z) <int64[2] shape = {2, 3}, int64[1] axes = {1}> {"
+                  "  a = Neg (x)  m = Reshape (a, shape)  p, q, r = Split <axis = 1, num_outputs = 3> (m)"
+                  "  y = Concat <axis = 0> (r, q, p)  b = Exp (x)  c = Abs (b)  z = Concat <axis = 0> (c, a, a) }",
+                  0);
+    bind_floats(s, "x", z, 6);
+    run(s);
+    const float expected[] = {-3, -6, -2, -5, -1, -4};
+    for (int i = 0; i < 6; i++) {
+        assert_true(output(s, "y")[i] == expected[i]);
+        assert_true(fabsf(output(s, "z")[i] - expf(z[i])) < 1e-3f);
+        assert_true(output(s, "z")[i + 6] == -z[i] && output(s, "z")[i + 12] == -z[i]);
+    }
+    tempo_close(s);
+}
+
 /* --- random graphs ---------------------------------------------------------------------------- */
 
 static uint32_t state = 7;
@@ -269,6 +323,8 @@ int main(void) {
         cmocka_unit_test(test_live_operand_is_kept),
         cmocka_unit_test(test_views_keep_their_operand),
         cmocka_unit_test(test_broadcast_operand_is_kept),
+        cmocka_unit_test(test_parts_lie_in_their_whole),
+        cmocka_unit_test(test_parts_are_copied_where_that_is_less),
         cmocka_unit_test(test_random_graphs),
         cmocka_unit_test(test_other_shapes_plan_again),
         cmocka_unit_test(test_other_elements_plan_again),
