@@ -6,10 +6,9 @@
  * its producer, so its gradient is complete when the producer is reached. Only what leads to a trained initializer is
  * built (trainable.h).
  *
- * What is made is marked as the loss, its gradients and of what (tc_value.role). A graph that holds a backward pass
- * already is left alone. Ops without a gradient but with a function body are
- * replaced by the body first. Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are
- * refused. */
+ * Outputs are marked: the loss, each gradient, and what it is the gradient of (tc_value.role). A graph that holds a
+ * backward pass already is left alone. Ops without a gradient but with a function body are replaced by the body first.
+ * Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are refused. */
 #include "../compiler/memory/roles.h"
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
@@ -166,7 +165,7 @@ static void refuse_node(tc_ctx *ctx, const tc_node *node) {
     tc_hint(ctx, "freeze what comes before it (--freeze=GLOB), or write the model with other ops");
 }
 
-/* Its rules are there, and their names or guards fit none of them to this node. */
+/* The op has gradient rules, but by its names or its guards none of them fits this node. */
 static tc_status refuse_form(tc_ctx *ctx, const tc_node *node) {
     tc_error(ctx, TC_UNSUPPORTED, node, "no gradient rule of the op fits this node");
     tc_hint(ctx, "freeze what comes before it (--freeze=GLOB), or add a rule that does (--rules=FILE)");

@@ -130,7 +130,7 @@ static tc_status parse_body(tc_ctx *ctx, tc_model *model, const tc_body *body, t
 }
 
 /* The function body of `node`, not yet in the model unless *out_known; NULL: the op has no body for these operands.
- * `anew`: one that the model has already does not count. */
+ * `anew`: it is made even if the model has one already. */
 static tc_status function_of(tc_ctx *ctx, tc_model *model, const tc_node *node, bool anew, bool *out_known,
                              tc_function **out_function) {
     tc_body body = {.arena = tc_arena_create(), .node = node, .model = anew ? NULL : model};
@@ -166,8 +166,8 @@ static void write_defaults(tc_node *node, const tc_function *function) {
             tc_attr_copy(node, &function->defaults[i]);
 }
 
-/* A node that is named after its function already keeps it; the plain name may be that of one variant, and says
- * nothing. */
+/* A node that is named after its function keeps that function. The plain name of the op does not count: it may be that
+ * of one variant. */
 static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
     bool is_plain = node->op && strcmp(node->op->name, node->op_type) == 0;
     tc_function *given = tc_model_function(model, node->domain, node->op_type, ""), *function = is_plain ? NULL : given;

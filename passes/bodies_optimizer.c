@@ -1,8 +1,8 @@
 /* bodies_optimizer.c: the function bodies of the optimizers (ops.def): Adam, Momentum and Adagrad as the ONNX operators
  * of ai.onnx.preview.training define them, AdamW as its authors do (Loshchilov and Hutter, arXiv 1711.05101, algorithm
- * 2) in PyTorch's form: epsilon is added to the corrected root. Numbers that all tensors share are made in double
- * precision, what is done to each element in the element's own. `_N`: of N tensors; `r` with norm_coefficient, `p` with
- * norm_coefficient_post, `n` for Nesterov's momentum: what an attribute of 0 leaves out costs no pass over memory. */
+ * 2) in PyTorch's form: epsilon is added to the corrected root. Numbers that all tensors share are computed in double
+ * precision, elements in their own. `_N`: of N tensors; `r` with norm_coefficient, `p` with norm_coefficient_post, `n`
+ * for Nesterov's momentum: what an attribute of 0 leaves out costs no pass over memory. */
 #include "bodies.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* canonicalize.c: the pass that leaves one spelling of each thing: what is known is folded, what does nothing or is
- * there twice goes, idioms are rewritten by canonical.rules. Nothing here changes a result by a bit but x * x for x ^
- * 2, which may be a last bit better, and rules marked inexact, which are off by default. Runs to a fixpoint: a second
- * run changes nothing. */
+/* canonicalize.c: the pass that leaves one spelling of each thing: known values are folded, nodes that do nothing or
+ * repeat another are removed, canonical.rules rewrites idioms. No result changes by a bit, with two exceptions: x * x
+ * for x ^ 2, which may be a last bit better, and rules marked inexact, which are off by default. The pass runs to a
+ * fixpoint: a second run changes nothing. */
 #include "../compiler/shape.h"
 #include "../compiler/unroll.h"
 #include "canonical.h"

@@ -1,7 +1,7 @@
 /* cse.c: nodes that compute the same from the same operands become one, and equal small constants become one value. A
- * hash table per graph, nodes in order, so that what stays stands before every user of what goes. Random nodes, nodes
- * of unknown ops and nodes with nested graphs are left; initializers that may be weights (canonical.h) are never
- * merged, equal as they may be. */
+ * hash table per graph takes nodes in order, so that the node that stays stands before every user of one that goes.
+ * Random nodes, nodes of unknown ops and nodes with nested graphs are left; initializers that may be weights
+ * (canonical.h) are never merged, even where they are equal. */
 #include "../compiler/ops.h"
 #include "canonical.h"
 #include <string.h>

@@ -1,5 +1,5 @@
 /* embed.c: a build tool that turns text files (rules, style sheets) into one C file: a table of {name, text, size}
- * under the symbol tc_embedded_SYMBOL, declared in embed.h. Tools so need no files at run time.
+ * under the symbol tc_embedded_SYMBOL, declared in embed.h. So the tools need no files at run time.
  *
  *     embed SYMBOL OUT.c FILE... */
 #include <stdio.h>

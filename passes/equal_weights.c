@@ -1,9 +1,10 @@
 /* equal_weights.c: tensors -> groups that hold the same numbers, each member a copy or a transpose of the first.
  * Permuting axes keeps the multiset of dims and of elements, and leaves the first and the last element in place. So
- * tensors are sorted by type, sorted dims, first and last element, which sets nearly all real weights apart at the
- * price of two elements each. Where some agree, a hash that adds up all elements in any order sorts them further, and
- * what agrees in that, too, is compared for certain. A tensor is compared with at most DIFFERENT others, so that a file
- * made for the purpose (many rearrangements of the same elements) costs a constant times its bytes like any other. */
+ * tensors are sorted by type, sorted dims, first and last element, which tells nearly all real weights apart at the
+ * price of two elements each. Tensors that agree are sorted further by a hash that adds up all elements in any order,
+ * and those that agree in the hash, too, are compared element by element. A tensor is compared with at most DIFFERENT
+ * others, so that a file made for the purpose (many rearrangements of the same elements) costs a constant times its
+ * bytes like any other. */
 #include "equal_weights.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* fold.c: what shape inference knows of the elements of values becomes constants. Exporters compute shapes by chains of
- * Shape, Gather, Unsqueeze, Concat; where dims are known nothing is left of a chain, where they are symbols each dim is
- * read by one Shape node from the graph input that has it.
+/* fold.c: elements that shape inference knows become constants. Exporters compute shapes by chains of Shape, Gather,
+ * Unsqueeze, Concat. Where the dims are numbers, nothing is left of a chain; where they are symbols, one Shape node
+ * reads each dim from the graph input that has it.
  *
  * What depends on a weight (canonical.h) is left alone, small or not: training changes it, and folding would hide the
  * weight from the loss. */
@@ -262,7 +262,8 @@ static tc_status read_dims(tc_ctx *ctx, tc_graph *graph, const home *h, uint64_t
     return add_node(ctx, node, h->input, graph->first, name, out_value);
 }
 
-/* The value that holds these dims, made at the front of the graph; single dims, which many nodes want, once. */
+/* The value that holds these dims, made at the front of the graph; a single dim, which many nodes want, is made once.
+ */
 static tc_status find_dims(tc_ctx *ctx, tc_graph *graph, home *h, const tc_contents *c, tc_value **out_value) {
     if (c->count > 1)
         return read_dims(ctx, graph, h, c->count, out_value);

@@ -1,6 +1,6 @@
 /* inline.c: calls of model-local functions become the functions' bodies, so that shapes, rules and gradients see plain
- * ops. Exporters write functions for their own helper ops; ops of ai.tempo that come back as input keep theirs: the
- * table knows them. The functions that are no longer called go. */
+ * ops. Exporters write functions for their own helper ops; ops of ai.tempo in a file that tempoc wrote keep their
+ * functions, since the table of ops knows them. The functions that are no longer called go. */
 #include "../compiler/ops.h"
 #include "pass.h"
 

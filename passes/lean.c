@@ -1,8 +1,8 @@
 /* lean.c: the pass that keeps less of the forward pass for the backward pass. First rules/lean.rules, pairs of a
- * forward and a backward op that keep something smaller between them (LayerNormalization before GELU, whose result
- * is then often no longer kept); then lean/recompute.c, saved values made again by copies of the cheap nodes that made
- * them. Works on any graph that has a backward pass, whoever wrote it. Of the ops of ai.tempo that the pass
- * `lower` has replaced by standard ones, the rules find none, and the second step does what is left to do.
+ * forward and a backward op that keep something smaller between them (LayerNormalization before GELU, whose result is
+ * then often no longer kept); then lean/recompute.c, saved values made again by copies of the cheap nodes that made
+ * them. Works on any graph that has a backward pass, whoever wrote it. Where the pass `lower` has replaced ops of
+ * ai.tempo by standard ones, the rules match nothing, and only the second step saves bytes.
  *
  * Gradients do not change by a bit. No pass behind this one may merge equal nodes: copies are equal to their
  * originals. */

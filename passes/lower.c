@@ -1,6 +1,6 @@
-/* lower.c: standard ops only. Every op of ai.tempo is replaced by its function body, so that what follows, and any
- * runtime, sees the pieces: what is saved then are values of standard ops. What the bodies leave to fold is
- * folded; equal nodes are not merged, because bodies of the forward and the backward pass that share a node would
+/* lower.c: ops of ai.tempo -> standard ops. Every op of ai.tempo is replaced by its function body, so that later
+ * passes, and any runtime, see the pieces, and saved values are those of standard ops. Constants that the bodies bring
+ * are folded. Equal nodes are not merged, because bodies of the forward and the backward pass that share a node would
  * keep its result between them. */
 #include "../compiler/ops.h"
 #include "canonical.h"

@@ -30,7 +30,8 @@ bool tc_name_is_generated(const char *name) {
     return false;
 }
 
-/* The exporter's spelling of a parameter's name in calls: lower case, all that is no letter or digit an underscore. */
+/* The exporter's spelling of a parameter's name in calls: lower case, with an underscore for whatever is no letter or
+ * digit. */
 static bool mangles_to(const char *name, size_t n, const char *token) {
     for (size_t i = 0; i < n; i++) {
         int c = isalnum((unsigned char)name[i]) ? tolower((unsigned char)name[i]) : '_';

@@ -1,6 +1,6 @@
 /* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def are the tables;
  * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong
- * after a pass is a bug of that pass, is said to be one, and leaves a reproducer. */
+ * after a pass is reported as a bug of that pass and leaves a reproducer. */
 #include "../compiler/ops.h"
 #include "../compiler/options.h"
 #include "../compiler/text.h"
@@ -161,7 +161,7 @@ static void import_in_function(tc_model *model, tc_function *function) {
     function->opsets = opsets;
 }
 
-/* Whoever makes an op of ai.tempo need not think of importing its domain. */
+/* Imports the domain of ai.tempo where its ops are in use, so that no pass needs to. */
 static void import_tempo(tc_model *model) {
     if (uses_tempo(model->graph) && tc_model_opset(model, TC_TEMPO_DOMAIN) == 0)
         tc_model_set_opset(model, TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION);
@@ -201,7 +201,8 @@ static tc_status run_pass(void *user) {
     if (status == TC_OK && env->options->verify_each)
         status = verify_after(ctx, model, pass);
     ctx->pass = NULL;
-    /* A graph that the verifier refused is worth seeing; one that a pass gave up on may be half changed, and is too. */
+    /* A graph that the verifier refused is worth seeing, and so is one that a pass gave up on, though it may be half
+     * changed. */
     if (names(env->options->print_after, pass))
         TC_TRY(dump(ctx, model, "after", pass));
     return status;
@@ -212,7 +213,7 @@ typedef struct progress {
     const char *done, *left;
 } progress;
 
-/* An assertion that fails is said to have failed in this pass. */
+/* A failed assertion is reported as one of this pass. */
 static tc_status attempt_pass(tc_pass_env *env, tc_model *model, const char *name) {
     const tc_failure *failure;
     pass_job job = {env, model, tc_pass_find(name)};

@@ -1,10 +1,10 @@
-/* raise.c: the spellings of exporters become one op each: Gelu, LayerNormalization, RMSNormalization, Swish and
- * DotProductAttention, so that gradients, recipes and kernels know the idea and not the nodes it was written with. The
- * rules are text: scale.rules first, then activation.rules, norm.rules and attention.rules, from the end of the graph,
- * so that a normalization is taken whole before its parts are.
+/* raise.c: the spellings of exporters become one op each: Gelu, Swish, Mish, LogSigmoid, LayerNormalization,
+ * RMSNormalization and DotProductAttention, so that gradients, recipes and kernels know the idea and not the nodes it
+ * was written with. The rules are text: scale.rules first, then activation.rules, norm.rules and attention.rules, from
+ * the end of the graph, so that a normalization is taken whole before its parts are.
  *
- * Attention (opset 23 and later) is replaced by its function body first: what it is made of is matched like any other
- * attention, and what does not match stays as plain nodes, whose gradients are known. */
+ * Attention (opset 23 and later) is replaced by its function body first: the nodes of the body are matched like any
+ * other attention, and nodes without a match stay plain nodes, whose gradients are known. */
 #include "../compiler/ops.h"
 #include "canonical.h"
 #include "rules/rules.h"

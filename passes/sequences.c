@@ -21,7 +21,7 @@ static int64_t place_of(const tc_node *pick, int64_t n) {
     return place >= 0 && place < n ? place : -1;
 }
 
-/* All that happens to the sequence of n is that known places are picked from it. */
+/* Whether known places are picked from the sequence of n, and nothing else happens to it. */
 static bool is_only_picked(const tc_value *sequence, int64_t n) {
     TC_FOR_USES(use, sequence)
         if (!tc_node_is(use->user, "", "SequenceAt") || use->user->graph != sequence->graph ||
@@ -30,7 +30,7 @@ static bool is_only_picked(const tc_value *sequence, int64_t n) {
     return sequence->n_graph_outputs == 0 && sequence->uses;
 }
 
-/* `node` gives what `from` is, under the name that its result had. */
+/* `node` hands on `from`, and its result keeps its name. */
 static void become_identity(tc_node *node, tc_value *from) {
     tc_node_resize_inputs(node, 1);
     tc_node_set_input(node, 0, from);

@@ -22,8 +22,8 @@ static void become_identity(tc_node *node) {
     tc_node_set_op(node, "", "Identity");
 }
 
-/* The node's first result, the only one in use, is `to`. An output of the graph keeps its name: `to` takes it, or an
- * Identity stays. */
+/* Puts `to` in the place of the node's first result, the only one in use. An output of the graph keeps its name: `to`
+ * takes it, or an Identity stays. */
 static bool alias(tc_node *node, tc_value *to) {
     tc_value *old = node->outputs[0];
     for (uint32_t i = 1; i < node->n_outputs; i++)
@@ -75,8 +75,8 @@ static bool known_number(const tc_contents *c, uint64_t i, int64_t *out_number) 
     return true;
 }
 
-/* Whether no dim of more than one element is turned round. Steps above 1 leave a dim as long as it is only where it has
- * one element. */
+/* Whether no dim of more than one element is reversed. Steps above 1 leave a dim as long as it is only where it has one
+ * element. */
 static bool goes_forwards(simplifier *s, tc_node *node) {
     tc_value *from = tc_input(node, 0), *axes = tc_input(node, 3), *steps = tc_input(node, 4);
     const tc_contents *step = steps ? tc_value_contents(s->model, steps) : NULL,
@@ -97,7 +97,7 @@ static bool goes_forwards(simplifier *s, tc_node *node) {
     return !steps || step;
 }
 
-/* As long as its operand, forwards: that is all of it. */
+/* A Slice that is as long as its operand, forwards, is all of it. */
 static bool drop_slice(simplifier *s, tc_node *node) {
     return tc_input(node, 0) && tc_same_shape(node->inputs[0].value, node->outputs[0]) && goes_forwards(s, node) &&
            drop_same_shape(s, node);
@@ -276,7 +276,7 @@ static bool simplify_view(simplifier *s, tc_node *node) {
     return true;
 }
 
-/* The target may say 1 wherever the operand's own dim stays: a constant then, where no symbol is left. */
+/* The target may say 1 wherever the operand's own dim stays; where no symbol is left then, it becomes a constant. */
 static bool simplify_expand(simplifier *s, tc_node *node) {
     tc_value *from = tc_input(node, 0), *to = node->outputs[0];
     int rank = tc_value_rank(to), rank_from = tc_value_rank(from);
@@ -301,7 +301,7 @@ static bool simplify_expand(simplifier *s, tc_node *node) {
 
 /* --- Where ------------------------------------------------------------------------------------ */
 
-/* A condition that is known picks one side; exporters ask so whether a target of Expand holds -1. */
+/* A known condition picks one side; this is how exporters ask whether a target of Expand holds -1. */
 static bool simplify_where(simplifier *s, tc_node *node) {
     tc_value *condition = tc_input(node, 0);
     int side = holds_only(s->model, condition, 1) ? 1 : holds_only(s->model, condition, 0) ? 2 : 0;

@@ -32,7 +32,7 @@ typedef struct tied {
 } tied;
 
 /* --- the weights ------------------------------------------------------------------------------ */
-/* The tensor's data, or NULL: files that are absent or unfit are for those to complain of who need them. */
+/* The tensor's data, or NULL: absent or unfit files are reported by those who need them. */
 static const void *data_of(tc_model *model, const tc_tensor *tensor) {
     const void *data = NULL;
     tc_ctx quiet;

@@ -33,8 +33,7 @@ static tc_status only_zero(tc_upgrade *up, tc_node *node, const char *name) {
 tc_status tc_upgrade_quantize_precision(tc_upgrade *up, tc_node *node) { return only_zero(up, node, "precision"); }
 tc_status tc_upgrade_dequantize_type(tc_upgrade *up, tc_node *node) { return only_zero(up, node, "output_dtype"); }
 
-/* stash_type is about 16-bit floats: how they add up was open before and is the type that it names since, float by
- * default. */
+/* stash_type names the type in which 16-bit floats are added up, float by default; older versions left that open. */
 tc_status tc_upgrade_range_stash(tc_upgrade *up, tc_node *node) {
     tc_dtype dtype = tc_value_dtype(tc_input(node, 0));
     int64_t stash = tc_attr_int(node, "stash_type", TC_FLOAT);

@@ -50,7 +50,7 @@ static tc_status need_rank(tc_upgrade *up, const tc_node *node, uint32_t operand
                     value ? tc_quote(up->ctx, value->name) : "absent");
 }
 
-/* Of an op that has this many results, no further one is in use. */
+/* Refuses a node that uses results behind the first `most`, all that the op has. */
 static tc_status need_results(tc_upgrade *up, const tc_node *node, uint32_t most) {
     for (uint32_t i = most; i < node->n_outputs; i++)
         if (node->outputs[i] && tc_value_is_used(node->outputs[i]))
@@ -248,7 +248,7 @@ static bool repeated_axes(const tc_contents *own, const tc_contents *other, int6
     return true;
 }
 
-/* The same when the graph runs: axes at which the larger of both sizes is not the own one. */
+/* The same when the graph runs: the axes at which the operand's own size is not the larger of both. */
 static tc_value *axes_at_run_time(tc_upgrade *up, tc_node *node, tc_value *own, tc_value *largest) {
     static const int64_t all = -1;
     tc_value *differs = EMIT(node, "Not", "differs", EMIT(node, "Equal", "same", own, largest));
@@ -285,7 +285,7 @@ static tc_status broadcast_axes(tc_upgrade *up, tc_node *node, tc_value *const s
     return TC_OK;
 }
 
-/* The node's results become other values, and it goes. */
+/* Other values take the place of the node's results, and the node is removed. */
 static void replace_results(tc_node *node, tc_value *const *values, uint32_t n) {
     for (uint32_t i = 0; i < n && i < node->n_outputs; i++)
         if (node->outputs[i] && values[i])
@@ -369,7 +369,7 @@ static tc_status tc_ort_concat(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* What is ignored is an operand here: a constant, or absent. */
+/* The ignored label is an operand here: a constant, or absent. */
 static tc_status take_ignored(tc_upgrade *up, tc_node *node, uint32_t index) {
     tc_value *ignored = tc_input(node, index);
     const tc_tensor *tensor = ignored ? tc_value_constant(ignored) : NULL;

@@ -38,8 +38,8 @@ static const void *operand_bytes(const rt_plan *plan, const rt_launch *launch, u
     return s->home == RT_ARENA ? NULL : rt_download(plan, s, launch->in[i].data);
 }
 
-/* A kernel knows that an operand is wrong, not what it is called. The range of each integer operand shows which index
- * it was, the value of a scalar whether it was that. */
+/* A kernel knows that an operand is wrong, not what it is called. The range of each integer operand shows whether an
+ * index was wrong, the value of a scalar whether that was. */
 static tc_status explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status) {
     const tc_node *node = launch->node;
     tc_error(ctx, TC_BAD_INPUT, node,

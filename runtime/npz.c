@@ -65,7 +65,7 @@ static tc_status read_member(const reader *r, zip_uint64_t index, const zip_stat
     return whole ? TC_OK : bad(r, got < 0 || done == stat->size ? "its bytes are damaged" : "it is cut off");
 }
 
-/* The member's bytes, which are the array's memory, stay that when the elements can stay where they are. */
+/* The member's bytes serve as the array's memory where the elements can stay where they are. */
 static tc_status take_array(const reader *r, size_t size, rt_array *array) {
     rt_npy npy;
     unsigned char *bytes = array->memory;

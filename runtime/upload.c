@@ -1,5 +1,6 @@
-/* upload.c: what the host has, to a device with memory of its own: parameters once a session, tables once a plan,
- * inputs before each run; and results back. A device that reads the host's memory gets addresses, and no copies. */
+/* upload.c: copies the host's bytes to a device with memory of its own, and results back: parameters once a session,
+ * tables once a plan, inputs before each run. A device that reads the host's memory gets addresses instead of copies.
+ */
 #include "../compiler/recover.h"
 #include "plan.h"
 #include <string.h>

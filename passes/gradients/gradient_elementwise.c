@@ -95,7 +95,7 @@ void tc_gradient_clip(tc_grad *g) {
         g->dins[0] = inside ? TC_OP(g, "Where", inside, dy, zero) : dy;
 }
 
-/* dy e x^(e-1); the exponents that models use get what a hand would write. */
+/* dy e x^(e-1); exponents that models use get the form that one would write by hand. */
 static tc_value *pow_base(tc_grad *g, tc_value *x, tc_value *e, tc_value *dy) {
     double number;
     if (tc_grad_known_number(e, &number)) {

@@ -1,4 +1,5 @@
-/* reads.c: which values the backward pass reads, asked of one value at a time: what the guards of lean.rules need. */
+/* reads.c: whether the backward pass reads a value: the question that guards of lean.rules ask, of one value at a time.
+ */
 #include "../../compiler/memory/storage.h"
 #include "lean.h"
 #include <string.h>

@@ -1,5 +1,5 @@
-/* recompute.c: saved values that cheap nodes make of what is there anyway are made again in the backward pass, so that
- * nobody keeps them: GELU from its operand, y of LayerNormalization from x-hat, dropout by drawing again.
+/* recompute.c: saved values that cheap nodes make from values at hand are made again in the backward pass instead of
+ * kept: GELU from its operand, y of LayerNormalization from x-hat, dropout by drawing again.
  *
  * One walk over the forward pass, in order, decides for each value: it is there (free, or saved and kept), it can
  * be made again at some cost, or neither. Only what is saved and can be made again is dropped, so that nothing is

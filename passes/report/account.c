@@ -11,7 +11,7 @@ static tc_amount amount(tc_arena *arena, tc_dim bytes) {
     return (tc_amount){0, tc_dim_is_unknown(bytes) ? "?" : tc_dim_text(arena, bytes)};
 }
 
-/* As the table of ops calls it: without the suffix that tells variants of ai.tempo ops apart. */
+/* The op's name in the table of ops: without the suffix that tells variants of ai.tempo ops apart. */
 static const char *op_name(tc_arena *arena, const tc_node *node) {
     const char *name = node->op ? node->op->name : node->op_type;
     return node->domain[0] ? tc_arena_printf(arena, "%s.%s", node->domain, name) : tc_arena_strdup(arena, name);

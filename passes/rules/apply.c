@@ -71,8 +71,8 @@ static bool users_come_later(const rule_match *m, const tc_value *old, const tc_
     return true;
 }
 
-/* New nodes stand where the result stood that they serve, or right behind the last of their operands if that is later.
- */
+/* A new node takes the place of the node whose result it serves, or stands right behind the last of its operands if
+ * that is later. */
 static tc_node *place(const rule_builder *b, const rule_match *m, const rule_node *node, bool *out_late) {
     tc_node *target = m->values[node->root]->producer, *latest = NULL;
     for (uint16_t i = 0; i < node->n_operands; i++) {
@@ -105,7 +105,8 @@ static bool results_fit(const rule_builder *b, rule_match *m, const bool *late) 
     return true;
 }
 
-/* `old` becomes the result that `fresh` is now; `fresh` goes to old's producer and dies with it. */
+/* `old` becomes a result of the node that made `fresh`; `fresh` becomes one of old's former producer and dies with
+ * that. */
 static void take_over(tc_value *old, tc_value *fresh) {
     tc_node *made = fresh->producer, *gone = old->producer;
     uint32_t index = fresh->out_index, old_index = old->out_index;

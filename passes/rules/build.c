@@ -111,7 +111,7 @@ static tc_status calc(rule_builder *b, const rule_node *node, tc_value **out_val
     return TC_OK;
 }
 
-/* Rules may be gone before the model is: what goes into it is copied. */
+/* Rules may be freed before the model: whatever goes into the model is copied. */
 static const char *keep(tc_model *model, const char *text) { return *text ? tc_arena_strdup(model->arena, text) : ""; }
 
 /* --- attributes ------------------------------------------------------------------------------- */
@@ -220,7 +220,8 @@ static bool is_missing(const rule_builder *b, uint16_t name) {
     return !b->rule->gradient && b->rule->names[name].is_out && !b->values[name] && !is_read(b->rule, name);
 }
 
-/* Results that no one asks for are absent, but never left away at the end: function bodies need them counted. */
+/* Results that nobody asks for are absent, but keep their places, also at the end: function bodies need them counted.
+ */
 static bool is_wanted(const rule_builder *b, const rule_node *node, uint16_t output) {
     if (output >= node->n_outputs)
         return output == 0;
@@ -228,7 +229,7 @@ static bool is_wanted(const rule_builder *b, const rule_node *node, uint16_t out
     return name != RULE_NONE && (!b->used || b->used[name]) && !is_missing(b, name);
 }
 
-/* A rule may make an op that only its user knows; which version of the op's domain is meant, the model must say. */
+/* A rule may make an op that only its user knows; the model must say which version of the op's domain is meant. */
 static tc_status check_domain(const rule_builder *b, const rule_node *node) {
     const rule_op *op = &node->ops[0];
     if (op->op || tc_model_opset(b->graph->model, op->domain) != 0)

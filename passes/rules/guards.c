@@ -1,5 +1,5 @@
 /* guards.c: the conditions that a pattern cannot say, by the names that `where` calls them. A guard looks only at the
- * values that a match has bound; one that is given an unbound optional name holds (`absent_ok` says otherwise). */
+ * values that a match has bound; a guard of an unbound optional name holds (`absent_ok` says otherwise). */
 #include "../canonical.h"
 #include "../../compiler/memory/storage.h"
 #include "../../compiler/shape.h"

@@ -111,7 +111,7 @@ static bool match_ints(rule_match *m, const goal *g) {
 
 /* --- attributes ------------------------------------------------------------------------------- */
 
-/* What an absent attribute means (onnx/defs), where rules ask for it. */
+/* Defaults of absent attributes (onnx/defs), of those that rules ask for. */
 static const struct {
     const char *op, *attr;
     double number;
@@ -206,7 +206,7 @@ static bool has_op(const rule_node *pattern, const tc_node *node) {
     return false;
 }
 
-/* What can be said of a node without looking at its operands. */
+/* Checks of a node that do not look at its operands. */
 static bool node_fits(rule_match *m, uint16_t index, const tc_node *node, const tc_graph *graph) {
     const rule_node *pattern = &m->rule->match[index];
     if (!has_op(pattern, node))

@@ -8,7 +8,7 @@
 #include "launch_util.h"
 #include <string.h>
 
-/* Constants of numbers are operands, never launches: what comes here has no numbers. */
+/* Constants of numbers are operands, never launches: a Constant that comes here holds no numbers. */
 tc_status rt_launch_constant(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     (void)launch;
     return tc_error(launcher->ctx, TC_UNSUPPORTED, node, "the runtime has no constants of this kind");

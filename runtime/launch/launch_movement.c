@@ -359,7 +359,7 @@ static int64_t pad_source(int64_t at, int64_t size, char mode) {
     return at < size ? at : period - at;
 }
 
-/* The maps are made before the plan is, which checks the memory for all else. */
+/* The maps are made before the plan, which checks memory for everything else. */
 static tc_status check_maps(rt_launcher *launcher, const tc_node *node, const rt_arg *out) {
     uint64_t bytes = (uint64_t)out->count * tk_size(out->dtype);
     for (int d = 0; d < out->rank; d++)

@@ -1,5 +1,5 @@
-/* draw_shape.c: shapes for operands that an op takes. What an operand is to its op says its row in `roles`; where there
- * is none, it is broadcast with the others if the op is elementwise, and of any small shape else. */
+/* draw_shape.c: shapes for operands that an op takes. A row in `roles` says what an operand is to its op. An operand
+ * without a row is broadcast with the others if the op is elementwise, and of any small shape else. */
 #include "draw.h"
 #include <string.h>
 
@@ -25,8 +25,8 @@ bool rule_shape_fail(rule_instance *inst, const char *why) {
 
 /* --- shapes ----------------------------------------------------------------------------------- */
 
-/* In half of the instances all dims are 1 or one size: what is broadcast along a wrong axis goes unnoticed by shapes
- * then. */
+/* In half of the instances all dims are 1 or one size: an operand broadcast along a wrong axis then fits by its shape,
+ * so that only the numbers tell. */
 int64_t rule_draw_dim(rule_instance *inst) {
     if (inst->common_dim == 0)
         inst->common_dim = rule_dice_percent(&inst->dice, 50) ? -1 : 2 + (int)rule_dice_below(&inst->dice, 3);
