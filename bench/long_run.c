@@ -7,10 +7,10 @@
  * length. Exit code 1 when not. */
 #include "compiler/ops.h"
 #include "runtime/session.h"
+#include "test/unit/resident.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { LENGTHS = 8, SETTLED = 100, MAX_INPUTS = 16 };
 #define SLACK (UINT64_C(1) << 20) /* bytes: pages that an allocator keeps */
@@ -19,16 +19,6 @@ static uint32_t state = 7;
 static uint32_t draw(uint32_t n) {
     state = state * 1664525u + 1013904223u;
     return (uint32_t)(((uint64_t)(state >> 8) * n) >> 24);
-}
-
-static uint64_t resident(void) { /* bytes; 0: not told */
-    FILE *file = fopen("/proc/self/statm", "r");
-    unsigned long all, pages = 0;
-    if (file && fscanf(file, "%lu %lu", &all, &pages) != 2)
-        pages = 0;
-    if (file)
-        fclose(file);
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* Fills and binds one input; `memory` is what the one before lay in. */

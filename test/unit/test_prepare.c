@@ -1,5 +1,6 @@
 /* test_prepare.c: one session, run over and over with other inputs: how many plans it makes, that what they compute is
  * right, and that the process stays as large as it is. Expected numbers are computed here. */
+#include "resident.h"
 #include "session_test.h"
 
 static void bind(tempo_session *s, const char *name, tempo_dtype dtype, int rank, const int64_t *dims, void *data) {
@@ -20,20 +21,10 @@ static tempo_tensor run(tempo_session *s, const char *output) {
     return tensor;
 }
 
-static size_t resident(void) { /* bytes */
-    FILE *file = fopen("/proc/self/statm", "r");
-    unsigned long all, pages = 0;
-    if (file) {
-        assert_int_equal(fscanf(file, "%lu %lu", &all, &pages), 2);
-        fclose(file);
-    }
-    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /* After the first hundred of so many runs the process may take so much more: an allocator's pages, no leak of a plan or
  * of a message, which would be a hundred times as much. */
 enum { RUNS = 10000, SLACK = 512 << 10 };
-static size_t after_hundred;
+static uint64_t after_hundred;
 static void check_resident(int i) {
     if (i == 100)
         after_hundred = resident();
