@@ -138,7 +138,8 @@ typedef struct tempo_memory {
     const char *peak_node;  /* what runs at that time */
     const tempo_live *live; /* what is live then, biggest first */
     size_t n_live;
-    uint64_t saved; /* held in the arena from the forward pass for the backward pass: raw bytes, without alignment */
+    uint64_t saved; /* held from the forward pass for the backward pass, in the arena or as shapes that the plan knows:
+                       raw bytes, without alignment */
 } tempo_memory;
 /* Prepares the session; what the report points to is valid until the next call. */
 tempo_status tempo_memory_report(tempo_session *session, tempo_memory *out_memory);

@@ -44,7 +44,7 @@ void run_print_memory(FILE *out, const tempo_memory *m) {
     print_bytes(out, m->outputs, "outputs, in the arena where computed", "");
     print_bytes(out, m->arena, "arena: all that is computed, one allocation", "");
     print_bytes(out, m->lower_bound, "lower bound: the most bytes live at one time", "");
-    print_bytes(out, m->saved, "saved: held by the arena between forward and backward pass", "");
+    print_bytes(out, m->saved, "saved: held between forward and backward pass", "");
     fprintf(out, "live at the peak, %s%s:\n", m->peak_node[0] ? "during " : "at the end of the run", m->peak_node);
     uint64_t rest = 0;
     for (size_t i = 0; i < m->n_live; i++)
