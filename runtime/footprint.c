@@ -16,36 +16,28 @@ static tc_status take_shape(tempo_session *s, rt_input *input) {
     return TC_OK;
 }
 
-/* Without the elements of inputs: a run that needs them for its shapes is not foreseen. */
+/* Without the elements of inputs: a run that needs them for its shapes is not foreseen. The plan gets the session's own
+ * model: a clone would double the memory that tempoc takes for large graphs. */
 static tc_status plan_dry(tempo_session *s, rt_plan **out_plan) {
     uint32_t n = s->model->graph->n_inputs;
     bool *decides = TC_NEW_ARRAY(s->ctx.arena, bool, (size_t)n + 1);
     bool *bound = TC_NEW_ARRAY(s->ctx.arena, bool, (size_t)n + 1), is_static;
     for (uint32_t i = 0; i < n; i++)
         bound[i] = s->inputs[i].data != NULL;
-    tc_model *model = tc_model_clone(s->model);
-    tc_status status = rt_resolve_shapes(s, model, decides, &is_static);
-    if (status == TC_OK)
-        return rt_plan_create(&s->ctx, model, &s->random, bound, &s->shared, out_plan);
-    tc_model_destroy(model);
-    return status;
+    TC_TRY(rt_resolve_shapes(s, s->model, decides, &is_static));
+    return rt_plan_create(&s->ctx, s->model, &s->random, bound, &s->shared, out_plan);
 }
 
 static tc_status foresee(tempo_session *s, rt_footprint *out) {
     if (!s->inputs)
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
     rt_plan *plan;
-    tc_status status = TC_OK;
-    for (uint32_t i = 0; status == TC_OK && i < s->model->graph->n_inputs; i++)
-        if (!s->inputs[i].data && !s->inputs[i].value->init)
-            status = take_shape(s, &s->inputs[i]);
-    s->shared.dry = true;
-    s->shared.missing = NULL;
-    if (status == TC_OK)
-        status = plan_dry(s, &plan);
-    s->shared.dry = false;
     for (uint32_t i = 0; i < s->model->graph->n_inputs; i++)
-        s->inputs[i].data = NULL;
+        if (!s->inputs[i].value->init)
+            TC_TRY(take_shape(s, &s->inputs[i]));
+    s->shared.dry = true;
+    tc_status status = plan_dry(s, &plan);
+    s->inputs = NULL; /* the model is spent */
     TC_TRY(status);
     *out = (rt_footprint){plan->packing.bytes, plan->packing.live.peak_bytes, s->shared.missing};
     rt_plan_destroy(plan);

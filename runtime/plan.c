@@ -116,14 +116,14 @@ static tc_status need_operand(planner *p, const tc_node *node, const tc_value *v
 }
 
 /* Operands and results that launch functions may look at without counting: those a node does not have are absent. */
-#define FEWEST_ARGS 8
+enum { FEWEST_IN = 8, FEWEST_OUT = 4 };
 
 static tc_status fill_args(planner *p, const tc_node *node, rt_launch *launch) {
     tc_arena *arena = p->plan->launcher.arena;
     launch->n_in = node->n_inputs;
     launch->n_out = node->n_outputs;
-    launch->in = TC_NEW_ARRAY(arena, rt_arg, (size_t)node->n_inputs + FEWEST_ARGS);
-    launch->out = TC_NEW_ARRAY(arena, rt_arg, (size_t)node->n_outputs + FEWEST_ARGS);
+    launch->in = TC_NEW_ARRAY(arena, rt_arg, node->n_inputs > FEWEST_IN ? node->n_inputs : FEWEST_IN);
+    launch->out = TC_NEW_ARRAY(arena, rt_arg, node->n_outputs > FEWEST_OUT ? node->n_outputs : FEWEST_OUT);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_value *value = tc_input(node, i);
         if (!value)

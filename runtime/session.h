@@ -112,7 +112,7 @@ typedef struct rt_footprint {
 } rt_footprint;
 /* Of a session that nothing was bound to, if the inputs without default will be bound to tensors of their declared
  * types, on any number of threads. Nothing is mapped or allocated. TEMPO_UNSUPPORTED, with a message, where the
- * declared shapes do not decide it. footprint.c */
+ * declared shapes do not decide it. The session is spent then: tempo_close is all it is good for. footprint.c */
 tempo_status rt_foresee(tempo_session *session, rt_footprint *out_footprint);
 /* Finds or makes the plan for what is bound, and makes it ready. prepare.c */
 tc_status rt_prepare(tempo_session *session);
