@@ -218,23 +218,19 @@ static tc_status launch_node(planner *p, const tc_node *node) {
     return TC_OK;
 }
 
-static bool is_state(const rt_plan *plan, uint32_t input) {
-    for (uint32_t i = 0; i < plan->shared->n_states; i++)
-        if (plan->shared->states[i].input == input)
-            return true;
-    return false;
-}
-
 static tc_status launch_all(planner *p, const bool *bound) {
     const tc_graph *graph = p->model->graph;
+    const rt_shared *shared = p->plan->shared;
+    bool *kept = TC_NEW_ARRAY(p->plan->launcher.arena, bool, (size_t)graph->n_inputs + 1);
+    for (uint32_t i = 0; i < shared->n_states; i++)
+        kept[shared->states[i].input] = true;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const tc_value *value = graph->inputs[i];
         rt_arg arg;
         if (!bound[i])
             continue;
         TC_TRY(describe(p, NULL, value, &arg));
-        add_storage(p, value, is_state(p->plan, i) ? RT_STATE : RT_INPUT, (size_t)arg.count * tk_size(arg.dtype),
-                    arg.dims);
+        add_storage(p, value, kept[i] ? RT_STATE : RT_INPUT, (size_t)arg.count * tk_size(arg.dtype), arg.dims);
     }
     p->plan->n_bound = p->plan->n_storages;
     p->plan->launches = TC_NEW_ARRAY(p->plan->launcher.arena, rt_launch, (size_t)graph->n_nodes + 1);

@@ -17,34 +17,29 @@ bool rt_only_marked_read(const rt_plan *plan, const rt_launch *launch, uint64_t 
     return true;
 }
 
-static bool reads(const rt_plan *plan, const rt_launch *launch, const rt_storage *root) {
-    bool runs = launch->view_of < 0 && !launch->constant;
-    for (uint32_t k = 0; runs && k < launch->n_in; k++)
-        if (rt_in(launch, k) && tc_operand_read(launch->node, k) != TC_READ_SHAPE &&
-            rt_plan_root(plan, tc_input(launch->node, k)) == root)
-            return true;
-    return false;
+/* By storage, of roots: 1 + the last launch that reads elements of it, 1 + n_launches for graph outputs; 0: none does.
+ */
+static uint32_t *find_readers(const rt_plan *plan) {
+    uint32_t *readers = TC_NEW_ARRAY(plan->launcher.arena, uint32_t, (size_t)plan->n_storages + 1);
+    for (uint32_t i = 0; i < plan->n_launches; i++) {
+        const rt_launch *launch = &plan->launches[i];
+        bool runs = launch->view_of < 0 && !launch->constant;
+        for (uint32_t k = 0; runs && k < launch->n_in; k++)
+            if (rt_in(launch, k) && tc_operand_read(launch->node, k) != TC_READ_SHAPE)
+                readers[rt_plan_root(plan, tc_input(launch->node, k)) - plan->storages] = i + 1;
+    }
+    for (uint32_t i = 0; i < plan->graph->n_outputs; i++)
+        readers[rt_plan_root(plan, plan->graph->outputs[i]) - plan->storages] = plan->n_launches + 1;
+    return readers;
 }
 
-/* Whether launch `writer` may write result `made` over the bytes of `old`: nothing reads these behind it, nor it. */
-static bool may_lie_over(const rt_plan *plan, const rt_storage *made, const rt_storage *old, const tc_value *output) {
+/* Whether the launch that makes `made` may write it over the bytes of `old`, whose last reader is launch `reader` - 1:
+ * nothing reads these behind it, nor it. */
+static bool may_lie_over(const rt_plan *plan, const rt_storage *made, const rt_storage *old, uint32_t reader) {
     const rt_launch *writer = &plan->launches[made->launch];
     uint32_t result = made->value->out_index;
     uint64_t marked = result < RT_INPLACE ? writer->inplace[result] : 0;
-    for (uint32_t i = made->launch + 1; i < plan->n_launches; i++)
-        if (reads(plan, &plan->launches[i], old))
-            return false;
-    for (uint32_t i = 0; i < plan->graph->n_outputs; i++)
-        if (plan->graph->outputs[i] != output && rt_plan_root(plan, plan->graph->outputs[i]) == old)
-            return false;
-    return !reads(plan, writer, old) || rt_only_marked_read(plan, writer, marked, old);
-}
-
-/* All that lies in `root` is the state's. */
-static void move_home(rt_plan *plan, const rt_storage *root) {
-    for (uint32_t i = 0; i < plan->n_storages; i++)
-        if (rt_storage_root(plan, &plan->storages[i]) == root)
-            plan->storages[i].home = RT_STATE;
+    return reader <= made->launch || (reader == made->launch + 1 && rt_only_marked_read(plan, writer, marked, old));
 }
 
 static tc_status check_types(tc_ctx *ctx, const tc_value *output, const tc_value *input) {
@@ -57,6 +52,7 @@ static tc_status check_types(tc_ctx *ctx, const tc_value *output, const tc_value
 }
 
 tc_status rt_place_states(tc_ctx *ctx, rt_plan *plan) {
+    const uint32_t *readers = plan->shared->n_states > 0 ? find_readers(plan) : NULL;
     plan->renewals = TC_NEW_ARRAY(plan->launcher.arena, rt_renewal, (size_t)plan->shared->n_states + 1);
     for (uint32_t i = 0; i < plan->shared->n_states; i++) {
         const rt_state *state = &plan->shared->states[i];
@@ -69,14 +65,14 @@ tc_status rt_place_states(tc_ctx *ctx, rt_plan *plan) {
         renewal->made = made;
         if (renewal->how != RT_EXCHANGED)
             continue;
-        if (may_lie_over(plan, made, old, output)) {
+        made->home = RT_STATE;
+        if (may_lie_over(plan, made, old, readers[old - plan->storages])) {
             renewal->how = RT_STAYS;
-            move_home(plan, made);
             made->root = old->root;
-        } else {
-            move_home(plan, made);
         }
     }
+    for (uint32_t i = 0; readers && i < plan->n_storages; i++) /* what lies in a state is the state's */
+        plan->storages[i].home = rt_storage_root(plan, &plan->storages[i])->home;
     return TC_OK;
 }
 
