@@ -134,22 +134,24 @@ typedef struct binary_ctx {
     size_t size, out_size;
 } binary_ctx;
 
-static int variant_of(int64_t n, const int64_t *step) { return n == 1 || (step[0] && step[1]) ? 0 : step[0] ? 1 : 2; }
+/* The variant of a run: which operands are repeated along it. Both are where a third one has the dim. */
+static tk_binary_fn variant_of(const tk_binary *binary, const int64_t *step) {
+    return binary->fn[(step[0] ? 0 : 2) + (step[1] ? 0 : 1)];
+}
 
 static void half_run(const tk_binary *binary, char *out, const char *a, const char *b, int64_t n, const int64_t *step) {
     bool is_half = tk_is_half(binary->out);
-    float as[TK_HALF_BLOCK], bs[TK_HALF_BLOCK];
-    tk_widen(as, a, step[0] ? 0 : 1, binary->dtype);
+    float as[TK_HALF_BLOCK], bs[TK_HALF_BLOCK], results[TK_HALF_BLOCK];
+    tk_widen(as, a, step[0] ? 0 : 1, binary->dtype); /* a repeated operand stays */
     tk_widen(bs, b, step[1] ? 0 : 1, binary->dtype);
     for (int64_t at = 0; at < n; at += TK_HALF_BLOCK) {
         int64_t m = n - at < TK_HALF_BLOCK ? n - at : TK_HALF_BLOCK;
-        float *kept = step[0] ? as : bs; /* a repeated operand stays */
         tk_widen(as, a + (size_t)(at * step[0]) * sizeof(uint16_t), step[0] ? m : 0, binary->dtype);
         tk_widen(bs, b + (size_t)(at * step[1]) * sizeof(uint16_t), step[1] ? m : 0, binary->dtype);
         char *to = out + (size_t)at * tk_size(binary->out);
-        binary->fn[variant_of(m, step)](is_half ? (char *)kept : to, as, bs, m);
+        variant_of(binary, step)(is_half ? (char *)results : to, as, bs, m);
         if (is_half)
-            tk_narrow(to, kept, m, binary->out);
+            tk_narrow(to, results, m, binary->out);
     }
 }
 
@@ -160,7 +162,7 @@ static void binary_one_run(void *ctx, int64_t at, int64_t n, const int64_t *offs
     if (tk_is_half(c->binary->dtype))
         half_run(c->binary, out, a, b, n, step);
     else
-        c->binary->fn[variant_of(n, step)](out, a, b, n);
+        variant_of(c->binary, step)(out, a, b, n);
 }
 
 static void binary_range(void *ctx, tk_share share) {

@@ -1,4 +1,4 @@
-/* binary_tmpl.h: the binary kernels of one element type and their rows, in the three variants of elementwise.h. Set
+/* binary_tmpl.h: the binary kernels of one element type and their rows, in the four variants of elementwise.h. Set
  * before including: T, U, SUFFIX, DTYPE, OPS (a list of binary_ops.h), VECTOR (TK_VECTOR or nothing),
  * HALVES for rows_f16[] and rows_bf16[] with the same kernels. Declares rows_SUFFIX[]. */
 #define VARIANT(op, R, expr, variant, A, B)                                                                            \
@@ -16,9 +16,13 @@
 #define KERNEL(op, R, expr)                                                                                            \
     VARIANT(op, R, expr, vv, as[i], bs[i])                                                                             \
     VARIANT(op, R, expr, vs, as[i], b0)                                                                                \
-    VARIANT(op, R, expr, sv, a0, bs[i])
+    VARIANT(op, R, expr, sv, a0, bs[i])                                                                                \
+    VARIANT(op, R, expr, ss, a0, b0)
 #define ROW(op, R, expr)                                                                                               \
-    {#op, DTYPE, TK_DTYPE_##R, {TK_CAT(op##_vv, SUFFIX), TK_CAT(op##_vs, SUFFIX), TK_CAT(op##_sv, SUFFIX)}},
+    {#op,                                                                                                              \
+     DTYPE,                                                                                                            \
+     TK_DTYPE_##R,                                                                                                     \
+     {TK_CAT(op##_vv, SUFFIX), TK_CAT(op##_vs, SUFFIX), TK_CAT(op##_sv, SUFFIX), TK_CAT(op##_ss, SUFFIX)}},
 
 OPS(KERNEL)
 static const tk_binary TK_CAT(rows, SUFFIX)[] = {OPS(ROW)};

@@ -1,6 +1,6 @@
 /* elementwise.h: ops that compute each result element from the elements at its place (ONNX: Math, Logical and
  * Activation operators). Unary kernels run over contiguous elements; binary kernels over the runs that broadcasting
- * leaves (common/broadcast.h), in three variants: both operands contiguous, one of them a single element. Results may
+ * leaves (common/broadcast.h), in four variants: each operand contiguous or a single element. Results may
  * be written over an operand of the same type. Integer arithmetic wraps; a division by zero gives 0. 16-bit types use
  * float's kernels: a block of operands is widened and stays in the nearest cache, and its results are rounded. */
 #ifndef TK_ELEMENTWISE_H
@@ -25,13 +25,13 @@ const tk_unary *tk_unary_at(int64_t index);                    /* NULL past the 
 /* The op's definition; NAN for an op it does not know. */
 double tk_unary_ref(const char *op, double x, const double *params);
 
-/* out[i] = f(a[i], b[i]): variant 0; f(a[i], b[0]): variant 1; f(a[0], b[i]): variant 2. */
+/* out[i] = f(a[i], b[i]): variant 0; f(a[i], b[0]): variant 1; f(a[0], b[i]): variant 2; f(a[0], b[0]): variant 3. */
 typedef void (*tk_binary_fn)(void *out, const void *a, const void *b, int64_t n);
 
 typedef struct tk_binary {
     const char *op; /* ONNX's name; BitShiftLeft, BitShiftRight, and ModFloor (fmod = 0) beside Mod (fmod = 1) */
     tk_dtype dtype, out;
-    tk_binary_fn fn[3]; /* take and give floats where they have 16 bits */
+    tk_binary_fn fn[4]; /* take and give floats where they have 16 bits */
 } tk_binary;
 
 const tk_binary *tk_binary_find(const char *op, tk_dtype dtype);
