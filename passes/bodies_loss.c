@@ -1,6 +1,7 @@
 /* bodies_loss.c: the function body of SoftmaxCrossEntropyLossGrad, put together from its reduction (mean, sum, none)
  * and from whether it has class weights (w) and an ignored label (i): dlogits = weight * (softmax - onehot) * dLoss,
- * where a label's weight is its class's, 0 when ignored, and divided by the sum of all weights for a mean. */
+ * where a label's weight is its class's, divided by the sum of all weights for a mean. An ignored label gets 0,
+ * whatever that sum is: it is 0 where all labels are ignored, and the others' share of dLoss is no number then. */
 #include "bodies.h"
 #include <string.h>
 
@@ -47,15 +48,20 @@ bool tc_make_cross_entropy_grad(tc_body *body) {
         tc_body_add(body, "  total = ReduceSum <keepdims: int = 0> (weight)\n  scale = Div (dLoss, total)\n");
     else
         tc_body_add(body, "  scale = Identity (dLoss)\n");
+    tc_body_add(body, "  scaled = Mul (weight, scale)\n");
+    if (ignores)
+        tc_body_add(body, "  zero_f = Constant <value_float: float = 0.0> ()\n"
+                          "  zero_t = CastLike (zero_f, log_prob)\n"
+                          "  shared = Where (hit, zero_t, scaled)\n");
     tc_body_add(body,
-                "  scaled = Mul (weight, scale)\n"
                 "  channel = Constant <value_ints: ints = [1]> ()\n"
-                "  share = Unsqueeze (scaled, channel)\n"
+                "  share = Unsqueeze (%s, channel)\n"
                 "  softmax = Exp (log_prob)\n"
                 "  spread = Mul (softmax, share)\n"
                 "  place = Unsqueeze (label, channel)\n"
                 "  taken = Neg (share)\n"
-                "  dlogits = ScatterElements <axis: int = 1, reduction: string = \"add\"> (spread, place, taken)\n");
+                "  dlogits = ScatterElements <axis: int = 1, reduction: string = \"add\"> (spread, place, taken)\n",
+                ignores ? "shared" : "scaled");
     tc_body_end(body);
     return true;
 }

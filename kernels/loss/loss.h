@@ -30,8 +30,8 @@ void tk_cross_entropy_ref(double *loss, const double *scores, const int64_t *lab
     K(cross_entropy, (tk_queue *q, void *loss, void *log_prob, const void *scores, const void *labels, \
       const void *weights, const tk_loss *shape, void *scratch), \
       (q, loss, log_prob, scores, labels, weights, shape, scratch)) \
-    /* dscores = (exp(log_prob) - [class is label]) weights[label] dloss / (1, or the sum of the weights); \
-     * dloss [batch, inner] or [1]; dscores may be log_prob. */ \
+    /* dscores = (exp(log_prob) - [class is label]) weights[label] dloss / (1, or the sum of the weights), 0 where the \
+     * label is ignored; dloss [batch, inner] or [1]; dscores may be log_prob. */ \
     K(cross_entropy_grad, (tk_queue *q, void *dscores, const void *dloss, const void *log_prob, \
       const void *labels, const void *weights, const tk_loss *shape), \
       (q, dscores, dloss, log_prob, labels, weights, shape))

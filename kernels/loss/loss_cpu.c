@@ -10,8 +10,10 @@
 static int64_t places(const tk_loss *s) { return s->batch * s->inner; }
 static tk_softmax_shape softmax_shape(const tk_loss *s) { return (tk_softmax_shape){s->batch, s->classes, s->inner}; }
 
+static bool is_ignored(const tk_loss *s, int64_t label) { return s->has_ignored && label == s->ignored; }
+
 static double weight_of(const tk_loss *s, const void *weights, int64_t label) {
-    if (s->has_ignored && label == s->ignored)
+    if (is_ignored(s, label))
         return 0;
     return weights ? tk_get(weights, s->dtype, label) : 1;
 }
@@ -19,7 +21,7 @@ static double weight_of(const tk_loss *s, const void *weights, int64_t label) {
 static tk_status check_labels(const tk_loss *s, const void *labels) {
     for (int64_t i = 0; i < places(s); i++) {
         int64_t label = tk_get_int(labels, s->label_dtype, i);
-        if ((label < 0 || label >= s->classes) && !(s->has_ignored && label == s->ignored))
+        if ((label < 0 || label >= s->classes) && !is_ignored(s, label))
             return TK_BAD_INDEX;
     }
     return TK_OK;
@@ -41,13 +43,13 @@ static void each_loss(void *each, const void *inp, const void *largest, const vo
                       const void *weights, const tk_loss *s) {
     for (int64_t i = 0; i < places(s); i++) {
         int64_t label = tk_get_int(labels, s->label_dtype, i);
-        double weight = weight_of(s, weights, label), y = 0;
-        if (!s->has_ignored || label != s->ignored) {
+        double y = 0;
+        if (!is_ignored(s, label)) {
             y = tk_get(inp, s->dtype, (i / s->inner * s->classes + label) * s->inner + i % s->inner);
             if (largest)
                 y = y - tk_get(largest, wide_dtype(s), i) - tk_get(log_sum, wide_dtype(s), i);
         }
-        tk_put(each, each_dtype(s), i, weight == 0 ? 0 : -weight * y);
+        tk_put(each, each_dtype(s), i, is_ignored(s, label) ? 0 : -weight_of(s, weights, label) * y);
     }
 }
 
@@ -112,20 +114,22 @@ SCALED_EXP(f64, double, exp)
 SCALED_EXP(f16, float, tk_expf)
 SCALED_EXP(bf16, float, tk_expf)
 
-/* One place: the column of its classes. */
+/* One place: the column of its classes. An ignored label takes no part, even where the sum of all weights is 0 and the
+ * share of the others is not finite. A row of log-probabilities is not a number as a whole or nowhere. */
 static void grad_place(const grad_ctx *c, int64_t i) {
     const tk_loss *s = c->shape;
     int64_t label = tk_get_int(c->labels, s->label_dtype, i),
             base = i / s->inner * s->classes * s->inner + i % s->inner;
-    double factor =
-        weight_of(s, c->weights, label) * tk_get(c->dloss, s->dtype, s->reduction == TK_LOSS_NONE ? i : 0) / c->divisor;
-    bool ignored = s->has_ignored && label == s->ignored;
-    for (int64_t k = 0; ignored && k < s->classes; k++)
-        tk_put(c->dscores, s->dtype, base + k * s->inner, 0);
-    if (ignored)
+    if (is_ignored(s, label)) {
+        double nothing = s->classes > 0 ? 0 * exp(tk_get(c->log_prob, s->dtype, base)) : 0;
+        for (int64_t k = 0; k < s->classes; k++)
+            tk_put(c->dscores, s->dtype, base + k * s->inner, nothing);
         return;
+    }
+    double share = tk_get(c->dloss, s->dtype, s->reduction == TK_LOSS_NONE ? i : 0) / c->divisor,
+           factor = weight_of(s, c->weights, label) * share;
     int64_t at = base + label * s->inner; /* read first: dscores may lie over log_prob */
-    double of_label = (exp(tk_get(c->log_prob, s->dtype, at)) - 1) * factor;
+    double of_label = exp(tk_get(c->log_prob, s->dtype, at)) * factor - factor;
     if (s->inner == 1)
         TK_OF_FLOAT(s->dtype, scaled_exp)(c->dscores, c->log_prob, base, s->classes, factor);
     else

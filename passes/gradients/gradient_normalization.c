@@ -99,17 +99,11 @@ void tc_gradient_softmax_cross_entropy_loss(tc_grad *g) {
         g->dins[0] = tc_grad_sum(g, n, parts);
 }
 
-/* What each label's term counts in the loss, [N, d1, ...], and a label that is in range everywhere. */
-static tc_value *label_weights(tc_grad *g, tc_value *x, tc_value *weights, tc_value **io_labels) {
-    tc_value *labels = *io_labels, *counted = NULL;
-    const tc_attr *ignored = tc_attr_find(g->node, "ignore_index");
-    if (ignored) {
-        tc_dtype dtype = tc_value_dtype(labels);
-        tc_value *hit = TC_OP(g, "Equal", labels, tc_grad_scalar(g, dtype, (double)ignored->i));
-        *io_labels = TC_OP(g, "Where", hit, tc_grad_scalar(g, dtype, 0), labels);
-        counted = tc_grad_cast(g, TC_OP(g, "Not", hit), tc_value_dtype(x));
-    }
-    tc_value *own = weights ? TC_OP(g, "Gather", weights, *io_labels) : NULL;
+/* What each label's term counts in the loss, [N, d1, ...]: its class's weight or 1. `kept`: which labels count, or NULL
+ * for all of them. */
+static tc_value *label_weights(tc_grad *g, tc_value *x, tc_value *weights, tc_value *labels, tc_value *kept) {
+    tc_value *own = weights ? TC_OP(g, "Gather", weights, labels) : NULL,
+             *counted = kept ? tc_grad_cast(g, kept, tc_value_dtype(x)) : NULL;
     if (own && counted)
         return TC_OP(g, "Mul", own, counted);
     if (own || counted)
@@ -117,18 +111,28 @@ static tc_value *label_weights(tc_grad *g, tc_value *x, tc_value *weights, tc_va
     return TC_OP(g, "Expand", tc_grad_like(g, x, 1), tc_grad_shape(g, labels));
 }
 
-/* loss = -sum of w[label] x[label], divided by the sum of the weights for a mean. */
+/* loss = -sum of w[label] x[label], divided by the sum of the weights for a mean. An ignored label gets 0, whatever
+ * that sum is: where all are ignored, it is 0. */
 void tc_gradient_negative_log_likelihood_loss(tc_grad *g) {
     tc_value *x = tc_input(g->node, 0), *labels = tc_input(g->node, 1), *dloss = g->douts[0];
     const char *reduction = tc_attr_string(g->node, "reduction", "mean");
-    tc_value *weight = label_weights(g, x, tc_input(g->node, 2), &labels);
+    const tc_attr *ignored = tc_attr_find(g->node, "ignore_index");
+    tc_value *kept = NULL;
+    if (ignored) {
+        tc_dtype dtype = tc_value_dtype(labels);
+        kept = TC_OP(g, "Not", TC_OP(g, "Equal", labels, tc_grad_scalar(g, dtype, (double)ignored->i)));
+        labels = TC_OP(g, "Where", kept, labels, tc_grad_scalar(g, dtype, 0)); /* in range everywhere */
+    }
+    tc_value *weight = label_weights(g, x, tc_input(g->node, 2), labels, kept);
     if (strcmp(reduction, "mean") == 0) {
         tc_node *total = TC_BEGIN(g, "ReduceSum", weight);
         tc_attr_set_int(total, "keepdims", 0);
         dloss = TC_OP(g, "Div", dloss, tc_grad_finish(g, total));
     }
+    tc_value *share = TC_OP(g, "Mul", weight, dloss);
+    share = kept ? TC_OP(g, "Where", kept, share, tc_grad_like(g, x, 0)) : share;
     int64_t channel = 1;
-    tc_value *updates = tc_grad_unsqueeze(g, TC_OP(g, "Neg", TC_OP(g, "Mul", weight, dloss)), &channel, 1);
+    tc_value *updates = tc_grad_unsqueeze(g, TC_OP(g, "Neg", share), &channel, 1);
     tc_value *zeros = tc_grad_zeros(g, tc_grad_shape(g, x), tc_value_dtype(x));
     tc_node *node = TC_BEGIN(g, "ScatterElements", zeros, tc_grad_unsqueeze(g, labels, &channel, 1), updates);
     tc_attr_set_int(node, "axis", 1);
