@@ -333,11 +333,3 @@ tc_status tc_onnx_function_body(tc_onnx_reader *r, const Onnx__FunctionProto *pr
         TC_TRY(read_output(&b, i, proto->output[i]));
     return finish(&b, origin);
 }
-
-const char *tc_node_metadata(const tc_node *node, const char *key) {
-    const Onnx__NodeProto *proto = node->origin;
-    for (size_t i = 0; proto && i < proto->n_metadata_props; i++)
-        if (strcmp(tc_onnx_text(proto->metadata_props[i]->key), key) == 0)
-            return tc_onnx_text(proto->metadata_props[i]->value);
-    return NULL;
-}

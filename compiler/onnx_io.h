@@ -16,6 +16,9 @@ tc_status tc_read_tensor_file(tc_ctx *ctx, tc_model *model, const char *path, tc
 /* What the file says of a node under this key of its metadata_props; NULL: nothing, or the node is not from an ONNX
  * file. */
 const char *tc_node_metadata(const tc_node *node, const char *key);
+/* The same of a graph, and of a value, in whatever entry describes it. onnx_metadata.c */
+const char *tc_graph_metadata(const tc_graph *graph, const char *key);
+const char *tc_value_metadata(const tc_value *value, const char *key);
 
 /* Writes the model as protobuf; what was not changed since it was read comes back field for field. Through a temporary
  * file beside `path` that is renamed at the end ("-": standard output). External tensors keep their references:

@@ -1,0 +1,103 @@
+/* torch_calls.c: one line of metadata -> operation and arguments. */
+#include "torch_calls.h"
+#include "../../compiler/onnx_io.h"
+#include <string.h>
+
+/* The end of one argument: a comma or bracket outside of all brackets and quotes. */
+static const char *end_of_item(const char *at) {
+    int depth = 0;
+    char quote = 0;
+    for (; *at; at++) {
+        if (quote) {
+            quote = *at == quote ? 0 : quote;
+        } else if (*at == '\'' || *at == '"') {
+            quote = *at;
+        } else if (strchr("([{", *at)) {
+            depth++;
+        } else if (strchr(")]}", *at)) {
+            if (depth-- == 0)
+                break;
+        } else if (*at == ',' && depth == 0) {
+            break;
+        }
+    }
+    return at;
+}
+
+typedef struct items {
+    const char **list;
+    size_t n, cap;
+} items;
+
+static void add(tc_arena *arena, items *to, const char *from, const char *end) {
+    to->list = tc_arena_grow(arena, to->list, sizeof *to->list, &to->cap, to->n + 1);
+    to->list[to->n++] = tc_arena_strndup(arena, from, (size_t)(end - from));
+}
+
+/* What stands between brackets, of which the first was just passed; NULL where the last one is missing. */
+static const char *read_items(tc_arena *arena, const char *at, items *out) {
+    for (;;) {
+        at += strspn(at, " ,");
+        const char *end = end_of_item(at);
+        if (*end == '\0')
+            return NULL;
+        if (end > at)
+            add(arena, out, at, end);
+        if (*end != ',')
+            return end + 1;
+        at = end;
+    }
+}
+
+/* Moves behind the next occurrence of the text; NULL stays NULL. */
+static const char *behind(const char *at, const char *text) {
+    at = at ? strstr(at, text) : NULL;
+    return at ? at + strlen(text) : NULL;
+}
+
+static void split_keys(tc_arena *arena, const items *pairs, tc_torch_call *call) {
+    items keys = {0}, values = {0};
+    for (size_t i = 0; i < pairs->n; i++) {
+        const char *pair = pairs->list[i], *colon = strchr(pair, ':');
+        if (!colon)
+            continue;
+        const char *value = colon + 1 + strspn(colon + 1, " ");
+        add(arena, &keys, pair, colon);
+        add(arena, &values, value, value + strlen(value));
+    }
+    call->keys = keys.list, call->values = values.list, call->n_keys = keys.n;
+}
+
+bool tc_torch_call_read(tc_arena *arena, const tc_node *node, tc_torch_call *out_call) {
+    const char *text = tc_node_metadata(node, "pkg.torch.onnx.fx_node");
+    if (!text || text[0] != '%')
+        return false;
+    const char *target = behind(text, "[target="), *args = behind(target, "](args = (");
+    const char *end = args ? args - strlen("](args = (") : NULL;
+    items positional = {0}, keywords = {0};
+    const char *rest = args ? read_items(arena, args, &positional) : NULL, *kwargs = behind(rest, "kwargs = {");
+    if (!kwargs || !read_items(arena, kwargs, &keywords))
+        return false;
+    static const char ops[] = "torch.ops.";
+    target += strncmp(target, ops, sizeof ops - 1) == 0 ? sizeof ops - 1 : 0;
+    *out_call = (tc_torch_call){.result = tc_arena_strndup(arena, text + 1, strcspn(text + 1, " :")),
+                                .target = tc_arena_strndup(arena, target, (size_t)(end - target)),
+                                .args = positional.list,
+                                .n_args = positional.n};
+    split_keys(arena, &keywords, out_call);
+    return true;
+}
+
+bool tc_torch_call_is(const tc_torch_call *call, const char *operation) {
+    size_t n = strlen(operation);
+    return strncmp(call->target, operation, n) == 0 && (call->target[n] == '.' || call->target[n] == '\0');
+}
+
+const char *tc_torch_call_argument(const tc_torch_call *call, size_t index, const char *key) {
+    if (index < call->n_args)
+        return call->args[index];
+    for (size_t i = 0; key && i < call->n_keys; i++)
+        if (strcmp(call->keys[i], key) == 0)
+            return call->values[i];
+    return NULL;
+}

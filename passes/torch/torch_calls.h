@@ -1,0 +1,26 @@
+/* torch_calls.h: the PyTorch operations that the nodes of a file came from, as the dynamo exporter keeps them in a
+ * node's metadata (pkg.torch.onnx.fx_node):
+ *
+ *   %linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x, %p_w, None), kwargs = {}) */
+#ifndef TC_TORCH_CALLS_H
+#define TC_TORCH_CALLS_H
+#include "../../compiler/ir.h"
+
+/* Text lives in the arena that the call was read into. Arguments are spelled as in the file: "%x", "[1, 2]", "0.1",
+ * "True", "None"; lists are one argument. */
+typedef struct tc_torch_call {
+    const char *result; /* "linear": what other calls read as %linear */
+    const char *target; /* "aten.linear.default", or "getitem" */
+    const char **args;
+    size_t n_args;
+    const char **keys, **values; /* of keyword arguments */
+    size_t n_keys;
+} tc_torch_call;
+
+/* False where the node has no call or it is not written like the above. */
+bool tc_torch_call_read(tc_arena *arena, const tc_node *node, tc_torch_call *out_call);
+/* The call is one of this operation, in any overload: "aten.linear". */
+bool tc_torch_call_is(const tc_torch_call *call, const char *operation);
+/* Argument `index`, else the keyword argument `key` (may be NULL), else NULL. */
+const char *tc_torch_call_argument(const tc_torch_call *call, size_t index, const char *key);
+#endif
