@@ -52,7 +52,7 @@ static const tc_type *type_in(tc_model *model, const tc_type *type) {
 static tc_value *value_in(tc_graph *graph, const tc_value *value) {
     bool inferred = value->producer && value->producer->op && value->producer->op->shape;
     tc_value *copy = tc_value_create_exact(graph, value->name, inferred ? NULL : type_in(graph->model, value->type));
-    copy->is_parameter = value->is_parameter;
+    copy->learned = value->learned;
     return copy;
 }
 

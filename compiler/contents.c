@@ -51,7 +51,7 @@ const tc_contents *tc_contents_of_tensor(tc_model *model, const tc_tensor *tenso
 }
 
 const tc_contents *tc_value_contents(tc_model *model, tc_value *value) {
-    bool constant = value->init ? !value->is_input && !value->is_parameter
+    bool constant = value->init ? !value->is_input && value->learned != TC_LEARNED_YES
                                 : value->producer && tc_node_is(value->producer, "", "Constant");
     bool stale = value->contents && value->init && constant && value->contents->tensor != value->init;
     if (constant && (!value->contents || stale))

@@ -135,6 +135,13 @@ typedef enum tc_role {
     TC_ROLE_GRADIENT, /* an output: the gradient of the loss with regard to gradient_of */
 } tc_role;
 
+/* Whether an initializer is a parameter, as the file or the command line tells (trainable.c). */
+typedef enum tc_learned {
+    TC_LEARNED_UNKNOWN, /* one of a float type with two or more elements may be one */
+    TC_LEARNED_YES,     /* whatever its size: no constant */
+    TC_LEARNED_NO,      /* a constant, whatever its size */
+} tc_learned;
+
 struct tc_value {
     const char *name;
     tc_graph *graph;
@@ -142,7 +149,7 @@ struct tc_value {
     tc_node *producer;   /* NULL: graph input or initializer */
     uint32_t out_index;
     bool is_input;               /* also set for an input with an initializer: that is its default */
-    bool is_parameter;           /* an initializer that is to be trained whatever its size: no constant */
+    tc_learned learned;          /* of an initializer */
     uint32_t n_graph_outputs;    /* how often it stands among its graph's outputs */
     const tc_tensor *init;       /* initializer, or NULL */
     tc_use *uses;                /* first; linked by next, in no order that means anything */

@@ -315,6 +315,6 @@ static const tc_tensor *constant_node(const tc_node *node) {
 
 const tc_tensor *tc_value_constant(const tc_value *value) {
     if (value->init)
-        return value->is_input || value->is_parameter ? NULL : value->init;
+        return value->is_input || value->learned == TC_LEARNED_YES ? NULL : value->init;
     return value->producer ? constant_node(value->producer) : NULL;
 }

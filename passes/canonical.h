@@ -3,11 +3,12 @@
 #define TC_CANONICAL_H
 #include "pass.h"
 
-/* Whether the tensor may be trained: a float initializer of two or more elements, or one that --train names. Its
- * elements are not constants to compute with, and two of them are never merged. Tensors of Constant nodes are constants
- * whatever their size. */
+/* Whether the tensor may be trained: a float initializer that is a parameter, or, where nobody says, one of two or more
+ * elements. Its elements are not constants to compute with, and two of them are never merged. Tensors of Constant nodes
+ * are constants whatever their size. */
 static inline bool tc_may_be_trained(const tc_value *value) {
-    return value->init && (value->init->count > 1 || value->is_parameter) && tc_dtype_is_float(value->init->dtype);
+    return value->init && tc_dtype_is_float(value->init->dtype) &&
+           (value->learned == TC_LEARNED_YES || (value->learned == TC_LEARNED_UNKNOWN && value->init->count > 1));
 }
 
 /* What the pass canonicalize does; without `merge`, nodes that compute the same stay apart. canonicalize.c */

@@ -48,6 +48,7 @@ typedef struct tc_summary {
     tc_map *dropouts;     /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
     tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph.
                              tc_record_initializers */
+    tc_map *torch_names;  /* initializer -> the parameter of PyTorch's that it is: torch/torch_names.h */
 } tc_summary;
 
 /* What a run of a graph takes for all that it computes, in bytes. */

@@ -9,6 +9,7 @@
 #include "../compiler/ops.h"
 #include "gradients/gradient.h"
 #include "guess_learned.h"
+#include "torch/torch_names.h"
 #include <fnmatch.h>
 #include <string.h>
 
@@ -133,12 +134,15 @@ static void flow_forward(tc_arena *arena, const tc_rule_set *rules, tc_flow *flo
 /* --- selection -------------------------------------------------------------------------------- */
 typedef enum request { REQUEST_NONE, REQUEST_TRAIN, REQUEST_FREEZE } request;
 
-/* What the command line says of this name; globs that match are noted. */
-static request request_of(const tc_options *options, const char *name, bool *matched) {
+/* What the command line says of an initializer, by its name or by PyTorch's; globs that match are noted. */
+static request request_of(const tc_pass_env *env, const char *name, bool *matched) {
+    const tc_options *options = env->options;
+    const char *torch = tc_torch_name_or_own(env->summary, name);
     request result = REQUEST_NONE;
     for (size_t i = 0; i < options->n_selection; i++) {
         bool train = strncmp(options->selection[i], "train=", 6) == 0;
-        if (fnmatch(strchr(options->selection[i], '=') + 1, name, 0) != 0)
+        const char *glob = strchr(options->selection[i], '=') + 1;
+        if (fnmatch(glob, name, 0) != 0 && fnmatch(glob, torch, 0) != 0)
             continue;
         matched[i] = true;
         result = train ? REQUEST_TRAIN : REQUEST_FREEZE;
@@ -170,14 +174,17 @@ typedef struct selection {
 static void select_one(selection *s, const char *name, const tc_tensor *tensor) {
     tc_ctx *ctx = s->env->ctx;
     tc_value *value = tc_map_get(s->graph->names, name);
-    request asked = request_of(s->env->options, name, s->matched);
+    request asked = request_of(s->env, name, s->matched);
     if (!tc_dtype_is_float(tensor->dtype)) {
         if (asked == REQUEST_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "--train: %s is %s and has no gradient", tc_quote(ctx, name),
                     tc_dtype_name(tensor->dtype));
         return;
     }
-    if (asked == REQUEST_NONE && tensor->count < 2) {
+    tc_learned learned = value ? value->learned : TC_LEARNED_UNKNOWN;
+    if (asked == REQUEST_NONE && tensor->count < 2 && learned == TC_LEARNED_NO)
+        return;
+    if (asked == REQUEST_NONE && tensor->count < 2 && learned == TC_LEARNED_UNKNOWN) {
         bool folded = !value || !value->init;
         if (tc_has_parameter_name(name) && (folded || tc_flow_has(s->flow, value, TC_FLOW_REACHES)))
             add_name(ctx->arena, &s->single, name);
@@ -189,7 +196,8 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
             tc_warn(ctx, NULL, "--train: the loss does not depend on %s", tc_quote(ctx, name));
         return;
     }
-    if (asked == REQUEST_FREEZE || (asked == REQUEST_NONE && !tc_flow_has(s->flow, value, TC_FLOW_DIRECT))) {
+    bool guessed = learned == TC_LEARNED_UNKNOWN && tc_flow_has(s->flow, value, TC_FLOW_DIRECT);
+    if (asked == REQUEST_FREEZE || (asked == REQUEST_NONE && learned != TC_LEARNED_YES && !guessed)) {
         add_name(ctx->arena, &s->frozen, name);
         return;
     }
@@ -230,11 +238,12 @@ static void tell_single(const selection *s) {
 void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
     tc_map *names = tc_map_create(env->ctx->arena);
     bool *matched = TC_NEW_ARRAY(env->ctx->arena, bool, env->options->n_selection);
+    tc_torch_record(env, model);
     for (uint32_t i = 0; i < model->graph->n_initializers; i++) {
         tc_value *value = model->graph->initializers[i];
         tc_map_set(names, value->name, (void *)value->init);
-        value->is_parameter =
-            tc_dtype_is_float(value->init->dtype) && request_of(env->options, value->name, matched) == REQUEST_TRAIN;
+        if (tc_dtype_is_float(value->init->dtype) && request_of(env, value->name, matched) == REQUEST_TRAIN)
+            value->learned = TC_LEARNED_YES;
     }
     env->summary->initializers = names;
 }

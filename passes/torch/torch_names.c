@@ -1,0 +1,63 @@
+/* torch_names.c: kinds and names of initializers, from what the file tells (torch_signature.h). In a file with a
+ * signature an initializer that is neither listed nor folded from what is listed is a constant of the exporter's if it
+ * has one element; a larger one has lost its name, and its uses decide (guess_learned.h). */
+#include "torch_names.h"
+#include "torch_signature.h"
+#include <string.h>
+
+static const tc_torch_input *parameter_named(const tc_torch_signature *signature, const char *name) {
+    const tc_torch_input *input = tc_map_get(signature->by_target, name);
+    return input && input->kind == TC_TORCH_PARAMETER ? input : NULL;
+}
+
+/* The kind of what the exporter computed: learned where a parameter went into it, and called by it if it is the only
+ * one. */
+static tc_learned learned_of_fold(tc_pass_env *env, const tc_torch_signature *signature, const tc_value *value,
+                                  const char **from, size_t n) {
+    const tc_torch_input *only = NULL;
+    size_t parameters = 0;
+    for (size_t i = 0; i < n; i++) {
+        const tc_torch_input *parameter = parameter_named(signature, from[i]);
+        only = parameter ? parameter : only;
+        parameters += parameter != NULL;
+    }
+    if (parameters == 1)
+        tc_torch_set_name(env, value->name, only->target, TC_TORCH_OTHER);
+    return parameters ? TC_LEARNED_YES : TC_LEARNED_NO;
+}
+
+static tc_learned learned_of(tc_pass_env *env, const tc_torch_signature *signature, const tc_value *value) {
+    tc_torch_kind kind = tc_torch_kind_of(signature, value);
+    size_t n = 0;
+    if (kind != TC_TORCH_UNKNOWN)
+        return kind == TC_TORCH_PARAMETER ? TC_LEARNED_YES : TC_LEARNED_NO;
+    const char **from = signature ? tc_torch_folded_from(env->ctx->arena, value, &n) : NULL;
+    if (n)
+        return learned_of_fold(env, signature, value, from, n);
+    return signature && value->init->count < 2 ? TC_LEARNED_NO : TC_LEARNED_UNKNOWN;
+}
+
+void tc_torch_record(tc_pass_env *env, const tc_model *model) {
+    const tc_torch_signature *signature = tc_torch_signature_read(env->ctx->arena, model->graph);
+    env->summary->torch_names = tc_map_create(env->ctx->arena);
+    for (uint32_t i = 0; i < model->graph->n_initializers; i++) {
+        tc_value *value = model->graph->initializers[i];
+        if (tc_dtype_is_float(value->init->dtype))
+            value->learned = learned_of(env, signature, value);
+    }
+}
+
+const tc_torch_name *tc_torch_name_of(const tc_summary *summary, const char *initializer) {
+    return summary->torch_names ? tc_map_get(summary->torch_names, initializer) : NULL;
+}
+
+const char *tc_torch_name_or_own(const tc_summary *summary, const char *initializer) {
+    const tc_torch_name *name = tc_torch_name_of(summary, initializer);
+    return name ? name->name : initializer;
+}
+
+void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout) {
+    tc_torch_name *entry = TC_NEW(env->ctx->arena, tc_torch_name);
+    *entry = (tc_torch_name){tc_arena_strdup(env->ctx->arena, name), layout};
+    tc_map_set(env->summary->torch_names, tc_arena_strdup(env->ctx->arena, initializer), entry);
+}
