@@ -50,6 +50,13 @@ TK_VECTOR static void TK_CAT(emit, SUFFIX)(S *out, S *xhat, const S *x, const S 
             out[i] = SCALED(XHAT(i), i);
 }
 
+static const S *TK_CAT(row_scale, SUFFIX)(const norm_ctx *c, int64_t row) {
+    return (const S *)c->scale + row * c->s->scale_step;
+}
+static const S *TK_CAT(row_bias, SUFFIX)(const norm_ctx *c, int64_t row) {
+    return c->bias ? (const S *)c->bias + row * c->s->bias_step : NULL;
+}
+
 static void TK_CAT(norm_rows, SUFFIX)(void *ctx, tk_share share) {
     const norm_ctx *c = ctx;
     int64_t n = c->s->n;
@@ -58,7 +65,8 @@ static void TK_CAT(norm_rows, SUFFIX)(void *ctx, tk_share share) {
         double mean = c->s->centered ? TK_CAT(sum, SUFFIX)(x, n) / (double)n : 0;
         double inv_std = 1 / sqrt(TK_CAT(squares, SUFFIX)(x, n, mean) / (double)n + c->s->epsilon);
         TK_CAT(emit, SUFFIX)
-        ((S *)c->out + row * n, c->xhat ? (S *)c->xhat + row * n : NULL, x, c->scale, c->bias, n, (T)mean, (T)inv_std);
+        ((S *)c->out + row * n, c->xhat ? (S *)c->xhat + row * n : NULL, x, TK_CAT(row_scale, SUFFIX)(c, row),
+         TK_CAT(row_bias, SUFFIX)(c, row), n, (T)mean, (T)inv_std);
         if (c->mean)
             tk_put(c->mean, c->s->stat_dtype, row, mean);
         if (c->inv_std)
@@ -79,7 +87,9 @@ static void TK_CAT(affine_rows, SUFFIX)(void *ctx, tk_share share) {
     const norm_ctx *c = ctx;
     int64_t n = c->s->n;
     for (int64_t row = share.begin; row < share.end; row++)
-        TK_CAT(affine_row, SUFFIX)((S *)c->out + row * n, (const S *)c->inp + row * n, c->scale, c->bias, n);
+        TK_CAT(affine_row, SUFFIX)
+    ((S *)c->out + row * n, (const S *)c->inp + row * n, TK_CAT(row_scale, SUFFIX)(c, row),
+     TK_CAT(row_bias, SUFFIX)(c, row), n);
 }
 #undef SUM_ROW
 #undef XHAT

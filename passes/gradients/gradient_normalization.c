@@ -21,60 +21,86 @@ void tc_gradient_log_softmax(tc_grad *g) {
         softmax_grad(g, "LogSoftmaxGrad", g->douts[0], tc_output(g->node, 0), tc_attr_int(g->node, "axis", -1));
 }
 
+/* What LayerNormalization and RMSNormalization, normalizing from an axis on, have in common. */
+typedef struct row_norm {
+    tc_value *x, *scale;
+    int axis, rank;
+    bool by_row; /* the scale has dims in front of the normalized ones: it may differ by row */
+} row_norm;
+
+static row_norm read_row_norm(tc_grad *g) {
+    row_norm n = {.x = tc_input(g->node, 0), .scale = tc_input(g->node, 1)};
+    n.rank = tc_grad_rank(g, n.x);
+    n.axis = tc_grad_axis(g, tc_attr_int(g->node, "axis", -1), n.rank);
+    n.by_row = tc_grad_rank(g, n.scale) > n.rank - n.axis;
+    for (uint32_t i = 1; i < g->node->n_outputs; i++)
+        if (g->douts[i])
+            tc_grad_refuse(g, "the loss depends on its result %u", (unsigned)i);
+    return n;
+}
+
 /* The op's scale in the shape of the normalized dims, which the gradient op expects. */
-static tc_value *full_scale(tc_grad *g, tc_value *x, tc_value *scale, int axis) {
-    int rank = tc_grad_rank(g, x);
-    bool full = tc_grad_rank(g, scale) == rank - axis;
-    for (int i = axis; full && i < rank; i++)
-        full = tc_dim_equal(scale->type->dims[i - axis], x->type->dims[i]) ||
-               !tc_dim_is_const(scale->type->dims[i - axis]) || scale->type->dims[i - axis].value != 1;
-    return full ? scale : TC_OP(g, "Expand", scale, tc_grad_dims(g, x, axis, rank));
+static tc_value *full_scale(tc_grad *g, const row_norm *n) {
+    tc_value *scale = n->by_row ? tc_grad_like(g, n->x, 1) : n->scale;
+    bool full = tc_grad_rank(g, scale) == n->rank - n->axis;
+    for (int i = n->axis; full && i < n->rank; i++) {
+        tc_dim dim = scale->type->dims[i - n->axis];
+        full = tc_dim_equal(dim, n->x->type->dims[i]) || (tc_dim_is_const(dim) && dim.value != 1);
+    }
+    return full ? scale : TC_OP(g, "Expand", scale, tc_grad_dims(g, n->x, n->axis, n->rank));
+}
+
+/* y = xhat scale: where the scale differs by row, the gradient op gets that of xhat, which it takes for y. */
+static tc_value *gradient_of_result(tc_grad *g, const row_norm *n) {
+    return n->by_row ? TC_OP(g, "Mul", g->douts[0], n->scale) : g->douts[0];
+}
+
+/* The gradient of the scale, where it differs by row: dY xhat; and xhat is what the op gives with a scale of 1. */
+static tc_value *gradient_of_scale(tc_grad *g, const row_norm *n, tc_value *ones) {
+    tc_node *again = tc_grad_node(g, g->node->domain, g->node->op_type, TC_VALUES(n->x, ones), 1);
+    for (uint32_t i = 0; i < g->node->n_attrs; i++)
+        tc_attr_copy(again, &g->node->attrs[i]);
+    return TC_OP(g, "Mul", g->douts[0], tc_grad_finish(g, again));
 }
 
 void tc_gradient_layer_normalization(tc_grad *g) {
     tc_node *node = g->node;
-    tc_value *x = tc_input(node, 0), *scale = tc_input(node, 1), *bias = tc_input(node, 2);
-    int axis = tc_grad_axis(g, tc_attr_int(node, "axis", -1), tc_grad_rank(g, x));
-    for (uint32_t i = 1; i < node->n_outputs; i++)
-        if (g->douts[i])
-            tc_grad_refuse(g, "the loss depends on its result %u", (unsigned)i);
+    tc_value *bias = tc_input(node, 2);
+    row_norm n = read_row_norm(g);
     if (g->status != TC_OK)
         return;
     tc_value *mean = tc_grad_result(g, 1, "mean"), *inv_std = tc_grad_result(g, 2, "inv_std");
     tc_grad_infer_forward(g);
-    tc_value *operands[] = {g->douts[0], x, full_scale(g, x, scale, axis), mean, inv_std};
+    tc_value *full = full_scale(g, &n), *operands[] = {gradient_of_result(g, &n), n.x, full, mean, inv_std};
     tc_node *grad = tc_grad_node(g, TC_TEMPO_DOMAIN, "LayerNormalizationGrad", 5, operands, 3);
-    tc_attr_set_int(grad, "axis", axis - tc_grad_rank(g, x));
+    tc_attr_set_int(grad, "axis", n.axis - n.rank);
     tc_attr_set_int(grad, "stash_type", tc_attr_int(node, "stash_type", 1));
     tc_grad_finish(g, grad);
     if (g->needed[0])
         g->dins[0] = grad->outputs[0];
     if (g->needed[1])
-        g->dins[1] = tc_grad_reduce_like(g, grad->outputs[1], scale);
+        g->dins[1] = tc_grad_reduce_like(g, n.by_row ? gradient_of_scale(g, &n, full) : grad->outputs[1], n.scale);
     if (bias && g->needed[2])
-        g->dins[2] = tc_grad_reduce_like(g, grad->outputs[2], bias);
+        g->dins[2] = tc_grad_reduce_like(
+            g, n.by_row || tc_grad_rank(g, bias) > n.rank - n.axis ? g->douts[0] : grad->outputs[2], bias);
 }
 
 /* The same without mean and bias. */
 void tc_gradient_rms_normalization(tc_grad *g) {
-    tc_node *node = g->node;
-    tc_value *x = tc_input(node, 0), *scale = tc_input(node, 1);
-    int axis = tc_grad_axis(g, tc_attr_int(node, "axis", -1), tc_grad_rank(g, x));
-    if (node->n_outputs > 1 && g->douts[1])
-        tc_grad_refuse(g, "the loss depends on its result 1");
+    row_norm n = read_row_norm(g);
     if (g->status != TC_OK)
         return;
     tc_value *inv_std = tc_grad_result(g, 1, "inv_std");
     tc_grad_infer_forward(g);
-    tc_value *operands[] = {g->douts[0], x, full_scale(g, x, scale, axis), inv_std};
-    const bool wanted[] = {g->needed[0], g->needed[1]};
+    tc_value *full = full_scale(g, &n), *operands[] = {gradient_of_result(g, &n), n.x, full, inv_std};
+    const bool wanted[] = {g->needed[0] || n.by_row, g->needed[1] && !n.by_row};
     tc_node *grad =
         tc_grad_node_with(g, TC_TEMPO_DOMAIN, "RMSNormalizationGrad", 4, operands, wanted[1] ? 2 : 1, wanted);
-    tc_attr_set_int(grad, "axis", axis - tc_grad_rank(g, x));
+    tc_attr_set_int(grad, "axis", n.axis - n.rank);
     tc_grad_finish(g, grad);
     g->dins[0] = grad->outputs[0];
-    if (wanted[1])
-        g->dins[1] = tc_grad_reduce_like(g, grad->outputs[1], scale);
+    if (g->needed[1])
+        g->dins[1] = tc_grad_reduce_like(g, n.by_row ? gradient_of_scale(g, &n, full) : grad->outputs[1], n.scale);
 }
 
 /* --- losses ----------------------------------------------------------------------------------- */

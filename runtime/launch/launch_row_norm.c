@@ -1,6 +1,7 @@
 /* launch_row_norm.c: LayerNormalization, RMSNormalization, their forms that keep x-hat, and their gradients to the
  * kernels of kernels/norm. One table says where each op has its statistics. */
 #include "../../compiler/ops.h"
+#include "../../kernels/movement/movement.h"
 #include "../../kernels/norm/norm.h"
 #include "launch_util.h"
 #include <string.h>
@@ -26,18 +27,25 @@ static const form gradient_forms[] = {
     {"RMSNormalizationXhatGrad", false, 1, 0, 3},
 };
 
+/* A scale or bias that broadcasting repeats is written out first, to this place of the workspace. */
+typedef struct spread {
+    bool is_due;
+    tk_strided box;
+    size_t at;
+} spread;
+
 typedef struct row_params {
     tk_norm_rows rows;
     const form *form;
+    spread scale, bias; /* of forward forms */
 } row_params;
 
-/* Operand `inp_at` seen as [rows, n], split at the node's axis; operands scale_at and, but for gradients, bias must
- * have n elements. */
+/* Operand `inp_at` seen as [rows, n], split at the node's axis; operands scale_at .. last have its element type. */
 static tc_status prepare_rows(rt_launcher *launcher, const tc_node *node, rt_launch *launch, uint32_t inp_at,
-                              uint32_t scale_at, uint32_t last, row_params *p) {
+                              uint32_t scale_at, uint32_t last, row_params *p, int *out_axis) {
     const rt_arg *inp = &launch->in[inp_at];
-    int axis = 0;
-    TC_TRY(rt_axis(launcher, node, tc_attr_int(node, "axis", -1), inp->rank, false, &axis));
+    TC_TRY(rt_axis(launcher, node, tc_attr_int(node, "axis", -1), inp->rank, false, out_axis));
+    int axis = *out_axis;
     p->rows = (tk_norm_rows){.rows = rt_product(inp, 0, axis),
                              .n = rt_product(inp, axis, inp->rank),
                              .dtype = inp->dtype,
@@ -47,13 +55,59 @@ static tc_status prepare_rows(rt_launcher *launcher, const tc_node *node, rt_lau
         const rt_arg *arg = rt_in(launch, i);
         if (arg && arg->dtype != inp->dtype)
             return rt_no_kernel(launcher, node, launch);
-        if (arg && arg->count != p->rows.n)
-            return tc_error(launcher->ctx, TC_UNSUPPORTED, node,
-                            "operand %u has %lld elements; there is a kernel for %lld, the normalized dims", i,
-                            (long long)arg->count, (long long)p->rows.n);
     }
     launch->params = p;
     return TC_OK;
+}
+
+/* Operand `index`, a scale or bias, is repeated to the normalized dims, or to all dims where it differs by row. */
+static tc_status prepare_spread(rt_launcher *launcher, const tc_node *node, rt_launch *launch, uint32_t index, int axis,
+                                spread *out, int64_t *out_step) {
+    const rt_arg *inp = &launch->in[0], *arg = rt_in(launch, index);
+    int lead = arg ? inp->rank - arg->rank : 0;
+    if (!arg)
+        return TC_OK;
+    TC_TRY(rt_expect(launcher, node, lead >= 0));
+    bool by_row = rt_product(arg, 0, axis > lead ? axis - lead : 0) != 1;
+    int first = by_row ? 0 : axis;
+    int64_t from = 1, to = 1; /* strides */
+    out->box.rank = inp->rank - first;
+    for (int d = inp->rank - 1; d >= 0; d--) {
+        int64_t size = d < lead ? 1 : arg->dims[d - lead];
+        TC_TRY(rt_expect(launcher, node, size == 1 || size == inp->dims[d]));
+        if (d < first)
+            continue;
+        out->is_due = out->is_due || size != inp->dims[d];
+        out->box.dims[d - first] = inp->dims[d];
+        out->box.out_strides[d - first] = to;
+        out->box.inp_strides[d - first] = size == 1 ? 0 : from;
+        from *= size;
+        to *= inp->dims[d];
+    }
+    *out_step = by_row ? rt_product(inp, axis, inp->rank) : 0;
+    if (out->is_due) {
+        out->at = launch->workspace_bytes;
+        launch->workspace_bytes += (size_t)to * tk_size(arg->dtype);
+        tk_strided_simplify(&out->box);
+    }
+    return TC_OK;
+}
+
+/* (X or XHat, Scale, Bias?) of a forward form. */
+static tc_status prepare_forward(rt_launcher *launcher, const tc_node *node, rt_launch *launch, row_params *p) {
+    int axis = 0;
+    TC_TRY(prepare_rows(launcher, node, launch, 0, 1, 2, p, &axis));
+    TC_TRY(prepare_spread(launcher, node, launch, 1, axis, &p->scale, &p->rows.scale_step));
+    return prepare_spread(launcher, node, launch, 2, axis, &p->bias, &p->rows.bias_step);
+}
+
+static const void *spread_data(tk_queue *q, const rt_launch *launch, uint32_t index, const spread *s) {
+    const rt_arg *arg = rt_in(launch, index);
+    if (!s->is_due)
+        return rt_data(arg);
+    char *out = (char *)launch->workspace + s->at;
+    launch->kernels->copy_strided(q, out, arg->data, &s->box, tk_size(arg->dtype));
+    return out;
 }
 
 static void find_form(row_params *p, const tc_node *node, const form *forms, size_t count) {
@@ -72,14 +126,15 @@ static const rt_arg *operand(const rt_launch *launch, uint32_t index) {
 
 static void run_norm(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
+    const void *scale = spread_data(q, launch, 1, &p->scale), *bias = spread_data(q, launch, 2, &p->bias);
     launch->kernels->norm(q, launch->out[0].data, rt_data(result(launch, p->form->xhat)),
                           rt_data(result(launch, p->form->mean)), rt_data(result(launch, p->form->inv_std)),
-                          launch->in[0].data, launch->in[1].data, rt_data(rt_in(launch, 2)), &p->rows);
+                          launch->in[0].data, scale, bias, &p->rows);
 }
 
 tc_status rt_launch_row_norm(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     row_params *p = RT_PARAMS(launcher, row_params);
-    TC_TRY(prepare_rows(launcher, node, launch, 0, 1, 2, p));
+    TC_TRY(prepare_forward(launcher, node, launch, p));
     find_form(p, node, forward_forms, TC_COUNT(forward_forms));
     const rt_arg *mean = result(launch, p->form->mean), *inv_std = result(launch, p->form->inv_std),
                  *stat = mean ? mean : inv_std;
@@ -93,12 +148,12 @@ tc_status rt_launch_row_norm(rt_launcher *launcher, const tc_node *node, rt_laun
 
 static void run_scale_bias(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
-    launch->kernels->scale_bias(q, launch->out[0].data, launch->in[0].data, launch->in[1].data,
-                                rt_data(rt_in(launch, 2)), &p->rows);
+    const void *scale = spread_data(q, launch, 1, &p->scale), *bias = spread_data(q, launch, 2, &p->bias);
+    launch->kernels->scale_bias(q, launch->out[0].data, launch->in[0].data, scale, bias, &p->rows);
 }
 
 tc_status rt_launch_scale_bias(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
-    TC_TRY(prepare_rows(launcher, node, launch, 0, 1, 2, RT_PARAMS(launcher, row_params)));
+    TC_TRY(prepare_forward(launcher, node, launch, RT_PARAMS(launcher, row_params)));
     launch->run = run_scale_bias;
     launch->inplace[0] = 1;
     return TC_OK;
@@ -120,14 +175,15 @@ static void run_norm_grad(tk_queue *q, const rt_launch *launch) {
 tc_status rt_launch_row_norm_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     row_params *p = RT_PARAMS(launcher, row_params);
     const rt_arg *in = launch->in;
-    TC_TRY(prepare_rows(launcher, node, launch, 1, 2, 2, p));
+    int axis = 0;
+    TC_TRY(prepare_rows(launcher, node, launch, 1, 2, 2, p, &axis));
     find_form(p, node, gradient_forms, TC_COUNT(gradient_forms));
     const rt_arg *mean = operand(launch, p->form->mean), *inv_std = &in[p->form->inv_std];
     if (in[0].dtype != in[1].dtype || (inv_std->dtype != TK_F32 && inv_std->dtype != TK_F64) ||
         (mean && mean->dtype != inv_std->dtype))
         return rt_no_kernel(launcher, node, launch);
     TC_TRY(rt_expect(launcher, node,
-                     in[0].count == in[1].count && inv_std->count == p->rows.rows &&
+                     in[0].count == in[1].count && in[2].count == p->rows.n && inv_std->count == p->rows.rows &&
                          (!mean || mean->count == p->rows.rows)));
     p->rows.stat_dtype = inv_std->dtype;
     launch->workspace_bytes =

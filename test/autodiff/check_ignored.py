@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Losses and gradients of batches with ignored labels, down to those where nothing counts: in every recipe, in tempo-run
-and in ONNX Runtime, what PyTorch gives. The mean over nothing is no number; an ignored place has gradient 0 even then; a
-place that counts with weight 0 among weights whose sum is 0 has none that is a number.
+"""Losses and gradients of batches with ignored labels, down to those where nothing counts: in every recipe, in
+tempo-run and in ONNX Runtime, what PyTorch gives. The mean over nothing is no number; an ignored place has gradient 0
+even then; a place that counts with weight 0 among weights whose sum is 0 has none that is a number.
 
 usage: check_ignored.py TEMPOC TEMPO_RUN
 """

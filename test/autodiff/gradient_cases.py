@@ -344,6 +344,14 @@ case("LayerNormalization", normal(2, 3, 4), normal(4), normal(4), ort=True)
 case("LayerNormalization", normal(2, 3, 4), normal(4), ort=True)
 case("LayerNormalization", normal(2, 3, 4), normal(3, 4), normal(3, 4), axis=-2, ort=True)
 case("LayerNormalization", normal(2, 3, 4), normal(2, 3, 4), normal(2, 3, 4), axis=0, epsilon=0.1, ort=True)
+# A scale or a bias that is repeated, or differs by row.
+case("LayerNormalization", normal(3, 4), normal(3, 4), normal(3, 4), ort=True)
+case("LayerNormalization", normal(3, 4), normal(3, 1), normal(1, 4), epsilon=0.1, ort=True)
+case("LayerNormalization", normal(3, 4), normal(1), ort=True)
+case("LayerNormalization", normal(3, 4), normal(1, 4), normal(4), ort=True)
+case("LayerNormalization", normal(2, 3, 4), normal(4), normal(2, 1, 4), ort=True)
+case("LayerNormalization", normal(2, 3, 4), normal(3, 1), normal(2, 1, 4), axis=1, ort=True)
+case("LayerNormalization", normal(2, 2), normal(2, 1), normal(2, 1), ort=True)
 case("BatchNormalization", normal(3, 4, 2), normal(4), normal(4), normal(4), positive(4))
 case("BatchNormalization", normal(3, 4), normal(4), normal(4), normal(4), positive(4), epsilon=0.1)
 case(
@@ -396,6 +404,9 @@ case("SoftmaxCrossEntropyLoss", normal(4, 5), ints(1, 0, 4, 2), outputs=2, use=[
 # --- ops whose bodies are differentiated ------------------------------------------------------------------------------
 case("RMSNormalization", normal(2, 3, 4), normal(4), opset=23)
 case("RMSNormalization", normal(2, 3, 4), normal(3, 4), opset=23, axis=1)
+case("RMSNormalization", normal(3, 4), normal(3, 4), opset=23)
+case("RMSNormalization", normal(2, 3, 4), normal(2, 3, 1), opset=23, axis=1)
+case("RMSNormalization", normal(2, 3, 4), normal(1), opset=23, axis=1)
 case("Attention", normal(2, 2, 3, 4), normal(2, 2, 5, 4), normal(2, 2, 5, 4), opset=23)
 case("Attention", normal(2, 4, 3, 4), normal(2, 2, 3, 4), normal(2, 2, 3, 4), opset=23, is_causal=1)
 case(
