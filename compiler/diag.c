@@ -32,6 +32,13 @@ const char *tc_quote(tc_ctx *ctx, const char *text) {
     return out;
 }
 
+const char *tc_quote_list(tc_ctx *ctx, const char *const *names, size_t n) {
+    const char *text = "";
+    for (size_t i = 0; i < n && i < TC_LIST_FEW; i++)
+        text = tc_arena_printf(ctx->arena, "%s%s%s", text, i ? ", " : "", tc_quote(ctx, names[i]));
+    return n > TC_LIST_FEW ? tc_arena_printf(ctx->arena, "%s and %zu more", text, n - TC_LIST_FEW) : text;
+}
+
 static void add(tc_ctx *ctx, tc_severity severity, tc_status status, const tc_node *node, const char *fmt,
                 va_list args) {
     ctx->diags = tc_arena_grow(ctx->arena, ctx->diags, sizeof *ctx->diags, &ctx->cap_diags, ctx->n_diags + 1);

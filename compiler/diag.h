@@ -64,6 +64,9 @@ void tc_diags_print(tc_ctx *ctx, FILE *out);
 
 /* Copies text for a message: control characters escaped, cut with "..." beyond 120 bytes. In the context's arena. */
 const char *tc_quote(tc_ctx *ctx, const char *text);
+/* Quoted names, the first few of them: "a, b, c and 4 more". In the context's arena. */
+#define TC_LIST_FEW 3
+const char *tc_quote_list(tc_ctx *ctx, const char *const *names, size_t n);
 
 /* Ends the call at the innermost recovery point, with TC_BUG. recover.c */
 _Noreturn void tc_bug(const char *file, int line, const char *what);

@@ -414,6 +414,8 @@ void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value);
 double tc_round_float(tc_dtype dtype, double value); /* to the nearest value of a float type */
 /* Makes `data` of an external tensor readable: maps its file read-only, inside the model's folder only. tensor_map.c */
 tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, const void **out_data);
+/* Its data, mapped where need be; NULL, and no message, where it cannot be read. tensor_map.c */
+const void *tc_tensor_peek(tc_model *model, const tc_tensor *tensor);
 
 /* --- copying ---------------------------------------------------------------------------------- */
 /* Copies a node into `graph` (same model), appended; operands through `values` (tc_value -> tc_value) where mapped

@@ -13,7 +13,7 @@
 #include "union_find.h"
 #include <string.h>
 
-enum { FEW = 3 }; /* findings told one by one; more are summed up */
+enum { FEW = TC_LIST_FEW }; /* findings told one by one; more are summed up */
 
 typedef struct weights {
     tc_value **values; /* initializers of the main graph that the loss depends on as on parameters, in file order */
@@ -32,17 +32,6 @@ typedef struct tied {
 } tied;
 
 /* --- the weights ------------------------------------------------------------------------------ */
-/* The tensor's data, or NULL: absent or unfit files are reported by those who need them. */
-static const void *data_of(tc_model *model, const tc_tensor *tensor) {
-    const void *data = NULL;
-    tc_ctx quiet;
-    tc_ctx_init(&quiet, "tempoc");
-    if (tc_tensor_map(&quiet, model, tensor, &data) != TC_OK)
-        data = NULL;
-    tc_ctx_fini(&quiet);
-    return data;
-}
-
 static tc_status find_weights(tied *t) {
     weights *w = &t->w;
     tc_flow flow;
@@ -60,8 +49,8 @@ static tc_status find_weights(tied *t) {
         bool counts = trained[value->id] || tc_flow_has(&flow, value, TC_FLOW_DIRECT);
         if (!counts || value->init->count < 2 || !tc_dtype_is_float(value->init->dtype))
             continue;
-        const void *data = data_of(t->graph->model, value->init);
-        if (!data)
+        const void *data = tc_tensor_peek(t->graph->model, value->init);
+        if (!data) /* absent or unfit files are reported by those who need them */
             continue;
         w->values[w->n] = value;
         w->trained[w->n] = trained[value->id];
@@ -84,14 +73,6 @@ static const tc_use *first_use(const tc_value *value) {
 static const char *place(const tied *t, const tc_use *use) {
     return tc_arena_printf(t->env->ctx->arena, "%s \"%s\"", tc_quote(t->env->ctx, use->user->op_type),
                            tc_quote(t->env->ctx, tc_node_label(use->user)));
-}
-
-/* "a, b, c and 4 more" */
-static const char *listed(const tied *t, const char **names, size_t n) {
-    const char *text = "";
-    for (size_t i = 0; i < n && i < FEW; i++)
-        text = tc_arena_printf(t->env->ctx->arena, "%s%s%s", text, i ? ", " : "", tc_quote(t->env->ctx, names[i]));
-    return n > FEW ? tc_arena_printf(t->env->ctx->arena, "%s and %zu more", text, n - FEW) : text;
 }
 
 /* --- several parameters, stored once ---------------------------------------------------------- */
@@ -131,7 +112,7 @@ static void split(tied *t, const merged *m) {
     for (size_t g = 1; g < m->groups.n; g++)
         names[g - 1] = give_copy(t, m, &m->groups.groups[g]);
     tc_note(t->env->ctx, NULL, "--untie: copies of %s are trained for themselves: %s",
-            tc_quote(t->env->ctx, m->value->name), listed(t, names, m->groups.n - 1));
+            tc_quote(t->env->ctx, m->value->name), tc_quote_list(t->env->ctx, names, m->groups.n - 1));
 }
 
 static void warn_merged(const tied *t, const merged *found, size_t n) {
@@ -156,7 +137,7 @@ static void warn_merged(const tied *t, const merged *found, size_t n) {
     tc_warn(ctx, NULL,
             "%zu initializers stand for %zu parameters that were equal when the model was exported: "
             "training would tie them; %s",
-            n, parameters, listed(t, names, n));
+            n, parameters, tc_quote_list(t->env->ctx, names, n));
     tc_hint(ctx, "--untie gives each parameter a copy of its own");
 }
 
@@ -296,7 +277,7 @@ static void warn_copies(const tied *t, const copies *found, size_t n) {
     tc_warn(ctx, NULL,
             "%zu weights are stored several times, as copies or transposes: if each was one parameter, "
             "training would part them; %s",
-            n, listed(t, names, n));
+            n, tc_quote_list(t->env->ctx, names, n));
     tc_hint(ctx, "--retie trains each as one");
 }
 
@@ -320,7 +301,7 @@ static void retie(tied *t, const copies *found, size_t n) {
         }
     }
     if (joined)
-        tc_note(t->env->ctx, NULL, "--retie: %s", listed(t, names, joined));
+        tc_note(t->env->ctx, NULL, "--retie: %s", tc_quote_list(t->env->ctx, names, joined));
     else
         tc_note(t->env->ctx, NULL, "--retie: no weight is stored several times");
 }

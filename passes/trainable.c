@@ -102,13 +102,40 @@ static bool visit_flow(tc_arena *arena, const tc_rule_set *rules, tc_flow *flow,
 }
 
 static bool visit_back(tc_flow *flow, const tc_node *node, uint32_t index, const tc_value *value) {
-    mark(flow, value, tc_is_learned_use(flow, node, index) ? TC_FLOW_REACHES | TC_FLOW_DIRECT : TC_FLOW_REACHES);
+    mark(flow, value, TC_FLOW_REACHES | tc_use_of_operand(flow, node, index));
     return true;
 }
 
 static bool visit_forward(tc_flow *flow, const tc_node *node, uint32_t index, const tc_value *value) {
     (void)node, (void)index;
     return tc_flow_has(flow, value, TC_FLOW_NEEDED);
+}
+
+static bool depends_on_data(tc_arena *arena, const tc_flow *flow, const tc_node *node) {
+    if (tc_node_has(node, TC_RANDOM))
+        return true;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (tc_flow_has(flow, tc_input(node, i), TC_FLOW_DATA))
+            return true;
+    if (!tc_has_nested(node))
+        return false;
+    tc_value **values;
+    size_t n = tc_node_reads(arena, node, &values);
+    for (size_t i = node->n_inputs; i < n; i++)
+        if (tc_flow_has(flow, values[i], TC_FLOW_DATA))
+            return true;
+    return false;
+}
+
+static void flow_data(tc_arena *arena, tc_flow *flow, const tc_graph *graph) {
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (!graph->inputs[i]->init)
+            mark(flow, graph->inputs[i], TC_FLOW_DATA);
+    TC_FOR_NODES(node, graph) {
+        bool data = depends_on_data(arena, flow, node);
+        for (uint32_t i = 0; data && i < node->n_outputs; i++)
+            mark(flow, tc_output(node, i), TC_FLOW_DATA);
+    }
 }
 
 static void flow_back(tc_arena *arena, const tc_rule_set *rules, tc_flow *flow, const tc_graph *graph,
@@ -166,10 +193,22 @@ typedef struct selection {
     tc_flow *flow;
     name_list trained, frozen, unreached;
     name_list single; /* of one element, so left alone, but named as parameters are */
+    name_list guessed[TC_GUESS_COUNT];
     bool *matched;
     size_t cap_trained;
     bool quiet;
 } selection;
+
+/* Whether it is a parameter, by the file or by its uses; what had to be guessed is listed. */
+static bool is_learned(selection *s, const tc_value *value) {
+    if (value->learned != TC_LEARNED_UNKNOWN)
+        return value->learned == TC_LEARNED_YES;
+    if (tc_flow_has(s->flow, value, TC_FLOW_DIRECT))
+        return true;
+    tc_guess guess = tc_guess_learned(s->flow, value);
+    add_name(s->env->ctx->arena, &s->guessed[guess], value->name);
+    return guess >= TC_GUESS_FRESH;
+}
 
 static void select_one(selection *s, const char *name, const tc_tensor *tensor) {
     tc_ctx *ctx = s->env->ctx;
@@ -196,8 +235,7 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
             tc_warn(ctx, NULL, "--train: the loss does not depend on %s", tc_quote(ctx, name));
         return;
     }
-    bool guessed = learned == TC_LEARNED_UNKNOWN && tc_flow_has(s->flow, value, TC_FLOW_DIRECT);
-    if (asked == REQUEST_FREEZE || (asked == REQUEST_NONE && learned != TC_LEARNED_YES && !guessed)) {
+    if (asked == REQUEST_FREEZE || (asked == REQUEST_NONE && !is_learned(s, value))) {
         add_name(ctx->arena, &s->frozen, name);
         return;
     }
@@ -254,6 +292,7 @@ static selection run_selection(tc_pass_env *env, const tc_rule_set *rules, tc_gr
     *out_flow = (tc_flow){.n = graph->model->next_id, .bits = TC_NEW_ARRAY(arena, uint8_t, graph->model->next_id)};
     selection s = {.env = env, .graph = graph, .flow = out_flow, .quiet = quiet};
     s.matched = TC_NEW_ARRAY(arena, bool, env->options->n_selection);
+    flow_data(arena, out_flow, graph);
     flow_back(arena, rules, out_flow, graph, loss);
     select_all(&s);
     flow_forward(arena, rules, out_flow, graph);
@@ -265,6 +304,8 @@ tc_status tc_trainable_select(tc_pass_env *env, const tc_rule_set *rules, tc_gra
     selection s = run_selection(env, rules, graph, loss, false, out_flow);
     warn_unmatched(&s);
     tell_single(&s);
+    for (int guess = 0; guess < TC_GUESS_COUNT; guess++)
+        tc_tell_guessed(env->ctx, (tc_guess)guess, s.guessed[guess].names, s.guessed[guess].n);
     tc_summary *summary = env->summary;
     summary->trained = s.trained.names, summary->n_trained = s.trained.n;
     summary->frozen = s.frozen.names, summary->n_frozen = s.frozen.n;

@@ -8,7 +8,9 @@
 enum {
     TC_FLOW_REACHES = 1, /* the loss depends smoothly on it */
     TC_FLOW_DIRECT = 2,  /* and not only as a mask or scale of softmax scores, or as a running statistic */
-    TC_FLOW_NEEDED = 4,  /* a trained initializer's gradient goes through it */
+    TC_FLOW_SCORES = 4,  /* the loss depends on it as on a mask or scale of softmax scores */
+    TC_FLOW_NEEDED = 8,  /* a trained initializer's gradient goes through it */
+    TC_FLOW_DATA = 16,   /* it depends on more than initializers and constants: on inputs, or it is drawn */
 };
 
 typedef struct tc_flow {
