@@ -145,6 +145,22 @@ static bool all_positive(const guard_call *call) { return every_element(call, is
 static bool all_nonzero(const guard_call *call) { return every_element(call, is_nonzero); }
 static bool all_finite(const guard_call *call) { return every_element(call, is_finite); }
 
+/* The exponent of the least normal number of a float type. */
+static int least_exponent(tc_dtype dtype) { return dtype == TC_DOUBLE ? -1022 : dtype == TC_FLOAT16 ? -14 : -126; }
+
+/* 1 / c keeps its digits in the type, and is finite: neither 0 nor a subnormal number, nor too large. */
+static bool all_invertible(const guard_call *call) {
+    const tc_tensor *tensor = constant_of(call, 0);
+    if (!tensor || !tc_dtype_is_float(tensor->dtype) || tensor->count == 0 || tensor->bytes > 4096)
+        return false;
+    for (uint64_t i = 0; i < tensor->count; i++) {
+        double inverse = fabs(tc_round_float(tensor->dtype, 1 / tc_tensor_get(tensor, i)));
+        if (!isfinite(inverse) || inverse < ldexp(1, least_exponent(tensor->dtype)))
+            return false;
+    }
+    return true;
+}
+
 static bool is_below(const guard_call *call) {
     const tc_tensor *tensor = constant_of(call, 0);
     return tensor && tensor->count == 1 && tc_tensor_get(tensor, 0) < number_arg(call, 1);
@@ -265,6 +281,7 @@ static const guard_row rows[] = {
     {"float", "v", is_float, false, "a float element type"},
     {"has_attr", "vs", has_attr, false, "the node that makes v has attribute s"},
     {"integer", "v", is_integer, false, "an integer element type"},
+    {"invertible", "v", all_invertible, false, "a constant of floats, each reciprocal a finite and normal number"},
     {"kept_for", "vv", is_kept_for, false,
      "the backward pass reads it for the node that makes the second alone; it is no input and no output"},
     {"recomputable", "v", is_recomputable, false, "a cheap node makes it of what is there in the backward pass anyway"},

@@ -55,6 +55,7 @@ static const need_row rows[] = {
     {"finite", finite},
     {"float", wants_float},
     {"integer", wants_integer},
+    {"invertible", finite},
     {"kept_for", kept},
     {"nonzero", constant},
     {"positive", positive},
