@@ -36,4 +36,12 @@ typedef struct rt_device {
 } rt_device;
 
 extern const rt_device rt_device_cpu;
+/* The host with the reference kernels (kernels/reference/): no part of libtempo. device_reference.c */
+extern const rt_device rt_device_reference;
+
+/* Memory of devices that compute in the host's. */
+void *rt_host_alloc(tk_queue *q, size_t bytes);
+void rt_host_free(tk_queue *q, void *memory);
+void rt_host_upload(tk_queue *q, void *memory, const void *host, size_t bytes);
+void rt_host_download(tk_queue *q, void *host, const void *memory, size_t bytes);
 #endif

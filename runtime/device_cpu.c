@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *alloc(tk_queue *q, size_t bytes) {
+void *rt_host_alloc(tk_queue *q, size_t bytes) {
     (void)q;
     return bytes > SIZE_MAX - RT_ALIGN ? NULL : aligned_alloc(RT_ALIGN, rt_aligned(bytes));
 }
 
-static void free_memory(tk_queue *q, void *memory) {
+void rt_host_free(tk_queue *q, void *memory) {
     (void)q;
     free(memory);
 }
@@ -19,12 +19,12 @@ static void copy(void *to, const void *from, size_t bytes) {
         memcpy(to, from, bytes);
 }
 
-static void upload(tk_queue *q, void *memory, const void *host, size_t bytes) {
+void rt_host_upload(tk_queue *q, void *memory, const void *host, size_t bytes) {
     (void)q;
     copy(memory, host, bytes);
 }
 
-static void download(tk_queue *q, void *host, const void *memory, size_t bytes) {
+void rt_host_download(tk_queue *q, void *host, const void *memory, size_t bytes) {
     (void)q;
     copy(host, memory, bytes);
 }
@@ -35,8 +35,8 @@ const rt_device rt_device_cpu = {.name = "cpu",
                                  .kernels = &tk_table_cpu,
                                  .open = tk_queue_create,
                                  .close = tk_queue_destroy,
-                                 .alloc = alloc,
-                                 .free = free_memory,
-                                 .upload = upload,
-                                 .download = download,
+                                 .alloc = rt_host_alloc,
+                                 .free = rt_host_free,
+                                 .upload = rt_host_upload,
+                                 .download = rt_host_download,
                                  .wait = tk_queue_take_fault};

@@ -42,6 +42,8 @@ static const void *operand_bytes(const rt_plan *plan, const rt_launch *launch, u
  * index was wrong, the value of a scalar whether that was. */
 static tc_status explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status) {
     const tc_node *node = launch->node;
+    if (status == TK_NO_MEMORY)
+        return tc_error(ctx, TC_LIMIT, node, "out of memory");
     tc_error(ctx, TC_BAD_INPUT, node,
              status == TK_BAD_INDEX ? "an index is out of range" : "an operand has a value that is not allowed");
     for (uint32_t i = 0; i < launch->n_in; i++) {
