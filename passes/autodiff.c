@@ -13,89 +13,10 @@
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
 #include "gradients/gradient.h"
+#include "loss.h"
 #include "rules/rules.h"
 #include "trainable.h"
 #include <string.h>
-
-/* --- the loss --------------------------------------------------------------------------------- */
-static bool is_scalar(const tc_value *value) {
-    int rank = tc_value_rank(value);
-    return rank == 0 || (rank == 1 && tc_dim_is_const(value->type->dims[0]) && value->type->dims[0].value == 1);
-}
-
-static bool is_candidate(const tc_value *value) { return tc_dtype_is_float(tc_value_dtype(value)) && is_scalar(value); }
-
-/* "a float[], b float[1]" or, when no output is scalar, all outputs with their types. */
-static const char *list_candidates(tc_ctx *ctx, const tc_graph *graph, bool scalar_only) {
-    const char *text = "", *sep = "";
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        const tc_value *value = graph->outputs[i];
-        if (scalar_only && !is_candidate(value))
-            continue;
-        text = tc_arena_printf(ctx->arena, "%s%s%s %s", text, sep, tc_quote(ctx, value->name),
-                               tc_type_text(ctx->arena, value->type));
-        sep = ", ";
-    }
-    return text;
-}
-
-static tc_status named_loss(tc_ctx *ctx, const tc_graph *graph, const char *name, tc_value **out_loss) {
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        tc_value *value = graph->outputs[i];
-        if (strcmp(value->name, name) != 0)
-            continue;
-        *out_loss = value;
-        if (is_candidate(value))
-            return TC_OK;
-        tc_error(ctx, TC_USAGE, NULL, "--loss: %s is %s, expected one float number ([] or [1])", tc_quote(ctx, name),
-                 tc_type_text(ctx->arena, value->type));
-        tc_hint(ctx, "reduce it in the model, by ReduceMean for instance");
-        return TC_USAGE;
-    }
-    tc_error(ctx, TC_USAGE, NULL, "--loss: the graph has no output named '%s'", tc_quote(ctx, name));
-    tc_hint(ctx, "its outputs are: %s", list_candidates(ctx, graph, false));
-    return TC_USAGE;
-}
-
-static tc_status choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out_loss) {
-    tc_ctx *ctx = env->ctx;
-    uint32_t n = 0;
-    if (env->options->loss)
-        return named_loss(ctx, graph, env->options->loss, out_loss);
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        if (is_candidate(graph->outputs[i])) {
-            *out_loss = graph->outputs[i];
-            n++;
-        }
-    }
-    if (n == 1)
-        return TC_OK;
-    if (n == 0) {
-        tc_error(ctx, TC_USAGE, NULL, "no output is a loss: one float number ([] or [1]) is expected");
-        tc_hint(ctx, "the outputs are: %s; --recipe=forward compiles without a backward pass",
-                list_candidates(ctx, graph, false));
-    } else {
-        tc_error(ctx, TC_USAGE, NULL, "%u outputs could be the loss: %s", (unsigned)n,
-                 list_candidates(ctx, graph, true));
-        tc_hint(ctx, "name one: --loss=NAME");
-    }
-    return TC_USAGE;
-}
-
-tc_value *tc_unambiguous_loss(const tc_options *options, const tc_graph *graph) {
-    tc_value *loss = NULL;
-    if (tc_has_backward(graph))
-        return NULL;
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        tc_value *value = graph->outputs[i];
-        if (!is_candidate(value) || (options->loss && strcmp(value->name, options->loss) != 0))
-            continue;
-        if (loss)
-            return NULL;
-        loss = value;
-    }
-    return loss;
-}
 
 /* --- bodies in the place of ops without gradient ---------------------------------------------- */
 static tc_status body_of(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function) {
@@ -311,8 +232,12 @@ static tc_status add_gradient_output(backward *b, tc_value *weight) {
     return g.status;
 }
 
-/* `node`: the first of the backward pass. */
+/* `node`: the first of the backward pass. A file may call another output the loss, of a backward pass it lost. */
 static void mark_roles(const tc_node *node, tc_value *loss) {
+    const tc_graph *graph = loss->graph;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i]->role == TC_ROLE_LOSS)
+            graph->outputs[i]->role = TC_ROLE_FORWARD;
     loss->role = TC_ROLE_LOSS;
     for (; node; node = node->next)
         for (uint32_t i = 0; i < node->n_outputs; i++)
@@ -367,16 +292,21 @@ static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss
     return flow.n_trained == 0 ? TC_OK : run_backward(env, graph, loss, &flow, rules);
 }
 
+/* The graph's own backward pass stays; --loss may only name its loss. */
+static tc_status keep_backward(tc_pass_env *env, tc_graph *graph) {
+    tc_settle_loss(env, graph);
+    TC_TRY(tc_check_loss(env, graph));
+    tc_note(env->ctx, NULL, "the graph holds a backward pass already: autodiff is skipped");
+    return TC_OK;
+}
+
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     tc_value *loss = NULL;
     TC_TRY(tc_infer_graph(env->ctx, graph));
-    if (tc_has_backward(graph)) {
-        tc_note(env->ctx, NULL, "the graph holds a backward pass already: autodiff is skipped");
-        tc_roles_settle(graph);
-        return TC_OK;
-    }
-    TC_TRY(choose_loss(env, graph, &loss));
+    if (tc_has_backward(graph, env->options->loss != NULL))
+        return keep_backward(env, graph);
+    TC_TRY(tc_choose_loss(env, graph, &loss));
     tc_rule_set *rules = tc_rules_create();
     tc_status status = tc_rules_load(env, NULL, true, rules);
     if (status == TC_OK)

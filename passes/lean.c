@@ -9,6 +9,7 @@
 #include "../compiler/memory/ledger.h"
 #include "../compiler/shape.h"
 #include "lean/lean.h"
+#include "loss.h"
 #include "rules/rules.h"
 
 static tc_dim kept_bytes(const tc_graph *graph, void *loss) {
@@ -52,7 +53,7 @@ tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     tc_remove_dead(graph);
     TC_TRY(tc_infer_graph(env->ctx, graph));
-    tc_roles_settle(graph);
+    tc_settle_loss(env, graph);
     const tc_value *loss = env->options->loss ? tc_graph_find(graph, env->options->loss) : tc_find_loss(graph);
     if (!loss || !loss->producer || loss->graph != graph)
         return TC_OK;

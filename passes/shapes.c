@@ -1,10 +1,10 @@
 /* shapes.c: the pass that makes types known: it binds --dim NAME=VALUE, infers every type and shape, and refuses what
  * the rest of the pipeline could not handle: ops that neither the table nor a function of the model defines, and wrong
  * uses of known ops. */
-#include "../compiler/memory/roles.h"
 #include "../compiler/shape.h"
 #include "../compiler/options.h"
 #include "../compiler/verify.h"
+#include "loss.h"
 #include "pass.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -127,6 +127,6 @@ tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_verify_ops(env->ctx, model->graph));
     TC_TRY(bind_dims(env, model));
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
-    tc_roles_settle(model->graph); /* now that types are known, and before passes fold the seed away */
+    tc_settle_loss(env, model->graph); /* now that types are known, and before passes fold the seed away */
     return TC_OK;
 }

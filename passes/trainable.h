@@ -34,10 +34,6 @@ tc_status tc_trainable_select(tc_pass_env *env, const tc_rule_set *rules, tc_gra
  */
 tc_status tc_trainable_preview(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow);
 
-/* The output that autodiff would differentiate; NULL where it would ask which, or the graph holds a backward pass.
- * autodiff.c */
-tc_value *tc_unambiguous_loss(const tc_options *options, const tc_graph *graph);
-
 /* The values a node reads from outside: its operands, then, for nodes with nested graphs, the outer values that those
  * read (at most once each). In the arena. */
 size_t tc_node_reads(tc_arena *arena, const tc_node *node, tc_value ***out_values);

@@ -242,12 +242,12 @@ void tc_roles_find(tc_arena *arena, const tc_graph *graph, tc_roles *out_roles) 
     const tc_value *loss = marked_loss(graph);
     f.outputs = TC_NEW_ARRAY(arena, tc_role, (size_t)graph->n_outputs + 1);
     f.parameters = TC_NEW_ARRAY(arena, tc_value *, (size_t)graph->n_outputs + 1);
-    *out_roles = (tc_roles){NULL, f.outputs, f.parameters};
+    *out_roles = (tc_roles){.outputs = f.outputs, .parameters = f.parameters};
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         f.outputs[i] = TC_ROLE_FORWARD;
     find_late(&f, loss);
     if (!has_late_output(&f)) {
-        tc_roles_infer(arena, graph, &out_roles->loss, f.outputs, f.parameters);
+        out_roles->inferred = tc_roles_infer(arena, graph, &out_roles->loss, f.outputs, f.parameters);
         return;
     }
     out_roles->loss = loss ? loss : choose_loss(&f);
@@ -273,13 +273,13 @@ const tc_value *tc_find_loss(const tc_graph *graph) {
     return roles.loss;
 }
 
-bool tc_has_backward(const tc_graph *graph) {
+bool tc_has_backward(const tc_graph *graph, bool told) {
     tc_arena *scratch = tc_arena_create();
     tc_roles roles;
     tc_roles_find(scratch, graph, &roles);
     bool has = false;
     for (uint32_t i = 0; i < graph->n_outputs; i++)
-        has = has || is_behind(roles.outputs[i]);
+        has = has || (is_behind(roles.outputs[i]) && !(roles.inferred && told));
     tc_arena_destroy(scratch);
     TC_FOR_NODES(node, graph)
         has = has || is_gradient_op(node);

@@ -11,6 +11,7 @@ typedef struct tc_roles {
     const tc_value *loss;        /* NULL: the graph has no backward pass */
     const tc_role *outputs;      /* [n_outputs of the graph] none of them TC_ROLE_NONE */
     tc_value *const *parameters; /* [n_outputs] of gradients: what they are the gradients of; NULL: not known */
+    bool inferred;               /* neither marks nor gradient ops say so, but the graph's looks */
 } tc_roles;
 
 /* Of a typed graph, in `arena`. What marks say holds; an output that depends on a marked gradient, or on the result of
@@ -21,8 +22,8 @@ void tc_roles_find(tc_arena *arena, const tc_graph *graph, tc_roles *out_roles);
 /* Marks what tc_roles_find finds, so that it stays so whatever passes do. Of graphs without a backward pass nothing. */
 void tc_roles_settle(tc_graph *graph);
 const tc_value *tc_find_loss(const tc_graph *graph); /* tc_roles.loss */
-/* Whether it holds gradient ops or outputs of a backward pass. */
-bool tc_has_backward(const tc_graph *graph);
+/* Whether it holds gradient ops or outputs of a backward pass; `told`: those that are merely inferred do not count. */
+bool tc_has_backward(const tc_graph *graph, bool told);
 
 /* Nodes of the main graph and the nested ones by id, in `arena`; `out_size` entries.
  * The forward pass: what the loss, or another output that is not of the backward pass, depends on. */
