@@ -13,7 +13,7 @@
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
 #include "gradients/gradient.h"
-#include "loss.h"
+#include "choose_loss.h"
 #include "rules/rules.h"
 #include "trainable.h"
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "../compiler/memory/ledger.h"
 #include "../compiler/shape.h"
 #include "lean/lean.h"
-#include "loss.h"
+#include "choose_loss.h"
 #include "rules/rules.h"
 
 static tc_dim kept_bytes(const tc_graph *graph, void *loss) {

@@ -4,7 +4,7 @@
 #include "../compiler/shape.h"
 #include "../compiler/options.h"
 #include "../compiler/verify.h"
-#include "loss.h"
+#include "choose_loss.h"
 #include "pass.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  * no sign of a tie either: every fresh bias is zero. Without the weights' data, or a single loss, there is nothing to
  * find. */
 #include "equal_weights.h"
-#include "loss.h"
+#include "choose_loss.h"
 #include "parameter_uses.h"
 #include "trainable.h"
 #include "union_find.h"

@@ -1,6 +1,6 @@
-/* loss.h: which output is the loss, in graphs to differentiate and in those that hold a backward pass. */
-#ifndef TC_LOSS_H
-#define TC_LOSS_H
+/* choose_loss.h: which output is the loss, in graphs to differentiate and in those that hold a backward pass. */
+#ifndef TC_CHOOSE_LOSS_H
+#define TC_CHOOSE_LOSS_H
 #include "pass.h"
 
 /* The one of --loss, or the only scalar float output. TC_USAGE, with an error, where there is none, or several. */

@@ -1,6 +1,6 @@
-/* loss.c: which output is the loss. What --loss says comes first, then what the file says by its marks and gradient
- * ops, then what the graph looks like. */
-#include "loss.h"
+/* choose_loss.c: which output is the loss. What --loss says comes first, then what the file says by its marks and
+ * gradient ops, then what the graph looks like. */
+#include "choose_loss.h"
 #include "../compiler/memory/roles.h"
 #include <string.h>
 
