@@ -39,10 +39,14 @@ const char *tc_quote_list(tc_ctx *ctx, const char *const *names, size_t n) {
     return n > TC_LIST_FEW ? tc_arena_printf(ctx->arena, "%s and %zu more", text, n - TC_LIST_FEW) : text;
 }
 
+static tc_diag *add_one(tc_ctx *ctx) {
+    ctx->diags = tc_arena_grow(ctx->arena, ctx->diags, sizeof *ctx->diags, &ctx->cap_diags, ctx->n_diags + 1);
+    return &ctx->diags[ctx->n_diags++];
+}
+
 static void add(tc_ctx *ctx, tc_severity severity, tc_status status, const tc_node *node, const char *fmt,
                 va_list args) {
-    ctx->diags = tc_arena_grow(ctx->arena, ctx->diags, sizeof *ctx->diags, &ctx->cap_diags, ctx->n_diags + 1);
-    ctx->diags[ctx->n_diags++] = (tc_diag){
+    *add_one(ctx) = (tc_diag){
         .severity = severity,
         .status = status,
         .pass = ctx->pass,
@@ -88,6 +92,17 @@ void tc_hint(tc_ctx *ctx, const char *fmt, ...) {
     va_start(args, fmt);
     ctx->diags[ctx->n_diags - 1].hint = tc_arena_vprintf(ctx->arena, fmt, args);
     va_end(args);
+}
+
+static const char *copy(tc_ctx *ctx, const char *text) { return text ? tc_arena_strdup(ctx->arena, text) : NULL; }
+
+void tc_diags_add(tc_ctx *ctx, const tc_diag *diags, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const tc_diag *d = &diags[i];
+        *add_one(ctx) = (tc_diag){d->severity,        d->status,           copy(ctx, d->pass),
+                                  copy(ctx, d->node), copy(ctx, d->op),    copy(ctx, d->message),
+                                  copy(ctx, d->hint), copy(ctx, d->where), copy(ctx, d->excerpt)};
+    }
 }
 
 /* Messages hold names from the file: no byte of them may move the terminal's cursor or break the line. */

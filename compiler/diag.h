@@ -59,6 +59,9 @@ void tc_note(tc_ctx *ctx, const struct tc_node *node, const char *fmt, ...) __at
 /* Attaches a hint ("hint: ...") to the newest diagnostic. */
 void tc_hint(tc_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Adds copies of diagnostics of another context. */
+void tc_diags_add(tc_ctx *ctx, const tc_diag *diags, size_t n);
+
 /* Prints `FILE: error: OP "NODE": MESSAGE [pass]` and `hint: ...`, control characters escaped, then forgets them. */
 void tc_diags_print(tc_ctx *ctx, FILE *out);
 

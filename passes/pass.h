@@ -64,10 +64,6 @@ typedef struct tc_pass_env {
     /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: none is wanted. */
     tc_status (*reread)(void *user, tc_model **out_model);
     void *reread_user;
-    /* Asks the runtime, which no pass sees, for the footprint of the model as it is, to the byte. False: the declared
-     * shapes do not decide it. NULL: nobody can be asked. */
-    bool (*footprint)(void *user, tc_model *model, tc_footprint *out_footprint);
-    void *footprint_user;
 } tc_pass_env;
 
 typedef struct tc_pass {

@@ -1,9 +1,11 @@
-/* footprint.c: from a session's model, whose inputs nobody has bound, to the bytes that a run would allocate. The plan
- * is made as for a run, and dropped. */
+/* footprint.c: from a session's model, whose inputs nobody has bound, to the bytes that a run would allocate, or to the
+ * nodes that stand in its way. The plan is made as for a run, and dropped. */
 #include "session.h"
+#include "../compiler/contents.h"
+
+static const uint64_t nothing;
 
 static tc_status take_shape(tempo_session *s, rt_input *input) {
-    static const uint64_t nothing;
     const tc_type *type = input->declared;
     if (!tc_type_is_static(type))
         return tc_error(&s->ctx, TC_UNSUPPORTED, NULL, "the shape of input '%s' (%s) is not known",
@@ -16,32 +18,65 @@ static tc_status take_shape(tempo_session *s, rt_input *input) {
     return TC_OK;
 }
 
-/* Without the elements of inputs: a run that needs them for its shapes is not foreseen. The plan gets the session's own
- * model: a clone would double the memory that tempoc takes for large graphs. */
-static tc_status plan_dry(tempo_session *s, rt_plan **out_plan) {
-    uint32_t n = s->model->graph->n_inputs;
-    bool *decides = TC_NEW_ARRAY(s->ctx.arena, bool, (size_t)n + 1);
-    bool *bound = TC_NEW_ARRAY(s->ctx.arena, bool, (size_t)n + 1), is_static;
-    for (uint32_t i = 0; i < n; i++)
-        bound[i] = s->inputs[i].data != NULL;
-    TC_TRY(rt_resolve_shapes(s, s->model, decides, &is_static));
-    return rt_plan_create(&s->ctx, s->model, &s->random, bound, &s->shared, out_plan);
+static bool has_elements(const rt_input *input) {
+    const tc_tensor *init = input->value->init;
+    return input->data ? input->data != &nothing && input->bytes <= TC_CONTENTS_LIMIT : init && init->data;
 }
 
-static tc_status foresee(tempo_session *s, rt_footprint *out) {
-    if (!s->inputs)
-        return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
-    rt_plan *plan;
-    for (uint32_t i = 0; i < s->model->graph->n_inputs; i++)
-        if (!s->inputs[i].value->init)
+static tc_status resolve(tempo_session *s, bool elements, bool *bound) {
+    uint32_t n = s->model->graph->n_inputs;
+    bool *decides = TC_NEW_ARRAY(s->ctx.arena, bool, (size_t)n + 1), is_static;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!s->inputs[i].value->init && !s->inputs[i].data)
             TC_TRY(take_shape(s, &s->inputs[i]));
+        bound[i] = s->inputs[i].data != NULL;
+        decides[i] = elements && has_elements(&s->inputs[i]);
+    }
+    return rt_resolve_shapes(s, s->model, decides, &is_static);
+}
+
+/* Without shapes: the nodes that have no kernel in any case, while branches and loops might go away. `status` where
+ * there are none. */
+static tc_status find_without_kernel(tempo_session *s, tc_status status, rt_foreseen *out) {
+    size_t n_diags = s->ctx.n_diags;
+    TC_FOR_NODES(node, s->model->graph) {
+        if (!rt_has_kernel(s->shared.device, node) && !tc_has_nested(node))
+            (void)rt_tell_no_kernel(&s->ctx, s->shared.device, node);
+    }
+    out->missing = s->ctx.diags + n_diags;
+    out->n_missing = s->ctx.n_diags - n_diags;
+    return out->n_missing > 0 ? TC_OK : status;
+}
+
+/* The plan gets the session's own model: a clone would double the memory that tempoc takes for large graphs. */
+static tc_status plan_dry(tempo_session *s, const bool *bound, rt_foreseen *out) {
+    rt_plan *plan;
     s->shared.dry = true;
-    tc_status status = plan_dry(s, &plan);
+    s->ctx.n_diags = 0;
+    tc_status status = rt_plan_create(&s->ctx, s->model, &s->random, bound, &s->shared, &plan);
     s->inputs = NULL; /* the model is spent */
-    TC_TRY(status);
-    *out = (rt_footprint){plan->packing.bytes, plan->packing.live.peak_bytes, s->shared.missing};
+    if (status != TC_OK && status != TC_UNSUPPORTED)
+        return status;
+    out->missing = s->ctx.diags;
+    out->n_missing = s->ctx.n_diags;
+    if (plan && !s->shared.gaps) {
+        out->planned = true;
+        out->arena = plan->packing.bytes;
+        out->bound = plan->packing.live.peak_bytes;
+    }
     rt_plan_destroy(plan);
     return TC_OK;
 }
 
-tempo_status rt_foresee(tempo_session *s, rt_footprint *out_footprint) { RT_CALL(s, foresee(s, out_footprint)); }
+static tc_status foresee(tempo_session *s, bool elements, rt_foreseen *out) {
+    *out = (rt_foreseen){0};
+    if (!s->inputs)
+        return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
+    bool *bound = TC_NEW_ARRAY(s->ctx.arena, bool, (size_t)s->model->graph->n_inputs + 1);
+    tc_status status = resolve(s, elements, bound);
+    return status == TC_OK ? plan_dry(s, bound, out) : find_without_kernel(s, status, out);
+}
+
+tempo_status rt_foresee(tempo_session *s, bool elements, rt_foreseen *out_foreseen) {
+    RT_CALL(s, foresee(s, elements, out_foreseen));
+}

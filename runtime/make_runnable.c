@@ -19,14 +19,31 @@ static tc_status to_canonical(tempo_session *s) {
     return TC_OK;
 }
 
-/* Whether the device has a kernel for the node as it is: for the op, and for its element types where those are known.
- */
-static bool has_kernel(const rt_device *device, const tc_node *node) {
+/* What the element types of kernels.def are those of. */
+static tc_dtype deciding_dtype(const tc_node *node) {
+    const tc_value *decides = tc_input(node, 0);
+    decides = decides ? decides : tc_output(node, 0);
+    return decides ? tc_value_dtype(decides) : TC_UNDEFINED;
+}
+
+bool rt_has_kernel(const rt_device *device, const tc_node *node) {
     const rt_kernel_row *row = rt_kernel_for(node);
-    const tc_value *decides = node->n_inputs > 0 ? tc_input(node, 0) : tc_output(node, 0);
-    tc_dtype dtype = decides ? tc_value_dtype(decides) : TC_UNDEFINED;
+    tc_dtype dtype = deciding_dtype(node);
     uint32_t dtypes = row ? row->dtypes[device->kind] : 0;
     return dtype == TC_UNDEFINED ? dtypes != 0 : (dtypes >> dtype & 1) != 0;
+}
+
+tc_status rt_tell_no_kernel(tc_ctx *ctx, const rt_device *device, const tc_node *node) {
+    const rt_kernel_row *row = rt_kernel_for(node);
+    const char *domain = node->domain[0] ? node->domain : "ai.onnx";
+    if (row)
+        tc_error(ctx, TC_UNSUPPORTED, node, "there is no %s kernel for this op", tc_dtype_name(deciding_dtype(node)));
+    else
+        tc_error(ctx, TC_UNSUPPORTED, node,
+                 "there is no kernel for op %s of domain %s, and the model has no function for it",
+                 tc_quote(ctx, node->op_type), tc_quote(ctx, domain));
+    tc_hint(ctx, "tempo-run --device=%s --list-kernels lists what there is", device->name);
+    return TC_UNSUPPORTED;
 }
 
 static tc_status function_for(tempo_session *s, tc_model *model, const tc_node *node, bool typed,
@@ -44,7 +61,7 @@ tc_status rt_inline_missing(tempo_session *s, tc_model *model, bool typed, bool 
     tc_graph *graph = model->graph;
     for (tc_node *node = graph->first; node;) {
         const tc_function *function = NULL;
-        if (!has_kernel(s->shared.device, node))
+        if (!rt_has_kernel(s->shared.device, node))
             TC_TRY(function_for(s, model, node, typed, &function));
         if (!function) {
             node = node->next;

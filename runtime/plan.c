@@ -52,8 +52,9 @@ static tc_status describe(planner *p, const tc_node *node, const tc_value *value
         tc_error(p->ctx, TC_UNSUPPORTED, node, "the shape of '%s' (%s) does not follow from the shapes of the inputs",
                  tc_quote(p->ctx, value->name), tc_type_text(arena, type));
         tc_hint(p->ctx,
-                "the runtime needs every shape before it runs; values of small inputs are used where they decide "
-                "shapes, if they are finite and their sums and products fit in 63 bits");
+                "the runtime needs every shape before it runs: mask elements (Where, Mul) where the data picks them; "
+                "values of small inputs are used where they decide shapes, if they are finite and their sums and "
+                "products fit in 63 bits");
         return TC_UNSUPPORTED;
     }
     int64_t *dims = TC_NEW_ARRAY(arena, int64_t, (size_t)type->rank + 1);
@@ -141,19 +142,6 @@ static tc_status fill_args(planner *p, const tc_node *node, rt_launch *launch) {
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-static tc_status check_dtype(planner *p, const tc_node *node, const rt_kernel_row *row, const rt_launch *launch) {
-    const rt_arg *decides = rt_in(launch, 0);
-    if (!decides)
-        decides = rt_out(launch, 0);
-    const rt_device *device = p->plan->shared->device;
-    if (!decides || (row->dtypes[device->kind] >> decides->dtype & 1) != 0)
-        return TC_OK;
-    tc_error(p->ctx, TC_UNSUPPORTED, node, "there is no %s kernel for this op",
-             tc_dtype_name((tc_dtype)decides->dtype));
-    tc_hint(p->ctx, "tempo-run --device=%s --list-kernels lists what there is", device->name);
-    return TC_UNSUPPORTED;
-}
-
 /* Integers and flags that shape inference knows, as the kernel would write them; NULL: it does not. The plan holds for
  * these alone: elements of inputs are among what is known only where the plan was made for them. */
 static const void *known_elements(const planner *p, const tc_value *value, const rt_arg *out) {
@@ -168,15 +156,13 @@ static const void *known_elements(const planner *p, const tc_value *value, const
     return elements;
 }
 
-static tc_status no_kernel(planner *p, const tc_node *node) {
-    const char *domain = node->domain[0] ? node->domain : "ai.onnx";
-    tc_error(p->ctx, TC_UNSUPPORTED, node,
-             "there is no kernel for op %s of domain %s, and the model has no function for it",
-             tc_quote(p->ctx, node->op_type), tc_quote(p->ctx, domain));
-    tc_hint(p->ctx, "tempo-run --list-kernels lists what there is");
-    return TC_UNSUPPORTED;
+static rt_launch *begin_launch(planner *p, const tc_node *node) {
+    rt_launch *launch = &p->plan->launches[p->plan->n_launches];
+    *launch = (rt_launch){.node = node, .kernels = p->plan->launcher.kernels, .view_of = -1};
+    return launch;
 }
 
+/* Ends a launch: it is one of the plan's. */
 static void add_results(planner *p, const rt_launch *launch) {
     const tc_node *node = launch->node;
     for (uint32_t i = 0; i < node->n_outputs; i++) {
@@ -195,30 +181,85 @@ static void add_results(planner *p, const rt_launch *launch) {
             s->home = viewed->home;
         }
     }
+    p->plan->n_launches++;
+}
+
+static tc_status choose_kernel(planner *p, const tc_node *node, const rt_kernel_row *row, rt_launch *launch) {
+    const rt_device *device = p->plan->shared->device;
+    if (!rt_has_kernel(device, node))
+        return rt_tell_no_kernel(p->ctx, device, node);
+    TC_TRY(row->launch(&p->plan->launcher, node, launch));
+    if (!launch->constant && node->n_outputs == 1 && rt_out(launch, 0))
+        launch->constant = known_elements(p, node->outputs[0], rt_out(launch, 0));
+    return TC_OK;
 }
 
 static tc_status launch_node(planner *p, const tc_node *node) {
     const rt_kernel_row *row = rt_kernel_for(node);
-    rt_shared *shared = p->plan->shared;
-    if (!row && !shared->dry)
-        return no_kernel(p, node);
-    rt_launch *launch = &p->plan->launches[p->plan->n_launches];
-    *launch = (rt_launch){.node = node, .kernels = p->plan->launcher.kernels, .view_of = -1};
+    if (!row)
+        return rt_tell_no_kernel(p->ctx, p->plan->shared->device, node);
+    rt_launch *launch = begin_launch(p, node);
     TC_TRY(fill_args(p, node, launch));
-    if (row) {
-        TC_TRY(check_dtype(p, node, row, launch));
-        TC_TRY(row->launch(&p->plan->launcher, node, launch));
-        if (!launch->constant && node->n_outputs == 1 && rt_out(launch, 0))
-            launch->constant = known_elements(p, node->outputs[0], rt_out(launch, 0));
-    } else if (!shared->missing) {
-        shared->missing = tc_arena_strdup(shared->arena, node->op_type);
-    }
+    TC_TRY(choose_kernel(p, node, row, launch));
     add_results(p, launch);
-    p->plan->n_launches++;
     return TC_OK;
 }
 
-static tc_status launch_all(planner *p, const bool *bound) {
+/* --- launches that are only foreseen ----------------------------------------------------------- */
+
+static bool is_there(const planner *p, const tc_value *value) {
+    return rt_plan_storage(p->plan, value) || value->init || tc_value_constant(value);
+}
+
+static bool has_operands(const planner *p, const tc_node *node) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (tc_input(node, i) && !is_there(p, tc_input(node, i)))
+            return false;
+    return true;
+}
+
+/* Of a branch or loop that is still there: what decides its course is known, so that other numbers may unroll it. */
+static bool goes_otherwise(const tc_node *node) {
+    bool known = tc_has_nested(node);
+    for (uint32_t i = 0; known && i < 2; i++) {
+        const tc_value *value = tc_input(node, i);
+        known = !value || tc_value_constant(value) || (value->contents && tc_contents_is_const(value->contents)) ||
+                (i == 1 && !tc_node_is(node, "", "Loop"));
+    }
+    return known;
+}
+
+/* Of a dry plan: what has no kernel is told, and counted as a launch without workspace; what has no shape is told, too,
+ * and left out with all that reads it. */
+static tc_status foresee_node(planner *p, const tc_node *node) {
+    const rt_kernel_row *row = rt_kernel_for(node);
+    p->plan->shared->gaps |= !has_operands(p, node);
+    if (!row && !goes_otherwise(node))
+        (void)rt_tell_no_kernel(p->ctx, p->plan->shared->device, node);
+    if (!has_operands(p, node))
+        return TC_OK;
+    size_t n_diags = p->ctx->n_diags;
+    rt_launch *launch = begin_launch(p, node);
+    tc_status status = fill_args(p, node, launch);
+    if (status == TC_UNSUPPORTED) {
+        p->ctx->n_diags = row ? p->ctx->n_diags : n_diags; /* one reason is enough */
+        p->plan->shared->gaps = true;
+        return TC_OK;
+    }
+    TC_TRY(status);
+    rt_launch bare = *launch;
+    status = row ? choose_kernel(p, node, row, launch) : TC_OK;
+    if (status == TC_UNSUPPORTED)
+        *launch = bare;
+    else
+        TC_TRY(status);
+    add_results(p, launch);
+    return TC_OK;
+}
+
+/* --- all launches ------------------------------------------------------------------------------- */
+
+static tc_status add_inputs(planner *p, const bool *bound) {
     const tc_graph *graph = p->model->graph;
     const rt_shared *shared = p->plan->shared;
     bool *kept = TC_NEW_ARRAY(p->plan->launcher.arena, bool, (size_t)graph->n_inputs + 1);
@@ -233,19 +274,31 @@ static tc_status launch_all(planner *p, const bool *bound) {
         add_storage(p, value, kept[i] ? RT_STATE : RT_INPUT, (size_t)arg.count * tk_size(arg.dtype), arg.dims);
     }
     p->plan->n_bound = p->plan->n_storages;
+    return TC_OK;
+}
+
+static tc_status launch_all(planner *p, const bool *bound) {
+    const tc_graph *graph = p->model->graph;
+    rt_shared *shared = p->plan->shared;
+    TC_TRY(add_inputs(p, bound));
     p->plan->launches = TC_NEW_ARRAY(p->plan->launcher.arena, rt_launch, (size_t)graph->n_nodes + 1);
     TC_FOR_NODES(node, graph) {
         if (node->n_outputs > 0 && node->outputs[0] && tc_value_constant(node->outputs[0]))
             continue;
-        TC_TRY(launch_node(p, node));
+        TC_TRY(shared->dry ? foresee_node(p, node) : launch_node(p, node));
     }
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        TC_TRY(need_operand(p, NULL, graph->outputs[i]));
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        shared->gaps |= shared->dry && !is_there(p, graph->outputs[i]);
+        if (!shared->gaps)
+            TC_TRY(need_operand(p, NULL, graph->outputs[i]));
+    }
     return TC_OK;
 }
 
 static tc_status make(planner *p, const bool *bound) {
     TC_TRY(launch_all(p, bound));
+    if (p->plan->shared->gaps)
+        return TC_OK;
     TC_TRY(rt_place_states(p->ctx, p->plan));
     TC_TRY(rt_place_buffers(p->ctx, p->plan));
     rt_find_addresses(p->plan);

@@ -56,8 +56,9 @@ typedef struct rt_shared {
     rt_state *states;
     uint32_t n_states;
     size_t cap_states;
-    bool dry;            /* no plan will run: the numbers of parameters need not be there, nor a kernel for each node */
-    const char *missing; /* dry: an op without kernel, in `arena`, or NULL */
+    bool dry;  /* no plan will run: the numbers of parameters need not be there; a node that cannot run is an error
+                  among the context's, but planning goes on */
+    bool gaps; /* dry: the shapes of some nodes are not known, so that the plan places nothing */
 } rt_shared;
 
 /* Where a launch's operand or result gets its address from. */
@@ -111,6 +112,11 @@ static inline rt_storage *rt_storage_root(const rt_plan *plan, const rt_storage 
         s = &plan->storages[s->root];
     return &plan->storages[s->root];
 }
+
+/* Whether the device has a kernel for the node as it is: for the op, and for its element types where those are known;
+ * and the error for a node without. make_runnable.c */
+bool rt_has_kernel(const rt_device *device, const tc_node *node);
+tc_status rt_tell_no_kernel(tc_ctx *ctx, const rt_device *device, const tc_node *node);
 
 /* Gives every storage of the arena and every workspace its offset. place_buffers.c */
 tc_status rt_place_buffers(tc_ctx *ctx, rt_plan *plan);

@@ -104,16 +104,20 @@ tc_status rt_inline_missing(tempo_session *session, tc_model *model, bool typed,
  * has no kernel. `decides[i]`: the elements of input i are used, too. *out_static: every shape is known.
  * resolve_shapes.c */
 tc_status rt_resolve_shapes(tempo_session *session, tc_model *model, const bool *decides, bool *out_static);
-/* What a run allocates for all that it computes. */
-typedef struct rt_footprint {
-    uint64_t arena, bound; /* bytes; the most that are live at one time */
-    const char *missing;   /* an op that has no kernel, so that there will be no run: counted as one without workspace.
-                              Lives as long as the session. NULL: there is none */
-} rt_footprint;
-/* Of a session that nothing was bound to, if the inputs without default will be bound to tensors of their declared
- * types, on any number of threads. Nothing is mapped or allocated. TEMPO_UNSUPPORTED, with a message, where the
- * declared shapes do not decide it. The session is spent then: tempo_close is all it is good for. footprint.c */
-tempo_status rt_foresee(tempo_session *session, rt_footprint *out_footprint);
+/* What is known of a run before it. */
+typedef struct rt_foreseen {
+    bool planned;           /* all shapes are known, and so the next two: */
+    uint64_t arena, bound;  /* bytes that it allocates for all that it computes; the most that are live at one time */
+    const tc_diag *missing; /* [n_missing] why nodes cannot run: no kernel (counted as one without workspace), or a
+                               shape that only the data decides. Until the next call */
+    size_t n_missing;
+} rt_foreseen;
+/* Of a session that never ran, if inputs without default will be bound to tensors of their declared types; of the
+ * shapes that rt_take_shape gave them, where those are open. On any number of threads. Nothing is mapped or allocated.
+ * `elements`: shapes may follow from elements of small inputs, those that `data` of an rt_input is set to. Where shapes
+ * are unknown or contradict each other the result is a failure with a message, or what is missing in any case. The
+ * session is spent then: tempo_close is all it is good for. footprint.c */
+tempo_status rt_foresee(tempo_session *session, bool elements, rt_foreseen *out_foreseen);
 /* Finds or makes the plan for what is bound, and makes it ready. prepare.c */
 tc_status rt_prepare(tempo_session *session);
 static inline const rt_plan *rt_current_plan(const tempo_session *session) { return session->kept[0].plan; }

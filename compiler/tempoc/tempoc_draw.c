@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#define FIRST_DIM 2
 #define TWO_PI 6.283185307179586
 
 /* --- dims ------------------------------------------------------------------------------------- */
@@ -14,6 +13,7 @@
 typedef struct drawing {
     tc_ctx *ctx;
     const tc_model *model;
+    const tempoc_drawing *how;
     tempoc_draw *draw;
 } drawing;
 
@@ -27,13 +27,13 @@ static bool known_dim(void *user, const char *name, int64_t *out_value) { /* a t
     return false;
 }
 
-/* Each new symbol gets another value, so that two that change places are noticed. */
+/* Each new symbol gets another value as a rule, so that two that change places are noticed. */
 static bool any_dim(void *user, const char *name, int64_t *out_value) {
     drawing *d = user;
     tempoc_draw *draw = d->draw;
     if (known_dim(user, name, out_value))
         return true;
-    *out_value = FIRST_DIM + (int64_t)draw->n_dims;
+    *out_value = d->how->first_dim + d->how->dim_step * (int64_t)draw->n_dims;
     draw->dims = tc_arena_grow(d->ctx->arena, draw->dims, sizeof *draw->dims, &draw->cap_dims, draw->n_dims + 1);
     draw->dims[draw->n_dims++] = (tempoc_dim){tc_arena_strdup(d->ctx->arena, name), *out_value};
     return true;
@@ -48,7 +48,7 @@ static tc_status shape_of(drawing *d, const tc_value *value, tempo_tensor *t, ui
                         tc_quote(d->ctx, value->name), tc_type_text(d->ctx->arena, type));
     int64_t *dims = TC_NEW_ARRAY(d->ctx->arena, int64_t, (size_t)type->rank + 1);
     for (int i = 0; i < type->rank; i++) {
-        tc_dim dim = tc_dim_is_unknown(type->dims[i]) ? tc_dim_const(FIRST_DIM) : type->dims[i];
+        tc_dim dim = tc_dim_is_unknown(type->dims[i]) ? tc_dim_const(d->how->first_dim) : type->dims[i];
         dim = tc_dim_substitute(d->model->dims, dim, any_dim, d);
         if (!tc_dim_is_const(dim) || dim.value < 0)
             return tc_error(d->ctx, TC_UNSUPPORTED, NULL,
@@ -162,8 +162,8 @@ static void fill(const tempo_tensor *t, uint64_t count, const tk_draw *draw, int
     }
 }
 
-tc_status tempoc_draw_inputs(tc_ctx *ctx, const tc_model *model, uint64_t seed, tempoc_draw *out_draw) {
-    drawing d = {ctx, model, out_draw};
+tc_status tempoc_draw_some(tc_ctx *ctx, const tc_model *model, const tempoc_drawing *how, tempoc_draw *out_draw) {
+    drawing d = {ctx, model, how, out_draw};
     const tc_graph *graph = model->graph;
     *out_draw = (tempoc_draw){.inputs = TC_NEW_ARRAY(ctx->arena, tempoc_input, (size_t)graph->n_inputs + 1)};
     uint64_t *counts = TC_NEW_ARRAY(ctx->arena, uint64_t, (size_t)graph->n_inputs + 1);
@@ -176,9 +176,16 @@ tc_status tempoc_draw_inputs(tc_ctx *ctx, const tc_model *model, uint64_t seed, 
             continue;
         tempoc_input *input = &out_draw->inputs[out_draw->n_inputs++];
         *input = (tempoc_input){tc_arena_strdup(ctx->arena, value->name), out_draw->inputs[i].tensor};
+        if (input->tensor.bytes > how->most)
+            continue;
         input->tensor.data = tc_arena_alloc(ctx->arena, input->tensor.bytes + 1, 16);
         bool index = !tc_dtype_is_float((tc_dtype)input->tensor.dtype) && input->tensor.dtype != TEMPO_BOOL;
-        fill(&input->tensor, counts[i], &(tk_draw){seed, i, 0}, index ? smallest_table(&d, value) : INT64_MAX);
+        fill(&input->tensor, counts[i], &(tk_draw){how->seed, i, 0}, index ? smallest_table(&d, value) : INT64_MAX);
     }
     return TC_OK;
+}
+
+tc_status tempoc_draw_inputs(tc_ctx *ctx, const tc_model *model, uint64_t seed, tempoc_draw *out_draw) {
+    const tempoc_drawing how = {.seed = seed, .first_dim = 2, .dim_step = 1, .most = UINT64_MAX};
+    return tempoc_draw_some(ctx, model, &how, out_draw);
 }

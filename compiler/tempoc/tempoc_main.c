@@ -6,8 +6,8 @@
 #include "../program.h"
 #include "passes/pass.h"
 #include "passes/report/report.h"
-#include "tempoc_footprint.h"
 #include "tempoc_rules.h"
+#include "tempoc_target.h"
 #include "tempoc_verify.h"
 #include "../text.h"
 #include <errno.h>
@@ -18,7 +18,8 @@
 
 typedef struct cli {
     tc_options options;
-    const char *input, *output, *emit, *report;
+    const char *input, *output, *emit, *report, *target_name;
+    const tempoc_target *target;
     int64_t verify_seed, threads;
     bool quiet, verbose, verify, list_passes, list_rules, check_rules;
 } cli;
@@ -101,6 +102,8 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
     if (c->report && !ends_with(c->report, ".json") && !ends_with(c->report, ".html"))
         return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html",
                         tc_quote(ctx, c->report));
+    const char *otherwise = c->options.passes ? "onnx" : "cpu";
+    TC_TRY(tempoc_target_find(ctx, c->target_name ? c->target_name : otherwise, &c->target));
     return tc_pipeline_check(ctx, &c->options);
 }
 
@@ -192,19 +195,22 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
     source from = {ctx, file, c->input};
     tc_pass_env env = {.ctx = ctx, .options = &work->options, .summary = &work->summary, .reread_user = &from};
     env.reread = write ? read_again : NULL; /* one reproducer is enough */
-    env.footprint = tempoc_footprint;
-    env.footprint_user = ctx;
     tc_model *model = NULL;
     tc_status status = tc_read_opened(ctx, file, c->input, &model);
     if (status == TC_OK)
         status = tc_pipeline_run(&env, model);
     if (status == TC_OK && c->threads > 0)
         tc_model_set_metadata(model, TC_THREADS_KEY, tc_arena_printf(ctx->arena, "%lld", (long long)c->threads));
+    tc_footprint footprint;
+    bool has_footprint = false;
+    if (status == TC_OK && ((write && c->target->device) || work->report))
+        status = tempoc_target_check(ctx, write ? c->target : NULL, model, &footprint, &has_footprint);
     if (status == TC_OK && write && c->output)
         status = write_model(ctx, c, model);
     if (status == TC_OK && work->report) {
         work->account = tc_account_make(ctx->arena, model->graph, work->options.loss);
-        work->account->has_footprint = env.footprint(env.footprint_user, model, &work->account->footprint);
+        work->account->has_footprint = has_footprint;
+        work->account->footprint = footprint;
         tc_report_rules(ctx->arena, &work->summary, work->report);
     }
     tc_model_destroy(model);

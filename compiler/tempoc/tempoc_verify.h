@@ -29,6 +29,14 @@ typedef struct tempoc_draw {
  * TC_UNSUPPORTED names an input of unknown rank or of a type that cannot be drawn. tempoc_draw.c */
 tc_status tempoc_draw_inputs(tc_ctx *ctx, const tc_model *model, uint64_t seed, tempoc_draw *out_draw);
 
+/* The same under other numbers. */
+typedef struct tempoc_drawing {
+    uint64_t seed;
+    int64_t first_dim, dim_step; /* of the values of symbols; dims without a name are first_dim */
+    uint64_t most;               /* bytes of an input whose elements are drawn: others have a shape, and no data */
+} tempoc_drawing;
+tc_status tempoc_draw_some(tc_ctx *ctx, const tc_model *model, const tempoc_drawing *how, tempoc_draw *out_draw);
+
 /* Runs three graphs on the same random inputs: the file as read, what recipe `none` makes of it, what `options` make of
  * it, and compares outputs with the first, outputs and gradients with the second. Prints a table to `out` (NULL: none).
  * TC_MISMATCH, with an error for each output beyond its tolerance; TC_UNSUPPORTED names the node without a kernel.
