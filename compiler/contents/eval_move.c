@@ -69,11 +69,11 @@ static bool listed_axes(tc_eval *ev, const tc_node *node, uint32_t index, int ra
     return true;
 }
 
-/* A slice's first position on an axis. */
+/* A slice's first position on an axis, also where its step is negative and its start before the beginning. */
 static int64_t slice_start(int64_t start, int64_t size, int64_t step) {
     start = start < 0 ? start + size : start;
     int64_t high = step > 0 ? size : size - 1;
-    return start < 0 ? (step > 0 ? 0 : -1) : start > high ? high : start;
+    return start < 0 ? 0 : start > high ? high : start;
 }
 
 const tc_contents *tc_eval_slice(tc_eval *ev, const tc_node *node, uint32_t output) {

@@ -109,15 +109,14 @@ tc_status tc_shape_pad(tc_shape_ctx *sc, tc_node *node) {
 
 /* --- Slice ------------------------------------------------------------------------------------ */
 
-/* A bound of a slice as a position in 0..size (step > 0) or -1..size-1 (step < 0). */
-static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, bool forward) {
+/* A bound of a slice as a position; what lies before the beginning becomes `low`, what lies behind the end `high`. */
+static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, tc_dim low, tc_dim high) {
     int negative = tc_dim_less(bound, tc_dim_const(0));
     if (negative < 0)
         return tc_dim_unknown();
-    tc_dim low = tc_dim_const(forward ? 0 : -1), high = forward ? size : tc_dim_sub(pool, size, tc_dim_const(1));
     if (negative) {
         tc_dim from_end = tc_dim_add(pool, bound, size);
-        /* -n counts from the end; what lies before the beginning is cut off. INT64_MIN + a symbol is such. */
+        /* -n counts from the end. INT64_MIN + a symbol is before the beginning. */
         if (tc_dim_is_const(bound) && bound.value <= -INT32_MAX && !tc_dim_is_const(size))
             return low;
         return tc_dim_max(pool, from_end, low);
@@ -127,16 +126,23 @@ static tc_dim slice_bound(tc_dim_pool *pool, tc_dim bound, tc_dim size, bool for
     return tc_dim_min(pool, bound, high);
 }
 
+/* Forwards a slice lies between 0 and the size. Backwards it starts at an element, at the first one where its start is
+ * before the beginning, and ends behind position -1 or later. */
 static tc_dim slice_size(tc_dim_pool *pool, tc_dim size, tc_dim start, tc_dim end, int64_t step) {
-    tc_dim from = slice_bound(pool, start, size, step > 0), to = slice_bound(pool, end, size, step > 0);
-    tc_dim span = step > 0 ? tc_dim_sub(pool, to, from) : tc_dim_sub(pool, from, to);
+    bool forward = step > 0;
+    const tc_dim zero = tc_dim_const(0), minus = tc_dim_const(-1);
+    tc_dim high = forward ? size : tc_dim_add(pool, size, minus), from = slice_bound(pool, start, size, zero, high),
+           to = slice_bound(pool, end, size, forward ? zero : minus, high),
+           span = forward ? tc_dim_sub(pool, to, from) : tc_dim_sub(pool, from, to);
+    if (!forward)
+        span = tc_dim_min(pool, span, size); /* of nothing there is no first element */
     int64_t stride = step > 0            ? step
                      : step == INT64_MIN ? INT64_MAX
                                          : -step; /* no axis is long enough to tell the last two apart */
     if (tc_dim_is_const(span))
         return tc_dim_const(span.value > 0 ? (span.value - 1) / stride + 1 : 0);
     tc_dim rounded = tc_dim_add(pool, span, tc_dim_const(stride - 1));
-    return tc_dim_max(pool, tc_dim_div(pool, rounded, tc_dim_const(stride)), tc_dim_const(0));
+    return tc_dim_max(pool, tc_dim_div(pool, rounded, tc_dim_const(stride)), zero);
 }
 
 tc_status tc_shape_slice(tc_shape_ctx *sc, tc_node *node) {

@@ -101,6 +101,9 @@ def sizes():
         want = X[start:None if end == LEAST else end:step]
         got = one("Slice", X, I(start), I(end), I(0), I(step))
         check(got.tolist() == want.tolist(), f"Slice {start}:{end}:{step} is {got}, expected {want}")
+    for start, end, step in ((-7, -9, -1), (-5, LEAST, -2), (LEAST, LEAST, -1)):  # ONNX: from the first element
+        got = one("Slice", X, I(start), I(end), I(0), I(step))
+        check(got.tolist() == X[:1].tolist(), f"Slice {start}:{end}:{step} is {got}, expected the first row")
     refused(BAD, "TopK", X, I(9), results="r, i")
     refused(BAD, "Split", X, I(1, 1), results="r, q")
     refused(BAD, "Split", X, I(-1, 5), results="r, q")

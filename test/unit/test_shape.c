@@ -80,6 +80,27 @@ static const typed typed_cases[] = {
      "Slice(x, s, e, a, t)",
      "float[5]"},
     {"float[n] x|int64[1] s = {-1}, int64[1] e = {9223372036854775807}|z = Slice(x, s, e)", "float[1]"},
+    {"float[5] x|int64[1] s = {-7}, int64[1] e = {-9}, int64[1] a = {0}, int64[1] t = {-1}|"
+     "z = Slice(x, s, e, a, t)",
+     "float[1]"},
+    {"float[5] x|int64[1] s = {-6}, int64[1] e = {-100}, int64[1] a = {0}, int64[1] t = {-2}|"
+     "z = Slice(x, s, e, a, t)",
+     "float[1]"},
+    {"float[5] x|int64[1] s = {-3}, int64[1] e = {-9}, int64[1] a = {0}, int64[1] t = {-2}|"
+     "z = Slice(x, s, e, a, t)",
+     "float[2]"},
+    {"float[0] x|int64[1] s = {-7}, int64[1] e = {-9}, int64[1] a = {0}, int64[1] t = {-1}|"
+     "z = Slice(x, s, e, a, t)",
+     "float[0]"},
+    {"float[0] x|int64[1] s = {-1}, int64[1] e = {-9}, int64[1] a = {0}, int64[1] t = {-1}|"
+     "z = Slice(x, s, e, a, t)",
+     "float[0]"},
+    {"float[n] x|int64[1] s = {-1}, int64[1] e = {-9223372036854775807}, int64[1] a = {0}, int64[1] t = {-1}|"
+     "z = Slice(x, s, e, a, t)",
+     "float[n]"},
+    {"float[n] x|int64[1] s = {-9223372036854775807}, int64[1] e = {-9223372036854775807}, "
+     "int64[1] a = {0}, int64[1] t = {-1}|z = Slice(x, s, e, a, t)",
+     "float[1]"},
     {"float[n] x|int64[1] s = {0}, int64[1] e = {4}|z = Slice(x, s, e)", "float[min(n, 4)]"},
     {"float[b,8,2,3] x||z = DepthToSpace <blocksize = 2> (x)", "float[b,2,4,6]"},
     /* indices */
