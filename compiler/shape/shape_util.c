@@ -71,6 +71,14 @@ const tc_dim *tc_shape_dims(const tc_shape_ctx *sc, const tc_node *node, uint32_
         *out_count = (size_t)known->count;
         return dims;
     }
+    const tc_tensor *list = arg.value ? tc_value_constant(tc_input(node, index)) : NULL;
+    if (list && list->rank == 1 && list->data && (list->dtype == TC_INT64 || list->dtype == TC_INT32)) {
+        tc_dim *dims = TC_NEW_ARRAY(sc->model->arena, tc_dim, list->count + 1); /* too long for contents */
+        for (uint64_t i = 0; i < list->count; i++)
+            dims[i] = tc_dim_const(tc_tensor_get_int(list, i));
+        *out_count = (size_t)list->count;
+        return dims;
+    }
     if (arg.rank != 1 || !tc_dim_is_const(arg.dims[0]) || arg.dims[0].value < 0 || arg.dims[0].value > TC_MAX_RANK)
         return NULL;
     *out_count = (size_t)arg.dims[0].value;

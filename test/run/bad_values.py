@@ -126,9 +126,24 @@ def integers():
           "Trilu far off")
 
 
+def pieces():
+    """Of Split, as many as a list of sizes tells, which is longer than what is evaluated while shapes are inferred."""
+    count = 9000
+    sizes = ", ".join(["1"] * (count - 1) + ["2"])
+    names = ", ".join(f"y{i}" for i in range(count))
+    text = (f"g (float[n] x) => (float[a] y0, float[b] y{count - 1}) <int64[{count}] sizes = {{{sizes}}}> "
+            f"{{ {names} = Split <axis = 0> (x, sizes) }}")
+    x = np.arange(count + 1, dtype="f4")
+    np.savez(path("in.npz"), x=x)
+    run(model("m.onnxt", text), "--inputs", path("in.npz"), "--outputs", path("out.npz"))
+    with np.load(path("out.npz")) as out:
+        check(out["y0"].tolist() == [0] and out[f"y{count - 1}"].tolist() == [count - 1, count], "9000 pieces of Split")
+
+
 indices()
 labels()
 ratios()
 sizes()
 integers()
+pieces()
 finish()
