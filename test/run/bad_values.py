@@ -120,6 +120,11 @@ def integers():
         check(one(op, I(a), I(b), type="int64").tolist() == [want], f"{op} {a} {b} wraps")
     for op, want in (("Abs", LEAST), ("Neg", LEAST)):
         check(one(op, I(LEAST), type="int64").tolist() == [want], f"{op} of the least integer")
+    for numbers in ((0, 1, 2, 3, 4), (3, 3, 3, 3, 3), (100, 0, 0, 1000, 1000), (-4, -5, -6, -7, -8)):
+        want = np.trunc(max(numbers) + np.log(np.sum(np.exp(np.array(numbers, "f8") - max(numbers)))))
+        got = one("ReduceLogSumExp", I(*numbers), type="int64")
+        check(got.tolist() == [want], f"ReduceLogSumExp of {numbers} is {got}, expected {want}")
+    check(one("ReduceLogSum", I(0, 1, 2, 3, 4), type="int64").tolist() == [2], "ReduceLogSum of integers")
     for to in (1, 2, 3, 5, 6, 7, 9, 11, 12, 13):  # whatever comes out, it is not a crash
         one("Cast", F(np.nan, np.inf, -np.inf, 1e30, -1e30), attrs=f"<to = {to}>", type="")
     check(one("Trilu", X, np.int64(MOST)).sum() == 0 and one("Trilu", X, np.int64(LEAST)).sum() == X.sum(),
