@@ -4,8 +4,9 @@ gradients.
 
 usage: export.py OUT_DIR [NAME ...]      NAME: ARCH-EXPORTER_OPSET[-TYPE], as in bert-dyn_18 or gpt2-ts_14; default:
 those of COMMITTED
-  ARCH      bert bertcls roberta distilbert albert alberttied gpt2 vit t5 llama
-  EXPORTER  dyn (torch.export based, static shapes) or ts (TorchScript, dynamic batch and sequence)
+  ARCH      bert bertcls roberta distilbert albert alberttied gpt2 vit t5 llama, and those of small.py
+  EXPORTER  dyn (torch.export based, static shapes), plain (the same with optimize=False), or ts (TorchScript, dynamic
+            batch and sequence)
   TYPE      of all weights: float16 or bfloat16
 Each OUT_DIR/NAME holds model.onnx, inputs.npz and expected.npz (keys: loss, and <initializer>_grad, several of them
 joined by '+' where the exporter stored one parameter several times). Where a TYPE is named, these are PyTorch's numbers
@@ -31,14 +32,17 @@ from onnx import numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "e2e"))
 from check_models import worst  # noqa: E402
+import small  # noqa: E402
 
 COMMITTED = ["bert-dyn_18", "bert-ts_14", "bertcls-dyn_21", "gpt2-dyn_21", "gpt2-dyn_23", "roberta-dyn_18",
              "distilbert-ts_17",
              "albert-dyn_21", "alberttied-dyn_21", "vit-dyn_18", "t5-dyn_18", "llama-dyn_21",
-             "bert-dyn_18-float16", "gpt2-dyn_21-bfloat16"]
+             "bert-dyn_18-float16", "gpt2-dyn_21-bfloat16",
+             "norms-dyn_18", "norms-plain_18", "convnorms-dyn_18", "convnorms-plain_23"]
 EAGER = {"bertcls", "distilbert", "t5"}
 # the decoder is the embedding, biases are 0 and scales 1, as in a new model: the exporter splits and merges
 TIED = {"alberttied"}
+LOST = {"convnorms-dyn_18"}  # tempoc is to refuse these
 V, H, L, A, B, S = 97, 32, 2, 4, 2, 12
 
 
@@ -135,10 +139,10 @@ def export(task, feeds, path, exporter, opset):
     names = list(feeds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if exporter == "dyn":
+        if exporter in ("dyn", "plain"):
             torch.onnx.export(task, tuple(feeds.values()), path, input_names=names, output_names=["loss"],
                               opset_version=opset,
-                              dynamo=True, external_data=False, verbose=False)
+                              dynamo=True, external_data=False, verbose=False, optimize=exporter == "dyn")
         else:
             axes = {n: {0: "batch", 1: "seq"} if t.ndim == 2 else {0: "batch"} for n, t in feeds.items()}
             torch.onnx.export(task, tuple(feeds.values()), path, input_names=names, output_names=["loss"],
@@ -197,8 +201,11 @@ def main(out_dir, names):
     for name in names or COMMITTED:
         arch, flavour, dtype = (name.split("-") + [None])[:3]
         exporter, opset = flavour.split("_")
-        feeds = inputs_of(arch, np.random.default_rng(11))
-        task = Task(build(arch), list(feeds)).eval()
+        if arch in small.SMALL:
+            task, feeds = small.make(arch)
+        else:
+            feeds = inputs_of(arch, np.random.default_rng(11))
+            task = Task(build(arch), list(feeds)).eval()
         if dtype:
             task = task.to(getattr(torch, dtype))
         folder = os.path.join(out_dir, name)
@@ -206,7 +213,9 @@ def main(out_dir, names):
         path = os.path.join(folder, "model.onnx")
         export(task, feeds, path, exporter, int(opset))
         strip_stack_traces(path)
-        expected = gradients(copy.deepcopy(task).float(), feeds, onnx.load(path), arch in TIED)
+        if name in LOST:
+            continue
+        expected = gradients(copy.deepcopy(task).float(), feeds, onnx.load(path), arch in TIED or arch in small.SMALL)
         if dtype:
             error, _ = worst(gradients(task, feeds, onnx.load(path), arch in TIED), expected)
             expected["limit"] = np.float64(2 * error)

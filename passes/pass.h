@@ -90,6 +90,8 @@ void tc_record_initializers(tc_pass_env *env, const tc_model *model);
 /* Counts the Dropouts of the main graph, functions inlined, before any pass removes one: their numbers make their
  * masks. dropout.c */
 void tc_record_dropouts(tc_pass_env *env, const tc_model *model);
+/* The options' pipeline has this pass. */
+bool tc_pipeline_has(const tc_options *options, const char *pass);
 /* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
 
@@ -104,8 +106,9 @@ tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model); /* to the canonica
 tc_status tc_upgrade_model(tc_ctx *ctx, tc_model *model);     /* the same outside a pipeline */
 tc_status tc_pass_inline(tc_pass_env *env,
                          tc_model *model); /* replaces calls of model-local functions by their bodies */
-tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model); /* binds --dim, infers types, checks */
-tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);   /* weights stored twice, weights merged: warns or mends */
+tc_status tc_pass_restore(tc_pass_env *env, tc_model *model); /* puts back what the exporter lost of training */
+tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);  /* binds --dim, infers types, checks */
+tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);    /* weights stored twice, weights merged: warns or mends */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
 tc_status tc_pass_dce(tc_pass_env *env, tc_model *model); /* removes nodes and initializers that nobody reads */
 tc_status tc_pass_dropout(tc_pass_env *env,

@@ -241,9 +241,24 @@ static tc_status run_passes(tc_pass_env *env, tc_model *model, const char *list)
     return status;
 }
 
+static const char *list_of(const tc_options *options) {
+    return options->passes ? options->passes : tc_recipe_find(options->recipe)->passes;
+}
+
+bool tc_pipeline_has(const tc_options *options, const char *pass) {
+    size_t length = strlen(pass);
+    for (const char *at = list_of(options) + strspn(list_of(options), ", "); *at; at += strspn(at, ", ")) {
+        size_t n = strcspn(at, ", ");
+        if (n == length && strncmp(at, pass, n) == 0)
+            return true;
+        at += n;
+    }
+    return false;
+}
+
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_pipeline_check(env->ctx, env->options));
-    const char *list = env->options->passes ? env->options->passes : tc_recipe_find(env->options->recipe)->passes;
+    const char *list = list_of(env->options);
     env->summary->nodes_before = model->graph->n_nodes;
     tc_record_initializers(env, model);
     TC_TRY(run_passes(env, model, list));

@@ -22,12 +22,13 @@ static void normalize(tc_grad *g, norm *n) {
     n->xhat = TC_OP(g, "Mul", centered, n->inv);
 }
 
-/* dx from dxhat, mean and var being those of x: inv (dxhat - mean(dxhat) - xhat mean(dxhat xhat)). */
+/* dx from dxhat, mean and var being those of x: inv (dxhat - mean(dxhat) - xhat mean(dxhat xhat)). The first mean is
+ * taken last: that of xhat is 0 but for rounding, which goes with it. */
 static tc_value *through_statistics(tc_grad *g, const norm *n, tc_value *dxhat) {
-    tc_value *mean = tc_grad_reduce(g, "ReduceMean", dxhat, n->axes, n->n_axes, true);
     tc_value *along = tc_grad_reduce(g, "ReduceMean", TC_OP(g, "Mul", dxhat, n->xhat), n->axes, n->n_axes, true);
-    tc_value *rest = TC_OP(g, "Sub", TC_OP(g, "Sub", dxhat, mean), TC_OP(g, "Mul", n->xhat, along));
-    return TC_OP(g, "Mul", n->inv, rest);
+    tc_value *rest = TC_OP(g, "Sub", dxhat, TC_OP(g, "Mul", n->xhat, along));
+    tc_value *mean = tc_grad_reduce(g, "ReduceMean", rest, n->axes, n->n_axes, true);
+    return TC_OP(g, "Mul", n->inv, TC_OP(g, "Sub", rest, mean));
 }
 
 /* A parameter [C] against [N, C, d1, ...]. */

@@ -1,0 +1,61 @@
+"""Small modules whose training PyTorch's exporters lose in part, each with its loss: export.py exports them in training
+mode. `make(arch)` gives the module and its inputs by name."""
+import torch
+from torch import nn
+
+
+class Norms(nn.Module):
+    """Batch normalization as it starts out (scale 1, bias 0, statistics 0 and 1: the exporter stores equal ones once),
+    without scale and bias, and in evaluation mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.fresh = nn.Conv2d(2, 4, 3, bias=False), nn.BatchNorm2d(4)
+        self.plain, self.still = nn.BatchNorm2d(4, affine=False), nn.BatchNorm1d(4)
+        self.head = nn.Linear(4, 3)
+        self.still.running_mean.normal_()
+        self.still.running_var.uniform_(0.5, 2)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.still.eval()
+        return self
+
+    def forward(self, x, labels):
+        x = self.fresh(torch.tanh(self.conv(x)))
+        x = self.still(torch.sigmoid(self.plain(torch.tanh(x))).mean((-1, -2)))
+        return nn.functional.cross_entropy(self.head(torch.tanh(x)), labels)
+
+
+class ConvNorms(nn.Module):
+    """Norms right behind what they can be folded into."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.conv_norm = nn.Conv2d(2, 4, 3, bias=False), nn.BatchNorm2d(4)
+        self.up, self.up_norm = nn.ConvTranspose2d(4, 4, 2, bias=False), nn.BatchNorm2d(4)
+        self.linear, self.linear_norm = nn.Linear(4, 5, bias=False), nn.BatchNorm1d(5)
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, x, labels):
+        x = torch.tanh(self.conv_norm(self.conv(x)))
+        x = torch.tanh(self.up_norm(self.up(x))).mean((-1, -2))
+        return nn.functional.cross_entropy(self.head(torch.tanh(self.linear_norm(self.linear(x)))), labels)
+
+
+def images():
+    return {"x": torch.randn(6, 2, 5, 5), "labels": torch.tensor([0, 2, 1, 0, 1, 2])}
+
+
+SMALL = {"norms": (Norms, images), "convnorms": (ConvNorms, images)}
+AS_THEY_START = {"fresh"}  # modules whose parameters are not drawn
+
+
+def make(arch, seed=7):
+    torch.manual_seed(seed)
+    module, inputs = SMALL[arch][0](), SMALL[arch][1]()
+    with torch.no_grad():
+        for name, p in module.named_parameters():
+            if name.split(".")[0] not in AS_THEY_START:
+                p.copy_(torch.randn_like(p) * 0.3 + (1.0 if "norm" in name and p.ndim == 1 else 0.0))
+    return module.train(), inputs

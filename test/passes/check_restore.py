@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""The pass `restore` on graphs with the metadata of PyTorch's dynamo exporter, which ONNX text cannot hold: what it
+puts back, near misses, and what it refuses. The calls are spelled as PyTorch 2.15 spells them; that the results are
+PyTorch's is what models/ shows.
+
+usage: check_restore.py TEMPOC MODELS [NAME ...]      NAME: functions below, without `check_`; default: all
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+failures = []
+
+
+def expect(what, condition, detail=""):
+    print(("ok   " if condition else "FAIL ") + what + ("" if condition else f": {detail}"))
+    if not condition:
+        failures.append(what)
+
+
+def note(entity, key, value):
+    entry = entity.metadata_props.add()
+    entry.key, entry.value = key, value
+
+
+def node(call, op, inputs, outputs, **attributes):
+    """A node that came from a call such as "%y = aten.relu.default(%x,)"; "": of another exporter."""
+    made = helper.make_node(op, inputs, outputs, name="node_" + outputs[0], **attributes)
+    if call:
+        result, rest = call.split(" = ", 1)
+        target, args = rest.split("(", 1)
+        args, keywords = (args[:-1].split("; ") + [""])[:2]
+        note(made, "pkg.torch.onnx.fx_node", f"{result} : [num_users=1] = call_function[target=torch.ops.{target}]"
+             f"(args = ({args}), kwargs = {{{keywords}}})")
+    return made
+
+
+def model_of(nodes, weights, signature="", inputs=None, outputs=None, producer="pytorch"):
+    """Inputs and outputs by name; a weight by its name in PyTorch. `signature`: further lines."""
+    shapes = inputs or {"x": [4, 2]}
+    graph = helper.make_graph(
+        nodes, "main_graph",
+        [helper.make_tensor_value_info(k, TensorProto.BOOL if k.startswith("mask") else TensorProto.FLOAT, v)
+         for k, v in shapes.items()],
+        [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in (outputs or {"loss": []}).items()],
+        [numpy_helper.from_array(np.asarray(v, np.float32), k) for k, v in weights.items()])
+    lines = ["# inputs"]
+    for name in weights:
+        kind = "BUFFER" if "running" in name else "PARAMETER"
+        lines.append(f"{kind[0].lower()}_{name.replace('.', '_')}: {kind} target='{name}'")
+    lines += [f"{name}: USER_INPUT" for name in shapes] + [signature, "", "# outputs", "loss: USER_OUTPUT"]
+    note(graph, "pkg.torch.export.ExportedProgram.graph_signature", "\n".join(line for line in lines if line))
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)], producer_name=producer)
+
+
+def compiled(tempoc, model, *flags):
+    """(exit code, messages, the compiled model or None); `model`: one, or the path of one."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
+        if isinstance(model, str):
+            source = model
+        else:
+            onnx.save(model, source)
+        done = subprocess.run([tempoc, source, "-o", target, "-q", "--verify-each", *flags], capture_output=True,
+                              text=True, timeout=60)
+        return done.returncode, done.stderr, onnx.load(target) if done.returncode == 0 else None
+
+
+def nodes_of(model, op):
+    return [n for n in model.graph.node if n.op_type == op] if model else []
+
+
+def attribute(made, name, default=0):
+    return next((helper.get_attribute_value(a) for a in made.attribute if a.name == name), default)
+
+
+# --- batch normalization ----------------------------------------------------------------------------------------------
+STATISTICS = {"n.weight": [1, 2], "n.bias": [3, 4], "n.running_mean": [0, 0], "n.running_var": [1, 1]}
+ARGS = "%x, %p_n_weight, %p_n_bias, %b_n_running_mean, %b_n_running_var"
+
+
+def norm(call, mean="n.running_mean"):
+    return [node("", "ReduceMean", ["x", "axis"], ["mean"], keepdims=0),
+            node(call, "BatchNormalization", ["x", "n.weight", "n.bias", mean, "n.running_var"], ["y"]),
+            node("", "ReduceSum", ["y"], ["loss"], keepdims=0)]
+
+
+def norm_model(call, mean="n.running_mean"):
+    model = model_of(norm(call, mean), STATISTICS)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([0]), "axis"))
+    return model
+
+
+def check_norm_mode(tempoc, models):
+    legit = "%y = aten._native_batch_norm_legit_functional.default"
+    stays = "%y = aten._native_batch_norm_legit_no_training.default"
+    plain = "%y = aten.batch_norm.default"
+    for call, mean, training in ((f"{legit}({ARGS}, True, 0.1, 1e-05)", "n.running_mean", 1),
+                                 (f"{plain}({ARGS}, True, 0.1, 1e-05, True)", "n.running_mean", 1),
+                                 (f"{plain}({ARGS}, False, 0.1, 1e-05, True)", "n.running_mean", 0),
+                                 (f"{stays}({ARGS}, 0.1, 1e-05)",
+                                  "n.running_mean", 0),
+                                 (f"%y = aten.layer_norm.default({ARGS}, True)", "n.running_mean", 0),
+                                 ("", "n.running_mean", 0),
+                                 ("%y = aten._native_batch_norm_legit.no_stats(%x, %p_n_weight, %p_n_bias, True, 0.1, "
+                                  "1e-05)", "mean", 0)):  # statistics of the batch, computed in the graph
+        code, messages, out = compiled(tempoc, norm_model(call, mean), "--passes=restore")
+        got = [attribute(n, "training_mode") for n in nodes_of(out, "BatchNormalization")]
+        told = "BatchNormalization of n is in training mode again" in messages
+        right = code == 0 and got == [training] and told == bool(training)
+        expect(f"training_mode of {call[:60] or 'no call'}", right, (code, messages, got))
+
+
+def check_norm_folded(tempoc, models):
+    path = os.path.join(models, "convnorms-dyn_18", "model.onnx")
+    code, messages, _ = compiled(tempoc, path)
+    expect("norms that were folded are refused by name", code == 3 and "optimize=False" in messages and
+           'Conv "node_Conv_' in messages and "BatchNormalization of conv_norm, up_norm, linear_norm was in" in messages,
+           (code, messages))
+    code, messages, out = compiled(tempoc, path, "--recipe=forward")
+    expect("and warned of without a backward pass", code == 0 and "warning: Conv" in messages, (code, messages))
+
+
+def main(tempoc, models, names):
+    for name, function in list(globals().items()):
+        if name.startswith("check_") and (not names or name[len("check_"):] in names):
+            function(tempoc, models)
+    print(f"{len(failures)} failed")
+    return len(failures) > 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
