@@ -108,6 +108,7 @@ tc_status tc_pass_inline(tc_pass_env *env,
                          tc_model *model); /* replaces calls of model-local functions by their bodies */
 tc_status tc_pass_restore(tc_pass_env *env, tc_model *model); /* puts back what the exporter lost of training */
 tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);  /* binds --dim, infers types, checks */
+tc_status tc_pass_unfold(tc_pass_env *env, tc_model *model);  /* parameters that the exporter computed with */
 tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);    /* weights stored twice, weights merged: warns or mends */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
 tc_status tc_pass_dce(tc_pass_env *env, tc_model *model); /* removes nodes and initializers that nobody reads */

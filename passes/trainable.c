@@ -159,22 +159,25 @@ static void flow_forward(tc_arena *arena, const tc_rule_set *rules, tc_flow *flo
 }
 
 /* --- selection -------------------------------------------------------------------------------- */
-typedef enum request { REQUEST_NONE, REQUEST_TRAIN, REQUEST_FREEZE } request;
-
 /* What the command line says of an initializer, by its name or by PyTorch's; globs that match are noted. */
-static request request_of(const tc_pass_env *env, const char *name, bool *matched) {
+static tc_request request_of(const tc_pass_env *env, const char *name, bool *matched) {
     const tc_options *options = env->options;
     const char *torch = tc_torch_name_or_own(env->summary, name);
-    request result = REQUEST_NONE;
+    tc_request result = TC_REQUEST_NONE;
     for (size_t i = 0; i < options->n_selection; i++) {
         bool train = strncmp(options->selection[i], "train=", 6) == 0;
         const char *glob = strchr(options->selection[i], '=') + 1;
         if (fnmatch(glob, name, 0) != 0 && fnmatch(glob, torch, 0) != 0)
             continue;
         matched[i] = true;
-        result = train ? REQUEST_TRAIN : REQUEST_FREEZE;
+        result = train ? TC_REQUEST_TRAIN : TC_REQUEST_FREEZE;
     }
     return result;
+}
+
+tc_request tc_request_of(const tc_pass_env *env, const char *name) {
+    bool *matched = TC_NEW_ARRAY(env->ctx->arena, bool, env->options->n_selection);
+    return request_of(env, name, matched);
 }
 
 typedef struct name_list {
@@ -213,17 +216,17 @@ static bool is_learned(selection *s, const tc_value *value) {
 static void select_one(selection *s, const char *name, const tc_tensor *tensor) {
     tc_ctx *ctx = s->env->ctx;
     tc_value *value = tc_map_get(s->graph->names, name);
-    request asked = request_of(s->env, name, s->matched);
+    tc_request asked = request_of(s->env, name, s->matched);
     if (!tc_dtype_is_float(tensor->dtype)) {
-        if (asked == REQUEST_TRAIN && !s->quiet)
+        if (asked == TC_REQUEST_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "--train: %s is %s and has no gradient", tc_quote(ctx, name),
                     tc_dtype_name(tensor->dtype));
         return;
     }
     tc_learned learned = value ? value->learned : TC_LEARNED_UNKNOWN;
-    if (asked == REQUEST_NONE && tensor->count < 2 && learned == TC_LEARNED_NO)
+    if (asked == TC_REQUEST_NONE && tensor->count < 2 && learned == TC_LEARNED_NO)
         return;
-    if (asked == REQUEST_NONE && tensor->count < 2 && learned == TC_LEARNED_UNKNOWN) {
+    if (asked == TC_REQUEST_NONE && tensor->count < 2 && learned == TC_LEARNED_UNKNOWN) {
         bool folded = !value || !value->init;
         if (tc_has_parameter_name(name) && (folded || tc_flow_has(s->flow, value, TC_FLOW_REACHES)))
             add_name(ctx->arena, &s->single, name);
@@ -231,11 +234,11 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     }
     if (!value || !value->init || !tc_flow_has(s->flow, value, TC_FLOW_REACHES)) {
         add_name(ctx->arena, &s->unreached, name);
-        if (asked == REQUEST_TRAIN && !s->quiet)
+        if (asked == TC_REQUEST_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "--train: the loss does not depend on %s", tc_quote(ctx, name));
         return;
     }
-    if (asked == REQUEST_FREEZE || (asked == REQUEST_NONE && !is_learned(s, value))) {
+    if (asked == TC_REQUEST_FREEZE || (asked == TC_REQUEST_NONE && !is_learned(s, value))) {
         add_name(ctx->arena, &s->frozen, name);
         return;
     }
@@ -275,12 +278,11 @@ static void tell_single(const selection *s) {
 
 void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
     tc_map *names = tc_map_create(env->ctx->arena);
-    bool *matched = TC_NEW_ARRAY(env->ctx->arena, bool, env->options->n_selection);
     tc_torch_record(env, model);
     for (uint32_t i = 0; i < model->graph->n_initializers; i++) {
         tc_value *value = model->graph->initializers[i];
         tc_map_set(names, value->name, (void *)value->init);
-        if (tc_dtype_is_float(value->init->dtype) && request_of(env, value->name, matched) == REQUEST_TRAIN)
+        if (tc_dtype_is_float(value->init->dtype) && tc_request_of(env, value->name) == TC_REQUEST_TRAIN)
             value->learned = TC_LEARNED_YES;
     }
     env->summary->initializers = names;

@@ -1,0 +1,189 @@
+/* torch_folds.c: names of folded results -> steps from a parameter to an initializer. */
+#include "torch_folds.h"
+#include "torch_calls.h"
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+typedef enum step {
+    STEP_UNKNOWN,
+    STEP_LAYOUT, /* the same elements in another order or shape */
+    STEP_AXIS,   /* the same with one axis more */
+    STEP_SPREAD,
+    STEP_PART,
+    STEP_ROWS,
+    STEP_STOP,
+} step;
+
+static const struct {
+    const char *operation;
+    step step;
+} steps[] = {
+    {"t", STEP_LAYOUT},         {"transpose", STEP_LAYOUT},    {"permute", STEP_LAYOUT},    {"view", STEP_LAYOUT},
+    {"reshape", STEP_LAYOUT},   {"_unsafe_view", STEP_LAYOUT}, {"squeeze", STEP_LAYOUT},    {"flatten", STEP_LAYOUT},
+    {"unflatten", STEP_LAYOUT}, {"clone", STEP_LAYOUT},        {"contiguous", STEP_LAYOUT}, {"alias", STEP_LAYOUT},
+    {"movedim", STEP_LAYOUT},   {"unsqueeze", STEP_AXIS},      {"expand", STEP_SPREAD},     {"expand_as", STEP_SPREAD},
+    {"repeat", STEP_SPREAD},    {"tile", STEP_SPREAD},         {"slice", STEP_PART},        {"select", STEP_PART},
+    {"narrow", STEP_PART},      {"getitem", STEP_PART},        {"embedding", STEP_ROWS},    {"index", STEP_ROWS},
+    {"detach", STEP_STOP},
+};
+
+static double negative(double x) { return -x; }
+static double inverse(double x) { return 1 / x; }
+static double square(double x) { return x * x; }
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double logit(double y) { return log(y / (1 - y)); }
+static double softplus(double x) { return log1p(exp(x)); }
+static double log_expm1(double y) { return log(expm1(y)); }
+
+static const tc_torch_function functions[] = {
+    {"neg", "Neg", negative, negative},
+    {"exp", "Exp", exp, log},
+    {"log", "Log", log, exp},
+    {"sqrt", "Sqrt", sqrt, square},
+    {"reciprocal", "Reciprocal", inverse, inverse},
+    {"tanh", "Tanh", tanh, atanh},
+    {"sigmoid", "Sigmoid", sigmoid, logit},
+    {"softplus", "Softplus", softplus, log_expm1},
+};
+
+/* Operations of which a node reads a weight that the exporter gave another layout. */
+static const struct {
+    const char *operation;
+    tc_torch_layout layout;
+} readers[] = {
+    {"aten.linear", TC_TORCH_TRANSPOSED},
+    {"aten.addmm", TC_TORCH_OTHER},
+    {"aten.prelu", TC_TORCH_OTHER},
+    {"aten.group_norm", TC_TORCH_OTHER},
+    {"aten.native_group_norm", TC_TORCH_OTHER},
+    {"aten.instance_norm", TC_TORCH_OTHER},
+    {"aten.layer_norm", TC_TORCH_OTHER},
+};
+
+/* "slice_12" -> the length of "slice" */
+static size_t stem(const char *name) {
+    size_t n = strlen(name), digits = n;
+    while (digits > 0 && isdigit((unsigned char)name[digits - 1]))
+        digits--;
+    return digits < n && digits > 1 && name[digits - 1] == '_' ? digits - 1 : n;
+}
+
+static bool is_stem(const char *name, const char *operation) {
+    return strlen(operation) == stem(name) && strncmp(name, operation, strlen(operation)) == 0;
+}
+
+/* What the exporter called by number: constants, and results within an operation. */
+static bool is_numbered(const char *name) { return is_stem(name, "val"); }
+
+static step step_of(const char *name) {
+    for (size_t i = 0; i < TC_COUNT(steps); i++)
+        if (is_stem(name, steps[i].operation))
+            return steps[i].step;
+    return STEP_UNKNOWN;
+}
+
+static const tc_torch_function *function_of(const char *name) {
+    for (size_t i = 0; i < TC_COUNT(functions); i++)
+        if (is_stem(name, functions[i].operation))
+            return &functions[i];
+    return NULL;
+}
+
+/* The layout that all readers of a result within their operation agree on; TC_TORCH_AS_IT_IS: they do not tell. Where
+ * the file keeps no calls, what only products read on their right is taken for a transposed weight, as linear has it.
+ */
+static tc_torch_layout layout_of_readers(tc_arena *arena, const tc_value *value) {
+    tc_torch_layout layout = TC_TORCH_AS_IT_IS;
+    TC_FOR_USES(use, value) {
+        tc_torch_call call;
+        bool told = tc_torch_call_read(arena, use->user, &call);
+        tc_torch_layout here = TC_TORCH_AS_IT_IS;
+        if (!told && tc_node_is(use->user, "", "MatMul") && use->index == 1)
+            here = TC_TORCH_TRANSPOSED;
+        for (size_t i = 0; told && i < TC_COUNT(readers); i++)
+            if (tc_torch_call_is(&call, readers[i].operation))
+                here = readers[i].layout;
+        if (here == TC_TORCH_TRANSPOSED && value->init->rank != 2)
+            here = TC_TORCH_OTHER;
+        if (here == TC_TORCH_AS_IT_IS || (layout != TC_TORCH_AS_IT_IS && layout != here))
+            return TC_TORCH_AS_IT_IS;
+        layout = here;
+    }
+    return layout;
+}
+
+/* Adds a step to what is known; false where it is none that we know. */
+static bool add_step(tc_torch_fold *fold, const char *name, bool last) {
+    const tc_torch_function *function = function_of(name);
+    if (function) {
+        if (!last && fold->n_functions > 0) /* which came first is not known */
+            return false;
+        fold->functions[fold->n_functions++] = function;
+        return true;
+    }
+    switch (step_of(name)) {
+    case STEP_UNKNOWN: return false;
+    case STEP_LAYOUT: fold->layout = TC_TORCH_OTHER; return true;
+    case STEP_AXIS: fold->added_axis = true; return true;
+    case STEP_SPREAD: fold->spread = true; return true;
+    case STEP_PART: fold->part = true; return true;
+    case STEP_STOP: fold->stopped = true; return true;
+    case STEP_ROWS: fold->rows = true; return true;
+    }
+    return false;
+}
+
+static bool has(const char *const *names, size_t n, const char *operation) {
+    for (size_t i = 0; i < n; i++)
+        if (is_stem(names[i], operation))
+            return true;
+    return false;
+}
+
+/* The last step: what made the initializer itself. */
+static void read_last_step(tc_arena *arena, const tc_value *value, tc_torch_fold *fold) {
+    if (!is_numbered(value->name)) {
+        fold->known = add_step(fold, value->name, true) && fold->known;
+        return;
+    }
+    tc_torch_layout layout = layout_of_readers(arena, value);
+    fold->known = fold->known && layout != TC_TORCH_AS_IT_IS;
+    fold->layout = fold->layout == TC_TORCH_AS_IT_IS ? layout : TC_TORCH_OTHER;
+}
+
+/* What else went into an embedding is taken for its indices, which are computed in many ways; those of other lookups
+ * are buffers. */
+static void read_steps(tc_arena *arena, const tc_torch_signature *signature, const tc_value *value, const char **from,
+                       size_t n, tc_torch_fold *fold) {
+    bool embedding = is_stem(value->name, "embedding") || has(from, n, "embedding");
+    bool lookup = embedding || is_stem(value->name, "index") || has(from, n, "index");
+    fold->known = true;
+    for (size_t i = 0; i < n && !embedding; i++) {
+        const tc_torch_input *input = tc_map_get(signature->by_target, from[i]);
+        if (input)
+            fold->known = fold->known && (lookup || input->kind == TC_TORCH_PARAMETER);
+        else if (!is_numbered(from[i]))
+            fold->known = add_step(fold, from[i], false) && fold->known;
+    }
+    read_last_step(arena, value, fold);
+    fold->rows = fold->rows || lookup;
+    fold->moved = lookup && !is_stem(value->name, "embedding");
+    fold->known = fold->known && !(lookup && fold->n_functions);
+}
+
+tc_torch_fold tc_torch_fold_of(tc_arena *arena, const tc_torch_signature *signature, const tc_value *initializer) {
+    tc_torch_fold fold = {0};
+    size_t n = 0, cap = 0;
+    const char **from = tc_torch_folded_from(arena, initializer, &n);
+    for (size_t i = 0; i < n; i++) {
+        const tc_torch_input *input = tc_map_get(signature->by_target, from[i]);
+        if (!input || input->kind != TC_TORCH_PARAMETER)
+            continue;
+        fold.parameters = tc_arena_grow(arena, fold.parameters, sizeof *fold.parameters, &cap, fold.n_parameters + 1);
+        fold.parameters[fold.n_parameters++] = input;
+    }
+    if (fold.n_parameters == 1)
+        read_steps(arena, signature, initializer, from, n, &fold);
+    return fold;
+}

@@ -1,0 +1,179 @@
+/* unfold.c: parameters that the dynamo exporter computed with (optimize=True) become initializers again, with nodes for
+ * what was computed: trained as it stands in the file, a class token that was expanded to a batch of two would be two
+ * tokens, and the logarithm of a scale would be the scale.
+ *
+ * What stands in for a parameter is let be where it holds the parameter's own elements, in whatever layout: its
+ * gradient is the parameter's. So is a part of a table that has each row once. What cannot be undone stops the
+ * compilation, unless the loss does not depend on it or the command line names it: trained in silence, it would not be
+ * what PyTorch trains. Weights that are not there (the file alone was given) are taken for what their names say. */
+#include "unfold.h"
+#include "../../compiler/shape.h"
+#include "../loss.h"
+#include "../trainable.h"
+#include <string.h>
+
+enum { FEW = 3 }; /* findings told one by one; more are summed up */
+
+void tc_unfold_tell(const tc_unfold *u, tc_findings *to, const char *text) {
+    if (to->n++ < FEW)
+        to->text = tc_arena_printf(u->env->ctx->arena, "%s%s%s", to->text ? to->text : "", to->text ? ", " : "", text);
+}
+
+static const char *told(const tc_unfold *u, const tc_findings *from) {
+    return from->n > FEW ? tc_arena_printf(u->env->ctx->arena, "%s and %zu more", from->text, from->n - FEW)
+                         : from->text;
+}
+
+void tc_unfold_refuse(tc_unfold *u, const tc_standin *s, const char *why) {
+    const char *from = tc_quote(u->env->ctx, s->fold.parameters[0]->target);
+    if (s->fold.n_parameters > 1)
+        from = tc_arena_printf(u->scratch, "%s and %zu more", from, s->fold.n_parameters - 1);
+    tc_unfold_tell(
+        u, &u->lost,
+        tc_arena_printf(u->scratch, "%s, made from %s (%s)", tc_quote(u->env->ctx, s->value->name), from, why));
+    if (!u->first_lost)
+        u->first_lost = s->value->name;
+}
+
+/* --- nodes in the place of an initializer ----------------------------------------------------- */
+void tc_unfold_record(const tc_unfold *u, const char *name, const tc_tensor *tensor) {
+    if (u->env->summary->initializers)
+        tc_map_set(u->env->summary->initializers, name, (void *)(uintptr_t)tensor);
+}
+
+tc_value *tc_unfold_add_node(const tc_unfold *u, const char *op, tc_value *x, tc_value *y, const tc_type *type) {
+    tc_node *node = tc_node_create(u->graph, "", op, y ? 2 : 1, 1);
+    tc_node_set_input(node, 0, x);
+    if (y)
+        tc_node_set_input(node, 1, y);
+    tc_value *result = tc_node_add_output(node, 0, tc_arena_printf(u->scratch, "%s_%s", x->name, op), type);
+    node->name = result->name;
+    return result;
+}
+
+tc_value *tc_unfold_parameter_of(const tc_unfold *u, const char *target) {
+    tc_value *value = tc_map_get(u->graph->names, target);
+    return value && value->init && value->learned == TC_LEARNED_YES ? value : NULL;
+}
+
+tc_value *tc_unfold_make_parameter(const tc_unfold *u, const char *target, tc_tensor *tensor) {
+    tc_value *value = tc_constant(u->graph, target, tensor);
+    tensor->name = value->name;
+    value->learned = TC_LEARNED_YES;
+    tc_unfold_record(u, tc_arena_strdup(u->env->ctx->arena, value->name), tensor);
+    return value;
+}
+
+tc_node *tc_unfold_insert_first(const tc_unfold *u, const tc_value *now) {
+    tc_node *where = u->graph->first;
+    for (; now && now->producer; now = tc_input(where, 0)) {
+        tc_node_insert_before(now->producer, where);
+        where = now->producer;
+    }
+    return where;
+}
+
+void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now) {
+    const char *name = s->value->name;
+    tc_unfold_insert_first(u, now);
+    tc_unfold_record(u, name, NULL);
+    tc_value_replace(s->value, now);
+    tc_graph_remove_initializer(u->graph, s->value);
+    tc_value_rename(now, name);
+}
+
+/* --- the pass --------------------------------------------------------------------------------- */
+/* Some elements, which ones is not known: trained as they are where nothing else holds elements of the parameter. */
+static void keep_slice(tc_unfold *u, const tc_standin *s) {
+    bool alone = !tc_unfold_parameter_of(u, s->target);
+    for (size_t i = 0; i < u->n; i++)
+        alone =
+            alone && (&u->standins[i] == s || !u->standins[i].target || strcmp(u->standins[i].target, s->target) != 0);
+    if (!alone)
+        return tc_unfold_refuse(u, s, "other parts of it are there, too");
+    tc_torch_set_name(u->env, s->value->name, s->target, TC_TORCH_ROWS);
+    tc_unfold_tell(u, &u->parts,
+                   tc_arena_printf(u->scratch, "%s, a part of %s", tc_quote(u->env->ctx, s->value->name),
+                                   tc_quote(u->env->ctx, s->target)));
+}
+
+static void unfold_one(tc_unfold *u, size_t i) {
+    const tc_standin *s = &u->standins[i];
+    if (!s->target)
+        return tc_unfold_refuse(u, s, "computed from several parameters");
+    if (!s->fold.known)
+        return tc_unfold_refuse(u, s, "the file does not tell how");
+    if (s->fold.stopped)
+        s->value->learned = TC_LEARNED_NO;
+    else if (s->fold.rows)
+        tc_unfold_rows(u, i);
+    else if (s->fold.part && (s->fold.n_functions || s->fold.spread))
+        tc_unfold_refuse(u, s, "a part of it, computed with");
+    else if (s->fold.part)
+        keep_slice(u, s);
+    else if (s->fold.n_functions || s->fold.spread)
+        tc_unfold_repeated(u, s);
+    else
+        tc_torch_set_name(u->env, s->value->name, s->target, s->fold.layout);
+}
+
+static tc_status find_standins(tc_unfold *u, const tc_value *loss) {
+    const tc_torch_signature *signature = tc_torch_signature_read(u->scratch, u->graph);
+    tc_flow flow;
+    if (!signature)
+        return TC_OK;
+    TC_TRY(tc_trainable_preview(u->env, u->graph, loss, &flow));
+    u->standins = TC_NEW_ARRAY(u->scratch, tc_standin, u->graph->n_initializers + 1);
+    for (uint32_t i = 0; i < u->graph->n_initializers; i++) {
+        tc_value *value = u->graph->initializers[i];
+        bool counts = value->learned == TC_LEARNED_YES && tc_flow_has(&flow, value, TC_FLOW_REACHES) &&
+                      tc_torch_kind_of(signature, value) == TC_TORCH_UNKNOWN;
+        if (!counts || value->is_input || value->n_graph_outputs ||
+            tc_request_of(u->env, value->name) != TC_REQUEST_NONE)
+            continue;
+        tc_standin *s = &u->standins[u->n];
+        s->fold = tc_torch_fold_of(u->scratch, signature, value);
+        s->value = value;
+        s->data = tc_tensor_peek(u->graph->model, value->init);
+        s->target = s->fold.n_parameters == 1 ? s->fold.parameters[0]->target : NULL;
+        if (s->fold.rows && value->init->rank > 0)
+            tc_unfold_find_axis(u, s);
+        else
+            s->fold.known = s->fold.known && !s->fold.rows;
+        u->n += s->fold.n_parameters > 0;
+    }
+    return TC_OK;
+}
+
+static tc_status report(const tc_unfold *u) {
+    tc_ctx *ctx = u->env->ctx;
+    if (u->undone.n)
+        tc_note(ctx, NULL, "parameters that the exporter computed with are trained themselves: %s",
+                told(u, &u->undone));
+    if (u->parts.n)
+        tc_note(ctx, NULL, "of parameters that the exporter took parts of, these are trained: %s", told(u, &u->parts));
+    if (!u->lost.n)
+        return TC_OK;
+    tc_error(ctx, TC_UNSUPPORTED, NULL,
+             "the exporter computed with parameters and left only results in the file, which is not what PyTorch "
+             "trains: %s",
+             told(u, &u->lost));
+    tc_hint(ctx, "export with optimize=False; or --train=%s trains the copy as it is, --freeze=%s does not",
+            tc_quote(u->env->ctx, u->first_lost), tc_quote(u->env->ctx, u->first_lost));
+    return TC_UNSUPPORTED;
+}
+
+tc_status tc_pass_unfold(tc_pass_env *env, tc_model *model) {
+    tc_unfold u = {.env = env, .graph = model->graph};
+    const tc_value *loss = tc_unambiguous_loss(env->options, model->graph);
+    if (!loss)
+        return TC_OK;
+    u.scratch = tc_arena_create();
+    tc_status status = find_standins(&u, loss);
+    for (size_t i = 0; i < u.n && status == TC_OK; i++)
+        unfold_one(&u, i);
+    if (status == TC_OK)
+        status = report(&u);
+    tc_arena_destroy(u.scratch);
+    return status;
+}

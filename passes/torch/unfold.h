@@ -1,0 +1,56 @@
+/* unfold.h: what the parts of the pass unfold share. */
+#ifndef TC_UNFOLD_H
+#define TC_UNFOLD_H
+#include "torch_folds.h"
+
+/* An initializer that parameters went into, and that the loss depends on. */
+typedef struct tc_standin {
+    tc_value *value;
+    tc_torch_fold fold;
+    const char *target; /* of its only parameter; NULL: there are several */
+    const void *data;   /* NULL: the weights are not there */
+    int axis;           /* of a table's rows, which lie along it */
+    const void *rows;   /* the elements with that axis last */
+} tc_standin;
+
+/* Findings to be told in one message: the first few, and how many. */
+typedef struct tc_findings {
+    const char *text;
+    size_t n;
+} tc_findings;
+
+typedef struct tc_unfold {
+    tc_pass_env *env;
+    tc_graph *graph;
+    tc_arena *scratch;
+    tc_standin *standins;
+    size_t n;
+    tc_findings undone, parts, lost;
+    const char *first_lost;
+} tc_unfold;
+
+void tc_unfold_tell(const tc_unfold *u, tc_findings *to, const char *text);
+/* The parameter's gradient would be lost, or not be what PyTorch's is. */
+void tc_unfold_refuse(tc_unfold *u, const tc_standin *s, const char *why);
+
+static inline size_t tc_unfold_element_bytes(const tc_standin *s) { return tc_dtype_bits(s->value->init->dtype) / 8; }
+
+/* Notes that the initializer of that name is the file's, as if read; NULL: it is not there any more. */
+void tc_unfold_record(const tc_unfold *u, const char *name, const tc_tensor *tensor);
+/* The parameter, if it is an initializer: as it was, or made by an earlier call. */
+tc_value *tc_unfold_parameter_of(const tc_unfold *u, const char *target);
+tc_value *tc_unfold_make_parameter(const tc_unfold *u, const char *target, tc_tensor *tensor);
+/* The result of a new node of one or two operands (y may be NULL), in no graph yet. */
+tc_value *tc_unfold_add_node(const tc_unfold *u, const char *op, tc_value *x, tc_value *y, const tc_type *type);
+/* Puts the new nodes, the last of which computes `now`, before all others; the first of them. */
+tc_node *tc_unfold_insert_first(const tc_unfold *u, const tc_value *now);
+/* New nodes compute what the initializer held; `now`, their result, takes its name. */
+void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now);
+
+/* Undoes repeated elements and functions. unfold_repeated.c */
+void tc_unfold_repeated(tc_unfold *u, const tc_standin *s);
+/* Undoes the rows of one table, of all initializers that hold some, at the first of them. unfold_rows.c */
+void tc_unfold_rows(tc_unfold *u, size_t first);
+/* Fills in where the rows of a table lie. */
+void tc_unfold_find_axis(const tc_unfold *u, tc_standin *s);
+#endif

@@ -1,0 +1,159 @@
+/* unfold_repeated.c: a parameter whose elements the exporter repeated (expand, repeat) or put through functions (exp),
+ * or both, becomes an initializer under PyTorch's name, and nodes do again what was done. */
+#include "unfold.h"
+#include <math.h>
+#include <string.h>
+
+/* --- what was repeated along axes ------------------------------------------------------------- */
+/* Every slice along the axis has the same bits. */
+static bool repeats(const tc_standin *s, int axis) {
+    const tc_tensor *tensor = s->value->init;
+    size_t outer = 1, inner = tc_unfold_element_bytes(s), n = (size_t)tensor->dims[axis];
+    for (int i = 0; i < tensor->rank; i++)
+        if (i != axis)
+            *(i < axis ? &outer : &inner) *= (size_t)tensor->dims[i];
+    for (size_t i = 0; i < outer * n; i++)
+        if (memcmp((const char *)s->data + i * inner, (const char *)s->data + i / n * n * inner, inner) != 0)
+            return false;
+    return true;
+}
+
+static bool is_uniform(const tc_standin *s) {
+    size_t bytes = tc_unfold_element_bytes(s);
+    return s->value->init->bytes <= bytes ||
+           memcmp(s->data, (const char *)s->data + bytes, s->value->init->bytes - bytes) == 0;
+}
+
+/* The dims before elements were repeated, 1 along those axes. Where all elements are equal, or unknown, it is the first
+ * axis, that of a batch. */
+static void single_dims(const tc_standin *s, int64_t *dims) {
+    const tc_tensor *tensor = s->value->init;
+    bool first_only = !s->data || is_uniform(s);
+    for (int i = 0; i < tensor->rank; i++)
+        dims[i] = s->fold.spread && (first_only ? i == 0 : repeats(s, i)) ? 1 : tensor->dims[i];
+}
+
+/* The elements at index 0 of the axes that are 1 in `dims`. */
+static tc_tensor *single(const tc_unfold *u, const tc_standin *s, const int64_t *dims) {
+    const tc_tensor *tensor = s->value->init;
+    tc_tensor *result = tc_tensor_create(u->graph->model, tensor->dtype, tensor->rank, dims, NULL);
+    size_t bytes = tc_unfold_element_bytes(s), at = 0;
+    for (uint64_t i = 0; i < tensor->count; i++) {
+        uint64_t rest = i;
+        bool taken = true;
+        for (int axis = tensor->rank - 1; axis >= 0; axis--) {
+            taken = taken && (dims[axis] == tensor->dims[axis] || rest % (uint64_t)tensor->dims[axis] == 0);
+            rest /= (uint64_t)tensor->dims[axis];
+        }
+        if (taken)
+            memcpy((char *)(uintptr_t)result->data + at++ * bytes, (const char *)s->data + i * bytes, bytes);
+    }
+    return result;
+}
+
+/* The same of weights that are not there, along the first axis: they are where the initializer's begin. */
+static tc_tensor *single_external(const tc_unfold *u, const tc_standin *s, const int64_t *dims) {
+    tc_model *model = u->graph->model;
+    const tc_tensor *tensor = s->value->init;
+    tc_tensor *result = TC_NEW(model->arena, tc_tensor);
+    tc_external *external = TC_NEW(model->arena, tc_external);
+    int64_t *copy = TC_NEW_ARRAY(model->arena, int64_t, (size_t)tensor->rank + 1);
+    memcpy(copy, dims, (size_t)tensor->rank * sizeof *copy);
+    *result = *tensor;
+    result->dims = copy;
+    result->origin = NULL;
+    tc_shape_count(tensor->rank, dims, &result->count);
+    result->bytes = tc_tensor_bytes(tensor->dtype, result->count);
+    *external = *tensor->external;
+    external->has_length = true;
+    external->length = result->bytes;
+    result->external = external;
+    return result;
+}
+
+/* --- functions -------------------------------------------------------------------------------- */
+enum { ROUNDING = 16 }; /* units in the last place of what may be lost on the way there and back */
+
+/* Undoes the functions in place; false where they do not give the same numbers again. */
+static bool invert(const tc_standin *s, tc_tensor *tensor) {
+    double unit = 1;
+    while (tc_round_float(tensor->dtype, 1 + unit / 2) != 1)
+        unit /= 2;
+    for (uint64_t i = 0; i < tensor->count; i++) {
+        double y = tc_tensor_get(tensor, i), x = y;
+        for (size_t k = s->fold.n_functions; k-- > 0;)
+            x = s->fold.functions[k]->inverse(x);
+        x = tc_round_float(tensor->dtype, x);
+        double again = x;
+        for (size_t k = 0; k < s->fold.n_functions; k++)
+            again = s->fold.functions[k]->forward(again);
+        if (!(fabs(again - y) <= ROUNDING * unit * fmax(fabs(y), fabs(x) * fabs(y))))
+            return false;
+        tc_element_set(tensor->dtype, (void *)(uintptr_t)tensor->data, i, x);
+    }
+    return true;
+}
+
+/* The initializer's parameter holds the same numbers: what went into it was this parameter as it is. */
+static bool is_same(const tc_unfold *u, const tc_value *parameter, const tc_tensor *found, bool exact) {
+    const void *data = tc_tensor_peek(u->graph->model, parameter->init);
+    if (!data || parameter->init->count != found->count || parameter->init->dtype != found->dtype)
+        return false;
+    tc_tensor there = *parameter->init;
+    there.data = data;
+    for (uint64_t i = 0; i < found->count; i++) {
+        double a = tc_tensor_get(&there, i), b = tc_tensor_get(found, i);
+        if (!(exact ? a == b : fabs(a - b) <= 1e-3 * (fabs(a) + fabs(b)) + 1e-30))
+            return false;
+    }
+    return true;
+}
+
+static tc_value *add_ints(const tc_unfold *u, const char *name, const int64_t *dims, int rank) {
+    return tc_constant(u->graph, name, tc_tensor_ints(u->graph->model, dims, rank));
+}
+
+/* --- undoing ---------------------------------------------------------------------------------- */
+static int64_t *all_dims(const tc_unfold *u, const tc_tensor *tensor) {
+    int64_t *dims = TC_NEW_ARRAY(u->scratch, int64_t, (size_t)tensor->rank + 1);
+    memcpy(dims, tensor->dims, (size_t)tensor->rank * sizeof *dims);
+    return dims;
+}
+
+static bool same_dims(const tc_tensor *tensor, const int64_t *dims, int rank) {
+    return tensor->rank == rank && (rank == 0 || memcmp(tensor->dims, dims, (size_t)rank * sizeof *dims) == 0);
+}
+
+void tc_unfold_repeated(tc_unfold *u, const tc_standin *s) {
+    const tc_tensor *tensor = s->value->init;
+    int64_t *dims = all_dims(u, tensor);
+    int skipped = 0, rank = tensor->rank;
+    if (!s->data && (s->fold.n_functions || !tensor->external))
+        return tc_unfold_refuse(u, s, "its weights are needed to tell and are not there");
+    single_dims(s, dims);
+    tc_tensor *one = s->data ? single(u, s, dims) : single_external(u, s, dims);
+    if (!invert(s, one))
+        return tc_unfold_refuse(u, s, "what went in cannot be computed from it");
+    while (s->fold.added_axis && skipped < rank - 1 && dims[skipped] == 1 && tensor->dims[skipped] > 1)
+        skipped++;
+    one->dims += skipped;
+    one->rank -= skipped;
+    tc_value *parameter = tc_unfold_parameter_of(u, s->target);
+    if (parameter && !is_same(u, parameter, one, s->fold.n_functions == 0))
+        return tc_unfold_refuse(u, s, "the parameter is there, too, with other numbers");
+    if (!parameter)
+        parameter = tc_unfold_make_parameter(u, s->target, one);
+    const tc_type *type = tc_type_tensor_static(u->graph->model, tensor->dtype, one->rank, one->dims);
+    tc_value *now = parameter;
+    if (!same_dims(parameter->init, one->dims, one->rank))
+        now = tc_unfold_add_node(u, "Reshape", now, add_ints(u, "shape", one->dims, one->rank), type);
+    for (size_t i = 0; i < s->fold.n_functions; i++)
+        now = tc_unfold_add_node(u, s->fold.functions[i]->onnx, now, NULL, type);
+    if (!same_dims(tensor, one->dims, one->rank))
+        now = tc_unfold_add_node(u, "Expand", now, add_ints(u, "shape", tensor->dims, tensor->rank), s->value->type);
+    tc_unfold_tell(u, &u->undone,
+                   tc_arena_printf(u->scratch, "%s (%s in the file)", tc_quote(u->env->ctx, s->target),
+                                   tc_quote(u->env->ctx, s->value->name)));
+    if (now->producer)
+        tc_unfold_put_in_place(u, s, now);
+}

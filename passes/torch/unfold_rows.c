@@ -1,0 +1,181 @@
+/* unfold_rows.c: rows that the exporter looked up in a table (positions, token types, relative positions). A table of
+ * which each row is there once, and in the file in no other way, is trained as it stands; where rows come several
+ * times, training would part them: they become a table of the rows that are there, and are looked up again. Which
+ * numbers those rows have in PyTorch's table is not known. */
+#include "unfold.h"
+#include "table_rows.h"
+#include <string.h>
+
+static size_t row_elements(const tc_standin *s) { return (size_t)s->value->init->dims[s->axis]; }
+
+static size_t row_count(const tc_standin *s) { return s->value->init->count / row_elements(s); }
+
+static const void *row_at(const tc_standin *s, size_t i) {
+    return (const char *)s->rows + i * row_elements(s) * tc_unfold_element_bytes(s);
+}
+
+/* The elements with the axis last. */
+static const void *rows_along(const tc_unfold *u, const tc_standin *s, int axis) {
+    const tc_tensor *tensor = s->value->init;
+    size_t bytes = tc_unfold_element_bytes(s), n = (size_t)tensor->dims[axis], inner = 1, at = 0;
+    for (int i = axis + 1; i < tensor->rank; i++)
+        inner *= (size_t)tensor->dims[i];
+    if (!s->data || inner == 1)
+        return s->data;
+    char *moved = TC_NEW_ARRAY(u->scratch, char, tensor->bytes);
+    for (size_t outer = 0; outer < tensor->count / (n * inner); outer++)
+        for (size_t k = 0; k < inner; k++)
+            for (size_t i = 0; i < n; i++)
+                memcpy(moved + at++ * bytes, (const char *)s->data + ((outer * n + i) * inner + k) * bytes, bytes);
+    return moved;
+}
+
+/* The axis along which the fewest rows make up the tensor, as a table's rows that are looked up often do; the last one
+ * where no row comes twice. */
+void tc_unfold_find_axis(const tc_unfold *u, tc_standin *s) {
+    const tc_tensor *tensor = s->value->init;
+    uint64_t best = tensor->count;
+    s->axis = tensor->rank - 1;
+    for (int axis = tensor->rank - 1; axis >= 0 && s->data && s->fold.moved; axis--) {
+        tc_standin along = {.value = s->value, .axis = axis, .rows = rows_along(u, s, axis)};
+        tc_table_rows *table = tc_table_rows_create(u->scratch, tensor->dtype, row_elements(&along));
+        for (size_t i = 0; i < row_count(&along); i++)
+            tc_table_rows_add(table, row_at(&along, i));
+        uint64_t elements = tc_table_rows_count(table) * row_elements(&along);
+        if (elements < best && row_elements(&along) > 1)
+            best = elements, s->axis = axis;
+    }
+    s->rows = rows_along(u, s, s->axis);
+}
+
+/* Gather (table, numbers of the rows), and the rows' axis where it was. */
+static tc_value *gather_rows(const tc_unfold *u, const tc_standin *s, tc_value *parameter, const tc_table_rows *table) {
+    tc_model *model = u->graph->model;
+    const tc_tensor *tensor = s->value->init;
+    int rank = tensor->rank, at = 0;
+    int64_t dims[TC_MAX_RANK], perm[TC_MAX_RANK];
+    for (int i = 0; i < rank; i++) {
+        perm[i] = i < s->axis ? i : i == s->axis ? rank - 1 : i - 1;
+        if (i != s->axis)
+            dims[at++] = tensor->dims[i];
+    }
+    tc_tensor *numbers = tc_tensor_create(model, TC_INT64, at, dims, NULL);
+    for (size_t i = 0; i < row_count(s); i++)
+        tc_element_set(TC_INT64, (void *)(uintptr_t)numbers->data, i, (double)tc_table_rows_find(table, row_at(s, i)));
+    dims[at] = (int64_t)row_elements(s);
+    tc_value *rows = tc_constant(u->graph, tc_arena_printf(u->scratch, "%s_rows", s->value->name), numbers);
+    tc_value *now =
+        tc_unfold_add_node(u, "Gather", parameter, rows, tc_type_tensor_static(model, tensor->dtype, rank, dims));
+    if (s->axis == rank - 1)
+        return now;
+    now = tc_unfold_add_node(u, "Transpose", now, NULL, s->value->type);
+    tc_attr_set_ints(now->producer, "perm", perm, (size_t)rank);
+    return now;
+}
+
+static tc_tensor *tensor_of(const tc_unfold *u, const tc_standin *s, const tc_table_rows *table) {
+    size_t n = tc_table_rows_count(table), bytes = row_elements(s) * tc_unfold_element_bytes(s);
+    tc_tensor *tensor = tc_tensor_create(u->graph->model, s->value->init->dtype, 2,
+                                         (int64_t[]){(int64_t)n, (int64_t)row_elements(s)}, NULL);
+    for (size_t i = 0; i < n; i++)
+        memcpy((char *)(uintptr_t)tensor->data + i * bytes, tc_table_rows_at(table, i), bytes);
+    return tensor;
+}
+
+/* All initializers that hold rows of one table, the first of which is `u->standins[first]`. */
+typedef struct readers {
+    size_t *members, n;
+    tc_value *parameter; /* the table, if it is there */
+} readers;
+
+static readers readers_of(const tc_unfold *u, size_t first) {
+    readers r = {.members = TC_NEW_ARRAY(u->scratch, size_t, u->n), .parameter = NULL};
+    const tc_standin *s = &u->standins[first];
+    for (size_t i = first; i < u->n; i++)
+        if (u->standins[i].fold.rows && u->standins[i].target && strcmp(u->standins[i].target, s->target) == 0)
+            r.members[r.n++] = i;
+    r.parameter = tc_unfold_parameter_of(u, s->target);
+    return r;
+}
+
+/* The table's rows: those of the parameter, if it is there, else each row that a reader holds. NULL and a reason where
+ * one cannot be told from another. */
+static tc_table_rows *rows_of(const tc_unfold *u, const readers *r, const char **out_why) {
+    const tc_standin *s = &u->standins[r->members[0]];
+    tc_table_rows *table = tc_table_rows_create(u->scratch, s->value->init->dtype, row_elements(s));
+    const char *data = r->parameter ? tc_tensor_peek(u->graph->model, r->parameter->init) : NULL;
+    size_t bytes = row_elements(s) * tc_unfold_element_bytes(s);
+    *out_why = "it has rows that the table does not have";
+    for (size_t i = 0; data && i < r->parameter->init->bytes / bytes; i++)
+        if (tc_table_rows_add(table, data + i * bytes) != i)
+            return *out_why = "the table has equal rows", NULL;
+    for (size_t k = 0; k < r->n; k++) {
+        s = &u->standins[r->members[k]];
+        if (!s->rows || row_elements(s) * tc_unfold_element_bytes(s) != bytes)
+            return *out_why = "its rows cannot be compared", NULL;
+        for (size_t i = 0; i < row_count(s); i++) {
+            const void *row = row_at(s, i);
+            bool known = tc_table_rows_find(table, row) != SIZE_MAX;
+            if (known && !r->parameter && tc_table_row_is_uniform(table, row))
+                return *out_why = "it has equal rows that cannot be told apart", NULL;
+            if (!known && r->parameter)
+                return NULL;
+            tc_table_rows_add(table, row);
+        }
+    }
+    return table;
+}
+
+static void tell_part(tc_unfold *u, const tc_standin *s, const char *name, size_t n) {
+    tc_unfold_tell(u, &u->parts,
+                   tc_arena_printf(u->scratch, "%s, %zu %s of %s", tc_quote(u->env->ctx, name), n,
+                                   n == 1 ? "row" : "rows", tc_quote(u->env->ctx, s->target)));
+}
+
+/* The initializer keeps its name and holds each row once; what read it reads the rows gathered. */
+static tc_value *shrink_to_table(tc_unfold *u, const tc_standin *s, const tc_table_rows *table) {
+    tc_value *value = s->value, *rows = gather_rows(u, s, value, table);
+    tc_tensor *tensor = tensor_of(u, s, table);
+    tc_node *gather = tc_unfold_insert_first(u, rows);
+    tc_value_replace(value, rows);
+    tc_node_set_input(gather, 0, value);
+    tensor->name = value->name;
+    value->init = tensor;
+    value->type = tc_type_tensor_static(u->graph->model, tensor->dtype, tensor->rank, tensor->dims);
+    tc_unfold_record(u, value->name, tensor);
+    tc_torch_set_name(u->env, value->name, s->target, TC_TORCH_ROWS);
+    tell_part(u, s, value->name, tc_table_rows_count(table));
+    return value;
+}
+
+/* Each row once, of a table that is not there otherwise: what the file has is trained. */
+static void keep_part(tc_unfold *u, const tc_standin *s, size_t rows) {
+    tc_torch_set_name(u->env, s->value->name, s->target, TC_TORCH_ROWS);
+    tell_part(u, s, s->value->name, rows);
+}
+
+void tc_unfold_rows(tc_unfold *u, size_t first) {
+    readers r = readers_of(u, first);
+    const tc_standin *s = &u->standins[first];
+    const char *why;
+    if (r.members[0] != first)
+        return;
+    if (r.n == 1 && !s->data && !r.parameter && s->value->init->rank > 1)
+        return keep_part(u, s, row_count(s));
+    tc_table_rows *table = rows_of(u, &r, &why);
+    if (!table)
+        return tc_unfold_refuse(u, s, why);
+    if (r.n == 1 && !r.parameter && tc_table_rows_count(table) == row_count(s))
+        return keep_part(u, s, row_count(s));
+    tc_value *parameter = r.parameter;
+    if (parameter)
+        tc_unfold_tell(u, &u->undone,
+                       tc_arena_printf(u->scratch, "%s (rows of it are %s in the file)",
+                                       tc_quote(u->env->ctx, s->target), tc_quote(u->env->ctx, s->value->name)));
+    else
+        parameter = shrink_to_table(u, s, table);
+    for (size_t k = r.parameter ? 0 : 1; k < r.n; k++) {
+        const tc_standin *reader = &u->standins[r.members[k]];
+        tc_unfold_put_in_place(u, reader, gather_rows(u, reader, parameter, table));
+    }
+}
