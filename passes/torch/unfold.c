@@ -8,7 +8,7 @@
  * what PyTorch trains. Weights that are not there (the file alone was given) are taken for what their names say. */
 #include "unfold.h"
 #include "../../compiler/shape.h"
-#include "../loss.h"
+#include "../choose_loss.h"
 #include "../trainable.h"
 #include <string.h>
 
