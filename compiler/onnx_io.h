@@ -52,4 +52,15 @@ const char *tc_out_temp_path(tc_out_file *file);         /* for libraries that o
 tc_status tc_out_commit(tc_ctx *ctx, tc_out_file *file); /* flush, sync, rename; frees */
 void tc_out_abandon(tc_out_file *file);                  /* removes the temporary file; frees; NULL is fine */
 void tc_remove_temporary_files(void);                    /* of all open outputs: for handlers of signals */
+
+/* A file that an option says to write; path NULL: it does not, "-" is none. */
+typedef struct tc_written {
+    const char *option, *path;
+} tc_written;
+/* TC_USAGE where one of them is the file of another, or one of those that are read (NULL entries are left out). To be
+ * asked before anything is written. written_files.c */
+tc_status tc_check_written(tc_ctx *ctx, const tc_written *written, size_t n_written, const char *const *read,
+                           size_t n_read);
+/* The same for the external files of a model. */
+tc_status tc_check_weights(tc_ctx *ctx, const tc_written *written, size_t n_written, const tc_model *model);
 #endif

@@ -115,35 +115,30 @@ static const char *folder_of(tc_ctx *ctx, const char *path) {
 }
 
 /* The file could be written, as far as can be told without writing. */
-static tc_status check_file(tc_ctx *ctx, const char *path, const char *input) {
+static tc_status check_file(tc_ctx *ctx, const char *path) {
+    struct stat st;
     if (*path == '\0')
         return tc_error(ctx, TC_USAGE, NULL, "the output file's name is empty");
-    struct stat in, out;
-    if (stat(path, &out) == 0) {
-        if (S_ISDIR(out.st_mode))
-            return tc_error(ctx, TC_IO, NULL, "%s is a folder; expected a file to write", tc_quote(ctx, path));
-        if (stat(input, &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
-            tc_error(ctx, TC_USAGE, NULL, "output and input are the same file");
-            tc_hint(ctx, "choose another name behind -o");
-            return TC_USAGE;
-        }
-    }
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return tc_error(ctx, TC_IO, NULL, "%s is a folder; expected a file to write", tc_quote(ctx, path));
     const char *folder = folder_of(ctx, path);
     if (access(folder, W_OK | X_OK) != 0)
         return tc_error(ctx, TC_IO, NULL, "cannot write to the folder %s: %s", tc_quote(ctx, folder), strerror(errno));
     return TC_OK;
 }
 
+#define WRITTEN(c)                                                                                                     \
+    (const tc_written[]) { {"-o", (c)->output}, {"--report", (c)->report}, }
+enum { N_WRITTEN = 2 };
+
 static tc_status check_outputs(tc_ctx *ctx, const cli *c) {
     if (c->report)
-        TC_TRY(check_file(ctx, c->report, c->input));
-    if (c->output == NULL)
-        return TC_OK;
-    if (c->report && strcmp(c->output, c->report) == 0)
-        return tc_error(ctx, TC_USAGE, NULL, "model and report cannot both be written to %s", tc_quote(ctx, c->report));
-    if (strcmp(c->output, "-") != 0)
-        return check_file(ctx, c->output, c->input);
-    if (emits_text(c) || !isatty(STDOUT_FILENO))
+        TC_TRY(check_file(ctx, c->report));
+    if (c->output && strcmp(c->output, "-") != 0)
+        TC_TRY(check_file(ctx, c->output));
+    TC_TRY(tc_check_written(ctx, WRITTEN(c), N_WRITTEN, &c->input, 1));
+    TC_TRY(tc_check_written(ctx, WRITTEN(c), N_WRITTEN, c->options.rules_files, c->options.n_rules_files));
+    if (c->output == NULL || strcmp(c->output, "-") != 0 || emits_text(c) || !isatty(STDOUT_FILENO))
         return TC_OK;
     tc_error(ctx, TC_USAGE, NULL, "a binary model is not written to a terminal");
     tc_hint(ctx, "add --emit=text, or send it to a file");
@@ -197,6 +192,8 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
     env.reread = write ? read_again : NULL; /* one reproducer is enough */
     tc_model *model = NULL;
     tc_status status = tc_read_opened(ctx, file, c->input, &model);
+    if (status == TC_OK && write)
+        status = tc_check_weights(ctx, WRITTEN(c), N_WRITTEN, model);
     if (status == TC_OK)
         status = tc_pipeline_run(&env, model);
     if (status == TC_OK && c->threads > 0)

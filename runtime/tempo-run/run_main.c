@@ -1,5 +1,6 @@
 /* run_main.c: the runtime's command line: a model and an .npz file of inputs in, an .npz file of outputs out. This
  * file joins the runtime and the passes: models of any opset are upgraded here. */
+#include "../../compiler/onnx_io.h"
 #include "../../compiler/options.h"
 #include "../../compiler/program.h"
 #include "../../passes/pass.h"
@@ -7,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                     \
@@ -82,15 +82,9 @@ static tc_status choose_device(tc_ctx *ctx, run_options *o) {
     return tc_error(ctx, TC_USAGE, NULL, "--device=%s: expected %s", tc_quote(ctx, o->device), names);
 }
 
-/* What is read is not written over, whatever path leads to it. */
-static tc_status check_written(tc_ctx *ctx, const char *option, const char *written, const char *read) {
-    struct stat a, b;
-    if (!written || !read || stat(written, &a) != 0 || stat(read, &b) != 0 || !S_ISREG(a.st_mode) ||
-        a.st_dev != b.st_dev || a.st_ino != b.st_ino)
-        return TC_OK;
-    return tc_error(ctx, TC_USAGE, NULL, "%s=%s would write over '%s', which is read", option, tc_quote(ctx, written),
-                    tc_quote(ctx, read));
-}
+#define WRITTEN(o)                                                                                                     \
+    (const tc_written[]) { {"--outputs", (o)->outputs}, {"--profile", (o)->profile}, }
+enum { N_WRITTEN = 2 };
 
 static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments *arguments) {
     if (o->threads > 4096 || o->repeat < 1 || o->repeat > 1000000)
@@ -106,11 +100,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
         return TC_USAGE;
     }
     o->model = o->test_data ? NULL : arguments->items[0];
-    TC_TRY(check_written(ctx, "--outputs", o->outputs, o->model));
-    TC_TRY(check_written(ctx, "--outputs", o->outputs, o->inputs));
-    TC_TRY(check_written(ctx, "--profile", o->profile, o->model));
-    TC_TRY(check_written(ctx, "--profile", o->profile, o->inputs));
-    return TC_OK;
+    return tc_check_written(ctx, WRITTEN(o), N_WRITTEN, (const char *const[]){o->model, o->inputs}, 2);
 }
 
 /* --- a run ------------------------------------------------------------------------------------ */
@@ -203,6 +193,8 @@ static tc_status run_model(tc_ctx *ctx, const run_options *o) {
     rt_npz inputs = {0};
     tempo_status opened = rt_open(o->model, &o->session, &o->hooks, &session);
     tc_status status = opened == TEMPO_OK ? TC_OK : session_failed(session, opened);
+    if (status == TC_OK)
+        status = tc_check_weights(ctx, WRITTEN(o), N_WRITTEN, session->model);
     if (status == TC_OK && o->inputs)
         status = rt_npz_read(ctx, o->inputs, has_input, session, &inputs);
     if (status == TC_OK)
