@@ -1,7 +1,6 @@
 /* tempoc_draw.c: random inputs for `tempoc --verify`. The range of an integer input is found in the graph: its elements
  * are followed through nodes that move them without changing them, to an operand that takes them as indices; the size
  * of the table there is the range. Element i of input n depends on seed, n and i alone (philox.h). */
-#include "../../kernels/common/philox.h"
 #include "tempoc_verify.h"
 #include <math.h>
 #include <string.h>
@@ -146,6 +145,12 @@ static int64_t smallest_table(drawing *d, tc_value *input) {
 static double normal(const uint32_t words[4]) { /* Box and Muller */
     double u = 1.0 - (double)tk_uniform(words[0]), v = (double)tk_uniform(words[1]);
     return sqrt(-2.0 * log(u)) * cos(TWO_PI * v);
+}
+
+double tempoc_normal(const tk_draw *draw, uint64_t index) {
+    uint32_t words[4];
+    tk_draw_block(draw, index, words);
+    return normal(words);
 }
 
 static double mask(const uint32_t words[4], bool starts_row) { return starts_row || words[0] % 4 != 0 ? 1.0 : 0.0; }

@@ -1,8 +1,9 @@
-/* tempoc_verify.c: `tempoc --verify`: from one file to three graphs that run on the same random inputs, and a table of
- * how far they are apart. The file as read says what the outputs are, recipe `none` what the gradients are; neither
+/* tempoc_verify.c: `tempoc --verify`: from one file to graphs that run on the same random inputs, and a table of how
+ * far they are apart. The file as read says what the outputs are, recipe `none` what the gradients are; neither
  * sees the rules that the user added. Dropout draws the same masks in all three. An output is measured against its
  * largest element, a gradient against a hundredth of the largest gradient at least: some gradients are zero in theory
- * (the bias of a key in attention) and rounding noise in practice. */
+ * (the bias of a key in attention) and rounding noise in practice. Graphs run by the same kernels share their faults:
+ * the compiled one runs on the reference kernels as well, and slopes of the loss (tempoc_slopes.c) know no rule. */
 #include "tempoc_verify.h"
 #include "../../runtime/session.h"
 #include <math.h>
@@ -28,17 +29,19 @@ static double tolerance(tempo_dtype dtype) {
 typedef struct variant {
     const char *name;
     tc_options options;
+    const rt_device *device; /* NULL: the CPU */
     tempo_session *session;
 } variant;
 
-/* Diagnostics are dropped unless compiling fails: they were given when the model was compiled. */
-static tc_status compile(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options,
+tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, bool raise,
                          tc_model **out_model) {
     tc_summary summary = {0};
     tc_pass_env env = {ctx, options, &summary};
     size_t n_diags = ctx->n_diags;
-    TC_TRY(tc_read_opened(ctx, file, path, out_model));
-    tc_status status = tc_pipeline_run(&env, *out_model);
+    TC_TRY(tc_read_opened(ctx, from->file, from->path, out_model));
+    tc_status status = raise ? tempoc_raise_to_double(ctx, *out_model) : TC_OK;
+    if (status == TC_OK)
+        status = tc_pipeline_run(&env, *out_model);
     if (status == TC_OK)
         ctx->n_diags = n_diags;
     else
@@ -65,17 +68,16 @@ static tc_status run(tc_ctx *ctx, variant *v, const tempoc_draw *draw, uint64_t 
 }
 
 /* Compiles, and draws inputs for the graph where `draw` has none yet. */
-static tc_status prepare(tc_ctx *ctx, const tc_file *file, const char *path, variant *v, uint64_t seed,
-                         tempoc_draw *draw) {
-    static const rt_hooks hooks = {tc_upgrade_model, tc_body_for};
+static tc_status prepare(tc_ctx *ctx, const tempoc_source *from, variant *v, uint64_t seed, tempoc_draw *draw) {
+    const rt_hooks hooks = {tc_upgrade_model, tc_body_for, v->device};
     tc_model *model;
-    TC_TRY(compile(ctx, file, path, &v->options, &model));
+    TC_TRY(tempoc_compile(ctx, from, &v->options, false, &model));
     tc_status status = draw->inputs ? TC_OK : tempoc_draw_inputs(ctx, model, seed, draw);
     if (status != TC_OK) {
         tc_model_destroy(model);
         return status;
     }
-    tempo_status opened = rt_open_model(model, path, NULL, &hooks, &v->session);
+    tempo_status opened = rt_open_model(model, from->path, NULL, &hooks, &v->session);
     return opened == TEMPO_OK ? run(ctx, v, draw, seed) : failed(ctx, v, opened);
 }
 
@@ -90,7 +92,7 @@ typedef struct row {
     size_t mismatches;
 } row;
 
-static tc_tensor view(const tempo_tensor *t) {
+tc_tensor tempoc_view(const tempo_tensor *t) {
     tc_tensor tensor = {
         .dtype = (tc_dtype)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .bytes = t->bytes};
     tensor.count = t->bytes / tempo_dtype_size(t->dtype);
@@ -99,7 +101,7 @@ static tc_tensor view(const tempo_tensor *t) {
 
 /* The largest element but for infinities and NaN; `out_finite` (may be NULL) tells whether there are none. */
 static double largest(const tempo_tensor *t, bool *out_finite) {
-    tc_tensor tensor = view(t);
+    tc_tensor tensor = tempoc_view(t);
     double most = 0;
     bool finite = true;
     for (uint64_t i = 0; i < tensor.count; i++) {
@@ -125,7 +127,7 @@ static double difference(double got, double want) {
 
 /* The greatest difference of two elements as a part of `scale`, and where it is. */
 static double farthest(const tempo_tensor *got, const tempo_tensor *want, double scale, uint64_t *out_index) {
-    tc_tensor g = view(got), w = view(want);
+    tc_tensor g = tempoc_view(got), w = tempoc_view(want);
     double worst = 0;
     for (uint64_t i = 0; i < g.count; i++) {
         double far = difference(tc_tensor_get(&g, i), tc_tensor_get(&w, i));
@@ -161,7 +163,7 @@ static void compare(tc_ctx *ctx, row *r, const char *name, const tempo_tensor *g
         r->worst = far;
         r->worst_name = name;
     }
-    tc_tensor g = view(got), w = view(want);
+    tc_tensor g = tempoc_view(got), w = tempoc_view(want);
     if (far > tolerance(got->dtype))
         mismatch(ctx, r, name,
                  tc_arena_printf(ctx->arena, "element %llu is %.9g, expected %.9g; apart by %.2g of %.3g, more than %g",
@@ -232,31 +234,54 @@ static void print_rows(FILE *out, tc_ctx *ctx, const row *rows, size_t n) {
                 rows[i].equal, rows[i].worst, rows[i].worst_name ? tc_quote(ctx, rows[i].worst_name) : "all bit-equal");
 }
 
-static tc_status verify(tc_ctx *ctx, const tc_file *file, const char *path, variant variants[3], uint64_t seed,
-                        FILE *out) {
-    variant *read = &variants[0], *none = &variants[1], *compiled = &variants[2];
+static void print_slopes(FILE *out, const tempoc_slopes *slopes) {
+    if (slopes->why_not) {
+        fprintf(out, "  gradients are not compared with slopes of the loss: %s\n", slopes->why_not);
+        return;
+    }
+    fprintf(out, "  %zu gradients and the loss's slopes along %zu random directions, in %s: apart by %.3g at most",
+            slopes->gradients, slopes->directions - slopes->unknown, slopes->dtype, slopes->worst);
+    if (slopes->unknown)
+        fprintf(out, "; %zu more said nothing, for a kink or rounding", slopes->unknown);
+    fputc('\n', out);
+}
+
+enum { AS_FILE, NONE, COMPILED, REFERENCE, VARIANTS };
+
+static tc_status verify(tc_ctx *ctx, const tempoc_source *from, variant variants[VARIANTS], uint64_t seed, FILE *out) {
+    variant *read = &variants[AS_FILE], *none = &variants[NONE], *compiled = &variants[COMPILED],
+            *reference = &variants[REFERENCE];
     tempoc_draw draw = {0};
-    TC_TRY(prepare(ctx, file, path, read, seed, &draw));
+    tempoc_slopes slopes = {0};
+    TC_TRY(prepare(ctx, from, read, seed, &draw));
     for (size_t i = 0; i < draw.n_dims; i++)
         tc_note(ctx, NULL, "--verify: dimension '%s' has no value and is taken as %lld; --dim gives it one",
                 tc_quote(ctx, draw.dims[i].name), (long long)draw.dims[i].value);
-    TC_TRY(prepare(ctx, file, path, compiled, seed, &draw));
-    row rows[3] = {{.what = "outputs", .with = read->name},
-                   {.what = "outputs", .with = none->name},
-                   {.what = "gradients", .with = none->name}};
+    TC_TRY(prepare(ctx, from, compiled, seed, &draw));
+    TC_TRY(prepare(ctx, from, reference, seed, &draw));
+    row rows[] = {{.what = "outputs", .with = read->name},
+                  {.what = "outputs", .with = reference->name},
+                  {.what = "gradients", .with = reference->name},
+                  {.what = "outputs", .with = none->name},
+                  {.what = "gradients", .with = none->name}};
     compare_all(ctx, &rows[0], read, read, compiled, false);
-    size_t n = 1;
-    if (tempo_output_count(compiled->session) >
-        tempo_output_count(read->session)) { /* else there is no loss, perhaps */
-        TC_TRY(prepare(ctx, file, path, none, seed, &draw));
+    compare_all(ctx, &rows[1], read, reference, compiled, false);
+    size_t n = 2;
+    bool has_gradients = tempo_output_count(compiled->session) > tempo_output_count(read->session);
+    if (has_gradients) { /* else there is no loss, perhaps */
+        TC_TRY(prepare(ctx, from, none, seed, &draw));
+        compare_all(ctx, &rows[n++], read, reference, compiled, true);
         compare_all(ctx, &rows[n++], read, none, compiled, false);
         compare_all(ctx, &rows[n++], read, none, compiled, true);
+        tempoc_compare_slopes(ctx, from, &compiled->options, seed, &draw, &slopes);
     }
     if (out) {
         print_draw(out, ctx, &draw, seed);
         print_rows(out, ctx, rows, n);
     }
-    tc_status status = TC_OK;
+    if (out && has_gradients)
+        print_slopes(out, &slopes);
+    tc_status status = slopes.status;
     for (size_t i = 0; i < n; i++)
         status = rows[i].status != TC_OK ? rows[i].status : status;
     return status;
@@ -270,11 +295,14 @@ tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, cons
     yardstick.n_rules_files = 0;
     yardstick.inexact = false;
     yardstick.recipe = "none";
-    variant variants[] = {
-        {"the file as read", yardstick, NULL}, {"recipe none", yardstick, NULL}, {"the compiled graph", quiet, NULL}};
-    variants[0].options.passes = AS_READ;
-    variants[1].options.passes = NULL;
-    tc_status status = verify(ctx, file, path, variants, seed, out);
+    const tempoc_source from = {file, path};
+    variant variants[VARIANTS] = {[AS_FILE] = {"the file as read", yardstick},
+                                  [NONE] = {"recipe none", yardstick},
+                                  [COMPILED] = {"the compiled graph", quiet},
+                                  [REFERENCE] = {"reference kernels", quiet, &rt_device_reference}};
+    variants[AS_FILE].options.passes = AS_READ;
+    variants[NONE].options.passes = NULL;
+    tc_status status = verify(ctx, &from, variants, seed, out);
     for (size_t i = 0; i < TC_COUNT(variants); i++)
         tempo_close(variants[i].session);
     return status;

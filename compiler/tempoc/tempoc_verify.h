@@ -2,6 +2,7 @@
  * and runtime meet. */
 #ifndef TEMPOC_VERIFY_H
 #define TEMPOC_VERIFY_H
+#include "../../kernels/common/philox.h"
 #include "../../passes/pass.h"
 #include "../../runtime/tempo.h"
 #include "../onnx_io.h"
@@ -37,10 +38,42 @@ typedef struct tempoc_drawing {
 } tempoc_drawing;
 tc_status tempoc_draw_some(tc_ctx *ctx, const tc_model *model, const tempoc_drawing *how, tempoc_draw *out_draw);
 
-/* Runs three graphs on the same random inputs: the file as read, what recipe `none` makes of it, what `options` make of
- * it, and compares outputs with the first, outputs and gradients with the second. Prints a table to `out` (NULL: none).
- * TC_MISMATCH, with an error for each output beyond its tolerance; TC_UNSUPPORTED names the node without a kernel.
- * tempoc_verify.c */
+/* Normal number `index` of a draw. tempoc_draw.c */
+double tempoc_normal(const tk_draw *draw, uint64_t index);
+
+/* The file that all graphs come from. */
+typedef struct tempoc_source {
+    const tc_file *file;
+    const char *path;
+} tempoc_source;
+
+/* Reads and compiles; `raise`: in double. Diagnostics are dropped unless it fails: they were given when the model was
+ * compiled. tempoc_verify.c */
+tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, bool raise,
+                         tc_model **out_model);
+/* Gives every float type in the model, as read, as double. tempoc_double.c */
+tc_status tempoc_raise_to_double(tc_ctx *ctx, tc_model *model);
+/* The same tensor as the compiler sees it; borrows the elements. */
+tc_tensor tempoc_view(const tempo_tensor *t);
+
+/* Gradients beside central differences of the loss. */
+typedef struct tempoc_slopes {
+    size_t gradients, directions, unknown; /* unknown: directions along which differences say nothing */
+    const char *dtype;                     /* of the differences */
+    double worst;                          /* difference, as a part of what slopes have usually */
+    const char *why_not;                   /* nothing was compared; NULL else */
+    tc_status status;
+} tempoc_slopes;
+
+/* Compiles once more and compares. TC_MISMATCH, with an error for each gradient that is not the slope of the loss.
+ * tempoc_slopes.c */
+tc_status tempoc_compare_slopes(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, uint64_t seed,
+                                const tempoc_draw *draw, tempoc_slopes *out);
+
+/* Runs graphs on the same random inputs: the file as read, what recipe `none` makes of it, what `options` make of it,
+ * the same on the reference kernels. Compares outputs with the first, outputs and gradients with the second and the
+ * last, gradients with slopes of the loss. Prints a table to `out` (NULL: none). TC_MISMATCH, with an error for each
+ * output beyond its tolerance; TC_UNSUPPORTED names the node without a kernel. tempoc_verify.c */
 tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options, uint64_t seed,
                         FILE *out);
 #endif
