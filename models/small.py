@@ -1,5 +1,5 @@
-"""Small modules whose training PyTorch's exporters lose in part, each with its loss: export.py exports them in training
-mode. `make(arch)` gives the module and its inputs by name."""
+"""Small modules whose training PyTorch's exporters lose in part or do not tell, each with its loss: export.py exports
+them in training mode. `make(arch)` gives the module and its inputs by name."""
 import torch
 from torch import nn
 
@@ -43,12 +43,52 @@ class ConvNorms(nn.Module):
         return nn.functional.cross_entropy(self.head(torch.tanh(self.linear_norm(self.linear(x)))), labels)
 
 
+class Attention(nn.Module):
+    """Scores with learned and with constant parts, all of two or more elements."""
+
+    def __init__(self, heads=2, steps=4, width=4):
+        super().__init__()
+        self.heads, self.inner = heads, nn.Linear(width, 3 * width)
+        self.temperature = nn.Parameter(torch.ones(heads, 1, 1))
+        self.position_bias = nn.Parameter(torch.zeros(heads, steps, steps))
+        slopes = torch.tensor([2.0 ** (-8 * (i + 1) / heads) for i in range(heads)])
+        self.register_buffer("alibi", slopes.view(heads, 1, 1) * torch.arange(1 - steps, 1))
+        self.register_buffer("causal", torch.full((steps, steps), float("-inf")).triu(1))
+
+    def forward(self, x):
+        parts = self.inner(x).view(x.shape[0], x.shape[1], 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        scores = parts[0] @ parts[1].transpose(-1, -2) * self.temperature + self.position_bias
+        return ((scores + self.alibi + self.causal).softmax(-1) @ parts[2]).transpose(1, 2).reshape(x.shape)
+
+
+class Scores(nn.Module):
+    """Attention as it starts out and with parameters as after some training, mixed by learned shares, and a gate whose
+    weight is computed: what a file without a signature has to be guessed from."""
+
+    def __init__(self):
+        super().__init__()
+        self.fresh, self.drawn = Attention(), Attention()
+        self.shares, self.bias = nn.Parameter(torch.ones(2) / 2), nn.Parameter(torch.zeros(4))
+        self.down, self.up = nn.Parameter(torch.randn(4, 2)), nn.Parameter(torch.randn(2, 4))
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x, labels):
+        shares = self.shares.softmax(0)
+        mixed = shares[0] * self.fresh(x) + shares[1] * self.drawn(x)
+        gate = (x @ (self.down @ self.up) + self.bias).softmax(-1)
+        return nn.functional.cross_entropy(self.head((mixed * gate).mean(1)), labels)
+
+
 def images():
     return {"x": torch.randn(6, 2, 5, 5), "labels": torch.tensor([0, 2, 1, 0, 1, 2])}
 
 
-SMALL = {"norms": (Norms, images), "convnorms": (ConvNorms, images)}
-AS_THEY_START = {"fresh"}  # modules whose parameters are not drawn
+def sequences():
+    return {"x": torch.randn(3, 4, 4), "labels": torch.tensor([0, 2, 1])}
+
+
+SMALL = {"norms": (Norms, images), "convnorms": (ConvNorms, images), "scores": (Scores, sequences)}
+AS_THEY_START = {"fresh", "shares", "bias"}  # modules and parameters that are not drawn
 
 
 def make(arch, seed=7):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compiles exported models, runs them, and compares loss and gradients with those PyTorch computed (models/export.py).
 
-usage: check_models.py TEMPOC TEMPO_RUN [--flags "..."] [--ort] CASE_DIR ...
+usage: check_models.py TEMPOC TEMPO_RUN [--flags "..."] [--ort] [--exactly] CASE_DIR ...
 For each case: tempoc, onnx.checker with full_check on the result, tempo-run; with --ort also stock ONNX Runtime on the
-result. A tensor's error is ||got - want|| / (||want|| + 0.01 * m * sqrt(size)), m being the median root mean square
-over the case's gradients: a gradient that is zero but for rounding (the bias of an attention key) is judged on the
-scale of the others. Limit: LIMIT, or what `limit` of the expected numbers says, for models in 16 bits: twice the error
-of PyTorch's own.
+result. With --exactly there may be no gradients but those expected. A tensor's error is ||got - want|| / (||want|| +
+0.01 * m * sqrt(size)), m being the median root mean square over the case's gradients: a gradient that is zero but for
+rounding (the bias of an attention key) is judged on the scale of the others. Limit: LIMIT, or what `limit` of the
+expected numbers says, for models in 16 bits: twice the error of PyTorch's own.
 """
 import argparse
 import os
@@ -81,7 +81,11 @@ def check(case, o, folder):
     why = run(o.tempo_run, out, "--inputs", inputs, "--outputs", got)
     if why:
         return why, ""
-    error, name = worst(arrays(got), want)
+    found = arrays(got)
+    extra = {name for name in found if name.endswith("_grad")} - {part for name in want for part in name.split("+")}
+    if o.exactly and extra:
+        return f"nothing is expected of {', '.join(sorted(extra))}", ""
+    error, name = worst(found, want)
     if not error <= limit:
         return f"{name} is off by {error:.1e}", ""
     note = f"{len(want) - 1} gradients, worst error {error:.1e}"
@@ -99,6 +103,7 @@ def main():
     a.add_argument("tempo_run")
     a.add_argument("--flags", default="")
     a.add_argument("--ort", action="store_true")
+    a.add_argument("--exactly", action="store_true")
     a.add_argument("cases", nargs="+")
     o = a.parse_args()
     failed = 0
