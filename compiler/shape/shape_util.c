@@ -216,6 +216,20 @@ static tc_status contradiction(tc_shape_ctx *sc, const tc_node *node, const tc_v
                    tc_type_text(sc->ctx->arena, type), tc_type_text(sc->ctx->arena, value->type));
 }
 
+/* Exporters declare wrong shapes within a graph: a loss of each label as a scalar, say, and all that follows from it.
+ * Nobody reads them there; the first is told. */
+static tc_status pass_over(tc_shape_ctx *sc, const tc_node *node, tc_value *value, const tc_type *type) {
+    static const char what[] = "what is declared within the graph is passed over";
+    bool told = false;
+    for (size_t i = 0; i < sc->ctx->n_diags && !told; i++)
+        told = strstr(sc->ctx->diags[i].message, what) != NULL;
+    if (!told)
+        tc_warn(sc->ctx, node, "\"%s\" is %s, but is declared as %s; %s", tc_quote(sc->ctx, value->name),
+                tc_type_text(sc->ctx->arena, type), tc_type_text(sc->ctx->arena, value->type), what);
+    value->type = type;
+    return TC_OK;
+}
+
 /* The better known of the inferred and the declared dim: a declared symbol or number counts where nothing was inferred.
  */
 static bool merge_dim(tc_dim inferred, tc_dim declared, tc_dim *out) {
@@ -246,8 +260,10 @@ tc_status tc_shape_merge(tc_shape_ctx *sc, const tc_node *node, tc_value *value,
         bool fits = old->rank == type->rank;
         for (int i = 0; fits && i < rank; i++)
             fits = merge_dim(type->dims[i], old->dims[i], &merged[i]);
-        if (!fits)
+        if (!fits && (value->n_graph_outputs || value->is_input))
             return contradiction(sc, node, value, type);
+        if (!fits)
+            return pass_over(sc, node, value, type);
         dims = merged;
     }
     bool changed = dtype != old->dtype || rank != old->rank;

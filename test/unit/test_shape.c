@@ -361,6 +361,31 @@ static void test_declared_types(void **state) {
     }
 }
 
+/* Within a graph a wrong shape is passed over, as exporters declare some; a wrong element type is not. */
+static void test_declared_within(void **state) {
+    (void)state;
+    static const struct {
+        const char *declared;
+        tc_status status;
+    } cases[] = {{"float", TC_OK}, {"float[n,5]", TC_OK}, {"float[n,4]", TC_OK}, {"int64[n,4]", TC_BAD_INPUT}};
+    for (size_t i = 0; i < TC_COUNT(cases); i++) {
+        char text[256];
+        tc_ctx ctx;
+        tc_ctx_init(&ctx, "test");
+        snprintf(text, sizeof text,
+                 "<ir_version: 10, opset_import: [\"\": 21]> g (float[n,4] x) => (float[n,4] z) <%s y> "
+                 "{ y = Relu(x) z = Relu(y) }",
+                 cases[i].declared);
+        tc_model *model = parse(&ctx, text);
+        assert_int_equal(tc_infer_graph(&ctx, model->graph), cases[i].status);
+        if (cases[i].status == TC_OK)
+            ASSERT_TYPE(&ctx, model, "y", "float[n,4]");
+        assert_int_equal(ctx.n_diags, strcmp(cases[i].declared, "float[n,4]") == 0 ? 0 : 1);
+        tc_model_destroy(model);
+        tc_ctx_fini(&ctx);
+    }
+}
+
 /* Nested graphs: branches are merged, a Scan's body gets its slices. */
 static void test_control_flow(void **state) {
     (void)state;
@@ -409,6 +434,7 @@ int main(void) {
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_exported_shape_arithmetic),
         cmocka_unit_test(test_declared_types),
+        cmocka_unit_test(test_declared_within),
         cmocka_unit_test(test_control_flow),
         cmocka_unit_test(test_op_table),
     };
