@@ -1,11 +1,12 @@
-/* dropout.c: every Dropout that drops becomes ai.tempo.Dropout, whose mask is a function of the graph input tempo.seed
- * and of the attribute `node`: no other state, so that whoever draws it again draws the same, under any recipe, on any
- * device, in any runtime.
+/* dropout.c: every Dropout that may drop becomes ai.tempo.Dropout, whose mask is a function of the graph input
+ * tempo.seed and of the attribute `node`: no other state, so that whoever draws it again draws the same, under any
+ * recipe, on any device, in any runtime.
  *
  * `node` is the ordinal among the Dropouts of the file, calls of functions counted one by one; it is taken before any
- * other pass removes one (tc_record_dropouts), and clones keep it as they keep every attribute. Dropouts whose
- * training_mode is absent or not a constant stay what they are, as do those of nested graphs: a loop's body has to draw
- * anew in every turn. */
+ * other pass removes one (tc_record_dropouts), and clones keep it as they keep every attribute. Where training_mode is
+ * told only when the graph runs, the ratio is Where(training_mode, ratio, 0): with 0 all is kept and divided by 1,
+ * which changes no bit. Dropouts whose training_mode is absent or false stay what they are, as do those of nested
+ * graphs: a loop's body has to draw anew in every turn. */
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
 #include "pass.h"
@@ -32,13 +33,18 @@ void tc_record_dropouts(tc_pass_env *env, const tc_model *model) {
     env->summary->dropouts = numbers;
 }
 
-static bool drops(tc_model *model, const tc_node *node) {
+typedef enum mode { STAYS, DROPS, MAY_DROP } mode;
+
+/* A graph input tells it when the graph runs, also one with a default. */
+static mode mode_of(tc_model *model, const tc_node *node) {
     tc_value *training = tc_input(node, 2);
-    if (!tc_node_is(node, "", "Dropout") || !training || (training->is_input && training->graph == model->graph))
-        return false;
-    const tc_contents *known = tc_value_contents(model, training);
-    return known && known->dtype == TC_BOOL && known->count == 1 && tc_dim_is_const(known->items[0].i) &&
-           known->items[0].i.value != 0;
+    if (!tc_node_is(node, "", "Dropout") || !training)
+        return STAYS;
+    bool is_bound = training->is_input && training->graph == model->graph;
+    const tc_contents *known = is_bound ? NULL : tc_value_contents(model, training);
+    if (known && known->dtype == TC_BOOL && known->count == 1 && tc_dim_is_const(known->items[0].i))
+        return known->items[0].i.value != 0 ? DROPS : STAYS;
+    return tc_value_dtype(training) == TC_BOOL ? MAY_DROP : STAYS;
 }
 
 /* The graph input that holds {seed, step}; where nothing is bound to it, both are 0. */
@@ -71,9 +77,24 @@ static tc_value *ratio_of(tc_graph *graph, const tc_node *node) {
                        tc_tensor_scalar(graph->model, TC_FLOAT, 0.5)); /* what ONNX says of an absent one */
 }
 
-static tc_status convert(tc_pass_env *env, tc_node *node, uint32_t number) {
+/* Where(training_mode, ratio, 0), before the Dropout. */
+static tc_status ratio_in_training(tc_ctx *ctx, tc_node *node, tc_value **inout_ratio) {
+    tc_graph *graph = node->graph;
+    tc_node *where = tc_node_create(graph, "", "Where", 3, 1);
+    tc_node_insert_before(where, node);
+    tc_node_set_input(where, 0, tc_input(node, 2));
+    tc_node_set_input(where, 1, *inout_ratio);
+    tc_node_set_input(where, 2,
+                      tc_constant(graph, "ratio", tc_tensor_scalar(graph->model, tc_value_dtype(*inout_ratio), 0)));
+    *inout_ratio = tc_node_add_output(where, 0, "ratio", NULL);
+    return tc_infer_node(ctx, where);
+}
+
+static tc_status convert(tc_pass_env *env, tc_node *node, mode how, uint32_t number) {
     tc_value *seed, *ratio = ratio_of(node->graph, node);
     TC_TRY(seed_input(env, node->graph, &seed));
+    if (how == MAY_DROP)
+        TC_TRY(ratio_in_training(env->ctx, node, &ratio));
     tc_node_set_op(node, TC_TEMPO_DOMAIN, "Dropout");
     tc_node_set_input(node, 1, ratio);
     tc_node_set_input(node, 2, seed);
@@ -86,8 +107,10 @@ tc_status tc_pass_dropout(tc_pass_env *env, tc_model *model) {
     if (!env->summary->dropouts)
         tc_record_dropouts(env, model);
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
-    TC_FOR_NODES(node, model->graph)
-        if (drops(model, node))
-            TC_TRY(convert(env, node, number_of(env->summary->dropouts, node)));
+    TC_FOR_NODES(node, model->graph) {
+        mode how = mode_of(model, node);
+        if (how != STAYS)
+            TC_TRY(convert(env, node, how, number_of(env->summary->dropouts, node)));
+    }
     return TC_OK;
 }
