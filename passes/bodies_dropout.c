@@ -1,7 +1,7 @@
 /* bodies_dropout.c: the function body of Dropout, and the draw that it shares with attention: Philox4x32-10 (Salmon et
  * al., SC 2011) in integer ops. Words are int64 in [0, 2^32); a product of two wraps around 2^64, and its upper half
- * comes from a shift as uint64. Block b holds the words of elements 4 b to 4 b + 3; its counter is {b low, b high,
- * node, step}, its key the two words of seed. */
+ * comes from a shift as uint64. Block b holds the words of elements 4 b to 4 b + 3; its counter is {b low, b high ^
+ * step high, node, step low}, its key the two words of seed. */
 #include "bodies.h"
 
 static void add_constants(tc_body *body) {
@@ -31,11 +31,15 @@ static void add_counters(tc_body *body, const char *shape_of) {
                 "  c0_0 = BitwiseAnd (block, low)\n"
                 "  block_u = Cast <to: int = 13> (block)\n"
                 "  block_high = BitShift <direction: string = \"RIGHT\"> (block_u, half)\n"
-                "  c1_0 = Cast <to: int = 7> (block_high)\n"
+                "  block_i = Cast <to: int = 7> (block_high)\n"
                 "  node_number = Constant <value_int: int = @node> ()\n"
                 "  c2_0 = BitwiseAnd (node_number, low)\n"
                 "  step = Gather <axis: int = 0> (seed, int_1)\n"
                 "  c3_0 = BitwiseAnd (step, low)\n"
+                "  step_u = Cast <to: int = 13> (step)\n"
+                "  step_high = BitShift <direction: string = \"RIGHT\"> (step_u, half)\n"
+                "  step_i = Cast <to: int = 7> (step_high)\n"
+                "  c1_0 = BitwiseXor (block_i, step_i)\n"
                 "  key = Gather <axis: int = 0> (seed, int_0)\n"
                 "  k0_0 = BitwiseAnd (key, low)\n"
                 "  key_u = Cast <to: int = 13> (key)\n"

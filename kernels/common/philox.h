@@ -1,7 +1,8 @@
 /* philox.h: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four random words
  * from a counter and a key. The one source of randomness here: element i of node `node` at `step` under `seed` draws
- * lane i mod 4 of the block with counter {i / 4 low word, i / 4 high word, node, step} and key {seed low word, seed
- * high word}, whatever the thread, device or order. */
+ * lane i mod 4 of the block with counter {i / 4 low word, i / 4 high word ^ step high word, node, step low word} and
+ * key {seed low word, seed high word}, whatever the thread, device or order. The high word of i / 4 is 0 in a tensor of
+ * less than 2^34 elements, so that no two of its draws share a counter. */
 #ifndef TK_PHILOX_H
 #define TK_PHILOX_H
 #include <stdint.h>
@@ -22,7 +23,8 @@ static inline void tk_philox(const uint32_t counter[4], const uint32_t key[2], u
 
 typedef struct tk_draw {
     uint64_t seed;
-    uint32_t node, step;
+    uint32_t node;
+    uint64_t step;
 } tk_draw;
 
 /* The same, read from an operand: int64[2], seed and step. */
@@ -30,12 +32,19 @@ typedef struct tk_seed {
     const int64_t *pair; /* NULL: nothing is drawn */
     uint32_t node;
 } tk_seed;
-static inline tk_draw tk_draw_of(tk_seed s) { return (tk_draw){(uint64_t)s.pair[0], s.node, (uint32_t)s.pair[1]}; }
+static inline tk_draw tk_draw_of(tk_seed s) { return (tk_draw){(uint64_t)s.pair[0], s.node, (uint64_t)s.pair[1]}; }
 
+static inline void tk_draw_counter(const tk_draw *d, uint64_t block, uint32_t out[4]) {
+    out[0] = (uint32_t)block;
+    out[1] = (uint32_t)(block >> 32) ^ (uint32_t)(d->step >> 32);
+    out[2] = d->node;
+    out[3] = (uint32_t)d->step;
+}
 /* Words of elements 4 block .. 4 block + 3. */
 static inline void tk_draw_block(const tk_draw *d, uint64_t block, uint32_t out[4]) {
-    const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), d->node, d->step};
+    uint32_t counter[4];
     const uint32_t key[2] = {(uint32_t)d->seed, (uint32_t)(d->seed >> 32)};
+    tk_draw_counter(d, block, counter);
     tk_philox(counter, key, out);
 }
 

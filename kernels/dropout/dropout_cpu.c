@@ -23,11 +23,10 @@ typedef struct dropout_ctx {
 /* kept[4 i + lane] of blocks [first, first + BLOCKS). */
 TK_VECTOR static void draw_blocks(uint8_t *kept, uint64_t first, const tk_draw *draw, float ratio) {
     uint32_t words[4][BLOCKS];
-    const uint32_t key[2] = {(uint32_t)draw->seed, (uint32_t)(draw->seed >> 32)}, node = draw->node, step = draw->step;
+    const tk_draw d = *draw;
     for (uint64_t i = 0; i < BLOCKS; i++) {
-        const uint32_t counter[4] = {(uint32_t)(first + i), (uint32_t)((first + i) >> 32), node, step};
         uint32_t out[4];
-        tk_philox(counter, key, out);
+        tk_draw_block(&d, first + i, out);
         for (int lane = 0; lane < 4; lane++)
             words[lane][i] = out[lane];
     }

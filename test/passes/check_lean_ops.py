@@ -60,7 +60,7 @@ def keep_mask(shape, ratio, seed, node):
     words = philox(
         [
             block & np.uint64(0xFFFFFFFF),
-            block >> np.uint64(32),
+            block >> np.uint64(32) ^ same * np.uint64(step >> 32),
             same * np.uint64(node % 2**32),
             same * np.uint64(step % 2**32),
         ],

@@ -60,9 +60,9 @@ def philox(counter, key):
 def kept(shape, ratio, seed, node):
     n = int(np.prod(shape))
     blocks = np.arange((n + 3) // 4, dtype=np.uint64)
-    step = np.full_like(blocks, seed[1] & 0xFFFFFFFF)
-    counter = np.stack([blocks & np.uint64(0xFFFFFFFF), blocks >> np.uint64(32), np.full_like(blocks, node), step],
-                       axis=-1)
+    step, high = (np.full_like(blocks, seed[1] >> shift & 0xFFFFFFFF) for shift in (0, 32))
+    counter = np.stack([blocks & np.uint64(0xFFFFFFFF), blocks >> np.uint64(32) ^ high, np.full_like(blocks, node),
+                        step], axis=-1)
     words = philox(counter, (seed[0] & 0xFFFFFFFF, seed[0] >> 32 & 0xFFFFFFFF)).ravel()[:n]
     return ((words >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24) >= np.float32(ratio)).reshape(shape)
 

@@ -42,7 +42,7 @@ static inline tk_number number(double value) { return (tk_number){.otherwise = v
 static inline tk_seed seed_of(const tk_draw *draw) {
     static int64_t pair[2];
     pair[0] = (int64_t)draw->seed;
-    pair[1] = draw->step;
+    pair[1] = (int64_t)draw->step;
     return (tk_seed){pair, draw->node};
 }
 

@@ -58,7 +58,9 @@ static void statistics(void **state) {
     enum { N = 1 << 21 };
     static uint8_t mask[N + 1], other[N];
     static const double chances[] = {0.05, 0.1, 0.2, 0.5, 0.9};
-    const tk_draw draw = {1, 0, 0}, others[] = {{1, 1, 0}, {1, 0, 1}, {2, 0, 0}, {UINT64_C(1) << 32 | 1, 0, 0}};
+    const tk_draw draw = {1, 0, 0},
+                  others[] = {
+                      {1, 1, 0}, {1, 0, 1}, {1, 0, UINT64_C(1) << 32}, {2, 0, 0}, {UINT64_C(1) << 32 | 1, 0, 0}};
     for (int i = 0; i < 5; i++) {
         double p = chances[i], kept = 0, pairs = 0, agree = p * p + (1 - p) * (1 - p);
         tk_dropout_keep(mask, 0, N + 1, (float)p, &draw);
@@ -68,7 +70,7 @@ static void statistics(void **state) {
         }
         assert_true(score(kept, 1 - p, N) < 4.5);
         assert_true(fabs(pairs / N - agree) < 4.5 * sqrt(2 * agree * (1 - agree) / N)); /* pairs overlap */
-        for (int o = 0; o < 4; o++) {
+        for (int o = 0; o < 5; o++) {
             double equal = 0;
             tk_dropout_keep(other, 0, N, (float)p, &others[o]);
             for (int k = 0; k < N; k++)
