@@ -239,8 +239,9 @@ static void print_slopes(FILE *out, const tempoc_slopes *slopes) {
         fprintf(out, "  gradients are not compared with slopes of the loss: %s\n", slopes->why_not);
         return;
     }
-    fprintf(out, "  %zu gradients and the loss's slopes along %zu random directions, in %s: apart by %.3g at most",
-            slopes->gradients, slopes->directions - slopes->unknown, slopes->dtype, slopes->worst);
+    fprintf(out, "  %zu gradient%s and the loss's slopes along %zu random directions, in %s: apart by %.3g at most",
+            slopes->gradients, slopes->gradients == 1 ? "" : "s", slopes->directions - slopes->unknown, slopes->dtype,
+            slopes->worst);
     if (slopes->unknown)
         fprintf(out, "; %zu more said nothing, for a kink or rounding", slopes->unknown);
     fputc('\n', out);
