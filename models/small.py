@@ -79,6 +79,25 @@ class Scores(nn.Module):
         return nn.functional.cross_entropy(self.head((mixed * gate).mean(1)), labels)
 
 
+class Equal(nn.Module):
+    """Parameters, buffers and numbers of the program that are equal as they start out: stored once."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean, self.std = nn.Buffer(torch.zeros(8)), nn.Buffer(torch.ones(8))
+        self.fresh, self.head = nn.LayerNorm(8), nn.Linear(8, 5, bias=False)
+        self.fresh_scale, self.fresh_gate = (nn.Parameter(torch.tensor(0.5)) for _ in range(2))
+        self.fresh_gamma = nn.Parameter(torch.ones(8))
+
+    def forward(self, x, labels):
+        x = torch.tanh(self.fresh((x - self.mean) / self.std) * self.fresh_scale) + 0.5
+        return nn.functional.cross_entropy(self.head(x * self.fresh_gate * self.fresh_gamma), labels)
+
+
+def rows():
+    return {"x": torch.randn(2, 8), "labels": torch.tensor([3, 1])}
+
+
 def images():
     return {"x": torch.randn(6, 2, 5, 5), "labels": torch.tensor([0, 2, 1, 0, 1, 2])}
 
@@ -87,8 +106,10 @@ def sequences():
     return {"x": torch.randn(3, 4, 4), "labels": torch.tensor([0, 2, 1])}
 
 
-SMALL = {"norms": (Norms, images), "convnorms": (ConvNorms, images), "scores": (Scores, sequences)}
-AS_THEY_START = {"fresh", "shares", "bias"}  # modules and parameters that are not drawn
+SMALL = {"norms": (Norms, images), "convnorms": (ConvNorms, images), "scores": (Scores, sequences),
+         "equal": (Equal, rows)}
+# modules and parameters that are not drawn
+AS_THEY_START = {"fresh", "shares", "bias", "fresh_scale", "fresh_gate", "fresh_gamma"}
 
 
 def make(arch, seed=7):

@@ -9,7 +9,6 @@
  * from the node's other operands and down from its results, and the way there counts: the biases of queries and keys
  * reach one weight by different ways. */
 #include "parameter_uses.h"
-#include "../compiler/onnx_io.h"
 #include "union_find.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -30,38 +29,7 @@ bool tc_name_is_generated(const char *name) {
     return false;
 }
 
-/* The exporter's spelling of a parameter's name in calls: lower case, with an underscore for whatever is no letter or
- * digit. */
-static bool mangles_to(const char *name, size_t n, const char *token) {
-    for (size_t i = 0; i < n; i++) {
-        int c = isalnum((unsigned char)name[i]) ? tolower((unsigned char)name[i]) : '_';
-        if (c != tolower((unsigned char)token[i])) /* also where the token ends */
-            return false;
-    }
-    return true;
-}
-
-static bool is_name_of(const char *name, const char *token) {
-    return strlen(name) == strlen(token) && mangles_to(name, strlen(name), token);
-}
-
-/* "m_encoder_layer_0_query_bias" -> "m.encoder.layer.0.query.bias": the longest of the modules around the node that
- * begins it, which the metadata list as ['', 'm', 'm.encoder', ...]; else the token. */
-static const char *spell_out(tc_arena *arena, const tc_node *node, const char *token) {
-    const char *scopes = tc_node_metadata(node, "pkg.torch.onnx.name_scopes"), *best = NULL;
-    size_t longest = 0;
-    for (const char *at = scopes ? strchr(scopes, '\'') : NULL, *end; at; at = strchr(end + 1, '\'')) {
-        end = strchr(at + 1, '\'');
-        if (!end)
-            break;
-        size_t n = (size_t)(end - at) - 1;
-        if (n > longest && n < strlen(token) && mangles_to(at + 1, n, token) && token[n] == '_')
-            best = at + 1, longest = n;
-    }
-    return best ? tc_arena_printf(arena, "%.*s.%s", (int)longest, best, token + longest + 1) : token;
-}
-
-/* --- what calls say --------------------------------------------------------------------------- */
+/* --- names of parameters ---------------------------------------------------------------------- */
 typedef struct names {
     const char **items;
     size_t n, cap;
@@ -75,36 +43,49 @@ static void add_name(tc_arena *arena, names *list, const char *name) {
     list->items[list->n++] = name;
 }
 
-/* Adds the parameters of the call that the node came from, without %p_; false where the file keeps no calls. */
-static bool add_parameters(tc_arena *arena, names *list, const tc_node *node) {
-    const char *call = tc_node_metadata(node, "pkg.torch.onnx.fx_node");
-    for (const char *at = call ? strstr(call, "%p_") : NULL; at; at = strstr(at, "%p_")) {
-        at += 3;
-        size_t n = 0;
-        while (isalnum((unsigned char)at[n]) || at[n] == '_')
-            n++;
-        if (n)
-            add_name(arena, list, tc_arena_strndup(arena, at, n));
-    }
-    return call != NULL;
-}
-
 static bool is_torchscript(const tc_node *node) { return node->name[0] == '/'; }
 
-/* What TorchScript's exporter writes for a parameter that equals another. */
+/* What TorchScript's exporter writes for a parameter that equals another: a node outside of all modules, for nodes of
+ * modules. */
 static bool is_merge_mark(const tc_node *node) {
     const tc_value *result = tc_output(node, 0);
-    return tc_node_is(node, "", "Identity") && result && !result->n_graph_outputs && strchr(result->name, '.') &&
-           !tc_name_is_generated(result->name) && strncmp(node->name, "Identity", 8) == 0;
+    if (!tc_node_is(node, "", "Identity") || !result || result->n_graph_outputs || tc_name_is_generated(result->name) ||
+        strncmp(node->name, "Identity", 8) != 0)
+        return false;
+    bool read = result->uses != NULL;
+    TC_FOR_USES(use, result)
+        read = read && is_torchscript(use->user);
+    return read || strchr(result->name, '.');
 }
 
-const char **tc_parameter_names(tc_arena *arena, const tc_value *value, size_t *out_n) {
+static void add_folded(tc_arena *arena, tc_torch_program *program, const tc_value *value, names *list) {
+    size_t n;
+    const char **from = tc_torch_folded_from(arena, value, &n);
+    for (size_t i = 0; i < n; i++)
+        if (tc_torch_kind_named(program, from[i]) == TC_TORCH_PARAMETER)
+            add_name(arena, list, from[i]);
+}
+
+const char **tc_parameter_names(tc_arena *arena, tc_torch_program *program, const tc_value *value, size_t *out_n,
+                                tc_stored *out_stored) {
     names list = {0};
     bool torchscript = !tc_name_is_generated(value->name);
+    tc_stored stored = TC_STORED_UNTOLD;
+    size_t used = 0;
     TC_FOR_USES(use, value) {
-        add_parameters(arena, &list, use->user);
+        tc_torch_operand operand = tc_torch_operand_of(program, use->user, use->index);
+        tc_stored here = !operand.layout      ? TC_STORED_UNTOLD
+                         : operand.transposed ? TC_STORED_TRANSPOSED
+                                              : TC_STORED_AS_IS;
+        if (operand.kind == TC_OPERAND_INPUT)
+            add_name(arena, &list, operand.inputs[0]->target);
+        stored = used++ && here != stored ? TC_STORED_UNTOLD : here;
         torchscript = torchscript && is_torchscript(use->user);
     }
+    *out_stored = list.n == 1 ? stored : TC_STORED_UNTOLD;
+    if (tc_torch_input_of(program, value))
+        add_name(arena, &list, value->name);
+    add_folded(arena, program, value, &list);
     if (list.n == 0 && torchscript && value->uses)
         add_name(arena, &list, value->name);
     *out_n = list.n;
@@ -114,11 +95,12 @@ const char **tc_parameter_names(tc_arena *arena, const tc_value *value, size_t *
 /* --- uses ------------------------------------------------------------------------------------- */
 typedef struct uses {
     tc_arena *arena;
+    tc_torch_program *program;
     const tc_value *value;
     tc_use **items; /* in the order of the nodes */
     size_t *parent; /* of a forest: uses in one tree mean one parameter */
-    names *named;   /* what the use's call names */
-    size_t n;
+    tc_torch_operand *operands;
+    size_t n, cap;
     bool marked; /* some are marks of TorchScript's */
 } uses;
 
@@ -129,22 +111,40 @@ static int compare_uses(const void *x, const void *y) {
     return tc_node_before(a->user, b->user) ? -1 : 1;
 }
 
-/* False where a nested graph uses the value. */
-static bool list_uses(uses *u) {
-    TC_FOR_USES(use, u->value)
-        u->n++;
-    u->items = TC_NEW_ARRAY(u->arena, tc_use *, u->n + 1);
-    u->parent = TC_NEW_ARRAY(u->arena, size_t, u->n + 1);
-    u->named = TC_NEW_ARRAY(u->arena, names, u->n + 1);
-    size_t at = 0;
-    TC_FOR_USES(use, u->value) {
+/* A pass put the node between a parameter and its uses: it has no call, and nothing but the parameter changes. */
+static bool is_inserted(const uses *u, const tc_use *use) {
+    const tc_node *node = use->user;
+    bool rest = node->n_outputs == 1 && !node->outputs[0]->n_graph_outputs && !tc_has_nested(node) &&
+                !tc_torch_has_call(u->program, node) && !is_merge_mark(node) && tc_torch_has_calls(u->program);
+    for (uint32_t i = 0; rest && i < node->n_inputs; i++)
+        rest = i == use->index || !tc_input(node, i) || tc_value_constant(tc_input(node, i));
+    return rest;
+}
+
+/* The uses of the value, or of what inserted nodes make of it; false where a nested graph is among them. */
+static bool list_uses(uses *u, const tc_value *value) {
+    TC_FOR_USES(use, value) {
         if (use->user->graph != u->value->graph)
             return false;
-        u->parent[at] = at;
-        u->items[at++] = use;
+        if (is_inserted(u, use)) {
+            if (!list_uses(u, use->user->outputs[0]))
+                return false;
+            continue;
+        }
+        u->items = tc_arena_grow(u->arena, u->items, sizeof *u->items, &u->cap, u->n + 1);
+        u->items[u->n++] = use;
     }
-    qsort(u->items, u->n, sizeof *u->items, compare_uses);
     return true;
+}
+
+static void prepare(uses *u) {
+    u->parent = TC_NEW_ARRAY(u->arena, size_t, u->n + 1);
+    u->operands = TC_NEW_ARRAY(u->arena, tc_torch_operand, u->n + 1);
+    qsort(u->items, u->n, sizeof *u->items, compare_uses);
+    for (size_t i = 0; i < u->n; i++) {
+        u->parent[i] = i;
+        u->operands[i] = tc_torch_operand_of(u->program, u->items[i]->user, u->items[i]->index);
+    }
 }
 
 /* Joins uses that share a key; keys live in the arena. */
@@ -269,21 +269,44 @@ static bool join_by_marks(uses *u) {
     return u->marked;
 }
 
-/* Uses whose calls name no parameter stay with the first one that names one. */
-static bool join_by_calls(uses *u, bool *out_calls) {
+static bool is_own(const uses *u, const tc_torch_operand *operand) {
+    for (size_t k = 0; k < operand->n; k++)
+        if (tc_torch_is_input(u->program, u->value, operand->inputs[k]))
+            return true;
+    return false;
+}
+
+/* The use whose tree keeps the initializer: one that means it by name, else one that nothing is told of, else, where it
+ * has no parameter's name, the exporter's own constant, else the first. SIZE_MAX: it is none of them. */
+static size_t find_home(const uses *u) {
+    static const tc_torch_operand_kind next[] = {TC_OPERAND_UNTOLD, TC_OPERAND_CONSTANT};
+    bool named = tc_torch_input_of(u->program, u->value) != NULL;
+    for (size_t i = 0; i < u->n; i++)
+        if (is_own(u, &u->operands[i]))
+            return i;
+    for (size_t k = 0; k < TC_COUNT(next); k++)
+        for (size_t i = 0; i < u->n; i++)
+            if (u->operands[i].kind == next[k] && !(named && next[k] == TC_OPERAND_CONSTANT))
+                return i;
+    return named ? SIZE_MAX : 0;
+}
+
+/* Uses that nothing is told of stay with the initializer. False: the calls do not part anything. */
+static bool join_by_calls(uses *u, size_t home) {
     tc_map *seen = tc_map_create(u->arena);
-    size_t naming = SIZE_MAX;
+    bool inputs = false, constants = false;
     for (size_t i = 0; i < u->n; i++) {
-        *out_calls = add_parameters(u->arena, &u->named[i], u->items[i]->user) || *out_calls;
-        for (size_t k = 0; k < u->named[i].n; k++)
-            join_by(u, seen, u->named[i].items[k], i);
-        if (u->named[i].n && naming == SIZE_MAX)
-            naming = i;
+        const tc_torch_operand *operand = &u->operands[i];
+        inputs = inputs || operand->n > 0;
+        constants = constants || operand->kind == TC_OPERAND_CONSTANT;
+        for (size_t k = 0; k < operand->n; k++)
+            join_by(u, seen, tc_arena_printf(u->arena, "=%s", operand->inputs[k]->target), i);
+        if (operand->kind == TC_OPERAND_CONSTANT)
+            join_by(u, seen, "constant", i);
+        if (operand->kind == TC_OPERAND_UNTOLD)
+            tc_set_join(u->parent, home, i);
     }
-    for (size_t i = 0; naming != SIZE_MAX && i < u->n; i++)
-        if (u->named[i].n == 0)
-            tc_set_join(u->parent, naming, i);
-    return naming != SIZE_MAX;
+    return inputs || (constants && u->value->learned == TC_LEARNED_YES);
 }
 
 static void join_all(uses *u) {
@@ -292,39 +315,30 @@ static void join_all(uses *u) {
 }
 
 /* --- groups ----------------------------------------------------------------------------------- */
-static const char *leaf(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
-}
+static tc_learned learned_as(tc_torch_kind kind) { return kind == TC_TORCH_PARAMETER ? TC_LEARNED_YES : TC_LEARNED_NO; }
 
-/* The one parameter of the call that is called as the initializer is: its bias if that is a bias. */
-static const char *name_of_use(const uses *u, size_t i) {
+/* Adds what is told of one use. */
+static void describe(const uses *u, size_t i, tc_use_group *g) {
+    const tc_torch_operand *operand = &u->operands[i];
     const tc_node *node = u->items[i]->user;
-    const char *found = NULL, *last = leaf(u->value->name);
     if (is_merge_mark(node))
-        return node->outputs[0]->name;
-    for (size_t k = 0; k < u->named[i].n; k++) {
-        const char *token = u->named[i].items[k];
-        size_t n = strlen(token), m = strlen(last);
-        bool fits = u->named[i].n == 1 || (n > m && token[n - m - 1] == '_' && is_name_of(last, token + n - m));
-        if (fits && found)
-            return NULL;
-        found = fits ? token : found;
+        g->name = node->outputs[0]->name;
+    if (operand->kind == TC_OPERAND_CONSTANT)
+        g->learned = TC_LEARNED_NO;
+    if (operand->kind == TC_OPERAND_INPUT && !g->name) {
+        g->name = operand->inputs[0]->target;
+        g->learned = learned_as(operand->inputs[0]->kind);
     }
-    return found ? spell_out(u->arena, node, found) : NULL;
+    for (size_t k = 0; k < operand->n && operand->kind == TC_OPERAND_EITHER && !g->name; k++) {
+        tc_learned one = learned_as(operand->inputs[k]->kind);
+        g->learned = k && one != g->learned ? TC_LEARNED_UNKNOWN : one;
+    }
 }
 
-static bool names_itself(const uses *u, size_t i) {
-    for (size_t k = 0; k < u->named[i].n; k++)
-        if (is_name_of(u->value->name, u->named[i].items[k]))
-            return true;
-    return false;
-}
-
-static tc_use_groups make_groups(uses *u, bool told) {
-    tc_use_groups result = {.told = told, .groups = TC_NEW_ARRAY(u->arena, tc_use_group, u->n + 1)};
-    size_t *group = TC_NEW_ARRAY(u->arena, size_t, u->n + 1), *count = TC_NEW_ARRAY(u->arena, size_t, u->n + 1),
-           home = 0;
+static tc_use_groups make_groups(uses *u, bool told, size_t home) {
+    tc_use_groups result = {
+        .told = told, .groups = TC_NEW_ARRAY(u->arena, tc_use_group, u->n + 1), .homeless = home == SIZE_MAX};
+    size_t *group = TC_NEW_ARRAY(u->arena, size_t, u->n + 1), *count = TC_NEW_ARRAY(u->arena, size_t, u->n + 1);
     for (size_t i = 0; i < u->n; i++) {
         size_t root = tc_set_of(u->parent, i);
         if (root == i)
@@ -334,31 +348,42 @@ static tc_use_groups make_groups(uses *u, bool told) {
     }
     for (size_t g = 0; g < result.n; g++)
         result.groups[g].uses = TC_NEW_ARRAY(u->arena, tc_use *, count[g] + 1);
-    bool found = false;
     for (size_t i = 0; i < u->n; i++) {
         tc_use_group *g = &result.groups[group[i]];
         g->uses[g->n++] = u->items[i];
-        if (!g->name)
-            g->name = name_of_use(u, i);
-        bool own = u->marked ? !is_merge_mark(u->items[i]->user) : names_itself(u, i);
-        if (own && !found)
-            home = group[i], found = true;
+        describe(u, i, g);
     }
-    tc_use_group first = result.groups[home];
-    memmove(&result.groups[1], &result.groups[0], home * sizeof first);
+    size_t at = result.homeless ? 0 : group[home];
+    tc_use_group first = result.groups[at];
+    memmove(&result.groups[1], &result.groups[0], at * sizeof first);
     result.groups[0] = first;
     return result;
 }
 
-tc_use_groups tc_group_uses(tc_arena *arena, const tc_value *value, bool uniform) {
-    uses u = {.arena = arena, .value = value};
-    bool calls = false, told = false;
-    if (!list_uses(&u) || u.n == 0)
+static size_t first_unmarked(const uses *u) {
+    for (size_t i = 0; i < u->n; i++)
+        if (!is_merge_mark(u->items[i]->user))
+            return i;
+    return 0;
+}
+
+tc_use_groups tc_group_uses(tc_arena *arena, tc_torch_program *program, const tc_value *value, bool uniform) {
+    uses u = {.arena = arena, .program = program, .value = value};
+    if (!list_uses(&u, value) || u.n == 0)
         return (tc_use_groups){0};
-    told = join_by_marks(&u) || join_by_calls(&u, &calls);
-    if (!told && (calls || !uniform || is_torchscript(u.items[0]->user)))
+    prepare(&u);
+    if (join_by_marks(&u))
+        return make_groups(&u, true, first_unmarked(&u));
+    size_t home = find_home(&u);
+    if (tc_torch_has_calls(program)) {
+        bool told = join_by_calls(&u, home);
+        if (!told)
+            join_all(&u);
+        return make_groups(&u, told, told ? home : 0);
+    }
+    if (!uniform || is_torchscript(u.items[0]->user))
         join_all(&u);
-    else if (!told)
+    else
         join_by_structure(&u);
-    return make_groups(&u, told);
+    return make_groups(&u, false, 0);
 }

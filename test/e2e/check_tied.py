@@ -16,6 +16,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 CALL, SCOPES = "pkg.torch.onnx.fx_node", "pkg.torch.onnx.name_scopes"
+SIGNATURE, FOLDED = "pkg.torch.export.ExportedProgram.graph_signature", "pkg.onnxscript.optimizer.folded_from"
 failures = []
 
 
@@ -25,13 +26,16 @@ def expect(what, condition, detail=""):
         failures.append(what)
 
 
-def noted(node, parameters, scope=""):
-    """The metadata that the dynamo exporter writes for a call with these parameters."""
-    operands = ", ".join("%p_" + p for p in parameters)
-    call = f"call_function[target=torch.ops.aten.op.default](args = (%x, {operands}), kwargs = {{}})"
-    for key, value in ((CALL, "%op : [num_users=1] = " + call), (SCOPES, f"['', '{scope}', 'op']")):
-        entry = node.metadata_props.add()
-        entry.key, entry.value = key, value
+def add_metadata(to, **entries):
+    for key, value in entries.items():
+        entry = to.metadata_props.add()
+        entry.key, entry.value = {"call": CALL, "scopes": SCOPES, "signature": SIGNATURE, "folded": FOLDED}[key], value
+
+
+def noted(node, operation, arguments, scope=""):
+    """The metadata that the dynamo exporter writes for a call."""
+    call = f"call_function[target=torch.ops.aten.{operation}](args = ({arguments}), kwargs = {{}})"
+    add_metadata(node, call=f"%{node.output[0]} : [num_users=1] = {call}", scopes=f"['', '{scope}', 'op']")
     return node
 
 
@@ -61,9 +65,9 @@ def two_layers(rng, first, second, equal=True, same_bias=True):
     weights = {"table": rng.normal(size=(5, 3)), "val_1": w, "val_2": w if equal else w + 1, "bias": [0.5, 0.5, 0.5],
                "bias_2": [0.1, 0.2, 0.3]}
     for i, (parameters, bias) in enumerate([(first, "bias"), (second, "bias" if same_bias else "bias_2")], start=1):
-        scope = f"m.{'ab'[i - 1]}"
-        nodes += [noted(helper.make_node("MatMul", [f"x{i - 1}", f"val_{i}"], [f"p{i}"]), parameters, scope),
-                  noted(helper.make_node("Add", [f"p{i}", bias], [f"s{i}"]), parameters, scope),
+        scope, call = f"m.{'ab'[i - 1]}", ("linear.default", f"%x{i - 1}, " + ", ".join("%p_" + p for p in parameters))
+        nodes += [noted(helper.make_node("MatMul", [f"x{i - 1}", f"val_{i}"], [f"p{i}"]), *call, scope),
+                  noted(helper.make_node("Add", [f"p{i}", bias], [f"s{i}"]), *call, scope),
                   helper.make_node("Tanh", [f"s{i}"], [f"x{i}"])]
     if same_bias:
         del weights["bias_2"]
@@ -74,14 +78,13 @@ def two_layers(rng, first, second, equal=True, same_bias=True):
 def check_names(tempoc, folder, rng):
     a, b = ["m_a_weight", "m_a_bias"], ["m_b_weight", "m_b_bias"]
     code, said, _ = compile_model(tempoc, folder, two_layers(rng, a, a))
-    expect("one parameter by name, stored twice: warned of",
-           code == 0 and "one parameter, stored several times" in said and "stands for" not in said, said)
-    code, said, _ = compile_model(tempoc, folder, two_layers(rng, a, b))
-    expect("two parameters that are equal: only their shared bias is warned of",
-           code == 0 and "same numbers" not in said and "bias stands for 2 parameters" in said, said)
-    code, said, out = compile_model(tempoc, folder, two_layers(rng, a, b), "--retie", "--untie")
+    expect("one parameter by name, stored twice: one again", code == 0 and "warning" not in said
+           and "one again: val_2 is now val_1 [tied]" in said and "stood for" not in said, said)
+    code, said, out = compile_model(tempoc, folder, two_layers(rng, a, b))
     names = {i.name for i in out.graph.initializer} if out else set()
-    expect("--untie gives the parameter's own name", {"bias", "m.b.bias", "val_1", "val_2"} <= names, names)
+    expect("two parameters that are equal: only their shared bias is parted", code == 0 and "warning" not in said
+           and "one again" not in said and "bias stood for others" in said, said)
+    expect("a parameter gets its own name", {"bias", "m.b.bias", "val_1", "val_2"} <= names, names)
     code, said, _ = compile_model(tempoc, folder, two_layers(rng, a, b, equal=False, same_bias=False))
     expect("nothing equal, nothing shared: silence", code == 0 and said == "", said)
 
@@ -92,7 +95,9 @@ def loss_of(model, weights, ids):
     for init in fed.graph.initializer:
         if init.name in weights:
             init.CopyFrom(numpy_helper.from_array(weights[init.name], init.name))
-    session = ort.InferenceSession(fed.SerializeToString(), providers=["CPUExecutionProvider"])
+    options = ort.SessionOptions()  # its fusions put numbers of a double graph into float attributes
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(fed.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return float(session.run(["loss"], {"ids": ids})[0])
 
 
@@ -137,27 +142,124 @@ def check_gradients(tempoc, folder, rng):
         expect(f"{name}: one gradient", sum(o.startswith("val_") for o in got) == 0, list(got))
 
 
+KINDS = {"table": "PARAMETER", "alias": "PARAMETER", "mean": "BUFFER", "n.weight": "PARAMETER", "n.bias": "PARAMETER",
+         "s": "PARAMETER", "s2": "PARAMETER", "gone": "PARAMETER", "l.bias": "PARAMETER", "std": "BUFFER",
+         "gamma": "PARAMETER"}
+
+
+def exported(rng, stored=None, table=None, scores="linear.default"):
+    """A small model as the dynamo exporter writes it. `stored`: tensor -> the name of the equal one that stands for it;
+    None: each stands for itself, which is the model as it was meant."""
+    name = (lambda n: n) if stored is None else (lambda n: stored.get(n, n))
+    table = rng.normal(size=(5, 3)) if table is None else table
+    weights = {"table": table, "mean": np.zeros(3), "n.weight": np.ones(3), "n.bias": np.zeros(3),
+               "s": np.float64(0.25), "s2": np.float64(0.25), "quarter": np.float64(0.25), "val_9": table.T,
+               "l.bias": np.full(5, 0.5),
+               "std": np.ones(5), "gamma": np.ones(5), "scale": np.arange(1.0, 6.0)}
+    norm = "[3], %p_n_weight, %p_n_bias, 1e-05, False"
+
+    def node(op, inputs, output, operation, arguments, **attributes):
+        return noted(helper.make_node(op, [name(i) for i in inputs], [output], **attributes), operation, arguments)
+
+    nodes = [node("Gather", ["table", "ids"], "embedding", "embedding.default", "%p_table, %ids"),
+             node("Sub", ["embedding", "mean"], "sub", "sub.Tensor", "%embedding, %b_mean"),
+             node("LayerNormalization", ["sub", "n.weight", "n.bias"], "norm", "layer_norm.default", "%sub, " + norm),
+             node("LayerNormalization", ["norm", "n.weight", "n.bias"], "norm_1", "layer_norm.default",
+                  "%norm, " + norm),
+             node("Mul", ["norm_1", "s"], "mul", "mul.Tensor", "%norm_1, %p_s"),
+             node("Add", ["mul", "quarter"], "add", "add.Tensor", "%mul, 0.25"),
+             node("Mul", ["s2", "add"], "mul_1", "mul.Tensor", "%p_s2, %add"),
+             node("MatMul", ["mul_1", "val_9"], "val_10", scores, "%mul_1, %p_table, %p_l_bias"),
+             node("Add", ["val_10", "l.bias"], "linear", "linear.default", "%mul_1, %p_table, %p_l_bias"),
+             node("Tanh", ["linear"], "tanh", "tanh.default", "%linear"),
+             node("Div", ["tanh", "std"], "div", "div.Tensor", "%tanh, %b_std"),
+             node("Mul", ["div", "gamma"], "mul_2", "mul.Tensor", "%div, %p_gamma"),
+             node("Mul", ["mul_2", "scale"], "mul_3", "mul.Tensor", "%mul_2, %arange"),
+             node("Mul", ["mul_3", "mul_3"], "square", "mul.Tensor", "%mul_3, %mul_3"),
+             helper.make_node("ReduceSum", ["square"], ["loss"], keepdims=0)]
+    kept = {name(n): v for n, v in weights.items()}
+    model = model_of(nodes, kept)
+    signature = [f"{k[0].lower()}_{n.replace('.', '_')}: {k} target='{n}'" for n, k in KINDS.items()]
+    add_metadata(model.graph, signature="\n".join(["# inputs", *signature, "ids: USER_INPUT", "", "# outputs",
+                                                   "sum: USER_OUTPUT", ""]))
+    for n, come_from in (("val_9", "['table']"), ("scale", "['val_3', 'val_4']")):
+        info = helper.make_tensor_value_info(n, TensorProto.DOUBLE, weights[n].shape)
+        add_metadata(info, folded=come_from)
+        model.graph.value_info.append(info)
+    return model
+
+
+# a parameter under a buffer's name, a buffer and two parameters under a parameter's, one of them no longer there
+MERGED = {"n.bias": "mean", "s2": "s", "quarter": "s", "l.bias": "gone", "std": "gamma"}
+TRAINED = {"table", "n.weight", "n.bias", "s", "s2", "l.bias", "gamma"}
+
+
+def trained_by(out):
+    return {o.name[:-5] for o in out.graph.output if o.name.endswith("_grad")} if out else set()
+
+
+def check_kinds(tempoc, folder, rng):
+    table = rng.normal(size=(5, 3))
+    code, said, out = compile_model(tempoc, folder, exported(rng, MERGED, table))
+    expect("all merged: trained is what was", code == 0 and trained_by(out) == TRAINED, f"{trained_by(out)} {said}")
+    expect("all merged: notes", "warning" not in said and "4 initializers stood for 5 others" in said
+           and "val_9 is now the transpose of table" in said, said)
+    if code:
+        return
+    onnx.checker.check_model(out, full_check=True)
+    ids = np.array([4, 0, 2, 4])
+    session = ort.InferenceSession(out.SerializeToString(), providers=["CPUExecutionProvider"])
+    got = dict(zip([o.name for o in session.get_outputs()], session.run(None, {"ids": ids})))
+    meant = exported(rng, None, table)
+    for name in sorted(TRAINED):
+        want = by_differences(meant, name, {"val_9": (1, 0)} if name == "table" else {}, ids)
+        error = np.max(np.abs(got[name + "_grad"] - want)) / np.max(np.abs(want))
+        expect(f"the gradient of {name} is its own", error < 1e-7, error)
+    code, said, out = compile_model(tempoc, folder, exported(rng, {"std": "gamma"}, table), "--train=std")
+    expect("--train of what was merged away", "std" in trained_by(out) and "matches no" not in said, said)
+    code, said, out = compile_model(tempoc, folder, exported(rng, {}, np.full((5, 3), 0.5)))
+    expect("a tie whose elements are all equal", trained_by(out) == TRAINED
+           and "val_9 is now the transpose" in said, said)
+    code, said, out = compile_model(tempoc, folder, exported(rng, None, table))
+    expect("nothing merged: nothing parted", trained_by(out) == TRAINED and "stood for" not in said, said)
+
+
 def check_external(tempoc, folder, rng):
-    """Weights in a file of their own: mapped where it is, passed over where it is not."""
+    """Weights in a file of their own: mapped where it is; where it is not, what is told is enough."""
     table = rng.normal(size=(5, 3))
     nodes = [helper.make_node("Gather", ["table", "ids"], ["x"]), helper.make_node("MatMul", ["x", "val_3"], ["h"]),
              helper.make_node("ReduceSum", ["h"], ["loss"], keepdims=0)]
     model = model_of(nodes, {"table": table, "val_3": table.T})
     source = os.path.join(folder, "in.onnx")
-    onnx.save(model, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+    def save(what, keep):
+        onnx.save(what, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
+        if not keep:
+            os.remove(os.path.join(folder, "weights.bin"))
+
+    save(model, True)
     code, said, _ = compile_model(tempoc, folder, None)
     expect("weights in a file: warned of", code == 0 and "its transpose val_3" in said, said)
     code, said, out = compile_model(tempoc, folder, None, "--retie")
     expect("weights in a file: joined, and still there", code == 0
            and [i.name for i in out.graph.initializer if i.data_location] == ["table"], said)
-    os.remove(os.path.join(folder, "weights.bin"))
+    save(model, False)
     code, said, _ = compile_model(tempoc, folder, None)
     expect("weights absent: silence", code == 0 and said == "", said)
+    save(exported(rng, MERGED, table), False)
+    code, said, out = compile_model(tempoc, folder, None)
+    expect("weights absent: what is told is done", code == 0 and trained_by(out) == TRAINED
+           and "val_9 is now the transpose of table" in said, f"{trained_by(out)} {said}")
+    save(exported(rng, MERGED, table, "view.default"), False)
+    code, said, out = compile_model(tempoc, folder, None, "--train=val_9")
+    expect("weights absent, layout not told: warned of, left as they are", code == 0 and "is now" not in said
+           and trained_by(out) == TRAINED | {"val_9"} and "warning: table and val_9 both come from table" in said,
+           f"{trained_by(out)} {said}")
 
 
 def main(tempoc):
     rng = np.random.default_rng(5)
-    for check in (check_names, check_gradients, check_external):
+    for check in (check_names, check_gradients, check_kinds, check_external):
         with tempfile.TemporaryDirectory() as folder:
             check(tempoc, folder, rng)
     print(f"{len(failures)} failed")

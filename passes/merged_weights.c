@@ -1,0 +1,181 @@
+/* merged_weights.c: several tensors of a model, stored once because they were equal when it was exported. Each group of
+ * uses (parameter_uses.h) gets an initializer of its own, with its own name and kind, over the same bytes. */
+#include "tied.h"
+#include "torch/torch_names.h"
+#include "trainable.h"
+#include <string.h>
+
+typedef struct merged {
+    tc_value *value;
+    tc_use_groups groups;
+} merged;
+
+/* `value`, or what nodes made of it, with `copy` in the initializer's place; the nodes between are made again. */
+static tc_value *with_copy(tc_tied *t, const merged *m, tc_value *value, tc_value *copy, tc_map *made) {
+    if (value == m->value)
+        return copy;
+    tc_value *again = tc_map_get_ptr(made, value);
+    if (again)
+        return again;
+    tc_node *node = value->producer;
+    tc_map *values = tc_map_create(t->scratch);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (tc_input(node, i) == m->value || (tc_input(node, i) && !tc_value_constant(tc_input(node, i))))
+            tc_map_set_ptr(values, tc_input(node, i), with_copy(t, m, tc_input(node, i), copy, made));
+    tc_node *clone = tc_node_clone(t->graph, node, values);
+    tc_node_move_before(clone, node);
+    again = tc_output(clone, 0);
+    tc_map_set_ptr(made, value, again);
+    return again;
+}
+
+/* What is stored as the exporter computed it, transposed, say, keeps the file's name and tells PyTorch's: what has
+ * PyTorch's is as PyTorch has it. */
+static bool is_changed(const tc_tied *t, const merged *m) {
+    size_t n;
+    tc_torch_folded_from(t->scratch, m->value, &n);
+    return n > 0;
+}
+
+static const char *name_of_copy(const tc_tied *t, const merged *m, const tc_use_group *group) {
+    if (group->learned == TC_LEARNED_NO && !group->name)
+        return tc_arena_printf(t->scratch, "%s_constant", m->value->name);
+    return group->name && !is_changed(t, m) ? group->name : m->value->name;
+}
+
+static void set_kind(const tc_tied *t, const merged *m, const tc_use_group *group, tc_value *copy) {
+    const tc_torch_name *was = tc_torch_name_of(t->env->summary, m->value->name);
+    if (group->name && is_changed(t, m))
+        tc_torch_set_name(t->env, copy->name, group->name, was ? was->layout : TC_TORCH_OTHER);
+    copy->learned = tc_request_of(t->env, copy->name) == TC_REQUEST_TRAIN ? TC_LEARNED_YES : group->learned;
+}
+
+/* An initializer for one group's tensor. TorchScript's mark, a node, becomes it; other uses are moved to it. */
+static const char *give_copy(tc_tied *t, const merged *m, const tc_use_group *group) {
+    tc_node *user = group->uses[0]->user;
+    tc_tensor *copy = TC_NEW(t->graph->model->arena, tc_tensor);
+    tc_value *value;
+    *copy = *m->value->init;
+    copy->origin = NULL;
+    if (group->name && tc_node_is(user, "", "Identity") && strcmp(group->name, user->outputs[0]->name) == 0) {
+        value = tc_node_take_output(user, 0);
+        tc_node_erase(user);
+        tc_graph_add_initializer(t->graph, value, copy);
+    } else {
+        tc_map *made = tc_map_create(t->scratch);
+        value = tc_constant(t->graph, name_of_copy(t, m, group), copy);
+        for (size_t i = 0; i < group->n; i++)
+            tc_node_set_input(group->uses[i]->user, group->uses[i]->index,
+                              with_copy(t, m, group->uses[i]->value, value, made));
+    }
+    copy->name = value->name;
+    set_kind(t, m, group, value);
+    tc_tied_record(t, value, copy);
+    return value->name;
+}
+
+/* The names of the copies, and how many. */
+static const char **split(tc_tied *t, const merged *m, size_t *out_n) {
+    size_t first = m->groups.homeless ? 0 : 1, n = 0;
+    const char **names = TC_NEW_ARRAY(t->scratch, const char *, m->groups.n + 1);
+    for (size_t g = first; g < m->groups.n; g++)
+        names[n++] = give_copy(t, m, &m->groups.groups[g]);
+    *out_n = n;
+    return names;
+}
+
+/* --- what the file tells ---------------------------------------------------------------------- */
+/* A group of it is a parameter, or may be one. Buffers and constants may be one initializer. */
+static bool concerns_training(const tc_tied *t, size_t i, const tc_use_groups *groups) {
+    bool any = t->w.trained[i] || t->w.values[i]->learned == TC_LEARNED_YES;
+    for (size_t g = 0; g < groups->n; g++)
+        any = any || groups->groups[g].learned != TC_LEARNED_NO;
+    return any;
+}
+
+static void note_parted(const tc_tied *t, const merged *found, size_t n, const char **lists, size_t parts) {
+    tc_ctx *ctx = t->env->ctx;
+    const char **names = TC_NEW_ARRAY(t->scratch, const char *, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        names[i] = found[i].value->name;
+        if (n <= TC_LIST_FEW)
+            tc_note(ctx, NULL, "%s stood for others that were equal when the model was exported; %s: %s",
+                    tc_quote(ctx, names[i]), "they have initializers of their own now", lists[i]);
+    }
+    if (n > TC_LIST_FEW)
+        tc_note(ctx, NULL, "%zu initializers stood for %zu others that were equal when the model was exported; %s: %s",
+                n, parts, "they have initializers of their own now", tc_quote_list(t->env->ctx, names, n));
+}
+
+bool tc_part_merged(tc_tied *t) {
+    merged *found = TC_NEW_ARRAY(t->scratch, merged, t->w.n + 1);
+    const char **lists = TC_NEW_ARRAY(t->scratch, const char *, t->w.n + 1);
+    size_t n = 0, parts = 0, here;
+    for (size_t i = 0; i < t->w.n; i++) {
+        tc_use_groups groups = tc_group_uses(t->scratch, t->program, t->w.values[i], false);
+        if (groups.told && (groups.n > 1 || groups.homeless) && concerns_training(t, i, &groups))
+            found[n++] = (merged){t->w.values[i], groups};
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char **names = split(t, &found[i], &here);
+        lists[i] = tc_quote_list(t->env->ctx, names, here);
+        parts += here;
+        if (found[i].groups.homeless && !tc_value_is_used(found[i].value) && !found[i].value->is_input) {
+            tc_tied_record(t, found[i].value, NULL);
+            tc_graph_remove_initializer(t->graph, found[i].value);
+        }
+    }
+    note_parted(t, found, n, lists, parts);
+    return n > 0;
+}
+
+/* --- what the graph suggests ------------------------------------------------------------------ */
+static void warn_merged(const tc_tied *t, const merged *found, size_t n) {
+    tc_ctx *ctx = t->env->ctx;
+    const char **names = TC_NEW_ARRAY(t->scratch, const char *, n + 1);
+    size_t parameters = 0;
+    for (size_t i = 0; i < n; i++) {
+        const tc_use_groups *g = &found[i].groups;
+        names[i] = found[i].value->name;
+        parameters += g->n;
+        if (n > TC_LIST_FEW)
+            continue;
+        tc_warn(ctx, NULL,
+                "%s seems to stand for %zu parameters that were equal when the model was exported, such as those of %s "
+                "and %s: training would tie them",
+                tc_quote(ctx, names[i]), g->n, tc_tied_place(t, g->groups[0].uses[0]),
+                tc_tied_place(t, g->groups[1].uses[0]));
+        tc_hint(ctx, "--untie gives each a copy of its own");
+    }
+    if (n <= TC_LIST_FEW)
+        return;
+    tc_warn(ctx, NULL,
+            "%zu initializers seem to stand for %zu parameters that were equal when the model was exported: "
+            "training would tie them; %s",
+            n, parameters, tc_quote_list(t->env->ctx, names, n));
+    tc_hint(ctx, "--untie gives each parameter a copy of its own");
+}
+
+bool tc_guess_merged(tc_tied *t) {
+    merged *found = TC_NEW_ARRAY(t->scratch, merged, t->w.n + 1);
+    size_t n = 0, here;
+    for (size_t i = 0; i < t->w.n; i++) {
+        if (!t->w.trained[i] || !t->w.equal[i].uniform || tc_value_use_count(t->w.values[i]) < 2)
+            continue;
+        tc_use_groups groups = tc_group_uses(t->scratch, t->program, t->w.values[i], true);
+        if (!groups.told && groups.n > 1)
+            found[n++] = (merged){t->w.values[i], groups};
+    }
+    if (!t->env->options->untie) {
+        warn_merged(t, found, n);
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char **names = split(t, &found[i], &here);
+        tc_note(t->env->ctx, NULL, "--untie: copies of %s are trained for themselves: %s",
+                tc_quote(t->env->ctx, found[i].value->name), tc_quote_list(t->env->ctx, names, here));
+    }
+    if (n == 0)
+        tc_note(t->env->ctx, NULL, "--untie: nothing more seems to stand for several parameters");
+    return n > 0;
+}
