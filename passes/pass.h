@@ -17,6 +17,7 @@ typedef struct tc_options {
     bool untie;               /* --untie: weights that the exporter merged become several */
     const char **rules_files; /* --rules=FILE */
     size_t n_rules_files;
+    bool only_gradients;   /* of these files: rewrites in them are left out. Not on the command line: for yardsticks */
     const char **disabled; /* --disable=RULE */
     size_t n_disabled;
     const char *explain; /* --explain=RULE, or "all" */
@@ -41,7 +42,8 @@ typedef struct tc_summary {
     const char **trained, **frozen, **unreached; /* initializer names */
     size_t n_trained, n_frozen, n_unreached;
     tc_rule_stat *rules;
-    size_t n_rules;
+    size_t n_rules, cap_rules;
+    tc_map *rules_by_name; /* -> index + 1; NULL: there are none yet */
     tc_pass_time *times;
     size_t n_times;
     uint32_t nodes_before, nodes_after;

@@ -1,9 +1,10 @@
 /* tempoc_verify.c: `tempoc --verify`: from one file to graphs that run on the same random inputs, and a table of how
- * far they are apart. The file as read says what the outputs are, recipe `none` what the gradients are; neither
- * sees the rules that the user added. Dropout draws the same masks in all three. An output is measured against its
- * largest element, a gradient against a hundredth of the largest gradient at least: some gradients are zero in theory
- * (the bias of a key in attention) and rounding noise in practice. Graphs run by the same kernels share their faults:
- * the compiled one runs on the reference kernels as well, and slopes of the loss (tempoc_slopes.c) know no rule. */
+ * far they are apart. The file as read says what the outputs are, recipe `none` what the gradients are; neither sees
+ * the rewrites that the user added, but their gradient rules. Dropout draws the same masks in all three. An output is
+ * measured against its largest element, a gradient against a hundredth of the largest gradient at least: some gradients
+ * are zero in theory (the bias of a key in attention) and rounding noise in practice. Graphs run by the same kernels
+ * share their faults: the compiled one runs on the reference kernels as well, and slopes of the loss (tempoc_slopes.c)
+ * know no rule. */
 #include "tempoc_verify.h"
 #include "../../runtime/session.h"
 #include <math.h>
@@ -293,7 +294,7 @@ tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, cons
     tc_options quiet = *options;
     quiet.print_before = quiet.print_after = quiet.explain = NULL;
     tc_options yardstick = quiet;
-    yardstick.n_rules_files = 0;
+    yardstick.only_gradients = true;
     yardstick.inexact = false;
     yardstick.recipe = "none";
     const tempoc_source from = {file, path};

@@ -41,7 +41,8 @@ bool tc_gradient_exists(const tc_rule_set *rules, const tc_node *node) {
 
 bool tc_gradient_flows(const tc_rule_set *rules, const tc_node *node, uint32_t index) {
     const tc_value *value = tc_input(node, index);
-    if (!value || tc_node_has(node, TC_NO_GRADIENT) || tc_node_has(node, TC_SHAPE_ONLY))
+    bool has_rule = tc_gradient_rule_exists(rules, node), none = tc_node_has(node, TC_NO_GRADIENT);
+    if (!value || tc_node_has(node, TC_SHAPE_ONLY) || (none && !has_rule))
         return false;
     tc_dtype dtype = tc_value_dtype(value);
     if (dtype != TC_UNDEFINED && !tc_dtype_is_float(dtype))
@@ -49,7 +50,6 @@ bool tc_gradient_flows(const tc_rule_set *rules, const tc_node *node, uint32_t i
     const gradient_row *row = find_row(node);
     if (row && (row->operands >> (index < 31 ? index : 31) & 1))
         return true;
-    bool has_rule = tc_gradient_rule_exists(rules, node);
     return has_rule ? tc_gradient_rule_reaches(rules, node, index) : !row;
 }
 

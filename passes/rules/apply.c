@@ -410,10 +410,14 @@ tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_r
         found = true;
     }
     TC_ASSERT(found);
+    const tc_rule *built_in = set->last;
+    bool of_user = false;
     for (size_t i = 0; options && with_user && i < options->n_rules_files; i++)
         TC_TRY(tc_rules_load_file(env->ctx, options->rules_files[i], set));
     for (tc_rule *rule = set->first; rule; rule = rule->next) {
-        rule->disabled = rule->inexact && !(options && options->inexact);
+        rule->disabled = (rule->inexact && !(options && options->inexact)) ||
+                         (of_user && options->only_gradients && !rule->gradient);
+        of_user |= rule == built_in;
         for (size_t i = 0; options && i < options->n_disabled; i++)
             rule->disabled |= !strcmp(options->disabled[i], rule->name);
     }

@@ -30,15 +30,18 @@ void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor, b
 
 tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name) {
     tc_summary *summary = env->summary;
-    for (size_t i = 0; i < summary->n_rules; i++)
-        if (!strcmp(summary->rules[i].name, name))
-            return &summary->rules[i];
-    tc_rule_stat *grown = TC_NEW_ARRAY(env->ctx->arena, tc_rule_stat, summary->n_rules + 1);
-    if (summary->n_rules)
-        memcpy(grown, summary->rules, summary->n_rules * sizeof *grown);
-    grown[summary->n_rules] = (tc_rule_stat){.name = tc_arena_strdup(env->ctx->arena, name)};
-    summary->rules = grown;
-    return &grown[summary->n_rules++];
+    tc_arena *arena = env->ctx->arena;
+    if (!summary->rules_by_name)
+        summary->rules_by_name = tc_map_create(arena);
+    size_t at = (size_t)(uintptr_t)tc_map_get(summary->rules_by_name, name);
+    if (at)
+        return &summary->rules[at - 1];
+    summary->rules =
+        tc_arena_grow(arena, summary->rules, sizeof *summary->rules, &summary->cap_rules, summary->n_rules + 1);
+    tc_rule_stat *stat = &summary->rules[summary->n_rules++];
+    *stat = (tc_rule_stat){.name = tc_arena_strdup(arena, name)};
+    tc_map_set(summary->rules_by_name, stat->name, (void *)(uintptr_t)summary->n_rules);
+    return stat;
 }
 
 void tc_rules_stats(tc_pass_env *env, tc_rule_set *set) {
@@ -51,9 +54,8 @@ void tc_rules_stats(tc_pass_env *env, tc_rule_set *set) {
 }
 
 static void check_name(tc_pass_env *env, const char *option, const char *name) {
-    for (size_t i = 0; i < env->summary->n_rules; i++)
-        if (!strcmp(env->summary->rules[i].name, name))
-            return;
+    if (tc_map_get(env->summary->rules_by_name, name))
+        return;
     tc_warn(env->ctx, NULL, "%s=%s: there is no rule of this name", option, tc_quote(env->ctx, name));
     tc_hint(env->ctx, "--list-rules prints those that are built in");
 }

@@ -343,6 +343,17 @@ static tc_status parse_guard_args(parser *p, rule_guard *guard) {
     return TC_OK; /* the caller takes ')', to know where the text ends */
 }
 
+/* Of dims, or of an axis: whole, and no more than a tensor has. */
+static tc_status check_dims(parser *p, const rule_guard *guard, char want, unsigned index) {
+    double number = guard->args[index].number, least = want == 'x' ? -TC_MAX_RANK : 0;
+    if (number >= least && number <= TC_MAX_RANK && number == floor(number))
+        return TC_OK;
+    return FAIL_AT(p, guard->loc,
+                   "argument %u of '%s' is %g: expected a whole number from %g to %d, the most dims of "
+                   "a tensor",
+                   index + 1u, guard->row->name, number, least, TC_MAX_RANK);
+}
+
 static tc_status check_guard(parser *p, const rule_guard *guard) {
     const char *want = guard->row->args;
     for (uint16_t i = 0; i < guard->n_args; i++) {
@@ -351,8 +362,11 @@ static tc_status check_guard(parser *p, const rule_guard *guard) {
             return FAIL_AT(p, guard->loc, "too many arguments for guard '%s'", guard->row->name);
         if (*want == 'v' && arg->name == RULE_NONE)
             return FAIL_AT(p, guard->loc, "argument %u of '%s' is no name of the match", i + 1u, guard->row->name);
-        if (*want == 'n' && arg->kind != GUARD_NUMBER)
+        bool dims = *want == 'd' || *want == 'x';
+        if ((dims || *want == 'n') && arg->kind != GUARD_NUMBER)
             return FAIL_AT(p, guard->loc, "argument %u of '%s' is no number", i + 1u, guard->row->name);
+        if (dims)
+            TC_TRY(check_dims(p, guard, *want, i));
         if (*want == 's' && arg->kind == GUARD_NUMBER)
             return FAIL_AT(p, guard->loc, "argument %u of '%s' is no word", i + 1u, guard->row->name);
         if (want[1] != '*')

@@ -184,7 +184,8 @@ typedef struct guard_call {
     const rule_guard *guard;
 } guard_call;
 typedef struct guard_row {
-    const char *name, *args; /* args: one letter each: v value, n number, s string; a trailing '*' repeats the last */
+    const char *name, *args; /* args: one letter each: v value, n number, d a number of dims, x an axis, s string; a
+                              * trailing '*' repeats the last */
     bool (*holds)(const guard_call *call);
     bool absent_ok; /* called with unbound values too; else a guard on an unbound name holds */
     const char *help;
