@@ -17,15 +17,29 @@ const char *tc_model_metadata(const tc_model *model, const char *key) {
     return at < model->info.n_metadata ? model->info.metadata[at].value : NULL;
 }
 
-void tc_model_set_metadata(tc_model *model, const char *key, const char *value) {
+void tc_model_add_metadata(tc_model *model, const tc_pair *added, size_t n_added) {
     tc_model_info *info = &model->info;
-    size_t at = find(model, key), n = at < info->n_metadata ? info->n_metadata : info->n_metadata + 1;
-    tc_pair *pairs = TC_NEW_ARRAY(model->arena, tc_pair, n);
-    if (info->n_metadata > 0)
-        memcpy(pairs, info->metadata, info->n_metadata * sizeof *pairs);
-    pairs[at] = (tc_pair){tc_arena_strdup(model->arena, key), tc_arena_strdup(model->arena, value)};
+    tc_arena *scratch = tc_arena_create();
+    tc_map *places = tc_map_create(scratch); /* key -> its pair in the new list */
+    tc_pair *pairs = TC_NEW_ARRAY(model->arena, tc_pair, info->n_metadata + n_added + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < info->n_metadata + n_added; i++) {
+        const tc_pair *pair = i < info->n_metadata ? &info->metadata[i] : &added[i - info->n_metadata];
+        bool is_added = i >= info->n_metadata;
+        tc_pair *place = is_added ? tc_map_get(places, pair->key) : NULL;
+        if (!place)
+            place = &pairs[n++];
+        place->key = is_added ? tc_arena_strdup(model->arena, pair->key) : pair->key;
+        place->value = is_added ? tc_arena_strdup(model->arena, pair->value) : pair->value;
+        tc_map_set(places, place->key, place);
+    }
     info->metadata = pairs;
     info->n_metadata = n;
+    tc_arena_destroy(scratch);
+}
+
+void tc_model_set_metadata(tc_model *model, const char *key, const char *value) {
+    tc_model_add_metadata(model, &(tc_pair){key, value}, 1);
 }
 
 tc_status tc_model_threads(tc_ctx *ctx, const tc_model *model, int *out_threads) {

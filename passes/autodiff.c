@@ -15,6 +15,7 @@
 #include "gradients/gradient.h"
 #include "choose_loss.h"
 #include "rules/rules.h"
+#include "torch/torch_names.h"
 #include "trainable.h"
 #include <string.h>
 
@@ -208,15 +209,33 @@ static bool can_be_output(const backward *b, const tc_value *value) {
     return value->id >= b->flow->n && value->producer && value->n_graph_outputs == 0;
 }
 
+/* The name and layout that --names=pytorch gives the weight's gradient; NULL: the file's. A part of a parameter keeps
+ * the file's name: it has not the parameter's shape. */
+static const tc_torch_name *torch_name_of(const backward *b, const tc_value *weight) {
+    const tc_torch_name *name = b->env->options->torch_names ? tc_torch_name_of(b->env->summary, weight->name) : NULL;
+    return name && name->layout != TC_TORCH_ROWS ? name : NULL;
+}
+
+static tc_value *in_layout(tc_grad *g, tc_torch_layout layout, tc_value *gradient) {
+    if (layout == TC_TORCH_TRANSPOSED)
+        return TC_OP(g, "Transpose", gradient);
+    if (layout == TC_TORCH_FLATTENED)
+        return TC_OP(g, "Reshape", gradient, tc_grad_ints(g, (int64_t[]){-1}, 1));
+    return gradient;
+}
+
 static tc_status add_gradient_output(backward *b, tc_value *weight) {
     tc_ctx *ctx = b->env->ctx;
     tc_grad g = new_grad(b);
     tc_value *gradient;
-    const char *wanted = tc_arena_printf(b->pool.arena, "%s_grad", weight->name);
+    const tc_torch_name *torch = torch_name_of(b, weight);
+    const char *wanted = tc_arena_printf(b->pool.arena, "%s_grad", torch ? torch->name : weight->name);
     g.label = weight->name;
     TC_TRY(collect(b, weight, &gradient));
     if (!gradient)
         gradient = tc_grad_zeros(&g, tc_grad_shape(&g, weight), tc_value_dtype(weight));
+    if (torch)
+        gradient = in_layout(&g, torch->layout, gradient);
     if (!can_be_output(b, gradient))
         gradient = TC_OP(&g, "Identity", gradient);
     if (strcmp(gradient->name, wanted) != 0) {
@@ -255,6 +274,7 @@ static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss,
     mark_roles(end ? end->next : graph->first, loss);
     for (size_t i = 0; i < flow->n_trained && status == TC_OK; i++)
         status = add_gradient_output(&b, flow->trained[i]);
+    tc_torch_keep_names(env, graph->model, flow->trained, flow->n_trained);
     tc_arena_destroy(scratch);
     return status;
 }

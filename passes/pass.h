@@ -12,9 +12,10 @@ typedef struct tc_options {
     const char *loss;       /* --loss=NAME */
     const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
     size_t n_selection;
-    bool train_padding;       /* --train-padding: gradients for the padding rows of embeddings, too */
-    bool retie;               /* --retie: weights that the exporter stored several times become one */
-    bool untie;               /* --untie: weights that the exporter merged become several */
+    bool torch_names;   /* --names=pytorch: gradients have PyTorch's names and layouts, where the file tells them */
+    bool train_padding; /* --train-padding: gradients for the padding rows of embeddings, too */
+    bool retie;         /* --retie: weights that the exporter stored several times become one */
+    bool untie;         /* --untie: weights that the exporter merged become several */
     const char **rules_files; /* --rules=FILE */
     size_t n_rules_files;
     bool only_gradients;   /* of these files: rewrites in them are left out. Not on the command line: for yardsticks */

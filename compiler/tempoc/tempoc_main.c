@@ -18,7 +18,7 @@
 
 typedef struct cli {
     tc_options options;
-    const char *input, *output, *emit, *report, *target_name;
+    const char *input, *output, *emit, *report, *target_name, *names;
     const tempoc_target *target;
     int64_t verify_seed, threads;
     bool quiet, verbose, verify, list_passes, list_rules, check_rules;
@@ -99,6 +99,9 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
         return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 1 to 4096; 0: as the file states, or else 16");
     if (c->emit && strcmp(c->emit, "onnx") != 0 && strcmp(c->emit, "text") != 0)
         return tc_error(ctx, TC_USAGE, NULL, "--emit=%s: expected onnx or text", tc_quote(ctx, c->emit));
+    c->options.torch_names = strcmp(c->names, "pytorch") == 0;
+    if (!c->options.torch_names && strcmp(c->names, "file") != 0)
+        return tc_error(ctx, TC_USAGE, NULL, "--names=%s: expected file or pytorch", tc_quote(ctx, c->names));
     if (c->report && !ends_with(c->report, ".json") && !ends_with(c->report, ".html"))
         return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html",
                         tc_quote(ctx, c->report));

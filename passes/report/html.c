@@ -4,6 +4,7 @@
 #include "html.h"
 #include "../../compiler/onnx_io.h"
 #include "../embed.h"
+#include "../torch/torch_names.h"
 #include <string.h>
 
 void tc_html_put(FILE *out, const char *text) {
@@ -24,7 +25,7 @@ static void put_amount(page *p, tc_amount amount) { tc_html_put(p->out, tc_amoun
 static void put_names(page *p, const char **names, size_t count) {
     for (size_t i = 0; i < count; i++) {
         fputs(i ? ", <code>" : "<code>", p->out);
-        tc_html_put(p->out, names[i]);
+        tc_html_put(p->out, tc_torch_full_name(p->ctx->arena, p->report->summary, names[i]));
         fputs("</code>", p->out);
     }
 }

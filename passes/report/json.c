@@ -2,6 +2,7 @@
  * suffix
  * "_formula" beside them holds the formula. Only this file sees cJSON here. */
 #include "../../compiler/onnx_io.h"
+#include "../torch/torch_names.h"
 #include "report.h"
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -28,6 +29,16 @@ static void add_names(cJSON *object, const char *name, const char **names, size_
     cJSON *array = cJSON_AddArrayToObject(object, name);
     for (size_t i = 0; i < count; i++)
         cJSON_AddItemToArray(array, cJSON_CreateString(names[i]));
+}
+
+/* What the trained initializers stand for in PyTorch, where the file has another name: {"val_20": "m.q.weight"}. */
+static void add_torch_names(cJSON *object, const tc_summary *s) {
+    cJSON *names = cJSON_AddObjectToObject(object, "pytorch_names");
+    for (size_t i = 0; i < s->n_trained; i++) {
+        const tc_torch_name *name = tc_torch_name_of(s, s->trained[i]);
+        if (name)
+            cJSON_AddStringToObject(names, s->trained[i], name->name);
+    }
 }
 
 /* [2, "batch", 64]; null where not even the rank is known. */
@@ -128,6 +139,7 @@ static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     add_saved(saved, "after", after);
     add_layers(root, ctx, r);
     add_names(root, "trained", s->trained, s->n_trained);
+    add_torch_names(root, s);
     add_names(root, "frozen", s->frozen, s->n_frozen);
     add_names(root, "unreached", s->unreached, s->n_unreached);
     cJSON_AddNumberToObject(root, "seconds", r->seconds);

@@ -1,5 +1,6 @@
 /* text.c: the report that tempoc prints: five lines, six where it is known what a run allocates, and with -v the names
  * behind the numbers. */
+#include "../torch/torch_names.h"
 #include "report.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -75,10 +76,11 @@ static void print_arena(FILE *out, tc_ctx *ctx, const tc_account *before, const 
     print_change(out, ctx, "arena", compared ? &was : NULL, arena_of(after), what);
 }
 
-static void print_names(FILE *out, const char *label, const char **names, size_t count) {
+static void print_names(FILE *out, tc_ctx *ctx, const tc_summary *s, const char *label, const char **names,
+                        size_t count) {
     fprintf(out, "%s %zu", label, count);
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s", i ? ", " : ": ", names[i]);
+        fprintf(out, "%s%s", i ? ", " : ": ", tc_torch_full_name(ctx->arena, s, names[i]));
     fputc('\n', out);
 }
 
@@ -96,7 +98,7 @@ void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *r, bool verbose) {
     fprintf(out, "time       %.3f s\n", r->seconds);
     if (!verbose)
         return;
-    print_names(out, "trained", s->trained, s->n_trained);
-    print_names(out, "frozen", s->frozen, s->n_frozen);
-    print_names(out, "unreached", s->unreached, s->n_unreached);
+    print_names(out, ctx, s, "trained", s->trained, s->n_trained);
+    print_names(out, ctx, s, "frozen", s->frozen, s->n_frozen);
+    print_names(out, ctx, s, "unreached", s->unreached, s->n_unreached);
 }

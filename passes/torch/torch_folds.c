@@ -7,8 +7,10 @@
 
 typedef enum step {
     STEP_UNKNOWN,
-    STEP_LAYOUT, /* the same elements in another order or shape */
-    STEP_AXIS,   /* the same with one axis more */
+    STEP_NONE,
+    STEP_LAYOUT, /* the same elements in another order */
+    STEP_SHAPE,  /* in another shape */
+    STEP_AXIS,   /* with one axis more */
     STEP_SPREAD,
     STEP_PART,
     STEP_ROWS,
@@ -19,12 +21,12 @@ static const struct {
     const char *operation;
     step step;
 } steps[] = {
-    {"t", STEP_LAYOUT},         {"transpose", STEP_LAYOUT},    {"permute", STEP_LAYOUT},    {"view", STEP_LAYOUT},
-    {"reshape", STEP_LAYOUT},   {"_unsafe_view", STEP_LAYOUT}, {"squeeze", STEP_LAYOUT},    {"flatten", STEP_LAYOUT},
-    {"unflatten", STEP_LAYOUT}, {"clone", STEP_LAYOUT},        {"contiguous", STEP_LAYOUT}, {"alias", STEP_LAYOUT},
-    {"movedim", STEP_LAYOUT},   {"unsqueeze", STEP_AXIS},      {"expand", STEP_SPREAD},     {"expand_as", STEP_SPREAD},
-    {"repeat", STEP_SPREAD},    {"tile", STEP_SPREAD},         {"slice", STEP_PART},        {"select", STEP_PART},
-    {"narrow", STEP_PART},      {"getitem", STEP_PART},        {"embedding", STEP_ROWS},    {"index", STEP_ROWS},
+    {"t", STEP_LAYOUT},        {"transpose", STEP_LAYOUT},   {"permute", STEP_LAYOUT},  {"view", STEP_SHAPE},
+    {"reshape", STEP_SHAPE},   {"_unsafe_view", STEP_SHAPE}, {"squeeze", STEP_SHAPE},   {"flatten", STEP_SHAPE},
+    {"unflatten", STEP_SHAPE}, {"clone", STEP_NONE},         {"contiguous", STEP_NONE}, {"alias", STEP_NONE},
+    {"movedim", STEP_LAYOUT},  {"unsqueeze", STEP_AXIS},     {"expand", STEP_SPREAD},   {"expand_as", STEP_SPREAD},
+    {"repeat", STEP_SPREAD},   {"tile", STEP_SPREAD},        {"slice", STEP_PART},      {"select", STEP_PART},
+    {"narrow", STEP_PART},     {"getitem", STEP_PART},       {"embedding", STEP_ROWS},  {"index", STEP_ROWS},
     {"detach", STEP_STOP},
 };
 
@@ -54,11 +56,11 @@ static const struct {
 } readers[] = {
     {"aten.linear", TC_TORCH_TRANSPOSED},
     {"aten.addmm", TC_TORCH_OTHER},
-    {"aten.prelu", TC_TORCH_OTHER},
-    {"aten.group_norm", TC_TORCH_OTHER},
-    {"aten.native_group_norm", TC_TORCH_OTHER},
-    {"aten.instance_norm", TC_TORCH_OTHER},
-    {"aten.layer_norm", TC_TORCH_OTHER},
+    {"aten.prelu", TC_TORCH_FLATTENED},
+    {"aten.group_norm", TC_TORCH_FLATTENED},
+    {"aten.native_group_norm", TC_TORCH_FLATTENED},
+    {"aten.instance_norm", TC_TORCH_FLATTENED},
+    {"aten.layer_norm", TC_TORCH_RESHAPED},
 };
 
 /* "slice_12" -> the length of "slice" */
@@ -113,6 +115,12 @@ static tc_torch_layout layout_of_readers(tc_arena *arena, const tc_value *value)
     return layout;
 }
 
+/* Two changes of shape are one; of others, the second may undo the first or not. */
+static void change_layout(tc_torch_fold *fold, tc_torch_layout layout) {
+    bool joins = fold->layout == TC_TORCH_AS_IT_IS || (fold->layout == layout && layout == TC_TORCH_RESHAPED);
+    fold->layout = joins ? layout : TC_TORCH_OTHER;
+}
+
 /* Adds a step to what is known; false where it is none that we know. */
 static bool add_step(tc_torch_fold *fold, const char *name, bool last) {
     const tc_torch_function *function = function_of(name);
@@ -124,8 +132,10 @@ static bool add_step(tc_torch_fold *fold, const char *name, bool last) {
     }
     switch (step_of(name)) {
     case STEP_UNKNOWN: return false;
-    case STEP_LAYOUT: fold->layout = TC_TORCH_OTHER; return true;
-    case STEP_AXIS: fold->added_axis = true; return true;
+    case STEP_NONE: return true;
+    case STEP_LAYOUT: change_layout(fold, TC_TORCH_OTHER); return true;
+    case STEP_SHAPE: change_layout(fold, TC_TORCH_RESHAPED); return true;
+    case STEP_AXIS: change_layout(fold, TC_TORCH_RESHAPED), fold->added_axis = true; return true;
     case STEP_SPREAD: fold->spread = true; return true;
     case STEP_PART: fold->part = true; return true;
     case STEP_STOP: fold->stopped = true; return true;
@@ -149,7 +159,7 @@ static void read_last_step(tc_arena *arena, const tc_value *value, tc_torch_fold
     }
     tc_torch_layout layout = layout_of_readers(arena, value);
     fold->known = fold->known && layout != TC_TORCH_AS_IT_IS;
-    fold->layout = fold->layout == TC_TORCH_AS_IT_IS ? layout : TC_TORCH_OTHER;
+    change_layout(fold, layout);
 }
 
 /* What else went into an embedding is taken for its indices, which are computed in many ways; those of other lookups

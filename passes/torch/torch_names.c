@@ -51,6 +51,35 @@ const tc_torch_name *tc_torch_name_of(const tc_summary *summary, const char *ini
     return summary->torch_names ? tc_map_get(summary->torch_names, initializer) : NULL;
 }
 
+static const char *const layout_words[] = {
+    [TC_TORCH_AS_IT_IS] = "",           [TC_TORCH_TRANSPOSED] = "transposed",
+    [TC_TORCH_FLATTENED] = "flattened", [TC_TORCH_RESHAPED] = "reshaped",
+    [TC_TORCH_ROWS] = "part",           [TC_TORCH_OTHER] = "reordered",
+};
+
+const char *tc_torch_full_name(tc_arena *arena, const tc_summary *summary, const char *initializer) {
+    const tc_torch_name *name = tc_torch_name_of(summary, initializer);
+    if (!name)
+        return initializer;
+    const char *word = layout_words[name->layout];
+    return tc_arena_printf(arena, "%s (%s%s%s)", initializer, name->name, *word ? ", " : "", word);
+}
+
+void tc_torch_keep_names(tc_pass_env *env, tc_model *model, tc_value *const *initializers, size_t n) {
+    tc_arena *arena = env->ctx->arena;
+    tc_pair *pairs = TC_NEW_ARRAY(arena, tc_pair, n + 1);
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const tc_torch_name *name = tc_torch_name_of(env->summary, initializers[i]->name);
+        if (!name)
+            continue;
+        const char *word = layout_words[name->layout];
+        pairs[count++] = (tc_pair){tc_arena_printf(arena, "tempo.parameter.%s", initializers[i]->name),
+                                   tc_arena_printf(arena, "%s%s%s", name->name, *word ? " " : "", word)};
+    }
+    tc_model_add_metadata(model, pairs, count);
+}
+
 const char *tc_torch_name_or_own(const tc_summary *summary, const char *initializer) {
     const tc_torch_name *name = tc_torch_name_of(summary, initializer);
     return name ? name->name : initializer;

@@ -4,12 +4,14 @@
 #define TC_TORCH_NAMES_H
 #include "../pass.h"
 
-/* How an initializer comes from the parameter that it stands for. */
+/* How a parameter comes from the initializer that stands for it. */
 typedef enum tc_torch_layout {
     TC_TORCH_AS_IT_IS,
     TC_TORCH_TRANSPOSED, /* of rank 2 */
-    TC_TORCH_ROWS,       /* some of a table's rows */
-    TC_TORCH_OTHER,      /* the same elements, in a way that the file does not tell */
+    TC_TORCH_FLATTENED,  /* the parameter has one axis */
+    TC_TORCH_RESHAPED,   /* the same elements in the same order; the shape is not known */
+    TC_TORCH_ROWS,       /* the initializer has some of a table's rows, or another part */
+    TC_TORCH_OTHER,      /* the same elements in an order that the file does not tell */
 } tc_torch_layout;
 
 typedef struct tc_torch_name {
@@ -24,5 +26,13 @@ void tc_torch_record(tc_pass_env *env, const tc_model *model);
 const tc_torch_name *tc_torch_name_of(const tc_summary *summary, const char *initializer);
 /* PyTorch's name of an initializer, else its own. */
 const char *tc_torch_name_or_own(const tc_summary *summary, const char *initializer);
+/* "val_20 (m.q.weight, transposed)", or the initializer's own name where nothing more is to be told. In the arena. */
+const char *tc_torch_full_name(tc_arena *arena, const tc_summary *summary, const char *initializer);
+/* Keeps what the initializers stand for in the model's metadata, for those that come after:
+ *
+ *   tempo.parameter.INITIALIZER   PyTorch's name, and behind a blank "transposed", "flattened", "reshaped", "part",
+ *                                 "reordered"
+ */
+void tc_torch_keep_names(tc_pass_env *env, tc_model *model, tc_value *const *initializers, size_t n);
 void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout);
 #endif
