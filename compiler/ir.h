@@ -296,7 +296,7 @@ tc_function *tc_model_function(const tc_model *model, const char *domain, const 
 void tc_model_add_function(tc_model *model, tc_function *function);
 /* The file's metadata_props; NULL: it has none under that key. metadata.c */
 const char *tc_model_metadata(const tc_model *model, const char *key);
-void tc_model_set_metadata(tc_model *model, const char *key, const char *value); /* adds or changes; copied */
+void tc_model_set_metadata(tc_model *model, const char *key, const char *value);   /* adds or changes; copied */
 void tc_model_add_metadata(tc_model *model, const tc_pair *added, size_t n_added); /* the same of many */
 /* The number of threads that workspaces are made for, whatever the machine has: 16, or what the file's metadata states
  * under this key. TC_BAD_INPUT where that is no number from 1 to 4096. metadata.c */
