@@ -175,12 +175,42 @@ void rt_npz_free(rt_npz *npz) {
 
 #define MADE 315532800 /* 1980-01-01, the first day of zip's calendar: the same tensors give the same bytes */
 
-static bool add_array(zip_t *zip, tc_arena *arena, const rt_array *array) {
+enum { LONGEST = 65000 }; /* bytes of a member's name, of 65535 that a zip archive holds */
+
+/* Names of a zip archive hold no control characters but tab and the ends of lines. */
+static bool is_held(char c) { return (unsigned char)c >= 0x20 || c == '\t' || c == '\n' || c == '\r'; }
+
+/* The array's name, \xNN for what the archive does not hold, cut where it is too long (between two characters), with a
+ * number where another array is called so already. */
+static const char *member_name(tc_arena *arena, tc_map *taken, const char *name) {
+    size_t most = 4 * strlen(name);
+    char *text = tc_arena_alloc(arena, (most < LONGEST ? most : LONGEST) + 8, 1), *end = text;
+    for (; *name && end - text < LONGEST; name++) {
+        bool held = is_held(*name);
+        if (held)
+            *end = *name;
+        else
+            snprintf(end, 5, "\\x%02X", (unsigned char)*name);
+        end += held ? 1 : 4;
+    }
+    while (end > text && ((unsigned char)*name & 0xC0) == 0x80) { /* the rest of a character was left out */
+        end--;
+        name--;
+    }
+    *end = '\0';
+    const char *unique = text;
+    for (unsigned i = 2; tc_map_get(taken, unique); i++)
+        unique = tc_arena_printf(arena, "%s_%u", text, i);
+    tc_map_set(taken, unique, taken);
+    return unique;
+}
+
+static bool add_array(zip_t *zip, tc_arena *arena, tc_map *taken, const rt_array *array) {
     char *header = tc_arena_alloc(arena, 1, RT_NPY_HEADER);
     zip_buffer_fragment_t parts[] = {{(zip_uint8_t *)header, rt_npy_header(&array->tensor, header)},
                                      {array->tensor.data, array->tensor.bytes}};
     zip_source_t *source = zip_source_buffer_fragment(zip, parts, array->tensor.bytes > 0 ? 2 : 1, 0);
-    const char *name = tc_arena_printf(arena, "%s.npy", array->name);
+    const char *name = tc_arena_printf(arena, "%s.npy", member_name(arena, taken, array->name));
     zip_int64_t index = source ? zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8) : -1;
     if (index < 0)
         zip_source_free(source);
@@ -207,13 +237,14 @@ static bool sync_file(const char *path) {
 static tc_status write_zip(tc_ctx *ctx, const char *temp, const char *path, const rt_array *arrays, size_t n) {
     int code = 0;
     tc_arena *arena = tc_arena_create();
+    tc_map *taken = tc_map_create(arena);
     zip_t *zip = zip_open(temp, ZIP_CREATE | ZIP_TRUNCATE, &code);
     bool ok = zip != NULL;
     tc_held held = {0};
     if (zip)
         tc_hold(&held, discard, zip);
     for (size_t i = 0; ok && i < n; i++)
-        ok = add_array(zip, arena, &arrays[i]);
+        ok = add_array(zip, arena, taken, &arrays[i]);
     tc_let_go(&held);
     if (!ok || zip_close(zip) != 0) {
         tc_error(ctx, TC_IO, NULL, "cannot write '%s': %s", tc_quote(ctx, path),

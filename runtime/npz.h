@@ -25,7 +25,8 @@ typedef bool (*rt_npz_wants)(const void *user, const char *name);
 tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz_wants wants, const void *user, rt_npz *out_npz);
 void rt_npz_free(rt_npz *npz);
 
-/* Writes arrays uncompressed, in order, the same bytes each time; through a temporary file that is renamed at the
+/* Writes arrays uncompressed, in order, the same bytes each time; control characters in their names become \xNN, names
+ * are cut at 65000 bytes, and of two that come out equal the second gets a number; through a temporary file that is renamed at the
  * end. */
 tc_status rt_npz_write(tc_ctx *ctx, const char *path, const rt_array *arrays, size_t n);
 #endif

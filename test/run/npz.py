@@ -7,6 +7,7 @@ import sys
 import zipfile
 
 import numpy as np
+import onnx
 from numpy.lib import format as npy
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -35,6 +36,25 @@ def round_trip(array, onnx_type, save, what):
     run(name, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
     with np.load(path("out.npz")) as out:
         check(list(out) == ["y"] and same(out["y"], array), f"round trip of {what}")
+
+
+def names():
+    """Each output comes back, under its name, or under one that tells it where the archive cannot hold it."""
+    long = "x" * 65536
+    cases = {"a/b": "a/b", "../up": "../up", "/top": "/top", ".": ".", "a\nb\tc": "a\nb\tc", "\u00e9\u4e16": "\u00e9\u4e16",
+             "a\\b": "a\\b", "q.npy": "q.npy", "a\x01": "a\\x01", "\u00e9\x1f": "\u00e9\\x1F", "a\\x01": "a\\x01_2",
+             long: long[:65000], long[1:]: long[:65000] + "_2", "y" + "\u4e16" * 21700: "y" + "\u4e16" * 21666}
+    value = onnx.helper.make_tensor_value_info
+    nodes = [onnx.helper.make_node("Add", ["x", f"c{i}"], [name]) for i, name in enumerate(cases)]
+    weights = [onnx.helper.make_tensor(f"c{i}", 1, [1], [i]) for i in range(len(cases))]
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, [1])], [value(name, 1, [1]) for name in cases], weights)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10),
+              path("names.onnx"))
+    np.savez(path("in.npz"), x=np.zeros(1, "f4"))
+    run(path("names.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"))
+    with np.load(path("out.npz")) as out:
+        check(out.files == list(cases.values()), f"names of outputs: {[name[:40] for name in out.files]}")
+        check([float(out[name][0]) for name in out.files] == list(range(len(cases))), "values under these names")
 
 
 def member(header_and_data, deflate=False):
@@ -184,6 +204,7 @@ def written_whole():
 
 good_files()
 bfloat16()
+names()
 bad_files()
 crafted_archives()
 not_over_what_is_read()
