@@ -98,6 +98,28 @@ def rows():
     return {"x": torch.randn(2, 8), "labels": torch.tensor([3, 1])}
 
 
+class Stops(nn.Module):
+    """Detached values as operands of one node and of several, of a value that is read as it is, too, and of a
+    parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x, labels):
+        h = torch.tanh(self.a(x))
+        y = self.b(h)
+        near = nn.functional.mse_loss(y, h.detach()) + nn.functional.mse_loss(h, h.detach() + 1)
+        alike = nn.functional.cosine_similarity(y, h.detach(), dim=-1).mean()
+        mixed = torch.where(x > 0, y, h.detach()) + h * h.detach() + nn.functional.linear(h, self.a.weight.detach())
+        rounded = h + (torch.round(4 * h) / 4 - h).detach()
+        return nn.functional.cross_entropy(self.c(mixed * rounded), labels) + near - alike
+
+
+def points():
+    return {"x": torch.randn(6, 4), "labels": torch.tensor([0, 2, 1, 0, 1, 2])}
+
+
 def images():
     return {"x": torch.randn(6, 2, 5, 5), "labels": torch.tensor([0, 2, 1, 0, 1, 2])}
 
@@ -107,7 +129,7 @@ def sequences():
 
 
 SMALL = {"norms": (Norms, images), "convnorms": (ConvNorms, images), "scores": (Scores, sequences),
-         "equal": (Equal, rows)}
+         "equal": (Equal, rows), "stops": (Stops, points)}
 # modules and parameters that are not drawn
 AS_THEY_START = {"fresh", "shares", "bias", "fresh_scale", "fresh_gate", "fresh_gamma"}
 

@@ -15,6 +15,7 @@
 #include "gradients/gradient.h"
 #include "choose_loss.h"
 #include "rules/rules.h"
+#include "stop_gradient.h"
 #include "torch/torch_names.h"
 #include "trainable.h"
 #include <string.h>
@@ -317,6 +318,7 @@ static tc_status keep_backward(tc_pass_env *env, tc_graph *graph) {
     tc_settle_loss(env, graph);
     TC_TRY(tc_check_loss(env, graph));
     tc_note(env->ctx, NULL, "the graph holds a backward pass already: autodiff is skipped");
+    tc_drop_stops(graph);
     return TC_OK;
 }
 
@@ -331,6 +333,7 @@ tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model) {
     tc_status status = tc_rules_load(env, NULL, true, rules);
     if (status == TC_OK)
         status = differentiate(env, graph, loss, rules);
+    tc_drop_stops(graph);
     import_domain(model);
     tc_rules_stats(env, rules);
     tc_rules_destroy(rules);

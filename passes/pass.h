@@ -22,7 +22,9 @@ typedef struct tc_options {
     const char **disabled; /* --disable=RULE */
     size_t n_disabled;
     const char *explain; /* --explain=RULE, or "all" */
-    const char **dims;   /* --dim NAME=VALUE, as given */
+    const char **stops;  /* --stop=VALUE */
+    size_t n_stops;
+    const char **dims; /* --dim NAME=VALUE, as given */
     size_t n_dims;
     const char *print_before, *print_after; /* --print-ir-before=, --print-ir-after=: pass name or "all" */
     bool verify_each, time, stats;
@@ -48,6 +50,7 @@ typedef struct tc_summary {
     tc_pass_time *times;
     size_t n_times;
     uint32_t nodes_before, nodes_after;
+    uint32_t stops;       /* values that gradients stopped at: a directional derivative of the loss is another one */
     tc_map *dropouts;     /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
     tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph.
                              tc_record_initializers */

@@ -8,6 +8,7 @@
 #include "pass.h"
 #include "reproducer.h"
 #include "rules/rules.h"
+#include "stop_gradient.h"
 #include <string.h>
 #include <time.h>
 
@@ -261,6 +262,7 @@ tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
     const char *list = list_of(env->options);
     env->summary->nodes_before = model->graph->n_nodes;
     tc_record_initializers(env, model);
+    TC_TRY(tc_stop_named(env, model->graph));
     TC_TRY(run_passes(env, model, list));
     tc_rules_check_names(env);
     if (env->summary->n_times > 0) /* passes ran */

@@ -305,7 +305,13 @@ static tc_status attempt(tc_ctx *ctx, const tempoc_source *from, const tc_option
     tc_options all = *options;
     tc_model *model;
     all.train_padding = true; /* the loss depends on those rows, too */
-    TC_TRY(tempoc_compile(ctx, from, &all, by->dtype == TC_DOUBLE, &model));
+    uint32_t stops = 0;
+    TC_TRY(tempoc_compile(ctx, from, &all, by->dtype == TC_DOUBLE, &model, &stops));
+    if (stops) {
+        tc_model_destroy(model);
+        out->why_not = "gradients stop at values that the loss depends on";
+        return TC_OK;
+    }
     tc_status status = prepare(&s, model, from->path, draw, out);
     if (status == TC_OK && !out->why_not)
         judge_all(&s, out);

@@ -35,7 +35,7 @@ typedef struct variant {
 } variant;
 
 tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, bool raise,
-                         tc_model **out_model) {
+                         tc_model **out_model, uint32_t *out_stops) {
     tc_summary summary = {0};
     tc_pass_env env = {ctx, options, &summary};
     size_t n_diags = ctx->n_diags;
@@ -43,6 +43,8 @@ tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_option
     tc_status status = raise ? tempoc_raise_to_double(ctx, *out_model) : TC_OK;
     if (status == TC_OK)
         status = tc_pipeline_run(&env, *out_model);
+    if (out_stops)
+        *out_stops = summary.stops;
     if (status == TC_OK)
         ctx->n_diags = n_diags;
     else
@@ -72,7 +74,7 @@ static tc_status run(tc_ctx *ctx, variant *v, const tempoc_draw *draw, uint64_t 
 static tc_status prepare(tc_ctx *ctx, const tempoc_source *from, variant *v, uint64_t seed, tempoc_draw *draw) {
     const rt_hooks hooks = {tc_upgrade_model, tc_body_for, v->device};
     tc_model *model;
-    TC_TRY(tempoc_compile(ctx, from, &v->options, false, &model));
+    TC_TRY(tempoc_compile(ctx, from, &v->options, false, &model, NULL));
     tc_status status = draw->inputs ? TC_OK : tempoc_draw_inputs(ctx, model, seed, draw);
     if (status != TC_OK) {
         tc_model_destroy(model);

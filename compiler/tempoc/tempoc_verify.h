@@ -48,9 +48,9 @@ typedef struct tempoc_source {
 } tempoc_source;
 
 /* Reads and compiles; `raise`: in double. Diagnostics are dropped unless it fails: they were given when the model was
- * compiled. tempoc_verify.c */
+ * compiled. `out_stops` (may be NULL): at how many values gradients stop. tempoc_verify.c */
 tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, bool raise,
-                         tc_model **out_model);
+                         tc_model **out_model, uint32_t *out_stops);
 /* Gives every float type in the model, as read, as double. tempoc_double.c */
 tc_status tempoc_raise_to_double(tc_ctx *ctx, tc_model *model);
 /* The same tensor as the compiler sees it; borrows the elements. */

@@ -6,17 +6,17 @@
 #include <string.h>
 
 static void read_calls(tc_restore *r) {
-    tc_map *by_result = tc_map_create(r->arena); /* -> index + 1 */
+    r->by_result = tc_map_create(r->arena);
     TC_FOR_NODES(node, r->graph) {
         tc_torch_call call;
         if (!tc_torch_call_read(r->arena, node, &call))
             continue;
-        uintptr_t at = (uintptr_t)tc_map_get(by_result, call.result);
+        uintptr_t at = (uintptr_t)tc_map_get(r->by_result, call.result);
         if (at == 0) {
             r->calls = tc_arena_grow(r->arena, r->calls, sizeof *r->calls, &r->cap, r->n + 1);
             r->calls[r->n++] = (tc_restore_call){.call = call};
             at = r->n;
-            tc_map_set(by_result, call.result, (void *)at);
+            tc_map_set(r->by_result, call.result, (void *)at);
         }
         tc_restore_call *entry = &r->calls[at - 1];
         entry->nodes = tc_arena_grow(r->arena, entry->nodes, sizeof *entry->nodes, &entry->cap, entry->n + 1);
@@ -53,5 +53,6 @@ tc_status tc_pass_restore(tc_pass_env *env, tc_model *model) {
                     .signature = tc_torch_signature_read(env->ctx->arena, model->graph),
                     .trains = tc_pipeline_has(env->options, "autodiff")};
     read_calls(&r);
-    return tc_restore_batch_norm(&r);
+    TC_TRY(tc_restore_batch_norm(&r));
+    return tc_restore_stop(&r);
 }

@@ -19,7 +19,8 @@ typedef struct tc_restore {
     const tc_torch_signature *signature; /* NULL: the file has none */
     tc_restore_call *calls;
     size_t n, cap;
-    bool trains; /* the pipeline makes a backward pass: what cannot be put back is an error, else a warning */
+    tc_map *by_result; /* a call's result -> its index in calls + 1 */
+    bool trains;       /* the pipeline makes a backward pass: what cannot be put back is an error, else a warning */
 } tc_restore;
 
 /* The first node of the call with this op of ai.onnx; NULL: none. */
@@ -32,4 +33,5 @@ tc_status tc_restore_refuse(const tc_restore *r, const tc_node *node, const char
 
 /* The parts of the pass, a file each. */
 tc_status tc_restore_batch_norm(tc_restore *r);
+tc_status tc_restore_stop(tc_restore *r);
 #endif

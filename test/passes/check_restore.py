@@ -126,6 +126,78 @@ def check_norm_folded(tempoc, models):
     expect("and warned of without a backward pass", code == 0 and "warning: Conv" in messages, (code, messages))
 
 
+# --- stops of gradients -----------------------------------------------------------------------------------------------
+WEIGHTS = {"w": [[1, 2], [3, 4]], "v": [[2, 1], [1, 2]]}
+HEAD = [node("%linear = aten.linear.default(%x, %p_w)", "MatMul", ["x", "w"], ["linear"]),
+        node("%relu = aten.relu.default(%linear,)", "Relu", ["linear"], ["relu"]),
+        node("%linear_1 = aten.linear.default(%relu, %p_v)", "MatMul", ["relu", "v"], ["linear_1"])]
+
+
+def stop_model(*tail):
+    return model_of([*HEAD, *tail, node("", "ReduceSum", ["y"], ["loss"], keepdims=0)], WEIGHTS)
+
+
+def stops_in(text):
+    """What each StopGradient of a dump reads."""
+    return [line.split("(")[1].split(")")[0].strip() for line in text.splitlines() if "ai.tempo.StopGradient" in line]
+
+
+def check_stops(tempoc, models):
+    mul = "%y = aten.mul.Tensor"
+    cases = [
+        ("a name that no operand has", [node(f"{mul}(%linear_1, %detach)", "Mul", ["linear_1", "relu"], ["y"])],
+         ["relu"], ""),
+        ("a call without detached values", [node(f"{mul}(%linear_1, %relu)", "Mul", ["linear_1", "relu"], ["y"])],
+         [], ""),
+        ("another name that no operand has", [node(f"{mul}(%linear_1, %clone)", "Mul", ["linear_1", "relu"], ["y"])],
+         [], ""),
+        ("both names stand for one value", [node(f"{mul}(%relu, %detach)", "Mul", ["relu", "relu"], ["y"])],
+         ["relu"], ""),
+        ("beside a removed operation", [node(f"{mul}(%clone, %detach_3)", "Mul", ["linear_1", "relu"], ["y"])],
+         ["relu"], ""),
+        ("an Identity", [node("%detach = aten.detach.default(%relu,)", "Identity", ["relu"], ["detach"]),
+                         node(f"{mul}(%linear_1, %detach)", "Mul", ["linear_1", "detach"], ["y"])], ["relu"], ""),
+        ("one of several nodes cannot be told",
+         [node("%y = aten.lerp.Tensor(%clone, %detach)", "Sub", ["linear_1", "relu"], ["d"]),
+          node("%y = aten.lerp.Tensor(%clone, %detach)", "Add", ["d", "relu"], ["y"])], None, 'Sub "node_d"'),
+        ("a node that stands for two calls",
+         [node("%tanh = aten.tanh.default(%detach,)", "Tanh", ["relu"], ["tanh"]),
+          node(f"{mul}(%tanh, %tanh_1)", "Mul", ["tanh", "tanh"], ["y"])], None, "%detach"),
+    ]
+    for what, tail, want, said in cases:
+        model = stop_model(*tail)
+        code, messages, _ = compiled(tempoc, model, "--passes=restore,shapes", "--print-ir-after=restore")
+        expect(what + ": nothing without autodiff", code == 0 and not stops_in(messages), (code, messages))
+        code, messages, out = compiled(tempoc, model, "--passes=restore,shapes,autodiff", "--print-ir-after=restore")
+        if want is None:
+            expect(what + ": refused", code == 3 and said in messages and "optimize=False" in messages,
+                   (code, messages))
+            continue
+        told = "gradients stop at relu, which PyTorch detached" in messages
+        expect(what, code == 0 and stops_in(messages) == want and told == bool(want) and
+               not nodes_of(out, "StopGradient"), (code, messages))
+
+
+def check_stop_verify(tempoc, models):
+    code, messages, _ = compiled(tempoc, os.path.join(models, "stops-dyn_18", "model.onnx"), "--verify")
+    expect("--verify compares no slopes where gradients stop", code == 0, (code, messages))
+
+
+def check_stop_option(tempoc, models):
+    model = stop_model(node("", "Mul", ["linear_1", "relu"], ["y"]))
+    code, messages, _ = compiled(tempoc, model, "--stop=linear1")
+    expect("--stop of no value", code == 64 and "no value named 'linear1'; hint: did you mean linear" in messages,
+           (code, messages))
+    for value, trained in (("linear_1", ["w"]), ("relu", ["v"]), ("w", ["v"]), ("x", ["w", "v"])):
+        for recipe in ("exact", "none", "portable"):
+            code, messages, out = compiled(tempoc, model, f"--stop={value}", f"--recipe={recipe}")
+            got = [o.name[:-len("_grad")] for o in out.graph.output if o.name.endswith("_grad")] if out else None
+            expect(f"--stop={value}, recipe {recipe}", code == 0 and got == trained and
+                   not nodes_of(out, "StopGradient"), (code, messages, got))
+    code, messages, out = compiled(tempoc, model, "--stop=relu", "--recipe=forward")
+    expect("--stop without a backward pass", code == 0 and not nodes_of(out, "StopGradient"), (code, messages))
+
+
 def main(tempoc, models, names):
     for name, function in list(globals().items()):
         if name.startswith("check_") and (not names or name[len("check_"):] in names):
