@@ -26,7 +26,7 @@ tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz_wants wants, const v
 void rt_npz_free(rt_npz *npz);
 
 /* Writes arrays uncompressed, in order, the same bytes each time; control characters in their names become \xNN, names
- * are cut at 65000 bytes, and of two that come out equal the second gets a number; through a temporary file that is renamed at the
- * end. */
+ * are cut at 65000 bytes, and of two that come out equal the second gets a number; through a temporary file that is
+ * renamed at the end. */
 tc_status rt_npz_write(tc_ctx *ctx, const char *path, const rt_array *arrays, size_t n);
 #endif

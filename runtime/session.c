@@ -279,11 +279,15 @@ void tempo_seed(tempo_session *s, uint64_t number, uint64_t step) { (void)call_s
 tempo_status tempo_prepare(tempo_session *s) { RT_CALL(s, rt_prepare(s)); }
 
 static const char *operand_types(tc_arena *arena, const tc_node *node) {
-    const char *text = "";
+    size_t n = 0, capacity = 0;
+    char *text = tc_arena_grow(arena, NULL, 1, &capacity, 1);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_value *value = tc_input(node, i);
-        text = tc_arena_printf(arena, "%s%s%s", text, i > 0 ? ", " : "", value ? tc_type_text(arena, value->type) : "");
+        const char *type = value ? tc_type_text(arena, value->type) : "";
+        text = tc_arena_grow(arena, text, 1, &capacity, n + strlen(type) + 3);
+        n += (size_t)sprintf(text + n, "%s%s", i > 0 ? ", " : "", type);
     }
+    text[n] = '\0';
     return text;
 }
 

@@ -41,7 +41,8 @@ def round_trip(array, onnx_type, save, what):
 def names():
     """Each output comes back, under its name, or under one that tells it where the archive cannot hold it."""
     long = "x" * 65536
-    cases = {"a/b": "a/b", "../up": "../up", "/top": "/top", ".": ".", "a\nb\tc": "a\nb\tc", "\u00e9\u4e16": "\u00e9\u4e16",
+    cases = {"a/b": "a/b", "../up": "../up", "/top": "/top", ".": ".", "a\nb\tc": "a\nb\tc",
+             "\u00e9\u4e16": "\u00e9\u4e16",
              "a\\b": "a\\b", "q.npy": "q.npy", "a\x01": "a\\x01", "\u00e9\x1f": "\u00e9\\x1F", "a\\x01": "a\\x01_2",
              long: long[:65000], long[1:]: long[:65000] + "_2", "y" + "\u4e16" * 21700: "y" + "\u4e16" * 21666}
     value = onnx.helper.make_tensor_value_info
