@@ -125,7 +125,8 @@ static void change_layout(tc_torch_fold *fold, tc_torch_layout layout) {
 static bool add_step(tc_torch_fold *fold, const char *name, bool last) {
     const tc_torch_function *function = function_of(name);
     if (function) {
-        if (!last && fold->n_functions > 0) /* which came first is not known */
+        fold->any_order = !last && fold->n_functions > 0;
+        if (fold->n_functions == TC_TORCH_FUNCTIONS)
             return false;
         fold->functions[fold->n_functions++] = function;
         return true;
@@ -135,7 +136,7 @@ static bool add_step(tc_torch_fold *fold, const char *name, bool last) {
     case STEP_NONE: return true;
     case STEP_LAYOUT: change_layout(fold, TC_TORCH_OTHER); return true;
     case STEP_SHAPE: change_layout(fold, TC_TORCH_RESHAPED); return true;
-    case STEP_AXIS: change_layout(fold, TC_TORCH_RESHAPED), fold->added_axis = true; return true;
+    case STEP_AXIS: change_layout(fold, TC_TORCH_RESHAPED), fold->added_axes++; return true;
     case STEP_SPREAD: fold->spread = true; return true;
     case STEP_PART: fold->part = true; return true;
     case STEP_STOP: fold->stopped = true; return true;
@@ -162,14 +163,28 @@ static void read_last_step(tc_arena *arena, const tc_value *value, tc_torch_fold
     change_layout(fold, layout);
 }
 
+/* The parameter plus a number: nothing else went in. More numbered names would be a factor before the sum. */
+static bool is_shift(const tc_value *value, const char *const *from, size_t n) {
+    size_t numbered = 0, scalars = 0;
+    for (size_t i = 0; i < n; i++) {
+        numbered += is_numbered(from[i]);
+        scalars += strncmp(from[i], "scalar_tensor_default", strlen("scalar_tensor_default")) == 0;
+    }
+    return is_stem(value->name, "add") && numbered == 1 && scalars <= 1 && n == 2 + scalars;
+}
+
 /* What else went into an embedding is taken for its indices, which are computed in many ways; those of other lookups
  * are buffers. */
 static void read_steps(tc_arena *arena, const tc_torch_signature *signature, const tc_value *value, const char **from,
                        size_t n, tc_torch_fold *fold) {
-    bool embedding = is_stem(value->name, "embedding") || has(from, n, "embedding");
-    bool lookup = embedding || is_stem(value->name, "index") || has(from, n, "index");
+    bool index = is_stem(value->name, "index"), embedding = is_stem(value->name, "embedding");
+    bool lookup = embedding || index || has(from, n, "embedding") || has(from, n, "index");
+    bool any_indices = embedding || index || has(from, n, "embedding");
     fold->known = true;
-    for (size_t i = 0; i < n && !embedding; i++) {
+    fold->shifted = is_shift(value, from, n);
+    if (fold->shifted)
+        return;
+    for (size_t i = 0; i < n && !any_indices; i++) {
         const tc_torch_input *input = tc_map_get(signature->by_target, from[i]);
         if (input)
             fold->known = fold->known && (lookup || input->kind == TC_TORCH_PARAMETER);
@@ -177,8 +192,8 @@ static void read_steps(tc_arena *arena, const tc_torch_signature *signature, con
             fold->known = add_step(fold, from[i], false) && fold->known;
     }
     read_last_step(arena, value, fold);
-    fold->rows = fold->rows || lookup;
-    fold->moved = lookup && !is_stem(value->name, "embedding");
+    fold->rows = lookup;
+    fold->moved = lookup && !embedding;
     fold->known = fold->known && !(lookup && fold->n_functions);
 }
 

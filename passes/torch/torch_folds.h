@@ -12,7 +12,7 @@ typedef struct tc_torch_function {
     double (*forward)(double), (*inverse)(double);
 } tc_torch_function;
 
-enum { TC_TORCH_FUNCTIONS = 2 }; /* the last one is told by the result's name; of two before it the order is not */
+enum { TC_TORCH_FUNCTIONS = 2 };
 
 typedef struct tc_torch_fold {
     const tc_torch_input **parameters; /* that went in */
@@ -22,11 +22,13 @@ typedef struct tc_torch_fold {
     bool moved;                                             /* the same, but rows may lie along any axis */
     bool part;                                              /* some elements are left out, which ones is not known */
     bool spread;                                            /* elements are repeated along some axes */
-    bool added_axis;                                        /* the parameter has fewer axes */
+    int added_axes;                                         /* the parameter has so many axes fewer */
+    bool shifted;                                           /* a number was added, which one is not known */
     bool stopped;                                           /* detached: not trained */
     tc_torch_layout layout;                                 /* of the elements that are there */
     const tc_torch_function *functions[TC_TORCH_FUNCTIONS]; /* from the parameter to the initializer */
     size_t n_functions;
+    bool any_order; /* of two functions, which came first is not told */
 } tc_torch_fold;
 
 /* n_parameters is 0 where nothing was folded or no parameter went in. Lists live in the arena. */

@@ -54,7 +54,8 @@ const tc_torch_name *tc_torch_name_of(const tc_summary *summary, const char *ini
 static const char *const layout_words[] = {
     [TC_TORCH_AS_IT_IS] = "",           [TC_TORCH_TRANSPOSED] = "transposed",
     [TC_TORCH_FLATTENED] = "flattened", [TC_TORCH_RESHAPED] = "reshaped",
-    [TC_TORCH_ROWS] = "part",           [TC_TORCH_OTHER] = "reordered",
+    [TC_TORCH_ROWS] = "part",           [TC_TORCH_SHIFTED] = "shifted",
+    [TC_TORCH_OTHER] = "reordered",
 };
 
 const char *tc_torch_full_name(tc_arena *arena, const tc_summary *summary, const char *initializer) {

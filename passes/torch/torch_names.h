@@ -11,6 +11,7 @@ typedef enum tc_torch_layout {
     TC_TORCH_FLATTENED,  /* the parameter has one axis */
     TC_TORCH_RESHAPED,   /* the same elements in the same order; the shape is not known */
     TC_TORCH_ROWS,       /* the initializer has some of a table's rows, or another part */
+    TC_TORCH_SHIFTED,    /* the initializer is the parameter plus a number that the file does not keep */
     TC_TORCH_OTHER,      /* the same elements in an order that the file does not tell */
 } tc_torch_layout;
 
@@ -31,7 +32,7 @@ const char *tc_torch_full_name(tc_arena *arena, const tc_summary *summary, const
 /* Keeps what the initializers stand for in the model's metadata, for those that come after:
  *
  *   tempo.parameter.INITIALIZER   PyTorch's name, and behind a blank "transposed", "flattened", "reshaped", "part",
- *                                 "reordered"
+ *                                 "shifted" or "reordered"
  */
 void tc_torch_keep_names(tc_pass_env *env, tc_model *model, tc_value *const *initializers, size_t n);
 void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout);

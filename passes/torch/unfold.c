@@ -97,13 +97,24 @@ static void keep_slice(tc_unfold *u, const tc_standin *s) {
                                    tc_quote(u->env->ctx, s->target)));
 }
 
+static void keep_shifted(tc_unfold *u, const tc_standin *s) {
+    if (tc_unfold_parameter_of(u, s->target))
+        return tc_unfold_refuse(u, s, "the parameter is there, too");
+    tc_torch_set_name(u->env, s->value->name, s->target, TC_TORCH_SHIFTED);
+    tc_unfold_tell(u, &u->shifted,
+                   tc_arena_printf(u->scratch, "%s for %s", tc_quote(u->env->ctx, s->value->name),
+                                   tc_quote(u->env->ctx, s->target)));
+}
+
 static void unfold_one(tc_unfold *u, size_t i) {
     const tc_standin *s = &u->standins[i];
     if (!s->target)
         return tc_unfold_refuse(u, s, "computed from several parameters");
     if (!s->fold.known)
         return tc_unfold_refuse(u, s, "the file does not tell how");
-    if (s->fold.stopped)
+    if (s->fold.shifted)
+        keep_shifted(u, s);
+    else if (s->fold.stopped)
         s->value->learned = TC_LEARNED_NO;
     else if (s->fold.rows)
         tc_unfold_rows(u, i);
@@ -152,6 +163,11 @@ static tc_status report(const tc_unfold *u) {
                 told(u, &u->undone));
     if (u->parts.n)
         tc_note(ctx, NULL, "of parameters that the exporter took parts of, these are trained: %s", told(u, &u->parts));
+    if (u->shifted.n)
+        tc_note(ctx, NULL,
+                "parameters plus a number are trained in their place, which has the same gradients, but not the same "
+                "weight decay: %s",
+                told(u, &u->shifted));
     if (!u->lost.n)
         return TC_OK;
     tc_error(ctx, TC_UNSUPPORTED, NULL,

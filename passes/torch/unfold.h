@@ -25,7 +25,7 @@ typedef struct tc_unfold {
     tc_arena *scratch;
     tc_standin *standins;
     size_t n;
-    tc_findings undone, parts, lost;
+    tc_findings undone, parts, shifted, lost;
     const char *first_lost;
 } tc_unfold;
 

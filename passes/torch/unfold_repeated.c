@@ -74,24 +74,45 @@ static tc_tensor *single_external(const tc_unfold *u, const tc_standin *s, const
 /* --- functions -------------------------------------------------------------------------------- */
 enum { ROUNDING = 16 }; /* units in the last place of what may be lost on the way there and back */
 
-/* Undoes the functions in place; false where they do not give the same numbers again. */
-static bool invert(const tc_standin *s, tc_tensor *tensor) {
+static double back(const tc_torch_fold *fold, tc_dtype dtype, double y) {
+    for (size_t k = fold->n_functions; k-- > 0;)
+        y = fold->functions[k]->inverse(y);
+    return tc_round_float(dtype, y);
+}
+
+static double forth(const tc_torch_fold *fold, double x) {
+    for (size_t k = 0; k < fold->n_functions; k++)
+        x = fold->functions[k]->forward(x);
+    return x;
+}
+
+/* Whether what the functions are undone to gives the same numbers again, but for rounding. */
+static bool can_undo(const tc_torch_fold *fold, const tc_tensor *tensor) {
     double unit = 1;
     while (tc_round_float(tensor->dtype, 1 + unit / 2) != 1)
         unit /= 2;
     for (uint64_t i = 0; i < tensor->count; i++) {
-        double y = tc_tensor_get(tensor, i), x = y;
-        for (size_t k = s->fold.n_functions; k-- > 0;)
-            x = s->fold.functions[k]->inverse(x);
-        x = tc_round_float(tensor->dtype, x);
-        double again = x;
-        for (size_t k = 0; k < s->fold.n_functions; k++)
-            again = s->fold.functions[k]->forward(again);
-        if (!(fabs(again - y) <= ROUNDING * unit * fmax(fabs(y), fabs(x) * fabs(y))))
+        double y = tc_tensor_get(tensor, i), x = back(fold, tensor->dtype, y);
+        if (!(fabs(forth(fold, x) - y) <= ROUNDING * unit * fabs(y) * fmax(1, fabs(x))))
             return false;
-        tc_element_set(tensor->dtype, (void *)(uintptr_t)tensor->data, i, x);
     }
     return true;
+}
+
+/* Settles which function came first, where the file does not tell: the order that the numbers allow. */
+static bool find_order(tc_torch_fold *fold, const tc_tensor *tensor) {
+    bool told = can_undo(fold, tensor);
+    if (!fold->any_order)
+        return told;
+    const tc_torch_function *first = fold->functions[0];
+    fold->functions[0] = fold->functions[1];
+    fold->functions[1] = first;
+    bool turned = can_undo(fold, tensor);
+    if (told) {
+        fold->functions[1] = fold->functions[0];
+        fold->functions[0] = first;
+    }
+    return told != turned;
 }
 
 /* The initializer's parameter holds the same numbers: what went into it was this parameter as it is. */
@@ -124,32 +145,52 @@ static bool same_dims(const tc_tensor *tensor, const int64_t *dims, int rank) {
     return tensor->rank == rank && (rank == 0 || memcmp(tensor->dims, dims, (size_t)rank * sizeof *dims) == 0);
 }
 
+/* The parameter's axes: those that were added since are left out, where they can be told from others. */
+static int parameter_dims(const tc_standin *s, const int64_t *dims, int64_t *out_dims) {
+    int rank = s->value->init->rank, ones = 0, n = 0;
+    for (int i = 0; i < rank; i++)
+        ones += dims[i] == 1;
+    bool drop = s->fold.added_axes > 0 && ones == s->fold.added_axes;
+    for (int i = 0; i < rank; i++)
+        if (!drop || dims[i] != 1)
+            out_dims[n++] = dims[i];
+    return n;
+}
+
+/* The parameter as an initializer; NULL where one is there that is another. */
+static tc_value *parameter_for(const tc_unfold *u, const tc_standin *s, const tc_torch_fold *fold, tc_tensor *tensor,
+                               const int64_t *dims) {
+    tc_value *parameter = tc_unfold_parameter_of(u, s->target);
+    int64_t *own = TC_NEW_ARRAY(u->graph->model->arena, int64_t, (size_t)tensor->rank + 1);
+    for (uint64_t i = 0; i < tensor->count && fold->n_functions; i++)
+        tc_element_set(tensor->dtype, (void *)(uintptr_t)tensor->data, i,
+                       back(fold, tensor->dtype, tc_tensor_get(tensor, i)));
+    if (parameter)
+        return is_same(u, parameter, tensor, fold->n_functions == 0) ? parameter : NULL;
+    tensor->rank = parameter_dims(s, dims, own);
+    tensor->dims = own;
+    return tc_unfold_make_parameter(u, s->target, tensor);
+}
+
 void tc_unfold_repeated(tc_unfold *u, const tc_standin *s) {
     const tc_tensor *tensor = s->value->init;
+    tc_torch_fold fold = s->fold;
     int64_t *dims = all_dims(u, tensor);
-    int skipped = 0, rank = tensor->rank;
-    if (!s->data && (s->fold.n_functions || !tensor->external))
+    if (!s->data && (fold.n_functions || !tensor->external))
         return tc_unfold_refuse(u, s, "its weights are needed to tell and are not there");
     single_dims(s, dims);
     tc_tensor *one = s->data ? single(u, s, dims) : single_external(u, s, dims);
-    if (!invert(s, one))
+    if (fold.n_functions && !find_order(&fold, one))
         return tc_unfold_refuse(u, s, "what went in cannot be computed from it");
-    while (s->fold.added_axis && skipped < rank - 1 && dims[skipped] == 1 && tensor->dims[skipped] > 1)
-        skipped++;
-    one->dims += skipped;
-    one->rank -= skipped;
-    tc_value *parameter = tc_unfold_parameter_of(u, s->target);
-    if (parameter && !is_same(u, parameter, one, s->fold.n_functions == 0))
-        return tc_unfold_refuse(u, s, "the parameter is there, too, with other numbers");
+    tc_value *parameter = parameter_for(u, s, &fold, one, dims), *now = parameter;
     if (!parameter)
-        parameter = tc_unfold_make_parameter(u, s->target, one);
-    const tc_type *type = tc_type_tensor_static(u->graph->model, tensor->dtype, one->rank, one->dims);
-    tc_value *now = parameter;
-    if (!same_dims(parameter->init, one->dims, one->rank))
-        now = tc_unfold_add_node(u, "Reshape", now, add_ints(u, "shape", one->dims, one->rank), type);
-    for (size_t i = 0; i < s->fold.n_functions; i++)
-        now = tc_unfold_add_node(u, s->fold.functions[i]->onnx, now, NULL, type);
-    if (!same_dims(tensor, one->dims, one->rank))
+        return tc_unfold_refuse(u, s, "the parameter is there, too, with other numbers");
+    const tc_type *type = tc_type_tensor_static(u->graph->model, tensor->dtype, tensor->rank, dims);
+    if (!same_dims(parameter->init, dims, tensor->rank))
+        now = tc_unfold_add_node(u, "Reshape", now, add_ints(u, "shape", dims, tensor->rank), type);
+    for (size_t i = 0; i < fold.n_functions; i++)
+        now = tc_unfold_add_node(u, fold.functions[i]->onnx, now, NULL, type);
+    if (!same_dims(tensor, dims, tensor->rank))
         now = tc_unfold_add_node(u, "Expand", now, add_ints(u, "shape", tensor->dims, tensor->rank), s->value->type);
     tc_unfold_tell(u, &u->undone,
                    tc_arena_printf(u->scratch, "%s (%s in the file)", tc_quote(u->env->ctx, s->target),

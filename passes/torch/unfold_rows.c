@@ -30,21 +30,30 @@ static const void *rows_along(const tc_unfold *u, const tc_standin *s, int axis)
     return moved;
 }
 
+/* How many elements the rows along the axis have, each row once. */
+static uint64_t distinct_elements(const tc_unfold *u, const tc_standin *s, int axis, size_t row) {
+    const char *rows = rows_along(u, s, axis);
+    tc_table_rows *table = tc_table_rows_create(u->scratch, s->value->init->dtype, row);
+    for (uint64_t i = 0; i < s->value->init->count / row; i++)
+        tc_table_rows_add(table, rows + i * row * tc_unfold_element_bytes(s));
+    return tc_table_rows_count(table) * row;
+}
+
 /* The axis along which the fewest rows make up the tensor, as a table's rows that are looked up often do; the last one
- * where no row comes twice. */
+ * where no row comes twice. Elements that come far more often than any rows were looked up one by one: then nothing
+ * tells equal ones apart, and there are no rows. */
 void tc_unfold_find_axis(const tc_unfold *u, tc_standin *s) {
     const tc_tensor *tensor = s->value->init;
     uint64_t best = tensor->count;
     s->axis = tensor->rank - 1;
     for (int axis = tensor->rank - 1; axis >= 0 && s->data && s->fold.moved; axis--) {
-        tc_standin along = {.value = s->value, .axis = axis, .rows = rows_along(u, s, axis)};
-        tc_table_rows *table = tc_table_rows_create(u->scratch, tensor->dtype, row_elements(&along));
-        for (size_t i = 0; i < row_count(&along); i++)
-            tc_table_rows_add(table, row_at(&along, i));
-        uint64_t elements = tc_table_rows_count(table) * row_elements(&along);
-        if (elements < best && row_elements(&along) > 1)
+        size_t row = (size_t)tensor->dims[axis];
+        uint64_t elements = row > 1 ? distinct_elements(u, s, axis, row) : best;
+        if (elements < best)
             best = elements, s->axis = axis;
     }
+    if (s->data && s->fold.moved && 2 * distinct_elements(u, s, s->axis, 1) < best)
+        s->fold.known = false;
     s->rows = rows_along(u, s, s->axis);
 }
 
