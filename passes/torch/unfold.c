@@ -128,11 +128,8 @@ static void unfold_one(tc_unfold *u, size_t i) {
         tc_torch_set_name(u->env, s->value->name, s->target, s->fold.layout);
 }
 
-static tc_status find_standins(tc_unfold *u, const tc_value *loss) {
-    const tc_torch_signature *signature = tc_torch_signature_read(u->scratch, u->graph);
+static tc_status find_standins(tc_unfold *u, const tc_torch_signature *signature, const tc_value *loss) {
     tc_flow flow;
-    if (!signature)
-        return TC_OK;
     TC_TRY(tc_trainable_preview(u->env, u->graph, loss, &flow));
     u->standins = TC_NEW_ARRAY(u->scratch, tc_standin, u->graph->n_initializers + 1);
     for (uint32_t i = 0; i < u->graph->n_initializers; i++) {
@@ -168,6 +165,9 @@ static tc_status report(const tc_unfold *u) {
                 "parameters plus a number are trained in their place, which has the same gradients, but not the same "
                 "weight decay: %s",
                 told(u, &u->shifted));
+    if (u->biases.n)
+        tc_note(ctx, NULL, "biases that were zero, and that the exporter left out, are trained: %s",
+                told(u, &u->biases));
     if (!u->lost.n)
         return TC_OK;
     tc_error(ctx, TC_UNSUPPORTED, NULL,
@@ -179,17 +179,24 @@ static tc_status report(const tc_unfold *u) {
     return TC_UNSUPPORTED;
 }
 
+static tc_status unfold_all(tc_unfold *u, const tc_value *loss) {
+    const tc_torch_signature *signature = tc_torch_signature_read(u->scratch, u->graph);
+    if (!signature)
+        return TC_OK;
+    tc_unfold_biases(u, signature);
+    TC_TRY(find_standins(u, signature, loss));
+    for (size_t i = 0; i < u->n; i++)
+        unfold_one(u, i);
+    return report(u);
+}
+
 tc_status tc_pass_unfold(tc_pass_env *env, tc_model *model) {
     tc_unfold u = {.env = env, .graph = model->graph};
     const tc_value *loss = tc_unambiguous_loss(env->options, model->graph);
     if (!loss)
         return TC_OK;
     u.scratch = tc_arena_create();
-    tc_status status = find_standins(&u, loss);
-    for (size_t i = 0; i < u.n && status == TC_OK; i++)
-        unfold_one(&u, i);
-    if (status == TC_OK)
-        status = report(&u);
+    tc_status status = unfold_all(&u, loss);
     tc_arena_destroy(u.scratch);
     return status;
 }

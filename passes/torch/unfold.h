@@ -25,7 +25,7 @@ typedef struct tc_unfold {
     tc_arena *scratch;
     tc_standin *standins;
     size_t n;
-    tc_findings undone, parts, shifted, lost;
+    tc_findings undone, parts, shifted, biases, lost;
     const char *first_lost;
 } tc_unfold;
 
@@ -47,6 +47,8 @@ tc_node *tc_unfold_insert_first(const tc_unfold *u, const tc_value *now);
 /* New nodes compute what the initializer held; `now`, their result, takes its name. */
 void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now);
 
+/* Gives nodes the biases that the exporter dropped. unfold_bias.c */
+void tc_unfold_biases(tc_unfold *u, const tc_torch_signature *signature);
 /* Undoes repeated elements and functions. unfold_repeated.c */
 void tc_unfold_repeated(tc_unfold *u, const tc_standin *s);
 /* Undoes the rows of one table, of all initializers that hold some, at the first of them. unfold_rows.c */
