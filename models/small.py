@@ -120,6 +120,35 @@ def points():
     return {"x": torch.randn(6, 4), "labels": torch.tensor([0, 2, 1, 0, 1, 2])}
 
 
+class Drops(nn.Module):
+    """Attention with dropout: behind a mask of bools, causal, without a mask; fused, and in its parts."""
+
+    def __init__(self, attend):
+        super().__init__()
+        self.q, self.k, self.v, self.head = (nn.Linear(8, 8) for _ in range(4))
+        self.attend = attend
+
+    def forward(self, x, labels, mask):
+        q, k, v = (f(x).view(2, 5, 2, 4).transpose(1, 2) for f in (self.q, self.k, self.v))
+        y = self.attend(q, k, v, mask, 0.25, False)
+        y = y + self.attend(y, k, v, None, 0.5, True)
+        y = nn.functional.dropout(self.attend(q, y, v, None, 0.1, False), 0.2, self.training)
+        return nn.functional.cross_entropy(self.head(y.transpose(1, 2).reshape(10, 8)), labels)
+
+
+def in_parts(q, k, v, mask, ratio, causal):
+    scores = q @ k.transpose(-1, -2) / 2
+    keep = torch.ones(5, 5, dtype=torch.bool).tril() if causal else mask
+    scores = scores if keep is None else scores.masked_fill(~keep, -torch.inf)
+    return nn.functional.dropout(scores.softmax(-1), ratio, True) @ v
+
+
+def tokens():
+    mask = torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    mask[1, ..., 3:] = False
+    return {"x": torch.randn(10, 8), "labels": torch.arange(10) % 8, "mask": mask}
+
+
 def images():
     return {"x": torch.randn(6, 2, 5, 5), "labels": torch.tensor([0, 2, 1, 0, 1, 2])}
 
@@ -129,7 +158,9 @@ def sequences():
 
 
 SMALL = {"norms": (Norms, images), "convnorms": (ConvNorms, images), "scores": (Scores, sequences),
-         "equal": (Equal, rows), "stops": (Stops, points)}
+         "equal": (Equal, rows), "stops": (Stops, points),
+         "drops": (lambda: Drops(nn.functional.scaled_dot_product_attention), tokens),
+         "dropsparts": (lambda: Drops(in_parts), tokens)}
 # modules and parameters that are not drawn
 AS_THEY_START = {"fresh", "shares", "bias", "fresh_scale", "fresh_gate", "fresh_gamma"}
 

@@ -286,7 +286,7 @@ static void warn_dropout(tc_ctx *ctx, const tc_graph *graph, const tc_flow *flow
             !tc_flow_has(flow, tc_output(node, 0), TC_FLOW_NEEDED))
             continue;
         tc_warn(ctx, node, "Dropout without training_mode drops nothing; it was probably meant to");
-        tc_hint(ctx, "export the model in training mode");
+        tc_hint_dropout(ctx);
         return;
     }
 }

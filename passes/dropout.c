@@ -33,6 +33,11 @@ void tc_record_dropouts(tc_pass_env *env, const tc_model *model) {
     env->summary->dropouts = numbers;
 }
 
+void tc_hint_dropout(tc_ctx *ctx) {
+    tc_hint(ctx, "in PyTorch export module.train(), with training=TrainingMode.TRAINING where dynamo=False; "
+                 "attn_implementation=\"eager\" keeps the dropout of attention");
+}
+
 typedef enum mode { STAYS, DROPS, MAY_DROP } mode;
 
 /* A graph input tells it when the graph runs, also one with a default. */

@@ -96,6 +96,8 @@ void tc_record_initializers(tc_pass_env *env, const tc_model *model);
 /* Counts the Dropouts of the main graph, functions inlined, before any pass removes one: their numbers make their
  * masks. dropout.c */
 void tc_record_dropouts(tc_pass_env *env, const tc_model *model);
+/* How to export a Dropout that drops. dropout.c */
+void tc_hint_dropout(tc_ctx *ctx);
 /* The options' pipeline has this pass. */
 bool tc_pipeline_has(const tc_options *options, const char *pass);
 /* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */

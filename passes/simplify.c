@@ -126,7 +126,7 @@ static bool drop_dropout(simplifier *s, tc_node *node) {
         s->warned = true;
         tc_warn(s->env->ctx, NULL,
                 "Dropout \"%s\" has no training_mode and is the identity: dropping was probably meant", label);
-        tc_hint(s->env->ctx, "export the model in training mode (model.train(), training=TrainingMode.TRAINING)");
+        tc_hint_dropout(s->env->ctx);
     }
     return true;
 }

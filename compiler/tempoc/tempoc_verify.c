@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#define AS_READ "upgrade,inline,restore,shapes,dropout"
+#define AS_READ "restore,upgrade,inline,shapes,dropout"
 #define NOISE 0.01 /* of the largest gradient */
 #define MISMATCHES_TOLD 10
 

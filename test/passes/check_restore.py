@@ -126,6 +126,57 @@ def check_norm_folded(tempoc, models):
     expect("and warned of without a backward pass", code == 0 and "warning: Conv" in messages, (code, messages))
 
 
+# --- dropout ----------------------------------------------------------------------------------------------------------
+def drop_model(*tail, producer="pytorch"):
+    return model_of([*tail, node("", "ReduceSum", ["y"], ["loss"], keepdims=0)], {"w": [[1, 2], [3, 4]]},
+                    producer=producer)
+
+
+def attention(ratio, *between, last="p"):
+    call = f"%y = aten.scaled_dot_product_attention.default(%x, %x, %x, None{ratio})"
+    return [node(call, "Softmax", ["x"], ["p"], axis=-1), *[node(call, *n) for n in between],
+            node(call, "MatMul", [last, "w"], ["y"])]
+
+
+def check_dropout(tempoc, models):
+    dropout = ("Dropout", ["p", "ratio"], ["d"])
+    cases = [
+        ("inserted", attention(", 0.25"), 0.25),
+        ("inserted by keyword", attention("; dropout_p: 0.25"), 0.25),
+        ("inserted behind 0 for NaN",
+         attention(", 0.25", ("IsNaN", ["p"], ["n"]), ("Where", ["n", "ratio", "p"], ["g"]), last="g"), 0.25),
+        ("switched on", attention(", 0.5", dropout, last="d"), 0.5),
+        ("none in attention without", attention(", 0.0"), None),
+        ("none where attention does not tell", attention(""), None),
+        ("native_dropout in training", [node("%y = aten.native_dropout.default(%x, 0.5, True)", "Dropout",
+                                             ["x", "ratio"], ["y"])], 0.5),
+        ("native_dropout in evaluation", [node("%y = aten.native_dropout.default(%x, 0.5, False)", "Dropout",
+                                               ["x", "ratio"], ["y"])], None),
+        ("TorchScript's attention", [node("", "Softmax", ["x"], ["p"]), node("", *dropout),
+                                     node("", "MatMul", ["d", "w"], ["y"])], 0.5),
+        ("no Softmax before it", [node("", "Relu", ["x"], ["p"]), node("", *dropout),
+                                  node("", "MatMul", ["d", "w"], ["y"])], None),
+    ]
+    for what, tail, ratio in cases:
+        model = drop_model(*tail)
+        model.graph.initializer.append(numpy_helper.from_array(np.array(0.5, np.float32), "ratio"))
+        code, messages, out = compiled(tempoc, model, "--passes=restore,shapes")
+        values = {i.name: numpy_helper.to_array(i) for i in out.graph.initializer} if out else {}
+        drops = [n for n in nodes_of(out, "Dropout") if len(n.input) > 2 and values[n.input[2]]]
+        got = float(values[drops[0].input[1]]) if drops else None
+        expect("dropout: " + what, code == 0 and got == ratio and ("drops again" in messages) == (ratio is not None),
+               (code, messages, got))
+    model = drop_model(node("", "Softmax", ["x"], ["p"]), node("", "Dropout", ["p", "ratio"], ["y"]), producer="else")
+    model.graph.initializer.append(numpy_helper.from_array(np.array(0.5, np.float32), "ratio"))
+    code, messages, _ = compiled(tempoc, model, "--passes=restore,shapes")
+    expect("dropout: another exporter's stays", code == 0 and "drops again" not in messages, (code, messages))
+    model = drop_model(attention(", 0.25")[1])
+    model.graph.node[0].input[0] = "x"
+    code, messages, _ = compiled(tempoc, model)
+    expect("dropout that cannot be put back is refused", code == 3 and "the dropout of y, with ratio 0.25" in messages
+           and 'attn_implementation="eager"' in messages, (code, messages))
+
+
 # --- stops of gradients -----------------------------------------------------------------------------------------------
 WEIGHTS = {"w": [[1, 2], [3, 4]], "v": [[2, 1], [1, 2]]}
 HEAD = [node("%linear = aten.linear.default(%x, %p_w)", "MatMul", ["x", "w"], ["linear"]),

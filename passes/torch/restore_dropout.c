@@ -1,0 +1,178 @@
+/* restore_dropout.c: Dropout of a model in training mode. The exporters write the dropout of PyTorch's fused attention
+ * without training_mode, in which case ONNX drops nothing, and the dynamo exporter's optimizer then removes it. Its
+ * call still tells: `scaled_dot_product_attention(%q, %k, %v, %mask, 0.1)`, in which PyTorch always drops.
+ * TorchScript's exports have no calls; in them a Dropout without training_mode behind a Softmax is attention's, since
+ * it writes no other without the mode.
+ *
+ * With a mask of bools and dropout the exporter of opset 23 adds the mask to the scores as it is, which ONNX does not
+ * allow. PyTorch means -inf where it is false, and 0 for the probabilities of a row that is false throughout. */
+#include "../../compiler/clone.h"
+#include "restore.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ATTENTION_RATIO = 4, RATIO = 1, TRAIN = 2 }; /* arguments of calls; the last two are ONNX's operands, too */
+
+typedef struct dropouts {
+    tc_restore *r;
+    const char **names; /* of calls, or of nodes */
+    size_t n, cap;
+    tc_value *on; /* true; made when needed */
+} dropouts;
+
+static tc_value *constant_true(dropouts *s) {
+    bool yes = true;
+    if (!s->on)
+        s->on = tc_constant(s->r->graph, "training_mode", tc_tensor_create(s->r->graph->model, TC_BOOL, 0, NULL, &yes));
+    return s->on;
+}
+
+static void told(dropouts *s, const char *name) {
+    s->names = tc_arena_grow(s->r->arena, s->names, sizeof *s->names, &s->cap, s->n + 1);
+    s->names[s->n++] = name;
+}
+
+static tc_value *ratio_value(const dropouts *s, double ratio) {
+    return tc_constant(s->r->graph, "ratio", tc_tensor_scalar(s->r->graph->model, TC_FLOAT, ratio));
+}
+
+static void switch_on(dropouts *s, tc_node *node, const char *name, const double *ratio) {
+    if (!tc_input(node, RATIO) && ratio)
+        tc_node_set_input(node, RATIO, ratio_value(s, *ratio));
+    tc_node_set_input(node, TRAIN, constant_true(s));
+    told(s, name);
+}
+
+/* --- attention -------------------------------------------------------------------------------- */
+static tc_node *insert(const dropouts *s, tc_node *behind, const char *op_type, const char *name, uint32_t n_inputs) {
+    tc_node *node = tc_node_create(s->r->graph, "", op_type, n_inputs, 1);
+    tc_value *like = tc_output(behind, 0);
+    tc_node_add_output(node, 0, tc_arena_printf(s->r->graph->model->arena, "%s_%s", like->name, name), NULL);
+    node->name = node->outputs[0]->name;
+    tc_node_insert_after(node, behind);
+    tc_new_ordinals(s->r->graph, node, node->next);
+    return node;
+}
+
+/* The call's nodes with this op that read `from` read `to`. */
+static bool pass_on(const tc_restore_call *call, const char *op_type, const tc_value *from, tc_value *to) {
+    bool any = false;
+    for (size_t i = 0; i < call->n; i++)
+        for (uint32_t k = 0; tc_node_is(call->nodes[i], "", op_type) && k < call->nodes[i]->n_inputs; k++)
+            if (tc_input(call->nodes[i], k) == from) {
+                tc_node_set_input(call->nodes[i], k, to);
+                any = true;
+            }
+    return any;
+}
+
+/* The probabilities: what the Softmax gives, with 0 for NaN where the call's nodes have that. */
+static tc_node *probabilities(const tc_restore_call *call) {
+    tc_node *softmax = tc_restore_node(call, "Softmax");
+    for (size_t i = 0; softmax && i < call->n; i++)
+        if (tc_node_is(call->nodes[i], "", "Where") && tc_input(call->nodes[i], 2) == softmax->outputs[0])
+            return call->nodes[i];
+    return softmax;
+}
+
+static bool insert_dropout(dropouts *s, const tc_restore_call *call, double ratio) {
+    tc_node *source = probabilities(call);
+    if (!source)
+        return false;
+    tc_value *kept = source->outputs[0];
+    tc_node *node = insert(s, source, "Dropout", "dropped", TRAIN + 1);
+    if (!pass_on(call, "MatMul", kept, node->outputs[0])) {
+        tc_node_erase(node);
+        return false;
+    }
+    tc_node_set_input(node, 0, kept);
+    switch_on(s, node, call->call.result, &ratio);
+    return true;
+}
+
+/* Where(mask, 0, -inf) in the place of a mask of bools, and 0 in the place of NaN. */
+static void restore_mask(const dropouts *s, const tc_restore_call *call) {
+    tc_node *add = tc_restore_node(call, "Add"), *softmax = tc_restore_node(call, "Softmax");
+    tc_model *model = s->r->graph->model;
+    if (!add || !softmax || tc_value_dtype(tc_input(add, 1)) != TC_BOOL || tc_input(softmax, 0) != tc_output(add, 0))
+        return;
+    tc_dtype dtype = tc_value_dtype(tc_input(add, 0));
+    dtype = tc_dtype_is_float(dtype) ? dtype : TC_FLOAT;
+    tc_value *zero = tc_constant(s->r->graph, "zero", tc_tensor_scalar(model, dtype, 0));
+    tc_node *mask = insert(s, tc_input(add, 0)->producer ? tc_input(add, 0)->producer : add, "Where", "mask", 3);
+    tc_node_set_input(mask, 0, tc_input(add, 1));
+    tc_node_set_input(mask, 1, zero);
+    tc_node_set_input(mask, 2, tc_constant(s->r->graph, "masked", tc_tensor_scalar(model, dtype, -INFINITY)));
+    tc_node_move_before(mask, add);
+    tc_node_set_input(add, 1, mask->outputs[0]);
+    tc_node *nan = insert(s, softmax, "IsNaN", "nan", 1), *guard = insert(s, nan, "Where", "guarded", 3);
+    static const char *const readers[] = {"Dropout", "MatMul"};
+    for (size_t i = 0; i < TC_COUNT(readers); i++)
+        pass_on(call, readers[i], softmax->outputs[0], guard->outputs[0]);
+    tc_node_set_input(nan, 0, softmax->outputs[0]);
+    tc_node_set_input(guard, 0, nan->outputs[0]);
+    tc_node_set_input(guard, 1, zero);
+    tc_node_set_input(guard, 2, softmax->outputs[0]);
+}
+
+static tc_status restore_attention(dropouts *s, const tc_restore_call *call) {
+    const char *word = tc_torch_call_argument(&call->call, ATTENTION_RATIO, "dropout_p");
+    double ratio = word ? strtod(word, NULL) : 0;
+    restore_mask(s, call);
+    if (!(ratio > 0 && ratio < 1))
+        return TC_OK;
+    tc_node *dropout = tc_restore_node(call, "Dropout");
+    if (dropout && tc_input(dropout, TRAIN))
+        return TC_OK;
+    if (dropout)
+        switch_on(s, dropout, call->call.result, &ratio);
+    if (dropout || insert_dropout(s, call, ratio))
+        return TC_OK;
+    const char *text = tc_arena_printf(s->r->arena, "the dropout of %s, with ratio %g, is not in the file",
+                                       tc_quote(s->r->env->ctx, call->call.result), ratio);
+    return tc_restore_refuse(s->r, call->nodes[0], text,
+                             "export with attn_implementation=\"eager\", or with optimize=False");
+}
+
+/* --- dropout of its own ----------------------------------------------------------------------- */
+static void restore_own(dropouts *s, const tc_restore_call *call) {
+    const char *train = tc_torch_call_argument(&call->call, TRAIN, "train"),
+               *word = tc_torch_call_argument(&call->call, RATIO, "p");
+    tc_node *node = tc_restore_node(call, "Dropout");
+    double ratio = word ? strtod(word, NULL) : 0.5;
+    if (node && !tc_input(node, TRAIN) && train && strcmp(train, "True") == 0)
+        switch_on(s, node, call->call.result, &ratio);
+}
+
+/* TorchScript's, behind a Softmax. */
+static void restore_without_calls(dropouts *s) {
+    const char *producer = s->r->graph->model->info.producer_name;
+    bool has_mode = tc_model_opset(s->r->graph->model, "") >= 12;
+    if (s->r->n || !producer || strcmp(producer, "pytorch") != 0 || !has_mode)
+        return;
+    TC_FOR_NODES(node, s->r->graph) {
+        const tc_value *operand = tc_node_is(node, "", "Dropout") ? tc_input(node, 0) : NULL;
+        const tc_node *source = operand ? operand->producer : NULL;
+        if (source && tc_node_is(source, "", "Where") && tc_input(source, 2))
+            source = tc_input(source, 2)->producer;
+        if (source && tc_node_is(source, "", "Softmax") && tc_input(node, RATIO) && !tc_input(node, TRAIN))
+            switch_on(s, node, tc_node_label(node), NULL);
+    }
+}
+
+tc_status tc_restore_dropout(tc_restore *r) {
+    dropouts s = {.r = r};
+    for (size_t i = 0; i < r->n; i++) {
+        const tc_torch_call *call = &r->calls[i].call;
+        if (tc_torch_call_is(call, "aten.scaled_dot_product_attention"))
+            TC_TRY(restore_attention(&s, &r->calls[i]));
+        else if (tc_torch_call_is(call, "aten.native_dropout") || tc_torch_call_is(call, "aten.dropout"))
+            restore_own(&s, &r->calls[i]);
+    }
+    restore_without_calls(&s);
+    if (s.n)
+        tc_note(r->env->ctx, NULL, "Dropout of %s drops again, as it did in PyTorch",
+                tc_quote_list(r->env->ctx, s.names, s.n));
+    return TC_OK;
+}
