@@ -160,9 +160,8 @@ static void flow_forward(tc_arena *arena, const tc_rule_set *rules, tc_flow *flo
 
 /* --- selection -------------------------------------------------------------------------------- */
 /* What the command line says of an initializer, by its name or by PyTorch's; globs that match are noted. */
-static tc_request request_of(const tc_pass_env *env, const char *name, bool *matched) {
+static tc_request request_of(const tc_pass_env *env, const char *name, const char *torch, bool *matched) {
     const tc_options *options = env->options;
-    const char *torch = tc_torch_name_or_own(env->summary, name);
     tc_request result = TC_REQUEST_NONE;
     for (size_t i = 0; i < options->n_selection; i++) {
         bool train = strncmp(options->selection[i], "train=", 6) == 0;
@@ -177,7 +176,16 @@ static tc_request request_of(const tc_pass_env *env, const char *name, bool *mat
 
 tc_request tc_request_of(const tc_pass_env *env, const char *name) {
     bool *matched = TC_NEW_ARRAY(env->ctx->arena, bool, env->options->n_selection);
-    return request_of(env, name, matched);
+    return request_of(env, name, tc_torch_name_or_own(env->summary, name), matched);
+}
+
+bool tc_is_asked_as_stored(const tc_pass_env *env, const char *name) {
+    const char *torch = tc_torch_name_or_own(env->summary, name);
+    bool *matched = TC_NEW_ARRAY(env->ctx->arena, bool, env->options->n_selection);
+    tc_request request = tc_request_of(env, name);
+    return request == TC_REQUEST_FREEZE ||
+           (request == TC_REQUEST_TRAIN &&
+            (torch == name || request_of(env, torch, torch, matched) != TC_REQUEST_TRAIN));
 }
 
 typedef struct name_list {
@@ -216,7 +224,7 @@ static bool is_learned(selection *s, const tc_value *value) {
 static void select_one(selection *s, const char *name, const tc_tensor *tensor) {
     tc_ctx *ctx = s->env->ctx;
     tc_value *value = tc_map_get(s->graph->names, name);
-    tc_request asked = request_of(s->env, name, s->matched);
+    tc_request asked = request_of(s->env, name, tc_torch_name_or_own(s->env->summary, name), s->matched);
     if (!tc_dtype_is_float(tensor->dtype)) {
         if (asked == TC_REQUEST_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "--train: %s is %s and has no gradient", tc_quote(ctx, name),

@@ -37,6 +37,8 @@ tc_status tc_trainable_preview(tc_pass_env *env, tc_graph *graph, const tc_value
 /* What --train and --freeze say of an initializer, by its name or by PyTorch's. */
 typedef enum tc_request { TC_REQUEST_NONE, TC_REQUEST_TRAIN, TC_REQUEST_FREEZE } tc_request;
 tc_request tc_request_of(const tc_pass_env *env, const char *name);
+/* It is frozen, or trained by the name of the initializer and not by that of the parameter it came from. */
+bool tc_is_asked_as_stored(const tc_pass_env *env, const char *name);
 
 /* The values a node reads from outside: its operands, then, for nodes with nested graphs, the outer values that those
  * read (at most once each). In the arena. */

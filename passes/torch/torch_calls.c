@@ -1,6 +1,7 @@
 /* torch_calls.c: one line of metadata -> operation and arguments. */
 #include "torch_calls.h"
 #include "../../compiler/onnx_io.h"
+#include <ctype.h>
 #include <string.h>
 
 /* The end of one argument: a comma or bracket outside of all brackets and quotes. */
@@ -101,3 +102,13 @@ const char *tc_torch_call_argument(const tc_torch_call *call, size_t index, cons
             return call->values[i];
     return NULL;
 }
+
+/* "slice_12" -> the length of "slice" */
+static size_t stem(const char *name) {
+    size_t n = strlen(name), digits = n;
+    while (digits > 0 && isdigit((unsigned char)name[digits - 1]))
+        digits--;
+    return digits < n && digits > 1 && name[digits - 1] == '_' ? digits - 1 : n;
+}
+
+bool tc_torch_same_stem(const char *a, const char *b) { return stem(a) == stem(b) && strncmp(a, b, stem(a)) == 0; }

@@ -1,7 +1,6 @@
 /* torch_folds.c: names of folded results -> steps from a parameter to an initializer. */
 #include "torch_folds.h"
 #include "torch_calls.h"
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -63,31 +62,19 @@ static const struct {
     {"aten.layer_norm", TC_TORCH_RESHAPED},
 };
 
-/* "slice_12" -> the length of "slice" */
-static size_t stem(const char *name) {
-    size_t n = strlen(name), digits = n;
-    while (digits > 0 && isdigit((unsigned char)name[digits - 1]))
-        digits--;
-    return digits < n && digits > 1 && name[digits - 1] == '_' ? digits - 1 : n;
-}
-
-static bool is_stem(const char *name, const char *operation) {
-    return strlen(operation) == stem(name) && strncmp(name, operation, strlen(operation)) == 0;
-}
-
 /* What the exporter called by number: constants, and results within an operation. */
-static bool is_numbered(const char *name) { return is_stem(name, "val"); }
+static bool is_numbered(const char *name) { return tc_torch_same_stem(name, "val"); }
 
 static step step_of(const char *name) {
     for (size_t i = 0; i < TC_COUNT(steps); i++)
-        if (is_stem(name, steps[i].operation))
+        if (tc_torch_same_stem(name, steps[i].operation))
             return steps[i].step;
     return STEP_UNKNOWN;
 }
 
 static const tc_torch_function *function_of(const char *name) {
     for (size_t i = 0; i < TC_COUNT(functions); i++)
-        if (is_stem(name, functions[i].operation))
+        if (tc_torch_same_stem(name, functions[i].operation))
             return &functions[i];
     return NULL;
 }
@@ -147,7 +134,7 @@ static bool add_step(tc_torch_fold *fold, const char *name, bool last) {
 
 static bool has(const char *const *names, size_t n, const char *operation) {
     for (size_t i = 0; i < n; i++)
-        if (is_stem(names[i], operation))
+        if (tc_torch_same_stem(names[i], operation))
             return true;
     return false;
 }
@@ -170,14 +157,14 @@ static bool is_shift(const tc_value *value, const char *const *from, size_t n) {
         numbered += is_numbered(from[i]);
         scalars += strncmp(from[i], "scalar_tensor_default", strlen("scalar_tensor_default")) == 0;
     }
-    return is_stem(value->name, "add") && numbered == 1 && scalars <= 1 && n == 2 + scalars;
+    return tc_torch_same_stem(value->name, "add") && numbered == 1 && scalars <= 1 && n == 2 + scalars;
 }
 
 /* What else went into an embedding is taken for its indices, which are computed in many ways; those of other lookups
  * are buffers. */
 static void read_steps(tc_arena *arena, const tc_torch_signature *signature, const tc_value *value, const char **from,
                        size_t n, tc_torch_fold *fold) {
-    bool index = is_stem(value->name, "index"), embedding = is_stem(value->name, "embedding");
+    bool index = tc_torch_same_stem(value->name, "index"), embedding = tc_torch_same_stem(value->name, "embedding");
     bool lookup = embedding || index || has(from, n, "embedding") || has(from, n, "index");
     bool any_indices = embedding || index || has(from, n, "embedding");
     fold->known = true;

@@ -9,7 +9,6 @@
 #include "unfold.h"
 #include "../../compiler/shape.h"
 #include "../choose_loss.h"
-#include "../trainable.h"
 #include <string.h>
 
 enum { FEW = 3 }; /* findings told one by one; more are summed up */
@@ -19,20 +18,24 @@ void tc_unfold_tell(const tc_unfold *u, tc_findings *to, const char *text) {
         to->text = tc_arena_printf(u->env->ctx->arena, "%s%s%s", to->text ? to->text : "", to->text ? ", " : "", text);
 }
 
-static const char *told(const tc_unfold *u, const tc_findings *from) {
+const char *tc_unfold_told(const tc_unfold *u, const tc_findings *from) {
     return from->n > FEW ? tc_arena_printf(u->env->ctx->arena, "%s and %zu more", from->text, from->n - FEW)
                          : from->text;
+}
+
+void tc_unfold_tell_lost(tc_unfold *u, const char *name, const char *text) {
+    tc_unfold_tell(u, &u->lost, text);
+    if (!u->first_lost)
+        u->first_lost = name;
 }
 
 void tc_unfold_refuse(tc_unfold *u, const tc_standin *s, const char *why) {
     const char *from = tc_quote(u->env->ctx, s->fold.parameters[0]->target);
     if (s->fold.n_parameters > 1)
         from = tc_arena_printf(u->scratch, "%s and %zu more", from, s->fold.n_parameters - 1);
-    tc_unfold_tell(
-        u, &u->lost,
+    tc_unfold_tell_lost(
+        u, s->value->name,
         tc_arena_printf(u->scratch, "%s, made from %s (%s)", tc_quote(u->env->ctx, s->value->name), from, why));
-    if (!u->first_lost)
-        u->first_lost = s->value->name;
 }
 
 /* --- nodes in the place of an initializer ----------------------------------------------------- */
@@ -79,7 +82,8 @@ void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now) {
     tc_unfold_record(u, name, NULL);
     tc_value_replace(s->value, now);
     tc_graph_remove_initializer(u->graph, s->value);
-    tc_value_rename(now, name);
+    if (now->producer)
+        tc_value_rename(now, name);
 }
 
 /* --- the pass --------------------------------------------------------------------------------- */
@@ -136,20 +140,20 @@ static tc_status find_standins(tc_unfold *u, const tc_torch_signature *signature
         tc_value *value = u->graph->initializers[i];
         bool counts = value->learned == TC_LEARNED_YES && tc_flow_has(&flow, value, TC_FLOW_REACHES) &&
                       tc_torch_kind_of(signature, value) == TC_TORCH_UNKNOWN;
-        if (!counts || value->is_input || value->n_graph_outputs ||
-            tc_request_of(u->env, value->name) != TC_REQUEST_NONE)
+        if (!counts || value->is_input || value->n_graph_outputs || tc_is_asked_as_stored(u->env, value->name))
             continue;
         tc_standin *s = &u->standins[u->n];
         s->fold = tc_torch_fold_of(u->scratch, signature, value);
         s->value = value;
         s->data = tc_tensor_peek(u->graph->model, value->init);
         s->target = s->fold.n_parameters == 1 ? s->fold.parameters[0]->target : NULL;
-        if (s->fold.rows && value->init->rank > 0)
+        if (s->fold.rows && value->init->rank > 0 && value->init->count > 0)
             tc_unfold_find_axis(u, s);
         else
             s->fold.known = s->fold.known && !s->fold.rows;
         u->n += s->fold.n_parameters > 0;
     }
+    tc_unfold_find_lost(u, signature, &flow);
     return TC_OK;
 }
 
@@ -157,23 +161,24 @@ static tc_status report(const tc_unfold *u) {
     tc_ctx *ctx = u->env->ctx;
     if (u->undone.n)
         tc_note(ctx, NULL, "parameters that the exporter computed with are trained themselves: %s",
-                told(u, &u->undone));
+                tc_unfold_told(u, &u->undone));
     if (u->parts.n)
-        tc_note(ctx, NULL, "of parameters that the exporter took parts of, these are trained: %s", told(u, &u->parts));
+        tc_note(ctx, NULL, "of parameters that the exporter took parts of, these are trained: %s",
+                tc_unfold_told(u, &u->parts));
     if (u->shifted.n)
         tc_note(ctx, NULL,
                 "parameters plus a number are trained in their place, which has the same gradients, but not the same "
                 "weight decay: %s",
-                told(u, &u->shifted));
+                tc_unfold_told(u, &u->shifted));
     if (u->biases.n)
         tc_note(ctx, NULL, "biases that were zero, and that the exporter left out, are trained: %s",
-                told(u, &u->biases));
+                tc_unfold_told(u, &u->biases));
     if (!u->lost.n)
         return TC_OK;
     tc_error(ctx, TC_UNSUPPORTED, NULL,
              "the exporter computed with parameters and left only results in the file, which is not what PyTorch "
              "trains: %s",
-             told(u, &u->lost));
+             tc_unfold_told(u, &u->lost));
     tc_hint(ctx, "export with optimize=False; or --train=%s trains the copy as it is, --freeze=%s does not",
             tc_quote(u->env->ctx, u->first_lost), tc_quote(u->env->ctx, u->first_lost));
     return TC_UNSUPPORTED;

@@ -1,6 +1,7 @@
 /* unfold.h: what the parts of the pass unfold share. */
 #ifndef TC_UNFOLD_H
 #define TC_UNFOLD_H
+#include "../trainable.h"
 #include "torch_folds.h"
 
 /* An initializer that parameters went into, and that the loss depends on. */
@@ -30,6 +31,9 @@ typedef struct tc_unfold {
 } tc_unfold;
 
 void tc_unfold_tell(const tc_unfold *u, tc_findings *to, const char *text);
+const char *tc_unfold_told(const tc_unfold *u, const tc_findings *from);
+/* Compilation ends: the text says what is lost of the initializer of that name. */
+void tc_unfold_tell_lost(tc_unfold *u, const char *name, const char *text);
 /* The parameter's gradient would be lost, or not be what PyTorch's is. */
 void tc_unfold_refuse(tc_unfold *u, const tc_standin *s, const char *why);
 
@@ -44,15 +48,18 @@ tc_value *tc_unfold_make_parameter(const tc_unfold *u, const char *target, tc_te
 tc_value *tc_unfold_add_node(const tc_unfold *u, const char *op, tc_value *x, tc_value *y, const tc_type *type);
 /* Puts the new nodes, the last of which computes `now`, before all others; the first of them. */
 tc_node *tc_unfold_insert_first(const tc_unfold *u, const tc_value *now);
-/* New nodes compute what the initializer held; `now`, their result, takes its name. */
+/* `now` is what the initializer held: the result of new nodes, which takes its name, or the parameter. */
 void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now);
 
 /* Gives nodes the biases that the exporter dropped. unfold_bias.c */
 void tc_unfold_biases(tc_unfold *u, const tc_torch_signature *signature);
+/* Refuses learned initializers that stand for other results, too, and warns of parameters that the file does not have,
+ * where something was dropped. unfold_lost.c */
+void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, const tc_flow *flow);
 /* Undoes repeated elements and functions. unfold_repeated.c */
 void tc_unfold_repeated(tc_unfold *u, const tc_standin *s);
 /* Undoes the rows of one table, of all initializers that hold some, at the first of them. unfold_rows.c */
 void tc_unfold_rows(tc_unfold *u, size_t first);
-/* Fills in where the rows of a table lie. */
+/* Fills in where the rows of a table lie; s->fold.known is false where it has none. */
 void tc_unfold_find_axis(const tc_unfold *u, tc_standin *s);
 #endif

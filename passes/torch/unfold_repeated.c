@@ -182,6 +182,8 @@ void tc_unfold_repeated(tc_unfold *u, const tc_standin *s) {
     tc_tensor *one = s->data ? single(u, s, dims) : single_external(u, s, dims);
     if (fold.n_functions && !find_order(&fold, one))
         return tc_unfold_refuse(u, s, "what went in cannot be computed from it");
+    if (!fold.n_functions && same_dims(tensor, dims, tensor->rank) && !tc_unfold_parameter_of(u, s->target))
+        return tc_torch_set_name(u->env, s->value->name, s->target, fold.layout); /* nothing was repeated */
     tc_value *parameter = parameter_for(u, s, &fold, one, dims), *now = parameter;
     if (!parameter)
         return tc_unfold_refuse(u, s, "the parameter is there, too, with other numbers");
@@ -195,6 +197,5 @@ void tc_unfold_repeated(tc_unfold *u, const tc_standin *s) {
     tc_unfold_tell(u, &u->undone,
                    tc_arena_printf(u->scratch, "%s (%s in the file)", tc_quote(u->env->ctx, s->target),
                                    tc_quote(u->env->ctx, s->value->name)));
-    if (now->producer)
-        tc_unfold_put_in_place(u, s, now);
+    tc_unfold_put_in_place(u, s, now);
 }

@@ -100,7 +100,7 @@ typedef struct readers {
 static readers readers_of(const tc_unfold *u, size_t first) {
     readers r = {.members = TC_NEW_ARRAY(u->scratch, size_t, u->n), .parameter = NULL};
     const tc_standin *s = &u->standins[first];
-    for (size_t i = first; i < u->n; i++)
+    for (size_t i = 0; i < u->n; i++)
         if (u->standins[i].fold.rows && u->standins[i].target && strcmp(u->standins[i].target, s->target) == 0)
             r.members[r.n++] = i;
     r.parameter = tc_unfold_parameter_of(u, s->target);

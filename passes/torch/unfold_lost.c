@@ -1,0 +1,278 @@
+/* unfold_lost.c: what the file lacks of the program that was exported. With optimize=True the exporter drops what
+ * changed nothing (x * exp (s) while s is 0) and stores equal results once (sigmoid (g) and 1 - sigmoid (g) while g is
+ * 0). The calls that nodes keep still name what they read: a name that no node makes is a result that was merged with
+ * another or dropped. Views are dropped all the time, and say nothing by themselves. */
+#include "../../compiler/onnx_io.h"
+#include "torch_calls.h"
+#include "unfold.h"
+#include <ctype.h>
+#include <string.h>
+
+/* --- names ------------------------------------------------------------------------------------ */
+/* Results that hold the elements of what they were made from, or none that carry a gradient. */
+static const char *const views[] = {
+    "t",
+    "transpose",
+    "permute",
+    "movedim",
+    "view",
+    "_unsafe_view",
+    "view_as",
+    "reshape",
+    "squeeze",
+    "unsqueeze",
+    "flatten",
+    "unflatten",
+    "expand",
+    "expand_as",
+    "clone",
+    "contiguous",
+    "alias",
+    "detach",
+    "_to_copy",
+    "to",
+    "type_as",
+    "slice",
+    "select",
+    "narrow",
+    "getitem",
+    "split",
+    "chunk",
+    "unbind",
+    "dropout",
+    "feature_dropout",
+    "alpha_dropout",
+    "lift_fresh_copy",
+    "scalar_tensor_default",
+    "sym_size_int",
+    "arange",
+    "zeros",
+    "zeros_like",
+    "ones",
+    "ones_like",
+    "full",
+    "full_like",
+    "empty_like",
+};
+
+/* Results that are an operand of theirs where the other one is 0 or 1. */
+static const char *const sums_and_products[] = {"add", "sub", "rsub", "mul", "div", "pow"};
+
+static bool is_among(const char *name, const char *const *stems, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (tc_torch_same_stem(name, stems[i]))
+            return true;
+    return false;
+}
+
+static bool is_view(const char *name) { return is_among(name, views, TC_COUNT(views)); }
+
+/* --- what calls read -------------------------------------------------------------------------- */
+typedef struct reads {
+    const char *result; /* of the call */
+    const char **names; /* without % */
+    size_t n, cap;
+} reads;
+
+typedef struct program {
+    tc_unfold *u;
+    const tc_torch_signature *signature;
+    tc_map *made;    /* names that the file has: results of calls and nodes, inputs, initializers */
+    tc_map *by_node; /* -> reads */
+    tc_map *read;    /* names that any call reads */
+    tc_map *other;   /* parameters in whose place their module reads another one: ties */
+} program;
+
+static void add_reads(tc_arena *arena, const char *text, reads *to) {
+    for (const char *at = strchr(text, '%'); at; at = strchr(at, '%')) {
+        const char *end = ++at;
+        while (isalnum((unsigned char)*end) || *end == '_')
+            end++;
+        if (end > at) {
+            to->names = tc_arena_grow(arena, to->names, sizeof *to->names, &to->cap, to->n + 1);
+            to->names[to->n++] = tc_arena_strndup(arena, at, (size_t)(end - at));
+        }
+        at = end;
+    }
+}
+
+/* A call in module "m.wte" that reads "m.head.weight": "m.wte.weight" is tied to that. Scopes are a list of the modules
+ * around the node, then its own name. */
+static void read_ties(program *p, const tc_node *node, const reads *r) {
+    const char *scopes = tc_node_metadata(node, "pkg.torch.onnx.name_scopes"), *quotes[4] = {0};
+    for (const char *at = scopes ? strchr(scopes, '\'') : NULL; at; at = strchr(at + 1, '\'')) {
+        memmove(quotes, quotes + 1, 3 * sizeof *quotes);
+        quotes[3] = at;
+    }
+    for (size_t i = 0; i < r->n && quotes[0]; i++) {
+        const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
+        const char *dot = input && input->target ? strrchr(input->target, '.') : NULL;
+        if (!dot || input->kind != TC_TORCH_PARAMETER)
+            continue;
+        const char *own =
+            tc_arena_printf(p->u->scratch, "%.*s%s", (int)(quotes[1] - quotes[0] - 1), quotes[0] + 1, dot);
+        if (strcmp(own, input->target) != 0)
+            tc_map_set(p->other, own, p);
+    }
+}
+
+static void read_node(program *p, const tc_node *node) {
+    tc_arena *arena = p->u->scratch;
+    tc_torch_call call;
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (tc_output(node, i))
+            tc_map_set(p->made, tc_output(node, i)->name, p);
+    if (!tc_torch_call_read(arena, node, &call))
+        return;
+    reads *r = TC_NEW(arena, reads);
+    *r = (reads){.result = call.result};
+    for (size_t i = 0; i < call.n_args; i++)
+        add_reads(arena, call.args[i], r);
+    for (size_t i = 0; i < call.n_keys; i++)
+        add_reads(arena, call.values[i], r);
+    for (size_t i = 0; i < r->n; i++)
+        tc_map_set(p->read, r->names[i], p);
+    read_ties(p, node, r);
+    tc_map_set(p->made, call.result, p);
+    tc_map_set_ptr(p->by_node, node, r);
+}
+
+static program read_program(tc_unfold *u, const tc_torch_signature *signature) {
+    program p = {.u = u, .signature = signature};
+    tc_map **maps[] = {&p.made, &p.by_node, &p.read, &p.other};
+    for (size_t i = 0; i < TC_COUNT(maps); i++)
+        *maps[i] = tc_map_create(u->scratch);
+    TC_FOR_NODES(node, u->graph)
+        read_node(&p, node);
+    for (uint32_t i = 0; i < u->graph->n_inputs; i++)
+        tc_map_set(p.made, u->graph->inputs[i]->name, u);
+    for (uint32_t i = 0; i < u->graph->n_initializers; i++)
+        tc_map_set(p.made, u->graph->initializers[i]->name, u);
+    for (size_t i = 0; i < signature->n; i++)
+        tc_map_set(p.made, signature->inputs[i].token, u);
+    return p;
+}
+
+/* --- parameters that are nowhere -------------------------------------------------------------- */
+static void add_known(const program *p, const tc_value *value, tc_map *known) {
+    size_t n = 0;
+    const char **from = tc_torch_folded_from(p->u->scratch, value, &n);
+    tc_map_set(known, value->name, p->u);
+    for (size_t i = 0; i < n; i++)
+        tc_map_set(known, from[i], p->u);
+}
+
+/* Neither stored, nor computed with, nor read by a call. */
+static tc_findings missing_parameters(const program *p) {
+    tc_findings missing = {0};
+    tc_map *known = tc_map_create(p->u->scratch);
+    for (uint32_t i = 0; i < p->u->graph->n_initializers; i++)
+        add_known(p, p->u->graph->initializers[i], known);
+    for (size_t i = 0; i < p->signature->n; i++) {
+        const tc_torch_input *input = &p->signature->inputs[i];
+        if (input->kind == TC_TORCH_PARAMETER && input->target && !tc_map_get(known, input->target) &&
+            !tc_map_get(p->read, input->token) && !tc_map_get(p->other, input->target))
+            tc_unfold_tell(p->u, &missing, tc_quote(p->u->env->ctx, input->target));
+    }
+    return missing;
+}
+
+/* --- initializers that stand for what was equal ----------------------------------------------- */
+/* The call reads the initializer by its name, or by that of a parameter that went into it. */
+static bool names_itself(const program *p, const reads *r, const tc_value *value) {
+    size_t n = 0;
+    const char **from = tc_torch_folded_from(p->u->scratch, value, &n);
+    for (size_t i = 0; i < r->n; i++) {
+        const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
+        const char *target = input && input->target ? input->target : r->names[i];
+        bool found = strcmp(target, value->name) == 0;
+        for (size_t k = 0; k < n && !found; k++)
+            found = strcmp(target, from[k]) == 0;
+        if (found)
+            return true;
+    }
+    return false;
+}
+
+static size_t times_read(const tc_node *node, const tc_value *value) {
+    size_t n = 0;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        n += tc_input(node, i) == value;
+    return n;
+}
+
+/* What a use of the initializer reads in PyTorch, where that is another result. Of two results of one operation, one
+ * was merged with the other: they come from one parameter, unless some parameter is nowhere else. `out_hint`: even a
+ * view may be another's. */
+static const char *other_of(const program *p, const tc_value *value, bool missing, bool *out_hint) {
+    TC_FOR_USES(use, value) {
+        const reads *r = tc_map_get_ptr(p->by_node, use->user);
+        if (!r || (names_itself(p, r, value) && times_read(use->user, value) < 2))
+            continue;
+        for (size_t i = 0; i < r->n; i++) {
+            const char *name = r->names[i];
+            if (tc_map_get(p->made, name))
+                continue;
+            *out_hint = true;
+            if (!is_view(name) && (missing || !tc_torch_same_stem(name, value->name)))
+                return name;
+        }
+    }
+    return NULL;
+}
+
+/* --- sums and products that were dropped ------------------------------------------------------ */
+static const char *result_of(const program *p, const tc_value *value) {
+    const reads *r = value && value->producer ? tc_map_get_ptr(p->by_node, value->producer) : NULL;
+    return r ? r->result : value ? value->name : "";
+}
+
+/* The call reads a sum or product that no node makes, and no operand of the node is one that it was merged with. */
+static bool reads_dropped(const program *p, const tc_node *node, const reads *r) {
+    for (size_t i = 0; i < r->n; i++) {
+        const char *name = r->names[i];
+        if (tc_map_get(p->made, name) || !is_among(name, sums_and_products, TC_COUNT(sums_and_products)))
+            continue;
+        bool merged = false, has_float = false;
+        for (uint32_t k = 0; k < node->n_inputs; k++) {
+            merged = merged || tc_torch_same_stem(result_of(p, tc_input(node, k)), name);
+            has_float = has_float || (tc_input(node, k) && tc_dtype_is_float(tc_value_dtype(tc_input(node, k))));
+        }
+        if (!merged && has_float)
+            return true;
+    }
+    return false;
+}
+
+static bool any_dropped(const program *p) {
+    TC_FOR_NODES(node, p->u->graph) {
+        const reads *r = tc_map_get_ptr(p->by_node, node);
+        if (r && reads_dropped(p, node, r))
+            return true;
+    }
+    return false;
+}
+
+void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, const tc_flow *flow) {
+    program p = read_program(u, signature);
+    tc_findings missing = missing_parameters(&p);
+    bool hint = false;
+    for (uint32_t i = 0; i < u->graph->n_initializers; i++) {
+        const tc_value *value = u->graph->initializers[i];
+        if (value->learned != TC_LEARNED_YES || !tc_flow_has(flow, value, TC_FLOW_REACHES) ||
+            tc_is_asked_as_stored(u->env, value->name))
+            continue;
+        const char *other = other_of(&p, value, missing.n > 0, &hint);
+        if (other)
+            tc_unfold_tell_lost(u, value->name,
+                                tc_arena_printf(u->scratch, "%s, which stands for %s, too (they were equal)",
+                                                tc_quote(u->env->ctx, value->name), tc_quote(u->env->ctx, other)));
+    }
+    if (!missing.n || u->lost.n || !(hint || any_dropped(&p)))
+        return;
+    tc_warn(u->env->ctx, NULL,
+            "%s %s of PyTorch's that the file does not have: not used, or used under another name, or the exporter "
+            "dropped what changed nothing",
+            tc_unfold_told(u, &missing), missing.n == 1 ? "is a parameter" : "are parameters");
+    tc_hint(u->env->ctx, "optimize=False keeps all that is used");
+}

@@ -1,0 +1,524 @@
+#!/usr/bin/env python3
+"""What PyTorch's dynamo exporter tells in metadata, which ONNX text cannot hold: kinds of initializers, and what was
+computed from parameters. Hits, near misses, refusals and metadata that make no sense. Lines are spelled as PyTorch 2.15
+spells them; that gradients are PyTorch's is what models/ shows, here they are those of numpy.
+
+usage: check_torch_metadata.py TEMPOC TEMPO_RUN [NAME ...]      NAME: functions below, without `check_`; default: all
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+FOLDED = "pkg.onnxscript.optimizer.folded_from"
+CALL, SCOPES = "pkg.torch.onnx.fx_node", "pkg.torch.onnx.name_scopes"
+failures = []
+
+
+def expect(what, condition, detail=""):
+    print(("ok   " if condition else "FAIL ") + what + ("" if condition else f": {detail}"))
+    if not condition:
+        failures.append(what)
+
+
+def note(entity, key, value):
+    entry = entity.metadata_props.add()
+    entry.key, entry.value = key, value
+
+
+def node(call, op, inputs, outputs, scope="", **attributes):
+    """A node that came from a call such as "%y = aten.relu.default(%x,)"; "": of another exporter."""
+    made = helper.make_node(op, inputs, outputs, name="node_" + outputs[0], **attributes)
+    if call:
+        result, rest = call.split(" = ", 1)
+        target, args = rest.split("(", 1)
+        note(made, CALL, f"{result} : [num_users=1] = call_function[target=torch.ops.{target}](args = ({args[:-1]}), "
+             "kwargs = {})")
+    if scope:
+        note(made, SCOPES, f"['', 'm', '{scope}', 'node']")
+    return made
+
+
+def signature_of(**kinds):
+    """The text that lists inputs: p_m_w="m.w" a parameter, b_... a buffer, c_... a constant, others the caller's."""
+    words = {"p": "PARAMETER", "b": "BUFFER", "c": "CONSTANT_TENSOR"}
+    lines = [f"{token}: {words[token[0]]} target='{target}'" + (" persistent=True" if token[0] == "b" else "")
+             if target else f"{token}: USER_INPUT" for token, target in kinds.items()]
+    return "\n# inputs\n" + "\n".join(lines) + "\n\n# outputs\nsum_1: USER_OUTPUT\n"
+
+
+def model_of(nodes, weights, signature=None, folded=None, kinds=None, dtype=np.float32):
+    """A graph of x [2,3], or of what its nodes need of it, with a scalar loss; weights as given or as floats."""
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    weights = {k: v if isinstance(v, np.ndarray) else np.asarray(v, dtype) for k, v in weights.items()}
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", code, [2, 3])],
+                              [helper.make_tensor_value_info("loss", code, [])],
+                              [numpy_helper.from_array(v, k) for k, v in weights.items()])
+    for key, told in ((FOLDED, folded), (KIND, kinds)):
+        for name, value in (told or {}).items():
+            info = graph.value_info.add()
+            info.CopyFrom(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(weights[name].dtype),
+                                                        weights[name].shape))
+            note(info, key, value if isinstance(value, str) else str(value))
+    if signature:
+        note(graph, SIGNATURE, signature)
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)])
+
+
+def summed(value, square=True):
+    """The nodes from `value` to the loss, the sum of its squares or of its elements."""
+    squares = [helper.make_node("Mul", [value, value], ["squares"])] if square else []
+    return squares + [helper.make_node("ReduceSum", ["squares" if square else value], ["loss"], keepdims=0)]
+
+
+class Case:
+    """Tools and a folder for files."""
+
+    def __init__(self, tempoc, tempo_run, folder):
+        self.tempoc, self.tempo_run, self.folder = tempoc, tempo_run, folder
+        self.out = os.path.join(folder, "out.onnx")
+
+    def compile(self, model, *flags, external=None):
+        """(exit code, messages); `external`: weights are in a file, which is taken away where this is False."""
+        source, weights = os.path.join(self.folder, "in.onnx"), os.path.join(self.folder, "weights.bin")
+        if external is None:
+            onnx.save(model, source)
+        else:
+            onnx.save(model, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
+            if not external:
+                os.remove(weights)
+        done = subprocess.run([self.tempoc, source, "-o", self.out, "-q", "--verify-each", *flags],
+                              capture_output=True, text=True, timeout=120, errors="replace")
+        return done.returncode, done.stderr
+
+    def trained(self):
+        graph = onnx.load(self.out, load_external_data=False).graph
+        return {o.name[:-5] for o in graph.output if o.name.endswith("_grad")}
+
+    def initializers(self):
+        return {i.name: i for i in onnx.load(self.out, load_external_data=False).graph.initializer}
+
+    def dims(self, name):
+        """Of an initializer; None where it is not there."""
+        init = self.initializers().get(name)
+        return list(init.dims) if init else None
+
+    def run(self, x):
+        inputs, got = os.path.join(self.folder, "x.npz"), os.path.join(self.folder, "got.npz")
+        np.savez(inputs, x=x)
+        subprocess.run([self.tempo_run, self.out, "--inputs", inputs, "--outputs", got], check=True,
+                       capture_output=True)
+        return dict(np.load(got))
+
+
+X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+
+
+def close(got, want, limit=1e-5):
+    return got.shape == np.shape(want) and np.max(np.abs(got - want)) <= limit * np.max(np.abs(want))
+
+
+# --- kinds ------------------------------------------------------------------------------------------------------------
+AFFINE = [helper.make_node("Mul", ["x", "m.a"], ["ax"]), helper.make_node("Add", ["ax", "m.b"], ["y"]), *summed("y")]
+WEIGHTS = {"m.a": [1.0, 2.0, 3.0], "m.b": [0.1, 0.2, 0.3]}
+
+
+def check_kinds(case):
+    told = signature_of(p_m_a="m.a", b_m_b="m.b", x=None)
+    code, said = case.compile(model_of(AFFINE, WEIGHTS, told))
+    expect("a signature without kinds tells", code == 0 and case.trained() == {"m.a"}, said)
+    code, said = case.compile(model_of(AFFINE, WEIGHTS, kinds={"m.a": "PARAMETER", "m.b": "CONSTANT_TENSOR"}))
+    expect("kinds without a signature tell", code == 0 and case.trained() == {"m.a"}, said)
+    code, said = case.compile(model_of(AFFINE, WEIGHTS))
+    expect("neither: both are trained", code == 0 and case.trained() == {"m.a", "m.b"}, said)
+    code, said = case.compile(model_of(AFFINE, WEIGHTS, kinds={"m.a": "PARAMETER", "m.b": "SOMETHING"}))
+    expect("a kind of no meaning tells nothing", code == 0 and case.trained() == {"m.a", "m.b"}, said)
+    code, said = case.compile(model_of(AFFINE, WEIGHTS, told), "--train=m.b", "--freeze=m.a")
+    expect("--train and --freeze win over kinds", code == 0 and case.trained() == {"m.b"}, said)
+
+
+def check_single(case):
+    for value in (3.0, [3.0], [[[3.0]]]):
+        weights = {"m.a": value, "m.b": [0.5]}
+        told = signature_of(p_m_a="m.a", b_m_b="m.b", x=None)
+        code, said = case.compile(model_of(AFFINE, weights, told))
+        expect(f"a parameter of one element, {np.shape(value)}, is trained", code == 0 and case.trained() == {"m.a"},
+               said)
+        code, said = case.compile(model_of(AFFINE, weights))
+        expect(f"untold, {np.shape(value)}, it is not", "has no parameter to train" in said or code != 0 or
+               case.trained() == set(), said)
+    nodes = [helper.make_node("Mul", ["x", "val_1"], ["ax"]), helper.make_node("Add", ["ax", "m.b"], ["y"]),
+             *summed("y")]
+    code, said = case.compile(model_of(nodes, {"val_1": 2.0, "m.b": WEIGHTS["m.b"]}, signature_of(p_m_b="m.b")))
+    expect("a constant of one element, which is not listed, is not", code == 0 and case.trained() == {"m.b"}, said)
+
+
+# --- folds ------------------------------------------------------------------------------------------------------------
+def scaled(name):
+    return [helper.make_node("Mul", ["x", name], ["y"]), *summed("y")]
+
+
+def check_unknown(case):
+    told = signature_of(p_m_s="m.s", b_m_t="m.t", x=None)
+    for name, value in (("tanhshrink", "['m.s']"), ("exp", "['m.s', 'cumsum']"), ("mul", "['m.s', 'm.t']")):
+        code, said = case.compile(model_of(scaled(name), {name: [1.0, 2.0, 3.0]}, told, {name: value}))
+        expect(f"{name} of {value}: refused, with names and a way out", code == 3 and "m.s" in said and name in said and
+               "optimize=False" in said and f"--train={name}" in said, said)
+        code, said = case.compile(model_of(scaled(name), {name: [1.0, 2.0, 3.0]}, told, {name: value}),
+                                  f"--train={name}")
+        expect(f"{name}: --train trains the copy", code == 0 and case.trained() == {name}, said)
+    nodes = [helper.make_node("Mul", ["x", "m.a"], ["ax"]), helper.make_node("Add", ["ax", "sub"], ["y"]), *summed("y")]
+    code, said = case.compile(model_of(nodes, {"m.a": [1.0, 2.0, 3.0], "sub": [1.0, 5.0, 3.0]},
+                                       signature_of(p_m_a="m.a", b_m_t="m.t"), {"sub": "['nobody', 'm.t']"}))
+    expect("from a buffer and unknown names: not trained", code == 0 and case.trained() == {"m.a"}, said)
+    nodes = [helper.make_node("Mul", ["x", "mul"], ["y"]), *summed("y")]
+    told = signature_of(p_m_s="m.s", p_m_t="m.t")
+    code, said = case.compile(model_of(nodes, {"mul": [1.0, 2.0, 3.0]}, told, {"mul": "['m.s', 'm.t']"}))
+    expect("two parameters: refused", code == 3 and "several parameters" in said and "m.s and 1 more" in said, said)
+
+
+def check_functions(case):
+    told = signature_of(p_m_s="m.s", x=None)
+    steps = {"exp": (["m.s"], np.exp), "neg": (["exp", "m.s"], lambda s: -np.exp(s)), "exp_1": (
+        ["m.s", "neg"], lambda s: np.exp(-s)), "sigmoid": (["m.s"], lambda s: 1 / (1 + np.exp(-s)))}
+    s = np.array([-0.7, 0.2, 1.1])
+    for dtype, limit in ((np.float32, 1e-5), (np.float64, 1e-9), (np.float16, 1e-2)):
+        for name, (names, function) in steps.items():
+            value = function(s.astype(dtype)).astype(dtype)
+            code, said = case.compile(model_of(scaled(name), {name: value}, told, {name: names}, dtype=dtype))
+            expect(f"{name} of {names}, {dtype.__name__}: undone", code == 0 and case.trained() == {"m.s"}, said)
+            if code:
+                continue
+            made = numpy_helper.to_array(case.initializers()["m.s"])
+            got, step = case.run(X.astype(dtype)), 1e-5
+            y = lambda s: np.sum((X * function(s)) ** 2, 0)
+            want = (y(s + step) - y(s - step)) / (2 * step)
+            expect(f"  its value and gradient", made.dtype == dtype and np.allclose(made, s, atol=limit) and
+                   close(got["m.s_grad"], want, limit) and np.isclose(got["loss"], np.sum(y(s)), rtol=limit),
+                   (made, got, want))
+    for value in ([1.0, -2.0, 3.0], [1.0, 0.0, 3.0], [1.0, np.nan, 3.0], [1.0, np.inf, 3.0]):
+        code, said = case.compile(model_of(scaled("exp"), {"exp": value}, told, {"exp": ["m.s"]}))
+        expect(f"exp with the result {value[1]}: refused", code == 3 and "cannot be computed" in said, said)
+
+
+def check_shifted(case):
+    told = signature_of(p_m_s="m.s", x=None)
+    w = np.array([1.0, 2.0, 3.0], np.float32)
+    for names in (["m.s", "val_1"], ["m.s", "scalar_tensor_default", "val_1"]):
+        code, said = case.compile(model_of(scaled("add_4"), {"add_4": w}, told, {"add_4": names}))
+        expect(f"a parameter plus a number, {names}", code == 0 and case.trained() == {"add_4"} and
+               "add_4 for m.s" in said, said)
+        got = case.run(X.astype(np.float32))["add_4_grad"]
+        expect("  has the gradient of the sum", close(got, np.sum(2 * X * X * w, 0)), got)
+    for names in (["m.s", "val_1", "val_2"], ["m.s", "mul", "val_1"], ["m.s", "m.t", "val_1"]):
+        code, said = case.compile(model_of(scaled("add_4"), {"add_4": w}, told, {"add_4": names}))
+        expect(f"a near miss, {names}: refused", code == 3 and "add_4" in said, said)
+    code, said = case.compile(model_of(added("add_4", "m.s"), {"add_4": w + 1, "m.s": w}, told,
+                                       {"add_4": ["m.s", "val_1"]}))
+    expect("the parameter is there, too: refused", code == 3 and "is there, too" in said, said)
+
+
+def check_same_parameter(case):
+    """exp (s) beside s itself."""
+    told = signature_of(p_m_s="m.s", x=None)
+    nodes = [helper.make_node("Mul", ["x", "exp"], ["ex"]), helper.make_node("Add", ["ex", "m.s"], ["y"]), *summed("y")]
+    s = np.array([-0.7, 0.2, 1.1], np.float32)
+    code, said = case.compile(model_of(nodes, {"exp": np.exp(s), "m.s": s}, told, {"exp": ["m.s"]}))
+    expect("a parameter beside its function: one gradient", code == 0 and case.trained() == {"m.s"}, said)
+    got = case.run(X.astype(np.float32))["m.s_grad"]
+    expect("  which is that of both", close(got, np.sum(2 * (X * np.exp(s) + s) * (X * np.exp(s) + 1), 0)), got)
+    code, said = case.compile(model_of(nodes, {"exp": np.exp(s), "m.s": s + 1}, told, {"exp": ["m.s"]}))
+    expect("a parameter with other numbers: refused", code == 3 and "with other numbers" in said, said)
+
+
+def check_expand(case):
+    told = signature_of(p_m_t="m.t", x=None)
+    t = np.array([[[1.0, 2.0, 4.0]]], np.float32)
+    nodes = [helper.make_node("Add", ["x", "expand"], ["y"]), *summed("y")]
+    data = np.repeat(t, 2, 1)[0]
+    code, said = case.compile(model_of(nodes, {"expand": data}, told, {"expand": ["m.t"]}))
+    expect("expand: one row", code == 0 and case.trained() == {"m.t"} and "expand in the file" in said, said)
+    expect("  whose gradient is the sum", close(case.run(X.astype(np.float32))["m.t_grad"],
+                                               np.sum(2 * (X + t[0]), 0, keepdims=True)))
+    code, said = case.compile(model_of(nodes, {"expand": data}, told, {"expand": ["m.t", "unsqueeze", "val_3"]}))
+    expect("expand of unsqueeze: no axis of one", code == 0 and case.dims("m.t") == [3], said)
+    data[1, 1] += 1
+    code, said = case.compile(model_of(nodes, {"expand": data}, told, {"expand": ["m.t"]}))
+    expect("data that do not repeat were not repeated: trained as they stand", code == 0 and
+           case.trained() == {"expand"} and case.dims("m.t") is None, said)
+    code, said = case.compile(model_of(added("expand", "m.t"), {"expand": data, "m.t": data}, told,
+                                       {"expand": ["m.t"]}))
+    expect("  and once, where the parameter is there, too", code == 0 and case.trained() == {"m.t"} and
+           case.dims("expand") is None, said)
+    code, said = case.compile(model_of(nodes, {"expand": data}, told, {"expand": ["m.t"]}, dtype=np.float32),
+                              external=False)
+    expect("weights that are not there: the first axis", code == 0 and case.dims("m.t") == [1, 3], said)
+    code, said = case.compile(model_of(scaled("exp"), {"exp": [1.0, 2.0, 3.0]}, told, {"exp": ["m.t"]}),
+                              external=False)
+    expect("a function of weights that are not there: refused", code == 3 and "are not there" in said, said)
+    code, said = case.compile(model_of(nodes, {"expand": np.repeat(t, 2, 1)[0]}, told, {"expand": ["m.t"]}),
+                              external=True)
+    expect("weights in a file of their own", code == 0 and case.dims("m.t") == [1, 3], said)
+
+
+def check_selection(case):
+    told = signature_of(p_m_s="m.s", p_m_w="m.w", x=None)
+    nodes = [helper.make_node("MatMul", ["x", "val_1"], ["xw"]), helper.make_node("Mul", ["xw", "exp"], ["y"]),
+             *summed("y")]
+    model = model_of(nodes, {"val_1": np.arange(9, dtype=np.float32).reshape(3, 3), "exp": [1.0, 2.0, 3.0]}, told,
+                     {"val_1": ["m.w"], "exp": ["m.s"]})
+    for flags, want in (((), {"val_1", "m.s"}), (("--freeze=m.w",), {"m.s"}), (("--freeze=m.s",), {"val_1"}),
+                        (("--freeze=*", "--train=m.s"), {"m.s"}), (("--freeze=*", "--train=m.w"), {"val_1"}),
+                        (("--train=*",), {"val_1", "m.s"}), (("--freeze=m.w", "--train=exp"), {"exp"})):
+        code, said = case.compile(model, *flags)
+        expect(f"selection by PyTorch's names: {' '.join(flags)}", code == 0 and case.trained() == want,
+               (said, case.trained()))
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+TABLE = np.arange(1, 16, dtype=np.float32).reshape(5, 3) / 7
+
+
+def added(*names):
+    nodes, last = [], "x"
+    for i, name in enumerate(names):
+        nodes.append(helper.make_node("Add", [last, name], [f"y{i}"]))
+        last = f"y{i}"
+    return nodes + summed(last)
+
+
+def check_rows(case):
+    told = signature_of(p_m_e="m.e", x=None)
+    once, twice = TABLE[[3, 1]], TABLE[[2, 2]]
+    code, said = case.compile(model_of(added("embedding"), {"embedding": once}, told, {"embedding": ["m.e", "arange"]}))
+    expect("rows of a table: trained as they stand", code == 0 and case.trained() == {"embedding"} and
+           "2 rows of m.e" in said, said)
+    code, said = case.compile(model_of(added("embedding"), {"embedding": twice}, told, {"embedding": ["m.e", "ids"]}))
+    expect("a row that comes twice is one", code == 0 and case.dims("embedding") == [1, 3] and
+           "1 row of m.e" in said, said)
+    expect("  whose gradient is the sum", close(case.run(X.astype(np.float32))["embedding_grad"],
+                                               np.sum(2 * (X + TABLE[2]), 0, keepdims=True)))
+    fold = {"embedding": ["m.e", "a"], "embedding_1": ["m.e", "b"]}
+    code, said = case.compile(model_of(added("embedding", "embedding_1"), {"embedding": once, "embedding_1": twice},
+                                       told, fold))
+    expect("two readers of one table", code == 0 and case.trained() == {"embedding"} and
+           "3 rows of m.e" in said, said)
+    got, y = case.run(X.astype(np.float32))["embedding_grad"], 2 * (X + once + twice)
+    expect("  whose gradient is that of both", close(got, np.stack([y[0], y[1], y[0] + y[1]])), got)
+    code, said = case.compile(model_of(added("m.e_sum", "embedding_1") + [],
+                                       {"m.e_sum": once, "embedding_1": twice}, told, {"embedding_1": ["m.e"]}))
+    expect("another initializer is no reader of it", code == 0 and "1 row of m.e" in said, said)
+
+
+def check_table_there(case):
+    told = signature_of(p_m_e="m.e", x=None)
+    nodes = [helper.make_node("MatMul", ["m.e", "m.e"], ["ee"]), helper.make_node("ReduceSum", ["ee"], ["s"],
+                                                                                  keepdims=0),
+             helper.make_node("Add", ["x", "embedding"], ["xe"]), helper.make_node("Mul", ["xe", "s"], ["y"]),
+             *summed("y", square=False)]
+    table = TABLE[:3]
+    model = model_of(nodes, {"m.e": table, "embedding": table[[2, 2]]}, told, {"embedding": ["m.e", "ids"]})
+    code, said = case.compile(model)
+    expect("the table is there, too: its rows are gathered", code == 0 and case.trained() == {"m.e"}, said)
+    s = lambda e: np.sum(X + e[[2, 2]]) * np.sum(e @ e)
+    want, e = np.zeros_like(table, np.float64), table.astype(np.float64)
+    for at in np.ndindex(want.shape):
+        step = np.zeros_like(want)
+        step[at] = 1e-5
+        want[at] = (s(e + step) - s(e - step)) / 2e-5
+    expect("  and its gradient is that of both", close(case.run(X.astype(np.float32))["m.e_grad"], want, 1e-4))
+    model = model_of(nodes, {"m.e": table, "embedding": table[[2, 2]] + 1}, told, {"embedding": ["m.e", "ids"]})
+    code, said = case.compile(model)
+    expect("rows that the table does not have: refused", code == 3 and "rows that the table does not have" in said,
+           said)
+    model = model_of(nodes, {"m.e": table[[0, 0, 1]], "embedding": table[[0, 1]]}, told, {"embedding": ["m.e", "ids"]})
+    code, said = case.compile(model)
+    expect("a table with equal rows: refused", code == 3 and "the table has equal rows" in said, said)
+
+
+def check_rows_untold(case):
+    told = signature_of(p_m_e="m.e", x=None)
+    fold = {"embedding": ["m.e", "ids"]}
+    code, said = case.compile(model_of(added("embedding"), {"embedding": [[0.5] * 3] * 2}, told, fold))
+    expect("equal rows that are uniform, as fresh ones are: refused", code == 3 and "cannot be told apart" in said,
+           said)
+    code, said = case.compile(model_of(added("embedding"), {"embedding": TABLE[[2, 1]]}, told, fold), external=False)
+    expect("weights that are not there: rows as they stand", code == 0 and case.trained() == {"embedding"}, said)
+    square = np.array([[2, 5, 1], [1, 2, 5], [5, 1, 2]], np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "index"], ["y"]), *summed("y")]
+    code, said = case.compile(model_of(nodes, {"index": square}, told, {"index": ["m.e", "val_1"]}))
+    expect("single elements of a table: refused", code == 3 and "index" in said and "m.e" in said, said)
+    heads = np.moveaxis(TABLE[[0, 1, 1, 0]].reshape(2, 2, 3), -1, 0)  # [3, 2, 2]
+    nodes = [helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+             helper.make_node("Mul", ["s", "permute"], ["y"]), *summed("y")]
+    code, said = case.compile(model_of(nodes, {"permute": np.ascontiguousarray(heads)}, told,
+                                       {"permute": ["m.e", "index", "val_2"]}))
+    expect("rows along another axis", code == 0 and "2 rows of m.e" in said and
+           case.dims("permute") == [2, 3], said)
+    code, said = case.compile(model_of(added("embedding"), {"embedding": np.float32(3)}, told, fold))
+    expect("a lookup of rank 0: refused", code == 3, said)
+    nodes = [helper.make_node("ReduceSum", ["embedding"], ["none"], keepdims=0),
+             helper.make_node("Add", ["x", "none"], ["y"]), *summed("y")]
+    code, said = case.compile(model_of(nodes, {"embedding": np.zeros((0, 3), np.float32)}, told, fold))
+    expect("a lookup of nothing: no crash", code in (0, 3), said)
+    code, said = case.compile(model_of(nodes, {"embedding": np.zeros((2, 0), np.float32)}, told, fold))
+    expect("a lookup of rows of nothing: no crash", code in (0, 3), said)
+
+
+def check_parts(case):
+    told = signature_of(p_m_p="m.p", x=None)
+    code, said = case.compile(model_of(added("slice_1"), {"slice_1": TABLE[:2]}, told, {"slice_1": ["m.p", "val_1"]}))
+    expect("a part is trained as it stands", code == 0 and case.trained() == {"slice_1"} and "a part of m.p" in said,
+           said)
+    code, said = case.compile(model_of(added("slice_1", "slice_2"), {"slice_1": TABLE[:2], "slice_2": TABLE[1:3]}, told,
+                                       {"slice_1": ["m.p"], "slice_2": ["m.p"]}))
+    expect("two parts: refused", code == 3 and "other parts" in said, said)
+    code, said = case.compile(model_of(added("slice_1", "m.p"), {"slice_1": TABLE[:2], "m.p": TABLE[:2] + 1}, told,
+                                       {"slice_1": ["m.p"]}))
+    expect("a part beside the whole: refused", code == 3 and "other parts" in said, said)
+    code, said = case.compile(model_of(added("slice_1"), {"slice_1": np.exp(TABLE[:2])}, told,
+                                       {"slice_1": ["m.p", "exp"]}))
+    expect("a part that was computed with: refused", code == 3 and "computed with" in said, said)
+
+
+def check_detached(case):
+    told = signature_of(p_m_a="m.a", p_m_t="m.t", x=None)
+    nodes = [helper.make_node("Mul", ["x", "m.a"], ["ax"]), helper.make_node("Add", ["ax", "detach"], ["y"]),
+             *summed("y")]
+    code, said = case.compile(model_of(nodes, {"m.a": [1.0, 2.0, 3.0], "detach": [1.0, 5.0, 3.0]}, told,
+                                       {"detach": ["m.t"]}))
+    expect("a detached parameter is not trained", code == 0 and case.trained() == {"m.a"}, said)
+
+
+# --- what the file lacks ----------------------------------------------------------------------------------------------
+def gated(first, second, same=True, name="sigmoid"):
+    """x (a) + x^2 (b), where the calls read `first` and `second`."""
+    return [node(f"%mul = aten.mul.Tensor(%x, {first})", "Mul", ["x", name], ["mul"]),
+            node("%pow_1 = aten.pow.Tensor_Scalar(%x, 2)", "Mul", ["x", "x"], ["pow_1"]),
+            node(f"%mul_1 = aten.mul.Tensor(%pow_1, {second})", "Mul", ["pow_1", name if same else "x"], ["mul_1"]),
+            node("%add = aten.add.Tensor(%mul, %mul_1)", "Add", ["mul", "mul_1"], ["add"]),
+            node("%sum_1 = aten.sum.default(%add)", "ReduceSum", ["add"], ["loss"], keepdims=0)]
+
+
+def check_merged_results(case):
+    told, fold = signature_of(p_m_g="m.g", x=None), {"sigmoid": ["m.g"]}
+    half = {"sigmoid": [0.5, 0.5, 0.5]}
+    code, said = case.compile(model_of(gated("%sigmoid", "%sub"), half, told, fold))
+    expect("a result that stands for another: refused", code == 3 and "sigmoid" in said and "sub" in said and
+           "optimize=False" in said, said)
+    code, said = case.compile(model_of(gated("%sigmoid", "%sub"), half, told, fold), "--train=sigmoid")
+    expect("  --train trains it as it stands", code == 0 and case.trained() == {"sigmoid"}, said)
+    for second in ("%sigmoid", "%view_3", "%expand_1", "%sigmoid_1", "%p_m_g"):
+        code, said = case.compile(model_of(gated("%sigmoid", second), half, told, fold))
+        expect(f"read as {second}: the same", code == 0 and case.trained() == {"m.g"} and "warning" not in said, said)
+    both = signature_of(p_m_g="m.g", p_m_h="m.h", x=None)
+    code, said = case.compile(model_of(gated("%sigmoid", "%sigmoid_1"), half, both, fold))
+    expect("read as a second sigmoid, with a parameter that is nowhere: refused", code == 3 and "sigmoid_1" in said,
+           said)
+    nodes = [node("%mul = aten.mul.Tensor(%sigmoid, %sub)", "Mul", ["sigmoid", "sigmoid"], ["mul"]),
+             node("%mul_1 = aten.mul.Tensor(%x, %mul)", "Mul", ["x", "mul"], ["mul_1"]), *summed("mul_1")]
+    code, said = case.compile(model_of(nodes, half, told, fold))
+    expect("both operands of one node: refused", code == 3 and "sub" in said, said)
+    nodes = [node("%mul_1 = aten.mul.Tensor(%exp, %x)", "Mul", ["m.g", "x"], ["mul_1"]),
+             node("%add = aten.add.Tensor(%mul_1, %p_m_g)", "Add", ["mul_1", "m.g"], ["add"]), *summed("add")]
+    code, said = case.compile(model_of(nodes, {"m.g": [1.0, 1.0, 1.0]}, told))
+    expect("a parameter that stands for a result: refused", code == 3 and "exp" in said and "m.g" in said, said)
+
+
+def check_missing(case):
+    told = signature_of(p_m_a="m.a", p_m_s="m.s", x=None)
+    lost = "m.s is a parameter of PyTorch's that the file does not have"
+
+    def scaled_loss(read, scope=""):
+        return [node("%mul = aten.mul.Tensor(%x, %p_m_a)", "Mul", ["x", "m.a"], ["mul"], scope),
+                node(f"%tanh = aten.tanh.default({read})", "Tanh", ["mul"], ["tanh"]),
+                node("%sum_1 = aten.sum.default(%tanh)", "ReduceSum", ["tanh"], ["loss"], keepdims=0)]
+
+    for read, warned in (("%mul", False), ("%clone", False), ("%view_2", False), ("%mul_1", False), ("%add", True),
+                         ("%sub_3", True)):
+        code, said = case.compile(model_of(scaled_loss(read), {"m.a": [1.0, 2.0, 3.0]}, told))
+        expect(f"a parameter that is nowhere, and a call that reads {read}", code == 0 and (lost in said) == warned,
+               said)
+    code, said = case.compile(model_of(scaled_loss("%add"), {"m.a": [1.0, 2.0, 3.0]}, signature_of(p_m_a="m.a")))
+    expect("no parameter is missing: silence", code == 0 and "warning" not in said, said)
+    tied = signature_of(p_m_head_a="m.head.a", p_m_wte_a="m.wte.a", x=None)
+    nodes = scaled_loss("%add", "m.wte")
+    nodes[0] = node("%mul = aten.mul.Tensor(%x, %p_m_head_a)", "Mul", ["x", "m.head.a"], ["mul"], "m.wte")
+    code, said = case.compile(model_of(nodes, {"m.head.a": [1.0, 2.0, 3.0]}, tied))
+    expect("a tied parameter under its other name: silence", code == 0 and "warning" not in said, said)
+
+
+# --- nonsense ---------------------------------------------------------------------------------------------------------
+def check_nonsense(case):
+    odd = ["", "#", "# outputs", ":", "::::", "p: PARAMETER target='", "p: PARAMETER target=''", "p:", "p: ",
+           "target='m.a'", "\n\n:\n#\n# outputs\n:", "p_m_a: PARAMETER target='m.a'\0", "é: PARAMETER target='m.a'",
+           "p_m_a PARAMETER target='m.a'", "p_m_a: BUFFER target='m.a\n'"]
+    for i, text in enumerate(odd):
+        code, said = case.compile(model_of(AFFINE, WEIGHTS, text, {"m.b": odd[-1 - i]}, {"m.a": text}))
+        expect(f"odd signature {i}", code in (0, 1, 2, 3, 4), (code, said))
+    for i, text in enumerate(["[", "['", "['m.a", "'''''", "['m.a']['m.a']", "[m.a]", "['m.a', 'exp', 'exp', 'neg']",
+                              "['" + "m.a', '" * 1000 + "']"]):
+        told = signature_of(p_m_a="m.a", x=None)
+        code, said = case.compile(model_of(scaled("exp"), {"exp": [1.0, 2.0, 3.0]}, told, {"exp": text}))
+        expect(f"odd fold {i}", code in (0, 1, 2, 3, 4), (code, said))
+    for i, text in enumerate(["%", "%%%", "% : =", "%y : [target=](args = (", "%y [target=a](args = (), kwargs = {",
+                              "%y = [target=a](args = ((((((, kwargs = {}", "%y = [target=a](args = (%), kwargs = {:})",
+                              "%y = [target=a](args = ('%x), kwargs = {'a: b}"]):
+        nodes = [helper.make_node("Mul", ["x", "m.a"], ["y"]), *summed("y")]
+        note(nodes[0], CALL, text)
+        note(nodes[0], SCOPES, text)
+        code, said = case.compile(model_of(nodes, {"m.a": [1.0, 2.0, 3.0]}, signature_of(p_m_a="m.a", p_m_b="m.b")))
+        expect(f"odd call {i}", code == 0 and case.trained() == {"m.a"}, (code, said))
+
+
+def check_long(case):
+    """Ten megabytes of each are read in a time that does not grow with their square."""
+    size = 10 << 20
+    told = signature_of(p_m_a="m.a", b_m_b="m.b", x=None)
+    call = "%y : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = ({}), kwargs = {{}})"
+    texts = {
+        "a signature of inputs": (SIGNATURE, "\n# inputs\n" + "a: USER_INPUT\n" * (size // 14)),
+        "a signature of parameters": (SIGNATURE, "\n".join(f"p_{i}: PARAMETER target='p.{i}'"
+                                                           for i in range(size // 40))),
+        "a signature without ends": (SIGNATURE, "a: PARAMETER target='\n" * (size // 22)),
+        "a signature of one line": (SIGNATURE, "a: PARAMETER target='" + "b" * size),
+        "arguments": (CALL, call.format("%add, " * (size // 6))),
+        "brackets": (CALL, call.format("[" * (size // 2) + "]" * (size // 2))),
+        "a call without an end": (CALL, call[:60] + "(" * size),
+        "a name": (CALL, call.format("%" + "a" * size)),
+        "scopes": (SCOPES, "'" * size),
+        "a fold": (FOLDED, "['m.a'" + ", 'view'" * (size // 8) + "]"),
+        "a fold without an end": (FOLDED, "'" * (size + 1)),
+    }
+    for what, (key, text) in texts.items():
+        nodes = [helper.make_node("Mul", ["x", "m.a"], ["ax"]), helper.make_node("Add", ["ax", "m.b"], ["y"]),
+                 *summed("y")]
+        if key == SCOPES:
+            note(nodes[0], CALL, call.format("%x, %p_m_a"))
+        if key in (CALL, SCOPES):
+            note(nodes[0], key, text)
+        model = model_of(nodes, WEIGHTS, text if key == SIGNATURE else told, {"m.b": text} if key == FOLDED else None)
+        begin = time.monotonic()
+        code, said = case.compile(model)
+        took = time.monotonic() - begin
+        expect(f"ten megabytes of {what}", code in (0, 2, 3, 4) and took < 20, (code, took, said[:200]))
+
+
+def main(tempoc, tempo_run, names):
+    checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
+    for name in names or checks:
+        with tempfile.TemporaryDirectory() as folder:
+            checks[name](Case(tempoc, tempo_run, folder))
+    print(f"{len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]))
