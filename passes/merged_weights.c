@@ -37,17 +37,48 @@ static bool is_changed(const tc_tied *t, const merged *m) {
     return n > 0;
 }
 
+/* A parameter that the file has transposed is made as PyTorch has it, where its data is there. */
+static bool is_turned_back(const tc_tied *t, const merged *m, const tc_use_group *group) {
+    const tc_torch_name *was = tc_torch_name_of(t->env->summary, m->value->name);
+    return group->name && was && was->layout == TC_TORCH_TRANSPOSED &&
+           tc_tensor_peek(t->graph->model, m->value->init) != NULL;
+}
+
 static const char *name_of_copy(const tc_tied *t, const merged *m, const tc_use_group *group) {
     if (group->learned == TC_LEARNED_NO && !group->name)
         return tc_arena_printf(t->scratch, "%s_constant", m->value->name);
-    return group->name && !is_changed(t, m) ? group->name : m->value->name;
+    return group->name && (!is_changed(t, m) || is_turned_back(t, m, group)) ? group->name : m->value->name;
 }
 
 static void set_kind(const tc_tied *t, const merged *m, const tc_use_group *group, tc_value *copy) {
     const tc_torch_name *was = tc_torch_name_of(t->env->summary, m->value->name);
-    if (group->name && is_changed(t, m))
+    if (group->name && is_changed(t, m) && !is_turned_back(t, m, group))
         tc_torch_set_name(t->env, copy->name, group->name, was ? was->layout : TC_TORCH_OTHER);
     copy->learned = tc_request_of(t->env, copy->name) == TC_REQUEST_TRAIN ? TC_LEARNED_YES : group->learned;
+}
+
+static tc_tensor *transposed(const tc_tied *t, const tc_tensor *tensor) {
+    int64_t dims[] = {tensor->dims[1], tensor->dims[0]};
+    tc_tensor *result = tc_tensor_create(t->graph->model, tensor->dtype, 2, dims, NULL);
+    const char *from = tc_tensor_peek(t->graph->model, tensor);
+    size_t bytes = tc_dtype_bits(tensor->dtype) / 8, rows = (size_t)dims[1], columns = (size_t)dims[0];
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < columns; k++)
+            memcpy((char *)(uintptr_t)result->data + (k * rows + i) * bytes, from + (i * columns + k) * bytes, bytes);
+    return result;
+}
+
+/* What stands in the stored initializer's place: the copy, or its transpose. */
+static tc_value *in_layout(const tc_tied *t, const merged *m, const tc_use_group *group, tc_value *copy) {
+    if (!is_turned_back(t, m, group))
+        return copy;
+    tc_node *node = tc_node_create(t->graph, "", "Transpose", 1, 1);
+    tc_node_set_input(node, 0, copy);
+    tc_value *result =
+        tc_node_add_output(node, 0, tc_arena_printf(t->scratch, "%s_transposed", copy->name), m->value->type);
+    node->name = result->name;
+    tc_node_insert_before(node, t->graph->first);
+    return result;
 }
 
 /* An initializer for one group's tensor. TorchScript's mark, a node, becomes it; other uses are moved to it. */
@@ -63,10 +94,13 @@ static const char *give_copy(tc_tied *t, const merged *m, const tc_use_group *gr
         tc_graph_add_initializer(t->graph, value, copy);
     } else {
         tc_map *made = tc_map_create(t->scratch);
+        if (is_turned_back(t, m, group))
+            copy = transposed(t, m->value->init);
         value = tc_constant(t->graph, name_of_copy(t, m, group), copy);
+        tc_value *stored = in_layout(t, m, group, value);
         for (size_t i = 0; i < group->n; i++)
             tc_node_set_input(group->uses[i]->user, group->uses[i]->index,
-                              with_copy(t, m, group->uses[i]->value, value, made));
+                              with_copy(t, m, group->uses[i]->value, stored, made));
     }
     copy->name = value->name;
     set_kind(t, m, group, value);
