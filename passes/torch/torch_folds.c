@@ -25,8 +25,7 @@ static const struct {
     {"unflatten", STEP_SHAPE}, {"clone", STEP_NONE},         {"contiguous", STEP_NONE}, {"alias", STEP_NONE},
     {"movedim", STEP_LAYOUT},  {"unsqueeze", STEP_AXIS},     {"expand", STEP_SPREAD},   {"expand_as", STEP_SPREAD},
     {"repeat", STEP_SPREAD},   {"tile", STEP_SPREAD},        {"slice", STEP_PART},      {"select", STEP_PART},
-    {"narrow", STEP_PART},     {"getitem", STEP_PART},       {"embedding", STEP_ROWS},  {"index", STEP_ROWS},
-    {"detach", STEP_STOP},
+    {"narrow", STEP_PART},     {"embedding", STEP_ROWS},     {"index", STEP_ROWS},      {"detach", STEP_STOP},
 };
 
 static double negative(double x) { return -x; }

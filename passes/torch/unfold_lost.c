@@ -203,10 +203,11 @@ static size_t times_read(const tc_node *node, const tc_value *value) {
 
 /* What a use of the initializer reads in PyTorch, where that is another result. Of two results of one operation, one
  * was merged with the other: they come from one parameter, unless some parameter is nowhere else. `out_hint`: even a
- * view may be another's. */
+ * view, or what a node without a call reads, may be another's. */
 static const char *other_of(const program *p, const tc_value *value, bool missing, bool *out_hint) {
     TC_FOR_USES(use, value) {
         const reads *r = tc_map_get_ptr(p->by_node, use->user);
+        *out_hint = *out_hint || !r;
         if (!r || (names_itself(p, r, value) && times_read(use->user, value) < 2))
             continue;
         for (size_t i = 0; i < r->n; i++) {

@@ -96,6 +96,9 @@ class Case:
                 os.remove(weights)
         done = subprocess.run([self.tempoc, source, "-o", self.out, "-q", "--verify-each", *flags],
                               capture_output=True, text=True, timeout=120, errors="replace")
+        for sign in ("Sanitizer", "runtime error"):
+            if sign in done.stderr:
+                expect("a build with sanitizers finds nothing", False, done.stderr[:2000])
         return done.returncode, done.stderr
 
     def trained(self):
@@ -167,7 +170,7 @@ def scaled(name):
 
 def check_unknown(case):
     told = signature_of(p_m_s="m.s", b_m_t="m.t", x=None)
-    for name, value in (("tanhshrink", "['m.s']"), ("exp", "['m.s', 'cumsum']"), ("mul", "['m.s', 'm.t']")):
+    for name, value in (("tanhshrink", "['m.s']"), ("view_1", "['m.s', 'getitem', 'val_1']"), ("exp", "['m.s', 'cumsum']"), ("mul", "['m.s', 'm.t']")):
         code, said = case.compile(model_of(scaled(name), {name: [1.0, 2.0, 3.0]}, told, {name: value}))
         expect(f"{name} of {value}: refused, with names and a way out", code == 3 and "m.s" in said and name in said and
                "optimize=False" in said and f"--train={name}" in said, said)
@@ -448,6 +451,10 @@ def check_missing(case):
                said)
     code, said = case.compile(model_of(scaled_loss("%add"), {"m.a": [1.0, 2.0, 3.0]}, signature_of(p_m_a="m.a")))
     expect("no parameter is missing: silence", code == 0 and "warning" not in said, said)
+    nodes = scaled_loss("%mul")
+    nodes[0] = node("", "Mul", ["x", "m.a"], ["mul"])
+    code, said = case.compile(model_of(nodes, {"m.a": [1.0, 2.0, 3.0]}, told))
+    expect("a node without a call, which may have read it", code == 0 and lost in said, said)
     tied = signature_of(p_m_head_a="m.head.a", p_m_wte_a="m.wte.a", x=None)
     nodes = scaled_loss("%add", "m.wte")
     nodes[0] = node("%mul = aten.mul.Tensor(%x, %p_m_head_a)", "Mul", ["x", "m.head.a"], ["mul"], "m.wte")
@@ -462,12 +469,12 @@ def check_nonsense(case):
            "p_m_a PARAMETER target='m.a'", "p_m_a: BUFFER target='m.a\n'"]
     for i, text in enumerate(odd):
         code, said = case.compile(model_of(AFFINE, WEIGHTS, text, {"m.b": odd[-1 - i]}, {"m.a": text}))
-        expect(f"odd signature {i}", code in (0, 1, 2, 3, 4), (code, said))
+        expect(f"odd signature {i}", code in (0, 2, 3, 4), (code, said))
     for i, text in enumerate(["[", "['", "['m.a", "'''''", "['m.a']['m.a']", "[m.a]", "['m.a', 'exp', 'exp', 'neg']",
                               "['" + "m.a', '" * 1000 + "']"]):
         told = signature_of(p_m_a="m.a", x=None)
         code, said = case.compile(model_of(scaled("exp"), {"exp": [1.0, 2.0, 3.0]}, told, {"exp": text}))
-        expect(f"odd fold {i}", code in (0, 1, 2, 3, 4), (code, said))
+        expect(f"odd fold {i}", code in (0, 2, 3, 4), (code, said))
     for i, text in enumerate(["%", "%%%", "% : =", "%y : [target=](args = (", "%y [target=a](args = (), kwargs = {",
                               "%y = [target=a](args = ((((((, kwargs = {}", "%y = [target=a](args = (%), kwargs = {:})",
                               "%y = [target=a](args = ('%x), kwargs = {'a: b}"]):
