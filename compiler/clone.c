@@ -166,6 +166,19 @@ tc_graph *tc_graph_clone(tc_graph *parent, const tc_graph *graph, tc_map *values
     return clone_graph(&cloner, parent, graph);
 }
 
+/* Passes change functions, too. */
+static void copy_functions(tc_model *copy, const tc_model *model) {
+    for (size_t i = 0; i < model->n_functions; i++) {
+        const tc_function *f = model->functions[i];
+        tc_cloner cloner = {.values = tc_map_create(copy->arena), .whole = true};
+        tc_function *function = TC_NEW(copy->arena, tc_function);
+        *function = *f;
+        function->body = tc_graph_create(copy, NULL, f->body->name);
+        fill_graph(&cloner, function->body, f->body);
+        tc_model_add_function(copy, function);
+    }
+}
+
 tc_model *tc_model_clone(tc_model *model) {
     tc_model *copy = tc_model_create();
     copy->source = model->source ? model->source : model;
@@ -173,8 +186,7 @@ tc_model *tc_model_clone(tc_model *model) {
     copy->ir_version = model->ir_version;
     for (size_t i = 0; i < model->n_opsets; i++)
         tc_model_set_opset(copy, model->opsets[i].domain, model->opsets[i].version);
-    copy->functions = model->functions; /* no room is left in it: what is added goes to an array of the copy's own */
-    copy->n_functions = model->n_functions;
+    copy_functions(copy, model);
     copy->info = model->info;
     copy->next_ordinal = model->next_ordinal;
     copy->graph->name = model->graph->name;

@@ -58,6 +58,17 @@ void tc_model_set_opset(tc_model *model, const char *domain, int64_t version) {
     model->opsets = grown;
 }
 
+void tc_function_import(tc_model *model, tc_function *function, const char *domain, int64_t version) {
+    for (size_t i = 0; i < function->n_opsets; i++)
+        if (same_domain(function->opsets[i].domain, domain))
+            return;
+    tc_opset *opsets = TC_NEW_ARRAY(model->arena, tc_opset, function->n_opsets + 1);
+    if (function->n_opsets)
+        memcpy(opsets, function->opsets, function->n_opsets * sizeof *opsets);
+    opsets[function->n_opsets++] = (tc_opset){domain, version};
+    function->opsets = opsets;
+}
+
 tc_function *tc_model_function(const tc_model *model, const char *domain, const char *name, const char *overload) {
     for (size_t i = 0; i < model->n_functions; i++) {
         tc_function *f = model->functions[i];

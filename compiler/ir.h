@@ -242,6 +242,7 @@ typedef struct tc_opset {
 /* A model-local function. Its body's graph has the function's inputs and outputs, untyped, and no initializers. */
 typedef struct tc_function {
     const char *domain, *name, *overload;
+    bool is_body; /* tempoc wrote it: what an op of ai.tempo computes, for runtimes that do not know the op (marks.h) */
     tc_graph *body;
     const char **attrs; /* attributes without default */
     size_t n_attrs;
@@ -292,6 +293,7 @@ void tc_model_destroy(tc_model *model); /* unmaps external data too; NULL is fin
 void tc_model_hold(tc_model *model);    /* from now on the innermost recovery point holds it, not whoever did */
 int64_t tc_model_opset(const tc_model *model, const char *domain);             /* 0: not imported */
 void tc_model_set_opset(tc_model *model, const char *domain, int64_t version); /* adds or changes */
+void tc_function_import(tc_model *model, tc_function *function, const char *domain, int64_t version); /* unless it is */
 tc_function *tc_model_function(const tc_model *model, const char *domain, const char *name, const char *overload);
 void tc_model_add_function(tc_model *model, tc_function *function);
 /* The file's metadata_props; NULL: it has none under that key. metadata.c */

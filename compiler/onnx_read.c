@@ -5,7 +5,7 @@
 #include "onnx_io.h"
 #include "onnx_msg.h"
 #include "ops.h"
-#include "role_metadata.h"
+#include "marks.h"
 #include "verify.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -140,8 +140,8 @@ static tc_status read_model(tc_onnx_reader *r, const Onnx__ModelProto *proto) {
     if (!r->model->graph->n_outputs)
         return BAD(r, "graph \"%s\" has no outputs: there is nothing to compute",
                    tc_quote(r->ctx, r->model->graph->name));
-    tc_roles_read(r->model);
     TC_TRY(read_functions(r, proto));
+    tc_marks_read(r->model);
     return tc_check_calls(r->ctx, r->model);
 }
 

@@ -3,7 +3,7 @@
  * spelling where it means the same. */
 #include "onnx_io.h"
 #include "onnx_msg.h"
-#include "role_metadata.h"
+#include "marks.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -472,11 +472,11 @@ static void write_info(const tc_model_info *info, Onnx__ModelProto *proto) {
     proto->model_version = info->version;
 }
 
-/* The roles of values are among them; pairs that were read come back as they were. */
+/* Marks are among them; pairs that were read come back as they were. */
 static void write_metadata(writer *w, Onnx__ModelProto *proto) {
     Onnx__StringStringEntryProto **read = proto->metadata_props;
     size_t n_read = proto->n_metadata_props, at = 0;
-    const tc_pair *pairs = tc_roles_metadata(w->arena, w->model, &proto->n_metadata_props);
+    const tc_pair *pairs = tc_marks_metadata(w->arena, w->model, &proto->n_metadata_props);
     proto->metadata_props = ARRAY(w, Onnx__StringStringEntryProto *, proto->n_metadata_props);
     for (size_t i = 0; i < proto->n_metadata_props; i++) {
         size_t k = at; /* both are in one order */

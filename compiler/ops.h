@@ -47,6 +47,11 @@ struct tc_op {
 /* NULL: unknown. "ai.onnx" is "". An ai.tempo name may carry a suffix, as function bodies do: `Attention_m1` is
  * Attention. O(1). */
 const tc_op *tc_op_find(const char *domain, const char *name);
+/* The file defines what a function of ai.tempo means, unless tempoc wrote it as an op's body (tc_function.is_body):
+ * where it has the name of an op, it and its calls get a domain of their own, so that nothing takes them for the op's.
+ * A function of ai.onnx with the name of an op goes, with a warning: the op is meant, as in other runtimes.
+ * own_functions.c */
+void tc_part_own_functions(tc_ctx *ctx, tc_model *model);
 size_t tc_op_count(void);
 const tc_op *tc_op_at(size_t index);
 /* What ops.def says of an attribute: true and its kind, or false where the op has none of that name. */

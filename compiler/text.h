@@ -19,6 +19,8 @@ tc_status tc_print_model(tc_ctx *ctx, const tc_model *model, FILE *out);
 tc_status tc_print_model_elided(tc_ctx *ctx, const tc_model *model, uint64_t max_elements, FILE *out);
 void tc_print_graph(const tc_graph *graph, FILE *out);
 void tc_print_node(const tc_node *node, FILE *out); /* one line, with its end; nested graphs take lines of their own */
+/* One function definition, in `arena`. */
+const char *tc_function_text(tc_arena *arena, const tc_function *function);
 void tc_print_type(const tc_type *type, FILE *out); /* "float[batch,16]"; nothing for NULL */
 
 /* The shortest decimal that reads back as the same number, "1e+05" where that is shorter than "100000"; -0, inf, -inf,

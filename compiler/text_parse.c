@@ -3,7 +3,7 @@
  * that call themselves. */
 #include "text_parse.h"
 #include "ops.h"
-#include "role_metadata.h"
+#include "marks.h"
 #include "verify.h"
 #include <inttypes.h>
 #include <string.h>
@@ -202,12 +202,12 @@ static tc_status parse_model(tc_text_parser *p) {
     if (p->lx.failed)
         return TC_BAD_INPUT;
     TC_TRY(tc_check_names(p->ctx, model->graph));
-    tc_roles_read(model);
     while (p->lx.token.kind != TC_TOKEN_END) {
         tc_function *f;
         TC_TRY(parse_function(p, &f));
         tc_model_add_function(model, f);
     }
+    tc_marks_read(model);
     return p->lx.failed ? TC_BAD_INPUT : tc_check_calls(p->ctx, model);
 }
 

@@ -2,10 +2,11 @@
  * be compared with onnx's own. It goes beyond onnx.printer where that loses something the parser could read: defaults
  * of function attributes, types inside functions, complex and 4-bit tensors, empty lists of strings; and it quotes what
  * the parser would misread: names that look like types, domains and attribute names that are no identifiers. */
-#include "role_metadata.h"
+#include "marks.h"
 #include "text.h"
 #include "text_words.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct printer {
@@ -449,10 +450,10 @@ static void put_info(const printer *p, const char *key, const char *value) {
     put_string(p, value);
 }
 
-/* The roles of values are among them. */
+/* Marks are among them. */
 static void put_metadata(printer *p, const tc_model *model) {
     size_t n;
-    const tc_pair *pairs = tc_roles_metadata(p->scratch, model, &n);
+    const tc_pair *pairs = tc_marks_metadata(p->scratch, model, &n);
     for (size_t i = 0; i < n; i++) {
         put(p, i ? ", " : ",\n   metadata_props: [");
         put_string(p, pairs[i].key);
@@ -509,6 +510,39 @@ void tc_print_node(const tc_node *node, FILE *out) {
     printer p = begin(NULL, out, UINT64_MAX);
     put_node(&p, node);
     tc_arena_destroy(p.scratch);
+}
+
+typedef struct text_stream {
+    FILE *file;
+    char *text;
+    size_t size;
+} text_stream;
+
+static void close_stream(void *user) {
+    const text_stream *stream = user;
+    fclose(stream->file);
+    free(stream->text);
+}
+
+const char *tc_function_text(tc_arena *arena, const tc_function *function) {
+    text_stream stream = {0};
+    stream.file = open_memstream(&stream.text, &stream.size);
+    if (!stream.file)
+        tc_out_of_memory(1);
+    tc_held held;
+    tc_hold(&held, close_stream, &stream);
+    printer p = begin(NULL, stream.file, UINT64_MAX);
+    tc_text_locale locale;
+    tc_text_enter_locale(&locale);
+    put_function(&p, function);
+    tc_text_leave_locale(&locale);
+    tc_arena_destroy(p.scratch);
+    if (fflush(stream.file) != 0)
+        tc_out_of_memory(stream.size);
+    const char *copy = tc_arena_strndup(arena, stream.text, stream.size);
+    tc_let_go(&held);
+    close_stream(&stream);
+    return copy;
 }
 
 void tc_print_type(const tc_type *type, FILE *out) {

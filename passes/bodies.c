@@ -124,8 +124,10 @@ static tc_status find_body(tc_ctx *ctx, tc_body *body, bool *out_found) {
 }
 
 static tc_status parse_body(tc_ctx *ctx, tc_model *model, const tc_body *body, tc_function **out_function) {
-    if (tc_parse_function(ctx, model, body->text, body->name, out_function) == TC_OK)
+    if (tc_parse_function(ctx, model, body->text, body->name, out_function) == TC_OK) {
+        (*out_function)->is_body = true;
         return TC_OK;
+    }
     return tc_error(ctx, TC_BUG, body->node, "the function body %s does not parse", body->name);
 }
 

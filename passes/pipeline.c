@@ -151,24 +151,13 @@ static bool uses_tempo(const tc_graph *graph) {
     return false;
 }
 
-static void import_in_function(tc_model *model, tc_function *function) {
-    for (size_t i = 0; i < function->n_opsets; i++)
-        if (strcmp(function->opsets[i].domain, TC_TEMPO_DOMAIN) == 0)
-            return;
-    tc_opset *opsets = TC_NEW_ARRAY(model->arena, tc_opset, function->n_opsets + 1);
-    if (function->n_opsets)
-        memcpy(opsets, function->opsets, function->n_opsets * sizeof *opsets);
-    opsets[function->n_opsets++] = (tc_opset){TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION};
-    function->opsets = opsets;
-}
-
 /* Imports the domain of ai.tempo where its ops are in use, so that no pass needs to. */
 static void import_tempo(tc_model *model) {
     if (uses_tempo(model->graph) && tc_model_opset(model, TC_TEMPO_DOMAIN) == 0)
         tc_model_set_opset(model, TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION);
     for (size_t i = 0; i < model->n_functions; i++)
         if (uses_tempo(model->functions[i]->body))
-            import_in_function(model, model->functions[i]);
+            tc_function_import(model, model->functions[i], TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION);
 }
 
 static void add_time(tc_pass_env *env, const tc_pass *pass, double seconds) {
@@ -262,6 +251,8 @@ tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
     const char *list = list_of(env->options);
     env->summary->nodes_before = model->graph->n_nodes;
     tc_record_initializers(env, model);
+    if (list[strspn(list, ", ")] != '\0')
+        tc_part_own_functions(env->ctx, model);
     TC_TRY(tc_stop_named(env, model->graph));
     TC_TRY(run_passes(env, model, list));
     tc_rules_check_names(env);

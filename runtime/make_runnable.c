@@ -82,6 +82,7 @@ tc_status rt_inline_missing(tempo_session *s, tc_model *model, bool typed, bool 
 
 tc_status rt_make_runnable(tempo_session *s) {
     bool changed = false;
+    tc_part_own_functions(&s->ctx, s->model);
     TC_TRY(to_canonical(s));
     TC_TRY(rt_inline_missing(s, s->model, false, &changed));
     return tc_verify_ops(&s->ctx, s->model->graph);

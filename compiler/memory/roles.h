@@ -1,7 +1,7 @@
 /* roles.h: what each output of a graph is: the loss, a gradient and of what, or neither; and which nodes are of the
  * forward pass. Names say nothing.
  *
- * Roles come from marks (tc_value.role), which autodiff and upgrade_ort set and files keep (role_metadata.h). A graph
+ * Roles come from marks (tc_value.role), which autodiff and upgrade_ort set and files keep (marks.h). A graph
  * that holds none of them is looked at instead (roles_infer.c). */
 #ifndef TC_ROLES_H
 #define TC_ROLES_H

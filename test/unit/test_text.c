@@ -137,6 +137,51 @@ static void test_one_function(void **state) {
     end(&f);
 }
 
+#define MARKED                                                                                                         \
+    "<ir_version: 10, opset_import: [\"\" : 21, \"ai.tempo\" : 1]>\n"                                                  \
+    "g (float x) => (float y) { y = ai.tempo.Swish (x) }\n"                                                            \
+    "<domain: \"ai.tempo\", opset_import: [\"\" : 21]> Swish <a: float = 0.1>(x) => (y) "                              \
+    "{ t = LeakyRelu <alpha: float = @a> (x) y = Add (t, x) }"
+
+static void print_model(fixture *f, char *text, size_t size) {
+    FILE *out = fmemopen(text, size, "w");
+    assert_non_null(out);
+    assert_int_equal(tc_print_model(&f->ctx, f->model, out), TC_OK);
+    assert_int_equal(fclose(out), 0);
+}
+
+static tc_function *read_back(fixture *f, const char *text) {
+    end(f);
+    assert_int_equal(parse(f, text), TC_OK);
+    return f->model->functions[0];
+}
+
+static void test_what_tempoc_wrote_is_known_until_it_changes(void **state) {
+    (void)state;
+    static const struct {
+        const char *what, *with;
+        bool is_body;
+    } rows[] = {
+        {"LeakyRelu", "LeakyRelu", true}, {"LeakyRelu", "ThresholdedRelu", false}, {"0.1", "0.2", false},
+        {"(t, x)", "(x, t)", false},      {"tempo.body", "tempo.bodies", false},
+    };
+    fixture f;
+    char text[1000], changed[1000];
+    assert_int_equal(parse(&f, MARKED), TC_OK);
+    assert_false(f.model->functions[0]->is_body);
+    f.model->functions[0]->is_body = true;
+    print_model(&f, text, sizeof text);
+    for (size_t i = 0; i < TC_COUNT(rows); i++) {
+        assert_non_null(strstr(text, rows[i].what));
+        size_t before = (size_t)(strstr(text, rows[i].what) - text), behind = before + strlen(rows[i].what);
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)before, text, rows[i].with, text + behind);
+        assert_int_equal(read_back(&f, changed)->is_body, rows[i].is_body);
+    }
+    print_model(&f, text, sizeof text);
+    assert_null(strstr(text, "tempo.body"));
+    end(&f);
+}
+
 static void test_functions_are_inlined(void **state) {
     (void)state;
     fixture f;
@@ -233,6 +278,7 @@ int main(void) {
         cmocka_unit_test(test_nodes_graphs_and_types_print_alone),
         cmocka_unit_test(test_elided_tensors_are_not_read_back),
         cmocka_unit_test(test_one_function),
+        cmocka_unit_test(test_what_tempoc_wrote_is_known_until_it_changes),
         cmocka_unit_test(test_functions_are_inlined),
         cmocka_unit_test(test_sparse_attributes_warn),
         cmocka_unit_test(test_locale),

@@ -1,0 +1,18 @@
+/* marks.h: how a file keeps the roles of values (tc_value.role) and which functions tempoc wrote (tc_function.is_body),
+ * in the model's metadata:
+ *
+ *   tempo.loss             the output that is the loss
+ *   tempo.gradient.OUTPUT  the parameter or input that the output is the gradient of; "" where that is not known
+ *   tempo.backward.VALUE   "": an input that a gradient enters the graph by, or an output that depends on one
+ *   tempo.body.NAME        the fingerprint of the function ai.tempo.NAME that tempoc wrote: its text as a number. A
+ *                          function that was changed since has another, and is one of the file's own */
+#ifndef TC_MARKS_H
+#define TC_MARKS_H
+#include "ir.h"
+
+/* Marks what the model's metadata say, once its graph and functions have been read. What names no input, no output and
+ * no function is passed over. */
+void tc_marks_read(tc_model *model);
+/* The model's metadata with what the marks say: pairs that still hold stay where they are. In `arena`. */
+const tc_pair *tc_marks_metadata(tc_arena *arena, const tc_model *model, size_t *out_count);
+#endif
