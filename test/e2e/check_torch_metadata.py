@@ -170,7 +170,8 @@ def scaled(name):
 
 def check_unknown(case):
     told = signature_of(p_m_s="m.s", b_m_t="m.t", x=None)
-    for name, value in (("tanhshrink", "['m.s']"), ("view_1", "['m.s', 'getitem', 'val_1']"), ("exp", "['m.s', 'cumsum']"), ("mul", "['m.s', 'm.t']")):
+    for name, value in (("tanhshrink", "['m.s']"), ("view_1", "['m.s', 'getitem', 'val_1']"),
+                        ("exp", "['m.s', 'cumsum']"), ("mul", "['m.s', 'm.t']")):
         code, said = case.compile(model_of(scaled(name), {name: [1.0, 2.0, 3.0]}, told, {name: value}))
         expect(f"{name} of {value}: refused, with names and a way out", code == 3 and "m.s" in said and name in said and
                "optimize=False" in said and f"--train={name}" in said, said)
