@@ -31,33 +31,39 @@ static const char *target_of(tc_arena *arena, const char *line, size_t n) {
 typedef struct lines {
     tc_arena *arena;
     tc_torch_signature *signature;
-    size_t cap;
-    bool outputs; /* the line is below "# outputs" */
+    size_t cap, cap_outputs;
+    bool outputs; /* the line is below "# outputs", behind all inputs */
 } lines;
+
+static void read_output(lines *l, const char *token, const char *word, size_t length, const char *target) {
+    tc_torch_signature *s = l->signature;
+    tc_torch_input *input = target ? tc_map_get(s->by_target, target) : NULL;
+    if (input && length > 9 && strncmp(word + length - 9, "_MUTATION", 9) == 0)
+        input->changed = true;
+    if (length != 11 || strncmp(word, "USER_OUTPUT", 11) != 0)
+        return;
+    s->outputs = tc_arena_grow(l->arena, s->outputs, sizeof *s->outputs, &l->cap_outputs, s->n_outputs + 1);
+    s->outputs[s->n_outputs++] = token;
+}
 
 /* "token: KIND target='...'" */
 static void read_line(lines *l, const char *line, size_t n) {
     tc_torch_signature *s = l->signature;
     const char *colon = memchr(line, ':', n);
     if (n > 0 && line[0] == '#')
-        l->outputs = n >= 9 && strncmp(line, "# outputs", 9) == 0;
+        l->outputs = l->outputs || (n >= 9 && strncmp(line, "# outputs", 9) == 0);
     if (!colon || line[0] == '#')
         return;
     const char *word = colon + 1 + strspn(colon + 1, " "), *target = target_of(l->arena, line, n);
+    const char *token = tc_arena_strndup(l->arena, line, (size_t)(colon - line));
     size_t length = strcspn(word, " \n");
-    if (l->outputs) {
-        tc_torch_input *input = target ? tc_map_get(s->by_target, target) : NULL;
-        if (input && length > 9 && strncmp(word + length - 9, "_MUTATION", 9) == 0)
-            input->changed = true;
-        return;
-    }
+    if (l->outputs)
+        return read_output(l, token, word, length, target);
     s->inputs = tc_arena_grow(l->arena, s->inputs, sizeof *s->inputs, &l->cap, s->n + 1);
-    s->inputs[s->n++] = (tc_torch_input){.kind = kind_of_word(word, length),
-                                         .token = tc_arena_strndup(l->arena, line, (size_t)(colon - line)),
-                                         .target = target};
+    s->inputs[s->n++] = (tc_torch_input){.kind = kind_of_word(word, length), .token = token, .target = target};
 }
 
-/* The maps point into the list, which no longer grows: rebuilt when the inputs end. */
+/* The maps point into the list, which no longer grows: made when the inputs end. */
 static void index_inputs(tc_torch_signature *s) {
     for (size_t i = 0; i < s->n; i++) {
         tc_map_set(s->by_token, s->inputs[i].token, &s->inputs[i]);

@@ -26,6 +26,8 @@ typedef struct tc_torch_signature {
     tc_torch_input *inputs;
     size_t n;
     tc_map *by_token, *by_target; /* -> tc_torch_input */
+    const char **outputs;         /* names in calls, without %, of what the caller gets */
+    size_t n_outputs;
 } tc_torch_signature;
 
 /* In the arena; NULL where the file has no signature. */

@@ -153,7 +153,7 @@ static tc_status find_standins(tc_unfold *u, const tc_torch_signature *signature
             s->fold.known = s->fold.known && !s->fold.rows;
         u->n += s->fold.n_parameters > 0;
     }
-    tc_unfold_find_lost(u, signature, &flow);
+    tc_unfold_find_lost(u, signature, &flow, loss);
     return TC_OK;
 }
 

@@ -54,8 +54,8 @@ void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now);
 /* Gives nodes the biases that the exporter dropped. unfold_bias.c */
 void tc_unfold_biases(tc_unfold *u, const tc_torch_signature *signature);
 /* Refuses learned initializers that stand for other results, too, and warns of parameters that the file does not have,
- * where something was dropped. unfold_lost.c */
-void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, const tc_flow *flow);
+ * where something was dropped, as from the loss itself. unfold_lost.c */
+void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, const tc_flow *flow, const tc_value *loss);
 /* Undoes repeated elements and functions. unfold_repeated.c */
 void tc_unfold_repeated(tc_unfold *u, const tc_standin *s);
 /* Undoes the rows of one table, of all initializers that hold some, at the first of them. unfold_rows.c */

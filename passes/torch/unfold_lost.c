@@ -254,10 +254,33 @@ static bool any_dropped(const program *p) {
     return false;
 }
 
-void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, const tc_flow *flow) {
+/* PyTorch's loss, where it is a sum or product that no node makes: the file has an operand of it. */
+static const char *dropped_loss(const program *p, const tc_value *loss) {
+    size_t at = 0;
+    while (at < p->u->graph->n_outputs && p->u->graph->outputs[at] != loss)
+        at++;
+    const char *name = at < p->signature->n_outputs ? p->signature->outputs[at] : NULL;
+    bool dropped = name && loss->producer && tc_map_get_ptr(p->by_node, loss->producer) && !tc_map_get(p->made, name) &&
+                   is_among(name, sums_and_products, TC_COUNT(sums_and_products));
+    return dropped ? name : NULL;
+}
+
+static void warn_of_loss(const program *p, const tc_value *loss) {
+    const char *dropped = dropped_loss(p, loss);
+    if (!dropped)
+        return;
+    tc_warn(p->u->env->ctx, NULL,
+            "PyTorch's loss is the result of %s, which the file does not have: the exporter dropped a term or factor "
+            "that changed nothing, and gradients through it are not there",
+            tc_quote(p->u->env->ctx, dropped));
+    tc_hint(p->u->env->ctx, "optimize=False keeps all that is used");
+}
+
+void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, const tc_flow *flow, const tc_value *loss) {
     program p = read_program(u, signature);
     tc_findings missing = missing_parameters(&p);
     bool hint = false;
+    warn_of_loss(&p, loss);
     for (uint32_t i = 0; i < u->graph->n_initializers; i++) {
         const tc_value *value = u->graph->initializers[i];
         if (value->learned != TC_LEARNED_YES || !tc_flow_has(flow, value, TC_FLOW_REACHES) ||

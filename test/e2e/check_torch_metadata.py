@@ -463,6 +463,16 @@ def check_missing(case):
     expect("a tied parameter under its other name: silence", code == 0 and "warning" not in said, said)
 
 
+def check_dropped_loss(case):
+    nodes = [node("%mul = aten.mul.Tensor(%x, %p_m_a)", "Mul", ["x", "m.a"], ["mul"]),
+             node("%sum_1 = aten.sum.default(%mul)", "ReduceSum", ["mul"], ["loss"], keepdims=0)]
+    for output, warned in (("sum_1", False), ("add", True), ("mul_7", True), ("view", False), ("mul", False)):
+        told = signature_of(p_m_a="m.a", x=None).replace("sum_1: USER_OUTPUT", f"{output}: USER_OUTPUT")
+        code, said = case.compile(model_of(nodes, {"m.a": [1.0, 2.0, 3.0]}, told))
+        expect(f"PyTorch's loss is {output}, the file's sum_1", code == 0 and
+               ("PyTorch's loss is the result of" in said) == warned, said)
+
+
 # --- nonsense ---------------------------------------------------------------------------------------------------------
 def check_nonsense(case):
     odd = ["", "#", "# outputs", ":", "::::", "p: PARAMETER target='", "p: PARAMETER target=''", "p:", "p: ",
@@ -496,6 +506,7 @@ def check_long(case):
         "a signature of parameters": (SIGNATURE, "\n".join(f"p_{i}: PARAMETER target='p.{i}'"
                                                            for i in range(size // 40))),
         "a signature without ends": (SIGNATURE, "a: PARAMETER target='\n" * (size // 22)),
+        "a signature that turns": (SIGNATURE, "# outputs\n# inputs\na: BUFFER target='a'\n" * (size // 41)),
         "a signature of one line": (SIGNATURE, "a: PARAMETER target='" + "b" * size),
         "arguments": (CALL, call.format("%add, " * (size // 6))),
         "brackets": (CALL, call.format("[" * (size // 2) + "]" * (size // 2))),

@@ -35,6 +35,8 @@ static void test_inputs(void **state) {
         {"odd", "m.odd", TC_TORCH_UNKNOWN, false},
     };
     assert_int_equal(s->n, 5); /* those of the outputs are none */
+    assert_int_equal(s->n_outputs, 1);
+    assert_string_equal(s->outputs[0], "loss");
     for (size_t i = 0; i < s->n; i++) {
         assert_string_equal(s->inputs[i].token, want[i].token);
         assert_int_equal(s->inputs[i].kind, want[i].kind);
