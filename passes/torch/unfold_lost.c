@@ -178,17 +178,22 @@ static tc_findings missing_parameters(const program *p) {
 }
 
 /* --- initializers that stand for what was equal ----------------------------------------------- */
-/* The call reads the initializer by its name, or by that of a parameter that went into it. */
-static bool names_itself(const program *p, const reads *r, const tc_value *value) {
+/* The initializer's name, and those of what went into it. */
+static tc_map *names_of(const program *p, const tc_value *value) {
     size_t n = 0;
     const char **from = tc_torch_folded_from(p->u->scratch, value, &n);
+    tc_map *names = tc_map_create(p->u->scratch);
+    tc_map_set(names, value->name, names);
+    for (size_t i = 0; i < n; i++)
+        tc_map_set(names, from[i], names);
+    return names;
+}
+
+/* The call reads the initializer by its name, or by that of a parameter that went into it. */
+static bool names_itself(const program *p, const reads *r, const tc_map *names) {
     for (size_t i = 0; i < r->n; i++) {
         const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
-        const char *target = input && input->target ? input->target : r->names[i];
-        bool found = strcmp(target, value->name) == 0;
-        for (size_t k = 0; k < n && !found; k++)
-            found = strcmp(target, from[k]) == 0;
-        if (found)
+        if (tc_map_get(names, input && input->target ? input->target : r->names[i]))
             return true;
     }
     return false;
@@ -205,10 +210,13 @@ static size_t times_read(const tc_node *node, const tc_value *value) {
  * was merged with the other: they come from one parameter, unless some parameter is nowhere else. `out_hint`: even a
  * view, or what a node without a call reads, may be another's. */
 static const char *other_of(const program *p, const tc_value *value, bool missing, bool *out_hint) {
+    tc_map *names = names_of(p, value), *seen = tc_map_create(p->u->scratch);
     TC_FOR_USES(use, value) {
         const reads *r = tc_map_get_ptr(p->by_node, use->user);
+        bool again = tc_map_get_ptr(seen, use->user);
+        tc_map_set_ptr(seen, use->user, use->user);
         *out_hint = *out_hint || !r;
-        if (!r || (names_itself(p, r, value) && times_read(use->user, value) < 2))
+        if (!r || again || (names_itself(p, r, names) && times_read(use->user, value) < 2))
             continue;
         for (size_t i = 0; i < r->n; i++) {
             const char *name = r->names[i];
@@ -230,18 +238,18 @@ static const char *result_of(const program *p, const tc_value *value) {
 
 /* The call reads a sum or product that no node makes, and no operand of the node is one that it was merged with. */
 static bool reads_dropped(const program *p, const tc_node *node, const reads *r) {
-    for (size_t i = 0; i < r->n; i++) {
-        const char *name = r->names[i];
-        if (tc_map_get(p->made, name) || !is_among(name, sums_and_products, TC_COUNT(sums_and_products)))
-            continue;
-        bool merged = false, has_float = false;
-        for (uint32_t k = 0; k < node->n_inputs; k++) {
-            merged = merged || tc_torch_same_stem(result_of(p, tc_input(node, k)), name);
-            has_float = has_float || (tc_input(node, k) && tc_dtype_is_float(tc_value_dtype(tc_input(node, k))));
-        }
-        if (!merged && has_float)
-            return true;
+    bool merged[TC_COUNT(sums_and_products)] = {false}, has_float = false;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const char *result = result_of(p, tc_input(node, i));
+        for (size_t k = 0; k < TC_COUNT(sums_and_products); k++)
+            merged[k] = merged[k] || tc_torch_same_stem(result, sums_and_products[k]);
+        has_float = has_float || (tc_input(node, i) && tc_dtype_is_float(tc_value_dtype(tc_input(node, i))));
     }
+    for (size_t i = 0; i < r->n && has_float; i++)
+        for (size_t k = 0; k < TC_COUNT(sums_and_products); k++)
+            if (!merged[k] && tc_torch_same_stem(r->names[i], sums_and_products[k]) &&
+                !tc_map_get(p->made, r->names[i]))
+                return true;
     return false;
 }
 
