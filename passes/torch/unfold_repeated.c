@@ -137,7 +137,8 @@ static tc_value *add_ints(const tc_unfold *u, const char *name, const int64_t *d
 /* --- undoing ---------------------------------------------------------------------------------- */
 static int64_t *all_dims(const tc_unfold *u, const tc_tensor *tensor) {
     int64_t *dims = TC_NEW_ARRAY(u->scratch, int64_t, (size_t)tensor->rank + 1);
-    memcpy(dims, tensor->dims, (size_t)tensor->rank * sizeof *dims);
+    for (int i = 0; i < tensor->rank; i++)
+        dims[i] = tensor->dims[i];
     return dims;
 }
 

@@ -57,7 +57,7 @@ def signature_of(**kinds):
 def model_of(nodes, weights, signature=None, folded=None, kinds=None, dtype=np.float32):
     """A graph of x [2,3], or of what its nodes need of it, with a scalar loss; weights as given or as floats."""
     code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    weights = {k: v if isinstance(v, np.ndarray) else np.asarray(v, dtype) for k, v in weights.items()}
+    weights = {k: v if isinstance(v, (np.ndarray, np.float32)) else np.asarray(v, dtype) for k, v in weights.items()}
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", code, [2, 3])],
                               [helper.make_tensor_value_info("loss", code, [])],
                               [numpy_helper.from_array(v, k) for k, v in weights.items()])
@@ -207,6 +207,9 @@ def check_functions(case):
             expect(f"  its value and gradient", made.dtype == dtype and np.allclose(made, s, atol=limit) and
                    close(got["m.s_grad"], want, limit) and np.isclose(got["loss"], np.sum(y(s)), rtol=limit),
                    (made, got, want))
+    code, said = case.compile(model_of(scaled("exp"), {"exp": np.float32(2)}, told, {"exp": ["m.s"]}))
+    expect("exp of a scalar", code == 0 and case.dims("m.s") == [] and
+           close(case.run(X.astype(np.float32))["m.s_grad"], 8 * np.sum(X * X)), said)
     for value in ([1.0, -2.0, 3.0], [1.0, 0.0, 3.0], [1.0, np.nan, 3.0], [1.0, np.inf, 3.0]):
         code, said = case.compile(model_of(scaled("exp"), {"exp": value}, told, {"exp": ["m.s"]}))
         expect(f"exp with the result {value[1]}: refused", code == 3 and "cannot be computed" in said, said)
