@@ -5,11 +5,12 @@
 #include "restore.h"
 #include <string.h>
 
+/* Nobody has checked the graph yet: a node without its first operand or result is left to those who refuse it. */
 static void read_calls(tc_restore *r) {
     r->by_result = tc_map_create(r->arena);
     TC_FOR_NODES(node, r->graph) {
         tc_torch_call call;
-        if (!tc_torch_call_read(r->arena, node, &call))
+        if (!tc_input(node, 0) || !tc_output(node, 0) || !tc_torch_call_read(r->arena, node, &call))
             continue;
         uintptr_t at = (uintptr_t)tc_map_get(r->by_result, call.result);
         if (at == 0) {

@@ -5,7 +5,8 @@
 #include "torch_calls.h"
 #include "torch_signature.h"
 
-/* One call of PyTorch's and the nodes of the main graph that the exporter made of it, in their order. */
+/* One call of PyTorch's and the nodes of the main graph that the exporter made of it, in their order. Each has a first
+ * operand and a first result; other operands may be absent. */
 typedef struct tc_restore_call {
     tc_torch_call call;
     tc_node **nodes;

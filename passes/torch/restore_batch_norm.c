@@ -55,7 +55,8 @@ static void restore_plain(const tc_restore *r, const tc_torch_call *call, tc_nod
                           double number) {
     const tc_value *mean = tc_input(node, RUNNING_MEAN);
     const char *word = tc_torch_call_argument(call, index, NULL);
-    if (!word || strcmp(word, "None") != 0 || !mean || !mean->init || mean->init->rank != 1)
+    if (!word || strcmp(word, "None") != 0 || !mean || !mean->init || mean->init->rank != 1 ||
+        !tc_dtype_is_float(mean->init->dtype))
         return;
     const tc_tensor *like = mean->init;
     tc_tensor *plain = tc_tensor_create(r->graph->model, like->dtype, 1, like->dims, NULL);

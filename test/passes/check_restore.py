@@ -229,6 +229,33 @@ def check_stops(tempoc, models):
                not nodes_of(out, "StopGradient"), (code, messages))
 
 
+# --- nodes against ONNX's rules ---------------------------------------------------------------------------------------
+def check_malformed(tempoc, models):
+    """Other passes refuse nodes that lack operands or results; this one runs before them and passes them over."""
+    attention = "%a = aten.scaled_dot_product_attention.default(%q, %k, %v, %mask, 0.1)"
+    training = f"%y = aten.batch_norm.default({ARGS}, True, 0.1, 1e-05, True)".replace("%p_n_weight", "None")
+    for call, op, inputs in (("%detach = aten.detach.default(%x)", "Identity", ["x"]), (attention, "Softmax", ["x"]),
+                             (attention, "Where", ["x"] * 3),
+                             ("%d = aten.dropout.default(%x, 0.5, True)", "Dropout", ["x"]),
+                             (training, "BatchNormalization", ["x", *STATISTICS])):
+        for what, operands, results in (("no operand", [], ["y"]), ("an absent operand", [""] + inputs[1:], ["y"]),
+                                        ("no result", inputs, [])):
+            bad = node(call, op, inputs, ["y"])
+            del bad.input[:], bad.output[:]
+            bad.input.extend(operands)
+            bad.output.extend(results)
+            nodes = [bad, *([] if results else [node("", "Identity", ["x"], ["y"])]),
+                     node("", "ReduceSum", ["y"], ["loss"], keepdims=0)]
+            code, messages, _ = compiled(tempoc, model_of(nodes, STATISTICS))
+            expect(f"{op} with {what}: refused by name", code == 2 and f'{op} "node_y"' in messages, (code, messages))
+    texts = norm_model(training)
+    for initializer in list(texts.graph.initializer)[2:4]:
+        initializer.CopyFrom(helper.make_tensor(initializer.name, TensorProto.STRING, [2], [b"a", b"b"]))
+    code, messages, _ = compiled(tempoc, texts)
+    expect("statistics of text: refused by name", code == 3 and 'BatchNormalization "node_y"' in messages,
+           (code, messages))
+
+
 def check_stop_verify(tempoc, models):
     code, messages, _ = compiled(tempoc, os.path.join(models, "stops-dyn_18", "model.onnx"), "--verify")
     expect("--verify compares no slopes where gradients stop", code == 0, (code, messages))
