@@ -22,12 +22,13 @@ static void print_value(tc_ctx *ctx, const tc_value *value) {
     printf(" %s\n", tc_type_text(ctx->arena, value->type));
 }
 
-/* Types and shapes as the pass `shapes` gives them, after upgrade and inline. */
+/* Types and shapes as the pass `shapes` gives them, behind those that come before it. */
 static tc_status infer(tc_ctx *ctx, const char *path, tc_model **out_model) {
     tc_options options = {0};
     tc_summary summary = {0};
     tc_pass_env env = {.ctx = ctx, .options = &options, .summary = &summary};
     TC_TRY(tc_read_file(ctx, path, out_model));
+    TC_TRY(tc_pass_restore(&env, *out_model));
     TC_TRY(tc_pass_upgrade(&env, *out_model));
     TC_TRY(tc_pass_inline(&env, *out_model));
     return tc_pass_shapes(&env, *out_model);
