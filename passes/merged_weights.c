@@ -127,39 +127,29 @@ static bool concerns_training(const tc_tied *t, size_t i, const tc_use_groups *g
     return any;
 }
 
-static void note_parted(const tc_tied *t, const merged *found, size_t n, const char **lists, size_t parts) {
-    tc_ctx *ctx = t->env->ctx;
-    const char **names = TC_NEW_ARRAY(t->scratch, const char *, n + 1);
-    for (size_t i = 0; i < n; i++) {
-        names[i] = found[i].value->name;
-        if (n <= TC_LIST_FEW)
-            tc_note(ctx, NULL, "%s stood for others that were equal when the model was exported; %s: %s",
-                    tc_quote(ctx, names[i]), "they have initializers of their own now", lists[i]);
-    }
-    if (n > TC_LIST_FEW)
-        tc_note(ctx, NULL, "%zu initializers stood for %zu others that were equal when the model was exported; %s: %s",
-                n, parts, "they have initializers of their own now", tc_quote_list(t->env->ctx, names, n));
-}
-
 bool tc_part_merged(tc_tied *t) {
     merged *found = TC_NEW_ARRAY(t->scratch, merged, t->w.n + 1);
-    const char **lists = TC_NEW_ARRAY(t->scratch, const char *, t->w.n + 1);
-    size_t n = 0, parts = 0, here;
+    const char **names = NULL;
+    size_t n = 0, parts = 0, cap = 0, here;
     for (size_t i = 0; i < t->w.n; i++) {
         tc_use_groups groups = tc_group_uses(t->scratch, t->program, t->w.values[i], false);
         if (groups.told && (groups.n > 1 || groups.homeless) && concerns_training(t, i, &groups))
             found[n++] = (merged){t->w.values[i], groups};
     }
     for (size_t i = 0; i < n; i++) {
-        const char **names = split(t, &found[i], &here);
-        lists[i] = tc_quote_list(t->env->ctx, names, here);
+        const char **copies = split(t, &found[i], &here);
+        names = tc_arena_grow(t->scratch, names, sizeof *names, &cap, parts + here);
+        memcpy(names + parts, copies, here * sizeof *names);
         parts += here;
         if (found[i].groups.homeless && !tc_value_is_used(found[i].value) && !found[i].value->is_input) {
             tc_tied_record(t, found[i].value, NULL);
             tc_graph_remove_initializer(t->graph, found[i].value);
         }
     }
-    note_parted(t, found, n, lists, parts);
+    if (parts)
+        tc_note(t->env->ctx, NULL,
+                "tensors that were stored as one, being equal, have initializers of their own again: %s",
+                tc_quote_list(t->env->ctx, names, parts));
     return n > 0;
 }
 

@@ -277,10 +277,17 @@ static void warn_unmatched(const selection *s) {
 
 /* Most scalars are constants; a parameter among them would stay as it is in silence. */
 static void tell_single(const selection *s) {
-    for (size_t i = 0; i < s->single.n; i++) {
-        const char *name = tc_quote(s->env->ctx, s->single.names[i]);
-        tc_note(s->env->ctx, NULL, "%s has one element and is taken for a constant", name);
-        tc_hint(s->env->ctx, "--train='%s' trains it", name);
+    tc_ctx *ctx = s->env->ctx;
+    const name_list *single = &s->single;
+    for (size_t i = 0; single->n <= TC_LIST_FEW && i < single->n; i++) {
+        const char *name = tc_quote(ctx, single->names[i]);
+        tc_note(ctx, NULL, "%s has one element and is taken for a constant", name);
+        tc_hint(ctx, "--train='%s' trains it", name);
+    }
+    if (single->n > TC_LIST_FEW) {
+        tc_note(ctx, NULL, "%zu initializers of one element are taken for constants: %s", single->n,
+                tc_quote_list(ctx, single->names, single->n));
+        tc_hint(ctx, "--train=NAME trains one of them");
     }
 }
 

@@ -97,8 +97,8 @@ static void keep_slice(tc_unfold *u, const tc_standin *s) {
         return tc_unfold_refuse(u, s, "other parts of it are there, too");
     tc_torch_set_name(u->env, s->value->name, s->target, TC_TORCH_ROWS);
     tc_unfold_tell(u, &u->parts,
-                   tc_arena_printf(u->scratch, "%s, a part of %s", tc_quote(u->env->ctx, s->value->name),
-                                   tc_quote(u->env->ctx, s->target)));
+                   tc_arena_printf(u->scratch, "%s (as %s)", tc_quote(u->env->ctx, s->target),
+                                   tc_quote(u->env->ctx, s->value->name)));
 }
 
 static void keep_shifted(tc_unfold *u, const tc_standin *s) {
@@ -163,7 +163,7 @@ static tc_status report(const tc_unfold *u) {
         tc_note(ctx, NULL, "parameters that the exporter computed with are trained themselves: %s",
                 tc_unfold_told(u, &u->undone));
     if (u->parts.n)
-        tc_note(ctx, NULL, "of parameters that the exporter took parts of, these are trained: %s",
+        tc_note(ctx, NULL, "of these parameters the file has only a part, which is trained: %s",
                 tc_unfold_told(u, &u->parts));
     if (u->shifted.n)
         tc_note(ctx, NULL,
@@ -171,7 +171,7 @@ static tc_status report(const tc_unfold *u) {
                 "weight decay: %s",
                 tc_unfold_told(u, &u->shifted));
     if (u->biases.n)
-        tc_note(ctx, NULL, "biases that were zero, and that the exporter left out, are trained: %s",
+        tc_note(ctx, NULL, "biases that the exporter left out, being zero, are trained: %s",
                 tc_unfold_told(u, &u->biases));
     if (!u->lost.n)
         return TC_OK;

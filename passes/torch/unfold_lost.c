@@ -278,10 +278,10 @@ static void warn_of_loss(const program *p, const tc_value *loss) {
     if (!dropped)
         return;
     tc_warn(p->u->env->ctx, NULL,
-            "PyTorch's loss is the result of %s, which the file does not have: the exporter dropped a term or factor "
-            "that changed nothing, and gradients through it are not there",
+            "the file lacks the sum or product %s, which is PyTorch's loss: the exporter dropped a term or factor that "
+            "changed nothing, and its gradients are missing",
             tc_quote(p->u->env->ctx, dropped));
-    tc_hint(p->u->env->ctx, "optimize=False keeps all that is used");
+    tc_hint(p->u->env->ctx, "export with optimize=False: all that is used is there");
 }
 
 void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, const tc_flow *flow, const tc_value *loss) {
@@ -303,8 +303,8 @@ void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, cons
     if (!missing.n || u->lost.n || !(hint || any_dropped(&p)))
         return;
     tc_warn(u->env->ctx, NULL,
-            "%s %s of PyTorch's that the file does not have: not used, or used under another name, or the exporter "
-            "dropped what changed nothing",
-            tc_unfold_told(u, &missing), missing.n == 1 ? "is a parameter" : "are parameters");
-    tc_hint(u->env->ctx, "optimize=False keeps all that is used");
+            "the file lacks PyTorch's parameter%s %s: not used, used under another name, or dropped by the exporter "
+            "where it changed nothing",
+            missing.n == 1 ? "" : "s", tc_unfold_told(u, &missing));
+    tc_hint(u->env->ctx, "export with optimize=False: all that is used is there");
 }

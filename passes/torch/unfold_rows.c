@@ -137,8 +137,8 @@ static tc_table_rows *rows_of(const tc_unfold *u, const readers *r, const char *
 
 static void tell_part(tc_unfold *u, const tc_standin *s, const char *name, size_t n) {
     tc_unfold_tell(u, &u->parts,
-                   tc_arena_printf(u->scratch, "%s, %zu %s of %s", tc_quote(u->env->ctx, name), n,
-                                   n == 1 ? "row" : "rows", tc_quote(u->env->ctx, s->target)));
+                   tc_arena_printf(u->scratch, "%s (%zu %s, as %s)", tc_quote(u->env->ctx, s->target), n,
+                                   n == 1 ? "row" : "rows", tc_quote(u->env->ctx, name)));
 }
 
 /* The initializer keeps its name and holds each row once; what read it reads the rows gathered. */

@@ -79,11 +79,11 @@ def check_names(tempoc, folder, rng):
     a, b = ["m_a_weight", "m_a_bias"], ["m_b_weight", "m_b_bias"]
     code, said, _ = compile_model(tempoc, folder, two_layers(rng, a, a))
     expect("one parameter by name, stored twice: one again", code == 0 and "warning" not in said
-           and "one again: val_2 is now val_1 [tied]" in said and "stood for" not in said, said)
+           and "one again: val_2 is now val_1 [tied]" in said and "of their own again" not in said, said)
     code, said, out = compile_model(tempoc, folder, two_layers(rng, a, b))
     names = {i.name for i in out.graph.initializer} if out else set()
     expect("two parameters that are equal: only their shared bias is parted", code == 0 and "warning" not in said
-           and "one again" not in said and "bias stood for others" in said, said)
+           and "one again" not in said and "of their own again: m.b.bias [tied]" in said, said)
     expect("a parameter gets its own name", {"bias", "m.b.bias", "val_1", "val_2"} <= names, names)
     code, said, _ = compile_model(tempoc, folder, two_layers(rng, a, b, equal=False, same_bias=False))
     expect("nothing equal, nothing shared: silence", code == 0 and said == "", said)
@@ -202,8 +202,8 @@ def check_kinds(tempoc, folder, rng):
     table = rng.normal(size=(5, 3))
     code, said, out = compile_model(tempoc, folder, exported(rng, MERGED, table))
     expect("all merged: trained is what was", code == 0 and trained_by(out) == TRAINED, f"{trained_by(out)} {said}")
-    expect("all merged: notes", "warning" not in said and "4 initializers stood for 5 others" in said
-           and "val_9 is now the transpose of table" in said, said)
+    expect("all merged: notes", "warning" not in said and "of their own again: " in said
+           and " and 2 more [tied]" in said and "val_9 is now the transpose of table" in said, said)
     if code:
         return
     onnx.checker.check_model(out, full_check=True)
@@ -221,7 +221,7 @@ def check_kinds(tempoc, folder, rng):
     expect("a tie whose elements are all equal", trained_by(out) == TRAINED
            and "val_9 is now the transpose" in said, said)
     code, said, out = compile_model(tempoc, folder, exported(rng, None, table))
-    expect("nothing merged: nothing parted", trained_by(out) == TRAINED and "stood for" not in said, said)
+    expect("nothing merged: nothing parted", trained_by(out) == TRAINED and "of their own again" not in said, said)
 
 
 def check_external(tempoc, folder, rng):
