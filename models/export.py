@@ -39,7 +39,7 @@ COMMITTED = ["bert-dyn_18", "bert-ts_14", "bertcls-dyn_21", "gpt2-dyn_21", "gpt2
              "albert-dyn_21", "alberttied-dyn_21", "vit-dyn_18", "t5-dyn_18", "llama-dyn_21",
              "bert-dyn_18-float16", "gpt2-dyn_21-bfloat16",
              "norms-dyn_18", "norms-plain_18", "convnorms-dyn_18", "convnorms-plain_23",
-             "stops-dyn_18", "stops-plain_23",
+             "stops-dyn_18", "stops-plain_23", "codes-dyn_18",
              "drops-dyn_18", "drops-plain_18", "drops-plain_23", "dropsparts-plain_18",
              "scores-ts_17", "equal-dyn_18"]
 EAGER = {"bertcls", "distilbert", "t5"}

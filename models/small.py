@@ -120,6 +120,23 @@ def points():
     return {"x": torch.randn(6, 4), "labels": torch.tensor([0, 2, 1, 0, 1, 2])}
 
 
+class Codes(nn.Module):
+    """Each row becomes the nearest one of a book, past which its gradient goes; the difference of the two is computed
+    in three places."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.book = nn.Linear(4, 4), nn.Linear(4, 3), nn.Parameter(torch.zeros(5, 4))
+
+    def forward(self, x, labels):
+        h = self.a(x)
+        nearest = (h.unsqueeze(-2) - self.book).pow(2).sum(-1).argmin(-1)
+        code = nn.functional.embedding(nearest, self.book)
+        y = self.b(h + (code - h).detach())
+        return (nn.functional.cross_entropy(y, labels) + nn.functional.mse_loss(code, h.detach()) +
+                0.25 * nn.functional.mse_loss(h, code.detach()))
+
+
 class Drops(nn.Module):
     """Attention with dropout: behind a mask of bools, causal, without a mask; fused, and in its parts."""
 
@@ -158,7 +175,7 @@ def sequences():
 
 
 SMALL = {"norms": (Norms, images), "convnorms": (ConvNorms, images), "scores": (Scores, sequences),
-         "equal": (Equal, rows), "stops": (Stops, points),
+         "equal": (Equal, rows), "stops": (Stops, points), "codes": (Codes, points),
          "drops": (lambda: Drops(nn.functional.scaled_dot_product_attention), tokens),
          "dropsparts": (lambda: Drops(in_parts), tokens)}
 # modules and parameters that are not drawn

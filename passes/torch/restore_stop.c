@@ -6,20 +6,15 @@
  * A call becomes one node or several. The values that these read from outside are matched with the names in the call;
  * what no other name stands for is what was detached. Where that cannot be told, the export is refused: the gradient
  * would be another one, in silence. A detach whose readers were removed, too, leaves no trace (--stop=VALUE). */
+#include "restore_stop.h"
 #include "../../compiler/ops.h"
 #include "../stop_gradient.h"
-#include "restore.h"
 #include <string.h>
 
-typedef struct words { /* names in a call, without "%", each as often as it stands there */
-    const char **names;
-    size_t n, cap;
-} words;
-
 typedef struct reader {
-    tc_restore *r;
+    const tc_stops *s;
     const tc_restore_call *call;
-    words words;
+    const tc_words *words;
     bool *matched;    /* by word: a value from outside has this name */
     tc_use **unnamed; /* uses of values from outside that may carry a gradient and have no name in the call */
     size_t n_unnamed, cap_unnamed;
@@ -27,7 +22,8 @@ typedef struct reader {
     size_t n_readers; /* such uses */
 } reader;
 
-static void add_words(tc_arena *arena, words *to, const char *text) {
+/* --- names in calls --------------------------------------------------------------------------- */
+static void add_words(tc_arena *arena, tc_words *to, const char *text) {
     for (const char *at = strchr(text, '%'); at; at = strchr(at, '%')) {
         size_t length = strspn(++at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
         to->names = tc_arena_grow(arena, to->names, sizeof *to->names, &to->cap, to->n + 1);
@@ -35,8 +31,8 @@ static void add_words(tc_arena *arena, words *to, const char *text) {
     }
 }
 
-static words words_of(tc_arena *arena, const tc_torch_call *call) {
-    words all = {0};
+static tc_words words_in(tc_arena *arena, const tc_torch_call *call) {
+    tc_words all = {0};
     for (size_t i = 0; i < call->n_args; i++)
         add_words(arena, &all, call->args[i]);
     for (size_t i = 0; i < call->n_keys; i++)
@@ -44,34 +40,71 @@ static words words_of(tc_arena *arena, const tc_torch_call *call) {
     return all;
 }
 
-/* The length of "tanh" in "tanh_1": operations of one kind are numbered. */
-static size_t stem(const char *name) {
-    size_t n = strlen(name), digits = n;
-    while (digits > 0 && strchr("0123456789", name[digits - 1]))
-        digits--;
-    return digits < n && digits > 1 && name[digits - 1] == '_' ? digits - 1 : n;
+const tc_words *tc_words_of(const tc_stops *s, const tc_restore_call *call) { return &s->words[call - s->r->calls]; }
+
+const tc_restore_call *tc_call_of(const tc_stops *s, const tc_node *node) {
+    return node ? tc_map_get_ptr(s->call_of, node) : NULL;
 }
 
-static bool is_kind(const char *name, const char *kind) {
-    return stem(name) == strlen(kind) && strncmp(name, kind, strlen(kind)) == 0;
+bool tc_is_detach(const char *name) {
+    return tc_torch_same_stem(name, "detach") || tc_torch_same_stem(name, "detach_");
 }
 
-static bool is_detach(const char *name) { return is_kind(name, "detach") || is_kind(name, "detach_"); }
+static const tc_torch_input *input_named(const tc_stops *s, const char *name) {
+    return s->r->signature ? tc_map_get(s->r->signature->by_token, name) : NULL;
+}
+
+bool tc_is_present(const tc_stops *s, const char *name) {
+    return tc_map_get(s->r->by_result, name) || tc_map_get(s->r->graph->names, name) || input_named(s, name);
+}
+
+/* How often each name is read; a call that reads one twice counts once. */
+static void count_mentions(tc_stops *s) {
+    const tc_torch_signature *signature = s->r->signature;
+    s->mentions = tc_map_create(s->r->arena);
+    for (size_t c = 0; c < s->r->n; c++)
+        for (size_t i = 0; i < s->words[c].n; i++) {
+            size_t before = 0;
+            while (strcmp(s->words[c].names[before], s->words[c].names[i]) != 0)
+                before++;
+            uintptr_t n = (uintptr_t)tc_map_get(s->mentions, s->words[c].names[i]);
+            if (before == i)
+                tc_map_set(s->mentions, s->words[c].names[i], (void *)(n + 1));
+        }
+    for (size_t i = 0; signature && i < signature->n_outputs + signature->n_changes; i++) {
+        const char *name =
+            i < signature->n_outputs ? signature->outputs[i] : signature->changes[i - signature->n_outputs];
+        tc_map_set(s->mentions, name, (void *)((uintptr_t)tc_map_get(s->mentions, name) + 1));
+    }
+}
+
+static tc_stops read_names(tc_restore *r) {
+    tc_stops s = {.r = r, .words = TC_NEW_ARRAY(r->arena, tc_words, r->n + 1), .call_of = tc_map_create(r->arena)};
+    for (size_t c = 0; c < r->n; c++) {
+        s.words[c] = words_in(r->arena, &r->calls[c].call);
+        for (size_t i = 0; i < r->calls[c].n; i++)
+            tc_map_set_ptr(s.call_of, r->calls[c].nodes[i], &r->calls[c]);
+    }
+    count_mentions(&s);
+    return s;
+}
 
 /* --- what a call's nodes read ----------------------------------------------------------------- */
-static bool is_of_call(const tc_restore_call *call, const tc_node *node) {
-    for (size_t i = 0; i < call->n; i++)
-        if (call->nodes[i] == node)
-            return true;
-    return false;
-}
-
-/* No constant and no shape. */
-static bool may_carry(const tc_value *value) {
+bool tc_may_carry(const tc_value *value) {
     tc_dtype dtype = value->init ? value->init->dtype : tc_value_dtype(value);
     return (dtype == TC_UNDEFINED || tc_dtype_is_float(dtype)) &&
            (!value->init || value->learned == TC_LEARNED_YES || value->init->count > 1) &&
            !(value->producer && tc_node_is(value->producer, "", "Constant"));
+}
+
+bool tc_is_inside(const tc_stops *s, const tc_value *value) {
+    const tc_restore_call *call = tc_call_of(s, value->producer);
+    if (!call || strcmp(value->name, call->call.result) == 0)
+        return false;
+    TC_FOR_USES(use, value)
+        if (tc_call_of(s, use->user) == call)
+            return true;
+    return false;
 }
 
 /* Inputs of the graph may have other names than the program's. */
@@ -85,21 +118,37 @@ static const char *input_word(const tc_restore *r, const tc_value *value) {
     return "";
 }
 
-static bool stands_for(const tc_restore *r, const char *word, const tc_value *value) {
-    const tc_torch_input *input = r->signature ? tc_map_get(r->signature->by_token, word) : NULL;
-    tc_torch_call call;
-    if (strcmp(value->name, word) == 0 || (input && input->target && strcmp(input->target, value->name) == 0))
+/* The initializer was made of this parameter alone: transposed, say. */
+static bool is_made_of(const tc_stops *s, const tc_value *value, const tc_torch_input *input) {
+    size_t n = 0;
+    const char **names = value->init ? tc_torch_folded_from(s->r->arena, value, &n) : NULL;
+    return n == 1 && strcmp(names[0], input->target) == 0;
+}
+
+bool tc_stands_for(const tc_stops *s, const char *name, const tc_value *value) {
+    const tc_torch_input *input = input_named(s, name);
+    if (strcmp(value->name, name) == 0)
+        return true;
+    if (input && input->target && (strcmp(input->target, value->name) == 0 || is_made_of(s, value, input)))
         return true;
     if (value->is_input)
-        return strcmp(input_word(r, value), word) == 0;
-    return value->producer && value->producer->n_outputs == 1 && tc_torch_call_read(r->arena, value->producer, &call) &&
-           strcmp(call.result, word) == 0;
+        return strcmp(input_word(s->r, value), name) == 0;
+    const tc_restore_call *call = tc_call_of(s, value->producer);
+    return call && value->producer->n_outputs == 1 && strcmp(call->call.result, name) == 0 && !tc_is_inside(s, value);
+}
+
+bool tc_is_named(const tc_stops *s, const tc_restore_call *call, const tc_value *value) {
+    const tc_words *words = tc_words_of(s, call);
+    for (size_t i = 0; i < words->n; i++)
+        if (tc_stands_for(s, words->names[i], value))
+            return true;
+    return false;
 }
 
 static bool match(reader *d, const tc_value *value) {
     bool any = false;
-    for (size_t i = 0; i < d->words.n; i++)
-        if (stands_for(d->r, d->words.names[i], value))
+    for (size_t i = 0; i < d->words->n; i++)
+        if (tc_stands_for(d->s, d->words->names[i], value))
             any = d->matched[i] = true;
     return any;
 }
@@ -110,16 +159,17 @@ static void read_outside(reader *d) {
         tc_node *node = d->call->nodes[i];
         for (uint32_t k = 0; k < node->n_inputs; k++) {
             const tc_value *value = tc_input(node, k);
-            if (!value || (value->producer && is_of_call(d->call, value->producer)))
+            if (!value || tc_call_of(d->s, value->producer) == d->call)
                 continue;
             bool named = match(d, value);
-            if (!may_carry(value))
+            if (!tc_may_carry(value))
                 continue;
             d->reading = d->n_readers == 0 || d->reading == node ? node : NULL;
             d->n_readers++;
             if (named)
                 continue;
-            d->unnamed = tc_arena_grow(d->r->arena, d->unnamed, sizeof *d->unnamed, &d->cap_unnamed, d->n_unnamed + 1);
+            d->unnamed =
+                tc_arena_grow(d->s->r->arena, d->unnamed, sizeof *d->unnamed, &d->cap_unnamed, d->n_unnamed + 1);
             d->unnamed[d->n_unnamed++] = &node->inputs[k];
         }
     }
@@ -127,78 +177,93 @@ static void read_outside(reader *d) {
 
 /* --- stopping --------------------------------------------------------------------------------- */
 static void stop_use(const reader *d, tc_use *use) {
-    tc_node_set_input(use->user, use->index, tc_stopped(d->r->env, use->value));
+    tc_node_set_input(use->user, use->index, tc_stopped(d->s->r->env, use->value));
 }
 
 /* Where one node reads all that the call names, in its order. */
 static bool stop_by_place(const reader *d) {
     tc_node *node = d->reading;
-    if (!node || node->n_inputs != d->words.n)
+    if (!node || node->n_inputs != d->words->n)
         return false;
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (!tc_input(node, i) || (d->matched[i] && !stands_for(d->r, d->words.names[i], tc_input(node, i))))
+        if (!tc_input(node, i) || (d->matched[i] && !tc_stands_for(d->s, d->words->names[i], tc_input(node, i))))
             return false;
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (is_detach(d->words.names[i]) && !d->matched[i])
+        if (tc_is_detach(d->words->names[i]) && !d->matched[i])
             stop_use(d, &node->inputs[i]);
     return true;
 }
 
-/* A node that stands for two calls, of which one read the detached value: its result went to readers of both. */
-static bool has_twin(const reader *d) {
-    const char *result = d->call->call.result;
-    for (size_t i = 0; i < d->call->n; i++) {
-        const tc_node *node = d->call->nodes[i];
-        for (uint32_t k = 0; k < node->n_outputs; k++) {
-            if (!node->outputs[k])
-                continue;
-            TC_FOR_USES(use, node->outputs[k]) {
-                tc_torch_call call;
-                if (is_of_call(d->call, use->user) || !tc_torch_call_read(d->r->arena, use->user, &call))
-                    continue;
-                words read = words_of(d->r->arena, &call);
-                for (size_t w = 0; w < read.n; w++)
-                    if (strcmp(read.names[w], result) != 0 && stem(read.names[w]) == stem(result) &&
-                        strncmp(read.names[w], result, stem(result)) == 0 &&
-                        !tc_map_get(d->r->by_result, read.names[w]))
-                        return true;
-            }
-        }
-    }
-    return false;
-}
-
 static tc_status refuse(const reader *d, const char *word) {
-    const char *text = tc_arena_printf(d->r->arena,
+    const tc_restore *r = d->s->r;
+    const char *text = tc_arena_printf(r->arena,
                                        "PyTorch reads the detached value %%%s here, and the exporter's optimizer left "
                                        "no sign of which operand that is",
-                                       tc_quote(d->r->env->ctx, word));
-    return tc_restore_refuse(d->r, d->call->nodes[0], text, "export with optimize=False");
+                                       tc_quote(r->env->ctx, word));
+    return tc_restore_refuse(r, d->call->nodes[0], text, "export with optimize=False");
 }
 
-static tc_status restore_reader(tc_restore *r, const tc_restore_call *call) {
-    reader d = {.r = r, .call = call, .words = words_of(r->arena, &call->call)};
-    const char *lost = NULL;
-    bool others = false; /* a name that is neither in the file nor a detach: an operation that was removed */
-    for (size_t i = 0; i < d.words.n && !lost; i++)
-        lost = is_detach(d.words.names[i]) ? d.words.names[i] : NULL;
-    if (!lost)
-        return TC_OK;
-    d.matched = TC_NEW_ARRAY(r->arena, bool, d.words.n + 1);
-    read_outside(&d);
-    lost = NULL;
-    for (size_t i = 0; i < d.words.n; i++) {
-        bool detach = is_detach(d.words.names[i]);
-        others = others || (!detach && !d.matched[i]);
-        lost = detach && !d.matched[i] ? d.words.names[i] : lost;
+/* What the names that stand for nothing that is read say. */
+typedef struct missing {
+    const char *detach;  /* one of them; NULL: none */
+    size_t n_detached;   /* different ones */
+    const char *present; /* a name that the file has: what read it was merged with another call's nodes */
+    bool others;         /* one that it has not: an operation that was removed */
+} missing;
+
+static missing find_missing(const reader *d) {
+    missing m = {0};
+    for (size_t i = 0; i < d->words->n; i++) {
+        const char *name = d->words->names[i];
+        bool first = true;
+        for (size_t k = 0; k < i; k++)
+            first = first && strcmp(d->words->names[k], name) != 0;
+        if (d->matched[i] || !first)
+            continue;
+        if (tc_map_get(d->s->r->by_result, name))
+            m.present = name;
+        else if (tc_is_detach(name))
+            m.detach = name, m.n_detached++;
+        else
+            m.others = true;
     }
-    if (!lost || d.n_readers == 0)
+    return m;
+}
+
+/* Just the detached values have no name: as many as there are, beside constants. */
+static bool is_all_detached(const reader *d, const missing *m) {
+    size_t n = 0, constants = 0;
+    for (size_t i = 0; i < d->n_unnamed; i++) {
+        const tc_value *value = d->unnamed[i]->value;
+        bool first = true;
+        for (size_t k = 0; k < i; k++)
+            first = first && d->unnamed[k]->value != value;
+        n += first;
+        constants += first && value->init && value->learned != TC_LEARNED_YES;
+    }
+    return !m->others && n >= m->n_detached && n - constants <= m->n_detached;
+}
+
+static tc_status restore_reader(const tc_stops *s, const tc_restore_call *call) {
+    reader d = {.s = s, .call = call, .words = tc_words_of(s, call)};
+    bool any = false;
+    for (size_t i = 0; i < d.words->n; i++)
+        any = any || tc_is_detach(d.words->names[i]);
+    if (!any)
         return TC_OK;
-    if (has_twin(&d))
-        return refuse(&d, lost);
-    for (size_t i = 0; !others && i < d.n_unnamed; i++)
+    d.matched = TC_NEW_ARRAY(s->r->arena, bool, d.words->n + 1);
+    read_outside(&d);
+    missing m = find_missing(&d);
+    if (!m.detach)
+        return TC_OK;
+    if (m.present)
+        return refuse(&d, m.detach);
+    if (d.n_readers == 0)
+        return TC_OK;
+    bool all = is_all_detached(&d, &m);
+    for (size_t i = 0; all && i < d.n_unnamed; i++)
         stop_use(&d, d.unnamed[i]);
-    return (d.n_unnamed && !others) || stop_by_place(&d) ? TC_OK : refuse(&d, lost);
+    return all || stop_by_place(&d) ? TC_OK : refuse(&d, m.detach);
 }
 
 /* The Identity of a detach that is in the file. */
@@ -222,17 +287,33 @@ static void tell(const tc_restore *r, uint32_t since) {
                 tc_quote_list(r->env->ctx, names, n));
 }
 
+/* Some call reads a detached value that is not in the file. */
+static bool has_lost_detach(const tc_stops *s) {
+    const void *name;
+    void *count;
+    size_t cursor = 0;
+    while (tc_map_next(s->mentions, &cursor, &name, &count))
+        if (tc_is_detach(name) && !tc_map_get(s->r->by_result, name))
+            return true;
+    return false;
+}
+
 tc_status tc_restore_stop(tc_restore *r) {
     uint32_t since = r->graph->model->next_id;
     tc_status status = TC_OK;
-    if (!r->trains)
+    if (!r->trains || r->n == 0)
         return TC_OK;
+    tc_stops s = read_names(r);
+    s.lost = has_lost_detach(&s);
+    if (s.lost)
+        tc_part_calls(&s);
+    TC_TRY(tc_restore_lost_stops(&s));
     for (size_t i = 0; i < r->n && status == TC_OK; i++) {
         const tc_torch_call *call = &r->calls[i].call;
         if (tc_torch_call_is(call, "aten.detach") || tc_torch_call_is(call, "aten.detach_"))
             restore_detach(r, &r->calls[i]);
         else
-            status = restore_reader(r, &r->calls[i]);
+            status = restore_reader(&s, &r->calls[i]);
     }
     tell(r, since);
     return status;

@@ -2,6 +2,7 @@
 #include "torch_calls.h"
 #include "../../compiler/onnx_io.h"
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The end of one argument: a comma or bracket outside of all brackets and quotes. */
@@ -75,6 +76,7 @@ bool tc_torch_call_read(tc_arena *arena, const tc_node *node, tc_torch_call *out
         return false;
     const char *target = behind(text, "[target="), *args = behind(target, "](args = (");
     const char *end = args ? args - strlen("](args = (") : NULL;
+    const char *users = behind(text, "[num_users=");
     items positional = {0}, keywords = {0};
     const char *rest = args ? read_items(arena, args, &positional) : NULL, *kwargs = behind(rest, "kwargs = {");
     if (!kwargs || !read_items(arena, kwargs, &keywords))
@@ -83,6 +85,7 @@ bool tc_torch_call_read(tc_arena *arena, const tc_node *node, tc_torch_call *out
     target += strncmp(target, ops, sizeof ops - 1) == 0 ? sizeof ops - 1 : 0;
     *out_call = (tc_torch_call){.result = tc_arena_strndup(arena, text + 1, strcspn(text + 1, " :")),
                                 .target = tc_arena_strndup(arena, target, (size_t)(end - target)),
+                                .users = users && users < target ? strtoul(users, NULL, 10) : 0,
                                 .args = positional.list,
                                 .n_args = positional.n};
     split_keys(arena, &keywords, out_call);

@@ -12,6 +12,7 @@
 typedef struct tc_torch_call {
     const char *result; /* "linear": what other calls read as %linear */
     const char *target; /* "aten.linear.default", or "getitem" */
+    size_t users; /* calls of the program that read the result, its end among them; of those that it has lost, too */
     const char **args;
     size_t n_args;
     const char **keys, **values; /* of keyword arguments */

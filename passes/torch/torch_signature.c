@@ -31,15 +31,19 @@ static const char *target_of(tc_arena *arena, const char *line, size_t n) {
 typedef struct lines {
     tc_arena *arena;
     tc_torch_signature *signature;
-    size_t cap, cap_outputs;
+    size_t cap, cap_outputs, cap_changes;
     bool outputs; /* the line is below "# outputs", behind all inputs */
 } lines;
 
 static void read_output(lines *l, const char *token, const char *word, size_t length, const char *target) {
     tc_torch_signature *s = l->signature;
     tc_torch_input *input = target ? tc_map_get(s->by_target, target) : NULL;
-    if (input && length > 9 && strncmp(word + length - 9, "_MUTATION", 9) == 0)
-        input->changed = true;
+    if (length > 9 && strncmp(word + length - 9, "_MUTATION", 9) == 0) {
+        if (input)
+            input->changed = true;
+        s->changes = tc_arena_grow(l->arena, s->changes, sizeof *s->changes, &l->cap_changes, s->n_changes + 1);
+        s->changes[s->n_changes++] = token;
+    }
     if (length != 11 || strncmp(word, "USER_OUTPUT", 11) != 0)
         return;
     s->outputs = tc_arena_grow(l->arena, s->outputs, sizeof *s->outputs, &l->cap_outputs, s->n_outputs + 1);

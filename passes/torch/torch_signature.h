@@ -28,6 +28,8 @@ typedef struct tc_torch_signature {
     tc_map *by_token, *by_target; /* -> tc_torch_input */
     const char **outputs;         /* names in calls, without %, of what the caller gets */
     size_t n_outputs;
+    const char **changes; /* the same of what is written into buffers and inputs */
+    size_t n_changes;
 } tc_torch_signature;
 
 /* In the arena; NULL where the file has no signature. */

@@ -29,19 +29,21 @@ def note(entity, key, value):
 
 
 def node(call, op, inputs, outputs, **attributes):
-    """A node that came from a call such as "%y = aten.relu.default(%x,)"; "": of another exporter."""
+    """A node that came from a call such as "%y = aten.relu.default(%x,)"; "": of another exporter. "%y*2 = ...": the
+    program reads it in two calls."""
     made = helper.make_node(op, inputs, outputs, name="node_" + outputs[0], **attributes)
     if call:
         result, rest = call.split(" = ", 1)
+        result, _, users = result.partition("*")
         target, args = rest.split("(", 1)
         args, keywords = (args[:-1].split("; ") + [""])[:2]
-        note(made, "pkg.torch.onnx.fx_node", f"{result} : [num_users=1] = call_function[target=torch.ops.{target}]"
-             f"(args = ({args}), kwargs = {{{keywords}}})")
+        note(made, "pkg.torch.onnx.fx_node", f"{result} : [num_users={users or 1}] = call_function["
+             f"target=torch.ops.{target}](args = ({args}), kwargs = {{{keywords}}})")
     return made
 
 
-def model_of(nodes, weights, signature="", inputs=None, outputs=None, producer="pytorch"):
-    """Inputs and outputs by name; a weight by its name in PyTorch. `signature`: further lines."""
+def model_of(nodes, weights, signature="", inputs=None, outputs=None, producer="pytorch", outputs_too=""):
+    """Inputs and outputs by name; a weight by its name in PyTorch. `signature`, `outputs_too`: further lines."""
     shapes = inputs or {"x": [4, 2]}
     graph = helper.make_graph(
         nodes, "main_graph",
@@ -53,7 +55,7 @@ def model_of(nodes, weights, signature="", inputs=None, outputs=None, producer="
     for name in weights:
         kind = "BUFFER" if "running" in name else "PARAMETER"
         lines.append(f"{kind[0].lower()}_{name.replace('.', '_')}: {kind} target='{name}'")
-    lines += [f"{name}: USER_INPUT" for name in shapes] + [signature, "", "# outputs", "loss: USER_OUTPUT"]
+    lines += [f"{name}: USER_INPUT" for name in shapes] + [signature, "# outputs", "loss: USER_OUTPUT", outputs_too]
     note(graph, "pkg.torch.export.ExportedProgram.graph_signature", "\n".join(line for line in lines if line))
     return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)], producer_name=producer)
 
@@ -185,7 +187,13 @@ HEAD = [node("%linear = aten.linear.default(%x, %p_w)", "MatMul", ["x", "w"], ["
 
 
 def stop_model(*tail):
-    return model_of([*HEAD, *tail, node("", "ReduceSum", ["y"], ["loss"], keepdims=0)], WEIGHTS)
+    """With a weight u of PyTorch's, stored transposed as val_0."""
+    model = model_of([*HEAD, *tail, node("", "ReduceSum", ["y"], ["loss"], keepdims=0)], WEIGHTS,
+                     "p_u: PARAMETER target='u'")
+    if any("val_0" in n.input for n in tail):
+        model.graph.initializer.append(numpy_helper.from_array(np.array([[1, 3], [2, 5]], np.float32), "val_0"))
+        note(model.graph.value_info.add(name="val_0"), "pkg.onnxscript.optimizer.folded_from", "['u']")
+    return model
 
 
 def stops_in(text):
@@ -204,7 +212,7 @@ def check_stops(tempoc, models):
          [], ""),
         ("both names stand for one value", [node(f"{mul}(%relu, %detach)", "Mul", ["relu", "relu"], ["y"])],
          ["relu"], ""),
-        ("beside a removed operation", [node(f"{mul}(%clone, %detach_3)", "Mul", ["linear_1", "relu"], ["y"])],
+        ("beside a removed operation", [node(f"{mul}(%clone, %detach)", "Mul", ["linear_1", "relu"], ["y"])],
          ["relu"], ""),
         ("an Identity", [node("%detach = aten.detach.default(%relu,)", "Identity", ["relu"], ["detach"]),
                          node(f"{mul}(%linear_1, %detach)", "Mul", ["linear_1", "detach"], ["y"])], ["relu"], ""),
@@ -213,7 +221,34 @@ def check_stops(tempoc, models):
           node("%y = aten.lerp.Tensor(%clone, %detach)", "Add", ["d", "relu"], ["y"])], None, 'Sub "node_d"'),
         ("a node that stands for two calls",
          [node("%tanh = aten.tanh.default(%detach,)", "Tanh", ["relu"], ["tanh"]),
-          node(f"{mul}(%tanh, %tanh_1)", "Mul", ["tanh", "tanh"], ["y"])], None, "%detach"),
+          node(f"{mul}(%tanh, %tanh_1)", "Mul", ["tanh", "tanh"], ["y"])], None, "computes tanh of a detached value"),
+        ("a node that stands for two calls, by way of others",
+         [node("%tanh = aten.tanh.default(%detach,)", "Tanh", ["relu"], ["tanh"]),
+          node("%neg = aten.neg.default(%tanh,)", "Neg", ["tanh"], ["neg"]),
+          node(f"{mul}(%neg, %neg_1)", "Mul", ["neg", "neg"], ["y"])], None, "computes tanh of a detached value"),
+        ("a node that stands for two calls of one value",
+         [node("%tanh*2 = aten.tanh.default(%detach,)", "Tanh", ["relu"], ["tanh"]),
+          node("%neg = aten.neg.default(%tanh,)", "Neg", ["tanh"], ["neg"]),
+          node(f"{mul}(%neg, %neg_1)", "Mul", ["neg", "neg"], ["y"])], ["relu"], "once, the file does not: neg;"),
+        ("two names for one place",
+         [node("%y = aten.stack.default([%relu, %detach, %detach_1])", "Neg", ["relu"], ["n"]),
+          node("%y = aten.stack.default([%relu, %detach, %detach_1])", "Sum", ["n", "linear_1", "n"], ["y"])], None,
+         "%detach"),
+        ("a call that begins with another one's node",
+         [node("%sub = aten.sub.Tensor(%linear_1, %relu)", "Sub", ["linear_1", "relu"], ["sub"]),
+          node("%abs_1 = aten.abs.default(%sub,)", "Abs", ["sub"], ["abs_1"]),
+          node("%mse_loss = aten.mse_loss.default(%linear_1, %detach)", "Mul", ["sub", "sub"], ["mse_loss"]),
+          node(f"{mul}(%abs_1, %mse_loss)", "Mul", ["abs_1", "mse_loss"], ["y"])], ["relu"], ""),
+        ("a call that begins with nodes inside a detached one",
+         [node("%mse_loss = aten.mse_loss.default(%linear_1, %detach)", "Sub", ["linear_1", "relu"], ["d"]),
+          node("%mse_loss = aten.mse_loss.default(%linear_1, %detach)", "Mul", ["d", "d"], ["mse_loss"]),
+          node("%l1_loss = aten.l1_loss.default(%linear_1, %relu)", "Abs", ["d"], ["l1_loss"]),
+          node(f"{mul}(%l1_loss, %mse_loss)", "Mul", ["l1_loss", "mse_loss"], ["y"])], ["relu"], ""),
+        ("an operand that is read nowhere",
+         [node("%sub = aten.sub.Tensor(%x, %relu)", "Sub", ["x", "relu"], ["sub"]),
+          node("%y = aten.mse_loss.default(%linear_1, %detach)", "Mul", ["sub", "sub"], ["y"])], None, "%detach"),
+        ("a weight under another name",
+         [node("%y = aten.linear.default(%detach, %p_u)", "MatMul", ["relu", "val_0"], ["y"])], ["relu"], ""),
     ]
     for what, tail, want, said in cases:
         model = stop_model(*tail)
@@ -225,8 +260,57 @@ def check_stops(tempoc, models):
                    (code, messages))
             continue
         told = "gradients stop at relu, which PyTorch detached" in messages
-        expect(what, code == 0 and stops_in(messages) == want and told == bool(want) and
-               not nodes_of(out, "StopGradient"), (code, messages))
+        expect(what, code == 0 and stops_in(messages) == want and told == bool(want) and said in messages and
+               ("export with optimize=False" in messages) == bool(said) and not nodes_of(out, "StopGradient"),
+               (code, messages))
+
+
+def check_parted(tempoc, models):
+    """What a stop parts stays parted: of l1_loss, the second operand gets a gradient."""
+    model = stop_model(
+        node("%mse_loss = aten.mse_loss.default(%linear_1, %detach)", "Sub", ["linear_1", "relu"], ["d"]),
+        node("%mse_loss = aten.mse_loss.default(%linear_1, %detach)", "Mul", ["d", "d"], ["m"]),
+        node("%l1_loss = aten.l1_loss.default(%linear_1, %relu)", "Abs", ["d"], ["a"]),
+        node("%y = aten.mul.Tensor(%l1_loss, %mse_loss)", "Mul", ["a", "m"], ["y"]))
+    code, messages, _ = compiled(tempoc, model, "--passes=restore,shapes,autodiff", "--print-ir-after=restore")
+    subs = [line.split("(")[1].split(")")[0] for line in messages.splitlines() if " = Sub (" in line]
+    expect("nodes for each call", code == 0 and sorted(subs) == ["linear_1, relu", "linear_1, relu_stopped"],
+           (code, messages))
+
+
+def check_lost_stops(tempoc, models):
+    mul = "%y = aten.mul.Tensor"
+    last = node(f"{mul}(%linear_1, %detach_2)", "Mul", ["linear_1", "relu"], ["y"])
+    code, messages, _ = compiled(tempoc, stop_model(last))
+    expect("numbers that nothing mentions", code == 0 and "they stopped: detach, detach_1 " in messages and
+           "hint: export with optimize=False to be sure" in messages, (code, messages))
+    for what, model in (
+            ("a number in the list of a fold", stop_model(node(f"{mul}(%detach, %detach_2)", "Mul", ["w", "relu"],
+                                                               ["y"]))),
+            ("a number among the outputs", model_of([*HEAD, node(f"{mul}(%linear_1, %detach_1)", "Mul",
+                                                                 ["linear_1", "relu"], ["y"]),
+                                                     node("", "ReduceSum", ["y"], ["loss"], keepdims=0)], WEIGHTS,
+                                                    outputs_too="detach: BUFFER_MUTATION target='b'"))):
+        note(model.graph.value_info.add(name="linear"), "pkg.onnxscript.optimizer.folded_from", "['w']")
+        fold = model.graph.value_info.add(name="v")
+        note(fold, "pkg.onnxscript.optimizer.folded_from", "['v', 'detach_1']")
+        code, messages, _ = compiled(tempoc, model, "--passes=restore")
+        expect(what, code == 0 and "they stopped" not in messages, (code, messages))
+    model = stop_model(node("%tanh = aten.tanh.default(%relu,)", "Tanh", ["relu"], ["tanh"]),
+                       node("%z = aten.mul.Tensor(%tanh, %tanh_1)", "Mul", ["tanh", "tanh"], ["z"]),
+                       node(f"{mul}(%z, %detach_1)", "Mul", ["z", "linear_1"], ["y"]))
+    calls = [n.metadata_props[0] if n.metadata_props else None for n in model.graph.node]
+    calls[1].value = calls[1].value.replace("=1]", "=3]")
+    code, messages, _ = compiled(tempoc, model)
+    expect("one is gone, and a node stands for two calls", code == 3 and "value %detach of PyTorch's is not" in messages
+           and "another one: tanh" in messages and "optimize=False" in messages, (code, messages))
+    calls[5].value = calls[5].value.replace("detach", "linear")
+    code, messages, _ = compiled(tempoc, model)
+    expect("without a trace of detached values it is a note", code == 0 and "does not: tanh; should" in messages
+           and "warning" not in messages, (code, messages))
+    calls[1].value = calls[1].value.replace("=3]", "=1]")
+    code, messages, _ = compiled(tempoc, model)
+    expect("nothing where each reader is there", code == 0 and "more than once" not in messages, (code, messages))
 
 
 # --- nodes against ONNX's rules ---------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ static void test_keywords(void **state) {
                           "kwargs = {dim: [-1, 2], keepdim: True, dtype: torch.float32, name: 'a, b}', none: })",
                           &call));
     EXPECT_LIST(call.args, call.n_args, "%x");
+    assert_int_equal(call.users, 2);
     EXPECT_LIST(call.keys, call.n_keys, "dim", "keepdim", "dtype", "name", "none");
     EXPECT_LIST(call.values, call.n_keys, "[-1, 2]", "True", "torch.float32", "'a, b}'", "");
     assert_string_equal(tc_torch_call_argument(&call, 1, "keepdim"), "True");
@@ -68,6 +69,7 @@ static void test_odd_calls(void **state) {
     assert_true(
         read_call(&f, "%y = call_function[target=torch.ops.aten.zeros.default](args = (), kwargs = {})", &call));
     assert_int_equal(call.n_args, 0);
+    assert_int_equal(call.users, 0);
     torch_file_close(&f);
     assert_true(
         read_call(&f, "%y = f[target=a](args = ('a, (b', \"it's], \", {k: (1, 2)}, ((%x,),)), kwargs = {})", &call));

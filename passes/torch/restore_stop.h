@@ -1,0 +1,41 @@
+/* restore_stop.h: what the parts of `restore` that stop gradients share: the names in calls, and what stands for them
+ * in the file. */
+#ifndef TC_RESTORE_STOP_H
+#define TC_RESTORE_STOP_H
+#include "restore.h"
+
+typedef struct tc_words { /* names in a call, without "%", each as often as it stands there */
+    const char **names;
+    size_t n, cap;
+} tc_words;
+
+typedef struct tc_stops {
+    tc_restore *r;
+    tc_words *words; /* by call */
+    tc_map *call_of; /* a node -> its tc_restore_call */
+    tc_map
+        *mentions; /* a name -> how many calls of the file read it; that it is an output of the program counts, too */
+    bool lost;     /* some call reads a detached value that is not in the file */
+} tc_stops;
+
+/* "detach_2", and "detach_" of the operation in place. */
+bool tc_is_detach(const char *name);
+/* The call that the node came from; NULL: none, or `node` is NULL. */
+const tc_restore_call *tc_call_of(const tc_stops *s, const tc_node *node);
+const tc_words *tc_words_of(const tc_stops *s, const tc_restore_call *call);
+/* A result of a call that is in the file, or was folded into an initializer, or an input of the program. */
+bool tc_is_present(const tc_stops *s, const char *name);
+/* The value is what the name means in calls. */
+bool tc_stands_for(const tc_stops *s, const char *name, const tc_value *value);
+/* Some name in the call means the value. */
+bool tc_is_named(const tc_stops *s, const tc_restore_call *call, const tc_value *value);
+/* No constant and no shape. */
+bool tc_may_carry(const tc_value *value);
+/* The value lies between nodes of its call. */
+bool tc_is_inside(const tc_stops *s, const tc_value *value);
+
+/* Gives calls back the nodes that were merged with those of others: copies. restore_merged.c */
+void tc_part_calls(tc_stops *s);
+/* Calls that were merged as a whole, and detached values of which nothing is left. restore_lost_stop.c */
+tc_status tc_restore_lost_stops(tc_stops *s);
+#endif
