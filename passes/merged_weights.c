@@ -10,22 +10,32 @@ typedef struct merged {
     tc_use_groups groups;
 } merged;
 
+/* What a node between the initializer and its uses reads beside constants: the only such operand. */
+static tc_value *changing_operand(const merged *m, const tc_node *node) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (tc_input(node, i) && !tc_value_constant(tc_input(node, i)))
+            return tc_input(node, i);
+    return m->value;
+}
+
 /* `value`, or what nodes made of it, with `copy` in the initializer's place; the nodes between are made again. */
 static tc_value *with_copy(tc_tied *t, const merged *m, tc_value *value, tc_value *copy, tc_map *made) {
-    if (value == m->value)
-        return copy;
-    tc_value *again = tc_map_get_ptr(made, value);
-    if (again)
-        return again;
-    tc_node *node = value->producer;
-    tc_map *values = tc_map_create(t->scratch);
-    for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (tc_input(node, i) == m->value || (tc_input(node, i) && !tc_value_constant(tc_input(node, i))))
-            tc_map_set_ptr(values, tc_input(node, i), with_copy(t, m, tc_input(node, i), copy, made));
-    tc_node *clone = tc_node_clone(t->graph, node, values);
-    tc_node_move_before(clone, node);
-    again = tc_output(clone, 0);
-    tc_map_set_ptr(made, value, again);
+    tc_node **nodes = NULL;
+    size_t n = 0, cap = 0;
+    for (; value != m->value && !tc_map_get_ptr(made, value); value = changing_operand(m, value->producer)) {
+        nodes = tc_arena_grow(t->scratch, nodes, sizeof *nodes, &cap, n + 1);
+        nodes[n++] = value->producer;
+    }
+    tc_value *again = value == m->value ? copy : tc_map_get_ptr(made, value);
+    while (n-- > 0) {
+        tc_map *values = tc_map_create(t->scratch);
+        tc_map_set_ptr(values, m->value, copy);
+        tc_map_set_ptr(values, changing_operand(m, nodes[n]), again);
+        tc_node *clone = tc_node_clone(t->graph, nodes[n], values);
+        tc_node_move_before(clone, nodes[n]);
+        again = tc_output(clone, 0);
+        tc_map_set_ptr(made, tc_output(nodes[n], 0), again);
+    }
     return again;
 }
 

@@ -121,18 +121,26 @@ static bool is_inserted(const uses *u, const tc_use *use) {
     return rest;
 }
 
-/* The uses of the value, or of what inserted nodes make of it; false where a nested graph is among them. */
-static bool list_uses(uses *u, const tc_value *value) {
-    TC_FOR_USES(use, value) {
-        if (use->user->graph != u->value->graph)
-            return false;
-        if (is_inserted(u, use)) {
-            if (!list_uses(u, use->user->outputs[0]))
+/* The uses of the value, and of what inserted nodes make of it; false where a nested graph is among them. */
+static bool list_uses(uses *u) {
+    tc_map *seen = tc_map_create(u->arena);
+    const tc_value **values = NULL;
+    size_t n = 0, cap = 0;
+    values = tc_arena_grow(u->arena, values, sizeof *values, &cap, 1);
+    values[n++] = u->value;
+    for (size_t at = 0; at < n; at++) {
+        TC_FOR_USES(use, values[at]) {
+            if (use->user->graph != u->value->graph)
                 return false;
-            continue;
+            if (!is_inserted(u, use)) {
+                u->items = tc_arena_grow(u->arena, u->items, sizeof *u->items, &u->cap, u->n + 1);
+                u->items[u->n++] = use;
+            } else if (!tc_map_get_ptr(seen, use->user)) {
+                tc_map_set_ptr(seen, use->user, u);
+                values = tc_arena_grow(u->arena, values, sizeof *values, &cap, n + 1);
+                values[n++] = use->user->outputs[0];
+            }
         }
-        u->items = tc_arena_grow(u->arena, u->items, sizeof *u->items, &u->cap, u->n + 1);
-        u->items[u->n++] = use;
     }
     return true;
 }
@@ -369,7 +377,7 @@ static size_t first_unmarked(const uses *u) {
 
 tc_use_groups tc_group_uses(tc_arena *arena, tc_torch_program *program, const tc_value *value, bool uniform) {
     uses u = {.arena = arena, .program = program, .value = value};
-    if (!list_uses(&u, value) || u.n == 0)
+    if (!list_uses(&u) || u.n == 0)
         return (tc_use_groups){0};
     prepare(&u);
     if (join_by_marks(&u))

@@ -257,9 +257,29 @@ def check_external(tempoc, folder, rng):
            f"{trained_by(out)} {said}")
 
 
+def check_chain(tempoc, folder, rng):
+    """A merged weight and a use of it may be any number of nodes apart."""
+    n = 150_000
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["x"])]
+    nodes += [helper.make_node("Neg", [f"n{i}" if i else "w"], [f"n{i + 1}"]) for i in range(n)]
+    nodes += [noted(helper.make_node("Mul", ["x", "w"], ["y"]), "mul.Tensor", "%x, %p_w"),
+              noted(helper.make_node("Mul", ["y", f"n{n}"], ["z"]), "mul.Tensor", "%y, %p_v"),
+              helper.make_node("ReduceSum", ["z"], ["loss"], keepdims=0)]
+    model = model_of(nodes, {"table": rng.normal(size=(5, 3)), "w": rng.normal(size=3)})
+    add_metadata(model.graph, signature="p_w: PARAMETER target='w'\np_v: PARAMETER target='v'\n")
+    code, said, out = compile_model(tempoc, folder, model, "--passes=shapes,tied")
+    made = {o: node for node in out.graph.node for o in node.output} if out else {}
+    at = next((node.input[1] for node in made.values() if node.output[0] == "z"), "")
+    steps = 0
+    while at in made:
+        at, steps = made[at].input[0], steps + 1
+    expect("a long chain before a use: made again from the copy", code == 0 and (at, steps) == ("v", n),
+           (code, said, at, steps))
+
+
 def main(tempoc):
     rng = np.random.default_rng(5)
-    for check in (check_names, check_gradients, check_kinds, check_external):
+    for check in (check_names, check_gradients, check_kinds, check_external, check_chain):
         with tempfile.TemporaryDirectory() as folder:
             check(tempoc, folder, rng)
     print(f"{len(failures)} failed")
