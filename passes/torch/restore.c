@@ -56,5 +56,6 @@ tc_status tc_pass_restore(tc_pass_env *env, tc_model *model) {
     read_calls(&r);
     TC_TRY(tc_restore_batch_norm(&r));
     TC_TRY(tc_restore_dropout(&r));
-    return tc_restore_stop(&r);
+    TC_TRY(tc_restore_stop(&r));
+    return tc_restore_smoothing(&r); /* of scores in which gradients may stop */
 }

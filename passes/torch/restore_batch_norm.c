@@ -92,12 +92,21 @@ static void restore_mode(const tc_restore *r, const tc_torch_call *call, tc_node
                                tc_input(node, RUNNING_MEAN)->type);
 }
 
-static bool is_initializer(const tc_value *value) { return value && value->init; }
+/* The second use of a norm reads what the first left of its statistics, which in the file is an Identity of them. */
+static bool reads_statistic(tc_node *node, uint32_t index) {
+    tc_value *value = tc_input(node, index);
+    while (value && value->producer && tc_node_is(value->producer, "", "Identity"))
+        value = tc_input(value->producer, 0);
+    if (!value || !value->init)
+        return false;
+    tc_node_set_input(node, index, value);
+    return true;
+}
 
 static void restore_norm(norms *s, const tc_torch_call *call, tc_node *node) {
+    bool tracks = reads_statistic(node, RUNNING_MEAN) && reads_statistic(node, RUNNING_VAR);
     restore_plain(s->r, call, node, WEIGHT, 1);
     restore_plain(s->r, call, node, BIAS, 0);
-    bool tracks = is_initializer(tc_input(node, RUNNING_MEAN)) && is_initializer(tc_input(node, RUNNING_VAR));
     if (!is_training(call) || !tracks || tc_attr_int(node, "training_mode", 0))
         return;
     restore_mode(s->r, call, node);

@@ -5,7 +5,8 @@
  * it writes no other without the mode.
  *
  * With a mask of bools and dropout the exporter of opset 23 adds the mask to the scores as it is, which ONNX does not
- * allow. PyTorch means -inf where it is false, and 0 for the probabilities of a row that is false throughout. */
+ * allow; that of opset 18 adds the lowest finite number where it is false. PyTorch means -inf there, and 0 for the
+ * probabilities of a row that is false throughout. */
 #include "../../compiler/clone.h"
 #include "restore.h"
 #include <math.h>
@@ -33,9 +34,11 @@ static void told(dropouts *s, const char *name) {
     s->names[s->n++] = name;
 }
 
-static tc_value *ratio_value(const dropouts *s, double ratio) {
-    return tc_constant(s->r->graph, "ratio", tc_tensor_scalar(s->r->graph->model, TC_FLOAT, ratio));
+static tc_value *scalar(const dropouts *s, const char *name, tc_dtype dtype, double number) {
+    return tc_constant(s->r->graph, name, tc_tensor_scalar(s->r->graph->model, dtype, number));
 }
+
+static tc_value *ratio_value(const dropouts *s, double ratio) { return scalar(s, "ratio", TC_FLOAT, ratio); }
 
 static void switch_on(dropouts *s, tc_node *node, const char *name, const double *ratio) {
     if (!tc_input(node, RATIO) && ratio)
@@ -91,21 +94,41 @@ static bool insert_dropout(dropouts *s, const tc_restore_call *call, double rati
     return true;
 }
 
+/* What is added to scores where a mask of bools is false: a Where of the call that has the lowest finite number there,
+ * which leaves a row that is masked throughout the mean of all values. */
+static tc_node *finite_mask(const tc_restore_call *call, const tc_node *add) {
+    tc_node *where = tc_input(add, 1)->producer;
+    const tc_tensor *masked = where && tc_node_is(where, "", "Where") ? tc_value_constant(tc_input(where, 2)) : NULL;
+    bool own = false;
+    for (size_t i = 0; i < call->n; i++)
+        own |= call->nodes[i] == where;
+    if (!own || !masked || masked->count != 1 || !tc_dtype_is_float(masked->dtype))
+        return NULL;
+    double number = tc_tensor_get(masked, 0);
+    return isfinite(number) && number < 0 && isinf(tc_round_float(masked->dtype, 2 * number)) ? where : NULL;
+}
+
 /* Where(mask, 0, -inf) in the place of a mask of bools, and 0 in the place of NaN. */
 static void restore_mask(const dropouts *s, const tc_restore_call *call) {
     tc_node *add = tc_restore_node(call, "Add"), *softmax = tc_restore_node(call, "Softmax");
-    tc_model *model = s->r->graph->model;
-    if (!add || !softmax || tc_value_dtype(tc_input(add, 1)) != TC_BOOL || tc_input(softmax, 0) != tc_output(add, 0))
+    if (!add || !softmax || !tc_input(add, 1) || tc_input(softmax, 0) != tc_output(add, 0))
+        return;
+    tc_node *mask = finite_mask(call, add);
+    if (!mask && tc_value_dtype(tc_input(add, 1)) != TC_BOOL)
         return;
     tc_dtype dtype = tc_value_dtype(tc_input(add, 0));
     dtype = tc_dtype_is_float(dtype) ? dtype : TC_FLOAT;
-    tc_value *zero = tc_constant(s->r->graph, "zero", tc_tensor_scalar(model, dtype, 0));
-    tc_node *mask = insert(s, tc_input(add, 0)->producer ? tc_input(add, 0)->producer : add, "Where", "mask", 3);
-    tc_node_set_input(mask, 0, tc_input(add, 1));
-    tc_node_set_input(mask, 1, zero);
-    tc_node_set_input(mask, 2, tc_constant(s->r->graph, "masked", tc_tensor_scalar(model, dtype, -INFINITY)));
-    tc_node_move_before(mask, add);
-    tc_node_set_input(add, 1, mask->outputs[0]);
+    tc_value *zero = scalar(s, "zero", dtype, 0);
+    if (!mask) {
+        mask = insert(s, tc_input(add, 0)->producer ? tc_input(add, 0)->producer : add, "Where", "mask", 3);
+        tc_node_set_input(mask, 0, tc_input(add, 1));
+        tc_node_set_input(mask, 1, zero);
+        tc_node_move_before(mask, add);
+        tc_node_set_input(add, 1, mask->outputs[0]);
+    }
+    tc_node_set_input(mask, 2, scalar(s, "masked", dtype, -INFINITY));
+    if (probabilities(call) != softmax)
+        return;
     tc_node *nan = insert(s, softmax, "IsNaN", "nan", 1), *guard = insert(s, nan, "Where", "guarded", 3);
     static const char *const readers[] = {"Dropout", "MatMul"};
     for (size_t i = 0; i < TC_COUNT(readers); i++)

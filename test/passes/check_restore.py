@@ -12,6 +12,7 @@ import tempfile
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 failures = []
@@ -118,6 +119,22 @@ def check_norm_mode(tempoc, models):
         expect(f"training_mode of {call[:60] or 'no call'}", right, (code, messages, got))
 
 
+def check_norm_twice(tempoc, models):
+    """The second use of a norm reads what the first left of its statistics."""
+    args = "%y, %p_n_weight, %p_n_bias, %getitem_3, %getitem_4, True, 0.1, 1e-05"
+    call = "%z = aten._native_batch_norm_legit_functional.default"
+    nodes = norm(f"{call.replace('z', 'y', 1)}({ARGS}, True, 0.1, 1e-05)")
+    nodes[2:] = [node("", "Identity", ["n.running_mean"], ["mean_1"]), node("", "Identity", ["n.running_var"], ["var"]),
+                 node("", "Identity", ["mean_1"], ["mean_2"]),
+                 node(f"{call}({args})", "BatchNormalization", ["y", "n.weight", "n.bias", "mean_2", "var"], ["z"]),
+                 node("", "ReduceSum", ["z"], ["loss"], keepdims=0)]
+    model = model_of(nodes, STATISTICS)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([0]), "axis"))
+    code, messages, out = compiled(tempoc, model, "--passes=restore")
+    got = [attribute(n, "training_mode") for n in nodes_of(out, "BatchNormalization")]
+    expect("a norm that is used twice", code == 0 and got == [1, 1], (code, messages, got))
+
+
 def check_norm_folded(tempoc, models):
     path = os.path.join(models, "convnorms-dyn_18", "model.onnx")
     code, messages, _ = compiled(tempoc, path)
@@ -177,6 +194,85 @@ def check_dropout(tempoc, models):
     code, messages, _ = compiled(tempoc, model)
     expect("dropout that cannot be put back is refused", code == 3 and "the dropout of y, with ratio 0.25" in messages
            and 'attn_implementation="eager"' in messages, (code, messages))
+
+
+def check_closed_rows(tempoc, models):
+    """A row of scores that is masked throughout: PyTorch gives 0, the lowest finite number the mean of the values."""
+    lowest = float(np.finfo(np.float32).min)
+    call = "%y = aten.scaled_dot_product_attention.default(%x, %x, %x, %mask)"
+    guard = [node(call, "IsNaN", ["p"], ["nan"]), node(call, "Where", ["nan", "zero", "p"], ["q"])]
+    for what, of_mask, masked, guarded, want in (
+            ("closed rows give 0", call, lowest, False, [[1, 2], [0, 0]]),
+            ("and so they do where NaN gives 0", call, lowest, True, [[1, 2], [0, 0]]),
+            ("a large number of the model's own stays", call, -1e30, False, [[1, 2], [0.5, 0.5]]),
+            ("a mask of another call stays", "%w = aten.where.self(%mask, 0, 1)", lowest, False, [[1, 2], [0.5, 0.5]])):
+        nodes = [node(call, "MatMul", ["x", "x"], ["s"]), node(of_mask, "Where", ["mask", "zero", "masked"], ["w"]),
+                 node(call, "Add", ["s", "w"], ["t"]), node(call, "Softmax", ["t"], ["p"], axis=-1),
+                 *(guard if guarded else []), node(call, "MatMul", ["q" if guarded else "p", "x"], ["loss"])]
+        model = model_of(nodes, {}, inputs={"x": [2, 2], "mask": [2, 2]}, outputs={"loss": [2, 2]})
+        for name, number in (("zero", 0), ("masked", masked)):
+            model.graph.initializer.append(numpy_helper.from_array(np.array(number, np.float32), name))
+        code, messages, out = compiled(tempoc, model, "--passes=restore")
+        got = computed(out, x=np.array([[1, 2], [0, -1]], np.float32), mask=np.array([[True, False], [False, False]]))
+        expect(what, code == 0 and got is not None and np.allclose(got, want), (code, messages, got))
+
+
+# --- label smoothing --------------------------------------------------------------------------------------------------
+def computed(model, **feeds):
+    if not model:
+        return None
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)[0]
+
+
+SCORES = np.array([[1, -2, 0.5], [0, 2, 1], [-1, 0.25, 3], [2, 1, -1]], np.float32)
+CLASSES = np.array([0, 2, 1, 2])
+# PyTorch's cross_entropy of these with label_smoothing=0.25: (reduction, class weights, ignore_index) -> loss
+SMOOTHED = {
+    ("mean", False, -100): [1.960063], ("mean", False, 1): [1.712072],
+    ("mean", True, -100): [2.253589], ("mean", True, 1): [2.099817],
+    ("sum", False, -100): [7.840251], ("sum", True, 1): [5.249542],
+    ("none", False, 1): [0.796264, 1.407606, 0, 2.932345],
+    ("none", True, -100): [0.878065, 1.341256, 4.891606, 3.030221],
+}
+
+
+def smoothing_model(arguments, reduction="mean", weighted=False, ignore=-100, shape=(4, 3)):
+    loss = node(f"%loss = aten.cross_entropy_loss.default(%x, %classes, {'%b_w' if weighted else 'None'}, 1, {ignore}"
+                f"{arguments})", "SoftmaxCrossEntropyLoss", ["x", "classes"] + ["w"] * weighted, ["loss"],
+                reduction=reduction, ignore_index=ignore)
+    model = model_of([loss], {"w": [0.5, 2, 1]} if weighted else {}, inputs={"x": shape},
+                     outputs={"loss": [4] if reduction == "none" else []})
+    model.graph.input.append(helper.make_tensor_value_info("classes", TensorProto.INT64, [shape[0], *shape[2:]]))
+    return model
+
+
+def check_smoothing(tempoc, models):
+    feeds = {"x": SCORES, "classes": CLASSES}
+    for (reduction, weighted, ignore), want in SMOOTHED.items():
+        model = smoothing_model(", 0.25", reduction, weighted, ignore)
+        code, messages, out = compiled(tempoc, model, "--passes=restore")
+        got = computed(out, **feeds)
+        expect(f"label smoothing: {reduction}, weights {weighted}, ignored {ignore}",
+               code == 0 and "label smoothing of loss is put back" in messages and got is not None and
+               np.allclose(np.reshape(got, -1), want, atol=2e-6), (code, messages, got))
+    for weighted, want in ((True, 1.1120), (False, 1.3989)):
+        model = smoothing_model("; label_smoothing: 0.25", weighted=weighted, shape=(2, 3, 2))
+        code, messages, out = compiled(tempoc, model, "--passes=restore")
+        got = computed(out, x=SCORES.reshape(2, 3, 2), classes=CLASSES.reshape(2, 2))
+        expect(f"label smoothing behind the classes, weights {weighted}",
+               code == 0 and got is not None and np.allclose(got, want, atol=1e-4), (code, messages, got))
+    for arguments in ("", ", 0.0"):
+        code, messages, out = compiled(tempoc, smoothing_model(arguments), "--passes=restore")
+        expect(f"no label smoothing{arguments}", code == 0 and "smoothing" not in messages and
+               len(out.graph.node) == 1, (code, messages))
+    model = smoothing_model(", 0.25")
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    model.graph.node[0].input[0] = "y"
+    model.graph.node.insert(0, node("", "Identity", ["x"], ["y"]))
+    code, messages, _ = compiled(tempoc, model, "--passes=restore,autodiff")
+    expect("label smoothing over scores of no known rank is refused", code == 3 and
+           "PyTorch's label_smoothing is not in the file" in messages, (code, messages))
 
 
 # --- stops of gradients -----------------------------------------------------------------------------------------------

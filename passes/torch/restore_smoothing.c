@@ -1,0 +1,135 @@
+/* restore_smoothing.c: the label smoothing of PyTorch's cross entropy, which the dynamo exporter leaves out. The call
+ * tells: `cross_entropy_loss(%x, %labels, %weight, 1, -100, 0.1)`. With e for the smoothing and C classes the loss is
+ *
+ *   (1 - e) nll + e / C sum over classes of -w log_softmax(x)
+ *
+ * in which labels that are ignored count for nothing, and a mean divides both parts by the same: the number of labels,
+ * or the sum of their weights. */
+#include "restore.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMOOTHING = 5, SCORES = 0, LABELS = 1, WEIGHTS = 2, CLASS_AXIS = 1 }; /* of the call; of ONNX's operands; of x */
+
+typedef struct smoothing {
+    tc_restore *r;
+    tc_node *loss, *last; /* the node; the last of those put behind it */
+    tc_dtype dtype;
+    double share; /* e */
+    tc_value *zero, *ignored;
+} smoothing;
+
+static tc_value *number(const smoothing *s, tc_dtype dtype, double value) {
+    return tc_constant(s->r->graph, "smoothing", tc_tensor_scalar(s->r->graph->model, dtype, value));
+}
+
+/* A new node behind the last; operands up to the first NULL. */
+static tc_node *add_node(smoothing *s, const char *op_type, tc_value *a, tc_value *b, tc_value *c) {
+    tc_value *operands[] = {a, b, c};
+    uint32_t n = 0;
+    while (n < TC_COUNT(operands) && operands[n])
+        n++;
+    tc_node *node = tc_node_create(s->r->graph, "", op_type, n, 1);
+    for (uint32_t i = 0; i < n; i++)
+        tc_node_set_input(node, i, operands[i]);
+    tc_node_insert_after(node, s->last);
+    s->last = node;
+    return node;
+}
+
+static tc_value *add(smoothing *s, const char *op_type, tc_value *a, tc_value *b, tc_value *c) {
+    const char *name = tc_arena_printf(s->r->arena, "%s_smoothing", s->loss->outputs[0]->name);
+    return tc_node_add_output(add_node(s, op_type, a, b, c), 0, name, NULL);
+}
+
+static tc_value *add_sum(smoothing *s, tc_value *x) {
+    tc_value *sum = add(s, "ReduceSum", x, NULL, NULL);
+    tc_attr_set_int(sum->producer, "keepdims", 0);
+    return sum;
+}
+
+/* The weights of classes, to be multiplied with scores. */
+static tc_value *add_along_classes(smoothing *s, tc_value *weights, int rank) {
+    int64_t *dims = TC_NEW_ARRAY(s->r->arena, int64_t, (size_t)rank);
+    for (int i = CLASS_AXIS; i < rank; i++)
+        dims[i - CLASS_AXIS] = i == CLASS_AXIS ? -1 : 1;
+    tc_tensor *shape = tc_tensor_ints(s->r->graph->model, dims, rank - CLASS_AXIS);
+    return add(s, "Reshape", weights, tc_constant(s->r->graph, "class_weights_shape", shape), NULL);
+}
+
+/* For each label, the mean over classes of -w log_softmax(x); 0 where it is ignored. */
+static tc_value *add_uniform(smoothing *s) {
+    tc_value *scores = tc_input(s->loss, SCORES), *weights = tc_input(s->loss, WEIGHTS);
+    tc_model *model = s->r->graph->model;
+    const int64_t axis = CLASS_AXIS;
+    tc_value *log = add(s, "LogSoftmax", scores, NULL, NULL);
+    tc_attr_set_int(log->producer, "axis", axis);
+    if (weights)
+        log = add(s, "Mul", log, add_along_classes(s, weights, tc_value_rank(scores)), NULL);
+    tc_value *mean = add(s, "ReduceMean", log, NULL, NULL);
+    if (tc_model_opset(model, "") >= 18)
+        tc_node_set_input(mean->producer, 1, tc_constant(s->r->graph, "class_axis", tc_tensor_ints(model, &axis, 1)));
+    else
+        tc_attr_set_ints(mean->producer, "axes", &axis, 1);
+    tc_attr_set_int(mean->producer, "keepdims", 0);
+    return add(s, "Where", s->ignored, s->zero, add(s, "Neg", mean, NULL, NULL));
+}
+
+/* What a mean divides by. */
+static tc_value *add_divisor(smoothing *s) {
+    tc_value *labels = tc_input(s->loss, LABELS), *weights = tc_input(s->loss, WEIGHTS), *each = NULL;
+    if (weights) {
+        tc_value *valid = add(s, "Where", s->ignored, number(s, tc_value_dtype(labels), 0), labels);
+        each = add(s, "Gather", weights, valid, NULL);
+    } else {
+        each = number(s, s->dtype, 1);
+    }
+    return add_sum(s, add(s, "Where", s->ignored, s->zero, each));
+}
+
+static void put_back(smoothing *s) {
+    tc_node *loss = s->loss;
+    tc_value *labels = tc_input(loss, LABELS);
+    const char *reduction = tc_attr_string(loss, "reduction", "mean");
+    s->zero = number(s, s->dtype, 0);
+    s->ignored = number(s, tc_value_dtype(labels), (double)tc_attr_int(loss, "ignore_index", -100));
+    s->ignored = add(s, "Equal", labels, s->ignored, NULL);
+    tc_value *uniform = add_uniform(s);
+    if (strcmp(reduction, "none") != 0)
+        uniform = add_sum(s, uniform);
+    if (strcmp(reduction, "mean") == 0)
+        uniform = add(s, "Div", uniform, add_divisor(s), NULL);
+    uniform = add(s, "Mul", uniform, number(s, s->dtype, s->share), NULL);
+    tc_value *result = tc_node_take_output(loss, 0);
+    tc_value *plain = tc_node_add_output(loss, 0, tc_arena_printf(s->r->arena, "%s_plain", result->name), result->type);
+    plain = add(s, "Mul", plain, number(s, s->dtype, 1 - s->share), NULL);
+    tc_node_set_output(add_node(s, "Add", plain, uniform, NULL), 0, result);
+}
+
+tc_status tc_restore_smoothing(tc_restore *r) {
+    const char **names = TC_NEW_ARRAY(r->arena, const char *, r->n + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const tc_torch_call *call = &r->calls[i].call;
+        const char *word = tc_torch_call_argument(call, SMOOTHING, "label_smoothing");
+        double share = word ? strtod(word, NULL) : 0;
+        tc_node *loss = tc_restore_node(&r->calls[i], "SoftmaxCrossEntropyLoss");
+        if (!tc_torch_call_is(call, "aten.cross_entropy_loss") || !(share > 0 && share <= 1) || !loss)
+            continue;
+        const tc_value *scores = tc_input(loss, SCORES);
+        smoothing s = {.r = r, .loss = loss, .last = loss, .dtype = tc_value_dtype(scores), .share = share};
+        bool told = tc_dtype_is_float(s.dtype) && tc_value_rank(scores) > CLASS_AXIS &&
+                    tc_value_dtype(tc_input(loss, LABELS)) != TC_UNDEFINED;
+        if (!told)
+            TC_TRY(tc_restore_refuse(r, loss, "PyTorch's label_smoothing is not in the file",
+                                     "write it out: log_softmax, nll_loss and a mean"));
+        else
+            put_back(&s);
+        names[n] = call->result;
+        n += told;
+    }
+    if (n)
+        tc_note(r->env->ctx, NULL, "label smoothing of %s is put back, as it was in PyTorch",
+                tc_quote_list(r->env->ctx, names, n));
+    return TC_OK;
+}
