@@ -139,7 +139,8 @@ def check(tempoc, case, dynamic, folder):
     source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
     onnx.save(model.model(model.loss, True), source)
     run = subprocess.run(
-        [tempoc, source, "-o", target, "--recipe=none", "--train=*"], capture_output=True, text=True, timeout=60
+        [tempoc, source, "-o", target, "--recipe=none", "--train=*", "--target=onnx"],
+        capture_output=True, text=True, timeout=60,
     )
     if run.returncode:
         return "tempoc: exit %d %s" % (run.returncode, run.stderr.strip().split("\n")[0])
