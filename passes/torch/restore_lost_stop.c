@@ -13,7 +13,6 @@
 
 typedef struct merges {
     const tc_stops *s;
-    tc_map *carries;                /* values that a gradient passes on its way to a parameter */
     bool *seen;                     /* by call: traced */
     const tc_restore_call *stopped; /* that stands for one of a detached value, and for another one */
     const char **doubtful;          /* results of those that may: an operand of theirs has a reader that is gone */
@@ -34,24 +33,24 @@ static bool is_trained(const merges *m, const tc_value *value) {
     return n == 0 && (kind == TC_TORCH_PARAMETER || (kind == TC_TORCH_UNKNOWN && tc_may_carry(value)));
 }
 
-static void find_carriers(merges *m) {
-    m->carries = tc_map_create(m->s->r->arena);
+static void find_carriers(const merges *m, tc_stops *s) {
+    s->carries = tc_map_create(m->s->r->arena);
     TC_FOR_NODES(node, m->s->r->graph) {
         bool any = false;
         for (uint32_t k = 0; k < node->n_inputs && !any; k++) {
             const tc_value *value = tc_input(node, k);
-            any = value && (value->init ? is_trained(m, value) : tc_map_get_ptr(m->carries, value) != NULL);
+            any = value && (value->init ? is_trained(m, value) : tc_map_get_ptr(m->s->carries, value) != NULL);
         }
         for (uint32_t k = 0; any && k < node->n_outputs && !tc_node_has(node, TC_NO_GRADIENT); k++)
             if (node->outputs[k] && tc_may_carry(node->outputs[k]))
-                tc_map_set_ptr(m->carries, node->outputs[k], node);
+                tc_map_set_ptr(m->s->carries, node->outputs[k], node);
     }
 }
 
 static bool call_carries(const merges *m, const tc_restore_call *call) {
     for (size_t i = 0; i < call->n; i++)
         for (uint32_t k = 0; k < call->nodes[i]->n_outputs; k++)
-            if (call->nodes[i]->outputs[k] && tc_map_get_ptr(m->carries, call->nodes[i]->outputs[k]))
+            if (call->nodes[i]->outputs[k] && tc_map_get_ptr(m->s->carries, call->nodes[i]->outputs[k]))
                 return true;
     return false;
 }
@@ -233,7 +232,7 @@ tc_status tc_restore_lost_stops(tc_stops *s) {
                 .doubtful = TC_NEW_ARRAY(s->r->arena, const char *, s->r->n + 1)};
     tc_ctx *ctx = s->r->env->ctx;
     size_t n = 0;
-    find_carriers(&m);
+    find_carriers(&m, s);
     find_merged(&m);
     if (m.stopped)
         return refuse_stopped(&m);

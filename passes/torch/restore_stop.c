@@ -316,5 +316,7 @@ tc_status tc_restore_stop(tc_restore *r) {
             status = restore_reader(&s, &r->calls[i]);
     }
     tell(r, since);
+    if (status == TC_OK)
+        tc_tell_no_grad(&s);
     return status;
 }

@@ -14,8 +14,9 @@ typedef struct tc_stops {
     tc_words *words; /* by call */
     tc_map *call_of; /* a node -> its tc_restore_call */
     tc_map
-        *mentions; /* a name -> how many calls of the file read it; that it is an output of the program counts, too */
-    bool lost;     /* some call reads a detached value that is not in the file */
+        *mentions;   /* a name -> how many calls of the file read it; that it is an output of the program counts, too */
+    tc_map *carries; /* values that a gradient passes on its way to a parameter, where it is not stopped */
+    bool lost;       /* some call reads a detached value that is not in the file */
 } tc_stops;
 
 /* "detach_2", and "detach_" of the operation in place. */
@@ -38,4 +39,7 @@ bool tc_is_inside(const tc_stops *s, const tc_value *value);
 void tc_part_calls(tc_stops *s);
 /* Calls that were merged as a whole, and detached values of which nothing is left. restore_lost_stop.c */
 tc_status tc_restore_lost_stops(tc_stops *s);
+/* Values that PyTorch computed without gradients and that pass some, as far as stack traces tell: a warning. Behind all
+ * stops. restore_no_grad.c */
+void tc_tell_no_grad(const tc_stops *s);
 #endif

@@ -436,6 +436,33 @@ def check_malformed(tempoc, models):
            (code, messages))
 
 
+def check_no_grad(tempoc, models):
+    """Stack traces as they are under torch.no_grad, under autocast, and through a module that was traced before."""
+    inside = 'File "<eval_with_key>.42", line 5, in forward\n    '
+    for what, first, second, told in (
+            ("no_grad", inside + "tanh = torch.ops.aten.tanh.default(linear_1);  linear_1 = None",
+             inside + "neg = torch.ops.aten.neg.default(tanh);  tanh = None", True),
+            ("autocast", inside + "tanh = torch.ops.aten.tanh.default(arg6_1);  arg6_1 = None",
+             inside + "neg = torch.ops.aten.neg.default(tanh);  tanh = None", False),
+            ("an argument of its own beside", inside + "tanh = torch.ops.aten.tanh.default(linear_1, arg6_1)",
+             inside + "neg = torch.ops.aten.neg.default(tanh);  tanh = None", False),
+            ("a traced module", inside + "tanh = torch.ops.aten.tanh.default(linear_5);  linear_5 = None",
+             inside + "neg = torch.ops.aten.neg.default(tanh);  tanh = None", False),
+            ("a file behind it", inside + 'x\n  File "m.py", line 2, in forward\n    return x',
+             inside + 'x\n  File "m.py", line 2, in forward\n    return x', False),
+            ("no statement", inside.strip(), inside, False)):
+        model = stop_model(node("%tanh = aten.tanh.default(%linear_1,)", "Tanh", ["linear_1"], ["tanh"]),
+                           node("%neg = aten.neg.default(%tanh,)", "Neg", ["tanh"], ["neg"]),
+                           node("%y = aten.mul.Tensor(%neg, %relu)", "Mul", ["neg", "relu"], ["y"]))
+        for made, trace in zip(model.graph.node[3:5], (first, second)):
+            note(made, "pkg.torch.onnx.stack_trace", trace)
+        code, messages, _ = compiled(tempoc, model)
+        said = "gradients pass them: neg [restore]; hint: --stop=neg stops them" in messages
+        expect(f"no_grad: {what}", code == 0 and said == told and ("no_grad" in messages) == told, (code, messages))
+        code, messages, _ = compiled(tempoc, model, "--stop=neg")
+        expect(f"no_grad: {what}, stopped", code == 0 and "no_grad" not in messages, (code, messages))
+
+
 def check_stop_verify(tempoc, models):
     code, messages, _ = compiled(tempoc, os.path.join(models, "stops-dyn_18", "model.onnx"), "--verify")
     expect("--verify compares no slopes where gradients stop", code == 0, (code, messages))
