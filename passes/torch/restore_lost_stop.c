@@ -13,7 +13,9 @@
 
 typedef struct merges {
     const tc_stops *s;
-    bool *seen;                     /* by call: traced */
+    bool *seen;                     /* by call: traced, or to be */
+    const tc_restore_call **traced; /* each call once */
+    size_t n_traced;
     const tc_restore_call *stopped; /* that stands for one of a detached value, and for another one */
     const char **doubtful;          /* results of those that may: an operand of theirs has a reader that is gone */
     size_t n_doubtful;
@@ -66,13 +68,17 @@ static bool lost_reader(const merges *m, const tc_torch_call *call) {
     return call->users > (uintptr_t)tc_map_get(m->s->mentions, call->result);
 }
 
-/* A call stands for two: were they alike? They were where the other one read each operand itself. */
-static void trace(merges *m, const tc_restore_call *call) {
-    const tc_words *words = tc_words_of(m->s, call);
+static void add_traced(merges *m, const tc_restore_call *call) {
     bool *seen = &m->seen[call - m->s->r->calls];
     if (*seen || !call_carries(m, call))
         return;
     *seen = true;
+    m->traced[m->n_traced++] = call;
+}
+
+/* A call stands for two: were they alike? They were where the other one read each operand itself. */
+static void trace_operands(merges *m, const tc_restore_call *call) {
+    const tc_words *words = tc_words_of(m->s, call);
     bool doubtful = false;
     for (size_t i = 0; i < words->n; i++) {
         const tc_restore_call *operand = call_named(m, words->names[i]);
@@ -81,12 +87,19 @@ static void trace(merges *m, const tc_restore_call *call) {
         if (!operand || !call_carries(m, operand))
             continue;
         if (!lost_reader(m, &operand->call))
-            trace(m, operand);
+            add_traced(m, operand);
         else
             doubtful = true;
     }
     if (doubtful)
         m->doubtful[m->n_doubtful++] = call->call.result;
+}
+
+static void trace(merges *m, const tc_restore_call *call) {
+    size_t at = m->n_traced;
+    add_traced(m, call);
+    for (; at < m->n_traced; at++)
+        trace_operands(m, m->traced[at]);
 }
 
 /* Different names of one operation in a call that the file has nothing for. */
@@ -162,38 +175,36 @@ static void note_folded(const merges *m, tc_map *known) {
     }
 }
 
-/* Names of detached values that nothing mentions, though there are later ones. */
-static const char **unmentioned(const merges *m, size_t *out_n) {
-    const tc_map *maps[] = {m->s->mentions, m->s->r->by_result, NULL};
-    tc_map *folded = tc_map_create(m->s->r->arena);
-    size_t known = 0, highest = 0;
+static size_t highest_of(const tc_map *names, tc_map *known) {
+    size_t highest = 0, cursor = 0;
+    const void *name;
+    void *value;
+    while (tc_map_next(names, &cursor, &name, &value))
+        if (tc_torch_same_stem(name, "detach")) {
+            highest = number_of(name) > highest ? number_of(name) : highest;
+            tc_map_set(known, name, known);
+        }
+    return highest;
+}
+
+/* How many detached values nothing mentions, though there are later ones, and the names of the first few: a file may
+ * have numbers of any size. */
+static size_t unmentioned(const merges *m, const char *out_few[TC_LIST_FEW]) {
+    tc_map *folded = tc_map_create(m->s->r->arena), *known = tc_map_create(m->s->r->arena);
+    const tc_map *maps[] = {m->s->mentions, m->s->r->by_result, folded};
+    size_t highest = 0, n = 0;
     note_folded(m, folded);
-    maps[2] = folded;
     for (size_t i = 0; i < TC_COUNT(maps); i++) {
-        const void *name;
-        void *value;
-        size_t cursor = 0;
-        while (tc_map_next(maps[i], &cursor, &name, &value))
-            if (tc_torch_same_stem(name, "detach")) {
-                highest = number_of(name) > highest ? number_of(name) : highest;
-                known++;
-            }
+        size_t here = highest_of(maps[i], known);
+        highest = here > highest ? here : highest;
     }
-    const char **lost = NULL;
-    size_t cap = 0, found = 0;
-    *out_n = 0;
-    for (size_t i = 0; known && i < highest && found < known; i++) {
+    for (size_t i = 0; i < highest && n < TC_LIST_FEW; i++) {
         const char *name = numbered(m, i);
-        bool mentioned = false;
-        for (size_t k = 0; k < TC_COUNT(maps); k++)
-            mentioned = mentioned || tc_map_get(maps[k], name);
-        found += mentioned;
-        if (mentioned)
-            continue;
-        lost = tc_arena_grow(m->s->r->arena, lost, sizeof *lost, &cap, *out_n + 1);
-        lost[(*out_n)++] = name;
+        if (!tc_map_get(known, name))
+            out_few[n++] = name;
     }
-    return lost;
+    size_t count = tc_map_count(known);
+    return n == TC_LIST_FEW && highest >= count ? highest - count + 1 : n;
 }
 
 /* --- messages --------------------------------------------------------------------------------- */
@@ -229,14 +240,15 @@ static void tell_doubtful(const merges *m) {
 tc_status tc_restore_lost_stops(tc_stops *s) {
     merges m = {.s = s,
                 .seen = TC_NEW_ARRAY(s->r->arena, bool, s->r->n + 1),
+                .traced = TC_NEW_ARRAY(s->r->arena, const tc_restore_call *, s->r->n + 1),
                 .doubtful = TC_NEW_ARRAY(s->r->arena, const char *, s->r->n + 1)};
     tc_ctx *ctx = s->r->env->ctx;
-    size_t n = 0;
     find_carriers(&m, s);
     find_merged(&m);
     if (m.stopped)
         return refuse_stopped(&m);
-    const char **lost = unmentioned(&m, &n);
+    const char *lost[TC_LIST_FEW];
+    size_t n = unmentioned(&m, lost);
     if (n && m.n_doubtful)
         return refuse_doubtful(&m, lost[0]);
     if (n) {

@@ -390,8 +390,8 @@ def check_lost_stops(tempoc, models):
         note(model.graph.value_info.add(name="linear"), "pkg.onnxscript.optimizer.folded_from", "['w']")
         fold = model.graph.value_info.add(name="v")
         note(fold, "pkg.onnxscript.optimizer.folded_from", "['v', 'detach_1']")
-        code, messages, _ = compiled(tempoc, model, "--passes=restore")
-        expect(what, code == 0 and "they stopped" not in messages, (code, messages))
+        code, messages, _ = compiled(tempoc, model, "--passes=restore,shapes,autodiff")
+        expect(what, "gradients stop at" in messages and "they stopped" not in messages, (code, messages))
     model = stop_model(node("%tanh = aten.tanh.default(%relu,)", "Tanh", ["relu"], ["tanh"]),
                        node("%z = aten.mul.Tensor(%tanh, %tanh_1)", "Mul", ["tanh", "tanh"], ["z"]),
                        node(f"{mul}(%z, %detach_1)", "Mul", ["z", "linear_1"], ["y"]))
@@ -407,6 +407,25 @@ def check_lost_stops(tempoc, models):
     calls[1].value = calls[1].value.replace("=3]", "=1]")
     code, messages, _ = compiled(tempoc, model)
     expect("nothing where each reader is there", code == 0 and "more than once" not in messages, (code, messages))
+
+
+def check_stops_of_any_size(tempoc, models):
+    """Numbers as a file may have them, and calls that read one another in a long row."""
+    for number, more in ((4000000000, 3999999997), (2**64 - 1, 2**64 - 4)):
+        last = node(f"%y = aten.mul.Tensor(%linear_1, %detach_{number})", "Mul", ["linear_1", "relu"], ["y"])
+        code, messages, _ = compiled(tempoc, stop_model(last))
+        expect(f"the number {number}", code == 0 and f"stopped: detach, detach_1, detach_2 and {more} more" in messages,
+               (code, messages))
+    n = 200_000
+    nodes = [node("%t = aten.mul.Tensor(%x, %p_w)", "Mul", ["x", "w"], ["t"]),
+             node("%tanh = aten.tanh.default(%detach,)", "Tanh", ["t"], ["tanh_0"])]
+    nodes += [node(f"%tanh_{i} = aten.tanh.default(%tanh{f'_{i - 1}' if i > 1 else ''},)", "Tanh", [f"tanh_{i - 1}"],
+                   [f"tanh_{i}"]) for i in range(1, n)]
+    nodes += [node(f"%y = aten.mul.Tensor(%tanh_{n - 1}, %tanh_{n})", "Mul", [f"tanh_{n - 1}"] * 2, ["y"]),
+              node("", "ReduceSum", ["y"], ["loss"], keepdims=0)]
+    code, messages, _ = compiled(tempoc, model_of(nodes, {"w": [1, 2]}))
+    expect("a long row of calls behind a detached value: refused", code == 3 and "of a detached value, and" in messages,
+           (code, messages))
 
 
 # --- nodes against ONNX's rules ---------------------------------------------------------------------------------------
