@@ -81,6 +81,7 @@ typedef struct program {
     tc_map *by_node; /* -> reads */
     tc_map *read;    /* names that any call reads */
     tc_map *other;   /* parameters in whose place their module reads another one: ties */
+    tc_map *missing; /* last parts of the names of parameters that are nowhere: "weight" */
 } program;
 
 static void add_reads(tc_arena *arena, const char *text, reads *to) {
@@ -139,7 +140,7 @@ static void read_node(program *p, const tc_node *node) {
 
 static program read_program(tc_unfold *u, const tc_torch_signature *signature) {
     program p = {.u = u, .signature = signature};
-    tc_map **maps[] = {&p.made, &p.by_node, &p.read, &p.other};
+    tc_map **maps[] = {&p.made, &p.by_node, &p.read, &p.other, &p.missing};
     for (size_t i = 0; i < TC_COUNT(maps); i++)
         *maps[i] = tc_map_create(u->scratch);
     TC_FOR_NODES(node, u->graph)
@@ -162,6 +163,11 @@ static void add_known(const program *p, const tc_value *value, tc_map *known) {
         tc_map_set(known, from[i], p->u);
 }
 
+static const char *leaf_of(const char *target) {
+    const char *dot = strrchr(target, '.');
+    return dot ? dot + 1 : target;
+}
+
 /* Neither stored, nor computed with, nor read by a call. */
 static tc_findings missing_parameters(const program *p) {
     tc_findings missing = {0};
@@ -171,8 +177,10 @@ static tc_findings missing_parameters(const program *p) {
     for (size_t i = 0; i < p->signature->n; i++) {
         const tc_torch_input *input = &p->signature->inputs[i];
         if (input->kind == TC_TORCH_PARAMETER && input->target && !tc_map_get(known, input->target) &&
-            !tc_map_get(p->read, input->token) && !tc_map_get(p->other, input->target))
+            !tc_map_get(p->read, input->token) && !tc_map_get(p->other, input->target)) {
             tc_unfold_tell(p->u, &missing, tc_quote(p->u->env->ctx, input->target));
+            tc_map_set(p->missing, leaf_of(input->target), p->u);
+        }
     }
     return missing;
 }
@@ -228,6 +236,103 @@ static const char *other_of(const program *p, const tc_value *value, bool missin
         }
     }
     return NULL;
+}
+
+/* --- calls with parameters that were merged ---------------------------------------------------- */
+enum { FAR = 8 }; /* nodes without a call on the way to one with parameters */
+
+/* The call that gave the value, behind nodes without one, as the Split in the place of a chunk. */
+static const reads *source_of(const program *p, const tc_value *value, const tc_node **out_node) {
+    for (int i = 0; value && value->producer && i < FAR; i++) {
+        const reads *r = tc_map_get_ptr(p->by_node, value->producer);
+        *out_node = value->producer;
+        if (r)
+            return r;
+        value = tc_input(value->producer, 0);
+    }
+    return NULL;
+}
+
+static bool reads_name(const reads *r, const char *name) {
+    for (size_t i = 0; i < r->n; i++)
+        if (strcmp(r->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* The name of that kind in the call that the file has nothing for; NULL: none, or several. */
+static const char *only_lost(const program *p, const reads *r, const char *kind) {
+    const char *only = NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        if (!tc_torch_same_stem(r->names[i], kind) || tc_map_get(p->made, r->names[i]))
+            continue;
+        if (only && strcmp(only, r->names[i]) != 0)
+            return NULL;
+        only = r->names[i];
+    }
+    return only;
+}
+
+/* The call reads a parameter, in whose place an equal one that is nowhere may have been read. */
+static bool may_stand_for_missing(const program *p, const reads *r) {
+    for (size_t i = 0; i < r->n; i++) {
+        const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
+        if (input && input->kind == TC_TORCH_PARAMETER && input->target &&
+            tc_map_get(p->missing, leaf_of(input->target)))
+            return true;
+    }
+    return false;
+}
+
+/* The trained operand of the call's last node; NULL: it has none, or one is to be trained or left as it is. */
+static const tc_value *weight_of(const program *p, const tc_node *node) {
+    const tc_value *weight = NULL;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const tc_value *value = tc_input(node, i);
+        if (!value || !value->init || value->learned != TC_LEARNED_YES)
+            continue;
+        if (tc_is_asked_as_stored(p->u->env, value->name))
+            return NULL;
+        weight = weight ? weight : value;
+    }
+    return weight;
+}
+
+/* An operand goes by another name in this call than where it was made, or, behind a Split, in other calls. */
+static void look_for_merged(const program *p, const tc_node *node, const reads *r, const tc_findings *missing,
+                            tc_map *called, tc_map *told) {
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const tc_node *from = NULL;
+        const tc_value *value = tc_input(node, i);
+        const reads *source = source_of(p, value, &from);
+        if (!source || strcmp(source->result, r->result) == 0 || reads_name(r, source->result) ||
+            !may_stand_for_missing(p, source) || tc_map_get_ptr(told, from) || !weight_of(p, from))
+            continue;
+        bool split = from != value->producer;
+        const char *name = only_lost(p, r, split ? "getitem" : source->result),
+                   *first = split ? tc_map_get_ptr(called, value) : source->result;
+        if (name && split && !first)
+            tc_map_set_ptr(called, value, (void *)(uintptr_t)name);
+        if (!name || !first || strcmp(first, name) == 0)
+            continue;
+        tc_map_set_ptr(told, from, p->u);
+        tc_ctx *ctx = p->u->env->ctx;
+        tc_unfold_tell_lost(p->u, weight_of(p, from)->name,
+                            tc_arena_printf(p->u->scratch,
+                                            "%s, which stands for %s, too (they were equal, and %s %s nowhere)",
+                                            tc_quote(ctx, source->result), tc_quote(ctx, name),
+                                            tc_unfold_told(p->u, missing), missing->n == 1 ? "is" : "are"));
+    }
+}
+
+/* Fresh parameters are equal, and so are results of one value: of zero weights, as in modulations by AdaLN-Zero. */
+static void find_merged_calls(const program *p, const tc_findings *missing) {
+    tc_map *called = tc_map_create(p->u->scratch), *told = tc_map_create(p->u->scratch);
+    TC_FOR_NODES(node, p->u->graph) {
+        const reads *r = tc_map_get_ptr(p->by_node, node);
+        if (r)
+            look_for_merged(p, node, r, missing, called, told);
+    }
 }
 
 /* --- sums and products that were dropped ------------------------------------------------------ */
@@ -300,6 +405,8 @@ void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, cons
                                 tc_arena_printf(u->scratch, "%s, which stands for %s, too (they were equal)",
                                                 tc_quote(u->env->ctx, value->name), tc_quote(u->env->ctx, other)));
     }
+    if (missing.n)
+        find_merged_calls(&p, &missing);
     if (!missing.n || u->lost.n || !(hint || any_dropped(&p)))
         return;
     tc_warn(u->env->ctx, NULL,

@@ -466,6 +466,32 @@ def check_missing(case):
     expect("a tied parameter under its other name: silence", code == 0 and "warning" not in said, said)
 
 
+def check_merged_calls(case):
+    """tanh (a x) b (a x) for a and b of equal numbers: the file has one of the two products with x."""
+    lone, both = signature_of(p_m_a_w="m.a.w", x=None), signature_of(p_m_a_w="m.a.w", p_m_b_w="m.b.w", x=None)
+    other = signature_of(p_m_a_w="m.a.w", p_m_b_s="m.b.s", x=None)
+
+    def nodes(second, split=False):
+        halves = [node("", "Identity", ["mul"], ["split"])] if split else []  # in the place of a Split
+        read, value = ("%getitem", "split") if split else ("%mul", "mul")
+        return [node("%mul = aten.mul.Tensor(%x, %p_m_a_w)", "Mul", ["x", "m.a.w"], ["mul"]), *halves,
+                node(f"%tanh = aten.tanh.default({read},)", "Tanh", [value], ["tanh"]),
+                node(f"%add = aten.add.Tensor(%tanh, {second})", "Add", ["tanh", value], ["add"]), *summed("add")]
+
+    for what, told, made, refused in (
+            ("of another parameter that is nowhere", both, nodes("%mul_1"), True),
+            ("of parts of it", both, nodes("%getitem_2", True), True),
+            ("with no other parameter", lone, nodes("%mul_1"), False),
+            ("with a parameter of another kind", other, nodes("%mul_1"), False),
+            ("that reads the same one", both, nodes("%mul"), False),
+            ("that reads a view of it", both, nodes("%view_1"), False),
+            ("of the same part of it", both, nodes("%getitem", True), False)):
+        code, said = case.compile(model_of(made, {"m.a.w": [1.0, 2.0, 3.0]}, told))
+        expect("a call " + what, code == (3 if refused else 0) and ("m.b.w is nowhere" in said) == refused, said)
+    code, said = case.compile(model_of(nodes("%mul_1"), {"m.a.w": [1.0, 2.0, 3.0]}, both), "--train=m.a.w")
+    expect("--train takes a merged call as it is", code == 0 and case.trained() == {"m.a.w"}, said)
+
+
 def check_dropped_loss(case):
     nodes = [node("%mul = aten.mul.Tensor(%x, %p_m_a)", "Mul", ["x", "m.a"], ["mul"]),
              node("%sum_1 = aten.sum.default(%mul)", "ReduceSum", ["mul"], ["loss"], keepdims=0)]
