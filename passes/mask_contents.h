@@ -6,12 +6,13 @@
 
 typedef enum tc_looks {
     TC_LOOKS_UNKNOWN, /* the elements cannot be read: an external file that is not there */
-    TC_LOOKS_UNIFORM, /* all elements are one number, `element`, of less than 1000: a scale, or a fresh parameter */
+    TC_LOOKS_UNIFORM, /* all elements are one number, of less than 1000: a scale, or a fresh parameter */
     TC_LOOKS_MASK,    /* 0 and one other number, 1 or at most -1; or some number beyond 1000, as -inf and -1e4 are */
-    TC_LOOKS_RULE, /* powers of two (to sixteenths), as slopes by head are, or steps of one size along the last dim */
+    TC_LOOKS_RULE,    /* powers of two (to sixteenths), as slopes by head are, steps of one size along the last dim, or
+                         equal diagonals */
     TC_LOOKS_VARIED,
 } tc_looks;
 
-/* Of a float tensor of two or more elements, of which the first 65536 count. */
+/* Of a float tensor of two or more elements, of which the first 65536 count. *out_element: the first; 0 if unknown. */
 tc_looks tc_looks_of(tc_model *model, const tc_tensor *tensor, double *out_element);
 #endif

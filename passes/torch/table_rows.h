@@ -5,7 +5,7 @@
 
 typedef struct tc_table_rows tc_table_rows;
 
-/* A table of rows of `size` bytes; in the arena, with the rows that are added borrowed. */
+/* A table of rows of so many elements; in the arena, with the rows that are added borrowed. */
 tc_table_rows *tc_table_rows_create(tc_arena *arena, tc_dtype dtype, size_t row_elements);
 /* The number of an equal row, else it is added at the end. */
 size_t tc_table_rows_add(tc_table_rows *table, const void *row);

@@ -35,5 +35,7 @@ const char *tc_torch_full_name(tc_arena *arena, const tc_summary *summary, const
  *                                 "shifted" or "reordered"
  */
 void tc_torch_keep_names(tc_pass_env *env, tc_model *model, tc_value *const *initializers, size_t n);
+/* Says that the initializer stands for the parameter of that name, in place of what was said of it before; both names
+ * are copied. */
 void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout);
 #endif

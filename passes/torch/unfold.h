@@ -30,6 +30,7 @@ typedef struct tc_unfold {
     const char *first_lost;
 } tc_unfold;
 
+/* Adds one finding; and the message's text of all of them, "A, B, C and 4 more". */
 void tc_unfold_tell(const tc_unfold *u, tc_findings *to, const char *text);
 const char *tc_unfold_told(const tc_unfold *u, const tc_findings *from);
 /* Compilation ends: the text says what is lost of the initializer of that name. */
@@ -43,6 +44,7 @@ static inline size_t tc_unfold_element_bytes(const tc_standin *s) { return tc_dt
 void tc_unfold_record(const tc_unfold *u, const char *name, const tc_tensor *tensor);
 /* The parameter, if it is an initializer: as it was, or made by an earlier call. */
 tc_value *tc_unfold_parameter_of(const tc_unfold *u, const char *target);
+/* Makes one of it, under its name in PyTorch unless something else has that; it is trained. */
 tc_value *tc_unfold_make_parameter(const tc_unfold *u, const char *target, tc_tensor *tensor);
 /* The result of a new node of one or two operands (y may be NULL), in no graph yet. */
 tc_value *tc_unfold_add_node(const tc_unfold *u, const char *op, tc_value *x, tc_value *y, const tc_type *type);
