@@ -23,23 +23,6 @@ typedef struct reader {
 } reader;
 
 /* --- names in calls --------------------------------------------------------------------------- */
-static void add_words(tc_arena *arena, tc_words *to, const char *text) {
-    for (const char *at = strchr(text, '%'); at; at = strchr(at, '%')) {
-        size_t length = strspn(++at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
-        to->names = tc_arena_grow(arena, to->names, sizeof *to->names, &to->cap, to->n + 1);
-        to->names[to->n++] = tc_arena_strndup(arena, at, length);
-    }
-}
-
-static tc_words words_in(tc_arena *arena, const tc_torch_call *call) {
-    tc_words all = {0};
-    for (size_t i = 0; i < call->n_args; i++)
-        add_words(arena, &all, call->args[i]);
-    for (size_t i = 0; i < call->n_keys; i++)
-        add_words(arena, &all, call->values[i]);
-    return all;
-}
-
 const tc_words *tc_words_of(const tc_stops *s, const tc_restore_call *call) { return &s->words[call - s->r->calls]; }
 
 const tc_restore_call *tc_call_of(const tc_stops *s, const tc_node *node) {
@@ -81,7 +64,7 @@ static void count_mentions(tc_stops *s) {
 static tc_stops read_names(tc_restore *r) {
     tc_stops s = {.r = r, .words = TC_NEW_ARRAY(r->arena, tc_words, r->n + 1), .call_of = tc_map_create(r->arena)};
     for (size_t c = 0; c < r->n; c++) {
-        s.words[c] = words_in(r->arena, &r->calls[c].call);
+        s.words[c].names = tc_torch_call_names(r->arena, &r->calls[c].call, &s.words[c].n);
         for (size_t i = 0; i < r->calls[c].n; i++)
             tc_map_set_ptr(s.call_of, r->calls[c].nodes[i], &r->calls[c]);
     }

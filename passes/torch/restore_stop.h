@@ -6,7 +6,7 @@
 
 typedef struct tc_words { /* names in a call, without "%", each as often as it stands there */
     const char **names;
-    size_t n, cap;
+    size_t n;
 } tc_words;
 
 typedef struct tc_stops {

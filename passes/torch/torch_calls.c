@@ -106,6 +106,26 @@ const char *tc_torch_call_argument(const tc_torch_call *call, size_t index, cons
     return NULL;
 }
 
+static void add_names(tc_arena *arena, items *to, const char *text) {
+    for (const char *at = strchr(text, '%'); at; at = strchr(at, '%')) {
+        const char *end = ++at;
+        while (isalnum((unsigned char)*end) || *end == '_')
+            end++;
+        if (end > at)
+            add(arena, to, at, end);
+    }
+}
+
+const char **tc_torch_call_names(tc_arena *arena, const tc_torch_call *call, size_t *out_n) {
+    items names = {0};
+    for (size_t i = 0; i < call->n_args; i++)
+        add_names(arena, &names, call->args[i]);
+    for (size_t i = 0; i < call->n_keys; i++)
+        add_names(arena, &names, call->values[i]);
+    *out_n = names.n;
+    return names.list;
+}
+
 /* "slice_12" -> the length of "slice" */
 static size_t stem(const char *name) {
     size_t n = strlen(name), digits = n;

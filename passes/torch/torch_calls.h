@@ -25,6 +25,8 @@ bool tc_torch_call_read(tc_arena *arena, const tc_node *node, tc_torch_call *out
 bool tc_torch_call_is(const tc_torch_call *call, const char *operation);
 /* Argument `index`, else the keyword argument `key` (may be NULL), else NULL. */
 const char *tc_torch_call_argument(const tc_torch_call *call, size_t index, const char *key);
+/* The names of values in its arguments, without %, each as often as it stands there; *out_n of them, in the arena. */
+const char **tc_torch_call_names(tc_arena *arena, const tc_torch_call *call, size_t *out_n);
 /* Both names are of results of one operation: "slice" and "slice_12". */
 bool tc_torch_same_stem(const char *a, const char *b);
 #endif

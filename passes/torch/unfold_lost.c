@@ -5,7 +5,6 @@
 #include "../../compiler/onnx_io.h"
 #include "torch_calls.h"
 #include "unfold.h"
-#include <ctype.h>
 #include <string.h>
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -71,7 +70,7 @@ static bool is_view(const char *name) { return is_among(name, views, TC_COUNT(vi
 typedef struct reads {
     const char *result; /* of the call */
     const char **names; /* without % */
-    size_t n, cap;
+    size_t n;
 } reads;
 
 typedef struct program {
@@ -83,19 +82,6 @@ typedef struct program {
     tc_map *other;   /* parameters in whose place their module reads another one: ties */
     tc_map *missing; /* last parts of the names of parameters that are nowhere: "weight" */
 } program;
-
-static void add_reads(tc_arena *arena, const char *text, reads *to) {
-    for (const char *at = strchr(text, '%'); at; at = strchr(at, '%')) {
-        const char *end = ++at;
-        while (isalnum((unsigned char)*end) || *end == '_')
-            end++;
-        if (end > at) {
-            to->names = tc_arena_grow(arena, to->names, sizeof *to->names, &to->cap, to->n + 1);
-            to->names[to->n++] = tc_arena_strndup(arena, at, (size_t)(end - at));
-        }
-        at = end;
-    }
-}
 
 /* A call in module "m.wte" that reads "m.head.weight": "m.wte.weight" is tied to that. Scopes are a list of the modules
  * around the node, then its own name. */
@@ -127,10 +113,7 @@ static void read_node(program *p, const tc_node *node) {
         return;
     reads *r = TC_NEW(arena, reads);
     *r = (reads){.result = call.result};
-    for (size_t i = 0; i < call.n_args; i++)
-        add_reads(arena, call.args[i], r);
-    for (size_t i = 0; i < call.n_keys; i++)
-        add_reads(arena, call.values[i], r);
+    r->names = tc_torch_call_names(arena, &call, &r->n);
     for (size_t i = 0; i < r->n; i++)
         tc_map_set(p->read, r->names[i], p);
     read_ties(p, node, r);

@@ -113,6 +113,22 @@ static void test_no_calls(void **state) {
     torch_file_close(&f);
 }
 
+static void test_names(void **state) {
+    (void)state;
+    torch_file f;
+    tc_torch_call call;
+    size_t n;
+    assert_true(
+        read_call(&f, "%y = f[target=a](args = ([%x_1, %x_1], 2, (%z,), %), kwargs = {k: %_w, l: None})", &call));
+    const char **names = tc_torch_call_names(f.ctx.arena, &call, &n);
+    EXPECT_LIST(names, n, "x_1", "x_1", "z", "_w");
+    torch_file_close(&f);
+    assert_true(read_call(&f, "%y = f[target=a](args = (1, 'x'), kwargs = {k: True})", &call));
+    tc_torch_call_names(f.ctx.arena, &call, &n);
+    assert_int_equal(n, 0);
+    torch_file_close(&f);
+}
+
 static void test_stems(void **state) {
     (void)state;
     assert_true(tc_torch_same_stem("slice", "slice_12"));
@@ -129,7 +145,7 @@ static void test_stems(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arguments), cmocka_unit_test(test_keywords), cmocka_unit_test(test_odd_calls),
-        cmocka_unit_test(test_no_calls),  cmocka_unit_test(test_stems),
+        cmocka_unit_test(test_no_calls),  cmocka_unit_test(test_names),    cmocka_unit_test(test_stems),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
