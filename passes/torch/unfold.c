@@ -89,10 +89,7 @@ void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now) {
 /* --- the pass --------------------------------------------------------------------------------- */
 /* Some elements, which ones is not known: trained as they are where nothing else holds elements of the parameter. */
 static void keep_slice(tc_unfold *u, const tc_standin *s) {
-    bool alone = !tc_unfold_parameter_of(u, s->target);
-    for (size_t i = 0; i < u->n; i++)
-        alone =
-            alone && (&u->standins[i] == s || !u->standins[i].target || strcmp(u->standins[i].target, s->target) != 0);
+    bool alone = !tc_unfold_parameter_of(u, s->target) && s->first == s && !s->next;
     if (!alone)
         return tc_unfold_refuse(u, s, "other parts of it are there, too");
     tc_torch_set_name(u->env, s->value->name, s->target, TC_TORCH_ROWS);
@@ -110,8 +107,7 @@ static void keep_shifted(tc_unfold *u, const tc_standin *s) {
                                    tc_quote(u->env->ctx, s->target)));
 }
 
-static void unfold_one(tc_unfold *u, size_t i) {
-    const tc_standin *s = &u->standins[i];
+static void unfold_one(tc_unfold *u, const tc_standin *s) {
     if (!s->target)
         return tc_unfold_refuse(u, s, "computed from several parameters");
     if (!s->fold.known)
@@ -121,7 +117,7 @@ static void unfold_one(tc_unfold *u, size_t i) {
     else if (s->fold.stopped)
         s->value->learned = TC_LEARNED_NO;
     else if (s->fold.rows)
-        tc_unfold_rows(u, i);
+        tc_unfold_rows(u, s);
     else if (s->fold.part && (s->fold.n_functions || s->fold.spread))
         tc_unfold_refuse(u, s, "a part of it, computed with");
     else if (s->fold.part)
@@ -130,6 +126,18 @@ static void unfold_one(tc_unfold *u, size_t i) {
         tc_unfold_repeated(u, s);
     else
         tc_torch_set_name(u->env, s->value->name, s->target, s->fold.layout);
+}
+
+static void link_standins(tc_unfold *u) {
+    tc_map *last = tc_map_create(u->scratch); /* of those with a target */
+    for (size_t i = 0; i < u->n; i++) {
+        tc_standin *s = &u->standins[i], *before = s->target ? tc_map_get(last, s->target) : NULL;
+        s->first = before ? before->first : s;
+        if (before)
+            before->next = s;
+        if (s->target)
+            tc_map_set(last, s->target, s);
+    }
 }
 
 static tc_status find_standins(tc_unfold *u, const tc_torch_signature *signature, const tc_value *loss) {
@@ -153,6 +161,7 @@ static tc_status find_standins(tc_unfold *u, const tc_torch_signature *signature
             s->fold.known = s->fold.known && !s->fold.rows;
         u->n += s->fold.n_parameters > 0;
     }
+    link_standins(u);
     tc_unfold_find_lost(u, signature, &flow, loss);
     return TC_OK;
 }
@@ -191,7 +200,7 @@ static tc_status unfold_all(tc_unfold *u, const tc_value *loss) {
     tc_unfold_biases(u, signature);
     TC_TRY(find_standins(u, signature, loss));
     for (size_t i = 0; i < u->n; i++)
-        unfold_one(u, i);
+        unfold_one(u, &u->standins[i]);
     return report(u);
 }
 

@@ -8,10 +8,11 @@
 typedef struct tc_standin {
     tc_value *value;
     tc_torch_fold fold;
-    const char *target; /* of its only parameter; NULL: there are several */
-    const void *data;   /* NULL: the weights are not there */
-    int axis;           /* of a table's rows, which lie along it */
-    const void *rows;   /* the elements with that axis last */
+    const char *target;                    /* of its only parameter; NULL: there are several */
+    const void *data;                      /* NULL: the weights are not there */
+    int axis;                              /* of a table's rows, which lie along it */
+    const void *rows;                      /* the elements with that axis last */
+    const struct tc_standin *first, *next; /* among those with this target, in file order */
 } tc_standin;
 
 /* Findings to be told in one message: the first few, and how many. */
@@ -61,7 +62,7 @@ void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, cons
 /* Undoes repeated elements and functions. unfold_repeated.c */
 void tc_unfold_repeated(tc_unfold *u, const tc_standin *s);
 /* Undoes the rows of one table, of all initializers that hold some, at the first of them. unfold_rows.c */
-void tc_unfold_rows(tc_unfold *u, size_t first);
+void tc_unfold_rows(tc_unfold *u, const tc_standin *s);
 /* Fills in where the rows of a table lie; s->fold.known is false where it has none. */
 void tc_unfold_find_axis(const tc_unfold *u, tc_standin *s);
 #endif

@@ -91,26 +91,35 @@ static tc_tensor *tensor_of(const tc_unfold *u, const tc_standin *s, const tc_ta
     return tensor;
 }
 
-/* All initializers that hold rows of one table, the first of which is `u->standins[first]`. */
+/* All initializers that hold rows of one table. */
 typedef struct readers {
-    size_t *members, n;
+    const tc_standin **members;
+    size_t n, cap;
     tc_value *parameter; /* the table, if it is there */
 } readers;
 
-static readers readers_of(const tc_unfold *u, size_t first) {
-    readers r = {.members = TC_NEW_ARRAY(u->scratch, size_t, u->n), .parameter = NULL};
-    const tc_standin *s = &u->standins[first];
-    for (size_t i = 0; i < u->n; i++)
-        if (u->standins[i].fold.rows && u->standins[i].target && strcmp(u->standins[i].target, s->target) == 0)
-            r.members[r.n++] = i;
-    r.parameter = tc_unfold_parameter_of(u, s->target);
+static const tc_standin *first_reader(const tc_standin *s) {
+    const tc_standin *first = s->first;
+    while (!first->fold.rows)
+        first = first->next;
+    return first;
+}
+
+static readers readers_of(const tc_unfold *u, const tc_standin *first) {
+    readers r = {.parameter = tc_unfold_parameter_of(u, first->target)};
+    for (const tc_standin *s = first; s; s = s->next) {
+        if (!s->fold.rows)
+            continue;
+        r.members = tc_arena_grow(u->scratch, r.members, sizeof *r.members, &r.cap, r.n + 1);
+        r.members[r.n++] = s;
+    }
     return r;
 }
 
 /* The table's rows: those of the parameter, if it is there, else each row that a reader holds. NULL and a reason where
  * one cannot be told from another. */
 static tc_table_rows *rows_of(const tc_unfold *u, const readers *r, const char **out_why) {
-    const tc_standin *s = &u->standins[r->members[0]];
+    const tc_standin *s = r->members[0];
     tc_table_rows *table = tc_table_rows_create(u->scratch, s->value->init->dtype, row_elements(s));
     const char *data = r->parameter ? tc_tensor_peek(u->graph->model, r->parameter->init) : NULL;
     size_t bytes = row_elements(s) * tc_unfold_element_bytes(s);
@@ -119,7 +128,7 @@ static tc_table_rows *rows_of(const tc_unfold *u, const readers *r, const char *
         if (tc_table_rows_add(table, data + i * bytes) != i)
             return *out_why = "the table has equal rows", NULL;
     for (size_t k = 0; k < r->n; k++) {
-        s = &u->standins[r->members[k]];
+        s = r->members[k];
         if (!s->rows || row_elements(s) * tc_unfold_element_bytes(s) != bytes)
             return *out_why = "its rows cannot be compared", NULL;
         for (size_t i = 0; i < row_count(s); i++) {
@@ -163,12 +172,11 @@ static void keep_part(tc_unfold *u, const tc_standin *s, size_t rows) {
     tell_part(u, s, s->value->name, rows);
 }
 
-void tc_unfold_rows(tc_unfold *u, size_t first) {
-    readers r = readers_of(u, first);
-    const tc_standin *s = &u->standins[first];
+void tc_unfold_rows(tc_unfold *u, const tc_standin *s) {
     const char *why;
-    if (r.members[0] != first)
+    if (s != first_reader(s))
         return;
+    readers r = readers_of(u, s);
     if (r.n == 1 && !s->data && !r.parameter && s->value->init->rank > 1)
         return keep_part(u, s, row_count(s));
     tc_table_rows *table = rows_of(u, &r, &why);
@@ -183,8 +191,6 @@ void tc_unfold_rows(tc_unfold *u, size_t first) {
                                        tc_quote(u->env->ctx, s->target), tc_quote(u->env->ctx, s->value->name)));
     else
         parameter = shrink_to_table(u, s, table);
-    for (size_t k = r.parameter ? 0 : 1; k < r.n; k++) {
-        const tc_standin *reader = &u->standins[r.members[k]];
-        tc_unfold_put_in_place(u, reader, gather_rows(u, reader, parameter, table));
-    }
+    for (size_t k = r.parameter ? 0 : 1; k < r.n; k++)
+        tc_unfold_put_in_place(u, r.members[k], gather_rows(u, r.members[k], parameter, table));
 }
