@@ -231,8 +231,8 @@ static tc_status refuse_doubtful(const merges *m, const char *lost) {
 static void tell_doubtful(const merges *m) {
     tc_ctx *ctx = m->s->r->env->ctx;
     (m->s->lost ? tc_warn : tc_note)(ctx, NULL,
-                                     "PyTorch computes these more than once, the file does not: %s; should one have "
-                                     "been computed of a detached value, gradients are wrong",
+                                     "the exporter made one result of several equal ones: %s; gradients are right "
+                                     "unless PyTorch detached what one of these was computed of",
                                      tc_quote_list(ctx, m->doubtful, m->n_doubtful));
     tc_hint(ctx, "export with optimize=False to be sure");
 }
