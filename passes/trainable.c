@@ -159,7 +159,8 @@ static void flow_forward(tc_arena *arena, const tc_rule_set *rules, tc_flow *flo
 }
 
 /* --- selection -------------------------------------------------------------------------------- */
-/* What the command line says of an initializer, by its name or by PyTorch's; globs that match are noted. */
+/* What the command line says of an initializer, by its name or by PyTorch's; globs that match are noted
+ * (`matched`, NULL: nowhere). */
 static tc_request request_of(const tc_pass_env *env, const char *name, const char *torch, bool *matched) {
     const tc_options *options = env->options;
     tc_request result = TC_REQUEST_NONE;
@@ -168,24 +169,22 @@ static tc_request request_of(const tc_pass_env *env, const char *name, const cha
         const char *glob = strchr(options->selection[i], '=') + 1;
         if (fnmatch(glob, name, 0) != 0 && fnmatch(glob, torch, 0) != 0)
             continue;
-        matched[i] = true;
+        if (matched)
+            matched[i] = true;
         result = train ? TC_REQUEST_TRAIN : TC_REQUEST_FREEZE;
     }
     return result;
 }
 
 tc_request tc_request_of(const tc_pass_env *env, const char *name) {
-    bool *matched = TC_NEW_ARRAY(env->ctx->arena, bool, env->options->n_selection);
-    return request_of(env, name, tc_torch_name_or_own(env->summary, name), matched);
+    return request_of(env, name, tc_torch_name_or_own(env->summary, name), NULL);
 }
 
 bool tc_is_asked_as_stored(const tc_pass_env *env, const char *name) {
     const char *torch = tc_torch_name_or_own(env->summary, name);
-    bool *matched = TC_NEW_ARRAY(env->ctx->arena, bool, env->options->n_selection);
     tc_request request = tc_request_of(env, name);
     return request == TC_REQUEST_FREEZE ||
-           (request == TC_REQUEST_TRAIN &&
-            (torch == name || request_of(env, torch, torch, matched) != TC_REQUEST_TRAIN));
+           (request == TC_REQUEST_TRAIN && (torch == name || request_of(env, torch, torch, NULL) != TC_REQUEST_TRAIN));
 }
 
 typedef struct name_list {
