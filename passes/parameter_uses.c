@@ -33,12 +33,15 @@ bool tc_name_is_generated(const char *name) {
 typedef struct names {
     const char **items;
     size_t n, cap;
+    tc_map *seen;
 } names;
 
 static void add_name(tc_arena *arena, names *list, const char *name) {
-    for (size_t i = 0; i < list->n; i++)
-        if (strcmp(list->items[i], name) == 0)
-            return;
+    if (!list->seen)
+        list->seen = tc_map_create(arena);
+    if (tc_map_get(list->seen, name))
+        return;
+    tc_map_set(list->seen, name, list);
     list->items = tc_arena_grow(arena, list->items, sizeof *list->items, &list->cap, list->n + 1);
     list->items[list->n++] = name;
 }

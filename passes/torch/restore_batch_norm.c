@@ -18,6 +18,7 @@ static const char *const operations[] = {
 /* What the exporter's optimizer folds a norm into. */
 static const char *const folders[] = {"Conv", "ConvTranspose", "Gemm"};
 enum { WEIGHT = 1, BIAS = 2, RUNNING_MEAN = 3, RUNNING_VAR = 4 }; /* of the calls, and of ONNX's operands */
+enum { OUTPUTS = 3 };                                             /* of BatchNormalization since opset 14 */
 
 typedef struct norms {
     tc_restore *r;
@@ -56,7 +57,7 @@ static void restore_plain(const tc_restore *r, const tc_torch_call *call, tc_nod
     const tc_value *mean = tc_input(node, RUNNING_MEAN);
     const char *word = tc_torch_call_argument(call, index, NULL);
     if (!word || strcmp(word, "None") != 0 || !mean || !mean->init || mean->init->rank != 1 ||
-        !tc_dtype_is_float(mean->init->dtype))
+        !tc_dtype_is_float(mean->init->dtype) || mean->init->count > TC_MOST_CHANNELS)
         return;
     const tc_tensor *like = mean->init;
     tc_tensor *plain = tc_tensor_create(r->graph->model, like->dtype, 1, like->dims, NULL);
@@ -81,7 +82,7 @@ static void restore_statistic(const tc_restore *r, const tc_torch_call *call, tc
 }
 
 static void restore_mode(const tc_restore *r, const tc_torch_call *call, tc_node *node) {
-    static const char *const results[] = {NULL, "running_mean", "running_var"};
+    static const char *const results[OUTPUTS] = {NULL, "running_mean", "running_var"};
     restore_statistic(r, call, node, RUNNING_MEAN);
     restore_statistic(r, call, node, RUNNING_VAR);
     tc_attr_set_int(node, "training_mode", 1);
@@ -107,7 +108,8 @@ static void restore_norm(norms *s, const tc_torch_call *call, tc_node *node) {
     bool tracks = reads_statistic(node, RUNNING_MEAN) && reads_statistic(node, RUNNING_VAR);
     restore_plain(s->r, call, node, WEIGHT, 1);
     restore_plain(s->r, call, node, BIAS, 0);
-    if (!is_training(call) || !tracks || tc_attr_int(node, "training_mode", 0))
+    bool can_train = node->n_outputs <= OUTPUTS; /* older ones with more are training */
+    if (!is_training(call) || !tracks || !can_train || tc_attr_int(node, "training_mode", 0))
         return;
     restore_mode(s->r, call, node);
     s->restored[s->n_restored++] = name_of(s->r, call, node);

@@ -16,6 +16,7 @@ struct tc_torch_program {
     tc_map *stored;                      /* spelled as in calls -> initializer, of files without a signature */
     tc_map *calls;                       /* node -> tc_torch_call */
     tc_map *results;                     /* of calls whose nodes are there, and names of the graph's inputs */
+    tc_map *folds;                       /* initializer -> map of the names that it was computed from */
 };
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -79,7 +80,8 @@ tc_torch_program *tc_torch_program_read(tc_arena *arena, const tc_graph *graph) 
                             .inputs = tc_map_create(arena),
                             .stored = tc_map_create(arena),
                             .calls = tc_map_create(arena),
-                            .results = tc_map_create(arena)};
+                            .results = tc_map_create(arena),
+                            .folds = tc_map_create(arena)};
     for (uint32_t i = 0; i < graph->n_inputs; i++)
         tc_map_set(p->results, graph->inputs[i]->name, p);
     for (uint32_t i = 0; i < graph->n_initializers; i++) {
@@ -115,15 +117,21 @@ const tc_torch_input *tc_torch_input_of(const tc_torch_program *program, const t
     return is_stored(input) ? input : NULL;
 }
 
-bool tc_torch_is_input(tc_torch_program *program, const tc_value *initializer, const tc_torch_input *input) {
+static const tc_map *fold_of(tc_torch_program *program, const tc_value *initializer) {
     size_t n;
-    if (strcmp(initializer->name, input->target) == 0)
-        return true;
+    tc_map *names = tc_map_get_ptr(program->folds, initializer);
+    if (names)
+        return names;
     const char **from = tc_torch_folded_from(program->arena, initializer, &n);
+    names = tc_map_create(program->arena);
     for (size_t i = 0; i < n; i++)
-        if (strcmp(from[i], input->target) == 0)
-            return true;
-    return false;
+        tc_map_set(names, from[i], program);
+    tc_map_set_ptr(program->folds, initializer, names);
+    return names;
+}
+
+bool tc_torch_is_input(tc_torch_program *program, const tc_value *initializer, const tc_torch_input *input) {
+    return strcmp(initializer->name, input->target) == 0 || tc_map_get(fold_of(program, initializer), input->target);
 }
 
 /* --- ops whose operands have places ------------------------------------------------------------ */
@@ -273,7 +281,8 @@ static tc_torch_operand by_row(tc_torch_program *p, const tc_node *node, uint32_
 typedef struct found {
     const tc_torch_input **inputs; /* that may be the operand */
     size_t n, cap;
-    bool other; /* the call reads something else that the initializer may come from */
+    tc_map *seen; /* those, as a set */
+    bool other;   /* the call reads something else that the initializer may come from */
 } found;
 
 static void find_in(tc_torch_program *p, const tc_node *node, const tc_value *value, const char *text, found *f) {
@@ -287,10 +296,9 @@ static void find_in(tc_torch_program *p, const tc_node *node, const tc_value *va
         const tc_value *own = tc_map_get(p->graph->names, input->target);
         bool seen = own && own->init && !tc_torch_is_input(p, value, input);
         f->other = f->other || seen;
-        for (size_t i = 0; i < f->n; i++)
-            seen = seen || f->inputs[i] == input;
-        if (seen)
+        if (seen || tc_map_get_ptr(f->seen, input))
             continue;
+        tc_map_set_ptr(f->seen, input, f);
         f->inputs = tc_arena_grow(p->arena, f->inputs, sizeof *f->inputs, &f->cap, f->n + 1);
         f->inputs[f->n++] = input;
     }
@@ -319,7 +327,7 @@ static const tc_torch_input *likely(tc_torch_program *p, const tc_value *value, 
 static tc_torch_operand by_elimination(tc_torch_program *p, const tc_node *node, uint32_t index,
                                        const tc_torch_call *call) {
     const tc_value *value = tc_input(node, index);
-    found f = {0};
+    found f = {.seen = tc_map_create(p->arena)};
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (i != index && tc_input(node, i) && tc_input(node, i)->init)
             return (tc_torch_operand){0};

@@ -19,13 +19,13 @@ static tc_torch_kind kind_of_word(const char *word, size_t n) {
     return TC_TORCH_UNKNOWN;
 }
 
-/* What stands between the quotes behind "target="; NULL: nothing does. The search ends with the line. */
+/* What stands between the quotes behind "target="; NULL: nothing. The search ends with the line. */
 static const char *target_of(tc_arena *arena, const char *line, size_t n) {
     static const char key[] = "target='";
     const char *copy = tc_arena_strndup(arena, line, n), *at = strstr(copy, key),
                *from = at ? at + sizeof key - 1 : NULL;
     const char *end = from ? strchr(from, '\'') : NULL;
-    return end ? tc_arena_strndup(arena, from, (size_t)(end - from)) : NULL;
+    return end && end > from ? tc_arena_strndup(arena, from, (size_t)(end - from)) : NULL;
 }
 
 typedef struct lines {

@@ -7,6 +7,9 @@
 #define TC_TORCH_SIGNATURE_H
 #include "../../compiler/ir.h"
 
+/* Vectors that are made by what a file without its weights declares are no longer than this. */
+enum { TC_MOST_CHANNELS = 1 << 24 };
+
 typedef enum tc_torch_kind {
     TC_TORCH_UNKNOWN,   /* the file does not tell */
     TC_TORCH_PARAMETER, /* what PyTorch trains, unless requires_grad is False, which the file does not keep */

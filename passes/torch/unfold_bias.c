@@ -39,19 +39,24 @@ static const char *dropped_bias(const tc_unfold *u, const tc_torch_signature *si
     return NULL;
 }
 
-static bool is_zero(const tc_unfold *u, const tc_value *value) {
-    const char *data = tc_tensor_peek(u->graph->model, value->init);
-    return data && value->init->bytes > 0 && data[0] == 0 && memcmp(data, data + 1, value->init->bytes - 1) == 0;
+/* A vector of zeros, one for each channel of the result. */
+static bool is_dropped(const tc_unfold *u, const tc_value *value, const tc_value *result) {
+    const tc_tensor *tensor = value->init;
+    const char *data = tc_tensor_peek(u->graph->model, tensor);
+    bool fits = tensor->rank == 1 && tensor->dims[0] == result->type->dims[CHANNELS].value &&
+                tensor->dtype == tc_value_dtype(result);
+    return fits && data && tensor->bytes > 0 && data[0] == 0 && memcmp(data, data + 1, tensor->bytes - 1) == 0;
 }
 
 void tc_unfold_biases(tc_unfold *u, const tc_torch_signature *signature) {
     TC_FOR_NODES(node, u->graph) {
         const tc_value *result = tc_output(node, 0);
-        if (!result || tc_value_rank(result) <= CHANNELS || !tc_dim_is_const(result->type->dims[CHANNELS]))
+        if (!result || tc_value_rank(result) <= CHANNELS || !tc_dim_is_const(result->type->dims[CHANNELS]) ||
+            result->type->dims[CHANNELS].value > TC_MOST_CHANNELS)
             continue;
         const char *target = dropped_bias(u, signature, node);
         tc_value *bias = target ? tc_unfold_parameter_of(u, target) : NULL;
-        if (!target || (bias && !is_zero(u, bias)))
+        if (!target || (bias && !is_dropped(u, bias, result)))
             continue;
         if (!bias)
             bias = tc_unfold_make_parameter(u, target,

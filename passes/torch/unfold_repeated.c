@@ -177,6 +177,8 @@ void tc_unfold_repeated(tc_unfold *u, const tc_standin *s) {
     const tc_tensor *tensor = s->value->init;
     tc_torch_fold fold = s->fold;
     int64_t *dims = all_dims(u, tensor);
+    if (tensor->count == 0)
+        return tc_torch_set_name(u->env, s->value->name, s->target, fold.layout); /* nothing to repeat */
     if (!s->data && (fold.n_functions || !tensor->external))
         return tc_unfold_refuse(u, s, "its weights are needed to tell and are not there");
     single_dims(s, dims);

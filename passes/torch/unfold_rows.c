@@ -121,15 +121,21 @@ static readers readers_of(const tc_unfold *u, const tc_standin *first) {
 static tc_table_rows *rows_of(const tc_unfold *u, const readers *r, const char **out_why) {
     const tc_standin *s = r->members[0];
     tc_table_rows *table = tc_table_rows_create(u->scratch, s->value->init->dtype, row_elements(s));
-    const char *data = r->parameter ? tc_tensor_peek(u->graph->model, r->parameter->init) : NULL;
+    const tc_tensor *there = r->parameter ? r->parameter->init : NULL;
+    const char *data = there ? tc_tensor_peek(u->graph->model, there) : NULL;
     size_t bytes = row_elements(s) * tc_unfold_element_bytes(s);
+    *out_why = "the parameter is there, too, and has other rows";
+    if (there && (there->rank != 2 || there->dtype != s->value->init->dtype ||
+                  (uint64_t)there->dims[1] != (uint64_t)row_elements(s)))
+        return NULL;
     *out_why = "it has rows that the table does not have";
-    for (size_t i = 0; data && i < r->parameter->init->bytes / bytes; i++)
+    for (size_t i = 0; data && i < there->bytes / bytes; i++)
         if (tc_table_rows_add(table, data + i * bytes) != i)
             return *out_why = "the table has equal rows", NULL;
     for (size_t k = 0; k < r->n; k++) {
         s = r->members[k];
-        if (!s->rows || row_elements(s) * tc_unfold_element_bytes(s) != bytes)
+        if (!s->rows || s->value->init->dtype != r->members[0]->value->init->dtype ||
+            row_elements(s) * tc_unfold_element_bytes(s) != bytes)
             return *out_why = "its rows cannot be compared", NULL;
         for (size_t i = 0; i < row_count(s); i++) {
             const void *row = row_at(s, i);

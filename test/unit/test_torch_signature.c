@@ -60,7 +60,7 @@ static void test_odd_lines(void **state) {
     /* What a line lacks is not looked for in the next one. */
     const tc_torch_signature *s = read_signature(&f, "a: PARAMETER\nb: BUFFER target='m.b\nc: BUFFER target='m.c'\nd:\n"
                                                      "no colon target='m.e'\n: PARAMETER target=''\n:");
-    static const char *const targets[] = {NULL, NULL, "m.c", NULL, "", NULL};
+    static const char *const targets[] = {NULL, NULL, "m.c", NULL, NULL, NULL};
     assert_int_equal(s->n, 6);
     for (size_t i = 0; i < s->n; i++) {
         if (targets[i])
