@@ -36,12 +36,17 @@ static bool is_trained(const merges *m, const tc_value *value) {
 }
 
 static void find_carriers(const merges *m, tc_stops *s) {
+    const tc_graph *graph = m->s->r->graph;
+    tc_map *trained = tc_map_create(m->s->r->arena);
+    for (uint32_t i = 0; i < graph->n_initializers; i++)
+        if (is_trained(m, graph->initializers[i]))
+            tc_map_set_ptr(trained, graph->initializers[i], trained);
     s->carries = tc_map_create(m->s->r->arena);
-    TC_FOR_NODES(node, m->s->r->graph) {
+    TC_FOR_NODES(node, graph) {
         bool any = false;
         for (uint32_t k = 0; k < node->n_inputs && !any; k++) {
             const tc_value *value = tc_input(node, k);
-            any = value && (value->init ? is_trained(m, value) : tc_map_get_ptr(m->s->carries, value) != NULL);
+            any = value && tc_map_get_ptr(value->init ? trained : s->carries, value);
         }
         for (uint32_t k = 0; any && k < node->n_outputs && !tc_node_has(node, TC_NO_GRADIENT); k++)
             if (node->outputs[k] && tc_may_carry(node->outputs[k]))

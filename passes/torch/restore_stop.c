@@ -11,11 +11,18 @@
 #include "../stop_gradient.h"
 #include <string.h>
 
+/* All words of a call that are one name, or that mean one parameter. */
+typedef struct places {
+    size_t *at, n, cap;
+    bool matched; /* all of them are */
+} places;
+
 typedef struct reader {
     const tc_stops *s;
     const tc_restore_call *call;
     const tc_words *words;
-    bool *matched;    /* by word: a value from outside has this name */
+    bool *matched;               /* by word: a value from outside has this name */
+    tc_map *by_word, *by_target; /* -> places */
     tc_use **unnamed; /* uses of values from outside that may carry a gradient and have no name in the call */
     size_t n_unnamed, cap_unnamed;
     tc_node *reading; /* the one node that reads what may carry a gradient from outside; NULL: several do */
@@ -44,15 +51,15 @@ bool tc_is_present(const tc_stops *s, const char *name) {
 /* How often each name is read; a call that reads one twice counts once. */
 static void count_mentions(tc_stops *s) {
     const tc_torch_signature *signature = s->r->signature;
+    tc_map *last = tc_map_create(s->r->arena); /* name -> the last call that reads it */
     s->mentions = tc_map_create(s->r->arena);
     for (size_t c = 0; c < s->r->n; c++)
         for (size_t i = 0; i < s->words[c].n; i++) {
-            size_t before = 0;
-            while (strcmp(s->words[c].names[before], s->words[c].names[i]) != 0)
-                before++;
-            uintptr_t n = (uintptr_t)tc_map_get(s->mentions, s->words[c].names[i]);
-            if (before == i)
-                tc_map_set(s->mentions, s->words[c].names[i], (void *)(n + 1));
+            const char *name = s->words[c].names[i];
+            if (tc_map_get(last, name) == &s->words[c])
+                continue;
+            tc_map_set(last, name, &s->words[c]);
+            tc_map_set(s->mentions, name, (void *)((uintptr_t)tc_map_get(s->mentions, name) + 1));
         }
     for (size_t i = 0; signature && i < signature->n_outputs + signature->n_changes; i++) {
         const char *name =
@@ -128,11 +135,50 @@ bool tc_is_named(const tc_stops *s, const tc_restore_call *call, const tc_value 
     return false;
 }
 
+static void add_place(tc_arena *arena, tc_map *map, const char *key, size_t word) {
+    places *p = tc_map_get(map, key);
+    if (!p) {
+        p = TC_NEW(arena, places);
+        tc_map_set(map, key, p);
+    }
+    p->at = tc_arena_grow(arena, p->at, sizeof *p->at, &p->cap, p->n + 1);
+    p->at[p->n++] = word;
+}
+
+static void list_places(reader *d) {
+    tc_arena *arena = d->s->r->arena;
+    d->by_word = tc_map_create(arena);
+    d->by_target = tc_map_create(arena);
+    for (size_t i = 0; i < d->words->n; i++) {
+        const tc_torch_input *input = input_named(d->s, d->words->names[i]);
+        add_place(arena, d->by_word, d->words->names[i], i);
+        if (input && input->target)
+            add_place(arena, d->by_target, input->target, i);
+    }
+}
+
+static bool match_places(reader *d, const tc_map *map, const char *key) {
+    places *p = tc_map_get(map, key);
+    for (size_t i = 0; p && !p->matched && i < p->n; i++)
+        d->matched[p->at[i]] = true;
+    if (p)
+        p->matched = true;
+    return p != NULL;
+}
+
+/* What tc_stands_for() says of all words: whether it is true of any. */
 static bool match(reader *d, const tc_value *value) {
-    bool any = false;
-    for (size_t i = 0; i < d->words->n; i++)
-        if (tc_stands_for(d->s, d->words->names[i], value))
-            any = d->matched[i] = true;
+    const tc_restore_call *call = value->is_input ? NULL : tc_call_of(d->s, value->producer);
+    size_t n = 0;
+    const char **from = value->init ? tc_torch_folded_from(d->s->r->arena, value, &n) : NULL;
+    bool any = match_places(d, d->by_word, value->name);
+    any = match_places(d, d->by_target, value->name) || any;
+    if (n == 1)
+        any = match_places(d, d->by_target, from[0]) || any;
+    if (value->is_input)
+        any = match_places(d, d->by_word, input_word(d->s->r, value)) || any;
+    if (call && value->producer->n_outputs == 1 && !tc_is_inside(d->s, value))
+        any = match_places(d, d->by_word, call->call.result) || any;
     return any;
 }
 
@@ -198,10 +244,8 @@ static missing find_missing(const reader *d) {
     missing m = {0};
     for (size_t i = 0; i < d->words->n; i++) {
         const char *name = d->words->names[i];
-        bool first = true;
-        for (size_t k = 0; k < i; k++)
-            first = first && strcmp(d->words->names[k], name) != 0;
-        if (d->matched[i] || !first)
+        const places *all = tc_map_get(d->by_word, name);
+        if (d->matched[i] || all->at[0] != i)
             continue;
         if (tc_map_get(d->s->r->by_result, name))
             m.present = name;
@@ -235,6 +279,7 @@ static tc_status restore_reader(const tc_stops *s, const tc_restore_call *call) 
     if (!any)
         return TC_OK;
     d.matched = TC_NEW_ARRAY(s->r->arena, bool, d.words->n + 1);
+    list_places(&d);
     read_outside(&d);
     missing m = find_missing(&d);
     if (!m.detach)
