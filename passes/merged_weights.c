@@ -20,21 +20,23 @@ static tc_value *changing_operand(const merged *m, const tc_node *node) {
 
 /* `value`, or what nodes made of it, with `copy` in the initializer's place; the nodes between are made again. */
 static tc_value *with_copy(tc_tied *t, const merged *m, tc_value *value, tc_value *copy, tc_map *made) {
-    tc_node **nodes = NULL;
+    tc_value **way = NULL;
     size_t n = 0, cap = 0;
     for (; value != m->value && !tc_map_get_ptr(made, value); value = changing_operand(m, value->producer)) {
-        nodes = tc_arena_grow(t->scratch, nodes, sizeof *nodes, &cap, n + 1);
-        nodes[n++] = value->producer;
+        way = tc_arena_grow(t->scratch, way, sizeof *way, &cap, n + 1);
+        way[n++] = value;
     }
     tc_value *again = value == m->value ? copy : tc_map_get_ptr(made, value);
     while (n-- > 0) {
+        tc_node *node = way[n]->producer;
         tc_map *values = tc_map_create(t->scratch);
         tc_map_set_ptr(values, m->value, copy);
-        tc_map_set_ptr(values, changing_operand(m, nodes[n]), again);
-        tc_node *clone = tc_node_clone(t->graph, nodes[n], values);
-        tc_node_move_before(clone, nodes[n]);
-        again = tc_output(clone, 0);
-        tc_map_set_ptr(made, tc_output(nodes[n], 0), again);
+        tc_map_set_ptr(values, changing_operand(m, node), again);
+        tc_node *clone = tc_node_clone(t->graph, node, values);
+        tc_node_move_before(clone, node);
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            tc_map_set_ptr(made, tc_output(node, i), tc_output(clone, i));
+        again = tc_map_get_ptr(made, way[n]);
     }
     return again;
 }

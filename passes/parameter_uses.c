@@ -114,11 +114,22 @@ static int compare_uses(const void *x, const void *y) {
     return tc_node_before(a->user, b->user) ? -1 : 1;
 }
 
+/* The exporter writes a Split for the parts of a parameter, without a call; what it turns them by is a linear layer's,
+ * of which equal ones are one, too. */
+static bool is_of_parts(const uses *u, const tc_use *use) {
+    const tc_node *split = use->value == u->value ? use->user : use->value->producer;
+    return tc_node_is(split, "", "Split") && !tc_torch_has_call(u->program, split) &&
+           (split == use->user || tc_node_is(use->user, "", "Transpose"));
+}
+
 /* A pass put the node between a parameter and its uses: it has no call, and nothing but the parameter changes. */
 static bool is_inserted(const uses *u, const tc_use *use) {
     const tc_node *node = use->user;
-    bool rest = node->n_outputs == 1 && !node->outputs[0]->n_graph_outputs && !tc_has_nested(node) &&
-                !tc_torch_has_call(u->program, node) && !is_merge_mark(node) && tc_torch_has_calls(u->program);
+    bool parts = is_of_parts(u, use),
+         rest = (parts || (node->n_outputs == 1 && !tc_torch_has_call(u->program, node))) && !tc_has_nested(node) &&
+                !is_merge_mark(node) && tc_torch_has_calls(u->program);
+    for (uint32_t i = 0; rest && i < node->n_outputs; i++)
+        rest = node->outputs[i] && !node->outputs[i]->n_graph_outputs;
     for (uint32_t i = 0; rest && i < node->n_inputs; i++)
         rest = i == use->index || !tc_input(node, i) || tc_value_constant(tc_input(node, i));
     return rest;
@@ -140,8 +151,9 @@ static bool list_uses(uses *u) {
                 u->items[u->n++] = use;
             } else if (!tc_map_get_ptr(seen, use->user)) {
                 tc_map_set_ptr(seen, use->user, u);
-                values = tc_arena_grow(u->arena, values, sizeof *values, &cap, n + 1);
-                values[n++] = use->user->outputs[0];
+                values = tc_arena_grow(u->arena, values, sizeof *values, &cap, n + use->user->n_outputs);
+                for (uint32_t i = 0; i < use->user->n_outputs; i++)
+                    values[n++] = use->user->outputs[i];
             }
         }
     }

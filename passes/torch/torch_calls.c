@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char FX_NODE[] = "pkg.torch.onnx.fx_node";
+
 /* The end of one argument: a comma or bracket outside of all brackets and quotes. */
 static const char *end_of_item(const char *at) {
     int depth = 0;
@@ -71,7 +73,7 @@ static void split_keys(tc_arena *arena, const items *pairs, tc_torch_call *call)
 }
 
 bool tc_torch_call_read(tc_arena *arena, const tc_node *node, tc_torch_call *out_call) {
-    const char *text = tc_node_metadata(node, "pkg.torch.onnx.fx_node");
+    const char *text = tc_node_metadata(node, FX_NODE);
     if (!text || text[0] != '%')
         return false;
     const char *target = behind(text, "[target="), *args = behind(target, "](args = (");
@@ -135,3 +137,26 @@ static size_t stem(const char *name) {
 }
 
 bool tc_torch_same_stem(const char *a, const char *b) { return stem(a) == stem(b) && strncmp(a, b, stem(a)) == 0; }
+
+/* Scopes are a list of the modules around the node, then its own name: ['', 'm', 'm.layers.0', 'linear_2']. */
+const char *tc_torch_module(tc_arena *arena, const tc_node *node) {
+    const char *scopes = tc_node_metadata(node, "pkg.torch.onnx.name_scopes"), *quotes[4] = {0};
+    for (const char *at = scopes ? strchr(scopes, '\'') : NULL; at; at = strchr(at + 1, '\'')) {
+        memmove(quotes, quotes + 1, 3 * sizeof *quotes);
+        quotes[3] = at;
+    }
+    return quotes[0] ? tc_arena_strndup(arena, quotes[0] + 1, (size_t)(quotes[1] - quotes[0] - 1)) : NULL;
+}
+
+const char *tc_torch_part_of(tc_arena *arena, const tc_node *node, uint32_t index) {
+    const tc_value *value = tc_input(node, index);
+    if (value && value->producer && tc_node_is(value->producer, "", "Transpose"))
+        value = tc_input(value->producer, 0);
+    const tc_node *split = value ? value->producer : NULL;
+    const tc_value *whole = split && tc_node_is(split, "", "Split") ? tc_input(split, 0) : NULL;
+    const char *dot = whole && whole->init ? strrchr(whole->name, '.') : NULL;
+    if (!dot || tc_node_metadata(split, FX_NODE))
+        return NULL;
+    const char *module = tc_torch_module(arena, node);
+    return module ? tc_arena_printf(arena, "%s%s", module, dot) : NULL;
+}

@@ -29,4 +29,10 @@ const char *tc_torch_call_argument(const tc_torch_call *call, size_t index, cons
 const char **tc_torch_call_names(tc_arena *arena, const tc_torch_call *call, size_t *out_n);
 /* Both names are of results of one operation: "slice" and "slice_12". */
 bool tc_torch_same_stem(const char *a, const char *b);
+/* The innermost module around the node: "m.layers.0.attn"; NULL: the file does not tell. */
+const char *tc_torch_module(tc_arena *arena, const tc_node *node);
+/* The exporter writes one Split without a call for the parts of a parameter, and equal ones once. A node that reads a
+ * part belongs to the module of the parameter that it means: "m.layers.1.attn.in_proj_bias", where the initializer may
+ * be that of layer 0. NULL: the operand is no such part. */
+const char *tc_torch_part_of(tc_arena *arena, const tc_node *node, uint32_t index);
 #endif

@@ -343,9 +343,19 @@ static tc_torch_operand by_elimination(tc_torch_program *p, const tc_node *node,
     return (tc_torch_operand){.kind = TC_OPERAND_EITHER, .inputs = f.inputs, .n = f.n};
 }
 
+/* A part of a parameter, that of the node's module. */
+static tc_torch_operand by_module(tc_torch_program *p, const tc_node *node, uint32_t index) {
+    const char *target = p->signature ? tc_torch_part_of(p->arena, node, index) : NULL;
+    const tc_torch_input *input = target ? tc_map_get(p->signature->by_target, target) : NULL;
+    return is_stored(input) ? input_operand(p, input) : (tc_torch_operand){0};
+}
+
 tc_torch_operand tc_torch_operand_of(tc_torch_program *program, const tc_node *node, uint32_t index) {
     const tc_torch_call *call = tc_map_get_ptr(program->calls, node);
     const row *at = call ? row_of(node, index, call) : NULL;
+    tc_torch_operand part = by_module(program, node, index);
+    if (part.n)
+        return part;
     if (at)
         return by_row(program, node, index, call, at);
     return call && !has_places(node) ? by_elimination(program, node, index, call) : (tc_torch_operand){0};

@@ -69,6 +69,7 @@ static bool is_view(const char *name) { return is_among(name, views, TC_COUNT(vi
 /* --- what calls read -------------------------------------------------------------------------- */
 typedef struct reads {
     const char *result; /* of the call */
+    size_t users;       /* calls of the program that read the result */
     const char **names; /* without % */
     size_t n;
 } reads;
@@ -78,28 +79,37 @@ typedef struct program {
     const tc_torch_signature *signature;
     tc_map *made;    /* names that the file has: results of calls and nodes, inputs, initializers */
     tc_map *by_node; /* -> reads */
-    tc_map *read;    /* names that any call reads */
+    tc_map *read;    /* names that calls read -> how many calls */
+    tc_map *calls;   /* results whose calls have been counted: nodes share them */
     tc_map *other;   /* parameters in whose place their module reads another one: ties */
-    tc_map *missing; /* last parts of the names of parameters that are nowhere: "weight" */
+    tc_map *missing; /* names of parameters that are nowhere */
 } program;
 
-/* A call in module "m.wte" that reads "m.head.weight": "m.wte.weight" is tied to that. Scopes are a list of the modules
- * around the node, then its own name. */
+/* A call in module "m.wte" that reads "m.head.weight": "m.wte.weight" is tied to that. Parts are parted later. */
 static void read_ties(program *p, const tc_node *node, const reads *r) {
-    const char *scopes = tc_node_metadata(node, "pkg.torch.onnx.name_scopes"), *quotes[4] = {0};
-    for (const char *at = scopes ? strchr(scopes, '\'') : NULL; at; at = strchr(at + 1, '\'')) {
-        memmove(quotes, quotes + 1, 3 * sizeof *quotes);
-        quotes[3] = at;
+    const char *module = tc_torch_module(p->u->scratch, node);
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const char *whole = tc_torch_part_of(p->u->scratch, node, i);
+        if (whole)
+            tc_map_set(p->other, whole, p);
     }
-    for (size_t i = 0; i < r->n && quotes[0]; i++) {
+    for (size_t i = 0; i < r->n && module; i++) {
         const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
         const char *dot = input && input->target ? strrchr(input->target, '.') : NULL;
         if (!dot || input->kind != TC_TORCH_PARAMETER)
             continue;
-        const char *own =
-            tc_arena_printf(p->u->scratch, "%.*s%s", (int)(quotes[1] - quotes[0] - 1), quotes[0] + 1, dot);
+        const char *own = tc_arena_printf(p->u->scratch, "%s%s", module, dot);
         if (strcmp(own, input->target) != 0)
             tc_map_set(p->other, own, p);
+    }
+}
+
+static void count_reads(program *p, const reads *r) {
+    tc_map *seen = tc_map_create(p->u->scratch);
+    for (size_t i = 0; i < r->n; i++) {
+        if (!tc_map_get(seen, r->names[i]))
+            tc_map_set(p->read, r->names[i], (void *)((uintptr_t)tc_map_get(p->read, r->names[i]) + 1));
+        tc_map_set(seen, r->names[i], seen);
     }
 }
 
@@ -112,10 +122,11 @@ static void read_node(program *p, const tc_node *node) {
     if (!tc_torch_call_read(arena, node, &call))
         return;
     reads *r = TC_NEW(arena, reads);
-    *r = (reads){.result = call.result};
+    *r = (reads){.result = call.result, .users = call.users};
     r->names = tc_torch_call_names(arena, &call, &r->n);
-    for (size_t i = 0; i < r->n; i++)
-        tc_map_set(p->read, r->names[i], p);
+    if (!tc_map_get(p->calls, r->result))
+        count_reads(p, r);
+    tc_map_set(p->calls, r->result, p);
     read_ties(p, node, r);
     tc_map_set(p->made, call.result, p);
     tc_map_set_ptr(p->by_node, node, r);
@@ -123,7 +134,7 @@ static void read_node(program *p, const tc_node *node) {
 
 static program read_program(tc_unfold *u, const tc_torch_signature *signature) {
     program p = {.u = u, .signature = signature};
-    tc_map **maps[] = {&p.made, &p.by_node, &p.read, &p.other, &p.missing};
+    tc_map **maps[] = {&p.made, &p.by_node, &p.read, &p.calls, &p.other, &p.missing};
     for (size_t i = 0; i < TC_COUNT(maps); i++)
         *maps[i] = tc_map_create(u->scratch);
     TC_FOR_NODES(node, u->graph)
@@ -162,7 +173,7 @@ static tc_findings missing_parameters(const program *p) {
         if (input->kind == TC_TORCH_PARAMETER && input->target && !tc_map_get(known, input->target) &&
             !tc_map_get(p->read, input->token) && !tc_map_get(p->other, input->target)) {
             tc_unfold_tell(p->u, &missing, tc_quote(p->u->env->ctx, input->target));
-            tc_map_set(p->missing, leaf_of(input->target), p->u);
+            tc_map_set(p->missing, input->target, p->u);
         }
     }
     return missing;
@@ -222,13 +233,12 @@ static const char *other_of(const program *p, const tc_value *value, bool missin
 }
 
 /* --- calls with parameters that were merged ---------------------------------------------------- */
-enum { FAR = 8 }; /* nodes without a call on the way to one with parameters */
+enum { FAR = 16 }; /* nodes on the way to one with parameters */
 
 /* The call that gave the value, behind nodes without one, as the Split in the place of a chunk. */
-static const reads *source_of(const program *p, const tc_value *value, const tc_node **out_node) {
+static const reads *source_of(const program *p, const tc_value *value) {
     for (int i = 0; value && value->producer && i < FAR; i++) {
         const reads *r = tc_map_get_ptr(p->by_node, value->producer);
-        *out_node = value->producer;
         if (r)
             return r;
         value = tc_input(value->producer, 0);
@@ -243,64 +253,94 @@ static bool reads_name(const reads *r, const char *name) {
     return false;
 }
 
-/* The name of that kind in the call that the file has nothing for; NULL: none, or several. */
-static const char *only_lost(const program *p, const reads *r, const char *kind) {
-    const char *only = NULL;
+/* The first name of that kind in the call that the file has nothing for; NULL: none. `out_n`: how many. */
+static const char *lost_name(const program *p, const reads *r, const char *kind, size_t *out_n) {
+    const char *first = NULL;
+    *out_n = 0;
     for (size_t i = 0; i < r->n; i++) {
         if (!tc_torch_same_stem(r->names[i], kind) || tc_map_get(p->made, r->names[i]))
             continue;
-        if (only && strcmp(only, r->names[i]) != 0)
-            return NULL;
-        only = r->names[i];
+        *out_n += !first || strcmp(first, r->names[i]) != 0;
+        first = first ? first : r->names[i];
     }
-    return only;
+    return first;
 }
 
-/* The call reads a parameter, in whose place an equal one that is nowhere may have been read. */
-static bool may_stand_for_missing(const program *p, const reads *r) {
+/* Each parameter that the call reads is nowhere in the module of that name: "m.fc." */
+static bool has_all(const program *p, const reads *r, const char *module, size_t n_module) {
     for (size_t i = 0; i < r->n; i++) {
         const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
         if (input && input->kind == TC_TORCH_PARAMETER && input->target &&
-            tc_map_get(p->missing, leaf_of(input->target)))
-            return true;
+            !tc_map_get(p->missing,
+                        tc_arena_printf(p->u->scratch, "%.*s%s", (int)n_module, module, leaf_of(input->target))))
+            return false;
     }
+    return true;
+}
+
+/* The call reads parameters in whose places equal ones that are nowhere may have been read. */
+static bool may_stand_for_missing(const program *p, const reads *r) {
+    bool any = false;
+    for (size_t i = 0; r && i < r->n && !any; i++) {
+        const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
+        any = input && input->kind == TC_TORCH_PARAMETER && input->target;
+    }
+    const void *name;
+    void *value;
+    size_t cursor = 0;
+    while (any && tc_map_next(p->missing, &cursor, &name, &value))
+        if (has_all(p, r, name, (size_t)(leaf_of(name) - (const char *)name)))
+            return true;
     return false;
 }
 
-/* The trained operand of the call's last node; NULL: it has none, or one is to be trained or left as it is. */
-static const tc_value *weight_of(const program *p, const tc_node *node) {
-    const tc_value *weight = NULL;
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        const tc_value *value = tc_input(node, i);
-        if (!value || !value->init || value->learned != TC_LEARNED_YES)
-            continue;
-        if (tc_is_asked_as_stored(p->u->env, value->name))
+/* The call reads that result, and so did another one, which is gone: it was merged with this call, or is a view. */
+static bool is_shared(const program *p, const reads *r, const reads *operand) {
+    return r && operand && r != operand && reads_name(r, operand->result) &&
+           operand->users > (uintptr_t)tc_map_get(p->read, operand->result);
+}
+
+/* The trained operand of the last node before the value whose call reads such a parameter; NULL: none, or what was
+ * merged reads one result, or it is to be trained or left as it is. */
+static const tc_value *weight_before(const program *p, const tc_value *value) {
+    for (int i = 0; value && value->producer && i < FAR; i++) {
+        const tc_node *node = value->producer;
+        const reads *r = tc_map_get_ptr(p->by_node, node);
+        if (may_stand_for_missing(p, r))
+            for (uint32_t k = 0; k < node->n_inputs; k++) {
+                const tc_value *weight = tc_input(node, k);
+                if (weight && weight->init && weight->learned == TC_LEARNED_YES)
+                    return tc_is_asked_as_stored(p->u->env, weight->name) ? NULL : weight;
+            }
+        value = tc_input(node, 0);
+        if (value && value->producer && is_shared(p, r, tc_map_get_ptr(p->by_node, value->producer)))
             return NULL;
-        weight = weight ? weight : value;
     }
-    return weight;
+    return NULL;
 }
 
 /* An operand goes by another name in this call than where it was made, or, behind a Split, in other calls. */
 static void look_for_merged(const program *p, const tc_node *node, const reads *r, const tc_findings *missing,
                             tc_map *called, tc_map *told) {
+    tc_ctx *ctx = p->u->env->ctx;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        const tc_node *from = NULL;
         const tc_value *value = tc_input(node, i);
-        const reads *source = source_of(p, value, &from);
-        if (!source || strcmp(source->result, r->result) == 0 || reads_name(r, source->result) ||
-            !may_stand_for_missing(p, source) || tc_map_get_ptr(told, from) || !weight_of(p, from))
+        const reads *source = value && tc_dtype_is_float(tc_value_dtype(value)) ? source_of(p, value) : NULL;
+        if (!source || strcmp(source->result, r->result) == 0 || reads_name(r, source->result))
             continue;
-        bool split = from != value->producer;
-        const char *name = only_lost(p, r, split ? "getitem" : source->result),
-                   *first = split ? tc_map_get_ptr(called, value) : source->result;
-        if (name && split && !first)
+        bool split = !tc_map_get_ptr(p->by_node, value->producer);
+        size_t n;
+        const char *name = lost_name(p, r, split ? "getitem" : source->result, &n);
+        if (!name || (split && n > 1))
+            continue;
+        const char *first = split ? tc_map_get_ptr(called, value) : source->result;
+        if (!first)
             tc_map_set_ptr(called, value, (void *)(uintptr_t)name);
-        if (!name || !first || strcmp(first, name) == 0)
+        const tc_value *weight = first && strcmp(first, name) != 0 ? weight_before(p, value) : NULL;
+        if (!weight || tc_map_get_ptr(told, weight))
             continue;
-        tc_map_set_ptr(told, from, p->u);
-        tc_ctx *ctx = p->u->env->ctx;
-        tc_unfold_tell_lost(p->u, weight_of(p, from)->name,
+        tc_map_set_ptr(told, weight, p->u);
+        tc_unfold_tell_lost(p->u, weight->name,
                             tc_arena_printf(p->u->scratch,
                                             "%s, which stands for %s, too (they were equal, and %s %s nowhere)",
                                             tc_quote(ctx, source->result), tc_quote(ctx, name),
@@ -315,6 +355,49 @@ static void find_merged_calls(const program *p, const tc_findings *missing) {
         const reads *r = tc_map_get_ptr(p->by_node, node);
         if (r)
             look_for_merged(p, node, r, missing, called, told);
+    }
+}
+
+/* --- parts whose readers were merged ----------------------------------------------------------- */
+/* Counts a part for each parameter that it is read as. */
+static void count_part(const program *p, const tc_value *part, tc_map *parts) {
+    tc_map *seen = tc_map_create(p->u->scratch);
+    TC_FOR_USES(use, part) {
+        const tc_value *turned = tc_node_is(use->user, "", "Transpose") ? tc_output(use->user, 0) : NULL;
+        TC_FOR_USES(next, turned ? turned : part) {
+            const char *whole = tc_torch_part_of(p->u->scratch, next->user, next->index);
+            bool counts = whole && (turned || next == use) && !tc_map_get(seen, whole);
+            if (counts)
+                tc_map_set(parts, whole, (void *)((uintptr_t)tc_map_get(parts, whole) + 1));
+            if (counts)
+                tc_map_set(seen, whole, seen);
+        }
+    }
+}
+
+/* Of a Split that stands for those of several parameters, each has its readers, but for those that were merged: keys of
+ * one memory in two layers of a decoder. */
+static void find_merged_parts(const program *p) {
+    TC_FOR_NODES(node, p->u->graph) {
+        const tc_value *whole = tc_node_is(node, "", "Split") ? tc_input(node, 0) : NULL;
+        if (!whole || !whole->init || whole->learned != TC_LEARNED_YES || tc_map_get_ptr(p->by_node, node) ||
+            tc_is_asked_as_stored(p->u->env, whole->name))
+            continue;
+        tc_map *parts = tc_map_create(p->u->scratch);
+        uintptr_t n_read = 0;
+        for (uint32_t i = 0; i < node->n_outputs; i++) {
+            count_part(p, node->outputs[i], parts);
+            n_read += node->outputs[i]->uses != NULL;
+        }
+        const void *name;
+        void *n;
+        size_t cursor = 0;
+        while (tc_map_next(parts, &cursor, &name, &n))
+            if (tc_map_count(parts) > 1 && (uintptr_t)n < n_read)
+                tc_unfold_tell_lost(
+                    p->u, whole->name,
+                    tc_arena_printf(p->u->scratch, "%s, where parts of %s are meant, too (they were equal)",
+                                    tc_quote(p->u->env->ctx, whole->name), tc_quote(p->u->env->ctx, name)));
     }
 }
 
@@ -388,6 +471,7 @@ void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, cons
                                 tc_arena_printf(u->scratch, "%s, which stands for %s, too (they were equal)",
                                                 tc_quote(u->env->ctx, value->name), tc_quote(u->env->ctx, other)));
     }
+    find_merged_parts(&p);
     if (missing.n)
         find_merged_calls(&p, &missing);
     if (!missing.n || u->lost.n || !(hint || any_dropped(&p)))

@@ -471,6 +471,14 @@ def check_merged_calls(case):
     lone, both = signature_of(p_m_a_w="m.a.w", x=None), signature_of(p_m_a_w="m.a.w", p_m_b_w="m.b.w", x=None)
     other = signature_of(p_m_a_w="m.a.w", p_m_b_s="m.b.s", x=None)
 
+    def viewed():
+        """The merged results are views of the products, and the call that reads one has two such names."""
+        return [node("%mul = aten.mul.Tensor(%x, %p_m_a_w)", "Mul", ["x", "m.a.w"], ["mul"]),
+                node("%transpose = aten.transpose.int(%mul, 0, 1)", "Transpose", ["mul"], ["transpose"]),
+                node("%tanh = aten.tanh.default(%transpose,)", "Tanh", ["transpose"], ["tanh"]),
+                node("%add = aten.add.Tensor(%transpose_2, %transpose_3)", "Add", ["tanh", "transpose"], ["add"]),
+                *summed("add")]
+
     def nodes(second, split=False):
         halves = [node("", "Identity", ["mul"], ["split"])] if split else []  # in the place of a Split
         read, value = ("%getitem", "split") if split else ("%mul", "mul")
@@ -481,6 +489,7 @@ def check_merged_calls(case):
     for what, told, made, refused in (
             ("of another parameter that is nowhere", both, nodes("%mul_1"), True),
             ("of parts of it", both, nodes("%getitem_2", True), True),
+            ("of views of it", both, viewed(), True),
             ("with no other parameter", lone, nodes("%mul_1"), False),
             ("with a parameter of another kind", other, nodes("%mul_1"), False),
             ("that reads the same one", both, nodes("%mul"), False),
@@ -490,6 +499,37 @@ def check_merged_calls(case):
         expect("a call " + what, code == (3 if refused else 0) and ("m.b.w is nowhere" in said) == refused, said)
     code, said = case.compile(model_of(nodes("%mul_1"), {"m.a.w": [1.0, 2.0, 3.0]}, both), "--train=m.a.w")
     expect("--train takes a merged call as it is", code == 0 and case.trained() == {"m.a.w"}, said)
+
+
+def check_merged_parts(case):
+    """x p + q in module m.a, then in m.b, where p and q are halves of m.a.w and of the equal m.b.w."""
+    told = signature_of(p_m_a_w="m.a.w", p_m_b_w="m.b.w", x=None)
+    whole = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], np.float32)
+
+    def compile(*tail, turned="m.a", flags=()):
+        model = model_of([helper.make_node("Split", ["m.a.w"], ["split_0", "split_1"], num_outputs=2, axis=0),
+                          node("%mul = aten.mul.Tensor(%x, %getitem)", "Transpose", ["split_0"], ["p"], turned),
+                          node("%mul = aten.mul.Tensor(%x, %getitem)", "Mul", ["x", "p"], ["mul"], "m.a"),
+                          node("%add = aten.add.Tensor(%mul, %getitem_1)", "Add", ["mul", "split_1"], ["add"], "m.a"),
+                          *tail, helper.make_node("ReduceSum", ["y"], ["loss"], keepdims=0)], {"m.a.w": whole}, told)
+        return case.compile(model, *flags)
+
+    product = node("%mul_1 = aten.mul.Tensor(%add, %getitem_2)", "Mul", ["add", "p"], ["mul_1"], "m.b")
+    code, said = compile(product, node("%add_1 = aten.add.Tensor(%mul_1, %getitem_3)", "Add", ["mul_1", "split_1"],
+                                       ["y"], "m.b"))
+    got = case.run(X.astype(np.float32)) if code == 0 else {}
+    p, q = whole[:3], whole[3:]
+    ones = np.ones_like(X)
+    expect("parts of two parameters that are one in the file", code == 0 and case.trained() == {"m.a.w", "m.b.w"} and
+           "warning" not in said and close(got["m.a.w_grad"], np.concatenate([(X * p).sum(0), (ones * p).sum(0)])) and
+           close(got["m.b.w_grad"], np.concatenate([(X * p + q).sum(0), ones.sum(0)])), (said, got))
+    other = node("%tanh = aten.tanh.default(%mul_1,)", "Tanh", ["mul_1"], ["y"], "m.b")
+    code, said = compile(product, other)
+    expect("a part whose reader was merged: refused", code == 3 and "parts of m.b.w are meant" in said, said)
+    code, said = compile(product, other, flags=["--train=m.a.w"])
+    expect("  --train trains it as it stands", code == 0 and "m.a.w" in case.trained(), said)
+    code, said = compile(node("%mul_1 = aten.mul.Tensor(%add, %getitem)", "Mul", ["add", "p"], ["y"], "m.a"))
+    expect("parts of one parameter", code == 0 and case.trained() == {"m.a.w"}, said)
 
 
 def check_dropped_loss(case):
