@@ -2,7 +2,7 @@
  * word for it: a Gather is all that is left. The dynamo exporter keeps PyTorch's call among the node's metadata;
  * TorchScript's keeps only the module's path as the node's name, which padding.def knows for common models.
  * --train-padding trains these rows too. */
-#include "../../compiler/onnx_io.h"
+#include "../torch/torch_calls.h"
 #include "gradient.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +16,18 @@ static const struct {
 #undef PADDING
 };
 
-/* "... aten.embedding.default](args = (%weight, %ids, 0), kwargs = {})": the third argument, -1 when there is none. */
-static int64_t padding_of_call(const char *call) {
-    static const char start[] = "aten.embedding.default](args = (";
-    const char *at = strstr(call, start), *end = at ? strchr(at + sizeof(start), ')') : NULL;
-    for (int comma = 0; at && comma < 2; comma++) {
-        at = strchr(at + 1, ',');
-        at = at && at < end ? at : NULL;
+/* aten.embedding (weight, indices, padding row, scale_grad_by_freq): the row; -1 where there is none. */
+static int64_t padding_of_call(tc_grad *g, const tc_torch_call *call) {
+    const char *row = tc_torch_call_is(call, "aten.embedding") ? tc_torch_call_argument(call, 2, "padding_idx") : NULL;
+    const char *scaled = row ? tc_torch_call_argument(call, 3, "scale_grad_by_freq") : NULL;
+    if (scaled && strcmp(scaled, "True") == 0) {
+        tc_warn(g->ctx, g->node,
+                "PyTorch divides the gradient of each row of %s by how often the batch has the row "
+                "(scale_grad_by_freq); here it is not divided",
+                tc_quote(g->ctx, tc_input(g->node, 0)->name));
+        tc_hint(g->ctx, "train without scale_grad_by_freq, or divide the gradient's rows");
     }
-    return at ? strtoll(at + 1, NULL, 10) : -1;
+    return row ? strtoll(row, NULL, 10) : -1;
 }
 
 /* The node is called /any/module/<path>/Gather. */
@@ -38,9 +41,9 @@ static bool has_path(const char *name, const char *path) {
 }
 
 static int64_t padding_of(tc_grad *g) {
-    const char *call = tc_node_metadata(g->node, "pkg.torch.onnx.fx_node");
-    if (call)
-        return padding_of_call(call);
+    tc_torch_call call;
+    if (tc_torch_call_read(g->pool->arena, g->node, &call))
+        return padding_of_call(g, &call);
     for (size_t i = 0; i < TC_COUNT(padded); i++) {
         if (!has_path(g->node->name, padded[i].path))
             continue;

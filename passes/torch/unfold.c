@@ -87,10 +87,14 @@ void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now) {
 }
 
 /* --- the pass --------------------------------------------------------------------------------- */
+/* Nothing else in the file came from its parameter. */
+static bool is_alone(const tc_unfold *u, const tc_standin *s) {
+    return !tc_unfold_parameter_of(u, s->target) && s->first == s && !s->next;
+}
+
 /* Some elements, which ones is not known: trained as they are where nothing else holds elements of the parameter. */
 static void keep_slice(tc_unfold *u, const tc_standin *s) {
-    bool alone = !tc_unfold_parameter_of(u, s->target) && s->first == s && !s->next;
-    if (!alone)
+    if (!is_alone(u, s))
         return tc_unfold_refuse(u, s, "other parts of it are there, too");
     tc_torch_set_name(u->env, s->value->name, s->target, TC_TORCH_ROWS);
     tc_unfold_tell(u, &u->parts,
@@ -99,8 +103,8 @@ static void keep_slice(tc_unfold *u, const tc_standin *s) {
 }
 
 static void keep_shifted(tc_unfold *u, const tc_standin *s) {
-    if (tc_unfold_parameter_of(u, s->target))
-        return tc_unfold_refuse(u, s, "the parameter is there, too");
+    if (!is_alone(u, s))
+        return tc_unfold_refuse(u, s, "the parameter is there, too, or computed with elsewhere");
     tc_torch_set_name(u->env, s->value->name, s->target, TC_TORCH_SHIFTED);
     tc_unfold_tell(u, &u->shifted,
                    tc_arena_printf(u->scratch, "%s for %s", tc_quote(u->env->ctx, s->value->name),

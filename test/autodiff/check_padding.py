@@ -22,14 +22,16 @@ def gradient(tempoc, arguments, *flags):
     with tempfile.TemporaryDirectory() as folder:
         source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), source)
-        subprocess.run([tempoc, source, "-o", target, "-q", *flags], check=True)
+        said = subprocess.run([tempoc, source, "-o", target, "-q", *flags], check=True, capture_output=True, text=True)
+        assert ("scale_grad_by_freq" in said.stderr) == ("True" in arguments), said.stderr
         ids = np.array([2, 0, 2, 4])
         return ReferenceEvaluator(target).run(["w_grad"], {"ids": ids})[0][:, 0].tolist()
 
 
 failed = 0
 for arguments, flags, want in (("", [], [1, 0, 2, 0, 1]), (", 2", [], [1, 0, 0, 0, 1]), (", 0", [], [0, 0, 2, 0, 1]),
-                               (", 2", ["--train-padding"], [1, 0, 2, 0, 1]), (", -1", [], [1, 0, 2, 0, 1])):
+                               (", 2", ["--train-padding"], [1, 0, 2, 0, 1]), (", -1", [], [1, 0, 2, 0, 1]),
+                               (", 2, True", [], [1, 0, 0, 0, 1])):
     got = gradient(os.path.abspath(sys.argv[1]), arguments, *flags)
     if got != want:
         failed += 1

@@ -230,6 +230,9 @@ def check_shifted(case):
     code, said = case.compile(model_of(added("add_4", "m.s"), {"add_4": w + 1, "m.s": w}, told,
                                        {"add_4": ["m.s", "val_1"]}))
     expect("the parameter is there, too: refused", code == 3 and "is there, too" in said, said)
+    code, said = case.compile(model_of(added("add_4", "add_5"), {"add_4": w + 1, "add_5": w + 2}, told,
+                                       {"add_4": ["m.s", "val_1"], "add_5": ["m.s", "val_2"]}))
+    expect("two sums of one parameter: refused", code == 3 and "add_4" in said and "add_5" in said, said)
 
 
 def check_same_parameter(case):
