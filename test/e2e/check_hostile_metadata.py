@@ -5,17 +5,15 @@ code with at most one error, and in time; what is written computes the loss of t
 
 usage: check_hostile_metadata.py TEMPOC TEMPO_RUN [NAME ...]     NAME: functions below, without `check_`; default: all
 """
-import os
 import random
 import sys
-import tempfile
 import time
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from check_torch_metadata import Case, X, expect, failures, model_of, node, signature_of, summed
+from check_torch_metadata import X, expect, main, model_of, node, signature_of, summed
 
 W = np.array([1, 2, 3], np.float32)
 
@@ -34,7 +32,7 @@ def loss_of(case, model, *flags):
     return case.run(X.astype(np.float32))["loss"] if code == 0 else None
 
 
-def check_one(case, what, model, codes, same_loss=True, seconds=20, external=None):
+def judge(case, what, model, codes, same_loss=True, seconds=20, external=None):
     begin = time.monotonic()
     code, said = case.compile(model, external=external)
     took = time.monotonic() - begin
@@ -59,23 +57,23 @@ def norm(outputs=("bn",), opset=21, weight="%p_m_w", bias="%p_m_b"):
 
 
 def check_norms(case):
-    check_one(case, "a norm whose only result is the mean", norm(["", "mean"]), (2,))
+    judge(case, "a norm whose only result is the mean", norm(["", "mean"]), (2,))
     model = norm(["bn", "mean", "var", "saved_mean", "saved_var"], opset=9)
     model.graph.node.insert(1, helper.make_node("Add", ["bn", "saved_mean"], ["shifted"]))
-    check_one(case, "an old norm whose saved mean is read", model, (0, 2, 3), same_loss=False)
+    judge(case, "an old norm whose saved mean is read", model, (0, 2, 3), same_loss=False)
     mean = 2
     for dtype, size in ((TensorProto.INT4, 2), (TensorProto.FLOAT8E4M3FN, 3), (TensorProto.DOUBLE, 24)):
         model = norm(weight="None", bias="None")
         model.graph.initializer[mean].data_type = dtype
         model.graph.initializer[mean].raw_data = bytes(size)
-        check_one(case, f"a running mean of {TensorProto.DataType.Name(dtype)}", model, (2, 3))
+        judge(case, f"a running mean of {TensorProto.DataType.Name(dtype)}", model, (2, 3))
     model = norm(weight="None", bias="None")
     tensor = model.graph.initializer[mean]
     tensor.CopyFrom(TensorProto(name=tensor.name, data_type=TensorProto.FLOAT, dims=[1 << 40],
                                 data_location=TensorProto.EXTERNAL))
     entry = tensor.external_data.add()
     entry.key, entry.value = "location", "nowhere.bin"
-    check_one(case, "a running mean of 4 TiB in a file that is not there", model, (2,))
+    judge(case, "a running mean of 4 TiB in a file that is not there", model, (2,))
 
 
 # --- biases that were dropped -----------------------------------------------------------------------------------------
@@ -92,12 +90,12 @@ def check_biases(case):
                         ("of rank 0", layer("%p_m_b", **{"m.b": np.zeros((), np.float32)})),
                         ("of rank 3", layer("%p_m_b", **{"m.b": np.zeros((1, 2, 4), np.float32)})),
                         ("that is the weight", layer("%p_m_w", weight=np.zeros((3, 4), np.float32)))):
-        said = check_one(case, f"a bias {what}: left alone", model, (0,))
+        said = judge(case, f"a bias {what}: left alone", model, (0,))
         expect("  and not told", "biases" not in said, said)
     for name in ("x", "linear", "loss", "m.w_grad"):
         told = f"\n# inputs\np_m_w: PARAMETER target='m.w'\np_m_b: PARAMETER target='{name}'\n"
-        check_one(case, f"a bias called {name}", layer("%p_m_b", told), (0,))
-    said = check_one(case, "a bias without a name: left alone",
+        judge(case, f"a bias called {name}", layer("%p_m_b", told), (0,))
+    said = judge(case, "a bias without a name: left alone",
                      layer("%p_m_b", "\np_m_w: PARAMETER target='m.w'\np_m_b: PARAMETER target=''\n"), (0,))
     expect("  and not told", "biases" not in said, said)
 
@@ -116,15 +114,15 @@ def folded(name, value, names, **others):
 
 def check_tables(case):
     table = np.array([[2, 5, 1], [1, 2, 5], [5, 1, 2]], np.float32)
-    check_one(case, "a table beside its rows", folded("embedding", table[:2], ["m.e"], **{"m.e": table}), (0,))
+    judge(case, "a table beside its rows", folded("embedding", table[:2], ["m.e"], **{"m.e": table}), (0,))
     for what, there in (("flat", table.reshape(-1)), ("of rank 3", table[None]), ("of rank 3, too", table[:, None]),
                         ("of shorter rows", table[:2].reshape(3, 2)), ("of one number", np.float32(2)),
                         ("of another type", table.astype(np.float64)), ("of nothing", np.zeros((0, 3), np.float32))):
-        said = check_one(case, f"a table {what} beside rows: refused",
+        said = judge(case, f"a table {what} beside rows: refused",
                          folded("embedding", table[:2], ["m.e"], **{"m.e": there}), (3,))
         expect("  by name", "m.e" in said, said)
     same_bytes = np.zeros((1, 2))
-    check_one(case, "rows of the same bytes in another type: refused",
+    judge(case, "rows of the same bytes in another type: refused",
               folded("embedding", np.zeros((2, 4), np.float32), ["m.e"], **{"m.e": same_bytes}), (3,))
 
 
@@ -132,8 +130,8 @@ def check_shapes(case):
     for name, names in (("expand", ["m.e"]), ("expand", ["m.e", "unsqueeze"]), ("exp", ["m.e"]), ("index", ["m.e"])):
         for shape in ((), (0,), (3, 0), (1, 1, 1), (2, 1, 1, 2, 1, 3), (2,) * 9):
             model = folded(name, np.full(shape, 2, np.float16), names)
-            check_one(case, f"{name} of {names}, float16 {list(shape)}", model, (0, 3))
-            check_one(case, "  without its weights", model, (0, 3), external=False)
+            judge(case, f"{name} of {names}, float16 {list(shape)}", model, (0, 3))
+            judge(case, "  without its weights", model, (0, 3), external=False)
 
 
 # --- names and words, exchanged at random -----------------------------------------------------------------------------
@@ -163,7 +161,7 @@ def check_mutations(case):
         for _ in range(random_.randrange(1, 4)):
             entry = random_.choice(texts)
             entry.value = mutated(entry.value, random_.choice(texts).value, random_)
-        check_one(case, f"mutation {number}", model, (0, 3))
+        judge(case, f"mutation {number}", model, (0, 3))
 
 
 # --- much of it -------------------------------------------------------------------------------------------------------
@@ -175,10 +173,10 @@ def check_many_names(case):
     told = "\n# inputs\np_m_z: PARAMETER target='m.z'\nx: USER_INPUT\n"
     words = ", ".join(f"%q{i}" for i in range(MANY))
     nodes = [node(f"%mul = aten.mul.Tensor({words})", "Mul", ["x", "view"], ["y"]), *summed("y")]
-    check_one(case, "many names in a fold and in a call", model_of(nodes, {"view": W}, told, {"view": names}), (3,))
+    judge(case, "many names in a fold and in a call", model_of(nodes, {"view": W}, told, {"view": names}), (3,))
     nodes = [node("%mul = aten.mul.Tensor(%x, %q)", "Mul", ["x", "view"], [f"y{i}"]) for i in range(5000)]
     nodes += [helper.make_node("Sum", [f"y{i}" for i in range(5000)], ["y"]), *summed("y")]
-    check_one(case, "many names in a fold that many nodes read", model_of(nodes, {"view": W}, told, {"view": names}),
+    judge(case, "many names in a fold that many nodes read", model_of(nodes, {"view": W}, told, {"view": names}),
               (3,))
 
 
@@ -189,18 +187,9 @@ def check_many_operands(case):
     words = ", ".join(f"%mul_{i}" for i in range(1, count))
     nodes += [node(f"%cat = aten.cat.default(%detach, {words})", "Sum", [f"y{i}" for i in range(count)], ["y"]),
               *summed("y")]
-    said = check_one(case, "one operand of many is detached", model_of(nodes, {"m.w": W}, told), (0,))
+    said = judge(case, "one operand of many is detached", model_of(nodes, {"m.w": W}, told), (0,))
     expect("  that one", "stop at y0," in said, said)
 
 
-def main(tempoc, tempo_run, names):
-    checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_") and name != "check_one"}
-    for name in names or checks:
-        with tempfile.TemporaryDirectory() as folder:
-            checks[name](Case(tempoc, tempo_run, folder))
-    print(f"{len(failures)} failed")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(globals(), *sys.argv[1:]))

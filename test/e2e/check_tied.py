@@ -15,21 +15,13 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
-CALL, SCOPES = "pkg.torch.onnx.fx_node", "pkg.torch.onnx.name_scopes"
-SIGNATURE, FOLDED = "pkg.torch.export.ExportedProgram.graph_signature", "pkg.onnxscript.optimizer.folded_from"
-failures = []
-
-
-def expect(what, condition, detail=""):
-    print(("ok   " if condition else "FAIL ") + what + ("" if condition else f": {detail}"))
-    if not condition:
-        failures.append(what)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from torch_metadata import CALL, FOLDED, SCOPES, SIGNATURE, expect, failures, note  # noqa: E402
 
 
 def add_metadata(to, **entries):
     for key, value in entries.items():
-        entry = to.metadata_props.add()
-        entry.key, entry.value = {"call": CALL, "scopes": SCOPES, "signature": SIGNATURE, "folded": FOLDED}[key], value
+        note(to, {"call": CALL, "scopes": SCOPES, "signature": SIGNATURE, "folded": FOLDED}[key], value)
 
 
 def noted(node, operation, arguments, scope=""):

@@ -15,35 +15,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
-KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
-FOLDED = "pkg.onnxscript.optimizer.folded_from"
-CALL, SCOPES = "pkg.torch.onnx.fx_node", "pkg.torch.onnx.name_scopes"
-failures = []
-
-
-def expect(what, condition, detail=""):
-    print(("ok   " if condition else "FAIL ") + what + ("" if condition else f": {detail}"))
-    if not condition:
-        failures.append(what)
-
-
-def note(entity, key, value):
-    entry = entity.metadata_props.add()
-    entry.key, entry.value = key, value
-
-
-def node(call, op, inputs, outputs, scope="", **attributes):
-    """A node that came from a call such as "%y = aten.relu.default(%x,)"; "": of another exporter."""
-    made = helper.make_node(op, inputs, outputs, name="node_" + outputs[0], **attributes)
-    if call:
-        result, rest = call.split(" = ", 1)
-        target, args = rest.split("(", 1)
-        note(made, CALL, f"{result} : [num_users=1] = call_function[target=torch.ops.{target}](args = ({args[:-1]}), "
-             "kwargs = {})")
-    if scope:
-        note(made, SCOPES, f"['', 'm', '{scope}', 'node']")
-    return made
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from torch_metadata import CALL, FOLDED, KIND, SCOPES, SIGNATURE, expect, node, note, run_checks  # noqa: E402
 
 
 def signature_of(**kinds):
@@ -602,14 +575,15 @@ def check_long(case):
         expect(f"ten megabytes of {what}", code in (0, 2, 3, 4) and took < 20, (code, took, said[:200]))
 
 
-def main(tempoc, tempo_run, names):
-    checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
-    for name in names or checks:
-        with tempfile.TemporaryDirectory() as folder:
-            checks[name](Case(tempoc, tempo_run, folder))
-    print(f"{len(failures)} failed")
-    return 1 if failures else 0
+def in_folder(tempoc, tempo_run, check):
+    with tempfile.TemporaryDirectory() as folder:
+        check(Case(tempoc, tempo_run, folder))
+
+
+def main(functions, tempoc, tempo_run, *names):
+    tempoc, tempo_run = os.path.abspath(tempoc), os.path.abspath(tempo_run)
+    return run_checks(functions, names, lambda check: in_folder(tempoc, tempo_run, check))
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(globals(), *sys.argv[1:]))

@@ -15,32 +15,8 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-failures = []
-
-
-def expect(what, condition, detail=""):
-    print(("ok   " if condition else "FAIL ") + what + ("" if condition else f": {detail}"))
-    if not condition:
-        failures.append(what)
-
-
-def note(entity, key, value):
-    entry = entity.metadata_props.add()
-    entry.key, entry.value = key, value
-
-
-def node(call, op, inputs, outputs, **attributes):
-    """A node that came from a call such as "%y = aten.relu.default(%x,)"; "": of another exporter. "%y*2 = ...": the
-    program reads it in two calls."""
-    made = helper.make_node(op, inputs, outputs, name="node_" + outputs[0], **attributes)
-    if call:
-        result, rest = call.split(" = ", 1)
-        result, _, users = result.partition("*")
-        target, args = rest.split("(", 1)
-        args, keywords = (args[:-1].split("; ") + [""])[:2]
-        note(made, "pkg.torch.onnx.fx_node", f"{result} : [num_users={users or 1}] = call_function["
-             f"target=torch.ops.{target}](args = ({args}), kwargs = {{{keywords}}})")
-    return made
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from torch_metadata import SIGNATURE, expect, node, note, run_checks  # noqa: E402
 
 
 def model_of(nodes, weights, signature="", inputs=None, outputs=None, producer="pytorch", outputs_too=""):
@@ -57,7 +33,7 @@ def model_of(nodes, weights, signature="", inputs=None, outputs=None, producer="
         kind = "BUFFER" if "running" in name else "PARAMETER"
         lines.append(f"{kind[0].lower()}_{name.replace('.', '_')}: {kind} target='{name}'")
     lines += [f"{name}: USER_INPUT" for name in shapes] + [signature, "# outputs", "loss: USER_OUTPUT", outputs_too]
-    note(graph, "pkg.torch.export.ExportedProgram.graph_signature", "\n".join(line for line in lines if line))
+    note(graph, SIGNATURE, "\n".join(line for line in lines if line))
     return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)], producer_name=producer)
 
 
@@ -502,15 +478,7 @@ def check_stop_option(tempoc, models):
     expect("--stop without a backward pass", code == 0 and not nodes_of(out, "StopGradient"), (code, messages))
 
 
-def main(tempoc, models, names):
-    for name, function in list(globals().items()):
-        if name.startswith("check_") and (not names or name[len("check_"):] in names):
-            function(tempoc, models)
-    print(f"{len(failures)} failed")
-    return len(failures) > 0
-
-
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    sys.exit(run_checks(globals(), sys.argv[3:], lambda check: check(sys.argv[1], sys.argv[2])))

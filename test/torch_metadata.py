@@ -1,0 +1,46 @@
+"""What checks share that make files with the metadata of PyTorch's dynamo exporter, which ONNX text cannot hold: keys,
+nodes with calls, and expectations that are counted."""
+from onnx import helper
+
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+FOLDED = "pkg.onnxscript.optimizer.folded_from"
+CALL, SCOPES = "pkg.torch.onnx.fx_node", "pkg.torch.onnx.name_scopes"
+failures = []
+
+
+def expect(what, condition, detail=""):
+    print(("ok   " if condition else "FAIL ") + what + ("" if condition else f": {detail}"))
+    if not condition:
+        failures.append(what)
+
+
+def note(entity, key, value):
+    entry = entity.metadata_props.add()
+    entry.key, entry.value = key, value
+
+
+def node(call, op, inputs, outputs, scope="", **attributes):
+    """A node that came from a call such as "%y = aten.relu.default(%x,)" in the module `scope`; "": of another
+    exporter. "%y*2 = ...": the program reads it in two calls; "(%x; dim: 1)": keyword arguments stand behind "; "."""
+    made = helper.make_node(op, inputs, outputs, name="node_" + outputs[0], **attributes)
+    if call:
+        result, rest = call.split(" = ", 1)
+        result, _, users = result.partition("*")
+        target, args = rest.split("(", 1)
+        args, keywords = (args[:-1].split("; ") + [""])[:2]
+        note(made, CALL, f"{result} : [num_users={users or 1}] = call_function[target=torch.ops.{target}]("
+             f"args = ({args}), kwargs = {{{keywords}}})")
+    if scope:
+        note(made, SCOPES, f"['', 'm', '{scope}', 'node']")
+    return made
+
+
+def run_checks(functions, names, call):
+    """Calls `call (check)` for each check_NAME of `functions` (name -> function) that `names` asks for, all if it is
+    empty; the exit code."""
+    checks = {name[len("check_"):]: check for name, check in functions.items() if name.startswith("check_")}
+    for name in names or checks:
+        call(checks[name])
+    print(f"{len(failures)} failed")
+    return 1 if failures else 0
