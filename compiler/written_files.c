@@ -86,6 +86,11 @@ static void add_graph(weights *w, const tc_graph *graph) {
 
 tc_status tc_check_weights(tc_ctx *ctx, const tc_written *written, size_t n_written, const tc_model *model) {
     const char *slash = model->path ? strrchr(model->path, '/') : NULL;
+    bool any = false;
+    for (size_t i = 0; i < n_written; i++)
+        any = any || written[i].path;
+    if (!any)
+        return TC_OK;
     weights w = {.ctx = ctx, .folder = "", .seen = tc_map_create(ctx->arena)};
     if (slash)
         w.folder = tc_arena_strndup(ctx->arena, model->path, (size_t)(slash - model->path) + 1);

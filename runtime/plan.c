@@ -233,10 +233,11 @@ static bool goes_otherwise(const tc_node *node) {
  * and left out with all that reads it. */
 static tc_status foresee_node(planner *p, const tc_node *node) {
     const rt_kernel_row *row = rt_kernel_for(node);
-    p->plan->shared->gaps |= !has_operands(p, node);
+    bool ready = has_operands(p, node);
+    p->plan->shared->gaps |= !ready;
     if (!row && !goes_otherwise(node))
         (void)rt_tell_no_kernel(p->ctx, p->plan->shared->device, node);
-    if (!has_operands(p, node))
+    if (!ready)
         return TC_OK;
     size_t n_diags = p->ctx->n_diags;
     rt_launch *launch = begin_launch(p, node);

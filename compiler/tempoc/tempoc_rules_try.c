@@ -7,6 +7,7 @@
 #include "../memory/ledger.h"
 #include "../text.h"
 #include "../verify.h"
+#include "tempoc_verify.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,13 +55,6 @@ tempo_session *trial_run(trial *t, rule_instance *inst, const char *what) {
 
 /* --- comparing -------------------------------------------------------------------------------- */
 
-static tc_tensor view(const tempo_tensor *t) {
-    tc_tensor tensor = {
-        .dtype = (tc_dtype)t->dtype, .rank = t->rank, .dims = t->dims, .data = t->data, .bytes = t->bytes};
-    tensor.count = t->bytes / tempo_dtype_size(t->dtype);
-    return tensor;
-}
-
 static double apart(double got, double want, bool exact) {
     if (isnan(got) && isnan(want))
         return 0;
@@ -87,7 +81,7 @@ static void compare_output(trial *t, const char *name, const tempo_tensor *befor
         trial_say(t, VERDICT_WRONG, "output '%s' has another type or shape", name);
         return;
     }
-    tc_tensor want = view(before), got = view(after);
+    tc_tensor want = tempoc_view(before), got = tempoc_view(after);
     double scale = largest(&want);
     for (uint64_t i = 0; i < want.count; i++) {
         double x = tc_tensor_get(&got, i), y = tc_tensor_get(&want, i), far = apart(x, y, exact);

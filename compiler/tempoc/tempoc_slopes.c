@@ -30,7 +30,8 @@ typedef struct variable {
     tempo_tensor tensor; /* what is bound */
     uint64_t count;
     double *base, *gradient;
-    double scale; /* elements move by a normal number times this */
+    double *along; /* normal numbers: the direction that is being judged */
+    double scale;  /* elements move by such a number times this */
 } variable;
 
 typedef struct slopes {
@@ -86,6 +87,7 @@ static tc_status take_base(slopes *s, tc_model *model, const tempoc_draw *draw, 
     }
     v->count = from.count;
     v->base = TC_NEW_ARRAY(s->ctx->arena, double, v->count + 1);
+    v->along = TC_NEW_ARRAY(s->ctx->arena, double, v->count + 1);
     v->tensor = (tempo_tensor){(tempo_dtype)s->precision->dtype, from.rank, from.dims, NULL, 0};
     v->tensor.bytes = v->count * tempo_dtype_size(v->tensor.dtype);
     v->tensor.data = tc_arena_alloc(s->ctx->arena, v->tensor.bytes + 1, 16);
@@ -122,15 +124,24 @@ static tempo_status bind_all(const slopes *s, tempo_session *session, const temp
 
 /* --- points ----------------------------------------------------------------------------------- */
 
-/* All inputs, or `only` one, at `step` along a direction. */
-static void move(slopes *s, double step, uint32_t direction, const variable *only) {
+/* Draws a direction in all inputs, or in `only` one. */
+static void turn(slopes *s, uint32_t direction, const variable *only) {
+    for (size_t i = 0; i < s->n; i++) {
+        variable *v = &s->variables[i];
+        const tk_draw draw = {s->seed, (uint32_t)i, direction};
+        for (uint64_t k = 0; k < v->count && (only == NULL || only == v); k++)
+            v->along[k] = tempoc_normal(&draw, k);
+    }
+}
+
+/* All inputs, or `only` one, at `step` along the direction. */
+static void move(slopes *s, double step, const variable *only) {
     for (size_t i = 0; i < s->n; i++) {
         const variable *v = &s->variables[i];
-        const tk_draw draw = {s->seed, (uint32_t)i, direction};
-        double along = only == NULL || only == v ? step * v->scale : 0;
+        double factor = only == NULL || only == v ? step * v->scale : 0;
         for (uint64_t k = 0; k < v->count; k++)
             tc_element_set(s->precision->dtype, v->tensor.data, k,
-                           v->base[k] + (along == 0 ? 0 : along * tempoc_normal(&draw, k)));
+                           v->base[k] + (factor == 0 ? 0 : factor * v->along[k]));
     }
 }
 
@@ -177,14 +188,13 @@ typedef struct slope {
     enum { SLOPE_RIGHT, SLOPE_WRONG, SLOPE_UNKNOWN } verdict;
 } slope;
 
-static void expect(const slopes *s, uint32_t direction, const variable *only, slope *out) {
+static void expect(const slopes *s, const variable *only, slope *out) {
     double square = 0;
     for (size_t i = 0; i < s->n; i++) {
         const variable *v = &s->variables[i];
-        const tk_draw draw = {s->seed, (uint32_t)i, direction};
         for (uint64_t k = 0; k < v->count && (only == NULL || only == v); k++) {
             double g = v->gradient[k] * v->scale;
-            out->expected += g == 0 ? 0 : g * tempoc_normal(&draw, k);
+            out->expected += g == 0 ? 0 : g * v->along[k];
             square += g * g;
         }
     }
@@ -199,11 +209,12 @@ static bool is_kink(double sides, double sides_before, double far) {
 static slope judge(slopes *s, uint32_t direction, const variable *only) {
     slope result = {.verdict = SLOPE_UNKNOWN};
     double step = s->precision->step / (only ? only->scale : s->widest), before = NAN, sides_before = NAN;
-    expect(s, direction, only, &result);
+    turn(s, direction, only);
+    expect(s, only, &result);
     for (int i = 0; i < STEPS; i++, step /= SHRINK) {
-        move(s, step, direction, only);
+        move(s, step, only);
         double up = loss_of(s, s->loss_alone);
-        move(s, -step, direction, only);
+        move(s, -step, only);
         double down = loss_of(s, s->loss_alone), noise = s->precision->rounding * fabs(s->loss) / step;
         double found = (up - down) / (2 * step), far = fabs(found - result.expected),
                sides = fabs(up - s->loss + (down - s->loss)) / step;
@@ -282,7 +293,7 @@ static tc_status prepare(slopes *s, tc_model *model, const char *path, const tem
     }
     tc_model *cut = tc_model_clone(model);
     keep_loss(cut->graph, s->loss_name);
-    move(s, 0, 0, NULL);
+    move(s, 0, NULL);
     status = open(model, path, &s->whole); /* the clone borrows from it, and is closed first */
     if (status != TC_OK)
         tc_model_destroy(cut);

@@ -34,17 +34,11 @@ typedef struct tk_seed {
 } tk_seed;
 static inline tk_draw tk_draw_of(tk_seed s) { return (tk_draw){(uint64_t)s.pair[0], s.node, (uint64_t)s.pair[1]}; }
 
-static inline void tk_draw_counter(const tk_draw *d, uint64_t block, uint32_t out[4]) {
-    out[0] = (uint32_t)block;
-    out[1] = (uint32_t)(block >> 32) ^ (uint32_t)(d->step >> 32);
-    out[2] = d->node;
-    out[3] = (uint32_t)d->step;
-}
 /* Words of elements 4 block .. 4 block + 3. */
 static inline void tk_draw_block(const tk_draw *d, uint64_t block, uint32_t out[4]) {
-    uint32_t counter[4];
+    const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32) ^ (uint32_t)(d->step >> 32), d->node,
+                                 (uint32_t)d->step};
     const uint32_t key[2] = {(uint32_t)d->seed, (uint32_t)(d->seed >> 32)};
-    tk_draw_counter(d, block, counter);
     tk_philox(counter, key, out);
 }
 

@@ -43,13 +43,14 @@ static void each_loss(void *each, const void *inp, const void *largest, const vo
                       const void *weights, const tk_loss *s) {
     for (int64_t i = 0; i < places(s); i++) {
         int64_t label = tk_get_int(labels, s->label_dtype, i);
-        double y = 0;
-        if (!is_ignored(s, label)) {
-            y = tk_get(inp, s->dtype, (i / s->inner * s->classes + label) * s->inner + i % s->inner);
-            if (largest)
-                y = y - tk_get(largest, wide_dtype(s), i) - tk_get(log_sum, wide_dtype(s), i);
+        if (is_ignored(s, label)) {
+            tk_put(each, each_dtype(s), i, 0);
+            continue;
         }
-        tk_put(each, each_dtype(s), i, is_ignored(s, label) ? 0 : -weight_of(s, weights, label) * y);
+        double y = tk_get(inp, s->dtype, (i / s->inner * s->classes + label) * s->inner + i % s->inner);
+        if (largest)
+            y = y - tk_get(largest, wide_dtype(s), i) - tk_get(log_sum, wide_dtype(s), i);
+        tk_put(each, each_dtype(s), i, -weight_of(s, weights, label) * y);
     }
 }
 

@@ -23,6 +23,8 @@ double *tk_reference_numbers(tk_queue *q, const void *data, int64_t n, tk_dtype 
 void tk_reference_put(void *out, tk_dtype dtype, int64_t i, double value);
 /* Element i of an integer type or bool becomes the low bits of `value`. */
 void tk_reference_put_int(void *out, tk_dtype dtype, int64_t i, uint64_t value);
+/* The part that a dropout drops: 0 where nothing is dropped; negative, and a fault, where it is no ratio. */
+double tk_reference_ratio(tk_queue *q, bool drops, tk_number ratio);
 /* Whether element i of a draw is kept. */
 bool tk_reference_kept(const tk_draw *draw, double ratio, int64_t i);
 /* Where each operand of a broadcast has the element of result i. */

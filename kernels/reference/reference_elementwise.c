@@ -301,11 +301,9 @@ void tk_reference_dropout(tk_queue *q, void *out, uint8_t *mask, const void *inp
                           tk_seed seed, const uint8_t *training, tk_dtype dtype) {
     bool drops = !training || *training;
     tk_draw draw = drops ? tk_draw_of(seed) : (tk_draw){0};
-    double part = drops ? tk_number_get(ratio) : 0;
-    if (!(part >= 0 && part < 1)) {
-        tk_fault(q, TK_BAD_VALUE);
+    double part = tk_reference_ratio(q, drops, ratio);
+    if (part < 0)
         return;
-    }
     for (int64_t i = 0; i < n; i++) {
         bool kept = !drops || tk_reference_kept(&draw, part, i);
         tk_put(out, dtype, i, kept ? tk_get(inp, dtype, i) / (1 - part) : 0);
@@ -316,11 +314,9 @@ void tk_reference_dropout(tk_queue *q, void *out, uint8_t *mask, const void *inp
 
 void tk_reference_dropout_grad(tk_queue *q, void *dinp, const void *dout, const uint8_t *mask, int64_t n,
                                tk_number ratio, tk_dtype dtype) {
-    double part = tk_number_get(ratio);
-    if (!(part >= 0 && part < 1)) {
-        tk_fault(q, TK_BAD_VALUE);
+    double part = tk_reference_ratio(q, true, ratio);
+    if (part < 0)
         return;
-    }
     for (int64_t i = 0; i < n; i++)
         tk_put(dinp, dtype, i, mask[i] ? tk_get(dout, dtype, i) / (1 - part) : 0);
 }

@@ -2,6 +2,15 @@
 #include "reference.h"
 #include <string.h>
 
+static const uint64_t zero = 0; /* an element of any type */
+
+static int64_t count_of(int rank, const int64_t *dims) {
+    int64_t count = 1;
+    for (int d = 0; d < rank; d++)
+        count *= dims[d];
+    return count;
+}
+
 static void move(void *out, int64_t to, const void *inp, int64_t from, size_t element) {
     memcpy((char *)out + (size_t)to * element, (const char *)inp + (size_t)from * element, element);
 }
@@ -28,11 +37,8 @@ void tk_reference_fill(tk_queue *q, void *out, const void *value, int64_t n, siz
 
 void tk_reference_pad(tk_queue *q, void *out, const void *inp, const void *value, int rank, const int64_t *out_dims,
                       const int64_t *inp_dims, const int64_t *maps, size_t element) {
-    static const uint64_t zero = 0;
-    int64_t count = 1;
+    int64_t count = count_of(rank, out_dims);
     (void)q;
-    for (int d = 0; d < rank; d++)
-        count *= out_dims[d];
     for (int64_t i = 0; i < count; i++) {
         int64_t rest = i, from = 0, scale = 1, map_end = 0;
         bool inside = true;
@@ -52,7 +58,6 @@ void tk_reference_pad(tk_queue *q, void *out, const void *inp, const void *value
 
 void tk_reference_trilu(tk_queue *q, void *out, const void *inp, int64_t n, int64_t rows, int64_t cols,
                         const int64_t *k, bool upper, size_t element) {
-    static const uint64_t zero = 0;
     (void)q;
     for (int64_t i = 0; i < n * rows * cols; i++) {
         int64_t right = i % cols - i / cols % rows, diagonal = k ? *k : 0; /* of the main diagonal */
@@ -72,10 +77,8 @@ void tk_reference_check_sizes(tk_queue *q, const int64_t *sizes, int64_t n, cons
 
 void tk_reference_reverse_sequence(tk_queue *q, void *out, const void *inp, const int64_t *lens,
                                    const tk_reverse_dims *s, size_t element) {
-    int64_t size[] = {s->outer, s->d0, s->mid, s->d1, s->inner}, count = 1;
+    int64_t size[] = {s->outer, s->d0, s->mid, s->d1, s->inner}, count = count_of(5, size);
     int time = s->time_first ? 1 : 3, batch = 4 - time;
-    for (int d = 0; d < 5; d++)
-        count *= size[d];
     for (int64_t i = 0; i < count; i++) {
         int64_t at[5], rest = i, from = 0;
         for (int d = 4; d >= 0; rest /= size[d--])
@@ -107,7 +110,6 @@ void tk_reference_range(tk_queue *q, void *out, const void *start, const void *d
 }
 
 void tk_reference_eye(tk_queue *q, void *out, const void *one, int64_t rows, int64_t cols, int64_t k, size_t element) {
-    static const uint64_t zero = 0;
     (void)q;
     for (int64_t i = 0; i < rows * cols; i++)
         move(out, i, i % cols - i / cols == k ? one : &zero, 0, element);
@@ -131,9 +133,7 @@ static bool is_true(const void *data, tk_dtype dtype, int64_t i) {
 
 void tk_reference_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank,
                           const int64_t *dims) {
-    int64_t count = 1, found = 0;
-    for (int d = 0; d < rank; d++)
-        count *= dims[d];
+    int64_t count = count_of(rank, dims), found = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t rest = i;
         if (!is_true(inp, dtype, i))
@@ -233,13 +233,6 @@ static int64_t element_of(tk_queue *q, tk_indices indices, int64_t i, int rank, 
         scale *= other[d];
     }
     return along < 0 ? -1 : at;
-}
-
-static int64_t count_of(int rank, const int64_t *dims) {
-    int64_t count = 1;
-    for (int d = 0; d < rank; d++)
-        count *= dims[d];
-    return count;
 }
 
 void tk_reference_gather_elements(tk_queue *q, void *out, const void *inp, tk_indices indices, int rank,

@@ -266,19 +266,10 @@ static void attention_item(void *ctx, tk_share share) {
     free(query), free(key), free(value), free(bias), free(y), free(p), free(flags);
 }
 
-/* 0 where nothing is dropped; negative, and a fault, where it is no ratio. */
-static double ratio_of(tk_queue *q, bool drops, tk_number ratio) {
-    double part = drops ? tk_number_get(ratio) : 0;
-    if (part >= 0 && part < 1)
-        return part;
-    tk_fault(q, TK_BAD_VALUE);
-    return -1;
-}
-
 void tk_reference_attention_run(tk_queue *q, tk_attention_results out, tk_attention_operands in, const tk_attention *a,
                                 tk_number ratio, tk_seed seed, void *workspace) {
     tk_draw draw = seed.pair ? tk_draw_of(seed) : (tk_draw){0};
-    attention_ctx c = {q, out, in, a, ratio_of(q, seed.pair != NULL, ratio), seed.pair ? &draw : NULL};
+    attention_ctx c = {q, out, in, a, tk_reference_ratio(q, seed.pair != NULL, ratio), seed.pair ? &draw : NULL};
     (void)workspace;
     if (c.ratio >= 0)
         tk_parallel_items(q, a->items, attention_item, &c);
@@ -336,7 +327,7 @@ static void take_map(item_grad *g, tk_attention_saved in, const tk_attention *a,
 
 void tk_reference_attention_grad(tk_queue *q, tk_attention_gradients out, tk_attention_saved in, const tk_attention *a,
                                  tk_number ratio, void *workspace) {
-    double part = ratio_of(q, in.is_dropped, ratio);
+    double part = tk_reference_ratio(q, in.is_dropped, ratio);
     int64_t n = a->s * a->t;
     tk_dtype type = a->dtype;
     (void)workspace;

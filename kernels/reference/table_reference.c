@@ -50,6 +50,14 @@ void tk_reference_put(void *out, tk_dtype dtype, int64_t i, double value) {
                              dtype == TK_BOOL ? value != 0 : whole(value, 8 * (int)tk_size(dtype), is_signed));
 }
 
+double tk_reference_ratio(tk_queue *q, bool drops, tk_number ratio) {
+    double part = drops ? tk_number_get(ratio) : 0;
+    if (part >= 0 && part < 1)
+        return part;
+    tk_fault(q, TK_BAD_VALUE);
+    return -1;
+}
+
 bool tk_reference_kept(const tk_draw *draw, double ratio, int64_t i) {
     uint32_t words[4];
     tk_draw_block(draw, (uint64_t)i / 4, words);
