@@ -291,16 +291,6 @@ static void warn_dropout(tc_ctx *ctx, const tc_graph *graph, const tc_flow *flow
     }
 }
 
-static void import_domain(tc_model *model) {
-    if (tc_model_opset(model, TC_TEMPO_DOMAIN) != 0)
-        return;
-    TC_FOR_NODES(node, model->graph)
-        if (strcmp(node->domain, TC_TEMPO_DOMAIN) == 0) {
-            tc_model_set_opset(model, TC_TEMPO_DOMAIN, 1);
-            return;
-        }
-}
-
 static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss, tc_rule_set *rules) {
     tc_flow flow;
     TC_TRY(inline_bodies(env->ctx, graph, rules, loss));
@@ -334,7 +324,6 @@ tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model) {
     if (status == TC_OK)
         status = differentiate(env, graph, loss, rules);
     tc_drop_stops(graph);
-    import_domain(model);
     tc_rules_stats(env, rules);
     tc_rules_destroy(rules);
     return status;

@@ -116,7 +116,7 @@ static const char *give_copy(tc_tied *t, const merged *m, const tc_use_group *gr
     }
     copy->name = value->name;
     set_kind(t, m, group, value);
-    tc_tied_record(t, value, copy);
+    tc_record_initializer(t->env, value->name, copy);
     return value->name;
 }
 
@@ -154,7 +154,7 @@ bool tc_part_merged(tc_tied *t) {
         memcpy(names + parts, copies, here * sizeof *names);
         parts += here;
         if (found[i].groups.homeless && !tc_value_is_used(found[i].value) && !found[i].value->is_input) {
-            tc_tied_record(t, found[i].value, NULL);
+            tc_record_initializer(t->env, found[i].value->name, NULL);
             tc_graph_remove_initializer(t->graph, found[i].value);
         }
     }

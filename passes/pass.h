@@ -93,6 +93,9 @@ tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options);
 /* Notes the file's initializers, before any pass makes more of them: those may be trained, others are constants.
  * trainable.c */
 void tc_record_initializers(tc_pass_env *env, const tc_model *model);
+/* The initializer of that name, which lives as long as the model, counts as the file's from now on; `tensor` NULL: it
+ * is there no more. trainable.c */
+void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *tensor);
 /* Counts the Dropouts of the main graph, functions inlined, before any pass removes one: their numbers make their
  * masks. dropout.c */
 void tc_record_dropouts(tc_pass_env *env, const tc_model *model);

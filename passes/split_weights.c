@@ -184,7 +184,7 @@ static void join(tc_tied *t, const told *k, size_t kept, size_t at) {
         node->name = now->name;
         tc_node_insert_before(node, t->graph->first);
     }
-    tc_tied_record(t, gone, NULL);
+    tc_record_initializer(t->env, gone->name, NULL);
     tc_value_replace(gone, now);
     tc_graph_remove_initializer(t->graph, gone);
 }

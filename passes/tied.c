@@ -64,11 +64,6 @@ const char *tc_tied_place(const tc_tied *t, const tc_use *use) {
                            tc_quote(t->env->ctx, tc_node_label(use->user)));
 }
 
-void tc_tied_record(const tc_tied *t, const tc_value *value, const tc_tensor *tensor) {
-    if (t->env->summary->initializers)
-        tc_map_set(t->env->summary->initializers, value->name, (void *)(uintptr_t)tensor);
-}
-
 static tc_status mend(tc_tied *t) {
     static bool (*const steps[])(tc_tied *) = {tc_part_merged, tc_guess_merged, tc_join_split};
     TC_TRY(find_weights(t));

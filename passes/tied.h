@@ -36,6 +36,4 @@ void tc_guess_split(tc_tied *t);
 
 /* `MatMul "fc1"`, the node that a use belongs to. */
 const char *tc_tied_place(const tc_tied *t, const tc_use *use);
-/* Notes an initializer for the selection of what is trained; NULL: it is no more. */
-void tc_tied_record(const tc_tied *t, const tc_value *value, const tc_tensor *tensor);
 #endif

@@ -290,6 +290,11 @@ static void tell_single(const selection *s) {
     }
 }
 
+void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *tensor) {
+    if (env->summary->initializers)
+        tc_map_set(env->summary->initializers, name, (void *)(uintptr_t)tensor);
+}
+
 void tc_record_initializers(tc_pass_env *env, const tc_model *model) {
     tc_map *names = tc_map_create(env->ctx->arena);
     tc_torch_record(env, model);

@@ -115,7 +115,8 @@ static bool is_made_of(const tc_stops *s, const tc_value *value, const tc_torch_
     return n == 1 && strcmp(names[0], input->target) == 0;
 }
 
-bool tc_stands_for(const tc_stops *s, const char *name, const tc_value *value) {
+/* The value is what the name means in calls. */
+static bool stands_for(const tc_stops *s, const char *name, const tc_value *value) {
     const tc_torch_input *input = input_named(s, name);
     if (strcmp(value->name, name) == 0)
         return true;
@@ -130,7 +131,7 @@ bool tc_stands_for(const tc_stops *s, const char *name, const tc_value *value) {
 bool tc_is_named(const tc_stops *s, const tc_restore_call *call, const tc_value *value) {
     const tc_words *words = tc_words_of(s, call);
     for (size_t i = 0; i < words->n; i++)
-        if (tc_stands_for(s, words->names[i], value))
+        if (stands_for(s, words->names[i], value))
             return true;
     return false;
 }
@@ -166,7 +167,7 @@ static bool match_places(reader *d, const tc_map *map, const char *key) {
     return p != NULL;
 }
 
-/* What tc_stands_for() says of all words: whether it is true of any. */
+/* What stands_for() says of all words: whether it is true of any. */
 static bool match(reader *d, const tc_value *value) {
     const tc_restore_call *call = value->is_input ? NULL : tc_call_of(d->s, value->producer);
     size_t n = 0;
@@ -215,7 +216,7 @@ static bool stop_by_place(const reader *d) {
     if (!node || node->n_inputs != d->words->n)
         return false;
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (!tc_input(node, i) || (d->matched[i] && !tc_stands_for(d->s, d->words->names[i], tc_input(node, i))))
+        if (!tc_input(node, i) || (d->matched[i] && !stands_for(d->s, d->words->names[i], tc_input(node, i))))
             return false;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (tc_is_detach(d->words->names[i]) && !d->matched[i])

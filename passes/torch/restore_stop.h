@@ -26,8 +26,6 @@ const tc_restore_call *tc_call_of(const tc_stops *s, const tc_node *node);
 const tc_words *tc_words_of(const tc_stops *s, const tc_restore_call *call);
 /* A result of a call that is in the file, or was folded into an initializer, or an input of the program. */
 bool tc_is_present(const tc_stops *s, const char *name);
-/* The value is what the name means in calls. */
-bool tc_stands_for(const tc_stops *s, const char *name, const tc_value *value);
 /* Some name in the call means the value. */
 bool tc_is_named(const tc_stops *s, const tc_restore_call *call, const tc_value *value);
 /* No constant and no shape. */

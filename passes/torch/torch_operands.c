@@ -84,7 +84,7 @@ tc_torch_program *tc_torch_program_read(tc_arena *arena, const tc_graph *graph) 
                             .folds = tc_map_create(arena)};
     for (uint32_t i = 0; i < graph->n_inputs; i++)
         tc_map_set(p->results, graph->inputs[i]->name, p);
-    for (uint32_t i = 0; i < graph->n_initializers; i++) {
+    for (uint32_t i = 0; !p->signature && i < graph->n_initializers; i++) {
         const tc_value *value = graph->initializers[i];
         tc_map_set(p->stored, mangled(arena, value->name, strlen(value->name)), graph->initializers[i]);
     }
@@ -352,10 +352,10 @@ static tc_torch_operand by_module(tc_torch_program *p, const tc_node *node, uint
 
 tc_torch_operand tc_torch_operand_of(tc_torch_program *program, const tc_node *node, uint32_t index) {
     const tc_torch_call *call = tc_map_get_ptr(program->calls, node);
-    const row *at = call ? row_of(node, index, call) : NULL;
     tc_torch_operand part = by_module(program, node, index);
     if (part.n)
         return part;
+    const row *at = call ? row_of(node, index, call) : NULL;
     if (at)
         return by_row(program, node, index, call, at);
     return call && !has_places(node) ? by_elimination(program, node, index, call) : (tc_torch_operand){0};

@@ -11,16 +11,15 @@
 #include "../choose_loss.h"
 #include <string.h>
 
-enum { FEW = 3 }; /* findings told one by one; more are summed up */
-
 void tc_unfold_tell(const tc_unfold *u, tc_findings *to, const char *text) {
-    if (to->n++ < FEW)
+    if (to->n++ < TC_LIST_FEW)
         to->text = tc_arena_printf(u->env->ctx->arena, "%s%s%s", to->text ? to->text : "", to->text ? ", " : "", text);
 }
 
 const char *tc_unfold_told(const tc_unfold *u, const tc_findings *from) {
-    return from->n > FEW ? tc_arena_printf(u->env->ctx->arena, "%s and %zu more", from->text, from->n - FEW)
-                         : from->text;
+    return from->n > TC_LIST_FEW
+               ? tc_arena_printf(u->env->ctx->arena, "%s and %zu more", from->text, from->n - TC_LIST_FEW)
+               : from->text;
 }
 
 void tc_unfold_tell_lost(tc_unfold *u, const char *name, const char *text) {
@@ -39,11 +38,6 @@ void tc_unfold_refuse(tc_unfold *u, const tc_standin *s, const char *why) {
 }
 
 /* --- nodes in the place of an initializer ----------------------------------------------------- */
-void tc_unfold_record(const tc_unfold *u, const char *name, const tc_tensor *tensor) {
-    if (u->env->summary->initializers)
-        tc_map_set(u->env->summary->initializers, name, (void *)(uintptr_t)tensor);
-}
-
 tc_value *tc_unfold_add_node(const tc_unfold *u, const char *op, tc_value *x, tc_value *y, const tc_type *type) {
     tc_node *node = tc_node_create(u->graph, "", op, y ? 2 : 1, 1);
     tc_node_set_input(node, 0, x);
@@ -63,7 +57,7 @@ tc_value *tc_unfold_make_parameter(const tc_unfold *u, const char *target, tc_te
     tc_value *value = tc_constant(u->graph, target, tensor);
     tensor->name = value->name;
     value->learned = TC_LEARNED_YES;
-    tc_unfold_record(u, tc_arena_strdup(u->env->ctx->arena, value->name), tensor);
+    tc_record_initializer(u->env, tc_arena_strdup(u->env->ctx->arena, value->name), tensor);
     return value;
 }
 
@@ -79,7 +73,7 @@ tc_node *tc_unfold_insert_first(const tc_unfold *u, const tc_value *now) {
 void tc_unfold_put_in_place(tc_unfold *u, const tc_standin *s, tc_value *now) {
     const char *name = s->value->name;
     tc_unfold_insert_first(u, now);
-    tc_unfold_record(u, name, NULL);
+    tc_record_initializer(u->env, name, NULL);
     tc_value_replace(s->value, now);
     tc_graph_remove_initializer(u->graph, s->value);
     if (now->producer)

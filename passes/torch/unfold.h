@@ -41,8 +41,6 @@ void tc_unfold_refuse(tc_unfold *u, const tc_standin *s, const char *why);
 
 static inline size_t tc_unfold_element_bytes(const tc_standin *s) { return tc_dtype_bits(s->value->init->dtype) / 8; }
 
-/* Notes that the initializer of that name is the file's, as if read; NULL: it is not there any more. */
-void tc_unfold_record(const tc_unfold *u, const char *name, const tc_tensor *tensor);
 /* The parameter, if it is an initializer: as it was, or made by an earlier call. */
 tc_value *tc_unfold_parameter_of(const tc_unfold *u, const char *target);
 /* Makes one of it, under its name in PyTorch unless something else has that; it is trained. */

@@ -182,12 +182,8 @@ static tc_findings missing_parameters(const program *p) {
 /* --- initializers that stand for what was equal ----------------------------------------------- */
 /* The initializer's name, and those of what went into it. */
 static tc_map *names_of(const program *p, const tc_value *value) {
-    size_t n = 0;
-    const char **from = tc_torch_folded_from(p->u->scratch, value, &n);
     tc_map *names = tc_map_create(p->u->scratch);
-    tc_map_set(names, value->name, names);
-    for (size_t i = 0; i < n; i++)
-        tc_map_set(names, from[i], names);
+    add_known(p, value, names);
     return names;
 }
 

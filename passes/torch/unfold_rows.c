@@ -166,7 +166,7 @@ static tc_value *shrink_to_table(tc_unfold *u, const tc_standin *s, const tc_tab
     tensor->name = value->name;
     value->init = tensor;
     value->type = tc_type_tensor_static(u->graph->model, tensor->dtype, tensor->rank, tensor->dims);
-    tc_unfold_record(u, value->name, tensor);
+    tc_record_initializer(u->env, value->name, tensor);
     tc_torch_set_name(u->env, value->name, s->target, TC_TORCH_ROWS);
     tell_part(u, s, value->name, tc_table_rows_count(table));
     return value;
