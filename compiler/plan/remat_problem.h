@@ -1,0 +1,78 @@
+/* remat_problem.h: what is to be computed, how often and when, as numbers alone. Nodes make values of values; each may
+ * run once, several times (its results are freed in between: recomputation) or, where others make the same values, not
+ * at all (a form: the same gradient from fewer saved values). A schedule is the order in which nodes run. Searching one
+ * that fits a budget at the least cost: remat_search.h. This folder includes nothing of ours.
+ *
+ * Memory: a production of a value is live from the step that makes it to the last step that reads it before the value
+ * is made again, at least in the step itself; the last production of an output to the end. A step reads the latest
+ * production before it. A step's workspace is live in it alone. What is there before the run (inputs, parameters,
+ * constants) is no value here.
+ *
+ * Source: FastSA, "A fast heuristic to optimize time-space tradeoff for large models", NeurIPS 2023, section 2; lives
+ * are inclusive here, values may have several makers, and results may lie over operands. */
+#ifndef TC_REMAT_PROBLEM_H
+#define TC_REMAT_PROBLEM_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TC_REMAT_NONE UINT32_MAX
+
+typedef struct tc_remat_value {
+    uint64_t bytes; /* as they are allocated: rounded to their alignment */
+    bool is_output; /* has to be there at the end */
+} tc_remat_value;
+
+/* `bytes` of a result and of an operand are counted once in a step of the node in which this production of the operand
+ * is live for the last time: the result is written there. Of a node's overs those come first that are better. One is
+ * taken if as many bytes of both are left by those before it. */
+typedef struct tc_remat_over {
+    uint32_t operand, result; /* values, an input and an output of the node */
+    uint64_t bytes;
+} tc_remat_over;
+
+typedef struct tc_remat_node {
+    uint64_t cost;                    /* of running once: nanoseconds, or what the problem's maker counts in */
+    uint64_t workspace;               /* bytes */
+    const uint32_t *inputs, *outputs; /* values, none twice */
+    const tc_remat_over *overs;
+    uint32_t n_inputs, n_outputs, n_overs;
+    bool pinned; /* runs exactly once; pinned nodes stay in the order that the given schedule has them in */
+} tc_remat_node;
+
+typedef struct tc_remat_problem {
+    const tc_remat_node *nodes;
+    const tc_remat_value *values;
+    uint32_t n_nodes, n_values;
+    const uint32_t *steps; /* [n_steps] the given schedule: nodes, some perhaps several times or not at all */
+    uint32_t n_steps;
+} tc_remat_problem;
+
+/* What a schedule takes. */
+typedef struct tc_remat_live {
+    uint64_t peak_bytes;
+    uint32_t peak; /* the first step at which that much is live */
+    uint64_t cost; /* of all steps */
+} tc_remat_live;
+
+typedef enum tc_remat_status {
+    TC_REMAT_OK,
+    TC_REMAT_MEMORY,  /* malloc failed */
+    TC_REMAT_INVALID, /* the problem or a schedule makes no sense: tc_remat_check tells why */
+    TC_REMAT_TOO_BIG, /* all values together, or all costs, have 2^62 and more */
+} tc_remat_status;
+
+/* NULL, or what is wrong with the problem and its given schedule: an index, a value without maker that is read, a step
+ * that reads what is not there yet, an output that is missing, a pinned node that runs twice. remat_check.c */
+const char *tc_remat_check(const tc_remat_problem *problem);
+/* The same for another schedule of the problem. */
+const char *tc_remat_check_steps(const tc_remat_problem *problem, const uint32_t *steps, uint32_t n_steps);
+/* Counts a schedule that passes the check, step by step, sharing nothing with the search: what every schedule is held
+ * against before it is used. `live` NULL, or [n_steps] gets the bytes at each step. remat_check.c */
+tc_remat_status tc_remat_simulate(const tc_remat_problem *problem, const uint32_t *steps, uint32_t n_steps,
+                                  uint64_t *live, tc_remat_live *out_live);
+/* No schedule needs fewer bytes than this: the largest working set among the nodes without which some output cannot be
+ * made, overs taken, plus what has to be live beside it in any schedule. *out_node: the node that sets it, or
+ * TC_REMAT_NONE where the outputs do. remat_floor.c */
+uint64_t tc_remat_floor(const tc_remat_problem *problem, uint32_t *out_node);
+#endif
