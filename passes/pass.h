@@ -28,7 +28,8 @@ typedef struct tc_options {
     size_t n_dims;
     const char *print_before, *print_after; /* --print-ir-before=, --print-ir-after=: pass name or "all" */
     bool verify_each, time, stats;
-    bool inexact; /* --inexact: rules that change rounding are applied too */
+    bool inexact;               /* --inexact: rules that change rounding are applied too */
+    const char *cost, *machine; /* what running a node costs, and on which machine: budget/node_cost.h */
 } tc_options;
 
 /* What passes found out, for the report. In the context's arena. */
