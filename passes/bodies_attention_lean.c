@@ -1,7 +1,8 @@
 /* bodies_attention_lean.c: the function bodies of DotProductAttention and of its gradient (meanings: compiler/ops.def),
  * put together from what is in use: b1 a bias, m1 a bool mask, f1 what stands for masked scores (else -inf), g1 the
  * guard against NaN, d1 dropout, s1 dropout with its flags in the sign bits of P. Of the gradient: d1 the dropped map
- * and flags are given, s1 neither: they are read from P; rN, rNNNN the ranks of Q, K^T, V and P, which Transpose needs.
+ * and flags are given, s1 neither: they are read from P; m1 a mask that products do not reach through; rN, rNNNN the
+ * ranks of Q, K^T, V and P, which Transpose needs.
  */
 #include "bodies.h"
 
@@ -76,6 +77,11 @@ static void add_transpose(tc_body *body, const char *x, int rank, const char *re
     tc_body_add(body, "  %s = Transpose <perm: ints = [%s]> (%s)\n", result, swapped(body->arena, rank), x);
 }
 
+static const char no_reach[] = "  reached = Identity (dS)\n";
+static const char reach[] = "  no_grad = Constant <value_float: float = 0.0> ()\n"
+                            "  no_grad_t = CastLike (no_grad, dS)\n"
+                            "  reached = Where (mask, dS, no_grad_t)\n";
+
 /* share: P without its flags; kept: the flags, and map: the dropped map, where there is dropout. */
 static void add_dropped(tc_body *body, bool sign) {
     if (sign) {
@@ -89,7 +95,8 @@ static void add_dropped(tc_body *body, bool sign) {
     }
 }
 
-static void add_products(tc_body *body) {
+/* With a mask the products leave out what it masks. */
+static void add_products(tc_body *body, bool mask) {
     tc_body_add(body, "  scale_f = Constant <value_float: float = @scale> ()\n"
                       "  scale_t = CastLike (scale_f, Q)\n"
                       "  last = Constant <value_ints: ints = [-1]> ()\n"
@@ -97,10 +104,11 @@ static void add_products(tc_body *body) {
                       "  weighted = Mul (dP, share)\n"
                       "  sums = ReduceSum <keepdims: int = 1> (weighted, last)\n"
                       "  rest = Sub (dP, sums)\n"
-                      "  dS = Mul (share, rest)\n"
-                      "  dQ_0 = MatMul (dS, kt_t)\n"
+                      "  dS = Mul (share, rest)\n");
+    tc_body_add(body, "%s", mask ? reach : no_reach);
+    tc_body_add(body, "  dQ_0 = MatMul (reached, kt_t)\n"
                       "  dQ = Mul (dQ_0, scale_t)\n"
-                      "  dKT_0 = MatMul (q_t, dS)\n"
+                      "  dKT_0 = MatMul (q_t, reached)\n"
                       "  dKT = Mul (dKT_0, scale_t)\n");
 }
 
@@ -108,6 +116,7 @@ bool tc_make_dot_attention_grad(tc_body *body) {
     const tc_node *node = body->node;
     int ranks[4];
     bool same = true, drop = tc_input(node, 7) != NULL, sign = drop && tc_attr_int(node, "signed", 0) != 0;
+    bool mask = tc_input(node, 8) != NULL;
     for (uint32_t i = 0; i < 4; i++) {
         ranks[i] = tc_value_rank(tc_input(node, i + 1));
         if (ranks[i] < 2)
@@ -120,9 +129,12 @@ bool tc_make_dot_attention_grad(tc_body *body) {
         tc_body_suffix(body, "_r%d", ranks[0]);
     else
         tc_body_suffix(body, "_r%d_%d_%d_%d", ranks[0], ranks[1], ranks[2], ranks[3]);
-    tc_body_suffix(body, "%s", sign ? "s1" : drop ? "d1" : "");
+    tc_body_suffix(body, "%s%s", mask ? "m1" : "", sign ? "s1" : drop ? "d1" : "");
     tc_body_begin(body, "scale: float = 1.0, signed: int = 0",
-                  drop ? "dY, Q, KT, V, P, dropped, keep, ratio" : "dY, Q, KT, V, P", "dQ, dKT, dV, dS");
+                  mask   ? "dY, Q, KT, V, P, dropped, keep, ratio, mask"
+                  : drop ? "dY, Q, KT, V, P, dropped, keep, ratio"
+                         : "dY, Q, KT, V, P",
+                  "dQ, dKT, dV, dS");
     add_transpose(body, "V", ranks[2], "v_t");
     tc_body_add(body, "  dD = MatMul (dY, v_t)\n");
     if (drop) {
@@ -134,7 +146,7 @@ bool tc_make_dot_attention_grad(tc_body *body) {
     add_transpose(body, "map", ranks[3], "map_t");
     add_transpose(body, "KT", ranks[1], "kt_t");
     add_transpose(body, "Q", ranks[0], "q_t");
-    add_products(body);
+    add_products(body, mask);
     tc_body_end(body);
     return true;
 }

@@ -97,9 +97,12 @@ tc_status tc_shape_dot_grad(tc_shape_ctx *sc, tc_node *node) {
     for (uint32_t i = 0; i < 5; i++)
         TC_TRY(expect_matrix(sc, node, i));
     TC_TRY(tc_shape_expect_type(sc, node, 6, 1u << TC_BOOL, "bool"));
-    TC_TRY(check_draw(sc, node, 7, 8));
+    TC_TRY(check_draw(sc, node, 7, UINT32_MAX));
+    TC_TRY(tc_shape_expect_type(sc, node, 8, 1u << TC_BOOL, "bool"));
     TC_TRY(
         product(sc, node, dy, v, true, &rank_ds, ds)); /* [.., S, T], with the leading dims of dy: those of P and V */
+    if (rank_ds != TC_RANK_UNKNOWN)
+        TC_TRY(tc_shape_expect_fits(sc, node, 8, rank_ds, ds));
     TC_TRY(tc_shape_set(sc, node, 3, p.dtype, rank_ds, ds));
     tc_arg d = {.rank = rank_ds, .dims = ds};
     TC_TRY(product(sc, node, d, kt, true, &rank, dims));

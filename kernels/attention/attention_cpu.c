@@ -7,6 +7,7 @@
 #include "../dropout/dropout_math.h"
 #include "../matmul/matmul.h"
 #include "attention.h"
+#include <string.h>
 
 #define DRAWN 1024 /* elements drawn at a time */
 #define BLOCK_BYTES                                                                                                    \

@@ -95,7 +95,8 @@ static void TK_CAT(put, SUFFIX)(void *out, int64_t at, const T *x, int64_t n) {
     if (out)
         tk_narrow((S *)out + at, x, n, DTYPE);
 #else
-    (void)out, (void)at, (void)x, (void)n;
+    if (out && (T *)out + at != x)
+        memcpy((T *)out + at, x, (size_t)n * sizeof(T));
 #endif
 }
 
@@ -109,17 +110,22 @@ static void TK_CAT(put_map, SUFFIX)(void *out, int64_t at, T *x, int64_t n) {
 
 /* --- forward ---------------------------------------------------------------------------------- */
 
+/* Puts `fill` where the mask keeps a row of scores out. */
+static void TK_CAT(mask_row, SUFFIX)(T *s, const uint8_t *masks, const tk_attention *a, int64_t item, int64_t row,
+                                     T fill) {
+    const uint8_t *mask = masks + tk_place(&a->mask_at, item) + row * a->mask_row;
+    if (a->mask_column)
+        TK_CAT(fill_row, SUFFIX)(s, mask, a->t, fill);
+    else if (!*mask)
+        TK_CAT(set_row, SUFFIX)(s, a->t, fill, false);
+}
+
 /* A row of scores to a row of P. */
 static void TK_CAT(score_row, SUFFIX)(const attention_ctx *c, T *s, int64_t item, int64_t row) {
     const tk_attention *a = c->a;
     int64_t n = a->t;
-    if (c->in.mask) {
-        const uint8_t *mask = c->in.mask + tk_place(&a->mask_at, item) + row * a->mask_row;
-        if (a->mask_column)
-            TK_CAT(fill_row, SUFFIX)(s, mask, n, (T)a->fill);
-        else if (!*mask)
-            TK_CAT(set_row, SUFFIX)(s, n, (T)a->fill, false);
-    }
+    if (c->in.mask)
+        TK_CAT(mask_row, SUFFIX)(s, c->in.mask, a, item, row, (T)a->fill);
     if (c->in.bias) {
         const S *bias = (const S *)c->in.bias + tk_place(&a->bias_at, item) + row * a->bias_row;
         if (a->bias_column)
@@ -211,7 +217,7 @@ static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *i
                                             const T *p, const T *dout) {
     const tk_attention *a = c->a;
     int64_t first = item->index * a->s + row, at = first * a->t;
-    T *ds = TK_CAT(place, SUFFIX)(c->out.ds, at, item->scratch.block);
+    T *ds = TK_CAT(place, SUFFIX)(c->in.mask ? NULL : c->out.ds, at, item->scratch.block);
     tk_product of_dd = {.m = rows, .n = a->t, .k = a->e, .lda = a->e, .ldb = a->e, .trans_b = true, .alpha = 1};
     tk_product of_dq = {.m = rows, .n = a->d, .k = a->t, .lda = a->t, .ldb = a->t, .trans_b = true, .alpha = a->scale};
     tk_product of_dkt = {
@@ -219,6 +225,8 @@ static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *i
     TK_CAT(product, MATH)(ds, dout, item->v, of_dd);
     TK_CAT(score_grad, SUFFIX)(c, ds, p, at, rows * a->t);
     TK_CAT(put, SUFFIX)(c->out.ds, at, ds, rows * a->t);
+    for (int64_t i = 0; c->in.mask && i < rows; i++)
+        TK_CAT(mask_row, SUFFIX)(ds + i * a->t, c->in.mask, a, item->index, row + i, 0);
     if (c->out.dkt) {
         const T *q = TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q_at, item->index) + row * a->d, rows * a->d,
                                              item->scratch.of_d);

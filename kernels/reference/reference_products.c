@@ -294,6 +294,13 @@ static void score_gradients(const item_grad *g, const tk_attention *a) {
     }
 }
 
+/* What the products reach of ds. */
+static void mask_scores(double *ds, const uint8_t *mask, const tk_attention *a, int64_t item) {
+    for (int64_t i = 0; mask && i < a->s * a->t; i++)
+        if (!mask[tk_place(&a->mask_at, item) + i / a->t * a->mask_row + i % a->t * a->mask_column])
+            ds[i] = 0;
+}
+
 /* out [m, n] of item = scale sum_k a[k sa + i ta] b[k sb + j tb]. */
 static void put_product(void *out, const tk_attention *at, int64_t item, int64_t m, int64_t n, int64_t depth,
                         const double *a, int64_t ta, int64_t sa, const double *b, int64_t tb, int64_t sb,
@@ -306,9 +313,11 @@ static void put_product(void *out, const tk_attention *at, int64_t item, int64_t
     }
 }
 
-static void put_gradients(tk_attention_gradients out, const item_grad *g, const tk_attention *a, int64_t item) {
+static void put_gradients(tk_attention_gradients out, const item_grad *g, const uint8_t *mask, const tk_attention *a,
+                          int64_t item) {
     for (int64_t i = 0; out.ds && i < a->s * a->t; i++)
         tk_put(out.ds, a->dtype, item * a->s * a->t + i, g->ds[i]);
+    mask_scores(g->ds, mask, a, item);
     put_product(out.dq, a, item, a->s, a->d, a->t, g->ds, a->t, 1, g->kt, a->t, 1, a->scale);
     put_product(out.dkt, a, item, a->d, a->t, a->s, g->q, 1, a->d, g->ds, 1, a->t, a->scale);
     put_product(out.dv, a, item, a->t, a->e, a->s, g->dropped, 1, a->t, g->dout, 1, a->e, 1);
@@ -343,7 +352,7 @@ void tk_reference_attention_grad(tk_queue *q, tk_attention_gradients out, tk_att
         if (g.dout && g.q && g.kt && g.v && g.p && g.dropped && g.slope && g.ds) {
             take_map(&g, in, a, part, item * n);
             score_gradients(&g, a);
-            put_gradients(out, &g, a, item);
+            put_gradients(out, &g, in.mask, a, item);
         }
         free(g.dout), free(g.q), free(g.kt), free(g.v), free(g.p), free(g.dropped), free(g.slope), free(g.ds);
     }

@@ -19,7 +19,9 @@ static bool check_results(tc_grad *g) {
     return g->status == TC_OK;
 }
 
-/* The gradient op over P and what dropout left, with these results: dQ, dK^T, dV, dS. */
+/* The gradient op over P and what dropout left, with these results: dQ, dK^T, dV, dS. A finite number in place of
+ * masked scores leaves them a share of P, all of it in rows with nothing else; but the products don't reach them, so
+ * the op has to know the mask. */
 static tc_node *gradient_node(tc_grad *g, const bool wanted[4]) {
     tc_node *node = g->node;
     tc_value *ratio = tc_input(node, RATIO), *p = tc_grad_result(g, 1, "p"), *dropped = NULL, *keep = NULL;
@@ -31,10 +33,14 @@ static tc_node *gradient_node(tc_grad *g, const bool wanted[4]) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < 4; i++)
         n = wanted[i] ? i + 1 : n;
-    tc_value *operands[] = {g->douts[0], tc_input(node, Q), tc_input(node, KT), tc_input(node, V), p, dropped, keep,
-                            ratio};
-    tc_node *grad =
-        tc_grad_node_with(g, TC_TEMPO_DOMAIN, "DotProductAttentionGrad", ratio ? 8 : 5, operands, n, wanted);
+    bool masked = tc_input(node, MASK) && (wanted[0] || wanted[1]) && isfinite(tc_attr_float(node, "fill", -INFINITY));
+    tc_value *operands[] = {g->douts[0], tc_input(node, Q),   tc_input(node, KT), tc_input(node, V), p, dropped, keep,
+                            ratio,       tc_input(node, MASK)};
+    tc_node *grad = tc_grad_node_with(g, TC_TEMPO_DOMAIN, "DotProductAttentionGrad",
+                                      masked  ? 9
+                                      : ratio ? 8
+                                              : 5,
+                                      operands, n, wanted);
     const tc_attr *scale = tc_attr_find(node, "scale");
     if (scale)
         tc_attr_copy(grad, scale);
@@ -42,34 +48,14 @@ static tc_node *gradient_node(tc_grad *g, const bool wanted[4]) {
     return grad;
 }
 
-static tc_value *scaled_product(tc_grad *g, tc_value *a, tc_value *b) {
-    double scale = (double)tc_attr_float(g->node, "scale", 1);
-    tc_value *product = TC_OP(g, "MatMul", a, b);
-    return scale == 1 ? product : TC_OP(g, "Mul", product, tc_grad_like(g, product, scale));
-}
-
-/* A finite number in place of masked scores leaves them a share of P, all of it in rows with nothing else; but the
- * products don't reach them. */
-static void masked_products(tc_grad *g, tc_value *ds, tc_value **out_dq, tc_value **out_dkt) {
-    tc_value *reached = TC_OP(g, "Where", tc_input(g->node, MASK), ds, tc_grad_like(g, ds, 0));
-    if (g->needed[Q])
-        *out_dq = scaled_product(g, reached, tc_grad_swap_last(g, tc_input(g->node, KT)));
-    if (g->needed[KT])
-        *out_dkt = scaled_product(g, tc_grad_swap_last(g, tc_input(g->node, Q)), reached);
-}
-
 void tc_gradient_dot_product_attention(tc_grad *g) {
     static const uint32_t operands[] = {Q, KT, V, BIAS};
     tc_node *node = g->node;
     if (!check_results(g))
         return;
-    bool products = g->needed[Q] || g->needed[KT], bias = tc_input(node, BIAS) && g->needed[BIAS];
-    bool masked = tc_input(node, MASK) && products && isfinite(tc_attr_float(node, "fill", -INFINITY));
-    const bool wanted[] = {g->needed[Q] && !masked, g->needed[KT] && !masked, g->needed[V], bias || masked};
+    const bool wanted[] = {g->needed[Q], g->needed[KT], g->needed[V], tc_input(node, BIAS) && g->needed[BIAS]};
     tc_node *grad = gradient_node(g, wanted);
     tc_value *parts[] = {tc_output(grad, 0), tc_output(grad, 1), tc_output(grad, 2), tc_output(grad, 3)};
-    if (masked)
-        masked_products(g, parts[3], &parts[0], &parts[1]);
     for (uint32_t i = 0; i < TC_COUNT(operands); i++)
         if (parts[i] && g->needed[operands[i]])
             g->dins[operands[i]] = tc_grad_reduce_like(g, parts[i], tc_input(node, operands[i]));

@@ -121,7 +121,7 @@ tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_lau
     return TC_OK;
 }
 
-/* (dY, Q, K^T, V, P, Dropped?, Keep?, Ratio?) -> dQ, dK^T, dV, dS */
+/* (dY, Q, K^T, V, P, Dropped?, Keep?, Ratio?, Mask?) -> dQ, dK^T, dV, dS */
 static void run_attention_grad(tk_queue *q, const rt_launch *launch) {
     const attention_params *p = launch->params;
     const rt_arg *in = launch->in, *ratio = rt_in(launch, 7);
@@ -134,20 +134,23 @@ static void run_attention_grad(tk_queue *q, const rt_launch *launch) {
                                 in[4].data,
                                 rt_data(rt_in(launch, 5)),
                                 rt_data(rt_in(launch, 6)),
-                                ratio != NULL};
+                                ratio != NULL,
+                                rt_data(rt_in(launch, 8))};
     launch->kernels->attention_grad(q, out, saved, &p->a, rt_ratio(ratio, 0), launch->workspace);
 }
 
 tc_status rt_launch_attention_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     attention_params *p = RT_PARAMS(launcher, attention_params);
     tk_attention *a = &p->a;
-    const rt_arg *dropped = rt_in(launch, 5), *keep = rt_in(launch, 6);
+    const rt_arg *dropped = rt_in(launch, 5), *keep = rt_in(launch, 6), *mask = rt_in(launch, 8);
     TC_TRY(prepare_matrices(launcher, node, launch, 1, &launch->in[0], a));
-    TC_TRY(rt_expect_draw(launcher, node, launch, 7, 8));
+    TC_TRY(rt_expect_draw(launcher, node, launch, 7, UINT32_MAX));
     TC_TRY(rt_expect(launcher, node, launch->in[0].dtype == a->dtype && rt_in(launch, 4)));
     TC_TRY(expect_scores(launcher, node, rt_in(launch, 4), a->dtype, a));
     TC_TRY(expect_scores(launcher, node, dropped, a->dtype, a));
     TC_TRY(expect_scores(launcher, node, keep, TK_BOOL, a));
+    TC_TRY(rt_expect(launcher, node, !mask || mask->dtype == TK_BOOL));
+    TC_TRY(prepare_repeated(launcher, node, &launch->in[0], mask, a, &a->mask_at, &a->mask_row, &a->mask_column));
     if (rt_in(launch, 7) && !a->is_signed && (!dropped || !keep))
         return tc_error(launcher->ctx, TC_BAD_INPUT, node,
                         "has a ratio, but neither the dropped map with what was kept nor signed P");

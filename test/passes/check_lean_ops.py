@@ -98,7 +98,7 @@ def attention(
     return (dropped @ v, np.where(keep, p, -p)) if signed else (dropped @ v, p, dropped, keep)
 
 
-def attention_grad(dy, q, kt, v, p, dropped=None, keep=None, ratio=None, scale=1.0, signed=0):
+def attention_grad(dy, q, kt, v, p, dropped=None, keep=None, ratio=None, mask=None, scale=1.0, signed=0):
     keep = p > 0 if signed else keep
     p = np.abs(p)
     share = 1 if ratio is None else 1 - np.float64(np.float32(ratio))
@@ -107,7 +107,8 @@ def attention_grad(dy, q, kt, v, p, dropped=None, keep=None, ratio=None, scale=1
     if ratio is not None:
         dp = np.where(keep, dp / share, 0)
     ds = p * (dp - (dp * p).sum(-1, keepdims=True))
-    return scale * ds @ swap(kt), scale * swap(q) @ ds, swap(dropped) @ dy, ds
+    reached = ds if mask is None else np.where(mask, ds, 0)
+    return scale * reached @ swap(kt), scale * swap(q) @ reached, swap(dropped) @ dy, ds
 
 
 def axes_of(x, axis):
@@ -339,6 +340,10 @@ def attention_cases():
     case("DotProductAttention", q[0], kt, v[0, :1], None, None, RATIO, SEED, outputs=4)
     p = attention(q[0], kt, v)[1]
     case("DotProductAttentionGrad", dy, q[0], kt, v, p, outputs=4)
+    p = attention(q, kt, v, mask=nothing, fill=-3.0)[1]
+    case("DotProductAttentionGrad", dy, q, kt, v, p, None, None, None, nothing, outputs=4, types=FLOATS)
+    case("DotProductAttentionGrad", dy, q, kt, v, p, None, None, None, nothing, outputs=3, scale=0.5)
+    case("DotProductAttentionGrad", dy, q, kt, v, p, None, None, RATIO, nothing[:1], outputs=4, signed=1)
 
 
 def norm_cases():
