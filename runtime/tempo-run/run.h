@@ -33,4 +33,11 @@ run_trace *run_trace_create(void);
 void run_trace_event(void *trace, const tempo_event *event); /* a tempo_event_fn */
 void run_trace_next_run(run_trace *trace);                   /* events of the next run come after those of this one */
 tc_status run_trace_write(tc_ctx *ctx, run_trace *trace, const char *path); /* and frees it */
+
+/* The time of each launch over all runs, as a table, in the arena. run_times.c */
+typedef struct run_times run_times;
+run_times *run_times_create(tc_arena *arena);
+void run_times_event(void *times, const tempo_event *event); /* a tempo_event_fn */
+void run_times_next_run(run_times *times);                   /* the next event is the first launch again */
+tc_status run_times_write(tc_ctx *ctx, run_times *times, const char *path);
 #endif

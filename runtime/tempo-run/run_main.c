@@ -134,21 +134,48 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* What --profile collects: a table where FILE ends in .csv, else a trace. Both NULL without it. */
+typedef struct profile {
+    run_trace *trace;
+    run_times *times;
+} profile;
+
+static profile begin_profile(tc_ctx *ctx, const char *path, tempo_session *session) {
+    profile p = {0};
+    size_t length = path ? strlen(path) : 0;
+    if (length >= 4 && strcmp(path + length - 4, ".csv") == 0) {
+        p.times = run_times_create(ctx->arena);
+        tempo_on_event(session, run_times_event, p.times);
+    } else if (path) {
+        p.trace = run_trace_create();
+        tempo_on_event(session, run_trace_event, p.trace);
+    }
+    return p;
+}
+
+static void next_run(const profile *p) {
+    if (p->trace)
+        run_trace_next_run(p->trace);
+    if (p->times)
+        run_times_next_run(p->times);
+}
+
+static tc_status write_profile(tc_ctx *ctx, const profile *p, const char *path) {
+    return p->times ? run_times_write(ctx, p->times, path) : p->trace ? run_trace_write(ctx, p->trace, path) : TC_OK;
+}
+
 static tc_status run_repeatedly(tc_ctx *ctx, const run_options *o, tempo_session *session) {
-    run_trace *trace = o->profile ? run_trace_create() : NULL;
     double *seconds = TC_NEW_ARRAY(ctx->arena, double, (size_t)o->repeat);
     tempo_status status = tempo_prepare(session);
-    if (trace)
-        tempo_on_event(session, run_trace_event, trace);
+    profile p = begin_profile(ctx, o->profile, session);
     for (int64_t i = 0; status == TEMPO_OK && i < o->repeat; i++) {
         double start = now();
         status = tempo_run(session);
         seconds[i] = now() - start;
-        if (trace)
-            run_trace_next_run(trace);
+        next_run(&p);
     }
     tempo_on_event(session, NULL, NULL);
-    tc_status traced = trace ? run_trace_write(ctx, trace, o->profile) : TC_OK;
+    tc_status traced = write_profile(ctx, &p, o->profile);
     if (status != TEMPO_OK)
         return session_failed(session, status);
     if (o->repeat > 1)

@@ -1,5 +1,6 @@
 """cli.py TEMPO_RUN: tempo-run's command line: inputs that are missing, wrong or too many; seeds; tables; traces; test
 cases."""
+import csv
 import json
 import os
 import subprocess
@@ -60,6 +61,22 @@ def help_and_tables():
     check(events[0]["args"] == {"op": "Add", "operands": "float[3,2], float[2]", "result": "float[3,2]"},
           "a trace tells types")
     check(all(a["ts"] + a["dur"] <= b["ts"] + 1e-3 for a, b in zip(events, events[1:])), "events do not overlap")
+    times_of_nodes()
+
+
+def times_of_nodes():
+    """--profile=FILE.csv: a row for each launch, whatever nodes are called."""
+    name = model("named.onnxt", """g (float[3,2] x, float[2] b) => (float loss)
+{ ["a \\"comma\\", and quotes"] y = Add (x, b) ["the sum"] loss = ReduceSum <keepdims = 0> (y) }""")
+    file = inputs(x=np.ones((3, 2), "f4"), b=np.ones(2, "f4"))
+    run(name, "--inputs", file, "--profile", path("times.csv"), "--repeat", "3")
+    with open(path("times.csv"), encoding="utf-8", newline="") as f:
+        rows = list(csv.reader(f))
+    check(rows[0] == ["node", "op", "operands", "result", "runs", "nanoseconds"], "a table has a head")
+    check([r[:5] for r in rows[1:]] == [
+        ['a "comma", and quotes', "Add", "float[3,2], float[2]", "float[3,2]", "3"],
+        ["the sum", "ReduceSum", "float[3,2]", "float[]", "3"]], f"a table of launches: {rows}")
+    check(all(int(r[5]) > 0 for r in rows[1:]), "launches take time")
 
 
 def defaults():

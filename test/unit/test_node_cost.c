@@ -2,6 +2,8 @@
 #include "infer_case.h"
 #include "passes/budget/node_cost.h"
 #include "passes/budget/node_work.h"
+#include <stdlib.h>
+#include <unistd.h>
 
 typedef struct costed {
     tc_ctx ctx;
@@ -147,6 +149,138 @@ static void test_roofline(void **state) {
     assert_int_equal(cost_of(view, NULL, "unit"), 0);
 }
 
+static void test_no_machine(void **state) {
+    (void)state;
+    costed c;
+    const tc_costs *costs;
+    open_case(&c, "float[2] a || z = Neg (a)");
+    c.options.machine = "abacus";
+    tc_pass_env env = {&c.ctx, &c.options, &c.summary, NULL, NULL};
+    assert_int_equal(tc_costs_open(&env, c.model, &costs), TC_USAGE);
+    assert_string_equal(c.ctx.diags[0].message, "there is no machine 'abacus'");
+    assert_string_equal(c.ctx.diags[0].hint, "machines: cpu, cpu2, v100, a100, h100, h200, rtx4090, t4, l4");
+    close_case(&c);
+}
+
+/* --- measured times ----------------------------------------------------------------------------- */
+
+#define HEAD "node,op,operands,result,runs,nanoseconds\n"
+
+/* Costs by a file of these lines, for a100; *out_status tells how. */
+static const tc_costs *open_table(costed *c, const char *text, tc_status *out_status) {
+    static char path[] = "/tmp/test_node_cost.XXXXXX";
+    const tc_costs *costs = NULL;
+    char *name = strcpy(tc_arena_alloc(c->ctx.arena, sizeof path, 1), path);
+    int fd = mkstemp(name);
+    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
+    c->options = (tc_options){.cost = name, .machine = "a100"};
+    tc_pass_env env = {&c->ctx, &c->options, &c->summary, NULL, NULL};
+    *out_status = tc_costs_open(&env, c->model, &costs);
+    unlink(name);
+    return costs;
+}
+
+static void expect_time(const tc_costs *costs, const tc_model *model, const char *result, uint64_t time) {
+    assert_int_equal(tc_node_cost(costs, tc_graph_find(model->graph, result)->producer), time);
+}
+
+/* By name, by op and types, in proportion. An unnamed node goes by its first result, as tempo-run has it. */
+static void test_measured(void **state) {
+    (void)state;
+    costed c;
+    tc_status status;
+    open_case(&c, "float[4096,4096] a, float[2] s|| b = Exp (a) c = Exp (b) d = Neg (c) e = Exp (s) v = Add (e, e) "
+                  "f = Tanh (a) z = MatMul (f, d)");
+    const tc_costs *costs = open_table(&c,
+                                       HEAD "b,Exp,\"float[4096,4096]\",\"float[4096,4096]\",3,100000\n"
+                                            "other,Exp,\"float[4096,4096]\",\"float[4096,4096]\",3,300000\n"
+                                            "d,Neg,float[7],float[7],3,5\n"
+                                            "z,MatMul_x,\"float[4096,4096], float[4096,4096]\",\"float[4096,4096]\","
+                                            "3,9000000\n",
+                                       &status);
+    assert_int_equal(status, TC_OK);
+    expect_time(costs, c.model, "b", 100000); /* its row */
+    expect_time(costs, c.model, "c", 200000); /* two rows of such a node: their mean */
+    expect_time(costs, c.model, "z", 9000000);
+    /* 128 MiB at 2039 GB/s are 65826 ns, and a launch 3000: two Exp took 300000 / 137652 of that, in 1024ths 2231. A
+     * small Exp, 3001 ns by roofline, takes as many times. */
+    expect_time(costs, c.model, "e", 3001 * 2231 / 1024);
+    /* No Neg of this shape, no Tanh was measured: all three took 9300000 / 7188804, in 1024ths 1324. */
+    expect_time(costs, c.model, "d", UINT64_C(68826) * 1324 / 1024);
+    expect_time(costs, c.model, "f", UINT64_C(68826) * 1324 / 1024);
+    assert_int_equal(c.ctx.n_diags, 1);
+    assert_int_equal(c.ctx.diags[0].severity, TC_NOTE);
+    assert_non_null(strstr(c.ctx.diags[0].message,
+                           "has no time for 4 of 7 nodes: the roofline of a100 in proportion to the others"));
+    close_case(&c);
+}
+
+/* All nodes are there: nothing to say. Names may hold whatever names can. */
+static void test_measured_all(void **state) {
+    (void)state;
+    costed c;
+    tc_status status;
+    open_case(&c, "float[2] a || [\"a \\\"b\\\", c\"] z = Neg (a)");
+    const tc_costs *costs = open_table(&c, HEAD "\"a \"\"b\"\", c\",Neg,float[2],float[2],1,77\r\n", &status);
+    assert_int_equal(status, TC_OK);
+    assert_int_equal(c.ctx.n_diags, 0);
+    expect_time(costs, c.model, "z", 77);
+    /* With a batch of any size, name and op tell. */
+    close_case(&c);
+    open_case(&c, "float[n] a || z = Neg (a)");
+    expect_time(open_table(&c, HEAD "z,Neg,float[2],float[2],1,77\n", &status), c.model, "z", 77);
+    close_case(&c);
+    /* The name of another op is chance. */
+    open_case(&c, "float[n] a || z = Neg (a)");
+    expect_time(open_table(&c, HEAD "z,Abs,float[2],float[2],1,77\n", &status), c.model, "z", 3001);
+    assert_int_equal(c.ctx.diags[0].severity, TC_WARNING);
+    assert_non_null(strstr(c.ctx.diags[0].message, "has no time for any node: the roofline of a100 it is"));
+    close_case(&c);
+}
+
+static void expect_malformed(const char *text, const char *line, const char *says) {
+    costed c;
+    tc_status status;
+    open_case(&c, "float[2] a || z = Neg (a)");
+    open_table(&c, text, &status);
+    assert_int_equal(status, TC_BAD_INPUT);
+    if (!strstr(c.ctx.diags[0].message, says))
+        print_error("%s: %s\n", text, c.ctx.diags[0].message);
+    assert_non_null(strstr(c.ctx.diags[0].message, says));
+    assert_non_null(strstr(c.ctx.diags[0].message, line));
+    close_case(&c);
+}
+
+static void test_malformed(void **state) {
+    (void)state;
+    expect_malformed("", ":1:", "expected node,op");
+    expect_malformed("name,op,operands,result,runs,nanoseconds\n", ":1:", "expected the head");
+    expect_malformed("node,op,operands,result,runs\n", ":1:", "expected node,op");
+    expect_malformed(HEAD "z,Neg,float[2],float[2],1\n", ":2:", "expected node,op");
+    expect_malformed(HEAD "z,Neg,float[2],float[2],1,2,3\n", ":2:", "expected node,op");
+    expect_malformed(HEAD "z,Neg,float[2],float[2],1,7\n\n", ":3:", "expected node,op");
+    expect_malformed(HEAD "\"a\nb\",Neg,float[2],float[2],1,7\nz,Neg,float[2],float[2],1,-7\n",
+                     ":4:", "'-7' is no number of nanoseconds");
+    expect_malformed(HEAD "z,Neg,float[2],float[2],1,1e9\n", ":2:", "'1e9' is no number of nanoseconds");
+    expect_malformed(HEAD "z,Neg,float[2],float[2],1,\n", ":2:", "'' is no number of nanoseconds");
+    expect_malformed(HEAD "z,Neg,float[2],float[2],1,18446744073709551617\n", ":2:", "is no number of nanoseconds");
+    expect_malformed(HEAD "z,Neg,float[2],float[2],0,7\n", ":2:", "'0' is no number of runs");
+    expect_malformed(HEAD "\"z,Neg,float[2],float[2],1,7\n", ":2:", "a quote is not closed");
+    expect_malformed(HEAD "\"z\"a,Neg,float[2],float[2],1,7\n", ":2:", "expected node,op");
+    expect_malformed(HEAD "z,Neg,float[2],float[2],1,7\rx\n", ":2:", "a carriage return within a line");
+}
+
+static void test_no_file(void **state) {
+    (void)state;
+    costed c;
+    const tc_costs *costs;
+    open_case(&c, "float[2] a || z = Neg (a)");
+    c.options.cost = "/nowhere/times.csv";
+    tc_pass_env env = {&c.ctx, &c.options, &c.summary, NULL, NULL};
+    assert_int_equal(tc_costs_open(&env, c.model, &costs), TC_IO);
+    close_case(&c);
+}
+
 /* Each row of work.def stands for an op, in order, once. */
 static void test_rows(void **state) {
     (void)state;
@@ -165,9 +299,10 @@ static void test_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products), cmocka_unit_test(test_attention), cmocka_unit_test(test_others),
-        cmocka_unit_test(test_runs),     cmocka_unit_test(test_saturates), cmocka_unit_test(test_roofline),
-        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_products),     cmocka_unit_test(test_attention),  cmocka_unit_test(test_others),
+        cmocka_unit_test(test_runs),         cmocka_unit_test(test_saturates),  cmocka_unit_test(test_roofline),
+        cmocka_unit_test(test_rows),         cmocka_unit_test(test_no_machine), cmocka_unit_test(test_measured),
+        cmocka_unit_test(test_measured_all), cmocka_unit_test(test_malformed),  cmocka_unit_test(test_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

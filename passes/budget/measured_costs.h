@@ -1,0 +1,19 @@
+/* measured_costs.h: the table that `tempo-run --profile=FILE.csv` writes (runtime/tempo-run/run_times.c), read again:
+ *     node,op,operands,result,runs,nanoseconds
+ * A node is looked for by name, and by what it does: its op and the types of its operands and first result. */
+#ifndef TC_MEASURED_COSTS_H
+#define TC_MEASURED_COSTS_H
+#include "../../compiler/ir.h"
+
+#define TC_MEASURED_MOST (UINT64_C(1) << 50) /* nanoseconds: thirteen days */
+
+typedef struct tc_measured tc_measured;
+
+/* The table in the context's arena. TC_IO: the file cannot be read; TC_BAD_INPUT: a line makes no sense, which is
+ * named. */
+tc_status tc_measured_read(tc_ctx *ctx, const char *path, const tc_measured **out_measured);
+
+/* The nanoseconds of the row of that node's name, op and types; or else the mean of all rows of its op and types;
+ * UINT64_MAX: there is none. Where the node's types are not static, name and op suffice. */
+uint64_t tc_measured_time(const tc_measured *measured, const tc_node *node);
+#endif
