@@ -7,6 +7,7 @@
 #include "../compiler/ops.h"
 #include "mask_contents.h"
 #include "parameter_uses.h"
+#include "rotary_tables.h"
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -141,6 +142,8 @@ static tc_guess guess_uniform(const char *name, double element) {
 
 tc_guess tc_guess_learned(const tc_flow *flow, const tc_value *value) {
     double element;
+    if (tc_is_rotary_table(value))
+        return TC_GUESS_ROTARY;
     if (!tc_flow_has(flow, value, TC_FLOW_SCORES))
         return TC_GUESS_STATISTIC;
     switch (tc_looks_of(value->graph->model, value->init, &element)) {
@@ -159,6 +162,9 @@ static const struct telling {
 } tellings[TC_GUESS_COUNT] = {
     [TC_GUESS_MASK] = {"is taken for a mask or scale of softmax scores and is not trained",
                        "initializers are taken for masks or scales of softmax scores and are not trained", "train"},
+    [TC_GUESS_ROTARY] = {"is taken for a table of rotary position embeddings and is not trained",
+                         "initializers are taken for tables of rotary position embeddings and are not trained",
+                         "train"},
     [TC_GUESS_FRESH] = {"is trained for its name; by its equal elements it could be a mask or scale of softmax scores",
                         "initializers are trained for their names; by their equal elements they could be masks or "
                         "scales of softmax scores",

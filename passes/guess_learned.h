@@ -9,15 +9,16 @@
  * node's results, with TC_FLOW_DATA for its operands. */
 int tc_use_of_operand(const tc_flow *flow, const tc_node *node, uint32_t index);
 
-/* Of an initializer of two or more elements that the loss depends on, but not directly. */
+/* Of an initializer of two or more elements that the loss depends on, but not directly, or as on a rotary table. */
 typedef enum tc_guess {
     TC_GUESS_STATISTIC, /* a running statistic: not trained */
     TC_GUESS_MASK,      /* a mask or scale of softmax scores: not trained */
+    TC_GUESS_ROTARY,    /* a table of rotary position embeddings: not trained */
     TC_GUESS_FRESH,     /* trained for its name: its elements, all equal, could be those of a mask or scale */
     TC_GUESS_UNNAMED,   /* trained for its elements: its name is not that of a parameter */
     TC_GUESS_LEARNED,   /* trained for its elements and its name */
 } tc_guess;
-#define TC_GUESS_COUNT 5
+#define TC_GUESS_COUNT 6
 
 tc_guess tc_guess_learned(const tc_flow *flow, const tc_value *value);
 

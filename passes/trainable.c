@@ -1,5 +1,5 @@
 /* trainable.c: decides which initializers are trained. By default: float initializers of two or more elements that the
- * loss depends on, but for those that guess_learned.h takes for masks, scales or statistics.
+ * loss depends on, but for those that guess_learned.h takes for masks, scales, statistics or rotary tables.
  * --train and --freeze override; the last that matches counts.
  *
  * One walk from the loss back suffices: a value's own uses are all seen before its producer is. A value stays "not
@@ -9,6 +9,7 @@
 #include "../compiler/ops.h"
 #include "gradients/gradient.h"
 #include "guess_learned.h"
+#include "rotary_tables.h"
 #include "torch/torch_names.h"
 #include <fnmatch.h>
 #include <string.h>
@@ -213,7 +214,7 @@ typedef struct selection {
 static bool is_learned(selection *s, const tc_value *value) {
     if (value->learned != TC_LEARNED_UNKNOWN)
         return value->learned == TC_LEARNED_YES;
-    if (tc_flow_has(s->flow, value, TC_FLOW_DIRECT))
+    if (tc_flow_has(s->flow, value, TC_FLOW_DIRECT) && !tc_is_rotary_table(value))
         return true;
     tc_guess guess = tc_guess_learned(s->flow, value);
     add_name(s->env->ctx->arena, &s->guessed[guess], value->name);
