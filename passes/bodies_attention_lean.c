@@ -2,14 +2,18 @@
  * put together from what is in use: b1 a bias, m1 a bool mask, f1 what stands for masked scores (else -inf), g1 the
  * guard against NaN, d1 dropout, s1 dropout with its flags in the sign bits of P. Of the gradient: d1 the dropped map
  * and flags are given, s1 neither: they are read from P; m1 a mask that products do not reach through; rN, rNNNN the
- * ranks of Q, K^T, V and P, which Transpose needs.
+ * ranks of Q, K^T, V and P, which Transpose needs. Of the tiled gradient: as forward, the ranks of Q, K^T and V, a1 a
+ * sum over axes.
  */
 #include "bodies.h"
 
-static void add_scores(tc_body *body, bool bias, bool mask, bool fill) {
+static void add_scale(tc_body *body) {
     tc_body_add(body, "  scale_f = Constant <value_float: float = @scale> ()\n"
-                      "  scale_t = CastLike (scale_f, Q)\n"
-                      "  products = MatMul (Q, KT)\n"
+                      "  scale_t = CastLike (scale_f, Q)\n");
+}
+
+static void add_scores(tc_body *body, bool bias, bool mask, bool fill) {
+    tc_body_add(body, "  products = MatMul (Q, KT)\n"
                       "  scaled = Mul (products, scale_t)\n");
     if (mask)
         tc_body_add(body,
@@ -34,24 +38,41 @@ static void add_softmax(tc_body *body, bool guard, const char *result) {
                     result);
 }
 
+/* What of an attention is in use; operands Q, K^T, V, bias, mask, ratio and seed from `first` on. */
+typedef struct variant {
+    bool bias, mask, fill, guard, drop;
+} variant;
+
+static variant variant_of(const tc_node *node, uint32_t first) {
+    bool mask = tc_input(node, first + 4) != NULL;
+    return (variant){tc_input(node, first + 3) != NULL, mask, mask && tc_attr_find(node, "fill"),
+                     tc_attr_int(node, "guard", 0) != 0, tc_input(node, first + 6) != NULL};
+}
+
+static void add_suffix(tc_body *body, variant use) {
+    tc_body_suffix(body, "%s%s%s%s", use.bias ? "b1" : "", use.mask ? "m1" : "", use.fill ? "f1" : "",
+                   use.guard ? "g1" : "");
+}
+
+static const char *operand_list(variant use) {
+    return use.drop   ? "Q, KT, V, bias, mask, ratio, seed"
+           : use.mask ? "Q, KT, V, bias, mask"
+           : use.bias ? "Q, KT, V, bias"
+                      : "Q, KT, V";
+}
+
 bool tc_make_dot_attention(tc_body *body) {
-    const tc_node *node = body->node;
-    bool bias = tc_input(node, 3) != NULL, mask = tc_input(node, 4) != NULL, drop = tc_input(node, 6) != NULL;
-    bool fill = mask && tc_attr_find(node, "fill"), guard = tc_attr_int(node, "guard", 0) != 0;
-    bool sign = drop && tc_attr_int(node, "signed", 0) != 0;
-    if (bias || mask || guard || drop)
-        tc_body_suffix(body, "_%s%s%s%s%s", bias ? "b1" : "", mask ? "m1" : "", fill ? "f1" : "", guard ? "g1" : "",
-                       sign   ? "s1"
-                       : drop ? "d1"
-                              : "");
-    const char *inputs = drop   ? "Q, KT, V, bias, mask, ratio, seed"
-                         : mask ? "Q, KT, V, bias, mask"
-                         : bias ? "Q, KT, V, bias"
-                                : "Q, KT, V";
+    variant use = variant_of(body->node, 0);
+    bool drop = use.drop, sign = drop && tc_attr_int(body->node, "signed", 0) != 0;
+    if (use.bias || use.mask || use.guard || drop)
+        tc_body_suffix(body, "_");
+    add_suffix(body, use);
+    tc_body_suffix(body, "%s", sign ? "s1" : drop ? "d1" : "");
     tc_body_begin(body, "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, signed: int = 0",
-                  inputs, drop && !sign ? "Y, P, dropped, keep" : "Y, P");
-    add_scores(body, bias, mask, fill);
-    add_softmax(body, guard, sign ? "share" : "P");
+                  operand_list(use), drop && !sign ? "Y, P, dropped, keep" : "Y, P");
+    add_scale(body);
+    add_scores(body, use.bias, use.mask, use.fill);
+    add_softmax(body, use.guard, sign ? "share" : "P");
     if (drop) {
         tc_body_draw(body, "scores");
         tc_body_drop(body, sign ? "share" : "P", "keep", "dropped");
@@ -77,10 +98,10 @@ static void add_transpose(tc_body *body, const char *x, int rank, const char *re
     tc_body_add(body, "  %s = Transpose <perm: ints = [%s]> (%s)\n", result, swapped(body->arena, rank), x);
 }
 
-static const char no_reach[] = "  reached = Identity (dS)\n";
+static const char no_reach[] = "  reached = Identity (d_scores)\n";
 static const char reach[] = "  no_grad = Constant <value_float: float = 0.0> ()\n"
-                            "  no_grad_t = CastLike (no_grad, dS)\n"
-                            "  reached = Where (mask, dS, no_grad_t)\n";
+                            "  no_grad_t = CastLike (no_grad, d_scores)\n"
+                            "  reached = Where (mask, d_scores, no_grad_t)\n";
 
 /* share: P without its flags; kept: the flags, and map: the dropped map, where there is dropout. */
 static void add_dropped(tc_body *body, bool sign) {
@@ -97,14 +118,12 @@ static void add_dropped(tc_body *body, bool sign) {
 
 /* With a mask the products leave out what it masks. */
 static void add_products(tc_body *body, bool mask) {
-    tc_body_add(body, "  scale_f = Constant <value_float: float = @scale> ()\n"
-                      "  scale_t = CastLike (scale_f, Q)\n"
-                      "  last = Constant <value_ints: ints = [-1]> ()\n"
+    tc_body_add(body, "  last = Constant <value_ints: ints = [-1]> ()\n"
                       "  dV = MatMul (map_t, dY)\n"
                       "  weighted = Mul (dP, share)\n"
                       "  sums = ReduceSum <keepdims: int = 1> (weighted, last)\n"
                       "  rest = Sub (dP, sums)\n"
-                      "  dS = Mul (share, rest)\n");
+                      "  d_scores = Mul (share, rest)\n");
     tc_body_add(body, "%s", mask ? reach : no_reach);
     tc_body_add(body, "  dQ_0 = MatMul (reached, kt_t)\n"
                       "  dQ = Mul (dQ_0, scale_t)\n"
@@ -135,6 +154,7 @@ bool tc_make_dot_attention_grad(tc_body *body) {
                   : drop ? "dY, Q, KT, V, P, dropped, keep, ratio"
                          : "dY, Q, KT, V, P",
                   "dQ, dKT, dV, dS");
+    add_scale(body);
     add_transpose(body, "V", ranks[2], "v_t");
     tc_body_add(body, "  dD = MatMul (dY, v_t)\n");
     if (drop) {
@@ -147,6 +167,53 @@ bool tc_make_dot_attention_grad(tc_body *body) {
     add_transpose(body, "KT", ranks[1], "kt_t");
     add_transpose(body, "Q", ranks[0], "q_t");
     add_products(body, mask);
+    tc_body_add(body, "  dS = Identity (d_scores)\n");
+    tc_body_end(body);
+    return true;
+}
+
+/* The forward body to the scores' softmax and the draw, then the gradient's. */
+bool tc_make_dot_attention_tiled_grad(tc_body *body) {
+    const tc_node *node = body->node;
+    variant use = variant_of(node, 1);
+    bool sums = tc_attr_find(node, "sum_axes") != NULL;
+    int ranks[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        ranks[i] = tc_value_rank(tc_input(node, i + 1));
+        if (ranks[i] < 2)
+            return false;
+    }
+    tc_body_suffix(body, "_r%d_%d_%d", ranks[0], ranks[1], ranks[2]);
+    add_suffix(body, use);
+    tc_body_suffix(body, "%s%s", use.drop ? "d1" : "", sums ? "a1" : "");
+    tc_body_begin(body,
+                  sums ? "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, "
+                         "sum_axes: ints = [0]"
+                       : "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0",
+                  tc_arena_printf(body->arena, "dY, %s", operand_list(use)), "dQ, dKT, dV, dS");
+    add_scale(body);
+    add_scores(body, use.bias, use.mask, use.fill);
+    add_softmax(body, use.guard, "share");
+    add_transpose(body, "V", ranks[2], "v_t");
+    tc_body_add(body, "  dD = MatMul (dY, v_t)\n");
+    if (use.drop) {
+        tc_body_draw(body, "scores");
+        tc_body_drop(body, "share", "keep", "map");
+        tc_body_drop(body, "dD", "keep", "dP");
+    } else {
+        tc_body_add(body, "  map = Identity (share)\n  dP = Identity (dD)\n");
+    }
+    add_transpose(body, "map", ranks[0] > ranks[1] ? ranks[0] : ranks[1], "map_t");
+    add_transpose(body, "KT", ranks[1], "kt_t");
+    add_transpose(body, "Q", ranks[0], "q_t");
+    add_products(body, use.fill);
+    if (sums)
+        tc_body_add(body, "  axes = Constant <value_ints: ints = @sum_axes> ()\n"
+                          "  summed = ReduceSum <keepdims: int = 1> (d_scores, axes)\n"
+                          "  bias_shape = Shape (bias)\n"
+                          "  dS = Reshape <allowzero: int = 1> (summed, bias_shape)\n");
+    else
+        tc_body_add(body, "  dS = Identity (d_scores)\n");
     tc_body_end(body);
     return true;
 }

@@ -12,7 +12,7 @@
 #include "choose_loss.h"
 #include "rules/rules.h"
 
-static tc_dim kept_bytes(const tc_graph *graph, void *loss) {
+tc_dim tc_kept_bytes(const tc_graph *graph, void *loss) {
     tc_arena *scratch = tc_arena_create();
     tc_ledger ledger;
     tc_ledger_make(scratch, graph, loss, &ledger);
@@ -44,7 +44,7 @@ static tc_status apply_rules(tc_pass_env *env, tc_graph *graph, const tc_value *
     tc_status status = tc_rules_load(env, "lean.rules", false, rules);
     tc_rules_set_forward_end(rules, tc_forward_first(graph, loss));
     if (status == TC_OK)
-        status = tc_rules_apply_each(env, graph, rules, kept_bytes, (void *)loss);
+        status = tc_rules_apply_each(env, graph, rules, tc_kept_bytes, (void *)loss);
     tc_rules_destroy(rules);
     return status;
 }

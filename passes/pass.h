@@ -129,6 +129,7 @@ tc_status tc_pass_dropout(tc_pass_env *env,
 tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);    /* one op for each spelling of an idea */
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model); /* appends the backward pass */
 tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);    /* puts the bodies in the place of ai.tempo ops */
+tc_status tc_pass_tile(tc_pass_env *env, tc_model *model);     /* attention keeps no map */
 tc_status tc_pass_lean(tc_pass_env *env, tc_model *model);     /* keeps less for the backward pass */
 tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);   /* attaches function bodies to ai.tempo ops */
 

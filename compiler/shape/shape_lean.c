@@ -63,55 +63,62 @@ static tc_status product(tc_shape_ctx *sc, tc_node *node, tc_arg a, tc_arg b, bo
     return TC_OK;
 }
 
-tc_status tc_shape_dot_attention(tc_shape_ctx *sc, tc_node *node) {
-    tc_arg q = tc_arg_of(node, 0), kt = tc_arg_of(node, 1), v = tc_arg_of(node, 2);
-    tc_dim scores[TC_MAX_RANK], dims[TC_MAX_RANK];
+/* What an attention multiplies, operands q, q + 1 and q + 2, and what they give: the scores and, with V, Y. */
+typedef struct attention_shape {
+    tc_arg q, kt, v;
     int rank, rank_y;
-    for (uint32_t i = 0; i < 3; i++)
+    tc_dim scores[TC_MAX_RANK], y[TC_MAX_RANK];
+} attention_shape;
+
+/* Operands Q, K^T, V, Bias, Mask, Ratio and Seed from `first` on. */
+static tc_status attention_operands(tc_shape_ctx *sc, tc_node *node, uint32_t first, attention_shape *s) {
+    uint32_t ratio = first + 5, seed = first + 6;
+    *s = (attention_shape){tc_arg_of(node, first),
+                           tc_arg_of(node, first + 1),
+                           tc_arg_of(node, first + 2),
+                           TC_RANK_UNKNOWN,
+                           TC_RANK_UNKNOWN,
+                           {{0}},
+                           {{0}}};
+    for (uint32_t i = first; i < first + 3; i++)
         TC_TRY(expect_matrix(sc, node, i));
-    for (uint32_t i = 1; i < 4 && q.dtype != TC_UNDEFINED; i++)
-        TC_TRY(tc_shape_expect_type(sc, node, i, 1u << q.dtype, tc_dtype_name(q.dtype)));
-    TC_TRY(tc_shape_expect_type(sc, node, 4, 1u << TC_BOOL, "bool"));
-    TC_TRY(check_draw(sc, node, 5, 6));
-    if (!tc_input(node, 5) != !tc_input(node, 6))
-        return TC_FAIL(sc, node, "has a %s, but no %s: dropout takes both", tc_input(node, 5) ? "ratio" : "seed",
-                       tc_input(node, 5) ? "seed" : "ratio");
-    TC_TRY(product(sc, node, q, kt, false, &rank, scores));
-    if (rank != TC_RANK_UNKNOWN) {
-        TC_TRY(tc_shape_expect_fits(sc, node, 3, rank, scores));
-        TC_TRY(tc_shape_expect_fits(sc, node, 4, rank, scores));
+    for (uint32_t i = first + 1; i < first + 4 && s->q.dtype != TC_UNDEFINED; i++)
+        TC_TRY(tc_shape_expect_type(sc, node, i, 1u << s->q.dtype, tc_dtype_name(s->q.dtype)));
+    TC_TRY(tc_shape_expect_type(sc, node, first + 4, 1u << TC_BOOL, "bool"));
+    TC_TRY(check_draw(sc, node, ratio, seed));
+    if (!tc_input(node, ratio) != !tc_input(node, seed))
+        return TC_FAIL(sc, node, "has a %s, but no %s: dropout takes both", tc_input(node, ratio) ? "ratio" : "seed",
+                       tc_input(node, ratio) ? "seed" : "ratio");
+    TC_TRY(product(sc, node, s->q, s->kt, false, &s->rank, s->scores));
+    if (s->rank != TC_RANK_UNKNOWN) {
+        TC_TRY(tc_shape_expect_fits(sc, node, first + 3, s->rank, s->scores));
+        TC_TRY(tc_shape_expect_fits(sc, node, first + 4, s->rank, s->scores));
     }
-    TC_TRY(tc_shape_set(sc, node, 1, q.dtype, rank, scores));
-    TC_TRY(tc_shape_set(sc, node, 2, q.dtype, rank, scores));
-    TC_TRY(tc_shape_set(sc, node, 3, TC_BOOL, rank, scores));
-    TC_TRY(product(sc, node, (tc_arg){.rank = rank, .dims = scores}, v, false, &rank_y, dims));
-    return tc_shape_set(sc, node, 0, q.dtype, rank_y, dims);
+    return product(sc, node, (tc_arg){.rank = s->rank, .dims = s->scores}, s->v, false, &s->rank_y, s->y);
 }
 
-/* Gradients have the leading dims of the products that make them: broadcast dims are not summed here. */
-tc_status tc_shape_dot_grad(tc_shape_ctx *sc, tc_node *node) {
-    tc_arg dy = tc_arg_of(node, 0), q = tc_arg_of(node, 1), kt = tc_arg_of(node, 2), v = tc_arg_of(node, 3),
-           p = tc_arg_of(node, 4);
-    tc_dim ds[TC_MAX_RANK], dims[TC_MAX_RANK], swapped[TC_MAX_RANK];
-    int rank, rank_ds;
-    for (uint32_t i = 0; i < 5; i++)
-        TC_TRY(expect_matrix(sc, node, i));
-    TC_TRY(tc_shape_expect_type(sc, node, 6, 1u << TC_BOOL, "bool"));
-    TC_TRY(check_draw(sc, node, 7, UINT32_MAX));
-    TC_TRY(tc_shape_expect_type(sc, node, 8, 1u << TC_BOOL, "bool"));
-    TC_TRY(
-        product(sc, node, dy, v, true, &rank_ds, ds)); /* [.., S, T], with the leading dims of dy: those of P and V */
-    if (rank_ds != TC_RANK_UNKNOWN)
-        TC_TRY(tc_shape_expect_fits(sc, node, 8, rank_ds, ds));
-    TC_TRY(tc_shape_set(sc, node, 3, p.dtype, rank_ds, ds));
-    tc_arg d = {.rank = rank_ds, .dims = ds};
-    TC_TRY(product(sc, node, d, kt, true, &rank, dims));
+tc_status tc_shape_dot_attention(tc_shape_ctx *sc, tc_node *node) {
+    attention_shape s;
+    TC_TRY(attention_operands(sc, node, 0, &s));
+    TC_TRY(tc_shape_set(sc, node, 0, s.q.dtype, s.rank_y, s.y));
+    TC_TRY(tc_shape_set(sc, node, 1, s.q.dtype, s.rank, s.scores));
+    TC_TRY(tc_shape_set(sc, node, 2, s.q.dtype, s.rank, s.scores));
+    return tc_shape_set(sc, node, 3, TC_BOOL, s.rank, s.scores);
+}
+
+/* Results dQ = ds kt^T, dK^T = q^T ds and dV = p^T dy. Gradients have the leading dims of the products that make them:
+ * broadcast dims are not summed here. */
+static tc_status product_gradients(tc_shape_ctx *sc, tc_node *node, tc_arg dy, tc_arg q, tc_arg kt, tc_arg v, tc_arg p,
+                                   tc_arg ds) {
+    tc_dim dims[TC_MAX_RANK], swapped[TC_MAX_RANK];
+    int rank;
+    TC_TRY(product(sc, node, ds, kt, true, &rank, dims));
     TC_TRY(tc_shape_set(sc, node, 0, q.dtype, rank, dims));
     struct {
         uint32_t output;
         tc_arg left, right;
         tc_dtype dtype;
-    } products[] = {{1, q, d, kt.dtype}, {2, p, dy, v.dtype}};
+    } products[] = {{1, q, ds, kt.dtype}, {2, p, dy, v.dtype}};
     for (size_t i = 0; i < TC_COUNT(products); i++) { /* left^T right */
         tc_arg left = products[i].left;
         if (left.rank != TC_RANK_UNKNOWN) {
@@ -124,6 +131,36 @@ tc_status tc_shape_dot_grad(tc_shape_ctx *sc, tc_node *node) {
         TC_TRY(tc_shape_set(sc, node, products[i].output, products[i].dtype, rank, dims));
     }
     return TC_OK;
+}
+
+tc_status tc_shape_dot_grad(tc_shape_ctx *sc, tc_node *node) {
+    tc_arg dy = tc_arg_of(node, 0), q = tc_arg_of(node, 1), kt = tc_arg_of(node, 2), v = tc_arg_of(node, 3),
+           p = tc_arg_of(node, 4);
+    tc_dim ds[TC_MAX_RANK];
+    int rank;
+    for (uint32_t i = 0; i < 5; i++)
+        TC_TRY(expect_matrix(sc, node, i));
+    TC_TRY(tc_shape_expect_type(sc, node, 6, 1u << TC_BOOL, "bool"));
+    TC_TRY(check_draw(sc, node, 7, UINT32_MAX));
+    TC_TRY(tc_shape_expect_type(sc, node, 8, 1u << TC_BOOL, "bool"));
+    TC_TRY(product(sc, node, dy, v, true, &rank, ds)); /* [.., S, T], with the leading dims of dy: those of P and V */
+    if (rank != TC_RANK_UNKNOWN)
+        TC_TRY(tc_shape_expect_fits(sc, node, 8, rank, ds));
+    TC_TRY(tc_shape_set(sc, node, 3, p.dtype, rank, ds));
+    return product_gradients(sc, node, dy, q, kt, v, p, (tc_arg){.rank = rank, .dims = ds});
+}
+
+tc_status tc_shape_tiled_grad(tc_shape_ctx *sc, tc_node *node) {
+    tc_arg dy = tc_arg_of(node, 0), bias = tc_arg_of(node, 4);
+    attention_shape s;
+    TC_TRY(expect_matrix(sc, node, 0));
+    TC_TRY(attention_operands(sc, node, 1, &s));
+    tc_arg scores = {.rank = s.rank, .dims = s.scores};
+    bool sums = tc_attr_find(node, "sum_axes") != NULL;
+    if (sums && !tc_input(node, 4))
+        return TC_FAIL(sc, node, "sums the gradient of the scores to that of a bias, but has no bias");
+    TC_TRY(sums ? tc_shape_like(sc, node, 3, s.q.dtype, bias) : tc_shape_set(sc, node, 3, s.q.dtype, s.rank, s.scores));
+    return product_gradients(sc, node, dy, s.q, s.kt, s.v, scores, scores);
 }
 
 /* --- normalizations --------------------------------------------------------------------------- */

@@ -7,9 +7,11 @@
 #include "../dropout/dropout_math.h"
 #include "../matmul/matmul.h"
 #include "attention.h"
+#include <math.h>
 #include <string.h>
 
-#define DRAWN 1024 /* elements drawn at a time */
+#define SUM_BLOCK 16 /* of a column of ReduceSum: reduce_cpu.c */
+#define DRAWN 1024   /* elements drawn at a time */
 #define BLOCK_BYTES                                                                                                    \
     (1024 * 1024) /* of a block of rows of P: few rows would make slow products, many would leave the cache */
 #define FEWEST_ROWS 128
@@ -30,11 +32,48 @@ typedef struct gradient_ctx {
     tk_attention_gradients out;
     tk_attention_saved in;
     const tk_attention *a;
+    const attention_ctx *again; /* what makes P once more; NULL: in.p is at hand */
+    tk_attention_groups groups;
     double keep;
     void *workspace;
     size_t thread_bytes;
     int64_t rows;
 } gradient_ctx;
+
+/* Bytes of an element in computation. */
+static size_t wide_size(const tk_attention *a) { return tk_is_half(a->dtype) ? sizeof(float) : tk_size(a->dtype); }
+
+static int64_t block_rows(const tk_attention *a) {
+    int64_t fit = BLOCK_BYTES / (int64_t)wide_size(a) / (a->t + 1) / 16 * 16;
+    fit = fit > FEWEST_ROWS ? fit : FEWEST_ROWS;
+    fit = a->s < fit ? a->s : fit;
+    return fit > 0 ? fit : 1;
+}
+
+/* Of one thread, in whole cache lines: blocks of P; of 16-bit types a block's rows of Q and Y, and copies of an item's
+ * K^T and V. */
+static size_t scratch_bytes(const tk_attention *a, int64_t blocks, int64_t copies) {
+    int64_t rows = block_rows(a), elements = rows * a->t * blocks;
+    if (tk_is_half(a->dtype))
+        elements += (rows + copies * a->t) * (a->d + a->e);
+    return ((size_t)elements * wide_size(a) + 63) / 64 * 64;
+}
+static size_t forward_bytes(const tk_attention *a) { return scratch_bytes(a, 1, 1); }
+static size_t backward_bytes(const tk_attention *a) { return scratch_bytes(a, 2, 2); }
+
+/* Of the tiled gradient, behind the same: sums of a group of more than SUM_BLOCK members, what they add up in where the
+ * result is of 16 bits, and which elements of a block are kept. */
+static size_t sum_bytes(const tk_attention *a, const tk_attention_groups *groups) {
+    bool is_long = groups->sums && groups->members > SUM_BLOCK;
+    return (size_t)(is_long ? a->s * a->t : 0) * sizeof(double);
+}
+static size_t part_bytes(const tk_attention *a, const tk_attention_groups *groups) {
+    return (size_t)(groups->sums && tk_is_half(a->dtype) ? a->s * a->t : 0) * sizeof(float);
+}
+static size_t tiled_bytes(const tk_attention *a, const tk_attention_groups *groups) {
+    size_t kept = (size_t)(block_rows(a) * a->t);
+    return (backward_bytes(a) + sum_bytes(a, groups) + part_bytes(a, groups) + kept + 63) / 64 * 64;
+}
 
 static void product(void *out, const void *a, const void *b, tk_product p, tk_dtype dtype) {
     p.batch = 1;
@@ -68,29 +107,11 @@ static void product_f64(double *out, const double *a, const double *b, tk_produc
 #define HALF
 #include "attention_tmpl.h"
 
-/* Bytes of an element in computation. */
-static size_t wide_size(const tk_attention *a) { return tk_is_half(a->dtype) ? sizeof(float) : tk_size(a->dtype); }
-
-static int64_t block_rows(const tk_attention *a) {
-    int64_t fit = BLOCK_BYTES / (int64_t)wide_size(a) / (a->t + 1) / 16 * 16;
-    fit = fit > FEWEST_ROWS ? fit : FEWEST_ROWS;
-    fit = a->s < fit ? a->s : fit;
-    return fit > 0 ? fit : 1;
-}
-
-/* Of one thread, in whole cache lines: blocks of P; of 16-bit types a block's rows of Q and Y, and copies of an item's
- * K^T and V. */
-static size_t scratch_bytes(const tk_attention *a, int64_t blocks, int64_t copies) {
-    int64_t rows = block_rows(a), elements = rows * a->t * blocks;
-    if (tk_is_half(a->dtype))
-        elements += (rows + copies * a->t) * (a->d + a->e);
-    return ((size_t)elements * wide_size(a) + 63) / 64 * 64;
-}
-static size_t forward_bytes(const tk_attention *a) { return scratch_bytes(a, 1, 1); }
-static size_t backward_bytes(const tk_attention *a) { return scratch_bytes(a, 2, 2); }
-
 size_t tk_attention_workspace(const tk_attention *a, int slots) { return forward_bytes(a) * (size_t)slots; }
 size_t tk_attention_grad_workspace(const tk_attention *a, int slots) { return backward_bytes(a) * (size_t)slots; }
+size_t tk_attention_tiled_grad_workspace(const tk_attention *a, const tk_attention_groups *groups, int slots) {
+    return tiled_bytes(a, groups) * (size_t)(slots < groups->groups ? slots : groups->groups);
+}
 
 /* The ratio where something is dropped, 0 else; false, and a fault, where it is no ratio. */
 static bool read_ratio(tk_queue *q, bool drops, tk_number ratio, double *out_ratio) {
@@ -126,6 +147,40 @@ void tk_attention_grad(tk_queue *q, tk_attention_gradients out, tk_attention_sav
     double dropped;
     if (!read_ratio(q, in.is_dropped, ratio, &dropped))
         return;
-    gradient_ctx c = {out, in, a, tk_dropout_divisor(dropped, a->dtype), workspace, backward_bytes(a), block_rows(a)};
+    gradient_ctx c = {.out = out,
+                      .in = in,
+                      .a = a,
+                      .groups = {.groups = a->items, .members = 1, .group_at = {.step = 1}},
+                      .keep = tk_dropout_divisor(dropped, a->dtype),
+                      .workspace = workspace,
+                      .thread_bytes = backward_bytes(a),
+                      .rows = block_rows(a)};
     tk_parallel_slots(q, a->items, TK_OF_FLOAT(a->dtype, backward), &c);
+}
+
+void tk_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, const void *dout, tk_attention_operands in,
+                             const tk_attention *a, const tk_attention_groups *groups, tk_number ratio, tk_seed seed,
+                             void *workspace) {
+    double dropped;
+    tk_draw draw = {0};
+    if (!read_ratio(q, seed.pair != NULL, ratio, &dropped))
+        return;
+    if (seed.pair)
+        draw = tk_draw_of(seed);
+    attention_ctx again = {.in = in, .a = a, .ratio = (float)dropped, .draw = seed.pair ? &draw : NULL};
+    gradient_ctx c = {.out = out,
+                      .in = {.dout = dout,
+                             .q = in.q,
+                             .kt = in.kt,
+                             .v = in.v,
+                             .is_dropped = seed.pair != NULL,
+                             .mask = isfinite(a->fill) ? in.mask : NULL},
+                      .a = a,
+                      .again = &again,
+                      .groups = *groups,
+                      .keep = tk_dropout_divisor(dropped, a->dtype),
+                      .workspace = workspace,
+                      .thread_bytes = tiled_bytes(a, groups),
+                      .rows = block_rows(a)};
+    tk_parallel_slots(q, groups->groups, TK_OF_FLOAT(a->dtype, backward), &c);
 }

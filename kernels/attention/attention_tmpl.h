@@ -43,11 +43,15 @@ TK_VECTOR static void TK_CAT(drop_flagged, SUFFIX)(T *out, const T *x, const S *
 
 #define SCRATCH TK_CAT(scratch, SUFFIX)
 #define ITEM TK_CAT(item, SUFFIX)
+#define ROWS TK_CAT(block, SUFFIX)
 
 /* In the elements of a thread: blocks [rows, t] of P and another map, of q or dq and of y or dout; then of 16-bit types
  * an item's kt and v and, backward, dkt and dv. */
 typedef struct SCRATCH {
     T *block, *map, *of_d, *of_e, *kt, *v, *dkt, *dv;
+    double *sums; /* of the tiled gradient: see sum_bytes */
+    T *part;
+    uint8_t *kept;
 } SCRATCH;
 
 static SCRATCH TK_CAT(scratch_of, SUFFIX)(const tk_attention *a, void *memory, int64_t rows, int64_t blocks) {
@@ -156,6 +160,17 @@ static void TK_CAT(drop_block, SUFFIX)(const attention_ctx *c, T *dropped, const
     TK_CAT(put_map, SUFFIX)(c->out.dropped, at, dropped, n);
 }
 
+/* Rows [row, row + rows) of one item's P, from its K^T and these rows of its Q. */
+static void TK_CAT(make_map, SUFFIX)(const attention_ctx *c, T *p, int64_t item, int64_t row, int64_t rows, const T *q,
+                                     const T *kt) {
+    const tk_attention *a = c->a;
+    tk_product of_s = {.m = rows, .n = a->t, .k = a->d, .lda = a->d, .ldb = a->t, .alpha = a->scale};
+    TK_CAT(product, MATH)(p, q, kt, of_s);
+    for (int64_t i = 0; i < rows; i++)
+        TK_CAT(score_row, SUFFIX)(c, p + i * a->t, item, row + i);
+    TK_CAT(put_map, SUFFIX)(c->out.p, (item * a->s + row) * a->t, p, rows * a->t);
+}
+
 /* Rows [row, row + rows) of one item, whose K^T and V are at hand. */
 static void TK_CAT(forward_block, SUFFIX)(const attention_ctx *c, int64_t item, int64_t row, int64_t rows, const T *kt,
                                           const T *v, const SCRATCH *scratch) {
@@ -164,12 +179,8 @@ static void TK_CAT(forward_block, SUFFIX)(const attention_ctx *c, int64_t item, 
     T *p = TK_CAT(place, SUFFIX)(c->out.p, at, scratch->block), *dropped = p;
     T *y = TK_CAT(place, SUFFIX)(c->out.y, y_at, scratch->of_e);
     const T *q = TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q_at, item) + row * a->d, rows * a->d, scratch->of_d);
-    tk_product of_s = {.m = rows, .n = a->t, .k = a->d, .lda = a->d, .ldb = a->t, .alpha = a->scale};
     tk_product of_y = {.m = rows, .n = a->e, .k = a->t, .lda = a->t, .ldb = a->e, .alpha = 1};
-    TK_CAT(product, MATH)(p, q, kt, of_s);
-    for (int64_t i = 0; i < rows; i++)
-        TK_CAT(score_row, SUFFIX)(c, p + i * a->t, item, row + i);
-    TK_CAT(put_map, SUFFIX)(c->out.p, at, p, rows * a->t);
+    TK_CAT(make_map, SUFFIX)(c, p, item, row, rows, q, kt);
     if (c->draw) {
         dropped = TK_CAT(place, SUFFIX)(c->out.dropped, at, scratch->block);
         TK_CAT(drop_block, SUFFIX)(c, dropped, p, at, rows * a->t);
@@ -193,95 +204,173 @@ static void TK_CAT(forward, SUFFIX)(void *ctx, tk_share share) {
 
 /* --- backward --------------------------------------------------------------------------------- */
 
-/* What the rows of one item share. */
+/* What the rows of one item share; its member of the group that shares a bias. */
 typedef struct ITEM {
-    int64_t index;
+    int64_t index, group, member;
     const T *kt, *v;
     T *dkt, *dv;
     SCRATCH scratch;
 } ITEM;
 
-/* ds of n / t rows from dd = dout v^T, which it lies over; p without its flags. */
-static void TK_CAT(score_grad, SUFFIX)(const gradient_ctx *c, T *ds, const T *p, int64_t at, int64_t n) {
+/* Rows [row, row + rows) of an item; n elements of P, the first of them element `at` of all. What was kept is told by
+ * bytes or by flags of the stored P; neither: everything was. */
+typedef struct ROWS {
+    int64_t row, rows, at, n;
+    const T *q, *dout, *p; /* p without flags; q where somebody needs it */
+    const uint8_t *kept;
+    const S *flags;
+} ROWS;
+
+static void TK_CAT(drop_again, SUFFIX)(T *out, const T *x, const ROWS *b, T keep) {
+    if (b->flags)
+        TK_CAT(drop_flagged, SUFFIX)(out, x, b->flags, b->n, keep);
+    else if (b->kept)
+        TK_CAT(drop, SUFFIX)(out, x, b->kept, b->n, keep);
+}
+
+/* ds from dd = dout v^T, which it lies over. */
+static void TK_CAT(score_grad, SUFFIX)(const gradient_ctx *c, T *ds, const ROWS *b) {
     int64_t t = c->a->t;
-    if (c->in.is_dropped && c->a->is_signed)
-        TK_CAT(drop_flagged, SUFFIX)(ds, ds, (const S *)c->in.p + at, n, (T)c->keep);
-    else if (c->in.is_dropped)
-        TK_CAT(drop, SUFFIX)(ds, ds, c->in.keep + at, n, (T)c->keep);
-    for (int64_t i = 0; i < n; i += t)
-        TK_CAT(row_grad, MATH)(ds + i, ds + i, p + i, t, (T)TK_CAT(row_dot, MATH)(ds + i, p + i, t));
+    TK_CAT(drop_again, SUFFIX)(ds, ds, b, (T)c->keep);
+    for (int64_t i = 0; i < b->n; i += t)
+        TK_CAT(row_grad, MATH)(ds + i, ds + i, b->p + i, t, (T)TK_CAT(row_dot, MATH)(ds + i, b->p + i, t));
+}
+
+/* A block's ds, as it would be stored, joins the sums of its group: the sums that ReduceSum's columns are. */
+TK_VECTOR static void TK_CAT(add_scores, SUFFIX)(T *part, const T *ds, int64_t n, bool first) {
+    for (int64_t i = 0; i < n; i++)
+        part[i] = (first ? 0 : part[i]) + GET(PUT(ds[i]));
+}
+
+TK_VECTOR static void TK_CAT(add_parts, SUFFIX)(double *sums, T *part, int64_t n, bool first, bool last) {
+    for (int64_t i = 0; i < n; i++) {
+        sums[i] = (first ? 0 : sums[i]) + (double)part[i];
+        part[i] = last ? (T)sums[i] : part[i];
+    }
+}
+
+static void TK_CAT(sum_scores, SUFFIX)(const gradient_ctx *c, const ITEM *item, const ROWS *b, const T *ds) {
+    const tk_attention *a = c->a;
+    int64_t in_item = b->row * a->t, at = item->group * a->s * a->t + in_item, member = item->member;
+    T *part = TK_CAT(place, SUFFIX)(c->out.ds, at, item->scratch.part + in_item);
+    bool last = member == c->groups.members - 1;
+    TK_CAT(add_scores, SUFFIX)(part, ds, b->n, member % SUM_BLOCK == 0);
+    if (c->groups.members > SUM_BLOCK && (last || member % SUM_BLOCK == SUM_BLOCK - 1))
+        TK_CAT(add_parts, SUFFIX)(item->scratch.sums + in_item, part, b->n, member < SUM_BLOCK, last);
+    if (last)
+        TK_CAT(put, SUFFIX)(c->out.ds, at, part, b->n);
 }
 
 /* Rows of ds and dq, and what these rows give to dkt. */
-static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *item, int64_t row, int64_t rows,
-                                            const T *p, const T *dout) {
+static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *item, const ROWS *b) {
     const tk_attention *a = c->a;
-    int64_t first = item->index * a->s + row, at = first * a->t;
-    T *ds = TK_CAT(place, SUFFIX)(c->in.mask ? NULL : c->out.ds, at, item->scratch.block);
+    int64_t rows = b->rows, dq_at = (item->index * a->s + b->row) * a->d;
+    void *out = c->groups.sums ? NULL : c->out.ds;
+    T *ds = TK_CAT(place, SUFFIX)(c->in.mask ? NULL : out, b->at, item->scratch.block);
     tk_product of_dd = {.m = rows, .n = a->t, .k = a->e, .lda = a->e, .ldb = a->e, .trans_b = true, .alpha = 1};
     tk_product of_dq = {.m = rows, .n = a->d, .k = a->t, .lda = a->t, .ldb = a->t, .trans_b = true, .alpha = a->scale};
-    tk_product of_dkt = {
-        .m = a->d, .n = a->t, .k = rows, .lda = a->d, .ldb = a->t, .trans_a = true, .alpha = a->scale, .beta = row > 0};
-    TK_CAT(product, MATH)(ds, dout, item->v, of_dd);
-    TK_CAT(score_grad, SUFFIX)(c, ds, p, at, rows * a->t);
-    TK_CAT(put, SUFFIX)(c->out.ds, at, ds, rows * a->t);
+    tk_product of_dkt = {.m = a->d,
+                         .n = a->t,
+                         .k = rows,
+                         .lda = a->d,
+                         .ldb = a->t,
+                         .trans_a = true,
+                         .alpha = a->scale,
+                         .beta = b->row > 0};
+    TK_CAT(product, MATH)(ds, b->dout, item->v, of_dd);
+    TK_CAT(score_grad, SUFFIX)(c, ds, b);
+    if (c->groups.sums)
+        TK_CAT(sum_scores, SUFFIX)(c, item, b, ds);
+    TK_CAT(put, SUFFIX)(out, b->at, ds, b->n);
     for (int64_t i = 0; c->in.mask && i < rows; i++)
-        TK_CAT(mask_row, SUFFIX)(ds + i * a->t, c->in.mask, a, item->index, row + i, 0);
-    if (c->out.dkt) {
-        const T *q = TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q_at, item->index) + row * a->d, rows * a->d,
-                                             item->scratch.of_d);
-        TK_CAT(product, MATH)(item->dkt, q, ds, of_dkt);
-    }
+        TK_CAT(mask_row, SUFFIX)(ds + i * a->t, c->in.mask, a, item->index, b->row + i, 0);
+    if (c->out.dkt)
+        TK_CAT(product, MATH)(item->dkt, b->q, ds, of_dkt);
     if (c->out.dq) {
-        T *dq = TK_CAT(place, SUFFIX)(c->out.dq, first * a->d, item->scratch.of_d);
+        T *dq = TK_CAT(place, SUFFIX)(c->out.dq, dq_at, item->scratch.of_d);
         TK_CAT(product, MATH)(dq, ds, item->kt, of_dq);
-        TK_CAT(put, SUFFIX)(c->out.dq, first * a->d, dq, rows * a->d);
+        TK_CAT(put, SUFFIX)(c->out.dq, dq_at, dq, rows * a->d);
     }
 }
 
-/* One block of rows. */
+/* P of a block, and what was kept of it: from what the forward pass kept, or from what it was made of. */
+static void TK_CAT(take_map, SUFFIX)(const gradient_ctx *c, const ITEM *item, ROWS *b) {
+    T *map = item->scratch.map;
+    b->p = map;
+    if (c->again) {
+        TK_CAT(make_map, SUFFIX)(c->again, map, item->index, b->row, b->rows, b->q, item->kt);
+        if (c->again->draw) {
+            tk_dropout_keep(item->scratch.kept, b->at, b->n, c->again->ratio, c->again->draw);
+            b->kept = item->scratch.kept;
+        }
+    } else if (c->in.is_dropped && c->a->is_signed) {
+        b->flags = (const S *)c->in.p + b->at;
+        TK_CAT(unflag, SUFFIX)(map, b->flags, b->n);
+    } else {
+        b->p = TK_CAT(operand, SUFFIX)(c->in.p, b->at, b->n, map);
+        b->kept = c->in.is_dropped ? c->in.keep + b->at : NULL;
+    }
+}
+
+/* What was multiplied by V. It takes the place of P. */
+static const T *TK_CAT(take_dropped, SUFFIX)(const gradient_ctx *c, const ITEM *item, const ROWS *b) {
+    T *map = item->scratch.map;
+    if (!b->flags && !b->kept)
+        return b->p;
+    if (c->in.dropped)
+        return TK_CAT(operand, SUFFIX)(c->in.dropped, b->at, b->n, map);
+    TK_CAT(drop_again, SUFFIX)(map, b->p, b, (T)c->keep);
+    TK_CAT(put_map, SUFFIX)(NULL, 0, map, b->n);
+    return map;
+}
+
 static void TK_CAT(backward_block, SUFFIX)(const gradient_ctx *c, const ITEM *item, int64_t row, int64_t rows) {
     const tk_attention *a = c->a;
-    int64_t at = (item->index * a->s + row) * a->t, n = rows * a->t;
-    bool flagged = c->in.is_dropped && a->is_signed;
-    T *map = item->scratch.map;
-    const S *stored = (const S *)c->in.p + at;
-    const T *p = flagged ? map : TK_CAT(operand, SUFFIX)(c->in.p, at, n, map), *dropped = p;
-    const T *dout =
-        TK_CAT(operand, SUFFIX)(c->in.dout, (item->index * a->s + row) * a->e, rows * a->e, item->scratch.of_e);
+    const SCRATCH *scratch = &item->scratch;
+    int64_t first = item->index * a->s + row;
+    ROWS b = {.row = row, .rows = rows, .at = first * a->t, .n = rows * a->t};
     tk_product of_dv = {
         .m = a->t, .n = a->e, .k = rows, .lda = a->t, .ldb = a->e, .trans_a = true, .alpha = 1, .beta = row > 0};
-    if (flagged)
-        TK_CAT(unflag, SUFFIX)(map, stored, n);
+    if (c->again || c->out.dkt)
+        b.q =
+            TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q_at, item->index) + row * a->d, rows * a->d, scratch->of_d);
+    b.dout = TK_CAT(operand, SUFFIX)(c->in.dout, first * a->e, rows * a->e, scratch->of_e);
+    TK_CAT(take_map, SUFFIX)(c, item, &b);
     if (c->out.dq || c->out.dkt || c->out.ds)
-        TK_CAT(backward_scores, SUFFIX)(c, item, row, rows, p, dout);
-    if (!c->out.dv)
-        return;
-    if (flagged) {
-        TK_CAT(drop_flagged, SUFFIX)(map, map, stored, n, (T)c->keep);
-        TK_CAT(put_map, SUFFIX)(NULL, 0, map, n);
-    } else if (c->in.is_dropped) {
-        dropped = TK_CAT(operand, SUFFIX)(c->in.dropped, at, n, map);
-    }
-    TK_CAT(product, MATH)(item->dv, dropped, dout, of_dv);
+        TK_CAT(backward_scores, SUFFIX)(c, item, &b);
+    if (c->out.dv)
+        TK_CAT(product, MATH)(item->dv, TK_CAT(take_dropped, SUFFIX)(c, item, &b), b.dout, of_dv);
+}
+
+static void TK_CAT(backward_item, SUFFIX)(const gradient_ctx *c, ITEM *item) {
+    const tk_attention *a = c->a;
+    int64_t s = a->s, kt_n = a->d * a->t, v_n = a->t * a->e, index = item->index;
+    item->kt = TK_CAT(operand, SUFFIX)(c->in.kt, tk_place(&a->kt_at, index), kt_n, item->scratch.kt);
+    item->v = TK_CAT(operand, SUFFIX)(c->in.v, tk_place(&a->v_at, index), v_n, item->scratch.v);
+    item->dkt = TK_CAT(place, SUFFIX)(c->out.dkt, index * kt_n, item->scratch.dkt);
+    item->dv = TK_CAT(place, SUFFIX)(c->out.dv, index * v_n, item->scratch.dv);
+    for (int64_t row = 0; row == 0 || row < s; row += c->rows) /* without rows dkt and dv are 0 */
+        TK_CAT(backward_block, SUFFIX)(c, item, row, s - row < c->rows ? s - row : c->rows);
+    TK_CAT(put, SUFFIX)(c->out.dkt, index * kt_n, item->dkt, kt_n);
+    TK_CAT(put, SUFFIX)(c->out.dv, index * v_n, item->dv, v_n);
 }
 
 static void TK_CAT(backward, SUFFIX)(void *ctx, tk_share share) {
     const gradient_ctx *c = ctx;
     const tk_attention *a = c->a;
-    int64_t s = a->s, kt_n = a->d * a->t, v_n = a->t * a->e;
-    void *memory = (char *)c->workspace + (size_t)share.thread * c->thread_bytes;
+    const tk_attention_groups *groups = &c->groups;
+    char *memory = (char *)c->workspace + (size_t)share.thread * c->thread_bytes, *rest = memory + backward_bytes(a);
     ITEM item = {.scratch = TK_CAT(scratch_of, SUFFIX)(a, memory, c->rows, 2)};
-    for (int64_t index = share.begin; index < share.end; index++) {
-        item.index = index;
-        item.kt = TK_CAT(operand, SUFFIX)(c->in.kt, tk_place(&a->kt_at, index), kt_n, item.scratch.kt);
-        item.v = TK_CAT(operand, SUFFIX)(c->in.v, tk_place(&a->v_at, index), v_n, item.scratch.v);
-        item.dkt = TK_CAT(place, SUFFIX)(c->out.dkt, index * kt_n, item.scratch.dkt);
-        item.dv = TK_CAT(place, SUFFIX)(c->out.dv, index * v_n, item.scratch.dv);
-        for (int64_t row = 0; row == 0 || row < s; row += c->rows) /* without rows dkt and dv are 0 */
-            TK_CAT(backward_block, SUFFIX)(c, &item, row, s - row < c->rows ? s - row : c->rows);
-        TK_CAT(put, SUFFIX)(c->out.dkt, index * kt_n, item.dkt, kt_n);
-        TK_CAT(put, SUFFIX)(c->out.dv, index * v_n, item.dv, v_n);
+    item.scratch.sums = (double *)(void *)rest;
+    item.scratch.part = (T *)(void *)(rest + sum_bytes(a, groups));
+    item.scratch.kept = (uint8_t *)rest + sum_bytes(a, groups) + part_bytes(a, groups);
+    for (item.group = share.begin; item.group < share.end; item.group++) {
+        if (groups->sums && groups->members == 0)
+            memset((S *)c->out.ds + item.group * a->s * a->t, 0, (size_t)(a->s * a->t) * sizeof(S));
+        for (item.member = 0; item.member < groups->members; item.member++) {
+            item.index = tk_place(&groups->group_at, item.group) + tk_place(&groups->member_at, item.member);
+            TK_CAT(backward_item, SUFFIX)(c, &item);
+        }
     }
 }
 
@@ -291,3 +380,4 @@ static void TK_CAT(backward, SUFFIX)(void *ctx, tk_share share) {
 #undef HALF
 #undef SCRATCH
 #undef ITEM
+#undef ROWS

@@ -31,6 +31,7 @@ void tk_parallel_for(tk_queue *q, int64_t n, int64_t grain, tk_range_fn body, vo
 }
 
 static void hand_out(int threads, int64_t n, tk_range_fn body, void *ctx) {
+    threads = threads < n ? threads : (int)n;
 #ifdef _OPENMP
     if (n > 1 && threads > 1) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)

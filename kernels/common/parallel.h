@@ -20,8 +20,8 @@ void tk_parallel_for(tk_queue *q, int64_t n, int64_t grain, tk_range_fn body, vo
 /* The same with grain 1, but items are handed out one by one: for long ones. */
 void tk_parallel_items(tk_queue *q, int64_t n, tk_range_fn body, void *ctx);
 
-/* As tk_parallel_items, in at most tk_queue_slots(q) threads: for bodies with scratch at share.thread in a workspace.
- */
+/* As tk_parallel_items, in at most tk_queue_slots(q) threads and never more than n: for bodies with scratch at
+ * share.thread in a workspace. */
 void tk_parallel_slots(tk_queue *q, int64_t n, tk_range_fn body, void *ctx);
 
 /* How many threads a library that uses OpenMP may take when this thread calls it from now on. Returns what was in force

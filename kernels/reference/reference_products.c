@@ -238,32 +238,55 @@ static void put_item(const attention_ctx *c, int64_t item, const double *y, cons
     }
 }
 
+/* One item's operands, all dense; flags of its mask; what is kept of its map. */
+typedef struct item_operands {
+    double *q, *kt, *v, *bias;
+    uint8_t *flags, *kept; /* of one allocation */
+} item_operands;
+
+static bool read_item(const attention_ctx *c, int64_t item, item_operands *o) {
+    const tk_attention *a = c->a;
+    tk_dtype type = a->dtype;
+    int64_t n = a->s * a->t;
+    o->q = tk_reference_numbers(c->q, from(c->in.q, tk_place(&a->q_at, item), type), a->s * a->d, type);
+    o->kt = tk_reference_numbers(c->q, from(c->in.kt, tk_place(&a->kt_at, item), type), a->d * a->t, type);
+    o->v = tk_reference_numbers(c->q, from(c->in.v, tk_place(&a->v_at, item), type), a->t * a->e, type);
+    o->bias = tk_reference_room(c->q, n);
+    o->flags = (uint8_t *)tk_reference_room(c->q, n / 4 + 1);
+    if (!o->q || !o->kt || !o->v || !o->bias || !o->flags)
+        return false;
+    o->kept = o->flags + n;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = i / a->t, column = i % a->t;
+        if (c->in.bias)
+            o->bias[i] =
+                tk_get(c->in.bias, type, tk_place(&a->bias_at, item) + row * a->bias_row + column * a->bias_column);
+        if (c->in.mask)
+            o->flags[i] = c->in.mask[tk_place(&a->mask_at, item) + row * a->mask_row + column * a->mask_column];
+        o->kept[i] = !c->draw || tk_reference_kept(c->draw, c->ratio, item * n + i);
+    }
+    return true;
+}
+
+static void free_item(item_operands *o) { free(o->q), free(o->kt), free(o->v), free(o->bias), free(o->flags); }
+
+static void run_item(const attention_ctx *c, const item_operands *o, double *y, double *p) {
+    tk_attention one = single(c->a);
+    tk_attention_ref(y, p, o->q, o->kt, o->v, c->in.bias ? o->bias : NULL, c->in.mask ? o->flags : NULL,
+                     c->draw ? o->kept : NULL, c->ratio, &one);
+}
+
 static void attention_item(void *ctx, tk_share share) {
     const attention_ctx *c = ctx;
-    const tk_attention *a = c->a, one = single(a);
-    int64_t item = share.begin, n = a->s * a->t;
-    tk_dtype type = a->dtype;
-    double *query = tk_reference_numbers(c->q, from(c->in.q, tk_place(&a->q_at, item), type), a->s * a->d, type),
-           *key = tk_reference_numbers(c->q, from(c->in.kt, tk_place(&a->kt_at, item), type), a->d * a->t, type),
-           *value = tk_reference_numbers(c->q, from(c->in.v, tk_place(&a->v_at, item), type), a->t * a->e, type),
-           *bias = tk_reference_room(c->q, n), *y = tk_reference_room(c->q, a->s * a->e),
-           *p = tk_reference_room(c->q, n);
-    uint8_t *flags = (uint8_t *)tk_reference_room(c->q, n / 4 + 1), *kept = flags ? flags + n : NULL;
-    if (query && key && value && bias && y && p && flags) {
-        for (int64_t i = 0; i < n; i++) {
-            int64_t row = i / a->t, column = i % a->t;
-            if (c->in.bias)
-                bias[i] =
-                    tk_get(c->in.bias, type, tk_place(&a->bias_at, item) + row * a->bias_row + column * a->bias_column);
-            if (c->in.mask)
-                flags[i] = c->in.mask[tk_place(&a->mask_at, item) + row * a->mask_row + column * a->mask_column];
-            kept[i] = c->draw && tk_reference_kept(c->draw, c->ratio, item * n + i);
-        }
-        tk_attention_ref(y, p, query, key, value, c->in.bias ? bias : NULL, c->in.mask ? flags : NULL,
-                         c->draw ? kept : NULL, c->ratio, &one);
-        put_item(c, item, y, p, kept);
+    const tk_attention *a = c->a;
+    double *y = tk_reference_room(c->q, a->s * a->e), *p = tk_reference_room(c->q, a->s * a->t);
+    item_operands o;
+    if (read_item(c, share.begin, &o) && y && p) {
+        run_item(c, &o, y, p);
+        put_item(c, share.begin, y, p, o.kept);
     }
-    free(query), free(key), free(value), free(bias), free(y), free(p), free(flags);
+    free_item(&o);
+    free(y), free(p);
 }
 
 void tk_reference_attention_run(tk_queue *q, tk_attention_results out, tk_attention_operands in, const tk_attention *a,
@@ -355,5 +378,60 @@ void tk_reference_attention_grad(tk_queue *q, tk_attention_gradients out, tk_att
             put_gradients(out, &g, in.mask, a, item);
         }
         free(g.dout), free(g.q), free(g.kt), free(g.v), free(g.p), free(g.dropped), free(g.slope), free(g.ds);
+    }
+}
+
+/* Adds an item's ds to the sums of its group. */
+static void add_scores(double *sums, const double *ds, int64_t n) {
+    for (int64_t i = 0; sums && i < n; i++)
+        sums[i] += ds[i];
+}
+
+/* One item, P by its definition. Sums of ds [s, t] NULL: ds is a result. */
+static void tiled_item(const attention_ctx *c, tk_attention_gradients out, const void *dout, int64_t item,
+                       double *sums) {
+    const tk_attention *a = c->a;
+    int64_t n = a->s * a->t;
+    item_operands o;
+    double *y = tk_reference_room(c->q, a->s * a->e);
+    bool is_read = read_item(c, item, &o);
+    item_grad g = {tk_reference_numbers(c->q, from(dout, item * a->s * a->e, a->dtype), a->s * a->e, a->dtype),
+                   o.q,
+                   o.kt,
+                   o.v,
+                   tk_reference_room(c->q, n),
+                   tk_reference_room(c->q, n),
+                   tk_reference_room(c->q, n),
+                   tk_reference_room(c->q, n)};
+    if (is_read && y && g.dout && g.p && g.dropped && g.slope && g.ds) {
+        run_item(c, &o, y, g.p);
+        for (int64_t i = 0; i < n; i++) {
+            g.slope[i] = o.kept[i] ? 1 / (1 - c->ratio) : 0;
+            g.dropped[i] = o.kept[i] ? g.p[i] / (1 - c->ratio) : 0;
+        }
+        score_gradients(&g, a);
+        add_scores(sums, g.ds, n);
+        out.ds = sums ? NULL : out.ds;
+        put_gradients(out, &g, isfinite(a->fill) ? c->in.mask : NULL, a, item);
+    }
+    free_item(&o);
+    free(y), free(g.dout), free(g.p), free(g.dropped), free(g.slope), free(g.ds);
+}
+
+void tk_reference_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, const void *dout,
+                                       tk_attention_operands in, const tk_attention *a,
+                                       const tk_attention_groups *groups, tk_number ratio, tk_seed seed,
+                                       void *workspace) {
+    tk_draw draw = seed.pair ? tk_draw_of(seed) : (tk_draw){0};
+    double part = tk_reference_ratio(q, seed.pair != NULL, ratio);
+    attention_ctx c = {q, (tk_attention_results){0}, in, a, part, seed.pair ? &draw : NULL};
+    (void)workspace;
+    for (int64_t group = 0; part >= 0 && group < groups->groups; group++) {
+        double *sums = groups->sums ? tk_reference_room(q, a->s * a->t) : NULL;
+        for (int64_t i = 0; i < groups->members && (sums || !groups->sums); i++)
+            tiled_item(&c, out, dout, tk_place(&groups->group_at, group) + tk_place(&groups->member_at, i), sums);
+        for (int64_t i = 0; sums && i < a->s * a->t; i++)
+            tk_put(out.ds, a->dtype, group * a->s * a->t + i, sums[i]);
+        free(sums);
     }
 }

@@ -10,6 +10,9 @@
 /* Puts the forward pass in front of the rest, both in the order they had; returns its last node. lean.c */
 const tc_node *tc_forward_first(tc_graph *graph, const tc_value *loss);
 
+/* What the ledger counts as saved. lean.c */
+tc_dim tc_kept_bytes(const tc_graph *graph, void *loss);
+
 /* What it costs to compute result 0 of the node again, 1 and up; TC_NEVER: it is no cheap op. */
 uint8_t tc_cheap_cost(const tc_node *node);
 

@@ -97,24 +97,31 @@ static void run_attention(tk_queue *q, const rt_launch *launch) {
                                    launch->workspace);
 }
 
-tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
-    attention_params *p = RT_PARAMS(launcher, attention_params);
+/* Operands Q, K^T, V, Bias?, Mask?, Ratio? and Seed? from `first` on, for the items of `whole`, and the attributes. */
+static tc_status prepare_operands(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t first,
+                                  const rt_arg *whole, attention_params *p) {
     tk_attention *a = &p->a;
-    const rt_arg *bias = rt_in(launch, 3), *mask = rt_in(launch, 4);
-    TC_TRY(prepare_matrices(launcher, node, launch, 0, &launch->out[0], a));
-    TC_TRY(rt_expect_draw(launcher, node, launch, 5, 6));
+    const rt_arg *bias = rt_in(launch, first + 3), *mask = rt_in(launch, first + 4), *ratio = rt_in(launch, first + 5);
+    TC_TRY(prepare_matrices(launcher, node, launch, first, whole, a));
+    TC_TRY(rt_expect_draw(launcher, node, launch, first + 5, first + 6));
     if ((bias && bias->dtype != a->dtype) || (mask && mask->dtype != TK_BOOL))
         return rt_no_kernel(launcher, node, launch);
-    TC_TRY(rt_expect(launcher, node,
-                     !rt_in(launch, 5) == !rt_in(launch, 6) &&
-                         (rt_in(launch, 6) || (!rt_out(launch, 2) && !rt_out(launch, 3)))));
-    TC_TRY(prepare_repeated(launcher, node, &launch->out[0], bias, a, &a->bias_at, &a->bias_row, &a->bias_column));
-    TC_TRY(prepare_repeated(launcher, node, &launch->out[0], mask, a, &a->mask_at, &a->mask_row, &a->mask_column));
-    for (uint32_t i = 1; i < 4; i++)
-        TC_TRY(expect_scores(launcher, node, rt_out(launch, i), i == 3 ? TK_BOOL : a->dtype, a));
+    TC_TRY(rt_expect(launcher, node, !ratio == !rt_in(launch, first + 6)));
+    TC_TRY(prepare_repeated(launcher, node, whole, bias, a, &a->bias_at, &a->bias_row, &a->bias_column));
+    TC_TRY(prepare_repeated(launcher, node, whole, mask, a, &a->mask_at, &a->mask_row, &a->mask_column));
     a->fill = (double)tc_attr_float(node, "fill", -INFINITY);
     a->guard = tc_attr_int(node, "guard", 0) != 0;
     p->ordinal = (uint32_t)tc_attr_int(node, "node", 0);
+    return TC_OK;
+}
+
+tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    attention_params *p = RT_PARAMS(launcher, attention_params);
+    tk_attention *a = &p->a;
+    TC_TRY(prepare_operands(launcher, node, launch, 0, &launch->out[0], p));
+    TC_TRY(rt_expect(launcher, node, rt_in(launch, 6) || (!rt_out(launch, 2) && !rt_out(launch, 3))));
+    for (uint32_t i = 1; i < 4; i++)
+        TC_TRY(expect_scores(launcher, node, rt_out(launch, i), i == 3 ? TK_BOOL : a->dtype, a));
     launch->workspace_bytes = launcher->kernels->attention_workspace(a, launcher->slots);
     launch->params = p;
     launch->run = run_attention;
@@ -162,5 +169,87 @@ tc_status rt_launch_attention_grad(rt_launcher *launcher, const tc_node *node, r
     launch->workspace_bytes = launcher->kernels->attention_grad_workspace(a, launcher->slots);
     launch->params = p;
     launch->run = run_attention_grad;
+    return TC_OK;
+}
+
+/* Where items share a bias of `lead` leading dims: one group for each of its matrices, one member for each item that
+ * adds it. */
+static tc_status prepare_groups(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *bias,
+                                const tk_attention *a, tk_attention_groups *g) {
+    int64_t *groups = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)a->items + 1),
+            *members = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)a->items + 1);
+    TC_TRY(rt_expect(launcher, node, bias && size_at(bias, 2) == a->s && size_at(bias, 1) == a->t));
+    g->groups = rt_product(bias, 0, bias->rank - 2 > 0 ? bias->rank - 2 : 0);
+    g->members = g->groups ? a->items / g->groups : 0;
+    for (int64_t item = 0; item < a->items; item++) {
+        int64_t rest = item, group = 0, member = 0, of_group = 1, of_member = 1;
+        for (int axis = 3; axis <= whole->rank; axis++) {
+            int64_t size = size_at(whole, axis), at = rest % size;
+            bool own = size_at(bias, axis) == size;
+            rest /= size;
+            *(own ? &group : &member) += at * (own ? of_group : of_member);
+            *(own ? &of_group : &of_member) *= size;
+        }
+        if (member == 0)
+            groups[group] = item;
+        if (group == 0)
+            members[member] = item;
+    }
+    rt_places(launcher, groups, g->groups, &g->group_at);
+    rt_places(launcher, members, g->members, &g->member_at);
+    g->sums = true;
+    return TC_OK;
+}
+
+typedef struct tiled_params {
+    attention_params attention;
+    tk_attention_groups groups;
+} tiled_params;
+
+/* (dY, Q, K^T, V, Bias?, Mask?, Ratio?, Seed?) -> dQ, dK^T, dV, dS or that of Bias */
+static void run_attention_tiled_grad(tk_queue *q, const rt_launch *launch) {
+    const tiled_params *p = launch->params;
+    const rt_arg *in = launch->in;
+    tk_attention_gradients out = {rt_data(rt_out(launch, 0)), rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)),
+                                  rt_data(rt_out(launch, 3))};
+    tk_attention_operands operands = {in[1].data, in[2].data, in[3].data, rt_data(rt_in(launch, 4)),
+                                      rt_data(rt_in(launch, 5))};
+    launch->kernels->attention_tiled_grad(q, out, in[0].data, operands, &p->attention.a, &p->groups,
+                                          rt_ratio(rt_in(launch, 6), 0),
+                                          rt_seed(rt_in(launch, 7), p->attention.ordinal), launch->workspace);
+}
+
+/* TC_UNSUPPORTED where V has leading dims that the scores lack: forward, one map serves several items then. */
+static tc_status expect_own_scores(rt_launcher *launcher, const tc_node *node, const rt_launch *launch) {
+    const rt_arg *whole = &launch->in[0], *q = &launch->in[1], *kt = &launch->in[2];
+    bool same = true;
+    for (int axis = 3; axis <= whole->rank; axis++)
+        same = same && (size_at(q, axis) == size_at(whole, axis) || size_at(kt, axis) == size_at(whole, axis));
+    if (same)
+        return TC_OK;
+    return tc_error(launcher->ctx, TC_UNSUPPORTED, node,
+                    "there is no kernel for a V with more leading dims than the scores have");
+}
+
+tc_status rt_launch_attention_tiled_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    tiled_params *p = RT_PARAMS(launcher, tiled_params);
+    tk_attention *a = &p->attention.a;
+    const rt_arg *bias = rt_in(launch, 4), *scores = rt_out(launch, 3);
+    TC_TRY(prepare_operands(launcher, node, launch, 1, &launch->in[0], &p->attention));
+    TC_TRY(rt_expect(launcher, node, launch->in[0].dtype == a->dtype));
+    TC_TRY(expect_own_scores(launcher, node, launch));
+    p->groups = (tk_attention_groups){.groups = a->items, .members = 1, .group_at = {.step = 1}};
+    if (scores && tc_attr_find(node, "sum_axes"))
+        TC_TRY(prepare_groups(launcher, node, &launch->in[0], bias, a, &p->groups));
+    const int64_t rows[] = {a->s, a->d, a->t, a->s}, columns[] = {a->d, a->t, a->e, a->t};
+    for (uint32_t i = 0; i < 4; i++) {
+        int64_t items = i == 3 ? p->groups.groups : a->items;
+        TC_TRY(rt_expect(launcher, node,
+                         !rt_out(launch, i) || (rt_out(launch, i)->count == items * rows[i] * columns[i] &&
+                                                rt_out(launch, i)->dtype == a->dtype)));
+    }
+    launch->workspace_bytes = launcher->kernels->attention_tiled_grad_workspace(a, &p->groups, launcher->slots);
+    launch->params = p;
+    launch->run = run_attention_tiled_grad;
     return TC_OK;
 }

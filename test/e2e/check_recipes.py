@@ -3,10 +3,11 @@
 
 usage: check_recipes.py TEMPOC TEMPO_RUN [CASE_DIR ...]
 BERT-like stacks with dropout, built here: saved bytes per block are the formulas of the literature, to the byte.
-These and the cases (folders with model.onnx, inputs.npz): gradients of `none` at one thread and of `exact` at two are
-equal bit for bit; `portable` holds standard ops only and agrees with `none`; both save less than `none` does. All of
-it in float, in float16 and in bfloat16 (cases named in HALF), and for products in 16 bits amid floats. GELU and its
-gradient are compared over all numbers of 16 bits.
+These and the cases (folders with model.onnx, inputs.npz): gradients of `none` at one thread, of `exact` at two and of
+`tiled` at three are equal bit for bit; `portable` holds standard ops only and agrees with `none`; they save less than
+`none` does, and `tiled` less than `exact` where there is attention. All of it in float, in float16 and in bfloat16
+(cases named in HALF), and for products in 16 bits amid floats. GELU and its gradient are compared over all numbers of
+16 bits.
 """
 import os
 import subprocess
@@ -151,6 +152,7 @@ def check_formulas(o, dtype, folder):
     want = {
         "none": (16 * e + 2) * sbh + (2 * e + 1) * as2b + 16 * sb,
         "exact": 10 * e * sbh + e * as2b + 8 * sb,
+        "tiled": 10 * e * sbh + 8 * sb,
         "portable": (10 * e + 2) * sbh + (e + 1) * as2b + 16 * sb,
     }
     for recipe, formula in want.items():
@@ -170,7 +172,7 @@ def check_formulas(o, dtype, folder):
     return None
 
 
-# --- one graph, three recipes ----------------------------------------------------------------------------------------
+# --- one graph, four recipes -----------------------------------------------------------------------------------------
 
 
 def off(got, want, dtype):
@@ -184,8 +186,8 @@ def off(got, want, dtype):
 
 
 def check_graph(o, path, inputs, dtype, folder):
-    grads, saved = {}, {}
-    for recipe, threads in ("none", 1), ("exact", 2), ("portable", 2):
+    grads, saved, ops = {}, {}, {}
+    for recipe, threads in ("none", 1), ("exact", 2), ("tiled", 3), ("portable", 2):
         out, got = os.path.join(folder, f"{recipe}.onnx"), os.path.join(folder, f"{recipe}.npz")
         run(o.tempoc, path, "-o", out, f"--recipe={recipe}")
         model = onnx.load(out)
@@ -195,14 +197,19 @@ def check_graph(o, path, inputs, dtype, folder):
             return "portable is left with other than standard ops"
         run(o.tempo_run, out, "--inputs", inputs, "--outputs", got, "--threads", str(threads), "--seed", "7")
         grads[recipe], saved[recipe] = arrays(got), saved_bytes(model)
+        ops[recipe] = {n.op_type.partition("_")[0] for n in model.graph.node if n.domain == "ai.tempo"}
     for name, want in grads["none"].items():
-        if grads["exact"][name].tobytes() != want.tobytes():
-            return f"{name} is not bit-equal under none and exact"
+        for recipe in ("exact", "tiled"):
+            if grads[recipe][name].tobytes() != want.tobytes():
+                return f"{name} is not bit-equal under none and {recipe}"
     want = {n: w.astype(np.float64) for n, w in grads["none"].items() if n.endswith("_grad")}
     error, name = off({n: g.astype(np.float64) for n, g in grads["portable"].items()}, want, dtype)
     if not error <= LIMITS[dtype]:
         return f"portable: {name} is off by {error:.1e}"
     if not saved["exact"] < saved["none"] or not saved["portable"] < saved["none"]:
+        return f"saved bytes: {saved}"
+    if saved["tiled"] > saved["exact"] or ("DotProductAttentionGrad" in ops["exact"]) != (
+            saved["tiled"] < saved["exact"]):
         return f"saved bytes: {saved}"
     return None
 

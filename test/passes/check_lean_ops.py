@@ -111,6 +111,17 @@ def attention_grad(dy, q, kt, v, p, dropped=None, keep=None, ratio=None, mask=No
     return scale * reached @ swap(kt), scale * swap(q) @ reached, swap(dropped) @ dy, ds
 
 
+def attention_tiled_grad(dy, q, kt, v, bias=None, mask=None, ratio=None, seed=None, sum_axes=None, **attributes):
+    scale, fill = attributes.get("scale", 1.0), attributes.get("fill", -np.inf)
+    _, p, *maps = attention(q, kt, v, bias, mask, ratio, seed, **attributes)
+    dropped, keep = maps or (None, None)
+    reach = None if mask is None or np.isinf(fill) else mask
+    *products, ds = attention_grad(dy, q, kt, v, p, dropped, keep, ratio, reach, scale)
+    if sum_axes is not None:
+        ds = ds.sum(tuple(sum_axes), keepdims=True).reshape(bias.shape)
+    return *products, ds
+
+
 def axes_of(x, axis):
     return tuple(range(axis % x.ndim, x.ndim))
 
@@ -226,6 +237,7 @@ DEFINITIONS = {
     "DropoutGrad": lambda dy, mask, ratio: (drop(dy, mask, ratio),),
     "DotProductAttention": attention,
     "DotProductAttentionGrad": attention_grad,
+    "DotProductAttentionTiledGrad": attention_tiled_grad,
     "LayerNormalizationXhat": layer_norm_xhat,
     "LayerNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, True),
     "RMSNormalization": rms_norm,
@@ -344,6 +356,27 @@ def attention_cases():
     case("DotProductAttentionGrad", dy, q, kt, v, p, None, None, None, nothing, outputs=4, types=FLOATS)
     case("DotProductAttentionGrad", dy, q, kt, v, p, None, None, None, nothing, outputs=3, scale=0.5)
     case("DotProductAttentionGrad", dy, q, kt, v, p, None, None, RATIO, nothing[:1], outputs=4, signed=1)
+
+
+def tiled_cases():
+    q, kt, v, dy = f(2, 3, 5, 4), f(2, 3, 4, 6), f(2, 3, 6, 8), f(2, 3, 5, 8)
+    bias, mask, nothing = f(3, 5, 6), random.random((2, 1, 5, 6)) < 0.7, random.random((5, 6)) < 0.7
+    mask[..., 0], nothing[2] = True, False
+    op, common = "DotProductAttentionTiledGrad", dict(outputs=4, types=FLOATS, scale=0.5, node=4)
+    for with_bias, with_mask, drops in itertools.product((0, 1), (0, 1), (0, 1)):
+        draw = (RATIO, SEED) if drops else (None, None)
+        operands = (bias if with_bias else None, mask if with_mask else None, *draw)
+        case(op, dy, q, kt, v, *operands, dynamic=bool(with_bias), **common)
+        case(op, dy, q, kt, v, *operands, fill=-2.0, **common)
+        if with_bias:
+            case(op, dy, q, kt, v, *operands, sum_axes=[0], dynamic=bool(drops), **common)
+            case(op, dy, q, kt, v, bias[:1, None], *operands[1:], sum_axes=[0, 1], fill=-1.0, **common)
+    case(op, dy, q, kt, v, None, nothing, guard=1, **common)
+    case(op, dy, q, kt, v, bias[:, :1], nothing, np.float32(0), SEED, guard=1, **common)
+    case(op, dy, q[0], kt, v[:, :1], f(2, 1, 5, 6), None, sum_axes=[1], **common)
+    case(op, dy[0, 0], q[0, 0], kt[0, 0], v[0, 0], outputs=3, absent=(0,), scale=0.5)
+    many = [np.concatenate([x] * 20) for x in (dy, q, kt, v)]  # 40 items share a bias
+    case(op, *many, bias, outputs=4, absent=(0, 1, 2), types=FLOATS, sum_axes=[0])
 
 
 def norm_cases():
@@ -486,7 +519,7 @@ def check(tools, folder, entry):
         if op in EXACT
         else [o.astype(np.float64) if o is not None and o.dtype in (np.float16, np.float32) else o for o in operands]
     )
-    if op in ("DotProductAttention", "DotProductAttentionGrad"):  # ratio is what its type holds
+    if op.startswith("DotProductAttention"):  # ratio is what its type holds
         exact = [o if o is None or o.ndim else np.float32(o) for o in exact]
     with np.errstate(all="ignore"):
         want = DEFINITIONS[op](*exact, **attributes)
@@ -599,7 +632,7 @@ def uncovered(gradients):
 def main():
     tools, only = [os.path.abspath(t) for t in sys.argv[1:3]], set(sys.argv[3:])
     known_answers()
-    dropout_cases(), attention_cases(), norm_cases(), other_cases(), optimizer_cases()
+    dropout_cases(), attention_cases(), tiled_cases(), norm_cases(), other_cases(), optimizer_cases()
     gradients, failed, passed = list(gradient_cases()), 0, 0
     for op in uncovered(gradients):
         print("FAIL no gradient case for", op)
