@@ -42,7 +42,8 @@ typedef struct tc_plan_problem {
     uint32_t n_buffers;
     tc_plan_choice *choices; /* of one result, the better one first */
     uint32_t n_choices;
-    uint64_t align; /* of workspaces: a power of two */
+    uint64_t align;  /* of workspaces: a power of two */
+    uint64_t enough; /* an arena of so many bytes is small enough; 0: the smaller the better */
 } tc_plan_problem;
 
 /* What is live when, with as many results over operands as may be. No packing needs fewer bytes than `peak_bytes`. */
