@@ -127,6 +127,7 @@ tc_status tc_pass_dce(tc_pass_env *env, tc_model *model); /* removes nodes and i
 tc_status tc_pass_dropout(tc_pass_env *env,
                           tc_model *model); /* Dropout becomes ai.tempo.Dropout, drawn from tempo.seed */
 tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);    /* one op for each spelling of an idea */
+tc_status tc_pass_chunk(tc_pass_env *env, tc_model *model);    /* the vocabulary's loss in chunks of rows */
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model); /* appends the backward pass */
 tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);    /* puts the bodies in the place of ai.tempo ops */
 tc_status tc_pass_tile(tc_pass_env *env, tc_model *model);     /* attention keeps no map */

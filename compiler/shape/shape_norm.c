@@ -189,3 +189,39 @@ tc_status tc_shape_softmax_loss_grad(tc_shape_ctx *sc, tc_node *node) {
     TC_TRY(check_labels(sc, node, 1, 2, 3));
     return tc_shape_like(sc, node, 0, scores.dtype, scores);
 }
+
+/* X [..., hidden], W [hidden, classes] or, transB, [classes, hidden]; as many labels as X has rows. */
+static tc_status check_linear(tc_shape_ctx *sc, tc_node *node) {
+    tc_arg x = tc_arg_of(node, 0), w = tc_arg_of(node, 1), bias = tc_arg_of(node, 3), weights = tc_arg_of(node, 4);
+    int hidden = tc_attr_int(node, "transB", 0) != 0;
+    tc_dim unused;
+    TC_TRY(tc_shape_expect_same_type(sc, node, 0, 1));
+    TC_TRY(tc_shape_expect_rank(sc, node, 1, 2));
+    TC_TRY(tc_shape_expect_type(sc, node, 2, TC_INTS, "int32 or int64"));
+    TC_TRY(tc_shape_expect_rank(sc, node, 3, 1));
+    TC_TRY(tc_shape_expect_rank(sc, node, 4, 1));
+    if (x.rank >= 0 && x.rank < 2)
+        return TC_FAIL(sc, node, "%s has rank %d, expected at least 2: rows and what they hold",
+                       tc_operand_text(sc, node, 0), x.rank);
+    if (x.rank > 0 && w.rank == 2)
+        TC_TRY(tc_shape_same_dim(sc, node, "inner size of the product", x.dims[x.rank - 1], w.dims[hidden], &unused));
+    if (bias.rank == 1 && w.rank == 2)
+        TC_TRY(tc_shape_same_dim(sc, node, "number of classes (W; B)", w.dims[!hidden], bias.dims[0], &unused));
+    if (weights.rank == 1 && w.rank == 2)
+        TC_TRY(
+            tc_shape_same_dim(sc, node, "number of classes (W; weights)", w.dims[!hidden], weights.dims[0], &unused));
+    return TC_OK;
+}
+
+tc_status tc_shape_linear_loss(tc_shape_ctx *sc, tc_node *node) {
+    tc_arg x = tc_arg_of(node, 0), w = tc_arg_of(node, 1), labels = tc_arg_of(node, 2);
+    tc_dtype dtype = (tc_dtype)tc_attr_int(node, "loss_type", x.dtype);
+    bool none;
+    TC_TRY(read_reduction(sc, node, &none));
+    TC_TRY(check_linear(sc, node));
+    TC_TRY(none ? tc_shape_like(sc, node, 0, dtype, labels) : tc_shape_set(sc, node, 0, dtype, 0, NULL));
+    TC_TRY(tc_shape_like(sc, node, 1, x.dtype, x));
+    TC_TRY(tc_shape_like(sc, node, 2, x.dtype, w));
+    tc_dim classes = w.rank == 2 ? w.dims[tc_attr_int(node, "transB", 0) == 0] : tc_dim_unknown();
+    return tc_shape_set(sc, node, 3, x.dtype, 1, &classes);
+}

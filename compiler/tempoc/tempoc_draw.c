@@ -66,7 +66,7 @@ static tc_status shape_of(drawing *d, const tc_value *value, tempo_tensor *t, ui
 /* --- what an integer may be ------------------------------------------------------------------- */
 
 /* Operand `indices` counts along dimension `axis` (or the attribute of that name, where the op has one) of operand
- * `table`. */
+ * `table`, a matrix where the op may have it transposed. */
 static const struct {
     const char *domain, *op;
     uint32_t indices, table;
@@ -77,6 +77,7 @@ static const struct {
     {"", "NegativeLogLikelihoodLoss", 1, 0, 1},
     {"", "ScatterElements", 1, 0, 0},
     {"", "SoftmaxCrossEntropyLoss", 1, 0, 1},
+    {"ai.tempo", "LinearCrossEntropy", 2, 1, 1},
     {"ai.tempo", "RotaryEmbedding", 3, 1, 0},
     {"ai.tempo", "SoftmaxCrossEntropyLossGrad", 2, 1, 1},
 };
@@ -106,7 +107,7 @@ static int64_t table_size(drawing *d, const tc_use *use) {
             continue;
         const tc_value *table = tc_input(use->user, tables[i].table);
         int rank = tc_value_rank(table);
-        int64_t axis = tc_attr_int(use->user, "axis", tables[i].axis);
+        int64_t axis = tc_attr_int(use->user, "axis", tables[i].axis) - tc_attr_int(use->user, "transB", 0);
         axis += axis < 0 ? rank : 0;
         if (rank == TC_RANK_UNKNOWN || axis < 0 || axis >= rank)
             return INT64_MAX;

@@ -422,3 +422,39 @@ void tk_reference_cross_entropy_grad(tk_queue *q, void *dscores, const void *dlo
     }
     free(weight);
 }
+
+static double *numbers_or_null(tk_queue *q, const void *data, int64_t n, tk_dtype dtype) {
+    return data ? tk_reference_numbers(q, data, n, dtype) : NULL;
+}
+
+static double *room_or_null(tk_queue *q, const void *out, int64_t n) { return out ? tk_reference_room(q, n) : NULL; }
+
+void tk_reference_linear_loss_run(tk_queue *q, tk_linear_loss_results out, tk_linear_loss_operands in,
+                                  const tk_linear_loss *s, void *workspace) {
+    (void)workspace;
+    int64_t of_x = s->rows * s->hidden, of_w = s->classes * s->hidden,
+            of_loss = s->reduction == TK_LOSS_NONE ? s->rows : 1;
+    int64_t *labels = calloc((size_t)s->rows + 1, sizeof *labels);
+    for (int64_t i = 0; labels && i < s->rows; i++)
+        labels[i] = tk_get_int(in.labels, s->label_dtype, i);
+    double *x = tk_reference_numbers(q, in.x, of_x, s->dtype), *w = tk_reference_numbers(q, in.w, of_w, s->dtype),
+           *b = numbers_or_null(q, in.b, s->classes, s->dtype),
+           *weights = numbers_or_null(q, in.weights, s->classes, s->loss_dtype),
+           *dloss = numbers_or_null(q, in.dloss, of_loss, s->loss_dtype), *loss = tk_reference_room(q, of_loss),
+           *dx = room_or_null(q, out.dx, of_x), *dw = room_or_null(q, out.dw, of_w),
+           *db = room_or_null(q, out.db, s->classes);
+    bool all = labels && x && w && loss && (b || !in.b) && (weights || !in.weights) && (dloss || !in.dloss) &&
+               (dx || !out.dx) && (dw || !out.dw) && (db || !out.db);
+    tk_status status = all ? tk_linear_loss_ref((tk_linear_loss_results){loss, dx, dw, db},
+                                                (tk_linear_loss_operands){x, w, labels, b, weights, dloss}, s)
+                           : TK_NO_MEMORY;
+    if (status != TK_OK)
+        tk_fault(q, status);
+    if (status == TK_OK) {
+        put_all(out.loss, s->loss_dtype, loss, of_loss);
+        put_all(out.dx, s->dtype, dx, of_x);
+        put_all(out.dw, s->dtype, dw, of_w);
+        put_all(out.db, s->dtype, db, s->classes);
+    }
+    free(labels), free(x), free(w), free(b), free(weights), free(dloss), free(loss), free(dx), free(dw), free(db);
+}

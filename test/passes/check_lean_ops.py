@@ -17,6 +17,8 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+import linear_loss_cases
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 random = np.random.default_rng(11)
 LIMITS = {
@@ -240,6 +242,7 @@ DEFINITIONS = {
     "DotProductAttentionTiledGrad": attention_tiled_grad,
     "LayerNormalizationXhat": layer_norm_xhat,
     "LayerNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, True),
+    "LinearCrossEntropy": linear_loss_cases.linear_loss,
     "RMSNormalization": rms_norm,
     "RMSNormalizationGrad": lambda dy, x, scale, inv, axis=-1: xhat_grad(dy, x * inv, scale, inv, axis, False)[:2],
     "RMSNormalizationXhat": rms_norm_xhat,
@@ -610,6 +613,7 @@ def gradient_cases():
     yield "RMSNormalization", [f(2, 3, 4), f(3, 4)], dict(axis=1, stash_type=11), (0,)
     yield "RMSNormalization", [f(2, 3, 4), f(4)], dict(axis=1, stash_type=11), ()
     yield "Swish", [f(3, 4)], dict(alpha=1.702), ()
+    yield from linear_loss_cases.gradient_cases(f, random)
 
 
 # --- all --------------------------------------------------------------------------------------------------------------
@@ -633,6 +637,7 @@ def main():
     tools, only = [os.path.abspath(t) for t in sys.argv[1:3]], set(sys.argv[3:])
     known_answers()
     dropout_cases(), attention_cases(), tiled_cases(), norm_cases(), other_cases(), optimizer_cases()
+    linear_loss_cases.cases(case, f, random)
     gradients, failed, passed = list(gradient_cases()), 0, 0
     for op in uncovered(gradients):
         print("FAIL no gradient case for", op)

@@ -139,6 +139,13 @@ static const typed typed_cases[] = {
     {"float[b,4] d, float[b,4] x||z = ai.tempo.GeluGrad(d, x)", "float[b,4]"},
     {"int64[b,s] i, float[b,s,8] d|int64[2] t = {100, 8}|z = ai.tempo.GatherGrad(t, i, d)", "float[100,8]"},
     {"float l, float[n,c] p, int64[n] y||z = ai.tempo.SoftmaxCrossEntropyLossGrad(l, p, y)", "float[n,c]"},
+    {"float[b,s,8] x, float[9,8] w, int64[b,s] y, float[9] c||z, d = ai.tempo.LinearCrossEntropy <transB = 1, "
+     "reduction = \"none\"> (x, w, y, c)",
+     "float[b,s]"},
+    {"float16[b,8] x, float16[8,v] w, int64[b] y||z, d, e, f = ai.tempo.LinearCrossEntropy <loss_type = 1> (x, w, y)",
+     "float16[v]", "f"},
+    {"float16[b,8] x, float16[8,v] w, int64[b] y||z = ai.tempo.LinearCrossEntropy <loss_type = 1> (x, w, y)",
+     "float[]"},
     {"float[b,8] d, float[b,8] x, float[8] g, float[b,1] m, float[b,1] i||z, g2, b2 = "
      "ai.tempo.LayerNormalizationGrad(d, x, g, m, i)",
      "float[b,8]"},
@@ -223,6 +230,9 @@ static const refused refused_cases[] = {
     {"float[2] x|float r = {1.5}|z = Dropout(x, r)", "ratio is 1.5"},
     {"float[2,5] x, int64[3] y||z = SoftmaxCrossEntropyLoss(x, y)", "2 and 3"},
     {"float[2,5] x, float[2] y||z = SoftmaxCrossEntropyLoss(x, y)", "expected int32 or int64"},
+    {"float[2,5] x, float[4,9] w, int64[2] y||z = ai.tempo.LinearCrossEntropy(x, w, y)", "inner size of the product"},
+    {"float[5] x, float[5,9] w, int64[1] y||z = ai.tempo.LinearCrossEntropy(x, w, y)", "expected at least 2"},
+    {"float[2,5] x, float[5,9] w, int64[2] y, float[5] b||z = ai.tempo.LinearCrossEntropy(x, w, y, b)", "9 and 5"},
     {"|int64 a = {0}, int64 b = {4}, int64 c = {0}|z = Range(a, b, c)", "delta is 0"},
     {"float[2] x, float[2] y, float[2] w||z = Add(x, y, w)", "3"},
     {"float[2] x||z = Add(x, \"\")", "operand"},

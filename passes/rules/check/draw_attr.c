@@ -21,21 +21,25 @@ static const struct {
     const char *name;
     unsigned n;
     double numbers[3];
-    const char *words[2];
+    const char *words[3];
 } settings[] = {
-    {"alpha", 3, {0.5, 1.702, 1}, {NULL, NULL}},
+    {"alpha", 3, {0.5, 1.702, 1}, {NULL}},
     {"approximate", 2, {0}, {"none", "tanh"}},
-    {"beta", 2, {0.3, 0.7}, {NULL, NULL}},
-    {"detect_negative", 2, {0, 1}, {NULL, NULL}},
-    {"detect_positive", 2, {0, 1}, {NULL, NULL}},
-    {"epsilon", 3, {1e-5, 1e-3, 0.1}, {NULL, NULL}},
-    {"fill", 2, {-10000, -INFINITY}, {NULL, NULL}},
-    {"gamma", 2, {1.1, 0.8}, {NULL, NULL}},
-    {"guard", 2, {0, 1}, {NULL, NULL}},
-    {"keepdims", 2, {0, 1}, {NULL, NULL}},
-    {"node", 3, {0, 1, 7}, {NULL, NULL}},
-    {"scale", 2, {0.25, 1.5}, {NULL, NULL}},
-    {"to", 2, {TC_FLOAT, TC_DOUBLE}, {NULL, NULL}},
+    {"beta", 2, {0.3, 0.7}, {NULL}},
+    {"detect_negative", 2, {0, 1}, {NULL}},
+    {"detect_positive", 2, {0, 1}, {NULL}},
+    {"epsilon", 3, {1e-5, 1e-3, 0.1}, {NULL}},
+    {"fill", 2, {-10000, -INFINITY}, {NULL}},
+    {"gamma", 2, {1.1, 0.8}, {NULL}},
+    {"guard", 2, {0, 1}, {NULL}},
+    {"ignore_index", 2, {-100, 0}, {NULL}},
+    {"keepdims", 2, {0, 1}, {NULL}},
+    {"node", 3, {0, 1, 7}, {NULL}},
+    {"reduction", 3, {0}, {"mean", "sum", "none"}},
+    {"scale", 2, {0.25, 1.5}, {NULL}},
+    {"to", 2, {TC_FLOAT, TC_DOUBLE}, {NULL}},
+    {"transA", 2, {0, 1}, {NULL}},
+    {"transB", 2, {0, 1}, {NULL}},
 };
 
 /* False: dice have nothing to say of it. */

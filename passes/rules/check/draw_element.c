@@ -62,11 +62,22 @@ static double element(rule_instance *inst, tc_dtype dtype, domain where, const r
     }
 }
 
+/* Of a class, or that which counts nothing. */
+static double label(rule_instance *inst, const tc_node *node) {
+    shape scores;
+    const tc_attr *ignored = tc_attr_find(node, "ignore_index");
+    bool known = rule_shape_of(tc_input(node, 0), &scores) && scores.rank > 1 && scores.dims[1] > 0;
+    if (ignored && rule_dice_percent(&inst->dice, 30))
+        return (double)ignored->i;
+    return known ? rule_dice_below(&inst->dice, (unsigned)scores.dims[1]) : 0;
+}
+
 void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index, tc_dtype dtype, uint64_t count,
                         void *data, const rule_need *need) {
     domain where = node ? domain_of(node, index) : REAL;
+    bool labels = node && rule_role_is_labels(rule_role_of(node, index));
     for (uint64_t i = 0; i < count; i++)
-        tc_element_set(dtype, data, i, element(inst, dtype, where, need));
+        tc_element_set(dtype, data, i, labels ? label(inst, node) : element(inst, dtype, where, need));
 }
 
 /* Elements that rules stumble over. A rule that may round is spared NaN and infinities, where formulas differ, but for

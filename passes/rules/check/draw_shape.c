@@ -226,11 +226,56 @@ static bool reshape_target(rule_instance *inst, const tc_node *node, uint32_t in
     return true;
 }
 
+/* A matrix, drawn to fit the one that is there. */
+static bool gemm_factor(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
+    shape other;
+    s->rank = 2;
+    for (int i = 0; i < 2; i++)
+        s->dims[i] = rule_draw_dim(inst);
+    if (operand_shape(node, 1 - index, &other) && other.rank == 2) {
+        bool ta = tc_attr_int(node, "transA", 0) != 0, tb = tc_attr_int(node, "transB", 0) != 0;
+        s->dims[index ? tb : !ta] = other.dims[index ? !ta : tb];
+    }
+    return true;
+}
+
+static bool gemm_bias(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
+    shape b;
+    (void)inst, (void)index;
+    if (!operand_shape(node, 1, &b) || b.rank != 2)
+        return rule_shape_fail(inst, "there is no product to add to");
+    s->rank = 1;
+    s->dims[0] = b.dims[tc_attr_int(node, "transB", 0) == 0];
+    return true;
+}
+
+/* Labels of scores [batch, classes, ...], and weights of the classes. */
+static bool labels(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
+    (void)index;
+    if (!operand_shape(node, 0, s) || s->rank < 2)
+        return rule_shape_fail(inst, "there are no scores");
+    memmove(s->dims + 1, s->dims + 2, (size_t)(--s->rank - 1) * sizeof *s->dims);
+    s->dtype = TC_INT64;
+    return true;
+}
+
+static bool class_weights(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
+    shape scores;
+    (void)index;
+    if (!operand_shape(node, 0, &scores) || scores.rank < 2)
+        return rule_shape_fail(inst, "there are no scores");
+    *s = (shape){1, {scores.dims[1]}, scores.dtype};
+    return true;
+}
+
 static const struct {
     const char *domain, *op;
     uint32_t operand;
     role draw;
 } roles[] = {
+    {"", "Gemm", 0, gemm_factor},
+    {"", "Gemm", 1, gemm_factor},
+    {"", "Gemm", 2, gemm_bias},
     {"", "LayerNormalization", 1, tail},
     {"", "LayerNormalization", 2, tail},
     {"", "MatMul", 0, left_factor},
@@ -245,7 +290,11 @@ static const struct {
     {"", "ReduceProd", 1, axes},
     {"", "ReduceSum", 1, axes},
     {"", "ReduceSumSquare", 1, axes},
+    {"", "NegativeLogLikelihoodLoss", 1, labels},
+    {"", "NegativeLogLikelihoodLoss", 2, class_weights},
     {"", "Reshape", 1, reshape_target},
+    {"", "SoftmaxCrossEntropyLoss", 1, labels},
+    {"", "SoftmaxCrossEntropyLoss", 2, class_weights},
     {"", "Where", 0, condition},
     {"ai.tempo", "DotProductAttention", 0, left_factor},
     {"ai.tempo", "DotProductAttention", 1, right_factor},
@@ -285,6 +334,7 @@ role rule_role_of(const tc_node *node, uint32_t index) {
     return NULL;
 }
 
+bool rule_role_is_labels(role draw) { return draw == labels; }
 bool rule_role_is_axes(role draw) { return draw == axes; }
 bool rule_role_is_target(role draw) { return draw == reshape_target; }
 bool rule_role_is_shared(role draw) { return draw == condition; }

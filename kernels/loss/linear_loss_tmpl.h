@@ -1,0 +1,67 @@
+/* linear_loss_tmpl.h: a chunk's rows between the products, for one type to compute in. Set before including: T, SUFFIX,
+ * EXP (of T). */
+#include "../softmax/softmax_sums.h"
+
+TK_VECTOR static void TK_CAT(add_row, SUFFIX)(T *z, const T *b, int64_t n) {
+    for (int64_t c = 0; c < n; c++)
+        z[c] += b[c];
+}
+
+TK_VECTOR static void TK_CAT(scale_row, SUFFIX)(T *z, int64_t n, T factor) {
+    for (int64_t c = 0; c < n; c++)
+        z[c] *= factor;
+}
+
+TK_VECTOR static void TK_CAT(subtract_row, SUFFIX)(T *z, const T *weights, int64_t n, T share) {
+    for (int64_t c = 0; c < n; c++)
+        z[c] -= share * (weights ? weights[c] : (T)1);
+}
+
+/* One row: its scores z become their gradient, and its loss comes back. `seed` is what the loss of the row is
+ * multiplied with where nothing is reduced. */
+static double TK_CAT(one_row, SUFFIX)(const walk *c, T *z, int64_t label, double seed) {
+    const tk_linear_loss *s = c->shape;
+    const T *weights = c->weights;
+    const int64_t n = s->classes;
+    if (c->bias)
+        TK_CAT(add_row, SUFFIX)(z, c->bias, n);
+    const T largest = TK_CAT(row_max, SUFFIX)(z, n);
+    const double own = (1 - s->smoothing) * (weights ? (double)weights[label] : 1), share = s->smoothing / (double)n;
+    const double of_label = (double)largest - (double)z[label];
+    double scores = 0; /* the sum of w[c] (largest - z[c]) */
+    if (share != 0)
+        scores = (double)largest * c->weight_sum -
+                 (weights ? TK_CAT(row_dot, SUFFIX)(z, weights, n) : TK_CAT(row_sum, SUFFIX)(z, n));
+    TK_CAT(row_exp, SUFFIX)(z, z, n, largest);
+    const double sum = TK_CAT(row_sum, SUFFIX)(z, n), log_sum = log(sum), lse = (double)largest + log_sum;
+    double loss = own * (of_label + log_sum), mass = own;
+    if (share != 0) {
+        loss += share * (scores + c->weight_sum * log_sum);
+        mass += share * c->weight_sum;
+    }
+    if (s->square != 0) {
+        loss += s->square * lse * lse;
+        mass += 2 * s->square * lse;
+    }
+    if (!c->has_gradient)
+        return loss;
+    const double at_label = ((double)z[label] / sum * mass - own) * seed;
+    TK_CAT(scale_row, SUFFIX)(z, n, (T)(mass / sum * seed));
+    z[label] = (T)at_label;
+    if (share != 0)
+        TK_CAT(subtract_row, SUFFIX)(z, weights, n, (T)(share * seed));
+    return loss;
+}
+
+/* sum[c] += column c of the chunk, rows in their order. */
+TK_VECTOR static void TK_CAT(add_columns, SUFFIX)(double *sum, const T *z, int64_t rows, int64_t stride, int64_t n) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < n; c++)
+            sum[c] += (double)z[i * stride + c];
+}
+#undef T
+#undef SUFFIX
+#undef EXP
+#undef LANES
+#undef BLOCK
+#undef SUM_OF
