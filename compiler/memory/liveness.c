@@ -34,7 +34,7 @@ static bool sample_dim(void *user, const char *name, int64_t *value) {
     return true;
 }
 
-static uint64_t sample(tc_dim_pool *pool, tc_dim bytes) {
+uint64_t tc_sample_bytes(tc_dim_pool *pool, tc_dim bytes) {
     if (!tc_dim_is_const(bytes) && !tc_dim_is_unknown(bytes))
         bytes = tc_dim_substitute(pool, bytes, sample_dim, NULL);
     return tc_dim_is_const(bytes) && bytes.value > 0 ? (uint64_t)bytes.value : 0;
@@ -50,7 +50,7 @@ static void draw_curve(tc_arena *arena, tc_liveness *out, tc_dim_pool *pool) {
     out->exact = true;
     for (size_t i = 0; i < out->n_lives; i++) {
         const tc_life *life = &out->lives[i];
-        uint64_t bytes = sample(pool, life->bytes);
+        uint64_t bytes = tc_sample_bytes(pool, life->bytes);
         out->exact = out->exact && tc_dim_is_const(life->bytes);
         begins[life->first] = plus(begins[life->first], bytes);
         ends[life->last] = plus(ends[life->last], bytes);

@@ -30,6 +30,9 @@ typedef struct tc_liveness {
 
 #define TC_SAMPLE_DIM 64 /* the size that stands for each symbolic dim in the search for the peak */
 
+/* Bytes with TC_SAMPLE_DIM in the place of each symbol; 0 where they are unknown. */
+uint64_t tc_sample_bytes(tc_dim_pool *pool, tc_dim bytes);
+
 /* The main graph's lives, in `arena`. What nested graphs read counts as read by the node that holds them; what they
  * make is not counted. */
 void tc_liveness_make(tc_arena *arena, const tc_graph *graph, tc_liveness *out_liveness);

@@ -1,21 +1,32 @@
 /* recompute.c: saved values that cheap nodes make from values at hand are made again in the backward pass instead of
  * kept: GELU from its operand, y of LayerNormalization from x-hat, dropout by drawing again.
  *
+ * Where fewer bytes give a saved value again, they are kept in its place: half precision before a Cast, keys before
+ * they are repeated for several heads, parts before they are joined. keep.h finds the fewest bytes for the whole graph.
+ *
  * One walk over the forward pass, in order, decides for each value: it is there (free, or saved and kept), it can
- * be made again at some cost, or neither. Only what is saved and can be made again is dropped, so that nothing is
- * kept that was not before. One walk over the backward pass then copies nodes, each right before the first node
- * that reads its result: earlier would keep the copy as long as the value. Copies have the attributes of their
- * originals, and the same kernels compute them: they are equal bit for bit. No pass behind this one may merge
+ * be made again at some cost, or neither. One walk over the backward pass then copies nodes, each right before the
+ * first node that reads its result: earlier would keep the copy as long as the value. Copies have the attributes of
+ * their originals, and the same kernels compute them: they are equal bit for bit. No pass behind this one may merge
  * equal nodes. */
+#include "../../compiler/memory/liveness.h"
 #include "../../compiler/memory/storage.h"
+#include "keep.h"
 #include "lean.h"
 #include <string.h>
 
-enum { LIMIT = 16 }; /* what making one value again may cost in all, in units of cheap.def */
+enum {
+    LIMIT = 16, /* what making one value again may cost in all, in units of cheap.def */
+    ROUNDS = 8, /* of choices among what to keep */
+};
+#define MOST_BYTES ((uint64_t)1 << 40) /* that count of one value, and what counts of an unknown size */
 
 enum {
     READ = 1,   /* by a late node */
     PINNED = 2, /* it stays whatever is done here: a graph output, or read by a nested graph */
+    CHOSEN = 4, /* kept in the place of others that cheap nodes make of it */
+    DEAR = 8,   /* read, and kept, as making it again would cost more than LIMIT */
+    PAID = 16,  /* its bytes are counted against those of what is no longer kept for it */
 };
 
 typedef struct recomputation {
@@ -78,12 +89,38 @@ static uint8_t cost_of(const recomputation *rc, const tc_value *value) {
     return value->producer ? rc->cost[value->id] : 0;
 }
 
+/* Nodes that make one value again, each once. */
+typedef struct bill {
+    const tc_node *nodes[LIMIT];
+    unsigned n, sum;
+} bill;
+
+static void add_to_bill(const recomputation *rc, bill *b, const tc_node *node) {
+    for (unsigned i = 0; i < b->n; i++)
+        if (b->nodes[i] == node)
+            return;
+    b->sum += tc_cheap_cost(node);
+    if (b->sum > LIMIT)
+        return;
+    b->nodes[b->n++] = node;
+    for (uint32_t i = 0; b->sum <= LIMIT && i < node->n_inputs; i++) {
+        const tc_value *operand = recompute_operand(node, i);
+        if (!operand || cost_of(rc, operand) == 0)
+            continue;
+        operand = tc_storage_of(&rc->storages, operand);
+        if (cost_of(rc, operand) == TC_NEVER)
+            b->sum = LIMIT + 1;
+        else
+            add_to_bill(rc, b, operand->producer);
+    }
+}
+
 static uint8_t price(const recomputation *rc, const tc_node *node) {
-    unsigned sum = tc_cheap_cost(node);
-    for (uint32_t i = 0; sum <= LIMIT && i < node->n_inputs; i++)
-        if (recompute_operand(node, i))
-            sum += cost_of(rc, recompute_operand(node, i));
-    return sum <= LIMIT && !(has_xhat(node) && !tc_output(node, 1)) ? (uint8_t)sum : TC_NEVER;
+    bill b = {.n = 0};
+    if (tc_cheap_cost(node) == TC_NEVER || (has_xhat(node) && !tc_output(node, 1)))
+        return TC_NEVER;
+    add_to_bill(rc, &b, node);
+    return b.sum <= LIMIT ? (uint8_t)b.sum : TC_NEVER;
 }
 
 static bool is_worth_it(const tc_value *value) {
@@ -116,36 +153,71 @@ static void explain(const recomputation *rc, const char *row, const tc_value *va
     tc_note(rc->env->ctx, NULL, "%s: '%s' of %s \"%s\" is kept: %s", row, value->name, node->op_type, label, why);
 }
 
-/* Whether a saved value is dropped; the row of its op in the statistics. */
-static bool drop(const recomputation *rc, const tc_value *value, uint8_t cost) {
+/* The row of a cheap op in the statistics; NULL: nothing is to be done with this value. */
+static tc_rule_stat *row_of(const recomputation *rc, const tc_value *value) {
     const tc_node *node = value->producer;
-    bool cheap = value->out_index == 0 && tc_cheap_cost(node) != TC_NEVER;
-    if (!cheap || !is_worth_it(value))
-        return false;
+    if (value->out_index != 0 || tc_cheap_cost(node) == TC_NEVER || !is_worth_it(value))
+        return NULL;
     const char *op = has_xhat(node) ? "ScaleBias" : node->op->name;
-    tc_rule_stat *row = tc_summary_rule(rc->env, tc_arena_printf(rc->env->ctx->arena, "recompute_%s", op));
-    row->tried++;
-    if (is_disabled(rc, row->name))
-        return false;
-    if (cost == TC_NEVER || (rc->flags[value->id] & PINNED)) {
-        explain(rc, row->name, value);
-        return false;
+    return tc_summary_rule(rc->env, tc_arena_printf(rc->env->ctx->arena, "recompute_%s", op));
+}
+
+/* Whether a saved value may be dropped if it can be had otherwise. */
+static bool may_drop(const recomputation *rc, const tc_value *value) {
+    const tc_rule_stat *row = row_of(rc, value);
+    return row && !is_disabled(rc, row->name) && !(rc->flags[value->id] & PINNED);
+}
+
+/* What of it has to be kept for this value, and is not paid for. */
+static tc_dim price_in_bytes(const recomputation *rc, const tc_node *node, tc_dim bytes) {
+    tc_dim_pool *pool = rc->graph->model->dims;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const tc_value *operand = recompute_operand(node, i);
+        operand = operand ? tc_storage_of(&rc->storages, operand) : NULL;
+        if (!operand || !operand->producer)
+            continue;
+        uint8_t *flags = &rc->flags[operand->id];
+        if ((*flags & CHOSEN) && !(*flags & (READ | PAID))) {
+            *flags |= PAID;
+            bytes = tc_dim_add(pool, bytes, tc_value_bytes(pool, operand));
+        } else if (rc->cost[operand->id] != 0) {
+            bytes = price_in_bytes(rc, operand->producer, bytes);
+        }
     }
+    return bytes;
+}
+
+/* Counts a saved value in the row of its op: dropped, or kept as it costs too much or is held. */
+static void count(const recomputation *rc, const tc_value *value, bool dropped) {
+    tc_rule_stat *row = row_of(rc, value);
+    if (!row)
+        return;
+    row->tried++;
+    if (!dropped && !is_disabled(rc, row->name))
+        explain(rc, row->name, value);
+    if (!dropped)
+        return;
     tc_dim_pool *pool = rc->graph->model->dims;
     row->matched++;
     row->bytes_freed = tc_dim_add(pool, row->bytes_freed, tc_value_bytes(pool, value));
-    return true;
+    row->bytes_freed = tc_dim_sub(pool, row->bytes_freed, price_in_bytes(rc, value->producer, tc_dim_const(0)));
 }
 
 static void decide(const recomputation *rc, const tc_node *node, const tc_value *value) {
-    uint8_t *cost = &rc->cost[value->id];
+    uint8_t *cost = &rc->cost[value->id], *flags = &rc->flags[value->id];
     if (tc_is_view(node)) {
         *cost = cost_of(rc, tc_input(node, 0));
         return;
     }
     *cost = tc_storage_is_given(&rc->storages, value) ? 0 : value->out_index == 0 ? price(rc, node) : TC_NEVER;
-    if (*cost != 0 && (rc->flags[value->id] & READ) && !drop(rc, value, *cost))
+    if (*cost == 0)
+        return;
+    if (*flags & CHOSEN) {
         *cost = 0;
+    } else if ((*flags & READ) && (*cost == TC_NEVER || !may_drop(rc, value))) {
+        *flags |= DEAR;
+        *cost = 0;
+    }
 }
 
 static void decide_all(const recomputation *rc) {
@@ -153,6 +225,102 @@ static void decide_all(const recomputation *rc) {
         for (uint32_t i = node->n_outputs; i-- > 0;) /* x-hat before the y that it gives again */
             if (node->outputs[i])
                 decide(rc, node, node->outputs[i]);
+}
+
+/* --- what is kept in the place of others ------------------------------------------------------ */
+
+static uint64_t sampled_bytes(const recomputation *rc, const tc_value *value) {
+    tc_dim_pool *pool = rc->graph->model->dims;
+    tc_dim bytes = tc_value_bytes(pool, value);
+    uint64_t sample = tc_sample_bytes(pool, bytes);
+    return tc_dim_is_unknown(bytes) || sample > MOST_BYTES ? MOST_BYTES : sample;
+}
+
+/* The storages that early nodes make, in order. */
+static uint32_t list_made(const recomputation *rc, const tc_value ***out_values) {
+    uint32_t n = 0;
+    const tc_value **values = TC_NEW_ARRAY(rc->arena, const tc_value *, rc->graph->model->next_id);
+    for (const tc_node *node = rc->graph->first; node != rc->end->next; node = node->next)
+        for (uint32_t i = node->n_outputs; i-- > 0;) /* x-hat before the y that it gives again */
+            if (node->outputs[i] && !tc_is_view(node))
+                values[n++] = node->outputs[i];
+    *out_values = values;
+    return n;
+}
+
+static bool is_there(const recomputation *rc, const tc_value *value) {
+    return tc_storage_is_given(&rc->storages, value) ||
+           ((rc->flags[value->id] & READ) && ((rc->flags[value->id] & DEAR) || !may_drop(rc, value)));
+}
+
+/* Chooses among n values, listed in order, those that give all others for the fewest bytes. */
+static void choose(const recomputation *rc, const tc_value *const *values, uint32_t n) {
+    tc_arena *scratch = tc_arena_create();
+    tc_keep_value *problem = TC_NEW_ARRAY(scratch, tc_keep_value, n);
+    uint32_t *numbers = TC_NEW_ARRAY(scratch, uint32_t, rc->graph->model->next_id), *operands = NULL, n_operands = 0;
+    bool *keep = TC_NEW_ARRAY(scratch, bool, n);
+    size_t cap = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const tc_node *node = values[i]->producer;
+        bool lost = has_xhat(node) && !tc_output(node, 1);
+        problem[i] = (tc_keep_value){.bytes = sampled_bytes(rc, values[i]), .there = is_there(rc, values[i])};
+        problem[i].makes = values[i]->out_index == 0 && tc_cheap_cost(node) != TC_NEVER && !lost;
+        problem[i].read = (rc->flags[values[i]->id] & READ) != 0;
+        problem[i].first = n_operands;
+        for (uint32_t k = 0; problem[i].makes && k < node->n_inputs; k++) {
+            const tc_value *operand = recompute_operand(node, k);
+            operand = operand ? tc_storage_of(&rc->storages, operand) : NULL;
+            if (!operand || tc_storage_is_given(&rc->storages, operand))
+                continue;
+            operands = tc_arena_grow(scratch, operands, sizeof *operands, &cap, n_operands + (size_t)1);
+            operands[n_operands++] = numbers[operand->id];
+        }
+        problem[i].n = n_operands - problem[i].first;
+        numbers[values[i]->id] = i;
+    }
+    tc_keep_least(scratch, problem, n, operands, keep);
+    for (uint32_t i = 0; i < n; i++)
+        rc->flags[values[i]->id] = (uint8_t)((rc->flags[values[i]->id] & ~CHOSEN) | (keep[i] ? CHOSEN : 0));
+    tc_arena_destroy(scratch);
+}
+
+static void clear(const recomputation *rc, const tc_value *const *values, uint32_t n, int flags) {
+    for (uint32_t i = 0; i < n; i++)
+        rc->flags[values[i]->id] = (uint8_t)(rc->flags[values[i]->id] & ~flags);
+}
+
+static uint64_t kept_bytes(const recomputation *rc, const tc_value *const *values, uint32_t n, uint32_t *out_dear) {
+    uint64_t sum = 0;
+    *out_dear = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t flags = rc->flags[values[i]->id];
+        bool kept = (flags & (READ | CHOSEN)) && rc->cost[values[i]->id] == 0;
+        sum += kept && !tc_storage_is_given(&rc->storages, values[i]) ? sampled_bytes(rc, values[i]) : 0;
+        *out_dear += (flags & DEAR) != 0;
+    }
+    return sum;
+}
+
+/* What is chosen is better than nothing chosen, or nothing is. A value that turns out to cost too much work stays, and
+ * the choice is made anew with it. */
+static void decide_best(const recomputation *rc, const tc_value *const *values, uint32_t n) {
+    uint32_t dear, before;
+    decide_all(rc);
+    uint64_t plain = kept_bytes(rc, values, n, &dear), chosen = plain;
+    clear(rc, values, n, DEAR);
+    dear = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        before = dear;
+        choose(rc, values, n);
+        decide_all(rc);
+        chosen = kept_bytes(rc, values, n, &dear);
+        if (dear == before)
+            break;
+    }
+    if (chosen < plain)
+        return;
+    clear(rc, values, n, CHOSEN | DEAR);
+    decide_all(rc);
 }
 
 /* --- making it again -------------------------------------------------------------------------- */
@@ -246,7 +414,12 @@ tc_status tc_recompute_cheap(tc_pass_env *env, tc_graph *graph, const tc_node *e
     rc.cost = TC_NEW_ARRAY(scratch, uint8_t, n);
     tc_storages_make(scratch, graph, &rc.storages);
     mark_readers(&rc);
-    decide_all(&rc);
+    const tc_value **made;
+    uint32_t n_made = list_made(&rc, &made);
+    decide_best(&rc, made, n_made);
+    for (uint32_t i = 0; i < n_made; i++)
+        if (rc.flags[made[i]->id] & READ)
+            count(&rc, made[i], rc.cost[made[i]->id] != 0);
     rewire(&rc);
     tc_arena_destroy(scratch);
     return TC_OK;
