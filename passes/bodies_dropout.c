@@ -1,7 +1,7 @@
-/* bodies_dropout.c: the function body of Dropout, and the draw that it shares with attention: Philox4x32-10 (Salmon et
- * al., SC 2011) in integer ops. Words are int64 in [0, 2^32); a product of two wraps around 2^64, and its upper half
- * comes from a shift as uint64. Block b holds the words of elements 4 b to 4 b + 3; its counter is {b low, b high ^
- * step high, node, step low}, its key the two words of seed. */
+/* bodies_dropout.c: the function bodies of Dropout and random numbers, and the draw that they share with attention:
+ * Philox4x32-10 (Salmon et al., SC 2011) in integer ops. Words are int64 in [0, 2^32); a product of two wraps around
+ * 2^64, and its upper half comes from a shift as uint64. Block b holds the words of elements 4 b to 4 b + 3; its
+ * counter is {b low, b high ^ step high, node, step low}, its key the two words of seed. */
 #include "bodies.h"
 
 static void add_constants(tc_body *body) {
@@ -70,7 +70,9 @@ static void add_round(tc_body *body, int r) {
                     r + 1, i, r);
 }
 
-void tc_body_draw(tc_body *body, const char *shape_of) {
+/* `bits`: the upper 24 bits of a word for each element of `shape_of`, int64[n]. Elements beyond the last are cut off.
+ */
+static void add_bits(tc_body *body, const char *shape_of) {
     enum { ROUNDS = 10 };
     add_constants(body);
     add_counters(body, shape_of);
@@ -78,14 +80,18 @@ void tc_body_draw(tc_body *body, const char *shape_of) {
         add_round(body, r);
     for (int lane = 0; lane < 4; lane++)
         tc_body_add(body, "  lane%d = Unsqueeze (c%d_%d, list_1)\n", lane, lane, ROUNDS);
-    /* Elements beyond the last are cut off; 24 bits of a word make a float in [0, 1) exactly. */
     tc_body_add(body, "  lanes = Concat <axis: int = 1> (lane0, lane1, lane2, lane3)\n"
                       "  words_up = Reshape (lanes, list_rest)\n"
                       "  n_list = Unsqueeze (n, list_0)\n"
                       "  words = Slice (words_up, list_0, n_list)\n"
                       "  byte = Constant <value_int: int = 256> ()\n"
-                      "  bits = Div (words, byte)\n"
-                      "  bits_f = Cast <to: int = 1> (bits)\n"
+                      "  bits = Div (words, byte)\n");
+}
+
+void tc_body_draw(tc_body *body, const char *shape_of) {
+    add_bits(body, shape_of);
+    /* 24 bits of a word make a float in [0, 1) exactly. */
+    tc_body_add(body, "  bits_f = Cast <to: int = 1> (bits)\n"
                       "  unit = Constant <value_float: float = 5.9604644775390625e-08> ()\n"
                       "  uniform_flat = Mul (bits_f, unit)\n"
                       "  uniform = Reshape <allowzero: int = 1> (uniform_flat, drawn_shape)\n"
@@ -120,6 +126,90 @@ bool tc_make_dropout(tc_body *body) {
 bool tc_make_dropout_grad(tc_body *body) {
     tc_body_begin(body, "", "dY, mask, ratio", "dX");
     tc_body_drop(body, "dY", "mask", "dX");
+    tc_body_end(body);
+    return true;
+}
+
+/* --- random numbers ----------------------------------------------------------------------------- */
+
+/* The type that numbers are made in, of the type they are rounded to. */
+static int made_in(tc_dtype dtype) { return dtype == TC_DOUBLE ? TC_DOUBLE : TC_FLOAT; }
+
+/* How many of 24 bits fit the significand of the type. */
+static int bits_of(tc_dtype dtype) { return dtype == TC_FLOAT16 ? 11 : dtype == TC_BFLOAT16 ? 8 : 24; }
+
+static void begin_random(tc_body *body, tc_dtype dtype, const char *params) {
+    if (dtype != TC_FLOAT)
+        tc_body_suffix(body, "_%s", tc_dtype_name(dtype));
+    tc_body_begin(body, params, "shape, seed", "Y");
+}
+
+static void add_attr(tc_body *body, const char *attr, tc_dtype dtype) {
+    tc_body_add(body,
+                "  %s_f = Constant <value_float: float = @%s> ()\n"
+                "  %s_n = Cast <to: int = %d> (%s_f)\n",
+                attr, attr, attr, made_in(dtype), attr);
+}
+
+bool tc_make_random_uniform(tc_body *body) {
+    tc_dtype dtype = (tc_dtype)tc_attr_int(body->node, "dtype", TC_FLOAT);
+    begin_random(body, dtype, "dtype: int = 1, node: int = 0, low: float = 0.0, high: float = 1.0");
+    tc_body_add(body, "  like = ConstantOfShape (shape)\n");
+    add_bits(body, "like");
+    add_attr(body, "low", dtype);
+    add_attr(body, "high", dtype);
+    tc_body_add(body,
+                "  rest = Constant <value_int: int = %d> ()\n"
+                "  fitting = Div (bits, rest)\n"
+                "  fitting_n = Cast <to: int = %d> (fitting)\n"
+                "  unit_f = Constant <value_float: float = %.17g> ()\n"
+                "  unit = CastLike (unit_f, fitting_n)\n"
+                "  u = Mul (fitting_n, unit)\n"
+                "  width = Sub (high_n, low_n)\n"
+                "  above = Mul (u, width)\n"
+                "  flat = Add (low_n, above)\n"
+                "  made = Reshape <allowzero: int = 1> (flat, shape)\n"
+                "  Y = Cast <to: int = %d> (made)\n",
+                1 << (24 - bits_of(dtype)), made_in(dtype), 1.0 / (1 << bits_of(dtype)), (int)dtype);
+    tc_body_end(body);
+    return true;
+}
+
+/* Box and Muller's: two words for an element; 1 - u is above 0. */
+bool tc_make_random_normal(tc_body *body) {
+    tc_dtype dtype = (tc_dtype)tc_attr_int(body->node, "dtype", TC_FLOAT);
+    begin_random(body, dtype, "dtype: int = 1, node: int = 0, mean: float = 0.0, scale: float = 1.0");
+    tc_body_add(body, "  two = Constant <value_ints: ints = [2]> ()\n"
+                      "  twice = Concat <axis: int = 0> (shape, two)\n"
+                      "  like = ConstantOfShape (twice)\n");
+    add_bits(body, "like");
+    add_attr(body, "mean", dtype);
+    add_attr(body, "scale", dtype);
+    tc_body_add(body,
+                "  bits_n = Cast <to: int = %d> (bits)\n"
+                "  unit_f = Constant <value_float: float = 5.9604644775390625e-08> ()\n"
+                "  unit = CastLike (unit_f, bits_n)\n"
+                "  uv_flat = Mul (bits_n, unit)\n"
+                "  uv = Reshape <allowzero: int = 1> (uv_flat, twice)\n"
+                "  u = Gather <axis: int = -1> (uv, int_0)\n"
+                "  v = Gather <axis: int = -1> (uv, int_1)\n"
+                "  one_f = Constant <value_float: float = 1.0> ()\n"
+                "  one = CastLike (one_f, u)\n"
+                "  above_0 = Sub (one, u)\n"
+                "  ln = Log (above_0)\n"
+                "  minus_2_f = Constant <value_float: float = -2.0> ()\n"
+                "  minus_2 = CastLike (minus_2_f, u)\n"
+                "  square = Mul (minus_2, ln)\n"
+                "  radius = Sqrt (square)\n"
+                "  turn_t = Constant <value: tensor = double {6.283185307179586}> ()\n"
+                "  turn = CastLike (turn_t, u)\n"
+                "  angle = Mul (turn, v)\n"
+                "  cosine = Cos (angle)\n"
+                "  z = Mul (radius, cosine)\n"
+                "  wide = Mul (z, scale_n)\n"
+                "  made = Add (mean_n, wide)\n"
+                "  Y = Cast <to: int = %d> (made)\n",
+                made_in(dtype), (int)dtype);
     tc_body_end(body);
     return true;
 }

@@ -1,6 +1,8 @@
 /* dropout.c: every Dropout that may drop becomes ai.tempo.Dropout, whose mask is a function of the graph input
  * tempo.seed and of the attribute `node`: no other state, so that whoever draws it again draws the same, under any
- * recipe, on any device, in any runtime.
+ * recipe, on any device, in any runtime. Random numbers likewise: RandomUniform, RandomNormal and their Likes become
+ * the ops of ai.tempo, of the shape that an operand tells, so that nothing is kept for its shape alone; Bernoulli(p) is
+ * RandomUniform below p.
  *
  * `node` is the ordinal among the Dropouts of the file, calls of functions counted one by one; it is taken before any
  * other pass removes one (tc_record_dropouts), and clones keep it as they keep every attribute. Where training_mode is
@@ -10,6 +12,9 @@
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
 #include "pass.h"
+#include <string.h>
+
+#define FIRST_RANDOM (INT64_C(1) << 31)
 
 /* A map holds no NULL, and numbers start at 0. */
 static void *as_pointer(uint32_t number) { return (void *)((uintptr_t)number + 1); }
@@ -25,12 +30,25 @@ static uint32_t number_of(tc_map *numbers, const tc_node *node) {
     return number;
 }
 
+static const char *const random_ops[] = {"Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform",
+                                         "RandomUniformLike"};
+
+static bool is_random(const tc_node *node) {
+    for (size_t i = 0; i < TC_COUNT(random_ops); i++)
+        if (tc_node_is(node, "", random_ops[i]))
+            return true;
+    return false;
+}
+
 void tc_record_dropouts(tc_pass_env *env, const tc_model *model) {
-    tc_map *numbers = tc_map_create(env->ctx->arena);
+    tc_summary *summary = env->summary;
+    summary->dropouts = tc_map_create(env->ctx->arena);
+    summary->randoms = tc_map_create(env->ctx->arena);
     TC_FOR_NODES(node, model->graph)
         if (tc_node_is(node, "", "Dropout"))
-            number_of(numbers, node);
-    env->summary->dropouts = numbers;
+            number_of(summary->dropouts, node);
+        else if (is_random(node))
+            number_of(summary->randoms, node);
 }
 
 void tc_hint_dropout(tc_ctx *ctx) {
@@ -69,8 +87,8 @@ static tc_status seed_input(tc_pass_env *env, tc_graph *graph, tc_value **out_se
         (!tc_dim_is_const(type->dims[0]) || type->dims[0].value == 2))
         return TC_OK;
     tc_error(env->ctx, TC_BAD_INPUT, NULL,
-             "%s is %s%s: Dropout takes its seed and step from a graph input of that name, int64[2]", TC_SEED_INPUT,
-             tc_type_text(env->ctx->arena, type), seed->is_input ? "" : " and no graph input");
+             "%s is %s%s: Dropout and random ops take seed and step from a graph input of that name, int64[2]",
+             TC_SEED_INPUT, tc_type_text(env->ctx->arena, type), seed->is_input ? "" : " and no graph input");
     tc_hint(env->ctx, "rename it");
     return TC_BAD_INPUT;
 }
@@ -108,14 +126,93 @@ static tc_status convert(tc_pass_env *env, tc_node *node, mode how, uint32_t num
     return tc_infer_node(env->ctx, node);
 }
 
+/* --- random numbers --------------------------------------------------------------------------- */
+
+static tc_status insert(tc_ctx *ctx, tc_node *node, tc_node *before, const char *name, tc_value **out_value) {
+    tc_node_insert_before(node, before);
+    *out_value = tc_node_add_output(node, 0, name, NULL);
+    return tc_infer_node(ctx, node);
+}
+
+/* int64[rank]: of the operand that the result is like, or as the attribute says. */
+static tc_status shape_of(tc_ctx *ctx, tc_node *node, tc_value **out_shape) {
+    tc_graph *graph = node->graph;
+    size_t count;
+    const int64_t *sizes = tc_attr_ints(node, "shape", &count);
+    if (node->n_inputs == 0) {
+        *out_shape = tc_constant(graph, "shape", tc_tensor_ints(graph->model, sizes, (int64_t)count));
+        return TC_OK;
+    }
+    tc_node *shape = tc_node_create(graph, "", "Shape", 1, 1);
+    tc_node_set_input(shape, 0, tc_input(node, 0));
+    return insert(ctx, shape, node, "shape", out_shape);
+}
+
+/* Makes `drawing`, which may be the node itself, draw what the node of ONNX draws. */
+static tc_status set_draw(tc_pass_env *env, tc_node *node, tc_node *drawing, const char *op, tc_dtype dtype) {
+    tc_value *shape, *seed;
+    TC_TRY(seed_input(env, node->graph, &seed));
+    TC_TRY(shape_of(env->ctx, node, &shape));
+    tc_attr_set_int(drawing, "node", FIRST_RANDOM + number_of(env->summary->randoms, node));
+    tc_attr_set_int(drawing, "dtype", dtype);
+    tc_node_set_op(drawing, TC_TEMPO_DOMAIN, op);
+    tc_node_set_input(drawing, 0, shape);
+    tc_node_set_input(drawing, 1, seed);
+    return TC_OK;
+}
+
+/* Its result is 1 with the chance that its operand has, of a 16-bit type compared as floats, which numbers drawn are:
+ * below 1 always, below 0 never. */
+static tc_status sample(tc_pass_env *env, tc_node *node) {
+    tc_value *chance = tc_input(node, 0), *drawn, *hit;
+    tc_graph *graph = node->graph;
+    tc_dtype dtype = tc_value_dtype(chance) == TC_DOUBLE ? TC_DOUBLE : TC_FLOAT;
+    tc_node *drawing = tc_node_create(graph, TC_TEMPO_DOMAIN, "RandomUniform", 2, 1);
+    TC_TRY(set_draw(env, node, drawing, "RandomUniform", dtype));
+    TC_TRY(insert(env->ctx, drawing, node, "drawn", &drawn));
+    if (tc_value_dtype(chance) != dtype) {
+        tc_node *wide = tc_node_create(graph, "", "Cast", 1, 1);
+        tc_attr_set_int(wide, "to", dtype);
+        tc_node_set_input(wide, 0, chance);
+        TC_TRY(insert(env->ctx, wide, node, "chance", &chance));
+    }
+    tc_node *less = tc_node_create(graph, "", "Less", 2, 1);
+    tc_node_set_input(less, 0, drawn);
+    tc_node_set_input(less, 1, chance);
+    TC_TRY(insert(env->ctx, less, node, "hit", &hit));
+    tc_attr_set_int(node, "to", tc_value_dtype(node->outputs[0]));
+    tc_attr_remove(node, "dtype");
+    tc_attr_remove(node, "seed");
+    tc_node_set_op(node, "", "Cast");
+    tc_node_set_input(node, 0, hit);
+    return tc_infer_node(env->ctx, node);
+}
+
+static tc_status convert_random(tc_pass_env *env, tc_node *node) {
+    tc_dtype dtype = tc_value_dtype(tc_output(node, 0));
+    if (dtype == TC_UNDEFINED)
+        return TC_OK;
+    if (tc_node_is(node, "", "Bernoulli"))
+        return sample(env, node);
+    if (!tc_dtype_is_float(dtype))
+        return TC_OK; /* ONNX has no such numbers: the runtime refuses the node by name */
+    bool is_uniform = strncmp(node->op_type, "RandomUniform", strlen("RandomUniform")) == 0;
+    TC_TRY(set_draw(env, node, node, is_uniform ? "RandomUniform" : "RandomNormal", dtype));
+    tc_attr_remove(node, "shape");
+    tc_attr_remove(node, "seed");
+    return tc_infer_node(env->ctx, node);
+}
+
 tc_status tc_pass_dropout(tc_pass_env *env, tc_model *model) {
     if (!env->summary->dropouts)
         tc_record_dropouts(env, model);
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
-    TC_FOR_NODES(node, model->graph) {
+    TC_FOR_NODES_SAFE(node, model->graph) {
         mode how = mode_of(model, node);
         if (how != STAYS)
             TC_TRY(convert(env, node, how, number_of(env->summary->dropouts, node)));
+        else if (is_random(node))
+            TC_TRY(convert_random(env, node));
     }
     return TC_OK;
 }

@@ -53,6 +53,7 @@ typedef struct tc_summary {
     uint32_t nodes_before, nodes_after;
     uint32_t stops;       /* values that gradients stopped at: a directional derivative of the loss is another one */
     tc_map *dropouts;     /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
+    tc_map *randoms;      /* of its other random ops, likewise */
     tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph.
                              tc_record_initializers */
     tc_map *torch_names;  /* initializer -> the parameter of PyTorch's that it is: torch/torch_names.h */
@@ -97,8 +98,8 @@ void tc_record_initializers(tc_pass_env *env, const tc_model *model);
 /* The initializer of that name, which lives as long as the model, counts as the file's from now on; `tensor` NULL: it
  * is there no more. trainable.c */
 void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *tensor);
-/* Counts the Dropouts of the main graph, functions inlined, before any pass removes one: their numbers make their
- * masks. dropout.c */
+/* Counts the Dropouts and the random ops of the main graph, functions inlined, before any pass removes one: their
+ * numbers make what they draw. dropout.c */
 void tc_record_dropouts(tc_pass_env *env, const tc_model *model);
 /* How to export a Dropout that drops. dropout.c */
 void tc_hint_dropout(tc_ctx *ctx);
@@ -124,8 +125,8 @@ tc_status tc_pass_unfold(tc_pass_env *env, tc_model *model);  /* parameters that
 tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);    /* weights stored twice, weights merged: warns or mends */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
 tc_status tc_pass_dce(tc_pass_env *env, tc_model *model); /* removes nodes and initializers that nobody reads */
-tc_status tc_pass_dropout(tc_pass_env *env,
-                          tc_model *model); /* Dropout becomes ai.tempo.Dropout, drawn from tempo.seed */
+tc_status tc_pass_dropout(
+    tc_pass_env *env, tc_model *model); /* Dropout and random numbers become those of ai.tempo, drawn from tempo.seed */
 tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);    /* one op for each spelling of an idea */
 tc_status tc_pass_chunk(tc_pass_env *env, tc_model *model);    /* the vocabulary's loss in chunks of rows */
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model); /* appends the backward pass */

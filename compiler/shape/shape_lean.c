@@ -35,6 +35,24 @@ tc_status tc_shape_dropout_grad(tc_shape_ctx *sc, tc_node *node) {
     return tc_shape_same_shape(sc, node);
 }
 
+/* As ConstantOfShape, of the type that `dtype` names. */
+tc_status tc_shape_tempo_random(tc_shape_ctx *sc, tc_node *node) {
+    int64_t dtype = tc_attr_int(node, "dtype", TC_FLOAT);
+    size_t count = 0;
+    tc_dim dims[TC_MAX_RANK];
+    if (dtype < 0 || dtype >= TC_DTYPE_COUNT || !tc_dtype_is_float((tc_dtype)dtype))
+        return TC_FAIL(sc, node, "dtype is %lld, expected a float type", (long long)dtype);
+    TC_TRY(tc_shape_expect_type(sc, node, 0, 1u << TC_INT64, "int64"));
+    TC_TRY(tc_shape_expect_rank(sc, node, 0, 1));
+    TC_TRY(check_draw(sc, node, 2, 1));
+    const tc_dim *sizes = tc_shape_dims(sc, node, 0, &count);
+    if (sizes && count > TC_MAX_RANK)
+        return tc_error(sc->ctx, TC_LIMIT, node, "shape has %zu sizes, above the limit of %d", count, TC_MAX_RANK);
+    for (int i = 0; sizes && i < (int)count; i++)
+        dims[i] = tc_dim_is_unknown(sizes[i]) ? tc_shape_fresh(sc, node, 0, i) : sizes[i];
+    return tc_shape_set(sc, node, 0, (tc_dtype)dtype, sizes ? (int)count : TC_RANK_UNKNOWN, sizes ? dims : NULL);
+}
+
 /* --- attention -------------------------------------------------------------------------------- */
 
 /* A matrix operand, with leading dims. */

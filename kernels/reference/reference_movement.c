@@ -1,5 +1,6 @@
 /* reference_movement.c: ops that move elements or make them from little: families movement, create and embedding. */
 #include "reference.h"
+#include <math.h>
 #include <string.h>
 
 static const uint64_t zero = 0; /* an element of any type */
@@ -320,5 +321,31 @@ void tk_reference_tensor_scatter(tk_queue *q, void *out, const void *updates, co
             return;
         }
         move(out, (row * s->axis + at % s->axis) * s->inner + i % s->inner, updates, i, element);
+    }
+}
+
+/* --- random numbers ----------------------------------------------------------------------------- */
+
+static double drawn(tk_seed seed, int64_t word, int bits) {
+    tk_draw draw = tk_draw_of(seed);
+    uint32_t words[4];
+    tk_draw_block(&draw, (uint64_t)word / 4, words);
+    return ldexp((double)(words[word % 4] >> (32 - bits)), -bits);
+}
+
+void tk_reference_random_uniform(tk_queue *q, void *out, int64_t n, float low, float high, tk_seed seed,
+                                 tk_dtype dtype) {
+    (void)q;
+    int bits = dtype == TK_F16 ? 11 : dtype == TK_BF16 ? 8 : 24;
+    for (int64_t i = 0; i < n; i++)
+        tk_put(out, dtype, i, low + ((double)high - low) * drawn(seed, i, bits));
+}
+
+void tk_reference_random_normal(tk_queue *q, void *out, int64_t n, float mean, float scale, tk_seed seed,
+                                tk_dtype dtype) {
+    (void)q;
+    for (int64_t i = 0; i < n; i++) {
+        double radius = sqrt(-2 * log1p(-drawn(seed, 2 * i, 24)));
+        tk_put(out, dtype, i, mean + scale * radius * cos(2 * acos(-1) * drawn(seed, 2 * i + 1, 24)));
     }
 }

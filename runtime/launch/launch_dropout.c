@@ -1,5 +1,6 @@
-/* launch_dropout.c: Dropout nodes of ONNX and of ai.tempo to the kernel of kernels/dropout. Whether they drop, how much
- * and from which seed are operands, read when the node runs. */
+/* launch_dropout.c: Dropout nodes of ONNX and of ai.tempo to the kernel of kernels/dropout, random numbers to those of
+ * kernels/create. Whether they drop, how much and from which seed are operands, read when the node runs. */
+#include "../../kernels/create/create.h"
 #include "launch_draw.h"
 #include "launch_util.h"
 
@@ -90,4 +91,55 @@ tc_status rt_launch_dropout_grad(rt_launcher *launcher, const tc_node *node, rt_
     launch->run = run_dropout_grad;
     launch->inplace[0] = 1;
     return TC_OK;
+}
+
+/* --- random numbers --------------------------------------------------------------------------- */
+
+typedef struct random_params {
+    float a, b;
+    tk_seed seed; /* node; `pair` is the session's where the node has no seed of its own */
+} random_params;
+
+/* Operand 1 of the ops of ai.tempo. */
+static tk_seed seed_of(const rt_launch *launch, const random_params *p) {
+    return launch->n_in > 1 ? rt_seed(&launch->in[1], p->seed.node) : p->seed;
+}
+
+static void run_uniform(tk_queue *q, const rt_launch *launch) {
+    const random_params *p = launch->params;
+    const rt_arg *out = &launch->out[0];
+    launch->kernels->random_uniform(q, out->data, out->count, p->a, p->b, seed_of(launch, p), out->dtype);
+}
+
+static void run_normal(tk_queue *q, const rt_launch *launch) {
+    const random_params *p = launch->params;
+    const rt_arg *out = &launch->out[0];
+    launch->kernels->random_normal(q, out->data, out->count, p->a, p->b, seed_of(launch, p), out->dtype);
+}
+
+/* (Shape, Seed) -> Y of ai.tempo; those of ONNX, with one operand or none, draw from the session's seed. */
+static tc_status launch_random(rt_launcher *launcher, const tc_node *node, rt_launch *launch, random_params params) {
+    random_params *p = RT_PARAMS(launcher, random_params);
+    if (!tk_is_float(launch->out[0].dtype))
+        return rt_no_kernel(launcher, node, launch);
+    *p = params;
+    p->seed.node = (uint32_t)tc_attr_int(node, "node", (int64_t)node->ordinal | INT64_C(1) << 31);
+    if (node->n_inputs > 1)
+        TC_TRY(rt_expect_draw(launcher, node, launch, 2, 1));
+    else
+        rt_add_table(launcher, launcher->random->pair, sizeof launcher->random->pair, &p->seed.pair)->changes = true;
+    launch->params = p;
+    return TC_OK;
+}
+
+tc_status rt_launch_random_uniform(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    launch->run = run_uniform;
+    return launch_random(launcher, node, launch,
+                         (random_params){tc_attr_float(node, "low", 0), tc_attr_float(node, "high", 1), {0}});
+}
+
+tc_status rt_launch_random_normal(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    launch->run = run_normal;
+    return launch_random(launcher, node, launch,
+                         (random_params){tc_attr_float(node, "mean", 0), tc_attr_float(node, "scale", 1), {0}});
 }

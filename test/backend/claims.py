@@ -128,9 +128,10 @@ def render_claims(claimed, cases, results):
 
 
 def render_failures(results):
-    text = ("\n## Cases that fail\n\nThe expected masks of the training_dropout cases are draws of numpy's random "
-            "stream; ours are Philox's. Those of attention in float16 are numpy's, which rounds after each operation; "
-            "ours rounds less, and is more than rtol away in the last places.\n\n")
+    text = ("\n## Cases that fail\n\nThe expected masks of the training_dropout cases, and numbers of the bernoulli "
+            "cases, are draws of numpy's random stream; ours are Philox's. The results of attention in float16 are "
+            "numpy's, which rounds after each operation; ours rounds less, and is more than rtol away in the last "
+            "places.\n\n")
     failing = [(name, reason) for name, (verdict, reason) in sorted(results.items()) if verdict == "FAIL"]
     return text + ("".join(f"- `{name}`: {reason}\n" for name, reason in failing) or "None.\n")
 

@@ -54,8 +54,8 @@ def known_answers():
         assert [int(w[0]) for w in philox([np.array([x], np.uint64) for x in counter], key)] == words
 
 
-def keep_mask(shape, ratio, seed, node):
-    n = int(np.prod(shape))
+def draw(n, seed, node):
+    """n words."""
     block = np.arange((n + 3) // 4, dtype=np.uint64)
     seed, step = (int(s) % 2**64 for s in seed)
     same = np.ones_like(block)
@@ -68,8 +68,28 @@ def keep_mask(shape, ratio, seed, node):
         ],
         [seed % 2**32, seed >> 32],
     )
-    u = (np.stack(words, 1).reshape(-1)[:n] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+    return np.stack(words, 1).reshape(-1)[:n]
+
+
+def keep_mask(shape, ratio, seed, node):
+    u = (draw(int(np.prod(shape)), seed, node) >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
     return (u >= np.float32(ratio)).reshape(shape)
+
+
+def random_uniform(shape, seed, low=0.0, high=1.0, node=0, dtype=1):
+    """Of a float type, rounded in float or double: as many upper bits of a word as the type holds."""
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+    made = np.float64 if kind == np.float64 else np.float32
+    bits = {TensorProto.FLOAT16: 11, TensorProto.BFLOAT16: 8}.get(dtype, 24)
+    u = (draw(int(np.prod(shape)), seed, node) >> np.uint64(32 - bits)).astype(made) * made(2.0**-bits)
+    low, high = made(np.float32(low)), made(np.float32(high))
+    return ((low + u * (high - low)).reshape(shape).astype(kind),)
+
+
+def random_normal(shape, seed, mean=0.0, scale=1.0, node=0, dtype=1):
+    u, v = (draw(2 * int(np.prod(shape)), seed, node) >> np.uint64(8)).astype(np.float64).reshape(-1, 2).T * 2.0**-24
+    z = np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
+    return ((np.float32(mean) + np.float64(np.float32(scale)) * z).reshape(shape),)
 
 
 def drop(x, keep, ratio):
@@ -247,11 +267,13 @@ DEFINITIONS = {
     "RMSNormalizationGrad": lambda dy, x, scale, inv, axis=-1: xhat_grad(dy, x * inv, scale, inv, axis, False)[:2],
     "RMSNormalizationXhat": rms_norm_xhat,
     "RMSNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, False)[:2],
+    "RandomNormal": random_normal,
+    "RandomUniform": random_uniform,
     "ScaleBias": lambda xhat, scale, bias=None, axis=-1: (xhat * scale + (0 if bias is None else bias),),
     "Swish": lambda x, alpha=1.0: (x * sigmoid(alpha * x),),
     "SwishGrad": swish_grad,
 }
-EXACT = ("Dropout", "DropoutGrad")  # every bit is defined
+EXACT = ("Dropout", "DropoutGrad", "RandomUniform")  # every bit is defined
 
 
 # --- cases ------------------------------------------------------------------------------------------------------------
@@ -285,6 +307,19 @@ def dropout_cases():
     case("Dropout", f(4, 9), np.float16(0.5), SEED, outputs=2, types=(np.float16,))
     case("DropoutGrad", f(4, 9), random.random((4, 9)) < 0.6, RATIO, types=FLOATS)
     case("DropoutGrad", f(4, 9), random.random((4, 9)) < 0.6, np.float32([0.1]), dynamic=True)
+
+
+def random_cases():
+    numbers = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE, np.float16: TensorProto.FLOAT16}
+    for shape in [3, 5], [257], [], [0, 3], [2, 3, 7], [70000]:
+        for op in "RandomUniform", "RandomNormal":
+            case(op, np.array(shape, np.int64), SEED, node=2**31 + 1)
+    for seed in [0, 0], [2**40 + 123, 2**33 + 5], [-1, -1]:
+        case("RandomUniform", np.array([4, 9]), np.array(seed, np.int64), node=2**32 - 1)
+    for kind, number in numbers.items():
+        case("RandomUniform", np.array([300]), SEED, low=-2.7, high=1.3, node=2**31, dtype=number, types=(kind,))
+        case("RandomUniform", np.array([3000]), SEED, dtype=number, types=(kind,))
+        case("RandomNormal", np.array([300]), SEED, mean=-2.7, scale=1.3, node=2**31, dtype=number, types=(kind,))
 
 
 def attention_cases():
@@ -636,7 +671,7 @@ def uncovered(gradients):
 def main():
     tools, only = [os.path.abspath(t) for t in sys.argv[1:3]], set(sys.argv[3:])
     known_answers()
-    dropout_cases(), attention_cases(), tiled_cases(), norm_cases(), other_cases(), optimizer_cases()
+    dropout_cases(), random_cases(), attention_cases(), tiled_cases(), norm_cases(), other_cases(), optimizer_cases()
     linear_loss_cases.cases(case, f, random)
     gradients, failed, passed = list(gradient_cases()), 0, 0
     for op in uncovered(gradients):

@@ -165,13 +165,32 @@ def test_cases():
     case("wrong", "Neg", np.array([-1, 2.01], "f4"))
     case("type", "Neg", np.array([-1, 2], "f8"))
     case("shape", "Neg", np.array([[-1, 2]], "f4"))
-    case("none", "RandomNormalLike", np.array([-1, 2], "f4"))
+    case("none", "Bernoulli", np.array([-1, 2], "f4"))
     run("--test-data", path("cases"), code=1,
         says=("PASS right", "FAIL wrong: output 'y' element 1: got 2, expected 2.00", "FAIL type", "FAIL shape",
               "UNSUPPORTED none: ",
               "1 passed, 3 failed, 1 unsupported"))
     run("--test-data", path("cases/right"), says=("1 passed",))
     run("--test-data", path("cases/right/test_data_set_0"), code=2, says=("no test case",))
+
+
+def random_numbers():
+    """Without tempoc, too, random ops draw from --seed; of a type that is no float there is no kernel."""
+    name = model("random.onnxt", """g (float[300] x) => (float[300] u, double[300] v, float[300] z, float[300] again) {
+  u = RandomUniformLike <low = -2.0> (x) v = RandomUniform <shape = [300], dtype = 11> ()
+  z = RandomNormalLike <mean = 5.0> (x) again = RandomUniformLike <low = -2.0> (x) }""")
+    drawn = []
+    for seed in "1", "1", "2":
+        run(name, "--inputs", inputs(x=np.zeros(300, "f4")), "--seed", seed, "--outputs", path("out.npz"))
+        with np.load(path("out.npz")) as out:
+            drawn.append(dict(out))
+    one, same, other = drawn
+    check(all(np.array_equal(one[k], same[k]) and not np.any(one[k] == other[k]) for k in one), "draws of a seed")
+    check(not np.any(one["u"] == one["again"]), "two nodes draw apart")
+    check(-2 <= one["u"].min() < -1.8 and 0.8 < one["u"].max() < 1 and abs(one["u"].mean() + 0.5) < 0.25, "uniform")
+    check(0 <= one["v"].min() and one["v"].max() < 1 and abs(one["z"].mean() - 5) < 0.3, "double, normal")
+    name = model("no_random.onnxt", "g (int64[3] x) => (int64[3] u) { u = RandomUniformLike (x) }")
+    run(name, "--inputs", inputs(x=np.zeros(3, "i8")), code=3, says=("RandomUniformLike", "kernel"))
 
 
 def threads():
@@ -198,5 +217,6 @@ older_opsets()
 functions()
 external_data()
 test_cases()
+random_numbers()
 threads()
 finish()
