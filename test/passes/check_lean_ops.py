@@ -17,7 +17,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-import linear_loss_cases
+import linear_loss_cases, philox_draws
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 random = np.random.default_rng(11)
@@ -30,68 +30,6 @@ onnxruntime.set_default_logger_severity(4)
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------
-def philox(counter, key):
-    """[4, n] words of the counters [4, n] under a key of two words."""
-    mask = np.uint64(0xFFFFFFFF)
-    c, k = [np.uint64(x) for x in counter], [np.uint64(x) for x in key]
-    for _ in range(10):
-        wide0, wide1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        c = [(wide1 >> np.uint64(32)) ^ c[1] ^ k[0], wide1 & mask, (wide0 >> np.uint64(32)) ^ c[3] ^ k[1], wide0 & mask]
-        k = [(k[0] + np.uint64(0x9E3779B9)) & mask, (k[1] + np.uint64(0xBB67AE85)) & mask]
-    return c
-
-
-def known_answers():
-    for counter, key, words in (
-        ([0] * 4, [0] * 2, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
-        ([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
-        (
-            [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
-            [0xA4093822, 0x299F31D0],
-            [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
-        ),
-    ):
-        assert [int(w[0]) for w in philox([np.array([x], np.uint64) for x in counter], key)] == words
-
-
-def draw(n, seed, node):
-    """n words."""
-    block = np.arange((n + 3) // 4, dtype=np.uint64)
-    seed, step = (int(s) % 2**64 for s in seed)
-    same = np.ones_like(block)
-    words = philox(
-        [
-            block & np.uint64(0xFFFFFFFF),
-            block >> np.uint64(32) ^ same * np.uint64(step >> 32),
-            same * np.uint64(node % 2**32),
-            same * np.uint64(step % 2**32),
-        ],
-        [seed % 2**32, seed >> 32],
-    )
-    return np.stack(words, 1).reshape(-1)[:n]
-
-
-def keep_mask(shape, ratio, seed, node):
-    u = (draw(int(np.prod(shape)), seed, node) >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
-    return (u >= np.float32(ratio)).reshape(shape)
-
-
-def random_uniform(shape, seed, low=0.0, high=1.0, node=0, dtype=1):
-    """Of a float type, rounded in float or double: as many upper bits of a word as the type holds."""
-    kind = helper.tensor_dtype_to_np_dtype(dtype)
-    made = np.float64 if kind == np.float64 else np.float32
-    bits = {TensorProto.FLOAT16: 11, TensorProto.BFLOAT16: 8}.get(dtype, 24)
-    u = (draw(int(np.prod(shape)), seed, node) >> np.uint64(32 - bits)).astype(made) * made(2.0**-bits)
-    low, high = made(np.float32(low)), made(np.float32(high))
-    return ((low + u * (high - low)).reshape(shape).astype(kind),)
-
-
-def random_normal(shape, seed, mean=0.0, scale=1.0, node=0, dtype=1):
-    u, v = (draw(2 * int(np.prod(shape)), seed, node) >> np.uint64(8)).astype(np.float64).reshape(-1, 2).T * 2.0**-24
-    z = np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
-    return ((np.float32(mean) + np.float64(np.float32(scale)) * z).reshape(shape),)
-
-
 def drop(x, keep, ratio):
     """In the type of x: a division by 1 - ratio, as the op says."""
     return np.where(keep, x / (x.dtype.type(1) - x.dtype.type(ratio)), x.dtype.type(0))
@@ -115,7 +53,7 @@ def attention(
         p = np.where(np.isnan(p), 0.0, p)
     if ratio is None:
         return p @ v, p
-    keep = keep_mask(p.shape, ratio, seed, node)
+    keep = philox_draws.keep_mask(p.shape, ratio, seed, node)
     dropped = np.where(keep, p / (1 - np.float64(np.float32(ratio))), 0)
     return (dropped @ v, np.where(keep, p, -p)) if signed else (dropped @ v, p, dropped, keep)
 
@@ -253,8 +191,8 @@ DEFINITIONS = {
     "AdamW": adamw,
     "Momentum": momentum,
     "Dropout": lambda x, ratio, seed, node=0: (
-        drop(x, keep_mask(x.shape, ratio, seed, node), ratio),
-        keep_mask(x.shape, ratio, seed, node),
+        drop(x, philox_draws.keep_mask(x.shape, ratio, seed, node), ratio),
+        philox_draws.keep_mask(x.shape, ratio, seed, node),
     ),
     "DropoutGrad": lambda dy, mask, ratio: (drop(dy, mask, ratio),),
     "DotProductAttention": attention,
@@ -267,8 +205,8 @@ DEFINITIONS = {
     "RMSNormalizationGrad": lambda dy, x, scale, inv, axis=-1: xhat_grad(dy, x * inv, scale, inv, axis, False)[:2],
     "RMSNormalizationXhat": rms_norm_xhat,
     "RMSNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, False)[:2],
-    "RandomNormal": random_normal,
-    "RandomUniform": random_uniform,
+    "RandomNormal": philox_draws.random_normal,
+    "RandomUniform": philox_draws.random_uniform,
     "ScaleBias": lambda xhat, scale, bias=None, axis=-1: (xhat * scale + (0 if bias is None else bias),),
     "Swish": lambda x, alpha=1.0: (x * sigmoid(alpha * x),),
     "SwishGrad": swish_grad,
@@ -307,19 +245,6 @@ def dropout_cases():
     case("Dropout", f(4, 9), np.float16(0.5), SEED, outputs=2, types=(np.float16,))
     case("DropoutGrad", f(4, 9), random.random((4, 9)) < 0.6, RATIO, types=FLOATS)
     case("DropoutGrad", f(4, 9), random.random((4, 9)) < 0.6, np.float32([0.1]), dynamic=True)
-
-
-def random_cases():
-    numbers = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE, np.float16: TensorProto.FLOAT16}
-    for shape in [3, 5], [257], [], [0, 3], [2, 3, 7], [70000]:
-        for op in "RandomUniform", "RandomNormal":
-            case(op, np.array(shape, np.int64), SEED, node=2**31 + 1)
-    for seed in [0, 0], [2**40 + 123, 2**33 + 5], [-1, -1]:
-        case("RandomUniform", np.array([4, 9]), np.array(seed, np.int64), node=2**32 - 1)
-    for kind, number in numbers.items():
-        case("RandomUniform", np.array([300]), SEED, low=-2.7, high=1.3, node=2**31, dtype=number, types=(kind,))
-        case("RandomUniform", np.array([3000]), SEED, dtype=number, types=(kind,))
-        case("RandomNormal", np.array([300]), SEED, mean=-2.7, scale=1.3, node=2**31, dtype=number, types=(kind,))
 
 
 def attention_cases():
@@ -670,9 +595,9 @@ def uncovered(gradients):
 
 def main():
     tools, only = [os.path.abspath(t) for t in sys.argv[1:3]], set(sys.argv[3:])
-    known_answers()
-    dropout_cases(), random_cases(), attention_cases(), tiled_cases(), norm_cases(), other_cases(), optimizer_cases()
-    linear_loss_cases.cases(case, f, random)
+    philox_draws.known_answers()
+    dropout_cases(), attention_cases(), tiled_cases(), norm_cases(), other_cases(), optimizer_cases()
+    linear_loss_cases.cases(case, f, random), philox_draws.cases(case, SEED)
     gradients, failed, passed = list(gradient_cases()), 0, 0
     for op in uncovered(gradients):
         print("FAIL no gradient case for", op)
