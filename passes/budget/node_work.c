@@ -153,19 +153,37 @@ static uint64_t scores_of(const tc_value *y, const tc_value *kt, const tc_value 
     return wide == 0 ? 0 : mul(count(y) / wide, dim(kt, -1));
 }
 
+enum { DRAWN = 25 }; /* a quarter of Philox's ten rounds, as rows of ops that draw count it */
+
 static uint64_t dot_attention(const tc_node *node, unsigned each) {
     const tc_value *kt = tc_input(node, 1), *v = tc_input(node, 2);
-    return with_scores(scores_of(tc_output(node, 0), kt, v), add(dim(kt, -2), dim(v, -1)), each);
+    return with_scores(scores_of(tc_output(node, 0), kt, v), add(dim(kt, -2), dim(v, -1)),
+                       each + (tc_input(node, 6) ? DRAWN : 0));
 }
 
-/* dP = dY V^T, dQ = dS K, dK^T = Q^T dS, dV = P^T dY, of which those without reader are left out. */
-static uint64_t dot_grad(const tc_node *node, unsigned each) {
+/* dP = dY V^T, dQ = dS K, dK^T = Q^T dS, dV = P^T dY, of which those without reader are left out; before them Q K^T
+ * where P is made again. */
+static uint64_t gradient(const tc_node *node, unsigned each, bool again) {
     const tc_value *kt = tc_input(node, 2), *v = tc_input(node, 3);
-    uint64_t d = dim(kt, -2), wide = dim(v, -1), products = wide;
+    uint64_t d = dim(kt, -2), wide = dim(v, -1), products = add(wide, again ? d : 0);
     products = add(products, tc_output(node, 0) ? d : 0);
     products = add(products, tc_output(node, 1) ? d : 0);
     products = add(products, tc_output(node, 2) ? wide : 0);
     return with_scores(scores_of(tc_input(node, 0), kt, v), products, each);
+}
+
+static uint64_t dot_grad(const tc_node *node, unsigned each) { return gradient(node, each, false); }
+
+static uint64_t tiled_grad(const tc_node *node, unsigned each) {
+    return gradient(node, each + (tc_input(node, 7) ? DRAWN : 0), true);
+}
+
+/* Scores X W, a row for each label; dX = dZ W^T and dW = X^T dZ in the same walk. */
+static uint64_t linear_loss(const tc_node *node, unsigned each) {
+    bool transposed = tc_attr_int(node, "transB", 0) != 0;
+    uint64_t scores = mul(count(tc_input(node, 2)), dim(tc_input(node, 1), transposed ? 0 : 1)),
+             products = 1u + (tc_output(node, 1) ? 1 : 0) + (tc_output(node, 2) ? 1 : 0);
+    return with_scores(scores, mul(products, dim(tc_input(node, 0), -1)), each);
 }
 
 /* --- rows --------------------------------------------------------------------------------------- */

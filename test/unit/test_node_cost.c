@@ -72,11 +72,28 @@ static void test_attention(void **state) {
     expect_work("float[2,3,5] dy, float[2,3,4] q, float[2,4,6] kt, float[2,6,5] v, float[2,3,6] p || "
                 "z = ai.tempo.DotProductAttentionGrad (dy, q, kt, v, p)",
                 36 * (2 * (5 + 4) + 6), 4 * (30 + 24 + 48 + 60 + 36 + 24));
+    /* P again: Q K^T and the softmax, too; where it is dropped, 25 for a draw. */
+    expect_work("float[2,3,5] dy, float[2,3,4] q, float[2,4,6] kt, float[2,6,5] v || "
+                "z, dkt, dv = ai.tempo.DotProductAttentionTiledGrad (dy, q, kt, v)",
+                36 * (2 * (4 + 5 + 4 + 4 + 5) + 20), 4 * (30 + 24 + 48 + 60 + 24 + 48 + 60));
+    expect_work("float[2,3,4] q, float[2,4,6] kt, float[2,6,5] v, float r, int64[2] s || "
+                "z = ai.tempo.DotProductAttention (q, kt, v, \"\", \"\", r, s)",
+                36 * (2 * (4 + 5) + 14 + 25), 4 * (24 + 48 + 60 + 30 + 1) + 8 * 2);
     expect_work("float[1,2,3,4] q, float[1,2,6,4] k, float[1,2,6,5] v || z = ai.tempo.Attention (q, k, v)",
                 36 * (2 * (4 + 5) + 14), 4 * (24 + 48 + 60 + 30));
     expect_work("float[1,3,8] q, float[1,6,8] k, float[1,6,10] v || "
                 "z = ai.tempo.Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v)",
                 36 * (2 * (4 + 5) + 14), 4 * (24 + 48 + 60 + 30));
+}
+
+/* 6 rows of 4 numbers and 7 classes: the scores alone, and with two gradients of as many flops. */
+static void test_linear_loss(void **state) {
+    (void)state;
+    expect_work("float[2,3,4] x, float[4,7] w, int64[2,3] l || z = ai.tempo.LinearCrossEntropy (x, w, l)",
+                42 * (2 * 4 + 18), 4 * (24 + 28 + 1) + 8 * 6);
+    expect_work("float[6,4] x, float[7,4] w, int64[6] l || "
+                "z, dx, dw = ai.tempo.LinearCrossEntropy <transB = 1> (x, w, l)",
+                42 * (3 * 2 * 4 + 18), 4 * (24 + 28 + 1 + 24 + 28) + 8 * 6);
 }
 
 static void test_others(void **state) {
@@ -299,10 +316,11 @@ static void test_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),     cmocka_unit_test(test_attention),  cmocka_unit_test(test_others),
-        cmocka_unit_test(test_runs),         cmocka_unit_test(test_saturates),  cmocka_unit_test(test_roofline),
-        cmocka_unit_test(test_rows),         cmocka_unit_test(test_no_machine), cmocka_unit_test(test_measured),
-        cmocka_unit_test(test_measured_all), cmocka_unit_test(test_malformed),  cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_attention),    cmocka_unit_test(test_linear_loss),
+        cmocka_unit_test(test_others),   cmocka_unit_test(test_runs),         cmocka_unit_test(test_saturates),
+        cmocka_unit_test(test_roofline), cmocka_unit_test(test_rows),         cmocka_unit_test(test_no_machine),
+        cmocka_unit_test(test_measured), cmocka_unit_test(test_measured_all), cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
