@@ -11,28 +11,49 @@ enum { X, W, LABELS, BIAS, WEIGHTS, DLOSS };
 
 #define MOST_STEPS 256 /* of a walk: what a loss is multiplied with is a few nodes */
 
-/* Whether what `value` is made by behind the forward node reads nothing of it: then it may stand before it. */
-static bool is_early(const tc_node *node, const bool *late, const tc_value *value, int *steps) {
-    const tc_node *maker = value->producer;
-    if (!maker || !late[maker->id])
-        return true;
-    if (maker == node || tc_has_nested(maker) || ++*steps > MOST_STEPS)
+/* What is asked of the loss alone: which nodes stand behind the forward node or are it. */
+typedef struct seed_walk {
+    tc_node *node;
+    bool *late; /* by node id */
+    int steps;
+} seed_walk;
+
+/* A shape of losses of rows, or of what is made of them, is that of the labels. */
+static bool asks_shape_of_rows(const seed_walk *s, const tc_node *maker) {
+    const tc_type *type = tc_input(maker, 0) ? tc_input(maker, 0)->type : NULL,
+                  *labels = tc_input(s->node, LABELS)->type;
+    if (!tc_node_has(maker, TC_SHAPE_ONLY) || !type || !labels || type->rank < 0 || type->rank != labels->rank)
         return false;
-    for (uint32_t i = 0; i < maker->n_inputs; i++)
-        if (tc_input(maker, i) && !is_early(node, late, tc_input(maker, i), steps))
+    for (int i = 0; i < type->rank; i++)
+        if (!tc_dim_equal(type->dims[i], labels->dims[i]))
             return false;
     return true;
 }
 
-static void move_before(tc_node *node, bool *late, tc_value *value) {
+/* Whether what `value` is made by behind the forward node reads nothing of it: then it may stand before it. */
+static bool is_early(seed_walk *s, const tc_value *value) {
+    const tc_node *maker = value->producer;
+    if (!maker || !s->late[maker->id] || asks_shape_of_rows(s, maker))
+        return true;
+    if (maker == s->node || tc_has_nested(maker) || ++s->steps > MOST_STEPS)
+        return false;
+    for (uint32_t i = 0; i < maker->n_inputs; i++)
+        if (tc_input(maker, i) && !is_early(s, tc_input(maker, i)))
+            return false;
+    return true;
+}
+
+static void move_before(seed_walk *s, tc_value *value) {
     tc_node *maker = value->producer;
-    if (!maker || !late[maker->id])
+    if (!maker || !s->late[maker->id])
         return;
-    late[maker->id] = false;
+    s->late[maker->id] = false;
+    if (asks_shape_of_rows(s, maker))
+        tc_node_set_input(maker, 0, tc_input(s->node, LABELS));
     for (uint32_t i = 0; i < maker->n_inputs; i++)
         if (tc_input(maker, i))
-            move_before(node, late, tc_input(maker, i));
-    tc_node_move_before(maker, node);
+            move_before(s, tc_input(maker, i));
+    tc_node_move_before(maker, s->node);
 }
 
 /* What the loss is multiplied with, as an operand of the forward node; NULL: it is 1, or not known there. */
@@ -41,13 +62,12 @@ static tc_value *early_seed(tc_grad *g, tc_value *dloss, bool *out_is_one) {
     *out_is_one = tc_grad_known_number(dloss, &number) && number == 1;
     if (*out_is_one)
         return NULL;
-    bool *late = TC_NEW_ARRAY(g->pool->arena, bool, g->model->next_id);
+    seed_walk s = {g->node, TC_NEW_ARRAY(g->pool->arena, bool, g->model->next_id), 0};
     for (const tc_node *node = g->node; node; node = node->next)
-        late[node->id] = true;
-    int steps = 0;
-    if (!is_early(g->node, late, dloss, &steps))
+        s.late[node->id] = true;
+    if (!is_early(&s, dloss))
         return NULL;
-    move_before(g->node, late, dloss);
+    move_before(&s, dloss);
     return dloss;
 }
 

@@ -18,7 +18,7 @@ typedef bool (*role)(rule_instance *inst, const tc_node *node, uint32_t index, s
 /* What an operand is to its op; NULL: it has no role of its own. */
 role rule_role_of(const tc_node *node, uint32_t index);
 bool rule_role_is_axes(role draw);                   /* a list of axes */
-bool rule_role_is_labels(role draw);                 /* of classes */
+bool rule_role_is_labels(role draw);                 /* of classes, or places along an axis */
 bool rule_role_is_target(role draw);                 /* the shape that Reshape gives */
 bool rule_role_is_matrix(role draw, bool *out_left); /* a factor of a product of matrices */
 bool rule_role_is_shared(role draw);                 /* broadcast with the others */

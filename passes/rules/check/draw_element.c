@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef enum domain { REAL, ABOVE_ZERO, BELOW_ONE, ABOVE_ONE, RATIO } domain;
+typedef enum domain { REAL, ABOVE_ZERO, BELOW_ONE, ABOVE_ONE, RATIO, STEP } domain;
 
 /* Where an op is defined, and far enough from its poles. */
 static const struct {
@@ -13,10 +13,19 @@ static const struct {
     uint32_t operand;
     domain domain;
 } domains[] = {
-    {"Acos", 0, BELOW_ONE},  {"Acosh", 0, ABOVE_ONE},           {"Asin", 0, BELOW_ONE},
-    {"Atanh", 0, BELOW_ONE}, {"DotProductAttention", 5, RATIO}, {"DotProductAttentionGrad", 7, RATIO},
-    {"Dropout", 1, RATIO},   {"DropoutGrad", 2, RATIO},         {"Log", 0, ABOVE_ZERO},
-    {"Pow", 0, ABOVE_ZERO},  {"Sqrt", 0, ABOVE_ZERO},           {"Tan", 0, BELOW_ONE},
+    {"Acos", 0, BELOW_ONE},
+    {"Acosh", 0, ABOVE_ONE},
+    {"Asin", 0, BELOW_ONE},
+    {"Atanh", 0, BELOW_ONE},
+    {"DotProductAttention", 5, RATIO},
+    {"DotProductAttentionGrad", 7, RATIO},
+    {"Dropout", 1, RATIO},
+    {"DropoutGrad", 2, RATIO},
+    {"Log", 0, ABOVE_ZERO},
+    {"Pow", 0, ABOVE_ZERO},
+    {"Slice", 4, STEP},
+    {"Sqrt", 0, ABOVE_ZERO},
+    {"Tan", 0, BELOW_ONE},
 };
 
 static domain domain_of(const tc_node *node, uint32_t index) {
@@ -48,6 +57,8 @@ static double element(rule_instance *inst, tc_dtype dtype, domain where, const r
         return pow(10, -5 * rule_dice_unit(dice));
     if (need && need->is_below)
         return rule_dice_percent(dice, 50) ? -INFINITY : need->below * (need->below < 0 ? 10 : 0.1) - 1;
+    if (where == STEP)
+        return rule_dice_percent(dice, 50) ? 1 : rule_dice_percent(dice, 50) ? 2 : -1;
     if (!tc_dtype_is_float(dtype)) {
         bool is_unsigned = dtype == TC_UINT8 || dtype == TC_UINT16 || dtype == TC_UINT32 || dtype == TC_UINT64;
         return (double)rule_dice_below(dice, 9) - (is_unsigned ? 0 : 4);
@@ -62,14 +73,21 @@ static double element(rule_instance *inst, tc_dtype dtype, domain where, const r
     }
 }
 
-/* Of a class, or that which counts nothing. */
+/* Of a class, or that which counts nothing; of an axis, also counted from its end. */
 static double label(rule_instance *inst, const tc_node *node) {
     shape scores;
+    bool gathers = tc_node_is(node, "", "GatherElements");
     const tc_attr *ignored = tc_attr_find(node, "ignore_index");
-    bool known = rule_shape_of(tc_input(node, 0), &scores) && scores.rank > 1 && scores.dims[1] > 0;
     if (ignored && rule_dice_percent(&inst->dice, 30))
         return (double)ignored->i;
-    return known ? rule_dice_below(&inst->dice, (unsigned)scores.dims[1]) : 0;
+    if (!rule_shape_of(tc_input(node, 0), &scores) || scores.rank < 1)
+        return 0;
+    int64_t axis = gathers ? tc_attr_int(node, "axis", 0) : 1;
+    axis += axis < 0 ? scores.rank : 0;
+    if (axis >= scores.rank || scores.dims[axis] < 1)
+        return 0;
+    double place = rule_dice_below(&inst->dice, (unsigned)scores.dims[axis]);
+    return gathers && rule_dice_percent(&inst->dice, 30) ? place - (double)scores.dims[axis] : place;
 }
 
 void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index, tc_dtype dtype, uint64_t count,

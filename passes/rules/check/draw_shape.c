@@ -259,6 +259,24 @@ static bool labels(rule_instance *inst, const tc_node *node, uint32_t index, sha
     return true;
 }
 
+/* One element of each row along the axis. */
+static bool gathered(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
+    (void)index;
+    if (!operand_shape(node, 0, s) || s->rank == 0)
+        return rule_shape_fail(inst, "there is nothing to gather from");
+    int64_t axis = tc_attr_int(node, "axis", 0);
+    s->dims[axis < 0 ? axis + s->rank : axis] = 1;
+    s->dtype = TC_INT64;
+    return true;
+}
+
+/* Where a Slice begins and ends, and its step, of one axis. */
+static bool bound(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
+    (void)inst, (void)node, (void)index;
+    *s = (shape){1, {1}, TC_INT64};
+    return true;
+}
+
 static bool class_weights(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     shape scores;
     (void)index;
@@ -276,6 +294,7 @@ static const struct {
     {"", "Gemm", 0, gemm_factor},
     {"", "Gemm", 1, gemm_factor},
     {"", "Gemm", 2, gemm_bias},
+    {"", "GatherElements", 1, gathered},
     {"", "LayerNormalization", 1, tail},
     {"", "LayerNormalization", 2, tail},
     {"", "MatMul", 0, left_factor},
@@ -293,6 +312,9 @@ static const struct {
     {"", "NegativeLogLikelihoodLoss", 1, labels},
     {"", "NegativeLogLikelihoodLoss", 2, class_weights},
     {"", "Reshape", 1, reshape_target},
+    {"", "Slice", 1, bound},
+    {"", "Slice", 2, bound},
+    {"", "Slice", 4, bound},
     {"", "SoftmaxCrossEntropyLoss", 1, labels},
     {"", "SoftmaxCrossEntropyLoss", 2, class_weights},
     {"", "Where", 0, condition},
@@ -334,7 +356,7 @@ role rule_role_of(const tc_node *node, uint32_t index) {
     return NULL;
 }
 
-bool rule_role_is_labels(role draw) { return draw == labels; }
+bool rule_role_is_labels(role draw) { return draw == labels || draw == gathered; }
 bool rule_role_is_axes(role draw) { return draw == axes; }
 bool rule_role_is_target(role draw) { return draw == reshape_target; }
 bool rule_role_is_shared(role draw) { return draw == condition; }
