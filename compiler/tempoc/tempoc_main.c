@@ -4,6 +4,7 @@
 #include "../onnx_io.h"
 #include "../options.h"
 #include "../program.h"
+#include "passes/budget/node_cost.h"
 #include "passes/pass.h"
 #include "passes/report/report.h"
 #include "tempoc_rules.h"
@@ -105,6 +106,8 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
     if (c->report && !ends_with(c->report, ".json") && !ends_with(c->report, ".html"))
         return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html",
                         tc_quote(ctx, c->report));
+    if (c->options.machine)
+        TC_TRY(tc_machine_check(ctx, c->options.machine));
     const char *otherwise = c->options.passes ? "onnx" : "cpu";
     TC_TRY(tempoc_target_find(ctx, c->target_name ? c->target_name : otherwise, &c->target));
     return tc_pipeline_check(ctx, &c->options);
@@ -189,6 +192,23 @@ static tc_status read_again(void *user, tc_model **out_model) {
     return tc_read_opened(s->ctx, s->file, s->path, out_model);
 }
 
+/* What nodes cost, where --machine or --cost asks; *out_costs is NULL else. */
+static tc_status open_costs(tc_pass_env *env, const tc_model *model, const tc_costs **out_costs) {
+    *out_costs = NULL;
+    return env->options->machine || env->options->cost ? tc_costs_open(env, model, out_costs) : TC_OK;
+}
+
+static void account_for(tc_ctx *ctx, const tc_model *model, const tc_costs *costs, tc_account *account) {
+    if (!costs)
+        return;
+    if (!account->exact) {
+        tc_note(ctx, NULL, "what a run costs is not known: --dim gives open dimensions values");
+        return;
+    }
+    account->cost_source = tc_costs_source(costs);
+    account->cost = tc_graph_cost(costs, model->graph);
+}
+
 static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool write, compilation *work) {
     source from = {ctx, file, c->input};
     tc_pass_env env = {.ctx = ctx, .options = &work->options, .summary = &work->summary, .reread_user = &from};
@@ -201,6 +221,9 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
         status = tc_pipeline_run(&env, model);
     if (status == TC_OK && c->threads > 0)
         tc_model_set_metadata(model, TC_THREADS_KEY, tc_arena_printf(ctx->arena, "%lld", (long long)c->threads));
+    const tc_costs *costs = NULL;
+    if (status == TC_OK)
+        status = open_costs(&env, model, &costs);
     tc_footprint footprint;
     bool has_footprint = false;
     if (status == TC_OK && ((write && c->target->device) || work->report))
@@ -212,6 +235,7 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
         work->account->has_footprint = has_footprint;
         work->account->footprint = footprint;
         tc_report_rules(ctx->arena, &work->summary, work->report);
+        account_for(ctx, model, costs, work->account);
     }
     tc_model_destroy(model);
     return status;

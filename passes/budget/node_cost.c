@@ -31,7 +31,7 @@ struct tc_costs {
     const char *source;
 };
 
-const char *tc_machine_names(tc_arena *arena) {
+static const char *machine_names(tc_arena *arena) {
     const char *names = machines[0].name;
     for (size_t i = 1; i < TC_COUNT(machines); i++)
         names = tc_arena_printf(arena, "%s, %s", names, machines[i].name);
@@ -45,8 +45,13 @@ static tc_status find_machine(tc_ctx *ctx, const char *name, const machine **out
             return TC_OK;
         }
     tc_error(ctx, TC_USAGE, NULL, "there is no machine '%s'", tc_quote(ctx, name));
-    tc_hint(ctx, "machines: %s", tc_machine_names(ctx->arena));
+    tc_hint(ctx, "machines: %s", machine_names(ctx->arena));
     return TC_USAGE;
+}
+
+tc_status tc_machine_check(tc_ctx *ctx, const char *name) {
+    const machine *found;
+    return find_machine(ctx, name, &found);
 }
 
 /* --- the roofline ------------------------------------------------------------------------------- */
@@ -164,6 +169,15 @@ uint64_t tc_node_cost(const tc_costs *costs, const tc_node *node) {
     if (!tc_node_runs(node))
         return 0;
     return costs->measured ? measured(costs, node) : costs->machine ? roofline(costs->machine, node) : 1;
+}
+
+uint64_t tc_graph_cost(const tc_costs *costs, const tc_graph *graph) {
+    uint64_t sum = 0;
+    TC_FOR_NODES(node, graph) {
+        sum += tc_node_cost(costs, node);
+        sum = sum < 4 * MOST ? sum : 4 * MOST;
+    }
+    return sum;
 }
 
 const char *tc_costs_source(const tc_costs *costs) { return costs->source; }

@@ -20,9 +20,12 @@ tc_status tc_costs_open(tc_pass_env *env, const tc_model *model, const tc_costs 
  * original costs. */
 uint64_t tc_node_cost(const tc_costs *costs, const tc_node *node);
 
+/* Of all nodes of the graph once; at most 2^62. */
+uint64_t tc_graph_cost(const tc_costs *costs, const tc_graph *graph);
+
 /* What the costs are from, as a report says it: "roofline of a100", "unit", "profile.csv". */
 const char *tc_costs_source(const tc_costs *costs);
 
-/* The names of machines.def, "v100, a100, ...", in the arena. */
-const char *tc_machine_names(tc_arena *arena);
+/* TC_USAGE, and a list of those that there are, unless machines.def has one of that name. */
+tc_status tc_machine_check(tc_ctx *ctx, const char *name);
 #endif

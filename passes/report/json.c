@@ -118,6 +118,18 @@ static void add_arena(cJSON *root, const tc_account *before, const tc_account *a
     }
 }
 
+static void add_cost(cJSON *root, const tc_account *before, const tc_account *after) {
+    if (!after->cost_source)
+        return;
+    cJSON *cost = cJSON_AddObjectToObject(root, "cost");
+    cJSON_AddStringToObject(cost, "by", after->cost_source);
+    if (before && before->cost_source)
+        cJSON_AddNumberToObject(cost, "before", (double)before->cost);
+    else
+        cJSON_AddNullToObject(cost, "before");
+    cJSON_AddNumberToObject(cost, "after", (double)after->cost);
+}
+
 static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     const tc_summary *s = r->summary;
     const tc_account *before = r->before, *after = r->after;
@@ -130,6 +142,7 @@ static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     add_pair(root, "saved_bytes", before ? &before->saved : NULL, &after->saved);
     add_pair(root, "peak_bytes", before ? &before->peak : NULL, &after->peak);
     add_arena(root, before, after);
+    add_cost(root, before, after);
     cJSON *nodes = cJSON_AddObjectToObject(root, "nodes");
     cJSON_AddNumberToObject(nodes, "before", s->nodes_before);
     cJSON_AddNumberToObject(nodes, "after", s->nodes_after);

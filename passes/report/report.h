@@ -31,6 +31,8 @@ typedef struct tc_account {
     tc_amount saved, peak;
     bool has_footprint; /* and so the next is known */
     tc_footprint footprint;
+    const char *cost_source; /* what the next is by (budget/node_cost.h); NULL: it is not known */
+    uint64_t cost;           /* of a run: nanoseconds, or nodes where the source is "unit" */
     const char *peak_node;
     tc_saved_row *rows;
     size_t n_rows;

@@ -1,5 +1,5 @@
-/* text.c: the report that tempoc prints: five lines, six where it is known what a run allocates, and with -v the names
- * behind the numbers. */
+/* text.c: the report that tempoc prints: five lines, one more each where it is known what a run allocates and costs,
+ * and with -v the names behind the numbers. */
 #include "../torch/torch_names.h"
 #include "report.h"
 #include <inttypes.h>
@@ -76,6 +76,26 @@ static void print_arena(FILE *out, tc_ctx *ctx, const tc_account *before, const 
     print_change(out, ctx, "arena", compared ? &was : NULL, arena_of(after), what);
 }
 
+static const char *cost_text(tc_arena *arena, const tc_account *account) {
+    if (strcmp(account->cost_source, "unit") == 0)
+        return tc_arena_printf(arena, "%" PRIu64 " nodes", account->cost);
+    return tc_arena_printf(arena, "%.3f ms", 1e-6 * (double)account->cost);
+}
+
+static void print_cost(FILE *out, tc_ctx *ctx, const tc_account *before, const tc_account *after) {
+    if (!after->cost_source)
+        return;
+    fprintf(out, "%-11s", "cost");
+    if (before && before->cost_source)
+        fprintf(out, "%s -> ", cost_text(ctx->arena, before));
+    fputs(cost_text(ctx->arena, after), out);
+    if (before && before->cost_source && before->cost > 0) {
+        double percent = 100 * ((double)after->cost - (double)before->cost) / (double)before->cost;
+        fprintf(out, " (%.1f%% %s)", percent < 0 ? -percent : percent, percent < 0 ? "less" : "more");
+    }
+    fprintf(out, " for a run, by %s\n", after->cost_source);
+}
+
 static void print_names(FILE *out, tc_ctx *ctx, const tc_summary *s, const char *label, const char **names,
                         size_t count) {
     fprintf(out, "%s %zu", label, count);
@@ -95,6 +115,7 @@ void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *r, bool verbose) {
         fprintf(out, "%-11snothing: there is no backward pass\n", "saved");
     print_change(out, ctx, "peak", before ? &before->peak : NULL, r->after->peak, "live at one time");
     print_arena(out, ctx, before, r->after);
+    print_cost(out, ctx, before, r->after);
     fprintf(out, "time       %.3f s\n", r->seconds);
     if (!verbose)
         return;
