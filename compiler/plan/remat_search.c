@@ -1,54 +1,203 @@
-/* remat_search.c: a schedule that fits a budget. */
+/* remat_search.c: a schedule that fits a budget, from several beginnings: each is annealed for a share of the work, in
+ * several ways, and what came out best is annealed further. */
 #include "remat_search.h"
+#include "remat_anneal.h"
+#include "remat_polish.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define MOST_BEGINNINGS 8
+#define MOST_POWER 64
+
+/* How much a problem of so many nodes is searched by default: the moves of each run, and how many there are. */
+typedef struct effort {
+    uint32_t n_nodes;
+    uint64_t moves;
+    uint32_t runs;
+} effort;
+
+static const effort efforts[] = {
+    {200, 1000000, 16},
+    {600, 2500000, 5},
+    {2000, 4000000, 4},
+    {UINT32_MAX, 10000000, 2},
+};
+
+/* In turns. The first ones are those that do best where there is time for few. */
+static const tc_remat_course ways[] = {
+    {.hot = 1e-2, .cold = 1e-7, .power = 4, .anchored = 180}, {.hot = 1e-3, .cold = 1e-7, .power = 4, .anchored = 180},
+    {.hot = 1e-2, .cold = 1e-5, .power = 4, .anchored = 180}, {.hot = 1e-2, .cold = 1e-7, .power = 1, .anchored = 180},
+    {.hot = 3e-2, .cold = 1e-6, .power = 4, .anchored = 0},
+};
+#define N_WAYS (sizeof ways / sizeof *ways)
+
+static const tc_remat_course by_order = {.hot = 3e-2, .cold = 1e-6, .order_only = true, .until_met = true};
+static const tc_remat_course at_last = {.hot = 3e-5, .cold = 1e-8, .power = 4, .anchored = 180};
+
+typedef struct search {
+    const tc_remat_problem *p;
+    const tc_remat_options *options;
+    tc_remat_outcome *outcome;
+    tc_remat_walk walk;
+    tc_remat_schedule beginnings[MOST_BEGINNINGS]; /* those found here, before those of the options */
+    uint32_t n_beginnings;
+    const char *phase;
+    uint64_t of_work;
+    uint64_t plain_cost;
+    uint32_t steeper; /* than a way has it: the power of the excess, doubled after each run that misses the budget */
+} search;
 
 void tc_remat_schedule_free(tc_remat_schedule *schedule) {
     free(schedule->steps);
     *schedule = (tc_remat_schedule){0};
 }
 
-/* Whether the first is the better one: it meets the budget at less cost, or comes nearer to it. */
-static bool better(const tc_remat_live *a, const tc_remat_live *b, uint64_t budget) {
-    bool a_met = a->peak_bytes <= budget, b_met = b->peak_bytes <= budget;
-    if (a_met != b_met)
-        return a_met;
-    uint64_t first = a_met ? a->cost : a->peak_bytes, second = a_met ? b->cost : b->peak_bytes;
-    if (first != second)
-        return first < second;
-    return a_met ? a->peak_bytes < b->peak_bytes : a->cost < b->cost;
+static tc_remat_status copy_schedule(const tc_remat_schedule *from, tc_remat_schedule *out) {
+    uint32_t *steps = malloc((from->n_steps + (size_t)1) * sizeof *steps);
+    if (!steps)
+        return TC_REMAT_MEMORY;
+    if (from->n_steps > 0)
+        memcpy(steps, from->steps, from->n_steps * sizeof *steps);
+    *out = (tc_remat_schedule){steps, from->n_steps, from->live};
+    return TC_REMAT_OK;
 }
 
-static tc_remat_status keep_better(const tc_remat_problem *p, const tc_remat_options *options, const uint32_t *steps,
-                                   uint32_t n_steps, tc_remat_schedule *best) {
-    tc_remat_live live;
-    if (tc_remat_check_steps(p, steps, n_steps))
+/* --- results ---------------------------------------------------------------------------------- */
+
+/* Takes a schedule if it is better than the best, as the checker sees both. */
+static tc_remat_status offer(search *s, const uint32_t *steps, uint32_t n_steps) {
+    tc_remat_schedule schedule = {(uint32_t *)steps, n_steps, {0}}, copy, *best = &s->outcome->best;
+    if (tc_remat_check_steps(s->p, steps, n_steps))
         return TC_REMAT_INVALID;
-    tc_remat_status status = tc_remat_simulate(p, steps, n_steps, NULL, &live);
-    if (status != TC_REMAT_OK || (best->steps && !better(&live, &best->live, options->budget)))
+    tc_remat_status status = tc_remat_simulate(s->p, steps, n_steps, NULL, &schedule.live);
+    if (status != TC_REMAT_OK || (best->steps && !tc_remat_better(&schedule.live, &best->live, s->options->budget)))
         return status;
-    uint32_t *copy = malloc((n_steps + (size_t)1) * sizeof *copy);
-    if (!copy)
-        return TC_REMAT_MEMORY;
-    if (n_steps > 0)
-        memcpy(copy, steps, n_steps * sizeof *copy);
-    free(best->steps);
-    *best = (tc_remat_schedule){copy, n_steps, live};
-    return TC_REMAT_OK;
+    status = copy_schedule(&schedule, &copy);
+    if (status == TC_REMAT_OK) {
+        free(best->steps);
+        *best = copy;
+    }
+    return status;
+}
+
+static void report(search *s) {
+    const tc_remat_outcome *o = s->outcome;
+    if (s->options->progress)
+        s->options->progress(s->options->user,
+                             &(tc_remat_progress){s->walk.work, s->of_work, s->phase,
+                                                  o->best.live.peak_bytes <= s->options->budget, o->best.live});
+}
+
+/* Nothing better is to be found, or nobody wants it. */
+static bool over(const search *s) {
+    const tc_remat_live *live = &s->outcome->best.live;
+    return (live->peak_bytes <= s->options->budget && live->cost <= s->plain_cost) || s->walk.stopped ||
+           s->walk.timed_out;
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+/* Anneals a beginning; what comes out is offered and, if `out` is not NULL, copied. */
+static tc_remat_status run(search *s, const tc_remat_schedule *from, const tc_remat_course *way, uint64_t moves,
+                           tc_remat_schedule *out) {
+    tc_remat_course course = *way;
+    tc_remat_walk *w = &s->walk;
+    course.moves = moves;
+    course.power = course.power * s->steeper < MOST_POWER ? course.power * s->steeper : MOST_POWER;
+    tc_remat_walk_forget(w);
+    tc_remat_status status = tc_remat_walk_from(w, from->steps, from->n_steps);
+    if (status == TC_REMAT_OK)
+        status = tc_remat_anneal(w, &course);
+    if (status == TC_REMAT_OK && !course.order_only)
+        status = tc_remat_polish(w);
+    if (status == TC_REMAT_OK)
+        status = offer(s, w->best.steps, w->best.n_steps);
+    if (w->best.live.peak_bytes > s->options->budget && !course.order_only && s->steeper < MOST_POWER)
+        s->steeper *= 2;
+    if (status == TC_REMAT_OK && out)
+        status = copy_schedule(&w->best, out);
+    report(s);
+    return status;
+}
+
+/* Where runs begin: in turn from each. */
+static const tc_remat_schedule *beginning(const search *s, uint32_t i) {
+    i %= s->n_beginnings + s->options->n_beginnings;
+    return i < s->n_beginnings ? &s->beginnings[i] : &s->options->beginnings[i - s->n_beginnings];
+}
+
+static tc_remat_status find_beginnings(search *s, uint64_t moves) {
+    tc_remat_schedule given = {(uint32_t *)s->p->steps, s->p->n_steps, {0}};
+    tc_remat_status status = TC_REMAT_OK;
+    s->phase = "order";
+    if (!s->options->fixed_order) {
+        status = run(s, &given, &by_order, moves, &s->beginnings[0]);
+        s->n_beginnings = status == TC_REMAT_OK;
+    }
+    if (status == TC_REMAT_OK) {
+        status = copy_schedule(&given, &s->beginnings[s->n_beginnings]);
+        s->n_beginnings += status == TC_REMAT_OK;
+    }
+    return status;
+}
+
+static tc_remat_status search_all(search *s, uint64_t moves, uint32_t runs) {
+    tc_remat_status status = find_beginnings(s, moves);
+    s->phase = "recompute";
+    for (uint32_t i = 0; i < runs && status == TC_REMAT_OK && !over(s); i++)
+        status = run(s, beginning(s, i), &ways[i / 2 % N_WAYS], moves, NULL);
+    if (status == TC_REMAT_OK && !over(s)) {
+        tc_remat_schedule best;
+        status = copy_schedule(&s->outcome->best, &best);
+        if (status == TC_REMAT_OK) {
+            status = run(s, &best, &at_last, moves, NULL);
+            tc_remat_schedule_free(&best);
+        }
+    }
+    return status;
+}
+
+static tc_remat_status search_with(search *s) {
+    uint32_t size = 0;
+    while (efforts[size].n_nodes < s->p->n_nodes)
+        size++;
+    uint64_t moves = efforts[size].moves;
+    uint32_t runs = efforts[size].runs;
+    if (s->options->work > 0)
+        moves = s->options->work / (runs + 2);
+    s->of_work = moves * (runs + 2);
+    if (s->options->seconds > 0) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        s->walk.end = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec + s->options->seconds;
+    }
+    return search_all(s, moves, runs);
 }
 
 tc_remat_status tc_remat_search(const tc_remat_problem *p, const tc_remat_options *options, tc_remat_outcome *outcome) {
     *outcome = (tc_remat_outcome){0};
     if (tc_remat_check(p))
         return TC_REMAT_INVALID;
-    tc_remat_status status = keep_better(p, options, p->steps, p->n_steps, &outcome->best);
-    if (status == TC_REMAT_OK && outcome->best.live.peak_bytes > options->budget)
+    search s = {.p = p, .options = options, .outcome = outcome, .steeper = 1};
+    tc_remat_status status = offer(&s, p->steps, p->n_steps);
+    s.plain_cost = outcome->best.live.cost;
+    if (status == TC_REMAT_OK && outcome->best.live.peak_bytes > options->budget) {
         for (uint32_t i = 0; i < options->n_beginnings && status == TC_REMAT_OK; i++)
-            status =
-                keep_better(p, options, options->beginnings[i].steps, options->beginnings[i].n_steps, &outcome->best);
+            status = offer(&s, options->beginnings[i].steps, options->beginnings[i].n_steps);
+        if (status == TC_REMAT_OK)
+            status = tc_remat_walk_init(&s.walk, p, options, options->seed);
+        if (status == TC_REMAT_OK)
+            status = search_with(&s);
+        outcome->work = s.walk.work;
+        outcome->stopped = s.walk.stopped;
+        outcome->timed_out = s.walk.timed_out;
+        for (uint32_t i = 0; i < s.n_beginnings; i++)
+            tc_remat_schedule_free(&s.beginnings[i]);
+        tc_remat_walk_free(&s.walk);
+    }
     if (status != TC_REMAT_OK)
         tc_remat_schedule_free(&outcome->best);
-    else
-        outcome->met = outcome->best.live.peak_bytes <= options->budget;
+    outcome->met = status == TC_REMAT_OK && outcome->best.live.peak_bytes <= options->budget;
     return status;
 }

@@ -1,0 +1,58 @@
+/* remat_anneal.h: simulated annealing of one schedule, and what the search and its parts share. */
+#ifndef TC_REMAT_ANNEAL_H
+#define TC_REMAT_ANNEAL_H
+#include "remat_random.h"
+#include "remat_search.h"
+#include "remat_state.h"
+
+/* A walk through schedules, of which it keeps the best that it has seen. */
+typedef struct tc_remat_walk {
+    const tc_remat_problem *problem;
+    const tc_remat_options *options;
+    tc_remat_state state;
+    tc_remat_random random;
+    uint64_t plain_cost;    /* of the given schedule */
+    uint64_t work;          /* moves tried so far */
+    tc_remat_schedule best; /* room for `best_room` steps */
+    uint32_t best_room;
+    uint32_t *kept;    /* [n_slots] slots of the best since the state was loaded */
+    uint32_t *changed; /* [n_changed] slots in which `kept` is behind the state, or more than can be listed */
+    uint32_t n_changed, n_slots;
+    bool fresh; /* `kept` is better than `best` */
+    tc_remat_live kept_live;
+    bool has_twins; /* some node makes what another makes */
+    bool stopped, timed_out;
+    double end; /* seconds of the clock; 0: none */
+} tc_remat_walk;
+
+/* One annealing. Temperatures are parts of the objective: at 0.01 a change that makes it 1% worse is kept once in e
+ * times. */
+typedef struct tc_remat_course {
+    double hot, cold;
+    uint64_t moves;
+    uint32_t power;    /* of the excess in the objective: cost * max(1, peak / budget)^power */
+    uint32_t anchored; /* of 256 runs that are added, as many stand before a reader of what they make */
+    bool order_only;   /* minimises the peak by order alone */
+    bool until_met;    /* ends as soon as the budget is met */
+} tc_remat_course;
+
+/* Whether the first is the better one: it meets the budget at less cost, or comes nearer to it. */
+bool tc_remat_better(const tc_remat_live *a, const tc_remat_live *b, uint64_t budget);
+
+/* TC_REMAT_MEMORY: nothing is left to free. Problem and options have to stay. */
+tc_remat_status tc_remat_walk_init(tc_remat_walk *walk, const tc_remat_problem *problem,
+                                   const tc_remat_options *options, uint64_t seed);
+void tc_remat_walk_free(tc_remat_walk *walk);
+/* Walks on from a schedule, which may become the best. */
+tc_remat_status tc_remat_walk_from(tc_remat_walk *walk, const uint32_t *steps, uint32_t n_steps);
+/* Forgets the best. */
+void tc_remat_walk_forget(tc_remat_walk *walk);
+/* What the schedule takes now. */
+tc_remat_live tc_remat_live_now(const tc_remat_walk *walk);
+/* Keeps a change, and the schedule if it is the best. */
+void tc_remat_walk_keep(tc_remat_walk *walk);
+/* Writes down in `best` what was kept. */
+tc_remat_status tc_remat_walk_write(tc_remat_walk *walk);
+/* Anneals from where the walk is. */
+tc_remat_status tc_remat_anneal(tc_remat_walk *walk, const tc_remat_course *course);
+#endif

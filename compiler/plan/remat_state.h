@@ -1,0 +1,71 @@
+/* remat_state.h: a schedule that is changed a step at a time, and what it takes, kept up to date: peak and cost after a
+ * change of one step in O(degree * log slots). Steps stand in slots, most of which are empty, so that one more finds a
+ * place between any two. */
+#ifndef TC_REMAT_STATE_H
+#define TC_REMAT_STATE_H
+#include "remat_problem.h"
+
+/* Slots in increasing order. */
+typedef struct tc_remat_times {
+    uint32_t *at;
+    uint32_t n, room;
+} tc_remat_times;
+
+/* What a slot held before a change. */
+typedef struct tc_remat_edit {
+    uint32_t slot;
+    uint32_t node;  /* TC_REMAT_NONE: it was empty */
+    uint32_t index; /* of the slot in `steps`, where it was not empty */
+} tc_remat_edit;
+
+#define TC_REMAT_EDITS 64 /* of one move, at most */
+
+typedef struct tc_remat_state {
+    const tc_remat_problem *problem;
+    uint32_t n_slots; /* a power of two; the first one and the last two are always empty */
+    uint32_t *slots;  /* [n_slots] nodes, or TC_REMAT_NONE */
+    uint32_t *steps;  /* [n_slots] the first n_steps: the slots that are not empty, in no order */
+    uint32_t *index;  /* [n_slots] of such a slot in `steps` */
+    uint32_t n_steps;
+    uint32_t *runs;       /* [nodes] how many steps run each */
+    tc_remat_times *made; /* [values] slots of the steps that make each */
+    tc_remat_times *used; /* [values] slots of those that read it */
+    uint64_t *laid;       /* [n_slots] bytes of results over operands; NULL where no node lays any */
+    uint64_t *left;       /* [values] for one node's overs; NULL like `laid` */
+    int64_t *tree;        /* [2 n_slots] how much is live: see remat_state.c; [1] is the peak */
+    uint64_t cost;
+    uint32_t *first_maker, *makers; /* [values + 1], and nodes: of value v from makers[first_maker[v]] on */
+    uint32_t *twin; /* [nodes] the next node with the same outputs; of the last the first; else itself */
+    tc_remat_edit edits[TC_REMAT_EDITS];
+    uint32_t n_edits;   /* since the last tc_remat_keep */
+    bool out_of_memory; /* a change was not made: what is counted is worth nothing any more */
+} tc_remat_state;
+
+/* An empty schedule with no slots yet. TC_REMAT_OK, or TC_REMAT_MEMORY: then everything is freed. The problem is one
+ * that tc_remat_check finds nothing wrong with; it has to stay. */
+tc_remat_status tc_remat_state_init(tc_remat_state *state, const tc_remat_problem *problem);
+void tc_remat_state_free(tc_remat_state *state);
+/* Spreads a schedule that passes tc_remat_check_steps evenly over at least `slots_per_step` slots for each step. */
+tc_remat_status tc_remat_state_load(tc_remat_state *state, const uint32_t *steps, uint32_t n_steps,
+                                    uint32_t slots_per_step);
+
+static inline uint64_t tc_remat_peak(const tc_remat_state *s) { return (uint64_t)s->tree[1]; }
+/* The first slot at which as much is live as ever. */
+uint32_t tc_remat_peak_slot(const tc_remat_state *state);
+/* Nodes in their order; room for n_steps. */
+void tc_remat_state_steps(const tc_remat_state *state, uint32_t *out_steps);
+
+/* The steps that a node's inputs are there for: any behind the slot returned; n_slots if one is never made. */
+uint32_t tc_remat_earliest(const tc_remat_state *state, uint32_t node);
+/* Whether every step would still find what it reads, and the end its outputs, if the slot were empty. */
+bool tc_remat_removable(const tc_remat_state *state, uint32_t slot);
+/* The first slot at or behind which the run in `slot` would come too late for a reader; n_slots - 2 if never. */
+uint32_t tc_remat_latest(const tc_remat_state *state, uint32_t slot);
+
+/* Puts a node (TC_REMAT_NONE: nothing) where another, with the same outputs, or nothing stood. The caller has seen to
+ * it that the schedule stays valid. */
+void tc_remat_put(tc_remat_state *state, uint32_t slot, uint32_t node);
+/* Accepts all changes since the last call, or takes them back: every array is what it was, bit for bit. */
+static inline void tc_remat_keep(tc_remat_state *s) { s->n_edits = 0; }
+void tc_remat_undo(tc_remat_state *state);
+#endif
