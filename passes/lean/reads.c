@@ -1,5 +1,6 @@
 /* reads.c: whether the backward pass reads a value: the question that guards of lean.rules ask, of one value at a time.
  */
+#include "../../compiler/memory/liveness.h"
 #include "../../compiler/memory/storage.h"
 #include "lean.h"
 #include <string.h>
@@ -70,9 +71,21 @@ static bool rest_is_there(const tc_node *node, const tc_value *value, const tc_n
     return true;
 }
 
+/* Whether keeping operand 0 in the place of result 0 halves the bytes, or more. */
+static bool is_half(const tc_node *node) {
+    tc_dim_pool *pool = node->graph->model->dims;
+    const tc_value *operand = tc_input(node, 0);
+    if (!operand)
+        return false;
+    uint64_t from = tc_sample_bytes(pool, tc_value_bytes(pool, operand));
+    return from > 0 && from <= tc_sample_bytes(pool, tc_value_bytes(pool, node->outputs[0])) / 2;
+}
+
 bool tc_recomputable(const tc_value *value, const tc_node *end) {
     const tc_node *node = tc_value_storage(value)->producer;
-    return node && node->graph == end->graph && tc_cheap_cost(node) != TC_NEVER && rest_is_there(node, NULL, end);
+    if (!node || node->graph != end->graph || tc_cheap_cost(node) == TC_NEVER)
+        return false;
+    return rest_is_there(node, NULL, end) || (is_half(node) && rest_is_there(node, tc_input(node, 0), end));
 }
 
 /* Whether the value or a view of it is an output of the graph. */

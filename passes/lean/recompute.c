@@ -16,7 +16,9 @@
 #include <string.h>
 
 enum {
-    LIMIT = 16, /* what making one value again may cost in all, in units of cheap.def */
+    LIMIT = 16, /* what making one value again may cost in all, in units of cheap.def: passes over the value */
+    PASS = 256, /* what a pass costs, so that a smaller table costs less */
+    STEPS = 64, /* nodes that make one value again, at most; bounds recursion */
     ROUNDS = 8, /* of choices among what to keep */
 };
 #define MOST_BYTES ((uint64_t)1 << 40) /* that count of one value, and what counts of an unknown size */
@@ -36,9 +38,8 @@ typedef struct recomputation {
     const tc_node *end;
     tc_storages storages; /* before anything is copied */
     uint8_t *flags;       /* by value id, of storages */
-    uint8_t
-        *cost; /* by value id: 0 there, TC_NEVER neither there nor to be made again, else made again where it is read */
-    tc_map *copies; /* value -> the one made again */
+    uint8_t *cost;        /* by value id: 0 there, 1 to be made again where it is read, TC_NEVER neither */
+    tc_map *copies;       /* value -> the one made again */
 } recomputation;
 
 static bool is_late(const recomputation *rc, const tc_node *node) { return tc_node_before(rc->end, node); }
@@ -91,36 +92,50 @@ static uint8_t cost_of(const recomputation *rc, const tc_value *value) {
 
 /* Nodes that make one value again, each once. */
 typedef struct bill {
-    const tc_node *nodes[LIMIT];
-    unsigned n, sum;
+    const tc_node *nodes[STEPS];
+    unsigned n;
+    uint64_t value_bytes; /* a pass over these costs PASS */
+    uint64_t sum;
 } bill;
+
+static bool is_too_much(const bill *b) { return b->sum > (uint64_t)LIMIT * PASS || b->n == STEPS; }
+
+static uint64_t sampled_bytes(const recomputation *rc, const tc_value *value) {
+    tc_dim_pool *pool = rc->graph->model->dims;
+    tc_dim bytes = tc_value_bytes(pool, value);
+    uint64_t sample = tc_sample_bytes(pool, bytes);
+    return tc_dim_is_unknown(bytes) || sample > MOST_BYTES ? MOST_BYTES : sample;
+}
 
 static void add_to_bill(const recomputation *rc, bill *b, const tc_node *node) {
     for (unsigned i = 0; i < b->n; i++)
         if (b->nodes[i] == node)
             return;
-    b->sum += tc_cheap_cost(node);
-    if (b->sum > LIMIT)
+    b->sum += tc_cheap_cost(node) * (sampled_bytes(rc, node->outputs[0]) * PASS / b->value_bytes);
+    if (is_too_much(b))
         return;
     b->nodes[b->n++] = node;
-    for (uint32_t i = 0; b->sum <= LIMIT && i < node->n_inputs; i++) {
+    for (uint32_t i = 0; !is_too_much(b) && i < node->n_inputs; i++) {
         const tc_value *operand = recompute_operand(node, i);
-        if (!operand || cost_of(rc, operand) == 0)
-            continue;
-        operand = tc_storage_of(&rc->storages, operand);
-        if (cost_of(rc, operand) == TC_NEVER)
-            b->sum = LIMIT + 1;
-        else
-            add_to_bill(rc, b, operand->producer);
+        if (operand && cost_of(rc, operand) != 0)
+            add_to_bill(rc, b, tc_storage_of(&rc->storages, operand)->producer);
     }
 }
 
-static uint8_t price(const recomputation *rc, const tc_node *node) {
-    bill b = {.n = 0};
-    if (tc_cheap_cost(node) == TC_NEVER || (has_xhat(node) && !tc_output(node, 1)))
-        return TC_NEVER;
+/* Whether cheap nodes make result 0 of the node of what is there. */
+static bool can_make(const recomputation *rc, const tc_node *node) {
+    bool can = tc_cheap_cost(node) != TC_NEVER && !(has_xhat(node) && !tc_output(node, 1));
+    for (uint32_t i = 0; can && i < node->n_inputs; i++)
+        can = !recompute_operand(node, i) || cost_of(rc, recompute_operand(node, i)) != TC_NEVER;
+    return can;
+}
+
+/* Whether they cost more than LIMIT in all. */
+static bool costs_too_much(const recomputation *rc, const tc_node *node) {
+    bill b = {.value_bytes = sampled_bytes(rc, node->outputs[0])};
+    b.value_bytes += b.value_bytes == 0;
     add_to_bill(rc, &b, node);
-    return b.sum <= LIMIT ? (uint8_t)b.sum : TC_NEVER;
+    return is_too_much(&b);
 }
 
 static bool is_worth_it(const tc_value *value) {
@@ -209,12 +224,12 @@ static void decide(const recomputation *rc, const tc_node *node, const tc_value 
         *cost = cost_of(rc, tc_input(node, 0));
         return;
     }
-    *cost = tc_storage_is_given(&rc->storages, value) ? 0 : value->out_index == 0 ? price(rc, node) : TC_NEVER;
-    if (*cost == 0)
-        return;
-    if (*flags & CHOSEN) {
+    if (tc_storage_is_given(&rc->storages, value) || (*flags & CHOSEN)) {
         *cost = 0;
-    } else if ((*flags & READ) && (*cost == TC_NEVER || !may_drop(rc, value))) {
+        return;
+    }
+    *cost = value->out_index == 0 && can_make(rc, node) ? 1 : TC_NEVER;
+    if ((*flags & READ) && (*cost == TC_NEVER || !may_drop(rc, value) || costs_too_much(rc, node))) {
         *flags |= DEAR;
         *cost = 0;
     }
@@ -228,13 +243,6 @@ static void decide_all(const recomputation *rc) {
 }
 
 /* --- what is kept in the place of others ------------------------------------------------------ */
-
-static uint64_t sampled_bytes(const recomputation *rc, const tc_value *value) {
-    tc_dim_pool *pool = rc->graph->model->dims;
-    tc_dim bytes = tc_value_bytes(pool, value);
-    uint64_t sample = tc_sample_bytes(pool, bytes);
-    return tc_dim_is_unknown(bytes) || sample > MOST_BYTES ? MOST_BYTES : sample;
-}
 
 /* The storages that early nodes make, in order. */
 static uint32_t list_made(const recomputation *rc, const tc_value ***out_values) {
@@ -368,7 +376,7 @@ static tc_node *scale_bias(const recomputation *rc, const tc_node *node) {
 
 static tc_value *emit(const recomputation *rc, tc_value *value, tc_node *before);
 
-/* One node made again; its operands first. Depth is bounded by LIMIT, and by emit's loop over views. */
+/* One node made again; its operands first. Depth is bounded by STEPS, and by emit's loop over views. */
 static void emit_node(const recomputation *rc, const tc_node *node, tc_node *before) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         tc_value *operand = recompute_operand(node, i);
