@@ -20,7 +20,7 @@
 
 typedef tc_exact_item item;
 
-#define FAILED (1u << 16)             /* states that are remembered */
+#define FAILED (1u << 18)             /* states that are remembered */
 #define MOST_BYTES ((size_t)64 << 20) /* of the stack; a search that needs more ends as if out of work */
 #define MISSING UINT64_MAX
 

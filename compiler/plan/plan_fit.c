@@ -41,12 +41,13 @@ static uint32_t list_items(const tc_packer *p, tc_exact_item *items) {
 /* A plain search with each way to choose first, then at random. */
 static tc_exact_how next_how(tc_packer *p, uint64_t of_one) {
     uint32_t round = p->n_rounds++;
-    tc_exact_how how = {(tc_exact_order)(round % TC_EXACT_ORDERS), TC_EXACT_TIGHT, 0, p->random, 0};
+    tc_exact_how how = {(tc_exact_order)(round % TC_EXACT_ORDERS), TC_EXACT_TIGHT, 0, 1, 0};
     how.limit = of_one * luby(round + 1);
     if (round >= TC_EXACT_ORDERS) {
         how.order = (tc_exact_order)tc_packer_draw(p, TC_EXACT_ORDERS);
         how.where = (tc_exact_where)tc_packer_draw(p, TC_EXACT_WHERES);
-        how.noise = tc_packer_draw(p, 5);
+        how.random = p->random * 0x9e3779b97f4a7c15u | 1; /* a sequence of its own */
+        how.noise = 1 + tc_packer_draw(p, 4);
     }
     return how;
 }
@@ -54,7 +55,7 @@ static tc_exact_how next_how(tc_packer *p, uint64_t of_one) {
 /* Between what is asked for and the best packing, below which the next must be. */
 static uint64_t next_capacity(const tc_packer *p, uint64_t lowest) {
     static const uint64_t parts[] = {0, 2, 0, 4, 16}; /* of what is between */
-    uint64_t part = parts[p->n_rounds % (sizeof parts / sizeof *parts)];
+    uint64_t part = p->problem->enough > 0 ? 0 : parts[p->n_rounds % (sizeof parts / sizeof *parts)];
     return part == 0 ? lowest : lowest + (p->best - 1 - lowest) / part;
 }
 

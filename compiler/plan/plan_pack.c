@@ -12,6 +12,7 @@
 #define WORK_OF_EACH 20000u
 #define MOST_WORK 30000000u
 #define NEAR 1000
+#define FEW 1000 /* units for which the exact search is the better one */
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
@@ -137,10 +138,12 @@ static void set_offsets(const tc_packer *p) {
 /* Both searches in turn, each time twice as long: one of them may be the wrong one for the problem. */
 static bool search(tc_packer *p) {
     uint64_t slice = p->limit / 16 + 1;
-    bool ok = true;
-    for (; ok && p->best > p->enough && p->spans.work < p->limit; slice *= 2) {
+    bool ok = true, solved = false; /* what the exact search has proven holds for the choices as they are */
+    for (; ok && !solved && p->best > p->enough && p->spans.work < p->limit; slice *= 2) {
         uint64_t left = p->limit - p->spans.work, each = slice < left / 2 ? slice : (left + 1) / 2;
-        ok = tc_packer_fit(p, p->spans.work + each) && tc_packer_improve(p, p->spans.work + each);
+        uint64_t other = p->n_order <= FEW ? each / 16 + 1 : each;
+        ok = tc_packer_fit(p, p->spans.work + each) && tc_packer_improve(p, p->spans.work + other);
+        solved = p->problem->n_choices == 0 && p->missing + 1 >= p->best;
     }
     return ok;
 }

@@ -2,14 +2,14 @@
 # check_completion.sh FOLDER-OF-TOOLS FOLDER-OF-COMPLETIONS: what bash offers at the end of some command lines.
 set -uo pipefail
 PATH=$(realpath "$1"):$PATH
-for tool in tempoc tempo-run; do
+for tool in tempoc tempo-run tempoc-plan; do
     # shellcheck disable=SC1090
     source "$2/$tool"
 done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-touch a.onnx b.npz c.json
+touch a.onnx b.npz c.json d.csv
 mkdir inner
 
 failed=0
@@ -48,5 +48,8 @@ exactly 'inner b.npz' tempo-run a.onnx -i ''
 exactly 'inner b.npz' tempo-run a.onnx --inputs = ''
 exactly 'c.json' tempo-run a.onnx --profile = c
 exactly 'inner' tempo-run --test-data ''
+exactly 'inner d.csv' tempoc-plan ''
+exactly 'inner d.csv' tempoc-plan -o ''
+exactly '--capacity=' tempoc-plan --cap
 exactly '' tempoc a.onnx --loss = x
 exit $failed

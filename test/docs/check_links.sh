@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# check_links.sh TEMPOC TEMPO-RUN: what the Markdown files point to is there:
+# check_links.sh TOOL...: what the Markdown files point to is there:
 #   links to files, and to headings in them
 #   files named in backquotes by their path from the top, as `compiler/ir.h` (a * stands for any name)
-#   options, --as-this: of tempoc or tempo-run, or among those of other programs below
+#   options, --as-this: of our programs, or among those of other programs below
 # All that is wrong is printed, as FILE:LINE.
 set -euo pipefail
-tempoc=$(realpath "$1") tempo_run=$(realpath "$2")
+tools=()
+for tool in "$@"; do tools+=("$(realpath "$tool")"); done
 cd "$(dirname "$0")/../.."
 
 # Options of the programs that the docs tell to run: git, meson, mandoc, pip, our scripts.
-foreign='--benchmark --bless --branch --case --count --demand --exit --flags --graph --list --no-rebuild
+foreign='--benchmark --bless --branch --case --count --demand --exit --flags --graph --layered --list --no-rebuild
     --ort --print --print-errorlogs --processor --reconfigure --rounds
     --seconds --setup --suite --timeout-multiplier --times --torch --wrap'
-known=$(for tool in "$tempoc" "$tempo_run"; do "$tool" --help=table; done |
+known=$(for tool in "${tools[@]}"; do "$tool" --help=table; done |
     awk -F '\t' '{ print "--" $2; if ($4 == "") print "--no-" $2 }'; printf '%s\n' $foreign)
 
 # What stands before an option.

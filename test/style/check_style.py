@@ -33,6 +33,7 @@ MAY_INCLUDE = {
     "passes": ("compiler",),
     "runtime": ("compiler", "compiler/plan", "kernels"),
     "compiler/tempoc": ("compiler", "passes", "runtime", "kernels"),
+    "compiler/tempoc-plan": ("compiler", "compiler/plan"),
     "runtime/tempo-run": ("compiler", "passes", "runtime", "kernels"),
 }
 

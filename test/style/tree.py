@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 
-PROGRAMS = ("compiler/tempoc", "runtime/tempo-run")
+PROGRAMS = ("compiler/tempoc", "compiler/tempoc-plan", "runtime/tempo-run")
 CODE = (".c", ".h", ".def")
 
 

@@ -1,8 +1,5 @@
 /* test_plan_pack.c: packings that the naive checker finds nothing wrong with, on random problems; arenas that are as
- * small as they can be where that is known: rectangles cut into buffers, chains, nested lives.
- *
- * By hand: test_plan_pack FILE.csv... packs other problems, rows of id,lower,upper,size with lives half open, and
- * prints arena over bound. */
+ * small as they can be where that is known: rectangles cut into buffers, chains, nested lives. */
 #include "compiler/plan/plan_problem.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <cmocka.h>
 
 static uint32_t state = 1;
@@ -323,56 +319,7 @@ static void test_invalid_is_refused(void **unused) {
     drop(&p);
 }
 
-/* --- by hand ---------------------------------------------------------------------------------- */
-
-static tc_plan_problem read_csv(const char *path) {
-    FILE *file = fopen(path, "r");
-    tc_plan_problem p = {.align = 1};
-    unsigned long long lower, upper, bytes;
-    size_t cap = 0;
-    char line[256];
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "%*[^,],%llu,%llu,%llu", &lower, &upper, &bytes) != 3)
-            continue;
-        if (p.n_buffers == cap) {
-            cap = cap ? 2 * cap : 64;
-            p.buffers = realloc(p.buffers, cap * sizeof *p.buffers);
-            if (!p.buffers)
-                exit(4);
-        }
-        p.buffers[p.n_buffers++] = (tc_plan_buffer){bytes, 1, (uint32_t)lower, (uint32_t)upper - 1, TC_PLAN_NONE, 0, 0};
-        p.n_ops = upper > p.n_ops ? (uint32_t)upper : p.n_ops;
-    }
-    if (file)
-        fclose(file);
-    p.ops = calloc(p.n_ops + (size_t)1, sizeof *p.ops);
-    return p;
-}
-
-static int pack_files(int n, char **paths) {
-    const char *limit = getenv("WORK"); /* another bound of the work */
-    int status = 0;
-    for (int i = 0; i < n; i++) {
-        tc_plan_problem p = read_csv(paths[i]);
-        tc_plan_packing packing = {0};
-        uint32_t pair[2];
-        clock_t start = clock();
-        tc_plan_status packed_as = tc_plan_pack(&p, limit ? strtoull(limit, NULL, 10) : 0, &packing);
-        double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-        bool good = packed_as == TC_PLAN_OK && (p.n_buffers > 20000 || !tc_plan_check(&p, packing.bytes, pair));
-        printf("%-40s %6u buffers  bound %14llu  arena %.5f  %.3f s%s\n", paths[i], p.n_buffers,
-               (unsigned long long)packing.live.peak_bytes, (double)packing.bytes / (double)packing.live.peak_bytes,
-               seconds, good ? "" : "  WRONG");
-        status |= !good;
-        free(p.buffers);
-        free(p.ops);
-    }
-    return status;
-}
-
-int main(int argc, char **argv) {
-    if (argc > 1)
-        return pack_files(argc - 1, argv + 1);
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_problems),
         cmocka_unit_test(test_same_places_again),

@@ -1,0 +1,211 @@
+/* plan_main.c: the packer of compiler/plan as a program: buffers with lives in, places in one arena out. */
+#include "../options.h"
+#include "../program.h"
+#include "plan_csv.h"
+#include <stddef.h>
+#include <string.h>
+
+typedef struct plan_options {
+    const char *input, *output, *capacity;
+    double time;
+    bool minimize, check, quiet;
+    uint64_t bytes; /* of --capacity; UINT64_MAX: as many as it takes */
+} plan_options;
+
+#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                     \
+    {TC_OPT_##kind,                                                                                                    \
+     name,                                                                                                             \
+     letter,                                                                                                           \
+     argument,                                                                                                         \
+     otherwise,                                                                                                        \
+     group,                                                                                                            \
+     help,                                                                                                             \
+     offsetof(plan_options, field),                                                                                    \
+     offsetof(plan_options, count)},
+static const tc_option rows[] = {
+#include "plan_options.def"
+};
+#undef OPTION
+
+static const char details[] =
+    "Places buffers with known lives in one arena, as small as it can be found. A line of IN.csv is a buffer: its id,\n"
+    "the times at which its life begins and has ended, and its bytes. The first line names the columns:\n"
+    "\n"
+    "  id,lower,upper,size\n"
+    "  a,0,3,4096\n"
+    "  b,2,5,1024\n"
+    "\n"
+    "A column `alignment` (powers of two) may follow; sizes are rounded up to it. The answer has the same rows and\n"
+    "one more column, `offset`. No arena can be smaller than the bound: the most bytes that are live at one time.\n"
+    "\n"
+    "examples:\n"
+    "  tempoc-plan in.csv                                how small an arena can be\n"
+    "  tempoc-plan in.csv -o out.csv                     and where each buffer lies in it\n"
+    "  tempoc-plan in.csv --capacity=1048576 -o out.csv  any places in so many bytes\n"
+    "  tempoc-plan out.csv --check                       whether offsets are right\n"
+    "  make_lives | tempoc-plan - -o - --time=60         from a pipe to a pipe, searching for long\n";
+
+static const char footer[] =
+    "Exit codes: 0 good, 1 offsets are wrong, 2 bad input, 4 no packing into the capacity was found, or no memory,\n"
+    "5 input/output, 64 usage, 70 bug in tempoc-plan.\n";
+
+static const tc_option_table table = {
+    .tool = "tempoc-plan",
+    .summary = "places buffers with known lives in one arena",
+    .usage = "IN.csv [--capacity=N] [-o OUT.csv] [options]",
+    .details = details,
+    .footer = footer,
+    .options = rows,
+    .n_options = TC_COUNT(rows),
+};
+
+#define WORK_OF_A_SECOND 100e6
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+static tc_status parse_capacity(tc_ctx *ctx, plan_options *o) {
+    uint64_t bytes = 0;
+    o->bytes = UINT64_MAX;
+    if (!o->capacity)
+        return TC_OK;
+    const char *at = o->capacity;
+    for (; *at >= '0' && *at <= '9' && bytes <= (INT64_MAX - 9) / 10; at++)
+        bytes = 10 * bytes + (uint64_t)(*at - '0');
+    if (*at != '\0' || at == o->capacity)
+        return tc_error(ctx, TC_USAGE, NULL, "--capacity=%s: expected a number of bytes below 2^63",
+                        tc_quote(ctx, o->capacity));
+    o->bytes = bytes;
+    return TC_OK;
+}
+
+static tc_status check_arguments(tc_ctx *ctx, plan_options *o, const tc_arguments *arguments) {
+    if (arguments->count != 1) {
+        tc_error(ctx, TC_USAGE, NULL, arguments->count == 0 ? "no file given" : "one file at a time");
+        tc_hint(ctx, "for example: tempoc-plan in.csv -o out.csv; tempoc-plan --help tells more");
+        return TC_USAGE;
+    }
+    if (o->time < 0 || o->time > 1e6)
+        return tc_error(ctx, TC_USAGE, NULL, "--time goes from 0 to 1000000 seconds");
+    if (o->check && (o->output || o->minimize))
+        return tc_error(ctx, TC_USAGE, NULL, "--check packs nothing: there is no use for %s",
+                        o->output ? "--output" : "--minimize");
+    o->input = arguments->items[0];
+    TC_TRY(parse_capacity(ctx, o));
+    return tc_check_written(ctx, (const tc_written[]){{"--output", o->output}}, 1, &o->input, 1);
+}
+
+/* --- the work --------------------------------------------------------------------------------- */
+
+static void report(const plan_options *o, uint32_t n, uint64_t arena, uint64_t bound) {
+    FILE *out = o->output && strcmp(o->output, "-") == 0 ? stderr : stdout;
+    if (o->quiet)
+        return;
+    fprintf(out, "buffers    %u\n", n);
+    fprintf(out, "arena      %llu bytes\n", (unsigned long long)arena);
+    fprintf(out, "bound      %llu bytes live at one time\n", (unsigned long long)bound);
+    fprintf(out, "ratio      %.5f\n", bound > 0 ? (double)arena / (double)bound : 1.0);
+}
+
+static const char *id_of(tc_ctx *ctx, const plan_table *t, uint32_t index) {
+    return tc_quote(ctx, tc_arena_strndup(ctx->arena, t->rows[index].id, t->rows[index].id_n));
+}
+
+static tc_status check(tc_ctx *ctx, const plan_options *o, const plan_table *t, const tc_plan_problem *p,
+                       uint64_t bound) {
+    uint64_t arena = 0;
+    uint32_t pair[2];
+    if (t->offset_column < 0)
+        return plan_csv_error(ctx, o->input, 1, "there is no column 'offset' to check");
+    for (size_t i = 0; i < t->n; i++)
+        if (t->rows[i].size > 0 && t->rows[i].offset + t->rows[i].size > arena)
+            arena = t->rows[i].offset + t->rows[i].size;
+    const char *wrong = tc_plan_check(p, arena < o->bytes ? arena : o->bytes, pair);
+    if (!wrong) {
+        report(o, p->n_buffers, arena, bound);
+        return TC_OK;
+    }
+    if (pair[0] == pair[1])
+        return tc_error(ctx, TC_MISMATCH, NULL, "buffer '%s' of line %zu: %s", id_of(ctx, t, pair[0]),
+                        t->rows[pair[0]].line, wrong);
+    return tc_error(ctx, TC_MISMATCH, NULL, "buffers '%s' of line %zu and '%s' of line %zu: %s", id_of(ctx, t, pair[0]),
+                    t->rows[pair[0]].line, id_of(ctx, t, pair[1]), t->rows[pair[1]].line, wrong);
+}
+
+static tc_status failed(tc_ctx *ctx, tc_plan_status status) {
+    if (status == TC_PLAN_TOO_BIG)
+        return tc_error(ctx, TC_LIMIT, NULL, "these buffers together have 2^62 bytes or more");
+    return status == TC_PLAN_MEMORY ? tc_error(ctx, TC_LIMIT, NULL, "not enough memory to place these buffers")
+                                    : tc_error(ctx, TC_BUG, NULL, "the lives of these buffers make no sense");
+}
+
+static tc_status too_small(tc_ctx *ctx, const plan_options *o, const plan_table *t, const tc_plan_problem *p,
+                           const tc_plan_live *live) {
+    uint64_t time = 0;
+    for (size_t i = 0; i < t->n; i++)
+        if (p->buffers[i].first == live->peak)
+            time = t->rows[i].lower;
+    tc_error(ctx, TC_LIMIT, NULL, "no packing has %llu bytes: at time %llu %llu are live", (unsigned long long)o->bytes,
+             (unsigned long long)time, (unsigned long long)live->peak_bytes);
+    tc_hint(ctx, "a capacity can be %llu at least", (unsigned long long)live->peak_bytes);
+    return TC_LIMIT;
+}
+
+static tc_status pack(tc_ctx *ctx, const plan_options *o, plan_table *t, tc_plan_problem *p) {
+    tc_plan_packing packing;
+    double work = o->time * WORK_OF_A_SECOND;
+    p->enough = o->capacity && !o->minimize ? o->bytes : 0;
+    tc_plan_status status = tc_plan_pack(p, work < 1 ? 1 : (uint64_t)work, &packing);
+    if (status != TC_PLAN_OK)
+        return failed(ctx, status);
+    if (packing.bytes > o->bytes) {
+        tc_error(ctx, TC_LIMIT, NULL, "no packing into %llu bytes was found: the best has %llu",
+                 (unsigned long long)o->bytes, (unsigned long long)packing.bytes);
+        tc_hint(ctx, "search longer, with --time=%g, or take a capacity above the bound, %llu",
+                o->time > 0 ? 10 * o->time : 10, (unsigned long long)packing.live.peak_bytes);
+        return TC_LIMIT;
+    }
+    for (size_t i = 0; i < t->n; i++)
+        t->rows[i].offset = p->buffers[i].offset;
+    if (o->output) {
+        tc_out_file *file;
+        TC_TRY(tc_out_open(ctx, o->output, &file));
+        plan_csv_write(tc_out_stream(file), t);
+        TC_TRY(tc_out_commit(ctx, file));
+    }
+    report(o, p->n_buffers, packing.bytes, packing.live.peak_bytes);
+    return TC_OK;
+}
+
+static tc_status plan(tc_ctx *ctx, const plan_options *o, const tc_file *file) {
+    plan_table t;
+    tc_plan_problem p;
+    tc_plan_live live;
+    TC_TRY(plan_csv_read(ctx, o->input, file, &t));
+    TC_TRY(plan_csv_problem(ctx, &t, &p));
+    tc_plan_status status = tc_plan_simulate(&p, &live);
+    if (status != TC_PLAN_OK)
+        return failed(ctx, status);
+    if (o->check)
+        return check(ctx, o, &t, &p, live.peak_bytes);
+    return live.peak_bytes > o->bytes ? too_small(ctx, o, &t, &p, &live) : pack(ctx, o, &t, &p);
+}
+
+static tc_status run(tc_ctx *ctx, int argc, char **argv) {
+    plan_options o = {0};
+    tc_arguments arguments;
+    tc_file file = {0};
+    tc_held held;
+    TC_TRY(tc_options_parse(ctx, &table, argc, argv, stdout, &o, &arguments));
+    if (arguments.done)
+        return TC_OK;
+    TC_TRY(check_arguments(ctx, &o, &arguments));
+    ctx->file = o.input;
+    TC_TRY(tc_file_open(ctx, o.input, &file));
+    tc_file_hold(&file, &held);
+    tc_status status = plan(ctx, &o, &file);
+    tc_let_go(&held);
+    tc_file_close(&file);
+    return status;
+}
+
+int main(int argc, char **argv) { return tc_program("tempoc-plan", run, argc, argv); }
