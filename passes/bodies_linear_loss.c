@@ -1,29 +1,28 @@
 /* bodies_linear_loss.c: the function body of LinearCrossEntropy, unchunked: the scores as a whole, put together from
- * what the node has: a bias (b), class weights (w), a gradient of the loss (d), an ignored label (i), smoothing (s),
- * squares (z), a type of its own for the loss (c), W transposed (t), gradients (g). With p = softmax(z), row by row:
- *   target = (1 - e) weight[label] onehot + e / classes weights
- *   loss = -sum of target log p + z_loss lse^2;  dz = (sum of target + 2 z_loss lse) p - target
- * A label that is ignored counts nothing. */
+ * what the node has: a bias (b), class weights (w), a gradient of the loss (d), an ignored label (i), smoothing (s), a
+ * share of the label's own (l), squares (z), a type of its own for the loss (c), W transposed (t), gradients (g). With
+ * p = softmax(z), row by row: target = (1 - e) weight[label] onehot + e / classes weights loss = -sum of target log p +
+ * z_loss lse^2;  dz = (sum of target + 2 z_loss lse) p - target A label that is ignored counts nothing. */
 #include "bodies.h"
 #include <string.h>
 
 typedef struct form {
-    bool bias, weights, dloss, ignores, smooths, squares, casts, transposed, gradients, none, mean;
+    bool bias, weights, dloss, ignores, smooths, shares, squares, casts, transposed, gradients, none, mean;
 } form;
 
-static form form_of(const tc_node *node) {
+static form form_of(const tc_node *node, uint32_t weights) {
     const char *reduction = tc_attr_string(node, "reduction", "mean");
-    return (form){.bias = tc_input(node, 3),
-                  .weights = tc_input(node, 4),
-                  .dloss = tc_input(node, 5),
+    return (form){.weights = tc_input(node, weights),
                   .ignores = tc_attr_find(node, "ignore_index"),
                   .smooths = tc_attr_float(node, "label_smoothing", 0) != 0,
+                  .shares = tc_attr_find(node, "label_share"),
                   .squares = tc_attr_float(node, "z_loss", 0) != 0,
-                  .casts = tc_attr_find(node, "loss_type"),
-                  .transposed = tc_attr_int(node, "transB", 0) != 0,
-                  .gradients = node->n_outputs > 1,
                   .none = strcmp(reduction, "none") == 0,
                   .mean = strcmp(reduction, "mean") == 0};
+}
+
+static bool known_reduction(const tc_node *node, const form *f) {
+    return f->mean || f->none || strcmp(tc_attr_string(node, "reduction", "mean"), "sum") == 0;
 }
 
 static void add_scores(tc_body *body, const form *f) {
@@ -36,6 +35,9 @@ static void add_scores(tc_body *body, const form *f) {
                               : "  own_scores = MatMul (x, w)\n");
     tc_body_add(body, f->casts ? "  scores = Cast <to: int = @loss_type> (own_scores)\n"
                                : "  scores = Identity (own_scores)\n");
+}
+
+static void add_logs(tc_body *body) {
     tc_body_add(body, "  column = Constant <value_ints: ints = [1]> ()\n"
                       "  flat = Constant <value_ints: ints = [-1]> ()\n"
                       "  zero_f = Constant <value_float: float = 0.0> ()\n"
@@ -75,19 +77,25 @@ static void add_counted(tc_body *body, const form *f, const char *x, const char 
         tc_body_add(body, "  %s = Identity (%s)\n", result, x);
 }
 
-/* `own_share`: what the label gets; `uniform` [classes]: what each class gets; `mass`: the sum of both. */
+/* `own_share`: what the label gets; `uniform` [classes]: what each class gets; `mass_0`: the sum of both. */
 static void add_targets(tc_body *body, const form *f) {
+    if (f->smooths)
+        tc_body_add(body, "  e_f = Constant <value_float: float = @label_smoothing> ()\n"
+                          "  e = CastLike (e_f, scores)\n");
+    if (f->shares)
+        tc_body_add(body, "  rest_f = Constant <value_float: float = @label_share> ()\n"
+                          "  rest = CastLike (rest_f, scores)\n");
+    else if (f->smooths)
+        tc_body_add(body, "  whole_f = Constant <value_float: float = 1.0> ()\n"
+                          "  whole = CastLike (whole_f, scores)\n"
+                          "  rest = Sub (whole, e)\n");
+    tc_body_add(body,
+                f->shares || f->smooths ? "  own_share = Mul (weight, rest)\n" : "  own_share = Identity (weight)\n");
     if (!f->smooths) {
-        tc_body_add(body, "  own_share = Identity (weight)\n  mass_0 = Identity (weight)\n");
+        tc_body_add(body, "  mass_0 = Identity (own_share)\n");
         return;
     }
-    tc_body_add(body, "  e_f = Constant <value_float: float = @label_smoothing> ()\n"
-                      "  e = CastLike (e_f, scores)\n"
-                      "  whole_f = Constant <value_float: float = 1.0> ()\n"
-                      "  whole = CastLike (whole_f, scores)\n"
-                      "  rest = Sub (whole, e)\n"
-                      "  own_share = Mul (weight, rest)\n"
-                      "  class_shape = Shape <start: int = 1, end: int = 2> (scores)\n"
+    tc_body_add(body, "  class_shape = Shape <start: int = 1, end: int = 2> (scores)\n"
                       "  classes = CastLike (class_shape, scores)\n"
                       "  each_class = Div (e, classes)\n");
     tc_body_add(body, f->weights ? "  uniform = Mul (weights, each_class)\n"
@@ -169,28 +177,56 @@ static void add_gradients(tc_body *body, const form *f) {
                       "  dB = ReduceSum <keepdims: int = 0> (dz, rows)\n");
 }
 
+static void suffix(tc_body *body, const form *f) {
+    tc_body_suffix(body, "_%s_%s%s%s%s%s%s%s%s%s%s", tc_attr_string(body->node, "reduction", "mean"),
+                   f->bias ? "b" : "", f->weights ? "w" : "", f->dloss ? "d" : "", f->ignores ? "i" : "",
+                   f->smooths ? "s" : "", f->shares ? "l" : "", f->squares ? "z" : "", f->casts ? "c" : "",
+                   f->transposed ? "t" : "", f->gradients ? "g" : "");
+}
+
+#define ATTRIBUTES                                                                                                     \
+    "ignore_index: int = -100, label_share: float = 1.0, label_smoothing: float = 0.0, reduction: string = \"mean\", " \
+    "z_loss: float = 0.0"
+
 bool tc_make_linear_loss(tc_body *body) {
-    form f = form_of(body->node);
-    const char *reduction = tc_attr_string(body->node, "reduction", "mean");
-    if (!f.mean && !f.none && strcmp(reduction, "sum") != 0)
+    const tc_node *node = body->node;
+    form f = form_of(node, 4);
+    if (!known_reduction(node, &f))
         return false;
-    tc_body_suffix(body, "_%s_%s%s%s%s%s%s%s%s%s", reduction, f.bias ? "b" : "", f.weights ? "w" : "",
-                   f.dloss ? "d" : "", f.ignores ? "i" : "", f.smooths ? "s" : "", f.squares ? "z" : "",
-                   f.casts ? "c" : "", f.transposed ? "t" : "", f.gradients ? "g" : "");
-    tc_body_begin(body,
-                  "ignore_index: int = -100, label_smoothing: float = 0.0, loss_type: int = 1, reduction: string = "
-                  "\"mean\", transB: int = 0, z_loss: float = 0.0",
+    f.bias = tc_input(node, 3);
+    f.dloss = tc_input(node, 5);
+    f.casts = tc_attr_find(node, "loss_type");
+    f.transposed = tc_attr_int(node, "transB", 0) != 0;
+    f.gradients = node->n_outputs > 1;
+    suffix(body, &f);
+    tc_body_begin(body, ATTRIBUTES ", loss_type: int = 1, transB: int = 0",
                   f.dloss     ? "X, W, labels, B, weights, dLoss"
                   : f.weights ? "X, W, labels, B, weights"
                   : f.bias    ? "X, W, labels, B"
                               : "X, W, labels",
                   f.gradients ? "loss, dX, dW, dB" : "loss");
     add_scores(body, &f);
+    add_logs(body);
     add_labels(body, &f);
     add_targets(body, &f);
     add_loss(body, &f);
     if (f.gradients)
         add_gradients(body, &f);
+    tc_body_end(body);
+    return true;
+}
+
+/* ScoresCrossEntropy, of scores [rows, classes]. */
+bool tc_make_scores_loss(tc_body *body) {
+    form f = form_of(body->node, 2);
+    if (!known_reduction(body->node, &f))
+        return false;
+    suffix(body, &f);
+    tc_body_begin(body, ATTRIBUTES, f.weights ? "scores, labels, weights" : "scores, labels", "loss");
+    add_logs(body);
+    add_labels(body, &f);
+    add_targets(body, &f);
+    add_loss(body, &f);
     tc_body_end(body);
     return true;
 }

@@ -4,8 +4,8 @@
  * into the gradients of the operands. (Liger Kernel, Hsu et al. 2024, arXiv:2410.10989, section 3.2; Cut Cross-Entropy,
  * Wijmans et al., ICLR 2025, does the same by blocks of classes as well, and makes the scores twice for it.)
  *
- * z = X op(W) + B; with weights w (1 where there are none), e the smoothing, C classes and y the row's label:
- *   loss of a row = (1 - e) w[y] (lse - z[y]) + e / C sum of w[c] (lse - z[c]) + square lse^2,  lse = log sum exp(z)
+ * z = X op(W) + B; with weights w (1 where there are none), e the smoothing, C classes, y the row's label:
+ *   loss of a row = share w[y] (lse - z[y]) + e / C sum of w[c] (lse - z[c]) + square lse^2,  lse = log sum exp(z)
  *   loss = each, or their sum, or the sum divided by the sum of w[y]; rows whose label is ignored count nothing. */
 #ifndef TK_LINEAR_LOSS_H
 #define TK_LINEAR_LOSS_H
@@ -17,7 +17,7 @@ typedef struct tk_linear_loss {
     tk_reduction_kind reduction;
     bool has_ignored;
     int64_t ignored;
-    double smoothing, square;
+    double share, smoothing, square;         /* of the label (1 - e), of all classes (e), of lse^2 */
     bool wants_dw, wants_db;                 /* whether dw and db are there: the workspace depends on it */
     tk_dtype dtype, loss_dtype, label_dtype; /* any float types; int32 or int64 */
 } tk_linear_loss;

@@ -27,12 +27,12 @@ static double row_of(double *z, int64_t label, const double *weights, const tk_l
         sum += exp(z[c] - largest);
     double lse = largest + log(sum), mass = 2 * s->square * lse;
     for (int64_t c = 0; c < s->classes; c++) {
-        double target = share * weight_at(weights, c) + (c == label ? (1 - s->smoothing) * weight_at(weights, c) : 0);
+        double target = share * weight_at(weights, c) + (c == label ? s->share * weight_at(weights, c) : 0);
         loss += target == 0 ? 0 : target * (lse - z[c]);
         mass += target;
     }
     for (int64_t c = 0; c < s->classes; c++) {
-        double target = share * weight_at(weights, c) + (c == label ? (1 - s->smoothing) * weight_at(weights, c) : 0);
+        double target = share * weight_at(weights, c) + (c == label ? s->share * weight_at(weights, c) : 0);
         z[c] = exp(z[c] - lse) * mass - target;
     }
     return loss + s->square * lse * lse;

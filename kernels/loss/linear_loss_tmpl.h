@@ -17,6 +17,15 @@ TK_VECTOR static void TK_CAT(subtract_row, SUFFIX)(T *z, const T *weights, int64
         z[c] -= share * (weights ? weights[c] : (T)1);
 }
 
+/* The sum of w[c] (largest - z[c]): no difference of large sums. */
+TK_VECTOR static double TK_CAT(row_below, SUFFIX)(const T *z, const T *weights, int64_t n, T largest) {
+    double total = 0;
+#define TERM(i) ((largest - z[i]) * (weights ? weights[i] : (T)1))
+    SUM_OF(total, n, TERM)
+#undef TERM
+    return total;
+}
+
 /* One row: its scores z become their gradient, and its loss comes back. `seed` is what the loss of the row is
  * multiplied with where nothing is reduced. */
 static double TK_CAT(one_row, SUFFIX)(const walk *c, T *z, int64_t label, double seed) {
@@ -26,12 +35,11 @@ static double TK_CAT(one_row, SUFFIX)(const walk *c, T *z, int64_t label, double
     if (c->bias)
         TK_CAT(add_row, SUFFIX)(z, c->bias, n);
     const T largest = TK_CAT(row_max, SUFFIX)(z, n);
-    const double own = (1 - s->smoothing) * (weights ? (double)weights[label] : 1), share = s->smoothing / (double)n;
+    const double own = s->share * (weights ? (double)weights[label] : 1), share = s->smoothing / (double)n;
     const double of_label = (double)largest - (double)z[label];
-    double scores = 0; /* the sum of w[c] (largest - z[c]) */
+    double scores = 0; /* of all classes: how far they are below the largest, by weights */
     if (share != 0)
-        scores = (double)largest * c->weight_sum -
-                 (weights ? TK_CAT(row_dot, SUFFIX)(z, weights, n) : TK_CAT(row_sum, SUFFIX)(z, n));
+        scores = TK_CAT(row_below, SUFFIX)(z, weights, n, largest);
     TK_CAT(row_exp, SUFFIX)(z, z, n, largest);
     const double sum = TK_CAT(row_sum, SUFFIX)(z, n), log_sum = log(sum), lse = (double)largest + log_sum;
     double loss = own * (of_label + log_sum), mass = own;

@@ -2,6 +2,14 @@
  * including: T, SUFFIX, EXP (of T). */
 #include "softmax_sums.h"
 
+TK_VECTOR static double TK_CAT(row_dot, SUFFIX)(const S *x, const S *y, int64_t n) {
+    double total = 0;
+#define TERM(i) (GET(x[i]) * GET(y[i]))
+    SUM_OF(total, n, TERM)
+#undef TERM
+    return total;
+}
+
 TK_VECTOR static void TK_CAT(row_divide, SUFFIX)(S *out, int64_t n, T sum) {
     for (int64_t i = 0; i < n; i++)
         out[i] = PUT(GET(out[i]) / sum);

@@ -44,14 +44,6 @@ TK_VECTOR static double TK_CAT(row_sum, SUFFIX)(const S *x, int64_t n) {
     return total;
 }
 
-TK_VECTOR static double TK_CAT(row_dot, SUFFIX)(const S *x, const S *y, int64_t n) {
-    double total = 0;
-#define TERM(i) (GET(x[i]) * GET(y[i]))
-    SUM_OF(total, n, TERM)
-#undef TERM
-    return total;
-}
-
 TK_VECTOR static void TK_CAT(row_exp, SUFFIX)(S *out, const S *x, int64_t n, T largest) {
     for (int64_t i = 0; i < n; i++)
         out[i] = PUT(EXP(GET(x[i]) - largest));

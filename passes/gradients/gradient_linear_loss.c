@@ -78,7 +78,8 @@ static void gradients_behind(tc_grad *g) {
     tc_dtype loss_type = tc_value_dtype(g->douts[0]);
     const tc_attr *ignored = tc_attr_find(node, "ignore_index");
     bool trans = tc_attr_int(node, "transB", 0) != 0;
-    if (tc_attr_float(node, "label_smoothing", 0) != 0 || tc_attr_float(node, "z_loss", 0) != 0)
+    if (tc_attr_float(node, "label_smoothing", 0) != 0 || tc_attr_find(node, "label_share") ||
+        tc_attr_float(node, "z_loss", 0) != 0)
         tc_grad_refuse(g, "what the losses of its rows are multiplied with depends on them");
     tc_value *flat = tc_grad_int(g, -1), *labels = TC_OP(g, "Reshape", tc_input(node, LABELS), flat);
     tc_node *as_rows = TC_BEGIN(g, "Flatten", x);

@@ -49,6 +49,8 @@ tc_status rt_launch_linear_loss(rt_launcher *launcher, const tc_node *node, rt_l
     const rt_arg *x = &launch->in[X], *w = &launch->in[W];
     const tc_attr *ignored = tc_attr_find(node, "ignore_index");
     bool trans = tc_attr_int(node, "transB", 0) != 0;
+    double smoothing = (double)tc_attr_float(node, "label_smoothing", 0);
+    const tc_attr *share = tc_attr_find(node, "label_share");
     TC_TRY(rt_expect(launcher, node, x->rank >= 2 && w->rank == 2));
     *p = (tk_linear_loss){.rows = rt_product(x, 0, x->rank - 1),
                           .hidden = x->dims[x->rank - 1],
@@ -57,7 +59,8 @@ tc_status rt_launch_linear_loss(rt_launcher *launcher, const tc_node *node, rt_l
                           .reduction = reduction_of(node),
                           .has_ignored = ignored != NULL,
                           .ignored = ignored ? ignored->i : 0,
-                          .smoothing = (double)tc_attr_float(node, "label_smoothing", 0),
+                          .share = share ? (double)share->f : 1 - smoothing,
+                          .smoothing = smoothing,
                           .square = (double)tc_attr_float(node, "z_loss", 0),
                           .wants_dw = rt_out(launch, DW) != NULL,
                           .wants_db = rt_out(launch, DB) != NULL,

@@ -201,6 +201,7 @@ DEFINITIONS = {
     "LayerNormalizationXhat": layer_norm_xhat,
     "LayerNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, True),
     "LinearCrossEntropy": linear_loss_cases.linear_loss,
+    "ScoresCrossEntropy": linear_loss_cases.scores_loss,
     "RMSNormalization": rms_norm,
     "RMSNormalizationGrad": lambda dy, x, scale, inv, axis=-1: xhat_grad(dy, x * inv, scale, inv, axis, False)[:2],
     "RMSNormalizationXhat": rms_norm_xhat,

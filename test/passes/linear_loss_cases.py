@@ -14,6 +14,7 @@ def linear_loss(
     reduction="mean",
     ignore_index=None,
     label_smoothing=0.0,
+    label_share=None,
     z_loss=0.0,
     transB=0,
     loss_type=None,
@@ -28,13 +29,18 @@ def linear_loss(
     target = np.eye(classes)[np.where(kept, flat, 0)] * each
     divisor = target.sum(1)[kept].sum() if reduction == "mean" else 1.0
     e, z = (np.float64(np.float32(number)) for number in (label_smoothing, z_loss))  # attributes are floats
-    target = (1 - e) * target + e / classes * each
+    share = 1 - e if label_share is None else np.float64(np.float32(label_share))
+    target = share * target + e / classes * each
     losses = np.where(kept, (target * (lse - scores)).sum(1) + z * lse[:, 0] ** 2, 0)
     slopes = np.exp(scores - lse) * (target.sum(1, keepdims=True) + 2 * z * lse) - target
     slopes *= kept[:, None] / divisor * (1 if dloss is None else np.reshape(dloss, (-1, 1)))
     loss = losses.reshape(labels.shape) if reduction == "none" else losses.sum() / divisor
     dw = rows.T @ slopes
     return loss, (slopes @ w.T).reshape(x.shape), dw.T if transB else dw, slopes.sum(0)
+
+
+def scores_loss(scores, labels, weights=None, **attributes):
+    return linear_loss(scores, np.eye(scores.shape[1]), labels, None, weights, **attributes)[:1]
 
 
 def cases(case, f, random):
@@ -51,6 +57,10 @@ def cases(case, f, random):
         case("LinearCrossEntropy", x, w, labels, b, weights, None, ignore_index=4, label_smoothing=0.1, **how)
         case("LinearCrossEntropy", x, w, labels, b, z_loss=0.25, label_smoothing=0.2, types=floats, **how)
         case("LinearCrossEntropy", x, w, labels, b, z_loss=0.25, ignore_index=4, dynamic=True, **how)
+        case("LinearCrossEntropy", x, w, labels, b, label_share=0.7, label_smoothing=0.2, types=floats, **how)
+        scores = (x @ w + b).reshape(6, 5)
+        case("ScoresCrossEntropy", scores, labels.reshape(-1), weights, reduction=reduction, label_smoothing=0.1)
+        case("ScoresCrossEntropy", scores, labels.reshape(-1), reduction=reduction, z_loss=0.2, ignore_index=4)
         case("LinearCrossEntropy", x[0], w, labels[0].astype(np.int32), reduction=reduction)
         case("LinearCrossEntropy", x[0], w, labels[0], b, outputs=4, absent=(1, 3), reduction=reduction)
         case("LinearCrossEntropy", x[0], w, labels[0], b, outputs=2, loss_type=TensorProto.FLOAT, reduction=reduction)

@@ -34,12 +34,15 @@ static const struct {
     {"guard", 2, {0, 1}, {NULL}},
     {"ignore_index", 2, {-100, 0}, {NULL}},
     {"keepdims", 2, {0, 1}, {NULL}},
+    {"label_share", 2, {0.75, 0.5}, {NULL}},
+    {"label_smoothing", 2, {0.25, 0.5}, {NULL}},
     {"node", 3, {0, 1, 7}, {NULL}},
     {"reduction", 3, {0}, {"mean", "sum", "none"}},
     {"scale", 2, {0.25, 1.5}, {NULL}},
     {"to", 2, {TC_FLOAT, TC_DOUBLE}, {NULL}},
     {"transA", 2, {0, 1}, {NULL}},
     {"transB", 2, {0, 1}, {NULL}},
+    {"z_loss", 2, {0.25, 0.0625}, {NULL}},
 };
 
 /* False: dice have nothing to say of it. */

@@ -343,6 +343,8 @@ static const struct {
     {"ai.tempo", "RMSNormalizationXhat", 1, tail},
     {"ai.tempo", "ScaleBias", 1, tail},
     {"ai.tempo", "ScaleBias", 2, tail},
+    {"ai.tempo", "ScoresCrossEntropy", 1, labels},
+    {"ai.tempo", "ScoresCrossEntropy", 2, class_weights},
     {"ai.tempo", "SoftmaxGrad", 0, like_next},
     {"ai.tempo", "SoftmaxGrad", 1, like_first},
     {"ai.tempo", "SwishGrad", 0, like_next},
