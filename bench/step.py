@@ -23,7 +23,7 @@ import bert
 import profiles
 from bench_common import machine_line, measured, processor, run, table
 
-RECIPES = ("exact", "none", "portable")
+RECIPES = ("exact", "tiled", "none", "portable")
 PEERS = (("PyTorch eager", "eager", ""), ("PyTorch eager, AdamW's step too", "eager", " adamw"),
          ("PyTorch eager, its own attention", "sdpa", ""), ("torch.compile", "compile", ""))
 CASES = {"base": bert.Bert(),

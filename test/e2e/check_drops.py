@@ -29,7 +29,7 @@ def main(tempoc, tempo_run, cases):
     failed = 0
     want = outputs(tempoc, tempo_run, cases[0], "none", 5)
     other = outputs(tempoc, tempo_run, cases[0], "none", 6)
-    runs = [(case, recipe) for case in cases for recipe in ("exact", "none", "portable")]
+    runs = [(case, recipe) for case in cases for recipe in ("exact", "tiled", "none", "portable")]
     for case, recipe in runs:
         got = outputs(tempoc, tempo_run, case, recipe, 5)
         error, name = worst(got, want)

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from check_models import LIMIT, run, worst
 
-RECIPES = ("none", "exact", "portable")
+RECIPES = ("none", "exact", "tiled", "portable")
 # What is left in pieces here, as ONNX Runtime leaves it.
 ATTENTION = ("attention", "attention_excluded", "attention_two_biases", "attention_guarded", "attention_open_rows",
              "attention_open_rows_masked")

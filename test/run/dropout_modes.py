@@ -88,7 +88,7 @@ for kind, words in KINDS.items():
     for training in (True, False):
         want, bits = expected(training), {}
         inputs = inputs_of(kind, training)
-        for recipe in ("none", "exact", "portable"):
+        for recipe in ("none", "exact", "tiled", "portable"):
             compiled = compile_to(recipe, graph)
             np.savez(tool.path("in.npz"), **inputs)
             tool.run(compiled, "--inputs", tool.path("in.npz"), "--outputs", tool.path("out.npz"))

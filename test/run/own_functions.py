@@ -18,7 +18,7 @@ from tool import check, path
 
 onnxruntime.set_default_logger_severity(4)
 X = np.array([-2.0, -0.5, 0.25, 3.0], np.float32)
-RECIPES = ("none", "exact", "portable", "forward")
+RECIPES = ("none", "exact", "tiled", "portable", "forward")
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "ai.tempo" : 1]>\n'
 GRAPH = """
 g (float[4] x) => (float loss, float[4] y)

@@ -1,11 +1,12 @@
 /* test_attention.c: attention and its gradient against the definition and its differences, over sizes, masks, biases,
  * shared operands and dropout, between guard bands; the same bits at 1 to 3 threads, and whether the dropped map was
- * saved or is in the sign of P. */
+ * saved, is in the sign of P, or is made again with P. */
 #include "kernel_test.h"
 #include "kernels/attention/attention.h"
 #include "kernels/dropout/dropout.h"
+#include "kernels/reduce/reduce.h"
 
-enum { MOST = 8 };
+enum { MOST = 35 };
 
 /* One case: operands in float, the same in double, and where each item has its own. */
 typedef struct attention_case {
@@ -40,7 +41,7 @@ static void make_case(attention_case *c, const int64_t *sizes, int flags) {
                         .kt_at = {.at = c->at[1]},
                         .v_at = {.at = c->at[2]},
                         .scale = 0.7,
-                        .fill = -INFINITY,
+                        .fill = flags & 8 ? -0.5 : -INFINITY, /* as large as scores: masked ones have their share */
                         .guard = flags & 8,
                         .dtype = TK_F32};
     c->has_bias = flags & 1;
@@ -126,10 +127,45 @@ static void run(const attention_case *c, bool drop, bool is_signed, int threads,
     assert_int_equal(FAULT_OF(tk_attention_run(queue(), out, operands_of(c), &a, number(ratio),
                                                drop ? seed_of(&draw) : (tk_seed){0}, workspace)),
                      TK_OK);
-    tk_attention_saved saved = {c->dout, c->q, c->kt, c->v, r->p, out.dropped, out.keep, drop};
+    tk_attention_saved saved = {c->dout,  c->q, c->kt,
+                                c->v,     r->p, out.dropped,
+                                out.keep, drop, c->has_mask && isfinite(a.fill) ? c->mask : NULL};
     tk_attention_gradients gradients = {r->dq, r->dkt, r->dv, is_signed ? NULL : r->ds};
     assert_int_equal(FAULT_OF(tk_attention_grad(queue(), gradients, saved, &a, number(ratio), more)), TK_OK);
     free_guarded(workspace, forward), free_guarded(more, backward);
+}
+
+/* The gradient that makes P again gives the bits of the one that has it; ds too, or, where all items share the bias,
+ * the bits that ReduceSum makes of it. */
+static void run_tiled(const attention_case *c, bool drop, int threads, const results *want, bool sums) {
+    const tk_attention *a = &c->a;
+    results r = new_results(a);
+    tk_attention_groups groups = {.groups = sums ? 1 : a->items,
+                                  .members = sums ? a->items : 1,
+                                  .group_at = {.step = 1},
+                                  .member_at = {.step = 1},
+                                  .sums = sums};
+    size_t bytes = tk_attention_tiled_grad_workspace(a, &groups, threads), n = (size_t)(a->s * a->t);
+    void *workspace = alloc_guarded(bytes, 0);
+    float *sum = alloc_guarded(n * 4, 4), *columns = alloc_guarded(n * 4, 8);
+    use_threads(threads);
+    tk_attention_gradients gradients = {r.dq, r.dkt, r.dv, sums ? sum : r.ds};
+    assert_int_equal(FAULT_OF(tk_attention_tiled_grad(queue(), gradients, c->dout, operands_of(c), a, &groups,
+                                                      number(ratio), drop ? seed_of(&draw) : (tk_seed){0}, workspace)),
+                     TK_OK);
+    assert_memory_equal(r.dq, want->dq, r.q_n * 4);
+    assert_memory_equal(r.dkt, want->dkt, r.k_n * 4);
+    assert_memory_equal(r.dv, want->dv, r.v_n * 4);
+    if (sums) {
+        tk_reduction shape;
+        tk_reduction_init(&shape, 3, (const int64_t[]){a->items, a->s, a->t}, (const bool[]){true, false, false});
+        tk_reduce(queue(), columns, want->ds, &shape, TK_REDUCE_SUM, TK_F32, NULL);
+        assert_memory_equal(sum, columns, n * 4);
+    } else {
+        assert_memory_equal(r.ds, want->ds, r.p_n * 4);
+    }
+    free_guarded(workspace, bytes), free_guarded(sum, n * 4), free_guarded(columns, n * 4);
+    free_results(&r);
 }
 
 static void same_gradients(const results *a, const results *b) {
@@ -191,6 +227,8 @@ static void one(const int64_t *sizes, int flags, bool drop) {
     if (all.p_n < 500 && c.a.items > 0)
         check_gradients(&c, drop, &all, y, p);
     for (int threads = 1; threads <= 3; threads++) {
+        for (int sums = 0; sums < 2; sums++)
+            run_tiled(&c, drop, threads, &all, sums);
         run(&c, drop, false, threads, &again);
         same_gradients(&all, &again);
         assert_memory_equal(all.p, again.p, all.p_n * 4);
@@ -218,13 +256,13 @@ static void attention(void **state) {
     (void)state;
     static const int64_t sizes[][5] = {
         /* items, s, t, d, e */
-        {1, 1, 1, 1, 1},      {2, 5, 7, 3, 4}, {3, 6, 9, 4, 2}, {4, 65, 33, 16, 24},
-        {2, 300, 1029, 8, 8}, {0, 3, 3, 3, 3}, {2, 0, 3, 2, 2}, {8, 128, 128, 64, 64},
+        {1, 1, 1, 1, 1}, {2, 5, 7, 3, 4}, {3, 6, 9, 4, 2},       {4, 65, 33, 16, 24}, {2, 300, 1029, 8, 8},
+        {0, 3, 3, 3, 3}, {2, 0, 3, 2, 2}, {8, 128, 128, 64, 64}, {35, 3, 21, 2, 2},   {16, 2, 5, 2, 2},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        for (int flags = 0; flags < 8; flags++)
+        for (int flags = 0; flags < 16; flags++)
             for (int drop = 0; drop < 2; drop++)
-                if (sizes[i][1] < 100 || flags == 3)
+                if (sizes[i][1] < 100 || (flags & 7) == 3)
                     one(sizes[i], flags, drop);
 }
 

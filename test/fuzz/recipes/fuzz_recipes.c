@@ -1,4 +1,4 @@
-/* fuzz_recipes.c: random training graphs through the recipes none, exact and portable: differential fuzzing.
+/* fuzz_recipes.c: random training graphs through the recipes none, exact, tiled and portable: differential fuzzing.
  *
  *     fuzz_recipes [--seed=N] [--count=N] [--seconds=N] [--from=N] [--graph=N] [--failures=N] [--demand] [--print]
  *

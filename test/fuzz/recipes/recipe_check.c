@@ -16,7 +16,7 @@ const char *const fz_end_names[] = {"passed",
                                     "skipped: not finite or large",
                                     "unsure: rounding",
                                     "refused",
-                                    "exact is not none",
+                                    "exact or tiled is not none",
                                     "recipes apart",
                                     "recipes apart in double",
                                     "forward pass apart",
@@ -36,6 +36,7 @@ const char *const fz_end_names[] = {"passed",
 #define LARGE 1e6
 #define AS_READ "upgrade,inline,shapes,dropout"
 #define IN_BODIES "upgrade,inline,shapes,tied,canonicalize,dropout,raise,autodiff,canonicalize,lean,lower"
+#define TILED_IN_BODIES "upgrade,inline,shapes,tied,canonicalize,dropout,raise,autodiff,canonicalize,tile,lean,lower"
 
 /* --- one compiled and run --------------------------------------------------------------------- */
 
@@ -471,15 +472,15 @@ static double tolerance_64(const fz_program *p) {
 }
 
 static bool run_checks(check *c, variant v[], bool all) {
-    enum { READ, NONE, EXACT, PORTABLE, BEST, OPEN, EXACT_64, PORTABLE_64, BODIES };
+    enum { READ, NONE, EXACT, PORTABLE, BEST, OPEN, EXACT_64, PORTABLE_64, BODIES, TILED, TILED_64, TILED_BODIES };
     uint64_t seed = c->p->seed;
     if (!make(c, &v[BEST]) || !make(c, &v[NONE]))
         return false;
     yardstick by = {&v[BEST], largest_of_all(&v[BEST], true)};
     if (!(by.gradients < LARGE) || !(largest_of_all(&v[BEST], false) < LARGE))
         return fail(c, FZ_SKIPPED, "values or gradients are not finite, or larger than %g", LARGE);
-    bool good = make(c, &v[EXACT]) && make(c, &v[PORTABLE]) && make(c, &v[READ]) &&
-                compare_bits(c, &v[NONE], &v[EXACT]) &&
+    bool good = make(c, &v[EXACT]) && make(c, &v[PORTABLE]) && make(c, &v[READ]) && make(c, &v[TILED]) &&
+                compare_bits(c, &v[NONE], &v[EXACT]) && compare_bits(c, &v[NONE], &v[TILED]) &&
                 compare(c, &by, FZ_APART, TOLERANCE_32, &v[BEST], &v[NONE], true) &&
                 compare(c, &by, FZ_APART, TOLERANCE_32, &v[NONE], &v[PORTABLE], true) &&
                 compare(c, &by, FZ_UNREAD, TOLERANCE_32, &v[READ], &v[NONE], false);
@@ -490,10 +491,13 @@ static bool run_checks(check *c, variant v[], bool all) {
         good = make(c, &v[BODIES]) && compare(c, &by, FZ_APART, TOLERANCE_32, &v[NONE], &v[BODIES], true);
     if (good && (all || seed % 4 == 1))
         good = make(c, &v[EXACT_64]) && make(c, &v[PORTABLE_64]) && compare_bits(c, &v[BEST], &v[EXACT_64]) &&
+               make(c, &v[TILED_64]) && compare_bits(c, &v[BEST], &v[TILED_64]) &&
                compare(c, &by, FZ_APART_64, tolerance_64(c->p), &v[BEST], &v[PORTABLE_64], true);
     if (good && (all || seed % 4 == 2))
         good = make(c, &v[OPEN]) && compare(c, &by, FZ_UNREAD, tolerance_64(c->p), &v[OPEN], &v[BEST], false) &&
                check_slope(c, &v[BEST], &v[OPEN]);
+    if (good && (all || seed % 4 == 3))
+        good = make(c, &v[TILED_BODIES]) && compare(c, &by, FZ_APART, TOLERANCE_32, &v[NONE], &v[TILED_BODIES], true);
     return good;
 }
 
@@ -509,6 +513,9 @@ void fz_check(const fz_program *program, bool all, fz_counts *rules, fz_end *out
         variant_of("exact in double", "exact", NULL, twice),
         variant_of("portable in double", "portable", NULL, twice),
         variant_of("exact in bodies", "exact", IN_BODIES, single),
+        variant_of("tiled", "tiled", NULL, single),
+        variant_of("tiled in double", "tiled", NULL, twice),
+        variant_of("tiled in bodies", "tiled", TILED_IN_BODIES, single),
     };
     check c = {program, rules, out_end, tc_arena_create()};
     *out_end = (fz_end){FZ_PASSED, ""};
