@@ -209,9 +209,7 @@ bool tc_make_dot_attention_tiled_grad(tc_body *body) {
     add_products(body, use.fill);
     if (sums)
         tc_body_add(body, "  axes = Constant <value_ints: ints = @sum_axes> ()\n"
-                          "  summed = ReduceSum <keepdims: int = 1> (d_scores, axes)\n"
-                          "  bias_shape = Shape (bias)\n"
-                          "  dS = Reshape <allowzero: int = 1> (summed, bias_shape)\n");
+                          "  dS = ReduceSum <keepdims: int = 1> (d_scores, axes)\n");
     else
         tc_body_add(body, "  dS = Identity (d_scores)\n");
     tc_body_end(body);

@@ -169,15 +169,21 @@ tc_status tc_shape_dot_grad(tc_shape_ctx *sc, tc_node *node) {
 }
 
 tc_status tc_shape_tiled_grad(tc_shape_ctx *sc, tc_node *node) {
-    tc_arg dy = tc_arg_of(node, 0), bias = tc_arg_of(node, 4);
+    tc_arg dy = tc_arg_of(node, 0);
     attention_shape s;
+    tc_dim summed[TC_MAX_RANK];
+    size_t n;
+    const int64_t *axes = tc_attr_ints(node, "sum_axes", &n);
     TC_TRY(expect_matrix(sc, node, 0));
     TC_TRY(attention_operands(sc, node, 1, &s));
     tc_arg scores = {.rank = s.rank, .dims = s.scores};
-    bool sums = tc_attr_find(node, "sum_axes") != NULL;
-    if (sums && !tc_input(node, 4))
-        return TC_FAIL(sc, node, "sums the gradient of the scores to that of a bias, but has no bias");
-    TC_TRY(sums ? tc_shape_like(sc, node, 3, s.q.dtype, bias) : tc_shape_set(sc, node, 3, s.q.dtype, s.rank, s.scores));
+    memcpy(summed, s.scores, sizeof summed);
+    for (size_t i = 0; i < n && s.rank != TC_RANK_UNKNOWN; i++) {
+        if (axes[i] < 0 || axes[i] >= s.rank - 2)
+            return TC_FAIL(sc, node, "sum_axes has %lld, which is no leading axis of the scores", (long long)axes[i]);
+        summed[axes[i]] = tc_dim_const(1);
+    }
+    TC_TRY(tc_shape_set(sc, node, 3, s.q.dtype, s.rank, summed));
     return product_gradients(sc, node, dy, s.q, s.kt, s.v, scores, scores);
 }
 

@@ -17,7 +17,7 @@ tc_node *tc_tiled_gradient(tc_node *grad, const tc_node *forward);
 /* Takes the maps that nobody reads any more off an attention; flags in the signs of P with them. */
 void tc_forget_maps(tc_node *forward);
 
-/* Lets a tiled gradient that stands in its graph sum what it gives a bias which several items share: its fourth result
- * takes the place of the ReduceSum behind it, with the same bits. Nothing happens where there is no such sum. */
+/* Lets a tiled gradient that stands in its graph sum dS where nothing but a ReduceSum over leading axes reads it, as
+ * for a bias that items share: the op does what the ReduceSum did, with the same bits, and dS is nowhere whole. */
 void tc_sum_in_tiles(tc_node *tiled);
 #endif

@@ -24,10 +24,11 @@ static bool read_by_alone(const tc_value *value, const tc_node *user) {
     return value->n_graph_outputs == 0;
 }
 
-static bool same_shape(const tc_value *a, const tc_value *b, int tail) {
+/* Of dims but the last two. */
+static bool same_leading(const tc_value *a, const tc_value *b) {
     int rank = tc_value_rank(a);
-    bool same = rank >= tail && rank == tc_value_rank(b);
-    for (int i = 0; same && i < rank - tail; i++)
+    bool same = rank >= 2 && rank == tc_value_rank(b);
+    for (int i = 0; same && i < rank - 2; i++)
         same = tc_dim_equal(a->type->dims[i], b->type->dims[i]);
     return same;
 }
@@ -55,7 +56,7 @@ static const char *mismatch(const tc_node *grad, const tc_node *forward) {
     if (tc_input(grad, G_MASK) != (is_masked(forward) ? tc_input(forward, MASK) : NULL) &&
         (tc_output(grad, 0) || tc_output(grad, 1)))
         return "its products do not reach what the scores were made of";
-    if (!same_shape(tc_input(grad, G_DY), tc_input(grad, G_P), 2))
+    if (!same_leading(tc_input(grad, G_DY), tc_input(grad, G_P)))
         return "V has other leading dims than the scores, or they are not known";
     return NULL;
 }
@@ -117,28 +118,32 @@ static bool leading_axes(const tc_node *sum, int rank, int64_t axes[TC_MAX_RANK]
     return true;
 }
 
+/* The ReduceSum keeps its place as the Squeeze that it is beside the sum, or goes where it kept the axes. */
 void tc_sum_in_tiles(tc_node *tiled) {
-    tc_value *ds = tc_output(tiled, 3), *bias = tc_input(tiled, 4);
-    tc_node *sum = only_user(ds), *last = sum;
+    tc_value *ds = tc_output(tiled, 3);
+    tc_node *sum = only_user(ds);
     int64_t axes[TC_MAX_RANK];
     size_t n;
-    if (!bias || !sum || !tc_node_is(sum, "", "ReduceSum") || !leading_axes(sum, tc_value_rank(ds), axes, &n))
+    if (!sum || !tc_node_is(sum, "", "ReduceSum") || !leading_axes(sum, tc_value_rank(ds), axes, &n))
         return;
-    if (!same_shape(sum->outputs[0], bias, 0) && only_user(sum->outputs[0]) &&
-        tc_node_is(only_user(sum->outputs[0]), "", "Squeeze"))
-        last = only_user(sum->outputs[0]);
-    int rank = tc_value_rank(bias), of_ds = tc_value_rank(ds);
-    bool rows = rank >= 2 && tc_dim_equal(bias->type->dims[rank - 1], ds->type->dims[of_ds - 1]) &&
-                tc_dim_equal(bias->type->dims[rank - 2], ds->type->dims[of_ds - 2]);
-    if (!rows || !same_shape(last->outputs[0], bias, 0))
+    tc_dim dims[TC_MAX_RANK];
+    for (int i = 0; i < tc_value_rank(ds); i++)
+        dims[i] = ds->type->dims[i];
+    for (size_t i = 0; i < n; i++)
+        dims[axes[i]] = tc_dim_const(1);
+    ds->type = tc_type_tensor(ds->graph->model, tc_value_dtype(ds), tc_value_rank(ds), dims);
+    tc_attr_set_ints(tiled, "sum_axes", axes, n);
+    if (tc_attr_int(sum, "keepdims", 1) == 0) {
+        tc_attr_remove(sum, "keepdims");
+        if (tc_attr_find(sum, "noop_with_empty_axes"))
+            tc_attr_remove(sum, "noop_with_empty_axes");
+        tc_node_set_op(sum, "", "Squeeze");
         return;
-    tc_value *result = tc_node_take_output(last, 0);
-    tc_node_erase(last);
-    if (last != sum)
-        tc_node_erase(sum);
+    }
+    tc_value *result = tc_node_take_output(sum, 0);
+    tc_node_erase(sum);
     tc_node_resize_outputs(tiled, 3);
     tc_node_set_output(tiled, 3, result);
-    tc_attr_set_ints(tiled, "sum_axes", axes, n);
 }
 
 /* --- a graph ---------------------------------------------------------------------------------- */

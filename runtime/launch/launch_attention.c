@@ -172,32 +172,33 @@ tc_status rt_launch_attention_grad(rt_launcher *launcher, const tc_node *node, r
     return TC_OK;
 }
 
-/* Where items share a bias of `lead` leading dims: one group for each of its matrices, one member for each item that
- * adds it. */
-static tc_status prepare_groups(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *bias,
-                                const tk_attention *a, tk_attention_groups *g) {
-    int64_t *groups = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)a->items + 1),
-            *members = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)a->items + 1);
-    TC_TRY(rt_expect(launcher, node, bias && size_at(bias, 2) == a->s && size_at(bias, 1) == a->t));
-    g->groups = rt_product(bias, 0, bias->rank - 2 > 0 ? bias->rank - 2 : 0);
-    g->members = g->groups ? a->items / g->groups : 0;
-    for (int64_t item = 0; item < a->items; item++) {
-        int64_t rest = item, group = 0, member = 0, of_group = 1, of_member = 1;
-        for (int axis = 3; axis <= whole->rank; axis++) {
-            int64_t size = size_at(whole, axis), at = rest % size;
-            bool own = size_at(bias, axis) == size;
-            rest /= size;
-            *(own ? &group : &member) += at * (own ? of_group : of_member);
-            *(own ? &of_group : &of_member) *= size;
-        }
-        if (member == 0)
-            groups[group] = item;
-        if (group == 0)
-            members[member] = item;
+/* Items that differ along `axes` alone are members of one group, whose ds are summed. */
+static tc_status prepare_groups(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const int64_t *axes,
+                                size_t n_axes, int64_t items, tk_attention_groups *g) {
+    int64_t *groups = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)items + 1),
+            *members = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)items + 1);
+    bool is_summed[TK_MAX_RANK] = {false};
+    for (size_t i = 0; i < n_axes; i++) {
+        TC_TRY(rt_expect(launcher, node, axes[i] >= 0 && axes[i] < whole->rank - 2));
+        is_summed[axes[i]] = true;
     }
-    rt_places(launcher, groups, g->groups, &g->group_at);
-    rt_places(launcher, members, g->members, &g->member_at);
-    g->sums = true;
+    *g = (tk_attention_groups){.groups = 1, .members = 1, .sums = true};
+    for (int axis = 0; axis < whole->rank - 2; axis++)
+        *(is_summed[axis] ? &g->members : &g->groups) *= whole->dims[axis];
+    for (int64_t item = 0; item < items; item++) {
+        int64_t rest = item, at[2] = {0, 0}, size[2] = {1, 1}; /* in its group; of groups */
+        for (int axis = whole->rank - 3; axis >= 0; axis--) {
+            at[!is_summed[axis]] += rest % whole->dims[axis] * size[!is_summed[axis]];
+            size[!is_summed[axis]] *= whole->dims[axis];
+            rest /= whole->dims[axis];
+        }
+        if (at[0] == 0)
+            groups[at[1]] = item;
+        if (at[1] == 0)
+            members[at[0]] = item;
+    }
+    rt_places(launcher, groups, items ? g->groups : 0, &g->group_at);
+    rt_places(launcher, members, items ? g->members : 0, &g->member_at);
     return TC_OK;
 }
 
@@ -206,7 +207,7 @@ typedef struct tiled_params {
     tk_attention_groups groups;
 } tiled_params;
 
-/* (dY, Q, K^T, V, Bias?, Mask?, Ratio?, Seed?) -> dQ, dK^T, dV, dS or that of Bias */
+/* (dY, Q, K^T, V, Bias?, Mask?, Ratio?, Seed?) -> dQ, dK^T, dV, dS */
 static void run_attention_tiled_grad(tk_queue *q, const rt_launch *launch) {
     const tiled_params *p = launch->params;
     const rt_arg *in = launch->in;
@@ -234,13 +235,14 @@ static tc_status expect_own_scores(rt_launcher *launcher, const tc_node *node, c
 tc_status rt_launch_attention_tiled_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     tiled_params *p = RT_PARAMS(launcher, tiled_params);
     tk_attention *a = &p->attention.a;
-    const rt_arg *bias = rt_in(launch, 4), *scores = rt_out(launch, 3);
+    size_t n_axes = 0;
+    const int64_t *axes = tc_attr_ints(node, "sum_axes", &n_axes);
     TC_TRY(prepare_operands(launcher, node, launch, 1, &launch->in[0], &p->attention));
     TC_TRY(rt_expect(launcher, node, launch->in[0].dtype == a->dtype));
     TC_TRY(expect_own_scores(launcher, node, launch));
     p->groups = (tk_attention_groups){.groups = a->items, .members = 1, .group_at = {.step = 1}};
-    if (scores && tc_attr_find(node, "sum_axes"))
-        TC_TRY(prepare_groups(launcher, node, &launch->in[0], bias, a, &p->groups));
+    if (n_axes > 0 && rt_out(launch, 3))
+        TC_TRY(prepare_groups(launcher, node, &launch->in[0], axes, n_axes, a->items, &p->groups));
     const int64_t rows[] = {a->s, a->d, a->t, a->s}, columns[] = {a->d, a->t, a->e, a->t};
     for (uint32_t i = 0; i < 4; i++) {
         int64_t items = i == 3 ? p->groups.groups : a->items;

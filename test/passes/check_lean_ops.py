@@ -78,7 +78,7 @@ def attention_tiled_grad(dy, q, kt, v, bias=None, mask=None, ratio=None, seed=No
     reach = None if mask is None or np.isinf(fill) else mask
     *products, ds = attention_grad(dy, q, kt, v, p, dropped, keep, ratio, reach, scale)
     if sum_axes is not None:
-        ds = ds.sum(tuple(sum_axes), keepdims=True).reshape(bias.shape)
+        ds = ds.sum(tuple(sum_axes), keepdims=True)
     return *products, ds
 
 
@@ -338,6 +338,8 @@ def tiled_cases():
     case(op, dy, q, kt, v, None, nothing, guard=1, **common)
     case(op, dy, q, kt, v, bias[:, :1], nothing, np.float32(0), SEED, guard=1, **common)
     case(op, dy, q[0], kt, v[:, :1], f(2, 1, 5, 6), None, sum_axes=[1], **common)
+    case(op, dy, q, kt, v, f(2, 3, 1, 6), mask, RATIO, SEED, sum_axes=[1], **common)
+    case(op, dy, q, kt, v, sum_axes=[0], **common)
     case(op, dy[0, 0], q[0, 0], kt[0, 0], v[0, 0], outputs=3, absent=(0,), scale=0.5)
     many = [np.concatenate([x] * 20) for x in (dy, q, kt, v)]  # 40 items share a bias
     case(op, *many, bias, outputs=4, absent=(0, 1, 2), types=FLOATS, sum_axes=[0])
