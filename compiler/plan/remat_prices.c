@@ -17,17 +17,16 @@
 #define LOWEST 8                  /* the power of two of the lowest price */
 #define WHOLE 24                  /* the power of two of all weights together */
 #define USUAL_STAGES 18           /* with which is begun */
-#define LEAST_STAGE 4             /* steps of a stage */
 #define MOST_LEVELS 16            /* turns, one after the other */
 #define PATIENCE 4                /* rounds that bring nothing */
 #define MOST_TRIALS 128           /* of numbers of stages and of weights */
-#define MORE_STEPS 8              /* times as many as given may a schedule have */
+#define MORE_STEPS 4              /* times as many as given may a schedule have */
 #define MOST_STEPS (UINT32_MAX / MORE_STEPS - 64)
 #define NOTHING_YET ((tc_remat_live){UINT64_MAX, 0, UINT64_MAX})
 
 typedef struct search {
     const tc_remat_problem *problem;
-    uint64_t budget, work, max_work;
+    uint64_t budget, work, max_work, limit; /* limit: of the work so far, for the time being */
     tc_remat_turn turn;
     uint32_t n_slots;        /* steps behind the turn, and the end */
     uint64_t *weight;        /* [n_slots] of a step: its share of the price, in 2^-WHOLE */
@@ -65,7 +64,14 @@ static tc_remat_status take(search *s, const uint32_t *steps, uint32_t n, const 
     return TC_REMAT_OK;
 }
 
-static bool is_over(const search *s) { return s->status != TC_REMAT_OK || s->work + s->turn.work > s->max_work; }
+static bool is_over(const search *s) { return s->status != TC_REMAT_OK || s->work + s->turn.work > s->limit; }
+
+/* From now on a part of all work may be done, but enough for a few schedules. */
+static void set_limit(search *s, uint64_t part) {
+    uint64_t share = s->max_work / part, least = 6 * (uint64_t)s->problem->n_steps;
+    uint64_t limit = s->work + s->turn.work + (share > least ? share : least);
+    s->limit = limit < s->max_work ? limit : s->max_work;
+}
 
 /* --- prices ----------------------------------------------------------------------------------- */
 
@@ -182,17 +188,19 @@ typedef struct trial {
     uint32_t n_stages, price;
     void (*weigh)(search *s);
     tc_remat_live live; /* what it came to */
-    bool done;          /* finely */
+    bool shares, done;  /* tc_remat_turn's; finely */
 } trial;
 
 static void begin_trial(search *s, const trial *t) {
     tc_remat_turn_stages(&s->turn, t->n_stages);
+    s->turn.shares = t->shares;
     t->weigh(s);
     s->local = NOTHING_YET;
 }
 
 static void try_coarsely(search *s, trial *t, uint32_t from) {
     begin_trial(s, t);
+    set_limit(s, 64);
     t->price = search_price(s, from, LAST_PRICE, COARSE / 64);
     t->live = s->local;
 }
@@ -200,6 +208,7 @@ static void try_coarsely(search *s, trial *t, uint32_t from) {
 static void try_finely(search *s, const trial *t) {
     uint32_t e = t->price, idle = 0, back = 2 << FINE;
     begin_trial(s, t);
+    set_limit(s, 8);
     search_price(s, e > COARSE ? e - COARSE : 0, e + COARSE, 16);
     while (idle++ < PATIENCE && !is_over(s)) {
         tc_remat_live before = s->local;
@@ -248,27 +257,33 @@ static bool begin_turn(search *s, const uint32_t *steps, uint32_t n_steps, uint3
     return s->status == TC_REMAT_OK;
 }
 
-/* Of those that begin with these weights and are left. */
-static trial *most_promising(const search *s, trial *trials, uint32_t n, void (*weigh)(search *s)) {
+#define KINDS 4 /* of trials of a number of stages */
+
+static bool is_of_kind(const trial *t, uint32_t kind) {
+    return t->shares == (kind < 2) && (t->weigh == weigh_excess) == (kind % 2 == 0);
+}
+
+/* Of those of a kind that are left. */
+static trial *most_promising(const search *s, trial *trials, uint32_t n, uint32_t kind) {
     trial *best = NULL;
     for (uint32_t i = 0; i < n; i++)
-        if (!trials[i].done && trials[i].weigh == weigh && (!best || is_better(s, &trials[i].live, &best->live)))
+        if (!trials[i].done && is_of_kind(&trials[i], kind) && (!best || is_better(s, &trials[i].live, &best->live)))
             best = &trials[i];
     return best;
 }
 
 /* Nor are those tried that came to the same. */
-static void set_done(trial *trials, uint32_t n, const trial *one) {
+static void set_done(trial *trials, uint32_t n, const trial *one, uint32_t kind) {
     tc_remat_live live = one->live;
     for (uint32_t i = 0; i < n; i++)
-        trials[i].done |= trials[i].weigh == one->weigh && trials[i].live.cost == live.cost &&
+        trials[i].done |= is_of_kind(&trials[i], kind) && trials[i].live.cost == live.cost &&
                           trials[i].live.peak_bytes == live.peak_bytes;
 }
 
 /* Numbers of stages, each about half as many again as the one before: first those in the middle, which fit soonest. */
 static uint32_t list_stages(const search *s, uint32_t *numbers) {
-    uint32_t n = 0, middle = 0, ladder[MOST_TRIALS / 2];
-    for (uint32_t k = 1; k <= s->n_slots / LEAST_STAGE + 1 && n < MOST_TRIALS / 2; k += (k + 1) / 2) {
+    uint32_t n = 0, middle = 0, ladder[MOST_TRIALS / KINDS];
+    for (uint32_t k = 1; k <= s->n_slots && n < MOST_TRIALS / KINDS; k += (k + 1) / 2) {
         middle = k <= USUAL_STAGES ? n : middle;
         ladder[n++] = k;
     }
@@ -284,20 +299,24 @@ static uint32_t list_stages(const search *s, uint32_t *numbers) {
 /* All trials coarsely, then those that promise most more closely. */
 static void search_trials(search *s) {
     trial trials[MOST_TRIALS];
-    uint32_t numbers[MOST_TRIALS / 2], n_numbers = list_stages(s, numbers), n = 0, from = s->first_price;
-    for (uint32_t k = 0; k < 2 * n_numbers && !is_over(s); k++) {
-        trials[n] = (trial){.n_stages = numbers[k / 2], .weigh = k % 2 == 0 ? weigh_excess : weigh_turn};
+    uint32_t numbers[MOST_TRIALS / KINDS], n_numbers = list_stages(s, numbers), n = 0, from = s->first_price;
+    for (uint32_t k = 0; k < KINDS * n_numbers && s->work + s->turn.work < s->max_work / 2; k++) {
+        trials[n] = (trial){
+            .n_stages = numbers[k / KINDS], .shares = k % KINDS < 2, .weigh = k % 2 == 0 ? weigh_excess : weigh_turn};
         try_coarsely(s, &trials[n], from);
         /* The others fit at about the same price. */
         if (trials[n].live.peak_bytes <= s->budget && trials[n].price > from + 6 * COARSE)
             from = trials[n].price - 6 * COARSE;
         n++;
     }
-    for (uint32_t k = 0; k < 2 * n && !is_over(s); k++) {
-        trial *next = most_promising(s, trials, n, k % 2 == 0 ? weigh_excess : weigh_turn);
+    for (uint32_t k = 0; k < KINDS * n; k++) {
+        set_limit(s, 1);
+        if (is_over(s))
+            break;
+        trial *next = most_promising(s, trials, n, k % KINDS);
         if (next) {
             try_finely(s, next);
-            set_done(trials, n, next);
+            set_done(trials, n, next, k % KINDS);
         }
     }
 }
@@ -313,7 +332,10 @@ static void search_turn(search *s, const tc_remat_schedule *given, uint32_t at) 
 
 /* Where one turn is not enough, the schedule that it left has another. */
 static void search_turns(search *s, uint32_t turn) {
-    for (uint32_t level = 0; level < MOST_LEVELS && s->best.live.peak_bytes > s->budget && !is_over(s); level++) {
+    for (uint32_t level = 0; level < MOST_LEVELS && s->best.live.peak_bytes > s->budget; level++) {
+        set_limit(s, 1);
+        if (is_over(s))
+            return;
         tc_remat_schedule from = s->best;
         s->best.steps = NULL;
         s->status = take(s, from.steps, from.n_steps, &from.live);
@@ -337,7 +359,7 @@ tc_remat_status tc_remat_prices(const tc_remat_problem *p, uint64_t budget, uint
         return TC_REMAT_TOO_BIG;
     search s = {.problem = p,
                 .budget = budget,
-                .max_work = work > 0 ? work : 300000 + 150 * (uint64_t)p->n_steps,
+                .max_work = work > 0 ? work : 600000 + 150 * (uint64_t)p->n_steps,
                 .max_steps = MORE_STEPS * p->n_steps + 64};
     s.status = tc_remat_simulate(p, p->steps, p->n_steps, NULL, &live);
     if (s.status != TC_REMAT_OK)

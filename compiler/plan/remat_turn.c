@@ -14,8 +14,9 @@
 #define MOST_COSTS (UINT64_C(1) << 62) /* of all nodes, those of no schedule too */
 
 void tc_remat_turn_free(tc_remat_turn *t) {
-    void *all[] = {t->maker,     t->again, t->form,   t->bytes, t->cost, t->stage, t->kept,  t->changed,  t->members,
-                   t->member_at, t->nodes, t->vertex, t->path,  t->both, t->seen,  t->stack, t->stack_at, t->wanted};
+    void *all[] = {t->maker,   t->again,   t->form,      t->bytes,    t->cost,   t->stage, t->kept,
+                   t->changed, t->members, t->member_at, t->nodes,    t->vertex, t->path,  t->both,
+                   t->seen,    t->later,   t->stack,     t->stack_at, t->wanted};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     tc_flow_free(&t->flow);
@@ -35,6 +36,7 @@ static bool take_memory(tc_remat_turn *t) {
     ok = ok && (t->nodes = malloc(nodes * sizeof *t->nodes)) && (t->path = malloc(values * sizeof *t->path));
     ok = ok && (t->vertex = malloc((values + nodes) * sizeof *t->vertex));
     ok = ok && (t->seen = malloc(values * sizeof *t->seen)) && (t->stack = malloc(nodes * sizeof *t->stack));
+    ok = ok && (t->later = malloc(nodes * sizeof *t->later));
     ok = ok && (t->stack_at = malloc(nodes * sizeof *t->stack_at));
     return ok && (t->wanted = malloc(values * sizeof *t->wanted));
 }
@@ -225,6 +227,17 @@ static uint64_t keep_price(const tc_remat_turn *t, uint32_t value, uint32_t step
     return price_of(t->bytes[value], t->price[step - t->turn]);
 }
 
+/* What running again costs: no more than to leave the results for a stage behind, which needs not run it then. */
+static uint64_t cost_again(const tc_remat_turn *t, uint32_t node, uint32_t step) {
+    const tc_remat_node *n = &t->problem->nodes[node];
+    uint64_t sum = 1;
+    if (t->later[node] == NONE)
+        return t->cost[node];
+    for (uint32_t i = 0; i < n->n_outputs && sum < t->cost[node]; i++)
+        sum += price_of(t->bytes[n->outputs[i]], t->price[t->later[node] - t->turn] - t->price[step - t->turn]);
+    return sum < t->cost[node] ? sum : t->cost[node];
+}
+
 /* Takes a value into the network, needed at `step`, which costs `path` when everything from there to it runs again. */
 static void take_member(tc_remat_turn *t, uint32_t value, uint32_t step, uint64_t path, uint32_t stage) {
     if (t->kept[value] > stage || t->vertex[value] != NONE)
@@ -262,13 +275,13 @@ static uint64_t take_reads(tc_remat_turn *t, uint32_t begin, uint32_t end, uint3
 
 /* And all that this can be made of, but for what costs more to come to than keeping all would. Returns how many edges
  * that takes. */
-static uint32_t take_makers(tc_remat_turn *t, uint64_t bound, uint32_t stage) {
+static uint32_t take_makers(tc_remat_turn *t, uint64_t bound, uint32_t begin, uint32_t stage) {
     const tc_remat_problem *p = t->problem;
     uint32_t edges = 0;
     for (uint32_t i = 0; i < t->n_members; i++, edges += 2) {
         uint32_t node = t->maker[t->members[i]];
         const tc_remat_node *n = &p->nodes[node];
-        uint64_t path = t->path[i] + t->cost[node];
+        uint64_t path = t->path[i] + cost_again(t, node, begin);
         if (n->pinned || path > bound || t->vertex[p->n_values + node] != NONE)
             continue;
         t->vertex[p->n_values + node] = t->n_member_nodes;
@@ -281,7 +294,7 @@ static uint32_t take_makers(tc_remat_turn *t, uint64_t bound, uint32_t stage) {
 }
 
 /* Vertices: values, nodes, steps of the stage, source, sink. */
-static void connect(tc_remat_turn *t, uint32_t source) {
+static void connect(tc_remat_turn *t, uint32_t begin, uint32_t source) {
     const tc_remat_problem *p = t->problem;
     for (uint32_t i = 0; i < t->n_members; i++) {
         uint32_t v = t->members[i], at = t->vertex[p->n_values + t->maker[v]];
@@ -291,7 +304,7 @@ static void connect(tc_remat_turn *t, uint32_t source) {
     }
     for (uint32_t i = 0; i < t->n_member_nodes; i++) {
         const tc_remat_node *n = &p->nodes[t->nodes[i]];
-        tc_flow_edge(&t->flow, t->n_members + i, source + 1, t->cost[t->nodes[i]]);
+        tc_flow_edge(&t->flow, t->n_members + i, source + 1, cost_again(t, t->nodes[i], begin));
         for (uint32_t k = 0; k < n->n_inputs; k++)
             if (t->vertex[n->inputs[k]] != NONE)
                 tc_flow_edge(&t->flow, t->n_members + i, t->vertex[n->inputs[k]], TC_FLOW_ENDLESS);
@@ -309,7 +322,7 @@ static void connect_form(tc_remat_turn *t, uint32_t step, uint32_t vertex, uint3
 
 static void cut_stage(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_t stage) {
     uint32_t first_step = t->n_members + t->n_member_nodes, source = first_step + end - begin;
-    connect(t, source);
+    connect(t, begin, source);
     for (uint32_t s = begin; s < end; s++)
         if (t->form[s] != NONE)
             connect_form(t, s, first_step + s - begin, source);
@@ -319,6 +332,9 @@ static void cut_stage(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_t s
         if (!tc_flow_is_cut_off(&t->flow, i) && (at == NONE || tc_flow_is_cut_off(&t->flow, t->n_members + at)))
             t->kept[t->members[i]] = stage + 1;
     }
+    for (uint32_t i = 0; i < t->n_member_nodes; i++)
+        if (t->shares && !tc_flow_is_cut_off(&t->flow, t->n_members + i))
+            t->later[t->nodes[i]] = begin;
     for (uint32_t s = begin; s < end; s++)
         t->changed[s] = t->form[s] != NONE && tc_flow_is_cut_off(&t->flow, first_step + s - begin);
 }
@@ -326,7 +342,7 @@ static void cut_stage(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_t s
 static bool choose_stage(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_t stage) {
     t->n_members = t->n_member_nodes = 0;
     uint64_t bound = take_reads(t, begin, end, stage);
-    uint32_t edges = take_makers(t, bound, stage);
+    uint32_t edges = take_makers(t, bound, begin, stage);
     for (uint32_t s = begin; s < end; s++)
         edges += t->form[s] == NONE ? 0 : t->problem->nodes[t->steps[s]].n_inputs + 1;
     bool ok = tc_flow_begin(&t->flow, t->n_members + t->n_member_nodes + end - begin + 2, edges);
@@ -344,6 +360,8 @@ static bool choose_stage(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_
 bool tc_remat_turn_choose(tc_remat_turn *t, const uint64_t *price) {
     t->price = price;
     memset(t->kept, 0, t->problem->n_values * sizeof *t->kept);
+    for (uint32_t n = 0; n < t->problem->n_nodes; n++)
+        t->later[n] = NONE;
     uint64_t arcs = t->flow.work;
     for (uint32_t end = t->n_steps; end > t->turn;) {
         uint32_t begin = end - 1;

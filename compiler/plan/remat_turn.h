@@ -19,6 +19,7 @@ typedef struct tc_remat_turn {
     uint64_t *cost;  /* [n_nodes] in units of which there are less than 2^40 */
     uint32_t *stage; /* [n_steps + 1] behind the turn: which stage a step is of, in ascending order */
     uint32_t n_stages;
+    bool shares;   /* stages that make the same again count on what the stage before can leave */
     uint64_t work; /* so far, in steps of about a microsecond */
     /* What tc_remat_turn_choose chose. */
     uint32_t *kept; /* [n_values] the number of stages for which it is kept */
@@ -28,6 +29,7 @@ typedef struct tc_remat_turn {
     tc_flow flow;
     uint32_t *members, *member_at, *nodes, *vertex; /* [n_values] twice, [n_nodes], [n_values + n_nodes] */
     uint64_t *path, *both;                          /* [n_values], [n_steps + 1] */
+    uint32_t *later; /* [n_nodes] the next step, of a stage behind, for which it runs again; or none */
     uint32_t n_members, n_direct, n_member_nodes;
     /* Of building. */
     uint32_t *seen, *stack, *stack_at;

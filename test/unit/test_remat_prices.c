@@ -119,6 +119,7 @@ static void test_no_choice_is_cheaper(void **unused) {
         assert_true(tc_remat_turn_make(&t, &it.problem, it.steps, BEFORE + 1, BEFORE));
         uint64_t price[2] = {(uint64_t)next(1 << 12) << 14, 0}, best = UINT64_MAX;
         price[1] = price[0];
+        t.shares = round % 2;
         assert_true(tc_remat_turn_choose(&t, price));
         for (uint32_t v = 0; v < BEFORE; v++)
             kept |= (uint32_t)(t.kept[v] > 0) << v;
@@ -133,6 +134,29 @@ static void test_no_choice_is_cheaper(void **unused) {
         tc_remat_turn_free(&t);
     }
     assert_true(mixed > 10);
+}
+
+static void test_stages_lie_side_by_side(void **unused) {
+    (void)unused;
+    remat_graph g;
+    tc_remat_turn t;
+    graph_transformer(&g, &(transformer){.layers = 5, .batch = 2, .length = 64, .width = 64, .heads = 4});
+    assert_true(tc_remat_turn_make(&t, &g.problem, g.steps, g.problem.n_steps, g.turn));
+    for (uint32_t n = 1; n < 300; n++) {
+        tc_remat_turn_stages(&t, n);
+        assert_in_range(t.n_stages, 1, n);
+        assert_int_equal(t.stage[g.turn], 0);
+        assert_int_equal(t.stage[g.problem.n_steps], t.n_stages - 1);
+        for (uint32_t s = g.turn + 1; s <= g.problem.n_steps; s++)
+            assert_in_range(t.stage[s], t.stage[s - 1], t.stage[s - 1] + 1);
+    }
+    /* A layer's backward pass has 40 steps and reads what its forward pass made: nothing else does. */
+    tc_remat_turn_stages(&t, 5);
+    assert_int_equal(t.n_stages, 5);
+    for (uint32_t l = 1; l < 5; l++)
+        assert_in_range(t.stage[g.turn + 1 + 40 * l] - t.stage[g.turn - 4 + 40 * l], 1, 1);
+    tc_remat_turn_free(&t);
+    graph_free(&g);
 }
 
 /* --- schedules -------------------------------------------------------------------------------- */
@@ -255,10 +279,10 @@ static void test_what_fits_stays(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_cut_is_cheaper), cmocka_unit_test(test_no_choice_is_cheaper),
-        cmocka_unit_test(test_transformers),      cmocka_unit_test(test_other_forms_save_more),
-        cmocka_unit_test(test_convolutions),      cmocka_unit_test(test_random_graphs),
-        cmocka_unit_test(test_what_fits_stays),
+        cmocka_unit_test(test_no_cut_is_cheaper),       cmocka_unit_test(test_no_choice_is_cheaper),
+        cmocka_unit_test(test_stages_lie_side_by_side), cmocka_unit_test(test_transformers),
+        cmocka_unit_test(test_other_forms_save_more),   cmocka_unit_test(test_convolutions),
+        cmocka_unit_test(test_random_graphs),           cmocka_unit_test(test_what_fits_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
