@@ -23,7 +23,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         graph, to = os.path.join(folder, "train.onnx"), os.path.join(folder, "out.npz")
         for model in models:
-            for recipe in ("none", "exact", "tiled", "portable"):
+            for recipe in ("none", "exact", "tiled", "chunked", "portable"):
                 subprocess.run([tempoc, os.path.join(model, "model.onnx"), "-o", graph, f"--recipe={recipe}"],
                                check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 expected, got = (outputs(r, graph, os.path.join(model, "inputs.npz"), to) for r in (run, other))

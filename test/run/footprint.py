@@ -50,7 +50,7 @@ def taken(inputs, threads):
 
 def models():
     for case in CASES:
-        for recipe in ("none", "exact", "tiled", "portable"):
+        for recipe in ("none", "exact", "tiled", "chunked", "portable"):
             promise = promised(os.path.join(case, "model.onnx"), f"--recipe={recipe}", *dims_of(case))
             inputs = os.path.join(case, "inputs.npz")
             took = {threads: taken(inputs, threads) for threads in (1, 2, 16)}
