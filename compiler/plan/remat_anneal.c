@@ -121,6 +121,7 @@ tc_remat_status tc_remat_walk_init(tc_remat_walk *w, const tc_remat_problem *p, 
         return status;
     tc_remat_random_init(&w->random, seed);
     tc_remat_walk_forget(w);
+    w->most_steps = 4 * p->n_steps + 64;
     for (uint32_t t = 0; t < p->n_steps; t++)
         w->plain_cost += p->nodes[p->steps[t]].cost;
     for (uint32_t n = 0; n < p->n_nodes; n++)
@@ -139,7 +140,8 @@ void tc_remat_walk_free(tc_remat_walk *w) {
 
 typedef struct objective {
     double budget;
-    double step; /* what each step costs beside its cost */
+    double step;  /* what each step costs beside its cost */
+    double scale; /* the plain cost */
     uint32_t power;
     bool peak_only;
 } objective;
@@ -167,10 +169,16 @@ static bool ends(tc_remat_walk *w) {
     return w->stopped || w->timed_out;
 }
 
+/* What temperatures are parts of: the objective, with the plain cost for the cost. Were it the cost at the time, each
+ * run that is added would make the next one easier, without end. */
+static double scale_of(const tc_remat_walk *w, const objective *o, double value) {
+    return o->peak_only ? value : value / ((double)w->state.cost + o->step * w->state.n_steps) * o->scale;
+}
+
 /* As many moves at one temperature. Returns the objective after them. */
 static double some_moves(tc_remat_walk *w, const tc_remat_course *c, const objective *o, double value, double hot) {
     for (uint32_t i = 0; i < BETWEEN_LOOKS; i++) {
-        double most = value * (1 + hot * tc_remat_wait(&w->random));
+        double most = value + hot * tc_remat_wait(&w->random) * scale_of(w, o, value);
         if (!tc_remat_move(w, c, most))
             continue;
         double next = value_of(w, o);
@@ -187,15 +195,15 @@ static double some_moves(tc_remat_walk *w, const tc_remat_course *c, const objec
 
 tc_remat_status tc_remat_anneal(tc_remat_walk *w, const tc_remat_course *c) {
     uint64_t n = (c->moves + BETWEEN_LOOKS - 1) / BETWEEN_LOOKS;
-    objective o = {(double)w->options->budget, 1e-6 * (double)w->plain_cost / (w->problem->n_steps + 1.0), c->power,
-                   c->order_only};
+    double mean = (double)w->plain_cost / (w->problem->n_steps + 1.0);
+    objective o = {.budget = (double)w->options->budget,
+                   .step = mean > 0 ? 1e-6 * mean : 1,
+                   .power = c->power,
+                   .peak_only = c->order_only};
     if (o.budget < 1)
         o.budget = 1;
-    if (o.step <= 0)
-        o.step = 1;
-    /* Where there are few steps one of them is a large part of the cost. */
-    double least = c->order_only ? 0 : 1.0 / (w->problem->n_steps + 1.0);
-    double hot = c->hot > least ? c->hot : least, cooling = tc_remat_exp(tc_remat_log(c->cold / hot) / (double)(n + 1));
+    o.scale = (double)w->plain_cost + o.step * w->problem->n_steps;
+    double hot = c->hot, cooling = tc_remat_exp(tc_remat_log(c->cold / hot) / (double)(n + 1));
     double value = value_of(w, &o);
     tc_remat_status status = TC_REMAT_OK;
     for (uint64_t i = 0; i < n && status == TC_REMAT_OK && !w->state.out_of_memory && !ends(w); i++) {

@@ -12,6 +12,7 @@ typedef struct tc_remat_walk {
     tc_remat_state state;
     tc_remat_random random;
     uint64_t plain_cost;    /* of the given schedule */
+    uint32_t most_steps;    /* that a schedule may have before none is added */
     uint64_t work;          /* moves tried so far */
     tc_remat_schedule best; /* room for `best_room` steps */
     uint32_t best_room;
@@ -25,8 +26,8 @@ typedef struct tc_remat_walk {
     double end; /* seconds of the clock; 0: none */
 } tc_remat_walk;
 
-/* One annealing. Temperatures are parts of the objective: at 0.01 a change that makes it 1% worse is kept once in e
- * times. */
+/* One annealing. Temperatures are parts of the objective as it is at the plain cost: at 0.01 a change that makes it 1%
+ * worse is kept once in e times. */
 typedef struct tc_remat_course {
     double hot, cold;
     uint64_t moves;

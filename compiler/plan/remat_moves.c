@@ -50,7 +50,8 @@ bool tc_remat_order_allows(const tc_remat_walk *w, uint32_t slot, uint32_t node)
 /* --- moves ------------------------------------------------------------------------------------ */
 
 static bool put_if_cheap(tc_remat_walk *w, uint32_t slot, uint32_t node, double most_cost) {
-    if (slot >= w->state.n_slots || w->state.n_edits == TC_REMAT_EDITS || !tc_remat_order_allows(w, slot, node) ||
+    if (slot >= w->state.n_slots || w->state.n_steps > w->most_steps || w->state.n_edits == TC_REMAT_EDITS ||
+        !tc_remat_order_allows(w, slot, node) ||
         (double)w->state.cost + (double)w->problem->nodes[node].cost > most_cost)
         return false;
     tc_remat_put(&w->state, slot, node);

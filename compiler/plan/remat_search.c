@@ -104,6 +104,9 @@ static tc_remat_status run(search *s, const tc_remat_schedule *from, const tc_re
     tc_remat_course course = *way;
     tc_remat_walk *w = &s->walk;
     course.moves = moves;
+    /* Where there are few steps one of them is a large part of the cost. */
+    if (way != &at_last && !way->order_only && course.hot * (s->p->n_steps + 1.0) < 1)
+        course.hot = 1 / (s->p->n_steps + 1.0);
     course.power = course.power * s->steeper < MOST_POWER ? course.power * s->steeper : MOST_POWER;
     tc_remat_walk_forget(w);
     tc_remat_status status = tc_remat_walk_from(w, from->steps, from->n_steps);
