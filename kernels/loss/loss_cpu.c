@@ -38,6 +38,18 @@ static double weight_sum(const tk_loss *s, const void *labels, const void *weigh
 static tk_dtype wide_dtype(const tk_loss *s) { return tk_is_half(s->dtype) ? TK_F32 : s->dtype; }
 static tk_dtype each_dtype(const tk_loss *s) { return s->reduction == TK_LOSS_NONE ? s->dtype : wide_dtype(s); }
 
+static double rounded(tk_dtype dtype, double x) {
+    double cell;
+    tk_put(&cell, dtype, 0, x);
+    return tk_get(&cell, dtype, 0);
+}
+
+/* log_prob as tk_log_softmax would write it in the wide type, bit for bit: a loss is the same whether somebody wants
+ * log_prob or not. */
+static double log_prob_of(const tk_loss *s, double score, double largest, double log_sum) {
+    return rounded(wide_dtype(s), rounded(wide_dtype(s), score - largest) - log_sum);
+}
+
 /* -log_prob at each place's label; largest and log_sum are NULL where inp holds log-probabilities already. */
 static void each_loss(void *each, const void *inp, const void *largest, const void *log_sum, const void *labels,
                       const void *weights, const tk_loss *s) {
@@ -49,7 +61,7 @@ static void each_loss(void *each, const void *inp, const void *largest, const vo
         }
         double y = tk_get(inp, s->dtype, (i / s->inner * s->classes + label) * s->inner + i % s->inner);
         if (largest)
-            y = y - tk_get(largest, wide_dtype(s), i) - tk_get(log_sum, wide_dtype(s), i);
+            y = log_prob_of(s, y, tk_get(largest, wide_dtype(s), i), tk_get(log_sum, wide_dtype(s), i));
         tk_put(each, each_dtype(s), i, -weight_of(s, weights, label) * y);
     }
 }
@@ -85,13 +97,15 @@ void tk_cross_entropy(tk_queue *q, void *loss, void *log_prob, const void *score
         tk_fault(q, TK_BAD_INDEX);
         return;
     }
-    if (log_prob) {
-        tk_log_softmax(q, log_prob, scores, softmax_shape(s), s->dtype);
-        each_loss(each, log_prob, NULL, NULL, labels, weights, s);
-    } else {
+    bool is_wide = log_prob && !tk_is_half(s->dtype);
+    if (!is_wide) {
         tk_softmax_statistics(q, largest, log_sum, scores, softmax_shape(s), s->dtype);
         each_loss(each, scores, largest, log_sum, labels, weights, s);
     }
+    if (log_prob)
+        tk_log_softmax(q, log_prob, scores, softmax_shape(s), s->dtype);
+    if (is_wide)
+        each_loss(each, log_prob, NULL, NULL, labels, weights, s);
     reduce(loss, each, labels, weights, s);
 }
 

@@ -296,9 +296,12 @@ static void losses(void **state) {
             assert_int_equal(FAULT_OF(tk_cross_entropy(queue(), loss.half, log_prob.half, x.half, labels, weights.half,
                                                        &s, scratch)),
                              TK_OK);
+            same("the loss beside log-probabilities", &loss, dtype); /* the same as without */
             tk_log_softmax(queue(), log_prob.wide, x.wide, (tk_softmax_shape){BATCH, CLASSES, inner}, TK_F32);
             same("log-probabilities", &log_prob, dtype);
             tk_widen(log_prob.wide, log_prob.half, places * CLASSES, dtype);
+            assert_int_equal(
+                FAULT_OF(tk_nll_loss(queue(), loss.half, log_prob.half, labels, weights.half, &s, scratch)), TK_OK);
             assert_int_equal(
                 FAULT_OF(tk_nll_loss(queue(), loss.wide, log_prob.wide, labels, weights.wide, &wide, scratch)), TK_OK);
             same("the loss of log-probabilities", &loss, dtype);
