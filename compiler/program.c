@@ -24,6 +24,23 @@ static void on_truncation(int number) {
     _exit(TC_IO);
 }
 
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number) {
+    interrupted = 1;
+    signal(number, on_signal);
+}
+
+void tc_program_catch_interrupt(bool on) {
+    struct sigaction old;
+    if (on)
+        interrupted = 0;
+    if (sigaction(SIGINT, NULL, &old) == 0 && (old.sa_handler == on_signal || old.sa_handler == on_interrupt))
+        signal(SIGINT, on ? on_interrupt : on_signal);
+}
+
+const volatile sig_atomic_t *tc_program_interrupted(void) { return &interrupted; }
+
 /* Only where the process has no handler of its own. */
 static void handle(int number, void (*handler)(int)) {
     struct sigaction old;

@@ -3,6 +3,7 @@
 #ifndef TC_PROGRAM_H
 #define TC_PROGRAM_H
 #include "diag.h"
+#include <signal.h>
 
 /* The main of a program: runs `run` in a recovery point, prints its diagnostics or what ended it to stderr, flushes
  * stdout, and returns the exit code, a tc_status. */
@@ -11,4 +12,9 @@ int tc_program(const char *tool, tc_status (*run)(tc_ctx *ctx, int argc, char **
 /* Done by tc_program, where the process has no handlers of its own: temporary files go when it ends early by exit or by
  * a signal, and a mapped file that becomes shorter ends it with one line and exit code 5, not with SIGBUS. */
 void tc_program_handlers(void);
+
+/* While it is on, the first interrupt (SIGINT) only sets what tc_program_interrupted points to; the second ends the
+ * process as ever. Turning it on forgets an earlier one. */
+void tc_program_catch_interrupt(bool on);
+const volatile sig_atomic_t *tc_program_interrupted(void);
 #endif

@@ -29,4 +29,9 @@ uint32_t tc_lower_sequences(tc_graph *graph);
 uint32_t tc_simplify(tc_pass_env *env, tc_graph *graph);
 /* Merges nodes that compute the same, and small equal constants. cse.c */
 uint32_t tc_merge_equal(tc_graph *graph);
+/* Its questions. Whether nodes like this one may be merged at all: no draw, no effect, attributes that can be compared;
+ * whether two do the same to their operands, whichever these are, and a hash of that. cse.c */
+bool tc_can_merge(const tc_node *node);
+bool tc_same_op(const tc_node *a, const tc_node *b);
+uint64_t tc_hash_op(const tc_node *node);
 #endif

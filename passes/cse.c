@@ -107,7 +107,7 @@ static bool same_attr(const tc_attr *a, const tc_attr *b) {
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
-static bool can_merge(const tc_node *node) {
+bool tc_can_merge(const tc_node *node) {
     if (!node->op || tc_node_has(node, TC_RANDOM | TC_CONTROL | TC_SIDE_EFFECT))
         return false;
     for (uint32_t i = 0; i < node->n_attrs; i++)
@@ -123,31 +123,42 @@ static const tc_value *ordered(const tc_node *node, uint32_t i) {
     return swap ? (i ? a : b) : tc_input(node, i);
 }
 
-static uint64_t hash_node(const tc_node *node) {
+uint64_t tc_hash_op(const tc_node *node) {
     uint64_t hash = mix_text(mix_text(1, node->domain), node->op_type), attrs = 0;
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        const tc_value *value = ordered(node, i);
-        uint32_t id = value ? value->id : UINT32_MAX;
-        hash = mix(hash, &id, sizeof id);
-    }
     for (uint32_t i = 0; i < node->n_attrs; i++)
         attrs += hash_attr(&node->attrs[i]);
     return mix(hash, &attrs, sizeof attrs);
 }
 
-static bool same_node(const void *x, const void *y) {
-    const tc_node *a = x, *b = y;
+bool tc_same_op(const tc_node *a, const tc_node *b) {
     if (strcmp(a->op_type, b->op_type) != 0 || strcmp(a->domain, b->domain) != 0 || a->n_inputs != b->n_inputs ||
         a->n_attrs != b->n_attrs)
         return false;
-    for (uint32_t i = 0; i < a->n_inputs; i++)
-        if (ordered(a, i) != ordered(b, i))
-            return false;
     for (uint32_t i = 0; i < a->n_attrs; i++) {
         const tc_attr *other = tc_attr_find(b, a->attrs[i].name);
         if (!other || !same_attr(&a->attrs[i], other))
             return false;
     }
+    return true;
+}
+
+static uint64_t hash_node(const tc_node *node) {
+    uint64_t hash = tc_hash_op(node);
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const tc_value *value = ordered(node, i);
+        uint32_t id = value ? value->id : UINT32_MAX;
+        hash = mix(hash, &id, sizeof id);
+    }
+    return hash;
+}
+
+static bool same_node(const void *x, const void *y) {
+    const tc_node *a = x, *b = y;
+    if (!tc_same_op(a, b))
+        return false;
+    for (uint32_t i = 0; i < a->n_inputs; i++)
+        if (ordered(a, i) != ordered(b, i))
+            return false;
     for (uint32_t i = 0; i < b->n_outputs; i++) /* the one that stays has every result of the one that goes */
         if (b->outputs[i] && !tc_output(a, i))
             return false;
@@ -161,7 +172,7 @@ static uint32_t merge_nodes(tc_arena *scratch, tc_graph *graph) {
         bool is_output = false;
         for (uint32_t i = 0; i < node->n_outputs; i++)
             is_output |= node->outputs[i] && node->outputs[i]->n_graph_outputs;
-        if (!can_merge(node))
+        if (!tc_can_merge(node))
             continue;
         tc_node *first = table_find_or_add(&t, node, hash_node(node), same_node);
         if (first == node || is_output) /* outputs of the graph keep their names */

@@ -2,7 +2,8 @@
  * order. */
 #ifndef TC_PASS_H
 #define TC_PASS_H
-#include "../compiler/ir.h"
+#include "../compiler/memory/node_memory.h"
+#include <signal.h>
 #include <stdio.h>
 
 /* What the command line decides, for every pass. Zero is the default of each field. */
@@ -30,6 +31,14 @@ typedef struct tc_options {
     bool verify_each, time, stats;
     bool inexact;               /* --inexact: rules that change rounding are applied too */
     const char *cost, *machine; /* what running a node costs, and on which machine: budget/node_cost.h */
+    const char *memory_budget;  /* --memory-budget=: NULL: there is none */
+    const char **save;          /* --save=REGEX: what is never computed again */
+    size_t n_save;
+    const char **recompute; /* --recompute=REGEX: what the backward pass does not read from the forward pass */
+    size_t n_recompute;
+    double remat_time;  /* --remat-time=: how much is tried, in seconds of a usual machine; 0: by the size */
+    int64_t remat_seed; /* --seed= */
+    bool best_effort;   /* --best-effort: a plan that misses the budget is a result, too */
 } tc_options;
 
 /* What passes found out, for the report. In the context's arena. */
@@ -42,6 +51,18 @@ typedef struct tc_pass_time {
     const char *name;
     double seconds;
 } tc_pass_time;
+/* What came of --memory-budget; in bytes, nanoseconds of the cost model, and seconds. */
+typedef struct tc_plan_summary {
+    uint64_t budget;                  /* for the arena; of `min` what was reached */
+    uint64_t peak_before, peak_after; /* the most that is live at one time: as the recipe left it, as planned */
+    uint64_t arena, floor;            /* allocated by a run; no schedule needs less than `floor` */
+    uint64_t cost_before, cost_after;
+    const char *costs; /* what costs are from */
+    uint32_t clones;   /* runs of nodes beyond the first */
+    uint64_t work;     /* steps that the search took */
+    double seconds;
+    bool met, stopped, timed_out, changed; /* stopped: from outside; changed: the graph is another one than without */
+} tc_plan_summary;
 typedef struct tc_summary {
     const char **trained, **frozen, **unreached; /* initializer names */
     size_t n_trained, n_frozen, n_unreached;
@@ -51,12 +72,13 @@ typedef struct tc_summary {
     tc_pass_time *times;
     size_t n_times;
     uint32_t nodes_before, nodes_after;
-    uint32_t stops;       /* values that gradients stopped at: a directional derivative of the loss is another one */
-    tc_map *dropouts;     /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
-    tc_map *randoms;      /* of its other random ops, likewise */
-    tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph.
-                             tc_record_initializers */
-    tc_map *torch_names;  /* initializer -> the parameter of PyTorch's that it is: torch/torch_names.h */
+    uint32_t stops;        /* values that gradients stopped at: a directional derivative of the loss is another one */
+    tc_map *dropouts;      /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
+    tc_map *randoms;       /* of its other random ops, likewise */
+    tc_map *initializers;  /* of the file as read: name -> const tc_tensor; NULL: those of the graph.
+                              tc_record_initializers */
+    tc_map *torch_names;   /* initializer -> the parameter of PyTorch's that it is: torch/torch_names.h */
+    tc_plan_summary *plan; /* NULL: there was no budget */
 } tc_summary;
 
 /* What a run of a graph takes for all that it computes, in bytes. */
@@ -65,10 +87,27 @@ typedef struct tc_footprint {
     const char *missing;   /* an op without kernel: with it, there is no run. In the context's arena. NULL: none */
 } tc_footprint;
 
+/* What passes ask of the runtime, which they do not know: the program hands it in. */
+typedef struct tc_runtime {
+    /* What a run of the model takes, and its nodes one by one (`nodes` may be NULL). *out_planned: all shapes are
+     * known, and so it could be told. The model stays as it is. */
+    tc_status (*foresee)(void *user, tc_model *model, const tc_node_memories *nodes, tc_footprint *out_footprint,
+                         bool *out_planned);
+    /* The arena of the same file under recipe `none`: what a budget in percent is of. */
+    tc_status (*initial)(void *user, uint64_t *out_arena);
+    void *user;
+    /* A search begins, or ends: whoever waits may set `stop` meanwhile. NULL: nobody asks to be told. */
+    void (*watch)(void *user, bool begins);
+    const volatile sig_atomic_t *stop; /* not 0: whoever waits asks for the best there is so far; NULL: nobody asks */
+    /* Tells somebody who watches how far a search is: a line without its end. NULL: nobody watches. */
+    void (*progress)(void *user, const char *line);
+} tc_runtime;
+
 typedef struct tc_pass_env {
     tc_ctx *ctx;
     const tc_options *options;
     tc_summary *summary;
+    const tc_runtime *runtime; /* NULL: there is none */
     /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: none is wanted. */
     tc_status (*reread)(void *user, tc_model **out_model);
     void *reread_user;
@@ -108,6 +147,9 @@ bool tc_pipeline_has(const tc_options *options, const char *pass);
 /* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
 
+/* --memory-budget and its kin make sense: TC_USAGE else. budget/budget_spec.c */
+tc_status tc_budget_check_options(tc_ctx *ctx, const tc_options *options);
+
 /* NAME=VALUE of --dim, VALUE >= 0; TC_USAGE else. shapes.c */
 tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, int64_t *out_value);
 
@@ -133,6 +175,7 @@ tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model); /* appends the ba
 tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);    /* puts the bodies in the place of ai.tempo ops */
 tc_status tc_pass_tile(tc_pass_env *env, tc_model *model);     /* attention keeps no map */
 tc_status tc_pass_lean(tc_pass_env *env, tc_model *model);     /* keeps less for the backward pass */
+tc_status tc_pass_budget(tc_pass_env *env, tc_model *model);   /* computes again what a memory budget has no room for */
 tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);   /* attaches function bodies to ai.tempo ops */
 
 /* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and

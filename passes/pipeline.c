@@ -82,6 +82,10 @@ static const char *next_name(tc_arena *arena, const char **list) {
     return tc_arena_strndup(arena, start, length);
 }
 
+static const char *list_of(const tc_options *options) {
+    return options->passes ? options->passes : tc_recipe_find(options->recipe)->passes;
+}
+
 static tc_status check_recipe(tc_ctx *ctx, const char *name) {
     if (tc_recipe_find(name))
         return TC_OK;
@@ -97,12 +101,32 @@ static tc_status check_dump(tc_ctx *ctx, const char *option, const char *name) {
     return name == NULL || strcmp(name, "all") == 0 || tc_pass_find(name) ? TC_OK : unknown_pass(ctx, option, name);
 }
 
+/* What a plan computes again is equal to what it computed first: merging would undo it. */
+static tc_status check_order(tc_ctx *ctx, const tc_options *options) {
+    const char *list = list_of(options);
+    bool planned = false;
+    for (const char *name = next_name(ctx->arena, &list); name; name = next_name(ctx->arena, &list)) {
+        if (planned && strcmp(name, "canonicalize") == 0)
+            return tc_error(ctx, TC_USAGE, NULL,
+                            "--passes: canonicalize behind budget would merge what is computed again");
+        planned = planned || strcmp(name, "budget") == 0;
+    }
+    if (planned)
+        return TC_OK;
+    tc_error(ctx, TC_USAGE, NULL, "--memory-budget goes with the pass 'budget', which does not run here");
+    tc_hint(ctx, "recipes that have it append a backward pass; with --passes, put it behind all but bodies");
+    return TC_USAGE;
+}
+
 tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
     TC_TRY(check_recipe(ctx, options->recipe));
     const char *list = options->passes ? options->passes : "";
     for (const char *name = next_name(ctx->arena, &list); name; name = next_name(ctx->arena, &list))
         if (tc_pass_find(name) == NULL)
             return unknown_pass(ctx, "passes", name);
+    TC_TRY(tc_budget_check_options(ctx, options));
+    if (options->memory_budget)
+        TC_TRY(check_order(ctx, options));
     TC_TRY(check_dump(ctx, "print-ir-before", options->print_before));
     TC_TRY(check_dump(ctx, "print-ir-after", options->print_after));
     for (size_t i = 0; i < options->n_dims; i++) {
@@ -229,10 +253,6 @@ static tc_status run_passes(tc_pass_env *env, tc_model *model, const char *list)
     if (status == TC_BUG && env->reread && *p.left)
         tc_reproducer_write(env, p.done, p.left);
     return status;
-}
-
-static const char *list_of(const tc_options *options) {
-    return options->passes ? options->passes : tc_recipe_find(options->recipe)->passes;
 }
 
 bool tc_pipeline_has(const tc_options *options, const char *pass) {

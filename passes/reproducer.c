@@ -46,6 +46,10 @@ static void put_command(FILE *out, const tc_options *options, const char *passes
     put_option(out, "passes", passes);
     if (options->loss)
         put_option(out, "loss", options->loss);
+    if (options->memory_budget)
+        put_option(out, "memory-budget", options->memory_budget);
+    put_list(out, "save", options->save, options->n_save);
+    put_list(out, "recompute", options->recompute, options->n_recompute);
     put_list(out, "dim", options->dims, options->n_dims);
     put_list(out, "rules", options->rules_files, options->n_rules_files);
     put_list(out, "disable", options->disabled, options->n_disabled);
@@ -64,6 +68,10 @@ static tc_status replay(tc_pass_env *env, const char *passes, tc_model **out_mod
     options.passes = passes;
     options.print_before = options.print_after = options.explain = NULL;
     options.verify_each = false;
+    options.memory_budget = NULL; /* a budget stands before few passes, and changes no graph in front of itself */
+    options.n_save = options.n_recompute = 0;
+    options.remat_time = 0;
+    options.best_effort = false;
     TC_TRY(env->reread(env->reread_user, out_model));
     return tc_pipeline_run(&rerun, *out_model);
 }

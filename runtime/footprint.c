@@ -48,8 +48,45 @@ static tc_status find_without_kernel(tempo_session *s, tc_status status, rt_fore
     return out->n_missing > 0 ? TC_OK : status;
 }
 
+/* --- what each node takes ----------------------------------------------------------------------- */
+
+static const uint64_t *copy_parts(tc_arena *arena, const rt_launch *launch) {
+    uint32_t n = launch->parts == RT_RESULTS ? launch->n_out : launch->n_in;
+    uint64_t *at = TC_NEW_ARRAY(arena, uint64_t, (size_t)n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        at[i] = launch->part_at[i];
+    return at;
+}
+
+static void note_launch(const tc_node_memories *nodes, const rt_launch *launch) {
+    static const tc_parts parts[] = {
+        [RT_NO_PARTS] = TC_NO_PARTS, [RT_RESULTS] = TC_PART_RESULTS, [RT_OPERANDS] = TC_PART_OPERANDS};
+    const tc_node *node = launch->node;
+    tc_node_memory *m = TC_NEW(nodes->arena, tc_node_memory);
+    *m = (tc_node_memory){.domain = tc_arena_strdup(nodes->arena, node->domain),
+                          .op_type = tc_arena_strdup(nodes->arena, node->op_type),
+                          .workspace = launch->workspace_bytes,
+                          .over = {launch->inplace[0], launch->inplace[1]},
+                          .view_of = launch->constant ? -1 : launch->view_of,
+                          .is_known = launch->constant != NULL,
+                          .parts = parts[launch->parts]};
+    if (launch->parts != RT_NO_PARTS)
+        m->part_at = copy_parts(nodes->arena, launch);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->outputs[i])
+            tc_map_set(nodes->by_result, tc_arena_strdup(nodes->arena, node->outputs[i]->name), m);
+}
+
+static void note_launches(const tc_node_memories *nodes, const rt_plan *plan) {
+    _Static_assert(TC_NODE_OVERS == RT_INPLACE, "over = inplace");
+    for (uint32_t i = 0; i < plan->n_launches; i++)
+        note_launch(nodes, &plan->launches[i]);
+}
+
+/* --- the plan ----------------------------------------------------------------------------------- */
+
 /* The plan gets the session's own model: a clone would double the memory that tempoc takes for large graphs. */
-static tc_status plan_dry(tempo_session *s, const bool *bound, rt_foreseen *out) {
+static tc_status plan_dry(tempo_session *s, const bool *bound, const tc_node_memories *nodes, rt_foreseen *out) {
     rt_plan *plan;
     s->shared.dry = true;
     s->ctx.n_diags = 0;
@@ -63,20 +100,22 @@ static tc_status plan_dry(tempo_session *s, const bool *bound, rt_foreseen *out)
         out->planned = true;
         out->arena = plan->packing.bytes;
         out->bound = plan->packing.live.peak_bytes;
+        if (nodes)
+            note_launches(nodes, plan);
     }
     rt_plan_destroy(plan);
     return TC_OK;
 }
 
-static tc_status foresee(tempo_session *s, bool elements, rt_foreseen *out) {
+static tc_status foresee(tempo_session *s, bool elements, const tc_node_memories *nodes, rt_foreseen *out) {
     *out = (rt_foreseen){0};
     if (!s->inputs)
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
     bool *bound = TC_NEW_ARRAY(s->ctx.arena, bool, (size_t)s->model->graph->n_inputs + 1);
     tc_status status = resolve(s, elements, bound);
-    return status == TC_OK ? plan_dry(s, bound, out) : find_without_kernel(s, status, out);
+    return status == TC_OK ? plan_dry(s, bound, nodes, out) : find_without_kernel(s, status, out);
 }
 
-tempo_status rt_foresee(tempo_session *s, bool elements, rt_foreseen *out_foreseen) {
-    RT_CALL(s, foresee(s, elements, out_foreseen));
+tempo_status rt_foresee(tempo_session *s, bool elements, const tc_node_memories *nodes, rt_foreseen *out_foreseen) {
+    RT_CALL(s, foresee(s, elements, nodes, out_foreseen));
 }

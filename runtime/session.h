@@ -2,6 +2,7 @@
  */
 #ifndef RT_SESSION_H
 #define RT_SESSION_H
+#include "../compiler/memory/node_memory.h"
 #include "../compiler/recover.h"
 #include "plan.h"
 #include "tempo.h"
@@ -115,9 +116,11 @@ typedef struct rt_foreseen {
 /* Of a session that never ran, if inputs without default will be bound to tensors of their declared types; of the
  * shapes that rt_take_shape gave them, where those are open. On any number of threads. Nothing is mapped or allocated.
  * `elements`: shapes may follow from elements of small inputs, those that `data` of an rt_input is set to. Where shapes
- * are unknown or contradict each other the result is a failure with a message, or what is missing in any case. The
- * session is spent then: tempo_close is all it is good for. footprint.c */
-tempo_status rt_foresee(tempo_session *session, bool elements, rt_foreseen *out_foreseen);
+ * are unknown or contradict each other the result is a failure with a message, or what is missing in any case. `nodes`
+ * (may be NULL) gets what each launch takes, where there is a plan. The session is spent then: tempo_close is all it is
+ * good for. footprint.c */
+tempo_status rt_foresee(tempo_session *session, bool elements, const tc_node_memories *nodes,
+                        rt_foreseen *out_foreseen);
 /* Finds or makes the plan for what is bound, and makes it ready. prepare.c */
 tc_status rt_prepare(tempo_session *session);
 static inline const rt_plan *rt_current_plan(const tempo_session *session) { return session->kept[0].plan; }

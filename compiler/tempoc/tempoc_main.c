@@ -12,6 +12,7 @@
 #include "tempoc_verify.h"
 #include "../text.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -175,6 +176,7 @@ typedef struct compilation {
     tc_summary summary;
     tc_report *report;   /* takes the rules; NULL: nobody asks */
     tc_account *account; /* out, unless nobody asks */
+    tc_account *before;  /* out: recipe `none`, where the budget is a share of it */
 } compilation;
 
 static tc_status write_model(tc_ctx *ctx, const cli *c, const tc_model *model) {
@@ -183,8 +185,10 @@ static tc_status write_model(tc_ctx *ctx, const cli *c, const tc_model *model) {
 
 typedef struct source {
     tc_ctx *ctx;
+    const cli *cli;
     const tc_file *file;
     const char *path;
+    tc_account **before; /* what compile_before found, should somebody have asked */
 } source;
 
 static tc_status read_again(void *user, tc_model **out_model) {
@@ -209,9 +213,45 @@ static void account_for(tc_ctx *ctx, const tc_model *model, const tc_costs *cost
     account->cost = tc_graph_cost(costs, model->graph);
 }
 
+static tc_status foresee(void *user, tc_model *model, const tc_node_memories *nodes, tc_footprint *out_footprint,
+                         bool *out_planned) {
+    const source *s = user;
+    return tempoc_foresee(s->ctx, model, s->cli->threads, nodes, out_footprint, out_planned);
+}
+
+static tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file);
+
+static tc_status initial_arena(void *user, uint64_t *out_arena) {
+    const source *s = user;
+    *s->before = compile_before(s->ctx, s->cli, s->file);
+    if (!*s->before || !(*s->before)->has_footprint)
+        return tc_error(s->ctx, TC_UNSUPPORTED, NULL, "--memory-budget: what recipe none takes is not known");
+    *out_arena = (*s->before)->footprint.arena;
+    return TC_OK;
+}
+
+static void watch(void *user, bool begins) {
+    (void)user;
+    tc_program_catch_interrupt(begins);
+    if (!begins && isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
+static void show_progress(void *user, const char *line) {
+    (void)user;
+    fprintf(stderr, "\r%.110s\033[K", line);
+}
+
 static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool write, compilation *work) {
-    source from = {ctx, file, c->input};
-    tc_pass_env env = {.ctx = ctx, .options = &work->options, .summary = &work->summary, .reread_user = &from};
+    source from = {ctx, c, file, c->input, &work->before};
+    const tc_runtime runtime = {.foresee = foresee,
+                                .initial = initial_arena,
+                                .user = &from,
+                                .watch = watch,
+                                .stop = tc_program_interrupted(),
+                                .progress = isatty(STDERR_FILENO) ? show_progress : NULL};
+    tc_pass_env env = {.ctx = ctx, .options = &work->options, .summary = &work->summary, .runtime = &runtime};
+    env.reread_user = &from;
     env.reread = write ? read_again : NULL; /* one reproducer is enough */
     tc_model *model = NULL;
     tc_status status = tc_read_opened(ctx, file, c->input, &model);
@@ -243,9 +283,13 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
 
 /* What the yardstick, recipe `none`, makes of the same file; NULL where it cannot be told. What it has to say was said
  * already. */
-static const tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file) {
+static tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file) {
     compilation work = {.options = c->options, .report = &(tc_report){0}};
     work.options.recipe = "none";
+    work.options.memory_budget = NULL;
+    work.options.n_save = work.options.n_recompute = 0;
+    work.options.remat_time = 0;
+    work.options.best_effort = false;
     work.options.explain = work.options.print_before = work.options.print_after = NULL;
     work.options.verify_each = false;
     size_t n_diags = ctx->n_diags;
@@ -255,7 +299,8 @@ static const tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file
 }
 
 static bool is_yardstick(const cli *c) {
-    return c->options.passes == NULL && strcmp(tc_recipe_find(c->options.recipe)->name, "none") == 0;
+    return c->options.passes == NULL && c->options.memory_budget == NULL &&
+           strcmp(tc_recipe_find(c->options.recipe)->name, "none") == 0;
 }
 
 /* Passes that were spelled out, and recipes without a backward pass, are measured against nothing. */
@@ -287,6 +332,22 @@ static tc_status write_report(tc_ctx *ctx, const cli *c, const tc_report *report
                                          : tc_report_html(ctx, report, c->report);
 }
 
+static const tc_account *before(tc_ctx *ctx, const cli *c, const tc_file *file, const compilation *done) {
+    return done->before ? done->before : compile_before(ctx, c, file);
+}
+
+/* The plan that was written all the same. */
+static tc_status judge_plan(tc_ctx *ctx, const tc_plan_summary *plan) {
+    if (plan && plan->stopped)
+        tc_warn(ctx, NULL, "the search for a plan was interrupted: this is the best one so far");
+    if (plan && plan->timed_out)
+        tc_warn(ctx, NULL, "the search for a plan took too long and was cut short: another machine may find another");
+    if (!plan || plan->met)
+        return TC_OK;
+    return tc_error(ctx, TC_LIMIT, NULL, "the memory budget of %" PRIu64 " bytes was missed: a run allocates %" PRIu64,
+                    plan->budget, plan->arena);
+}
+
 static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
     double start = now();
     bool asked = !c->quiet || c->report;
@@ -299,13 +360,15 @@ static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
         report.recipe = c->options.passes ? c->options.passes : tc_recipe_find(c->options.recipe)->name;
         report.summary = &main_work.summary;
         report.after = main_work.account;
-        report.before = is_yardstick(c) ? report.after : has_yardstick(c) ? compile_before(ctx, c, file) : NULL;
+        report.before = is_yardstick(c) ? report.after : has_yardstick(c) ? before(ctx, c, file, &main_work) : NULL;
         report.seconds = now() - start;
         status = write_report(ctx, c, &report);
         if (!c->quiet)
             tc_report_text(out, ctx, &report, c->verbose);
     }
     print_details(out, c, &main_work.summary);
+    if (status == TC_OK)
+        status = judge_plan(ctx, main_work.summary.plan);
     if (status == TC_OK && c->verify)
         status = tempoc_verify(ctx, file, c->input, &c->options, (uint64_t)c->verify_seed, c->quiet ? NULL : out);
     return status;

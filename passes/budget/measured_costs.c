@@ -164,15 +164,12 @@ static bool is_static(const tc_node *node) {
 }
 
 static const char *key_of_node(tc_arena *arena, const tc_node *node) {
-    size_t n = 0, room = 0;
-    char *operands = tc_arena_grow(arena, NULL, 1, &room, 1);
+    const char *operands = "";
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const tc_value *value = tc_input(node, i);
-        const char *type = value ? tc_type_text(arena, value->type) : "";
-        operands = tc_arena_grow(arena, operands, 1, &room, n + strlen(type) + 3);
-        n += (size_t)sprintf(operands + n, "%s%s", i > 0 ? ", " : "", type);
+        operands = tc_arena_printf(arena, "%s%s%s", operands, i > 0 ? ", " : "",
+                                   value ? tc_type_text(arena, value->type) : "");
     }
-    operands[n] = '\0';
     const tc_value *result = tc_output(node, 0);
     return key_of(arena, node->op_type, operands, tc_type_text(arena, result ? result->type : NULL));
 }

@@ -130,6 +130,22 @@ static void add_cost(cJSON *root, const tc_account *before, const tc_account *af
     cJSON_AddNumberToObject(cost, "after", (double)after->cost);
 }
 
+static void add_plan(cJSON *root, const tc_plan_summary *p) {
+    cJSON *plan = cJSON_AddObjectToObject(root, "plan");
+    const struct {
+        const char *key;
+        double number;
+    } numbers[] = {{"budget", (double)p->budget},         {"peak_before", (double)p->peak_before},
+                   {"peak_after", (double)p->peak_after}, {"arena", (double)p->arena},
+                   {"floor", (double)p->floor},           {"cost_before", (double)p->cost_before},
+                   {"cost_after", (double)p->cost_after}, {"clones", p->clones}};
+    for (size_t i = 0; i < TC_COUNT(numbers); i++)
+        cJSON_AddNumberToObject(plan, numbers[i].key, numbers[i].number);
+    cJSON_AddStringToObject(plan, "costs", p->costs);
+    cJSON_AddBoolToObject(plan, "met", p->met);
+    cJSON_AddNumberToObject(plan, "seconds", p->seconds);
+}
+
 static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     const tc_summary *s = r->summary;
     const tc_account *before = r->before, *after = r->after;
@@ -155,6 +171,8 @@ static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     add_torch_names(root, s);
     add_names(root, "frozen", s->frozen, s->n_frozen);
     add_names(root, "unreached", s->unreached, s->n_unreached);
+    if (s->plan)
+        add_plan(root, s->plan);
     cJSON_AddNumberToObject(root, "seconds", r->seconds);
     return root;
 }

@@ -96,6 +96,19 @@ static void print_cost(FILE *out, tc_ctx *ctx, const tc_account *before, const t
     fprintf(out, " for a run, by %s\n", after->cost_source);
 }
 
+static void print_plan(FILE *out, const tc_plan_summary *p) {
+    double more =
+        p->cost_before ? 100.0 * ((double)p->cost_after - (double)p->cost_before) / (double)p->cost_before : 0;
+    if (!p->changed) {
+        fprintf(out, "budget     %" PRIu64 " bytes: %s without computing anything again\n", p->budget,
+                p->met ? "met" : "missed");
+        return;
+    }
+    fprintf(out,
+            "budget     %" PRIu64 " bytes: %s; %u nodes computed again, %+.1f%% time by %s; floor %" PRIu64 " bytes\n",
+            p->budget, p->met ? "met" : "missed", p->clones, more, p->costs, p->floor);
+}
+
 static void print_names(FILE *out, tc_ctx *ctx, const tc_summary *s, const char *label, const char **names,
                         size_t count) {
     fprintf(out, "%s %zu", label, count);
@@ -116,6 +129,8 @@ void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *r, bool verbose) {
     print_change(out, ctx, "peak", before ? &before->peak : NULL, r->after->peak, "live at one time");
     print_arena(out, ctx, before, r->after);
     print_cost(out, ctx, before, r->after);
+    if (s->plan)
+        print_plan(out, s->plan);
     fprintf(out, "time       %.3f s\n", r->seconds);
     if (!verbose)
         return;

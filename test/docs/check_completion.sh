@@ -32,7 +32,8 @@ exactly() { # the same, and to nothing else
         failed=1
     }
 }
-exactly '--recipe=' tempoc --rec
+exactly '--recipe= --recompute=' tempoc --rec
+exactly '--recipe=' tempoc --reci
 exactly '--quiet' tempoc --qui
 exactly '--no-quiet' tempoc --no-q
 exactly '--inputs=' tempo-run --inp

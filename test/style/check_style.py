@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     "compiler/plan": (),
     "kernels": (),
     "compiler": ("compiler/plan",),
-    "passes": ("compiler",),
+    "passes": ("compiler", "compiler/plan"),
     "runtime": ("compiler", "compiler/plan", "kernels"),
     "compiler/tempoc": ("compiler", "passes", "runtime", "kernels"),
     "compiler/tempoc-plan": ("compiler", "compiler/plan"),

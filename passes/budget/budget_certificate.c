@@ -1,0 +1,88 @@
+/* budget_certificate.c: why a budget cannot be met: the working set that no schedule gets around. */
+#include "../../compiler/memory/storage.h"
+#include "budget.h"
+#include <inttypes.h>
+
+enum { TENSORS_TOLD = 8 };
+
+const char *tc_budget_bytes(tc_ctx *ctx, uint64_t bytes) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+    size_t unit = 0;
+    uint64_t size = 1024;
+    while (unit + 1 < TC_COUNT(units) && bytes / size >= 1024) {
+        unit++;
+        size *= 1024;
+    }
+    if (bytes < 1024)
+        return tc_arena_printf(ctx->arena, "%" PRIu64 " bytes", bytes);
+    return tc_arena_printf(ctx->arena, "%.2f %s (%" PRIu64 " bytes)", (double)bytes / (double)size, units[unit], bytes);
+}
+
+static const char *add_tensor(tc_ctx *ctx, const char *list, const char *name, const char *what, uint64_t bytes) {
+    return tc_arena_printf(ctx->arena, "%s%s%s %s, %s", list, *list ? "; " : "", what, name,
+                           tc_budget_bytes(ctx, bytes));
+}
+
+static const char *name_of(tc_ctx *ctx, const tc_budget *b, uint32_t value) {
+    uint32_t result = b->result_of[value];
+    if (result == TC_REMAT_NONE)
+        return NULL;
+    const tc_units *u = &b->units;
+    const tc_unit *unit = &u->units[u->maker_of[result]];
+    const tc_value *named = tc_output(u->nodes[unit->first], result - unit->results);
+    return named ? tc_quote(ctx, named->name) : "";
+}
+
+static const char *list_values(tc_ctx *ctx, const tc_budget *b, const char *list, const char *what,
+                               const uint32_t *values, uint32_t n) {
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name = name_of(ctx, b, values[i]);
+        if (!name || b->problem.values[values[i]].bytes == 0)
+            continue;
+        if (told++ == TENSORS_TOLD)
+            return tc_arena_printf(ctx->arena, "%s; ...", list);
+        list = add_tensor(ctx, list, name, what, b->problem.values[values[i]].bytes);
+    }
+    return list;
+}
+
+static const char *list_outputs(tc_ctx *ctx, const tc_budget *b) {
+    const char *list = "";
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < b->problem.n_values && told <= TENSORS_TOLD; i++) {
+        if (!b->problem.values[i].is_output || b->problem.values[i].bytes == 0)
+            continue;
+        list = list_values(ctx, b, list, "output", &i, 1);
+        told++;
+    }
+    return list;
+}
+
+tc_status tc_budget_refuse(tc_ctx *ctx, const tc_budget *budget, uint64_t wanted, uint64_t floor, uint32_t floor_node,
+                           uint64_t nearest) {
+    const char *list = "";
+    const tc_node *node = NULL;
+    if (floor_node != TC_REMAT_NONE) {
+        const tc_remat_node *n = &budget->problem.nodes[floor_node];
+        const tc_units *u = &budget->units;
+        node = u->nodes[u->units[budget->nodes[floor_node].unit].first];
+        list = list_values(ctx, budget, list, "reads", n->inputs, n->n_inputs);
+        list = list_values(ctx, budget, list, "makes", n->outputs, n->n_outputs);
+        if (n->workspace)
+            list = add_tensor(ctx, list, "", "workspace", n->workspace);
+    } else {
+        list = list_outputs(ctx, budget);
+    }
+    tc_error(ctx, TC_LIMIT, node,
+             "a memory budget of %s cannot be met: no order and no recomputation needs less than "
+             "%s, which %s: %s",
+             tc_budget_bytes(ctx, wanted), tc_budget_bytes(ctx, floor),
+             node ? "this node takes with what has to be there beside it" : "the outputs take", list);
+    if (nearest)
+        tc_hint(ctx, "the least that was found is --memory-budget=%" PRIu64 " (%s); smaller batches need less", nearest,
+                tc_budget_bytes(ctx, nearest));
+    else
+        tc_hint(ctx, "smaller batches need less");
+    return TC_LIMIT;
+}

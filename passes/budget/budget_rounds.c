@@ -1,0 +1,153 @@
+/* budget_rounds.c: the packer adds gaps to what is live, and parts may lie otherwise than a problem can tell: so each
+ * schedule becomes a graph, and the runtime says what that takes. Where it is too much, the next search aims lower by
+ * as much. */
+#include "budget_rounds.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* A search takes this many seconds unless it is told; each further round a quarter; the guard is so many times as long.
+ */
+enum { ROUNDS = 4, SECONDS = 4, LATER = 4, STEPS_A_SECOND = 1000000, GUARD = 6 };
+
+typedef struct search {
+    tc_pass_env *env;
+    tc_arena *arena;
+    tc_model *model;
+    const tc_budget *b;
+    uint64_t wanted;
+    tc_plan_summary *s;
+    tc_plan best; /* n_steps 0: there is none */
+    tc_plan last;
+    uint32_t round;
+} search;
+
+static void tell(void *user, const tc_remat_progress *p) {
+    const search *x = user;
+    double before = x->s->cost_before ? (double)x->s->cost_before : 1;
+    x->env->runtime->progress(x->env->runtime->user,
+                              tc_arena_printf(x->arena, "%s: %3.0f%%, live %.1f%% of %" PRIu64 " bytes, cost %+.1f%%",
+                                              p->phase, p->of_work ? 100.0 * (double)p->work / (double)p->of_work : 0,
+                                              x->wanted ? 100.0 * (double)p->best.peak_bytes / (double)x->wanted : 100,
+                                              x->wanted, 100 * ((double)p->best.cost / before - 1)));
+}
+
+static tc_status failed(const search *x, tc_remat_status status) {
+    tc_ctx *ctx = x->env->ctx;
+    switch (status) {
+    case TC_REMAT_OK: return TC_OK;
+    case TC_REMAT_MEMORY: return tc_error(ctx, TC_LIMIT, NULL, "not enough memory to look for a plan");
+    case TC_REMAT_TOO_BIG:
+        return tc_error(ctx, TC_LIMIT, NULL, "the values of this graph need more bytes than can be planned");
+    case TC_REMAT_INVALID: break;
+    }
+    return tc_error(ctx, TC_BUG, NULL, "the search makes a schedule that is wrong");
+}
+
+static void release(void *schedule) { tc_remat_schedule_free(schedule); }
+
+/* The arena of a schedule: of a graph that runs it. */
+static tc_status measure(search *x, tc_plan *plan) {
+    tc_node_memories memories;
+    tc_footprint footprint;
+    tc_arena *scratch = tc_arena_create();
+    tc_model *model = tc_model_clone(x->model);
+    tc_budget_emit(model->graph, x->b, plan->steps, plan->n_steps);
+    tc_status status = tc_budget_foresee(x->env, scratch, model, &memories, &footprint);
+    plan->arena = footprint.arena;
+    tc_model_destroy(model);
+    tc_arena_destroy(scratch);
+    return status;
+}
+
+static bool is_better(const search *x, const tc_plan *plan) {
+    const tc_plan *best = &x->best;
+    bool met = plan->arena <= x->wanted, best_met = best->arena <= x->wanted;
+    if (best->n_steps == 0 || met != best_met)
+        return best->n_steps == 0 || met;
+    uint64_t first = met ? plan->live.cost : plan->arena, second = met ? best->live.cost : best->arena;
+    return first != second ? first < second : (met ? plan->arena < best->arena : plan->live.cost < best->live.cost);
+}
+
+/* Searches for `budget` live bytes, from the last schedule on. *out_met: found. */
+static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
+    const tc_options *options = x->env->options;
+    const tc_runtime *runtime = x->env->runtime;
+    double seconds = (options->remat_time > 0 ? options->remat_time : SECONDS) / (x->round > 0 ? LATER : 1);
+    tc_remat_schedule from = {.steps = (uint32_t *)x->last.steps, .n_steps = x->last.n_steps, .live = x->last.live};
+    tc_remat_options o = {.budget = budget,
+                          .work = (uint64_t)(seconds * STEPS_A_SECOND) + 1,
+                          .seed = (uint64_t)options->remat_seed,
+                          .stop = runtime->stop,
+                          .seconds = seconds * GUARD,
+                          .progress = runtime->progress ? tell : NULL,
+                          .user = x,
+                          .beginnings = &from,
+                          .n_beginnings = x->last.n_steps > 0 ? 1 : 0};
+    tc_remat_outcome outcome;
+    tc_held held;
+    TC_TRY(failed(x, tc_remat_search(&x->b->problem, &o, &outcome)));
+    tc_hold(&held, release, &outcome.best);
+    const char *wrong = tc_remat_check_steps(&x->b->problem, outcome.best.steps, outcome.best.n_steps);
+    uint32_t *steps = TC_NEW_ARRAY(x->arena, uint32_t, (size_t)outcome.best.n_steps + 1);
+    memcpy(steps, outcome.best.steps, outcome.best.n_steps * sizeof *steps);
+    x->last = (tc_plan){.steps = steps, .n_steps = outcome.best.n_steps};
+    tc_let_go(&held);
+    tc_remat_schedule_free(&outcome.best);
+    if (wrong)
+        return tc_error(x->env->ctx, TC_BUG, NULL, "the search made a schedule that is wrong: %s", wrong);
+    TC_TRY(failed(x, tc_remat_simulate(&x->b->problem, steps, x->last.n_steps, NULL, &x->last.live)));
+    x->s->work += outcome.work;
+    x->s->stopped |= outcome.stopped;
+    x->s->timed_out |= outcome.timed_out;
+    *out_met = x->last.live.peak_bytes <= budget;
+    TC_TRY(measure(x, &x->last));
+    if (is_better(x, &x->last))
+        x->best = x->last;
+    return TC_OK;
+}
+
+static uint64_t lower(uint64_t budget, const search *x) {
+    double share = (double)x->last.live.peak_bytes / (double)(x->last.arena ? x->last.arena : 1);
+    uint64_t next = (uint64_t)((double)x->wanted * share * 0.998), most = budget - budget / 512;
+    return next < most ? next : most;
+}
+
+static tc_status search_budget(search *x) {
+    uint64_t budget = x->wanted;
+    bool met = true;
+    for (x->round = 0; x->round < ROUNDS && met && !x->s->met && !x->s->stopped; x->round++) {
+        TC_TRY(run_round(x, budget, &met));
+        x->s->met = x->best.arena <= x->wanted;
+        budget = lower(budget, x);
+    }
+    return TC_OK;
+}
+
+/* First for less than there can be, which ends at the least that is found; then for that at less cost. */
+static tc_status search_least(search *x) {
+    uint32_t node;
+    uint64_t floor = tc_remat_floor(&x->b->problem, &node);
+    bool met;
+    TC_TRY(run_round(x, floor, &met));
+    for (x->round = 1; x->round < 3 && !x->s->stopped; x->round++) {
+        x->wanted = x->best.arena;
+        TC_TRY(run_round(x, x->last.live.peak_bytes, &met));
+    }
+    x->s->met = true;
+    return TC_OK;
+}
+
+tc_status tc_budget_search(tc_pass_env *env, tc_arena *arena, tc_model *model, const tc_budget *budget, uint64_t wanted,
+                           tc_plan_summary *summary, tc_plan *out_plan) {
+    search x = {.env = env, .arena = arena, .model = model, .b = budget, .wanted = wanted, .s = summary};
+    const tc_runtime *runtime = env->runtime;
+    bool hopeless = wanted > 0 && wanted < summary->floor;
+    if (runtime->watch)
+        runtime->watch(runtime->user, true);
+    tc_status status = wanted == 0 || hopeless ? search_least(&x) : search_budget(&x);
+    if (runtime->watch)
+        runtime->watch(runtime->user, false);
+    summary->met &= !hopeless;
+    *out_plan = x.best;
+    return status;
+}
