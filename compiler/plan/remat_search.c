@@ -33,7 +33,7 @@ static const tc_remat_course ways[] = {
 #define N_WAYS (sizeof ways / sizeof *ways)
 
 static const tc_remat_course by_order = {.hot = 3e-2, .cold = 1e-6, .order_only = true, .until_met = true};
-static const tc_remat_course at_last = {.hot = 3e-5, .cold = 1e-8, .power = 4, .anchored = 180};
+static const tc_remat_course at_last = {.hot = 2e-3, .cold = 1e-7, .power = 4, .anchored = 180};
 
 typedef struct search {
     const tc_remat_problem *p;
@@ -130,6 +130,20 @@ static const tc_remat_schedule *beginning(const search *s, uint32_t i) {
     return i < s->n_beginnings ? &s->beginnings[i] : &s->options->beginnings[i - s->n_beginnings];
 }
 
+static tc_remat_status begin_with_prices(search *s, uint64_t work) {
+    tc_remat_schedule *found = &s->beginnings[s->n_beginnings];
+    s->phase = "prices";
+    tc_remat_status status = tc_remat_prices(s->p, s->options->budget, TC_REMAT_NONE, work, found);
+    if (status == TC_REMAT_TOO_BIG) /* for prices alone */
+        return TC_REMAT_OK;
+    if (status != TC_REMAT_OK)
+        return status;
+    s->n_beginnings++;
+    status = offer(s, found->steps, found->n_steps);
+    report(s);
+    return status;
+}
+
 static tc_remat_status find_beginnings(search *s, uint64_t moves) {
     tc_remat_schedule given = {(uint32_t *)s->p->steps, s->p->n_steps, {0}};
     tc_remat_status status = TC_REMAT_OK;
@@ -138,6 +152,8 @@ static tc_remat_status find_beginnings(search *s, uint64_t moves) {
         status = run(s, &given, &by_order, moves, &s->beginnings[0]);
         s->n_beginnings = status == TC_REMAT_OK;
     }
+    if (status == TC_REMAT_OK && !over(s))
+        status = begin_with_prices(s, s->options->work > 0 ? moves : 0);
     if (status == TC_REMAT_OK) {
         status = copy_schedule(&given, &s->beginnings[s->n_beginnings]);
         s->n_beginnings += status == TC_REMAT_OK;
@@ -148,8 +164,9 @@ static tc_remat_status find_beginnings(search *s, uint64_t moves) {
 static tc_remat_status search_all(search *s, uint64_t moves, uint32_t runs) {
     tc_remat_status status = find_beginnings(s, moves);
     s->phase = "recompute";
+    uint32_t n = s->n_beginnings + s->options->n_beginnings;
     for (uint32_t i = 0; i < runs && status == TC_REMAT_OK && !over(s); i++)
-        status = run(s, beginning(s, i), &ways[i / 2 % N_WAYS], moves, NULL);
+        status = run(s, beginning(s, i), &ways[i / n % N_WAYS], moves, NULL);
     if (status == TC_REMAT_OK && !over(s)) {
         tc_remat_schedule best;
         status = copy_schedule(&s->outcome->best, &best);
