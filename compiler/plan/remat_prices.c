@@ -349,6 +349,12 @@ static void search_turns(search *s, uint32_t turn) {
     }
 }
 
+/* Up to three seconds or so. */
+static uint64_t usual_work(uint32_t n_steps) {
+    uint64_t work = 600000 + 150 * (uint64_t)n_steps;
+    return work < 2500000 ? work : 2500000;
+}
+
 tc_remat_status tc_remat_prices(const tc_remat_problem *p, uint64_t budget, uint32_t turn, uint64_t work,
                                 tc_remat_schedule *out) {
     *out = (tc_remat_schedule){0};
@@ -359,7 +365,7 @@ tc_remat_status tc_remat_prices(const tc_remat_problem *p, uint64_t budget, uint
         return TC_REMAT_TOO_BIG;
     search s = {.problem = p,
                 .budget = budget,
-                .max_work = work > 0 ? work : 600000 + 150 * (uint64_t)p->n_steps,
+                .max_work = work > 0 ? work : usual_work(p->n_steps),
                 .max_steps = MORE_STEPS * p->n_steps + 64};
     s.status = tc_remat_simulate(p, p->steps, p->n_steps, NULL, &live);
     if (s.status != TC_REMAT_OK)
