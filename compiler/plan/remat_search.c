@@ -20,7 +20,7 @@ typedef struct effort {
 static const effort efforts[] = {
     {200, 1000000, 16},
     {600, 2500000, 5},
-    {2000, 4000000, 4},
+    {2000, 2500000, 4},
     {UINT32_MAX, 10000000, 2},
 };
 
