@@ -115,21 +115,21 @@ static uint64_t lower(uint64_t budget, const search *x) {
 static tc_status search_budget(search *x) {
     uint64_t budget = x->wanted;
     bool met = true;
-    for (x->round = 0; x->round < ROUNDS && met && !x->s->met && !x->s->stopped; x->round++) {
+    for (x->round = 0; x->round < ROUNDS && !x->s->met && !x->s->stopped; x->round++) {
         TC_TRY(run_round(x, budget, &met));
         x->s->met = x->best.arena <= x->wanted;
-        budget = lower(budget, x);
+        budget = met ? lower(budget, x) : budget; /* else the search goes on where it ended */
     }
     return TC_OK;
 }
 
-/* First for less than there can be, which ends at the least that is found; then for that at less cost. */
-static tc_status search_least(search *x) {
-    uint32_t node;
-    uint64_t floor = tc_remat_floor(&x->b->problem, &node);
+/* First for less than there can be, which ends at the least that is found; then for that at less cost. `quick`: to tell
+ * what could be met, no more. */
+static tc_status search_least(search *x, bool quick) {
     bool met;
-    TC_TRY(run_round(x, floor, &met));
-    for (x->round = 1; x->round < 3 && !x->s->stopped; x->round++) {
+    x->round = quick;
+    TC_TRY(run_round(x, x->s->floor, &met));
+    for (x->round = quick ? 3 : 1; x->round < 3 && !x->s->stopped; x->round++) {
         x->wanted = x->best.arena;
         TC_TRY(run_round(x, x->last.live.peak_bytes, &met));
     }
@@ -144,7 +144,8 @@ tc_status tc_budget_search(tc_pass_env *env, tc_arena *arena, tc_model *model, c
     bool hopeless = wanted > 0 && wanted < summary->floor;
     if (runtime->watch)
         runtime->watch(runtime->user, true);
-    tc_status status = wanted == 0 || hopeless ? search_least(&x) : search_budget(&x);
+    tc_status status =
+        wanted == 0 || hopeless ? search_least(&x, hopeless && !env->options->best_effort) : search_budget(&x);
     if (runtime->watch)
         runtime->watch(runtime->user, false);
     summary->met &= !hopeless;
