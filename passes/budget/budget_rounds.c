@@ -123,15 +123,25 @@ static tc_status search_budget(search *x) {
     return TC_OK;
 }
 
-/* First for less than there can be, which ends at the least that is found; then for that at less cost. `quick`: to tell
- * what could be met, no more. */
+/* First for less than there can be, which ends at the least that is found; then for a little less than that, again and
+ * again; then for the best of these at less cost. `quick`: to tell what could be met, no more. */
 static tc_status search_least(search *x, bool quick) {
     bool met;
     x->round = quick;
     TC_TRY(run_round(x, x->s->floor, &met));
-    for (x->round = quick ? 3 : 1; x->round < 3 && !x->s->stopped; x->round++) {
+    bool less = !quick;
+    for (uint32_t again = 0; less && again < 2 && !x->s->stopped; again++) {
+        x->wanted = x->best.arena - x->best.arena / 16;
+        x->last = (tc_plan){0}; /* what is least live may lie badly: from the given schedule again */
+        x->s->met = false;
+        TC_TRY(search_budget(x));
+        less = x->s->met;
+    }
+    x->round = 1;
+    if (!quick && !x->s->stopped) {
         x->wanted = x->best.arena;
-        TC_TRY(run_round(x, x->last.live.peak_bytes, &met));
+        x->last = x->best;
+        TC_TRY(run_round(x, x->best.live.peak_bytes, &met));
     }
     x->s->met = true;
     return TC_OK;
