@@ -72,11 +72,16 @@ tc_status rt_execute(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *
     const rt_device *device = plan->shared->device;
     tk_queue *q = plan->shared->queue;
     double began = event ? now() : 0;
+    const rt_checks *checks = plan->checks;
     tk_status status = TK_OK;
     uint32_t at = 0;
     rt_upload_inputs(plan);
+    if (checks)
+        rt_begin_checks(plan);
     for (uint32_t i = 0; i < plan->n_launches && status == TK_OK; i++) {
         const rt_launch *launch = &plan->launches[i];
+        if (checks)
+            TC_TRY(rt_check_step(ctx, plan, i));
         if (launch->view_of >= 0 || launch->constant)
             continue;
         double start = event ? now() : 0;
@@ -89,5 +94,7 @@ tc_status rt_execute(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *
     }
     if (!device->host_memory)
         status = device->wait(q, &at);
-    return status == TK_OK ? TC_OK : explain(ctx, plan, &plan->launches[at], status);
+    if (status != TK_OK)
+        return explain(ctx, plan, &plan->launches[at], status);
+    return checks ? rt_check_step(ctx, plan, plan->n_launches) : TC_OK;
 }

@@ -206,6 +206,25 @@ static tc_plan_status pack(rt_plan *plan) {
     return status == TC_PLAN_OK ? tc_plan_pack(&plan->problem, 0, &plan->packing) : status;
 }
 
+/* Room for canaries, in a plan that else is the one without: the same parts, and of results over operands those that
+ * were taken. */
+static tc_plan_status pack_with_canaries(rt_plan *plan) {
+    tc_plan_problem *p = &plan->problem;
+    uint32_t n = p->n_choices;
+    p->n_choices = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (p->choices[i].taken)
+            p->choices[p->n_choices++] = p->choices[i];
+    for (uint32_t i = 0; i < plan->n_storages; i++)
+        if (plan->storages[i].home == RT_ARENA && p->buffers[i].root == TC_PLAN_NONE)
+            p->buffers[i].bytes = rt_aligned(plan->storages[i].bytes) + RT_ALIGN;
+    for (uint32_t i = 0; i < plan->n_launches; i++)
+        if (p->ops[i].workspace > 0)
+            p->ops[i].workspace = rt_aligned(plan->launches[i].workspace_bytes) + RT_ALIGN;
+    rt_make_checks(plan);
+    return tc_plan_pack(p, 0, &plan->packing);
+}
+
 tc_status rt_place_buffers(tc_ctx *ctx, rt_plan *plan) {
     tc_arena *arena = plan->launcher.arena;
     plan->problem = (tc_plan_problem){
@@ -217,7 +236,10 @@ tc_status rt_place_buffers(tc_ctx *ctx, rt_plan *plan) {
     };
     add_buffers(plan);
     find_lives(plan);
-    switch (pack(plan)) {
+    tc_plan_status status = pack(plan);
+    if (status == TC_PLAN_OK && plan->shared->check_memory)
+        status = pack_with_canaries(plan);
+    switch (status) {
     case TC_PLAN_OK: return TC_OK;
     case TC_PLAN_MEMORY: return tc_error(ctx, TC_LIMIT, NULL, "not enough memory to plan this graph");
     case TC_PLAN_TOO_BIG:

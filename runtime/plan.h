@@ -56,9 +56,10 @@ typedef struct rt_shared {
     rt_state *states;
     uint32_t n_states;
     size_t cap_states;
-    bool dry;  /* no plan will run: the numbers of parameters need not be there; a node that cannot run is an error
-                  among the context's, but planning goes on */
-    bool gaps; /* dry: the shapes of some nodes are not known, so that the plan places nothing */
+    bool dry; /* no plan will run: the numbers of parameters need not be there; a node that cannot run is an error
+                 among the context's, but planning goes on */
+    bool check_memory; /* plans have checks */
+    bool gaps;         /* dry: the shapes of some nodes are not known, so that the plan places nothing */
 } rt_shared;
 
 /* Where a launch's operand or result gets its address from. */
@@ -66,6 +67,8 @@ typedef struct rt_place {
     rt_arg *arg;
     const rt_storage *storage;
 } rt_place;
+
+typedef struct rt_checks rt_checks; /* check_memory.c */
 
 typedef struct rt_plan {
     rt_launcher launcher; /* of its launches; arena dies with the plan */
@@ -87,6 +90,7 @@ typedef struct rt_plan {
     rt_renewal *renewals;        /* [shared->n_states] */
     uint32_t n_bound;            /* the first storages are those of bound inputs, in the order of the graph */
     const unsigned char *memory; /* the arena that addresses are set for, or NULL */
+    rt_checks *checks;           /* NULL: runs are not checked */
 } rt_plan;
 
 /* Makes the plan, which takes over the model, also on failure. Types of all values must be static. `bound[i]`: graph
@@ -153,6 +157,17 @@ void rt_upload_inputs(const rt_plan *plan);
 /* Where the host can read a value of `storage` that is at `memory` on the device; until the next call or run. */
 void *rt_download(const rt_plan *plan, const rt_storage *storage, void *memory);
 void rt_free_block(rt_plan *plan);
+
+/* Of a session that checks memory, on a device that computes in the host's: behind each buffer and workspace there is
+ * room of RT_ALIGN bytes at least. check_memory.c
+ * When a plan's buffers are placed: */
+void rt_make_checks(rt_plan *plan);
+/* Before the first launch of a run. Lives are those that the plan's problem states then. */
+void rt_begin_checks(const rt_plan *plan);
+/* Before launch `at`, and once behind the last one, where `at` is their number: what launch `at` - 1 wrote lay within
+ * its results and its workspace, what is free from there on is poisoned, and operands and results of launch `at` are
+ * live. TC_BUG names the node and the value. */
+tc_status rt_check_step(tc_ctx *ctx, const rt_plan *plan, uint32_t at);
 
 /* Called after each launch. */
 typedef void (*rt_event_fn)(void *user, const rt_launch *launch, double start, double seconds);

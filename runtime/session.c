@@ -78,10 +78,19 @@ static tc_status take_slots(tempo_session *s) {
     return TC_OK;
 }
 
+static tc_status allow_checks(tempo_session *s) {
+    if (!s->shared.check_memory || s->shared.device->host_memory)
+        return TC_OK;
+    return tc_error(&s->ctx, TC_UNSUPPORTED, NULL,
+                    "memory is checked on devices that compute in the host's: device '%s' has its own",
+                    s->shared.device->name);
+}
+
 /* Takes the model over. Inputs come last: with them, the session is open. */
 static tc_status take_model(tempo_session *s, tc_model *model) {
     s->model = model;
     s->shared.model = model;
+    TC_TRY(allow_checks(s));
     TC_TRY(take_slots(s));
     TC_TRY(rt_make_runnable(s));
     const tc_graph *graph = s->model->graph;
@@ -123,6 +132,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     tc_hold(&s->held, close_session, s);
     s->shared.device = device;
     s->shared.queue = queue;
+    s->shared.check_memory = options && options->check_memory;
     s->random.pair[0] = options ? (int64_t)options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
     return s;

@@ -71,6 +71,11 @@ typedef struct tempo_session tempo_session; /* opaque */
 typedef struct tempo_options {
     int threads;   /* 0: one per core */
     uint64_t seed; /* of Dropout and other random ops */
+    /* Not 0: runs of this session look for mistakes of the plan and of kernels, and compute the same bits. What is free
+     * in the arena is poisoned with NaN, canaries stand behind buffers and workspaces, and nodes read and write what is
+     * live alone; else the run ends as TEMPO_BUG. Slower, in a larger arena; on the CPU only, else opening fails with
+     * TEMPO_UNSUPPORTED. */
+    int check_memory;
 } tempo_options;
 
 /* Reads a model. `options` may be NULL. A session comes back, never NULL, whatever the status is, so that tempo_message

@@ -8,7 +8,7 @@ typedef struct run_options {
     const char *model;
     const char *inputs, *outputs, *test_data, *device, *seed, *profile;
     int64_t threads, repeat;
-    bool memory, list_kernels;
+    bool memory, check_memory, list_kernels;
     tempo_options session;
     rt_hooks hooks; /* the passes that the runtime borrows, and the device */
 } run_options;

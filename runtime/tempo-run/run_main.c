@@ -90,6 +90,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
     if (o->threads > 4096 || o->repeat < 1 || o->repeat > 1000000)
         return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096, --repeat from 1 to 1000000");
     o->session.threads = (int)o->threads;
+    o->session.check_memory = o->check_memory;
     TC_TRY(parse_seed(ctx, o));
     if (o->test_data && arguments->count > 0)
         return tc_error(ctx, TC_USAGE, NULL, "--test-data takes its models from the folder: unexpected %s",

@@ -53,6 +53,8 @@ def help_and_tables():
     file = inputs(x=np.ones((3, 2), "f4"), b=np.ones(2, "f4"))
     run(name, "--inputs", file, says=("loss  float  12", "y     float[3,2]"))
     run(name, "--inputs", file, "--memory", says=("parameters", "arena", "lower bound", "live at the peak"))
+    checked = run(name, "--inputs", file, "--check-memory", says=("loss  float  12", "y     float[3,2]"))
+    check(checked == run(name, "--inputs", file), "--check-memory prints something else")
     run(name, "--inputs", file, "--repeat", "5", says=("5 runs: min", "median", "max"))
     run(name, "--inputs", file, "--profile", path("trace.json"), "--repeat", "2")
     with open(path("trace.json"), encoding="utf-8") as trace:

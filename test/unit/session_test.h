@@ -22,19 +22,26 @@
 #endif
 
 /* `graph` is one in text: its name, inputs, outputs and nodes, of these opsets, behind
- * which more of the header may stand. `threads` 0: one per core. */
-static inline tempo_session *open_with(const rt_hooks *hooks, const char *opsets, const char *graph, int threads) {
+ * which more of the header may stand. */
+static inline tempo_status try_open(const rt_hooks *hooks, const char *opsets, const char *graph,
+                                    const tempo_options *options, tempo_session **out_session) {
     char path[] = "/tmp/session_testXXXXXX.onnxt";
     int fd = mkstemps(path, 6);
     FILE *file = fdopen(fd, "w");
     fprintf(file, "<ir_version: 10, opset_import: %s>\n%s", opsets, graph);
     fclose(file);
+    tempo_status status = rt_open(path, options, hooks, out_session);
+    unlink(path);
+    return status;
+}
+
+/* `threads` 0: one per core. */
+static inline tempo_session *open_with(const rt_hooks *hooks, const char *opsets, const char *graph, int threads) {
     tempo_session *session;
-    tempo_status status = rt_open(path, &(tempo_options){.threads = threads}, hooks, &session);
+    tempo_status status = try_open(hooks, opsets, graph, &(tempo_options){.threads = threads}, &session);
     if (status != TEMPO_OK)
         print_error("%s", tempo_message(session));
     assert_int_equal(status, TEMPO_OK);
-    unlink(path);
     return session;
 }
 
