@@ -3,6 +3,7 @@
 #ifndef TC_PASS_H
 #define TC_PASS_H
 #include "../compiler/memory/node_memory.h"
+#include "plan_summary.h"
 #include <signal.h>
 #include <stdio.h>
 
@@ -51,18 +52,6 @@ typedef struct tc_pass_time {
     const char *name;
     double seconds;
 } tc_pass_time;
-/* What came of --memory-budget; in bytes, nanoseconds of the cost model, and seconds. */
-typedef struct tc_plan_summary {
-    uint64_t budget;                  /* for the arena; of `min` what was reached */
-    uint64_t peak_before, peak_after; /* the most that is live at one time: as the recipe left it, as planned */
-    uint64_t arena, floor;            /* allocated by a run; no schedule needs less than `floor` */
-    uint64_t cost_before, cost_after;
-    const char *costs; /* what costs are from */
-    uint32_t clones;   /* runs of nodes beyond the first */
-    uint64_t work;     /* steps that the search took */
-    double seconds;
-    bool met, stopped, timed_out, changed; /* stopped: from outside; changed: the graph is another one than without */
-} tc_plan_summary;
 typedef struct tc_summary {
     const char **trained, **frozen, **unreached; /* initializer names */
     size_t n_trained, n_frozen, n_unreached;

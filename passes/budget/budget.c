@@ -198,10 +198,12 @@ static void note_before(const job *j, const tc_budget *b, const tc_footprint *fo
 
 static tc_status apply(const job *j, const tc_budget *b, const tc_costs *costs, const tc_plan *plan) {
     tc_plan_summary *s = j->s;
-    s->clones = tc_budget_emit(j->model->graph, b, plan->steps, plan->n_steps);
+    const tc_node **ran = TC_NEW_ARRAY(j->arena, const tc_node *, (size_t)plan->n_steps + 1);
+    s->clones = tc_budget_emit(j->model->graph, b, plan->steps, plan->n_steps, ran);
     s->cost_after = plan->live.cost;
     s->changed = true;
     TC_TRY(read_back(j->env, j->arena, j->model, costs, plan, s));
+    TC_TRY(tc_budget_tell(j->env, j->arena, b, plan, ran, s));
     if (j->wanted == 0)
         s->budget = s->arena;
     note_metadata(j->env, j->model, s);

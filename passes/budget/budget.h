@@ -93,8 +93,10 @@ tc_status tc_budget_make(tc_pass_env *env, tc_arena *arena, const tc_graph *grap
                          const tc_costs *costs, tc_budget *out_budget);
 
 /* Makes the graph, that of the budget or of a clone of its model, run the schedule: order, copies, who reads which.
- * Types of what is new are those of the originals. Returns how many nodes run a second time. budget_emit.c */
-uint32_t tc_budget_emit(tc_graph *graph, const tc_budget *budget, const uint32_t *steps, uint32_t n_steps);
+ * Types of what is new are those of the originals. Returns how many nodes run a second time; `out_ran` NULL, or
+ * [n_steps] the node that each step became. budget_emit.c */
+uint32_t tc_budget_emit(tc_graph *graph, const tc_budget *budget, const uint32_t *steps, uint32_t n_steps,
+                        const tc_node **out_ran);
 
 /* Adds the error that tells what stands in the way: the floor, the node and the tensors that set it, and what could be
  * met: `nearest` bytes (0: not known). Returns TC_LIMIT. budget_certificate.c */

@@ -245,7 +245,8 @@ static emitter begin(tc_arena *arena, tc_graph *graph, const tc_budget *budget) 
     return e;
 }
 
-uint32_t tc_budget_emit(tc_graph *graph, const tc_budget *budget, const uint32_t *steps, uint32_t n_steps) {
+uint32_t tc_budget_emit(tc_graph *graph, const tc_budget *budget, const uint32_t *steps, uint32_t n_steps,
+                        const tc_node **out_ran) {
     tc_arena *arena = tc_arena_create();
     emitter e = begin(arena, graph, budget);
     stack s = {0};
@@ -253,6 +254,8 @@ uint32_t tc_budget_emit(tc_graph *graph, const tc_budget *budget, const uint32_t
         const tc_budget_node *node = &budget->nodes[steps[i]];
         bring_up(&e, &s, node->unit, node->late);
         run_unit(&e, node->unit, node->late, steps[i] == budget->late_node_of[node->unit]);
+        if (out_ran)
+            out_ran[i] = e.end->prev;
     }
     set_outputs(&e, &s);
     erase_unused(&e);

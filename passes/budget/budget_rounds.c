@@ -51,7 +51,7 @@ static tc_status measure(search *x, tc_plan *plan) {
     tc_footprint footprint;
     tc_arena *scratch = tc_arena_create();
     tc_model *model = tc_model_clone(x->model);
-    tc_budget_emit(model->graph, x->b, plan->steps, plan->n_steps);
+    tc_budget_emit(model->graph, x->b, plan->steps, plan->n_steps, NULL);
     tc_status status = tc_budget_foresee(x->env, scratch, model, &memories, &footprint);
     plan->arena = footprint.arena;
     tc_model_destroy(model);

@@ -18,4 +18,9 @@ tc_status tc_budget_foresee(tc_pass_env *env, tc_arena *arena, tc_model *model, 
  * smallest arena, at the least cost. Sets met, stopped, timed_out and work of the summary. In `arena`. */
 tc_status tc_budget_search(tc_pass_env *env, tc_arena *arena, tc_model *model, const tc_budget *budget, uint64_t wanted,
                            tc_plan_summary *summary, tc_plan *out_plan);
+
+/* Tells the summary what was live when, before and after, and why nodes run again. `ran`: [n_steps] the nodes that the
+ * plan's steps became. TC_LIMIT: no memory. budget_repeats.c */
+tc_status tc_budget_tell(tc_pass_env *env, tc_arena *arena, const tc_budget *budget, const tc_plan *plan,
+                         const tc_node *const *ran, tc_plan_summary *summary);
 #endif

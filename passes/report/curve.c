@@ -1,24 +1,20 @@
 /* curve.c: live bytes over the run as SVG. Both graphs are drawn over one another with their passes side by side: the
  * forward pass fills the left part, the backward pass the right one, whatever the number of their nodes. */
 #include "html.h"
-#include <math.h>
-
-enum { WIDTH = 1060, HEIGHT = 340, LEFT = 72, RIGHT = 12, TOP = 26, BOTTOM = 34, TICKS = 6 };
+#include "plot.h"
 
 typedef struct plot {
     FILE *out;
     double turn; /* where the backward pass begins, 0 to 1 */
-    double most; /* bytes at the top */
+    tc_scale bytes;
 } plot;
 
 static double x_of(const plot *c, const tc_account *a, uint32_t node) {
     bool forward = node < a->backward || a->backward == a->n_nodes;
     double done = forward ? (double)node / a->backward : (double)(node - a->backward) / (a->n_nodes - a->backward);
     double at = forward ? c->turn * done : c->turn + (1 - c->turn) * done;
-    return LEFT + at * (WIDTH - LEFT - RIGHT);
+    return TC_PLOT_LEFT + at * (TC_PLOT_RIGHT - TC_PLOT_LEFT);
 }
-
-static double y_of(const plot *c, double bytes) { return HEIGHT - BOTTOM - bytes / c->most * (HEIGHT - TOP - BOTTOM); }
 
 /* Steps, one per pixel at most: of the nodes in one pixel the highest counts. */
 static void put_steps(const plot *c, const tc_account *a) {
@@ -27,56 +23,35 @@ static void put_steps(const plot *c, const tc_account *a) {
         uint64_t top = a->live[i];
         for (i++; i < a->n_nodes && x_of(c, a, i) < x + 1; i++)
             top = a->live[i] > top ? a->live[i] : top;
-        fprintf(c->out, "V%.1fH%.1f", y_of(c, (double)top), i < a->n_nodes ? x_of(c, a, i) : WIDTH - RIGHT);
+        fprintf(c->out, "V%.1fH%.1f", tc_plot_y(&c->bytes, (double)top),
+                i < a->n_nodes ? x_of(c, a, i) : TC_PLOT_RIGHT);
     }
 }
 
 static void put_curve(const plot *c, const tc_account *a, const char *class) {
-    double base = HEIGHT - BOTTOM;
+    double base = TC_PLOT_BOTTOM;
     uint32_t peak = 0;
     for (uint32_t i = 0; i < a->n_nodes; i++)
         peak = a->live[i] > a->live[peak] ? i : peak;
-    fprintf(c->out, "<path class=\"%s-area\" d=\"M%d %.1f", class, LEFT, base);
+    fprintf(c->out, "<path class=\"%s-area\" d=\"M%d %.1f", class, TC_PLOT_LEFT, base);
     put_steps(c, a);
-    fprintf(c->out, "V%.1fZ\"/>\n<path class=\"%s-line\" d=\"M%d %.1f", base, class, LEFT, base);
+    fprintf(c->out, "V%.1fZ\"/>\n<path class=\"%s-line\" d=\"M%d %.1f", base, class, TC_PLOT_LEFT, base);
     put_steps(c, a);
     fprintf(c->out, "\"/>\n<circle class=\"%s-dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"/>\n", class, x_of(c, a, peak),
-            y_of(c, (double)a->live[peak]));
+            tc_plot_y(&c->bytes, (double)a->live[peak]));
 }
 
-/* A step of 1, 2 or 5 times a power of ten, in a power of 1024, such that about TICKS fit below `most`. */
-static double nice_step(double most, const char **out_unit, double *out_unit_bytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    size_t unit = 0;
-    *out_unit_bytes = 1;
-    for (; most / *out_unit_bytes >= 2048 && unit + 1 < TC_COUNT(units); unit++)
-        *out_unit_bytes *= 1024;
-    *out_unit = units[unit];
-    double rough = most / *out_unit_bytes / TICKS, power = pow(10, floor(log10(rough)));
-    double factor = rough / power;
-    return (factor <= 1 ? 1 : factor <= 2 ? 2 : factor <= 5 ? 5 : 10) * power;
-}
-
-static void put_axes(plot *c) {
-    const char *unit;
-    double unit_bytes, step = nice_step(c->most, &unit, &unit_bytes);
-    c->most = ceil(c->most / (step * unit_bytes)) * step * unit_bytes;
-    for (int i = 0; i * step * unit_bytes <= c->most * 1.001; i++) {
-        double y = y_of(c, i * step * unit_bytes);
-        fprintf(c->out, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", LEFT, y, WIDTH - RIGHT,
-                y);
-        fprintf(c->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g %s</text>\n", LEFT - 8, y + 4, i * step,
-                unit);
-    }
-    double turn = LEFT + c->turn * (WIDTH - LEFT - RIGHT);
+static void put_axes(const plot *c) {
+    tc_plot_y_axis(c->out, &c->bytes);
+    double turn = TC_PLOT_LEFT + c->turn * (TC_PLOT_RIGHT - TC_PLOT_LEFT);
     if (c->turn < 1)
         fprintf(c->out,
                 "<line class=\"turn\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n<text x=\"%.1f\" y=\"%d\" "
                 "text-anchor=\"middle\">"
                 "backward pass</text>\n",
-                turn, TOP - 12, turn, HEIGHT - BOTTOM, (turn + WIDTH - RIGHT) / 2, HEIGHT - 10);
-    fprintf(c->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">forward pass</text>\n", (LEFT + turn) / 2,
-            HEIGHT - 10);
+                turn, TC_PLOT_TOP - 12, turn, TC_PLOT_BOTTOM, (turn + TC_PLOT_RIGHT) / 2, TC_PLOT_HEIGHT - 10);
+    fprintf(c->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">forward pass</text>\n", (TC_PLOT_LEFT + turn) / 2,
+            TC_PLOT_HEIGHT - 10);
 }
 
 static double highest(const tc_account *a, double most) {
@@ -95,10 +70,10 @@ static void put_legend(const page *p, const char *class, const char *label, cons
 
 void tc_html_curve(page *p) {
     const tc_account *before = p->before, *after = p->report->after, *wide = before ? before : after;
-    plot c = {.out = p->out, .most = highest(before, highest(after, 0))};
-    if (c.most <= 0 || after->n_nodes == 0 || (before && before->n_nodes == 0))
+    double most = highest(before, highest(after, 0));
+    if (most <= 0 || after->n_nodes == 0 || (before && before->n_nodes == 0))
         return;
-    c.turn = (double)wide->backward / wide->n_nodes;
+    const plot c = {p->out, (double)wide->backward / wide->n_nodes, tc_scale_bytes(most, true)};
     fputs("<section><h2>Live bytes over the run</h2>\n<p>What nodes have made and others still read, node by node. "
           "Parameters and inputs are "
           "not counted, no node writes over its operand, and both graphs are drawn with their passes side by side.",
@@ -109,13 +84,12 @@ void tc_html_curve(page *p) {
     if (before)
         put_legend(p, "before", "before, recipe none", before);
     put_legend(p, "after", before ? "after" : "this graph", after);
-    fprintf(p->out,
-            "</div>\n<div class=\"scroll\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"live bytes while each "
-            "node runs\">\n",
-            WIDTH, HEIGHT);
+    fputs("</div>\n", p->out);
+    tc_plot_open(p->out, "live bytes while each node runs");
     put_axes(&c);
     if (before)
         put_curve(&c, before, "before");
     put_curve(&c, after, "after");
-    fputs("</svg></div></section>\n", p->out);
+    tc_plot_close(p->out);
+    fputs("</section>\n", p->out);
 }

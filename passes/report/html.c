@@ -1,6 +1,6 @@
 /* html.c: the report as one page that needs nothing else: no script, no file, no network. Numbers above, then the curve
- * of live bytes as SVG (curve.c), the blocks of the model, the tensors that are saved, the rules. Its style is
- * page.css. */
+ * of live bytes as SVG (curve.c), what a budget did (plan_figure.c), the blocks of the model, the tensors that are
+ * saved, the rules. Its style is page.css. */
 #include "html.h"
 #include "../../compiler/onnx_io.h"
 #include "../embed.h"
@@ -98,13 +98,13 @@ static void put_tiles(page *p) {
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-static void put_cell(page *p, const char *text, const char *class) {
+void tc_html_cell(page *p, const char *text, const char *class) {
     fprintf(p->out, "<td class=\"%s\">", class);
     tc_html_put(p->out, text);
     fputs("</td>", p->out);
 }
 
-static void put_amount_cell(page *p, tc_amount amount) {
+void tc_html_amount_cell(page *p, tc_amount amount) {
     fputs(amount.formula ? "<td class=\"n wide\">" : "<td class=\"n\">", p->out);
     put_amount(p, amount);
     fputs("</td>", p->out);
@@ -135,11 +135,11 @@ static void put_layers(page *p) {
           p->out);
     for (size_t i = 0; i < n; i++) {
         fputs("<tr>", p->out);
-        put_cell(p, pairs[i].name, "block");
+        tc_html_cell(p, pairs[i].name, "block");
         fprintf(p->out, "<td class=\"n\">%u</td>", pairs[i].nodes);
         if (p->before)
-            put_amount_cell(p, pairs[i].before);
-        put_amount_cell(p, pairs[i].after);
+            tc_html_amount_cell(p, pairs[i].before);
+        tc_html_amount_cell(p, pairs[i].after);
         fputs("<td class=\"bars\">", p->out);
         if (p->before)
             put_bar(p, "before", pairs[i].before, most);
@@ -172,13 +172,13 @@ static void put_saved_table(page *p, const tc_account *account, const tc_map *ke
         fputs("<small>by ", p->out);
         tc_html_put(p->out, row->op);
         fputs("</small></td>", p->out);
-        put_cell(p, row->layer, "block");
+        tc_html_cell(p, row->layer, "block");
         put_type(p, row);
-        put_amount_cell(p, row->bytes);
+        tc_html_amount_cell(p, row->bytes);
         if (kept)
             fputs(freed ? "<td><span class=\"tag\">freed</span></td>" : "<td>saved</td>", p->out);
         else
-            put_cell(p, row->why, "why");
+            tc_html_cell(p, row->why, "why");
         fputs("</tr>\n", p->out);
     }
     fputs("</table></div>\n", p->out);
@@ -216,10 +216,10 @@ static void put_rules(page *p) {
           p->out);
     for (size_t i = 0; i < r->n_rules; i++) {
         fputs("<tr>", p->out);
-        put_cell(p, r->rules[i].name, "rule");
+        tc_html_cell(p, r->rules[i].name, "rule");
         fprintf(p->out, "<td class=\"n\">%llu</td>", (unsigned long long)r->rules[i].matched);
         if (r->rules[i].bytes_freed.formula || r->rules[i].bytes_freed.bytes)
-            put_amount_cell(p, r->rules[i].bytes_freed);
+            tc_html_amount_cell(p, r->rules[i].bytes_freed);
         else
             fputs("<td class=\"n\">&ndash;</td>", p->out);
         fputs("</tr>\n", p->out);
@@ -253,6 +253,7 @@ tc_status tc_report_html(tc_ctx *ctx, const tc_report *report, const char *path)
     put_head(&p);
     put_tiles(&p);
     tc_html_curve(&p);
+    tc_html_plan(&p);
     if (report->after->trains) {
         put_layers(&p);
         put_ledger(&p);

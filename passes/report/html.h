@@ -1,4 +1,4 @@
-/* html.h: the parts of the HTML report: html.c and curve.c. */
+/* html.h: the parts of the HTML report: html.c and what it is made of. */
 #ifndef TC_REPORT_HTML_H
 #define TC_REPORT_HTML_H
 #include "report.h"
@@ -12,6 +12,10 @@ typedef struct page {
 
 /* Text between tags or in an attribute's quotes. */
 void tc_html_put(FILE *out, const char *text);
-/* The section with the curve of live bytes. */
+void tc_html_cell(page *p, const char *text, const char *class);
+void tc_html_amount_cell(page *p, tc_amount amount);
+/* The section with the curve of live bytes. curve.c */
 void tc_html_curve(page *p);
+/* What --memory-budget did: live bytes over the time of a run, and the nodes that run again. plan_figure.c */
+void tc_html_plan(page *p);
 #endif

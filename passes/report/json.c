@@ -130,6 +130,22 @@ static void add_cost(cJSON *root, const tc_account *before, const tc_account *af
     cJSON_AddNumberToObject(cost, "after", (double)after->cost);
 }
 
+static void add_repeats(cJSON *plan, const tc_plan_summary *p) {
+    cJSON *repeats = cJSON_AddArrayToObject(plan, "repeats");
+    for (uint32_t i = 0; p->repeats && i < p->clones; i++) {
+        const tc_plan_repeat *r = &p->repeats[i];
+        cJSON *repeat = cJSON_CreateObject();
+        cJSON_AddStringToObject(repeat, "node", r->node);
+        cJSON_AddStringToObject(repeat, "op", r->op);
+        cJSON_AddStringToObject(repeat, "result", r->result);
+        cJSON_AddStringToObject(repeat, "type", r->type);
+        cJSON_AddNumberToObject(repeat, "bytes", (double)r->bytes);
+        cJSON_AddNumberToObject(repeat, "freed", (double)r->freed);
+        cJSON_AddNumberToObject(repeat, "cost", (double)r->cost);
+        cJSON_AddItemToArray(repeats, repeat);
+    }
+}
+
 static void add_plan(cJSON *root, const tc_plan_summary *p) {
     cJSON *plan = cJSON_AddObjectToObject(root, "plan");
     const struct {
@@ -144,6 +160,7 @@ static void add_plan(cJSON *root, const tc_plan_summary *p) {
     cJSON_AddStringToObject(plan, "costs", p->costs);
     cJSON_AddBoolToObject(plan, "met", p->met);
     cJSON_AddNumberToObject(plan, "seconds", p->seconds);
+    add_repeats(plan, p);
 }
 
 static cJSON *make(tc_ctx *ctx, const tc_report *r) {
