@@ -37,7 +37,7 @@ static bool makes_output(const tc_node *node) {
 static uint64_t operand_key(const tc_units *u, const tc_node *node, uint32_t index) {
     const tc_value *value = tc_input(node, index);
     uint32_t result = tc_result_of(u, value);
-    return result == TC_BUDGET_GIVEN ? (uint64_t)value->id << 32 : result;
+    return result == TC_BUDGET_GIVEN ? (uint64_t)value->id << 32 | TC_BUDGET_GIVEN : result;
 }
 
 static uint64_t hash_of(const tc_units *u, const tc_node *node) {
