@@ -253,10 +253,10 @@ static bool check_ledger(check *c, const variant *v) {
                 (unsigned long long)v->saved, (unsigned long long)memory.saved);
 }
 
-/* Compiles, runs, compares ledger and runtime. */
+/* Compiles, runs with memory checked, compares ledger and runtime. */
 static bool make(check *c, variant *v) {
     static const rt_hooks hooks = {tc_upgrade_model, tc_body_for};
-    tempo_options options = {.threads = 1};
+    tempo_options options = {.threads = 1, .check_memory = 1};
     tc_model *model;
     if (!compile(c, v, &model))
         return false;
