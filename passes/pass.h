@@ -39,6 +39,7 @@ typedef struct tc_options {
     size_t n_recompute;
     double remat_time;  /* --remat-time=: how much is tried, in seconds of a usual machine; 0: by the size */
     int64_t remat_seed; /* --seed= */
+    int64_t pareto;     /* --pareto=: points of the curve of budget against time; 0: none */
     bool best_effort;   /* --best-effort: a plan that misses the budget is a result, too */
 } tc_options;
 
@@ -68,6 +69,7 @@ typedef struct tc_summary {
                               tc_record_initializers */
     tc_map *torch_names;   /* initializer -> the parameter of PyTorch's that it is: torch/torch_names.h */
     tc_plan_summary *plan; /* NULL: there was no budget */
+    tc_pareto *pareto;     /* NULL: nobody asked for it */
 } tc_summary;
 
 /* What a run of a graph takes for all that it computes, in bytes. */

@@ -113,7 +113,8 @@ static tc_status check_order(tc_ctx *ctx, const tc_options *options) {
     }
     if (planned)
         return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "--memory-budget goes with the pass 'budget', which does not run here");
+    tc_error(ctx, TC_USAGE, NULL, "%s goes with the pass 'budget', which does not run here",
+             options->memory_budget ? "--memory-budget" : "--pareto");
     tc_hint(ctx, "recipes that have it append a backward pass; with --passes, put it behind all but bodies");
     return TC_USAGE;
 }
@@ -125,7 +126,7 @@ tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
         if (tc_pass_find(name) == NULL)
             return unknown_pass(ctx, "passes", name);
     TC_TRY(tc_budget_check_options(ctx, options));
-    if (options->memory_budget)
+    if (options->memory_budget || options->pareto)
         TC_TRY(check_order(ctx, options));
     TC_TRY(check_dump(ctx, "print-ir-before", options->print_before));
     TC_TRY(check_dump(ctx, "print-ir-after", options->print_after));

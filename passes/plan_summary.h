@@ -43,4 +43,22 @@ typedef struct tc_plan_summary {
     tc_plan_course before, after;          /* where changed */
     const tc_plan_repeat *repeats;         /* [clones] in the order of the run */
 } tc_plan_summary;
+
+/* A point of the curve of budget against time. */
+typedef struct tc_plan_point {
+    uint64_t budget, arena, cost;
+    uint32_t clones;
+    bool met;
+} tc_plan_point;
+
+/* What less memory costs. Points from large budgets to small ones; arenas fall and costs rise from one to the next, or
+ * stay. */
+typedef struct tc_pareto {
+    const tc_plan_point *points;
+    uint32_t n_points;
+    uint64_t initial, floor, cost_before;
+    const char *costs;
+    double seconds;
+    bool stopped, timed_out;
+} tc_pareto;
 #endif

@@ -48,6 +48,8 @@ static void put_command(FILE *out, const tc_options *options, const char *passes
         put_option(out, "loss", options->loss);
     if (options->memory_budget)
         put_option(out, "memory-budget", options->memory_budget);
+    if (options->pareto)
+        fprintf(out, " --pareto=%d", (int)options->pareto);
     put_list(out, "save", options->save, options->n_save);
     put_list(out, "recompute", options->recompute, options->n_recompute);
     put_list(out, "dim", options->dims, options->n_dims);
@@ -71,6 +73,7 @@ static tc_status replay(tc_pass_env *env, const char *passes, tc_model **out_mod
     options.memory_budget = NULL; /* a budget stands before few passes, and changes no graph in front of itself */
     options.n_save = options.n_recompute = 0;
     options.remat_time = 0;
+    options.pareto = 0;
     options.best_effort = false;
     TC_TRY(env->reread(env->reread_user, out_model));
     return tc_pipeline_run(&rerun, *out_model);

@@ -223,9 +223,11 @@ static tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file
 
 static tc_status initial_arena(void *user, uint64_t *out_arena) {
     const source *s = user;
-    *s->before = compile_before(s->ctx, s->cli, s->file);
+    if (!*s->before)
+        *s->before = compile_before(s->ctx, s->cli, s->file);
     if (!*s->before || !(*s->before)->has_footprint)
-        return tc_error(s->ctx, TC_UNSUPPORTED, NULL, "--memory-budget: what recipe none takes is not known");
+        return tc_error(s->ctx, TC_UNSUPPORTED, NULL,
+                        "what recipe none takes is not known, which budgets are measured by");
     *out_arena = (*s->before)->footprint.arena;
     return TC_OK;
 }
@@ -289,6 +291,7 @@ static tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file
     work.options.memory_budget = NULL;
     work.options.n_save = work.options.n_recompute = 0;
     work.options.remat_time = 0;
+    work.options.pareto = 0;
     work.options.best_effort = false;
     work.options.explain = work.options.print_before = work.options.print_after = NULL;
     work.options.verify_each = false;
@@ -337,7 +340,12 @@ static const tc_account *before(tc_ctx *ctx, const cli *c, const tc_file *file, 
 }
 
 /* The plan that was written all the same. */
-static tc_status judge_plan(tc_ctx *ctx, const tc_plan_summary *plan) {
+static tc_status judge_plan(tc_ctx *ctx, const tc_plan_summary *plan, const tc_pareto *pareto) {
+    if (pareto && pareto->stopped)
+        tc_warn(ctx, NULL, "the search for the curve was interrupted: it is the best one so far");
+    if (pareto && pareto->timed_out)
+        tc_warn(ctx, NULL,
+                "the search for the curve took too long and was cut short: another machine may find another");
     if (plan && plan->stopped)
         tc_warn(ctx, NULL, "the search for a plan was interrupted: this is the best one so far");
     if (plan && plan->timed_out)
@@ -368,7 +376,7 @@ static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
     }
     print_details(out, c, &main_work.summary);
     if (status == TC_OK)
-        status = judge_plan(ctx, main_work.summary.plan);
+        status = judge_plan(ctx, main_work.summary.plan, main_work.summary.pareto);
     if (status == TC_OK && c->verify)
         status = tempoc_verify(ctx, file, c->input, &c->options, (uint64_t)c->verify_seed, c->quiet ? NULL : out);
     return status;

@@ -32,8 +32,9 @@ static bool add_symbols(tc_arena *arena, const tc_type *type, const char **list)
     return open;
 }
 
-static tc_status refuse_open(tc_ctx *ctx, const tc_graph *graph) {
-    const char *list = "";
+static tc_status refuse_open(tc_pass_env *env, const tc_graph *graph) {
+    tc_ctx *ctx = env->ctx;
+    const char *list = "", *option = env->options->memory_budget ? "--memory-budget" : "--pareto";
     for (uint32_t i = 0; i < graph->n_inputs; i++)
         add_symbols(ctx->arena, graph->inputs[i]->type, &list);
     for (const tc_node *node = graph->first; node && !*list; node = node->next)
@@ -41,9 +42,8 @@ static tc_status refuse_open(tc_ctx *ctx, const tc_graph *graph) {
             if (node->outputs[i])
                 add_symbols(ctx->arena, node->outputs[i]->type, &list);
     if (!*list)
-        return tc_error(ctx, TC_UNSUPPORTED, NULL,
-                        "--memory-budget: what this graph takes is not known before it runs");
-    tc_error(ctx, TC_USAGE, NULL, "--memory-budget needs a number for every dimension; these have none: %s", list);
+        return tc_error(ctx, TC_UNSUPPORTED, NULL, "%s: what this graph takes is not known before it runs", option);
+    tc_error(ctx, TC_USAGE, NULL, "%s needs a number for every dimension; these have none: %s", option, list);
     tc_hint(ctx, "give each a value, such as --dim batch=32");
     return TC_USAGE;
 }
@@ -53,7 +53,7 @@ tc_status tc_budget_foresee(tc_pass_env *env, tc_arena *arena, tc_model *model, 
     bool planned = false;
     *out_memories = (tc_node_memories){arena, tc_map_create(arena)};
     TC_TRY(env->runtime->foresee(env->runtime->user, model, out_memories, out_footprint, &planned));
-    return planned ? TC_OK : refuse_open(env->ctx, model->graph);
+    return planned ? TC_OK : refuse_open(env, model->graph);
 }
 
 /* --- a graph that can be planned ---------------------------------------------------------------- */
@@ -93,18 +93,23 @@ static tc_status prepare(tc_pass_env *env, tc_model *model, const tc_node_memori
 
 /* --- what is wanted ----------------------------------------------------------------------------- */
 
-static tc_status wanted_bytes(tc_pass_env *env, const tc_footprint *as_it_is, uint64_t *out_bytes) {
+static tc_status initial_bytes(tc_pass_env *env, uint64_t *out_bytes) {
+    const char *pass = env->ctx->pass; /* others ran meanwhile */
+    TC_TRY(env->runtime->initial(env->runtime->user, out_bytes));
+    env->ctx->pass = pass;
+    return TC_OK;
+}
+
+static tc_status wanted_bytes(tc_pass_env *env, uint64_t *out_bytes) {
     tc_budget_spec spec;
-    uint64_t initial = as_it_is->arena;
+    uint64_t initial;
     TC_TRY(tc_budget_parse(env->ctx, env->options->memory_budget, &spec));
     *out_bytes = spec.bytes;
     if (spec.kind == TC_BUDGET_MIN)
         *out_bytes = 0;
     if (spec.kind != TC_BUDGET_PERCENT)
         return TC_OK;
-    const char *pass = env->ctx->pass; /* others ran meanwhile */
-    TC_TRY(env->runtime->initial(env->runtime->user, &initial));
-    env->ctx->pass = pass;
+    TC_TRY(initial_bytes(env, &initial));
     *out_bytes = initial / 1000000 * spec.millionths + initial % 1000000 * spec.millionths / 1000000;
     return TC_OK;
 }
@@ -169,12 +174,16 @@ typedef struct job {
     tc_arena *arena;
     tc_plan_summary *s;
     uint64_t wanted;
+    const tc_costs *costs;     /* NULL: not open yet */
+    tc_node_memories memories; /* these two by foresee */
+    tc_footprint footprint;
+    tc_budget b;
 } job;
 
 /* Which searches are not worth it: the graph fits, and nobody asks for other things. */
-static bool fits(const job *j, const tc_footprint *footprint) {
+static bool fits(const job *j) {
     bool is_min = strcmp(j->env->options->memory_budget, "min") == 0;
-    return !is_min && footprint->arena <= j->wanted && j->env->options->n_recompute == 0;
+    return !is_min && j->footprint.arena <= j->wanted && j->env->options->n_recompute == 0;
 }
 
 /* Of the nodes of the file: the given schedule has what --recompute names twice already. */
@@ -187,77 +196,126 @@ static uint64_t cost_of_file(const tc_budget *b) {
     return cost;
 }
 
-static void note_before(const job *j, const tc_budget *b, const tc_footprint *footprint, const tc_costs *costs) {
+static void note_before(const job *j) {
     uint32_t node;
-    j->s->floor = tc_remat_floor(&b->problem, &node);
-    j->s->cost_before = j->s->cost_after = cost_of_file(b);
-    j->s->peak_before = j->s->peak_after = footprint->bound;
-    j->s->arena = footprint->arena;
-    j->s->costs = tc_costs_source(costs);
+    j->s->floor = tc_remat_floor(&j->b.problem, &node);
+    j->s->cost_before = j->s->cost_after = cost_of_file(&j->b);
+    j->s->peak_before = j->s->peak_after = j->footprint.bound;
+    j->s->arena = j->footprint.arena;
+    j->s->costs = tc_costs_source(j->costs);
 }
 
-static tc_status apply(const job *j, const tc_budget *b, const tc_costs *costs, const tc_plan *plan) {
+static tc_status foresee(job *j) { return tc_budget_foresee(j->env, j->arena, j->model, &j->memories, &j->footprint); }
+
+/* The problem of the model, which was foreseen, and is prepared for a search, unless it stays `as_it_is`. */
+static tc_status open_problem(job *j, bool as_it_is) {
+    tc_pass_env *env = j->env;
+    bool changed = false;
+    if (!as_it_is)
+        TC_TRY(prepare(env, j->model, &j->memories, &changed));
+    if (changed)
+        TC_TRY(foresee(j));
+    if (!j->costs)
+        TC_TRY(tc_costs_open(env, j->model, &j->costs));
+    TC_TRY(tc_budget_make(env, j->arena, j->model->graph, &j->memories, j->costs, &j->b));
+    const char *wrong = tc_remat_check(&j->b.problem);
+    if (wrong)
+        return tc_error(env->ctx, TC_BUG, NULL, "the problem of this graph is wrong: %s", wrong);
+    note_before(j);
+    return TC_OK;
+}
+
+static tc_status apply(const job *j, const tc_plan *plan) {
     tc_plan_summary *s = j->s;
     const tc_node **ran = TC_NEW_ARRAY(j->arena, const tc_node *, (size_t)plan->n_steps + 1);
-    s->clones = tc_budget_emit(j->model->graph, b, plan->steps, plan->n_steps, ran);
+    s->clones = tc_budget_emit(j->model->graph, &j->b, plan->steps, plan->n_steps, ran);
     s->cost_after = plan->live.cost;
     s->changed = true;
-    TC_TRY(read_back(j->env, j->arena, j->model, costs, plan, s));
-    TC_TRY(tc_budget_tell(j->env, j->arena, b, plan, ran, s));
+    TC_TRY(read_back(j->env, j->arena, j->model, j->costs, plan, s));
+    TC_TRY(tc_budget_tell(j->env, j->arena, &j->b, plan, ran, s));
     if (j->wanted == 0)
         s->budget = s->arena;
     note_metadata(j->env, j->model, s);
     return TC_OK;
 }
 
-static tc_status plan_graph(job *j) {
+/* The best plan, and the curve where one is wanted. A budget below the floor is refused without it. */
+static tc_status search(job *j, tc_plan *out_plan) {
     tc_pass_env *env = j->env;
-    tc_node_memories memories;
-    tc_footprint footprint;
-    const tc_costs *costs;
-    tc_budget b;
-    bool changed = false;
-    TC_TRY(tc_infer_graph(env->ctx, j->model->graph));
-    TC_TRY(tc_budget_foresee(env, j->arena, j->model, &memories, &footprint));
-    TC_TRY(wanted_bytes(env, &footprint, &j->wanted));
-    bool fit = fits(j, &footprint);
-    if (!fit)
-        TC_TRY(prepare(env, j->model, &memories, &changed));
-    if (changed)
-        TC_TRY(tc_budget_foresee(env, j->arena, j->model, &memories, &footprint));
-    TC_TRY(tc_costs_open(env, j->model, &costs));
-    TC_TRY(tc_budget_make(env, j->arena, j->model->graph, &memories, costs, &b));
-    const char *wrong = tc_remat_check(&b.problem);
-    if (wrong)
-        return tc_error(env->ctx, TC_BUG, NULL, "the problem of this graph is wrong: %s", wrong);
-    note_before(j, &b, &footprint, costs);
+    const tc_aim aim = {.wanted = j->wanted, .label = ""};
+    bool is_refused = j->wanted > 0 && j->wanted < j->s->floor && !env->options->best_effort;
+    bool drawn = env->options->pareto > 0 && !is_refused;
+    uint64_t initial = 0;
+    if (drawn)
+        TC_TRY(initial_bytes(env, &initial));
+    tc_budget_watch(env, true);
+    tc_status status = tc_budget_search(env, j->arena, j->model, &j->b, &aim, j->s, out_plan);
+    if (status == TC_OK && drawn)
+        status = tc_budget_pareto(env, j->arena, j->model, &j->b, initial, j->wanted, j->s, out_plan);
+    tc_budget_watch(env, false);
+    j->s->met |= j->wanted > 0 && out_plan->arena <= j->wanted;
+    return status;
+}
+
+static tc_status plan_graph(job *j) {
+    TC_TRY(foresee(j));
+    TC_TRY(wanted_bytes(j->env, &j->wanted));
+    bool fit = fits(j);
+    TC_TRY(open_problem(j, fit));
     j->s->budget = j->wanted;
     j->s->met = fit;
     if (fit)
         return TC_OK;
     tc_plan plan;
-    TC_TRY(tc_budget_search(env, j->arena, j->model, &b, j->wanted, j->s, &plan));
-    bool no_better = plan.arena >= footprint.arena && env->options->n_recompute == 0;
-    j->s->arena = no_better ? footprint.arena : plan.arena;
+    TC_TRY(search(j, &plan));
+    bool no_better = plan.arena >= j->footprint.arena && j->env->options->n_recompute == 0;
+    j->s->arena = no_better ? j->footprint.arena : plan.arena;
     if (no_better && j->wanted == 0)
-        j->s->budget = footprint.arena;
-    if (!j->s->met && !j->s->stopped && !env->options->best_effort)
-        return missed(env, &b, j->wanted, j->s);
-    return no_better ? TC_OK : apply(j, &b, costs, &plan);
+        j->s->budget = j->footprint.arena;
+    if (!j->s->met && !j->s->stopped && !j->env->options->best_effort)
+        return missed(j->env, &j->b, j->wanted, j->s);
+    return no_better ? TC_OK : apply(j, &plan);
+}
+
+/* The curve of a graph that stays as it is: of a clone. */
+static tc_status draw_alone(const job *j) {
+    job c = {.env = j->env, .arena = j->arena, .s = TC_NEW(j->arena, tc_plan_summary), .costs = j->costs};
+    tc_plan none = {0};
+    uint64_t initial = 0;
+    c.model = tc_model_clone(j->model);
+    tc_status status = tc_infer_graph(j->env->ctx, c.model->graph);
+    if (status == TC_OK)
+        status = foresee(&c);
+    if (status == TC_OK)
+        status = initial_bytes(j->env, &initial);
+    if (status == TC_OK)
+        status = open_problem(&c, false);
+    tc_budget_watch(j->env, true);
+    if (status == TC_OK)
+        status = tc_budget_pareto(j->env, j->arena, c.model, &c.b, initial, 0, c.s, &none);
+    tc_budget_watch(j->env, false);
+    tc_model_destroy(c.model);
+    return status;
 }
 
 tc_status tc_pass_budget(tc_pass_env *env, tc_model *model) {
-    if (!env->options->memory_budget)
+    const tc_options *options = env->options;
+    if (!options->memory_budget && !options->pareto)
         return TC_OK;
     if (!env->runtime)
-        return tc_error(env->ctx, TC_USAGE, NULL, "--memory-budget needs a runtime that tells what a graph takes");
+        return tc_error(env->ctx, TC_USAGE, NULL,
+                        "--memory-budget and --pareto need a runtime that tells what a graph takes");
     double start = now();
     tc_arena *arena = tc_arena_create();
-    tc_plan_summary *s = TC_NEW(env->ctx->arena, tc_plan_summary);
-    job j = {env, model, arena, s, 0};
-    tc_status status = plan_graph(&j);
-    s->seconds = now() - start;
-    env->summary->plan = s;
+    job j = {.env = env, .model = model, .arena = arena, .s = TC_NEW(env->ctx->arena, tc_plan_summary)};
+    tc_status status = tc_infer_graph(env->ctx, model->graph);
+    if (status == TC_OK && options->memory_budget) {
+        status = plan_graph(&j);
+        env->summary->plan = j.s;
+    }
+    if (status == TC_OK && options->pareto && !env->summary->pareto)
+        status = draw_alone(&j);
+    j.s->seconds = now() - start;
     tc_arena_destroy(arena);
     return status;
 }

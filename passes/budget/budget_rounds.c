@@ -14,6 +14,7 @@ typedef struct search {
     tc_arena *arena;
     tc_model *model;
     const tc_budget *b;
+    const tc_aim *aim;
     uint64_t wanted;
     tc_plan_summary *s;
     tc_plan best; /* n_steps 0: there is none */
@@ -25,14 +26,14 @@ static void tell(void *user, const tc_remat_progress *p) {
     const search *x = user;
     double before = x->s->cost_before ? (double)x->s->cost_before : 1;
     x->env->runtime->progress(x->env->runtime->user,
-                              tc_arena_printf(x->arena, "%s: %3.0f%%, live %.1f%% of %" PRIu64 " bytes, cost %+.1f%%",
-                                              p->phase, p->of_work ? 100.0 * (double)p->work / (double)p->of_work : 0,
+                              tc_arena_printf(x->arena, "%s%s: %3.0f%%, live %.1f%% of %" PRIu64 " bytes, cost %+.1f%%",
+                                              x->aim->label, p->phase,
+                                              p->of_work ? 100.0 * (double)p->work / (double)p->of_work : 0,
                                               x->wanted ? 100.0 * (double)p->best.peak_bytes / (double)x->wanted : 100,
                                               x->wanted, 100 * ((double)p->best.cost / before - 1)));
 }
 
-static tc_status failed(const search *x, tc_remat_status status) {
-    tc_ctx *ctx = x->env->ctx;
+tc_status tc_budget_failed(tc_ctx *ctx, tc_remat_status status) {
     switch (status) {
     case TC_REMAT_OK: return TC_OK;
     case TC_REMAT_MEMORY: return tc_error(ctx, TC_LIMIT, NULL, "not enough memory to look for a plan");
@@ -45,16 +46,15 @@ static tc_status failed(const search *x, tc_remat_status status) {
 
 static void release(void *schedule) { tc_remat_schedule_free(schedule); }
 
-/* The arena of a schedule: of a graph that runs it. */
-static tc_status measure(search *x, tc_plan *plan) {
+tc_status tc_budget_measure(tc_pass_env *env, tc_model *model, const tc_budget *budget, tc_plan *plan) {
     tc_node_memories memories;
     tc_footprint footprint;
     tc_arena *scratch = tc_arena_create();
-    tc_model *model = tc_model_clone(x->model);
-    tc_budget_emit(model->graph, x->b, plan->steps, plan->n_steps, NULL);
-    tc_status status = tc_budget_foresee(x->env, scratch, model, &memories, &footprint);
+    tc_model *clone = tc_model_clone(model);
+    tc_budget_emit(clone->graph, budget, plan->steps, plan->n_steps, NULL);
+    tc_status status = tc_budget_foresee(env, scratch, clone, &memories, &footprint);
     plan->arena = footprint.arena;
-    tc_model_destroy(model);
+    tc_model_destroy(clone);
     tc_arena_destroy(scratch);
     return status;
 }
@@ -68,12 +68,24 @@ static bool is_better(const search *x, const tc_plan *plan) {
     return first != second ? first < second : (met ? plan->arena < best->arena : plan->live.cost < best->live.cost);
 }
 
+static uint32_t begin_with(const search *x, tc_remat_schedule *from) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i <= x->aim->n_near; i++) {
+        const tc_plan *plan = i == 0 ? &x->last : &x->aim->near[i - 1];
+        if (plan->n_steps > 0)
+            from[n++] = (tc_remat_schedule){(uint32_t *)plan->steps, plan->n_steps, plan->live};
+    }
+    return n;
+}
+
 /* Searches for `budget` live bytes, from the last schedule on. *out_met: found. */
 static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
     const tc_options *options = x->env->options;
     const tc_runtime *runtime = x->env->runtime;
     double seconds = (options->remat_time > 0 ? options->remat_time : SECONDS) / (x->round > 0 ? LATER : 1);
-    tc_remat_schedule from = {.steps = (uint32_t *)x->last.steps, .n_steps = x->last.n_steps, .live = x->last.live};
+    seconds /= x->aim->part > 0 ? x->aim->part : 1;
+    tc_remat_schedule from[TC_MOST_NEAR + 1];
+    uint32_t n_from = begin_with(x, from);
     tc_remat_options o = {.budget = budget,
                           .work = (uint64_t)(seconds * STEPS_A_SECOND) + 1,
                           .seed = (uint64_t)options->remat_seed,
@@ -81,11 +93,11 @@ static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
                           .seconds = seconds * GUARD,
                           .progress = runtime->progress ? tell : NULL,
                           .user = x,
-                          .beginnings = &from,
-                          .n_beginnings = x->last.n_steps > 0 ? 1 : 0};
+                          .beginnings = from,
+                          .n_beginnings = n_from};
     tc_remat_outcome outcome;
     tc_held held;
-    TC_TRY(failed(x, tc_remat_search(&x->b->problem, &o, &outcome)));
+    TC_TRY(tc_budget_failed(x->env->ctx, tc_remat_search(&x->b->problem, &o, &outcome)));
     tc_hold(&held, release, &outcome.best);
     const char *wrong = tc_remat_check_steps(&x->b->problem, outcome.best.steps, outcome.best.n_steps);
     uint32_t *steps = TC_NEW_ARRAY(x->arena, uint32_t, (size_t)outcome.best.n_steps + 1);
@@ -95,12 +107,13 @@ static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
     tc_remat_schedule_free(&outcome.best);
     if (wrong)
         return tc_error(x->env->ctx, TC_BUG, NULL, "the search made a schedule that is wrong: %s", wrong);
-    TC_TRY(failed(x, tc_remat_simulate(&x->b->problem, steps, x->last.n_steps, NULL, &x->last.live)));
+    TC_TRY(
+        tc_budget_failed(x->env->ctx, tc_remat_simulate(&x->b->problem, steps, x->last.n_steps, NULL, &x->last.live)));
     x->s->work += outcome.work;
     x->s->stopped |= outcome.stopped;
     x->s->timed_out |= outcome.timed_out;
     *out_met = x->last.live.peak_bytes <= budget;
-    TC_TRY(measure(x, &x->last));
+    TC_TRY(tc_budget_measure(x->env, x->model, x->b, &x->last));
     if (is_better(x, &x->last))
         x->best = x->last;
     return TC_OK;
@@ -147,17 +160,18 @@ static tc_status search_least(search *x, bool quick) {
     return TC_OK;
 }
 
-tc_status tc_budget_search(tc_pass_env *env, tc_arena *arena, tc_model *model, const tc_budget *budget, uint64_t wanted,
-                           tc_plan_summary *summary, tc_plan *out_plan) {
-    search x = {.env = env, .arena = arena, .model = model, .b = budget, .wanted = wanted, .s = summary};
-    const tc_runtime *runtime = env->runtime;
-    bool hopeless = wanted > 0 && wanted < summary->floor;
-    if (runtime->watch)
-        runtime->watch(runtime->user, true);
+void tc_budget_watch(const tc_pass_env *env, bool begins) {
+    if (env->runtime->watch)
+        env->runtime->watch(env->runtime->user, begins);
+}
+
+tc_status tc_budget_search(tc_pass_env *env, tc_arena *arena, tc_model *model, const tc_budget *budget,
+                           const tc_aim *aim, tc_plan_summary *summary, tc_plan *out_plan) {
+    search x = {
+        .env = env, .arena = arena, .model = model, .b = budget, .aim = aim, .wanted = aim->wanted, .s = summary};
+    bool hopeless = aim->wanted > 0 && aim->wanted < summary->floor;
     tc_status status =
-        wanted == 0 || hopeless ? search_least(&x, hopeless && !env->options->best_effort) : search_budget(&x);
-    if (runtime->watch)
-        runtime->watch(runtime->user, false);
+        aim->wanted == 0 || hopeless ? search_least(&x, hopeless && !env->options->best_effort) : search_budget(&x);
     summary->met &= !hopeless;
     *out_plan = x.best;
     return status;

@@ -3,6 +3,8 @@
 #include "budget_names.h"
 #include <string.h>
 
+enum { MOST_POINTS = 33 }; /* of --pareto */
+
 static const char usage[] = "give bytes, 12GiB, 1.5MiB, 50% of what recipe none takes, or min";
 
 static const struct {
@@ -83,9 +85,12 @@ tc_status tc_budget_check_options(tc_ctx *ctx, const tc_options *options) {
     TC_TRY(check_names(ctx, "recompute", options->recompute, options->n_recompute));
     if (!(options->remat_time >= 0 && options->remat_time <= 100000))
         return tc_error(ctx, TC_USAGE, NULL, "--remat-time goes from 0 to 100000 seconds");
+    if (options->pareto != 0 && (options->pareto < 2 || options->pareto > MOST_POINTS))
+        return tc_error(ctx, TC_USAGE, NULL, "--pareto goes from 2 to %d points", MOST_POINTS);
     bool alone = options->n_save || options->n_recompute || options->remat_time > 0 || options->best_effort;
-    if (alone && !options->memory_budget) {
-        tc_error(ctx, TC_USAGE, NULL, "--save, --recompute, --remat-time and --best-effort go with --memory-budget");
+    if (alone && !options->memory_budget && !options->pareto) {
+        tc_error(ctx, TC_USAGE, NULL,
+                 "--save, --recompute, --remat-time and --best-effort go with --memory-budget or --pareto");
         tc_hint(ctx, "%s", usage);
         return TC_USAGE;
     }

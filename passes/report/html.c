@@ -1,6 +1,6 @@
 /* html.c: the report as one page that needs nothing else: no script, no file, no network. Numbers above, then the curve
- * of live bytes as SVG (curve.c), what a budget did (plan_figure.c), the blocks of the model, the tensors that are
- * saved, the rules. Its style is page.css. */
+ * of live bytes as SVG (curve.c), what a budget did (plan_figure.c), what less memory costs (pareto_figure.c), the
+ * blocks of the model, the tensors that are saved, the rules. Its style is page.css. */
 #include "html.h"
 #include "../../compiler/onnx_io.h"
 #include "../embed.h"
@@ -254,6 +254,7 @@ tc_status tc_report_html(tc_ctx *ctx, const tc_report *report, const char *path)
     put_tiles(&p);
     tc_html_curve(&p);
     tc_html_plan(&p);
+    tc_html_pareto(&p);
     if (report->after->trains) {
         put_layers(&p);
         put_ledger(&p);

@@ -18,4 +18,6 @@ void tc_html_amount_cell(page *p, tc_amount amount);
 void tc_html_curve(page *p);
 /* What --memory-budget did: live bytes over the time of a run, and the nodes that run again. plan_figure.c */
 void tc_html_plan(page *p);
+/* What --pareto found: extra time over the budget. pareto_figure.c */
+void tc_html_pareto(page *p);
 #endif

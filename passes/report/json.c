@@ -163,6 +163,21 @@ static void add_plan(cJSON *root, const tc_plan_summary *p) {
     add_repeats(plan, p);
 }
 
+static void add_pareto(cJSON *root, const tc_pareto *curve) {
+    cJSON *points = cJSON_AddArrayToObject(root, "pareto");
+    for (uint32_t i = 0; i < curve->n_points; i++) {
+        const tc_plan_point *point = &curve->points[i];
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddNumberToObject(item, "budget", (double)point->budget);
+        cJSON_AddNumberToObject(item, "arena", (double)point->arena);
+        cJSON_AddNumberToObject(item, "cost", (double)point->cost);
+        cJSON_AddNumberToObject(item, "extra_percent", tc_pareto_extra(curve, point->cost));
+        cJSON_AddNumberToObject(item, "clones", point->clones);
+        cJSON_AddBoolToObject(item, "met", point->met);
+        cJSON_AddItemToArray(points, item);
+    }
+}
+
 static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     const tc_summary *s = r->summary;
     const tc_account *before = r->before, *after = r->after;
@@ -190,6 +205,8 @@ static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     add_names(root, "unreached", s->unreached, s->n_unreached);
     if (s->plan)
         add_plan(root, s->plan);
+    if (s->pareto)
+        add_pareto(root, s->pareto);
     cJSON_AddNumberToObject(root, "seconds", r->seconds);
     return root;
 }

@@ -80,6 +80,8 @@ tc_status tc_report_html(tc_ctx *ctx, const tc_report *report, const char *path)
 const char *tc_amount_text(tc_arena *arena, tc_amount amount);
 /* Both are numbers, and how much less the second is, in percent (negative: more). */
 bool tc_amount_saving(tc_amount before, tc_amount after, double *out_percent);
+/* How much more a cost is than that of the graph as it was, in percent. pareto_figure.c */
+double tc_pareto_extra(const tc_pareto *curve, uint64_t cost);
 /* The layers of both accounts, joined by name, in the order of `after`; `before` NULL: those of `after` alone. */
 typedef struct tc_layer_pair {
     const char *name;

@@ -1,5 +1,5 @@
-/* text.c: the report that tempoc prints: five lines, one more each where it is known what a run allocates and costs,
- * and with -v the names behind the numbers. */
+/* text.c: the report that tempoc prints: five lines, one more each where it is known what a run allocates and costs, a
+ * table where a curve was asked for, and with -v the names behind the numbers. */
 #include "../torch/torch_names.h"
 #include "report.h"
 #include <inttypes.h>
@@ -109,6 +109,18 @@ static void print_plan(FILE *out, const tc_plan_summary *p) {
             p->budget, p->met ? "met" : "missed", p->clones, more, p->costs, p->floor);
 }
 
+static void print_pareto(FILE *out, tc_ctx *ctx, const tc_pareto *c) {
+    fprintf(out, "pareto            budget        arena      time  nodes again, by %s\n", c->costs);
+    for (uint32_t i = 0; i < c->n_points; i++) {
+        const tc_plan_point *p = &c->points[i];
+        double share = c->initial ? 100 * (double)p->budget / (double)c->initial : 100;
+        fprintf(out, "  %6.1f%% %14s %12s %+8.1f%% %6u%s\n", share,
+                tc_amount_text(ctx->arena, (tc_amount){(int64_t)p->budget, NULL}),
+                tc_amount_text(ctx->arena, (tc_amount){(int64_t)p->arena, NULL}), tc_pareto_extra(c, p->cost),
+                p->clones, p->met ? "" : " missed");
+    }
+}
+
 static void print_names(FILE *out, tc_ctx *ctx, const tc_summary *s, const char *label, const char **names,
                         size_t count) {
     fprintf(out, "%s %zu", label, count);
@@ -131,6 +143,8 @@ void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *r, bool verbose) {
     print_cost(out, ctx, before, r->after);
     if (s->plan)
         print_plan(out, s->plan);
+    if (s->pareto)
+        print_pareto(out, ctx, s->pareto);
     fprintf(out, "time       %.3f s\n", r->seconds);
     if (!verbose)
         return;

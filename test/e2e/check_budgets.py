@@ -7,7 +7,8 @@ For recipe none and each budget, and once for exact: outputs are those of the sa
 on one thread and on two, dropout's masks among them; the arena of the run is the one that the report tells; a plan that
 says that it met its budget did, and tempoc's exit code says so, too; arenas shrink as budgets do. Where everything in
 the backward pass that can be is made again (--recompute=.), too. A plan compiled again under its own budget stays as it
-is, byte for byte.
+is, byte for byte. On the curve (--pareto), which changes no file, arenas fall and costs rise, every point is met, and a
+chosen plan is as good as it.
 """
 import json
 import os
@@ -104,7 +105,29 @@ class Checker:
                 self.again(name, plan)
         self.plan(f"{name} again", model, inputs, expected,
                   [*common, "--memory-budget=1GiB", "--recompute=.", "--remat-time=0.1"])
+        if recipe == "none":
+            self.curve(f"{name} curve", model, common)
         print(f"{name}: {whole} bytes, {' '.join(map(str, arenas))}")
+
+    def curve(self, name, model, common):
+        """--pareto=5, alone and with a budget in the middle of the curve."""
+        options = [*common, "--pareto=5", "--remat-time=0.1"]
+        _, report = self.compile(model, "curve.onnx", *options)
+        same = open(self.path("curve.onnx"), "rb").read() == open(self.path("base.onnx"), "rb").read()
+        self.check(same and "plan" not in report, f"{name}: a curve changes the file")
+        points = report["pareto"]
+        for a, b in zip(points, points[1:]):
+            self.check(a["budget"] >= b["budget"] and a["arena"] >= b["arena"] and a["cost"] <= b["cost"],
+                       f"{name}: from {a} to {b}")
+        for p in points:
+            self.check(p["met"] and p["arena"] <= p["budget"], f"{name}: not met: {p}")
+        _, again = self.compile(model, "curve.onnx", *options)
+        self.check(again["pareto"] == points, f"{name}: another curve")
+        status, report = self.compile(model, "curve.onnx", *options, f"--memory-budget={points[2]['budget']}")
+        plan = report and report["plan"]
+        self.check(status == MET and plan["met"] and all(
+            p["cost"] >= plan["cost_after"] for p in report["pareto"] if p["arena"] <= plan["budget"]),
+            f"{name}: {plan} is below {report and report['pareto']}")
 
     def again(self, name, plan):
         """--passes= and the same budget."""
