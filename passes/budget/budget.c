@@ -125,18 +125,23 @@ static void note_metadata(tc_pass_env *env, tc_model *model, const tc_plan_summa
     tc_model_set_metadata(model, "tempo.plan", text);
 }
 
-/* What was emitted, counted as if somebody else had made it. */
+/* What was emitted, counted as if somebody else had made it: without --recompute, which would ask for runs of what the
+ * plan already runs again. All runs of a unit are one there, so that no more is live. */
 static tc_status read_back(tc_pass_env *env, tc_arena *arena, tc_model *model, const tc_costs *costs,
                            const tc_plan *plan, tc_plan_summary *s) {
     tc_node_memories memories;
     tc_footprint footprint;
     tc_budget again;
     tc_remat_live live;
+    tc_options options = *env->options;
+    tc_pass_env plain = *env;
+    options.n_recompute = 0;
+    plain.options = &options;
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
     if (tc_verify(env->ctx, model) != TC_OK)
         return tc_error(env->ctx, TC_BUG, NULL, "the graph of the plan is not valid");
     TC_TRY(tc_budget_foresee(env, arena, model, &memories, &footprint));
-    TC_TRY(tc_budget_make(env, arena, model->graph, &memories, costs, &again));
+    TC_TRY(tc_budget_make(&plain, arena, model->graph, &memories, costs, &again));
     const char *wrong = tc_remat_check(&again.problem);
     if (wrong)
         return tc_error(env->ctx, TC_BUG, NULL, "the plan that was written is wrong: %s", wrong);
