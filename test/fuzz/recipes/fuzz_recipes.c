@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HANG = 60, ENDS = FZ_NOT_STANDARD + 1 }; /* seconds for one graph */
+enum { HANG = 60, ENDS = FZ_BUDGET + 1 }; /* seconds for one graph */
 
 /* What both processes know. */
 typedef struct shared {
@@ -258,7 +258,7 @@ static int told(const options *o, shared *s) {
     if (o->one)
         return s->failures > 0;
     print_counts("ops", &s->ops);
-    print_counts("rules", &s->rules);
+    print_counts("rules and budgets", &s->rules);
     print_missing_ops(s);
     int missing = count_missing_rules(s);
     uint64_t silent = s->ends[FZ_SKIPPED] * 20, unsure = s->ends[FZ_UNSURE] * 20;

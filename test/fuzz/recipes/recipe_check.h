@@ -5,16 +5,17 @@
 
 typedef enum fz_kind_of_end {
     FZ_PASSED,
-    FZ_SKIPPED,     /* NaN, infinity or very large numbers in double precision: nothing to compare */
-    FZ_UNSURE,      /* apart, but not further than rounding takes this program */
-    FZ_REFUSED,     /* a recipe or the runtime gave it back */
-    FZ_NOT_EXACT,   /* exact is not none bit for bit */
-    FZ_APART,       /* outputs or gradients of two recipes */
-    FZ_APART_64,    /* the same in double */
-    FZ_UNREAD,      /* the forward pass as read */
-    FZ_SLOPE,       /* finite differences */
-    FZ_LEDGER,      /* the ledger and the runtime */
-    FZ_NOT_STANDARD /* portable left an op that is not in the standard */
+    FZ_SKIPPED,      /* NaN, infinity or very large numbers in double precision: nothing to compare */
+    FZ_UNSURE,       /* apart, but not further than rounding takes this program */
+    FZ_REFUSED,      /* a recipe or the runtime gave it back */
+    FZ_NOT_EXACT,    /* exact is not none bit for bit */
+    FZ_APART,        /* outputs or gradients of two recipes */
+    FZ_APART_64,     /* the same in double */
+    FZ_UNREAD,       /* the forward pass as read */
+    FZ_SLOPE,        /* finite differences */
+    FZ_LEDGER,       /* the ledger and the runtime */
+    FZ_NOT_STANDARD, /* portable left an op that is not in the standard */
+    FZ_BUDGET        /* a plan and what it takes to run it */
 } fz_kind_of_end;
 
 extern const char *const fz_end_names[];
