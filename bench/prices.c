@@ -50,7 +50,7 @@ static bool try_budget(const remat_graph *g, const transformer *shape, const tc_
     tc_remat_schedule found;
     uint64_t budget = (uint64_t)(part / 100 * (double)given->peak_bytes);
     clock_t begin = clock();
-    tc_remat_status status = tc_remat_prices(&g->problem, budget, TC_REMAT_NONE, work, &found);
+    tc_remat_status status = tc_remat_prices(&g->problem, budget, TC_REMAT_NONE, work, NULL, &found);
     double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
     if (status != TC_REMAT_OK || tc_remat_check_steps(&g->problem, found.steps, found.n_steps))
         return false;

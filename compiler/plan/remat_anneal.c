@@ -161,6 +161,8 @@ static double value_of(const tc_remat_walk *w, const objective *o) {
 
 static bool ends(tc_remat_walk *w) {
     w->stopped = w->stopped || (w->options->stop && *w->options->stop);
+    if (w->look)
+        w->look(w->look_user);
     if (w->end > 0 && !w->timed_out) {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);

@@ -23,7 +23,9 @@ typedef struct tc_remat_walk {
     tc_remat_live kept_live;
     bool has_twins; /* some node makes what another makes */
     bool stopped, timed_out;
-    double end; /* seconds of the clock; 0: none */
+    double end;               /* seconds of the clock; 0: none */
+    void (*look)(void *user); /* now and then; NULL: nobody watches */
+    void *look_user;
 } tc_remat_walk;
 
 /* One annealing. Temperatures are parts of the objective as it is at the plain cost: at 0.01 a change that makes it 1%

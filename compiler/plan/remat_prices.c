@@ -27,6 +27,7 @@
 typedef struct search {
     const tc_remat_problem *problem;
     uint64_t budget, work, max_work, limit; /* limit: of the work so far, for the time being */
+    const volatile sig_atomic_t *stop;      /* NULL, or not 0: end with the best so far */
     tc_remat_turn turn;
     uint32_t n_slots;        /* steps behind the turn, and the end */
     uint64_t *weight;        /* [n_slots] of a step: its share of the price, in 2^-WHOLE */
@@ -64,7 +65,11 @@ static tc_remat_status take(search *s, const uint32_t *steps, uint32_t n, const 
     return TC_REMAT_OK;
 }
 
-static bool is_over(const search *s) { return s->status != TC_REMAT_OK || s->work + s->turn.work > s->limit; }
+static bool is_stopped(const search *s) { return s->stop && *s->stop; }
+
+static bool is_over(const search *s) {
+    return s->status != TC_REMAT_OK || s->work + s->turn.work > s->limit || is_stopped(s);
+}
 
 /* From now on a part of all work may be done, but enough for a few schedules. */
 static void set_limit(search *s, uint64_t part) {
@@ -300,7 +305,7 @@ static uint32_t list_stages(const search *s, uint32_t *numbers) {
 static void search_trials(search *s) {
     trial trials[MOST_TRIALS];
     uint32_t numbers[MOST_TRIALS / KINDS], n_numbers = list_stages(s, numbers), n = 0, from = s->first_price;
-    for (uint32_t k = 0; k < KINDS * n_numbers && s->work + s->turn.work < s->max_work / 2; k++) {
+    for (uint32_t k = 0; k < KINDS * n_numbers && s->work + s->turn.work < s->max_work / 2 && !is_stopped(s); k++) {
         trials[n] = (trial){
             .n_stages = numbers[k / KINDS], .shares = k % KINDS < 2, .weigh = k % 2 == 0 ? weigh_excess : weigh_turn};
         try_coarsely(s, &trials[n], from);
@@ -356,7 +361,7 @@ static uint64_t usual_work(uint32_t n_steps) {
 }
 
 tc_remat_status tc_remat_prices(const tc_remat_problem *p, uint64_t budget, uint32_t turn, uint64_t work,
-                                tc_remat_schedule *out) {
+                                const volatile sig_atomic_t *stop, tc_remat_schedule *out) {
     *out = (tc_remat_schedule){0};
     tc_remat_live live;
     if (turn != TC_REMAT_NONE && turn >= p->n_steps)
@@ -365,6 +370,7 @@ tc_remat_status tc_remat_prices(const tc_remat_problem *p, uint64_t budget, uint
         return TC_REMAT_TOO_BIG;
     search s = {.problem = p,
                 .budget = budget,
+                .stop = stop,
                 .max_work = work > 0 ? work : usual_work(p->n_steps),
                 .max_steps = MORE_STEPS * p->n_steps + 64};
     s.status = tc_remat_simulate(p, p->steps, p->n_steps, NULL, &live);

@@ -82,12 +82,16 @@ static tc_remat_status offer(search *s, const uint32_t *steps, uint32_t n_steps)
 }
 
 static void report(search *s) {
-    const tc_remat_outcome *o = s->outcome;
-    if (s->options->progress)
-        s->options->progress(s->options->user,
-                             &(tc_remat_progress){s->walk.work, s->of_work, s->phase,
-                                                  o->best.live.peak_bytes <= s->options->budget, o->best.live});
+    const tc_remat_live *best = &s->outcome->best.live, *now = &s->walk.kept_live;
+    uint64_t budget = s->options->budget;
+    if (!s->options->progress)
+        return;
+    best = tc_remat_better(now, best, budget) ? now : best;
+    s->options->progress(s->options->user,
+                         &(tc_remat_progress){s->walk.work, s->of_work, s->phase, best->peak_bytes <= budget, *best});
 }
+
+static void look(void *user) { report(user); }
 
 /* Nothing better is to be found, or nobody wants it. */
 static bool over(const search *s) {
@@ -130,34 +134,38 @@ static const tc_remat_schedule *beginning(const search *s, uint32_t i) {
     return i < s->n_beginnings ? &s->beginnings[i] : &s->options->beginnings[i - s->n_beginnings];
 }
 
-static tc_remat_status begin_with_prices(search *s, uint64_t work) {
-    tc_remat_schedule *found = &s->beginnings[s->n_beginnings];
+/* *out_found has no steps where prices know nothing. */
+static tc_remat_status begin_with_prices(search *s, uint64_t work, tc_remat_schedule *out_found) {
     s->phase = "prices";
-    tc_remat_status status = tc_remat_prices(s->p, s->options->budget, TC_REMAT_NONE, work, found);
+    tc_remat_status status =
+        tc_remat_prices(s->p, s->options->budget, TC_REMAT_NONE, work, s->options->stop, out_found);
     if (status == TC_REMAT_TOO_BIG) /* for prices alone */
         return TC_REMAT_OK;
-    if (status != TC_REMAT_OK)
-        return status;
-    s->n_beginnings++;
-    status = offer(s, found->steps, found->n_steps);
+    if (status == TC_REMAT_OK)
+        status = offer(s, out_found->steps, out_found->n_steps);
     report(s);
     return status;
 }
 
+static void add_beginning(search *s, const tc_remat_schedule *schedule) {
+    s->beginnings[s->n_beginnings++] = *schedule;
+}
+
+/* Prices come first, as they soon have a plan: whoever interrupts has that. Runs begin with the order. */
 static tc_remat_status find_beginnings(search *s, uint64_t moves) {
-    tc_remat_schedule given = {(uint32_t *)s->p->steps, s->p->n_steps, {0}};
-    tc_remat_status status = TC_REMAT_OK;
+    tc_remat_schedule given = {(uint32_t *)s->p->steps, s->p->n_steps, {0}}, ordered = {0}, priced = {0}, copy = {0};
+    tc_remat_status status = begin_with_prices(s, s->options->work > 0 ? moves : 0, &priced);
     s->phase = "order";
-    if (!s->options->fixed_order) {
-        status = run(s, &given, &by_order, moves, &s->beginnings[0]);
-        s->n_beginnings = status == TC_REMAT_OK;
-    }
-    if (status == TC_REMAT_OK && !over(s))
-        status = begin_with_prices(s, s->options->work > 0 ? moves : 0);
-    if (status == TC_REMAT_OK) {
-        status = copy_schedule(&given, &s->beginnings[s->n_beginnings]);
-        s->n_beginnings += status == TC_REMAT_OK;
-    }
+    if (status == TC_REMAT_OK && !s->options->fixed_order)
+        status = run(s, &given, &by_order, moves, &ordered);
+    if (status == TC_REMAT_OK)
+        status = copy_schedule(&given, &copy);
+    if (ordered.steps)
+        add_beginning(s, &ordered);
+    if (priced.steps)
+        add_beginning(s, &priced);
+    if (copy.steps)
+        add_beginning(s, &copy);
     return status;
 }
 
@@ -207,6 +215,8 @@ tc_remat_status tc_remat_search(const tc_remat_problem *p, const tc_remat_option
             status = offer(&s, options->beginnings[i].steps, options->beginnings[i].n_steps);
         if (status == TC_REMAT_OK)
             status = tc_remat_walk_init(&s.walk, p, options, options->seed);
+        s.walk.look = look;
+        s.walk.look_user = &s;
         if (status == TC_REMAT_OK)
             status = search_with(&s);
         outcome->work = s.walk.work;

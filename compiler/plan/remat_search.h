@@ -49,7 +49,7 @@ tc_remat_status tc_remat_search(const tc_remat_problem *problem, const tc_remat_
 /* A schedule in which the backward pass computes again what is worth its cost at some price of a byte: the least cost
  * for such a peak, but for the order of steps. The steps from `turn` on read what those before it kept (TC_REMAT_NONE:
  * the turn is where most is live). *out_schedule is the cheapest one found that fits `budget`, or that of the lowest
- * peak. remat_prices.c */
+ * peak; `stop` as above. remat_prices.c */
 tc_remat_status tc_remat_prices(const tc_remat_problem *problem, uint64_t budget, uint32_t turn, uint64_t work,
-                                tc_remat_schedule *out_schedule);
+                                const volatile sig_atomic_t *stop, tc_remat_schedule *out_schedule);
 #endif

@@ -239,8 +239,19 @@ static void watch(void *user, bool begins) {
         fputs("\r\033[K", stderr);
 }
 
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* At most ten times a second. */
 static void show_progress(void *user, const char *line) {
+    static double shown;
     (void)user;
+    if (now() < shown + 0.1)
+        return;
+    shown = now();
     fprintf(stderr, "\r%.110s\033[K", line);
 }
 
@@ -320,12 +331,6 @@ static void print_details(FILE *out, const cli *c, const tc_summary *summary) {
     }
     for (size_t i = 0; c->options.time && i < summary->n_times; i++)
         fprintf(out, "%-14s %9.3f ms\n", summary->times[i].name, 1e3 * summary->times[i].seconds);
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static tc_status write_report(tc_ctx *ctx, const cli *c, const tc_report *report) {

@@ -22,15 +22,19 @@ typedef struct search {
     uint32_t round;
 } search;
 
+/* "order  12%: best so far 98.3% of the budget, +4.1% time". */
 static void tell(void *user, const tc_remat_progress *p) {
     const search *x = user;
+    char line[160], size[40];
     double before = x->s->cost_before ? (double)x->s->cost_before : 1;
-    x->env->runtime->progress(x->env->runtime->user,
-                              tc_arena_printf(x->arena, "%s%s: %3.0f%%, live %.1f%% of %" PRIu64 " bytes, cost %+.1f%%",
-                                              x->aim->label, p->phase,
-                                              p->of_work ? 100.0 * (double)p->work / (double)p->of_work : 0,
-                                              x->wanted ? 100.0 * (double)p->best.peak_bytes / (double)x->wanted : 100,
-                                              x->wanted, 100 * ((double)p->best.cost / before - 1)));
+    double done = p->of_work ? 100.0 * (double)p->work / (double)p->of_work : 0;
+    if (x->wanted)
+        snprintf(size, sizeof size, "%.1f%% of the budget", 100.0 * (double)p->best.peak_bytes / (double)x->wanted);
+    else
+        snprintf(size, sizeof size, "%" PRIu64 " bytes", p->best.peak_bytes);
+    snprintf(line, sizeof line, "%s%s %.0f%%: best so far %s, %+.1f%% time", x->aim->label, p->phase,
+             done < 100 ? done : 100, size, 100 * ((double)p->best.cost / before - 1));
+    x->env->runtime->progress(x->env->runtime->user, line);
 }
 
 tc_status tc_budget_failed(tc_ctx *ctx, tc_remat_status status) {

@@ -163,12 +163,12 @@ static void test_stages_lie_side_by_side(void **unused) {
 
 static tc_remat_schedule prices(const remat_graph *g, uint64_t budget, uint64_t work) {
     tc_remat_schedule found, twice;
-    assert_int_equal(tc_remat_prices(&g->problem, budget, TC_REMAT_NONE, work, &found), TC_REMAT_OK);
+    assert_int_equal(tc_remat_prices(&g->problem, budget, TC_REMAT_NONE, work, NULL, &found), TC_REMAT_OK);
     tc_remat_live live = case_live(&g->problem, found.steps, found.n_steps);
     assert_int_equal(live.peak_bytes, found.live.peak_bytes);
     assert_int_equal(live.peak, found.live.peak);
     assert_int_equal(live.cost, found.live.cost);
-    assert_int_equal(tc_remat_prices(&g->problem, budget, TC_REMAT_NONE, work, &twice), TC_REMAT_OK);
+    assert_int_equal(tc_remat_prices(&g->problem, budget, TC_REMAT_NONE, work, NULL, &twice), TC_REMAT_OK);
     assert_int_equal(found.n_steps, twice.n_steps);
     assert_memory_equal(found.steps, twice.steps, found.n_steps * sizeof *found.steps);
     tc_remat_schedule_free(&twice);
@@ -268,21 +268,40 @@ static void test_what_fits_stays(void **unused) {
     found = prices(&g, peak - 1, 0);
     assert_true(found.live.peak_bytes < peak && found.n_steps > g.n_nodes);
     tc_remat_schedule_free(&found);
-    assert_int_equal(tc_remat_prices(&g.problem, peak / 2, g.turn, 0, &found), TC_REMAT_OK);
+    assert_int_equal(tc_remat_prices(&g.problem, peak / 2, g.turn, 0, NULL, &found), TC_REMAT_OK);
     assert_null(tc_remat_check_steps(&g.problem, found.steps, found.n_steps));
     tc_remat_schedule_free(&found);
-    assert_int_equal(tc_remat_prices(&g.problem, 0, g.n_nodes, 0, &found), TC_REMAT_INVALID);
-    assert_int_equal(tc_remat_prices(&g.problem, 0, g.n_nodes - 1, 0, &found), TC_REMAT_OK);
+    assert_int_equal(tc_remat_prices(&g.problem, 0, g.n_nodes, 0, NULL, &found), TC_REMAT_INVALID);
+    assert_int_equal(tc_remat_prices(&g.problem, 0, g.n_nodes - 1, 0, NULL, &found), TC_REMAT_OK);
+    tc_remat_schedule_free(&found);
+    graph_free(&g);
+}
+
+/* Whoever stops the search before it began gets the given schedule. */
+static void test_stops(void **unused) {
+    (void)unused;
+    volatile sig_atomic_t stop = 1;
+    remat_graph g;
+    tc_remat_schedule found;
+    graph_convolutions(&g, 2, 1, false);
+    assert_int_equal(tc_remat_prices(&g.problem, 1, g.turn, UINT64_C(1) << 50, &stop, &found), TC_REMAT_OK);
+    assert_int_equal(found.n_steps, g.n_nodes);
+    assert_memory_equal(found.steps, g.steps, g.n_nodes * sizeof *g.steps);
     tc_remat_schedule_free(&found);
     graph_free(&g);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_cut_is_cheaper),       cmocka_unit_test(test_no_choice_is_cheaper),
-        cmocka_unit_test(test_stages_lie_side_by_side), cmocka_unit_test(test_transformers),
-        cmocka_unit_test(test_other_forms_save_more),   cmocka_unit_test(test_convolutions),
-        cmocka_unit_test(test_random_graphs),           cmocka_unit_test(test_what_fits_stays),
+        cmocka_unit_test(test_no_cut_is_cheaper),
+        cmocka_unit_test(test_no_choice_is_cheaper),
+        cmocka_unit_test(test_stages_lie_side_by_side),
+        cmocka_unit_test(test_transformers),
+        cmocka_unit_test(test_other_forms_save_more),
+        cmocka_unit_test(test_convolutions),
+        cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_what_fits_stays),
+        cmocka_unit_test(test_stops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
