@@ -299,11 +299,7 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
 static tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file) {
     compilation work = {.options = c->options, .report = &(tc_report){0}};
     work.options.recipe = "none";
-    work.options.memory_budget = NULL;
-    work.options.n_save = work.options.n_recompute = 0;
-    work.options.remat_time = 0;
-    work.options.pareto = 0;
-    work.options.best_effort = false;
+    tempoc_drop_budget(&work.options);
     work.options.explain = work.options.print_before = work.options.print_after = NULL;
     work.options.verify_each = false;
     size_t n_diags = ctx->n_diags;
@@ -361,6 +357,14 @@ static tc_status judge_plan(tc_ctx *ctx, const tc_plan_summary *plan, const tc_p
                     plan->budget, plan->arena);
 }
 
+/* The plan is made again, which is the same; nobody watches. */
+static tc_status verify(tc_ctx *ctx, const cli *c, const tc_file *file, FILE *out) {
+    tc_account *before = NULL;
+    source from = {ctx, c, file, c->input, &before};
+    const tc_runtime runtime = {.foresee = foresee, .initial = initial_arena, .user = &from};
+    return tempoc_verify(ctx, file, c->input, &c->options, &runtime, (uint64_t)c->verify_seed, c->quiet ? NULL : out);
+}
+
 static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
     double start = now();
     bool asked = !c->quiet || c->report;
@@ -383,7 +387,7 @@ static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
     if (status == TC_OK)
         status = judge_plan(ctx, main_work.summary.plan, main_work.summary.pareto);
     if (status == TC_OK && c->verify)
-        status = tempoc_verify(ctx, file, c->input, &c->options, (uint64_t)c->verify_seed, c->quiet ? NULL : out);
+        status = verify(ctx, c, file, out);
     return status;
 }
 

@@ -34,10 +34,21 @@ typedef struct variant {
     tempo_session *session;
 } variant;
 
+void tempoc_drop_budget(tc_options *options) {
+    options->memory_budget = NULL;
+    options->n_save = options->n_recompute = 0;
+    options->remat_time = 0;
+    options->pareto = 0;
+    options->best_effort = false;
+}
+
 tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, bool raise,
                          tc_model **out_model, uint32_t *out_stops) {
     tc_summary summary = {0};
-    tc_pass_env env = {ctx, options, &summary};
+    tc_options own = *options;
+    tc_pass_env env = {.ctx = ctx, .options = &own, .summary = &summary, .runtime = from->runtime};
+    if (raise) /* in double nothing has the bytes that the budget is for */
+        tempoc_drop_budget(&own);
     size_t n_diags = ctx->n_diags;
     TC_TRY(tc_read_opened(ctx, from->file, from->path, out_model));
     tc_status status = raise ? tempoc_raise_to_double(ctx, *out_model) : TC_OK;
@@ -291,15 +302,17 @@ static tc_status verify(tc_ctx *ctx, const tempoc_source *from, variant variants
     return status;
 }
 
-tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options, uint64_t seed,
-                        FILE *out) {
+tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options,
+                        const tc_runtime *runtime, uint64_t seed, FILE *out) {
     tc_options quiet = *options;
     quiet.print_before = quiet.print_after = quiet.explain = NULL;
+    quiet.pareto = 0;
     tc_options yardstick = quiet;
+    tempoc_drop_budget(&yardstick);
     yardstick.only_gradients = true;
     yardstick.inexact = false;
     yardstick.recipe = "none";
-    const tempoc_source from = {file, path};
+    const tempoc_source from = {file, path, runtime};
     variant variants[VARIANTS] = {[AS_FILE] = {"the file as read", yardstick},
                                   [NONE] = {"recipe none", yardstick},
                                   [COMPILED] = {"the compiled graph", quiet},

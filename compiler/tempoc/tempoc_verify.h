@@ -45,8 +45,11 @@ double tempoc_normal(const tk_draw *draw, uint64_t index);
 typedef struct tempoc_source {
     const tc_file *file;
     const char *path;
+    const tc_runtime *runtime; /* for --memory-budget */
 } tempoc_source;
 
+/* Without --memory-budget and its kin. */
+void tempoc_drop_budget(tc_options *options);
 /* Reads and compiles; `raise`: in double. Diagnostics are dropped unless it fails: they were given when the model was
  * compiled. `out_stops` (may be NULL): at how many values gradients stop. tempoc_verify.c */
 tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, bool raise,
@@ -74,6 +77,6 @@ tc_status tempoc_compare_slopes(tc_ctx *ctx, const tempoc_source *from, const tc
  * the same on the reference kernels. Compares outputs with the first, outputs and gradients with the second and the
  * last, gradients with slopes of the loss. Prints a table to `out` (NULL: none). TC_MISMATCH, with an error for each
  * output beyond its tolerance; TC_UNSUPPORTED names the node without a kernel. tempoc_verify.c */
-tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options, uint64_t seed,
-                        FILE *out);
+tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options,
+                        const tc_runtime *runtime, uint64_t seed, FILE *out);
 #endif

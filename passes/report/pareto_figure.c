@@ -69,7 +69,7 @@ static void put_figure(page *p, const plot *f, const tc_plan_summary *plan) {
     fprintf(f->out, "<text x=\"%d\" y=\"%d\">extra time, by ", TC_PLOT_LEFT, TC_PLOT_TOP - 12);
     tc_html_put(p->out, c->costs);
     fputs("</text>\n", f->out);
-    put_mark(f, "turn", "floor", c->floor, TC_PLOT_TOP + 12);
+    put_mark(f, "turn", "floor", c->floor, TC_PLOT_BOTTOM - 6);
     put_line(f, plan);
     for (uint32_t i = 0; i < c->n_points; i++)
         if (i == 0 || c->points[i].arena != c->points[i - 1].arena || c->points[i].cost != c->points[i - 1].cost)
