@@ -8,6 +8,7 @@
  * originals. */
 #include "../compiler/memory/ledger.h"
 #include "../compiler/shape.h"
+#include "forms/forms.h"
 #include "lean/lean.h"
 #include "choose_loss.h"
 #include "rules/rules.h"
@@ -39,9 +40,12 @@ const tc_node *tc_forward_first(tc_graph *graph, const tc_value *loss) {
     return end;
 }
 
-static tc_status apply_rules(tc_pass_env *env, tc_graph *graph, const tc_value *loss) {
+/* `only`: the one rule that is meant; NULL: all. */
+static tc_status apply_rules(tc_pass_env *env, tc_graph *graph, const tc_value *loss, const char *only) {
     tc_rule_set *rules = tc_rules_create();
     tc_status status = tc_rules_load(env, "lean.rules", false, rules);
+    if (only)
+        tc_rules_keep(rules, only);
     tc_rules_set_forward_end(rules, tc_forward_first(graph, loss));
     if (status == TC_OK)
         status = tc_rules_apply_each(env, graph, rules, tc_kept_bytes, (void *)loss);
@@ -49,14 +53,32 @@ static tc_status apply_rules(tc_pass_env *env, tc_graph *graph, const tc_value *
     return status;
 }
 
-tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
+/* NULL: the graph makes none. */
+static const tc_value *find_loss(tc_pass_env *env, tc_graph *graph) {
+    tc_settle_loss(env, graph);
+    const tc_value *loss = env->options->loss ? tc_graph_find(graph, env->options->loss) : tc_find_loss(graph);
+    return loss && loss->producer && loss->graph == graph ? loss : NULL;
+}
+
+tc_status tc_lean_rule(tc_pass_env *env, tc_model *model, const char *name) {
     tc_graph *graph = model->graph;
     tc_remove_dead(graph);
     TC_TRY(tc_infer_graph(env->ctx, graph));
-    tc_settle_loss(env, graph);
-    const tc_value *loss = env->options->loss ? tc_graph_find(graph, env->options->loss) : tc_find_loss(graph);
-    if (!loss || !loss->producer || loss->graph != graph)
+    const tc_value *loss = find_loss(env, graph);
+    if (!loss)
         return TC_OK;
-    TC_TRY(apply_rules(env, graph, loss));
+    return apply_rules(env, graph, loss, name);
+}
+
+tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
+    tc_graph *graph = model->graph;
+    if (tc_forms_defer(env, TC_FORMS_LEAN))
+        return TC_OK;
+    tc_remove_dead(graph);
+    TC_TRY(tc_infer_graph(env->ctx, graph));
+    const tc_value *loss = find_loss(env, graph);
+    if (!loss)
+        return TC_OK;
+    TC_TRY(apply_rules(env, graph, loss, NULL));
     return tc_recompute_cheap(env, graph, tc_forward_first(graph, loss));
 }

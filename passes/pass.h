@@ -102,6 +102,7 @@ typedef struct tc_pass_env {
     /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: none is wanted. */
     tc_status (*reread)(void *user, tc_model **out_model);
     void *reread_user;
+    unsigned deferred; /* passes that have left what they do to the pass `budget`: TC_FORMS_TILE, TC_FORMS_LEAN */
 } tc_pass_env;
 
 typedef struct tc_pass {

@@ -32,7 +32,7 @@ typedef struct tc_plan_course {
 
 typedef struct tc_plan_summary {
     uint64_t budget;                  /* for the arena; of `min` what was reached */
-    uint64_t peak_before, peak_after; /* the most that is live at one time: as the recipe left it, as planned */
+    uint64_t peak_before, peak_after; /* the most that is live at one time: as the search began, as planned */
     uint64_t arena, floor;            /* allocated by a run; no schedule needs less than `floor` */
     uint64_t cost_before, cost_after;
     const char *costs; /* what costs are from */

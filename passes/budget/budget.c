@@ -2,7 +2,7 @@
  * changes. Else a schedule is searched whose live bytes fit, made a graph in a clone, and the runtime asked for the
  * arena that it really takes; should that be more, the search goes on for less (budget_rounds.c). What is written was
  * read back and counted again. No pass behind this one may merge equal nodes. */
-#include "budget.h"
+#include "budget_begin.h"
 #include "../../compiler/ops.h"
 #include "../../compiler/shape.h"
 #include "../../compiler/verify.h"
@@ -56,41 +56,6 @@ tc_status tc_budget_foresee(tc_pass_env *env, tc_arena *arena, tc_model *model, 
     return planned ? TC_OK : refuse_open(env, model->graph);
 }
 
-/* --- a graph that can be planned ---------------------------------------------------------------- */
-
-static bool runs_as_it_is(const tc_node_memories *memories, const tc_node *node) {
-    for (uint32_t i = 0; i < node->n_outputs; i++) {
-        const tc_node_memory *m = node->outputs[i] ? tc_map_get(memories->by_result, node->outputs[i]->name) : NULL;
-        if (m)
-            return strcmp(m->op_type, node->op_type) == 0 && strcmp(m->domain, node->domain) == 0;
-    }
-    return true;
-}
-
-static tc_status inline_node(tc_pass_env *env, tc_model *model, tc_node *node) {
-    tc_function *function = tc_model_function(model, node->domain, node->op_type, node->overload);
-    if (!function)
-        TC_TRY(tc_body_for(env->ctx, model, node, &function));
-    return function ? tc_inline_call(env->ctx, node, function) : TC_OK;
-}
-
-/* Nodes in whose place the runtime would run others make room for these; each gets the first result that kernels write;
- * what nothing reads goes. */
-static tc_status prepare(tc_pass_env *env, tc_model *model, const tc_node_memories *memories, bool *out_changed) {
-    tc_graph *graph = model->graph;
-    *out_changed = tc_remove_dead(graph) > 0;
-    TC_FOR_NODES_SAFE(node, graph) {
-        if (!runs_as_it_is(memories, node)) {
-            TC_TRY(inline_node(env, model, node));
-            *out_changed = true;
-        } else if (node->n_outputs > 0 && !node->outputs[0]) {
-            tc_node_add_output(node, 0, "unused", NULL);
-            *out_changed = true;
-        }
-    }
-    return *out_changed ? tc_infer_graph(env->ctx, graph) : TC_OK;
-}
-
 /* --- what is wanted ----------------------------------------------------------------------------- */
 
 static tc_status initial_bytes(tc_pass_env *env, uint64_t *out_bytes) {
@@ -141,18 +106,19 @@ static tc_status read_back(tc_pass_env *env, tc_arena *arena, tc_model *model, c
     if (tc_verify(env->ctx, model) != TC_OK)
         return tc_error(env->ctx, TC_BUG, NULL, "the graph of the plan is not valid");
     TC_TRY(tc_budget_foresee(env, arena, model, &memories, &footprint));
-    TC_TRY(tc_budget_make(&plain, arena, model->graph, &memories, costs, &again));
+    TC_TRY(tc_budget_make(&plain, arena, model->graph, &memories, (tc_unit_forms){0}, costs, &again));
     const char *wrong = tc_remat_check(&again.problem);
     if (wrong)
         return tc_error(env->ctx, TC_BUG, NULL, "the plan that was written is wrong: %s", wrong);
     tc_remat_simulate(&again.problem, again.problem.steps, again.problem.n_steps, NULL, &live);
-    if (live.cost != plan->live.cost || live.peak_bytes > plan->live.peak_bytes || footprint.arena != plan->arena)
+    if (live.cost > plan->live.cost || live.peak_bytes > plan->live.peak_bytes || footprint.arena != plan->arena)
         return tc_error(env->ctx, TC_BUG, NULL,
                         "the plan that was written needs %" PRIu64 " bytes, %" PRIu64 " live, at a cost of %" PRIu64
                         "; planned were %" PRIu64 ", %" PRIu64 " and %" PRIu64,
                         footprint.arena, live.peak_bytes, live.cost, plan->arena, plan->live.peak_bytes,
                         plan->live.cost);
     s->arena = footprint.arena;
+    s->cost_after = live.cost;
     s->peak_after = footprint.bound;
     return TC_OK;
 }
@@ -179,16 +145,17 @@ typedef struct job {
     tc_arena *arena;
     tc_plan_summary *s;
     uint64_t wanted;
-    const tc_costs *costs;     /* NULL: not open yet */
-    tc_node_memories memories; /* these two by foresee */
-    tc_footprint footprint;
+    const tc_costs *costs; /* NULL: not open yet */
+    tc_beginning begin;
     tc_budget b;
+    tc_plan plan;
+    uint64_t cost_before; /* of the graph as it came; 0: of that of the problem */
 } job;
 
 /* Which searches are not worth it: the graph fits, and nobody asks for other things. */
 static bool fits(const job *j) {
     bool is_min = strcmp(j->env->options->memory_budget, "min") == 0;
-    return !is_min && j->footprint.arena <= j->wanted && j->env->options->n_recompute == 0;
+    return !is_min && j->begin.footprint.arena <= j->wanted && j->env->options->n_recompute == 0;
 }
 
 /* Of the nodes of the file: the given schedule has what --recompute names twice already. */
@@ -196,7 +163,8 @@ static uint64_t cost_of_file(const tc_budget *b) {
     uint64_t cost = 0;
     for (uint32_t at = 0; at < b->units.n_nodes; at++) {
         uint32_t node = b->node_of[b->units.unit_of[at]];
-        cost += node != TC_REMAT_NONE ? b->problem.nodes[node].cost : 0;
+        bool runs = node != TC_REMAT_NONE && b->units.units[b->units.unit_of[at]].form_of == TC_REMAT_NONE;
+        cost += runs ? b->problem.nodes[node].cost : 0;
     }
     return cost;
 }
@@ -204,25 +172,22 @@ static uint64_t cost_of_file(const tc_budget *b) {
 static void note_before(const job *j) {
     uint32_t node;
     j->s->floor = tc_remat_floor(&j->b.problem, &node);
-    j->s->cost_before = j->s->cost_after = cost_of_file(&j->b);
-    j->s->peak_before = j->s->peak_after = j->footprint.bound;
-    j->s->arena = j->footprint.arena;
+    j->s->cost_after = cost_of_file(&j->b);
+    j->s->cost_before = j->cost_before ? j->cost_before : j->s->cost_after;
+    j->s->peak_before = j->s->peak_after = j->begin.footprint.bound;
+    j->s->arena = j->begin.footprint.arena;
     j->s->costs = tc_costs_source(j->costs);
 }
-
-static tc_status foresee(job *j) { return tc_budget_foresee(j->env, j->arena, j->model, &j->memories, &j->footprint); }
 
 /* The problem of the model, which was foreseen, and is prepared for a search, unless it stays `as_it_is`. */
 static tc_status open_problem(job *j, bool as_it_is) {
     tc_pass_env *env = j->env;
-    bool changed = false;
     if (!as_it_is)
-        TC_TRY(prepare(env, j->model, &j->memories, &changed));
-    if (changed)
-        TC_TRY(foresee(j));
+        TC_TRY(tc_budget_prepare(env, j->arena, &j->begin));
     if (!j->costs)
         TC_TRY(tc_costs_open(env, j->model, &j->costs));
-    TC_TRY(tc_budget_make(env, j->arena, j->model->graph, &j->memories, j->costs, &j->b));
+    TC_TRY(tc_budget_make(env, j->arena, j->model->graph, &j->begin.memories,
+                          (tc_unit_forms){j->begin.forms, j->begin.n_forms}, j->costs, &j->b));
     const char *wrong = tc_remat_check(&j->b.problem);
     if (wrong)
         return tc_error(env->ctx, TC_BUG, NULL, "the problem of this graph is wrong: %s", wrong);
@@ -230,11 +195,30 @@ static tc_status open_problem(job *j, bool as_it_is) {
     return TC_OK;
 }
 
-static tc_status apply(const job *j, const tc_plan *plan) {
+/* Units of forms stand in the order of the list. Those without what nobody reads follow from the others. */
+static void count_forms(const job *j) {
+    const tc_units *u = &j->b.units;
+    bool *runs = TC_NEW_ARRAY(j->arena, bool, (size_t)u->n_units + 1);
+    for (uint32_t i = 0; i < j->plan.n_steps; i++)
+        runs[j->b.nodes[j->plan.steps[i]].unit] = true;
+    for (uint32_t i = 0, at = 0; i < u->n_units; i++) {
+        if (u->units[i].form_of == TC_REMAT_NONE)
+            continue;
+        tc_rule_stat *row = tc_summary_rule(j->env, j->begin.forms[at++].rule);
+        bool counts =
+            j->b.node_of[i] != TC_REMAT_NONE && j->b.problem.nodes[j->b.node_of[i]].n_outputs ==
+                                                    j->b.problem.nodes[j->b.node_of[u->units[i].form_of]].n_outputs;
+        row->tried += counts;
+        row->matched += counts && runs[i];
+    }
+}
+
+static tc_status apply(const job *j) {
     tc_plan_summary *s = j->s;
+    const tc_plan *plan = &j->plan;
+    count_forms(j);
     const tc_node **ran = TC_NEW_ARRAY(j->arena, const tc_node *, (size_t)plan->n_steps + 1);
     s->clones = tc_budget_emit(j->model->graph, &j->b, plan->steps, plan->n_steps, ran);
-    s->cost_after = plan->live.cost;
     s->changed = true;
     TC_TRY(read_back(j->env, j->arena, j->model, j->costs, plan, s));
     TC_TRY(tc_budget_tell(j->env, j->arena, &j->b, plan, ran, s));
@@ -262,24 +246,115 @@ static tc_status search(job *j, tc_plan *out_plan) {
     return status;
 }
 
-static tc_status plan_graph(job *j) {
-    TC_TRY(foresee(j));
-    TC_TRY(wanted_bytes(j->env, &j->wanted));
-    bool fit = fits(j);
-    TC_TRY(open_problem(j, fit));
-    j->s->budget = j->wanted;
-    j->s->met = fit;
-    if (fit)
-        return TC_OK;
-    tc_plan plan;
-    TC_TRY(search(j, &plan));
-    bool no_better = plan.arena >= j->footprint.arena && j->env->options->n_recompute == 0;
-    j->s->arena = no_better ? j->footprint.arena : plan.arena;
+/* The plan, or, where no plan takes less, the graph as it began. */
+static tc_status settle_for(job *j) {
+    const tc_options *options = j->env->options;
+    uint64_t as_it_is = j->begin.footprint.arena;
+    bool no_better = j->plan.arena >= as_it_is && options->n_recompute == 0;
+    j->s->arena = no_better ? as_it_is : j->plan.arena;
     if (no_better && j->wanted == 0)
-        j->s->budget = j->footprint.arena;
-    if (!j->s->met && !j->s->stopped && !j->env->options->best_effort)
+        j->s->budget = as_it_is;
+    if (!j->s->met && !j->s->stopped && !options->best_effort)
         return missed(j->env, &j->b, j->wanted, j->s);
-    return no_better ? TC_OK : apply(j, &plan);
+    if (!no_better)
+        return apply(j);
+    tc_forms_remove(j->begin.forms, j->begin.n_forms);
+    return TC_OK;
+}
+
+/* The graph as it is, since it fits. */
+static tc_status leave(job *j) {
+    TC_TRY(open_problem(j, true));
+    j->s->budget = j->wanted;
+    j->s->met = true;
+    return TC_OK;
+}
+
+static tc_status look(job *j) {
+    TC_TRY(open_problem(j, false));
+    j->s->budget = j->wanted;
+    return search(j, &j->plan);
+}
+
+/* Without forms: one graph, in its place. */
+static tc_status plan_graph(job *j) {
+    TC_TRY(tc_budget_begin(j->env, j->arena, j->model, TC_BEGIN_RECIPE, &j->begin));
+    TC_TRY(wanted_bytes(j->env, &j->wanted));
+    if (fits(j))
+        return leave(j);
+    TC_TRY(look(j));
+    return settle_for(j);
+}
+
+/* --- with forms --------------------------------------------------------------------------------- */
+
+/* In a clone, so that the other may still be chosen. What is said or counted here is nobody's concern. */
+static tc_status begin_apart(const job *j, tc_beginning_kind kind, job *out) {
+    tc_ctx *ctx = j->env->ctx;
+    size_t n_diags = ctx->n_diags;
+    tc_summary summary = *j->env->summary;
+    tc_pass_env env = *j->env;
+    summary.rules = NULL;
+    summary.rules_by_name = NULL;
+    summary.n_rules = summary.cap_rules = 0;
+    env.summary = &summary;
+    *out = *j;
+    out->s = TC_NEW(ctx->arena, tc_plan_summary);
+    out->model = tc_model_clone(j->model);
+    TC_TRY(tc_budget_begin(&env, j->arena, out->model, kind, &out->begin));
+    ctx->n_diags = n_diags;
+    return TC_OK;
+}
+
+static bool is_better(const job *a, const job *b) {
+    if (a->s->met != b->s->met)
+        return a->s->met;
+    bool by_cost = a->s->met && a->wanted > 0;
+    uint64_t first = by_cost ? a->plan.live.cost : a->plan.arena, second = by_cost ? b->plan.live.cost : b->plan.arena;
+    return first < second;
+}
+
+/* Does with the model what was done with a clone, of which the problem still speaks. */
+static tc_status repeat(job *j, const job *chosen) {
+    tc_model *model = j->model;
+    *j = *chosen;
+    j->model = model;
+    TC_TRY(tc_budget_begin(j->env, j->arena, model, chosen->begin.kind, &j->begin));
+    TC_TRY(tc_budget_prepare(j->env, j->arena, &j->begin));
+    TC_ASSERT(j->begin.footprint.arena == chosen->begin.footprint.arena && j->begin.n_forms == chosen->begin.n_forms);
+    return TC_OK;
+}
+
+static tc_status choose(job *j, job *recipe, job *forms) {
+    const job *best = forms;
+    recipe->wanted = j->wanted;
+    TC_TRY(begin_apart(j, TC_BEGIN_FORMS, forms));
+    TC_TRY(look(forms));
+    if (!forms->s->stopped && (!forms->s->met || j->wanted == 0)) {
+        TC_TRY(look(recipe));
+        best = is_better(recipe, forms) ? recipe : forms;
+    }
+    TC_TRY(repeat(j, best));
+    return settle_for(j);
+}
+
+static tc_status plan_with_forms(job *j) {
+    job recipe, forms = {0};
+    TC_TRY(tc_infer_graph(j->env->ctx, j->model->graph));
+    TC_TRY(tc_costs_open(j->env, j->model, &j->costs));
+    j->cost_before = tc_graph_cost(j->costs, j->model->graph);
+    TC_TRY(begin_apart(j, TC_BEGIN_RECIPE, &recipe));
+    TC_TRY(wanted_bytes(j->env, &j->wanted));
+    j->begin = recipe.begin;
+    bool fit = fits(j);
+    tc_status status = fit ? TC_OK : choose(j, &recipe, &forms);
+    tc_model_destroy(forms.model);
+    tc_model_destroy(recipe.model);
+    if (fit) {
+        TC_TRY(tc_budget_begin(j->env, j->arena, j->model, TC_BEGIN_RECIPE, &j->begin));
+        return leave(j);
+    }
+    return status;
 }
 
 /* The curve of a graph that stays as it is: of a clone. */
@@ -288,9 +363,10 @@ static tc_status draw_alone(const job *j) {
     tc_plan none = {0};
     uint64_t initial = 0;
     c.model = tc_model_clone(j->model);
-    tc_status status = tc_infer_graph(j->env->ctx, c.model->graph);
-    if (status == TC_OK)
-        status = foresee(&c);
+    tc_pass_env env = *j->env; /* what was left to this pass is done */
+    env.deferred = 0;
+    c.env = &env;
+    tc_status status = tc_budget_begin(&env, j->arena, c.model, TC_BEGIN_RECIPE, &c.begin);
     if (status == TC_OK)
         status = initial_bytes(j->env, &initial);
     if (status == TC_OK)
@@ -315,7 +391,7 @@ tc_status tc_pass_budget(tc_pass_env *env, tc_model *model) {
     job j = {.env = env, .model = model, .arena = arena, .s = TC_NEW(env->ctx->arena, tc_plan_summary)};
     tc_status status = tc_infer_graph(env->ctx, model->graph);
     if (status == TC_OK && options->memory_budget) {
-        status = plan_graph(&j);
+        status = env->deferred ? plan_with_forms(&j) : plan_graph(&j);
         env->summary->plan = j.s;
     }
     if (status == TC_OK && options->pareto && !env->summary->pareto)

@@ -6,10 +6,14 @@
  * them, they stand where they are first read. All others are *real*, a node of the problem each; a unit that
  * --recompute names is two: what the forward pass runs, and what the backward pass runs again.
  *
+ * A *form* is a unit that makes the results of another one from other operands (forms/forms.h): its node stands behind
+ * the other's, and results of both have the same numbers. The given schedule has none.
+ *
  * Nodes are told by their position, from 0, so that what was found out on a model holds for its clones. */
 #ifndef TC_BUDGET_H
 #define TC_BUDGET_H
 #include "../../compiler/plan/remat_search.h"
+#include "../forms/forms.h"
 #include "../pass.h"
 #include "node_cost.h"
 
@@ -37,6 +41,7 @@ typedef struct tc_unit {
     uint32_t n_results; /* the most that an instance has */
     uint32_t n_operands;
     const uint32_t *operands; /* [n_operands] numbers of results, TC_BUDGET_GIVEN, or TC_REMAT_NONE where absent */
+    uint32_t form_of;         /* the unit whose results it makes; TC_REMAT_NONE: it is no form */
     bool is_free, is_known, makes_output, is_fixed; /* fixed: no copy of it is the same: it draws, or has an effect */
     /* Of free units: the real result whose bytes it shows (TC_REMAT_NONE: none), and real units that have to have run
      * before it, though it reads no byte of theirs. */
@@ -59,12 +64,21 @@ typedef struct tc_units {
     uint32_t *maker_of; /* [n_results] the unit of each result */
     uint32_t n_results;
     uint32_t turn; /* position of the node that makes the loss, or TC_REMAT_NONE */
+    bool has_forms;
 } tc_units;
+
+/* The forms that a graph has beside its nodes. */
+typedef struct tc_unit_forms {
+    const tc_form *list;
+    uint32_t n;
+} tc_unit_forms;
 
 /* Of a graph whose types are all static and whose nodes the runtime has told of. TC_UNSUPPORTED: a node cannot be
  * planned, such as a loop. budget_units.c */
 tc_status tc_units_make(tc_pass_env *env, tc_arena *arena, const tc_graph *graph, const tc_node_memories *memories,
-                        tc_units *out_units);
+                        tc_unit_forms forms, tc_units *out_units);
+/* The unit whose results it makes: of a form another one, else itself. */
+uint32_t tc_unit_root(const tc_units *units, uint32_t unit);
 /* The number of a value that a node makes; TC_BUDGET_GIVEN for others, TC_REMAT_NONE for none. */
 uint32_t tc_result_of(const tc_units *units, const tc_value *value);
 
@@ -79,6 +93,7 @@ typedef struct tc_budget_node {
 typedef struct tc_budget {
     tc_units units;
     tc_remat_problem problem;
+    uint32_t n_plain;        /* nodes of the problem that are no forms: the first */
     tc_budget_node *nodes;   /* [problem.n_nodes] */
     uint32_t *node_of;       /* [n_units] TC_REMAT_NONE for free ones */
     uint32_t *late_node_of;  /* [n_units] the one behind the turn, where there are two; else TC_REMAT_NONE */
@@ -90,13 +105,17 @@ typedef struct tc_budget {
 /* The problem, everything in `arena`; `costs` NULL: bytes that nodes touch. TC_USAGE where --save or --recompute name
  * nothing. budget_problem.c */
 tc_status tc_budget_make(tc_pass_env *env, tc_arena *arena, const tc_graph *graph, const tc_node_memories *memories,
-                         const tc_costs *costs, tc_budget *out_budget);
+                         tc_unit_forms forms, const tc_costs *costs, tc_budget *out_budget);
 
 /* Makes the graph, that of the budget or of a clone of its model, run the schedule: order, copies, who reads which.
  * Types of what is new are those of the originals. Returns how many nodes run a second time; `out_ran` NULL, or
  * [n_steps] the node that each step became. budget_emit.c */
 uint32_t tc_budget_emit(tc_graph *graph, const tc_budget *budget, const uint32_t *steps, uint32_t n_steps,
                         const tc_node **out_ran);
+
+/* Gives each step whose further results nobody reads the form without them, where it takes no more: in place.
+ * budget_forms.c */
+void tc_budget_forget(tc_arena *arena, const tc_budget *budget, uint32_t *steps, uint32_t n_steps);
 
 /* Adds the error that tells what stands in the way: the floor, the node and the tensors that set it, and what could be
  * met: `nearest` bytes (0: not known). Returns TC_LIMIT. budget_certificate.c */

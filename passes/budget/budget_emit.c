@@ -10,16 +10,17 @@ typedef struct emitter {
     const tc_budget *b;
     const tc_units *u;
     tc_graph *graph;
-    tc_node **nodes;   /* [n_nodes] of this graph, by position */
-    tc_node *end;      /* what is emitted stands before it */
-    tc_value ***given; /* [n_units] operands that no node makes, as the template had them */
-    tc_value **now;    /* [n_results] by the newest run, */
-    tc_value **late;   /* [n_results] and by that behind the turn, of units that have one */
-    uint32_t *next;    /* [n_units] position of the next instance to be used */
-    uint32_t *runs;    /* [n_units] so far */
-    bool *used;        /* [n_nodes] */
-    tc_value ***read;  /* [n_units] of free ones: what the newest run read */
-    uint32_t *asked;   /* [n_units] the question that a free unit was last looked at for */
+    tc_node **nodes;     /* [n_nodes] of this graph, by position */
+    tc_node *end;        /* what is emitted stands before it */
+    tc_value ***given;   /* [n_units] operands that no node makes, as the template had them */
+    tc_value **now;      /* [n_results] by the newest run, */
+    tc_value **late;     /* [n_results] and by that behind the turn, of units that have one */
+    uint32_t *next;      /* [n_units] position of the next instance to be used */
+    uint32_t *runs;      /* [n_units] so far */
+    bool *used;          /* [n_nodes] */
+    const char ***names; /* [n_units] of forms: those of their originals' results */
+    tc_value ***read;    /* [n_units] of free ones: what the newest run read */
+    uint32_t *asked;     /* [n_units] the question that a free unit was last looked at for */
     uint32_t question;
     bool behind; /* the loss is made */
     uint32_t n_copies;
@@ -95,8 +96,11 @@ static void run_unit(emitter *e, uint32_t unit, bool late, bool again) {
         tc_node_set_input(node, i, operand(e, unit, i, late));
     tc_node_move_before(node, e->end);
     for (uint32_t i = 0; i < node->n_outputs; i++)
-        if (node->outputs[i])
+        if (node->outputs[i]) {
             (again ? e->late : e->now)[x->results + i] = node->outputs[i];
+            if (e->u->has_forms && e->behind && node->outputs[i]->role == TC_ROLE_NONE)
+                node->outputs[i]->role = TC_ROLE_BACKWARD; /* the form ran before the turn */
+        }
     e->runs[unit]++;
     e->behind |= e->u->turn != TC_REMAT_NONE && e->u->unit_of[e->u->turn] == unit;
 }
@@ -219,6 +223,44 @@ static void erase_unused(const emitter *e) {
     }
 }
 
+/* Outputs of the graph have their names already. */
+static void name_results(const emitter *e, const tc_node *node, const char *const *names, const char *format) {
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        tc_value *value = node->outputs[i];
+        if (!value || !names[i] || value->n_graph_outputs)
+            continue;
+        const char *name = tc_arena_printf(e->graph->model->arena, format, names[i]);
+        tc_value_rename(value, tc_graph_unique_name(e->graph, name));
+    }
+}
+
+/* What runs first has the original's names, be it a form, what runs again those of a copy. */
+static void name_forms(const emitter *e) {
+    for (uint32_t i = 0; i < e->u->n_units; i++) {
+        const tc_unit *x = &e->u->units[i];
+        if (x->form_of == TC_REMAT_NONE || !e->used[x->first])
+            continue;
+        uint32_t at = e->u->units[x->form_of].first;
+        tc_node *form = e->nodes[x->first], *original = e->used[at] ? e->nodes[at] : NULL;
+        bool is_first = !original || tc_node_before(form, original);
+        tc_node *second = is_first ? original : form;
+        if (second) {
+            name_results(e, second, e->names[i], "%s__rc1");
+            if (*second->name)
+                second->name = tc_arena_printf(e->graph->model->arena, "%s__rc1", second->name);
+        }
+        if (is_first)
+            name_results(e, form, e->names[i], "%s");
+    }
+}
+
+static const char **names_of(const emitter *e, const tc_node *node) {
+    const char **names = TC_NEW_ARRAY(e->arena, const char *, (size_t)node->n_outputs + 1);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        names[i] = node->outputs[i] ? node->outputs[i]->name : NULL;
+    return names;
+}
+
 static emitter begin(tc_arena *arena, tc_graph *graph, const tc_budget *budget) {
     const tc_units *u = &budget->units;
     emitter e = {.arena = arena, .b = budget, .u = u, .graph = graph};
@@ -229,6 +271,7 @@ static emitter begin(tc_arena *arena, tc_graph *graph, const tc_budget *budget) 
     e.next = TC_NEW_ARRAY(arena, uint32_t, (size_t)u->n_units + 1);
     e.runs = TC_NEW_ARRAY(arena, uint32_t, (size_t)u->n_units + 1);
     e.used = TC_NEW_ARRAY(arena, bool, (size_t)u->n_nodes + 1);
+    e.names = TC_NEW_ARRAY(arena, const char **, (size_t)u->n_units + 1);
     e.read = TC_NEW_ARRAY(arena, tc_value **, (size_t)u->n_units + 1);
     e.asked = TC_NEW_ARRAY(arena, uint32_t, (size_t)u->n_units + 1);
     uint32_t at = 0;
@@ -238,6 +281,7 @@ static emitter begin(tc_arena *arena, tc_graph *graph, const tc_budget *budget) 
     for (uint32_t i = 0; i < u->n_units; i++) {
         const tc_unit *x = &u->units[i];
         e.next[i] = x->first;
+        e.names[i] = x->form_of == TC_REMAT_NONE ? NULL : names_of(&e, e.nodes[u->units[x->form_of].first]);
         e.given[i] = TC_NEW_ARRAY(arena, tc_value *, (size_t)x->n_operands + 1);
         for (uint32_t k = 0; k < x->n_operands; k++)
             e.given[i][k] = tc_input(e.nodes[x->first], k);
@@ -261,10 +305,18 @@ uint32_t tc_budget_emit(tc_graph *graph, const tc_budget *budget, const uint32_t
     }
     set_outputs(&e, &s);
     erase_unused(&e);
+    if (e.u->has_forms) {
+        tc_forms_forget(graph);
+        name_forms(&e);
+    }
     tc_node_erase(e.end);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < e.u->n_units; i++)
-        n += !e.u->units[i].is_free && e.runs[i] > 1 ? e.runs[i] - 1 : 0;
+    for (uint32_t i = e.u->n_units; i-- > 0;) { /* forms stand behind their originals */
+        if (e.u->units[i].form_of != TC_REMAT_NONE)
+            e.runs[e.u->units[i].form_of] += e.runs[i];
+        else if (!e.u->units[i].is_free && e.runs[i] > 1)
+            n += e.runs[i] - 1;
+    }
     tc_arena_destroy(arena);
     return n;
 }

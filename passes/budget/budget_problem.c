@@ -66,7 +66,7 @@ static void add_results(maker *m, uint32_t index) {
     const tc_unit *unit = &u->units[index];
     for (uint32_t i = 0; i < unit->n_results; i++) {
         const tc_value *value = used_result(u, unit, i);
-        if (!value)
+        if (!value || unit->form_of != TC_REMAT_NONE)
             continue;
         uint64_t bytes = i == 0 && unit->is_known ? 0 : aligned(raw_bytes(value));
         m->b->value_of[unit->results + i] = add_value(m, bytes, unit->results + i);
@@ -250,15 +250,20 @@ static void add_tokens(maker *m) {
     }
 }
 
+/* Forms last; what --save names runs as it is. */
 static void add_all_nodes(maker *m) {
     tc_budget *b = m->b;
     for (uint32_t i = 0; i < b->units.n_units; i++) {
-        if (b->units.units[i].is_free)
+        if (b->units.units[i].is_free || b->units.units[i].form_of != TC_REMAT_NONE)
             continue;
         b->node_of[i] = add_problem_node(m, i, false);
         if (m->again[i])
             b->late_node_of[i] = add_problem_node(m, i, true);
     }
+    b->n_plain = b->problem.n_nodes;
+    for (uint32_t i = 0; i < b->units.n_units; i++)
+        if (b->units.units[i].form_of != TC_REMAT_NONE && !m->saved[b->units.units[i].form_of])
+            b->node_of[i] = add_problem_node(m, i, false);
     add_tokens(m);
     for (uint32_t i = 0; i < b->units.graph->n_outputs; i++) {
         uint32_t shown = shown_by(&b->units, tc_result_of(&b->units, b->units.graph->outputs[i]));
@@ -311,7 +316,7 @@ static void add_steps(maker *m) {
     bool *done = TC_NEW_ARRAY(m->arena, bool, (size_t)b->problem.n_nodes + 1);
     for (uint32_t at = 0; at < u->n_nodes; at++) {
         uint32_t unit = u->unit_of[at];
-        if (u->units[unit].is_free)
+        if (u->units[unit].is_free || u->units[unit].form_of != TC_REMAT_NONE)
             continue;
         bool again = m->again[unit] && m->is_late[at] && at != u->units[unit].first;
         uint32_t node = again ? b->late_node_of[unit] : b->node_of[unit];
@@ -373,8 +378,8 @@ static void keep_readable(maker *m) {
     }
     for (uint32_t i = u->n_units; i-- > 0;) {
         const tc_unit *unit = &u->units[i];
-        m->again[i] = m->again[i] && read_late[i] && !unit->is_fixed && !m->saved[i] && !m->all_late[i] &&
-                      i != u->unit_of[u->turn];
+        m->again[i] = m->again[i] && read_late[i] && unit->form_of == TC_REMAT_NONE && !unit->is_fixed &&
+                      !m->saved[i] && !m->all_late[i] && i != u->unit_of[u->turn];
         for (uint32_t k = 0; !unit->is_free && (m->all_late[i] || m->again[i]) && k < unit->n_operands; k++) {
             uint32_t shown = shown_by(u, unit->operands[k]);
             if (shown != TC_REMAT_NONE)
@@ -384,9 +389,9 @@ static void keep_readable(maker *m) {
 }
 
 tc_status tc_budget_make(tc_pass_env *env, tc_arena *arena, const tc_graph *graph, const tc_node_memories *memories,
-                         const tc_costs *costs, tc_budget *out_budget) {
+                         tc_unit_forms forms, const tc_costs *costs, tc_budget *out_budget) {
     *out_budget = (tc_budget){0};
-    TC_TRY(tc_units_make(env, arena, graph, memories, &out_budget->units));
+    TC_TRY(tc_units_make(env, arena, graph, memories, forms, &out_budget->units));
     const tc_units *u = &out_budget->units;
     const tc_options *options = env->options;
     maker m = {.env = env, .arena = arena, .b = out_budget, .costs = costs};

@@ -123,7 +123,7 @@ static void tell_repeats(const teller *t, const tc_plan *plan, const tc_node *co
     tc_plan_repeat *repeats = TC_NEW_ARRAY(t->keep, tc_plan_repeat, (size_t)s->clones + 1);
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const tc_remat_node *node = &t->b->problem.nodes[plan->steps[i]];
-        bool *again = &seen[t->b->nodes[plan->steps[i]].unit];
+        bool *again = &seen[tc_unit_root(&t->b->units, t->b->nodes[plan->steps[i]].unit)];
         uint64_t bytes = i > at ? brought_back(t, node, freed) : 0;
         if (*again && n < s->clones) {
             repeats[n] = tell_repeat(t, ran[i], node);

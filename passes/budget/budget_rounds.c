@@ -2,6 +2,7 @@
  * schedule becomes a graph, and the runtime says what that takes. Where it is too much, the next search aims lower by
  * as much. */
 #include "budget_rounds.h"
+#include "budget_begin.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -82,14 +83,11 @@ static uint32_t begin_with(const search *x, tc_remat_schedule *from) {
     return n;
 }
 
-/* Searches for `budget` live bytes, from the last schedule on. *out_met: found. */
-static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
+/* One search, from `from` on; in the search's arena what it found. */
+static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t budget, double seconds,
+                            const tc_remat_schedule *from, uint32_t n_from, tc_plan *out) {
     const tc_options *options = x->env->options;
     const tc_runtime *runtime = x->env->runtime;
-    double seconds = (options->remat_time > 0 ? options->remat_time : SECONDS) / (x->round > 0 ? LATER : 1);
-    seconds /= x->aim->part > 0 ? x->aim->part : 1;
-    tc_remat_schedule from[TC_MOST_NEAR + 1];
-    uint32_t n_from = begin_with(x, from);
     tc_remat_options o = {.budget = budget,
                           .work = (uint64_t)(seconds * STEPS_A_SECOND) + 1,
                           .seed = (uint64_t)options->remat_seed,
@@ -101,21 +99,38 @@ static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
                           .n_beginnings = n_from};
     tc_remat_outcome outcome;
     tc_held held;
-    TC_TRY(tc_budget_failed(x->env->ctx, tc_remat_search(&x->b->problem, &o, &outcome)));
+    TC_TRY(tc_budget_failed(x->env->ctx, tc_remat_search(problem, &o, &outcome)));
     tc_hold(&held, release, &outcome.best);
-    const char *wrong = tc_remat_check_steps(&x->b->problem, outcome.best.steps, outcome.best.n_steps);
+    const char *wrong = tc_remat_check_steps(problem, outcome.best.steps, outcome.best.n_steps);
     uint32_t *steps = TC_NEW_ARRAY(x->arena, uint32_t, (size_t)outcome.best.n_steps + 1);
     memcpy(steps, outcome.best.steps, outcome.best.n_steps * sizeof *steps);
-    x->last = (tc_plan){.steps = steps, .n_steps = outcome.best.n_steps};
+    *out = (tc_plan){.steps = steps, .n_steps = outcome.best.n_steps};
     tc_let_go(&held);
     tc_remat_schedule_free(&outcome.best);
     if (wrong)
         return tc_error(x->env->ctx, TC_BUG, NULL, "the search made a schedule that is wrong: %s", wrong);
-    TC_TRY(
-        tc_budget_failed(x->env->ctx, tc_remat_simulate(&x->b->problem, steps, x->last.n_steps, NULL, &x->last.live)));
+    tc_budget_forget(x->arena, x->b, steps, out->n_steps);
     x->s->work += outcome.work;
     x->s->stopped |= outcome.stopped;
     x->s->timed_out |= outcome.timed_out;
+    return tc_budget_failed(x->env->ctx, tc_remat_simulate(&x->b->problem, steps, out->n_steps, NULL, &out->live));
+}
+
+/* Searches for `budget` live bytes, from the last schedule on. *out_met: found. Where there are forms, it begins with a
+ * schedule that was searched without them, so that they cannot lead astray. */
+static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
+    const tc_options *options = x->env->options;
+    double seconds = (options->remat_time > 0 ? options->remat_time : SECONDS) / (x->round > 0 ? LATER : 1);
+    seconds /= x->aim->part > 0 ? x->aim->part : 1;
+    tc_remat_schedule from[TC_MOST_NEAR + 1];
+    uint32_t n_from = begin_with(x, from);
+    if (n_from == 0 && x->b->units.has_forms) {
+        tc_remat_problem plain = x->b->problem;
+        plain.n_nodes = x->b->n_plain;
+        TC_TRY(run_search(x, &plain, budget, seconds / 2, NULL, 0, &x->last));
+        n_from = begin_with(x, from);
+    }
+    TC_TRY(run_search(x, &x->b->problem, budget, seconds, from, n_from, &x->last));
     *out_met = x->last.live.peak_bytes <= budget;
     TC_TRY(tc_budget_measure(x->env, x->model, x->b, &x->last));
     if (is_better(x, &x->last))

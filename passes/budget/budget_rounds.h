@@ -10,10 +10,6 @@ typedef struct tc_plan {
     uint64_t arena;     /* as the runtime does */
 } tc_plan;
 
-/* What the runtime says of a model whose shapes are known; an error lists dims that have no value. budget.c */
-tc_status tc_budget_foresee(tc_pass_env *env, tc_arena *arena, tc_model *model, tc_node_memories *out_memories,
-                            tc_footprint *out_footprint);
-
 typedef struct tc_aim {
     uint64_t wanted;     /* bytes of the arena; 0: the fewest that are found */
     uint32_t part;       /* of the usual time, one in so many; 0: all of it */

@@ -14,6 +14,7 @@ typedef struct maker {
     uint64_t *hashes;
     size_t mask;
     size_t cap_units, cap_results;
+    uint32_t *form_of; /* [n_nodes] position of the node whose results a form makes, or TC_REMAT_NONE */
 } maker;
 
 uint32_t tc_result_of(const tc_units *units, const tc_value *value) {
@@ -22,6 +23,10 @@ uint32_t tc_result_of(const tc_units *units, const tc_value *value) {
     if (!value->producer)
         return TC_BUDGET_GIVEN;
     return units->units[units->unit_of[units->position[value->producer->id]]].results + value->out_index;
+}
+
+uint32_t tc_unit_root(const tc_units *units, uint32_t unit) {
+    return units->units[unit].form_of == TC_REMAT_NONE ? unit : units->units[unit].form_of;
 }
 
 /* --- the same ---------------------------------------------------------------------------------- */
@@ -135,11 +140,18 @@ static uint32_t add_unit(maker *m, uint32_t at) {
     u->units = tc_arena_grow(u->arena, u->units, sizeof *u->units, &m->cap_units, (size_t)u->n_units + 1);
     tc_unit *unit = &u->units[u->n_units];
     *unit = (tc_unit){.first = at, .results = u->n_results, .n_results = most_results(node), .shows = TC_REMAT_NONE};
+    unit->form_of = TC_REMAT_NONE;
     unit->n_operands = node->n_inputs;
     unit->operands = operands_of(u, node);
     unit->is_fixed = !node->op || tc_node_has(node, TC_RANDOM | TC_CONTROL | TC_SIDE_EFFECT) || tc_has_nested(node);
     unit->is_known = !memory || memory->is_known;
     unit->is_free = !memory || memory->view_of >= 0 || (memory->is_known && !reads_real(m, node, unit));
+    if (m->form_of[at] != TC_REMAT_NONE) {
+        unit->form_of = u->unit_of[m->form_of[at]];
+        unit->results = u->units[unit->form_of].results;
+        unit->n_results = node->n_outputs;
+        return u->n_units++;
+    }
     u->n_results += unit->n_results;
     u->maker_of = tc_arena_grow(u->arena, u->maker_of, sizeof *u->maker_of, &m->cap_results, (size_t)u->n_results + 1);
     for (uint32_t i = 0; i < unit->n_results; i++)
@@ -154,7 +166,7 @@ static void add_node(maker *m, uint32_t at) {
     const tc_node *node = u->nodes[at];
     uint64_t hash = hash_of(u, node);
     size_t slot = 0;
-    bool can_merge = tc_can_merge(node);
+    bool can_merge = tc_can_merge(node) && m->form_of[at] == TC_REMAT_NONE;
     uint32_t unit = can_merge ? find_unit(m, node, hash, &slot) : TC_REMAT_NONE;
     if (unit == TC_REMAT_NONE) {
         unit = add_unit(m, at);
@@ -205,8 +217,16 @@ static tc_status list_nodes(tc_pass_env *env, const tc_node_memories *memories, 
     return TC_OK;
 }
 
+static void note_forms(maker *m, tc_unit_forms forms) {
+    for (uint32_t at = 0; at < m->u->n_nodes; at++)
+        m->form_of[at] = TC_REMAT_NONE;
+    for (uint32_t i = 0; i < forms.n; i++)
+        m->form_of[m->u->position[forms.list[i].form->id]] = m->u->position[forms.list[i].node->id];
+    m->u->has_forms = forms.n > 0;
+}
+
 tc_status tc_units_make(tc_pass_env *env, tc_arena *arena, const tc_graph *graph, const tc_node_memories *memories,
-                        tc_units *out_units) {
+                        tc_unit_forms forms, tc_units *out_units) {
     size_t n = (size_t)graph->n_nodes + 1, size = 16;
     while (size < n * 2)
         size *= 2;
@@ -219,7 +239,9 @@ tc_status tc_units_make(tc_pass_env *env, tc_arena *arena, const tc_graph *graph
     maker m = {.env = env, .u = out_units, .mask = size - 1};
     m.slots = TC_NEW_ARRAY(arena, uint32_t, size);
     m.hashes = TC_NEW_ARRAY(arena, uint64_t, size);
+    m.form_of = TC_NEW_ARRAY(arena, uint32_t, n);
     TC_TRY(list_nodes(env, memories, out_units));
+    note_forms(&m, forms);
     for (uint32_t at = 0; at < out_units->n_nodes; at++)
         add_node(&m, at);
     return TC_OK;

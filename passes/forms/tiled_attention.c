@@ -219,6 +219,8 @@ static bool is_disabled(const tc_options *options, const char *name) {
 
 tc_status tc_pass_tile(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
+    if (tc_forms_defer(env, TC_FORMS_TILE))
+        return TC_OK;
     tc_remove_dead(graph);
     TC_TRY(tc_infer_graph(env->ctx, graph));
     tc_settle_loss(env, graph);

@@ -25,6 +25,8 @@ bool tc_needed_late(const tc_value *value, const tc_node *end);
  * something of half its bytes, which is kept in its place (a Cast from half precision). */
 bool tc_recomputable(const tc_value *value, const tc_node *end);
 
+/* Applies the one rule of lean.rules that has this name, and nothing else of the pass. lean.c */
+tc_status tc_lean_rule(tc_pass_env *env, tc_model *model, const char *name);
 /* Computes saved values of cheap ops again, right before their first late use, where everything they are made from
  * is there anyway. Bytes go to env->summary, in a row "recompute_<op>". recompute.c */
 tc_status tc_recompute_cheap(tc_pass_env *env, tc_graph *graph, const tc_node *end);

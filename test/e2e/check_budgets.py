@@ -144,7 +144,7 @@ def main():
         checker = Checker(tempoc, tempo_run, folder)
         for case in cases:
             checker.case(case, "none", BUDGETS)
-            checker.case(case, "exact", ("50%",))
+            checker.case(case, "exact", ("85%", "50%"))
     sys.exit(1 if checker.failures else 0)
 
 
