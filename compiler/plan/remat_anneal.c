@@ -1,7 +1,8 @@
 /* remat_anneal.c: the annealing itself: what is minimised, when a change is kept, which schedule is remembered.
  *
  * The objective is cost * max(1, peak / budget)^power: FastSA's (equation 1) with its power 1; a higher one leads into
- * tight budgets. A step costs a millionth of the mean step more than it does, so that free ones go, too. */
+ * tight budgets. While the budget is missed, an excess counts more and more, so that no run ends just outside. A step
+ * costs a millionth of the mean step more than it does, so that free ones go, too. */
 #include "remat_anneal.h"
 #include "remat_moves.h"
 #include <stdlib.h>
@@ -12,6 +13,11 @@
 #define MOST_EXCESS 1e4                     /* whose powers are numbers */
 #define BETWEEN_LOOKS 1024                  /* moves at one temperature, between two looks at the clock */
 #define BETWEEN_SPREADS (UINT64_C(1) << 18) /* moves after which steps are spread evenly again */
+/* How an excess presses more while there is one, and less while there is none, from one look to the next. */
+#define PRESS_MORE 1.02
+#define PRESS_LESS 0.98
+#define PRESS_LEAST 0.05
+#define MOST_PRESS 1e4
 
 bool tc_remat_better(const tc_remat_live *a, const tc_remat_live *b, uint64_t budget) {
     bool a_met = a->peak_bytes <= budget, b_met = b->peak_bytes <= budget;
@@ -142,6 +148,7 @@ typedef struct objective {
     double budget;
     double step;  /* what each step costs beside its cost */
     double scale; /* the plain cost */
+    double press; /* what an excess counts beside its power: the more, the longer there is one */
     uint32_t power;
     bool peak_only;
 } objective;
@@ -156,7 +163,7 @@ static double value_of(const tc_remat_walk *w, const objective *o) {
     double excess = peak / o->budget < MOST_EXCESS ? peak / o->budget : MOST_EXCESS, factor = excess;
     for (uint32_t i = 1; i < o->power; i++)
         factor *= excess;
-    return cost * factor;
+    return cost * factor * (1 + o->press * (excess - 1));
 }
 
 static bool ends(tc_remat_walk *w) {
@@ -195,6 +202,14 @@ static double some_moves(tc_remat_walk *w, const tc_remat_course *c, const objec
     return value;
 }
 
+/* Between too little, at which the walk stays outside the budget, and so much that it cannot get about. */
+static void press(const tc_remat_walk *w, objective *o) {
+    bool missed = (double)tc_remat_peak(&w->state) > o->budget;
+    o->press = missed ? o->press * PRESS_MORE + PRESS_LEAST : o->press * PRESS_LESS;
+    if (o->press > MOST_PRESS)
+        o->press = MOST_PRESS;
+}
+
 tc_remat_status tc_remat_anneal(tc_remat_walk *w, const tc_remat_course *c) {
     uint64_t n = (c->moves + BETWEEN_LOOKS - 1) / BETWEEN_LOOKS;
     double mean = (double)w->plain_cost / (w->problem->n_steps + 1.0);
@@ -211,6 +226,8 @@ tc_remat_status tc_remat_anneal(tc_remat_walk *w, const tc_remat_course *c) {
     for (uint64_t i = 0; i < n && status == TC_REMAT_OK && !w->state.out_of_memory && !ends(w); i++) {
         value = some_moves(w, c, &o, value, hot);
         hot *= cooling;
+        press(w, &o);
+        value = value_of(w, &o);
         if (c->until_met && w->kept_live.peak_bytes <= w->options->budget)
             break;
         if ((w->work & (BETWEEN_SPREADS - 1)) == 0 || w->state.n_steps > w->n_slots / 4)

@@ -4,6 +4,6 @@
 #include "remat_anneal.h"
 
 /* Improves the best schedule of a walk until nothing of this helps any more: runs that are not needed are left out, the
- * dearest first; two are left out for one that is cheaper; others are moved close to their first reader. */
+ * dearest first; others are moved close to their first reader. */
 tc_remat_status tc_remat_polish(tc_remat_walk *walk);
 #endif

@@ -72,7 +72,7 @@ const char *tc_remat_check_steps(const tc_remat_problem *problem, const uint32_t
 tc_remat_status tc_remat_simulate(const tc_remat_problem *problem, const uint32_t *steps, uint32_t n_steps,
                                   uint64_t *live, tc_remat_live *out_live);
 /* No schedule needs fewer bytes than this: the largest working set among the nodes without which some output cannot be
- * made, overs taken, plus what has to be live beside it in any schedule. *out_node: the node that sets it, or
+ * made, overs taken, or all outputs together, which are live at the end. *out_node: the node that sets it, or
  * TC_REMAT_NONE where the outputs do. remat_floor.c */
 uint64_t tc_remat_floor(const tc_remat_problem *problem, uint32_t *out_node);
 #endif

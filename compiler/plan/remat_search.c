@@ -32,6 +32,15 @@ static const tc_remat_course ways[] = {
 };
 #define N_WAYS (sizeof ways / sizeof *ways)
 
+/* With few moves for each node what fits is not heated so much that it has to be found again: a schedule of prices is
+ * better than what a hot run comes to in that time. */
+static const tc_remat_course warm[] = {
+    {.hot = 1e-3, .cold = 1e-7, .power = 4, .anchored = 180},
+    {.hot = 3e-3, .cold = 1e-7, .power = 4, .anchored = 180},
+};
+#define N_WARM (sizeof warm / sizeof *warm)
+#define FEW_MOVES 1000 /* of a run for each node */
+
 static const tc_remat_course by_order = {.hot = 3e-2, .cold = 1e-6, .order_only = true, .until_met = true};
 static const tc_remat_course at_last = {.hot = 2e-3, .cold = 1e-7, .power = 4, .anchored = 180};
 
@@ -81,6 +90,8 @@ static tc_remat_status offer(search *s, const uint32_t *steps, uint32_t n_steps)
     return status;
 }
 
+static bool is_met(const search *s) { return s->outcome->best.live.peak_bytes <= s->options->budget; }
+
 static void report(search *s) {
     const tc_remat_live *best = &s->outcome->best.live, *now = &s->walk.kept_live;
     uint64_t budget = s->options->budget;
@@ -96,8 +107,7 @@ static void look(void *user) { report(user); }
 /* Nothing better is to be found, or nobody wants it. */
 static bool over(const search *s) {
     const tc_remat_live *live = &s->outcome->best.live;
-    return (live->peak_bytes <= s->options->budget && live->cost <= s->plain_cost) || s->walk.stopped ||
-           s->walk.timed_out;
+    return (is_met(s) && live->cost <= s->plain_cost) || s->walk.stopped || s->walk.timed_out;
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
@@ -169,20 +179,26 @@ static tc_remat_status find_beginnings(search *s, uint64_t moves) {
     return status;
 }
 
+static tc_remat_status run_from_best(search *s, const tc_remat_course *way, uint64_t moves) {
+    tc_remat_schedule best;
+    tc_remat_status status = copy_schedule(&s->outcome->best, &best);
+    if (status == TC_REMAT_OK) {
+        status = run(s, &best, way, moves, NULL);
+        tc_remat_schedule_free(&best);
+    }
+    return status;
+}
+
 static tc_remat_status search_all(search *s, uint64_t moves, uint32_t runs) {
     tc_remat_status status = find_beginnings(s, moves);
     s->phase = "recompute";
     uint32_t n = s->n_beginnings + s->options->n_beginnings;
     for (uint32_t i = 0; i < runs && status == TC_REMAT_OK && !over(s); i++)
-        status = run(s, beginning(s, i), &ways[i / n % N_WAYS], moves, NULL);
-    if (status == TC_REMAT_OK && !over(s)) {
-        tc_remat_schedule best;
-        status = copy_schedule(&s->outcome->best, &best);
-        if (status == TC_REMAT_OK) {
-            status = run(s, &best, &at_last, moves, NULL);
-            tc_remat_schedule_free(&best);
-        }
-    }
+        status = moves / FEW_MOVES < s->p->n_nodes && is_met(s)
+                     ? run_from_best(s, &warm[i / 2 % N_WARM], moves)
+                     : run(s, beginning(s, i), &ways[i / n % N_WAYS], moves, NULL);
+    if (status == TC_REMAT_OK && !over(s))
+        status = run_from_best(s, &at_last, moves);
     return status;
 }
 

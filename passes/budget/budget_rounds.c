@@ -6,9 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A search takes this many seconds unless it is told; each further round a quarter; the guard is so many times as long.
+/* A search takes this many seconds unless it is told; each further round a third; the guard is so many times as
+ * long.
  */
-enum { ROUNDS = 4, SECONDS = 4, LATER = 4, STEPS_A_SECOND = 1000000, GUARD = 6 };
+enum { ROUNDS = 4, SECONDS = 4, LATER = 3, STEPS_A_SECOND = 1000000, GUARD = 6 };
 
 typedef struct search {
     tc_pass_env *env;
