@@ -215,9 +215,9 @@ static void erase_unused(const emitter *e) {
     for (uint32_t i = 0; i < e->n_copies; i++) {
         tc_node *copy = e->copies[i];
         uint32_t n = copy->n_outputs;
-        if (copy->op && copy->op->max_outputs == TC_VARIADIC)
+        if (!copy->op || copy->op->max_outputs == TC_VARIADIC)
             continue; /* how many there are says what they are: Split */
-        while (n > 1 && !(copy->outputs[n - 1] && tc_value_is_used(copy->outputs[n - 1])))
+        while (n > 1 && n > copy->op->min_outputs && !(copy->outputs[n - 1] && tc_value_is_used(copy->outputs[n - 1])))
             n--;
         tc_node_resize_outputs(copy, n);
     }
