@@ -8,9 +8,9 @@ both can be compared.
 """
 import argparse
 import dataclasses
-import os
 
 import numpy as np
+import onnx_graph
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -47,10 +47,7 @@ def shapes(c):
 
 def parameters(c):
     """(name, float32 array) of every parameter; no two are equal."""
-    draw = np.random.default_rng(7)
-    for name, shape in shapes(c):
-        value = draw.standard_normal(shape, dtype=np.float32) * np.float32(0.02)
-        yield name, value + np.float32(1) if name.endswith("norm.weight") else value
+    return onnx_graph.drawn(shapes(c))
 
 
 def inputs(c):
@@ -58,37 +55,7 @@ def inputs(c):
     return {"input_ids": ids, "attention_mask": np.ones_like(ids), "labels": ids.copy()}
 
 
-class Graph:
-    """Nodes in order; each method appends one and gives its result's name back."""
-
-    def __init__(self, c, helper):
-        self.c, self.helper, self.nodes, self.constants, self.count = c, helper, [], {}, 0
-
-    def op(self, op_type, *operands, **attributes):
-        self.count += 1
-        name = f"val_{self.count}"
-        self.nodes.append(self.helper.make_node(op_type, operands, [name], name=f"node_{self.count}", **attributes))
-        return name
-
-    def constant(self, value, dtype=np.float32):
-        value = np.asarray(value, dtype)
-        return self.constants.setdefault((str(value.dtype), value.shape, value.tobytes()),
-                                         (f"c_{len(self.constants)}", value))[0]
-
-    def linear(self, x, name):
-        return self.op("Add", self.op("MatMul", x, f"{name}.weight"), f"{name}.bias")
-
-    def norm(self, x, name):
-        return self.op("LayerNormalization", x, f"{name}.weight", f"{name}.bias", axis=-1, epsilon=1e-12)
-
-    def dropout(self, x):
-        return self.op("Dropout", x, self.constant(self.c.dropout),
-                       self.constant(True, bool)) if self.c.dropout > 0 else x
-
-    def gelu(self, x):
-        erf = self.op("Erf", self.op("Div", x, self.constant(2**0.5)))
-        return self.op("Mul", x, self.op("Mul", self.constant(0.5), self.op("Add", erf, self.constant(1))))
-
+class Graph(onnx_graph.Graph):
     def heads(self, x, name, perm):
         split = self.constant([0, 0, self.c.heads, self.c.hidden // self.c.heads], np.int64)
         return self.op("Transpose", self.op("Reshape", self.linear(x, name), split), perm=perm)
@@ -119,41 +86,14 @@ class Graph:
         x = self.linear(self.norm(self.gelu(self.linear(x, "head.transform")), "head.norm"), "head.decoder")
         logits = self.op("Reshape", x, self.constant([-1, c.vocabulary], np.int64))
         labels = self.op("Reshape", "labels", self.constant([-1], np.int64))
-        self.nodes.append(self.helper.make_node("SoftmaxCrossEntropyLoss", [logits, labels], ["loss"], name="node_loss",
-                                                reduction="mean"))
-
-
-def external(onnx, name, shape, location, offset):
-    tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=shape,
-                              data_location=onnx.TensorProto.EXTERNAL)
-    for key, value in (("location", location), ("offset", offset), ("length", 4 * int(np.prod(shape)))):
-        tensor.external_data.add(key=key, value=str(value))
-    return tensor
+        self.loss(logits, labels)
 
 
 def write(path, c, data=True):
     """The model at `path`, its weights at `path`.data where `data`, its inputs in inputs.npz beside it."""
-    import onnx
-    from onnx import helper, numpy_helper
-    graph = Graph(c, helper)
+    graph = Graph(c)
     graph.whole()
-    initializers, offset = [], 0
-    for name, shape in shapes(c):
-        initializers.append(external(onnx, name, shape, os.path.basename(path) + ".data", offset))
-        offset += 4 * int(np.prod(shape))
-    initializers += [numpy_helper.from_array(value, name) for name, value in graph.constants.values()]
-    values = [helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [c.batch, c.sequence])
-              for name in ("input_ids", "attention_mask", "labels")]
-    loss = helper.make_tensor_value_info("loss", onnx.TensorProto.FLOAT, [])
-    model = helper.make_model(helper.make_graph(graph.nodes, "bert", values, [loss], initializers),
-                              opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    with open(path, "wb") as f:
-        f.write(model.SerializeToString())
-    if data:
-        with open(path + ".data", "wb") as f:
-            for _, value in parameters(c):
-                f.write(value.tobytes())
-    np.savez(os.path.join(os.path.dirname(path), "inputs.npz"), **inputs(c))
+    onnx_graph.write(path, graph, shapes(c), parameters(c) if data else None, inputs(c))
 
 
 def add_arguments(parser, default=Bert()):
