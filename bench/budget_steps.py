@@ -5,11 +5,11 @@ usage: budget_steps.py BUILD_DIR [--case NAME] [--recipes none exact] [--budgets
 [--times N] [--threads N] [--processor] [--seed N] [--remat-time S] [--machine NAME] [--torch PYTHON] [--json FILE]
 
 Memory: the arena that tempoc promised, and the most that a run had resident, less inputs and what a run of the same
-network with batch 1 had beside its arena. Time: the least of several runs, all plans in turn in each of N rounds, beside what costs say
-that tempoc planned by (`tempo-run --profile` of the graph without a budget) and what the roofline of a machine says of
-the same plan. Gradients are those without a budget, bit for bit, or the benchmark ends with 1. With --processor, times
-are the processor's, for one thread. --torch names a Python with PyTorch: bench/torch_budget.py runs the same network
-under its activation checkpointing and its activation_memory_budget.
+network with batch 1 had beside its arena. Time: the least of several runs, all plans in turn in each of N rounds,
+beside what costs say that tempoc planned by (`tempo-run --profile` of the graph without a budget) and what the roofline
+of a machine says of the same plan. Gradients are those without a budget, bit for bit, or the benchmark ends with 1.
+With --processor, times are the processor's, for one thread. --torch names a Python with PyTorch: torch_budget.py runs
+the same network under its activation checkpointing and its activation_memory_budget.
 """
 import argparse
 import dataclasses
@@ -62,7 +62,8 @@ class Steps:
     def compile(self, name, *options):
         """A Plan; of the best there is where the budget was missed."""
         path, report = os.path.join(self.folder, name + ".onnx"), os.path.join(self.folder, name + ".json")
-        command = [os.path.join(self.args.build, "tempoc"), self.model, "-o", path, f"--report={report}", "-q", *options]
+        command = [os.path.join(self.args.build, "tempoc"), self.model, "-o", path, f"--report={report}", "-q",
+                   *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode not in (0, MISSED):
             sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")

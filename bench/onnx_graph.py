@@ -13,7 +13,8 @@ def drawn(shapes):
 
 
 class Graph:
-    """Nodes in order; each method appends one and gives its result's name back. c: the network, whose dropout counts."""
+    """Nodes in order; each method appends one and gives its result's name back. c: the network, of which `dropout`
+    is read here."""
 
     def __init__(self, c):
         from onnx import helper  # not for those who want shapes and parameters only
