@@ -6,10 +6,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A search takes this many seconds unless it is told; each further round a third; the guard is so many times as
- * long.
- */
-enum { ROUNDS = 4, SECONDS = 4, LATER = 3, STEPS_A_SECOND = 1000000, GUARD = 6 };
+/* A search takes this many seconds unless it is told; each further round a third. The guard is so many times as long,
+ * and some seconds more: short searches, too, are to end by their steps on a busy machine. */
+enum { ROUNDS = 4, SECONDS = 4, LATER = 3, STEPS_A_SECOND = 1000000, GUARD = 6, GRACE = 10 };
 
 typedef struct search {
     tc_pass_env *env;
@@ -93,7 +92,7 @@ static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t
                           .work = (uint64_t)(seconds * STEPS_A_SECOND) + 1,
                           .seed = (uint64_t)options->remat_seed,
                           .stop = runtime->stop,
-                          .seconds = seconds * GUARD,
+                          .seconds = seconds * GUARD + GRACE,
                           .progress = runtime->progress ? tell : NULL,
                           .user = x,
                           .beginnings = from,

@@ -105,8 +105,8 @@ static void print_plan(FILE *out, const tc_plan_summary *p) {
         return;
     }
     fprintf(out,
-            "budget     %" PRIu64 " bytes: %s; %u nodes computed again, %+.1f%% time by %s; floor %" PRIu64 " bytes\n",
-            p->budget, p->met ? "met" : "missed", p->clones, more, p->costs, p->floor);
+            "budget     %" PRIu64 " bytes: %s; %u node%s computed again, %+.1f%% time by %s; floor %" PRIu64 " bytes\n",
+            p->budget, p->met ? "met" : "missed", p->clones, p->clones == 1 ? "" : "s", more, p->costs, p->floor);
 }
 
 static void print_pareto(FILE *out, tc_ctx *ctx, const tc_pareto *c) {
