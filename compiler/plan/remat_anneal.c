@@ -184,9 +184,9 @@ static double scale_of(const tc_remat_walk *w, const objective *o, double value)
     return o->peak_only ? value : value / ((double)w->state.cost + o->step * w->state.n_steps) * o->scale;
 }
 
-/* As many moves at one temperature. Returns the objective after them. */
+/* As many moves at one temperature, while there is a step. Returns the objective after them. */
 static double some_moves(tc_remat_walk *w, const tc_remat_course *c, const objective *o, double value, double hot) {
-    for (uint32_t i = 0; i < BETWEEN_LOOKS; i++) {
+    for (uint32_t i = 0; i < BETWEEN_LOOKS && w->state.n_steps > 0; i++) {
         double most = value + hot * tc_remat_wait(&w->random) * scale_of(w, o, value);
         if (!tc_remat_move(w, c, most))
             continue;

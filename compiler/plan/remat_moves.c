@@ -138,6 +138,9 @@ static bool exchange(tc_remat_walk *w, double most_cost) {
 }
 
 bool tc_remat_move(tc_remat_walk *w, const tc_remat_course *course, double most_cost) {
+    /* All that ran has been taken away, as nobody asks for its results: there is no step to begin with. */
+    if (w->state.n_steps == 0)
+        return false;
     if (course->order_only)
         return rotate(w);
     uint32_t kind = tc_remat_below(&w->random, 256);
@@ -150,5 +153,9 @@ bool tc_remat_move(tc_remat_walk *w, const tc_remat_course *course, double most_
     if (kind < 240)
         return take_away(w);
     /* One for another, which each alone might be too dear or too large. */
-    return take_away(w) && (add(w, course, most_cost), true);
+    if (!take_away(w))
+        return false;
+    if (w->state.n_steps > 0)
+        add(w, course, most_cost);
+    return true;
 }

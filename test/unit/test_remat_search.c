@@ -161,6 +161,22 @@ static void test_nothing_in_vain(void **unused) {
     }
 }
 
+/* Where nothing is an output the best schedule is empty. */
+static void test_nothing_asked_for(void **unused) {
+    (void)unused;
+    for (uint32_t seed = 0; seed < 8; seed++) {
+        case_generate(&it, seed, 30, CASE_ALL - CASE_PINNED);
+        for (uint32_t v = 0; v < it.problem.n_values; v++)
+            it.values[v].is_output = false;
+        for (uint32_t n = 0; n < it.problem.n_nodes; n++)
+            it.nodes[n].cost++;
+        tc_remat_outcome o = search(&(tc_remat_options){.budget = 1, .work = 20000, .seed = seed});
+        assert_true(o.met);
+        assert_int_equal(o.best.n_steps, 0);
+        tc_remat_schedule_free(&o.best);
+    }
+}
+
 static void test_stops(void **unused) {
     (void)unused;
     volatile sig_atomic_t stop = 1;
@@ -215,6 +231,7 @@ int main(void) {
         cmocka_unit_test(test_same_again),
         cmocka_unit_test(test_looser_is_no_dearer),
         cmocka_unit_test(test_nothing_in_vain),
+        cmocka_unit_test(test_nothing_asked_for),
         cmocka_unit_test(test_stops),
         cmocka_unit_test(test_tells_how_far),
         cmocka_unit_test(test_refused),

@@ -185,6 +185,29 @@ static void test_extremes(void **unused) {
     tc_remat_walk_free(&w);
 }
 
+/* Where nothing is an output no step is needed: moves that make nothing dearer leave none, and then there is none. */
+static void test_nothing_left(void **unused) {
+    (void)unused;
+    for (uint32_t anchored = 0; anchored <= 256; anchored += 256) {
+        tc_remat_course course = {.power = 4, .anchored = anchored};
+        tc_remat_walk w;
+        case_generate(&it, 5, 20, CASE_OVERS | CASE_FORMS);
+        for (uint32_t v = 0; v < it.problem.n_values; v++)
+            it.values[v].is_output = false;
+        for (uint32_t n = 0; n < it.problem.n_nodes; n++)
+            it.nodes[n].cost++;
+        begin(&w, 1);
+        for (uint32_t i = 0; i < 20000; i++) {
+            bool empty = w.state.n_steps == 0, moved = tc_remat_move(&w, &course, (double)w.state.cost);
+            assert_false(empty && moved);
+            tc_remat_keep(&w.state);
+        }
+        assert_int_equal(w.state.n_steps, 0);
+        assert_counted(&w.state);
+        tc_remat_walk_free(&w);
+    }
+}
+
 /* Against values of glibc to sixteen digits. */
 static void test_exp_and_log(void **unused) {
     (void)unused;
@@ -205,7 +228,7 @@ static void test_exp_and_log(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wanders),  cmocka_unit_test(test_what_may_be_done), cmocka_unit_test(test_fixed_order),
-        cmocka_unit_test(test_extremes), cmocka_unit_test(test_exp_and_log),
+        cmocka_unit_test(test_extremes), cmocka_unit_test(test_nothing_left),     cmocka_unit_test(test_exp_and_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
