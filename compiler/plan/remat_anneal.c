@@ -1,8 +1,8 @@
 /* remat_anneal.c: the annealing itself: what is minimised, when a change is kept, which schedule is remembered.
  *
  * The objective is cost * max(1, peak / budget)^power: FastSA's (equation 1) with its power 1; a higher one leads into
- * tight budgets. While the budget is missed, an excess counts more and more, so that no run ends just outside. A step
- * costs a millionth of the mean step more than it does, so that free ones go, too. */
+ * tight budgets. Where a course is pressed, an excess counts more and more while the budget is missed, so that no short
+ * run ends just outside. A step costs a millionth of the mean step more than it does, so that free ones go, too. */
 #include "remat_anneal.h"
 #include "remat_moves.h"
 #include <stdlib.h>
@@ -226,8 +226,10 @@ tc_remat_status tc_remat_anneal(tc_remat_walk *w, const tc_remat_course *c) {
     for (uint64_t i = 0; i < n && status == TC_REMAT_OK && !w->state.out_of_memory && !ends(w); i++) {
         value = some_moves(w, c, &o, value, hot);
         hot *= cooling;
-        press(w, &o);
-        value = value_of(w, &o);
+        if (c->pressed) {
+            press(w, &o);
+            value = value_of(w, &o);
+        }
         if (c->until_met && w->kept_live.peak_bytes <= w->options->budget)
             break;
         if ((w->work & (BETWEEN_SPREADS - 1)) == 0 || w->state.n_steps > w->n_slots / 4)

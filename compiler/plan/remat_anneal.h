@@ -37,6 +37,7 @@ typedef struct tc_remat_course {
     uint32_t anchored; /* of 256 runs that are added, as many stand before a reader of what they make */
     bool order_only;   /* minimises the peak by order alone */
     bool until_met;    /* ends as soon as the budget is met */
+    bool pressed;      /* an excess counts the more, the longer the budget is missed */
 } tc_remat_course;
 
 /* Whether the first is the better one: it meets the budget at less cost, or comes nearer to it. */

@@ -40,6 +40,9 @@ static const tc_remat_course warm[] = {
 };
 #define N_WARM (sizeof warm / sizeof *warm)
 #define FEW_MOVES 1000 /* of a run for each node */
+/* With fewer than these for each node a run is pressed into the budget, near which it might end; a longer one has the
+ * time to walk outside it, and finds cheaper schedules there. */
+#define PRESSED_MOVES 3000
 
 static const tc_remat_course by_order = {.hot = 3e-2, .cold = 1e-6, .order_only = true, .until_met = true};
 static const tc_remat_course at_last = {.hot = 2e-3, .cold = 1e-7, .power = 4, .anchored = 180};
@@ -118,6 +121,7 @@ static tc_remat_status run(search *s, const tc_remat_schedule *from, const tc_re
     tc_remat_course course = *way;
     tc_remat_walk *w = &s->walk;
     course.moves = moves;
+    course.pressed = moves / PRESSED_MOVES < s->p->n_nodes;
     /* Where there are few steps one of them is a large part of the cost. */
     if (way != &at_last && !way->order_only && course.hot * (s->p->n_steps + 1.0) < 1)
         course.hot = 1 / (s->p->n_steps + 1.0);
