@@ -339,22 +339,25 @@ static tc_status choose(job *j, job *recipe, job *forms) {
 }
 
 static tc_status plan_with_forms(job *j) {
-    job recipe, forms = {0};
+    job recipe = {0}, forms = {0};
+    bool fit = false;
     TC_TRY(tc_infer_graph(j->env->ctx, j->model->graph));
     TC_TRY(tc_costs_open(j->env, j->model, &j->costs));
     j->cost_before = tc_graph_cost(j->costs, j->model->graph);
-    TC_TRY(begin_apart(j, TC_BEGIN_RECIPE, &recipe));
-    TC_TRY(wanted_bytes(j->env, &j->wanted));
-    j->begin = recipe.begin;
-    bool fit = fits(j);
-    tc_status status = fit ? TC_OK : choose(j, &recipe, &forms);
+    tc_status status = begin_apart(j, TC_BEGIN_RECIPE, &recipe);
+    if (status == TC_OK)
+        status = wanted_bytes(j->env, &j->wanted);
+    if (status == TC_OK) {
+        j->begin = recipe.begin;
+        fit = fits(j);
+        status = fit ? TC_OK : choose(j, &recipe, &forms);
+    }
     tc_model_destroy(forms.model);
     tc_model_destroy(recipe.model);
-    if (fit) {
-        TC_TRY(tc_budget_begin(j->env, j->arena, j->model, TC_BEGIN_RECIPE, &j->begin));
-        return leave(j);
-    }
-    return status;
+    if (!fit)
+        return status;
+    TC_TRY(tc_budget_begin(j->env, j->arena, j->model, TC_BEGIN_RECIPE, &j->begin));
+    return leave(j);
 }
 
 /* The curve of a graph that stays as it is: of a clone. */
