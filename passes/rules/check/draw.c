@@ -168,6 +168,8 @@ static tc_value *draw_list(rule_instance *inst, const tc_node *node, uint32_t in
         return NULL;
     if (rule_role_is_target(rule_role_of(node, index)))
         n = fill_target(inst, &x, list);
+    else if (n > x.rank)
+        return NULL; /* more axes than there are */
     else
         rule_draw_axes(inst, list, n, x.rank, trailing && !careless);
     return constant_value(inst, tc_tensor_ints(inst->model, list, n), name);

@@ -217,6 +217,15 @@ static bool attention_dy(rule_instance *inst, const tc_node *node, uint32_t inde
            rule_shape_fail(inst, "there is no attention to differentiate");
 }
 
+/* What the products reach, of P's shape. */
+static bool reached(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
+    (void)index;
+    if (!operand_shape(node, 4, s))
+        return rule_shape_fail(inst, "there is no attention to differentiate");
+    s->dtype = TC_BOOL;
+    return true;
+}
+
 static bool reshape_target(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     shape x;
     (void)index;
@@ -327,6 +336,7 @@ static const struct {
     {"ai.tempo", "DotProductAttention", 6, seed},
     {"ai.tempo", "DotProductAttentionGrad", 0, attention_dy},
     {"ai.tempo", "DotProductAttentionGrad", 7, one_number},
+    {"ai.tempo", "DotProductAttentionGrad", 8, reached},
     {"ai.tempo", "Dropout", 1, one_number},
     {"ai.tempo", "Dropout", 2, seed},
     {"ai.tempo", "DropoutGrad", 0, like_next},
