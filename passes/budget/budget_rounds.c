@@ -144,10 +144,10 @@ static uint64_t lower(uint64_t budget, const search *x) {
     return next < most ? next : most;
 }
 
-static tc_status search_budget(search *x) {
+static tc_status search_budget(search *x, uint32_t first_round) {
     uint64_t budget = x->wanted;
     bool met = true;
-    for (x->round = 0; x->round < ROUNDS && !x->s->met && !x->s->stopped; x->round++) {
+    for (x->round = first_round; x->round < ROUNDS && !x->s->met && !x->s->stopped; x->round++) {
         TC_TRY(run_round(x, budget, &met));
         x->s->met = x->best.arena <= x->wanted;
         budget = met ? lower(budget, x) : budget; /* else the search goes on where it ended */
@@ -155,19 +155,20 @@ static tc_status search_budget(search *x) {
     return TC_OK;
 }
 
-/* First for less than there can be, which ends at the least that is found; then for a little less than that, again and
- * again; then for the best of these at less cost. `quick`: to tell what could be met, no more. */
+/* First for less than there can be, which ends at the least that is found; then for less than that, again and again, by
+ * smaller parts where nothing is found; then for the best of these at less cost. `quick`: to tell what could be met, no
+ * more. */
 static tc_status search_least(search *x, bool quick) {
     bool met;
     x->round = quick;
     TC_TRY(run_round(x, x->s->floor, &met));
-    bool less = !quick;
-    for (uint32_t again = 0; less && again < 2 && !x->s->stopped; again++) {
-        x->wanted = x->best.arena - x->best.arena / 16;
+    uint64_t part = 16;
+    while (!quick && part <= 256 && !x->s->stopped) {
+        x->wanted = x->best.arena - x->best.arena / part;
         x->last = (tc_plan){0}; /* what is least live may lie badly: from the given schedule again */
         x->s->met = false;
-        TC_TRY(search_budget(x));
-        less = x->s->met;
+        TC_TRY(search_budget(x, 1));
+        part *= x->s->met ? 1 : 4;
     }
     x->round = 1;
     if (!quick && !x->s->stopped) {
@@ -190,7 +191,7 @@ tc_status tc_budget_search(tc_pass_env *env, tc_arena *arena, tc_model *model, c
         .env = env, .arena = arena, .model = model, .b = budget, .aim = aim, .wanted = aim->wanted, .s = summary};
     bool hopeless = aim->wanted > 0 && aim->wanted < summary->floor;
     tc_status status =
-        aim->wanted == 0 || hopeless ? search_least(&x, hopeless && !env->options->best_effort) : search_budget(&x);
+        aim->wanted == 0 || hopeless ? search_least(&x, hopeless && !env->options->best_effort) : search_budget(&x, 0);
     summary->met &= !hopeless;
     *out_plan = x.best;
     return status;
