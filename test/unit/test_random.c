@@ -11,7 +11,7 @@ static uint32_t word_of(const tk_draw *draw, int64_t word) {
 
 static void expect_uniform(tk_dtype dtype, int64_t n, const tk_draw *draw, int bits) {
     size_t bytes = (size_t)n * tk_size(dtype);
-    void *out = alloc_guarded(bytes, 0), *again = alloc_guarded(bytes, 4);
+    void *out = alloc_guarded(bytes, 0), *again = alloc_guarded(bytes, tk_size(dtype));
     for (int threads = 1; threads <= 3; threads++) {
         use_threads(threads);
         void *to = threads == 1 ? out : again;
