@@ -162,13 +162,14 @@ static tc_status search_least(search *x, bool quick) {
     bool met;
     x->round = quick;
     TC_TRY(run_round(x, x->s->floor, &met));
-    uint64_t part = 16;
-    while (!quick && part <= 256 && !x->s->stopped) {
-        x->wanted = x->best.arena - x->best.arena / part;
-        x->last = (tc_plan){0}; /* what is least live may lie badly: from the given schedule again */
+    for (uint64_t part = 16; !quick && part <= 256 && !x->s->stopped; part *= x->s->met ? 1 : 4) {
+        uint64_t most = x->best.arena;
+        x->wanted = most - most / part;
         x->s->met = false;
+        if (x->wanted == most || x->wanted < x->s->floor)
+            continue; /* nothing less, or nothing that can be */
+        x->last = (tc_plan){0}; /* what is least live may lie badly: from the given schedule again */
         TC_TRY(search_budget(x, 1));
-        part *= x->s->met ? 1 : 4;
     }
     x->round = 1;
     if (!quick && !x->s->stopped) {
