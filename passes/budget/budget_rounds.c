@@ -167,7 +167,7 @@ static tc_status search_least(search *x, bool quick) {
         x->wanted = most - most / part;
         x->s->met = false;
         if (x->wanted == most || x->wanted < x->s->floor)
-            continue; /* nothing less, or nothing that can be */
+            continue;           /* nothing less, or nothing that can be */
         x->last = (tc_plan){0}; /* what is least live may lie badly: from the given schedule again */
         TC_TRY(search_budget(x, 1));
     }
