@@ -19,7 +19,7 @@ void tc_remat_turn_free(tc_remat_turn *t) {
                    t->seen,    t->later,   t->stack,     t->stack_at, t->wanted};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
-    tc_flow_free(&t->flow);
+    tc_cut_free(&t->cut);
     *t = (tc_remat_turn){0};
 }
 
@@ -299,25 +299,25 @@ static void connect(tc_remat_turn *t, uint32_t begin, uint32_t source) {
     for (uint32_t i = 0; i < t->n_members; i++) {
         uint32_t v = t->members[i], at = t->vertex[p->n_values + t->maker[v]];
         if (i < t->n_direct)
-            tc_flow_edge(&t->flow, source, i, TC_FLOW_ENDLESS);
-        tc_flow_edge(&t->flow, i, at == NONE ? source + 1 : t->n_members + at, keep_price(t, v, t->member_at[i]));
+            tc_cut_edge(&t->cut, source, i, TC_CUT_ENDLESS);
+        tc_cut_edge(&t->cut, i, at == NONE ? source + 1 : t->n_members + at, keep_price(t, v, t->member_at[i]));
     }
     for (uint32_t i = 0; i < t->n_member_nodes; i++) {
         const tc_remat_node *n = &p->nodes[t->nodes[i]];
-        tc_flow_edge(&t->flow, t->n_members + i, source + 1, cost_again(t, t->nodes[i], begin));
+        tc_cut_edge(&t->cut, t->n_members + i, source + 1, cost_again(t, t->nodes[i], begin));
         for (uint32_t k = 0; k < n->n_inputs; k++)
             if (t->vertex[n->inputs[k]] != NONE)
-                tc_flow_edge(&t->flow, t->n_members + i, t->vertex[n->inputs[k]], TC_FLOW_ENDLESS);
+                tc_cut_edge(&t->cut, t->n_members + i, t->vertex[n->inputs[k]], TC_CUT_ENDLESS);
     }
 }
 
 static void connect_form(tc_remat_turn *t, uint32_t step, uint32_t vertex, uint32_t source) {
     const tc_remat_node *n = &t->problem->nodes[t->steps[step]], *form = &t->problem->nodes[t->form[step]];
     uint64_t given = t->cost[t->steps[step]], other = t->cost[t->form[step]];
-    tc_flow_edge(&t->flow, source, vertex, other > given ? other - given : 0);
+    tc_cut_edge(&t->cut, source, vertex, other > given ? other - given : 0);
     for (uint32_t i = 0; i < n->n_inputs; i++)
         if (t->vertex[n->inputs[i]] != NONE && is_from_before(t, n->inputs[i], step) && !reads(form, n->inputs[i]))
-            tc_flow_edge(&t->flow, vertex, t->vertex[n->inputs[i]], TC_FLOW_ENDLESS);
+            tc_cut_edge(&t->cut, vertex, t->vertex[n->inputs[i]], TC_CUT_ENDLESS);
 }
 
 static void cut_stage(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_t stage) {
@@ -326,17 +326,17 @@ static void cut_stage(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_t s
     for (uint32_t s = begin; s < end; s++)
         if (t->form[s] != NONE)
             connect_form(t, s, first_step + s - begin, source);
-    tc_flow_cut(&t->flow, source, source + 1);
+    tc_cut_find(&t->cut, source, source + 1);
     for (uint32_t i = 0; i < t->n_members; i++) {
         uint32_t at = t->vertex[t->problem->n_values + t->maker[t->members[i]]];
-        if (!tc_flow_is_cut_off(&t->flow, i) && (at == NONE || tc_flow_is_cut_off(&t->flow, t->n_members + at)))
+        if (!tc_cut_is_behind(&t->cut, i) && (at == NONE || tc_cut_is_behind(&t->cut, t->n_members + at)))
             t->kept[t->members[i]] = stage + 1;
     }
     for (uint32_t i = 0; i < t->n_member_nodes; i++)
-        if (t->shares && !tc_flow_is_cut_off(&t->flow, t->n_members + i))
+        if (t->shares && !tc_cut_is_behind(&t->cut, t->n_members + i))
             t->later[t->nodes[i]] = begin;
     for (uint32_t s = begin; s < end; s++)
-        t->changed[s] = t->form[s] != NONE && tc_flow_is_cut_off(&t->flow, first_step + s - begin);
+        t->changed[s] = t->form[s] != NONE && tc_cut_is_behind(&t->cut, first_step + s - begin);
 }
 
 static bool choose_stage(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_t stage) {
@@ -345,7 +345,7 @@ static bool choose_stage(tc_remat_turn *t, uint32_t begin, uint32_t end, uint32_
     uint32_t edges = take_makers(t, bound, begin, stage);
     for (uint32_t s = begin; s < end; s++)
         edges += t->form[s] == NONE ? 0 : t->problem->nodes[t->steps[s]].n_inputs + 1;
-    bool ok = tc_flow_begin(&t->flow, t->n_members + t->n_member_nodes + end - begin + 2, edges);
+    bool ok = tc_cut_begin(&t->cut, t->n_members + t->n_member_nodes + end - begin + 2, edges);
     if (ok)
         cut_stage(t, begin, end, stage);
     for (uint32_t i = 0; i < t->n_members; i++)
@@ -362,7 +362,7 @@ bool tc_remat_turn_choose(tc_remat_turn *t, const uint64_t *price) {
     memset(t->kept, 0, t->problem->n_values * sizeof *t->kept);
     for (uint32_t n = 0; n < t->problem->n_nodes; n++)
         t->later[n] = NONE;
-    uint64_t arcs = t->flow.work;
+    uint64_t arcs = t->cut.work;
     for (uint32_t end = t->n_steps; end > t->turn;) {
         uint32_t begin = end - 1;
         while (begin > t->turn && t->stage[begin - 1] == t->stage[end - 1])
@@ -371,7 +371,7 @@ bool tc_remat_turn_choose(tc_remat_turn *t, const uint64_t *price) {
             return false;
         end = begin;
     }
-    t->work += (t->flow.work - arcs) / 1024;
+    t->work += (t->cut.work - arcs) / 1024;
     return true;
 }
 

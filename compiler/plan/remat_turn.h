@@ -5,7 +5,7 @@
  * The steps behind the turn are dealt with in stages: what a stage makes again is there for the rest of the stage. */
 #ifndef TC_REMAT_TURN_H
 #define TC_REMAT_TURN_H
-#include "remat_flow.h"
+#include "min_cut.h"
 #include "remat_problem.h"
 
 typedef struct tc_remat_turn {
@@ -26,7 +26,7 @@ typedef struct tc_remat_turn {
     bool *changed;  /* [n_steps] behind the turn: the other form runs */
     const uint64_t *price;
     /* Of choosing. */
-    tc_flow flow;
+    tc_cut cut;
     uint32_t *members, *member_at, *nodes, *vertex; /* [n_values] twice, [n_nodes], [n_values + n_nodes] */
     uint64_t *path, *both;                          /* [n_values], [n_steps + 1] */
     uint32_t *later; /* [n_nodes] the next step, of a stage behind, for which it runs again; or none */

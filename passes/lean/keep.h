@@ -3,7 +3,6 @@
  * capacities, from what cannot be made again to what is read. */
 #ifndef TC_KEEP_H
 #define TC_KEEP_H
-#include "../../compiler/arena.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,6 +15,7 @@ typedef struct tc_keep_value {
 } tc_keep_value;
 
 /* out_keep[n]: whether the value is to be kept; false for what is there. Of several such sets the one closest to what
- * is read, which is made again in the fewest steps. Sums of bytes stay below 2^63. Scratch memory is the arena's. */
-void tc_keep_least(tc_arena *arena, const tc_keep_value *values, uint32_t n, const uint32_t *operands, bool *out_keep);
+ * is read, which is made again in the fewest steps. Each value has less than 2^60 bytes, all that are kept less than
+ * 2^62. Without memory for it the call ends in tc_out_of_memory. */
+void tc_keep_least(const tc_keep_value *values, uint32_t n, const uint32_t *operands, bool *out_keep);
 #endif

@@ -286,7 +286,7 @@ static void choose(const recomputation *rc, const tc_value *const *values, uint3
         problem[i].n = n_operands - problem[i].first;
         numbers[values[i]->id] = i;
     }
-    tc_keep_least(scratch, problem, n, operands, keep);
+    tc_keep_least(problem, n, operands, keep);
     for (uint32_t i = 0; i < n; i++)
         rc->flags[values[i]->id] = (uint8_t)((rc->flags[values[i]->id] & ~CHOSEN) | (keep[i] ? CHOSEN : 0));
     tc_arena_destroy(scratch);

@@ -60,9 +60,7 @@ static void test_every_set(void **unused) {
                 least = bytes;
         bool keep[MOST];
         uint32_t kept = 0;
-        tc_arena *arena = tc_arena_create();
-        tc_keep_least(arena, p.values, p.n, p.operands, keep);
-        tc_arena_destroy(arena);
+        tc_keep_least(p.values, p.n, p.operands, keep);
         for (uint32_t i = 0; i < p.n; i++)
             kept |= (uint32_t)keep[i] << i;
         assert_true(serves(&p, kept, &bytes));
@@ -81,15 +79,13 @@ static void test_closest_to_readers(void **unused) {
         values[i] = (tc_keep_value){.bytes = 4, .makes = i > 0, .first = i, .n = i > 0, .read = i + 1 == CHAIN};
         operands[i] = i > 0 ? i - 1 : 0;
     }
-    tc_arena *arena = tc_arena_create();
-    tc_keep_least(arena, values, CHAIN, operands, keep);
+    tc_keep_least(values, CHAIN, operands, keep);
     for (uint32_t i = 0; i < CHAIN; i++)
         assert_int_equal(keep[i], i + 1 == CHAIN);
     values[7].bytes = 3;
-    tc_keep_least(arena, values, CHAIN, operands, keep);
+    tc_keep_least(values, CHAIN, operands, keep);
     for (uint32_t i = 0; i < CHAIN; i++)
         assert_int_equal(keep[i], i == 7);
-    tc_arena_destroy(arena);
     free(values);
     free(operands);
     free(keep);

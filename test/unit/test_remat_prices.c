@@ -33,18 +33,18 @@ static uint64_t cut_cost(const edge *edges, uint32_t n, uint32_t side) {
 
 static void test_no_cut_is_cheaper(void **unused) {
     (void)unused;
-    tc_flow flow = {0};
+    tc_cut cut = {0};
     for (int round = 0; round < 300; round++) {
         edge edges[EDGES];
         uint32_t n = next(EDGES + 1), side = 0;
-        assert_true(tc_flow_begin(&flow, VERTICES, n));
+        assert_true(tc_cut_begin(&cut, VERTICES, n));
         for (uint32_t i = 0; i < n; i++) {
             edges[i] = (edge){next(VERTICES), next(VERTICES), next(4) == 0 ? 0 : next(100)};
-            tc_flow_edge(&flow, edges[i].from, edges[i].to, edges[i].capacity);
+            tc_cut_edge(&cut, edges[i].from, edges[i].to, edges[i].capacity);
         }
-        uint64_t found = tc_flow_cut(&flow, 0, VERTICES - 1), best = UINT64_MAX;
+        uint64_t found = tc_cut_find(&cut, 0, VERTICES - 1), best = UINT64_MAX;
         for (uint32_t v = 0; v < VERTICES; v++)
-            side |= (uint32_t)!tc_flow_is_cut_off(&flow, v) << v;
+            side |= (uint32_t)!tc_cut_is_behind(&cut, v) << v;
         for (uint32_t other = 1; other < 1u << (VERTICES - 1); other += 2) {
             uint64_t cost = cut_cost(edges, n, other);
             best = cost < best ? cost : best;
@@ -53,7 +53,7 @@ static void test_no_cut_is_cheaper(void **unused) {
         assert_int_equal(cut_cost(edges, n, side), best);
         assert_true((side & 1) && !(side >> (VERTICES - 1)));
     }
-    tc_flow_free(&flow);
+    tc_cut_free(&cut);
 }
 
 /* --- choices ---------------------------------------------------------------------------------- */
