@@ -169,6 +169,15 @@ static double tolerance_64(const fz_program *p) {
     return TOLERANCE_64;
 }
 
+/* At the sizes for which exact decided what to keep. Which of two values has fewer bytes, (B, S, 5) or (B, S, B), may
+ * depend on a dim that tempoc was not told, of which it counts 64. To keep only what is less at every size would give
+ * up what is less at all but tiny ones, and the runs here are tiny. */
+static bool compare_saved(fz_case *c, const fz_variant *none, const fz_variant *exact) {
+    return exact->saved_sample == UINT64_MAX || exact->saved_sample <= none->saved_sample ||
+           fz_fail(c, FZ_LEDGER, "exact keeps %llu bytes, none %llu", (unsigned long long)exact->saved_sample,
+                   (unsigned long long)none->saved_sample);
+}
+
 static bool run_checks(fz_case *c, fz_variant v[], bool all) {
     enum {
         READ,
@@ -196,9 +205,7 @@ static bool run_checks(fz_case *c, fz_variant v[], bool all) {
                 compare(c, &by, FZ_APART, TOLERANCE_32, &v[BEST], &v[NONE], true) &&
                 compare(c, &by, FZ_APART, TOLERANCE_32, &v[NONE], &v[PORTABLE], true) &&
                 compare(c, &by, FZ_UNREAD, TOLERANCE_32, &v[READ], &v[NONE], false);
-    if (good && v[EXACT].saved != UINT64_MAX && v[EXACT].saved > v[NONE].saved)
-        return fz_fail(c, FZ_LEDGER, "exact keeps %llu bytes, none %llu", (unsigned long long)v[EXACT].saved,
-                       (unsigned long long)v[NONE].saved);
+    good = good && compare_saved(c, &v[NONE], &v[EXACT]);
     if (good && (all || seed % 4 == 0))
         good = fz_make(c, &v[BODIES]) && compare(c, &by, FZ_APART, TOLERANCE_32, &v[NONE], &v[BODIES], true);
     if (good && (all || seed % 4 == 1))

@@ -2,6 +2,7 @@
  * its seed, and run. */
 #include "recipe_variant.h"
 #include "compiler/memory/ledger.h"
+#include "compiler/memory/liveness.h"
 #include "compiler/ops.h"
 #include "compiler/text.h"
 #include <math.h>
@@ -91,13 +92,17 @@ static bool can_tell_views(const fz_program *p) {
     return true;
 }
 
-static uint64_t told_by_ledger(fz_case *c, const tc_graph *graph) {
+static void ask_ledger(fz_case *c, const tc_graph *graph, fz_variant *v) {
     tc_arena *scratch = tc_arena_create();
+    tc_dim_pool *pool = graph->model->dims;
     tc_ledger ledger;
     tc_ledger_make(scratch, graph, NULL, &ledger);
-    tc_dim bytes = tc_dim_substitute(graph->model->dims, ledger.bytes, lookup, c);
+    tc_dim bytes = tc_dim_substitute(pool, ledger.bytes, lookup, c);
     tc_arena_destroy(scratch);
-    return tc_dim_is_const(bytes) ? (uint64_t)bytes.value : UINT64_MAX;
+    if (can_tell_views(c->p) && tc_dim_is_const(bytes))
+        v->saved = (uint64_t)bytes.value;
+    if (!tc_dim_is_unknown(ledger.bytes))
+        v->saved_sample = tc_sample_bytes(pool, ledger.bytes);
 }
 
 static bool is_standard(const tc_graph *graph) {
@@ -255,9 +260,9 @@ bool fz_make(fz_case *c, fz_variant *v) {
     if (!compile(c, v, &model))
         return false;
     /* Recipes end with lean, or do not move nodes between the passes: only they promise it. */
-    v->saved = v->passes == NULL && !v->plan && v->style.noise == 0 && can_tell_views(c->p)
-                   ? told_by_ledger(c, model->graph)
-                   : UINT64_MAX;
+    v->saved = v->saved_sample = UINT64_MAX;
+    if (v->passes == NULL && !v->plan && v->style.noise == 0)
+        ask_ledger(c, model->graph, v);
     if (v->recipe && strcmp(v->recipe, "portable") == 0 && !is_standard(model->graph)) {
         tc_model_destroy(model);
         return fz_fail(c, FZ_NOT_STANDARD, "%s: an op of another domain is left", v->name);

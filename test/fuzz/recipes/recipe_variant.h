@@ -18,7 +18,8 @@ typedef struct fz_variant {
     uint64_t arena;        /* that any run takes; 0: it is not known before */
     tc_plan_summary *plan; /* under a budget, if it came so far; in the context's arena */
     tempo_session *session;
-    uint64_t saved; /* by the ledger; UINT64_MAX: it cannot tell */
+    uint64_t saved;        /* by the ledger; UINT64_MAX: it cannot tell */
+    uint64_t saved_sample; /* the same with each dim that tempoc was not told at the size that passes decide by */
 } fz_variant;
 
 typedef struct fz_case {
