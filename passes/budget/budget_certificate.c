@@ -14,7 +14,7 @@ const char *tc_budget_bytes(tc_ctx *ctx, uint64_t bytes) {
         size *= 1024;
     }
     if (bytes < 1024)
-        return tc_arena_printf(ctx->arena, "%" PRIu64 " bytes", bytes);
+        return tc_arena_printf(ctx->arena, "%" PRIu64 " byte%s", bytes, bytes == 1 ? "" : "s");
     return tc_arena_printf(ctx->arena, "%.2f %s (%" PRIu64 " bytes)", (double)bytes / (double)size, units[unit], bytes);
 }
 

@@ -31,12 +31,13 @@ static bool read_number(const char **text, uint64_t *out_millionths) {
     return any;
 }
 
+/* False: less than a byte, or more than 2^62. */
 static bool set_bytes(uint64_t millionths, uint64_t unit, uint64_t *out_bytes) {
     uint64_t whole = millionths / 1000000, part = millionths % 1000000;
     if (whole > (UINT64_C(1) << 62) / unit)
         return false;
     *out_bytes = whole * unit + unit * part / 1000000; /* below 2^60 */
-    return true;
+    return *out_bytes > 0;
 }
 
 static bool parse(const char *text, tc_budget_spec *out) {

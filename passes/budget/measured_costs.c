@@ -140,11 +140,15 @@ tc_status tc_measured_read(tc_ctx *ctx, const char *path, const tc_measured **ou
     *m = (tc_measured){tc_map_create(ctx->arena), tc_map_create(ctx->arena)};
     *out_measured = m;
     tc_file file;
-    TC_TRY(tc_file_open(ctx, path, &file));
+    tc_status status = tc_file_open(ctx, path, &file);
+    if (status != TC_OK) {
+        tc_hint(ctx, "--cost takes roofline, unit or a file that tempo-run MODEL --profile=FILE.csv wrote");
+        return status;
+    }
     tc_held held;
     tc_file_hold(&file, &held);
     reader r = {ctx, path, file.data, (const char *)file.data + file.size, 1, 1};
-    tc_status status = read_head(&r);
+    status = read_head(&r);
     while (status == TC_OK && r.at < r.end)
         status = read_row(&r, m);
     tc_let_go(&held);
