@@ -19,16 +19,6 @@
 #define PRESS_LEAST 0.05
 #define MOST_PRESS 1e4
 
-bool tc_remat_better(const tc_remat_live *a, const tc_remat_live *b, uint64_t budget) {
-    bool a_met = a->peak_bytes <= budget, b_met = b->peak_bytes <= budget;
-    if (a_met != b_met)
-        return a_met;
-    uint64_t first = a_met ? a->cost : a->peak_bytes, second = a_met ? b->cost : b->peak_bytes;
-    if (first != second)
-        return first < second;
-    return a_met ? a->peak_bytes < b->peak_bytes : a->cost < b->cost;
-}
-
 /* --- the best so far -------------------------------------------------------------------------- */
 
 tc_remat_live tc_remat_live_now(const tc_remat_walk *w) {

@@ -40,9 +40,6 @@ typedef struct tc_remat_course {
     bool pressed;      /* an excess counts the more, the longer the budget is missed */
 } tc_remat_course;
 
-/* Whether the first is the better one: it meets the budget at less cost, or comes nearer to it. */
-bool tc_remat_better(const tc_remat_live *a, const tc_remat_live *b, uint64_t budget);
-
 /* TC_REMAT_MEMORY: nothing is left to free. Problem and options have to stay. */
 tc_remat_status tc_remat_walk_init(tc_remat_walk *walk, const tc_remat_problem *problem,
                                    const tc_remat_options *options, uint64_t seed);

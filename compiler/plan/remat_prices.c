@@ -46,23 +46,7 @@ typedef struct search {
 /* --- schedules -------------------------------------------------------------------------------- */
 
 static bool is_better(const search *s, const tc_remat_live *a, const tc_remat_live *b) {
-    bool a_met = a->peak_bytes <= s->budget, b_met = b->peak_bytes <= s->budget;
-    if (a_met != b_met)
-        return a_met;
-    if (a_met && a->cost != b->cost)
-        return a->cost < b->cost;
-    return a->peak_bytes != b->peak_bytes ? a->peak_bytes < b->peak_bytes : a->cost < b->cost;
-}
-
-static tc_remat_status take(search *s, const uint32_t *steps, uint32_t n, const tc_remat_live *live) {
-    uint32_t *copy = malloc((n + (size_t)1) * sizeof *copy);
-    if (!copy)
-        return TC_REMAT_MEMORY;
-    if (n > 0)
-        memcpy(copy, steps, n * sizeof *copy);
-    free(s->best.steps);
-    s->best = (tc_remat_schedule){copy, n, *live};
-    return TC_REMAT_OK;
+    return tc_remat_better(a, b, s->budget);
 }
 
 static bool is_stopped(const search *s) { return s->stop && *s->stop; }
@@ -111,7 +95,7 @@ static bool try_price(search *s, uint32_t e) {
     if (s->status == TC_REMAT_OK && is_better(s, &s->here, &s->local))
         s->local = s->here;
     if (s->status == TC_REMAT_OK && is_better(s, &s->here, &s->best.live))
-        s->status = take(s, s->steps, s->n_steps, &s->here);
+        s->status = tc_remat_schedule_set(&s->best, &(tc_remat_schedule){s->steps, s->n_steps, s->here});
     return s->here.peak_bytes <= s->budget;
 }
 
@@ -341,14 +325,13 @@ static void search_turns(search *s, uint32_t turn) {
         set_limit(s, 1);
         if (is_over(s))
             return;
-        tc_remat_schedule from = s->best;
-        s->best.steps = NULL;
-        s->status = take(s, from.steps, from.n_steps, &from.live);
+        tc_remat_schedule from = {0};
+        s->status = tc_remat_schedule_set(&from, &s->best);
         uint32_t at = level == 0 && turn != TC_REMAT_NONE ? turn : from.live.peak;
         if (s->status == TC_REMAT_OK)
             search_turn(s, &from, at);
         bool lower = s->best.live.peak_bytes < from.live.peak_bytes;
-        free(from.steps);
+        tc_remat_schedule_free(&from);
         if (!lower)
             return;
     }
@@ -363,7 +346,7 @@ static uint64_t usual_work(uint32_t n_steps) {
 tc_remat_status tc_remat_prices(const tc_remat_problem *p, uint64_t budget, uint32_t turn, uint64_t work,
                                 const volatile sig_atomic_t *stop, tc_remat_schedule *out) {
     *out = (tc_remat_schedule){0};
-    tc_remat_live live;
+    tc_remat_schedule given = {(uint32_t *)p->steps, p->n_steps, {0}};
     if (turn != TC_REMAT_NONE && turn >= p->n_steps)
         return TC_REMAT_INVALID;
     if (p->n_steps > MOST_STEPS)
@@ -373,13 +356,13 @@ tc_remat_status tc_remat_prices(const tc_remat_problem *p, uint64_t budget, uint
                 .stop = stop,
                 .max_work = work > 0 ? work : usual_work(p->n_steps),
                 .max_steps = MORE_STEPS * p->n_steps + 64};
-    s.status = tc_remat_simulate(p, p->steps, p->n_steps, NULL, &live);
+    s.status = tc_remat_simulate(p, p->steps, p->n_steps, NULL, &given.live);
     if (s.status != TC_REMAT_OK)
         return s.status;
     s.steps = malloc(s.max_steps * sizeof *s.steps);
     s.slots = malloc(s.max_steps * sizeof *s.slots);
     s.live = malloc(s.max_steps * sizeof *s.live);
-    s.status = s.steps && s.slots && s.live ? take(&s, p->steps, p->n_steps, &live) : TC_REMAT_MEMORY;
+    s.status = s.steps && s.slots && s.live ? tc_remat_schedule_set(&s.best, &given) : TC_REMAT_MEMORY;
     if (s.status == TC_REMAT_OK)
         search_turns(&s, turn);
     free(s.steps);

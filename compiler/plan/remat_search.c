@@ -65,32 +65,38 @@ void tc_remat_schedule_free(tc_remat_schedule *schedule) {
     *schedule = (tc_remat_schedule){0};
 }
 
-static tc_remat_status copy_schedule(const tc_remat_schedule *from, tc_remat_schedule *out) {
+tc_remat_status tc_remat_schedule_set(tc_remat_schedule *to, const tc_remat_schedule *from) {
     uint32_t *steps = malloc((from->n_steps + (size_t)1) * sizeof *steps);
     if (!steps)
         return TC_REMAT_MEMORY;
     if (from->n_steps > 0)
         memcpy(steps, from->steps, from->n_steps * sizeof *steps);
-    *out = (tc_remat_schedule){steps, from->n_steps, from->live};
+    free(to->steps);
+    *to = (tc_remat_schedule){steps, from->n_steps, from->live};
     return TC_REMAT_OK;
+}
+
+bool tc_remat_better(const tc_remat_live *a, const tc_remat_live *b, uint64_t budget) {
+    bool a_met = a->peak_bytes <= budget, b_met = b->peak_bytes <= budget;
+    if (a_met != b_met)
+        return a_met;
+    uint64_t first = a_met ? a->cost : a->peak_bytes, second = a_met ? b->cost : b->peak_bytes;
+    if (first != second)
+        return first < second;
+    return a_met ? a->peak_bytes < b->peak_bytes : a->cost < b->cost;
 }
 
 /* --- results ---------------------------------------------------------------------------------- */
 
 /* Takes a schedule if it is better than the best, as the checker sees both. */
 static tc_remat_status offer(search *s, const uint32_t *steps, uint32_t n_steps) {
-    tc_remat_schedule schedule = {(uint32_t *)steps, n_steps, {0}}, copy, *best = &s->outcome->best;
+    tc_remat_schedule schedule = {(uint32_t *)steps, n_steps, {0}}, *best = &s->outcome->best;
     if (tc_remat_check_steps(s->p, steps, n_steps))
         return TC_REMAT_INVALID;
     tc_remat_status status = tc_remat_simulate(s->p, steps, n_steps, NULL, &schedule.live);
     if (status != TC_REMAT_OK || (best->steps && !tc_remat_better(&schedule.live, &best->live, s->options->budget)))
         return status;
-    status = copy_schedule(&schedule, &copy);
-    if (status == TC_REMAT_OK) {
-        free(best->steps);
-        *best = copy;
-    }
-    return status;
+    return tc_remat_schedule_set(best, &schedule);
 }
 
 static bool is_met(const search *s) { return s->outcome->best.live.peak_bytes <= s->options->budget; }
@@ -137,7 +143,7 @@ static tc_remat_status run(search *s, const tc_remat_schedule *from, const tc_re
     if (w->best.live.peak_bytes > s->options->budget && !course.order_only && s->steeper < MOST_POWER)
         s->steeper *= 2;
     if (status == TC_REMAT_OK && out)
-        status = copy_schedule(&w->best, out);
+        status = tc_remat_schedule_set(out, &w->best);
     report(s);
     return status;
 }
@@ -173,7 +179,7 @@ static tc_remat_status find_beginnings(search *s, uint64_t moves) {
     if (status == TC_REMAT_OK && !s->options->fixed_order)
         status = run(s, &given, &by_order, moves, &ordered);
     if (status == TC_REMAT_OK)
-        status = copy_schedule(&given, &copy);
+        status = tc_remat_schedule_set(&copy, &given);
     if (ordered.steps)
         add_beginning(s, &ordered);
     if (priced.steps)
@@ -184,8 +190,8 @@ static tc_remat_status find_beginnings(search *s, uint64_t moves) {
 }
 
 static tc_remat_status run_from_best(search *s, const tc_remat_course *way, uint64_t moves) {
-    tc_remat_schedule best;
-    tc_remat_status status = copy_schedule(&s->outcome->best, &best);
+    tc_remat_schedule best = {0};
+    tc_remat_status status = tc_remat_schedule_set(&best, &s->outcome->best);
     if (status == TC_REMAT_OK) {
         status = run(s, &best, way, moves, NULL);
         tc_remat_schedule_free(&best);

@@ -11,6 +11,10 @@ typedef struct tc_remat_schedule {
 } tc_remat_schedule;
 
 void tc_remat_schedule_free(tc_remat_schedule *schedule);
+/* A copy takes the place of what `to` has, which is freed; TC_REMAT_MEMORY: `to` stays as it is. */
+tc_remat_status tc_remat_schedule_set(tc_remat_schedule *to, const tc_remat_schedule *from);
+/* Whether the first is the better one: it meets the budget at less cost, or comes nearer to it. */
+bool tc_remat_better(const tc_remat_live *a, const tc_remat_live *b, uint64_t budget);
 
 typedef struct tc_remat_progress {
     uint64_t work, of_work;
