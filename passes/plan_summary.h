@@ -37,7 +37,6 @@ typedef struct tc_plan_summary {
     uint64_t cost_before, cost_after;
     const char *costs; /* what costs are from */
     uint32_t clones;   /* runs of nodes beyond the first */
-    uint64_t work;     /* steps that the search took */
     double seconds;
     bool met, stopped, timed_out, changed; /* stopped: from outside; changed: the graph is another one than without */
     tc_plan_course before, after;          /* where changed */
@@ -58,7 +57,6 @@ typedef struct tc_pareto {
     uint32_t n_points;
     uint64_t initial, floor, cost_before;
     const char *costs;
-    double seconds;
     bool stopped, timed_out;
 } tc_pareto;
 #endif

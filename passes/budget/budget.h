@@ -36,9 +36,8 @@ tc_status tc_budget_parse(tc_ctx *ctx, const char *text, tc_budget_spec *out_spe
 
 typedef struct tc_unit {
     uint32_t first, last; /* positions of instances; next_instance leads from one to the next */
-    uint32_t n_instances;
-    uint32_t results;   /* result i of the unit is number results + i of all */
-    uint32_t n_results; /* the most that an instance has */
+    uint32_t results;     /* result i of the unit is number results + i of all */
+    uint32_t n_results;   /* the most that an instance has */
     uint32_t n_operands;
     const uint32_t *operands; /* [n_operands] numbers of results, TC_BUDGET_GIVEN, or TC_REMAT_NONE where absent */
     uint32_t form_of;         /* the unit whose results it makes; TC_REMAT_NONE: it is no form */

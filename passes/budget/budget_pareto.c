@@ -2,8 +2,6 @@
  * in halves: each search begins with the plans of its neighbours, too. All plans that come by are kept, and each budget
  * gets the best of them that fits: so a smaller budget never costs less, nor takes more. */
 #include "budget_rounds.h"
-#include <string.h>
-#include <time.h>
 
 enum { PART = 4 }; /* a point is looked for a quarter of the usual time */
 
@@ -112,15 +110,8 @@ static void tell_points(const curve *c, const uint64_t *budgets) {
     c->out->n_points = c->n_points;
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 tc_status tc_budget_pareto(tc_pass_env *env, tc_arena *arena, tc_model *model, const tc_budget *budget,
                            uint64_t initial, uint64_t wanted, const tc_plan_summary *summary, tc_plan *plan) {
-    double start = now();
     uint32_t n = (uint32_t)env->options->pareto;
     tc_pareto *out = TC_NEW(env->ctx->arena, tc_pareto);
     *out = (tc_pareto){.initial = initial,
@@ -145,7 +136,6 @@ tc_status tc_budget_pareto(tc_pass_env *env, tc_arena *arena, tc_model *model, c
         *plan = *best;
     out->stopped = c.s.stopped;
     out->timed_out |= c.s.timed_out;
-    out->seconds = now() - start;
     env->summary->pareto = out;
     return TC_OK;
 }

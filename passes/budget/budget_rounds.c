@@ -110,7 +110,6 @@ static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t
     if (wrong)
         return tc_error(x->env->ctx, TC_BUG, NULL, "the search made a schedule that is wrong: %s", wrong);
     tc_budget_forget(x->arena, x->b, steps, out->n_steps);
-    x->s->work += outcome.work;
     x->s->stopped |= outcome.stopped;
     x->s->timed_out |= outcome.timed_out;
     return tc_budget_failed(x->env->ctx, tc_remat_simulate(&x->b->problem, steps, out->n_steps, NULL, &out->live));

@@ -26,8 +26,8 @@ tc_status tc_budget_failed(tc_ctx *ctx, tc_remat_status status);
 /* Sets the arena of a plan: of a clone of the model that runs it. */
 tc_status tc_budget_measure(tc_pass_env *env, tc_model *model, const tc_budget *budget, tc_plan *plan);
 /* The cheapest plan found whose arena has at most aim->wanted bytes, or the one with the smallest arena; wanted 0: the
- * smallest arena, at the least cost. Sets met, stopped, timed_out and work of the summary, and reads floor and
- * cost_before. In `arena`. */
+ * smallest arena, at the least cost. Sets met, stopped and timed_out of the summary, and reads floor and cost_before.
+ * In `arena`. */
 tc_status tc_budget_search(tc_pass_env *env, tc_arena *arena, tc_model *model, const tc_budget *budget,
                            const tc_aim *aim, tc_plan_summary *summary, tc_plan *out_plan);
 

@@ -176,7 +176,6 @@ static void add_node(maker *m, uint32_t at) {
         }
     }
     tc_unit *x = &u->units[unit];
-    x->n_instances++;
     x->makes_output |= makes_output(node);
     u->unit_of[at] = unit;
     u->next_instance[at] = TC_REMAT_NONE;
