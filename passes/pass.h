@@ -147,6 +147,9 @@ tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, in
 
 /* The row of that name in env->summary, added where there is none. rules/explain.c */
 tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name);
+/* Whether --disable names the rule, or row; whether --explain does, or says "all". rules/explain.c */
+bool tc_is_disabled(const tc_options *options, const char *name);
+bool tc_is_explained(const tc_options *options, const char *name);
 
 /* The passes, one file each. */
 tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model); /* to the canonical opset */

@@ -2,7 +2,6 @@
  * what nobody reads. A table: of which op, and what builds it. */
 #include "../../compiler/shape.h"
 #include "forms.h"
-#include <string.h>
 
 /* --- what builds them ------------------------------------------------------------------------- */
 
@@ -80,13 +79,6 @@ static void insert(tc_node *form, tc_node *node) {
     tc_node_insert_after(form, node);
 }
 
-static bool is_disabled(const tc_options *options, const char *rule) {
-    for (size_t i = 0; i < options->n_disabled; i++)
-        if (strcmp(options->disabled[i], rule) == 0)
-            return true;
-    return false;
-}
-
 tc_form *tc_forms_add(tc_pass_env *env, tc_arena *arena, tc_graph *graph, uint32_t *out_n) {
     tc_form *list = NULL;
     size_t cap = 0;
@@ -94,7 +86,7 @@ tc_form *tc_forms_add(tc_pass_env *env, tc_arena *arena, tc_graph *graph, uint32
     TC_FOR_NODES_SAFE(node, graph) {
         for (size_t i = 0; i < TC_COUNT(forms); i++) {
             bool is_meant =
-                tc_node_is(node, TC_TEMPO_DOMAIN, forms[i].op_type) && !is_disabled(env->options, forms[i].rule);
+                tc_node_is(node, TC_TEMPO_DOMAIN, forms[i].op_type) && !tc_is_disabled(env->options, forms[i].rule);
             tc_node *form = is_meant ? forms[i].build(node) : NULL;
             if (!form)
                 continue;

@@ -7,7 +7,6 @@
 #include "../lean/lean.h"
 #include "forms.h"
 #include <math.h>
-#include <string.h>
 
 enum { Q, KT, V, BIAS, MASK, RATIO, SEED, OPERANDS };                   /* of the attention */
 enum { G_DY, G_Q, G_KT, G_V, G_P, G_DROPPED, G_KEEP, G_RATIO, G_MASK }; /* of its gradient */
@@ -156,8 +155,7 @@ typedef struct tiling {
 } tiling;
 
 static void explain(const tiling *t, const tc_node *grad, const char *why) {
-    const char *asked = t->env->options->explain;
-    if (asked && (strcmp(asked, "all") == 0 || strcmp(asked, t->row->name) == 0))
+    if (tc_is_explained(t->env->options, t->row->name))
         tc_note(t->env->ctx, NULL, "%s: %s \"%s\" keeps its map: %s", t->row->name, grad->op_type, tc_node_label(grad),
                 why);
 }
@@ -210,13 +208,6 @@ static void tile(const tiling *t, tc_node *grad) {
     t->row->matched++;
 }
 
-static bool is_disabled(const tc_options *options, const char *name) {
-    for (size_t i = 0; i < options->n_disabled; i++)
-        if (strcmp(options->disabled[i], name) == 0)
-            return true;
-    return false;
-}
-
 tc_status tc_pass_tile(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     if (tc_forms_defer(env, TC_FORMS_TILE))
@@ -228,7 +219,7 @@ tc_status tc_pass_tile(tc_pass_env *env, tc_model *model) {
     if (!loss || !loss->producer || loss->graph != graph)
         return TC_OK;
     tiling t = {env, graph, tc_forward_first(graph, loss), tc_summary_rule(env, "attention_tiled")};
-    if (is_disabled(env->options, t.row->name))
+    if (tc_is_disabled(env->options, t.row->name))
         return TC_OK;
     tc_dim before = tc_kept_bytes(graph, (void *)loss);
     TC_FOR_NODES_SAFE(node, graph)

@@ -146,18 +146,11 @@ static bool is_worth_it(const tc_value *value) {
     return (tc_dtype_is_float(dtype) || dtype == TC_BOOL) && !one;
 }
 
-static bool is_disabled(const recomputation *rc, const char *name) {
-    for (size_t i = 0; i < rc->env->options->n_disabled; i++)
-        if (strcmp(rc->env->options->disabled[i], name) == 0)
-            return true;
-    return false;
-}
-
 /* Why a saved value of a cheap node stays. */
 static void explain(const recomputation *rc, const char *row, const tc_value *value) {
     const tc_node *node = value->producer;
-    const char *asked = rc->env->options->explain, *why = "it would cost too much";
-    if (!asked || (strcmp(asked, "all") != 0 && strcmp(asked, row) != 0))
+    const char *why = "it would cost too much";
+    if (!tc_is_explained(rc->env->options, row))
         return;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (recompute_operand(node, i) && cost_of(rc, recompute_operand(node, i)) == TC_NEVER)
@@ -180,7 +173,7 @@ static tc_rule_stat *row_of(const recomputation *rc, const tc_value *value) {
 /* Whether a saved value may be dropped if it can be had otherwise. */
 static bool may_drop(const recomputation *rc, const tc_value *value) {
     const tc_rule_stat *row = row_of(rc, value);
-    return row && !is_disabled(rc, row->name) && !(rc->flags[value->id] & PINNED);
+    return row && !tc_is_disabled(rc->env->options, row->name) && !(rc->flags[value->id] & PINNED);
 }
 
 /* What of it has to be kept for this value, and is not paid for. */
@@ -208,7 +201,7 @@ static void count(const recomputation *rc, const tc_value *value, bool dropped) 
     if (!row)
         return;
     row->tried++;
-    if (!dropped && !is_disabled(rc, row->name))
+    if (!dropped && !tc_is_disabled(rc->env->options, row->name))
         explain(rc, row->name, value);
     if (!dropped)
         return;

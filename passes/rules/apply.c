@@ -230,7 +230,7 @@ static tc_status visit(sweep *s, tc_node *node) {
     const rule_bucket *bucket = rule_bucket_of(s->set->anchors, node->domain, node->op_type);
     for (size_t i = 0; bucket && i < bucket->n; i++) {
         tc_rule *rule = bucket->rules[i];
-        bool done = false, explain = s->env->options && rule_is_explained(s->env->options, rule);
+        bool done = false, explain = s->env->options && tc_is_explained(s->env->options, rule->name);
         if (rule->disabled)
             continue;
         rule->tried++;
@@ -275,7 +275,7 @@ static void explain_rest(sweep *s, tc_graph *graph) {
         for (size_t i = 0; bucket && i < bucket->n; i++) {
             const tc_rule *rule = bucket->rules[i];
             bool done = false;
-            if (rule->disabled || !rule_is_explained(s->env->options, rule))
+            if (rule->disabled || !tc_is_explained(s->env->options, rule->name))
                 continue;
             if (!rule_match_at(&s->match, rule, node, true))
                 rule_explain(s->env->ctx, &s->match, node, false);
@@ -423,8 +423,7 @@ tc_status tc_rules_load(tc_pass_env *env, const char *name, bool with_user, tc_r
         rule->disabled = (rule->inexact && !(options && options->inexact)) ||
                          (of_user && options->only_gradients && !rule->gradient);
         of_user |= rule == built_in;
-        for (size_t i = 0; options && i < options->n_disabled; i++)
-            rule->disabled |= !strcmp(options->disabled[i], rule->name);
+        rule->disabled |= options && tc_is_disabled(options, rule->name);
     }
     return TC_OK;
 }

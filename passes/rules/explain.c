@@ -3,8 +3,15 @@
 #include "rule_ir.h"
 #include <string.h>
 
-bool rule_is_explained(const tc_options *options, const tc_rule *rule) {
-    return options->explain && (!strcmp(options->explain, "all") || !strcmp(options->explain, rule->name));
+bool tc_is_disabled(const tc_options *options, const char *name) {
+    for (size_t i = 0; i < options->n_disabled; i++)
+        if (strcmp(options->disabled[i], name) == 0)
+            return true;
+    return false;
+}
+
+bool tc_is_explained(const tc_options *options, const char *name) {
+    return options->explain && (!strcmp(options->explain, "all") || !strcmp(options->explain, name));
 }
 
 void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor, bool matched) {

@@ -255,5 +255,4 @@ tc_value *rule_operand_value(const rule_builder *b, const rule_operand *operand)
 tc_status rule_replace(tc_ctx *ctx, rule_match *match, bool *out_done);
 /* One note: that the rule matched at `anchor`, or how far it got. */
 void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor, bool matched);
-bool rule_is_explained(const tc_options *options, const tc_rule *rule);
 #endif
