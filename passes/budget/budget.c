@@ -341,7 +341,6 @@ static tc_status choose(job *j, job *recipe, job *forms) {
 static tc_status plan_with_forms(job *j) {
     job recipe = {0}, forms = {0};
     bool fit = false;
-    TC_TRY(tc_infer_graph(j->env->ctx, j->model->graph));
     TC_TRY(tc_costs_open(j->env, j->model, &j->costs));
     j->cost_before = tc_graph_cost(j->costs, j->model->graph);
     tc_status status = begin_apart(j, TC_BEGIN_RECIPE, &recipe);
