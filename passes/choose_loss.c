@@ -131,6 +131,11 @@ void tc_settle_loss(tc_pass_env *env, tc_graph *graph) {
     tc_arena_destroy(scratch);
 }
 
+const tc_value *tc_made_loss(const tc_options *options, const tc_graph *graph) {
+    const tc_value *loss = options->loss ? tc_graph_find(graph, options->loss) : tc_find_loss(graph);
+    return loss && loss->producer && loss->graph == graph ? loss : NULL;
+}
+
 tc_status tc_check_loss(tc_pass_env *env, const tc_graph *graph) {
     tc_ctx *ctx = env->ctx;
     const char *name = env->options->loss;

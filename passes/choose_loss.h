@@ -13,6 +13,10 @@ tc_value *tc_unambiguous_loss(const tc_options *options, const tc_graph *graph);
  * and --loss overrides; where only gradient ops do, --loss tells what is the loss. */
 void tc_settle_loss(tc_pass_env *env, tc_graph *graph);
 
+/* The loss of a graph that holds a backward pass, settled: that of --loss, or tc_find_loss's; NULL where no node of the
+ * graph makes it. */
+const tc_value *tc_made_loss(const tc_options *options, const tc_graph *graph);
+
 /* Of a graph that holds a backward pass, settled: TC_USAGE, with an error, where --loss names another output than its
  * loss. */
 tc_status tc_check_loss(tc_pass_env *env, const tc_graph *graph);

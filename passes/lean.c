@@ -53,30 +53,26 @@ static tc_status apply_rules(tc_pass_env *env, tc_graph *graph, const tc_value *
     return status;
 }
 
-/* NULL: the graph makes none. */
-static const tc_value *find_loss(tc_pass_env *env, tc_graph *graph) {
+tc_status tc_lean_begin(tc_pass_env *env, tc_graph *graph, const tc_value **out_loss) {
+    tc_remove_dead(graph);
+    TC_TRY(tc_infer_graph(env->ctx, graph));
     tc_settle_loss(env, graph);
-    const tc_value *loss = env->options->loss ? tc_graph_find(graph, env->options->loss) : tc_find_loss(graph);
-    return loss && loss->producer && loss->graph == graph ? loss : NULL;
+    *out_loss = tc_made_loss(env->options, graph);
+    return TC_OK;
 }
 
 tc_status tc_lean_rule(tc_pass_env *env, tc_model *model, const char *name) {
-    tc_graph *graph = model->graph;
-    tc_remove_dead(graph);
-    TC_TRY(tc_infer_graph(env->ctx, graph));
-    const tc_value *loss = find_loss(env, graph);
-    if (!loss)
-        return TC_OK;
-    return apply_rules(env, graph, loss, name);
+    const tc_value *loss;
+    TC_TRY(tc_lean_begin(env, model->graph, &loss));
+    return loss ? apply_rules(env, model->graph, loss, name) : TC_OK;
 }
 
 tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
+    const tc_value *loss;
     if (tc_forms_defer(env, TC_FORMS_LEAN))
         return TC_OK;
-    tc_remove_dead(graph);
-    TC_TRY(tc_infer_graph(env->ctx, graph));
-    const tc_value *loss = find_loss(env, graph);
+    TC_TRY(tc_lean_begin(env, graph, &loss));
     if (!loss)
         return TC_OK;
     TC_TRY(apply_rules(env, graph, loss, NULL));

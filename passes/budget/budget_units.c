@@ -2,7 +2,7 @@
  * attributes on the same operands is the same unit, so that the copies of the pass `lean`, or of an earlier plan, are
  * one thing that runs several times. */
 #include "../canonical.h"
-#include "../../compiler/memory/roles.h"
+#include "../choose_loss.h"
 #include "../../compiler/ops.h"
 #include "budget.h"
 #include <string.h>
@@ -210,9 +210,8 @@ static tc_status list_nodes(tc_pass_env *env, const tc_node_memories *memories, 
         TC_TRY(check_node(env->ctx, node, u->memory[at]));
         at++;
     }
-    const tc_value *loss = env->options->loss ? tc_graph_find(u->graph, env->options->loss) : tc_find_loss(u->graph);
-    bool is_made = loss && loss->producer && loss->graph == u->graph;
-    u->turn = is_made ? u->position[loss->producer->id] : TC_REMAT_NONE;
+    const tc_value *loss = tc_made_loss(env->options, u->graph);
+    u->turn = loss ? u->position[loss->producer->id] : TC_REMAT_NONE;
     return TC_OK;
 }
 

@@ -1,9 +1,7 @@
 /* tiled_attention.c: attention whose map P is kept by nobody. The gradient op makes a block of its rows at a time
  * again, by the kernels' same functions, so that gradients have the same bits; dropout is drawn again by its counter.
  * What is kept instead, a bias or a mask that was not there anyway, is looked at first. */
-#include "../../compiler/memory/ledger.h"
-#include "../../compiler/shape.h"
-#include "../choose_loss.h"
+#include "../../compiler/memory/storage.h"
 #include "../lean/lean.h"
 #include "forms.h"
 #include <math.h>
@@ -210,13 +208,11 @@ static void tile(const tiling *t, tc_node *grad) {
 
 tc_status tc_pass_tile(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
+    const tc_value *loss;
     if (tc_forms_defer(env, TC_FORMS_TILE))
         return TC_OK;
-    tc_remove_dead(graph);
-    TC_TRY(tc_infer_graph(env->ctx, graph));
-    tc_settle_loss(env, graph);
-    const tc_value *loss = env->options->loss ? tc_graph_find(graph, env->options->loss) : tc_find_loss(graph);
-    if (!loss || !loss->producer || loss->graph != graph)
+    TC_TRY(tc_lean_begin(env, graph, &loss));
+    if (!loss)
         return TC_OK;
     tiling t = {env, graph, tc_forward_first(graph, loss), tc_summary_rule(env, "attention_tiled")};
     if (tc_is_disabled(env->options, t.row->name))

@@ -7,6 +7,10 @@
 
 #define TC_NEVER UINT8_MAX
 
+/* Takes dead nodes away, types the graph and settles its loss; NULL where there is none, and so nothing to keep less
+ * for. lean.c */
+tc_status tc_lean_begin(tc_pass_env *env, tc_graph *graph, const tc_value **out_loss);
+
 /* Puts the forward pass in front of the rest, both in the order they had; returns its last node. lean.c */
 const tc_node *tc_forward_first(tc_graph *graph, const tc_value *loss);
 
