@@ -1,16 +1,15 @@
 /* remat_floor.c: bytes without which no schedule gets by: what one node must have at hand, for the nodes that every
  * schedule runs, and for values that several can make, for the most frugal of these. */
-#include "remat_problem.h"
+#include "remat_nodes.h"
 #include <stdlib.h>
 
 typedef struct floor_search {
     const tc_remat_problem *p;
-    uint32_t *makers;   /* [values + 1] where a value's makers begin in `by_value` */
-    uint32_t *by_value; /* nodes */
-    uint32_t *queue;    /* [values] those that have to be made, as they are found */
-    uint32_t *count;    /* [values] how many makers of one value read this one; zeros */
-    uint64_t *left;     /* [values] of one node: bytes of results that may lie over operands */
-    bool *needed;       /* [values] is in the queue */
+    tc_remat_makers makers;
+    uint32_t *queue; /* [values] those that have to be made, as they are found */
+    uint32_t *count; /* [values] how many makers of one value read this one; zeros */
+    uint64_t *left;  /* [values] of one node: bytes of results that may lie over operands */
+    bool *needed;    /* [values] is in the queue */
     uint32_t n_queue;
 } floor_search;
 
@@ -44,40 +43,25 @@ static void need(floor_search *s, uint32_t value) {
     }
 }
 
-static void list_makers(floor_search *s) {
-    const tc_remat_problem *p = s->p;
-    for (uint32_t n = 0; n < p->n_nodes; n++)
-        for (uint32_t i = 0; i < p->nodes[n].n_outputs; i++)
-            s->makers[p->nodes[n].outputs[i] + 1]++;
-    for (uint32_t v = 0; v < p->n_values; v++)
-        s->makers[v + 1] += s->makers[v];
-    for (uint32_t n = p->n_nodes; n-- > 0;)
-        for (uint32_t i = 0; i < p->nodes[n].n_outputs; i++) {
-            uint32_t v = p->nodes[n].outputs[i];
-            s->by_value[s->makers[v] + s->count[v]++] = n;
-        }
-    for (uint32_t v = 0; v < p->n_values; v++)
-        s->count[v] = 0;
-}
-
 /* What all makers of the value read has to be made, too. Returns the least working set of a maker. */
 static uint64_t least_maker(floor_search *s, uint32_t value, uint32_t *out_node) {
     const tc_remat_problem *p = s->p;
-    uint32_t first = s->makers[value], n_makers = s->makers[value + 1] - first;
+    const uint32_t *makers = s->makers.makers + s->makers.first[value];
+    uint32_t n_makers = tc_remat_count_makers(&s->makers, value);
     uint64_t least = UINT64_MAX;
-    for (uint32_t k = 0; k < n_makers; k++) {
-        const tc_remat_node *n = &p->nodes[s->by_value[first + k]];
+    for (uint32_t k = n_makers; k-- > 0;) {
+        const tc_remat_node *n = &p->nodes[makers[k]];
         uint64_t bytes = working_set(s, n);
         if (bytes < least) {
             least = bytes;
-            *out_node = s->by_value[first + k];
+            *out_node = makers[k];
         }
         for (uint32_t i = 0; i < n->n_inputs; i++)
             if (++s->count[n->inputs[i]] == n_makers)
                 need(s, n->inputs[i]);
     }
     for (uint32_t k = 0; k < n_makers; k++) {
-        const tc_remat_node *n = &p->nodes[s->by_value[first + k]];
+        const tc_remat_node *n = &p->nodes[makers[k]];
         for (uint32_t i = 0; i < n->n_inputs; i++)
             s->count[n->inputs[i]] = 0;
     }
@@ -87,7 +71,6 @@ static uint64_t least_maker(floor_search *s, uint32_t value, uint32_t *out_node)
 static uint64_t find_floor(floor_search *s, uint32_t *out_node) {
     const tc_remat_problem *p = s->p;
     uint64_t most = 0;
-    list_makers(s);
     *out_node = TC_REMAT_NONE;
     for (uint32_t v = 0; v < p->n_values; v++)
         if (p->values[v].is_output) {
@@ -116,12 +99,9 @@ static uint64_t find_floor(floor_search *s, uint32_t *out_node) {
 }
 
 uint64_t tc_remat_floor(const tc_remat_problem *p, uint32_t *out_node) {
-    size_t n_outputs = 0, n_values = p->n_values + (size_t)1;
-    for (uint32_t n = 0; n < p->n_nodes; n++)
-        n_outputs += p->nodes[n].n_outputs;
+    size_t n_values = p->n_values + (size_t)1;
     floor_search s = {p,
-                      calloc(n_values + 1, sizeof *s.makers),
-                      malloc((n_outputs + 1) * sizeof *s.by_value),
+                      {0},
                       malloc(n_values * sizeof *s.queue),
                       calloc(n_values, sizeof *s.count),
                       malloc(n_values * sizeof *s.left),
@@ -129,10 +109,9 @@ uint64_t tc_remat_floor(const tc_remat_problem *p, uint32_t *out_node) {
                       0};
     uint64_t bytes = 0;
     *out_node = TC_REMAT_NONE;
-    if (s.makers && s.by_value && s.queue && s.count && s.left && s.needed)
+    if (s.queue && s.count && s.left && s.needed && tc_remat_makers_make(&s.makers, p))
         bytes = find_floor(&s, out_node);
-    free(s.makers);
-    free(s.by_value);
+    tc_remat_makers_free(&s.makers);
     free(s.queue);
     free(s.count);
     free(s.left);

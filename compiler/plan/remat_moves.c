@@ -59,9 +59,9 @@ static bool put_if_cheap(tc_remat_walk *w, uint32_t slot, uint32_t node, double 
 }
 
 static uint32_t any_maker(tc_remat_walk *w, uint32_t value) {
-    const tc_remat_state *s = &w->state;
-    uint32_t first = s->first_maker[value], of = s->first_maker[value + 1] - first;
-    return s->makers[first + (of > 1 ? tc_remat_below(&w->random, of) : 0)];
+    const tc_remat_makers *m = &w->state.makers;
+    uint32_t of = tc_remat_count_makers(m, value);
+    return m->makers[m->first[value] + (of > 1 ? tc_remat_below(&w->random, of) : 0)];
 }
 
 /* Makes an operand of the step in `reader` anew, some way before it. Returns where, or n_slots. */

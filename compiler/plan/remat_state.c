@@ -252,21 +252,14 @@ static void leave(tc_remat_state *s, uint32_t slot, uint32_t node) {
     s->index[last] = s->index[slot];
 }
 
-static bool reads(const tc_remat_node *n, uint32_t value) {
-    for (uint32_t i = 0; i < n->n_inputs; i++)
-        if (n->inputs[i] == value)
-            return true;
-    return false;
-}
-
 static void exchange(tc_remat_state *s, uint32_t slot, uint32_t was, uint32_t node) {
     const tc_remat_node *old = &s->problem->nodes[was], *n = &s->problem->nodes[node];
     unlist_step(s, slot, was);
     for (uint32_t i = 0; i < n->n_inputs; i++)
-        if (!reads(old, n->inputs[i]))
+        if (!tc_remat_reads(old, n->inputs[i]))
             add_reader(s, n->inputs[i], slot);
     for (uint32_t i = 0; i < old->n_inputs; i++)
-        if (!reads(n, old->inputs[i]))
+        if (!tc_remat_reads(n, old->inputs[i]))
             remove_reader(s, old->inputs[i], slot);
     list_step(s, slot, node);
 }
@@ -353,32 +346,6 @@ void tc_remat_state_steps(const tc_remat_state *s, uint32_t *out_steps) {
 
 /* --- beginning and end ------------------------------------------------------------------------ */
 
-static void list_makers(tc_remat_state *s) {
-    const tc_remat_problem *p = s->problem;
-    for (uint32_t n = 0; n < p->n_nodes; n++)
-        for (uint32_t i = 0; i < p->nodes[n].n_outputs; i++)
-            s->first_maker[p->nodes[n].outputs[i] + 1]++;
-    for (uint32_t v = 0; v < p->n_values; v++)
-        s->first_maker[v + 1] += s->first_maker[v];
-    for (uint32_t n = p->n_nodes; n-- > 0;)
-        for (uint32_t i = 0; i < p->nodes[n].n_outputs; i++)
-            s->makers[--s->first_maker[p->nodes[n].outputs[i] + 1]] = n;
-    /* Each entry is where its value's makers begin now, one place too high. */
-    for (uint32_t v = 0; v < p->n_values; v++)
-        s->first_maker[v] = s->first_maker[v + 1];
-    s->first_maker[p->n_values] = 0;
-    for (uint32_t n = 0; n < p->n_nodes; n++)
-        s->first_maker[p->n_values] += p->nodes[n].n_outputs;
-}
-
-static bool same_outputs(const tc_remat_node *a, const tc_remat_node *b) {
-    uint32_t same = 0;
-    for (uint32_t i = 0; i < a->n_outputs; i++)
-        for (uint32_t k = 0; k < b->n_outputs; k++)
-            same += a->outputs[i] == b->outputs[k];
-    return same == a->n_outputs && same == b->n_outputs;
-}
-
 static void list_twins(tc_remat_state *s) {
     const tc_remat_problem *p = s->problem;
     for (uint32_t n = 0; n < p->n_nodes; n++) {
@@ -386,37 +353,33 @@ static void list_twins(tc_remat_state *s) {
         s->twin[n] = n;
         if (node->n_outputs == 0 || node->pinned)
             continue;
-        uint32_t first = s->first_maker[node->outputs[0]], of = s->first_maker[node->outputs[0] + 1] - first, at = 0;
-        while (s->makers[first + at] != n)
+        const uint32_t *makers = s->makers.makers + s->makers.first[node->outputs[0]];
+        uint32_t of = tc_remat_count_makers(&s->makers, node->outputs[0]), at = 0;
+        while (makers[at] != n)
             at++;
         for (uint32_t i = 1; i < of && s->twin[n] == n; i++) {
-            uint32_t other = s->makers[first + (at + i) % of];
-            if (!p->nodes[other].pinned && same_outputs(node, &p->nodes[other]))
+            uint32_t other = makers[(at + i) % of];
+            if (!p->nodes[other].pinned && tc_remat_same_outputs(node, &p->nodes[other]))
                 s->twin[n] = other;
         }
     }
 }
 
 tc_remat_status tc_remat_state_init(tc_remat_state *s, const tc_remat_problem *p) {
-    size_t n_nodes = p->n_nodes + (size_t)1, n_values = p->n_values + (size_t)1, n_outputs = 1;
+    size_t n_nodes = p->n_nodes + (size_t)1, n_values = p->n_values + (size_t)1;
     bool overs = false;
-    for (uint32_t n = 0; n < p->n_nodes; n++) {
-        n_outputs += p->nodes[n].n_outputs;
+    for (uint32_t n = 0; n < p->n_nodes; n++)
         overs = overs || p->nodes[n].n_overs > 0;
-    }
     *s = (tc_remat_state){.problem = p};
     s->runs = calloc(n_nodes, sizeof *s->runs);
     s->twin = calloc(n_nodes, sizeof *s->twin);
     s->made = calloc(n_values, sizeof *s->made);
     s->used = calloc(n_values, sizeof *s->used);
-    s->first_maker = calloc(n_values + 1, sizeof *s->first_maker);
-    s->makers = calloc(n_outputs, sizeof *s->makers);
     s->left = overs ? calloc(n_values, sizeof *s->left) : NULL;
-    if (!s->runs || !s->twin || !s->made || !s->used || !s->first_maker || !s->makers || (overs && !s->left)) {
+    if (!s->runs || !s->twin || !s->made || !s->used || (overs && !s->left) || !tc_remat_makers_make(&s->makers, p)) {
         tc_remat_state_free(s);
         return TC_REMAT_MEMORY;
     }
-    list_makers(s);
     list_twins(s);
     return TC_REMAT_OK;
 }
@@ -443,8 +406,7 @@ void tc_remat_state_free(tc_remat_state *s) {
     free(s->twin);
     free(s->made);
     free(s->used);
-    free(s->first_maker);
-    free(s->makers);
+    tc_remat_makers_free(&s->makers);
     free(s->left);
     *s = (tc_remat_state){0};
 }

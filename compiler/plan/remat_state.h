@@ -3,7 +3,7 @@
  * place between any two. */
 #ifndef TC_REMAT_STATE_H
 #define TC_REMAT_STATE_H
-#include "remat_problem.h"
+#include "remat_nodes.h"
 
 /* Slots in increasing order. */
 typedef struct tc_remat_times {
@@ -34,7 +34,7 @@ typedef struct tc_remat_state {
     uint64_t *left;       /* [values] for one node's overs; NULL like `laid` */
     int64_t *tree;        /* [2 n_slots] how much is live: see remat_state.c; [1] is the peak */
     uint64_t cost;
-    uint32_t *first_maker, *makers; /* [values + 1], and nodes: of value v from makers[first_maker[v]] on */
+    tc_remat_makers makers;
     uint32_t *twin; /* [nodes] the next node with the same outputs; of the last the first; else itself */
     tc_remat_edit edits[TC_REMAT_EDITS];
     uint32_t n_edits;   /* since the last tc_remat_keep */

@@ -6,6 +6,7 @@
  * operands are endless, as it needs them. The cheapest cut is the cheapest choice. A step with another form is a vertex
  * too: "the given form runs", cut off from the source for the difference in cost, endless to what only it needs. */
 #include "remat_turn.h"
+#include "remat_nodes.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,13 +70,6 @@ static void find_units(tc_remat_turn *t) {
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static bool reads(const tc_remat_node *n, uint32_t value) {
-    for (uint32_t i = 0; i < n->n_inputs; i++)
-        if (n->inputs[i] == value)
-            return true;
-    return false;
-}
-
 /* Whether what a step behind the turn reads was made before the turn. */
 static bool is_from_before(const tc_remat_turn *t, uint32_t value, uint32_t step) {
     return t->maker[value] != NONE && t->again[value] >= step;
@@ -83,24 +77,11 @@ static bool is_from_before(const tc_remat_turn *t, uint32_t value, uint32_t step
 
 /* --- other forms ------------------------------------------------------------------------------ */
 
-static bool same_outputs(const tc_remat_node *a, const tc_remat_node *b) {
-    if (a->n_outputs != b->n_outputs)
-        return false;
-    for (uint32_t i = 0; i < a->n_outputs; i++) {
-        bool found = false;
-        for (uint32_t k = 0; k < b->n_outputs && !found; k++)
-            found = a->outputs[i] == b->outputs[k];
-        if (!found)
-            return false;
-    }
-    return true;
-}
-
 /* Bytes that `n` reads of what was made before the turn, and `other` does not. */
 static uint64_t reads_beside(const tc_remat_turn *t, const tc_remat_node *n, const tc_remat_node *other) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < n->n_inputs; i++)
-        if (t->maker[n->inputs[i]] != NONE && !reads(other, n->inputs[i]))
+        if (t->maker[n->inputs[i]] != NONE && !tc_remat_reads(other, n->inputs[i]))
             sum += t->bytes[n->inputs[i]];
     return sum;
 }
@@ -121,7 +102,7 @@ static void find_form(tc_remat_turn *t, uint32_t s, const uint32_t *by_output, c
         for (uint32_t m = by_output[n->outputs[i]]; m != NONE; m = next[m]) {
             uint64_t saves = m == t->steps[s] ? 0 : reads_beside(t, n, &nodes[m]);
             uint64_t needs = m == t->steps[s] ? 0 : reads_beside(t, &nodes[m], n);
-            if (saves <= needs + most || !same_outputs(n, &nodes[m]) || !can_run(t, &nodes[m], s))
+            if (saves <= needs + most || !tc_remat_same_outputs(n, &nodes[m]) || !can_run(t, &nodes[m], s))
                 continue;
             most = saves - needs;
             t->form[s] = m;
@@ -316,7 +297,8 @@ static void connect_form(tc_remat_turn *t, uint32_t step, uint32_t vertex, uint3
     uint64_t given = t->cost[t->steps[step]], other = t->cost[t->form[step]];
     tc_cut_edge(&t->cut, source, vertex, other > given ? other - given : 0);
     for (uint32_t i = 0; i < n->n_inputs; i++)
-        if (t->vertex[n->inputs[i]] != NONE && is_from_before(t, n->inputs[i], step) && !reads(form, n->inputs[i]))
+        if (t->vertex[n->inputs[i]] != NONE && is_from_before(t, n->inputs[i], step) &&
+            !tc_remat_reads(form, n->inputs[i]))
             tc_cut_edge(&t->cut, vertex, t->vertex[n->inputs[i]], TC_CUT_ENDLESS);
 }
 
