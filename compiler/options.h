@@ -1,9 +1,7 @@
 /* options.h: command lines from tables. A tool lists its options once, in an X-macro file, and gets the parser, --help,
  * --version, --no-x for switches, a suggestion for each misspelt name, its man page and its completion from it:
  *
- *     #define OPTION(kind, field, count, name, letter, argument, otherwise, group, help) \
- *         {TC_OPT_##kind, name, letter, argument, otherwise, group, help, \
- *          offsetof(struct run_options, field), offsetof(struct run_options, count)},
+ *     #define OPTION(...) TC_OPTION(run_options, __VA_ARGS__),
  *     static const tc_option rows[] = {
  *     #include "run_options.def"
  *     };
@@ -37,6 +35,10 @@ typedef struct tc_option {
     const char *help; /* one or two sentences: lower case, no period at the end */
     size_t offset, count_offset;
 } tc_option;
+
+/* A row of such a file as a tc_option; `type` has the fields. */
+#define TC_OPTION(type, kind, field, count, name, letter, argument, otherwise, group, help)                            \
+    { TC_OPT_##kind, name, letter, argument, otherwise, group, help, offsetof(type, field), offsetof(type, count) }
 
 typedef struct tc_option_table {
     const char *tool;    /* "tempoc" */

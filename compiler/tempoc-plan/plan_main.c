@@ -12,16 +12,7 @@ typedef struct plan_options {
     uint64_t bytes; /* of --capacity; UINT64_MAX: as many as it takes */
 } plan_options;
 
-#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                     \
-    {TC_OPT_##kind,                                                                                                    \
-     name,                                                                                                             \
-     letter,                                                                                                           \
-     argument,                                                                                                         \
-     otherwise,                                                                                                        \
-     group,                                                                                                            \
-     help,                                                                                                             \
-     offsetof(plan_options, field),                                                                                    \
-     offsetof(plan_options, count)},
+#define OPTION(...) TC_OPTION(plan_options, __VA_ARGS__),
 static const tc_option rows[] = {
 #include "plan_options.def"
 };

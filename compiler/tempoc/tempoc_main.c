@@ -26,8 +26,7 @@ typedef struct cli {
     bool quiet, verbose, verify, list_passes, list_rules, check_rules;
 } cli;
 
-#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                     \
-    {TC_OPT_##kind, name, letter, argument, otherwise, group, help, offsetof(cli, field), offsetof(cli, count)},
+#define OPTION(...) TC_OPTION(cli, __VA_ARGS__),
 static const tc_option option_rows[] = {
 #include "tempoc_options.def"
 };

@@ -10,16 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define OPTION(kind, field, count, name, letter, argument, otherwise, group, help)                                     \
-    {TC_OPT_##kind,                                                                                                    \
-     name,                                                                                                             \
-     letter,                                                                                                           \
-     argument,                                                                                                         \
-     otherwise,                                                                                                        \
-     group,                                                                                                            \
-     help,                                                                                                             \
-     offsetof(run_options, field),                                                                                     \
-     offsetof(run_options, count)},
+#define OPTION(...) TC_OPTION(run_options, __VA_ARGS__),
 static const tc_option rows[] = {
 #include "run_options.def"
 };

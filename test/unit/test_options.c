@@ -15,11 +15,7 @@ typedef struct sample {
     bool verbose, color;
 } sample;
 
-#define ROW(kind, field, count, name, letter, argument, otherwise)                                                     \
-    {                                                                                                                  \
-        TC_OPT_##kind, name, letter, argument, otherwise, "Group", "help", offsetof(sample, field),                    \
-            offsetof(sample, count)                                                                                    \
-    }
+#define ROW(...) TC_OPTION(sample, __VA_ARGS__, "Group", "help")
 
 static const tc_option rows[] = {
     ROW(STRING, output, output, "output", 'o', "FILE", NULL),
