@@ -30,6 +30,10 @@ tc_status plan_csv_error(tc_ctx *ctx, const char *name, size_t line, const char 
     return status;
 }
 
+const char *plan_csv_id(tc_ctx *ctx, const plan_row *row) {
+    return tc_quote(ctx, tc_arena_strndup(ctx->arena, row->id, row->id_n));
+}
+
 /* --- lines and fields ------------------------------------------------------------------------- */
 
 /* The next line, without its end. False: there is none. */
@@ -107,15 +111,13 @@ static tc_status read_number(const reader *r, field f, column which, uint64_t *o
 }
 
 static tc_status check_row(const reader *r, const plan_row *row) {
-    const char *id = tc_quote(r->ctx, tc_arena_strndup(r->ctx->arena, row->id, row->id_n));
     if (row->lower >= row->upper)
         return plan_csv_error(r->ctx, r->name, r->line, "buffer '%s' lives from %llu to %llu: expected lower < upper",
-                              id, (unsigned long long)row->lower, (unsigned long long)row->upper);
+                              plan_csv_id(r->ctx, row), (unsigned long long)row->lower, (unsigned long long)row->upper);
     if (row->alignment == 0 || (row->alignment & (row->alignment - 1)) != 0 || row->alignment > UINT32_MAX)
         return plan_csv_error(r->ctx, r->name, r->line,
-                              "buffer '%s' has alignment %llu: expected a power of two below "
-                              "2^32",
-                              id, (unsigned long long)row->alignment);
+                              "buffer '%s' has alignment %llu: expected a power of two below 2^32",
+                              plan_csv_id(r->ctx, row), (unsigned long long)row->alignment);
     return TC_OK;
 }
 
@@ -158,7 +160,7 @@ static tc_status check_ids(const reader *r, const plan_table *t) {
     for (size_t i = 1; i < t->n; i++)
         if (sorted[i]->id_n == sorted[i - 1]->id_n && memcmp(sorted[i]->id, sorted[i - 1]->id, sorted[i]->id_n) == 0)
             return plan_csv_error(r->ctx, r->name, sorted[i]->line, "buffer '%s' was there in line %zu already",
-                                  quote(r->ctx, (field){sorted[i]->id, sorted[i]->id_n}), sorted[i - 1]->line);
+                                  plan_csv_id(r->ctx, sorted[i]), sorted[i - 1]->line);
     return TC_OK;
 }
 
@@ -181,7 +183,6 @@ tc_status plan_csv_read(tc_ctx *ctx, const char *name, const tc_file *file, plan
         out->rows = tc_arena_grow(ctx->arena, out->rows, sizeof *out->rows, &cap, out->n + 1);
         TC_TRY(read_row(&r, line, &out->rows[out->n++]));
     }
-    out->columns = r.n_columns;
     out->offset_column = r.at[OFFSET];
     return check_ids(&r, out);
 }
@@ -226,7 +227,7 @@ static uint32_t count_below(const uint64_t *sorted, uint32_t n, uint64_t limit) 
     return low;
 }
 
-tc_status plan_csv_problem(tc_ctx *ctx, const plan_table *t, tc_plan_problem *out) {
+void plan_csv_problem(tc_ctx *ctx, const plan_table *t, tc_plan_problem *out) {
     uint64_t *begins = TC_NEW_ARRAY(ctx->arena, uint64_t, t->n + 1);
     uint32_t n = 0;
     for (size_t i = 0; i < t->n; i++)
@@ -248,5 +249,4 @@ tc_status plan_csv_problem(tc_ctx *ctx, const plan_table *t, tc_plan_problem *ou
                                            .last = count_below(begins, n, t->rows[i].upper) - 1,
                                            .root = TC_PLAN_NONE,
                                            .offset = t->rows[i].offset};
-    return TC_OK;
 }

@@ -97,10 +97,6 @@ static void report(const plan_options *o, uint32_t n, uint64_t arena, uint64_t b
     fprintf(out, "ratio      %.5f\n", bound > 0 ? (double)arena / (double)bound : 1.0);
 }
 
-static const char *id_of(tc_ctx *ctx, const plan_table *t, uint32_t index) {
-    return tc_quote(ctx, tc_arena_strndup(ctx->arena, t->rows[index].id, t->rows[index].id_n));
-}
-
 static tc_status check(tc_ctx *ctx, const plan_options *o, const plan_table *t, const tc_plan_problem *p,
                        uint64_t bound) {
     uint64_t arena = 0;
@@ -115,11 +111,11 @@ static tc_status check(tc_ctx *ctx, const plan_options *o, const plan_table *t, 
         report(o, p->n_buffers, arena, bound);
         return TC_OK;
     }
-    if (pair[0] == pair[1])
-        return tc_error(ctx, TC_MISMATCH, NULL, "buffer '%s' of line %zu: %s", id_of(ctx, t, pair[0]),
-                        t->rows[pair[0]].line, wrong);
-    return tc_error(ctx, TC_MISMATCH, NULL, "buffers '%s' of line %zu and '%s' of line %zu: %s", id_of(ctx, t, pair[0]),
-                    t->rows[pair[0]].line, id_of(ctx, t, pair[1]), t->rows[pair[1]].line, wrong);
+    const plan_row *a = &t->rows[pair[0]], *b = &t->rows[pair[1]];
+    if (a == b)
+        return tc_error(ctx, TC_MISMATCH, NULL, "buffer '%s' of line %zu: %s", plan_csv_id(ctx, a), a->line, wrong);
+    return tc_error(ctx, TC_MISMATCH, NULL, "buffers '%s' of line %zu and '%s' of line %zu: %s", plan_csv_id(ctx, a),
+                    a->line, plan_csv_id(ctx, b), b->line, wrong);
 }
 
 static tc_status failed(tc_ctx *ctx, tc_plan_status status) {
@@ -172,7 +168,7 @@ static tc_status plan(tc_ctx *ctx, const plan_options *o, const tc_file *file) {
     tc_plan_problem p;
     tc_plan_live live;
     TC_TRY(plan_csv_read(ctx, o->input, file, &t));
-    TC_TRY(plan_csv_problem(ctx, &t, &p));
+    plan_csv_problem(ctx, &t, &p);
     tc_plan_status status = tc_plan_simulate(&p, &live);
     if (status != TC_PLAN_OK)
         return failed(ctx, status);
