@@ -14,6 +14,7 @@
  * one hash would hide a packing, never make a wrong one. */
 #include "plan_exact.h"
 #include "plan_problem.h"
+#include "plan_random.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,12 +293,7 @@ static void choose_section(tc_exact *x, frame *f) {
     }
 }
 
-static uint64_t draw(tc_exact *x) {
-    x->random ^= x->random << 13;
-    x->random ^= x->random >> 7;
-    x->random ^= x->random << 17;
-    return x->random >> 33;
-}
+static uint64_t draw(tc_exact *x) { return tc_plan_random(&x->random) >> 33; }
 
 /* At most 2^61: 36 bits of bytes, 20 of sections, and five times that by chance. */
 static uint64_t rank(tc_exact *x, const item *it) {

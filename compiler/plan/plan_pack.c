@@ -5,6 +5,7 @@
  * (plan_improve.c), for what is too large for the first. It ends when the arena is what is live, or very nearly, or
  * with the work that was allowed: counted, not timed. */
 #include "plan_packer.h"
+#include "plan_random.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,10 +76,7 @@ void tc_packer_keep(tc_packer *p, uint64_t bytes) {
 }
 
 uint32_t tc_packer_draw(tc_packer *p, uint32_t below) {
-    p->random ^= p->random << 13;
-    p->random ^= p->random >> 7;
-    p->random ^= p->random << 17;
-    return (uint32_t)((p->random >> 32) * below >> 32);
+    return (uint32_t)((tc_plan_random(&p->random) >> 32) * below >> 32);
 }
 
 void tc_packer_restore(tc_packer *p) {
