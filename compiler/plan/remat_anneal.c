@@ -109,13 +109,19 @@ static tc_remat_status spread(tc_remat_walk *w) {
     return status;
 }
 
-tc_remat_status tc_remat_walk_init(tc_remat_walk *w, const tc_remat_problem *p, const tc_remat_options *options,
-                                   uint64_t seed) {
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+tc_remat_status tc_remat_walk_init(tc_remat_walk *w, const tc_remat_problem *p, const tc_remat_options *options) {
     *w = (tc_remat_walk){.problem = p, .options = options};
     tc_remat_status status = tc_remat_state_init(&w->state, p);
     if (status != TC_REMAT_OK)
         return status;
-    tc_remat_random_init(&w->random, seed);
+    tc_remat_random_init(&w->random, options->seed);
+    w->end = options->seconds > 0 ? seconds_now() + options->seconds : 0;
     tc_remat_walk_forget(w);
     w->most_steps = 4 * p->n_steps + 64;
     for (uint32_t t = 0; t < p->n_steps; t++)
@@ -160,11 +166,7 @@ static bool ends(tc_remat_walk *w) {
     w->stopped = w->stopped || (w->options->stop && *w->options->stop);
     if (w->look)
         w->look(w->look_user);
-    if (w->end > 0 && !w->timed_out) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        w->timed_out = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec >= w->end;
-    }
+    w->timed_out = w->timed_out || (w->end > 0 && seconds_now() >= w->end);
     return w->stopped || w->timed_out;
 }
 

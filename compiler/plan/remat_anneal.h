@@ -40,9 +40,9 @@ typedef struct tc_remat_course {
     bool pressed;      /* an excess counts the more, the longer the budget is missed */
 } tc_remat_course;
 
-/* TC_REMAT_MEMORY: nothing is left to free. Problem and options have to stay. */
+/* The clock of `seconds` runs from here. TC_REMAT_MEMORY: nothing is left to free. Problem and options have to stay. */
 tc_remat_status tc_remat_walk_init(tc_remat_walk *walk, const tc_remat_problem *problem,
-                                   const tc_remat_options *options, uint64_t seed);
+                                   const tc_remat_options *options);
 void tc_remat_walk_free(tc_remat_walk *walk);
 /* Walks on from a schedule, which may become the best. */
 tc_remat_status tc_remat_walk_from(tc_remat_walk *walk, const uint32_t *steps, uint32_t n_steps);

@@ -5,7 +5,6 @@
 #include "remat_polish.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MOST_BEGINNINGS 8
 #define MOST_POWER 64
@@ -221,11 +220,6 @@ static tc_remat_status search_with(search *s) {
     if (s->options->work > 0)
         moves = s->options->work / (runs + 2);
     s->of_work = moves * (runs + 2);
-    if (s->options->seconds > 0) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        s->walk.end = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec + s->options->seconds;
-    }
     return search_all(s, moves, runs);
 }
 
@@ -240,7 +234,7 @@ tc_remat_status tc_remat_search(const tc_remat_problem *p, const tc_remat_option
         for (uint32_t i = 0; i < options->n_beginnings && status == TC_REMAT_OK; i++)
             status = offer(&s, options->beginnings[i].steps, options->beginnings[i].n_steps);
         if (status == TC_REMAT_OK)
-            status = tc_remat_walk_init(&s.walk, p, options, options->seed);
+            status = tc_remat_walk_init(&s.walk, p, options);
         s.walk.look = look;
         s.walk.look_user = &s;
         if (status == TC_REMAT_OK)

@@ -60,7 +60,8 @@ static const tc_remat_course way = {.power = 4, .anchored = 128};
 
 static void begin(tc_remat_walk *w, uint64_t seed) {
     assert_null(tc_remat_check(&it.problem));
-    assert_int_equal(tc_remat_walk_init(w, &it.problem, &options, seed), TC_REMAT_OK);
+    options.seed = seed;
+    assert_int_equal(tc_remat_walk_init(w, &it.problem, &options), TC_REMAT_OK);
     assert_int_equal(tc_remat_walk_from(w, it.steps, it.problem.n_steps), TC_REMAT_OK);
     assert_counted(&w->state);
 }
