@@ -44,9 +44,9 @@ typedef struct frame {
 
 struct tc_exact {
     const item *items;
-    uint32_t n, n_sections;
-    uint64_t *sum, *floor; /* [n_sections]: bytes of the items so far; the lowest low */
-    uint32_t *reach;       /* [n_sections + 1] */
+    uint32_t n;
+    uint64_t *sum, *floor; /* [sections]: bytes of the items so far; the lowest low */
+    uint32_t *reach;       /* [sections + 1] */
     item *lifted;          /* [n] */
     uint64_t *ranks;       /* [n] */
     frame *frames;         /* [n_frames] */
@@ -76,7 +76,6 @@ tc_exact *tc_exact_make(const item *items, uint32_t n, uint32_t n_sections) {
         x->shift++;
     x->items = items;
     x->n = n;
-    x->n_sections = n_sections;
     x->bytes = many < 2000 ? 2 * many * (many + 64) * sizeof(item) : MOST_BYTES;
     x->bytes = x->bytes < MOST_BYTES ? x->bytes : MOST_BYTES;
     x->sum = malloc(sections * sizeof *x->sum);
