@@ -7,6 +7,7 @@
  * length. Exit code 1 when not. */
 #include "compiler/ops.h"
 #include "runtime/session.h"
+#include "test/unit/random_below.h"
 #include "test/unit/resident.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +17,7 @@ enum { LENGTHS = 8, SETTLED = 100, MAX_INPUTS = 16 };
 #define SLACK (UINT64_C(1) << 20) /* bytes: pages that an allocator keeps */
 
 static uint32_t state = 7;
-static uint32_t draw(uint32_t n) {
-    state = state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)(state >> 8) * n) >> 24);
-}
+static uint32_t draw(uint32_t n) { return random_below(&state, n); }
 
 /* Fills and binds one input; `memory` is what the one before lay in. */
 static tempo_status bind(tempo_session *s, const rt_input *input, int64_t length, void **memory) {

@@ -1,5 +1,6 @@
 /* remat_graphs.c: the nodes of training steps, one layer after the other, then their gradients in reverse. */
 #include "remat_graphs.h"
+#include "test/unit/random_below.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,11 +311,6 @@ void graph_convolutions(remat_graph *g, uint32_t stages, uint32_t blocks, bool s
 
 /* --- random layers ---------------------------------------------------------------------------- */
 
-static uint32_t next(uint32_t *state, uint32_t below) {
-    *state = *state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)(*state >> 8) * below) >> 24);
-}
-
 #define MOST_READ 64
 
 /* Operands of node `k` of a layer: its share of the layer before it, so that everything is read, and some at random. */
@@ -322,9 +318,9 @@ static uint32_t read_layers(const uint32_t *begin, uint32_t l, uint32_t k, uint3
     uint32_t n = 0, before = begin[l] - begin[l - 1], width = begin[l + 1] - begin[l];
     for (uint32_t i = k % before; i < before && n < MOST_READ / 2; i += width)
         in[n++] = begin[l - 1] + i;
-    for (uint32_t more = next(state, 7); more > 0; more--) {
-        uint32_t from = l < 2 || next(state, 7) > 0 ? l - 1 : next(state, l - 1), i = 0;
-        uint32_t value = begin[from] + next(state, begin[from + 1] - begin[from]);
+    for (uint32_t more = random_below(state, 7); more > 0; more--) {
+        uint32_t from = l < 2 || random_below(state, 7) > 0 ? l - 1 : random_below(state, l - 1), i = 0;
+        uint32_t value = begin[from] + random_below(state, begin[from + 1] - begin[from]);
         while (i < n && in[i] != value)
             i++;
         in[i] = value;
@@ -339,13 +335,13 @@ void graph_random(remat_graph *g, uint32_t n_nodes, uint32_t layers, uint32_t se
     begin[0] = 0;
     for (uint32_t l = 1; l <= layers; l++) {
         uint32_t left = (n_nodes - begin[l - 1]) / (layers - l + 1);
-        begin[l] = l == layers ? n_nodes : begin[l - 1] + 1 + next(&state, 2 * left - 1);
+        begin[l] = l == layers ? n_nodes : begin[l - 1] + 1 + random_below(&state, 2 * left - 1);
     }
     for (uint32_t l = 0; l < layers; l++)
         for (uint32_t n = begin[l]; n < begin[l + 1]; n++) {
             uint32_t in[MOST_READ], n_in = l == 0 ? 0 : read_layers(begin, l, n - begin[l], &state, in);
-            uint32_t out = graph_value(g, 10 + 10 * next(&state, 400), l + 1 == layers);
-            graph_node(g, next(&state, 1000), in, n_in, &out, 1);
+            uint32_t out = graph_value(g, 10 + 10 * random_below(&state, 400), l + 1 == layers);
+            graph_node(g, random_below(&state, 1000), in, n_in, &out, 1);
         }
     free(begin);
     graph_end(g);

@@ -2,6 +2,7 @@
 #ifndef REMAT_CASE_H
 #define REMAT_CASE_H
 #include "compiler/plan/remat_problem.h"
+#include "random_below.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,11 +69,6 @@ static inline void case_over(remat_case *c, uint32_t operand, uint32_t result, u
     n->n_overs++;
 }
 
-static inline uint32_t case_random(uint32_t *state, uint32_t below) {
-    *state = *state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)(*state >> 8) * below) >> 24);
-}
-
 /* Up to two operands, mostly of late; results over them, workspaces, second results, forms and pinned nodes where
  * `kinds` says so; what nobody reads is an output. */
 enum { CASE_OVERS = 1, CASE_WORKSPACES = 2, CASE_SECOND = 4, CASE_FORMS = 8, CASE_PINNED = 16, CASE_ALL = 31 };
@@ -80,27 +76,28 @@ static inline void case_generate(remat_case *c, uint32_t seed, uint32_t n_nodes,
     uint32_t state = seed, in[3], out[2];
     case_begin(c);
     while (c->problem.n_nodes < n_nodes) {
-        uint32_t before = c->problem.n_values, n_in = 0, n_out = 0, cost = case_random(&state, 100);
-        for (uint32_t i = 0; before > 0 && i < 1 + case_random(&state, 2); i++) {
-            uint32_t back = case_random(&state, 4) == 0 ? before : before < 4 ? before : 4;
-            uint32_t v = before - 1 - case_random(&state, back);
+        uint32_t before = c->problem.n_values, n_in = 0, n_out = 0, cost = random_below(&state, 100);
+        for (uint32_t i = 0; before > 0 && i < 1 + random_below(&state, 2); i++) {
+            uint32_t back = random_below(&state, 4) == 0 ? before : before < 4 ? before : 4;
+            uint32_t v = before - 1 - random_below(&state, back);
             if (n_in == 0 || in[0] != v)
                 in[n_in++] = v;
         }
-        out[n_out++] = case_value(c, 1 + case_random(&state, 50));
-        if ((kinds & CASE_SECOND) && case_random(&state, 5) == 0)
-            out[n_out++] = case_value(c, 1 + case_random(&state, 50));
+        out[n_out++] = case_value(c, 1 + random_below(&state, 50));
+        if ((kinds & CASE_SECOND) && random_below(&state, 5) == 0)
+            out[n_out++] = case_value(c, 1 + random_below(&state, 50));
         uint32_t n = case_node(c, cost, in, n_in, out, n_out);
-        c->nodes[n].workspace = (kinds & CASE_WORKSPACES) && case_random(&state, 4) == 0 ? case_random(&state, 40) : 0;
-        c->nodes[n].pinned = (kinds & CASE_PINNED) && case_random(&state, 8) == 0;
+        c->nodes[n].workspace =
+            (kinds & CASE_WORKSPACES) && random_below(&state, 4) == 0 ? random_below(&state, 40) : 0;
+        c->nodes[n].pinned = (kinds & CASE_PINNED) && random_below(&state, 8) == 0;
         for (uint32_t i = 0; (kinds & CASE_OVERS) && i < n_in; i++) {
             uint64_t a = c->values[in[i]].bytes, b = c->values[out[0]].bytes;
-            if (case_random(&state, 2) == 0)
+            if (random_below(&state, 2) == 0)
                 case_over(c, in[i], out[0], a < b ? a : b);
         }
-        if ((kinds & CASE_FORMS) && n_in == 2 && case_random(&state, 3) == 0) {
-            in[1] = case_random(&state, before);
-            case_node(c, cost + case_random(&state, 20), in, in[0] == in[1] ? 1 : 2, out, n_out);
+        if ((kinds & CASE_FORMS) && n_in == 2 && random_below(&state, 3) == 0) {
+            in[1] = random_below(&state, before);
+            case_node(c, cost + random_below(&state, 20), in, in[0] == in[1] ? 1 : 2, out, n_out);
             c->problem.n_steps--;
         }
     }

@@ -1,5 +1,6 @@
 /* test_keep.c: what passes/lean/keep.h keeps, against every set of values on small random problems; a long chain. */
 #include "passes/lean/keep.h"
+#include "random_below.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,10 +11,7 @@
 enum { MOST = 10, OPERANDS = 3, ROUNDS = 20000, CHAIN = 20000 };
 
 static uint32_t state = 1;
-static uint32_t next(uint32_t below) {
-    state = state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)(state >> 8) * below) >> 24);
-}
+static uint32_t next(uint32_t below) { return random_below(&state, below); }
 
 typedef struct problem {
     tc_keep_value values[MOST];

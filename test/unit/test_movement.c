@@ -4,12 +4,10 @@
 #include "kernels/movement/cast.h"
 #include "kernels/movement/movement.h"
 #include "kernel_test.h"
+#include "random_below.h"
 
 static uint32_t state = 3;
-static int64_t below(int64_t n) {
-    state = state * 1664525u + 1013904223u;
-    return (int64_t)(((uint64_t)(state >> 8) * (uint64_t)n) >> 24);
-}
+static int64_t below(int64_t n) { return random_below(&state, (uint32_t)n); }
 
 #define MOST 40000
 #define BAND 64

@@ -1,5 +1,6 @@
 /* test_plan.c: whole graphs through the public API: results are right although buffers are reused and written in
  * place. Expected numbers are computed here, node by node, each result in memory of its own. */
+#include "random_below.h"
 #include "session_test.h"
 #include <math.h>
 
@@ -159,10 +160,7 @@ static void test_parts_are_copied_where_that_is_less(void **unused) {
 /* --- random graphs ---------------------------------------------------------------------------- */
 
 static uint32_t state = 7;
-static uint32_t below(uint32_t n) {
-    state = state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)(state >> 8) * n) >> 24);
-}
+static uint32_t below(uint32_t n) { return random_below(&state, n); }
 
 #define NODES 40
 #define SMALL 33

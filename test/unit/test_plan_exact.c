@@ -2,6 +2,7 @@
  * and on rectangles cut into buffers, which some packing fills; what it places overlaps nowhere. */
 #include "compiler/plan/plan_exact.h"
 #include "compiler/plan/plan_problem.h"
+#include "random_below.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -12,10 +13,7 @@
 #include <cmocka.h>
 
 static uint32_t state = 1;
-static uint32_t next(uint32_t below) {
-    state = state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)(state >> 8) * below) >> 24);
-}
+static uint32_t next(uint32_t below) { return random_below(&state, below); }
 
 #define STEPS 7
 #define SMALL 6

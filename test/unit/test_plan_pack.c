@@ -1,6 +1,7 @@
 /* test_plan_pack.c: packings that the naive checker finds nothing wrong with, on random problems; arenas that are as
  * small as they can be where that is known: rectangles cut into buffers, chains, nested lives. */
 #include "compiler/plan/plan_problem.h"
+#include "random_below.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,10 +12,7 @@
 #include <cmocka.h>
 
 static uint32_t state = 1;
-static uint32_t next(uint32_t below) {
-    state = state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)(state >> 8) * below) >> 24);
-}
+static uint32_t next(uint32_t below) { return random_below(&state, below); }
 
 static tc_plan_problem empty(uint32_t n_ops, uint32_t n_buffers) {
     tc_plan_problem p = {.n_ops = n_ops, .align = 64};

@@ -4,13 +4,11 @@
 #include "bench/remat_knapsack.h"
 #include "compiler/plan/remat_search.h"
 #include "compiler/plan/remat_turn.h"
+#include "random_below.h"
 #include "remat_case.h"
 
 static uint32_t state = 1;
-static uint32_t next(uint32_t below) {
-    state = state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)(state >> 8) * below) >> 24);
-}
+static uint32_t next(uint32_t below) { return random_below(&state, below); }
 
 /* --- cuts ------------------------------------------------------------------------------------- */
 
