@@ -5,6 +5,7 @@
 #include "../../compiler/memory/storage.h"
 #include "../../compiler/options.h"
 #include "../../compiler/ops.h"
+#include "../../compiler/plan/plan_problem.h"
 #include "budget.h"
 #include "budget_names.h"
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static uint32_t *fill_none(tc_arena *arena, uint32_t n) {
 
 /* --- values ------------------------------------------------------------------------------------ */
 
-static uint64_t aligned(uint64_t bytes) { return (bytes + TC_BUDGET_ALIGN - 1) / TC_BUDGET_ALIGN * TC_BUDGET_ALIGN; }
+static uint64_t aligned(uint64_t bytes) { return tc_plan_round(bytes, TC_BUDGET_ALIGN); }
 
 static uint64_t raw_bytes(const tc_value *value) {
     tc_dim bytes = tc_value_bytes(value->graph->model->dims, value);
