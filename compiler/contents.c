@@ -16,8 +16,8 @@ bool tc_eval_is_int(tc_dtype dtype) {
 /* An empty contents; NULL when the type is not evaluated or it would be too large. */
 static tc_contents *create(tc_model *model, tc_dtype dtype, int rank, const int64_t *dims) {
     uint64_t count;
-    if ((!tc_eval_is_int(dtype) && !tc_dtype_is_float(dtype)) || !tc_shape_count(rank, dims, &count) ||
-        count > MAX_ITEMS || tc_tensor_bytes(dtype, count) > TC_CONTENTS_LIMIT)
+    if (!tc_dtype_is_number(dtype) || !tc_shape_count(rank, dims, &count) || count > MAX_ITEMS ||
+        tc_tensor_bytes(dtype, count) > TC_CONTENTS_LIMIT)
         return NULL;
     if (count > SMALL) {
         if (model->evaluated + count > MAX_EVALUATED)

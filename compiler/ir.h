@@ -414,6 +414,7 @@ int64_t tc_tensor_get_int(const tc_tensor *tensor, uint64_t index);
 /* Stores a number that the numeric type can hold as element `index` of packed data; float types round to nearest even.
  */
 void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value);
+bool tc_dtype_is_number(tc_dtype dtype); /* one that these three can take: no string, complex or small one */
 double tc_round_float(tc_dtype dtype, double value); /* to the nearest value of a float type */
 /* Makes `data` of an external tensor readable: maps its file read-only, inside the model's folder only. tensor_map.c */
 tc_status tc_tensor_map(tc_ctx *ctx, tc_model *model, const tc_tensor *tensor, const void **out_data);

@@ -212,6 +212,17 @@ static double f16_to_double(uint16_t half) {
     X(TC_BOOL, uint8_t)
 /* clang-format on */
 
+bool tc_dtype_is_number(tc_dtype dtype) {
+    switch ((int)dtype) {
+#define CASE(tag, type) case tag:
+        TC_PLAIN_TYPES(CASE)
+#undef CASE
+    case TC_FLOAT16:
+    case TC_BFLOAT16: return true;
+    default: return false;
+    }
+}
+
 void tc_element_set(tc_dtype dtype, void *data, uint64_t index, double value) {
     switch ((int)dtype) {
 #define STORE(tag, type)                                                                                               \

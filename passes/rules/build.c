@@ -25,13 +25,7 @@ static tc_value *make_constant(rule_builder *b, const tc_tensor *tensor, const c
 
 /* --- literals --------------------------------------------------------------------------------- */
 
-/* Of strings and the like no literal can be made. */
-static bool holds_numbers(tc_dtype dtype) {
-    return tc_dtype_is_float(dtype) || dtype == TC_BOOL || (dtype >= TC_UINT8 && dtype <= TC_INT64) ||
-           dtype == TC_UINT32 || dtype == TC_UINT64;
-}
-
-/* The element type that a literal among these operands takes: that of the first operand which has one. Where's
+/* The element type that a literal among these operands takes: that of the first operand of numbers. Where's
  * condition and indices are no guide. */
 static tc_dtype literal_dtype(const rule_builder *b, const rule_node *node, const rule_operand *literal) {
     bool is_where = node->calc == CALC_NODE && !strcmp(node->ops[0].name, "Where");
@@ -41,11 +35,11 @@ static tc_dtype literal_dtype(const rule_builder *b, const rule_node *node, cons
         return TC_INT64;
     for (uint16_t i = is_where; i < node->n_operands; i++) {
         const tc_value *value = rule_operand_value(b, &node->operands[i]);
-        if (value && holds_numbers(tc_value_dtype(value)))
+        if (value && tc_dtype_is_number(tc_value_dtype(value)))
             return tc_value_dtype(value);
     }
     if (b->anchor && b->anchor->n_inputs && tc_input(b->anchor, 0) && !literal->integral &&
-        holds_numbers(tc_value_dtype(tc_input(b->anchor, 0))))
+        tc_dtype_is_number(tc_value_dtype(tc_input(b->anchor, 0))))
         return tc_value_dtype(tc_input(b->anchor, 0));
     return literal->integral ? TC_INT64 : TC_FLOAT;
 }
