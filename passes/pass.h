@@ -138,6 +138,7 @@ void tc_hint_dropout(tc_ctx *ctx);
 bool tc_pipeline_has(const tc_options *options, const char *pass);
 /* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
+double tc_seconds(void); /* by a clock that only goes forward. pipeline.c */
 
 /* --memory-budget and its kin make sense: TC_USAGE else. budget/budget_spec.c */
 tc_status tc_budget_check_options(tc_ctx *ctx, const tc_options *options);

@@ -140,7 +140,7 @@ tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-static double now(void) {
+double tc_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -209,9 +209,9 @@ static tc_status run_pass(void *user) {
     if (names(env->options->print_before, pass))
         TC_TRY(dump(ctx, model, "before", pass));
     ctx->pass = pass->name;
-    double start = now();
+    double start = tc_seconds();
     tc_status status = pass->run(env, model);
-    add_time(env, pass, now() - start);
+    add_time(env, pass, tc_seconds() - start);
     import_tempo(model);
     if (status == TC_OK && env->options->verify_each)
         status = verify_after(ctx, model, pass);

@@ -15,7 +15,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct cli {
@@ -238,19 +237,13 @@ static void watch(void *user, bool begins) {
         fputs("\r\033[K", stderr);
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* At most ten times a second. */
 static void show_progress(void *user, const char *line) {
     static double shown;
     (void)user;
-    if (now() < shown + 0.1)
+    if (tc_seconds() < shown + 0.1)
         return;
-    shown = now();
+    shown = tc_seconds();
     fprintf(stderr, "\r%.110s\033[K", line);
 }
 
@@ -365,7 +358,7 @@ static tc_status verify(tc_ctx *ctx, const cli *c, const tc_file *file, FILE *ou
 }
 
 static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
-    double start = now();
+    double start = tc_seconds();
     bool asked = !c->quiet || c->report;
     tc_report report = {.input = c->input, .output = c->output, .dims = c->options.dims, .n_dims = c->options.n_dims};
     compilation main_work = {.options = c->options, .report = asked ? &report : NULL};
@@ -377,7 +370,7 @@ static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
         report.summary = &main_work.summary;
         report.after = main_work.account;
         report.before = is_yardstick(c) ? report.after : has_yardstick(c) ? before(ctx, c, file, &main_work) : NULL;
-        report.seconds = now() - start;
+        report.seconds = tc_seconds() - start;
         status = write_report(ctx, c, &report);
         if (!c->quiet)
             tc_report_text(out, ctx, &report, c->verbose);

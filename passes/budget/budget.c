@@ -9,13 +9,6 @@
 #include "budget_rounds.h"
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* --- what the runtime takes --------------------------------------------------------------------- */
 
@@ -388,7 +381,7 @@ tc_status tc_pass_budget(tc_pass_env *env, tc_model *model) {
     if (!env->runtime)
         return tc_error(env->ctx, TC_USAGE, NULL,
                         "--memory-budget and --pareto need a runtime that tells what a graph takes");
-    double start = now();
+    double start = tc_seconds();
     tc_arena *arena = tc_arena_create();
     job j = {.env = env, .model = model, .arena = arena, .s = TC_NEW(env->ctx->arena, tc_plan_summary)};
     tc_status status = tc_infer_graph(env->ctx, model->graph);
@@ -398,7 +391,7 @@ tc_status tc_pass_budget(tc_pass_env *env, tc_model *model) {
     }
     if (status == TC_OK && options->pareto && !env->summary->pareto)
         status = draw_alone(&j);
-    j.s->seconds = now() - start;
+    j.s->seconds = tc_seconds() - start;
     tc_arena_destroy(arena);
     return status;
 }
