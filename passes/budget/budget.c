@@ -318,14 +318,18 @@ static tc_status repeat(job *j, const job *chosen) {
     return TC_OK;
 }
 
+/* The curve is that of the search whose plan is chosen, so that the plan is one of its points. */
 static tc_status choose(job *j, job *recipe, job *forms) {
     const job *best = forms;
     recipe->wanted = j->wanted;
     TC_TRY(begin_apart(j, TC_BEGIN_FORMS, forms));
     TC_TRY(look(forms));
     if (!forms->s->stopped && (!forms->s->met || j->wanted == 0)) {
+        tc_pareto *curve = j->env->summary->pareto;
         TC_TRY(look(recipe));
         best = is_better(recipe, forms) ? recipe : forms;
+        if (best == forms)
+            j->env->summary->pareto = curve;
     }
     TC_TRY(repeat(j, best));
     return settle_for(j);

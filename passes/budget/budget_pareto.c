@@ -93,9 +93,9 @@ static uint32_t count_repeats(const curve *c, const tc_plan *plan) {
     bool *seen = TC_NEW_ARRAY(c->arena, bool, (size_t)c->b->units.n_units + 1);
     uint32_t n = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
-        uint32_t unit = c->b->nodes[plan->steps[i]].unit;
-        n += seen[unit];
-        seen[unit] = true;
+        bool *again = &seen[tc_unit_root(&c->b->units, c->b->nodes[plan->steps[i]].unit)];
+        n += *again;
+        *again = true;
     }
     return n;
 }
