@@ -258,13 +258,22 @@ static bool gemm_bias(rule_instance *inst, const tc_node *node, uint32_t index, 
     return true;
 }
 
-/* Labels of scores [batch, classes, ...], and weights of the classes. */
+/* Labels of scores [batch, classes, ...]; below, weights of the classes. */
 static bool labels(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     (void)index;
     if (!operand_shape(node, 0, s) || s->rank < 2)
         return rule_shape_fail(inst, "there are no scores");
     memmove(s->dims + 1, s->dims + 2, (size_t)(--s->rank - 1) * sizeof *s->dims);
     s->dtype = TC_INT64;
+    return true;
+}
+
+static bool class_weights(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
+    shape scores;
+    (void)index;
+    if (!operand_shape(node, 0, &scores) || scores.rank < 2)
+        return rule_shape_fail(inst, "there are no scores");
+    *s = (shape){1, {scores.dims[1]}, scores.dtype};
     return true;
 }
 
@@ -283,15 +292,6 @@ static bool gathered(rule_instance *inst, const tc_node *node, uint32_t index, s
 static bool bound(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     (void)inst, (void)node, (void)index;
     *s = (shape){1, {1}, TC_INT64};
-    return true;
-}
-
-static bool class_weights(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
-    shape scores;
-    (void)index;
-    if (!operand_shape(node, 0, &scores) || scores.rank < 2)
-        return rule_shape_fail(inst, "there are no scores");
-    *s = (shape){1, {scores.dims[1]}, scores.dtype};
     return true;
 }
 
