@@ -37,7 +37,7 @@ typedef struct tc_options {
     size_t n_save;
     const char **recompute; /* --recompute=REGEX: what the backward pass does not read from the forward pass */
     size_t n_recompute;
-    double remat_time;  /* --remat-time=: how much is tried, in seconds of a usual machine; 0: by the size */
+    double remat_time;  /* --remat-time=: how much is tried, in seconds of a usual machine; 0: 4 */
     int64_t remat_seed; /* --seed= */
     int64_t pareto;     /* --pareto=: points of the curve of budget against time; 0: none */
     bool best_effort;   /* --best-effort: a plan that misses the budget is a result, too */
