@@ -47,16 +47,23 @@ static const char *list_values(tc_ctx *ctx, const tc_budget *b, const char *list
     return list;
 }
 
+/* The largest come first: of a model's hundreds of gradients these matter. */
 static const char *list_outputs(tc_ctx *ctx, const tc_budget *b) {
-    const char *list = "";
-    uint32_t told = 0;
-    for (uint32_t i = 0; i < b->problem.n_values && told <= TENSORS_TOLD; i++) {
-        if (!b->problem.values[i].is_output || b->problem.values[i].bytes == 0)
-            continue;
-        list = list_values(ctx, b, list, "output", &i, 1);
-        told++;
+    const tc_remat_value *values = b->problem.values;
+    uint32_t *outputs = TC_NEW_ARRAY(ctx->arena, uint32_t, b->problem.n_values), n = 0;
+    for (uint32_t i = 0; i < b->problem.n_values; i++)
+        if (values[i].is_output)
+            outputs[n++] = i;
+    for (uint32_t to = 0; to < n && to <= TENSORS_TOLD; to++) {
+        uint32_t largest = to;
+        for (uint32_t i = to + 1; i < n; i++)
+            if (values[outputs[i]].bytes > values[outputs[largest]].bytes)
+                largest = i;
+        uint32_t kept = outputs[to];
+        outputs[to] = outputs[largest];
+        outputs[largest] = kept;
     }
-    return list;
+    return list_values(ctx, b, "", "output", outputs, n);
 }
 
 tc_status tc_budget_refuse(tc_ctx *ctx, const tc_budget *budget, uint64_t wanted, uint64_t floor, uint32_t floor_node,
@@ -79,10 +86,11 @@ tc_status tc_budget_refuse(tc_ctx *ctx, const tc_budget *budget, uint64_t wanted
              "%s, which %s: %s",
              tc_budget_bytes(ctx, wanted), tc_budget_bytes(ctx, floor),
              node ? "this node takes with what has to be there beside it" : "the outputs take", list);
+    const char *less = node ? "smaller batches need less" : "fewer gradients (--freeze) need less";
     if (nearest)
-        tc_hint(ctx, "the least that was found is --memory-budget=%" PRIu64 " (%s); smaller batches need less", nearest,
-                tc_budget_bytes(ctx, nearest));
+        tc_hint(ctx, "the least that was found is --memory-budget=%" PRIu64 " (%s); %s", nearest,
+                tc_budget_bytes(ctx, nearest), less);
     else
-        tc_hint(ctx, "smaller batches need less");
+        tc_hint(ctx, "%s", less);
     return TC_LIMIT;
 }
