@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef tc_exact_item item;
 
@@ -64,6 +65,18 @@ struct tc_exact {
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
+/* Large memory, zeros, is the system's and goes back to it: what malloc keeps of memory that was freed would stay
+ * resident beside the arena that is planned. */
+static void *take(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void give_back(void *memory, size_t bytes) {
+    if (memory)
+        munmap(memory, bytes);
+}
+
 tc_exact *tc_exact_make(const item *items, uint32_t n, uint32_t n_sections) {
     tc_exact *x = calloc(1, sizeof *x);
     if (!x)
@@ -84,9 +97,9 @@ tc_exact *tc_exact_make(const item *items, uint32_t n, uint32_t n_sections) {
     x->lifted = malloc(many * sizeof *x->lifted);
     x->ranks = malloc(many * sizeof *x->ranks);
     x->n_frames = 2 * n + 16;
-    x->frames = malloc(x->n_frames * sizeof *x->frames);
-    x->stack = malloc(x->bytes);
-    x->failed = calloc(FAILED, sizeof *x->failed);
+    x->frames = take(x->n_frames * sizeof *x->frames);
+    x->stack = take(x->bytes);
+    x->failed = take(FAILED * sizeof *x->failed);
     if (x->sum && x->floor && x->reach && x->lifted && x->ranks && x->frames && x->stack && x->failed)
         return x;
     tc_exact_free(x);
@@ -101,9 +114,9 @@ void tc_exact_free(tc_exact *x) {
     free(x->reach);
     free(x->lifted);
     free(x->ranks);
-    free(x->frames);
-    free(x->stack);
-    free(x->failed);
+    give_back(x->frames, x->n_frames * sizeof *x->frames);
+    give_back(x->stack, x->bytes);
+    give_back(x->failed, FAILED * sizeof *x->failed);
     free(x);
 }
 

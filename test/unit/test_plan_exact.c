@@ -3,6 +3,7 @@
 #include "compiler/plan/plan_exact.h"
 #include "compiler/plan/plan_problem.h"
 #include "random_below.h"
+#include "resident.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -122,6 +123,29 @@ static void test_work_is_bounded(void **unused) {
     tc_exact_free(exact);
 }
 
+/* What a search needed, the states that failed above all, is not resident behind it, however often one is made. */
+static void test_memory_goes_back(void **unused) {
+    (void)unused;
+    enum { MANY = 400, LIFE = 30 };
+    static tc_exact_item items[MANY];
+    static uint64_t places[MANY];
+    uint64_t work = 0, live = 0, most = 0, after_first = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        items[i] = (tc_exact_item){i, i, i + LIFE - 1, 1, 1000 + next(1000), 0};
+        live += items[i].bytes - (i < LIFE ? 0 : items[i - LIFE].bytes);
+        most = live > most ? live : most;
+    }
+    for (int round = 0; round < 4; round++) {
+        tc_exact *exact = tc_exact_make(items, MANY, MANY + LIFE);
+        tc_exact_how how = {TC_EXACT_AREA, TC_EXACT_TIGHT, 0, 1, 5000000};
+        assert_non_null(exact);
+        assert_int_equal(tc_exact_search(exact, most, &how, places, &work), TC_EXACT_LIMIT);
+        tc_exact_free(exact);
+        after_first = round == 0 ? resident() : after_first;
+    }
+    assert_true(resident() <= after_first + (1 << 20));
+}
+
 /* --- the packer ------------------------------------------------------------------------------- */
 
 static tc_plan_problem problem_of(const tc_exact_item *items, uint32_t n, uint32_t n_ops) {
@@ -190,7 +214,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_problems_are_solved), cmocka_unit_test(test_places_are_aligned),
         cmocka_unit_test(test_work_is_bounded),           cmocka_unit_test(test_packer_finds_the_optimum),
-        cmocka_unit_test(test_full_rectangles),
+        cmocka_unit_test(test_full_rectangles),           cmocka_unit_test(test_memory_goes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
