@@ -6,7 +6,7 @@ static void release(void *regex) { regfree(regex); }
 
 tc_status tc_names_open(tc_ctx *ctx, const char *option, const char *expression, tc_names *out_names) {
     char why[160];
-    int code = regcomp(&out_names->regex, expression, REG_EXTENDED | REG_NOSUB);
+    int code = *expression ? regcomp(&out_names->regex, expression, REG_EXTENDED | REG_NOSUB) : REG_BADPAT;
     if (code == 0) {
         tc_hold(&out_names->held, release, &out_names->regex);
         return TC_OK;

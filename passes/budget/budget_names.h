@@ -10,7 +10,7 @@ typedef struct tc_names {
     tc_held held;
 } tc_names;
 
-/* `option` is "save" or "recompute". TC_USAGE: it is no such expression. */
+/* `option` is "save" or "recompute". TC_USAGE: it is no such expression, or empty. */
 tc_status tc_names_open(tc_ctx *ctx, const char *option, const char *expression, tc_names *out_names);
 void tc_names_close(tc_names *names);
 /* It matches some part of the node's name or of a result's. */
