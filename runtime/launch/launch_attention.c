@@ -128,6 +128,18 @@ tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_lau
     return TC_OK;
 }
 
+/* dQ, dK^T, dV for each item, and dS for `maps` maps of scores, as far as they are there. */
+static tc_status expect_gradients(rt_launcher *launcher, const tc_node *node, const rt_launch *launch,
+                                  const tk_attention *a, int64_t maps) {
+    const int64_t elements[] = {a->items * a->s * a->d, a->items * a->d * a->t, a->items * a->t * a->e,
+                                maps * a->s * a->t};
+    for (uint32_t i = 0; i < TC_COUNT(elements); i++) {
+        const rt_arg *out = rt_out(launch, i);
+        TC_TRY(rt_expect(launcher, node, !out || (out->count == elements[i] && out->dtype == a->dtype)));
+    }
+    return TC_OK;
+}
+
 /* (dY, Q, K^T, V, P, Dropped?, Keep?, Ratio?, Mask?) -> dQ, dK^T, dV, dS */
 static void run_attention_grad(tk_queue *q, const rt_launch *launch) {
     const attention_params *p = launch->params;
@@ -161,11 +173,7 @@ tc_status rt_launch_attention_grad(rt_launcher *launcher, const tc_node *node, r
     if (rt_in(launch, 7) && !a->is_signed && (!dropped || !keep))
         return tc_error(launcher->ctx, TC_BAD_INPUT, node,
                         "has a ratio, but neither the dropped map with what was kept nor signed P");
-    const int64_t rows[] = {a->s, a->d, a->t, a->s}, columns[] = {a->d, a->t, a->e, a->t};
-    for (uint32_t i = 0; i < 4; i++)
-        TC_TRY(rt_expect(launcher, node,
-                         !rt_out(launch, i) || (rt_out(launch, i)->count == a->items * rows[i] * columns[i] &&
-                                                rt_out(launch, i)->dtype == a->dtype)));
+    TC_TRY(expect_gradients(launcher, node, launch, a, a->items));
     launch->workspace_bytes = launcher->kernels->attention_grad_workspace(a, launcher->slots);
     launch->params = p;
     launch->run = run_attention_grad;
@@ -243,13 +251,7 @@ tc_status rt_launch_attention_tiled_grad(rt_launcher *launcher, const tc_node *n
     p->groups = (tk_attention_groups){.groups = a->items, .members = 1, .group_at = {.step = 1}};
     if (n_axes > 0 && rt_out(launch, 3))
         TC_TRY(prepare_groups(launcher, node, &launch->in[0], axes, n_axes, a->items, &p->groups));
-    const int64_t rows[] = {a->s, a->d, a->t, a->s}, columns[] = {a->d, a->t, a->e, a->t};
-    for (uint32_t i = 0; i < 4; i++) {
-        int64_t items = i == 3 ? p->groups.groups : a->items;
-        TC_TRY(rt_expect(launcher, node,
-                         !rt_out(launch, i) || (rt_out(launch, i)->count == items * rows[i] * columns[i] &&
-                                                rt_out(launch, i)->dtype == a->dtype)));
-    }
+    TC_TRY(expect_gradients(launcher, node, launch, a, p->groups.groups));
     launch->workspace_bytes = launcher->kernels->attention_tiled_grad_workspace(a, &p->groups, launcher->slots);
     launch->params = p;
     launch->run = run_attention_tiled_grad;
