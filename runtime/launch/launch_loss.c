@@ -40,13 +40,8 @@ static tc_status prepare_loss(rt_launcher *launcher, const tc_node *node, rt_lau
     return TC_OK;
 }
 
-static const void *weights_of(const rt_launch *launch, uint32_t index) {
-    const rt_arg *weights = rt_in(launch, index);
-    return weights ? weights->data : NULL;
-}
-
 static void run_nll(tk_queue *q, const rt_launch *launch) {
-    launch->kernels->nll_loss(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, weights_of(launch, 2),
+    launch->kernels->nll_loss(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, rt_data(rt_in(launch, 2)),
                               launch->params, launch->workspace);
 }
 
@@ -60,7 +55,7 @@ tc_status rt_launch_nll_loss(rt_launcher *launcher, const tc_node *node, rt_laun
 static void run_cross_entropy(tk_queue *q, const rt_launch *launch) {
     const rt_arg *log_prob = rt_out(launch, 1);
     launch->kernels->cross_entropy(q, launch->out[0].data, log_prob ? log_prob->data : NULL, launch->in[0].data,
-                                   launch->in[1].data, weights_of(launch, 2), launch->params, launch->workspace);
+                                   launch->in[1].data, rt_data(rt_in(launch, 2)), launch->params, launch->workspace);
 }
 
 tc_status rt_launch_cross_entropy(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -73,7 +68,7 @@ tc_status rt_launch_cross_entropy(rt_launcher *launcher, const tc_node *node, rt
 
 static void run_cross_entropy_grad(tk_queue *q, const rt_launch *launch) {
     launch->kernels->cross_entropy_grad(q, launch->out[0].data, launch->in[0].data, launch->in[1].data,
-                                        launch->in[2].data, weights_of(launch, 3), launch->params);
+                                        launch->in[2].data, rt_data(rt_in(launch, 3)), launch->params);
 }
 
 /* (dLoss, log_prob, labels, weights) -> dscores */
