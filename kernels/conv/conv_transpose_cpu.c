@@ -21,11 +21,9 @@ static tk_product product_of(const tk_conv *c, tk_dtype dtype) {
                         .wide = tk_is_half(dtype)};
 }
 
-static tk_dtype sum_dtype(tk_dtype dtype) { return tk_is_half(dtype) ? TK_F32 : dtype; }
-
 /* Bytes of the product; of 16-bit types the sums of a group's channels stand behind it. */
 static size_t columns_bytes(const tk_product *p, tk_dtype dtype) {
-    return ((size_t)(p->m * p->n) * tk_size(sum_dtype(dtype)) + 63) / 64 * 64;
+    return ((size_t)(p->m * p->n) * tk_size(tk_wide(dtype)) + 63) / 64 * 64;
 }
 static size_t sums_bytes(const tk_conv *c, tk_dtype dtype) {
     int64_t n = tk_is_half(dtype) ? c->channels / c->groups * tk_volume(c->window.inp) : 0;
@@ -114,7 +112,7 @@ void tk_conv_transpose_run(tk_queue *q, void *wide, const void *narrow, const vo
         char *out = (char *)wide + (size_t)(at * channels * wides) * size;
         tk_product_run(q, workspace, (const char *)weight + (size_t)(group * filters * product.m) * size,
                        (const char *)narrow + (size_t)(at * filters * outs) * size, &product, dtype, product_workspace);
-        wide_ctx ctx = {tk_is_half(dtype) ? sums : out, workspace, NULL, &c->window, sum_dtype(dtype), dtype};
+        wide_ctx ctx = {tk_is_half(dtype) ? sums : out, workspace, NULL, &c->window, tk_wide(dtype), dtype};
         ctx.bias = bias ? (const char *)bias + (size_t)(group * channels) * size : NULL;
         tk_parallel_for(q, channels, TK_GRAIN / (outs * tk_volume(c->window.kernel) + wides) + 1, add_channels, &ctx);
         if (tk_is_half(dtype))

@@ -10,13 +10,10 @@
 
 #define CHUNK_BYTES ((int64_t)32 << 20) /* of scores */
 
-/* Of 16-bit types everything but operands and results is float. */
-static tk_dtype wide_of(tk_dtype dtype) { return tk_is_half(dtype) ? TK_F32 : dtype; }
-
 /* As many rows as a chunk may have by its bytes, and no more than would make it larger than W: the gradient of W is
  * there anyway, and what is small stays small. Even parts. */
 int64_t tk_linear_loss_chunk(const tk_linear_loss *s) {
-    int64_t row = s->classes * (int64_t)tk_size(wide_of(s->dtype)), most = row > 0 ? CHUNK_BYTES / row : s->rows;
+    int64_t row = s->classes * (int64_t)tk_size(tk_wide(s->dtype)), most = row > 0 ? CHUNK_BYTES / row : s->rows;
     most = most < s->hidden ? most : s->hidden;
     most = most > 1 ? most : 1;
     if (s->rows <= most)
@@ -40,14 +37,14 @@ static size_t take(size_t *at, bool wanted, int64_t count, size_t size) {
 }
 
 static layout layout_of(const tk_linear_loss *s) {
-    size_t at = 0, wide = tk_size(wide_of(s->dtype));
+    size_t at = 0, wide = tk_size(tk_wide(s->dtype));
     int64_t chunk = tk_linear_loss_chunk(s);
     layout l = {.scores = take(&at, true, chunk * s->classes, wide)};
     l.gathered = take(&at, s->has_ignored, chunk * s->hidden, tk_size(s->dtype));
     l.rows = take(&at, true, chunk, sizeof(int64_t));
     l.losses = take(&at, true, chunk, sizeof(double));
     l.bias = take(&at, tk_is_half(s->dtype), s->classes, wide);
-    l.weights = take(&at, s->loss_dtype != wide_of(s->dtype), s->classes, wide);
+    l.weights = take(&at, s->loss_dtype != tk_wide(s->dtype), s->classes, wide);
     l.dw = take(&at, s->wants_dw && tk_is_half(s->dtype), s->classes * s->hidden, wide);
     l.db = take(&at, s->wants_db, s->classes, sizeof(double));
     l.end = at;
@@ -84,7 +81,7 @@ typedef struct walk {
 #define EXP exp
 #include "linear_loss_tmpl.h"
 
-static bool is_wide(const walk *w) { return wide_of(w->shape->dtype) == TK_F64; }
+static bool is_wide(const walk *w) { return tk_wide(w->shape->dtype) == TK_F64; }
 static int64_t label_of(const walk *w, int64_t row) { return tk_get_int(w->in.labels, w->shape->label_dtype, row); }
 static bool is_ignored(const tk_linear_loss *s, int64_t label) { return s->has_ignored && label == s->ignored; }
 
@@ -104,7 +101,7 @@ static double seed_of_row(const walk *w, int64_t row) {
 static void rows_range(void *ctx, tk_share share) {
     const walk *w = ctx;
     for (int64_t i = share.begin; i < share.end; i++) {
-        char *z = w->scores + (size_t)(i * w->shape->classes) * tk_size(wide_of(w->shape->dtype));
+        char *z = w->scores + (size_t)(i * w->shape->classes) * tk_size(tk_wide(w->shape->dtype));
         int64_t label = label_of(w, w->rows[i]);
         double seed = seed_of_row(w, w->rows[i]);
         w->losses[i] = is_wide(w) ? one_row_f64(w, (double *)z, label, seed) : one_row_f32(w, (float *)z, label, seed);
@@ -257,7 +254,7 @@ static tk_status add_labels(const walk *w, double *out_weights, int64_t *out_kep
 
 /* An operand [classes] in the type to compute in: where it is, or in `room`. */
 static const void *converted(const void *operand, void *room, const tk_linear_loss *s, tk_dtype dtype) {
-    tk_dtype to = wide_of(s->dtype);
+    tk_dtype to = tk_wide(s->dtype);
     if (!operand || dtype == to)
         return operand;
     for (int64_t c = 0; c < s->classes; c++)

@@ -35,7 +35,7 @@ static double weight_sum(const tk_loss *s, const void *labels, const void *weigh
 }
 
 /* The element type of numbers that are no results: statistics, and losses before they are added up. */
-static tk_dtype wide_dtype(const tk_loss *s) { return tk_is_half(s->dtype) ? TK_F32 : s->dtype; }
+static tk_dtype wide_dtype(const tk_loss *s) { return tk_wide(s->dtype); }
 static tk_dtype each_dtype(const tk_loss *s) { return s->reduction == TK_LOSS_NONE ? s->dtype : wide_dtype(s); }
 
 static double rounded(tk_dtype dtype, double x) {

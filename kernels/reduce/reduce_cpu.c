@@ -356,7 +356,7 @@ static void join_chunks(const reduce_ctx *c, const reducer *joiner) {
 /* The reducer over accumulators: of doubles for floats' sums; integers' sums and extremes are of the element's own
  * size, but floats for 16 bits. */
 static const reducer *joiner_of(tk_reduce_op op, tk_dtype dtype) {
-    dtype = tk_is_half(dtype) ? TK_F32 : dtype;
+    dtype = tk_wide(dtype);
     bool is_float = dtype == TK_F32 || dtype == TK_F64;
     if (op == TK_REDUCE_MAX || op == TK_REDUCE_MIN)
         return extreme(dtype, op == TK_REDUCE_MAX);

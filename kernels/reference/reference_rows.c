@@ -61,7 +61,7 @@ void tk_reference_hardmax(tk_queue *q, void *out, const void *inp, tk_softmax_sh
 
 void tk_reference_softmax_statistics(tk_queue *q, void *largest, void *log_sum, const void *inp, tk_softmax_shape s,
                                      tk_dtype dtype) {
-    tk_dtype wide = tk_is_half(dtype) ? TK_F32 : dtype;
+    tk_dtype wide = tk_wide(dtype);
     (void)q;
     for (int64_t lane = 0; lane < s.outer * s.inner; lane++) {
         int64_t base = lane / s.inner * s.n * s.inner + lane % s.inner;

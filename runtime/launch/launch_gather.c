@@ -123,7 +123,7 @@ static tc_status read_reduction(rt_launcher *launcher, const tc_node *node, cons
             continue;
         *out_reduction = names[i].reduction;
         tk_dtype dtype = launch->in[0].dtype;
-        bool can = tk_can_reduce(names[i].reduction, tk_is_half(dtype) ? TK_F32 : dtype);
+        bool can = tk_can_reduce(names[i].reduction, tk_wide(dtype));
         return can ? TC_OK : rt_no_kernel(launcher, node, launch);
     }
     return tc_error(launcher->ctx, TC_BAD_INPUT, node, "reduction is '%s', not none, add, mul, min or max",
