@@ -5,7 +5,7 @@ usage: budget_steps.py BUILD_DIR [--case NAME] [--recipes none exact] [--budgets
 [--times N] [--threads N] [--processor] [--seed N] [--remat-time S] [--machine NAME] [--torch PYTHON] [--json FILE]
 
 Memory: the arena that tempoc promised, and the most that a run had resident, less inputs and what a run of the same
-network with batch 2 had beside its arena. Time: the least of several runs, all plans in turn in each of N rounds,
+network with batch 1 had beside its arena. Time: the least of several runs, all plans in turn in each of N rounds,
 beside what costs say that tempoc planned by (`tempo-run --profile` of the graph without a budget) and what the roofline
 of a machine says of the same plan. Gradients are those without a budget, bit for bit, or the benchmark ends with 1.
 With --processor, times are the processor's, for one thread. --torch names a Python with PyTorch: torch_budget.py runs
@@ -99,11 +99,11 @@ class Steps:
             plan.seconds.append(float(re.search(r"min ([\d.]+) ms", text)[1]) * 1e-3)
 
     def beyond(self, module, network):
-        """What is resident beside arena and inputs: parameters, program, code that was made, nodes. Of batch 2, since a
-        batch of one takes products with a vector, of less code; the most of as many runs as a plan gets."""
+        """What is resident beside arena and inputs: parameters, program, code that was made, nodes. Of batch 1,
+        the most of as many runs as a plan gets."""
         path = os.path.join(self.folder, "small", "model.onnx")
         os.mkdir(os.path.dirname(path))
-        module.write(path, dataclasses.replace(network, batch=2))
+        module.write(path, dataclasses.replace(network, batch=1))
         small = Steps(self.args, os.path.dirname(path))
         plan = small.compile("none", "--recipe=none")
         for _ in range(self.args.rounds):
