@@ -71,8 +71,7 @@ static int compare_offsets(const void *a, const void *b) {
     return x->index < y->index ? -1 : 1;
 }
 
-/* What was found is the best, and its order what is placed from the bottom up. False: out of memory. */
-static bool keep_found(tc_packer *p) {
+bool tc_packer_keep_places(tc_packer *p) {
     by_offset *sorted = malloc((p->n_order + (size_t)1) * sizeof *sorted);
     uint64_t top = 0;
     if (!sorted)
@@ -101,7 +100,7 @@ static bool fit(tc_packer *p, tc_exact *exact, uint32_t n, uint64_t until) {
         tc_exact_how how = next_how(p, n * (200 + 2 * (uint64_t)n));
         how.limit = how.limit < left ? how.limit : left;
         switch (tc_exact_search(exact, capacity, &how, p->offsets, &p->spans.work)) {
-        case TC_EXACT_FOUND: ok = keep_found(p); break;
+        case TC_EXACT_FOUND: ok = tc_packer_keep_places(p); break;
         case TC_EXACT_NONE:
             if (alike && capacity > p->missing)
                 p->missing = capacity | (p->units.units[p->order[0]].align - 1);

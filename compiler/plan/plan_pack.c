@@ -1,9 +1,9 @@
 /* plan_pack.c: places for buffers with known lives (dynamic storage allocation). The smallest arena is hard to find;
  * placing one after the other in a gap comes near to what is live at one time when the order is good. So several orders
- * are tried (plan_orders.c). Where that is not near enough, two searches take turns: one in which nothing can be missed
- * below a given capacity (plan_fit.c, plan_exact.c), and one that changes the best order where it fails
- * (plan_improve.c), for what is too large for the first. It ends when the arena is what is live, or very nearly, or
- * with the work that was allowed: counted, not timed. */
+ * are tried (plan_orders.c). Where that is not near enough, three searches take turns: one in which nothing can be
+ * missed below a given capacity (plan_fit.c, plan_exact.c), and, for what is too large for that, one that changes the
+ * best order where it fails (plan_improve.c) and one that throws out what is in the way (plan_eject.c). It ends when the
+ * arena is what is live, or very nearly, or with the work that was allowed: counted, not timed. */
 #include "plan_packer.h"
 #include "plan_random.h"
 #include <stdlib.h>
@@ -133,14 +133,21 @@ static void set_offsets(const tc_packer *p) {
         problem->ops[i].offset = p->best_offsets[problem->n_buffers + i];
 }
 
-/* Both searches in turn, each time twice as long: one of them may be the wrong one for the problem. */
+/* All searches in turn, each time twice as long: some of them may be the wrong ones for the problem. What throws out
+ * what is in the way goes on alone for as long as that helps. */
 static bool search(tc_packer *p) {
     uint64_t slice = p->limit / 16 + 1;
-    bool ok = true, solved = false; /* what the exact search has proven holds for the choices as they are */
+    bool ok = true, solved = false, helps = false;
     for (; ok && !solved && p->best > p->enough && p->spans.work < p->limit; slice *= 2) {
         uint64_t left = p->limit - p->spans.work, each = slice < left / 2 ? slice : (left + 1) / 2;
         uint64_t other = p->n_order <= FEW ? each / 16 + 1 : each;
-        ok = tc_packer_fit(p, p->spans.work + each) && tc_packer_improve(p, p->spans.work + other);
+        ok = tc_packer_fit(p, p->spans.work + (helps ? each / 4 : each));
+        if (!helps)
+            ok = ok && tc_packer_improve(p, p->spans.work + other);
+        uint64_t before = p->best;
+        ok = ok && tc_packer_eject(p, p->spans.work + (helps ? each : other));
+        helps = p->best < before;
+        /* What the exact search has proven holds for the choices as they are. */
         solved = p->problem->n_choices == 0 && p->missing + 1 >= p->best;
     }
     return ok;
@@ -170,7 +177,11 @@ static bool pack(tc_packer *p, tc_plan_packing *out) {
 }
 
 tc_plan_status tc_plan_pack(tc_plan_problem *problem, uint64_t limit, tc_plan_packing *out) {
-    tc_packer p = {.problem = problem, .best = UINT64_MAX, .limit = limit, .random = 88172645463325252u};
+    tc_packer p = {.problem = problem,
+                   .best = UINT64_MAX,
+                   .limit = limit,
+                   .random = 88172645463325252u,
+                   .thrown = 88172645463325252u};
     *out = (tc_plan_packing){0};
     tc_plan_status status = tc_plan_units_make(problem, &p.units);
     if (status != TC_PLAN_OK)
