@@ -2,8 +2,8 @@
  * placing one after the other in a gap comes near to what is live at one time when the order is good. So several orders
  * are tried (plan_orders.c). Where that is not near enough, three searches take turns: one in which nothing can be
  * missed below a given capacity (plan_fit.c, plan_exact.c), and, for what is too large for that, one that changes the
- * best order where it fails (plan_improve.c) and one that throws out what is in the way (plan_eject.c). It ends when the
- * arena is what is live, or very nearly, or with the work that was allowed: counted, not timed. */
+ * best order where it fails (plan_improve.c) and one that throws out what is in the way (plan_eject.c). It ends when
+ * the arena is what is live, or very nearly, or with the work that was allowed: counted, not timed. */
 #include "plan_packer.h"
 #include "plan_random.h"
 #include <stdlib.h>

@@ -6,9 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A search takes this many seconds unless it is told; each further round a third. The guard is so many times as long,
- * and some seconds more: short searches, too, are to end by their steps on a busy machine. */
-enum { ROUNDS = 4, SECONDS = 4, LATER = 3, STEPS_A_SECOND = 1000000, GUARD = 6, GRACE = 10 };
+/* A search takes this many seconds unless it is told; each further round a third, but the second one, which goes on
+ * from a whole search and mostly finds what fits, two. The guard is so many times as long, and some seconds more: short
+ * searches, too, are to end by their steps on a busy machine. */
+enum { ROUNDS = 4, SECONDS = 4, THIRDS = 3, STEPS_A_SECOND = 1000000, GUARD = 6, GRACE = 10 };
 
 typedef struct search {
     tc_pass_env *env;
@@ -119,7 +120,8 @@ static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t
  * schedule that was searched without them, so that they cannot lead astray. */
 static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
     const tc_options *options = x->env->options;
-    double seconds = (options->remat_time > 0 ? options->remat_time : SECONDS) / (x->round > 0 ? LATER : 1);
+    uint32_t thirds = x->round == 0 ? THIRDS : x->round == 1 && x->last.n_steps > 0 ? 2 : 1;
+    double seconds = (options->remat_time > 0 ? options->remat_time : SECONDS) * thirds / THIRDS;
     seconds /= x->aim->part > 0 ? x->aim->part : 1;
     tc_remat_schedule from[TC_MOST_NEAR + 1];
     uint32_t n_from = begin_with(x, from);
