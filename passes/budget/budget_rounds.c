@@ -128,7 +128,8 @@ static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
     if (n_from == 0 && x->b->units.has_forms) {
         tc_remat_problem plain = x->b->problem;
         plain.n_nodes = x->b->n_plain;
-        TC_TRY(run_search(x, &plain, budget, seconds / 2, NULL, 0, &x->last));
+        seconds /= 2;
+        TC_TRY(run_search(x, &plain, budget, seconds, NULL, 0, &x->last));
         n_from = begin_with(x, from);
     }
     TC_TRY(run_search(x, &x->b->problem, budget, seconds, from, n_from, &x->last));
@@ -139,10 +140,16 @@ static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
     return TC_OK;
 }
 
-static uint64_t lower(uint64_t budget, const search *x) {
+/* What is aimed for after each round is so much less than what would just fit: the last one is not to miss by a hair.
+ */
+static const double margins[ROUNDS - 1] = {0.002, 0.006, 0.018};
+
+/* What to aim for next: less than is wanted by the gaps that the last schedule leaves. What met its aim and takes too
+ * much has to aim lower in any case. */
+static uint64_t next_aim(uint64_t aim, const search *x, bool met) {
     double share = (double)x->last.live.peak_bytes / (double)(x->last.arena ? x->last.arena : 1);
-    uint64_t next = (uint64_t)((double)x->wanted * share * 0.998), most = budget - budget / 512;
-    return next < most ? next : most;
+    uint64_t next = (uint64_t)((double)x->wanted * share * (1 - margins[x->round])), most = aim - aim / 512;
+    return !met || next < most ? next : most;
 }
 
 static tc_status search_budget(search *x, uint32_t first_round) {
@@ -151,7 +158,7 @@ static tc_status search_budget(search *x, uint32_t first_round) {
     for (x->round = first_round; x->round < ROUNDS && !x->s->met && !x->s->stopped; x->round++) {
         TC_TRY(run_round(x, budget, &met));
         x->s->met = x->best.arena <= x->wanted;
-        budget = met ? lower(budget, x) : budget; /* else the search goes on where it ended */
+        budget = x->round < ROUNDS - 1 ? next_aim(budget, x, met) : budget;
     }
     return TC_OK;
 }
