@@ -13,8 +13,8 @@ int tc_program(const char *tool, tc_status (*run)(tc_ctx *ctx, int argc, char **
  * a signal, and a mapped file that becomes shorter ends it with one line and exit code 5, not with SIGBUS. */
 void tc_program_handlers(void);
 
-/* While it is on, the first interrupt (SIGINT) only sets what tc_program_interrupted points to; the second ends the
- * process as ever. Turning it on forgets an earlier one. */
+/* While it is on, the first interrupt (SIGINT) only sets what tc_program_interrupted points to; a later one, but
+ * for one that comes at once, ends the process as ever. Turning it on forgets an earlier one. */
 void tc_program_catch_interrupt(bool on);
 const volatile sig_atomic_t *tc_program_interrupted(void);
 #endif
