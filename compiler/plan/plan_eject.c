@@ -36,7 +36,7 @@ typedef struct ejection {
     edge *begins, *ends;         /* [n_placed] in order */
     edge *met_begins, *met_ends; /* [n_met] those that live with the item to be placed */
     uint64_t *good;              /* [n] offsets of the best packing */
-    uint64_t *live;              /* [n_ops + 3] */
+    uint64_t *live;              /* [n_ops + 2] */
     uint64_t capacity, lowest;   /* no packing that is looked for here has fewer bytes than `lowest` */
     uint32_t n_waiting, n_placed, n_met;
 } ejection;
@@ -49,23 +49,15 @@ typedef struct place {
 
 /* --- what is placed --------------------------------------------------------------------------- */
 
-/* What a taken choice costs nothing to give up is free: result and operand are two items again, which may share a place
- * but need not. */
+/* Choices are given up where that makes nothing live above the lowest arena: result and operand are two items again,
+ * which may share a place but need not. */
 static void free_choices(ejection *e) {
     tc_packer *p = e->p;
     tc_plan_problem *problem = p->problem;
-    for (uint32_t i = 0; i < p->units.n; i++) {
-        const tc_plan_unit *unit = &p->units.units[i];
-        if (unit->over || unit->bytes == 0)
-            continue;
-        e->live[unit->first] += unit->bytes;
-        e->live[tc_plan_chain_last(&p->units, i) + (size_t)1] -= unit->bytes; /* sums wrap back */
-    }
+    tc_plan_units_profile(problem, &p->units, e->live);
     e->lowest = p->enough;
-    for (uint32_t i = 0; i <= problem->n_ops; i++) {
-        e->live[i] += i > 0 ? e->live[i - 1] : 0;
+    for (uint32_t i = 0; i <= problem->n_ops; i++)
         e->lowest = e->live[i] > e->lowest ? e->live[i] : e->lowest;
-    }
     for (uint32_t i = 0; i < problem->n_choices; i++) {
         tc_plan_choice *c = &problem->choices[i];
         uint64_t bytes = p->units.units[p->units.root[c->operand]].bytes;
@@ -350,7 +342,7 @@ static bool make(ejection *e) {
     e->waiting = malloc(n * sizeof *e->waiting);
     e->begins = malloc(4 * n * sizeof *e->begins);
     e->good = malloc(n * sizeof *e->good);
-    e->live = calloc(e->p->problem->n_ops + (size_t)3, sizeof *e->live);
+    e->live = malloc((e->p->problem->n_ops + (size_t)2) * sizeof *e->live);
     if (!e->items || !e->item_of || !e->partners_from || !e->partners || !e->waiting || !e->begins || !e->good ||
         !e->live)
         return false;

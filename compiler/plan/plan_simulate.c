@@ -2,6 +2,7 @@
  * begins and what ends. */
 #include "plan_units.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* --- units ------------------------------------------------------------------------------------ */
 
@@ -129,33 +130,33 @@ tc_plan_status tc_plan_take_choices(tc_plan_problem *p) {
 
 /* --- what is live ----------------------------------------------------------------------------- */
 
-tc_plan_status tc_plan_units_live(const tc_plan_problem *p, const tc_plan_units *u, tc_plan_live *out) {
-    uint64_t *begins = calloc(p->n_ops + (size_t)2, sizeof *begins);
-    uint64_t *ends = calloc(p->n_ops + (size_t)2, sizeof *ends);
-    *out = (tc_plan_live){0};
-    if (!begins || !ends) {
-        free(begins);
-        free(ends);
-        return TC_PLAN_MEMORY;
-    }
+void tc_plan_units_profile(const tc_plan_problem *p, const tc_plan_units *u, uint64_t *live) {
+    memset(live, 0, (p->n_ops + (size_t)2) * sizeof *live);
     for (uint32_t i = 0; i < u->n; i++) {
         const tc_plan_unit *unit = &u->units[i];
         if (unit->over || unit->bytes == 0)
             continue;
-        begins[unit->first] += unit->bytes;
-        ends[tc_plan_chain_last(u, i) + 1] += unit->bytes;
+        live[unit->first] += unit->bytes;
+        live[tc_plan_chain_last(u, i) + (size_t)1] -= unit->bytes; /* sums wrap back */
     }
-    uint64_t live = 0;
+    for (uint32_t i = 1; i <= p->n_ops; i++)
+        live[i] += live[i - 1];
+}
+
+tc_plan_status tc_plan_units_live(const tc_plan_problem *p, const tc_plan_units *u, tc_plan_live *out) {
+    uint64_t *live = malloc((p->n_ops + (size_t)2) * sizeof *live);
+    *out = (tc_plan_live){0};
+    if (!live)
+        return TC_PLAN_MEMORY;
+    tc_plan_units_profile(p, u, live);
     for (uint32_t i = 0; i <= p->n_ops; i++) {
-        live = live + begins[i] - ends[i];
         out->cost += i < p->n_ops ? p->ops[i].cost : 0;
-        if (live > out->peak_bytes) {
-            out->peak_bytes = live;
+        if (live[i] > out->peak_bytes) {
+            out->peak_bytes = live[i];
             out->peak = i;
         }
     }
-    free(begins);
-    free(ends);
+    free(live);
     return TC_PLAN_OK;
 }
 

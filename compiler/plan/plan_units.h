@@ -28,5 +28,7 @@ void tc_plan_take(tc_plan_units *units, tc_plan_choice *choice);
 void tc_plan_untake(tc_plan_units *units, tc_plan_choice *choice);
 /* The operation at which the last of the chain that begins with `unit` is live for the last time. */
 uint32_t tc_plan_chain_last(const tc_plan_units *units, uint32_t unit);
+/* What is live at each operation and at the end: `live` has room for n_ops + 2. */
+void tc_plan_units_profile(const tc_plan_problem *problem, const tc_plan_units *units, uint64_t *live);
 tc_plan_status tc_plan_units_live(const tc_plan_problem *problem, const tc_plan_units *units, tc_plan_live *out_live);
 #endif
