@@ -3,6 +3,7 @@
 #include "../compiler/memory/storage.h"
 #include "plan.h"
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t index_of(const rt_plan *plan, const rt_storage *s) { return (uint32_t)(s - plan->storages); }
 
@@ -173,37 +174,43 @@ static tc_plan_status choose_parts(rt_plan *plan, uint32_t *out_n) {
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
+static void *copy_of(tc_arena *arena, const void *items, size_t n, size_t size) {
+    void *copy = tc_arena_alloc(arena, n + 1, size);
+    return n > 0 ? memcpy(copy, items, n * size) : copy;
+}
+
 /* With the parts that were chosen, and, where that is not near the bound, without any: the better one stays. */
 static tc_plan_status pack(rt_plan *plan) {
+    tc_plan_problem *p = &plan->problem;
+    tc_arena *arena = plan->launcher.arena;
     uint32_t n_parts;
     tc_plan_packing other;
     tc_plan_status status = choose_parts(plan, &n_parts);
     if (status == TC_PLAN_OK)
-        status = tc_plan_pack(&plan->problem, 0, &plan->packing);
+        status = tc_plan_pack(p, 0, &plan->packing);
     if (status != TC_PLAN_OK || n_parts == 0 ||
         plan->packing.bytes <= plan->packing.live.peak_bytes + plan->packing.live.peak_bytes / 1000)
         return status;
-    uint32_t *roots = TC_NEW_ARRAY(plan->launcher.arena, uint32_t, (size_t)plan->n_storages + 1);
-    size_t *ats = TC_NEW_ARRAY(plan->launcher.arena, size_t, (size_t)plan->n_storages + 1);
-    for (uint32_t i = 0; i < plan->n_storages; i++) {
-        roots[i] = plan->storages[i].root;
-        ats[i] = plan->storages[i].at;
-    }
+    tc_plan_problem packed = *p;
+    packed.ops = copy_of(arena, p->ops, p->n_ops, sizeof *p->ops);
+    packed.buffers = copy_of(arena, p->buffers, p->n_buffers, sizeof *p->buffers);
+    packed.choices = copy_of(arena, p->choices, p->n_choices, sizeof *p->choices);
+    rt_storage *storages = copy_of(arena, plan->storages, plan->n_storages, sizeof *storages);
     set_all_parts(plan, false);
     set_roots(plan);
     offer_all(plan);
-    status = tc_plan_pack(&plan->problem, 0, &other);
+    status = tc_plan_pack(p, 0, &other);
     if (status == TC_PLAN_OK && other.bytes < plan->packing.bytes) {
         plan->packing = other;
         return status;
     }
+    *p = packed;
+    plan->cap_choices = packed.n_choices;
     for (uint32_t i = 0; i < plan->n_storages; i++) {
-        plan->storages[i].root = roots[i];
-        plan->storages[i].at = ats[i];
+        plan->storages[i].root = storages[i].root;
+        plan->storages[i].at = storages[i].at;
     }
-    set_roots(plan);
-    offer_all(plan);
-    return status == TC_PLAN_OK ? tc_plan_pack(&plan->problem, 0, &plan->packing) : status;
+    return status;
 }
 
 /* Room for canaries, in a plan that else is the one without: the same parts, and of results over operands those that
