@@ -198,19 +198,21 @@ static tc_remat_status run_from_best(search *s, const tc_remat_course *way, uint
     return status;
 }
 
+static tc_remat_status run_next(search *s, uint32_t i, uint64_t moves) {
+    uint32_t given = s->options->n_beginnings;
+    const tc_remat_schedule *near = given > 0 && i < N_WARM ? &s->options->beginnings[i % given] : NULL;
+    if (near && near->live.peak_bytes > s->options->budget) /* good for its own budget: heat would spoil it */
+        return run(s, near, &warm[i / given], moves, NULL);
+    if (moves / FEW_MOVES < s->p->n_nodes && is_met(s))
+        return run_from_best(s, &warm[i / 2 % N_WARM], moves);
+    return run(s, beginning(s, i), &ways[i / (s->n_beginnings + given) % N_WAYS], moves, NULL);
+}
+
 static tc_remat_status search_all(search *s, uint64_t moves, uint32_t runs) {
     tc_remat_status status = find_beginnings(s, moves);
     s->phase = "recompute";
-    uint32_t given = s->options->n_beginnings, n = s->n_beginnings + given;
-    for (uint32_t i = 0; i < runs && status == TC_REMAT_OK && !over(s); i++) {
-        const tc_remat_schedule *near = given > 0 && i < N_WARM ? &s->options->beginnings[i % given] : NULL;
-        if (near && near->live.peak_bytes > s->options->budget) /* good for its own budget: heat would spoil it */
-            status = run(s, near, &warm[i / given], moves, NULL);
-        else if (moves / FEW_MOVES < s->p->n_nodes && is_met(s))
-            status = run_from_best(s, &warm[i / 2 % N_WARM], moves);
-        else
-            status = run(s, beginning(s, i), &ways[i / n % N_WAYS], moves, NULL);
-    }
+    for (uint32_t i = 0; i < runs && status == TC_REMAT_OK && !over(s); i++)
+        status = run_next(s, i, moves);
     if (status == TC_REMAT_OK && !over(s))
         status = run_from_best(s, &at_last, moves);
     return status;

@@ -140,9 +140,9 @@ static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
     return TC_OK;
 }
 
-/* What is aimed for after each round is so much less than what would just fit: the last one is not to miss by a hair.
- */
-static const double margins[ROUNDS - 1] = {0.002, 0.006, 0.018};
+/* What is aimed for after each round is so much less than what would just fit: the last one, behind which there is
+ * none, is not to miss by a hair. */
+static const double margins[ROUNDS] = {0.002, 0.006, 0.018};
 
 /* What to aim for next: less than is wanted by the gaps that the last schedule leaves. What met its aim and takes too
  * much has to aim lower in any case. */
@@ -158,7 +158,7 @@ static tc_status search_budget(search *x, uint32_t first_round) {
     for (x->round = first_round; x->round < ROUNDS && !x->s->met && !x->s->stopped; x->round++) {
         TC_TRY(run_round(x, budget, &met));
         x->s->met = x->best.arena <= x->wanted;
-        budget = x->round < ROUNDS - 1 ? next_aim(budget, x, met) : budget;
+        budget = next_aim(budget, x, met);
     }
     return TC_OK;
 }
