@@ -8,6 +8,7 @@ struct tk_queue {
     int threads, slots;
     uint32_t launch;
     _Atomic uint64_t fault; /* launch << 8 | status */
+    void *context;          /* of its device */
 };
 
 tk_queue *tk_queue_create(int threads, int slots) {
@@ -22,12 +23,16 @@ void tk_queue_destroy(tk_queue *q) { free(q); }
 int tk_queue_threads(const tk_queue *q) { return q->threads; }
 int tk_queue_slots(const tk_queue *q) { return q->slots; }
 
+void *tk_queue_context(const tk_queue *q) { return q->context; }
+void tk_queue_set_context(tk_queue *q, void *context) { q->context = context; }
+
 tk_queue *tk_queue_serial(void) {
     static tk_queue serial = {.threads = 1, .slots = 1}; /* never written */
     return &serial;
 }
 
 void tk_queue_begin(tk_queue *q, uint32_t launch) { q->launch = launch; }
+uint32_t tk_queue_launch(const tk_queue *q) { return q->launch; }
 
 void tk_fault(tk_queue *q, tk_status status) {
     uint64_t none = 0;

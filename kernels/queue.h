@@ -14,8 +14,13 @@ void tk_queue_destroy(tk_queue *q); /* NULL is fine */
 int tk_queue_threads(const tk_queue *q);
 int tk_queue_slots(const tk_queue *q);
 
+/* What the queue's device keeps with it: NULL on the host. The device sets it and gives it back. */
+void *tk_queue_context(const tk_queue *q);
+void tk_queue_set_context(tk_queue *q, void *context);
+
 /* Which launch runs now: faults are its. */
 void tk_queue_begin(tk_queue *q, uint32_t launch);
+uint32_t tk_queue_launch(const tk_queue *q);
 
 /* A kernel's way to say that an operand's value is not allowed: the first fault since the queue's were taken stays,
  * with the launch that was running. Results of that launch are then in part written, or not at all; kernels behind it

@@ -2,6 +2,7 @@
  * where a table says. */
 #ifndef TK_PLACES_H
 #define TK_PLACES_H
+#include "vector.h"
 #include <stdint.h>
 
 typedef struct tk_places {
@@ -9,7 +10,7 @@ typedef struct tk_places {
     const int64_t *at; /* one place an item, in the device's memory; NULL: item i is at i * step */
 } tk_places;
 
-static inline int64_t tk_place(const tk_places *places, int64_t item) {
+TK_INLINE int64_t tk_place(const tk_places *places, int64_t item) {
     return places->at ? places->at[item] : item * places->step;
 }
 #endif

@@ -12,7 +12,12 @@
 #else
 #define TK_VECTOR
 #endif
+/* A function that kernels share: for the host, and in .cu files for the device as well. */
+#ifdef __CUDACC__
+#define TK_INLINE static __host__ __device__ __forceinline__
+#else
 #define TK_INLINE static inline __attribute__((always_inline))
+#endif
 
 #define TK_CAT_(a, b) a##_##b
 #define TK_CAT(a, b) TK_CAT_(a, b)

@@ -1,0 +1,35 @@
+/* cuda_queue.h: what a queue of a CUDA device has besides what every queue has (queue.h): the stream that kernels and
+ * products are launched on, where the device notes faults, and what the device is. Owned by runtime/cuda; in tests
+ * <cuda_runtime_api.h> is the double of test/cuda. */
+#ifndef TK_CUDA_QUEUE_H
+#define TK_CUDA_QUEUE_H
+#include "../queue.h"
+#include <cuda_runtime_api.h>
+
+/* Products of this queue: the library, its handle, the algorithms chosen so far. matmul/matmul_cuda.c */
+typedef struct tk_cublas tk_cublas;
+
+typedef struct tk_cuda {
+    cudaStream_t stream;
+    unsigned long long *fault; /* on the device: launch << 8 | status of the first fault, 0: none */
+    int multiprocessors;
+    int architecture;   /* 10 major + minor: 90 */
+    size_t shared_most; /* bytes of shared memory that a block may ask for */
+    tk_cublas *cublas;  /* NULL until the first product */
+    bool recording;     /* what is queued becomes a graph: nothing may be allocated or waited for */
+    cudaError_t error;  /* the first that a call gave since the queue was waited for last */
+    const char *what;   /* the call */
+} tk_cuda;
+
+/* The queue's, set when its device starts; NULL: it is none of a CUDA device, or has not started. */
+static inline tk_cuda *tk_queue_cuda(const tk_queue *q) { return (tk_cuda *)tk_queue_context(q); }
+
+/* Notes what a call of CUDA gave; false where that is an error. */
+static inline bool tk_cuda_note(tk_cuda *cuda, cudaError_t error, const char *what) {
+    if (error != cudaSuccess && cuda->error == cudaSuccess) {
+        cuda->error = error;
+        cuda->what = what;
+    }
+    return error == cudaSuccess;
+}
+#endif

@@ -1,0 +1,241 @@
+/* device.cuh: what every .cu file includes: CUDA by nvcc, or the emulation that stands in for it in tests
+ * (test/cuda/emulation.h); launches, faults, elements of all types, packs of 16 bytes, reductions over warps and
+ * blocks. Tensor cores and asynchronous copies: tensor_core.cuh.
+ *
+ * A kernel NAME of the table is `extern "C" void tk_cuda_NAME` with the parameters of the CPU's. Its function here runs
+ * on the host: it reads no byte of an operand (runtime/device.h), and gives structs and dims to kernels by value.
+ * nvcc compiles without contraction of multiply-add, so that two kernels with one formula give the same bits; fmaf says
+ * where one rounding is meant. */
+#ifndef TK_DEVICE_CUH
+#define TK_DEVICE_CUH
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#else
+#include <emulation.h>
+#endif
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+extern "C" {
+#include "../kernel.h"
+#include "cuda_queue.h"
+#include "half.h"
+#include "math.h"
+#include "philox.h"
+#include "places.h"
+#include "types.h"
+}
+
+#define TK_DECLARE_CUDA(name, parameters, arguments) void tk_cuda_##name parameters;
+#define TK_DECLARE_CUDA_WORKSPACE(name, parameters, arguments) size_t tk_cuda_##name parameters;
+
+/* --- launches --------------------------------------------------------------------------------- */
+
+static inline cudaStream_t tk_stream(const tk_queue *q) { return tk_queue_cuda(q)->stream; }
+
+#ifdef __CUDACC__
+/* kernel: in parentheses where it has template arguments. `shared`: bytes of dynamic shared memory. */
+#define TK_LAUNCH(kernel, grid, block, shared, q, ...)                                                                 \
+    do {                                                                                                               \
+        kernel<<<grid, block, shared, tk_stream(q)>>>(__VA_ARGS__);                                                    \
+        tk_cuda_note(tk_queue_cuda(q), cudaPeekAtLastError(), #kernel);                                                \
+    } while (0)
+#define TK_DYNAMIC_SHARED(type, name)                                                                                  \
+    extern __shared__ __align__(16) unsigned char tk_dynamic_shared[];                                                 \
+    type *name = reinterpret_cast<type *>(tk_dynamic_shared)
+#else
+#define TK_LAUNCH(kernel, grid, block, shared, q, ...)                                                                 \
+    do {                                                                                                               \
+        EMU_LAUNCH(kernel, grid, block, shared, tk_stream(q), __VA_ARGS__);                                            \
+        tk_cuda_note(tk_queue_cuda(q), cudaPeekAtLastError(), #kernel);                                                \
+    } while (0)
+#define TK_DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(emu_dynamic_shared())
+#endif
+
+/* Before a launch with more than 48 KiB of dynamic shared memory; not of a template's name in parentheses. */
+#define TK_ALLOW_SHARED(q, kernel, bytes)                                                                              \
+    tk_cuda_note(                                                                                                      \
+        tk_queue_cuda(q),                                                                                              \
+        cudaFuncSetAttribute((const void *)(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes)),       \
+        "cudaFuncSetAttribute")
+
+/* Blocks of `block` threads for n elements, `each` a thread, in a loop with steps of the grid: no more than fill the
+ * device a few times over, so that results never depend on their number but by the loop's order. */
+static inline unsigned tk_blocks(const tk_queue *q, int64_t n, int block, int each = 1) {
+    const int64_t most = (int64_t)tk_queue_cuda(q)->multiprocessors * 32, per = (int64_t)block * each;
+    const int64_t wanted = (n + per - 1) / per;
+    return (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
+}
+
+/* for (i of this thread; i < n), in steps of the whole grid */
+#define TK_FOR_EACH(i, n)                                                                                              \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (int64_t)gridDim.x * blockDim.x)
+
+/* --- faults ----------------------------------------------------------------------------------- */
+
+typedef struct tk_fault_place {
+    unsigned long long *word;
+    uint32_t launch;
+} tk_fault_place;
+
+static inline tk_fault_place tk_fault_of(const tk_queue *q) {
+    return tk_fault_place{tk_queue_cuda(q)->fault, tk_queue_launch(q)};
+}
+
+/* The first fault stays; which of two in one launch comes first is open, but one launch has faults of one kind. */
+__device__ __forceinline__ void tk_fault_set(tk_fault_place place, tk_status status) {
+    atomicCAS(place.word, 0ull, (unsigned long long)place.launch << 8 | (unsigned long long)status);
+}
+
+/* --- elements: stored as their bits, computed in tk_math<S> ------------------------------------- */
+
+struct tk_half {
+    uint16_t bits;
+};
+struct tk_bfloat {
+    uint16_t bits;
+};
+template <class S> struct tk_math_of { typedef S type; };
+template <> struct tk_math_of<tk_half> { typedef float type; };
+template <> struct tk_math_of<tk_bfloat> { typedef float type; };
+template <class S> using tk_math = typename tk_math_of<S>::type;
+template <class S> constexpr bool tk_is_16_bit = false;
+template <> constexpr bool tk_is_16_bit<tk_half> = true;
+template <> constexpr bool tk_is_16_bit<tk_bfloat> = true;
+
+/* The number that an element is, and the element that is nearest to a number: tk_element_of<S>(x). */
+template <class S> __device__ __forceinline__ S tk_number_of(S x) { return x; }
+template <class S> __device__ __forceinline__ S tk_element_of(tk_math<S> x) { return x; }
+__device__ __forceinline__ float tk_number_of(tk_bfloat x) { return tk_from_bf16(x.bits); }
+#ifdef __CUDACC__
+__device__ __forceinline__ float tk_number_of(tk_half x) { return __half2float(__ushort_as_half(x.bits)); }
+template <> __device__ __forceinline__ tk_half tk_element_of<tk_half>(float x) {
+    return {__half_as_ushort(__float2half_rn(x))};
+}
+template <> __device__ __forceinline__ tk_bfloat tk_element_of<tk_bfloat>(float x) {
+    return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+}
+#else
+static inline float tk_number_of(tk_half x) { return tk_from_f16(x.bits); }
+template <> inline tk_half tk_element_of<tk_half>(float x) { return {tk_to_f16(x)}; }
+template <> inline tk_bfloat tk_element_of<tk_bfloat>(float x) { return {tk_to_bf16(x)}; }
+#endif
+
+/* Calls with S as the type of elements: TK_FLOATS(dtype, S, run<S>(...)). Nothing happens for other types, which
+ * kernels.def does not list. */
+#define TK_CASE(number, type, S, ...)                                                                                  \
+    case number: {                                                                                                     \
+        typedef type S;                                                                                                \
+        __VA_ARGS__;                                                                                                   \
+        break;                                                                                                         \
+    }
+#define TK_FLOAT_CASES(S, ...)                                                                                         \
+    TK_CASE(TK_F32, float, S, __VA_ARGS__)                                                                             \
+    TK_CASE(TK_F64, double, S, __VA_ARGS__)                                                                            \
+    TK_CASE(TK_F16, tk_half, S, __VA_ARGS__)                                                                           \
+    TK_CASE(TK_BF16, tk_bfloat, S, __VA_ARGS__)
+#define TK_INTEGER_CASES(S, ...)                                                                                       \
+    TK_CASE(TK_I8, int8_t, S, __VA_ARGS__)                                                                             \
+    TK_CASE(TK_U8, uint8_t, S, __VA_ARGS__)                                                                            \
+    TK_CASE(TK_I16, int16_t, S, __VA_ARGS__)                                                                           \
+    TK_CASE(TK_U16, uint16_t, S, __VA_ARGS__)                                                                          \
+    TK_CASE(TK_I32, int32_t, S, __VA_ARGS__)                                                                           \
+    TK_CASE(TK_U32, uint32_t, S, __VA_ARGS__)                                                                          \
+    TK_CASE(TK_I64, int64_t, S, __VA_ARGS__)                                                                           \
+    TK_CASE(TK_U64, uint64_t, S, __VA_ARGS__)
+#define TK_FLOATS(dtype, S, ...)                                                                                       \
+    switch ((int)(dtype)) { TK_FLOAT_CASES(S, __VA_ARGS__) }
+#define TK_INTEGERS(dtype, S, ...)                                                                                     \
+    switch ((int)(dtype)) { TK_INTEGER_CASES(S, __VA_ARGS__) }
+#define TK_NUMBERS(dtype, S, ...)                                                                                      \
+    switch ((int)(dtype)) { TK_FLOAT_CASES(S, __VA_ARGS__) TK_INTEGER_CASES(S, __VA_ARGS__) }
+/* By the bytes of an element: what moves elements without looking at them. */
+#define TK_SIZES(size, S, ...)                                                                                         \
+    switch ((int)(size)) {                                                                                             \
+        TK_CASE(1, uint8_t, S, __VA_ARGS__)                                                                            \
+        TK_CASE(2, uint16_t, S, __VA_ARGS__)                                                                           \
+        TK_CASE(4, uint32_t, S, __VA_ARGS__)                                                                           \
+        TK_CASE(8, uint64_t, S, __VA_ARGS__)                                                                           \
+    }
+
+/* An operand of one element, read by the kernel. */
+__device__ __forceinline__ double tk_device_number(tk_number n) {
+    if (!n.data)
+        return n.otherwise;
+    switch ((int)n.dtype) {
+    case TK_F32: return (double)*(const float *)n.data;
+    case TK_F16: return (double)tk_number_of(*(const tk_half *)n.data);
+    case TK_BF16: return (double)tk_number_of(*(const tk_bfloat *)n.data);
+    default: return *(const double *)n.data;
+    }
+}
+
+/* --- packs: as many elements as one access moves ------------------------------------------------- */
+
+template <class S, int N> struct alignas(sizeof(S) * N) tk_pack { S at[N]; };
+template <class S> constexpr int tk_pack_size = 16 / (int)sizeof(S);
+/* Whether all of them may be read and written in packs of 16 bytes. */
+static inline bool tk_is_packed(const void *a, const void *b = nullptr, const void *c = nullptr,
+                                const void *d = nullptr, const void *e = nullptr) {
+    return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d | (uintptr_t)e) & 15) == 0;
+}
+template <int N, class S> __device__ __forceinline__ tk_pack<S, N> tk_load_pack(const S *at) {
+    return *reinterpret_cast<const tk_pack<S, N> *>(at);
+}
+template <int N, class S> __device__ __forceinline__ void tk_store_pack(S *at, const tk_pack<S, N> &pack) {
+    *reinterpret_cast<tk_pack<S, N> *>(at) = pack;
+}
+
+/* --- reductions: the same order on every lane, and for every grid --------------------------------- */
+
+#define TK_WARP 32
+#define TK_ALL_LANES 0xffffffffu
+
+template <class T> __device__ __forceinline__ T tk_warp_sum(T v) {
+#pragma unroll
+    for (int d = TK_WARP / 2; d > 0; d /= 2)
+        v += __shfl_xor_sync(TK_ALL_LANES, v, d);
+    return v;
+}
+/* The larger one; not a number only where both are. */
+template <class T> __device__ __forceinline__ T tk_warp_max(T v) {
+#pragma unroll
+    for (int d = TK_WARP / 2; d > 0; d /= 2) {
+        const T other = __shfl_xor_sync(TK_ALL_LANES, v, d);
+        v = other > v || v != v ? other : v;
+    }
+    return v;
+}
+
+/* Over the THREADS threads of a block, each of which gets the sum. parts: of shared memory, [THREADS / 32]; a
+ * __syncthreads stands between two uses of it, here before the first write. */
+template <int THREADS, class T> __device__ __forceinline__ T tk_block_sum(T v, T *parts) {
+    v = tk_warp_sum(v);
+    __syncthreads();
+    if (threadIdx.x % TK_WARP == 0)
+        parts[threadIdx.x / TK_WARP] = v;
+    __syncthreads();
+    T sum = parts[0];
+#pragma unroll
+    for (int w = 1; w < THREADS / TK_WARP; w++)
+        sum += parts[w];
+    return sum;
+}
+template <int THREADS, class T> __device__ __forceinline__ T tk_block_max(T v, T *parts) {
+    v = tk_warp_max(v);
+    __syncthreads();
+    if (threadIdx.x % TK_WARP == 0)
+        parts[threadIdx.x / TK_WARP] = v;
+    __syncthreads();
+    T most = parts[0];
+#pragma unroll
+    for (int w = 1; w < THREADS / TK_WARP; w++)
+        most = parts[w] > most || most != most ? parts[w] : most;
+    return most;
+}
+#endif
