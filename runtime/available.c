@@ -127,13 +127,17 @@ uint64_t rt_available_memory(const char *root, const char **out_from) {
 
 uint64_t rt_usable_memory(uint64_t available) { return available - available / 16; }
 
-tc_status rt_check_memory(tc_ctx *ctx, const char *what, uint64_t bytes) {
-    const char *from;
-    uint64_t left = rt_available_memory("", &from);
+tc_status rt_check_usable(tc_ctx *ctx, const char *what, uint64_t bytes, uint64_t left, const char *where) {
     if (bytes <= rt_usable_memory(left))
         return TC_OK;
     return tc_error(ctx, TC_LIMIT, NULL,
                     "not enough memory: %s takes %.1f MiB, but only %.1f MiB are free %s, "
                     "and a sixteenth of that is left alone",
-                    what, (double)bytes / 0x1p20, (double)left / 0x1p20, from);
+                    what, (double)bytes / 0x1p20, (double)left / 0x1p20, where);
+}
+
+tc_status rt_check_memory(tc_ctx *ctx, const char *what, uint64_t bytes) {
+    const char *from;
+    uint64_t left = rt_available_memory("", &from);
+    return rt_check_usable(ctx, what, bytes, left, from);
 }

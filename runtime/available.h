@@ -16,4 +16,6 @@ uint64_t rt_usable_memory(uint64_t available);
 
 /* TC_LIMIT, with both figures, when `what` takes more bytes than are usable. */
 tc_status rt_check_memory(tc_ctx *ctx, const char *what, uint64_t bytes);
+/* The same of so many bytes that are free `where`. */
+tc_status rt_check_usable(tc_ctx *ctx, const char *what, uint64_t bytes, uint64_t left, const char *where);
 #endif

@@ -6,8 +6,11 @@
  * The tests have a second device whose memory the host cannot touch between kernels (test/device). */
 #ifndef RT_DEVICE_H
 #define RT_DEVICE_H
+#include "../compiler/diag.h"
 #include "../kernels/queue.h"
 #include "../kernels/table.h"
+
+struct rt_plan;
 
 /* Devices of one kind have kernels for the same ops and element types: a column of kernels.def. */
 typedef enum rt_device_kind {
@@ -33,11 +36,35 @@ typedef struct rt_device {
     void (*download)(tk_queue *q, void *host, const void *memory, size_t bytes);
     /* Until all that was queued has run. The first fault and its launch, or TK_OK; it is forgotten. */
     tk_status (*wait)(tk_queue *q, uint32_t *out_launch);
+
+    /* What devices with memory of their own have besides; NULL in the host's. */
+    /* Makes ready the device of this number among its kind: behind open, before all but close. TC_UNSUPPORTED: there
+     * is none, and why. */
+    tc_status (*start)(tc_ctx *ctx, tk_queue *q, int number);
+    /* A line about the device of this number; false: there are no more. */
+    bool (*describe)(int number, char *text, size_t bytes);
+    uint64_t (*available)(tk_queue *q); /* bytes that alloc may still give */
+    /* What went wrong where wait said TK_DEVICE_FAILED, until the next wait. */
+    const char *(*failure)(const tk_queue *q);
+    /* A recording: what is queued between record and recorded does not run, but is kept as one piece of work, which
+     * replay queues, as often as wanted, at the same addresses. False, NULL: that failed, and wait tells. */
+    bool (*record)(tk_queue *q);
+    void *(*recorded)(tk_queue *q);
+    void (*replay)(tk_queue *q, void *recording);
+    void (*forget)(tk_queue *q, void *recording);
+    /* Notes the time at which the queue comes here as moment `index`; seconds from moment 0 to it, after a wait. */
+    bool (*mark)(tk_queue *q, uint32_t index);
+    double (*marked)(tk_queue *q, uint32_t index);
+    /* For devices of tests: before launch `index` of the plan is queued. */
+    void (*begin)(tk_queue *q, const struct rt_plan *plan, uint32_t index);
 } rt_device;
 
 extern const rt_device rt_device_cpu;
 /* The host with the reference kernels (kernels/reference/): no part of libtempo. device_reference.c */
 extern const rt_device rt_device_reference;
+
+/* A GPU by CUDA: in builds that have it, and in tests, emulated. cuda/device_cuda.c */
+extern const rt_device rt_device_cuda;
 
 /* Memory of devices that compute in the host's. */
 void *rt_host_alloc(tk_queue *q, size_t bytes);

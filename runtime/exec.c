@@ -1,6 +1,9 @@
-/* exec.c: one loop over launches. Nothing is allocated here but the words of an error. */
+/* exec.c: one loop over launches, or a recording of it. Nothing is allocated here but the words of an error. */
 #include "plan.h"
+#include <string.h>
 #include <time.h>
+
+static bool runs(const rt_launch *launch) { return launch->view_of < 0 && !launch->constant; }
 
 static double now(void) {
     struct timespec t;
@@ -41,8 +44,12 @@ static const void *operand_bytes(const rt_plan *plan, const rt_launch *launch, u
 /* A kernel knows that an operand is wrong, not what it is called. The range of each integer operand shows whether an
  * index was wrong, the value of a scalar whether that was. */
 static tc_status explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status) {
-    const tc_node *node = launch->node;
-    if (status == TK_NO_MEMORY)
+    const rt_device *device = plan->shared->device;
+    const tc_node *node = launch ? launch->node : NULL;
+    if (status == TK_DEVICE_FAILED)
+        return tc_error(ctx, TC_BUG, node, "device '%s' failed: %s", device->name,
+                        device->failure(plan->shared->queue));
+    if (status == TK_NO_MEMORY || !launch)
         return tc_error(ctx, TC_LIMIT, node, "out of memory");
     tc_error(ctx, TC_BAD_INPUT, node,
              status == TK_BAD_INDEX ? "an index is out of range" : "an operand has a value that is not allowed");
@@ -66,35 +73,127 @@ static tc_status explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *laun
     return TC_BAD_INPUT;
 }
 
-/* The host's own kernels have run when their call returns: a fault ends the run there, while operands are as they were.
- * A device's queue is waited for once, at the end. */
-tc_status rt_execute(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *user) {
+/* --- the host -------------------------------------------------------------------------------- */
+
+/* Kernels have run when their call returns: a fault ends the run there, while operands are as they were. */
+static tc_status run_on_host(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *user) {
     const rt_device *device = plan->shared->device;
     tk_queue *q = plan->shared->queue;
     double began = event ? now() : 0;
     const rt_checks *checks = plan->checks;
-    tk_status status = TK_OK;
     uint32_t at = 0;
-    rt_upload_inputs(plan);
     if (checks)
         rt_begin_checks(plan);
-    for (uint32_t i = 0; i < plan->n_launches && status == TK_OK; i++) {
+    for (uint32_t i = 0; i < plan->n_launches; i++) {
         const rt_launch *launch = &plan->launches[i];
         if (checks)
             TC_TRY(rt_check_step(ctx, plan, i));
-        if (launch->view_of >= 0 || launch->constant)
+        if (!runs(launch))
             continue;
         double start = event ? now() : 0;
         tk_queue_begin(q, i);
         launch->run(q, launch);
-        if (device->host_memory)
-            status = device->wait(q, &at);
-        if (event && status == TK_OK)
+        tk_status status = device->wait(q, &at);
+        if (status != TK_OK)
+            return explain(ctx, plan, &plan->launches[at], status);
+        if (event)
             event(user, launch, start - began, now() - start);
     }
-    if (!device->host_memory)
-        status = device->wait(q, &at);
-    if (status != TK_OK)
-        return explain(ctx, plan, &plan->launches[at], status);
     return checks ? rt_check_step(ctx, plan, plan->n_launches) : TC_OK;
+}
+
+/* --- devices with memory of their own: waited for once, at the end ------------------------------- */
+
+static void queue_all(const rt_plan *plan, bool marks) {
+    const rt_device *device = plan->shared->device;
+    tk_queue *q = plan->shared->queue;
+    uint32_t moment = 0;
+    if (marks)
+        device->mark(q, moment++);
+    for (uint32_t i = 0; i < plan->n_launches; i++) {
+        const rt_launch *launch = &plan->launches[i];
+        if (!runs(launch))
+            continue;
+        tk_queue_begin(q, i);
+        if (device->begin)
+            device->begin(q, plan, i);
+        launch->run(q, launch);
+        if (marks)
+            device->mark(q, moment++);
+    }
+}
+
+/* A number that differs where an address differs: of those that change from run to run. */
+static uint64_t where_all_is(const rt_plan *plan) {
+    uint64_t sum = (uint64_t)(uintptr_t)plan->memory;
+    for (size_t i = 0; i < plan->n_input_places; i++)
+        sum = (sum ^ (uint64_t)(uintptr_t)plan->places[i].arg->data) * UINT64_C(0x9E3779B97F4A7C15);
+    return sum;
+}
+
+static void forget(rt_plan *plan, rt_recording *recording) {
+    if (recording->work)
+        plan->shared->device->forget(plan->shared->queue, recording->work);
+    *recording = (rt_recording){0};
+}
+
+void rt_forget_recordings(rt_plan *plan) {
+    for (int i = 0; i < RT_RECORDINGS; i++)
+        forget(plan, &plan->recordings[i]);
+}
+
+/* The recording for where all is now; the older one gives way. NULL: it cannot be made, and the wait tells why. */
+static void *recording_of(rt_plan *plan) {
+    const rt_device *device = plan->shared->device;
+    tk_queue *q = plan->shared->queue;
+    uint64_t where = where_all_is(plan);
+    for (int i = 0; i < RT_RECORDINGS; i++)
+        if (plan->recordings[i].work && plan->recordings[i].where == where)
+            return plan->recordings[i].work;
+    forget(plan, &plan->recordings[RT_RECORDINGS - 1]);
+    memmove(plan->recordings + 1, plan->recordings, (RT_RECORDINGS - 1) * sizeof *plan->recordings);
+    plan->recordings[0] = (rt_recording){.where = where};
+    if (!device->record(q))
+        return NULL;
+    queue_all(plan, false);
+    return plan->recordings[0].work = device->recorded(q);
+}
+
+static void tell_events(const rt_plan *plan, rt_event_fn event, void *user) {
+    const rt_device *device = plan->shared->device;
+    tk_queue *q = plan->shared->queue;
+    uint32_t moment = 0;
+    for (uint32_t i = 0; i < plan->n_launches; i++) {
+        if (!runs(&plan->launches[i]))
+            continue;
+        double start = device->marked(q, moment++);
+        event(user, &plan->launches[i], start, device->marked(q, moment) - start);
+    }
+}
+
+/* The first run goes launch by launch, so that kernels choose what depends on the device, such as the algorithm of a
+ * product; from the second on, a run is one recording. */
+static tc_status run_on_device(tc_ctx *ctx, rt_plan *plan, rt_event_fn event, void *user) {
+    const rt_device *device = plan->shared->device;
+    tk_queue *q = plan->shared->queue;
+    uint32_t at = 0;
+    bool marks = event && device->mark;
+    void *recording = plan->ran && !marks && device->record ? recording_of(plan) : NULL;
+    rt_upload_inputs(plan);
+    if (recording)
+        device->replay(q, recording);
+    else
+        queue_all(plan, marks);
+    tk_status status = device->wait(q, &at);
+    plan->ran = status == TK_OK;
+    if (status != TK_OK)
+        return explain(ctx, plan, at < plan->n_launches ? &plan->launches[at] : NULL, status);
+    if (marks)
+        tell_events(plan, event, user);
+    return TC_OK;
+}
+
+tc_status rt_execute(tc_ctx *ctx, rt_plan *plan, rt_event_fn event, void *user) {
+    return plan->shared->device->host_memory ? run_on_host(ctx, plan, event, user)
+                                             : run_on_device(ctx, plan, event, user);
 }

@@ -334,6 +334,7 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, 
 void rt_plan_destroy(rt_plan *plan) {
     if (!plan)
         return;
+    rt_forget_recordings(plan);
     rt_free_block(plan);
     tc_model_destroy(plan->model);
     tc_arena_destroy(plan->launcher.arena);

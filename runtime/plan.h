@@ -49,7 +49,7 @@ typedef struct rt_shared {
     tk_queue *queue;       /* of the device: launches run on it */
     tc_arena *arena;       /* lives as long as the session */
     const tc_model *model; /* the session's */
-    tc_map *resident;      /* its initializers -> rt_device_memory, their copies on a device with memory of its own */
+    tc_map *resident;      /* its initializers -> their copies on a device with memory of its own */
     tc_map *aligned;       /* bytes of a constant in the file -> their copy, where they lie at no address for kernels */
     unsigned char *memory; /* of the device: the arena of buffers, for the largest plan that was ready; NULL at first */
     size_t bytes;
@@ -69,6 +69,14 @@ typedef struct rt_place {
 } rt_place;
 
 typedef struct rt_checks rt_checks; /* check_memory.c */
+
+/* All launches of a run as one piece of the device's work, for the addresses that it was made with: states that change
+ * places (RT_EXCHANGED) lead back to the same addresses every second run. exec.c */
+typedef struct rt_recording {
+    void *work;     /* NULL: none */
+    uint64_t where; /* a number for the addresses */
+} rt_recording;
+enum { RT_RECORDINGS = 2 };
 
 typedef struct rt_plan {
     rt_launcher launcher; /* of its launches; arena dies with the plan */
@@ -91,6 +99,8 @@ typedef struct rt_plan {
     uint32_t n_bound;            /* the first storages are those of bound inputs, in the order of the graph */
     const unsigned char *memory; /* the arena that addresses are set for, or NULL */
     rt_checks *checks;           /* NULL: runs are not checked */
+    bool ran;                    /* without a recording: from now on, runs are recorded where the device can */
+    rt_recording recordings[RT_RECORDINGS];
 } rt_plan;
 
 /* Makes the plan, which takes over the model, also on failure. Types of all values must be static. `bound[i]`: graph
@@ -157,6 +167,8 @@ void rt_upload_inputs(const rt_plan *plan);
 /* Where the host can read a value of `storage` that is at `memory` on the device; until the next call or run. */
 void *rt_download(const rt_plan *plan, const rt_storage *storage, void *memory);
 void rt_free_block(rt_plan *plan);
+/* TC_LIMIT, with both figures, when `what` takes more bytes than are free on the device. */
+tc_status rt_check_room(tc_ctx *ctx, const rt_shared *shared, const char *what, uint64_t bytes);
 
 /* Of a session that checks memory, on a device that computes in the host's: behind each buffer and workspace there is
  * room of RT_ALIGN bytes at least. check_memory.c
@@ -171,6 +183,8 @@ tc_status rt_check_step(tc_ctx *ctx, const rt_plan *plan, uint32_t at);
 
 /* Called after each launch. */
 typedef void (*rt_event_fn)(void *user, const rt_launch *launch, double start, double seconds);
-/* Runs every launch, in order. Allocates nothing but the words of an error. exec.c */
-tc_status rt_execute(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *user);
+/* Runs every launch, in order. Allocates nothing but the words of an error and, for a device that has them, recordings.
+ * exec.c */
+tc_status rt_execute(tc_ctx *ctx, rt_plan *plan, rt_event_fn event, void *user);
+void rt_forget_recordings(rt_plan *plan);
 #endif

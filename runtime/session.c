@@ -92,6 +92,8 @@ static tc_status take_model(tempo_session *s, tc_model *model) {
     s->shared.model = model;
     TC_TRY(allow_checks(s));
     TC_TRY(take_slots(s));
+    if (s->shared.device->start)
+        TC_TRY(s->shared.device->start(&s->ctx, s->shared.queue, s->hooks.device_number));
     TC_TRY(rt_make_runnable(s));
     const tc_graph *graph = s->model->graph;
     s->by_name = tc_map_create(s->arena);
@@ -318,7 +320,7 @@ static void pass_event(void *user, const rt_launch *launch, double start, double
 static tc_status run(tempo_session *s) {
     s->ran = false;
     TC_TRY(rt_prepare(s));
-    TC_TRY(rt_execute(&s->ctx, rt_current_plan(s), s->event ? pass_event : NULL, s));
+    TC_TRY(rt_execute(&s->ctx, s->kept[0].plan, s->event ? pass_event : NULL, s));
     s->ran = true;
     if (!rt_renew_states(s->kept[0].plan))
         return TC_OK;

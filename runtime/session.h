@@ -13,6 +13,7 @@ typedef struct rt_hooks {
     /* the function body of an ai.tempo op whose operands' types are known; NULL: none */
     tc_status (*body)(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);
     const rt_device *device; /* where the session computes; NULL: on the CPU */
+    int device_number;       /* which one of its kind */
 } rt_hooks;
 
 /* A graph input and what is bound to it. */

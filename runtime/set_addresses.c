@@ -1,5 +1,4 @@
 /* set_addresses.c: from offsets to addresses: memory for the arena, and where each operand, result and workspace is. */
-#include "available.h"
 #include "plan.h"
 #include "tempo.h"
 
@@ -60,7 +59,7 @@ static tc_status take_memory(tc_ctx *ctx, rt_plan *plan) {
         return TC_OK;
     shared->device->free(shared->queue, shared->memory);
     shared->memory = NULL;
-    tc_status status = rt_check_memory(ctx, "the arena of this graph", bytes);
+    tc_status status = rt_check_room(ctx, shared, "the arena of this graph", bytes);
     const tc_value *largest = status == TC_OK ? NULL : largest_result(plan);
     if (largest)
         tc_hint(ctx, "its largest tensor is %s '%s' of %s \"%s\"", tc_type_text(ctx->arena, largest->type),

@@ -2,6 +2,7 @@
  * tables once a plan, inputs before each run. A device that reads the host's memory gets addresses instead of copies.
  */
 #include "../compiler/recover.h"
+#include "available.h"
 #include "plan.h"
 #include <string.h>
 
@@ -22,6 +23,14 @@ static const tc_tensor *of_session(const rt_shared *shared, const rt_storage *s)
     return value && value->init && value->init->bytes == s->bytes ? value->init : NULL;
 }
 
+tc_status rt_check_room(tc_ctx *ctx, const rt_shared *shared, const char *what, uint64_t bytes) {
+    const rt_device *device = shared->device;
+    const char *where = tc_arena_printf(ctx->arena, "on device '%s'", device->name);
+    if (device->available)
+        return rt_check_usable(ctx, what, bytes, device->available(shared->queue), where);
+    return rt_check_memory(ctx, what, bytes);
+}
+
 static tc_status take(tc_ctx *ctx, tc_arena *arena, const rt_shared *shared, size_t bytes, rt_device_memory **out) {
     rt_device_memory *m = TC_NEW(arena, rt_device_memory);
     *m = (rt_device_memory){.shared = shared, .memory = shared->device->alloc(shared->queue, bytes)};
@@ -33,14 +42,37 @@ static tc_status take(tc_ctx *ctx, tc_arena *arena, const rt_shared *shared, siz
     return TC_OK;
 }
 
-static tc_status upload_parameter(tc_ctx *ctx, rt_shared *shared, const tc_tensor *tensor, rt_storage *s) {
-    rt_device_memory *resident = tc_map_get_ptr(shared->resident, tensor);
-    if (!resident) {
-        TC_TRY(take(ctx, shared->arena, shared, s->bytes, &resident));
-        tc_map_set_ptr(shared->resident, tensor, resident);
-        shared->device->upload(shared->queue, resident->memory, s->host, s->bytes);
+/* The session's parameters that the plan reads and that are not on the device yet: one block, as long as the session.
+ * `block` NULL: only counts its bytes. */
+static size_t fill_parameters(rt_plan *plan, char *block) {
+    const rt_shared *shared = plan->shared;
+    size_t at = 0;
+    for (uint32_t i = 0; i < plan->n_storages; i++) {
+        rt_storage *s = &plan->storages[i];
+        const tc_tensor *tensor = s->home == RT_PARAMETER && s->root == i ? of_session(shared, s) : NULL;
+        if (!tensor)
+            continue;
+        char *resident = tc_map_get_ptr(shared->resident, tensor);
+        bool is_new = !resident;
+        if (is_new && block) {
+            resident = block + at;
+            tc_map_set_ptr(shared->resident, tensor, resident);
+            shared->device->upload(shared->queue, resident, s->host, s->bytes);
+        }
+        at += is_new ? rt_aligned(s->bytes) : 0;
+        s->data = resident;
     }
-    s->data = resident->memory;
+    return at;
+}
+
+static tc_status upload_parameters(tc_ctx *ctx, rt_plan *plan) {
+    rt_device_memory *block;
+    size_t bytes = fill_parameters(plan, NULL);
+    if (bytes == 0)
+        return TC_OK;
+    TC_TRY(rt_check_room(ctx, plan->shared, "the model's parameters", bytes));
+    TC_TRY(take(ctx, plan->shared->arena, plan->shared, bytes, &block));
+    fill_parameters(plan, block->memory);
     return TC_OK;
 }
 
@@ -77,12 +109,7 @@ tc_status rt_upload_plan(tc_ctx *ctx, rt_plan *plan) {
     rt_shared *shared = plan->shared;
     if (shared->device->host_memory || plan->block)
         return TC_OK;
-    for (uint32_t i = 0; i < plan->n_storages; i++) {
-        rt_storage *s = &plan->storages[i];
-        const tc_tensor *tensor = s->home == RT_PARAMETER && s->root == i ? of_session(shared, s) : NULL;
-        if (tensor)
-            TC_TRY(upload_parameter(ctx, shared, tensor, s));
-    }
+    TC_TRY(upload_parameters(ctx, plan));
     TC_TRY(take(ctx, plan->launcher.arena, shared, fill_block(plan, NULL), &plan->block));
     fill_block(plan, plan->block->memory);
     return TC_OK;

@@ -8,7 +8,7 @@ typedef struct run_options {
     const char *model;
     const char *inputs, *outputs, *test_data, *device, *seed, *profile;
     int64_t threads, repeat;
-    bool memory, check_memory, list_kernels;
+    bool memory, check_memory, list_kernels, list_devices;
     tempo_options session;
     rt_hooks hooks; /* the passes that the runtime borrows, and the device */
 } run_options;
@@ -24,6 +24,7 @@ void run_print_outputs(FILE *out, const rt_array *outputs, size_t n);
 void run_print_memory(FILE *out, const tempo_memory *memory);
 void run_print_times(FILE *out, double *seconds, size_t n); /* sorts them */
 void run_list_kernels(FILE *out, rt_device_kind kind);
+void run_list_devices(FILE *out); /* a line each */
 /* An element as a number. */
 double run_number(const tempo_tensor *tensor, uint64_t index);
 
