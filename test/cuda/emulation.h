@@ -86,7 +86,8 @@ EMU_RAW static void emu_start(const char *name, dim3 grid, dim3 block, size_t sh
     if (!copy)
         abort();
     __builtin_memcpy(copy, static_cast<const void *>(&f), sizeof f);
-    emu_queue(name, grid, block, shared, stream, emu_call<call>, emu_drop, copy);
+    emu_queue(name, grid, block, shared, stream, reinterpret_cast<const void *>(kernel), emu_call<call>, emu_drop,
+              copy);
 }
 /* kernel<<<grid, block, shared, stream>>>(...); all template arguments of the kernel are given, in parentheses. */
 #define EMU_LAUNCH(kernel, grid, block, shared, stream, ...)                                                           \

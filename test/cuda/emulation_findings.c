@@ -64,6 +64,21 @@ void emu_found(uint64_t key, const char *kind, const char *format, ...) {
         fprintf(stderr, "emulation: %s\n", text);
 }
 
+void emu_misused(const char *who, const char *format, ...) {
+    const char *kernel = emu_kernel;
+    char text[512];
+    uint64_t key = 0;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (const char *c = text; *c; c++)
+        key = key * 31 + (unsigned char)*c;
+    emu_kernel = who;
+    emu_found(key, "misuse", "%s", text);
+    emu_kernel = kernel;
+}
+
 /* Takes "/a/b/c.cu:12 (discriminator 3)" for "c.cu:12". */
 static const char *shorten(char *line) {
     line[strcspn(line, "\n")] = 0;

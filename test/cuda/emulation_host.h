@@ -39,10 +39,10 @@ typedef struct emu_dim3 {
 } emu_dim3;
 
 /* A launch that .cu files make: f, which is owned from here on, holds the arguments, call(f) runs one thread of the
- * kernel, free(f) ends it. `stream` is a cudaStream_t. The double of the CUDA runtime has this function: it calls
- * emu_run when the stream gets there. */
-void emu_queue(const char *name, emu_dim3 grid, emu_dim3 block, size_t shared, void *stream, void (*call)(const void *),
-               void (*free)(const void *), const void *f);
+ * kernel, free(f) ends it. `stream` is a cudaStream_t, `kernel` the kernel's address. The double of the CUDA
+ * runtime has this function: it calls emu_run when the stream gets there. */
+void emu_queue(const char *name, emu_dim3 grid, emu_dim3 block, size_t shared, void *stream, const void *kernel,
+               void (*call)(const void *), void (*free)(const void *), const void *f);
 /* Runs a launch to its end: all blocks, one after another. `name` lives as long as the program. Nothing runs after a
  * launch that was ended by a fault, until emu_forget. */
 void emu_run(const char *name, emu_dim3 grid, emu_dim3 block, size_t shared, void (*call)(const void *), const void *f);
@@ -65,8 +65,10 @@ extern emu_error emu_ex2_error;
 extern bool emu_quiet;
 int emu_findings(void);
 const char *emu_finding(int i); /* until emu_forget */
-bool emu_failed(void);          /* a launch was ended by a fault */
-void emu_forget(void);          /* all findings, and the fault */
+/* Adds a finding that is no kernel's: `who` (it lives as long as the program) stands in its place. */
+void emu_misused(const char *who, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool emu_failed(void); /* a launch was ended by a fault */
+void emu_forget(void); /* all findings, and the fault */
 
 /* --- counting --------------------------------------------------------------------------------------- */
 

@@ -13,9 +13,9 @@ static void fail(const char *name, unsigned order, const char *what, const char 
 }
 
 /* The double of a stream: at once. */
-void emu_queue(const char *name, emu_dim3 grid, emu_dim3 block, size_t shared, void *stream, void (*call)(const void *),
-               void (*release)(const void *), const void *f) {
-    (void)stream;
+void emu_queue(const char *name, emu_dim3 grid, emu_dim3 block, size_t shared, void *stream, const void *kernel,
+               void (*call)(const void *), void (*release)(const void *), const void *f) {
+    (void)stream, (void)kernel;
     emu_run(name, grid, block, shared, call, f);
     release(f);
 }

@@ -1,0 +1,2 @@
+/* cuda_runtime_api.h: in the place of CUDA's header of this name where the device is emulated. */
+#include "../cudart_double.h"
