@@ -152,13 +152,15 @@ EMU_CALL unsigned __activemask() { return emu_active_mask(); }
 
 /* --- memory ----------------------------------------------------------------------------------------- */
 
-/* A value of up to 16 bytes as one access, as wide as its type is. */
+/* A value as one access, as wide as its type is; beyond 16 bytes, accesses of 16. */
 template <class T> EMU_CALL T emu_load_as(const T *p) {
-    static_assert(sizeof(T) <= 16 && (sizeof(T) & (sizeof(T) - 1)) == 0, "1, 2, 4, 8 or 16 bytes");
+    static_assert(sizeof(T) % 16 == 0 || (sizeof(T) < 16 && (sizeof(T) & (sizeof(T) - 1)) == 0), "no access");
     T v;
-    if constexpr (sizeof(T) == 16) {
-        const emu_16 bits = emu_load16(p);
-        __builtin_memcpy(&v, &bits, sizeof v);
+    if constexpr (sizeof(T) % 16 == 0) {
+        emu_16 bits[sizeof(T) / 16];
+        for (size_t i = 0; i < sizeof(T) / 16; i++)
+            bits[i] = emu_load16(reinterpret_cast<const char *>(p) + 16 * i);
+        __builtin_memcpy(&v, bits, sizeof v);
     } else {
         const uint64_t bits = emu_load(p, sizeof(T));
         __builtin_memcpy(&v, &bits, sizeof v);
@@ -166,11 +168,12 @@ template <class T> EMU_CALL T emu_load_as(const T *p) {
     return v;
 }
 template <class T> EMU_CALL void emu_store_as(T *p, T v) {
-    static_assert(sizeof(T) <= 16 && (sizeof(T) & (sizeof(T) - 1)) == 0, "1, 2, 4, 8 or 16 bytes");
-    if constexpr (sizeof(T) == 16) {
-        emu_16 bits;
-        __builtin_memcpy(&bits, &v, sizeof v);
-        emu_store16(p, bits);
+    static_assert(sizeof(T) % 16 == 0 || (sizeof(T) < 16 && (sizeof(T) & (sizeof(T) - 1)) == 0), "no access");
+    if constexpr (sizeof(T) % 16 == 0) {
+        emu_16 bits[sizeof(T) / 16];
+        __builtin_memcpy(bits, &v, sizeof v);
+        for (size_t i = 0; i < sizeof(T) / 16; i++)
+            emu_store16(reinterpret_cast<char *>(p) + 16 * i, bits[i]);
     } else {
         emu_store(p, emu_bits(v), sizeof(T));
     }

@@ -65,9 +65,17 @@ static bool insert(emu_region *r) {
     return true;
 }
 
+/* Shadow of so many bytes; false: out of memory. */
+static bool make_shadow(emu_region *r, size_t bytes) {
+    r->flags = calloc(bytes + 4, 1);
+    r->words = calloc(bytes / 4 + 1, sizeof *r->words);
+    r->cells = calloc(bytes + 4, sizeof *r->cells);
+    return r->flags && r->words && r->cells;
+}
+
 static void free_region(emu_region *r) {
     if (r)
-        free(r->flags), free(r->cells), free(r->name);
+        free(r->flags), free(r->words), free(r->cells), free(r->name);
     free(r);
 }
 
@@ -84,10 +92,8 @@ void *emu_malloc(size_t bytes, const char *name) {
     r->slot = slot, r->slot_end = slot + 2 * gap + size;
     r->lo = slot + gap + (size - bytes) / 256 * 256; /* what lies behind the end is close, and not there */
     r->hi = r->lo + bytes;
-    r->flags = calloc(bytes + 4, 1);
-    r->cells = calloc(bytes + 4, sizeof *r->cells);
     r->name = strdup(name ? name : "memory");
-    if (!r->flags || !r->cells || !r->name || !insert(r)) {
+    if (!make_shadow(r, bytes) || !r->name || !insert(r)) {
         mprotect((void *)(slot + gap), size, PROT_NONE);
         free_region(r);
         return NULL;
@@ -97,10 +103,17 @@ void *emu_malloc(size_t bytes, const char *name) {
     return (void *)r->lo;
 }
 
+/* The region of an address, kept by its upper bits: two regions are further apart. */
+static emu_region *recent[64];
+static void forget_recent(void) { memset(recent, 0, sizeof recent); }
+
 emu_region *emu_device_region(uintptr_t at) {
-    int i = region_behind(at);
+    emu_region **kept = &recent[at / GAP % (sizeof recent / sizeof *recent)];
+    if (*kept && at - (*kept)->slot < (*kept)->slot_end - (*kept)->slot)
+        return *kept;
+    const int i = region_behind(at);
     if (i < n_regions && regions[i]->slot <= at)
-        return regions[i];
+        return *kept = regions[i];
     return i > 0 ? regions[i - 1] : NULL;
 }
 
@@ -124,6 +137,7 @@ void emu_free(void *p) {
     const int at = region_behind(r->slot);
     memmove(regions + at, regions + at + 1, (size_t)(--n_regions - at) * sizeof *regions);
     free_region(r);
+    forget_recent();
 }
 
 void emu_host_wrote(void *p, size_t bytes) {
@@ -152,11 +166,16 @@ const char *emu_unread(const void *p, size_t bytes) {
     return NULL;
 }
 
+static void forget_stamps(emu_region *r, size_t bytes) {
+    memset(r->words, 0, (bytes / 4 + 1) * sizeof *r->words);
+    memset(r->cells, 0, (bytes + 4) * sizeof *r->cells);
+}
+
 void emu_forget_stamps(void) {
     for (int i = 0; i < n_regions; i++)
-        memset(regions[i]->cells, 0, (regions[i]->hi - regions[i]->lo + 4) * sizeof *regions[i]->cells);
-    memset(emu_static.cells, 0, (emu_static.hi - emu_static.lo) * sizeof *emu_static.cells);
-    memset(emu_dynamic.cells, 0, EMU_MAX_SHARED * sizeof *emu_dynamic.cells);
+        forget_stamps(regions[i], regions[i]->hi - regions[i]->lo);
+    forget_stamps(&emu_static, emu_static.hi - emu_static.lo);
+    forget_stamps(&emu_dynamic, EMU_MAX_SHARED);
 }
 
 /* --- what a launch may touch ------------------------------------------------------------------------ */
@@ -194,12 +213,6 @@ static int n_constants;
 
 void *emu_dynamic_shared(void) { return (void *)emu_dynamic.lo; }
 
-emu_region *emu_shared_region(uintptr_t at) {
-    return at - emu_dynamic.lo < emu_dynamic.hi - emu_dynamic.lo ? &emu_dynamic
-           : at - emu_static.lo < emu_static.hi - emu_static.lo  ? &emu_static
-                                                                 : NULL;
-}
-
 bool emu_is_constant(uintptr_t at, size_t bytes) {
     for (int i = 0; i < n_constants; i++)
         if (at >= constants[i].lo && at + bytes <= constants[i].hi)
@@ -233,13 +246,11 @@ void emu_find_segments(void) {
     dl_iterate_phdr(find_segments, NULL);
     if (emu_dynamic.lo)
         return;
-    const size_t bytes = emu_static.hi - emu_static.lo, guard = (size_t)1 << 20, room = 256 << 10;
+    const size_t guard = (size_t)1 << 20, room = 256 << 10;
     char *m = mmap(NULL, 2 * guard + room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     emu_static.name = "static shared memory", emu_dynamic.name = "dynamic shared memory";
-    emu_static.flags = calloc(bytes + 16, 1), emu_dynamic.flags = calloc(room, 1);
-    emu_static.cells = calloc(bytes + 16, sizeof(emu_cell)), emu_dynamic.cells = calloc(room, sizeof(emu_cell));
-    if (m == MAP_FAILED || mprotect(m + guard, room, PROT_READ | PROT_WRITE) != 0 || !emu_static.flags ||
-        !emu_dynamic.flags || !emu_static.cells || !emu_dynamic.cells)
+    if (m == MAP_FAILED || mprotect(m + guard, room, PROT_READ | PROT_WRITE) != 0 ||
+        !make_shadow(&emu_static, emu_static.hi - emu_static.lo) || !make_shadow(&emu_dynamic, room))
         perror("emulation: shared memory"), abort();
     emu_dynamic.lo = (uintptr_t)m + guard;
 }

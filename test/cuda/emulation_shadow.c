@@ -113,18 +113,25 @@ static inline bool touch_word(emu_region *r, size_t i, const emu_access *x, emu_
     const bool alike = flags == EACH_OF_4(flags & 0xff);
     if (!alike || flags & EMU_SPLIT || (!x->write && !(flags & (EMU_WRITTEN | EMU_PENDING))))
         return false;
-    touch(&r->cells[i], (uint8_t)flags, r->lo + i, x, r, now);
+    touch(&r->words[i / 4], (uint8_t)flags, r->lo + i, x, r, now);
     if (x->write)
         memset(r->flags + i, EMU_WRITTEN | (x->atomic ? EMU_ATOMIC : 0), 4);
     return true;
 }
 
+/* The 4 bytes at i have cells of their own. */
 static inline void split(emu_region *r, size_t i) {
     if (r->flags[i] & EMU_SPLIT)
         return;
     r->flags[i] |= EMU_SPLIT;
-    for (size_t k = 1; k < 4; k++)
-        r->cells[i + k] = r->cells[i];
+    for (size_t k = 0; k < 4; k++)
+        r->cells[i + k] = r->words[i / 4];
+}
+
+/* They have one again: somebody has written all of them. */
+static inline void unite(emu_region *r, size_t i) {
+    r->flags[i] &= (uint8_t)~EMU_SPLIT;
+    r->words[i / 4] = r->cells[i];
 }
 
 static void touch_all(emu_region *r, const emu_access *x) {
@@ -143,7 +150,7 @@ static void touch_all(emu_region *r, const emu_access *x) {
         for (; i < to; i++)
             touch_byte(r, i, x, now);
         if (whole)
-            r->flags[word] &= (uint8_t)~EMU_SPLIT; /* all 4 cells are alike */
+            unite(r, word);
     }
 }
 
@@ -154,14 +161,9 @@ void emu_set_pending(const emu_region *r, uintptr_t at, int size, bool pending) 
     }
 }
 
-/* The region of an address. Code goes through the same allocation again and again: kept by where the code is. */
-static inline emu_region *region_at(const emu_access *x) {
-    emu_region *r = emu_shared_region(x->at);
-    return r ? r : emu_device_region(x->at);
-}
-
 void emu_look(emu_access x) {
-    emu_region *r = region_at(&x);
+    emu_region *r = emu_shared_region(x.at);
+    r = r ? r : emu_device_region(x.at);
     if (!r || x.at < r->lo || x.at >= r->hi || x.size > r->hi - x.at) {
         if (!x.write && emu_is_constant(x.at, x.size))
             return;

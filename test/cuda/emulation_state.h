@@ -86,19 +86,24 @@ typedef uint64_t emu_touch;
 typedef struct emu_cell {
     emu_touch wrote, read, before; /* before: a read that the last one does not follow */
 } emu_cell;
-/* Flags of a byte. While SPLIT is not set in the first of 4, its cell is that of all 4. */
+/* Flags of a byte. Of 4 bytes, SPLIT in the first says that each has its own cell; else they have one together. */
 enum { EMU_WRITTEN = 1, EMU_ATOMIC = 2, EMU_PENDING = 4, EMU_SPLIT = 8 };
 typedef struct emu_region {
     uintptr_t lo, hi; /* lo: aligned to 4 bytes */
     uint8_t *flags;
-    emu_cell *cells;
+    emu_cell *words, *cells; /* of 4 bytes, and of single ones */
     bool shared;
     char *name;
     uintptr_t slot, slot_end; /* of the pages */
 } emu_region;
 extern emu_region emu_dynamic, emu_static;   /* shared memory of the block */
 emu_region *emu_device_region(uintptr_t at); /* the last one that begins at or before, or NULL */
-emu_region *emu_shared_region(uintptr_t at); /* NULL: it is not shared memory */
+/* NULL: it is not shared memory. */
+static inline emu_region *emu_shared_region(uintptr_t at) {
+    return at - emu_dynamic.lo < emu_dynamic.hi - emu_dynamic.lo ? &emu_dynamic
+           : at - emu_static.lo < emu_static.hi - emu_static.lo  ? &emu_static
+                                                                 : NULL;
+}
 void emu_forget_stamps(void);
 void emu_find_segments(void); /* of the program: static shared memory is the thread's own variables */
 void emu_begin_shared(size_t dynamic);

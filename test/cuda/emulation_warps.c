@@ -84,7 +84,9 @@ static void open_barrier(barrier *b) {
     *b = (barrier){0};
 }
 
-static bool same_place(emu_place a, emu_place b) { return a.line == b.line && strcmp(a.file, b.file) == 0; }
+static bool same_place(emu_place a, emu_place b) {
+    return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
+}
 
 void emu_barrier(int id, int count, emu_place place) {
     const char *what = count > 0 ? "a named barrier" : "__syncthreads";
