@@ -33,16 +33,38 @@ bool rt_has_kernel(const rt_device *device, const tc_node *node) {
     return dtype == TC_UNDEFINED ? dtypes != 0 : (dtypes >> dtype & 1) != 0;
 }
 
+/* Ops behind the node that the device has no kernel for either, each once: who moves a model to another device wants
+ * to know them all. */
+static void note_others(tc_ctx *ctx, const rt_device *device, const tc_node *first) {
+    tc_map *told = tc_map_create(ctx->arena);
+    const char *names = "";
+    tc_map_set(told, first->op_type, told);
+    for (const tc_node *node = first->next; node; node = node->next) {
+        if (rt_has_kernel(device, node) || tc_map_get(told, node->op_type))
+            continue;
+        tc_map_set(told, node->op_type, told);
+        names = tc_arena_printf(ctx->arena, "%s%s%s of %s", names, names[0] ? ", " : "", tc_quote(ctx, node->op_type),
+                                tc_dtype_name(deciding_dtype(node)));
+    }
+    if (names[0])
+        tc_note(ctx, NULL, "device '%s' has no kernel for these either: %s", device->name, names);
+}
+
 tc_status rt_tell_no_kernel(tc_ctx *ctx, const rt_device *device, const tc_node *node) {
     const rt_kernel_row *row = rt_kernel_for(node);
     const char *domain = node->domain[0] ? node->domain : "ai.onnx";
-    if (row)
+    if (row && device->kind != RT_CPU)
+        tc_error(ctx, TC_UNSUPPORTED, node, "device '%s' has no %s kernel for this op", device->name,
+                 tc_dtype_name(deciding_dtype(node)));
+    else if (row)
         tc_error(ctx, TC_UNSUPPORTED, node, "there is no %s kernel for this op", tc_dtype_name(deciding_dtype(node)));
     else
         tc_error(ctx, TC_UNSUPPORTED, node,
                  "there is no kernel for op %s of domain %s, and the model has no function for it",
                  tc_quote(ctx, node->op_type), tc_quote(ctx, domain));
     tc_hint(ctx, "tempo-run --device=%s --list-kernels lists what there is", device->name);
+    if (device->kind != RT_CPU)
+        note_others(ctx, device, node);
     return TC_UNSUPPORTED;
 }
 

@@ -66,11 +66,11 @@ static tc_status no_device(tc_ctx *ctx, int number, int n, cudaError_t error) {
     (void)cudaRuntimeGetVersion(&runtime);
     tc_error(ctx, TC_UNSUPPORTED, NULL, "there is no CUDA device here: %s",
              driver == 0 ? "no driver of NVIDIA's was found" : cudaGetErrorString(error));
-    if (driver == 0)
-        tc_hint(ctx, "the graph runs on --device=cpu");
-    else
+    if (driver > 0 && driver < runtime)
         tc_hint(ctx, "the driver is for CUDA %d.%d, and this program needs %d.%d; the graph runs on --device=cpu",
                 driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    else
+        tc_hint(ctx, "the graph runs on --device=cpu");
     return TC_UNSUPPORTED;
 }
 

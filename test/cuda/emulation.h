@@ -68,7 +68,7 @@ EMU_VECTOR(unsigned char, uchar, 2, 4)
 #define blockIdx (emu_block_idx())
 #define blockDim (emu_block_dim())
 #define gridDim (emu_grid_dim())
-#define warpSize 32
+static const int warpSize = 32;
 
 /* --- launching -------------------------------------------------------------------------------------- */
 
