@@ -61,7 +61,7 @@ def rows_of(edges):
 
     def above(group):
         part = LAYERS.index(part_of_folder(group[0]))
-        inside = [f for f in reach[group[0]] if part_of_folder(f) == part_of_folder(group[0])]
+        inside = [f for f in reach[group[0]] if part_of_folder(f) == part_of_folder(group[0]) and f not in group]
         return part, -len(inside), group
 
     return sorted(groups, key=above)
