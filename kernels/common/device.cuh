@@ -184,11 +184,19 @@ static inline bool tk_is_packed(const void *a, const void *b = nullptr, const vo
                                 const void *d = nullptr, const void *e = nullptr) {
     return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d | (uintptr_t)e) & 15) == 0;
 }
+/* One access: the host's compiler would take an aggregate apart, and nobody would see that it is misaligned. */
+#ifdef __CUDACC__
+template <class T> __device__ __forceinline__ T tk_load_whole(const T *at) { return *at; }
+template <class T> __device__ __forceinline__ void tk_store_whole(T *at, const T &value) { *at = value; }
+#else
+template <class T> __device__ __forceinline__ T tk_load_whole(const T *at) { return emu_load_as(at); }
+template <class T> __device__ __forceinline__ void tk_store_whole(T *at, const T &value) { emu_store_as(at, value); }
+#endif
 template <int N, class S> __device__ __forceinline__ tk_pack<S, N> tk_load_pack(const S *at) {
-    return *reinterpret_cast<const tk_pack<S, N> *>(at);
+    return tk_load_whole(reinterpret_cast<const tk_pack<S, N> *>(at));
 }
 template <int N, class S> __device__ __forceinline__ void tk_store_pack(S *at, const tk_pack<S, N> &pack) {
-    *reinterpret_cast<tk_pack<S, N> *>(at) = pack;
+    tk_store_whole(reinterpret_cast<tk_pack<S, N> *>(at), pack);
 }
 
 /* --- reductions: the same order on every lane, and for every grid --------------------------------- */
