@@ -404,6 +404,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cubl
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* Its only algorithm is number 1, whose sums are not split; all other attributes are 0. */
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attr, void *buf,
+                                                    size_t sizeInBytes, size_t *sizeWritten) {
+    const int32_t value = attr == CUBLASLT_ALGO_CONFIG_ID || attr == CUBLASLT_ALGO_CONFIG_SPLITK_NUM;
+    if (!algo || algo->data[ALGO_PROBLEM] == 0 || !buf || sizeInBytes != sizeof value)
+        return refuse(CUBLAS_STATUS_INVALID_VALUE, "no algorithm, or no room for its attribute");
+    memcpy(buf, &value, sizeof value);
+    if (sizeWritten)
+        *sizeWritten = sizeof value;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 /* --- the product ------------------------------------------------------------------------------ */
 
 static const char *check_algorithm(const lt_product *p, const cublasLtMatmulAlgo_t *algo) {
