@@ -26,7 +26,7 @@ void tc_body_end(tc_body *body);
 /* Lines for dropout, in a body with the operands `ratio` and `seed` and the attribute `node`: `keep` is drawn for the
  * elements of a value `shape_of`. To be used once in a body. bodies_dropout.c */
 void tc_body_draw(tc_body *body, const char *shape_of);
-/* result = x / (1 - ratio) where mask is true, else 0. */
+/* result = x / (1 - ratio) where mask is true, else 0; 1 - ratio is rounded once, to the type of x. */
 void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *result);
 /* Whether a normalization is over the last axis alone: "", else "a". */
 const char *tc_variant_last_axis(const tc_node *node);

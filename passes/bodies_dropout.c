@@ -1,7 +1,8 @@
 /* bodies_dropout.c: the function bodies of Dropout and random numbers, and the draw that they share with attention:
- * Philox4x32-10 (Salmon et al., SC 2011) in integer ops. Words are int64 in [0, 2^32); a product of two wraps around
- * 2^64, and its upper half comes from a shift as uint64. Block b holds the words of elements 4 b to 4 b + 3; its
- * counter is {b low, b high ^ step high, node, step low}, its key the two words of seed. */
+ * Philox4x32 of 7 rounds (Salmon et al., SC 2011) in integer ops. Words are int64 in [0, 2^32); a product of two wraps
+ * around 2^64, and its upper half comes from a shift as uint64. Block b holds the words of numbers 4 b to 4 b + 3, or
+ * the 16 bits each of a Dropout's elements 8 b to 8 b + 7, low half first; its counter is {b low, b high ^ step high,
+ * node, step low}, its key the two words of seed. */
 #include "bodies.h"
 
 static void add_constants(tc_body *body) {
@@ -13,20 +14,20 @@ static void add_constants(tc_body *body) {
                       "  w1 = Constant <value_int: int = 3144134277> ()\n"
                       "  int_0 = Constant <value_int: int = 0> ()\n"
                       "  int_1 = Constant <value_int: int = 1> ()\n"
-                      "  int_3 = Constant <value_int: int = 3> ()\n"
-                      "  int_4 = Constant <value_int: int = 4> ()\n"
                       "  list_0 = Constant <value_ints: ints = [0]> ()\n"
-                      "  list_1 = Constant <value_ints: ints = [1]> ()\n"
                       "  list_rest = Constant <value_ints: ints = [-1]> ()\n");
 }
 
-/* The counter (c0_0 to c3_0) of every block and the key (k0_0, k1_0) from `shape_of` and `seed`. */
-static void add_counters(tc_body *body, const char *shape_of) {
+/* The counter (c0_0 to c3_0) of every block and the key (k0_0, k1_0) from `shape_of` and `seed`; `in_block` elements
+ * take their bits from one block. */
+static void add_counters(tc_body *body, const char *shape_of, int in_block) {
     tc_body_add(body,
+                "  in_block = Constant <value_int: int = %d> ()\n"
+                "  but_one = Constant <value_int: int = %d> ()\n"
                 "  drawn_shape = Shape (%s)\n"
                 "  n = Size (%s)\n"
-                "  n_up = Add (n, int_3)\n"
-                "  blocks = Div (n_up, int_4)\n"
+                "  n_up = Add (n, but_one)\n"
+                "  blocks = Div (n_up, in_block)\n"
                 "  block = Range (int_0, blocks, int_1)\n"
                 "  c0_0 = BitwiseAnd (block, low)\n"
                 "  block_u = Cast <to: int = 13> (block)\n"
@@ -45,7 +46,7 @@ static void add_counters(tc_body *body, const char *shape_of) {
                 "  key_u = Cast <to: int = 13> (key)\n"
                 "  key_high = BitShift <direction: string = \"RIGHT\"> (key_u, half)\n"
                 "  k1_0 = Cast <to: int = 7> (key_high)\n",
-                shape_of, shape_of);
+                in_block, in_block - 1, shape_of, shape_of);
 }
 
 static void add_round(tc_body *body, int r) {
@@ -70,47 +71,71 @@ static void add_round(tc_body *body, int r) {
                     r + 1, i, r);
 }
 
-/* `bits`: the upper 24 bits of a word for each element of `shape_of`, int64[n]. Elements beyond the last are cut off.
- */
-static void add_bits(tc_body *body, const char *shape_of) {
-    enum { ROUNDS = 10 };
+/* `words` of every block, int64[blocks, 4, 1]. */
+static void add_words(tc_body *body, const char *shape_of, int in_block) {
+    enum { ROUNDS = 7 };
     add_constants(body);
-    add_counters(body, shape_of);
+    add_counters(body, shape_of, in_block);
     for (int r = 0; r < ROUNDS; r++)
         add_round(body, r);
+    tc_body_add(body, "  lane_axes = Constant <value_ints: ints = [1, 2]> ()\n");
     for (int lane = 0; lane < 4; lane++)
-        tc_body_add(body, "  lane%d = Unsqueeze (c%d_%d, list_1)\n", lane, lane, ROUNDS);
-    tc_body_add(body, "  lanes = Concat <axis: int = 1> (lane0, lane1, lane2, lane3)\n"
-                      "  words_up = Reshape (lanes, list_rest)\n"
-                      "  n_list = Unsqueeze (n, list_0)\n"
-                      "  words = Slice (words_up, list_0, n_list)\n"
-                      "  byte = Constant <value_int: int = 256> ()\n"
-                      "  bits = Div (words, byte)\n");
+        tc_body_add(body, "  lane%d = Unsqueeze (c%d_%d, lane_axes)\n", lane, lane, ROUNDS);
+    tc_body_add(body, "  words = Concat <axis: int = 1> (lane0, lane1, lane2, lane3)\n");
+}
+
+/* result = int64[n] of the numbers in x; those beyond the last element are cut off. */
+static void add_flat(tc_body *body, const char *x, const char *result) {
+    tc_body_add(body,
+                "  %s_up = Reshape (%s, list_rest)\n"
+                "  n_list = Unsqueeze (n, list_0)\n"
+                "  %s = Slice (%s_up, list_0, n_list)\n",
+                result, x, result, result);
+}
+
+/* `bits`: the upper 24 bits of a word for each element of `shape_of`, int64[n]. */
+static void add_bits(tc_body *body, const char *shape_of) {
+    add_words(body, shape_of, 4);
+    add_flat(body, "words", "flat_words");
+    tc_body_add(body, "  byte = Constant <value_int: int = 256> ()\n"
+                      "  bits = Div (flat_words, byte)\n");
 }
 
 void tc_body_draw(tc_body *body, const char *shape_of) {
-    add_bits(body, shape_of);
-    /* 24 bits of a word make a float in [0, 1) exactly. */
-    tc_body_add(body, "  bits_f = Cast <to: int = 1> (bits)\n"
-                      "  unit = Constant <value_float: float = 5.9604644775390625e-08> ()\n"
-                      "  uniform_flat = Mul (bits_f, unit)\n"
-                      "  uniform = Reshape <allowzero: int = 1> (uniform_flat, drawn_shape)\n"
+    add_words(body, shape_of, 8);
+    tc_body_add(body, "  size_16 = Constant <value_int: int = 65536> ()\n"
+                      "  low_16 = Constant <value_int: int = 65535> ()\n"
+                      "  low_halves = BitwiseAnd (words, low_16)\n"
+                      "  high_halves = Div (words, size_16)\n"
+                      "  halves = Concat <axis: int = 2> (low_halves, high_halves)\n");
+    add_flat(body, "halves", "bits");
+    /* The threshold, as kernels/dropout/dropout_math.h says it: Round takes halves to the even integer. */
+    tc_body_add(body, "  drawn = Reshape <allowzero: int = 1> (bits, drawn_shape)\n"
                       "  ratio_number = Squeeze (ratio)\n"
-                      "  ratio_f = Cast <to: int = 1> (ratio_number)\n"
-                      "  keep = GreaterOrEqual (uniform, ratio_f)\n");
+                      "  ratio_d = Cast <to: int = 11> (ratio_number)\n"
+                      "  size_d = Cast <to: int = 11> (size_16)\n"
+                      "  least_scaled = Mul (ratio_d, size_d)\n"
+                      "  least_rounded = Round (least_scaled)\n"
+                      "  least_whole = Cast <to: int = 7> (least_rounded)\n"
+                      "  ratio_sign = Sign (ratio_d)\n"
+                      "  least_sign = Cast <to: int = 7> (ratio_sign)\n"
+                      "  least_up = Max (least_whole, least_sign)\n"
+                      "  least = Min (least_up, low_16)\n"
+                      "  keep = GreaterOrEqual (drawn, least)\n");
 }
 
 void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *result) {
     tc_body_add(body,
                 "  %s_ratio = Squeeze (ratio)\n"
-                "  %s_ratio_t = CastLike (%s_ratio, %s)\n"
-                "  %s_one_f = Constant <value_float: float = 1.0> ()\n"
-                "  %s_one = CastLike (%s_one_f, %s)\n"
-                "  %s_zero = Sub (%s_one, %s_one)\n"
-                "  %s_share = Sub (%s_one, %s_ratio_t)\n"
+                "  %s_ratio_d = Cast <to: int = 11> (%s_ratio)\n"
+                "  %s_one_d = Constant <value: tensor = double {1.0}> ()\n"
+                "  %s_share_d = Sub (%s_one_d, %s_ratio_d)\n"
+                "  %s_share = CastLike (%s_share_d, %s)\n"
+                "  %s_zero_f = Constant <value_float: float = 0.0> ()\n"
+                "  %s_zero = CastLike (%s_zero_f, %s)\n"
                 "  %s_grown = Div (%s, %s_share)\n"
                 "  %s = Where (%s, %s_grown, %s_zero)\n",
-                result, result, result, x, result, result, result, x, result, result, result, result, result, result,
+                result, result, result, result, result, result, result, result, result, x, result, result, result, x,
                 result, x, result, result, mask, result, result);
 }
 

@@ -20,7 +20,7 @@ typedef struct attention_ctx {
     tk_attention_results out;
     tk_attention_operands in;
     const tk_attention *a;
-    float ratio;
+    uint32_t threshold;
     double keep;
     const tk_draw *draw;
     void *workspace;
@@ -132,7 +132,7 @@ void tk_attention_run(tk_queue *q, tk_attention_results out, tk_attention_operan
     attention_ctx c = {.out = out,
                        .in = in,
                        .a = a,
-                       .ratio = (float)dropped,
+                       .threshold = tk_drop_threshold(dropped),
                        .keep = tk_dropout_divisor(dropped, a->dtype),
                        .draw = seed.pair ? &draw : NULL,
                        .workspace = workspace,
@@ -167,7 +167,7 @@ void tk_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, const void
         return;
     if (seed.pair)
         draw = tk_draw_of(seed);
-    attention_ctx again = {.in = in, .a = a, .ratio = (float)dropped, .draw = seed.pair ? &draw : NULL};
+    attention_ctx again = {.in = in, .a = a, .threshold = tk_drop_threshold(dropped), .draw = seed.pair ? &draw : NULL};
     gradient_ctx c = {.out = out,
                       .in = {.dout = dout,
                              .q = in.q,

@@ -152,7 +152,7 @@ static void TK_CAT(drop_block, SUFFIX)(const attention_ctx *c, T *dropped, const
     for (int64_t i = 0; i < n; i += DRAWN) {
         int64_t m = n - i < DRAWN ? n - i : DRAWN;
         uint8_t *kept = c->out.keep ? c->out.keep + at + i : drawn;
-        tk_dropout_keep(kept, at + i, m, c->ratio, c->draw);
+        tk_dropout_keep(kept, at + i, m, c->threshold, c->draw);
         TK_CAT(drop, SUFFIX)(dropped + i, p + i, kept, m, (T)c->keep);
         if (c->a->is_signed && c->out.p)
             TK_CAT(flag, SUFFIX)((S *)c->out.p + at + i, kept, m);
@@ -300,7 +300,7 @@ static void TK_CAT(take_map, SUFFIX)(const gradient_ctx *c, const ITEM *item, RO
     if (c->again) {
         TK_CAT(make_map, SUFFIX)(c->again, map, item->index, b->row, b->rows, b->q, item->kt);
         if (c->again->draw) {
-            tk_dropout_keep(item->scratch.kept, b->at, b->n, c->again->ratio, c->again->draw);
+            tk_dropout_keep(item->scratch.kept, b->at, b->n, c->again->threshold, c->again->draw);
             b->kept = item->scratch.kept;
         }
     } else if (c->in.is_dropped && c->a->is_signed) {

@@ -7,47 +7,58 @@
 #include "dropout_math.h"
 #include <string.h>
 
-#define BLOCKS 64           /* counters at a time; 4 elements each */
-#define DRAWN (16 * BLOCKS) /* elements at a time */
+#define BLOCKS 64                      /* counters at a time */
+#define BATCH 16                       /* of which as many are drawn at least, so that vectors have no rest */
+#define DRAWN (2 * TK_HALVES * BLOCKS) /* elements at a time */
+
+#define GRAIN (16 * DRAWN)
 
 typedef struct dropout_ctx {
     void *out;
     uint8_t *mask; /* written; read where there is nothing to draw */
     const void *inp;
-    float ratio;
+    uint32_t threshold;
     double keep;
     const tk_draw *draw; /* NULL: mask says what is kept */
     tk_dtype dtype;
 } dropout_ctx;
 
-/* kept[4 i + lane] of blocks [first, first + BLOCKS). */
-TK_VECTOR static void draw_blocks(uint8_t *kept, uint64_t first, const tk_draw *draw, float ratio) {
-    uint32_t words[4][BLOCKS];
+/* kept[i] of the elements of blocks [first, first + n), n <= BLOCKS. */
+TK_VECTOR static void draw_blocks(uint8_t *kept, uint64_t first, int64_t n, const tk_draw *draw, uint32_t threshold) {
+    uint32_t words[TK_WORDS][BLOCKS];
+    uint16_t halves[TK_HALVES * BLOCKS];
     const tk_draw d = *draw;
-    for (uint64_t i = 0; i < BLOCKS; i++) {
+    for (int64_t i = 0; i < n; i++) {
         uint32_t out[4];
-        tk_draw_block(&d, first + i, out);
+        tk_draw_block(&d, first + (uint64_t)i, out);
         for (int lane = 0; lane < 4; lane++)
             words[lane][i] = out[lane];
     }
-    for (int i = 0; i < BLOCKS; i++)
-        for (int lane = 0; lane < 4; lane++)
-            kept[4 * i + lane] = tk_uniform(words[lane][i]) >= ratio;
+    for (int64_t i = 0; i < n; i++) {
+        for (int lane = 0; lane < 4; lane++) {
+            halves[8 * i + 2 * lane] = (uint16_t)words[lane][i];
+            halves[8 * i + 2 * lane + 1] = (uint16_t)(words[lane][i] >> 16);
+        }
+    }
+    const uint16_t least = (uint16_t)threshold;
+    for (int64_t i = 0; i < TK_HALVES * n; i++)
+        kept[i] = halves[i] >= least;
 }
 
-void tk_dropout_keep(uint8_t *kept, int64_t first, int64_t n, float ratio, const tk_draw *draw) {
-    uint8_t drawn[4 * BLOCKS];
+void tk_dropout_keep(uint8_t *kept, int64_t first, int64_t n, uint32_t threshold, const tk_draw *draw) {
+    uint8_t drawn[TK_HALVES * BLOCKS];
     for (int64_t at = first, end = first + n; at < end;) {
-        int64_t skip = at % 4, m = 4 * BLOCKS - skip;
+        int64_t skip = at % TK_HALVES, m = TK_HALVES * BLOCKS - skip;
         m = m < end - at ? m : end - at;
-        draw_blocks(drawn, (uint64_t)at / 4, draw, ratio);
+        int64_t blocks = (skip + m + TK_HALVES * BATCH - 1) / (TK_HALVES * BATCH) * BATCH;
+        draw_blocks(drawn, (uint64_t)(at / TK_HALVES), blocks, draw, threshold);
         memcpy(kept + (at - first), drawn + skip, (size_t)m);
         at += m;
     }
 }
 
 double tk_dropout_divisor(double ratio, tk_dtype dtype) {
-    return dtype == TK_F64 ? 1 - ratio : (double)(1.0f - (float)ratio);
+    return dtype == TK_F64 ? 1 - ratio : (double)(float)(1 - ratio);
 }
 
 TK_VECTOR static void drop_f32(float *out, const float *inp, const uint8_t *kept, int64_t n, float keep) {
@@ -75,7 +86,7 @@ static void range(void *ctx, tk_share share) {
         int64_t n = share.end - at < DRAWN ? share.end - at : DRAWN;
         uint8_t *kept = c->mask ? c->mask + at : drawn;
         if (c->draw)
-            tk_dropout_keep(kept, at, n, c->ratio, c->draw);
+            tk_dropout_keep(kept, at, n, c->threshold, c->draw);
         if (c->dtype == TK_F32)
             drop_f32((float *)c->out + at, (const float *)c->inp + at, kept, n, (float)c->keep);
         else if (c->dtype == TK_F64)
@@ -90,9 +101,9 @@ static void run(tk_queue *q, dropout_ctx c, int64_t n, double ratio) {
         tk_fault(q, TK_BAD_VALUE);
         return;
     }
-    c.ratio = (float)ratio;
+    c.threshold = tk_drop_threshold(ratio);
     c.keep = tk_dropout_divisor(ratio, c.dtype);
-    tk_parallel_for(q, n, 4 * BLOCKS * 16, range, &c);
+    tk_parallel_for(q, n, GRAIN, range, &c);
 }
 
 void tk_dropout(tk_queue *q, void *out, uint8_t *mask, const void *inp, int64_t n, tk_number ratio, tk_seed seed,

@@ -60,8 +60,9 @@ double tk_reference_ratio(tk_queue *q, bool drops, tk_number ratio) {
 
 bool tk_reference_kept(const tk_draw *draw, double ratio, int64_t i) {
     uint32_t words[4];
-    tk_draw_block(draw, (uint64_t)i / 4, words);
-    return tk_uniform(words[i % 4]) >= (float)ratio;
+    double threshold = fmin(fmax(rint(ratio * 65536), ratio > 0 ? 1 : 0), 65535);
+    tk_draw_block(draw, (uint64_t)i / 8, words);
+    return (words[i % 8 / 2] >> (i % 2 == 1 ? 16 : 0) & 0xffff) >= threshold;
 }
 
 void tk_reference_places(const tk_bcast *bc, int64_t i, int64_t places[TK_BCAST_MAX]) {

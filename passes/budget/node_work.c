@@ -153,7 +153,7 @@ static uint64_t scores_of(const tc_value *y, const tc_value *kt, const tc_value 
     return wide == 0 ? 0 : mul(count(y) / wide, dim(kt, -1));
 }
 
-enum { DRAWN = 25 }; /* a quarter of Philox's ten rounds, as rows of ops that draw count it */
+enum { DRAWN = 9 }; /* an eighth of Philox's seven rounds of ten operations, as the row of Dropout counts it */
 
 static uint64_t dot_attention(const tc_node *node, unsigned each) {
     const tc_value *kt = tc_input(node, 1), *v = tc_input(node, 2);

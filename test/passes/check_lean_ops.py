@@ -5,7 +5,7 @@ them, against numpy.
 usage: check_lean_ops.py TEMPOC TEMPO_RUN [OP...]       only cases of these ops
 Each case is a model of one node. tempoc attaches the body; the result passes onnx.checker, and both runtimes give what
 the formulas here say, which are written from the ops' definitions (compiler/ops.def) in double precision. Random bits
-are compared one by one with a Philox4x32-10 of its own, itself held against the known answers published with Random123.
+are compared one by one with a Philox4x32-7 of its own, itself held against the known answers published with Random123.
 The gradients that tempoc makes of these ops are compared with central differences of the formulas. The last line is 'N
 passed, N failed'.
 """
@@ -32,7 +32,7 @@ onnxruntime.set_default_logger_severity(4)
 # --- definitions ------------------------------------------------------------------------------------------------------
 def drop(x, keep, ratio):
     """In the type of x: a division by 1 - ratio, as the op says."""
-    return np.where(keep, x / (x.dtype.type(1) - x.dtype.type(ratio)), x.dtype.type(0))
+    return np.where(keep, x / x.dtype.type(1 - np.float64(ratio)), x.dtype.type(0))
 
 
 def swap(x):
@@ -239,6 +239,13 @@ def dropout_cases():
         case("Dropout", f(*shape), RATIO, SEED, outputs=2, node=1, types=FLOATS)
     for seed in [0, 0], [2**40 + 123, 2**33 + 5], [-1, -1], [2**63 - 1, 1]:
         case("Dropout", f(4, 9), np.float32(0.1), np.array(seed, np.int64), outputs=2, node=2**31 + 5)
+    # Halves of 65536ths, the next ones to them, and both ends, of a float and of a double.
+    tie, last = np.float32(2.5 / 65536), np.float32(65534.5 / 65536)
+    for ratio in tie, np.nextafter(tie, 1), np.float32(3.5 / 65536), 1e-9, last, 1 - 2.0**-24:
+        case("Dropout", f(300, 1000), np.float32(ratio), SEED, outputs=2)
+    for ratio in 1e-300, np.nextafter(2.5 / 65536, 1), 1 - 1e-9:
+        for x in f(300, 1000), f(300, 1000).astype(np.float32):
+            case("Dropout", x, np.float64(ratio), SEED, outputs=2, types=(np.float64,))
     case("Dropout", f(4, 9), RATIO, SEED)
     case("Dropout", f(4, 9), np.float32([0.5]), SEED, outputs=2, dynamic=True)
     case("Dropout", f(4, 9), np.float32(0), SEED, outputs=2, dynamic=True)

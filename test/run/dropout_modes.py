@@ -39,9 +39,9 @@ KINDS = {
 
 
 def philox(block, node):
-    """The words of elements 4 block to 4 block + 3."""
+    """The words of elements 8 block to 8 block + 7."""
     c, k, low = [block & 0xFFFFFFFF, block >> 32, node, STEP], [SEED & 0xFFFFFFFF, SEED >> 32], 0xFFFFFFFF
-    for _ in range(10):
+    for _ in range(7):
         a, b = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
         c = [(b >> 32) ^ c[1] ^ k[0], b & low, (a >> 32) ^ c[3] ^ k[1], a & low]
         k = [(k[0] + 0x9E3779B9) & low, (k[1] + 0xBB67AE85) & low]
@@ -49,8 +49,9 @@ def philox(block, node):
 
 
 def mask(node):
-    words = [word for block in range((X.size + 3) // 4) for word in philox(block, node)][:X.size]
-    return (np.float32(np.array(words) >> 8) * np.float32(2.0**-24) >= np.float32(RATIO)).reshape(X.shape)
+    words = [word for block in range((X.size + 7) // 8) for word in philox(block, node)]
+    halves = [half for word in words for half in (word & 0xFFFF, word >> 16)][:X.size]
+    return (np.array(halves) >= RATIO * 65536).reshape(X.shape)
 
 
 def expected(training):

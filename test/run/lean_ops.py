@@ -46,11 +46,11 @@ def same(what, a, b):
 
 
 def philox(counter, key):
-    """Philox4x32-10: counter [..., 4], key [2], as Python's integers would do it."""
+    """Philox4x32 of 7 rounds: counter [..., 4], key [2], as Python's integers would do it."""
     c = [counter[..., i].astype(np.uint64) for i in range(4)]
     k = [np.uint64(key[0]), np.uint64(key[1])]
     low, s32 = np.uint64(0xFFFFFFFF), np.uint64(32)
-    for _ in range(10):
+    for _ in range(7):
         p0, p1 = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
         c = [(p1 >> s32) ^ c[1] ^ k[0], p1 & low, (p0 >> s32) ^ c[3] ^ k[1], p0 & low]
         k = [(k[0] + np.uint64(0x9E3779B9)) & low, (k[1] + np.uint64(0xBB67AE85)) & low]
@@ -59,12 +59,13 @@ def philox(counter, key):
 
 def kept(shape, ratio, seed, node):
     n = int(np.prod(shape))
-    blocks = np.arange((n + 3) // 4, dtype=np.uint64)
+    blocks = np.arange((n + 7) // 8, dtype=np.uint64)
     step, high = (np.full_like(blocks, seed[1] >> shift & 0xFFFFFFFF) for shift in (0, 32))
     counter = np.stack([blocks & np.uint64(0xFFFFFFFF), blocks >> np.uint64(32) ^ high, np.full_like(blocks, node),
                         step], axis=-1)
-    words = philox(counter, (seed[0] & 0xFFFFFFFF, seed[0] >> 32 & 0xFFFFFFFF)).ravel()[:n]
-    return ((words >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24) >= np.float32(ratio)).reshape(shape)
+    words = philox(counter, (seed[0] & 0xFFFFFFFF, seed[0] >> 32 & 0xFFFFFFFF)).ravel()
+    halves = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=-1).ravel()[:n]
+    return (halves >= max(1, round(float(np.float32(ratio)) * 65536))).reshape(shape)
 
 
 def dropout():

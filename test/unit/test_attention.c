@@ -4,6 +4,7 @@
 #include "kernel_test.h"
 #include "kernels/attention/attention.h"
 #include "kernels/dropout/dropout.h"
+#include "kernels/dropout/dropout_math.h"
 #include "kernels/reduce/reduce.h"
 
 enum { MOST = 35 };
@@ -67,7 +68,7 @@ static void make_case(attention_case *c, const int64_t *sizes, int flags) {
     for (int64_t i = 0; i < a->items * a->t; i++)
         c->mask[i] = i % 5 != 1;
     c->kept = malloc((size_t)(a->items * a->s * a->t) + 1);
-    tk_dropout_keep(c->kept, 0, a->items * a->s * a->t, (float)ratio, &draw);
+    tk_dropout_keep(c->kept, 0, a->items * a->s * a->t, tk_drop_threshold(ratio), &draw);
 }
 
 static void free_case(attention_case *c) {
