@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_doubles.py CC HEADERS [--double FOLDER]: the doubles' declarations against CUDA's own headers in folder HEADERS.
+"""check_doubles.py CC HEADERS [--double FOLDER]: the doubles' declarations against CUDA's own, in folder HEADERS.
 
 A C file that includes CUDA's headers declares every function of the doubles once more, which the compiler refuses if it
 is not the same, and asserts the number of every enumerator and macro, the size of every opaque object, and that every

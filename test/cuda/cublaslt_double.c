@@ -283,6 +283,9 @@ static const char *check_shapes(const lt_problem *p) {
     return NULL;
 }
 
+/* What may be asked for, and the library has no algorithm for. */
+static const char unsupported[] = "no algorithm for an epilogue of doubles, or of a matrix by rows";
+
 static const char *check_epilogue(const lt_problem *p) {
     static const int known[] = {
         CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_RELU,        CUBLASLT_EPILOGUE_RELU_AUX,
@@ -303,7 +306,7 @@ static const char *check_epilogue(const lt_problem *p) {
     const lt_layout *d = &p->layouts[LT_D];
     const bool bgrad = op->epilogue & (LT_BGRAD | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
     if (d->type == CUDA_R_64F || d->order == CUBLASLT_ORDER_ROW)
-        return "an epilogue of doubles, or of a matrix by rows";
+        return unsupported;
     if ((op->bias_type >= 0 && op->bias_type != d->type) || (op->aux_type >= 0 && op->aux_type != d->type))
         return "a bias or auxiliary matrix of another type than D";
     if (((op->epilogue & LT_BIAS) || bgrad) && !op->bias)
@@ -386,8 +389,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cubl
     if (!preference_ || requestedAlgoCount < 1)
         return refuse(CUBLAS_STATUS_INVALID_VALUE, "no preference, or no algorithm is asked for");
     const char *wrong = make_problem(&p, operationDesc, Adesc, Bdesc, Cdesc, Ddesc);
+    const char *none = getenv("EMU_CUBLASLT");
+    if (!wrong && none && strcmp(none, "none") == 0)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     if (wrong)
-        return refuse(CUBLAS_STATUS_INVALID_VALUE, wrong);
+        return refuse(wrong == unsupported ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_INVALID_VALUE, wrong);
     memcpy(&wanted, preference_, sizeof wanted);
     cublasLtMatmulHeuristicResult_t r = {.state = CUBLAS_STATUS_SUCCESS, .wavesCount = 1};
     r.workspaceSize = wanted.workspace < WORKSPACE ? 0 : WORKSPACE;

@@ -7,6 +7,7 @@
  *   - a product waits for its stream's turn, then asks whether its operands were written, and whether it may touch what
  *     it touches (emu_declare); it writes over all of its workspace; C is not looked at where beta is 0;
  *   - matrices of a batch lie where a stride was set; results overlap no operand but a C that is D.
+ * With EMU_CUBLASLT=none in the environment no problem has an algorithm (CUBLAS_STATUS_NOT_SUPPORTED).
  * Sums: parts of 64 products each, in order, in float, or in double for double; rounded once to what D is of. GELU is
  * the tanh form. */
 #ifndef CUBLASLT_DOUBLE_H

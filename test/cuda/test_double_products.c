@@ -495,6 +495,20 @@ static void test_problems_that_are_none(void **state) {
     free_product(&p);
 }
 
+static void test_problems_without_an_algorithm(void **state) {
+    (void)state;
+    product p = make_product(CUDA_R_64F, CUDA_R_64F, false, false, 1, 6);
+    const int32_t relu = CUBLASLT_EPILOGUE_RELU, plain = CUBLASLT_EPILOGUE_DEFAULT;
+    set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE, &relu, sizeof relu);
+    assert_int_equal(choose(&p), CUBLAS_STATUS_NOT_SUPPORTED);
+    set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE, &plain, sizeof plain);
+    setenv("EMU_CUBLASLT", "none", 1);
+    assert_int_equal(choose(&p), CUBLAS_STATUS_NOT_SUPPORTED);
+    unsetenv("EMU_CUBLASLT");
+    OK(choose(&p));
+    free_product(&p);
+}
+
 static void test_factors_on_the_device(void **state) {
     (void)state;
     product p = make_product(CUDA_R_32F, CUDA_R_32F, false, false, 1, 6);
@@ -635,6 +649,7 @@ int main(void) {
         TEST(test_heuristics_are_refused_while_capturing),
         TEST(test_alignment),
         TEST(test_problems_that_are_none),
+        TEST(test_problems_without_an_algorithm),
         TEST(test_factors_on_the_device),
         TEST(test_epilogues),
         TEST(test_the_library),

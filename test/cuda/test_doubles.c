@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #define OK(call) assert_int_equal(call, cudaSuccess)
@@ -200,6 +202,25 @@ static void test_copies(void **state) {
     OK(cudaMemset(s->device, 7, BYTES));
     OK(cudaMemcpy(here, s->device, BYTES, cudaMemcpyDefault));
     assert_int_equal(here[N - 1], 0x07070707);
+}
+
+/* Whoever does not ask for findings still ends with an error. */
+static void test_findings_are_an_exit_code(void **state) {
+    setting *s = *state;
+    for (int written = 0; written < 2; written++) {
+        int status = 0;
+        const pid_t child = fork();
+        if (child == 0) {
+            if (written)
+                upload(s, s->device, s->pinned);
+            download(s, s->back, s->device);
+            cudaStreamSynchronize(s->stream);
+            exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), written ? 0 : 86);
+    }
 }
 
 static void test_events(void **state) {
@@ -527,6 +548,7 @@ int main(void) {
         TEST(test_nothing_runs_before_a_wait),
         TEST(test_pageable_memory_is_read_at_once),
         TEST(test_copies),
+        TEST(test_findings_are_an_exit_code),
         TEST(test_events),
         TEST(test_legacy_stream),
         TEST(test_launches_that_cannot_be),
