@@ -102,6 +102,19 @@ KERNEL shared_behind(float *out) {
 }
 DEFECT(shared_behind, 1, THREADS, THREADS * sizeof(float) - (wrong ? 1 : 0), o->out)
 
+/* Copies that the compiler makes. */
+struct hundred {
+    float at[100];
+};
+KERNEL struct_behind(hundred *out, const hundred *in) { *out = in[WRONG ? 10 : 9]; }
+DEFECT(struct_behind, 1, 1, 0, reinterpret_cast<hundred *>(o->out), reinterpret_cast<const hundred *>(o->in))
+
+KERNEL filled_behind(uint8_t *bytes, int n) {
+    for (int i = 0; i < n; i++)
+        bytes[i] = 0;
+}
+DEFECT(filled_behind, 1, 1, 0, o->bytes, DEFECT_N + (wrong ? 1 : 0))
+
 KERNEL misaligned(float4 *out, const float *in) {
     const float *from = in + (WRONG ? 1 : 0);
     out[threadIdx.x] = __ldg(reinterpret_cast<const float4 *>(from) + threadIdx.x);

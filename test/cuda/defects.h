@@ -26,6 +26,8 @@ typedef struct defect_operands {
     X(byte_before, "out of bounds")                                                                                    \
     X(shared_behind, "out of bounds")                                                                                  \
     X(misaligned, "misaligned")                                                                                        \
+    X(struct_behind, "out of bounds")                                                                                  \
+    X(filled_behind, "out of bounds")                                                                                  \
     X(unwritten_global, "uninitialised")                                                                               \
     X(unwritten_shared, "uninitialised")                                                                               \
     X(unwritten_static, "uninitialised")                                                                               \

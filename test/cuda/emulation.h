@@ -184,11 +184,8 @@ template <class T> EMU_CALL T __ldcg(const T *p) { return emu_load_as(p); }
 template <class T> EMU_CALL void __stcs(T *p, T v) { emu_store_as(p, v); }
 template <class T> EMU_CALL void __stcg(T *p, T v) { emu_store_as(p, v); }
 
-/* Small ones are accesses that the compiler shows to the hooks. */
-#define memcpy(to, from, n)                                                                                            \
-    (__builtin_constant_p(n) && (n) <= 16 ? __builtin_memcpy(to, from, n) : emu_memcpy(to, from, n))
-#define memset(to, value, n)                                                                                           \
-    (__builtin_constant_p(n) && (n) <= 16 ? __builtin_memset(to, value, n) : emu_memset(to, value, n))
+/* Loops and structs that the compiler copies by the C library's functions, behind the hooks' back. */
+__asm__(".set memcpy, __tsan_memcpy\n.set memmove, __tsan_memmove\n.set memset, __tsan_memset");
 
 #define EMU_ATOMIC_OF(name, op)                                                                                        \
     EMU_CALL unsigned name(unsigned *p, unsigned v) { return emu_atomic32(p, v, op); }                                 \

@@ -54,8 +54,6 @@ uint64_t emu_load(const void *from, unsigned size); /* up to 8 bytes */
 emu_16 emu_load16(const void *from);
 void emu_store(void *to, uint64_t bits, unsigned size);
 void emu_store16(void *to, emu_16 bits);
-void *emu_memcpy(void *to, const void *from, size_t bytes);
-void *emu_memset(void *to, int value, size_t bytes);
 
 /* Atomics of 4 and 8 bytes: what was there before. A finding of kind "order" for those of floats. */
 typedef enum emu_atomic {

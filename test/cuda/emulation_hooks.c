@@ -81,14 +81,6 @@ void emu_store16(void *to, emu_16 bits) {
     look(to, sizeof bits, true, false, HERE);
     memcpy(to, &bits, sizeof bits);
 }
-void *emu_memcpy(void *to, const void *from, size_t bytes) {
-    look(from, bytes, false, false, HERE), look(to, bytes, true, false, HERE);
-    return memcpy(to, from, bytes);
-}
-void *emu_memset(void *to, int value, size_t bytes) {
-    look(to, bytes, true, false, HERE);
-    return memset(to, value, bytes);
-}
 
 /* --- atomics ---------------------------------------------------------------------------------------- */
 
