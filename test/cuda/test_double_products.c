@@ -330,8 +330,9 @@ static void test_operands_are_looked_at(void **state) {
     OK(multiply(&p));
     run_and_expect_finding("operand C");
     p.beta = 0;
-    OK(multiply(&p)); /* without looking at C */
-    OK(cudaStreamSynchronize(stream));
+    OK(multiply(&p)); /* without looking at C, whose bits are no numbers */
+    fetch(&p.d);
+    check(&p, &p.d);
     assert_int_equal(emu_findings(), 0);
     p.c = old;
     p.beta = 3;
@@ -484,6 +485,12 @@ static void test_problems_that_are_none(void **state) {
     set_layout(&p.d, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
     assert_int_equal(cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &plain, 8),
                      CUBLAS_STATUS_INVALID_VALUE);
+    cublasLtMatrixLayout_t with_stride = p.b.layout;
+    OK(cublasLtMatrixLayoutCreate(&p.b.layout, CUDA_R_16F, p.k, p.n, (int64_t)p.b.ld));
+    set_layout(&p.b, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &two, sizeof two);
+    assert_int_equal(choose(&p), CUBLAS_STATUS_INVALID_VALUE);
+    OK(cublasLtMatrixLayoutDestroy(p.b.layout));
+    p.b.layout = with_stride;
     OK(choose(&p));
     OK(multiply(&p));
     assert_int_equal(multiply_into(&p, &p.c, &p.a), CUBLAS_STATUS_INVALID_VALUE); /* another problem */
@@ -624,6 +631,35 @@ static void test_epilogues(void **state) {
         check_epilogue((int32_t)all[i]);
 }
 
+static void test_epilogues_that_cannot_be(void **state) {
+    (void)state;
+    product p = make_product(CUDA_R_32F, CUDA_R_32F, false, false, 2, 6);
+    const int32_t bias = CUBLASLT_EPILOGUE_BIAS, bgrad = CUBLASLT_EPILOGUE_BGRADA, aux = CUBLASLT_EPILOGUE_GELU_AUX;
+    const int64_t step = 8, odd = 9, far = 40, near = 24;
+    float *memory; /* never written */
+    OK(cudaMalloc((void **)&memory, 1000));
+    set_op(&p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &memory, sizeof memory);
+    set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &memory, sizeof memory);
+    set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE, &bias, sizeof bias);
+    OK(choose(&p));
+    OK(multiply(&p));
+    run_and_expect_finding("bias");
+    set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE, &bgrad, sizeof bgrad);
+    assert_int_equal(choose(&p), CUBLAS_STATUS_INVALID_VALUE); /* both gradients in one place */
+    set_op(&p, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, &step, sizeof step);
+    OK(choose(&p));
+    set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE, &aux, sizeof aux);
+    set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &odd, sizeof odd);
+    set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, &far, sizeof far);
+    assert_int_equal(choose(&p), CUBLAS_STATUS_INVALID_VALUE);
+    set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &step, sizeof step);
+    OK(choose(&p));
+    set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, &near, sizeof near);
+    assert_int_equal(choose(&p), CUBLAS_STATUS_INVALID_VALUE);
+    OK(cudaFree(memory));
+    free_product(&p);
+}
+
 static void test_the_library(void **state) {
     (void)state;
     cublasLtHandle_t none;
@@ -652,6 +688,7 @@ int main(void) {
         TEST(test_problems_without_an_algorithm),
         TEST(test_factors_on_the_device),
         TEST(test_epilogues),
+        TEST(test_epilogues_that_cannot_be),
         TEST(test_the_library),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

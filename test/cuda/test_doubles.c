@@ -68,6 +68,15 @@ static bool complained(const char *part) {
     return false;
 }
 
+static cudaGraphExec_t end_capture(cudaStream_t stream) {
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    OK(cudaGraphDestroy(graph));
+    return exec;
+}
+
 /* --- a kernel: adds a number to N integers, through the emulation's hooks -------------------------- */
 
 typedef struct addition {
@@ -204,6 +213,27 @@ static void test_copies(void **state) {
     assert_int_equal(here[N - 1], 0x07070707);
 }
 
+/* What is given back is waited for; what a graph will still want is not there any more. */
+static void test_memory_that_is_given_back(void **state) {
+    setting *s = *state;
+    int *short_lived;
+    OK(cudaMalloc((void **)&short_lived, BYTES));
+    upload(s, short_lived, s->pinned);
+    download(s, s->back, short_lived);
+    OK(cudaFree(short_lived));
+    assert_int_equal(s->back[1], 1);
+    assert_int_equal(emu_findings(), 0);
+    OK(cudaMalloc((void **)&short_lived, BYTES));
+    OK(cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeGlobal));
+    upload(s, short_lived, s->pinned);
+    cudaGraphExec_t exec = end_capture(s->stream);
+    OK(cudaFree(short_lived));
+    OK(cudaGraphLaunch(exec, s->stream));
+    OK(cudaStreamSynchronize(s->stream));
+    assert_true(complained("given back"));
+    OK(cudaGraphExecDestroy(exec));
+}
+
 /* Whoever does not ask for findings still ends with an error. */
 static void test_findings_are_an_exit_code(void **state) {
     setting *s = *state;
@@ -264,6 +294,10 @@ static void test_legacy_stream(void **state) {
     OK(cudaMemcpyAsync(s->back, s->device, BYTES, cudaMemcpyDeviceToHost, NULL)); /* waits for the other */
     OK(cudaStreamSynchronize(NULL));
     assert_int_equal(s->back[0], 0x01010101);
+    OK(cudaMemsetAsync(s->device, 2, BYTES, NULL));
+    OK(cudaMemcpyAsync(s->back, s->device, BYTES, cudaMemcpyDeviceToHost, blocking)); /* and the other for it */
+    OK(cudaStreamSynchronize(blocking));
+    assert_int_equal(s->back[0], 0x02020202);
     assert_int_equal(emu_findings(), 0);
     OK(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeRelaxed));
     FAILS(cudaErrorStreamCaptureImplicit, cudaMemsetAsync(s->device, 1, BYTES, NULL));
@@ -359,15 +393,6 @@ static void test_declared_spans(void **state) {
 
 /* --- captures and graphs ---------------------------------------------------------------------- */
 
-static cudaGraphExec_t end_capture(cudaStream_t stream) {
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    OK(cudaStreamEndCapture(stream, &graph));
-    OK(cudaGraphInstantiate(&exec, graph, 0));
-    OK(cudaGraphDestroy(graph));
-    return exec;
-}
-
 static void test_graphs_read_again(void **state) {
     setting *s = *state;
     size_t nodes = 0;
@@ -412,15 +437,25 @@ static void test_declared_in_a_graph(void **state) {
     emu_declare(s->stream, &span, 1);
     OK(cudaMemsetAsync(s->second, 0, BYTES, s->stream));
     cudaGraphExec_t wrong = end_capture(s->stream);
+    OK(cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeGlobal));
+    OK(cudaMemsetAsync(s->second, 0, BYTES, s->stream));
+    cudaGraphExec_t silent = end_capture(s->stream);
     OK(cudaGraphLaunch(right, s->stream));
+    OK(cudaGraphLaunch(silent, s->stream));
     OK(cudaMemsetAsync(s->second, 0, BYTES, s->stream)); /* behind the graph anything is allowed again */
     OK(cudaStreamSynchronize(s->stream));
     assert_int_equal(emu_findings(), 0);
     OK(cudaGraphLaunch(wrong, s->stream));
     OK(cudaStreamSynchronize(s->stream));
     assert_int_equal(emu_findings(), 1);
+    emu_reset_device();
+    emu_declare(s->stream, &span, 1); /* holds for a graph that says nothing */
+    OK(cudaGraphLaunch(silent, s->stream));
+    OK(cudaStreamSynchronize(s->stream));
+    assert_int_equal(emu_findings(), 1);
     OK(cudaGraphExecDestroy(right));
     OK(cudaGraphExecDestroy(wrong));
+    OK(cudaGraphExecDestroy(silent));
 }
 
 static cudaError_t wait_stream(setting *s) { return cudaStreamSynchronize(s->stream); }
@@ -548,6 +583,7 @@ int main(void) {
         TEST(test_nothing_runs_before_a_wait),
         TEST(test_pageable_memory_is_read_at_once),
         TEST(test_copies),
+        TEST(test_memory_that_is_given_back),
         TEST(test_findings_are_an_exit_code),
         TEST(test_events),
         TEST(test_legacy_stream),
