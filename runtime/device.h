@@ -66,6 +66,13 @@ extern const rt_device rt_device_reference;
 /* A GPU by CUDA: in builds that have it, and in tests, emulated. cuda/device_cuda.c */
 extern const rt_device rt_device_cuda;
 
+/* What a session may name, ended by NULL; it takes the first one where it names none. devices.c; a program of the tests
+ * has a list of its own. */
+extern const rt_device *const rt_devices[];
+/* The device that `text` names, NAME or NAME:NUMBER; NULL text: the first one. TC_USAGE for a name that is none,
+ * TC_UNSUPPORTED for a device that this build has not. */
+tc_status rt_find_device(tc_ctx *ctx, const char *text, const rt_device **out_device, int *out_number);
+
 /* Memory of devices that compute in the host's. */
 void *rt_host_alloc(tk_queue *q, size_t bytes);
 void rt_host_free(tk_queue *q, void *memory);

@@ -64,18 +64,30 @@ const char *tempo_message(const tempo_session *s) { return s->lost ? s->why : s-
 
 static tc_status seed(tempo_session *s, uint64_t number, uint64_t step);
 
+static tc_status open_queue(tempo_session *s, const rt_device *device, int slots) {
+    tk_queue *queue = device->open(tk_queue_threads(s->shared.queue), slots);
+    if (!queue)
+        return tc_error(&s->ctx, TC_LIMIT, NULL, "out of memory");
+    s->shared.device->close(s->shared.queue);
+    s->shared.device = device;
+    s->shared.queue = queue;
+    return TC_OK;
+}
+
 /* Workspaces are made for the threads that the file states, so that the arena is the same on every machine. */
 static tc_status take_slots(tempo_session *s) {
     int slots;
     TC_TRY(tc_model_threads(&s->ctx, s->model, &slots));
-    if (slots == tk_queue_slots(s->shared.queue))
+    return slots == tk_queue_slots(s->shared.queue) ? TC_OK : open_queue(s, s->shared.device, slots);
+}
+
+/* The device that the caller names takes the place of the first one. */
+static tc_status take_device(tempo_session *s) {
+    const rt_device *device;
+    if (!s->device_name)
         return TC_OK;
-    tk_queue *queue = s->shared.device->open(tk_queue_threads(s->shared.queue), slots);
-    if (!queue)
-        return tc_error(&s->ctx, TC_LIMIT, NULL, "out of memory");
-    s->shared.device->close(s->shared.queue);
-    s->shared.queue = queue;
-    return TC_OK;
+    TC_TRY(rt_find_device(&s->ctx, s->device_name, &device, &s->hooks.device_number));
+    return open_queue(s, device, tk_queue_slots(s->shared.queue));
 }
 
 static tc_status allow_checks(tempo_session *s) {
@@ -90,6 +102,7 @@ static tc_status allow_checks(tempo_session *s) {
 static tc_status take_model(tempo_session *s, tc_model *model) {
     s->model = model;
     s->shared.model = model;
+    TC_TRY(take_device(s));
     TC_TRY(allow_checks(s));
     TC_TRY(take_slots(s));
     if (s->shared.device->start)
@@ -124,7 +137,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
     tempo_session *s = calloc(1, sizeof *s);
-    const rt_device *device = hooks && hooks->device ? hooks->device : &rt_device_cpu;
+    const rt_device *device = hooks && hooks->device ? hooks->device : rt_devices[0];
     tk_queue *queue = device->open(threads, TC_USUAL_THREADS);
     if (!s || !queue) {
         free(s);
@@ -134,6 +147,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     tc_hold(&s->held, close_session, s);
     s->shared.device = device;
     s->shared.queue = queue;
+    s->device_name = options ? options->device : NULL;
     s->shared.check_memory = options && options->check_memory;
     s->random.pair[0] = options ? (int64_t)options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};

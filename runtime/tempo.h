@@ -69,8 +69,10 @@ typedef struct tempo_tensor {
 typedef struct tempo_session tempo_session; /* opaque */
 
 typedef struct tempo_options {
-    int threads;   /* 0: one per core */
-    uint64_t seed; /* of Dropout and other random ops */
+    const char *device; /* "cpu", "cuda" or "cuda:N", a GPU by its number; NULL: "cpu". TEMPO_UNSUPPORTED: this libtempo
+                         * was built without CUDA, or there is no such GPU */
+    int threads;        /* 0: one per core */
+    uint64_t seed;      /* of Dropout and other random ops */
     /* Not 0: runs of this session look for mistakes of the plan and of kernels, and compute the same bits. What is free
      * in the arena is poisoned with NaN, canaries stand behind buffers and workspaces, and nodes read and write what is
      * live alone; else the run ends as TEMPO_BUG. Slower, in a larger arena; on the CPU only, else opening fails with

@@ -13,9 +13,6 @@ typedef struct run_options {
     rt_hooks hooks; /* the passes that the runtime borrows, and the device */
 } run_options;
 
-/* What --device can name, ended by NULL; without it the first one runs. run_devices.c */
-extern const rt_device *const run_devices[];
-
 /* Every case in the folder. TC_MISMATCH when one fails. run_cases.c */
 tc_status run_cases(tc_ctx *ctx, const run_options *options);
 

@@ -57,42 +57,6 @@ static tc_status parse_seed(tc_ctx *ctx, run_options *o) {
     return tc_error(ctx, TC_USAGE, NULL, "--seed=%s: expected a number from 0 to 2^64 - 1", tc_quote(ctx, o->seed));
 }
 
-/* Whether `text` is NAME or NAME:N; N, or 0. */
-static bool names_device(const char *text, const char *name, int *out_number) {
-    size_t n = strlen(name);
-    char *end;
-    *out_number = 0;
-    if (strncmp(text, name, n) != 0 || text[n] != ':')
-        return strcmp(text, name) == 0;
-    long number = text[n + 1] >= '0' && text[n + 1] <= '9' ? strtol(text + n + 1, &end, 10) : -1;
-    *out_number = (int)number;
-    return number >= 0 && number < 1024 && *end == '\0';
-}
-
-static tc_status choose_device(tc_ctx *ctx, run_options *o) {
-    const char *names = "";
-    o->hooks.device = run_devices[0];
-    for (size_t i = 0; o->device && run_devices[i]; i++) {
-        const rt_device *device = run_devices[i];
-        if (names_device(o->device, device->name, &o->hooks.device_number) &&
-            (device->start || !strchr(o->device, ':'))) {
-            o->hooks.device = device;
-            return TC_OK;
-        }
-        names = tc_arena_printf(ctx->arena, "%s%s%s%s", names, i > 0 ? " or " : "", device->name,
-                                device->start ? "[:N]" : "");
-    }
-    if (!o->device)
-        return TC_OK;
-    int number;
-    if (names_device(o->device, "cuda", &number) && !strstr(names, "cuda")) {
-        tc_error(ctx, TC_UNSUPPORTED, NULL, "this tempo-run was built without CUDA; it runs on --device=%s", names);
-        tc_hint(ctx, "README.md tells how to build it with nvcc, from a toolkit or from PyPI's wheels");
-        return TC_UNSUPPORTED;
-    }
-    return tc_error(ctx, TC_USAGE, NULL, "--device=%s: expected %s", tc_quote(ctx, o->device), names);
-}
-
 #define WRITTEN(o)                                                                                                     \
     (const tc_written[]) { {"--outputs", (o)->outputs}, {"--profile", (o)->profile}, }
 enum { N_WRITTEN = 2 };
@@ -254,7 +218,7 @@ static tc_status run(tc_ctx *ctx, int argc, char **argv) {
         run_list_devices(stdout);
         return TC_OK;
     }
-    TC_TRY(choose_device(ctx, &o));
+    TC_TRY(rt_find_device(ctx, o.device, &o.hooks.device, &o.hooks.device_number));
     if (o.list_kernels) {
         run_list_kernels(stdout, o.hooks.device->kind);
         return TC_OK;

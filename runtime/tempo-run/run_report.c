@@ -85,8 +85,8 @@ void run_list_kernels(FILE *out, rt_device_kind kind) {
 
 void run_list_devices(FILE *out) {
     char text[256];
-    for (size_t i = 0; run_devices[i]; i++) {
-        const rt_device *device = run_devices[i];
+    for (size_t i = 0; rt_devices[i]; i++) {
+        const rt_device *device = rt_devices[i];
         int number = 0;
         for (; device->describe && device->describe(number, text, sizeof text); number++)
             fprintf(out, "%s:%d  %s\n", device->name, number, text);

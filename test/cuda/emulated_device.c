@@ -51,7 +51,7 @@ static tk_status wait(tk_queue *q, uint32_t *out_launch) {
 
 static rt_device emulated;
 
-const rt_device *const run_devices[] = {&rt_device_cpu, &emulated, NULL};
+const rt_device *const rt_devices[] = {&rt_device_cpu, &emulated, NULL};
 
 __attribute__((constructor)) static void set_up(void) {
     emulated = rt_device_cuda;

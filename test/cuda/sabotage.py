@@ -2,8 +2,8 @@
 """Breaks kernels of the CUDA device, one line at a time, and demands that the checks on the emulated device notice.
 
 usage: sabotage.py BUILD-FOLDER SABOTAGES [--every=N] [WORD...]
-SABOTAGES has a line for each: FILE | CHECK | what it breaks | OLD TEXT => NEW TEXT, where FILE is below kernels/, CHECK
-the family whose check runs (check_CHECK), and \\n stands for a line's end. OLD TEXT occurs once in FILE. --every=N takes
+SABOTAGES has a line for each: FILE | CHECK | what it breaks | OLD TEXT => NEW TEXT; FILE is below kernels/, CHECK the
+family whose check runs (check_CHECK), and \\n stands for a line's end. OLD TEXT occurs once in FILE. --every=N takes
 each N-th line. With words, only lines that have one of them. The last line is 'N noticed, N not'.
 """
 import os

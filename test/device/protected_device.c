@@ -97,4 +97,4 @@ static const rt_device rt_device_protected = {.name = "protected",
                                               .download = download,
                                               .wait = tk_queue_take_fault};
 
-const rt_device *const run_devices[] = {&rt_device_protected, &rt_device_cpu, NULL};
+const rt_device *const rt_devices[] = {&rt_device_protected, &rt_device_cpu, NULL};

@@ -32,7 +32,7 @@ static void write_one(float *memory) { *(volatile float *)memory = 1; }
 
 static void only_kernels_reach_it(void **state) {
     (void)state;
-    const rt_device *device = run_devices[0];
+    const rt_device *device = rt_devices[0];
     tk_queue *q = device->open(2, 2);
     const float x[N] = {-2, -1, 0, 1, 2};
     float y[N] = {0};
@@ -51,7 +51,7 @@ static void only_kernels_reach_it(void **state) {
 
 static void faults_come_at_the_end(void **state) {
     (void)state;
-    const rt_device *device = run_devices[0];
+    const rt_device *device = rt_devices[0];
     tk_queue *q = device->open(1, 1);
     const int64_t sizes[] = {3, 4}, dims[] = {3, 5};
     uint32_t launch = 0;

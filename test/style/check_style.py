@@ -4,8 +4,8 @@
 Standard library only, and seconds: it runs before everything else in ./check. Checked are the format of C (clang-format
 14, by the tree's .clang-format), include directions, libraries seen by one place only, lines of at most 120 columns,
 files of at most 700 lines, file names that occur once, blanks at the end of lines, tabs and final newlines. Exempt from
-the 120 columns are rows of Markdown tables and the lines that FileCheck compares, which are one line of a program's
-output: neither can be broken.
+the 120 columns are rows of Markdown tables, the lines that FileCheck compares, which are one line of a program's
+output, and sabotages of kernels, a line each: none can be broken.
 """
 import collections
 import concurrent.futures
@@ -19,8 +19,8 @@ import sys
 import tree
 
 COLUMNS, LINES = 120, 700
-SUFFIXES = (".c", ".h", ".def", ".rules", ".py", ".sh", ".build", ".md", ".onnxt", ".scd", ".awk", ".bash", ".css",
-            ".txt", ".map", ".clang-format", ".gitignore", "/run")
+SUFFIXES = (".c", ".h", ".cu", ".cuh", ".def", ".rules", ".py", ".sh", ".build", ".md", ".onnxt", ".scd", ".awk",
+            ".bash", ".css", ".txt", ".map", ".clang-format", ".gitignore", "/run")
 NO_SUFFIX = ("check", "demo", "LICENSE")
 TABS = (".scd",)  # scdoc's own syntax
 SHARED_NAMES = ("meson.build", "README.md")
@@ -45,6 +45,7 @@ LIBRARIES = [
     (r"zip\.h", ["runtime/npz.c"]),
     (r"cjson/.*|cJSON\.h", ["runtime/tempo-run/run_profile.c", "passes/report/json.c"]),
     (r"cmocka\.h", ["test/unit/*"]),
+    (r"cuda_runtime.*\.h|cuda_fp16\.h|cuda_bf16\.h|cublasLt\.h|cub/.*", ["kernels/*"]),
 ]
 
 
@@ -56,7 +57,7 @@ def check_lines(root, path):
     if len(lines) > LINES:
         yield f"{path}:{LINES + 1}: {len(lines)} lines; a file has at most {LINES}"
     for number, line in enumerate(lines, 1):
-        whole = path.endswith(".md") and line.startswith("|") or \
+        whole = path.endswith("/sabotages.txt") or path.endswith(".md") and line.startswith("|") or \
             path.endswith(".onnxt") and re.match(r"# (?!RUN:)[A-Z][A-Z0-9_-]*:", line)
         if len(line) > COLUMNS and not whole:
             yield f"{path}:{number}: {len(line)} columns; a line has at most {COLUMNS}"
@@ -107,7 +108,7 @@ def find_clang_format():
 
 
 def check_format(root, paths, tool):
-    code = [p for p in paths if p.endswith((".c", ".h"))]
+    code = [p for p in paths if p.endswith((".c", ".h", ".cu", ".cuh"))]
     batches = [code[i:i + 40] for i in range(0, len(code), 40)]
 
     def ask(batch):

@@ -61,8 +61,8 @@ def rows_of(edges):
 
     def above(group):
         part = LAYERS.index(part_of_folder(group[0]))
-        inside = [f for f in reach[group[0]] if part_of_folder(f) == part_of_folder(group[0]) and f not in group]
-        return part, -len(inside), group
+        inside = [f for f in reach[group[0]] if part_of_folder(f) == part_of_folder(group[0])]
+        return part, -len([f for f in inside if f not in group]), -len(inside), group
 
     return sorted(groups, key=above)
 

@@ -4,7 +4,7 @@ import re
 import subprocess
 
 PROGRAMS = ("compiler/tempoc", "compiler/tempoc-plan", "runtime/tempo-run")
-CODE = (".c", ".h", ".def")
+CODE = (".c", ".h", ".cu", ".cuh", ".def")
 
 
 def tracked(root):

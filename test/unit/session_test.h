@@ -16,7 +16,7 @@
 /* Where sessions compute: the CPU, unless the test is compiled for another device. */
 #ifdef TEST_OTHER_DEVICE
 #include "runtime/tempo-run/run.h"
-#define TEST_DEVICE run_devices[0]
+#define TEST_DEVICE rt_devices[0]
 #else
 #define TEST_DEVICE (&rt_device_cpu)
 #endif

@@ -292,7 +292,7 @@ static void test_kernels_are_of_the_kind_of_device(void **unused) {
     bind_floats(s, "x", x, 4);
     assert_int_equal(tempo_run(s), TEMPO_UNSUPPORTED);
     assert_non_null(strstr(tempo_message(s), "the node"));
-    assert_non_null(strstr(tempo_message(s), "there is no float kernel"));
+    assert_non_null(strstr(tempo_message(s), "device 'other' has no float kernel"));
     assert_non_null(strstr(tempo_message(s), "tempo-run --device=other --list-kernels"));
     tempo_close(s);
 }

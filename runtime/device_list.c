@@ -1,0 +1,10 @@
+/* device_list.c: what a session may name; without a name the first one runs. Programs of the tests have others. */
+#include "device.h"
+
+const rt_device *const rt_devices[] = {
+    &rt_device_cpu,
+#ifdef TEMPO_CUDA
+    &rt_device_cuda,
+#endif
+    NULL,
+};
