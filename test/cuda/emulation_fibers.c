@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#if !defined(__x86_64__) && !defined(__aarch64__)
+#if !defined(__x86_64__) && !defined(__aarch64__) && !defined(EMU_UCONTEXT)
 #define EMU_UCONTEXT
+#endif
+#ifdef EMU_UCONTEXT
 #include <ucontext.h>
 #endif
 

@@ -65,17 +65,32 @@ static bool insert(emu_region *r) {
     return true;
 }
 
+/* Memory of zeros that is there when it is touched: shadow is 31 times as large as what it is of, and mostly is not. */
+static void *map_zeros(size_t bytes) {
+    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return m == MAP_FAILED ? NULL : m;
+}
+
+static size_t words_of(size_t bytes) { return (bytes / 4 + 1) * sizeof(emu_cell); }
+static size_t cells_of(size_t bytes) { return (bytes + 4) * sizeof(emu_cell); }
+
 /* Shadow of so many bytes; false: out of memory. */
 static bool make_shadow(emu_region *r, size_t bytes) {
-    r->flags = calloc(bytes + 4, 1);
-    r->words = calloc(bytes / 4 + 1, sizeof *r->words);
-    r->cells = calloc(bytes + 4, sizeof *r->cells);
+    r->flags = map_zeros(bytes + 4);
+    r->words = map_zeros(words_of(bytes));
+    r->cells = map_zeros(cells_of(bytes));
     return r->flags && r->words && r->cells;
 }
 
+static void unmap(void *m, size_t bytes) {
+    if (m)
+        munmap(m, bytes);
+}
+
 static void free_region(emu_region *r) {
+    const size_t bytes = r ? r->hi - r->lo : 0;
     if (r)
-        free(r->flags), free(r->words), free(r->cells), free(r->name);
+        unmap(r->flags, bytes + 4), unmap(r->words, words_of(bytes)), unmap(r->cells, cells_of(bytes)), free(r->name);
     free(r);
 }
 
@@ -167,8 +182,8 @@ const char *emu_unread(const void *p, size_t bytes) {
 }
 
 static void forget_stamps(emu_region *r, size_t bytes) {
-    memset(r->words, 0, (bytes / 4 + 1) * sizeof *r->words);
-    memset(r->cells, 0, (bytes + 4) * sizeof *r->cells);
+    madvise(r->words, words_of(bytes), MADV_DONTNEED); /* zeros again */
+    madvise(r->cells, cells_of(bytes), MADV_DONTNEED);
 }
 
 void emu_forget_stamps(void) {
