@@ -155,6 +155,23 @@ double device_number(pair p, int64_t i) {
     return number;
 }
 
+void pair_share(pair p) { rt_device_cuda.download(queues[DEVICE], p.at[HOST], p.at[DEVICE], bytes_of(p)); }
+
+void pair_same(pair a, pair b, const char *text) {
+    void *x = downloaded(a), *y = downloaded(b);
+    const size_t size = tk_size(a.dtype);
+    n_compared++;
+    for (int64_t i = 0; i < a.n; i++) {
+        const bool none = tk_is_float(a.dtype) && isnan(tk_get(x, a.dtype, i)) && isnan(tk_get(y, a.dtype, i));
+        if (memcmp((char *)x + (size_t)i * size, (char *)y + (size_t)i * size, size) != 0 && !none) {
+            wrong("%s: type %d, element %lld of %lld is %.9g, but the other one is %.9g", text, (int)a.dtype,
+                  (long long)i, (long long)a.n, tk_get(x, a.dtype, i), tk_get(y, a.dtype, i));
+            break;
+        }
+    }
+    free(x), free(y);
+}
+
 static double ulp(double x, tk_dtype dtype) {
     int bits = dtype == TK_F64 ? 52 : dtype == TK_F32 ? 23 : dtype == TK_F16 ? 10 : 7;
     int least = dtype == TK_F16 ? -14 : dtype == TK_F64 ? -1022 : -126, exponent;

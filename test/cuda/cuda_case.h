@@ -69,6 +69,10 @@ typedef struct bounds {
 } bounds;
 /* Compares all elements; a difference is printed with the text, and the check has failed. */
 __attribute__((format(printf, 3, 4))) void pair_compare(pair p, bounds b, const char *format, ...);
+/* Both have the same bits on the device, but for NaN's: what two kernels promise of each other. */
+void pair_same(pair a, pair b, const char *text);
+/* The host's elements become the device's: operands of a second kernel, which differ by what the first one rounded. */
+void pair_share(pair p);
 /* The faults of the two sides since the last call are `status` each. */
 void expect_fault(tk_status status, const char *what);
 /* The check has failed. */

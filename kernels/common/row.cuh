@@ -1,0 +1,131 @@
+/* row.cuh: rows of n elements in the registers of a team of threads, a warp or a block of TK_ROW_THREADS: each row is
+ * read once, whatever is computed of it. Thread t of TEAM has the packs p TEAM + t, 0 <= p < PER, of 16 bytes each.
+ * Which thread has which elements, and so the order of every sum, depends on n and the type only: what is not aligned
+ * is read an element at a time to the same places. */
+#ifndef TK_ROW_CUH
+#define TK_ROW_CUH
+#include "device.cuh"
+
+#define TK_ROW_THREADS 256 /* of a block: one team of that many, or eight teams of a warp */
+
+/* Packs of a thread, in four steps up to 32 elements; of doubles 16 at once, for nobody waits for them. */
+template <class S> constexpr int tk_row_packs(int step) {
+    return sizeof(S) == 8 ? 8 : sizeof(S) == 4 ? 2 * step : step;
+}
+/* Longer rows are no team's: their kernels read them again from memory. */
+template <class S> constexpr int64_t tk_row_most = (int64_t)TK_ROW_THREADS *tk_row_packs<S>(4) * tk_pack_size<S>;
+template <class S> constexpr int tk_row_team(int64_t n) {
+    return n <= (int64_t)TK_WARP * tk_row_packs<S>(4) * tk_pack_size<S> ? TK_WARP : TK_ROW_THREADS;
+}
+
+/* A statement with TEAM and PER as what rows of n elements take, n <= tk_row_most<S>. */
+#define TK_ROW_CASE(S, n, threads, step, TEAM, PER, ...)                                                               \
+    if ((n) <= (int64_t)(threads)*tk_row_packs<S>(step) * tk_pack_size<S>) {                                           \
+        constexpr int TEAM = (threads), PER = tk_row_packs<S>(step);                                                   \
+        __VA_ARGS__;                                                                                                   \
+        break;                                                                                                         \
+    }
+#define TK_ROW_TEAMS(S, n, TEAM, PER, ...)                                                                             \
+    do {                                                                                                               \
+        TK_ROW_CASE(S, n, TK_WARP, 1, TEAM, PER, __VA_ARGS__)                                                          \
+        TK_ROW_CASE(S, n, TK_WARP, 2, TEAM, PER, __VA_ARGS__)                                                          \
+        TK_ROW_CASE(S, n, TK_WARP, 3, TEAM, PER, __VA_ARGS__)                                                          \
+        TK_ROW_CASE(S, n, TK_WARP, 4, TEAM, PER, __VA_ARGS__)                                                          \
+        TK_ROW_CASE(S, n, TK_ROW_THREADS, 1, TEAM, PER, __VA_ARGS__)                                                   \
+        TK_ROW_CASE(S, n, TK_ROW_THREADS, 2, TEAM, PER, __VA_ARGS__)                                                   \
+        TK_ROW_CASE(S, n, TK_ROW_THREADS, 4, TEAM, PER, __VA_ARGS__)                                                   \
+    } while (0)
+
+/* Blocks for so many rows, where nothing is summed over rows. */
+static inline unsigned tk_row_blocks(int64_t rows, int team) {
+    const int64_t teams = TK_ROW_THREADS / team, blocks = (rows + teams - 1) / teams;
+    return (unsigned)(blocks < ((int64_t)1 << 30) ? blocks : (int64_t)1 << 30);
+}
+/* for (row of this thread's team; row < rows) */
+#define TK_FOR_EACH_ROW(row, rows, TEAM)                                                                               \
+    for (int64_t row = (int64_t)blockIdx.x * (TK_ROW_THREADS / (TEAM)) + threadIdx.x / (TEAM); row < (rows);           \
+         row += (int64_t)gridDim.x * (TK_ROW_THREADS / (TEAM)))
+
+/* The first element of this thread's pack p. */
+template <class S, int TEAM> __device__ __forceinline__ int64_t tk_row_at(int64_t p) {
+    return (p * TEAM + (int)threadIdx.x % TEAM) * tk_pack_size<S>;
+}
+
+/* The pack takes four registers from here on: neither one for each element, nor others for what was computed of it
+ * before, which is computed again. */
+template <class S, int N> __device__ __forceinline__ void tk_row_hold(tk_pack<S, N> &pack) {
+#ifdef __CUDACC__
+    static_assert(sizeof pack == 16, "a pack of four registers");
+    uint32_t words[4];
+    memcpy(words, &pack, sizeof pack);
+    asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3]));
+    memcpy(&pack, words, sizeof pack);
+#else
+    (void)pack;
+#endif
+}
+
+/* The pack at element `at` of a row; elements beyond the row's end are 0. packed: rows begin at 16 bytes, and have
+ * whole packs. */
+template <class S>
+__device__ __forceinline__ tk_pack<S, tk_pack_size<S>> tk_row_load(const S *row, int64_t at, int64_t n, bool packed) {
+    constexpr int N = tk_pack_size<S>;
+    tk_pack<S, N> x = {};
+    if (packed && at < n) {
+        x = tk_load_pack<N>(row + at);
+    } else {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            if (at + k < n)
+                x.at[k] = row[at + k];
+    }
+    tk_row_hold(x);
+    return x;
+}
+template <class S>
+__device__ __forceinline__ void tk_row_store(S *row, int64_t at, int64_t n, bool packed,
+                                             const tk_pack<S, tk_pack_size<S>> &x) {
+    constexpr int N = tk_pack_size<S>;
+    if (at >= n)
+        return;
+    if (packed) {
+        tk_store_pack(row + at, x);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        if (at + k < n)
+            row[at + k] = x.at[k];
+}
+
+/* Sums over a team, which each of its threads gets. parts: of shared memory, [COUNT * TEAM / 32]; a barrier stands
+ * before they are written, for the last sums may still be read. */
+template <int TEAM, int COUNT, class T> __device__ __forceinline__ void tk_team_sums(T (&v)[COUNT], T *parts) {
+#pragma unroll
+    for (int c = 0; c < COUNT; c++)
+        v[c] = tk_warp_sum(v[c]);
+    if (TEAM == TK_WARP)
+        return;
+    __syncthreads();
+    if (threadIdx.x % TK_WARP == 0)
+#pragma unroll
+        for (int c = 0; c < COUNT; c++)
+            parts[threadIdx.x / TK_WARP * COUNT + c] = v[c];
+    __syncthreads();
+#pragma unroll
+    for (int c = 0; c < COUNT; c++) {
+        v[c] = parts[c];
+#pragma unroll
+        for (int w = 1; w < TEAM / TK_WARP; w++)
+            v[c] += parts[w * COUNT + c];
+    }
+}
+template <int TEAM, class T> __device__ __forceinline__ T tk_team_sum(T v, T *parts) {
+    T one[1] = {v};
+    tk_team_sums<TEAM>(one, parts);
+    return one[0];
+}
+template <int TEAM, class T> __device__ __forceinline__ T tk_team_max(T v, T *parts) {
+    return TEAM == TK_WARP ? tk_warp_max(v) : tk_block_max<TEAM>(v, parts);
+}
+#endif
