@@ -1,10 +1,9 @@
 /* emulated_device.c: the CUDA device on the doubles, which are told before each launch what it may touch: its operands,
- * results and workspace, tables of the plan, and what is the device's own. A tempo-run of the tests has it, and every
- * tempo-run that is built with -Dcuda=emulated. */
+ * results and workspace, tables of the plan, and what is the device's own. */
 #include "../../kernels/common/cuda_queue.h"
 #include "../../runtime/plan.h"
-#include "../../runtime/tempo-run/run.h"
 #include "cuda_work.h"
+#include "emulated_device.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -49,12 +48,10 @@ static tk_status wait(tk_queue *q, uint32_t *out_launch) {
     return rt_device_cuda.wait(q, out_launch);
 }
 
-static rt_device emulated;
-
-const rt_device *const rt_devices[] = {&rt_device_cpu, &emulated, NULL};
+rt_device rt_device_emulated;
 
 __attribute__((constructor)) static void set_up(void) {
-    emulated = rt_device_cuda;
-    emulated.begin = begin;
-    emulated.wait = wait;
+    rt_device_emulated = rt_device_cuda;
+    rt_device_emulated.begin = begin;
+    rt_device_emulated.wait = wait;
 }
