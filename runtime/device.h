@@ -44,6 +44,9 @@ typedef struct rt_device {
     /* A line about the device of this number; false: there are no more. */
     bool (*describe)(int number, char *text, size_t bytes);
     uint64_t (*available)(tk_queue *q); /* bytes that alloc may still give */
+    /* Memory of the host that downloads reach without a copy between; NULL: there is not that much. */
+    void *(*host_alloc)(tk_queue *q, size_t bytes);
+    void (*host_free)(tk_queue *q, void *memory);
     /* What went wrong where wait said TK_DEVICE_FAILED, until the next wait. */
     const char *(*failure)(const tk_queue *q);
     /* A recording: what is queued between record and recorded does not run, but is kept as one piece of work, which

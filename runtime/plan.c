@@ -304,6 +304,7 @@ static tc_status make(planner *p, const bool *bound) {
     TC_TRY(rt_place_buffers(p->ctx, p->plan));
     rt_find_addresses(p->plan);
     p->plan->downloads = TC_NEW_ARRAY(p->plan->launcher.arena, void *, (size_t)p->plan->n_storages + 1);
+    p->plan->host_blocks = TC_NEW_ARRAY(p->plan->launcher.arena, rt_device_memory *, 1);
     return TC_OK;
 }
 
@@ -335,7 +336,7 @@ void rt_plan_destroy(rt_plan *plan) {
     if (!plan)
         return;
     rt_forget_recordings(plan);
-    rt_free_block(plan);
+    rt_free_blocks(plan);
     tc_model_destroy(plan->model);
     tc_arena_destroy(plan->launcher.arena);
 }

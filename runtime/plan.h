@@ -93,13 +93,14 @@ typedef struct rt_plan {
     size_t cap_choices; /* of the problem's */
     rt_place *places;   /* [n_places] of every operand and result, those that lie in inputs first */
     size_t n_places, n_input_places;
-    rt_device_memory *block;     /* inputs, tables; NULL where the device reads the memory of the host */
-    void **downloads;            /* [n_storages] on the host, of what was downloaded */
-    rt_renewal *renewals;        /* [shared->n_states] */
-    uint32_t n_bound;            /* the first storages are those of bound inputs, in the order of the graph */
-    const unsigned char *memory; /* the arena that addresses are set for, or NULL */
-    rt_checks *checks;           /* NULL: runs are not checked */
-    bool ran;                    /* without a recording: from now on, runs are recorded where the device can */
+    rt_device_memory *block;        /* inputs, tables; NULL where the device reads the memory of the host */
+    void **downloads;               /* [n_storages] on the host, of what was downloaded */
+    rt_device_memory **host_blocks; /* a list of what the device gave for these */
+    rt_renewal *renewals;           /* [shared->n_states] */
+    uint32_t n_bound;               /* the first storages are those of bound inputs, in the order of the graph */
+    const unsigned char *memory;    /* the arena that addresses are set for, or NULL */
+    rt_checks *checks;              /* NULL: runs are not checked */
+    bool ran;                       /* without a recording: from now on, runs are recorded where the device can */
     rt_recording recordings[RT_RECORDINGS];
 } rt_plan;
 
@@ -166,7 +167,7 @@ tc_status rt_upload_plan(tc_ctx *ctx, rt_plan *plan);
 void rt_upload_inputs(const rt_plan *plan);
 /* Where the host can read a value of `storage` that is at `memory` on the device; until the next call or run. */
 void *rt_download(const rt_plan *plan, const rt_storage *storage, void *memory);
-void rt_free_block(rt_plan *plan);
+void rt_free_blocks(rt_plan *plan);
 /* TC_LIMIT, with both figures, when `what` takes more bytes than are free on the device. */
 tc_status rt_check_room(tc_ctx *ctx, const rt_shared *shared, const char *what, uint64_t bytes);
 

@@ -194,6 +194,8 @@ void tempo_close(tempo_session *s) {
     if (!s || s == &no_session)
         return;
     tc_let_go(&s->held);
+    if (!s->lost)
+        rt_drop_plans(s);       /* with what they have of the device */
     rt_free_states(&s->shared); /* they are listed in what is released next */
     tc_release_all(&s->owned);
     s->shared.device->free(s->shared.queue, s->shared.memory);

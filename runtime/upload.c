@@ -11,11 +11,14 @@ struct rt_device_memory {
     tc_held held;
     const rt_shared *shared;
     char *memory;
+    bool is_host; /* the host's, for downloads */
+    rt_device_memory *next;
 };
 
 static void release(void *what) {
     const rt_device_memory *m = what;
-    m->shared->device->free(m->shared->queue, m->memory);
+    const rt_device *device = m->shared->device;
+    (m->is_host ? device->host_free : device->free)(m->shared->queue, m->memory);
 }
 
 static const tc_tensor *of_session(const rt_shared *shared, const rt_storage *s) {
@@ -133,20 +136,38 @@ void rt_upload_inputs(const rt_plan *plan) {
 
 /* --- back ------------------------------------------------------------------------------------- */
 
+/* As long as the plan: the device's kind of the host's memory, where it has one and there is enough. */
+static void *take_host(const rt_plan *plan, size_t bytes) {
+    const rt_shared *shared = plan->shared;
+    void *memory = shared->device->host_alloc ? shared->device->host_alloc(shared->queue, bytes) : NULL;
+    if (!memory)
+        return tc_arena_alloc(plan->launcher.arena, bytes + 1, 1);
+    rt_device_memory *m = TC_NEW(plan->launcher.arena, rt_device_memory);
+    *m = (rt_device_memory){.shared = shared, .memory = memory, .is_host = true, .next = *plan->host_blocks};
+    *plan->host_blocks = m;
+    tc_hold(&m->held, release, m);
+    return memory;
+}
+
 void *rt_download(const rt_plan *plan, const rt_storage *s, void *memory) {
     const rt_shared *shared = plan->shared;
     void **copy = &plan->downloads[s - plan->storages];
     if (shared->device->host_memory)
         return memory;
     if (!*copy)
-        *copy = tc_arena_alloc(plan->launcher.arena, s->bytes + 1, 1);
+        *copy = take_host(plan, s->bytes);
     shared->device->download(shared->queue, *copy, memory, s->bytes);
     return *copy;
 }
 
-void rt_free_block(rt_plan *plan) {
-    if (!plan->block)
-        return;
-    tc_let_go(&plan->block->held);
-    release(plan->block);
+static void free_block(rt_device_memory *m) {
+    tc_let_go(&m->held);
+    release(m);
+}
+
+void rt_free_blocks(rt_plan *plan) {
+    if (plan->block)
+        free_block(plan->block);
+    for (rt_device_memory *m = plan->host_blocks ? *plan->host_blocks : NULL; m; m = m->next)
+        free_block(m);
 }

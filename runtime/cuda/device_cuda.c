@@ -153,6 +153,17 @@ static void cuda_free(tk_queue *q, void *memory) {
         CALL(q, cudaFree(memory));
 }
 
+static void *cuda_host_alloc(tk_queue *q, size_t bytes) {
+    void *memory = NULL;
+    (void)q;
+    if (cudaMallocHost(&memory, bytes > 0 ? bytes : 1) == cudaSuccess)
+        return memory;
+    (void)cudaGetLastError();
+    return NULL;
+}
+
+static void cuda_host_free(tk_queue *q, void *memory) { CALL(q, cudaFreeHost(memory)); }
+
 /* CUDA has taken the bytes of pageable memory when the call returns. */
 static void cuda_upload(tk_queue *q, void *memory, const void *host, size_t bytes) {
     if (bytes > 0)
@@ -248,6 +259,8 @@ const rt_device rt_device_cuda = {.name = "cuda",
                                   .start = cuda_start,
                                   .describe = cuda_describe,
                                   .available = cuda_available,
+                                  .host_alloc = cuda_host_alloc,
+                                  .host_free = cuda_host_free,
                                   .failure = cuda_failure,
                                   .record = cuda_record,
                                   .recorded = cuda_recorded,
