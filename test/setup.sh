@@ -3,8 +3,14 @@
 # you like: what is there already is left alone, and then it uses no network. ./demo and ./check call it.
 #   Debian packages   what is missing of packages.txt, by apt-get (as root, or through sudo)
 #   build/py          a Python environment with onnx, onnxruntime and numpy (requirements.txt): oracles of the tests
+#   build/cuda        with --cuda: nvcc, its headers and libraries, cuBLAS (cuda_packages.txt), 0.9 GB; the build takes
+#                     them where there is no other nvcc
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case "$*" in
+"" | --cuda) ;;
+*) echo "setup: usage: test/setup.sh [--cuda]" >&2; exit 64 ;;
+esac
 
 wanted=$(grep -v '^#' test/packages.txt | awk 'NF { print $1 }')
 missing=()
@@ -31,4 +37,18 @@ if ! cmp -s test/requirements.txt "$stamp"; then
     python3 -m venv build/py
     build/py/bin/python -m pip install --quiet --disable-pip-version-check -r test/requirements.txt
     cp test/requirements.txt "$stamp"
+fi
+
+if [ "${1-}" = --cuda ] && ! cmp -s test/cuda_packages.txt build/cuda/.packages; then
+    echo "setup: installing a CUDA toolkit into build/cuda"
+    rm -rf build/cuda build/cuda.new
+    build/py/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+        --target build/cuda.new -r test/cuda_packages.txt
+    mv build/cuda.new/nvidia/cu13 build/cuda
+    mkdir build/cuda/licenses
+    for info in build/cuda.new/*.dist-info; do
+        cp -r "$info/licenses" "build/cuda/licenses/$(basename "$info" .dist-info)"
+    done
+    rm -rf build/cuda.new
+    cp test/cuda_packages.txt build/cuda/.packages
 fi

@@ -84,7 +84,6 @@ static void switch_to(emu_fiber *to) {
         return;
     emu_self = to == &host ? NULL : to;
     emu_last.switches++;
-    emu_begin_turn();
     load(&from->sp, to->sp);
 }
 

@@ -10,8 +10,8 @@ for tool in "$@"; do tools+=("$(realpath "$tool")"); done
 cd "$(dirname "$0")/../.."
 
 # Options of the programs that the docs tell to run: git, meson, mandoc, pip, our scripts.
-foreign='--benchmark --bless --branch --case --count --demand --exit --flags --graph --layered --list --no-rebuild
-    --ort --print --print-errorlogs --processor --recipes --reconfigure --rounds
+foreign='--benchmark --bless --branch --case --count --cuda --demand --exit --flags --graph --layered --list
+    --no-rebuild --ort --print --print-errorlogs --processor --recipes --reconfigure --rounds
     --seconds --setup --suite --timeout-multiplier --times --torch --wrap'
 known=$(for tool in "${tools[@]}"; do "$tool" --help=table; done |
     awk -F '\t' '{ print "--" $2; if ($4 == "") print "--no-" $2 }'; printf '%s\n' $foreign)
