@@ -280,6 +280,17 @@ DEFECT(not_operand, 1, THREADS, 0, o->out, o->in, o->bytes)
 KERNEL written_input(float *out, float *in) { (WRONG ? in : out)[threadIdx.x] = 0; }
 DEFECT(written_input, 1, THREADS, 0, o->out, o->in)
 
+KERNEL divided_by_zero(float *out, int by) { out[0] = (float)(100 / (WRONG ? by : by + 1)); }
+DEFECT(divided_by_zero, 1, 1, 0, o->out, 0)
+
+/* Waits for what nobody does. */
+KERNEL endless(volatile unsigned *counter) {
+    while (WRONG && *counter == 0)
+        ;
+    *counter = 1;
+}
+DEFECT(endless, 1, 1, 0, o->counter)
+
 KERNEL large_block(float *out) { out[threadIdx.y * 32 + threadIdx.x] = WRONG ? 1 : 0; }
 DEFECT(large_block, 1, dim3(32, wrong ? 33 : 31), 0, o->out)
 

@@ -50,6 +50,8 @@ typedef struct defect_operands {
     X(written_input, "not an operand")                                                                                 \
     X(part_of_warp, "part of a warp")                                                                                  \
     X(global_matrix, "not shared memory")                                                                              \
+    X(divided_by_zero, "crash")                                                                                        \
+    X(endless, "endless")                                                                                              \
     X(large_block, "invalid launch")                                                                                   \
     X(large_shared, "invalid launch")
 

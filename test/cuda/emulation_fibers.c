@@ -84,6 +84,7 @@ static void switch_to(emu_fiber *to) {
         return;
     emu_self = to == &host ? NULL : to;
     emu_last.switches++;
+    emu_begin_turn();
     load(&from->sp, to->sp);
 }
 

@@ -54,6 +54,7 @@ void emu_allow_shared(const char *name, size_t bytes);
 extern unsigned emu_order;     /* 0: threads and blocks in ascending order, 1: descending, else shuffled by this seed */
 extern bool emu_truncate;      /* sums of products are cut towards 0 with 2 guard bits, as tensor cores may */
 extern bool emu_float_atomics; /* atomicAdd of floats is allowed; default: a finding, its result depends on the order */
+extern uint32_t emu_most_accesses; /* of one thread between two waits: more is an endless loop; 2^28 */
 /* What approximations give (ex2, rcp, rsqrt, lg2, tanh): the nearest number, or one that is off by the bound that PTX
  * states for the instruction, upwards, downwards, or either way by the bits of the result. */
 typedef enum emu_error { EMU_EXACT, EMU_ABOVE, EMU_BELOW, EMU_EITHER } emu_error;

@@ -94,6 +94,7 @@ static void run_blocks(emu_dim3 grid, emu_dim3 block, size_t shared, void (*call
     emu_block_size = block, emu_grid_size = grid;
     const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
     uint64_t *order = shuffled(blocks);
+    emu_begin_watch();
     for (uint64_t i = 0; i < blocks && !emu_failed(); i++) {
         const uint64_t at = order ? order[i] : emu_order > 0 ? blocks - 1 - i : i;
         emu_block_at =
@@ -105,6 +106,7 @@ static void run_blocks(emu_dim3 grid, emu_dim3 block, size_t shared, void (*call
         if (emu_counting)
             emu_sum_counts();
     }
+    emu_end_watch();
     free(order);
     add_counts();
 }

@@ -176,6 +176,7 @@ void emu_look(emu_access x) {
     if (emu_counting)
         emu_count(&x, r->shared);
     touch_all(r, &x);
+    emu_count_turn(x.pc);
     if (emu_found_now >= EMU_MAX_FINDINGS)
         emu_end_launch();
 }

@@ -124,6 +124,13 @@ void emu_look(emu_access access);
 noreturn void emu_fault(const char *kind, emu_access access);
 void emu_set_pending(const emu_region *r, uintptr_t at, int size, bool pending);
 
+/* --- kernels that do not end by themselves: emulation_crash.c ---------------------------------------- */
+
+void emu_begin_watch(void); /* of a launch */
+void emu_end_watch(void);
+void emu_begin_turn(void);         /* another thread runs */
+void emu_count_turn(uintptr_t pc); /* which accesses memory */
+
 /* --- findings: emulation_findings.c ----------------------------------------------------------------- */
 
 extern const char *emu_kernel;

@@ -79,6 +79,7 @@ int main(void) {
     static const unsigned orders[] = {0, 1, 12345};
     int checked = 0;
     emu_quiet = true;
+    emu_most_accesses = 1 << 16;
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         if (i == 2)
             emu_counter = UINT32_MAX >> 2; /* stamps begin anew */
