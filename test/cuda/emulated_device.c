@@ -51,6 +51,8 @@ static tk_status wait(tk_queue *q, uint32_t *out_launch) {
 rt_device rt_device_emulated;
 
 __attribute__((constructor)) static void set_up(void) {
+    const char *order = getenv("EMU_ORDER");
+    emu_order = order ? (unsigned)strtoul(order, NULL, 10) : 0;
     rt_device_emulated = rt_device_cuda;
     rt_device_emulated.begin = begin;
     rt_device_emulated.wait = wait;
