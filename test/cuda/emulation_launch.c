@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { MAX_LARGE = 256, PLAIN_SHARED = 48 << 10 };
-static const uint32_t stamps_left = UINT32_C(1) << 29; /* for one launch: stamps have 30 bits */
+static const uint32_t stamps_left = UINT32_C(1) << 27; /* for one block: stamps have 28 bits */
 
 unsigned emu_order;
 bool emu_truncate, emu_float_atomics, emu_counting;
@@ -79,13 +79,21 @@ static void begin_launch(void) {
     if (!prepared)
         emu_make_stacks();
     prepared = true;
-    if (emu_counter > stamps_left) {
-        emu_forget_stamps();
-        emu_counter = 1;
-    }
     emu_seed(emu_order);
     emu_launch_stamp = ++emu_counter;
     emu_last = (emu_counts){0};
+}
+
+/* Stamps begin anew when few are left: what blocks before touched is nobody's then. */
+static void begin_block(size_t shared) {
+    if (emu_counter > stamps_left) {
+        emu_forget_stamps();
+        emu_counter = 1;
+        emu_launch_stamp = ++emu_counter;
+    }
+    emu_block_stamp = ++emu_counter;
+    emu_begin_shared(shared);
+    emu_begin_warps();
 }
 
 static void run_blocks(emu_dim3 grid, emu_dim3 block, size_t shared, void (*call)(const void *), const void *f) {
@@ -99,9 +107,7 @@ static void run_blocks(emu_dim3 grid, emu_dim3 block, size_t shared, void (*call
         const uint64_t at = order ? order[i] : emu_order > 0 ? blocks - 1 - i : i;
         emu_block_at =
             (emu_dim3){(unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y), (unsigned)(at / grid.x / grid.y)};
-        emu_block_stamp = ++emu_counter;
-        emu_begin_shared(shared);
-        emu_begin_warps();
+        begin_block(shared);
         emu_run_fibers(call, f);
         if (emu_counting)
             emu_sum_counts();

@@ -7,9 +7,9 @@
 
 uint32_t emu_launch_stamp, emu_block_stamp;
 
-static uint32_t stamp_of(emu_touch t) { return (uint32_t)(t >> 34); }
-static unsigned thread_of(emu_touch t) { return (unsigned)(t >> 24) & (EMU_MAX_THREADS - 1); }
-static uintptr_t pc_of(emu_touch t) { return t & 0xffffff; }
+static uint32_t stamp_of(emu_touch t) { return (uint32_t)(t >> EMU_STAMP_AT); }
+static unsigned thread_of(emu_touch t) { return (unsigned)(t >> EMU_THREAD_AT) & (EMU_MAX_THREADS - 1); }
+static uintptr_t pc_of(emu_touch t) { return t & EMU_PC_MASK; }
 
 /* --- faults ----------------------------------------------------------------------------------------- */
 
@@ -135,8 +135,8 @@ static inline void unite(emu_region *r, size_t i) {
 }
 
 static void touch_all(emu_region *r, const emu_access *x) {
-    const emu_touch now =
-        (emu_touch)emu_clock() << 34 | (emu_touch)emu_self->index << 24 | ((x->pc - emu_program) & 0xffffff);
+    const emu_touch now = (emu_touch)emu_clock() << EMU_STAMP_AT | (emu_touch)emu_self->index << EMU_THREAD_AT |
+                          ((x->pc - emu_program) & EMU_PC_MASK);
     size_t i = x->at - r->lo;
     const size_t end = i + x->size;
     while (i < end) {

@@ -63,7 +63,7 @@ void emu_seed(uint64_t seed);
 
 /* --- warps and barriers: emulation_warps.c ---------------------------------------------------------- */
 
-extern uint32_t emu_counter; /* of stamps; below 2^30 */
+extern uint32_t emu_counter; /* of stamps; below 2^28 */
 uint32_t emu_clock(void);    /* the stamp of what the running thread does now */
 /* Whether the running thread's warp has seen what `thread` of this block did at `stamp`. */
 bool emu_has_seen(unsigned thread, uint32_t stamp);
@@ -81,7 +81,8 @@ void emu_end_copies(void); /* the running thread returns */
 
 /* --- memory: emulation_memory.c --------------------------------------------------------------------- */
 
-/* What a thread did to a byte last: stamp << 34 | thread << 24 | pc; 0: nothing. */
+/* What a thread did to a byte last: 28 bits of stamp, 10 of the thread, 26 of where in the program; 0: nothing. */
+enum { EMU_STAMP_AT = 36, EMU_THREAD_AT = 26, EMU_PC_MASK = (1 << EMU_THREAD_AT) - 1 };
 typedef uint64_t emu_touch;
 typedef struct emu_cell {
     emu_touch wrote, read, before; /* before: a read that the last one does not follow */

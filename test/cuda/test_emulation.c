@@ -82,7 +82,7 @@ int main(void) {
     emu_most_accesses = 1 << 16;
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         if (i == 2)
-            emu_counter = UINT32_MAX >> 2; /* stamps begin anew */
+            emu_counter = UINT32_MAX >> 4; /* stamps begin anew */
 #define CHECK(name, kind) check(defect_##name, #name, kind, orders[i]), checked++;
         DEFECTS(CHECK)
     }
