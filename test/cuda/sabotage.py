@@ -50,7 +50,8 @@ def users(source):
 def link(build, check, objects, folder):
     library = "test/cuda/libtempo_cuda_emulated.a"
     members = subprocess.run(["ar", "t", library], cwd=build, capture_output=True, text=True, check=True)
-    members = [objects.get(os.path.basename(m), m) for m in members.stdout.split()]
+    # By absolute names: the linker looks for others beside the archive, and passes over an archive without them.
+    members = [objects.get(os.path.basename(m), os.path.join(build, m)) for m in members.stdout.split()]
     archive, program = os.path.join(folder, "kernels.a"), os.path.join(folder, "check")
     subprocess.run(["ar", "rcsT", archive, *members], cwd=build, check=True)
     command = command_of(build, f"test/cuda/check_{check}")
