@@ -3,7 +3,13 @@
 
 #define DECLARE_KERNEL(name, parameters, arguments) void tk_cuda_##name parameters;
 #define DECLARE_WORKSPACE(name, parameters, arguments) size_t tk_cuda_##name parameters;
-#define FAMILIES(K, W) TK_NORM_KERNELS(K) TK_NORM_WORKSPACES(W) TK_POINTWISE_KERNELS(K)
+/* clang-format off */
+#define FAMILIES(K, W) \
+    TK_CONV_KERNELS(K) TK_CONV_WORKSPACES(W) \
+    TK_MATMUL_KERNELS(K) TK_MATMUL_WORKSPACES(W) \
+    TK_NORM_KERNELS(K) TK_NORM_WORKSPACES(W) \
+    TK_POINTWISE_KERNELS(K)
+/* clang-format on */
 FAMILIES(DECLARE_KERNEL, DECLARE_WORKSPACE)
 
 #define ENTRY(name, parameters, arguments) .name = tk_cuda_##name,

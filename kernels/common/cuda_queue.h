@@ -15,7 +15,8 @@ typedef struct tk_cuda {
     int multiprocessors;
     int architecture;   /* 10 major + minor: 90 */
     size_t shared_most; /* bytes of shared memory that a block may ask for */
-    tk_cublas *cublas;  /* NULL until the first product */
+    tk_cublas *cublas;  /* since the device started: tk_cublas_open */
+    bool tf32;          /* products of floats may round their operands to 11 bits: on request */
     bool recording;     /* what is queued becomes a graph: nothing may be allocated or waited for */
     cudaError_t error;  /* the first that a call gave since the queue was waited for last */
     const char *what;   /* the call */
@@ -32,4 +33,7 @@ static inline bool tk_cuda_note(tk_cuda *cuda, cudaError_t error, const char *wh
     }
     return error == cudaSuccess;
 }
+
+#define TK_DECLARE_CUDA(name, parameters, arguments) void tk_cuda_##name parameters;
+#define TK_DECLARE_CUDA_WORKSPACE(name, parameters, arguments) size_t tk_cuda_##name parameters;
 #endif

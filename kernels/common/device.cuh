@@ -31,9 +31,6 @@ extern "C" {
 #include "types.h"
 }
 
-#define TK_DECLARE_CUDA(name, parameters, arguments) void tk_cuda_##name parameters;
-#define TK_DECLARE_CUDA_WORKSPACE(name, parameters, arguments) size_t tk_cuda_##name parameters;
-
 /* --- launches --------------------------------------------------------------------------------- */
 
 static inline cudaStream_t tk_stream(const tk_queue *q) { return tk_queue_cuda(q)->stream; }

@@ -1,6 +1,6 @@
 /* emulated_device.c: the CUDA device on the doubles, which are told before each launch what it may touch: its operands,
  * results and workspace, tables of the plan, and what is the device's own. */
-#include "../../kernels/common/cuda_queue.h"
+#include "../../kernels/matmul/cublas.h"
 #include "../../runtime/plan.h"
 #include "cuda_work.h"
 #include "emulated_device.h"
@@ -39,6 +39,9 @@ static void begin(tk_queue *q, const rt_plan *plan, uint32_t index) {
     for (size_t i = 0; i < plan->launcher.n_tables; i++)
         add(&s, plan->launcher.tables[i].memory, plan->launcher.tables[i].bytes, false);
     add(&s, cuda->fault, sizeof *cuda->fault, true);
+    size_t bytes;
+    const void *products = tk_cublas_workspace(cuda->cublas, &bytes);
+    add(&s, products, bytes, true);
     emu_declare(cuda->stream, s.list, s.n);
 }
 

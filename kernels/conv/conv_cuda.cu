@@ -1,0 +1,242 @@
+/* conv_cuda.cu: convolutions as products (matmul.h): patches to columns for some images at a time, then a batch of
+ * products; the transposed one by products first, and then each element of wide gathers what was sent to it, in the
+ * order of the CPU's sums. No columns for a window of one element without strides or pads: the input is the matrix. */
+#include "../common/device.cuh"
+extern "C" {
+#include "../matmul/matmul.h"
+#include "conv.h"
+TK_CONV_KERNELS(TK_DECLARE_CUDA)
+TK_CONV_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
+TK_MATMUL_KERNELS(TK_DECLARE_CUDA)
+}
+
+enum { THREADS = 256 };
+
+/* Bytes of columns that are made before their products run: enough work for the device, little beside a plan. */
+#define COLUMNS ((int64_t)64 << 20)
+
+static bool is_pointwise(const tk_window *w) {
+    for (int d = 0; d < TK_WINDOW_RANK; d++)
+        if (w->kernel[d] != 1 || w->stride[d] != 1 || w->pad_begin[d] != 0 || w->pad_end[d] != 0)
+            return false;
+    return true;
+}
+
+/* Rows of the columns of one image, of all groups, and elements of each. */
+static int64_t rows_of(const tk_conv *c) { return c->channels * tk_volume(c->window.kernel); }
+static int64_t places_of(const tk_conv *c) { return tk_volume(c->window.out); }
+
+/* Images at a time: by the shape alone. */
+static int64_t images_of(const tk_conv *c, int64_t size) {
+    const int64_t one = rows_of(c) * places_of(c) * size, most = one > 0 ? COLUMNS / one : 1;
+    return most < 1 ? 1 : most < c->batch ? most : c->batch;
+}
+
+static size_t columns_bytes(const tk_conv *c, int64_t size) {
+    return (size_t)(images_of(c, size) * rows_of(c) * places_of(c) * size);
+}
+
+/* --- columns -------------------------------------------------------------------------------------- */
+
+/* A place in three dims. */
+struct place {
+    int64_t at[TK_WINDOW_RANK];
+};
+
+/* I: an integer that the volume of dims fits. */
+template <class I> __device__ __forceinline__ place place_of(I index, const int64_t *dims) {
+    const I d2 = (I)dims[2], d1 = (I)dims[1];
+    return {{(int64_t)(index / d2 / d1), (int64_t)(index / d2 % d1), (int64_t)(index % d2)}};
+}
+
+/* Where tap k of the window at `out` reads; -1: beside the input. */
+__device__ __forceinline__ int64_t read_at(const tk_window &w, place out, place k) {
+    int64_t at = 0;
+#pragma unroll
+    for (int d = 0; d < TK_WINDOW_RANK; d++) {
+        const int64_t i = out.at[d] * w.stride[d] - w.pad_begin[d] + k.at[d] * w.dilation[d];
+        if (i < 0 || i >= w.inp[d])
+            return -1;
+        at = at * w.inp[d] + i;
+    }
+    return at;
+}
+
+/* columns [rows, places]: a row for each image, channel and tap, in this order. A block takes a piece of a row. */
+template <class S, class I>
+__global__ void __launch_bounds__(THREADS) patches(S *columns, const S *inp, const tk_window w, int64_t rows) {
+    const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2], ins = w.inp[0] * w.inp[1] * w.inp[2],
+                  outs = w.out[0] * w.out[1] * w.out[2], pieces = (outs - 1) / THREADS + 1;
+    for (int64_t piece = blockIdx.x; piece < rows * pieces; piece += gridDim.x) {
+        const int64_t row = piece / pieces, out = piece % pieces * THREADS + threadIdx.x;
+        if (out >= outs)
+            continue;
+        const int64_t at = read_at(w, place_of<I>((I)out, w.out), place_of<int64_t>(row % taps, w.kernel));
+        columns[row * outs + out] = at < 0 ? S(0) : inp[row / taps * ins + at];
+    }
+}
+
+template <class S>
+static void run_patches(tk_queue *q, void *columns, const void *inp, const tk_window *w, int64_t rows) {
+    const int64_t outs = tk_volume(w->out), pieces = (outs - 1) / THREADS + 1;
+    if (rows == 0)
+        return;
+    if (outs <= INT32_MAX)
+        TK_LAUNCH((patches<S, uint32_t>), tk_blocks(q, rows * pieces, 1), THREADS, 0, q, (S *)columns, (const S *)inp,
+                  *w, rows);
+    else
+        TK_LAUNCH((patches<S, int64_t>), tk_blocks(q, rows * pieces, 1), THREADS, 0, q, (S *)columns, (const S *)inp,
+                  *w, rows);
+}
+
+/* --- products ------------------------------------------------------------------------------------- */
+
+/* How the images' products lie: each has the weight of its group as A. */
+typedef struct products {
+    tk_product one; /* of an image and group */
+    int64_t groups, weight_step, step;
+} products;
+
+/* Images of one group are one batch, with one weight for all; with several groups each image is a batch. */
+static void run_products(tk_queue *q, char *out, const char *weight, const char *b, const products *of, int64_t images,
+                         tk_dtype dtype) {
+    const bool together = of->groups == 1;
+    tk_product p = of->one;
+    p.batch = together ? images : of->groups;
+    p.a_at.step = together ? 0 : of->weight_step;
+    p.b_at.step = of->step;
+    const size_t out_bytes = (size_t)(p.batch * p.m * p.n) * tk_size(p.wide ? TK_F32 : dtype),
+                 b_bytes = (size_t)(p.batch * p.b_at.step) * tk_size(dtype);
+    for (int64_t i = 0; i < images; i += together ? images : 1, out += out_bytes, b += b_bytes)
+        tk_cuda_product_run(q, out, weight, b, &p, dtype, nullptr);
+}
+
+/* --- the convolution ------------------------------------------------------------------------------ */
+
+size_t tk_cuda_conv_workspace(const tk_conv *c, tk_dtype dtype, int slots) {
+    (void)slots;
+    return c->groups == 0 || is_pointwise(&c->window) ? 0 : columns_bytes(c, (int64_t)tk_size(dtype));
+}
+
+/* filters x (channels, kernel) by (channels, kernel) x places. */
+static products conv_products(const tk_conv *c, bool biased) {
+    const int64_t k = rows_of(c) / c->groups, n = places_of(c), m = c->filters / c->groups;
+    products of = {};
+    of.one.m = m, of.one.n = n, of.one.k = k;
+    of.one.lda = k, of.one.ldb = n;
+    of.one.alpha = 1, of.one.beta = biased ? 1 : 0;
+    of.groups = c->groups, of.weight_step = m * k, of.step = k * n;
+    return of;
+}
+
+static void start_with_bias(tk_queue *q, void *out, const void *bias, const tk_conv *c, tk_dtype dtype) {
+    const int64_t out_dims[] = {c->batch, c->filters, places_of(c)}, bias_dims[] = {c->filters, 1};
+    const tk_shape shape = {2, bias_dims};
+    tk_bcast bc;
+    tk_bcast_init(&bc, tk_shape{3, out_dims}, &shape, 1);
+    tk_cuda_product_start(q, out, bias, 1, &bc, dtype);
+}
+
+void tk_cuda_conv_run(tk_queue *q, void *out, const void *inp, const void *weight, const void *bias, const tk_conv *c,
+                      tk_dtype dtype, void *workspace) {
+    const int64_t size = (int64_t)tk_size(dtype), outs = places_of(c), ins = tk_volume(c->window.inp);
+    if (c->groups == 0 || c->batch * c->filters * outs == 0)
+        return;
+    const products of = conv_products(c, bias != nullptr);
+    const bool pointwise = is_pointwise(&c->window);
+    const int64_t most = pointwise ? c->batch : images_of(c, size);
+    if (bias)
+        start_with_bias(q, out, bias, c, dtype);
+    for (int64_t first = 0; first < c->batch; first += most) {
+        const int64_t images = c->batch - first < most ? c->batch - first : most;
+        const char *from = (const char *)inp + first * c->channels * ins * size;
+        if (!pointwise)
+            TK_SIZES(size, S, run_patches<S>(q, workspace, from, &c->window, images * rows_of(c)))
+        run_products(q, (char *)out + first * c->filters * outs * size, (const char *)weight,
+                     pointwise ? from : (const char *)workspace, &of, images, dtype);
+    }
+}
+
+/* --- the transposed convolution ------------------------------------------------------------------- */
+
+/* Which place of narrow sends to `inp` by tap k, in one dim; -1: none. */
+__device__ __forceinline__ int64_t sender(const tk_window &w, int d, int64_t inp, int64_t k) {
+    const int64_t at = inp + w.pad_begin[d] - k * w.dilation[d];
+    if (at < 0 || (w.stride[d] > 1 && at % w.stride[d] != 0))
+        return -1;
+    const int64_t out = w.stride[d] > 1 ? at / w.stride[d] : at;
+    return out < w.out[d] ? out : -1;
+}
+
+/* What was sent to one place of wide, tap by tap, on top of `sum`. */
+template <class T>
+__device__ __forceinline__ T gathered(T sum, const T *columns, const tk_window &w, const place to, int64_t outs) {
+    for (int64_t k0 = 0; k0 < w.kernel[0]; k0++) {
+        const int64_t o0 = sender(w, 0, to.at[0], k0);
+        for (int64_t k1 = 0; o0 >= 0 && k1 < w.kernel[1]; k1++) {
+            const int64_t o1 = sender(w, 1, to.at[1], k1);
+            for (int64_t k2 = 0; o1 >= 0 && k2 < w.kernel[2]; k2++) {
+                const int64_t o2 = sender(w, 2, to.at[2], k2);
+                if (o2 >= 0)
+                    sum += columns[((k0 * w.kernel[1] + k1) * w.kernel[2] + k2) * outs +
+                                   (o0 * w.out[1] + o1) * w.out[2] + o2];
+            }
+        }
+    }
+    return sum;
+}
+
+/* wide [planes, inp...] of columns [planes, kernel..., out...]; a plane is an image's channel. */
+template <class S>
+__global__ void __launch_bounds__(THREADS)
+    gather(S *wide, const tk_math<S> *columns, const S *bias, const tk_window w, int64_t planes, int64_t channels) {
+    typedef tk_math<S> T;
+    const int64_t taps = w.kernel[0] * w.kernel[1] * w.kernel[2], ins = w.inp[0] * w.inp[1] * w.inp[2],
+                  outs = w.out[0] * w.out[1] * w.out[2];
+    TK_FOR_EACH(i, planes * ins) {
+        const int64_t plane = i / ins;
+        const T start = bias ? tk_number_of(bias[plane % channels]) : T(0);
+        wide[i] = tk_element_of<S>(
+            gathered(start, columns + plane * taps * outs, w, place_of<int64_t>(i % ins, w.inp), outs));
+    }
+}
+
+template <class S>
+static void run_gather(tk_queue *q, void *wide, const void *columns, const void *bias, const tk_conv *c,
+                       int64_t images) {
+    const int64_t planes = images * c->channels;
+    TK_LAUNCH((gather<S>), tk_blocks(q, planes * tk_volume(c->window.inp), THREADS), THREADS, 0, q, (S *)wide,
+              (const tk_math<S> *)columns, (const S *)bias, c->window, planes, c->channels);
+}
+
+size_t tk_cuda_conv_transpose_workspace(const tk_conv *c, tk_dtype dtype, int slots) {
+    (void)slots;
+    return c->groups == 0 ? 0 : columns_bytes(c, (int64_t)tk_size(tk_wide(dtype)));
+}
+
+/* (channels, kernel) x filters by filters x places; not rounded before it is added up. */
+static products transposed_products(const tk_conv *c, tk_dtype dtype) {
+    const int64_t m = rows_of(c) / c->groups, n = places_of(c), k = c->filters / c->groups;
+    products of = {};
+    of.one.m = m, of.one.n = n, of.one.k = k;
+    of.one.lda = m, of.one.ldb = n;
+    of.one.trans_a = true, of.one.alpha = 1, of.one.wide = tk_is_half(dtype);
+    of.groups = c->groups, of.weight_step = k * m, of.step = k * n;
+    return of;
+}
+
+void tk_cuda_conv_transpose_run(tk_queue *q, void *wide, const void *narrow, const void *weight, const void *bias,
+                                const tk_conv *c, tk_dtype dtype, void *workspace) {
+    const int64_t size = (int64_t)tk_size(dtype), outs = places_of(c), ins = tk_volume(c->window.inp);
+    if (c->groups == 0 || c->batch * c->channels * ins == 0)
+        return;
+    const products of = transposed_products(c, dtype);
+    const int64_t most = images_of(c, (int64_t)tk_size(tk_wide(dtype)));
+    for (int64_t first = 0; first < c->batch; first += most) {
+        const int64_t images = c->batch - first < most ? c->batch - first : most;
+        run_products(q, (char *)workspace, (const char *)weight,
+                     (const char *)narrow + first * c->filters * outs * size, &of, images, dtype);
+        TK_FLOATS(dtype, S,
+                  run_gather<S>(q, (char *)wide + first * c->channels * ins * size, workspace, bias, c, images))
+    }
+}

@@ -1,0 +1,39 @@
+/* matmul_cuda.c: a batch of products on a CUDA device: by cuBLASLt where it has an algorithm, else by the plain kernel
+ * of product_cuda.cu: integers, batches whose places only a table knows, sums over nothing. */
+#include "cublas.h"
+#include "product_cuda.h"
+
+TK_MATMUL_KERNELS(TK_DECLARE_CUDA)
+TK_MATMUL_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
+
+/* Items of a batch in one call: some of the library's algorithms take a batch as the third dim of a grid, which ends at
+ * 65535. */
+#define MOST_ITEMS 32768
+
+/* What is computed in lies in the queue's own workspace. */
+size_t tk_cuda_product_workspace(const tk_product *p, tk_dtype dtype, int slots) {
+    (void)p, (void)dtype, (void)slots;
+    return 0;
+}
+
+static const void *moved(const void *data, tk_places *at, int64_t items, size_t size) {
+    if (at->at)
+        at->at += items;
+    return at->at ? data : (const char *)data + items * at->step * (int64_t)size;
+}
+
+void tk_cuda_product_run(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
+                         void *workspace) {
+    (void)workspace;
+    if (p->batch == 0 || p->m == 0 || p->n == 0)
+        return;
+    const size_t size = tk_size(dtype), out_size = tk_size(p->wide ? TK_F32 : dtype);
+    for (int64_t first = 0; first < p->batch; first += MOST_ITEMS) {
+        tk_product part = *p;
+        part.batch = p->batch - first < MOST_ITEMS ? p->batch - first : MOST_ITEMS;
+        const void *part_a = moved(a, &part.a_at, first, size), *part_b = moved(b, &part.b_at, first, size);
+        void *part_out = (char *)out + (size_t)(first * p->m * p->n) * out_size;
+        if (!tk_cublas_product(tk_queue_cuda(q), part_out, part_a, part_b, &part, dtype))
+            tk_cuda_product_plain(q, part_out, part_a, part_b, &part, dtype);
+    }
+}
