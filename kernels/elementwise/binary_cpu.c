@@ -1,22 +1,11 @@
 /* binary_cpu.c: the binary ops compiled for every element type, found by name, and run over what broadcasting leaves.
  */
 #include "../common/element.h"
+#include "../common/functions.h"
 #include "../common/parallel.h"
 #include "binary_ops.h"
 #include "elementwise.h"
-#include <math.h>
 #include <string.h>
-
-TK_INLINE float fmod_f32(float a, float b) { return fmodf(a, b); }
-TK_INLINE double fmod_f64(double a, double b) { return fmod(a, b); }
-TK_INLINE float floor_mod_f32(float a, float b) {
-    float r = fmodf(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-TK_INLINE double floor_mod_f64(double a, double b) {
-    double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
 
 #define T float
 #define SUFFIX f32
@@ -24,14 +13,14 @@ TK_INLINE double floor_mod_f64(double a, double b) {
 #define DTYPE TK_F32
 #define OPS TK_BINARY_FLOAT
 #define VECTOR TK_VECTOR
-#define FN(name) name##_f32
+#define FN(name) tk_##name##_f32
 #include "binary_tmpl.h"
 #define T double
 #define SUFFIX f64
 #define DTYPE TK_F64
 #define OPS TK_BINARY_FLOAT
 #define VECTOR TK_VECTOR
-#define FN(name) name##_f64
+#define FN(name) tk_##name##_f64
 #include "binary_tmpl.h"
 
 #define T int8_t

@@ -4,6 +4,7 @@
 #include "../common/parallel.h"
 #include "../common/types.h"
 #include "elementwise.h"
+#include "pow_math.h"
 #include <math.h>
 #include <string.h>
 
@@ -14,23 +15,10 @@ typedef struct pow_ctx {
     tk_dtype dtype, exponent_dtype;
 } pow_ctx;
 
-static uint64_t int_power(int64_t base, int64_t exponent) {
-    if (exponent < 0)
-        return base == 1 ? 1 : base == -1 ? (exponent % 2 ? UINT64_MAX : 1) : 0;
-    uint64_t result = 1, square = (uint64_t)base;
-    for (; exponent > 0; exponent /= 2, square *= square)
-        if (exponent % 2)
-            result *= square;
-    return result;
-}
-
-/* A float to an integer type as conversions of ONNX do where the value fits; 0 where it does not. */
-static int64_t to_int(double x) { return x >= -9.2e18 && x <= 9.2e18 ? (int64_t)x : 0; }
-
 static int64_t int_result(int64_t base, const void *exponent, tk_dtype dtype, int64_t i) {
     if (!tk_is_float(dtype))
-        return (int64_t)int_power(base, tk_get_int(exponent, dtype, i));
-    return to_int(pow((double)base, tk_get(exponent, dtype, i)));
+        return (int64_t)tk_int_power(base, tk_get_int(exponent, dtype, i));
+    return tk_int_of_power(pow((double)base, tk_get(exponent, dtype, i)));
 }
 
 TK_VECTOR static void square_f32(float *out, const float *inp, int64_t n) {

@@ -3,6 +3,7 @@
 #include "cast.h"
 #include "../common/element.h"
 #include "../common/parallel.h"
+#include "cast_math.h"
 #include <string.h>
 
 #define BLOCK 512
@@ -44,17 +45,6 @@ static wide load(block *to, const void *inp, int64_t n, tk_dtype dtype) {
     return floating ? WIDE_F : dtype == TK_U64 ? WIDE_U : WIDE_S;
 }
 
-/* The limits are powers of two, which doubles hold exactly: comparing before converting keeps the conversion defined.
- */
-static inline int64_t clamp_signed(double x, double low, double past) {
-    if (x != x)
-        return 0;
-    return x < low ? (int64_t)low : x < past ? (int64_t)x : past >= 0x1p63 ? INT64_MAX : (int64_t)past - 1;
-}
-static inline uint64_t clamp_unsigned(double x, double past) {
-    return x != x || x <= 0 ? 0 : x >= past ? (past >= 0x1p64 ? UINT64_MAX : (uint64_t)past - 1) : (uint64_t)x;
-}
-
 #define STORE(type, from_f, from_s, from_u)                                                                            \
     {                                                                                                                  \
         type *to = out;                                                                                                \
@@ -83,14 +73,14 @@ static void store(void *out, const block *from, wide class, int64_t n, tk_dtype 
     case TK_F64: STORE(double, x, x, x)
     case TK_F16: STORE(uint16_t, tk_f16_of_double(x), tk_f16_of_double((double)x), tk_f16_of_double((double)x))
     case TK_BF16: STORE(uint16_t, tk_bf16_of_double(x), tk_bf16_of_double((double)x), tk_bf16_of_double((double)x))
-    case TK_U64: STORE_INT(uint64_t, clamp_unsigned(x, 0x1p64))
-    case TK_I64: STORE_INT(int64_t, clamp_signed(x, -0x1p63, 0x1p63))
-    case TK_I32: STORE_INT(int32_t, clamp_signed(x, -0x1p31, 0x1p31))
-    case TK_U32: STORE_INT(uint32_t, clamp_unsigned(x, 0x1p32))
-    case TK_I16: STORE_INT(int16_t, clamp_signed(x, -0x1p15, 0x1p15))
-    case TK_U16: STORE_INT(uint16_t, clamp_unsigned(x, 0x1p16))
-    case TK_I8: STORE_INT(int8_t, clamp_signed(x, -0x1p7, 0x1p7))
-    case TK_U8: STORE_INT(uint8_t, clamp_unsigned(x, 0x1p8))
+    case TK_U64: STORE_INT(uint64_t, tk_clamp_unsigned(x, 0x1p64))
+    case TK_I64: STORE_INT(int64_t, tk_clamp_signed(x, -0x1p63, 0x1p63))
+    case TK_I32: STORE_INT(int32_t, tk_clamp_signed(x, -0x1p31, 0x1p31))
+    case TK_U32: STORE_INT(uint32_t, tk_clamp_unsigned(x, 0x1p32))
+    case TK_I16: STORE_INT(int16_t, tk_clamp_signed(x, -0x1p15, 0x1p15))
+    case TK_U16: STORE_INT(uint16_t, tk_clamp_unsigned(x, 0x1p16))
+    case TK_I8: STORE_INT(int8_t, tk_clamp_signed(x, -0x1p7, 0x1p7))
+    case TK_U8: STORE_INT(uint8_t, tk_clamp_unsigned(x, 0x1p8))
     case TK_BOOL: STORE(uint8_t, x != 0, x != 0, x != 0)
     }
 }
