@@ -4,6 +4,8 @@
  *
  * A kernel NAME of the table is `extern "C" void tk_cuda_NAME` with the parameters of the CPU's. Its function here runs
  * on the host: it reads no byte of an operand (runtime/device.h), and gives structs and dims to kernels by value.
+ * A file's own names stand in an unnamed namespace: of templates and classes with one name in two files the linker
+ * would keep one.
  * nvcc compiles without contraction of multiply-add, so that two kernels with one formula give the same bits; fmaf says
  * where one rounding is meant. */
 #ifndef TK_DEVICE_CUH
@@ -105,6 +107,12 @@ template <class S> constexpr bool tk_is_16_bit = false;
 template <> constexpr bool tk_is_16_bit<tk_half> = true;
 template <> constexpr bool tk_is_16_bit<tk_bfloat> = true;
 
+/* Of integers: unsigned, at least as wide as int, so that arithmetic wraps. */
+template <class S> struct tk_wraps_of { typedef uint32_t type; };
+template <> struct tk_wraps_of<int64_t> { typedef uint64_t type; };
+template <> struct tk_wraps_of<uint64_t> { typedef uint64_t type; };
+template <class S> using tk_wraps = typename tk_wraps_of<S>::type;
+
 /* The number that an element is, and the element that is nearest to a number: tk_element_of<S>(x). */
 template <class S> __device__ __forceinline__ S tk_number_of(S x) { return x; }
 template <class S> __device__ __forceinline__ S tk_element_of(tk_math<S> x) { return x; }
@@ -131,20 +139,28 @@ template <> inline tk_bfloat tk_element_of<tk_bfloat>(float x) { return {tk_to_b
         __VA_ARGS__;                                                                                                   \
         break;                                                                                                         \
     }
+#define TK_HALF_CASES(S, ...)                                                                                          \
+    TK_CASE(TK_F16, tk_half, S, __VA_ARGS__)                                                                           \
+    TK_CASE(TK_BF16, tk_bfloat, S, __VA_ARGS__)
 #define TK_FLOAT_CASES(S, ...)                                                                                         \
     TK_CASE(TK_F32, float, S, __VA_ARGS__)                                                                             \
     TK_CASE(TK_F64, double, S, __VA_ARGS__)                                                                            \
-    TK_CASE(TK_F16, tk_half, S, __VA_ARGS__)                                                                           \
-    TK_CASE(TK_BF16, tk_bfloat, S, __VA_ARGS__)
-#define TK_INTEGER_CASES(S, ...)                                                                                       \
+    TK_HALF_CASES(S, __VA_ARGS__)
+#define TK_SIGNED_CASES(S, ...)                                                                                        \
     TK_CASE(TK_I8, int8_t, S, __VA_ARGS__)                                                                             \
-    TK_CASE(TK_U8, uint8_t, S, __VA_ARGS__)                                                                            \
     TK_CASE(TK_I16, int16_t, S, __VA_ARGS__)                                                                           \
-    TK_CASE(TK_U16, uint16_t, S, __VA_ARGS__)                                                                          \
     TK_CASE(TK_I32, int32_t, S, __VA_ARGS__)                                                                           \
+    TK_CASE(TK_I64, int64_t, S, __VA_ARGS__)
+#define TK_UNSIGNED_CASES(S, ...)                                                                                      \
+    TK_CASE(TK_U8, uint8_t, S, __VA_ARGS__)                                                                            \
+    TK_CASE(TK_U16, uint16_t, S, __VA_ARGS__)                                                                          \
     TK_CASE(TK_U32, uint32_t, S, __VA_ARGS__)                                                                          \
-    TK_CASE(TK_I64, int64_t, S, __VA_ARGS__)                                                                           \
     TK_CASE(TK_U64, uint64_t, S, __VA_ARGS__)
+#define TK_INTEGER_CASES(S, ...)                                                                                       \
+    TK_SIGNED_CASES(S, __VA_ARGS__)                                                                                    \
+    TK_UNSIGNED_CASES(S, __VA_ARGS__)
+#define TK_HALVES(dtype, S, ...)                                                                                       \
+    switch ((int)(dtype)) { TK_HALF_CASES(S, __VA_ARGS__) }
 #define TK_FLOATS(dtype, S, ...)                                                                                       \
     switch ((int)(dtype)) { TK_FLOAT_CASES(S, __VA_ARGS__) }
 #define TK_INTEGERS(dtype, S, ...)                                                                                     \

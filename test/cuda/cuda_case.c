@@ -37,7 +37,7 @@ void wrong(const char *format, ...) {
 
 /* --- memory: given back when a check ends --------------------------------------------------------- */
 
-enum { MOST = 4096 };
+enum { MOST = 65536 };
 static struct {
     void *memory[MOST];
     int sides[MOST], n;
@@ -179,6 +179,14 @@ static double ulp(double x, tk_dtype dtype) {
     return ldexp(1, (exponent - 1 > least ? exponent - 1 : least) - bits);
 }
 
+static bool near(double want, double got, double allowed) {
+    if (isnan(want) || isnan(got))
+        return isnan(want) && isnan(got);
+    if (isinf(want) || isinf(got))
+        return want == got;
+    return fabs(got - want) <= allowed;
+}
+
 static bool close_enough(pair p, const void *device, int64_t i, bounds b) {
     size_t size = tk_size(p.dtype);
     if (memcmp((const char *)p.at[HOST] + (size_t)i * size, (const char *)device + (size_t)i * size, size) == 0)
@@ -186,11 +194,20 @@ static bool close_enough(pair p, const void *device, int64_t i, bounds b) {
     if (!tk_is_float(p.dtype))
         return false;
     double want = tk_get(p.at[HOST], p.dtype, i), got = tk_get(device, p.dtype, i);
-    if (isnan(want) || isnan(got))
-        return isnan(want) && isnan(got);
-    if (isinf(want) || isinf(got))
-        return false;
-    return fabs(got - want) <= b.absolute + b.relative * fabs(want) + b.ulps * ulp(want, p.dtype);
+    return near(want, got, b.absolute + b.relative * fabs(want) + b.ulps * ulp(want, p.dtype));
+}
+
+/* bad of the device's elements differ, the first of them from `want`. */
+static void tell(pair p, const char *text, const void *device, int64_t bad, int64_t first, double want) {
+    if (bad > 0)
+        wrong("%s: type %d, %lld of %lld elements differ, element %lld is %.9g and should be %.9g", text, (int)p.dtype,
+              (long long)bad, (long long)p.n, (long long)first, tk_get(device, p.dtype, first), want);
+}
+
+static void no_faults(const char *text) {
+    n_compared++;
+    if (faults[HOST] != TK_OK || faults[DEVICE] != TK_OK)
+        expect_fault(TK_OK, text);
 }
 
 void pair_compare(pair p, bounds b, const char *format, ...) {
@@ -199,18 +216,29 @@ void pair_compare(pair p, bounds b, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    n_compared++;
-    if (faults[HOST] != TK_OK || faults[DEVICE] != TK_OK)
-        expect_fault(TK_OK, text);
+    no_faults(text);
     void *device = downloaded(p);
     int64_t bad = 0, first = 0;
     for (int64_t i = p.n; i-- > 0;)
         if (!close_enough(p, device, i, b))
             bad++, first = i;
-    if (bad > 0)
-        wrong("%s: type %d, %lld of %lld elements differ, element %lld is %.9g and should be %.9g", text, (int)p.dtype,
-              (long long)bad, (long long)p.n, (long long)first, tk_get(device, p.dtype, first),
-              tk_get(p.at[HOST], p.dtype, first));
+    tell(p, text, device, bad, first, bad > 0 ? tk_get(p.at[HOST], p.dtype, first) : 0);
+    free(device);
+}
+
+void pair_compare_exact(pair p, const double *exact, double ulps, const double *absolute, const char *format, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    no_faults(text);
+    void *device = downloaded(p);
+    int64_t bad = 0, first = 0;
+    for (int64_t i = p.n; i-- > 0;)
+        if (!near(exact[i], tk_get(device, p.dtype, i), absolute[i] + ulps * ulp(exact[i], p.dtype)))
+            bad++, first = i;
+    tell(p, text, device, bad, first, bad > 0 ? exact[first] : 0);
     free(device);
 }
 

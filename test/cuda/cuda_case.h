@@ -73,6 +73,9 @@ __attribute__((format(printf, 3, 4))) void pair_compare(pair p, bounds b, const 
 void pair_same(pair a, pair b, const char *text);
 /* The host's elements become the device's: operands of a second kernel, which differ by what the first one rounded. */
 void pair_share(pair p);
+/* The device's side against `exact`, n numbers: within so many ulps of the type at each, and `absolute`, n more. */
+__attribute__((format(printf, 5, 6))) void pair_compare_exact(pair p, const double *exact, double ulps,
+                                                              const double *absolute, const char *format, ...);
 /* The faults of the two sides since the last call are `status` each. */
 void expect_fault(tk_status status, const char *what);
 /* The check has failed. */
