@@ -1,0 +1,112 @@
+/* walk.cuh: where the operands of element i lie: an index taken apart along dims, and put together with each operand's
+ * strides. Divisions by dims are products with what the host prepares, for up to 2^31 items; beyond, they are real. */
+#ifndef TK_WALK_CUH
+#define TK_WALK_CUH
+#include "device.cuh"
+extern "C" {
+#include "broadcast.h"
+}
+
+/* n / by for 0 <= n < 2^31, 0 < by: T. Granlund, P. L. Montgomery, "Division by invariant integers using
+ * multiplication", 1994. */
+typedef struct tk_divisor {
+    int64_t by;
+    uint32_t factor;
+    int shift;
+} tk_divisor;
+
+static inline tk_divisor tk_divisor_of(int64_t by) {
+    if (by <= 1 || by > INT32_MAX)
+        return tk_divisor{by, 0, 0};
+    int log = 0; /* rounded up */
+    while ((int64_t)1 << log < by)
+        log++;
+    const uint64_t power = (uint64_t)1 << (31 + log);
+    return tk_divisor{by, (uint32_t)((power + (uint64_t)by - 1) / (uint64_t)by), log - 1};
+}
+
+/* `quick`: n is less than 2^31. */
+static __device__ __forceinline__ int64_t tk_divide(int64_t n, const tk_divisor &d, bool quick) {
+    if (!quick)
+        return n / d.by;
+    if (d.factor == 0) /* by 1, or by more than n */
+        return d.by == 1 ? n : 0;
+    return (int64_t)((uint32_t)((uint64_t)(uint32_t)n * d.factor >> 32) >> d.shift);
+}
+
+/* Items of a box of `rank` dims, the last one innermost, and K operands' strides in elements. A kernel gets it by
+ * value. */
+template <int K, int RANK = TK_MAX_RANK> struct tk_walk {
+    int64_t items;
+    bool quick;
+    int rank;
+    tk_divisor dims[RANK];
+    int64_t strides[K][RANK];
+};
+template <int K> struct tk_spots { int64_t at[K]; };
+
+template <int K, int RANK>
+static __device__ __forceinline__ tk_spots<K> tk_spots_of(const tk_walk<K, RANK> &walk, int64_t item) {
+    tk_spots<K> spots = {};
+#pragma unroll 1 /* one or two, mostly */
+    for (int d = walk.rank - 1; d > 0; d--) {
+        const int64_t next = tk_divide(item, walk.dims[d], walk.quick), at = item - next * walk.dims[d].by;
+        item = next;
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            spots.at[k] += at * walk.strides[k][d];
+    }
+#pragma unroll
+    for (int k = 0; k < K; k++)
+        spots.at[k] += item * walk.strides[k][0];
+    return spots;
+}
+
+/* Over packs of N elements, which lie in the last dim: its size, and strides but 0 of all other dims, are multiples of
+ * N, or it is the only one, and count % N elements stay. */
+template <int K, int RANK = TK_MAX_RANK>
+static inline tk_walk<K, RANK> tk_walk_of(int rank, const int64_t *dims, const int64_t *const strides[K], int N = 1) {
+    tk_walk<K, RANK> walk = {};
+    walk.rank = rank;
+    walk.items = 1;
+    for (int d = 0; d < rank; d++) {
+        const int64_t each = d == rank - 1 ? N : 1;
+        walk.dims[d] = tk_divisor_of(dims[d] / each);
+        walk.items *= dims[d] / each;
+        for (int k = 0; k < K; k++)
+            walk.strides[k][d] = strides[k][d] * each;
+    }
+    walk.quick = walk.items <= INT32_MAX;
+    return walk;
+}
+
+/* Of broadcast operands. */
+template <int K> static inline tk_walk<K> tk_walk_of(const tk_bcast *bc, int N = 1) {
+    const int64_t *strides[K];
+    for (int k = 0; k < K; k++)
+        strides[k] = bc->strides[k];
+    return tk_walk_of<K>(bc->rank, bc->dims, strides, N);
+}
+/* Whether rows of the result, and of operands that are not repeated in them, are made of whole packs of N elements; one
+ * row may have some left. Bases are the caller's concern. */
+static inline bool tk_is_packed_walk(const tk_bcast *bc, int N) {
+    const int last = bc->rank - 1;
+    bool packed = last == 0 || bc->dims[last] % N == 0;
+    for (int k = 0; k < bc->n_inp; k++)
+        for (int d = 0; d < last; d++)
+            packed = packed && (bc->strides[k][last] == 0 || bc->strides[k][d] % N == 0);
+    return packed;
+}
+
+/* N elements from `at` on, or that one N times. */
+template <int N, class S> static __device__ __forceinline__ tk_pack<S, N> tk_load_spread(const S *at, bool repeated) {
+    if (!repeated)
+        return tk_load_pack<N>(at);
+    tk_pack<S, N> pack;
+    const S one = *at;
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        pack.at[k] = one;
+    return pack;
+}
+#endif
