@@ -5,8 +5,11 @@
 #define DECLARE_WORKSPACE(name, parameters, arguments) size_t tk_cuda_##name parameters;
 /* clang-format off */
 #define FAMILIES(K, W) \
+    TK_CAST_KERNELS(K) \
     TK_CONV_KERNELS(K) TK_CONV_WORKSPACES(W) \
+    TK_ELEMENTWISE_KERNELS(K) \
     TK_MATMUL_KERNELS(K) TK_MATMUL_WORKSPACES(W) \
+    TK_MOVEMENT_KERNELS(K) \
     TK_NORM_KERNELS(K) TK_NORM_WORKSPACES(W) \
     TK_POINTWISE_KERNELS(K)
 /* clang-format on */

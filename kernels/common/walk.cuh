@@ -81,21 +81,16 @@ static inline tk_walk<K, RANK> tk_walk_of(int rank, const int64_t *dims, const i
 }
 
 /* Of broadcast operands. */
-template <int K> static inline tk_walk<K> tk_walk_of(const tk_bcast *bc, int N = 1) {
+template <int K, int RANK = TK_MAX_RANK> static inline tk_walk<K, RANK> tk_walk_of(const tk_bcast *bc, int N = 1) {
     const int64_t *strides[K];
     for (int k = 0; k < K; k++)
         strides[k] = bc->strides[k];
-    return tk_walk_of<K>(bc->rank, bc->dims, strides, N);
+    return tk_walk_of<K, RANK>(bc->rank, bc->dims, strides, N);
 }
-/* Whether rows of the result, and of operands that are not repeated in them, are made of whole packs of N elements; one
- * row may have some left. Bases are the caller's concern. */
+/* Whether rows of the result, and so those of operands that are not repeated along them, are made of whole packs of N
+ * elements; a single row may have some left. Bases are the caller's concern. */
 static inline bool tk_is_packed_walk(const tk_bcast *bc, int N) {
-    const int last = bc->rank - 1;
-    bool packed = last == 0 || bc->dims[last] % N == 0;
-    for (int k = 0; k < bc->n_inp; k++)
-        for (int d = 0; d < last; d++)
-            packed = packed && (bc->strides[k][last] == 0 || bc->strides[k][d] % N == 0);
-    return packed;
+    return bc->rank == 1 || bc->dims[bc->rank - 1] % N == 0;
 }
 
 /* N elements from `at` on, or that one N times. */

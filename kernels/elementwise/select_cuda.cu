@@ -175,23 +175,23 @@ void tk_cuda_divide(tk_queue *q, void *out, int64_t n, double divisor, tk_dtype 
 
 namespace {
 
-/* As many operands as a launch may have, whose parameters are at most 32 KiB. A sum of more goes on from its result,
- * which is then rounded more than once, and lies over none but the first 32. */
-enum { FEW = 4, MANY = 32 };
+/* A launch adds so many operands, whatever their dims, or many that are simple; its parameters are about 4 KiB. A sum
+ * of more goes on from its result, which is then rounded more than once, and lies over none but the first of them. */
+enum { FEW = 4, MANY = 32, SIMPLE_RANK = 4 };
 
-template <int MOST> struct operands {
+template <int MOST, int RANK> struct operands {
     int count;
     const void *data[MOST];
-    tk_walk<1> walk[MOST];
+    tk_walk<1, RANK> walk[MOST];
 };
 
-template <class S, int MOST, int N>
+template <class S, int MOST, int RANK, int N>
 __global__ void __launch_bounds__(THREADS)
-    half_sum(S *out, const __grid_constant__ operands<MOST> of, int64_t items, int64_t rest, float divisor) {
+    half_sum(S *out, const __grid_constant__ operands<MOST, RANK> of, int64_t items, int64_t rest, float divisor) {
     TK_FOR_EACH(i, items) {
         float sum[N] = {};
         for (int j = 0; j < of.count; j++) {
-            const tk_walk<1> &walk = of.walk[j];
+            const tk_walk<1, RANK> &walk = of.walk[j];
             const S *from = (const S *)of.data[j] + tk_spots_of(walk, i).at[0];
             const tk_pack<S, N> x = tk_load_spread<N>(from, walk.strides[0][walk.rank - 1] == 0);
 #pragma unroll
@@ -220,31 +220,34 @@ typedef struct terms {
     int count;
 } terms;
 
-template <class S, int MOST, int N> static void run_half_sum(tk_queue *q, void *out, const terms *t, double divisor) {
-    operands<MOST> of = {};
+template <class S, int MOST, int RANK, int N>
+static void run_half_sum(tk_queue *q, void *out, const terms *t, double divisor) {
+    operands<MOST, RANK> of = {};
     const int64_t items = t->bc[0]->count / N;
     of.count = t->count;
     for (int j = 0; j < t->count; j++) {
         of.data[j] = t->data[j];
-        of.walk[j] = tk_walk_of<1>(t->bc[j], N);
+        of.walk[j] = tk_walk_of<1, RANK>(t->bc[j], N);
     }
-    TK_LAUNCH((half_sum<S, MOST, N>), tk_blocks(q, t->bc[0]->count, THREADS, N), THREADS, 0, q, (S *)out, of, items,
-              t->bc[0]->count - items * N, (float)divisor);
+    TK_LAUNCH((half_sum<S, MOST, RANK, N>), tk_blocks(q, t->bc[0]->count, THREADS, N), THREADS, 0, q, (S *)out, of,
+              items, t->bc[0]->count - items * N, (float)divisor);
 }
 
-static void add_terms(tk_queue *q, void *out, const terms *t, double divisor, tk_dtype dtype) {
+static void add_terms(tk_queue *q, void *out, const terms *t, int most, double divisor, tk_dtype dtype) {
     constexpr int N = tk_pack_size<tk_half>;
     bool packed = tk_is_packed(out);
     for (int j = 0; j < t->count; j++) {
         const bool spread = t->bc[j]->strides[0][t->bc[j]->rank - 1] == 0;
         packed = packed && (spread || tk_is_packed(t->data[j])) && tk_is_packed_walk(t->bc[j], N);
     }
-    if (packed && t->count <= FEW)
-        TK_HALVES(dtype, S, run_half_sum<S, FEW, N>(q, out, t, divisor))
+    if (packed && most == MANY)
+        TK_HALVES(dtype, S, run_half_sum<S, MANY, SIMPLE_RANK, N>(q, out, t, divisor))
     else if (packed)
-        TK_HALVES(dtype, S, run_half_sum<S, MANY, N>(q, out, t, divisor))
+        TK_HALVES(dtype, S, run_half_sum<S, FEW, TK_MAX_RANK, N>(q, out, t, divisor))
+    else if (most == MANY)
+        TK_HALVES(dtype, S, run_half_sum<S, MANY, SIMPLE_RANK, 1>(q, out, t, divisor))
     else
-        TK_HALVES(dtype, S, run_half_sum<S, MANY, 1>(q, out, t, divisor))
+        TK_HALVES(dtype, S, run_half_sum<S, FEW, TK_MAX_RANK, 1>(q, out, t, divisor))
 }
 
 } // namespace
@@ -254,12 +257,15 @@ void tk_cuda_half_sum(tk_queue *q, void *out, const void *const *inp, const tk_b
     const tk_shape shape = {1, &bc[0].count};
     tk_bcast whole;
     terms t = {};
+    int most = MANY;
     if (bc[0].count == 0)
         return;
     tk_bcast_init(&whole, shape, &shape, 1);
+    for (int j = 0; j < count; j++)
+        most = bc[j].rank > SIMPLE_RANK ? FEW : most;
     for (int j = 0; j < count; j++) {
-        if (t.count == MANY) { /* the sum so far is an operand of the next launch */
-            add_terms(q, out, &t, 1, dtype);
+        if (t.count == most) { /* the sum so far is an operand of the next launch */
+            add_terms(q, out, &t, most, 1, dtype);
             t.count = 1;
             t.data[0] = out;
             t.bc[0] = &whole;
@@ -267,5 +273,5 @@ void tk_cuda_half_sum(tk_queue *q, void *out, const void *const *inp, const tk_b
         t.data[t.count] = inp[j];
         t.bc[t.count++] = &bc[j];
     }
-    add_terms(q, out, &t, divisor, dtype);
+    add_terms(q, out, &t, most, divisor, dtype);
 }

@@ -36,15 +36,21 @@ def compile_object(build, folder, source):
 
 
 def users(source):
-    """The kernel files that a header is part of, or the file itself."""
+    """The kernel files that a header is part of, by way of other headers too, or the file itself."""
     if source.endswith(".cu"):
         return [source]
-    found = []
+    texts = {}
     for folder, _, files in os.walk(os.path.join(ROOT, "kernels")):
-        found += [os.path.relpath(os.path.join(folder, f), os.path.join(ROOT, "kernels"))
-                  for f in files if f.endswith(".cu")
-                  and os.path.basename(source) in open(os.path.join(folder, f)).read()]
-    return found
+        for file in files:
+            path = os.path.join(folder, file)
+            texts[os.path.relpath(path, os.path.join(ROOT, "kernels"))] = open(path).read()
+    found, before = {source}, set()
+    while found != before:
+        before = set(found)
+        names = {os.path.basename(file) for file in found}
+        found |= {file for file, text in texts.items()
+                  if any(re.search(rf'["/]{re.escape(name)}"', text) for name in names)}
+    return sorted(file for file in found if file.endswith(".cu"))
 
 
 def link(build, check, objects, folder):
