@@ -31,12 +31,14 @@ void tk_cross_entropy_ref(double *loss, const double *scores, const int64_t *lab
       const void *weights, const tk_loss *shape, void *scratch), \
       (q, loss, log_prob, scores, labels, weights, shape, scratch)) \
     /* dscores = (exp(log_prob) - [class is label]) weights[label] dloss / (1, or the sum of the weights), 0 where the \
-     * label is ignored; dloss [batch, inner] or [1]; dscores may be log_prob. */ \
+     * label is ignored; dloss [batch, inner] or [1]; dscores may be log_prob. scratch: \
+     * tk_cross_entropy_grad_workspace bytes. */ \
     K(cross_entropy_grad, (tk_queue *q, void *dscores, const void *dloss, const void *log_prob, \
-      const void *labels, const void *weights, const tk_loss *shape), \
-      (q, dscores, dloss, log_prob, labels, weights, shape))
+      const void *labels, const void *weights, const tk_loss *shape, void *scratch), \
+      (q, dscores, dloss, log_prob, labels, weights, shape, scratch))
 #define TK_LOSS_WORKSPACES(W) \
-    W(cross_entropy_workspace, (const tk_loss *shape), (shape))
+    W(cross_entropy_workspace, (const tk_loss *shape), (shape)) \
+    W(cross_entropy_grad_workspace, (const tk_loss *shape), (shape))
 /* clang-format on */
 
 TK_LOSS_KERNELS(TK_DECLARE_KERNEL)

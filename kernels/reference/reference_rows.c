@@ -407,7 +407,8 @@ void tk_reference_cross_entropy(tk_queue *q, void *loss, void *log_prob, const v
 }
 
 void tk_reference_cross_entropy_grad(tk_queue *q, void *dscores, const void *dloss, const void *log_prob,
-                                     const void *labels, const void *weights, const tk_loss *s) {
+                                     const void *labels, const void *weights, const tk_loss *s, void *scratch) {
+    (void)scratch;
     int64_t n = s->batch * s->inner;
     double *weight = label_weights(q, labels, weights, s);
     double divisor = weight && s->reduction == TK_LOSS_MEAN ? total(weight, n) : 1;

@@ -68,7 +68,8 @@ tc_status rt_launch_cross_entropy(rt_launcher *launcher, const tc_node *node, rt
 
 static void run_cross_entropy_grad(tk_queue *q, const rt_launch *launch) {
     launch->kernels->cross_entropy_grad(q, launch->out[0].data, launch->in[0].data, launch->in[1].data,
-                                        launch->in[2].data, rt_data(rt_in(launch, 3)), launch->params);
+                                        launch->in[2].data, rt_data(rt_in(launch, 3)), launch->params,
+                                        launch->workspace);
 }
 
 /* (dLoss, log_prob, labels, weights) -> dscores */
@@ -79,6 +80,7 @@ tc_status rt_launch_cross_entropy_grad(rt_launcher *launcher, const tc_node *nod
     if (launch->in[0].dtype != p->dtype || launch->in[0].count != wanted)
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the loss's gradient has %lld elements, not %lld",
                         (long long)launch->in[0].count, (long long)wanted);
+    launch->workspace_bytes = launcher->kernels->cross_entropy_grad_workspace(p);
     launch->run = run_cross_entropy_grad;
     launch->inplace[0] = 2;
     return TC_OK;

@@ -305,11 +305,11 @@ static void losses(void **state) {
             assert_int_equal(
                 FAULT_OF(tk_nll_loss(queue(), loss.wide, log_prob.wide, labels, weights.wide, &wide, scratch)), TK_OK);
             same("the loss of log-probabilities", &loss, dtype);
-            assert_int_equal(
-                FAULT_OF(tk_cross_entropy_grad(queue(), dx.half, dloss.half, log_prob.half, labels, weights.half, &s)),
-                TK_OK);
+            assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), dx.half, dloss.half, log_prob.half, labels,
+                                                            weights.half, &s, NULL)),
+                             TK_OK);
             assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), dx.wide, dloss.wide, log_prob.wide, labels,
-                                                            weights.wide, &wide)),
+                                                            weights.wide, &wide, NULL)),
                              TK_OK);
             near("the gradient of scores", dx.half, dx.wide, places * CLASSES,
                  dtype); /* here and there by way of double */

@@ -122,7 +122,8 @@ static void one_loss(tk_loss s, int weighted) {
     assert_memory_equal(loss, again, (size_t)losses * sizeof(float));
     for (int64_t i = 0; i < losses; i++)
         dloss[i] = (float)(i + 1);
-    assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), grad, dloss, log_prob, d.labels, weights_f32, &s)), TK_OK);
+    assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), grad, dloss, log_prob, d.labels, weights_f32, &s, NULL)),
+                     TK_OK);
     /* log_prob over scores, dscores over log_prob: the same bits. */
     float over[SCORES];
     size_t bytes = (size_t)(places * s.classes) * sizeof *over;
@@ -130,7 +131,8 @@ static void one_loss(tk_loss s, int weighted) {
     assert_int_equal(FAULT_OF(tk_cross_entropy(queue(), again, over, over, d.labels, weights_f32, &s, scratch)), TK_OK);
     assert_memory_equal(again, loss, (size_t)losses * sizeof(float));
     assert_memory_equal(over, log_prob, bytes);
-    assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), over, dloss, over, d.labels, weights_f32, &s)), TK_OK);
+    assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), over, dloss, over, d.labels, weights_f32, &s, NULL)),
+                     TK_OK);
     assert_memory_equal(over, grad, bytes);
     for (int64_t i = 0; i < places * s.classes; i += 5) {
         double before = d.scores[i], change = 0;
@@ -179,7 +181,8 @@ static void wrong_labels(void **state) {
         tk_status expected = label >= -1 && label < 3 ? TK_OK : TK_BAD_INDEX;
         assert_int_equal(FAULT_OF(tk_cross_entropy(queue(), &loss, NULL, scores, &label, NULL, &s, scratch)), expected);
         assert_int_equal(FAULT_OF(tk_nll_loss(queue(), &loss, scores, &label, NULL, &s, scratch)), expected);
-        assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), grad, &loss, scores, &label, NULL, &s)), expected);
+        assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), grad, &loss, scores, &label, NULL, &s, NULL)),
+                         expected);
     }
 }
 

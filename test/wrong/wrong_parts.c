@@ -23,8 +23,8 @@ static bool is_wrong(const char *part) {
 WRONG_KERNEL(binary_run, (tk_queue *q, const tk_binary *binary, void *out, const void *a, const void *b,
              const tk_bcast *bc), (q, binary, out, a, b, bc), out, binary->out)
 WRONG_KERNEL(cross_entropy_grad, (tk_queue *q, void *dscores, const void *dloss, const void *log_prob,
-             const void *labels, const void *weights, const tk_loss *shape),
-             (q, dscores, dloss, log_prob, labels, weights, shape), dscores, shape->dtype)
+             const void *labels, const void *weights, const tk_loss *shape, void *scratch),
+             (q, dscores, dloss, log_prob, labels, weights, shape, scratch), dscores, shape->dtype)
 WRONG_KERNEL(gather_grad, (tk_queue *q, void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis,
              int64_t inner, int64_t n, tk_dtype dtype, void *workspace),
              (q, out, grad, indices, outer, axis, inner, n, dtype, workspace), out, dtype)
