@@ -9,6 +9,7 @@
  *   loss = each, or their sum, or the sum divided by the sum of w[y]; rows whose label is ignored count nothing. */
 #ifndef TK_LINEAR_LOSS_H
 #define TK_LINEAR_LOSS_H
+#include "../matmul/matmul.h"
 #include "loss.h"
 
 typedef struct tk_linear_loss {
@@ -40,6 +41,16 @@ tk_status tk_linear_loss_ref(tk_linear_loss_results out, tk_linear_loss_operands
 
 /* Rows of a chunk: by shape alone. */
 int64_t tk_linear_loss_chunk(const tk_linear_loss *shape);
+
+/* The products of a chunk of `count` rows: its scores, of x and W; the gradient of W, of x and the scores' gradient (of
+ * the latter and x, where trans_w), to which a chunk adds; and that of x, of the scores' gradient and W. Of 16 bits the
+ * scores are floats, and a row of their gradient lies at the begin of the row's scores. */
+typedef enum tk_linear_loss_role {
+    TK_LINEAR_LOSS_SCORES,
+    TK_LINEAR_LOSS_OF_W,
+    TK_LINEAR_LOSS_OF_X
+} tk_linear_loss_role;
+tk_product tk_linear_loss_product(const tk_linear_loss *shape, tk_linear_loss_role which, int64_t count);
 
 /* clang-format off */
 #define TK_LINEAR_LOSS_KERNELS(K) \

@@ -4,7 +4,6 @@
 #include "../common/math.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
-#include "../matmul/matmul.h"
 #include "linear_loss.h"
 #include <string.h>
 
@@ -133,37 +132,36 @@ static void narrow_range(void *ctx, tk_share share) {
 
 /* --- products --------------------------------------------------------------------------------- */
 
-typedef enum role { SCORES, OF_W, OF_X } role;
-
-static tk_product product_of(const tk_linear_loss *s, role which, int64_t count) {
+tk_product tk_linear_loss_product(const tk_linear_loss *s, tk_linear_loss_role which, int64_t count) {
     int64_t ldw = s->trans_w ? s->hidden : s->classes, ldz = s->classes * (tk_is_half(s->dtype) ? 2 : 1);
     tk_product p = {.batch = 1, .alpha = 1};
-    if (which == SCORES) {
+    if (which == TK_LINEAR_LOSS_SCORES) {
         p.m = count, p.n = s->classes, p.k = s->hidden;
         p.lda = s->hidden, p.ldb = ldw, p.trans_b = s->trans_w;
-    } else if (which == OF_X) {
+    } else if (which == TK_LINEAR_LOSS_OF_X) {
         p.m = count, p.n = s->hidden, p.k = s->classes;
         p.lda = ldz, p.ldb = ldw, p.trans_b = !s->trans_w;
     } else {
         p.m = s->trans_w ? s->classes : s->hidden, p.n = s->trans_w ? s->hidden : s->classes, p.k = count;
         p.lda = s->trans_w ? ldz : s->hidden, p.ldb = s->trans_w ? s->hidden : ldz, p.trans_a = true;
     }
-    p.wide = which != OF_X && tk_is_half(s->dtype);
+    p.wide = which != TK_LINEAR_LOSS_OF_X && tk_is_half(s->dtype);
     return p;
 }
 
 size_t tk_linear_loss_workspace(const tk_linear_loss *s, int slots) {
     size_t most = 0;
-    for (int i = SCORES; i <= OF_X; i++) {
-        tk_product p = product_of(s, (role)i, tk_linear_loss_chunk(s));
+    for (int i = TK_LINEAR_LOSS_SCORES; i <= TK_LINEAR_LOSS_OF_X; i++) {
+        tk_product p = tk_linear_loss_product(s, (tk_linear_loss_role)i, tk_linear_loss_chunk(s));
         size_t bytes = tk_product_workspace(&p, s->dtype, slots);
         most = bytes > most ? bytes : most;
     }
     return layout_of(s).end + most;
 }
 
-static void multiply(const walk *w, role which, void *out, const void *a, const void *b, double alpha, double beta) {
-    tk_product p = product_of(w->shape, which, w->count);
+static void multiply(const walk *w, tk_linear_loss_role which, void *out, const void *a, const void *b, double alpha,
+                     double beta) {
+    tk_product p = tk_linear_loss_product(w->shape, which, w->count);
     p.alpha = alpha;
     p.beta = beta;
     tk_product_run(w->q, out, a, b, &p, w->shape->dtype, w->products);
@@ -182,7 +180,7 @@ static const void *gather(const walk *w) {
 /* dx may be x: the chunk's rows have been read for the last time. */
 static void put_dx(const walk *w, bool gathered) {
     void *dx = gathered ? w->gathered : row_of_dx(w, w->rows[0]);
-    multiply(w, OF_X, dx, w->scores, w->in.w, w->scale, 0);
+    multiply(w, TK_LINEAR_LOSS_OF_X, dx, w->scores, w->in.w, w->scale, 0);
     for (int64_t i = 0; gathered && i < w->count; i++)
         memcpy(row_of_dx(w, w->rows[i]), (const char *)dx + (size_t)i * row_bytes(w), row_bytes(w));
 }
@@ -191,7 +189,7 @@ static double walk_chunk(walk *w) {
     const tk_linear_loss *s = w->shape;
     const void *x = gather(w);
     double loss = 0;
-    multiply(w, SCORES, w->scores, x, w->in.w, 1, 0);
+    multiply(w, TK_LINEAR_LOSS_SCORES, w->scores, x, w->in.w, 1, 0);
     tk_parallel_for(w->q, w->count, TK_GRAIN / 4 / (s->classes + 1) + 1, rows_range, w);
     for (int64_t i = 0; i < w->count; i++) {
         loss += w->losses[i];
@@ -203,9 +201,9 @@ static double walk_chunk(walk *w) {
     if (tk_is_half(s->dtype) && (w->out.dx || w->out.dw))
         tk_parallel_for(w->q, w->count, TK_GRAIN / s->classes + 1, narrow_range, w);
     if (w->out.dw && s->trans_w)
-        multiply(w, OF_W, w->dw, w->scores, x, w->scale, w->begun);
+        multiply(w, TK_LINEAR_LOSS_OF_W, w->dw, w->scores, x, w->scale, w->begun);
     else if (w->out.dw)
-        multiply(w, OF_W, w->dw, x, w->scores, w->scale, w->begun);
+        multiply(w, TK_LINEAR_LOSS_OF_W, w->dw, x, w->scores, w->scale, w->begun);
     if (w->out.dx)
         put_dx(w, x == w->gathered);
     w->begun = true;
