@@ -40,7 +40,8 @@ bool tk_can_reduce(tk_scatter_kind reduction, tk_dtype dtype);
       int64_t inner, int64_t n, size_t element), (q, out, inp, indices, outer, axis, inner, n, element)) \
     /* The gradient of tk_gather: out: [outer, axis, inner], zero but for sums of the rows of grad: [outer, n, \
      * inner]. Any float type. Rows that meet are added in the order of the indices, whatever the number of \
-     * threads; those of 16 bits in float. workspace: tk_gather_grad_workspace bytes. */ \
+     * threads (on CUDA those of one index in stretches of 128, whose sums are added in order); those of 16 bits \
+     * in float. workspace: tk_gather_grad_workspace bytes. */ \
     K(gather_grad, (tk_queue *q, void *out, const void *grad, tk_indices indices, int64_t outer, int64_t axis, \
       int64_t inner, int64_t n, tk_dtype dtype, void *workspace), \
       (q, out, grad, indices, outer, axis, inner, n, dtype, workspace)) \
@@ -48,20 +49,27 @@ bool tk_can_reduce(tk_scatter_kind reduction, tk_dtype dtype);
     K(gather_elements, (tk_queue *q, void *out, const void *inp, tk_indices indices, int rank, \
       const int64_t *out_dims, const int64_t *inp_dims, int axis, size_t element), \
       (q, out, inp, indices, rank, out_dims, inp_dims, axis, element)) \
-    /* The elements of out where updates go are combined with them. out: out_dims (holds the data); updates, \
-     * indices: upd_dims */ \
+    /* The elements of out where updates go are combined with them, in the order of the updates: of several that \
+     * are put in one place the last stays. out: out_dims (holds the data); updates, indices: upd_dims; workspace: \
+     * tk_scatter_workspace bytes for as many updates */ \
     K(scatter_elements, (tk_queue *q, void *out, tk_indices indices, const void *updates, int rank, \
-      const int64_t *upd_dims, const int64_t *out_dims, int axis, tk_scatter_kind reduction, tk_dtype dtype), \
-      (q, out, indices, updates, rank, upd_dims, out_dims, axis, reduction, dtype)) \
+      const int64_t *upd_dims, const int64_t *out_dims, int axis, tk_scatter_kind reduction, tk_dtype dtype, \
+      void *workspace), (q, out, indices, updates, rank, upd_dims, out_dims, axis, reduction, dtype, workspace)) \
     K(gather_nd, (tk_queue *q, void *out, const void *inp, tk_indices indices, const tk_nd *nd, size_t element), \
       (q, out, inp, indices, nd, element)) \
-    /* batch is 1. out: [dims..., inner] (holds the data); updates: [n, inner] */ \
+    /* batch is 1. out: [dims..., inner] (holds the data); updates: [n, inner], in their order; workspace: \
+     * tk_scatter_workspace bytes for n */ \
     K(scatter_nd, (tk_queue *q, void *out, tk_indices indices, const void *updates, const tk_nd *nd, \
-      tk_scatter_kind reduction, tk_dtype dtype), (q, out, indices, updates, nd, reduction, dtype)) \
+      tk_scatter_kind reduction, tk_dtype dtype, void *workspace), \
+      (q, out, indices, updates, nd, reduction, dtype, workspace)) \
     K(tensor_scatter, (tk_queue *q, void *out, const void *updates, const int64_t *starts, \
       const tk_cache_dims *dims, size_t element), (q, out, updates, starts, dims, element))
 #define TK_EMBEDDING_WORKSPACES(W) \
-    W(gather_grad_workspace, (int64_t axis, tk_dtype dtype, int slots), (axis, dtype, slots))
+    W(gather_grad_workspace, \
+      (int64_t outer, int64_t axis, int64_t inner, int64_t n, tk_dtype dtype, int slots), \
+      (outer, axis, inner, n, dtype, slots)) \
+    /* Of n updates. */ \
+    W(scatter_workspace, (int64_t n), (n))
 /* clang-format on */
 
 TK_EMBEDDING_KERNELS(TK_DECLARE_KERNEL)

@@ -82,7 +82,8 @@ static void add_strips(void *ctx, tk_share share) {
     }
 }
 
-size_t tk_gather_grad_workspace(int64_t axis, tk_dtype dtype, int slots) {
+size_t tk_gather_grad_workspace(int64_t outer, int64_t axis, int64_t inner, int64_t n, tk_dtype dtype, int slots) {
+    (void)outer, (void)inner, (void)n;
     return tk_is_half(dtype) ? (size_t)(axis * STRIP) * sizeof(float) * (size_t)slots : 0;
 }
 
@@ -132,6 +133,12 @@ void tk_gather_elements(tk_queue *q, void *out, const void *inp, tk_indices indi
     }
 }
 
+/* One update after the other: none is kept. */
+size_t tk_scatter_workspace(int64_t n) {
+    (void)n;
+    return 0;
+}
+
 /* The row that tuple `i` of an N-d index points at, or -1. */
 static int64_t nd_row(tk_indices indices, const tk_nd *nd, int64_t i) {
     int64_t row = 0;
@@ -159,7 +166,8 @@ void tk_gather_nd(tk_queue *q, void *out, const void *inp, tk_indices indices, c
 }
 
 void tk_scatter_nd(tk_queue *q, void *out, tk_indices indices, const void *updates, const tk_nd *nd,
-                   tk_scatter_kind reduction, tk_dtype dtype) {
+                   tk_scatter_kind reduction, tk_dtype dtype, void *workspace) {
+    (void)workspace;
     int64_t bytes = nd->inner * (int64_t)tk_size(dtype);
     tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
     for (int64_t i = 0; i < nd->n; i++) {
@@ -179,7 +187,8 @@ void tk_scatter_nd(tk_queue *q, void *out, tk_indices indices, const void *updat
 
 void tk_scatter_elements(tk_queue *q, void *out, tk_indices indices, const void *updates, int rank,
                          const int64_t *upd_dims, const int64_t *out_dims, int axis, tk_scatter_kind reduction,
-                         tk_dtype dtype) {
+                         tk_dtype dtype, void *workspace) {
+    (void)workspace;
     int64_t count = 1, element = (int64_t)tk_size(dtype);
     tk_combine_fn combine = reduction == TK_PUT ? NULL : tk_combine(reduction, dtype);
     for (int d = 0; d < rank; d++)

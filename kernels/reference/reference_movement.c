@@ -268,7 +268,8 @@ static void combine(void *out, int64_t to, const void *updates, int64_t from, tk
 
 void tk_reference_scatter_elements(tk_queue *q, void *out, tk_indices indices, const void *updates, int rank,
                                    const int64_t *upd_dims, const int64_t *out_dims, int axis,
-                                   tk_scatter_kind reduction, tk_dtype dtype) {
+                                   tk_scatter_kind reduction, tk_dtype dtype, void *workspace) {
+    (void)workspace;
     for (int64_t i = 0; i < count_of(rank, upd_dims); i++) {
         int64_t to = element_of(q, indices, i, rank, upd_dims, out_dims, axis);
         if (to < 0)
@@ -301,7 +302,8 @@ void tk_reference_gather_nd(tk_queue *q, void *out, const void *inp, tk_indices 
 }
 
 void tk_reference_scatter_nd(tk_queue *q, void *out, tk_indices indices, const void *updates, const tk_nd *nd,
-                             tk_scatter_kind reduction, tk_dtype dtype) {
+                             tk_scatter_kind reduction, tk_dtype dtype, void *workspace) {
+    (void)workspace;
     for (int64_t i = 0; i < nd->n * nd->inner; i++) {
         int64_t row = row_of(q, indices, nd, i / nd->inner);
         if (row < 0)

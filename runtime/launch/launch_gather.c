@@ -72,7 +72,8 @@ tc_status rt_launch_gather_grad(rt_launcher *launcher, const tc_node *node, rt_l
                         tc_dtype_name((tc_dtype)grad->dtype));
     TC_TRY(split_at_axis(launcher, node, out, 0, &p));
     TC_TRY(rt_expect(launcher, node, grad->count == p->outer * indices->count * p->inner));
-    launch->workspace_bytes = launcher->kernels->gather_grad_workspace(p->axis, out->dtype, launcher->slots);
+    launch->workspace_bytes = launcher->kernels->gather_grad_workspace(p->outer, p->axis, p->inner, indices->count,
+                                                                       out->dtype, launcher->slots);
     launch->params = p;
     launch->run = run_gather_grad;
     return TC_OK;
@@ -135,26 +136,35 @@ typedef struct target {
     void *data;
     const void *updates;
     tk_dtype dtype;
+    void *workspace; /* of the kernel */
 } target;
 
 static bool is_widened(const rt_launch *launch, tk_scatter_kind reduction) {
     return reduction != TK_PUT && tk_is_half(launch->out[0].dtype);
 }
 
-static size_t scatter_workspace(const rt_launch *launch, tk_scatter_kind reduction) {
-    return is_widened(launch, reduction) ? (size_t)(launch->out[0].count + launch->in[2].count) * sizeof(float) : 0;
+/* Bytes of the copies in float; behind them is the kernel's workspace. */
+static size_t widened_bytes(const rt_launch *launch, tk_scatter_kind reduction) {
+    size_t bytes = (size_t)(launch->out[0].count + launch->in[2].count) * sizeof(float);
+    return is_widened(launch, reduction) ? (bytes + 63) / 64 * 64 : 0;
+}
+
+static size_t scatter_workspace(const rt_launcher *launcher, const rt_launch *launch, tk_scatter_kind reduction,
+                                int64_t n) {
+    return widened_bytes(launch, reduction) + launcher->kernels->scatter_workspace(n);
 }
 
 static target begin_scatter(tk_queue *q, const rt_launch *launch, tk_scatter_kind reduction) {
     const rt_arg *data = &launch->in[0], *updates = &launch->in[2], *out = &launch->out[0];
     float *sums = launch->workspace;
+    void *rest = sums ? (char *)launch->workspace + widened_bytes(launch, reduction) : NULL;
     if (!is_widened(launch, reduction)) {
         copy_data(q, launch);
-        return (target){out->data, updates->data, out->dtype};
+        return (target){out->data, updates->data, out->dtype, rest};
     }
     launch->kernels->cast(q, sums, data->data, out->count, TK_F32, data->dtype);
     launch->kernels->cast(q, sums + out->count, updates->data, updates->count, TK_F32, updates->dtype);
-    return (target){sums, sums + out->count, TK_F32};
+    return (target){sums, sums + out->count, TK_F32, rest};
 }
 
 static void end_scatter(tk_queue *q, const rt_launch *launch, const target *to) {
@@ -168,7 +178,7 @@ static void run_scatter_elements(tk_queue *q, const rt_launch *launch) {
     const rt_arg *updates = &launch->in[2], *out = &launch->out[0];
     target to = begin_scatter(q, launch, p->reduction);
     launch->kernels->scatter_elements(q, to.data, indices_of(&launch->in[1]), to.updates, out->rank, updates->dims,
-                                      out->dims, p->at, p->reduction, to.dtype);
+                                      out->dims, p->at, p->reduction, to.dtype, to.workspace);
     end_scatter(q, launch, &to);
 }
 
@@ -182,7 +192,7 @@ tc_status rt_launch_scatter_elements(rt_launcher *launcher, const tc_node *node,
                      same_shape(&launch->in[0], out) && same_shape(indices, updates) && updates->dtype == out->dtype &&
                          fits_but_axis(indices, out, p->at)));
     launch->params = p;
-    launch->workspace_bytes = scatter_workspace(launch, p->reduction);
+    launch->workspace_bytes = scatter_workspace(launcher, launch, p->reduction, updates->count);
     launch->run = run_scatter_elements;
     launch->inplace[0] = 1;
     return TC_OK;
@@ -231,7 +241,8 @@ tc_status rt_launch_gather_nd(rt_launcher *launcher, const tc_node *node, rt_lau
 static void run_scatter_nd(tk_queue *q, const rt_launch *launch) {
     const nd_params *p = launch->params;
     target to = begin_scatter(q, launch, p->reduction);
-    launch->kernels->scatter_nd(q, to.data, indices_of(&launch->in[1]), to.updates, &p->nd, p->reduction, to.dtype);
+    launch->kernels->scatter_nd(q, to.data, indices_of(&launch->in[1]), to.updates, &p->nd, p->reduction, to.dtype,
+                                to.workspace);
     end_scatter(q, launch, &to);
 }
 
@@ -243,7 +254,7 @@ tc_status rt_launch_scatter_nd(rt_launcher *launcher, const tc_node *node, rt_la
                      same_shape(&launch->in[0], &launch->out[0]) && launch->in[2].count == p->nd.n * p->nd.inner &&
                          launch->in[2].dtype == launch->out[0].dtype));
     launch->params = p;
-    launch->workspace_bytes = scatter_workspace(launch, p->reduction);
+    launch->workspace_bytes = scatter_workspace(launcher, launch, p->reduction, p->nd.n);
     launch->run = run_scatter_nd;
     launch->inplace[0] = 1;
     return TC_OK;

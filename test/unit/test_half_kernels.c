@@ -203,7 +203,7 @@ static void long_sums(void **state) {
         int64_t indices[N], found;
         for (int i = 0; i < N; i++)
             indices[i] = i % 2;
-        void *workspace = malloc(tk_gather_grad_workspace(2, dtype, 2));
+        void *workspace = malloc(tk_gather_grad_workspace(1, 2, 1, N, dtype, 2));
         assert_int_equal(FAULT_OF(tk_gather_grad(queue(), table.half, x.half, (tk_indices){indices, TK_I64}, 1, 2, 1, N,
                                                  dtype, workspace)),
                          TK_OK);
@@ -225,7 +225,7 @@ static void gather_grad(void **state) {
         indices[i] = i * i % AXIS - (i % 3 == 0 ? AXIS : 0);
     FOR_TYPES(dtype) {
         numbers grad = make(OUTER * N * INNER, dtype, 1, 1), out = make(OUTER * AXIS * INNER, dtype, 2, 1);
-        void *workspace = malloc(tk_gather_grad_workspace(AXIS, dtype, 3));
+        void *workspace = malloc(tk_gather_grad_workspace(OUTER, AXIS, INNER, N, dtype, 3));
         use_queue(6, 3); /* more threads than the workspace is for */
         assert_int_equal(FAULT_OF(tk_gather_grad(queue(), out.half, grad.half, (tk_indices){indices, TK_I64}, OUTER,
                                                  AXIS, INNER, N, dtype, workspace)),
