@@ -1,5 +1,5 @@
 /* walk.cuh: where the operands of element i lie: an index taken apart along dims, and put together with each operand's
- * strides. Divisions by dims are products with what the host prepares, for up to 2^31 items; beyond, they are real. */
+ * strides. Divisions by dims are products with what the host prepares, of 32 bits for up to 2^31 items. */
 #ifndef TK_WALK_CUH
 #define TK_WALK_CUH
 #include "device.cuh"
@@ -7,31 +7,40 @@ extern "C" {
 #include "broadcast.h"
 }
 
-/* n / by for 0 <= n < 2^31, 0 < by: T. Granlund, P. L. Montgomery, "Division by invariant integers using
- * multiplication", 1994. */
+/* n / by = (n factor / 2^32 + n) >> shift for 0 <= n < 2^31, by < 2^31, and likewise with 64 bits for n < 2^63:
+ * T. Granlund, P. L. Montgomery, "Division by invariant integers using multiplication", 1994. */
+__extension__ typedef unsigned __int128 tk_uint128;
 typedef struct tk_divisor {
     int64_t by;
-    uint32_t factor;
-    int shift;
+    uint64_t wide_factor;
+    uint32_t factor, shift;
 } tk_divisor;
 
 static inline tk_divisor tk_divisor_of(int64_t by) {
-    if (by <= 1 || by > INT32_MAX)
-        return tk_divisor{by, 0, 0};
-    int log = 0; /* rounded up */
-    while ((int64_t)1 << log < by)
-        log++;
-    const uint64_t power = (uint64_t)1 << (31 + log);
-    return tk_divisor{by, (uint32_t)((power + (uint64_t)by - 1) / (uint64_t)by), log - 1};
+    tk_divisor d = {by > 0 ? by : 1, 0, 0, 0}; /* by 0 nothing is divided */
+    while ((uint64_t)1 << d.shift < (uint64_t)d.by)
+        d.shift++;
+    const tk_uint128 rest = ((uint64_t)1 << d.shift) - (uint64_t)d.by;
+    d.wide_factor = (uint64_t)((rest << 64) / (tk_uint128)d.by + 1);
+    d.factor = (uint32_t)((rest << 32) / (tk_uint128)d.by + 1);
+    return d;
 }
 
-/* `quick`: n is less than 2^31. */
+/* `quick`: n and the divisor are less than 2^31. */
 static __device__ __forceinline__ int64_t tk_divide(int64_t n, const tk_divisor &d, bool quick) {
-    if (!quick)
-        return n / d.by;
-    if (d.factor == 0) /* by 1, or by more than n */
-        return d.by == 1 ? n : 0;
-    return (int64_t)((uint32_t)((uint64_t)(uint32_t)n * d.factor >> 32) >> d.shift);
+    if (quick)
+        return (int64_t)(((uint32_t)((uint64_t)(uint32_t)n * d.factor >> 32) + (uint32_t)n) >> d.shift);
+    return (int64_t)(((uint64_t)((tk_uint128)(uint64_t)n * d.wide_factor >> 64) + (uint64_t)n) >> d.shift);
+}
+static __device__ __forceinline__ int64_t tk_divide(int64_t n, const tk_divisor &d) {
+    return tk_divide(n, d, (uint64_t)(n | d.by) <= INT32_MAX);
+}
+
+/* The remainder; n becomes the quotient. */
+static __device__ __forceinline__ int64_t tk_split(int64_t &n, const tk_divisor &d) {
+    const int64_t quotient = tk_divide(n, d), rest = n - quotient * d.by;
+    n = quotient;
+    return rest;
 }
 
 /* Items of a box of `rank` dims, the last one innermost, and K operands' strides in elements. A kernel gets it by
