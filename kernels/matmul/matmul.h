@@ -16,7 +16,17 @@ typedef struct tk_product {
     tk_places a_at, b_at;  /* where A_i and B_i begin */
     double alpha, beta;    /* integers: 1, and 0 or 1 */
     bool wide;             /* of 16-bit types: out is of floats */
+    const void *bias;      /* of floats of any type: [n] of out's type, added to every row, and beta is 0; or NULL */
 } tk_product;
+
+/* How product_start puts the bias of a product on every row of out. */
+static inline tk_bcast tk_product_rows(const tk_product *p) {
+    const int64_t out[] = {p->batch * p->m, p->n};
+    const tk_shape bias = {1, &p->n}, all = {2, out};
+    tk_bcast bc;
+    tk_bcast_init(&bc, all, &bias, 1);
+    return bc;
+}
 
 bool tk_product_has(tk_dtype dtype);
 void tk_product_ref(void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype);

@@ -184,10 +184,8 @@ size_t tk_product_workspace(const tk_product *p, tk_dtype dtype, int slots) {
     return half_elements(p, part(p->m, 512), part(p->n, 384)) * sizeof(float) * (size_t)slots;
 }
 
-void tk_product_run(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
-                    void *workspace) {
-    if (p->batch == 0 || p->m == 0 || p->n == 0)
-        return;
+static void run_without_bias(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
+                             void *workspace) {
     if (p->k == 0) {
         scale_only(out, p, p->wide ? TK_F32 : dtype);
         return;
@@ -231,4 +229,17 @@ static void start_range(void *ctx, tk_share share) {
 void tk_product_start(tk_queue *q, void *out, const void *c, double beta, const tk_bcast *bc, tk_dtype dtype) {
     start_ctx s = {out, c, beta, bc, dtype};
     tk_parallel_for(q, bc->count, TK_GRAIN, start_range, &s);
+}
+
+void tk_product_run(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
+                    void *workspace) {
+    tk_product product = *p;
+    if (p->batch == 0 || p->m == 0 || p->n == 0)
+        return;
+    if (p->bias) {
+        const tk_bcast rows = tk_product_rows(p);
+        tk_product_start(q, out, p->bias, 1, &rows, p->wide ? TK_F32 : dtype);
+        product.beta = 1;
+    }
+    run_without_bias(q, out, a, b, &product, dtype, workspace);
 }

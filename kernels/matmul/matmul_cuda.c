@@ -22,6 +22,22 @@ static const void *moved(const void *data, tk_places *at, int64_t items, size_t 
     return at->at ? data : (const char *)data + items * at->step * (int64_t)size;
 }
 
+/* The bias goes on the rows before the product where the library does not put it there itself. */
+static void run_part(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype) {
+    tk_product product = *p;
+    if (tk_cublas_product(tk_queue_cuda(q), out, a, b, &product, dtype))
+        return;
+    if (p->bias) {
+        const tk_bcast rows = tk_product_rows(p);
+        tk_cuda_product_start(q, out, p->bias, 1, &rows, p->wide ? TK_F32 : dtype);
+        product.bias = NULL;
+        product.beta = 1;
+        if (tk_cublas_product(tk_queue_cuda(q), out, a, b, &product, dtype))
+            return;
+    }
+    tk_cuda_product_plain(q, out, a, b, &product, dtype);
+}
+
 void tk_cuda_product_run(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
                          void *workspace) {
     (void)workspace;
@@ -33,7 +49,6 @@ void tk_cuda_product_run(tk_queue *q, void *out, const void *a, const void *b, c
         part.batch = p->batch - first < MOST_ITEMS ? p->batch - first : MOST_ITEMS;
         const void *part_a = moved(a, &part.a_at, first, size), *part_b = moved(b, &part.b_at, first, size);
         void *part_out = (char *)out + (size_t)(first * p->m * p->n) * out_size;
-        if (!tk_cublas_product(tk_queue_cuda(q), part_out, part_a, part_b, &part, dtype))
-            tk_cuda_product_plain(q, part_out, part_a, part_b, &part, dtype);
+        run_part(q, part_out, part_a, part_b, &part, dtype);
     }
 }

@@ -32,9 +32,11 @@ static void product_range(void *ctx, tk_share share) {
             else
                 whole += (uint64_t)tk_get_int(c->a, c->dtype, of_a) * (uint64_t)tk_get_int(c->b, c->dtype, of_b);
         }
+        const double added = p->bias        ? tk_get(p->bias, out_dtype, j)
+                             : p->beta != 0 ? p->beta * tk_get(c->out, out_dtype, at)
+                                            : 0;
         if (tk_is_float(c->dtype))
-            tk_put(c->out, out_dtype, at,
-                   p->alpha * sum + (p->beta != 0 ? p->beta * tk_get(c->out, out_dtype, at) : 0));
+            tk_put(c->out, out_dtype, at, p->alpha * sum + added);
         else
             tk_reference_put_int(c->out, c->dtype, at,
                                  whole + (p->beta != 0 ? (uint64_t)tk_get_int(c->out, c->dtype, at) : 0));

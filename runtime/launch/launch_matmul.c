@@ -5,7 +5,8 @@
 
 typedef struct matmul_params {
     tk_product product;
-    bool has_c;
+    bool has_bias; /* operand 2 is a row, and its factor 1 */
+    bool has_c;    /* operand 2 is anything else */
     tk_bcast c;
 } matmul_params;
 
@@ -16,6 +17,7 @@ static void run_product(tk_queue *q, const rt_launch *launch) {
     bool scaled = tk_is_half(out->dtype); /* what the product is added to is not rounded before */
     if (p->has_c)
         launch->kernels->product_start(q, out->data, launch->in[2].data, scaled ? 1 : product.beta, &p->c, out->dtype);
+    product.bias = p->has_bias ? launch->in[2].data : NULL;
     product.beta = !p->has_c ? 0 : scaled ? product.beta : 1;
     launch->kernels->product_run(q, out->data, launch->in[0].data, launch->in[1].data, &product, out->dtype,
                                  launch->workspace);
@@ -107,7 +109,9 @@ tc_status rt_launch_gemm(rt_launcher *launcher, const tc_node *node, rt_launch *
                                    .trans_b = tb,
                                    .alpha = (double)tc_attr_float(node, "alpha", 1),
                                    .beta = (double)tc_attr_float(node, "beta", 1)};
-    params->has_c = c && params->product.beta != 0;
+    params->has_bias = c && params->product.beta == 1 && c->rank > 0 && c->count == params->product.n &&
+                       c->dims[c->rank - 1] == params->product.n;
+    params->has_c = c && params->product.beta != 0 && !params->has_bias;
     if (params->has_c && !tk_bcast_init(&params->c, rt_shape(&launch->out[0]), (tk_shape[]){rt_shape(c)}, 1))
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "operand 2 does not broadcast to the result");
     launch->workspace_bytes =

@@ -117,11 +117,35 @@ static void start(void **state) {
     assert_memory_equal(out, ((float[]){3, 3, 3, 6, 6, 6}), sizeof out);
 }
 
+/* A bias on every row: the bits of a start and a product on top of it. */
+static void bias(void **state) {
+    (void)state;
+    static const tk_dtype types[] = {TK_F32, TK_F64, TK_F16, TK_BF16};
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        tk_product p = {.batch = 2, .m = 3, .n = 5, .k = 4, .lda = 4, .ldb = 5, .alpha = 1};
+        uint64_t numbers[64], out[32], again[32], workspace[4096];
+        uint64_t seed = 3;
+        for (int i = 0; i < 50; i++)
+            tk_put(numbers, types[t], i, any_number(&seed));
+        p.a_at.step = 12, p.b_at.step = 0;
+        const char *from = (const char *)numbers;
+        const void *b = from + 24 * tk_size(types[t]), *row = from + 44 * tk_size(types[t]);
+        tk_bcast rows = tk_product_rows(&p);
+        tk_product_start(queue(), again, row, 1, &rows, types[t]);
+        p.beta = 1;
+        tk_product_run(queue(), again, from, b, &p, types[t], workspace);
+        p.beta = 0, p.bias = row;
+        tk_product_run(queue(), out, from, b, &p, types[t], workspace);
+        assert_memory_equal(out, again, 30 * tk_size(types[t]));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_products),
         cmocka_unit_test(any_threads),
         cmocka_unit_test(start),
+        cmocka_unit_test(bias),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
