@@ -232,7 +232,7 @@ static void put_item(const attention_ctx *c, int64_t item, const double *y, cons
     for (int64_t i = 0; i < a->s * a->t; i++) {
         int64_t at = item * a->s * a->t + i;
         if (c->out.p)
-            tk_put(c->out.p, a->dtype, at, c->draw && a->is_signed && !kept[i] ? -fabs(p[i]) : p[i]);
+            tk_put(c->out.p, a->dtype, at, c->draw && a->is_signed && !kept[i] ? -fabs(p[i]) : fabs(p[i]));
         if (c->draw && c->out.dropped)
             tk_put(c->out.dropped, a->dtype, at, kept[i] ? p[i] / (1 - c->ratio) : 0);
         if (c->draw && c->out.keep)
