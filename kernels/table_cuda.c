@@ -5,6 +5,7 @@
 #define DECLARE_WORKSPACE(name, parameters, arguments) size_t tk_cuda_##name parameters;
 /* clang-format off */
 #define FAMILIES(K, W) \
+    TK_ATTENTION_KERNELS(K) TK_ATTENTION_WORKSPACES(W) \
     TK_CAST_KERNELS(K) \
     TK_CONV_KERNELS(K) TK_CONV_WORKSPACES(W) \
     TK_ELEMENTWISE_KERNELS(K) \

@@ -54,7 +54,7 @@ static void *take(int on, size_t bytes) {
     return memory;
 }
 
-static void give_back(void) {
+void pairs_give_back(void) {
     while (taken.n > 0) {
         void *memory = taken.memory[--taken.n];
         if (taken.sides[taken.n] == HOST)
@@ -251,7 +251,7 @@ static void run_check(const cuda_check *check) {
     check->run();
     wait_for_both();
     faults[HOST] = faults[DEVICE] = TK_OK;
-    give_back();
+    pairs_give_back();
     if (emu_findings() > before)
         wrong("the emulation found %d things", emu_findings() - before);
 }

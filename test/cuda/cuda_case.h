@@ -29,6 +29,9 @@ typedef struct pair {
     tk_dtype dtype;
 } pair;
 
+/* Gives all operands back that there are: between the cases of a check with many. */
+void pairs_give_back(void);
+
 extern int side; /* of the call that ON_BOTH makes */
 extern const tk_table *const tables[SIDES];
 extern tk_queue *queues[SIDES];

@@ -1,0 +1,46 @@
+/* attention_map.h: rows of attention's map on a CUDA device, between the products: scores to P, and the gradient of P
+ * to that of the scores. What attention_cuda.c calls of attention_map_cuda.cu. Items [first, first + items) of an
+ * attention at a time; all maps are dense [items, s, t] and begin at item `first`, operands with places at item 0. */
+#ifndef TK_ATTENTION_MAP_H
+#define TK_ATTENTION_MAP_H
+#include "attention.h"
+
+/* Bytes of maps that go together, where one item has no more: tests have fewer. */
+extern int64_t tk_cuda_attention_bytes;
+
+/* Some items of an attention. */
+typedef struct tk_attention_part {
+    int64_t first, items;
+} tk_attention_part;
+
+/* Scores, of tk_wide of the elements' type, to P. */
+typedef struct tk_attention_map {
+    const void *scores, *bias;
+    const uint8_t *mask;
+    void *p, *dropped; /* each may be NULL; one of them may lie over scores of its type */
+    uint8_t *keep;     /* or NULL */
+    tk_number ratio;
+    tk_seed seed; /* without a pair nothing is dropped */
+} tk_attention_map;
+void tk_cuda_attention_map(tk_queue *q, const tk_attention *a, tk_attention_part part, const tk_attention_map *map);
+
+/* dd = dout v^T, of tk_wide of the elements' type, to ds. */
+typedef struct tk_attention_map_grad {
+    const void *dd; /* NULL: neither ds nor reached is wanted */
+    const void *p;
+    const uint8_t *keep; /* where P has no flags */
+    bool is_dropped;
+    tk_number ratio;
+    const uint8_t *mask;
+    void *ds;      /* or NULL; it may lie over dd of its type */
+    void *reached; /* or NULL: ds, and 0 where the mask is 0; it may lie over p, or over dd of its type */
+    void *dropped; /* or NULL: what was multiplied by V, made again; not over p */
+} tk_attention_map_grad;
+void tk_cuda_attention_map_grad(tk_queue *q, const tk_attention *a, tk_attention_part part,
+                                const tk_attention_map_grad *grad);
+
+/* Adds ds of a part's items to the sums of their groups, of tk_wide of the elements' type, [groups, s, t], which begin
+ * at 0 with item 0; out, of the elements' type, is written with the last item, and may be the sums. */
+void tk_cuda_attention_sum(tk_queue *q, void *out, void *sums, const void *ds, const tk_attention *a,
+                           tk_attention_part part, const tk_attention_groups *groups);
+#endif

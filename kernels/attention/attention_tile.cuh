@@ -1,0 +1,346 @@
+/* attention_tile.cuh: what the tiled kernels of attention share: their arguments, tiles in shared memory and operands
+ * of tensor cores from these, what is dropped, and scores as the softmax sees them. Warps of a block have 16 rows (or
+ * keys) each; with g = lane / 4 and c = lane % 4 * 2 a lane has, of each product of 16 x 8, elements (g, c), (g, c +
+ * 1), (g + 8, c) and (g + 8, c + 1). */
+#ifndef TK_ATTENTION_TILE_CUH
+#define TK_ATTENTION_TILE_CUH
+#include "../common/fast_math.cuh"
+#include "../common/tensor_core.cuh"
+#include "../dropout/drop.cuh"
+extern "C" {
+#include "attention_tile.h"
+}
+
+enum { TILE_WARPS = 4, TILE_THREADS = TILE_WARPS * TK_WARP };
+
+struct tile_args {
+    tk_attention a;
+    tk_tile_operands of;
+    const void *dout;
+    tk_tile_statistics rows;
+    void *out, *dkt; /* y, dq or dv; dkt */
+    tk_fault_place fault;
+    bool natural;   /* scores are scaled before the softmax, for a bias, a mask's fill or a scale below 0 */
+    int64_t blocks; /* of an item */
+};
+
+static inline tile_args tile_args_of(tk_queue *q, const tk_attention *a, const tk_tile_operands *of) {
+    tile_args t = {};
+    t.a = *a, t.of = *of;
+    t.fault = tk_fault_of(q);
+    t.natural = of->in.bias || of->in.mask || !(a->scale > 0);
+    return t;
+}
+
+/* --- tiles in shared memory --------------------------------------------------------------------- */
+
+/* The row pitch of a tile so many elements wide: rows of 8 matrices lie in different banks. */
+template <int COLUMNS> constexpr int tile_pitch = COLUMNS + 8;
+
+/* A matrix in memory whose rows and columns run out somewhere. */
+template <class S> struct matrix {
+    const S *at;
+    int64_t rows, columns, stride;
+    bool packed; /* rows begin at 16 bytes, and have whole packs */
+    __device__ __forceinline__ matrix(const void *data, int64_t place, int64_t n_rows, int64_t n_columns)
+        : at((const S *)data + place), rows(n_rows), columns(n_columns), stride(n_columns),
+          packed(((uintptr_t)at & 15) == 0 && n_columns % 8 == 0) {}
+};
+
+/* Rows [row, row + ROWS) and columns [column, column + COLUMNS) to a tile, 0 where there are none; they are there after
+ * a commit, a wait and a barrier. */
+template <int ROWS, int COLUMNS, class S>
+__device__ __forceinline__ void copy_tile(S *tile, const matrix<S> &m, int64_t row, int64_t column) {
+    constexpr int PITCH = tile_pitch<COLUMNS>, PACKS = COLUMNS / 8, STEP = TILE_THREADS / PACKS;
+    const S *from = m.at + row * m.stride + column;
+    const int rows = (int)(m.rows - row < ROWS ? m.rows - row : ROWS);
+    const int columns = (int)(m.columns - column < COLUMNS ? m.columns - column : COLUMNS);
+    if (m.packed) {
+        const int first = (int)threadIdx.x / PACKS, c = (int)threadIdx.x % PACKS * 8;
+        from += first * m.stride + c;
+        tile += first * PITCH + c;
+#pragma unroll
+        for (int r = 0; r < ROWS; r += STEP) {
+            const bool in = first + r < rows && c < columns;
+            if (first < STEP && (ROWS % STEP == 0 || first + r < ROWS))
+                tk_copy_async(tile + r * PITCH, in ? from : m.at, in ? 16 : 0);
+            from += STEP * m.stride;
+        }
+    } else {
+#pragma unroll 1
+        for (int i = (int)threadIdx.x; i < ROWS * COLUMNS; i += TILE_THREADS) {
+            const int r = i / COLUMNS, c = i % COLUMNS;
+            S x = {};
+            if (r < rows && c < columns)
+                x = from[r * m.stride + c];
+            tile[r * PITCH + c] = x;
+        }
+    }
+}
+
+/* --- operands of tensor cores from tiles ---------------------------------------------------------- */
+
+__device__ __forceinline__ int lane_of() { return (int)threadIdx.x % TK_WARP; }
+
+/* A at (m, k) of a tile [m][k]. */
+template <int PITCH, class S> __device__ __forceinline__ void load_a(uint32_t a[4], const S *tile, int m, int k) {
+    const int lane = lane_of();
+    tk_load_matrices(a, tile + (m + lane % 16) * PITCH + k + lane / 16 * 8);
+}
+/* A at (m, k) of a tile [k][m]. */
+template <int PITCH, class S>
+__device__ __forceinline__ void load_a_turned(uint32_t a[4], const S *tile, int m, int k) {
+    const int lane = lane_of();
+    tk_load_turned(a, tile + (k + lane / 16 * 8 + lane % 8) * PITCH + m + lane / 8 % 2 * 8);
+}
+/* B at (k, n) and at (k, n + 8) of a tile [k][n]. */
+template <int PITCH, class S> __device__ __forceinline__ void load_b(uint32_t b[4], const S *tile, int k, int n) {
+    const int lane = lane_of();
+    tk_load_turned(b, tile + (k + lane % 16) * PITCH + n + lane / 16 * 8);
+}
+/* The same of a tile [n][k]. */
+template <int PITCH, class S>
+__device__ __forceinline__ void load_b_turned(uint32_t b[4], const S *tile, int k, int n) {
+    const int lane = lane_of();
+    tk_load_matrices(b, tile + (n + lane / 16 * 8 + lane % 8) * PITCH + k + lane / 8 % 2 * 8);
+}
+
+/* sums += A of two neighbouring products, rounded, times B: A from sums [16, 16] of another product. */
+template <class S>
+__device__ __forceinline__ void round_to_a(uint32_t a[4], const float left[4], const float right[4]) {
+    a[0] = tk_operand_of<S>(left[0], left[1]);
+    a[1] = tk_operand_of<S>(left[2], left[3]);
+    a[2] = tk_operand_of<S>(right[0], right[1]);
+    a[3] = tk_operand_of<S>(right[2], right[3]);
+}
+
+/* --- what is dropped ------------------------------------------------------------------------------ */
+
+/* Bit i of out[k]: element first[k] + i of the whole map is kept, 0 <= i < 8, of one block of the draw, or, where rows
+ * are no multiple of 8, of two. COUNT draws at once hide each other's latency. */
+template <int COUNT>
+__device__ __forceinline__ void kept_bits(uint32_t (&out)[COUNT], const tk_drop<float> &drop,
+                                          const uint64_t (&first)[COUNT], int64_t t) {
+    const int blocks = t % TK_HALVES ? 2 : 1;
+#pragma unroll
+    for (int k = 0; k < COUNT; k++)
+        out[k] = 0;
+#pragma unroll 1
+    for (int b = 0; b < blocks; b++)
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) {
+            uint32_t words[TK_WORDS], bits = 0;
+            tk_draw_block(&drop.draw, first[k] / TK_HALVES + (uint64_t)b, words);
+#pragma unroll
+            for (int i = 0; i < TK_HALVES; i++)
+                bits |= tk_is_drawn(drop, words, i) ? 1u << i : 0u;
+            out[k] |= bits << b * TK_HALVES;
+        }
+#pragma unroll
+    for (int k = 0; k < COUNT; k++)
+        out[k] = out[k] >> first[k] % TK_HALVES & 255;
+}
+
+/* Drops of a warp's tile [16, 8 OCTETS]: its first element is number `first` of the whole map. The four lanes that
+ * share a row draw its octets in turn. */
+template <int OCTETS>
+__device__ __forceinline__ void drop_tile(float (&p)[OCTETS][4], const tk_drop<float> &drop, int64_t first, int64_t t) {
+    constexpr int EACH = OCTETS / 4, COUNT = 2 * EACH;
+    const int lane = lane_of(), g = lane / 4, c = lane % 4;
+    uint64_t at[COUNT];
+    uint32_t drawn[COUNT], mine = 0;
+#pragma unroll
+    for (int k = 0; k < COUNT; k++)
+        at[k] = (uint64_t)(first + (g + k / EACH * 8) * t + (c * EACH + k % EACH) * 8);
+    kept_bits(drawn, drop, at, t);
+#pragma unroll
+    for (int k = 0; k < COUNT; k++)
+        mine |= drawn[k] << k * 8;
+#pragma unroll
+    for (int from = 0; from < 4; from++) {
+        const uint32_t bits = __shfl_sync(TK_ALL_LANES, mine, lane / 4 * 4 + from) >> c * 2;
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                if (!(bits & 1u << ((k / 2 * EACH + i) * 8 + k % 2)))
+                    p[from * EACH + i][k] = 0;
+    }
+}
+
+/* --- scores ------------------------------------------------------------------------------------- */
+
+/* Bias and mask of an item. */
+template <class S> struct extras {
+    const S *bias;
+    const uint8_t *mask;
+    __device__ __forceinline__ extras(const tile_args &t, int64_t item) : bias(nullptr), mask(nullptr) {
+        if (t.of.in.bias)
+            bias = (const S *)t.of.in.bias + tk_place(&t.a.bias_at, item);
+        if (t.of.in.mask)
+            mask = t.of.in.mask + tk_place(&t.a.mask_at, item);
+    }
+};
+
+/* The lane's elements of a warp's tile [16, 8 OCTETS] in memory that run to the right: at[n * 8 + i] for its row. */
+struct lane_row {
+    int64_t row;
+    int left; /* elements n * 8 + i below this are there */
+};
+template <int OCTETS> __device__ __forceinline__ lane_row lane_row_of(const tile_args &t, int64_t row, int64_t key) {
+    const int64_t left = t.a.t - key < OCTETS * 8 ? t.a.t - key : OCTETS * 8;
+    return lane_row{row < t.a.s ? row : t.a.s - 1, (int)left - lane_of() % 4 * 2};
+}
+
+/* Bit 4 n + 2 h + i: the mask is 0 at element (g + 8 h, c + i) of octet n. */
+template <int OCTETS>
+__device__ __forceinline__ uint32_t masked_bits(const tile_args &t, const uint8_t *mask, int64_t row, int64_t key) {
+    uint32_t bits = 0;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        if (h == 1 && t.a.mask_row == 0)
+            return bits | bits << 2;
+        const lane_row r = lane_row_of<OCTETS>(t, row + h * 8, key);
+        const uint8_t *at = mask + r.row * t.a.mask_row + (key + lane_of() % 4 * 2) * t.a.mask_column;
+        if (t.a.mask_column == 0) {
+            bits |= *at ? 0 : 0x33333333u << 2 * h;
+        } else {
+#pragma unroll
+            for (int n = 0; n < OCTETS; n++)
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+                    if (n * 8 + i < r.left)
+                        bits |= at[n * 8 + i] ? 0 : 1u << (4 * n + 2 * h + i);
+        }
+    }
+    return bits;
+}
+
+template <int OCTETS, class S>
+__device__ __forceinline__ void add_bias(float (&p)[OCTETS][4], const tile_args &t, const S *bias, int64_t row,
+                                         int64_t key) {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const lane_row r = lane_row_of<OCTETS>(t, row + h * 8, key);
+        const S *at = bias + r.row * t.a.bias_row + (key + lane_of() % 4 * 2) * t.a.bias_column;
+        if (t.a.bias_column == 0) {
+            const float x = tk_number_of(*at);
+#pragma unroll
+            for (int n = 0; n < OCTETS; n++)
+                p[n][2 * h] += x, p[n][2 * h + 1] += x;
+        } else if (r.left >= OCTETS * 8 - 6 && ((uintptr_t)at & 3) == 0) {
+#pragma unroll
+            for (int n = 0; n < OCTETS; n++) {
+                const tk_pack<S, 2> pair = tk_load_pack<2>(at + n * 8);
+                p[n][2 * h] += tk_number_of(pair.at[0]), p[n][2 * h + 1] += tk_number_of(pair.at[1]);
+            }
+        } else {
+#pragma unroll
+            for (int n = 0; n < OCTETS; n++)
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+                    if (n * 8 + i < r.left)
+                        p[n][2 * h + i] += tk_number_of(at[n * 8 + i]);
+        }
+    }
+}
+
+template <int OCTETS> __device__ __forceinline__ void put_masked(float (&p)[OCTETS][4], uint32_t bits, float value) {
+#pragma unroll
+    for (int n = 0; n < OCTETS; n++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            p[n][k] = bits & 1u << (4 * n + k) ? value : p[n][k];
+}
+
+template <int OCTETS> __device__ __forceinline__ void scale_scores(float (&p)[OCTETS][4], float scale) {
+#pragma unroll
+    for (int n = 0; n < OCTETS; n++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            p[n][k] *= scale;
+}
+
+/* Scores of a warp's tile as the softmax sees them, -inf for keys that there are not. Returns the masked ones' bits. */
+template <int OCTETS, class S>
+__device__ __forceinline__ uint32_t see_scores(float (&p)[OCTETS][4], const tile_args &t, const extras<S> &more,
+                                               int64_t row, int64_t key) {
+    uint32_t bits = 0;
+    if (t.natural) {
+        scale_scores(p, (float)t.a.scale);
+        if (more.mask) {
+            bits = masked_bits<OCTETS>(t, more.mask, row, key);
+            put_masked(p, bits, (float)t.a.fill);
+        }
+        if (more.bias)
+            add_bias(p, t, more.bias, row, key);
+    }
+    if (key + OCTETS * 8 > t.a.t) {
+        const int left = lane_row_of<OCTETS>(t, row, key).left;
+#pragma unroll
+        for (int n = 0; n < OCTETS; n++)
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                p[n][k] = n * 8 + k % 2 < left ? p[n][k] : -INFINITY;
+    }
+    return bits;
+}
+
+/* The lane's elements c and c + 1 of each octet of a row of n results. */
+template <class S, int N> __device__ __forceinline__ void store_row(S *row, const float (&x)[N][2], int n) {
+    const int left = n - lane_of() % 4 * 2;
+    row += lane_of() % 4 * 2;
+    if (n % 2 == 0 && ((uintptr_t)row & 3) == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (i * 8 < left)
+                tk_store_pack(row + i * 8, tk_pack<S, 2>{{tk_element_of<S>(x[i][0]), tk_element_of<S>(x[i][1])}});
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int k = 0; k < 2; k++)
+                if (i * 8 + k < left)
+                    row[i * 8 + k] = tk_element_of<S>(x[i][k]);
+    }
+}
+
+/* What scores are multiplied with to be powers of 2. */
+__device__ __forceinline__ float unit_of(const tile_args &t) {
+    return t.natural ? TK_LOG2_E : (float)(t.a.scale * 1.4426950408889634);
+}
+
+/* --- P from statistics ---------------------------------------------------------------------------- */
+
+/* What power_of() takes as `less`, of a row's statistics. A shift of infinity is of a row whose P is 0. */
+__device__ __forceinline__ float less_of(const tile_args &t, float shift, float less, float unit) {
+    return t.natural ? -less : -fmaf(shift, unit, less);
+}
+/* P of a score. */
+__device__ __forceinline__ float power_of(float x, float shift, float less, const tile_args &t, float unit) {
+    return tk_exp2_fast(t.natural ? fmaf(x - shift, unit, less) : fmaf(x, unit, less));
+}
+
+/* --- launches ------------------------------------------------------------------------------------- */
+
+/* kernel<S, HD>::launch for the type and the smallest HD that has room for a head. */
+template <template <class, int> class kernel, class S> static void launch_heads(tk_queue *q, const tile_args &t) {
+    const int64_t head = t.a.d > t.a.e ? t.a.d : t.a.e;
+    if (head <= 32)
+        kernel<S, 32>::launch(q, t);
+    else if (head <= 64)
+        kernel<S, 64>::launch(q, t);
+    else if (head <= 96)
+        kernel<S, 96>::launch(q, t);
+    else if (head <= 128)
+        kernel<S, 128>::launch(q, t);
+    else
+        kernel<S, 256>::launch(q, t);
+}
+template <template <class, int> class kernel> static void launch_tiles(tk_queue *q, const tile_args &t) {
+    if (t.a.dtype == TK_F16)
+        launch_heads<kernel, tk_half>(q, t);
+    else
+        launch_heads<kernel, tk_bfloat>(q, t);
+}
+#endif

@@ -1,0 +1,35 @@
+/* attention_tile.h: attention of 16-bit types on tensor cores, a tile of scores at a time, of which nothing is kept:
+ * what attention_cuda.c calls of attention_tile_cuda.cu and attention_tile_grad_cuda.cu where P is not wanted. P is
+ * rounded before its row is divided by the sum; the gradient takes rows' statistics from a pass of its own. */
+#ifndef TK_ATTENTION_TILE_H
+#define TK_ATTENTION_TILE_H
+#include "attention.h"
+
+enum { TK_TILE_MOST_HEAD = 256 }; /* elements of q, k and v of a head */
+
+/* Of each row of scores, [items, s] each: p = 2^(unit (x - shift) - less), and the sum of p dp. */
+typedef struct tk_tile_statistics {
+    float *shift, *less, *dot;
+} tk_tile_statistics;
+
+/* Operands of an attention and what is dropped of it. */
+typedef struct tk_tile_operands {
+    tk_attention_operands in;
+    tk_number ratio;
+    tk_seed seed; /* without a pair nothing is dropped */
+} tk_tile_operands;
+
+/* Whether the queue's device has tensor cores for these sizes and this type, and shared memory for the tiles. */
+bool tk_cuda_tile_has(const tk_queue *q, const tk_attention *a);
+/* y [items, s, e]. */
+void tk_cuda_tile_run(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, void *y);
+/* Statistics of all rows, for the two below. dout [items, s, e]. */
+void tk_cuda_tile_statistics(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, const void *dout,
+                             const tk_tile_statistics *out);
+/* dq [items, s, d]. */
+void tk_cuda_tile_dq(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, const void *dout,
+                     const tk_tile_statistics *statistics, void *dq);
+/* dkt [items, d, t] and dv [items, t, e], each may be NULL. */
+void tk_cuda_tile_dkv(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, const void *dout,
+                      const tk_tile_statistics *statistics, void *dkt, void *dv);
+#endif

@@ -1,0 +1,228 @@
+/* attention_tile_cuda.cu: tiled attention with the softmax taken as keys come: a block has rows of Q of one item and
+ * goes through tiles of keys, the next one on its way while this one is computed. Of each row its largest score so far
+ * and the sum of powers relative to that are kept; what was summed before shrinks where a larger one comes (Milakov and
+ * Gimelshein, arXiv:1805.02867; Dao, arXiv:2307.08691). */
+#include "attention_tile.cuh"
+
+/* Of heads of up to HD elements: keys of a tile, and rows of a warp in 16s. */
+template <int HD> struct forward_shape {
+    enum {
+        KEYS = HD > 128 ? 32 : 64,
+        TILES = HD > 64 ? 1 : 2,
+        WARP_ROWS = 16 * TILES,
+        ROWS = WARP_ROWS * TILE_WARPS,
+        OCTETS = KEYS / 8, /* of keys */
+        PITCH = tile_pitch<HD>,
+        KEY_PITCH = tile_pitch<KEYS>,
+        Q_SIZE = ROWS * PITCH,
+        K_SIZE = HD * KEY_PITCH,
+        V_SIZE = KEYS * PITCH,
+        SHARED = (Q_SIZE + 2 * K_SIZE + 2 * V_SIZE) * 2 /* bytes */
+    };
+};
+
+/* A lane's rows of a warp's tile of 16: row(0) and row(1) = row(0) + 8. */
+template <int HD> struct row_sums { float o[HD / 8][4], most[2], sum[2]; };
+
+/* Scores to powers, of which r keeps the sums; what it has so far shrinks to their scale. */
+template <int OCTETS, int HD>
+__device__ __forceinline__ void take_powers(float (&p)[OCTETS][4], row_sums<HD> &r, bool natural, float unit) {
+    float base[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float most = r.most[h];
+#pragma unroll
+        for (int n = 0; n < OCTETS; n++)
+            most = fmaxf(most, fmaxf(p[n][2 * h], p[n][2 * h + 1]));
+        most = fmaxf(most, __shfl_xor_sync(TK_ALL_LANES, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(TK_ALL_LANES, most, 2));
+        base[h] = most == -INFINITY ? 0.0f : most; /* no key so far */
+        const float shrink = tk_exp2_fast((r.most[h] - base[h]) * unit);
+        r.most[h] = most;
+        r.sum[h] *= shrink;
+#pragma unroll
+        for (int n = 0; n < HD / 8; n++)
+            r.o[n][2 * h] *= shrink, r.o[n][2 * h + 1] *= shrink;
+    }
+    const float less[2] = {-base[0] * unit, -base[1] * unit};
+#pragma unroll
+    for (int n = 0; n < OCTETS; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            /* in numbers of any size the difference comes first: masks are as low as numbers go */
+            p[n][i] = tk_exp2_fast(natural ? (p[n][i] - base[i / 2]) * unit : fmaf(p[n][i], unit, less[i / 2]));
+            r.sum[i / 2] += p[n][i];
+        }
+}
+
+/* o += P V of a tile. */
+template <class S, int HD, int OCTETS>
+__device__ __forceinline__ void add_product(row_sums<HD> &r, const float (&p)[OCTETS][4], const S *tile_v) {
+#pragma unroll
+    for (int k = 0; k < OCTETS; k += 2) {
+        uint32_t a[4];
+        round_to_a<S>(a, p[k], p[k + 1]);
+#pragma unroll
+        for (int n = 0; n < HD / 8; n += 2) {
+            uint32_t b[4];
+            load_b<tile_pitch<HD>>(b, tile_v, k * 8, n * 8);
+            tk_mma<S>(r.o[n], a, b, r.o[n]);
+            tk_mma<S>(r.o[n + 1], a, b + 2, r.o[n + 1]);
+        }
+    }
+}
+
+/* The lane's part of a row's sum of y dout. */
+template <class S, int N> __device__ __forceinline__ float row_dot(const S *dout, const float (&y)[N][2], int e) {
+    float dot = 0;
+    dout += lane_of() % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            if (n * 8 + i < e - lane_of() % 4 * 2)
+                dot += y[n][i] * tk_number_of(dout[n * 8 + i]);
+    return dot;
+}
+
+/* y of a row pair, or the statistics that the gradient takes. */
+template <class S, int HD>
+__device__ __forceinline__ void finish(row_sums<HD> &r, const tile_args &t, const tk_drop<float> &drop, int64_t item,
+                                       int64_t row) {
+    const int c = lane_of() % 4 * 2;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float sum = r.sum[h];
+        sum += __shfl_xor_sync(TK_ALL_LANES, sum, 1);
+        sum += __shfl_xor_sync(TK_ALL_LANES, sum, 2);
+        const bool zero = t.a.guard && !(sum > 0);
+        const float share = (t.of.seed.pair ? drop.share : 1.0f) / sum;
+        const int64_t at = item * t.a.s + row + h * 8;
+        const bool in = row + h * 8 < t.a.s;
+        float y[HD / 8][2];
+#pragma unroll
+        for (int n = 0; n < HD / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                y[n][i] = zero ? 0.0f : r.o[n][2 * h + i] * share;
+        if (t.out) {
+            if (in)
+                store_row<S>((S *)t.out + at * t.a.e, y, (int)t.a.e);
+            continue;
+        }
+        float dot = in ? row_dot<S>((const S *)t.dout + at * t.a.e, y, (int)t.a.e) : 0.0f;
+        dot += __shfl_xor_sync(TK_ALL_LANES, dot, 1);
+        dot += __shfl_xor_sync(TK_ALL_LANES, dot, 2);
+        if (in && c == 0) {
+            t.rows.shift[at] = zero ? INFINITY : sum > 0 ? r.most[h] : NAN;
+            t.rows.less[at] = zero ? 0.0f : log2f(sum);
+            t.rows.dot[at] = dot;
+        }
+    }
+}
+
+template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THREADS, 2) attend(const tile_args t) {
+    typedef forward_shape<HD> shape;
+    TK_DYNAMIC_SHARED(S, tiles);
+    S *tile_q = tiles, *tile_k = tiles + shape::Q_SIZE, *tile_v = tile_k + 2 * shape::K_SIZE;
+    const int warp = (int)threadIdx.x / TK_WARP;
+    const int64_t item = blockIdx.x / t.blocks, first = blockIdx.x % t.blocks * shape::ROWS;
+    const matrix<S> q(t.of.in.q, tk_place(&t.a.q_at, item), t.a.s, t.a.d);
+    const matrix<S> kt(t.of.in.kt, tk_place(&t.a.kt_at, item), t.a.d, t.a.t);
+    const matrix<S> v(t.of.in.v, tk_place(&t.a.v_at, item), t.a.t, t.a.e);
+    const extras<S> more(t, item);
+    const int64_t n_tiles = (t.a.t + shape::KEYS - 1) / shape::KEYS;
+    const int64_t row = first + warp * shape::WARP_ROWS; /* the warp's first */
+    const float unit = unit_of(t);
+    tk_drop<float> drop = {};
+    if (DROP)
+        drop = tk_drop_of<float>(t.of.ratio, t.of.seed, t.fault);
+    row_sums<HD> r[shape::TILES] = {};
+#pragma unroll
+    for (int m = 0; m < shape::TILES; m++)
+        r[m].most[0] = r[m].most[1] = -INFINITY;
+
+    copy_tile<shape::ROWS, HD>(tile_q, q, first, 0);
+    copy_tile<HD, shape::KEYS>(tile_k, kt, 0, 0);
+    copy_tile<shape::KEYS, HD>(tile_v, v, 0, 0);
+    tk_copy_commit();
+    for (int64_t j = 0; j < n_tiles; j++) {
+        const int64_t key = j * shape::KEYS;
+        const S *now_k = tile_k + j % 2 * shape::K_SIZE, *now_v = tile_v + j % 2 * shape::V_SIZE;
+        if (j + 1 < n_tiles) {
+            copy_tile<HD, shape::KEYS>(tile_k + (j + 1) % 2 * shape::K_SIZE, kt, 0, key + shape::KEYS);
+            copy_tile<shape::KEYS, HD>(tile_v + (j + 1) % 2 * shape::V_SIZE, v, key + shape::KEYS, 0);
+        }
+        tk_copy_commit();
+        tk_copy_wait<1>();
+        __syncthreads();
+        float p[shape::TILES][shape::OCTETS][4] = {};
+#pragma unroll
+        for (int k = 0; k < HD; k += 16) {
+            uint32_t a[shape::TILES][4];
+#pragma unroll
+            for (int m = 0; m < shape::TILES; m++)
+                load_a<shape::PITCH>(a[m], tile_q, warp * shape::WARP_ROWS + m * 16, k);
+#pragma unroll
+            for (int n = 0; n < shape::OCTETS; n += 2) {
+                uint32_t b[4];
+                load_b<shape::KEY_PITCH>(b, now_k, k, n * 8);
+#pragma unroll
+                for (int m = 0; m < shape::TILES; m++) {
+                    tk_mma<S>(p[m][n], a[m], b, p[m][n]);
+                    tk_mma<S>(p[m][n + 1], a[m], b + 2, p[m][n + 1]);
+                }
+            }
+        }
+#pragma unroll
+        for (int m = 0; m < shape::TILES; m++) {
+            const int64_t here = row + m * 16;
+            see_scores<shape::OCTETS>(p[m], t, more, here + lane_of() / 4, key);
+            take_powers(p[m], r[m], t.natural, unit);
+            if (DROP)
+                drop_tile(p[m], drop, (item * t.a.s + here) * t.a.t + key, t.a.t);
+            add_product<S>(r[m], p[m], now_v);
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int m = 0; m < shape::TILES; m++)
+        finish<S>(r[m], t, drop, item, row + m * 16 + lane_of() / 4);
+}
+
+/* --- launches ------------------------------------------------------------------------------------- */
+
+template <class S, int HD> struct forward_kernel {
+    static void launch(tk_queue *q, tile_args t) {
+        typedef forward_shape<HD> shape;
+        void (*kernel)(tile_args) = t.of.seed.pair ? attend<S, HD, true> : attend<S, HD, false>;
+        t.blocks = (t.a.s + shape::ROWS - 1) / shape::ROWS;
+        TK_ALLOW_SHARED(q, kernel, shape::SHARED);
+        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, shape::SHARED, q, t);
+    }
+};
+
+bool tk_cuda_tile_has(const tk_queue *q, const tk_attention *a) {
+    const tk_cuda *cuda = tk_queue_cuda(q);
+    return tk_is_half(a->dtype) && cuda->architecture >= 80 && a->d <= TK_TILE_MOST_HEAD && a->e <= TK_TILE_MOST_HEAD &&
+           a->t > 0 && cuda->shared_most >= forward_shape<256>::SHARED;
+}
+
+static void run(tk_queue *q, const tile_args &t) {
+    if (t.a.items > 0 && t.a.s > 0)
+        launch_tiles<forward_kernel>(q, t);
+}
+
+void tk_cuda_tile_run(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, void *y) {
+    tile_args t = tile_args_of(q, a, operands);
+    t.out = y;
+    run(q, t);
+}
+
+void tk_cuda_tile_statistics(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, const void *dout,
+                             const tk_tile_statistics *out) {
+    tile_args t = tile_args_of(q, a, operands);
+    t.dout = dout;
+    t.rows = *out;
+    run(q, t);
+}

@@ -1,0 +1,154 @@
+/* attention_tile_dq_cuda.cu: dq of tiled attention: a block has rows of Q of one item and goes through tiles of keys,
+ * of which scores are made again, with statistics of their rows that a pass before took. */
+#include "attention_tile.cuh"
+
+template <int HD> struct dq_shape {
+    enum {
+        KEYS = HD > 64 ? 32 : 64,
+        ROWS = 16 * TILE_WARPS,
+        OCTETS = KEYS / 8,
+        PITCH = tile_pitch<HD>,
+        KEY_PITCH = tile_pitch<KEYS>,
+        Q_SIZE = ROWS * PITCH,
+        K_SIZE = HD * KEY_PITCH,
+        V_SIZE = KEYS * PITCH,
+        SHARED = (2 * Q_SIZE + 2 * K_SIZE + 2 * V_SIZE) * 2
+    };
+};
+
+/* Of a row, with what power_of() takes. */
+struct row_statistics {
+    float shift, less, dot;
+};
+__device__ __forceinline__ row_statistics statistics_of(const tile_args &t, int64_t item, int64_t row, float unit) {
+    row_statistics r = {INFINITY, 0, 0};
+    const int64_t at = item * t.a.s + row;
+    if (row < t.a.s)
+        r = row_statistics{t.rows.shift[at], t.rows.less[at], t.rows.dot[at]};
+    r.less = less_of(t, r.shift, r.less, unit);
+    return r;
+}
+
+/* p and dp to ds, over dp. */
+template <int OCTETS>
+__device__ __forceinline__ void make_ds(float (&dp)[OCTETS][4], const float (&p)[OCTETS][4],
+                                        const row_statistics (&rows)[2], const tile_args &t, float share, float unit) {
+#pragma unroll
+    for (int n = 0; n < OCTETS; n++)
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const row_statistics &r = rows[k / 2];
+            dp[n][k] = power_of(p[n][k], r.shift, r.less, t, unit) * fmaf(dp[n][k], share, -r.dot);
+        }
+    if (t.a.guard) {
+        const uint32_t dead =
+            (rows[0].shift == INFINITY ? 0x33333333 : 0) | (rows[1].shift == INFINITY ? 0xcccccccc : 0);
+        put_masked(dp, dead, 0);
+    }
+}
+
+template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THREADS, 2) make_dq(const tile_args t) {
+    typedef dq_shape<HD> shape;
+    TK_DYNAMIC_SHARED(S, tiles);
+    S *tile_q = tiles, *tile_o = tile_q + shape::Q_SIZE, *tile_k = tile_o + shape::Q_SIZE,
+      *tile_v = tile_k + 2 * shape::K_SIZE;
+    const int warp = (int)threadIdx.x / TK_WARP;
+    const int64_t item = blockIdx.x / t.blocks, first = blockIdx.x % t.blocks * shape::ROWS;
+    const matrix<S> q(t.of.in.q, tk_place(&t.a.q_at, item), t.a.s, t.a.d);
+    const matrix<S> kt(t.of.in.kt, tk_place(&t.a.kt_at, item), t.a.d, t.a.t);
+    const matrix<S> v(t.of.in.v, tk_place(&t.a.v_at, item), t.a.t, t.a.e);
+    const matrix<S> dout(t.dout, item * t.a.s * t.a.e, t.a.s, t.a.e);
+    const extras<S> more(t, item);
+    const int64_t n_tiles = (t.a.t + shape::KEYS - 1) / shape::KEYS, row = first + warp * 16 + lane_of() / 4;
+    const float unit = unit_of(t);
+    const row_statistics rows[2] = {statistics_of(t, item, row, unit), statistics_of(t, item, row + 8, unit)};
+    tk_drop<float> drop = {};
+    drop.share = 1;
+    if (DROP)
+        drop = tk_drop_of<float>(t.of.ratio, t.of.seed, t.fault);
+    float dq[HD / 8][4] = {};
+
+    copy_tile<shape::ROWS, HD>(tile_q, q, first, 0);
+    copy_tile<shape::ROWS, HD>(tile_o, dout, first, 0);
+    copy_tile<HD, shape::KEYS>(tile_k, kt, 0, 0);
+    copy_tile<shape::KEYS, HD>(tile_v, v, 0, 0);
+    tk_copy_commit();
+    for (int64_t j = 0; j < n_tiles; j++) {
+        const int64_t key = j * shape::KEYS;
+        const S *now_k = tile_k + j % 2 * shape::K_SIZE, *now_v = tile_v + j % 2 * shape::V_SIZE;
+        if (j + 1 < n_tiles) {
+            copy_tile<HD, shape::KEYS>(tile_k + (j + 1) % 2 * shape::K_SIZE, kt, 0, key + shape::KEYS);
+            copy_tile<shape::KEYS, HD>(tile_v + (j + 1) % 2 * shape::V_SIZE, v, key + shape::KEYS, 0);
+        }
+        tk_copy_commit();
+        tk_copy_wait<1>();
+        __syncthreads();
+        float p[shape::OCTETS][4] = {}, dp[shape::OCTETS][4] = {};
+#pragma unroll
+        for (int k = 0; k < HD; k += 16) {
+            uint32_t a[4], b[4];
+            load_a<shape::PITCH>(a, tile_q, warp * 16, k);
+#pragma unroll
+            for (int n = 0; n < shape::OCTETS; n += 2) {
+                load_b<shape::KEY_PITCH>(b, now_k, k, n * 8);
+                tk_mma<S>(p[n], a, b, p[n]);
+                tk_mma<S>(p[n + 1], a, b + 2, p[n + 1]);
+            }
+            load_a<shape::PITCH>(a, tile_o, warp * 16, k);
+#pragma unroll
+            for (int n = 0; n < shape::OCTETS; n += 2) {
+                load_b_turned<shape::PITCH>(b, now_v, k, n * 8);
+                tk_mma<S>(dp[n], a, b, dp[n]);
+                tk_mma<S>(dp[n + 1], a, b + 2, dp[n + 1]);
+            }
+        }
+        const uint32_t masked = see_scores(p, t, more, row, key);
+        if (DROP)
+            drop_tile(dp, drop, (item * t.a.s + first + warp * 16) * t.a.t + key, t.a.t);
+        make_ds(dp, p, rows, t, drop.share, unit);
+        if (masked && t.a.fill > -INFINITY)
+            put_masked(dp, masked, 0);
+#pragma unroll
+        for (int k = 0; k < shape::OCTETS; k += 2) {
+            uint32_t a[4], b[4];
+            round_to_a<S>(a, dp[k], dp[k + 1]);
+#pragma unroll
+            for (int n = 0; n < HD / 8; n += 2) {
+                load_b_turned<shape::KEY_PITCH>(b, now_k, k * 8, n * 8);
+                tk_mma<S>(dq[n], a, b, dq[n]);
+                tk_mma<S>(dq[n + 1], a, b + 2, dq[n + 1]);
+            }
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float x[HD / 8][2];
+#pragma unroll
+        for (int n = 0; n < HD / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                x[n][i] = dq[n][2 * h + i] * (float)t.a.scale;
+        if (row + h * 8 < t.a.s)
+            store_row<S>((S *)t.out + (item * t.a.s + row + h * 8) * t.a.d, x, (int)t.a.d);
+    }
+}
+
+/* --- launches ------------------------------------------------------------------------------------- */
+
+template <class S, int HD> struct dq_kernel {
+    static void launch(tk_queue *q, tile_args t) {
+        typedef dq_shape<HD> shape;
+        void (*kernel)(tile_args) = t.of.seed.pair ? make_dq<S, HD, true> : make_dq<S, HD, false>;
+        t.blocks = (t.a.s + shape::ROWS - 1) / shape::ROWS;
+        TK_ALLOW_SHARED(q, kernel, shape::SHARED);
+        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, shape::SHARED, q, t);
+    }
+};
+void tk_cuda_tile_dq(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, const void *dout,
+                     const tk_tile_statistics *statistics, void *dq) {
+    tile_args t = tile_args_of(q, a, operands);
+    t.dout = dout, t.rows = *statistics, t.out = dq;
+    if (a->items > 0 && a->s > 0)
+        launch_tiles<dq_kernel>(q, t);
+}

@@ -1,0 +1,52 @@
+/* drop.cuh: what CUDA kernels that drop elements read of a ratio and a seed, and which of the elements of one block of
+ * the draw are kept: by dropout_math.h and philox.h, like the CPU's. */
+#ifndef TK_DROP_CUH
+#define TK_DROP_CUH
+#include "../common/device.cuh"
+extern "C" {
+#include "dropout_math.h"
+}
+
+/* T: the type that elements are computed in. */
+template <class T> struct tk_drop {
+    uint32_t threshold;
+    T keep, share; /* what kept elements are divided by; 1 / that */
+    tk_draw draw;
+};
+
+/* The ratio and the threshold of it; TK_BAD_VALUE where it is none, and some threshold. */
+template <class T> __device__ __forceinline__ tk_drop<T> tk_drop_ratio(tk_number number, tk_fault_place fault) {
+    const double ratio = tk_device_number(number);
+    if (!(ratio >= 0 && ratio < 1))
+        tk_fault_set(fault, TK_BAD_VALUE);
+    const T keep = (T)(1 - ratio);
+    return tk_drop<T>{tk_drop_threshold(ratio), keep, 1 / keep, tk_draw{0, 0, 0}};
+}
+template <class T>
+__device__ __forceinline__ tk_drop<T> tk_drop_of(tk_number ratio, tk_seed seed, tk_fault_place fault) {
+    tk_drop<T> drop = tk_drop_ratio<T>(ratio, fault);
+    drop.draw = tk_draw_of(seed);
+    return drop;
+}
+
+/* Whether element i of the block is kept whose words these are: the high half is compared where it stands. */
+template <class T>
+__device__ __forceinline__ bool tk_is_drawn(const tk_drop<T> &drop, const uint32_t words[TK_WORDS], int i) {
+    return i % 2 ? words[i / 2] >= drop.threshold << 16 : (words[i / 2] & 0xffff) >= drop.threshold;
+}
+
+/* A dropped number: of 16 bits times the share, which is within an ulp of float of the quotient. */
+template <class S>
+__device__ __forceinline__ tk_math<S> tk_dropped_number(tk_math<S> x, tk_drop<tk_math<S>> drop, int kept) {
+    return kept ? tk_is_16_bit<S> ? x * drop.share : x / drop.keep : 0;
+}
+
+__device__ __forceinline__ float tk_flagged(float x, int kept) { return tk_flagged_f32(x, kept); }
+__device__ __forceinline__ double tk_flagged(double x, int kept) { return tk_flagged_f64(x, kept); }
+__device__ __forceinline__ tk_half tk_flagged(tk_half x, int kept) { return {tk_flagged_f16(x.bits, kept)}; }
+__device__ __forceinline__ tk_bfloat tk_flagged(tk_bfloat x, int kept) { return {tk_flagged_bf16(x.bits, kept)}; }
+__device__ __forceinline__ int tk_is_kept(float x) { return tk_is_kept_f32(x); }
+__device__ __forceinline__ int tk_is_kept(double x) { return tk_is_kept_f64(x); }
+__device__ __forceinline__ int tk_is_kept(tk_half x) { return tk_is_kept_f16(x.bits); }
+__device__ __forceinline__ int tk_is_kept(tk_bfloat x) { return tk_is_kept_bf16(x.bits); }
+#endif
