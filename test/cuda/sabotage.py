@@ -23,11 +23,19 @@ def command_of(build, target):
     return shlex.split(text.stdout.splitlines()[-1])
 
 
+def target_of(source):
+    """What the build folder calls the object of a kernel file, or of a C file of the device's."""
+    if source.endswith(".c"):
+        return "test/cuda/libtempo_cuda_emulated.a.p/.._.._kernels_" + source.replace("/", "_") + ".o"
+    return "test/cuda/emulated_" + os.path.splitext(os.path.basename(source))[0] + ".o"
+
+
 def compile_object(build, folder, source):
-    """The object of a kernel file in `folder`, a copy of kernels/; None: the compiler refuses it."""
-    name = "emulated_" + os.path.splitext(os.path.basename(source))[0] + ".o"
+    """The object of a file in `folder`, a copy of kernels/; None: the compiler refuses it."""
+    target = target_of(source)
+    name = os.path.basename(target)
     out = os.path.join(folder, name)
-    command = [word for word in command_of(build, "test/cuda/" + name) if word != "-Werror"]
+    command = [word for word in command_of(build, target) if word != "-Werror"]
     command[command.index("-c") + 1] = os.path.join(folder, source)
     command[command.index("-o") + 1] = out
     command[command.index("-MF") + 1] = out + ".d"
@@ -37,7 +45,7 @@ def compile_object(build, folder, source):
 
 def users(source):
     """The kernel files that a header is part of, by way of other headers too, or the file itself."""
-    if source.endswith(".cu"):
+    if source.endswith((".c", ".cu")):
         return [source]
     texts = {}
     for folder, _, files in os.walk(os.path.join(ROOT, "kernels")):
