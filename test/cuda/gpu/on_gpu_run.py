@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""Runs what on_gpu.sh has packed, on a machine with a GPU, and writes OUT/results.json after each part of it.
+
+usage: on_gpu_run.py FOLDER OUT
+Python's own library is enough. The last line is 'N right, N unsupported, N wrong'; what is wrong is printed, and in the
+file. Parts that no time is left for say so: all of it ends within LIMIT seconds.
+"""
+import ast
+import concurrent.futures
+import datetime
+import json
+import math
+import os
+import platform
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+
+LIMIT = 570            # seconds, of everything
+NEAR = 1e-4            # of gradients: test/e2e/check_models.py
+SEEDS = (0, 1, 7, 2**40 + 3)
+FORMATS = {"f4": "f", "f8": "d", "f2": "e", "i8": "q", "u8": "Q", "i4": "i", "u4": "I", "i2": "h", "u2": "H",
+           "i1": "b", "u1": "B", "b1": "?", "V2": "H"}  # V2: bfloat16, as its bits
+
+
+class OutOfTime(Exception):
+    pass
+
+
+class Machine:
+    def __init__(self, pack, out):
+        self.pack, self.out, self.start = pack, out, time.monotonic()
+        self.emulated = os.path.exists(os.path.join(pack, "emulated"))
+        self.tempo_run = self.program("tempo-run")
+        self.n_right, self.n_unsupported, self.wrong = 0, 0, []
+
+    def program(self, name):
+        return os.path.join(self.pack, "bin", name)
+
+    def left(self):
+        return LIMIT - (time.monotonic() - self.start)
+
+    def run(self, *command, limit=LIMIT):
+        """What the command gave; OutOfTime: it was ended, or none was left to begin it."""
+        limit = min(limit, self.left())
+        if limit < 1:
+            raise OutOfTime
+        try:
+            return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit, check=False)
+        except subprocess.TimeoutExpired as e:
+            raise OutOfTime from e
+
+    def judge(self, good, what):
+        self.n_right += good
+        if not good:
+            self.wrong.append(what)
+            print(f"WRONG {what}", flush=True)
+        return good
+
+    def refused(self, why, what):
+        """A graph did not run: fine where the device has no kernel for one of its ops."""
+        if why["exit_code"] == 3:
+            self.n_unsupported += 1
+        else:
+            self.judge(False, f"{what}: {why['said']}")
+        return why
+
+
+def last_line(text):
+    return (text.strip().splitlines() or [""])[-1]
+
+
+# --- .npz files -------------------------------------------------------------------------------------
+
+def numbers_of(raw):
+    """Kind, shape, numbers and bytes of a .npy file."""
+    skip = 10 if raw[6] == 1 else 12
+    length = struct.unpack("<H" if raw[6] == 1 else "<I", raw[8:skip])[0]
+    header, data = ast.literal_eval(raw[skip:skip + length].decode()), raw[skip + length:]
+    kind = header["descr"].lstrip("<|=")
+    values = struct.unpack(f"<{math.prod(header['shape'])}{FORMATS[kind]}", data)
+    if kind == "V2":
+        values = struct.unpack(f"<{len(values)}f", b"".join(struct.pack("<HH", 0, bits) for bits in values))
+    return kind, tuple(header["shape"]), values, data
+
+
+def arrays(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name[:-4]: numbers_of(archive.read(name)) for name in archive.namelist()}
+
+
+def norm(values):
+    return math.sqrt(math.fsum(v * v for v in values))
+
+
+def total(got, names):
+    """The sum of the arrays whose names are joined by '+', or None."""
+    parts = [got.get(name) for name in names.split("+")]
+    if None in parts:
+        return None
+    return parts[0][2] if len(parts) == 1 else [math.fsum(v) for v in zip(*(p[2] for p in parts))]
+
+
+def worst(got, want):
+    """(error, name) of the array that differs most, as test/e2e/check_models.py measures it."""
+    floats = {name: w for name, w in want.items() if w[0] in ("f4", "f8", "f2", "V2")}
+    sizes = [norm(w[2]) / math.sqrt(max(len(w[2]), 1)) for name, w in floats.items() if name != "loss"]
+    median = statistics.median(sizes) if sizes else 0.0
+    rows = []
+    for name, (_, _, w, _) in floats.items():
+        g = total(got, name)
+        if g is None or len(g) != len(w):
+            rows.append((math.inf, name))
+            continue
+        scale = 0.0 if name == "loss" else 0.01 * median * math.sqrt(len(w))
+        error = norm([a - b for a, b in zip(g, w)]) / (norm(w) + scale + 1e-30)
+        rows.append((math.inf if math.isnan(error) else error, name))
+    return max(rows)
+
+
+# --- parts ------------------------------------------------------------------------------------------
+
+def rates(m):
+    """Copies and products: what this machine can do. Kernels: bytes that they must move, over the time they take."""
+    done = m.run(m.program("gpu_rates"), *(("64", "64", "2") if m.emulated else ()), limit=150)
+    m.judge(done.returncode == 0, f"gpu_rates: {last_line(done.stderr)}")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    copies = {row["type"]: row["amount"] / row["seconds"] for row in rows if row["kind"] == "copy"}
+    for row in rows:
+        row["per_second"] = row["amount"] / row["seconds"]
+        if row["kind"] == "kernel":
+            row["of_copy"] = row["per_second"] / copies[row["type"]]
+    for row in rows:
+        of = f"  {100 * row['of_copy']:5.1f} % of a copy" if "of_copy" in row else ""
+        print(f"  {row['kind']:8} {row['name']:24} {row['type']:9} {1e6 * row['seconds']:10.1f} us "
+              f"{row['per_second'] / 1e9:10.1f} G/s{of}")
+    return rows
+
+
+def check(m, name):
+    """Each program twice: the second time it gives the same bits."""
+    runs = [m.run(m.program(name), limit=240) for _ in range(2)]
+    said = [last_line(done.stdout) for done in runs]
+    wrong = [line for line in runs[0].stderr.splitlines() if line.startswith("WRONG")]
+    m.judge(all(done.returncode == 0 for done in runs), f"{name}: {said[0] or last_line(runs[0].stderr)}")
+    m.judge(said[0] == said[1], f"{name}: two runs differ: {said[0]}; {said[1]}")
+    return {"program": name, "said": said[0], "wrong": wrong[:20]}
+
+
+def kernels(m):
+    names = sorted(name for name in os.listdir(os.path.join(m.pack, "bin")) if name.startswith("check_"))
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+        return list(pool.map(lambda name: check(m, name), names))
+
+
+def node_cases(m):
+    """ONNX's own: right where the CPU is right."""
+    failed, said = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(os.path.join(m.pack, "cases.tar.gz")) as archive:
+            archive.extractall(folder, filter="data")
+        for device in ("cuda", "cpu"):
+            done = m.run(m.tempo_run, f"--device={device}", "--test-data", os.path.join(folder, "cases"), limit=100)
+            said[device] = last_line(done.stdout or done.stderr)
+            failed[device] = {line.split(":")[0]: line for line in done.stdout.splitlines() if line.startswith("FAIL")}
+            m.judge(done.returncode in (0, 1), f"node cases: {said[device]}")
+    wrong = [line for name, line in sorted(failed["cuda"].items()) if name not in failed["cpu"]]
+    m.judge(not wrong, f"node cases: {len(wrong)} fail on the GPU alone, {' '.join(wrong[:1])}")
+    return {"said": said, "failed": wrong[:100]}
+
+
+def outputs(m, folder, model, device, seed, name):
+    """The file of outputs, or what tempo-run says."""
+    path = os.path.join(folder, name)
+    done = m.run(m.tempo_run, f"--device={device}", os.path.join(model, name[:name.index("-")] + ".onnx"), "--inputs",
+                 os.path.join(model, "inputs.npz"), "--outputs", path, f"--seed={seed}", limit=60)
+    if done.returncode != 0:
+        return None, {"exit_code": done.returncode, "said": (done.stderr.splitlines() or [""])[0]}
+    return path, None
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def model_recipe(m, folder, model, name, recipe):
+    twice = []
+    for i in range(2):
+        path, why = outputs(m, folder, model, "cuda", 1, f"{recipe}-cuda{i}.npz")
+        if not path:
+            return m.refused(why, f"{name}, {recipe}")
+        twice.append(path)
+    m.judge(read(twice[0]) == read(twice[1]), f"{name}, {recipe}: two runs differ")
+    got = arrays(twice[0])
+    result = {}
+    peers = {"cpu": outputs(m, folder, model, "cpu", 1, f"{recipe}-cpu.npz")[0]}
+    if os.path.exists(os.path.join(model, "expected.npz")):
+        peers["pytorch"] = os.path.join(model, "expected.npz")
+    for peer, path in peers.items():
+        want = arrays(path) if path else {}
+        limit = want.pop("limit")[2][0] if "limit" in want else 0.05 if "16" in name else NEAR
+        error, of = worst(got, want) if want else (math.inf, "cpu")
+        m.judge(error <= limit, f"{name}, {recipe}: {of} is off by {error:.1e} from {peer}")
+        result[peer] = {"error": error, "of": of, "limit": limit}
+    return result
+
+
+def models(m):
+    """Loss and gradients, twice; beside the CPU's and PyTorch's. `exact` and `none` have the same bits."""
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sorted(os.listdir(os.path.join(m.pack, "models"))):
+            model = os.path.join(m.pack, "models", name)
+            results[name] = {recipe: model_recipe(m, folder, model, name, recipe) for recipe in ("exact", "none")}
+            both = [os.path.join(folder, f"{recipe}-cuda0.npz") for recipe in ("exact", "none")]
+            if all("cpu" in results[name][recipe] for recipe in ("exact", "none")):
+                a, b = (arrays(path) for path in both)
+                same = a.keys() == b.keys() and all(a[key][3] == b[key][3] for key in a)
+                results[name]["same_bits"] = same
+                m.judge(same, f"{name}: recipes exact and none differ")
+    return results
+
+
+def masks(m):
+    """Every output of graphs that draw: the CPU's bits, for each seed."""
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sorted(os.listdir(os.path.join(m.pack, "masks"))):
+            model = os.path.join(m.pack, "masks", name)
+            for seed in SEEDS:
+                cuda, why = outputs(m, folder, model, "cuda", seed, "exact-cuda.npz")
+                cpu, _ = outputs(m, folder, model, "cpu", seed, "exact-cpu.npz")
+                if not cuda:
+                    results[name] = m.refused(why, name)
+                    break
+                same = cpu is not None and read(cuda) == read(cpu)
+                results[name] = results.get(name, True) and m.judge(same, f"{name}, seed {seed}: not the CPU's bits")
+    return results
+
+
+def sanitizer(m):
+    """Out of bounds, races, memory that nobody wrote: by the tool of CUDA's, where it is."""
+    tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    if not tool or m.emulated:
+        return "no compute-sanitizer here"
+    results = {}
+    for kind, name in (("memcheck", "check_norm"), ("racecheck", "check_norm"), ("memcheck", "check_attention")):
+        if os.path.exists(m.program(name)):
+            try:
+                done = m.run(tool, f"--tool={kind}", "--error-exitcode=99", m.program(name), limit=60)
+                results[f"{kind} {name}"] = last_line(done.stdout)
+                m.judge(done.returncode != 99, f"{kind} of {name}: {last_line(done.stdout)}")
+            except OutOfTime:
+                results[f"{kind} {name}"] = "not done in 60 s"
+    return results
+
+
+def steps(m):
+    """Training steps of graphs in FOLDER/steps, if somebody has put some there: NAME/train.onnx and inputs.npz."""
+    folder, results = os.path.join(m.pack, "steps"), {}
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        at = os.path.join(folder, name)
+        done = m.run(m.tempo_run, "--device=cuda", os.path.join(at, "train.onnx"), "--inputs",
+                     os.path.join(at, "inputs.npz"), "--repeat", "20", "--memory", limit=120)
+        m.judge(done.returncode == 0, f"steps of {name}: {last_line(done.stderr)}")
+        results[name] = done.stdout.splitlines()[-60:]
+    return results
+
+
+PARTS = (rates, kernels, models, masks, node_cases, steps, sanitizer)
+
+
+def machine(m):
+    smi = shutil.which("nvidia-smi")
+    query = "--query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem,power.limit"
+    return {"devices": m.run(m.tempo_run, "--list-devices").stdout.splitlines(), "system": platform.platform(),
+            "cores": os.cpu_count(),
+            "nvidia-smi": m.run(smi, query, "--format=csv,noheader").stdout.strip() if smi and not m.emulated else None}
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    m = Machine(*sys.argv[1:])
+    with open(os.path.join(m.pack, "commit"), encoding="utf-8") as f:
+        commit = f.read().strip()
+    result = {"machine": machine(m), "date": datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),
+              "command": f"on_gpu.sh --run {m.pack} {m.out}", "commit": commit, "emulated": m.emulated, "seconds": {}}
+    print(*result["machine"]["devices"], sep="\n")
+    if not any(line.startswith("cuda") and "none found" not in line for line in result["machine"]["devices"]):
+        sys.exit("on_gpu: there is no GPU that this program can use here")
+    for part in PARTS:
+        start = time.monotonic()
+        print(f"== {part.__name__}", flush=True)
+        try:
+            result[part.__name__] = part(m)
+        except OutOfTime:
+            result[part.__name__] = "out of time"
+            m.judge(False, f"{part.__name__}: out of time")
+        result["seconds"][part.__name__] = round(time.monotonic() - start, 1)
+        result["right"], result["unsupported"], result["wrong"] = m.n_right, m.n_unsupported, m.wrong
+        with open(os.path.join(m.out, "results.json"), "w", encoding="utf-8") as f:
+            json.dump(result, f, indent=1)
+    print(f"{m.n_right} right, {m.n_unsupported} unsupported, {len(m.wrong)} wrong")
+    return len(m.wrong) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
