@@ -5,6 +5,7 @@
 #include "conv/conv.h"
 #include "create/create.h"
 #include "dropout/dropout.h"
+#include "elementwise/chain.h"
 #include "elementwise/elementwise.h"
 #include "embedding/embedding.h"
 #include "loss/linear_loss.h"
@@ -35,6 +36,7 @@
 #define TK_WORKSPACE_MEMBER(name, parameters, arguments) size_t(*name) parameters;
 typedef struct tk_table {
     TK_KERNELS(TK_KERNEL_MEMBER)
+    TK_CHAIN_KERNELS(TK_KERNEL_MEMBER) /* NULL where a device has none, as kernels.def says */
     TK_WORKSPACES(TK_WORKSPACE_MEMBER)
 } tk_table;
 

@@ -68,6 +68,7 @@ typedef struct rt_launcher {
     const tk_table *kernels; /* of the device */
     int slots;               /* of the queue that the launches run on: threads that a workspace has scratch for */
     const rt_random *random; /* lives as long as the launches */
+    const tc_map *chains;    /* nodes that are chains of elementwise ops -> rt_chain (fuse.h); NULL: there are none */
     rt_table *tables;        /* of all launches */
     size_t n_tables, cap_tables;
 } rt_launcher;
@@ -95,6 +96,11 @@ tc_status rt_known_ints(rt_launcher *launcher, const tc_node *node, uint32_t inp
 /* Adds a table of `bytes` at `data`, which lives as long as the launches; `pointer` is the address of the pointer in
  * the launch's parameters by which the kernel reads it. */
 rt_table *rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, void *pointer);
+
+/* Of a node of a known op: the row of pointwise.def that it is, or the gradient of, in the form that `approximate`
+ * names; TK_POINTWISE_COUNT: none. And its attribute alpha. launch_pointwise.c */
+tk_pointwise_row rt_pointwise_row(const tc_node *node);
+double rt_pointwise_alpha(const tc_node *node, tk_pointwise_row row);
 
 /* Rows of kernels.def. */
 typedef struct rt_kernel_row {

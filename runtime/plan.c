@@ -1,6 +1,7 @@
 /* plan.c: from a graph to launches, one per node in the order of the file, and to storages, one for each value that a
  * launch reads or writes. Where they lie is decided in place_buffers.c, and told to the launches in set_addresses.c. */
 #include "plan.h"
+#include "fuse.h"
 #include "../compiler/contents.h"
 #include "../compiler/ops.h"
 #include <stdlib.h>
@@ -323,6 +324,8 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, 
     plan->shared = shared;
     plan->index = tc_map_create(arena);
     planner p = {ctx, model, plan, 0};
+    if (rt_kernel_find("ai.tempo", "Chain")->dtypes[shared->device->kind] != 0 && !shared->dry)
+        plan->launcher.chains = rt_fuse_chains(model->graph, arena);
     tc_status status = make(&p, bound);
     if (status != TC_OK) {
         rt_plan_destroy(plan);

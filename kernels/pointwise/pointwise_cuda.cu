@@ -1,62 +1,17 @@
 /* pointwise_cuda.cu: pointwise.def compiled for each float type, as kernels that go through packs of 16 bytes. Results
- * of 16 bits take the fast forms of pointwise_fast.cuh. */
-#include "pointwise_fast.cuh"
+ * of 16 bits take the fast forms (pointwise_row.cuh). */
+#include "pointwise_row.cuh"
 extern "C" {
-#include "pointwise.h"
 TK_POINTWISE_KERNELS(TK_DECLARE_CUDA)
 }
 
 namespace {
 
-/* The functions that rows name, by what is computed in. */
-#define OF_ONE(name, form)                                                                                             \
-    static __device__ __forceinline__ T name(T x) { return tk_##name##_##form(x); }
-#define OF_TWO(name, form)                                                                                             \
-    static __device__ __forceinline__ T name(T x, T alpha) { return tk_##name##_##form(x, alpha); }
-#define FUNCTIONS(form)                                                                                                \
-    struct form##_points : tk_##form##_functions {                                                                     \
-        OF_ONE(gelu, form)                                                                                             \
-        OF_ONE(gelu_slope, form)                                                                                       \
-        OF_ONE(gelu_tanh, form)                                                                                        \
-        OF_ONE(gelu_tanh_slope, form)                                                                                  \
-        OF_TWO(swish, form)                                                                                            \
-        OF_TWO(swish_slope, form)                                                                                      \
-    };
-FUNCTIONS(f32)
-FUNCTIONS(f64)
-FUNCTIONS(fast)
-template <class S> struct points_of { typedef fast_points type; };
-template <> struct points_of<float> { typedef f32_points type; };
-template <> struct points_of<double> { typedef f64_points type; };
-
-/* What a row computes of functions F: forward(x, alpha), slope(x, alpha). */
-template <int ROW, class F> struct row_of;
-#define FN(name) F::name
-#define POINTWISE(name, domain, op, form, default_alpha, term, y, slope_)                                              \
-    template <class F> struct row_of<TK_POINTWISE_##name, F> {                                                         \
-        typedef typename F::T T;                                                                                       \
-        static __device__ __forceinline__ T forward(T x, T alpha) {                                                    \
-            const T t = (T)(term);                                                                                     \
-            (void)t, (void)alpha;                                                                                      \
-            return y;                                                                                                  \
-        }                                                                                                              \
-        static __device__ __forceinline__ T slope(T x, T alpha) {                                                      \
-            const T t = (T)(term);                                                                                     \
-            (void)t, (void)alpha;                                                                                      \
-            return slope_;                                                                                             \
-        }                                                                                                              \
-    };
-#define POINTWISE_FORM POINTWISE
-#include "pointwise.def"
-#undef POINTWISE
-#undef POINTWISE_FORM
-#undef FN
-
 enum { THREADS = 256 };
 
 /* GRAD: out = dout slope(inp), else out = forward(inp) and dout is not read. out may lie over either. */
 template <class S, int ROW, bool GRAD> __device__ __forceinline__ S one(S dout, S inp, double alpha) {
-    typedef row_of<ROW, typename points_of<S>::type> row;
+    typedef tk_row_of<ROW, typename tk_points_of<S>::type> row;
     const tk_math<S> x = tk_number_of(inp), a = (tk_math<S>)alpha;
     return tk_element_of<S>(GRAD ? tk_number_of(dout) * row::slope(x, a) : row::forward(x, a));
 }

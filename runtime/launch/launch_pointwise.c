@@ -3,6 +3,7 @@
 #include "../../kernels/pointwise/pointwise.h"
 #include "launch_util.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct pointwise_params {
@@ -23,26 +24,35 @@ static void run_grad(tk_queue *q, const rt_launch *launch) {
                                     out->dtype);
 }
 
-/* The row of the node's op, or of the op that the node's is the gradient of, in the form that `approximate` names. */
-static tk_pointwise_row row_of(rt_launcher *launcher, const tc_node *node, bool is_grad) {
-    size_t length = strlen(node->op->name) - (is_grad ? strlen("Grad") : 0);
-    const char *op = tc_arena_strndup(launcher->arena, node->op->name, length);
+/* Of so many operands, the second is what the gradient is taken at. */
+static bool is_gradient(const tc_node *node) { return node->n_inputs > 1; }
+
+tk_pointwise_row rt_pointwise_row(const tc_node *node) {
+    char op[64];
+    size_t length = strlen(node->op->name), end = is_gradient(node) ? strlen("Grad") : 0;
+    if (length <= end || length >= sizeof op)
+        return TK_POINTWISE_COUNT;
+    snprintf(op, sizeof op, "%.*s", (int)(length - end), node->op->name);
     tk_pointwise_row plain = tk_pointwise_find(op, "");
     return plain != TK_POINTWISE_COUNT ? plain : tk_pointwise_find(op, tc_attr_string(node, "approximate", "none"));
+}
+
+double rt_pointwise_alpha(const tc_node *node, tk_pointwise_row row) {
+    double alpha = tk_pointwise_alpha(row);
+    return isnan(alpha) ? 0 : (double)tc_attr_float(node, "alpha", (float)alpha);
 }
 
 /* (X) -> Y or (dY, X) -> dX, which may lie over any operand. */
 tc_status rt_launch_pointwise(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     pointwise_params *p = RT_PARAMS(launcher, pointwise_params);
-    bool is_grad = launch->n_in > 1;
+    bool is_grad = is_gradient(node);
     if (is_grad && (launch->in[1].dtype != launch->in[0].dtype || launch->in[1].count != launch->in[0].count))
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the two operands differ in type or shape");
-    p->row = row_of(launcher, node, is_grad);
+    p->row = rt_pointwise_row(node);
     if (p->row == TK_POINTWISE_COUNT)
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "approximate is '%s', not 'none' or 'tanh'",
                         tc_quote(launcher->ctx, tc_attr_string(node, "approximate", "none")));
-    double alpha = tk_pointwise_alpha(p->row);
-    p->alpha = isnan(alpha) ? 0 : (double)tc_attr_float(node, "alpha", (float)alpha);
+    p->alpha = rt_pointwise_alpha(node, p->row);
     launch->params = p;
     launch->run = is_grad ? run_grad : run_forward;
     launch->inplace[0] = is_grad ? 3 : 1;

@@ -1,0 +1,48 @@
+/* launch_chain.c: a chain of elementwise nodes (fuse.h) to the kernel of kernels/elementwise/chain.h. */
+#include "../fuse.h"
+#include "launch_draw.h"
+#include "launch_util.h"
+
+typedef struct chain_params {
+    const rt_chain *chain;
+} chain_params;
+
+static void *result_of(const rt_launch *launch, int index) {
+    return index < 0 ? NULL : rt_data(rt_out(launch, (uint32_t)index));
+}
+
+static void run_chain(tk_queue *q, const rt_launch *launch) {
+    const rt_chain *chain = ((const chain_params *)launch->params)->chain;
+    tk_chain c = {.first = launch->in[0].data,
+                  .n = launch->out[0].count,
+                  .n_links = chain->n_links,
+                  .dtype = launch->out[0].dtype};
+    for (int i = 0; i < chain->n_links; i++) {
+        const rt_link *from = &chain->links[i];
+        tk_link *to = &c.links[i];
+        *to = from->link;
+        to->operand = from->operand < 0 ? NULL : launch->in[from->operand].data;
+        to->ratio = rt_ratio(from->ratio < 0 ? NULL : &launch->in[from->ratio], 0);
+        to->seed.pair = from->seed < 0 ? NULL : launch->in[from->seed].data;
+        to->store = result_of(launch, from->result);
+        to->mask = result_of(launch, from->mask);
+    }
+    launch->kernels->chain_run(q, &c);
+}
+
+static bool is_number(const rt_launch *launch, int index) {
+    return index < 0 || (tk_is_float(launch->in[index].dtype) && launch->in[index].count == 1);
+}
+
+tc_status rt_launch_chain(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    chain_params *p = RT_PARAMS(launcher, chain_params);
+    p->chain = launcher->chains ? tc_map_get_ptr(launcher->chains, node) : NULL;
+    if (!p->chain)
+        return rt_no_kernel(launcher, node, launch);
+    for (int i = 0; i < p->chain->n_links; i++)
+        TC_TRY(rt_expect(launcher, node, is_number(launch, p->chain->links[i].ratio)));
+    launch->params = p;
+    launch->run = run_chain;
+    launch->inplace[0] = rt_inplace(launch, launch->n_in < 64 ? launch->n_in : 64);
+    return TC_OK;
+}
