@@ -41,6 +41,10 @@ typedef struct rt_device {
     /* Makes ready the device of this number among its kind: behind open, before all but close. TC_UNSUPPORTED: there
      * is none, and why. */
     tc_status (*start)(tc_ctx *ctx, tk_queue *q, int number);
+    /* From now on products of floats may round their operands to TF32: 10 bits behind the point. */
+    void (*allow_tf32)(tk_queue *q);
+    /* The products that ran and how: a line for each, as snprintf gives it. */
+    size_t (*products)(const tk_queue *q, char *text, size_t bytes);
     /* A line about the device of this number; false: there are no more. */
     bool (*describe)(int number, char *text, size_t bytes);
     uint64_t (*available)(tk_queue *q); /* bytes that alloc may still give */

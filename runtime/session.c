@@ -90,6 +90,20 @@ static tc_status take_device(tempo_session *s) {
     return open_queue(s, device, tk_queue_slots(s->shared.queue));
 }
 
+static tc_status start_device(tempo_session *s) {
+    const rt_device *device = s->shared.device;
+    if (device->start)
+        TC_TRY(device->start(&s->ctx, s->shared.queue, s->hooks.device_number));
+    if (s->tf32 && !device->allow_tf32)
+        return tc_error(&s->ctx, TC_UNSUPPORTED, NULL,
+                        "device '%s' has no TF32: its products of floats are exact to a "
+                        "rounding",
+                        device->name);
+    if (s->tf32)
+        device->allow_tf32(s->shared.queue);
+    return TC_OK;
+}
+
 static tc_status allow_checks(tempo_session *s) {
     if (!s->shared.check_memory || s->shared.device->host_memory)
         return TC_OK;
@@ -105,8 +119,7 @@ static tc_status take_model(tempo_session *s, tc_model *model) {
     TC_TRY(take_device(s));
     TC_TRY(allow_checks(s));
     TC_TRY(take_slots(s));
-    if (s->shared.device->start)
-        TC_TRY(s->shared.device->start(&s->ctx, s->shared.queue, s->hooks.device_number));
+    TC_TRY(start_device(s));
     TC_TRY(rt_make_runnable(s));
     const tc_graph *graph = s->model->graph;
     s->by_name = tc_map_create(s->arena);
@@ -148,6 +161,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     s->shared.device = device;
     s->shared.queue = queue;
     s->device_name = options ? options->device : NULL;
+    s->tf32 = options && options->tf32;
     s->shared.check_memory = options && options->check_memory;
     s->random.pair[0] = options ? (int64_t)options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};

@@ -131,6 +131,12 @@ static tc_status cuda_start(tc_ctx *ctx, tk_queue *q, int number) {
     return TC_OK;
 }
 
+static void cuda_allow_tf32(tk_queue *q) { of(q)->shared.tf32 = true; }
+
+static size_t cuda_products(const tk_queue *q, char *text, size_t bytes) {
+    return tk_cublas_describe(of(q)->shared.cublas, text, bytes);
+}
+
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static uint64_t cuda_available(tk_queue *q) {
@@ -257,6 +263,8 @@ const rt_device rt_device_cuda = {.name = "cuda",
                                   .download = cuda_download,
                                   .wait = cuda_wait,
                                   .start = cuda_start,
+                                  .allow_tf32 = cuda_allow_tf32,
+                                  .products = cuda_products,
                                   .describe = cuda_describe,
                                   .available = cuda_available,
                                   .host_alloc = cuda_host_alloc,

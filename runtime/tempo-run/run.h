@@ -8,7 +8,7 @@ typedef struct run_options {
     const char *model;
     const char *inputs, *outputs, *test_data, *device, *seed, *profile;
     int64_t threads, repeat;
-    bool memory, check_memory, list_kernels, list_devices;
+    bool memory, check_memory, list_kernels, list_devices, tf32, products;
     tempo_options session;
     rt_hooks hooks; /* the passes that the runtime borrows, and the device */
 } run_options;
@@ -22,6 +22,7 @@ void run_print_memory(FILE *out, const tempo_memory *memory);
 void run_print_times(FILE *out, double *seconds, size_t n); /* sorts them */
 void run_list_kernels(FILE *out, rt_device_kind kind);
 void run_list_devices(FILE *out); /* a line each */
+void run_print_products(FILE *out, const tempo_session *session);
 /* An element as a number. */
 double run_number(const tempo_tensor *tensor, uint64_t index);
 

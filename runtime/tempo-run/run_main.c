@@ -66,6 +66,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
         return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096, --repeat from 1 to 1000000");
     o->session.threads = (int)o->threads;
     o->session.check_memory = o->check_memory;
+    o->session.tf32 = o->tf32;
     TC_TRY(parse_seed(ctx, o));
     if (o->test_data && arguments->count > 0)
         return tc_error(ctx, TC_USAGE, NULL, "--test-data takes its models from the folder: unexpected %s",
@@ -188,6 +189,8 @@ static tc_status run_session(tc_ctx *ctx, const run_options *o, tempo_session *s
     tempo_memory memory;
     if (o->memory && tempo_memory_report(session, &memory) == TEMPO_OK)
         run_print_memory(stdout, &memory);
+    if (o->products)
+        run_print_products(stdout, session);
     return TC_OK;
 }
 

@@ -96,3 +96,16 @@ void run_list_devices(FILE *out) {
             fprintf(out, "%s  none found here\n", device->name);
     }
 }
+
+void run_print_products(FILE *out, const tempo_session *session) {
+    const rt_device *device = session->shared.device;
+    size_t bytes = device->products ? device->products(session->shared.queue, NULL, 0) : 0;
+    char *text = bytes > 0 ? malloc(bytes + 1) : NULL;
+    if (text) {
+        device->products(session->shared.queue, text, bytes + 1);
+        fprintf(out, "products and their algorithms:\n%s", text);
+        free(text);
+    } else {
+        fprintf(out, "products: no library chose an algorithm on device '%s'\n", device->name);
+    }
+}

@@ -33,6 +33,9 @@ def mistakes():
     run(name, "--inputs", inputs(x=x, b=b, extra=b), says=("note", "'extra'", "ignored"))
     run(name, "--inputs", inputs(x=x, b=b), "--device", "cuda", code=3, says=("CUDA",))
     run(name, "--inputs", inputs(x=x, b=b), "--device", "tpu", code=64, says=("tpu",))
+    run(name, "--inputs", inputs(x=x, b=b), "--device", "cpu:0", code=64, says=("cpu:0",))
+    run(name, "--inputs", inputs(x=x, b=b), "--tf32", code=3, says=("TF32", "'cpu'"))
+    run(name, "--inputs", inputs(x=x, b=b), "--products", says=("no library chose",))
     run(name, "--seed", "many", code=64, says=("--seed",))
     run(name, "--repeat", "0", code=64, says=("--repeat",))
     run(name, "--imputs", "x", code=64, says=("--inputs",))
@@ -48,6 +51,7 @@ def mistakes():
 def help_and_tables():
     run("--help", says=("--inputs", "--threads", "examples", "Exit codes"))
     run("--version", says=("tempo-run",))
+    run("--list-devices", says=("cpu",))
     run("--list-kernels", says=("Gather:", "ai.tempo.GatherGrad:", "Softmax: float float16 double bfloat16"))
     name = model("add.onnxt", ADD)
     file = inputs(x=np.ones((3, 2), "f4"), b=np.ones(2, "f4"))
