@@ -44,7 +44,7 @@ wrong=$(
             case $path in *NAME* | *OP* | *FAMILY*) continue ;; esac
             compgen -G "$path" >/dev/null || echo "$file:$line: no such file: $path"
         done || true
-        grep -noE -- "$before"'--[a-z][a-z_-]*' "$file" | sed -E 's/:[^:]*--/:--/' | while IFS=: read -r line option; do
+        grep -noE -- "$before"'--[a-z][a-z0-9_-]*' "$file" | sed -E 's/:[^:]*--/:--/' | while IFS=: read -r line option; do
             case $option in *_* | *-) continue ;; esac # a line of a diagram
             grep -qxF -- "$option" <<<"$known" || echo "$file:$line: no such option: $option"
         done || true

@@ -7,6 +7,6 @@ command -v mandoc >/dev/null || { echo "mandoc was not found (Debian: apt instal
 found=$(mandoc -T lint -W warning "$2" | grep -v 'skipping paragraph macro' || true)
 [ -z "$found" ] || { echo "$found"; exit 1; }
 page=$(mandoc -T ascii "$2" | sed $'s/.\b//g') # without overstriking
-for option in $("$1" --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+for option in $("$1" --help | grep -oE '^ +(-[a-z], )?--[a-z0-9-]+' | grep -oE -- '--[a-z0-9-]+'); do
     grep -qE -- "^ +(-[a-z], )?$option(=|$)" <<<"$page" || { echo "$2 says nothing about $option"; exit 1; }
 done
