@@ -4,16 +4,20 @@
 
 /* --- rows ---------------------------------------------------------------------------------------- */
 
-/* e / sum, which of 16 bits is one product: the rounding to the element is larger than both. */
+/* e / sum: of 16 bits one product, for the rounding to the element is larger than both; of float with the remainder put
+ * back, which gives the bits of a division (P. Markstein, IBM J. Res. Dev. 34, 1990) but below the normal numbers. */
 template <class S> struct share_of {
     float one_by;
     __device__ __forceinline__ share_of(float sum) : one_by(1.0f / sum) {}
     __device__ __forceinline__ S operator()(float e) const { return tk_element_of<S>(e * one_by); }
 };
 template <> struct share_of<float> {
-    float sum;
-    __device__ __forceinline__ share_of(float of) : sum(of) {}
-    __device__ __forceinline__ float operator()(float e) const { return e / sum; }
+    float sum, one_by;
+    __device__ __forceinline__ share_of(float of) : sum(of), one_by(1.0f / of) {}
+    __device__ __forceinline__ float operator()(float e) const {
+        const float q = e * one_by;
+        return fmaf(fmaf(-sum, q, e), one_by, q);
+    }
 };
 template <> struct share_of<double> {
     double sum;
