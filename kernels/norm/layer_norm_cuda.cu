@@ -46,7 +46,7 @@ __device__ __forceinline__ void put_statistics(const norm_rows_args &c, int64_t 
         tk_put_statistic(c.inv_std, c.s.stat_dtype, row, inv_std);
 }
 
-template <class S, int TEAM, int PER> __global__ void __launch_bounds__(TK_ROW_THREADS) norm_rows(norm_rows_args c) {
+template <class S, int TEAM, int PER> __global__ void __launch_bounds__(TK_ROW_THREADS, 2) norm_rows(norm_rows_args c) {
     typedef tk_math<S> T;
     constexpr int N = tk_pack_size<S>;
     __shared__ T parts[2 * TK_ROW_THREADS / TK_WARP];
