@@ -159,7 +159,7 @@ template <> inline tk_bfloat tk_element_of<tk_bfloat>(float x) { return {tk_to_b
 #define TK_INTEGER_CASES(S, ...)                                                                                       \
     TK_SIGNED_CASES(S, __VA_ARGS__)                                                                                    \
     TK_UNSIGNED_CASES(S, __VA_ARGS__)
-#define TK_HALVES(dtype, S, ...)                                                                                       \
+#define TK_HALF_FLOATS(dtype, S, ...)                                                                                  \
     switch ((int)(dtype)) { TK_HALF_CASES(S, __VA_ARGS__) }
 #define TK_FLOATS(dtype, S, ...)                                                                                       \
     switch ((int)(dtype)) { TK_FLOAT_CASES(S, __VA_ARGS__) }

@@ -30,6 +30,13 @@ extern "C" {
 TK_APPROXIMATION(tk_exp2_fast, "ex2.approx.ftz.f32", emu_ex2)
 TK_APPROXIMATION(tk_rcp_fast, "rcp.approx.ftz.f32", emu_rcp)
 
+/* x / by, where inverse is 1 / by, rounded: a division's bits where |x| is at least 2^-100 (P. Markstein, "Computation
+ * of elementary functions on the IBM RISC System/6000 processor", 1990), of smaller ones to 2^-22. */
+static __device__ __forceinline__ float tk_quotient_fast(float x, float by, float inverse) {
+    const float y = x * inverse;
+    return fabsf(y) <= FLT_MAX ? fmaf(fmaf(-y, by, x), inverse, y) : y;
+}
+
 /* exp(x) to 2^-22 + |x| 2^-24. */
 static __device__ __forceinline__ float tk_exp_fast(float x) { return tk_exp2_fast(x * TK_LOG2_E); }
 

@@ -11,13 +11,13 @@ bool tk_is_true(const void *data, tk_dtype dtype, int64_t i); /* element i is no
 
 /* What is drawn for an element from its words (common/philox.h), in [0, 1): as many upper bits as the type holds, so
  * that no number is rounded up to 1. */
-static inline double tk_uniform_bits(uint32_t word, tk_dtype dtype) {
+TK_INLINE double tk_uniform_bits(uint32_t word, tk_dtype dtype) {
     int bits = dtype == TK_F16 ? 11 : dtype == TK_BF16 ? 8 : 24;
     return (double)(word >> (32 - bits)) * (1.0 / (1 << bits));
 }
 /* Of the standard normal distribution: G. E. P. Box, M. E. Muller, "A note on the generation of random normal
  * deviates", 1958. Up to 5.8 away from 0. */
-static inline double tk_normal(uint32_t first, uint32_t second) {
+TK_INLINE double tk_normal(uint32_t first, uint32_t second) {
     double u = (double)(first >> 8) * 0x1p-24, v = (double)(second >> 8) * 0x1p-24;
     return sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);
 }

@@ -57,10 +57,6 @@ void tk_dropout_keep(uint8_t *kept, int64_t first, int64_t n, uint32_t threshold
     }
 }
 
-double tk_dropout_divisor(double ratio, tk_dtype dtype) {
-    return dtype == TK_F64 ? 1 - ratio : (double)(float)(1 - ratio);
-}
-
 TK_VECTOR static void drop_f32(float *out, const float *inp, const uint8_t *kept, int64_t n, float keep) {
     for (int64_t i = 0; i < n; i++)
         out[i] = tk_dropped_f32(inp[i], keep, kept[i]);

@@ -241,13 +241,13 @@ static void add_terms(tk_queue *q, void *out, const terms *t, int most, double d
         packed = packed && (spread || tk_is_packed(t->data[j])) && tk_is_packed_walk(t->bc[j], N);
     }
     if (packed && most == MANY)
-        TK_HALVES(dtype, S, run_half_sum<S, MANY, SIMPLE_RANK, N>(q, out, t, divisor))
+        TK_HALF_FLOATS(dtype, S, run_half_sum<S, MANY, SIMPLE_RANK, N>(q, out, t, divisor))
     else if (packed)
-        TK_HALVES(dtype, S, run_half_sum<S, FEW, TK_MAX_RANK, N>(q, out, t, divisor))
+        TK_HALF_FLOATS(dtype, S, run_half_sum<S, FEW, TK_MAX_RANK, N>(q, out, t, divisor))
     else if (most == MANY)
-        TK_HALVES(dtype, S, run_half_sum<S, MANY, SIMPLE_RANK, 1>(q, out, t, divisor))
+        TK_HALF_FLOATS(dtype, S, run_half_sum<S, MANY, SIMPLE_RANK, 1>(q, out, t, divisor))
     else
-        TK_HALVES(dtype, S, run_half_sum<S, FEW, TK_MAX_RANK, 1>(q, out, t, divisor))
+        TK_HALF_FLOATS(dtype, S, run_half_sum<S, FEW, TK_MAX_RANK, 1>(q, out, t, divisor))
 }
 
 } // namespace

@@ -1,0 +1,129 @@
+/* dropout_cuda.cu: Dropout on a CUDA device: a thread has the eight elements of a block of Philox, by packs of up to 16
+ * bytes. */
+#include "../common/fast_math.cuh"
+extern "C" {
+#include "dropout.h"
+#include "dropout_math.h"
+TK_DROPOUT_KERNELS(TK_DECLARE_CUDA)
+}
+
+namespace {
+
+enum { THREADS = 256 };
+
+/* What divides kept elements: of 16 bits by a product that has the quotient's bits, of others as dropout_math.h does.
+ */
+template <class S> struct keeping {
+    float keep, inverse;
+    __device__ __forceinline__ explicit keeping(double divisor) : keep((float)divisor), inverse(1.0f / keep) {}
+    __device__ __forceinline__ S of(S x, bool kept) const {
+        return tk_element_of<S>(kept ? tk_quotient_fast(tk_number_of(x), keep, inverse) : 0.0f);
+    }
+};
+template <> struct keeping<float> {
+    float keep;
+    __device__ __forceinline__ explicit keeping(double divisor) : keep((float)divisor) {}
+    __device__ __forceinline__ float of(float x, bool kept) const { return tk_dropped_f32(x, keep, kept); }
+};
+template <> struct keeping<double> {
+    double keep;
+    __device__ __forceinline__ explicit keeping(double divisor) : keep(divisor) {}
+    __device__ __forceinline__ double of(double x, bool kept) const { return tk_dropped_f64(x, keep, kept); }
+};
+
+/* A bit for each element of a block: whether it is kept. */
+__device__ __forceinline__ uint32_t bits_of(const tk_draw *draw, int64_t block, uint32_t threshold) {
+    uint32_t words[TK_WORDS], kept = 0;
+    tk_draw_block(draw, (uint64_t)block, words);
+#pragma unroll
+    for (int k = 0; k < TK_HALVES; k++)
+        kept |= (uint32_t)(tk_draw_half(words, k) >= threshold) << k;
+    return kept;
+}
+__device__ __forceinline__ uint32_t bits_of(const tk_pack<uint8_t, TK_HALVES> &mask) {
+    uint32_t kept = 0;
+#pragma unroll
+    for (int k = 0; k < TK_HALVES; k++)
+        kept |= (uint32_t)(mask.at[k] != 0) << k;
+    return kept;
+}
+__device__ __forceinline__ tk_pack<uint8_t, TK_HALVES> mask_of(uint32_t kept) {
+    tk_pack<uint8_t, TK_HALVES> mask;
+#pragma unroll
+    for (int k = 0; k < TK_HALVES; k++)
+        mask.at[k] = kept >> k & 1;
+    return mask;
+}
+
+/* A whole block, by packs. */
+template <class S>
+__device__ __forceinline__ void drop(S *out, const S *inp, uint32_t kept, const keeping<S> &divided) {
+    constexpr int N = tk_pack_size<S> < TK_HALVES ? tk_pack_size<S> : TK_HALVES;
+#pragma unroll
+    for (int at = 0; at < TK_HALVES; at += N) {
+        tk_pack<S, N> x = tk_load_pack<N>(inp + at);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            x.at[k] = divided.of(x.at[k], kept >> (at + k) & 1);
+        tk_store_pack(out + at, x);
+    }
+}
+
+/* Where masks come from: they are drawn, and written where there is room for one, or given. */
+enum source { DRAWN, GIVEN };
+
+/* packed: out and inp lie at multiples of 16 bytes, mask of 8. out may be inp. */
+template <class S, source FROM>
+__global__ void __launch_bounds__(THREADS)
+    dropout(S *out, uint8_t *mask, const S *inp, int64_t n, tk_number ratio, tk_seed seed, const uint8_t *training,
+            tk_dtype dtype, bool packed, tk_fault_place fault) {
+    const bool drops = !training || *training;
+    const double part = drops ? tk_device_number(ratio) : 0;
+    if (!(part >= 0 && part < 1)) {
+        tk_fault_set(fault, TK_BAD_VALUE);
+        return;
+    }
+    const keeping<S> divided(tk_dropout_divisor(part, dtype));
+    const uint32_t threshold = tk_drop_threshold(part);
+    const tk_draw draw = FROM == DRAWN && drops ? tk_draw_of(seed) : tk_draw{};
+    TK_FOR_EACH(block, (n + TK_HALVES - 1) / TK_HALVES) {
+        const int64_t first = block * TK_HALVES;
+        uint32_t kept = FROM == DRAWN && drops ? bits_of(&draw, block, threshold) : 0xff;
+        if (packed && first + TK_HALVES <= n) {
+            if (FROM == GIVEN)
+                kept = bits_of(tk_load_pack<TK_HALVES>(mask + first));
+            drop(out + first, inp + first, kept, divided);
+            if (FROM == DRAWN && mask)
+                tk_store_pack(mask + first, mask_of(kept));
+            continue;
+        }
+#pragma unroll 1
+        for (int k = 0; k < TK_HALVES && first + k < n; k++) {
+            const bool is_kept = FROM == GIVEN ? mask[first + k] != 0 : kept >> k & 1;
+            out[first + k] = divided.of(inp[first + k], is_kept);
+            if (FROM == DRAWN && mask)
+                mask[first + k] = is_kept;
+        }
+    }
+}
+
+template <class S, source FROM>
+void run(tk_queue *q, void *out, uint8_t *mask, const void *inp, int64_t n, tk_number ratio, tk_seed seed,
+         const uint8_t *training, tk_dtype dtype) {
+    const bool packed = tk_is_packed(out, inp) && (uintptr_t)mask % TK_HALVES == 0;
+    TK_LAUNCH((dropout<S, FROM>), tk_blocks(q, n, THREADS, TK_HALVES), THREADS, 0, q, (S *)out, mask, (const S *)inp, n,
+              ratio, seed, training, dtype, packed, tk_fault_of(q));
+}
+
+} // namespace
+
+void tk_cuda_dropout(tk_queue *q, void *out, uint8_t *mask, const void *inp, int64_t n, tk_number ratio, tk_seed seed,
+                     const uint8_t *training, tk_dtype dtype) {
+    TK_FLOATS(dtype, S, run<S, DRAWN>(q, out, mask, inp, n, ratio, seed, training, dtype))
+}
+
+void tk_cuda_dropout_grad(tk_queue *q, void *dinp, const void *dout, const uint8_t *mask, int64_t n, tk_number ratio,
+                          tk_dtype dtype) {
+    const tk_seed none = {nullptr, 0};
+    TK_FLOATS(dtype, S, run<S, GIVEN>(q, dinp, const_cast<uint8_t *>(mask), dout, n, ratio, none, nullptr, dtype))
+}
