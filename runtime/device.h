@@ -19,6 +19,15 @@ typedef enum rt_device_kind {
     RT_DEVICE_KINDS,
 } rt_device_kind;
 
+/* Elements that ranks average. */
+typedef struct rt_piece {
+    void *memory; /* of the device */
+    int64_t count;
+    tk_dtype dtype; /* a float */
+} rt_piece;
+
+enum { RT_GROUP_BYTES = 128 };
+
 typedef struct rt_device {
     const char *name; /* as --device takes it */
     rt_device_kind kind;
@@ -62,6 +71,21 @@ typedef struct rt_device {
     /* Notes the time at which the queue comes here as moment `index`; seconds from moment 0 to it, after a wait. */
     bool (*mark)(tk_queue *q, uint32_t index);
     double (*marked)(tk_queue *q, uint32_t index);
+    /* Ranks: sessions that train together, each on a device of its own. NULL: this device knows none, in this build.
+     * The id of a new group, RT_GROUP_BYTES, for all of its ranks. TC_UNSUPPORTED: ranks need something that is not
+     * here. TC_IO: it is here, and fails. */
+    tc_status (*make_group)(tc_ctx *ctx, tk_queue *q, unsigned char *out_id);
+    /* Waits until all `ranks` have joined. */
+    tc_status (*join)(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int rank, int ranks);
+    /* Leaves the group at once and breaks off what waits for other ranks. Recordings that are left run no more. */
+    void (*part)(tk_queue *q);
+    /* Queues the mean over all ranks of each piece, in its place: beside what is queued from here on, behind what was
+     * queued before, the buckets before this one among it. Every rank queues the same numbers, in the same order. */
+    void (*average)(tk_queue *q, uint32_t bucket, const rt_piece *pieces, uint32_t n);
+    /* What is queued from here on waits for the bucket. */
+    void (*averaged)(tk_queue *q, uint32_t bucket);
+    /* Where wait said TK_DEVICE_FAILED: it was for other ranks, which are gone or do not come. */
+    bool (*deserted)(const tk_queue *q);
     /* For devices of tests: before launch `index` of the plan is queued. */
     void (*begin)(tk_queue *q, const struct rt_plan *plan, uint32_t index);
 } rt_device;

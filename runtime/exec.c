@@ -46,6 +46,9 @@ static const void *operand_bytes(const rt_plan *plan, const rt_launch *launch, u
 static tc_status explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status) {
     const rt_device *device = plan->shared->device;
     const tc_node *node = launch ? launch->node : NULL;
+    if (status == TK_DEVICE_FAILED && device->deserted && device->deserted(plan->shared->queue))
+        return tc_error(ctx, TC_IO, NULL, "the mean over %d ranks did not come: %s", plan->shared->ranks,
+                        device->failure(plan->shared->queue));
     if (status == TK_DEVICE_FAILED)
         return tc_error(ctx, TC_BUG, node, "device '%s' failed: %s", device->name,
                         device->failure(plan->shared->queue));
@@ -107,11 +110,12 @@ static tc_status run_on_host(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event
 static void queue_all(const rt_plan *plan, bool marks) {
     const rt_device *device = plan->shared->device;
     tk_queue *q = plan->shared->queue;
-    uint32_t moment = 0;
+    uint32_t moment = 0, averages = 0;
     if (marks)
         device->mark(q, moment++);
     for (uint32_t i = 0; i < plan->n_launches; i++) {
         const rt_launch *launch = &plan->launches[i];
+        rt_queue_averages(plan, i, &averages);
         if (!runs(launch))
             continue;
         tk_queue_begin(q, i);
@@ -121,6 +125,7 @@ static void queue_all(const rt_plan *plan, bool marks) {
         if (marks)
             device->mark(q, moment++);
     }
+    rt_queue_averages(plan, plan->n_launches, &averages);
 }
 
 /* A number that differs where an address differs: of those that change from run to run. */

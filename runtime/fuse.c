@@ -210,7 +210,7 @@ static making *begun(tc_arena *arena, tc_node *node, const candidate *c) {
     return NULL;
 }
 
-tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena) {
+tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *apart) {
     tc_arena *scratch = tc_arena_create();
     tc_map *ends = tc_map_create(scratch), *chains = tc_map_create(arena);
     size_t capacity = 0, n = 0;
@@ -228,7 +228,7 @@ tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena) {
             all = tc_arena_grow(scratch, all, sizeof *all, &capacity, n + 1);
             all[n++] = m;
         }
-        if (m)
+        if (m && !(apart && tc_map_get_ptr(apart, result)))
             tc_map_set_ptr(ends, result, m);
     }
     for (size_t i = 0; i < n; i++)

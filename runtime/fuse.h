@@ -19,6 +19,7 @@ typedef struct rt_chain {
     int n_links;
 } rt_chain;
 
-/* Puts chains in the place of nodes whose types are static. They live in `arena`; the map has one for each new node. */
-tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena);
+/* Puts chains in the place of nodes whose types are static. They live in `arena`; the map has one for each new node. No
+ * chain goes on behind a value in `apart`, whose elements change between the nodes; NULL: there is none. */
+tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *apart);
 #endif

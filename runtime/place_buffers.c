@@ -97,9 +97,12 @@ static rt_storage *whole_storage(const rt_plan *plan, const rt_launch *launch) {
     return rt_plan_storage(plan, launch->parts == RT_RESULTS ? tc_input(node, 0) : node->outputs[0]);
 }
 
-/* A part may lie in the whole if it is the arena's and in nothing else. What a kernel writes there is aligned. */
+/* A part may lie in the whole if it is the arena's and in nothing else. What a kernel writes there is aligned. The mean
+ * over ranks takes the place of what was made last, and of nothing that was there before. */
 static bool may_lie_in(const rt_plan *plan, const rt_launch *launch, const rt_storage *part, size_t at) {
     const rt_storage *whole = whole_storage(plan, launch);
+    if (launch->parts == RT_RESULTS ? part->averaged : rt_storage_root(plan, whole)->averaged)
+        return false;
     return part->home == RT_ARENA && part->root == index_of(plan, part) && part->bytes > 0 &&
            (launch->parts == RT_RESULTS || at % RT_ALIGN == 0) && rt_storage_root(plan, whole) != part;
 }

@@ -302,7 +302,9 @@ static tc_status make(planner *p, const bool *bound) {
     if (p->plan->shared->gaps)
         return TC_OK;
     TC_TRY(rt_place_states(p->ctx, p->plan));
+    TC_TRY(rt_find_averages(p->ctx, p->plan));
     TC_TRY(rt_place_buffers(p->ctx, p->plan));
+    rt_schedule_averages(p->plan);
     rt_find_addresses(p->plan);
     p->plan->downloads = TC_NEW_ARRAY(p->plan->launcher.arena, void *, (size_t)p->plan->n_storages + 1);
     p->plan->host_blocks = TC_NEW_ARRAY(p->plan->launcher.arena, rt_device_memory *, 1);
@@ -325,7 +327,7 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, 
     plan->index = tc_map_create(arena);
     planner p = {ctx, model, plan, 0};
     if (rt_kernel_find("ai.tempo", "Chain")->dtypes[shared->device->kind] != 0 && !shared->dry)
-        plan->launcher.chains = rt_fuse_chains(model->graph, arena);
+        plan->launcher.chains = rt_fuse_chains(model->graph, arena, rt_averaged_values(plan));
     tc_status status = make(&p, bound);
     if (status != TC_OK) {
         rt_plan_destroy(plan);

@@ -26,6 +26,7 @@ typedef struct rt_storage {
     const void *host;    /* of roots among inputs and parameters: where the host has the bytes, */
     void *data;          /* and where kernels read them: the same, or a copy on the device; only results are written */
     const int64_t *dims; /* of the value */
+    bool averaged;       /* over ranks, when its launch has written it */
 } rt_storage;
 
 typedef struct rt_device_memory rt_device_memory; /* upload.c */
@@ -56,8 +57,13 @@ typedef struct rt_shared {
     rt_state *states;
     uint32_t n_states;
     size_t cap_states;
-    bool dry; /* no plan will run: the numbers of parameters need not be there; a node that cannot run is an error
-                 among the context's, but planning goes on */
+    uint32_t *averaged; /* [n_averaged] outputs whose mean over all ranks is wanted: indices in the graph */
+    uint32_t n_averaged;
+    size_t cap_averaged;
+    int ranks;  /* that the session has joined, with itself; 0: none */
+    bool apart; /* it left them when a run failed */
+    bool dry;   /* no plan will run: the numbers of parameters need not be there; a node that cannot run is an error
+                   among the context's, but planning goes on */
     bool check_memory; /* plans have checks */
     bool gaps;         /* dry: the shapes of some nodes are not known, so that the plan places nothing */
 } rt_shared;
@@ -68,7 +74,8 @@ typedef struct rt_place {
     const rt_storage *storage;
 } rt_place;
 
-typedef struct rt_checks rt_checks; /* check_memory.c */
+typedef struct rt_checks rt_checks;       /* check_memory.c */
+typedef struct rt_averaging rt_averaging; /* average.c */
 
 /* All launches of a run as one piece of the device's work, for the addresses that it was made with: states that change
  * places (RT_EXCHANGED) lead back to the same addresses every second run. exec.c */
@@ -99,6 +106,7 @@ typedef struct rt_plan {
     rt_renewal *renewals;           /* [shared->n_states] */
     uint32_t n_bound;               /* the first storages are those of bound inputs, in the order of the graph */
     const unsigned char *memory;    /* the arena that addresses are set for, or NULL */
+    rt_averaging *averaging;        /* NULL: nothing is averaged over ranks */
     rt_checks *checks;              /* NULL: runs are not checked */
     bool ran;                       /* without a recording: from now on, runs are recorded where the device can */
     rt_recording recordings[RT_RECORDINGS];
@@ -161,6 +169,17 @@ tc_status rt_ready_states(tc_ctx *ctx, rt_plan *plan);
 /* Behind a run: the new elements become the state. True: some lie elsewhere now (memory[0]). state.c */
 bool rt_renew_states(rt_plan *plan);
 void rt_free_states(rt_shared *shared);
+
+/* Values whose means over ranks take their place, before there are launches: outputs, and what they are views of; NULL:
+ * none. average.c */
+tc_map *rt_averaged_values(const rt_plan *plan);
+/* Marks what is averaged over ranks, before buffers are placed: it neither lies in a whole that others read nor has
+ * parts that they do. TC_UNSUPPORTED: an output is no float, or nothing computes it. average.c */
+tc_status rt_find_averages(tc_ctx *ctx, rt_plan *plan);
+/* Between which launches, where buffers are placed. */
+void rt_schedule_averages(rt_plan *plan);
+/* Queues what comes before a launch, or, for their number, behind the last one; *at is 0 before the first. */
+void rt_queue_averages(const rt_plan *plan, uint32_t launch, uint32_t *at);
 
 /* Copies to a device with memory of its own: all but inputs, once; inputs, before each run. upload.c */
 tc_status rt_upload_plan(tc_ctx *ctx, rt_plan *plan);

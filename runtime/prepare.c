@@ -92,6 +92,11 @@ void rt_drop_plans(tempo_session *s) {
     s->current = s->ran = false;
 }
 
+void rt_forget_all_recordings(tempo_session *s) {
+    for (size_t i = 0; i < s->n_kept; i++)
+        rt_forget_recordings(s->kept[i].plan);
+}
+
 /* --- a new plan ------------------------------------------------------------------------------- */
 
 typedef struct search {

@@ -208,7 +208,9 @@ void tempo_close(tempo_session *s) {
     if (!s || s == &no_session)
         return;
     tc_let_go(&s->held);
-    if (!s->lost)
+    if (s->lost)
+        rt_part(s);
+    else
         rt_drop_plans(s);       /* with what they have of the device */
     rt_free_states(&s->shared); /* they are listed in what is released next */
     tc_release_all(&s->owned);
@@ -349,8 +351,12 @@ static void pass_event(void *user, const rt_launch *launch, double start, double
 
 static tc_status run(tempo_session *s) {
     s->ran = false;
+    TC_TRY(rt_check_ranks(s));
     TC_TRY(rt_prepare(s));
-    TC_TRY(rt_execute(&s->ctx, s->kept[0].plan, s->event ? pass_event : NULL, s));
+    tc_status status = rt_execute(&s->ctx, s->kept[0].plan, s->event ? pass_event : NULL, s);
+    if (status != TC_OK)
+        rt_part(s);
+    TC_TRY(status);
     s->ran = true;
     if (!rt_renew_states(s->kept[0].plan))
         return TC_OK;

@@ -129,8 +129,13 @@ tc_status rt_prepare(tempo_session *session);
 static inline const rt_plan *rt_current_plan(const tempo_session *session) { return session->kept[0].plan; }
 /* First values for the states that have none: defaults. TC_BAD_INPUT where there is no default. state.c */
 tc_status rt_begin_states(tempo_session *session);
-/* Forgets all plans. prepare.c */
+/* Forgets all plans, or just what the device has recorded of them. prepare.c */
 void rt_drop_plans(tempo_session *session);
+void rt_forget_all_recordings(tempo_session *session);
+/* TC_USAGE where a session that had joined others runs alone now. join.c */
+tc_status rt_check_ranks(tempo_session *session);
+/* Leaves the other ranks, if there are any: what they wait for does not come. join.c */
+void rt_part(tempo_session *session);
 /* TC_BAD_INPUT unless the tensor may be bound to the input. session.c */
 tc_status rt_check_tensor(tempo_session *session, const rt_input *input, const tempo_tensor *tensor);
 /* The input is of this type and shape from now on. session.c */

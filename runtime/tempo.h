@@ -123,6 +123,24 @@ tempo_status tempo_keep(tempo_session *session, const char *output, const char *
 tempo_status tempo_set_state(tempo_session *session, const char *input, const tempo_tensor *tensor);
 tempo_status tempo_get_state(tempo_session *session, const char *input, tempo_tensor *out_tensor);
 
+/* Data parallel training: sessions of one graph, each on a GPU of its own and with a part of the batch, are the ranks
+ * of a group. Ranks are processes, or threads with a session each. One of them makes the group and hands its bytes to
+ * all others, by whatever means; then each joins, which waits for all.
+ *
+ * TEMPO_UNSUPPORTED: the session's device is no GPU, or NCCL is not there; TEMPO_IO: the ranks do not find each other.
+ */
+typedef struct tempo_group {
+    char bytes[128];
+} tempo_group;
+tempo_status tempo_new_group(tempo_session *session, tempo_group *out_group);
+tempo_status tempo_join(tempo_session *session, const tempo_group *group, int rank, int ranks);
+/* From the next run on, the output is its mean over all ranks, for nodes that read it as well: a gradient, say, before
+ * an optimizer in the graph. A session that has not joined is a rank alone. Outputs are floats that nodes compute, else
+ * the run fails with TEMPO_UNSUPPORTED; all ranks name the same ones. Reductions run beside the rest of the graph.
+ * Every rank runs as often as the others; a run waits for them, ten minutes at most. Where a run fails that had begun,
+ * the session leaves its group: the others' runs end with TEMPO_IO, at once or by that limit. It may join a new one. */
+tempo_status tempo_average(tempo_session *session, const char *output);
+
 /* Resolves all shapes, plans and takes the memory. tempo_run does it when needed; call it to fail early or to read
  * the plan. */
 tempo_status tempo_prepare(tempo_session *session);
