@@ -1,29 +1,14 @@
 /* device_cuda.c: a GPU by CUDA: its memory, copies and faults, one stream of work, and graphs of it. Compiled against
  * CUDA's headers, or in tests against doubles of them (test/cuda): not a line differs. Without a driver every call of
  * CUDA's gives an error, so that one program serves all machines. */
-#include "../../kernels/common/cuda_queue.h"
 #include "../../kernels/matmul/cublas.h"
 #include "../../kernels/table_cuda.h"
-#include "../device.h"
+#include "nccl_cuda.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RT_CUDA_LEAST 75 /* architecture that kernels are compiled for, whatever the build says */
-
-/* What kernels know of the queue, and what only this file does. */
-typedef struct cuda_device {
-    tk_cuda shared;
-    unsigned long long *host_fault; /* pinned */
-    cudaEvent_t *moments;
-    uint32_t n_moments;
-    char failure[256]; /* of the last wait */
-} cuda_device;
-
-static cuda_device *of(const tk_queue *q) { return (cuda_device *)tk_queue_context(q); }
-
-/* A call of CUDA's on a queue: its first error stays until the queue is waited for. */
-#define CALL(q, call) tk_cuda_note(&of(q)->shared, call, #call)
 
 /* --- which devices there are ------------------------------------------------------------------ */
 
@@ -78,7 +63,17 @@ static tc_status no_device(tc_ctx *ctx, int number, int n, cudaError_t error) {
 
 static tk_queue *cuda_open(int threads, int slots) { return tk_queue_create(threads, slots); }
 
+void cuda_forget_all(cuda_device *d) {
+    for (uint32_t i = 0; i < d->n_recordings; i++)
+        (void)cudaGraphExecDestroy(d->recordings[i]);
+    free(d->recordings);
+    d->recordings = NULL;
+    d->n_recordings = 0;
+}
+
 static void stop(cuda_device *d) {
+    cuda_forget_all(d);
+    rt_nccl_leave(d);
     tk_cublas_close(&d->shared);
     for (uint32_t i = 0; i < d->n_moments; i++)
         (void)cudaEventDestroy(d->moments[i]);
@@ -91,17 +86,17 @@ static void stop(cuda_device *d) {
 }
 
 static void cuda_close(tk_queue *q) {
-    if (q && of(q))
-        stop(of(q));
+    if (q && cuda_of(q))
+        stop(cuda_of(q));
     tk_queue_destroy(q);
 }
 
 static bool start_stream(tk_queue *q) {
-    cuda_device *d = of(q);
-    return CALL(q, cudaStreamCreateWithFlags(&d->shared.stream, cudaStreamNonBlocking)) &&
-           CALL(q, cudaMalloc((void **)&d->shared.fault, sizeof *d->shared.fault)) &&
-           CALL(q, cudaMallocHost((void **)&d->host_fault, sizeof *d->host_fault)) &&
-           CALL(q, cudaMemsetAsync(d->shared.fault, 0, sizeof *d->shared.fault, d->shared.stream));
+    cuda_device *d = cuda_of(q);
+    return CUDA_CALL(q, cudaStreamCreateWithFlags(&d->shared.stream, cudaStreamNonBlocking)) &&
+           CUDA_CALL(q, cudaMalloc((void **)&d->shared.fault, sizeof *d->shared.fault)) &&
+           CUDA_CALL(q, cudaMallocHost((void **)&d->host_fault, sizeof *d->host_fault)) &&
+           CUDA_CALL(q, cudaMemsetAsync(d->shared.fault, 0, sizeof *d->shared.fault, d->shared.stream));
 }
 
 static tc_status cuda_start(tc_ctx *ctx, tk_queue *q, int number) {
@@ -117,10 +112,11 @@ static tc_status cuda_start(tc_ctx *ctx, tk_queue *q, int number) {
     if (!d)
         return tc_error(ctx, TC_LIMIT, NULL, "out of memory");
     tk_queue_set_context(q, d);
+    d->number = number;
     d->shared.architecture = architecture_of(number);
     d->shared.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, number);
     d->shared.shared_most = (size_t)attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, number);
-    if (!CALL(q, cudaSetDevice(number)) || !start_stream(q))
+    if (!CUDA_CALL(q, cudaSetDevice(number)) || !start_stream(q))
         return tc_error(ctx, TC_UNSUPPORTED, NULL, "CUDA device %d does not start: %s: %s", number, d->shared.what,
                         cudaGetErrorString(d->shared.error));
     if (!tk_cublas_open(&d->shared, why, sizeof why)) {
@@ -141,7 +137,7 @@ static size_t cuda_products(const tk_queue *q, char *text, size_t bytes) {
 
 static uint64_t cuda_available(tk_queue *q) {
     size_t left = 0, total = 0;
-    return CALL(q, cudaMemGetInfo(&left, &total)) ? left : 0;
+    return CUDA_CALL(q, cudaMemGetInfo(&left, &total)) ? left : 0;
 }
 
 /* A failure is the caller's to tell: it is no error of the queue. */
@@ -156,7 +152,7 @@ static void *cuda_alloc(tk_queue *q, size_t bytes) {
 
 static void cuda_free(tk_queue *q, void *memory) {
     if (memory)
-        CALL(q, cudaFree(memory));
+        CUDA_CALL(q, cudaFree(memory));
 }
 
 static void *cuda_host_alloc(tk_queue *q, size_t bytes) {
@@ -168,34 +164,46 @@ static void *cuda_host_alloc(tk_queue *q, size_t bytes) {
     return NULL;
 }
 
-static void cuda_host_free(tk_queue *q, void *memory) { CALL(q, cudaFreeHost(memory)); }
+static void cuda_host_free(tk_queue *q, void *memory) { CUDA_CALL(q, cudaFreeHost(memory)); }
 
 /* CUDA has taken the bytes of pageable memory when the call returns. */
 static void cuda_upload(tk_queue *q, void *memory, const void *host, size_t bytes) {
     if (bytes > 0)
-        CALL(q, cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, of(q)->shared.stream));
+        CUDA_CALL(q, cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, cuda_of(q)->shared.stream));
 }
 
 static void cuda_download(tk_queue *q, void *host, const void *memory, size_t bytes) {
-    if (bytes > 0 && CALL(q, cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, of(q)->shared.stream)))
-        CALL(q, cudaStreamSynchronize(of(q)->shared.stream));
+    if (bytes > 0 &&
+        CUDA_CALL(q, cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, cuda_of(q)->shared.stream)))
+        CUDA_CALL(q, cudaStreamSynchronize(cuda_of(q)->shared.stream));
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
 
+/* False: for want of other ranks, or by an error that is noted. */
+static bool finish(tk_queue *q) {
+    return cuda_of(q)->ranks ? rt_nccl_wait(q) : CUDA_CALL(q, cudaStreamSynchronize(cuda_of(q)->shared.stream));
+}
+
 /* The fault word travels behind all other work and is cleared for the next run. */
 static tk_status cuda_wait(tk_queue *q, uint32_t *out_launch) {
-    cuda_device *d = of(q);
+    cuda_device *d = cuda_of(q);
     cudaStream_t stream = d->shared.stream;
     tk_status fault = tk_queue_take_fault(q, out_launch);
     *d->host_fault = 0;
-    if (CALL(q,
-             cudaMemcpyAsync(d->host_fault, d->shared.fault, sizeof *d->host_fault, cudaMemcpyDeviceToHost, stream)) &&
-        CALL(q, cudaMemsetAsync(d->shared.fault, 0, sizeof *d->shared.fault, stream)))
-        CALL(q, cudaStreamSynchronize(stream));
+    d->deserted = false;
+    if (CUDA_CALL(q, cudaMemcpyAsync(d->host_fault, d->shared.fault, sizeof *d->host_fault, cudaMemcpyDeviceToHost,
+                                     stream)) &&
+        CUDA_CALL(q, cudaMemsetAsync(d->shared.fault, 0, sizeof *d->shared.fault, stream)))
+        d->deserted = !finish(q);
     if (d->shared.error != cudaSuccess) {
         snprintf(d->failure, sizeof d->failure, "%s in %s", cudaGetErrorString(d->shared.error), d->shared.what);
         d->shared.error = cudaSuccess;
+        d->deserted = false;
+        *out_launch = UINT32_MAX;
+        return TK_DEVICE_FAILED;
+    }
+    if (d->deserted) {
         *out_launch = UINT32_MAX;
         return TK_DEVICE_FAILED;
     }
@@ -206,49 +214,72 @@ static tk_status cuda_wait(tk_queue *q, uint32_t *out_launch) {
     return fault;
 }
 
-static const char *cuda_failure(const tk_queue *q) { return of(q)->failure; }
+static const char *cuda_failure(const tk_queue *q) { return cuda_of(q)->failure; }
+
+static bool cuda_deserted(const tk_queue *q) { return cuda_of(q)->deserted; }
 
 static bool cuda_record(tk_queue *q) {
-    of(q)->shared.recording = CALL(q, cudaStreamBeginCapture(of(q)->shared.stream, cudaStreamCaptureModeThreadLocal));
-    return of(q)->shared.recording;
+    cuda_of(q)->shared.recording =
+        CUDA_CALL(q, cudaStreamBeginCapture(cuda_of(q)->shared.stream, cudaStreamCaptureModeThreadLocal));
+    return cuda_of(q)->shared.recording;
+}
+
+static bool keep_recording(tk_queue *q, cudaGraphExec_t work) {
+    cuda_device *d = cuda_of(q);
+    cudaGraphExec_t *more = realloc(d->recordings, (d->n_recordings + 1) * sizeof *more);
+    if (!more)
+        return CUDA_CALL(q, cudaErrorMemoryAllocation);
+    d->recordings = more;
+    d->recordings[d->n_recordings++] = work;
+    return true;
 }
 
 static void *cuda_recorded(tk_queue *q) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t work = NULL;
-    of(q)->shared.recording = false;
-    if (CALL(q, cudaStreamEndCapture(of(q)->shared.stream, &graph)))
-        CALL(q, cudaGraphInstantiate(&work, graph, 0));
+    cuda_of(q)->shared.recording = false;
+    if (CUDA_CALL(q, cudaStreamEndCapture(cuda_of(q)->shared.stream, &graph)))
+        CUDA_CALL(q, cudaGraphInstantiate(&work, graph, 0));
     if (graph)
-        CALL(q, cudaGraphDestroy(graph));
+        CUDA_CALL(q, cudaGraphDestroy(graph));
+    if (work && !keep_recording(q, work)) {
+        CUDA_CALL(q, cudaGraphExecDestroy(work));
+        work = NULL;
+    }
     return work;
 }
 
 static void cuda_replay(tk_queue *q, void *recording) {
-    CALL(q, cudaGraphLaunch((cudaGraphExec_t)recording, of(q)->shared.stream));
+    CUDA_CALL(q, cudaGraphLaunch((cudaGraphExec_t)recording, cuda_of(q)->shared.stream));
 }
 
-static void cuda_forget(tk_queue *q, void *recording) { CALL(q, cudaGraphExecDestroy((cudaGraphExec_t)recording)); }
+static void cuda_forget(tk_queue *q, void *recording) {
+    cuda_device *d = cuda_of(q);
+    for (uint32_t i = 0; i < d->n_recordings; i++)
+        if (d->recordings[i] == recording)
+            d->recordings[i--] = d->recordings[--d->n_recordings];
+    CUDA_CALL(q, cudaGraphExecDestroy((cudaGraphExec_t)recording));
+}
 
 /* --- times ------------------------------------------------------------------------------------ */
 
 static bool cuda_mark(tk_queue *q, uint32_t index) {
-    cuda_device *d = of(q);
+    cuda_device *d = cuda_of(q);
     while (d->n_moments <= index) {
         cudaEvent_t *more = realloc(d->moments, (d->n_moments + 1) * sizeof *more);
         if (!more)
-            return CALL(q, cudaErrorMemoryAllocation);
+            return CUDA_CALL(q, cudaErrorMemoryAllocation);
         d->moments = more;
-        if (!CALL(q, cudaEventCreateWithFlags(&more[d->n_moments], cudaEventDefault)))
+        if (!CUDA_CALL(q, cudaEventCreateWithFlags(&more[d->n_moments], cudaEventDefault)))
             return false;
         d->n_moments++;
     }
-    return CALL(q, cudaEventRecord(d->moments[index], d->shared.stream));
+    return CUDA_CALL(q, cudaEventRecord(d->moments[index], d->shared.stream));
 }
 
 static double cuda_marked(tk_queue *q, uint32_t index) {
     float milliseconds = 0;
-    CALL(q, cudaEventElapsedTime(&milliseconds, of(q)->moments[0], of(q)->moments[index]));
+    CUDA_CALL(q, cudaEventElapsedTime(&milliseconds, cuda_of(q)->moments[0], cuda_of(q)->moments[index]));
     return 1e-3 * (double)milliseconds;
 }
 
@@ -270,7 +301,8 @@ const rt_device rt_device_cuda = {.name = "cuda",
                                   .host_alloc = cuda_host_alloc,
                                   .host_free = cuda_host_free,
                                   .failure = cuda_failure,
-                                  .record = cuda_record,
+                                  .deserted = cuda_deserted,
+                                  RT_NCCL_MEMBERS.record = cuda_record,
                                   .recorded = cuda_recorded,
                                   .replay = cuda_replay,
                                   .forget = cuda_forget,

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-DOUBLES = {'cudart_double.h': 'cuda_runtime_api.h', 'cublaslt_double.h': 'cublasLt.h'}
+DOUBLES = {'cudart_double.h': 'cuda_runtime_api.h', 'cublaslt_double.h': 'cublasLt.h', 'nccl_double.h': 'nccl.h'}
 
 
 def split(text):
@@ -42,7 +42,7 @@ def checks(path):
         text = file.read()
     for name, number in re.findall(r'^    E\((\w+), (\d+),', text, flags=re.M):
         yield f'_Static_assert({name} == {number}, "{name}");'
-    for name, number in re.findall(r'^#define (c\w+|CU[A-Z]+_VER\w*) (\(?[0-9][\w ]*\)?)$', text, flags=re.M):
+    for name, number in re.findall(r'^#define (c\w+|CU[A-Z]+_VER\w*|NCCL_\w+) (\(?[0-9][\w ]*\)?)$', text, flags=re.M):
         yield f'_Static_assert({name} == {number}, "{name}");'
     for one in split(text):
         enum = re.match(r'(?:typedef )?enum(?: \w+)? \{(.*)\}', one)
@@ -75,10 +75,10 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         source = os.path.join(work, 'check.c')
         with open(source, 'w', encoding='utf-8') as file:
-            for theirs in DOUBLES.values():
-                print(f'#include <{theirs}>', file=file)
-            for ours in DOUBLES:
-                lines += checks(os.path.join(folder, ours))
+            for ours, theirs in DOUBLES.items():
+                if theirs != 'nccl.h' or os.path.exists(os.path.join(headers, theirs)):  # no part of CUDA's toolkit
+                    print(f'#include <{theirs}>', file=file)
+                    lines += checks(os.path.join(folder, ours))
             print('\n'.join(lines), file=file)
         done = subprocess.run([compiler, '-std=c11', '-Werror', '-isystem', headers, '-fsyntax-only', source],
                               capture_output=True, text=True, check=False)

@@ -73,8 +73,21 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static bool hanging;
+
+void emu_hang(bool hangs) { hanging = hangs; }
+bool emu_hangs(void) { return hanging; }
+
+cudaError_t cudart_waited(const char *who) {
+    if (hanging) {
+        emu_misused(who, "it waits for ever, for what other ranks do not give");
+        return cudart_give(cudaErrorUnknown);
+    }
+    return cudart_ready();
+}
+
 static void run_work(const work *w, const span_list *spans) {
-    if (cudart_is_broken())
+    if (cudart_is_broken() || hanging)
         return;
     touching = spans;
     emu_allow(spans ? spans->spans : NULL, spans ? spans->n : 0);
@@ -338,6 +351,7 @@ void emu_queue(const char *name, emu_dim3 grid, emu_dim3 block, size_t shared, v
 }
 
 void cudart_forget_streams(void) {
+    hanging = false;
     for (cudaStream_t s = cudart_streams; s; s = s->next) {
         if (s->capture)
             cudart_drop_graph(s->capture);

@@ -29,6 +29,11 @@ bool emu_may_touch(const void *p, size_t bytes, bool write, const char *who, con
 /* The same for reading, and whether all of the bytes were written. */
 bool emu_may_read(const void *p, size_t bytes, const char *who, const char *what);
 
+/* Work that runs says so when it cannot go on, and says when it can, or was broken off: meanwhile nothing runs on any
+ * stream, who asks is told that there is something to do, and who waits would wait for ever, which is a finding. */
+void emu_hang(bool hangs);
+bool emu_hangs(void);
+
 /* A program that ends with findings ends with exit code 86, if it called the runtime at all. */
 
 /* Forgets errors that stay, findings, what streams have to do and what was declared: for tests that provoke

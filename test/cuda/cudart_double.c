@@ -311,7 +311,7 @@ static cudaError_t give_back(void *p, bool pinned) {
         used[b->device] -= b->charged;
     }
     *b = blocks[--n_blocks];
-    return cudart_ready();
+    return cudart_waited("cudaFree");
 }
 
 cudaError_t cudaFree(void *devPtr) { return give_back(devPtr, false); }

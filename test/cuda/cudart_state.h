@@ -19,6 +19,8 @@ size_t cudart_shared_of(const void *kernel);
 
 /* Runs all that any stream has to do. */
 void cudart_run_streams(void);
+/* What a call gives that has waited. */
+cudaError_t cudart_waited(const char *who);
 /* Every capture under way ends with an error. */
 void cudart_spoil_captures(void);
 /* Forgets what streams have to do. */

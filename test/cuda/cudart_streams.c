@@ -59,7 +59,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (error != cudaSuccess)
         return error;
     cudart_run_stream(stream, NULL);
-    return cudart_ready();
+    return cudart_waited("cudaStreamSynchronize");
 }
 
 cudaError_t cudaDeviceSynchronize(void) {
@@ -71,16 +71,17 @@ cudaError_t cudaDeviceSynchronize(void) {
         return cudart_give(cudaErrorStreamCaptureUnsupported);
     }
     cudart_run_streams();
-    return cudart_ready();
+    return cudart_waited("cudaDeviceSynchronize");
 }
 
 /* Asking is a step forward, or who asks in a loop would ask for ever. */
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
     stream = cudart_stream_of(stream);
     cudaError_t error = check_wait(stream);
-    if (error != cudaSuccess || stream->list.n == 0)
+    if (error != cudaSuccess || (stream->list.n == 0 && !emu_hangs()))
         return error;
-    cudart_run_step(stream);
+    if (!emu_hangs())
+        cudart_run_step(stream);
     return cudart_ready() != cudaSuccess ? cudart_ready() : cudaErrorNotReady;
 }
 
@@ -196,7 +197,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
         return error;
     if (!event->mark->done)
         cudart_run_stream(event->mark->stream, event->mark);
-    return cudart_ready();
+    return cudart_waited("cudaEventSynchronize");
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {

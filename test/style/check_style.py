@@ -46,6 +46,7 @@ LIBRARIES = [
     (r"cjson/.*|cJSON\.h", ["runtime/tempo-run/run_profile.c", "passes/report/json.c"]),
     (r"cmocka\.h", ["test/unit/*"]),
     (r"cuda_runtime.*\.h|cuda_fp16\.h|cuda_bf16\.h|cublasLt\.h|cub/.*", ["kernels/*"]),
+    (r"nccl\.h", ["runtime/cuda/nccl_cuda.c"]),
 ]
 
 
