@@ -127,10 +127,10 @@ static tc_status cuda_start(tc_ctx *ctx, tk_queue *q, int number) {
     return TC_OK;
 }
 
-static void cuda_allow_tf32(tk_queue *q) { of(q)->shared.tf32 = true; }
+static void cuda_allow_tf32(tk_queue *q) { cuda_of(q)->shared.tf32 = true; }
 
 static size_t cuda_products(const tk_queue *q, char *text, size_t bytes) {
-    return tk_cublas_describe(of(q)->shared.cublas, text, bytes);
+    return tk_cublas_describe(cuda_of(q)->shared.cublas, text, bytes);
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
