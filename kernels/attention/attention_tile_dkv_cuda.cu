@@ -1,12 +1,13 @@
-/* attention_tile_dkv_cuda.cu: dk^T and dv of tiled attention: a block has keys of one item and goes through tiles of
- * rows, with scores transposed, so that their rounded sums are an operand of both products. Each element of a result is
- * one thread's: its sum has one order. */
+/* attention_tile_dkv_cuda.cu: dk^T and dv of tiled attention: a block has keys
+ * of one item and goes through tiles of rows, with scores transposed, so that
+ * their rounded sums are an operand of both products. Each element of a result
+ * is one thread's: its sum has one order. */
 #include "attention_tile.cuh"
 
 /* PART: so many elements of a head's dk and dv a block makes. */
-template <int HD> struct dkv_shape {
+template <int HD, bool DROP> struct dkv_shape {
     enum {
-        ROWS = HD > 64 ? 32 : 64,
+        ROWS = HD > 64 || (HD == 64 && DROP) ? 32 : 64, /* as many as registers hold */
         KEYS = 16 * TILE_WARPS,
         PART = HD > 128 ? 128 : HD,
         PARTS = HD / PART,
@@ -35,8 +36,9 @@ __device__ __forceinline__ void copy_statistics(tile_statistics<ROWS> &to, const
     }
 }
 
-/* Which elements of a warp's tile of scores, transposed [16 keys, 8 OCTETS rows], are kept: this lane's share of them.
- * first: number of the tile's first element in the whole map. Lanes with the same rows draw them in turn. */
+/* Which elements of a warp's tile of scores, transposed [16 keys, 8 OCTETS
+ * rows], are kept: this lane's share of them. first: number of the tile's first
+ * element in the whole map. Lanes with the same rows draw them in turn. */
 template <int OCTETS>
 __device__ __forceinline__ uint32_t draw_turned(const tk_drop<float> &drop, int64_t first, int64_t t) {
     constexpr int COUNT = OCTETS / 2, LANES = 8 / OCTETS; /* lanes that share an octet of rows */
@@ -62,7 +64,8 @@ template <int OCTETS> __device__ __forceinline__ uint32_t turned_bits(uint32_t m
     return all >> lane_of() / 4;
 }
 
-/* A lane's two keys of a tile that is transposed, and its first row; those that are there. */
+/* A lane's two keys of a tile that is transposed, and its first row; those that
+ * are there. */
 struct lane_keys {
     int64_t keys[2], row, last_row;
     __device__ __forceinline__ lane_keys(const tile_args &t, int64_t first_row, int64_t key)
@@ -89,8 +92,8 @@ __device__ __forceinline__ uint32_t masked_turned(const tile_args &t, const uint
     return bits;
 }
 
-/* As see_scores() for a tile that is transposed. Keys that there are not have scores like any others: nobody stores
- * what they get. */
+/* As see_scores() for a tile that is transposed. Keys that there are not have
+ * scores like any others: nobody stores what they get. */
 template <int OCTETS, class S>
 __device__ __forceinline__ uint32_t see_turned(float (&p)[OCTETS][4], const tile_args &t, const extras<S> &more,
                                                int64_t row, int64_t key) {
@@ -114,13 +117,13 @@ __device__ __forceinline__ uint32_t see_turned(float (&p)[OCTETS][4], const tile
     return bits;
 }
 
-/* Scores and dp of a warp's tile, transposed, to P as it was multiplied by V, but for the share, and to ds. */
+/* Scores and dp of a warp's tile, transposed, to P as it was multiplied by V,
+ * but for the share, and to ds. mine: this lane's share of the draw. */
 template <int OCTETS, bool DROP>
 __device__ __forceinline__ void turn_scores(float (&p)[OCTETS][4], float (&dp)[OCTETS][4],
-                                            const tile_statistics<OCTETS * 8> &rows, const tile_args &t,
-                                            const tk_drop<float> &drop, int64_t first, float unit) {
+                                            const tile_statistics<OCTETS * 8> &rows, const tile_args &t, uint32_t mine,
+                                            float share, float unit) {
     const int c = lane_of() % 4 * 2;
-    const uint32_t mine = DROP ? draw_turned<OCTETS>(drop, first, t.a.t) : 0;
 #pragma unroll
     for (int n = 0; n < OCTETS; n++) {
         const uint32_t bits = DROP ? turned_bits<OCTETS>(mine, n) : 0;
@@ -135,13 +138,13 @@ __device__ __forceinline__ void turn_scores(float (&p)[OCTETS][4], float (&dp)[O
             if (t.a.guard)
                 power = shift.at[i] == INFINITY ? 0 : power;
             p[n][k] = kept ? power : 0.0f;
-            dp[n][k] = power * fmaf(kept ? dp[n][k] : 0.0f, drop.share, -dot.at[i]);
+            dp[n][k] = power * fmaf(kept ? dp[n][k] : 0.0f, share, -dot.at[i]);
         }
     }
 }
 
 template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THREADS, 2) make_dkv(const tile_args t) {
-    typedef dkv_shape<HD> shape;
+    typedef dkv_shape<HD, DROP> shape;
     TK_DYNAMIC_SHARED(S, tiles);
     S *tile_k = tiles, *tile_v = tile_k + shape::K_SIZE, *tile_q = tile_v + shape::V_SIZE,
       *tile_o = tile_q + 2 * shape::Q_SIZE;
@@ -155,7 +158,7 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
     const matrix<S> v(t.of.in.v, tk_place(&t.a.v_at, item), t.a.t, t.a.e);
     const matrix<S> dout(t.dout, item * t.a.s * t.a.e, t.a.s, t.a.e);
     const extras<S> more(t, item);
-    const int64_t n_tiles = (t.a.s + shape::ROWS - 1) / shape::ROWS, key = first + warp * 16; /* the warp's first */
+    const int64_t key = first + warp * 16; /* the warp's first */
     const float unit = unit_of(t);
     tk_drop<float> drop = {};
     drop.share = 1;
@@ -169,16 +172,20 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
     copy_tile<shape::ROWS, HD>(tile_o, dout, 0, 0);
     copy_statistics(tile_rows[0], t, item, 0, unit);
     tk_copy_commit();
-    for (int64_t j = 0; j < n_tiles; j++) {
-        const int64_t row = j * shape::ROWS;
-        const int now = (int)(j % 2), next = 1 - now;
+    int now = 0;
+#pragma unroll 1
+    for (int64_t row = 0; row < t.a.s; row += shape::ROWS, now = 1 - now) {
+        const int next = 1 - now;
         const S *now_q = tile_q + now * shape::Q_SIZE, *now_o = tile_o + now * shape::Q_SIZE;
-        if (j + 1 < n_tiles) {
+        if (row + shape::ROWS < t.a.s) {
             copy_tile<shape::ROWS, HD>(tile_q + next * shape::Q_SIZE, q, row + shape::ROWS, 0);
             copy_tile<shape::ROWS, HD>(tile_o + next * shape::Q_SIZE, dout, row + shape::ROWS, 0);
             copy_statistics(tile_rows[next], t, item, row + shape::ROWS, unit);
         }
         tk_copy_commit();
+        /* drawn while copies are on their way, before sums take registers */
+        const int64_t number = (item * t.a.s + row) * t.a.t + key;
+        const uint32_t mine = DROP ? draw_turned<shape::OCTETS>(drop, number, t.a.t) : 0;
         tk_copy_wait<1>();
         __syncthreads();
         float p[shape::OCTETS][4] = {}, dp[shape::OCTETS][4] = {};
@@ -201,7 +208,7 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
             }
         }
         const uint32_t masked = see_turned(p, t, more, row, key);
-        turn_scores<shape::OCTETS, DROP>(p, dp, tile_rows[now], t, drop, (item * t.a.s + row) * t.a.t + key, unit);
+        turn_scores<shape::OCTETS, DROP>(p, dp, tile_rows[now], t, mine, drop.share, unit);
         if (masked && t.a.fill > -INFINITY)
             put_masked(dp, masked, 0);
 #pragma unroll
@@ -250,15 +257,19 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
     }
 }
 
-/* --- launches ------------------------------------------------------------------------------------- */
+/* --- launches
+ * -------------------------------------------------------------------------------------
+ */
 
 template <class S, int HD> struct dkv_kernel {
     static void launch(tk_queue *q, tile_args t) {
-        typedef dkv_shape<HD> shape;
-        void (*kernel)(tile_args) = t.of.seed.pair ? make_dkv<S, HD, true> : make_dkv<S, HD, false>;
-        t.blocks = (t.a.t + shape::KEYS - 1) / shape::KEYS;
-        TK_ALLOW_SHARED(q, kernel, shape::SHARED);
-        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items * shape::PARTS), TILE_THREADS, shape::SHARED, q, t);
+        const bool drops = t.of.seed.pair != nullptr;
+        const size_t shared = drops ? (size_t)dkv_shape<HD, true>::SHARED : (size_t)dkv_shape<HD, false>::SHARED;
+        const int keys = dkv_shape<HD, true>::KEYS, parts = dkv_shape<HD, true>::PARTS;
+        void (*kernel)(tile_args) = drops ? make_dkv<S, HD, true> : make_dkv<S, HD, false>;
+        t.blocks = (t.a.t + keys - 1) / keys;
+        TK_ALLOW_SHARED(q, kernel, shared);
+        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items * parts), TILE_THREADS, shared, q, t);
     }
 };
 

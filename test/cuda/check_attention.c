@@ -232,7 +232,7 @@ static void parts(void) {
     for (const tk_dtype *t = all_floats; *t; t++)
         for (int64_t bytes = 1; bytes < 7000; bytes += 6000) {
             tk_cuda_attention_bytes = bytes;
-            one(*t, (const int64_t[]){19, 3, 7, 2, 2}, BIAS | MASK | DROP | TABLES);
+            one(*t, (const int64_t[]){11, 3, 33, 2, 2}, BIAS | MASK | DROP | TABLES);
             one(*t, (const int64_t[]){9, 3, 8, 4, 2}, BIAS | MASK | DROP | SIGNED | FILL);
         }
     tk_cuda_attention_bytes = before;
