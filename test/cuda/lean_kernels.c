@@ -94,6 +94,21 @@ static void transpose(const lean_case *c) {
     c->table->copy_strided(c->q, c->element[3], c->element[0], &box, tk_size(c->dtype));
 }
 
+/* The gradient of a bias. */
+static tk_reduction over_rows(const lean_case *c) {
+    tk_reduction r;
+    tk_reduction_init(&r, 2, (const int64_t[2]){c->rows, c->n}, (const bool[2]){true, false});
+    return r;
+}
+static size_t sum_rows_workspace(const lean_case *c) {
+    const tk_reduction r = over_rows(c);
+    return c->table->reduce_workspace(&r);
+}
+static void sum_rows(const lean_case *c) {
+    const tk_reduction r = over_rows(c);
+    c->table->reduce(c->q, c->column[2], c->element[0], &r, TK_REDUCE_SUM, c->dtype, c->workspace);
+}
+
 const lean_kernel lean_kernels[] = {
     {"gelu", gelu, NULL, 2, 0, 0, 1},
     {"gelu_grad", gelu_grad, NULL, 3, 0, 0, 1},
@@ -109,6 +124,7 @@ const lean_kernel lean_kernels[] = {
     {"add_bias", add_bias, NULL, 2, 1, 0, 1},
     {"split_heads", split_heads, NULL, 2, 0, 0, 1},
     {"transpose", transpose, NULL, 2, 0, 0, 1},
+    {"sum_rows", sum_rows, sum_rows_workspace, 1, 0, 0, 1.05},
     {NULL, NULL, NULL, 0, 0, 0, 0},
 };
 
