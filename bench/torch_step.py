@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""One training step of bert.py's network in PyTorch, timed when asked: the peer of step.py.
+"""One training step of bert.py's network in PyTorch, timed when asked: the peer of step.py and cuda_step.py.
 
-usage: torch_step.py MODE [--threads N] [--processor] [--layers N] ...   MODE: eager | sdpa | compile
+usage: torch_step.py MODE [--threads N] [--processor] [--device NAME] [--type TYPE] [--layers N] ...
+MODE: eager | sdpa | compile | compile-sdpa
 Reads lines `N` or `N adamw` and answers each with a line of JSON: seconds of N steps and the last loss. A step is
 forward and backward pass, gradients made anew; with adamw, the optimizer's step too. Attention is spelled in matmul and
-softmax, or, in mode sdpa, PyTorch's own call. compile is torch.compile of eager. Only torch and numpy are needed.
+softmax, or, in mode sdpa, PyTorch's own call. compile is torch.compile of eager or sdpa. On a GPU the answer has the
+most bytes that tensors took, too; products of floats may use TF32 there. Only torch and numpy are needed.
 """
 import argparse
 import json
@@ -79,7 +81,7 @@ class Bert(nn.Module):
         e, h = self.embeddings, self.head
         x = e["norm"](e["word"](input_ids) + e["segment"](0 * self.row) + e["position"](self.row))
         x = F.dropout(x, self.c.dropout, self.training)
-        mask = (1 - attention_mask[:, None, None, :].float()) * bert.LOWEST
+        mask = (1 - attention_mask[:, None, None, :].to(x.dtype)) * torch.finfo(x.dtype).min
         for layer in self.encoder["layer"]:
             x = layer(x, mask)
         logits = h["decoder"](h["norm"](F.gelu(h["transform"](x))))
@@ -99,19 +101,23 @@ def build(c, fused):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=["eager", "sdpa", "compile"])
+    parser.add_argument("mode", choices=["eager", "sdpa", "compile", "compile-sdpa"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--processor", action="store_true", help="seconds of the processor, not of the clock")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--type", default="float32", help="of weights and activations")
     bert.add_arguments(parser)
     args = parser.parse_args()
     now = time.process_time if args.processor else time.perf_counter
     c = bert.from_arguments(args)
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    model = build(c, args.mode == "sdpa")
+    on_gpu = args.device.startswith("cuda")
+    torch.set_float32_matmul_precision("high" if on_gpu else "highest")
+    model = build(c, args.mode.endswith("sdpa")).to(args.device, getattr(torch, args.type))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-9)  # the weights stay what they are
-    feeds = {name: torch.from_numpy(value) for name, value in bert.inputs(c).items()}
-    call = torch.compile(model) if args.mode == "compile" else model
+    feeds = {name: torch.from_numpy(value).to(args.device) for name, value in bert.inputs(c).items()}
+    call = torch.compile(model) if args.mode.startswith("compile") else model
 
     def step(update):
         start = now()
@@ -120,13 +126,19 @@ def main():
         loss.backward()
         if update:
             optimizer.step()
-        return now() - start, loss.item()
+        loss = loss.item()
+        if on_gpu:
+            torch.cuda.synchronize()
+        return now() - start, loss
 
     step(False)
     for line in sys.stdin:
         count, *update = line.split()
         done = [step(bool(update)) for _ in range(int(count))]
-        print(json.dumps({"seconds": [seconds for seconds, _ in done], "loss": done[-1][1]}), flush=True)
+        answer = {"seconds": [seconds for seconds, _ in done], "loss": done[-1][1]}
+        if on_gpu:
+            answer["bytes"] = torch.cuda.max_memory_allocated()
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
