@@ -10,9 +10,9 @@ for tool in "$@"; do tools+=("$(realpath "$tool")"); done
 cd "$(dirname "$0")/../.."
 
 # Options of the programs that the docs tell to run: git, meson, mandoc, pip, our scripts.
-foreign='--benchmark --bless --branch --case --count --cuda --demand --exit --flags --graph --layered --list
-    --no-rebuild --ort --print --print-errorlogs --processor --recipes --reconfigure --rounds
-    --seconds --setup --suite --timeout-multiplier --times --torch --wrap'
+foreign='--benchmark --bless --branch --case --count --cuda --demand --emulated --exit --flags --graph --layered --list
+    --no-rebuild --ort --pack --print --print-errorlogs --processor --recipes --reconfigure --rounds --run --seconds
+    --setup --suite --table --timeout-multiplier --times --torch --wrap'
 known=$(for tool in "${tools[@]}"; do "$tool" --help=table; done |
     awk -F '\t' '{ print "--" $2; if ($4 == "") print "--no-" $2 }'; printf '%s\n' $foreign)
 
@@ -44,7 +44,8 @@ wrong=$(
             case $path in *NAME* | *OP* | *FAMILY*) continue ;; esac
             compgen -G "$path" >/dev/null || echo "$file:$line: no such file: $path"
         done || true
-        grep -noE -- "$before"'--[a-z][a-z0-9_-]*' "$file" | sed -E 's/:[^:]*--/:--/' | while IFS=: read -r line option; do
+        grep -noE -- "$before"'--[a-z][a-z0-9_-]*' "$file" | sed -E 's/:[^:]*--/:--/' |
+            while IFS=: read -r line option; do
             case $option in *_* | *-) continue ;; esac # a line of a diagram
             grep -qxF -- "$option" <<<"$known" || echo "$file:$line: no such option: $option"
         done || true
