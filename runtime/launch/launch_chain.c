@@ -34,6 +34,16 @@ static bool is_number(const rt_launch *launch, int index) {
     return index < 0 || (tk_is_float(launch->in[index].dtype) && launch->in[index].count == 1);
 }
 
+/* The operands that a result of link `at` may lie over: an element of theirs is not read any more when it is written.
+ */
+static uint64_t read_before(const rt_chain *chain, int at) {
+    uint64_t bits = 1;
+    for (int i = 0; i <= at; i++)
+        if (chain->links[i].operand >= 0 && chain->links[i].operand < 64)
+            bits |= UINT64_C(1) << chain->links[i].operand;
+    return bits;
+}
+
 tc_status rt_launch_chain(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     chain_params *p = RT_PARAMS(launcher, chain_params);
     p->chain = launcher->chains ? tc_map_get_ptr(launcher->chains, node) : NULL;
@@ -43,6 +53,11 @@ tc_status rt_launch_chain(rt_launcher *launcher, const tc_node *node, rt_launch 
         TC_TRY(rt_expect(launcher, node, is_number(launch, p->chain->links[i].ratio)));
     launch->params = p;
     launch->run = run_chain;
-    launch->inplace[0] = rt_inplace(launch, launch->n_in < 64 ? launch->n_in : 64);
+    for (int i = 0; i < p->chain->n_links; i++) {
+        int result = p->chain->links[i].result;
+        if (result >= 0 && result < RT_INPLACE)
+            launch->inplace[result] =
+                rt_inplace(launch, launch->n_in < 64 ? launch->n_in : 64) & read_before(p->chain, i);
+    }
     return TC_OK;
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Runs ONNX's node test cases, as they are and as tempoc compiles them, and holds both programs to their claims.
 
-usage: claims.py TEMPOC TEMPO_RUN FOLDER CLAIMS.md [--bless]
+usage: claims.py TEMPOC TEMPO_RUN FOLDER CLAIMS.md [--bless] [--besides=CASE,...]
 
 A claim is an op, an opset and an element type (of the first input): every case of it passes, and passes again when its
 model went through tempoc first. CLAIMS.md lists them; it is made by --bless. The test fails when a claimed case does
 not pass, or when a case fails, or onnx's checker refuses a compiled model, that CLAIMS.md does not list. FOLDER is
-where the cases are made when they are not there (make_cases.py).
+where the cases are made when they are not there (make_cases.py). --besides names unclaimed cases that may fail on the
+device at hand: whoever names them says why.
 """
 import collections
 import os
@@ -185,7 +186,7 @@ def parse(text):
     return claimed, failing, set(re.findall(r"^- `(\S+)` is refused: ", text, re.M))
 
 
-def main(tempoc, tool, folder, path, bless):
+def main(tempoc, tool, folder, path, bless, besides):
     made = os.path.join(folder, "cases.txt")
     if not os.path.exists(made) or os.path.getmtime(made) < os.path.getmtime(make_cases.__file__):
         make_cases.main(folder)
@@ -203,6 +204,7 @@ def main(tempoc, tool, folder, path, bless):
                                      render_missing(cases, results)))
     with open(path, encoding="utf-8") as file:
         committed, failing, known = parse(file.read())
+    failing |= besides
     bad = [f"claimed, but does not pass: {n}: {results[n]}" for key in sorted(committed - set(claimed))
            for n, (op, opset, dtype, body) in cases.items() if ((op, body, dtype), opset) == key
            and results[n][0] != "PASS"]
@@ -219,7 +221,8 @@ def main(tempoc, tool, folder, path, bless):
 
 
 if __name__ == "__main__":
-    arguments = [a for a in sys.argv[1:] if a != "--bless"]
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
+    others = {name for a in sys.argv if a.startswith("--besides=") for name in a[len("--besides="):].split(",")}
     if len(arguments) != 4:
         sys.exit(__doc__)
-    sys.exit(main(*arguments, "--bless" in sys.argv))
+    sys.exit(main(*arguments, "--bless" in sys.argv, others))

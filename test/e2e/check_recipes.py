@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Compares what the recipes make of one graph, and counts what they save by a walk of its own over the written models.
 
-usage: check_recipes.py TEMPOC TEMPO_RUN [CASE_DIR ...]
+usage: check_recipes.py TEMPOC TEMPO_RUN [--own-tiles] [CASE_DIR ...]
 BERT-like stacks with dropout, built here: saved bytes per block are the formulas of the literature, to the byte.
 These and the cases (folders with model.onnx, inputs.npz): gradients of `none` at one thread, of `exact` at two and of
 `tiled` at three are equal bit for bit; `portable` holds standard ops only and agrees with `none`; they save less than
 `none` does, and `tiled` less than `exact` where there is attention. All of it in float, in float16 and in bfloat16
 (cases named in HALF), and for products in 16 bits amid floats. GELU and its gradient are compared over all numbers of
-16 bits.
+16 bits. With --own-tiles, gradients of `tiled` in 16 bits are near those of `none`: a device with tensor cores has an
+attention of its own there, which rounds in other places.
 """
 import os
 import subprocess
@@ -198,14 +199,16 @@ def check_graph(o, path, inputs, dtype, folder):
         run(o.tempo_run, out, "--inputs", inputs, "--outputs", got, "--threads", str(threads), "--seed", "7")
         grads[recipe], saved[recipe] = arrays(got), saved_bytes(model)
         ops[recipe] = {n.op_type.partition("_")[0] for n in model.graph.node if n.domain == "ai.tempo"}
+    near = {"portable", "tiled"} if o.own_tiles and dtype != "float" else {"portable"}
     for name, want in grads["none"].items():
-        for recipe in ("exact", "tiled"):
+        for recipe in {"exact", "tiled"} - near:
             if grads[recipe][name].tobytes() != want.tobytes():
                 return f"{name} is not bit-equal under none and {recipe}"
     want = {n: w.astype(np.float64) for n, w in grads["none"].items() if n.endswith("_grad")}
-    error, name = off({n: g.astype(np.float64) for n, g in grads["portable"].items()}, want, dtype)
-    if not error <= LIMITS[dtype]:
-        return f"portable: {name} is off by {error:.1e}"
+    for recipe in near:
+        error, name = off({n: g.astype(np.float64) for n, g in grads[recipe].items()}, want, dtype)
+        if not error <= LIMITS[dtype]:
+            return f"{recipe}: {name} is off by {error:.1e}"
     if not saved["exact"] < saved["none"] or not saved["portable"] < saved["none"]:
         return f"saved bytes: {saved}"
     if saved["tiled"] > saved["exact"] or ("DotProductAttentionGrad" in ops["exact"]) != (
@@ -245,12 +248,14 @@ def check_gelu(o, dtype, form, folder):
 
 
 class Options:
-    def __init__(self, tempoc, tempo_run):
-        self.tempoc, self.tempo_run = tempoc, tempo_run
+    def __init__(self, tempoc, tempo_run, own_tiles):
+        self.tempoc, self.tempo_run, self.own_tiles = tempoc, tempo_run, own_tiles
 
 
 def main():
-    o = Options(*sys.argv[1:3])
+    tempoc, tempo_run, *cases = sys.argv[1:]
+    o = Options(tempoc, tempo_run, "--own-tiles" in cases)
+    cases = [case for case in cases if case != "--own-tiles"]
     checks = [(f"formulas in {dtype}", check_formulas, (dtype,)) for dtype in LIMITS]
     checks += [(f"GELU in {dtype}, {form}", check_gelu, (dtype, form)) for dtype in in_half.ONNX
                for form in ("none", "tanh")]
@@ -269,7 +274,7 @@ def main():
                     in_half.convert(model, dtype) if dtype != "float" else model, feeds, dtype)
         for dtype in in_half.ONNX:
             add(f"stack with products in {dtype}", *stack_of(2, "Div", dtype), dtype)
-        for case in sys.argv[3:]:
+        for case in cases:
             name = os.path.basename(os.path.normpath(case))
             paths = [os.path.join(case, n) for n in ("model.onnx", "inputs.npz")]
             checks.append((name, check_graph, (*paths, "float")))
