@@ -41,9 +41,9 @@ typedef struct tk_link {
 
 #define TK_CHAIN_LINKS 8
 
-/* first [n]; results of links [n] each, which may lie over operands of their size, first among them, that no link behind
- * reads: an element is read before one at its place is written. Any float type. TK_BAD_VALUE for a ratio outside of
- * [0, 1). */
+/* first [n]; results of links [n] each, which may lie over operands of their size, first among them, that no link
+ * behind reads: an element is read before one at its place is written. Any float type. TK_BAD_VALUE for a ratio outside
+ * of [0, 1). */
 typedef struct tk_chain {
     const void *first;
     int64_t n;
