@@ -1,7 +1,6 @@
 /* gpu_rates.c: how fast the device copies, multiplies, and runs the lean kernels at the sizes of BERT-Large.
  * gpu_rates [ROWS [WIDTH [TIMES]]]   one JSON object for each measurement: seconds are the median of TIMES runs, each
  * behind the last one, between two events. Operands are numbers, and larger than any cache. */
-#include "../../../kernels/common/cuda_queue.h"
 #include "../../../kernels/table_cuda.h"
 #include "../../../runtime/device.h"
 #include "../lean_kernels.h"
@@ -59,11 +58,7 @@ static void run_lean(const void *what) {
 
 static void copy(const void *what) {
     const lean_case *c = what;
-    tk_cuda *cuda = tk_queue_cuda(c->q);
-    tk_cuda_note(cuda,
-                 cudaMemcpyAsync(c->element[LEAN_ELEMENTS - 1], c->element[0],
-                                 (size_t)(c->rows * c->n) * tk_size(c->dtype), cudaMemcpyDeviceToDevice, cuda->stream),
-                 "cudaMemcpyAsync");
+    c->table->copy(c->q, c->element[LEAN_ELEMENTS - 1], c->element[0], (size_t)(c->rows * c->n) * tk_size(c->dtype));
 }
 
 static void tell(const char *kind, const char *name, tk_dtype dtype, double amount, double seconds) {
