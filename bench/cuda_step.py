@@ -37,7 +37,7 @@ def bits_of(a):
 
 
 def to_bfloat16(path):
-    """Makes all floats of the model, and of its weights, numbers of 16 bits."""
+    """Makes all floats of the model, and of its weights where they are there, numbers of 16 bits."""
     import onnx
     model = onnx.load(path, load_external_data=False)
     graph, kind = model.graph, onnx.TensorProto.BFLOAT16
@@ -57,7 +57,8 @@ def to_bfloat16(path):
     graph.output[0].type.tensor_type.elem_type = kind
     onnx.save(model, path)
     weights = path + ".data"
-    bits_of(np.fromfile(weights, np.float32)).tofile(weights)
+    if os.path.exists(weights):
+        bits_of(np.fromfile(weights, np.float32)).tofile(weights)
 
 
 def tempo(args, model, recipe, feeds):

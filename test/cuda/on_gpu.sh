@@ -20,8 +20,7 @@ root=$(cd "$here/../.." && pwd)
 mkdir -p "$2"
 pack=$(cd "$2" && pwd)
 cd "$root"
-find "$pack" -mindepth 1 -maxdepth 1 \( -name bin -o -name lib -o -name models -o -name masks -o -name cases.tar.gz \) \
-    -exec rm -r {} +
+(cd "$pack" && rm -rf bin lib models masks steps cases.tar.gz emulated)
 mkdir -p "$pack/bin" "$pack/lib"
 cp "$here/on_gpu.sh" "$here/gpu/on_gpu_run.py" "$pack"
 
@@ -48,7 +47,8 @@ for program in "$pack"/bin/*; do LD_LIBRARY_PATH=$pack/lib ldd "$program"; done 
     awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/(libtempo_gpu|libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | xargs -r cp -Lt "$pack/lib"
 
-build/py/bin/python "$here/gpu/on_gpu_pack.py" "$pack" "$build/tempoc" "$build/test/backend/cases"
+build/py/bin/python "$here/gpu/on_gpu_pack.py" "$pack" "$build/tempoc" "$build/test/backend/cases" \
+    $([ "$build" = build ] && echo tiny || echo 128 512)
 git rev-parse HEAD >"$pack/commit" 2>/dev/null || echo unknown >"$pack/commit"
 [ "${3-}" != --emulated ] || touch "$pack/emulated"
 du -sh --apparent-size "$pack"

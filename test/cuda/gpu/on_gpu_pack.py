@@ -2,20 +2,27 @@
 """Makes the data that on_gpu.sh takes along: the exports of models/, compiled, with inputs and PyTorch's numbers;
 graphs whose results are draws; ONNX's node cases.
 
-usage: on_gpu_pack.py FOLDER TEMPOC CASES      CASES: where the node cases are, or are made when they are not there
+usage: on_gpu_pack.py FOLDER TEMPOC CASES [STEP...]
+CASES: where the node cases are, or are made when they are not there. STEP: a case of bench/cuda_step.py, to be timed.
 A model that tempoc refuses is left out, and named.
 """
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 
 import numpy as np
 import onnx
 from onnx import helper
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+import bert  # noqa: E402
+import cuda_step  # noqa: E402
+
 RECIPES = ("exact", "none")  # the default, and the one whose gradients have the same bits where products are the same
 
 
@@ -61,6 +68,27 @@ def masks(folder):
         np.savez_compressed(os.path.join(to, "inputs.npz"), x=np.arange(1, n + 1, dtype=np.float32) / np.float32(n))
 
 
+def steps(folder, tempoc, names):
+    """Training graphs of bench/cuda_step.py in bfloat16, without their weights: how many bytes is told."""
+    for name in names:
+        case, to = cuda_step.CASES[name], os.path.join(folder, "steps", f"bert-{name}")
+        os.makedirs(to)
+        with tempfile.TemporaryDirectory() as at:
+            model = os.path.join(at, "model.onnx")
+            bert.write(model, case, data=False)
+            cuda_step.to_bfloat16(model)
+            size = 2 * sum(int(np.prod(shape)) for _, shape in bert.shapes(case))
+            with open(model + ".data", "wb") as f:
+                f.truncate(size)
+            for recipe in ("exact", "tiled"):
+                step = os.path.join(at, f"{recipe}.onnx")
+                subprocess.run([tempoc, model, "-q", f"--recipe={recipe}", "-o", step], check=True)
+                shutil.copy(step, to)
+            shutil.copy(os.path.join(at, "inputs.npz"), to)
+        with open(os.path.join(to, "weights.json"), "w", encoding="utf-8") as f:
+            json.dump({"file": "model.onnx.data", "bytes": size, "sequences": case.batch}, f)
+
+
 def node_cases(folder, cases):
     if not os.path.exists(os.path.join(cases, "cases.txt")):
         subprocess.run([sys.executable, os.path.join(ROOT, "test", "backend", "make_cases.py"), cases], check=True,
@@ -70,13 +98,14 @@ def node_cases(folder, cases):
 
 
 def main():
-    folder, tempoc, cases = sys.argv[1:]
+    folder, tempoc, cases, *names = sys.argv[1:]
     models(folder, tempoc)
     masks(folder)
+    steps(folder, tempoc, names)
     node_cases(folder, cases)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
     main()
