@@ -47,7 +47,8 @@ template <class S, int TEAM, int PER>
 __device__ __forceinline__ void put_sums(const norm_grad_args &c, const column_sums<S, TEAM, PER> &sums) {
     typedef tk_math<S> T;
     constexpr int N = tk_pack_size<S>, WARPS = TK_ROW_THREADS / TK_WARP;
-    __shared__ T of_warps[TEAM == TK_WARP ? 2 * WARPS * TK_WARP * N : 1];
+    constexpr int STEP = TK_WARP + TK_WARP / N; /* N neighbours of 32 / N lanes are in 32 banks */
+    __shared__ T of_warps[TEAM == TK_WARP ? 2 * WARPS * STEP * N : 1];
     const int64_t n = c.s.n;
     const int thread = (int)threadIdx.x;
     T *part = (T *)c.parts + (int64_t)blockIdx.x * 2 * n;
@@ -65,18 +66,20 @@ __device__ __forceinline__ void put_sums(const norm_grad_args &c, const column_s
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < N; k++) { /* [warp, dscale or dbias, k, lane] */
-            const int at = (thread / TK_WARP * 2 * N + k) * TK_WARP + thread % TK_WARP;
-            of_warps[at] = sums.dscale[p][k], of_warps[at + N * TK_WARP] = sums.dbias[p][k];
+            const int at = (thread / TK_WARP * 2 * N + k) * STEP + thread % TK_WARP;
+            of_warps[at] = sums.dscale[p][k], of_warps[at + N * STEP] = sums.dbias[p][k];
         }
         __syncthreads();
         for (int i = thread; i < 2 * N * TK_WARP; i += TK_ROW_THREADS) {
-            const int64_t at = (int64_t)(p * TK_WARP + i % TK_WARP) * N + i / TK_WARP % N;
-            T sum = of_warps[i];
+            const int which = i / (N * TK_WARP), column = i % (N * TK_WARP);
+            const int64_t at = (int64_t)p * TK_WARP * N + column;
+            const T *of_warp = of_warps + (which * N + column % N) * STEP + column / N;
+            T sum = *of_warp;
 #pragma unroll
             for (int w = 1; w < WARPS; w++)
-                sum += of_warps[w * 2 * N * TK_WARP + i];
+                sum += of_warp[w * 2 * N * STEP];
             if (at < n)
-                part[i / (N * TK_WARP) * n + at] = sum;
+                part[which * n + at] = sum;
         }
     }
 }
