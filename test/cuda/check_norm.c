@@ -173,7 +173,7 @@ static void channels(void) {
                 ON_BOTH(batch_norm_train, AT(y), NULL, NULL, AT(x), AT(scale), AT(bias), AT(mean), AT(variance), b, c,
                         inner, 1e-5, 0.9, *t);
             }
-            for (int64_t groups = 1; groups <= c && c * inner > 1; groups += c - 1 > 0 ? c - 1 : 1) {
+            for (int64_t groups = 1; groups <= c; groups = groups == 1 && c > 2 ? 2 : groups < c ? c : c + 1) {
                 if (c / groups * inner == 1)
                     continue;
                 ON_BOTH(group_norm, AT(y), AT(x), AT(scale), AT(bias), b, c, groups, inner, 1e-5, *t);
