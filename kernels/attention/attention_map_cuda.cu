@@ -3,6 +3,7 @@
  * each score three times. Elements are taken in blocks of the draw, 8 neighbours that begin at a multiple of 8 of the
  * whole map: whatever the row's length, a thread draws one block for all of them and moves them in packs. */
 #include "../common/fast_math.cuh"
+#include "../common/row.cuh"
 #include "../dropout/drop.cuh"
 extern "C" {
 #include "attention_map.h"
@@ -126,17 +127,6 @@ template <class S> struct strided_row {
     }
 };
 
-template <int WARPS, class T> __device__ __forceinline__ T row_sum(T x, T *parts) {
-    if (WARPS == 1)
-        return tk_warp_sum(x);
-    return tk_block_sum<WARPS * TK_WARP>(x, parts);
-}
-template <int WARPS, class T> __device__ __forceinline__ T row_max(T x, T *parts) {
-    if (WARPS == 1)
-        return tk_warp_max(x);
-    return tk_block_max<WARPS * TK_WARP>(x, parts);
-}
-
 /* Of a kernel with PACKS blocks of 8 a thread, and WARPS warps a row; 0: any number of blocks, which are not held. */
 template <int PACKS, int WARPS> struct shape_of {
     enum { THREADS = WARPS == 1 ? WARP_ROWS * TK_WARP : WARPS * TK_WARP, READERS = WARPS * TK_WARP };
@@ -242,7 +232,7 @@ __global__ void __launch_bounds__((shape_of<PACKS, WARPS>::THREADS)) make_map(co
         for (int k = 0; k < EIGHT; k++)
             most = held[k] > most ? held[k] : most;
     }
-    most = row_max<WARPS>(most, parts);
+    most = tk_team_max<WARPS * TK_WARP>(most, parts);
 #pragma unroll
     for (int64_t i = 0; i < packs; i++) {
         T *held = x[PACKS ? i : 0];
@@ -254,7 +244,7 @@ __global__ void __launch_bounds__((shape_of<PACKS, WARPS>::THREADS)) make_map(co
             sum += held[k];
         }
     }
-    sum = row_sum<WARPS>(sum, parts);
+    sum = tk_team_sum<WARPS * TK_WARP>(sum, parts);
     tk_drop<T> drop = {};
     if (a.of.seed.pair)
         drop = tk_drop_of<T>(a.of.ratio, a.of.seed, a.fault);
@@ -367,7 +357,7 @@ __global__ void __launch_bounds__((shape_of<PACKS, WARPS>::THREADS)) map_grad(co
                 dot += held.dd[k] * tk_number_of(held.p[k]);
     }
     if (a.of.dd)
-        dot = row_sum<WARPS>(dot, parts);
+        dot = tk_team_sum<WARPS * TK_WARP>(dot, parts);
 #pragma unroll
     for (int64_t i = 0; i < packs; i++) {
         const columns c = columns_of(shape::block(i), at, a.m.t);

@@ -1,6 +1,6 @@
 /* device.cuh: what every .cu file includes: CUDA by nvcc, or the emulation that stands in for it in tests
- * (test/cuda/emulation.h); launches, faults, elements of all types, packs of 16 bytes, reductions over warps and
- * blocks. Tensor cores and asynchronous copies: tensor_core.cuh.
+ * (test/cuda/emulation.h); launches, faults, elements of all types, packs of 16 bytes, reductions over warps;
+ * those of rows are in row.cuh. Tensor cores and asynchronous copies: tensor_core.cuh.
  *
  * A kernel NAME of the table is `extern "C" void tk_cuda_NAME` with the parameters of the CPU's. Its function here runs
  * on the host: it reads no byte of an operand (runtime/device.h), and gives structs and dims to kernels by value.
@@ -163,8 +163,6 @@ template <> inline tk_bfloat tk_element_of<tk_bfloat>(float x) { return {tk_to_b
     switch ((int)(dtype)) { TK_HALF_CASES(S, __VA_ARGS__) }
 #define TK_FLOATS(dtype, S, ...)                                                                                       \
     switch ((int)(dtype)) { TK_FLOAT_CASES(S, __VA_ARGS__) }
-#define TK_INTEGERS(dtype, S, ...)                                                                                     \
-    switch ((int)(dtype)) { TK_INTEGER_CASES(S, __VA_ARGS__) }
 #define TK_NUMBERS(dtype, S, ...)                                                                                      \
     switch ((int)(dtype)) { TK_FLOAT_CASES(S, __VA_ARGS__) TK_INTEGER_CASES(S, __VA_ARGS__) }
 /* By the bytes of an element: what moves elements without looking at them. */
@@ -231,32 +229,5 @@ template <class T> __device__ __forceinline__ T tk_warp_max(T v) {
         v = other > v || v != v ? other : v;
     }
     return v;
-}
-
-/* Over the THREADS threads of a block, each of which gets the sum. parts: of shared memory, [THREADS / 32]; a
- * __syncthreads stands between two uses of it, here before the first write. */
-template <int THREADS, class T> __device__ __forceinline__ T tk_block_sum(T v, T *parts) {
-    v = tk_warp_sum(v);
-    __syncthreads();
-    if (threadIdx.x % TK_WARP == 0)
-        parts[threadIdx.x / TK_WARP] = v;
-    __syncthreads();
-    T sum = parts[0];
-#pragma unroll
-    for (int w = 1; w < THREADS / TK_WARP; w++)
-        sum += parts[w];
-    return sum;
-}
-template <int THREADS, class T> __device__ __forceinline__ T tk_block_max(T v, T *parts) {
-    v = tk_warp_max(v);
-    __syncthreads();
-    if (threadIdx.x % TK_WARP == 0)
-        parts[threadIdx.x / TK_WARP] = v;
-    __syncthreads();
-    T most = parts[0];
-#pragma unroll
-    for (int w = 1; w < THREADS / TK_WARP; w++)
-        most = parts[w] > most || most != most ? parts[w] : most;
-    return most;
 }
 #endif

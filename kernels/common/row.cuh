@@ -126,6 +126,17 @@ template <int TEAM, class T> __device__ __forceinline__ T tk_team_sum(T v, T *pa
     return one[0];
 }
 template <int TEAM, class T> __device__ __forceinline__ T tk_team_max(T v, T *parts) {
-    return TEAM == TK_WARP ? tk_warp_max(v) : tk_block_max<TEAM>(v, parts);
+    v = tk_warp_max(v);
+    if (TEAM == TK_WARP)
+        return v;
+    __syncthreads();
+    if (threadIdx.x % TK_WARP == 0)
+        parts[threadIdx.x / TK_WARP] = v;
+    __syncthreads();
+    T most = parts[0];
+#pragma unroll
+    for (int w = 1; w < TEAM / TK_WARP; w++)
+        most = parts[w] > most || most != most ? parts[w] : most;
+    return most;
 }
 #endif
