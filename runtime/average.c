@@ -3,6 +3,8 @@
  * the end of the run, waits for its bucket: it reads the mean, which takes the place of the tensor. */
 #include "../compiler/memory/storage.h"
 #include "plan.h"
+#include <stdio.h>
+#include <string.h>
 
 /* Reduced at once: enough for links to be busy, little enough for most of it to be on its way before the backward pass
  * ends. PyTorch's DistributedDataParallel begins with the same number; from 10 to 50 MB its authors found little
@@ -200,6 +202,19 @@ void rt_schedule_averages(rt_plan *plan) {
     plan->averaging = x.a;
 }
 
+/* --- before the first run --------------------------------------------------------------------- */
+
+double rt_averages_digest(const rt_plan *plan) {
+    const rt_averaging *a = plan->averaging;
+    uint64_t hash = 0;
+    for (uint32_t i = 0; a && i < a->n_pieces; i++) {
+        const char *name = a->pieces[i].storage->value->name;
+        int64_t facts[] = {a->places[i].count, a->places[i].dtype, a->pieces[i].bucket};
+        hash = tc_hash_bytes(facts, sizeof facts, tc_hash_bytes(name, strlen(name), hash));
+    }
+    return 1 + (double)(hash >> 16);
+}
+
 /* --- in a run --------------------------------------------------------------------------------- */
 
 void rt_queue_averages(const rt_plan *plan, uint32_t launch, uint32_t *at) {
@@ -216,4 +231,16 @@ void rt_queue_averages(const rt_plan *plan, uint32_t launch, uint32_t *at) {
             a->places[i].memory = rt_plan_address(plan, a->pieces[i].storage->value);
         device->average(plan->shared->queue, m->bucket, a->places + begin, end - begin);
     }
+}
+
+tc_status rt_tell_deserted(tc_ctx *ctx, const rt_shared *shared) {
+    const tc_graph *graph = shared->model->graph;
+    char others[32] = "";
+    if (shared->n_averaged > 1)
+        snprintf(others, sizeof others, " and of %u more", shared->n_averaged - 1);
+    tc_error(ctx, TC_IO, NULL, "rank %d of %d: the mean of '%s'%s did not come: %s", shared->rank, shared->ranks,
+             shared->n_averaged > 0 ? tc_quote(ctx, graph->outputs[shared->averaged[0]]->name) : "", others,
+             shared->device->failure(shared->queue));
+    tc_hint(ctx, "another rank has failed, runs less often or is slow: it may have told why; docs/parallel.md");
+    return TC_IO;
 }

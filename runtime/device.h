@@ -75,8 +75,8 @@ typedef struct rt_device {
      * The id of a new group, RT_GROUP_BYTES, for all of its ranks. TC_UNSUPPORTED: ranks need something that is not
      * here. TC_IO: it is here, and fails. */
     tc_status (*make_group)(tc_ctx *ctx, tk_queue *q, unsigned char *out_id);
-    /* Waits until all `ranks` have joined. */
-    tc_status (*join)(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int rank, int ranks);
+    /* Waits until all `ranks` have joined. From here on, who waits for others gives up after `patience` seconds. */
+    tc_status (*join)(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int rank, int ranks, double patience);
     /* Leaves the group at once and breaks off what waits for other ranks. Recordings that are left run no more. */
     void (*part)(tk_queue *q);
     /* Queues the mean over all ranks of each piece, in its place: beside what is queued from here on, behind what was

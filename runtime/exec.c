@@ -43,12 +43,11 @@ static const void *operand_bytes(const rt_plan *plan, const rt_launch *launch, u
 
 /* A kernel knows that an operand is wrong, not what it is called. The range of each integer operand shows whether an
  * index was wrong, the value of a scalar whether that was. */
-static tc_status explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status) {
+tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status) {
     const rt_device *device = plan->shared->device;
     const tc_node *node = launch ? launch->node : NULL;
     if (status == TK_DEVICE_FAILED && device->deserted && device->deserted(plan->shared->queue))
-        return tc_error(ctx, TC_IO, NULL, "the mean over %d ranks did not come: %s", plan->shared->ranks,
-                        device->failure(plan->shared->queue));
+        return rt_tell_deserted(ctx, plan->shared);
     if (status == TK_DEVICE_FAILED)
         return tc_error(ctx, TC_BUG, node, "device '%s' failed: %s", device->name,
                         device->failure(plan->shared->queue));
@@ -98,7 +97,7 @@ static tc_status run_on_host(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event
         launch->run(q, launch);
         tk_status status = device->wait(q, &at);
         if (status != TK_OK)
-            return explain(ctx, plan, &plan->launches[at], status);
+            return rt_explain(ctx, plan, &plan->launches[at], status);
         if (event)
             event(user, launch, start - began, now() - start);
     }
@@ -192,7 +191,7 @@ static tc_status run_on_device(tc_ctx *ctx, rt_plan *plan, rt_event_fn event, vo
     tk_status status = device->wait(q, &at);
     plan->ran = status == TK_OK;
     if (status != TK_OK)
-        return explain(ctx, plan, at < plan->n_launches ? &plan->launches[at] : NULL, status);
+        return rt_explain(ctx, plan, at < plan->n_launches ? &plan->launches[at] : NULL, status);
     if (marks)
         tell_events(plan, event, user);
     return TC_OK;

@@ -31,8 +31,11 @@ static tc_status join(tempo_session *s, const tempo_group *group, int rank, int 
     if (shared->ranks > 0 && !shared->apart)
         return tc_error(&s->ctx, TC_USAGE, NULL, "this session has joined %d ranks already", shared->ranks);
     rt_drop_plans(s);
-    TC_TRY(shared->device->join(&s->ctx, shared->queue, (const unsigned char *)group->bytes, rank, ranks));
+    TC_TRY(shared->device->join(&s->ctx, shared->queue, (const unsigned char *)group->bytes, rank, ranks,
+                                shared->patience));
     shared->ranks = ranks;
+    shared->rank = rank;
+    shared->agreed = false;
     shared->apart = false;
     return TC_OK;
 }
@@ -53,6 +56,7 @@ static tc_status average(tempo_session *s, const char *name) {
     shared->averaged = tc_arena_grow(s->arena, shared->averaged, sizeof *shared->averaged, &shared->cap_averaged,
                                      (size_t)shared->n_averaged + 1);
     shared->averaged[shared->n_averaged++] = at;
+    shared->agreed = false;
     return TC_OK;
 }
 
@@ -64,6 +68,52 @@ tc_status rt_check_ranks(tempo_session *s) {
     tc_error(&s->ctx, TC_USAGE, NULL, "this session left its ranks when a run failed");
     tc_hint(&s->ctx, "tempo_join joins it to a new group, or close it");
     return TC_USAGE;
+}
+
+/* Whose number is not this rank's. */
+static tc_status compare(tc_ctx *ctx, const rt_shared *shared, const double *numbers) {
+    for (int i = 0; i < shared->ranks; i++)
+        if (numbers[i] != numbers[shared->rank]) {
+            tc_error(ctx, TC_USAGE, NULL, "rank %d of %d averages something else than rank %d", i, shared->ranks,
+                     shared->rank);
+            tc_hint(ctx, "all ranks run one graph, and name the same outputs to tempo_average");
+            return TC_USAGE;
+        }
+    return TC_OK;
+}
+
+/* Each rank has a place for its number, and zeros in those of others: the mean has all of them, divided alike. */
+static tc_status exchange(tempo_session *s, double *numbers, void *memory, size_t bytes) {
+    const rt_shared *shared = &s->shared;
+    const rt_device *device = shared->device;
+    const rt_piece piece = {memory, shared->ranks, TK_F64};
+    uint32_t launch;
+    device->upload(shared->queue, memory, numbers, bytes);
+    device->average(shared->queue, 0, &piece, 1);
+    device->averaged(shared->queue, 0);
+    tk_status status = device->wait(shared->queue, &launch);
+    if (status != TK_OK)
+        return rt_explain(&s->ctx, rt_current_plan(s), NULL, status);
+    device->download(shared->queue, numbers, memory, bytes);
+    return compare(&s->ctx, shared, numbers);
+}
+
+tc_status rt_agree(tempo_session *s) {
+    rt_shared *shared = &s->shared;
+    const size_t bytes = (size_t)shared->ranks * sizeof(double);
+    if (shared->agreed || shared->ranks < 2)
+        return TC_OK;
+    double *numbers = TC_NEW_ARRAY(s->ctx.arena, double, (size_t)shared->ranks);
+    numbers[shared->rank] = rt_averages_digest(rt_current_plan(s));
+    void *memory = shared->device->alloc(shared->queue, bytes);
+    if (!memory)
+        return tc_error(&s->ctx, TC_LIMIT, NULL, "out of memory");
+    tc_status status = exchange(s, numbers, memory, bytes);
+    shared->agreed = status == TC_OK;
+    if (status != TC_OK)
+        rt_part(s); /* or the memory could not be given back */
+    shared->device->free(shared->queue, memory);
+    return status;
 }
 
 void rt_part(tempo_session *s) {

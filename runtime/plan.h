@@ -60,10 +60,13 @@ typedef struct rt_shared {
     uint32_t *averaged; /* [n_averaged] outputs whose mean over all ranks is wanted: indices in the graph */
     uint32_t n_averaged;
     size_t cap_averaged;
-    int ranks;  /* that the session has joined, with itself; 0: none */
-    bool apart; /* it left them when a run failed */
-    bool dry;   /* no plan will run: the numbers of parameters need not be there; a node that cannot run is an error
-                   among the context's, but planning goes on */
+    int ranks; /* that the session has joined, with itself; 0: none */
+    int rank;
+    double patience; /* seconds that it waits for them */
+    bool apart;      /* it left them when a run failed */
+    bool agreed;     /* with them about what is averaged */
+    bool dry; /* no plan will run: the numbers of parameters need not be there; a node that cannot run is an error
+            among the context's, but planning goes on */
     bool check_memory; /* plans have checks */
     bool gaps;         /* dry: the shapes of some nodes are not known, so that the plan places nothing */
 } rt_shared;
@@ -173,6 +176,10 @@ void rt_free_states(rt_shared *shared);
 /* Values whose means over ranks take their place, before there are launches: outputs, and what they are views of; NULL:
  * none. average.c */
 tc_map *rt_averaged_values(const rt_plan *plan);
+/* The error of a run that other ranks left alone. average.c */
+tc_status rt_tell_deserted(tc_ctx *ctx, const rt_shared *shared);
+/* A number that differs where ranks would mix tensors up, or wait for each other for ever; not 0. average.c */
+double rt_averages_digest(const rt_plan *plan);
 /* Marks what is averaged over ranks, before buffers are placed: it neither lies in a whole that others read nor has
  * parts that they do. TC_UNSUPPORTED: an output is no float, or nothing computes it. average.c */
 tc_status rt_find_averages(tc_ctx *ctx, rt_plan *plan);
@@ -206,5 +213,7 @@ typedef void (*rt_event_fn)(void *user, const rt_launch *launch, double start, d
 /* Runs every launch, in order. Allocates nothing but the words of an error and, for a device that has them, recordings.
  * exec.c */
 tc_status rt_execute(tc_ctx *ctx, rt_plan *plan, rt_event_fn event, void *user);
+/* Makes an error of what the device's wait gave. `launch` NULL: of no launch in particular. exec.c */
+tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status);
 void rt_forget_recordings(rt_plan *plan);
 #endif

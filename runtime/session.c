@@ -163,6 +163,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     s->device_name = options ? options->device : NULL;
     s->tf32 = options && options->tf32;
     s->shared.check_memory = options && options->check_memory;
+    s->shared.patience = options && options->patience > 0 ? options->patience : RT_PATIENCE;
     s->random.pair[0] = options ? (int64_t)options->seed : 0;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
     return s;
@@ -353,6 +354,7 @@ static tc_status run(tempo_session *s) {
     s->ran = false;
     TC_TRY(rt_check_ranks(s));
     TC_TRY(rt_prepare(s));
+    TC_TRY(rt_agree(s));
     tc_status status = rt_execute(&s->ctx, s->kept[0].plan, s->event ? pass_event : NULL, s);
     if (status != TC_OK)
         rt_part(s);

@@ -47,6 +47,8 @@ typedef struct rt_kept {
 } rt_kept;
 
 enum { RT_KEPT_PLANS = 16 };
+/* Seconds that ranks wait for each other, where the caller says nothing: a rank may write a checkpoint meanwhile. */
+#define RT_PATIENCE 120
 
 struct tempo_session {
     tc_held held;   /* by a recovery point of the caller, should it have one */
@@ -134,6 +136,8 @@ void rt_drop_plans(tempo_session *session);
 void rt_forget_all_recordings(tempo_session *session);
 /* TC_USAGE where a session that had joined others runs alone now. join.c */
 tc_status rt_check_ranks(tempo_session *session);
+/* Before the first run with others: TC_USAGE where they average something else. On failure it has left them. join.c */
+tc_status rt_agree(tempo_session *session);
 /* Leaves the other ranks, if there are any: what they wait for does not come. join.c */
 void rt_part(tempo_session *session);
 /* TC_BAD_INPUT unless the tensor may be bound to the input. session.c */

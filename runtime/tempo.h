@@ -81,6 +81,7 @@ typedef struct tempo_options {
     /* Not 0: products of floats may round their operands to TF32, 10 bits behind the point, which tensor cores multiply
      * several times faster. On CUDA only, else opening fails with TEMPO_UNSUPPORTED. */
     int tf32;
+    double patience; /* seconds that tempo_join, and each run of a rank, wait for other ranks; 0: 120 */
 } tempo_options;
 
 /* Reads a model. `options` may be NULL. A session comes back, never NULL, whatever the status is, so that tempo_message
@@ -127,8 +128,8 @@ tempo_status tempo_get_state(tempo_session *session, const char *input, tempo_te
  * of a group. Ranks are processes, or threads with a session each. One of them makes the group and hands its bytes to
  * all others, by whatever means; then each joins, which waits for all.
  *
- * TEMPO_UNSUPPORTED: the session's device is no GPU, or NCCL is not there; TEMPO_IO: the ranks do not find each other.
- */
+ * TEMPO_UNSUPPORTED: the session's device is no GPU, or NCCL is not there; TEMPO_IO: the ranks do not find each other,
+ * or not in time. */
 typedef struct tempo_group {
     char bytes[128];
 } tempo_group;
@@ -137,8 +138,9 @@ tempo_status tempo_join(tempo_session *session, const tempo_group *group, int ra
 /* From the next run on, the output is its mean over all ranks, for nodes that read it as well: a gradient, say, before
  * an optimizer in the graph. A session that has not joined is a rank alone. Outputs are floats that nodes compute, else
  * the run fails with TEMPO_UNSUPPORTED; all ranks name the same ones. Reductions run beside the rest of the graph.
- * Every rank runs as often as the others; a run waits for them, ten minutes at most. Where a run fails that had begun,
- * the session leaves its group: the others' runs end with TEMPO_IO, at once or by that limit. It may join a new one. */
+ * Every rank runs as often as the others; a run waits for them, no longer than the options' patience. Where a run fails
+ * that had begun, the session leaves its group: the others' runs end with TEMPO_IO, at once or by that limit. It may
+ * join a new one. */
 tempo_status tempo_average(tempo_session *session, const char *output);
 
 /* Resolves all shapes, plans and takes the memory. tempo_run does it when needed; call it to fail early or to read

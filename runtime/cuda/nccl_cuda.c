@@ -1,7 +1,8 @@
 /* nccl_cuda.c: a GPU as one of several ranks, by NCCL: means over all ranks on a stream beside that of the launches.
- * The library is opened by name, as it is needed by few. Its calls return when work is queued; what goes wrong later,
- * on another rank or on the way to it, NCCL tells when it is asked, and its kernel waits for ever. So a wait here asks
- * again and again, and ends when NCCL knows of an error or when patience is out. */
+ * The library is opened by name, as it is needed by few. A rank that does not come is waited for in three places: in a
+ * call of NCCL's, which meets the others and connects to them; on the device, where NCCL's kernel waits for ever; and
+ * when the communicator ends. So the communicator is one that does not block: its calls return before they are done,
+ * and who waits for it, or for the device, asks again and again, until NCCL knows of an error or patience is out. */
 #include "nccl_cuda.h"
 #include <dlfcn.h>
 #include <nccl.h>
@@ -14,11 +15,9 @@
 #ifndef RT_NCCL
 #define RT_NCCL "libnccl.so.2"
 #endif
-#define OLDEST 21300 /* NCCL 2.13: it tells its last error */
+#define OLDEST 21400 /* NCCL 2.14: calls that do not block */
 
 const char *rt_nccl_library = RT_NCCL;
-/* Ranks may be far apart when one of them writes a checkpoint; PyTorch's groups wait as long. */
-double rt_nccl_patience = 600;
 
 _Static_assert(sizeof(ncclUniqueId) == RT_GROUP_BYTES, "the id of a group is NCCL's");
 
@@ -29,7 +28,8 @@ _Static_assert(sizeof(ncclUniqueId) == RT_GROUP_BYTES, "the id of a group is NCC
     F(GetErrorString)                                                                                                  \
     F(GetLastError)                                                                                                    \
     F(GetUniqueId)                                                                                                     \
-    F(CommInitRank)                                                                                                    \
+    F(CommInitRankConfig)                                                                                              \
+    F(CommFinalize)                                                                                                    \
     F(CommGetAsyncError)                                                                                               \
     F(CommDestroy)                                                                                                     \
     F(CommAbort)                                                                                                       \
@@ -69,22 +69,65 @@ static tc_status load(tc_ctx *ctx, nccl *lib) {
         return TC_UNSUPPORTED;
     }
     if (missing)
-        return tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks need NCCL 2.13: the one here has no %s", missing);
+        return tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks need NCCL 2.14: the one here has no %s", missing);
     if (lib->GetVersion(&version) != ncclSuccess || version < OLDEST)
-        return tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks need NCCL 2.13: the one here has version code %d", version);
+        return tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks need NCCL 2.14: the one here has version code %d", version);
     return TC_OK;
 }
 
-/* --- joining and leaving ---------------------------------------------------------------------- */
+/* --- waiting for others ----------------------------------------------------------------------- */
 
 struct cuda_ranks {
     nccl lib;
     ncclComm_t comm;
     cudaStream_t stream;
+    double patience;     /* seconds */
     cudaEvent_t *events; /* two a bucket: when its tensors are made, and when it is reduced */
     uint32_t n_events;
-    char wrong[200]; /* the first error of NCCL's; "": none */
+    char wrong[256]; /* the first error; "": none */
 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void pause_briefly(void) {
+    const struct timespec pause = {.tv_nsec = 20000}; /* little beside a step, and a core is left to others */
+    nanosleep(&pause, NULL);
+}
+
+static bool note(cuda_ranks *ranks, ncclResult_t result, const char *what) {
+    if (result == ncclSuccess || result == ncclInProgress || ranks->wrong[0] != '\0')
+        return ranks->wrong[0] == '\0';
+    const char *more = ranks->lib.GetLastError(NULL);
+    snprintf(ranks->wrong, sizeof ranks->wrong, "%s: %s%s%s", what, ranks->lib.GetErrorString(result),
+             more && *more ? ": " : "", more ? more : "");
+    return false;
+}
+
+/* Still patient with the others; else that is what is wrong. */
+static bool is_patient(cuda_ranks *ranks, double began) {
+    if (now() - began > ranks->patience && ranks->wrong[0] == '\0')
+        snprintf(ranks->wrong, sizeof ranks->wrong, "the others did not come in %g s", ranks->patience);
+    return ranks->wrong[0] == '\0';
+}
+
+/* What NCCL knows of the communicator: an error, or that a call of it goes on. */
+static ncclResult_t state_of(const cuda_ranks *ranks) {
+    ncclResult_t state = ncclSuccess, result = ranks->lib.CommGetAsyncError(ranks->comm, &state);
+    return result == ncclSuccess ? state : result;
+}
+
+/* Until what the call began is done. A communicator takes no other call before that. */
+static bool settle(cuda_ranks *ranks, ncclResult_t result, const char *what) {
+    for (double began = now(); result == ncclInProgress && is_patient(ranks, began); result = state_of(ranks))
+        pause_briefly();
+    return note(ranks, result, what);
+}
+
+/* --- joining and leaving ---------------------------------------------------------------------- */
 
 tc_status rt_nccl_make_group(tc_ctx *ctx, tk_queue *q, unsigned char *out_id) {
     nccl lib;
@@ -109,22 +152,30 @@ static void end(cuda_device *d) {
     d->ranks = NULL;
 }
 
-tc_status rt_nccl_join(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int rank, int n) {
-    cuda_device *d = cuda_of(q);
+static bool meet(cuda_ranks *ranks, const unsigned char *id, int rank, int n) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId group;
+    config.blocking = 0;
+    memcpy(&group, id, sizeof group);
+    bool met = settle(ranks, ranks->lib.CommInitRankConfig(&ranks->comm, n, group, rank, &config), "ncclCommInitRank");
+    if (!met && ranks->comm)
+        (void)ranks->lib.CommAbort(ranks->comm);
+    return met;
+}
+
+tc_status rt_nccl_join(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int rank, int n, double patience) {
+    cuda_device *d = cuda_of(q);
     cuda_ranks *ranks = d->ranks = calloc(1, sizeof *ranks);
     if (!ranks)
         return tc_error(ctx, TC_LIMIT, NULL, "out of memory");
+    ranks->patience = patience;
     tc_status status = load(ctx, &ranks->lib);
     if (status == TC_OK && !(CUDA_CALL(q, cudaSetDevice(d->number)) &&
                              CUDA_CALL(q, cudaStreamCreateWithFlags(&ranks->stream, cudaStreamNonBlocking))))
         status =
             tc_error(ctx, TC_UNSUPPORTED, NULL, "there is no second stream: %s", cudaGetErrorString(d->shared.error));
-    memcpy(&group, id, sizeof group);
-    ncclResult_t result = status == TC_OK ? ranks->lib.CommInitRank(&ranks->comm, n, group, rank) : ncclSuccess;
-    if (result != ncclSuccess)
-        status = tc_error(ctx, TC_IO, NULL, "rank %d of %d cannot join: %s: %s", rank, n,
-                          ranks->lib.GetErrorString(result), ranks->lib.GetLastError(NULL));
+    if (status == TC_OK && !meet(ranks, id, rank, n))
+        status = tc_error(ctx, TC_IO, NULL, "rank %d of %d cannot join: %s", rank, n, ranks->wrong);
     if (status != TC_OK)
         end(d);
     return status;
@@ -142,20 +193,18 @@ void rt_nccl_part(tk_queue *q) {
     end(d);
 }
 
+/* To end in peace takes the others, as a rank's last kernel may read of another's memory: where they do not come,
+ * NCCL's threads are broken off. */
 void rt_nccl_leave(cuda_device *d) {
-    if (!d->ranks)
+    cuda_ranks *ranks = d->ranks;
+    if (!ranks)
         return;
-    (void)d->ranks->lib.CommDestroy(d->ranks->comm);
+    bool is_settled = settle(ranks, ranks->lib.CommFinalize(ranks->comm), "ncclCommFinalize");
+    (void)(is_settled ? ranks->lib.CommDestroy(ranks->comm) : ranks->lib.CommAbort(ranks->comm));
     end(d);
 }
 
 /* --- means ------------------------------------------------------------------------------------ */
-
-static bool note(cuda_ranks *ranks, ncclResult_t result, const char *what) {
-    if (result != ncclSuccess && ranks->wrong[0] == '\0')
-        snprintf(ranks->wrong, sizeof ranks->wrong, "%s: %s", what, ranks->lib.GetErrorString(result));
-    return result == ncclSuccess;
-}
 
 static bool make_events(tk_queue *q, uint32_t n) {
     cuda_ranks *ranks = cuda_of(q)->ranks;
@@ -178,16 +227,17 @@ static ncclDataType_t type_of(tk_dtype dtype) {
                               : ncclFloat32;
 }
 
-/* One group: NCCL makes as few launches of it as it can. */
+/* One group: NCCL makes as few launches of it as it can, on a thread of its own, which a capture of this thread's
+ * stream does not mind. */
 static void reduce(cuda_ranks *ranks, const rt_piece *pieces, uint32_t n) {
-    if (!note(ranks, ranks->lib.GroupStart(), "ncclGroupStart"))
+    if (ranks->wrong[0] != '\0' || !note(ranks, ranks->lib.GroupStart(), "ncclGroupStart"))
         return;
     for (uint32_t i = 0; i < n; i++)
         note(ranks,
              ranks->lib.AllReduce(pieces[i].memory, pieces[i].memory, (size_t)pieces[i].count, type_of(pieces[i].dtype),
                                   ncclAvg, ranks->comm, ranks->stream),
              "ncclAllReduce");
-    note(ranks, ranks->lib.GroupEnd(), "ncclGroupEnd");
+    settle(ranks, ranks->lib.GroupEnd(), "ncclGroupEnd");
 }
 
 /* The two events fork the second stream off and join it again, which a capture takes into its graph. */
@@ -207,34 +257,20 @@ void rt_nccl_averaged(tk_queue *q, uint32_t bucket) {
         CUDA_CALL(q, cudaStreamWaitEvent(cuda_of(q)->shared.stream, ranks->events[2 * bucket + 1], 0));
 }
 
-/* --- waiting ---------------------------------------------------------------------------------- */
+/* --- the end of a run ------------------------------------------------------------------------- */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
+/* A run that came to its end is good, even where another rank is gone since. */
 bool rt_nccl_wait(tk_queue *q) {
-    const struct timespec pause = {.tv_nsec = 20000}; /* little beside a step, and a core is left to others */
     cuda_device *d = cuda_of(q);
     cuda_ranks *ranks = d->ranks;
-    double began = now();
-    for (;;) {
-        ncclResult_t result = ncclSuccess;
-        if (ranks->wrong[0] == '\0' && ranks->lib.CommGetAsyncError(ranks->comm, &result) == ncclSuccess &&
-            result != ncclInProgress)
-            note(ranks, result, "a rank is gone");
-        if (ranks->wrong[0] == '\0' && now() - began > rt_nccl_patience)
-            snprintf(ranks->wrong, sizeof ranks->wrong, "the other ranks did not come in %g s", rt_nccl_patience);
-        if (ranks->wrong[0] != '\0') {
-            snprintf(d->failure, sizeof d->failure, "%s", ranks->wrong);
-            return false;
-        }
+    for (double began = now(); ranks->wrong[0] == '\0'; pause_briefly()) {
         cudaError_t error = cudaStreamQuery(d->shared.stream);
         if (error != cudaErrorNotReady)
             return CUDA_CALL(q, error);
         (void)cudaGetLastError(); /* it is none */
-        nanosleep(&pause, NULL);
+        if (is_patient(ranks, began))
+            note(ranks, state_of(ranks), "a rank is gone");
     }
+    snprintf(d->failure, sizeof d->failure, "%s", ranks->wrong);
+    return false;
 }

@@ -7,7 +7,7 @@
 #ifdef TEMPO_NCCL
 /* As in rt_device. */
 tc_status rt_nccl_make_group(tc_ctx *ctx, tk_queue *q, unsigned char *out_id);
-tc_status rt_nccl_join(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int rank, int ranks);
+tc_status rt_nccl_join(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int rank, int ranks, double patience);
 void rt_nccl_part(tk_queue *q);
 void rt_nccl_average(tk_queue *q, uint32_t bucket, const rt_piece *pieces, uint32_t n);
 void rt_nccl_averaged(tk_queue *q, uint32_t bucket);
@@ -19,7 +19,6 @@ bool rt_nccl_wait(tk_queue *q);
 void rt_nccl_leave(cuda_device *d);
 
 extern const char *rt_nccl_library; /* its file's name, or NULL: the program itself. Tests name others */
-extern double rt_nccl_patience;     /* seconds that a run waits for other ranks */
 
 #define RT_NCCL_MEMBERS                                                                                                \
     .make_group = rt_nccl_make_group, .join = rt_nccl_join, .part = rt_nccl_part, .average = rt_nccl_average,          \

@@ -13,10 +13,13 @@ struct ncclComm {
     int holders; /* itself, and each reduction that was queued or captured */
     int rank, ranks;
     int with[MOST_RANKS]; /* sockets: rank 0's to each other rank, another's to rank 0 in place 0 */
+    char id[NCCL_UNIQUE_ID_BYTES];
+    int missing; /* ranks that this one still has to meet: of rank 0 all others, of another rank 0 */
+    bool busy;   /* the last call is not done, as far as anybody has asked */
+    bool finalized, ended;
     unsigned long calls;
     int captured, waiting; /* reductions that graphs hold; that have not run */
-    bool ended;
-    ncclResult_t error; /* as it is asked for */
+    ncclResult_t error;    /* as it is asked for */
 };
 
 /* What ranks must agree on. */
@@ -80,28 +83,36 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId) {
     return nccl_listen(uniqueId->internal) ? ncclSuccess : tell(ncclSystemError, "no socket");
 }
 
-/* Rank 0 hears of each other rank who it is. */
-static bool gather(ncclComm_t c, const char *id) {
-    for (int i = 1; i < c->ranks; i++) {
-        int hello[2] = {0, 0}, socket = nccl_accept(id);
-        if (!nccl_receive(socket, hello, sizeof hello) || hello[1] != c->ranks || hello[0] < 1 ||
-            hello[0] >= c->ranks || c->with[hello[0]] >= 0) {
-            nccl_close(socket);
-            return false;
-        }
-        c->with[hello[0]] = socket;
+/* Rank 0 hears of each other rank who it is, and tells when all have come. */
+static bool meet_one(ncclComm_t c) {
+    int hello[2] = {0, 0}, socket = nccl_accept(c->id);
+    if (socket < 0)
+        return true;
+    if (!nccl_receive(socket, hello, sizeof hello) || hello[1] != c->ranks || hello[0] < 1 || hello[0] >= c->ranks ||
+        c->with[hello[0]] >= 0) {
+        nccl_close(socket);
+        return false;
     }
-    for (int i = 1; i < c->ranks; i++)
-        if (!nccl_send(c->with[i], &c->ranks, sizeof c->ranks))
-            return false;
-    return true;
+    c->with[hello[0]] = socket;
+    bool is_told = true;
+    if (--c->missing == 0)
+        for (int i = 1; i < c->ranks; i++)
+            is_told = nccl_send(c->with[i], &c->ranks, sizeof c->ranks) && is_told;
+    return is_told;
 }
 
-static bool report(ncclComm_t c, const char *id) {
+static bool report(ncclComm_t c) {
     const int hello[] = {c->rank, c->ranks};
+    c->with[0] = nccl_connect(c->id);
+    return nccl_send(c->with[0], hello, sizeof hello);
+}
+
+static bool hear(ncclComm_t c) {
     int all = 0;
-    c->with[0] = nccl_connect(id);
-    return nccl_send(c->with[0], hello, sizeof hello) && nccl_receive(c->with[0], &all, sizeof all) && all == c->ranks;
+    if (!nccl_has_come(c->with[0]))
+        return true;
+    c->missing = 0;
+    return nccl_receive(c->with[0], &all, sizeof all) && all == c->ranks;
 }
 
 static void let_go(ncclComm_t c) {
@@ -117,31 +128,51 @@ static void hang_up(ncclComm_t c) {
     c->ended = true;
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank) {
+static ncclResult_t fail_to_meet(ncclComm_t c) {
+    c->missing = 0;
+    c->error = ncclSystemError;
+    return tell(ncclSystemError, "the ranks do not find each other");
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config) {
     if (!comm || nranks < 1 || nranks > MOST_RANKS || rank < 0 || rank >= nranks)
         return tell(ncclInvalidArgument, "rank or number of ranks");
+    if (!config || config->size != sizeof *config || config->magic != 0xcafebeef || config->blocking != 0)
+        return tell(ncclInvalidArgument, "a configuration other than one that does not block");
     if (depth > 0 || emu_refuses_to_wait())
         return tell(ncclInvalidUsage, "it waits");
     ncclComm_t c = calloc(1, sizeof *c);
     if (!c)
         abort();
-    *c = (struct ncclComm){.holders = 1, .rank = rank, .ranks = nranks};
+    *c = (struct ncclComm){
+        .holders = 1, .rank = rank, .ranks = nranks, .missing = rank == 0 ? nranks - 1 : 1, .busy = true};
+    memcpy(c->id, commId.internal, sizeof c->id);
     for (int i = 0; i < MOST_RANKS; i++)
         c->with[i] = -1;
-    if (rank == 0 ? gather(c, commId.internal) : report(c, commId.internal)) {
-        *comm = c;
-        return ncclSuccess;
-    }
-    hang_up(c);
-    let_go(c);
-    return tell(ncclSystemError, "the ranks do not find each other");
+    *comm = c;
+    if (rank > 0 && !report(c))
+        fail_to_meet(c);
+    return ncclInProgress;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError) {
     if (!comm || comm->ended)
         return ncclInvalidArgument;
-    *asyncError = comm->error;
+    if (comm->missing > 0 && !(comm->rank == 0 ? meet_one(comm) : hear(comm)))
+        fail_to_meet(comm);
+    bool is_busy = comm->busy || comm->missing > 0;
+    *asyncError = is_busy ? ncclInProgress : comm->error;
+    comm->busy = false;
     return ncclSuccess;
+}
+
+/* Whether the communicator takes a call. */
+static bool is_ready(ncclComm_t c, const char *who) {
+    if (!c || c->ended)
+        return false;
+    if (c->busy || c->missing > 0)
+        emu_misused(who, "the communicator has not done what it was asked for before");
+    return !c->busy && c->missing == 0;
 }
 
 static ncclResult_t finish(ncclComm_t c, const char *who) {
@@ -154,9 +185,27 @@ static ncclResult_t finish(ncclComm_t c, const char *who) {
     return ncclSuccess;
 }
 
+/* Whether it can come to a peaceful end. */
+static bool may_end(ncclComm_t c, const char *who) {
+    if (!is_ready(c, who))
+        return false;
+    if (c->waiting > 0)
+        emu_misused(who, "%d operations of the communicator have not run", c->waiting);
+    return true;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+    if (!may_end(comm, "ncclCommFinalize"))
+        return ncclInvalidArgument;
+    comm->finalized = comm->busy = true;
+    return ncclInProgress;
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-    if (comm && !comm->ended && comm->waiting > 0)
-        emu_misused("ncclCommDestroy", "%d operations of the communicator have not run", comm->waiting);
+    if (!may_end(comm, "ncclCommDestroy"))
+        return ncclInvalidArgument;
+    if (!comm->finalized)
+        emu_misused("ncclCommDestroy", "the communicator is not finalized: it waits for the others");
     return finish(comm, "ncclCommDestroy");
 }
 
@@ -305,6 +354,8 @@ ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, n
     if (!comm || comm->ended || datatype < ncclFloat16 || datatype > ncclBfloat16 || (op != ncclSum && op != ncclAvg) ||
         !emu_is_device(sendbuff, count * size_of(datatype)) || !emu_is_device(recvbuff, count * size_of(datatype)))
         return tell(ncclInvalidArgument, "an argument of ncclAllReduce");
+    if (!is_ready(comm, "ncclAllReduce"))
+        return ncclInvalidArgument;
     if (is_set("refuses"))
         return tell(ncclInternalError, "as it was told to");
     if (n_grouped == MOST_GROUPED)
@@ -319,7 +370,7 @@ ncclResult_t ncclGroupStart(void) {
 }
 
 ncclResult_t ncclGroupEnd(void) {
-    ncclResult_t result = ncclSuccess;
+    ncclResult_t result = n_grouped > 0 && depth == 1 ? ncclInProgress : ncclSuccess;
     cudaStream_t last = NULL;
     if (depth == 0)
         return tell(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
@@ -327,7 +378,8 @@ ncclResult_t ncclGroupEnd(void) {
         return ncclSuccess;
     for (int i = 0; i < n_grouped; i++) {
         ncclResult_t one = queue(&group[i]);
-        result = result == ncclSuccess ? one : result;
+        result = one != ncclSuccess ? one : result;
+        group[i].comm->busy = true;
         last = group[i].stream;
     }
     n_grouped = 0;

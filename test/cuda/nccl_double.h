@@ -6,8 +6,10 @@
  *     were written, and whether ranks agree on elements, type and operation;
  *   - where a rank is gone, or does not come within EMU_NCCL_SECONDS (60), the stream hangs (emu_hang) until the
  *     communicator is aborted;
+ *   - communicators are such that do not block: the call that makes one, the end of a group and ncclCommFinalize are
+ *     done when ncclCommGetAsyncError says so, at the second time that it is asked; a call before that is a finding;
  *   - a communicator that ends while graphs hold reductions of it is a finding, since NCCL waits for them for ever, and
- *     so is one that is destroyed before its reductions have run.
+ *     so is one that is destroyed before its reductions have run, or not finalized.
  * Each rank's elements are divided by the number of ranks and summed in the order of ranks, in float, or in double for
  * double. With EMU_NCCL=eager in the environment, reductions run when they are queued, with all that they wait for: a
  * stream that forgets to wait for another reads what is not there yet. EMU_NCCL=old: it is version 2.12.
@@ -37,6 +39,16 @@ typedef enum {
     ncclInProgress = 7
 } ncclResult_t;
 
+/* The members that are set here, of many. */
+typedef struct {
+    size_t size;
+    unsigned int magic;
+    unsigned int version;
+    int blocking;
+} ncclConfig_t;
+#define NCCL_CONFIG_INITIALIZER                                                                                        \
+    { sizeof(ncclConfig_t), 0xcafebeef, 22809, 1 }
+
 typedef enum { ncclSum = 0, ncclAvg = 4 } ncclRedOp_t;
 
 typedef enum { ncclFloat16 = 6, ncclFloat32 = 7, ncclFloat64 = 8, ncclBfloat16 = 9 } ncclDataType_t;
@@ -45,7 +57,8 @@ ncclResult_t ncclGetVersion(int *version);
 const char *ncclGetErrorString(ncclResult_t result);
 const char *ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId);
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config);
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);

@@ -22,7 +22,11 @@ static int patience(void) {
     return (int)(1000 * (text ? atof(text) : DEFAULT_SECONDS));
 }
 
-static bool has_come(int socket) { return poll(&(struct pollfd){.fd = socket, .events = POLLIN}, 1, patience()) > 0; }
+static bool comes(int socket, int milliseconds) {
+    return poll(&(struct pollfd){.fd = socket, .events = POLLIN}, 1, milliseconds) > 0;
+}
+
+bool nccl_has_come(int socket) { return comes(socket, 1); }
 
 /* The id: how long the name is, and the name. */
 bool nccl_listen(char *out_id) {
@@ -44,7 +48,7 @@ bool nccl_listen(char *out_id) {
 int nccl_accept(const char *id) {
     for (int i = 0; i < n_listeners; i++)
         if (memcmp(listeners[i].id, id, ID_BYTES) == 0)
-            return has_come(listeners[i].socket) ? accept(listeners[i].socket, NULL, NULL) : -1;
+            return nccl_has_come(listeners[i].socket) ? accept(listeners[i].socket, NULL, NULL) : -1;
     return -1;
 }
 
@@ -80,7 +84,7 @@ bool nccl_send(int socket, const void *data, size_t bytes) {
 nccl_outcome nccl_get(int socket, void *data, size_t bytes) {
     char *at = data;
     while (socket >= 0 && bytes > 0) {
-        if (!has_come(socket))
+        if (!comes(socket, patience()))
             return NCCL_LATE;
         ssize_t n = recv(socket, at, bytes, 0);
         if (n <= 0)

@@ -8,7 +8,8 @@
 typedef enum nccl_outcome { NCCL_DONE, NCCL_GONE, NCCL_LATE } nccl_outcome;
 
 bool nccl_listen(char *out_id);  /* what the others need to connect: 128 bytes */
-int nccl_accept(const char *id); /* of this process's id, or an ancestor's */
+int nccl_accept(const char *id); /* of this process's id, or an ancestor's; -1: nobody has connected yet */
+bool nccl_has_come(int socket);  /* something, or the other side's end: within a millisecond */
 int nccl_connect(const char *id);
 void nccl_close(int socket);
 bool nccl_send(int socket, const void *data, size_t bytes);

@@ -32,7 +32,15 @@ static void expect(bool is_true, const char *what, int line) {
 
 /* --- ranks ------------------------------------------------------------------------------------ */
 
-static tempo_session *open_emulated(const char *graph) { return open_on(&rt_device_emulated, graph, 1); }
+static double patience; /* of sessions; 0: the usual one */
+
+static tempo_session *open_emulated(const char *graph) {
+    tempo_session *s;
+    tempo_status status = try_open(&(rt_hooks){.device = &rt_device_emulated}, "[\"\" : 21]", graph,
+                                   &(tempo_options){.threads = 1, .patience = patience}, &s);
+    OK(s, status);
+    return s;
+}
 
 typedef void (*rank_fn)(tempo_session *s, int rank);
 
@@ -251,7 +259,8 @@ static void go_apart(tempo_session *s, int rank) {
 static void miss(tempo_session *s, int rank) {
     run_some(s, rank, runs_before);
     FAILS(s, TEMPO_IO, tempo_run(s),
-          "the mean over 2 ranks did not come: a rank is gone: remote process exited or there was a network error");
+          rank == 0 ? "rank 0 of 2: the mean of 'a' did not come: a rank is gone: remote process exited or there was"
+                    : "rank 1 of 2: the mean of 'a' did not come: a rank is gone");
     FAILS(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks when a run failed");
 }
 
@@ -276,19 +285,19 @@ static void come_late(tempo_session *s, int rank) {
 static void lose_patience(tempo_session *s, int rank) {
     close(alarm_clock[0]);
     run_some(s, rank, runs_before);
-    FAILS(s, TEMPO_IO, tempo_run(s), "the other ranks did not come in 0.2 s");
+    FAILS(s, TEMPO_IO, tempo_run(s), "rank 0 of 2: the mean of 'a' did not come: the others did not come in 0.2 s");
     close(alarm_clock[1]);
 }
 
 static void late(void **state) {
     (void)state;
     setenv("EMU_NCCL_SECONDS", "0.1", 1);
-    rt_nccl_patience = 0.2;
+    patience = 0.2;
     for (runs_before = 0; runs_before < 3; runs_before += 2) {
         EXPECT(pipe(alarm_clock) == 0);
         with_ranks(2, chain, lose_patience, come_late);
     }
-    rt_nccl_patience = 600;
+    patience = 0;
     unsetenv("EMU_NCCL_SECONDS");
 }
 
@@ -329,13 +338,37 @@ static void refused(tempo_session *s, int rank) {
     bind_x(s);
     OK(s, tempo_average(s, "a"));
     setenv("EMU_NCCL", "refuses", 1);
-    FAILS(s, TEMPO_IO, tempo_run(s), "the mean over 2 ranks did not come: ncclAllReduce: internal error");
+    FAILS(s, TEMPO_IO, tempo_run(s), "the mean of 'a' did not come: ncclAllReduce: internal error: as it was told to");
     unsetenv("EMU_NCCL");
 }
 
 static void refusing(void **state) {
     (void)state;
     with_ranks(2, chain, refused, refused);
+}
+
+/* Ranks of other shapes, or that average other outputs, all tell, before anything is mixed up. */
+static bool of_other_shapes;
+
+static void disagree(tempo_session *s, int rank) {
+    static const int64_t fewer[] = {N - 1};
+    bool is_small = rank == 1 && of_other_shapes;
+    OK(s, tempo_average(s, rank == 1 && !of_other_shapes ? "c" : "a"));
+    OK(s,
+       tempo_bind(s, "x",
+                  &(tempo_tensor){TEMPO_FLOAT, 1, is_small ? fewer : dims, x, sizeof x - (is_small ? sizeof *x : 0)}));
+    FAILS(s, TEMPO_USAGE, tempo_run(s),
+          rank == 0 ? "rank 1 of 2 averages something else than rank 0"
+                    : "rank 0 of 2 averages something else than rank 1");
+    FAILS(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks");
+}
+
+static void disagreeing(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        of_other_shapes = i == 1;
+        with_ranks(2, chain, disagree, disagree);
+    }
 }
 
 static void no_library(void **state) {
@@ -347,11 +380,11 @@ static void no_library(void **state) {
     FAILS(s, TEMPO_UNSUPPORTED, tempo_new_group(s, &group), "ranks need NCCL, which is not to be found: libnccl-none");
     FAILS(s, TEMPO_UNSUPPORTED, tempo_join(s, &group, 0, 2), "hint: its folder belongs into LD_LIBRARY_PATH");
     rt_nccl_library = "libm.so.6";
-    FAILS(s, TEMPO_UNSUPPORTED, tempo_new_group(s, &group), "ranks need NCCL 2.13: the one here has no ncclGetVersion");
+    FAILS(s, TEMPO_UNSUPPORTED, tempo_new_group(s, &group), "ranks need NCCL 2.14: the one here has no ncclGetVersion");
     rt_nccl_library = name;
     setenv("EMU_NCCL", "old", 1);
     FAILS(s, TEMPO_UNSUPPORTED, tempo_join(s, &group, 0, 2),
-          "ranks need NCCL 2.13: the one here has version code 21212");
+          "ranks need NCCL 2.14: the one here has version code 21212");
     unsetenv("EMU_NCCL");
     tempo_close(s);
 }
@@ -359,13 +392,14 @@ static void no_library(void **state) {
 static void nobody_there(void **state) {
     (void)state;
     tempo_group group, other = {{3}};
+    patience = 0.2;
     tempo_session *s = open_emulated(chain);
-    setenv("EMU_NCCL_SECONDS", "0.1", 1);
+    patience = 0;
     OK(s, tempo_new_group(s, &group));
-    FAILS(s, TEMPO_IO, tempo_join(s, &group, 0, 2),
-          "rank 0 of 2 cannot join: unhandled system error: the ranks do not");
-    FAILS(s, TEMPO_IO, tempo_join(s, &other, 1, 2), "rank 1 of 2 cannot join");
-    unsetenv("EMU_NCCL_SECONDS");
+    FAILS(s, TEMPO_IO, tempo_join(s, &group, 0, 2), "rank 0 of 2 cannot join: the others did not come in 0.2 s");
+    FAILS(s, TEMPO_IO, tempo_join(s, &group, 1, 2), "rank 1 of 2 cannot join: the others did not come in 0.2 s");
+    FAILS(s, TEMPO_IO, tempo_join(s, &other, 1, 2),
+          "rank 1 of 2 cannot join: ncclCommInitRank: unhandled system error: the ranks do not find each other");
     setenv("EMU_DEVICES", "0", 1);
     FAILS(s, TEMPO_UNSUPPORTED, tempo_join(s, &group, 0, 2), "there is no second stream: no CUDA-capable device");
     unsetenv("EMU_DEVICES");
@@ -400,26 +434,25 @@ static bool found(const char *part) {
     return false;
 }
 
-/* Both ranks tell, and neither goes on. */
-static void disagree(tempo_session *s, int rank) {
-    static const int64_t fewer[] = {N - 1};
-    emu_quiet = true;
-    OK(s, tempo_average(s, "a"));
-    OK(s,
-       tempo_bind(s, "x", &(tempo_tensor){TEMPO_FLOAT, 1, rank ? fewer : dims, x, sizeof x - (rank ? sizeof *x : 0)}));
-    FAILS(s, TEMPO_IO, tempo_run(s), "a rank is gone");
-    EXPECT(found(rank ? "rank 1 reduces 99 elements of type 7 by operation 4, rank 0 100 of type 7 by 4"
-                      : "rank 0 reduces 100 elements of type 7 by operation 4, rank 1 99 of type 7 by 4"));
-    emu_forget();
-    emu_quiet = false;
-}
-
-static void disagreeing(void **state) {
-    (void)state;
-    with_ranks(2, chain, disagree, disagree);
-}
-
 #define IS(result, call) EXPECT((call) == (result))
+
+/* What NCCL says when it is done. */
+static ncclResult_t done(ncclComm_t comm, ncclResult_t result) {
+    while (result == ncclInProgress)
+        IS(ncclSuccess, ncclCommGetAsyncError(comm, &result));
+    return result;
+}
+
+static ncclResult_t begin_to_meet(ncclComm_t *comm, int n, ncclUniqueId id, int rank) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    return ncclCommInitRankConfig(comm, n, id, rank, &config);
+}
+
+static ncclResult_t meet(ncclComm_t *comm, int n, ncclUniqueId id, int rank) {
+    ncclResult_t result = begin_to_meet(comm, n, id, rank);
+    return done(*comm, result);
+}
 
 /* A communicator of one: its mean is what was there. */
 static void strictness(void **state) {
@@ -436,24 +469,30 @@ static void strictness(void **state) {
     IS(cudaSuccess, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     IS(cudaSuccess, cudaMalloc((void **)&memory, sizeof *memory));
     IS(ncclSuccess, ncclGetUniqueId(&id));
-    IS(ncclInvalidArgument, ncclCommInitRank(&comm, 1, id, 1));
+    IS(ncclInvalidArgument, begin_to_meet(&comm, 1, id, 1));
+    IS(ncclInvalidArgument, ncclCommInitRankConfig(&comm, 1, id, 0, &(ncclConfig_t)NCCL_CONFIG_INITIALIZER));
     IS(ncclSuccess, ncclGroupStart());
-    IS(ncclInvalidUsage, ncclCommInitRank(&comm, 1, id, 0));
+    IS(ncclInvalidUsage, begin_to_meet(&comm, 1, id, 0));
     IS(ncclSuccess, ncclGroupEnd());
     IS(ncclInvalidUsage, ncclGroupEnd());
-    IS(ncclSuccess, ncclCommInitRank(&comm, 1, id, 0));
+    IS(ncclInProgress, begin_to_meet(&comm, 1, id, 0));
+    IS(ncclInvalidArgument, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclAvg, comm, stream));
+    EXPECT(found("has not done what it was asked for before"));
+    emu_forget();
+    IS(ncclSuccess, done(comm, ncclInProgress));
     IS(ncclInvalidArgument, ncclAllReduce(&back, &back, 1, ncclFloat32, ncclAvg, comm, stream)); /* the host's */
     IS(ncclInvalidArgument, ncclAllReduce(memory, memory, 1, ncclFloat32, (ncclRedOp_t)2, comm, stream));
     IS(ncclInvalidArgument, ncclAllReduce(memory, memory, 1, (ncclDataType_t)2, ncclAvg, comm, stream));
 
-    IS(ncclSuccess, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclAvg, comm, stream)); /* nobody wrote it */
+    IS(ncclSuccess,
+       done(comm, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclAvg, comm, stream))); /* nobody wrote it */
     EXPECT(emu_findings() == 0);
     IS(cudaSuccess, cudaStreamSynchronize(stream));
     EXPECT(found("what is sent"));
     emu_forget();
 
     IS(cudaSuccess, cudaMemcpyAsync(memory, &one, sizeof one, cudaMemcpyHostToDevice, stream));
-    IS(ncclSuccess, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclSum, comm, stream));
+    IS(ncclSuccess, done(comm, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclSum, comm, stream)));
     IS(ncclSuccess, ncclCommGetAsyncError(comm, &error));
     IS(ncclSuccess, error);
     IS(cudaSuccess, cudaMemcpyAsync(&back, memory, sizeof one, cudaMemcpyDeviceToHost, stream));
@@ -462,12 +501,13 @@ static void strictness(void **state) {
     EXPECT(emu_findings() == 0);
 
     IS(cudaSuccess, cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    IS(ncclSuccess, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclSum, comm, stream));
+    IS(ncclSuccess, done(comm, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclSum, comm, stream)));
     IS(cudaSuccess, cudaStreamEndCapture(stream, &graph));
     IS(cudaSuccess, cudaGraphInstantiate(&exec, graph, 0));
     IS(cudaSuccess, cudaGraphDestroy(graph));
-    IS(ncclSuccess, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclSum, comm, stream));
+    IS(ncclSuccess, done(comm, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclSum, comm, stream)));
     IS(ncclSuccess, ncclCommDestroy(comm));
+    EXPECT(found("the communicator is not finalized"));
     EXPECT(found("graphs hold 1 operations of the communicator"));
     EXPECT(found("1 operations of the communicator have not run"));
     emu_forget();
@@ -490,12 +530,12 @@ static void hang_on(tempo_session *s, int rank) {
     emu_quiet = true;
     setenv("EMU_NCCL_SECONDS", "0.1", 1);
     memcpy(&id, x, sizeof id);
-    IS(ncclSuccess, ncclCommInitRank(&comm, 2, id, 0));
+    IS(ncclSuccess, meet(&comm, 2, id, 0));
     IS(cudaSuccess, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     IS(cudaSuccess, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     IS(cudaSuccess, cudaMalloc((void **)&memory, sizeof *memory));
     IS(cudaSuccess, cudaMemcpyAsync(memory, &one, sizeof one, cudaMemcpyHostToDevice, stream));
-    IS(ncclSuccess, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclAvg, comm, stream));
+    IS(ncclSuccess, done(comm, ncclAllReduce(memory, memory, 1, ncclFloat32, ncclAvg, comm, stream)));
     IS(cudaSuccess, cudaEventRecord(event, stream));
     for (int i = 0; i < 3; i++)
         IS(cudaErrorNotReady, cudaStreamQuery(stream));
@@ -519,21 +559,59 @@ static void hang_on(tempo_session *s, int rank) {
     emu_quiet = false;
 }
 
+/* A reduction of ranks that disagree is a finding of both, and none goes on. */
+static void mix_up(tempo_session *s, int rank) {
+    ncclComm_t comm;
+    ncclUniqueId id;
+    ncclResult_t error;
+    cudaStream_t stream;
+    float *memory;
+    (void)s;
+    emu_quiet = true;
+    memcpy(&id, x, sizeof id);
+    IS(ncclSuccess, meet(&comm, 2, id, rank));
+    IS(cudaSuccess, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    IS(cudaSuccess, cudaMalloc((void **)&memory, sizeof x));
+    IS(cudaSuccess, cudaMemcpyAsync(memory, x, sizeof x, cudaMemcpyHostToDevice, stream));
+    IS(ncclSuccess, done(comm, ncclAllReduce(memory, memory, N - (size_t)rank, ncclFloat32, ncclAvg, comm, stream)));
+    while (!emu_hangs())
+        IS(cudaErrorNotReady, cudaStreamQuery(stream));
+    IS(ncclSuccess, ncclCommGetAsyncError(comm, &error));
+    IS(ncclRemoteError, error);
+    EXPECT(found(rank ? "rank 1 reduces 99 elements of type 7 by operation 4, rank 0 100 of type 7 by 4"
+                      : "rank 0 reduces 100 elements of type 7 by operation 4, rank 1 99 of type 7 by 4"));
+    IS(ncclSuccess, ncclCommAbort(comm));
+    (void)cudaGetLastError();
+    IS(cudaSuccess, cudaFree(memory));
+    IS(cudaSuccess, cudaStreamDestroy(stream));
+    emu_forget();
+    emu_quiet = false;
+}
+
 static void join_and_go(tempo_session *s, int rank) {
     ncclComm_t comm;
     ncclUniqueId id;
     (void)s;
     memcpy(&id, x, sizeof id);
-    EXPECT(ncclCommInitRank(&comm, 2, id, rank) == ncclSuccess);
+    IS(ncclSuccess, meet(&comm, 2, id, rank));
     EXPECT(ncclCommAbort(comm) == ncclSuccess);
+}
+
+static void on_nccl(rank_fn first, rank_fn others) {
+    ncclUniqueId id;
+    EXPECT(ncclGetUniqueId(&id) == ncclSuccess);
+    memcpy(x, &id, sizeof id);
+    with_ranks(2, chain, first, others);
 }
 
 static void hanging(void **state) {
     (void)state;
-    ncclUniqueId id;
-    EXPECT(ncclGetUniqueId(&id) == ncclSuccess);
-    memcpy(x, &id, sizeof id);
-    with_ranks(2, chain, hang_on, join_and_go);
+    on_nccl(hang_on, join_and_go);
+}
+
+static void mixing(void **state) {
+    (void)state;
+    on_nccl(mix_up, mix_up);
 }
 
 int main(void) {
@@ -542,7 +620,7 @@ int main(void) {
         cmocka_unit_test(gone),         cmocka_unit_test(late),     cmocka_unit_test(lost),
         cmocka_unit_test(again),        cmocka_unit_test(refusing), cmocka_unit_test(no_library),
         cmocka_unit_test(nobody_there), cmocka_unit_test(no_group), cmocka_unit_test(disagreeing),
-        cmocka_unit_test(strictness),   cmocka_unit_test(hanging),
+        cmocka_unit_test(strictness),   cmocka_unit_test(hanging),  cmocka_unit_test(mixing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@ static struct {
     char log[1024]; /* ops as they run; +B:N bucket B of N pieces begins, -B it is waited for */
     rt_piece pieces[MOST_PIECES];
     uint32_t buckets[MOST_PIECES], n;
+    bool disagrees, agreeing; /* about what is averaged: doubles, a place for each rank */
 } ranks;
 
 static void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -45,6 +46,15 @@ static void reduce(uint32_t upto) {
 static void average_pieces(tk_queue *q, uint32_t bucket, const rt_piece *pieces, uint32_t n) {
     assert_ptr_equal(q, ranks.with);
     assert_true(ranks.n + n <= MOST_PIECES);
+    ranks.agreeing = pieces[0].dtype == TK_F64;
+    if (ranks.agreeing) {
+        double *numbers = pieces[0].memory;
+        assert_true(n == 1 && numbers[0] == 0 && numbers[1] > 0);
+        numbers[1] /= (double)pieces[0].count;
+        for (int64_t i = 0; i < pieces[0].count; i++)
+            numbers[i] = numbers[1] + (i == 0 && ranks.disagrees);
+        return;
+    }
     note("+%u:%u ", bucket, n);
     for (uint32_t i = 0; i < n; i++) {
         ranks.buckets[ranks.n] = bucket;
@@ -56,6 +66,8 @@ static void average_pieces(tk_queue *q, uint32_t bucket, const rt_piece *pieces,
 
 static void averaged(tk_queue *q, uint32_t bucket) {
     assert_ptr_equal(q, ranks.with);
+    if (ranks.agreeing)
+        return;
     note("-%u ", bucket);
     reduce(bucket);
 }
@@ -66,8 +78,8 @@ static tc_status make_group(tc_ctx *ctx, tk_queue *q, unsigned char *out_id) {
     return TC_OK;
 }
 
-static tc_status join_ranks(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int rank, int n) {
-    (void)rank, (void)n;
+static tc_status join_ranks(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int rank, int n, double patience) {
+    (void)rank, (void)n, (void)patience;
     assert_null(ranks.with);
     if (id[0] != 7)
         return tc_error(ctx, TC_IO, NULL, "nobody is there");
@@ -400,7 +412,7 @@ static void failing(void **state) {
     ok(s, tempo_bind(s, "x", &tensor_x));
     run_one(s, 0, "Neg Cast +0:1 -0 ");
     ranks.fails = ranks.deserted = true;
-    fails(s, TEMPO_IO, tempo_run(s), "the mean over 2 ranks did not come: it went");
+    fails(s, TEMPO_IO, tempo_run(s), "rank 1 of 2: the mean of 'y' did not come: it went");
     assert_null(ranks.with);
     ranks.fails = ranks.deserted = false;
     fails(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks when a run failed");
@@ -414,6 +426,26 @@ static void failing(void **state) {
     tempo_close(s);
 }
 
+/* Ranks tell each other what they average before the first run, and when that changes. */
+static void agreeing(void **state) {
+    (void)state;
+    tempo_group group;
+    tempo_session *s = open_joined(negation);
+    ok(s, tempo_bind(s, "x", &tensor_x));
+    run_one(s, 0, "Neg Cast ");
+    ranks.disagrees = true;
+    run_one(s, 1, "Neg Cast ");
+    ok(s, tempo_average(s, "y"));
+    fails(s, TEMPO_USAGE, tempo_run(s), "rank 0 of 2 averages something else than rank 1");
+    assert_null(ranks.with);
+    fails(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks");
+    ok(s, tempo_new_group(s, &group));
+    ok(s, tempo_join(s, &group, 1, 2));
+    fails(s, TEMPO_USAGE, tempo_run(s), "rank 0 of 2 averages something else than rank 1");
+    ranks.disagrees = false;
+    tempo_close(s);
+}
+
 int main(void) {
     make_device();
     for (int i = 0; i < N; i++)
@@ -423,7 +455,7 @@ int main(void) {
         cmocka_unit_test(in_buckets),    cmocka_unit_test(out_of_order),   cmocka_unit_test(of_a_view),
         cmocka_unit_test(of_a_part),     cmocka_unit_test(of_a_whole),     cmocka_unit_test(of_a_state),
         cmocka_unit_test(of_nothing),    cmocka_unit_test(alone),          cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(wrong_outputs), cmocka_unit_test(failing),
+        cmocka_unit_test(wrong_outputs), cmocka_unit_test(failing),        cmocka_unit_test(agreeing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
