@@ -1,10 +1,10 @@
 /* scatter_cuda.cu: elements put back by index, always in the order of the indices. These are sorted first: each run of
  * equal ones belongs to one thread an element, so nothing is added atomically. The gradient of a gather adds long runs
  * by stretches of 128 rows, and the stretches' sums in order. */
-#include "../common/device_sort.cuh"
 #include "../common/device_units.cuh"
 #include "../common/walk.cuh"
 extern "C" {
+#include "../common/cub.h"
 #include "combine.h"
 TK_EMBEDDING_KERNELS(TK_DECLARE_CUDA)
 TK_EMBEDDING_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
@@ -60,6 +60,11 @@ __global__ void __launch_bounds__(THREADS)
         pairs.keys[i] = (uint64_t)(at < 0 ? targets : tk_spots_of(walk, i).at[0] + at * step);
         pairs.values[i] = (uint64_t)i;
     }
+}
+
+/* The pairs of a workspace by their rows, 0 .. most. */
+tk_pairs sorted_pairs(tk_queue *q, void *workspace, int64_t n, int64_t most) {
+    return tk_sort(tk_queue_cuda(q), workspace, tk_sort_pairs(workspace, n), n, tk_bits_of(most));
 }
 
 /* --- scatters ------------------------------------------------------------------------------------- */
@@ -148,7 +153,7 @@ void tk_cuda_scatter_nd(tk_queue *q, void *out, tk_indices indices, const void *
         return;
     TK_LAUNCH(tuple_keys, tk_blocks(q, nd->n, THREADS), THREADS, 0, q, tk_sort_pairs(workspace, nd->n), indices, t,
               nd->n, rows, tk_fault_of(q));
-    scatter(q, out, updates, tk_sort(q, workspace, nd->n, tk_bits_of(rows)), nd->n, nd->inner, rows, reduction, dtype);
+    scatter(q, out, updates, sorted_pairs(q, workspace, nd->n, rows), nd->n, nd->inner, rows, reduction, dtype);
 }
 
 void tk_cuda_scatter_elements(tk_queue *q, void *out, tk_indices indices, const void *updates, int rank,
@@ -167,7 +172,7 @@ void tk_cuda_scatter_elements(tk_queue *q, void *out, tk_indices indices, const 
         return;
     TK_LAUNCH(element_keys, tk_blocks(q, n, THREADS), THREADS, 0, q, tk_sort_pairs(workspace, n), indices, walk,
               out_dims[axis], step, n, targets, tk_fault_of(q));
-    scatter(q, out, updates, tk_sort(q, workspace, n, tk_bits_of(targets)), n, 1, targets, reduction, dtype);
+    scatter(q, out, updates, sorted_pairs(q, workspace, n, targets), n, 1, targets, reduction, dtype);
 }
 
 namespace {
@@ -323,7 +328,7 @@ void tk_cuda_gather_grad(tk_queue *q, void *out, const void *grad, tk_indices in
     if (n > 0)
         TK_LAUNCH(row_keys, tk_blocks(q, n, THREADS), THREADS, 0, q, tk_sort_pairs(workspace, n), indices, n, axis,
                   tk_fault_of(q));
-    const tk_pairs sorted = tk_sort(q, workspace, n, tk_bits_of(axis));
+    const tk_pairs sorted = sorted_pairs(q, workspace, n, axis);
     TK_LAUNCH(find_rows, tk_blocks(q, axis + 1, THREADS), THREADS, 0, q, begins, sorted, n, axis);
     if (outer * inner > 0)
         TK_FLOATS(dtype, S, sum_all<S>(q, out, grad, begins + axis + 1, begins, sorted, outer, axis, inner, n))

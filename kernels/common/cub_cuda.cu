@@ -1,0 +1,38 @@
+/* cub_cuda.cu: sorts and sums of cub.h: the one file that sees CUB, and for one type of keys, values and numbers each,
+ * since each costs nvcc seconds and the program kilobytes. */
+#include <ostream>
+/* CUB includes <iostream>, of which it needs no more than <ostream> declares; what else is in there would be linked
+ * with C++'s library. */
+#define _GLIBCXX_IOSTREAM 1
+#define CCCL_DISABLE_NVTX /* marks for profilers, which look for their library when the program starts */
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+extern "C" {
+#include "cub.h"
+}
+
+/* Whether CUB has said what it takes, and that is there. */
+static bool fits(tk_cuda *cuda, cudaError_t said, size_t wanted, size_t room, const char *what) {
+    return tk_cuda_note(cuda, said, what) && tk_cuda_note(cuda, wanted > room ? cudaErrorInvalidValue : cudaSuccess,
+                                                          "what CUB takes of workspace: more than was planned");
+}
+
+tk_pairs tk_sort(tk_cuda *cuda, void *workspace, tk_pairs pairs, int64_t n, int bits) {
+    const tk_pairs other = tk_sort_other(workspace, n, pairs);
+    cub::DoubleBuffer<uint64_t> keys(pairs.keys, other.keys), values(pairs.values, other.values);
+    void *room = (uint64_t *)workspace + 4 * n;
+    size_t wanted = 0;
+    const cudaError_t said = cub::DeviceRadixSort::SortPairs(nullptr, wanted, keys, values, n, 0, bits, cuda->stream);
+    if (fits(cuda, said, wanted, tk_sort_room(n), "cub::DeviceRadixSort"))
+        tk_cuda_note(cuda, cub::DeviceRadixSort::SortPairs(room, wanted, keys, values, n, 0, bits, cuda->stream),
+                     "cub::DeviceRadixSort");
+    return tk_pairs{keys.Current(), values.Current()};
+}
+
+void tk_sums_before(tk_cuda *cuda, uint64_t *numbers, int64_t n, void *workspace) {
+    size_t wanted = 0;
+    const cudaError_t said = cub::DeviceScan::ExclusiveSum(nullptr, wanted, numbers, n, cuda->stream);
+    if (fits(cuda, said, wanted, tk_sums_workspace(n), "cub::DeviceScan"))
+        tk_cuda_note(cuda, cub::DeviceScan::ExclusiveSum(workspace, wanted, numbers, n, cuda->stream),
+                     "cub::DeviceScan");
+}
