@@ -1,9 +1,10 @@
 /* plan.c: from a graph to launches, one per node in the order of the file, and to storages, one for each value that a
  * launch reads or writes. Where they lie is decided in place_buffers.c, and told to the launches in set_addresses.c. */
 #include "plan.h"
-#include "fuse.h"
 #include "../compiler/contents.h"
 #include "../compiler/ops.h"
+#include "fuse.h"
+#include "fuse_products.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -311,6 +312,11 @@ static tc_status make(planner *p, const bool *bound) {
     return TC_OK;
 }
 
+/* Whether nodes of this op, which only plans have, may be made. */
+static bool has_kernel(const rt_shared *shared, const char *op) {
+    return rt_kernel_find("ai.tempo", op)->dtypes[shared->device->kind] != 0 && !shared->dry;
+}
+
 tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, const bool *bound, rt_shared *shared,
                          rt_plan **out_plan) {
     tc_arena *arena = tc_arena_create();
@@ -326,7 +332,9 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, 
     plan->shared = shared;
     plan->index = tc_map_create(arena);
     planner p = {ctx, model, plan, 0};
-    if (rt_kernel_find("ai.tempo", "Chain")->dtypes[shared->device->kind] != 0 && !shared->dry)
+    if (has_kernel(shared, "Product"))
+        plan->launcher.products = rt_fuse_products(model->graph, arena, rt_averaged_values(plan));
+    if (has_kernel(shared, "Chain"))
         plan->launcher.chains = rt_fuse_chains(model->graph, arena, rt_averaged_values(plan));
     tc_status status = make(&p, bound);
     if (status != TC_OK) {

@@ -19,8 +19,9 @@ void *tk_cublas_workspace(const tk_cublas *cublas, size_t *out_bytes);
 /* The problems met so far, a line each, with the algorithm of each: as snprintf gives it, cut to `bytes`. */
 size_t tk_cublas_describe(const tk_cublas *cublas, char *text, size_t bytes);
 
-/* Queues out = alpha op(A) op(B) + beta out, or + bias, for a batch at even steps; nothing is empty. False: cuBLASLt
- * has no algorithm for such a product, and nothing was queued. Other errors are the queue's (tk_cuda_note). */
+/* Queues out = alpha op(A) op(B) + beta out, or + beta add, or + bias, for a batch at even steps, and sums of an
+ * operand; nothing is empty. False: cuBLASLt has no algorithm for such a product, and nothing was queued. Other errors
+ * are the queue's (tk_cuda_note). */
 bool tk_cublas_product(tk_cuda *cuda, void *out, const void *a, const void *b, const tk_product *product,
                        tk_dtype dtype);
 #endif

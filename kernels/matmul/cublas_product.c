@@ -22,10 +22,22 @@ static int32_t alignment(const void *data, int64_t step, size_t size) {
 /* The leading dim of a matrix of `lines` lines as cuBLASLt wants it: of one line any will do. */
 static int64_t leading(int64_t ld, int64_t lines, int64_t width) { return lines == 1 && ld < width ? width : ld; }
 
-/* Whether the library can add it: not to doubles. Its heuristic is told no alignment of it, and its kernels take packs
- * of 16 bytes. */
-static bool takes_bias(const tk_product *p, tk_dtype dtype) {
-    return !p->bias || (dtype != TK_F64 && (uintptr_t)p->bias % 16 == 0);
+/* Columns of the library's results are our rows, so a bias of columns is one of its rows, and sums of our B are those
+ * of its A. */
+static cublasLtEpilogue_t epilogue_of(const tk_product *p) {
+    return p->bias                      ? CUBLASLT_EPILOGUE_BIAS
+           : p->sums_of == TK_SUMS_OF_B ? CUBLASLT_EPILOGUE_BGRADA
+           : p->sums_of == TK_SUMS_OF_A ? CUBLASLT_EPILOGUE_BGRADB
+                                        : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* What an epilogue reads or writes: a bias, or sums; NULL: neither. */
+static const void *vector_of(const tk_product *p) { return p->bias ? p->bias : p->sums_of ? p->sums : NULL; }
+
+/* Whether the library can do it: not for doubles. Its heuristic is told no alignment of the vector, and its kernels
+ * take packs of 16 bytes. */
+static bool takes_vector(const void *vector, tk_dtype dtype) {
+    return !vector || (dtype != TK_F64 && (uintptr_t)vector % 16 == 0);
 }
 
 /* False: it is none for cuBLASLt, by what its header says. */
@@ -48,13 +60,13 @@ static bool to_problem(const tk_cuda *cuda, const void *out, const void *a, cons
                               .trans_a = p->trans_a,
                               .trans_b = p->trans_b,
                               .tf32 = cuda->tf32 && dtype == TK_F32,
-                              .bias = p->bias != NULL};
+                              .epilogue = (int32_t)epilogue_of(p)};
     to->align_a = alignment(a, to->step_a, size);
     to->align_b = alignment(b, to->step_b, size);
-    to->align_out = alignment(out, one ? 0 : p->m * p->n, out_size);
-    return tk_is_float(dtype) && takes_bias(p, dtype) && !p->a_at.at && !p->b_at.at && to->lda >= width_a &&
-           to->ldb >= width_b && p->k > 0 && p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX &&
-           p->batch <= INT32_MAX;
+    to->align_out = alignment((const void *)((uintptr_t)out | (uintptr_t)p->add), one ? 0 : p->m * p->n, out_size);
+    return tk_is_float(dtype) && takes_vector(vector_of(p), dtype) && !p->a_at.at && !p->b_at.at &&
+           to->lda >= width_a && to->ldb >= width_b && p->k > 0 && p->m <= INT32_MAX && p->n <= INT32_MAX &&
+           p->k <= INT32_MAX && p->batch <= INT32_MAX;
 }
 
 /* --- what was chosen ------------------------------------------------------------------------------ */
@@ -138,7 +150,7 @@ static cudaDataType_t type_of(int32_t dtype) {
 }
 
 /* Doubles are summed and scaled in double, all others in float. */
-static cublasStatus_t describe_sums(const tk_cublaslt *lt, tk_cublas_solution *s, const void *bias) {
+static cublasStatus_t describe_sums(const tk_cublaslt *lt, tk_cublas_solution *s, const void *vector) {
     const bool is_double = s->of.dtype == TK_F64;
     const cublasOperation_t first = s->of.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                             second = s->of.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -149,11 +161,11 @@ static cublasStatus_t describe_sums(const tk_cublaslt *lt, tk_cublas_solution *s
                              is_double ? CUDA_R_64F : CUDA_R_32F));
     TRY(lt->MatmulDescSetAttribute(s->desc, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
     TRY(lt->MatmulDescSetAttribute(s->desc, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
-    if (!bias)
+    if (!vector)
         return CUBLAS_STATUS_SUCCESS;
-    const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    const uint32_t epilogue = (uint32_t)s->of.epilogue;
     TRY(lt->MatmulDescSetAttribute(s->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
-    return lt->MatmulDescSetAttribute(s->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    return lt->MatmulDescSetAttribute(s->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
 }
 
 /* `lines` lines of `width` elements, which are cuBLASLt's columns. */
@@ -209,9 +221,9 @@ static cublasStatus_t ask(const tk_cublas *cublas, cublasLtMatmulPreference_t wi
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t solve(const tk_cublas *cublas, tk_cublas_solution *s, const void *bias) {
+static cublasStatus_t solve(const tk_cublas *cublas, tk_cublas_solution *s, const void *vector) {
     cublasLtMatmulPreference_t wishes;
-    TRY(describe_sums(&cublas->lt, s, bias));
+    TRY(describe_sums(&cublas->lt, s, vector));
     TRY(describe_matrices(&cublas->lt, s));
     TRY(cublas->lt.MatmulPreferenceCreate(&wishes));
     const cublasStatus_t status = ask(cublas, wishes, s);
@@ -226,7 +238,7 @@ static bool is_refusal(cublasStatus_t status) {
 }
 
 /* NULL: an error, which is noted. */
-static tk_cublas_solution *find(tk_cuda *cuda, const tk_cublas_problem *problem, const void *bias) {
+static tk_cublas_solution *find(tk_cuda *cuda, const tk_cublas_problem *problem, const void *vector) {
     tk_cublas *cublas = cuda->cublas;
     tk_cublas_solution *s = known(cublas, problem);
     if (s)
@@ -241,7 +253,7 @@ static tk_cublas_solution *find(tk_cuda *cuda, const tk_cublas_problem *problem,
     }
     s = &cublas->solutions[cublas->n_solutions];
     *s = (tk_cublas_solution){.of = *problem};
-    const cublasStatus_t status = solve(cublas, s, bias);
+    const cublasStatus_t status = solve(cublas, s, vector);
     if (status != CUBLAS_STATUS_SUCCESS && !is_refusal(status)) {
         free_descriptors(&cublas->lt, s);
         tk_cuda_note(cuda, cudaErrorUnknown, cublas->lt.GetStatusName(status));
@@ -257,17 +269,18 @@ bool tk_cublas_product(tk_cuda *cuda, void *out, const void *a, const void *b, c
     tk_cublas_problem problem;
     if (!to_problem(cuda, out, a, b, p, dtype, &problem))
         return false;
-    tk_cublas_solution *s = find(cuda, &problem, p->bias);
+    const void *vector = vector_of(p), *add = p->add ? p->add : out;
+    tk_cublas_solution *s = find(cuda, &problem, vector);
     if (!s || !s->found)
         return !s;
     const tk_cublas *cublas = cuda->cublas;
     const float narrow[] = {(float)p->alpha, (float)p->beta};
     const bool is_double = dtype == TK_F64;
-    if (p->bias)
-        cublas->lt.MatmulDescSetAttribute(s->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
+    if (vector)
+        cublas->lt.MatmulDescSetAttribute(s->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
     const cublasStatus_t status =
         cublas->lt.Matmul(cublas->handle, s->desc, is_double ? (const void *)&p->alpha : &narrow[0], b, s->a, a, s->b,
-                          is_double ? (const void *)&p->beta : &narrow[1], out, s->out, out, s->out, &s->algorithm,
+                          is_double ? (const void *)&p->beta : &narrow[1], add, s->out, out, s->out, &s->algorithm,
                           cublas->workspace, s->workspace_bytes, cuda->stream);
     if (is_refusal(status) && !cuda->recording) {
         s->found = false;
@@ -292,10 +305,14 @@ static int describe(const tk_cublas *cublas, const tk_cublas_solution *s, char *
     static const char *const types[] = {
         [TK_F32] = "float", [TK_F64] = "double", [TK_F16] = "float16", [TK_BF16] = "bfloat16"};
     const tk_cublas_problem *p = &s->of;
-    const int n = snprintf(text, bytes, "%d of %s, %lld x %lld x %lld%s%s%s%s%s: ", (int)p->batch, types[p->dtype],
-                           (long long)p->m, (long long)p->n, (long long)p->k, p->trans_a ? ", A transposed" : "",
-                           p->trans_b ? ", B transposed" : "", p->wide ? ", to float" : "",
-                           p->bias ? ", with a bias" : "", p->tf32 ? ", TF32" : "");
+    const char *beside = p->epilogue == CUBLASLT_EPILOGUE_BIAS      ? ", with a bias"
+                         : p->epilogue == CUBLASLT_EPILOGUE_DEFAULT ? ""
+                         : p->epilogue == CUBLASLT_EPILOGUE_BGRADA  ? ", with sums of B"
+                                                                    : ", with sums of A";
+    const int n =
+        snprintf(text, bytes, "%d of %s, %lld x %lld x %lld%s%s%s%s%s: ", (int)p->batch, types[p->dtype],
+                 (long long)p->m, (long long)p->n, (long long)p->k, p->trans_a ? ", A transposed" : "",
+                 p->trans_b ? ", B transposed" : "", p->wide ? ", to float" : "", beside, p->tf32 ? ", TF32" : "");
     const size_t used = (size_t)n < bytes ? (size_t)n : bytes;
     return n + (s->found ? snprintf(text + used, bytes - used,
                                     "algorithm %d, tile %d, %d splits, %zu bytes of workspace, %.2f waves\n",

@@ -22,7 +22,7 @@ typedef struct tk_cublas_problem {
     int64_t m, n, k, lda, ldb, step_a, step_b; /* steps: 0 where there is one item */
     int32_t batch, dtype, wide, trans_a, trans_b, tf32;
     int32_t align_a, align_b, align_out; /* bytes that all items begin at a multiple of */
-    int32_t bias;                        /* whether there is one */
+    int32_t epilogue;                    /* cublasLtEpilogue_t */
 } tk_cublas_problem;
 
 /* A problem with all that a call needs; cuBLASLt's A is our B, and the other way round. */

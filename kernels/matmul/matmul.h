@@ -7,6 +7,13 @@
 #include "../common/broadcast.h"
 #include "../common/places.h"
 
+/* What a product makes besides: sums over k of an operand, as the gradient of a bias is one. */
+typedef enum tk_product_sums {
+    TK_SUMS_NONE,
+    TK_SUMS_OF_A, /* of each row of op(A): [m] */
+    TK_SUMS_OF_B, /* of each column of op(B): [n] */
+} tk_product_sums;
+
 /* out[i] = alpha op(A_i) op(B_i) + beta out[i], 0 <= i < batch; op(A) [m, k], op(B) [k, n], out [batch, m, n] dense. Of
  * 16-bit types a tile is widened, summed in float and rounded once. */
 typedef struct tk_product {
@@ -17,6 +24,10 @@ typedef struct tk_product {
     double alpha, beta;    /* integers: 1, and 0 or 1 */
     bool wide;             /* of 16-bit types: out is of floats */
     const void *bias;      /* of floats of any type: [n] of out's type, added to every row, and beta is 0; or NULL */
+    /* What only nodes ai.tempo.Product have, which no CPU is given: */
+    const void *add;         /* like out: what beta is the factor of, in the place of out; or NULL */
+    tk_product_sums sums_of; /* of one item, without a bias */
+    void *sums;              /* of the operands' type */
 } tk_product;
 
 /* How product_start puts the bias of a product on every row of out. */
@@ -40,7 +51,7 @@ void tk_product_ref(void *out, const void *a, const void *b, const tk_product *p
     K(product_start, (tk_queue *q, void *out, const void *c, double beta, const tk_bcast *bc, tk_dtype dtype), \
       (q, out, c, beta, bc, dtype))
 #define TK_MATMUL_WORKSPACES(W) \
-    /* 0 but for 16-bit types. */ \
+    /* 0 but for 16-bit types and sums. */ \
     W(product_workspace, (const tk_product *product, tk_dtype dtype, int slots), (product, dtype, slots))
 /* clang-format on */
 

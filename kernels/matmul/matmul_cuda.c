@@ -1,19 +1,33 @@
 /* matmul_cuda.c: a batch of products on a CUDA device: by cuBLASLt where it has an algorithm, else by the plain kernel
  * of product_cuda.cu: integers, batches whose places only a table knows, sums over nothing. */
+#include "../reduce/reduce.h"
 #include "cublas.h"
 #include "product_cuda.h"
 
 TK_MATMUL_KERNELS(TK_DECLARE_CUDA)
 TK_MATMUL_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
+TK_REDUCE_KERNELS(TK_DECLARE_CUDA)
+TK_REDUCE_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
 
 /* Items of a batch in one call: some of the library's algorithms take a batch as the third dim of a grid, which ends at
  * 65535. */
 #define MOST_ITEMS 32768
 
-/* What is computed in lies in the queue's own workspace. */
+/* The sums of a product, as a reduction of the operand, which is stored by lines of k. */
+static tk_reduction reduction_of(const tk_product *p) {
+    const int64_t dims[] = {p->k, p->sums_of == TK_SUMS_OF_A ? p->m : p->n};
+    tk_reduction r;
+    tk_reduction_init(&r, 2, dims, (const bool[]){true, false});
+    return r;
+}
+
+/* What the library computes in lies in the queue's own workspace. */
 size_t tk_cuda_product_workspace(const tk_product *p, tk_dtype dtype, int slots) {
-    (void)p, (void)dtype, (void)slots;
-    return 0;
+    (void)dtype, (void)slots;
+    if (!p->sums_of)
+        return 0;
+    const tk_reduction r = reduction_of(p);
+    return tk_cuda_reduce_workspace(&r);
 }
 
 static const void *moved(const void *data, tk_places *at, int64_t items, size_t size) {
@@ -22,11 +36,19 @@ static const void *moved(const void *data, tk_places *at, int64_t items, size_t 
     return at->at ? data : (const char *)data + items * at->step * (int64_t)size;
 }
 
-/* The bias goes on the rows before the product where the library does not put it there itself. */
-static void run_part(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype) {
+/* What the library does not do itself is done before: the bias goes on the rows, and sums are a reduction. */
+static void run_part(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
+                     void *workspace) {
     tk_product product = *p;
     if (tk_cublas_product(tk_queue_cuda(q), out, a, b, &product, dtype))
         return;
+    if (p->sums_of) {
+        const tk_reduction r = reduction_of(p);
+        tk_cuda_reduce(q, p->sums, p->sums_of == TK_SUMS_OF_A ? a : b, &r, TK_REDUCE_SUM, dtype, workspace);
+        product.sums_of = TK_SUMS_NONE;
+        if (tk_cublas_product(tk_queue_cuda(q), out, a, b, &product, dtype))
+            return;
+    }
     if (p->bias) {
         const tk_bcast rows = tk_product_rows(p);
         tk_cuda_product_start(q, out, p->bias, 1, &rows, p->wide ? TK_F32 : dtype);
@@ -40,7 +62,6 @@ static void run_part(tk_queue *q, void *out, const void *a, const void *b, const
 
 void tk_cuda_product_run(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
                          void *workspace) {
-    (void)workspace;
     if (p->batch == 0 || p->m == 0 || p->n == 0)
         return;
     const size_t size = tk_size(dtype), out_size = tk_size(p->wide ? TK_F32 : dtype);
@@ -49,6 +70,6 @@ void tk_cuda_product_run(tk_queue *q, void *out, const void *a, const void *b, c
         part.batch = p->batch - first < MOST_ITEMS ? p->batch - first : MOST_ITEMS;
         const void *part_a = moved(a, &part.a_at, first, size), *part_b = moved(b, &part.b_at, first, size);
         void *part_out = (char *)out + (size_t)(first * p->m * p->n) * out_size;
-        run_part(q, part_out, part_a, part_b, &part, dtype);
+        run_part(q, part_out, part_a, part_b, &part, dtype, workspace);
     }
 }

@@ -30,6 +30,7 @@ template <class S, class O>
 __global__ void __launch_bounds__(THREADS, 2)
     product_tiles(O *out, const S *a, const S *b, const tk_product p, int64_t row_tiles, int64_t column_tiles) {
     typedef tk_math<S> T;
+    const O *add = p.add ? (const O *)p.add : out;
     __shared__ T as[DEPTH][TILE + 1], bs[DEPTH][TILE + 1];
     const int x = (int)threadIdx.x % SIDE, y = (int)threadIdx.x / SIDE;
     for (int64_t tile = blockIdx.x; tile < p.batch * row_tiles * column_tiles; tile += gridDim.x) {
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(THREADS, 2)
                 if (i >= p.m || j >= p.n)
                     continue;
                 const T scaled = (T)p.alpha * sum[r][c];
-                out[at] = tk_element_of<O>(p.beta == 0 ? scaled : scaled + (T)p.beta * tk_number_of(out[at]));
+                out[at] = tk_element_of<O>(p.beta == 0 ? scaled : scaled + (T)p.beta * tk_number_of(add[at]));
             }
     }
 }

@@ -234,6 +234,64 @@ static void biases(void) {
         wrong("the library is given other biases than it takes:\n%s", described());
 }
 
+/* What is added lies somewhere else, or where the result goes: by the library, at an odd place, by the plain kernel. */
+static void added(void) {
+    static const int64_t shapes_of[][4] = {{1, 7, 24, 19}, {1, 33, 5, 40}, {1, 4, 8, 0}};
+    for (const tk_dtype *t = all_floats; *t; t++)
+        for (size_t s = 0; s < sizeof shapes_of / sizeof *shapes_of; s++)
+            for (int form = 0; form < 4; form++) {
+                batch made = make(*t, shapes_of[s], form, 0, 0, false, false);
+                const int64_t n = made.p.m * made.p.n;
+                pair add = pair_from(pair_random(*t, n + 1, -2, 2), form == 1);
+                made.p.beta = form == 3 ? -0.5 : 1;
+                made.out = form == 2 ? pair_copy(add) : pair_result(*t, n);
+                memcpy(made.out.at[HOST], add.at[HOST], (size_t)n * tk_size(*t));
+                if (form == 3)
+                    setenv("EMU_CUBLASLT", "none", 1);
+                for (side = HOST; side < SIDES; side++) { /* the reference adds to what is there */
+                    made.p.add = side == HOST ? NULL : form == 2 ? AT(made.out) : AT(add);
+                    tables[side]->product_run(queues[side], AT(made.out), AT(made.a), AT(made.b), &made.p, *t, NULL);
+                }
+                wait_for_both();
+                unsetenv("EMU_CUBLASLT");
+                pair_compare(made.out, of(*t, false, made.p.k), "added to another: %zu, form %d", s, form);
+            }
+}
+
+/* Sums of the operand that lies by lines of k, beside the reduction that they are. */
+static void summed(void) {
+    static const int64_t shapes_of[][4] = {{1, 8, 24, 19}, {1, 24, 8, 130}, {1, 5, 3, 7}};
+    for (const tk_dtype *t = all_floats; *t; t++)
+        for (size_t s = 0; s < sizeof shapes_of / sizeof *shapes_of; s++)
+            for (int form = 0; form < 6; form++) {
+                const bool of_a = form % 2;
+                batch made = make(*t, shapes_of[s], of_a ? 1 : 0, 0, 0, false, false);
+                const int64_t n = of_a ? made.p.m : made.p.n, dims[] = {made.p.k, n};
+                pair sums = pair_from(pair_result(*t, n + (form / 2 == 1)), form / 2 == 1),
+                     of_lines = of_a ? made.a : made.b;
+                tk_reduction r;
+                tk_reduction_init(&r, 2, dims, (const bool[]){true, false});
+                add_out(&made, 0, 0);
+                if (form / 2 == 2)
+                    setenv("EMU_CUBLASLT", "none", 1);
+                tables[HOST]->reduce(queues[HOST], sums.at[HOST], of_lines.at[HOST], &r, TK_REDUCE_SUM, *t,
+                                     workspace(tables[HOST]->reduce_workspace(&r)));
+                for (side = HOST; side < SIDES; side++) {
+                    made.p.sums_of = side == HOST ? TK_SUMS_NONE : of_a ? TK_SUMS_OF_A : TK_SUMS_OF_B;
+                    made.p.sums = AT(sums);
+                    tables[side]->product_run(queues[side], AT(made.out), AT(made.a), AT(made.b), &made.p, *t,
+                                              workspace(workspace_of(&made.p, *t)));
+                }
+                wait_for_both();
+                unsetenv("EMU_CUBLASLT");
+                pair_compare(made.out, of(*t, false, made.p.k), "a product with sums: %zu, form %d", s, form);
+                pair_compare(sums, of(*t, false, made.p.k), "sums: %zu, form %d", s, form);
+            }
+    if (!strstr(described(), "8 x 24 x 19, with sums of B: algorithm 1") ||
+        !strstr(described(), "24 x 8 x 130, A transposed, with sums of A: algorithm 1"))
+        wrong("the library is given other sums than it takes:\n%s", described());
+}
+
 /* Where it has no algorithm the plain kernel is as good, and the answer is remembered. */
 static void no_algorithm(void) {
     static const int64_t shape[] = {2, 12, 14, 28};
@@ -331,6 +389,8 @@ const cuda_check checks[] = {{"shapes_and_transposes", shapes_and_transposes},
                              {"many_items", many_items},
                              {"ways", ways},
                              {"biases", biases},
+                             {"added", added},
+                             {"summed", summed},
                              {"no_algorithm", no_algorithm},
                              {"tf32", tf32},
                              {"recorded", recorded},
