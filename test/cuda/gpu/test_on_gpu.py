@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """on_gpu_run.py finds nothing wrong with the emulated device, and finds devices out whose draws, numbers or second runs
-are wrong: those are the CPU under another name.
+are wrong: those are the CPU under another name. Programs that hang and parts that break leave what was found before.
 
 usage: test_on_gpu.py TEMPOC TEMPO_RUN_EMULATED TEMPO_RUN MODEL_DIR ...
 The models have dropout, or PyTorch's numbers.
@@ -8,6 +8,7 @@ The models have dropout, or PyTorch's numbers.
 import contextlib
 import glob
 import io
+import json
 import os
 import sys
 import tempfile
@@ -34,9 +35,38 @@ def put_program(folder, text):
 def wrong_of(folder):
     machine = on_gpu_run.Machine(folder, folder)
     with contextlib.redirect_stdout(io.StringIO()):
-        on_gpu_run.models(machine)
-        on_gpu_run.masks(machine)
+        for part in (on_gpu_run.models, on_gpu_run.masks):
+            list(part(machine))
     return machine.n_right + machine.n_unsupported, machine.wrong
+
+
+def hangs(machine):
+    yield "before", last_words(machine.run("bash", "-c", "echo begun; exec sleep 60", limit=2))
+    yield "again", last_words(machine.run("sleep", "60"))
+    yield "never", last_words(machine.run("true"))
+
+
+def last_words(done):
+    return [done.returncode, done.stdout, on_gpu_run.last_line(done.stderr)]
+
+
+def breaks(machine):
+    yield from on_gpu_run.of_each(machine, ["a", "b"], lambda _, name: {"b": name}[name])
+    yield "behind", 1 // 0
+
+
+def survives(folder):
+    """What is left in results.json of parts that hang and break; None: all that should be."""
+    machine, result = on_gpu_run.Machine(folder, folder), {"seconds": {}}
+    with contextlib.redirect_stdout(io.StringIO()):
+        on_gpu_run.run_part(machine, hangs, 4, result)
+        on_gpu_run.run_part(machine, breaks, 4, result)
+    with open(os.path.join(folder, "results.json"), encoding="utf-8") as f:
+        found = json.load(f)
+    good = found["hangs"]["before"] == [None, "begun\n", "ended after 2 s"] and "never" not in found["hangs"] and \
+        found["breaks"]["b"] == "b" and all("Error" in found["breaks"][key] for key in ("a", "broken")) and \
+        len(found["wrong"]) == 3 and found["seconds"]["hangs"] < 10
+    return None if good else found
 
 
 def pack(folder, tempoc, models):
@@ -63,7 +93,10 @@ def main(tempoc, emulated, tempo_run, *models):
             good = done > 0 and (any(said in line for line in wrong) if said else not wrong)
             failed += not good
             print(f"{'ok  ' if good else 'FAIL'} {name}: {done} right or unsupported, {len(wrong)} wrong {wrong[:1]}")
-    print(f"{len(programs) - failed} passed, {failed} failed")
+        left = survives(folder)
+        failed += left is not None
+        print(f"{'ok  ' if left is None else 'FAIL'} parts that hang and break {left or ''}")
+    print(f"{len(programs) + 1 - failed} passed, {failed} failed")
     return failed > 0
 
 
