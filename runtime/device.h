@@ -50,6 +50,8 @@ typedef struct rt_device {
     /* Makes ready the device of this number among its kind: behind open, before all but close. TC_UNSUPPORTED: there
      * is none, and why. */
     tc_status (*start)(tc_ctx *ctx, tk_queue *q, int number);
+    /* The calling thread is about to use the queue, and may have used another one, or none, before. */
+    void (*enter)(tk_queue *q);
     /* From now on products of floats may round their operands to TF32: 10 bits behind the point. */
     void (*allow_tf32)(tk_queue *q);
     /* The products that ran and how: a line for each, as snprintf gives it. */

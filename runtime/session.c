@@ -12,9 +12,15 @@
 
 /* --- messages --------------------------------------------------------------------------------- */
 
+static void enter(tempo_session *s) {
+    if (s->shared.device->enter)
+        s->shared.device->enter(s->shared.queue);
+}
+
 bool rt_begin(tempo_session *s) {
     if (s->lost)
         return false;
+    enter(s);
     free(s->message);
     s->message = NULL;
     tc_arena *scratch = s->ctx.arena;
@@ -209,6 +215,7 @@ void tempo_close(tempo_session *s) {
     if (!s || s == &no_session)
         return;
     tc_let_go(&s->held);
+    enter(s);
     if (s->lost)
         rt_part(s);
     else

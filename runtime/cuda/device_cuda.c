@@ -124,7 +124,14 @@ static tc_status cuda_start(tc_ctx *ctx, tk_queue *q, int number) {
         tc_hint(ctx, "its folder belongs into LD_LIBRARY_PATH; the graph runs on --device=cpu");
         return TC_UNSUPPORTED;
     }
+    (void)cudaGetLastError(); /* of calls before, which may have failed */
     return TC_OK;
+}
+
+/* CUDA's calls go to the device of the thread that calls, the first one at its start. */
+static void cuda_enter(tk_queue *q) {
+    if (cuda_of(q))
+        CUDA_CALL(q, cudaSetDevice(cuda_of(q)->number));
 }
 
 static void cuda_allow_tf32(tk_queue *q) { cuda_of(q)->shared.tf32 = true; }
@@ -199,6 +206,7 @@ static tk_status cuda_wait(tk_queue *q, uint32_t *out_launch) {
     if (d->shared.error != cudaSuccess) {
         snprintf(d->failure, sizeof d->failure, "%s in %s", cudaGetErrorString(d->shared.error), d->shared.what);
         d->shared.error = cudaSuccess;
+        (void)cudaGetLastError(); /* it was told of here: the next launch asks for errors of its own */
         d->deserted = false;
         *out_launch = UINT32_MAX;
         return TK_DEVICE_FAILED;
@@ -294,6 +302,7 @@ const rt_device rt_device_cuda = {.name = "cuda",
                                   .download = cuda_download,
                                   .wait = cuda_wait,
                                   .start = cuda_start,
+                                  .enter = cuda_enter,
                                   .allow_tf32 = cuda_allow_tf32,
                                   .products = cuda_products,
                                   .describe = cuda_describe,

@@ -181,6 +181,10 @@ bool cudart_is_stream(cudaStream_t stream) {
 cudaStream_t cudart_stream_of(cudaStream_t stream) { return stream ? stream : &legacy; }
 bool cudart_is_legacy(cudaStream_t stream) { return stream == &legacy; }
 
+int cudart_device_of(cudaStream_t stream) {
+    return stream && cudart_is_stream(stream) ? stream->device : cudart_device();
+}
+
 bool emu_is_capturing(void) {
     for (cudaStream_t s = cudart_streams; s; s = s->next)
         if (s->capture)
@@ -336,6 +340,8 @@ static cudaError_t check_launch(emu_dim3 grid, emu_dim3 block, size_t shared, co
 void emu_queue(const char *name, emu_dim3 grid, emu_dim3 block, size_t shared, void *stream, const void *kernel,
                void (*call)(const void *), void (*end)(const void *), const void *f) {
     cudaError_t error = cudart_ready();
+    if (error == cudaSuccess && cudart_device_of(stream) != cudart_device())
+        error = cudaErrorInvalidResourceHandle;
     if (error == cudaSuccess)
         error = check_launch(grid, block, shared, kernel);
     if (error != cudaSuccess) {

@@ -69,7 +69,7 @@ static void fail_at_end(void) {
 
 #define MOST_DEVICES 16
 
-static int current;
+static _Thread_local int current; /* of each thread */
 static size_t used[MOST_DEVICES]; /* bytes of each device's memory */
 
 static long long environment(const char *name, long long otherwise) {
@@ -113,6 +113,8 @@ cudaError_t cudaSetDevice(int device) {
         current = device;
     return error;
 }
+
+int cudart_device(void) { return current; }
 
 cudaError_t cudaGetDevice(int *device) {
     cudaError_t error = cudart_ready();
@@ -448,4 +450,5 @@ void emu_reset_device(void) {
     emu_forget();
     last_error = broken = cudaSuccess;
     n_kernels = 0;
+    current = 0;
 }

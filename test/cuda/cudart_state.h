@@ -17,6 +17,8 @@ bool cudart_is_broken(void);
 /* The dynamic shared memory that a kernel may have, in bytes. */
 size_t cudart_shared_of(const void *kernel);
 
+/* The device that calls of this thread go to. */
+int cudart_device(void);
 /* Runs all that any stream has to do. */
 void cudart_run_streams(void);
 /* What a call gives that has waited. */
@@ -89,12 +91,13 @@ struct CUstream_st {
     step_list list;
     span_list *spans;
     cudaGraph_t capture;
-    int lane;
+    int lane, device;
     bool blocking;
 };
 
 struct CUevent_st {
     unsigned flags;
+    int device;
     mark *mark;               /* NULL: never recorded, or captured */
     unsigned long capture_id; /* 0: not captured */
     int capture_mark;
@@ -104,6 +107,7 @@ extern cudaStream_t cudart_streams; /* all, the legacy stream among them */
 bool cudart_is_stream(cudaStream_t stream);
 cudaStream_t cudart_stream_of(cudaStream_t stream); /* NULL is the legacy stream */
 bool cudart_is_legacy(cudaStream_t stream);
+int cudart_device_of(cudaStream_t stream); /* the legacy stream is one of each device */
 /* Adds to what a stream, or the graph that it is captured into, has to do. Takes over what the step holds. */
 cudaError_t cudart_add(cudaStream_t stream, step s);
 /* The legacy stream and blocking streams wait for each other: done by running what is to be waited for. */

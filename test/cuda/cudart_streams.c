@@ -13,7 +13,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
     if (!pStream || flags > cudaStreamNonBlocking)
         return cudart_give(cudaErrorInvalidValue);
     cudaStream_t s = cudart_grown(NULL, sizeof *s);
-    *s = (struct CUstream_st){.next = cudart_streams, .blocking = !(flags & cudaStreamNonBlocking)};
+    *s = (struct CUstream_st){
+        .next = cudart_streams, .device = cudart_device(), .blocking = !(flags & cudaStreamNonBlocking)};
     cudart_streams = s;
     *pStream = s;
     return cudaSuccess;
@@ -94,7 +95,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
     if (!event || flags > (cudaEventBlockingSync | cudaEventDisableTiming))
         return cudart_give(cudaErrorInvalidValue);
     *event = cudart_grown(NULL, sizeof **event);
-    **event = (struct CUevent_st){.flags = flags};
+    **event = (struct CUevent_st){.flags = flags, .device = cudart_device()};
     return cudaSuccess;
 }
 
@@ -119,7 +120,7 @@ static void record_captured(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    if (!event)
+    if (!event || event->device != cudart_device_of(stream))
         return cudart_give(cudaErrorInvalidResourceHandle);
     if (emu_is_captured(stream)) {
         if (!cudart_stream_of(stream)->capture->spoiled)

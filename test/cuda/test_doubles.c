@@ -103,6 +103,26 @@ static void launch(void *stream, int *at, int number) {
 
 /* --- devices and errors ------------------------------------------------------------------------ */
 
+/* Launches go to streams of the thread's device, and events are recorded on streams of their own. */
+static void check_streams_device(void) {
+    cudaStream_t stream;
+    cudaEvent_t event;
+    int number = 0;
+    OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    OK(cudaSetDevice(1));
+    OK(cudaEventCreate(&event));
+    emu_quiet = true;
+    launch(stream, &number, 1);
+    emu_quiet = false;
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+    FAILS(cudaErrorInvalidResourceHandle, cudaEventRecord(event, stream));
+    OK(cudaSetDevice(0));
+    OK(cudaStreamSynchronize(stream));
+    assert_int_equal(number, 0);
+    OK(cudaEventDestroy(event));
+    OK(cudaStreamDestroy(stream));
+}
+
 static void test_devices(void **state) {
     (void)state;
     int n = 7, version = 0, value = 0;
@@ -121,6 +141,7 @@ static void test_devices(void **state) {
     setenv("EMU_DEVICES", "2", 1);
     OK(cudaSetDevice(1));
     OK(cudaSetDevice(0));
+    check_streams_device();
     setenv("EMU_DEVICES", "0", 1);
     FAILS(cudaErrorNoDevice, cudaGetDeviceCount(&n));
     assert_int_equal(n, 0);
