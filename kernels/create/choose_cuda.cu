@@ -1,9 +1,9 @@
-/* choose_cuda.cu: NonZero, Compress and TopK on a CUDA device. None of them has room for a scan of the whole device: a
- * block walks over the elements in order and counts as it goes. What several blocks need of a count each of them counts
- * itself. */
-#include "../common/any_type.cuh"
+/* choose_cuda.cu: NonZero and Compress on a CUDA device. Blocks count what is chosen of their tiles of elements, the
+ * counts are summed up, and blocks go through the tiles again, now knowing where the first that a tile has goes. */
+#include "../common/device_units.cuh"
 #include "../common/walk.cuh"
 extern "C" {
+#include "../common/cub.h"
 #include "create.h"
 TK_CREATE_KERNELS(TK_DECLARE_CUDA)
 TK_CREATE_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
@@ -11,7 +11,7 @@ TK_CREATE_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
 
 namespace {
 
-enum { THREADS = 256, WARPS = THREADS / TK_WARP };
+enum { THREADS = 256, WARPS = THREADS / TK_WARP, ROUNDS = 8, TILE = THREADS * ROUNDS };
 
 /* --- counting in order ----------------------------------------------------------------------------- */
 
@@ -33,182 +33,125 @@ __device__ __forceinline__ int chosen_before(bool chosen, int *counts, int *tota
     return before;
 }
 
-/* --- NonZero ---------------------------------------------------------------------------------------- */
+/* Elements with a bit of the mask are chosen: it leaves out the sign of floats. */
+template <class S> struct choice {
+    const S *data;
+    int64_t n, tiles;
+    S mask;
+    __device__ __forceinline__ bool has(int64_t i) const { return i < n && (data[i] & mask) != 0; }
+};
 
-__device__ __forceinline__ bool is_true(const void *data, tk_dtype dtype, int64_t i) {
-    return dtype == TK_I64 || dtype == TK_U64 ? ((const uint64_t *)data)[i] != 0 : tk_any_number(data, dtype, i) != 0;
+int64_t tiles_of(int64_t n) { return (n + TILE - 1) / TILE; }
+
+/* counts: [tiles + 1], the last 0, so that sums of those before it end with the sum of all. */
+template <class S> __global__ void __launch_bounds__(THREADS) count_chosen(uint64_t *counts, choice<S> of) {
+    __shared__ int of_warp[WARPS];
+    for (int64_t tile = blockIdx.x; tile <= of.tiles; tile += gridDim.x) {
+        int mine = 0, total;
+        for (int k = 0; k < ROUNDS; k++)
+            mine += of.has(tile * TILE + k * THREADS + threadIdx.x);
+        mine = tk_warp_sum(mine);
+        __syncthreads();
+        if (threadIdx.x % TK_WARP == 0)
+            of_warp[threadIdx.x / TK_WARP] = mine;
+        __syncthreads();
+        total = 0;
+        for (int w = 0; w < WARPS; w++)
+            total += of_warp[w];
+        if (threadIdx.x == 0)
+            counts[tile] = (uint64_t)total;
+    }
 }
 
-/* One block. strides of `walk`: none; its dims are the input's. */
-__global__ void __launch_bounds__(THREADS) nonzero(int64_t *out, int64_t n, const void *inp, tk_dtype dtype,
-                                                   const __grid_constant__ tk_walk<1> walk, tk_fault_place fault) {
-    __shared__ int counts[WARPS];
-    int64_t found = 0;
-    for (int64_t first = 0; first < walk.items; first += THREADS) {
-        const int64_t i = first + threadIdx.x;
-        const bool chosen = i < walk.items && is_true(inp, dtype, i);
-        int total;
-        const int64_t place = found + chosen_before(chosen, counts, &total);
-        if (chosen && place < n) {
-            int64_t rest = i;
-            for (int d = walk.rank - 1; d >= 0; d--) {
-                const int64_t next = tk_divide(rest, walk.dims[d], walk.quick);
-                out[d * n + place] = rest - next * walk.dims[d].by;
-                rest = next;
+/* The positions of the first n chosen in the walk, which has no strides, to out: [walk.rank, n]. sums: what
+ * count_chosen counted, summed up. */
+template <class S>
+__global__ void __launch_bounds__(THREADS)
+    put_positions(int64_t *out, int64_t n, const uint64_t *sums, choice<S> of, const __grid_constant__ tk_walk<1> walk,
+                  tk_fault_place fault) {
+    __shared__ int of_warp[WARPS];
+    for (int64_t tile = blockIdx.x; tile < of.tiles; tile += gridDim.x) {
+        int64_t found = (int64_t)sums[tile];
+        for (int k = 0; k < ROUNDS; k++) {
+            const int64_t i = tile * TILE + k * THREADS + threadIdx.x;
+            const bool chosen = of.has(i);
+            int total;
+            const int64_t place = found + chosen_before(chosen, of_warp, &total);
+            if (chosen && place < n) {
+                int64_t rest = i;
+                for (int d = walk.rank - 1; d >= 0; d--)
+                    out[d * n + place] = tk_split(rest, walk.dims[d]);
             }
+            found += total;
         }
-        found += total;
     }
-    if (threadIdx.x == 0 && found != n)
+    if (blockIdx.x == 0 && threadIdx.x == 0 && sums[of.tiles] != (uint64_t)n)
         tk_fault_set(fault, TK_BAD_VALUE);
+}
+
+/* The same from the host; gives the sums' end, where the device has how many are chosen. */
+const uint64_t *choose(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank,
+                       const int64_t *dims, void *workspace) {
+    static const int64_t none[TK_MAX_RANK] = {0};
+    const int64_t *const strides[] = {none};
+    const tk_walk<1> walk = tk_walk_of<1>(rank, dims, strides);
+    const int64_t tiles = tiles_of(walk.items);
+    uint64_t *sums = (uint64_t *)workspace;
+    const unsigned blocks = tk_blocks(q, tiles, 1);
+    const size_t element = tk_size(dtype);
+    const uint64_t mask = tk_is_float(dtype) ? ((uint64_t)1 << (8 * element - 1)) - 1 : UINT64_MAX;
+    TK_SIZES(element, S,
+             TK_LAUNCH((count_chosen<S>), blocks, THREADS, 0, q, sums,
+                       (choice<S>{(const S *)inp, walk.items, tiles, (S)mask})))
+    tk_sums_before(tk_queue_cuda(q), sums, tiles + 1, sums + tiles + 1);
+    TK_SIZES(element, S,
+             TK_LAUNCH((put_positions<S>), blocks, THREADS, 0, q, out, n, sums,
+                       (choice<S>{(const S *)inp, walk.items, tiles, (S)mask}), walk, tk_fault_of(q)))
+    return sums + tiles;
+}
+
+size_t choice_workspace(int64_t items) {
+    const int64_t sums = tiles_of(items) + 1;
+    return (size_t)sums * sizeof(uint64_t) + tk_sums_workspace(sums);
 }
 
 /* --- Compress --------------------------------------------------------------------------------------- */
 
-/* Each block copies the columns [first, first + width) of inp, seen as [outer, axis, inner] with outer and inner one
- * dim; it goes through the whole condition. */
-template <class S>
-__global__ void __launch_bounds__(THREADS)
-    compress(S *out, const S *inp, const uint8_t *condition, int64_t conditions, int64_t axis, int64_t columns,
-             tk_divisor inner, int64_t width, int64_t n, tk_fault_place fault) {
-    __shared__ int counts[WARPS];
-    __shared__ int kept[THREADS]; /* entries of this round, from its first on */
-    const int64_t first_column = (int64_t)blockIdx.x * width;
-    const int64_t wide = columns - first_column < width ? columns - first_column : width;
-    int64_t found = 0;
-    for (int64_t first = 0; first < conditions; first += THREADS) {
-        const int64_t i = first + threadIdx.x;
-        const bool chosen = i < conditions && condition[i] != 0;
-        int total;
-        const int place = chosen_before(chosen, counts, &total);
-        if (chosen)
-            kept[place] = (int)threadIdx.x;
-        __syncthreads();
-        for (int64_t item = threadIdx.x; item < total * wide; item += THREADS) {
-            const int64_t which = item / wide, column = first_column + item - which * wide;
-            const int64_t outer = tk_divide(column, inner, columns <= INT32_MAX), at = column - outer * inner.by;
-            if (found + which < n)
-                out[(outer * n + found + which) * inner.by + at] =
-                    inp[(outer * axis + first + kept[which]) * inner.by + at];
-        }
-        found += total;
-    }
-    if (blockIdx.x == 0 && threadIdx.x == 0 && found != n)
-        tk_fault_set(fault, TK_BAD_VALUE);
-}
-
-template <class S>
-void run_compress(tk_queue *q, void *out, const void *inp, const uint8_t *condition, int64_t conditions, int64_t axis,
-                  int64_t columns, int64_t inner, int64_t n) {
-    const int64_t most = (int64_t)tk_queue_cuda(q)->multiprocessors * 4, even = (columns + most - 1) / most;
-    const int64_t width = even > TK_WARP ? even : TK_WARP, blocks = (columns + width - 1) / width;
-    TK_LAUNCH((compress<S>), (unsigned)(blocks > 0 ? blocks : 1), THREADS, 0, q, (S *)out, (const S *)inp, condition,
-              conditions, axis, columns, tk_divisor_of(inner), width, n, tk_fault_of(q));
-}
-
-/* --- TopK: k times the best of those that are worse than the last -------------------------------------- */
-
-/* As numbers without a sign, in the order of the type's; not a number is the largest, both zeros are one. */
-__device__ __forceinline__ uint64_t key_of(double x) {
-    const double one_zero = x == 0 ? 0.0 : x;
-    uint64_t bits;
-    memcpy(&bits, &one_zero, sizeof bits);
-    return x != x ? UINT64_MAX : bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
-}
-__device__ __forceinline__ uint64_t key_of(float x) { return key_of((double)x); }
-__device__ __forceinline__ uint64_t key_of(int64_t x) { return (uint64_t)x ^ (uint64_t)1 << 63; }
-__device__ __forceinline__ uint64_t key_of(uint64_t x) { return x; }
-template <class S> __device__ __forceinline__ uint64_t any_key_of(S x) {
-    if constexpr (S(-1) < S(1) || sizeof(S) < sizeof(int64_t))
-        return key_of((int64_t)x);
-    else
-        return key_of((uint64_t)x);
-}
-template <> __device__ __forceinline__ uint64_t any_key_of(float x) { return key_of(x); }
-template <> __device__ __forceinline__ uint64_t any_key_of(double x) { return key_of(x); }
-__device__ __forceinline__ uint64_t key_at(const void *inp, tk_dtype dtype, int64_t i) {
-    TK_NUMBERS(dtype, S, return any_key_of(tk_number_of(((const S *)inp)[i])))
-    return 0;
-}
-
-/* An element of a lane, and none: index -1. */
-typedef struct item {
-    uint64_t key;
-    int64_t index;
-} item;
-/* Whether a comes before b: the larger key, and the lower index of equal ones. */
-__device__ __forceinline__ bool is_before(item a, item b) {
-    return b.index < 0 ? a.index >= 0 : a.index >= 0 && (a.key > b.key || (a.key == b.key && a.index < b.index));
-}
-
-/* A block takes a lane of `axis` elements at a time. `flip`: of the keys, where the smallest are wanted. */
-template <int SIZE>
-__global__ void __launch_bounds__(SIZE)
-    topk(void *values, int64_t *indices, const void *inp, tk_dtype dtype, int64_t lanes, int64_t axis, int64_t inner,
-         int64_t k, uint64_t flip, size_t element) {
-    __shared__ item parts[SIZE / TK_WARP];
-    for (int64_t lane = blockIdx.x; lane < lanes; lane += gridDim.x) {
-        const int64_t from = lane / inner * axis * inner + lane % inner, to = lane / inner * k * inner + lane % inner;
-        item last = {0, -1};
-        for (int64_t j = 0; j < k; j++) {
-            item best = {0, -1};
-            for (int64_t i = threadIdx.x; i < axis; i += SIZE) {
-                const item x = {key_at(inp, dtype, from + i * inner) ^ flip, i};
-                if (is_before(last, x) == (last.index >= 0) && is_before(x, best))
-                    best = x;
-            }
-#pragma unroll
-            for (int d = TK_WARP / 2; d > 0; d /= 2) {
-                const item other = {__shfl_xor_sync(TK_ALL_LANES, best.key, d),
-                                    __shfl_xor_sync(TK_ALL_LANES, best.index, d)};
-                best = is_before(other, best) ? other : best;
-            }
-            __syncthreads();
-            if (threadIdx.x % TK_WARP == 0)
-                parts[threadIdx.x / TK_WARP] = best;
-            __syncthreads();
-            for (int w = 0; w < SIZE / TK_WARP; w++)
-                best = is_before(parts[w], best) ? parts[w] : best;
-            last = best;
-            if (threadIdx.x == 0 && indices)
-                indices[to + j * inner] = best.index;
-            if (threadIdx.x == 0 && values)
-                TK_SIZES(element, S, ((S *)values)[to + j * inner] = ((const S *)inp)[from + best.index * inner])
-        }
+/* out: [outer, n, units]; inp: [outer, axis, units]; of the entries that are to be kept there may be fewer than n. */
+template <class U>
+__global__ void __launch_bounds__(THREADS) keep(U *out, const U *inp, const int64_t *kept, const uint64_t *found,
+                                                int64_t outer, int64_t axis, tk_divisor n, tk_divisor units) {
+    const int64_t there = (int64_t)*found;
+    TK_FOR_EACH(i, outer * n.by * units.by) {
+        int64_t o = i;
+        const int64_t unit = tk_split(o, units), k = tk_split(o, n);
+        if (k < there)
+            out[i] = inp[(o * axis + kept[k]) * units.by + unit];
     }
 }
 
 } // namespace
 
+size_t tk_cuda_nonzero_workspace(int64_t items) { return choice_workspace(items); }
+
 void tk_cuda_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank,
-                     const int64_t *dims) {
-    static const int64_t none[TK_MAX_RANK] = {0};
-    const int64_t *const strides[] = {none};
-    TK_LAUNCH(nonzero, 1, THREADS, 0, q, out, n, inp, dtype, tk_walk_of<1>(rank, dims, strides), tk_fault_of(q));
+                     const int64_t *dims, void *workspace) {
+    choose(q, out, n, inp, dtype, rank, dims, workspace);
+}
+
+size_t tk_cuda_compress_workspace(int64_t n_condition, int64_t n) {
+    return (size_t)n * sizeof(int64_t) + choice_workspace(n_condition);
 }
 
 void tk_cuda_compress(tk_queue *q, void *out, const void *inp, const uint8_t *condition, int64_t n_condition,
-                      int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element){
-    TK_SIZES(element, S,
-             run_compress<S>(q, out, inp, condition, n_condition < axis ? n_condition : axis, axis, outer *inner, inner,
-                             n))}
-
-size_t tk_cuda_topk_workspace(int64_t axis) {
-    (void)axis;
-    return 0;
-}
-
-void tk_cuda_topk(tk_queue *q, void *values, int64_t *indices, const void *inp, tk_dtype dtype, int64_t outer,
-                  int64_t axis, int64_t inner, int64_t k, bool largest, void *workspace) {
-    const int64_t lanes = outer * inner;
-    const uint64_t flip = largest ? 0 : UINT64_MAX;
-    (void)workspace;
-    if (lanes * k == 0)
-        return;
-    if (axis <= 4 * TK_WARP)
-        TK_LAUNCH((topk<TK_WARP>), tk_blocks(q, lanes, 1), TK_WARP, 0, q, values, indices, inp, dtype, lanes, axis,
-                  inner, k, flip, tk_size(dtype));
-    else
-        TK_LAUNCH((topk<THREADS>), tk_blocks(q, lanes, 1), THREADS, 0, q, values, indices, inp, dtype, lanes, axis,
-                  inner, k, flip, tk_size(dtype));
+                      int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element, void *workspace) {
+    const int64_t conditions = n_condition < axis ? n_condition : axis;
+    int64_t *kept = (int64_t *)workspace;
+    const uint64_t *found = choose(q, kept, n, condition, TK_BOOL, 1, &conditions, kept + n);
+    const int unit = tk_unit_of(out, inp, inner, element);
+    const int64_t units = inner * (int64_t)element / unit;
+    if (outer * n * units > 0)
+        TK_UNITS(unit, U,
+                 TK_LAUNCH((keep<U>), tk_blocks(q, outer * n * units, THREADS), THREADS, 0, q, (U *)out, (const U *)inp,
+                           kept, found, outer, axis, tk_divisor_of(n), tk_divisor_of(units)))
 }

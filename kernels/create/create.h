@@ -36,18 +36,18 @@ TK_INLINE double tk_normal(uint32_t first, uint32_t second) {
       int64_t outer, int64_t depth, int64_t inner, size_t element), \
       (q, out, values, indices, index_type, outer, depth, inner, element)) \
     /* Positions of elements that are not zero, in row-major order. out: int64 [rank, n]; TK_BAD_VALUE when \
-     * there are not n. */ \
+     * there are not n. workspace: tk_nonzero_workspace bytes for as many elements */ \
     K(nonzero, (tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank, \
-      const int64_t *dims), (q, out, n, inp, dtype, rank, dims)) \
+      const int64_t *dims, void *workspace), (q, out, n, inp, dtype, rank, dims, workspace)) \
     /* Entries along an axis where the condition holds. out: [outer, n, inner]; inp: [outer, axis, inner]; \
      * condition: bool [n_condition], absent entries count as false; TK_BAD_VALUE when there are not n true \
-     * ones within the axis */ \
+     * ones within the axis. workspace: tk_compress_workspace(n_condition, n) bytes */ \
     K(compress, (tk_queue *q, void *out, const void *inp, const uint8_t *condition, int64_t n_condition, \
-      int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element), \
-      (q, out, inp, condition, n_condition, outer, axis, inner, n, element)) \
+      int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element, void *workspace), \
+      (q, out, inp, condition, n_condition, outer, axis, inner, n, element, workspace)) \
     /* The k largest (or smallest) along an axis, best first, equal ones by position. values (may be NULL), \
      * indices (may be NULL): [outer, k, inner]; inp: [outer, axis, inner]; NaN counts as the largest. \
-     * workspace: tk_topk_workspace(axis) bytes */ \
+     * workspace: tk_topk_workspace bytes */ \
     K(topk, (tk_queue *q, void *values, int64_t *indices, const void *inp, tk_dtype dtype, int64_t outer, \
       int64_t axis, int64_t inner, int64_t k, bool largest, void *workspace), \
       (q, values, indices, inp, dtype, outer, axis, inner, k, largest, workspace)) \
@@ -59,7 +59,9 @@ TK_INLINE double tk_normal(uint32_t first, uint32_t second) {
     K(random_normal, (tk_queue *q, void *out, int64_t n, float mean, float scale, tk_seed seed, tk_dtype dtype), \
       (q, out, n, mean, scale, seed, dtype))
 #define TK_CREATE_WORKSPACES(W) \
-    W(topk_workspace, (int64_t axis), (axis))
+    W(nonzero_workspace, (int64_t items), (items)) \
+    W(compress_workspace, (int64_t n_condition, int64_t n), (n_condition, n)) \
+    W(topk_workspace, (int64_t outer, int64_t axis, int64_t inner, int64_t k), (outer, axis, inner, k))
 /* clang-format on */
 
 TK_CREATE_KERNELS(TK_DECLARE_KERNEL)

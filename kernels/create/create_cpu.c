@@ -69,7 +69,14 @@ bool tk_is_true(const void *data, tk_dtype dtype, int64_t i) {
     return dtype == TK_I64 || dtype == TK_U64 ? ((const uint64_t *)data)[i] != 0 : tk_get(data, dtype, i) != 0;
 }
 
-void tk_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank, const int64_t *dims) {
+size_t tk_nonzero_workspace(int64_t items) {
+    (void)items;
+    return 0;
+}
+
+void tk_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank, const int64_t *dims,
+                void *workspace) {
+    (void)workspace;
     int64_t count = 1, found = 0;
     for (int d = 0; d < rank; d++)
         count *= dims[d];
@@ -90,8 +97,14 @@ void tk_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype 
     tk_fault(q, found == n ? TK_OK : TK_BAD_VALUE);
 }
 
+size_t tk_compress_workspace(int64_t n_condition, int64_t n) {
+    (void)n_condition, (void)n;
+    return 0;
+}
+
 void tk_compress(tk_queue *q, void *out, const void *inp, const uint8_t *condition, int64_t n_condition, int64_t outer,
-                 int64_t axis, int64_t inner, int64_t n, size_t element) {
+                 int64_t axis, int64_t inner, int64_t n, size_t element, void *workspace) {
+    (void)workspace;
     int64_t bytes = inner * (int64_t)element, found = 0;
     for (int64_t i = 0; i < axis && i < n_condition; i++) {
         if (!condition[i])
@@ -120,7 +133,10 @@ typedef struct item {
 
 typedef enum key_kind { KEY_F, KEY_S, KEY_U } key_kind;
 
-size_t tk_topk_workspace(int64_t axis) { return (size_t)axis * sizeof(item); }
+size_t tk_topk_workspace(int64_t outer, int64_t axis, int64_t inner, int64_t k) {
+    (void)outer, (void)inner, (void)k;
+    return (size_t)axis * sizeof(item);
+}
 
 static int compare_floats(double a, double b) {
     bool nan_a = a != a, nan_b = b != b;

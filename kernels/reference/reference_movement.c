@@ -133,7 +133,8 @@ static bool is_true(const void *data, tk_dtype dtype, int64_t i) {
 }
 
 void tk_reference_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp, tk_dtype dtype, int rank,
-                          const int64_t *dims) {
+                          const int64_t *dims, void *workspace) {
+    (void)workspace;
     int64_t count = count_of(rank, dims), found = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t rest = i;
@@ -147,7 +148,8 @@ void tk_reference_nonzero(tk_queue *q, int64_t *out, int64_t n, const void *inp,
 }
 
 void tk_reference_compress(tk_queue *q, void *out, const void *inp, const uint8_t *condition, int64_t n_condition,
-                           int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element) {
+                           int64_t outer, int64_t axis, int64_t inner, int64_t n, size_t element, void *workspace) {
+    (void)workspace;
     int64_t found = 0;
     for (int64_t i = 0; i < axis && i < n_condition; i++) {
         if (!condition[i])

@@ -112,12 +112,14 @@ tc_status rt_launch_one_hot(rt_launcher *launcher, const tc_node *node, rt_launc
 
 static void run_nonzero(tk_queue *q, const rt_launch *launch) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    launch->kernels->nonzero(q, out->data, out->dims[1], inp->data, inp->dtype, inp->rank, inp->dims);
+    launch->kernels->nonzero(q, out->data, out->dims[1], inp->data, inp->dtype, inp->rank, inp->dims,
+                             launch->workspace);
 }
 
 tc_status rt_launch_nonzero(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     const rt_arg *out = &launch->out[0];
     TC_TRY(rt_expect(launcher, node, out->dtype == TK_I64 && out->rank == 2 && out->dims[0] == launch->in[0].rank));
+    launch->workspace_bytes = launcher->kernels->nonzero_workspace(launch->in[0].count);
     launch->run = run_nonzero;
     return TC_OK;
 }
@@ -130,7 +132,7 @@ static void run_compress(tk_queue *q, const rt_launch *launch) {
     const compress_params *p = launch->params;
     const rt_arg *inp = &launch->in[0], *condition = &launch->in[1];
     launch->kernels->compress(q, launch->out[0].data, inp->data, condition->data, condition->count, p->outer, p->axis,
-                              p->inner, p->n, tk_size(inp->dtype));
+                              p->inner, p->n, tk_size(inp->dtype), launch->workspace);
 }
 
 tc_status rt_launch_compress(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -146,6 +148,7 @@ tc_status rt_launch_compress(rt_launcher *launcher, const tc_node *node, rt_laun
     }
     TC_TRY(rt_expect(launcher, node, launch->in[1].dtype == TK_BOOL && out->count == p->outer * p->n * p->inner));
     launch->params = p;
+    launch->workspace_bytes = launcher->kernels->compress_workspace(launch->in[1].count, p->n);
     launch->run = run_compress;
     return TC_OK;
 }
@@ -175,6 +178,6 @@ tc_status rt_launch_topk(rt_launcher *launcher, const tc_node *node, rt_launch *
                          (!rt_out(launch, 1) || launch->out[1].count == out->count)));
     launch->params = p;
     launch->run = run_topk;
-    launch->workspace_bytes = launcher->kernels->topk_workspace(p->axis) + 1;
+    launch->workspace_bytes = launcher->kernels->topk_workspace(p->outer, p->axis, p->inner, p->k) + 1;
     return TC_OK;
 }

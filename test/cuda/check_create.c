@@ -57,31 +57,32 @@ static int64_t count_true(pair p) {
 }
 
 static void nonzero(void) {
-    static const int64_t dims[][3] = {{3, 5, 7}, {1, 1, 1}, {16, 16, 1}, {2, 257, 3}, {0, 3, 3}};
+    static const int64_t dims[][3] = {{3, 5, 7}, {1, 1, 1}, {8, 16, 16}, {3, 50, 41}, {0, 3, 3}};
     for (const tk_dtype *t = all_types; *t; t++)
         for (size_t i = 0; i < COUNT(dims); i++) {
             int64_t n = dims[i][0] * dims[i][1] * dims[i][2];
             pair x = pair_random(*t, n, 0, 3);
             int64_t there = count_true(x);
             pair y = pair_result(TK_I64, 3 * there), more = pair_result(TK_I64, 3 * there + 3);
-            ON_BOTH(nonzero, AT(y), there, AT(x), *t, 3, dims[i]);
+            ON_BOTH(nonzero, AT(y), there, AT(x), *t, 3, dims[i], workspace(OF_TABLE(nonzero_workspace)(n)));
             pair_compare(y, (bounds){0}, "NonZero of type %d, case %zu", (int)*t, i);
-            ON_BOTH(nonzero, AT(more), there + 1, AT(x), *t, 3, dims[i]);
+            ON_BOTH(nonzero, AT(more), there + 1, AT(x), *t, 3, dims[i], workspace(OF_TABLE(nonzero_workspace)(n)));
             expect_fault(TK_BAD_VALUE, "fewer than there are to be");
             if (there > 0) {
-                ON_BOTH(nonzero, AT(y), there - 1, AT(x), *t, 3, dims[i]);
+                ON_BOTH(nonzero, AT(y), there - 1, AT(x), *t, 3, dims[i], workspace(OF_TABLE(nonzero_workspace)(n)));
                 expect_fault(TK_BAD_VALUE, "more than there are to be");
             }
         }
     pair scalar = pair_numbers(TK_F32, 1, (double[]){2}), none = pair_result(TK_I64, 0);
-    ON_BOTH(nonzero, AT(none), 1, AT(scalar), TK_F32, 0, dims[0]);
+    ON_BOTH(nonzero, AT(none), 1, AT(scalar), TK_F32, 0, dims[0], workspace(OF_TABLE(nonzero_workspace)(1)));
     expect_fault(TK_OK, "a scalar");
 }
 
 static void compress(void) {
     static const struct {
         int64_t outer, axis, inner, conditions;
-    } cases[] = {{1, 1003, 1, 1003}, {3, 7, 5, 7}, {2, 300, 33, 290}, {70, 5, 70, 5}, {1, 40, 3, 60}, {1, 5, 0, 5}};
+    } cases[] = {{1, 1003, 1, 1003}, {3, 7, 5, 7}, {2, 300, 33, 290}, {70, 5, 70, 5},
+                 {1, 40, 3, 60},     {1, 5, 0, 5}, {2, 5000, 3, 6000}};
     for (size_t t = 0; t < COUNT(by_size); t++)
         for (size_t i = 0; i < COUNT(cases); i++) {
             const size_t element = tk_size(by_size[t]);
@@ -92,7 +93,8 @@ static void compress(void) {
             int64_t there = count_true(seen);
             for (int64_t n = there - 1; n <= there + 1; n++) {
                 pair y = pair_result(by_size[t], outer * n * inner);
-                ON_BOTH(compress, AT(y), AT(x), AT(chosen), cases[i].conditions, outer, axis, inner, n, element);
+                ON_BOTH(compress, AT(y), AT(x), AT(chosen), cases[i].conditions, outer, axis, inner, n, element,
+                        workspace(OF_TABLE(compress_workspace)(cases[i].conditions, n)));
                 if (n == there)
                     pair_compare(y, (bounds){0}, "Compress, case %zu", i);
                 else
@@ -104,7 +106,8 @@ static void compress(void) {
 static void topk(void) {
     static const struct {
         int64_t outer, axis, inner, k;
-    } cases[] = {{1, 1, 1, 1}, {40, 8, 1, 2}, {3, 33, 5, 33}, {2, 300, 1, 10}, {2, 128, 3, 5}, {1, 5, 2, 0}};
+    } cases[] = {{1, 1, 1, 1},   {40, 8, 1, 2}, {3, 33, 5, 33}, {2, 300, 1, 10},
+                 {2, 128, 3, 5}, {1, 5, 2, 0},  {2, 300, 1, 40}};
     for (const tk_dtype *t = all_numbers; *t; t++)
         for (size_t i = 0; i < 2 * COUNT(cases); i++) {
             const int64_t outer = cases[i / 2].outer, axis = cases[i / 2].axis, inner = cases[i / 2].inner,
@@ -122,7 +125,7 @@ static void topk(void) {
             for (int with = 1; with < 4; with++) {
                 const pair none = {0}, v = with & 1 ? values : none, at = with & 2 ? indices : none;
                 ON_BOTH(topk, AT(v), AT(at), AT(x), *t, outer, axis, inner, k, largest,
-                        workspace(OF_TABLE(topk_workspace)(axis)));
+                        workspace(OF_TABLE(topk_workspace)(outer, axis, inner, k)));
                 if (with & 1)
                     pair_compare(values, (bounds){0}, "the %lld %s, case %zu", (long long)k,
                                  largest ? "largest" : "smallest", i / 2);
@@ -131,6 +134,24 @@ static void topk(void) {
                                  largest ? "largest" : "smallest", (int)*t, i / 2);
             }
         }
+}
+
+/* More than is sorted at once, and one lane of many blocks. */
+static void topk_of_many(void) {
+    static const struct {
+        tk_dtype dtype;
+        int64_t outer, axis, inner, k;
+    } cases[] = {{TK_I8, 27000, 20, 2, 17}, {TK_F32, 1, 6000, 1, 64}, {TK_F64, 3, 3000, 1, 3000}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const tk_dtype dtype = cases[i].dtype;
+        const int64_t outer = cases[i].outer, axis = cases[i].axis, inner = cases[i].inner, k = cases[i].k;
+        pair x = pair_random(dtype, outer * axis * inner, -50, 50);
+        pair values = pair_result(dtype, outer * k * inner), indices = pair_result(TK_I64, outer * k * inner);
+        ON_BOTH(topk, AT(values), AT(indices), AT(x), dtype, outer, axis, inner, k, i % 2 == 0,
+                workspace(OF_TABLE(topk_workspace)(outer, axis, inner, k)));
+        pair_compare(values, (bounds){0}, "the %lld best of %lld", (long long)k, (long long)axis);
+        pair_compare(indices, (bounds){0}, "where the %lld best of %lld are", (long long)k, (long long)axis);
+    }
 }
 
 /* --- random numbers ---------------------------------------------------------------------------------- */
@@ -251,10 +272,17 @@ static void bad_ratios(void) {
 }
 
 const cuda_check checks[] = {
-    {"range", range},           {"eye", eye},
-    {"one_hot", one_hot},       {"nonzero", nonzero},
-    {"compress", compress},     {"topk", topk},
-    {"random", random_numbers}, {"dropout", dropout},
-    {"threshold", threshold},   {"kept halves", kept_halves},
-    {"bad ratios", bad_ratios}, {NULL, NULL},
+    {"range", range},
+    {"eye", eye},
+    {"one_hot", one_hot},
+    {"nonzero", nonzero},
+    {"compress", compress},
+    {"topk", topk},
+    {"topk of many", topk_of_many},
+    {"random", random_numbers},
+    {"dropout", dropout},
+    {"threshold", threshold},
+    {"kept halves", kept_halves},
+    {"bad ratios", bad_ratios},
+    {NULL, NULL},
 };
