@@ -9,7 +9,7 @@
 /* Reduced at once: enough for links to be busy, little enough for most of it to be on its way before the backward pass
  * ends. PyTorch's DistributedDataParallel begins with the same number; from 10 to 50 MB its authors found little
  * difference (Li et al., "PyTorch Distributed", VLDB 2020, section 5). */
-#define BUCKET_BYTES ((size_t)25 << 20)
+size_t rt_bucket_bytes = (size_t)25 << 20;
 
 #define NONE UINT32_MAX
 
@@ -155,7 +155,7 @@ static void add_made(scheduler *x, uint32_t launch) {
         x->a->pieces[x->n_made].bucket = x->n_closed;
         x->open_bytes += x->a->pieces[x->n_made].storage->bytes;
     }
-    if (x->open_bytes >= BUCKET_BYTES)
+    if (x->open_bytes >= rt_bucket_bytes)
         close_bucket(x, launch + 1);
 }
 

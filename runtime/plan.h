@@ -178,6 +178,7 @@ void rt_free_states(rt_shared *shared);
 tc_map *rt_averaged_values(const rt_plan *plan);
 /* The error of a run that other ranks left alone. average.c */
 tc_status rt_tell_deserted(tc_ctx *ctx, const rt_shared *shared);
+extern size_t rt_bucket_bytes; /* reduced at once; tests take less. average.c */
 /* A number that differs where ranks would mix tensors up, or wait for each other for ever; not 0. average.c */
 double rt_averages_digest(const rt_plan *plan);
 /* Marks what is averaged over ranks, before buffers are placed: it neither lies in a whole that others read nor has

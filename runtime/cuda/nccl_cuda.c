@@ -170,8 +170,7 @@ tc_status rt_nccl_join(tc_ctx *ctx, tk_queue *q, const unsigned char *id, int ra
         return tc_error(ctx, TC_LIMIT, NULL, "out of memory");
     ranks->patience = patience;
     tc_status status = load(ctx, &ranks->lib);
-    if (status == TC_OK && !(CUDA_CALL(q, cudaSetDevice(d->number)) &&
-                             CUDA_CALL(q, cudaStreamCreateWithFlags(&ranks->stream, cudaStreamNonBlocking))))
+    if (status == TC_OK && !CUDA_CALL(q, cudaStreamCreateWithFlags(&ranks->stream, cudaStreamNonBlocking)))
         status =
             tc_error(ctx, TC_UNSUPPORTED, NULL, "there is no second stream: %s", cudaGetErrorString(d->shared.error));
     if (status == TC_OK && !meet(ranks, id, rank, n))

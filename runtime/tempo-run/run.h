@@ -1,4 +1,4 @@
-/* run.h: the parts of tempo-run: one file for a run, one for test cases, one for what is printed. */
+/* run.h: the parts of tempo-run: one file for a run, one for ranks, one for test cases, one for what is printed. */
 #ifndef RT_RUN_H
 #define RT_RUN_H
 #include "../npz.h"
@@ -6,12 +6,24 @@
 
 typedef struct run_options {
     const char *model;
-    const char *inputs, *outputs, *test_data, *device, *seed, *profile;
+    const char *inputs, *outputs, *test_data, *device, *seed, *profile, *rank, *group;
+    const char **average, **keep;
+    size_t n_average, n_keep;
+    double patience;
+    int rank_at, n_ranks; /* what `rank` says */
     int64_t threads, repeat;
     bool memory, check_memory, list_kernels, list_devices, tf32, products;
     tempo_options session;
     rt_hooks hooks; /* the passes that the runtime borrows, and the device */
 } run_options;
+
+/* A failure of the session: its message is printed as it is, and nothing is added. */
+tc_status run_failed(const tempo_session *session, tempo_status status);
+
+/* What the options say of ranks, checked. run_ranks.c */
+tc_status run_check_ranks(tc_ctx *ctx, run_options *options);
+/* Names what the session keeps and averages, and joins the other ranks, if there are any. run_ranks.c */
+tc_status run_join(tc_ctx *ctx, const run_options *options, tempo_session *session);
 
 /* Every case in the folder. TC_MISMATCH when one fails. run_cases.c */
 tc_status run_cases(tc_ctx *ctx, const run_options *options);

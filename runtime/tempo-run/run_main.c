@@ -26,6 +26,8 @@ static const char details[] =
     "  tempo-run train.onnx --inputs batch.npz --repeat 20            time it\n"
     "  tempo-run train.onnx --inputs batch.npz --profile trace.json   time each node\n"
     "  tempo-run train.onnx --inputs batch.npz --device=cuda          on the first GPU\n"
+    "  tempo-run train.onnx --inputs half0.npz --device=cuda:0 --rank=0/2 --group=meet --average='*_grad'\n"
+    "                                                                 the first of two GPUs that share a batch\n"
     "  tempo-run --test-data cases                                    run ONNX test cases\n"
     "\n"
     "A file of inputs is written by numpy: numpy.savez(\"batch.npz\", input_ids=ids, labels=labels).\n";
@@ -68,6 +70,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
     o->session.check_memory = o->check_memory;
     o->session.tf32 = o->tf32;
     TC_TRY(parse_seed(ctx, o));
+    TC_TRY(run_check_ranks(ctx, o));
     if (o->test_data && arguments->count > 0)
         return tc_error(ctx, TC_USAGE, NULL, "--test-data takes its models from the folder: unexpected %s",
                         tc_quote(ctx, arguments->items[0]));
@@ -82,8 +85,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
 
 /* --- a run ------------------------------------------------------------------------------------ */
 
-/* A failure of the session: its message is printed as it is, and nothing is added. */
-static tc_status session_failed(const tempo_session *session, tempo_status status) {
+tc_status run_failed(const tempo_session *session, tempo_status status) {
     fputs(session ? tempo_message(session) : "tempo-run: error: out of memory\n", stderr);
     return (tc_status)status;
 }
@@ -97,9 +99,11 @@ static tc_status bind_inputs(tc_ctx *ctx, tempo_session *session, const rt_npz *
                     tc_quote(ctx, inputs->arrays[i].name));
             continue;
         }
-        tempo_status status = tempo_bind(session, inputs->arrays[i].name, &inputs->arrays[i].tensor);
+        bool is_kept = rt_find_input(session, inputs->arrays[i].name)->kept;
+        tempo_status status =
+            (is_kept ? tempo_set_state : tempo_bind)(session, inputs->arrays[i].name, &inputs->arrays[i].tensor);
         if (status != TEMPO_OK)
-            return session_failed(session, status);
+            return run_failed(session, status);
     }
     tc_diags_print(ctx, stderr);
     return TC_OK;
@@ -154,7 +158,7 @@ static tc_status run_repeatedly(tc_ctx *ctx, const run_options *o, tempo_session
     tempo_on_event(session, NULL, NULL);
     tc_status traced = write_profile(ctx, &p, o->profile);
     if (status != TEMPO_OK)
-        return session_failed(session, status);
+        return run_failed(session, status);
     if (o->repeat > 1)
         run_print_times(stdout, seconds, (size_t)o->repeat);
     return traced;
@@ -172,7 +176,7 @@ static tc_status deliver(tc_ctx *ctx, const run_options *o, tempo_session *sessi
         outputs[n].name = info.name;
         tempo_status status = tempo_output(session, info.name, &outputs[n++].tensor);
         if (status != TEMPO_OK)
-            return session_failed(session, status);
+            return run_failed(session, status);
     }
     if (o->outputs)
         return rt_npz_write(ctx, o->outputs, outputs, n);
@@ -181,6 +185,7 @@ static tc_status deliver(tc_ctx *ctx, const run_options *o, tempo_session *sessi
 }
 
 static tc_status run_session(tc_ctx *ctx, const run_options *o, tempo_session *session, const rt_npz *inputs) {
+    TC_TRY(run_join(ctx, o, session));
     TC_TRY(bind_inputs(ctx, session, inputs));
     if (o->seed)
         tempo_seed(session, o->session.seed, 0);
@@ -198,7 +203,7 @@ static tc_status run_model(tc_ctx *ctx, const run_options *o) {
     tempo_session *session;
     rt_npz inputs = {0};
     tempo_status opened = rt_open(o->model, &o->session, &o->hooks, &session);
-    tc_status status = opened == TEMPO_OK ? TC_OK : session_failed(session, opened);
+    tc_status status = opened == TEMPO_OK ? TC_OK : run_failed(session, opened);
     if (status == TC_OK)
         status = tc_check_weights(ctx, WRITTEN(o), N_WRITTEN, session->model);
     if (status == TC_OK && o->inputs)

@@ -67,6 +67,26 @@ void cudart_drop_graph(cudaGraph_t g) {
 
 /* --- running ---------------------------------------------------------------------------------- */
 
+bool emu_is_eager(void) {
+    const char *value = getenv("EMU_NCCL");
+    return value && strcmp(value, "eager") == 0;
+}
+
+void emu_trace(const char *what, const void *p, size_t bytes) {
+    static FILE *trace;
+    const char *path = getenv("EMU_TRACE");
+    if (path && !trace && !(trace = fopen(path, "w")))
+        abort();
+    if (path)
+        fprintf(trace, "%s %zu %zu\n", what, (size_t)(uintptr_t)p, bytes);
+}
+
+static void trace_writes(const span_list *l) {
+    for (int i = 0; l && i < l->n; i++)
+        if (l->spans[i].writable)
+            emu_trace("write", l->spans[i].at, l->spans[i].bytes);
+}
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -109,6 +129,7 @@ void cudart_run_step(cudaStream_t s) {
         cudart_drop_spans(s->spans);
         s->spans = first.spans;
         first.spans = NULL;
+        trace_writes(s->spans);
     } else if (first.kind == STEP_RECORD) {
         first.mark->done = true;
         first.mark->seconds = now();
@@ -136,8 +157,16 @@ typedef struct replay {
     bool *done;              /* [marks] */
 } replay;
 
-/* Runs a lane to its end, or until a mark was recorded. */
-static void run_lane(replay *r, int lane, int until) {
+static void run_lane(replay *r, int lane, int until, bool waits);
+
+static void record(replay *r, int lane, int at) {
+    r->done[at] = true;
+    for (int other = 1; lane == 0 && emu_is_eager() && other < r->graph->n_lanes; other++)
+        run_lane(r, other, -1, false);
+}
+
+/* Runs a lane to its end, until a mark was recorded, or, where nobody waits for it, until it would wait itself. */
+static void run_lane(replay *r, int lane, int until, bool waits) {
     const step_list *list = &r->graph->list;
     while (r->next[lane] < list->n && !(until >= 0 && r->done[until])) {
         const step *s = &list->steps[r->next[lane]++];
@@ -146,11 +175,15 @@ static void run_lane(replay *r, int lane, int until) {
         if (s->kind == STEP_WORK)
             run_work(s->work, r->spans[lane]);
         else if (s->kind == STEP_DECLARE)
-            r->spans[lane] = s->spans;
+            trace_writes(r->spans[lane] = s->spans);
         else if (s->kind == STEP_RECORD)
-            r->done[s->at] = true;
-        else if (!r->done[s->at])
-            run_lane(r, r->graph->marks[s->at].lane, s->at);
+            record(r, lane, s->at);
+        else if (!r->done[s->at] && waits)
+            run_lane(r, r->graph->marks[s->at].lane, s->at, true);
+        else if (!r->done[s->at]) {
+            r->next[lane]--;
+            return;
+        }
     }
 }
 
@@ -163,7 +196,7 @@ void cudart_run_graph(void *context) {
         abort();
     for (size_t i = 0; i < lanes; i++)
         r.spans[i] = touching;
-    run_lane(&r, 0, -1);
+    run_lane(&r, 0, -1, true);
     free(r.next);
     free((void *)r.spans);
     free(r.done);

@@ -23,6 +23,11 @@ bool emu_is_captured(cudaStream_t stream);
 /* From here on work of the stream touches only these spans of the device's memory, or, with n = 0, any. It is queued,
  * as work is, and captured: what a graph says ends with the graph. */
 void emu_declare(cudaStream_t stream, const emu_span *spans, int n);
+/* Work that could run sooner or later: as soon as it can, not when somebody waits for it. EMU_NCCL=eager. */
+bool emu_is_eager(void);
+/* Adds a line about these bytes to the file that EMU_TRACE names, if it names one: "WHAT ADDRESS BYTES". Launches have
+ * one "write" for each of the spans that they may write. */
+void emu_trace(const char *what, const void *p, size_t bytes);
 /* While work runs: whether it may read, or write, these bytes, that is, whether they lie in one allocation and within
  * what was declared. A finding if not, of `who` (a literal), about `what`. */
 bool emu_may_touch(const void *p, size_t bytes, bool write, const char *who, const char *what);

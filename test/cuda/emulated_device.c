@@ -54,8 +54,9 @@ static tk_status wait(tk_queue *q, uint32_t *out_launch) {
 rt_device rt_device_emulated;
 
 __attribute__((constructor)) static void set_up(void) {
-    const char *order = getenv("EMU_ORDER");
+    const char *order = getenv("EMU_ORDER"), *bucket = getenv("EMU_BUCKET");
     emu_order = order ? (unsigned)strtoul(order, NULL, 10) : 0;
+    rt_bucket_bytes = bucket ? strtoul(bucket, NULL, 10) : rt_bucket_bytes;
     rt_device_emulated = rt_device_cuda;
     rt_device_emulated.begin = begin;
     rt_device_emulated.wait = wait;

@@ -320,6 +320,7 @@ static void run_reduction(void *context) {
     void *out = make(bytes);
     nccl_outcome outcome = r->comm->rank == 0 ? collect(r, &mine, out) : contribute(r, &mine, out);
     if (outcome == NCCL_DONE) {
+        emu_trace("reduce", r->to, bytes);
         memcpy(r->to, out, bytes);
         emu_host_wrote(r->to, bytes);
     } else {
@@ -383,7 +384,7 @@ ncclResult_t ncclGroupEnd(void) {
         last = group[i].stream;
     }
     n_grouped = 0;
-    if (last && is_set("eager") && !emu_is_capturing())
+    if (last && emu_is_eager() && !emu_is_capturing())
         while (cudaStreamQuery(last) == cudaErrorNotReady && !emu_hangs())
             (void)cudaGetLastError();
     return result;

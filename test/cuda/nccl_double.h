@@ -11,9 +11,9 @@
  *   - a communicator that ends while graphs hold reductions of it is a finding, since NCCL waits for them for ever, and
  *     so is one that is destroyed before its reductions have run, or not finalized.
  * Each rank's elements are divided by the number of ranks and summed in the order of ranks, in float, or in double for
- * double. With EMU_NCCL=eager in the environment, reductions run when they are queued, with all that they wait for: a
- * stream that forgets to wait for another reads what is not there yet. EMU_NCCL=old: it is version 2.12.
- * EMU_NCCL=refuses: it takes no reduction. */
+ * double. With EMU_NCCL=eager in the environment, reductions run when they are queued, with all that they wait for, and
+ * those of a graph as soon as that has run: a stream that forgets to wait for another reads what is not there yet.
+ * EMU_NCCL=old: it is version 2.12. EMU_NCCL=refuses: it takes no reduction. */
 #ifndef NCCL_DOUBLE_H
 #define NCCL_DOUBLE_H
 #include "cudart_double.h"

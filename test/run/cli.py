@@ -37,6 +37,18 @@ def mistakes():
     run(name, "--inputs", inputs(x=x, b=b), "--device", "cpu:0", code=64, says=("cpu:0",))
     run(name, "--inputs", inputs(x=x, b=b), "--tf32", code=3, says=("TF32", "'cpu'"))
     run(name, "--inputs", inputs(x=x, b=b), "--products", says=("no library chose",))
+    run(name, "--rank", "0/2", "--group", path("g"), code=64, says=("--rank", "--group", "--average"))
+    run(name, "--group", path("g"), code=64, says=("--rank", "--group", "--average"))
+    run("--test-data", path("."), "--rank", "0/2", "--group", path("g"), "--average", "y", code=64,
+        says=("--test-data",))
+    for rank in ("2/2", "-1/2", "1", "1/2x", "a/b"):
+        run(name, f"--rank={rank}", "--group", path("g"), "--average", "y", code=64, says=(f"--rank={rank}:", "R/N"))
+    run(name, "--inputs", inputs(x=x, b=b), "--rank", "0/2", "--group", path("g"), "--average", "y", code=3,
+        says=("'cpu'", "train together"))
+    run(name, "--inputs", inputs(x=x, b=b), "--average", "q*", code=64, says=("--average=q*",))
+    run(name, "--patience", "0", code=64, says=("--patience",))
+    run(name, "--keep", "y", code=64, says=("--keep=y", "OUT=IN"))
+    run(name, "--keep", "y=z", code=64, says=("no input 'z'",))
     run(name, "--seed", "many", code=64, says=("--seed",))
     run(name, "--repeat", "0", code=64, says=("--repeat",))
     run(name, "--imputs", "x", code=64, says=("--inputs",))
@@ -109,6 +121,16 @@ def seeds():
         run(name, *arguments, "--outputs", path("out.npz"))
         with np.load(path("out.npz")) as out:
             check(out["y"].tolist() == [-w for w in want], f"seed {arguments}: {out['y'].tolist()}")
+
+
+def states():
+    """--keep=OUT=IN: from run to run; the first one begins with what is bound, or a default."""
+    name = model("sum.onnxt", "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {10, 20}> { y = Add (w, x) }")
+    for given, want in (({}, [13, 26]), ({"w": np.array([1, 2], "f4")}, [4, 8])):
+        run(name, "--inputs", inputs(x=np.array([1, 2], "f4"), **given), "--keep", "y=w", "--repeat", "3", "--outputs",
+            path("out.npz"))
+        with np.load(path("out.npz")) as out:
+            check(out["y"].tolist() == want, f"state {given}: {out['y'].tolist()}")
 
 
 def older_opsets():
@@ -220,6 +242,7 @@ mistakes()
 help_and_tables()
 defaults()
 seeds()
+states()
 older_opsets()
 functions()
 external_data()
