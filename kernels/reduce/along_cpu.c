@@ -97,8 +97,14 @@ void tk_arg(tk_queue *q, int64_t *out, const void *inp, int64_t outer, int64_t n
 
 bool tk_cumsum_has(tk_dtype dtype) { return find(dtype) >= 0; }
 
+size_t tk_cumsum_workspace(int64_t lanes, int64_t n, tk_dtype dtype) {
+    (void)lanes, (void)n, (void)dtype;
+    return 0;
+}
+
 void tk_cumsum(tk_queue *q, void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive,
-               bool reverse, tk_dtype dtype) {
+               bool reverse, tk_dtype dtype, void *workspace) {
+    (void)workspace;
     along_ctx c = {out, inp, n, inner, {exclusive, reverse}, kernels[find(dtype)].cumsum};
     tk_parallel_for(q, outer, TK_GRAIN / (n * inner + 1) + 1, range, &c);
 }

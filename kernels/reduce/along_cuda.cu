@@ -1,9 +1,13 @@
 /* along_cuda.cu: ArgMax, ArgMin and CumSum. A warp has a row of ArgMax where the axis is the last one; else, and for
- * sums, which are added in the order of the CPU's, a thread walks along the axis. */
+ * sums of floats, which are added in the order of the CPU's, a thread walks along the axis. Integers have one sum
+ * whatever the order: that over all lanes, of which each lane takes off what was there before it. */
+#include "../common/any_type.cuh"
 #include "../common/walk.cuh"
 extern "C" {
+#include "../common/cub.h"
 #include "reduce.h"
 TK_REDUCE_KERNELS(TK_DECLARE_CUDA)
+TK_REDUCE_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
 }
 
 namespace {
@@ -110,6 +114,54 @@ __global__ void __launch_bounds__(THREADS) cumsum(S *out, const S *inp, int64_t 
     }
 }
 
+/* Where a thread has a lane each, and many lanes or short ones, there is nothing to gain. */
+bool sums_over_all(int64_t lanes, int64_t n, tk_dtype dtype) {
+    return !tk_is_float(dtype) && n >= TK_WARP && lanes < 65536;
+}
+
+/* Lanes one after the other, each in the order of its sum. */
+typedef struct summed {
+    const void *inp;
+    tk_dtype dtype;
+    int64_t items, from, step; /* of the first element of a lane, and to the next one */
+    tk_divisor n, inner;
+} summed;
+
+/* Where item i lies; `lane` becomes the first item of its lane. */
+__device__ __forceinline__ int64_t place_of(const summed &of, int64_t i, int64_t *lane) {
+    int64_t o = i;
+    const int64_t k = tk_split(o, of.n), j = tk_split(o, of.inner);
+    *lane = i - k;
+    return o * of.n.by * of.inner.by + j + of.from + k * of.step;
+}
+
+__global__ void __launch_bounds__(THREADS) take_numbers(uint64_t *numbers, const __grid_constant__ summed of) {
+    TK_FOR_EACH(i, of.items) {
+        int64_t lane;
+        numbers[i] = (uint64_t)tk_any_integer(of.inp, of.dtype, place_of(of, i, &lane));
+    }
+}
+
+/* before: the sums of all items before each. */
+__global__ void __launch_bounds__(THREADS)
+    put_sums(void *out, const uint64_t *before, const __grid_constant__ summed of, size_t element, bool exclusive) {
+    TK_FOR_EACH(i, of.items) {
+        int64_t lane;
+        const int64_t at = place_of(of, i, &lane);
+        uint64_t sum = before[i] - before[lane];
+        if (!exclusive)
+            sum += (uint64_t)tk_any_integer(of.inp, of.dtype, at);
+        TK_SIZES(element, S, ((S *)out)[at] = (S)sum)
+    }
+}
+
+void sum_over_all(tk_queue *q, void *out, const summed &of, bool exclusive, uint64_t *numbers) {
+    const unsigned blocks = tk_blocks(q, of.items, THREADS);
+    TK_LAUNCH(take_numbers, blocks, THREADS, 0, q, numbers, of);
+    tk_sums_before(tk_queue_cuda(q), numbers, of.items, numbers + of.items);
+    TK_LAUNCH(put_sums, blocks, THREADS, 0, q, out, numbers, of, tk_size(of.dtype), exclusive);
+}
+
 } // namespace
 
 void tk_cuda_arg(tk_queue *q, int64_t *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool largest,
@@ -118,12 +170,21 @@ void tk_cuda_arg(tk_queue *q, int64_t *out, const void *inp, int64_t outer, int6
         TK_NUMBERS(dtype, S, run_arg<S>(q, out, inp, outer, n, inner, largest, last))
 }
 
+size_t tk_cuda_cumsum_workspace(int64_t lanes, int64_t n, tk_dtype dtype) {
+    const int64_t items = lanes * n;
+    return sums_over_all(lanes, n, dtype) ? (size_t)items * sizeof(uint64_t) + tk_sums_workspace(items) : 0;
+}
+
 void tk_cuda_cumsum(tk_queue *q, void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive,
-                    bool reverse, tk_dtype dtype) {
-    const int64_t lanes = outer * inner;
-    if (lanes > 0 && n > 0)
+                    bool reverse, tk_dtype dtype, void *workspace) {
+    const int64_t lanes = outer * inner, from = reverse ? (n - 1) * inner : 0, step = reverse ? -inner : inner;
+    if (lanes == 0 || n == 0)
+        return;
+    if (sums_over_all(lanes, n, dtype))
+        sum_over_all(q, out, summed{inp, dtype, lanes * n, from, step, tk_divisor_of(n), tk_divisor_of(inner)},
+                     exclusive, (uint64_t *)workspace);
+    else
         TK_NUMBERS(dtype, S,
                    TK_LAUNCH((cumsum<S>), tk_blocks(q, lanes, THREADS), THREADS, 0, q, (S *)out, (const S *)inp, n,
-                             tk_divisor_of(inner), lanes, reverse ? (n - 1) * inner : 0, reverse ? -inner : inner,
-                             exclusive))
+                             tk_divisor_of(inner), lanes, from, step, exclusive))
 }

@@ -43,7 +43,7 @@ void tk_reduce_ref(double results[TK_REDUCE_OPS], const void *inp, const tk_redu
 bool tk_arg_has(tk_dtype dtype);
 
 /* cumsum: out and inp [outer, n, inner]: sums of the elements up to each one, that one excluded or not, from the start
- * or from the end. */
+ * or from the end. workspace: tk_cumsum_workspace bytes for outer * inner lanes of n */
 bool tk_cumsum_has(tk_dtype dtype);
 
 /* clang-format off */
@@ -53,9 +53,11 @@ bool tk_cumsum_has(tk_dtype dtype);
     K(arg, (tk_queue *q, int64_t *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool largest, \
       bool last, tk_dtype dtype), (q, out, inp, outer, n, inner, largest, last, dtype)) \
     K(cumsum, (tk_queue *q, void *out, const void *inp, int64_t outer, int64_t n, int64_t inner, bool exclusive, \
-      bool reverse, tk_dtype dtype), (q, out, inp, outer, n, inner, exclusive, reverse, dtype))
+      bool reverse, tk_dtype dtype, void *workspace), \
+      (q, out, inp, outer, n, inner, exclusive, reverse, dtype, workspace))
 #define TK_REDUCE_WORKSPACES(W) \
-    W(reduce_workspace, (const tk_reduction *r), (r))
+    W(reduce_workspace, (const tk_reduction *r), (r)) \
+    W(cumsum_workspace, (int64_t lanes, int64_t n, tk_dtype dtype), (lanes, n, dtype))
 /* clang-format on */
 
 TK_REDUCE_KERNELS(TK_DECLARE_KERNEL)

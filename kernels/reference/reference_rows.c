@@ -321,8 +321,8 @@ void tk_reference_arg(tk_queue *q, int64_t *out, const void *inp, int64_t outer,
 }
 
 void tk_reference_cumsum(tk_queue *q, void *out, const void *inp, int64_t outer, int64_t n, int64_t inner,
-                         bool exclusive, bool reverse, tk_dtype dtype) {
-    (void)q;
+                         bool exclusive, bool reverse, tk_dtype dtype, void *workspace) {
+    (void)q, (void)workspace;
     for (int64_t lane = 0; lane < outer * inner; lane++) {
         double sum = 0;
         uint64_t whole = 0;

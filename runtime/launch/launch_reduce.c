@@ -109,7 +109,7 @@ tc_status rt_launch_arg(rt_launcher *launcher, const tc_node *node, rt_launch *l
 static void run_cumsum(tk_queue *q, const rt_launch *launch) {
     const along_params *p = launch->params;
     launch->kernels->cumsum(q, launch->out[0].data, launch->in[0].data, p->outer, p->n, p->inner, p->first, p->second,
-                            launch->in[0].dtype);
+                            launch->in[0].dtype, launch->workspace);
 }
 
 tc_status rt_launch_cumsum(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -128,6 +128,7 @@ tc_status rt_launch_cumsum(rt_launcher *launcher, const tc_node *node, rt_launch
     p->first = tc_attr_int(node, "exclusive", 0) != 0;
     p->second = tc_attr_int(node, "reverse", 0) != 0;
     launch->params = p;
+    launch->workspace_bytes = launcher->kernels->cumsum_workspace(p->outer * p->inner, p->n, launch->in[0].dtype);
     launch->run = run_cumsum;
     return TC_OK;
 }

@@ -135,12 +135,16 @@ static void args(void) {
 }
 
 static void cumsums(void) {
+    static const int64_t ns[] = {1, 7, 50, 300};
     for (const tk_dtype *t = all_numbers; *t; t++)
         for (int64_t inner = 1; inner < 40; inner += 32)
-            for (int flags = 0; flags < 4; flags++) {
-                pair x = pair_random(*t, 3 * 50 * inner, -9, 9), y = pair_result(*t, 3 * 50 * inner);
-                ON_BOTH(cumsum, AT(y), AT(x), 3, 50, inner, flags & 1, flags & 2, *t);
-                pair_compare(y, of_sums(TK_REDUCE_SUM, *t, 2000), "inner %lld, flags %d", (long long)inner, flags);
+            for (int flags = 0; flags < 4 * (int)(sizeof ns / sizeof *ns); flags++) {
+                const int64_t n = ns[flags / 4];
+                pair x = pair_random(*t, 3 * n * inner, -9, 9), y = pair_result(*t, 3 * n * inner);
+                ON_BOTH(cumsum, AT(y), AT(x), 3, n, inner, flags & 1, flags & 2, *t,
+                        workspace(OF_TABLE(cumsum_workspace)(3 * inner, n, *t)));
+                pair_compare(y, of_sums(TK_REDUCE_SUM, *t, 2000), "n %lld, inner %lld, flags %d", (long long)n,
+                             (long long)inner, flags % 4);
             }
 }
 

@@ -196,8 +196,8 @@ static void long_sums(void **state) {
         for (int i = 0; i < N; i++)
             x.wide[i] = 1;
         tk_narrow(x.half, x.wide, N, dtype);
-        tk_cumsum(queue(), sums.half, x.half, 1, N, 1, false, false, dtype);
-        tk_cumsum(queue(), sums.wide, x.wide, 1, N, 1, false, false, TK_F32);
+        tk_cumsum(queue(), sums.half, x.half, 1, N, 1, false, false, dtype, NULL);
+        tk_cumsum(queue(), sums.wide, x.wide, 1, N, 1, false, false, TK_F32, NULL);
         assert_true(sums.wide[N - 1] == N);
         same("CumSum", &sums, dtype);
         int64_t indices[N], found;

@@ -147,15 +147,15 @@ static void along_an_axis(void **state) {
     assert_true(at[0] == 0 && at[1] == 1);
     const int32_t ints[] = {1, 2, 3, 4};
     int32_t out[4];
-    tk_cumsum(queue(), out, ints, 1, 4, 1, false, false, TK_I32);
+    tk_cumsum(queue(), out, ints, 1, 4, 1, false, false, TK_I32, NULL);
     assert_memory_equal(out, ((int32_t[]){1, 3, 6, 10}), sizeof out);
-    tk_cumsum(queue(), out, ints, 1, 4, 1, true, false, TK_I32);
+    tk_cumsum(queue(), out, ints, 1, 4, 1, true, false, TK_I32, NULL);
     assert_memory_equal(out, ((int32_t[]){0, 1, 3, 6}), sizeof out);
-    tk_cumsum(queue(), out, ints, 1, 4, 1, false, true, TK_I32);
+    tk_cumsum(queue(), out, ints, 1, 4, 1, false, true, TK_I32, NULL);
     assert_memory_equal(out, ((int32_t[]){10, 9, 7, 4}), sizeof out);
-    tk_cumsum(queue(), out, ints, 1, 4, 1, true, true, TK_I32);
+    tk_cumsum(queue(), out, ints, 1, 4, 1, true, true, TK_I32, NULL);
     assert_memory_equal(out, ((int32_t[]){9, 7, 4, 0}), sizeof out);
-    tk_cumsum(queue(), out, ints, 1, 2, 2, true, true, TK_I32);
+    tk_cumsum(queue(), out, ints, 1, 2, 2, true, true, TK_I32, NULL);
     assert_memory_equal(out, ((int32_t[]){3, 4, 0, 0}), sizeof out);
 }
 
