@@ -125,6 +125,8 @@ void rt_plan_destroy(rt_plan *plan); /* NULL is fine */
  * than before. `inputs[i]` is what graph input i is bound to: bytes of its type; borrowed until the next call.
  * set_addresses.c */
 tc_status rt_plan_ready(tc_ctx *ctx, rt_plan *plan, const void *const *inputs);
+/* The arena that there is serves the plan as well. set_addresses.c */
+bool rt_plan_fits(const rt_plan *plan);
 /* A graph output, input or parameter: dims live as long as the plan. */
 struct tempo_tensor;
 void rt_plan_tensor(const rt_plan *plan, const tc_value *value, struct tempo_tensor *out_tensor);

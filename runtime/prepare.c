@@ -229,6 +229,8 @@ static tc_status tell_inputs(tempo_session *s) {
     for (uint32_t i = 0; i < n; i++)
         data[i] = s->inputs[i].data;
     s->current = false;
+    if (!rt_plan_fits(s->kept[0].plan))
+        rt_forget_all_recordings(s); /* of the arena that gives way: NCCL may have registered it with other GPUs */
     TC_TRY(rt_plan_ready(&s->ctx, s->kept[0].plan, data));
     s->current = true;
     s->moved = false;

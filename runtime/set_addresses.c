@@ -51,11 +51,16 @@ static const tc_value *largest_result(const rt_plan *plan) {
     return largest ? largest->value : NULL;
 }
 
+/* Zero-sized buffers point at the end. */
+static size_t bytes_of(const rt_plan *plan) { return plan->packing.bytes + RT_ALIGN; }
+
+bool rt_plan_fits(const rt_plan *plan) { return plan->shared->memory && bytes_of(plan) <= plan->shared->bytes; }
+
 /* What is there is given back first: nothing of an earlier run is read again. */
 static tc_status take_memory(tc_ctx *ctx, rt_plan *plan) {
     rt_shared *shared = plan->shared;
-    size_t bytes = plan->packing.bytes + RT_ALIGN; /* zero-sized buffers point at the end */
-    if (shared->memory && bytes <= shared->bytes)
+    size_t bytes = bytes_of(plan);
+    if (rt_plan_fits(plan))
         return TC_OK;
     shared->device->free(shared->queue, shared->memory);
     shared->memory = NULL;

@@ -331,6 +331,9 @@ static void run_reduction(void *context) {
 
 static void end_reduction(void *context) {
     reduction *r = context;
+    if (r->captured && !r->comm->ended && !emu_is_device(r->to, r->count * size_of(r->type)))
+        emu_misused("cudaFree",
+                    "a graph outlives memory that it reduces, which NCCL has registered with other devices");
     r->comm->captured -= r->captured;
     r->comm->waiting -= !r->captured && !r->ran;
     let_go(r->comm);

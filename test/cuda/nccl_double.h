@@ -9,7 +9,8 @@
  *   - communicators are such that do not block: the call that makes one, the end of a group and ncclCommFinalize are
  *     done when ncclCommGetAsyncError says so, at the second time that it is asked; a call before that is a finding;
  *   - a communicator that ends while graphs hold reductions of it is a finding, since NCCL waits for them for ever, and
- *     so is one that is destroyed before its reductions have run, or not finalized.
+ *     so is one that is destroyed before its reductions have run, or not finalized;
+ *   - a graph that outlives the memory of its reductions is a finding: NCCL registers it until the graph ends.
  * Each rank's elements are divided by the number of ranks and summed in the order of ranks, in float, or in double for
  * double. With EMU_NCCL=eager in the environment, reductions run when they are queued, with all that they wait for, and
  * those of a graph as soon as that has run: a stream that forgets to wait for another reads what is not there yet.

@@ -184,6 +184,27 @@ static void fused(void **state) {
     }
 }
 
+/* Batches of several lengths: an arena that gives way to a larger one has no recordings left. */
+static void check_lengths(tempo_session *s, int rank) {
+    static const int64_t lengths[] = {10, N, 10};
+    OK(s, tempo_average(s, "a"));
+    for (int run = 0; run < 9; run++) {
+        const int64_t length = lengths[run / 3];
+        tempo_tensor out;
+        set_input(rank, run);
+        OK(s, tempo_bind(s, "x", &(tempo_tensor){TEMPO_FLOAT, 1, &length, x, (size_t)length * sizeof *x}));
+        OK(s, tempo_run(s));
+        OK(s, tempo_output(s, "a", &out));
+        for (int i = 0; i < length; i++)
+            EXPECT(near((double)((const float *)out.data)[i], mean_gelu(2, run, i)));
+    }
+}
+
+static void of_several_lengths(void **state) {
+    (void)state;
+    with_ranks(2, chain, check_lengths, check_lengths);
+}
+
 /* Every float: the type of elements reaches NCCL. */
 static const struct {
     const char *graph;
@@ -616,11 +637,14 @@ static void mixing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(means),        cmocka_unit_test(fused),    cmocka_unit_test(of_each_type),
-        cmocka_unit_test(gone),         cmocka_unit_test(late),     cmocka_unit_test(lost),
-        cmocka_unit_test(again),        cmocka_unit_test(refusing), cmocka_unit_test(no_library),
-        cmocka_unit_test(nobody_there), cmocka_unit_test(no_group), cmocka_unit_test(disagreeing),
-        cmocka_unit_test(strictness),   cmocka_unit_test(hanging),  cmocka_unit_test(mixing),
+        cmocka_unit_test(means),        cmocka_unit_test(fused),
+        cmocka_unit_test(of_each_type), cmocka_unit_test(of_several_lengths),
+        cmocka_unit_test(gone),         cmocka_unit_test(late),
+        cmocka_unit_test(lost),         cmocka_unit_test(again),
+        cmocka_unit_test(refusing),     cmocka_unit_test(no_library),
+        cmocka_unit_test(nobody_there), cmocka_unit_test(no_group),
+        cmocka_unit_test(disagreeing),  cmocka_unit_test(strictness),
+        cmocka_unit_test(hanging),      cmocka_unit_test(mixing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
