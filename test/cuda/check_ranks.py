@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""check_ranks.py TEMPOC TEMPO_RUN MODEL_DIR ...: steps of training over two ranks, each with half of the batch, beside
-the same steps of one rank with all of it.
+"""check_ranks.py TEMPOC TEMPO_RUN [MODEL_DIR ...]: steps of training over two ranks, each with half of the batch,
+beside the same steps of one rank with all of it. Without models: how ranks meet, and end where they do not.
 
 TEMPO_RUN computes on the emulated CUDA device. An export is compiled, and behind each gradient comes a step of gradient
 descent, whose weights stay in the session (--keep). The first run goes launch by launch, later ones are recordings;
@@ -204,7 +204,8 @@ def check_meeting():
 
 
 def main():
-    check_meeting()
+    if not sys.argv[3:]:
+        check_meeting()
     for folder in sys.argv[3:]:
         for recipe in ("none", "exact"):
             check_model(folder, recipe)
