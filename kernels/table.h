@@ -37,6 +37,7 @@
 typedef struct tk_table {
     TK_KERNELS(TK_KERNEL_MEMBER)
     TK_CHAIN_KERNELS(TK_KERNEL_MEMBER) /* NULL where a device has none, as kernels.def says */
+    TK_POINTWISE_BOTH_KERNELS(TK_KERNEL_MEMBER)
     TK_WORKSPACES(TK_WORKSPACE_MEMBER)
 } tk_table;
 

@@ -4,6 +4,7 @@
 #include "../compiler/contents.h"
 #include "../compiler/ops.h"
 #include "fuse.h"
+#include "fuse_pointwise.h"
 #include "fuse_products.h"
 #include <stdlib.h>
 #include <string.h>
@@ -336,6 +337,8 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, 
         plan->launcher.products = rt_fuse_products(model->graph, arena, rt_averaged_values(plan));
     if (has_kernel(shared, "Chain"))
         plan->launcher.chains = rt_fuse_chains(model->graph, arena, rt_averaged_values(plan));
+    if (has_kernel(shared, "PointwiseBoth"))
+        rt_fuse_pointwise(model->graph);
     tc_status status = make(&p, bound);
     if (status != TC_OK) {
         rt_plan_destroy(plan);

@@ -295,6 +295,16 @@ void tk_reference_pointwise_grad(tk_queue *q, tk_pointwise_row row, void *dinp, 
         tk_put(dinp, dtype, i, tk_get(dout, dtype, i) * pointwise(row, tk_get(inp, dtype, i), alpha, true));
 }
 
+void tk_reference_pointwise_both(tk_queue *q, tk_pointwise_row row, void *dinp, void *out, const void *dout,
+                                 const void *inp, int64_t n, double alpha, tk_dtype dtype) {
+    (void)q;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tk_get(inp, dtype, i), g = tk_get(dout, dtype, i);
+        tk_put(dinp, dtype, i, g * pointwise(row, x, alpha, true));
+        tk_put(out, dtype, i, pointwise(row, x, alpha, false));
+    }
+}
+
 /* --- Dropout ---------------------------------------------------------------------------------- */
 
 void tk_reference_dropout(tk_queue *q, void *out, uint8_t *mask, const void *inp, int64_t n, tk_number ratio,

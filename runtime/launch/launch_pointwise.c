@@ -24,6 +24,13 @@ static void run_grad(tk_queue *q, const rt_launch *launch) {
                                     out->dtype);
 }
 
+static void run_both(tk_queue *q, const rt_launch *launch) {
+    const pointwise_params *p = launch->params;
+    const rt_arg *out = launch->out;
+    launch->kernels->pointwise_both(q, p->row, out[0].data, out[1].data, launch->in[0].data, launch->in[1].data,
+                                    out->count, p->alpha, out->dtype);
+}
+
 /* Of so many operands, the second is what the gradient is taken at. */
 static bool is_gradient(const tc_node *node) { return node->n_inputs > 1; }
 
@@ -56,5 +63,19 @@ tc_status rt_launch_pointwise(rt_launcher *launcher, const tc_node *node, rt_lau
     launch->params = p;
     launch->run = is_grad ? run_grad : run_forward;
     launch->inplace[0] = is_grad ? 3 : 1;
+    return TC_OK;
+}
+
+/* (dY, X) -> dX, Y of a node of fuse_pointwise.h: each may lie over an operand. */
+tc_status rt_launch_pointwise_both(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    pointwise_params *p = RT_PARAMS(launcher, pointwise_params);
+    const int64_t row = tc_attr_int(node, "row", -1);
+    if (!launch->kernels->pointwise_both || row < 0 || row >= TK_POINTWISE_COUNT || !rt_out(launch, 1))
+        return rt_no_kernel(launcher, node, launch);
+    p->row = (tk_pointwise_row)row;
+    p->alpha = (double)tc_attr_float(node, "alpha", 0);
+    launch->params = p;
+    launch->run = run_both;
+    launch->inplace[0] = launch->inplace[1] = 3;
     return TC_OK;
 }

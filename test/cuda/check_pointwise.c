@@ -36,6 +36,27 @@ static void grad(void) {
             }
 }
 
+/* In one walk, over both operands; and with the bits of the two kernels one by one. */
+static void both(void) {
+    for (int row = 0; row < TK_POINTWISE_COUNT; row++)
+        for (const tk_dtype *t = all_floats; *t; t++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+                for (int64_t first = 0; first < 2; first++) {
+                    const tk_pointwise_row r = (tk_pointwise_row)row;
+                    const int64_t n = sizes[i];
+                    pair x = pair_from(pair_random(*t, n + first, -12, 12), first);
+                    pair g = pair_from(pair_random(*t, n + first, -2, 2), first);
+                    pair y = pair_result(*t, n), dx = pair_result(*t, n);
+                    ON_BOTH(pointwise, r, AT(y), AT(x), n, 1.25, *t);
+                    ON_BOTH(pointwise_grad, r, AT(dx), AT(g), AT(x), n, 1.25, *t);
+                    ON_BOTH(pointwise_both, r, AT(g), AT(x), AT(g), AT(x), n, 1.25, *t);
+                    pair_compare(x, of(*t), "row %d of %lld elements, beside its gradient", row, (long long)n);
+                    pair_compare(g, of(*t), "row %d of %lld elements, beside its value", row, (long long)n);
+                    pair_same(x, y, "a value in one walk with its gradient");
+                    pair_same(g, dx, "a gradient in one walk with its value");
+                }
+}
+
 /* --- all numbers of 16 bits, against the definitions in double --------------------------------------- */
 
 enum { ALL = 65536 };
@@ -87,4 +108,4 @@ static void halves(void) {
     emu_ex2_error = EMU_EXACT;
 }
 
-const cuda_check checks[] = {{"forward", forward}, {"grad", grad}, {"halves", halves}, {NULL, NULL}};
+const cuda_check checks[] = {{"forward", forward}, {"grad", grad}, {"both", both}, {"halves", halves}, {NULL, NULL}};
