@@ -12,10 +12,11 @@ if [ "${1-}" = --run ] && [ $# = 3 ]; then
     pack=$(cd "$2" && pwd)
     mkdir -p "$3"
     export LD_LIBRARY_PATH=$pack/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    # cuBLASLt may lie where the loader does not look: in a toolkit, or among Python's packages.
+    # Libraries may lie where the loader does not look: the driver's; cuBLASLt in a toolkit or among Python packages.
     wheels=$(python3 -c 'import sys; print(*(p + "/nvidia/*/lib" for p in sys.path if p.endswith("-packages")))')
-    for folder in /usr/local/cuda*/lib64 /usr/local/cuda*/lib $wheels; do
-        [ ! -e "$folder/libcublasLt.so.13" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$folder
+    for folder in /usr/local/nvidia/lib64 /usr/local/cuda*/lib64 /usr/local/cuda*/lib $wheels; do
+        [ -e "$folder/libcuda.so.1" ] || [ -e "$folder/libcublasLt.so.13" ] || continue
+        LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$folder
     done
     exec python3 "$pack/on_gpu_run.py" "$pack" "$3"
 fi

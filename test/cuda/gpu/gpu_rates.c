@@ -1,4 +1,4 @@
-/* gpu_rates.c: how fast the device copies, multiplies, and runs the lean kernels at the sizes of BERT-Large.
+/* gpu_rates.c: how fast the device copies, multiplies, attends, and runs the lean kernels at the sizes of BERT-Large.
  * gpu_rates [ROWS [WIDTH [TIMES]]]   one JSON object for each measurement: seconds are the median of TIMES runs, each
  * behind the last one, between two events. Operands are numbers, and larger than any cache. */
 #include "../../../kernels/table_cuda.h"
@@ -112,6 +112,72 @@ static bool tell_products(tk_queue *q, tk_dtype dtype, int64_t tokens, int64_t h
     return good;
 }
 
+/* --- attention ---------------------------------------------------------------------------------- */
+
+enum { HEAD = 64 };
+
+typedef struct attention_call {
+    const lean_case *c;
+    tk_attention a;
+    tk_seed seed;
+} attention_call;
+
+static const tk_number tenth = {NULL, TK_F64, 0.1};
+
+static tk_attention_operands operands_of(const lean_case *c) {
+    return (tk_attention_operands){c->element[0], c->element[1], c->element[2], NULL, NULL};
+}
+static tk_attention_groups groups_of(const tk_attention *a) {
+    return (tk_attention_groups){.groups = a->items, .members = 1, .group_at = {.step = 1}};
+}
+
+static void attend(const void *what) {
+    const attention_call *call = what;
+    const lean_case *c = call->c;
+    c->table->attention_run(c->q, (tk_attention_results){.y = c->element[3]}, operands_of(c), &call->a, tenth,
+                            call->seed, c->workspace);
+}
+
+static void attend_back(const void *what) {
+    const attention_call *call = what;
+    const lean_case *c = call->c;
+    const tk_attention_groups groups = groups_of(&call->a);
+    c->table->attention_tiled_grad(c->q, (tk_attention_gradients){c->element[3], c->element[4], c->element[5], NULL},
+                                   c->element[0], operands_of(c), &call->a, &groups, tenth, call->seed, c->workspace);
+}
+
+/* Heads of a layer of width h over its tokens, in sequences of `s`; operations as they are counted for attention: two
+ * products forward, five backward. */
+static bool tell_attention(tk_queue *q, tk_dtype dtype, int64_t tokens, int64_t h, int64_t s) {
+    lean_case c;
+    const tk_attention a = {.items = tokens / s * (h / HEAD),
+                            .s = s,
+                            .t = s,
+                            .d = HEAD,
+                            .e = HEAD,
+                            .q_at = {.step = s * HEAD},
+                            .kt_at = {.step = s * HEAD},
+                            .v_at = {.step = s * HEAD},
+                            .scale = 0.125,
+                            .dtype = dtype};
+    const double product = 2.0 * (double)a.items * (double)s * (double)s * HEAD;
+    const tk_attention_groups groups = groups_of(&a);
+    bool good = lean_open(&c, q, dtype, tokens, h);
+    const size_t forward = good ? c.table->attention_workspace(&a, 1) : 0,
+                 back = good ? c.table->attention_tiled_grad_workspace(&a, &groups, 1) : 0;
+    good = good && (c.workspace = rt_device_cuda.alloc(q, forward > back ? forward : back)) != NULL;
+    for (int drops = 0; good && drops < 2; drops++) {
+        const attention_call call = {&c, a, {drops ? c.row[0] : NULL, 5}};
+        char name[80];
+        snprintf(name, sizeof name, "forward, %lld%s", (long long)s, drops ? ", dropped" : "");
+        tell("attention", name, dtype, 2 * product, timed(q, attend, &call));
+        snprintf(name, sizeof name, "backward, %lld%s", (long long)s, drops ? ", dropped" : "");
+        tell("attention", name, dtype, 5 * product, timed(q, attend_back, &call));
+    }
+    lean_close(&c);
+    return good;
+}
+
 /* --- all ---------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv) {
@@ -127,6 +193,9 @@ int main(int argc, char **argv) {
         good = tell_kernels(q, types[t], rows, n);
     for (size_t t = 0; good && tk_table_cuda.product_run && t < sizeof types / sizeof *types; t++)
         good = tell_products(q, types[t], rows / 4, n);
+    for (size_t t = 0; good && tk_table_cuda.attention_run && t < sizeof types / sizeof *types; t++)
+        for (int64_t s = 128; good && s <= 512 && s <= rows / 4; s *= 4)
+            good = tell_attention(q, types[t], rows / 4, n, s);
     rt_device_cuda.close(q);
     tc_arena_destroy(arena);
     return good ? 0 : 1;

@@ -176,7 +176,7 @@ def measured(line):
 
 def rates(m):
     """Copies and products: what this machine can do. Kernels: bytes that they must move, over the time they take."""
-    done = m.run(m.program("gpu_rates"), *(("64", "64", "2") if m.emulated else ()))
+    done = m.run(m.program("gpu_rates"), *(("512", "64", "1") if m.emulated else ()))
     m.judge(done.returncode == 0, f"gpu_rates: {last_line(done.stderr)}")
     rows = [row for row in map(measured, done.stdout.splitlines()) if row]
     copies = {row["type"]: row["per_second"] for row in rows if row["kind"] == "copy"}
