@@ -1,6 +1,7 @@
 /* cublaslt_double.c: handles, descriptors, algorithms and refusals of the double; cublaslt_product.c computes. */
 #include "cublaslt_problem.h"
 #include "cuda_work.h"
+#include "double_elements.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,8 +219,6 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 /* --- what is a product ------------------------------------------------------------------------ */
 
-size_t lt_size(int32_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
-
 int64_t lt_extent(const lt_layout *l) {
     const uint64_t major = l->order == CUBLASLT_ORDER_ROW ? l->rows : l->cols;
     const uint64_t minor = l->order == CUBLASLT_ORDER_ROW ? l->cols : l->rows;
@@ -435,13 +434,13 @@ static const char *check_algorithm(const lt_product *p, const cublasLtMatmulAlgo
     if ((uintptr_t)p->workspace % 256 != 0)
         return "a workspace that is not aligned to 256 bytes";
     for (int i = 0; i < LT_OPERANDS; i++) {
-        const size_t item = lt_size(p->problem.layouts[i].type);
+        const size_t item = double_size(p->problem.layouts[i].type);
         if (!p->at[i] && !(i == LT_C && !p->beta_at && p->beta == 0))
             return "an operand is missing";
         if ((uintptr_t)p->at[i] % algo->data[ALGO_ALIGNMENT + i] != 0 || (uintptr_t)p->at[i] % item != 0)
             return "an operand that is less aligned than was promised";
     }
-    const size_t item = lt_size(p->problem.layouts[LT_D].type);
+    const size_t item = double_size(p->problem.layouts[LT_D].type);
     if ((uintptr_t)p->problem.op.bias % item != 0 || (uintptr_t)p->problem.op.aux % 16 != 0)
         return "a bias that is not aligned, or an auxiliary matrix that is not to 16 bytes";
     return NULL;
@@ -450,7 +449,7 @@ static const char *check_algorithm(const lt_product *p, const cublasLtMatmulAlgo
 /* The bytes from the first element that the operand has to behind its last. */
 static emu_span bytes_of(const lt_product *p, int operand) {
     const lt_layout *l = &p->problem.layouts[operand];
-    const int64_t last = (l->batch - 1) * l->stride, item = (int64_t)lt_size(l->type);
+    const int64_t last = (l->batch - 1) * l->stride, item = (int64_t)double_size(l->type);
     const int64_t begin = last < 0 ? last : 0, end = (last < 0 ? 0 : last) + lt_extent(l);
     return (emu_span){(const char *)p->at[operand] + begin * item, (size_t)((end - begin) * item), operand == LT_D};
 }

@@ -41,7 +41,6 @@ typedef struct lt_product {
 static inline bool lt_has(const lt_operation *op, int bits) { return (op->epilogue & bits) == bits; }
 enum { LT_RELU = 2, LT_BIAS = 4, LT_DRELU = 8, LT_BGRAD = 16, LT_GELU = 32, LT_DGELU = 64, LT_AUX = 128 };
 
-size_t lt_size(int32_t type); /* bytes of an element */
 /* Elements from the matrix's beginning. */
 static inline int64_t lt_index(const lt_layout *l, int64_t batch, uint64_t row, uint64_t col) {
     const uint64_t major = l->order == CUBLASLT_ORDER_ROW ? row : col,

@@ -1,8 +1,7 @@
 /* cublaslt_product.c: computes a product of the cuBLASLt double, in plain loops of one order, on emulated memory. */
 #include "cublaslt_problem.h"
 #include "cuda_work.h"
-#include "kernels/common/half.h"
-#include <math.h>
+#include "double_elements.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,33 +19,6 @@ static void *made(size_t n, size_t size) {
     return p;
 }
 
-/* --- elements --------------------------------------------------------------------------------- */
-
-static double get(const void *p, int32_t type, int64_t i) {
-    if (type == CUDA_R_64F)
-        return ((const double *)p)[i];
-    if (type == CUDA_R_32F)
-        return (double)((const float *)p)[i];
-    const uint16_t bits = ((const uint16_t *)p)[i];
-    return (double)(type == CUDA_R_16F ? tk_from_f16(bits) : tk_from_bf16(bits));
-}
-
-/* Rounds once: numbers of all types but double are computed in float. */
-static void put(void *p, int32_t type, int64_t i, double v) {
-    if (type == CUDA_R_64F)
-        ((double *)p)[i] = v;
-    else if (type == CUDA_R_32F)
-        ((float *)p)[i] = (float)v;
-    else
-        ((uint16_t *)p)[i] = type == CUDA_R_16F ? tk_to_f16((float)v) : tk_to_bf16((float)v);
-}
-
-/* The nearest number of 10 bits behind the point, the larger one of two. */
-static double as_tf32(double v) {
-    const uint32_t bits = tk_float_bits((float)v);
-    return isfinite(v) ? (double)tk_bits_float((bits + 0x1000) & ~(uint32_t)0x1fff) : v;
-}
-
 /* --- whether operands are as they should be ---------------------------------------------------- */
 
 typedef bool may_fn(const void *at, size_t bytes, const char *what);
@@ -60,7 +32,7 @@ static bool ask(const lt_product *p, int operand, may_fn *may) {
     static const char *const names[LT_OPERANDS] = {"operand A", "operand B", "operand C", "result D"};
     const lt_layout *l = &p->problem.layouts[operand];
     const bool by_row = l->order == CUBLASLT_ORDER_ROW;
-    const int64_t item = (int64_t)lt_size(l->type);
+    const int64_t item = (int64_t)double_size(l->type);
     int64_t major = (int64_t)(by_row ? l->rows : l->cols), minor = (int64_t)(by_row ? l->cols : l->rows);
     if (l->ld == minor) {
         minor *= major;
@@ -91,7 +63,7 @@ static uint64_t bias_size(const lt_problem *p) {
 /* Of a matrix of the batch: bias and auxiliary matrix; their gradients and outputs are written. */
 static bool ask_epilogue(const lt_problem *p, int64_t batch, may_fn *read, may_fn *write) {
     const lt_operation *op = &p->op;
-    const size_t item = lt_size(p->layouts[LT_D].type);
+    const size_t item = double_size(p->layouts[LT_D].type);
     const bool bits = op->epilogue & (LT_RELU | LT_DRELU);
     const uint64_t bias = bias_size(p);
     bool right = true;
@@ -144,8 +116,8 @@ typedef struct strip {
 
 static double operand_at(const strip *s, lt_operand operand, uint64_t row, uint64_t col) {
     const lt_layout *l = &s->p->problem.layouts[operand];
-    const double v = get(s->p->at[operand], l->type, lt_index(l, s->batch, row, col));
-    return s->p->problem.op.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && operand != LT_C ? as_tf32(v) : v;
+    const double v = double_get(s->p->at[operand], l->type, lt_index(l, s->batch, row, col));
+    return s->p->problem.op.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && operand != LT_C ? double_as_tf32(v) : v;
 }
 
 static void keep(const strip *s, void *to, uint64_t i, double v) {
@@ -197,11 +169,11 @@ static double with_epilogue(const strip *s, double v, uint64_t row, uint64_t col
     unsigned char *bits = (unsigned char *)op->aux + aux / 8;
     const unsigned char bit = (unsigned char)(1 << aux % 8);
     if (op->epilogue & LT_BIAS)
-        v = (double)((float)v + (float)get(op->bias, type, s->batch * op->bias_stride + (int64_t)row));
+        v = (double)((float)v + (float)double_get(op->bias, type, s->batch * op->bias_stride + (int64_t)row));
     if (lt_has(op, LT_RELU | LT_AUX))
         *bits = (unsigned char)(v > 0 ? *bits | bit : *bits & ~bit);
     if (lt_has(op, LT_GELU | LT_AUX))
-        put(op->aux, type, aux, v);
+        double_put(op->aux, type, aux, v);
     if (op->epilogue & LT_RELU)
         v = v > 0 ? v : 0;
     if (op->epilogue & LT_GELU)
@@ -209,7 +181,7 @@ static double with_epilogue(const strip *s, double v, uint64_t row, uint64_t col
     if (op->epilogue & LT_DRELU)
         v = *bits & bit ? v : 0;
     if (op->epilogue & LT_DGELU)
-        v = (double)((float)v * gelu_slope((float)get(op->aux, type, aux)));
+        v = (double)((float)v * gelu_slope((float)double_get(op->aux, type, aux)));
     if (op->epilogue & LT_BGRAD)
         s->bias_grad[row] += v;
     return v;
@@ -222,7 +194,7 @@ static void store_column(const strip *s, uint64_t col) {
         double v = scaled(s, kept(s, s->total, i), s->row + i, col);
         if (!plain)
             v = with_epilogue(s, v, s->row + i, col);
-        put((void *)s->p->at[LT_D], d->type, lt_index(d, s->batch, s->row + i, col), v);
+        double_put((void *)s->p->at[LT_D], d->type, lt_index(d, s->batch, s->row + i, col), v);
     }
 }
 
@@ -272,7 +244,7 @@ static void run_matrix(const lt_product *product, int64_t batch) {
     }
     if (!(p->op.epilogue & LT_BIAS))
         for (uint64_t i = 0; i < bias_size(p); i++)
-            put(p->op.bias, p->layouts[LT_D].type, batch * p->op.bias_stride + (int64_t)i, s.bias_grad[i]);
+            double_put(p->op.bias, p->layouts[LT_D].type, batch * p->op.bias_stride + (int64_t)i, s.bias_grad[i]);
     free(s.a);
     free(s.b);
     free(s.total);
@@ -287,11 +259,11 @@ static bool read_factors(lt_product *p) {
     if (!p->alpha_at)
         return true;
     const int32_t type = p->problem.op.scale;
-    if (!emu_may_read(p->alpha_at, lt_size(type), who, "alpha") ||
-        !emu_may_read(p->beta_at, lt_size(type), who, "beta"))
+    if (!emu_may_read(p->alpha_at, double_size(type), who, "alpha") ||
+        !emu_may_read(p->beta_at, double_size(type), who, "beta"))
         return false;
-    p->alpha = get(p->alpha_at, type, 0);
-    p->beta = get(p->beta_at, type, 0);
+    p->alpha = double_get(p->alpha_at, type, 0);
+    p->beta = double_get(p->beta_at, type, 0);
     return true;
 }
 
