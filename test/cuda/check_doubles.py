@@ -3,7 +3,7 @@
 
 A C file that includes CUDA's headers declares every function of the doubles once more, which the compiler refuses if it
 is not the same, and asserts the number of every enumerator and macro, the size of every opaque object, and that every
-member of cudaDeviceProp is there. Exit code 77 where there are no such headers.
+member of cudaDeviceProp is there, and of other structs where it is. Exit code 77 where there are no such headers.
 """
 import os
 import re
@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 
-DOUBLES = {'cudart_double.h': 'cuda_runtime_api.h', 'cublaslt_double.h': 'cublasLt.h', 'nccl_double.h': 'nccl.h'}
+DOUBLES = {'cudart_double.h': 'cuda_runtime_api.h', 'cublaslt_double.h': 'cublasLt.h', 'cudnn_double.h': 'cudnn.h',
+           'nccl_double.h': 'nccl.h'}
+APART = ('cudnn.h', 'nccl.h')  # no part of CUDA's toolkit
 
 
 def split(text):
@@ -47,6 +49,7 @@ def checks(path):
     for one in split(text):
         enum = re.match(r'(?:typedef )?enum(?: \w+)? \{(.*)\}', one)
         struct = re.match(r'struct (\w+) \{(.*)\}$', one)
+        named = re.match(r'typedef struct \w+ \{(.*)\} (\w+)$', one)
         opaque = re.match(r'typedef struct \{ uint64_t data\[(\d+)\]; \} (\w+)$', one)
         function = re.match(r'(?:const )?\w+ \**(\w+)\(.*\)$', one)
         if enum and '=' in enum.group(1):
@@ -58,6 +61,12 @@ def checks(path):
                     kind, name, count = re.match(r'\s*(.*?) (\w+)((?:\[\d+\])?)\s*$', member).groups()
                     yield (f'_Static_assert(sizeof(((struct {struct.group(1)} *)0)->{name}) == '
                            f'sizeof({kind}{count}), "{name}");')
+        elif named:  # the same members, one behind the other
+            yield f'typedef struct {{{named.group(1)}}} our_{named.group(2)};'
+            yield f'_Static_assert(sizeof(our_{named.group(2)}) == sizeof({named.group(2)}), "{named.group(2)}");'
+            for name in re.findall(r'(\w+)(?:\[\d+\])?;', named.group(1)):
+                yield (f'_Static_assert(__builtin_offsetof(our_{named.group(2)}, {name}) == '
+                       f'__builtin_offsetof({named.group(2)}, {name}), "{named.group(2)}.{name}");')
         elif opaque:
             yield f'_Static_assert(sizeof({opaque.group(2)}) == {8 * int(opaque.group(1))}, "{opaque.group(2)}");'
         elif function:
@@ -76,7 +85,7 @@ def main():
         source = os.path.join(work, 'check.c')
         with open(source, 'w', encoding='utf-8') as file:
             for ours, theirs in DOUBLES.items():
-                if theirs != 'nccl.h' or os.path.exists(os.path.join(headers, theirs)):  # no part of CUDA's toolkit
+                if theirs not in APART or os.path.exists(os.path.join(headers, theirs)):
                     print(f'#include <{theirs}>', file=file)
                     lines += checks(os.path.join(folder, ours))
             print('\n'.join(lines), file=file)
