@@ -54,7 +54,9 @@ typedef struct rt_device {
     void (*enter)(tk_queue *q);
     /* From now on products of floats may round their operands to TF32: 10 bits behind the point. */
     void (*allow_tf32)(tk_queue *q);
-    /* The products that ran and how: a line for each, as snprintf gives it. */
+    /* From now on convolutions are not cuDNN's, even where it is. */
+    void (*leave_cudnn)(tk_queue *q);
+    /* The products and convolutions that ran and how: a line for each, as snprintf gives it. */
     size_t (*products)(const tk_queue *q, char *text, size_t bytes);
     /* A line about the device of this number; false: there are no more. */
     bool (*describe)(int number, char *text, size_t bytes);

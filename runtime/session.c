@@ -107,6 +107,8 @@ static tc_status start_device(tempo_session *s) {
                         device->name);
     if (s->tf32)
         device->allow_tf32(s->shared.queue);
+    if (s->no_cudnn && device->leave_cudnn)
+        device->leave_cudnn(s->shared.queue);
     return TC_OK;
 }
 
@@ -168,6 +170,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     s->shared.queue = queue;
     s->device_name = options ? options->device : NULL;
     s->tf32 = options && options->tf32;
+    s->no_cudnn = options && options->no_cudnn;
     s->shared.check_memory = options && options->check_memory;
     s->shared.patience = options && options->patience > 0 ? options->patience : RT_PATIENCE;
     s->random.pair[0] = options ? (int64_t)options->seed : 0;

@@ -58,7 +58,7 @@ struct tempo_session {
     tc_ctx ctx;     /* its arena is scratch: emptied when the next call begins */
     tc_arena *arena;
     rt_hooks hooks;
-    bool tf32;
+    bool tf32, no_cudnn;
     const char *device_name; /* what the caller names; NULL: hooks.device, or the first; borrowed while it opens */
     tc_model *model;  /* as opened: nothing that a run finds out is in it, so that each plan can start from a clone */
     rt_input *inputs; /* [model->graph->n_inputs]; NULL: the model could not be opened */

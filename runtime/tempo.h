@@ -82,6 +82,8 @@ typedef struct tempo_options {
      * several times faster. On CUDA only, else opening fails with TEMPO_UNSUPPORTED. */
     int tf32;
     double patience; /* seconds that tempo_join, and each run of a rank, wait for other ranks; 0: 120 */
+    /* Not 0: on CUDA convolutions are products of patches, also where cuDNN is. */
+    int no_cudnn;
 } tempo_options;
 
 /* Reads a model. `options` may be NULL. A session comes back, never NULL, whatever the status is, so that tempo_message

@@ -8,6 +8,8 @@
 
 /* Products of this queue: the library, its handle, the algorithms chosen so far. matmul/matmul_cuda.c */
 typedef struct tk_cublas tk_cublas;
+/* Its convolutions, likewise. conv/cudnn_conv.c */
+typedef struct tk_cudnn tk_cudnn;
 
 typedef struct tk_cuda {
     cudaStream_t stream;
@@ -16,6 +18,8 @@ typedef struct tk_cuda {
     int architecture;   /* 10 major + minor: 90 */
     size_t shared_most; /* bytes of shared memory that a block may ask for */
     tk_cublas *cublas;  /* since the device started: tk_cublas_open */
+    tk_cudnn *cudnn;    /* since its first convolution, in builds that may have it; NULL before */
+    bool no_cudnn;      /* convolutions are products of patches: on request */
     bool tf32;          /* products of floats may round their operands to 11 bits: on request */
     bool recording;     /* what is queued becomes a graph: nothing may be allocated or waited for */
     cudaError_t error;  /* the first that a call gave since the queue was waited for last */

@@ -1,13 +1,17 @@
-/* conv_cuda.cu: convolutions as products (matmul.h): patches to columns for some images at a time, then a batch of
- * products; the transposed one by products first, and then each element of wide gathers what was sent to it, in the
- * order of the CPU's sums. No columns for a window of one element without strides or pads: the input is the matrix. */
+/* conv_cuda.cu: convolutions by cuDNN (conv_cudnn.h) where it is and takes them, else as products (matmul.h): patches
+ * to columns for some images at a time, then a batch of products; the transposed one by products first, and then each
+ * element of wide gathers what was sent to it, in the order of the CPU's sums. No columns for a window of one element
+ * without strides or pads: the input is the matrix. */
 #include "../common/device.cuh"
 extern "C" {
+#include "../matmul/cublas.h"
 #include "../matmul/matmul.h"
-#include "conv.h"
+#include "../movement/movement.h"
+#include "conv_cudnn.h"
 TK_CONV_KERNELS(TK_DECLARE_CUDA)
 TK_CONV_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
 TK_MATMUL_KERNELS(TK_DECLARE_CUDA)
+TK_MOVEMENT_KERNELS(TK_DECLARE_CUDA)
 }
 
 enum { THREADS = 256 };
@@ -111,11 +115,83 @@ static void run_products(tk_queue *q, char *out, const char *weight, const char 
         tk_cuda_product_run(q, out, weight, b, &p, dtype, nullptr);
 }
 
+static void start_with_bias(tk_queue *q, void *out, const void *bias, int64_t batch, int64_t channels, int64_t places,
+                            tk_dtype dtype) {
+    const int64_t out_dims[] = {batch, channels, places}, bias_dims[] = {channels, 1};
+    const tk_shape shape = {2, bias_dims};
+    tk_bcast bc;
+    tk_bcast_init(&bc, tk_shape{3, out_dims}, &shape, 1);
+    tk_cuda_product_start(q, out, bias, 1, &bc, dtype);
+}
+
+/* --- by cuDNN ------------------------------------------------------------------------------------- */
+
+/* A gradient of filters comes as [filters, batch, out...], in the convolution's words; a rounding up for each of the
+ * two parts of the workspace. */
+enum { ALIGNED = 256 };
+static size_t turned_bytes(const tk_conv *c, int64_t size) {
+    return (size_t)(c->filters * c->batch * tk_volume(c->window.out) * size) + 2 * ALIGNED;
+}
+
+/* Its workspace is what is left of the launch's, or that of the queue's products, which run at other times. */
+static void set_workspace(tk_queue *q, tk_cudnn_call *call, void *workspace, size_t bytes, size_t used) {
+    const uintptr_t begin = ((uintptr_t)workspace + used + ALIGNED - 1) / ALIGNED * ALIGNED;
+    size_t shared;
+    call->workspace = tk_cublas_workspace(tk_queue_cuda(q)->cublas, &shared);
+    call->workspace_bytes = shared;
+    if (bytes > used + ALIGNED + shared) {
+        call->workspace = (void *)begin;
+        call->workspace_bytes = bytes - used - ALIGNED;
+    }
+}
+
+/* out [batch, filters, places] of turned [filters, batch, places]. */
+static void turn_back(tk_queue *q, void *out, const void *turned, const tk_conv *c, int64_t size) {
+    const int64_t places = places_of(c);
+    tk_strided box = {};
+    box.rank = 3;
+    box.dims[0] = c->batch, box.dims[1] = c->filters, box.dims[2] = places;
+    box.out_strides[0] = c->filters * places, box.out_strides[1] = places, box.out_strides[2] = 1;
+    box.inp_strides[0] = places, box.inp_strides[1] = c->batch * places, box.inp_strides[2] = 1;
+    tk_strided_simplify(&box);
+    tk_cuda_copy_strided(q, out, turned, &box, (size_t)size);
+}
+
+/* False: it has nothing for this one. What has a bias starts with it. */
+static bool run_cudnn(tk_queue *q, void *out, const void *inp, const void *weight, const void *bias, const tk_conv *c,
+                      tk_dtype dtype, bool transposed, void *workspace, size_t bytes) {
+    const int64_t size = (int64_t)tk_size(dtype);
+    tk_cudnn_call call = {};
+    call.conv = c, call.way = tk_cudnn_way_of(c, transposed, bias != nullptr), call.dtype = dtype;
+    call.added = bias != nullptr;
+    call.out = out, call.inp = inp, call.weight = weight;
+    const bool turns = call.way == TK_CUDNN_FILTERS && c->batch > 1;
+    if (turns)
+        call.out = (void *)(((uintptr_t)workspace + ALIGNED - 1) / ALIGNED * ALIGNED);
+    set_workspace(q, &call, workspace, bytes, turns ? turned_bytes(c, size) - ALIGNED : 0);
+    if (!tk_cudnn_takes(tk_queue_cuda(q), &call))
+        return false;
+    if (bias)
+        start_with_bias(q, out, bias, c->batch, transposed ? c->channels : c->filters,
+                        transposed ? tk_volume(c->window.inp) : places_of(c), dtype);
+    if (!tk_cudnn_run(tk_queue_cuda(q), &call))
+        return false;
+    if (turns)
+        turn_back(q, out, call.out, c, size);
+    return true;
+}
+
 /* --- the convolution ------------------------------------------------------------------------------ */
 
 size_t tk_cuda_conv_workspace(const tk_conv *c, tk_dtype dtype, int slots) {
+    const int64_t size = (int64_t)tk_size(dtype);
     (void)slots;
-    return c->groups == 0 || is_pointwise(&c->window) ? 0 : columns_bytes(c, (int64_t)tk_size(dtype));
+    if (c->groups == 0)
+        return 0;
+    const size_t columns = is_pointwise(&c->window) ? 0 : columns_bytes(c, size),
+                 turned =
+                     c->batch > 1 && tk_cudnn_way_of(c, false, false) == TK_CUDNN_FILTERS ? turned_bytes(c, size) : 0;
+    return columns > turned ? columns : turned;
 }
 
 /* filters x (channels, kernel) by (channels, kernel) x places. */
@@ -129,24 +205,19 @@ static products conv_products(const tk_conv *c, bool biased) {
     return of;
 }
 
-static void start_with_bias(tk_queue *q, void *out, const void *bias, const tk_conv *c, tk_dtype dtype) {
-    const int64_t out_dims[] = {c->batch, c->filters, places_of(c)}, bias_dims[] = {c->filters, 1};
-    const tk_shape shape = {2, bias_dims};
-    tk_bcast bc;
-    tk_bcast_init(&bc, tk_shape{3, out_dims}, &shape, 1);
-    tk_cuda_product_start(q, out, bias, 1, &bc, dtype);
-}
-
 void tk_cuda_conv_run(tk_queue *q, void *out, const void *inp, const void *weight, const void *bias, const tk_conv *c,
                       tk_dtype dtype, void *workspace) {
     const int64_t size = (int64_t)tk_size(dtype), outs = places_of(c), ins = tk_volume(c->window.inp);
     if (c->groups == 0 || c->batch * c->filters * outs == 0)
         return;
-    const products of = conv_products(c, bias != nullptr);
     const bool pointwise = is_pointwise(&c->window);
+    if (!(pointwise && c->groups == 1) &&
+        run_cudnn(q, out, inp, weight, bias, c, dtype, false, workspace, tk_cuda_conv_workspace(c, dtype, 1)))
+        return;
+    const products of = conv_products(c, bias != nullptr);
     const int64_t most = pointwise ? c->batch : images_of(c, size);
     if (bias)
-        start_with_bias(q, out, bias, c, dtype);
+        start_with_bias(q, out, bias, c->batch, c->filters, outs, dtype);
     for (int64_t first = 0; first < c->batch; first += most) {
         const int64_t images = c->batch - first < most ? c->batch - first : most;
         const char *from = (const char *)inp + first * c->channels * ins * size;
@@ -229,6 +300,9 @@ void tk_cuda_conv_transpose_run(tk_queue *q, void *wide, const void *narrow, con
                                 const tk_conv *c, tk_dtype dtype, void *workspace) {
     const int64_t size = (int64_t)tk_size(dtype), outs = places_of(c), ins = tk_volume(c->window.inp);
     if (c->groups == 0 || c->batch * c->channels * ins == 0)
+        return;
+    if (run_cudnn(q, wide, narrow, weight, bias, c, dtype, true, workspace,
+                  tk_cuda_conv_transpose_workspace(c, dtype, 1)))
         return;
     const products of = transposed_products(c, dtype);
     const int64_t most = images_of(c, (int64_t)tk_size(tk_wide(dtype)));

@@ -1,6 +1,7 @@
 /* device_cuda.c: a GPU by CUDA: its memory, copies and faults, one stream of work, and graphs of it. Compiled against
  * CUDA's headers, or in tests against doubles of them (test/cuda): not a line differs. Without a driver every call of
  * CUDA's gives an error, so that one program serves all machines. */
+#include "../../kernels/conv/conv_cudnn.h"
 #include "../../kernels/matmul/cublas.h"
 #include "../../kernels/table_cuda.h"
 #include "nccl_cuda.h"
@@ -74,6 +75,7 @@ void cuda_forget_all(cuda_device *d) {
 static void stop(cuda_device *d) {
     cuda_forget_all(d);
     rt_nccl_leave(d);
+    tk_cudnn_close(&d->shared);
     tk_cublas_close(&d->shared);
     for (uint32_t i = 0; i < d->n_moments; i++)
         (void)cudaEventDestroy(d->moments[i]);
@@ -136,8 +138,11 @@ static void cuda_enter(tk_queue *q) {
 
 static void cuda_allow_tf32(tk_queue *q) { cuda_of(q)->shared.tf32 = true; }
 
+static void cuda_leave_cudnn(tk_queue *q) { cuda_of(q)->shared.no_cudnn = true; }
+
 static size_t cuda_products(const tk_queue *q, char *text, size_t bytes) {
-    return tk_cublas_describe(cuda_of(q)->shared.cublas, text, bytes);
+    const size_t n = tk_cublas_describe(cuda_of(q)->shared.cublas, text, bytes), used = n < bytes ? n : bytes;
+    return n + tk_cudnn_describe(&cuda_of(q)->shared, text + used, bytes - used);
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -304,6 +309,7 @@ const rt_device rt_device_cuda = {.name = "cuda",
                                   .start = cuda_start,
                                   .enter = cuda_enter,
                                   .allow_tf32 = cuda_allow_tf32,
+                                  .leave_cudnn = cuda_leave_cudnn,
                                   .products = cuda_products,
                                   .describe = cuda_describe,
                                   .available = cuda_available,

@@ -12,7 +12,7 @@ typedef struct run_options {
     double patience;
     int rank_at, n_ranks; /* what `rank` says */
     int64_t threads, repeat;
-    bool memory, check_memory, list_kernels, list_devices, tf32, products;
+    bool memory, check_memory, list_kernels, list_devices, tf32, no_cudnn, products;
     tempo_options session;
     rt_hooks hooks; /* the passes that the runtime borrows, and the device */
 } run_options;

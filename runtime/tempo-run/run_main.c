@@ -69,6 +69,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
     o->session.threads = (int)o->threads;
     o->session.check_memory = o->check_memory;
     o->session.tf32 = o->tf32;
+    o->session.no_cudnn = o->no_cudnn;
     TC_TRY(parse_seed(ctx, o));
     TC_TRY(run_check_ranks(ctx, o));
     if (o->test_data && arguments->count > 0)
