@@ -1,5 +1,5 @@
-/* dropout_cuda.cu: Dropout on a CUDA device: a thread has the eight elements of a block of Philox, by packs of up to 16
- * bytes. */
+/* dropout_cuda.cu: Dropout on a CUDA device: a thread draws the eight elements of a block of Philox; a warp goes
+ * through its blocks by packs of up to 16 bytes, neighbours by neighbouring lanes. */
 #include "../common/fast_math.cuh"
 extern "C" {
 #include "dropout.h"
@@ -55,17 +55,19 @@ __device__ __forceinline__ tk_pack<uint8_t, TK_HALVES> mask_of(uint32_t kept) {
     return mask;
 }
 
-/* A whole block, by packs. */
+/* The blocks of a warp, one a lane: out and inp are where the first one begins. */
 template <class S>
 __device__ __forceinline__ void drop(S *out, const S *inp, uint32_t kept, const keeping<S> &divided) {
-    constexpr int N = tk_pack_size<S> < TK_HALVES ? tk_pack_size<S> : TK_HALVES;
-#pragma unroll
-    for (int at = 0; at < TK_HALVES; at += N) {
-        tk_pack<S, N> x = tk_load_pack<N>(inp + at);
+    constexpr int N = tk_pack_size<S> < TK_HALVES ? tk_pack_size<S> : TK_HALVES, PACKS = TK_HALVES / N;
+#pragma unroll 1 /* divisions of floats take many registers */
+    for (int p = 0; p < PACKS; p++) {
+        const int pack = p * TK_WARP + (int)threadIdx.x % TK_WARP;
+        const uint32_t bits = PACKS == 1 ? kept : __shfl_sync(TK_ALL_LANES, kept, pack / PACKS) >> pack % PACKS * N;
+        tk_pack<S, N> x = tk_load_pack<N>(inp + pack * N);
 #pragma unroll
         for (int k = 0; k < N; k++)
-            x.at[k] = divided.of(x.at[k], kept >> (at + k) & 1);
-        tk_store_pack(out + at, x);
+            x.at[k] = divided.of(x.at[k], bits >> k & 1);
+        tk_store_pack(out + pack * N, x);
     }
 }
 
@@ -87,12 +89,12 @@ __global__ void __launch_bounds__(THREADS)
     const uint32_t threshold = tk_drop_threshold(part);
     const tk_draw draw = FROM == DRAWN && drops ? tk_draw_of(seed) : tk_draw{};
     TK_FOR_EACH(block, (n + TK_HALVES - 1) / TK_HALVES) {
-        const int64_t first = block * TK_HALVES;
+        const int64_t first = block * TK_HALVES, of_warp = first - (int)threadIdx.x % TK_WARP * TK_HALVES;
         uint32_t kept = FROM == DRAWN && drops ? bits_of(&draw, block, threshold) : 0xff;
-        if (packed && first + TK_HALVES <= n) {
+        if (packed && of_warp + TK_WARP * TK_HALVES <= n) {
             if (FROM == GIVEN)
                 kept = bits_of(tk_load_pack<TK_HALVES>(mask + first));
-            drop(out + first, inp + first, kept, divided);
+            drop(out + of_warp, inp + of_warp, kept, divided);
             if (FROM == DRAWN && mask)
                 tk_store_pack(mask + first, mask_of(kept));
             continue;

@@ -79,6 +79,12 @@ static void add_bias(const lean_case *c) {
         c->table->binary_run(c->q, tk_binary_find("Add", c->dtype), c->element[3], c->element[0], c->column[0], &bc);
 }
 
+/* Any numbers are a seed; every thread reads it. */
+static void dropout(const lean_case *c) {
+    c->table->dropout(c->q, c->element[3], NULL, c->element[0], ELEMENTS(c), (tk_number){NULL, TK_F64, 0.1},
+                      (tk_seed){c->row[0], 5}, NULL, c->dtype);
+}
+
 /* [rows, heads of 64] to [heads, rows, 64]: attention's. */
 static void split_heads(const lean_case *c) {
     tk_strided box = {.rank = 3,
@@ -122,6 +128,7 @@ const lean_kernel lean_kernels[] = {
     {"log_softmax", log_softmax, NULL, 2, 0, 0, 1},
     {"add", add, NULL, 3, 0, 0, 1},
     {"add_bias", add_bias, NULL, 2, 1, 0, 1},
+    {"dropout", dropout, NULL, 2, 0, 0, 1.5},
     {"split_heads", split_heads, NULL, 2, 0, 0, 1},
     {"transpose", transpose, NULL, 2, 0, 0, 1},
     {"sum_rows", sum_rows, sum_rows_workspace, 1, 0, 0, 1.05},
