@@ -1,5 +1,5 @@
-/* topk_cuda.cu: TopK on a CUDA device. For few elements a block looks for the best of a lane, then for the best of
- * those that are worse, and so on; for more, whole lanes are sorted. */
+/* topk_cuda.cu: TopK on a CUDA device. For small k a block looks for the best of a lane, then for the best of those
+ * that are worse, and so on; else, and where lanes are few and long, all of them are sorted. */
 #include "../common/walk.cuh"
 extern "C" {
 #include "../common/cub.h"
@@ -12,7 +12,9 @@ namespace {
 
 enum {
     THREADS = 256,
-    MOST_PASSES = 16,        /* over a lane: from there on a sort moves fewer bytes, and lanes of any length fill it */
+    MOST_PASSES = 16, /* over a lane: what a sort takes is about as much, whatever k is */
+    FEW_LANES = 32,   /* that are long: a block each would leave the device idle */
+    LONG_LANE = 8192,
     SORTED_AT_ONCE = 1 << 20 /* elements, or one lane: bounds the workspace */
 };
 
@@ -137,6 +139,10 @@ __global__ void __launch_bounds__(THREADS) put_sorted(void *values, int64_t *ind
     }
 }
 
+bool are_sorted(int64_t count, int64_t axis, int64_t k) {
+    return k > MOST_PASSES || (count <= FEW_LANES && axis >= LONG_LANE);
+}
+
 int64_t at_once(int64_t count, int64_t axis) {
     const int64_t most = SORTED_AT_ONCE / (axis > 0 ? axis : 1);
     return most < 1 ? 1 : most < count ? most : count;
@@ -163,7 +169,8 @@ tk_pairs sorted_lanes(tk_queue *q, const lanes &of, int64_t first, int64_t count
 } // namespace
 
 size_t tk_cuda_topk_workspace(int64_t outer, int64_t axis, int64_t inner, int64_t k) {
-    return k > MOST_PASSES ? tk_sort_workspace(at_once(outer * inner, axis) * axis) : 0;
+    const int64_t count = outer * inner;
+    return are_sorted(count, axis, k) ? tk_sort_workspace(at_once(count, axis) * axis) : 0;
 }
 
 void tk_cuda_topk(tk_queue *q, void *values, int64_t *indices, const void *inp, tk_dtype dtype, int64_t outer,
@@ -174,15 +181,15 @@ void tk_cuda_topk(tk_queue *q, void *values, int64_t *indices, const void *inp, 
     const lanes of = {inp, k, tk_divisor_of(axis), tk_divisor_of(inner), dtype, element, largest ? all : 0};
     if (count * k == 0)
         return;
-    if (k <= MOST_PASSES && axis <= 4 * TK_WARP)
-        TK_LAUNCH((find_best<TK_WARP>), tk_blocks(q, count, 1), TK_WARP, 0, q, values, indices, of, count);
-    else if (k <= MOST_PASSES)
-        TK_LAUNCH((find_best<THREADS>), tk_blocks(q, count, 1), THREADS, 0, q, values, indices, of, count);
-    else
+    if (are_sorted(count, axis, k))
         for (int64_t first = 0, part = at_once(count, axis); first < count; first += part) {
             const int64_t here = count - first < part ? count - first : part;
             const tk_pairs sorted = sorted_lanes(q, of, first, here, workspace);
             TK_LAUNCH(put_sorted, tk_blocks(q, here * k, THREADS), THREADS, 0, q, values, indices, of, sorted, first,
                       here, tk_divisor_of(k));
         }
+    else if (axis <= 4 * TK_WARP)
+        TK_LAUNCH((find_best<TK_WARP>), tk_blocks(q, count, 1), TK_WARP, 0, q, values, indices, of, count);
+    else
+        TK_LAUNCH((find_best<THREADS>), tk_blocks(q, count, 1), THREADS, 0, q, values, indices, of, count);
 }
