@@ -1,6 +1,8 @@
-/* gpu_rates.c: how fast the device copies, multiplies, attends, and runs the lean kernels at the sizes of BERT-Large.
- * gpu_rates [ROWS [WIDTH [TIMES]]]   one JSON object for each measurement: seconds are the median of TIMES runs, each
- * behind the last one, between two events. Operands are numbers, and larger than any cache. */
+/* gpu_rates.c: how fast the device copies, multiplies, attends, and runs the lean kernels at the sizes of BERT-Large,
+ * and convolutions at those of image models, by cuDNN, where it is, and as products of patches. gpu_rates [ROWS [WIDTH
+ * [TIMES]]]   one JSON object for each measurement: seconds are the median of TIMES runs, each behind the last one,
+ * between two events. Operands are numbers, and larger than any cache. */
+#include "../../../kernels/common/cuda_queue.h"
 #include "../../../kernels/table_cuda.h"
 #include "../../../runtime/device.h"
 #include "../lean_kernels.h"
@@ -178,6 +180,81 @@ static bool tell_attention(tk_queue *q, tk_dtype dtype, int64_t tokens, int64_t 
     return good;
 }
 
+/* --- convolutions ------------------------------------------------------------------------------- */
+
+typedef struct conv_call {
+    const lean_case *c;
+    tk_conv conv;
+    bool back; /* the transposed one */
+    int weight;
+} conv_call;
+
+static void convolve(const void *what) {
+    const conv_call *call = what;
+    const lean_case *c = call->c;
+    (call->back ? c->table->conv_transpose_run : c->table->conv_run)(
+        c->q, c->element[3], c->element[0], c->element[call->weight], NULL, &call->conv, c->dtype, c->workspace);
+}
+
+static bool tell_conv(lean_case *c, const char *which, const conv_call *call, double operations) {
+    const size_t bytes = call->back ? c->table->conv_transpose_workspace(&call->conv, c->dtype, 1)
+                                    : c->table->conv_workspace(&call->conv, c->dtype, 1);
+    tk_cuda *cuda = tk_queue_cuda(c->q);
+    c->workspace = bytes > 0 ? rt_device_cuda.alloc(c->q, bytes) : NULL;
+    if (bytes > 0 && !c->workspace)
+        return false;
+    for (int patches = 0; patches < 2; patches++) {
+        char name[96];
+        snprintf(name, sizeof name, "%s%s", which, patches ? ", patches" : "");
+        cuda->no_cudnn = patches;
+        tell("conv", name, c->dtype, operations, timed(c->q, convolve, call));
+    }
+    cuda->no_cudnn = false;
+    rt_device_cuda.free(c->q, c->workspace);
+    c->workspace = NULL;
+    return true;
+}
+
+/* A layer of 3 x 3 over images of `size` by `size`, with as many filters as the stride times its channels: forward, the
+ * gradient of data, and that of filters as the passes write it, batch and channels in each other's place. */
+static bool tell_layer(lean_case *c, int64_t images, int64_t channels, int64_t size, int64_t stride) {
+    const int64_t out = (size - 1) / stride + 1, filters = stride * channels, tail = (out - 1) * stride + 2 - size;
+    const tk_conv layer = {
+        images,
+        channels,
+        filters,
+        1,
+        {{1, size, size}, {1, out, out}, {1, 3, 3}, {1, stride, stride}, {1, 1, 1}, {0, 1, 1}, {0, tail, tail}}};
+    const tk_conv gradient = {
+        channels,
+        images,
+        filters,
+        1,
+        {{1, size, size}, {1, 3, 3}, {1, out, out}, {1, 1, 1}, {1, stride, stride}, {0, 1, 1}, {0, tail, tail}}};
+    const conv_call calls[] = {{c, layer, false, 1}, {c, layer, true, 1}, {c, gradient, false, 2}};
+    static const char *const names[] = {"forward", "of data", "of filters"};
+    const double operations = 18.0 * (double)(images * channels * filters) * (double)(out * out);
+    for (int i = 0; i < 3; i++) {
+        char which[80];
+        snprintf(which, sizeof which, "%s, %lld to %lld, %lld", names[i], (long long)channels, (long long)filters,
+                 (long long)size);
+        if (!tell_conv(c, which, &calls[i], operations))
+            return false;
+    }
+    return true;
+}
+
+/* Layers of a residual network of 50 layers, where n is 1024. */
+static bool tell_convs(tk_queue *q, tk_dtype dtype, int64_t rows, int64_t n) {
+    const int64_t images = rows / 2048 > 0 ? rows / 2048 : 1;
+    lean_case c;
+    bool good = lean_open(&c, q, dtype, rows, n);
+    for (int64_t channels = n / 16, size = n >= 1024 ? 56 : 8; good && channels <= n / 4; channels *= 2, size /= 2)
+        good = tell_layer(&c, images, channels, size, 1) && tell_layer(&c, images, channels, size, 2);
+    lean_close(&c);
+    return good;
+}
+
 /* --- all ---------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv) {
@@ -196,6 +273,8 @@ int main(int argc, char **argv) {
     for (size_t t = 0; good && tk_table_cuda.attention_run && t < sizeof types / sizeof *types; t++)
         for (int64_t s = 128; good && s <= 512 && s <= rows / 4; s *= 4)
             good = tell_attention(q, types[t], rows / 4, n, s);
+    for (size_t t = 0; good && tk_table_cuda.conv_run && t < sizeof types / sizeof *types; t++)
+        good = tell_convs(q, types[t], rows, n);
     rt_device_cuda.close(q);
     tc_arena_destroy(arena);
     return good ? 0 : 1;
