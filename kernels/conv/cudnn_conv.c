@@ -103,20 +103,25 @@ static cudnnStatus_t describe_filter(const tk_cudnn_functions *dnn, tk_cudnn_sol
     return dnn->SetFilterNdDescriptor(s->filter, type_of(s->of.dtype), CUDNN_TENSOR_NCHW, rank, sizes);
 }
 
-/* Doubles are summed in double, all others in float. Floats are multiplied as they are unless TF32 was asked for: by
- * default cuDNN takes it. */
+/* Floats are multiplied as they are unless TF32 was asked for: by default cuDNN takes it. */
+static cudnnMathType_t math_of(const tk_cudnn_problem *p) {
+    return p->dtype == TK_F64               ? CUDNN_DEFAULT_MATH
+           : p->dtype == TK_F32 && !p->tf32 ? CUDNN_FMA_MATH
+                                            : CUDNN_TENSOR_OP_MATH;
+}
+
+/* Doubles are summed in double, all others in float. */
 static cudnnStatus_t describe_conv(const tk_cudnn_functions *dnn, tk_cudnn_solution *s) {
     const tk_window *w = &s->of.conv.window;
     int pads[TK_WINDOW_RANK], strides[TK_WINDOW_RANK], dilations[TK_WINDOW_RANK];
     const int n = to_ints(pads, w->pad_begin, w);
-    const bool exact = s->of.dtype == TK_F32 && !s->of.tf32;
     to_ints(strides, w->stride, w);
     to_ints(dilations, w->dilation, w);
     TRY(dnn->CreateConvolutionDescriptor(&s->conv));
     TRY(dnn->SetConvolutionNdDescriptor(s->conv, n, pads, strides, dilations, CUDNN_CROSS_CORRELATION,
                                         s->of.dtype == TK_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
     TRY(dnn->SetConvolutionGroupCount(s->conv, (int)s->of.conv.groups));
-    return dnn->SetConvolutionMathType(s->conv, exact ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH);
+    return dnn->SetConvolutionMathType(s->conv, math_of(&s->of));
 }
 
 /* --- choosing ------------------------------------------------------------------------------------- */

@@ -65,8 +65,9 @@ def checks(path):
             yield f'typedef struct {{{named.group(1)}}} our_{named.group(2)};'
             yield f'_Static_assert(sizeof(our_{named.group(2)}) == sizeof({named.group(2)}), "{named.group(2)}");'
             for name in re.findall(r'(\w+)(?:\[\d+\])?;', named.group(1)):
-                yield (f'_Static_assert(__builtin_offsetof(our_{named.group(2)}, {name}) == '
-                       f'__builtin_offsetof({named.group(2)}, {name}), "{named.group(2)}.{name}");')
+                for of in (f'__builtin_offsetof({{}}, {name})', f'sizeof((({{}} *)0)->{name})'):
+                    yield (f'_Static_assert({of.format("our_" + named.group(2))} == {of.format(named.group(2))}, '
+                           f'"{named.group(2)}.{name}");')
         elif opaque:
             yield f'_Static_assert(sizeof({opaque.group(2)}) == {8 * int(opaque.group(1))}, "{opaque.group(2)}");'
         elif function:
