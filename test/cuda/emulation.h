@@ -73,8 +73,18 @@ static const int warpSize = 32;
 /* --- launching -------------------------------------------------------------------------------------- */
 
 template <class T> struct emu_same { typedef T type; };
-/* The call of a kernel, out of the hooks' sight; its arguments are copied here, when it is queued. */
-template <class F> EMU_RAW static void emu_call(const void *f) { (*static_cast<const F *>(f))(); }
+/* The call of a kernel, out of the hooks' sight; its arguments are copied here, when it is queued. The thread gets them
+ * on its own stack, word by word: where they are large, the call itself copies them by a function that is looked at. */
+template <class F> EMU_RAW static void emu_call(const void *f) {
+    union own {
+        EMU_RAW own() {}
+        F call;
+        uint64_t words[sizeof(F) / 8]; /* a kernel's address is among them */
+    } here;
+    for (size_t i = 0; i < sizeof(F) / 8; i++)
+        const_cast<volatile uint64_t *>(here.words)[i] = static_cast<const uint64_t *>(f)[i];
+    here.call();
+}
 EMU_RAW static inline void emu_drop(const void *f) { free(const_cast<void *>(f)); }
 template <class... P>
 EMU_RAW static void emu_start(const char *name, dim3 grid, dim3 block, size_t shared, void *stream,
