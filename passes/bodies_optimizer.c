@@ -2,7 +2,8 @@
  * of ai.onnx.preview.training define them, AdamW as its authors do (Loshchilov and Hutter, arXiv 1711.05101, algorithm
  * 2) in PyTorch's form: epsilon is added to the corrected root. Numbers that all tensors share are computed in double
  * precision, elements in their own. `_N`: of N tensors; `r` with norm_coefficient, `p` with norm_coefficient_post, `n`
- * for Nesterov's momentum: what an attribute of 0 leaves out costs no pass over memory. */
+ * for Nesterov's momentum, `s` with Scale, `g` with gradients of another type, `c10` and `c16` with copies: what is
+ * left out costs no pass over memory. And the norm of all gradients, in double: `s` with Scale, `d` of doubles. */
 #include "bodies.h"
 #include <string.h>
 
@@ -14,12 +15,36 @@ static const char *names(tc_body *body, const char *text, const char *letters, c
     return text;
 }
 
+static uint32_t tensors_of(const tc_node *node, const char *states) {
+    return (node->n_inputs - 2) / (2 + (uint32_t)strlen(states));
+}
+
+/* Whether a number stands behind the states. */
+static bool has_scale(const tc_node *node, const char *states) {
+    return (node->n_inputs - 2) % (2 + strlen(states)) == 1;
+}
+
+/* Whether any of n gradients is of another type than its weights. */
+static bool has_other_gradients(const tc_node *node, uint32_t n) {
+    bool other = false;
+    for (uint32_t i = 0; i < n; i++)
+        other |= tc_value_dtype(tc_input(node, 2 + i)) != tc_value_dtype(tc_input(node, 2 + n + i));
+    return other;
+}
+
+static long long copy_type(const tc_node *node) { return (long long)tc_attr_int(node, "copy_type", 0); }
+
 /* `states` are the letters of what the optimizer keeps. Returns how many tensors there are. */
 static uint32_t begin(tc_body *body, const char *params, const char *states) {
     const tc_node *node = body->node;
-    uint32_t n = (node->n_inputs - 2) / (2 + (uint32_t)strlen(states));
+    uint32_t n = tensors_of(node, states);
     const char *operands = names(body, names(body, "R, T", "XG", "", n), states, "", n),
                *results = names(body, names(body, "", "X", "_new", n), states, "_new", n);
+    bool scaled = has_scale(node, states);
+    if (scaled)
+        operands = tc_arena_printf(body->arena, "%s, Scale", operands);
+    if (copy_type(node) != 0)
+        results = names(body, results, "C", "", n);
     tc_body_suffix(body, "_%u", n);
     if (tc_attr_float(node, "norm_coefficient", 0) != 0)
         tc_body_suffix(body, "r");
@@ -27,6 +52,12 @@ static uint32_t begin(tc_body *body, const char *params, const char *states) {
         tc_body_suffix(body, "p");
     if (strcmp(tc_attr_string(node, "mode", ""), "nesterov") == 0)
         tc_body_suffix(body, "n");
+    if (scaled)
+        tc_body_suffix(body, "s");
+    if (has_other_gradients(node, n))
+        tc_body_suffix(body, "g");
+    if (copy_type(node) != 0)
+        tc_body_suffix(body, "c%lld", copy_type(node));
     tc_body_begin(body, params, operands, results);
     tc_body_add(body, "  one = Constant <value: tensor = double {1.0}> ()\n"
                       "  zero = Constant <value: tensor = double {0.0}> ()\n"
@@ -35,6 +66,8 @@ static uint32_t begin(tc_body *body, const char *params, const char *states) {
                       "  t_number = Squeeze (T)\n"
                       "  t = Cast <to: int = 11> (t_number)\n"
                       "  begun = Greater (t, zero)\n");
+    if (scaled)
+        tc_body_add(body, "  scale = Squeeze (Scale)\n");
     return n;
 }
 
@@ -48,14 +81,29 @@ static void add_typed(tc_body *body, uint32_t i, const char *name) {
     tc_body_add(body, "  %s%u = CastLike (%s, X%u)\n", name, i, name, i);
 }
 
-/* g = G, or norm_coefficient X + G. */
-static void add_gradient(tc_body *body, uint32_t i) {
+/* g = G in X's type, times Scale, plus norm_coefficient X. */
+static void add_gradient(tc_body *body, const char *states, uint32_t i) {
+    const char *g = tc_arena_printf(body->arena, "G%u", i);
+    if (has_other_gradients(body->node, tensors_of(body->node, states))) {
+        tc_body_add(body, "  wide%u = CastLike (%s, X%u)\n", i, g, i);
+        g = tc_arena_printf(body->arena, "wide%u", i);
+    }
+    if (has_scale(body->node, states)) {
+        add_typed(body, i, "scale");
+        tc_body_add(body, "  scaled%u = Mul (scale%u, %s)\n", i, i, g);
+        g = tc_arena_printf(body->arena, "scaled%u", i);
+    }
     if (tc_attr_float(body->node, "norm_coefficient", 0) == 0) {
-        tc_body_add(body, "  g%u = Identity (G%u)\n", i, i);
+        tc_body_add(body, "  g%u = Identity (%s)\n", i, g);
         return;
     }
     add_typed(body, i, "norm_coefficient");
-    tc_body_add(body, "  decay%u = Mul (norm_coefficient%u, X%u)\n  g%u = Add (decay%u, G%u)\n", i, i, i, i, i, i);
+    tc_body_add(body, "  decay%u = Mul (norm_coefficient%u, X%u)\n  g%u = Add (decay%u, %s)\n", i, i, i, i, i, g);
+}
+
+static void add_copy(tc_body *body, uint32_t i) {
+    if (copy_type(body->node) != 0)
+        tc_body_add(body, "  C%u = Cast <to: int = %lld> (X%u_new)\n", i, copy_type(body->node), i);
 }
 
 /* new = factor old + rest what */
@@ -106,17 +154,18 @@ bool tc_make_adam(tc_body *body) {
                       "  rate = Div (raised, alpha_share)\n"
                       "  kept = Sub (one, norm_coefficient_post)\n");
     for (uint32_t i = 0; i < n; i++) {
-        add_gradient(body, i);
+        add_gradient(body, "VH", i);
         add_averages(body, i);
         add_typed(body, i, "rate");
         tc_body_add(body, "  below%u = Add (root%u, epsilon%u)\n", i, i, i);
         tc_body_add(body, "  above%u = Mul (rate%u, V%u_new)\n", i, i, i);
         tc_body_add(body, "  step%u = Div (above%u, below%u)\n", i, i, i);
         tc_body_add(body, "  X%u_%s = Sub (X%u, step%u)\n", i, post ? "moved" : "new", i, i);
-        if (!post)
-            continue;
-        add_typed(body, i, "kept");
-        tc_body_add(body, "  X%u_new = Mul (kept%u, X%u_moved)\n", i, i, i);
+        if (post) {
+            add_typed(body, i, "kept");
+            tc_body_add(body, "  X%u_new = Mul (kept%u, X%u_moved)\n", i, i, i);
+        }
+        add_copy(body, i);
     }
     tc_body_end(body);
     return true;
@@ -135,7 +184,7 @@ bool tc_make_adamw(tc_body *body) {
                       "  kept = Sub (one, lost)\n");
     for (uint32_t i = 0; i < n; i++) {
         static const char *const numbers[] = {"rate", "kept", "beta_share"};
-        add_gradient(body, i);
+        add_gradient(body, "VH", i);
         add_averages(body, i);
         for (size_t k = 0; k < TC_COUNT(numbers); k++)
             add_typed(body, i, numbers[k]);
@@ -145,6 +194,7 @@ bool tc_make_adamw(tc_body *body) {
         tc_body_add(body, "  above%u = Mul (rate%u, V%u_new)\n", i, i, i);
         tc_body_add(body, "  step%u = Div (above%u, below%u)\n", i, i, i);
         tc_body_add(body, "  X%u_new = Sub (X%u_kept, step%u)\n", i, i, i);
+        add_copy(body, i);
     }
     tc_body_end(body);
     return true;
@@ -162,7 +212,7 @@ bool tc_make_momentum(tc_body *body) {
     add_attribute(body, "norm_coefficient");
     tc_body_add(body, "  share = Where (begun, beta, one)\n");
     for (uint32_t i = 0; i < n; i++) {
-        add_gradient(body, i);
+        add_gradient(body, "V", i);
         add_typed(body, i, "alpha");
         add_typed(body, i, "share");
         add_typed(body, i, "r");
@@ -173,6 +223,7 @@ bool tc_make_momentum(tc_body *body) {
             tc_body_add(body, "  way%u = Identity (V%u_new)\n", i, i);
         tc_body_add(body, "  step%u = Mul (r%u, way%u)\n", i, i, i);
         tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
+        add_copy(body, i);
     }
     tc_body_end(body);
     return true;
@@ -189,7 +240,7 @@ bool tc_make_adagrad(tc_body *body) {
                       "  age = Add (one, aged)\n"
                       "  rate = Div (r, age)\n");
     for (uint32_t i = 0; i < n; i++) {
-        add_gradient(body, i);
+        add_gradient(body, "H", i);
         add_typed(body, i, "epsilon");
         add_typed(body, i, "rate");
         tc_body_add(body, "  square%u = Mul (g%u, g%u)\n", i, i, i);
@@ -199,6 +250,42 @@ bool tc_make_adagrad(tc_body *body) {
         tc_body_add(body, "  above%u = Mul (rate%u, g%u)\n", i, i, i);
         tc_body_add(body, "  step%u = Div (above%u, below%u)\n", i, i, i);
         tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
+        add_copy(body, i);
+    }
+    tc_body_end(body);
+    return true;
+}
+
+/* Norm = sqrt (sum of all squares), Scale = min (1, max_norm / (Norm + 1e-6)). */
+bool tc_make_global_norm(tc_body *body) {
+    const tc_node *node = body->node;
+    bool scaled = tc_attr_find(node, "max_norm") != NULL;
+    int type = tc_value_dtype(tc_input(node, 0)) == TC_DOUBLE ? TC_DOUBLE : TC_FLOAT;
+    tc_body_suffix(body, "_%u%s%s", node->n_inputs, scaled ? "s" : "", type == TC_DOUBLE ? "d" : "");
+    tc_body_begin(body, scaled ? "max_norm: float = 1.0" : "", names(body, "", "G", "", node->n_inputs),
+                  scaled ? "Norm, Scale" : "Norm");
+    tc_body_add(body, "  flat = Constant <value_ints: ints = [-1]> ()\n");
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        tc_body_add(body,
+                    "  row%u = Reshape (G%u, flat)\n"
+                    "  wide%u = Cast <to: int = 11> (row%u)\n"
+                    "  S%u = ReduceSumSquare <keepdims: int = 0> (wide%u)\n",
+                    i, i, i, i, i, i);
+    tc_body_add(body,
+                "  squares = Sum (%s)\n"
+                "  norm = Sqrt (squares)\n"
+                "  Norm = Cast <to: int = %d> (norm)\n",
+                names(body, "", "S", "", node->n_inputs), type);
+    if (scaled) {
+        add_attribute(body, "max_norm");
+        tc_body_add(body,
+                    "  one = Constant <value: tensor = double {1.0}> ()\n"
+                    "  tiny = Constant <value: tensor = double {0.000001}> ()\n"
+                    "  below = Add (norm, tiny)\n"
+                    "  share = Div (max_norm, below)\n"
+                    "  least = Min (share, one)\n"
+                    "  Scale = Cast <to: int = %d> (least)\n",
+                    type);
     }
     tc_body_end(body);
     return true;

@@ -135,11 +135,31 @@ def regrouped(results):
     return tuple(r[k] for k in range(len(results[0])) for r in results)
 
 
+def optimizer(states):
+    """Adds what an optimizer of ai.tempo has beside ONNX's: a number behind the states that gradients are multiplied
+    by, and copies of the new weights behind the results."""
+
+    def extended(rule):
+        def run(rate, t, *operands, copy_type=0, **attributes):
+            count, rest = divmod(len(operands), 2 + states)
+            scale = operands[-1] if rest else 1
+            scaled = [g * scale for g in operands[count : 2 * count]]
+            results = rule(
+                rate, t, *operands[:count], *scaled, *operands[2 * count : (2 + states) * count], **attributes
+            )
+            return results + (results[:count] if copy_type else ())
+
+        return run
+
+    return extended
+
+
 def rounded(*numbers):
     """Attributes are floats."""
     return [np.float64(np.float32(n)) for n in numbers]
 
 
+@optimizer(2)
 def adam(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-6, norm_coefficient=0.0, norm_coefficient_post=0.0):
     """onnx's reference: onnx/reference/ops/aionnx_preview_training/op_adam.py."""
     alpha, beta, epsilon, norm, post = rounded(alpha, beta, epsilon, norm_coefficient, norm_coefficient_post)
@@ -153,6 +173,7 @@ def adam(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-6, norm_coefficie
     return regrouped(results)
 
 
+@optimizer(2)
 def adamw(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-8, weight_decay=0.01):
     """The algorithm in the documentation of torch.optim.AdamW, line by line."""
     b1, b2, epsilon, decay = rounded(alpha, beta, epsilon, weight_decay)
@@ -165,6 +186,7 @@ def adamw(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-8, weight_decay=
     return regrouped(results)
 
 
+@optimizer(1)
 def momentum(rate, t, *operands, alpha, beta, mode, norm_coefficient):
     alpha, beta, norm = rounded(alpha, beta, norm_coefficient)
     results = []
@@ -175,6 +197,7 @@ def momentum(rate, t, *operands, alpha, beta, mode, norm_coefficient):
     return regrouped(results)
 
 
+@optimizer(1)
 def adagrad(rate, t, *operands, decay_factor=0.0, epsilon=1e-6, norm_coefficient=0.0):
     decay, epsilon, norm = rounded(decay_factor, epsilon, norm_coefficient)
     results = []
@@ -185,7 +208,14 @@ def adagrad(rate, t, *operands, decay_factor=0.0, epsilon=1e-6, norm_coefficient
     return regrouped(results)
 
 
+def global_norm(*gradients, max_norm=None):
+    """torch.nn.utils.clip_grad_norm_: the norm, and what it multiplies gradients by."""
+    norm = np.sqrt(sum(np.sum(g * g) for g in gradients))
+    return (norm,) if max_norm is None else (norm, min(1.0, np.float64(np.float32(max_norm)) / (norm + 1e-6)))
+
+
 DEFINITIONS = {
+    "GlobalNorm": global_norm,
     "Adagrad": adagrad,
     "Adam": adam,
     "AdamW": adamw,
@@ -421,8 +451,35 @@ def optimizer_cases():
                 norm_coefficient=norm,
                 **two,
             )
+        scale, half = np.float32(0.3), [g.astype(np.float16) for g in moved[2:]]
+        mixed, copied = [*moved[:2], *half], dict(types=(np.float32,), copy_type=int(TensorProto.FLOAT16))
+        case("AdamW", rate, step, *moved, *once, *twice, scale, outputs=6, **two)
+        case("AdamW", rate, step, *mixed, *once, *twice, scale.reshape(1), outputs=8, weight_decay=0.1, **copied)
+        case("AdamW", rate, step, *mixed[:3], moved[3], *once, *twice, outputs=8, absent=(4, 6), **copied)
+        case("Adam", rate, step, *mixed, *once, *twice, scale, outputs=8, norm_coefficient=0.1, **copied)
+        case("Adagrad", rate, step, *mixed, *twice, np.float64(0.3), outputs=6, **copied)
+        case(
+            "Momentum",
+            rate,
+            step,
+            *mixed,
+            *once,
+            scale,
+            outputs=6,
+            alpha=0.9,
+            beta=0.8,
+            mode="nesterov",
+            norm_coefficient=0.0,
+            **copied,
+        )
         case("Adagrad", rate, step, *moved, *twice, outputs=4, decay_factor=0.1, norm_coefficient=0.01, **two)
         case("Adagrad", rate, step, *moved[::2], *twice[:1], outputs=2, epsilon=1e-3)
+    case("AdamW", rate, step, np.float32(moved[0]), *moved[1:2], np.float32(moved[2]), moved[3], np.float32(once[0]),
+         once[1], np.float32(twice[0]), twice[1], outputs=6, types=(np.float64,))  # weights of two types
+    for limit in (0.5, 100.0):
+        case("GlobalNorm", f(3, 5), f(7), f(), outputs=2, max_norm=limit, types=FLOATS, dynamic=True)
+    case("GlobalNorm", f(300, 170), f(7), outputs=1, types=FLOATS)
+    case("GlobalNorm", f(3, 5).astype(np.float16), f(7), outputs=2, max_norm=1.0, types=(np.float32,))
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -476,7 +533,8 @@ def compare(op, dtype, got, want):
     ):
         return "signs of zeros differ"
     bad = np.max(np.abs(got.astype(np.float64) - want), initial=0) / (np.max(np.abs(want), initial=0) + 1e-30)
-    return None if bad <= LIMITS[dtype] * 4 else f"off by {bad:.1e}"
+    limit = LIMITS[np.float16 if got.dtype == np.float16 else dtype]
+    return None if bad <= limit * 4 else f"off by {bad:.1e}"
 
 
 def check(tools, folder, entry):
