@@ -50,6 +50,7 @@ struct rt_launch {
     const void *constant;  /* result 0 is known already, these bytes, as long as the launcher's arena: no kernel runs */
     uint64_t inplace[RT_INPLACE]; /* of a result, bit i: it may be written over operand i (same bytes, each element read
                                    * before it is written); if an operand occurs twice the plan asks for both bits */
+    const uint32_t *over;         /* [n_out], instead of these: result i may be written over operand over[i] alone */
 };
 
 /* What a kernel reads besides operands: uploaded to the device once, when the plan is made. */
@@ -86,6 +87,13 @@ static inline const rt_arg *rt_in(const rt_launch *launch, uint32_t index) {
 }
 static inline const rt_arg *rt_out(const rt_launch *launch, uint32_t index) {
     return index < launch->n_out && launch->out[index].present ? &launch->out[index] : NULL;
+}
+
+/* Whether the result may be written over the operand. */
+static inline bool rt_may_lie_over(const rt_launch *launch, uint32_t result, uint32_t operand) {
+    if (launch->over)
+        return launch->over[result] == operand;
+    return result < RT_INPLACE && operand < 64 && (launch->inplace[result] >> operand & 1) != 0;
 }
 
 /* Elements of a small operand that must be known when the launch is made (axes, Slice's bounds, Reshape's target): from

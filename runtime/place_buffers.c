@@ -50,19 +50,20 @@ static void find_lives(rt_plan *plan) {
 
 /* --- results over operands -------------------------------------------------------------------- */
 
-/* Whether nothing but the marked operands reads the bytes of operand k. Whether it dies there, the packer sees. */
-static bool is_read_alone(const rt_plan *plan, const rt_launch *launch, uint64_t marked, uint32_t k) {
+/* Whether nothing but operands that the result may lie over reads the bytes of operand k. Whether it dies there, the
+ * packer sees. */
+static bool is_read_alone(const rt_plan *plan, const rt_launch *launch, uint32_t result, uint32_t k) {
     const rt_storage *root = rt_plan_root(plan, tc_input(launch->node, k));
-    return root->home == RT_ARENA && rt_only_marked_read(plan, launch, marked, root);
+    return root->home == RT_ARENA && rt_only_marked_read(plan, launch, result, root);
 }
 
 static void offer(rt_plan *plan, uint32_t at, uint32_t result, size_t *cap) {
     const rt_launch *launch = &plan->launches[at];
     tc_plan_problem *p = &plan->problem;
-    uint64_t marked = launch->inplace[result];
     uint32_t to = index_of(plan, rt_plan_storage(plan, launch->node->outputs[result]));
-    for (uint32_t k = 0; k < launch->n_in && k < 64; k++) {
-        if ((marked >> k & 1) == 0 || !rt_in(launch, k) || !is_read_alone(plan, launch, marked, k))
+    uint32_t k = launch->over ? launch->over[result] : 0;
+    for (uint32_t end = launch->over ? k + 1 : 64; k < end && k < launch->n_in; k++) {
+        if (!rt_may_lie_over(launch, result, k) || !rt_in(launch, k) || !is_read_alone(plan, launch, result, k))
             continue;
         uint32_t from = index_of(plan, rt_plan_storage(plan, tc_input(launch->node, k)));
         p->choices = tc_arena_grow(plan->launcher.arena, p->choices, sizeof *p->choices, cap, (size_t)p->n_choices + 1);
@@ -76,8 +77,9 @@ static void offer_all(rt_plan *plan) {
     plan->problem.n_choices = 0;
     for (uint32_t at = 0; at < plan->n_launches; at++) {
         const rt_launch *launch = &plan->launches[at];
-        for (uint32_t result = 0; result < RT_INPLACE && launch->view_of < 0; result++)
-            if (launch->inplace[result] != 0 && rt_out(launch, result) &&
+        const uint32_t results = launch->view_of >= 0 ? 0 : launch->over ? launch->n_out : RT_INPLACE;
+        for (uint32_t result = 0; result < results; result++)
+            if ((launch->over || launch->inplace[result] != 0) && rt_out(launch, result) &&
                 rt_plan_storage(plan, launch->node->outputs[result])->home == RT_ARENA)
                 offer(plan, at, result, &cap);
     }

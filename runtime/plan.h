@@ -167,8 +167,8 @@ void *rt_plan_address(const rt_plan *plan, const tc_value *value);
 
 /* Finds out how each state is renewed, before buffers are placed. TC_BAD_INPUT: the two of a pair differ in type. */
 tc_status rt_place_states(tc_ctx *ctx, rt_plan *plan);
-/* Whether no operand of the launch but those marked (bit i: operand i) lies in `root`. */
-bool rt_only_marked_read(const rt_plan *plan, const rt_launch *launch, uint64_t marked, const rt_storage *root);
+/* Whether no operand of the launch but those that the result may lie over lies in `root`. */
+bool rt_only_marked_read(const rt_plan *plan, const rt_launch *launch, uint32_t result, const rt_storage *root);
 /* Takes the memory that renewing needs. state.c */
 tc_status rt_ready_states(tc_ctx *ctx, rt_plan *plan);
 /* Behind a run: the new elements become the state. True: some lie elsewhere now (memory[0]). state.c */

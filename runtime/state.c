@@ -8,12 +8,11 @@
 
 /* --- where the plan writes -------------------------------------------------------------------- */
 
-bool rt_only_marked_read(const rt_plan *plan, const rt_launch *launch, uint64_t marked, const rt_storage *root) {
-    for (uint32_t j = 0; j < launch->n_in; j++) {
-        bool is_marked = j < 64 && (marked >> j & 1) != 0;
-        if (!is_marked && rt_in(launch, j) && rt_plan_root(plan, tc_input(launch->node, j)) == root)
+bool rt_only_marked_read(const rt_plan *plan, const rt_launch *launch, uint32_t result, const rt_storage *root) {
+    for (uint32_t j = 0; j < launch->n_in; j++)
+        if (!rt_may_lie_over(launch, result, j) && rt_in(launch, j) &&
+            rt_plan_root(plan, tc_input(launch->node, j)) == root)
             return false;
-    }
     return true;
 }
 
@@ -37,9 +36,8 @@ static uint32_t *find_readers(const rt_plan *plan) {
  * nothing reads these behind it, nor it. */
 static bool may_lie_over(const rt_plan *plan, const rt_storage *made, const rt_storage *old, uint32_t reader) {
     const rt_launch *writer = &plan->launches[made->launch];
-    uint32_t result = made->value->out_index;
-    uint64_t marked = result < RT_INPLACE ? writer->inplace[result] : 0;
-    return reader <= made->launch || (reader == made->launch + 1 && rt_only_marked_read(plan, writer, marked, old));
+    return reader <= made->launch ||
+           (reader == made->launch + 1 && rt_only_marked_read(plan, writer, made->value->out_index, old));
 }
 
 static tc_status check_types(tc_ctx *ctx, const tc_value *output, const tc_value *input) {

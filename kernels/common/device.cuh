@@ -210,6 +210,29 @@ template <int N, class S> __device__ __forceinline__ void tk_store_pack(S *at, c
     tk_store_whole(reinterpret_cast<tk_pack<S, N> *>(at), pack);
 }
 
+/* N elements, or, one by one, the `left` ones that there are, the others being 0. packed: both begin at a pack. */
+template <int N, class S> __device__ __forceinline__ tk_pack<S, N> tk_load_some(const S *at, int left, bool packed) {
+    if (packed && left >= N)
+        return tk_load_pack<N>(at);
+    tk_pack<S, N> pack = {};
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        if (k < left)
+            pack.at[k] = at[k];
+    return pack;
+}
+template <int N, class S>
+__device__ __forceinline__ void tk_store_some(S *at, const tk_pack<S, N> &pack, int left, bool packed) {
+    if (packed && left >= N) {
+        tk_store_pack(at, pack);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        if (k < left)
+            at[k] = pack.at[k];
+}
+
 /* --- reductions: the same order on every lane, and for every grid --------------------------------- */
 
 #define TK_WARP 32

@@ -8,7 +8,7 @@
 
 #define ELEMENTS(c) ((c)->rows * (c)->n)
 
-/* --- calls: element[0..2] are operands, element[3..5] results -------------------------------------- */
+/* --- calls: element[0..2] are operands, element[3..5] results; of optimizers element[5] is an operand, too --- */
 
 static void gelu(const lean_case *c) {
     c->table->pointwise(c->q, TK_POINTWISE_gelu, c->element[3], c->element[0], ELEMENTS(c), 0, c->dtype);
@@ -115,6 +115,46 @@ static void sum_rows(const lean_case *c) {
     c->table->reduce(c->q, c->column[2], c->element[0], &r, TK_REDUCE_SUM, c->dtype, c->workspace);
 }
 
+/* AdamW over weights and states in float, which fill an array each; gradients are the last array, copies of 16 bits
+ * another one. Of 16 bits both are half as long in bytes. The rate is some number, and so is the step. */
+static tk_update_op adamw_op(const lean_case *c) {
+    return (tk_update_op){.rule = TK_ADAMW,
+                          .dtype = TK_F32,
+                          .copy_dtype = c->dtype,
+                          .rate = {.data = c->row[0], .dtype = TK_F32},
+                          .scale = {.data = c->row[1], .dtype = TK_F32},
+                          .step = c->row[2],
+                          .alpha = 0.9,
+                          .beta = 0.999,
+                          .epsilon = 1e-8,
+                          .weight_decay = 0.01};
+}
+static size_t adamw_workspace(const lean_case *c) {
+    const tk_update_op u = adamw_op(c);
+    return c->table->update_workspace(&u);
+}
+static void adamw(const lean_case *c) {
+    const bool is_half = tk_is_half(c->dtype);
+    const tk_update_op u = adamw_op(c);
+    const tk_update_tensor t = {.g = {c->element[5], is_half ? ELEMENTS(c) / 2 : ELEMENTS(c), c->dtype},
+                                .x = c->element[0],
+                                .state = {c->element[1], c->element[2]},
+                                .x_new = c->element[0],
+                                .state_new = {c->element[1], c->element[2]},
+                                .copy = is_half ? c->element[3] : NULL};
+    c->table->update(c->q, &u, &t, 1, c->workspace);
+}
+
+static tk_gradient gradient(const lean_case *c) { return (tk_gradient){c->element[5], ELEMENTS(c), c->dtype}; }
+static size_t global_norm_workspace(const lean_case *c) {
+    const tk_gradient g = gradient(c);
+    return c->table->global_norm_workspace(&g, 1);
+}
+static void global_norm(const lean_case *c) {
+    const tk_gradient g = gradient(c);
+    c->table->global_norm(c->q, c->column[2], c->element[4], 1, &g, 1, TK_F32, c->workspace);
+}
+
 const lean_kernel lean_kernels[] = {
     {"gelu", gelu, NULL, 2, 0, 0, 1},
     {"gelu_grad", gelu_grad, NULL, 3, 0, 0, 1},
@@ -132,6 +172,8 @@ const lean_kernel lean_kernels[] = {
     {"split_heads", split_heads, NULL, 2, 0, 0, 1},
     {"transpose", transpose, NULL, 2, 0, 0, 1},
     {"sum_rows", sum_rows, sum_rows_workspace, 1, 0, 0, 1.05},
+    {"global_norm", global_norm, global_norm_workspace, 1, 0, 0, 1},
+    {"adamw", adamw, adamw_workspace, 7, 0, 0, 1}, /* over its operands, so it comes last */
     {NULL, NULL, NULL, 0, 0, 0, 0},
 };
 
@@ -161,7 +203,8 @@ bool lean_open(lean_case *c, tk_queue *q, tk_dtype dtype, int64_t rows, int64_t 
     bool good = elements && floats;
     *c = (lean_case){.q = q, .table = &tk_table_cuda, .dtype = dtype, .rows = rows, .n = n};
     for (int i = 0; i < LEAN_ELEMENTS; i++)
-        good = good && take(c, &c->element[i], dtype, rows * n, i < LEAN_ELEMENTS / 2 ? elements : NULL);
+        good = good && take(c, &c->element[i], dtype, rows * n,
+                            i < LEAN_ELEMENTS / 2 || i == LEAN_ELEMENTS - 1 ? elements : NULL);
     for (int i = 0; i < LEAN_COLUMNS; i++)
         good = good && take(c, &c->column[i], dtype, n, i < LEAN_COLUMNS / 2 ? elements : NULL);
     for (int i = 0; i < LEAN_ROWS; i++)

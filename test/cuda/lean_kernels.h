@@ -7,8 +7,8 @@
 
 enum { LEAN_ELEMENTS = 6, LEAN_COLUMNS = 4, LEAN_ROWS = 3 };
 
-/* Operands of any of them, in the device's memory. The first half of `element` and of `column`, and all of `row`, are
- * filled with numbers between -1 and 1; results go to the others. */
+/* Operands of any of them, in the device's memory. The first half of `element` and of `column`, the last of `element`
+ * and all of `row` are filled with numbers between -1 and 1; results go to the others. */
 typedef struct lean_case {
     tk_queue *q;
     const tk_table *table;

@@ -1,7 +1,9 @@
 /* test_optimizer.c: an optimizer as an op of the graph, its state kept in the session: AdamW, step by step, against the
  * algorithm (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2) in double precision, and no copy of weights or
- * moments. */
+ * moments; the same of weights that are also kept in bfloat16, by gradients of bfloat16 that are clipped by their norm.
+ */
 #include "session_test.h"
+#include "kernels/common/types.h"
 #include "passes/pass.h"
 #include <math.h>
 
@@ -19,15 +21,19 @@ typedef struct adamw {
     double w[N], v[N], h[N];
 } adamw;
 
+static void update_by_hand(adamw *a, int i, double g, int t) {
+    a->v[i] = BETA1 * a->v[i] + (1 - BETA1) * g;
+    a->h[i] = BETA2 * a->h[i] + (1 - BETA2) * g * g;
+    a->w[i] = (1 - RATE * DECAY) * a->w[i] -
+              RATE / (1 - pow(BETA1, t)) * a->v[i] / (sqrt(a->h[i]) / sqrt(1 - pow(BETA2, t)) + EPSILON);
+}
+
 static double step_by_hand(adamw *a, const float *x, int t) {
     double loss = 0;
     for (int i = 0; i < N; i++) {
         double g = a->w[i] - (double)x[i];
         loss += g * g / 2;
-        a->v[i] = BETA1 * a->v[i] + (1 - BETA1) * g;
-        a->h[i] = BETA2 * a->h[i] + (1 - BETA2) * g * g;
-        a->w[i] = (1 - RATE * DECAY) * a->w[i] -
-                  RATE / (1 - pow(BETA1, t)) * a->v[i] / (sqrt(a->h[i]) / sqrt(1 - pow(BETA2, t)) + EPSILON);
+        update_by_hand(a, i, g, t);
     }
     return loss;
 }
@@ -76,7 +82,92 @@ static void adamw_keeps_its_state(void **state) {
     tempo_close(s);
 }
 
+/* --- mixed precision ------------------------------------------------------------------------------ */
+
+/* Gradients c - x and d - y of bfloat16, of weights w and u that are c and d in bfloat16. */
+static const char mixed_graph[] =
+    "g (bfloat16[6] x, bfloat16[2,3] y, float rate, float[6] w, float[2,3] u, float[6] v, float[2,3] m, float[6] h,"
+    " float[2,3] k, bfloat16[6] c, bfloat16[2,3] d, int64 t = {1})"
+    " => (float norm, float[6] w2, float[2,3] u2, float[6] v2, float[2,3] m2, float[6] h2, float[2,3] k2,"
+    "     bfloat16[6] c2, bfloat16[2,3] d2, int64 t2) <int64 one = {1}> {"
+    "  e = Sub(c, x) f = Sub(d, y) norm, scale = ai.tempo.GlobalNorm<max_norm = 0.5>(e, f)"
+    "  w2, u2, v2, m2, h2, k2, c2, d2 ="
+    "    ai.tempo.AdamW<weight_decay = 0.1, copy_type = 16>(rate, t, w, u, e, f, v, m, h, k, scale)"
+    "  t2 = Add(t, one) }";
+
+static double in_bfloat(double x) {
+    uint16_t rounded;
+    tk_put(&rounded, TK_BF16, 0, x);
+    return tk_get(&rounded, TK_BF16, 0);
+}
+
+/* The gradients of one tensor, as bfloat16 has them; returns the sum of their squares. */
+static double gradients_by_hand(double *g, const void *copy, const uint16_t *x) {
+    double sum = 0;
+    for (int i = 0; i < N; i++) {
+        g[i] = in_bfloat(tk_get(copy, TK_BF16, i) - tk_get(x, TK_BF16, i));
+        sum += g[i] * g[i];
+    }
+    return sum;
+}
+
+static void mixed_step(tempo_session *s, const uint16_t x[2][N], adamw exact[2], int t) {
+    static const char *const weights[] = {"w", "u"}, *const copies[] = {"c", "d"};
+    double g[2][N], sum = 0;
+    tempo_tensor norm;
+    for (int k = 0; k < 2; k++)
+        sum += gradients_by_hand(g[k], kept(s, copies[k]), x[k]);
+    const double scale = fmin(1, 0.5 / (sqrt(sum) + 1e-6));
+    if (tempo_run(s) != TEMPO_OK)
+        fail_msg("%s", tempo_message(s));
+    assert_int_equal(tempo_output(s, "norm", &norm), TEMPO_OK);
+    assert_true(fabs((double)*(const float *)norm.data - sqrt(sum)) <= 1e-6 * sqrt(sum));
+    for (int k = 0; k < 2; k++) {
+        float w[N];
+        memcpy(w, kept(s, weights[k]), sizeof w);
+        const void *copy = kept(s, copies[k]);
+        for (int i = 0; i < N; i++) {
+            update_by_hand(&exact[k], i, scale * g[k][i], t);
+            assert_true(fabs((double)w[i] - exact[k].w[i]) <= 1e-5);
+            assert_true(tk_get(copy, TK_BF16, i) == in_bfloat((double)w[i]));
+        }
+    }
+}
+
+static void weights_are_kept_twice(void **state) {
+    (void)state;
+    static const char *const names[][2] = {{"w2", "w"}, {"u2", "u"}, {"v2", "v"}, {"m2", "m"}, {"h2", "h"},
+                                           {"k2", "k"}, {"c2", "c"}, {"d2", "d"}, {"t2", "t"}};
+    const rt_hooks hooks = {.upgrade = tc_upgrade_model, .body = tc_body_for, .device = TEST_DEVICE};
+    const int64_t one_dim[] = {N}, two_dims[] = {2, N / 2};
+    const float zero[N] = {0}, rate = (float)RATE;
+    uint16_t x[2][N];
+    adamw exact[2] = {0};
+    tempo_session *s = open_with(&hooks, "[\"\" : 21, \"ai.tempo\" : 1]", mixed_graph, 2);
+    for (int i = 0; i < 2 * N; i++)
+        tk_put(x, TK_BF16, i, (double)(i % 5 - 2) * 0.7);
+    for (size_t i = 0; i < TC_COUNT(names); i++)
+        assert_int_equal(tempo_keep(s, names[i][0], names[i][1]), TEMPO_OK);
+    for (size_t i = 0; i < TC_COUNT(names) - 1; i++) {
+        const bool copy = i >= 6, flat = i % 2 == 0;
+        const tempo_tensor first = {copy ? TEMPO_BFLOAT16 : TEMPO_FLOAT, flat ? 1 : 2, flat ? one_dim : two_dims,
+                                    (void *)(uintptr_t)zero, copy ? N * 2 : sizeof zero};
+        assert_int_equal(tempo_set_state(s, names[i][1], &first), TEMPO_OK);
+    }
+    assert_int_equal(tempo_bind(s, "x", &(tempo_tensor){TEMPO_BFLOAT16, 1, one_dim, x[0], sizeof x[0]}), TEMPO_OK);
+    assert_int_equal(tempo_bind(s, "y", &(tempo_tensor){TEMPO_BFLOAT16, 2, two_dims, x[1], sizeof x[1]}), TEMPO_OK);
+    assert_int_equal(
+        tempo_bind(s, "rate", &(tempo_tensor){TEMPO_FLOAT, 0, NULL, (void *)(uintptr_t)&rate, sizeof rate}), TEMPO_OK);
+    for (int t = 1; t <= STEPS; t++)
+        mixed_step(s, x, exact, t);
+    tempo_memory memory;
+    assert_int_equal(tempo_memory_report(s, &memory), TEMPO_OK);
+    assert_int_equal(memory.state, 9 * 64); /* one place each */
+    tempo_close(s);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(adamw_keeps_its_state)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(adamw_keeps_its_state),
+                                       cmocka_unit_test(weights_are_kept_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,49 @@
+/* update_cpu.c: an optimizer's update of many tensors: threads share the elements of all of them. */
+#include "../common/element.h"
+#include "../common/parallel.h"
+#include "optimizer_math.h"
+#include <string.h>
+
+enum { BLOCK = 512, GRAIN = 4096 };
+
+#define T float
+#define SUFFIX f32
+#include "update_tmpl.h"
+#define T double
+#define SUFFIX f64
+#include "update_tmpl.h"
+
+size_t tk_update_workspace(const tk_update_op *u) {
+    (void)u;
+    return 0;
+}
+
+typedef struct update_job {
+    const tk_update_op *u;
+    const tk_update_tensor *tensors;
+    int64_t count;
+    tk_update_numbers numbers;
+} update_job;
+
+/* Of all tensors' elements, one after the other. */
+static void update_share(void *ctx, tk_share share) {
+    const update_job *job = ctx;
+    int64_t first = 0;
+    for (int64_t i = 0; i < job->count && first < share.end; first += job->tensors[i++].g.n) {
+        const tk_update_tensor *tensor = &job->tensors[i];
+        const int64_t n = tensor->g.n, begin = share.begin > first ? share.begin - first : 0,
+                      end = share.end - first < n ? share.end - first : n;
+        if (begin < end)
+            (job->u->dtype == TK_F64 ? update_f64 : update_f32)(job->u, &job->numbers, tensor, begin, end);
+    }
+}
+
+void tk_update(tk_queue *q, const tk_update_op *u, const tk_update_tensor *tensors, int64_t count, void *workspace) {
+    update_job job = {u, tensors, count,
+                      tk_update_numbers_of(u, tk_number_get(u->rate), tk_number_get(u->scale), *u->step)};
+    int64_t n = 0;
+    (void)workspace;
+    for (int64_t i = 0; i < count; i++)
+        n += tensors[i].g.n;
+    tk_parallel_for(q, n, GRAIN, update_share, &job);
+}
