@@ -241,7 +241,8 @@ __device__ __forceinline__ int64_t stretch_of(int64_t slot, const int64_t *begin
     return at;
 }
 
-template <class S, int N> __global__ void __launch_bounds__(THREADS) sum_stretches(rows_sum<S> s, int64_t count) {
+/* For a fourth block of a multiprocessor at a time the compiler would spill. */
+template <class S, int N> __global__ void __launch_bounds__(THREADS, 3) sum_stretches(rows_sum<S> s, int64_t count) {
     TK_FOR_EACH(i, count) {
         int64_t slot = i, end = 0;
         const int64_t p = tk_split(slot, s.packs), o = tk_split(slot, s.by_outer);

@@ -97,8 +97,11 @@ __device__ __forceinline__ void to_grad(tk_pack<S, tk_pack_size<S>> &dy, const t
         dy.at[k] = grad_element<S, LOG>(dy.at[k], y.at[k], sum);
 }
 
+/* Blocks that a multiprocessor has at a time: for a fourth of LogSoftmax's the compiler would spill. */
+template <class S, bool LOG> constexpr int grad_blocks = tk_is_16_bit<S> &&LOG ? 3 : 1;
+
 template <class S, int TEAM, int PER, bool LOG>
-__global__ void __launch_bounds__(TK_ROW_THREADS)
+__global__ void __launch_bounds__(TK_ROW_THREADS, (grad_blocks<S, LOG>))
     grad_rows(S *dinp, const S *dout, const S *out, int64_t rows, int64_t n, bool packed) {
     typedef tk_math<S> T;
     __shared__ T parts[TK_ROW_THREADS / TK_WARP];
