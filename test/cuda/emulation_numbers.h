@@ -33,8 +33,9 @@ EMU_CALL unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n) {
 EMU_CALL unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned n) {
     return (unsigned)(((uint64_t)hi << 32 | lo) >> (n & 31));
 }
-/* Of the 8 bytes of b:a, four by the numbers in s; a number's highest bit asks for the byte's sign in its place. */
-EMU_CALL unsigned __byte_perm(unsigned a, unsigned b, unsigned s) {
+/* PTX's prmt.b32: of the 8 bytes of b:a, four by the numbers in s; a number's highest bit asks for the byte's sign in
+ * its place. CUDA's function takes three bits of each number. */
+EMU_CALL unsigned emu_prmt(unsigned a, unsigned b, unsigned s) {
     const uint64_t bytes = (uint64_t)b << 32 | a;
     unsigned y = 0;
     for (int i = 0; i < 4; i++) {
@@ -43,6 +44,7 @@ EMU_CALL unsigned __byte_perm(unsigned a, unsigned b, unsigned s) {
     }
     return y;
 }
+EMU_CALL unsigned __byte_perm(unsigned a, unsigned b, unsigned s) { return emu_prmt(a, b, s & 0x7777u); }
 
 /* --- arithmetic: rounded to the nearest, never contracted ------------------------------------------- */
 

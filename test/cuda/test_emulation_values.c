@@ -136,6 +136,7 @@ static void test_bits(void) {
         0x6789abcd,
         0x01234567,
         0x77441122,
+        0x80ff7f00,
         0xffff0000,
         0,
     };

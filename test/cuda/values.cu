@@ -65,6 +65,7 @@ static __global__ void bits(uint64_t *out) {
         __funnelshift_l(0x89abcdefu, 0x01234567u, 32),
         __byte_perm(0x33221100u, 0x77665544u, 0x7412),
         __byte_perm(0x80ff7f00u, 0u, 0xba98),
+        emu_prmt(0x80ff7f00u, 0u, 0xba98),
         (uint64_t)(uint32_t)__ffs(0),
     };
     static_assert(sizeof found == BITS * sizeof *out, "values.h");

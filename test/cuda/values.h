@@ -8,7 +8,7 @@ extern "C" {
 #endif
 
 /* Each lane's value is 100 + lane; out[i * 32 + lane]. */
-enum { SHUFFLES = 8, VOTES = 12, BITS = 22, NUMBERS = 16, APPROXIMATIONS = 6, ATOMICS = 8, MMA_D = 16 * 8 };
+enum { SHUFFLES = 8, VOTES = 12, BITS = 23, NUMBERS = 16, APPROXIMATIONS = 6, ATOMICS = 8, MMA_D = 16 * 8 };
 void values_shuffles(uint32_t *out);
 void values_votes(uint32_t *out);
 void values_bits(uint64_t *out);
