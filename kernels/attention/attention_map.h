@@ -20,7 +20,7 @@ typedef struct tk_attention_map {
     void *p, *dropped; /* each may be NULL; one of them may lie over scores of its type */
     uint8_t *keep;     /* or NULL */
     tk_number ratio;
-    tk_seed seed; /* without a pair nothing is dropped */
+    tk_seed seed; /* without a pair nothing is dropped, and p is all that is wanted */
 } tk_attention_map;
 void tk_cuda_attention_map(tk_queue *q, const tk_attention *a, tk_attention_part part, const tk_attention_map *map);
 

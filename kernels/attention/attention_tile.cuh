@@ -108,10 +108,10 @@ __device__ __forceinline__ void load_b_turned(uint32_t b[4], const S *tile, int 
 /* sums += A of two neighbouring products, rounded, times B: A from sums [16, 16] of another product. */
 template <class S>
 __device__ __forceinline__ void round_to_a(uint32_t a[4], const float left[4], const float right[4]) {
-    a[0] = tk_operand_of<S>(left[0], left[1]);
-    a[1] = tk_operand_of<S>(left[2], left[3]);
-    a[2] = tk_operand_of<S>(right[0], right[1]);
-    a[3] = tk_operand_of<S>(right[2], right[3]);
+    a[0] = tk_word_of<S>(left[0], left[1]);
+    a[1] = tk_word_of<S>(left[2], left[3]);
+    a[2] = tk_word_of<S>(right[0], right[1]);
+    a[3] = tk_word_of<S>(right[2], right[3]);
 }
 
 /* --- what is dropped ------------------------------------------------------------------------------ */

@@ -131,6 +131,43 @@ template <> inline tk_half tk_element_of<tk_half>(float x) { return {tk_to_f16(x
 template <> inline tk_bfloat tk_element_of<tk_bfloat>(float x) { return {tk_to_bf16(x)}; }
 #endif
 
+/* Two elements of 16 bits in a word, the first in its low half: one instruction rounds both. The numbers of a word. */
+template <class S> __device__ __forceinline__ uint32_t tk_word_of(float low, float high) {
+    return (uint32_t)tk_element_of<S>(low).bits | (uint32_t)tk_element_of<S>(high).bits << 16;
+}
+#ifdef __CUDACC__
+template <> __device__ __forceinline__ uint32_t tk_word_of<tk_bfloat>(float low, float high) {
+    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    uint32_t bits;
+    memcpy(&bits, &both, sizeof bits);
+    return bits;
+}
+template <> __device__ __forceinline__ uint32_t tk_word_of<tk_half>(float low, float high) {
+    const __half2 both = __floats2half2_rn(low, high);
+    uint32_t bits;
+    memcpy(&bits, &both, sizeof bits);
+    return bits;
+}
+#endif
+template <class S> __device__ __forceinline__ float tk_low_of(uint32_t word) {
+    return tk_number_of(S{(uint16_t)(word & 0xffff)});
+}
+template <class S> __device__ __forceinline__ float tk_high_of(uint32_t word) {
+    return tk_number_of(S{(uint16_t)(word >> 16)});
+}
+
+/* Of the 8 bytes of b:a, four by the numbers in `which`, four bits each; the highest of these asks for eight times the
+ * byte's upper bit in its place, which __byte_perm cannot. */
+#ifdef __CUDACC__
+__device__ __forceinline__ uint32_t tk_bytes_of(uint32_t a, uint32_t b, uint32_t which) {
+    uint32_t bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(which));
+    return bytes;
+}
+#else
+static inline uint32_t tk_bytes_of(uint32_t a, uint32_t b, uint32_t which) { return emu_prmt(a, b, which); }
+#endif
+
 /* Calls with S as the type of elements: TK_FLOATS(dtype, S, run<S>(...)). Nothing happens for other types, which
  * kernels.def does not list. */
 #define TK_CASE(number, type, S, ...)                                                                                  \
@@ -238,19 +275,20 @@ __device__ __forceinline__ void tk_store_some(S *at, const tk_pack<S, N> &pack, 
 #define TK_WARP 32
 #define TK_ALL_LANES 0xffffffffu
 
-template <class T> __device__ __forceinline__ T tk_warp_sum(T v) {
+/* Of all lanes, or of every LANES neighbours. */
+template <int LANES = TK_WARP, class T> __device__ __forceinline__ T tk_warp_sum(T v) {
 #pragma unroll
-    for (int d = TK_WARP / 2; d > 0; d /= 2)
+    for (int d = LANES / 2; d > 0; d /= 2)
         v += __shfl_xor_sync(TK_ALL_LANES, v, d);
     return v;
 }
 /* The larger one; not a number only where both are. */
-template <class T> __device__ __forceinline__ T tk_warp_max(T v) {
+__device__ __forceinline__ float tk_larger_of(float a, float b) { return fmaxf(a, b); }
+__device__ __forceinline__ double tk_larger_of(double a, double b) { return fmax(a, b); }
+template <int LANES = TK_WARP, class T> __device__ __forceinline__ T tk_warp_max(T v) {
 #pragma unroll
-    for (int d = TK_WARP / 2; d > 0; d /= 2) {
-        const T other = __shfl_xor_sync(TK_ALL_LANES, v, d);
-        v = other > v || v != v ? other : v;
-    }
+    for (int d = LANES / 2; d > 0; d /= 2)
+        v = tk_larger_of(v, __shfl_xor_sync(TK_ALL_LANES, v, d));
     return v;
 }
 #endif

@@ -22,11 +22,22 @@ typedef uint32_t tk_philox_word;
 typedef uint64_t tk_philox_word;
 #endif
 
+/* A device's compiler, left to itself, adds the 0 of an upper half to each of these. */
+TK_INLINE uint64_t tk_philox_product(uint32_t a, uint32_t b) {
+#ifdef __CUDA_ARCH__
+    uint64_t product;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+    return product;
+#else
+    return (uint64_t)a * b;
+#endif
+}
+
 TK_INLINE void tk_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     tk_philox_word c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     uint32_t k0 = key[0], k1 = key[1];
     for (int round = 0; round < TK_PHILOX_ROUNDS; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * (uint32_t)c0, p1 = (uint64_t)0xCD9E8D57u * (uint32_t)c2;
+        uint64_t p0 = tk_philox_product(0xD2511F53u, (uint32_t)c0), p1 = tk_philox_product(0xCD9E8D57u, (uint32_t)c2);
         c0 = (tk_philox_word)(p1 >> 32) ^ c1 ^ k0;
         c1 = (uint32_t)p1;
         c2 = (tk_philox_word)(p0 >> 32) ^ c3 ^ k1;

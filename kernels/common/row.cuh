@@ -98,13 +98,15 @@ __device__ __forceinline__ void tk_row_store(S *row, int64_t at, int64_t n, bool
             row[at + k] = x.at[k];
 }
 
-/* Sums over a team, which each of its threads gets. parts: of shared memory, [COUNT * TEAM / 32]; a barrier stands
- * before they are written, for the last sums may still be read. */
+/* Sums over a team, which each of its threads gets; a team may be a part of a warp, too, all of whose lanes call.
+ * parts: of shared memory, [COUNT * TEAM / 32]; a barrier stands before they are written, for the last sums may still
+ * be read. */
+template <int TEAM> constexpr int tk_team_lanes = TEAM < TK_WARP ? TEAM : TK_WARP;
 template <int TEAM, int COUNT, class T> __device__ __forceinline__ void tk_team_sums(T (&v)[COUNT], T *parts) {
 #pragma unroll
     for (int c = 0; c < COUNT; c++)
-        v[c] = tk_warp_sum(v[c]);
-    if (TEAM == TK_WARP)
+        v[c] = tk_warp_sum<tk_team_lanes<TEAM>>(v[c]);
+    if (TEAM <= TK_WARP)
         return;
     __syncthreads();
     if (threadIdx.x % TK_WARP == 0)
@@ -126,8 +128,8 @@ template <int TEAM, class T> __device__ __forceinline__ T tk_team_sum(T v, T *pa
     return one[0];
 }
 template <int TEAM, class T> __device__ __forceinline__ T tk_team_max(T v, T *parts) {
-    v = tk_warp_max(v);
-    if (TEAM == TK_WARP)
+    v = tk_warp_max<tk_team_lanes<TEAM>>(v);
+    if (TEAM <= TK_WARP)
         return v;
     __syncthreads();
     if (threadIdx.x % TK_WARP == 0)
@@ -136,7 +138,7 @@ template <int TEAM, class T> __device__ __forceinline__ T tk_team_max(T v, T *pa
     T most = parts[0];
 #pragma unroll
     for (int w = 1; w < TEAM / TK_WARP; w++)
-        most = parts[w] > most || most != most ? parts[w] : most;
+        most = tk_larger_of(most, parts[w]);
     return most;
 }
 #endif

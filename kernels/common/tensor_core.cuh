@@ -13,25 +13,7 @@
 #define TK_TENSOR_CORE_CUH
 #include "device.cuh"
 
-/* Two numbers as a register of an operand, `low` first. */
-template <class S> __device__ __forceinline__ uint32_t tk_operand_of(float low, float high) {
-    return (uint32_t)tk_element_of<S>(low).bits | (uint32_t)tk_element_of<S>(high).bits << 16;
-}
-
 #ifdef __CUDACC__
-template <> __device__ __forceinline__ uint32_t tk_operand_of<tk_bfloat>(float low, float high) {
-    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    uint32_t bits;
-    memcpy(&bits, &both, sizeof bits);
-    return bits;
-}
-template <> __device__ __forceinline__ uint32_t tk_operand_of<tk_half>(float low, float high) {
-    const __half2 both = __floats2half2_rn(low, high);
-    uint32_t bits;
-    memcpy(&bits, &both, sizeof bits);
-    return bits;
-}
-
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 #define TK_SM_80(...) __VA_ARGS__
 #else

@@ -35,6 +35,15 @@ __device__ __forceinline__ bool tk_is_drawn(const tk_drop<T> &drop, const uint32
     return i % 2 ? words[i / 2] >= drop.threshold << 16 : (words[i / 2] & 0xffff) >= drop.threshold;
 }
 
+/* The same of the two elements of a word: bit 15 of each half is set where the element is kept; the other bits are
+ * anything. With a bit put before them, the lower 15 bits of both halves are compared by one difference; it decides
+ * where the upper bits are equal. */
+template <class T> __device__ __forceinline__ uint32_t tk_drawn_bits(const tk_drop<T> &drop, uint32_t word) {
+    const uint32_t threshold = drop.threshold * 0x10001u;
+    const uint32_t reaches = (word | 0x80008000u) - (threshold & 0x7fff7fffu);
+    return (word & ~threshold) | (~(word ^ threshold) & reaches);
+}
+
 /* A dropped number: of 16 bits times the share, which is within an ulp of float of the quotient. */
 template <class S>
 __device__ __forceinline__ tk_math<S> tk_dropped_number(tk_math<S> x, tk_drop<tk_math<S>> drop, int kept) {

@@ -30,8 +30,6 @@ template <> struct tk_softmax_exp<double> {
     static __device__ __forceinline__ double of(double x) { return exp(x); }
 };
 
-__device__ __forceinline__ float tk_larger_of(float a, float b) { return fmaxf(a, b); }
-__device__ __forceinline__ double tk_larger_of(double a, double b) { return fmax(a, b); }
 __device__ __forceinline__ float tk_log_of(float x) { return tk_logf(x); }
 __device__ __forceinline__ double tk_log_of(double x) { return log(x); }
 

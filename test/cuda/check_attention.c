@@ -170,17 +170,22 @@ static void tiled(const attention_case *c, bool ds, bool sums) {
     compare(c, &g, ds, 1 + (double)members, sums ? "made again, summed" : "made again");
 }
 
-static void one(tk_dtype dtype, const int64_t *sizes, int flags) {
-    const attention_case c = make_case(dtype, sizes, flags);
+static void all_of(const attention_case *c) {
+    const bool biased = c->flags & BIAS;
     kept_maps r;
     gradients g;
-    run(&c, &r, false);
-    run(&c, &r, true);
-    grad(&c, &r, flags & BIAS, &g);
-    tiled(&c, flags & BIAS, false);
-    if (flags & BIAS)
-        tiled(&c, true, true);
+    run(c, &r, false);
+    run(c, &r, true);
+    grad(c, &r, biased, &g);
+    tiled(c, biased, false);
+    if (biased)
+        tiled(c, true, true);
     pairs_give_back();
+}
+
+static void one(tk_dtype dtype, const int64_t *sizes, int flags) {
+    const attention_case c = make_case(dtype, sizes, flags);
+    all_of(&c);
 }
 
 static const int64_t small[][5] = {{1, 1, 1, 1, 1}, {2, 5, 7, 3, 4}, {3, 6, 9, 4, 2}, {4, 9, 33, 16, 24}};
@@ -236,6 +241,17 @@ static void parts(void) {
             one(*t, (const int64_t[]){9, 3, 8, 4, 2}, BIAS | MASK | DROP | SIGNED | FILL);
         }
     tk_cuda_attention_bytes = before;
+}
+
+/* Rows of whole packs, but for their masks, between two of which is a byte. */
+static void skewed(void) {
+    for (const tk_dtype *t = all_floats; *t; t++) {
+        attention_case c = make_case(*t, (const int64_t[]){2, 5, 16, 2, 2}, BIAS | MASK | DROP | FILL);
+        c.a.mask_row = 17;
+        c.a.mask_at.step = 5 * 17;
+        c.mask = pair_random(TK_BOOL, 2 * 5 * 17, -0.3, 1);
+        all_of(&c);
+    }
 }
 
 static void same_bits(const attention_case *c, pair a, pair b, const char *what) {
@@ -323,6 +339,6 @@ static void ratios(void) {
         }
 }
 
-const cuda_check checks[] = {{"forms", forms},           {"lengths", lengths}, {"tiles", tiles},
-                             {"parts", parts},           {"recipes", recipes}, {"nothing", nothing},
-                             {"empty rows", empty_rows}, {"ratios", ratios},   {NULL, NULL}};
+const cuda_check checks[] = {{"forms", forms},   {"lengths", lengths}, {"tiles", tiles},     {"parts", parts},
+                             {"skewed", skewed}, {"recipes", recipes}, {"nothing", nothing}, {"empty rows", empty_rows},
+                             {"ratios", ratios}, {NULL, NULL}};
