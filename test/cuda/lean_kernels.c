@@ -1,8 +1,10 @@
 /* lean_kernels.c: calls of the lean kernels, and operands for them. */
 #include "lean_kernels.h"
+#include "../../kernels/attention/attention_map.h"
 #include "../../kernels/common/types.h"
 #include "../../kernels/table_cuda.h"
 #include "../../runtime/device.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +64,104 @@ static void softmax_grad(const lean_case *c) {
 }
 static void log_softmax(const lean_case *c) {
     c->table->log_softmax(c->q, c->element[3], c->element[0], softmax_shape(c), c->dtype);
+}
+
+static void log_softmax_grad(const lean_case *c) {
+    c->table->log_softmax_grad(c->q, c->element[3], c->element[0], c->element[1], softmax_shape(c), c->dtype);
+}
+
+/* Attention's map: its rows are those of 16 heads, with a mask of their own each; what is dropped is in P's sign. */
+static tk_attention attention_of(const lean_case *c) {
+    const int64_t s = c->rows / LEAN_HEADS;
+    return (tk_attention){.items = LEAN_HEADS,
+                          .s = s,
+                          .t = c->n,
+                          .mask_at = {.step = s * c->n},
+                          .mask_row = c->n,
+                          .mask_column = 1,
+                          .fill = -INFINITY,
+                          .is_signed = true,
+                          .dtype = c->dtype};
+}
+static tk_attention_map map_of(const lean_case *c) { return (tk_attention_map){.scores = c->wide, .p = c->element[3]}; }
+static void attention_map(const lean_case *c) {
+    const tk_attention a = attention_of(c);
+    const tk_attention_map map = map_of(c);
+    tk_cuda_attention_map(c->q, &a, (tk_attention_part){0, a.items}, &map);
+}
+static void attention_map_drop(const lean_case *c) {
+    const tk_attention a = attention_of(c);
+    tk_attention_map map = map_of(c);
+    map.mask = c->byte;
+    map.dropped = c->element[4];
+    map.ratio = (tk_number){c->ratio, TK_F32, 0};
+    map.seed = (tk_seed){c->seed, 1};
+    tk_cuda_attention_map(c->q, &a, (tk_attention_part){0, a.items}, &map);
+}
+static void attention_map_grad(const lean_case *c) {
+    const tk_attention a = attention_of(c);
+    const tk_attention_map_grad grad = {.dd = c->wide, .p = c->element[0], .ds = c->element[3]};
+    tk_cuda_attention_map_grad(c->q, &a, (tk_attention_part){0, a.items}, &grad);
+}
+static void attention_map_drop_grad(const lean_case *c) {
+    const tk_attention a = attention_of(c);
+    const tk_attention_map_grad grad = {.dd = c->wide,
+                                        .p = c->element[0],
+                                        .is_dropped = true,
+                                        .ratio = {c->ratio, TK_F32, 0},
+                                        .mask = c->byte,
+                                        .reached = c->element[3],
+                                        .dropped = c->element[4]};
+    tk_cuda_attention_map_grad(c->q, &a, (tk_attention_part){0, a.items}, &grad);
+}
+
+/* The mean of all rows' losses. */
+static tk_loss loss_of(const lean_case *c) {
+    return (tk_loss){.batch = c->rows,
+                     .classes = c->n,
+                     .inner = 1,
+                     .reduction = TK_LOSS_MEAN,
+                     .has_ignored = true,
+                     .ignored = -100,
+                     .dtype = c->dtype,
+                     .label_dtype = TK_I64};
+}
+static size_t loss_workspace(const lean_case *c) {
+    const tk_loss shape = loss_of(c);
+    return c->table->cross_entropy_workspace(&shape);
+}
+static void loss(const lean_case *c) {
+    const tk_loss shape = loss_of(c);
+    c->table->cross_entropy(c->q, c->column[2], c->element[3], c->element[0], c->label, NULL, &shape, c->workspace);
+}
+static size_t loss_grad_workspace(const lean_case *c) {
+    const tk_loss shape = loss_of(c);
+    return c->table->cross_entropy_grad_workspace(&shape);
+}
+static void loss_grad(const lean_case *c) {
+    const tk_loss shape = loss_of(c);
+    c->table->cross_entropy_grad(c->q, c->element[3], c->column[0], c->element[0], c->label, NULL, &shape,
+                                 c->workspace);
+}
+
+/* Of an embedding that has as many rows as are picked. */
+static tk_indices places_of(const lean_case *c) { return (tk_indices){c->place, TK_I64}; }
+static void gather(const lean_case *c) {
+    c->table->gather(c->q, c->element[3], c->element[0], places_of(c), 1, c->rows, c->n, c->rows, tk_size(c->dtype));
+}
+static size_t gather_grad_workspace(const lean_case *c) {
+    return c->table->gather_grad_workspace(1, c->rows, c->n, c->rows, c->dtype, 1);
+}
+static void gather_grad(const lean_case *c) {
+    c->table->gather_grad(c->q, c->element[3], c->element[0], places_of(c), 1, c->rows, c->n, c->rows, c->dtype,
+                          c->workspace);
+}
+
+static void to_float(const lean_case *c) {
+    c->table->cast(c->q, c->wide, c->element[0], ELEMENTS(c), TK_F32, c->dtype);
+}
+static void of_float(const lean_case *c) {
+    c->table->cast(c->q, c->element[3], c->wide, ELEMENTS(c), c->dtype, TK_F32);
 }
 
 static void add(const lean_case *c) {
@@ -155,26 +255,59 @@ static void global_norm(const lean_case *c) {
     c->table->global_norm(c->q, c->column[2], c->element[4], 1, &g, 1, TK_F32, c->workspace);
 }
 
+/* As of a norm of all gradients. */
+static tk_reduction over_all(const lean_case *c) {
+    tk_reduction r;
+    tk_reduction_init(&r, 2, (const int64_t[2]){c->rows, c->n}, (const bool[2]){true, true});
+    return r;
+}
+static size_t sum_all_workspace(const lean_case *c) {
+    const tk_reduction r = over_all(c);
+    return c->table->reduce_workspace(&r);
+}
+static void sum_all(const lean_case *c) {
+    const tk_reduction r = over_all(c);
+    c->table->reduce(c->q, c->column[2], c->element[0], &r, TK_REDUCE_SUM, c->dtype, c->workspace);
+}
+
 const lean_kernel lean_kernels[] = {
-    {"gelu", gelu, NULL, 2, 0, 0, 1},
-    {"gelu_grad", gelu_grad, NULL, 3, 0, 0, 1},
-    {"norm", norm, NULL, 2, 2, 2, 1},
-    {"norm_xhat", norm_xhat, NULL, 3, 2, 1, 1},
-    {"scale_bias", scale_bias, NULL, 2, 2, 0, 1},
-    {"norm_xhat_grad", norm_xhat_grad, norm_workspace, 3, 1, 1, 1.5},
-    {"norm_grad", norm_grad, norm_workspace, 3, 1, 2, 1.5},
-    {"softmax", softmax, NULL, 2, 0, 0, 1},
-    {"softmax_grad", softmax_grad, NULL, 3, 0, 0, 1},
-    {"log_softmax", log_softmax, NULL, 2, 0, 0, 1},
-    {"add", add, NULL, 3, 0, 0, 1},
-    {"add_bias", add_bias, NULL, 2, 1, 0, 1},
-    {"dropout", dropout, NULL, 2, 0, 0, 1.5},
-    {"split_heads", split_heads, NULL, 2, 0, 0, 1},
-    {"transpose", transpose, NULL, 2, 0, 0, 1},
-    {"sum_rows", sum_rows, sum_rows_workspace, 1, 0, 0, 1.05},
-    {"global_norm", global_norm, global_norm_workspace, 1, 0, 0, 1},
-    {"adamw", adamw, adamw_workspace, 7, 0, 0, 1}, /* over its operands, so it comes last */
-    {NULL, NULL, NULL, 0, 0, 0, 0},
+    {"gelu", gelu, .elements = 2},
+    {"gelu_grad", gelu_grad, .elements = 3},
+    {"norm", norm, .elements = 2, .columns = 2, .rows = 2},
+    {"norm_xhat", norm_xhat, .elements = 3, .columns = 2, .rows = 1},
+    {"scale_bias", scale_bias, .elements = 2, .columns = 2},
+    {"norm_xhat_grad", norm_xhat_grad, .workspace = norm_workspace, .elements = 3, .columns = 1, .rows = 1,
+     .traffic = 1.5},
+    {"norm_grad", norm_grad, .workspace = norm_workspace, .elements = 3, .columns = 1, .rows = 2, .traffic = 1.5},
+    {"softmax", softmax, .elements = 2},
+    {"softmax_grad", softmax_grad, .elements = 3},
+    {"log_softmax", log_softmax, .elements = 2},
+    {"log_softmax_grad", log_softmax_grad, .elements = 3},
+    /* A thread takes 8 scores, a sector of floats, which it reads and writes in two halves: the caches make one of
+     * them, and to have the lanes swap halves takes more instructions than that is worth. Each thread reads seed and
+     * ratio once, for as many rows as it has. */
+    {"attention_map", attention_map, .elements = 1, .wides = 1, .sectors = 2},
+    {"attention_map_drop", attention_map_drop, .elements = 2, .wides = 1, .bytes = 1, .traffic = 1.02, .sectors = 2},
+    {"attention_map_grad", attention_map_grad, .elements = 2, .wides = 1, .sectors = 2},
+    {"attention_map_drop_grad", attention_map_drop_grad, .elements = 3, .wides = 1, .bytes = 1, .sectors = 2},
+    {"loss", loss, .workspace = loss_workspace, .elements = 2, .labels = 1},
+    /* Each warp reads the label and the gradient of its row beside 512 bytes of it. */
+    {"loss_grad", loss_grad, .workspace = loss_grad_workspace, .elements = 2, .labels = 1, .traffic = 1.07},
+    {"gather", gather, .elements = 2, .labels = 1},
+    /* Indices are sorted, which is nothing beside longer rows. */
+    {"gather_grad", gather_grad, .workspace = gather_grad_workspace, .elements = 2, .labels = 1, .traffic = 1.15},
+    {"to_float", to_float, .elements = 1, .wides = 1, .halves = true},
+    {"of_float", of_float, .elements = 1, .wides = 1, .halves = true},
+    {"add", add, .elements = 3},
+    {"add_bias", add_bias, .elements = 2, .columns = 1},
+    {"dropout", dropout, .elements = 2, .traffic = 1.5},
+    {"split_heads", split_heads, .elements = 2},
+    {"transpose", transpose, .elements = 2},
+    {"sum_rows", sum_rows, .workspace = sum_rows_workspace, .elements = 1, .traffic = 1.05},
+    {"sum_all", sum_all, .workspace = sum_all_workspace, .elements = 1},
+    {"global_norm", global_norm, .workspace = global_norm_workspace, .elements = 1},
+    {"adamw", adamw, .workspace = adamw_workspace, .elements = 7}, /* over its operands, so it comes last */
+    {NULL},
 };
 
 /* --- operands ------------------------------------------------------------------------------------ */
@@ -198,8 +331,26 @@ static bool take(lean_case *c, void **out, tk_dtype dtype, int64_t n, const void
     return *out != NULL;
 }
 
+/* A mask of which a tenth is 0, labels, and places: backwards. */
+static bool take_counted(lean_case *c) {
+    const int64_t all = ELEMENTS(c), n = c->rows;
+    uint8_t *bytes = malloc((size_t)all + 1);
+    int64_t *labels = malloc((size_t)n * sizeof *labels + 1), *places = malloc((size_t)n * sizeof *places + 1);
+    bool good = bytes && labels && places;
+    for (int64_t i = 0; good && i < all; i++)
+        bytes[i] = i % 10 != 0;
+    for (int64_t i = 0; good && i < n; i++)
+        labels[i] = (i * 5 + 1) % c->n, places[i] = n - 1 - i;
+    good = good && take(c, &c->byte, TK_BOOL, all, bytes) && take(c, &c->label, TK_I64, n, labels) &&
+           take(c, &c->place, TK_I64, n, places);
+    free(bytes), free(labels), free(places);
+    return good;
+}
+
 bool lean_open(lean_case *c, tk_queue *q, tk_dtype dtype, int64_t rows, int64_t n) {
-    void *elements = numbers(dtype, rows * n), *floats = numbers(TK_F32, rows);
+    void *elements = numbers(dtype, rows * n), *floats = numbers(TK_F32, rows * n);
+    const int64_t seed[] = {1, 2};
+    const float ratio = 0.1f;
     bool good = elements && floats;
     *c = (lean_case){.q = q, .table = &tk_table_cuda, .dtype = dtype, .rows = rows, .n = n};
     for (int i = 0; i < LEAN_ELEMENTS; i++)
@@ -209,6 +360,8 @@ bool lean_open(lean_case *c, tk_queue *q, tk_dtype dtype, int64_t rows, int64_t 
         good = good && take(c, &c->column[i], dtype, n, i < LEAN_COLUMNS / 2 ? elements : NULL);
     for (int i = 0; i < LEAN_ROWS; i++)
         good = good && take(c, &c->row[i], TK_F32, rows, floats);
+    good = good && take(c, &c->wide, TK_F32, rows * n, floats) && take_counted(c) &&
+           take(c, &c->seed, TK_I64, 2, seed) && take(c, &c->ratio, TK_F32, 1, &ratio);
     free(elements), free(floats);
     if (!good)
         lean_close(c);
@@ -222,7 +375,9 @@ void lean_close(lean_case *c) {
         rt_device_cuda.free(c->q, c->column[i]);
     for (int i = 0; i < LEAN_ROWS; i++)
         rt_device_cuda.free(c->q, c->row[i]);
-    rt_device_cuda.free(c->q, c->workspace);
+    void *const others[] = {c->wide, c->byte, c->label, c->place, c->seed, c->ratio, c->workspace};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        rt_device_cuda.free(c->q, others[i]);
     memset(c, 0, sizeof *c);
 }
 
@@ -237,5 +392,6 @@ double lean_bytes(const lean_case *c, const lean_kernel *kernel, int64_t reads) 
     const double element = (double)tk_size(c->dtype);
     return element * (double)c->n *
                ((double)kernel->elements * (double)c->rows + (double)kernel->columns * (double)reads) +
-           4.0 * kernel->rows * (double)c->rows;
+           (4.0 * kernel->rows + 8.0 * kernel->labels) * (double)c->rows +
+           (4.0 * kernel->wides + kernel->bytes) * (double)ELEMENTS(c);
 }

@@ -75,6 +75,8 @@ static bool tell_kernels(tk_queue *q, tk_dtype dtype, int64_t rows, int64_t n) {
     if (good)
         tell("copy", "copy", dtype, 2.0 * (double)(rows * n) * (double)tk_size(dtype), timed(q, copy, &c));
     for (const lean_kernel *kernel = lean_kernels; good && kernel->name; kernel++) {
+        if (kernel->halves && !tk_is_half(dtype))
+            continue;
         good = lean_prepare(&c, kernel);
         if (good)
             tell("kernel", kernel->name, dtype, lean_bytes(&c, kernel, 1),
