@@ -3,7 +3,8 @@
  * guard against NaN, d1 dropout, s1 dropout with its flags in the sign bits of P. Of the gradient: d1 the dropped map
  * and flags are given, s1 neither: they are read from P; m1 a mask that products do not reach through; rN, rNNNN the
  * ranks of Q, K^T, V and P, which Transpose needs. Of the tiled gradient: as forward, the ranks of Q, K^T and V, a1 a
- * sum over axes.
+ * sum over axes. t1 a row's statistics in float, t11 in double: forward a result, of the tiled gradient operands, which
+ * it has no use for: it makes them again.
  */
 #include "bodies.h"
 
@@ -54,6 +55,24 @@ static void add_suffix(tc_body *body, variant use) {
                    use.guard ? "g1" : "");
 }
 
+/* Of these, or of scores; "" where there is none. */
+static const char *statistics_suffix(const tc_node *node, const tc_value *statistics) {
+    return !statistics ? "" : tc_value_dtype(tc_input(node, 1)) == TC_DOUBLE ? "t11" : "t1";
+}
+
+/* Of scores: the maximum of each row, and the sum of powers relative to it. */
+static void add_statistics(tc_body *body, bool is_double) {
+    tc_body_add(body,
+                "  wide = Cast <to: int = %d> (scores)\n"
+                "  in_row = Constant <value_ints: ints = [-1]> ()\n"
+                "  most = ReduceMax <keepdims: int = 1> (wide, in_row)\n"
+                "  less = Sub (wide, most)\n"
+                "  powers = Exp (less)\n"
+                "  sum = ReduceSum <keepdims: int = 1> (powers, in_row)\n"
+                "  Statistics = Concat <axis: int = -1> (most, sum)\n",
+                is_double ? TC_DOUBLE : TC_FLOAT);
+}
+
 static const char *operand_list(variant use) {
     return use.drop   ? "Q, KT, V, bias, mask, ratio, seed"
            : use.mask ? "Q, KT, V, bias, mask"
@@ -64,12 +83,16 @@ static const char *operand_list(variant use) {
 bool tc_make_dot_attention(tc_body *body) {
     variant use = variant_of(body->node, 0);
     bool drop = use.drop, sign = drop && tc_attr_int(body->node, "signed", 0) != 0;
-    if (use.bias || use.mask || use.guard || drop)
+    const char *statistics = statistics_suffix(body->node, tc_output(body->node, 4));
+    if (use.bias || use.mask || use.guard || drop || *statistics)
         tc_body_suffix(body, "_");
     add_suffix(body, use);
-    tc_body_suffix(body, "%s", sign ? "s1" : drop ? "d1" : "");
+    tc_body_suffix(body, "%s%s", sign ? "s1" : drop ? "d1" : "", statistics);
     tc_body_begin(body, "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, signed: int = 0",
-                  operand_list(use), drop && !sign ? "Y, P, dropped, keep" : "Y, P");
+                  operand_list(use),
+                  *statistics     ? "Y, P, dropped, keep, Statistics"
+                  : drop && !sign ? "Y, P, dropped, keep"
+                                  : "Y, P");
     add_scale(body);
     add_scores(body, use.bias, use.mask, use.fill);
     add_softmax(body, use.guard, sign ? "share" : "P");
@@ -80,6 +103,10 @@ bool tc_make_dot_attention(tc_body *body) {
     if (sign)
         tc_body_add(body, "  negative = Neg (share)\n  P = Where (keep, share, negative)\n");
     tc_body_add(body, "  Y = MatMul (%s, V)\n", drop ? "dropped" : "P");
+    if (*statistics && !drop) /* results that nobody may read, to have the next one in its place */
+        tc_body_add(body, "  dropped = Identity (P)\n  keep = Equal (P, P)\n");
+    if (*statistics)
+        add_statistics(body, tc_value_dtype(tc_input(body->node, 1)) == TC_DOUBLE);
     tc_body_end(body);
     return true;
 }
@@ -185,12 +212,15 @@ bool tc_make_dot_attention_tiled_grad(tc_body *body) {
     }
     tc_body_suffix(body, "_r%d_%d_%d", ranks[0], ranks[1], ranks[2]);
     add_suffix(body, use);
-    tc_body_suffix(body, "%s%s", use.drop ? "d1" : "", sums ? "a1" : "");
+    const char *statistics = statistics_suffix(node, tc_input(node, 8) ? tc_input(node, 8) : tc_input(node, 9));
+    tc_body_suffix(body, "%s%s%s", use.drop ? "d1" : "", sums ? "a1" : "", statistics);
     tc_body_begin(body,
                   sums ? "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, "
                          "sum_axes: ints = [0]"
                        : "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0",
-                  tc_arena_printf(body->arena, "dY, %s", operand_list(use)), "dQ, dKT, dV, dS");
+                  tc_arena_printf(body->arena, "dY, %s",
+                                  *statistics ? "Q, KT, V, bias, mask, ratio, seed, statistics, y" : operand_list(use)),
+                  "dQ, dKT, dV, dS");
     add_scale(body);
     add_scores(body, use.bias, use.mask, use.fill);
     add_softmax(body, use.guard, "share");

@@ -115,13 +115,24 @@ static tc_status attention_operands(tc_shape_ctx *sc, tc_node *node, uint32_t fi
     return product(sc, node, (tc_arg){.rank = s->rank, .dims = s->scores}, s->v, false, &s->rank_y, s->y);
 }
 
+/* Of a row of the scores: [.., S, 2]. Returns the element type. */
+static tc_dtype statistics_of(const attention_shape *s, tc_dim dims[TC_MAX_RANK]) {
+    memcpy(dims, s->scores, sizeof s->scores);
+    if (s->rank != TC_RANK_UNKNOWN)
+        dims[s->rank - 1] = tc_dim_const(2);
+    return s->q.dtype == TC_DOUBLE || s->q.dtype == TC_UNDEFINED ? s->q.dtype : TC_FLOAT;
+}
+
 tc_status tc_shape_dot_attention(tc_shape_ctx *sc, tc_node *node) {
     attention_shape s;
     TC_TRY(attention_operands(sc, node, 0, &s));
     TC_TRY(tc_shape_set(sc, node, 0, s.q.dtype, s.rank_y, s.y));
     TC_TRY(tc_shape_set(sc, node, 1, s.q.dtype, s.rank, s.scores));
     TC_TRY(tc_shape_set(sc, node, 2, s.q.dtype, s.rank, s.scores));
-    return tc_shape_set(sc, node, 3, TC_BOOL, s.rank, s.scores);
+    TC_TRY(tc_shape_set(sc, node, 3, TC_BOOL, s.rank, s.scores));
+    tc_dim dims[TC_MAX_RANK];
+    tc_dtype dtype = statistics_of(&s, dims);
+    return tc_shape_set(sc, node, 4, dtype, s.rank, dims);
 }
 
 /* Results dQ = ds kt^T, dK^T = q^T ds and dV = p^T dy. Gradients have the leading dims of the products that make them:
@@ -168,6 +179,21 @@ tc_status tc_shape_dot_grad(tc_shape_ctx *sc, tc_node *node) {
     return product_gradients(sc, node, dy, q, kt, v, p, (tc_arg){.rank = rank, .dims = ds});
 }
 
+/* Operands Statistics and Y of the tiled gradient. */
+static tc_status check_after(tc_shape_ctx *sc, tc_node *node, const attention_shape *s) {
+    tc_dim dims[TC_MAX_RANK];
+    tc_dtype dtype = statistics_of(s, dims);
+    if (dtype != TC_UNDEFINED) {
+        TC_TRY(tc_shape_expect_type(sc, node, 8, 1u << dtype, tc_dtype_name(dtype)));
+        TC_TRY(tc_shape_expect_type(sc, node, 9, 1u << s->q.dtype, tc_dtype_name(s->q.dtype)));
+    }
+    if (s->rank != TC_RANK_UNKNOWN)
+        TC_TRY(tc_shape_expect_fits(sc, node, 8, s->rank, dims));
+    if (s->rank_y != TC_RANK_UNKNOWN)
+        TC_TRY(tc_shape_expect_fits(sc, node, 9, s->rank_y, s->y));
+    return TC_OK;
+}
+
 tc_status tc_shape_tiled_grad(tc_shape_ctx *sc, tc_node *node) {
     tc_arg dy = tc_arg_of(node, 0);
     attention_shape s;
@@ -176,6 +202,7 @@ tc_status tc_shape_tiled_grad(tc_shape_ctx *sc, tc_node *node) {
     const int64_t *axes = tc_attr_ints(node, "sum_axes", &n);
     TC_TRY(expect_matrix(sc, node, 0));
     TC_TRY(attention_operands(sc, node, 1, &s));
+    TC_TRY(check_after(sc, node, &s));
     tc_arg scores = {.rank = s.rank, .dims = s.scores};
     memcpy(summed, s.scores, sizeof summed);
     for (size_t i = 0; i < n && s.rank != TC_RANK_UNKNOWN; i++) {

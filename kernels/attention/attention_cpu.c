@@ -19,6 +19,7 @@
 typedef struct attention_ctx {
     tk_attention_results out;
     tk_attention_operands in;
+    const void *statistics; /* of all rows, as they were; NULL: to be computed */
     const tk_attention *a;
     uint32_t threshold;
     double keep;
@@ -158,18 +159,22 @@ void tk_attention_grad(tk_queue *q, tk_attention_gradients out, tk_attention_sav
     tk_parallel_slots(q, a->items, TK_OF_FLOAT(a->dtype, backward), &c);
 }
 
-void tk_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, const void *dout, tk_attention_operands in,
-                             const tk_attention *a, const tk_attention_groups *groups, tk_number ratio, tk_seed seed,
-                             void *workspace) {
+void tk_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, tk_attention_after after,
+                             tk_attention_operands in, const tk_attention *a, const tk_attention_groups *groups,
+                             tk_number ratio, tk_seed seed, void *workspace) {
     double dropped;
     tk_draw draw = {0};
     if (!read_ratio(q, seed.pair != NULL, ratio, &dropped))
         return;
     if (seed.pair)
         draw = tk_draw_of(seed);
-    attention_ctx again = {.in = in, .a = a, .threshold = tk_drop_threshold(dropped), .draw = seed.pair ? &draw : NULL};
+    attention_ctx again = {.in = in,
+                           .statistics = after.statistics,
+                           .a = a,
+                           .threshold = tk_drop_threshold(dropped),
+                           .draw = seed.pair ? &draw : NULL};
     gradient_ctx c = {.out = out,
-                      .in = {.dout = dout,
+                      .in = {.dout = after.dout,
                              .q = in.q,
                              .kt = in.kt,
                              .v = in.v,

@@ -136,7 +136,7 @@ void tk_cuda_attention_run(tk_queue *q, tk_attention_results out, tk_attention_o
                            tk_number ratio, tk_seed seed, void *workspace) {
     part_run r = {.q = q, .a = a};
     if (!out.p && !out.dropped && !out.keep && tk_cuda_tile_has(q, a)) {
-        tk_cuda_tile_run(q, a, &(tk_tile_operands){in, ratio, seed}, out.y);
+        tk_cuda_tile_run(q, a, &(tk_tile_operands){in, ratio, seed}, out.y, out.statistics);
         return;
     }
     lay_maps(&r.maps, workspace, a, 1, 0);
@@ -152,6 +152,7 @@ void tk_cuda_attention_run(tk_queue *q, tk_attention_results out, tk_attention_o
                                       .p = seed.pair ? p : left,
                                       .dropped = seed.pair ? left : dropped,
                                       .keep = into(out.keep, at, TK_BOOL),
+                                      .statistics = into(out.statistics, first * a->s * 2, tk_wide(a->dtype)),
                                       .ratio = ratio,
                                       .seed = seed};
         multiply(&r, SCORES, scores, in.q, in.kt);
@@ -243,25 +244,30 @@ static void make_again(const part_run *r, tk_attention_operands in, const tk_att
 }
 
 /* All gradients but ds. */
-static void grad_of_tiles(tk_queue *q, const tk_attention_gradients *out, const void *dout, const tk_attention *a,
-                          const tk_tile_operands *operands, void *workspace) {
+static void grad_of_tiles(tk_queue *q, const tk_attention_gradients *out, tk_attention_after after,
+                          const tk_attention *a, const tk_tile_operands *operands, void *workspace) {
+    const void *dout = after.dout;
     tk_tile_statistics statistics;
     lay_statistics(&statistics, workspace, a);
-    tk_cuda_tile_statistics(q, a, operands, dout, &statistics);
+    if (after.y && after.statistics)
+        tk_cuda_tile_take(q, a, operands, after, &statistics);
+    else
+        tk_cuda_tile_statistics(q, a, operands, dout, &statistics);
     if (out->dq)
         tk_cuda_tile_dq(q, a, operands, dout, &statistics, out->dq);
     if (out->dkt || out->dv)
         tk_cuda_tile_dkv(q, a, operands, dout, &statistics, out->dkt, out->dv);
 }
 
-void tk_cuda_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, const void *dout, tk_attention_operands in,
-                                  const tk_attention *a, const tk_attention_groups *groups, tk_number ratio,
-                                  tk_seed seed, void *workspace) {
+void tk_cuda_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, tk_attention_after after,
+                                  tk_attention_operands in, const tk_attention *a, const tk_attention_groups *groups,
+                                  tk_number ratio, tk_seed seed, void *workspace) {
+    const void *dout = after.dout;
     tk_attention flagged = *a;
     part_run r = {.q = q, .a = a};
     flagged.is_signed = true;
     if (!out.ds && tk_cuda_tile_has(q, a)) {
-        grad_of_tiles(q, &out, dout, a, &(tk_tile_operands){in, ratio, seed}, workspace);
+        grad_of_tiles(q, &out, after, a, &(tk_tile_operands){in, ratio, seed}, workspace);
         return;
     }
     lay_maps(&r.maps, workspace, a, 3, sum_bytes(a, groups));

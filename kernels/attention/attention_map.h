@@ -19,6 +19,7 @@ typedef struct tk_attention_map {
     const uint8_t *mask;
     void *p, *dropped; /* each may be NULL; one of them may lie over scores of its type */
     uint8_t *keep;     /* or NULL */
+    void *statistics;  /* or NULL: of the part's rows */
     tk_number ratio;
     tk_seed seed; /* without a pair nothing is dropped, and p is all that is wanted */
 } tk_attention_map;

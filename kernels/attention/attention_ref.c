@@ -12,8 +12,9 @@ static double score(const double *q, const double *kt, const double *bias, const
     return bias ? s + bias[tk_place(&a->bias_at, item) + i * a->bias_row + j * a->bias_column] : s;
 }
 
-void tk_attention_ref(double *y, double *p, const double *q, const double *kt, const double *v, const double *bias,
-                      const uint8_t *mask, const uint8_t *kept, double ratio, const tk_attention *a) {
+void tk_attention_ref(double *y, double *p, double *statistics, const double *q, const double *kt, const double *v,
+                      const double *bias, const uint8_t *mask, const uint8_t *kept, double ratio,
+                      const tk_attention *a) {
     for (int64_t item = 0; item < a->items; item++)
         for (int64_t i = 0; i < a->s; i++) {
             double *row = p + (item * a->s + i) * a->t, *out = y + (item * a->s + i) * a->e, largest = -INFINITY,
@@ -22,6 +23,8 @@ void tk_attention_ref(double *y, double *p, const double *q, const double *kt, c
                 largest = fmax(largest, row[j] = score(q, kt, bias, mask, a, item, i, j));
             for (int64_t j = 0; j < a->t; j++)
                 sum += row[j] = exp(row[j] - largest);
+            if (statistics)
+                statistics[2 * (item * a->s + i)] = largest, statistics[2 * (item * a->s + i) + 1] = sum;
             for (int64_t j = 0; j < a->t; j++)
                 row[j] = isnan(sum) && a->guard ? 0 : row[j] / sum;
             for (int64_t k = 0; k < a->e; k++) {

@@ -19,6 +19,7 @@ struct tile_args {
     const void *dout;
     tk_tile_statistics rows;
     void *out, *dkt; /* y, dq or dv; dkt */
+    float *kept;     /* beside y: tk_attention_results.statistics, or NULL */
     tk_fault_place fault;
     bool natural;   /* scores are scaled before the softmax, for a bias, a mask's fill or a scale below 0 */
     int64_t blocks; /* of an item */
@@ -312,9 +313,26 @@ __device__ __forceinline__ float unit_of(const tile_args &t) {
 
 /* --- P from statistics ---------------------------------------------------------------------------- */
 
-/* What power_of() takes as `less`, of a row's statistics. A shift of infinity is of a row whose P is 0. */
-__device__ __forceinline__ float less_of(const tile_args &t, float shift, float less, float unit) {
-    return t.natural ? -less : -fmaf(shift, unit, less);
+/* Of a row: what tk_tile_statistics says. */
+struct row_statistics {
+    float shift, less, dot;
+};
+/* Of a row that is not there, or whose P is 0. */
+__device__ __forceinline__ row_statistics no_row() { return row_statistics{INFINITY, -INFINITY, 0}; }
+/* From the sum of a row's powers and its largest score, as power_of() takes it: times unit where that is all. */
+__device__ __forceinline__ void put_statistics(const tile_args &t, int64_t at, float most, float sum, float dot) {
+    row_statistics r = {t.natural ? most : 0.0f, NAN, dot};
+    if (t.a.guard && !(sum > 0))
+        r = no_row();
+    else if (sum > 0)
+        r.less = -((t.natural ? 0.0f : most) + log2f(sum));
+    t.rows.shift[at] = r.shift;
+    t.rows.less[at] = r.less;
+    t.rows.dot[at] = r.dot;
+}
+__device__ __forceinline__ row_statistics statistics_of(const tile_args &t, int64_t item, int64_t row) {
+    const int64_t at = item * t.a.s + row;
+    return row < t.a.s ? row_statistics{t.rows.shift[at], t.rows.less[at], t.rows.dot[at]} : no_row();
 }
 /* P of a score. */
 __device__ __forceinline__ float power_of(float x, float shift, float less, const tile_args &t, float unit) {

@@ -1,13 +1,16 @@
 /* attention_tile.h: attention of 16-bit types on tensor cores, a tile of scores at a time, of which nothing is kept:
  * what attention_cuda.c calls of attention_tile_cuda.cu and attention_tile_grad_cuda.cu where P is not wanted. P is
- * rounded before its row is divided by the sum; the gradient takes rows' statistics from a pass of its own. */
+ * rounded before its row is divided by the sum; the gradient takes rows' statistics from what the forward pass kept, or
+ * from a pass of its own. */
 #ifndef TK_ATTENTION_TILE_H
 #define TK_ATTENTION_TILE_H
 #include "attention.h"
 
 enum { TK_TILE_MOST_HEAD = 256 }; /* elements of q, k and v of a head */
 
-/* Of each row of scores, [items, s] each: p = 2^(unit (x - shift) - less), and the sum of p dp. */
+/* Of each row of scores, [items, s] each, for a product x of q and k: p = 2^(unit (x - shift) + less), where scores are
+ * scaled before the softmax, else 2^(unit x + less) and a shift of 0; the sum of p dp. A shift of infinity is of a row
+ * whose p is 0. */
 typedef struct tk_tile_statistics {
     float *shift, *less, *dot;
 } tk_tile_statistics;
@@ -21,9 +24,12 @@ typedef struct tk_tile_operands {
 
 /* Whether the queue's device has tensor cores for these sizes and this type, and shared memory for the tiles. */
 bool tk_cuda_tile_has(const tk_queue *q, const tk_attention *a);
-/* y [items, s, e]. */
-void tk_cuda_tile_run(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, void *y);
-/* Statistics of all rows, for the two below. dout [items, s, e]. */
+/* y [items, s, e]; statistics [items, s, 2] as tk_attention_results has them, or NULL. */
+void tk_cuda_tile_run(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, void *y, void *statistics);
+/* Statistics of all rows, for the two below, from what the attention gave, of which nothing is NULL. */
+void tk_cuda_tile_take(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, tk_attention_after after,
+                       const tk_tile_statistics *out);
+/* The same from the operands. dout [items, s, e]. */
 void tk_cuda_tile_statistics(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, const void *dout,
                              const tk_tile_statistics *out);
 /* dq [items, s, d]. */

@@ -108,16 +108,17 @@ __device__ __forceinline__ void finish(row_sums<HD> &r, const tile_args &t, cons
         if (t.out) {
             if (in)
                 store_row<S>((S *)t.out + at * t.a.e, y, (int)t.a.e);
+            if (in && c == 0 && t.kept) {
+                t.kept[2 * at] = t.natural ? r.most[h] : r.most[h] * (float)t.a.scale;
+                t.kept[2 * at + 1] = sum > 0 ? sum : NAN;
+            }
             continue;
         }
         float dot = in ? row_dot<S>((const S *)t.dout + at * t.a.e, y, (int)t.a.e) : 0.0f;
         dot += __shfl_xor_sync(TK_ALL_LANES, dot, 1);
         dot += __shfl_xor_sync(TK_ALL_LANES, dot, 2);
-        if (in && c == 0) {
-            t.rows.shift[at] = zero ? INFINITY : sum > 0 ? r.most[h] : NAN;
-            t.rows.less[at] = zero ? 0.0f : log2f(sum);
-            t.rows.dot[at] = dot;
-        }
+        if (in && c == 0)
+            put_statistics(t, at, t.natural ? r.most[h] : r.most[h] * unit_of(t), sum, dot);
     }
 }
 
@@ -213,9 +214,9 @@ static void run(tk_queue *q, const tile_args &t) {
         launch_tiles<forward_kernel>(q, t);
 }
 
-void tk_cuda_tile_run(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, void *y) {
+void tk_cuda_tile_run(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, void *y, void *statistics) {
     tile_args t = tile_args_of(q, a, operands);
-    t.out = y;
+    t.out = y, t.kept = (float *)statistics;
     run(q, t);
 }
 

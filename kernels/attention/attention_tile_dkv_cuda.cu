@@ -1,7 +1,6 @@
-/* attention_tile_dkv_cuda.cu: dk^T and dv of tiled attention: a block has keys
- * of one item and goes through tiles of rows, with scores transposed, so that
- * their rounded sums are an operand of both products. Each element of a result
- * is one thread's: its sum has one order. */
+/* attention_tile_dkv_cuda.cu: dk^T and dv of tiled attention: a block has keys of one item and goes through tiles of
+ * rows, with scores transposed, so that their rounded sums are an operand of both products. Each element of a result is
+ * one thread's: its sum has one order. */
 #include "attention_tile.cuh"
 
 /* PART: so many elements of a head's dk and dv a block makes. */
@@ -26,19 +25,15 @@ template <int HD, bool DROP> struct dkv_shape {
 template <int ROWS> struct tile_statistics { float shift[ROWS], less[ROWS], dot[ROWS]; };
 template <int ROWS>
 __device__ __forceinline__ void copy_statistics(tile_statistics<ROWS> &to, const tile_args &t, int64_t item,
-                                                int64_t row, float unit) {
+                                                int64_t row) {
     for (int i = (int)threadIdx.x; i < ROWS; i += TILE_THREADS) {
-        const int64_t at = item * t.a.s + row + i;
-        const bool in = row + i < t.a.s;
-        to.shift[i] = in ? t.rows.shift[at] : INFINITY;
-        to.less[i] = less_of(t, to.shift[i], in ? t.rows.less[at] : 0.0f, unit);
-        to.dot[i] = in ? t.rows.dot[at] : 0.0f;
+        const row_statistics r = statistics_of(t, item, row + i);
+        to.shift[i] = r.shift, to.less[i] = r.less, to.dot[i] = r.dot;
     }
 }
 
-/* Which elements of a warp's tile of scores, transposed [16 keys, 8 OCTETS
- * rows], are kept: this lane's share of them. first: number of the tile's first
- * element in the whole map. Lanes with the same rows draw them in turn. */
+/* Which elements of a warp's tile of scores, transposed [16 keys, 8 OCTETS rows], are kept: this lane's share of them.
+ * first: number of the tile's first element in the whole map. Lanes with the same rows draw them in turn. */
 template <int OCTETS>
 __device__ __forceinline__ uint32_t draw_turned(const tk_drop<float> &drop, int64_t first, int64_t t) {
     constexpr int COUNT = OCTETS / 2, LANES = 8 / OCTETS; /* lanes that share an octet of rows */
@@ -64,8 +59,7 @@ template <int OCTETS> __device__ __forceinline__ uint32_t turned_bits(uint32_t m
     return all >> lane_of() / 4;
 }
 
-/* A lane's two keys of a tile that is transposed, and its first row; those that
- * are there. */
+/* A lane's two keys of a tile that is transposed, and its first row; those that are there. */
 struct lane_keys {
     int64_t keys[2], row, last_row;
     __device__ __forceinline__ lane_keys(const tile_args &t, int64_t first_row, int64_t key)
@@ -92,8 +86,8 @@ __device__ __forceinline__ uint32_t masked_turned(const tile_args &t, const uint
     return bits;
 }
 
-/* As see_scores() for a tile that is transposed. Keys that there are not have
- * scores like any others: nobody stores what they get. */
+/* As see_scores() for a tile that is transposed. Keys that there are not have scores like any others: nobody stores
+ * what they get. */
 template <int OCTETS, class S>
 __device__ __forceinline__ uint32_t see_turned(float (&p)[OCTETS][4], const tile_args &t, const extras<S> &more,
                                                int64_t row, int64_t key) {
@@ -117,8 +111,8 @@ __device__ __forceinline__ uint32_t see_turned(float (&p)[OCTETS][4], const tile
     return bits;
 }
 
-/* Scores and dp of a warp's tile, transposed, to P as it was multiplied by V,
- * but for the share, and to ds. mine: this lane's share of the draw. */
+/* Scores and dp of a warp's tile, transposed, to P as it was multiplied by V, but for the share, and to ds. mine: this
+ * lane's share of the draw. */
 template <int OCTETS, bool DROP>
 __device__ __forceinline__ void turn_scores(float (&p)[OCTETS][4], float (&dp)[OCTETS][4],
                                             const tile_statistics<OCTETS * 8> &rows, const tile_args &t, uint32_t mine,
@@ -170,7 +164,7 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
     copy_tile<shape::KEYS, HD>(tile_v, v, first, 0);
     copy_tile<shape::ROWS, HD>(tile_q, q, 0, 0);
     copy_tile<shape::ROWS, HD>(tile_o, dout, 0, 0);
-    copy_statistics(tile_rows[0], t, item, 0, unit);
+    copy_statistics(tile_rows[0], t, item, 0);
     tk_copy_commit();
     int now = 0;
 #pragma unroll 1
@@ -180,7 +174,7 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
         if (row + shape::ROWS < t.a.s) {
             copy_tile<shape::ROWS, HD>(tile_q + next * shape::Q_SIZE, q, row + shape::ROWS, 0);
             copy_tile<shape::ROWS, HD>(tile_o + next * shape::Q_SIZE, dout, row + shape::ROWS, 0);
-            copy_statistics(tile_rows[next], t, item, row + shape::ROWS, unit);
+            copy_statistics(tile_rows[next], t, item, row + shape::ROWS);
         }
         tk_copy_commit();
         /* drawn while copies are on their way, before sums take registers */
@@ -257,9 +251,7 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
     }
 }
 
-/* --- launches
- * -------------------------------------------------------------------------------------
- */
+/* --- launches ------------------------------------------------------------------------------------- */
 
 template <class S, int HD> struct dkv_kernel {
     static void launch(tk_queue *q, tile_args t) {

@@ -16,19 +16,6 @@ template <int HD> struct dq_shape {
     };
 };
 
-/* Of a row, with what power_of() takes. */
-struct row_statistics {
-    float shift, less, dot;
-};
-__device__ __forceinline__ row_statistics statistics_of(const tile_args &t, int64_t item, int64_t row, float unit) {
-    row_statistics r = {INFINITY, 0, 0};
-    const int64_t at = item * t.a.s + row;
-    if (row < t.a.s)
-        r = row_statistics{t.rows.shift[at], t.rows.less[at], t.rows.dot[at]};
-    r.less = less_of(t, r.shift, r.less, unit);
-    return r;
-}
-
 /* p and dp to ds, over dp. */
 template <int OCTETS>
 __device__ __forceinline__ void make_ds(float (&dp)[OCTETS][4], const float (&p)[OCTETS][4],
@@ -61,7 +48,7 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
     const extras<S> more(t, item);
     const int64_t n_tiles = (t.a.t + shape::KEYS - 1) / shape::KEYS, row = first + warp * 16 + lane_of() / 4;
     const float unit = unit_of(t);
-    const row_statistics rows[2] = {statistics_of(t, item, row, unit), statistics_of(t, item, row + 8, unit)};
+    const row_statistics rows[2] = {statistics_of(t, item, row), statistics_of(t, item, row + 8)};
     tk_drop<float> drop = {};
     drop.share = 1;
     if (DROP)

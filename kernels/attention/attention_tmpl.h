@@ -124,6 +124,19 @@ static void TK_CAT(mask_row, SUFFIX)(T *s, const uint8_t *masks, const tk_attent
         TK_CAT(set_row, SUFFIX)(s, a->t, fill, false);
 }
 
+/* A row of scores to powers, relative to the largest. Returns their sum; both are those of the row's statistics. */
+static T TK_CAT(power_row, SUFFIX)(const attention_ctx *c, T *s, int64_t row) {
+    const T *known = c->statistics;
+    T *out = c->out.statistics;
+    int64_t n = c->a->t;
+    T most = known ? known[2 * row] : TK_CAT(row_max, MATH)(s, n);
+    TK_CAT(row_exp, MATH)(s, s, n, most);
+    T sum = known ? known[2 * row + 1] : (T)TK_CAT(row_sum, MATH)(s, n);
+    if (out)
+        out[2 * row] = most, out[2 * row + 1] = sum;
+    return sum;
+}
+
 /* A row of scores to a row of P. */
 static void TK_CAT(score_row, SUFFIX)(const attention_ctx *c, T *s, int64_t item, int64_t row) {
     const tk_attention *a = c->a;
@@ -137,8 +150,7 @@ static void TK_CAT(score_row, SUFFIX)(const attention_ctx *c, T *s, int64_t item
         else
             TK_CAT(set_row, SUFFIX)(s, n, GET(*bias), true);
     }
-    TK_CAT(row_exp, MATH)(s, s, n, TK_CAT(row_max, MATH)(s, n));
-    T sum = (T)TK_CAT(row_sum, MATH)(s, n);
+    T sum = TK_CAT(power_row, SUFFIX)(c, s, item * a->s + row);
     TK_CAT(row_divide, MATH)(s, n, sum);
     if (sum != sum && a->guard)
         TK_CAT(set_row, SUFFIX)(s, n, 0, false);

@@ -225,8 +225,11 @@ static tk_attention single(const tk_attention *a) {
     return one;
 }
 
-static void put_item(const attention_ctx *c, int64_t item, const double *y, const double *p, const uint8_t *kept) {
+static void put_item(const attention_ctx *c, int64_t item, const double *y, const double *p, const double *statistics,
+                     const uint8_t *kept) {
     const tk_attention *a = c->a;
+    for (int64_t i = 0; c->out.statistics && i < 2 * a->s; i++)
+        tk_put(c->out.statistics, tk_wide(a->dtype), item * 2 * a->s + i, statistics[i]);
     for (int64_t i = 0; i < a->s * a->e; i++)
         tk_put(c->out.y, a->dtype, item * a->s * a->e + i, y[i]);
     for (int64_t i = 0; i < a->s * a->t; i++) {
@@ -272,23 +275,24 @@ static bool read_item(const attention_ctx *c, int64_t item, item_operands *o) {
 
 static void free_item(item_operands *o) { free(o->q), free(o->kt), free(o->v), free(o->bias), free(o->flags); }
 
-static void run_item(const attention_ctx *c, const item_operands *o, double *y, double *p) {
+static void run_item(const attention_ctx *c, const item_operands *o, double *y, double *p, double *statistics) {
     tk_attention one = single(c->a);
-    tk_attention_ref(y, p, o->q, o->kt, o->v, c->in.bias ? o->bias : NULL, c->in.mask ? o->flags : NULL,
+    tk_attention_ref(y, p, statistics, o->q, o->kt, o->v, c->in.bias ? o->bias : NULL, c->in.mask ? o->flags : NULL,
                      c->draw ? o->kept : NULL, c->ratio, &one);
 }
 
 static void attention_item(void *ctx, tk_share share) {
     const attention_ctx *c = ctx;
     const tk_attention *a = c->a;
-    double *y = tk_reference_room(c->q, a->s * a->e), *p = tk_reference_room(c->q, a->s * a->t);
+    double *y = tk_reference_room(c->q, a->s * a->e), *p = tk_reference_room(c->q, a->s * a->t),
+           *statistics = tk_reference_room(c->q, 2 * a->s);
     item_operands o;
-    if (read_item(c, share.begin, &o) && y && p) {
-        run_item(c, &o, y, p);
-        put_item(c, share.begin, y, p, o.kept);
+    if (read_item(c, share.begin, &o) && y && p && statistics) {
+        run_item(c, &o, y, p, statistics);
+        put_item(c, share.begin, y, p, statistics, o.kept);
     }
     free_item(&o);
-    free(y), free(p);
+    free(y), free(p), free(statistics);
 }
 
 void tk_reference_attention_run(tk_queue *q, tk_attention_results out, tk_attention_operands in, const tk_attention *a,
@@ -389,7 +393,7 @@ static void add_scores(double *sums, const double *ds, int64_t n) {
         sums[i] += ds[i];
 }
 
-/* One item, P by its definition. Sums of ds [s, t] NULL: ds is a result. */
+/* One item, P by its definition, whatever the attention gave. Sums of ds [s, t] NULL: ds is a result. */
 static void tiled_item(const attention_ctx *c, tk_attention_gradients out, const void *dout, int64_t item,
                        double *sums) {
     const tk_attention *a = c->a;
@@ -406,7 +410,7 @@ static void tiled_item(const attention_ctx *c, tk_attention_gradients out, const
                    tk_reference_room(c->q, n),
                    tk_reference_room(c->q, n)};
     if (is_read && y && g.dout && g.p && g.dropped && g.slope && g.ds) {
-        run_item(c, &o, y, g.p);
+        run_item(c, &o, y, g.p, NULL);
         for (int64_t i = 0; i < n; i++) {
             g.slope[i] = o.kept[i] ? 1 / (1 - c->ratio) : 0;
             g.dropped[i] = o.kept[i] ? g.p[i] / (1 - c->ratio) : 0;
@@ -420,7 +424,7 @@ static void tiled_item(const attention_ctx *c, tk_attention_gradients out, const
     free(y), free(g.dout), free(g.p), free(g.dropped), free(g.slope), free(g.ds);
 }
 
-void tk_reference_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, const void *dout,
+void tk_reference_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, tk_attention_after after,
                                        tk_attention_operands in, const tk_attention *a,
                                        const tk_attention_groups *groups, tk_number ratio, tk_seed seed,
                                        void *workspace) {
@@ -431,7 +435,7 @@ void tk_reference_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, 
     for (int64_t group = 0; part >= 0 && group < groups->groups; group++) {
         double *sums = groups->sums ? tk_reference_room(q, a->s * a->t) : NULL;
         for (int64_t i = 0; i < groups->members && (sums || !groups->sums); i++)
-            tiled_item(&c, out, dout, tk_place(&groups->group_at, group) + tk_place(&groups->member_at, i), sums);
+            tiled_item(&c, out, after.dout, tk_place(&groups->group_at, group) + tk_place(&groups->member_at, i), sums);
         for (int64_t i = 0; sums && i < a->s * a->t; i++)
             tk_put(out.ds, a->dtype, group * a->s * a->t + i, sums[i]);
         free(sums);

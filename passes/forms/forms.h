@@ -11,11 +11,11 @@
 tc_node *tc_tileable_attention(const tc_node *grad, const char **out_why);
 
 /* The tiled gradient of that attention, with the bits of `grad`: an ai.tempo.DotProductAttentionTiledGrad outside of
- * the graph's list, which reads what `forward` reads. Its results are absent; it has places for those of `grad`, in the
- * same order and of the same types. */
+ * the graph's list, which reads what `forward` reads, and its statistics with y where it has them. Its results are
+ * absent; it has places for those of `grad`, in the same order and of the same types. */
 tc_node *tc_tiled_gradient(tc_node *grad, const tc_node *forward);
 
-/* Takes the maps that nobody reads any more off an attention; flags in the signs of P with them. */
+/* Takes the maps and statistics that nobody reads any more off an attention; flags in the signs of P with them. */
 void tc_forget_maps(tc_node *forward);
 
 /* Lets a tiled gradient that stands in its graph sum dS where nothing but a ReduceSum over leading axes reads it, as

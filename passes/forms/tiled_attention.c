@@ -1,14 +1,17 @@
 /* tiled_attention.c: attention whose map P is kept by nobody. The gradient op makes a block of its rows at a time
  * again, by the kernels' same functions, so that gradients have the same bits; dropout is drawn again by its counter.
- * What is kept instead, a bias or a mask that was not there anyway, is looked at first. */
+ * What is kept instead, a bias or a mask that was not there anyway, is looked at first. Of 16 bits each row's maximum
+ * and sum are kept, for tensor cores. */
 #include "../../compiler/memory/storage.h"
 #include "../lean/lean.h"
 #include "forms.h"
 #include <math.h>
+#include <string.h>
 
 enum { Q, KT, V, BIAS, MASK, RATIO, SEED, OPERANDS };                   /* of the attention */
+enum { G_STATISTICS = OPERANDS + 1, G_Y };                              /* of the tiled gradient, behind those */
 enum { G_DY, G_Q, G_KT, G_V, G_P, G_DROPPED, G_KEEP, G_RATIO, G_MASK }; /* of its gradient */
-enum { Y, P, DROPPED, KEEP };
+enum { Y, P, DROPPED, KEEP, STATISTICS };
 
 /* --- one attention ---------------------------------------------------------------------------- */
 
@@ -80,16 +83,44 @@ tc_node *tc_tiled_gradient(tc_node *grad, const tc_node *forward) {
     for (size_t i = 0; i < TC_COUNT(attributes); i++)
         if (tc_attr_find(forward, attributes[i]))
             tc_attr_copy(tiled, tc_attr_find(forward, attributes[i]));
+    if (tc_output(forward, STATISTICS)) {
+        tc_node_set_input(tiled, G_STATISTICS, tc_output(forward, STATISTICS));
+        tc_node_set_input(tiled, G_Y, tc_output(forward, Y));
+    }
     tiled->name = grad->name;
     tiled->ordinal = grad->ordinal;
     return tiled;
 }
 
+/* Tensor cores take 16 bits in tiles, with statistics of rows and y in the place of two products: 8 bytes a row, where
+ * y or what it can be made again from is kept anyway. Other types make P again as it was made, whose statistics are
+ * little beside the product. */
+static void keep_statistics(tc_node *forward, const tc_node *end) {
+    tc_value *y = tc_output(forward, Y), *p = tc_output(forward, P);
+    tc_dtype dtype = tc_value_dtype(y);
+    if ((dtype != TC_FLOAT16 && dtype != TC_BFLOAT16) || tc_output(forward, STATISTICS) || !tc_needed_late(y, end))
+        return;
+    tc_dim dims[TC_MAX_RANK];
+    int rank = tc_value_rank(p);
+    memcpy(dims, p->type->dims, (size_t)rank * sizeof *dims);
+    dims[rank - 1] = tc_dim_const(2);
+    tc_model *model = forward->graph->model;
+    tc_node_resize_outputs(forward, STATISTICS + 1);
+    tc_node_add_output(forward, STATISTICS, tc_arena_printf(model->arena, "%s_statistics", y->name),
+                       tc_type_tensor(model, TC_FLOAT, rank, dims));
+}
+
+static bool is_used(const tc_node *node, uint32_t result) {
+    return tc_output(node, result) && tc_value_is_used(tc_output(node, result));
+}
+
 void tc_forget_maps(tc_node *forward) {
-    for (uint32_t i = P; i < forward->n_outputs; i++)
-        if (forward->outputs[i] && tc_value_is_used(forward->outputs[i]))
-            return;
+    if (is_used(forward, P) || is_used(forward, DROPPED) || is_used(forward, KEEP))
+        return;
+    tc_value *statistics = is_used(forward, STATISTICS) ? tc_node_take_output(forward, STATISTICS) : NULL;
     tc_node_resize_outputs(forward, 1);
+    if (statistics)
+        tc_node_set_output(forward, STATISTICS, statistics);
     if (tc_attr_find(forward, "signed"))
         tc_attr_remove(forward, "signed");
 }
@@ -196,6 +227,7 @@ static void tile(const tiling *t, tc_node *grad) {
         explain(t, grad, why);
         return;
     }
+    keep_statistics(forward, t->end);
     tc_node *tiled = tc_tiled_gradient(grad, forward);
     tc_node_insert_before(tiled, grad);
     for (uint32_t i = 0; i < grad->n_outputs; i++)

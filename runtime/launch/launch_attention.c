@@ -76,21 +76,25 @@ static tc_status prepare_matrices(rt_launcher *launcher, const tc_node *node, co
     return prepare_items(launcher, node, whole, v, &a->v_at);
 }
 
+static tc_status too_few_scores(rt_launcher *launcher, const tc_node *node) {
+    return tc_error(launcher->ctx, TC_UNSUPPORTED, node,
+                    "there is no kernel for a V with more leading dims than the scores have");
+}
+
 /* An operand or result that has one element of each score; absent is fine. */
 static tc_status expect_scores(rt_launcher *launcher, const tc_node *node, const rt_arg *arg, tk_dtype dtype,
                                const tk_attention *a) {
     if (arg && arg->count != a->items * a->s * a->t)
-        return tc_error(launcher->ctx, TC_UNSUPPORTED, node,
-                        "there is no kernel for a V with more leading dims than the scores have");
+        return too_few_scores(launcher, node);
     return rt_expect(launcher, node, !arg || arg->dtype == dtype);
 }
 
-/* (Q, K^T, V, Bias?, Mask?, Ratio?, Seed?) -> Y, P, Dropped, Keep */
+/* (Q, K^T, V, Bias?, Mask?, Ratio?, Seed?) -> Y, P, Dropped, Keep, Statistics */
 static void run_attention(tk_queue *q, const rt_launch *launch) {
     const attention_params *p = launch->params;
     const rt_arg *in = launch->in, *ratio = rt_in(launch, 5), *seed = rt_in(launch, 6);
     tk_attention_results out = {launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)),
-                                rt_data(rt_out(launch, 3))};
+                                rt_data(rt_out(launch, 3)), rt_data(rt_out(launch, 4))};
     tk_attention_operands operands = {in[0].data, in[1].data, in[2].data, rt_data(rt_in(launch, 3)),
                                       rt_data(rt_in(launch, 4))};
     launch->kernels->attention_run(q, out, operands, &p->a, rt_ratio(ratio, 0), rt_seed(seed, p->ordinal),
@@ -115,6 +119,14 @@ static tc_status prepare_operands(rt_launcher *launcher, const tc_node *node, co
     return TC_OK;
 }
 
+/* A row's two numbers, operand or result; absent is fine. */
+static tc_status expect_statistics(rt_launcher *launcher, const tc_node *node, const rt_arg *arg,
+                                   const tk_attention *a) {
+    if (arg && arg->count != a->items * a->s * 2)
+        return too_few_scores(launcher, node);
+    return rt_expect(launcher, node, !arg || arg->dtype == tk_wide(a->dtype));
+}
+
 tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     attention_params *p = RT_PARAMS(launcher, attention_params);
     tk_attention *a = &p->a;
@@ -122,6 +134,7 @@ tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_lau
     TC_TRY(rt_expect(launcher, node, rt_in(launch, 6) || (!rt_out(launch, 2) && !rt_out(launch, 3))));
     for (uint32_t i = 1; i < 4; i++)
         TC_TRY(expect_scores(launcher, node, rt_out(launch, i), i == 3 ? TK_BOOL : a->dtype, a));
+    TC_TRY(expect_statistics(launcher, node, rt_out(launch, 4), a));
     launch->workspace_bytes = launcher->kernels->attention_workspace(a, launcher->slots);
     launch->params = p;
     launch->run = run_attention;
@@ -215,7 +228,7 @@ typedef struct tiled_params {
     tk_attention_groups groups;
 } tiled_params;
 
-/* (dY, Q, K^T, V, Bias?, Mask?, Ratio?, Seed?) -> dQ, dK^T, dV, dS */
+/* (dY, Q, K^T, V, Bias?, Mask?, Ratio?, Seed?, Statistics?, Y?) -> dQ, dK^T, dV, dS */
 static void run_attention_tiled_grad(tk_queue *q, const rt_launch *launch) {
     const tiled_params *p = launch->params;
     const rt_arg *in = launch->in;
@@ -223,7 +236,8 @@ static void run_attention_tiled_grad(tk_queue *q, const rt_launch *launch) {
                                   rt_data(rt_out(launch, 3))};
     tk_attention_operands operands = {in[1].data, in[2].data, in[3].data, rt_data(rt_in(launch, 4)),
                                       rt_data(rt_in(launch, 5))};
-    launch->kernels->attention_tiled_grad(q, out, in[0].data, operands, &p->attention.a, &p->groups,
+    tk_attention_after after = {in[0].data, rt_data(rt_in(launch, 9)), rt_data(rt_in(launch, 8))};
+    launch->kernels->attention_tiled_grad(q, out, after, operands, &p->attention.a, &p->groups,
                                           rt_ratio(rt_in(launch, 6), 0),
                                           rt_seed(rt_in(launch, 7), p->attention.ordinal), launch->workspace);
 }
@@ -234,10 +248,7 @@ static tc_status expect_own_scores(rt_launcher *launcher, const tc_node *node, c
     bool same = true;
     for (int axis = 3; axis <= whole->rank; axis++)
         same = same && (size_at(q, axis) == size_at(whole, axis) || size_at(kt, axis) == size_at(whole, axis));
-    if (same)
-        return TC_OK;
-    return tc_error(launcher->ctx, TC_UNSUPPORTED, node,
-                    "there is no kernel for a V with more leading dims than the scores have");
+    return same ? TC_OK : too_few_scores(launcher, node);
 }
 
 tc_status rt_launch_attention_tiled_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -248,6 +259,9 @@ tc_status rt_launch_attention_tiled_grad(rt_launcher *launcher, const tc_node *n
     TC_TRY(prepare_operands(launcher, node, launch, 1, &launch->in[0], &p->attention));
     TC_TRY(rt_expect(launcher, node, launch->in[0].dtype == a->dtype));
     TC_TRY(expect_own_scores(launcher, node, launch));
+    TC_TRY(expect_statistics(launcher, node, rt_in(launch, 8), a));
+    const rt_arg *y = rt_in(launch, 9);
+    TC_TRY(rt_expect(launcher, node, !y || (y->dtype == a->dtype && y->count == launch->in[0].count)));
     p->groups = (tk_attention_groups){.groups = a->items, .members = 1, .group_at = {.step = 1}};
     if (n_axes > 0 && rt_out(launch, 3))
         TC_TRY(prepare_groups(launcher, node, &launch->in[0], axes, n_axes, a->items, &p->groups));

@@ -77,8 +77,14 @@ static bounds of(tk_dtype dtype, double size) {
     return (bounds){.relative = unit, .absolute = unit * size};
 }
 
+/* A power's argument is rounded, which is some units of 2^-24 and as large as scores. */
+static bounds of_statistics(tk_dtype dtype) {
+    const double unit = dtype == TK_F64 ? 1e-13 : 1e-5;
+    return (bounds){.relative = unit, .absolute = unit};
+}
+
 typedef struct kept_maps {
-    pair y, p, dropped, keep;
+    pair y, p, dropped, keep, statistics;
 } kept_maps;
 
 static void run(const attention_case *c, kept_maps *r, bool maps) {
@@ -86,16 +92,18 @@ static void run(const attention_case *c, kept_maps *r, bool maps) {
     const bool bytes = maps && (c->flags & DROP) && !(c->flags & SIGNED);
     const int64_t map = a->items * a->s * a->t;
     *r = (kept_maps){pair_result(c->dtype, a->items * a->s * a->e), pair_result(c->dtype, map),
-                     pair_result(c->dtype, map), pair_result(TK_BOOL, map)};
+                     pair_result(c->dtype, map), pair_result(TK_BOOL, map),
+                     pair_result(tk_wide(c->dtype), a->items * a->s * 2)};
     for (side = HOST; side < SIDES; side++) {
         const tk_attention at = attention_of(c);
         const tk_attention_results out = {AT(r->y), maps ? AT(r->p) : NULL, bytes ? AT(r->dropped) : NULL,
-                                          bytes ? AT(r->keep) : NULL};
+                                          bytes ? AT(r->keep) : NULL, AT(r->statistics)};
         tables[side]->attention_run(queues[side], out, operands_of(c), &at, ratio_of(c), seed_of(c),
                                     workspace(OF_TABLE(attention_workspace)(&at, 1)));
     }
     wait_for_both();
     pair_compare(r->y, of(c->dtype, 1), "y of %s", c->name);
+    pair_compare(r->statistics, of_statistics(c->dtype), "statistics of %s", c->name);
     if (maps)
         pair_compare(r->p, of(c->dtype, 1e-3), "p of %s", c->name);
     if (bytes) {
@@ -118,9 +126,11 @@ static tk_attention_gradients gradients_of(const gradients *g, bool ds) {
     return (tk_attention_gradients){AT(g->dq), AT(g->dkt), AT(g->dv), ds ? AT(g->ds) : NULL};
 }
 
-static void compare(const attention_case *c, const gradients *g, bool ds, double members, const char *what) {
-    pair_compare(g->dq, of(c->dtype, 2), "dq of %s, %s", c->name, what);
-    pair_compare(g->dkt, of(c->dtype, 2), "dkt of %s, %s", c->name, what);
+/* size: of what is summed for an element of dq or dkt. */
+static void compare(const attention_case *c, const gradients *g, double size, bool ds, double members,
+                    const char *what) {
+    pair_compare(g->dq, of(c->dtype, size), "dq of %s, %s", c->name, what);
+    pair_compare(g->dkt, of(c->dtype, size), "dkt of %s, %s", c->name, what);
     pair_compare(g->dv, of(c->dtype, 2), "dv of %s, %s", c->name, what);
     if (ds)
         pair_compare(g->ds, of(c->dtype, members), "ds of %s, %s", c->name, what);
@@ -146,10 +156,12 @@ static void grad(const attention_case *c, const kept_maps *r, bool ds, gradients
                                      workspace(OF_TABLE(attention_grad_workspace)(&at, 1)));
     }
     wait_for_both();
-    compare(c, &g, ds, 1, "kept");
+    compare(c, &g, 2, ds, 1, "kept");
 }
 
-static void tiled(const attention_case *c, bool ds, bool sums) {
+/* kept: what each side may take of its attention; NULL: nothing. y is rounded: of the sum of y dout over a row's e
+ * elements the error grows with their root. */
+static void tiled(const attention_case *c, const kept_maps *kept, bool ds, bool sums) {
     const int64_t members = sums && c->a.items % 2 == 0 ? c->a.items / 2 : sums ? c->a.items : 1;
     const int64_t n = c->a.items, count = members ? n / members : 0;
     int64_t groups[MOST] = {0}, of_group[MOST] = {0};
@@ -159,15 +171,19 @@ static void tiled(const attention_case *c, bool ds, bool sums) {
     const gradients g = new_gradients(c, sums ? count : n);
     for (side = HOST; side < SIDES; side++) {
         const tk_attention at = attention_of(c);
+        const tk_attention_after after = {AT(c->dout), kept ? AT(kept->y) : NULL, kept ? AT(kept->statistics) : NULL};
         tk_attention_groups of_items = {.groups = n, .members = 1, .group_at = {.step = 1}};
         if (sums)
             of_items = (tk_attention_groups){count, members, {0, AT(group_at)}, {0, AT(member_at)}, true};
-        tables[side]->attention_tiled_grad(queues[side], gradients_of(&g, ds), AT(c->dout), operands_of(c), &at,
-                                           &of_items, ratio_of(c), seed_of(c),
+        tables[side]->attention_tiled_grad(queues[side], gradients_of(&g, ds), after, operands_of(c), &at, &of_items,
+                                           ratio_of(c), seed_of(c),
                                            workspace(OF_TABLE(attention_tiled_grad_workspace)(&at, &of_items, 1)));
     }
     wait_for_both();
-    compare(c, &g, ds, 1 + (double)members, sums ? "made again, summed" : "made again");
+    compare(c, &g, kept ? 2 + sqrt((double)c->a.e) / 8 : 2, ds, 1 + (double)members,
+            sums   ? "made again, summed"
+            : kept ? "made again with statistics"
+                   : "made again");
 }
 
 static void all_of(const attention_case *c) {
@@ -177,9 +193,11 @@ static void all_of(const attention_case *c) {
     run(c, &r, false);
     run(c, &r, true);
     grad(c, &r, biased, &g);
-    tiled(c, biased, false);
+    tiled(c, NULL, biased, false);
+    if (tk_is_half(c->dtype) && !biased) /* else the device has no use for it */
+        tiled(c, &r, false, false);
     if (biased)
-        tiled(c, true, true);
+        tiled(c, NULL, true, true);
     pairs_give_back();
 }
 
@@ -226,7 +244,8 @@ static void tiles(void) {
             const attention_case c = make_case(*t, cases[i].sizes, cases[i].flags);
             kept_maps r;
             run(&c, &r, false);
-            tiled(&c, false, false);
+            tiled(&c, NULL, false, false);
+            tiled(&c, &r, false, false);
             pairs_give_back();
         }
 }
@@ -303,7 +322,9 @@ static void empty_rows(void) {
             run(&c, &r, false);
             run(&c, &r, true);
             grad(&c, &r, false, &g);
-            tiled(&c, false, false);
+            tiled(&c, NULL, false, false);
+            run(&c, &r, false);
+            tiled(&c, &r, false, false);
         }
 }
 
@@ -320,7 +341,7 @@ static void ratios(void) {
             for (side = HOST; side < SIDES; side++) {
                 const tk_attention at = attention_of(&c);
                 const tk_attention_groups groups = {.groups = 2, .members = 1, .group_at = {.step = 1}};
-                const tk_attention_results out = {AT(r.y), AT(r.p), NULL, NULL};
+                const tk_attention_results out = {.y = AT(r.y), .p = AT(r.p)};
                 const tk_attention_saved saved = {AT(c.dout), AT(c.q), AT(c.kt), AT(c.v), AT(r.p),
                                                   NULL,       NULL,    true,     NULL};
                 if (which == 0)
@@ -331,8 +352,9 @@ static void ratios(void) {
                                                  workspace(OF_TABLE(attention_grad_workspace)(&at, 1)));
                 else
                     tables[side]->attention_tiled_grad(
-                        queues[side], gradients_of(&g, false), AT(c.dout), operands_of(&c), &at, &groups, ratio_of(&c),
-                        seed_of(&c), workspace(OF_TABLE(attention_tiled_grad_workspace)(&at, &groups, 1)));
+                        queues[side], gradients_of(&g, false), (tk_attention_after){AT(c.dout), NULL, NULL},
+                        operands_of(&c), &at, &groups, ratio_of(&c), seed_of(&c),
+                        workspace(OF_TABLE(attention_tiled_grad_workspace)(&at, &groups, 1)));
             }
             wait_for_both();
             expect_fault(TK_BAD_VALUE, "a ratio that is none");

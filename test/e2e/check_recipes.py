@@ -149,11 +149,12 @@ def stack_of(blocks, spelling, products=None):
 def check_formulas(o, dtype, folder):
     sbh, as2b, sb = S * H * B, A * S * S * B, S * B
     e = 4 if dtype == "float" else 2
-    # sb: mean and 1/std of two norms, always float; exact keeps no mean. Masks are bytes.
+    # sb: mean and 1/std of two norms, always float; exact keeps no mean. Masks are bytes. Of 16 bits tiled keeps the
+    # maximum and the sum of each row of a map, in float.
     want = {
         "none": (16 * e + 2) * sbh + (2 * e + 1) * as2b + 16 * sb,
         "exact": 10 * e * sbh + e * as2b + 8 * sb,
-        "tiled": 10 * e * sbh + 8 * sb,
+        "tiled": 10 * e * sbh + 8 * sb + (8 * A * sb if e == 2 else 0),
         "portable": (10 * e + 2) * sbh + (e + 1) * as2b + 16 * sb,
     }
     for recipe, formula in want.items():

@@ -47,15 +47,17 @@ def attention(
         s = np.where(mask, s, fill)
     if bias is not None:
         s = s + bias
-    e = np.exp(s - s.max(-1, keepdims=True))
-    p = e / e.sum(-1, keepdims=True)
+    most = s.max(-1, keepdims=True)
+    e = np.exp(s - most)
+    total = e.sum(-1, keepdims=True)
+    p, statistics = e / total, np.concatenate([most, total], -1)
     if guard:
         p = np.where(np.isnan(p), 0.0, p)
     if ratio is None:
-        return p @ v, p
+        return p @ v, p, p, None, statistics
     keep = philox_draws.keep_mask(p.shape, ratio, seed, node)
     dropped = np.where(keep, p / (1 - np.float64(np.float32(ratio))), 0)
-    return (dropped @ v, np.where(keep, p, -p)) if signed else (dropped @ v, p, dropped, keep)
+    return dropped @ v, np.where(keep, p, -p) if signed else p, dropped, keep, statistics
 
 
 def attention_grad(dy, q, kt, v, p, dropped=None, keep=None, ratio=None, mask=None, scale=1.0, signed=0):
@@ -71,10 +73,11 @@ def attention_grad(dy, q, kt, v, p, dropped=None, keep=None, ratio=None, mask=No
     return scale * reached @ swap(kt), scale * swap(q) @ reached, swap(dropped) @ dy, ds
 
 
-def attention_tiled_grad(dy, q, kt, v, bias=None, mask=None, ratio=None, seed=None, sum_axes=None, **attributes):
+def attention_tiled_grad(
+    dy, q, kt, v, bias=None, mask=None, ratio=None, seed=None, statistics=None, y=None, sum_axes=None, **attributes
+):
     scale, fill = attributes.get("scale", 1.0), attributes.get("fill", -np.inf)
-    _, p, *maps = attention(q, kt, v, bias, mask, ratio, seed, **attributes)
-    dropped, keep = maps or (None, None)
+    _, p, dropped, keep, _ = attention(q, kt, v, bias, mask, ratio, seed, **attributes)
     reach = None if mask is None or np.isinf(fill) else mask
     *products, ds = attention_grad(dy, q, kt, v, p, dropped, keep, ratio, reach, scale)
     if sum_axes is not None:
@@ -293,15 +296,13 @@ def attention_cases():
         if signed and not drops:
             continue
         results = 4 if drops and not signed else 2
+        operands = bias if with_bias else None, mask if with_mask else None, *((RATIO, SEED) if drops else ())
         case(
             "DotProductAttention",
             q,
             kt,
             v,
-            bias if with_bias else None,
-            mask if with_mask else None,
-            RATIO if drops else None,
-            SEED if drops else None,
+            *operands,
             outputs=results,
             scale=0.5,
             node=4,
@@ -309,19 +310,9 @@ def attention_cases():
             types=FLOATS,
             dynamic=bool(with_bias),
         )
-        _, p, *rest = attention(
-            q,
-            kt,
-            v,
-            bias if with_bias else None,
-            mask if with_mask else None,
-            RATIO if drops else None,
-            SEED,
-            scale=0.5,
-            node=4,
-            signed=signed,
-        )
-        dropped, keep = rest or (None, None)
+        _, p, dropped, keep, _ = attention(q, kt, v, *operands, scale=0.5, node=4, signed=signed)
+        if results == 2:
+            dropped, keep = None, None
         case(
             "DotProductAttentionGrad",
             dy,
@@ -340,8 +331,14 @@ def attention_cases():
         )
         if keep is not None:
             case("DotProductAttentionGrad", dy, q, kt, v, p, dropped, keep, RATIO, outputs=3, absent=(0, 1), scale=0.5)
+        parts = (2, 3) if results == 2 else ()
+        common = dict(outputs=5, scale=0.5, node=4, signed=signed)
+        case("DotProductAttention", q, kt, v, *operands, absent=parts, types=FLOATS, **common)
+        case("DotProductAttention", q, kt, v, *operands, absent=(1, 2, 3), dynamic=True, **common)
     nothing = mask.copy()
     nothing[0, 0, 2] = False
+    case("DotProductAttention", q, kt, v, None, nothing, outputs=5, absent=(1, 2, 3), fill=-1e4, types=FLOATS)
+    case("DotProductAttention", q, kt[:, :1], v[1:], outputs=5, absent=(1, 2, 3), types=(np.float16,))
     case("DotProductAttention", q, kt, v, None, nothing, outputs=2, guard=1)
     case("DotProductAttention", q, kt, v, np.where(nothing, 0, -np.inf), outputs=2, guard=1, types=FLOATS)
     case("DotProductAttention", q, kt, v, None, nothing, RATIO, SEED, outputs=2, guard=1, signed=1)
@@ -369,6 +366,9 @@ def tiled_cases():
         operands = (bias if with_bias else None, mask if with_mask else None, *draw)
         case(op, dy, q, kt, v, *operands, dynamic=bool(with_bias), **common)
         case(op, dy, q, kt, v, *operands, fill=-2.0, **common)
+        y, *_, statistics = attention(q, kt, v, *operands, scale=0.5, node=4, fill=-2.0)
+        case(op, dy, q, kt, v, *operands, statistics, y, fill=-2.0, **common)
+        case(op, dy, q, kt, v, *operands, statistics, fill=-2.0, dynamic=True, **common)
         if with_bias:
             case(op, dy, q, kt, v, *operands, sum_axes=[0], dynamic=bool(drops), **common)
             case(op, dy, q, kt, v, bias[:1, None], *operands[1:], sum_axes=[0, 1], fill=-1.0, **common)

@@ -88,14 +88,14 @@ static tk_attention_operands operands_of(const attention_case *c) {
 
 /* The definition's y for what the doubles hold now; p as scratch. */
 static void reference(const attention_case *c, bool drop, double *y, double *p) {
-    tk_attention_ref(y, p, c->dq, c->dkt, c->dv, c->has_bias ? c->dbias : NULL, c->has_mask ? c->mask : NULL,
+    tk_attention_ref(y, p, NULL, c->dq, c->dkt, c->dv, c->has_bias ? c->dbias : NULL, c->has_mask ? c->mask : NULL,
                      drop ? c->kept : NULL, ratio, &c->a);
 }
 
 typedef struct results {
-    float *y, *p, *dropped, *dq, *dkt, *dv, *ds;
+    float *y, *p, *dropped, *statistics, *dq, *dkt, *dv, *ds;
     uint8_t *keep;
-    size_t y_n, p_n, q_n, k_n, v_n; /* elements */
+    size_t y_n, p_n, q_n, k_n, v_n, statistics_n; /* elements */
 } results;
 
 static results new_results(const tk_attention *a) {
@@ -103,10 +103,12 @@ static results new_results(const tk_attention *a) {
                  .p_n = (size_t)(a->items * a->s * a->t),
                  .q_n = (size_t)(a->items * a->s * a->d),
                  .k_n = (size_t)(a->items * a->d * a->t),
-                 .v_n = (size_t)(a->items * a->t * a->e)};
+                 .v_n = (size_t)(a->items * a->t * a->e),
+                 .statistics_n = (size_t)(a->items * a->s * 2)};
     r.y = alloc_guarded(r.y_n * 4, 4), r.p = alloc_guarded(r.p_n * 4, 8), r.dropped = alloc_guarded(r.p_n * 4, 12);
     r.dq = alloc_guarded(r.q_n * 4, 4), r.dkt = alloc_guarded(r.k_n * 4, 0), r.dv = alloc_guarded(r.v_n * 4, 4);
     r.ds = alloc_guarded(r.p_n * 4, 4), r.keep = alloc_guarded(r.p_n, 1);
+    r.statistics = alloc_guarded(r.statistics_n * 4, 4);
     return r;
 }
 
@@ -114,6 +116,7 @@ static void free_results(results *r) {
     free_guarded(r->y, r->y_n * 4), free_guarded(r->p, r->p_n * 4), free_guarded(r->dropped, r->p_n * 4);
     free_guarded(r->dq, r->q_n * 4), free_guarded(r->dkt, r->k_n * 4), free_guarded(r->dv, r->v_n * 4);
     free_guarded(r->ds, r->p_n * 4), free_guarded(r->keep, r->p_n);
+    free_guarded(r->statistics, r->statistics_n * 4);
 }
 
 /* Forward and backward with so many threads: everything saved, or what signed P holds (then only dq, dkt, dv). */
@@ -123,8 +126,8 @@ static void run(const attention_case *c, bool drop, bool is_signed, int threads,
     size_t forward = tk_attention_workspace(&a, threads), backward = tk_attention_grad_workspace(&a, threads);
     void *workspace = alloc_guarded(forward, 0), *more = alloc_guarded(backward, 0);
     use_threads(threads);
-    tk_attention_results out = {r->y, r->p, drop && !is_signed ? r->dropped : NULL,
-                                drop && !is_signed ? r->keep : NULL};
+    tk_attention_results out = {r->y, r->p, drop && !is_signed ? r->dropped : NULL, drop && !is_signed ? r->keep : NULL,
+                                r->statistics};
     assert_int_equal(FAULT_OF(tk_attention_run(queue(), out, operands_of(c), &a, number(ratio),
                                                drop ? seed_of(&draw) : (tk_seed){0}, workspace)),
                      TK_OK);
@@ -137,8 +140,8 @@ static void run(const attention_case *c, bool drop, bool is_signed, int threads,
 }
 
 /* The gradient that makes P again gives the bits of the one that has it; ds too, or, where all items share the bias,
- * the bits that ReduceSum makes of it. */
-static void run_tiled(const attention_case *c, bool drop, int threads, const results *want, bool sums) {
+ * the bits that ReduceSum makes of it. known: it takes statistics of rows, which change nothing. */
+static void run_tiled(const attention_case *c, bool drop, int threads, const results *want, bool sums, bool known) {
     const tk_attention *a = &c->a;
     results r = new_results(a);
     tk_attention_groups groups = {.groups = sums ? 1 : a->items,
@@ -151,7 +154,8 @@ static void run_tiled(const attention_case *c, bool drop, int threads, const res
     float *sum = alloc_guarded(n * 4, 4), *columns = alloc_guarded(n * 4, 8);
     use_threads(threads);
     tk_attention_gradients gradients = {r.dq, r.dkt, r.dv, sums ? sum : r.ds};
-    assert_int_equal(FAULT_OF(tk_attention_tiled_grad(queue(), gradients, c->dout, operands_of(c), a, &groups,
+    const tk_attention_after after = {c->dout, known ? want->y : NULL, known ? want->statistics : NULL};
+    assert_int_equal(FAULT_OF(tk_attention_tiled_grad(queue(), gradients, after, operands_of(c), a, &groups,
                                                       number(ratio), drop ? seed_of(&draw) : (tk_seed){0}, workspace)),
                      TK_OK);
     assert_memory_equal(r.dq, want->dq, r.q_n * 4);
@@ -229,7 +233,7 @@ static void one(const int64_t *sizes, int flags, bool drop) {
         check_gradients(&c, drop, &all, y, p);
     for (int threads = 1; threads <= 3; threads++) {
         for (int sums = 0; sums < 2; sums++)
-            run_tiled(&c, drop, threads, &all, sums);
+            run_tiled(&c, drop, threads, &all, sums, threads % 2 == 0);
         run(&c, drop, false, threads, &again);
         same_gradients(&all, &again);
         assert_memory_equal(all.p, again.p, all.p_n * 4);
@@ -239,7 +243,7 @@ static void one(const int64_t *sizes, int flags, bool drop) {
         for (size_t i = 0; i < all.p_n; i++)
             assert_true(!signbit(again.p[i]) == (!drop || c.kept[i]) && fabsf(again.p[i]) == all.p[i]);
     }
-    tk_attention_results out = {again.y, NULL, NULL, NULL}; /* nothing but y wanted */
+    tk_attention_results out = {.y = again.y}; /* nothing but y wanted */
     size_t bytes = tk_attention_workspace(&c.a, 2);
     void *workspace = alloc_guarded(bytes, 0);
     use_threads(2);
@@ -278,8 +282,8 @@ static void doubles(void **state) {
     tk_attention_operands in = {c.dq, c.dkt, c.dv, c.dbias, c.mask};
     use_threads(2);
     c.a.is_signed = true;
-    assert_int_equal(FAULT_OF(tk_attention_run(queue(), (tk_attention_results){y, p, NULL, NULL}, in, &c.a,
-                                               number(ratio), seed_of(&draw), workspace)),
+    assert_int_equal(FAULT_OF(tk_attention_run(queue(), (tk_attention_results){.y = y, .p = p}, in, &c.a, number(ratio),
+                                               seed_of(&draw), workspace)),
                      TK_OK);
     reference(&c, true, exact, exact_p);
     for (size_t i = 0; i < sizeof y / sizeof y[0]; i++)
@@ -306,17 +310,16 @@ static void empty_rows(void **state) {
         memcpy(c.mask, mask, 3);
         float y[4], p[6], again[4], workspace[64];
         tk_attention_operands in = {c.q, c.kt, c.v, NULL, mask};
-        tk_attention_run(queue(), (tk_attention_results){y, p, NULL, NULL}, in, &c.a, number(0), (tk_seed){0},
-                         workspace);
+        tk_attention_run(queue(), (tk_attention_results){.y = y, .p = p}, in, &c.a, number(0), (tk_seed){0}, workspace);
         for (int i = 0; i < 3; i++)
             assert_true(guard ? p[i] == 0 : isnan(p[i]) && !signbit(p[i]));
         assert_true(p[3] > 0 && p[4] == 0 && p[5] > 0 && fabsf(p[3] + p[5] - 1) < 1e-6f);
         assert_true(guard ? y[0] == 0 : isnan(y[0]));
         c.a.is_signed = true;
-        tk_attention_run(queue(), (tk_attention_results){again, p, NULL, NULL}, in, &c.a, number(ratio), seed_of(&draw),
+        tk_attention_run(queue(), (tk_attention_results){.y = again, .p = p}, in, &c.a, number(ratio), seed_of(&draw),
                          workspace);
         c.a.is_signed = false;
-        tk_attention_run(queue(), (tk_attention_results){y, p, NULL, NULL}, in, &c.a, number(ratio), seed_of(&draw),
+        tk_attention_run(queue(), (tk_attention_results){.y = y, .p = p}, in, &c.a, number(ratio), seed_of(&draw),
                          workspace);
         assert_memory_equal(y, again, sizeof y);
         free_case(&c);

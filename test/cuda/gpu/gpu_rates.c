@@ -124,6 +124,7 @@ typedef struct attention_call {
     const lean_case *c;
     tk_attention a;
     tk_seed seed;
+    void *statistics; /* behind the workspace: as forward left them */
 } attention_call;
 
 static const tk_number tenth = {NULL, TK_F64, 0.1};
@@ -138,16 +139,17 @@ static tk_attention_groups groups_of(const tk_attention *a) {
 static void attend(const void *what) {
     const attention_call *call = what;
     const lean_case *c = call->c;
-    c->table->attention_run(c->q, (tk_attention_results){.y = c->element[3]}, operands_of(c), &call->a, tenth,
-                            call->seed, c->workspace);
+    c->table->attention_run(c->q, (tk_attention_results){.y = c->element[3], .statistics = call->statistics},
+                            operands_of(c), &call->a, tenth, call->seed, c->workspace);
 }
 
 static void attend_back(const void *what) {
     const attention_call *call = what;
     const lean_case *c = call->c;
     const tk_attention_groups groups = groups_of(&call->a);
+    const tk_attention_after after = {.dout = c->element[0], .y = c->element[1], .statistics = call->statistics};
     c->table->attention_tiled_grad(c->q, (tk_attention_gradients){c->element[3], c->element[4], c->element[5], NULL},
-                                   c->element[0], operands_of(c), &call->a, &groups, tenth, call->seed, c->workspace);
+                                   after, operands_of(c), &call->a, &groups, tenth, call->seed, c->workspace);
 }
 
 /* Heads of a layer of width h over its tokens, in sequences of `s`; operations as they are counted for attention: two
@@ -168,10 +170,12 @@ static bool tell_attention(tk_queue *q, tk_dtype dtype, int64_t tokens, int64_t 
     const tk_attention_groups groups = groups_of(&a);
     bool good = lean_open(&c, q, dtype, tokens, h);
     const size_t forward = good ? c.table->attention_workspace(&a, 1) : 0,
-                 back = good ? c.table->attention_tiled_grad_workspace(&a, &groups, 1) : 0;
-    good = good && (c.workspace = rt_device_cuda.alloc(q, forward > back ? forward : back)) != NULL;
+                 back = good ? c.table->attention_tiled_grad_workspace(&a, &groups, 1) : 0,
+                 scratch = ((forward > back ? forward : back) + 255) / 256 * 256,
+                 kept = (size_t)(a.items * s * 2) * tk_size(tk_wide(dtype));
+    good = good && (c.workspace = rt_device_cuda.alloc(q, scratch + kept)) != NULL;
     for (int drops = 0; good && drops < 2; drops++) {
-        const attention_call call = {&c, a, {drops ? c.row[0] : NULL, 5}};
+        const attention_call call = {&c, a, {drops ? c.row[0] : NULL, 5}, (char *)c.workspace + scratch};
         char name[80];
         snprintf(name, sizeof name, "forward, %lld%s", (long long)s, drops ? ", dropped" : "");
         tell("attention", name, dtype, 2 * product, timed(q, attend, &call));
