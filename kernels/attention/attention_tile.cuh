@@ -106,7 +106,7 @@ __device__ __forceinline__ void load_b_turned(uint32_t b[4], const S *tile, int 
     tk_load_matrices(b, tile + (n + lane / 16 * 8 + lane % 8) * PITCH + k + lane / 8 % 2 * 8);
 }
 
-/* sums += A of two neighbouring products, rounded, times B: A from sums [16, 16] of another product. */
+/* A from the sums of two neighbouring products [16, 8] each, rounded. */
 template <class S>
 __device__ __forceinline__ void round_to_a(uint32_t a[4], const float left[4], const float right[4]) {
     a[0] = tk_word_of<S>(left[0], left[1]);
@@ -114,6 +114,80 @@ __device__ __forceinline__ void round_to_a(uint32_t a[4], const float left[4], c
     a[2] = tk_word_of<S>(right[0], right[1]);
     a[3] = tk_word_of<S>(right[2], right[3]);
 }
+
+/* --- products of tiles ------------------------------------------------------------------------------ */
+
+/* How a tile holds an operand: A [m][k] and B [k][n], or with these exchanged. */
+enum lies { STRAIGHT, TURNED };
+
+/* sums[i] += A B for TILES of 16 rows of A, from `row` on, all of B's columns, and 16 elements of both from k on. */
+template <lies A, int PITCH_A, lies B, int PITCH_B, class S, int TILES, int OCTETS>
+__device__ __forceinline__ void multiply_tiles(float (&sums)[TILES][OCTETS][4], const S *tile_a, int row,
+                                               const S *tile_b, int k) {
+    uint32_t a[TILES][4];
+#pragma unroll
+    for (int m = 0; m < TILES; m++)
+        A == STRAIGHT ? load_a<PITCH_A>(a[m], tile_a, row + m * 16, k)
+                      : load_a_turned<PITCH_A>(a[m], tile_a, row + m * 16, k);
+#pragma unroll
+    for (int n = 0; n < OCTETS; n += 2) {
+        uint32_t b[4];
+        B == STRAIGHT ? load_b<PITCH_B>(b, tile_b, k, n * 8) : load_b_turned<PITCH_B>(b, tile_b, k, n * 8);
+#pragma unroll
+        for (int m = 0; m < TILES; m++) {
+            tk_mma<S>(sums[m][n], a[m], b, sums[m][n]);
+            tk_mma<S>(sums[m][n + 1], a[m], b + 2, sums[m][n + 1]);
+        }
+    }
+}
+
+/* sums += A B, A two neighbouring products of 8 columns, rounded, B at (k, column) of a tile. */
+template <lies B, int PITCH, class S, int N>
+__device__ __forceinline__ void multiply_rounded(float (&sums)[N][4], const float left[4], const float right[4],
+                                                 const S *tile_b, int k, int column) {
+    uint32_t a[4];
+    round_to_a<S>(a, left, right);
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+        uint32_t b[4];
+        B == STRAIGHT ? load_b<PITCH>(b, tile_b, k, column + n * 8)
+                      : load_b_turned<PITCH>(b, tile_b, k, column + n * 8);
+        tk_mma<S>(sums[n], a, b, sums[n]);
+        tk_mma<S>(sums[n + 1], a, b + 2, sums[n + 1]);
+    }
+}
+/* The same of all of a product. */
+template <lies B, int PITCH, class S, int N, int OCTETS>
+__device__ __forceinline__ void multiply_rounded(float (&sums)[N][4], const float (&p)[OCTETS][4], const S *tile_b) {
+#pragma unroll
+    for (int k = 0; k < OCTETS; k += 2)
+        multiply_rounded<B, PITCH>(sums, p[k], p[k + 1], tile_b, k * 8, 0);
+}
+
+/* --- tiles on their way --------------------------------------------------------------------------- */
+
+/* Ends the copies to the tiles of the next round, and waits for those of this one. */
+__device__ __forceinline__ void await_tiles() {
+    tk_copy_commit();
+    tk_copy_wait<1>();
+    __syncthreads();
+}
+
+/* Tiles of K^T and V of one item, two of each: one at hand and one on its way. */
+template <class S, int HD, int KEYS> struct key_tiles {
+    enum { PITCH = tile_pitch<HD>, KEY_PITCH = tile_pitch<KEYS>, K_SIZE = HD * KEY_PITCH, V_SIZE = KEYS * PITCH };
+    S *tile_k, *tile_v;
+    const matrix<S> kt, v;
+    __device__ __forceinline__ key_tiles(const tile_args &t, int64_t item, S *tiles)
+        : tile_k(tiles), tile_v(tiles + 2 * K_SIZE), kt(t.of.in.kt, tk_place(&t.a.kt_at, item), t.a.d, t.a.t),
+          v(t.of.in.v, tk_place(&t.a.v_at, item), t.a.t, t.a.e) {}
+    __device__ __forceinline__ S *k_at(int slot) const { return tile_k + slot * K_SIZE; }
+    __device__ __forceinline__ S *v_at(int slot) const { return tile_v + slot * V_SIZE; }
+    __device__ __forceinline__ void copy(int slot, int64_t key) const {
+        copy_tile<HD, KEYS>(k_at(slot), kt, 0, key);
+        copy_tile<KEYS, HD>(v_at(slot), v, key, 0);
+    }
+};
 
 /* --- what is dropped ------------------------------------------------------------------------------ */
 
@@ -334,9 +408,9 @@ __device__ __forceinline__ row_statistics statistics_of(const tile_args &t, int6
     const int64_t at = item * t.a.s + row;
     return row < t.a.s ? row_statistics{t.rows.shift[at], t.rows.less[at], t.rows.dot[at]} : no_row();
 }
-/* P of a score. */
-__device__ __forceinline__ float power_of(float x, float shift, float less, const tile_args &t, float unit) {
-    return tk_exp2_fast(t.natural ? fmaf(x - shift, unit, less) : fmaf(x, unit, less));
+/* P of a score. Of numbers of any size the difference comes first: masks are as low as numbers go. */
+__device__ __forceinline__ float power_of(float x, float shift, float less, float unit) {
+    return tk_exp2_fast(fmaf(x - shift, unit, less));
 }
 
 /* --- launches ------------------------------------------------------------------------------------- */

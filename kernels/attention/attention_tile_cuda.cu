@@ -15,9 +15,7 @@ template <int HD> struct forward_shape {
         PITCH = tile_pitch<HD>,
         KEY_PITCH = tile_pitch<KEYS>,
         Q_SIZE = ROWS * PITCH,
-        K_SIZE = HD * KEY_PITCH,
-        V_SIZE = KEYS * PITCH,
-        SHARED = (Q_SIZE + 2 * K_SIZE + 2 * V_SIZE) * 2 /* bytes */
+        SHARED = (Q_SIZE + 2 * HD * KEY_PITCH + 2 * KEYS * PITCH) * 2 /* bytes */
     };
 };
 
@@ -44,32 +42,17 @@ __device__ __forceinline__ void take_powers(float (&p)[OCTETS][4], row_sums<HD> 
         for (int n = 0; n < HD / 8; n++)
             r.o[n][2 * h] *= shrink, r.o[n][2 * h + 1] *= shrink;
     }
-    const float less[2] = {-base[0] * unit, -base[1] * unit};
+    float shift[2], less[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+        shift[h] = natural ? base[h] : 0, less[h] = natural ? 0 : -base[h] * unit;
 #pragma unroll
     for (int n = 0; n < OCTETS; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            /* in numbers of any size the difference comes first: masks are as low as numbers go */
-            p[n][i] = tk_exp2_fast(natural ? (p[n][i] - base[i / 2]) * unit : fmaf(p[n][i], unit, less[i / 2]));
+            p[n][i] = power_of(p[n][i], shift[i / 2], less[i / 2], unit);
             r.sum[i / 2] += p[n][i];
         }
-}
-
-/* o += P V of a tile. */
-template <class S, int HD, int OCTETS>
-__device__ __forceinline__ void add_product(row_sums<HD> &r, const float (&p)[OCTETS][4], const S *tile_v) {
-#pragma unroll
-    for (int k = 0; k < OCTETS; k += 2) {
-        uint32_t a[4];
-        round_to_a<S>(a, p[k], p[k + 1]);
-#pragma unroll
-        for (int n = 0; n < HD / 8; n += 2) {
-            uint32_t b[4];
-            load_b<tile_pitch<HD>>(b, tile_v, k * 8, n * 8);
-            tk_mma<S>(r.o[n], a, b, r.o[n]);
-            tk_mma<S>(r.o[n + 1], a, b + 2, r.o[n + 1]);
-        }
-    }
 }
 
 /* The lane's part of a row's sum of y dout. */
@@ -125,14 +108,12 @@ __device__ __forceinline__ void finish(row_sums<HD> &r, const tile_args &t, cons
 template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THREADS, 2) attend(const tile_args t) {
     typedef forward_shape<HD> shape;
     TK_DYNAMIC_SHARED(S, tiles);
-    S *tile_q = tiles, *tile_k = tiles + shape::Q_SIZE, *tile_v = tile_k + 2 * shape::K_SIZE;
+    S *tile_q = tiles;
     const int warp = (int)threadIdx.x / TK_WARP;
     const int64_t item = blockIdx.x / t.blocks, first = blockIdx.x % t.blocks * shape::ROWS;
     const matrix<S> q(t.of.in.q, tk_place(&t.a.q_at, item), t.a.s, t.a.d);
-    const matrix<S> kt(t.of.in.kt, tk_place(&t.a.kt_at, item), t.a.d, t.a.t);
-    const matrix<S> v(t.of.in.v, tk_place(&t.a.v_at, item), t.a.t, t.a.e);
+    const key_tiles<S, HD, shape::KEYS> keys(t, item, tiles + shape::Q_SIZE);
     const extras<S> more(t, item);
-    const int64_t n_tiles = (t.a.t + shape::KEYS - 1) / shape::KEYS;
     const int64_t row = first + warp * shape::WARP_ROWS; /* the warp's first */
     const float unit = unit_of(t);
     tk_drop<float> drop = {};
@@ -144,37 +125,19 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
         r[m].most[0] = r[m].most[1] = -INFINITY;
 
     copy_tile<shape::ROWS, HD>(tile_q, q, first, 0);
-    copy_tile<HD, shape::KEYS>(tile_k, kt, 0, 0);
-    copy_tile<shape::KEYS, HD>(tile_v, v, 0, 0);
+    keys.copy(0, 0);
     tk_copy_commit();
-    for (int64_t j = 0; j < n_tiles; j++) {
-        const int64_t key = j * shape::KEYS;
-        const S *now_k = tile_k + j % 2 * shape::K_SIZE, *now_v = tile_v + j % 2 * shape::V_SIZE;
-        if (j + 1 < n_tiles) {
-            copy_tile<HD, shape::KEYS>(tile_k + (j + 1) % 2 * shape::K_SIZE, kt, 0, key + shape::KEYS);
-            copy_tile<shape::KEYS, HD>(tile_v + (j + 1) % 2 * shape::V_SIZE, v, key + shape::KEYS, 0);
-        }
-        tk_copy_commit();
-        tk_copy_wait<1>();
-        __syncthreads();
+    int now = 0;
+#pragma unroll 1
+    for (int64_t key = 0; key < t.a.t; key += shape::KEYS, now = 1 - now) {
+        if (key + shape::KEYS < t.a.t)
+            keys.copy(1 - now, key + shape::KEYS);
+        await_tiles();
         float p[shape::TILES][shape::OCTETS][4] = {};
 #pragma unroll
-        for (int k = 0; k < HD; k += 16) {
-            uint32_t a[shape::TILES][4];
-#pragma unroll
-            for (int m = 0; m < shape::TILES; m++)
-                load_a<shape::PITCH>(a[m], tile_q, warp * shape::WARP_ROWS + m * 16, k);
-#pragma unroll
-            for (int n = 0; n < shape::OCTETS; n += 2) {
-                uint32_t b[4];
-                load_b<shape::KEY_PITCH>(b, now_k, k, n * 8);
-#pragma unroll
-                for (int m = 0; m < shape::TILES; m++) {
-                    tk_mma<S>(p[m][n], a[m], b, p[m][n]);
-                    tk_mma<S>(p[m][n + 1], a[m], b + 2, p[m][n + 1]);
-                }
-            }
-        }
+        for (int k = 0; k < HD; k += 16)
+            multiply_tiles<STRAIGHT, shape::PITCH, STRAIGHT, shape::KEY_PITCH>(p, tile_q, warp * shape::WARP_ROWS,
+                                                                               keys.k_at(now), k);
 #pragma unroll
         for (int m = 0; m < shape::TILES; m++) {
             const int64_t here = row + m * 16;
@@ -182,7 +145,7 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
             take_powers(p[m], r[m], t.natural, unit);
             if (DROP)
                 drop_tile(p[m], drop, (item * t.a.s + here) * t.a.t + key, t.a.t);
-            add_product<S>(r[m], p[m], now_v);
+            multiply_rounded<STRAIGHT, shape::PITCH>(r[m].o, p[m], keys.v_at(now));
         }
         __syncthreads();
     }

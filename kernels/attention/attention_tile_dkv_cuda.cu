@@ -128,7 +128,9 @@ __device__ __forceinline__ void turn_scores(float (&p)[OCTETS][4], float (&dp)[O
         for (int k = 0; k < 4; k++) {
             const int i = k % 2;
             const bool kept = !DROP || (bits & 1u << (i * 16 + k / 2 * 8));
-            float power = power_of(p[n][k], shift.at[i], less.at[i], t, unit);
+            /* the shift is 0 without `natural`: one form for both would take more registers than there are */
+            float power = t.natural ? power_of(p[n][k], shift.at[i], less.at[i], unit)
+                                    : tk_exp2_fast(fmaf(p[n][k], unit, less.at[i]));
             if (t.a.guard)
                 power = shift.at[i] == INFINITY ? 0 : power;
             p[n][k] = kept ? power : 0.0f;
@@ -176,46 +178,25 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
             copy_tile<shape::ROWS, HD>(tile_o + next * shape::Q_SIZE, dout, row + shape::ROWS, 0);
             copy_statistics(tile_rows[next], t, item, row + shape::ROWS);
         }
-        tk_copy_commit();
         /* drawn while copies are on their way, before sums take registers */
         const int64_t number = (item * t.a.s + row) * t.a.t + key;
         const uint32_t mine = DROP ? draw_turned<shape::OCTETS>(drop, number, t.a.t) : 0;
-        tk_copy_wait<1>();
-        __syncthreads();
-        float p[shape::OCTETS][4] = {}, dp[shape::OCTETS][4] = {};
+        await_tiles();
+        float p[1][shape::OCTETS][4] = {}, dp[1][shape::OCTETS][4] = {};
 #pragma unroll
         for (int k = 0; k < HD; k += 16) {
-            uint32_t a[4], b[4];
-            load_a_turned<shape::KEY_PITCH>(a, tile_k, warp * 16, k);
-#pragma unroll
-            for (int n = 0; n < shape::OCTETS; n += 2) {
-                load_b_turned<shape::PITCH>(b, now_q, k, n * 8);
-                tk_mma<S>(p[n], a, b, p[n]);
-                tk_mma<S>(p[n + 1], a, b + 2, p[n + 1]);
-            }
-            load_a<shape::PITCH>(a, tile_v, warp * 16, k);
-#pragma unroll
-            for (int n = 0; n < shape::OCTETS; n += 2) {
-                load_b_turned<shape::PITCH>(b, now_o, k, n * 8);
-                tk_mma<S>(dp[n], a, b, dp[n]);
-                tk_mma<S>(dp[n + 1], a, b + 2, dp[n + 1]);
-            }
+            multiply_tiles<TURNED, shape::KEY_PITCH, TURNED, shape::PITCH>(p, tile_k, warp * 16, now_q, k);
+            multiply_tiles<STRAIGHT, shape::PITCH, TURNED, shape::PITCH>(dp, tile_v, warp * 16, now_o, k);
         }
-        const uint32_t masked = see_turned(p, t, more, row, key);
-        turn_scores<shape::OCTETS, DROP>(p, dp, tile_rows[now], t, mine, drop.share, unit);
+        const uint32_t masked = see_turned(p[0], t, more, row, key);
+        turn_scores<shape::OCTETS, DROP>(p[0], dp[0], tile_rows[now], t, mine, drop.share, unit);
         if (masked && t.a.fill > -INFINITY)
-            put_masked(dp, masked, 0);
+            put_masked(dp[0], masked, 0);
 #pragma unroll
         for (int k = 0; k < shape::OCTETS; k += 2) {
             uint32_t a[4], b[4];
-            round_to_a<S>(a, p[k], p[k + 1]);
-#pragma unroll
-            for (int n = 0; n < shape::PART / 8; n += 2) {
-                load_b<shape::PITCH>(b, now_o, k * 8, part + n * 8);
-                tk_mma<S>(dv[n], a, b, dv[n]);
-                tk_mma<S>(dv[n + 1], a, b + 2, dv[n + 1]);
-            }
-            round_to_a<S>(a, dp[k], dp[k + 1]);
+            multiply_rounded<STRAIGHT, shape::PITCH>(dv, p[0][k], p[0][k + 1], now_o, k * 8, part);
+            round_to_a<S>(a, dp[0][k], dp[0][k + 1]);
             const uint32_t low[2] = {a[0], a[2]}, high[2] = {a[1], a[3]}; /* keys 0 to 7, and 8 to 15, as B */
 #pragma unroll
             for (int m = 0; m < shape::PART / 16; m++) {

@@ -10,9 +10,7 @@ template <int HD> struct dq_shape {
         PITCH = tile_pitch<HD>,
         KEY_PITCH = tile_pitch<KEYS>,
         Q_SIZE = ROWS * PITCH,
-        K_SIZE = HD * KEY_PITCH,
-        V_SIZE = KEYS * PITCH,
-        SHARED = (2 * Q_SIZE + 2 * K_SIZE + 2 * V_SIZE) * 2
+        SHARED = (2 * Q_SIZE + 2 * HD * KEY_PITCH + 2 * KEYS * PITCH) * 2
     };
 };
 
@@ -25,7 +23,7 @@ __device__ __forceinline__ void make_ds(float (&dp)[OCTETS][4], const float (&p)
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const row_statistics &r = rows[k / 2];
-            dp[n][k] = power_of(p[n][k], r.shift, r.less, t, unit) * fmaf(dp[n][k], share, -r.dot);
+            dp[n][k] = power_of(p[n][k], r.shift, r.less, unit) * fmaf(dp[n][k], share, -r.dot);
         }
     if (t.a.guard) {
         const uint32_t dead =
@@ -37,16 +35,14 @@ __device__ __forceinline__ void make_ds(float (&dp)[OCTETS][4], const float (&p)
 template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THREADS, 2) make_dq(const tile_args t) {
     typedef dq_shape<HD> shape;
     TK_DYNAMIC_SHARED(S, tiles);
-    S *tile_q = tiles, *tile_o = tile_q + shape::Q_SIZE, *tile_k = tile_o + shape::Q_SIZE,
-      *tile_v = tile_k + 2 * shape::K_SIZE;
+    S *tile_q = tiles, *tile_o = tile_q + shape::Q_SIZE;
     const int warp = (int)threadIdx.x / TK_WARP;
     const int64_t item = blockIdx.x / t.blocks, first = blockIdx.x % t.blocks * shape::ROWS;
     const matrix<S> q(t.of.in.q, tk_place(&t.a.q_at, item), t.a.s, t.a.d);
-    const matrix<S> kt(t.of.in.kt, tk_place(&t.a.kt_at, item), t.a.d, t.a.t);
-    const matrix<S> v(t.of.in.v, tk_place(&t.a.v_at, item), t.a.t, t.a.e);
+    const key_tiles<S, HD, shape::KEYS> keys(t, item, tile_o + shape::Q_SIZE);
     const matrix<S> dout(t.dout, item * t.a.s * t.a.e, t.a.s, t.a.e);
     const extras<S> more(t, item);
-    const int64_t n_tiles = (t.a.t + shape::KEYS - 1) / shape::KEYS, row = first + warp * 16 + lane_of() / 4;
+    const int64_t row = first + warp * 16 + lane_of() / 4;
     const float unit = unit_of(t);
     const row_statistics rows[2] = {statistics_of(t, item, row), statistics_of(t, item, row + 8)};
     tk_drop<float> drop = {};
@@ -57,55 +53,27 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
 
     copy_tile<shape::ROWS, HD>(tile_q, q, first, 0);
     copy_tile<shape::ROWS, HD>(tile_o, dout, first, 0);
-    copy_tile<HD, shape::KEYS>(tile_k, kt, 0, 0);
-    copy_tile<shape::KEYS, HD>(tile_v, v, 0, 0);
+    keys.copy(0, 0);
     tk_copy_commit();
-    for (int64_t j = 0; j < n_tiles; j++) {
-        const int64_t key = j * shape::KEYS;
-        const S *now_k = tile_k + j % 2 * shape::K_SIZE, *now_v = tile_v + j % 2 * shape::V_SIZE;
-        if (j + 1 < n_tiles) {
-            copy_tile<HD, shape::KEYS>(tile_k + (j + 1) % 2 * shape::K_SIZE, kt, 0, key + shape::KEYS);
-            copy_tile<shape::KEYS, HD>(tile_v + (j + 1) % 2 * shape::V_SIZE, v, key + shape::KEYS, 0);
-        }
-        tk_copy_commit();
-        tk_copy_wait<1>();
-        __syncthreads();
-        float p[shape::OCTETS][4] = {}, dp[shape::OCTETS][4] = {};
+    int now = 0;
+#pragma unroll 1
+    for (int64_t key = 0; key < t.a.t; key += shape::KEYS, now = 1 - now) {
+        if (key + shape::KEYS < t.a.t)
+            keys.copy(1 - now, key + shape::KEYS);
+        await_tiles();
+        float p[1][shape::OCTETS][4] = {}, dp[1][shape::OCTETS][4] = {};
 #pragma unroll
         for (int k = 0; k < HD; k += 16) {
-            uint32_t a[4], b[4];
-            load_a<shape::PITCH>(a, tile_q, warp * 16, k);
-#pragma unroll
-            for (int n = 0; n < shape::OCTETS; n += 2) {
-                load_b<shape::KEY_PITCH>(b, now_k, k, n * 8);
-                tk_mma<S>(p[n], a, b, p[n]);
-                tk_mma<S>(p[n + 1], a, b + 2, p[n + 1]);
-            }
-            load_a<shape::PITCH>(a, tile_o, warp * 16, k);
-#pragma unroll
-            for (int n = 0; n < shape::OCTETS; n += 2) {
-                load_b_turned<shape::PITCH>(b, now_v, k, n * 8);
-                tk_mma<S>(dp[n], a, b, dp[n]);
-                tk_mma<S>(dp[n + 1], a, b + 2, dp[n + 1]);
-            }
+            multiply_tiles<STRAIGHT, shape::PITCH, STRAIGHT, shape::KEY_PITCH>(p, tile_q, warp * 16, keys.k_at(now), k);
+            multiply_tiles<STRAIGHT, shape::PITCH, TURNED, shape::PITCH>(dp, tile_o, warp * 16, keys.v_at(now), k);
         }
-        const uint32_t masked = see_scores(p, t, more, row, key);
+        const uint32_t masked = see_scores(p[0], t, more, row, key);
         if (DROP)
-            drop_tile(dp, drop, (item * t.a.s + first + warp * 16) * t.a.t + key, t.a.t);
-        make_ds(dp, p, rows, t, drop.share, unit);
+            drop_tile(dp[0], drop, (item * t.a.s + first + warp * 16) * t.a.t + key, t.a.t);
+        make_ds(dp[0], p[0], rows, t, drop.share, unit);
         if (masked && t.a.fill > -INFINITY)
-            put_masked(dp, masked, 0);
-#pragma unroll
-        for (int k = 0; k < shape::OCTETS; k += 2) {
-            uint32_t a[4], b[4];
-            round_to_a<S>(a, dp[k], dp[k + 1]);
-#pragma unroll
-            for (int n = 0; n < HD / 8; n += 2) {
-                load_b_turned<shape::KEY_PITCH>(b, now_k, k * 8, n * 8);
-                tk_mma<S>(dq[n], a, b, dq[n]);
-                tk_mma<S>(dq[n + 1], a, b + 2, dq[n + 1]);
-            }
-        }
+            put_masked(dp[0], masked, 0);
+        multiply_rounded<TURNED, shape::KEY_PITCH>(dq, dp[0], keys.k_at(now));
         __syncthreads();
     }
 #pragma unroll
