@@ -18,6 +18,12 @@ template <class S> constexpr int tk_row_team(int64_t n) {
     return n <= (int64_t)TK_WARP * tk_row_packs<S>(4) * tk_pack_size<S> ? TK_WARP : TK_ROW_THREADS;
 }
 
+/* The first packs of each thread that every row of a step fills, for it is longer than those of the step before. */
+template <class S, int TEAM, int PER>
+constexpr int tk_row_filled = TEAM == TK_WARP            ? PER - tk_row_packs<S>(1)
+                              : PER > tk_row_packs<S>(1) ? PER / 2
+                                                         : tk_row_packs<S>(4) * TK_WARP / TK_ROW_THREADS;
+
 /* A statement with TEAM and PER as what rows of n elements take, n <= tk_row_most<S>. */
 #define TK_ROW_CASE(S, n, threads, step, TEAM, PER, ...)                                                               \
     if ((n) <= (int64_t)(threads)*tk_row_packs<S>(step) * tk_pack_size<S>) {                                           \
@@ -49,6 +55,12 @@ static inline unsigned tk_row_blocks(int64_t rows, int team) {
 /* The first element of this thread's pack p. */
 template <class S, int TEAM> __device__ __forceinline__ int64_t tk_row_at(int64_t p) {
     return (p * TEAM + (int)threadIdx.x % TEAM) * tk_pack_size<S>;
+}
+
+/* Elements of the row from there on: no more than a pack has, and none beyond the end. */
+template <class S, int TEAM> __device__ __forceinline__ int tk_row_left(int64_t p, int64_t n) {
+    const int left = (int)n - (int)tk_row_at<S, TEAM>(p);
+    return left < 0 ? 0 : left < tk_pack_size<S> ? left : tk_pack_size<S>;
 }
 
 /* The pack takes four registers from here on: neither one for each element, nor others for what was computed of it

@@ -16,12 +16,15 @@ __device__ __forceinline__ void emit(const norm_rows_args &c, int64_t row, int64
                                      const tk_pack<S, tk_pack_size<S>> &xhat) {
     const S *scale = (const S *)c.scale + row * c.s.scale_step, *bias = (const S *)c.bias;
     const tk_pack<S, tk_pack_size<S>> w = tk_row_load(scale, at, c.s.n, c.packed);
-    tk_pack<S, tk_pack_size<S>> y, b = {};
+    tk_pack<S, tk_pack_size<S>> y, b;
+#pragma unroll
+    for (int k = 0; k < tk_pack_size<S>; k++)
+        b.at[k] = tk_element_of<S>(-(tk_math<S>)0); /* which changes no sum */
     if (bias)
         b = tk_row_load(bias + row * c.s.bias_step, at, c.s.n, c.packed);
 #pragma unroll
     for (int k = 0; k < tk_pack_size<S>; k++)
-        y.at[k] = tk_norm_element(xhat.at[k], w.at[k], b.at[k], bias != nullptr);
+        y.at[k] = tk_norm_element(xhat.at[k], w.at[k], b.at[k]);
     tk_row_store((S *)c.out + row * c.s.n, at, c.s.n, c.packed, y);
 }
 
@@ -65,7 +68,7 @@ template <class S, int TEAM, int PER> __global__ void __launch_bounds__(TK_ROW_T
             mean = tk_team_sum<TEAM>(sum, parts) / (T)n;
 #pragma unroll
         for (int p = 0; p < PER; p++) {
-            const int64_t left = n - tk_row_at<S, TEAM>(p);
+            const int left = p < tk_row_filled<S, TEAM, PER> ? N : tk_row_left<S, TEAM>(p, n);
 #pragma unroll
             for (int k = 0; k < N; k++) {
                 const T d = k < left ? tk_number_of(x[p].at[k]) - mean : 0;

@@ -22,16 +22,13 @@ __device__ __forceinline__ float tk_affine_number(float xhat, float scale, float
 __device__ __forceinline__ double tk_affine_number(double xhat, double scale, double bias) {
     return tk_affine_f64(xhat, scale, bias);
 }
-__device__ __forceinline__ float tk_scaled_number(float xhat, float scale) { return tk_scaled_f32(xhat, scale); }
-__device__ __forceinline__ double tk_scaled_number(double xhat, double scale) { return tk_scaled_f64(xhat, scale); }
 
 /* x-hat as it is stored, and y of it. */
 template <class S> __device__ __forceinline__ S tk_xhat_element(S x, tk_math<S> mean, tk_math<S> inv_std) {
     return tk_element_of<S>(tk_xhat_number(tk_number_of(x), mean, inv_std));
 }
-template <class S> __device__ __forceinline__ S tk_norm_element(S xhat, S scale, S bias, bool has_bias) {
-    const tk_math<S> x = tk_number_of(xhat), w = tk_number_of(scale);
-    return tk_element_of<S>(has_bias ? tk_affine_number(x, w, tk_number_of(bias)) : tk_scaled_number(x, w));
+template <class S> __device__ __forceinline__ S tk_norm_element(S xhat, S scale, S bias) {
+    return tk_element_of<S>(tk_affine_number(tk_number_of(xhat), tk_number_of(scale), tk_number_of(bias)));
 }
 
 /* Statistics have a type of their own: float or double. */
