@@ -15,6 +15,7 @@
 #include "movement/cast.h"
 #include "movement/movement.h"
 #include "norm/norm.h"
+#include "norm/norm_chain.h"
 #include "optimizer/optimizer.h"
 #include "pointwise/pointwise.h"
 #include "pool/pool.h"
@@ -37,9 +38,10 @@
 #define TK_WORKSPACE_MEMBER(name, parameters, arguments) size_t(*name) parameters;
 typedef struct tk_table {
     TK_KERNELS(TK_KERNEL_MEMBER)
-    TK_CHAIN_KERNELS(TK_KERNEL_MEMBER) /* NULL where a device has none, as kernels.def says */
-    TK_POINTWISE_BOTH_KERNELS(TK_KERNEL_MEMBER)
-    TK_WORKSPACES(TK_WORKSPACE_MEMBER)
+    /* NULL where a device has none, as kernels.def says; of norms with chains: of Chain. */
+    TK_CHAIN_KERNELS(TK_KERNEL_MEMBER)
+    TK_NORM_CHAIN_KERNELS(TK_KERNEL_MEMBER)
+    TK_POINTWISE_BOTH_KERNELS(TK_KERNEL_MEMBER) TK_WORKSPACES(TK_WORKSPACE_MEMBER)
 } tk_table;
 
 extern const tk_table tk_table_cpu;

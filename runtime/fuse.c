@@ -1,7 +1,8 @@
 /* fuse.c: for a device whose kernels can walk through memory once for a chain of elementwise ops: nodes of a plan's
- * graph that take each other's results become one node ai.tempo.Chain, which stands where the last of them stood. A
- * result that only the next link reads is never in memory; the others are results of the chain. What becomes a chain
- * depends on the graph alone. */
+ * graph that take each other's results become links of one node. Where they lead to a norm of rows or to its gradient,
+ * or go on with such a gradient's result, that is the norm's node, else a new one, ai.tempo.Chain. It stands where the
+ * last of all stood. A result that only the next link reads is never in memory; the others are results of the node.
+ * What becomes a chain depends on the graph alone. */
 #include "fuse.h"
 #include "../compiler/ops.h"
 #include "launch.h"
@@ -83,7 +84,10 @@ typedef struct making {
     tc_node *nodes[TK_CHAIN_LINKS];
     uint32_t entries[TK_CHAIN_LINKS]; /* the operand by which the chain comes in */
     rt_chain chain;
+    bool is_norms; /* it is around a norm */
 } making;
+
+static tc_node *last_of(const making *m) { return m->nodes[m->chain.n_links - 1]; }
 
 static bool is_of(const making *m, const tc_node *node) {
     for (int i = 0; i < m->chain.n_links; i++)
@@ -92,16 +96,24 @@ static bool is_of(const making *m, const tc_node *node) {
     return false;
 }
 
-/* Whether the results of the chain can come about as late as where `node` is: nobody else reads one before. */
+/* Whether results of `of` can come about as late as where `node` is: but for that and links of `m` nobody reads one
+ * before. */
+static bool can_be_late(const tc_node *of, const making *m, const tc_node *node) {
+    for (uint32_t k = 0; k < of->n_outputs; k++) {
+        if (!of->outputs[k])
+            continue;
+        TC_FOR_USES(use, of->outputs[k])
+            if (use->user != node && !is_of(m, use->user) && !tc_node_before(node, use->user))
+                return false;
+    }
+    return true;
+}
+
+/* The same of all results of the chain. */
 static bool can_wait_for(const making *m, const tc_node *node) {
     for (int i = 0; i < m->chain.n_links; i++)
-        for (uint32_t k = 0; k < m->nodes[i]->n_outputs; k++) {
-            if (!m->nodes[i]->outputs[k])
-                continue;
-            TC_FOR_USES(use, m->nodes[i]->outputs[k])
-                if (use->user != node && !is_of(m, use->user) && !tc_node_before(node, use->user))
-                    return false;
-        }
+        if (!can_be_late(m->nodes[i], m, node))
+            return false;
     return true;
 }
 
@@ -167,27 +179,110 @@ static void add_operands(tc_node *chain, const tc_node *node, uint32_t entry, rt
         link->ratio = add_operand(chain, tc_input(node, 2));
 }
 
+/* Makes the nodes links of `to`. The last one's result goes where `last` says; -1: to where it is used. */
+static void take_links(tc_node *to, making *m, rt_chain *kept, int last) {
+    for (int i = 0; i < m->chain.n_links; i++)
+        add_operands(to, m->nodes[i], m->entries[i], &m->chain.links[i]);
+    for (int i = m->chain.n_links - 1; i >= 0; i--) { /* the links behind it are gone: what is used, others use */
+        rt_link *link = &m->chain.links[i];
+        bool is_placed = i == m->chain.n_links - 1 && last >= 0;
+        link->result = is_placed ? last : take_result(to, m->nodes[i], 0);
+        link->mask = take_result(to, m->nodes[i], 1);
+        tc_node_erase(m->nodes[i]);
+    }
+    *kept = m->chain;
+}
+
+static rt_chains *chains_of(tc_node *node, tc_arena *arena, tc_map *chains) {
+    rt_chains *kept = tc_map_get_ptr(chains, node);
+    if (kept)
+        return kept;
+    kept = TC_NEW(arena, rt_chains);
+    kept->between = -1;
+    tc_map_set_ptr(chains, node, kept);
+    return kept;
+}
+
 static void replace(tc_graph *graph, making *m, tc_arena *arena, tc_map *chains) {
-    int n = m->chain.n_links;
-    tc_node *last = m->nodes[n - 1], *chain = tc_node_create(graph, "ai.tempo", "Chain", 0, 1);
+    tc_node *last = last_of(m), *chain = tc_node_create(graph, "ai.tempo", "Chain", 0, 1);
     chain->name = tc_node_label(last);
     chain->ordinal = last->ordinal;
     tc_node_insert_after(chain, last);
     add_operand(chain, tc_input(m->nodes[0], m->entries[0]));
-    for (int i = 0; i < n; i++)
-        add_operands(chain, m->nodes[i], m->entries[i], &m->chain.links[i]);
     tc_node_set_output(chain, 0, tc_node_take_output(last, 0));
-    m->chain.links[n - 1].result = 0;
-    for (int i = n - 1; i >= 0; i--) { /* the links behind it are gone: what is used, others use */
-        rt_link *link = &m->chain.links[i];
-        if (i < n - 1)
-            link->result = take_result(chain, m->nodes[i], 0);
-        link->mask = take_result(chain, m->nodes[i], 1);
-        tc_node_erase(m->nodes[i]);
-    }
-    rt_chain *kept = TC_NEW(arena, rt_chain);
-    *kept = m->chain;
-    tc_map_set_ptr(chains, chain, kept);
+    take_links(chain, m, &chains_of(chain, arena, chains)->before, 0);
+}
+
+/* --- around norms --------------------------------------------------------------------------------- */
+
+static bool is_norm(const tc_node *node, bool gradient) {
+    static const char *const ops[2][4] = {
+        {"LayerNormalization", "LayerNormalizationXhat", "RMSNormalization", "RMSNormalizationXhat"},
+        {"LayerNormalizationGrad", "LayerNormalizationXhatGrad", "RMSNormalizationGrad", "RMSNormalizationXhatGrad"}};
+    for (size_t i = 0; node->op && i < TC_COUNT(ops[gradient]); i++)
+        if (strcmp(node->op->name, ops[gradient][i]) == 0)
+            return true;
+    return false;
+}
+
+/* Its chains' operands and results stand behind its own. */
+static rt_chains *begin_norm(tc_node *norm, tc_arena *arena, tc_map *chains) {
+    if (norm->n_inputs < RT_NORM_OPERANDS)
+        tc_node_set_input(norm, RT_NORM_OPERANDS - 1, NULL);
+    if (norm->n_outputs < RT_NORM_RESULTS)
+        tc_node_resize_outputs(norm, RT_NORM_RESULTS);
+    return chains_of(norm, arena, chains);
+}
+
+static bool takes_links(const making *m, bool of_gradient) {
+    for (int i = 0; i < m->chain.n_links; i++)
+        if (!tk_norm_takes_link(&m->chain.links[i].link, of_gradient))
+            return false;
+    return !m->is_norms;
+}
+
+/* Whether a link but the first, or that by another operand than the chain comes in by, reads a result of `node`. */
+static bool reads_besides(const making *m, const tc_node *node) {
+    for (int i = 0; i < m->chain.n_links; i++)
+        for (uint32_t k = 0; k < m->nodes[i]->n_inputs; k++)
+            if (tc_input(m->nodes[i], k) && tc_input(m->nodes[i], k)->producer == node && (i > 0 || k != m->entries[0]))
+                return true;
+    return false;
+}
+
+/* The chain whose last result the norm reads as operand 0, and nothing else of it. */
+static making *before_norm(tc_map *ends, const tc_node *norm, bool gradient) {
+    making *m = tc_input(norm, 0) ? tc_map_get_ptr(ends, tc_input(norm, 0)) : NULL;
+    for (uint32_t i = 1; m && i < norm->n_inputs; i++)
+        if (tc_input(norm, i) && tc_input(norm, i)->producer && is_of(m, tc_input(norm, i)->producer))
+            return NULL;
+    return m && takes_links(m, gradient) && can_wait_for(m, norm) ? m : NULL;
+}
+
+static void put_before(tc_node *norm, making *m, tc_arena *arena, tc_map *chains) {
+    rt_chains *kept = begin_norm(norm, arena, chains);
+    tc_node_set_input(norm, 0, tc_input(m->nodes[0], m->entries[0]));
+    take_links(norm, m, &kept->before, -1);
+    m->is_norms = true;
+}
+
+/* The norm's gradient whose result the chain begins with, if all that it gives can come about where the chain ends. */
+static tc_node *norm_behind(const making *m, const tc_map *apart) {
+    const tc_value *first = tc_input(m->nodes[0], m->entries[0]);
+    tc_node *norm = first->producer;
+    bool is_one = norm && norm->outputs[0] == first && is_norm(norm, true) && !(apart && tc_map_get_ptr(apart, first));
+    return is_one && takes_links(m, false) && !reads_besides(m, norm) && can_be_late(norm, m, last_of(m)) ? norm : NULL;
+}
+
+static void put_after(tc_node *norm, making *m, tc_arena *arena, tc_map *chains) {
+    rt_chains *kept = begin_norm(norm, arena, chains);
+    tc_value *first = tc_node_take_output(norm, 0);
+    tc_node_move_before(norm, last_of(m));
+    tc_node_set_output(norm, 0, tc_node_take_output(last_of(m), 0));
+    kept->between = (int)norm->n_outputs;
+    tc_node_set_output(norm, norm->n_outputs, first);
+    take_links(norm, m, &kept->after, 0);
+    m->is_norms = true;
 }
 
 /* --- all of them ---------------------------------------------------------------------------------- */
@@ -202,10 +297,13 @@ static making *joined(tc_map *ends, tc_node *node, const candidate *c) {
     return NULL;
 }
 
+/* A new chain: by what a norm's gradient gives, where it is an operand. */
 static making *begun(tc_arena *arena, tc_node *node, const candidate *c) {
     making *m = TC_NEW(arena, making);
-    for (uint32_t entry = 0; entry < (c->either ? 2u : 1u); entry++)
-        if (link_by(m, node, c, entry))
+    const tc_value *second = c->either ? tc_input(node, 1) : NULL;
+    uint32_t first = second && second->producer && is_norm(second->producer, true);
+    for (uint32_t k = 0; k < (c->either ? 2u : 1u); k++)
+        if (link_by(m, node, c, k ^ first))
             return m;
     return NULL;
 }
@@ -231,9 +329,19 @@ tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *apart) {
         if (m && !(apart && tc_map_get_ptr(apart, result)))
             tc_map_set_ptr(ends, result, m);
     }
-    for (size_t i = 0; i < n; i++)
-        if (all[i]->chain.n_links > 1)
+    TC_FOR_NODES(node, graph) {
+        bool gradient = is_norm(node, true);
+        making *m = gradient || is_norm(node, false) ? before_norm(ends, node, gradient) : NULL;
+        if (m)
+            put_before(node, m, arena, chains);
+    }
+    for (size_t i = 0; i < n; i++) {
+        tc_node *norm = all[i]->is_norms ? NULL : norm_behind(all[i], apart);
+        if (norm)
+            put_after(norm, all[i], arena, chains);
+        else if (!all[i]->is_norms && all[i]->chain.n_links > 1)
             replace(graph, all[i], arena, chains);
+    }
     tc_arena_destroy(scratch);
     return chains;
 }

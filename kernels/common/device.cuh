@@ -168,6 +168,16 @@ __device__ __forceinline__ uint32_t tk_bytes_of(uint32_t a, uint32_t b, uint32_t
 static inline uint32_t tk_bytes_of(uint32_t a, uint32_t b, uint32_t which) { return emu_prmt(a, b, which); }
 #endif
 
+/* The elements nearest to two numbers, side by side. */
+template <class S> __device__ __forceinline__ void tk_put_two(S *at, tk_math<S> first, tk_math<S> second) {
+    if constexpr (tk_is_16_bit<S>) {
+        const uint32_t word = tk_word_of<S>(first, second);
+        memcpy(at, &word, sizeof word);
+    } else {
+        at[0] = first, at[1] = second;
+    }
+}
+
 /* Calls with S as the type of elements: TK_FLOATS(dtype, S, run<S>(...)). Nothing happens for other types, which
  * kernels.def does not list. */
 #define TK_CASE(number, type, S, ...)                                                                                  \

@@ -63,36 +63,58 @@ template <class S, int TEAM> __device__ __forceinline__ int tk_row_left(int64_t 
     return left < 0 ? 0 : left < tk_pack_size<S> ? left : tk_pack_size<S>;
 }
 
+/* A pack as four registers. Where control meets again, and loops begin again, packs are kept so: as elements they would
+ * be taken apart and put together there. */
+typedef tk_pack<uint32_t, 4> tk_row_words;
+template <class S> __device__ __forceinline__ tk_row_words tk_row_words_of(const tk_pack<S, tk_pack_size<S>> &pack) {
+    tk_row_words words;
+    memcpy(&words, &pack, sizeof words);
+    return words;
+}
+template <class S> __device__ __forceinline__ tk_pack<S, tk_pack_size<S>> tk_row_pack_of(const tk_row_words &words) {
+    tk_pack<S, tk_pack_size<S>> pack;
+    memcpy(&pack, &words, sizeof pack);
+    return pack;
+}
+
 /* The pack takes four registers from here on: neither one for each element, nor others for what was computed of it
  * before, which is computed again. */
-template <class S, int N> __device__ __forceinline__ void tk_row_hold(tk_pack<S, N> &pack) {
+__device__ __forceinline__ void tk_row_hold(tk_row_words &words) {
 #ifdef __CUDACC__
-    static_assert(sizeof pack == 16, "a pack of four registers");
-    uint32_t words[4];
-    memcpy(words, &pack, sizeof pack);
-    asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3]));
-    memcpy(&pack, words, sizeof pack);
+    asm volatile("" : "+r"(words.at[0]), "+r"(words.at[1]), "+r"(words.at[2]), "+r"(words.at[3]));
 #else
-    (void)pack;
+    (void)words;
 #endif
+}
+template <class S, int N> __device__ __forceinline__ void tk_row_hold(tk_pack<S, N> &pack) {
+    tk_row_words words = tk_row_words_of(pack);
+    tk_row_hold(words);
+    pack = tk_row_pack_of<S>(words);
 }
 
 /* The pack at element `at` of a row; elements beyond the row's end are 0. packed: rows begin at 16 bytes, and have
  * whole packs. */
 template <class S>
-__device__ __forceinline__ tk_pack<S, tk_pack_size<S>> tk_row_load(const S *row, int64_t at, int64_t n, bool packed) {
+__device__ __forceinline__ tk_row_words tk_row_load_words(const S *row, int64_t at, int64_t n, bool packed) {
     constexpr int N = tk_pack_size<S>;
-    tk_pack<S, N> x = {};
-    if (packed && at < n) {
-        x = tk_load_pack<N>(row + at);
+    tk_row_words words = {};
+    if (packed) {
+        if (at < n)
+            words = tk_load_pack<4>(reinterpret_cast<const uint32_t *>(row + at));
     } else {
+        tk_pack<S, N> x = {};
 #pragma unroll
         for (int k = 0; k < N; k++)
             if (at + k < n)
                 x.at[k] = row[at + k];
+        words = tk_row_words_of(x);
     }
-    tk_row_hold(x);
-    return x;
+    tk_row_hold(words);
+    return words;
+}
+template <class S>
+__device__ __forceinline__ tk_pack<S, tk_pack_size<S>> tk_row_load(const S *row, int64_t at, int64_t n, bool packed) {
+    return tk_row_pack_of<S>(tk_row_load_words(row, at, n, packed));
 }
 template <class S>
 __device__ __forceinline__ void tk_row_store(S *row, int64_t at, int64_t n, bool packed,
@@ -101,7 +123,7 @@ __device__ __forceinline__ void tk_row_store(S *row, int64_t at, int64_t n, bool
     if (at >= n)
         return;
     if (packed) {
-        tk_store_pack(row + at, x);
+        tk_store_pack(reinterpret_cast<uint32_t *>(row + at), tk_row_words_of(x));
         return;
     }
 #pragma unroll

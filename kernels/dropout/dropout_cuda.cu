@@ -1,9 +1,8 @@
 /* dropout_cuda.cu: Dropout on a CUDA device: a thread draws the eight elements of a block of Philox; a warp goes
  * through its blocks by packs of up to 16 bytes, neighbours by neighbouring lanes. */
-#include "../common/fast_math.cuh"
+#include "dropout_device.cuh"
 extern "C" {
 #include "dropout.h"
-#include "dropout_math.h"
 TK_DROPOUT_KERNELS(TK_DECLARE_CUDA)
 }
 
@@ -11,62 +10,16 @@ namespace {
 
 enum { THREADS = 256 };
 
-/* What divides kept elements: of 16 bits by a product that has the quotient's bits, of others as dropout_math.h does.
- */
-template <class S> struct keeping {
-    float keep, inverse;
-    __device__ __forceinline__ explicit keeping(double divisor) : keep((float)divisor), inverse(1.0f / keep) {}
-    __device__ __forceinline__ S of(S x, bool kept) const {
-        return tk_element_of<S>(kept ? tk_quotient_fast(tk_number_of(x), keep, inverse) : 0.0f);
-    }
-};
-template <> struct keeping<float> {
-    float keep;
-    __device__ __forceinline__ explicit keeping(double divisor) : keep((float)divisor) {}
-    __device__ __forceinline__ float of(float x, bool kept) const { return tk_dropped_f32(x, keep, kept); }
-};
-template <> struct keeping<double> {
-    double keep;
-    __device__ __forceinline__ explicit keeping(double divisor) : keep(divisor) {}
-    __device__ __forceinline__ double of(double x, bool kept) const { return tk_dropped_f64(x, keep, kept); }
-};
-
-/* A bit for each element of a block: whether it is kept. */
-__device__ __forceinline__ uint32_t bits_of(const tk_draw *draw, int64_t block, uint32_t threshold) {
-    uint32_t words[TK_WORDS], kept = 0;
-    tk_draw_block(draw, (uint64_t)block, words);
-#pragma unroll
-    for (int k = 0; k < TK_HALVES; k++)
-        kept |= (uint32_t)(tk_draw_half(words, k) >= threshold) << k;
-    return kept;
-}
-__device__ __forceinline__ uint32_t bits_of(const tk_pack<uint8_t, TK_HALVES> &mask) {
-    uint32_t kept = 0;
-#pragma unroll
-    for (int k = 0; k < TK_HALVES; k++)
-        kept |= (uint32_t)(mask.at[k] != 0) << k;
-    return kept;
-}
-__device__ __forceinline__ tk_pack<uint8_t, TK_HALVES> mask_of(uint32_t kept) {
-    tk_pack<uint8_t, TK_HALVES> mask;
-#pragma unroll
-    for (int k = 0; k < TK_HALVES; k++)
-        mask.at[k] = kept >> k & 1;
-    return mask;
-}
-
 /* The blocks of a warp, one a lane: out and inp are where the first one begins. */
 template <class S>
-__device__ __forceinline__ void drop(S *out, const S *inp, uint32_t kept, const keeping<S> &divided) {
+__device__ __forceinline__ void drop(S *out, const S *inp, uint32_t kept, const tk_keeping<S> &divided) {
     constexpr int N = tk_pack_size<S> < TK_HALVES ? tk_pack_size<S> : TK_HALVES, PACKS = TK_HALVES / N;
 #pragma unroll 1 /* divisions of floats take many registers */
     for (int p = 0; p < PACKS; p++) {
         const int pack = p * TK_WARP + (int)threadIdx.x % TK_WARP;
         const uint32_t bits = PACKS == 1 ? kept : __shfl_sync(TK_ALL_LANES, kept, pack / PACKS) >> pack % PACKS * N;
         tk_pack<S, N> x = tk_load_pack<N>(inp + pack * N);
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            x.at[k] = divided.of(x.at[k], bits >> k & 1);
+        tk_drop(x, bits, divided);
         tk_store_pack(out + pack * N, x);
     }
 }
@@ -85,18 +38,18 @@ __global__ void __launch_bounds__(THREADS)
         tk_fault_set(fault, TK_BAD_VALUE);
         return;
     }
-    const keeping<S> divided(tk_dropout_divisor(part, dtype));
+    const tk_keeping<S> divided(tk_dropout_divisor(part, dtype));
     const uint32_t threshold = tk_drop_threshold(part);
     const tk_draw draw = FROM == DRAWN && drops ? tk_draw_of(seed) : tk_draw{};
     TK_FOR_EACH(block, (n + TK_HALVES - 1) / TK_HALVES) {
         const int64_t first = block * TK_HALVES, of_warp = first - (int)threadIdx.x % TK_WARP * TK_HALVES;
-        uint32_t kept = FROM == DRAWN && drops ? bits_of(&draw, block, threshold) : 0xff;
+        uint32_t kept = FROM == DRAWN && drops ? tk_kept_drawn<TK_HALVES>(draw, first, threshold) : 0xff;
         if (packed && of_warp + TK_WARP * TK_HALVES <= n) {
             if (FROM == GIVEN)
-                kept = bits_of(tk_load_pack<TK_HALVES>(mask + first));
+                kept = tk_load_kept<TK_HALVES>(mask + first);
             drop(out + of_warp, inp + of_warp, kept, divided);
             if (FROM == DRAWN && mask)
-                tk_store_pack(mask + first, mask_of(kept));
+                tk_store_kept<TK_HALVES>(mask + first, kept);
             continue;
         }
 #pragma unroll 1

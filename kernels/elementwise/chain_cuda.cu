@@ -1,11 +1,9 @@
 /* chain_cuda.cu: chains of elementwise ops: a thread has a pack of elements in registers and takes it through all
  * links. Formulas are those of the ops' own kernels, and results are rounded where theirs are, so that a chain gives
  * their bits. */
-#include "../common/fast_math.cuh"
 #include "../pointwise/pointwise_row.cuh"
+#include "chain_device.cuh"
 extern "C" {
-#include "../dropout/dropout_math.h"
-#include "chain.h"
 TK_CHAIN_KERNELS(TK_DECLARE_CUDA)
 }
 
@@ -59,9 +57,9 @@ __device__ __forceinline__ void store(S *at, const tk_pack<S, N> &pack, int left
             at[k] = pack.at[k];
 }
 
-/* Two numbers to one: all but dropout, POINTWISE and what has no operand. */
+/* Two numbers to one: all but sums, dropout, POINTWISE and what has no operand. */
 template <class T> __device__ __forceinline__ T joined(tk_link_op op, T a, T b) {
-    return op == TK_LINK_ADD ? a + b : op == TK_LINK_SUB ? a - b : op == TK_LINK_MUL ? a * b : a / b;
+    return op == TK_LINK_SUB ? a - b : op == TK_LINK_MUL ? a * b : a / b;
 }
 
 template <class S> __device__ __forceinline__ tk_math<S> alone(const tk_link &link, tk_math<S> x) {
@@ -75,50 +73,14 @@ template <class S> __device__ __forceinline__ tk_math<S> alone(const tk_link &li
     }
 }
 
-/* Whether each of the N elements from i on, a multiple of N, is kept: bit k. N divides TK_HALVES. */
-template <int N> __device__ __forceinline__ unsigned drawn(const tk_link &link, int64_t i, uint32_t threshold) {
-    const tk_draw draw = tk_draw_of(link.seed);
-    uint32_t words[TK_WORDS];
-    unsigned kept = 0;
-    tk_draw_block(&draw, (uint64_t)i / TK_HALVES, words);
-#pragma unroll
-    for (int k = 0; k < TK_HALVES; k++)
-        kept |= (unsigned)(tk_draw_half(words, k) >= threshold) << k;
-    return kept >> (int)(i % TK_HALVES);
-}
-
-__device__ __forceinline__ float dropped(float x, float divisor, bool kept) { return tk_dropped_f32(x, divisor, kept); }
-__device__ __forceinline__ double dropped(double x, double divisor, bool kept) {
-    return tk_dropped_f64(x, divisor, kept);
-}
-
-template <class S, int N>
-__device__ __forceinline__ void drop(tk_pack<S, N> &x, const tk_link &link, int64_t i, int left, tk_fault_place fault) {
-    const double ratio = tk_device_number(link.ratio);
-    if (!(ratio >= 0 && ratio < 1)) {
-        tk_fault_set(fault, TK_BAD_VALUE);
-        return;
-    }
-    const tk_math<S> divisor = (tk_math<S>)(1 - ratio);
-    unsigned kept = 0;
-    if (link.op == TK_LINK_DROPOUT)
-        kept = drawn<N>(link, i, tk_drop_threshold(ratio));
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-        if (k >= left)
-            continue;
-        if (link.op == TK_LINK_DROPOUT_GRAD)
-            kept |= (unsigned)(((const uint8_t *)link.operand)[i + k] != 0) << k;
-        if (link.op == TK_LINK_DROPOUT && link.mask)
-            link.mask[i + k] = (uint8_t)(kept >> k & 1);
-        x.at[k] = tk_element_of<S>(dropped(tk_number_of(x.at[k]), divisor, kept >> k & 1));
-    }
-}
-
 template <class S, int N>
 __device__ __forceinline__ void join(tk_pack<S, N> &x, const tk_link &link, int64_t i, int left, bool packed,
                                      bool quick) {
     const tk_pack<S, N> o = load<S, N>(link, i, left, packed, quick);
+    if (link.op == TK_LINK_ADD) {
+        x = tk_sum_of(x, o);
+        return;
+    }
 #pragma unroll
     for (int k = 0; k < N; k++) {
         const tk_math<S> a = tk_number_of(link.swapped ? o.at[k] : x.at[k]),
@@ -143,7 +105,9 @@ __global__ void __launch_bounds__(THREADS)
         for (int j = 0; j < chain.n_links; j++) {
             const tk_link &link = chain.links[j];
             if (link.op == TK_LINK_DROPOUT || link.op == TK_LINK_DROPOUT_GRAD) {
-                drop<S, N>(x, link, i, left, fault);
+                const tk_dropping<S> dropping = tk_dropping_of<S>(link, fault);
+                if (dropping.good)
+                    tk_link_drop(x, link, dropping, i, left, left == N && (packed >> (1 + j) & 1));
             } else if (link.operand) {
                 join<S, N>(x, link, i, left, left == N && (packed >> (1 + j) & 1), quick);
             } else {
@@ -162,9 +126,7 @@ template <class S> void run(tk_queue *q, const tk_chain *chain) {
     uint64_t packed = tk_is_packed(chain->first);
     for (int j = 0; j < chain->n_links; j++) {
         const tk_link *link = &chain->links[j];
-        packed |= (uint64_t)(tk_is_packed(link->operand) && link->inner == 1 &&
-                             (link->period % N == 0 || link->period == chain->n))
-                  << (1 + j);
+        packed |= (uint64_t)tk_is_packed_link(link, chain->n, N) << (1 + j);
         packed |= (uint64_t)tk_is_packed(link->store) << (32 + j);
     }
     if (chain->n > 0)

@@ -1,136 +1,7 @@
-/* layer_norm_grad_cuda.cu: the gradient of LayerNormalization and RMSNormalization, from x or from x-hat: x becomes the
- * x-hat that was stored as soon as it is read, so that both give the same bits. A team of threads has a row of x-hat
- * and one of dout in registers and walks over rows; each thread has the same columns of all its rows, and sums their
- * dscale and dbias in registers, so that no operand is read twice. Each block leaves its sums in the workspace,
- * [blocks, 2, n], and a second kernel adds these in order: the number of blocks depends on the shape only. */
-#include "norm_device.cuh"
+/* layer_norm_grad_cuda.cu: the gradient of LayerNormalization and RMSNormalization. */
+#include "norm_grad_rows.cuh"
 
-struct norm_grad_args {
-    void *dinp, *dscale, *dbias;
-    const void *dout, *inp, *scale, *mean, *inv_std;
-    tk_norm_rows s;
-    void *parts; /* NULL: neither dscale nor dbias is wanted */
-    int blocks;  /* of parts */
-    bool from_xhat, packed;
-};
-
-template <class T> struct row_statistics { T mean, inv_std; };
-template <class T> __device__ __forceinline__ row_statistics<T> statistics_of(const norm_grad_args &c, int64_t row) {
-    return {c.mean ? tk_get_statistic<T>(c.mean, c.s.stat_dtype, row) : (T)0,
-            tk_get_statistic<T>(c.inv_std, c.s.stat_dtype, row)};
-}
-
-/* A pack of x-hat. */
-template <class S>
-__device__ __forceinline__ tk_pack<S, tk_pack_size<S>> load_xhat(const norm_grad_args &c, int64_t row, int64_t at,
-                                                                 row_statistics<tk_math<S>> of_row) {
-    tk_pack<S, tk_pack_size<S>> x = tk_row_load((const S *)c.inp + row * c.s.n, at, c.s.n, c.packed);
-    if (!c.from_xhat)
-#pragma unroll
-        for (int k = 0; k < tk_pack_size<S>; k++)
-            x.at[k] = tk_xhat_element(x.at[k], of_row.mean, of_row.inv_std);
-    return x;
-}
-
-template <class S, class T>
-__device__ __forceinline__ S grad_element(S dout, S scale, S xhat, T inv_std, T first, T second) {
-    return tk_element_of<S>(inv_std *
-                            ((tk_number_of(dout) * tk_number_of(scale) - first) - tk_number_of(xhat) * second));
-}
-
-template <class S, int TEAM, int PER> struct column_sums {
-    tk_math<S> dscale[PER][tk_pack_size<S>], dbias[PER][tk_pack_size<S>];
-};
-
-/* A block's sums to its part: those of one team as they are, those of eight warps added up first. */
-template <class S, int TEAM, int PER>
-__device__ __forceinline__ void put_sums(const norm_grad_args &c, const column_sums<S, TEAM, PER> &sums) {
-    typedef tk_math<S> T;
-    constexpr int N = tk_pack_size<S>, WARPS = TK_ROW_THREADS / TK_WARP;
-    constexpr int STEP = TK_WARP + TK_WARP / N; /* N neighbours of 32 / N lanes are in 32 banks */
-    __shared__ T of_warps[TEAM == TK_WARP ? 2 * WARPS * STEP * N : 1];
-    const int64_t n = c.s.n;
-    const int thread = (int)threadIdx.x;
-    T *part = (T *)c.parts + (int64_t)blockIdx.x * 2 * n;
-#pragma unroll
-    for (int p = 0; p < PER; p++) {
-        if (TEAM == TK_ROW_THREADS) {
-#pragma unroll
-            for (int k = 0; k < N; k++) {
-                const int64_t at = tk_row_at<S, TEAM>(p) + k;
-                if (at < n)
-                    part[at] = sums.dscale[p][k], part[n + at] = sums.dbias[p][k];
-            }
-            continue;
-        }
-        __syncthreads();
-#pragma unroll
-        for (int k = 0; k < N; k++) { /* [warp, dscale or dbias, k, lane] */
-            const int at = (thread / TK_WARP * 2 * N + k) * STEP + thread % TK_WARP;
-            of_warps[at] = sums.dscale[p][k], of_warps[at + N * STEP] = sums.dbias[p][k];
-        }
-        __syncthreads();
-        for (int i = thread; i < 2 * N * TK_WARP; i += TK_ROW_THREADS) {
-            const int which = i / (N * TK_WARP), column = i % (N * TK_WARP);
-            const int64_t at = (int64_t)p * TK_WARP * N + column;
-            const T *of_warp = of_warps + (which * N + column % N) * STEP + column / N;
-            T sum = *of_warp;
-#pragma unroll
-            for (int w = 1; w < WARPS; w++)
-                sum += of_warp[w * 2 * N * STEP];
-            if (at < n)
-                part[which * n + at] = sum;
-        }
-    }
-}
-
-template <class S, int TEAM, int PER>
-__global__ void __launch_bounds__(TK_ROW_THREADS, sizeof(S) == 2 && PER < 4 ? 2 : 1) grad_rows(norm_grad_args c) {
-    typedef tk_math<S> T;
-    constexpr int N = tk_pack_size<S>;
-    __shared__ T parts[2 * TK_ROW_THREADS / TK_WARP];
-    const int64_t n = c.s.n;
-    column_sums<S, TEAM, PER> sums = {};
-    TK_FOR_EACH_ROW(row, c.s.rows, TEAM) {
-        const row_statistics<T> of_row = statistics_of<T>(c, row);
-        tk_pack<S, N> dout[PER], xhat[PER];
-        T means[2] = {0, 0}; /* of dout scale, and of dout scale xhat */
-#pragma unroll
-        for (int p = 0; p < PER; p++) {
-            dout[p] = tk_row_load((const S *)c.dout + row * n, tk_row_at<S, TEAM>(p), n, c.packed);
-            xhat[p] = load_xhat<S>(c, row, tk_row_at<S, TEAM>(p), of_row);
-        }
-#pragma unroll
-        for (int p = 0; p < PER; p++) {
-            const tk_pack<S, N> scale = tk_row_load((const S *)c.scale, tk_row_at<S, TEAM>(p), n, c.packed);
-#pragma unroll
-            for (int k = 0; k < N; k++) {
-                const T dy = tk_number_of(dout[p].at[k]), x = tk_number_of(xhat[p].at[k]),
-                        g = dy * tk_number_of(scale.at[k]);
-                means[0] += g;
-                means[1] = fma(g, x, means[1]);
-                sums.dscale[p][k] = fma(dy, x, sums.dscale[p][k]);
-                sums.dbias[p][k] += dy;
-            }
-        }
-        if (!c.dinp)
-            continue;
-        tk_team_sums<TEAM>(means, parts);
-        const T first = c.s.centered ? means[0] / (T)n : 0, second = means[1] / (T)n;
-#pragma unroll
-        for (int p = 0; p < PER; p++) {
-            const tk_pack<S, N> scale = tk_row_load((const S *)c.scale, tk_row_at<S, TEAM>(p), n, c.packed);
-            tk_row_hold(dout[p]);
-            tk_row_hold(xhat[p]);
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                dout[p].at[k] = grad_element(dout[p].at[k], scale.at[k], xhat[p].at[k], of_row.inv_std, first, second);
-            tk_row_store((S *)c.dinp + row * n, tk_row_at<S, TEAM>(p), n, c.packed, dout[p]);
-        }
-    }
-    if (c.parts)
-        put_sums<S, TEAM, PER>(c, sums);
-}
+namespace {
 
 /* --- rows that registers cannot hold ------------------------------------------------------------- */
 
@@ -160,10 +31,7 @@ template <class S> __global__ void __launch_bounds__(TK_ROW_THREADS) grad_long_r
             tk_pack<S, N> dy = tk_row_load(dout, at, n, c.packed);
             const tk_pack<S, N> x = load_xhat<S>(c, row, at, of_row),
                                 w = tk_row_load((const S *)c.scale, at, n, c.packed);
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                dy.at[k] = grad_element(dy.at[k], w.at[k], x.at[k], of_row.inv_std, first, second);
-            tk_row_store((S *)c.dinp + row * n, at, n, c.packed, dy);
+            tk_row_store((S *)c.dinp + row * n, at, n, c.packed, grad_of(dy, w, x, of_row.inv_std, first, second));
         }
     }
 }
@@ -191,64 +59,13 @@ template <class S> __global__ void __launch_bounds__(TK_ROW_THREADS) sum_long_co
             part[at + k] = dscale[k], part[n + at + k] = dbias[k];
 }
 
-/* --- the sums of all blocks ---------------------------------------------------------------------- */
-
-enum { ADD_ROWS = 16 };
-
-/* A block for 32 columns of one of the two: 16 of the parts at a time, then over the 16. */
-template <class S> __global__ void __launch_bounds__(TK_WARP *ADD_ROWS) add_parts(norm_grad_args c) {
-    typedef tk_math<S> T;
-    __shared__ T sums[ADD_ROWS][TK_WARP + 1];
-    const int64_t n = c.s.n, column = (int64_t)blockIdx.x * TK_WARP + threadIdx.x;
-    const T *part = (const T *)c.parts + blockIdx.y * n + column;
-    T sum = 0;
-    if (column < n)
-#pragma unroll 4
-        for (int b = (int)threadIdx.y; b < c.blocks; b += ADD_ROWS)
-            sum += part[(int64_t)b * 2 * n];
-    sums[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    S *out = (S *)(blockIdx.y == 0 ? c.dscale : c.dbias);
-    if (threadIdx.y > 0 || column >= n || !out)
-        return;
-#pragma unroll
-    for (int k = 1; k < ADD_ROWS; k++)
-        sum += sums[k][threadIdx.x];
-    out[column] = tk_element_of<S>(sum);
-}
-
 /* --- launches ------------------------------------------------------------------------------------ */
-
-static const int64_t MOST_BLOCKS = 264; /* two for each multiprocessor of the largest device that this was made for */
-static const int64_t LONG_PARTS = (int64_t)1 << 21;
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/* Parts of the sums over rows, one where there are none. Long rows keep the device busy by their columns: a few parts
- * of them are enough. */
-template <class S> static int64_t blocks_of(const tk_norm_rows *s) {
-    const bool is_long = s->n > tk_row_most<S>;
-    const int64_t teams = is_long ? 1 : TK_ROW_THREADS / tk_row_team<S>(s->n);
-    const int64_t most = is_long ? 1 + LONG_PARTS / s->n : MOST_BLOCKS;
-    return s->rows > 0 ? least((s->rows + teams - 1) / teams, most) : 1;
-}
-
-template <class S> static size_t bytes_of(const tk_norm_rows *s) {
-    return (size_t)(blocks_of<S>(s) * 2 * s->n) * sizeof(tk_math<S>);
-}
-
-size_t tk_cuda_norm_grad_workspace(const tk_norm_rows *s) {
-    size_t bytes = 0;
-    TK_FLOATS(s->dtype, S, bytes = bytes_of<S>(s))
-    return bytes;
-}
 
 template <class S> static void grad_of_rows(tk_queue *q, const norm_grad_args &c) {
     const int64_t n = c.s.n, packs = (n + tk_pack_size<S> - 1) / tk_pack_size<S>;
     const dim3 columns((unsigned)((packs + TK_ROW_THREADS - 1) / TK_ROW_THREADS), (unsigned)c.blocks);
     if (n <= tk_row_most<S>) {
-        TK_ROW_TEAMS(S, n, TEAM, PER,
-                     TK_LAUNCH((grad_rows<S, TEAM, PER>), (unsigned)c.blocks, TK_ROW_THREADS, 0, q, c));
+        launch_grad_rows<S>(q, c, tk_no_links{}, tk_no_links{});
         return;
     }
     if (c.parts)
@@ -258,14 +75,20 @@ template <class S> static void grad_of_rows(tk_queue *q, const norm_grad_args &c
 }
 
 template <class S> static void grad(tk_queue *q, norm_grad_args c) {
-    const dim3 columns((unsigned)((c.s.n + TK_WARP - 1) / TK_WARP), 2);
-    c.packed = tk_is_packed(c.dinp, c.dout, c.inp, c.scale) && c.s.n % tk_pack_size<S> == 0;
+    c.packed = is_packed<S>(c);
     c.blocks = (int)blocks_of<S>(&c.s);
     if (c.s.n == 0)
         return;
     grad_of_rows<S>(q, c);
-    if (c.parts)
-        TK_LAUNCH(add_parts<S>, columns, dim3(TK_WARP, ADD_ROWS), 0, q, c);
+    launch_add_parts<S>(q, c);
+}
+
+} // namespace
+
+size_t tk_cuda_norm_grad_workspace(const tk_norm_rows *s) {
+    size_t bytes = 0;
+    TK_FLOATS(s->dtype, S, bytes = bytes_of<S>(s))
+    return bytes;
 }
 
 void tk_cuda_norm_grad(tk_queue *q, void *dinp, void *dscale, void *dbias, const void *dout, const void *inp,

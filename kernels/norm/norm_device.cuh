@@ -23,12 +23,28 @@ __device__ __forceinline__ double tk_affine_number(double xhat, double scale, do
     return tk_affine_f64(xhat, scale, bias);
 }
 
-/* x-hat as it is stored, and y of it. */
-template <class S> __device__ __forceinline__ S tk_xhat_element(S x, tk_math<S> mean, tk_math<S> inv_std) {
-    return tk_element_of<S>(tk_xhat_number(tk_number_of(x), mean, inv_std));
+/* x-hat as it is stored, and y of it, of a pack. */
+template <class S, int N>
+__device__ __forceinline__ tk_pack<S, N> tk_xhat_of(const tk_pack<S, N> &x, tk_math<S> mean, tk_math<S> inv_std) {
+    tk_pack<S, N> xhat;
+#pragma unroll
+    for (int k = 0; k < N; k += 2)
+        tk_put_two(&xhat.at[k], tk_xhat_number(tk_number_of(x.at[k]), mean, inv_std),
+                   tk_xhat_number(tk_number_of(x.at[k + 1]), mean, inv_std));
+    return xhat;
 }
-template <class S> __device__ __forceinline__ S tk_norm_element(S xhat, S scale, S bias) {
-    return tk_element_of<S>(tk_affine_number(tk_number_of(xhat), tk_number_of(scale), tk_number_of(bias)));
+template <class S> __device__ __forceinline__ tk_math<S> tk_norm_number(S xhat, S scale, S bias) {
+    return tk_affine_number(tk_number_of(xhat), tk_number_of(scale), tk_number_of(bias));
+}
+template <class S, int N>
+__device__ __forceinline__ tk_pack<S, N> tk_norm_of(const tk_pack<S, N> &xhat, const tk_pack<S, N> &scale,
+                                                    const tk_pack<S, N> &bias) {
+    tk_pack<S, N> y;
+#pragma unroll
+    for (int k = 0; k < N; k += 2)
+        tk_put_two(&y.at[k], tk_norm_number(xhat.at[k], scale.at[k], bias.at[k]),
+                   tk_norm_number(xhat.at[k + 1], scale.at[k + 1], bias.at[k + 1]));
+    return y;
 }
 
 /* Statistics have a type of their own: float or double. */

@@ -1,4 +1,4 @@
-/* reference_chain.c: chains of elementwise ops, link by link over all elements. */
+/* reference_chain.c: chains of elementwise ops, link by link over all elements, and norms with chains around them. */
 #include "reference.h"
 #include <math.h>
 #include <string.h>
@@ -51,4 +51,26 @@ void tk_reference_chain_run(tk_queue *q, const tk_chain *chain) {
             memcpy(chain->links[i].store, now, bytes);
     }
     free(now);
+}
+
+void tk_reference_norm_chain(tk_queue *q, void *out, void *xhat, void *mean, void *inv_std, const tk_chain *before,
+                             const void *scale, const void *bias, const tk_norm_rows *s) {
+    const tk_chain stored = tk_chain_to(before, out);
+    tk_reference_chain_run(q, &stored);
+    tk_reference_norm(q, out, xhat, mean, inv_std, tk_chain_end(&stored), scale, bias, s);
+}
+
+void tk_reference_norm_grad_chain(tk_queue *q, void *dinp, void *dscale, void *dbias, const tk_chain *before,
+                                  const void *inp, const void *xhat, const void *scale, const void *mean,
+                                  const void *inv_std, const tk_chain *after, const tk_norm_rows *s, void *workspace) {
+    void *place = dinp ? dinp : after->links[after->n_links - 1].store;
+    const tk_chain stored = tk_chain_to(before, place);
+    tk_chain behind = *after;
+    tk_reference_chain_run(q, &stored);
+    if (inp)
+        tk_reference_norm_grad(q, place, dscale, dbias, tk_chain_end(&stored), inp, scale, mean, inv_std, s, workspace);
+    else
+        tk_reference_norm_xhat_grad(q, place, dscale, dbias, tk_chain_end(&stored), xhat, scale, inv_std, s, workspace);
+    behind.first = place;
+    tk_reference_chain_run(q, &behind);
 }

@@ -11,12 +11,8 @@ static void *result_of(const rt_launch *launch, int index) {
     return index < 0 ? NULL : rt_data(rt_out(launch, (uint32_t)index));
 }
 
-static void run_chain(tk_queue *q, const rt_launch *launch) {
-    const rt_chain *chain = ((const chain_params *)launch->params)->chain;
-    tk_chain c = {.first = launch->in[0].data,
-                  .n = launch->out[0].count,
-                  .n_links = chain->n_links,
-                  .dtype = launch->out[0].dtype};
+tk_chain rt_chain_of(const rt_launch *launch, const rt_chain *chain, const void *first) {
+    tk_chain c = {.first = first, .n = launch->out[0].count, .n_links = chain->n_links, .dtype = launch->out[0].dtype};
     for (int i = 0; i < chain->n_links; i++) {
         const rt_link *from = &chain->links[i];
         tk_link *to = &c.links[i];
@@ -27,37 +23,45 @@ static void run_chain(tk_queue *q, const rt_launch *launch) {
         to->store = result_of(launch, from->result);
         to->mask = result_of(launch, from->mask);
     }
-    launch->kernels->chain_run(q, &c);
+    return c;
 }
 
 static bool is_number(const rt_launch *launch, int index) {
     return index < 0 || (tk_is_float(launch->in[index].dtype) && launch->in[index].count == 1);
 }
 
-/* The operands that a result of link `at` may lie over: an element of theirs is not read any more when it is written.
- */
-static uint64_t read_before(const rt_chain *chain, int at) {
+tc_status rt_expect_chain(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, const rt_chain *chain) {
+    for (int i = 0; i < chain->n_links; i++)
+        TC_TRY(rt_expect(launcher, node, is_number(launch, chain->links[i].ratio)));
+    return TC_OK;
+}
+
+uint64_t rt_chain_inplace(const rt_launch *launch, const rt_chain *chain, int at) {
     uint64_t bits = 1;
     for (int i = 0; i <= at; i++)
         if (chain->links[i].operand >= 0 && chain->links[i].operand < 64)
             bits |= UINT64_C(1) << chain->links[i].operand;
-    return bits;
+    return bits & rt_inplace(launch, launch->n_in < 64 ? launch->n_in : 64);
+}
+
+static void run_chain(tk_queue *q, const rt_launch *launch) {
+    const tk_chain c = rt_chain_of(launch, ((const chain_params *)launch->params)->chain, launch->in[0].data);
+    launch->kernels->chain_run(q, &c);
 }
 
 tc_status rt_launch_chain(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     chain_params *p = RT_PARAMS(launcher, chain_params);
-    p->chain = launcher->chains ? tc_map_get_ptr(launcher->chains, node) : NULL;
-    if (!p->chain)
+    const rt_chains *chains = launcher->chains ? tc_map_get_ptr(launcher->chains, node) : NULL;
+    if (!chains)
         return rt_no_kernel(launcher, node, launch);
-    for (int i = 0; i < p->chain->n_links; i++)
-        TC_TRY(rt_expect(launcher, node, is_number(launch, p->chain->links[i].ratio)));
+    p->chain = &chains->before;
+    TC_TRY(rt_expect_chain(launcher, node, launch, p->chain));
     launch->params = p;
     launch->run = run_chain;
     for (int i = 0; i < p->chain->n_links; i++) {
         int result = p->chain->links[i].result;
         if (result >= 0 && result < RT_INPLACE)
-            launch->inplace[result] =
-                rt_inplace(launch, launch->n_in < 64 ? launch->n_in : 64) & read_before(p->chain, i);
+            launch->inplace[result] = rt_chain_inplace(launch, p->chain, i);
     }
     return TC_OK;
 }

@@ -1,8 +1,10 @@
 /* launch_row_norm.c: LayerNormalization, RMSNormalization, their forms that keep x-hat, and their gradients to the
- * kernels of kernels/norm. One table says where each op has its statistics. */
+ * kernels of kernels/norm, with the chains that the runtime has put around them (fuse.h). One table says where each op
+ * has its statistics. */
 #include "../../compiler/ops.h"
 #include "../../kernels/movement/movement.h"
 #include "../../kernels/norm/norm.h"
+#include "../fuse.h"
 #include "launch_util.h"
 #include <string.h>
 
@@ -37,7 +39,8 @@ typedef struct spread {
 typedef struct row_params {
     tk_norm_rows rows;
     const form *form;
-    spread scale, bias; /* of forward forms */
+    spread scale, bias;      /* of forward forms */
+    const rt_chains *chains; /* NULL: there are none */
 } row_params;
 
 /* Operand `inp_at` seen as [rows, n], split at the node's axis; operands scale_at .. last have its element type. */
@@ -117,6 +120,15 @@ static void find_form(row_params *p, const tc_node *node, const form *forms, siz
     p->rows.centered = p->form->centered;
 }
 
+/* The chains around the node. */
+static tc_status find_chains(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, row_params *p) {
+    p->chains = launcher->chains ? tc_map_get_ptr(launcher->chains, node) : NULL;
+    if (!p->chains)
+        return TC_OK;
+    TC_TRY(rt_expect_chain(launcher, node, launch, &p->chains->before));
+    return rt_expect_chain(launcher, node, launch, &p->chains->after);
+}
+
 static const rt_arg *result(const rt_launch *launch, uint32_t index) {
     return index > 0 ? rt_out(launch, index) : NULL;
 }
@@ -127,22 +139,28 @@ static const rt_arg *operand(const rt_launch *launch, uint32_t index) {
 static void run_norm(tk_queue *q, const rt_launch *launch) {
     const row_params *p = launch->params;
     const void *scale = spread_data(q, launch, 1, &p->scale), *bias = spread_data(q, launch, 2, &p->bias);
-    launch->kernels->norm(q, launch->out[0].data, rt_data(result(launch, p->form->xhat)),
-                          rt_data(result(launch, p->form->mean)), rt_data(result(launch, p->form->inv_std)),
-                          launch->in[0].data, scale, bias, &p->rows);
+    void *out = launch->out[0].data, *xhat = rt_data(result(launch, p->form->xhat)),
+         *mean = rt_data(result(launch, p->form->mean)), *inv_std = rt_data(result(launch, p->form->inv_std));
+    if (!p->chains) {
+        launch->kernels->norm(q, out, xhat, mean, inv_std, launch->in[0].data, scale, bias, &p->rows);
+        return;
+    }
+    const tk_chain before = rt_chain_of(launch, &p->chains->before, launch->in[0].data);
+    launch->kernels->norm_chain(q, out, xhat, mean, inv_std, &before, scale, bias, &p->rows);
 }
 
 tc_status rt_launch_row_norm(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     row_params *p = RT_PARAMS(launcher, row_params);
     TC_TRY(prepare_forward(launcher, node, launch, p));
     find_form(p, node, forward_forms, TC_COUNT(forward_forms));
+    TC_TRY(find_chains(launcher, node, launch, p));
     const rt_arg *mean = result(launch, p->form->mean), *inv_std = result(launch, p->form->inv_std),
                  *stat = mean ? mean : inv_std;
     if (stat && stat->dtype != TK_F32 && stat->dtype != TK_F64)
         return rt_no_kernel(launcher, node, launch);
     p->rows.stat_dtype = stat ? stat->dtype : TK_F32;
     launch->run = run_norm;
-    launch->inplace[0] = 1;
+    launch->inplace[0] = p->chains ? rt_chain_inplace(launch, &p->chains->before, p->chains->before.n_links - 1) : 1;
     return TC_OK;
 }
 
@@ -157,6 +175,20 @@ tc_status rt_launch_scale_bias(rt_launcher *launcher, const tc_node *node, rt_la
     launch->run = run_scale_bias;
     launch->inplace[0] = 1;
     return TC_OK;
+}
+
+static void run_norm_grad_chain(tk_queue *q, const rt_launch *launch) {
+    const row_params *p = launch->params;
+    const rt_arg *in = launch->in;
+    const tk_chain before = rt_chain_of(launch, &p->chains->before, in[0].data),
+                   after = rt_chain_of(launch, &p->chains->after, NULL);
+    const rt_arg *dinp = after.n_links == 0        ? &launch->out[0]
+                         : p->chains->between >= 0 ? rt_out(launch, (uint32_t)p->chains->between)
+                                                   : NULL;
+    launch->kernels->norm_grad_chain(q, rt_data(dinp), rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)), &before,
+                                     p->form->xhat ? NULL : in[1].data, p->form->xhat ? in[1].data : NULL, in[2].data,
+                                     rt_data(operand(launch, p->form->mean)), in[p->form->inv_std].data, &after,
+                                     &p->rows, launch->workspace);
 }
 
 static void run_norm_grad(tk_queue *q, const rt_launch *launch) {
@@ -178,6 +210,7 @@ tc_status rt_launch_row_norm_grad(rt_launcher *launcher, const tc_node *node, rt
     int axis = 0;
     TC_TRY(prepare_rows(launcher, node, launch, 1, 2, 2, p, &axis));
     find_form(p, node, gradient_forms, TC_COUNT(gradient_forms));
+    TC_TRY(find_chains(launcher, node, launch, p));
     const rt_arg *mean = operand(launch, p->form->mean), *inv_std = &in[p->form->inv_std];
     if (in[0].dtype != in[1].dtype || (inv_std->dtype != TK_F32 && inv_std->dtype != TK_F64) ||
         (mean && mean->dtype != inv_std->dtype))
@@ -188,7 +221,9 @@ tc_status rt_launch_row_norm_grad(rt_launcher *launcher, const tc_node *node, rt
     p->rows.stat_dtype = inv_std->dtype;
     launch->workspace_bytes =
         rt_out(launch, 1) || rt_out(launch, 2) ? launcher->kernels->norm_grad_workspace(&p->rows) : 0;
-    launch->run = run_norm_grad;
+    launch->run = p->chains ? run_norm_grad_chain : run_norm_grad;
     launch->inplace[0] = 3;
+    if (p->chains && p->chains->before.n_links > 0)
+        launch->inplace[0] = rt_chain_inplace(launch, &p->chains->before, p->chains->before.n_links - 1);
     return TC_OK;
 }

@@ -1,29 +1,7 @@
 /* check_chain.c: chains of elementwise ops on the emulated device: each kind of link by itself, and chains as steps of
  * transformers have them. */
-#include "cuda_case.h"
+#include "chain_case.h"
 #include <stdio.h>
-
-/* A chain over pairs: chain_of fills what ON_BOTH's side reads. */
-typedef struct made_link {
-    tk_link link;
-    pair operand, ratio, seed, store, mask; /* n 0: there is none */
-} made_link;
-
-static const tk_chain *chain_of(pair first, int64_t n, const made_link *links, int n_links) {
-    static tk_chain c;
-    c = (tk_chain){.first = AT(first), .n = n, .n_links = n_links, .dtype = first.dtype};
-    for (int i = 0; i < n_links; i++) {
-        const made_link *from = &links[i];
-        c.links[i] = from->link;
-        c.links[i].operand = from->operand.n > 0 ? AT(from->operand) : NULL;
-        c.links[i].ratio = from->ratio.n > 0 ? (tk_number){.data = AT(from->ratio), .dtype = from->ratio.dtype}
-                                             : (tk_number){.otherwise = 0.25};
-        c.links[i].seed.pair = from->seed.n > 0 ? AT(from->seed) : NULL;
-        c.links[i].store = from->store.n > 0 ? AT(from->store) : NULL;
-        c.links[i].mask = from->mask.n > 0 ? AT(from->mask) : NULL;
-    }
-    return &c;
-}
 
 static bounds close_to(tk_dtype dtype) {
     return tk_is_half(dtype) ? (bounds){.ulps = 2, .absolute = 0x1p-20}
@@ -73,7 +51,7 @@ static void each_link(void) {
                         link.mask = pair_result(TK_BOOL, n);
                         link.ratio = pair_numbers(TK_F32, 1, (const double[]){0.4});
                     }
-                    ON_BOTH(chain_run, chain_of(first, n, &link, 1));
+                    ON_BOTH(chain_run, CHAIN_OF(first, n, &link, 1));
                     char what[64];
                     snprintf(what, sizeof what, "op %d%s", op, swapped ? ", the other way round" : "");
                     compare(&link, 1, what, n);
@@ -95,7 +73,7 @@ static void bias_dropout_residual(void) {
                  .mask = pair_result(TK_BOOL, n),
                  .store = pair_result(*t, n)},
                 {.link = {.op = TK_LINK_ADD, .inner = 1, .period = n}, .operand = residual, .store = residual}};
-            ON_BOTH(chain_run, chain_of(first, n, links, 3));
+            ON_BOTH(chain_run, CHAIN_OF(first, n, links, 3));
             compare(links, 3, "bias, dropout, residual", n);
         }
 }
@@ -111,7 +89,7 @@ static void longest(void) {
                                    .store = i % 3 == 1 ? pair_from(pair_result(*t, n + 1), 1) : (pair){.n = 0}};
         links[TK_CHAIN_LINKS - 1].store = pair_result(*t, n);
         pair first = pair_random(*t, n, 1, 2);
-        ON_BOTH(chain_run, chain_of(first, n, links, TK_CHAIN_LINKS));
+        ON_BOTH(chain_run, CHAIN_OF(first, n, links, TK_CHAIN_LINKS));
         compare(links, TK_CHAIN_LINKS, "longest", n);
     }
 }
@@ -122,7 +100,7 @@ static void faults(void) {
                       .ratio = pair_numbers(TK_F32, 1, (const double[]){1.0}),
                       .store = pair_result(TK_F32, 40)};
     pair first = pair_random(TK_F32, 40, -1, 1);
-    ON_BOTH(chain_run, chain_of(first, 40, &link, 1));
+    ON_BOTH(chain_run, CHAIN_OF(first, 40, &link, 1));
     expect_fault(TK_BAD_VALUE, "a ratio of 1");
 }
 

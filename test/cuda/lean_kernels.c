@@ -55,6 +55,43 @@ static void norm_grad(const lean_case *c) {
                         c->row[0], c->row[2], &s, c->workspace);
 }
 
+/* A link of rows: op ADD of an operand that is repeated after `period` elements, or a draw. */
+static tk_link row_link(const lean_case *c, tk_link_op op, const void *operand, int64_t period) {
+    return (tk_link){.op = op,
+                     .operand = operand,
+                     .inner = 1,
+                     .period = period,
+                     .ratio = {.otherwise = 0.1},
+                     .seed = {.pair = c->row[0]}}; /* any bytes are a seed */
+}
+/* What stands behind a product of post-norm blocks: its bias, a dropout, the residual, and the norm, which keeps
+ * x-hat. */
+static void bias_dropout_add_norm(const lean_case *c) {
+    const tk_norm_rows s = norm_rows(c);
+    const tk_chain before = {.first = c->element[0],
+                             .n = ELEMENTS(c),
+                             .n_links = 3,
+                             .dtype = c->dtype,
+                             .links = {row_link(c, TK_LINK_ADD, c->column[0], c->n),
+                                       row_link(c, TK_LINK_DROPOUT, NULL, 0),
+                                       row_link(c, TK_LINK_ADD, c->element[1], ELEMENTS(c))}};
+    c->table->norm_chain(c->q, c->element[3], c->element[4], NULL, c->row[1], &before, c->column[0], c->column[1], &s);
+}
+/* Its gradient: those of the norm's two readers are added; dx goes on to the residual, and dropped to the product. */
+static void add_norm_dropout_grad(const lean_case *c) {
+    const tk_norm_rows s = norm_rows(c);
+    const tk_chain before = {.first = c->element[0],
+                             .n = ELEMENTS(c),
+                             .n_links = 1,
+                             .dtype = c->dtype,
+                             .links = {row_link(c, TK_LINK_ADD, c->element[1], ELEMENTS(c))}};
+    tk_chain after = {
+        .n = ELEMENTS(c), .n_links = 1, .dtype = c->dtype, .links = {row_link(c, TK_LINK_DROPOUT, NULL, 0)}};
+    after.links[0].store = c->element[4];
+    c->table->norm_grad_chain(c->q, c->element[3], c->column[2], c->column[3], &before, NULL, c->element[2],
+                              c->column[0], NULL, c->row[2], &after, &s, c->workspace);
+}
+
 static tk_softmax_shape softmax_shape(const lean_case *c) { return (tk_softmax_shape){c->rows, c->n, 1}; }
 static void softmax(const lean_case *c) {
     c->table->softmax(c->q, c->element[3], c->element[0], softmax_shape(c), c->dtype);
@@ -279,6 +316,9 @@ const lean_kernel lean_kernels[] = {
     {"norm_xhat_grad", norm_xhat_grad, .workspace = norm_workspace, .elements = 3, .columns = 1, .rows = 1,
      .traffic = 1.5},
     {"norm_grad", norm_grad, .workspace = norm_workspace, .elements = 3, .columns = 1, .rows = 2, .traffic = 1.5},
+    {"bias_dropout_add_norm", bias_dropout_add_norm, .elements = 4, .columns = 3, .rows = 1},
+    {"add_norm_dropout_grad", add_norm_dropout_grad, .workspace = norm_workspace, .elements = 5, .columns = 1,
+     .rows = 1, .traffic = 1.5},
     {"softmax", softmax, .elements = 2},
     {"softmax_grad", softmax_grad, .elements = 3},
     {"log_softmax", log_softmax, .elements = 2},
