@@ -41,7 +41,11 @@ typedef struct tk_table {
     /* NULL where a device has none, as kernels.def says; of norms with chains: of Chain. */
     TK_CHAIN_KERNELS(TK_KERNEL_MEMBER)
     TK_NORM_CHAIN_KERNELS(TK_KERNEL_MEMBER)
-    TK_POINTWISE_BOTH_KERNELS(TK_KERNEL_MEMBER) TK_WORKSPACES(TK_WORKSPACE_MEMBER)
+    TK_POINTWISE_BOTH_KERNELS(TK_KERNEL_MEMBER)
+    TK_WORKSPACES(TK_WORKSPACE_MEMBER)
+    /* Whether attention of these sizes (t, d, e) and this type, of which no map is wanted, takes lines of any kind
+     * (tk_lines); NULL: none does. */
+    bool (*attention_spreads)(const tk_queue *q, const tk_attention *a);
 } tk_table;
 
 extern const tk_table tk_table_cpu;

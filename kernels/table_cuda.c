@@ -1,5 +1,6 @@
 /* table_cuda.c: the table of the CUDA device's kernels. What is NULL here no row of runtime/kernels.def claims. */
 #include "table_cuda.h"
+#include "attention/attention_tile.h"
 
 #define DECLARE_KERNEL(name, parameters, arguments) void tk_cuda_##name parameters;
 #define DECLARE_WORKSPACE(name, parameters, arguments) size_t tk_cuda_##name parameters;
@@ -29,4 +30,4 @@
 FAMILIES(DECLARE_KERNEL, DECLARE_WORKSPACE)
 
 #define ENTRY(name, parameters, arguments) .name = tk_cuda_##name,
-const tk_table tk_table_cuda = {FAMILIES(ENTRY, ENTRY)};
+const tk_table tk_table_cuda = {FAMILIES(ENTRY, ENTRY).attention_spreads = tk_cuda_tile_has};

@@ -4,6 +4,7 @@
 #include "../compiler/contents.h"
 #include "../compiler/ops.h"
 #include "fuse.h"
+#include "fuse_heads.h"
 #include "fuse_pointwise.h"
 #include "fuse_products.h"
 #include <stdlib.h>
@@ -333,6 +334,8 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, 
     plan->shared = shared;
     plan->index = tc_map_create(arena);
     planner p = {ctx, model, plan, 0};
+    if (shared->device->kernels->attention_spreads && !shared->dry)
+        rt_fuse_heads(model->graph, shared->device->kernels, shared->queue);
     if (has_kernel(shared, "Product"))
         plan->launcher.products = rt_fuse_products(model->graph, arena, rt_averaged_values(plan));
     if (has_kernel(shared, "Chain"))

@@ -117,11 +117,11 @@ static void multiply(const part_run *r, which_product which, void *out, const vo
     const tk_attention *a = r->a;
     tk_product p = shape_of(which, a, r->part.items);
     if (which == SCORES || which == OF_DKT)
-        left = of_part(left, &a->q_at, r->part.first, a->dtype, &p.a_at);
+        left = of_part(left, &a->q.at, r->part.first, a->dtype, &p.a_at);
     if (which == SCORES || which == OF_DQ)
-        right = of_part(right, &a->kt_at, r->part.first, a->dtype, &p.b_at);
+        right = of_part(right, &a->kt.at, r->part.first, a->dtype, &p.b_at);
     if (which == OF_Y || which == OF_DD)
-        right = of_part(right, &a->v_at, r->part.first, a->dtype, &p.b_at);
+        right = of_part(right, &a->v.at, r->part.first, a->dtype, &p.b_at);
     tk_cuda_product_run(r->q, out, left, right, &p, a->dtype, r->maps.products);
 }
 

@@ -6,7 +6,7 @@ static double score(const double *q, const double *kt, const double *bias, const
                     int64_t item, int64_t i, int64_t j) {
     double s = 0;
     for (int64_t k = 0; k < a->d; k++)
-        s += a->scale * q[tk_place(&a->q_at, item) + i * a->d + k] * kt[tk_place(&a->kt_at, item) + k * a->t + j];
+        s += a->scale * q[tk_place(&a->q.at, item) + i * a->d + k] * kt[tk_place(&a->kt.at, item) + k * a->t + j];
     if (mask && !mask[tk_place(&a->mask_at, item) + i * a->mask_row + j * a->mask_column])
         s = a->fill;
     return bias ? s + bias[tk_place(&a->bias_at, item) + i * a->bias_row + j * a->bias_column] : s;
@@ -31,7 +31,7 @@ void tk_attention_ref(double *y, double *p, double *statistics, const double *q,
                 out[k] = 0;
                 for (int64_t j = 0; j < a->t; j++) {
                     double left = kept ? (kept[(item * a->s + i) * a->t + j] ? row[j] / (1 - ratio) : 0) : row[j];
-                    out[k] += left * v[tk_place(&a->v_at, item) + j * a->e + k];
+                    out[k] += left * v[tk_place(&a->v.at, item) + j * a->e + k];
                 }
             }
         }

@@ -43,9 +43,10 @@ template <class S> struct matrix {
     const S *at;
     int64_t rows, columns, stride;
     bool packed; /* rows begin at 16 bytes, and have whole packs */
-    __device__ __forceinline__ matrix(const void *data, int64_t place, int64_t n_rows, int64_t n_columns)
-        : at((const S *)data + place), rows(n_rows), columns(n_columns), stride(n_columns),
-          packed(((uintptr_t)at & 15) == 0 && n_columns % 8 == 0) {}
+    __device__ __forceinline__ matrix(const void *data, const tk_lines &lines, int64_t item, int64_t n_rows,
+                                      int64_t n_columns)
+        : at((const S *)data + tk_place(&lines.at, item)), rows(n_rows), columns(n_columns), stride(lines.row),
+          packed(((uintptr_t)at & 15) == 0 && (n_columns | stride) % 8 == 0) {}
 };
 
 /* Rows [row, row + ROWS) and columns [column, column + COLUMNS) to a tile, 0 where there are none; they are there after
@@ -119,6 +120,7 @@ __device__ __forceinline__ void round_to_a(uint32_t a[4], const float left[4], c
 
 /* How a tile holds an operand: A [m][k] and B [k][n], or with these exchanged. */
 enum lies { STRAIGHT, TURNED };
+constexpr lies other(lies k) { return k == STRAIGHT ? TURNED : STRAIGHT; }
 
 /* sums[i] += A B for TILES of 16 rows of A, from `row` on, all of B's columns, and 16 elements of both from k on. */
 template <lies A, int PITCH_A, lies B, int PITCH_B, class S, int TILES, int OCTETS>
@@ -173,18 +175,34 @@ __device__ __forceinline__ void await_tiles() {
     __syncthreads();
 }
 
-/* Tiles of K^T and V of one item, two of each: one at hand and one on its way. */
-template <class S, int HD, int KEYS> struct key_tiles {
-    enum { PITCH = tile_pitch<HD>, KEY_PITCH = tile_pitch<KEYS>, K_SIZE = HD * KEY_PITCH, V_SIZE = KEYS * PITCH };
+/* The tile of K^T [HD][KEYS], or, TURNED, of K [KEYS][HD]: as it lies in memory. */
+template <int HD, int KEYS, lies K> struct k_shape {
+    enum { PITCH = K == STRAIGHT ? tile_pitch<KEYS> : tile_pitch<HD>, SIZE = (K == STRAIGHT ? HD : KEYS) * PITCH };
+};
+template <lies K, class S> __device__ __forceinline__ matrix<S> k_matrix(const tile_args &t, int64_t item) {
+    return K == STRAIGHT ? matrix<S>(t.of.in.kt, t.a.kt, item, t.a.d, t.a.t)
+                         : matrix<S>(t.of.in.kt, t.a.kt, item, t.a.t, t.a.d);
+}
+template <int HD, int KEYS, lies K, class S>
+__device__ __forceinline__ void copy_k(S *tile, const matrix<S> &m, int64_t key) {
+    if (K == STRAIGHT)
+        copy_tile<HD, KEYS>(tile, m, 0, key);
+    else
+        copy_tile<KEYS, HD>(tile, m, key, 0);
+}
+
+/* Tiles of K^T or K and of V of one item, two of each: one at hand and one on its way. */
+template <class S, int HD, int KEYS, lies K> struct key_tiles {
+    enum { K_SIZE = k_shape<HD, KEYS, K>::SIZE, V_SIZE = KEYS * tile_pitch<HD>, SIZE = 2 * K_SIZE + 2 * V_SIZE };
     S *tile_k, *tile_v;
-    const matrix<S> kt, v;
+    const matrix<S> k, v;
     __device__ __forceinline__ key_tiles(const tile_args &t, int64_t item, S *tiles)
-        : tile_k(tiles), tile_v(tiles + 2 * K_SIZE), kt(t.of.in.kt, tk_place(&t.a.kt_at, item), t.a.d, t.a.t),
-          v(t.of.in.v, tk_place(&t.a.v_at, item), t.a.t, t.a.e) {}
+        : tile_k(tiles), tile_v(tiles + 2 * K_SIZE), k(k_matrix<K, S>(t, item)),
+          v(t.of.in.v, t.a.v, item, t.a.t, t.a.e) {}
     __device__ __forceinline__ S *k_at(int slot) const { return tile_k + slot * K_SIZE; }
     __device__ __forceinline__ S *v_at(int slot) const { return tile_v + slot * V_SIZE; }
     __device__ __forceinline__ void copy(int slot, int64_t key) const {
-        copy_tile<HD, KEYS>(k_at(slot), kt, 0, key);
+        copy_k<HD, KEYS, K>(k_at(slot), k, key);
         copy_tile<KEYS, HD>(v_at(slot), v, key, 0);
     }
 };
@@ -380,6 +398,11 @@ template <class S, int N> __device__ __forceinline__ void store_row(S *row, cons
     }
 }
 
+/* Where row `row` of an item's result is. */
+template <class S> __device__ __forceinline__ S *row_of(void *data, const tk_lines &lines, int64_t item, int64_t row) {
+    return (S *)data + tk_place(&lines.at, item) + row * lines.row;
+}
+
 /* What scores are multiplied with to be powers of 2. */
 __device__ __forceinline__ float unit_of(const tile_args &t) {
     return t.natural ? TK_LOG2_E : (float)(t.a.scale * 1.4426950408889634);
@@ -415,21 +438,28 @@ __device__ __forceinline__ float power_of(float x, float shift, float less, floa
 
 /* --- launches ------------------------------------------------------------------------------------- */
 
-/* kernel<S, HD>::launch for the type and the smallest HD that has room for a head. */
-template <template <class, int> class kernel, class S> static void launch_heads(tk_queue *q, const tile_args &t) {
+/* kernel<S, HD, K>::launch for the type, the smallest HD that has room for a head, and as K lies. */
+template <template <class, int, lies> class kernel, class S, int HD>
+static void launch_k(tk_queue *q, const tile_args &t) {
+    if (t.a.by_keys)
+        kernel<S, HD, TURNED>::launch(q, t);
+    else
+        kernel<S, HD, STRAIGHT>::launch(q, t);
+}
+template <template <class, int, lies> class kernel, class S> static void launch_heads(tk_queue *q, const tile_args &t) {
     const int64_t head = t.a.d > t.a.e ? t.a.d : t.a.e;
     if (head <= 32)
-        kernel<S, 32>::launch(q, t);
+        launch_k<kernel, S, 32>(q, t);
     else if (head <= 64)
-        kernel<S, 64>::launch(q, t);
+        launch_k<kernel, S, 64>(q, t);
     else if (head <= 96)
-        kernel<S, 96>::launch(q, t);
+        launch_k<kernel, S, 96>(q, t);
     else if (head <= 128)
-        kernel<S, 128>::launch(q, t);
+        launch_k<kernel, S, 128>(q, t);
     else
-        kernel<S, 256>::launch(q, t);
+        launch_k<kernel, S, 256>(q, t);
 }
-template <template <class, int> class kernel> static void launch_tiles(tk_queue *q, const tile_args &t) {
+template <template <class, int, lies> class kernel> static void launch_tiles(tk_queue *q, const tile_args &t) {
     if (t.a.dtype == TK_F16)
         launch_heads<kernel, tk_half>(q, t);
     else

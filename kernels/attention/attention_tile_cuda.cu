@@ -5,7 +5,7 @@
 #include "attention_tile.cuh"
 
 /* Of heads of up to HD elements: keys of a tile, and rows of a warp in 16s. */
-template <int HD> struct forward_shape {
+template <class S, int HD, lies K> struct forward_shape {
     enum {
         KEYS = HD > 128 ? 32 : 64,
         TILES = HD > 64 ? 1 : 2,
@@ -13,9 +13,9 @@ template <int HD> struct forward_shape {
         ROWS = WARP_ROWS * TILE_WARPS,
         OCTETS = KEYS / 8, /* of keys */
         PITCH = tile_pitch<HD>,
-        KEY_PITCH = tile_pitch<KEYS>,
+        K_PITCH = k_shape<HD, KEYS, K>::PITCH,
         Q_SIZE = ROWS * PITCH,
-        SHARED = (Q_SIZE + 2 * HD * KEY_PITCH + 2 * KEYS * PITCH) * 2 /* bytes */
+        SHARED = (Q_SIZE + key_tiles<S, HD, KEYS, K>::SIZE) * (int)sizeof(S) /* bytes */
     };
 };
 
@@ -90,14 +90,15 @@ __device__ __forceinline__ void finish(row_sums<HD> &r, const tile_args &t, cons
                 y[n][i] = zero ? 0.0f : r.o[n][2 * h + i] * share;
         if (t.out) {
             if (in)
-                store_row<S>((S *)t.out + at * t.a.e, y, (int)t.a.e);
+                store_row<S>(row_of<S>(t.out, t.a.y, item, row + h * 8), y, (int)t.a.e);
             if (in && c == 0 && t.kept) {
                 t.kept[2 * at] = t.natural ? r.most[h] : r.most[h] * (float)t.a.scale;
                 t.kept[2 * at + 1] = sum > 0 ? sum : NAN;
             }
             continue;
         }
-        float dot = in ? row_dot<S>((const S *)t.dout + at * t.a.e, y, (int)t.a.e) : 0.0f;
+        const S *dout = row_of<const S>((void *)t.dout, t.a.dout, item, row + h * 8);
+        float dot = in ? row_dot<S>(dout, y, (int)t.a.e) : 0.0f;
         dot += __shfl_xor_sync(TK_ALL_LANES, dot, 1);
         dot += __shfl_xor_sync(TK_ALL_LANES, dot, 2);
         if (in && c == 0)
@@ -105,14 +106,15 @@ __device__ __forceinline__ void finish(row_sums<HD> &r, const tile_args &t, cons
     }
 }
 
-template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THREADS, 2) attend(const tile_args t) {
-    typedef forward_shape<HD> shape;
+template <class S, int HD, lies K, bool DROP>
+__global__ void __launch_bounds__(TILE_THREADS, 2) attend(const tile_args t) {
+    typedef forward_shape<S, HD, K> shape;
     TK_DYNAMIC_SHARED(S, tiles);
     S *tile_q = tiles;
     const int warp = (int)threadIdx.x / TK_WARP;
     const int64_t item = blockIdx.x / t.blocks, first = blockIdx.x % t.blocks * shape::ROWS;
-    const matrix<S> q(t.of.in.q, tk_place(&t.a.q_at, item), t.a.s, t.a.d);
-    const key_tiles<S, HD, shape::KEYS> keys(t, item, tiles + shape::Q_SIZE);
+    const matrix<S> q(t.of.in.q, t.a.q, item, t.a.s, t.a.d);
+    const key_tiles<S, HD, shape::KEYS, K> keys(t, item, tiles + shape::Q_SIZE);
     const extras<S> more(t, item);
     const int64_t row = first + warp * shape::WARP_ROWS; /* the warp's first */
     const float unit = unit_of(t);
@@ -136,8 +138,8 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
         float p[shape::TILES][shape::OCTETS][4] = {};
 #pragma unroll
         for (int k = 0; k < HD; k += 16)
-            multiply_tiles<STRAIGHT, shape::PITCH, STRAIGHT, shape::KEY_PITCH>(p, tile_q, warp * shape::WARP_ROWS,
-                                                                               keys.k_at(now), k);
+            multiply_tiles<STRAIGHT, shape::PITCH, K, shape::K_PITCH>(p, tile_q, warp * shape::WARP_ROWS,
+                                                                      keys.k_at(now), k);
 #pragma unroll
         for (int m = 0; m < shape::TILES; m++) {
             const int64_t here = row + m * 16;
@@ -156,10 +158,10 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
 
 /* --- launches ------------------------------------------------------------------------------------- */
 
-template <class S, int HD> struct forward_kernel {
+template <class S, int HD, lies K> struct forward_kernel {
     static void launch(tk_queue *q, tile_args t) {
-        typedef forward_shape<HD> shape;
-        void (*kernel)(tile_args) = t.of.seed.pair ? attend<S, HD, true> : attend<S, HD, false>;
+        typedef forward_shape<S, HD, K> shape;
+        void (*kernel)(tile_args) = t.of.seed.pair ? attend<S, HD, K, true> : attend<S, HD, K, false>;
         t.blocks = (t.a.s + shape::ROWS - 1) / shape::ROWS;
         TK_ALLOW_SHARED(q, kernel, shape::SHARED);
         TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, shape::SHARED, q, t);
@@ -169,7 +171,7 @@ template <class S, int HD> struct forward_kernel {
 bool tk_cuda_tile_has(const tk_queue *q, const tk_attention *a) {
     const tk_cuda *cuda = tk_queue_cuda(q);
     return tk_is_half(a->dtype) && cuda->architecture >= 80 && a->d <= TK_TILE_MOST_HEAD && a->e <= TK_TILE_MOST_HEAD &&
-           a->t > 0 && cuda->shared_most >= forward_shape<256>::SHARED;
+           a->t > 0 && cuda->shared_most >= forward_shape<tk_half, 256, STRAIGHT>::SHARED;
 }
 
 static void run(tk_queue *q, const tile_args &t) {

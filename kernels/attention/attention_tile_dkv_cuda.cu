@@ -4,7 +4,7 @@
 #include "attention_tile.cuh"
 
 /* PART: so many elements of a head's dk and dv a block makes. */
-template <int HD, bool DROP> struct dkv_shape {
+template <class S, int HD, lies K, bool DROP> struct dkv_shape {
     enum {
         ROWS = HD > 64 || (HD == 64 && DROP) ? 32 : 64, /* as many as registers hold */
         KEYS = 16 * TILE_WARPS,
@@ -12,8 +12,8 @@ template <int HD, bool DROP> struct dkv_shape {
         PARTS = HD / PART,
         OCTETS = ROWS / 8, /* of rows */
         PITCH = tile_pitch<HD>,
-        KEY_PITCH = tile_pitch<KEYS>,
-        K_SIZE = HD * KEY_PITCH,
+        K_PITCH = k_shape<HD, KEYS, K>::PITCH,
+        K_SIZE = k_shape<HD, KEYS, K>::SIZE,
         V_SIZE = KEYS * PITCH,
         Q_SIZE = ROWS * PITCH,
         ROWS_AT = K_SIZE + V_SIZE + 4 * Q_SIZE,
@@ -139,20 +139,69 @@ __device__ __forceinline__ void turn_scores(float (&p)[OCTETS][4], float (&dp)[O
     }
 }
 
-template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THREADS, 2) make_dkv(const tile_args t) {
-    typedef dkv_shape<HD, DROP> shape;
+/* dk^T += of 16 rows of Q, from `row` on: operands are exchanged, so that rounded sums are B. */
+template <int PITCH, class S, int N>
+__device__ __forceinline__ void add_turned(float (&dk)[N][4], const float left[4], const float right[4],
+                                           const S *tile_q, int row, int part) {
+    uint32_t a[4], b[4];
+    round_to_a<S>(a, left, right);
+    const uint32_t low[2] = {a[0], a[2]}, high[2] = {a[1], a[3]}; /* keys 0 to 7, and 8 to 15 */
+#pragma unroll
+    for (int m = 0; m < N; m += 2) {
+        load_a_turned<PITCH>(b, tile_q, part + m * 8, row);
+        tk_mma<S>(dk[m], b, low, dk[m]);
+        tk_mma<S>(dk[m + 1], b, high, dk[m + 1]);
+    }
+}
+
+/* Rows of 16 keys, from `key` on, of dv or dk: elements from `part` on of `width` in all, each times the factor. */
+template <class S, int N>
+__device__ __forceinline__ void store_keys(const tile_args &t, void *out, const tk_lines &lines, int64_t item,
+                                           int64_t key, const float (&sums)[N][4], int part, int64_t width,
+                                           float factor) {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const int64_t row = key + lane_of() / 4 + h * 8;
+        float x[N][2];
+#pragma unroll
+        for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                x[n][i] = sums[n][2 * h + i] * factor;
+        if (row < t.a.t)
+            store_row<S>(row_of<S>(out, lines, item, row) + part, x, (int)width - part);
+    }
+}
+
+/* Of dk^T: row m * 8 + lane / 4 of the part, of 16 keys. */
+template <class S, int N>
+__device__ __forceinline__ void store_turned(const tile_args &t, int64_t item, int64_t key, const float (&dk)[N][4],
+                                             int part) {
+#pragma unroll
+    for (int m = 0; m < N; m++) {
+        float x[2][2];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            x[i / 2][i % 2] = dk[m / 2 * 2 + i / 2][m % 2 * 2 + i % 2] * (float)t.a.scale;
+        const int64_t line = part + m * 8 + lane_of() / 4;
+        if (line < t.a.d)
+            store_row<S>(row_of<S>(t.dkt, t.a.dkt, item, line) + key, x, (int)min(t.a.t - key, (int64_t)16));
+    }
+}
+
+template <class S, int HD, lies K, bool DROP>
+__global__ void __launch_bounds__(TILE_THREADS, 2) make_dkv(const tile_args t) {
+    typedef dkv_shape<S, HD, K, DROP> shape;
     TK_DYNAMIC_SHARED(S, tiles);
     S *tile_k = tiles, *tile_v = tile_k + shape::K_SIZE, *tile_q = tile_v + shape::V_SIZE,
       *tile_o = tile_q + 2 * shape::Q_SIZE;
     typedef tile_statistics<shape::ROWS> statistics;
     statistics *tile_rows = reinterpret_cast<statistics *>(tiles + shape::ROWS_AT);
-    const int warp = (int)threadIdx.x / TK_WARP, g = lane_of() / 4;
+    const int warp = (int)threadIdx.x / TK_WARP;
     const int part = (int)(blockIdx.x % shape::PARTS) * shape::PART;
     const int64_t block = blockIdx.x / shape::PARTS, item = block / t.blocks, first = block % t.blocks * shape::KEYS;
-    const matrix<S> q(t.of.in.q, tk_place(&t.a.q_at, item), t.a.s, t.a.d);
-    const matrix<S> kt(t.of.in.kt, tk_place(&t.a.kt_at, item), t.a.d, t.a.t);
-    const matrix<S> v(t.of.in.v, tk_place(&t.a.v_at, item), t.a.t, t.a.e);
-    const matrix<S> dout(t.dout, item * t.a.s * t.a.e, t.a.s, t.a.e);
+    const matrix<S> q(t.of.in.q, t.a.q, item, t.a.s, t.a.d), of_k = k_matrix<K, S>(t, item);
+    const matrix<S> v(t.of.in.v, t.a.v, item, t.a.t, t.a.e), dout(t.dout, t.a.dout, item, t.a.s, t.a.e);
     const extras<S> more(t, item);
     const int64_t key = first + warp * 16; /* the warp's first */
     const float unit = unit_of(t);
@@ -160,9 +209,9 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
     drop.share = 1;
     if (DROP)
         drop = tk_drop_of<float>(t.of.ratio, t.of.seed, t.fault);
-    float dv[shape::PART / 8][4] = {}, dk[shape::PART / 16][2][4] = {};
+    float dv[shape::PART / 8][4] = {}, dk[shape::PART / 8][4] = {};
 
-    copy_tile<HD, shape::KEYS>(tile_k, kt, 0, first);
+    copy_k<HD, shape::KEYS, K>(tile_k, of_k, first);
     copy_tile<shape::KEYS, HD>(tile_v, v, first, 0);
     copy_tile<shape::ROWS, HD>(tile_q, q, 0, 0);
     copy_tile<shape::ROWS, HD>(tile_o, dout, 0, 0);
@@ -185,7 +234,7 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
         float p[1][shape::OCTETS][4] = {}, dp[1][shape::OCTETS][4] = {};
 #pragma unroll
         for (int k = 0; k < HD; k += 16) {
-            multiply_tiles<TURNED, shape::KEY_PITCH, TURNED, shape::PITCH>(p, tile_k, warp * 16, now_q, k);
+            multiply_tiles<other(K), shape::K_PITCH, TURNED, shape::PITCH>(p, tile_k, warp * 16, now_q, k);
             multiply_tiles<STRAIGHT, shape::PITCH, TURNED, shape::PITCH>(dp, tile_v, warp * 16, now_o, k);
         }
         const uint32_t masked = see_turned(p[0], t, more, row, key);
@@ -194,55 +243,35 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
             put_masked(dp[0], masked, 0);
 #pragma unroll
         for (int k = 0; k < shape::OCTETS; k += 2) {
-            uint32_t a[4], b[4];
             multiply_rounded<STRAIGHT, shape::PITCH>(dv, p[0][k], p[0][k + 1], now_o, k * 8, part);
-            round_to_a<S>(a, dp[0][k], dp[0][k + 1]);
-            const uint32_t low[2] = {a[0], a[2]}, high[2] = {a[1], a[3]}; /* keys 0 to 7, and 8 to 15, as B */
-#pragma unroll
-            for (int m = 0; m < shape::PART / 16; m++) {
-                load_a_turned<shape::PITCH>(b, now_q, part + m * 16, k * 8);
-                tk_mma<S>(dk[m][0], b, low, dk[m][0]);
-                tk_mma<S>(dk[m][1], b, high, dk[m][1]);
-            }
+            if (K == STRAIGHT)
+                add_turned<shape::PITCH>(dk, dp[0][k], dp[0][k + 1], now_q, k * 8, part);
+            else
+                multiply_rounded<STRAIGHT, shape::PITCH>(dk, dp[0][k], dp[0][k + 1], now_q, k * 8, part);
         }
         __syncthreads();
     }
     tk_copy_wait<0>();
-#pragma unroll
-    for (int h = 0; h < 2 && t.out; h++) {
-        float x[shape::PART / 8][2];
-#pragma unroll
-        for (int n = 0; n < shape::PART / 8; n++)
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-                x[n][i] = dv[n][2 * h + i] * drop.share;
-        const int64_t at = key + g + h * 8;
-        if (at < t.a.t)
-            store_row<S>((S *)t.out + (item * t.a.t + at) * t.a.e + part, x, (int)t.a.e - part);
-    }
-#pragma unroll
-    for (int m = 0; m < 2 * shape::PART / 16 && t.dkt; m++) { /* rows of dk^T: m * 8 + g, of 16 keys */
-        float x[2][2];
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            x[i / 2][i % 2] = dk[m / 2][i / 2][m % 2 * 2 + i % 2] * (float)t.a.scale;
-        const int64_t line = part + m * 8 + g;
-        if (line < t.a.d)
-            store_row<S>((S *)t.dkt + (item * t.a.d + line) * t.a.t + key, x, (int)min(t.a.t - key, (int64_t)16));
-    }
+    if (t.out)
+        store_keys<S>(t, t.out, t.a.dv, item, key, dv, part, t.a.e, drop.share);
+    if (t.dkt && K == TURNED)
+        store_keys<S>(t, t.dkt, t.a.dkt, item, key, dk, part, t.a.d, (float)t.a.scale);
+    if (t.dkt && K == STRAIGHT)
+        store_turned<S>(t, item, key, dk, part);
 }
 
 /* --- launches ------------------------------------------------------------------------------------- */
 
-template <class S, int HD> struct dkv_kernel {
-    static void launch(tk_queue *q, tile_args t) {
-        const bool drops = t.of.seed.pair != nullptr;
-        const size_t shared = drops ? (size_t)dkv_shape<HD, true>::SHARED : (size_t)dkv_shape<HD, false>::SHARED;
-        const int keys = dkv_shape<HD, true>::KEYS, parts = dkv_shape<HD, true>::PARTS;
-        void (*kernel)(tile_args) = drops ? make_dkv<S, HD, true> : make_dkv<S, HD, false>;
-        t.blocks = (t.a.t + keys - 1) / keys;
-        TK_ALLOW_SHARED(q, kernel, shared);
-        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items * parts), TILE_THREADS, shared, q, t);
+template <class S, int HD, lies K, bool DROP> static void launch_dkv(tk_queue *q, tile_args t) {
+    typedef dkv_shape<S, HD, K, DROP> shape;
+    void (*kernel)(tile_args) = make_dkv<S, HD, K, DROP>;
+    t.blocks = (t.a.t + shape::KEYS - 1) / shape::KEYS;
+    TK_ALLOW_SHARED(q, kernel, shape::SHARED);
+    TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items * shape::PARTS), TILE_THREADS, shape::SHARED, q, t);
+}
+template <class S, int HD, lies K> struct dkv_kernel {
+    static void launch(tk_queue *q, const tile_args &t) {
+        (t.of.seed.pair ? launch_dkv<S, HD, K, true> : launch_dkv<S, HD, K, false>)(q, t);
     }
 };
 

@@ -2,15 +2,15 @@
  * of which scores are made again, with statistics of their rows that a pass before took. */
 #include "attention_tile.cuh"
 
-template <int HD> struct dq_shape {
+template <class S, int HD, lies K> struct dq_shape {
     enum {
         KEYS = HD > 64 ? 32 : 64,
         ROWS = 16 * TILE_WARPS,
         OCTETS = KEYS / 8,
         PITCH = tile_pitch<HD>,
-        KEY_PITCH = tile_pitch<KEYS>,
+        K_PITCH = k_shape<HD, KEYS, K>::PITCH,
         Q_SIZE = ROWS * PITCH,
-        SHARED = (2 * Q_SIZE + 2 * HD * KEY_PITCH + 2 * KEYS * PITCH) * 2
+        SHARED = (2 * Q_SIZE + key_tiles<S, HD, KEYS, K>::SIZE) * (int)sizeof(S)
     };
 };
 
@@ -32,15 +32,16 @@ __device__ __forceinline__ void make_ds(float (&dp)[OCTETS][4], const float (&p)
     }
 }
 
-template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THREADS, 2) make_dq(const tile_args t) {
-    typedef dq_shape<HD> shape;
+template <class S, int HD, lies K, bool DROP>
+__global__ void __launch_bounds__(TILE_THREADS, 2) make_dq(const tile_args t) {
+    typedef dq_shape<S, HD, K> shape;
     TK_DYNAMIC_SHARED(S, tiles);
     S *tile_q = tiles, *tile_o = tile_q + shape::Q_SIZE;
     const int warp = (int)threadIdx.x / TK_WARP;
     const int64_t item = blockIdx.x / t.blocks, first = blockIdx.x % t.blocks * shape::ROWS;
-    const matrix<S> q(t.of.in.q, tk_place(&t.a.q_at, item), t.a.s, t.a.d);
-    const key_tiles<S, HD, shape::KEYS> keys(t, item, tile_o + shape::Q_SIZE);
-    const matrix<S> dout(t.dout, item * t.a.s * t.a.e, t.a.s, t.a.e);
+    const matrix<S> q(t.of.in.q, t.a.q, item, t.a.s, t.a.d);
+    const key_tiles<S, HD, shape::KEYS, K> keys(t, item, tile_o + shape::Q_SIZE);
+    const matrix<S> dout(t.dout, t.a.dout, item, t.a.s, t.a.e);
     const extras<S> more(t, item);
     const int64_t row = first + warp * 16 + lane_of() / 4;
     const float unit = unit_of(t);
@@ -64,7 +65,7 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
         float p[1][shape::OCTETS][4] = {}, dp[1][shape::OCTETS][4] = {};
 #pragma unroll
         for (int k = 0; k < HD; k += 16) {
-            multiply_tiles<STRAIGHT, shape::PITCH, STRAIGHT, shape::KEY_PITCH>(p, tile_q, warp * 16, keys.k_at(now), k);
+            multiply_tiles<STRAIGHT, shape::PITCH, K, shape::K_PITCH>(p, tile_q, warp * 16, keys.k_at(now), k);
             multiply_tiles<STRAIGHT, shape::PITCH, TURNED, shape::PITCH>(dp, tile_o, warp * 16, keys.v_at(now), k);
         }
         const uint32_t masked = see_scores(p[0], t, more, row, key);
@@ -73,7 +74,7 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
         make_ds(dp[0], p[0], rows, t, drop.share, unit);
         if (masked && t.a.fill > -INFINITY)
             put_masked(dp[0], masked, 0);
-        multiply_rounded<TURNED, shape::KEY_PITCH>(dq, dp[0], keys.k_at(now));
+        multiply_rounded<other(K), shape::K_PITCH>(dq, dp[0], keys.k_at(now));
         __syncthreads();
     }
 #pragma unroll
@@ -85,16 +86,16 @@ template <class S, int HD, bool DROP> __global__ void __launch_bounds__(TILE_THR
             for (int i = 0; i < 2; i++)
                 x[n][i] = dq[n][2 * h + i] * (float)t.a.scale;
         if (row + h * 8 < t.a.s)
-            store_row<S>((S *)t.out + (item * t.a.s + row + h * 8) * t.a.d, x, (int)t.a.d);
+            store_row<S>(row_of<S>(t.out, t.a.dq, item, row + h * 8), x, (int)t.a.d);
     }
 }
 
 /* --- launches ------------------------------------------------------------------------------------- */
 
-template <class S, int HD> struct dq_kernel {
+template <class S, int HD, lies K> struct dq_kernel {
     static void launch(tk_queue *q, tile_args t) {
-        typedef dq_shape<HD> shape;
-        void (*kernel)(tile_args) = t.of.seed.pair ? make_dq<S, HD, true> : make_dq<S, HD, false>;
+        typedef dq_shape<S, HD, K> shape;
+        void (*kernel)(tile_args) = t.of.seed.pair ? make_dq<S, HD, K, true> : make_dq<S, HD, K, false>;
         t.blocks = (t.a.s + shape::ROWS - 1) / shape::ROWS;
         TK_ALLOW_SHARED(q, kernel, shape::SHARED);
         TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, shape::SHARED, q, t);

@@ -8,13 +8,18 @@ enum { LANES = 8, BLOCK_ROWS = TK_ROW_THREADS / LANES };
 template <class S>
 __global__ void __launch_bounds__(TK_ROW_THREADS) take_rows(const tile_args t, const tk_attention_after after) {
     constexpr int N = tk_pack_size<S>;
-    const S *y = (const S *)after.y, *dout = (const S *)after.dout;
+    const S *y = nullptr, *dout = nullptr;
     const float *kept = (const float *)after.statistics;
     const int64_t row = (int64_t)blockIdx.x * BLOCK_ROWS + threadIdx.x / LANES, e = t.a.e;
-    const bool in = row < t.a.items * t.a.s, packed = e % N == 0 && (((uintptr_t)y | (uintptr_t)dout) & 15) == 0;
+    const bool in = row < t.a.items * t.a.s;
+    if (in) {
+        y = row_of<const S>((void *)after.y, t.a.y, row / t.a.s, row % t.a.s);
+        dout = row_of<const S>((void *)after.dout, t.a.dout, row / t.a.s, row % t.a.s);
+    }
+    const bool packed = e % N == 0 && (((uintptr_t)y | (uintptr_t)dout) & 15) == 0;
     float dot = 0;
     for (int64_t at = (int)threadIdx.x % LANES * N; in && at < e; at += LANES * N) {
-        const tk_pack<S, N> a = tk_row_load(y + row * e, at, e, packed), b = tk_row_load(dout + row * e, at, e, packed);
+        const tk_pack<S, N> a = tk_row_load(y, at, e, packed), b = tk_row_load(dout, at, e, packed);
 #pragma unroll
         for (int k = 0; k < N; k++)
             dot = fmaf(tk_number_of(a.at[k]), tk_number_of(b.at[k]), dot);

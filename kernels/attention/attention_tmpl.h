@@ -190,7 +190,7 @@ static void TK_CAT(forward_block, SUFFIX)(const attention_ctx *c, int64_t item, 
     int64_t at = (item * a->s + row) * a->t, y_at = (item * a->s + row) * a->e;
     T *p = TK_CAT(place, SUFFIX)(c->out.p, at, scratch->block), *dropped = p;
     T *y = TK_CAT(place, SUFFIX)(c->out.y, y_at, scratch->of_e);
-    const T *q = TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q_at, item) + row * a->d, rows * a->d, scratch->of_d);
+    const T *q = TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q.at, item) + row * a->d, rows * a->d, scratch->of_d);
     tk_product of_y = {.m = rows, .n = a->e, .k = a->t, .lda = a->t, .ldb = a->e, .alpha = 1};
     TK_CAT(make_map, SUFFIX)(c, p, item, row, rows, q, kt);
     if (c->draw) {
@@ -207,8 +207,8 @@ static void TK_CAT(forward, SUFFIX)(void *ctx, tk_share share) {
     SCRATCH scratch =
         TK_CAT(scratch_of, SUFFIX)(a, (char *)c->workspace + (size_t)share.thread * c->thread_bytes, c->rows, 1);
     for (int64_t item = share.begin; item < share.end; item++) {
-        const T *kt = TK_CAT(operand, SUFFIX)(c->in.kt, tk_place(&a->kt_at, item), a->d * a->t, scratch.kt);
-        const T *v = TK_CAT(operand, SUFFIX)(c->in.v, tk_place(&a->v_at, item), a->t * a->e, scratch.v);
+        const T *kt = TK_CAT(operand, SUFFIX)(c->in.kt, tk_place(&a->kt.at, item), a->d * a->t, scratch.kt);
+        const T *v = TK_CAT(operand, SUFFIX)(c->in.v, tk_place(&a->v.at, item), a->t * a->e, scratch.v);
         for (int64_t row = 0; row < a->s; row += c->rows)
             TK_CAT(forward_block, SUFFIX)(c, item, row, a->s - row < c->rows ? a->s - row : c->rows, kt, v, &scratch);
     }
@@ -345,7 +345,7 @@ static void TK_CAT(backward_block, SUFFIX)(const gradient_ctx *c, const ITEM *it
         .m = a->t, .n = a->e, .k = rows, .lda = a->t, .ldb = a->e, .trans_a = true, .alpha = 1, .beta = row > 0};
     if (c->again || c->out.dkt)
         b.q =
-            TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q_at, item->index) + row * a->d, rows * a->d, scratch->of_d);
+            TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q.at, item->index) + row * a->d, rows * a->d, scratch->of_d);
     b.dout = TK_CAT(operand, SUFFIX)(c->in.dout, first * a->e, rows * a->e, scratch->of_e);
     TK_CAT(take_map, SUFFIX)(c, item, &b);
     if (c->out.dq || c->out.dkt || c->out.ds)
@@ -357,8 +357,8 @@ static void TK_CAT(backward_block, SUFFIX)(const gradient_ctx *c, const ITEM *it
 static void TK_CAT(backward_item, SUFFIX)(const gradient_ctx *c, ITEM *item) {
     const tk_attention *a = c->a;
     int64_t s = a->s, kt_n = a->d * a->t, v_n = a->t * a->e, index = item->index;
-    item->kt = TK_CAT(operand, SUFFIX)(c->in.kt, tk_place(&a->kt_at, index), kt_n, item->scratch.kt);
-    item->v = TK_CAT(operand, SUFFIX)(c->in.v, tk_place(&a->v_at, index), v_n, item->scratch.v);
+    item->kt = TK_CAT(operand, SUFFIX)(c->in.kt, tk_place(&a->kt.at, index), kt_n, item->scratch.kt);
+    item->v = TK_CAT(operand, SUFFIX)(c->in.v, tk_place(&a->v.at, index), v_n, item->scratch.v);
     item->dkt = TK_CAT(place, SUFFIX)(c->out.dkt, index * kt_n, item->scratch.dkt);
     item->dv = TK_CAT(place, SUFFIX)(c->out.dv, index * v_n, item->scratch.dv);
     for (int64_t row = 0; row == 0 || row < s; row += c->rows) /* without rows dkt and dv are 0 */

@@ -253,9 +253,9 @@ static bool read_item(const attention_ctx *c, int64_t item, item_operands *o) {
     const tk_attention *a = c->a;
     tk_dtype type = a->dtype;
     int64_t n = a->s * a->t;
-    o->q = tk_reference_numbers(c->q, from(c->in.q, tk_place(&a->q_at, item), type), a->s * a->d, type);
-    o->kt = tk_reference_numbers(c->q, from(c->in.kt, tk_place(&a->kt_at, item), type), a->d * a->t, type);
-    o->v = tk_reference_numbers(c->q, from(c->in.v, tk_place(&a->v_at, item), type), a->t * a->e, type);
+    o->q = tk_reference_numbers(c->q, from(c->in.q, tk_place(&a->q.at, item), type), a->s * a->d, type);
+    o->kt = tk_reference_numbers(c->q, from(c->in.kt, tk_place(&a->kt.at, item), type), a->d * a->t, type);
+    o->v = tk_reference_numbers(c->q, from(c->in.v, tk_place(&a->v.at, item), type), a->t * a->e, type);
     o->bias = tk_reference_room(c->q, n);
     o->flags = (uint8_t *)tk_reference_room(c->q, n / 4 + 1);
     if (!o->q || !o->kt || !o->v || !o->bias || !o->flags)
@@ -371,9 +371,9 @@ void tk_reference_attention_grad(tk_queue *q, tk_attention_gradients out, tk_att
     (void)workspace;
     for (int64_t item = 0; part >= 0 && item < a->items; item++) {
         item_grad g = {tk_reference_numbers(q, from(in.dout, item * a->s * a->e, type), a->s * a->e, type),
-                       tk_reference_numbers(q, from(in.q, tk_place(&a->q_at, item), type), a->s * a->d, type),
-                       tk_reference_numbers(q, from(in.kt, tk_place(&a->kt_at, item), type), a->d * a->t, type),
-                       tk_reference_numbers(q, from(in.v, tk_place(&a->v_at, item), type), a->t * a->e, type),
+                       tk_reference_numbers(q, from(in.q, tk_place(&a->q.at, item), type), a->s * a->d, type),
+                       tk_reference_numbers(q, from(in.kt, tk_place(&a->kt.at, item), type), a->d * a->t, type),
+                       tk_reference_numbers(q, from(in.v, tk_place(&a->v.at, item), type), a->t * a->e, type),
                        tk_reference_numbers(q, from(in.p, item * n, type), n, type),
                        tk_reference_room(q, n),
                        tk_reference_room(q, n),

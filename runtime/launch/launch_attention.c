@@ -2,6 +2,7 @@
  * are broadcast to those of the result by where each item begins; bias and mask are broadcast by strides. */
 #include "../../kernels/attention/attention.h"
 #include "../../kernels/common/types.h"
+#include "../fuse_heads.h"
 #include "launch_draw.h"
 #include "launch_util.h"
 #include <math.h>
@@ -26,9 +27,26 @@ static int64_t size_at(const rt_arg *arg, int from_last) {
     return arg->rank >= from_last ? arg->dims[arg->rank - from_last] : 1;
 }
 
-/* Where each item's matrix begins in `arg`, whose leading dims broadcast to those of `whole`. */
+/* Whether a plan has the heads of a token side by side in the operand or result of this bit (fuse_heads.h). */
+static bool is_spread(const tc_node *node, int64_t bit) { return (tc_attr_int(node, "spread", 0) & bit) != 0; }
+
+/* An operand or result with the dims that the op says. */
+static rt_arg seen(rt_launcher *launcher, const tc_node *node, const rt_arg *arg, int64_t bit) {
+    rt_arg x = *arg;
+    if (is_spread(node, bit)) {
+        const bool turned = bit == RT_SPREAD_KT || bit == RT_SPREAD_DKT;
+        int64_t *dims = TC_NEW_ARRAY(launcher->arena, int64_t, 4);
+        for (int i = 0; i < 4; i++)
+            dims[i] = arg->dims[turned ? (const int[]){0, 2, 3, 1}[i] : (const int[]){0, 2, 1, 3}[i]];
+        x.dims = dims;
+    }
+    return x;
+}
+
+/* Where each item's matrix begins in `arg`, whose leading dims broadcast to those of `whole`; of `width` elements a
+ * head where those of a token are side by side, else 0. */
 static tc_status prepare_items(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *arg,
-                               tk_places *places) {
+                               int64_t width, tk_places *places) {
     tk_bcast bc;
     tk_shape lead = {whole->rank - 2, whole->dims}, of_arg = {arg->rank > 2 ? arg->rank - 2 : 0, arg->dims};
     if (!tk_bcast_init(&bc, lead, &of_arg, 1))
@@ -36,6 +54,10 @@ static tc_status prepare_items(rt_launcher *launcher, const tc_node *node, const
                         "the operands' leading dims don't broadcast to the result's");
     placing p = {TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)bc.count + 1), size_at(arg, 1) * size_at(arg, 2)};
     tk_bcast_walk(&bc, 0, bc.count, place, &p);
+    for (int64_t i = 0; i < bc.count && width > 0 && p.size > 0; i++) {
+        const int64_t matrix = p.at[i] / p.size, heads = arg->dims[1];
+        p.at[i] = matrix / heads * heads * p.size + matrix % heads * width;
+    }
     rt_places(launcher, p.at, bc.count, places);
     return TC_OK;
 }
@@ -49,14 +71,33 @@ static tc_status prepare_repeated(rt_launcher *launcher, const tc_node *node, co
     TC_TRY(rt_expect(launcher, node, (s == 1 || s == a->s) && (t == 1 || t == a->t)));
     *out_row = s == 1 ? 0 : t;
     *out_column = t == 1 ? 0 : 1;
-    return prepare_items(launcher, node, whole, arg, places);
+    return prepare_items(launcher, node, whole, arg, 0, places);
+}
+
+/* Where an operand of so many elements a head lies. */
+static tc_status prepare_lines(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *arg,
+                               int64_t bit, int64_t width, tk_lines *lines) {
+    const bool spread = is_spread(node, bit);
+    const rt_arg x = seen(launcher, node, arg, bit);
+    if (spread)
+        lines->row = x.dims[1] * width;
+    return prepare_items(launcher, node, whole, &x, spread ? width : 0, &lines->at);
+}
+
+/* The same of what lies as tk_attention_dense() says where it is not spread; absent is fine. */
+static tc_status prepare_dense(rt_launcher *launcher, const tc_node *node, const rt_arg *whole, const rt_arg *arg,
+                               int64_t bit, int64_t width, tk_lines *lines) {
+    return arg && is_spread(node, bit) ? prepare_lines(launcher, node, whole, arg, bit, width, lines) : TC_OK;
 }
 
 /* Sizes and places of Q, K^T and V, operands `first` and the next two, for the items of `whole`, which is Y or its
  * gradient. */
 static tc_status prepare_matrices(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t first,
                                   const rt_arg *whole, tk_attention *a) {
-    const rt_arg *q = &launch->in[first], *kt = q + 1, *v = q + 2;
+    const rt_arg *in = &launch->in[first], q_seen = seen(launcher, node, &in[0], RT_SPREAD_Q),
+                 kt_seen = seen(launcher, node, &in[1], RT_SPREAD_KT),
+                 v_seen = seen(launcher, node, &in[2], RT_SPREAD_V);
+    const rt_arg *q = &q_seen, *kt = &kt_seen, *v = &v_seen;
     if (kt->dtype != q->dtype || v->dtype != q->dtype)
         return rt_no_kernel(launcher, node, launch);
     TC_TRY(rt_expect(launcher, node, q->rank >= 2 && kt->rank >= 2 && v->rank >= 2 && whole->rank >= 2));
@@ -71,9 +112,11 @@ static tc_status prepare_matrices(rt_launcher *launcher, const tc_node *node, co
     TC_TRY(rt_expect(launcher, node,
                      size_at(kt, 2) == a->d && size_at(v, 2) == a->t && size_at(whole, 2) == a->s &&
                          size_at(whole, 1) == a->e));
-    TC_TRY(prepare_items(launcher, node, whole, q, &a->q_at));
-    TC_TRY(prepare_items(launcher, node, whole, kt, &a->kt_at));
-    return prepare_items(launcher, node, whole, v, &a->v_at);
+    tk_attention_dense(a);
+    a->by_keys = is_spread(node, RT_SPREAD_KT);
+    TC_TRY(prepare_lines(launcher, node, whole, &in[0], RT_SPREAD_Q, a->d, &a->q));
+    TC_TRY(prepare_lines(launcher, node, whole, &in[1], RT_SPREAD_KT, a->d, &a->kt));
+    return prepare_lines(launcher, node, whole, &in[2], RT_SPREAD_V, a->e, &a->v);
 }
 
 static tc_status too_few_scores(rt_launcher *launcher, const tc_node *node) {
@@ -130,7 +173,9 @@ static tc_status expect_statistics(rt_launcher *launcher, const tc_node *node, c
 tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     attention_params *p = RT_PARAMS(launcher, attention_params);
     tk_attention *a = &p->a;
-    TC_TRY(prepare_operands(launcher, node, launch, 0, &launch->out[0], p));
+    const rt_arg y = seen(launcher, node, &launch->out[0], RT_SPREAD_Y);
+    TC_TRY(prepare_operands(launcher, node, launch, 0, &y, p));
+    TC_TRY(prepare_dense(launcher, node, &y, &launch->out[0], RT_SPREAD_Y, a->e, &a->y));
     TC_TRY(rt_expect(launcher, node, rt_in(launch, 6) || (!rt_out(launch, 2) && !rt_out(launch, 3))));
     for (uint32_t i = 1; i < 4; i++)
         TC_TRY(expect_scores(launcher, node, rt_out(launch, i), i == 3 ? TK_BOOL : a->dtype, a));
@@ -244,10 +289,12 @@ static void run_attention_tiled_grad(tk_queue *q, const rt_launch *launch) {
 
 /* TC_UNSUPPORTED where V has leading dims that the scores lack: forward, one map serves several items then. */
 static tc_status expect_own_scores(rt_launcher *launcher, const tc_node *node, const rt_launch *launch) {
-    const rt_arg *whole = &launch->in[0], *q = &launch->in[1], *kt = &launch->in[2];
+    const rt_arg whole = seen(launcher, node, &launch->in[0], RT_SPREAD_DOUT),
+                 q = seen(launcher, node, &launch->in[1], RT_SPREAD_Q),
+                 kt = seen(launcher, node, &launch->in[2], RT_SPREAD_KT);
     bool same = true;
-    for (int axis = 3; axis <= whole->rank; axis++)
-        same = same && (size_at(q, axis) == size_at(whole, axis) || size_at(kt, axis) == size_at(whole, axis));
+    for (int axis = 3; axis <= whole.rank; axis++)
+        same = same && (size_at(&q, axis) == size_at(&whole, axis) || size_at(&kt, axis) == size_at(&whole, axis));
     return same ? TC_OK : too_few_scores(launcher, node);
 }
 
@@ -256,16 +303,21 @@ tc_status rt_launch_attention_tiled_grad(rt_launcher *launcher, const tc_node *n
     tk_attention *a = &p->attention.a;
     size_t n_axes = 0;
     const int64_t *axes = tc_attr_ints(node, "sum_axes", &n_axes);
-    TC_TRY(prepare_operands(launcher, node, launch, 1, &launch->in[0], &p->attention));
+    const rt_arg dout = seen(launcher, node, &launch->in[0], RT_SPREAD_DOUT), *y = rt_in(launch, 9);
+    TC_TRY(prepare_operands(launcher, node, launch, 1, &dout, &p->attention));
     TC_TRY(rt_expect(launcher, node, launch->in[0].dtype == a->dtype));
     TC_TRY(expect_own_scores(launcher, node, launch));
     TC_TRY(expect_statistics(launcher, node, rt_in(launch, 8), a));
-    const rt_arg *y = rt_in(launch, 9);
     TC_TRY(rt_expect(launcher, node, !y || (y->dtype == a->dtype && y->count == launch->in[0].count)));
     p->groups = (tk_attention_groups){.groups = a->items, .members = 1, .group_at = {.step = 1}};
     if (n_axes > 0 && rt_out(launch, 3))
-        TC_TRY(prepare_groups(launcher, node, &launch->in[0], axes, n_axes, a->items, &p->groups));
+        TC_TRY(prepare_groups(launcher, node, &dout, axes, n_axes, a->items, &p->groups));
     TC_TRY(expect_gradients(launcher, node, launch, a, p->groups.groups));
+    TC_TRY(prepare_dense(launcher, node, &dout, y, RT_SPREAD_Y, a->e, &a->y));
+    TC_TRY(prepare_dense(launcher, node, &dout, &launch->in[0], RT_SPREAD_DOUT, a->e, &a->dout));
+    TC_TRY(prepare_dense(launcher, node, &dout, rt_out(launch, 0), RT_SPREAD_DQ, a->d, &a->dq));
+    TC_TRY(prepare_dense(launcher, node, &dout, rt_out(launch, 1), RT_SPREAD_DKT, a->d, &a->dkt));
+    TC_TRY(prepare_dense(launcher, node, &dout, rt_out(launch, 2), RT_SPREAD_DV, a->e, &a->dv));
     launch->workspace_bytes = launcher->kernels->attention_tiled_grad_workspace(a, &p->groups, launcher->slots);
     launch->params = p;
     launch->run = run_attention_tiled_grad;

@@ -4,6 +4,8 @@
 #include "cuda_case.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { BIAS = 1, MASK = 2, NARROW = 4, FILL = 8, DROP = 16, SIGNED = 32, TABLES = 64, MOST = 40 };
 
@@ -26,7 +28,7 @@ static void place_items(attention_case *c) {
             at[i] = (k == 1 || k == 2 ? i / 2 : i) * steps[k];
         c->places[k] = pair_of(TK_I64, a->items, at);
     }
-    c->a.q_at.step = steps[0], c->a.kt_at.step = steps[1], c->a.v_at.step = steps[2], c->a.mask_at.step = steps[4];
+    c->a.q.at.step = steps[0], c->a.kt.at.step = steps[1], c->a.v.at.step = steps[2], c->a.mask_at.step = steps[4];
 }
 
 static attention_case make_case(tk_dtype dtype, const int64_t *sizes, int flags) {
@@ -41,6 +43,7 @@ static attention_case make_case(tk_dtype dtype, const int64_t *sizes, int flags)
     c.a.bias_column = !(flags & NARROW);
     c.a.mask_row = flags & NARROW ? 0 : t; /* [items, 1, t] or [items, s, t] */
     c.a.mask_column = 1;
+    tk_attention_dense(&c.a);
     place_items(&c);
     c.q = pair_random(dtype, items * s * d, -1, 1);
     c.kt = pair_random(dtype, items * d * t, -1, 1);
@@ -59,7 +62,7 @@ static attention_case make_case(tk_dtype dtype, const int64_t *sizes, int flags)
 static tk_attention attention_of(const attention_case *c) {
     tk_attention a = c->a;
     if (c->flags & TABLES) {
-        a.q_at.at = AT(c->places[0]), a.kt_at.at = AT(c->places[1]), a.v_at.at = AT(c->places[2]);
+        a.q.at.at = AT(c->places[0]), a.kt.at.at = AT(c->places[1]), a.v.at.at = AT(c->places[2]);
         a.bias_at.at = AT(c->places[3]), a.mask_at.at = AT(c->places[4]);
     }
     return a;
@@ -250,6 +253,108 @@ static void tiles(void) {
         }
 }
 
+/* --- heads of a token side by side --------------------------------------------------------------- */
+
+typedef struct heads {
+    int64_t batch, heads, tokens, width;
+    bool turned; /* dense ones are [width, tokens] of each head */
+} heads;
+
+/* Where element i of dense matrices, one for each head, lies with the heads of a token side by side. */
+static int64_t spread_place(const heads *h, int64_t i) {
+    const int64_t size = h->tokens * h->width, item = i / size, at = i % size;
+    const int64_t token = h->turned ? at % h->tokens : at / h->width,
+                  element = h->turned ? at / h->tokens : at % h->width;
+    return ((item / h->heads * h->tokens + token) * h->heads + item % h->heads) * h->width + element;
+}
+
+static pair spread_pair(pair p, const heads *h) {
+    const size_t size = tk_size(p.dtype);
+    char *elements = malloc((size_t)p.n * size);
+    for (int64_t i = 0; i < p.n; i++)
+        memcpy(elements + (size_t)spread_place(h, i) * size, (const char *)p.at[HOST] + (size_t)i * size, size);
+    const pair made = pair_of(p.dtype, p.n, elements);
+    free(elements);
+    return made;
+}
+
+static tk_lines spread_lines(const heads *h) {
+    int64_t at[MOST];
+    for (int64_t i = 0; i < h->batch * h->heads; i++)
+        at[i] = i / h->heads * h->heads * h->tokens * h->width + i % h->heads * h->width;
+    return (tk_lines){{0, pair_of(TK_I64, h->batch * h->heads, at).at[DEVICE]}, h->heads * h->width};
+}
+
+static void same_spread(const attention_case *c, pair dense, pair spread, const heads *h, const char *what) {
+    for (int64_t i = 0; i < dense.n; i++) {
+        const double x = device_number(dense, i), y = device_number(spread, spread_place(h, i));
+        if (x != y && (x == x || y == y)) {
+            wrong("%s of %s: element %lld is %.9g dense and %.9g spread", what, c->name, (long long)i, x, y);
+            return;
+        }
+    }
+}
+
+/* An attention and its gradient on the device, from what it kept. */
+static void run_device(const attention_case *c, const kept_maps *r, const gradients *g) {
+    const tk_attention_groups groups = {.groups = c->a.items, .members = 1, .group_at = {.step = 1}};
+    side = DEVICE;
+    tables[side]->attention_run(queues[side], (tk_attention_results){.y = AT(r->y), .statistics = AT(r->statistics)},
+                                operands_of(c), &c->a, ratio_of(c), seed_of(c),
+                                workspace(OF_TABLE(attention_workspace)(&c->a, 1)));
+    tables[side]->attention_tiled_grad(queues[side], gradients_of(g, false),
+                                       (tk_attention_after){AT(c->dout), AT(r->y), AT(r->statistics)}, operands_of(c),
+                                       &c->a, &groups, ratio_of(c), seed_of(c),
+                                       workspace(OF_TABLE(attention_tiled_grad_workspace)(&c->a, &groups, 1)));
+    wait_for_both();
+}
+
+static kept_maps new_kept(const attention_case *c) {
+    return (kept_maps){.y = pair_result(c->dtype, c->a.items * c->a.s * c->a.e),
+                       .statistics = pair_result(TK_F32, c->a.items * c->a.s * 2)};
+}
+
+/* The same bits, wherever matrices lie. sizes: batch, heads, s, t, d, e. */
+static void spread_one(tk_dtype dtype, const int64_t *sizes, int flags) {
+    const int64_t batch = sizes[0], n = sizes[1], s = sizes[2], t = sizes[3], d = sizes[4], e = sizes[5];
+    attention_case c = make_case(dtype, (const int64_t[]){batch * n, s, t, d, e}, flags);
+    const heads of_q = {batch, n, s, d, false}, of_k = {batch, n, t, d, true}, of_v = {batch, n, t, e, false},
+                of_y = {batch, n, s, e, false};
+    const kept_maps dense = new_kept(&c), spread = new_kept(&c);
+    const gradients dense_grad = new_gradients(&c, 0), spread_grad = new_gradients(&c, 0);
+    run_device(&c, &dense, &dense_grad);
+    c.q = spread_pair(c.q, &of_q), c.kt = spread_pair(c.kt, &of_k), c.v = spread_pair(c.v, &of_v);
+    c.dout = spread_pair(c.dout, &of_y);
+    c.a.by_keys = true;
+    c.a.q = c.a.dq = spread_lines(&of_q);
+    c.a.kt = c.a.dkt = spread_lines(&of_k);
+    c.a.v = c.a.dv = spread_lines(&of_v);
+    c.a.y = c.a.dout = spread_lines(&of_y);
+    run_device(&c, &spread, &spread_grad);
+    same_spread(&c, dense.y, spread.y, &of_y, "y");
+    same_spread(&c, dense_grad.dq, spread_grad.dq, &of_q, "dq");
+    same_spread(&c, dense_grad.dkt, spread_grad.dkt, &of_k, "dk");
+    same_spread(&c, dense_grad.dv, spread_grad.dv, &of_v, "dv");
+    pairs_give_back();
+}
+
+static void spread(void) {
+    static const struct {
+        int64_t sizes[6];
+        int flags;
+    } cases[] = {
+        {{2, 3, 70, 66, 32, 32}, MASK | DROP | NARROW},
+        {{1, 2, 33, 131, 64, 64}, DROP},
+        {{2, 2, 9, 20, 40, 24}, MASK | FILL},
+        {{1, 3, 17, 40, 5, 7}, BIAS | DROP},
+        {{1, 2, 20, 35, 96, 128}, 0},
+        {{1, 2, 18, 34, 256, 200}, DROP},
+    };
+    for (const tk_dtype *t = all_floats; *t; t++)
+        for (size_t i = 0; tk_is_half(*t) && i < sizeof cases / sizeof *cases; i++)
+            spread_one(*t, cases[i].sizes, cases[i].flags);
+}
+
 /* Many parts: of one item each, of 8, and of some. */
 static void parts(void) {
     const int64_t before = tk_cuda_attention_bytes;
@@ -361,6 +466,7 @@ static void ratios(void) {
         }
 }
 
-const cuda_check checks[] = {{"forms", forms},   {"lengths", lengths}, {"tiles", tiles},     {"parts", parts},
-                             {"skewed", skewed}, {"recipes", recipes}, {"nothing", nothing}, {"empty rows", empty_rows},
-                             {"ratios", ratios}, {NULL, NULL}};
+const cuda_check checks[] = {{"forms", forms},     {"lengths", lengths}, {"tiles", tiles},
+                             {"spread", spread},   {"parts", parts},     {"skewed", skewed},
+                             {"recipes", recipes}, {"nothing", nothing}, {"empty rows", empty_rows},
+                             {"ratios", ratios},   {NULL, NULL}};

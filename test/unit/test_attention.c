@@ -38,9 +38,9 @@ static void make_case(attention_case *c, const int64_t *sizes, int flags) {
                         .t = sizes[2],
                         .d = sizes[3],
                         .e = sizes[4],
-                        .q_at = {.at = c->at[0]},
-                        .kt_at = {.at = c->at[1]},
-                        .v_at = {.at = c->at[2]},
+                        .q.at = {.at = c->at[0]},
+                        .kt.at = {.at = c->at[1]},
+                        .v.at = {.at = c->at[2]},
                         .scale = 0.7,
                         .fill = flags & 8 ? -0.5 : -INFINITY, /* as large as scores: masked ones have their share */
                         .guard = flags & 8,

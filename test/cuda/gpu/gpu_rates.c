@@ -156,16 +156,9 @@ static void attend_back(const void *what) {
  * products forward, five backward. */
 static bool tell_attention(tk_queue *q, tk_dtype dtype, int64_t tokens, int64_t h, int64_t s) {
     lean_case c;
-    const tk_attention a = {.items = tokens / s * (h / HEAD),
-                            .s = s,
-                            .t = s,
-                            .d = HEAD,
-                            .e = HEAD,
-                            .q_at = {.step = s * HEAD},
-                            .kt_at = {.step = s * HEAD},
-                            .v_at = {.step = s * HEAD},
-                            .scale = 0.125,
-                            .dtype = dtype};
+    tk_attention a = {
+        .items = tokens / s * (h / HEAD), .s = s, .t = s, .d = HEAD, .e = HEAD, .scale = 0.125, .dtype = dtype};
+    tk_attention_dense(&a);
     const double product = 2.0 * (double)a.items * (double)s * (double)s * HEAD;
     const tk_attention_groups groups = groups_of(&a);
     bool good = lean_open(&c, q, dtype, tokens, h);
