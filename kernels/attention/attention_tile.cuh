@@ -120,7 +120,7 @@ __device__ __forceinline__ void round_to_a(uint32_t a[4], const float left[4], c
 
 /* How a tile holds an operand: A [m][k] and B [k][n], or with these exchanged. */
 enum lies { STRAIGHT, TURNED };
-constexpr lies other(lies k) { return k == STRAIGHT ? TURNED : STRAIGHT; }
+template <lies K> constexpr lies other = K == STRAIGHT ? TURNED : STRAIGHT;
 
 /* sums[i] += A B for TILES of 16 rows of A, from `row` on, all of B's columns, and 16 elements of both from k on. */
 template <lies A, int PITCH_A, lies B, int PITCH_B, class S, int TILES, int OCTETS>
@@ -438,26 +438,43 @@ __device__ __forceinline__ float power_of(float x, float shift, float less, floa
 
 /* --- launches ------------------------------------------------------------------------------------- */
 
-/* kernel<S, HD, K>::launch for the type, the smallest HD that has room for a head, and as K lies. */
-template <template <class, int, lies> class kernel, class S, int HD>
-static void launch_k(tk_queue *q, const tile_args &t) {
-    if (t.a.by_keys)
-        kernel<S, HD, TURNED>::launch(q, t);
-    else
-        kernel<S, HD, STRAIGHT>::launch(q, t);
-}
-template <template <class, int, lies> class kernel, class S> static void launch_heads(tk_queue *q, const tile_args &t) {
-    const int64_t head = t.a.d > t.a.e ? t.a.d : t.a.e;
+/* f(head_size<HD>()) for the smallest HD that has room for a head. */
+template <int HD> struct head_size {
+    enum { value = HD };
+};
+template <class F> static void with_head(int64_t head, F f) {
     if (head <= 32)
-        launch_k<kernel, S, 32>(q, t);
+        f(head_size<32>());
     else if (head <= 64)
-        launch_k<kernel, S, 64>(q, t);
+        f(head_size<64>());
     else if (head <= 96)
-        launch_k<kernel, S, 96>(q, t);
+        f(head_size<96>());
     else if (head <= 128)
-        launch_k<kernel, S, 128>(q, t);
+        f(head_size<128>());
     else
-        launch_k<kernel, S, 256>(q, t);
+        f(head_size<256>());
+}
+static inline int64_t head_of(const tk_attention *a) { return a->d > a->e ? a->d : a->e; }
+
+/* Bytes of shared memory of a block, however K lies. */
+template <template <class, int, lies> class kernel> static size_t shared_of(int64_t head) {
+    size_t most = 0;
+    with_head(head, [&most](auto hd) {
+        const size_t straight = kernel<tk_half, decltype(hd)::value, STRAIGHT>::SHARED,
+                     turned = kernel<tk_half, decltype(hd)::value, TURNED>::SHARED;
+        most = straight > turned ? straight : turned;
+    });
+    return most;
+}
+
+/* kernel<S, HD, K>::launch for the type, the head, and as K lies. */
+template <template <class, int, lies> class kernel, class S> static void launch_heads(tk_queue *q, const tile_args &t) {
+    with_head(head_of(&t.a), [q, &t](auto hd) {
+        if (t.a.by_keys)
+            kernel<S, decltype(hd)::value, TURNED>::launch(q, t);
+        else
+            kernel<S, decltype(hd)::value, STRAIGHT>::launch(q, t);
+    });
 }
 template <template <class, int, lies> class kernel> static void launch_tiles(tk_queue *q, const tile_args &t) {
     if (t.a.dtype == TK_F16)

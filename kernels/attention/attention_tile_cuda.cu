@@ -159,19 +159,22 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) attend(const tile_args t) {
 /* --- launches ------------------------------------------------------------------------------------- */
 
 template <class S, int HD, lies K> struct forward_kernel {
+    enum { SHARED = forward_shape<S, HD, K>::SHARED };
     static void launch(tk_queue *q, tile_args t) {
         typedef forward_shape<S, HD, K> shape;
         void (*kernel)(tile_args) = t.of.seed.pair ? attend<S, HD, K, true> : attend<S, HD, K, false>;
         t.blocks = (t.a.s + shape::ROWS - 1) / shape::ROWS;
-        TK_ALLOW_SHARED(q, kernel, shape::SHARED);
-        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, shape::SHARED, q, t);
+        TK_ALLOW_SHARED(q, kernel, SHARED);
+        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, SHARED, q, t);
     }
 };
 
 bool tk_cuda_tile_has(const tk_queue *q, const tk_attention *a) {
     const tk_cuda *cuda = tk_queue_cuda(q);
-    return tk_is_half(a->dtype) && cuda->architecture >= 80 && a->d <= TK_TILE_MOST_HEAD && a->e <= TK_TILE_MOST_HEAD &&
-           a->t > 0 && cuda->shared_most >= forward_shape<tk_half, 256, STRAIGHT>::SHARED;
+    const int64_t head = head_of(a);
+    return tk_is_half(a->dtype) && cuda->architecture >= 80 && head <= TK_TILE_MOST_HEAD && a->t > 0 &&
+           cuda->shared_most >= shared_of<forward_kernel>(head) && cuda->shared_most >= tk_cuda_tile_dq_shared(head) &&
+           cuda->shared_most >= tk_cuda_tile_dkv_shared(head);
 }
 
 static void run(tk_queue *q, const tile_args &t) {

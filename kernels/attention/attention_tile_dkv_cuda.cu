@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) make_dkv(const tile_args t) {
         float p[1][shape::OCTETS][4] = {}, dp[1][shape::OCTETS][4] = {};
 #pragma unroll
         for (int k = 0; k < HD; k += 16) {
-            multiply_tiles<other(K), shape::K_PITCH, TURNED, shape::PITCH>(p, tile_k, warp * 16, now_q, k);
+            multiply_tiles<other<K>, shape::K_PITCH, TURNED, shape::PITCH>(p, tile_k, warp * 16, now_q, k);
             multiply_tiles<STRAIGHT, shape::PITCH, TURNED, shape::PITCH>(dp, tile_v, warp * 16, now_o, k);
         }
         const uint32_t masked = see_turned(p[0], t, more, row, key);
@@ -270,10 +270,17 @@ template <class S, int HD, lies K, bool DROP> static void launch_dkv(tk_queue *q
     TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items * shape::PARTS), TILE_THREADS, shape::SHARED, q, t);
 }
 template <class S, int HD, lies K> struct dkv_kernel {
+    enum {
+        DROPPED = dkv_shape<S, HD, K, true>::SHARED,
+        WHOLE = dkv_shape<S, HD, K, false>::SHARED,
+        SHARED = (int)DROPPED > (int)WHOLE ? (int)DROPPED : (int)WHOLE
+    };
     static void launch(tk_queue *q, const tile_args &t) {
         (t.of.seed.pair ? launch_dkv<S, HD, K, true> : launch_dkv<S, HD, K, false>)(q, t);
     }
 };
+
+size_t tk_cuda_tile_dkv_shared(int64_t head) { return shared_of<dkv_kernel>(head); }
 
 void tk_cuda_tile_dkv(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, const void *dout,
                       const tk_tile_statistics *statistics, void *dkt, void *dv) {

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) make_dq(const tile_args t) {
         make_ds(dp[0], p[0], rows, t, drop.share, unit);
         if (masked && t.a.fill > -INFINITY)
             put_masked(dp[0], masked, 0);
-        multiply_rounded<other(K), shape::K_PITCH>(dq, dp[0], keys.k_at(now));
+        multiply_rounded<other<K>, shape::K_PITCH>(dq, dp[0], keys.k_at(now));
         __syncthreads();
     }
 #pragma unroll
@@ -93,14 +93,17 @@ __global__ void __launch_bounds__(TILE_THREADS, 2) make_dq(const tile_args t) {
 /* --- launches ------------------------------------------------------------------------------------- */
 
 template <class S, int HD, lies K> struct dq_kernel {
+    enum { SHARED = dq_shape<S, HD, K>::SHARED };
     static void launch(tk_queue *q, tile_args t) {
         typedef dq_shape<S, HD, K> shape;
         void (*kernel)(tile_args) = t.of.seed.pair ? make_dq<S, HD, K, true> : make_dq<S, HD, K, false>;
         t.blocks = (t.a.s + shape::ROWS - 1) / shape::ROWS;
-        TK_ALLOW_SHARED(q, kernel, shape::SHARED);
-        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, shape::SHARED, q, t);
+        TK_ALLOW_SHARED(q, kernel, SHARED);
+        TK_LAUNCH(kernel, (unsigned)(t.blocks * t.a.items), TILE_THREADS, SHARED, q, t);
     }
 };
+size_t tk_cuda_tile_dq_shared(int64_t head) { return shared_of<dq_kernel>(head); }
+
 void tk_cuda_tile_dq(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, const void *dout,
                      const tk_tile_statistics *statistics, void *dq) {
     tile_args t = tile_args_of(q, a, operands);

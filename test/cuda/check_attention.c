@@ -1,6 +1,7 @@
 /* check_attention.c: attention and its gradients on the emulated device: masks and biases of all strides, shared
  * operands, dropout kept in bytes and in signs, groups, in one part and in many. */
 #include "../../kernels/attention/attention_map.h"
+#include "../../kernels/common/cuda_queue.h"
 #include "cuda_case.h"
 #include <math.h>
 #include <stdio.h>
@@ -253,6 +254,20 @@ static void tiles(void) {
         }
 }
 
+/* Tiles are taken where a block has the shared memory that heads of this size need: 99 KB is what small GPUs give. */
+static void small_blocks(void) {
+    tk_cuda *cuda = tk_queue_cuda(queues[DEVICE]);
+    const size_t before = cuda->shared_most;
+    const tk_attention heads_64 = {.t = 9, .d = 64, .e = 64, .dtype = TK_BF16},
+                       heads_256 = {.t = 9, .d = 256, .e = 256, .dtype = TK_BF16};
+    cuda->shared_most = 99 * 1024;
+    if (!tables[DEVICE]->attention_spreads(queues[DEVICE], &heads_64))
+        wrong("99 KB are too little for heads of 64");
+    if (tables[DEVICE]->attention_spreads(queues[DEVICE], &heads_256))
+        wrong("99 KB are enough for heads of 256");
+    cuda->shared_most = before;
+}
+
 /* --- heads of a token side by side --------------------------------------------------------------- */
 
 typedef struct heads {
@@ -466,7 +481,7 @@ static void ratios(void) {
         }
 }
 
-const cuda_check checks[] = {{"forms", forms},     {"lengths", lengths}, {"tiles", tiles},
-                             {"spread", spread},   {"parts", parts},     {"skewed", skewed},
-                             {"recipes", recipes}, {"nothing", nothing}, {"empty rows", empty_rows},
-                             {"ratios", ratios},   {NULL, NULL}};
+const cuda_check checks[] = {
+    {"forms", forms},     {"lengths", lengths},       {"tiles", tiles},   {"small_blocks", small_blocks},
+    {"spread", spread},   {"parts", parts},           {"skewed", skewed}, {"recipes", recipes},
+    {"nothing", nothing}, {"empty rows", empty_rows}, {"ratios", ratios}, {NULL, NULL}};
