@@ -6,7 +6,7 @@
 
 /* Where a backward pass makes Y = f(X) again and dX = dY f'(X), one node ai.tempo.PointwiseBoth(dY, X) -> dX, Y stands
  * for both, as soon as dY is there: X is read once, and both results may lie over operands. Its attributes `row`, of
- * pointwise.def, and `alpha` say what f is. Of a graph with types, when chains have been made (fuse.h): what is a link
- * of one stays there. */
+ * pointwise.def, and `alpha` say what f is. Of a graph with types, when chains have been made (fuse_chains.h): what is
+ * a link of one stays there. */
 void rt_fuse_pointwise(tc_graph *graph);
 #endif

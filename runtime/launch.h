@@ -69,9 +69,9 @@ typedef struct rt_launcher {
     const tk_table *kernels; /* of the device */
     int slots;               /* of the queue that the launches run on: threads that a workspace has scratch for */
     const rt_random *random; /* lives as long as the launches */
-    const tc_map *chains;    /* nodes with chains of elementwise ops -> rt_chains (fuse.h); NULL: there are none */
-    const tc_map *products;  /* nodes ai.tempo.Product -> rt_fused_product (fuse_products.h); NULL: there are none */
-    rt_table *tables;        /* of all launches */
+    const tc_map *chains; /* nodes with chains of elementwise ops -> rt_chains (fuse_chains.h); NULL: there are none */
+    const tc_map *products; /* nodes ai.tempo.Product -> rt_fused_product (fuse_products.h); NULL: there are none */
+    rt_table *tables;       /* of all launches */
     size_t n_tables, cap_tables;
 } rt_launcher;
 

@@ -3,7 +3,7 @@
 #include "plan.h"
 #include "../compiler/contents.h"
 #include "../compiler/ops.h"
-#include "fuse.h"
+#include "fuse_chains.h"
 #include "fuse_heads.h"
 #include "fuse_pointwise.h"
 #include "fuse_products.h"

@@ -1,9 +1,9 @@
-/* fuse.c: for a device whose kernels can walk through memory once for a chain of elementwise ops: nodes of a plan's
- * graph that take each other's results become links of one node. Where they lead to a norm of rows or to its gradient,
- * or go on with such a gradient's result, that is the norm's node, else a new one, ai.tempo.Chain. It stands where the
- * last of all stood. A result that only the next link reads is never in memory; the others are results of the node.
- * What becomes a chain depends on the graph alone. */
-#include "fuse.h"
+/* fuse_chains.c: for a device whose kernels can walk through memory once for a chain of elementwise ops: nodes of a
+ * plan's graph that take each other's results become links of one node. Where they lead to a norm of rows or to its
+ * gradient, or go on with such a gradient's result, that is the norm's node, else a new one, ai.tempo.Chain. It stands
+ * where the last of all stood. A result that only the next link reads is never in memory; the others are results of the
+ * node. What becomes a chain depends on the graph alone. */
+#include "fuse_chains.h"
 #include "../compiler/ops.h"
 #include "launch.h"
 #include <string.h>

@@ -1,8 +1,8 @@
-/* fuse.h: chains of elementwise nodes as one launch, alone or with the norm that they lead to or come from, on devices
- * that have kernels for it (kernels/elementwise/chain.h, kernels/norm/norm_chain.h).
+/* fuse_chains.h: chains of elementwise nodes as one launch, alone or with the norm that they lead to or come from, on
+ * devices that have kernels for it (kernels/elementwise/chain.h, kernels/norm/norm_chain.h).
  */
-#ifndef RT_FUSE_H
-#define RT_FUSE_H
+#ifndef RT_FUSE_CHAINS_H
+#define RT_FUSE_CHAINS_H
 #include "../compiler/ir.h"
 #include "../kernels/norm/norm_chain.h"
 #include "launch.h"
