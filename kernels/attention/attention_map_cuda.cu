@@ -133,7 +133,7 @@ __global__ void __launch_bounds__((shape_of<PACKS, TEAM, WHOLE>::THREADS)) make_
             }
         }
         sum = tk_team_sum<TEAM>(sum, parts);
-        if (a.of.statistics && threadIdx.x % TEAM == 0 && first + threadIdx.x / TEAM < a.m.rows) {
+        if (!WHOLE && a.of.statistics && threadIdx.x % TEAM == 0 && first + threadIdx.x / TEAM < a.m.rows) {
             T *statistics = (T *)a.of.statistics + 2 * at.row;
             statistics[0] = most, statistics[1] = a.m.t > 0 ? sum : 0;
         }
@@ -365,7 +365,8 @@ void tk_cuda_attention_map(tk_queue *q, const tk_attention *a, tk_attention_part
     const bool packed = tk_is_packed(map->scores, map->p, map->dropped, map->keep);
     const map_args args = {rows_of(a, part, packed), *map, a->fill, a->guard, a->is_signed, tk_fault_of(q)};
     if (args.m.rows > 0 && (a->t > 0 || map->statistics))
-        TK_FLOATS(a->dtype, S, LAUNCH(make_map, S, is_whole<S>(args.m, map->bias, map->mask), q, args.m, args));
+        TK_FLOATS(a->dtype, S,
+                  LAUNCH(make_map, S, !map->statistics && is_whole<S>(args.m, map->bias, map->mask), q, args.m, args));
 }
 
 void tk_cuda_attention_map_grad(tk_queue *q, const tk_attention *a, tk_attention_part part,

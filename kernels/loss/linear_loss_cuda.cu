@@ -188,7 +188,7 @@ __device__ __forceinline__ void one_row(const walk<S> &w, int64_t row, tk_math<S
     put_grad(w, z, label, g);
 }
 
-template <class S> __global__ void __launch_bounds__(THREADS) loss_rows(walk<S> w) {
+template <class S> __global__ void __launch_bounds__(THREADS, 3) loss_rows(walk<S> w) {
     typedef tk_math<S> T;
     __shared__ T parts[THREADS / TK_WARP];
     TK_FOR_EACH_ROW(i, w.count, THREADS) {

@@ -72,11 +72,11 @@ template <bool DROPS> struct tk_row_links {
     }
 };
 
-/* Whether rows of n elements can go through the chain so: they are whole packs in registers, operands are rows, or
- * repeated rows. */
+/* Whether rows of whole packs can go through the chain so: they are in registers, operands are rows, or repeated rows.
+ */
 template <class S, bool DROPS> static inline bool tk_takes_links(const tk_chain *chain, const tk_norm_rows *s) {
     constexpr int N = tk_pack_size<S>;
-    if (s->n == 0 || s->n > tk_row_most<S> || s->n % N != 0 || s->rows > INT32_MAX)
+    if (s->n == 0 || s->n > tk_row_most<S> || s->rows > INT32_MAX)
         return false;
     for (int j = 0; j < chain->n_links; j++) {
         const tk_link *link = &chain->links[j];
