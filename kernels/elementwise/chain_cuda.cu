@@ -32,31 +32,6 @@ __device__ __forceinline__ tk_pack<S, N> load(const tk_link &link, int64_t i, in
     return pack;
 }
 
-template <class S, int N>
-__device__ __forceinline__ tk_pack<S, N> load_first(const tk_chain &chain, int64_t i, int left, bool packed) {
-    const S *first = (const S *)chain.first + i;
-    if (packed)
-        return tk_load_pack<N>(first);
-    tk_pack<S, N> pack = {};
-#pragma unroll
-    for (int k = 0; k < N; k++)
-        if (k < left)
-            pack.at[k] = first[k];
-    return pack;
-}
-
-template <class S, int N>
-__device__ __forceinline__ void store(S *at, const tk_pack<S, N> &pack, int left, bool packed) {
-    if (packed && left >= N) {
-        tk_store_pack(at, pack);
-        return;
-    }
-#pragma unroll
-    for (int k = 0; k < N; k++)
-        if (k < left)
-            at[k] = pack.at[k];
-}
-
 /* Two numbers to one: all but sums, dropout, POINTWISE and what has no operand. */
 template <class T> __device__ __forceinline__ T joined(tk_link_op op, T a, T b) {
     return op == TK_LINK_SUB ? a - b : op == TK_LINK_MUL ? a * b : a / b;
@@ -100,7 +75,7 @@ __global__ void __launch_bounds__(THREADS)
     TK_FOR_EACH(p, (chain.n + N - 1) / N) {
         const int64_t i = p * N;
         const int left = chain.n - i < N ? (int)(chain.n - i) : N;
-        tk_pack<S, N> x = load_first<S, N>(chain, i, left, left == N && (packed & 1));
+        tk_pack<S, N> x = tk_load_some<N>((const S *)chain.first + i, left, packed & 1);
 #pragma unroll 1
         for (int j = 0; j < chain.n_links; j++) {
             const tk_link &link = chain.links[j];
@@ -116,7 +91,7 @@ __global__ void __launch_bounds__(THREADS)
                     x.at[k] = tk_element_of<S>(alone<S>(link, tk_number_of(x.at[k])));
             }
             if (link.store)
-                store<S, N>((S *)link.store + i, x, left, packed >> (32 + j) & 1);
+                tk_store_some((S *)link.store + i, x, left, packed >> (32 + j) & 1);
         }
     }
 }
