@@ -6,11 +6,21 @@
 #define _GLIBCXX_IOSTREAM 1
 #define CCCL_DISABLE_NVTX /* marks for profilers, which look for their library when the program starts */
 #define NDEBUG            /* its assertions end the process */
+/* It exits where CUDA does not let it make the device current that was: here it comes back to whoever called it. */
+#include <cstdlib>
+#include <setjmp.h>
+static __thread jmp_buf *cub_caller;
+[[noreturn, maybe_unused]] static void leave_cub(int) { longjmp(*cub_caller, 1); }
+#define exit(code) leave_cub(code)
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
+#undef exit
 extern "C" {
 #include "cub.h"
 }
+
+/* Behind this an exit of CUB's comes back as a true value. */
+#define CUB_EXITS(here) (cub_caller = &(here), setjmp(here))
 
 /* Whether CUB has said what it takes, and that is there. */
 static bool fits(tk_cuda *cuda, cudaError_t said, size_t wanted, size_t room, const char *what) {
@@ -20,6 +30,11 @@ static bool fits(tk_cuda *cuda, cudaError_t said, size_t wanted, size_t room, co
 
 tk_pairs tk_sort(tk_cuda *cuda, void *workspace, tk_pairs pairs, int64_t n, int bits) {
     const tk_pairs other = tk_sort_other(workspace, n, pairs);
+    jmp_buf here;
+    if (CUB_EXITS(here)) {
+        tk_cuda_note(cuda, cudaErrorUnknown, "cub::DeviceRadixSort");
+        return pairs;
+    }
     cub::DoubleBuffer<uint64_t> keys(pairs.keys, other.keys), values(pairs.values, other.values);
     void *room = (uint64_t *)workspace + 4 * n;
     size_t wanted = 0;
@@ -32,6 +47,11 @@ tk_pairs tk_sort(tk_cuda *cuda, void *workspace, tk_pairs pairs, int64_t n, int 
 
 void tk_sums_before(tk_cuda *cuda, uint64_t *numbers, int64_t n, void *workspace) {
     size_t wanted = 0;
+    jmp_buf here;
+    if (CUB_EXITS(here)) {
+        tk_cuda_note(cuda, cudaErrorUnknown, "cub::DeviceScan");
+        return;
+    }
     const cudaError_t said = cub::DeviceScan::ExclusiveSum(nullptr, wanted, numbers, n, cuda->stream);
     if (fits(cuda, said, wanted, tk_sums_workspace(n), "cub::DeviceScan"))
         tk_cuda_note(cuda, cub::DeviceScan::ExclusiveSum(workspace, wanted, numbers, n, cuda->stream),

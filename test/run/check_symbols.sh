@@ -1,7 +1,6 @@
 #!/bin/sh
 # check_symbols.sh LIBTEMPO [ALLOWED]: the shared library names nothing that ends the process, catches signals, prints,
-# or reads the environment, but for what a library in it is allowed, a pattern: CUDA's runtime reads the environment;
-# CUB exits where it cannot make the device current that is current already.
+# or reads the environment, but for what a library in it is allowed, a pattern: CUDA's runtime reads the environment.
 set -eu
 names=$(nm -D --undefined-only "$1" | sed 's/@.*//' | awk '{print $NF}')
 [ "$(echo "$names" | grep -cx 'longjmp\|__longjmp_chk')" = 1 ] || { echo "no symbols to look at in $1"; exit 1; }
