@@ -4,14 +4,17 @@
  * them. Works on any graph that has a backward pass, whoever wrote it. Where the pass `lower` has replaced ops of
  * ai.tempo by standard ones, the rules match nothing, and only the second step saves bytes.
  *
- * Gradients do not change by a bit. No pass behind this one may merge equal nodes: copies are equal to their
+ * Gradients do not change by a bit, but for ways that only the option or the recipe chooses (lean/choices.def): what is
+ * made of y is equal to rounding. No pass behind this one may merge equal nodes: copies are equal to their
  * originals. */
 #include "../compiler/memory/ledger.h"
 #include "../compiler/shape.h"
 #include "forms/forms.h"
+#include "lean/choices.h"
 #include "lean/lean.h"
 #include "choose_loss.h"
 #include "rules/rules.h"
+#include <string.h>
 
 tc_dim tc_kept_bytes(const tc_graph *graph, void *loss) {
     tc_arena *scratch = tc_arena_create();
@@ -40,12 +43,15 @@ const tc_node *tc_forward_first(tc_graph *graph, const tc_value *loss) {
     return end;
 }
 
-/* `only`: the one rule that is meant; NULL: all. */
+static bool is_named(const void *name, const char *rule) { return strcmp(name, rule) == 0; }
+
+static bool is_chosen(const void *options, const char *rule) { return tc_is_chosen(options, rule); }
+
+/* `only`: the one rule that is meant; NULL: all that are chosen. */
 static tc_status apply_rules(tc_pass_env *env, tc_graph *graph, const tc_value *loss, const char *only) {
     tc_rule_set *rules = tc_rules_create();
     tc_status status = tc_rules_load(env, "lean.rules", false, rules);
-    if (only)
-        tc_rules_keep(rules, only);
+    tc_rules_keep(rules, only ? is_named : is_chosen, only ? (const void *)only : env->options);
     tc_rules_set_forward_end(rules, tc_forward_first(graph, loss));
     if (status == TC_OK)
         status = tc_rules_apply_each(env, graph, rules, tc_kept_bytes, (void *)loss);
@@ -70,7 +76,7 @@ tc_status tc_lean_rule(tc_pass_env *env, tc_model *model, const char *name) {
 tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     const tc_value *loss;
-    if (tc_forms_defer(env, TC_FORMS_LEAN))
+    if (tc_chooses_first(env->options) && tc_forms_defer(env, TC_FORMS_LEAN))
         return TC_OK;
     TC_TRY(tc_lean_begin(env, graph, &loss));
     if (!loss)

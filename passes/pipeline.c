@@ -5,6 +5,7 @@
 #include "../compiler/options.h"
 #include "../compiler/text.h"
 #include "../compiler/verify.h"
+#include "lean/choices.h"
 #include "pass.h"
 #include "reproducer.h"
 #include "rules/rules.h"
@@ -19,7 +20,7 @@ static const tc_pass passes[] = {
 };
 
 static const tc_recipe recipes[] = {
-#define RECIPE(name, passes, summary) {#name, passes, summary},
+#define RECIPE(name, passes, choices, summary) {#name, passes, choices, summary},
 #include "recipes.def"
 #undef RECIPE
 };
@@ -125,6 +126,7 @@ tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
     for (const char *name = next_name(ctx->arena, &list); name; name = next_name(ctx->arena, &list))
         if (tc_pass_find(name) == NULL)
             return unknown_pass(ctx, "passes", name);
+    TC_TRY(tc_choices_check(ctx, options));
     TC_TRY(tc_budget_check_options(ctx, options));
     if (options->memory_budget || options->pareto)
         TC_TRY(check_order(ctx, options));

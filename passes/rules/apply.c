@@ -359,9 +359,9 @@ tc_status tc_rules_apply_each(tc_pass_env *env, tc_graph *graph, tc_rule_set *se
     return status;
 }
 
-void tc_rules_keep(tc_rule_set *set, const char *name) {
+void tc_rules_keep(tc_rule_set *set, bool (*is_wanted)(const void *user, const char *name), const void *user) {
     for (tc_rule *rule = set->first; rule; rule = rule->next)
-        rule->disabled |= strcmp(rule->name, name) != 0;
+        rule->disabled |= !is_wanted(user, rule->name);
 }
 
 void tc_rules_from_end(tc_rule_set *set) { set->from_end = true; }

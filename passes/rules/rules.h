@@ -26,8 +26,8 @@ tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set);
  * --disable and --explain are obeyed. */
 tc_status tc_rules_apply(tc_pass_env *env, tc_graph *graph, tc_rule_set *set, uint32_t *out_rewrites);
 
-/* Leaves out all rules but the one of that name. */
-void tc_rules_keep(tc_rule_set *set, const char *name);
+/* Leaves out all rules but those whose name is wanted. */
+void tc_rules_keep(tc_rule_set *set, bool (*is_wanted)(const void *user, const char *name), const void *user);
 /* The last node of the forward pass, for the guards `kept_for` and `needed_late`, which hold nowhere before it is set.
  */
 void tc_rules_set_forward_end(tc_rule_set *set, const tc_node *end);
