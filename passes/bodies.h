@@ -28,6 +28,10 @@ void tc_body_end(tc_body *body);
 void tc_body_draw(tc_body *body, const char *shape_of);
 /* result = x / (1 - ratio) where mask is true, else 0; 1 - ratio is rounded once, to the type of x. */
 void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *result);
+/* Lines for masks of a bit an element, each to be used once in a body: result = the bools of `mask` packed; the bools
+ * of `bits`, in the shape of a value `like`. bodies_bits.c */
+void tc_body_pack(tc_body *body, const char *mask, const char *result);
+void tc_body_unpack(tc_body *body, const char *bits, const char *like, const char *result);
 /* Whether a normalization is over the last axis alone: "", else "a". */
 const char *tc_variant_last_axis(const tc_node *node);
 

@@ -1,10 +1,10 @@
 /* bodies_attention_lean.c: the function bodies of DotProductAttention and of its gradient (meanings: compiler/ops.def),
  * put together from what is in use: b1 a bias, m1 a bool mask, f1 what stands for masked scores (else -inf), g1 the
- * guard against NaN, d1 dropout, s1 dropout with its flags in the sign bits of P. Of the gradient: d1 the dropped map
- * and flags are given, s1 neither: they are read from P; m1 a mask that products do not reach through; rN, rNNNN the
- * ranks of Q, K^T, V and P, which Transpose needs. Of the tiled gradient: as forward, the ranks of Q, K^T and V, a1 a
- * sum over axes. t1 a row's statistics in float, t11 in double: forward a result, of the tiled gradient operands, which
- * it has no use for: it makes them again.
+ * guard against NaN, d1 dropout, s1 dropout with its flags in the sign bits of P, p1 a bit for each flag. Of the
+ * gradient: d1 the dropped map and flags are given, k1 flags alone, s1 neither: they are read from P; m1 a mask that
+ * products do not reach through; rN, rNNNN the ranks of Q, K^T, V and P, which Transpose needs. Of the tiled gradient:
+ * as forward, the ranks of Q, K^T and V, a1 a sum over axes. t1 a row's statistics in float, t11 in double: forward a
+ * result, of the tiled gradient operands, which it has no use for: it makes them again.
  */
 #include "bodies.h"
 
@@ -83,16 +83,21 @@ static const char *operand_list(variant use) {
 bool tc_make_dot_attention(tc_body *body) {
     variant use = variant_of(body->node, 0);
     bool drop = use.drop, sign = drop && tc_attr_int(body->node, "signed", 0) != 0;
+    bool packed = drop && !sign && tc_attr_int(body->node, "packed", 0) != 0;
     const char *statistics = statistics_suffix(body->node, tc_output(body->node, 4));
     if (use.bias || use.mask || use.guard || drop || *statistics)
         tc_body_suffix(body, "_");
     add_suffix(body, use);
-    tc_body_suffix(body, "%s%s", sign ? "s1" : drop ? "d1" : "", statistics);
-    tc_body_begin(body, "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, signed: int = 0",
-                  operand_list(use),
-                  *statistics     ? "Y, P, dropped, keep, Statistics"
-                  : drop && !sign ? "Y, P, dropped, keep"
-                                  : "Y, P");
+    tc_body_suffix(body, "%s%s%s", sign ? "s1" : drop ? "d1" : "", packed ? "p1" : "", statistics);
+    const char *keep = packed ? "packed_keep" : "keep", *results = "Y, P";
+    if (*statistics || (drop && !sign))
+        results = tc_arena_printf(body->arena, "Y, P, dropped, %s%s", keep, *statistics ? ", Statistics" : "");
+    tc_body_begin(body,
+                  tc_arena_printf(body->arena,
+                                  "fill: float = -3.4e38, guard: int = 0, node: int = 0, %sscale: float = 1.0, "
+                                  "signed: int = 0",
+                                  packed ? "packed: int = 0, " : ""),
+                  operand_list(use), results);
     add_scale(body);
     add_scores(body, use.bias, use.mask, use.fill);
     add_softmax(body, use.guard, sign ? "share" : "P");
@@ -100,6 +105,8 @@ bool tc_make_dot_attention(tc_body *body) {
         tc_body_draw(body, "scores");
         tc_body_drop(body, sign ? "share" : "P", "keep", "dropped");
     }
+    if (packed)
+        tc_body_pack(body, "keep", "packed_keep");
     if (sign)
         tc_body_add(body, "  negative = Neg (share)\n  P = Where (keep, share, negative)\n");
     tc_body_add(body, "  Y = MatMul (%s, V)\n", drop ? "dropped" : "P");
@@ -130,17 +137,43 @@ static const char reach[] = "  no_grad = Constant <value_float: float = 0.0> ()\
                             "  no_grad_t = CastLike (no_grad, d_scores)\n"
                             "  reached = Where (mask, d_scores, no_grad_t)\n";
 
+/* Where what was dropped is found: in the signs of P, or in what was kept, a bool or a bit an element, with the dropped
+ * map or without. */
+typedef struct dropping {
+    bool any, sign, map, packed;
+} dropping;
+
+static dropping dropping_of(const tc_node *node) {
+    const tc_value *keep = tc_input(node, 6);
+    bool any = tc_input(node, 7) != NULL, sign = any && tc_attr_int(node, "signed", 0) != 0;
+    return (dropping){any, sign, any && !sign && tc_input(node, 5), any && keep && tc_value_dtype(keep) == TC_UINT8};
+}
+
+static const char *dropping_suffix(dropping use) {
+    if (!use.any || use.sign)
+        return use.any ? "s1" : "";
+    return use.map ? use.packed ? "d1p1" : "d1" : use.packed ? "k1p1" : "k1";
+}
+
 /* share: P without its flags; kept: the flags, and map: the dropped map, where there is dropout. */
-static void add_dropped(tc_body *body, bool sign) {
-    if (sign) {
+static void add_dropped(tc_body *body, dropping use) {
+    if (use.sign) {
         tc_body_add(body, "  no_share = Constant <value_float: float = 0.0> ()\n"
                           "  no_share_t = CastLike (no_share, P)\n"
                           "  share = Abs (P)\n"
                           "  kept = Greater (P, no_share_t)\n");
         tc_body_drop(body, "share", "kept", "map");
-    } else {
-        tc_body_add(body, "  share = Identity (P)\n  kept = Identity (keep)\n  map = Identity (dropped)\n");
+        return;
     }
+    tc_body_add(body, "  share = Identity (P)\n");
+    if (use.packed)
+        tc_body_unpack(body, "keep", "P", "kept");
+    else
+        tc_body_add(body, "  kept = Identity (keep)\n");
+    if (use.map)
+        tc_body_add(body, "  map = Identity (dropped)\n");
+    else
+        tc_body_drop(body, "share", "kept", "map");
 }
 
 /* With a mask the products leave out what it masks. */
@@ -161,31 +194,31 @@ static void add_products(tc_body *body, bool mask) {
 bool tc_make_dot_attention_grad(tc_body *body) {
     const tc_node *node = body->node;
     int ranks[4];
-    bool same = true, drop = tc_input(node, 7) != NULL, sign = drop && tc_attr_int(node, "signed", 0) != 0;
-    bool mask = tc_input(node, 8) != NULL;
+    const dropping use = dropping_of(node);
+    bool same = true, mask = tc_input(node, 8) != NULL;
     for (uint32_t i = 0; i < 4; i++) {
         ranks[i] = tc_value_rank(tc_input(node, i + 1));
         if (ranks[i] < 2)
             return false;
         same = same && ranks[i] == ranks[0];
     }
-    if (drop && !sign && !(tc_input(node, 5) && tc_input(node, 6)))
+    if (use.any && !use.sign && !tc_input(node, 6))
         return false;
     if (same)
         tc_body_suffix(body, "_r%d", ranks[0]);
     else
         tc_body_suffix(body, "_r%d_%d_%d_%d", ranks[0], ranks[1], ranks[2], ranks[3]);
-    tc_body_suffix(body, "%s%s", mask ? "m1" : "", sign ? "s1" : drop ? "d1" : "");
+    tc_body_suffix(body, "%s%s", mask ? "m1" : "", dropping_suffix(use));
     tc_body_begin(body, "scale: float = 1.0, signed: int = 0",
-                  mask   ? "dY, Q, KT, V, P, dropped, keep, ratio, mask"
-                  : drop ? "dY, Q, KT, V, P, dropped, keep, ratio"
-                         : "dY, Q, KT, V, P",
+                  mask      ? "dY, Q, KT, V, P, dropped, keep, ratio, mask"
+                  : use.any ? "dY, Q, KT, V, P, dropped, keep, ratio"
+                            : "dY, Q, KT, V, P",
                   "dQ, dKT, dV, dS");
     add_scale(body);
     add_transpose(body, "V", ranks[2], "v_t");
     tc_body_add(body, "  dD = MatMul (dY, v_t)\n");
-    if (drop) {
-        add_dropped(body, sign);
+    if (use.any) {
+        add_dropped(body, use);
         tc_body_drop(body, "dD", "kept", "dP");
     } else {
         tc_body_add(body, "  share = Identity (P)\n  map = Identity (P)\n  dP = Identity (dD)\n");

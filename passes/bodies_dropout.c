@@ -140,17 +140,26 @@ void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *re
 }
 
 bool tc_make_dropout(tc_body *body) {
-    tc_body_begin(body, "node: int = 0", "X, ratio, seed", "Y, mask");
+    bool packed = tc_attr_int(body->node, "packed", 0) != 0;
+    tc_body_suffix(body, packed ? "_p1" : "");
+    tc_body_begin(body, packed ? "node: int = 0, packed: int = 0" : "node: int = 0", "X, ratio, seed", "Y, mask");
     tc_body_draw(body, "X");
-    tc_body_add(body, "  mask = Identity (keep)\n");
+    if (packed)
+        tc_body_pack(body, "keep", "mask");
+    else
+        tc_body_add(body, "  mask = Identity (keep)\n");
     tc_body_drop(body, "X", "keep", "Y");
     tc_body_end(body);
     return true;
 }
 
 bool tc_make_dropout_grad(tc_body *body) {
+    bool packed = tc_value_dtype(tc_input(body->node, 1)) == TC_UINT8;
+    tc_body_suffix(body, packed ? "_p1" : "");
     tc_body_begin(body, "", "dY, mask, ratio", "dX");
-    tc_body_drop(body, "dY", "mask", "dX");
+    if (packed)
+        tc_body_unpack(body, "mask", "dY", "kept");
+    tc_body_drop(body, "dY", packed ? "kept" : "mask", "dX");
     tc_body_end(body);
     return true;
 }

@@ -4,13 +4,13 @@
  * them. Works on any graph that has a backward pass, whoever wrote it. Where the pass `lower` has replaced ops of
  * ai.tempo by standard ones, the rules match nothing, and only the second step saves bytes.
  *
- * Gradients do not change by a bit, but for ways that only the option or the recipe chooses (lean/choices.def): what is
+ * Gradients do not change by a bit, but for ways that only the option or the recipe chooses (lean/ways.def): what is
  * made of y is equal to rounding. No pass behind this one may merge equal nodes: copies are equal to their
  * originals. */
 #include "../compiler/memory/ledger.h"
 #include "../compiler/shape.h"
 #include "forms/forms.h"
-#include "lean/choices.h"
+#include "lean/ways.h"
 #include "lean/lean.h"
 #include "choose_loss.h"
 #include "rules/rules.h"

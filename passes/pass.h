@@ -30,7 +30,7 @@ typedef struct tc_options {
     size_t n_dims;
     const char *print_before, *print_after; /* --print-ir-before=, --print-ir-after=: pass name or "all" */
     bool verify_each, time, stats;
-    const char *gelu, *layernorm, *dropout; /* what is kept for them; NULL: as the recipe says. lean/choices.h */
+    const char *gelu, *layernorm, *dropout; /* what is kept for them; NULL: as the recipe says. lean/ways.h */
     bool inexact;                           /* --inexact: rules that change rounding are applied too */
     const char *cost, *machine;             /* what running a node costs, and on which machine: budget/node_cost.h */
     const char *memory_budget;              /* --memory-budget=: NULL: there is none */
@@ -117,7 +117,7 @@ const tc_pass *tc_pass_at(size_t index);
 /* The recipes: named pipelines, what --recipe= takes. */
 typedef struct tc_recipe {
     const char *name, *passes;
-    const char *choices; /* "idea=way ..." where it is not the first way: lean/choices.def */
+    const char *ways; /* "idea=way ..." where it is not the first way: lean/ways.def */
     const char *summary;
 } tc_recipe;
 const tc_recipe *tc_recipe_find(const char *name); /* NULL: the default; a NULL result: there is none of that name */

@@ -5,7 +5,7 @@
 #include "../compiler/options.h"
 #include "../compiler/text.h"
 #include "../compiler/verify.h"
-#include "lean/choices.h"
+#include "lean/ways.h"
 #include "pass.h"
 #include "reproducer.h"
 #include "rules/rules.h"
@@ -20,7 +20,7 @@ static const tc_pass passes[] = {
 };
 
 static const tc_recipe recipes[] = {
-#define RECIPE(name, passes, choices, summary) {#name, passes, choices, summary},
+#define RECIPE(name, passes, ways, summary) {#name, passes, ways, summary},
 #include "recipes.def"
 #undef RECIPE
 };
@@ -126,7 +126,7 @@ tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
     for (const char *name = next_name(ctx->arena, &list); name; name = next_name(ctx->arena, &list))
         if (tc_pass_find(name) == NULL)
             return unknown_pass(ctx, "passes", name);
-    TC_TRY(tc_choices_check(ctx, options));
+    TC_TRY(tc_ways_check(ctx, options));
     TC_TRY(tc_budget_check_options(ctx, options));
     if (options->memory_budget || options->pareto)
         TC_TRY(check_order(ctx, options));

@@ -36,10 +36,19 @@ typedef struct candidate {
     tk_pointwise_row row;
 } candidate;
 
+/* Links know masks of a byte an element. */
+static bool has_packed_mask(const tc_node *node) {
+    const bool is_grad = tc_node_is(node, TC_TEMPO_DOMAIN, "DropoutGrad");
+    const tc_value *mask = is_grad ? tc_input(node, 1) : tc_output(node, 1);
+    return mask && tc_value_dtype(mask) == TC_UINT8;
+}
+
 static bool is_candidate(tc_node *node, candidate *out) {
     for (size_t i = 0; i < TC_COUNT(link_ops); i++) {
         if (!tc_node_is(node, link_ops[i].domain, link_ops[i].op))
             continue;
+        if (has_packed_mask(node))
+            return false;
         *out = (candidate){link_ops[i].link, link_ops[i].n_elements, link_ops[i].either, 0};
         return strcmp(link_ops[i].op, "Sum") != 0 || node->n_inputs == 2;
     }

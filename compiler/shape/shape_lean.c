@@ -22,16 +22,37 @@ static tc_status check_draw(tc_shape_ctx *sc, tc_node *node, uint32_t ratio, uin
                        : TC_OK;
 }
 
+/* Which of the elements of such a shape are kept: a bool each, or `packed`, a bit each. */
+static tc_status set_mask(tc_shape_ctx *sc, tc_node *node, uint32_t output, int rank, const tc_dim *dims) {
+    tc_dim_pool *pool = node->graph->model->dims;
+    tc_dim bytes = tc_dim_const(1);
+    if (tc_attr_int(node, "packed", 0) == 0)
+        return tc_shape_set(sc, node, output, TC_BOOL, rank, dims);
+    for (int i = 0; i < rank; i++)
+        bytes = tc_dim_mul(pool, bytes, dims[i]);
+    bytes = tc_dim_div(pool, tc_dim_add(pool, bytes, tc_dim_const(7)), tc_dim_const(8));
+    if (rank == TC_RANK_UNKNOWN || tc_dim_is_unknown(bytes))
+        bytes = tc_shape_fresh(sc, node, output, 0);
+    return tc_shape_set(sc, node, output, TC_UINT8, 1, &bytes);
+}
+
+static tc_status expect_mask(tc_shape_ctx *sc, tc_node *node, uint32_t index) {
+    return tc_shape_expect_type(sc, node, index, 1u << TC_BOOL | 1u << TC_UINT8, "bool, or uint8 where it is packed");
+}
+
 tc_status tc_shape_tempo_dropout(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
     TC_TRY(check_draw(sc, node, 1, 2));
     TC_TRY(tc_shape_like(sc, node, 0, x.dtype, x));
-    return tc_shape_like(sc, node, 1, TC_BOOL, x);
+    return set_mask(sc, node, 1, x.rank, x.dims);
 }
 
 tc_status tc_shape_dropout_grad(tc_shape_ctx *sc, tc_node *node) {
-    TC_TRY(tc_shape_expect_type(sc, node, 1, 1u << TC_BOOL, "bool"));
+    tc_arg dy = tc_arg_of(node, 0);
+    TC_TRY(expect_mask(sc, node, 1));
     TC_TRY(check_draw(sc, node, 2, 3));
+    if (tc_arg_of(node, 1).dtype == TC_UINT8)
+        return tc_shape_like(sc, node, 0, dy.dtype, dy);
     return tc_shape_same_shape(sc, node);
 }
 
@@ -129,7 +150,7 @@ tc_status tc_shape_dot_attention(tc_shape_ctx *sc, tc_node *node) {
     TC_TRY(tc_shape_set(sc, node, 0, s.q.dtype, s.rank_y, s.y));
     TC_TRY(tc_shape_set(sc, node, 1, s.q.dtype, s.rank, s.scores));
     TC_TRY(tc_shape_set(sc, node, 2, s.q.dtype, s.rank, s.scores));
-    TC_TRY(tc_shape_set(sc, node, 3, TC_BOOL, s.rank, s.scores));
+    TC_TRY(set_mask(sc, node, 3, s.rank, s.scores));
     tc_dim dims[TC_MAX_RANK];
     tc_dtype dtype = statistics_of(&s, dims);
     return tc_shape_set(sc, node, 4, dtype, s.rank, dims);
@@ -169,7 +190,7 @@ tc_status tc_shape_dot_grad(tc_shape_ctx *sc, tc_node *node) {
     int rank;
     for (uint32_t i = 0; i < 5; i++)
         TC_TRY(expect_matrix(sc, node, i));
-    TC_TRY(tc_shape_expect_type(sc, node, 6, 1u << TC_BOOL, "bool"));
+    TC_TRY(expect_mask(sc, node, 6));
     TC_TRY(check_draw(sc, node, 7, UINT32_MAX));
     TC_TRY(tc_shape_expect_type(sc, node, 8, 1u << TC_BOOL, "bool"));
     TC_TRY(product(sc, node, dy, v, true, &rank, ds)); /* [.., S, T], with the leading dims of dy: those of P and V */

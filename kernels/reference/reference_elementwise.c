@@ -330,3 +330,17 @@ void tk_reference_dropout_grad(tk_queue *q, void *dinp, const void *dout, const 
     for (int64_t i = 0; i < n; i++)
         tk_put(dinp, dtype, i, mask[i] ? tk_get(dout, dtype, i) / (1 - part) : 0);
 }
+
+void tk_reference_pack_bits(tk_queue *q, uint8_t *bits, const uint8_t *mask, int64_t n) {
+    (void)q;
+    memset(bits, 0, (size_t)tk_bit_bytes(n));
+    for (int64_t i = 0; i < n; i++)
+        if (mask[i])
+            bits[i / 8] = (uint8_t)(bits[i / 8] | 1u << i % 8);
+}
+
+void tk_reference_unpack_bits(tk_queue *q, uint8_t *mask, const uint8_t *bits, int64_t n) {
+    (void)q;
+    for (int64_t i = 0; i < n; i++)
+        mask[i] = bits[i / 8] >> i % 8 & 1;
+}

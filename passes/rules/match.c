@@ -154,6 +154,7 @@ static const struct {
     {"IsInf", "detect_positive", 1, NULL},
     {"DotProductAttention", "signed", 0, NULL},
     {"DotProductAttentionGrad", "signed", 0, NULL},
+    {"Dropout", "packed", 0, NULL},
 };
 
 static bool default_is(const tc_node *node, const tc_attr *want) {

@@ -10,7 +10,22 @@
 typedef struct attention_params {
     tk_attention a;
     uint32_t ordinal;
+    size_t kernel_bytes; /* of the workspace: behind it lies a packed mask's bytes */
 } attention_params;
+
+static int64_t scores(const tk_attention *a) { return a->items * a->s * a->t; }
+
+/* The kernel's workspace, and behind it room for the bytes of a packed mask. */
+static void set_workspace(rt_launch *launch, attention_params *p, size_t kernel_bytes, const rt_arg *mask) {
+    p->kernel_bytes = (kernel_bytes + 63) / 64 * 64;
+    const size_t bytes = rt_unpacked_bytes(mask, scores(&p->a));
+    launch->workspace_bytes = bytes ? p->kernel_bytes + bytes : kernel_bytes;
+}
+
+static uint8_t *unpacked(const rt_launch *launch) {
+    const attention_params *p = launch->params;
+    return (uint8_t *)launch->workspace + p->kernel_bytes;
+}
 
 typedef struct placing {
     int64_t *at, size;
@@ -132,16 +147,25 @@ static tc_status expect_scores(rt_launcher *launcher, const tc_node *node, const
     return rt_expect(launcher, node, !arg || arg->dtype == dtype);
 }
 
+/* What was kept, a byte or a bit an element; absent is fine. */
+static tc_status expect_keep(rt_launcher *launcher, const tc_node *node, const rt_arg *keep, const tk_attention *a) {
+    if (rt_is_packed(keep))
+        return rt_expect_mask(launcher, node, keep, scores(a));
+    return expect_scores(launcher, node, keep, TK_BOOL, a);
+}
+
 /* (Q, K^T, V, Bias?, Mask?, Ratio?, Seed?) -> Y, P, Dropped, Keep, Statistics */
 static void run_attention(tk_queue *q, const rt_launch *launch) {
     const attention_params *p = launch->params;
-    const rt_arg *in = launch->in, *ratio = rt_in(launch, 5), *seed = rt_in(launch, 6);
+    const rt_arg *in = launch->in, *ratio = rt_in(launch, 5), *seed = rt_in(launch, 6), *keep = rt_out(launch, 3);
     tk_attention_results out = {launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)),
-                                rt_data(rt_out(launch, 3)), rt_data(rt_out(launch, 4))};
+                                rt_is_packed(keep) ? unpacked(launch) : rt_data(keep), rt_data(rt_out(launch, 4))};
     tk_attention_operands operands = {in[0].data, in[1].data, in[2].data, rt_data(rt_in(launch, 3)),
                                       rt_data(rt_in(launch, 4))};
     launch->kernels->attention_run(q, out, operands, &p->a, rt_ratio(ratio, 0), rt_seed(seed, p->ordinal),
                                    launch->workspace);
+    if (rt_is_packed(keep))
+        launch->kernels->pack_bits(q, keep->data, out.keep, scores(&p->a));
 }
 
 /* Operands Q, K^T, V, Bias?, Mask?, Ratio? and Seed? from `first` on, for the items of `whole`, and the attributes. */
@@ -177,10 +201,11 @@ tc_status rt_launch_attention(rt_launcher *launcher, const tc_node *node, rt_lau
     TC_TRY(prepare_operands(launcher, node, launch, 0, &y, p));
     TC_TRY(prepare_dense(launcher, node, &y, &launch->out[0], RT_SPREAD_Y, a->e, &a->y));
     TC_TRY(rt_expect(launcher, node, rt_in(launch, 6) || (!rt_out(launch, 2) && !rt_out(launch, 3))));
-    for (uint32_t i = 1; i < 4; i++)
-        TC_TRY(expect_scores(launcher, node, rt_out(launch, i), i == 3 ? TK_BOOL : a->dtype, a));
+    for (uint32_t i = 1; i < 3; i++)
+        TC_TRY(expect_scores(launcher, node, rt_out(launch, i), a->dtype, a));
+    TC_TRY(expect_keep(launcher, node, rt_out(launch, 3), a));
     TC_TRY(expect_statistics(launcher, node, rt_out(launch, 4), a));
-    launch->workspace_bytes = launcher->kernels->attention_workspace(a, launcher->slots);
+    set_workspace(launch, p, launcher->kernels->attention_workspace(a, launcher->slots), rt_out(launch, 3));
     launch->params = p;
     launch->run = run_attention;
     return TC_OK;
@@ -201,7 +226,7 @@ static tc_status expect_gradients(rt_launcher *launcher, const tc_node *node, co
 /* (dY, Q, K^T, V, P, Dropped?, Keep?, Ratio?, Mask?) -> dQ, dK^T, dV, dS */
 static void run_attention_grad(tk_queue *q, const rt_launch *launch) {
     const attention_params *p = launch->params;
-    const rt_arg *in = launch->in, *ratio = rt_in(launch, 7);
+    const rt_arg *in = launch->in, *ratio = rt_in(launch, 7), *keep = rt_in(launch, 6);
     tk_attention_gradients out = {launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)),
                                   rt_data(rt_out(launch, 3))};
     tk_attention_saved saved = {in[0].data,
@@ -210,9 +235,11 @@ static void run_attention_grad(tk_queue *q, const rt_launch *launch) {
                                 in[3].data,
                                 in[4].data,
                                 rt_data(rt_in(launch, 5)),
-                                rt_data(rt_in(launch, 6)),
+                                rt_is_packed(keep) ? unpacked(launch) : rt_data(keep),
                                 ratio != NULL,
                                 rt_data(rt_in(launch, 8))};
+    if (rt_is_packed(keep))
+        launch->kernels->unpack_bits(q, unpacked(launch), keep->data, scores(&p->a));
     launch->kernels->attention_grad(q, out, saved, &p->a, rt_ratio(ratio, 0), launch->workspace);
 }
 
@@ -225,14 +252,13 @@ tc_status rt_launch_attention_grad(rt_launcher *launcher, const tc_node *node, r
     TC_TRY(rt_expect(launcher, node, launch->in[0].dtype == a->dtype && rt_in(launch, 4)));
     TC_TRY(expect_scores(launcher, node, rt_in(launch, 4), a->dtype, a));
     TC_TRY(expect_scores(launcher, node, dropped, a->dtype, a));
-    TC_TRY(expect_scores(launcher, node, keep, TK_BOOL, a));
+    TC_TRY(expect_keep(launcher, node, keep, a));
     TC_TRY(rt_expect(launcher, node, !mask || mask->dtype == TK_BOOL));
     TC_TRY(prepare_repeated(launcher, node, &launch->in[0], mask, a, &a->mask_at, &a->mask_row, &a->mask_column));
-    if (rt_in(launch, 7) && !a->is_signed && (!dropped || !keep))
-        return tc_error(launcher->ctx, TC_BAD_INPUT, node,
-                        "has a ratio, but neither the dropped map with what was kept nor signed P");
+    if (rt_in(launch, 7) && !a->is_signed && !keep)
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "has a ratio, but neither what was kept nor signed P");
     TC_TRY(expect_gradients(launcher, node, launch, a, a->items));
-    launch->workspace_bytes = launcher->kernels->attention_grad_workspace(a, launcher->slots);
+    set_workspace(launch, p, launcher->kernels->attention_grad_workspace(a, launcher->slots), keep);
     launch->params = p;
     launch->run = run_attention_grad;
     return TC_OK;

@@ -4,6 +4,7 @@
 #define TEMPO_LAUNCH_DRAW_H
 #include "../../kernels/common/philox.h"
 #include "../../kernels/common/types.h"
+#include "../../kernels/dropout/dropout.h"
 #include "../launch.h"
 
 /* The operands as kernels take them: a ratio, and what node `node` draws from the seed; each may be NULL. */
@@ -13,4 +14,11 @@ tk_seed rt_seed(const rt_arg *seed, uint32_t node);
 /* TC_BAD_INPUT or TC_UNSUPPORTED unless operands `ratio` and `seed` are absent or as said above. */
 tc_status rt_expect_draw(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t ratio,
                          uint32_t seed);
+
+/* A mask, operand or result, has a byte an element, or a bit (dropout.h); NULL: there is none. Kernels know bytes:
+ * where bits are packed from and unpacked to takes so much workspace. */
+bool rt_is_packed(const rt_arg *mask);
+size_t rt_unpacked_bytes(const rt_arg *mask, int64_t elements);
+/* TC_BAD_INPUT unless the mask is of so many elements. */
+tc_status rt_expect_mask(rt_launcher *launcher, const tc_node *node, const rt_arg *mask, int64_t elements);
 #endif

@@ -60,18 +60,31 @@ tc_status rt_expect_draw(rt_launcher *launcher, const tc_node *node, const rt_la
     return rt_expect(launcher, node, (!r || r->count == 1) && (!s || (s->count == 2 && s->dtype == TK_I64)));
 }
 
-/* (X, Ratio, Seed) -> Y, Mask */
+bool rt_is_packed(const rt_arg *mask) { return mask && mask->dtype == TK_U8; }
+
+size_t rt_unpacked_bytes(const rt_arg *mask, int64_t elements) { return rt_is_packed(mask) ? (size_t)elements : 0; }
+
+tc_status rt_expect_mask(rt_launcher *launcher, const tc_node *node, const rt_arg *mask, int64_t elements) {
+    const int64_t count = rt_is_packed(mask) ? tk_bit_bytes(elements) : elements;
+    return rt_expect(launcher, node, !mask || (mask->count == count && (rt_is_packed(mask) || mask->dtype == TK_BOOL)));
+}
+
+/* (X, Ratio, Seed) -> Y, Mask. Bits are packed from bytes in the workspace. */
 static void run_seeded(tk_queue *q, const rt_launch *launch) {
-    const rt_arg *in = launch->in;
-    launch->kernels->dropout(q, launch->out[0].data, rt_data(rt_out(launch, 1)), in[0].data, in[0].count,
-                             rt_ratio(&in[1], 0), rt_seed(&in[2], *(const uint32_t *)launch->params), NULL,
-                             in[0].dtype);
+    const rt_arg *in = launch->in, *mask = rt_out(launch, 1);
+    uint8_t *bytes = rt_is_packed(mask) ? launch->workspace : rt_data(mask);
+    launch->kernels->dropout(q, launch->out[0].data, bytes, in[0].data, in[0].count, rt_ratio(&in[1], 0),
+                             rt_seed(&in[2], *(const uint32_t *)launch->params), NULL, in[0].dtype);
+    if (rt_is_packed(mask))
+        launch->kernels->pack_bits(q, mask->data, bytes, in[0].count);
 }
 
 tc_status rt_launch_seeded_dropout(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     uint32_t *ordinal = RT_PARAMS(launcher, uint32_t);
     *ordinal = (uint32_t)tc_attr_int(node, "node", 0);
     TC_TRY(rt_expect_draw(launcher, node, launch, 1, 2));
+    TC_TRY(rt_expect_mask(launcher, node, rt_out(launch, 1), launch->in[0].count));
+    launch->workspace_bytes = rt_unpacked_bytes(rt_out(launch, 1), launch->in[0].count);
     launch->params = ordinal;
     launch->run = run_seeded;
     launch->inplace[0] = 1;
@@ -81,13 +94,19 @@ tc_status rt_launch_seeded_dropout(rt_launcher *launcher, const tc_node *node, r
 /* (dY, Mask, Ratio) -> dX */
 static void run_dropout_grad(tk_queue *q, const rt_launch *launch) {
     const rt_arg *in = launch->in;
-    launch->kernels->dropout_grad(q, launch->out[0].data, in[0].data, in[1].data, in[0].count, rt_ratio(&in[2], 0),
+    const uint8_t *mask = in[1].data;
+    if (rt_is_packed(&in[1])) {
+        launch->kernels->unpack_bits(q, launch->workspace, mask, in[0].count);
+        mask = launch->workspace;
+    }
+    launch->kernels->dropout_grad(q, launch->out[0].data, in[0].data, mask, in[0].count, rt_ratio(&in[2], 0),
                                   in[0].dtype);
 }
 
 tc_status rt_launch_dropout_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     TC_TRY(rt_expect_draw(launcher, node, launch, 2, 3));
-    TC_TRY(rt_expect(launcher, node, launch->in[1].dtype == TK_BOOL && launch->in[1].count == launch->in[0].count));
+    TC_TRY(rt_expect_mask(launcher, node, &launch->in[1], launch->in[0].count));
+    launch->workspace_bytes = rt_unpacked_bytes(&launch->in[1], launch->in[0].count);
     launch->run = run_dropout_grad;
     launch->inplace[0] = 1;
     return TC_OK;

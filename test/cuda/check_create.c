@@ -218,6 +218,21 @@ static void dropout(void) {
                 }
 }
 
+static void bits(void) {
+    for (size_t i = 0; i < COUNT(sizes); i++)
+        for (int64_t first = 0; first < 2; first++) { /* packed, and not */
+            const int64_t n = sizes[i], bytes = tk_bit_bytes(n);
+            pair mask = pair_from(pair_random(TK_BOOL, n + 1, 0, 2), first);
+            pair packed = pair_result(TK_U8, bytes), again = pair_from(pair_result(TK_BOOL, n + 1), first);
+            mask.n = again.n = n;
+            ON_BOTH(pack_bits, AT(packed), AT(mask), n);
+            pair_compare(packed, (bounds){0}, "bits of %lld elements", (long long)n);
+            ON_BOTH(unpack_bits, AT(again), AT(packed), n);
+            pair_compare(again, (bounds){0}, "bytes of %lld elements", (long long)n);
+            pair_same(again, mask, "a mask packed and unpacked");
+        }
+}
+
 /* An element whose bits are the threshold is kept. */
 static void threshold(void) {
     const tk_draw draw = {0x123456789abcdef, 9, 7}; /* run_dropout's */
@@ -272,17 +287,8 @@ static void bad_ratios(void) {
 }
 
 const cuda_check checks[] = {
-    {"range", range},
-    {"eye", eye},
-    {"one_hot", one_hot},
-    {"nonzero", nonzero},
-    {"compress", compress},
-    {"topk", topk},
-    {"topk of many", topk_of_many},
-    {"random", random_numbers},
-    {"dropout", dropout},
-    {"threshold", threshold},
-    {"kept halves", kept_halves},
-    {"bad ratios", bad_ratios},
-    {NULL, NULL},
+    {"range", range},           {"eye", eye},   {"one_hot", one_hot},           {"nonzero", nonzero},
+    {"compress", compress},     {"topk", topk}, {"topk of many", topk_of_many}, {"random", random_numbers},
+    {"dropout", dropout},       {"bits", bits}, {"threshold", threshold},       {"kept halves", kept_halves},
+    {"bad ratios", bad_ratios}, {NULL, NULL},
 };

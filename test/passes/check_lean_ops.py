@@ -17,7 +17,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-import linear_loss_cases, philox_draws
+import linear_loss_cases, optimizer_definitions, philox_draws
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 random = np.random.default_rng(11)
@@ -39,8 +39,24 @@ def swap(x):
     return np.swapaxes(x, -1, -2)
 
 
+def bits_of(mask):
+    return np.packbits(mask, bitorder="little")
+
+
+def mask_of(mask, shape):
+    """Bools, or the bits of so many elements."""
+    if mask.dtype != np.uint8:
+        return mask
+    return np.unpackbits(mask, bitorder="little", count=int(np.prod(shape))).reshape(shape) != 0
+
+
+def dropout(x, ratio, seed, node=0, packed=0):
+    keep = philox_draws.keep_mask(x.shape, ratio, seed, node)
+    return drop(x, keep, ratio), bits_of(keep) if packed else keep
+
+
 def attention(
-    q, kt, v, bias=None, mask=None, ratio=None, seed=None, scale=1.0, fill=-np.inf, guard=0, signed=0, node=0
+    q, kt, v, bias=None, mask=None, ratio=None, seed=None, scale=1.0, fill=-np.inf, guard=0, signed=0, node=0, packed=0
 ):
     s = scale * (q @ kt)
     if mask is not None:
@@ -57,11 +73,11 @@ def attention(
         return p @ v, p, p, None, statistics
     keep = philox_draws.keep_mask(p.shape, ratio, seed, node)
     dropped = np.where(keep, p / (1 - np.float64(np.float32(ratio))), 0)
-    return dropped @ v, np.where(keep, p, -p) if signed else p, dropped, keep, statistics
+    return dropped @ v, np.where(keep, p, -p) if signed else p, dropped, bits_of(keep) if packed else keep, statistics
 
 
 def attention_grad(dy, q, kt, v, p, dropped=None, keep=None, ratio=None, mask=None, scale=1.0, signed=0):
-    keep = p > 0 if signed else keep
+    keep = p > 0 if signed else keep if ratio is None else mask_of(keep, p.shape)
     p = np.abs(p)
     share = 1 if ratio is None else 1 - np.float64(np.float32(ratio))
     dropped = p if ratio is None else np.where(keep, p / share, 0)
@@ -127,107 +143,14 @@ def swish_grad(dy, x, alpha=1.0):
     return (dy * (s + alpha * x * s * (1 - s)),)
 
 
-def groups(operands, states):
-    """X, G and each state of each tensor: those of the first, those of the second, ..."""
-    count = len(operands) // (2 + states)
-    return [operands[i::count] for i in range(count)]
-
-
-def regrouped(results):
-    """(X, V, ...) of each tensor as X..., V..., ..."""
-    return tuple(r[k] for k in range(len(results[0])) for r in results)
-
-
-def optimizer(states):
-    """Adds what an optimizer of ai.tempo has beside ONNX's: a number behind the states that gradients are multiplied
-    by, and copies of the new weights behind the results."""
-
-    def extended(rule):
-        def run(rate, t, *operands, copy_type=0, **attributes):
-            count, rest = divmod(len(operands), 2 + states)
-            scale = operands[-1] if rest else 1
-            scaled = [g * scale for g in operands[count : 2 * count]]
-            results = rule(
-                rate, t, *operands[:count], *scaled, *operands[2 * count : (2 + states) * count], **attributes
-            )
-            return results + (results[:count] if copy_type else ())
-
-        return run
-
-    return extended
-
-
-def rounded(*numbers):
-    """Attributes are floats."""
-    return [np.float64(np.float32(n)) for n in numbers]
-
-
-@optimizer(2)
-def adam(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-6, norm_coefficient=0.0, norm_coefficient_post=0.0):
-    """onnx's reference: onnx/reference/ops/aionnx_preview_training/op_adam.py."""
-    alpha, beta, epsilon, norm, post = rounded(alpha, beta, epsilon, norm_coefficient, norm_coefficient_post)
-    if t > 0:
-        rate = rate * np.sqrt(1 - beta**t) / (1 - alpha**t)
-    results = []
-    for x, g, v, h in groups(operands, 2):
-        g = norm * x + g
-        v, h = alpha * v + (1 - alpha) * g, beta * h + (1 - beta) * g * g
-        results.append(((1 - post) * (x - rate * v / (np.sqrt(h) + epsilon)), v, h))
-    return regrouped(results)
-
-
-@optimizer(2)
-def adamw(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-8, weight_decay=0.01):
-    """The algorithm in the documentation of torch.optim.AdamW, line by line."""
-    b1, b2, epsilon, decay = rounded(alpha, beta, epsilon, weight_decay)
-    results = []
-    for theta, g, m, v in groups(operands, 2):
-        theta = theta - rate * decay * theta
-        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g**2
-        m_hat, v_hat = (m / (1 - b1**t), v / (1 - b2**t)) if t > 0 else (m, v)
-        results.append((theta - rate * m_hat / (np.sqrt(v_hat) + epsilon), m, v))
-    return regrouped(results)
-
-
-@optimizer(1)
-def momentum(rate, t, *operands, alpha, beta, mode, norm_coefficient):
-    alpha, beta, norm = rounded(alpha, beta, norm_coefficient)
-    results = []
-    for x, g, v in groups(operands, 1):
-        g = norm * x + g
-        v = alpha * v + (beta if t > 0 else 1) * g
-        results.append((x - rate * (g + alpha * v if mode == "nesterov" else v), v))
-    return regrouped(results)
-
-
-@optimizer(1)
-def adagrad(rate, t, *operands, decay_factor=0.0, epsilon=1e-6, norm_coefficient=0.0):
-    decay, epsilon, norm = rounded(decay_factor, epsilon, norm_coefficient)
-    results = []
-    for x, g, h in groups(operands, 1):
-        g = norm * x + g
-        h = h + g * g
-        results.append((x - rate / (1 + t * decay) * g / (np.sqrt(h) + epsilon), h))
-    return regrouped(results)
-
-
-def global_norm(*gradients, max_norm=None):
-    """torch.nn.utils.clip_grad_norm_: the norm, and what it multiplies gradients by."""
-    norm = np.sqrt(sum(np.sum(g * g) for g in gradients))
-    return (norm,) if max_norm is None else (norm, min(1.0, np.float64(np.float32(max_norm)) / (norm + 1e-6)))
-
-
 DEFINITIONS = {
-    "GlobalNorm": global_norm,
-    "Adagrad": adagrad,
-    "Adam": adam,
-    "AdamW": adamw,
-    "Momentum": momentum,
-    "Dropout": lambda x, ratio, seed, node=0: (
-        drop(x, philox_draws.keep_mask(x.shape, ratio, seed, node), ratio),
-        philox_draws.keep_mask(x.shape, ratio, seed, node),
-    ),
-    "DropoutGrad": lambda dy, mask, ratio: (drop(dy, mask, ratio),),
+    "GlobalNorm": optimizer_definitions.global_norm,
+    "Adagrad": optimizer_definitions.adagrad,
+    "Adam": optimizer_definitions.adam,
+    "AdamW": optimizer_definitions.adamw,
+    "Momentum": optimizer_definitions.momentum,
+    "Dropout": dropout,
+    "DropoutGrad": lambda dy, mask, ratio: (drop(dy, mask_of(mask, dy.shape), ratio),),
     "DotProductAttention": attention,
     "DotProductAttentionGrad": attention_grad,
     "DotProductAttentionTiledGrad": attention_tiled_grad,
@@ -284,6 +207,10 @@ def dropout_cases():
     case("Dropout", f(4, 9), np.float32(0), SEED, outputs=2, dynamic=True)
     case("Dropout", f(4, 9), np.float32(0.1), SEED, outputs=2, absent=(0,))
     case("Dropout", f(4, 9), np.float16(0.5), SEED, outputs=2, types=(np.float16,))
+    for shape in (3, 5), (2, 8), (), (0, 3), (257,):
+        case("Dropout", f(*shape), RATIO, SEED, outputs=2, node=1, packed=1, types=FLOATS, dynamic=len(shape) == 2)
+        bits = bits_of(random.random(shape) < 0.6)
+        case("DropoutGrad", f(*shape), bits, RATIO, types=FLOATS, dynamic=len(shape) == 2)
     case("DropoutGrad", f(4, 9), random.random((4, 9)) < 0.6, RATIO, types=FLOATS)
     case("DropoutGrad", f(4, 9), random.random((4, 9)) < 0.6, np.float32([0.1]), dynamic=True)
 
@@ -331,6 +258,13 @@ def attention_cases():
         )
         if keep is not None:
             case("DotProductAttentionGrad", dy, q, kt, v, p, dropped, keep, RATIO, outputs=3, absent=(0, 1), scale=0.5)
+            again = dict(outputs=4, scale=0.5, types=FLOATS, dynamic=bool(with_mask))
+            case("DotProductAttentionGrad", dy, q, kt, v, p, None, keep, RATIO, **again)
+            case("DotProductAttentionGrad", dy, q, kt, v, p, None, bits_of(keep), RATIO, **again)
+            case("DotProductAttentionGrad", dy, q, kt, v, p, dropped, bits_of(keep), RATIO, mask, **again)
+            bits = dict(outputs=4, scale=0.5, node=4, packed=1)
+            case("DotProductAttention", q, kt, v, *operands, types=FLOATS, **bits)
+            case("DotProductAttention", q, kt, v, *operands, absent=(2,), dynamic=bool(with_bias), **bits)
         parts = (2, 3) if results == 2 else ()
         common = dict(outputs=5, scale=0.5, node=4, signed=signed)
         case("DotProductAttention", q, kt, v, *operands, absent=parts, types=FLOATS, **common)

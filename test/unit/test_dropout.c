@@ -257,11 +257,36 @@ static void ratios(void **state) {
                      TK_BAD_VALUE);
 }
 
+/* Bit i % 8 of byte i / 8 is element i, whatever lies behind the last one, on any number of threads. */
+static void bits(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {0, 1, 7, 8, 9, 64, 1000, 8 * 16384 * 3 + 5};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        const int64_t n = sizes[s];
+        uint8_t *mask = alloc_guarded((size_t)n, 0), *packed = alloc_guarded((size_t)(n + 7) / 8, 0),
+                *again = alloc_guarded((size_t)n, 0);
+        for (int64_t i = 0; i < n; i++)
+            mask[i] = i * i % 7 < 3;
+        for (int threads = 1; threads <= 3; threads++) {
+            use_threads(threads);
+            memset(packed, 0xff, (size_t)(n + 7) / 8);
+            tk_pack_bits(queue(), packed, mask, n);
+            for (int64_t i = 0; i < (n + 7) / 8 * 8; i++)
+                assert_int_equal(packed[i / 8] >> i % 8 & 1, i < n && i * i % 7 < 3);
+            memset(again, 0xff, (size_t)n);
+            tk_unpack_bits(queue(), again, packed, n);
+            assert_memory_equal(again, mask, (size_t)n);
+        }
+        free_guarded(mask, (size_t)n), free_guarded(packed, (size_t)(n + 7) / 8), free_guarded(again, (size_t)n);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_answers), cmocka_unit_test(halves),    cmocka_unit_test(thresholds),
         cmocka_unit_test(masks),         cmocka_unit_test(values),    cmocka_unit_test(correlations),
         cmocka_unit_test(shares),        cmocka_unit_test(stretches), cmocka_unit_test(ratios),
+        cmocka_unit_test(bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

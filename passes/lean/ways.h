@@ -1,10 +1,10 @@
-/* choices.h: what options and recipes choose where an idea of keeping less has several ways: choices.def. */
-#ifndef TC_CHOICES_H
-#define TC_CHOICES_H
+/* ways.h: what options and recipes choose where an idea of keeping less has several ways: ways.def. */
+#ifndef TC_WAYS_H
+#define TC_WAYS_H
 #include "../pass.h"
 
 /* The ways of --gelu, --layernorm and --dropout exist, and a pass heeds them: TC_USAGE else. */
-tc_status tc_choices_check(tc_ctx *ctx, const tc_options *options);
+tc_status tc_ways_check(tc_ctx *ctx, const tc_options *options);
 /* Whether the rule of lean.rules makes a way that is chosen, or no choice is about it. */
 bool tc_is_chosen(const tc_options *options, const char *rule);
 /* Whether the first way of every idea is chosen: those whose nodes a memory budget may choose one by one. */
