@@ -133,7 +133,7 @@ void tk_attention_run(tk_queue *q, tk_attention_results out, tk_attention_operan
     attention_ctx c = {.out = out,
                        .in = in,
                        .a = a,
-                       .threshold = tk_drop_threshold(dropped),
+                       .threshold = tk_draw_threshold(&draw, dropped),
                        .keep = tk_dropout_divisor(dropped, a->dtype),
                        .draw = seed.pair ? &draw : NULL,
                        .workspace = workspace,
@@ -171,7 +171,7 @@ void tk_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, tk_attenti
     attention_ctx again = {.in = in,
                            .statistics = after.statistics,
                            .a = a,
-                           .threshold = tk_drop_threshold(dropped),
+                           .threshold = tk_draw_threshold(&draw, dropped),
                            .draw = seed.pair ? &draw : NULL};
     gradient_ctx c = {.out = out,
                       .in = {.dout = after.dout,

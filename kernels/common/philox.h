@@ -1,15 +1,17 @@
 /* philox.h: Philox4x32 with 7 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four
- * random words from a counter and a key. The one source of randomness here, whatever the thread, device or order: block
+ * random words from a counter and a key. The source of randomness here, whatever the thread, device or order: block
  * b of node `node` at `step` under `seed` has counter {b low word, b high word ^ step high word, node, step low word}
  * and key {seed low word, seed high word}. The high word of b is 0 in a tensor of less than 2^34 elements, so that no
  * two of its draws share a counter.
  *   words         element i is word i mod 4 of block i / 4: numbers of RandomUniform and RandomNormal
  *   halves        element i has 16 bits of block i / 8, of its word (i mod 8) / 2: the low half where i is even, the
  *                 high half where it is odd: what Dropout compares with its threshold (dropout/dropout_math.h)
- * Also C++, for devices. */
+ * A draw may be another runtime's instead, for masks alone: that of minstd.h. Also C++, for devices. */
 #ifndef TK_PHILOX_H
 #define TK_PHILOX_H
+#include "minstd.h"
 #include "vector.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TK_PHILOX_ROUNDS = 7, TK_WORDS = 4, TK_HALVES = 8 }; /* the latter two: of a block */
@@ -52,15 +54,20 @@ typedef struct tk_draw {
     uint64_t seed;
     uint32_t node;
     uint64_t step;
+    uint32_t minstd; /* 0: Philox; else the state before the first element's, and the three above are not used */
 } tk_draw;
 
 /* The same, read from an operand: int64[2], seed and step. */
 typedef struct tk_seed {
     const int64_t *pair; /* NULL: nothing is drawn */
     uint32_t node;
+    bool is_minstd; /* run `step` draws from the generator seeded with own + step */
+    int64_t own;
 } tk_seed;
 TK_INLINE tk_draw tk_draw_of(tk_seed s) {
-    tk_draw d = {(uint64_t)s.pair[0], s.node, (uint64_t)s.pair[1]};
+    tk_draw d = {(uint64_t)s.pair[0], s.node, (uint64_t)s.pair[1], 0};
+    if (s.is_minstd)
+        d.minstd = tk_minstd_seeded((uint64_t)s.own + (uint64_t)s.pair[1]);
     return d;
 }
 

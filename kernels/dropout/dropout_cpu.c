@@ -1,5 +1,5 @@
-/* dropout_cpu.c: draws masks, a block of counters at a time, so that Philox's rounds become vector code; then computes
- * the elements. */
+/* dropout_cpu.c: draws masks, a block of counters at a time, so that Philox's rounds become vector code, or as many
+ * lanes of ONNX Runtime's generator; then computes the elements. */
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../movement/movement.h"
@@ -45,7 +45,29 @@ TK_VECTOR static void draw_blocks(uint8_t *kept, uint64_t first, int64_t n, cons
         kept[i] = halves[i] >= least;
 }
 
+/* The same of minstd.h: lanes of neighbours, each of which steps over the others. */
+TK_VECTOR static void keep_minstd(uint8_t *kept, int64_t first, int64_t n, uint32_t threshold, uint32_t seeded) {
+    enum { LANES = 16 };
+    uint32_t x[LANES];
+    const uint32_t stride = tk_minstd_skip(1, LANES);
+    x[0] = tk_minstd_skip(seeded, (uint64_t)first + 1);
+    for (int k = 1; k < LANES; k++)
+        x[k] = tk_minstd_product(x[k - 1], TK_MINSTD_FACTOR);
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            kept[i + k] = (uint8_t)tk_is_kept_minstd(x[k], threshold);
+            x[k] = tk_minstd_product(x[k], stride);
+        }
+    for (int k = 0; i + k < n; k++)
+        kept[i + k] = (uint8_t)tk_is_kept_minstd(x[k], threshold);
+}
+
 void tk_dropout_keep(uint8_t *kept, int64_t first, int64_t n, uint32_t threshold, const tk_draw *draw) {
+    if (draw->minstd) {
+        keep_minstd(kept, first, n, threshold, draw->minstd);
+        return;
+    }
     uint8_t drawn[TK_HALVES * BLOCKS];
     for (int64_t at = first, end = first + n; at < end;) {
         int64_t skip = at % TK_HALVES, m = TK_HALVES * BLOCKS - skip;
@@ -97,7 +119,7 @@ static void run(tk_queue *q, dropout_ctx c, int64_t n, double ratio) {
         tk_fault(q, TK_BAD_VALUE);
         return;
     }
-    c.threshold = tk_drop_threshold(ratio);
+    c.threshold = c.draw ? tk_draw_threshold(c.draw, ratio) : 0;
     c.keep = tk_dropout_divisor(ratio, c.dtype);
     tk_parallel_for(q, n, GRAIN, range, &c);
 }

@@ -59,8 +59,18 @@ double tk_reference_ratio(tk_queue *q, bool drops, tk_number ratio) {
     return -1;
 }
 
+/* The number of std::minstd_rand0 behind `steps` of them. */
+static uint64_t minstd(uint64_t state, uint64_t steps) {
+    for (uint64_t factor = 16807; steps > 0; steps /= 2, factor = factor * factor % 2147483647)
+        if (steps % 2 == 1)
+            state = state * factor % 2147483647;
+    return state;
+}
+
 bool tk_reference_kept(const tk_draw *draw, double ratio, int64_t i) {
     uint32_t words[4];
+    if (draw->minstd)
+        return (float)(minstd(draw->minstd, (uint64_t)i + 1) - 1) / 2147483646.0f >= (float)ratio;
     double threshold = fmin(fmax(rint(ratio * 65536), ratio > 0 ? 1 : 0), 65535);
     tk_draw_block(draw, (uint64_t)i / 8, words);
     return (words[i % 8 / 2] >> (i % 2 == 1 ? 16 : 0) & 0xffff) >= threshold;

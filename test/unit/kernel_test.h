@@ -43,7 +43,7 @@ static inline tk_seed seed_of(const tk_draw *draw) {
     static int64_t pair[2];
     pair[0] = (int64_t)draw->seed;
     pair[1] = (int64_t)draw->step;
-    return (tk_seed){pair, draw->node};
+    return (tk_seed){pair, draw->node, draw->minstd != 0, (int64_t)(draw->minstd - draw->step)};
 }
 
 #define GUARD 256 /* bytes before and after */

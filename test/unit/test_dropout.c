@@ -1,4 +1,5 @@
-/* test_dropout.c: Philox of 7 rounds against the known answers published with it (Random123, kat_vectors); Dropout
+/* test_dropout.c: Philox of 7 rounds against the known answers published with it (Random123, kat_vectors);
+ * std::minstd_rand0 against the number that C++'s standard names; Dropout
  * against its definition: the threshold of every ratio, the same mask for any number of threads, size and place; and
  * the statistics of what is drawn: all values alike, the right share kept, nothing that one element, node, step or seed
  * tells of another. */
@@ -84,9 +85,10 @@ static void thresholds(void **state) {
 static void masks(void **state) {
     (void)state;
     static const int64_t sizes[] = {0, 1, 5, 7, 8, 9, 127, 128, 129, 511, 512, 513, 30001};
-    const tk_draw draw = {UINT64_C(0x123456789abcdef0), 7, 3};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        int64_t n = sizes[i];
+    const tk_draw draws[] = {{UINT64_C(0x123456789abcdef0), 7, 3, 0}, {5, 7, 3, 1000}};
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
+        const tk_draw draw = draws[i % 2];
+        int64_t n = sizes[i / 2];
         size_t bytes = (size_t)n * sizeof(float);
         float *inp = alloc_guarded(bytes, 4), *out = alloc_guarded(bytes, 8), *ref = alloc_guarded(bytes, 0);
         uint8_t *mask = alloc_guarded((size_t)n, 1), *ref_mask = alloc_guarded((size_t)n, 0);
@@ -210,10 +212,8 @@ static void shares(void **state) {
 }
 
 /* Any stretch of the draw, wherever it begins, also beyond 2^32 blocks; and the gradient with the mask at hand. */
-static void stretches(void **state) {
-    (void)state;
+static void stretches_of(tk_draw draw) {
     enum { MANY = 3000 };
-    const tk_draw draw = {UINT64_C(0xfeedface12345678), 3, 9};
     static uint8_t all[MANY], part[MANY];
     static const int64_t starts[] = {0, INT64_C(1) << 36};
     for (int s = 0; s < 2; s++) {
@@ -234,6 +234,43 @@ static void stretches(void **state) {
     }
     assert_int_equal(FAULT_OF(tk_dropout_grad(queue(), again, x, all, MANY, number(1), TK_F32)), TK_BAD_VALUE);
     free_guarded(x, MANY * 4), free_guarded(y, MANY * 4), free_guarded(again, MANY * 4);
+}
+
+static void stretches(void **state) {
+    (void)state;
+    stretches_of((tk_draw){UINT64_C(0xfeedface12345678), 3, 9, 0});
+    stretches_of((tk_draw){0, 0, 0, 77});
+}
+
+static void minstd(void **state) {
+    (void)state;
+    const uint32_t tenthousandth = 1043618065; /* of seed 1: ISO C++, [rand.predef] */
+    uint32_t x = tk_minstd_seeded(1);
+    for (int i = 0; i < 10000; i++) {
+        assert_int_equal(tk_minstd_skip(1, (uint64_t)i), x);
+        x = tk_minstd_product(x, TK_MINSTD_FACTOR);
+    }
+    assert_int_equal(x, tenthousandth);
+    assert_int_equal(tk_minstd_skip(x, UINT64_C(2147483646) * 4294967291u), x); /* periods */
+    assert_int_equal(tk_minstd_seeded(0), 1);
+    assert_int_equal(tk_minstd_seeded(2147483647), 1);
+    assert_int_equal(tk_minstd_seeded(UINT64_C(2147483647) * 3 + 2), 2);
+}
+
+/* What an element of state x is compared with, at both sides of the threshold. */
+static void minstd_thresholds(void **state) {
+    (void)state;
+    const double ratios[] = {0,   1e-45, 1e-30,         1e-9, 0x1p-31, 0x1p-30, 0.1,         0.25,
+                             0.3, 0.5,   0.5 + 0x1p-24, 0.75, 0.9,     0.99,    1 - 0x1p-23, 1 - 0x1p-24};
+    for (size_t i = 0; i < sizeof ratios / sizeof ratios[0]; i++) {
+        const uint32_t threshold = tk_minstd_threshold(ratios[i]);
+        const uint32_t last = 2147483645, from = threshold > 200 ? threshold - 200 : 0;
+        for (uint32_t u = from; u < threshold + 200 && u <= last; u++)
+            assert_int_equal(tk_is_kept_minstd(u + 1, threshold), (float)u / 2147483646.0f >= (float)ratios[i]);
+    }
+    const double none[] = {NAN, -1, 1, 2, INFINITY};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        assert_int_equal(tk_minstd_threshold(none[i]), 0);
 }
 
 static void ratios(void **state) {
@@ -283,10 +320,18 @@ static void bits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers), cmocka_unit_test(halves),    cmocka_unit_test(thresholds),
-        cmocka_unit_test(masks),         cmocka_unit_test(values),    cmocka_unit_test(correlations),
-        cmocka_unit_test(shares),        cmocka_unit_test(stretches), cmocka_unit_test(ratios),
+        cmocka_unit_test(known_answers),
+        cmocka_unit_test(halves),
+        cmocka_unit_test(thresholds),
+        cmocka_unit_test(masks),
+        cmocka_unit_test(values),
+        cmocka_unit_test(correlations),
+        cmocka_unit_test(shares),
+        cmocka_unit_test(stretches),
+        cmocka_unit_test(ratios),
         cmocka_unit_test(bits),
+        cmocka_unit_test(minstd),
+        cmocka_unit_test(minstd_thresholds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
