@@ -95,6 +95,8 @@ static tc_status copy_body(turn *t) {
     for (const tc_node *inner = t->body->first; inner; inner = inner->next) {
         tc_node *copy = tc_cloner_node(&cloner, graph, inner);
         forget_types(copy);
+        if (tc_node_is(copy, "", "Dropout") && !tc_node_is(t->node, "", "If"))
+            tc_attr_remove(copy, "seed"); /* it was that of the first turn's mask */
         tc_node_insert_before(copy, t->node);
         if (copy->op)
             TC_TRY(tc_infer_node(t->u->ctx, copy));

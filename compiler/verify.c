@@ -282,6 +282,8 @@ static tc_status verify_attr_kinds(tc_ctx *ctx, const tc_node *node) {
         const tc_attr *attr = &node->attrs[i];
         tc_attr_kind kind = TC_ATTR_NONE;
         bool required = false;
+        if (strncmp(attr->name, "__", 2) == 0)
+            continue; /* ONNX lets who writes a file mark nodes so */
         if (!tc_op_attr(node->op, attr->name, &kind, &required))
             return tc_error(ctx, TC_BAD_INPUT, node, "the op has no attribute '%s' at opset %d",
                             tc_quote(ctx, attr->name), TC_CANONICAL_OPSET);

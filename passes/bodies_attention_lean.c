@@ -94,7 +94,7 @@ bool tc_make_dot_attention(tc_body *body) {
         results = tc_arena_printf(body->arena, "Y, P, dropped, %s%s", keep, *statistics ? ", Statistics" : "");
     tc_body_begin(body,
                   tc_arena_printf(body->arena,
-                                  "fill: float = -3.4e38, guard: int = 0, node: int = 0, %sscale: float = 1.0, "
+                                  "seed, fill: float = -3.4e38, guard: int = 0, node: int = 0, %sscale: float = 1.0, "
                                   "signed: int = 0",
                                   packed ? "packed: int = 0, " : ""),
                   operand_list(use), results);
@@ -248,9 +248,9 @@ bool tc_make_dot_attention_tiled_grad(tc_body *body) {
     const char *statistics = statistics_suffix(node, tc_input(node, 8) ? tc_input(node, 8) : tc_input(node, 9));
     tc_body_suffix(body, "%s%s%s", use.drop ? "d1" : "", sums ? "a1" : "", statistics);
     tc_body_begin(body,
-                  sums ? "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, "
+                  sums ? "seed, fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, "
                          "sum_axes: ints = [0]"
-                       : "fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0",
+                       : "seed, fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0",
                   tc_arena_printf(body->arena, "dY, %s",
                                   *statistics ? "Q, KT, V, bias, mask, ratio, seed, statistics, y" : operand_list(use)),
                   "dQ, dKT, dV, dS");

@@ -121,7 +121,7 @@ void tc_body_draw(tc_body *body, const char *shape_of) {
                       "  least_sign = Cast <to: int = 7> (ratio_sign)\n"
                       "  least_up = Max (least_whole, least_sign)\n"
                       "  least = Min (least_up, low_16)\n"
-                      "  keep = GreaterOrEqual (drawn, least)\n");
+                      "  keep = GreaterOrEqual <" TC_SEED_MARK ": int = @seed> (drawn, least)\n");
 }
 
 void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *result) {
@@ -142,7 +142,8 @@ void tc_body_drop(tc_body *body, const char *x, const char *mask, const char *re
 bool tc_make_dropout(tc_body *body) {
     bool packed = tc_attr_int(body->node, "packed", 0) != 0;
     tc_body_suffix(body, packed ? "_p1" : "");
-    tc_body_begin(body, packed ? "node: int = 0, packed: int = 0" : "node: int = 0", "X, ratio, seed", "Y, mask");
+    tc_body_begin(body, packed ? "seed, node: int = 0, packed: int = 0" : "seed, node: int = 0", "X, ratio, seed",
+                  "Y, mask");
     tc_body_draw(body, "X");
     if (packed)
         tc_body_pack(body, "keep", "mask");

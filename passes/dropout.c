@@ -7,7 +7,8 @@
  * `node` is the ordinal among the Dropouts of the file, calls of functions counted one by one; it is taken before any
  * other pass removes one (tc_record_dropouts), and clones keep it as they keep every attribute. Where training_mode is
  * told only when the graph runs, the ratio is Where(training_mode, ratio, 0): with 0 all is kept and divided by 1,
- * which changes no bit. Dropouts whose training_mode is absent or false stay what they are, as do those of nested
+ * which changes no bit. The attribute `seed` stays, for who draws as ONNX Runtime does; else one seed serves all, and
+ * they differ by `node`. Dropouts whose training_mode is absent or false stay what they are, as do those of nested
  * graphs: a loop's body has to draw anew in every turn. */
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
@@ -121,7 +122,6 @@ static tc_status convert(tc_pass_env *env, tc_node *node, mode how, uint32_t num
     tc_node_set_op(node, TC_TEMPO_DOMAIN, "Dropout");
     tc_node_set_input(node, 1, ratio);
     tc_node_set_input(node, 2, seed);
-    tc_attr_remove(node, "seed"); /* one seed for all: they differ by `node` */
     tc_attr_set_int(node, "node", number);
     return tc_infer_node(env->ctx, node);
 }

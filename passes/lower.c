@@ -12,6 +12,22 @@ static bool is_tempo(void *user, const tc_node *node, const tc_function *functio
     return strcmp(node->domain, TC_TEMPO_DOMAIN) == 0;
 }
 
+/* The tensor that the value is computed of, by first operands; of a Where, by what it takes if its condition holds. */
+static const tc_tensor *computed_of(const tc_value *value) {
+    while (value && !tc_value_constant(value) && value->producer)
+        value = tc_input(value->producer, tc_node_is(value->producer, "", "Where") ? 1 : 0);
+    return value ? tc_value_constant(value) : NULL;
+}
+
+/* A mask with a Dropout's seed gets its ratio as well, which is folded into the threshold next: bodies_dropout.c. */
+static void mark_ratios(tc_graph *graph) {
+    TC_FOR_NODES(node, graph) {
+        const tc_tensor *ratio = tc_attr_find(node, TC_SEED_MARK) ? computed_of(tc_input(node, 1)) : NULL;
+        if (ratio && ratio->data && tc_dtype_is_float(ratio->dtype))
+            tc_attr_set_float(node, TC_RATIO_MARK, (float)tc_tensor_get(ratio, 0));
+    }
+}
+
 static void forget_domain(tc_model *model) {
     size_t kept = 0;
     for (size_t i = 0; i < model->n_functions; i++)
@@ -28,6 +44,7 @@ static void forget_domain(tc_model *model) {
 tc_status tc_pass_lower(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_pass_bodies(env, model));
     TC_TRY(tc_inline_all(env->ctx, model->graph, is_tempo, NULL, NULL));
+    mark_ratios(model->graph);
     for (size_t i = 0; i < model->n_functions; i++)
         TC_TRY(tc_inline_all(env->ctx, model->functions[i]->body, is_tempo, NULL, NULL));
     forget_domain(model);

@@ -39,6 +39,7 @@ static const struct {
     {"node", 3, {0, 1, 7}, {NULL}},
     {"reduction", 3, {0}, {"mean", "sum", "none"}},
     {"scale", 2, {0.25, 1.5}, {NULL}},
+    {"seed", 2, {1000, 7}, {NULL}},
     {"to", 2, {TC_FLOAT, TC_DOUBLE}, {NULL}},
     {"transA", 2, {0, 1}, {NULL}},
     {"transB", 2, {0, 1}, {NULL}},
