@@ -23,6 +23,7 @@ typedef struct rt_arg {
 /* Where random numbers come from: read when a launch runs, so that a session can be seeded again between runs. */
 typedef struct rt_random {
     int64_t pair[2]; /* seed and step, Philox's key and its last counter word: what `tempo.seed` holds */
+    bool ort;        /* Dropouts draw ONNX Runtime's masks by their own seeds and the step */
 } rt_random;
 
 typedef struct rt_launch rt_launch;

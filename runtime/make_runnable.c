@@ -106,6 +106,8 @@ tc_status rt_make_runnable(tempo_session *s) {
     bool changed = false;
     tc_part_own_functions(&s->ctx, s->model);
     TC_TRY(to_canonical(s));
+    if (s->random.ort)
+        TC_TRY(rt_draw_ort_masks(s));
     TC_TRY(rt_inline_missing(s, s->model, false, &changed));
     return tc_verify_ops(&s->ctx, s->model->graph);
 }

@@ -112,6 +112,15 @@ static tc_status start_device(tempo_session *s) {
     return TC_OK;
 }
 
+static tc_status allow_draw(tempo_session *s) {
+    if (!s->random.ort || s->shared.device->kind == RT_CPU)
+        return TC_OK;
+    tc_error(&s->ctx, TC_UNSUPPORTED, NULL, "device '%s' does not draw dropout masks as ONNX Runtime does",
+             s->shared.device->name);
+    tc_hint(&s->ctx, "ONNX Runtime's CPU kernels draw them: compare with those on the CPU");
+    return TC_UNSUPPORTED;
+}
+
 static tc_status allow_checks(tempo_session *s) {
     if (!s->shared.check_memory || s->shared.device->host_memory)
         return TC_OK;
@@ -126,6 +135,7 @@ static tc_status take_model(tempo_session *s, tc_model *model) {
     s->shared.model = model;
     TC_TRY(take_device(s));
     TC_TRY(allow_checks(s));
+    TC_TRY(allow_draw(s));
     TC_TRY(take_slots(s));
     TC_TRY(start_device(s));
     TC_TRY(rt_make_runnable(s));
@@ -174,6 +184,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     s->shared.check_memory = options && options->check_memory;
     s->shared.patience = options && options->patience > 0 ? options->patience : RT_PATIENCE;
     s->random.pair[0] = options ? (int64_t)options->seed : 0;
+    s->random.ort = options && options->ort_dropout;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
     return s;
 }
@@ -318,7 +329,8 @@ tempo_status tempo_bind(tempo_session *s, const char *name, const tempo_tensor *
 }
 
 static tc_status seed(tempo_session *s, uint64_t number, uint64_t step) {
-    s->random = (rt_random){{(int64_t)number, (int64_t)step}};
+    s->random.pair[0] = (int64_t)number;
+    s->random.pair[1] = (int64_t)step;
     rt_input *input = rt_find_input(s, TC_SEED_INPUT);
     const int64_t dims[] = {2};
     tempo_tensor pair = {TEMPO_INT64, 1, dims, s->random.pair, sizeof s->random.pair};

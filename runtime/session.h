@@ -103,6 +103,9 @@ tempo_status rt_open_model(tc_model *model, const char *path, const tempo_option
                            tempo_session **out_session);
 /* Makes the model one that kernels can run, as far as that takes no shapes. make_runnable.c */
 tc_status rt_make_runnable(tempo_session *session);
+/* Makes masks that are drawn in standard ops ONNX Runtime's, before shapes are known. TC_UNSUPPORTED where something is
+ * drawn in standard ops that is not known to be a mask with a seed. ort_masks.c */
+tc_status rt_draw_ort_masks(tempo_session *session);
 /* Replaces nodes that no kernel does by their functions; `typed`: types are known, and bodies that depend on them
  * come in too. make_runnable.c */
 tc_status rt_inline_missing(tempo_session *session, tc_model *model, bool typed, bool *out_changed);

@@ -84,6 +84,10 @@ typedef struct tempo_options {
     double patience; /* seconds that tempo_join, and each run of a rank, wait for other ranks; 0: 120 */
     /* Not 0: on CUDA convolutions are products of patches, also where cuDNN is. */
     int no_cudnn;
+    /* Not 0: Dropout draws the masks that ONNX Runtime's CPU kernels draw, by the node's own attribute `seed`; run k of
+     * an ONNX Runtime session is the one with `step` k. The options' seed is that of other random ops. A Dropout
+     * without the attribute fails with TEMPO_UNSUPPORTED. On the CPU only, else opening fails with that. */
+    int ort_dropout;
 } tempo_options;
 
 /* Reads a model. `options` may be NULL. A session comes back, never NULL, whatever the status is, so that tempo_message

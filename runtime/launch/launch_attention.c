@@ -9,7 +9,7 @@
 
 typedef struct attention_params {
     tk_attention a;
-    uint32_t ordinal;
+    tk_seed draw;        /* `pair` is an operand */
     size_t kernel_bytes; /* of the workspace: behind it lies a packed mask's bytes */
 } attention_params;
 
@@ -162,7 +162,7 @@ static void run_attention(tk_queue *q, const rt_launch *launch) {
                                 rt_is_packed(keep) ? unpacked(launch) : rt_data(keep), rt_data(rt_out(launch, 4))};
     tk_attention_operands operands = {in[0].data, in[1].data, in[2].data, rt_data(rt_in(launch, 3)),
                                       rt_data(rt_in(launch, 4))};
-    launch->kernels->attention_run(q, out, operands, &p->a, rt_ratio(ratio, 0), rt_seed(seed, p->ordinal),
+    launch->kernels->attention_run(q, out, operands, &p->a, rt_ratio(ratio, 0), rt_seed(seed, p->draw),
                                    launch->workspace);
     if (rt_is_packed(keep))
         launch->kernels->pack_bits(q, keep->data, out.keep, scores(&p->a));
@@ -182,8 +182,7 @@ static tc_status prepare_operands(rt_launcher *launcher, const tc_node *node, co
     TC_TRY(prepare_repeated(launcher, node, whole, mask, a, &a->mask_at, &a->mask_row, &a->mask_column));
     a->fill = (double)tc_attr_float(node, "fill", -INFINITY);
     a->guard = tc_attr_int(node, "guard", 0) != 0;
-    p->ordinal = (uint32_t)tc_attr_int(node, "node", 0);
-    return TC_OK;
+    return rt_in(launch, first + 6) ? rt_dropout_draw(launcher, node, 0, &p->draw) : TC_OK;
 }
 
 /* A row's two numbers, operand or result; absent is fine. */
@@ -309,8 +308,8 @@ static void run_attention_tiled_grad(tk_queue *q, const rt_launch *launch) {
                                       rt_data(rt_in(launch, 5))};
     tk_attention_after after = {in[0].data, rt_data(rt_in(launch, 9)), rt_data(rt_in(launch, 8))};
     launch->kernels->attention_tiled_grad(q, out, after, operands, &p->attention.a, &p->groups,
-                                          rt_ratio(rt_in(launch, 6), 0),
-                                          rt_seed(rt_in(launch, 7), p->attention.ordinal), launch->workspace);
+                                          rt_ratio(rt_in(launch, 6), 0), rt_seed(rt_in(launch, 7), p->attention.draw),
+                                          launch->workspace);
 }
 
 /* TC_UNSUPPORTED where V has leading dims that the scores lack: forward, one map serves several items then. */

@@ -7,9 +7,14 @@
 #include "../../kernels/dropout/dropout.h"
 #include "../launch.h"
 
-/* The operands as kernels take them: a ratio, and what node `node` draws from the seed; each may be NULL. */
+/* What a Dropout, or an attention with one, draws from the seed, whose place the run tells: by attribute `node`, which
+ * is `otherwise` where it is absent; or by attribute `seed` where the session draws as ONNX Runtime does.
+ * TC_UNSUPPORTED where that has no seed. */
+tc_status rt_dropout_draw(rt_launcher *launcher, const tc_node *node, uint32_t otherwise, tk_seed *out_draw);
+
+/* The operands as kernels take them: a ratio, and what `draw` draws from the seed; each may be NULL. */
 tk_number rt_ratio(const rt_arg *ratio, double otherwise);
-tk_seed rt_seed(const rt_arg *seed, uint32_t node);
+tk_seed rt_seed(const rt_arg *seed, tk_seed draw);
 
 /* TC_BAD_INPUT or TC_UNSUPPORTED unless operands `ratio` and `seed` are absent or as said above. */
 tc_status rt_expect_draw(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t ratio,

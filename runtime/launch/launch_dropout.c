@@ -5,7 +5,7 @@
 #include "launch_util.h"
 
 typedef struct dropout_params {
-    tk_seed seed; /* the session's */
+    tk_seed seed; /* `pair` is the session's, or an operand */
 } dropout_params;
 
 static void run_dropout(tk_queue *q, const rt_launch *launch) {
@@ -23,6 +23,12 @@ static void run_undropped(tk_queue *q, const rt_launch *launch) {
     launch->kernels->fill(q, mask->data, &kept, mask->count, sizeof kept);
 }
 
+static bool may_drop(const tc_node *node) {
+    const tc_value *training = tc_input(node, 2);
+    const tc_tensor *known = training ? tc_value_constant(training) : NULL;
+    return training && !(known && known->data && known->dtype == TC_BOOL && tc_tensor_get_int(known, 0) == 0);
+}
+
 tc_status rt_launch_dropout(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     dropout_params *p = RT_PARAMS(launcher, dropout_params);
     const rt_arg *ratio = rt_in(launch, 1), *training = rt_in(launch, 2);
@@ -35,7 +41,8 @@ tc_status rt_launch_dropout(rt_launcher *launcher, const tc_node *node, rt_launc
         launch->view_of = 0;
         return TC_OK;
     }
-    p->seed.node = (uint32_t)tc_attr_int(node, "node", node->ordinal);
+    if (may_drop(node))
+        TC_TRY(rt_dropout_draw(launcher, node, node->ordinal, &p->seed));
     rt_add_table(launcher, launcher->random->pair, sizeof launcher->random->pair, &p->seed.pair)->changes = true;
     launch->params = p;
     launch->run = training ? run_dropout : run_undropped;
@@ -49,7 +56,23 @@ tk_number rt_ratio(const rt_arg *ratio, double otherwise) {
     return ratio ? (tk_number){.data = ratio->data, .dtype = ratio->dtype} : (tk_number){.otherwise = otherwise};
 }
 
-tk_seed rt_seed(const rt_arg *seed, uint32_t node) { return (tk_seed){seed ? seed->data : NULL, node}; }
+tk_seed rt_seed(const rt_arg *seed, tk_seed draw) {
+    draw.pair = seed ? seed->data : NULL;
+    return draw;
+}
+
+tc_status rt_dropout_draw(rt_launcher *launcher, const tc_node *node, uint32_t otherwise, tk_seed *out_draw) {
+    *out_draw = (tk_seed){.node = (uint32_t)tc_attr_int(node, "node", otherwise),
+                          .is_minstd = launcher->random->ort,
+                          .own = tc_attr_int(node, "seed", 0)};
+    if (!launcher->random->ort || tc_attr_find(node, "seed"))
+        return TC_OK;
+    tc_error(launcher->ctx, TC_UNSUPPORTED, node,
+             "drops without a seed of its own: what ONNX Runtime draws for it no file tells");
+    tc_hint(launcher->ctx, "give each Dropout of the model the attribute seed, a number of its own, before ONNX "
+                           "Runtime's tools and tempoc see it; a Dropout in a loop has none");
+    return TC_UNSUPPORTED;
+}
 
 tc_status rt_expect_draw(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t ratio,
                          uint32_t seed) {
@@ -74,18 +97,18 @@ static void run_seeded(tk_queue *q, const rt_launch *launch) {
     const rt_arg *in = launch->in, *mask = rt_out(launch, 1);
     uint8_t *bytes = rt_is_packed(mask) ? launch->workspace : rt_data(mask);
     launch->kernels->dropout(q, launch->out[0].data, bytes, in[0].data, in[0].count, rt_ratio(&in[1], 0),
-                             rt_seed(&in[2], *(const uint32_t *)launch->params), NULL, in[0].dtype);
+                             rt_seed(&in[2], ((const dropout_params *)launch->params)->seed), NULL, in[0].dtype);
     if (rt_is_packed(mask))
         launch->kernels->pack_bits(q, mask->data, bytes, in[0].count);
 }
 
 tc_status rt_launch_seeded_dropout(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
-    uint32_t *ordinal = RT_PARAMS(launcher, uint32_t);
-    *ordinal = (uint32_t)tc_attr_int(node, "node", 0);
+    dropout_params *p = RT_PARAMS(launcher, dropout_params);
+    TC_TRY(rt_dropout_draw(launcher, node, 0, &p->seed));
     TC_TRY(rt_expect_draw(launcher, node, launch, 1, 2));
     TC_TRY(rt_expect_mask(launcher, node, rt_out(launch, 1), launch->in[0].count));
     launch->workspace_bytes = rt_unpacked_bytes(rt_out(launch, 1), launch->in[0].count);
-    launch->params = ordinal;
+    launch->params = p;
     launch->run = run_seeded;
     launch->inplace[0] = 1;
     return TC_OK;
@@ -121,7 +144,7 @@ typedef struct random_params {
 
 /* Operand 1 of the ops of ai.tempo. */
 static tk_seed seed_of(const rt_launch *launch, const random_params *p) {
-    return launch->n_in > 1 ? rt_seed(&launch->in[1], p->seed.node) : p->seed;
+    return launch->n_in > 1 ? rt_seed(&launch->in[1], p->seed) : p->seed;
 }
 
 static void run_uniform(tk_queue *q, const rt_launch *launch) {

@@ -6,7 +6,7 @@
 
 typedef struct run_options {
     const char *model;
-    const char *inputs, *outputs, *test_data, *device, *seed, *profile, *rank, *group;
+    const char *inputs, *outputs, *test_data, *device, *seed, *dropout_rng, *profile, *rank, *group;
     const char **average, **keep;
     size_t n_average, n_keep;
     double patience;

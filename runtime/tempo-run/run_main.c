@@ -59,6 +59,13 @@ static tc_status parse_seed(tc_ctx *ctx, run_options *o) {
     return tc_error(ctx, TC_USAGE, NULL, "--seed=%s: expected a number from 0 to 2^64 - 1", tc_quote(ctx, o->seed));
 }
 
+static tc_status parse_dropout_rng(tc_ctx *ctx, run_options *o) {
+    o->session.ort_dropout = strcmp(o->dropout_rng, "ort") == 0;
+    if (o->session.ort_dropout || strcmp(o->dropout_rng, "tempo") == 0)
+        return TC_OK;
+    return tc_error(ctx, TC_USAGE, NULL, "--dropout-rng=%s: expected tempo or ort", tc_quote(ctx, o->dropout_rng));
+}
+
 #define WRITTEN(o)                                                                                                     \
     (const tc_written[]) { {"--outputs", (o)->outputs}, {"--profile", (o)->profile}, }
 enum { N_WRITTEN = 2 };
@@ -71,6 +78,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
     o->session.tf32 = o->tf32;
     o->session.no_cudnn = o->no_cudnn;
     TC_TRY(parse_seed(ctx, o));
+    TC_TRY(parse_dropout_rng(ctx, o));
     TC_TRY(run_check_ranks(ctx, o));
     if (o->test_data && arguments->count > 0)
         return tc_error(ctx, TC_USAGE, NULL, "--test-data takes its models from the folder: unexpected %s",

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Compiles exported models, runs them, and compares loss and gradients with those PyTorch computed (models/export.py).
 
-usage: check_models.py TEMPOC TEMPO_RUN [--flags "..."] [--ort] [--exactly] CASE_DIR ...
+usage: check_models.py TEMPOC TEMPO_RUN [--flags "..."] [--run-flags "..."] [--ort] [--exactly] CASE_DIR ...
 For each case: tempoc, onnx.checker with full_check on the result, tempo-run; with --ort also stock ONNX Runtime on the
 result. With --exactly there may be no gradients but those expected. A tensor's error is ||got - want|| / (||want|| +
 0.01 * m * sqrt(size)), m being the median root mean square over the case's gradients: a gradient that is zero but for
 rounding (the bias of an attention key) is judged on the scale of the others. Limit: LIMIT, or what `limit` of the
-expected numbers says, for models in 16 bits: twice the error of PyTorch's own.
+expected numbers says, for models in 16 bits twice the error of PyTorch's own. With the graphs of ONNX Runtime's
+training tools come its gradients, with the masks that it drew.
 """
 import argparse
 import os
@@ -78,7 +79,7 @@ def check(case, o, folder):
     if why:
         return why, ""
     onnx.checker.check_model(out, full_check=True)
-    why = run(o.tempo_run, out, "--inputs", inputs, "--outputs", got)
+    why = run(o.tempo_run, out, "--inputs", inputs, "--outputs", got, *o.run_flags.split())
     if why:
         return why, ""
     found = arrays(got)
@@ -102,6 +103,7 @@ def main():
     a.add_argument("tempoc")
     a.add_argument("tempo_run")
     a.add_argument("--flags", default="")
+    a.add_argument("--run-flags", default="")
     a.add_argument("--ort", action="store_true")
     a.add_argument("--exactly", action="store_true")
     a.add_argument("cases", nargs="+")

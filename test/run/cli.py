@@ -50,6 +50,7 @@ def mistakes():
     run(name, "--keep", "y", code=64, says=("--keep=y", "OUT=IN"))
     run(name, "--keep", "y=z", code=64, says=("no input 'z'",))
     run(name, "--seed", "many", code=64, says=("--seed",))
+    run(name, "--dropout-rng", "other", code=64, says=("--dropout-rng=other", "tempo or ort"))
     run(name, "--repeat", "0", code=64, says=("--repeat",))
     run(name, "--imputs", "x", code=64, says=("--inputs",))
     run(code=64, says=("no model",))
