@@ -1,6 +1,7 @@
 /* table.h: every kernel as a member of a table: what a device fills, and launches call by. */
 #ifndef TK_TABLE_H
 #define TK_TABLE_H
+#include "activation/activation.h"
 #include "attention/attention.h"
 #include "conv/conv.h"
 #include "create/create.h"
@@ -24,7 +25,7 @@
 
 /* clang-format off */
 #define TK_KERNELS(K) \
-    TK_ATTENTION_KERNELS(K) TK_CONV_KERNELS(K) TK_CREATE_KERNELS(K) TK_DROPOUT_KERNELS(K) \
+    TK_ACTIVATION_KERNELS(K) TK_ATTENTION_KERNELS(K) TK_CONV_KERNELS(K) TK_CREATE_KERNELS(K) TK_DROPOUT_KERNELS(K) \
     TK_ELEMENTWISE_KERNELS(K) TK_EMBEDDING_KERNELS(K) TK_LOSS_KERNELS(K) TK_LINEAR_LOSS_KERNELS(K) \
     TK_EINSUM_KERNELS(K) TK_MATMUL_KERNELS(K) TK_CAST_KERNELS(K) TK_MOVEMENT_KERNELS(K) TK_NORM_KERNELS(K) \
     TK_OPTIMIZER_KERNELS(K) TK_POOL_KERNELS(K) TK_REDUCE_KERNELS(K) TK_SOFTMAX_KERNELS(K) TK_POINTWISE_KERNELS(K)

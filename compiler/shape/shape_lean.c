@@ -22,18 +22,23 @@ static tc_status check_draw(tc_shape_ctx *sc, tc_node *node, uint32_t ratio, uin
                        : TC_OK;
 }
 
-/* Which of the elements of such a shape are kept: a bool each, or `packed`, a bit each. */
-static tc_status set_mask(tc_shape_ctx *sc, tc_node *node, uint32_t output, int rank, const tc_dim *dims) {
+/* Result `output` has a bit for each element of such a shape. */
+static tc_status set_bits(tc_shape_ctx *sc, tc_node *node, uint32_t output, int rank, const tc_dim *dims) {
     tc_dim_pool *pool = node->graph->model->dims;
     tc_dim bytes = tc_dim_const(1);
-    if (tc_attr_int(node, "packed", 0) == 0)
-        return tc_shape_set(sc, node, output, TC_BOOL, rank, dims);
     for (int i = 0; i < rank; i++)
         bytes = tc_dim_mul(pool, bytes, dims[i]);
     bytes = tc_dim_div(pool, tc_dim_add(pool, bytes, tc_dim_const(7)), tc_dim_const(8));
     if (rank == TC_RANK_UNKNOWN || tc_dim_is_unknown(bytes))
         bytes = tc_shape_fresh(sc, node, output, 0);
     return tc_shape_set(sc, node, output, TC_UINT8, 1, &bytes);
+}
+
+/* Which of the elements of such a shape are kept: a bool each, or `packed`, a bit each. */
+static tc_status set_mask(tc_shape_ctx *sc, tc_node *node, uint32_t output, int rank, const tc_dim *dims) {
+    if (tc_attr_int(node, "packed", 0) == 0)
+        return tc_shape_set(sc, node, output, TC_BOOL, rank, dims);
+    return set_bits(sc, node, output, rank, dims);
 }
 
 static tc_status expect_mask(tc_shape_ctx *sc, tc_node *node, uint32_t index) {
@@ -72,6 +77,21 @@ tc_status tc_shape_tempo_random(tc_shape_ctx *sc, tc_node *node) {
     for (int i = 0; sizes && i < (int)count; i++)
         dims[i] = tc_dim_is_unknown(sizes[i]) ? tc_shape_fresh(sc, node, 0, i) : sizes[i];
     return tc_shape_set(sc, node, 0, (tc_dtype)dtype, sizes ? (int)count : TC_RANK_UNKNOWN, sizes ? dims : NULL);
+}
+
+/* --- activations ------------------------------------------------------------------------------ */
+
+tc_status tc_shape_activation_masked(tc_shape_ctx *sc, tc_node *node) {
+    tc_arg x = tc_arg_of(node, 0);
+    TC_TRY(tc_shape_like(sc, node, 0, x.dtype, x));
+    return set_bits(sc, node, 1, x.rank, x.dims);
+}
+
+tc_status tc_shape_activation_grad(tc_shape_ctx *sc, tc_node *node) {
+    TC_TRY(tc_shape_expect_same_type(sc, node, 0, 1));
+    TC_TRY(tc_shape_expect_type(sc, node, 2, 1u << TC_UINT8, "uint8"));
+    TC_TRY(tc_shape_expect_rank(sc, node, 2, 1));
+    return tc_shape_same_shape(sc, node);
 }
 
 /* --- attention -------------------------------------------------------------------------------- */

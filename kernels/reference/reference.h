@@ -30,6 +30,8 @@ void tk_reference_put_int(void *out, tk_dtype dtype, int64_t i, uint64_t value);
 double tk_reference_ratio(tk_queue *q, bool drops, tk_number ratio);
 /* Whether element i of a draw is kept. */
 bool tk_reference_kept(const tk_draw *draw, double ratio, int64_t i);
+/* A row of pointwise.def at one point, or its slope there. */
+double tk_reference_point(tk_pointwise_row row, double x, double alpha, bool of_slope);
 /* Where each operand of a broadcast has the element of result i. */
 void tk_reference_places(const tk_bcast *bc, int64_t i, int64_t places[TK_BCAST_MAX]);
 #endif

@@ -275,7 +275,7 @@ static const struct {
     [TK_POINTWISE_swish] = {swish, swish_slope},
 };
 
-static double pointwise(tk_pointwise_row row, double x, double alpha, bool of_slope) {
+double tk_reference_point(tk_pointwise_row row, double x, double alpha, bool of_slope) {
     if (!definitions[row].value)
         return by_row[row](x, alpha, of_slope);
     return of_slope ? definitions[row].slope(x, alpha) : definitions[row].value(x, alpha);
@@ -285,14 +285,14 @@ void tk_reference_pointwise(tk_queue *q, tk_pointwise_row row, void *out, const 
                             tk_dtype dtype) {
     (void)q;
     for (int64_t i = 0; i < n; i++)
-        tk_put(out, dtype, i, pointwise(row, tk_get(inp, dtype, i), alpha, false));
+        tk_put(out, dtype, i, tk_reference_point(row, tk_get(inp, dtype, i), alpha, false));
 }
 
 void tk_reference_pointwise_grad(tk_queue *q, tk_pointwise_row row, void *dinp, const void *dout, const void *inp,
                                  int64_t n, double alpha, tk_dtype dtype) {
     (void)q;
     for (int64_t i = 0; i < n; i++)
-        tk_put(dinp, dtype, i, tk_get(dout, dtype, i) * pointwise(row, tk_get(inp, dtype, i), alpha, true));
+        tk_put(dinp, dtype, i, tk_get(dout, dtype, i) * tk_reference_point(row, tk_get(inp, dtype, i), alpha, true));
 }
 
 void tk_reference_pointwise_both(tk_queue *q, tk_pointwise_row row, void *dinp, void *out, const void *dout,
@@ -300,8 +300,8 @@ void tk_reference_pointwise_both(tk_queue *q, tk_pointwise_row row, void *dinp, 
     (void)q;
     for (int64_t i = 0; i < n; i++) {
         const double x = tk_get(inp, dtype, i), g = tk_get(dout, dtype, i);
-        tk_put(dinp, dtype, i, g * pointwise(row, x, alpha, true));
-        tk_put(out, dtype, i, pointwise(row, x, alpha, false));
+        tk_put(dinp, dtype, i, g * tk_reference_point(row, x, alpha, true));
+        tk_put(out, dtype, i, tk_reference_point(row, x, alpha, false));
     }
 }
 

@@ -1,6 +1,8 @@
-/* launch_pointwise.c: the ops of pointwise.def and their gradients to the rows' kernels, by the node's attributes. */
+/* launch_pointwise.c: the ops of pointwise.def and their gradients to the rows' kernels, by the node's attributes;
+ * those that keep their result and a bit in the place of their operand to the kernels of kernels/activation. */
 #include "../../compiler/ops.h"
-#include "../../kernels/pointwise/pointwise.h"
+#include "../../kernels/activation/activation.h"
+#include "../../kernels/dropout/dropout.h"
 #include "launch_util.h"
 #include <math.h>
 #include <stdio.h>
@@ -34,14 +36,19 @@ static void run_both(tk_queue *q, const rt_launch *launch) {
 /* Of so many operands, the second is what the gradient is taken at. */
 static bool is_gradient(const tc_node *node) { return node->n_inputs > 1; }
 
+/* The row of an op, in the form that the node names. */
+static tk_pointwise_row row_of(const tc_node *node, const char *op) {
+    tk_pointwise_row plain = tk_pointwise_find(op, "");
+    return plain != TK_POINTWISE_COUNT ? plain : tk_pointwise_find(op, tc_attr_string(node, "approximate", "none"));
+}
+
 tk_pointwise_row rt_pointwise_row(const tc_node *node) {
     char op[64];
     size_t length = strlen(node->op->name), end = is_gradient(node) ? strlen("Grad") : 0;
     if (length <= end || length >= sizeof op)
         return TK_POINTWISE_COUNT;
     snprintf(op, sizeof op, "%.*s", (int)(length - end), node->op->name);
-    tk_pointwise_row plain = tk_pointwise_find(op, "");
-    return plain != TK_POINTWISE_COUNT ? plain : tk_pointwise_find(op, tc_attr_string(node, "approximate", "none"));
+    return row_of(node, op);
 }
 
 double rt_pointwise_alpha(const tc_node *node, tk_pointwise_row row) {
@@ -77,5 +84,41 @@ tc_status rt_launch_pointwise_both(rt_launcher *launcher, const tc_node *node, r
     launch->params = p;
     launch->run = run_both;
     launch->inplace[0] = launch->inplace[1] = 3;
+    return TC_OK;
+}
+
+/* --- of y and a bit: kernels/activation ------------------------------------------------------- */
+
+static void run_masked(tk_queue *q, const rt_launch *launch) {
+    const pointwise_params *p = launch->params;
+    const rt_arg *inp = &launch->in[0];
+    launch->kernels->activation_masked(q, p->row, launch->out[0].data, rt_data(rt_out(launch, 1)), inp->data,
+                                       inp->count, p->alpha, inp->dtype);
+}
+
+static void run_from_output(tk_queue *q, const rt_launch *launch) {
+    const pointwise_params *p = launch->params;
+    const rt_arg *out = &launch->out[0];
+    launch->kernels->activation_from_output(q, p->row, out->data, launch->in[0].data, launch->in[1].data,
+                                            launch->in[2].data, out->count, p->alpha, out->dtype);
+}
+
+/* (X) -> Y, Right or (dY, Y, Right) -> dX; Y may lie over X, dX over dY and Y. */
+tc_status rt_launch_activation(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    pointwise_params *p = RT_PARAMS(launcher, pointwise_params);
+    const char *function = tc_attr_string(node, "function", "");
+    const rt_arg *in = launch->in;
+    p->row = row_of(node, function);
+    if (!tk_activation_is_known(p->row))
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "function is '%s', not one with a single minimum",
+                        tc_quote(launcher->ctx, function));
+    if (is_gradient(node))
+        TC_TRY(rt_expect(launcher, node,
+                         in[1].dtype == in[0].dtype && in[1].count == in[0].count && in[2].dtype == TK_U8 &&
+                             in[2].count == tk_bit_bytes(in[1].count)));
+    p->alpha = rt_pointwise_alpha(node, p->row);
+    launch->params = p;
+    launch->run = is_gradient(node) ? run_from_output : run_masked;
+    launch->inplace[0] = is_gradient(node) ? 3 : 1;
     return TC_OK;
 }
