@@ -90,6 +90,13 @@ bool tc_is_chosen(const tc_options *options, const char *rule) {
     return true;
 }
 
+bool tc_makes_first(const char *rule) {
+    for (size_t i = 0; i < TC_COUNT(makers); i++)
+        if (strcmp(makers[i].rule, rule) == 0)
+            return strcmp(first_of(makers[i].idea)->name, makers[i].name) == 0;
+    return true;
+}
+
 bool tc_chooses_first(const tc_options *options) {
     for (size_t i = 0; i < TC_COUNT(ways); i++)
         if (begins_idea(i) && chosen(options, &ways[i]) != &ways[i])

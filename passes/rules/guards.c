@@ -248,6 +248,21 @@ static bool has_attr(const guard_call *call) {
     return node && tc_attr_find(node, word_arg(call, 1)) != NULL;
 }
 
+/* Absent from both, or the same number or word of both. */
+static bool same_attr(const guard_call *call) {
+    const tc_node *a = value_arg(call, 0)->producer, *b = value_arg(call, 1)->producer;
+    const char *name = word_arg(call, 2);
+    const tc_attr *of_a = a ? tc_attr_find(a, name) : NULL, *of_b = b ? tc_attr_find(b, name) : NULL;
+    if (!of_a || !of_b)
+        return a && b && !of_a && !of_b;
+    switch (of_a->kind == of_b->kind ? of_a->kind : TC_ATTR_NONE) {
+    case TC_ATTR_INT: return of_a->i == of_b->i;
+    case TC_ATTR_FLOAT: return of_a->f == of_b->f;
+    case TC_ATTR_STRING: return of_a->s.size == of_b->s.size && !memcmp(of_a->s.data, of_b->s.data, of_a->s.size);
+    default: return false;
+    }
+}
+
 /* --- the backward pass ------------------------------------------------------------------------ */
 
 static bool is_kept_for(const guard_call *call) {
@@ -298,6 +313,7 @@ static const guard_row rows[] = {
     {"rank_at_least", "vd", has_rank_at_least, false, "this many dims or more"},
     {"needed_late", "v", is_needed_late, false,
      "the backward pass reads it, or what cheap nodes make of it; it is no output"},
+    {"same_attr", "vvs", same_attr, false, "the nodes that make both agree in attribute s, or both lack it"},
     {"same_count", "vv", same_count, false, "two constants of equally many elements"},
     {"same_dtype", "vv", same_dtype, false, "equal element types"},
     {"same_head", "vvd", same_head, false, "this many dims from the front are provably equal"},

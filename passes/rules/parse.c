@@ -1,11 +1,14 @@
 /* parse.c: rule text to rule_ir.h, by recursive descent over the grammar of docs/rules.md:
  *
  *     file     ::= (rule | gradient)*
- *     rule     ::= 'rule' ID STRING? ('inexact' | 'rounds' | 'benefit' '=' INT)* 'match' params '=>' names block where?
- * 'replace' block gradient ::= 'gradient' OP '(' params ';' names ';' names ')' '=>' '(' names ')' where? block block
- * ::= '{' (names '=' (call | operand))* '}' call     ::= OP ('|' OP)* ('?' | '*')? ('<' attr, ... '>')? '(' operand,
- * ... ')' operand  ::= call | ID | '_' | NUMBER | '[' (INT | 'dim' '(' ID ',' INT ')'), ... ']' | '(' operand ('or'
- * operand)+ ')' where    ::= 'where' '!'? ID '(' arg, ... ')', ...
+ *     rule     ::= 'rule' ID STRING? flag* 'match' params '=>' names block where? 'replace' block
+ *     flag     ::= 'inexact' | 'rounds' ('=' ID)? | 'benefit' '=' INT
+ *     gradient ::= 'gradient' OP '(' params ';' names ';' names ')' '=>' '(' names ')' where? block
+ *     block    ::= '{' (names '=' (call | operand))* '}'
+ *     call     ::= OP ('|' OP)* ('?' | '*')? ('<' attr, ... '>')? '(' operand, ... ')'
+ *     operand  ::= call | ID | '_' | NUMBER | '[' (INT | 'dim' '(' ID ',' INT ')'), ... ']'
+ *                | '(' operand ('or' operand)+ ')'
+ *     where    ::= 'where' '!'? ID '(' arg, ... ')', ...
  *
  * Tokens are found by parse_token.c; attributes (between < and >) and lists of numbers are read by parse_attr.c. Every
  * mistake is told with file:line:column and ends the parse: a rule file is small and read by its author. */
@@ -404,7 +407,9 @@ static tc_status parse_where(parser *p) {
 
 /* --- rules ------------------------------------------------------------------------------------ */
 
-static tc_status parse_flags(parser *p) {
+/* `out_of`: the parameter that roundings are measured by, whose name is not known yet. */
+static tc_status parse_flags(parser *p, const char **out_of) {
+    bool named = false;
     for (;;) {
         if (rule_is_word(p, "inexact")) {
             p->rule->inexact = true;
@@ -412,6 +417,9 @@ static tc_status parse_flags(parser *p) {
         } else if (rule_is_word(p, "rounds")) {
             p->rule->rounds = true;
             TC_TRY(rule_next(p));
+            TC_TRY(rule_take(p, "=", &named));
+            if (named)
+                TC_TRY(rule_expect_name(p, "a parameter", out_of));
         } else if (rule_is_word(p, "benefit")) {
             TC_TRY(rule_next(p));
             TC_TRY(rule_expect_punct(p, "="));
@@ -434,11 +442,15 @@ static tc_status parse_rule(parser *p) {
         rule->doc = p->tok.text;
         TC_TRY(rule_next(p));
     }
+    const char *rounds_of = NULL;
     rule->benefit = -1;
-    TC_TRY(parse_flags(p));
+    TC_TRY(parse_flags(p, &rounds_of));
     TC_TRY(rule_expect(p, T_NAME, "match"));
     TC_TRY(rule_expect_punct(p, "("));
     TC_TRY(parse_names(p, true, &rule->params, &rule->n_params));
+    rule->rounds_of = rounds_of ? rule_find_name(rule, rounds_of) : RULE_NONE;
+    if (rounds_of && rule->rounds_of == RULE_NONE)
+        return FAIL_AT(p, rule->loc, "rule '%s' rounds by '%s', which is no parameter", rule->name, rounds_of);
     TC_TRY(rule_expect_punct(p, ")"));
     TC_TRY(rule_expect_punct(p, "=>"));
     TC_TRY(rule_expect_punct(p, "("));

@@ -127,7 +127,8 @@ typedef struct tc_rule {
     const char *name, *doc, *file;
     rule_loc loc;
     bool inexact, rounds, gradient,
-        disabled; /* rounds: results may differ by rounding, which --check-rules then allows */
+        disabled;       /* rounds: results may differ by rounding, which --check-rules then allows */
+    uint16_t rounds_of; /* a parameter: results differ by a part of its largest element; RULE_NONE: of their own */
     int benefit;
     uint32_t serial; /* order in the set */
     rule_name *names;
