@@ -290,8 +290,7 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
  * already. */
 static tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file) {
     compilation work = {.options = c->options, .report = &(tc_report){0}};
-    work.options.recipe = "none";
-    tempoc_drop_budget(&work.options);
+    tempoc_make_yardstick(&work.options);
     work.options.explain = work.options.print_before = work.options.print_after = NULL;
     work.options.verify_each = false;
     size_t n_diags = ctx->n_diags;

@@ -42,6 +42,12 @@ void tempoc_drop_budget(tc_options *options) {
     options->best_effort = false;
 }
 
+void tempoc_make_yardstick(tc_options *options) {
+    tempoc_drop_budget(options);
+    options->gelu = options->layernorm = options->dropout = NULL;
+    options->recipe = "none";
+}
+
 tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, bool raise,
                          tc_model **out_model, uint32_t *out_stops) {
     tc_summary summary = {0};
@@ -308,10 +314,9 @@ tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, cons
     quiet.print_before = quiet.print_after = quiet.explain = NULL;
     quiet.pareto = 0;
     tc_options yardstick = quiet;
-    tempoc_drop_budget(&yardstick);
+    tempoc_make_yardstick(&yardstick);
     yardstick.only_gradients = true;
     yardstick.inexact = false;
-    yardstick.recipe = "none";
     const tempoc_source from = {file, path, runtime};
     variant variants[VARIANTS] = {[AS_FILE] = {"the file as read", yardstick},
                                   [NONE] = {"recipe none", yardstick},

@@ -50,6 +50,8 @@ typedef struct tempoc_source {
 
 /* Without --memory-budget and its kin. */
 void tempoc_drop_budget(tc_options *options);
+/* What others are measured by: recipe none, without that either, nor --gelu and its kin, which it does not heed. */
+void tempoc_make_yardstick(tc_options *options);
 /* Reads and compiles; `raise`: in double. Diagnostics are dropped unless it fails: they were given when the model was
  * compiled. `out_stops` (may be NULL): at how many values gradients stop. tempoc_verify.c */
 tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, bool raise,

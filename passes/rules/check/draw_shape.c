@@ -347,6 +347,8 @@ static const struct {
     {"ai.tempo", "LayerNormalizationGrad", 2, tail},
     {"ai.tempo", "LayerNormalizationXhat", 1, tail},
     {"ai.tempo", "LayerNormalizationXhat", 2, tail},
+    {"ai.tempo", "MishGrad", 0, like_next},
+    {"ai.tempo", "MishGrad", 1, like_first},
     {"ai.tempo", "RMSNormalization", 1, tail},
     {"ai.tempo", "RMSNormalizationGrad", 0, like_next},
     {"ai.tempo", "RMSNormalizationGrad", 2, tail},
