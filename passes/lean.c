@@ -12,6 +12,7 @@
 #include "forms/forms.h"
 #include "lean/ways.h"
 #include "lean/lean.h"
+#include "lean/sides.h"
 #include "choose_loss.h"
 #include "rules/rules.h"
 #include <string.h>
@@ -82,5 +83,6 @@ tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
     if (!loss)
         return TC_OK;
     TC_TRY(apply_rules(env, graph, loss, NULL));
+    tc_note_sides(env->ctx, graph);
     return tc_recompute_cheap(env, graph, tc_forward_first(graph, loss));
 }

@@ -41,6 +41,17 @@ static const void *operand_bytes(const rt_plan *plan, const rt_launch *launch, u
     return s->home == RT_ARENA ? NULL : rt_download(plan, s, launch->in[i].data);
 }
 
+/* Training has made more channels such that y does not give x-hat again than the node was compiled for. */
+static tc_status tell_sides(tc_ctx *ctx, const tc_node *node) {
+    tc_error(ctx, TC_BAD_INPUT, node,
+             "the backward pass cannot take x-hat from this result: in more than %lld channels the scale '%s' is 0 or "
+             "tiny, or the bias is more than %g times as large",
+             (long long)tc_attr_int(node, "capacity", 0), tc_quote(ctx, tc_input(node, 1)->name),
+             (double)tc_attr_float(node, "limit", 2));
+    tc_hint(ctx, "compile with --layernorm=xhat, which keeps x-hat itself");
+    return TC_BAD_INPUT;
+}
+
 /* A kernel knows that an operand is wrong, not what it is called. The range of each integer operand shows whether an
  * index was wrong, the value of a scalar whether that was. */
 tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status) {
@@ -53,6 +64,8 @@ tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, 
                         device->failure(plan->shared->queue));
     if (status == TK_NO_MEMORY || !launch)
         return tc_error(ctx, TC_LIMIT, node, "out of memory");
+    if (status == TK_MANY_SIDES)
+        return tell_sides(ctx, node);
     tc_error(ctx, TC_BAD_INPUT, node,
              status == TK_BAD_INDEX ? "an index is out of range" : "an operand has a value that is not allowed");
     for (uint32_t i = 0; i < launch->n_in; i++) {

@@ -1,6 +1,6 @@
 /* shape_lean.c: shape functions of the ai.tempo ops that the lean recipes work with: Dropout from a seed, attention
- * over operands that are split into heads already, and normalizations that keep xhat = (x - mean) / std. Meanings:
- * ops.def.
+ * over operands that are split into heads already, and normalizations that keep xhat = (x - mean) / std, or their
+ * result. Meanings: ops.def.
  */
 #include "shape_fns.h"
 #include <string.h>
@@ -280,4 +280,55 @@ tc_status tc_shape_scale_bias(tc_shape_ctx *sc, tc_node *node) {
     if (x.rank != TC_RANK_UNKNOWN)
         TC_TRY(tc_shape_normalized_axes(sc, node, 0, 1, 2, &axis));
     return tc_shape_like(sc, node, 0, scale.dtype, x);
+}
+
+/* Operand `index`, a scale or bias, has the normalized dims of operand 0 and its type: nothing is broadcast. */
+static tc_status expect_whole(tc_shape_ctx *sc, tc_node *node, uint32_t index, int axis) {
+    tc_arg x = tc_arg_of(node, 0), arg = tc_arg_of(node, index);
+    tc_dim same;
+    TC_TRY(tc_shape_expect_same_type(sc, node, 0, index));
+    if (arg.rank == TC_RANK_UNKNOWN || x.rank == TC_RANK_UNKNOWN)
+        return TC_OK;
+    TC_TRY(tc_shape_expect_rank(sc, node, index, x.rank - axis));
+    for (int i = 0; i < arg.rank; i++)
+        TC_TRY(tc_shape_same_dim(sc, node, "size of a normalized dim", x.dims[axis + i], arg.dims[i], &same));
+    return TC_OK;
+}
+
+/* Y, InvStdDev, Channels [capacity] and Kept: X's leading dims, then capacity. */
+static tc_status from_y(tc_shape_ctx *sc, tc_node *node, uint32_t last) {
+    tc_arg x = tc_arg_of(node, 0);
+    tc_dim kept[TC_MAX_RANK], capacity = tc_dim_const(tc_attr_int(node, "capacity", 0));
+    tc_dtype stash;
+    int axis = 0;
+    if (capacity.value < 1 || capacity.value > INT32_MAX)
+        return TC_FAIL(sc, node, "capacity is %lld, expected a number of channels", (long long)capacity.value);
+    TC_TRY(tc_shape_check_epsilon(sc, node));
+    TC_TRY(tc_shape_stash_type(sc, node, &stash));
+    if (x.rank != TC_RANK_UNKNOWN)
+        TC_TRY(tc_shape_normalized_axes(sc, node, 0, 1, last, &axis));
+    for (uint32_t i = 1; i <= last; i++)
+        TC_TRY(expect_whole(sc, node, i, axis));
+    for (int i = 0; i <= axis && x.rank != TC_RANK_UNKNOWN; i++)
+        kept[i] = i < axis ? x.dims[i] : capacity;
+    TC_TRY(tc_shape_like(sc, node, 0, x.dtype, x));
+    TC_TRY(tc_shape_statistic(sc, node, 1, stash, 0, axis));
+    TC_TRY(tc_shape_set(sc, node, 2, TC_INT32, 1, &capacity));
+    return tc_shape_set(sc, node, 3, x.dtype, x.rank == TC_RANK_UNKNOWN ? x.rank : axis + 1, kept);
+}
+
+tc_status tc_shape_layer_norm_from_y(tc_shape_ctx *sc, tc_node *node) { return from_y(sc, node, 2); }
+tc_status tc_shape_rms_norm_from_y(tc_shape_ctx *sc, tc_node *node) { return from_y(sc, node, 1); }
+
+/* (dY, Y, Scale, InvStdDev, Channels, Kept, Bias?): as many columns in Kept as Channels. */
+tc_status tc_shape_from_y_grad(tc_shape_ctx *sc, tc_node *node) {
+    tc_arg channels = tc_arg_of(node, 4), kept = tc_arg_of(node, 5);
+    tc_dim capacity;
+    TC_TRY(tc_shape_expect_type(sc, node, 4, 1u << TC_INT32, "int32"));
+    TC_TRY(tc_shape_expect_rank(sc, node, 4, 1));
+    TC_TRY(tc_shape_expect_same_type(sc, node, 1, 5));
+    if (channels.rank == 1 && kept.rank > 0)
+        TC_TRY(tc_shape_same_dim(sc, node, "number of channels that are kept", channels.dims[0],
+                                 kept.dims[kept.rank - 1], &capacity));
+    return tc_shape_norm_grad(sc, node);
 }

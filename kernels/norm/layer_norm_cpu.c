@@ -3,12 +3,19 @@
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
-#include "norm.h"
 #include "norm_math.h"
+#include "norm_y.h"
 #include <math.h>
 #include <string.h>
 
 #define LANES 32
+
+/* Channels that keep x-hat beside y, and where; kept NULL: it is not y that is kept. */
+typedef struct side_copies {
+    const int32_t *channels;
+    void *kept;
+    int64_t capacity;
+} side_copies;
 
 typedef struct norm_ctx {
     const tk_norm_rows *s;
@@ -16,58 +23,22 @@ typedef struct norm_ctx {
     const void *inp, *scale, *bias, *dout;
     int64_t chunks, chunk_rows;
     double *partial; /* [chunks, 2, n] */
+    side_copies sides;
+    void *recovered; /* [chunks, n], of what is computed in: x-hat from y */
 } norm_ctx;
-
-/* x-hat as it is stored, from x. */
-#define X_TO_XHAT(i) GET(PUT(TK_CAT(tk_xhat, MATH)(GET(x[i]), mean, inv_std)))
 
 #define T float
 #define SUFFIX f32
-#include "layer_tmpl.h"
-#define FORM from_x_f32
-#define XHAT(i) X_TO_XHAT(i)
-#include "norm_grad_tmpl.h"
-#define FORM from_xhat_f32
-#define XHAT(i) GET(x[i])
-#include "norm_grad_tmpl.h"
-#undef T
-#undef SUFFIX
-
+#include "layer_forms_tmpl.h"
 #define T double
 #define SUFFIX f64
-#include "layer_tmpl.h"
-#define FORM from_x_f64
-#define XHAT(i) X_TO_XHAT(i)
-#include "norm_grad_tmpl.h"
-#define FORM from_xhat_f64
-#define XHAT(i) GET(x[i])
-#include "norm_grad_tmpl.h"
-#undef T
-#undef SUFFIX
-
+#include "layer_forms_tmpl.h"
 #define T float
 #define SUFFIX f16
-#include "layer_tmpl.h"
-#define FORM from_x_f16
-#define XHAT(i) X_TO_XHAT(i)
-#include "norm_grad_tmpl.h"
-#define FORM from_xhat_f16
-#define XHAT(i) GET(x[i])
-#include "norm_grad_tmpl.h"
-#undef T
-#undef SUFFIX
-
+#include "layer_forms_tmpl.h"
 #define T float
 #define SUFFIX bf16
-#include "layer_tmpl.h"
-#define FORM from_x_bf16
-#define XHAT(i) X_TO_XHAT(i)
-#include "norm_grad_tmpl.h"
-#define FORM from_xhat_bf16
-#define XHAT(i) GET(x[i])
-#include "norm_grad_tmpl.h"
-#undef T
-#undef SUFFIX
+#include "layer_forms_tmpl.h"
 
 static int64_t row_grain(int64_t n) { return TK_GRAIN / 4 / (n + 1) + 1; }
 
@@ -82,6 +53,37 @@ void tk_scale_bias(tk_queue *q, void *out, const void *xhat, const void *scale, 
                    const tk_norm_rows *s) {
     norm_ctx c = {.s = s, .out = out, .inp = xhat, .scale = scale, .bias = bias};
     tk_parallel_for(q, s->rows, row_grain(s->n), TK_OF_FLOAT(s->dtype, affine_rows), &c);
+}
+
+/* Channels whose x-hat y does not give again, in order, then -1. False, and a fault, where they are too many. */
+static bool list_sides(tk_queue *q, int32_t *channels, const void *scale, const void *bias, const tk_norm_sides *sides,
+                       const tk_norm_rows *s) {
+    int64_t used = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        if (!tk_norm_is_side(tk_get(scale, s->dtype, i), bias ? tk_get(bias, s->dtype, i) : 0, sides))
+            continue;
+        if (used == sides->capacity) {
+            tk_fault(q, TK_MANY_SIDES);
+            return false;
+        }
+        channels[used++] = (int32_t)i;
+    }
+    for (; used < sides->capacity; used++)
+        channels[used] = -1;
+    return true;
+}
+
+void tk_norm_from_y(tk_queue *q, void *out, void *inv_std, int32_t *channels, void *kept, const void *inp,
+                    const void *scale, const void *bias, const tk_norm_sides *sides, const tk_norm_rows *s) {
+    norm_ctx c = {.s = s,
+                  .out = out,
+                  .inv_std = inv_std,
+                  .inp = inp,
+                  .scale = scale,
+                  .bias = bias,
+                  .sides = {channels, kept, sides->capacity}};
+    if (list_sides(q, channels, scale, bias, sides, s))
+        tk_parallel_for(q, s->rows, row_grain(s->n), TK_OF_FLOAT(s->dtype, norm_rows), &c);
 }
 
 /* At most 32 chunks of at least 16 rows. */
@@ -116,7 +118,7 @@ static void grad(tk_queue *q, const tk_norm_rows *s, norm_ctx c, tk_range_fn chu
         tk_parallel_for(q, 2 * s->n, TK_GRAIN / 8, grad_join, &c);
 }
 
-/* Statistics are written by one kernel and read by the other: norm_ctx has one field for both. */
+/* Statistics and side copies are written by one kernel and read by the other: norm_ctx has one field for both. */
 static void *as_field(const void *statistic) {
     union {
         const void *in;
@@ -148,4 +150,29 @@ void tk_norm_xhat_grad(tk_queue *q, void *dinp, void *dscale, void *dbias, const
                   .scale = scale,
                   .inv_std = as_field(inv_std)};
     grad(q, s, c, TK_OF_FLOAT(s->dtype, grad_chunks_from_xhat), workspace);
+}
+
+size_t tk_norm_from_y_grad_workspace(const tk_norm_rows *s) {
+    return tk_norm_grad_workspace(s) + (size_t)(chunks_of(s->rows) * s->n) * sizeof(double);
+}
+
+void tk_norm_from_y_grad(tk_queue *q, void *dinp, void *dscale, void *dbias, const void *dout, const void *out,
+                         const void *scale, const void *bias, const void *inv_std, const int32_t *channels,
+                         const void *kept, int64_t capacity, const tk_norm_rows *s, void *workspace) {
+    norm_ctx c = {.out = dinp,
+                  .dscale = dscale,
+                  .dbias = dbias,
+                  .dout = dout,
+                  .inp = out,
+                  .scale = scale,
+                  .bias = bias,
+                  .inv_std = as_field(inv_std),
+                  .sides = {channels, as_field(kept), capacity},
+                  .recovered = (char *)workspace + tk_norm_grad_workspace(s)};
+    for (int64_t k = 0; k < capacity; k++)
+        if (channels[k] < -1 || channels[k] >= s->n) {
+            tk_fault(q, TK_BAD_INDEX);
+            return;
+        }
+    grad(q, s, c, TK_OF_FLOAT(s->dtype, grad_chunks_from_y), workspace);
 }

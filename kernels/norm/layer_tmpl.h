@@ -50,6 +50,13 @@ TK_VECTOR static void TK_CAT(emit, SUFFIX)(S *out, S *xhat, const S *x, const S 
             out[i] = SCALED(XHAT(i), i);
 }
 
+/* x-hat of the channels whose x-hat `out` does not give again, as it is stored; 0 in places that none needs. */
+static void TK_CAT(keep_sides, SUFFIX)(S *kept, const S *x, const int32_t *channels, int64_t capacity, T mean,
+                                       T inv_std) {
+    for (int64_t k = 0; k < capacity; k++)
+        kept[k] = channels[k] < 0 ? PUT(0) : XHAT(channels[k]);
+}
+
 static const S *TK_CAT(row_scale, SUFFIX)(const norm_ctx *c, int64_t row) {
     return (const S *)c->scale + row * c->s->scale_step;
 }
@@ -64,6 +71,9 @@ static void TK_CAT(norm_rows, SUFFIX)(void *ctx, tk_share share) {
         const S *x = (const S *)c->inp + row * n;
         double mean = c->s->centered ? TK_CAT(sum, SUFFIX)(x, n) / (double)n : 0;
         double inv_std = 1 / sqrt(TK_CAT(squares, SUFFIX)(x, n, mean) / (double)n + c->s->epsilon);
+        if (c->sides.kept) /* before out, which may lie over x */
+            TK_CAT(keep_sides, SUFFIX)
+        ((S *)c->sides.kept + row * c->sides.capacity, x, c->sides.channels, c->sides.capacity, (T)mean, (T)inv_std);
         TK_CAT(emit, SUFFIX)
         ((S *)c->out + row * n, c->xhat ? (S *)c->xhat + row * n : NULL, x, TK_CAT(row_scale, SUFFIX)(c, row),
          TK_CAT(row_bias, SUFFIX)(c, row), n, (T)mean, (T)inv_std);
@@ -90,6 +100,28 @@ static void TK_CAT(affine_rows, SUFFIX)(void *ctx, tk_share share) {
         TK_CAT(affine_row, SUFFIX)
     ((S *)c->out + row * n, (const S *)c->inp + row * n, TK_CAT(row_scale, SUFFIX)(c, row),
      TK_CAT(row_bias, SUFFIX)(c, row), n);
+}
+
+/* x-hat of a row from y, in T, at the chunk's place of the workspace: copies of the sides, (y - bias) / scale
+ * elsewhere. */
+TK_VECTOR static void TK_CAT(invert_row, SUFFIX)(T *xhat, const S *y, const S *scale, const S *bias, int64_t n) {
+    if (bias)
+        for (int64_t i = 0; i < n; i++)
+            xhat[i] = (GET(y[i]) - GET(bias[i])) / GET(scale[i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            xhat[i] = GET(y[i]) / GET(scale[i]);
+}
+
+static const T *TK_CAT(recovered_row, SUFFIX)(const norm_ctx *c, int64_t chunk, int64_t row) {
+    int64_t n = c->s->n;
+    T *xhat = (T *)c->recovered + chunk * n;
+    const S *kept = (const S *)c->sides.kept + row * c->sides.capacity;
+    TK_CAT(invert_row, SUFFIX)(xhat, (const S *)c->inp + row * n, c->scale, c->bias, n);
+    for (int64_t k = 0; k < c->sides.capacity; k++)
+        if (c->sides.channels[k] >= 0)
+            xhat[c->sides.channels[k]] = GET(kept[k]);
+    return xhat;
 }
 #undef SUM_ROW
 #undef XHAT

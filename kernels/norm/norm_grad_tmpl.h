@@ -1,7 +1,8 @@
 /* norm_grad_tmpl.h: the gradient of LayerNormalization and RMSNormalization by rows, for one element type and one of
- * the two things that may have been saved: x, from which x-hat is computed again, or x-hat itself. Both give the same
- * bits. Set before including: T, SUFFIX, FORM (a suffix of its own) and XHAT(i), x-hat in terms of x, i, mean and
- * inv_std, in T. */
+ * the three things that may have been saved: x, from which x-hat is computed again, x-hat itself, which gives the same
+ * bits, or y, from which x-hat comes but for rounding. Set before including: T, SUFFIX, FORM (a suffix of its own),
+ * XHAT(i), x-hat in terms of x, i, mean and inv_std, in T, and of what x is: ROW, its element type, and ROW_OF(row),
+ * where a row of it is, in terms of the context c and chunk. */
 
 #define ADD_TO_SUMS(l)                                                                                                 \
     do {                                                                                                               \
@@ -11,7 +12,7 @@
     } while (0)
 
 /* The two sums of a row that dinp needs: of dout scale, and of dout scale xhat. */
-TK_VECTOR static void TK_CAT(grad_sums, FORM)(double *sums, const S *dout, const S *x, const S *scale, int64_t n,
+TK_VECTOR static void TK_CAT(grad_sums, FORM)(double *sums, const S *dout, const ROW *x, const S *scale, int64_t n,
                                               T mean, T inv_std) {
     double first[LANES] = {0}, second[LANES] = {0};
     int64_t at = 0;
@@ -31,14 +32,14 @@ TK_VECTOR static void TK_CAT(grad_sums, FORM)(double *sums, const S *dout, const
 }
 #undef ADD_TO_SUMS
 
-TK_VECTOR static void TK_CAT(grad_row, FORM)(S *dinp, const S *dout, const S *x, const S *scale, int64_t n, T mean,
+TK_VECTOR static void TK_CAT(grad_row, FORM)(S *dinp, const S *dout, const ROW *x, const S *scale, int64_t n, T mean,
                                              T inv_std, T first, T second) {
     (void)mean;
     for (int64_t i = 0; i < n; i++)
         dinp[i] = PUT(inv_std * ((GET(dout[i]) * GET(scale[i]) - first) - XHAT(i) * second));
 }
 
-TK_VECTOR static void TK_CAT(grad_params, FORM)(double *dscale, double *dbias, const S *dout, const S *x, int64_t n,
+TK_VECTOR static void TK_CAT(grad_params, FORM)(double *dscale, double *dbias, const S *dout, const ROW *x, int64_t n,
                                                 T mean, T inv_std) {
     (void)mean, (void)inv_std;
     for (int64_t i = 0; i < n; i++) {
@@ -58,7 +59,8 @@ static void TK_CAT(grad_chunks, FORM)(void *ctx, tk_share share) {
         if (dscale)
             memset(dscale, 0, (size_t)(2 * n) * sizeof(double));
         for (int64_t row = first; row < last; row++) {
-            const S *dout = (const S *)c->dout + row * n, *x = (const S *)c->inp + row * n;
+            const S *dout = (const S *)c->dout + row * n;
+            const ROW *x = ROW_OF(row);
             T mean = c->mean ? (T)tk_get(c->mean, c->s->stat_dtype, row) : 0,
               inv_std = (T)tk_get(c->inv_std, c->s->stat_dtype, row);
             double sums[2];
@@ -75,3 +77,5 @@ static void TK_CAT(grad_chunks, FORM)(void *ctx, tk_share share) {
 }
 #undef FORM
 #undef XHAT
+#undef ROW
+#undef ROW_OF

@@ -149,6 +149,46 @@ void tk_reference_norm_xhat_grad(tk_queue *q, void *dinp, void *dscale, void *db
     norm_grad(q, dinp, dscale, dbias, dout, tk_reference_numbers(q, xhat, s->rows * s->n, s->dtype), scale, inv_std, s);
 }
 
+void tk_reference_norm_from_y(tk_queue *q, void *out, void *inv_std, int32_t *channels, void *kept, const void *inp,
+                              const void *scale, const void *bias, const tk_norm_sides *sides, const tk_norm_rows *s) {
+    void *xhat = tk_reference_room(q, s->rows * s->n);
+    int64_t used = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        double gamma = fabs(tk_get(scale, s->dtype, i)), beta = bias ? fabs(tk_get(bias, s->dtype, i)) : 0;
+        if (!(gamma < sides->least) && !(beta > sides->limit * gamma))
+            continue;
+        if (used < sides->capacity)
+            channels[used] = (int32_t)i;
+        used++;
+    }
+    for (int64_t k = used; k < sides->capacity; k++)
+        channels[k] = -1;
+    tk_fault(q, used > sides->capacity ? TK_MANY_SIDES : TK_OK);
+    if (xhat && used <= sides->capacity) {
+        tk_reference_norm(q, out, xhat, NULL, inv_std, inp, scale, bias, s);
+        for (int64_t i = 0; i < s->rows * sides->capacity; i++) {
+            int64_t row = i / sides->capacity, channel = channels[i % sides->capacity];
+            tk_put(kept, s->dtype, i, channel < 0 ? 0 : tk_get(xhat, s->dtype, row * s->n + channel));
+        }
+    }
+    free(xhat);
+}
+
+void tk_reference_norm_from_y_grad(tk_queue *q, void *dinp, void *dscale, void *dbias, const void *dout,
+                                   const void *out, const void *scale, const void *bias, const void *inv_std,
+                                   const int32_t *channels, const void *kept, int64_t capacity, const tk_norm_rows *s,
+                                   void *workspace) {
+    double *x = tk_reference_numbers(q, out, s->rows * s->n, s->dtype);
+    (void)workspace;
+    for (int64_t i = 0; x && i < s->rows * s->n; i++) {
+        x[i] = (x[i] - (bias ? tk_get(bias, s->dtype, i % s->n) : 0)) / tk_get(scale, s->dtype, i % s->n);
+        for (int64_t k = 0; k < capacity; k++)
+            if (channels[k] == i % s->n)
+                x[i] = tk_get(kept, s->dtype, i / s->n * capacity + k);
+    }
+    norm_grad(q, dinp, dscale, dbias, dout, x, scale, inv_std, s);
+}
+
 /* Mean and variance of the elements i of inp [batch, channels, inner] for which (b or *) and the channel's group are
  * the given ones. b -1: all of the batch. */
 static void moments(double *out_mean, double *out_variance, const void *inp, int64_t batch, int64_t channels,

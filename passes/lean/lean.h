@@ -25,6 +25,8 @@ uint8_t tc_cheap_cost(const tc_node *node);
 bool tc_read_late(const tc_value *value, const tc_node *end, const tc_node *but, bool otherwise);
 /* Whether `value`, or what cheap nodes make of it and of values that are there anyway, is read late. */
 bool tc_needed_late(const tc_value *value, const tc_node *end);
+/* Whether the value or a view of it is an output of the graph. */
+bool tc_is_shown(const tc_value *value);
 /* Whether a cheap node makes `value` of what is there in the backward pass anyway, so that nobody has to keep it, or of
  * something of half its bytes, which is kept in its place (a Cast from half precision). */
 bool tc_recomputable(const tc_value *value, const tc_node *end);

@@ -98,8 +98,10 @@ static bool is_shown(const tc_value *value, int depth) {
     return false;
 }
 
+bool tc_is_shown(const tc_value *value) { return is_shown(value, VIEWS); }
+
 static bool needed_late(const tc_value *value, const tc_node *end, int depth) {
-    if (depth == 0 || is_shown(value, VIEWS))
+    if (depth == 0 || tc_is_shown(value))
         return false;
     if (tc_read_late(value, end, NULL, false))
         return true;

@@ -138,11 +138,23 @@ static void set_literal(tc_node *to, const tc_attr *attr) {
     }
 }
 
-/* A number that the match found: a product of constants of one element, or how many axes a list names, counted from the
- * end. Names that are unbound count as 1; false where all are. */
+/* What a function makes of values of the match; false where its first operand is unbound. */
+static bool called_number(const rule_builder *b, const rule_attr *attr, double *out_number) {
+    const tc_value *args[2] = {NULL, NULL};
+    for (uint16_t i = 0; i < attr->n_factors; i++)
+        args[i] = b->values[attr->factors[i].name];
+    if (args[0])
+        *out_number = attr->call->number(args);
+    return args[0] != NULL;
+}
+
+/* A number that the match found: what a function says, or a product of constants of one element. Names that are unbound
+ * count as 1; false where all are. */
 static bool computed_number(const rule_builder *b, const rule_attr *attr, double *out_number) {
     bool any = false;
     *out_number = 1;
+    if (attr->kind == ATTR_CALL)
+        return called_number(b, attr, out_number);
     for (uint16_t i = 0; i < attr->n_factors; i++) {
         const tc_value *value = b->values[attr->factors[i].name];
         const tc_tensor *tensor = value ? tc_value_constant(value) : NULL;
@@ -150,11 +162,6 @@ static bool computed_number(const rule_builder *b, const rule_attr *attr, double
             continue;
         double factor = tc_tensor_get(tensor, 0);
         *out_number = attr->factors[i].divides ? *out_number / factor : *out_number * factor;
-        any = true;
-    }
-    if (attr->kind == ATTR_TRAILING && b->values[attr->from]) {
-        const tc_tensor *axes = tc_value_constant(b->values[attr->from]);
-        *out_number = axes ? -(double)axes->count : -1;
         any = true;
     }
     return any;
@@ -178,7 +185,7 @@ static void set_attrs(rule_builder *b, const rule_node *node, tc_node *to) {
         const tc_node *from = attr->from == RULE_NONE ? b->anchor : named ? named->producer : NULL;
         if (attr->kind == ATTR_LITERAL)
             set_literal(to, &attr->literal);
-        else if (attr->kind == ATTR_PRODUCT || attr->kind == ATTR_TRAILING)
+        else if (attr->kind == ATTR_PRODUCT || attr->kind == ATTR_CALL)
             set_computed(b, attr, to);
         else if (attr->kind == ATTR_ALL && from)
             copy_all_attrs(to, from);

@@ -4,6 +4,7 @@
 #include "../../compiler/memory/storage.h"
 #include "../../compiler/shape.h"
 #include "../lean/lean.h"
+#include "../lean/sides.h"
 #include "rule_ir.h"
 #include <math.h>
 #include <string.h>
@@ -282,6 +283,31 @@ static bool is_needed_late(const guard_call *call) {
     return end && tc_needed_late(value_arg(call, 0), end);
 }
 
+static bool lasts(const guard_call *call) { return is_needed_late(call) || tc_is_shown(value_arg(call, 0)); }
+
+/* Whether a scale or bias has the shape that the node normalizes: nothing of it is broadcast. */
+static bool is_whole(const tc_node *node, const tc_value *value) {
+    const tc_value *x = tc_input(node, 0);
+    int64_t axis = tc_attr_int(node, "axis", -1);
+    int rank = tc_value_rank(value), rank_x = tc_value_rank(x), first = (int)axis + (axis < 0 ? rank_x : 0);
+    bool whole = rank != TC_RANK_UNKNOWN && rank_x != TC_RANK_UNKNOWN && rank == rank_x - first;
+    for (int i = 0; i < rank && whole; i++)
+        whole = tc_dim_equal(value->type->dims[i], x->type->dims[first + i]);
+    return whole;
+}
+
+/* Room for a quarter of the channels at most: keeping x-hat itself costs little more then. */
+static bool has_few_sides(const guard_call *call) {
+    const tc_value *y = value_arg(call, 0), *scale = value_arg(call, 1),
+                   *bias = call->guard->n_args > 2 ? value_arg(call, 2) : NULL;
+    int64_t capacity = tc_side_capacity(scale, bias), n = 1;
+    if (!y->producer || capacity == 0 || !is_whole(y->producer, scale) || (bias && !is_whole(y->producer, bias)))
+        return false;
+    for (int i = 0; i < tc_value_rank(scale); i++)
+        n *= scale->type->dims[i].value;
+    return capacity <= n / 4;
+}
+
 /* Sorted by name; docs/rules.md shows it. */
 static const guard_row rows[] = {
     {"absent", "v", is_absent, true, "the optional name is unbound"},
@@ -292,6 +318,8 @@ static const guard_row rows[] = {
     {"broadcasts", "vv", broadcasts, false, "broadcasting the first against the second leaves the second's shape"},
     {"constant", "v", is_constant, false, "its elements are known, loaded and no weight that training changes"},
     {"dim", "vxn", has_dim, false, "this axis (negative: from the end) has this size"},
+    {"few_sides", "v*", has_few_sides, true,
+     "the result of a normalization by the second (scale), and the third (bias), gives x-hat again in most channels"},
     {"finite", "v", all_finite, false, "a constant without infinities and NaNs"},
     {"float", "v", is_float, false, "a float element type"},
     {"has_attr", "vs", has_attr, false, "the node that makes v has attribute s"},
@@ -299,6 +327,7 @@ static const guard_row rows[] = {
     {"invertible", "v", all_invertible, false, "a constant of floats, each reciprocal a finite and normal number"},
     {"kept_for", "vv", is_kept_for, false,
      "the backward pass reads it for the node that makes the second alone; it is no input and no output"},
+    {"lasts", "v", lasts, false, "needed_late, or an output of the graph"},
     {"recomputable", "v", is_recomputable, false,
      "a cheap node makes it of what is there in the backward pass, or of half its bytes"},
     {"needed", "v", is_needed, true, "gradient rules: the gradient of this operand is wanted"},

@@ -98,29 +98,45 @@ static tc_status parse_literal_attr(parser *p, tc_attr *attr) {
     return rule_next(p);
 }
 
-/* `trailing(axes)`, or names joined by `*` and `/`: numbers that the match has found. */
+/* One more name of the match among the attribute's factors. */
+static tc_status parse_factor(parser *p, bool divides, rule_attr *attr, size_t *cap) {
+    rule_factor factor = {p->tok.kind == T_NAME ? rule_find_name(p->rule, p->tok.text) : RULE_NONE, divides};
+    if (factor.name == RULE_NONE)
+        return FAIL(p, "'%s' names no value of the match", rule_token_text(p));
+    attr->factors = tc_arena_grow(p->arena, attr->factors, sizeof factor, cap, attr->n_factors + 1u);
+    attr->factors[attr->n_factors++] = factor;
+    return rule_next(p);
+}
+
+/* `trailing(axes)`, or another function. */
+static tc_status parse_function_call(parser *p, rule_attr *attr) {
+    size_t cap = 0;
+    bool more;
+    attr->kind = ATTR_CALL;
+    attr->call = rule_function_find(p->tok.text);
+    TC_TRY(rule_next(p));
+    TC_TRY(rule_expect_punct(p, "("));
+    for (more = true; more && attr->n_factors < attr->call->n_args;) {
+        TC_TRY(parse_factor(p, false, attr, &cap));
+        TC_TRY(rule_take(p, ",", &more));
+    }
+    return more ? FAIL(p, "%s has no operand %u", attr->call->name, (unsigned)attr->call->n_args)
+                : rule_expect_punct(p, ")");
+}
+
+static bool names_function(const parser *p) {
+    return rule_find_name(p->rule, p->tok.text) == RULE_NONE && rule_function_find(p->tok.text);
+}
+
+/* A function, or names joined by `*` and `/`: numbers that the match has found. */
 static tc_status parse_computed(parser *p, rule_attr *attr) {
     size_t cap = 0;
     bool times = true, divided = false;
-    attr->from = rule_find_name(p->rule, p->tok.text);
-    if (rule_is_word(p, "trailing") && attr->from == RULE_NONE) {
-        attr->kind = ATTR_TRAILING;
-        TC_TRY(rule_next(p));
-        TC_TRY(rule_expect_punct(p, "("));
-        attr->from = p->tok.kind == T_NAME ? rule_find_name(p->rule, p->tok.text) : RULE_NONE;
-        if (attr->from == RULE_NONE)
-            return FAIL(p, "'%s' names no value of the match", rule_token_text(p));
-        TC_TRY(rule_next(p));
-        return rule_expect_punct(p, ")");
-    }
+    if (names_function(p))
+        return parse_function_call(p, attr);
     attr->kind = ATTR_PRODUCT;
     while (times || divided) {
-        rule_factor factor = {p->tok.kind == T_NAME ? rule_find_name(p->rule, p->tok.text) : RULE_NONE, divided};
-        if (factor.name == RULE_NONE)
-            return FAIL(p, "'%s' names no value of the match", rule_token_text(p));
-        attr->factors = tc_arena_grow(p->arena, attr->factors, sizeof factor, &cap, attr->n_factors + 1u);
-        attr->factors[attr->n_factors++] = factor;
-        TC_TRY(rule_next(p));
+        TC_TRY(parse_factor(p, divided, attr, &cap));
         TC_TRY(rule_take(p, "*", &times));
         divided = false;
         if (!times)
@@ -131,7 +147,7 @@ static tc_status parse_computed(parser *p, rule_attr *attr) {
 
 static bool starts_computed(const parser *p) {
     return p->building && p->tok.kind == T_NAME &&
-           (rule_is_word(p, "trailing") || rule_find_name(p->rule, p->tok.text) != RULE_NONE);
+           (names_function(p) || rule_find_name(p->rule, p->tok.text) != RULE_NONE);
 }
 
 /* An attribute must be one that every alternative has; `1` serves as a float too. */
@@ -147,10 +163,10 @@ static tc_status check_attr(parser *p, const rule_node *node, rule_attr *attr) {
             attr->literal.kind = kind;
             attr->literal.f = (float)attr->literal.i;
         }
-        bool number = kind == TC_ATTR_INT || (kind == TC_ATTR_FLOAT && attr->kind == ATTR_PRODUCT);
-        if ((attr->kind == ATTR_PRODUCT || attr->kind == ATTR_TRAILING) && number)
+        bool number = kind == TC_ATTR_INT || kind == TC_ATTR_FLOAT;
+        if ((attr->kind == ATTR_PRODUCT || attr->kind == ATTR_CALL) && number)
             attr->literal.kind = kind;
-        else if (attr->kind == ATTR_PRODUCT || attr->kind == ATTR_TRAILING ||
+        else if (attr->kind == ATTR_PRODUCT || attr->kind == ATTR_CALL ||
                  (attr->kind == ATTR_LITERAL && attr->literal.kind != kind))
             return FAIL_AT(p, attr->loc, "attribute '%s' of %s is of another kind", attr->literal.name,
                            node->ops[i].name);

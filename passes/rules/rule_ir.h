@@ -44,9 +44,17 @@ typedef struct rule_operand {
     rule_loc loc;
 } rule_operand;
 
-typedef enum rule_attr_kind { ATTR_LITERAL, ATTR_ALL, ATTR_REF, ATTR_PRODUCT, ATTR_TRAILING } rule_attr_kind;
+typedef enum rule_attr_kind { ATTR_LITERAL, ATTR_ALL, ATTR_REF, ATTR_PRODUCT, ATTR_CALL } rule_attr_kind;
 
-/* One factor of an attribute that is computed from constants of the match: their only element, or its reciprocal. */
+/* A function that computes an attribute of values of the match. */
+typedef struct rule_function {
+    const char *name;
+    uint16_t n_args;                               /* at most: 1 or 2 */
+    double (*number)(const tc_value *const *args); /* NULL: unbound, or not given */
+} rule_function;
+
+/* One factor of an attribute that is computed from constants of the match: their only element, or its reciprocal. Or an
+ * argument of a function. */
 typedef struct rule_factor {
     uint16_t name;
     bool divides;
@@ -54,11 +62,11 @@ typedef struct rule_factor {
 
 typedef struct rule_attr {
     rule_attr_kind kind;
-    tc_attr literal; /* its name is the attribute's for every kind */
-    uint16_t from; /* ALL, REF: the name whose producer holds the attributes; RULE_NONE: the anchor. TRAILING: the list
-                      of axes */
+    tc_attr literal;       /* its name is the attribute's for every kind */
+    uint16_t from;         /* ALL, REF: the name whose producer holds the attributes; RULE_NONE: the anchor */
     const char *from_attr; /* REF: name of the attribute there */
-    rule_factor *factors;  /* PRODUCT: [n_factors] */
+    rule_factor *factors;  /* PRODUCT, CALL: [n_factors] */
+    const rule_function *call;
     uint16_t n_factors;
     rule_loc loc;
 } rule_attr;
@@ -228,6 +236,10 @@ bool rule_match_at(rule_match *match, const tc_rule *rule, tc_node *anchor, bool
 tc_value *rule_shape_twin(const rule_match *match, const tc_value *value, const tc_node *user);
 bool rule_same_constant(const tc_value *a,
                         const tc_value *b); /* equal type and bytes, at most 64 of them; no weights */
+
+/* --- functions.c ------------------------------------------------------------------------------ */
+/* NULL: there is none of that name. */
+const rule_function *rule_function_find(const char *name);
 
 /* --- build.c: the right side ------------------------------------------------------------------ */
 typedef struct rule_builder {

@@ -227,3 +227,68 @@ tc_status rt_launch_row_norm_grad(rt_launcher *launcher, const tc_node *node, rt
         launch->inplace[0] = rt_chain_inplace(launch, &p->chains->before, p->chains->before.n_links - 1);
     return TC_OK;
 }
+
+/* --- from y ----------------------------------------------------------------------------------- */
+
+typedef struct y_params {
+    row_params norm;
+    tk_norm_sides sides;
+} y_params;
+
+static const float LEAST_NORMAL = 1.17549435e-38f; /* FLT_MIN: of float */
+
+static void run_norm_from_y(tk_queue *q, const rt_launch *launch) {
+    const y_params *p = launch->params;
+    const rt_arg *in = launch->in, *out = launch->out;
+    launch->kernels->norm_from_y(q, out[0].data, rt_data(rt_out(launch, 1)), out[2].data, out[3].data, in[0].data,
+                                 in[1].data, rt_data(rt_in(launch, 2)), &p->sides, &p->norm.rows);
+}
+
+/* (X, Scale, Bias?) -> Y, InvStdDev, Channels, Kept. */
+tc_status rt_launch_norm_from_y(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    y_params *p = RT_PARAMS(launcher, y_params);
+    const rt_arg *bias = rt_in(launch, 2), *inv_std = rt_out(launch, 1);
+    int axis = 0;
+    TC_TRY(prepare_rows(launcher, node, launch, 0, 1, 2, &p->norm, &axis));
+    TC_TRY(
+        rt_expect(launcher, node, launch->in[1].count == p->norm.rows.n && (!bias || bias->count == p->norm.rows.n)));
+    p->norm.rows.centered = strcmp(node->op->name, "LayerNormalizationFromY") == 0;
+    if (!rt_out(launch, 2) || !rt_out(launch, 3) || (inv_std && inv_std->dtype != TK_F32 && inv_std->dtype != TK_F64))
+        return rt_no_kernel(launcher, node, launch);
+    p->norm.rows.stat_dtype = inv_std ? inv_std->dtype : TK_F32;
+    p->sides = (tk_norm_sides){.capacity = launch->out[2].count,
+                               .least = (double)tc_attr_float(node, "least", LEAST_NORMAL),
+                               .limit = (double)tc_attr_float(node, "limit", 2)};
+    launch->params = p;
+    launch->run = run_norm_from_y;
+    launch->inplace[0] = 1;
+    return TC_OK;
+}
+
+static void run_norm_from_y_grad(tk_queue *q, const rt_launch *launch) {
+    const row_params *p = launch->params;
+    const rt_arg *in = launch->in;
+    launch->kernels->norm_from_y_grad(q, launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)),
+                                      in[0].data, in[1].data, in[2].data, rt_data(rt_in(launch, 6)), in[3].data,
+                                      in[4].data, in[5].data, in[4].count, &p->rows, launch->workspace);
+}
+
+/* (dY, Y, Scale, InvStdDev, Channels, Kept, Bias?) */
+tc_status rt_launch_norm_from_y_grad(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    row_params *p = RT_PARAMS(launcher, row_params);
+    const rt_arg *in = launch->in, *bias = rt_in(launch, 6);
+    int axis = 0;
+    TC_TRY(prepare_rows(launcher, node, launch, 1, 2, 2, p, &axis));
+    p->rows.centered = strcmp(node->op->name, "LayerNormalizationFromYGrad") == 0;
+    p->rows.stat_dtype = in[3].dtype;
+    if (in[0].dtype != in[1].dtype || in[5].dtype != in[1].dtype || (bias && bias->dtype != in[1].dtype) ||
+        (in[3].dtype != TK_F32 && in[3].dtype != TK_F64))
+        return rt_no_kernel(launcher, node, launch);
+    TC_TRY(rt_expect(launcher, node,
+                     in[0].count == in[1].count && in[2].count == p->rows.n && in[3].count == p->rows.rows &&
+                         in[5].count == p->rows.rows * in[4].count && (!bias || bias->count == p->rows.n)));
+    launch->workspace_bytes = launcher->kernels->norm_from_y_grad_workspace(&p->rows);
+    launch->run = run_norm_from_y_grad;
+    launch->inplace[0] = 3;
+    return TC_OK;
+}

@@ -134,6 +134,33 @@ def xhat_grad(dy, xhat, scale, inv, axis, center):
     return dx, (dy * xhat).sum(rows), dy.sum(rows)
 
 
+def from_y(x, scale, bias, axis, epsilon, center, capacity, least=2.0**-126, limit=2.0):
+    """The sides are found by sorting, as nothing else here or in tempoc does it."""
+    xhat, inv = normal(x, axis, epsilon, center)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.abs(0 if bias is None else bias) / np.abs(scale)
+    ratio = np.where(np.abs(scale) < least, np.inf, ratio).ravel()
+    worst = np.argsort(-ratio, kind="stable")[:capacity]
+    sides = np.sort(worst[ratio[worst] > limit])
+    channels = np.full(capacity, -1, np.int64)
+    channels[: sides.size] = sides
+    lead = x.shape[: axis % x.ndim]
+    kept = np.zeros((*lead, capacity))
+    kept[..., : sides.size] = xhat.reshape(*lead, -1)[..., sides]
+    return xhat * scale + (0 if bias is None else bias), inv, channels, kept
+
+
+def from_y_grad(dy, y, scale, inv, channels, kept, bias=None, *, axis, center):
+    """Channel by channel."""
+    lead = y.shape[: axis % y.ndim]
+    rows, gamma, xhat = y.reshape(*lead, -1), np.ravel(scale), np.zeros((*lead, scale.size))
+    beta = np.zeros(scale.size) if bias is None else np.ravel(bias)
+    for c in range(scale.size):
+        named = [k for k in range(len(channels)) if channels[k] == c]
+        xhat[..., c] = kept[..., named[0]] if named else (rows[..., c] - beta[c]) / gamma[c]
+    return xhat_grad(dy, xhat.reshape(y.shape), scale, inv, axis, center)
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -154,12 +181,20 @@ DEFINITIONS = {
     "DotProductAttention": attention,
     "DotProductAttentionGrad": attention_grad,
     "DotProductAttentionTiledGrad": attention_tiled_grad,
+    "LayerNormalizationFromY": lambda x, scale, bias=None, axis=-1, epsilon=1e-5, stash_type=1, **sides: from_y(
+        x, scale, bias, axis, epsilon, True, **sides
+    ),
+    "LayerNormalizationFromYGrad": lambda *operands, axis=-1: from_y_grad(*operands, axis=axis, center=True),
     "LayerNormalizationXhat": layer_norm_xhat,
     "LayerNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, True),
     "LinearCrossEntropy": linear_loss_cases.linear_loss,
     "ScoresCrossEntropy": linear_loss_cases.scores_loss,
     "RMSNormalization": rms_norm,
     "RMSNormalizationGrad": lambda dy, x, scale, inv, axis=-1: xhat_grad(dy, x * inv, scale, inv, axis, False)[:2],
+    "RMSNormalizationFromY": lambda x, scale, axis=-1, epsilon=1e-5, stash_type=1, **sides: from_y(
+        x, scale, None, axis, epsilon, False, **sides
+    ),
+    "RMSNormalizationFromYGrad": lambda *operands, axis=-1: from_y_grad(*operands, axis=axis, center=False)[:2],
     "RMSNormalizationXhat": rms_norm_xhat,
     "RMSNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, False)[:2],
     "RandomNormal": philox_draws.random_normal,
@@ -340,6 +375,29 @@ def norm_cases():
     case("ScaleBias", x, scale, types=FLOATS)
     case("ScaleBias", x, scale, bias, types=FLOATS, dynamic=True)
     case("ScaleBias", x, wide, f(4, 6), axis=1)
+
+
+def from_y_cases():
+    """Scales of 0 and next to nothing, biases of up to 1024 times a scale: those channels are sides; room to spare, or
+    just enough."""
+    x, dy = f(3, 4, 6), f(3, 4, 6)
+    for axis, shape, capacity, dynamic in (-1, (6,), 3, False), (2, (6,), 5, True), (-2, (4, 6), 4, True):
+        scale, bias = np.abs(f(*shape)) + 0.5, f(*shape) * 0.1
+        scale.flat[[1, 3]], bias.flat[[1, 4]] = [0, 1e-40], [0.5, 1024]
+        common = dict(axis=axis, dynamic=dynamic, types=FLOATS)
+        room = dict(capacity=capacity, limit=4.0, epsilon=1e-3)
+        case("LayerNormalizationFromY", x, scale, bias, outputs=4, **room, **common)
+        case("LayerNormalizationFromY", x, scale, outputs=4, **room, **common)
+        case("RMSNormalizationFromY", x, scale, outputs=4, least=0.6, **room | dict(capacity=6), **common)
+        for op, center, b in ("Layer", True, bias), ("Layer", True, None), ("RMS", False, None):
+            y, inv, channels, kept = from_y(x, scale, b, axis, 1e-5, center, capacity)
+            saved = (y, scale, inv.astype(np.float32), channels.astype(np.int32), kept, b)
+            case(op + "NormalizationFromYGrad", dy, *saved, outputs=3 if center else 2, **common)
+    scale, bias = np.array([1.0, 0, 2, 1e-6, 1, 1]), np.array([0.5, 1, 8, 0, -1, 3])
+    case("LayerNormalizationFromY", x, scale, bias, outputs=4, capacity=4, least=2.0**-14, types=(np.float16,))
+    y, inv, channels, kept = from_y(x, scale, bias, -1, 1e-5, True, 4, least=2.0**-14)
+    saved = (y, scale, inv.astype(np.float32), channels.astype(np.int32), kept, bias)
+    case("LayerNormalizationFromYGrad", dy, *saved, outputs=3, types=FLOATS)
 
 
 def other_cases():
@@ -598,7 +656,7 @@ def uncovered(gradients):
 def main():
     tools, only = [os.path.abspath(t) for t in sys.argv[1:3]], set(sys.argv[3:])
     philox_draws.known_answers()
-    dropout_cases(), attention_cases(), tiled_cases(), norm_cases(), other_cases(), optimizer_cases()
+    dropout_cases(), attention_cases(), tiled_cases(), norm_cases(), from_y_cases(), other_cases(), optimizer_cases()
     linear_loss_cases.cases(case, f, random), philox_draws.cases(case, SEED)
     gradients, failed, passed = list(gradient_cases()), 0, 0
     for op in uncovered(gradients):

@@ -11,6 +11,7 @@ hold patterns of fnmatch (brackets as they are); one without must survive, so th
 """
 import concurrent.futures, fnmatch, os, re, subprocess, sys, tempfile
 
+WORDS = "or dim trailing side_capacity side_least side_limit".split()  # before "(", but no ops
 COMMUTATIVE = set("Add Mul And Or Xor Equal BitwiseAnd BitwiseOr BitwiseXor Sum Max Min Mean add mul".split())
 OTHER_OP = dict(Add="Sub", Sub="Add", Mul="Div", Div="Mul", Sin="Cos", Cos="Sin", Sinh="Cosh", Cosh="Sinh",
                 Tanh="Sigmoid", Sigmoid="Tanh",
@@ -97,7 +98,7 @@ def calls(rule):
     for begin, end in blocks(rule):
         for i in range(begin, end):
             name = rule.tokens[i]
-            if not re.match(r"[A-Za-z]", name) or name in ("or", "dim", "trailing"):
+            if not re.match(r"[A-Za-z]", name) or name in WORDS:
                 continue
             k = skip(rule.tokens, i + 1)
             while rule.tokens[k] in ("|", "?", "*"):

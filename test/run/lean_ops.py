@@ -144,6 +144,24 @@ def attention():
     attention_case((), (), (), (6,), (6,), 0, fill=-2.0)
 
 
+def from_y(x, scale, bias, dy, plain, lean, grads):
+    """A norm that keeps y, beside the same that keeps x, or x-hat."""
+    bias = np.where(np.abs(scale) > 1e-3, np.clip(bias, -np.abs(scale), np.abs(scale)), bias)
+    bias[2, 3] = 20 * scale[2, 3]
+    plain = run("LayerNormalization", [x, scale, bias], ["y", "mean", "inv"], domain="", axis=2, epsilon=1e-3)
+    names = ["y", "inv", "channels", "kept"]
+    ours = run("LayerNormalizationFromY", [x, scale, bias], names, axis=2, epsilon=1e-3, capacity=5)
+    same("y from which x-hat comes", ours["y"], plain["y"])
+    same("inv_std beside it", ours["inv"], plain["inv"])
+    same("sides", ours["channels"], np.array([0, 8, 17, -1, -1], np.int32))
+    same("what they keep", ours["kept"], np.concatenate(
+        [lean["xhat"].reshape(4, 3, 70)[..., [0, 8, 17]], np.zeros((4, 3, 2), np.float32)], -1))
+    saved = [dy, ours["y"], scale, ours["inv"], ours["channels"], ours["kept"], bias]
+    got = run("LayerNormalizationFromYGrad", saved, ["dx", "dscale", "dbias"], axis=2)
+    for name in got:
+        near(name + " from y", got[name], grads[name], 1e-5)
+
+
 def layer_norm():
     x, scale, bias, dy = normal(4, 3, 10, 7), normal(10, 7), normal(10, 7), normal(4, 3, 10, 7)
     scale[0, 0], scale[1, 1] = 0, 1e-8
@@ -164,6 +182,7 @@ def layer_norm():
             options=["--threads", "1"])
     for name in names:
         same(name, a[name], b[name])
+    from_y(x, scale, bias, dy, plain, lean, a)
     near("dscale", a["dscale"], (dy * (wide - mean) / np.sqrt(var + 1e-3)).sum(axis=(0, 1)), 1e-5)
     plain = run("RMSNormalization", [x, scale], ["y", "inv"], axis=2, epsilon=1e-3)
     lean = run("RMSNormalizationXhat", [x, scale], ["y", "xhat", "inv"], axis=2, epsilon=1e-3)

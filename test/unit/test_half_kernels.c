@@ -9,7 +9,7 @@
 #include "kernels/embedding/embedding.h"
 #include "kernels/loss/loss.h"
 #include "kernels/matmul/einsum.h"
-#include "kernels/norm/norm.h"
+#include "kernels/norm/norm_y.h"
 #include "kernels/pool/pool.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/softmax/softmax.h"
@@ -130,6 +130,38 @@ static void layer_norm(void **state) {
         assert_memory_equal(db2, db.half, sizeof db2);
         drop_numbers(&x), drop_numbers(&dy), drop_numbers(&scale), drop_numbers(&bias), drop_numbers(&y);
         drop_numbers(&xhat), drop_numbers(&dx), drop_numbers(&ds), drop_numbers(&db);
+    }
+}
+
+/* From y: its bits are those of the norm; x-hat from it is float's of the same y. */
+static void norm_from_y(void **state) {
+    (void)state;
+    enum { ROWS = 37, N = 101 };
+    static double workspace[3 * 3 * N];
+    FOR_TYPES(dtype) {
+        tk_norm_rows s = {ROWS, N, 1e-5, true, dtype, TK_F32}, wide = s;
+        wide.dtype = TK_F32;
+        assert_true(tk_norm_from_y_grad_workspace(&s) <= sizeof workspace);
+        numbers x = make(ROWS * N, dtype, 1, 3), dy = make(ROWS * N, dtype, 2, 1), scale = make(N, dtype, 3, 1),
+                bias = make(N, dtype, 4, 1), y = make(ROWS * N, dtype, 5, 1), kept = make(ROWS * N, dtype, 6, 1);
+        numbers dx = make(ROWS * N, dtype, 7, 1), ds = make(N, dtype, 8, 1), db = make(N, dtype, 9, 1);
+        uint16_t again[ROWS * N];
+        float inv[ROWS];
+        int32_t channels[N];
+        const tk_norm_sides sides = {N, 0x1p-14, 1};
+        tk_norm(queue(), again, NULL, NULL, NULL, x.half, scale.half, bias.half, &s);
+        tk_norm_from_y(queue(), y.half, inv, channels, kept.half, x.half, scale.half, bias.half, &sides, &s);
+        assert_memory_equal(again, y.half, sizeof again);
+        assert_true(channels[0] >= 0 && channels[N - 1] == -1); /* some */
+        tk_widen(y.wide, y.half, ROWS * N, dtype);
+        tk_widen(kept.wide, kept.half, ROWS * N, dtype);
+        tk_norm_from_y_grad(queue(), dx.half, ds.half, db.half, dy.half, y.half, scale.half, bias.half, inv, channels,
+                            kept.half, N, &s, workspace);
+        tk_norm_from_y_grad(queue(), dx.wide, ds.wide, db.wide, dy.wide, y.wide, scale.wide, bias.wide, inv, channels,
+                            kept.wide, N, &wide, workspace);
+        same("dx", &dx, dtype), same("dscale", &ds, dtype), same("dbias", &db, dtype);
+        drop_numbers(&x), drop_numbers(&dy), drop_numbers(&scale), drop_numbers(&bias), drop_numbers(&y);
+        drop_numbers(&kept), drop_numbers(&dx), drop_numbers(&ds), drop_numbers(&db);
     }
 }
 
@@ -438,10 +470,10 @@ static void attention(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax),    cmocka_unit_test(layer_norm), cmocka_unit_test(channel_norms),
-        cmocka_unit_test(reductions), cmocka_unit_test(long_sums),  cmocka_unit_test(gather_grad),
-        cmocka_unit_test(einsum),     cmocka_unit_test(pools),      cmocka_unit_test(losses),
-        cmocka_unit_test(dropout),    cmocka_unit_test(attention),
+        cmocka_unit_test(softmax),       cmocka_unit_test(layer_norm), cmocka_unit_test(norm_from_y),
+        cmocka_unit_test(channel_norms), cmocka_unit_test(reductions), cmocka_unit_test(long_sums),
+        cmocka_unit_test(gather_grad),   cmocka_unit_test(einsum),     cmocka_unit_test(pools),
+        cmocka_unit_test(losses),        cmocka_unit_test(dropout),    cmocka_unit_test(attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

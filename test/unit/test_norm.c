@@ -1,7 +1,7 @@
 /* test_norm.c: LayerNormalization and its gradient against their definitions, over sizes and with scales of 0, the same
  * bits at 1 and 2 threads; the channel normalizations on small cases worked out by hand or from LayerNormalization. */
 #include "kernel_test.h"
-#include "kernels/norm/norm.h"
+#include "kernels/norm/norm_y.h"
 
 static void near(const float *got, const double *exact, int64_t n, double tolerance) {
     double most = 0;
@@ -107,6 +107,52 @@ static void tiny_scales(void **state) {
     free(xd), free(dyd), free(sd);
 }
 
+/* From y: the sides in order, with x-hat beside y, the bits of tk_norm, in place and at any number of threads; the
+ * gradient beside its definition. */
+static void from_y(void **state) {
+    (void)state;
+    enum { ROWS = 70, N = 96, BYTES = ROWS * N * sizeof(float) };
+    static float x[ROWS * N], dy[ROWS * N], y[ROWS * N], xhat[ROWS * N], place[ROWS * N], dx[ROWS * N], scale[N],
+        bias[N];
+    static float ds[N], db[N], inv[ROWS], kept[ROWS * 6];
+    static double dxd[ROWS * N], dsd[N], dbd[N];
+    int32_t channels[6];
+    const tk_norm_rows s = {ROWS, N, 1e-12, true, TK_F32, TK_F32};
+    tk_norm_sides sides = {6, ldexp(1, -126), 2};
+    fill_f32(x, ROWS * N, 1), fill_f32(dy, ROWS * N, 2);
+    for (int64_t i = 0; i < N; i++)
+        scale[i] = i % 2 == 0 ? 1 : -0.5f, bias[i] = i % 3 == 0 ? 0.25f : 1;
+    scale[7] = 0, bias[7] = 0, scale[20] = 1e-39f, bias[20] = 0;        /* no digits */
+    bias[0] = 1024, bias[95] = -1.001f, bias[50] = -2, bias[51] = 1.0f; /* 50 and 51: just as large as allowed */
+    double *xd = widened(x, ROWS * N), *dyd = widened(dy, ROWS * N), *sd = widened(scale, N);
+    void *workspace = malloc(tk_norm_from_y_grad_workspace(&s));
+    tk_norm(queue(), y, xhat, NULL, inv, x, scale, bias, &s);
+    memcpy(place, x, BYTES);
+    use_threads(3);
+    tk_norm_from_y(queue(), place, inv, channels, kept, place, scale, bias, &sides, &s);
+    assert_memory_equal(place, y, BYTES);
+    assert_memory_equal(channels, ((const int32_t[]){0, 7, 20, 95, -1, -1}), sizeof channels);
+    for (int64_t i = 0; i < ROWS; i++)
+        for (int k = 0; k < 6; k++)
+            assert_true(kept[i * 6 + k] == (k < 4 ? xhat[i * N + channels[k]] : 0));
+    tk_norm_grad_ref(dxd, dsd, dbd, dyd, xd, sd, &s);
+    tk_norm_from_y_grad(queue(), dx, ds, db, dy, y, scale, bias, inv, channels, kept, 6, &s, workspace);
+    near(dx, dxd, ROWS * N, 2e-6);
+    near(ds, dsd, N, 2e-6);
+    near(db, dbd, N, 1e-6);
+    use_threads(1);
+    tk_norm_from_y_grad(queue(), place, NULL, NULL, dy, place, scale, bias, inv, channels, kept, 6, &s, workspace);
+    assert_memory_equal(place, dx, BYTES); /* over y */
+    sides.capacity = 3;
+    assert_int_equal(FAULT_OF(tk_norm_from_y(queue(), y, inv, channels, kept, x, scale, bias, &sides, &s)),
+                     TK_MANY_SIDES);
+    channels[0] = N;
+    assert_int_equal(
+        FAULT_OF(tk_norm_from_y_grad(queue(), dx, ds, db, dy, y, scale, bias, inv, channels, kept, 3, &s, workspace)),
+        TK_BAD_INDEX);
+    free(xd), free(dyd), free(sd), free(workspace);
+}
+
 static void batch_norm(void **state) {
     (void)state;
     /* [2, 2, 2]: channel 0 holds 1 3 5 7 (mean 4, variance 5), channel 1 holds 2 2 2 2 */
@@ -153,8 +199,8 @@ static void lrn(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(row_norms),  cmocka_unit_test(tiny_scales), cmocka_unit_test(batch_norm),
-        cmocka_unit_test(group_norm), cmocka_unit_test(lrn),
+        cmocka_unit_test(row_norms),  cmocka_unit_test(tiny_scales), cmocka_unit_test(from_y),
+        cmocka_unit_test(batch_norm), cmocka_unit_test(group_norm),  cmocka_unit_test(lrn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

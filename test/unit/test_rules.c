@@ -403,6 +403,8 @@ static void test_mistakes(void **state) {
          "of another kind"},
         {"rule r match (x) => (y) { y = Neg(x) } replace { y = Softmax <axis = trailing(z)> (x) }", "test.rules:1:79",
          "'z' names no value"},
+        {"rule r match (x) => (y) { y = Neg(x) } replace { y = Softmax <axis = trailing(x, x)> (x) }",
+         "test.rules:1:82", "trailing has no operand 1"},
         {"bogus", "test.rules:1:1", "expected 'rule', 'gradient' or 'function'"},
         {"function ai.tempo.Blur (X) => (Y) { Y = Neg (X) }", "test.rules:1:10",
          "'ai.tempo.Blur' is no op of ai.tempo"},

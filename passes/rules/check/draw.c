@@ -204,6 +204,7 @@ static bool fit_outer(rule_instance *inst, bool elementwise, shape *s) {
 static rule_need forget(rule_instance *inst, const rule_need *need) {
     rule_need none = rule_no_need;
     none.kept = need && need->kept;
+    none.divides = need && need->divides; /* or the graph refuses to run */
     none.constant = need && need->constant && rule_dice_percent(&inst->dice, 70);
     none.scalar = none.constant && rule_dice_percent(&inst->dice, 50);
     none.edges = none.constant;

@@ -64,6 +64,8 @@ static double element(rule_instance *inst, tc_dtype dtype, domain where, const r
         return (double)rule_dice_below(dice, 9) - (is_unsigned ? 0 : 4);
     }
     double x = rule_dice_normal(dice);
+    if (need && need->divides)
+        return (x < 0 ? -1 : 1) * (1 + rule_dice_unit(dice));
     switch (where) {
     case ABOVE_ZERO: return 0.2 + fabs(x);
     case BELOW_ONE: return tanh(away_from_zero(dice, x)) * 0.9;
@@ -96,13 +98,15 @@ void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index
     bool labels = node && rule_role_is_labels(rule_role_of(node, index));
     for (uint64_t i = 0; i < count; i++)
         tc_element_set(dtype, data, i, labels ? label(inst, node) : element(inst, dtype, where, need));
+    if (need && need->divides && count > 0 && rule_dice_percent(&inst->dice, 50)) /* one that does not divide */
+        tc_element_set(dtype, data, 0, 0);
 }
 
 /* Elements that rules stumble over. A rule that may round is spared NaN and infinities, where formulas differ, but for
  * rows that a mask excludes from a softmax. */
 void rule_draw_edges(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
                      const rule_need *need) {
-    if (domain_of(node, index) != REAL)
+    if (domain_of(node, index) != REAL || (need && need->divides))
         return;
     rule_dice *dice = &inst->dice;
     bool adds = (need && need->added) || tc_node_is(node, "", "Add") || tc_node_is(node, "", "Where") ||

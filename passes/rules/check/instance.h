@@ -50,6 +50,7 @@ typedef struct rule_need {
     uint16_t same_shape;
     int first_dim;        /* dim(x, 0, n); -1: none */
     bool added;           /* it is broadcast to another value: a bias, maybe a mask of 0 and -inf */
+    bool divides;         /* it, or something it is beside, divides: mostly far from 0, and of one size */
     bool edges;           /* numbers that guards are there for: zero, infinities, NaN */
     bool kept, read_late; /* of training graphs: an expensive node makes it; the backward pass reads it */
 } rule_need;

@@ -6,6 +6,7 @@
 typedef struct need_row {
     const char *guard;
     void (*note)(rule_need *needs, const guard_arg *args);
+    bool each; /* it is noted of every argument but the first, each as if it stood alone */
 } need_row;
 
 static rule_need *first(rule_need *needs, const guard_arg *args) { return &needs[args[0].name]; }
@@ -25,6 +26,8 @@ static void kept(rule_need *w, const guard_arg *a) { first(w, a)->kept = true; }
 static void read_late(rule_need *w, const guard_arg *a) { first(w, a)->read_late = true; }
 static void added(rule_need *w, const guard_arg *a) { first(w, a)->added = true; }
 static void same_shape(rule_need *w, const guard_arg *a) { first(w, a)->same_shape = a[1].name; }
+
+static void divides(rule_need *w, const guard_arg *a) { first(w, a)->divides = true; }
 
 static void below(rule_need *w, const guard_arg *a) {
     first(w, a)->constant = first(w, a)->scalar = first(w, a)->is_below = true;
@@ -46,28 +49,30 @@ static void dim(rule_need *w, const guard_arg *a) {
 
 /* Guards without a row are met by enough draws. */
 static const need_row rows[] = {
-    {"below", below},
-    {"bits_at_most", bits},
-    {"bool", wants_bool},
-    {"broadcasts", added},
-    {"constant", constant},
-    {"dim", dim},
-    {"finite", finite},
-    {"float", wants_float},
-    {"integer", wants_integer},
-    {"invertible", finite},
-    {"kept_for", kept},
-    {"nonzero", constant},
-    {"positive", positive},
-    {"pow2", pow2},
-    {"rank", rank},
-    {"rank_at_least", min_rank},
-    {"needed_late", read_late},
-    {"same_count", same_count},
-    {"same_shape", same_shape},
-    {"scalar", scalar},
-    {"spans", spans},
-    {"trailing", trailing},
+    {"below", below, false},
+    {"bits_at_most", bits, false},
+    {"bool", wants_bool, false},
+    {"broadcasts", added, false},
+    {"constant", constant, false},
+    {"dim", dim, false},
+    {"few_sides", divides, true},
+    {"finite", finite, false},
+    {"float", wants_float, false},
+    {"integer", wants_integer, false},
+    {"invertible", finite, false},
+    {"kept_for", kept, false},
+    {"nonzero", constant, false},
+    {"positive", positive, false},
+    {"pow2", pow2, false},
+    {"rank", rank, false},
+    {"rank_at_least", min_rank, false},
+    {"lasts", read_late, false},
+    {"needed_late", read_late, false},
+    {"same_count", same_count, false},
+    {"same_shape", same_shape, false},
+    {"scalar", scalar, false},
+    {"spans", spans, false},
+    {"trailing", trailing, false},
 };
 
 static void need_constant(const tc_rule *rule, rule_need *needs, const rule_node *node) {
@@ -79,7 +84,7 @@ static void need_constant(const tc_rule *rule, rule_need *needs, const rule_node
             needs[operand->index].constant = true;
     }
     for (uint16_t i = 0; i < node->n_attrs; i++)
-        for (uint16_t k = 0; k < node->attrs[i].n_factors; k++)
+        for (uint16_t k = 0; k < node->attrs[i].n_factors && node->attrs[i].kind == ATTR_PRODUCT; k++)
             needs[node->attrs[i].factors[k].name].constant = true;
 }
 
@@ -97,7 +102,8 @@ void rule_needs(const tc_rule *rule, rule_need needs[RULE_MAX_NAMES]) {
     for (uint16_t i = 0; i < rule->n_guards; i++)
         for (size_t k = 0; k < TC_COUNT(rows); k++)
             if (!rule->guards[i].negated && strcmp(rule->guards[i].row->name, rows[k].guard) == 0)
-                rows[k].note(needs, rule->guards[i].args);
+                for (uint16_t a = rows[k].each; a <= (rows[k].each ? rule->guards[i].n_args - 1 : 0); a++)
+                    rows[k].note(needs, rule->guards[i].args + a);
     for (uint16_t i = 0; i < rule->n_build && !rule->gradient; i++)
         need_constant(rule, needs, &rule->build[i]);
 }

@@ -1,0 +1,24 @@
+/* layer_forms_tmpl.h: normalizations of rows and their gradients, in each of the forms of what was saved, for one
+ * element type. Set before including: T, SUFFIX. */
+#include "layer_tmpl.h"
+
+/* x-hat as it is stored, from x. */
+#define FORM TK_CAT(from_x, SUFFIX)
+#define XHAT(i) GET(PUT(TK_CAT(tk_xhat, MATH)(GET(x[i]), mean, inv_std)))
+#define ROW S
+#define ROW_OF(row) ((const S *)c->inp + (row)*n)
+#include "norm_grad_tmpl.h"
+
+#define FORM TK_CAT(from_xhat, SUFFIX)
+#define XHAT(i) GET(x[i])
+#define ROW S
+#define ROW_OF(row) ((const S *)c->inp + (row)*n)
+#include "norm_grad_tmpl.h"
+
+#define FORM TK_CAT(from_y, SUFFIX)
+#define XHAT(i) x[i]
+#define ROW T
+#define ROW_OF(row) TK_CAT(recovered_row, SUFFIX)(c, chunk, row)
+#include "norm_grad_tmpl.h"
+#undef T
+#undef SUFFIX
