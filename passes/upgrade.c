@@ -153,14 +153,15 @@ static tc_status upgrade_node(tc_upgrade *up, tc_node *node) {
 static tc_status upgrade_graph(tc_upgrade *up, tc_graph *graph) {
     /* Older ops need ranks, newer ones element types. What stands before a node is canonical already, so its types can
      * be inferred on the way. */
-    bool infer = (up->from < 13 || up->from > TC_CANONICAL_OPSET || tc_ort_uses(graph)) && !up->in_function &&
-                 graph->parent == NULL;
+    bool typed = up->from < 13 || up->from > TC_CANONICAL_OPSET || tc_ort_uses(graph) || tc_upgrade_may_mix(graph);
+    bool infer = typed && !up->in_function && graph->parent == NULL;
     TC_FOR_NODES_SAFE(node, graph) {
         TC_TRY(upgrade_nested(up, node));
         tc_node *before = node->prev;
         if (*node->domain == '\0')
             TC_TRY(upgrade_node(up, node));
         TC_TRY(tc_ort_upgrade(up, node));
+        tc_upgrade_mixed(node);
         for (tc_node *done = before ? before->next : graph->first; infer && done != node_next; done = done->next)
             if (done->op)
                 TC_TRY(tc_infer_node(up->ctx, done));
