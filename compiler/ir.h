@@ -65,6 +65,7 @@ const char *tc_dtype_name(tc_dtype dtype);     /* "float", "int64", ... as in ON
 tc_dtype tc_dtype_from_name(const char *name); /* TC_UNDEFINED if none */
 unsigned tc_dtype_bits(tc_dtype dtype);        /* 0 for string and undefined */
 bool tc_dtype_is_float(tc_dtype dtype);        /* float, double, float16, bfloat16 */
+bool tc_dtype_is_half(tc_dtype dtype);         /* float16, bfloat16 */
 
 #define TC_RANK_UNKNOWN (-1)
 #define TC_MAX_RANK 32 /* refused above, with exit code 4 */

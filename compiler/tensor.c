@@ -51,9 +51,9 @@ tc_dtype tc_dtype_from_name(const char *name) {
 
 unsigned tc_dtype_bits(tc_dtype dtype) { return (unsigned)dtype < TC_DTYPE_COUNT ? dtypes[dtype].bits : 0; }
 
-bool tc_dtype_is_float(tc_dtype dtype) {
-    return dtype == TC_FLOAT || dtype == TC_DOUBLE || dtype == TC_FLOAT16 || dtype == TC_BFLOAT16;
-}
+bool tc_dtype_is_half(tc_dtype dtype) { return dtype == TC_FLOAT16 || dtype == TC_BFLOAT16; }
+
+bool tc_dtype_is_float(tc_dtype dtype) { return dtype == TC_FLOAT || dtype == TC_DOUBLE || tc_dtype_is_half(dtype); }
 
 /* --- types ------------------------------------------------------------------------------------ */
 

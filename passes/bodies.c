@@ -53,6 +53,20 @@ void tc_body_add(tc_body *body, const char *fmt, ...) {
     va_end(args);
 }
 
+void tc_body_wide(tc_body *body, bool half, const char *x, const char *result) {
+    if (half)
+        tc_body_add(body, "  %s = Cast <to: int = 1> (%s)\n", result, x);
+    else
+        tc_body_add(body, "  %s = Identity (%s)\n", result, x);
+}
+
+void tc_body_like(tc_body *body, bool half, const char *x, const char *like, const char *result) {
+    if (half)
+        tc_body_add(body, "  %s = CastLike (%s, %s)\n", result, x, like);
+    else
+        tc_body_add(body, "  %s = Identity (%s)\n", result, x);
+}
+
 static void find_known(tc_body *body) {
     if (body->model)
         body->known = tc_model_function(body->model, TC_TEMPO_DOMAIN, body->name, "");

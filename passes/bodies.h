@@ -23,6 +23,11 @@ void tc_body_add(tc_body *body, const char *fmt, ...) __attribute__((format(prin
 void tc_body_begin(tc_body *body, const char *params, const char *inputs, const char *outputs);
 void tc_body_end(tc_body *body);
 
+/* result = x, for `half` floats of 16 bits as float: they would count and add up no further than 65504, or coarsely. */
+void tc_body_wide(tc_body *body, bool half, const char *x, const char *result);
+/* result = x, for `half` in the element type of `like`. */
+void tc_body_like(tc_body *body, bool half, const char *x, const char *like, const char *result);
+
 /* Lines for dropout, in a body with the operands `ratio` and `seed` and the attribute `node`: `keep` is drawn for the
  * elements of a value `shape_of`. To be used once in a body. bodies_dropout.c */
 void tc_body_draw(tc_body *body, const char *shape_of);

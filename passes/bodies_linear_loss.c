@@ -1,13 +1,14 @@
 /* bodies_linear_loss.c: the function body of LinearCrossEntropy, unchunked: the scores as a whole, put together from
  * what the node has: a bias (b), class weights (w), a gradient of the loss (d), an ignored label (i), smoothing (s), a
- * share of the label's own (l), squares (z), a type of its own for the loss (c), W transposed (t), gradients (g). With
- * p = softmax(z), row by row: target = (1 - e) weight[label] onehot + e / classes weights loss = -sum of target log p +
- * z_loss lse^2;  dz = (sum of target + 2 z_loss lse) p - target A label that is ignored counts nothing. */
+ * share of the label's own (l), squares (z), a type of its own for the loss (c), W transposed (t), gradients (g),
+ * 16-bit floats (h), of which sums and counts are taken in float. With p = softmax(z), row by row: target = (1 - e)
+ * weight[label] onehot + e / classes weights loss = -sum of target log p + z_loss lse^2;  dz = (sum of target + 2
+ * z_loss lse) p - target A label that is ignored counts nothing. */
 #include "bodies.h"
 #include <string.h>
 
 typedef struct form {
-    bool bias, weights, dloss, ignores, smooths, shares, squares, casts, transposed, gradients, none, mean;
+    bool bias, weights, dloss, ignores, smooths, shares, squares, casts, transposed, gradients, half, none, mean;
 } form;
 
 static form form_of(const tc_node *node, uint32_t weights) {
@@ -33,8 +34,8 @@ static void add_scores(tc_body *body, const form *f) {
         tc_body_add(body, "  w = Identity (W)\n");
     tc_body_add(body, f->bias ? "  product = MatMul (x, w)\n  own_scores = Add (product, B)\n"
                               : "  own_scores = MatMul (x, w)\n");
-    tc_body_add(body, f->casts ? "  scores = Cast <to: int = @loss_type> (own_scores)\n"
-                               : "  scores = Identity (own_scores)\n");
+    tc_body_add(body, f->casts ? "  scores_given = Cast <to: int = @loss_type> (own_scores)\n"
+                               : "  scores_given = Identity (own_scores)\n");
 }
 
 static void add_logs(tc_body *body) {
@@ -64,7 +65,10 @@ static void add_labels(tc_body *body, const form *f) {
                           "  label_shape = Shape (given)\n"
                           "  counted = Expand (one, label_shape)\n");
     if (f->weights)
-        tc_body_add(body, "  of_class = Gather <axis: int = 0> (weights, label)\n  weight = Mul (of_class, counted)\n");
+        tc_body_like(body, f->half, "weights", "scores", "class_weights");
+    if (f->weights)
+        tc_body_add(body, "  of_class = Gather <axis: int = 0> (class_weights, label)\n"
+                          "  weight = Mul (of_class, counted)\n");
     else
         tc_body_add(body, "  weight = Identity (counted)\n");
 }
@@ -98,7 +102,7 @@ static void add_targets(tc_body *body, const form *f) {
     tc_body_add(body, "  class_shape = Shape <start: int = 1, end: int = 2> (scores)\n"
                       "  classes = CastLike (class_shape, scores)\n"
                       "  each_class = Div (e, classes)\n");
-    tc_body_add(body, f->weights ? "  uniform = Mul (weights, each_class)\n"
+    tc_body_add(body, f->weights ? "  uniform = Mul (class_weights, each_class)\n"
                                  : "  uniform = Expand (each_class, class_shape)\n");
     tc_body_add(body, "  uniform_sum = ReduceSum <keepdims: int = 0> (uniform)\n"
                       "  uniform_mass = Mul (counted, uniform_sum)\n"
@@ -132,17 +136,20 @@ static void add_loss(tc_body *body, const form *f) {
     if (f->mean)
         tc_body_add(body, "  total = ReduceSum <keepdims: int = 0> (weight)\n");
     if (f->none)
-        tc_body_add(body, "  loss_shape = Shape (labels)\n  loss = Reshape (each, loss_shape)\n");
+        tc_body_add(body, "  loss_shape = Shape (labels)\n  loss_wide = Reshape (each, loss_shape)\n");
     else
-        tc_body_add(body, "  %s = ReduceSum <keepdims: int = 0> (each)\n", f->mean ? "sum" : "loss");
+        tc_body_add(body, "  %s = ReduceSum <keepdims: int = 0> (each)\n", f->mean ? "sum" : "loss_wide");
     if (f->mean)
-        tc_body_add(body, "  loss = Div (sum, total)\n");
+        tc_body_add(body, "  loss_wide = Div (sum, total)\n");
+    tc_body_like(body, f->half, "loss_wide", "scores_given", "loss");
 }
 
 /* What each row's gradient is multiplied with: dLoss, over the divisor of a mean. */
 static void add_scale(tc_body *body, const form *f) {
     if (f->dloss)
-        tc_body_add(body, "  seed = Reshape (dLoss, %s)\n", f->none ? "seed_shape" : "no_dims");
+        tc_body_add(body, "  seed_given = Reshape (dLoss, %s)\n", f->none ? "seed_shape" : "no_dims");
+    if (f->dloss)
+        tc_body_like(body, f->half, "seed_given", "scores", "seed");
     else
         tc_body_add(body, "  seed_f = Constant <value_float: float = 1.0> ()\n  seed = CastLike (seed_f, scores)\n");
     tc_body_add(body, f->mean ? "  scale = Div (seed, total)\n" : "  scale = Identity (seed)\n");
@@ -178,10 +185,10 @@ static void add_gradients(tc_body *body, const form *f) {
 }
 
 static void suffix(tc_body *body, const form *f) {
-    tc_body_suffix(body, "_%s_%s%s%s%s%s%s%s%s%s%s", tc_attr_string(body->node, "reduction", "mean"),
+    tc_body_suffix(body, "_%s_%s%s%s%s%s%s%s%s%s%s%s", tc_attr_string(body->node, "reduction", "mean"),
                    f->bias ? "b" : "", f->weights ? "w" : "", f->dloss ? "d" : "", f->ignores ? "i" : "",
                    f->smooths ? "s" : "", f->shares ? "l" : "", f->squares ? "z" : "", f->casts ? "c" : "",
-                   f->transposed ? "t" : "", f->gradients ? "g" : "");
+                   f->transposed ? "t" : "", f->gradients ? "g" : "", f->half ? "h" : "");
 }
 
 #define ATTRIBUTES                                                                                                     \
@@ -198,6 +205,8 @@ bool tc_make_linear_loss(tc_body *body) {
     f.casts = tc_attr_find(node, "loss_type");
     f.transposed = tc_attr_int(node, "transB", 0) != 0;
     f.gradients = node->n_outputs > 1;
+    f.half =
+        tc_dtype_is_half(f.casts ? (tc_dtype)tc_attr_int(node, "loss_type", 0) : tc_value_dtype(tc_input(node, 0)));
     suffix(body, &f);
     tc_body_begin(body, ATTRIBUTES ", loss_type: int = 1, transB: int = 0",
                   f.dloss     ? "X, W, labels, B, weights, dLoss"
@@ -206,6 +215,7 @@ bool tc_make_linear_loss(tc_body *body) {
                               : "X, W, labels",
                   f.gradients ? "loss, dX, dW, dB" : "loss");
     add_scores(body, &f);
+    tc_body_wide(body, f.half, "scores_given", "scores");
     add_logs(body);
     add_labels(body, &f);
     add_targets(body, &f);
@@ -221,8 +231,10 @@ bool tc_make_scores_loss(tc_body *body) {
     form f = form_of(body->node, 2);
     if (!known_reduction(body->node, &f))
         return false;
+    f.half = tc_dtype_is_half(tc_value_dtype(tc_input(body->node, 0)));
     suffix(body, &f);
-    tc_body_begin(body, ATTRIBUTES, f.weights ? "scores, labels, weights" : "scores, labels", "loss");
+    tc_body_begin(body, ATTRIBUTES, f.weights ? "scores_given, labels, weights" : "scores_given, labels", "loss");
+    tc_body_wide(body, f.half, "scores_given", "scores");
     add_logs(body);
     add_labels(body, &f);
     add_targets(body, &f);

@@ -21,10 +21,8 @@ static const row rows[] = {
     {TC_TEMPO_DOMAIN, "RMSNormalizationGrad", 3, {1, 2, AS_IT_IS}},
 };
 
-static bool is_half(tc_dtype dtype) { return dtype == TC_FLOAT16 || dtype == TC_BFLOAT16; }
-
 static bool is_half_value(const tc_value *value) {
-    return is_half(value->init ? value->init->dtype : tc_value_dtype(value));
+    return tc_dtype_is_half(value->init ? value->init->dtype : tc_value_dtype(value));
 }
 
 static bool holds_half(const tc_graph *graph) {
@@ -35,7 +33,7 @@ static bool holds_half(const tc_graph *graph) {
         if (is_half_value(graph->inputs[i]))
             return true;
     TC_FOR_NODES(node, graph)
-        if (strcmp(node->op_type, "Cast") == 0 && is_half((tc_dtype)tc_attr_int(node, "to", 0)))
+        if (strcmp(node->op_type, "Cast") == 0 && tc_dtype_is_half((tc_dtype)tc_attr_int(node, "to", 0)))
             return true;
     return false;
 }

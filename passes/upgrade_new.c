@@ -38,7 +38,7 @@ tc_status tc_upgrade_range_stash(tc_upgrade *up, tc_node *node) {
     tc_dtype dtype = tc_value_dtype(tc_input(node, 0));
     int64_t stash = tc_attr_int(node, "stash_type", TC_FLOAT);
     tc_attr_remove(node, "stash_type");
-    if (dtype != TC_FLOAT16 && dtype != TC_BFLOAT16)
+    if (!tc_dtype_is_half(dtype))
         return TC_OK;
     if (stash != TC_FLOAT)
         return tc_upgrade_refuse(up, node, "Range of 16-bit floats that add up in another type than float");

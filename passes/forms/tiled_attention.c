@@ -98,7 +98,7 @@ tc_node *tc_tiled_gradient(tc_node *grad, const tc_node *forward) {
 static void keep_statistics(tc_node *forward, const tc_node *end) {
     tc_value *y = tc_output(forward, Y), *p = tc_output(forward, P);
     tc_dtype dtype = tc_value_dtype(y);
-    if ((dtype != TC_FLOAT16 && dtype != TC_BFLOAT16) || tc_output(forward, STATISTICS) || !tc_needed_late(y, end))
+    if (!tc_dtype_is_half(dtype) || tc_output(forward, STATISTICS) || !tc_needed_late(y, end))
         return;
     tc_dim dims[TC_MAX_RANK];
     int rank = tc_value_rank(p);

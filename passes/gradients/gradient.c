@@ -322,6 +322,10 @@ tc_value *tc_grad_cast(tc_grad *g, tc_value *value, tc_dtype dtype) {
     return tc_grad_finish(g, node);
 }
 
+tc_value *tc_grad_wide(tc_grad *g, tc_value *value) {
+    return tc_dtype_is_half(tc_value_dtype(value)) ? tc_grad_cast(g, value, TC_FLOAT) : value;
+}
+
 tc_value *tc_grad_sum(tc_grad *g, size_t count, tc_value *const *values) {
     if (count == 1)
         return values[0];

@@ -91,6 +91,8 @@ tc_value *tc_grad_swap_last(tc_grad *g, tc_value *value); /* the last two axes; 
 tc_value *tc_grad_expand_like(tc_grad *g, tc_value *value, tc_value *like);
 tc_value *tc_grad_concat(tc_grad *g, size_t count, tc_value *const *values, int64_t axis);
 tc_value *tc_grad_cast(tc_grad *g, tc_value *value, tc_dtype dtype);
+tc_value *tc_grad_wide(tc_grad *g,
+                       tc_value *value); /* in float, if it is of 16 bits: they count no further than 65504 */
 tc_value *tc_grad_sum(tc_grad *g, size_t count, tc_value *const *values); /* of values of one shape; count >= 1 */
 /* The gradient of an embedding's rows, zero for those of its padding row (padding_idx), which PyTorch leaves alone.
  * padding.c */

@@ -151,11 +151,12 @@ void tc_gradient_negative_log_likelihood_loss(tc_grad *g) {
     }
     tc_value *weight = label_weights(g, x, tc_input(g->node, 2), labels, kept);
     if (strcmp(reduction, "mean") == 0) {
+        weight = tc_grad_wide(g, weight);
         tc_node *total = TC_BEGIN(g, "ReduceSum", weight);
         tc_attr_set_int(total, "keepdims", 0);
-        dloss = TC_OP(g, "Div", dloss, tc_grad_finish(g, total));
+        dloss = TC_OP(g, "Div", tc_grad_wide(g, dloss), tc_grad_finish(g, total));
     }
-    tc_value *share = TC_OP(g, "Mul", weight, dloss);
+    tc_value *share = tc_grad_cast(g, TC_OP(g, "Mul", weight, dloss), tc_value_dtype(x));
     share = kept ? TC_OP(g, "Where", kept, share, tc_grad_like(g, x, 0)) : share;
     int64_t channel = 1;
     tc_value *updates = tc_grad_unsqueeze(g, TC_OP(g, "Neg", share), &channel, 1);

@@ -36,25 +36,32 @@ void tc_gradient_reduce_sum(tc_grad *g) {
     g->dins[0] = tc_grad_expand_like(g, r.dy, r.x);
 }
 
-/* How many elements one result is made of, as a scalar of x's type. */
-static tc_value *reduced_count(tc_grad *g, const reduction *r) {
+/* dy over the number of elements that one result is made of. Where 16 bits cannot hold that number, or it is not known,
+ * the quotient is taken in float. */
+static tc_value *over_count(tc_grad *g, const reduction *r) {
+    tc_dtype dtype = tc_value_dtype(r->x);
     int64_t dim, count = 1;
     bool known = true;
     for (size_t i = 0; i < r->n_axes; i++) {
         known = known && tc_grad_static(r->x, (int)r->axes[i], &dim);
         count = known ? count * dim : 0;
     }
-    if (known)
-        return tc_grad_like(g, r->x, (double)count);
-    tc_value *dims = TC_OP(g, "Gather", tc_grad_shape(g, r->x), tc_grad_ints(g, r->axes, r->n_axes));
-    tc_node *product = TC_BEGIN(g, "ReduceProd", dims);
-    tc_attr_set_int(product, "keepdims", 0);
-    return tc_grad_cast(g, tc_grad_finish(g, product), tc_value_dtype(r->x));
+    bool fits = !tc_dtype_is_half(dtype) || (known && tc_round_float(dtype, (double)count) == (double)count);
+    tc_value *dy = fits ? r->dy : tc_grad_wide(g, r->dy), *number;
+    if (known) {
+        number = tc_grad_like(g, dy, (double)count);
+    } else {
+        tc_value *dims = TC_OP(g, "Gather", tc_grad_shape(g, r->x), tc_grad_ints(g, r->axes, r->n_axes));
+        tc_node *product = TC_BEGIN(g, "ReduceProd", dims);
+        tc_attr_set_int(product, "keepdims", 0);
+        number = tc_grad_cast(g, tc_grad_finish(g, product), tc_value_dtype(dy));
+    }
+    return tc_grad_cast(g, TC_OP(g, "Div", dy, number), dtype);
 }
 
 void tc_gradient_reduce_mean(tc_grad *g) {
     reduction r = read_reduction(g);
-    g->dins[0] = tc_grad_expand_like(g, TC_OP(g, "Div", r.dy, reduced_count(g, &r)), r.x);
+    g->dins[0] = tc_grad_expand_like(g, over_count(g, &r), r.x);
 }
 
 /* ReduceMax, ReduceMin. */
@@ -112,7 +119,7 @@ void tc_gradient_global_average_pool(tc_grad *g) {
     reduction r = {.x = tc_input(g->node, 0), .dy = g->douts[0]};
     for (int rank = tc_grad_rank(g, r.x); (int)r.n_axes + 2 < rank; r.n_axes++)
         r.axes[r.n_axes] = (int64_t)r.n_axes + 2;
-    g->dins[0] = tc_grad_expand_like(g, TC_OP(g, "Div", r.dy, reduced_count(g, &r)), r.x);
+    g->dins[0] = tc_grad_expand_like(g, over_count(g, &r), r.x);
 }
 
 /* y = x / n with n the norm of order p along the axis: dx = (dy - y' sum(dy y)) / n; y' = y for p = 2, sign(x) for p
