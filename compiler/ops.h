@@ -9,7 +9,8 @@
 #define TC_NEWEST_IR 14
 #define TC_TEMPO_DOMAIN "ai.tempo"
 #define TC_TEMPO_DOMAIN_VERSION 1
-#define TC_SEED_INPUT "tempo.seed" /* the graph input that dropout is drawn from: int64[2], {seed, step} */
+#define TC_LOSS_SCALE_INPUT "tempo.loss_scale" /* the graph input that gradients are scaled by: float[] */
+#define TC_SEED_INPUT "tempo.seed"             /* the graph input that dropout is drawn from: int64[2], {seed, step} */
 /* In standard ops, what a mask's last node knows of its Dropout: the attribute `seed`, an int, and the ratio in
  * training, a float. ONNX lets such names, of two underscores, stand on any op. */
 #define TC_SEED_MARK "__seed"

@@ -14,6 +14,7 @@
 #include "../compiler/shape.h"
 #include "gradients/gradient.h"
 #include "choose_loss.h"
+#include "loss_scale.h"
 #include "rules/rules.h"
 #include "stop_gradient.h"
 #include "torch/torch_names.h"
@@ -192,12 +193,9 @@ static tc_status node_backward(backward *b, tc_node *node) {
 
 static tc_status all_nodes_backward(backward *b, tc_value *loss) {
     tc_grad g = new_grad(b);
-    const tc_type *type = loss->type;
-    int64_t one_dim = 1;
-    tc_tensor *one = tc_tensor_scalar(g.model, type->dtype, 1);
-    if (type->rank == 1)
-        one = tc_tensor_create(g.model, type->dtype, 1, &one_dim, one->data);
-    contribute(b, loss, tc_constant(b->graph, tc_arena_printf(b->pool.arena, "%s_seed", loss->name), one));
+    tc_value *seed;
+    TC_TRY(tc_loss_seed(b->env, &g, loss, &seed));
+    contribute(b, loss, seed);
     tc_node *node = b->graph->last;
     for (; node; node = node->prev) /* what is appended meanwhile stands behind the first node visited */
         TC_TRY(node_backward(b, node));
@@ -307,6 +305,7 @@ static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss
 static tc_status keep_backward(tc_pass_env *env, tc_graph *graph) {
     tc_settle_loss(env, graph);
     TC_TRY(tc_check_loss(env, graph));
+    TC_TRY(tc_loss_scale_kept(env));
     tc_note(env->ctx, NULL, "the graph holds a backward pass already: autodiff is skipped");
     tc_drop_stops(graph);
     return TC_OK;

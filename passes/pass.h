@@ -12,6 +12,7 @@ typedef struct tc_options {
     const char *passes;     /* --passes=: comma-separated names; NULL: the recipe's */
     const char *recipe;     /* --recipe=NAME */
     const char *loss;       /* --loss=NAME */
+    bool loss_scale;        /* --loss-scale: the backward pass starts from a graph input */
     const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
     size_t n_selection;
     bool torch_names;   /* --names=pytorch: gradients have PyTorch's names and layouts, where the file tells them */

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Graphs of mixed precision: gradients against numpy's in double, the same bits under `none` and `exact`, and no Cast
-between float and 16 bits of which the backward pass keeps both sides; nor is a weight kept that was cast.
+between float and 16 bits of which the backward pass keeps both sides; nor is a weight kept that was cast. Under
+--loss-scale gradients are so many times as large, and the loss stays.
 
 usage: check_autocast.py TEMPOC TEMPO_RUN
 """
@@ -35,11 +36,12 @@ def in_double(values, dtype):
     return values.astype(np.float64)
 
 
-def compiled(tools, path, recipe, folder):
+def compiled(tools, path, recipe, folder, feeds, *flags):
     """The model, what it computes, and the report."""
-    out, got, report = (os.path.join(folder, n) for n in ("out.onnx", "got.npz", "report.json"))
-    run(tools[0], path, "-o", out, f"--recipe={recipe}", f"--report={report}", "-q")
-    run(tools[1], out, "--inputs", os.path.join(folder, "inputs.npz"), "--outputs", got, "--seed", "7")
+    out, got, report, inputs = (os.path.join(folder, n) for n in ("out.onnx", "got.npz", "report.json", "inputs.npz"))
+    np.savez(inputs, **feeds)
+    run(tools[0], path, "-o", out, f"--recipe={recipe}", f"--report={report}", "-q", *flags)
+    run(tools[1], out, "--inputs", inputs, "--outputs", got, "--seed", "7")
     with open(report) as f:
         return onnx.load(out), dict(np.load(got)), json.load(f)
 
@@ -70,10 +72,9 @@ def check(tools, spelling, dtype, ratio, want, folder):
     model, feeds, weights = graphs.build(1, dtype, spelling, ratio)
     path = os.path.join(folder, "in.onnx")
     onnx.save(model, path)
-    np.savez(os.path.join(folder, "inputs.npz"), **feeds)
     reference = None
     for recipe in RECIPES:
-        made, values, report = compiled(tools, path, recipe, folder)
+        made, values, report = compiled(tools, path, recipe, folder, feeds)
         reference = reference or values
         if recipe == "exact" and any(values[n].tobytes() != v.tobytes() for n, v in reference.items()):
             return "exact has not the bits of none"
@@ -85,6 +86,22 @@ def check(tools, spelling, dtype, ratio, want, folder):
             if not error <= LIMITS[dtype]:
                 return f"{recipe}: {name} is off by {error:.1e}"
     return None
+
+
+def check_scale(tools, spelling, dtype, folder):
+    """By a power of two, so that only what is subnormal is rounded otherwise."""
+    model, feeds, weights = graphs.build(1, dtype, spelling, 0.25)
+    path = os.path.join(folder, "in.onnx")
+    onnx.save(model, path)
+    _, plain, _ = compiled(tools, path, "exact", folder, feeds)
+    _, same, _ = compiled(tools, path, "exact", folder, feeds, "--loss-scale")
+    _, scaled, _ = compiled(tools, path, "exact", folder, {**feeds, "tempo.loss_scale": np.float32(256)},
+                            "--loss-scale")
+    if any(same[n].tobytes() != v.tobytes() for n, v in plain.items()) or scaled["loss"] != plain["loss"]:
+        return "a scale of 1, or the loss under another, has other bits"
+    want = {n: in_double(v, dtype) for n, v in plain.items() if n.endswith("_grad")}
+    error, name = off({n: in_double(scaled[n], dtype) / 256 for n in want}, want)
+    return None if error <= 1e-3 else f"{name} under a scale is off by {error:.1e}"
 
 
 def main():
@@ -99,6 +116,10 @@ def main():
                     failed += why is not None
                     print(f"{'ok  ' if why is None else 'FAIL'} {spelling} in {dtype}, dropout {ratio}"
                           f"{': ' + why if why else ''}", flush=True)
+                why = check_scale(sys.argv[1:3], spelling, dtype, folder)
+                failed += why is not None
+                print(f"{'ok  ' if why is None else 'FAIL'} {spelling} in {dtype}, scaled{': ' + why if why else ''}",
+                      flush=True)
     sys.exit(failed > 0)
 
 
