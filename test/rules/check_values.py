@@ -9,7 +9,7 @@ operands. Tolerance: 1e-5 of 1 + |value| in float, 2e-3 in float16, which the op
 import os, subprocess, sys, tempfile
 import numpy as np, onnx, onnxruntime as ort
 
-TYPES = {1: np.float32, 7: np.int64, 9: np.bool_, 10: np.float16, 11: np.float64}
+TYPES = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float16, 11: np.float64}
 SYMBOL = 3  # size of every symbolic dim
 
 
