@@ -13,21 +13,23 @@ from in_half import NUMPY, ONNX
 B, S, H, A, F, V = 2, 4, 8, 2, 16, 7
 SPELLINGS = {
     # drop: the type in which the map is dropped out; mask: scores get a mask in float; norm: "mixed", an operand of 16
-    # bits beside weights in float; gelu: in its parts or as the op; whole: all is of 16 bits, as after model.half()
+    # bits beside weights in float; gelu: in its parts or as the op; whole: all is of 16 bits, as after model.half();
+    # pre: norms stand before attention and products, and what branches add up to is never normalized itself
     "eager": dict(drop="float"),
     "masked": dict(drop="float", mask=True),
     "cast first": dict(gelu="op"),
     "mixed norms": dict(norm="mixed", gelu="op"),
     "half": dict(whole=True, gelu="op"),
+    "norms first": dict(gelu="op", pre=True),
 }
 
 
 class Graph:
     """A model in the making; a method adds nodes and gives the name of their result."""
 
-    def __init__(self, half, ratio, drop="half", mask=False, norm="float", gelu="erf", whole=False):
+    def __init__(self, half, ratio, drop="half", mask=False, norm="float", gelu="erf", whole=False, pre=False):
         self.half, self.ratio, self.drop, self.mask = half, ratio, drop, mask
-        self.norm_type, self.gelu_form, self.whole = norm, gelu, whole
+        self.norm_type, self.gelu_form, self.whole, self.pre = norm, gelu, whole, pre
         self.rng = np.random.default_rng(5)
         self.nodes, self.inits, self.weights = [], [], {}
         self.wide = {}  # name -> whether it is float
@@ -121,11 +123,15 @@ class Graph:
         context = self.op("Reshape", context, self.flat, name=f"{name}.flat", wide=False)
         return self.linear(context, f"{name}.out", H, H)
 
+    def products(self, x, name):
+        return self.linear(self.gelu(self.linear(x, f"{name}.up", H, F), f"{name}.gelu"), f"{name}.down", F, H)
+
     def block(self, x, name):
-        y = self.dropout(self.attention(x, f"{name}.attention"), f"{name}.drop1")
-        x = self.norm(self.add(y, x, f"{name}.sum1"), f"{name}.1norm")
-        f = self.linear(self.gelu(self.linear(x, f"{name}.up", H, F), f"{name}.gelu"), f"{name}.down", F, H)
-        return self.norm(self.add(self.dropout(f, f"{name}.drop2"), x, f"{name}.sum2"), f"{name}.2norm")
+        for i, branch in enumerate((self.attention, self.products), 1):
+            y = branch(self.norm(x, f"{name}.{i}norm") if self.pre else x, f"{name}.{i}")
+            x = self.add(self.dropout(y, f"{name}.drop{i}"), x, f"{name}.sum{i}")
+            x = x if self.pre else self.norm(x, f"{name}.{i}norm")
+        return x
 
 
 MASK = np.where(np.arange(S) < np.array([S, S - 1])[:, None], 0, np.finfo(np.float32).min)[:, None, None, :]
@@ -165,33 +171,43 @@ def linear(x, w, name):
     return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
 
 
-def loss_of(w, feeds, blocks, masked):
+def attention(x, w, name, masked):
+    q, k, v = (linear(x, w, f"{name}.{n}").reshape(B, S, A, H // A).transpose(0, 2, 1, 3) for n in "qkv")
+    s = q @ k.transpose(0, 1, 3, 2) / math.sqrt(H / A) + (MASK if masked else 0)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    y = (p / p.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(B, S, H)
+    return linear(y, w, f"{name}.out")
+
+
+def products(x, w, name):
+    f = linear(x, w, f"{name}.up")
+    return linear(f * 0.5 * (1 + ERF(f / math.sqrt(2))), w, f"{name}.down")
+
+
+def loss_of(w, feeds, blocks, mask=False, pre=False):
     x = norm(w["embeddings.weight"][feeds["ids"]], w, "embeddings.norm")
     for i in range(blocks):
-        a = f"layer{i}.attention"
-        q, k, v = (linear(x, w, f"{a}.{n}").reshape(B, S, A, H // A).transpose(0, 2, 1, 3) for n in "qkv")
-        s = q @ k.transpose(0, 1, 3, 2) / math.sqrt(H / A) + (MASK if masked else 0)
-        p = np.exp(s - s.max(-1, keepdims=True))
-        y = (p / p.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(B, S, H)
-        x = norm(linear(y, w, f"{a}.out") + x, w, f"layer{i}.1norm")
-        f = linear(x, w, f"layer{i}.up")
-        x = norm(linear(f * 0.5 * (1 + ERF(f / math.sqrt(2))), w, f"layer{i}.down") + x, w, f"layer{i}.2norm")
+        for k, branch in (1, lambda x, name: attention(x, w, name, mask)), (2, lambda x, name: products(x, w, name)):
+            name = f"layer{i}.{k}norm"
+            x = x + branch(norm(x, w, name) if pre else x, f"layer{i}.{k}")
+            x = x if pre else norm(x, w, name)
     z = linear(x, w, "head").reshape(B * S, V)
     z = z - z.max(-1, keepdims=True)
     logs = z - np.log(np.exp(z).sum(-1, keepdims=True))
     return -logs[np.arange(B * S), feeds["labels"].reshape(-1)].mean()
 
 
-def slopes(w, feeds, blocks, masked, step=1e-5):
-    """The loss's gradient for each parameter, by central differences in double."""
+def slopes(w, feeds, blocks, how, step=1e-5):
+    """The loss's gradient for each parameter, by central differences in double. `how`: of SPELLINGS."""
+    how = {k: v for k, v in how.items() if k in ("mask", "pre")}
     out = {}
     for name, value in w.items():
         out[name] = np.zeros_like(value)
         for at in np.ndindex(value.shape):
             kept = value[at]
             value[at] = kept + step
-            above = loss_of(w, feeds, blocks, masked)
+            above = loss_of(w, feeds, blocks, **how)
             value[at] = kept - step
-            out[name][at] = (above - loss_of(w, feeds, blocks, masked)) / (2 * step)
+            out[name][at] = (above - loss_of(w, feeds, blocks, **how)) / (2 * step)
             value[at] = kept
     return out

@@ -110,7 +110,7 @@ def main():
         for spelling, how in graphs.SPELLINGS.items():
             for dtype in LIMITS:
                 model, feeds, weights = graphs.build(1, dtype, spelling)
-                want = graphs.slopes(weights, feeds, 1, how.get("mask", False))
+                want = graphs.slopes(weights, feeds, 1, how)
                 for ratio in 0.0, 0.25:
                     why = check(sys.argv[1:3], spelling, dtype, ratio, want, folder)
                     failed += why is not None
