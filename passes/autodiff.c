@@ -6,6 +6,8 @@
  * its producer, so its gradient is complete when the producer is reached. Only what leads to a trained initializer is
  * built (trainable.h).
  *
+ * Where the file itself asks for gradients, by Gradient nodes, these are made and no others (gradient_requests.c).
+ *
  * Outputs are marked: the loss, each gradient, and what it is the gradient of (tc_value.role). A graph that holds a
  * backward pass already is left alone. Ops without a gradient but with a function body are replaced by the body first.
  * Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are refused. */
@@ -14,6 +16,7 @@
 #include "../compiler/shape.h"
 #include "gradients/gradient.h"
 #include "choose_loss.h"
+#include "gradient_requests.h"
 #include "loss_scale.h"
 #include "rules/rules.h"
 #include "stop_gradient.h"
@@ -100,8 +103,8 @@ static tc_status refuse_form(tc_ctx *ctx, const tc_node *node) {
 static tc_status check_ops(tc_ctx *ctx, const tc_graph *graph, const tc_rule_set *rules, const tc_flow *flow) {
     tc_map *refused = tc_map_create(ctx->arena);
     TC_FOR_NODES(node, graph) {
-        bool on_path = false;
-        for (uint32_t i = 0; i < node->n_outputs; i++)
+        bool on_path = false; /* nothing flows through a StopGradient, but its result may be what is asked for */
+        for (uint32_t i = 0; i < node->n_outputs && !tc_node_has(node, TC_NO_GRADIENT); i++)
             on_path = on_path || tc_flow_has(flow, tc_output(node, i), TC_FLOW_NEEDED);
         if (!on_path || tc_gradient_exists(rules, node))
             continue;
@@ -194,9 +197,9 @@ static tc_status node_backward(backward *b, tc_node *node) {
 static tc_status all_nodes_backward(backward *b, tc_value *loss) {
     tc_grad g = new_grad(b);
     tc_value *seed;
+    tc_node *node = b->graph->last;
     TC_TRY(tc_loss_seed(b->env, &g, loss, &seed));
     contribute(b, loss, seed);
-    tc_node *node = b->graph->last;
     for (; node; node = node->prev) /* what is appended meanwhile stands behind the first node visited */
         TC_TRY(node_backward(b, node));
     return TC_OK;
@@ -223,6 +226,14 @@ static tc_value *in_layout(tc_grad *g, tc_torch_layout layout, tc_value *gradien
     return gradient;
 }
 
+/* Zeros where the value changes nothing. */
+static tc_status gradient_of(backward *b, tc_grad *g, tc_value *value, tc_value **out_gradient) {
+    TC_TRY(collect(b, value, out_gradient));
+    if (!*out_gradient)
+        *out_gradient = tc_grad_zeros(g, tc_grad_shape(g, value), tc_value_dtype(value));
+    return g->status;
+}
+
 static tc_status add_gradient_output(backward *b, tc_value *weight) {
     tc_ctx *ctx = b->env->ctx;
     tc_grad g = new_grad(b);
@@ -230,9 +241,7 @@ static tc_status add_gradient_output(backward *b, tc_value *weight) {
     const tc_torch_name *torch = torch_name_of(b, weight);
     const char *wanted = tc_arena_printf(b->pool.arena, "%s_grad", torch ? torch->name : weight->name);
     g.label = weight->name;
-    TC_TRY(collect(b, weight, &gradient));
-    if (!gradient)
-        gradient = tc_grad_zeros(&g, tc_grad_shape(&g, weight), tc_value_dtype(weight));
+    TC_TRY(gradient_of(b, &g, weight, &gradient));
     if (torch)
         gradient = in_layout(&g, torch->layout, gradient);
     if (!can_be_output(b, gradient))
@@ -250,31 +259,61 @@ static tc_status add_gradient_output(backward *b, tc_value *weight) {
     return g.status;
 }
 
-/* `node`: the first of the backward pass. A file may call another output the loss, of a backward pass it lost. */
-static void mark_roles(const tc_node *node, tc_value *loss) {
-    const tc_graph *graph = loss->graph;
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i]->role == TC_ROLE_LOSS)
-            graph->outputs[i]->role = TC_ROLE_FORWARD;
-    loss->role = TC_ROLE_LOSS;
+/* `node`: the first of the backward pass. */
+static void mark_behind(const tc_node *node) {
     for (; node; node = node->next)
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i])
                 node->outputs[i]->role = TC_ROLE_BACKWARD;
 }
 
-static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss, const tc_flow *flow,
-                              tc_rule_set *rules) {
+/* A file may call another output the loss, of a backward pass it lost. */
+static void mark_loss(tc_value *loss) {
+    const tc_graph *graph = loss->graph;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i]->role == TC_ROLE_LOSS)
+            graph->outputs[i]->role = TC_ROLE_FORWARD;
+    loss->role = TC_ROLE_LOSS;
+}
+
+/* To be ended by destroying the pool's arena. */
+static backward begin(tc_pass_env *env, tc_graph *graph, const tc_flow *flow, tc_rule_set *rules) {
     tc_arena *scratch = tc_arena_create();
     backward b = {.env = env, .graph = graph, .rules = rules, .flow = flow, .pool = {scratch, tc_map_create(scratch)}};
     b.partials = TC_NEW_ARRAY(scratch, partial, flow->n);
+    return b;
+}
+
+static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss, const tc_flow *flow,
+                              tc_rule_set *rules) {
+    backward b = begin(env, graph, flow, rules);
     const tc_node *end = graph->last;
     tc_status status = all_nodes_backward(&b, loss);
-    mark_roles(end ? end->next : graph->first, loss);
+    mark_loss(loss);
+    mark_behind(end ? end->next : graph->first);
     for (size_t i = 0; i < flow->n_trained && status == TC_OK; i++)
         status = add_gradient_output(&b, flow->trained[i]);
     tc_torch_keep_names(env, graph->model, flow->trained, flow->n_trained);
-    tc_arena_destroy(scratch);
+    tc_arena_destroy(b.pool.arena);
+    return status;
+}
+
+tc_status tc_gradients_of(tc_pass_env *env, tc_rule_set *rules, tc_graph *graph, tc_value *y, tc_value *const *xs,
+                          size_t n_xs, tc_value **out_gradients) {
+    tc_flow flow;
+    TC_TRY(inline_bodies(env->ctx, graph, rules, y));
+    tc_flow_between(env->ctx->arena, rules, graph, y, xs, n_xs, &flow);
+    TC_TRY(check_ops(env->ctx, graph, rules, &flow));
+    backward b = begin(env, graph, &flow, rules);
+    const tc_node *end = graph->last;
+    tc_status status = all_nodes_backward(&b, y);
+    for (size_t i = 0; i < n_xs && status == TC_OK; i++) {
+        tc_grad g = new_grad(&b);
+        g.label = xs[i]->name;
+        status = gradient_of(&b, &g, xs[i], &out_gradients[i]);
+    }
+    mark_behind(end ? end->next : graph->first);
+    tc_arena_destroy(b.pool.arena);
     return status;
 }
 
@@ -311,17 +350,29 @@ static tc_status keep_backward(tc_pass_env *env, tc_graph *graph) {
     return TC_OK;
 }
 
+/* `loss` NULL: the file's own Gradient nodes tell what is asked for. */
+static tc_status differentiate_or_answer(tc_pass_env *env, tc_graph *graph, tc_value *loss, tc_rule_set *rules) {
+    if (loss)
+        return differentiate(env, graph, loss, rules);
+    TC_TRY(tc_answer_requests(env, rules, graph));
+    return tc_check_loss(env, graph);
+}
+
 tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     tc_value *loss = NULL;
     TC_TRY(tc_infer_graph(env->ctx, graph));
-    if (tc_has_backward(graph, env->options->loss != NULL))
+    bool asked = tc_has_requests(graph);
+    if (!asked && env->options->only_requests)
+        return tc_drop_stops(graph), TC_OK;
+    if (!asked && tc_has_backward(graph, env->options->loss != NULL))
         return keep_backward(env, graph);
-    TC_TRY(tc_choose_loss(env, graph, &loss));
+    if (!asked)
+        TC_TRY(tc_choose_loss(env, graph, &loss));
     tc_rule_set *rules = tc_rules_create();
     tc_status status = tc_rules_load(env, NULL, true, rules);
     if (status == TC_OK)
-        status = differentiate(env, graph, loss, rules);
+        status = differentiate_or_answer(env, graph, loss, rules);
     tc_drop_stops(graph);
     tc_rules_stats(env, rules);
     tc_rules_destroy(rules);

@@ -5,6 +5,7 @@
  * calls write every output slot; R4 no absent operand reaches LayerNormalization; R5 no overloads; R6 attributes that
  * are lists have defaults. */
 #include "bodies.h"
+#include "gradient_requests.h"
 #include "../compiler/text.h"
 #include "rules/rules.h"
 #include <stdarg.h>
@@ -190,6 +191,8 @@ static tc_status attach(tc_pass_env *env, tc_model *model, tc_node *node) {
     if (function == NULL) {
         bool known;
         TC_TRY(function_of(env->ctx, model, node, false, &known, &function));
+        if (tc_node_is(node, TC_TEMPO_DOMAIN, "Gradient"))
+            return tc_refuse_request(env->ctx, node);
         if (!function && !given)
             return tc_error(env->ctx, TC_UNSUPPORTED, node, "this op of %s has no function body for these operands",
                             node->domain);

@@ -4,9 +4,9 @@
 #include "gradients/gradient.h"
 #include "pass.h"
 
-/* The gradient of the loss for itself, of its type and shape ([] or [1]): one, or, under --loss-scale, the graph input
- * tempo.loss_scale, which is added where the graph has none. TC_BAD_INPUT: something else has that name. */
-tc_status tc_loss_seed(tc_pass_env *env, tc_grad *g, const tc_value *loss, tc_value **out_seed);
+/* The gradient of the loss for itself, of its type and shape, as a rule one number: ones, or, under --loss-scale, the
+ * graph input tempo.loss_scale, which is added where the graph has none. TC_BAD_INPUT: something else has that name. */
+tc_status tc_loss_seed(tc_pass_env *env, tc_grad *g, tc_value *loss, tc_value **out_seed);
 /* TC_USAGE under --loss-scale, for a graph that has its backward pass. */
 tc_status tc_loss_scale_kept(tc_pass_env *env);
 #endif

@@ -22,6 +22,7 @@ typedef struct tc_options {
     const char **rules_files; /* --rules=FILE */
     size_t n_rules_files;
     bool only_gradients;   /* of these files: rewrites in them are left out. Not on the command line: for yardsticks */
+    bool only_requests;    /* autodiff answers Gradient nodes and does no more. Likewise */
     const char **disabled; /* --disable=RULE */
     size_t n_disabled;
     const char *explain; /* --explain=RULE, or "all" */

@@ -50,13 +50,14 @@ static tc_status unknown(tc_ctx *ctx, const tc_graph *graph, const char *name) {
     return TC_USAGE;
 }
 
-static void stop_readers(tc_pass_env *env, tc_value *value) {
+tc_value *tc_stop_readers(tc_pass_env *env, tc_value *value) {
     tc_value *stopped = tc_stopped(env, value);
     for (tc_use *use = value->uses, *next = NULL; use; use = next) {
         next = use->next;
         if (use->user != stopped->producer)
             tc_node_set_input(use->user, use->index, stopped);
     }
+    return stopped;
 }
 
 tc_status tc_stop_named(tc_pass_env *env, tc_graph *graph) {
@@ -66,7 +67,7 @@ tc_status tc_stop_named(tc_pass_env *env, tc_graph *graph) {
         if (!value)
             return unknown(env->ctx, graph, options->stops[i]);
         if (tc_pipeline_has(options, "autodiff"))
-            stop_readers(env, value);
+            tc_stop_readers(env, value);
     }
     return TC_OK;
 }

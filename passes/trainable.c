@@ -159,6 +159,16 @@ static void flow_forward(tc_arena *arena, const tc_rule_set *rules, tc_flow *flo
     }
 }
 
+void tc_flow_between(tc_arena *arena, const tc_rule_set *rules, const tc_graph *graph, const tc_value *loss,
+                     tc_value *const *trained, size_t n_trained, tc_flow *out_flow) {
+    *out_flow = (tc_flow){.n = graph->model->next_id, .bits = TC_NEW_ARRAY(arena, uint8_t, graph->model->next_id)};
+    out_flow->trained = TC_NEW_ARRAY(arena, tc_value *, n_trained + 1);
+    for (size_t i = 0; i < n_trained; i++)
+        out_flow->trained[out_flow->n_trained++] = trained[i];
+    flow_back(arena, rules, out_flow, graph, loss);
+    flow_forward(arena, rules, out_flow, graph);
+}
+
 /* --- selection -------------------------------------------------------------------------------- */
 /* What the command line says of an initializer, by its name or by PyTorch's; globs that match are noted
  * (`matched`, NULL: nowhere). */

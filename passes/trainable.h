@@ -34,6 +34,10 @@ tc_status tc_trainable_select(tc_pass_env *env, const tc_rule_set *rules, tc_gra
  */
 tc_status tc_trainable_preview(tc_pass_env *env, tc_graph *graph, const tc_value *loss, tc_flow *out_flow);
 
+/* The flow from given values, which are `trained`, to the loss. In `arena`. */
+void tc_flow_between(tc_arena *arena, const tc_rule_set *rules, const tc_graph *graph, const tc_value *loss,
+                     tc_value *const *trained, size_t n_trained, tc_flow *out_flow);
+
 /* What --train and --freeze say of an initializer, by its name or by PyTorch's. */
 typedef enum tc_request { TC_REQUEST_NONE, TC_REQUEST_TRAIN, TC_REQUEST_FREEZE } tc_request;
 tc_request tc_request_of(const tc_pass_env *env, const char *name);

@@ -3,6 +3,7 @@
  * changed: a node older than the row's version gets its rewrite; rows beyond the canonical opset work the other way, on
  * nodes of that version or newer. */
 #include "upgrade.h"
+#include "gradient_requests.h"
 #include "../compiler/shape.h"
 #include <string.h>
 
@@ -239,5 +240,9 @@ tc_status tc_upgrade_model(tc_ctx *ctx, tc_model *model) {
     tc_options options = {0};
     tc_summary summary = {0};
     tc_pass_env env = {ctx, &options, &summary};
-    return tc_pass_upgrade(&env, model);
+    TC_TRY(tc_pass_upgrade(&env, model));
+    TC_FOR_NODES(node, model->graph)
+        if (tc_node_is(node, TC_TEMPO_DOMAIN, "Gradient"))
+            return tc_refuse_request(ctx, node);
+    return TC_OK;
 }

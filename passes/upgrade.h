@@ -1,6 +1,6 @@
 /* upgrade.h: what the files of the upgrade pass share. upgrade.def is the table, upgrade.c walks the model by it; the
  * rewrites stand in upgrade_old.c (meanings from before the canonical opset), upgrade_new.c (from after it),
- * upgrade_ort.c (ops of ONNX Runtime) and upgrade_mixed.c (operands of two types). */
+ * upgrade_ort.c (ops of ONNX Runtime), upgrade_mixed.c (operands of two types) and upgrade_gradient.c. */
 #ifndef TC_UPGRADE_H
 #define TC_UPGRADE_H
 #include "../compiler/ops.h"
@@ -40,6 +40,8 @@ bool tc_ort_uses(const tc_graph *graph); /* whether there are such nodes */
  * are not known. upgrade_mixed.c */
 void tc_upgrade_mixed(tc_node *node);
 bool tc_upgrade_may_mix(const tc_graph *graph); /* whether there can be such nodes */
+/* Gradient of ai.onnx.preview.training. upgrade_gradient.c */
+tc_status tc_ort_gradient(tc_upgrade *up, tc_node *node);
 
 /* The rewrites that upgrade.def names. */
 #define CHANGE(op, version, rewrite) tc_status tc_upgrade_##rewrite(tc_upgrade *up, tc_node *node);

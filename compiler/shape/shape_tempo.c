@@ -1,5 +1,5 @@
 /* shape_tempo.c: shape functions of ops of ai.tempo that stand for newer ONNX ops (Attention, RotaryEmbedding,
- * TensorScatter), and of GatherGrad. Meanings: ONNX's operator documentation at opset 25. */
+ * TensorScatter), of GatherGrad and of Gradient. Meanings: ONNX's operator documentation at opset 25. */
 #include "shape_fns.h"
 #include <string.h>
 
@@ -140,4 +140,20 @@ tc_status tc_shape_gather_grad(tc_shape_ctx *sc, tc_node *node) {
         TC_TRY(tc_shape_same_dim(sc, node, "size of dY and of what Gather gives", want, dy.dims[i], &unused));
     }
     return tc_shape_set(sc, node, 0, dy.dtype, (int)count, dims);
+}
+
+/* (Y, X..., Z...): each result is like its X. */
+tc_status tc_shape_gradient(tc_shape_ctx *sc, tc_node *node) {
+    int64_t n = tc_attr_int(node, "xs", 0);
+    if (n < 1 || n >= (int64_t)node->n_inputs || (int64_t)node->n_outputs > n)
+        return TC_FAIL(sc, node, "xs is %lld, but there are %u operands behind the first and %u results", (long long)n,
+                       node->n_inputs - 1, node->n_outputs);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (!tc_input(node, i))
+            return TC_FAIL(sc, node, "operand %u is absent (\"\"), but the op needs it", i);
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        tc_arg x = tc_arg_of(node, 1 + i);
+        TC_TRY(tc_shape_like(sc, node, i, x.dtype, x));
+    }
+    return TC_OK;
 }

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Gradient nodes of ai.onnx.preview.training: what tempoc makes of each, under several recipes, are the central
+differences, in float64, of what it names as y, which numpy computes. What is asked for with regard to values in the
+middle, at values that are fed in their place, and of another gradient is what the operator's documentation says.
+usage: check_requests.py tempoc tempo-run"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnx.parser
+
+HEADER = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.preview.training" : 1]>\n'
+GRADIENT = "ai.onnx.preview.training.Gradient"
+FORWARD = """
+    a = MatMul (x, w)
+    b = Add (a, v)
+    h = Tanh (b)
+    c = MatMul (h, u)
+    d = Sub (c, l)
+    e = Mul (d, d)
+    p = Mul (e, s)
+    y = ReduceSum <keepdims = 0> (p)
+"""
+SHAPES = {"x": (4, 3), "w": (3, 5), "v": (5,), "u": (5, 2), "l": (4, 2), "s": (), "k": (4, 5), "g": (5, 2)}
+rng = np.random.default_rng(5)
+DATA = {name: rng.standard_normal(shape) for name, shape in SHAPES.items()}
+
+
+def head(h, u, l, s):
+    return (((h @ u - l) ** 2) * s).sum()
+
+
+def loss(x, w, v, u, l, s, **_):
+    return head(np.tanh(x @ w + v), u, l, s)
+
+
+def slope(f, values, name, step=1e-5):
+    """The central difference of f's sum along each element of values[name]."""
+    result = np.zeros_like(values[name])
+    for index in np.ndindex(result.shape):
+        sides = []
+        for sign in (1, -1):
+            moved = dict(values, **{name: values[name].copy()})
+            moved[name][index] += sign * step
+            sides.append(np.sum(f(**moved)))
+        result[index] = (sides[0] - sides[1]) / (2 * step)
+    return result
+
+
+def hidden(values):
+    return np.tanh(values["x"] @ values["w"] + values["v"])
+
+
+def of_head(values, h, names):
+    inner = dict(values, h=h)
+    return [slope(lambda h, u, l, s, **_: head(h, u, l, s), inner, name) for name in names]
+
+
+def along(values):
+    """Of (dy/du . g) as a function of u and w: what a second Gradient asks for."""
+    def first(x, w, v, u, l, s, g, **_):
+        h = np.tanh(x @ w + v)
+        return (h.T @ (2 * (h @ u - l) * s) * g).sum()
+    return [slope(first, values, name) for name in ("u", "w")]
+
+
+CASES = [  # what is asked for, its results, what they are
+    ("leaves", f'dw, dv, du, ds = {GRADIENT} <xs = ["w", "v", "u", "s"], zs = ["x", "l"], y = "y"> (w, v, u, s, x, l)',
+     ["dw", "dv", "du", "ds"], lambda d: [slope(loss, d, name) for name in ("w", "v", "u", "s")]),
+    ("input", f'dx = {GRADIENT} <xs = ["x"], y = "y"> (x)', ["dx"], lambda d: [slope(loss, d, "x")]),
+    ("skipped", f'"", du = {GRADIENT} <xs = ["w", "u"], y = "y"> (w, u)', ["du"], lambda d: [slope(loss, d, "u")]),
+    ("rows", f'dw = {GRADIENT} <xs = ["w"], y = "h"> (w)', ["dw"],
+     lambda d: [slope(lambda x, w, v, **_: np.tanh(x @ w + v), d, "w")]),
+    ("middle", f'dh, du, dw = {GRADIENT} <xs = ["h", "u", "w"], y = "y"> (h, u, w)', ["dh", "du", "dw"],
+     lambda d: of_head(d, hidden(d), ["h", "u"]) + [np.zeros(SHAPES["w"])]),
+    ("held", f'dw, du = {GRADIENT} <xs = ["w", "u"], zs = ["h"], y = "y"> (w, u, h)', ["dw", "du"],
+     lambda d: [np.zeros(SHAPES["w"]), slope(loss, d, "u")]),
+    ("fed", f'dh, du = {GRADIENT} <xs = ["h", "u"], zs = ["l"], y = "y"> (k, u, l)', ["dh", "du"],
+     lambda d: of_head(d, d["k"], ["h", "u"])),
+    ("itself", f'dh = {GRADIENT} <xs = ["h"], y = "h"> (h)', ["dh"], lambda d: [np.ones(SHAPES["k"])]),
+    ("second", f'du = {GRADIENT} <xs = ["u"], y = "y"> (u)\n    m = Mul (du, g)\n    n = ReduceSum <keepdims = 0> (m)\n'
+     f'    ddu, ddw = {GRADIENT} <xs = ["u", "w"], y = "n"> (u, w)', ["ddu", "ddw"], along),
+]
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+
+
+def model_of(asked, results, fed):
+    def declare(names):
+        return ", ".join(f"double[{','.join(map(str, SHAPES[name]))}] {name}" for name in names)
+    of = {"dw": "w", "dv": "v", "du": "u", "ds": "s", "dx": "x", "dh": "k", "ddu": "u", "ddw": "w"}
+    outputs = ", ".join(f"double[{','.join(map(str, SHAPES[of[name]]))}] {name}" for name in results)
+    inputs = [name for name in SHAPES if name not in fed]
+    model = onnx.parser.parse_model(HEADER + f"asked ({declare(inputs)}) => (double y, {outputs})\n"
+                                    f"{{{FORWARD}    {asked}\n}}")
+    for name in fed:  # weights: a scalar is one as well
+        model.graph.initializer.append(onnx.numpy_helper.from_array(DATA[name], name))
+    return model
+
+
+def main():
+    tempoc, tempo_run = sys.argv[1:3]
+    weights = ("w", "v", "u", "s")
+    with tempfile.TemporaryDirectory() as folder:
+        path, out, inputs, outputs = (os.path.join(folder, name) for name in ("m.onnx", "o.onnx", "i.npz", "r.npz"))
+        np.savez(inputs, **{name: value for name, value in DATA.items() if name not in weights})
+        worst = 0
+        for name, asked, results, truth in CASES:
+            onnx.save(model_of(asked, results, weights), path)
+            want = truth(DATA)
+            for recipe in ("none", "exact", "portable"):
+                run(tempoc, path, "-o", out, "-q", "--verify-each", f"--recipe={recipe}")
+                run(tempo_run, out, "--inputs", inputs, "--outputs", outputs)
+                with np.load(outputs) as got:
+                    for result, value in zip(results, want):
+                        far = np.abs(got[result] - value).max() / max(1, np.abs(value).max())
+                        worst = max(worst, far)
+                        assert got[result].shape == value.shape and far < 1e-7, f"{name}, {recipe}, {result}: {far}"
+        print(f"{len(CASES)} requests, worst difference {worst:.2g}")
+
+
+if __name__ == "__main__":
+    main()
