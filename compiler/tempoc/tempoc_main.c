@@ -19,7 +19,8 @@
 
 typedef struct cli {
     tc_options options;
-    const char *input, *output, *emit, *report, *target_name, *names;
+    const char *input, *output, *emit, *report, *target_name, *names, *checkpoint;
+    const rt_weights *weights; /* NULL: without --checkpoint */
     const tempoc_target *target;
     int64_t verify_seed, threads;
     bool quiet, verbose, verify, list_passes, list_rules, check_rules;
@@ -141,7 +142,7 @@ static tc_status check_outputs(tc_ctx *ctx, const cli *c) {
         TC_TRY(check_file(ctx, c->report));
     if (c->output && strcmp(c->output, "-") != 0)
         TC_TRY(check_file(ctx, c->output));
-    TC_TRY(tc_check_written(ctx, WRITTEN(c), N_WRITTEN, &c->input, 1));
+    TC_TRY(tc_check_written(ctx, WRITTEN(c), N_WRITTEN, (const char *const[]){c->input, c->checkpoint}, 2));
     TC_TRY(tc_check_written(ctx, WRITTEN(c), N_WRITTEN, c->options.rules_files, c->options.n_rules_files));
     if (c->output == NULL || strcmp(c->output, "-") != 0 || emits_text(c) || !isatty(STDOUT_FILENO))
         return TC_OK;
@@ -191,7 +192,7 @@ typedef struct source {
 
 static tc_status read_again(void *user, tc_model **out_model) {
     const source *s = user;
-    return tc_read_opened(s->ctx, s->file, s->path, out_model);
+    return tempoc_read(s->ctx, &(tempoc_source){s->file, s->path, s->cli->weights, NULL}, out_model);
 }
 
 /* What nodes cost, where --machine or --cost asks; *out_costs is NULL else. */
@@ -259,11 +260,13 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
     env.reread_user = &from;
     env.reread = write ? read_again : NULL; /* one reproducer is enough */
     tc_model *model = NULL;
-    tc_status status = tc_read_opened(ctx, file, c->input, &model);
+    tc_status status = tempoc_read(ctx, &(tempoc_source){file, c->input, c->weights, NULL}, &model);
     if (status == TC_OK && write)
         status = tc_check_weights(ctx, WRITTEN(c), N_WRITTEN, model);
     if (status == TC_OK)
         status = tc_pipeline_run(&env, model);
+    if (status == TC_OK && write)
+        tempoc_tell_missing(ctx, c->weights, model);
     if (status == TC_OK && c->threads > 0)
         tc_model_set_metadata(model, TC_THREADS_KEY, tc_arena_printf(ctx->arena, "%lld", (long long)c->threads));
     const tc_costs *costs = NULL;
@@ -353,7 +356,8 @@ static tc_status verify(tc_ctx *ctx, const cli *c, const tc_file *file, FILE *ou
     tc_account *before = NULL;
     source from = {ctx, c, file, c->input, &before};
     const tc_runtime runtime = {.foresee = foresee, .initial = initial_arena, .user = &from};
-    return tempoc_verify(ctx, file, c->input, &c->options, &runtime, (uint64_t)c->verify_seed, c->quiet ? NULL : out);
+    const tempoc_source files = {file, c->input, c->weights, &runtime};
+    return tempoc_verify(ctx, &files, &c->options, (uint64_t)c->verify_seed, c->quiet ? NULL : out);
 }
 
 static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
@@ -382,6 +386,18 @@ static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
     return status;
 }
 
+static tc_status work_with_weights(tc_ctx *ctx, cli *c, const tc_file *file) {
+    rt_weights weights;
+    if (!c->checkpoint)
+        return work(ctx, c, file);
+    TC_TRY(rt_weights_open(ctx, c->checkpoint, &weights));
+    c->weights = &weights;
+    tc_status status = work(ctx, c, file);
+    c->weights = NULL;
+    rt_weights_close(&weights);
+    return status;
+}
+
 static tc_status run(tc_ctx *ctx, int argc, char **argv) {
     cli c = {0};
     tc_arguments arguments;
@@ -403,7 +419,7 @@ static tc_status run(tc_ctx *ctx, int argc, char **argv) {
     tc_held held;
     TC_TRY(tc_file_open(ctx, c.input, &file));
     tc_file_hold(&file, &held);
-    tc_status status = work(ctx, &c, &file);
+    tc_status status = work_with_weights(ctx, &c, &file);
     tc_let_go(&held);
     tc_file_close(&file);
     return status;

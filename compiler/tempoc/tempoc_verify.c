@@ -48,6 +48,16 @@ void tempoc_make_yardstick(tc_options *options) {
     options->recipe = "none";
 }
 
+tc_status tempoc_read(tc_ctx *ctx, const tempoc_source *from, tc_model **out_model) {
+    TC_TRY(tc_read_opened(ctx, from->file, from->path, out_model));
+    tc_status status = tempoc_take_weights(ctx, from->weights, *out_model);
+    if (status == TC_OK)
+        return TC_OK;
+    tc_model_destroy(*out_model);
+    *out_model = NULL;
+    return status;
+}
+
 tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, bool raise,
                          tc_model **out_model, uint32_t *out_stops) {
     tc_summary summary = {0};
@@ -56,7 +66,7 @@ tc_status tempoc_compile(tc_ctx *ctx, const tempoc_source *from, const tc_option
     if (raise) /* in double nothing has the bytes that the budget is for */
         tempoc_drop_budget(&own);
     size_t n_diags = ctx->n_diags;
-    TC_TRY(tc_read_opened(ctx, from->file, from->path, out_model));
+    TC_TRY(tempoc_read(ctx, from, out_model));
     tc_status status = raise ? tempoc_raise_to_double(ctx, *out_model) : TC_OK;
     if (status == TC_OK)
         status = tc_pipeline_run(&env, *out_model);
@@ -308,8 +318,7 @@ static tc_status verify(tc_ctx *ctx, const tempoc_source *from, variant variants
     return status;
 }
 
-tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options,
-                        const tc_runtime *runtime, uint64_t seed, FILE *out) {
+tc_status tempoc_verify(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, uint64_t seed, FILE *out) {
     tc_options quiet = *options;
     quiet.print_before = quiet.print_after = quiet.explain = NULL;
     quiet.pareto = 0;
@@ -317,7 +326,6 @@ tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, cons
     tempoc_make_yardstick(&yardstick);
     yardstick.only_gradients = true;
     yardstick.inexact = false;
-    const tempoc_source from = {file, path, runtime};
     variant variants[VARIANTS] = {[AS_FILE] = {"the file as read", yardstick},
                                   [NONE] = {"recipe none", yardstick},
                                   [COMPILED] = {"the compiled graph", quiet},
@@ -325,7 +333,7 @@ tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, cons
     variants[AS_FILE].options.passes = AS_READ;
     variants[AS_FILE].options.only_requests = true;
     variants[NONE].options.passes = NULL;
-    tc_status status = verify(ctx, &from, variants, seed, out);
+    tc_status status = verify(ctx, from, variants, seed, out);
     for (size_t i = 0; i < TC_COUNT(variants); i++)
         tempo_close(variants[i].session);
     return status;

@@ -6,6 +6,7 @@
 #include "../../passes/pass.h"
 #include "../../runtime/tempo.h"
 #include "../onnx_io.h"
+#include "tempoc_checkpoint.h"
 
 typedef struct tempoc_dim {
     const char *name;
@@ -41,13 +42,16 @@ tc_status tempoc_draw_some(tc_ctx *ctx, const tc_model *model, const tempoc_draw
 /* Normal number `index` of a draw. tempoc_draw.c */
 double tempoc_normal(const tk_draw *draw, uint64_t index);
 
-/* The file that all graphs come from. */
+/* The files that all graphs come from. */
 typedef struct tempoc_source {
     const tc_file *file;
     const char *path;
+    const rt_weights *weights; /* of --checkpoint; NULL: there is none */
     const tc_runtime *runtime; /* for --memory-budget */
 } tempoc_source;
 
+/* The model as it is read: the file's, with the weights of the other. tempoc_verify.c */
+tc_status tempoc_read(tc_ctx *ctx, const tempoc_source *from, tc_model **out_model);
 /* Without --memory-budget and its kin. */
 void tempoc_drop_budget(tc_options *options);
 /* What others are measured by: recipe none, without that either, nor --gelu and its kin, which it does not heed. */
@@ -79,6 +83,5 @@ tc_status tempoc_compare_slopes(tc_ctx *ctx, const tempoc_source *from, const tc
  * the same on the reference kernels. Compares outputs with the first, outputs and gradients with the second and the
  * last, gradients with slopes of the loss. Prints a table to `out` (NULL: none). TC_MISMATCH, with an error for each
  * output beyond its tolerance; TC_UNSUPPORTED names the node without a kernel. tempoc_verify.c */
-tc_status tempoc_verify(tc_ctx *ctx, const tc_file *file, const char *path, const tc_options *options,
-                        const tc_runtime *runtime, uint64_t seed, FILE *out);
+tc_status tempoc_verify(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, uint64_t seed, FILE *out);
 #endif

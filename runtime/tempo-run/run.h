@@ -3,10 +3,11 @@
 #define RT_RUN_H
 #include "../npz.h"
 #include "../session.h"
+#include "../weights.h"
 
 typedef struct run_options {
     const char *model;
-    const char *inputs, *outputs, *test_data, *device, *seed, *dropout_rng, *profile, *rank, *group;
+    const char *inputs, *outputs, *test_data, *checkpoint, *device, *seed, *dropout_rng, *profile, *rank, *group;
     const char **average, **keep;
     size_t n_average, n_keep;
     double patience;
@@ -24,6 +25,9 @@ tc_status run_failed(const tempo_session *session, tempo_status status);
 tc_status run_check_ranks(tc_ctx *ctx, run_options *options);
 /* Names what the session keeps and averages, and joins the other ranks, if there are any. run_ranks.c */
 tc_status run_join(tc_ctx *ctx, const run_options *options, tempo_session *session);
+
+/* Binds weights to the inputs of their names. TC_BAD_INPUT names one that the model has not. run_weights.c */
+tc_status run_bind_weights(tc_ctx *ctx, tempo_session *session, const rt_weights *weights);
 
 /* Every case in the folder. TC_MISMATCH when one fails. run_cases.c */
 tc_status run_cases(tc_ctx *ctx, const run_options *options);

@@ -89,7 +89,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
         return TC_USAGE;
     }
     o->model = o->test_data ? NULL : arguments->items[0];
-    return tc_check_written(ctx, WRITTEN(o), N_WRITTEN, (const char *const[]){o->model, o->inputs}, 2);
+    return tc_check_written(ctx, WRITTEN(o), N_WRITTEN, (const char *const[]){o->model, o->inputs, o->checkpoint}, 3);
 }
 
 /* --- a run ------------------------------------------------------------------------------------ */
@@ -193,8 +193,10 @@ static tc_status deliver(tc_ctx *ctx, const run_options *o, tempo_session *sessi
     return TC_OK;
 }
 
-static tc_status run_session(tc_ctx *ctx, const run_options *o, tempo_session *session, const rt_npz *inputs) {
+static tc_status run_session(tc_ctx *ctx, const run_options *o, tempo_session *session, const rt_weights *weights,
+                             const rt_npz *inputs) {
     TC_TRY(run_join(ctx, o, session));
+    TC_TRY(run_bind_weights(ctx, session, weights));
     TC_TRY(bind_inputs(ctx, session, inputs));
     if (o->seed)
         tempo_seed(session, o->session.seed, 0);
@@ -211,17 +213,22 @@ static tc_status run_session(tc_ctx *ctx, const run_options *o, tempo_session *s
 static tc_status run_model(tc_ctx *ctx, const run_options *o) {
     tempo_session *session;
     rt_npz inputs = {0};
+    rt_weights weights = {0};
     tempo_status opened = rt_open(o->model, &o->session, &o->hooks, &session);
     tc_status status = opened == TEMPO_OK ? TC_OK : run_failed(session, opened);
     if (status == TC_OK)
         status = tc_check_weights(ctx, WRITTEN(o), N_WRITTEN, session->model);
+    if (status == TC_OK && o->checkpoint)
+        status = rt_weights_open(ctx, o->checkpoint, &weights);
     if (status == TC_OK && o->inputs)
         status = rt_npz_read(ctx, o->inputs, has_input, session, &inputs);
     if (status == TC_OK)
-        status = run_session(ctx, o, session, &inputs);
+        status = run_session(ctx, o, session, &weights, &inputs);
     if (inputs.arena)
         rt_npz_free(&inputs);
     tempo_close(session);
+    if (weights.path)
+        rt_weights_close(&weights);
     return status;
 }
 

@@ -100,11 +100,23 @@ def rules():
                 yield file, b"M" + open(os.path.join(root, folder, file), "rb").read()
 
 
+def checkpoints():
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "io"))
+    import checkpoints
+    arrays = checkpoints.small()
+    yield "trained", checkpoints.checkpoint(arrays)
+    yield "frozen", checkpoints.checkpoint({}, arrays, version=1)
+    yield "outside", checkpoints.checkpoint(arrays, more=[(6, ("Int64", 64))])
+    yield "nominal", checkpoints.checkpoint(arrays, state=[(2, "Bool", True)])
+
+
 words = ["location", "offset", "length", "ai.onnx", "then_branch", "value", "axis", "Constant", "If", "Loop"]
 if sys.argv[2] == "fuzz_text":
     sources = [texts()]
     words += ["=>", "float[", "seq(", "ints", "floats", "tensor", "graph", "inf", "nan", "opset_import", "domain",
               "ir_version"]
+elif sys.argv[2] == "fuzz_checkpoint":
+    sources, words = [checkpoints()], ["ODTC", "\\x04\\x00\\x00\\x00", "\\xff\\xff\\xff\\xff"]
 elif sys.argv[2] == "fuzz_rules":
     sources = [rules()]
     words += ["rule", "match", "where", "replace", "gradient", "inexact", "benefit=", "=>", "attrs = @", "recip(",

@@ -1,0 +1,73 @@
+/* weights.c: a file of weights -> tensors, whichever of the two formats its first bytes are of. */
+#include "weights.h"
+#include "../compiler/checkpoint.h"
+#include <string.h>
+
+static bool is_zip(const tc_file *file) { return file->size >= 2 && memcmp(file->data, "PK", 2) == 0; }
+
+static bool all(const void *user, const char *name) { return (void)user, (void)name, true; }
+
+static tc_status read_archive(tc_ctx *ctx, rt_weights *w) {
+    TC_TRY(rt_npz_read(ctx, w->path, all, NULL, &w->npz));
+    tc_tensor *tensors = TC_NEW_ARRAY(ctx->arena, tc_tensor, w->npz.n + 1);
+    for (size_t i = 0; i < w->npz.n; i++) {
+        const tempo_tensor *t = &w->npz.arrays[i].tensor;
+        tensors[i] = (tc_tensor){.name = w->npz.arrays[i].name,
+                                 .dtype = (tc_dtype)t->dtype,
+                                 .rank = t->rank,
+                                 .dims = t->dims,
+                                 .count = t->bytes / tempo_dtype_size(t->dtype),
+                                 .data = t->data,
+                                 .bytes = t->bytes};
+    }
+    w->tensors = tensors;
+    w->n = w->npz.n;
+    return TC_OK;
+}
+
+static tc_status read_weights(tc_ctx *ctx, rt_weights *w) {
+    tc_tensor *tensors;
+    if (is_zip(&w->file))
+        return read_archive(ctx, w);
+    if (!tc_is_checkpoint(w->file.data, w->file.size)) {
+        tc_error(ctx, TC_BAD_INPUT, NULL, "this is no file of weights");
+        tc_hint(ctx, "expected a checkpoint of ONNX Runtime's training tools, which has \"ODTC\" at byte 4, or an "
+                     "archive by numpy.savez");
+        return TC_BAD_INPUT;
+    }
+    TC_TRY(tc_checkpoint_read(ctx, w->file.data, w->file.size, &tensors, &w->n));
+    w->tensors = tensors;
+    return TC_OK;
+}
+
+static void close_all(void *user) {
+    rt_weights *w = user;
+    if (w->npz.arena)
+        rt_npz_free(&w->npz);
+    tc_file_close(&w->file);
+}
+
+tc_status rt_weights_open(tc_ctx *ctx, const char *path, rt_weights *out_weights) {
+    const char *before = ctx->file;
+    *out_weights = (rt_weights){.path = path};
+    ctx->file = path;
+    tc_status status = tc_file_open(ctx, path, &out_weights->file);
+    if (status != TC_OK) {
+        *out_weights = (rt_weights){0};
+        return status;
+    }
+    tc_hold(&out_weights->held, close_all, out_weights);
+    status = read_weights(ctx, out_weights);
+    if (status == TC_OK) {
+        ctx->file = before;
+        return TC_OK;
+    }
+    rt_weights_close(out_weights);
+    *out_weights = (rt_weights){0};
+    return status;
+}
+
+void rt_weights_close(rt_weights *weights) {
+    tc_let_go(&weights->held);
+    close_all(weights);
+}
