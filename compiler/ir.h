@@ -283,6 +283,7 @@ struct tc_model {
     uint32_t next_ordinal; /* above every ordinal; 0: not counted yet (inline_call.c counts) */
     tc_map *maps;          /* mapped external files: tensor_map.c */
     tc_model *source;      /* of a clone: the model whose strings, tensors and mapped files it borrows; NULL else */
+    bool is_step;          /* the file describes a step of training, which the graph is: tc_merge_training */
     uint64_t evaluated;    /* elements that contents.c has evaluated: it stops folding large results at some point */
     const void *origin;    /* ModelProto */
     tc_held held;

@@ -5,10 +5,14 @@
  *   tempo.gradient.OUTPUT  the parameter or input that the output is the gradient of; "" where that is not known
  *   tempo.backward.VALUE   "": an input that a gradient enters the graph by, or an output that depends on one
  *   tempo.body.NAME        the fingerprint of the function ai.tempo.NAME that tempoc wrote: its text as a number. A
- *                          function that was changed since has another, and is one of the file's own */
+ *                          function that was changed since has another, and is one of the file's own
+ *   tempo.keep.OUTPUT      the input whose place the output takes in the next run: a weight that a step renews. Not a
+ *                          role: onnx_training.c writes it, and tempo-run follows it */
 #ifndef TC_MARKS_H
 #define TC_MARKS_H
 #include "ir.h"
+
+#define TC_KEEP_KEY "tempo.keep."
 
 /* Marks what the model's metadata say, once its graph and functions have been read. What names no input, no output and
  * no function is passed over. */

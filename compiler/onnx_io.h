@@ -13,6 +13,14 @@ tc_status tc_read_onnx(tc_ctx *ctx, const void *bytes, size_t size, const char *
 /* One serialized TensorProto (input_0.pb of the backend suite), into the model's arena. */
 tc_status tc_read_tensor_file(tc_ctx *ctx, tc_model *model, const char *path, tc_tensor **out_tensor);
 
+/* Whether the file describes a step of training (training_info). */
+bool tc_has_training(const tc_model *model);
+/* Makes the model's graph that step: its nodes stand behind those of the graph, what it updates is an input with a
+ * default, paired with an output (marks.h). Right after reading. TC_BAD_INPUT for bindings that name nothing,
+ * TC_UNSUPPORTED for several steps and for initial values that are not constants. onnx_training.c */
+tc_status tc_merge_training(tc_ctx *ctx, tc_model *model);
+void tc_drop_training(tc_model *model); /* it is not written: the graph is no longer the one that it was about */
+
 /* What the file says of a node under this key of its metadata_props; NULL: nothing, or the node is not from an ONNX
  * file. */
 const char *tc_node_metadata(const tc_node *node, const char *key);

@@ -56,6 +56,8 @@ typedef struct tc_onnx_reader {
 
 /* Reads a graph nested in `parent` (NULL: the main graph), its nodes and theirs. onnx_graph.c */
 tc_status tc_onnx_graph(tc_onnx_reader *r, const Onnx__GraphProto *proto, tc_graph *parent, tc_graph **out_graph);
+/* Reads a graph of a model whose opsets have been read: as a whole of its own. onnx_read.c */
+tc_status tc_onnx_graph_of(tc_ctx *ctx, tc_model *model, const Onnx__GraphProto *proto, tc_graph **out_graph);
 /* Reads the body of r->function. */
 tc_status tc_onnx_function_body(tc_onnx_reader *r, const Onnx__FunctionProto *proto, tc_graph **out_graph);
 /* Reads one attribute of a node of `graph`; `node` (may be NULL) for messages. */

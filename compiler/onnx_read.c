@@ -165,6 +165,17 @@ tc_status tc_read_onnx(tc_ctx *ctx, const void *bytes, size_t size, const char *
     return status;
 }
 
+tc_status tc_onnx_graph_of(tc_ctx *ctx, tc_model *model, const Onnx__GraphProto *proto, tc_graph **out_graph) {
+    tc_onnx_reader r = {.ctx = ctx, .model = model, .scratch = tc_arena_create()};
+    r.sparse_budget = (64u << 10) + 16 * protobuf_c_message_get_packed_size(&proto->base);
+    r.domains = tc_map_create(r.scratch);
+    for (size_t i = 0; i < model->n_opsets; i++)
+        tc_map_set(r.domains, model->opsets[i].domain, &model->opsets[i]);
+    tc_status status = tc_onnx_graph(&r, proto, NULL, out_graph);
+    tc_arena_destroy(r.scratch);
+    return status;
+}
+
 /* --- files ------------------------------------------------------------------------------------ */
 
 tc_status tc_read_tensor_file(tc_ctx *ctx, tc_model *model, const char *path, tc_tensor **out_tensor) {

@@ -9,6 +9,7 @@
  * from the node's other operands and down from its results, and the way there counts: the biases of queries and keys
  * reach one weight by different ways. */
 #include "parameter_uses.h"
+#include "../compiler/ops.h"
 #include "union_find.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -135,6 +136,15 @@ static bool is_inserted(const uses *u, const tc_use *use) {
     return rest;
 }
 
+/* Asks for its gradient, or renews it: this is of the same parameter as the uses in the model. */
+static bool is_about_parameter(const tc_node *node) {
+    static const char *const ops[] = {"Gradient", "Adagrad", "Adam", "AdamW", "Momentum"};
+    for (size_t i = 0; i < TC_COUNT(ops); i++)
+        if (tc_node_is(node, TC_TEMPO_DOMAIN, ops[i]))
+            return true;
+    return false;
+}
+
 /* The uses of the value, and of what inserted nodes make of it; false where a nested graph is among them. */
 static bool list_uses(uses *u) {
     tc_map *seen = tc_map_create(u->arena);
@@ -146,6 +156,8 @@ static bool list_uses(uses *u) {
         TC_FOR_USES(use, values[at]) {
             if (use->user->graph != u->value->graph)
                 return false;
+            if (is_about_parameter(use->user))
+                continue;
             if (!is_inserted(u, use)) {
                 u->items = tc_arena_grow(u->arena, u->items, sizeof *u->items, &u->cap, u->n + 1);
                 u->items[u->n++] = use;

@@ -1,6 +1,7 @@
 /* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def are the tables;
  * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong
  * after a pass is reported as a bug of that pass and leaves a reproducer. */
+#include "../compiler/onnx_io.h"
 #include "../compiler/ops.h"
 #include "../compiler/options.h"
 #include "../compiler/text.h"
@@ -269,8 +270,22 @@ bool tc_pipeline_has(const tc_options *options, const char *pass) {
     return false;
 }
 
+/* The step of training that the file describes is what autodiff is about; without it, it would be of another graph. */
+static tc_status take_training(tc_pass_env *env, tc_model *model) {
+    const char *list = list_of(env->options);
+    if (list[strspn(list, ", ")] == '\0' || !tc_has_training(model))
+        return TC_OK;
+    if (tc_pipeline_has(env->options, "autodiff"))
+        return tc_merge_training(env->ctx, model);
+    tc_note(env->ctx, NULL, "the step of training that the file describes (training_info) is left out");
+    tc_hint(env->ctx, "recipes that have the pass autodiff compile it");
+    tc_drop_training(model);
+    return TC_OK;
+}
+
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_pipeline_check(env->ctx, env->options));
+    TC_TRY(take_training(env, model));
     const char *list = list_of(env->options);
     env->summary->nodes_before = model->graph->n_nodes;
     tc_record_initializers(env, model);
