@@ -1,7 +1,7 @@
 /* autodiff.c: appends the backward pass. Every trained initializer W gets the graph output W_grad, the gradient of the
  * loss.
  *
- * Nodes are visited from the last to the first; each adds the gradients of its operands, by a gradient rule or its row
+ * Nodes are visited from the loss to the first; each adds the gradients of its operands, by a gradient rule or its row
  * of gradients.def, to what other users of these values have contributed (`partial`). A value's users all stand behind
  * its producer, so its gradient is complete when the producer is reached. Only what leads to a trained initializer is
  * built (trainable.h).
@@ -65,7 +65,7 @@ static tc_status inline_bodies(tc_ctx *ctx, tc_graph *graph, const tc_rule_set *
         bool *on_path = ancestors(ctx->arena, graph, loss);
         TC_FOR_NODES_SAFE(node, graph) {
             tc_function *body = NULL;
-            if (!may_have_body(rules, node) || !any_output_in(node, on_path))
+            if (!any_output_in(node, on_path) || !may_have_body(rules, node))
                 continue;
             TC_TRY(body_of(ctx, graph->model, node, &body));
             if (!body)
@@ -197,10 +197,9 @@ static tc_status node_backward(backward *b, tc_node *node) {
 static tc_status all_nodes_backward(backward *b, tc_value *loss) {
     tc_grad g = new_grad(b);
     tc_value *seed;
-    tc_node *node = b->graph->last;
     TC_TRY(tc_loss_seed(b->env, &g, loss, &seed));
     contribute(b, loss, seed);
-    for (; node; node = node->prev) /* what is appended meanwhile stands behind the first node visited */
+    for (tc_node *node = loss->producer; node; node = node->prev)
         TC_TRY(node_backward(b, node));
     return TC_OK;
 }

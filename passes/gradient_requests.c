@@ -7,6 +7,8 @@
 #include "../compiler/shape.h"
 #include "stop_gradient.h"
 
+enum { MOST_REQUESTS = 512, MOST_GROWTH = 16384, MOST_TIMES = 16 };
+
 static bool is_request(const tc_node *node) { return tc_node_is(node, TC_TEMPO_DOMAIN, "Gradient"); }
 
 bool tc_has_requests(const tc_graph *graph) {
@@ -149,16 +151,30 @@ static void mark_dependents(tc_graph *graph) {
     }
 }
 
+/* Each order of a derivative is twice the one before it, or more, and each answer walks over the graph. */
+static tc_status check_growth(tc_ctx *ctx, const tc_node *node, uint32_t n, uint32_t nodes_before) {
+    if (n < MOST_REQUESTS && node->graph->n_nodes <= MOST_GROWTH + MOST_TIMES * nodes_before)
+        return TC_OK;
+    tc_error(ctx, TC_LIMIT, node, "the file asks for too many gradients: this is number %u, behind %u nodes", n + 1,
+             node->graph->n_nodes);
+    tc_hint(ctx, "%d is the limit, or %d nodes and %d times those of the file, as gradients of gradients grow",
+            MOST_REQUESTS, MOST_GROWTH, MOST_TIMES);
+    return TC_LIMIT;
+}
+
 tc_status tc_answer_requests(tc_pass_env *env, tc_rule_set *rules, tc_graph *graph) {
-    uint32_t n = 0;
+    uint32_t n = 0, nodes_before = graph->n_nodes;
+    if (env->options->n_selection > 0)
+        tc_warn(env->ctx, NULL, "--train and --freeze decide nothing: the file asks for gradients itself");
     for (tc_node *node = graph->first, *next; node; node = next) {
         next = node->next;
         if (!is_request(node))
             continue;
+        TC_TRY(check_growth(env->ctx, node, n, nodes_before));
         TC_TRY(answer(env, rules, node));
-        TC_TRY(tc_infer_graph(env->ctx, graph));
         n++;
     }
+    TC_TRY(tc_infer_graph(env->ctx, graph));
     mark_dependents(graph);
     tc_note(env->ctx, NULL, "gradients are those that %u Gradient node%s of the file ask%s for: no others are appended",
             n, n > 1 ? "s" : "", n > 1 ? "" : "s");

@@ -105,6 +105,24 @@ def model_of(asked, results, fed):
     return model
 
 
+def check_limits(tempoc, path):
+    """Many gradients, and gradients of gradients of gradients: soon made, or soon refused."""
+    def model(lines):
+        onnx.save(onnx.parser.parse_model(HEADER + "g (float x) => (float y) { y0 = Tanh (x)\n" + "\n".join(lines) +
+                                          "}"), path)
+    for count, code in ((200, 0), (600, 4)):
+        lines = [f'y{i + 1} = Tanh (y{i})\n d{i} = {GRADIENT} <xs = ["y{i}"], y = "y{i + 1}"> (y{i})'
+                 for i in range(count)]
+        model(lines + [f"y = Sum ({', '.join(f'd{i}' for i in range(count))})"])
+        done = subprocess.run([tempoc, path, "-q"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == code and (code == 0 or "this is number 513" in done.stderr), (count, done)
+    for order, code in ((6, 0), (40, 4)):
+        lines = [f'd{i} = {GRADIENT} <xs = ["x"], y = "{f"d{i - 1}" if i else "y0"}"> (x)' for i in range(order)]
+        model(lines + [f"y = Neg (d{order - 1})"])
+        done = subprocess.run([tempoc, path, "-q"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == code and (code == 0 or "too many gradients" in done.stderr), (order, done)
+
+
 def main():
     tempoc, tempo_run = sys.argv[1:3]
     weights = ("w", "v", "u", "s")
@@ -123,6 +141,7 @@ def main():
                         far = np.abs(got[result] - value).max() / max(1, np.abs(value).max())
                         worst = max(worst, far)
                         assert got[result].shape == value.shape and far < 1e-7, f"{name}, {recipe}, {result}: {far}"
+        check_limits(tempoc, path)
         print(f"{len(CASES)} requests, worst difference {worst:.2g}")
 
 
