@@ -40,13 +40,6 @@ static tc_status read_weights(tc_ctx *ctx, rt_weights *w) {
     return TC_OK;
 }
 
-static void close_all(void *user) {
-    rt_weights *w = user;
-    if (w->npz.arena)
-        rt_npz_free(&w->npz);
-    tc_file_close(&w->file);
-}
-
 tc_status rt_weights_open(tc_ctx *ctx, const char *path, rt_weights *out_weights) {
     const char *before = ctx->file;
     *out_weights = (rt_weights){.path = path};
@@ -56,7 +49,7 @@ tc_status rt_weights_open(tc_ctx *ctx, const char *path, rt_weights *out_weights
         *out_weights = (rt_weights){0};
         return status;
     }
-    tc_hold(&out_weights->held, close_all, out_weights);
+    tc_file_hold(&out_weights->file, &out_weights->held);
     status = read_weights(ctx, out_weights);
     if (status == TC_OK) {
         ctx->file = before;
@@ -68,6 +61,8 @@ tc_status rt_weights_open(tc_ctx *ctx, const char *path, rt_weights *out_weights
 }
 
 void rt_weights_close(rt_weights *weights) {
+    if (weights->npz.arena)
+        rt_npz_free(&weights->npz);
     tc_let_go(&weights->held);
-    close_all(weights);
+    tc_file_close(&weights->file);
 }
