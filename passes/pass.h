@@ -65,6 +65,7 @@ typedef struct tc_summary {
     tc_pass_time *times;
     size_t n_times;
     uint32_t nodes_before, nodes_after;
+    int64_t file_batch;    /* the batch in the file, where pass batch has made it another; 0: it has not */
     uint32_t stops;        /* values that gradients stopped at: a directional derivative of the loss is another one */
     tc_map *dropouts;      /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
     tc_map *randoms;       /* of its other random ops, likewise */
@@ -105,6 +106,7 @@ typedef struct tc_pass_env {
     /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: none is wanted. */
     tc_status (*reread)(void *user, tc_model **out_model);
     void *reread_user;
+    int64_t batch;     /* shapes found no dimension called batch: what `batch` makes of the inputs' first; 0: nothing */
     unsigned deferred; /* passes that have left what they do to the pass `budget`: TC_FORMS_TILE, TC_FORMS_LEAN */
 } tc_pass_env;
 
@@ -165,6 +167,7 @@ tc_status tc_pass_inline(tc_pass_env *env,
 tc_status tc_pass_restore(tc_pass_env *env, tc_model *model); /* puts back what the exporter lost of training */
 tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);  /* binds --dim, infers types, checks */
 tc_status tc_pass_unfold(tc_pass_env *env, tc_model *model);  /* parameters that the exporter computed with */
+tc_status tc_pass_batch(tc_pass_env *env, tc_model *model);   /* --dim batch=N where the file has a number */
 tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);    /* weights stored twice, weights merged: warns or mends */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
 tc_status tc_pass_dce(tc_pass_env *env, tc_model *model); /* removes nodes and initializers that nobody reads */

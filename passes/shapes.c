@@ -4,6 +4,7 @@
 #include "../compiler/shape.h"
 #include "../compiler/options.h"
 #include "../compiler/verify.h"
+#include "batch.h"
 #include "choose_loss.h"
 #include "pass.h"
 #include <errno.h>
@@ -86,15 +87,36 @@ static bool find_symbol(void *user, const char *name, int64_t *value) {
     return false;
 }
 
-static void warn_unknown_symbol(tc_ctx *ctx, const tc_model *model, const char *name) {
+static bool has_symbol(const tc_model *model, const char *name) {
     symbol_search search = {.name = name};
     for (uint32_t i = 0; i < model->graph->n_inputs; i++) {
         const tc_type *type = model->graph->inputs[i]->type;
         for (int d = 0; type && type->kind == TC_TENSOR && d < type->rank; d++)
             tc_dim_substitute(model->dims, type->dims[d], find_symbol, &search);
     }
-    if (!search.found)
+    return search.found;
+}
+
+/* --dim batch=N of a file that has a number in its place is the pass `batch`'s. */
+static tc_status miss_symbol(tc_pass_env *env, const tc_model *model, const char *name, int64_t value) {
+    tc_ctx *ctx = env->ctx;
+    int64_t was = 0;
+    const tc_value *first, *other;
+    bool is_batch = strcmp(name, "batch") == 0 && tc_pipeline_has(env->options, "batch");
+    if (is_batch && tc_batch_fixed(model->graph, &was, &first, &other) && value > 0) {
+        env->batch = value;
+        return TC_OK;
+    }
+    if (!is_batch || !other) {
         tc_warn(ctx, NULL, "--dim: no dimension of an input is called %s", tc_quote(ctx, name));
+        return TC_OK;
+    }
+    tc_error(ctx, TC_UNSUPPORTED, NULL,
+             "--dim batch: no dimension is called so, and inputs do not begin with one number: '%s' is %s, '%s' is %s",
+             tc_quote(ctx, first->name), tc_type_text(ctx->arena, first->type), tc_quote(ctx, other->name),
+             tc_type_text(ctx->arena, other->type));
+    tc_hint(ctx, "export the model with dynamic_shapes (torch.onnx.export), so that its batch has a name");
+    return TC_UNSUPPORTED;
 }
 
 static tc_status bind_dims(tc_pass_env *env, tc_model *model) {
@@ -113,7 +135,8 @@ static tc_status bind_dims(tc_pass_env *env, tc_model *model) {
         int64_t *kept = TC_NEW(ctx->arena, int64_t);
         *kept = value;
         tc_map_set(given, name, kept);
-        warn_unknown_symbol(ctx, model, name);
+        if (!has_symbol(model, name))
+            TC_TRY(miss_symbol(env, model, name, value));
         tc_substitute_symbol(model->graph, name, value);
     }
     return TC_OK;

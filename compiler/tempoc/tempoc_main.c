@@ -352,7 +352,13 @@ static tc_status judge_plan(tc_ctx *ctx, const tc_plan_summary *plan, const tc_p
 }
 
 /* The plan is made again, which is the same; nobody watches. */
-static tc_status verify(tc_ctx *ctx, const cli *c, const tc_file *file, FILE *out) {
+static tc_status verify(tc_ctx *ctx, const cli *c, const tc_file *file, const tc_summary *summary, FILE *out) {
+    if (summary->file_batch > 0) {
+        tc_error(ctx, TC_UNSUPPORTED, NULL, "--verify runs the file as read, whose batch is the number %" PRId64,
+                 summary->file_batch);
+        tc_hint(ctx, "leave --dim batch out: what is verified at one size holds for others");
+        return TC_UNSUPPORTED;
+    }
     tc_account *before = NULL;
     source from = {ctx, c, file, c->input, &before};
     const tc_runtime runtime = {.foresee = foresee, .initial = initial_arena, .user = &from};
@@ -382,7 +388,7 @@ static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
     if (status == TC_OK)
         status = judge_plan(ctx, main_work.summary.plan, main_work.summary.pareto);
     if (status == TC_OK && c->verify)
-        status = verify(ctx, c, file, out);
+        status = verify(ctx, c, file, &main_work.summary, out);
     return status;
 }
 

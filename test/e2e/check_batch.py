@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Checks --dim batch=N on exports whose batch is a number: the same samples several times over give PyTorch's loss and
+gradients, which are means over the batch, and samples one by one give them on average.
+
+usage: check_batch.py TEMPOC TEMPO_RUN [--recipe=RECIPE] CASE_DIR ...
+In one run the whole batch stands three times in a row, in another each sample does: a sample that gets what belongs to
+its neighbour shows. Losses that count labels (all but those with one label for each sample) are not tried one by one.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from check_models import LIMIT, arrays, by_onnxruntime, worst
+
+
+def compiled(o, case, batch, folder):
+    out = os.path.join(folder, f"{batch}.onnx")
+    subprocess.run([o["tempoc"], "-q", os.path.join(case, "model.onnx"), f"--dim=batch={batch}", *o["flags"], "-o", out],
+                   check=True, stderr=subprocess.DEVNULL)
+    return out
+
+
+def results(o, graph, feeds, folder):
+    inputs, got = os.path.join(folder, "in.npz"), os.path.join(folder, "got.npz")
+    np.savez(inputs, **feeds)
+    subprocess.run([o["tempo_run"], graph, "--inputs", inputs, "--outputs", got], check=True)
+    return arrays(got)
+
+
+def judge(what, got, want, limit):
+    error, name = worst(got, want)
+    assert error <= limit, f"{what}: {name} is off by {error:.1e}"
+    return error
+
+
+def check(o, case, folder):
+    want, feeds = dict(np.load(os.path.join(case, "expected.npz"))), dict(np.load(os.path.join(case, "inputs.npz")))
+    limit = float(want.pop("limit", LIMIT))
+    n = len(next(iter(feeds.values())))
+    many = compiled(o, case, 3 * n, folder)
+    in_turn = {k: np.tile(v, [3] + [1] * (v.ndim - 1)) for k, v in feeds.items()}
+    errors = [judge("in turn", results(o, many, in_turn, folder), want, limit),
+              judge("in turn, by ONNX Runtime", by_onnxruntime(many, in_turn), want, limit),
+              judge("in rows", results(o, many, {k: np.repeat(v, 3, axis=0) for k, v in feeds.items()}, folder), want,
+                    limit)]
+    if feeds.get("labels", np.zeros((1, 1))).ndim == 1:
+        single = compiled(o, case, 1, folder)
+        runs = [results(o, single, {k: v[i:i + 1] for k, v in feeds.items()}, folder) for i in range(n)]
+        errors.append(judge("one by one", {k: np.mean([r[k] for r in runs], axis=0) for k in runs[0]}, want, limit))
+    return max(errors)
+
+
+def main(tempoc, tempo_run, *rest):
+    o = {"tempoc": tempoc, "tempo_run": tempo_run, "flags": [a for a in rest if a.startswith("--")]}
+    for case in (a for a in rest if not a.startswith("--")):
+        with tempfile.TemporaryDirectory() as folder:
+            print(f"{os.path.basename(os.path.normpath(case))}: worst error {check(o, case, folder):.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
