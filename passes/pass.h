@@ -79,6 +79,7 @@ typedef struct tc_summary {
 /* What a run of a graph takes for all that it computes, in bytes. */
 typedef struct tc_footprint {
     uint64_t arena, bound; /* allocated; the most that is live at one time */
+    uint64_t tables;       /* for knowing graph and plan, about */
     const char *missing;   /* an op without kernel: with it, there is no run. In the context's arena. NULL: none */
 } tc_footprint;
 

@@ -5,13 +5,15 @@
 #include "../compiler/diag.h"
 #include <stdint.h>
 
-/* The least of what the machine has free, what the memory control groups of this process leave (version 1 and 2,
- * page cache that can be dropped counted as free) and what `ulimit -v` and `ulimit -d` leave. `root` is put before
- * /proc and /sys: "" but in tests. *out_from says which of them it was. UINT64_MAX where nothing tells. */
-uint64_t rt_available_memory(const char *root, const char **out_from);
+/* What the machine has free, what the memory control groups of this process leave (version 1 and 2, page cache that can
+ * be dropped counted as free) or what `ulimit -v` and `ulimit -d` leave: that of which the least is usable.
+ * *out_usable: a plan may take so much of it; of a ulimit, which this process has to itself, all but 32 MiB at most.
+ * `root` is put before /proc and /sys: "" but in tests. *out_from says which it was. UINT64_MAX where nothing tells. */
+uint64_t rt_available_memory(const char *root, uint64_t *out_usable, const char **out_from);
 
-/* How much of it a plan may take: fifteen sixteenths. The rest is for what no plan counts (stacks of threads, tables,
- * pages of mapped weights that would be dropped and read again) and for what other processes take meanwhile. */
+/* How much a plan may take of memory that others use, too: fifteen sixteenths. The rest is for what no plan counts
+ * (stacks of threads, tables, pages of mapped weights that would be dropped and read again) and for what other
+ * processes take meanwhile. */
 uint64_t rt_usable_memory(uint64_t available);
 
 /* TC_LIMIT, with both figures, when `what` takes more bytes than are usable. */

@@ -85,6 +85,12 @@ static void note_launches(const tc_node_memories *nodes, const rt_plan *plan) {
 
 /* --- the plan ----------------------------------------------------------------------------------- */
 
+/* A run has the model twice: as opened, and the plan's clone. */
+static uint64_t count_tables(const tempo_session *s, const rt_plan *plan) {
+    return tc_arena_bytes(s->arena) + tc_arena_bytes(s->ctx.arena) + tc_arena_bytes(plan->launcher.arena) +
+           2 * tc_arena_bytes(plan->model->arena);
+}
+
 /* The plan gets the session's own model: a clone would double the memory that tempoc takes for large graphs. */
 static tc_status plan_dry(tempo_session *s, const bool *bound, const tc_node_memories *nodes, rt_foreseen *out) {
     rt_plan *plan;
@@ -100,6 +106,7 @@ static tc_status plan_dry(tempo_session *s, const bool *bound, const tc_node_mem
         out->planned = true;
         out->arena = plan->packing.bytes;
         out->bound = plan->packing.live.peak_bytes;
+        out->tables = count_tables(s, plan);
         if (nodes)
             note_launches(nodes, plan);
     }

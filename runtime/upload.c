@@ -3,6 +3,7 @@
  */
 #include "../compiler/recover.h"
 #include "available.h"
+#include "../kernels/common/parallel.h"
 #include "plan.h"
 #include <string.h>
 
@@ -26,11 +27,17 @@ static const tc_tensor *of_session(const rt_shared *shared, const rt_storage *s)
     return value && value->init && value->init->bytes == s->bytes ? value->init : NULL;
 }
 
+static void do_nothing(void *ctx, tk_share share) { (void)ctx, (void)share; }
+
+/* The threads' stacks count under a limit of addresses: they are taken before anybody asks what is left. */
+static void start_threads(tk_queue *q) { tk_parallel_for(q, tk_queue_threads(q), 1, do_nothing, NULL); }
+
 tc_status rt_check_room(tc_ctx *ctx, const rt_shared *shared, const char *what, uint64_t bytes) {
     const rt_device *device = shared->device;
     const char *where = tc_arena_printf(ctx->arena, "on device '%s'", device->name);
     if (device->available)
         return rt_check_usable(ctx, what, bytes, device->available(shared->queue), where);
+    start_threads(shared->queue);
     return rt_check_memory(ctx, what, bytes);
 }
 

@@ -7,6 +7,7 @@
 #include "passes/budget/node_cost.h"
 #include "passes/pass.h"
 #include "passes/report/report.h"
+#include "tempoc_fit.h"
 #include "tempoc_rules.h"
 #include "tempoc_target.h"
 #include "tempoc_verify.h"
@@ -22,6 +23,7 @@ typedef struct cli {
     const char *input, *output, *emit, *report, *target_name, *names, *checkpoint;
     const rt_weights *weights; /* NULL: without --checkpoint */
     const tempoc_target *target;
+    tempoc_fitting fit;
     int64_t verify_seed, threads;
     bool quiet, verbose, verify, list_passes, list_rules, check_rules;
 } cli;
@@ -43,6 +45,7 @@ static const char details[] =
     "  tempoc model.onnx -o train.onnx --dim batch=32      fix a symbolic dimension\n"
     "  tempoc model.onnx --dim batch=32 --report=mem.html  see which bytes are saved, and why\n"
     "  tempoc model.onnx -o model.onnxt --passes=          convert to text, change nothing\n"
+    "  tempoc model.onnx -o train.onnx --fit=16GiB         at the largest batch that fits\n"
     "  tempoc model.onnx --dim batch=4 --verify            run it beside the model as read, compare\n"
     "  tempoc --check-rules --rules=my.rules               prove rewrites of your own\n"
     "  tempoc model.onnx -o - --emit=text | less           look at the compiled graph\n"
@@ -106,6 +109,11 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
     if (c->report && !ends_with(c->report, ".json") && !ends_with(c->report, ".html"))
         return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html",
                         tc_quote(ctx, c->report));
+    c->fit.threads = c->threads;
+    if (c->fit.memory)
+        TC_TRY(tempoc_fit_check(ctx, &c->fit, c->options.dims, c->options.n_dims));
+    if (c->fit.memory && (c->options.passes || c->options.pareto))
+        return tc_error(ctx, TC_USAGE, NULL, "--fit goes with a recipe, and neither with --passes nor with --pareto");
     if (c->options.machine)
         TC_TRY(tc_machine_check(ctx, c->options.machine));
     const char *otherwise = c->options.passes ? "onnx" : "cpu";
@@ -176,6 +184,7 @@ typedef struct compilation {
     tc_report *report;   /* takes the rules; NULL: nobody asks */
     tc_account *account; /* out, unless nobody asks */
     tc_account *before;  /* out: recipe `none`, where the budget is a share of it */
+    tempoc_size *size;   /* out, but for the arena; NULL: nobody asks */
 } compilation;
 
 static tc_status write_model(tc_ctx *ctx, const cli *c, const tc_model *model) {
@@ -285,6 +294,8 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
         tc_report_rules(ctx->arena, &work->summary, work->report);
         account_for(ctx, model, costs, work->account);
     }
+    if (status == TC_OK && work->size)
+        tempoc_measure(model, &work->summary, work->size);
     tc_model_destroy(model);
     return status;
 }
@@ -300,6 +311,42 @@ static tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file
     tc_status status = compile(ctx, c, file, false, &work);
     ctx->n_diags = n_diags;
     return status == TC_OK ? work.account : NULL;
+}
+
+/* --- --fit --- */
+
+static void add_dim(tc_ctx *ctx, cli *c, int64_t batch) {
+    const char **dims = TC_NEW_ARRAY(ctx->arena, const char *, c->options.n_dims + 1);
+    if (c->options.n_dims > 0)
+        memcpy(dims, c->options.dims, c->options.n_dims * sizeof *dims);
+    dims[c->options.n_dims++] = tc_arena_printf(ctx->arena, "%s=%" PRId64, c->fit.dim, batch);
+    c->options.dims = dims;
+}
+
+/* A tempoc_trial. */
+static tc_status try_batch(void *user, int64_t batch, tempoc_size *out_size) {
+    const source *s = user;
+    cli c = *s->cli;
+    add_dim(s->ctx, &c, batch);
+    c.options.explain = c.options.print_before = c.options.print_after = NULL;
+    compilation work = {.options = c.options, .report = &(tc_report){0}, .size = out_size};
+    TC_TRY(compile(s->ctx, &c, s->file, false, &work));
+    if (!work.account->has_footprint) {
+        tc_error(s->ctx, TC_UNSUPPORTED, NULL, "--fit: what a run takes is not known");
+        tc_hint(s->ctx, "--dim gives open dimensions values, --fit-dim names the one to look for");
+        return TC_UNSUPPORTED;
+    }
+    out_size->arena = work.account->footprint.arena;
+    out_size->tables = work.account->footprint.tables;
+    return TC_OK;
+}
+
+static tc_status fit(tc_ctx *ctx, cli *c, const tc_file *file, FILE *out) {
+    source from = {ctx, c, file, c->input, NULL};
+    int64_t batch;
+    TC_TRY(tempoc_fit(ctx, &c->fit, try_batch, &from, c->quiet ? NULL : out, &batch));
+    add_dim(ctx, c, batch);
+    return TC_OK;
 }
 
 static bool is_yardstick(const cli *c) {
@@ -366,14 +413,16 @@ static tc_status verify(tc_ctx *ctx, const cli *c, const tc_file *file, const tc
     return tempoc_verify(ctx, &files, &c->options, (uint64_t)c->verify_seed, c->quiet ? NULL : out);
 }
 
-static tc_status work(tc_ctx *ctx, const cli *c, const tc_file *file) {
+static tc_status work(tc_ctx *ctx, cli *c, const tc_file *file) {
     double start = tc_seconds();
+    /* The report stays out of a model that goes to standard output. */
+    FILE *out = c->output && strcmp(c->output, "-") == 0 ? stderr : stdout;
+    if (c->fit.memory)
+        TC_TRY(fit(ctx, c, file, out));
     bool asked = !c->quiet || c->report;
     tc_report report = {.input = c->input, .output = c->output, .dims = c->options.dims, .n_dims = c->options.n_dims};
     compilation main_work = {.options = c->options, .report = asked ? &report : NULL};
     tc_status status = compile(ctx, c, file, true, &main_work);
-    /* The report stays out of a model that goes to standard output. */
-    FILE *out = c->output && strcmp(c->output, "-") == 0 ? stderr : stdout;
     if (status == TC_OK && asked) {
         report.recipe = c->options.passes ? c->options.passes : tc_recipe_find(c->options.recipe)->name;
         report.summary = &main_work.summary;

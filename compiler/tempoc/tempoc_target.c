@@ -90,7 +90,7 @@ static bool foresee(tc_ctx *ctx, tc_model *model, const rt_device *device, const
     if (known) {
         ctx->n_diags = n_diags;
         tc_diags_add(ctx, seen.missing, seen.n_missing);
-        *out = (outcome){{seen.arena, seen.bound, seen.n_missing > 0 ? ctx->diags[n_diags].op : NULL},
+        *out = (outcome){{seen.arena, seen.bound, seen.tables, seen.n_missing > 0 ? ctx->diags[n_diags].op : NULL},
                          seen.planned && declared && !t->elements,
                          seen.n_missing};
     }

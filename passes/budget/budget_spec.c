@@ -69,6 +69,17 @@ tc_status tc_budget_parse(tc_ctx *ctx, const char *text, tc_budget_spec *out_spe
     return TC_USAGE;
 }
 
+tc_status tc_amount_parse(tc_ctx *ctx, const char *option, const char *text, uint64_t *out_bytes) {
+    tc_budget_spec spec = {.kind = TC_BUDGET_BYTES};
+    if (!parse(text, &spec) || spec.kind != TC_BUDGET_BYTES) {
+        tc_error(ctx, TC_USAGE, NULL, "--%s=%s: expected an amount of memory", option, tc_quote(ctx, text));
+        tc_hint(ctx, "give bytes, 12GiB or 1.5MiB");
+        return TC_USAGE;
+    }
+    *out_bytes = spec.bytes;
+    return TC_OK;
+}
+
 static tc_status check_names(tc_ctx *ctx, const char *option, const char *const *expressions, size_t n) {
     tc_names names;
     for (size_t i = 0; i < n; i++) {

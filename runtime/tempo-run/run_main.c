@@ -6,6 +6,9 @@
 #include "../../passes/pass.h"
 #include "run.h"
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -251,4 +254,9 @@ static tc_status run(tc_ctx *ctx, int argc, char **argv) {
     return o.test_data ? run_cases(ctx, &o) : run_model(ctx, &o);
 }
 
-int main(int argc, char **argv) { return tc_program("tempo-run", run, argc, argv); }
+int main(int argc, char **argv) {
+#ifdef M_ARENA_MAX
+    mallopt(M_ARENA_MAX, 1); /* glibc reserves 64 MiB of addresses for each thread else, and kernels allocate nothing */
+#endif
+    return tc_program("tempo-run", run, argc, argv);
+}

@@ -17,8 +17,9 @@ from check_models import LIMIT, arrays, by_onnxruntime, worst
 
 def compiled(o, case, batch, folder):
     out = os.path.join(folder, f"{batch}.onnx")
-    subprocess.run([o["tempoc"], "-q", os.path.join(case, "model.onnx"), f"--dim=batch={batch}", *o["flags"], "-o", out],
-                   check=True, stderr=subprocess.DEVNULL)
+    model = os.path.join(case, "model.onnx")
+    subprocess.run([o["tempoc"], "-q", model, f"--dim=batch={batch}", *o["flags"], "-o", out], check=True,
+                   stderr=subprocess.DEVNULL)
     return out
 
 

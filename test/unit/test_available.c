@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 // clang-format off
 #include <cmocka.h>
 // clang-format on
@@ -43,7 +45,7 @@ static int remove_root(void **state) {
 
 static void expect(uint64_t bytes, const char *from) {
     const char *got = NULL;
-    uint64_t available = rt_available_memory(root, &got);
+    uint64_t usable, available = rt_available_memory(root, &usable, &got);
     assert_int_equal(available, bytes);
     assert_non_null(strstr(got, from));
 }
@@ -101,10 +103,38 @@ static void test_refusal(void **state) {
     tc_ctx_fini(&ctx);
 }
 
+/* A limit of this process alone is used but for 32 MiB, or a sixteenth where that is less. */
+static void test_own_limit(void **state) {
+    (void)state;
+    const char *from;
+    uint64_t usable;
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    limit = (struct rlimit){.rlim_cur = UINT64_C(64) << 30, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    char text[64];
+    snprintf(text, sizeof text, "%ld 0 0 0 0 0 0\n", (32L << 30) / sysconf(_SC_PAGESIZE));
+    put("/proc/self/statm", text);
+    assert_int_equal(rt_available_memory(root, &usable, &from), UINT64_C(32) << 30);
+    assert_int_equal(usable, (UINT64_C(32) << 30) - (32 << 20));
+    assert_string_equal(from, "under ulimit -v");
+    snprintf(text, sizeof text, "%ld 0 0 0 0 0 0\n", ((64L << 30) - (256L << 20)) / sysconf(_SC_PAGESIZE));
+    put("/proc/self/statm", text);
+    assert_int_equal(rt_available_memory(root, &usable, &from), 256 << 20);
+    assert_int_equal(usable, 240 << 20);
+    snprintf(text, sizeof text, "%ld 0 0 0 0 0 0\n", (32L << 30) / sysconf(_SC_PAGESIZE));
+    put("/proc/self/statm", text);
+    put("/proc/meminfo", "MemAvailable: 34000000 kB\n"); /* more, but a sixteenth of it stays */
+    assert_int_equal(rt_available_memory(root, &usable, &from), UINT64_C(34816000000));
+    assert_int_equal(usable, UINT64_C(34816000000) / 16 * 15);
+    assert_string_equal(from, "on this machine");
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_root, remove_root)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {TEST(test_nothing_told), TEST(test_machine), TEST(test_version_2),
-                                       TEST(test_version_1), TEST(test_refusal)};
+    const struct CMUnitTest tests[] = {TEST(test_nothing_told), TEST(test_machine),   TEST(test_version_2),
+                                       TEST(test_version_1),    TEST(test_own_limit), TEST(test_refusal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

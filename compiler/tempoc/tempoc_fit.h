@@ -1,0 +1,33 @@
+/* tempoc_fit.h: `tempoc --fit`: the largest batch whose training step fits in an amount of memory. The sizes come from
+ * the plan of each batch that is tried, so that they are those of a run. Of tempoc alone. */
+#ifndef TEMPOC_FIT_H
+#define TEMPOC_FIT_H
+#include "../../passes/pass.h"
+
+/* What --fit, --fit-dim and --optimizer say. */
+typedef struct tempoc_fitting {
+    const char *memory, *dim, *optimizer;
+    int64_t threads; /* --threads: 0: as many as this machine has cores */
+} tempoc_fitting;
+
+/* Bytes that a training step takes. */
+typedef struct tempoc_size {
+    uint64_t arena, gradients; /* all that is computed; gradients are in it, to the end of the run */
+    uint64_t parameters;       /* initializers */
+    uint64_t inputs;
+    uint64_t tables;  /* for knowing graph and plan */
+    uint64_t trained; /* elements of initializers that are trained */
+} tempoc_size;
+
+/* Compiles at that batch. TC_LIMIT: it fits in no machine; anything else but TC_OK ends the search. */
+typedef tc_status (*tempoc_trial)(void *user, int64_t batch, tempoc_size *out_size);
+
+/* The options make sense: TC_USAGE else, before any file is touched. `given`: [n_dims] what --dim says. */
+tc_status tempoc_fit_check(tc_ctx *ctx, const tempoc_fitting *f, const char *const *dims, size_t n_dims);
+/* What the graph tells: not the arena and the tables. Of a compiled model whose shapes are known. */
+void tempoc_measure(const tc_model *model, const tc_summary *summary, tempoc_size *out_size);
+/* Looks for the largest batch and prints those tried to `out` (NULL: no). TC_LIMIT names the largest parts where not
+ * even a batch of 1 fits; TC_USAGE: the memory does not grow with that dimension. */
+tc_status tempoc_fit(tc_ctx *ctx, const tempoc_fitting *f, tempoc_trial trial, void *user, FILE *out,
+                     int64_t *out_batch);
+#endif
