@@ -53,13 +53,18 @@ bool tc_gradient_flows(const tc_rule_set *rules, const tc_node *node, uint32_t i
     return has_rule ? tc_gradient_rule_reaches(rules, node, index) : !row;
 }
 
+bool tc_gradient_build(tc_grad *g) {
+    const gradient_row *row = find_row(g->node);
+    if (row)
+        row->build(g);
+    return row != NULL;
+}
+
 tc_status tc_gradient_apply(tc_pass_env *env, const tc_rule_set *rules, tc_grad *g, bool *out_found) {
     TC_TRY(tc_gradient_rule_apply(env, rules, g->node, g->douts, g->needed, g->dins, out_found));
-    const gradient_row *row = find_row(g->node);
-    if (*out_found || !row)
+    if (*out_found)
         return TC_OK;
-    *out_found = true;
-    row->build(g);
+    *out_found = tc_gradient_build(g);
     return g->status;
 }
 

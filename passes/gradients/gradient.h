@@ -41,6 +41,8 @@ bool tc_gradient_flows(const tc_rule_set *rules, const tc_node *node, uint32_t i
 /* Appends the gradient of g->node: by a rule of the set where one fits, else by the builder of its row. *out_found is
  * false when there is neither. */
 tc_status tc_gradient_apply(tc_pass_env *env, const tc_rule_set *rules, tc_grad *g, bool *out_found);
+/* The same by the builder of its row alone. False: there is none. */
+bool tc_gradient_build(tc_grad *g);
 
 /* --- failing ---------------------------------------------------------------------------------- */
 /* "no gradient for this form of the op: ..." with exit code 3. */

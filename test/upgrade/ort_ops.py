@@ -16,7 +16,7 @@ import onnxruntime as ort
 
 ort.set_default_logger_severity(4)
 rng = np.random.default_rng(11)
-HEADER = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
+HEADER = '<ir_version: 8, opset_import: ["" : %d, "com.microsoft" : 1]>\n'
 NAMES = {"float32": "float", "float64": "double", "int64": "int64", "bool": "bool"}
 
 
@@ -72,6 +72,75 @@ def gather_grad(shape, indices, dy, axis):
     return out
 
 
+def places_of(y, kernel, stride):
+    """(place in y, window in the padded input) for 2-D windows."""
+    for i in range(y.shape[2]):
+        for j in range(y.shape[3]):
+            yield i, j, slice(i * stride, i * stride + kernel), slice(j * stride, j * stride + kernel)
+
+
+def conv_grad(dy, x, w, stride=1, pad=0, groups=1):
+    wide = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    dx, dw, c, m = np.zeros_like(wide), np.zeros(w.shape), x.shape[1] // groups, w.shape[0] // groups
+    for i, j, rows, columns in places_of(dy, w.shape[2], stride):
+        for g in range(groups):
+            read, made = slice(g * c, (g + 1) * c), slice(g * m, (g + 1) * m)
+            dx[:, read, rows, columns] += np.einsum("nm,mchw->nchw", dy[:, made, i, j], w[made])
+            dw[made] += np.einsum("nm,nchw->mchw", dy[:, made, i, j], wide[:, read, rows, columns])
+    return dx[:, :, pad:dx.shape[2] - pad, pad:dx.shape[3] - pad], dw, dy.sum((0, 2, 3))
+
+
+def conv(x, w, stride):
+    size = (x.shape[2] - w.shape[2]) // stride + 1
+    y = np.zeros((x.shape[0], w.shape[0], size, size))
+    for i, j, rows, columns in places_of(y, w.shape[2], stride):
+        y[:, :, i, j] = np.einsum("nchw,mchw->nm", x[:, :, rows, columns], w)
+    return y
+
+
+def max_pool_grad(dy, x):
+    dx = np.zeros_like(x)
+    for i, j, rows, columns in places_of(dy, 3, 2):
+        for n, c in np.ndindex(x.shape[:2]):
+            r, k = np.unravel_index(x[n, c, rows, columns].argmax(), (3, 3))
+            dx[n, c, rows.start + r, columns.start + k] += dy[n, c, i, j]
+    return dx
+
+
+def average_pool_grad(dy, x):
+    dx = np.zeros_like(x)
+    for i, j, rows, columns in places_of(dy, 3, 2):
+        dx[:, :, rows, columns] += dy[:, :, i:i + 1, j:j + 1] / 9
+    return dx
+
+
+def batch_norm(x, s, b):
+    axes, w = (0, 2, 3), (1, -1, 1, 1)
+    hat = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+    return hat * s.reshape(w) + b.reshape(w)
+
+
+def batch_norm_grad(dy, x, s):
+    axes, w = (0, 2, 3), (1, -1, 1, 1)
+    inv = 1 / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+    hat = (x - x.mean(axes, keepdims=True)) * inv
+    d = dy * s.reshape(w)
+    dx = inv * (d - d.mean(axes, keepdims=True) - hat * (d * hat).mean(axes, keepdims=True))
+    return dx, (dy * hat).sum(axes), dy.sum(axes)
+
+
+def placed(shape, where, dy):
+    """Zeros of the shape, and dy added where an index says."""
+    out = np.zeros(shape, np.float32)
+    np.add.at(out, where, dy)
+    return out
+
+
+def softmax_of(x, axes):
+    e = np.exp(x)
+    return e / e.sum(axes, keepdims=True)
+
+
 def statistics(x):
     return x.mean(-1, keepdims=True), 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
 
@@ -88,8 +157,13 @@ LABELS, SOME = np.array([0, 6, 2, 3, 3]), np.array([0, -100, 2, -100, 3])
 WEIGHTS = np.abs(floats(7)) + 0.1
 MASK = rng.random((2, 3, 8)) < 0.7
 ROWS = np.array([[1, 4, 1], [0, 3, 3]])
+IMAGE, FILTER, PATCHES = floats(2, 4, 7, 7), floats(6, 2, 3, 3), floats(6, 4, 3, 3)
+ZERO_SCALE = SCALE * (np.arange(8) != 3)
+FLAT = softmax_of(X, (1, 2))
+BATCH_MEAN, BATCH_VAR = IMAGE.mean((0, 2, 3)), IMAGE.var((0, 2, 3))
 
-# name, nodes, {operand: value}, results in numpy; None: ONNX Runtime runs it. ` of a dim: it is symbolic.
+# name, nodes, {operand: value}, results in numpy (None: ONNX Runtime runs it), opset if not 17. Behind the name of an
+# operand ` makes its dims symbols, ! makes it a constant.
 CASES = [
     ("gelu", "y = com.microsoft.Gelu (x)", {"x": X}, None),
     ("fast_gelu", "y = com.microsoft.FastGelu (x)", {"x": X}, None),
@@ -167,6 +241,79 @@ CASES = [
      lambda a, s: (a[:, :1], a[:, 1:])),
     ("reduce_sum", "y = com.microsoft.ReduceSumTraining <keepdims = 0> (a, s)", {"a": A, "s!": np.array([0, 2])},
      lambda a, s: a.sum((0, 2))),
+    ("relu_grad_leaky", "y = com.microsoft.LeakyReluGrad <alpha = 0.2> (dy, r)", {"dy": DY, "r": X},
+     lambda dy, r: np.where(r > 0, dy, 0.2 * dy)),
+    ("fast_gelu_grad_dx", "y = com.microsoft.BiasFastGeluGrad_dX (dy, x, b)", {"dy": DY, "x": X, "b": BIAS},
+     lambda dy, x, b: dy * tanh_gelu_slope(x + b)),
+    ("gelu_grad_of_tanh", 'g = Gelu <approximate = "tanh"> (x)\ny = com.microsoft.GeluGrad (dy, x)',
+     {"dy": DY, "x": X}, lambda dy, x: dy * tanh_gelu_slope(x), 20),
+    ("gelu_grad_of_exact", "g = Gelu (x)\ny = com.microsoft.GeluGrad (dy, x)",
+     {"dy": DY, "x": X}, lambda dy, x: dy * gelu_slope(x), 20),
+    ("gather_grad_positions", "y = com.microsoft.GatherGrad <axis = 0> (s, i, dy)",
+     {"s!": np.array([5, 8]), "i": np.array([[1, 0, 4]]), "dy`": floats(2, 3, 8)},
+     lambda s, i, dy: gather_grad(s, i[0], dy.sum(0), 0)),
+    ("gather_grad_positions_last", "y = com.microsoft.GatherGrad <axis = -1> (s, i, dy)",
+     {"s!": np.array([8, 5]), "i": np.array([[1, 0, 4]]), "dy`": floats(8, 2, 3)},
+     lambda s, i, dy: gather_grad(s, i[0], dy.sum(1), 1)),
+    ("gather_elements_grad", "y = com.microsoft.GatherElementsGrad <axis = 1> (dy, s, i)",
+     {"dy": floats(2, 3), "s!": np.array([2, 5]), "i": ROWS},
+     lambda dy, s, i: placed(s, (np.array([[0], [1]]), i), dy)),
+    ("gather_elements_grad_open", "y = com.microsoft.GatherElementsGrad <axis = -1> (dy, s, i)",
+     {"dy`": floats(2, 3), "s": np.array([2, 5]), "i`": ROWS},
+     lambda dy, s, i: placed(s, (np.array([[0], [1]]), i), dy)),
+    ("gather_nd_grad", "y = com.microsoft.GatherNDGrad <batch_dims = 0> (s, i, dy)",
+     {"s!": np.array([5, 4, 6]), "i": np.array([[1, 3], [1, 3], [0, 2]]), "dy": floats(3, 6)},
+     lambda s, i, dy: placed(s, (i[:, 0], i[:, 1]), dy)),
+    ("gather_nd_grad_batch", "y = com.microsoft.GatherNDGrad <batch_dims = 1> (s, i, dy)",
+     {"s!": np.array([2, 5, 6]), "i": np.array([[[1], [1]], [[4], [0]]]), "dy": floats(2, 2, 6)},
+     lambda s, i, dy: placed(s, (np.array([[0], [1]]), i[..., 0]), dy)),
+    ("slice_grad", "y = com.microsoft.SliceGrad (dy, s, b, e, a, t)",
+     {"dy": floats(4, 2, 6), "s!": np.array([4, 6, 8]), "b!": np.array([1, -6]), "e!": np.array([3, 100]),
+      "a!": np.array([1, -1]), "t!": np.array([1, 1])},
+     lambda dy, s, *_: placed(s, np.s_[:, 1:3, 2:8], dy)),
+    ("slice_grad_steps", "y = com.microsoft.SliceGrad (dy, s, b, e, a, t)",
+     {"dy": floats(4, 3), "s!": np.array([4, 6]), "b!": np.array([-1]), "e!": np.array([-1000]),
+      "a!": np.array([1]), "t!": np.array([-2])},
+     lambda dy, s, *_: placed(s, np.s_[:, ::-2], dy)),
+    ("slice_grad_short", "y = com.microsoft.SliceGrad (dy, s, b, e)",
+     {"dy`": floats(2, 3), "s": np.array([4, 6]), "b!": np.array([1, 2]), "e!": np.array([3, 5])},
+     lambda dy, s, *_: placed(s, np.s_[1:3, 2:5], dy)),
+    ("trilu", "y = com.microsoft.Trilu <upper = 0> (a)", {"a": A}, lambda a: np.tril(a)),
+    ("conv_grad", "y, dw, db = com.microsoft.ConvGrad <group = 2, pads = [1, 1, 1, 1], strides = [2, 2]> (dy, x, w)",
+     {"dy": floats(2, 6, 4, 4), "x": IMAGE, "w": FILTER}, lambda dy, x, w: conv_grad(dy, x, w, 2, 1, 2)),
+    ("conv_grad_weight", ", y = com.microsoft.ConvGrad <kernel_shape = [3, 3]> (dy, x, w)",
+     {"dy": floats(2, 6, 5, 5), "x": IMAGE, "w": PATCHES}, lambda dy, x, w: conv_grad(dy, x, w)[1]),
+    ("conv_grad_patches", ", y, db = com.microsoft.ConvGrad <strides = [3, 3]> (dy, x, w)",
+     {"dy": floats(2, 6, 2, 2), "x": floats(2, 4, 6, 6), "w": PATCHES},
+     lambda dy, x, w: conv_grad(dy, x, w, 3)[1:]),
+    ("conv_transpose_grad", "y, dw, db = com.microsoft.ConvTransposeGrad <strides = [2, 2]> (dy, x, w)",
+     {"dy": IMAGE, "x": floats(2, 6, 3, 3), "w": PATCHES},
+     lambda dy, x, w: (conv(dy, w, 2), conv_grad(x, dy, w, 2)[1], dy.sum((0, 2, 3)))),
+    ("max_pool_grad", "p, i = MaxPool <kernel_shape = [3, 3], strides = [2, 2]> (x)\n"
+                      "y = MaxPoolGrad <kernel_shape = [3, 3], strides = [2, 2]> (dy, i)",
+     {"dy": floats(2, 4, 3, 3), "x": IMAGE}, max_pool_grad),
+    ("average_pool_grad", "p = AveragePool <kernel_shape = [3, 3], strides = [2, 2]> (x)\n"
+                          "y = AveragePoolGrad <kernel_shape = [3, 3], strides = [2, 2]> (dy)",
+     {"dy": floats(2, 4, 3, 3), "x": IMAGE}, average_pool_grad),
+    ("batch_norm", "y, rm, rv, m, i = com.microsoft.BatchNormInternal <training_mode = 1> (x, s, b, a, v)",
+     {"x": IMAGE, "s": floats(4), "b": floats(4), "a": floats(4), "v": np.abs(floats(4))},
+     lambda x, s, b, a, v: (batch_norm(x, s, b), 0.9 * a + 0.1 * BATCH_MEAN, 0.9 * v + 0.1 * BATCH_VAR, BATCH_MEAN,
+                            1 / np.sqrt(BATCH_VAR + 1e-5))),
+    ("batch_norm_grad", "y, ds, db = com.microsoft.BatchNormalizationGrad <epsilon = 1e-5> (dy, x, s, m, i)",
+     {"dy": floats(2, 4, 7, 7), "x": IMAGE, "s": floats(4), "m": BATCH_MEAN, "i": 1 / np.sqrt(BATCH_VAR + 1e-5)},
+     lambda dy, x, s, m, i: batch_norm_grad(dy, x, s)),
+    ("layer_norm_grad_of_norm", "o, , i = LayerNormalization (x, s, b)\n"
+                                "y, ds, db = com.microsoft.InvertibleLayerNormalizationGrad <axis = -1> (dy, o, s, b, "
+                                "i)",
+     {"dy": DY, "x": X, "s": ZERO_SCALE, "b": BIAS}, lambda dy, x, s, b: norm_grad(dy, x, s, MEAN, INV)),
+    ("softmax_grad_flat", "y = com.microsoft.SoftmaxGrad <axis = 1> (dy, p)", {"dy": DY, "p": FLAT},
+     lambda dy, p: p * (dy - (dy * p).sum((1, 2), keepdims=True))),
+    ("softmax_grad_flat_last", "y = com.microsoft.SoftmaxGrad <axis = 2> (dy, p)", {"dy": DY, "p": P},
+     lambda dy, p: p * (dy - (dy * p).sum(-1, keepdims=True))),
+    ("log_softmax_grad_flat", "y = com.microsoft.LogSoftmaxGrad (dy, l)", {"dy`": DY, "l`": np.log(FLAT)},
+     lambda dy, l: dy - np.exp(l) * dy.sum((1, 2), keepdims=True)),
+    ("dropout_grad_seeded", "y = com.microsoft.DropoutGrad <seed = 7> (dy, m, r)",
+     {"dy": DY, "m": MASK, "r": np.float32(0.3)}, lambda dy, m, r: dy * m / (1 - r)),
     ("scale_down", "y = com.microsoft.Scale <scale_down = 1> (a, s)", {"a": A, "s": np.int64(12)}, lambda a, s: a / 12),
     ("scale_up", "y = com.microsoft.Scale <scale_down = 0> (a, s)", {"a": A, "s": np.float32(12)}, lambda a, s: a * 12),
 ]
@@ -200,7 +347,7 @@ def broadcasts():
                    lambda a, b, dy: (sum_to(dy / b, a), sum_to(-dy * a / b / b, b)))
 
 
-def model_of(nodes, operands):
+def model_of(nodes, operands, opset):
     def declared(name, array):
         dims = [f"d{name[0]}{i}" if "`" in name else str(n) for i, n in enumerate(array.shape)]
         shape = f"[{','.join(dims)}]" if array.ndim else ""
@@ -210,7 +357,7 @@ def model_of(nodes, operands):
     constants = [onnx.numpy_helper.from_array(v, n[:-1]) for n, v in operands.items() if "!" in n]
     results = re.findall(r"\w+", nodes.splitlines()[-1].split("=")[0])
     results = ["y", "z"] if "y = Reshape" in nodes else results
-    model = onnx.parser.parse_model(HEADER +
+    model = onnx.parser.parse_model(HEADER % opset +
                                     f"g ({inputs}) => ({', '.join('float ' + r for r in results)}) {{ {nodes} }}")
     model.graph.initializer.extend(constants)
     for output in model.graph.output:
@@ -224,8 +371,8 @@ def run(model, operands):
     return session.run(None, {n.rstrip("`"): np.asarray(v) for n, v in operands.items() if "!" not in n})
 
 
-def check(tempoc, folder, nodes, operands, meaning):
-    model, results = model_of(nodes, operands)
+def check(tempoc, folder, nodes, operands, meaning, opset=17):
+    model, results = model_of(nodes, operands, opset)
     before, after = os.path.join(folder, "before.onnx"), os.path.join(folder, "after.onnx")
     onnx.save(model, before)
     want = meaning(*operands.values()) if meaning else run(before, operands)
