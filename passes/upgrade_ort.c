@@ -136,67 +136,6 @@ tc_status tc_ort_leaky_relu_grad(tc_upgrade *up, tc_node *node) {
     return TC_BECOME(node, "", "Where", above, dy, less);
 }
 
-/* --- products --------------------------------------------------------------------------------- */
-
-/* Operand `index`, its last two dims exchanged if the attribute says so. */
-static tc_status transposed(tc_upgrade *up, tc_node *node, uint32_t index, const char *flag, tc_value **out_value) {
-    int rank;
-    int64_t perm[TC_MAX_RANK];
-    *out_value = tc_input(node, index);
-    bool wanted = tc_attr_int(node, flag, 0) != 0;
-    tc_attr_remove(node, flag);
-    if (!wanted)
-        return TC_OK;
-    TC_TRY(tc_ort_need_rank(up, node, index, 2, &rank));
-    for (int i = 0; i < rank; i++)
-        perm[i] = i;
-    perm[rank - 1] = rank - 2;
-    perm[rank - 2] = rank - 1;
-    *out_value = TC_EMIT(node, "Transpose", flag, *out_value);
-    tc_attr_set_ints((*out_value)->producer, "perm", perm, (size_t)rank);
-    return TC_OK;
-}
-
-tc_status tc_ort_fused_matmul(tc_upgrade *up, tc_node *node) {
-    float alpha = tc_attr_float(node, "alpha", 1.0f);
-    tc_value *a, *b;
-    if (tc_attr_int(node, "transBatchA", 0) || tc_attr_int(node, "transBatchB", 0))
-        return tc_error(up->ctx, TC_UNSUPPORTED, node,
-                        "a FusedMatMul that moves batch dims (transBatchA, transBatchB) is not known");
-    TC_TRY(transposed(up, node, 0, "transA", &a));
-    TC_TRY(transposed(up, node, 1, "transB", &b));
-    tc_attr_remove(node, "transBatchA");
-    tc_attr_remove(node, "transBatchB");
-    tc_attr_remove(node, "alpha");
-    if (alpha == 1.0f)
-        return TC_BECOME(node, "", "MatMul", a, b);
-    tc_value *product = TC_EMIT(node, "MatMul", "product", a, b);
-    return TC_BECOME(node, "", "Mul", product, tc_ort_number(up, node, "alpha", (double)alpha, a));
-}
-
-tc_status tc_ort_fused_gemm(tc_upgrade *up, tc_node *node) {
-    static const char *const gemm[] = {"alpha", "beta", "transA", "transB"}, *const known[] = {"Relu", "Sigmoid",
-                                                                                               "Tanh"};
-    const char *activation = tc_attr_string(node, "activation", "");
-    bool is_known = false;
-    for (size_t i = 0; i < TC_COUNT(known); i++)
-        is_known = is_known || strcmp(activation, known[i]) == 0;
-    if (!is_known)
-        return tc_error(up->ctx, TC_UNSUPPORTED, node, "the activation '%s' is not known here",
-                        tc_quote(up->ctx, activation));
-    tc_value *sum =
-        tc_upgrade_emit(node, "Gemm", "sum", (tc_value *[]){tc_input(node, 0), tc_input(node, 1), tc_input(node, 2)},
-                        tc_input(node, 2) ? 3 : 2);
-    for (size_t i = 0; i < TC_COUNT(gemm); i++) {
-        const tc_attr *attr = tc_attr_find(node, gemm[i]);
-        if (attr)
-            tc_attr_copy(sum->producer, attr);
-    }
-    while (node->n_attrs > 0)
-        tc_attr_remove(node, node->attrs[0].name);
-    return TC_BECOME(node, "", activation, sum);
-}
-
 /* x times or over a number of another type. */
 tc_status tc_ort_scale(tc_upgrade *up, tc_node *node) {
     (void)up;
@@ -263,15 +202,24 @@ tc_status tc_ort_loss_internal(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
-/* (dLoss, log_prob, labels, weights?, ignored?, bias?) */
+/* (dLoss, log_prob, labels, weights?, ignored?, other?): another gradient of the scores, in any shape, is added. */
 tc_status tc_ort_loss_internal_grad(tc_upgrade *up, tc_node *node) {
-    if (tc_input(node, 5))
-        return tc_error(up->ctx, TC_UNSUPPORTED, node,
-                        "a gradient of the loss to which another is added (operand 5) is not known");
     TC_TRY(take_ignored(up, node, 4));
+    tc_value *other = tc_input(node, 5), *weights = tc_input(node, 3);
     tc_node_set_op(node, TC_TEMPO_DOMAIN, "SoftmaxCrossEntropyLossGrad");
-    tc_node_resize_inputs(node, tc_input(node, 3) ? 4 : 3);
-    return TC_OK;
+    tc_node_resize_inputs(node, weights ? 4 : 3);
+    if (!other)
+        return TC_OK;
+    tc_value *own = tc_upgrade_emit(node, node->op_type, "own",
+                                    (tc_value *[]){tc_input(node, 0), tc_input(node, 1), tc_input(node, 2), weights},
+                                    node->n_inputs);
+    tc_node_set_op(own->producer, TC_TEMPO_DOMAIN, node->op_type);
+    while (node->n_attrs > 0) {
+        tc_attr_copy(own->producer, &node->attrs[0]);
+        tc_attr_remove(node, node->attrs[0].name);
+    }
+    tc_value *shape = TC_EMIT(node, "Shape", "shape", tc_input(node, 1));
+    return TC_BECOME(node, "", "Add", own, TC_EMIT(node, "Reshape", "other", other, shape));
 }
 
 /* --- the table -------------------------------------------------------------------------------- */

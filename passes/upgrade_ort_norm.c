@@ -133,7 +133,7 @@ tc_status tc_ort_batch_norm(tc_upgrade *up, tc_node *node) {
 
 /* Before opset 13 all axes from `axis` on were one. (dY, Y) -> dX. */
 tc_status tc_ort_flat_softmax_grad(tc_upgrade *up, tc_node *node) {
-    const char *op = strcmp(node->op_type, "SoftmaxGrad") == 0 ? "SoftmaxGrad" : "LogSoftmaxGrad";
+    const char *op = strncmp(node->op_type, "Log", 3) == 0 ? "LogSoftmaxGrad" : "SoftmaxGrad";
     int64_t axis = tc_attr_int(node, "axis", 1);
     tc_value *y = tc_input(node, 1);
     int rank = tc_value_rank(y);

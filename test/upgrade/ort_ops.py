@@ -314,9 +314,69 @@ CASES = [
      lambda dy, l: dy - np.exp(l) * dy.sum((1, 2), keepdims=True)),
     ("dropout_grad_seeded", "y = com.microsoft.DropoutGrad <seed = 7> (dy, m, r)",
      {"dy": DY, "m": MASK, "r": np.float32(0.3)}, lambda dy, m, r: dy * m / (1 - r)),
+    ("matmul_batch_a", "y = com.microsoft.FusedMatMul <transBatchA = 1> (a, b)", {"a": floats(3, 2, 5, 4),
+     "b": floats(2, 5, 4, 6)}, None),
+    ("matmul_batch_b", "y = com.microsoft.FusedMatMul <transBatchB = 1, transB = 1, alpha = 0.5> (a, b)",
+     {"a": floats(2, 5, 3, 4), "b": floats(6, 2, 5, 4)}, None),
+    ("matmul_batches", "y = com.microsoft.FusedMatMul <transBatchA = 1, transA = 1, transBatchB = 1> (a, b)",
+     {"a": floats(4, 2, 3), "b": floats(4, 2, 6)}, None),
+    ("gemm_leaky", 'y = com.microsoft.FusedGemm <activation = "LeakyRelu", activation_alpha = 0.3> (a, b, c)',
+     {"a": floats(3, 4), "b": floats(4, 5), "c": floats(5)}, None),
+    ("gemm_hard_sigmoid", 'y = com.microsoft.FusedGemm <activation = "HardSigmoid", activation_alpha = 0.3, '
+                          "activation_beta = 0.4, alpha = 2.0> (a, b, c)",
+     {"a": floats(3, 4), "b": floats(4, 5), "c": floats(5)}, None),
+    ("loss_internal_grad_other", 'y = com.microsoft.SoftmaxCrossEntropyLossInternalGrad <reduction = "mean"> (d, l, '
+                                 "t, w, i, o)",
+     {"d": np.float32(1.5), "l": LOG_PROB, "t": SOME, "w": WEIGHTS, "i!": np.int64(-100), "o": floats(35)},
+     lambda d, l, t, w, i, o: loss_grad(d, l, t, w, -100) + o.reshape(5, 7)),
+    ("skip_layer_norm", "y, , , q = com.microsoft.SkipLayerNormalization <epsilon = 1e-5> (x, k, s, b, c)",
+     {"x": X, "k": DY, "s": SCALE, "b": BIAS, "c": floats(8)}, None),
+    ("skip_layer_norm_plain", "y = com.microsoft.SkipLayerNormalization (x, k, s)",
+     {"x": X, "k": floats(1, 3, 8), "s": SCALE}, None),
+    ("skip_rms_norm", "y, , , q = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 1e-5> (x, k, s, c)",
+     {"x": X, "k": DY, "s": SCALE, "c": floats(8)}, None),
+    ("bias_softmax", "y = com.microsoft.BiasSoftmax <axis = 2, is_inner_broadcast = 1> (x, b)",
+     {"x": X, "b": floats(2, 1, 8)}, lambda x, b: softmax_of(x + b, -1)),
+    ("bias_softmax_flat", "y = com.microsoft.BiasSoftmax <axis = 1, is_inner_broadcast = 0> (x, b)",
+     {"x": X, "b": floats(3, 8)}, lambda x, b: softmax_of(x + b, (1, 2))),
+    ("bias_softmax_dropout", "y, m, p = com.microsoft.BiasSoftmaxDropout <axis = -1, is_inner_broadcast = 0, seed = "
+                             "3> (x, b, r)",
+     {"x": X, "b": floats(3, 8), "r": np.float32(0)},
+     lambda x, b, r: (softmax_of(x + b, -1), np.ones(x.shape), softmax_of(x + b, -1))),
+    ("softmax_dropout_grad", "y = com.microsoft.SoftmaxDropoutGrad <axis = 2> (dy, m, p)",
+     {"dy": DY, "m": MASK, "p": P}, lambda dy, m, p: p * (2 * dy * m - (2 * dy * m * p).sum(-1, keepdims=True))),
+    ("bias_dropout", "y = com.microsoft.BiasDropout (x, b, e, r, t)",
+     {"x": X, "b": BIAS, "e": DY, "r": np.float32(0.5), "t": np.False_}, lambda x, b, e, r, t: x + b + e),
     ("scale_down", "y = com.microsoft.Scale <scale_down = 1> (a, s)", {"a": A, "s": np.int64(12)}, lambda a, s: a / 12),
     ("scale_up", "y = com.microsoft.Scale <scale_down = 0> (a, s)", {"a": A, "s": np.float32(12)}, lambda a, s: a * 12),
 ]
+# Dropouts of all kinds, and their gradient of what they read: where the mask is the right one it is what they gave.
+DROPPED = {"x": X, "b": BIAS, "e": DY, "r!": np.float32(0.4), "t!": np.True_}
+DROPOUTS = {
+    "bias": "q = Add (x, b)\nd, m = com.microsoft.BiasDropout <seed = 5> (x, b, e, r, t)\nw = Sub (d, e)\n"
+            "g = com.microsoft.DropoutGrad (q, m, r, t)",
+    "bitmask": "q = Add (x, b)\nw, m = com.microsoft.BitmaskDropout (q, r, t)\n"
+               "g = com.microsoft.BitmaskDropoutGrad (q, m, r, t)\n",
+    "bitmask_bias": "q = Add (x, b)\nw, m = com.microsoft.BitmaskBiasDropout (x, b, , r, t)\n"
+                    "g = com.microsoft.BitmaskDropoutGrad (q, m, r, t)\n",
+    "softmax": "w, m, q = com.microsoft.BiasSoftmaxDropout <axis = 2> (x, b, r)\n"
+               "g = com.microsoft.DropoutGrad (q, m, r, t)\n",
+}
+
+
+def dropouts():
+    for name, nodes in DROPOUTS.items():
+        yield (f"dropout_{name}", nodes + "\ny = Sub (w, g)", DROPPED, lambda x, *_: np.zeros(x.shape))
+        yield (f"dropout_{name}_drops", nodes + """
+v = Constant <value_float = 0.0> ()
+c = Equal (w, v)
+k = Cast <to = 1> (c)
+h = ReduceMean <keepdims = 0> (k)
+u = Constant <value_float = 0.15> ()
+f = Greater (h, u)
+y = Cast <to = 1> (f)""", DROPPED, lambda *_: np.ones(()))
+
+
 # Gradients of a o b by way of BroadcastGradientArgs or DivGrad, for shapes of a and b; dims are numbers and then
 # symbols.
 BROADCASTS = [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (4,)), ((3, 1), (2, 1, 4)), ((2, 3, 1), (2, 3, 4)), ((1, 4), (1, 4)),
@@ -390,7 +450,7 @@ def check(tempoc, folder, nodes, operands, meaning, opset=17):
 
 
 def main():
-    failed, cases = 0, CASES + list(broadcasts())
+    failed, cases = 0, CASES + list(dropouts()) + list(broadcasts())
     with tempfile.TemporaryDirectory() as folder:
         for name, *case in cases:
             try:
