@@ -224,6 +224,8 @@ tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model) {
     up.rows = index_rows(env->ctx->arena);
     if (model->ir_version < 4)
         unlist_initializers(model->graph);
+    if (tc_ort_uses(model->graph))
+        tc_ort_free_names(model->graph);
     TC_TRY(upgrade_graph(&up, model->graph));
     if (up.accumulators)
         tc_note(up.ctx, NULL,

@@ -35,6 +35,7 @@ tc_status tc_upgrade_refuse(tc_upgrade *up, const tc_node *node, const char *wha
  * with inferred types. upgrade_ort.c */
 tc_status tc_ort_upgrade(tc_upgrade *up, tc_node *node);
 bool tc_ort_uses(const tc_graph *graph); /* whether there are such nodes */
+void tc_ort_free_names(tc_graph *graph); /* of constants that ONNX Runtime wants to give itself. upgrade_ort_mend.c */
 
 /* Gives a norm whose operands are of two float types one type, between Casts; leaves other nodes, and those whose types
  * are not known. upgrade_mixed.c */

@@ -1,5 +1,7 @@
-/* upgrade_ort_mend.c: mistakes that ONNX Runtime's training tools are known to make, found by what the graph says of
- * itself and mended with a warning: gradients of a model that was trained with them will differ from ours. */
+/* upgrade_ort_mend.c: mistakes that ONNX Runtime's training tools are known to make. Wrong gradients are found by what
+ * the graph says of itself and mended with a warning: those of a model that was trained with them will differ from
+ * ours.
+ */
 #include "upgrade_ort.h"
 #include <string.h>
 
@@ -50,4 +52,16 @@ tc_status tc_ort_gelu_grad(tc_upgrade *up, tc_node *node) {
         tc_attr_set_string(node, "approximate", "tanh");
     }
     return TC_BECOME(node, TC_TEMPO_DOMAIN, "GeluGrad", tc_input(node, 0), x);
+}
+
+/* The optimizer left these names behind, and the optimizer of any later ONNX Runtime that finds the same pattern in the
+ * compiled graph wants to give them again: it stops there. */
+void tc_ort_free_names(tc_graph *graph) {
+    static const char *const taken[] = {"splits", "squeeze_axes"};
+    for (size_t i = 0; i < TC_COUNT(taken); i++) {
+        tc_value *value = tc_graph_find(graph, taken[i]);
+        const char *name = tc_arena_printf(graph->model->arena, "%s_of_tools", taken[i]);
+        if (value && value->init && !value->is_input && value->n_graph_outputs == 0)
+            tc_value_rename(value, tc_graph_unique_name(graph, name));
+    }
 }
