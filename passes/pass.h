@@ -19,6 +19,7 @@ typedef struct tc_options {
     bool train_padding; /* --train-padding: gradients for the padding rows of embeddings, too */
     bool retie;         /* --retie: weights that the exporter stored several times become one */
     bool untie;         /* --untie: weights that the exporter merged become several */
+    bool accumulate;    /* --accumulate: gradients that a graph of ONNX Runtime adds to buffers are added still */
     const char **rules_files; /* --rules=FILE */
     size_t n_rules_files;
     bool only_gradients;   /* of these files: rewrites in them are left out. Not on the command line: for yardsticks */

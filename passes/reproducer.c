@@ -41,6 +41,7 @@ static void put_command(FILE *out, const tc_options *options, const char *passes
     } switches[] = {{options->train_padding, "train-padding"},
                     {options->retie, "retie"},
                     {options->untie, "untie"},
+                    {options->accumulate, "accumulate"},
                     {options->inexact, "inexact"}};
     fputs("# RUN: tempoc %s --verify-each", out);
     put_option(out, "passes", passes);

@@ -216,8 +216,24 @@ static tc_map *index_rows(tc_arena *arena) {
     return map;
 }
 
+static void tell_accumulators(const tc_upgrade *up) {
+    if (up->accumulators && up->accumulate)
+        tc_note(
+            up->ctx, NULL,
+            "%u gradients that were added to a buffer are outputs W_grad now, which hold the sums: give them as the "
+            "buffers of the next run",
+            up->accumulators);
+    else if (up->accumulators)
+        tc_note(up->ctx, NULL,
+                "%u gradients that were added to a buffer are outputs W_grad now: adding up is left to who trains",
+                up->accumulators);
+    else if (up->accumulate)
+        tc_warn(up->ctx, NULL, "--accumulate: the graph adds no gradients to buffers");
+}
+
 tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model) {
     tc_upgrade up = {.ctx = env->ctx, .model = model, .from = tc_model_opset(model, "")};
+    up.accumulate = env->options->accumulate;
     if (up.from == 0)
         up.from = TC_CANONICAL_OPSET; /* no standard ops */
     TC_TRY(check_version(&up, up.from));
@@ -227,10 +243,7 @@ tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model) {
     if (tc_ort_uses(model->graph))
         tc_ort_free_names(model->graph);
     TC_TRY(upgrade_graph(&up, model->graph));
-    if (up.accumulators)
-        tc_note(up.ctx, NULL,
-                "%u gradients that were added to a buffer are outputs W_grad now: adding up is left to who trains",
-                up.accumulators);
+    tell_accumulators(&up);
     for (size_t i = 0; i < model->n_functions; i++)
         TC_TRY(upgrade_function(&up, model->functions[i]));
     tc_model_set_opset(model, "", TC_CANONICAL_OPSET);

@@ -12,7 +12,8 @@ typedef struct tc_upgrade {
     int64_t from;          /* opset of ai.onnx that the nodes at hand were written for */
     bool in_function;      /* in a function's body, which has no initializers */
     tc_map *rows;          /* op type -> its first row in the table */
-    uint32_t accumulators; /* that became outputs: upgrade_ort.c */
+    bool accumulate;       /* --accumulate */
+    uint32_t accumulators; /* that became outputs: upgrade_ort_leave.c */
 } tc_upgrade;
 
 /* Gives the node the form of the next meaning, or refuses it. */

@@ -23,7 +23,36 @@ static tc_value *parameter_of(tc_graph *graph, const tc_value *gradient, const t
     return is_given && tc_type_equal(value->type, buffer->type) ? value : NULL;
 }
 
-/* (buffer, gradient, reset?) -> (done, buffer?): the gradient is the output that `done` was. */
+/* What the accumulator leaves in its buffer: of V2 the gradient alone where `flag` is true, else the sum; of the older
+ * one the sum where `flag` is true, else the buffer as it was. The flag has one element, or is absent: the sum. */
+static tc_value *accumulated(tc_upgrade *up, tc_node *node, tc_value *gradient) {
+    tc_value *buffer = tc_input(node, 0), *flag = tc_input(node, 2);
+    tc_value *sum = TC_EMIT(node, "Add", "sum", buffer, gradient);
+    if (!flag)
+        return sum;
+    tc_value *scalar = TC_EMIT(node, "Reshape", "flag", flag, tc_upgrade_ints(up, node, "scalar", NULL, 0));
+    bool is_v2 = strcmp(node->op_type, "InPlaceAccumulatorV2") == 0;
+    return TC_EMIT(node, "Where", "kept", scalar, is_v2 ? gradient : sum, is_v2 ? sum : buffer);
+}
+
+/* The value that leaves the graph, called `name` where that is free. One that came from elsewhere, or is an output
+ * already, cannot take it; a gradient of this name that is added to a buffer makes room. */
+static tc_value *named(tc_upgrade *up, tc_node *node, tc_value *gradient, const char *name) {
+    tc_graph *graph = node->graph;
+    tc_value *leaves = gradient;
+    if (up->accumulate)
+        leaves = accumulated(up, node, gradient);
+    else if (strcmp(gradient->name, name) != 0)
+        leaves = TC_EMIT(node, "Identity", "grad", gradient);
+    if (leaves == gradient)
+        return gradient;
+    if (strcmp(gradient->name, name) == 0 && gradient->producer && gradient->n_graph_outputs == 0)
+        tc_value_rename(gradient, tc_graph_unique_name(graph, tc_arena_printf(up->model->arena, "%s_of_batch", name)));
+    tc_value_rename(leaves, tc_graph_unique_name(graph, name));
+    return leaves;
+}
+
+/* (buffer, gradient, flag?) -> (done, buffer?): the gradient is the output that `done` was. */
 tc_status tc_ort_accumulator(tc_upgrade *up, tc_node *node) {
     tc_graph *graph = node->graph;
     tc_value *buffer = tc_input(node, 0), *gradient = tc_input(node, 1), *reset = tc_input(node, 2),
@@ -36,11 +65,7 @@ tc_status tc_ort_accumulator(tc_upgrade *up, tc_node *node) {
             return tc_error(up->ctx, TC_UNSUPPORTED, node,
                             "result %u is read by a node: it has no meaning without the buffer", i);
     const char *name = without_end(up->model, buffer->name, ".accumulation.buffer");
-    /* A value that came from elsewhere, or is an output already, cannot take the name. */
-    if (strcmp(gradient->name, name) != 0) {
-        gradient = TC_EMIT(node, "Identity", "grad", gradient);
-        tc_value_rename(gradient, tc_graph_unique_name(graph, name));
-    }
+    gradient = named(up, node, gradient, name);
     gradient->role = TC_ROLE_GRADIENT;
     gradient->gradient_of = parameter_of(graph, gradient, buffer);
     bool placed = false;

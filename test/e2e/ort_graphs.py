@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from check_models import LIMIT, run, worst
 
-RECIPES = ("none", "exact", "tiled", "portable")
+RECIPES = ("none", "exact", "tiled", "chunked", "portable")
 # What is left in pieces here, as ONNX Runtime leaves it.
 ATTENTION = ("attention", "attention_excluded", "attention_two_biases", "attention_guarded", "attention_open_rows",
              "attention_open_rows_masked")
@@ -92,6 +92,29 @@ def to_ort(model):
     return weights
 
 
+def accumulated(tempoc, tempo_run, graph, inputs, folder):
+    """Runs with buffers: emptied, then added to twice. What is wrong, or None."""
+    out, given, got = (os.path.join(folder, n) for n in ("sums.onnx", "given.npz", "sums.npz"))
+    why = run(tempoc, graph, "-o", out, "-q", "--accumulate")
+    batch, sums, first = dict(np.load(inputs)), {}, {}
+    buffers = [i for i in onnx.load(graph).graph.input if i.name.endswith(".accumulation.buffer")]
+    for step in range(3):
+        held = {b.name: sums.get(b.name.removesuffix(".accumulation.buffer"),
+                                 np.full([d.dim_value for d in b.type.tensor_type.shape.dim], 7, np.float32))
+                for b in buffers}
+        np.savez(given, **batch, **held, lazy_reset_grad=np.array([step == 0]))
+        why = why or run(tempo_run, out, "--inputs", given, "--outputs", got)
+        if why:
+            return why
+        before, sums = sums, dict(np.load(got))
+        first = first if step else sums
+        for name in held:
+            grad = name.removesuffix(".accumulation.buffer")
+            if not np.allclose(sums[grad], first[grad] + before.get(grad, 0), rtol=1e-5, atol=1e-6):
+                return f"run {step}: {grad} is no sum"
+    return None
+
+
 def check(case, tempoc, tempo_run, folder):
     plain, graph, inputs = (os.path.join(folder, n) for n in ("plain.onnx", "ort.onnx", "inputs.npz"))
     passes = "--passes=upgrade,inline,shapes,tied,canonicalize,dropout,raise,autodiff,canonicalize"
@@ -116,6 +139,9 @@ def check(case, tempoc, tempo_run, folder):
         error, name = worst(dict(np.load(got)), dict(np.load(os.path.join(case, "expected.npz"))))
         if not error <= LIMIT:
             return f"{recipe}: {name} is off by {error:.1e}"
+    why = accumulated(tempoc, tempo_run, graph, inputs, folder)
+    if why:
+        return f"--accumulate: {why}"
     print(f"ok   {os.path.basename(case)}: {len(weights)} weights, {', '.join(sorted(ops))}")
     return None
 
