@@ -43,30 +43,72 @@ tc_status tc_ort_fused_matmul(tc_upgrade *up, tc_node *node) {
     return TC_BECOME(node, "", "Mul", product, tc_ort_number(up, node, "alpha", (double)alpha, a));
 }
 
-/* The attributes of a Gemm and, by the name of activation_<attribute>, those of the op of ai.onnx that follows. */
+/* Ops of ai.onnx that follow a product in one op with it, with their attributes in the order of activation_params. */
+static const struct activation {
+    const char *op, *params[2];
+} activations[] = {
+    {"Elu", {"alpha", NULL}},       {"HardSigmoid", {"alpha", "beta"}},
+    {"LeakyRelu", {"alpha", NULL}}, {"Relu", {NULL, NULL}},
+    {"Selu", {"alpha", "gamma"}},   {"Sigmoid", {NULL, NULL}},
+    {"Softplus", {NULL, NULL}},     {"Softsign", {NULL, NULL}},
+    {"Tanh", {NULL, NULL}},         {"ThresholdedRelu", {"alpha", NULL}},
+};
+
+static tc_status read_activation(tc_upgrade *up, tc_node *node, const struct activation **out_activation) {
+    const char *name = tc_attr_string(node, "activation", "");
+    for (size_t i = 0; i < TC_COUNT(activations); i++) {
+        if (strcmp(activations[i].op, name) != 0)
+            continue;
+        *out_activation = &activations[i];
+        tc_attr_remove(node, "activation");
+        return TC_OK;
+    }
+    return tc_error(up->ctx, TC_UNSUPPORTED, node, "the activation '%s' is not known here", tc_quote(up->ctx, name));
+}
+
+/* Attributes that begin with activation_ say what follows and stay, the others go to the product. */
+static void split_attrs(tc_node *node, tc_node *product) {
+    for (size_t i = node->n_attrs; i-- > 0;) {
+        if (strncmp(node->attrs[i].name, "activation_", strlen("activation_")) == 0)
+            continue;
+        tc_attr_copy(product, &node->attrs[i]);
+        tc_attr_remove(node, node->attrs[i].name);
+    }
+}
+
+/* Each attribute of what follows is one of the node, with a prefix. */
 tc_status tc_ort_fused_gemm(tc_upgrade *up, tc_node *node) {
-    static const char prefix[] = "activation_";
-    static const char *const known[] = {"Elu",     "HardSigmoid", "LeakyRelu", "Relu", "Selu",
-                                        "Sigmoid", "Softplus",    "Softsign",  "Tanh", "ThresholdedRelu"};
-    const char *activation = tc_attr_string(node, "activation", "");
-    bool is_known = false;
-    for (size_t i = 0; i < TC_COUNT(known); i++)
-        is_known = is_known || strcmp(activation, known[i]) == 0;
-    if (!is_known)
-        return tc_error(up->ctx, TC_UNSUPPORTED, node, "the activation '%s' is not known here",
-                        tc_quote(up->ctx, activation));
+    const struct activation *activation = NULL;
+    TC_TRY(read_activation(up, node, &activation));
     tc_value *operands[] = {tc_input(node, 0), tc_input(node, 1), tc_input(node, 2)};
     tc_value *sum = tc_upgrade_emit(node, "Gemm", "sum", operands, tc_input(node, 2) ? 3 : 2);
-    tc_attr_remove(node, "activation");
+    split_attrs(node, sum->producer);
     for (size_t i = node->n_attrs; i-- > 0;) {
         tc_attr attr = node->attrs[i];
-        bool is_activation = strncmp(attr.name, prefix, sizeof(prefix) - 1) == 0;
         tc_attr_remove(node, attr.name);
-        attr.name += is_activation ? sizeof(prefix) - 1 : 0;
+        attr.name += strlen("activation_");
         attr.origin = NULL; /* it has the old name */
-        tc_attr_copy(is_activation ? node : sum->producer, &attr);
+        tc_attr_copy(node, &attr);
     }
-    return TC_BECOME(node, "", activation, sum);
+    return TC_BECOME(node, "", activation->op, sum);
+}
+
+/* (x, weight, bias?, added?): the attributes of what follows are one list. */
+tc_status tc_ort_fused_conv(tc_upgrade *up, tc_node *node) {
+    const struct activation *activation = NULL;
+    TC_TRY(read_activation(up, node, &activation));
+    tc_value *operands[] = {tc_input(node, 0), tc_input(node, 1), tc_input(node, 2)}, *added = tc_input(node, 3);
+    tc_value *sum = tc_upgrade_emit(node, "Conv", "sum", operands, tc_input(node, 2) ? 3 : 2);
+    split_attrs(node, sum->producer);
+    const tc_attr *given = tc_attr_find(node, "activation_params");
+    float params[2] = {0};
+    for (size_t i = 0; i < TC_COUNT(params) && given && given->kind == TC_ATTR_FLOATS && i < given->count; i++)
+        params[i] = given->floats[i];
+    size_t n = given ? given->count : 0;
+    tc_attr_remove(node, "activation_params");
+    for (size_t i = 0; i < n && i < TC_COUNT(params) && activation->params[i]; i++)
+        tc_attr_set_float(node, activation->params[i], params[i]);
+    return TC_BECOME(node, "", activation->op, added ? TC_EMIT(node, "Add", "added", sum, added) : sum);
 }
 
 /* --- dropout ---------------------------------------------------------------------------------- */

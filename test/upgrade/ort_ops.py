@@ -325,6 +325,14 @@ CASES = [
     ("gemm_hard_sigmoid", 'y = com.microsoft.FusedGemm <activation = "HardSigmoid", activation_alpha = 0.3, '
                           "activation_beta = 0.4, alpha = 2.0> (a, b, c)",
      {"a": floats(3, 4), "b": floats(4, 5), "c": floats(5)}, None),
+    ("conv_relu", 'y = com.microsoft.FusedConv <activation = "Relu", strides = [2, 2], pads = [1, 1, 1, 1]> (x, w, b)',
+     {"x": IMAGE, "w": PATCHES, "b": floats(6)}, None),
+    ("conv_leaky", 'y = com.microsoft.FusedConv <activation = "LeakyRelu", activation_params = [0.3]> (x, w)',
+     {"x": IMAGE, "w": PATCHES}, None),
+    ("conv_added", 'y = com.microsoft.FusedConv <activation = "HardSigmoid", activation_params = [0.3, 0.4]> (x, w, b, '
+                   "z)",
+     {"x": IMAGE, "w": PATCHES, "b": floats(6), "z": floats(2, 6, 5, 5)},
+     lambda x, w, b, z: np.clip(0.3 * (conv(x, w, 1) + b.reshape(6, 1, 1) + z) + 0.4, 0, 1)),
     ("loss_internal_grad_other", 'y = com.microsoft.SoftmaxCrossEntropyLossInternalGrad <reduction = "mean"> (d, l, '
                                  "t, w, i, o)",
      {"d": np.float32(1.5), "l": LOG_PROB, "t": SOME, "w": WEIGHTS, "i!": np.int64(-100), "o": floats(35)},
