@@ -108,6 +108,9 @@ tc_status tc_ort_yield(tc_upgrade *up, tc_node *node) {
             gradient->type = value->type;
         gradient->role = TC_ROLE_BACKWARD;
         tc_graph_add_input(node->graph, gradient);
+        tc_note(up->ctx, NULL, "YieldOp: '%s' is an output of the graph now, and its gradient the input '%s' %s",
+                value ? tc_quote(up->ctx, value->name) : "absent", tc_quote(up->ctx, gradient->name),
+                tc_type_text(up->ctx->arena, gradient->type));
     }
     TC_TRY(tc_ort_need_results(up, node, at));
     tc_node_erase(node);
