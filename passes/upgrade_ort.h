@@ -22,6 +22,10 @@ tc_status tc_ort_need_rank(tc_upgrade *up, const tc_node *node, uint32_t operand
 tc_status tc_ort_need_results(tc_upgrade *up, const tc_node *node, uint32_t most);
 /* Other values take the place of the node's results, and the node is removed. NULL: that result has no uses. */
 void tc_ort_replace_results(tc_node *node, tc_value *const *values, uint32_t n);
+/* dY with a sum over the axes along which the forward result, of these dims [rank], has one element and dY does not.
+ * Parameters for each position are repeated for a batch: where its size is a symbol the tools take it for equal to 1,
+ * and leave that out of the gradient, with a warning. upgrade_ort_mend.c */
+tc_value *tc_ort_unrepeated(tc_upgrade *up, tc_node *node, tc_value *dy, const tc_dim *dims, int rank);
 /* Operand `index`, and added to it the bias behind it, which may be absent. */
 tc_value *tc_ort_biased(tc_node *node, uint32_t index);
 

@@ -45,6 +45,12 @@ static tc_status build_again(tc_upgrade *up, tc_node *node, const char *op, tc_v
                              tc_value *dy, const bool *needed, tc_value **dins) {
     tc_node *forward = NULL;
     TC_TRY(forward_again(up, node, op, operands, n, &forward));
+    const tc_type *type = tc_output(forward, 0)->type;
+    if (dy && type && type->dims) {
+        dy = tc_ort_unrepeated(up, node, dy, type->dims, type->rank);
+        if (dy->producer && !dy->type)
+            TC_TRY(tc_infer_node(up->ctx, dy->producer));
+    }
     TC_TRY(build(up, node, forward, dy, needed, dins));
     tc_value_replace(tc_output(forward, 0), dy);
     tc_node_erase(forward);
@@ -107,7 +113,7 @@ static bool same_ints(const tc_node *a, const tc_node *b, const char *name) {
 
 /* Whether the pool has the gradient's windows, and a result of dY's shape. */
 static bool may_be_its_pool(const tc_node *pool, const tc_node *node) {
-    return tc_node_is(pool, "", "AveragePool") && tc_same_shape(pool->outputs[0], tc_input(node, 0)) &&
+    return tc_node_is(pool, "", "AveragePool") && tc_same_shape(tc_output(pool, 0), tc_input(node, 0)) &&
            same_ints(pool, node, "kernel_shape") && same_ints(pool, node, "strides");
 }
 

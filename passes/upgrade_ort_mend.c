@@ -5,25 +5,40 @@
 #include "upgrade_ort.h"
 #include <string.h>
 
-/* (shape, indices, dY). Embeddings of positions have one row of indices for the whole batch. Where the batch's size is
- * a symbol the tools take it for equal to 1 and leave out the sum over it: dY then has more rows than there are
- * indices. */
+/* Where dY's size is not known at all a sum of one row does no harm, but there is nothing to tell. */
+tc_value *tc_ort_unrepeated(tc_upgrade *up, tc_node *node, tc_value *dy, const tc_dim *dims, int rank) {
+    int64_t axes[TC_MAX_RANK], n = 0;
+    bool told = false;
+    for (int i = 0; i < rank && rank == tc_value_rank(dy); i++) {
+        tc_dim theirs = dy->type->dims[i];
+        if (!tc_dim_equal(dims[i], tc_dim_const(1)) || tc_dim_equal(theirs, tc_dim_const(1)))
+            continue;
+        axes[n++] = i;
+        told = told || !tc_dim_is_unknown(theirs);
+    }
+    if (n == 0)
+        return dy;
+    if (told)
+        tc_warn(up->ctx, node,
+                "its dY '%s' has rows for each element of a batch, the forward pass has them once: summed; the "
+                "training tools left that out",
+                tc_quote(up->ctx, dy->name));
+    tc_value *sum = TC_EMIT(node, "ReduceSum", "summed", dy, tc_upgrade_ints(up, node, "repeated", axes, n));
+    tc_attr_set_int(sum->producer, "keepdims", 1);
+    return sum;
+}
+
+/* (shape, indices, dY): of the dims of dY those of the indices tell. */
 tc_status tc_ort_gather_grad(tc_upgrade *up, tc_node *node) {
     tc_value *indices = tc_input(node, 1), *dy = tc_input(node, 2);
     int rank = tc_value_rank(indices), wide = tc_value_rank(dy);
-    int64_t axes[TC_MAX_RANK], axis = tc_attr_int(node, "axis", 0), n = 0;
+    tc_dim dims[TC_MAX_RANK];
+    int64_t axis = tc_attr_int(node, "axis", 0);
     axis = axis < 0 && rank >= 0 ? axis + wide - rank + 1 : axis;
-    for (int i = 0; i < rank && axis >= 0 && axis + i < wide; i++)
-        if (tc_dim_equal(indices->type->dims[i], tc_dim_const(1)) &&
-            !tc_dim_equal(dy->type->dims[axis + i], tc_dim_const(1)))
-            axes[n++] = axis + i;
-    if (n > 0) {
-        tc_warn(up->ctx, node,
-                "its dY has rows for each element of a batch, its indices '%s' have them once: summed; "
-                "the training tools left that out",
-                tc_quote(up->ctx, indices->name));
-        dy = TC_EMIT(node, "ReduceSum", "summed", dy, tc_upgrade_ints(up, node, "repeated", axes, n));
-        tc_attr_set_int(dy->producer, "keepdims", 1);
+    if (rank >= 0 && axis >= 0 && axis + rank <= wide) {
+        for (int i = 0; i < wide; i++)
+            dims[i] = i >= axis && i < axis + rank ? indices->type->dims[i - axis] : dy->type->dims[i];
+        dy = tc_ort_unrepeated(up, node, dy, dims, wide);
     }
     return TC_BECOME(node, TC_TEMPO_DOMAIN, "GatherGrad", tc_input(node, 0), indices, dy);
 }
