@@ -261,8 +261,15 @@ bool tc_ort_uses(const tc_graph *graph) {
     return false;
 }
 
+/* ONNX Runtime marks nodes of any op: __backwardpass, and in which order to compute something again. */
+static void drop_marks(tc_node *node) {
+    for (size_t i = node->n_attrs; i-- > 0;)
+        if (strncmp(node->attrs[i].name, "__", 2) == 0)
+            tc_attr_remove(node, node->attrs[i].name);
+}
+
 tc_status tc_ort_upgrade(tc_upgrade *up, tc_node *node) {
-    tc_attr_remove(node, "__backwardpass"); /* a mark of ONNX Runtime's, on any op */
+    drop_marks(node);
     if (node->op || tc_model_function(up->model, node->domain, node->op_type, node->overload))
         return TC_OK;
     const row *r = find_row(node);
