@@ -13,8 +13,8 @@
 #define TC_SEED_INPUT "tempo.seed"             /* the graph input that dropout is drawn from: int64[2], {seed, step} */
 /* In standard ops, what a mask's last node knows of its Dropout: the attribute `seed`, an int, and the ratio in
  * training, a float. ONNX lets such names, of two underscores, stand on any op. */
-#define TC_SEED_MARK "__seed"
-#define TC_RATIO_MARK "__ratio"
+#define TC_SEED_MARK "__tempo_seed"
+#define TC_RATIO_MARK "__tempo_ratio"
 #define TC_VARIADIC UINT32_MAX
 
 enum tc_trait {

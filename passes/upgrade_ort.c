@@ -261,11 +261,14 @@ bool tc_ort_uses(const tc_graph *graph) {
     return false;
 }
 
-/* ONNX Runtime marks nodes of any op: __backwardpass, and in which order to compute something again. */
+/* ONNX Runtime marks nodes of any op: __backwardpass, and in which order to compute something again. Marks of ours
+ * stay. */
 static void drop_marks(tc_node *node) {
-    for (size_t i = node->n_attrs; i-- > 0;)
-        if (strncmp(node->attrs[i].name, "__", 2) == 0)
-            tc_attr_remove(node, node->attrs[i].name);
+    for (size_t i = node->n_attrs; i-- > 0;) {
+        const char *name = node->attrs[i].name;
+        if (strncmp(name, "__", 2) == 0 && strcmp(name, TC_SEED_MARK) != 0 && strcmp(name, TC_RATIO_MARK) != 0)
+            tc_attr_remove(node, name);
+    }
 }
 
 tc_status tc_ort_upgrade(tc_upgrade *up, tc_node *node) {

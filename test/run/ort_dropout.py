@@ -182,9 +182,9 @@ def refused():
         for recipe in ("", "forward"):
             refuse("loop.onnxt", loop % turns, recipe,
                    {"x": np.ones(3, "f4"), "n": np.array(2), "go": np.array(True)}, "in a turn", "in a loop")
-    marked = """g (float[3] x) => (bool[3] y) <float z = {0}> { y = Greater <__seed = 3> (x, z) }"""
+    marked = """g (float[3] x) => (bool[3] y) <float z = {0}> { y = Greater <__tempo_seed = 3> (x, z) }"""
     tool.run(tool.model("marked.onnxt", marked), "--inputs", inputs_of(x=np.ones(3, "f4")), "--dropout-rng=ort", code=2,
-             says=("__seed", "no mask"))
+             says=("__tempo_seed", "no mask"))
     if "emulated" in tool.run("--list-devices"):  # there is one in builds with -Dcuda=emulated
         tool.run(tool.path("off.onnxt"), "--device=cuda", "--dropout-rng=ort", code=3, says=("ONNX Runtime", "'cuda'"))
 
