@@ -285,12 +285,13 @@ static bool is_needed_late(const guard_call *call) {
 
 static bool lasts(const guard_call *call) { return is_needed_late(call) || tc_is_shown(value_arg(call, 0)); }
 
-/* Whether a scale or bias has the shape that the node normalizes: nothing of it is broadcast. */
+/* Whether a scale or bias has the shape that the node normalizes, and the type: nothing of it is broadcast or cast. */
 static bool is_whole(const tc_node *node, const tc_value *value) {
     const tc_value *x = tc_input(node, 0);
     int64_t axis = tc_attr_int(node, "axis", -1);
     int rank = tc_value_rank(value), rank_x = tc_value_rank(x), first = (int)axis + (axis < 0 ? rank_x : 0);
-    bool whole = rank != TC_RANK_UNKNOWN && rank_x != TC_RANK_UNKNOWN && rank == rank_x - first;
+    bool whole = rank != TC_RANK_UNKNOWN && rank_x != TC_RANK_UNKNOWN && rank == rank_x - first &&
+                 tc_value_dtype(value) == tc_value_dtype(x);
     for (int i = 0; i < rank && whole; i++)
         whole = tc_dim_equal(value->type->dims[i], x->type->dims[first + i]);
     return whole;
