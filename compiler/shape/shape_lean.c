@@ -22,14 +22,18 @@ static tc_status check_draw(tc_shape_ctx *sc, tc_node *node, uint32_t ratio, uin
                        : TC_OK;
 }
 
+/* Of a bit for each element of such a shape. */
+static tc_dim bit_bytes(const tc_node *node, int rank, const tc_dim *dims) {
+    tc_dim_pool *pool = node->graph->model->dims;
+    if (rank == TC_RANK_UNKNOWN)
+        return tc_dim_unknown();
+    return tc_dim_div(pool, tc_dim_add(pool, tc_dims_product(pool, dims, rank), tc_dim_const(7)), tc_dim_const(8));
+}
+
 /* Result `output` has a bit for each element of such a shape. */
 static tc_status set_bits(tc_shape_ctx *sc, tc_node *node, uint32_t output, int rank, const tc_dim *dims) {
-    tc_dim_pool *pool = node->graph->model->dims;
-    tc_dim bytes = tc_dim_const(1);
-    for (int i = 0; i < rank; i++)
-        bytes = tc_dim_mul(pool, bytes, dims[i]);
-    bytes = tc_dim_div(pool, tc_dim_add(pool, bytes, tc_dim_const(7)), tc_dim_const(8));
-    if (rank == TC_RANK_UNKNOWN || tc_dim_is_unknown(bytes))
+    tc_dim bytes = bit_bytes(node, rank, dims);
+    if (tc_dim_is_unknown(bytes))
         bytes = tc_shape_fresh(sc, node, output, 0);
     return tc_shape_set(sc, node, output, TC_UINT8, 1, &bytes);
 }
@@ -88,9 +92,14 @@ tc_status tc_shape_activation_masked(tc_shape_ctx *sc, tc_node *node) {
 }
 
 tc_status tc_shape_activation_grad(tc_shape_ctx *sc, tc_node *node) {
+    tc_arg y = tc_arg_of(node, 1), right = tc_arg_of(node, 2);
+    tc_dim bytes = bit_bytes(node, y.rank, y.dims), unused;
     TC_TRY(tc_shape_expect_same_type(sc, node, 0, 1));
     TC_TRY(tc_shape_expect_type(sc, node, 2, 1u << TC_UINT8, "uint8"));
     TC_TRY(tc_shape_expect_rank(sc, node, 2, 1));
+    if (right.rank == 1 && tc_dim_is_const(bytes) && tc_dim_is_const(right.dims[0]))
+        TC_TRY(
+            tc_shape_same_dim(sc, node, "size of Right (a bit for each element of Y)", bytes, right.dims[0], &unused));
     return tc_shape_same_shape(sc, node);
 }
 

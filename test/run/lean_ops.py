@@ -205,7 +205,24 @@ def swish():
     near("its gradient", run("SwishGrad", [dy, x], ["dx"], alpha=1.5)["dx"], dy * (s + 1.5 * x * s * (1 - s)))
 
 
+def activation():
+    x, dy, of = normal(3, 7), normal(3, 7), {"function": "Swish", "alpha": 1.5}
+    s = 1 / (1 + np.exp(-1.5 * x.astype(np.float64)))
+    out = run("ActivationMasked", [x], ["y", "right"], **of)
+    near("swish beside its bits", out["y"], x * s)
+    same("bits", out["right"], np.packbits(1.5 * x >= -1.278464542761074, bitorder="little"))  # SiLU's minimum
+    same("y without bits", run("ActivationMasked", [x], ["y"], **of)["y"], out["y"])
+    operands = [dy, out["y"], out["right"]]
+    dx = run("ActivationFromOutputGrad", operands, ["dx"], options=["--threads", "3"], **of)["dx"]
+    near("gradient of y and bits", dx, dy * (s + 1.5 * x * s * (1 - s)), 1e-5)
+    run("ActivationFromOutputGrad", [*operands[:2], np.zeros(4, np.uint8)], ["dx"], code=2, **of)
+    run("ActivationFromOutputGrad", [*operands[:2], x > 0], ["dx"], code=2, **of)
+    run("ActivationFromOutputGrad", operands, ["dx"], code=2, function="Relu")
+    run("ActivationMasked", [x], ["y", "right"], code=2, function="Gelu", approximate="sigmoid")
+
+
 dropout()
+activation()
 attention()
 layer_norm()
 swish()

@@ -137,6 +137,10 @@ static const typed typed_cases[] = {
     {"float[b,4,s,8] x, float[b,s,4] c, float[b,s,4] d||z = ai.tempo.RotaryEmbedding(x, c, d)", "float[b,4,s,8]"},
     {"float16[b,8] x, float16[8] g||z = ai.tempo.RMSNormalization(x, g)", "float16[b,8]"},
     {"float[b,4] d, float[b,4] x||z = ai.tempo.GeluGrad(d, x)", "float[b,4]"},
+    {"float[3,5] x||y, z = ai.tempo.ActivationMasked <function = \"Mish\"> (x)", "uint8[2]", "z"},
+    {"float[b,4] x||y, z = ai.tempo.ActivationMasked <function = \"Mish\"> (x)", "uint8[floor((4*b + 7)/8)]", "z"},
+    {"float[b,4] d, float[b,4] y, uint8[n] r||z = ai.tempo.ActivationFromOutputGrad <function = \"Mish\"> (d, y, r)",
+     "float[b,4]"},
     {"int64[b,s] i, float[b,s,8] d|int64[2] t = {100, 8}|z = ai.tempo.GatherGrad(t, i, d)", "float[100,8]"},
     {"float l, float[n,c] p, int64[n] y||z = ai.tempo.SoftmaxCrossEntropyLossGrad(l, p, y)", "float[n,c]"},
     {"float[b,s,8] x, float[9,8] w, int64[b,s] y, float[9] c||z, d = ai.tempo.LinearCrossEntropy <transB = 1, "
@@ -265,6 +269,10 @@ static const refused refused_cases[] = {
     {"float[2] x, float r, int64[3] s||z = ai.tempo.Dropout(x, r, s)", "size of seed (seed and step) differs: 3 and 2"},
     {"float[2] x, float r, int32[2] s||z = ai.tempo.Dropout(x, r, s)", "expected int64"},
     {"float[2] x, float[2] m, float r||z = ai.tempo.DropoutGrad(x, m, r)", "expected bool"},
+    {"float[9] d, float[9] y, uint8[1] r||z = ai.tempo.ActivationFromOutputGrad <function = \"Mish\"> (d, y, r)",
+     "size of Right (a bit for each element of Y) differs: 2 and 1"},
+    {"float[9] d, float[9] y, bool[2] r||z = ai.tempo.ActivationFromOutputGrad <function = \"Mish\"> (d, y, r)",
+     "expected uint8"},
 };
 
 static void test_types(void **state) {
