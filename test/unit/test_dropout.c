@@ -320,18 +320,10 @@ static void bits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers),
-        cmocka_unit_test(halves),
-        cmocka_unit_test(thresholds),
-        cmocka_unit_test(masks),
-        cmocka_unit_test(values),
-        cmocka_unit_test(correlations),
-        cmocka_unit_test(shares),
-        cmocka_unit_test(stretches),
-        cmocka_unit_test(ratios),
-        cmocka_unit_test(bits),
-        cmocka_unit_test(minstd),
-        cmocka_unit_test(minstd_thresholds),
+        cmocka_unit_test(known_answers), cmocka_unit_test(halves),    cmocka_unit_test(thresholds),
+        cmocka_unit_test(masks),         cmocka_unit_test(values),    cmocka_unit_test(correlations),
+        cmocka_unit_test(shares),        cmocka_unit_test(stretches), cmocka_unit_test(ratios),
+        cmocka_unit_test(bits),          cmocka_unit_test(minstd),    cmocka_unit_test(minstd_thresholds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
