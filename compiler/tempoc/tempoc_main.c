@@ -7,6 +7,7 @@
 #include "passes/budget/node_cost.h"
 #include "passes/pass.h"
 #include "passes/report/report.h"
+#include "tempoc_auto.h"
 #include "tempoc_fit.h"
 #include "tempoc_rules.h"
 #include "tempoc_target.h"
@@ -114,6 +115,12 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
         TC_TRY(tempoc_fit_check(ctx, &c->fit, c->options.dims, c->options.n_dims));
     if (c->fit.memory && (c->options.passes || c->options.pareto))
         return tc_error(ctx, TC_USAGE, NULL, "--fit goes with a recipe, and neither with --passes nor with --pareto");
+    bool is_auto = !c->options.passes && c->options.recipe && strcmp(c->options.recipe, "auto") == 0;
+    if (is_auto && (c->fit.memory || c->options.memory_budget || c->options.pareto)) {
+        tc_error(ctx, TC_USAGE, NULL, "--recipe=auto goes neither with --fit nor with --memory-budget or --pareto");
+        tc_hint(ctx, "a memory budget chooses rewrites by itself, node by node, under any recipe but none");
+        return TC_USAGE;
+    }
     if (c->options.machine)
         TC_TRY(tc_machine_check(ctx, c->options.machine));
     const char *otherwise = c->options.passes ? "onnx" : "cpu";
@@ -349,6 +356,55 @@ static tc_status fit(tc_ctx *ctx, cli *c, const tc_file *file, FILE *out) {
     return TC_OK;
 }
 
+/* --- --recipe=auto --- */
+
+static bool is_auto(const tc_options *options) {
+    return !options->passes && strcmp(tc_recipe_find(options->recipe)->name, "auto") == 0;
+}
+
+static void disable(tc_ctx *ctx, tc_options *options, const char *const *more, size_t n_more) {
+    const char **names = TC_NEW_ARRAY(ctx->arena, const char *, options->n_disabled + n_more + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < options->n_disabled; i++)
+        names[n++] = options->disabled[i];
+    for (size_t i = 0; i < n_more; i++)
+        names[n++] = more[i];
+    options->disabled = names;
+    options->n_disabled = n;
+}
+
+/* A tempoc_attempt. */
+static tc_status try_rewrites(void *user, const char *const *disabled, size_t n, tempoc_outcome *out) {
+    const source *s = user;
+    size_t n_diags = s->ctx->n_diags;
+    compilation *work = TC_NEW(s->ctx->arena, compilation);
+    *work = (compilation){.options = s->cli->options, .report = TC_NEW(s->ctx->arena, tc_report)};
+    work->options.explain = work->options.print_before = work->options.print_after = NULL;
+    work->options.cost = work->options.cost ? work->options.cost : "roofline";
+    if (disabled)
+        disable(s->ctx, &work->options, disabled, n);
+    else
+        work->options.recipe = "none";
+    TC_TRY(compile(s->ctx, s->cli, s->file, false, work));
+    if (!work->account->has_footprint || !work->account->exact) {
+        tc_error(s->ctx, TC_UNSUPPORTED, NULL, "--recipe=auto: what a run takes is not known");
+        tc_hint(s->ctx, "--dim gives open dimensions values; other recipes need none");
+        return TC_UNSUPPORTED;
+    }
+    s->ctx->n_diags = n_diags; /* said again when rewrites are chosen */
+    *out = (tempoc_outcome){work->account->footprint.arena, work->account->cost, &work->summary};
+    return TC_OK;
+}
+
+static tc_status choose_rewrites(tc_ctx *ctx, cli *c, const tc_file *file, FILE *out) {
+    source from = {ctx, c, file, c->input, NULL};
+    const char **left_out;
+    size_t n;
+    TC_TRY(tempoc_auto(ctx, try_rewrites, &from, c->quiet ? NULL : out, &left_out, &n));
+    disable(ctx, &c->options, left_out, n);
+    return TC_OK;
+}
+
 static bool is_yardstick(const cli *c) {
     return c->options.passes == NULL && c->options.memory_budget == NULL &&
            strcmp(tc_recipe_find(c->options.recipe)->name, "none") == 0;
@@ -419,6 +475,8 @@ static tc_status work(tc_ctx *ctx, cli *c, const tc_file *file) {
     FILE *out = c->output && strcmp(c->output, "-") == 0 ? stderr : stdout;
     if (c->fit.memory)
         TC_TRY(fit(ctx, c, file, out));
+    if (is_auto(&c->options))
+        TC_TRY(choose_rewrites(ctx, c, file, out));
     bool asked = !c->quiet || c->report;
     tc_report report = {.input = c->input, .output = c->output, .dims = c->options.dims, .n_dims = c->options.n_dims};
     compilation main_work = {.options = c->options, .report = asked ? &report : NULL};
