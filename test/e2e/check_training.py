@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Trains a small BERT with dropout for some steps under several recipes: their loss curves are one curve.
+
+usage: check_training.py TEMPOC TEMPO_RUN [--steps N]
+A network of bench/bert.py learns labels that are the ids in another order. Weights are inputs of the compiled graph;
+AdamW is numpy's. `exact` twice with different dropout seeds says how far apart two runs of one model are: with one seed,
+the losses of `paper` stay within that of those of `exact`.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import helper
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
+import bert  # noqa: E402
+
+NETWORK = bert.Bert(layers=2, hidden=32, heads=4, batch=4, sequence=8, vocabulary=16, dropout=0.1)
+RATE, BETAS, EPSILON, DECAY = 3e-3, (0.9, 0.999), 1e-8, 0.01
+WINDOW = 20  # losses of single batches are noise
+
+
+def compile_network(tempoc, recipe, folder):
+    """The compiled graph with weights as inputs; the weights."""
+    source, out = os.path.join(folder, "network.onnx"), os.path.join(folder, f"{recipe}.onnx")
+    bert.write(source, NETWORK)
+    subprocess.run([tempoc, source, "-q", "-o", out, f"--recipe={recipe}"], check=True)
+    weights = dict(bert.parameters(NETWORK))
+    model = onnx.load(out)
+    for tensor in [t for t in model.graph.initializer if t.name in weights]:
+        model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+        model.graph.initializer.remove(tensor)
+    onnx.save(model, out)
+    return out, weights
+
+
+def batch_of(step):
+    ids = np.random.default_rng(step).integers(0, NETWORK.vocabulary, (NETWORK.batch, NETWORK.sequence))
+    labels = (7 * ids + 3) % NETWORK.vocabulary
+    return {"input_ids": ids, "attention_mask": np.ones_like(ids), "labels": labels}
+
+
+def adamw(weights, gradients, moments, step):
+    for name, weight in weights.items():
+        g, (m, v) = gradients[f"{name}_grad"], moments[name]
+        m += (1 - BETAS[0]) * (g - m)
+        v += (1 - BETAS[1]) * (g * g - v)
+        mean, square = m / (1 - BETAS[0] ** step), v / (1 - BETAS[1] ** step)
+        weight -= np.float32(RATE) * (mean / (np.sqrt(square) + EPSILON) + DECAY * weight)
+
+
+def train(o, recipe, seed, folder):
+    graph, weights = compile_network(o.tempoc, recipe, folder)
+    moments = {name: (np.zeros_like(w), np.zeros_like(w)) for name, w in weights.items()}
+    inputs, outputs = os.path.join(folder, "in.npz"), os.path.join(folder, "out.npz")
+    losses = []
+    for step in range(1, o.steps + 1):
+        np.savez(inputs, **batch_of(step), **weights, **{"tempo.seed": np.array([seed, step])})
+        subprocess.run([o.tempo_run, graph, "--inputs", inputs, "--outputs", outputs], check=True)
+        with np.load(outputs) as out:
+            got = dict(out)
+        losses.append(float(got["loss"]))
+        adamw(weights, got, moments, step)
+    return np.array(losses)
+
+
+def smooth(losses):
+    return np.convolve(losses, np.ones(WINDOW) / WINDOW, "valid")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tempoc")
+    parser.add_argument("tempo_run")
+    parser.add_argument("--steps", type=int, default=200)
+    o = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        exact, other, paper = (train(o, recipe, seed, folder) for recipe, seed in
+                               (("exact", 1), ("exact", 2), ("paper", 1)))
+    spread, apart = (float(np.max(np.abs(smooth(x) - smooth(exact)))) for x in (other, paper))
+    learns = smooth(exact)[-1] < 0.7 * exact[0]
+    print(f"loss {exact[0]:.3f} -> {smooth(exact)[-1]:.3f}; two seeds are {spread:.4f} apart, paper and exact {apart:.1e}")
+    failed = (not learns) + (not apart <= spread)
+    print(f"{2 - failed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
