@@ -151,6 +151,45 @@ static tc_status repeat_constant(tc_batch *b, tc_node *node, uint32_t index) {
     return TC_OK;
 }
 
+/* A constant that counts the rows, 0, 1, ..., along its first axis. A list of them alone is taken for sizes or the
+ * like, unless it gets other axes. */
+static const tc_tensor *count_of(const tc_batch *b, const tc_node *node, const tc_value *value) {
+    const tc_tensor *t = value && !value->is_input ? tc_value_constant(value) : NULL;
+    bool gets_axes = tc_node_is(node, "", "Unsqueeze") || tc_node_is(node, "", "Expand");
+    if (!t || t->dtype != TC_INT64 || !t->data || t->rank < (gets_axes ? 1 : 2) || t->dims[0] != b->was ||
+        t->count != (uint64_t)b->was || b->was == 1)
+        return NULL;
+    for (uint64_t i = 0; i < t->count; i++)
+        if (tc_tensor_get_int(t, i) != (int64_t)i)
+            return NULL;
+    return t;
+}
+
+static tc_status follow_count(tc_batch *b, tc_node *node, uint32_t index) {
+    const tc_value *value = tc_input(node, index);
+    const tc_tensor *t = count_of(b, node, value);
+    int64_t shape[TC_MAX_RANK];
+    if (!t)
+        return TC_OK;
+    TC_TRY(make_size(b));
+    tc_node *n = add_before(node, "Squeeze", "batch_size", 1);
+    tc_node_set_input(n, 0, b->size);
+    TC_TRY(tc_batch_infer(b, n));
+    tc_node *range = add_before(node, "Range", value->name, 3);
+    tc_node_set_input(range, 0, typed_constant(b, node, "first", tc_tensor_scalar_int(b->model, 0)));
+    tc_node_set_input(range, 1, n->outputs[0]);
+    tc_node_set_input(range, 2, typed_constant(b, node, "step", tc_tensor_scalar_int(b->model, 1)));
+    TC_TRY(tc_batch_infer(b, range));
+    for (int i = 0; i < t->rank; i++)
+        shape[i] = i == 0 ? -1 : 1;
+    tc_node *reshape = add_before(node, "Reshape", value->name, 2);
+    tc_node_set_input(reshape, 0, range->outputs[0]);
+    tc_node_set_input(reshape, 1, typed_constant(b, node, "shape", tc_tensor_ints(b->model, shape, t->rank)));
+    tc_node_set_input(node, index, reshape->outputs[0]);
+    b->n_changed++;
+    return tc_batch_infer(b, reshape);
+}
+
 /* Indices {i, ...} of row i, the rest the same in all rows: with the batch as a common axis, row i has the rest. NULL:
  * they are others. */
 static tc_tensor *rest_of_indices(const tc_batch *b, const tc_tensor *t) {
@@ -218,8 +257,10 @@ tc_status tc_batch_sources(tc_batch *b, tc_node *node) {
         TC_TRY(follow_indices(b, node));
     if (b->was == 1)
         return TC_OK; /* one row goes with any number of them elsewhere */
-    for (uint32_t i = 0; i < node->n_inputs; i++)
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
         TC_TRY(repeat_constant(b, node, i));
+        TC_TRY(follow_count(b, node, i));
+    }
     if (tc_node_is(node, "", "Expand"))
         TC_TRY(follow_expand(b, node));
     if (tc_node_is(node, "", "ConstantOfShape"))
