@@ -53,8 +53,36 @@ def check(o, case, folder):
     return max(errors)
 
 
+COUNTED = """<ir_version: 10, opset_import: ["" : 21]>
+counted (float[3,4] x, int64[3,2] columns) => (float[3,2] y)
+  <int64[3,1] rows = {0,1,2}, int64[2] sizes = {3,2}, int64[1] behind = {-1}>
+{
+  r = Expand (rows, sizes)
+  a = Unsqueeze (r, behind)
+  c = Unsqueeze (columns, behind)
+  i = Concat <axis = 2> (a, c)
+  y = GatherND (x, i)
+}
+"""
+
+
+def check_counted(o, folder):
+    """Rows that a constant counts: six samples at once as three and three by the file as it is, in ONNX Runtime."""
+    text, plain, six = (os.path.join(folder, name) for name in ("g.onnxt", "plain.onnx", "six.onnx"))
+    with open(text, "w", encoding="utf-8") as file:
+        file.write(COUNTED)
+    for flags, out in (["--passes="], plain), (["--passes=shapes,batch", "--dim=batch=6"], six):
+        subprocess.run([o["tempoc"], "-q", text, *flags, "-o", out], check=True, stderr=subprocess.DEVNULL)
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.normal(size=(6, 4)).astype(np.float32), "columns": rng.integers(0, 4, (6, 2))}
+    parts = [by_onnxruntime(plain, {k: v[at:at + 3] for k, v in feeds.items()})["y"] for at in (0, 3)]
+    assert np.array_equal(by_onnxruntime(six, feeds)["y"], np.concatenate(parts)), "counted rows are others"
+
+
 def main(tempoc, tempo_run, *rest):
     o = {"tempoc": tempoc, "tempo_run": tempo_run, "flags": [a for a in rest if a.startswith("--")]}
+    with tempfile.TemporaryDirectory() as folder:
+        check_counted(o, folder)
     for case in (a for a in rest if not a.startswith("--")):
         with tempfile.TemporaryDirectory() as folder:
             print(f"{os.path.basename(os.path.normpath(case))}: worst error {check(o, case, folder):.1e}", flush=True)
