@@ -25,7 +25,7 @@ TAIL = 5e-5  # of itself, left of x = -3, in float down to where y has few bits
 # In 16 bits: of the slope of the x that y stands for, beside half a unit in the last place; and of the slope itself.
 DECODED = 1e-5
 LARGEST = 1e25  # with alpha = 0, of which 1e-37 is made
-HALVES = {TensorProto.FLOAT16: (2.0**-11, 8e-3), TensorProto.BFLOAT16: (2.0**-8, 1.6e-2)}
+HALVES = {TensorProto.FLOAT16: (2.0**-11, 8e-3), TensorProto.BFLOAT16: (2.0**-8, 2e-2)}
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------
