@@ -6,6 +6,7 @@
 #define DECLARE_WORKSPACE(name, parameters, arguments) size_t tk_cuda_##name parameters;
 /* clang-format off */
 #define FAMILIES(K, W) \
+    TK_ACTIVATION_KERNELS(K) \
     TK_ATTENTION_KERNELS(K) TK_ATTENTION_WORKSPACES(W) \
     TK_CAST_KERNELS(K) \
     TK_CHAIN_KERNELS(K) \

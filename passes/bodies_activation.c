@@ -36,7 +36,7 @@ typedef struct curve {
         .x = curves_##suffix[i].x, .y = curves_##suffix[i].y, .near = curves_##suffix[i].near,                         \
         .begin = curves_##suffix[i].begin, .middle = curves_##suffix[i].middle, .scale = curves_##suffix[i].scale,     \
         .terms = curves_##suffix[i].terms[0], .tail = curves_##suffix[i].tail, .least = curves_##suffix[i].least,      \
-        .most = curves_##suffix[i].most, .n_terms = CURVE_TERMS_##suffix, .pieces = CURVE_PIECES_##suffix              \
+        .most = curves_##suffix[i].most, .n_terms = CURVE_TERMS_##suffix, .pieces = CURVE_PIECES                       \
     }
 
 /* False: the table has no such function. */

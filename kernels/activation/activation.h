@@ -7,6 +7,10 @@
 #define TK_ACTIVATION_H
 #include "../pointwise/pointwise.h"
 
+/* The table's terms and pieces (fit_curves.c), and how near the minimum is. */
+enum { TK_CURVE_PIECES = 12, TK_CURVE_TERMS_f32 = 9, TK_CURVE_TERMS_f64 = 15 };
+#define TK_CURVE_NEAR 0.25
+
 /* Whether there are kernels for this row. */
 bool tk_activation_is_known(tk_pointwise_row row);
 

@@ -1,6 +1,6 @@
 /* activation_cpu.c: a block of elements at a time, in float for those of 16 bits: widened and computed in loops of
  * their own, each of which becomes vector code. */
-#include "activation.h"
+#include "activation_curve.h"
 #include "../common/element.h"
 #include "../common/functions.h"
 #include "../common/parallel.h"
@@ -10,13 +10,6 @@
 
 #define LEAST_ALPHA 1e-37 /* in the place of smaller ones and of 0: x / 2, but for x that no model has */
 #define BLOCK 512         /* elements at a time, a multiple of 8 */
-
-/* Loops of few turns, so that the loop around them becomes vector code. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define TK_UNROLL _Pragma("GCC unroll 16")
-#else
-#define TK_UNROLL
-#endif
 
 /* The rows of pointwise.def that have a curve: its place in the table, from 1 on. */
 enum {
@@ -33,6 +26,8 @@ static const uint8_t curve_rows[TK_POINTWISE_COUNT] = {
 
 bool tk_activation_is_known(tk_pointwise_row row) { return row < TK_POINTWISE_COUNT && curve_rows[row] != NO_CURVE; }
 
+#define TINY_f32 FLT_MIN
+#define TINY_f64 DBL_MIN
 #define T float
 #define SUFFIX f32
 #include "activation_tmpl.h"
@@ -48,8 +43,8 @@ typedef struct activation_ctx {
     const uint8_t *sides;   /* read in the backward pass */
     double alpha;
     tk_dtype dtype;
-    scaled_f32 curve;
-    scaled_f64 wide;
+    tk_curve_f32 curve;
+    tk_curve_f64 wide;
 } activation_ctx;
 
 typedef union block {
@@ -120,13 +115,10 @@ static void range(void *ctx, tk_share share) {
 }
 
 static void run(tk_queue *q, activation_ctx c, int64_t n) {
-    double alpha = isnan(tk_pointwise_alpha(c.row)) ? 1 : c.alpha; /* 1: of functions without */
-    if (fabs(alpha) < LEAST_ALPHA)
-        alpha = LEAST_ALPHA;
     if (c.dtype == TK_F64)
-        fill_f64(&c.wide, c.row, alpha, DBL_MIN);
+        tk_activation_curve_f64(&c.wide, c.row, c.alpha);
     else
-        fill_f32(&c.curve, c.row, alpha, FLT_MIN);
+        tk_activation_curve_f32(&c.curve, c.row, c.alpha);
     tk_parallel_for(q, n, TK_GRAIN / 4, range, &c);
 }
 

@@ -57,7 +57,7 @@ static const activation activations[] = {
 
 /* --- what to fit -------------------------------------------------------------------------------------------------- */
 
-enum { MAX_TERMS = 16, MAX_PIECES = 32, CHECKS = 32, STEPS = 8 };
+enum { MAX_TERMS = 16, MAX_PIECES = 12, CHECKS = 32, STEPS = 8 };
 #define TAIL 0.25L /* the tail begins where y is this part of the minimum */
 #define NEAR 0.25L /* so close to the minimum, y - y* = (x - x*)^2 p(x - x*) */
 #define FAR 800.0L /* further left, activations are 0 */
@@ -256,12 +256,10 @@ static void print_curve(const curve *c, int room) {
 
 static void print_type(const struct precision *type, int rows) {
     curve curves[sizeof activations / sizeof *activations];
-    int room = 0;
-    for (int i = 0; i < rows; i++) {
+    const int room = MAX_PIECES;
+    for (int i = 0; i < rows; i++)
         curves[i] = fit_curve(&activations[i], type);
-        room = curves[i].pieces > room ? curves[i].pieces : room;
-    }
-    printf("enum { CURVE_TERMS_%s = %d, CURVE_PIECES_%s = %d };\n", type->name, type->terms, type->name, room);
+    printf("enum { CURVE_TERMS_%s = %d };\n", type->name, type->terms);
     printf("struct curve_%s {\n    double x[2], y[2], tail, least, most, near[%d];\n", type->name, type->terms);
     printf("    double begin[%d], middle[%d], scale[%d], terms[%d][%d];\n};\n", room, room, room, type->terms, room);
     printf("static const struct curve_%s curves_%s[] = {\n", type->name, type->name);
@@ -273,7 +271,7 @@ static void print_type(const struct precision *type, int rows) {
 int main(void) {
     const int rows = sizeof activations / sizeof *activations;
     puts("/* Made by fit_curves.c, which says what the names mean: slopes as functions of the results. */");
-    printf("#define CURVE_NEAR %.17Lg\n#define CURVES(K)", NEAR);
+    printf("#define CURVE_NEAR %.17Lg\n#define CURVE_PIECES %d\n#define CURVES(K)", NEAR, MAX_PIECES);
     for (int i = 0; i < rows; i++)
         printf(" K(%s)", activations[i].name);
     puts("");
