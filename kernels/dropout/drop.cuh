@@ -20,7 +20,7 @@ template <class T> __device__ __forceinline__ tk_drop<T> tk_drop_ratio(tk_number
     if (!(ratio >= 0 && ratio < 1))
         tk_fault_set(fault, TK_BAD_VALUE);
     const T keep = (T)(1 - ratio);
-    return tk_drop<T>{tk_drop_threshold(ratio), keep, 1 / keep, tk_draw{0, 0, 0}};
+    return tk_drop<T>{tk_drop_threshold(ratio), keep, 1 / keep, tk_draw{}};
 }
 template <class T>
 __device__ __forceinline__ tk_drop<T> tk_drop_of(tk_number ratio, tk_seed seed, tk_fault_place fault) {

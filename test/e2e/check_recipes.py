@@ -2,13 +2,13 @@
 """Compares what the recipes make of one graph, and counts what they save by a walk of its own over the written models.
 
 usage: check_recipes.py TEMPOC TEMPO_RUN [--own-tiles] [CASE_DIR ...]
-BERT-like stacks with dropout, built here: saved bytes per block are the formulas of the literature, to the byte.
-These and the cases (folders with model.onnx, inputs.npz): gradients of `none` at one thread, of `exact` at two and of
-`tiled` at three are equal bit for bit; `paper` agrees with `none`, and so does `portable`, which holds standard ops
-only; they save less than `none` does, and `tiled` less than `exact` where there is attention. All of it in float, in float16 and in bfloat16
-(cases named in HALF), and for products in 16 bits amid floats. GELU and its gradient are compared over all numbers of
-16 bits. With --own-tiles, gradients of `tiled` in 16 bits are near those of `none`: a device with tensor cores has an
-attention of its own there, which rounds in other places.
+BERT-like stacks with dropout, built here: saved bytes per block are the formulas of the literature, to the byte. These
+and the cases (folders with model.onnx, inputs.npz): gradients of `none` at one thread, of `exact` at two and of `tiled`
+at three are equal bit for bit; `paper` agrees with `none`, and so does `portable`, which holds standard ops only; they
+save less than `none` does, and `tiled` less than `exact` where there is attention. All of it in float, in float16 and
+in bfloat16 (cases named in HALF), and for products in 16 bits amid floats. GELU and its gradient are compared over all
+numbers of 16 bits. With --own-tiles, gradients of `tiled` in 16 bits are near those of `none`: a device with tensor
+cores has an attention of its own there, which rounds in other places.
 """
 import os
 import subprocess

@@ -3,8 +3,8 @@
 
 usage: check_training.py TEMPOC TEMPO_RUN [--steps N]
 A network of bench/bert.py learns labels that are the ids in another order. Weights are inputs of the compiled graph;
-AdamW is numpy's. `exact` twice with different dropout seeds says how far apart two runs of one model are: with one seed,
-the losses of `paper` stay within that of those of `exact`.
+AdamW is numpy's. `exact` twice with different dropout seeds says how far apart two runs of one model are: with one
+seed, the losses of `paper` stay within that of those of `exact`.
 """
 import argparse
 import os
@@ -83,7 +83,8 @@ def main():
                                (("exact", 1), ("exact", 2), ("paper", 1)))
     spread, apart = (float(np.max(np.abs(smooth(x) - smooth(exact)))) for x in (other, paper))
     learns = smooth(exact)[-1] < 0.7 * exact[0]
-    print(f"loss {exact[0]:.3f} -> {smooth(exact)[-1]:.3f}; two seeds are {spread:.4f} apart, paper and exact {apart:.1e}")
+    print(f"loss {exact[0]:.3f} -> {smooth(exact)[-1]:.3f}; two seeds are {spread:.1e} apart, "
+          f"paper and exact {apart:.1e}")
     failed = (not learns) + (not apart <= spread)
     print(f"{2 - failed} passed, {failed} failed")
     sys.exit(failed > 0)
