@@ -74,7 +74,8 @@ def table(tempoc):
             for name, module, network in NETWORKS:
                 cells = [layer(tempoc, module, network, dtype, flags, folder) for flags in COLUMNS.values()]
                 cells.append(published(network, dtype))
-                lines.append(" | ".join([f"| {name} | {network.sequence} | {dtype}", *(f"{c:.2f}" for c in cells)]) + " |")
+                row = [f"| {name} | {network.sequence} | {dtype}", *(f"{c:.2f}" for c in cells)]
+                lines.append(" | ".join(row) + " |")
     return "\n".join(lines) + "\n"
 
 
