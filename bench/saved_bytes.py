@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What a transformer layer saves for its backward pass under each recipe, beside what Tempo's published layers save.
 
-usage: saved_bytes.py TEMPOC [--write docs/memory.md]
+usage: saved_bytes.py TEMPOC [docs/memory.md]
 Networks of bert.py and gpt2.py, without weights, with dropout: a layer is the difference between three layers and two.
-MiB a sample. Prints the table; --write puts it between the marks of that file instead.
+MiB a sample. Prints the table, or puts it between the marks of a file.
 
 Tempo's are the tensors that its repository's layers (github.com/UofT-EcoSystem/Tempo) save, with a byte for each
 element of a mask: 46 s h + 5 a s^2 bytes a sample in float, 26 s h + 3 a s^2 in 16 bits.
@@ -82,15 +82,15 @@ def table(tempoc):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tempoc")
-    parser.add_argument("--write", metavar="FILE")
+    parser.add_argument("file", nargs="?")
     args = parser.parse_args()
     text = table(args.tempoc)
-    if not args.write:
+    if not args.file:
         print(text, end="")
         return
-    with open(args.write) as f:
+    with open(args.file) as f:
         before, _, rest = f.read().partition(BEGIN)
-    with open(args.write, "w") as f:
+    with open(args.file, "w") as f:
         f.write(before + BEGIN + "\n" + text + "\n" + END + rest.partition(END)[2])
 
 

@@ -1,7 +1,7 @@
 /* raise.c: the spellings of exporters become one op each: Gelu, Swish, Mish, LogSigmoid, LayerNormalization,
  * RMSNormalization and DotProductAttention, so that gradients, recipes and kernels know the idea and not the nodes it
- * was written with. The rules are text: scale.rules first, then activation.rules, norm.rules and attention.rules, from
- * the end of the graph, so that a normalization is taken whole before its parts are.
+ * was written with. The rules are text: scale.rules first, then activation.rules, norm.rules, attention.rules and
+ * mixed.rules, from the end of the graph, so that a normalization is taken whole before its parts are.
  *
  * Attention (opset 23 and later) is replaced by its function body first: the nodes of the body are matched like any
  * other attention, and nodes without a match stay plain nodes, whose gradients are known. */
@@ -10,8 +10,8 @@
 #include "rules/rules.h"
 #include <string.h>
 
-static const char *const first_files[] = {"scale.rules"}, *const files[] = {"activation.rules", "norm.rules",
-                                                                            "attention.rules"};
+static const char *const first_files[] = {"scale.rules"};
+static const char *const files[] = {"activation.rules", "norm.rules", "attention.rules", "mixed.rules"};
 
 static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *changed);
 

@@ -79,6 +79,6 @@ void tk_cuda_dropout(tk_queue *q, void *out, uint8_t *mask, const void *inp, int
 
 void tk_cuda_dropout_grad(tk_queue *q, void *dinp, const void *dout, const uint8_t *mask, int64_t n, tk_number ratio,
                           tk_dtype dtype) {
-    const tk_seed none = {nullptr, 0};
+    const tk_seed none = {};
     TK_FLOATS(dtype, S, run<S, GIVEN>(q, dinp, const_cast<uint8_t *>(mask), dout, n, ratio, none, nullptr, dtype))
 }

@@ -103,6 +103,15 @@ static void test_refusal(void **state) {
     tc_ctx_fini(&ctx);
 }
 
+#define OWN_LIMIT (INT64_C(64) << 40) /* above what sanitizers map */
+
+/* So many bytes are left of it. */
+static void leave(int64_t bytes) {
+    char text[64];
+    snprintf(text, sizeof text, "%lld 0 0 0 0 0 0\n", (long long)(OWN_LIMIT - bytes) / sysconf(_SC_PAGESIZE));
+    put("/proc/self/statm", text);
+}
+
 /* A limit of this process alone is used but for 32 MiB, or a sixteenth where that is less. */
 static void test_own_limit(void **state) {
     (void)state;
@@ -110,20 +119,16 @@ static void test_own_limit(void **state) {
     uint64_t usable;
     struct rlimit before, limit;
     assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-    limit = (struct rlimit){.rlim_cur = UINT64_C(64) << 30, .rlim_max = before.rlim_max};
+    limit = (struct rlimit){.rlim_cur = OWN_LIMIT, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
-    char text[64];
-    snprintf(text, sizeof text, "%ld 0 0 0 0 0 0\n", (32L << 30) / sysconf(_SC_PAGESIZE));
-    put("/proc/self/statm", text);
+    leave(INT64_C(32) << 30);
     assert_int_equal(rt_available_memory(root, &usable, &from), UINT64_C(32) << 30);
     assert_int_equal(usable, (UINT64_C(32) << 30) - (32 << 20));
     assert_string_equal(from, "under ulimit -v");
-    snprintf(text, sizeof text, "%ld 0 0 0 0 0 0\n", ((64L << 30) - (256L << 20)) / sysconf(_SC_PAGESIZE));
-    put("/proc/self/statm", text);
+    leave(256 << 20);
     assert_int_equal(rt_available_memory(root, &usable, &from), 256 << 20);
     assert_int_equal(usable, 240 << 20);
-    snprintf(text, sizeof text, "%ld 0 0 0 0 0 0\n", (32L << 30) / sysconf(_SC_PAGESIZE));
-    put("/proc/self/statm", text);
+    leave(INT64_C(32) << 30);
     put("/proc/meminfo", "MemAvailable: 34000000 kB\n"); /* more, but a sixteenth of it stays */
     assert_int_equal(rt_available_memory(root, &usable, &from), UINT64_C(34816000000));
     assert_int_equal(usable, UINT64_C(34816000000) / 16 * 15);

@@ -220,9 +220,9 @@ static void print_missing_ops(shared *s) {
 static bool is_rule(const char *name) { return *name >= 'a' && *name <= 'z' && !strchr(name, '.'); }
 
 /* Whether every rule of the file has to have fired. Those of canonical.rules and loss.rules need not: random graphs
- * hold few of the spellings that they match. */
+ * hold few of the spellings that they match; those of mixed.rules cannot: random graphs hold no 16 bits. */
 static bool is_demanded(const char *file) {
-    return strcmp(file, "canonical.rules") != 0 && strcmp(file, "loss.rules") != 0;
+    return strcmp(file, "canonical.rules") != 0 && strcmp(file, "loss.rules") != 0 && strcmp(file, "mixed.rules") != 0;
 }
 
 static int count_missing_rules(shared *s) {
