@@ -45,6 +45,11 @@ def same(what, a, b):
     tool.check(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes(), f"{what}: the bits differ")
 
 
+def has_kernel(op):
+    """On this device; else the op runs as its body, which rounds in other places."""
+    return f"{op}: " in tool.run("--list-kernels")
+
+
 def philox(counter, key):
     """Philox4x32 of 7 rounds: counter [..., 4], key [2], as Python's integers would do it."""
     c = [counter[..., i].astype(np.uint64) for i in range(4)]
@@ -151,10 +156,11 @@ def from_y(x, scale, bias, dy, plain, lean, grads):
     plain = run("LayerNormalization", [x, scale, bias], ["y", "mean", "inv"], domain="", axis=2, epsilon=1e-3)
     names = ["y", "inv", "channels", "kept"]
     ours = run("LayerNormalizationFromY", [x, scale, bias], names, axis=2, epsilon=1e-3, capacity=5)
-    same("y from which x-hat comes", ours["y"], plain["y"])
-    same("inv_std beside it", ours["inv"], plain["inv"])
+    alike = same if has_kernel("LayerNormalizationFromY") else near
+    alike("y from which x-hat comes", ours["y"], plain["y"])
+    alike("inv_std beside it", ours["inv"], plain["inv"])
     same("sides", ours["channels"], np.array([0, 8, 17, -1, -1], np.int32))
-    same("what they keep", ours["kept"], np.concatenate(
+    alike("what they keep", ours["kept"], np.concatenate(
         [lean["xhat"].reshape(4, 3, 70)[..., [0, 8, 17]], np.zeros((4, 3, 2), np.float32)], -1))
     saved = [dy, ours["y"], scale, ours["inv"], ours["channels"], ours["kept"], bias]
     got = run("LayerNormalizationFromYGrad", saved, ["dx", "dscale", "dbias"], axis=2)
