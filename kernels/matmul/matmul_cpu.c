@@ -1,14 +1,11 @@
 /* matmul_cpu.c: a batch of products as tiles, which are handed to threads one by one; the size of a tile depends on the
- * shape only. A tile of floats is one call of oneDNN's sgemm (column-major: it computes the transposed product), other
- * types take loops of their own. */
+ * shape only. A tile of floats is oneDNN's (sgemm.h), other types take loops of their own. */
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
 #include "matmul.h"
+#include "sgemm.h"
 #include <string.h>
-#ifdef TK_HAVE_DNNL
-#include <oneapi/dnnl/dnnl.h>
-#endif
 
 typedef struct tile {
     int64_t item, i0, i1, j0, j1;
@@ -29,10 +26,17 @@ static void tile_f32(void *out_, const void *a_, const void *b_, const tk_produc
     float *out = (float *)out_ + (t.item * p->m + t.i0) * p->n + t.j0;
     const float *a = (const float *)a_ + tk_place(&p->a_at, t.item) + (p->trans_a ? t.i0 : t.i0 * p->lda);
     const float *b = (const float *)b_ + tk_place(&p->b_at, t.item) + (p->trans_b ? t.j0 * p->ldb : t.j0);
-    int threads = tk_library_threads(1); /* the tile is this thread's alone */
-    dnnl_sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', t.i1 - t.i0, t.j1 - t.j0, p->k, (float)p->alpha, a,
-               p->lda, b, p->ldb, (float)p->beta, out, p->n);
-    tk_library_threads(threads);
+    tk_sgemm_run(out, a, b,
+                 &(tk_sgemm){.trans_a = p->trans_a,
+                             .trans_b = p->trans_b,
+                             .m = t.i1 - t.i0,
+                             .n = t.j1 - t.j0,
+                             .k = p->k,
+                             .lda = p->lda,
+                             .ldb = p->ldb,
+                             .ldo = p->n,
+                             .alpha = (float)p->alpha,
+                             .beta = (float)p->beta});
 }
 #else
 #define T float
@@ -181,7 +185,7 @@ static void scale_only(void *out, const tk_product *p, tk_dtype dtype) {
 size_t tk_product_workspace(const tk_product *p, tk_dtype dtype, int slots) {
     if (!tk_is_half(dtype) || p->batch == 0 || p->m == 0 || p->n == 0)
         return 0;
-    return half_elements(p, part(p->m, 512), part(p->n, 384)) * sizeof(float) * (size_t)slots;
+    return half_elements(p, part(p->m, TK_SGEMM_ROWS), part(p->n, TK_SGEMM_COLUMNS)) * sizeof(float) * (size_t)slots;
 }
 
 static void run_without_bias(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
@@ -190,7 +194,9 @@ static void run_without_bias(tk_queue *q, void *out, const void *a, const void *
         scale_only(out, p, p->wide ? TK_F32 : dtype);
         return;
     }
-    product_ctx c = {out, a, b, p, dtype, tile_of(dtype), workspace, 0, part(p->m, 512), part(p->n, 384), 0, 0};
+    product_ctx c = {
+        out, a, b, p, dtype, tile_of(dtype), workspace, 0, part(p->m, TK_SGEMM_ROWS), part(p->n, TK_SGEMM_COLUMNS),
+        0,   0};
     c.thread_elements = half_elements(p, c.rows, c.columns);
     c.row_parts = (p->m - 1) / c.rows + 1;
     c.column_parts = (p->n - 1) / c.columns + 1;

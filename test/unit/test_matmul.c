@@ -4,10 +4,12 @@
 #include "kernels/common/types.h"
 #include "kernels/matmul/matmul.h"
 
+/* The last two: lines of B, of A transposed, begin at multiples of 2 KiB. */
 static const int64_t shapes[][4] = {
     /* batch, m, n, k */
-    {1, 1, 1, 1},      {1, 3, 5, 7},    {2, 4, 0, 3},     {3, 2, 5, 0},     {1, 65, 67, 129},  {5, 17, 33, 64},
-    {1, 513, 385, 70}, {1, 1, 900, 31}, {1, 700, 1, 200}, {12, 64, 64, 32}, {1, 35, 20, 1100},
+    {1, 1, 1, 1},      {1, 3, 5, 7},      {2, 4, 0, 3},     {3, 2, 5, 0},     {1, 65, 67, 129},
+    {5, 17, 33, 64},   {1, 513, 385, 70}, {1, 1, 900, 31},  {1, 700, 1, 200}, {12, 64, 64, 32},
+    {1, 35, 20, 1100}, {1, 5, 511, 600},  {2, 509, 3, 600},
 };
 
 static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double beta) {

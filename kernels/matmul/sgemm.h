@@ -1,0 +1,18 @@
+/* sgemm.h: products of floats by oneDNN, on the calling thread alone. */
+#ifndef TK_SGEMM_H
+#define TK_SGEMM_H
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TK_SGEMM_ROWS = 512, TK_SGEMM_COLUMNS = 384 }; /* the largest result */
+
+/* out[m, n] (row-major, leading dimension ldo) = alpha op(a) op(b) + beta out: op(a) is [m, k], stored [k, m] where
+ * trans_a, op(b) is [k, n], stored [n, k] where trans_b. m <= TK_SGEMM_ROWS, n <= TK_SGEMM_COLUMNS; all sizes above 0.
+ * The order of sums depends on shapes and the processor only. */
+typedef struct tk_sgemm {
+    bool trans_a, trans_b;
+    int64_t m, n, k, lda, ldb, ldo;
+    float alpha, beta;
+} tk_sgemm;
+void tk_sgemm_run(float *out, const float *a, const float *b, const tk_sgemm *p);
+#endif
