@@ -177,6 +177,50 @@ static bool simplify_cast_like(simplifier *s, tc_node *node) {
 
 /* --- Transpose -------------------------------------------------------------------------------- */
 
+/* Of a matrix. */
+static bool swaps_axes(const tc_node *node) {
+    size_t n;
+    const int64_t *perm = tc_node_is(node, "", "Transpose") ? tc_attr_ints(node, "perm", &n) : NULL;
+    return perm && n == 2 && perm[0] == 1 && perm[1] == 0;
+}
+
+/* A Gemm reads operands as they lie. */
+static bool simplify_gemm(simplifier *s, tc_node *node) {
+    static const char *const names[] = {"transA", "transB"};
+    bool changed = false;
+    (void)s;
+    for (uint32_t i = 0; i < 2; i++) {
+        const tc_node *turn = tc_input(node, i) ? tc_input(node, i)->producer : NULL;
+        if (!turn || !swaps_axes(turn))
+            continue;
+        tc_node_set_input(node, i, tc_input(turn, 0));
+        tc_attr_set_int(node, names[i], !tc_attr_int(node, names[i], 0));
+        changed = true;
+    }
+    return changed;
+}
+
+/* The transpose of a product, such as the gradient of a weight that an exporter has transposed: (A B)^T = B^T A^T. */
+static bool turn_product(tc_node *node) {
+    tc_node *gemm = tc_input(node, 0)->producer;
+    if (!swaps_axes(node) || !gemm || !tc_node_is(gemm, "", "Gemm") || tc_input(gemm, 2) ||
+        tc_value_use_count(tc_input(node, 0)) != 1 || tc_input(node, 0)->n_graph_outputs)
+        return false;
+    bool ta = tc_attr_int(gemm, "transA", 0) != 0, tb = tc_attr_int(gemm, "transB", 0) != 0;
+    float alpha = tc_attr_float(gemm, "alpha", 1);
+    tc_attr_remove(node, "perm");
+    tc_node_set_op(node, "", "Gemm");
+    tc_attr_set_float(node, "alpha", alpha);
+    tc_attr_set_int(node, "transA", !tb);
+    tc_attr_set_int(node, "transB", !ta);
+    tc_value *a = tc_input(gemm, 0), *b = tc_input(gemm, 1);
+    tc_node_resize_inputs(node, 2);
+    tc_node_set_input(node, 0, b);
+    tc_node_set_input(node, 1, a);
+    tc_node_erase(gemm);
+    return true;
+}
+
 static bool simplify_transpose(simplifier *s, tc_node *node) {
     (void)s;
     size_t n, n_inner;
@@ -196,6 +240,8 @@ static bool simplify_transpose(simplifier *s, tc_node *node) {
         is_identity &= perm[i] == (int64_t)i;
     if (is_identity)
         return alias(node, from);
+    if (turn_product(node))
+        return true;
     const tc_node *inner = from->producer;
     const int64_t *first = inner && tc_node_is(inner, "", "Transpose") ? tc_attr_ints(inner, "perm", &n_inner) : NULL;
     if (!first || n_inner != n || n > TC_MAX_RANK)
@@ -315,19 +361,13 @@ static const struct {
     const char *op;
     bool (*run)(simplifier *s, tc_node *node);
 } rows[] = {
-    {"Cast", simplify_cast},
-    {"CastLike", simplify_cast_like},
-    {"Concat", drop_concat},
-    {"Dropout", drop_dropout},
-    {"Expand", simplify_expand},
-    {"Flatten", simplify_view},
-    {"Pad", drop_pad},
-    {"Reshape", simplify_view},
-    {"Slice", drop_slice},
-    {"Squeeze", simplify_view},
-    {"Tile", drop_tile},
-    {"Transpose", simplify_transpose},
-    {"Unsqueeze", simplify_view},
+    {"Cast", simplify_cast},           {"CastLike", simplify_cast_like},
+    {"Concat", drop_concat},           {"Dropout", drop_dropout},
+    {"Expand", simplify_expand},       {"Flatten", simplify_view},
+    {"Gemm", simplify_gemm},           {"Pad", drop_pad},
+    {"Reshape", simplify_view},        {"Slice", drop_slice},
+    {"Squeeze", simplify_view},        {"Tile", drop_tile},
+    {"Transpose", simplify_transpose}, {"Unsqueeze", simplify_view},
     {"Where", simplify_where},
 };
 

@@ -3,6 +3,7 @@
 #include "fuse_products.h"
 #include "../compiler/memory/storage.h"
 #include "../compiler/ops.h"
+#include "fuse_transposes.h"
 
 typedef struct fuser {
     tc_arena *arena, *scratch;
@@ -31,10 +32,12 @@ static int64_t count(const tc_value *value) {
 /* Every row of A by one matrix. */
 static bool read_matmul(const tc_node *node, rt_fused_product *out) {
     const tc_value *a = tc_input(node, 0), *b = tc_input(node, 1);
-    if (!has_dims(a, 2) || !has_dims(b, 2) || b->type->rank != 2 || dim(a, 1) != dim(b, 2))
+    const bool turned = tc_attr_int(node, RT_TRANS_B, 0) != 0;
+    if (!has_dims(a, 2) || !has_dims(b, 2) || b->type->rank != 2 || dim(a, 1) != dim(b, turned ? 1 : 2))
         return false;
-    const int64_t k = dim(a, 1), n = dim(b, 1);
-    out->product = (tk_product){.m = k > 0 ? count(a) / k : 0, .n = n, .k = k, .lda = k, .ldb = n, .alpha = 1};
+    const int64_t k = dim(a, 1), n = dim(b, turned ? 2 : 1);
+    out->product = (tk_product){
+        .m = k > 0 ? count(a) / k : 0, .n = n, .k = k, .lda = k, .ldb = dim(b, 1), .trans_b = turned, .alpha = 1};
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include "fuse_heads.h"
 #include "fuse_pointwise.h"
 #include "fuse_products.h"
+#include "fuse_transposes.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -334,6 +335,7 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, 
     plan->shared = shared;
     plan->index = tc_map_create(arena);
     planner p = {ctx, model, plan, 0};
+    rt_fuse_transposes(model->graph);
     if (shared->device->kernels->attention_spreads && !shared->dry)
         rt_fuse_heads(model->graph, shared->device->kernels, shared->queue);
     if (has_kernel(shared, "Product"))

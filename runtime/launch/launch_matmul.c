@@ -1,5 +1,6 @@
 /* launch_matmul.c: MatMul and Gemm nodes to batches of products. */
 #include "../../kernels/matmul/matmul.h"
+#include "../fuse_transposes.h"
 #include "launch_util.h"
 #include <string.h>
 
@@ -73,10 +74,19 @@ tc_status rt_launch_matmul(rt_launcher *launcher, const tc_node *node, rt_launch
         return tc_error(launcher->ctx, TC_BAD_INPUT, node,
                         "an operand is a scalar; MatMul takes vectors, matrices and batches of them");
     matrix a = as_matrix(left, true), b = as_matrix(right, false);
+    bool turned = tc_attr_int(node, RT_TRANS_B, 0) != 0;
+    if (turned)
+        b = (matrix){b.columns, b.rows, b.batch};
     if (a.columns != b.rows)
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the inner dims of the operands differ: %lld and %lld",
                         (long long)a.columns, (long long)b.rows);
-    *p = (tk_product){.m = a.rows, .n = b.columns, .k = a.columns, .lda = a.columns, .ldb = b.columns, .alpha = 1};
+    *p = (tk_product){.m = a.rows,
+                      .n = b.columns,
+                      .k = a.columns,
+                      .lda = a.columns,
+                      .ldb = turned ? b.rows : b.columns,
+                      .trans_b = turned,
+                      .alpha = 1};
     if (rt_product(right, 0, right->rank - 2) == 1 && right->rank > 1 &&
         left->rank > 1) { /* one matrix on the right: one tall product */
         p->m *= rt_product(left, 0, left->rank - 2);
