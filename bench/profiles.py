@@ -58,7 +58,7 @@ def node_products(e, transposed):
     if op == "MatMul":
         a, b, out = operands[0][1], operands[1][1], result[1]
         if len(b) == 2:
-            return [(1, math.prod(a[:-1]), b[-1], a[-1], 0, 0)]
+            return [(1, math.prod(a[:-1]), out[-1], a[-1], *transposed.get(e["name"], (0, 0)))]
         return [(math.prod(out[:-2]), out[-2], out[-1], a[-1], 0, 0)]
     q, kt, v = (o[1] for o in operands[op.endswith("Grad"):][:3])
     s, d, t, e = q[-2], q[-1], kt[-1], v[-1]
@@ -68,15 +68,21 @@ def node_products(e, transposed):
     return [(heads, s, t, e, 0, 1), (heads, s, d, t, 0, 1), (heads, d, t, s, 1, 0), (heads, t, e, s, 1, 0)]
 
 
-def gemm_transposes(model_path):
+def transposes(model_path):
+    """Which operands products read transposed, by node: a Gemm as it says, a MatMul where a Transpose of a weight
+    stands before it, which tempo-run reads as it lies."""
     import onnx
     nodes = onnx.load(model_path, load_external_data=False).graph.node
     flags = lambda n: {a.name: a.i for a in n.attribute}
-    return {n.name: (flags(n).get("transA", 0), flags(n).get("transB", 0)) for n in nodes if n.op_type == "Gemm"}
+    made = {name: n for n in nodes for name in n.output}
+    of_weight = lambda n: n is not None and n.op_type == "Transpose" and n.input[0] not in made
+    found = {n.name: (flags(n).get("transA", 0), flags(n).get("transB", 0)) for n in nodes if n.op_type == "Gemm"}
+    found.update({n.name: (0, 1) for n in nodes if n.op_type == "MatMul" and of_weight(made.get(n.input[1]))})
+    return found
 
 
 def products(path, model_path):
-    transposed = gemm_transposes(model_path)
+    transposed = transposes(model_path)
     return [p for e in runs(path)[0] for p in node_products(e, transposed)]
 
 
@@ -84,7 +90,7 @@ def by_op(path, model_path, limits):
     """For each op, slowest first: nodes, seconds (of each node the least of its runs), flops of products, bytes of
     operands and result, and the seconds that the machine's limits allow: its rate of products, and its rate of memory,
     or of its cache where a node's bytes fit there."""
-    transposed, least = gemm_transposes(model_path), collections.defaultdict(list)
+    transposed, least = transposes(model_path), collections.defaultdict(list)
     for run in runs(path):
         for i, e in enumerate(run):
             least[i].append(e)
