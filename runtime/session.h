@@ -133,6 +133,9 @@ tempo_status rt_foresee(tempo_session *session, bool elements, const tc_node_mem
 /* Finds or makes the plan for what is bound, and makes it ready. prepare.c */
 tc_status rt_prepare(tempo_session *session);
 static inline const rt_plan *rt_current_plan(const tempo_session *session) { return session->kept[0].plan; }
+/* Pairs outputs with inputs as the file says of itself (marks.h: tempo.keep); pairs of tempo_keep go before it, and
+ * what names no output or no input is passed over. state.c */
+tempo_status rt_keep_as_told(tempo_session *session);
 /* First values for the states that have none: defaults. TC_BAD_INPUT where there is no default. state.c */
 tc_status rt_begin_states(tempo_session *session);
 /* Forgets all plans, or just what the device has recorded of them. prepare.c */

@@ -2,6 +2,7 @@
  * output is paired with the input whose place it takes in the next run. Where nothing reads the old elements once the
  * new ones are written, both lie in one place; else there are two, which change roles behind each run. Only an output
  * that no kernel writes for itself, such as another input, is copied. */
+#include "../compiler/marks.h"
 #include "../compiler/memory/storage.h"
 #include "session.h"
 #include <string.h>
@@ -165,6 +166,29 @@ static tc_status keep(tempo_session *s, const char *output, const char *input) {
 }
 
 tempo_status tempo_keep(tempo_session *s, const char *output, const char *input) { RT_CALL(s, keep(s, output, input)); }
+
+static bool is_taken(const tempo_session *s, uint32_t output) {
+    for (uint32_t i = 0; i < s->shared.n_states; i++)
+        if (s->shared.states[i].output == output)
+            return true;
+    return false;
+}
+
+static tc_status keep_as_told(tempo_session *s) {
+    for (size_t i = 0; s->inputs && i < s->model->info.n_metadata; i++) {
+        const tc_pair *pair = &s->model->info.metadata[i];
+        if (strncmp(pair->key, TC_KEEP_KEY, strlen(TC_KEEP_KEY)) != 0)
+            continue;
+        const char *output = pair->key + strlen(TC_KEEP_KEY);
+        const rt_input *input = rt_find_input(s, pair->value);
+        uint32_t from;
+        if (input && !input->kept && rt_find_output(s, output, &from) && !is_taken(s, from))
+            TC_TRY(keep(s, output, pair->value));
+    }
+    return TC_OK;
+}
+
+tempo_status rt_keep_as_told(tempo_session *s) { RT_CALL(s, keep_as_told(s)); }
 
 static tc_status set_elements(tempo_session *s, rt_input *input, const tempo_tensor *tensor) {
     rt_state *state = find_state(s, (uint32_t)(input - s->inputs));

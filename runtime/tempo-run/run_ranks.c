@@ -1,6 +1,5 @@
 /* run_ranks.c: tempo-run as one of several ranks, which find each other by a file that rank 0 writes; and states. */
 #include "../../compiler/onnx_io.h"
-#include "../../compiler/marks.h"
 #include "run.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -101,39 +100,12 @@ static tc_status keep(tc_ctx *ctx, tempo_session *session, const char *pair) {
     return status == TEMPO_OK ? TC_OK : run_failed(session, status);
 }
 
-static bool is_kept(const run_options *o, const char *output, const char *input) {
-    size_t n = strlen(output);
-    for (size_t i = 0; i < o->n_keep; i++) {
-        const char *own = strchr(o->keep[i], '=');
-        if (own && (strcmp(own + 1, input) == 0 || (strncmp(o->keep[i], output, n) == 0 && o->keep[i] + n == own)))
-            return true;
-    }
-    return false;
-}
-
-/* What the file says of its own state; --keep goes before it. What names no output and no input is passed over. */
-static tc_status keep_as_told(const run_options *o, tempo_session *session) {
-    const tc_model_info *info = &session->model->info;
-    for (size_t i = 0; i < info->n_metadata; i++) {
-        const tc_pair *pair = &info->metadata[i];
-        if (strncmp(pair->key, TC_KEEP_KEY, strlen(TC_KEEP_KEY)) != 0)
-            continue;
-        const char *output = pair->key + strlen(TC_KEEP_KEY);
-        const rt_input *input = rt_find_input(session, pair->value);
-        uint32_t from;
-        if (!input || input->kept || !rt_find_output(session, output, &from) || is_kept(o, output, pair->value))
-            continue;
-        tempo_status status = tempo_keep(session, output, pair->value);
-        if (status != TEMPO_OK)
-            return run_failed(session, status);
-    }
-    return TC_OK;
-}
-
 tc_status run_join(tc_ctx *ctx, const run_options *o, tempo_session *session) {
-    TC_TRY(keep_as_told(o, session));
     for (size_t i = 0; i < o->n_keep; i++)
         TC_TRY(keep(ctx, session, o->keep[i]));
+    tempo_status told = rt_keep_as_told(session);
+    if (told != TEMPO_OK)
+        return run_failed(session, told);
     for (size_t i = 0; i < o->n_average; i++)
         TC_TRY(average(ctx, session, o->average[i]));
     return o->rank ? join(ctx, o, session) : TC_OK;
