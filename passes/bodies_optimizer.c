@@ -175,9 +175,10 @@ bool tc_make_adam(tc_body *body) {
 bool tc_make_adamw(tc_body *body) {
     uint32_t n = begin(body,
                        "alpha: float = 0.9, beta: float = 0.999, epsilon: float = 0.00000001, "
-                       "weight_decay: float = 0.01",
+                       "norm_coefficient: float = 0.0, weight_decay: float = 0.01",
                        "VH");
     add_corrections(body);
+    add_attribute(body, "norm_coefficient");
     add_attribute(body, "weight_decay");
     tc_body_add(body, "  rate = Div (r, alpha_share)\n"
                       "  lost = Mul (r, weight_decay)\n"
@@ -222,6 +223,21 @@ bool tc_make_momentum(tc_body *body) {
         else
             tc_body_add(body, "  way%u = Identity (V%u_new)\n", i, i);
         tc_body_add(body, "  step%u = Mul (r%u, way%u)\n", i, i, i);
+        tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
+        add_copy(body, i);
+    }
+    tc_body_end(body);
+    return true;
+}
+
+/* X_new = X - R g */
+bool tc_make_sgd(tc_body *body) {
+    uint32_t n = begin(body, "norm_coefficient: float = 0.0", "");
+    add_attribute(body, "norm_coefficient");
+    for (uint32_t i = 0; i < n; i++) {
+        add_gradient(body, "", i);
+        add_typed(body, i, "r");
+        tc_body_add(body, "  step%u = Mul (r%u, g%u)\n", i, i, i);
         tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
         add_copy(body, i);
     }

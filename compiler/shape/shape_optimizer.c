@@ -90,6 +90,7 @@ static tc_status optimizer(tc_shape_ctx *sc, tc_node *node, uint32_t states) {
     return TC_OK;
 }
 
+tc_status tc_shape_optimizer_none(tc_shape_ctx *sc, tc_node *node) { return optimizer(sc, node, 0); }
 tc_status tc_shape_optimizer_one(tc_shape_ctx *sc, tc_node *node) { return optimizer(sc, node, 1); }
 tc_status tc_shape_optimizer_two(tc_shape_ctx *sc, tc_node *node) { return optimizer(sc, node, 2); }
 

@@ -1,12 +1,12 @@
 /* optimizer.h: what a training step does to all of its parameters: the norm of all gradients, and new weights and
  * states from them. Many tensors a call, each element read and written once. The rules are ONNX's Adagrad, Adam and
- * Momentum (ai.onnx.preview.training) and AdamW (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, epsilon added to
+ * Momentum (ai.onnx.preview.training), AdamW (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, epsilon added to
  * the corrected root as in PyTorch); clipping is PyTorch's clip_grad_norm_. */
 #ifndef TK_OPTIMIZER_H
 #define TK_OPTIMIZER_H
 #include "../common/types.h"
 
-/* With g = scale G, and norm_coefficient X added to it, but for AdamW; R the rate, T the step, a = 1 - alpha^T and
+/* With g = scale G, and norm_coefficient X added to it; R the rate, T the step, a = 1 - alpha^T and
  * b = 1 - beta^T, both 1 where T is not above 0. Averages: V' = alpha V + (1 - alpha) g, H' = beta H + (1 - beta) g^2.
  */
 typedef enum tk_rule {
@@ -15,10 +15,13 @@ typedef enum tk_rule {
     TK_ADAMW,    /* X' = (1 - R weight_decay) X - R / a V' / (sqrt(H') / sqrt(b) + epsilon) */
     TK_MOMENTUM, /* V' = alpha V + (T > 0 ? beta : 1) g, X' = X - R V' */
     TK_NESTEROV, /* X' = X - R (g + alpha V') of the same V' */
+    TK_SGD,      /* X' = X - R g */
 } tk_rule;
 
-#define TK_STATES 2 /* at most: V and H of Adam and AdamW, V of Momentum, H of Adagrad */
-static inline int tk_states_of(tk_rule rule) { return rule == TK_ADAM || rule == TK_ADAMW ? 2 : 1; }
+#define TK_STATES 2 /* at most: V and H of Adam and AdamW, V of Momentum, H of Adagrad, none of SGD */
+static inline int tk_states_of(tk_rule rule) {
+    return rule == TK_SGD ? 0 : rule == TK_ADAM || rule == TK_ADAMW ? 2 : 1;
+}
 
 typedef struct tk_update_op {
     tk_rule rule;

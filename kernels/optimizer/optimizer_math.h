@@ -42,6 +42,7 @@ TK_INLINE tk_update_numbers tk_update_numbers_of(const tk_update_op *u, double r
         break;
     case TK_MOMENTUM:
     case TK_NESTEROV: k.share = step > 0 ? u->beta : 1; break;
+    case TK_SGD: break;
     }
     return k;
 }

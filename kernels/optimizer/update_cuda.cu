@@ -83,8 +83,8 @@ __device__ __forceinline__ void store_copy(void *, tk_dtype, const tk_pack<doubl
 template <class T, tk_rule RULE, int N>
 __device__ __forceinline__ void update_pack(const tk_update_tensor &t, const numbers<T> &k, tk_dtype copy_dtype,
                                             int64_t at, int left, bool packed) {
-    constexpr int STATES = RULE == TK_ADAM || RULE == TK_ADAMW ? 2 : 1;
-    tk_pack<T, N> x = tk_load_some<N>((const T *)t.x + at, left, packed), state[STATES];
+    constexpr int STATES = RULE == TK_SGD ? 0 : RULE == TK_ADAM || RULE == TK_ADAMW ? 2 : 1;
+    tk_pack<T, N> x = tk_load_some<N>((const T *)t.x + at, left, packed), state[TK_STATES];
     T g[N];
 #pragma unroll
     for (int s = 0; s < STATES; s++)
@@ -164,6 +164,7 @@ void run_rule(tk_queue *q, const tk_update_op *u, const tk_update_tensor *tensor
     case TK_ADAMW: run<T, TK_ADAMW>(q, u, tensors, count, workspace); break;
     case TK_MOMENTUM: run<T, TK_MOMENTUM>(q, u, tensors, count, workspace); break;
     case TK_NESTEROV: run<T, TK_NESTEROV>(q, u, tensors, count, workspace); break;
+    case TK_SGD: run<T, TK_SGD>(q, u, tensors, count, workspace); break;
     }
 }
 

@@ -17,7 +17,7 @@ TK_INLINE FN(tk_update_numbers) FN(tk_update_rounded)(const tk_update_numbers *k
 /* The new weight; `state`, V and H in this order, becomes the new one. */
 TK_INLINE T FN(tk_update_element)(tk_rule rule, const FN(tk_update_numbers) * k, T x, T gradient, T *state) {
     T g = k->scale * gradient;
-    if (rule != TK_ADAMW && k->coefficient != 0)
+    if (k->coefficient != 0)
         g = k->coefficient * x + g;
     switch (rule) {
     case TK_ADAGRAD: state[0] = state[0] + g * g; return x - k->rate * g / (FN(tk_sqrt)(state[0]) + k->epsilon);
@@ -25,6 +25,7 @@ TK_INLINE T FN(tk_update_element)(tk_rule rule, const FN(tk_update_numbers) * k,
     case TK_NESTEROV:
         state[0] = k->alpha * state[0] + k->share * g;
         return x - k->rate * (rule == TK_NESTEROV ? g + k->alpha * state[0] : state[0]);
+    case TK_SGD: return x - k->rate * g;
     case TK_ADAM:
     case TK_ADAMW: break;
     }

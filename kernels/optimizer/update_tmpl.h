@@ -17,13 +17,14 @@ STEP(adam, TK_ADAM)
 STEP(adamw, TK_ADAMW)
 STEP(momentum, TK_MOMENTUM)
 STEP(nesterov, TK_NESTEROV)
+STEP(sgd, TK_SGD)
 #undef STEP
 
 /* Elements [begin, end): blocks on the stack, so that results may lie over operands. */
 static void FN(update)(const tk_update_op *u, const tk_update_numbers *numbers, const tk_update_tensor *tensor,
                        int64_t begin, int64_t end) {
     static void (*const steps[])(T *, const T *, T *, T *, int64_t, const FN(tk_update_numbers) *) = {
-        FN(adagrad), FN(adam), FN(adamw), FN(momentum), FN(nesterov)};
+        FN(adagrad), FN(adam), FN(adamw), FN(momentum), FN(nesterov), FN(sgd)};
     const FN(tk_update_numbers) k = FN(tk_update_rounded)(numbers);
     const int states = tk_states_of(u->rule);
     T x[BLOCK], g[BLOCK], state[TK_STATES][BLOCK] = {{0}};

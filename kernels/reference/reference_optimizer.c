@@ -14,7 +14,7 @@ static void put_state(const tk_update_tensor *tensor, int s, tk_dtype dtype, int
 
 /* x_new at element i, with the new states put where they go. */
 static double new_weight(const tk_update_op *u, const update_terms *t, const tk_update_tensor *tensor, int64_t i) {
-    double x = tk_get(tensor->x, u->dtype, i), first = tk_get(tensor->state[0], u->dtype, i),
+    double x = tk_get(tensor->x, u->dtype, i), first = u->rule == TK_SGD ? 0 : tk_get(tensor->state[0], u->dtype, i),
            g = t->scale * tk_get(tensor->g.data, tensor->g.dtype, i) + u->norm_coefficient * x, v, h;
     switch (u->rule) {
     case TK_ADAGRAD:
@@ -26,6 +26,7 @@ static double new_weight(const tk_update_op *u, const update_terms *t, const tk_
         v = u->alpha * first + (t->step > 0 ? u->beta : 1) * g;
         put_state(tensor, 0, u->dtype, i, v);
         return x - t->rate * (u->rule == TK_NESTEROV ? g + u->alpha * v : v);
+    case TK_SGD: return x - t->rate * g;
     case TK_ADAM:
     case TK_ADAMW: break;
     }

@@ -58,7 +58,8 @@ static tk_rule rule_of(const tc_node *node) {
     static const struct {
         const char *op;
         tk_rule rule;
-    } rules[] = {{"Adagrad", TK_ADAGRAD}, {"Adam", TK_ADAM}, {"AdamW", TK_ADAMW}, {"Momentum", TK_MOMENTUM}};
+    } rules[] = {
+        {"Adagrad", TK_ADAGRAD}, {"Adam", TK_ADAM}, {"AdamW", TK_ADAMW}, {"Momentum", TK_MOMENTUM}, {"Sgd", TK_SGD}};
     tk_rule rule = TK_ADAGRAD;
     for (size_t i = 0; i < TC_COUNT(rules); i++)
         if (strcmp(node->op->name, rules[i].op) == 0)
@@ -78,7 +79,7 @@ static tk_update_op read_update(const tc_node *node, tk_dtype rate) {
         .alpha = (double)tc_attr_float(node, "alpha", 0.9f),
         .beta = (double)tc_attr_float(node, "beta", 0.999f),
         .epsilon = (double)tc_attr_float(node, "epsilon", is_adamw ? 1e-8f : 1e-6f),
-        .norm_coefficient = is_adamw ? 0 : (double)tc_attr_float(node, "norm_coefficient", 0),
+        .norm_coefficient = (double)tc_attr_float(node, "norm_coefficient", 0),
         .norm_coefficient_post = (double)tc_attr_float(node, "norm_coefficient_post", 0),
         .weight_decay = (double)tc_attr_float(node, "weight_decay", 0.01f),
         .decay_factor = (double)tc_attr_float(node, "decay_factor", 0),

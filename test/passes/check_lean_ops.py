@@ -176,6 +176,7 @@ DEFINITIONS = {
     "Adam": optimizer_definitions.adam,
     "AdamW": optimizer_definitions.adamw,
     "Momentum": optimizer_definitions.momentum,
+    "Sgd": optimizer_definitions.sgd,
     "Dropout": dropout,
     "DropoutGrad": lambda dy, mask, ratio: (drop(dy, mask_of(mask, dy.shape), ratio),),
     "DotProductAttention": attention,
@@ -428,6 +429,8 @@ def optimizer_cases():
         )
         case("AdamW", rate, step, *moved, *once, *twice, outputs=6, **two)
         case("AdamW", rate, step, *moved, *once, *twice, outputs=6, alpha=0.8, beta=0.95, weight_decay=0.1, **two)
+        case("AdamW", rate, step, *moved, *once, *twice, outputs=6, norm_coefficient=0.1, weight_decay=0.0, **two)
+        case("Sgd", rate, step, *moved, outputs=2, **two)
         case("AdamW", rate.reshape(1), step.reshape(1), *moved[::2], *once[:1], *twice[:1], outputs=3, weight_decay=0.0)
         for mode, norm in ("standard", 0.0), ("nesterov", 0.01):
             case(
@@ -450,6 +453,7 @@ def optimizer_cases():
         case("AdamW", rate, step, *mixed[:3], moved[3], *once, *twice, outputs=8, absent=(4, 6), **copied)
         case("Adam", rate, step, *mixed, *once, *twice, scale, outputs=8, norm_coefficient=0.1, **copied)
         case("Adagrad", rate, step, *mixed, *twice, np.float64(0.3), outputs=6, **copied)
+        case("Sgd", rate, step, *mixed, scale, outputs=4, norm_coefficient=0.1, **copied)
         case(
             "Momentum",
             rate,

@@ -53,11 +53,13 @@ def adam(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-6, norm_coefficie
 
 
 @optimizer(2)
-def adamw(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-8, weight_decay=0.01):
-    """The algorithm in the documentation of torch.optim.AdamW, line by line."""
-    b1, b2, epsilon, decay = rounded(alpha, beta, epsilon, weight_decay)
+def adamw(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-8, norm_coefficient=0.0, weight_decay=0.01):
+    """The algorithm in the documentation of torch.optim.AdamW, line by line; with norm_coefficient and without
+    weight_decay that of torch.optim.Adam."""
+    b1, b2, epsilon, norm, decay = rounded(alpha, beta, epsilon, norm_coefficient, weight_decay)
     results = []
     for theta, g, m, v in groups(operands, 2):
+        g = norm * theta + g
         theta = theta - rate * decay * theta
         m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g**2
         m_hat, v_hat = (m / (1 - b1**t), v / (1 - b2**t)) if t > 0 else (m, v)
@@ -74,6 +76,13 @@ def momentum(rate, t, *operands, alpha, beta, mode, norm_coefficient):
         v = alpha * v + (beta if t > 0 else 1) * g
         results.append((x - rate * (g + alpha * v if mode == "nesterov" else v), v))
     return regrouped(results)
+
+
+@optimizer(0)
+def sgd(rate, t, *operands, norm_coefficient=0.0):
+    """torch.optim.SGD without momentum."""
+    (norm,) = rounded(norm_coefficient)
+    return tuple(x - rate * (norm * x + g) for x, g in groups(operands, 0))
 
 
 @optimizer(1)

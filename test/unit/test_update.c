@@ -63,6 +63,7 @@ static double by_hand(const tk_update_op *u, double rate, double scale, int64_t 
     case TK_ADAGRAD: *m += g * g; return x - rate / (1 + t * u->decay_factor) * g / (sqrt(*m) + u->epsilon);
     case TK_MOMENTUM: *m = a * *m + (step > 0 ? b : 1) * g; return x - rate * *m;
     case TK_NESTEROV: *m = a * *m + (step > 0 ? b : 1) * g; return x - rate * (g + a * *m);
+    case TK_SGD: return x - rate * g;
     case TK_ADAM:
     case TK_ADAMW: break;
     }
@@ -107,7 +108,7 @@ static void one_rule(tk_rule rule, tk_dtype dtype, int64_t step) {
                             .alpha = 0.9,
                             .beta = 0.999,
                             .epsilon = 1e-6,
-                            .norm_coefficient = rule == TK_ADAMW ? 0 : 0.1,
+                            .norm_coefficient = 0.1,
                             .norm_coefficient_post = 0.02,
                             .weight_decay = 0.1,
                             .decay_factor = 0.3};
@@ -128,7 +129,7 @@ static void one_rule(tk_rule rule, tk_dtype dtype, int64_t step) {
 
 static void updates(void **state) {
     (void)state;
-    for (int rule = TK_ADAGRAD; rule <= TK_NESTEROV; rule++)
+    for (int rule = TK_ADAGRAD; rule <= TK_SGD; rule++)
         for (int64_t step = 0; step < 1000000; step = 30 * step + 1) {
             one_rule((tk_rule)rule, TK_F32, step);
             one_rule((tk_rule)rule, TK_F64, step);
