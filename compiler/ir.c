@@ -192,6 +192,13 @@ void tc_graph_set_output(tc_graph *graph, uint32_t index, tc_value *value) {
     graph->outputs[index] = value;
 }
 
+void tc_graph_remove_output(tc_graph *graph, uint32_t index) {
+    TC_ASSERT(index < graph->n_outputs);
+    graph->outputs[index]->n_graph_outputs--;
+    graph->n_outputs--;
+    memmove(graph->outputs + index, graph->outputs + index + 1, (graph->n_outputs - index) * sizeof(*graph->outputs));
+}
+
 void tc_graph_add_initializer(tc_graph *graph, tc_value *value, const tc_tensor *tensor) {
     TC_ASSERT(!value->producer && !value->init);
     value->init = tensor;

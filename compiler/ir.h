@@ -318,6 +318,7 @@ void tc_graph_clear(tc_graph *graph); /* erases all nodes and outputs of a neste
 void tc_graph_add_input(tc_graph *graph, tc_value *value);
 void tc_graph_add_output(tc_graph *graph, tc_value *value);
 void tc_graph_set_output(tc_graph *graph, uint32_t index, tc_value *value);
+void tc_graph_remove_output(tc_graph *graph, uint32_t index); /* those behind it move up; its value stays */
 void tc_graph_add_initializer(tc_graph *graph, tc_value *value, const tc_tensor *tensor);
 void tc_graph_remove_input(tc_graph *graph, tc_value *value);       /* unused, and without an initializer */
 void tc_graph_remove_initializer(tc_graph *graph, tc_value *value); /* no uses may remain unless it is an input */

@@ -7,12 +7,15 @@
  *   tempo.body.NAME        the fingerprint of the function ai.tempo.NAME that tempoc wrote: its text as a number. A
  *                          function that was changed since has another, and is one of the file's own
  *   tempo.keep.OUTPUT      the input whose place the output takes in the next run: a weight that a step renews. Not a
- *                          role: onnx_training.c writes it, and tempo-run follows it */
+ *                          role: onnx_training.c and the pass `update` write it, and tempo-run follows it
+ *   tempo.zero.INPUT       "": an input that begins as zeros where nothing else is set, and that the file has no
+ *                          default for: what an optimizer keeps. Not a role either */
 #ifndef TC_MARKS_H
 #define TC_MARKS_H
 #include "ir.h"
 
 #define TC_KEEP_KEY "tempo.keep."
+#define TC_ZERO_KEY "tempo.zero."
 
 /* Marks what the model's metadata say, once its graph and functions have been read. What names no input, no output and
  * no function is passed over. */

@@ -11,6 +11,8 @@
 #define TC_TEMPO_DOMAIN_VERSION 1
 #define TC_LOSS_SCALE_INPUT "tempo.loss_scale" /* the graph input that gradients are scaled by: float[] */
 #define TC_SEED_INPUT "tempo.seed"             /* the graph input that dropout is drawn from: int64[2], {seed, step} */
+#define TC_RATE_INPUT "tempo.rate"             /* what an optimizer's step is multiplied by: float[], without default */
+#define TC_UPDATE_INPUT "tempo.update"         /* the number of the update, from 1 on: int64[], without default */
 /* In standard ops, what a mask's last node knows of its Dropout: the attribute `seed`, an int, and the ratio in
  * training, a float. ONNX lets such names, of two underscores, stand on any op. */
 #define TC_SEED_MARK "__tempo_seed"

@@ -213,7 +213,8 @@ static bool can_be_output(const backward *b, const tc_value *value) {
 /* The name and layout that --names=pytorch gives the weight's gradient; NULL: the file's. A part of a parameter keeps
  * the file's name: it has not the parameter's shape. */
 static const tc_torch_name *torch_name_of(const backward *b, const tc_value *weight) {
-    const tc_torch_name *name = b->env->options->torch_names ? tc_torch_name_of(b->env->summary, weight->name) : NULL;
+    bool asked = b->env->options->torch_names && !b->env->options->update.optimizer; /* gradients stay inside */
+    const tc_torch_name *name = asked ? tc_torch_name_of(b->env->summary, weight->name) : NULL;
     return name && name->layout != TC_TORCH_ROWS ? name : NULL;
 }
 

@@ -4,6 +4,7 @@
 #define TC_PASS_H
 #include "../compiler/memory/node_memory.h"
 #include "plan_summary.h"
+#include "update.h"
 #include <signal.h>
 #include <stdio.h>
 
@@ -45,6 +46,8 @@ typedef struct tc_options {
     int64_t remat_seed; /* --seed= */
     int64_t pareto;     /* --pareto=: points of the curve of budget against time; 0: none */
     bool best_effort;   /* --best-effort: a plan that misses the budget is a result, too */
+
+    tc_update_options update; /* --update and how */
 } tc_options;
 
 /* What passes found out, for the report. In the context's arena. */
@@ -75,6 +78,8 @@ typedef struct tc_summary {
     tc_map *torch_names;   /* initializer -> the parameter of PyTorch's that it is: torch/torch_names.h */
     tc_plan_summary *plan; /* NULL: there was no budget */
     tc_pareto *pareto;     /* NULL: nobody asked for it */
+
+    tc_update_summary *update; /* NULL: no weight is updated */
 } tc_summary;
 
 /* What a run of a graph takes for all that it computes, in bytes. */
@@ -147,6 +152,22 @@ void tc_hint_dropout(tc_ctx *ctx);
 bool tc_pipeline_has(const tc_options *options, const char *pass);
 /* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
+
+/* The model as read becomes the graph of a training step, by the recipe or passes of env->options with
+ * options->update, whose optimizer is set; tc_list_states tells what stays from step to step. evaluate.c */
+tc_status tc_training_model(tc_pass_env *env, tc_model *model);
+/* The model as read, another copy, becomes the graph by which it is judged, by the recipe `evaluate` and what else
+ * env->options say; the initializers of these names, of the training graph, become inputs with that default, as far as
+ * this graph has them. env->summary stays as it is. evaluate.c */
+tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *const *weights, size_t n);
+/* What takes the place of an input in the next run, as the model's metadata tell (compiler/marks.h): weights, and what
+ * an optimizer keeps of them. In the arena, in the order of the weights; returns how many. evaluate.c */
+typedef struct tc_kept_state {
+    const tc_value *input, *output;
+    bool is_weight; /* the file has it; else it begins as zeros */
+} tc_kept_state;
+size_t tc_list_states(tc_arena *arena, const tc_model *model, tc_kept_state **out_states);
+
 double tc_seconds(void); /* by a clock that only goes forward. pipeline.c */
 
 /* --memory-budget and its kin make sense: TC_USAGE else. budget/budget_spec.c */
@@ -171,6 +192,7 @@ tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);  /* binds --dim, in
 tc_status tc_pass_unfold(tc_pass_env *env, tc_model *model);  /* parameters that the exporter computed with */
 tc_status tc_pass_batch(tc_pass_env *env, tc_model *model);   /* --dim batch=N where the file has a number */
 tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);    /* weights stored twice, weights merged: warns or mends */
+tc_status tc_pass_evaluate(tc_pass_env *env, tc_model *model);     /* what training does otherwise is as in inference */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
 tc_status tc_pass_dce(tc_pass_env *env, tc_model *model); /* removes nodes and initializers that nobody reads */
 tc_status tc_pass_dropout(
@@ -182,6 +204,7 @@ tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);    /* puts the bodie
 tc_status tc_pass_tile(tc_pass_env *env, tc_model *model);     /* attention keeps no map */
 tc_status tc_pass_lean(tc_pass_env *env, tc_model *model);     /* keeps less for the backward pass */
 tc_status tc_pass_budget(tc_pass_env *env, tc_model *model);   /* computes again what a memory budget has no room for */
+tc_status tc_pass_update(tc_pass_env *env, tc_model *model);   /* appends an optimizer */
 tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);   /* attaches function bodies to ai.tempo ops */
 
 /* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and

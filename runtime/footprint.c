@@ -27,7 +27,8 @@ static tc_status resolve(tempo_session *s, bool elements, bool *bound) {
     uint32_t n = s->model->graph->n_inputs;
     bool *decides = TC_NEW_ARRAY(s->ctx.arena, bool, (size_t)n + 1), is_static;
     for (uint32_t i = 0; i < n; i++) {
-        if (!s->inputs[i].value->init && !s->inputs[i].data)
+        if ((s->inputs[i].kept && tc_type_is_static(s->inputs[i].declared)) ||
+            (!s->inputs[i].value->init && !s->inputs[i].data))
             TC_TRY(take_shape(s, &s->inputs[i]));
         bound[i] = s->inputs[i].data != NULL;
         decides[i] = elements && has_elements(&s->inputs[i]);
@@ -118,6 +119,7 @@ static tc_status foresee(tempo_session *s, bool elements, const tc_node_memories
     *out = (rt_foreseen){0};
     if (!s->inputs)
         return tc_error(&s->ctx, TC_USAGE, NULL, "the model could not be opened");
+    TC_TRY(rt_take_told(s)); /* as tempo-run does: the states' bytes are not the arena's */
     bool *bound = TC_NEW_ARRAY(s->ctx.arena, bool, (size_t)s->model->graph->n_inputs + 1);
     tc_status status = resolve(s, elements, bound);
     return status == TC_OK ? plan_dry(s, bound, nodes, out) : find_without_kernel(s, status, out);

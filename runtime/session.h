@@ -136,7 +136,9 @@ static inline const rt_plan *rt_current_plan(const tempo_session *session) { ret
 /* Pairs outputs with inputs as the file says of itself (marks.h: tempo.keep); pairs of tempo_keep go before it, and
  * what names no output or no input is passed over. state.c */
 tempo_status rt_keep_as_told(tempo_session *session);
-/* First values for the states that have none: defaults. TC_BAD_INPUT where there is no default. state.c */
+tc_status rt_take_told(tempo_session *session); /* the same inside of a call */
+/* First values for the states that have none: defaults, or zeros where the file says so (marks.h: tempo.zero).
+ * TC_BAD_INPUT where there is neither. state.c */
 tc_status rt_begin_states(tempo_session *session);
 /* Forgets all plans, or just what the device has recorded of them. prepare.c */
 void rt_drop_plans(tempo_session *session);

@@ -174,7 +174,7 @@ static bool is_taken(const tempo_session *s, uint32_t output) {
     return false;
 }
 
-static tc_status keep_as_told(tempo_session *s) {
+tc_status rt_take_told(tempo_session *s) {
     for (size_t i = 0; s->inputs && i < s->model->info.n_metadata; i++) {
         const tc_pair *pair = &s->model->info.metadata[i];
         if (strncmp(pair->key, TC_KEEP_KEY, strlen(TC_KEEP_KEY)) != 0)
@@ -188,7 +188,7 @@ static tc_status keep_as_told(tempo_session *s) {
     return TC_OK;
 }
 
-tempo_status rt_keep_as_told(tempo_session *s) { RT_CALL(s, keep_as_told(s)); }
+tempo_status rt_keep_as_told(tempo_session *s) { RT_CALL(s, rt_take_told(s)); }
 
 static tc_status set_elements(tempo_session *s, rt_input *input, const tempo_tensor *tensor) {
     rt_state *state = find_state(s, (uint32_t)(input - s->inputs));
@@ -214,6 +214,33 @@ tempo_status tempo_set_state(tempo_session *s, const char *input, const tempo_te
     RT_CALL(s, set_state(s, input, tensor));
 }
 
+/* The file says that zeros are its first value: they are in no file. */
+static bool begins_as_zeros(const tempo_session *s, const rt_input *input) {
+    const char *key = tc_arena_printf(s->ctx.arena, TC_ZERO_KEY "%s", input->value->name);
+    return tc_type_is_static(input->declared) && tc_model_metadata(s->model, key);
+}
+
+static tc_status begin_as_zeros(tempo_session *s, rt_input *input) {
+    enum { PIECE = 1 << 20 };
+    static const char zeros[PIECE];
+    rt_state *state = find_state(s, (uint32_t)(input - s->inputs));
+    const tc_type *type = input->declared;
+    int64_t dims[TC_MAX_RANK] = {0};
+    uint64_t count = 0;
+    for (int axis = 0; axis < type->rank; axis++)
+        dims[axis] = type->dims[axis].value;
+    if (!tc_shape_count(type->rank, dims, &count))
+        return tc_error(&s->ctx, TC_LIMIT, NULL, "input '%s' is too large", tc_quote(&s->ctx, input->value->name));
+    state->bytes = tc_tensor_bytes(type->dtype, count);
+    TC_TRY(take(&s->ctx, &s->shared, state, &state->memory[0]));
+    for (size_t at = 0; at < state->bytes; at += PIECE)
+        s->shared.device->upload(s->shared.queue, (char *)state->memory[0] + at, zeros,
+                                 state->bytes - at < PIECE ? state->bytes - at : PIECE);
+    rt_take_shape(s, input, &(tempo_tensor){(tempo_dtype)type->dtype, type->rank, dims, NULL, state->bytes});
+    input->data = state->memory[0];
+    return TC_OK;
+}
+
 /* Defaults serve where nothing was set; where the device is, they are copied to. */
 tc_status rt_begin_states(tempo_session *s) {
     for (uint32_t i = 0; i < s->shared.n_states; i++) {
@@ -222,6 +249,10 @@ tc_status rt_begin_states(tempo_session *s) {
         const void *data = NULL;
         if (input->data)
             continue;
+        if (!init && begins_as_zeros(s, input)) {
+            TC_TRY(begin_as_zeros(s, input));
+            continue;
+        }
         if (!init) {
             tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is kept from run to run, but has no first value",
                      tc_quote(&s->ctx, input->value->name));

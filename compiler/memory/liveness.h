@@ -3,7 +3,8 @@
  *
  * The count includes what nodes compute. It leaves out graph inputs, initializers and Constant nodes, which are there
  * before the run, and views, which are their storage's bytes and lengthen its life. A use that reads only the shape
- * lengthens no life. A result that nobody reads lives at its node alone; a graph output lives to the end. The count
+ * lengthens no life. A result that nobody reads lives at its node alone; a graph output lives to the end, but for one
+ * that takes the place of an input in the next run (tempo.keep): it lies there, and is not counted. The count
  * assumes that no node writes its result over an operand: a runtime that does so needs less, one that aligns buffers or
  * takes workspaces needs more. */
 #ifndef TC_LIVENESS_H

@@ -115,6 +115,13 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
         TC_TRY(tempoc_fit_check(ctx, &c->fit, c->options.dims, c->options.n_dims));
     if (c->fit.memory && (c->options.passes || c->options.pareto))
         return tc_error(ctx, TC_USAGE, NULL, "--fit goes with a recipe, and neither with --passes nor with --pareto");
+    if (c->options.update.optimizer && (c->fit.memory || c->verify)) {
+        tc_error(ctx, TC_USAGE, NULL, "--update does not go with --%s", c->verify ? "verify" : "fit");
+        tc_hint(ctx, "%s",
+                c->verify ? "verify the gradients: without --update"
+                          : "--fit counts an optimizer's state by --optimizer; give --dim the batch that it finds");
+        return TC_USAGE;
+    }
     bool is_auto = !c->options.passes && c->options.recipe && strcmp(c->options.recipe, "auto") == 0;
     if (is_auto && (c->fit.memory || c->options.memory_budget || c->options.pareto)) {
         tc_error(ctx, TC_USAGE, NULL, "--recipe=auto goes neither with --fit nor with --memory-budget or --pareto");

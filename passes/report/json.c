@@ -146,6 +146,14 @@ static void add_repeats(cJSON *plan, const tc_plan_summary *p) {
     }
 }
 
+static void add_update(cJSON *root, const tc_update_summary *u) {
+    cJSON *update = cJSON_AddObjectToObject(root, "update");
+    cJSON_AddStringToObject(update, "optimizer", u->optimizer);
+    cJSON_AddNumberToObject(update, "weight_decay", u->weight_decay);
+    add_names(update, "weights", u->updated, u->n_updated);
+    add_names(update, "spared", u->spared, u->n_spared);
+}
+
 static void add_plan(cJSON *root, const tc_plan_summary *p) {
     cJSON *plan = cJSON_AddObjectToObject(root, "plan");
     const struct {
@@ -203,6 +211,8 @@ static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     add_torch_names(root, s);
     add_names(root, "frozen", s->frozen, s->n_frozen);
     add_names(root, "unreached", s->unreached, s->n_unreached);
+    if (s->update)
+        add_update(root, s->update);
     if (s->plan)
         add_plan(root, s->plan);
     if (s->pareto)

@@ -1,5 +1,5 @@
-/* text.c: the report that tempoc prints: five lines, one more each where it is known what a run allocates and costs, a
- * table where a curve was asked for, and with -v the names behind the numbers. */
+/* text.c: the report that tempoc prints: five lines, one more each for an optimizer and for what a run allocates and
+ * costs, where that is known, a table where a curve was asked for, and with -v the names behind the numbers. */
 #include "../torch/torch_names.h"
 #include "report.h"
 #include <inttypes.h>
@@ -19,6 +19,13 @@ static void print_nodes(FILE *out, const tc_summary *s) {
     if (s->n_trained + s->n_frozen + s->n_unreached > 0)
         fprintf(out, ", %zu initializers trained, %zu frozen, %zu unreached", s->n_trained, s->n_frozen,
                 s->n_unreached);
+    fputc('\n', out);
+}
+
+static void print_update(FILE *out, const tc_update_summary *u) {
+    fprintf(out, "update     %s of %zu weight%s", u->optimizer, u->n_updated, u->n_updated == 1 ? "" : "s");
+    if (u->weight_decay > 0)
+        fprintf(out, "; decay %g, %zu spared: of one axis, or of norms", u->weight_decay, u->n_spared);
     fputc('\n', out);
 }
 
@@ -133,6 +140,8 @@ void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *r, bool verbose) {
     const tc_summary *s = r->summary;
     const tc_account *before = r->before == r->after ? NULL : r->before;
     print_nodes(out, s);
+    if (s->update)
+        print_update(out, s->update);
     print_rules(out, ctx, r, verbose);
     if (r->after->trains)
         print_change(out, ctx, "saved", before ? &before->saved : NULL, r->after->saved, "for the backward pass");
@@ -151,4 +160,6 @@ void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *r, bool verbose) {
     print_names(out, ctx, s, "trained", s->trained, s->n_trained);
     print_names(out, ctx, s, "frozen", s->frozen, s->n_frozen);
     print_names(out, ctx, s, "unreached", s->unreached, s->n_unreached);
+    if (s->update)
+        print_names(out, ctx, s, "spared", s->update->spared, s->update->n_spared);
 }

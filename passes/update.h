@@ -1,0 +1,36 @@
+/* update.h: what an optimizer does to the weights at the end of a step, as nodes of the graph: the options of the pass
+ * `update`, and what its files share. */
+#ifndef TC_UPDATE_H
+#define TC_UPDATE_H
+#include "../compiler/ir.h"
+
+struct tc_options;
+struct tc_pass_env;
+
+typedef struct tc_update_options {
+    const char *optimizer; /* adamw, adam, sgd; NULL: the graph gives gradients, and no weight changes */
+    double beta1, beta2;   /* of adamw and adam: the decay of the averages of g and of g^2 */
+    double epsilon;        /* of adamw and adam, added to the corrected root */
+    double momentum;       /* of sgd; 0: it keeps no state */
+    bool nesterov;         /* of sgd with momentum */
+    double weight_decay;   /* adamw: R times it of the weight goes; adam, sgd: it is a part of the gradient */
+    bool decay_all;        /* biases and norms decay, too */
+} tc_update_options;
+
+/* What the pass did, for the report. In the context's arena. */
+typedef struct tc_update_summary {
+    const char *optimizer;
+    double weight_decay;
+    const char **updated, **spared; /* weights, those without decay among them again */
+    size_t n_updated, n_spared;
+} tc_update_summary;
+
+/* The options make sense, and the pipeline has the pass: TC_USAGE else. */
+tc_status tc_update_check_options(tc_ctx *ctx, const struct tc_options *options);
+
+/* Moves each of the nodes, given in an order in which they may run, to the earliest place behind its operands and, for
+ * a node that makes the next value of a graph input (tempo.keep), behind all others that read the elements of that
+ * input: what it makes may lie in the input's place then. Nodes behind them in the graph do not read their results, or
+ * are among them. update_place.c */
+void tc_place_updates(tc_graph *graph, tc_node *const *nodes, size_t n);
+#endif

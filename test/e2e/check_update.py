@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Steps of graphs that hold their optimizer, against its definition in double precision.
+
+usage: check_update.py TEMPOC TEMPO_RUN
+A small network is compiled twice: with gradients as outputs, and with --update. For some steps both run on the same
+weights; new weights and moments must be what optimizer_definitions.py makes of the gradients, to rounding. Steps go on
+from the states that the graph gave; the first begins without any moments, which are zeros then.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "passes"))
+import optimizer_definitions as definitions  # noqa: E402
+
+RATE, STEPS = 0.03, 4
+rng = np.random.default_rng(20240)
+WEIGHTS = {
+    "w1": rng.normal(0, 0.5, (7, 257)),
+    "b1": rng.normal(0, 0.1, 257),
+    "scale": rng.normal(1, 0.1, 257),
+    "bias": rng.normal(0, 0.1, 257),
+    "w2": rng.normal(0, 0.1, (257, 5)),
+}
+SPARED = {"b1", "scale", "bias"}
+
+
+def network(path, dtype=TensorProto.FLOAT):
+    """x [6, 7] and labels [6] to the loss of two layers with a norm between them."""
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["x", "w1"], ["h"]),
+        node("Add", ["h", "b1"], ["z"]),
+        node("LayerNormalization", ["z", "scale", "bias"], ["n"]),
+        node("Gelu", ["n"], ["a"]),
+        node("MatMul", ["a", "w2"], ["y"]),
+        node("SoftmaxCrossEntropyLoss", ["y", "labels"], ["loss"]),
+    ]
+    numpy_type = helper.tensor_dtype_to_np_dtype(dtype)
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [
+            helper.make_tensor_value_info("x", dtype, [6, 7]),
+            helper.make_tensor_value_info("labels", TensorProto.INT64, [6]),
+        ],
+        [helper.make_tensor_value_info("loss", dtype, [])],
+        [numpy_helper.from_array(w.astype(numpy_type), name) for name, w in WEIGHTS.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+
+
+def data(step, dtype):
+    draw = np.random.default_rng(step)
+    return {"x": draw.normal(0, 1, (6, 7)).astype(dtype), "labels": draw.integers(0, 5, 6)}
+
+
+class Programs:
+    def __init__(self, tempoc, tempo_run, folder):
+        self.tempoc, self.tempo_run, self.folder = tempoc, tempo_run, folder
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def compile(self, source, out, *flags):
+        subprocess.run([self.tempoc, self.path(source), "-q", "-o", self.path(out), *flags], check=True)
+
+    def run(self, graph, inputs, *flags):
+        np.savez(self.path("in.npz"), **inputs)
+        command = [self.tempo_run, self.path(graph), "--inputs", self.path("in.npz")]
+        subprocess.run([*command, "--outputs", self.path("out.npz"), *flags], check=True)
+        with np.load(self.path("out.npz")) as out:
+            return dict(out)
+
+
+def with_weights_as_inputs(path):
+    model = onnx.load(path)
+    for tensor in [t for t in model.graph.initializer if t.name in WEIGHTS]:
+        model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    onnx.save(model, path)
+
+
+def near(got, want, what, bound):
+    scale = np.max(np.abs(want)) + 1e-3
+    apart = float(np.max(np.abs(got - want)) / scale)
+    if not apart <= bound:
+        print(f"{what}: {apart:.2e} apart, at most {bound:.0e} is right")
+    return apart <= bound
+
+
+def numbers(step):
+    return {"tempo.rate": np.float32(RATE), "tempo.update": np.int64(step)}
+
+
+def expected(rule, step, weight, gradient, moments):
+    operands = [np.asarray(t, np.float64) for t in (weight, gradient, *moments)]
+    return rule(np.float64(np.float32(RATE)), step, *operands)
+
+
+def check_rule(programs, flags, rule, dtype=np.float32):
+    """`rule` gives the definition for a weight's name. Returns how many of the comparisons failed."""
+    programs.compile("network.onnx", "update.onnx", *flags)
+    moments = sum(i.name.startswith("w1.moment") for i in onnx.load(programs.path("update.onnx")).graph.input)
+    weights = {name: w.astype(dtype) for name, w in WEIGHTS.items()}
+    state, failed = {}, 0
+    for step in range(1, STEPS + 1):
+        batch = data(step, dtype)
+        gradients = programs.run("gradients.onnx", {**batch, **weights})
+        got = programs.run("update.onnx", {**batch, **weights, **state, **numbers(step)})
+        failed += not np.array_equal(got["loss"], gradients["loss"])
+        for name, weight in weights.items():
+            keys = [f"{name}.moment{i + 1}" for i in range(moments)]
+            old = [state.get(key, np.zeros_like(weight)) for key in keys]
+            want = expected(rule(name), step, weight, gradients[f"{name}_grad"], old)
+            for key, tensor in zip([name, *keys], want):
+                bound = 2e-6 if dtype == np.float32 else 1e-12
+                failed += not near(got[f"{key}.new"], tensor, f"{' '.join(flags)}, step {step}, {key}", bound)
+                state[key] = got[f"{key}.new"]
+        weights = {name: state.pop(name) for name in weights}
+    return failed
+
+
+def rules():
+    """Options, and the definition for a weight."""
+    adam = dict(alpha=0.8, beta=0.95, epsilon=1e-6)
+    shown = ["--beta1=0.8", "--beta2=0.95", "--epsilon=1e-6"]
+
+    def decay(name, number):
+        return 0.0 if name in SPARED else number
+
+    def run(definition, **attributes):
+        return lambda *operands: definition(*operands, **attributes)
+
+    yield ["--update=adamw", "--weight-decay=0.1"], lambda name: run(definitions.adamw, weight_decay=decay(name, 0.1))
+    yield (
+        ["--update=adamw", "--weight-decay=0.1", "--decay-all", *shown],
+        lambda name: run(definitions.adamw, weight_decay=0.1, **adam),
+    )
+    yield (
+        ["--update=adam", "--weight-decay=0.2", *shown],
+        lambda name: run(definitions.adamw, weight_decay=0.0, norm_coefficient=decay(name, 0.2), **adam),
+    )
+    yield (
+        ["--update=sgd", "--weight-decay=0.2"],
+        lambda name: run(definitions.sgd, norm_coefficient=decay(name, 0.2)),
+    )
+    for mode, flags in (("standard", []), ("nesterov", ["--nesterov"])):
+        yield (
+            ["--update=sgd", "--momentum=0.7", *flags],
+            lambda name, mode=mode: run(definitions.momentum, alpha=0.7, beta=1.0, mode=mode, norm_coefficient=0.0),
+        )
+
+
+def deep(path, layers=6):
+    """x [2, 64] to the loss of so many square layers: gradients are what takes memory."""
+    nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(layers)]
+    nodes.append(helper.make_node("ReduceMean", [f"x{layers}"], ["loss"], keepdims=0))
+    x, loss = ("x0", [2, 64]), ("loss", [])
+    graph = helper.make_graph(
+        nodes,
+        "deep",
+        *([helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)] for name, dims in (x, loss)),
+        [numpy_helper.from_array(rng.normal(0, 0.1, (64, 64)).astype(np.float32), f"w{i}") for i in range(layers)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+
+
+def check_arena(programs):
+    """New weights and moments take no arena, and a gradient gives back what it took."""
+    arenas = []
+    deep(programs.path("deep.onnx"))
+    for flags in ([], ["--update=adamw"]):
+        programs.compile("deep.onnx", "deep_update.onnx", f"--report={programs.path('report.json')}", *flags)
+        with open(programs.path("report.json"), encoding="utf-8") as report:
+            arenas.append(json.load(report)["arena_bytes"]["after"])
+    fits = arenas[0] >= 6 * 64 * 64 * 4 and arenas[1] < 2 * 64 * 64 * 4
+    if not fits:
+        print(f"an update needs an arena of {arenas[1]} bytes, gradients {arenas[0]}")
+    return int(not fits)
+
+
+def check_repeat(programs):
+    """Twenty steps on one batch lower the loss: tempo-run keeps what the file says."""
+    programs.compile("network.onnx", "update.onnx", "--update=adamw")
+    batch = {**data(1, np.float32), **numbers(1)}
+    first = programs.run("update.onnx", batch)["loss"]
+    last = programs.run("update.onnx", batch, "--repeat=20")["loss"]
+    if not last < 0.5 * first:
+        print(f"twenty steps: loss {first} -> {last}")
+    return int(not last < 0.5 * first)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        programs = Programs(*sys.argv[1:3], folder)
+        network(programs.path("network.onnx"))
+        programs.compile("network.onnx", "gradients.onnx")
+        with_weights_as_inputs(programs.path("gradients.onnx"))
+        failed = [check_rule(programs, flags, rule) for flags, rule in rules()]
+        failed += [check_repeat(programs), check_arena(programs)]
+        network(programs.path("network.onnx"), TensorProto.DOUBLE)
+        programs.compile("network.onnx", "gradients.onnx")
+        with_weights_as_inputs(programs.path("gradients.onnx"))
+        failed += [check_rule(programs, flags, rule, np.float64) for flags, rule in list(rules())[:2]]
+    print(f"{sum(f == 0 for f in failed)} passed, {sum(f > 0 for f in failed)} failed")
+    sys.exit(any(failed))
+
+
+if __name__ == "__main__":
+    main()
