@@ -110,6 +110,16 @@ def checkpoints():
     yield "nominal", checkpoints.checkpoint(arrays, state=[(2, "Bool", True)])
 
 
+def safetensors():
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "io"))
+    import safetensors_file as st
+    w = {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]}
+    v = {"dtype": "I8", "shape": [], "data_offsets": [8, 9]}
+    yield "two", st.pack({"__metadata__": {"format": "pt", "a": ""}, "w": w, "v": v}, bytes(9))
+    yield "escapes", st.pack('{"\\u00e4\\ud83d\\ude00\\n": {"shape": [0], "data_offsets": [0, 0], "dtype": "BF16"} }  ')
+    yield "many", st.pack({str(i): {**v, "data_offsets": [i, i + 1]} for i in range(200)}, bytes(200))
+
+
 words = ["location", "offset", "length", "ai.onnx", "then_branch", "value", "axis", "Constant", "If", "Loop"]
 if sys.argv[2] == "fuzz_text":
     sources = [texts()]
@@ -117,6 +127,9 @@ if sys.argv[2] == "fuzz_text":
               "ir_version"]
 elif sys.argv[2] == "fuzz_checkpoint":
     sources, words = [checkpoints()], ["ODTC", "\\x04\\x00\\x00\\x00", "\\xff\\xff\\xff\\xff"]
+elif sys.argv[2] == "fuzz_safetensors":
+    sources = [safetensors()]
+    words = ["__metadata__", "dtype", "shape", "data_offsets", "F32", "BOOL", "},", "\\\\u0041", "\\x00\\x00\\x00"]
 elif sys.argv[2] == "fuzz_rules":
     sources = [rules()]
     words += ["rule", "match", "where", "replace", "gradient", "inexact", "benefit=", "=>", "attrs = @", "recip(",
