@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 
-PROGRAMS = ("compiler/tempoc", "compiler/tempoc-plan", "runtime/tempo-run")
+PROGRAMS = ("compiler/tempoc", "compiler/tempoc-plan", "runtime/tempo-run", "runtime/tempo-train")
 CODE = (".c", ".h", ".cu", ".cuh", ".def")
 
 

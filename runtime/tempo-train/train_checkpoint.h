@@ -1,0 +1,48 @@
+/* train_checkpoint.h: where a training run stands, in folders DIR/step-N that appear whole or not at all:
+ *   weights.safetensors, optimizer.safetensors   for every reader of that format
+ *   state                                        lines of text: the progress, and CRC-32C of every header and tensor of
+ *                                                the two files, and of itself
+ * A checkpoint is written to DIR/step-N.tmp-PID, every file and the folder are flushed to the disk, the folder gets its
+ * name, and DIR is flushed; only then is the oldest deleted. Whenever the process dies, and whatever the disk refuses,
+ * the checkpoints that were there before stay. A bit that flips later, in whatever file, is found when it is loaded. */
+#ifndef TRAIN_CHECKPOINT_H
+#define TRAIN_CHECKPOINT_H
+#include "../safetensors.h"
+
+/* A run goes on from these, with the weights and moments, as if it had never stopped. */
+typedef struct train_progress {
+    int64_t step;         /* updates done */
+    int64_t epoch, batch; /* the batch that comes next, both from 0 */
+    uint64_t seed;        /* of the order of samples and of dropout */
+    double loss_scale;
+    int64_t scale_good_steps; /* updates since the scale changed */
+    int64_t skipped;          /* updates left out because gradients were not finite */
+    uint64_t plan_hash, data_hash;
+    int64_t ranks;
+} train_progress;
+
+/* Before a run: makes DIR where it is not there, and removes what processes that are dead left unfinished in it.
+ * *out_newest: the last step that DIR has a checkpoint of, good or bad; -1: there is none. TC_IO where DIR cannot be
+ * made or written. */
+tc_status train_checkpoint_begin(tc_ctx *ctx, const char *dir, int64_t *out_newest);
+
+/* Writes DIR/step-N of step p->step, in place of one that is there, then deletes the oldest up to this step beyond
+ * `keep` (0: none). Names of arrays are unique within weights and within moments. TC_IO: the system said no, a disk
+ * that is too full as a rule before a byte is written; the checkpoints that were there still are, nothing else is left,
+ * and the run may go on. */
+tc_status train_checkpoint_save(tc_ctx *ctx, const char *dir, int64_t keep, const train_progress *p,
+                                const rt_array *weights, size_t n_weights, const rt_array *moments, size_t n_moments);
+
+typedef struct train_checkpoint {
+    const char *path; /* DIR/step-N, in the context's arena; NULL: there is none in DIR */
+    train_progress progress;
+    rt_safetensors weights, moments; /* by name: their order is not that of saving */
+} train_checkpoint;
+
+/* The newest checkpoint in DIR in which every bit is as it was written. Newer ones that are damaged are told in
+ * warnings, which name the tensor, or the file where it is none, and become DIR/step-N.damaged. TC_OK with path NULL
+ * where DIR has none at all, or is not there; TC_BAD_INPUT where it has some and all are damaged. `out` may not be
+ * moved before it is closed; on failure there is nothing to close. */
+tc_status train_checkpoint_load(tc_ctx *ctx, const char *dir, train_checkpoint *out);
+void train_checkpoint_close(train_checkpoint *c); /* of one that was not found, too */
+#endif
