@@ -10,7 +10,8 @@
 int tc_program(const char *tool, tc_status (*run)(tc_ctx *ctx, int argc, char **argv), int argc, char **argv);
 
 /* Done by tc_program, where the process has no handlers of its own: temporary files go when it ends early by exit or by
- * a signal, and a mapped file that becomes shorter ends it with one line and exit code 5, not with SIGBUS. */
+ * a signal, a mapped file that becomes shorter ends it with one line and exit code 5, not with SIGBUS, and a file that
+ * would get larger than a limit (ulimit -f) is an error of writing it, not SIGXFSZ. */
 void tc_program_handlers(void);
 
 /* While it is on, the first interrupt (SIGINT) only sets what tc_program_interrupted points to; a later one, but

@@ -105,8 +105,10 @@ tc_status train_list_folders(tc_ctx *ctx, tc_arena *arena, const char *dir, step
     tc_let_go(&held);
     closedir(stream);
     errno = failed;
-    if (failed)
+    if (failed) {
+        *out_n = 0; /* half a list would take what it has not for what is not there */
         return train_folder_error(ctx, "list", dir);
+    }
     if (*out_n > 0)
         qsort(*out_folders, *out_n, sizeof **out_folders, newest_first);
     return TC_OK;

@@ -42,7 +42,7 @@ typedef struct step_folder {
     const char *path;
 } step_folder;
 
-/* All of these in DIR, the newest first; the paths in `arena`. *out_n is 0 where DIR is not there. */
+/* All of these in DIR, the newest first; the paths in `arena`. *out_n is 0 where DIR is not there, and on failure. */
 tc_status train_list_folders(tc_ctx *ctx, tc_arena *arena, const char *dir, step_folder **out_folders, size_t *out_n);
 const char *train_folder_path(tc_arena *arena, const char *dir, folder_kind kind, int64_t step);
 /* Removes what processes that are dead left unfinished, and finishes what can be. What cannot be removed stays. */

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 // clang-format off
@@ -96,6 +97,15 @@ static void by_abandon(tc_ctx *ctx) {
 
 static void by_commit(tc_ctx *ctx) { _exit(tc_out_commit(ctx, half_written(ctx)) == TC_OK ? 0 : 1); }
 
+static void by_limit(tc_ctx *ctx) {
+    const struct rlimit limit = {2, 2};
+    tc_out_file *out = NULL;
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0 || tc_out_open(ctx, in_folder("out"), &out) != TC_OK)
+        _exit(98);
+    fputs("long", tc_out_stream(out));
+    _exit((int)tc_out_commit(ctx, out));
+}
+
 static void early_death_leaves_the_old_file(void **state) {
     (void)state;
     put("out", "old", 0);
@@ -105,6 +115,9 @@ static void early_death_leaves_the_old_file(void **state) {
     assert_int_equal(WEXITSTATUS(in_child(by_exit)), 7);
     assert_int_equal(count_files(), 1);
     assert_int_equal(WEXITSTATUS(in_child(by_memory)), TC_LIMIT);
+    assert_int_equal(count_files(), 1);
+    status = in_child(by_limit); /* of the size of files: an error of a write, not the end of the process */
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == TC_IO);
     assert_int_equal(count_files(), 1);
     assert_int_equal(WEXITSTATUS(in_child(by_abandon)), 0);
     assert_int_equal(count_files(), 1);
