@@ -133,6 +133,30 @@ tempo_status rt_foresee(tempo_session *session, bool elements, const tc_node_mem
 /* Finds or makes the plan for what is bound, and makes it ready. prepare.c */
 tc_status rt_prepare(tempo_session *session);
 static inline const rt_plan *rt_current_plan(const tempo_session *session) { return session->kept[0].plan; }
+/* Where what is not finite came from; strings and dims live until the next call. */
+typedef struct rt_nonfinite {
+    bool found;
+    double number;        /* NaN or an infinity: */
+    const char *value;    /* in this one, */
+    const char *type;     /* "float[2,3]" */
+    int64_t element;      /* the first of its elements, row-major, that is NaN, or where none is, an infinity */
+    int rank;             /* of the value */
+    const int64_t *dims;  /* [rank] */
+    const char *op;       /* made by this node, whose operands had no such; */
+    const char *node;     /* NULL: by none, it is in an input, a parameter or a state */
+    const char *infinite; /* an operand of the node that had infinities, where it made NaN; NULL: none had */
+} rt_nonfinite;
+/* Runs once more what is bound, looking at every float behind each launch, and finds out where the first of these is
+ * from that is not finite, and earliest in this order: an operand of a node that ends the run; an output of one element
+ * (a loss); a NaN in any output, or whatever is not finite in a gradient or in the new value of a state; a NaN in any
+ * result. From there it goes back through operands of the same kind to the node that has none, so that infinities of
+ * masks, and a NaN that nothing came of, are passed by. `found` is false where all these are finite: a rank that others
+ * gave a NaN to, say, since no mean is made over ranks. A failure is one of the run itself. The session must have
+ * states set as before the run that went wrong, or as it left them: a run that ends in the middle has renewed some.
+ * They are undefined behind this call, and there are no outputs. find_nonfinite.c */
+tempo_status rt_find_nonfinite(tempo_session *session, rt_nonfinite *out_found);
+/* "Log 'node' made NaN: element [1,2] of its result 'y', float[2,3]", of what was found, in the arena. */
+const char *rt_nonfinite_text(tc_ctx *ctx, const rt_nonfinite *found);
 /* Pairs outputs with inputs as the file says of itself (marks.h: tempo.keep); pairs of tempo_keep go before it, and
  * what names no output or no input is passed over. state.c */
 tempo_status rt_keep_as_told(tempo_session *session);
