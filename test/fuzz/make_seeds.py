@@ -1,11 +1,14 @@
 """make_seeds.py FOLDER TARGET: seeds for a fuzz target, and FOLDER.dict with the words of the format. Node models of
 ONNX's backend suite stand for every op; small models with functions, subgraphs, external, sparse and typed data and
 nested messages stand for the reader's branches."""
+import io
 import os
 import re
 import sys
 import warnings
+import zipfile
 
+import numpy as np
 import onnx
 from onnx import TensorProto as T, helper as h
 from onnx.backend.test.loader import load_model_tests
@@ -120,6 +123,20 @@ def safetensors():
     yield "many", st.pack({str(i): {**v, "data_offsets": [i, i + 1]} for i in range(200)}, bytes(200))
 
 
+def archives():
+    arrays = {"x": np.arange(6.0).reshape(2, 3), "y.offsets": np.array([0, 2, 5]), "\u00e9": np.zeros(0, "?")}
+    for name, how in (("stored", np.savez), ("deflated", np.savez_compressed)):
+        out = io.BytesIO()
+        how(out, **arrays)
+        yield name, out.getvalue()
+    yield "empty", b"PK\5\6" + bytes(18)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:  # so many members that numbers of 64 bits are needed
+        zipfile.ZIP_FILECOUNT_LIMIT = 0
+        archive.writestr("x.npy", b"")
+    yield "zip64", out.getvalue()
+
+
 words = ["location", "offset", "length", "ai.onnx", "then_branch", "value", "axis", "Constant", "If", "Loop"]
 if sys.argv[2] == "fuzz_text":
     sources = [texts()]
@@ -130,6 +147,10 @@ elif sys.argv[2] == "fuzz_checkpoint":
 elif sys.argv[2] == "fuzz_safetensors":
     sources = [safetensors()]
     words = ["__metadata__", "dtype", "shape", "data_offsets", "F32", "BOOL", "},", "\\\\u0041", "\\x00\\x00\\x00"]
+elif sys.argv[2] == "fuzz_zip":
+    sources = [archives()]
+    words += ["PK\\x01\\x02", "PK\\x03\\x04", "PK\\x05\\x06", "PK\\x06\\x06", "PK\\x06\\x07", "\\xff\\xff\\xff\\xff",
+              "\\x93NUMPY", "descr", "fortran_order", "shape"]
 elif sys.argv[2] == "fuzz_rules":
     sources = [rules()]
     words += ["rule", "match", "where", "replace", "gradient", "inexact", "benefit=", "=>", "attrs = @", "recip(",
