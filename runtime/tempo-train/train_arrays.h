@@ -1,0 +1,46 @@
+/* train_arrays.h: the files of a source -> the arrays that are in each, where they are. */
+#ifndef TRAIN_ARRAYS_H
+#define TRAIN_ARRAYS_H
+#include "../../compiler/map.h"
+#include "../../compiler/onnx_io.h"
+#include "../npz.h"
+
+/* An array in place: row-major, in native byte order, at any alignment. */
+typedef struct train_array {
+    const char *name;
+    tempo_dtype dtype;
+    int rank;
+    const int64_t *dims; /* [rank] */
+    const unsigned char *data;
+    size_t bytes;
+} train_array;
+
+typedef struct train_file {
+    const char *path;
+    tc_file file;        /* mapped; train_arrays.c's, as are the next two */
+    rt_npz copied;       /* arrays that do not lie in it as they are */
+    tc_held held;        /* of that */
+    train_array *arrays; /* [n] those that are wanted, in the file's order */
+    size_t n;
+    const char **names; /* [n_names] of all that are there */
+    size_t n_names;
+} train_file;
+
+typedef struct train_source {
+    tc_arena *arena;   /* borrowed: names, dims, tables */
+    train_file *files; /* [n] */
+    size_t n;
+    tc_held held;
+} train_source;
+
+/* Opens a file, or all .npz and .safetensors files of a folder in the order of their names. `wanted` has the names of
+ * arrays that are looked at; others are named in a note. Errors name the file and the array. On failure there is
+ * nothing to close. */
+tc_status train_source_open(tc_ctx *ctx, tc_arena *arena, const char *path, const tc_map *wanted,
+                            train_source *out_source);
+void train_source_close(train_source *source);
+/* NULL: it is not there. */
+const train_array *train_file_array(const train_file *file, const char *name);
+/* Tells the system that rows are read here and there: it would read ahead what is not needed. */
+void train_source_random(const train_source *source);
+#endif

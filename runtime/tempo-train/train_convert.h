@@ -1,0 +1,13 @@
+/* train_convert.h: elements of one type -> the same numbers in another. */
+#ifndef TRAIN_CONVERT_H
+#define TRAIN_CONVERT_H
+#include "../tempo.h"
+#include <stdbool.h>
+
+/* Whether numbers of `from` may be had as `to`: integers and bools as one another, where each number fits; what `to`
+ * holds all numbers of. */
+bool train_can_convert(tempo_dtype from, tempo_dtype to);
+/* Converts `n` elements, `from` at any alignment. False at the first number that does not fit, *out_bad. */
+bool train_convert(tempo_dtype from_type, const void *from, tempo_dtype to_type, void *to, uint64_t n,
+                   uint64_t *out_bad);
+#endif
