@@ -1,5 +1,6 @@
 /* train_arrays.c: opening sources. Of an .npz file the members that are stored as they are, numpy.savez's, are used
- * where they lie in the mapped file; what is compressed, big-endian or in Fortran's order is read by runtime/npz.c. */
+ * where they lie in the mapped file; what is compressed, big-endian or in Fortran's order is read by runtime/npz.c.
+ * In a .safetensors file all arrays are as they are. */
 #include "train_arrays.h"
 #include "../npy.h"
 #include "train_zip.h"
@@ -114,6 +115,29 @@ static tc_status open_npz(opener *o, train_file *file) {
     return copy_members(o, file, copied);
 }
 
+/* --- .safetensors ----------------------------------------------------------------------------- */
+
+static void close_header(void *header) { rt_safetensors_close(header); }
+
+static tc_status open_safetensors(opener *o, train_file *file) {
+    tc_arena *arena = o->source->arena;
+    rt_safetensors header;
+    TC_TRY(rt_safetensors_read(o->ctx, file->file.data, file->file.size, &header));
+    file->header = header;
+    tc_hold(&file->held, close_header, &file->header);
+    file->arrays = TC_NEW_ARRAY(arena, train_array, file->header.n + 1);
+    file->names = TC_NEW_ARRAY(arena, const char *, file->header.n + 1);
+    for (size_t i = 0; i < file->header.n; i++) {
+        const rt_array *from = &file->header.arrays[i];
+        const tempo_tensor *t = &from->tensor;
+        const char *name = tc_arena_strdup(arena, from->name);
+        file->names[file->n_names++] = name;
+        if (is_wanted(o, name))
+            file->arrays[file->n++] = (train_array){name, t->dtype, t->rank, t->dims, t->data, t->bytes};
+    }
+    return TC_OK;
+}
+
 /* --- files ------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -121,6 +145,7 @@ static const struct {
     tc_status (*open)(opener *o, train_file *file);
 } formats[] = {
     {".npz", open_npz},
+    {".safetensors", open_safetensors},
 };
 
 static tc_status open_as(opener *o, train_file *file) {
@@ -128,7 +153,7 @@ static tc_status open_as(opener *o, train_file *file) {
         if (ends_with(file->path, formats[i].suffix))
             return formats[i].open(o, file);
     tc_error(o->ctx, TC_BAD_INPUT, NULL, "this is no file of samples");
-    tc_hint(o->ctx, "expected an .npz file, as numpy.savez writes it, or a folder of such");
+    tc_hint(o->ctx, "expected a .npz file, as numpy.savez writes it, a .safetensors file, or a folder of such files");
     return TC_BAD_INPUT;
 }
 
@@ -173,7 +198,8 @@ static tc_status list_folder(opener *o, const char *path) {
     tc_let_go(&held);
     closedir(folder);
     if (s->n == 0)
-        return tc_error(o->ctx, TC_BAD_INPUT, NULL, "folder '%s' has no .npz file", tc_quote(o->ctx, path));
+        return tc_error(o->ctx, TC_BAD_INPUT, NULL, "folder '%s' has no .npz and no .safetensors file",
+                        tc_quote(o->ctx, path));
     qsort(s->files, s->n, sizeof *s->files, by_path);
     return TC_OK;
 }
@@ -224,6 +250,8 @@ void train_source_close(train_source *source) {
         tc_let_go(&source->files[i].held);
         if (source->files[i].copied.arena)
             rt_npz_free(&source->files[i].copied);
+        if (source->files[i].header.arena)
+            rt_safetensors_close(&source->files[i].header);
         tc_file_close(&source->files[i].file);
     }
     *source = (train_source){0};

@@ -4,6 +4,7 @@
 #include "../../compiler/map.h"
 #include "../../compiler/onnx_io.h"
 #include "../npz.h"
+#include "../safetensors.h"
 
 /* An array in place: row-major, in native byte order, at any alignment. */
 typedef struct train_array {
@@ -17,10 +18,11 @@ typedef struct train_array {
 
 typedef struct train_file {
     const char *path;
-    tc_file file;        /* mapped; train_arrays.c's, as are the next two */
-    rt_npz copied;       /* arrays that do not lie in it as they are */
-    tc_held held;        /* of that */
-    train_array *arrays; /* [n] those that are wanted, in the file's order */
+    tc_file file;          /* mapped; train_arrays.c's, as are the next three */
+    rt_npz copied;         /* arrays of an .npz that do not lie in it as they are */
+    rt_safetensors header; /* of a .safetensors */
+    tc_held held;          /* of the one of the two that is there */
+    train_array *arrays;   /* [n] those that are wanted, in the file's order */
     size_t n;
     const char **names; /* [n_names] of all that are there */
     size_t n_names;

@@ -6,6 +6,9 @@ import tempfile
 
 import numpy as np
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "io"))
+import safetensors_file  # noqa: E402
+
 FOLDER = tempfile.TemporaryDirectory()
 TOOL = sys.argv[1]
 rng = np.random.default_rng(7)
@@ -302,7 +305,7 @@ def shards():
     refused(("'scale'",), scale=np.float32(0.25))
     refused(("'input_ids'", "no offsets"), without=("input_ids.offsets",))
     os.mkdir(path("empty"))
-    dump(path("empty"), "x=float[?]", code=2, says=("no .npz",))
+    dump(path("empty"), "x=float[?]", code=2, says=("no .npz and no .safetensors file",))
     dump(path("none.npz"), "x=float[?]", code=5, says=("none.npz",))
 
 
@@ -355,6 +358,31 @@ def types():
         dump(path("a.npz"), f"x={onnx}[?]", code=2, says=("'x'", onnx, fix))
 
 
+def safetensors():
+    arrays = ragged(rng.integers(1, 20, 13)) | {"x": rng.normal(size=(13, 3)).astype("f4")}
+    inputs = ("input_ids=int64[?,?]", "x=float[?,3]")
+    safetensors_file.write(path("a.safetensors"), arrays)
+    np.savez(path("a.npz"), **arrays)
+    got, said = dump(path("a.safetensors"), *inputs)
+    want, _ = dump(path("a.npz"), *inputs)
+    check(said == "" and got.keys() == want.keys(), f"the same from both formats: {said}")
+    for name, array in want.items():
+        same(got.get(name), array, name)
+    bits = rng.integers(0, 2**16, (4, 3)).astype("u2")
+    safetensors_file.write(path("a.safetensors"), {"x": bits}, types={"x": "BF16"})
+    got, _ = dump(path("a.safetensors"), "x=bfloat16[?,3]")
+    check(batches(got)[0]["x"].tobytes() == bits.tobytes(), "bfloat16")
+    bits &= 0x7F7F  # no NaN, which another program may store otherwise
+    safetensors_file.write(path("a.safetensors"), {"x": bits}, types={"x": "BF16"})
+    got, _ = dump(path("a.safetensors"), "x=float[?,3]")
+    same(batches(got)[0]["x"], (bits.astype("u4") << 16).view("f4"), "bfloat16 for floats")
+    os.mkdir(path("both"))
+    safetensors_file.write(path("both/a.safetensors"), {"x": arrays["x"][:5]})
+    np.savez(path("both/b.npz"), x=arrays["x"][5:])
+    got, _ = dump(path("both"), "x=float[?,3]", batch=13)
+    same(batches(got)[0]["x"], arrays["x"], "files of both formats")
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 
@@ -401,6 +429,6 @@ def hashes():
     check(digest() == found[0] and digest(batch=2, ranks=2) == found[0], "the same data, the same hash")
 
 
-for test in (dense, shuffled, ranks, texts, buckets, packed, shards, constants, types, refused, hashes):
+for test in (dense, shuffled, ranks, texts, buckets, packed, shards, constants, types, safetensors, refused, hashes):
     test()
 sys.exit(1 if failures else 0)
