@@ -184,11 +184,11 @@ tc_status train_data_batch(tc_ctx *ctx, train_data *d, int64_t epoch, int64_t in
     int64_t all, rank = d->options.rank, ranks = d->options.ranks;
     TC_ASSERT(epoch >= 0 && index >= 0 && index < d->batches);
     train_pick(d, epoch, index, &all);
-    int64_t begin = train_share(all, rank, ranks), end = train_share(all, rank + 1, ranks);
-    filler f = {ctx, d, d->picked + begin, end - begin};
+    int64_t begin = train_share(all, rank, ranks), end = train_share(all, rank + 1, ranks), mine = end - begin;
+    filler f = {ctx, d, d->picked + begin, mine > 0 ? mine : 1}; /* begin < all, also where there is none of its own */
     for (size_t i = 0; i < d->n_columns; i++)
         TC_TRY(fill(&f, &d->columns[i], &d->arrays[i]));
-    *out = (train_batch){d->arrays, d->n_columns, f.n, all, train_count_tokens(d, f.samples, f.n), 0};
+    *out = (train_batch){d->arrays, d->n_columns, mine, all, train_count_tokens(d, f.samples, mine), 0};
     out->all_tokens = ranks == 1 ? out->tokens : train_count_tokens(d, d->picked, all);
     return TC_OK;
 }

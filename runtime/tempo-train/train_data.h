@@ -47,8 +47,9 @@ typedef struct train_data_options {
     int64_t bucket; /* global batches of which samples are sorted by length, then batches shuffled; 0, 1: not */
 } train_data_options;
 
-/* The batch of one rank. Of a last, short global batch of m samples rank r has those from m r / R to m (r + 1) / R: it
- * may have none, which is samples 0 and arrays without elements. */
+/* The batch of one rank. Of a last, short global batch of m samples rank r has those from m r / R to m (r + 1) / R. It
+ * may have none: samples is 0 then, and in the arrays is a sample of another rank, so that it can run with the others;
+ * what comes of that must count nothing. */
 typedef struct train_batch {
     rt_array *arrays; /* [n] named as the inputs, in their order; optional ones without data are left out */
     size_t n;

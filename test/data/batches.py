@@ -147,6 +147,7 @@ def ranks():
                 check(all(m["attention_mask"].sum() == m["counts"][2] for m in mine), "masks and counts agree")
     few, _ = dump(path("a.npz"), "i=int64[?]", batch=34, rank=0, ranks=3)  # 102 and 1: somebody has none
     check([b["counts"][0] for b in batches(few)] == [34, 0], "a rank without samples")
+    same(batches(few)[1]["i"], np.array([102]), "another's sample, so that it can run")
 
 
 # --- rows of different lengths --------------------------------------------------------------------
