@@ -71,12 +71,7 @@ void tempoc_measure(const tc_model *model, const tc_summary *summary, tempoc_siz
     }
 }
 
-typedef struct row {
-    int64_t batch;
-    bool known; /* false: over a limit: --memory-budget, or what can be addressed */
-    tempoc_size size;
-    uint64_t optimizer, program, total;
-} row;
+typedef tc_fit_row row; /* not known: over a limit: --memory-budget, or what can be addressed */
 
 typedef struct search {
     tc_ctx *ctx;
@@ -99,29 +94,36 @@ static uint64_t program_bytes(int64_t threads) {
     return image_bytes() + LIBRARIES + (cores > 1 ? (uint64_t)(cores - 1) * STACK : 0);
 }
 
-static void add_up(const search *s, row *r) {
-    uint64_t reserve = r->size.arena / 15;
-    r->optimizer = r->size.trained * s->per_element;
-    r->program = program_bytes(s->f->threads) + r->size.tables + (reserve < RESERVE ? reserve : RESERVE);
-    r->total = r->size.arena + r->size.parameters + r->optimizer + r->size.inputs + r->program;
+static row add_up(const search *s, int64_t batch, const tempoc_size *size) {
+    uint64_t reserve = size->arena / 15;
+    row r = {.batch = batch,
+             .known = true,
+             .arena = size->arena,
+             .gradients = size->gradients,
+             .parameters = size->parameters,
+             .optimizer = size->trained * s->per_element,
+             .inputs = size->inputs,
+             .program = program_bytes(s->f->threads) + size->tables + (reserve < RESERVE ? reserve : RESERVE)};
+    r.total = r.arena + r.parameters + r.optimizer + r.inputs + r.program;
+    r.fits = r.total <= s->memory;
+    return r;
 }
-
-static bool fits(const search *s, const row *r) { return r->known && r->total <= s->memory; }
 
 static tc_status try(search *s, int64_t batch, const row **out_row) {
     row *r = &s->rows[s->n++];
     size_t n_diags = s->ctx->n_diags;
+    tempoc_size size = {0};
     *r = (row){.batch = batch};
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\rfit: %s = %" PRId64 "\033[K", s->f->dim, batch);
-    tc_status status = s->trial(s->user, batch, &r->size);
+    tc_status status = s->trial(s->user, batch, &size);
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
     if (status != TC_OK && (status != TC_LIMIT || batch == 1))
         return status;
     s->ctx->n_diags = n_diags; /* said again when the batch is known */
-    r->known = status == TC_OK;
-    add_up(s, r);
+    if (status == TC_OK)
+        *r = add_up(s, batch, &size);
     *out_row = r;
     return TC_OK;
 }
@@ -139,10 +141,10 @@ static int largest_first(const void *a, const void *b) {
 }
 
 static tc_status refuse(const search *s, const row *r) {
-    part parts[] = {{"what is computed", r->size.arena},
-                    {"parameters", r->size.parameters},
+    part parts[] = {{"what is computed", r->arena},
+                    {"parameters", r->parameters},
                     {"the optimizer's state", r->optimizer},
-                    {"inputs", r->size.inputs},
+                    {"inputs", r->inputs},
                     {"the program", r->program}};
     qsort(parts, TC_COUNT(parts), sizeof *parts, largest_first);
     tc_error(s->ctx, TC_LIMIT, NULL,
@@ -177,12 +179,12 @@ static int64_t guess(const search *s, const row *low, const row *high, const row
 static tc_status look(search *s, const row **out_best) {
     const row *low, *high = NULL, *before, *now;
     TC_TRY(try(s, 1, &low));
-    if (!fits(s, low))
+    if (!low->fits)
         return refuse(s, low);
     before = low;
     for (int64_t batch = 2; (!high || high->batch - low->batch > 1) && s->n < MOST_TRIALS;) {
         TC_TRY(try(s, batch, &now));
-        if (!fits(s, now)) {
+        if (!now->fits) {
             high = now;
         } else {
             before = low;
@@ -203,8 +205,7 @@ static int by_batch(const void *a, const void *b) {
     return (x->batch > y->batch) - (x->batch < y->batch);
 }
 
-static void print(search *s, int64_t best, FILE *out) {
-    qsort(s->rows, s->n, sizeof *s->rows, by_batch);
+static void print(const search *s, int64_t best, FILE *out) {
     fprintf(out, "fit        %s = %" PRId64 " is the largest in %s, optimizer %s\n", s->f->dim, best,
             tc_budget_bytes(s->ctx, s->memory), s->f->optimizer);
     fprintf(out, "  %10s %15s %15s %13s %13s %13s %13s %15s\n", s->f->dim, "arena", "of it gradients", "parameters",
@@ -217,21 +218,25 @@ static void print(search *s, int64_t best, FILE *out) {
             fprintf(out,
                     "  %10" PRId64 " %15" PRIu64 " %15" PRIu64 " %13" PRIu64 " %13" PRIu64 " %13" PRIu64 " %13" PRIu64
                     " %15" PRIu64 "%s\n",
-                    r->batch, r->size.arena, r->size.gradients, r->size.parameters, r->optimizer, r->size.inputs,
-                    r->program, r->total, fits(s, r) ? "  fits" : "");
+                    r->batch, r->arena, r->gradients, r->parameters, r->optimizer, r->inputs, r->program, r->total,
+                    r->fits ? "  fits" : "");
     }
 }
 
 tc_status tempoc_fit(tc_ctx *ctx, const tempoc_fitting *f, tempoc_trial trial, void *user, FILE *out,
-                     int64_t *out_batch) {
+                     const tc_fit **out_fit) {
     search *s = TC_NEW(ctx->arena, search);
     const row *best = NULL;
     *s = (search){.ctx = ctx, .f = f, .trial = trial, .user = user};
     TC_TRY(tc_amount_parse(ctx, "fit", f->memory, &s->memory));
     (void)find_optimizer(f->optimizer, &s->per_element);
     TC_TRY(look(s, &best));
-    *out_batch = best->batch;
+    int64_t batch = best->batch;
+    qsort(s->rows, s->n, sizeof *s->rows, by_batch);
+    tc_fit *fit = TC_NEW(ctx->arena, tc_fit);
+    *fit = (tc_fit){f->dim, f->optimizer, s->memory, batch, s->rows, s->n};
+    *out_fit = fit;
     if (out)
-        print(s, *out_batch, out);
+        print(s, batch, out);
     return TC_OK;
 }

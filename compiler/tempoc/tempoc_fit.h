@@ -2,7 +2,7 @@
  * the plan of each batch that is tried, so that they are those of a run. Of tempoc alone. */
 #ifndef TEMPOC_FIT_H
 #define TEMPOC_FIT_H
-#include "../../passes/pass.h"
+#include "../../passes/report/report.h"
 
 /* What --fit, --fit-dim and --optimizer say. */
 typedef struct tempoc_fitting {
@@ -26,8 +26,9 @@ typedef tc_status (*tempoc_trial)(void *user, int64_t batch, tempoc_size *out_si
 tc_status tempoc_fit_check(tc_ctx *ctx, const tempoc_fitting *f, const char *const *dims, size_t n_dims);
 /* What the graph tells: not the arena and the tables. Of a compiled model whose shapes are known. */
 void tempoc_measure(const tc_model *model, const tc_summary *summary, tempoc_size *out_size);
-/* Looks for the largest batch and prints those tried to `out` (NULL: no). TC_LIMIT names the largest parts where not
- * even a batch of 1 fits; TC_USAGE: the memory does not grow with that dimension. */
+/* Looks for the largest batch and prints those tried to `out` (NULL: no); *out_fit, in the context's arena, has them.
+ * TC_LIMIT names the largest parts where not even a batch of 1 fits; TC_USAGE: the memory does not grow with that
+ * dimension. */
 tc_status tempoc_fit(tc_ctx *ctx, const tempoc_fitting *f, tempoc_trial trial, void *user, FILE *out,
-                     int64_t *out_batch);
+                     const tc_fit **out_fit);
 #endif

@@ -355,11 +355,10 @@ static tc_status try_batch(void *user, int64_t batch, tempoc_size *out_size) {
     return TC_OK;
 }
 
-static tc_status fit(tc_ctx *ctx, cli *c, const tc_file *file, FILE *out) {
+static tc_status fit(tc_ctx *ctx, cli *c, const tc_file *file, FILE *out, const tc_fit **out_fit) {
     source from = {ctx, c, file, c->input, NULL};
-    int64_t batch;
-    TC_TRY(tempoc_fit(ctx, &c->fit, try_batch, &from, c->quiet ? NULL : out, &batch));
-    add_dim(ctx, c, batch);
+    TC_TRY(tempoc_fit(ctx, &c->fit, try_batch, &from, c->quiet ? NULL : out, out_fit));
+    add_dim(ctx, c, (*out_fit)->batch);
     return TC_OK;
 }
 
@@ -480,12 +479,14 @@ static tc_status work(tc_ctx *ctx, cli *c, const tc_file *file) {
     double start = tc_seconds();
     /* The report stays out of a model that goes to standard output. */
     FILE *out = c->output && strcmp(c->output, "-") == 0 ? stderr : stdout;
+    const tc_fit *fitted = NULL;
     if (c->fit.memory)
-        TC_TRY(fit(ctx, c, file, out));
+        TC_TRY(fit(ctx, c, file, out, &fitted));
     if (is_auto(&c->options))
         TC_TRY(choose_rewrites(ctx, c, file, out));
     bool asked = !c->quiet || c->report;
     tc_report report = {.input = c->input, .output = c->output, .dims = c->options.dims, .n_dims = c->options.n_dims};
+    report.fit = fitted;
     compilation main_work = {.options = c->options, .report = asked ? &report : NULL};
     tc_status status = compile(ctx, c, file, true, &main_work);
     if (status == TC_OK && asked) {

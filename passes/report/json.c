@@ -186,6 +186,30 @@ static void add_pareto(cJSON *root, const tc_pareto *curve) {
     }
 }
 
+static void add_fit(cJSON *root, const tc_fit *f) {
+    cJSON *fit = cJSON_AddObjectToObject(root, "fit");
+    cJSON_AddStringToObject(fit, "dim", f->dim);
+    cJSON_AddNumberToObject(fit, "batch", (double)f->batch);
+    cJSON_AddNumberToObject(fit, "memory", (double)f->memory);
+    cJSON_AddStringToObject(fit, "optimizer", f->optimizer);
+    cJSON *tried = cJSON_AddArrayToObject(fit, "tried");
+    for (size_t i = 0; i < f->n_rows; i++) {
+        const tc_fit_row *row = &f->rows[i];
+        const struct {
+            const char *key;
+            uint64_t bytes;
+        } parts[] = {{"arena", row->arena},         {"gradients", row->gradients}, {"parameters", row->parameters},
+                     {"optimizer", row->optimizer}, {"inputs", row->inputs},       {"program", row->program},
+                     {"total", row->total}};
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddNumberToObject(item, "batch", (double)row->batch);
+        cJSON_AddBoolToObject(item, "fits", row->fits);
+        for (size_t k = 0; row->known && k < TC_COUNT(parts); k++)
+            cJSON_AddNumberToObject(item, parts[k].key, (double)parts[k].bytes);
+        cJSON_AddItemToArray(tried, item);
+    }
+}
+
 static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     const tc_summary *s = r->summary;
     const tc_account *before = r->before, *after = r->after;
@@ -195,6 +219,8 @@ static cJSON *make(tc_ctx *ctx, const tc_report *r) {
         cJSON_AddStringToObject(root, "output", r->output);
     cJSON_AddStringToObject(root, "recipe", r->recipe);
     add_names(root, "dims", r->dims, r->n_dims);
+    if (r->fit)
+        add_fit(root, r->fit);
     add_pair(root, "saved_bytes", before ? &before->saved : NULL, &after->saved);
     add_pair(root, "peak_bytes", before ? &before->peak : NULL, &after->peak);
     add_arena(root, before, after);

@@ -50,11 +50,28 @@ typedef struct tc_rule_row {
     tc_amount bytes_freed;
 } tc_rule_row;
 
+/* A batch that --fit tried, in bytes. */
+typedef struct tc_fit_row {
+    int64_t batch;
+    bool known, fits; /* not known: over a limit, the others are 0 */
+    uint64_t arena, gradients, parameters, optimizer, inputs, program, total; /* gradients are in the arena */
+} tc_fit_row;
+
+/* What --fit found. */
+typedef struct tc_fit {
+    const char *dim, *optimizer;
+    uint64_t memory;
+    int64_t batch;          /* the largest that fits */
+    const tc_fit_row *rows; /* [n_rows] by batch */
+    size_t n_rows;
+} tc_fit;
+
 typedef struct tc_report {
     const char *input, *output; /* output may be NULL */
     const char *recipe;         /* or the list of --passes= */
     const char **dims;          /* --dim, as given */
     size_t n_dims;
+    const tc_fit *fit; /* NULL: without --fit */
     const tc_summary *summary;
     tc_rule_row *rules; /* those that matched, in the order of the summary */
     size_t n_rules;
