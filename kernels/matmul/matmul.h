@@ -1,7 +1,8 @@
 /* matmul.h: products of matrices, the part of a step that takes the time. MatMul, Gemm and most of Einsum are one
  * kernel: a batch of row-major products with leading dims and transposes. float goes to oneDNN's sgemm in tiles whose
  * size depends on the shape only, each tile by one thread: results do not depend on the number of threads. double and
- * integers take own loops, 16-bit types go through float. docs/decisions/003-products.md has the measurements. */
+ * integers take own loops, 16-bit types go through float, but bfloat16 goes to primitives (primitive.h) where the
+ * processor has instructions for it. docs/decisions/003-products.md and 005-16-bit.md have the measurements. */
 #ifndef TK_MATMUL_H
 #define TK_MATMUL_H
 #include "../common/broadcast.h"
@@ -15,7 +16,7 @@ typedef enum tk_product_sums {
 } tk_product_sums;
 
 /* out[i] = alpha op(A_i) op(B_i) + beta out[i], 0 <= i < batch; op(A) [m, k], op(B) [k, n], out [batch, m, n] dense. Of
- * 16-bit types a tile is widened, summed in float and rounded once. */
+ * 16-bit types a tile is summed in float and rounded once. */
 typedef struct tk_product {
     int64_t batch, m, n, k;
     int64_t lda, ldb;      /* elements from one row to the next, as stored */

@@ -1,9 +1,11 @@
 /* matmul_cpu.c: a batch of products as tiles, which are handed to threads one by one; the size of a tile depends on the
- * shape only. A tile of floats is oneDNN's (sgemm.h), other types take loops of their own. */
+ * shape only. A tile of floats is oneDNN's sgemm (sgemm.h); one of 16-bit types is a primitive where the processor has
+ * instructions for them, else several of floats; other types take loops of their own. */
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
 #include "matmul.h"
+#include "primitive.h"
 #include "sgemm.h"
 #include <string.h>
 
@@ -48,6 +50,7 @@ static void tile_f32(void *out_, const void *a_, const void *b_, const tk_produc
 /* --- 16-bit types ----------------------------------------------------------------------------- */
 
 #define HALF_K 512 /* summed at a time: what is widened stays in the second cache */
+#define PRIMITIVE_BYTES ((size_t)512 << 10)
 
 /* Elements of a thread's copies of a block of A, a block of B and a tile. */
 static size_t half_elements(const tk_product *p, int64_t rows, int64_t columns) {
@@ -143,15 +146,38 @@ static int64_t part(int64_t n, int64_t most) {
 }
 
 typedef struct product_ctx {
-    char *out;
+    tk_queue *q;
+    void *out;
     const void *a, *b;
     const tk_product *product;
     tk_dtype dtype;
-    tile_fn fn;       /* NULL: 16-bit types */
-    float *workspace; /* thread_elements for each slot */
-    size_t thread_elements;
+    tile_fn fn;      /* NULL: 16-bit types */
+    char *workspace; /* thread_bytes for each slot */
+    size_t thread_bytes;
     int64_t rows, columns, row_parts, column_parts; /* of a tile, of an item */
+    tk_primitive *primitives[2][2]; /* of tiles but the last and of the last, down and across; or NULL */
 } product_ctx;
+
+static product_ctx tiles_of(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype) {
+    product_ctx c = {.q = q, .out = out, .a = a, .b = b, .product = p, .dtype = dtype, .fn = tile_of(dtype)};
+    c.rows = part(p->m, 512);
+    c.columns = part(p->n, 384);
+    c.row_parts = (p->m - 1) / c.rows + 1;
+    c.column_parts = (p->n - 1) / c.columns + 1;
+    return c;
+}
+
+static void primitive_tile(const product_ctx *c, tile t, void *scratch) {
+    const tk_product *p = c->product;
+    size_t size = tk_size(c->dtype), out_size = p->wide ? sizeof(float) : size;
+    int64_t out = (t.item * p->m + t.i0) * p->n + t.j0,
+            a = tk_place(&p->a_at, t.item) + (p->trans_a ? t.i0 : t.i0 * p->lda),
+            b = tk_place(&p->b_at, t.item) + (p->trans_b ? t.j0 * p->ldb : t.j0);
+    const tk_primitive *of = c->primitives[t.i1 == p->m][t.j1 == p->n];
+    if (!tk_primitive_run(of, (char *)c->out + (size_t)out * out_size, (const char *)c->a + (size_t)a * size,
+                          (const char *)c->b + (size_t)b * size, scratch))
+        tk_fault(c->q, TK_NO_MEMORY); /* all else was asked when it was made */
+}
 
 static void product_range(void *ctx, tk_share share) {
     const product_ctx *c = ctx;
@@ -162,11 +188,52 @@ static void product_range(void *ctx, tk_share share) {
         tile t = {item, i * c->rows, (i + 1) * c->rows, j * c->columns, (j + 1) * c->columns};
         t.i1 = t.i1 < p->m ? t.i1 : p->m;
         t.j1 = t.j1 < p->n ? t.j1 : p->n;
-        if (c->fn)
+        void *scratch = c->workspace ? c->workspace + (size_t)share.thread * c->thread_bytes : NULL;
+        if (c->primitives[1][1])
+            primitive_tile(c, t, scratch);
+        else if (c->fn)
             c->fn(c->out, c->a, c->b, p, t);
         else
-            half_tile(c->out, c->a, c->b, p, t, c->dtype, c->workspace + (size_t)share.thread * c->thread_elements);
+            half_tile(c->out, c->a, c->b, p, t, c->dtype, scratch);
     }
+}
+
+/* Takes what the tiles need; false: not all of it is there, or some need more scratch. */
+static bool take_primitives(product_ctx *c) {
+    const tk_product *p = c->product;
+    for (int down = c->row_parts == 1; down < 2; down++)
+        for (int across = c->column_parts == 1; across < 2; across++) {
+            tk_tile_form form = {.m = down ? p->m - (c->row_parts - 1) * c->rows : c->rows,
+                                 .n = across ? p->n - (c->column_parts - 1) * c->columns : c->columns,
+                                 .k = p->k,
+                                 .lda = p->lda,
+                                 .ldb = p->ldb,
+                                 .ldc = p->n,
+                                 .trans_a = p->trans_a,
+                                 .trans_b = p->trans_b,
+                                 .alpha = p->alpha,
+                                 .beta = p->beta,
+                                 .in = c->dtype,
+                                 .out = p->wide ? TK_F32 : c->dtype};
+            tk_primitive *made = tk_primitive_take(&form);
+            c->primitives[down][across] = made;
+            if (!made || tk_primitive_scratch(made) > c->thread_bytes)
+                return false;
+        }
+    return true;
+}
+
+bool tk_product_run_primitives(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p,
+                               tk_dtype dtype, void *workspace, size_t thread_bytes) {
+    product_ctx c = tiles_of(q, out, a, b, p, dtype);
+    c.workspace = workspace;
+    c.thread_bytes = thread_bytes;
+    bool taken = take_primitives(&c);
+    if (taken)
+        tk_parallel_slots(q, p->batch * c.row_parts * c.column_parts, product_range, &c);
+    for (int i = 0; i < 4; i++)
+        tk_primitive_give(c.primitives[i / 2][i % 2]);
+    return taken;
 }
 
 /* A product over nothing is zero; sgemm leaves such a result as it was. */
@@ -182,10 +249,17 @@ static void scale_only(void *out, const tk_product *p, tk_dtype dtype) {
     }
 }
 
+/* Of a slot, for 16-bit types. What a primitive needs only the library knows, and only once it is made: those that
+ * need more than blocks of floats and a bit are not taken. */
+static size_t thread_bytes(const tk_product *p, tk_dtype dtype) {
+    return half_elements(p, part(p->m, 512), part(p->n, 384)) * sizeof(float) +
+           (tk_primitive_fast(dtype) ? PRIMITIVE_BYTES : 0);
+}
+
 size_t tk_product_workspace(const tk_product *p, tk_dtype dtype, int slots) {
     if (!tk_is_half(dtype) || p->batch == 0 || p->m == 0 || p->n == 0)
         return 0;
-    return half_elements(p, part(p->m, TK_SGEMM_ROWS), part(p->n, TK_SGEMM_COLUMNS)) * sizeof(float) * (size_t)slots;
+    return thread_bytes(p, dtype) * (size_t)slots;
 }
 
 static void run_without_bias(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
@@ -194,16 +268,15 @@ static void run_without_bias(tk_queue *q, void *out, const void *a, const void *
         scale_only(out, p, p->wide ? TK_F32 : dtype);
         return;
     }
-    product_ctx c = {
-        out, a, b, p, dtype, tile_of(dtype), workspace, 0, part(p->m, TK_SGEMM_ROWS), part(p->n, TK_SGEMM_COLUMNS),
-        0,   0};
-    c.thread_elements = half_elements(p, c.rows, c.columns);
-    c.row_parts = (p->m - 1) / c.rows + 1;
-    c.column_parts = (p->n - 1) / c.columns + 1;
+    product_ctx c = tiles_of(q, out, a, b, p, dtype);
     int64_t tiles = p->batch * c.row_parts * c.column_parts;
-    if (c.fn)
+    if (c.fn) {
         tk_parallel_items(q, tiles, product_range, &c);
-    else
+        return;
+    }
+    c.workspace = workspace;
+    c.thread_bytes = thread_bytes(p, dtype);
+    if (!tk_primitive_fast(dtype) || !tk_product_run_primitives(q, out, a, b, p, dtype, workspace, c.thread_bytes))
         tk_parallel_slots(q, tiles, product_range, &c);
 }
 

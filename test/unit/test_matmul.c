@@ -1,8 +1,9 @@
 /* test_matmul.c: products against their definition over shapes, transposes, leading dims and batches, between guard
- * bands, and the same bits at 1 and 2 threads. */
+ * bands, and the same bits at 1 and 2 threads. Products by primitives are of floats here: those of 16-bit types, which
+ * not every processor has, differ in a number that the library is given. */
 #include "kernel_test.h"
 #include "kernels/common/types.h"
-#include "kernels/matmul/matmul.h"
+#include "kernels/matmul/primitive.h"
 
 /* The last two: lines of B, of A transposed, begin at multiples of 2 KiB. */
 static const int64_t shapes[][4] = {
@@ -12,7 +13,18 @@ static const int64_t shapes[][4] = {
     {1, 35, 20, 1100}, {1, 5, 511, 600},  {2, 509, 3, 600},
 };
 
-static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double beta) {
+#define PRIMITIVE_BYTES (size_t)(2 << 20)
+
+/* By primitives for the tiles, or as the processor has it best. */
+static void multiply(void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype, void *workspace,
+                     bool primitives) {
+    if (!primitives || p->k == 0)
+        tk_product_run(queue(), out, a, b, p, dtype, workspace);
+    else
+        assert_true(tk_product_run_primitives(queue(), out, a, b, p, dtype, workspace, PRIMITIVE_BYTES));
+}
+
+static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double beta, bool primitives) {
     int64_t batch = shape[0], m = shape[1], n = shape[2], k = shape[3], lda = (ta ? m : k) + 3, ldb = (tb ? k : n) + 1;
     int64_t a_size = (ta ? k : m) * lda, b_size = (tb ? n : k) * ldb, b_at[16];
     size_t size = tk_size(dtype), bytes = (size_t)(batch * m * n) * size;
@@ -24,7 +36,8 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
     char *a = alloc_guarded((size_t)(batch * a_size) * size, size),
          *b = alloc_guarded((size_t)(batch * b_size) * size, 0);
     void *out = alloc_guarded(bytes, size), *again = alloc_guarded(bytes, 0), *ref = alloc_guarded(bytes, 0);
-    void *workspace = alloc_guarded(tk_product_workspace(&p, dtype, 2), 0);
+    size_t room = primitives ? 2 * PRIMITIVE_BYTES : tk_product_workspace(&p, dtype, 2);
+    void *workspace = alloc_guarded(room, 0);
     uint64_t seed = 7;
     for (int64_t i = 0; i < batch * (a_size + b_size + m * n); i++) {
         int64_t at = i < batch * a_size                    ? i
@@ -42,9 +55,9 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
     memcpy(again, out, bytes);
     memcpy(ref, out, bytes);
     use_queue(3, 2); /* more threads than the workspace is for */
-    tk_product_run(queue(), out, a, b, &p, dtype, workspace);
+    multiply(out, a, b, &p, dtype, workspace, primitives);
     use_threads(1);
-    tk_product_run(queue(), again, a, b, &p, dtype, workspace);
+    multiply(again, a, b, &p, dtype, workspace, primitives);
     tk_product_ref(ref, a, b, &p, dtype);
     assert_memory_equal(out, again, bytes);
     double tolerance = (dtype == TK_F64 ? 1e-15 : tk_is_float(dtype) ? 2e-7 : 0) * (double)(k + 1);
@@ -53,7 +66,7 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
         double exact = tk_get(ref, dtype, i);
         assert_true(fabs(tk_get(out, dtype, i) - exact) <= tolerance + place * fabs(exact));
     }
-    free_guarded(workspace, tk_product_workspace(&p, dtype, 2));
+    free_guarded(workspace, room);
     free_guarded(ref, bytes);
     free_guarded(again, bytes);
     free_guarded(out, bytes);
@@ -67,7 +80,71 @@ static void all_products(void **state) {
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
             for (int trans = 0; trans < 4; trans++)
-                product(types[t], shapes[s], trans & 1, trans >> 1, (double)(s % 2));
+                product(types[t], shapes[s], trans & 1, trans >> 1, (double)(s % 2), false);
+}
+
+static bool has_primitives(void) {
+    tk_primitive *any = tk_primitive_take(
+        &(tk_tile_form){.m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1, .in = TK_F32, .out = TK_F32});
+    tk_primitive_give(any);
+    return any != NULL;
+}
+
+static void all_primitives(void **state) {
+    (void)state;
+    if (!has_primitives())
+        skip(); /* built without the library */
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+        for (int trans = 0; trans < 4; trans++)
+            for (int beta = 0; beta < 2; beta++)
+                product(TK_F32, shapes[s], trans & 1, trans >> 1, beta, true);
+}
+
+/* More forms than are kept: those in use stay, others are made again. */
+static void many_primitives(void **state) {
+    (void)state;
+    enum { FORMS = 1500, HELD = 900, MOST = 4 };
+    tk_primitive *held[HELD];
+    if (!has_primitives())
+        skip();
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < FORMS; i++) {
+            tk_tile_form form = {.m = 1,
+                                 .n = 1,
+                                 .k = i % MOST + 1,
+                                 .lda = i / MOST + MOST,
+                                 .ldb = 2,
+                                 .ldc = 1,
+                                 .alpha = 0.25 * (i % 3 + 1),
+                                 .in = TK_F32,
+                                 .out = TK_F32};
+            form.ldc += i; /* no two are alike */
+            tk_primitive *p = tk_primitive_take(&form);
+            assert_non_null(p);
+            const float a[MOST] = {1, 2, 3, 4}, b[2 * MOST] = {1, 0, 1, 0, 1, 0, 1, 0};
+            float out = 0;
+            char scratch[4096] __attribute__((aligned(64)));
+            assert_true(tk_primitive_scratch(p) <= sizeof scratch);
+            assert_true(tk_primitive_run(p, &out, a, b, scratch));
+            assert_true(out == form.alpha * (double)(form.k * (form.k + 1)) / 2);
+            if (round == 1 && i < HELD)
+                held[i] = p;
+            else
+                tk_primitive_give(p);
+        }
+    for (int i = 0; i < HELD; i++)
+        tk_primitive_give(held[i]);
+}
+
+/* What the library has no primitive for is told, and left to the floats. */
+static void refused_primitives(void **state) {
+    (void)state;
+    tk_product p = {.batch = 1, .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .alpha = 1};
+    float a[4] = {1, 2, 3, 4}, out[4] = {5, 5, 5, 5};
+    assert_false(tk_product_run_primitives(queue(), out, a, a, &p, TK_F32, NULL, 0) && has_primitives() && out[0] != 7);
+    p.lda = 1; /* rows that overlap */
+    assert_false(tk_product_run_primitives(queue(), out, a, a, &p, TK_F32, NULL, 0));
+    assert_false(tk_primitive_fast(TK_F32) || tk_primitive_fast(TK_F16));
 }
 
 /* The product library at the shapes of transformers, in every form that a step has: the same bits for any number of
@@ -145,6 +222,9 @@ static void bias(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_products),
+        cmocka_unit_test(all_primitives),
+        cmocka_unit_test(many_primitives),
+        cmocka_unit_test(refused_primitives),
         cmocka_unit_test(any_threads),
         cmocka_unit_test(start),
         cmocka_unit_test(bias),
