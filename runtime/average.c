@@ -1,6 +1,7 @@
-/* average.c: outputs that ranks average, between the launches of a run. In the order in which launches make them, they
- * are gathered to buckets, which the device reduces beside the launches that follow. What reads an averaged tensor, and
- * the end of the run, waits for its bucket: it reads the mean, which takes the place of the tensor. */
+/* average.c: values that ranks average, outputs and what optimizers take, between the launches of a run. In the order
+ * in which launches make them, they are gathered to buckets, which the device, or the program's collective, reduces
+ * beside the launches that follow. What reads an averaged tensor, and the end of the run, waits for its bucket: it
+ * reads the mean, which takes the place of the tensor. */
 #include "../compiler/memory/storage.h"
 #include "plan.h"
 #include <stdio.h>
@@ -39,15 +40,36 @@ struct rt_averaging {
 
 /* --- which tensors ---------------------------------------------------------------------------- */
 
-tc_map *rt_averaged_values(const rt_plan *plan) {
+static void list(rt_plan *plan, const tc_value *value, size_t *cap) {
+    plan->averaged =
+        tc_arena_grow(plan->launcher.arena, plan->averaged, sizeof *plan->averaged, cap, (size_t)plan->n_averaged + 1);
+    plan->averaged[plan->n_averaged++] = value;
+}
+
+/* A gradient that two optimizers take is listed twice, and averaged once: its storage is. */
+void rt_list_averaged(rt_plan *plan) {
     const rt_shared *shared = plan->shared;
-    tc_map *values = shared->n_averaged > 0 ? tc_map_create(plan->launcher.arena) : NULL;
-    for (uint32_t i = 0; i < shared->n_averaged; i++) {
-        tc_value *value = plan->graph->outputs[shared->averaged[i]];
-        tc_map_set_ptr(values, value, value);
+    size_t cap = 0;
+    for (uint32_t i = 0; i < shared->n_averaged; i++)
+        list(plan, plan->graph->outputs[shared->averaged[i]], &cap);
+    if (!shared->average_updates)
+        return;
+    TC_FOR_NODES(node, plan->graph) {
+        uint32_t first, n = rt_gradient_operands(node, &first);
+        for (uint32_t i = first; i < first + n; i++)
+            if (tc_input(node, i))
+                list(plan, tc_input(node, i), &cap);
+    }
+}
+
+tc_map *rt_averaged_values(const rt_plan *plan) {
+    tc_map *values = plan->n_averaged > 0 ? tc_map_create(plan->launcher.arena) : NULL;
+    for (uint32_t i = 0; i < plan->n_averaged; i++) {
+        const tc_value *value = plan->averaged[i];
+        tc_map_set_ptr(values, value, values);
         while (value->producer && tc_operand_read(value->producer, 0) == TC_READ_VIEW && tc_input(value->producer, 0)) {
             value = tc_input(value->producer, 0);
-            tc_map_set_ptr(values, value, value);
+            tc_map_set_ptr(values, value, values);
         }
     }
     return values;
@@ -67,16 +89,16 @@ static rt_storage *written(const rt_plan *plan, const tc_value *value) {
 }
 
 tc_status rt_find_averages(tc_ctx *ctx, rt_plan *plan) {
-    const rt_shared *shared = plan->shared;
-    for (uint32_t i = 0; i < shared->n_averaged; i++) {
-        const tc_value *output = plan->graph->outputs[shared->averaged[i]];
-        rt_storage *made = written(plan, output);
-        if (!tc_dtype_is_float(output->type->dtype))
-            return tc_error(ctx, TC_UNSUPPORTED, NULL, "output '%s' is %s: only floats are averaged",
-                            tc_quote(ctx, output->name), tc_type_text(ctx->arena, output->type));
+    for (uint32_t i = 0; i < plan->n_averaged; i++) {
+        const tc_value *value = plan->averaged[i];
+        const char *what = value->n_graph_outputs > 0 ? "output" : "gradient", *name = tc_quote(ctx, value->name);
+        rt_storage *made = written(plan, value);
+        if (!tc_dtype_is_float(value->type->dtype))
+            return tc_error(ctx, TC_UNSUPPORTED, NULL, "%s '%s' is %s: only floats are averaged", what, name,
+                            tc_type_text(ctx->arena, value->type));
         if (!made)
-            return tc_error(ctx, TC_UNSUPPORTED, NULL, "output '%s' cannot be averaged: no node computes it in a run",
-                            tc_quote(ctx, output->name));
+            return tc_error(ctx, TC_UNSUPPORTED, NULL, "%s '%s' cannot be averaged: no node computes it in a run", what,
+                            name);
         made->averaged = true;
     }
     return TC_OK;
@@ -155,7 +177,7 @@ static void add_made(scheduler *x, uint32_t launch) {
         x->a->pieces[x->n_made].bucket = x->n_closed;
         x->open_bytes += x->a->pieces[x->n_made].storage->bytes;
     }
-    if (x->open_bytes >= rt_bucket_bytes)
+    if (x->open_bytes >= rt_bucket_bytes || x->n_made == x->a->n_pieces)
         close_bucket(x, launch + 1);
 }
 
@@ -183,7 +205,7 @@ static void list_pieces(scheduler *x) {
 }
 
 void rt_schedule_averages(rt_plan *plan) {
-    if (plan->shared->n_averaged == 0 || plan->shared->ranks < 2)
+    if (plan->n_averaged == 0 || plan->shared->ranks < 2)
         return;
     tc_arena *arena = plan->launcher.arena;
     scheduler x = {.plan = plan, .a = TC_NEW(arena, rt_averaging)};
@@ -196,7 +218,6 @@ void rt_schedule_averages(rt_plan *plan) {
         touch_all(&x, i);
         add_made(&x, i);
     }
-    close_bucket(&x, plan->n_launches);
     if (x.n_closed > 0)
         await(&x, plan->n_launches, x.n_closed - 1);
     plan->averaging = x.a;
@@ -217,30 +238,47 @@ double rt_averages_digest(const rt_plan *plan) {
 
 /* --- in a run --------------------------------------------------------------------------------- */
 
-void rt_queue_averages(const rt_plan *plan, uint32_t launch, uint32_t *at) {
-    const rt_device *device = plan->shared->device;
+static void begin_bucket(const rt_plan *plan, uint32_t bucket) {
+    const rt_shared *shared = plan->shared;
     const rt_averaging *a = plan->averaging;
-    for (; a && *at < a->n_moments && a->moments[*at].launch == launch; ++*at) {
-        const moment *m = &a->moments[*at];
-        uint32_t begin = a->begins[m->bucket], end = a->begins[m->bucket + 1];
-        if (m->waits) {
-            device->averaged(plan->shared->queue, m->bucket);
-            continue;
-        }
-        for (uint32_t i = begin; i < end; i++)
-            a->places[i].memory = rt_plan_address(plan, a->pieces[i].storage->value);
-        device->average(plan->shared->queue, m->bucket, a->places + begin, end - begin);
-    }
+    uint32_t begin = a->begins[bucket], end = a->begins[bucket + 1];
+    for (uint32_t i = begin; i < end; i++)
+        a->places[i].memory = rt_plan_address(plan, a->pieces[i].storage->value);
+    if (shared->collective)
+        shared->collective->average(shared->collective->user, bucket, a->places + begin, end - begin);
+    else
+        shared->device->average(shared->queue, bucket, a->places + begin, end - begin);
 }
 
-tc_status rt_tell_deserted(tc_ctx *ctx, const rt_shared *shared) {
-    const tc_graph *graph = shared->model->graph;
+static bool await_bucket(const rt_shared *shared, uint32_t bucket) {
+    if (shared->collective)
+        return shared->collective->averaged(shared->collective->user, bucket);
+    shared->device->averaged(shared->queue, bucket);
+    return true;
+}
+
+bool rt_queue_averages(const rt_plan *plan, uint32_t launch, uint32_t *at) {
+    const rt_averaging *a = plan->averaging;
+    bool comes = true;
+    for (; comes && a && *at < a->n_moments && a->moments[*at].launch == launch; ++*at) {
+        const moment *m = &a->moments[*at];
+        if (m->waits)
+            comes = await_bucket(plan->shared, m->bucket);
+        else
+            begin_bucket(plan, m->bucket);
+    }
+    return comes;
+}
+
+tc_status rt_tell_deserted(tc_ctx *ctx, const rt_plan *plan) {
+    const rt_shared *shared = plan->shared;
     char others[32] = "";
-    if (shared->n_averaged > 1)
-        snprintf(others, sizeof others, " and of %u more", shared->n_averaged - 1);
+    if (plan->n_averaged > 1)
+        snprintf(others, sizeof others, " and of %u more", plan->n_averaged - 1);
     tc_error(ctx, TC_IO, NULL, "rank %d of %d: the mean of '%s'%s did not come: %s", shared->rank, shared->ranks,
-             shared->n_averaged > 0 ? tc_quote(ctx, graph->outputs[shared->averaged[0]]->name) : "", others,
-             shared->device->failure(shared->queue));
+             plan->n_averaged > 0 ? tc_quote(ctx, plan->averaged[0]->name) : "", others,
+             shared->collective ? shared->collective->failure(shared->collective->user)
+                                : shared->device->failure(shared->queue));
     tc_hint(ctx, "another rank has failed, runs less often or is slow: it may have told why; docs/parallel.md");
     return TC_IO;
 }

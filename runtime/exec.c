@@ -58,7 +58,7 @@ tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, 
     const rt_device *device = plan->shared->device;
     const tc_node *node = launch ? launch->node : NULL;
     if (status == TK_DEVICE_FAILED && device->deserted && device->deserted(plan->shared->queue))
-        return rt_tell_deserted(ctx, plan->shared);
+        return rt_tell_deserted(ctx, plan);
     if (status == TK_DEVICE_FAILED)
         return tc_error(ctx, TC_BUG, node, "device '%s' failed: %s", device->name,
                         device->failure(plan->shared->queue));
@@ -93,18 +93,23 @@ tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, 
 /* Kernels have run when their call returns: a fault ends the run there, while operands are as they were. */
 static tc_status run_on_host(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event, void *user) {
     const rt_device *device = plan->shared->device;
+    const rt_collective *collective = plan->shared->collective;
     tk_queue *q = plan->shared->queue;
     double began = event ? now() : 0;
     const rt_checks *checks = plan->checks;
-    uint32_t at = 0;
+    uint32_t at = 0, averages = 0;
     if (checks)
         rt_begin_checks(plan);
     for (uint32_t i = 0; i < plan->n_launches; i++) {
         const rt_launch *launch = &plan->launches[i];
         if (checks)
             TC_TRY(rt_check_step(ctx, plan, i));
+        if (!rt_queue_averages(plan, i, &averages))
+            return rt_tell_deserted(ctx, plan);
         if (!runs(launch))
             continue;
+        if (collective)
+            collective->alive(collective->user, tc_node_label(launch->node));
         double start = event ? now() : 0;
         tk_queue_begin(q, i);
         launch->run(q, launch);
@@ -114,7 +119,9 @@ static tc_status run_on_host(tc_ctx *ctx, const rt_plan *plan, rt_event_fn event
         if (event)
             event(user, launch, start - began, now() - start);
     }
-    return checks ? rt_check_step(ctx, plan, plan->n_launches) : TC_OK;
+    if (checks)
+        TC_TRY(rt_check_step(ctx, plan, plan->n_launches));
+    return rt_queue_averages(plan, plan->n_launches, &averages) ? TC_OK : rt_tell_deserted(ctx, plan);
 }
 
 /* --- devices with memory of their own: waited for once, at the end ------------------------------- */
@@ -127,7 +134,7 @@ static void queue_all(const rt_plan *plan, bool marks) {
         device->mark(q, moment++);
     for (uint32_t i = 0; i < plan->n_launches; i++) {
         const rt_launch *launch = &plan->launches[i];
-        rt_queue_averages(plan, i, &averages);
+        (void)rt_queue_averages(plan, i, &averages);
         if (!runs(launch))
             continue;
         tk_queue_begin(q, i);
@@ -137,7 +144,7 @@ static void queue_all(const rt_plan *plan, bool marks) {
         if (marks)
             device->mark(q, moment++);
     }
-    rt_queue_averages(plan, plan->n_launches, &averages);
+    (void)rt_queue_averages(plan, plan->n_launches, &averages);
 }
 
 /* A number that differs where an address differs: of those that change from run to run. */
@@ -211,6 +218,10 @@ static tc_status run_on_device(tc_ctx *ctx, rt_plan *plan, rt_event_fn event, vo
 }
 
 tc_status rt_execute(tc_ctx *ctx, rt_plan *plan, rt_event_fn event, void *user) {
-    return plan->shared->device->host_memory ? run_on_host(ctx, plan, event, user)
-                                             : run_on_device(ctx, plan, event, user);
+    if (!plan->shared->device->host_memory)
+        return run_on_device(ctx, plan, event, user);
+    tc_status status = run_on_host(ctx, plan, event, user);
+    if (plan->shared->collective)
+        plan->shared->collective->alive(plan->shared->collective->user, NULL);
+    return status;
 }

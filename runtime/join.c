@@ -62,6 +62,14 @@ static tc_status average(tempo_session *s, const char *name) {
 
 tempo_status tempo_average(tempo_session *s, const char *output) { RT_CALL(s, average(s, output)); }
 
+void rt_average_updates(tempo_session *s) {
+    if (s->shared.average_updates)
+        return;
+    rt_drop_plans(s);
+    s->shared.average_updates = true;
+    s->shared.agreed = false;
+}
+
 tc_status rt_check_ranks(tempo_session *s) {
     if (!s->shared.apart)
         return TC_OK;
@@ -82,12 +90,17 @@ static tc_status compare(tc_ctx *ctx, const rt_shared *shared, const double *num
     return TC_OK;
 }
 
-/* Each rank has a place for its number, and zeros in those of others: the mean has all of them, divided alike. */
+/* On a device each rank has a place for its number, and zeros in those of others: the mean has all of them, divided
+ * alike. */
 static tc_status exchange(tempo_session *s, double *numbers, void *memory, size_t bytes) {
     const rt_shared *shared = &s->shared;
     const rt_device *device = shared->device;
     const rt_piece piece = {memory, shared->ranks, TK_F64};
     uint32_t launch;
+    if (shared->collective)
+        return shared->collective->exchange(shared->collective->user, numbers[shared->rank], numbers)
+                   ? compare(&s->ctx, shared, numbers)
+                   : rt_tell_deserted(&s->ctx, rt_current_plan(s));
     device->upload(shared->queue, memory, numbers, bytes);
     device->average(shared->queue, 0, &piece, 1);
     device->averaged(shared->queue, 0);
@@ -119,7 +132,7 @@ tc_status rt_agree(tempo_session *s) {
 void rt_part(tempo_session *s) {
     if (!s->lost) /* else the plan at hand may be gone */
         rt_forget_all_recordings(s);
-    if (s->shared.ranks > 0 && !s->shared.apart)
+    if (s->shared.ranks > 0 && !s->shared.apart && !s->shared.collective)
         s->shared.device->part(s->shared.queue);
     s->shared.apart = s->shared.ranks > 0;
 }

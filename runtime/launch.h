@@ -112,6 +112,9 @@ rt_table *rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, vo
 tk_pointwise_row rt_pointwise_row(const tc_node *node);
 double rt_pointwise_alpha(const tc_node *node, tk_pointwise_row row);
 
+/* How many gradients the node takes, from operand *out_first on; 0: it is no optimizer. launch_optimizer.c */
+uint32_t rt_gradient_operands(const tc_node *node, uint32_t *out_first);
+
 /* Rows of kernels.def. */
 typedef struct rt_kernel_row {
     const char *domain, *op;

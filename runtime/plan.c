@@ -336,6 +336,7 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, 
     plan->index = tc_map_create(arena);
     planner p = {ctx, model, plan, 0};
     rt_fuse_transposes(model->graph);
+    rt_list_averaged(plan);
     if (shared->device->kernels->attention_spreads && !shared->dry)
         rt_fuse_heads(model->graph, shared->device->kernels, shared->queue);
     if (has_kernel(shared, "Product"))
@@ -344,6 +345,7 @@ tc_status rt_plan_create(tc_ctx *ctx, tc_model *model, const rt_random *random, 
         plan->launcher.chains = rt_fuse_chains(model->graph, arena, rt_averaged_values(plan));
     if (has_kernel(shared, "PointwiseBoth"))
         rt_fuse_pointwise(model->graph);
+    rt_delay_updates(plan);
     tc_status status = make(&p, bound);
     if (status != TC_OK) {
         rt_plan_destroy(plan);

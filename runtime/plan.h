@@ -8,7 +8,7 @@
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
 #include "../compiler/plan/plan_problem.h"
-#include "device.h"
+#include "collective.h"
 #include "launch.h"
 
 #define RT_ALIGN 64 /* of all buffers */
@@ -60,7 +60,9 @@ typedef struct rt_shared {
     uint32_t *averaged; /* [n_averaged] outputs whose mean over all ranks is wanted: indices in the graph */
     uint32_t n_averaged;
     size_t cap_averaged;
-    int ranks; /* that the session has joined, with itself; 0: none */
+    bool average_updates;            /* and what goes into optimizers, which need not be outputs */
+    const rt_collective *collective; /* how ranks reach each other; NULL: by the device */
+    int ranks;                       /* that the session has joined, with itself; 0: none */
     int rank;
     double patience; /* seconds that it waits for them */
     bool apart;      /* it left them when a run failed */
@@ -107,11 +109,13 @@ typedef struct rt_plan {
     void **downloads;               /* [n_storages] on the host, of what was downloaded */
     rt_device_memory **host_blocks; /* a list of what the device gave for these */
     rt_renewal *renewals;           /* [shared->n_states] */
-    uint32_t n_bound;               /* the first storages are those of bound inputs, in the order of the graph */
-    const unsigned char *memory;    /* the arena that addresses are set for, or NULL */
-    rt_averaging *averaging;        /* NULL: nothing is averaged over ranks */
-    rt_checks *checks;              /* NULL: runs are not checked */
-    bool ran;                       /* without a recording: from now on, runs are recorded where the device can */
+    const tc_value **averaged;      /* [n_averaged] values whose mean over all ranks takes their place */
+    uint32_t n_averaged;
+    uint32_t n_bound;            /* the first storages are those of bound inputs, in the order of the graph */
+    const unsigned char *memory; /* the arena that addresses are set for, or NULL */
+    rt_averaging *averaging;     /* NULL: nothing is averaged over ranks */
+    rt_checks *checks;           /* NULL: runs are not checked */
+    bool ran;                    /* without a recording: from now on, runs are recorded where the device can */
     rt_recording recordings[RT_RECORDINGS];
 } rt_plan;
 
@@ -175,21 +179,26 @@ tc_status rt_ready_states(tc_ctx *ctx, rt_plan *plan);
 bool rt_renew_states(rt_plan *plan);
 void rt_free_states(rt_shared *shared);
 
-/* Values whose means over ranks take their place, before there are launches: outputs, and what they are views of; NULL:
- * none. average.c */
+/* Lists the values that are averaged over ranks, when the plan's graph is at hand. average.c */
+void rt_list_averaged(rt_plan *plan);
+/* The same values as a set, with what they are views of; NULL: there are none. average.c */
 tc_map *rt_averaged_values(const rt_plan *plan);
+/* Moves nodes that wait for means back, where there are other ranks, so that reductions run beside the backward pass
+ * also where each gradient has its reader right behind it. Before there are launches. delay_updates.c */
+void rt_delay_updates(rt_plan *plan);
 /* The error of a run that other ranks left alone. average.c */
-tc_status rt_tell_deserted(tc_ctx *ctx, const rt_shared *shared);
+tc_status rt_tell_deserted(tc_ctx *ctx, const rt_plan *plan);
 extern size_t rt_bucket_bytes; /* reduced at once; tests take less. average.c */
 /* A number that differs where ranks would mix tensors up, or wait for each other for ever; not 0. average.c */
 double rt_averages_digest(const rt_plan *plan);
 /* Marks what is averaged over ranks, before buffers are placed: it neither lies in a whole that others read nor has
- * parts that they do. TC_UNSUPPORTED: an output is no float, or nothing computes it. average.c */
+ * parts that they do. TC_UNSUPPORTED: a value is no float, or nothing computes it. average.c */
 tc_status rt_find_averages(tc_ctx *ctx, rt_plan *plan);
 /* Between which launches, where buffers are placed. */
 void rt_schedule_averages(rt_plan *plan);
-/* Queues what comes before a launch, or, for their number, behind the last one; *at is 0 before the first. */
-void rt_queue_averages(const rt_plan *plan, uint32_t launch, uint32_t *at);
+/* Queues what comes before a launch, or, for their number, behind the last one; *at is 0 before the first. False: a
+ * mean does not come, which devices tell at the end. */
+bool rt_queue_averages(const rt_plan *plan, uint32_t launch, uint32_t *at);
 
 /* Copies to a device with memory of its own: all but inputs, once; inputs, before each run. upload.c */
 tc_status rt_upload_plan(tc_ctx *ctx, rt_plan *plan);

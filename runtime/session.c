@@ -121,6 +121,14 @@ static tc_status allow_draw(tempo_session *s) {
     return TC_UNSUPPORTED;
 }
 
+static tc_status allow_collective(tempo_session *s) {
+    if (!s->shared.collective || s->shared.device->host_memory)
+        return TC_OK;
+    return tc_error(&s->ctx, TC_UNSUPPORTED, NULL,
+                    "ranks of this program compute in the host's memory: device '%s' has its own",
+                    s->shared.device->name);
+}
+
 static tc_status allow_checks(tempo_session *s) {
     if (!s->shared.check_memory || s->shared.device->host_memory)
         return TC_OK;
@@ -135,6 +143,7 @@ static tc_status take_model(tempo_session *s, tc_model *model) {
     s->shared.model = model;
     TC_TRY(take_device(s));
     TC_TRY(allow_checks(s));
+    TC_TRY(allow_collective(s));
     TC_TRY(allow_draw(s));
     TC_TRY(take_slots(s));
     TC_TRY(start_device(s));
@@ -164,6 +173,15 @@ static tempo_session no_session = {.lost = TC_LIMIT, .why = "tempo: error: out o
 
 static void close_session(void *session) { tempo_close(session); }
 
+static void take_collective(tempo_session *s) {
+    const rt_collective *collective = s->hooks.collective;
+    if (!collective)
+        return;
+    s->shared.collective = collective;
+    s->shared.rank = collective->rank;
+    s->shared.ranks = collective->ranks;
+}
+
 static tempo_session *create(const tempo_options *options, const rt_hooks *hooks) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int threads = options && options->threads > 0 ? options->threads : cores > 0 ? (int)cores : 1;
@@ -186,6 +204,7 @@ static tempo_session *create(const tempo_options *options, const rt_hooks *hooks
     s->random.pair[0] = options ? (int64_t)options->seed : 0;
     s->random.ort = options && options->ort_dropout;
     s->hooks = hooks ? *hooks : (rt_hooks){0};
+    take_collective(s);
     return s;
 }
 

@@ -221,12 +221,12 @@ static void at_the_end(void **state) {
           "b a a ", "Neg Neg Neg +0:2 -0 ", {"a", -2}, {"b", 2}); /* in the order of launches, each once */
 }
 
-/* Nodes read the mean; what does not read it, waits for nothing. */
+/* Nodes read the mean; what does not read it, waits for nothing, and comes first. */
 static void before_readers(void **state) {
     (void)state;
     CHECK("g (float[16] x) => (float[16] a, float[16] b, float[16] c)"
           " { a = Neg(x) h = Neg(x) b = Neg(a) c = Neg(h) }",
-          "a ", "Neg Neg +0:1 -0 Neg Neg ", {"a", -2}, {"b", 2}, {"c", 1});
+          "a ", "Neg +0:1 Neg Neg -0 Neg ", {"a", -2}, {"b", 2}, {"c", 1});
     CHECK("g (float[16] x) => (float[16] a, float[16] b, float[16] c)"
           " { a = Neg(x) b = Neg(a) c = Neg(a) }",
           "a c b ", "Neg +0:1 -0 Neg Neg +1:2 -1 ", {"a", -2}, {"b", 4}, {"c", 4});
@@ -236,7 +236,7 @@ static void of_a_shape(void **state) {
     (void)state;
     CHECK("g (float[16] x) => (float[16] a, int64[1] n, float[16] b)"
           " { a = Neg(x) n = Shape(a) b = Neg(x) }",
-          "a ", "Neg Neg +0:1 -0 ", {"a", -2}, {"b", -1});
+          "a ", "Neg +0:1 Neg -0 ", {"a", -2}, {"b", -1});
 }
 
 /* Three of 10 MiB are more than 25 and begin at once. Who reads the first of them waits for them and for nothing
@@ -261,18 +261,29 @@ static void in_buckets(void **state) {
     tempo_close(s);
 }
 
-/* A bucket later on is begun before an earlier one is waited for; waiting for the later is waiting for both. */
+/* A bucket later on is begun before an earlier one is waited for; waiting for the later is waiting for both. Who reads
+ * the earlier comes first, whatever the graph says. */
 static void out_of_order(void **state) {
     (void)state;
-    tempo_session *s = open_joined("g (float[16] x) => (float[491520, 16] a, float[491520, 16] b, float[491520, 16] c,"
-                                   " float[491520, 16] d) <int64[2] n = {491520, 16}>"
-                                   " { h = Expand(x, n) a = Neg(h) b = Neg(h) c = Neg(b) d = Neg(a) }");
-    ok(s, tempo_average(s, "a"));
-    ok(s, tempo_average(s, "b"));
-    ok(s, tempo_bind(s, "x", &tensor_x));
-    run_one(s, 0, "Expand Neg +0:1 Neg +1:1 -1 Neg Neg ");
-    are_times(s, "d", 0, N, 2);
-    tempo_close(s);
+    static const struct {
+        const char *readers, *log;
+    } cases[] = {{"c = Neg(b) d = Neg(a)", "Expand Neg +0:1 Neg +1:1 -0 Neg -1 Neg "},
+                 {"d = Neg(a) c = Neg(b)", "Expand Neg +0:1 Neg +1:1 -0 Neg -1 Neg "},
+                 {"c = Sub(b, a) d = Sub(c, b)", "Expand Neg +0:1 Neg +1:1 -1 Sub Sub "}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char graph[400];
+        snprintf(graph, sizeof graph,
+                 "g (float[16] x) => (float[491520, 16] a, float[491520, 16] b, float[491520, 16] c,"
+                 " float[491520, 16] d) <int64[2] n = {491520, 16}> { h = Expand(x, n) a = Neg(h) b = Neg(h) %s }",
+                 cases[i].readers);
+        tempo_session *s = open_joined(graph);
+        ok(s, tempo_average(s, "a"));
+        ok(s, tempo_average(s, "b"));
+        ok(s, tempo_bind(s, "x", &tensor_x));
+        run_one(s, 0, cases[i].log);
+        are_times(s, "d", 0, N, 2);
+        tempo_close(s);
+    }
 }
 
 /* --- tensors that lie in others ----------------------------------------------------------------- */
@@ -293,7 +304,7 @@ static void of_a_part(void **state) {
     (void)state;
     static const char graph[] = "g (float[16] x) => (float[16] s, float[16] t, float[32] b)"
                                 " { w = Concat<axis = 0>(x, x) s, t = Split<num_outputs = 2>(w) b = Neg(w) }";
-    CHECK(graph, "s ", "Concat Split Neg +0:1 -0 ", {"s", 2}, {"t", 1}, {"b", -1, 0, 2 * N});
+    CHECK(graph, "s ", "Concat Split +0:1 Neg -0 ", {"s", 2}, {"t", 1}, {"b", -1, 0, 2 * N});
 }
 
 /* The same of a whole that is put together; one that has an averaged part has its mean. */
@@ -301,8 +312,8 @@ static void of_a_whole(void **state) {
     (void)state;
     static const char graph[] = "g (float[16] x) => (float[16] a, float[16] c, float[32] w)"
                                 " { a = Neg(x) b = Neg(x) w = Concat<axis = 0>(a, b) c = Neg(b) }";
-    CHECK(graph, "w ", "Neg Neg Concat Neg +0:1 -0 ", {"a", -1}, {"c", 1}, {"w", -2, 0, 2 * N});
-    CHECK(graph, "a ", "Neg Neg +0:1 -0 Concat Neg ", {"a", -2}, {"c", 1}, {"w", -2, 0, N}, {"w", -1, N, N});
+    CHECK(graph, "w ", "Neg Neg Concat +0:1 Neg -0 ", {"a", -1}, {"c", 1}, {"w", -2, 0, 2 * N});
+    CHECK(graph, "a ", "Neg +0:1 Neg Neg -0 Concat ", {"a", -2}, {"c", 1}, {"w", -2, 0, N}, {"w", -1, N, N});
 }
 
 /* A sum that stays in the session: it is the mean that the next run adds to, in place or beside what is still read. */
@@ -312,7 +323,7 @@ static void of_a_state(void **state) {
         const char *graph, *log;
     } cases[] = {
         {"g (float[16] x, float[16] s) => (float[16] t) { t = Add(s, x) }", "Add +0:1 -0 "},
-        {"g (float[16] x, float[16] s) => (float[16] t, float[16] y) { t = Add(s, x) y = Neg(s) }", "Add Neg +0:1 -0 "},
+        {"g (float[16] x, float[16] s) => (float[16] t, float[16] y) { t = Add(s, x) y = Neg(s) }", "Add +0:1 Neg -0 "},
     };
     static float zeros[N];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -410,7 +421,7 @@ static void failing(void **state) {
     fails(s, TEMPO_BAD_INPUT, tempo_run(s), "input 'x'");
     assert_non_null(ranks.with);
     ok(s, tempo_bind(s, "x", &tensor_x));
-    run_one(s, 0, "Neg Cast +0:1 -0 ");
+    run_one(s, 0, "Neg +0:1 Cast -0 ");
     ranks.fails = ranks.deserted = true;
     fails(s, TEMPO_IO, tempo_run(s), "rank 1 of 2: the mean of 'y' did not come: it went");
     assert_null(ranks.with);
@@ -418,7 +429,7 @@ static void failing(void **state) {
     fails(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks when a run failed");
     ok(s, tempo_new_group(s, &group));
     ok(s, tempo_join(s, &group, 1, 3));
-    run_one(s, 1, "Neg Cast +0:1 -0 ");
+    run_one(s, 1, "Neg +0:1 Cast -0 ");
     ranks.fails = true;
     fails(s, TEMPO_BUG, tempo_run(s), "device 'ranks' failed: it went");
     assert_null(ranks.with);
