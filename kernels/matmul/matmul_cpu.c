@@ -160,8 +160,8 @@ typedef struct product_ctx {
 
 static product_ctx tiles_of(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype) {
     product_ctx c = {.q = q, .out = out, .a = a, .b = b, .product = p, .dtype = dtype, .fn = tile_of(dtype)};
-    c.rows = part(p->m, 512);
-    c.columns = part(p->n, 384);
+    c.rows = part(p->m, TK_SGEMM_ROWS);
+    c.columns = part(p->n, TK_SGEMM_COLUMNS);
     c.row_parts = (p->m - 1) / c.rows + 1;
     c.column_parts = (p->n - 1) / c.columns + 1;
     return c;
@@ -252,7 +252,7 @@ static void scale_only(void *out, const tk_product *p, tk_dtype dtype) {
 /* Of a slot, for 16-bit types. What a primitive needs only the library knows, and only once it is made: those that
  * need more than blocks of floats and a bit are not taken. */
 static size_t thread_bytes(const tk_product *p, tk_dtype dtype) {
-    return half_elements(p, part(p->m, 512), part(p->n, 384)) * sizeof(float) +
+    return half_elements(p, part(p->m, TK_SGEMM_ROWS), part(p->n, TK_SGEMM_COLUMNS)) * sizeof(float) +
            (tk_primitive_fast(dtype) ? PRIMITIVE_BYTES : 0);
 }
 
