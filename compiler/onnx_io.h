@@ -69,6 +69,8 @@ typedef struct tc_written {
  * asked before anything is written. written_files.c */
 tc_status tc_check_written(tc_ctx *ctx, const tc_written *written, size_t n_written, const char *const *read,
                            size_t n_read);
-/* The same for the external files of a model. */
+/* The file could be written, as far as can be told without writing: TC_USAGE or TC_IO else. */
+tc_status tc_check_writable(tc_ctx *ctx, const char *path);
+/* The same as tc_check_written for the external files of a model. */
 tc_status tc_check_weights(tc_ctx *ctx, const tc_written *written, size_t n_written, const tc_model *model);
 #endif

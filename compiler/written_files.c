@@ -2,9 +2,11 @@
  * read, or written twice. Files that exist are told apart by device and inode, whatever paths lead to them; others by
  * their folder's real path and their name. */
 #include "onnx_io.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Of a file that is not there yet. NULL: its folder is not there either. */
 static char *normal_path(tc_ctx *ctx, const char *path) {
@@ -47,6 +49,27 @@ tc_status tc_check_written(tc_ctx *ctx, const tc_written *written, size_t n_writ
             if (written[k].path && same_file(ctx, written[i].path, written[k].path))
                 return refuse(ctx, &written[i], "the file of ", written[k].option);
     }
+    return TC_OK;
+}
+
+/* --- whether a file can be written ------------------------------------------------------------- */
+
+static const char *folder_of(tc_ctx *ctx, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return ".";
+    return slash == path ? "/" : tc_arena_strndup(ctx->arena, path, (size_t)(slash - path));
+}
+
+tc_status tc_check_writable(tc_ctx *ctx, const char *path) {
+    struct stat st;
+    if (*path == '\0')
+        return tc_error(ctx, TC_USAGE, NULL, "the output file's name is empty");
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return tc_error(ctx, TC_IO, NULL, "%s is a folder; expected a file to write", tc_quote(ctx, path));
+    const char *folder = folder_of(ctx, path);
+    if (access(folder, W_OK | X_OK) != 0)
+        return tc_error(ctx, TC_IO, NULL, "cannot write to the folder %s: %s", tc_quote(ctx, folder), strerror(errno));
     return TC_OK;
 }
 

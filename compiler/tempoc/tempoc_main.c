@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct cli {
@@ -135,35 +134,15 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
     return tc_pipeline_check(ctx, &c->options);
 }
 
-static const char *folder_of(tc_ctx *ctx, const char *path) {
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return ".";
-    return slash == path ? "/" : tc_arena_strndup(ctx->arena, path, (size_t)(slash - path));
-}
-
-/* The file could be written, as far as can be told without writing. */
-static tc_status check_file(tc_ctx *ctx, const char *path) {
-    struct stat st;
-    if (*path == '\0')
-        return tc_error(ctx, TC_USAGE, NULL, "the output file's name is empty");
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return tc_error(ctx, TC_IO, NULL, "%s is a folder; expected a file to write", tc_quote(ctx, path));
-    const char *folder = folder_of(ctx, path);
-    if (access(folder, W_OK | X_OK) != 0)
-        return tc_error(ctx, TC_IO, NULL, "cannot write to the folder %s: %s", tc_quote(ctx, folder), strerror(errno));
-    return TC_OK;
-}
-
 #define WRITTEN(c)                                                                                                     \
     (const tc_written[]) { {"-o", (c)->output}, {"--report", (c)->report}, }
 enum { N_WRITTEN = 2 };
 
 static tc_status check_outputs(tc_ctx *ctx, const cli *c) {
     if (c->report)
-        TC_TRY(check_file(ctx, c->report));
+        TC_TRY(tc_check_writable(ctx, c->report));
     if (c->output && strcmp(c->output, "-") != 0)
-        TC_TRY(check_file(ctx, c->output));
+        TC_TRY(tc_check_writable(ctx, c->output));
     TC_TRY(tc_check_written(ctx, WRITTEN(c), N_WRITTEN, (const char *const[]){c->input, c->checkpoint}, 2));
     TC_TRY(tc_check_written(ctx, WRITTEN(c), N_WRITTEN, c->options.rules_files, c->options.n_rules_files));
     if (c->output == NULL || strcmp(c->output, "-") != 0 || emits_text(c) || !isatty(STDOUT_FILENO))

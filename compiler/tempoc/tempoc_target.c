@@ -7,8 +7,6 @@
 #include "tempoc_verify.h"
 #include <string.h>
 
-#define NODES_TOLD 10
-
 static const tempoc_target targets[] = {{"cpu", &rt_device_cpu}, {"onnx", NULL}};
 
 tc_status tempoc_target_find(tc_ctx *ctx, const char *name, const tempoc_target **out_target) {
@@ -98,22 +96,13 @@ static bool foresee(tc_ctx *ctx, tc_model *model, const rt_device *device, const
     return known;
 }
 
-static tc_status tell_few(tc_ctx *ctx, size_t n_diags) {
-    if (ctx->n_diags > n_diags + NODES_TOLD) {
-        size_t more = ctx->n_diags - n_diags - NODES_TOLD;
-        ctx->n_diags -= more;
-        tc_error(ctx, TC_UNSUPPORTED, NULL, "%zu more nodes cannot be run", more);
-    }
-    return TC_UNSUPPORTED;
-}
-
 static tc_status refuse(tc_ctx *ctx, size_t n_diags) {
     for (size_t i = n_diags; i < ctx->n_diags; i++) {
         tc_diag *d = &ctx->diags[i];
         d->hint = tc_arena_printf(ctx->arena, "%s%s--target=onnx writes the model all the same, for another runtime",
                                   d->hint ? d->hint : "", d->hint ? "; " : "");
     }
-    return tell_few(ctx, n_diags);
+    return tempoc_tell_few(ctx, n_diags);
 }
 
 tc_status tempoc_target_check(tc_ctx *ctx, const tempoc_target *target, tc_model *model, tc_footprint *out_footprint,
@@ -129,27 +118,4 @@ tc_status tempoc_target_check(tc_ctx *ctx, const tempoc_target *target, tc_model
     for (size_t i = 1; device && !runs && i < TC_COUNT(attempts); i++)
         runs = foresee(ctx, model, device, &attempts[i], n_diags, &o) && o.missing == 0;
     return !runs && o.missing > 0 ? refuse(ctx, n_diags) : TC_OK;
-}
-
-tc_status tempoc_foresee(tc_ctx *ctx, tc_model *model, int64_t threads, const tc_node_memories *nodes,
-                         tc_footprint *out_footprint, bool *out_planned) {
-    const rt_hooks hooks = {tc_upgrade_model, tc_body_for, &rt_device_cpu};
-    const tempo_options options = {.threads = 1};
-    tempo_session *session;
-    rt_foreseen seen = {0};
-    tc_model *copy = tc_model_clone(model);
-    if (threads > 0)
-        tc_model_set_metadata(copy, TC_THREADS_KEY, tc_arena_printf(ctx->arena, "%lld", (long long)threads));
-    bool known = rt_open_model(copy, ctx->file ? ctx->file : "", &options, &hooks, &session) == TEMPO_OK &&
-                 rt_foresee(session, false, nodes, &seen) == TEMPO_OK;
-    tc_status status = TC_OK;
-    size_t n_diags = ctx->n_diags;
-    if (known && seen.n_missing > 0) {
-        tc_diags_add(ctx, seen.missing, seen.n_missing);
-        status = tell_few(ctx, n_diags);
-    }
-    *out_planned = known && seen.planned;
-    *out_footprint = (tc_footprint){.arena = seen.arena, .bound = seen.bound};
-    tempo_close(session);
-    return status;
 }

@@ -20,8 +20,10 @@ tc_status tempoc_target_find(tc_ctx *ctx, const char *name, const tempoc_target 
  * *out_footprint tells it (of a run on the CPU where the target is another runtime's). */
 tc_status tempoc_target_check(tc_ctx *ctx, const tempoc_target *target, tc_model *model, tc_footprint *out_footprint,
                               bool *out_known);
-/* What a run of the model takes on the CPU, and its nodes one by one (`nodes` may be NULL); `threads` as in --threads.
- * *out_planned: its shapes are known, and so it could be told. */
+/* What a run of the model takes on the CPU (tempoc_foresee.c, which tempo-train has, too), and its nodes one by one
+ * (`nodes` may be NULL); `threads` as in --threads. *out_planned: its shapes are known, and so it could be told. */
 tc_status tempoc_foresee(tc_ctx *ctx, tc_model *model, int64_t threads, const tc_node_memories *nodes,
                          tc_footprint *out_footprint, bool *out_planned);
+/* Cuts errors about nodes, those from `n_diags` on, to the first few; TC_UNSUPPORTED. tempoc_foresee.c, too */
+tc_status tempoc_tell_few(tc_ctx *ctx, size_t n_diags);
 #endif

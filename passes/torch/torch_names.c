@@ -75,10 +75,22 @@ void tc_torch_keep_names(tc_pass_env *env, tc_model *model, tc_value *const *ini
         if (!name)
             continue;
         const char *word = layout_words[name->layout];
-        pairs[count++] = (tc_pair){tc_arena_printf(arena, "tempo.parameter.%s", initializers[i]->name),
+        pairs[count++] = (tc_pair){tc_arena_printf(arena, TC_PARAMETER_KEY "%s", initializers[i]->name),
                                    tc_arena_printf(arena, "%s%s%s", name->name, *word ? " " : "", word)};
     }
     tc_model_add_metadata(model, pairs, count);
+}
+
+bool tc_torch_kept_name(tc_arena *arena, const tc_model *model, const char *initializer, tc_torch_name *out_name) {
+    const char *told = tc_model_metadata(model, tc_arena_printf(arena, TC_PARAMETER_KEY "%s", initializer));
+    const char *blank = told ? strchr(told, ' ') : NULL;
+    if (!told)
+        return false;
+    *out_name = (tc_torch_name){told, TC_TORCH_AS_IT_IS};
+    for (size_t i = 0; blank && i < TC_COUNT(layout_words); i++)
+        if (strcmp(layout_words[i], blank + 1) == 0)
+            *out_name = (tc_torch_name){tc_arena_strndup(arena, told, (size_t)(blank - told)), (tc_torch_layout)i};
+    return true;
 }
 
 const char *tc_torch_name_or_own(const tc_summary *summary, const char *initializer) {

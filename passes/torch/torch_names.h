@@ -4,6 +4,8 @@
 #define TC_TORCH_NAMES_H
 #include "../pass.h"
 
+#define TC_PARAMETER_KEY "tempo.parameter."
+
 /* How a parameter comes from the initializer that stands for it. */
 typedef enum tc_torch_layout {
     TC_TORCH_AS_IT_IS,
@@ -35,6 +37,8 @@ const char *tc_torch_full_name(tc_arena *arena, const tc_summary *summary, const
  *                                 "shifted" or "reordered"
  */
 void tc_torch_keep_names(tc_pass_env *env, tc_model *model, tc_value *const *initializers, size_t n);
+/* The same, read from such metadata; false: they say nothing of it, and it has its own name. The name is in `arena`. */
+bool tc_torch_kept_name(tc_arena *arena, const tc_model *model, const char *initializer, tc_torch_name *out_name);
 /* Says that the initializer stands for the parameter of that name, in place of what was said of it before; both names
  * are copied. */
 void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout);
