@@ -16,7 +16,9 @@ _@TOOL@() {
     case $kind in
     OPTION) from='@WORDS@' ;;
     FORMAT) from='onnx text' ;;
-    RECIPE) from=$(@TOOL@ --list-passes | awk '/^recipes:/ { on = 1; next } on && $1 !~ /^--/ { print $1 }') ;;
+    RECIPE) from=$(tempoc --list-passes | awk '/^recipes:/ { on = 1; next } on && $1 !~ /^--/ { print $1 }') ;;
+    OPTIMIZER) from='adamw adam sgd' ;;
+    SCHEDULE) from='linear cosine constant' ;;
     PASS) from="all $(@TOOL@ --list-passes | awk '/^$/ { exit } NR > 1 { print $1 }')" ;;
     LIST) from=$(@TOOL@ --list-passes | awk '/^$/ { exit } NR > 1 { print $1 }') ;;
     RULE) from="all $(@TOOL@ --list-rules | awk '/^  [a-z]/ { print $1 }')" ;;

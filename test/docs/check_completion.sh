@@ -2,7 +2,7 @@
 # check_completion.sh FOLDER-OF-TOOLS FOLDER-OF-COMPLETIONS: what bash offers at the end of some command lines.
 set -uo pipefail
 PATH=$(realpath "$1"):$PATH
-for tool in tempoc tempo-run tempoc-plan; do
+for tool in tempoc tempo-run tempo-train tempoc-plan; do
     # shellcheck disable=SC1090
     source "$2/$tool"
 done
@@ -49,6 +49,10 @@ exactly 'inner b.npz' tempo-run a.onnx -i ''
 exactly 'inner b.npz' tempo-run a.onnx --inputs = ''
 exactly 'c.json' tempo-run a.onnx --profile = c
 exactly 'inner' tempo-run --test-data ''
+exactly 'cosine constant' tempo-train --schedule = c
+exactly 'sgd' tempo-train a.onnx --optimizer s
+exactly 'exact' tempo-train --recipe ex
+exactly 'inner' tempo-train --checkpoint ''
 exactly 'inner d.csv' tempoc-plan ''
 exactly 'inner d.csv' tempoc-plan -o ''
 exactly '--capacity=' tempoc-plan --cap

@@ -35,7 +35,7 @@ MAY_INCLUDE = {
     "compiler/tempoc": ("compiler", "passes", "runtime", "kernels"),
     "compiler/tempoc-plan": ("compiler", "compiler/plan"),
     "runtime/tempo-run": ("compiler", "passes", "runtime", "kernels"),
-    "runtime/tempo-train": ("compiler", "passes", "runtime", "kernels"),
+    "runtime/tempo-train": ("compiler", "compiler/tempoc", "passes", "runtime", "kernels"),
 }
 
 # Each library is seen by one place: docs/dependencies.md says which, and why.

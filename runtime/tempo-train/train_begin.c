@@ -1,0 +1,137 @@
+/* train_begin.c: a run from its beginning to its files: graphs, data, the place it goes on from, the updates, and what
+ * is written at the end. */
+#include "train_run.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { USUAL_BATCH = 8 };
+#define FIRST_SCALE 65536.0 /* PyTorch's GradScaler begins with it, too */
+
+train_data_options train_data_for(const train_options *o, const char *path, int64_t batch) {
+    return (train_data_options){.path = path,
+                                .batch = batch,
+                                .seed = o->session.seed,
+                                .shuffle = o->shuffle,
+                                .pad_multiple = o->pad_multiple,
+                                .max_length = o->max_length,
+                                .pads = o->pads,
+                                .n_pads = o->n_pads,
+                                .pack = o->pack,
+                                .bucket = o->bucket};
+}
+
+static tc_status open_data(train_run *r) {
+    size_t n_inputs;
+    const train_input *inputs = train_graph_inputs(r->ctx, &r->graph, NULL, &n_inputs);
+    train_data_options data = train_data_for(r->o, r->o->data_path, r->batch);
+    data.seed = r->progress.seed;
+    data.drop_last = r->graph.batch > 0;
+    TC_TRY(train_data_open(r->ctx, &data, inputs, n_inputs, &r->data));
+    r->batches = train_data_batches(r->data);
+    return TC_OK;
+}
+
+static tc_status open_graphs(train_run *r) {
+    int64_t batch = r->o->batch;
+    TC_TRY(train_graph_open(r->ctx, r->from, batch, &r->graph));
+    if (r->graph.n_states == 0) {
+        tc_error(r->ctx, TC_BAD_INPUT, NULL, "nothing in the graph is trained");
+        tc_hint(r->ctx, "--train names initializers; tempoc %s tells which there are", r->o->model);
+        return TC_BAD_INPUT;
+    }
+    if (batch > 0 && r->graph.batch > 0 && batch != r->graph.batch) {
+        tc_error(r->ctx, TC_USAGE, NULL, "--batch=%" PRId64 ", but the graph takes batches of %" PRId64, batch,
+                 r->graph.batch);
+        tc_hint(r->ctx, "leave --dim batch out, or --batch");
+        return TC_USAGE;
+    }
+    r->batch = batch > 0 ? batch : r->graph.batch > 0 ? r->graph.batch : USUAL_BATCH;
+    TC_TRY(train_find_checkpoint(r));
+    TC_TRY(open_data(r));
+    return r->o->eval_path ? train_eval_open(r->ctx, r->from, r->batch, &r->graph, &r->eval) : TC_OK;
+}
+
+static tc_status begin_progress(train_run *r) {
+    const train_options *o = r->o;
+    int64_t per_epoch = (r->batches + o->accumulate - 1) / o->accumulate;
+    r->schedule = (train_schedule){.kind = o->schedule, .rate = o->rate};
+    r->schedule.updates = o->steps > 0 ? o->steps : o->epochs * per_epoch;
+    TC_TRY(train_parse_warmup(r->ctx, o->warmup, r->schedule.updates, &r->schedule.warmup));
+    r->progress = (train_progress){.seed = r->progress.seed,
+                                   .loss_scale = FIRST_SCALE,
+                                   .plan_hash = r->graph.hash,
+                                   .data_hash = train_data_hash(r->data),
+                                   .ranks = 1};
+    return TC_OK;
+}
+
+static int64_t count_elements(const train_run *r, bool weights) {
+    int64_t count = 0;
+    for (size_t i = 0; i < r->graph.n_states; i++) {
+        const rt_input *input = rt_find_input(r->graph.session, r->graph.states[i].input);
+        uint64_t n = 1;
+        for (int axis = 0; axis < input->declared->rank; axis++)
+            n *= (uint64_t)input->declared->dims[axis].value;
+        count += r->graph.states[i].is_weight == weights ? (int64_t)n : 0;
+    }
+    return count;
+}
+
+static void tell_plan(train_run *r) {
+    const train_schedule *s = &r->schedule;
+    int64_t per_epoch = (r->batches + r->o->accumulate - 1) / r->o->accumulate, samples = train_data_samples(r->data);
+    int64_t dropped = r->graph.batch > 0 ? samples % r->batch : 0;
+    train_log_say(&r->log, "trains %" PRId64 " numbers of %s by %s, which keeps %" PRId64 " more",
+                  count_elements(r, true), r->o->model, r->o->options.update.optimizer, count_elements(r, false));
+    train_log_say(&r->log,
+                  "%" PRId64 " samples, %" PRId64 " updates an epoch, %" PRId64 " in all; rate %g, %s, warmup %" PRId64,
+                  samples, per_epoch, s->updates, s->rate, r->o->schedule_name, s->warmup);
+    if (dropped > 0)
+        train_log_say(&r->log,
+                      "the last %" PRId64
+                      " samples of each epoch's order are left out: the graph takes batches of %" PRId64 " alone",
+                      dropped, r->batch);
+}
+
+static tc_status write_results(train_run *r) {
+    train_log_settle(&r->log);
+    if (r->o->save)
+        TC_TRY(train_save_model(r));
+    return r->o->save_weights ? train_save_weights(r) : TC_OK;
+}
+
+static tc_status go(train_run *r) {
+    int64_t epochs;
+    int stop;
+    TC_TRY(open_graphs(r));
+    TC_TRY(begin_progress(r));
+    TC_TRY(train_take_checkpoint(r));
+    epochs = r->o->steps > 0 ? (r->schedule.updates * r->o->accumulate + r->batches - 1) / r->batches : r->o->epochs;
+    TC_TRY(train_check_memory(r));
+    TC_TRY(train_log_open(r->ctx, r->o, r->schedule.updates, epochs, r->progress.step, &r->log));
+    tc_diags_print(r->ctx, stderr);
+    tell_plan(r);
+    train_signals_catch();
+    TC_TRY(train_updates(r, &stop));
+    if (stop) {
+        train_log_settle(&r->log);
+        tc_note(r->ctx, NULL, "stopped behind update %" PRId64 " by a signal%s", r->progress.step,
+                r->o->checkpoint ? "; --resume goes on from there" : "");
+        return (tc_status)(128 + stop);
+    }
+    TC_TRY(write_results(r));
+    return r->unsaved ? tc_error(r->ctx, TC_IO, NULL, "the last checkpoint could not be written") : TC_OK;
+}
+
+tc_status train_run_all(tc_ctx *ctx, const train_source *from) {
+    train_run *r = TC_NEW(ctx->arena, train_run);
+    r->ctx = ctx;
+    r->from = from;
+    r->o = from->o;
+    tc_status status = go(r), closed = train_log_close(ctx, &r->log);
+    train_eval_close(&r->eval);
+    train_data_close(r->data);
+    train_checkpoint_close(&r->found);
+    train_graph_close(&r->graph);
+    return status == TC_OK ? closed : status;
+}

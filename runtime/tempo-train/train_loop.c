@@ -1,0 +1,173 @@
+/* train_loop.c: the run: updates, one behind the other, and what comes between them. The place of a run is a
+ * train_progress behind an update; all that an update does follows from it, from the file and from the options, so that
+ * a run that goes on from a checkpoint computes the same bits. */
+#include "train_run.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* --- one update ----------------------------------------------------------------------------------- */
+
+static tempo_tensor scalar(tempo_dtype dtype, void *value, size_t bytes) {
+    return (tempo_tensor){.dtype = dtype, .data = value, .bytes = bytes};
+}
+
+/* The inputs that the loop gives, at addresses that stay. */
+tc_status train_bind_own(train_run *r) {
+    const train_graph *g = &r->graph;
+    const struct {
+        const char *name;
+        bool is_there;
+        tempo_tensor tensor;
+    } own[] = {
+        {TC_RATE_INPUT, true, scalar(TEMPO_FLOAT, &r->own.rate, sizeof r->own.rate)},
+        {TC_UPDATE_INPUT, g->takes_update, scalar(TEMPO_INT64, &r->own.update, sizeof r->own.update)},
+        {TC_APPLY_INPUT, g->takes_apply, scalar(TEMPO_BOOL, &r->own.apply, sizeof r->own.apply)},
+        {TC_SHARE_INPUT, g->takes_share, scalar(TEMPO_FLOAT, &r->own.share, sizeof r->own.share)},
+        {TC_LOSS_SCALE_INPUT, g->takes_scale, scalar(TEMPO_FLOAT, &r->own.scale, sizeof r->own.scale)},
+    };
+    for (size_t i = 0; i < TC_COUNT(own); i++) {
+        tempo_status status = own[i].is_there ? tempo_bind(g->session, own[i].name, &own[i].tensor) : TEMPO_OK;
+        if (status != TEMPO_OK)
+            return train_failed(r->ctx, g->session, status);
+    }
+    return TC_OK;
+}
+
+static tc_status read_output(train_run *r, const char *name, void *value, size_t bytes) {
+    tempo_tensor tensor;
+    tempo_status status = tempo_output(r->graph.session, name, &tensor);
+    if (status != TEMPO_OK)
+        return train_failed(r->ctx, r->graph.session, status);
+    TC_ASSERT(tensor.bytes == bytes);
+    memcpy(value, tensor.data, bytes);
+    return TC_OK;
+}
+
+/* Samples of a batch of an epoch, of all ranks. */
+static int64_t samples_of(const train_run *r, int64_t index) {
+    int64_t left = train_data_samples(r->data) - index * r->batch;
+    return left < r->batch ? left : r->batch;
+}
+
+/* Batches of the update that begins at `index`: groups end with the epoch. */
+static int64_t group_at(const train_run *r, int64_t index) {
+    int64_t left = r->batches - index;
+    return left < r->o->accumulate ? left : r->o->accumulate;
+}
+
+static tc_status run_batch(train_run *r, int64_t index, bool last, int64_t group_samples, train_record *record) {
+    train_progress *p = &r->progress;
+    train_batch batch;
+    float loss;
+    TC_TRY(train_data_batch(r->ctx, r->data, p->epoch, index, &batch));
+    TC_TRY(train_bind_batch(r->ctx, r->graph.session, &batch));
+    r->own.apply = last;
+    r->own.share = (float)((double)batch.all_samples / (double)group_samples);
+    TC_TRY(train_bind_own(r));
+    tempo_seed(r->graph.session, p->seed, (uint64_t)(p->epoch * r->batches + index));
+    tempo_status status = tempo_run(r->graph.session);
+    if (status != TEMPO_OK)
+        return train_run_failed(r, status);
+    TC_TRY(read_output(r, r->graph.loss, &loss, sizeof loss));
+    record->loss += (double)loss * (double)batch.all_samples / (double)group_samples;
+    record->samples += batch.all_samples;
+    record->tokens += batch.all_tokens;
+    return TC_OK;
+}
+
+/* As PyTorch's GradScaler: half of it where gradients overflowed, twice as much behind so many updates without. */
+static void adapt_scale(train_progress *p, bool finite) {
+    enum { GOOD_UPDATES = 2000 };
+    if (!finite) {
+        p->loss_scale *= 0.5;
+        p->scale_good_steps = 0;
+        p->skipped++;
+    } else if (++p->scale_good_steps == GOOD_UPDATES) {
+        p->loss_scale *= 2;
+        p->scale_good_steps = 0;
+    }
+}
+
+/* What the graph tells behind an update. */
+static tc_status read_outcome(train_run *r, train_record *record) {
+    const train_graph *g = &r->graph;
+    bool finite = true;
+    float norm = -1;
+    if (g->tells_norm)
+        TC_TRY(read_output(r, TC_NORM_OUTPUT, &norm, sizeof norm));
+    if (g->tells_finite)
+        TC_TRY(read_output(r, TC_FINITE_OUTPUT, &finite, sizeof finite));
+    record->grad_norm = (double)norm;
+    record->loss_scale = g->takes_scale ? r->progress.loss_scale : -1;
+    record->skipped = !finite;
+    if (g->takes_scale && g->tells_finite)
+        adapt_scale(&r->progress, finite);
+    return TC_OK;
+}
+
+static tc_status update(train_run *r) {
+    train_progress *p = &r->progress;
+    int64_t n = group_at(r, p->batch), samples = 0;
+    train_record record = {.step = p->step + 1, .epoch = p->epoch + 1};
+    double begun = tc_seconds();
+    for (int64_t i = 0; i < n; i++)
+        samples += samples_of(r, p->batch + i);
+    record.rate = train_rate(&r->schedule, record.step);
+    r->own.rate = (float)record.rate;
+    r->own.update = record.step - p->skipped;
+    r->own.scale = (float)p->loss_scale;
+    for (int64_t i = 0; i < n; i++)
+        TC_TRY(run_batch(r, p->batch + i, i + 1 == n, samples, &record));
+    TC_TRY(read_outcome(r, &record));
+    if (!isfinite(record.loss) && !record.skipped)
+        return train_not_finite(r, record.loss);
+    p->step++;
+    p->batch += n;
+    if (p->batch == r->batches) {
+        p->batch = 0;
+        p->epoch++;
+    }
+    record.seconds = tc_seconds() - begun;
+    train_log_step(&r->log, &record);
+    return TC_OK;
+}
+
+/* --- between updates ------------------------------------------------------------------------------ */
+
+static tc_status evaluate(train_run *r) {
+    double begun = tc_seconds();
+    int64_t samples;
+    if (!r->o->eval_path)
+        return TC_OK;
+    TC_TRY(train_eval_run(r->ctx, &r->eval, &r->graph, &samples));
+    train_score *scores = TC_NEW_ARRAY(r->ctx->arena, train_score, r->eval.n + 1);
+    for (size_t i = 0; i < r->eval.n; i++)
+        scores[i] = (train_score){r->eval.scores[i], r->eval.sums[i]};
+    train_log_eval(&r->log, r->progress.step, r->progress.epoch, scores, r->eval.n, samples, tc_seconds() - begun);
+    return TC_OK;
+}
+
+static bool every(int64_t n, int64_t step) { return n > 0 && step % n == 0; }
+
+/* Evaluations, checkpoints and the wishes of signals; *out_stop: the signal that ends the run, or 0. */
+static tc_status between(train_run *r, int *out_stop) {
+    const train_progress *p = &r->progress;
+    bool last = p->step == r->schedule.updates, epoch_ends = p->batch == 0;
+    *out_stop = last ? 0 : train_signals_stop();
+    if (!*out_stop && (last || epoch_ends || every(r->o->eval_every, p->step)))
+        TC_TRY(evaluate(r));
+    bool asked = train_signals_save();
+    if (last || epoch_ends || *out_stop || asked || every(r->o->checkpoint_every, p->step))
+        return train_checkpoint_now(r);
+    return TC_OK;
+}
+
+tc_status train_updates(train_run *r, int *out_stop) {
+    *out_stop = 0;
+    while (r->progress.step < r->schedule.updates && !*out_stop) {
+        TC_TRY(update(r));
+        TC_TRY(between(r, out_stop));
+    }
+    return TC_OK;
+}

@@ -1,0 +1,199 @@
+/* train_main.c: the trainer's command line. Everything that can be known to be wrong before the work starts is said
+ * before it starts; the exit code is the status (compiler/diag.h), or 128 and the number of the signal that ended it.
+ */
+#include "../../compiler/options.h"
+#include "../../compiler/program.h"
+#include "train.h"
+#include <errno.h>
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#define OPTION(...) TC_OPTION(train_options, __VA_ARGS__),
+static const tc_option rows[] = {
+#include "train_options.def"
+};
+#undef OPTION
+
+static const char details[] =
+    "Trains the weights of an ONNX model on data: a plain model with a loss, which is compiled on the way, or what\n"
+    "tempoc wrote. The optimizer becomes a part of the graph.\n"
+    "\n"
+    "examples:\n"
+    "  tempo-train model.onnx --data train.npz --save trained.onnx         fine-tune for an epoch by AdamW\n"
+    "  tempo-train model.onnx --data train.npz --eval-data eval.npz --batch 32 --epochs 3 --lr 3e-5 --warmup 6%\n"
+    "                                                                      with a score behind each epoch\n"
+    "  tempo-train model.onnx --data train.npz --checkpoint run --checkpoint-every 500 --resume\n"
+    "                                                                      the same line goes on where it was killed\n"
+    "  tempo-train model.onnx --data train.npz --save-weights w.safetensors    for PyTorch's load_state_dict\n"
+    "  tempo-train model.onnx --data train.npz --batch 32 --dim sequence=128 --memory-budget=40%\n"
+    "                                                                      in less memory, with the same bits\n"
+    "  tempo-train model.onnx --data train.npz --log run.jsonl --tensorboard runs/a    numbers for later\n"
+    "\n"
+    "Data is written by numpy: numpy.savez(\"train.npz\", input_ids=ids, attention_mask=mask, labels=labels).\n";
+
+static const char footer[] =
+    "Exit codes: 0 good, 2 bad or missing input, 3 unsupported, 4 limit or memory, 5 input/output, 6 NaN or infinity,\n"
+    "64 usage, 70 bug in tempo-train, 130 and 143 ended by SIGINT and SIGTERM behind a whole update.\n";
+
+static const tc_option_table table = {
+    .tool = "tempo-train",
+    .summary = "trains ONNX models",
+    .usage = "MODEL.onnx --data TRAIN.npz [--eval-data EVAL.npz] [--save OUT.onnx] [options]",
+    .details = details,
+    .footer = footer,
+    .options = rows,
+    .n_options = TC_COUNT(rows),
+};
+
+/* --- optimizers ----------------------------------------------------------------------------------- */
+
+/* What counts where an option says nothing. */
+static const struct {
+    const char *name;
+    double rate;
+} optimizers[] = {{"adamw", 5e-5}, {"adam", 5e-5}, {"sgd", 1e-2}};
+
+#define UNSET DBL_MAX /* a rate that nobody gave */
+
+static tc_status check_share(tc_ctx *ctx, const char *name, double value) {
+    if (value >= 0 && value < 1)
+        return TC_OK;
+    return tc_error(ctx, TC_USAGE, NULL, "--%s=%g: expected a share, from 0 to less than 1", name, value);
+}
+
+static tc_status check_optimizer(tc_ctx *ctx, train_options *o) {
+    tc_update_options *u = &o->options.update;
+    size_t at = 0;
+    while (at < TC_COUNT(optimizers) && strcmp(optimizers[at].name, u->optimizer) != 0)
+        at++;
+    if (at == TC_COUNT(optimizers))
+        return tc_error(ctx, TC_USAGE, NULL, "--optimizer=%s: expected adamw, adam or sgd",
+                        tc_quote(ctx, u->optimizer));
+    o->rate = o->rate == UNSET ? optimizers[at].rate : o->rate;
+    if (o->rate < 0 || u->weight_decay < 0 || u->epsilon < 0)
+        return tc_error(ctx, TC_USAGE, NULL, "--lr, --weight-decay and --epsilon are not negative");
+    if (u->nesterov && u->momentum == 0)
+        return tc_error(ctx, TC_USAGE, NULL, "--nesterov goes with --momentum");
+    TC_TRY(check_share(ctx, "beta1", u->beta1));
+    TC_TRY(check_share(ctx, "beta2", u->beta2));
+    TC_TRY(check_share(ctx, "momentum", u->momentum));
+    return TC_OK;
+}
+
+/* --- arguments ------------------------------------------------------------------------------------ */
+
+static tc_status parse_seed(tc_ctx *ctx, train_options *o) {
+    char *end;
+    if (!o->seed)
+        return TC_OK;
+    errno = 0;
+    o->session.seed = strtoull(o->seed, &end, 0);
+    if (errno == 0 && *o->seed >= '0' && *o->seed <= '9' && *end == '\0')
+        return TC_OK;
+    return tc_error(ctx, TC_USAGE, NULL, "--seed=%s: expected a number from 0 to 2^64 - 1", tc_quote(ctx, o->seed));
+}
+
+static tc_status check_numbers(tc_ctx *ctx, const train_options *o) {
+    if (o->threads > 4096)
+        return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096");
+    if (o->keep < 2)
+        return tc_error(ctx, TC_USAGE, NULL, "--keep is 2 or more");
+    if (o->steps == 0 && o->epochs == 0)
+        return tc_error(ctx, TC_USAGE, NULL, "--epochs and --steps are both 0: there is nothing to do");
+    if (!o->checkpoint && (o->resume || o->checkpoint_every > 0)) {
+        tc_error(ctx, TC_USAGE, NULL, "%s goes with --checkpoint", o->resume ? "--resume" : "--checkpoint-every");
+        tc_hint(ctx, "for example: --checkpoint run --resume");
+        return TC_USAGE;
+    }
+    if (o->options.recipe && strcmp(o->options.recipe, "auto") == 0) {
+        tc_error(ctx, TC_USAGE, NULL, "--recipe=auto is tempoc's alone");
+        tc_hint(ctx, "tempoc %s -o train.onnx --recipe=auto, then train that", o->model);
+        return TC_USAGE;
+    }
+    return TC_OK;
+}
+
+static tc_status check_model(tc_ctx *ctx, train_options *o, const tc_arguments *arguments) {
+    if (arguments->count == 1 && o->data_path) {
+        o->model = arguments->items[0];
+        return TC_OK;
+    }
+    tc_error(ctx, TC_USAGE, NULL,
+             arguments->count > 1   ? "one model at a time"
+             : arguments->count < 1 ? "no model given"
+                                    : "no data given: --data names it");
+    tc_hint(ctx, "for example: tempo-train model.onnx --data train.npz; tempo-train --help tells more");
+    return TC_USAGE;
+}
+
+static tc_status check_arguments(tc_ctx *ctx, train_options *o, const tc_arguments *arguments) {
+    TC_TRY(check_model(ctx, o, arguments));
+    TC_TRY(check_numbers(ctx, o));
+    TC_TRY(check_optimizer(ctx, o));
+    TC_TRY(train_schedule_find(ctx, o->schedule_name, &o->schedule));
+    TC_TRY(parse_seed(ctx, o));
+    TC_TRY(tc_pipeline_check(ctx, &o->options));
+    o->session.threads = (int)o->threads;
+    o->session.check_memory = o->check_memory;
+    o->session.tf32 = o->tf32;
+    return rt_find_device(ctx, o->device, &o->hooks.device, &o->hooks.device_number);
+}
+
+/* --- files ---------------------------------------------------------------------------------------- */
+
+#define WRITTEN(o)                                                                                                     \
+    (const tc_written[]) { {"--save", (o)->save}, {"--save-weights", (o)->save_weights}, {"--log", (o)->log}, }
+enum { N_WRITTEN = 3 };
+
+static tc_status check_files(tc_ctx *ctx, const train_options *o) {
+    for (size_t i = 0; i < N_WRITTEN; i++)
+        if (WRITTEN(o)[i].path)
+            TC_TRY(tc_check_writable(ctx, WRITTEN(o)[i].path));
+    TC_TRY(
+        tc_check_written(ctx, WRITTEN(o), N_WRITTEN, (const char *const[]){o->model, o->data_path, o->eval_path}, 3));
+    return tc_check_written(ctx, WRITTEN(o), N_WRITTEN, o->options.rules_files, o->options.n_rules_files);
+}
+
+/* The weights of the file stay where they are, too. */
+static tc_status check_weights(tc_ctx *ctx, const train_source *from) {
+    tc_model *model;
+    TC_TRY(tc_read_opened(ctx, from->file, from->o->model, &model));
+    tc_status status = tc_check_weights(ctx, WRITTEN(from->o), N_WRITTEN, model);
+    tc_model_destroy(model);
+    return status;
+}
+
+static tc_status run(tc_ctx *ctx, int argc, char **argv) {
+    train_options o = {
+        .hooks = {.upgrade = tc_upgrade_model, .body = tc_body_for}, .shuffle = true, .accumulate = 1, .rate = UNSET};
+    tc_arguments arguments;
+    TC_TRY(tc_options_parse(ctx, &table, argc, argv, stdout, &o, &arguments));
+    if (arguments.done)
+        return TC_OK;
+    TC_TRY(check_arguments(ctx, &o, &arguments));
+    TC_TRY(check_files(ctx, &o));
+    ctx->file = o.model;
+    tc_file file;
+    tc_held held;
+    TC_TRY(tc_file_open(ctx, o.model, &file));
+    tc_file_hold(&file, &held);
+    const train_source from = {&o, &file};
+    tc_status status = check_weights(ctx, &from);
+    if (status == TC_OK)
+        status = train_run_all(ctx, &from);
+    tc_let_go(&held);
+    tc_file_close(&file);
+    return status;
+}
+
+int main(int argc, char **argv) {
+#ifdef M_ARENA_MAX
+    mallopt(M_ARENA_MAX, 1); /* as in tempo-run: glibc reserves 64 MiB of addresses for each thread else */
+#endif
+    return tc_program("tempo-train", run, argc, argv);
+}

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""What tempo-train refuses: each with its exit code, with what is wrong and with what to do; nothing is written then.
+
+usage: train_refusals.py TEMPO_TRAIN TEMPOC MODELS
+"""
+import os
+import resource
+import subprocess
+import sys
+
+import numpy as np
+
+import train_tool as t
+
+TEMPOC, MODELS = sys.argv[2:4]
+
+
+def usage():
+    model, data = t.path("model.onnxt"), t.path("train.npz")
+    good = (model, "--data", data, "--loss=loss", "--batch=4")
+    t.run(code=64, says=["no model given", "for example: tempo-train"])
+    t.run(model, code=64, says=["no data given"])
+    t.run(model, model, "--data", data, code=64, says=["one model at a time"])
+    for options, words in (
+            (["--optimizer=adamx"], "expected adamw, adam"),
+            (["--schedule=step"], "expected linear, cosine or constant"),
+            (["--warmup=2.5"], "--warmup=100, or --warmup=6%"),
+            (["--warmup=120%"], "--warmup=120%"),
+            (["--warmup=many"], "--warmup=many"),
+            (["--seed=-1"], "--seed=-1: expected"),
+            (["--beta1=1"], "--beta1=1: expected a share"),
+            (["--lr=-1"], "not negative"),
+            (["--nesterov"], "--nesterov goes with --momentum"),
+            (["--epochs=0"], "there is nothing to do"),
+            (["--keep=1", "--checkpoint", t.path("c")], "--keep"),
+            (["--resume"], "--resume goes with --checkpoint"),
+            (["--checkpoint-every=3"], "--checkpoint-every goes with --checkpoint"),
+            (["--recipe=auto"], "tempoc"),
+            (["--recipe=best"], "the recipes are"),
+            (["--batchs=3"], "did you mean --batch"),
+            (["--threads=5000"], "--threads goes from 0 to 4096"),
+            (["--save", model], "would write over a file that is read"),
+            (["--log", t.path("l"), "--save", t.path("l")], "would write over the file of --save")):
+        t.run(*good, *options, code=64, says=[words])
+    t.run(*good, "--save", t.path("none/out.onnx"), code=5, says=["none"])
+    t.run(*good, "--log", t.path("none/l.jsonl"), code=5)
+    t.run(*good, "--checkpoint", t.path("none/c"), code=5)
+    t.run(*good, "--tensorboard", t.path("none/t"), code=5, says=["--tensorboard"])
+    t.run(t.path("none.onnx"), "--data", data, code=5)
+    t.check("tempo-train --help" not in t.run("--help"), "--help says to read itself")
+    t.run("--version", says=["tempo-train"])
+
+
+def files():
+    model, data = t.path("model.onnxt"), t.path("train.npz")
+    t.run(model, "--data", t.path("none.npz"), "--loss=loss", code=5, says=["none.npz"])
+    np.savez(t.path("half.npz"), x=t.samples(8)["x"])
+    t.run(model, "--data", t.path("half.npz"), "--loss=loss", code=2, says=["labels"])
+    t.run(model, "--data", data, code=64, says=["--loss"])  # two outputs could be it
+    t.run(model, "--data", data, "--loss=loss", "--freeze=*", code=2, says=["nothing"])
+    t.classifier("fixed.onnxt", batch=6)
+    t.data("few.npz", 5)
+    t.run(t.path("fixed.onnxt"), "--data", t.path("few.npz"), "--loss=loss", code=2,
+          says=["5 samples, fewer than a batch of 6", "--batch"])
+    t.run(t.path("fixed.onnxt"), "--data", data, "--loss=loss", "--log", t.path("fixed.jsonl"),
+          says=["the last 4 samples"])
+    t.check(len(t.losses("fixed.jsonl")) == 3, "22 samples in batches of 6 are 3 updates")
+    t.run(t.path("fixed.onnxt"), "--data", data, "--loss=loss", "--batch=11", "--log", t.path("fixed.jsonl"))
+    t.check(len(t.losses("fixed.jsonl")) == 2, "22 samples in batches of 11 are 2 updates")
+    bad = t.samples(8)
+    bad["labels"][5] = 7
+    np.savez(t.path("bad.npz"), **bad)
+    t.run(model, "--data", t.path("bad.npz"), "--loss=loss", "--save", t.path("bad.onnx"), code=2, says=["7"])
+    t.check(not os.path.exists(t.path("bad.onnx")), "a run that failed has saved a model")
+
+
+def compiled():
+    """What tempoc wrote is trained as it is, at its own batch, and saved without its backward pass."""
+    model, data, train = t.path("model.onnxt"), t.path("train.npz"), t.path("train.onnx")
+    subprocess.run([TEMPOC, model, "-q", "-o", train, "--loss=loss"], check=True)
+    for name, source in (("plain", model), ("compiled", train)):
+        t.run(source, "--data", data, "--batch=4", "--loss=loss", "--lr=0.05", "--log", t.path(f"{name}.jsonl"),
+              "--save-weights", t.path(f"{name}.safetensors"))
+    t.check(t.losses("plain.jsonl") == t.losses("compiled.jsonl"), "a compiled file trains otherwise")
+    t.run(train, "--data", data, "--batch=4", "--lr=0.05", "--save", t.path("forward.onnx"),
+          says=["forward graph alone"])
+    plain, found = (t.safetensors(t.path(f"{name}.safetensors")) for name in ("plain", "compiled"))
+    t.check(plain.keys() == found.keys() and all(np.array_equal(plain[k], found[k]) for k in plain),
+            "weights of a compiled file differ")
+    t.run(model, "--data", data, "--loss=loss", "--dim=batch=6", "--batch=4", code=64,
+          says=["--batch=4, but the graph takes batches of 6", "--dim"])
+
+
+def numbers():
+    """NaN and infinity end a run with exit code 6, and nothing that there was is written over."""
+    model, data = t.path("model.onnxt"), t.path("train.npz")
+    broken = t.samples(8)
+    broken["x"][6] = np.nan
+    np.savez(t.path("nan.npz"), **broken)
+    t.run(model, "--data", t.path("nan.npz"), "--loss=loss", "--batch=4", "--no-shuffle", "--save", t.path("nan.onnx"),
+          "--checkpoint", t.path("nan"), "--checkpoint-every=1", code=6, says=["update 2, epoch 1", "--lr"])
+    t.check(not os.path.exists(t.path("nan.onnx")), "a model was saved though NaN came up")
+    t.check(sorted(os.listdir(t.path("nan"))) == ["step-1"], f"checkpoints: {os.listdir(t.path('nan'))}")
+    for weights in ("weights", "optimizer"):
+        found = t.safetensors(os.path.join(t.path("nan"), "step-1", f"{weights}.safetensors"))
+        t.check(all(np.isfinite(w).all() for w in found.values()), "a checkpoint holds what is not finite")
+    t.run(model, "--data", data, "--loss=loss", "--lr=1e38", "--optimizer=sgd", "--epochs=9", code=6,
+          says=["update", "epoch"])
+
+
+def limited(megabytes):
+    return lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+
+
+def memory():
+    """A batch that memory cannot hold is refused before the first update, with one that it can: which then runs."""
+    model = os.path.join(MODELS, "bert-ts_14", "model.onnx")  # open batch and sequence
+    draw = np.random.default_rng(1)
+    ids = draw.integers(1, 90, (4096, 12))
+    np.savez(t.path("ids.npz"), input_ids=ids, attention_mask=np.ones_like(ids), labels=ids)
+    command = [t.TOOL, model, "--data", t.path("ids.npz"), "--threads=1", "--log", t.path("memory.jsonl")]
+    full = subprocess.run([*command, "--batch=4096"], preexec_fn=limited(130), capture_output=True,
+                          text=True, check=False)
+    words = full.stdout + full.stderr
+    t.check(full.returncode == 4 and "not enough memory: a batch of 4096 takes" in words, f"{full.returncode}: {words}")
+    t.check(not os.path.exists(t.path("memory.jsonl")), "a record was written though the run was refused")
+    fits = [word.strip(",;") for word in words.split() if word.startswith("--batch=")]
+    t.check(len(fits) == 1, f"no batch that would fit: {words}")
+    for option in fits:
+        done = subprocess.run([*command, option, "--steps=2"], preexec_fn=limited(130), capture_output=True,
+                              text=True, check=False)
+        t.check(done.returncode == 0, f"{option} does not fit: {done.stdout + done.stderr}")
+
+
+def main():
+    t.classifier("model.onnxt")
+    t.data("train.npz", 22)
+    usage()
+    files()
+    compiled()
+    numbers()
+    memory()
+    t.finish()
+
+
+if __name__ == "__main__":
+    main()

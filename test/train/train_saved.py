@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""What tempo-train writes of trained weights: ONNX Runtime runs the saved model and gives the scores that were told, and
+the weights are PyTorch's by name and layout.
+
+usage: train_saved.py TEMPO_TRAIN MODELS
+The names come from bert-ts_14, which has the weights of bert-dyn_18 under PyTorch's names, as they are.
+"""
+import os
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+
+import train_tool as t
+
+MODELS = sys.argv[2]
+
+
+def batches(name, n, seed=3):
+    """n batches of a model's kind: its own one, with other integers of the same range."""
+    with np.load(os.path.join(MODELS, name, "inputs.npz")) as file:
+        own = dict(file)
+    draw = np.random.default_rng(seed)
+    made = {}
+    for key, array in own.items():
+        if array.dtype.kind in "iu" and "mask" not in key:
+            made[key] = draw.integers(1, array.max() + 1, (n * len(array), *array.shape[1:])).astype(array.dtype)
+        elif array.dtype.kind == "f":
+            made[key] = draw.standard_normal((n * len(array), *array.shape[1:])).astype(array.dtype)
+        else:
+            made[key] = np.concatenate([array] * n)
+    return made, len(next(iter(own.values())))
+
+
+def scores(path, data, size):
+    """Mean of the loss by ONNX Runtime."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    samples = len(next(iter(data.values())))
+    got = []
+    for at in range(0, samples, size):
+        outputs = session.run(["loss"], {i.name: data[i.name][at:at + size] for i in session.get_inputs()})
+        got.append(float(outputs[0]))
+    return np.mean(got)
+
+
+def saved(name, notes=(), flags=()):
+    """Trains, saves and asks ONNX Runtime."""
+    held, size = batches(name, 3, seed=9)
+    np.savez(t.path("train.npz"), **batches(name, 4)[0])
+    np.savez(t.path("eval.npz"), **held)
+    model, out = os.path.join(MODELS, name, "model.onnx"), t.path(f"{name}.onnx")
+    said = t.run(model, "--data", t.path("train.npz"), "--eval-data", t.path("eval.npz"), "--lr=3e-3", "--epochs=2",
+                 "--save", out, "--save-weights", t.path(f"{name}.safetensors"), "--log", t.path("log.jsonl"),
+                 *flags, says=notes)
+    updates, evaluations = t.records("log.jsonl")
+    t.close(scores(out, held, size), evaluations[-1]["loss"], f"{name}: the loss of the saved model", rtol=2e-5)
+    t.check(evaluations[-1]["loss"] != evaluations[0]["loss"], f"{name}: nothing was learned")
+    before, after = onnx.load(model), onnx.load(out)
+    onnx.checker.check_model(after)
+    if not notes:  # the file as it was, but for weights
+        for graph in (before.graph, after.graph):
+            for tensor in graph.initializer:
+                for field in ("raw_data", "float_data", "int32_data", "int64_data"):
+                    tensor.ClearField(field)
+        t.check(before == after, f"{name}: more than weights has changed")
+    return said, updates
+
+
+def weights_by_name():
+    """Without a change, weights by PyTorch's names are PyTorch's; with one, those of the saved model."""
+    model = os.path.join(MODELS, "bert-dyn_18", "model.onnx")
+    np.savez(t.path("train.npz"), **batches("bert-dyn_18", 1)[0])
+    t.run(model, "--data", t.path("train.npz"), "--lr=0", "--save-weights", t.path("still.safetensors"),
+          says=["position_embeddings.weight"])  # of which the file has some rows
+    found = t.safetensors(t.path("still.safetensors"))
+    want = {w.name: numpy_helper.to_array(w) for w in
+            onnx.load(os.path.join(MODELS, "bert-ts_14", "model.onnx")).graph.initializer}
+    want = {name: w for name, w in want.items() if name.startswith("m.") and "position_embeddings" not in name}
+    t.check(len(want) > 30 and want.keys() <= found.keys(), f"missed: {sorted(want.keys() - found.keys())}")
+    for name in found.keys() & want.keys():
+        t.check(np.array_equal(found[name], want[name]), f"{name} is not PyTorch's")
+
+
+def main():
+    t.classifier("model.onnxt")
+    for name in ("bert-dyn_18", "bert-ts_14", "gpt2-dyn_21", "llama-dyn_21"):
+        saved(name)
+    # Weights that the file has as a part of another, or several times.
+    for name in ("alberttied-dyn_21", "vit-dyn_18", "t5-dyn_18"):
+        saved(name, notes=["in standard ops"])
+    weights_by_name()
+    t.finish()
+
+
+if __name__ == "__main__":
+    main()
