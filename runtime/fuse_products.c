@@ -33,11 +33,11 @@ static int64_t count(const tc_value *value) {
 static bool read_matmul(const tc_node *node, rt_fused_product *out) {
     const tc_value *a = tc_input(node, 0), *b = tc_input(node, 1);
     const bool turned = tc_attr_int(node, RT_TRANS_B, 0) != 0;
-    if (!has_dims(a, 2) || !has_dims(b, 2) || b->type->rank != 2 || dim(a, 1) != dim(b, turned ? 1 : 2))
+    if (!has_dims(a, 2) || !has_dims(b, 2) || b->type->rank != 2 || dim(a, 1) != dim(b, 2))
         return false;
-    const int64_t k = dim(a, 1), n = dim(b, turned ? 2 : 1);
+    const int64_t k = dim(a, 1), n = dim(b, 1);
     out->product = (tk_product){
-        .m = k > 0 ? count(a) / k : 0, .n = n, .k = k, .lda = k, .ldb = dim(b, 1), .trans_b = turned, .alpha = 1};
+        .m = k > 0 ? count(a) / k : 0, .n = n, .k = k, .lda = k, .ldb = turned ? k : n, .trans_b = turned, .alpha = 1};
     return true;
 }
 

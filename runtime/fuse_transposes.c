@@ -3,26 +3,29 @@
 #include "fuse_transposes.h"
 #include "../compiler/ops.h"
 
-/* What the value is the transpose of, where that is a matrix which is there all the time; NULL else. */
-static tc_value *transposed_input(const tc_value *value) {
-    const tc_node *node = value ? value->producer : NULL;
+static bool turns_input(const tc_node *node) {
     size_t n;
-    if (!node || !tc_node_is(node, "", "Transpose"))
-        return NULL;
-    tc_value *from = tc_input(node, 0);
+    if (!tc_node_is(node, "", "Transpose") || !tc_input(node, 0))
+        return false;
+    const tc_value *from = tc_input(node, 0);
     const int64_t *perm = tc_attr_ints(node, "perm", &n);
     bool swaps = tc_value_rank(from) == 2 && (!perm || (n == 2 && perm[0] == 1 && perm[1] == 0));
-    return swaps && !from->producer ? from : NULL;
+    return swaps && !from->producer && tc_dtype_is_float(tc_value_dtype(from));
+}
+
+static bool is_for_products(const tc_value *value) {
+    bool all = !value->n_graph_outputs;
+    TC_FOR_USES(use, value)
+        all &= use->index == 1 && use->user->graph == value->graph && tc_node_is(use->user, "", "MatMul");
+    return all;
 }
 
 void rt_fuse_transposes(tc_graph *graph) {
-    TC_FOR_NODES_SAFE(node, graph) {
-        tc_value *copy = tc_node_is(node, "", "MatMul") ? tc_input(node, 1) : NULL, *weight = transposed_input(copy);
-        if (!weight)
+    TC_FOR_NODES(node, graph) {
+        if (!turns_input(node) || !is_for_products(node->outputs[0]))
             continue;
-        tc_node_set_input(node, 1, weight);
-        tc_attr_set_int(node, RT_TRANS_B, 1);
-        if (!tc_value_is_used(copy))
-            tc_node_erase(copy->producer);
+        tc_attr_set_int(node, RT_LIES, 1);
+        TC_FOR_USES(use, node->outputs[0])
+            tc_attr_set_int(use->user, RT_TRANS_B, 1);
     }
 }

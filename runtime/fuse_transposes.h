@@ -3,10 +3,12 @@
 #define RT_FUSE_TRANSPOSES_H
 #include "../compiler/ir.h"
 
-/* The attribute that a plan's MatMul has then: its right operand is [n, k]. */
+/* Attributes that a plan's nodes have then: of a Transpose, whose result is the operand's bytes, as they lie; of a
+ * MatMul, whose right operand is such a result. */
+#define RT_LIES "lies"
 #define RT_TRANS_B "transB"
 
-/* MatMuls whose right operand is a matrix that a Transpose makes of an input of the graph read that input; Transposes
- * that nobody reads any more go. Only inputs: they are there all the time, so that nothing lives longer. */
+/* A Transpose that makes a matrix of floats of an input of the graph, for nothing but MatMuls that have it on the
+ * right, makes no copy. Only of inputs: they are there all the time, so that nothing lives longer. */
 void rt_fuse_transposes(tc_graph *graph);
 #endif

@@ -75,8 +75,6 @@ tc_status rt_launch_matmul(rt_launcher *launcher, const tc_node *node, rt_launch
                         "an operand is a scalar; MatMul takes vectors, matrices and batches of them");
     matrix a = as_matrix(left, true), b = as_matrix(right, false);
     bool turned = tc_attr_int(node, RT_TRANS_B, 0) != 0;
-    if (turned)
-        b = (matrix){b.columns, b.rows, b.batch};
     if (a.columns != b.rows)
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the inner dims of the operands differ: %lld and %lld",
                         (long long)a.columns, (long long)b.rows);

@@ -5,6 +5,7 @@
 #include "../../compiler/contents.h"
 #include "../../kernels/movement/cast.h"
 #include "../available.h"
+#include "../fuse_transposes.h"
 #include "launch_util.h"
 #include <string.h>
 
@@ -72,6 +73,10 @@ tc_status rt_launch_transpose(rt_launcher *launcher, const tc_node *node, rt_lau
     for (int d = 0; d < inp->rank; d++)
         reversed[d] = inp->rank - 1 - d;
     TC_TRY(rt_expect(launcher, node, !perm || n == (size_t)inp->rank));
+    if (tc_attr_int(node, RT_LIES, 0) != 0) {
+        launch->view_of = 0;
+        return TC_OK;
+    }
     return prepare_permuted(launcher, node, launch, inp->rank, inp->dims, perm ? perm : reversed);
 }
 
