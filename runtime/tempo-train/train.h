@@ -85,10 +85,9 @@ typedef struct train_graph {
     bool tells_norm, tells_finite;                            /* outputs that it has */
     train_state *states;
     size_t n_states;
-    int64_t batch;  /* of every input, fixed in the graph; 0: open */
-    uint64_t hash;  /* of nodes and states: another graph has another, as a rule */
-    double padding; /* of labels: what the loss ignores, or 0 */
-    tc_held held;   /* the session */
+    int64_t batch; /* of every input, fixed in the graph; 0: open */
+    uint64_t hash; /* of nodes and states: another graph has another, as a rule */
+    tc_held held;  /* the session */
 } train_graph;
 
 /* Compiles the file with its backward pass and optimizer, at this batch (0: as the file has it), and opens it. */

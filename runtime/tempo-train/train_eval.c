@@ -22,7 +22,6 @@ tc_status train_eval_open(tc_ctx *ctx, const train_source *from, int64_t batch, 
     *e = (train_eval){0};
     TC_TRY(train_compile_forward(ctx, from, batch, trained, &model));
     e->graph.batch = trained->batch;
-    e->graph.padding = trained->padding;
     TC_TRY(train_session_open(ctx, from->o, model, &e->graph));
     TC_TRY(list_scores(ctx, e));
     e->copies = TC_NEW_ARRAY(ctx->arena, void *, trained->n_states + 1);

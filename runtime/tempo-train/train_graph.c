@@ -5,6 +5,7 @@
 #include "../../compiler/ops.h"
 #include "../../compiler/tempoc/tempoc_target.h"
 #include "../../passes/batch.h"
+#include "train_padding.h"
 #include <string.h>
 
 /* --- the batch ------------------------------------------------------------------------------------ */
@@ -192,16 +193,6 @@ static bool has_output(const train_graph *g, const char *name) {
     return rt_find_output(g->session, name, &at);
 }
 
-/* What losses of the graph pass over; 0: none says. */
-static double ignored_label(const tc_graph *graph) {
-    TC_FOR_NODES(node, graph) {
-        const tc_attr *attr = tc_attr_find(node, "ignore_index");
-        if (attr && attr->kind == TC_ATTR_INT)
-            return (double)attr->i;
-    }
-    return 0;
-}
-
 static tc_status find_loss(tc_ctx *ctx, const train_options *o, train_graph *g, const tc_graph *graph) {
     for (uint32_t i = 0; i < graph->n_outputs && !g->loss; i++)
         if (graph->outputs[i]->role == TC_ROLE_LOSS)
@@ -216,7 +207,6 @@ static tc_status find_loss(tc_ctx *ctx, const train_options *o, train_graph *g, 
 static void look_at(tc_ctx *ctx, train_graph *g, const tc_graph *graph) {
     const tc_dim *dim = batch_dim(graph);
     g->batch = dim && tc_dim_is_const(*dim) ? dim->value : 0;
-    g->padding = ignored_label(graph);
     g->hash = hash_graph(ctx->arena, graph);
 }
 
@@ -244,8 +234,6 @@ tc_status train_graph_open(tc_ctx *ctx, const train_source *from, int64_t batch,
     return TC_OK;
 }
 
-static bool is_label(const char *name) { return strstr(name, "label") || strstr(name, "target"); }
-
 static bool is_state_of(const train_graph *trained, const char *name) {
     for (size_t i = 0; trained && i < trained->n_states; i++)
         if (strcmp(trained->states[i].input, name) == 0)
@@ -271,7 +259,7 @@ const train_input *train_graph_inputs(tc_ctx *ctx, const train_graph *g, const t
                                            .rank = type->rank,
                                            .dims = dims,
                                            .optional = input->value->init != NULL,
-                                           .padding = is_label(input->value->name) ? g->padding : 0};
+                                           .padding = train_padding_of(s->model->graph, input->value)};
     }
     return inputs;
 }

@@ -121,7 +121,7 @@ static tc_status update(train_run *r) {
         TC_TRY(run_batch(r, p->batch + i, i + 1 == n, samples, &record));
     TC_TRY(read_outcome(r, &record));
     if (!isfinite(record.loss) && !record.skipped)
-        return train_not_finite(r, record.loss);
+        return train_not_finite(r);
     p->step++;
     p->batch += n;
     if (p->batch == r->batches) {

@@ -3,9 +3,12 @@
 #include <inttypes.h>
 
 static tc_status tell(train_run *r) {
-    train_log_settle(&r->log);
-    tc_error(r->ctx, TC_NUMERIC, NULL, "update %" PRId64 ", epoch %" PRId64 ": something is not finite",
-             r->progress.step + 1, r->progress.epoch + 1);
+    rt_nonfinite found = {0};
+    (void)rt_find_nonfinite(r->graph.session, &found);
+    tc_error(r->ctx, TC_NUMERIC, NULL, "update %" PRId64 ", epoch %" PRId64 ": %s", r->progress.step + 1,
+             r->progress.epoch + 1,
+             found.found ? rt_nonfinite_text(r->ctx, &found)
+                         : "something is not finite, and a second run did not show what");
     tc_hint(r->ctx, "a smaller --lr and a --warmup help; %s",
             r->o->checkpoint ? "checkpoints stay as they are, and --resume goes on from the last"
                              : "nothing was written");
@@ -14,12 +17,12 @@ static tc_status tell(train_run *r) {
 
 tc_status train_run_failed(train_run *r, tempo_status status) {
     train_log_settle(&r->log);
-    (void)train_failed(r->ctx, r->graph.session, status);
-    return (tc_status)status == TC_NUMERIC ? tell(r) : (tc_status)status;
+    if ((tc_status)status != TC_NUMERIC)
+        return train_failed(r->ctx, r->graph.session, status);
+    return tell(r);
 }
 
-tc_status train_not_finite(train_run *r, double loss) {
+tc_status train_not_finite(train_run *r) {
     train_log_settle(&r->log);
-    tc_error(r->ctx, TC_NUMERIC, NULL, "the loss is %g", loss);
     return tell(r);
 }

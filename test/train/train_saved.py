@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What tempo-train writes of trained weights: ONNX Runtime runs the saved model and gives the scores that were told, and
-the weights are PyTorch's by name and layout.
+"""What tempo-train writes of trained weights: ONNX Runtime runs the saved model and gives the scores that were told,
+and the weights are PyTorch's by name and layout.
 
 usage: train_saved.py TEMPO_TRAIN MODELS
 The names come from bert-ts_14, which has the weights of bert-dyn_18 under PyTorch's names, as they are.
