@@ -37,7 +37,7 @@ typedef struct train_options {
     rt_hooks hooks;
     const char *model, *data_path, *eval_path;
     int64_t batch, max_length, pad_multiple, pack, bucket;
-    bool shuffle;
+    bool shuffle, drop_last;
     const char **pads;
     size_t n_pads;
     int64_t epochs, steps, accumulate;

@@ -25,7 +25,8 @@ static tc_status open_data(train_run *r) {
     const train_input *inputs = train_graph_inputs(r->ctx, &r->graph, NULL, &n_inputs);
     train_data_options data = train_data_for(r->o, r->o->data_path, r->batch);
     data.seed = r->progress.seed;
-    data.drop_last = r->graph.batch > 0;
+    data.drop_last = r->o->drop_last || r->graph.batch > 0;
+    tc_diags_print(r->ctx, stderr); /* those so far are about the model */
     TC_TRY(train_data_open(r->ctx, &data, inputs, n_inputs, &r->data));
     r->batches = train_data_batches(r->data);
     return TC_OK;
@@ -80,17 +81,20 @@ static int64_t count_elements(const train_run *r, bool weights) {
 static void tell_plan(train_run *r) {
     const train_schedule *s = &r->schedule;
     int64_t per_epoch = (r->batches + r->o->accumulate - 1) / r->o->accumulate, samples = train_data_samples(r->data);
-    int64_t dropped = r->graph.batch > 0 ? samples % r->batch : 0;
+    int64_t dropped = samples - (r->batches * r->batch < samples ? r->batches * r->batch : samples);
     train_log_say(&r->log, "trains %" PRId64 " numbers of %s by %s, which keeps %" PRId64 " more",
                   count_elements(r, true), r->o->model, r->o->options.update.optimizer, count_elements(r, false));
     train_log_say(&r->log,
                   "%" PRId64 " samples, %" PRId64 " updates an epoch, %" PRId64 " in all; rate %g, %s, warmup %" PRId64,
                   samples, per_epoch, s->updates, s->rate, r->o->schedule_name, s->warmup);
+    const tc_update_summary *u = r->graph.summary.update;
+    if (u && u->weight_decay > 0)
+        train_log_say(&r->log, "weight decay %g takes %zu tensors and spares %zu%s", u->weight_decay,
+                      u->n_updated - u->n_spared, u->n_spared,
+                      u->n_spared > 0 ? ", biases and those of norms: --decay-all does not" : "");
     if (dropped > 0)
-        train_log_say(&r->log,
-                      "the last %" PRId64
-                      " samples of each epoch's order are left out: the graph takes batches of %" PRId64 " alone",
-                      dropped, r->batch);
+        train_log_say(&r->log, "the last %" PRId64 " samples of each epoch's order are left out%s", dropped,
+                      r->o->drop_last ? "" : ": the graph takes whole batches alone");
 }
 
 static tc_status write_results(train_run *r) {
