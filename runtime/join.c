@@ -62,12 +62,16 @@ static tc_status average(tempo_session *s, const char *name) {
 
 tempo_status tempo_average(tempo_session *s, const char *output) { RT_CALL(s, average(s, output)); }
 
-void rt_average_updates(tempo_session *s) {
+uint32_t rt_average_updates(tempo_session *s) {
+    uint32_t n = 0, first;
+    TC_FOR_NODES(node, s->model->graph)
+        n += rt_gradient_operands(node, &first);
     if (s->shared.average_updates)
-        return;
+        return n;
     rt_drop_plans(s);
     s->shared.average_updates = true;
     s->shared.agreed = false;
+    return n;
 }
 
 tc_status rt_check_ranks(tempo_session *s) {

@@ -170,9 +170,9 @@ tc_status rt_begin_states(tempo_session *session);
 /* Forgets all plans, or just what the device has recorded of them. prepare.c */
 void rt_drop_plans(tempo_session *session);
 void rt_forget_all_recordings(tempo_session *session);
-/* From the next run on, what goes into the optimizers of the graph, their gradients, is its mean over all ranks.
- * join.c */
-void rt_average_updates(tempo_session *session);
+/* From the next run on, what goes into the optimizers of the graph, their gradients, is its mean over all ranks. How
+ * many there are. join.c */
+uint32_t rt_average_updates(tempo_session *session);
 /* TC_USAGE where a session that had joined others runs alone now. join.c */
 tc_status rt_check_ranks(tempo_session *session);
 /* Before the first run with others: TC_USAGE where they average something else. On failure it has left them. join.c */

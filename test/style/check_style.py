@@ -48,6 +48,7 @@ LIBRARIES = [
     (r"cmocka\.h", ["test/unit/*"]),
     (r"cuda_runtime.*\.h|cuda_fp16\.h|cuda_bf16\.h|cublasLt\.h|cub/.*", ["kernels/*"]),
     (r"nccl\.h", ["runtime/cuda/nccl_cuda.c"]),
+    (r"mpi\.h", ["runtime/tempo-train/train_mpi.c"]),
 ]
 
 

@@ -156,7 +156,7 @@ static tempo_session *open_updates(const char *made_of, const char *taken, const
              " h = Neg(%s) un, sn = " MOMENTUM "(r, t, w, %s, v) c = Neg(%s) }",
              made_of, taken, other_made_of, other_taken, other_made_of);
     tempo_session *s = open_rank(graph);
-    rt_average_updates(s);
+    assert_int_equal(rt_average_updates(s), 2);
     bind_update(s);
     return s;
 }
