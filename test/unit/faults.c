@@ -1,10 +1,15 @@
 /* faults.c: see faults.h. */
 #include "faults.h"
-#include "compiler/arena.h"
+#include "compiler/diag.h"
 #include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
 
 static size_t calls, fails_at = SIZE_MAX;
 static const char *failed;
@@ -95,4 +100,44 @@ int __wrap_munmap(void *at, size_t size);
 int __wrap_munmap(void *at, size_t size) {
     live--;
     return __real_munmap(at, size);
+}
+
+/* --- every call in turn ----------------------------------------------------------------------- */
+
+/* The lowest free descriptor: a higher one afterwards means that a file was left open. */
+static int free_descriptor(void) {
+    int fd = dup(STDIN_FILENO);
+    close(fd);
+    return fd;
+}
+
+void faults_fail_each(void (*work)(faults_outcome *), const char *what, bool (*may_go_well)(const char *function),
+                      bool every) {
+    const char *function;
+    faults_outcome got = {0};
+    faults_begin(SIZE_MAX);
+    work(&got);
+    size_t total = faults_end(&function), step = every || total < 2000 ? 1 : total / 1000, tried = 0;
+    if (got.status != 0)
+        fail_msg("%s", got.message);
+    int fd = free_descriptor();
+    long before = faults_live();
+    for (size_t n = 0;; n += n < 500 ? 1 : step, tried++) {
+        got = (faults_outcome){0};
+        faults_begin(n);
+        work(&got);
+        faults_end(&function);
+        if (!function)
+            break;
+        if (!(got.status == 0 && may_go_well(function)) && (got.status != TC_LIMIT || !strstr(got.message, "memory")))
+            fail_msg("%s: call %zu (%s) failed: status %d, message: %s", what, n, function, got.status, got.message);
+        if (faults_live() != before)
+            fail_msg("%s: call %zu (%s) failed: %ld blocks left: %s", what, n, function, faults_live() - before,
+                     got.message);
+        if (free_descriptor() != fd)
+            fail_msg("%s: call %zu (%s) failed: a file stays open", what, n, function);
+    }
+    assert_int_equal(got.status, 0);
+    print_message("%s: %zu of %zu calls failed in turn\n", what, tried, total);
+    assert_true(tried > 50);
 }

@@ -44,19 +44,7 @@ static void put_file(const char *name, const void *bytes, size_t size) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* The lowest free descriptor: a higher one afterwards means that a file was left open. */
-static int free_descriptor(void) {
-    int fd = dup(STDIN_FILENO);
-    close(fd);
-    return fd;
-}
-
 /* --- every call fails in turn ----------------------------------------------------------------- */
-
-typedef struct outcome {
-    int status;
-    char message[512];
-} outcome;
 
 /* Limits that cannot be read are no limits, and a folder that cannot be synced is not. Weights that cannot be looked at
  * are equal to no others, and for a plan they are mapped again. */
@@ -68,34 +56,8 @@ static bool may_go_well(const char *function) {
     return false;
 }
 
-static void fail_each(void (*work)(outcome *), const char *what) {
-    const char *failed;
-    outcome got = {0};
-    faults_begin(SIZE_MAX);
-    work(&got);
-    size_t total = faults_end(&failed), step = every_call || total < 2000 ? 1 : total / 1000, tried = 0;
-    if (got.status != 0)
-        fail_msg("%s", got.message);
-    int fd = free_descriptor();
-    long live = faults_live();
-    for (size_t n = 0;; n += n < 500 ? 1 : step, tried++) {
-        got = (outcome){0};
-        faults_begin(n);
-        work(&got);
-        faults_end(&failed);
-        if (!failed)
-            break;
-        if (!(got.status == 0 && may_go_well(failed)) && (got.status != TC_LIMIT || !strstr(got.message, "memory")))
-            fail_msg("%s: call %zu (%s) failed: status %d, message: %s", what, n, failed, got.status, got.message);
-        if (faults_live() != live)
-            fail_msg("%s: call %zu (%s) failed: %ld blocks left: %s", what, n, failed, faults_live() - live,
-                     got.message);
-        if (free_descriptor() != fd)
-            fail_msg("%s: call %zu (%s) failed: a file stays open", what, n, failed);
-    }
-    assert_int_equal(got.status, 0);
-    print_message("%s: %zu of %zu calls failed in turn\n", what, tried, total);
-    assert_true(tried > 50);
+static void fail_each(void (*work)(faults_outcome *), const char *what) {
+    faults_fail_each(work, what, may_go_well, every_call);
 }
 
 /* --- a compile -------------------------------------------------------------------------------- */
@@ -114,7 +76,7 @@ static tc_status compile_model(tc_ctx *ctx, tc_model *model, FILE *null) {
 }
 
 typedef struct compile_job {
-    outcome *out;
+    faults_outcome *out;
     FILE *null;
 } compile_job;
 
@@ -134,11 +96,11 @@ static tc_status compile(void *user) {
     return status;
 }
 
-static void try_compile(outcome *out) {
+static void try_compile(faults_outcome *out) {
     const tc_failure *failure;
     compile_job job = {out, fopen("/dev/null", "w")};
     if (!job.null) {
-        *out = (outcome){TC_LIMIT, "no memory for a stream"};
+        *out = (faults_outcome){TC_LIMIT, "no memory for a stream"};
         return;
     }
     out->status = (int)tc_attempt(compile, &job, &failure);
@@ -176,7 +138,7 @@ static tempo_status use(tempo_session *session) {
     return status;
 }
 
-static void try_run(outcome *out) {
+static void try_run(faults_outcome *out) {
     tempo_session *session;
     tempo_info info;
     tempo_status status = tempo_open("train.onnx", &(tempo_options){.threads = 1, .seed = 3}, &session);
@@ -197,10 +159,10 @@ static void test_run(void **state) {
 }
 
 /* What goes wrong in the words of a mistake is out of memory, too. */
-static void try_mistake(outcome *out) {
+static void try_mistake(faults_outcome *out) {
     tempo_session *session;
     tempo_status status = tempo_open("nowhere.onnx", NULL, &session);
-    *out = (outcome){status == TEMPO_IO ? 0 : (int)status, ""};
+    *out = (faults_outcome){status == TEMPO_IO ? 0 : (int)status, ""};
     snprintf(out->message, sizeof out->message, "%s", tempo_message(session));
     assert_true(out->message[0]);
     tempo_close(session);
@@ -210,7 +172,7 @@ static void test_mistake(void **state) {
     (void)state;
     const char *failed;
     for (size_t n = 0;; n++) {
-        outcome got;
+        faults_outcome got;
         long live = faults_live();
         faults_begin(n);
         try_mistake(&got);
