@@ -2,6 +2,7 @@
  * where they lie in the mapped file; what is compressed, big-endian or in Fortran's order is read by runtime/npz.c.
  * In a .safetensors file all arrays are as they are. */
 #include "train_arrays.h"
+#include "../available.h"
 #include "../npy.h"
 #include "train_zip.h"
 #include <dirent.h>
@@ -264,8 +265,15 @@ const train_array *train_file_array(const train_file *file, const char *name) {
     return NULL;
 }
 
-void train_source_random(const train_source *source) {
+bool train_source_is_large(const train_source *source) {
+    uint64_t mapped = 0, usable;
+    const char *from;
+    for (size_t i = 0; i < source->n; i++)
+        mapped += source->files[i].file.map ? source->files[i].file.size : 0;
+    if (mapped == 0 || mapped < rt_available_memory("", &usable, &from) / 2)
+        return false;
     for (size_t i = 0; i < source->n; i++)
         if (source->files[i].file.map)
             posix_madvise(source->files[i].file.map, source->files[i].file.size, POSIX_MADV_RANDOM);
+    return true;
 }

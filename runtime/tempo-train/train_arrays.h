@@ -43,6 +43,7 @@ tc_status train_source_open(tc_ctx *ctx, tc_arena *arena, const char *path, cons
 void train_source_close(train_source *source);
 /* NULL: it is not there. */
 const train_array *train_file_array(const train_file *file, const char *name);
-/* Tells the system that rows are read here and there: it would read ahead what is not needed. */
-void train_source_random(const train_source *source);
+/* Whether mapped files are so large that the system cannot keep them in memory. It is told then that rows are read
+ * here and there, or it would read ahead of each what nobody needs. */
+bool train_source_is_large(const train_source *source);
 #endif

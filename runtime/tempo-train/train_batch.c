@@ -4,8 +4,6 @@
 #include "train_parts.h"
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* A batch in the making. */
 typedef struct filler {
@@ -190,5 +188,7 @@ tc_status train_data_batch(tc_ctx *ctx, train_data *d, int64_t epoch, int64_t in
         TC_TRY(fill(&f, &d->columns[i], &d->arrays[i]));
     *out = (train_batch){d->arrays, d->n_columns, mine, all, train_count_tokens(d, f.samples, mine), 0};
     out->all_tokens = ranks == 1 ? out->tokens : train_count_tokens(d, d->picked, all);
+    if (d->is_large && index + 1 < d->batches)
+        train_ask_ahead(d, epoch, index + 1);
     return TC_OK;
 }

@@ -136,6 +136,7 @@ static tc_status open_data(tc_ctx *ctx, train_data *d, const train_input *inputs
     TC_TRY(count(ctx, d));
     TC_TRY(count_batches(ctx, d));
     make_tables(d);
+    d->is_large = d->options.shuffle && train_source_is_large(&d->source);
     return TC_OK;
 }
 

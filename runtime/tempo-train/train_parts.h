@@ -58,9 +58,9 @@ struct train_data {
     train_order order;
     int64_t order_epoch; /* -1: none yet */
     train_window window;
-    uint64_t *picked;       /* [the smaller of together and samples] of the global batch at hand */
-    rt_array *arrays;       /* [n_columns] what is handed out */
-    bool larger_than_cache; /* rows are asked for ahead */
+    uint64_t *picked; /* [the smaller of together and samples] of the global batch at hand */
+    rt_array *arrays; /* [n_columns] what is handed out */
+    bool is_large;    /* rows are asked for ahead */
 };
 
 /* Makes columns of the first file's arrays and inputs. train_columns.c */
@@ -89,6 +89,8 @@ int64_t train_padded_length(const train_data *d, const train_column *column, con
 
 /* Samples of a global batch, in their order: d->picked; *out_n of them. train_pick.c */
 void train_pick(train_data *d, int64_t epoch, int64_t index, int64_t *out_n);
+/* Asks the system to read the rows of a batch while others are computed with. train_ahead.c */
+void train_ask_ahead(train_data *d, int64_t epoch, int64_t index);
 /* Tokens that are no padding. train_batch.c */
 int64_t train_count_tokens(const train_data *d, const uint64_t *samples, int64_t n);
 #endif

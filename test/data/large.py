@@ -16,6 +16,7 @@ FOLDER = tempfile.TemporaryDirectory()
 TOOL = sys.argv[1]
 MEMORY = 64 << 20  # what a process may take beside mapped files: its code, stacks of threads, tables, batches
 rows, width = 1 << 21, 256  # floats
+HUGE = 1 << 40  # bytes: more than any machine's memory, so that rows are asked for ahead
 failures = 0
 
 
@@ -85,8 +86,13 @@ def write_safetensors(name):
         file.truncate(8 + len(text) + 4 * rows * width)
 
 
+def limit_of(memory):
+    """None: a program with sanitizers takes more by itself."""
+    return memory if dump("--help", limit=memory).returncode == 0 else None
+
+
 def larger_than_memory():
-    limit = MEMORY if dump("--help", limit=MEMORY).returncode == 0 else None  # None: sanitizers take more by themselves
+    limit = limit_of(MEMORY)
     want = np.zeros((8, width), "f4")
     want[0, [0, -1]] = rows - rows % 1000
     last = (rows - rows % 1000) // 8
@@ -107,6 +113,38 @@ def larger_than_memory():
     done = dump(path("small.npz"), "--input=x=float[?,256]", "--limit=1", limit=limit)
     check(done.returncode == 4 and "'x'" in done.stderr if limit else done.returncode == 0,
           f"64 MiB of compressed zeros: {done.returncode} {done.stderr}")
+
+
+def far_larger():
+    """The last rows of each file of a folder, in any order, ragged and not; zeros elsewhere."""
+    os.mkdir(path("huge"))
+    lengths, n = np.full(64, HUGE // 2 // 64, "i8"), HUGE // 2 // 64
+    for k in range(2):
+        header = '{"ids":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]},"ids.offsets":{"dtype":"I64","shape":[65],' \
+            '"data_offsets":[%d,%d]},"x":{"dtype":"U8","shape":[64,%d],"data_offsets":[%d,%d]}}' % (
+                64 * n, 64 * n, 64 * n, 64 * n + 520, n, 64 * n + 520, 128 * n + 520)
+        with open(path(f"huge/{k}.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header.encode())
+            begin = file.tell()
+            file.seek(begin + 64 * n)
+            file.write(np.concatenate([[0], np.cumsum(lengths)]).astype("i8").tobytes())
+            try:
+                file.truncate(begin + 128 * n + 520)
+            except OSError:
+                return  # a file system without such files
+            for i in range(64):
+                for at in (i * n, 64 * n + 520 + i * n):  # the row's number at the begin of each
+                    file.seek(begin + at)
+                    file.write(bytes([64 * k + i]))
+    inputs = ("--input=ids=uint8[?,?]", "--input=i=uint8[?,1] optional")
+    done = dump(path("huge"), *inputs, "--max-length=8", "--batch=16", "--shuffle", limit=limit_of(MEMORY))
+    check(done.returncode == 0, f"a terabyte: {done.returncode} {done.stderr}")
+    with np.load(path("out.npz")) as got:
+        order = np.concatenate([got[f"0.{i}.ids"][:, 0] for i in range(8)])
+    check(sorted(order) == list(range(128)) and list(order) != sorted(order), f"rows of a terabyte: {order}")
+    done = dump(path("huge"), "--input=ids=uint8[?,?]", "--pack=4096", "--batch=16", "--shuffle", "--limit=50",
+                limit=limit_of(MEMORY))
+    check(done.returncode == 0, f"a terabyte, packed: {done.returncode} {done.stderr}")
 
 
 # --- bytes that lie -------------------------------------------------------------------------------
@@ -162,5 +200,6 @@ def lies():
 
 
 larger_than_memory()
+far_larger()
 lies()
 sys.exit(1 if failures else 0)
