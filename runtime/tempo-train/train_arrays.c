@@ -149,10 +149,13 @@ static const struct {
     {".safetensors", open_safetensors},
 };
 
+/* Opens it in the way that its name tells. */
 static tc_status open_as(opener *o, train_file *file) {
     for (size_t i = 0; i < TC_COUNT(formats); i++)
-        if (ends_with(file->path, formats[i].suffix))
+        if (ends_with(file->path, formats[i].suffix)) {
+            TC_TRY(tc_file_open(o->ctx, file->path, &file->file));
             return formats[i].open(o, file);
+        }
     tc_error(o->ctx, TC_BAD_INPUT, NULL, "this is no file of samples");
     tc_hint(o->ctx, "expected a .npz file, as numpy.savez writes it, a .safetensors file, or a folder of such files");
     return TC_BAD_INPUT;
@@ -161,12 +164,9 @@ static tc_status open_as(opener *o, train_file *file) {
 static tc_status open_file(opener *o, train_file *file) {
     const char *before = o->ctx->file;
     o->ctx->file = tc_arena_strdup(o->ctx->arena, file->path); /* errors outlive the source */
-    tc_status status = tc_file_open(o->ctx, file->path, &file->file);
-    if (status == TC_OK)
-        status = open_as(o, file);
-    if (status == TC_OK)
-        o->ctx->file = before;
-    return status;
+    TC_TRY(open_as(o, file));
+    o->ctx->file = before;
+    return TC_OK;
 }
 
 static bool is_sample_file(const char *name) {

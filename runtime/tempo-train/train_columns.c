@@ -93,7 +93,7 @@ static void take_dims(maker *m, train_column *c, const train_array *a, int skipp
     memcpy(dims, a->dims + skipped, (size_t)c->rank * sizeof *dims);
     c->dims = dims;
     bool counted = tc_shape_count(c->rank, dims, &c->elements);
-    TC_ASSERT(counted || a->bytes == 0); /* the array with its first axis was counted */
+    TC_ASSERT(counted); /* as it was with the first axis */
 }
 
 static tc_status decide(maker *m, train_column *c, const train_array *a) {
@@ -131,6 +131,7 @@ static tc_status decide_all(maker *m, const train_input *inputs, size_t n) {
     for (size_t i = 0; i < n; i++) {
         train_column *c = &d->columns[d->n_columns];
         const train_array *a = train_file_array(m->file, inputs[i].name);
+        TC_ASSERT(inputs[i].rank >= 0);
         if (!a && inputs[i].optional)
             continue;
         int64_t *dims = TC_NEW_ARRAY(d->arena, int64_t, (size_t)inputs[i].rank + 1);

@@ -26,7 +26,7 @@ typedef struct train_data train_data;
 typedef struct train_input {
     const char *name;
     tempo_dtype dtype;
-    int rank;
+    int rank;            /* known */
     const int64_t *dims; /* [rank] -1: open */
     bool optional;       /* it has a default: no array is needed */
     double padding;      /* of ragged arrays, where the options say nothing: 0, or what a loss ignores (labels: -100) */

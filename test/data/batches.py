@@ -398,6 +398,9 @@ def refused():
     dump(path("a.npz"), "x=float[?,3]", "z=double[?]", code=2, says=("'z'", "4 samples", "'x'", "5"))
     dump(path("a.npz"), "x=float[?,3]", batch=6, drop_last=True, code=2, says=("5 samples", "batch of 6"))
     dump(path("a.npz"), "x=float[?,3]", batch=0, code=64)
+    dump(path("a.npz"), "x=float[?,3]", bucket=2**20 + 1, code=64, says=("--bucket",))
+    dump(path("a.npz"), "x=float[?,3]", pad_multiple=2**40, code=64, says=("--pad-multiple",))
+    dump("-", "x=float[?,3]", code=2, says=("no file of samples",))
     np.savez(path("a.npz"), x=np.zeros((0, 3), "f4"))
     dump(path("a.npz"), "x=float[?,3]", code=2, says=("no samples",))
     with open(path("a.txt"), "w") as file:

@@ -150,10 +150,10 @@ def far_larger():
 # --- bytes that lie -------------------------------------------------------------------------------
 
 
-def refused(name, data, says=()):
+def refused(name, data, says=(), spec="x=float[?,3]"):
     with open(path(name), "wb") as file:
         file.write(data)
-    done = dump(path(name), "--input=x=float[?,3]")
+    done = dump(path(name), "--input=" + spec)
     check(done.returncode in (2, 4), f"{done.returncode}, expected 2: {done.stderr}")
     check(done.stderr.count("error:") == 1 and name in done.stderr, f"one line that names the file: {done.stderr}")
     for word in says:
@@ -176,6 +176,8 @@ def lies():
     for bad in (array.getvalue()[:-1], array.getvalue() + b"\0", array.getvalue().replace(b"(5, 3)", b"(6, 3)"),
                 array.getvalue().replace(b"(5, 3), }" + b" " * 20, b"(99999999999, 9999999999), }")[:128 + 60]):
         refused("npy.npz", archive(bad), says=("'x'",))
+    refused("empty.npz", archive(header((0, 2**40, 2**40))), spec="x=float[?,?,?]")
+    refused("empty.npz", archive(header((0, 2**60))), spec="x=float[?,?]", says=("'x'",))
     entry = good.rindex(b"PK\1\2")
     for field, at in (("size", entry + 24), ("packed size", entry + 20), ("place", entry + 42)):
         for value in (1, 10**6, 2**31, 2**32 - 1):
