@@ -1,13 +1,14 @@
 """--checkpoint of tempoc and tempo-run: weights from ONNX Runtime's checkpoints, as flatbuffers' library builds them,
-and from .npz archives give what numpy computes; what does not fit the model is refused, with the tensor and the file.
-Files broken one defect at a time, cut and changed at random end in one line, with the right exit code, in bounded time
-and memory.
+from .npz archives and safetensors files give what numpy computes; what does not fit the model is refused, with the
+tensor and the file. Files broken one defect at a time, cut and changed at random end in one line, with the right exit
+code, in bounded time and memory.
 usage: check_checkpoint.py tempoc tempo-run"""
 import random
 import struct
 
 import numpy as np
 import onnx.parser
+import safetensors_file
 from checkpoints import checkpoint, small
 from io_common import *
 
@@ -52,8 +53,10 @@ def is_right(name, done):
 
 # --- good ones, in both programs: without them the weights are inputs ------------------------------------------------
 np.savez(path_of("w.npz"), **good)
+safetensors_file.write(path_of("w.safetensors"), good, {"format": "pt"})
 FILES = {"all.ckpt": checkpoint(good), "frozen.ckpt": checkpoint({"w": good["w"]}, {"b": good["b"]}),
-         "old.ckpt": checkpoint(good, version=1), "w.npz": open(path_of("w.npz"), "rb").read()}
+         "old.ckpt": checkpoint(good, version=1), "w.npz": open(path_of("w.npz"), "rb").read(),
+         "w.safetensors": open(path_of("w.safetensors"), "rb").read()}
 for name, data in FILES.items():
     path = path_of(name, data)
     done = run(model, "-o", compiled, "--checkpoint", path)
@@ -94,6 +97,7 @@ refused("type", checkpoint({"w": good["w"].astype(np.float64)}), BAD,
 # --- defects, one at a time ------------------------------------------------------------------------------------------
 refused("empty", b"", BAD, "no file of weights")
 refused("text", b"weights by the dozen", BAD, "no file of weights", "ODTC")
+refused("w.st", safetensors_file.pack({"w": {}}), BAD, "tensor 'w': dtype, shape and data_offsets are needed")
 refused("version", checkpoint(good, version=3), UNSUPPORTED, "a checkpoint of version 3, known are 1 to 2")
 refused("nominal", checkpoint(good, state=[(2, "Bool", True)]), UNSUPPORTED, "nominal checkpoint")
 refused("external", checkpoint(good, state=[(3, "Bool", True)]), UNSUPPORTED, "in another file")
