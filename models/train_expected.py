@@ -8,7 +8,7 @@ curve of the same run in float64, which tells how far rounding takes the one in 
 of a classifier, are those of --eval-data, or else of DATA, when training is done. Without --small, batch and others are
 to be given; with it they are those of models/train-*, where the last batch of vit is short.
 
-AdamW is torch.optim's, with decay for tensors of rank 2 and more. Needs what train_export.py needs. Not needed to build,
+AdamW is torch.optim's, with decay for tensors of rank 2 and more. Needs what train_export.py needs. Not to build,
 test or run Tempo.
 """
 import argparse
