@@ -1,0 +1,163 @@
+"""From a torch.nn.Module to ONNX graphs whose weights are inputs. PyTorch's dynamo exporter is asked to leave weights in
+their own names and layouts (optimize=False); a parameter or buffer is then a graph input of its name in the module, with
+a default that has no elements anywhere: whoever runs the graph binds the module's own memory. Imported by
+tempo.torch alone; needs torch, onnx and onnxscript."""
+import contextlib
+import logging
+import warnings
+
+import onnx
+import onnx_ir as ir
+import torch
+from torch.utils import _pytree as pytree
+
+from . import errors
+
+PREFIX = "module."  # the attribute of Flat
+FLOATS = {torch.float32: 1, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16}
+SURROGATE = "tempo.surrogate"
+
+
+class Flat(torch.nn.Module):
+    """The module with tensors in and tensors out, whatever it takes and returns."""
+
+    def __init__(self, module, leaves, spec, keys, told):
+        super().__init__()
+        self.module = module
+        self.leaves, self.spec, self.keys, self.told = leaves, spec, keys, told
+
+    def forward(self, *tensors):
+        given = iter(tensors)
+        leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        result = self.module(*args, **kwargs)
+        if self.keys is not None:
+            result = type(result)(**{key: value for key, value in result.items() if key in self.keys})
+        found, self.told["spec"] = pytree.tree_flatten(result)
+        self.told["leaves"] = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in found]
+        tensors = [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
+        self.told["is_tensor"] = [isinstance(leaf, torch.Tensor) for leaf in found]
+        self.told["dtypes"] = [t.dtype for t in tensors]
+        self.told["loss"] = find_loss(result, tensors)
+        return tuple(tensors)
+
+
+def find_loss(result, tensors):
+    """Which of the tensors is the loss: what a mapping calls so, else the only float without dims; None: there is none."""
+    scalars = [i for i, t in enumerate(tensors) if t.dim() == 0 and t.dtype in FLOATS]
+    named = result.get("loss") if hasattr(result, "get") and hasattr(result, "keys") else None
+    if named is not None:
+        return next((i for i in scalars if tensors[i] is named), None)
+    return scalars[0] if len(scalars) == 1 else None
+
+
+def open_dims(tensor):
+    """Dims that may differ from call to call: the first, the batch, and of integers, such as ids, the second, too."""
+    most = min(tensor.dim(), 1 if tensor.is_floating_point() else 2)
+    return {axis: torch.export.Dim.AUTO for axis in range(most)}
+
+
+@contextlib.contextmanager
+def _quiet_and_plain(module):
+    """Without the exporter's words, and without caches of keys and values among the outputs."""
+    config = getattr(module, "config", None)
+    cached = getattr(config, "use_cache", None)
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    try:
+        if cached:
+            config.use_cache = False
+        logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+        if cached:
+            config.use_cache = cached
+
+
+class Exported:
+    """A module exported for one form of its inputs.
+
+    proto: the graph, an onnx.ModelProto; inputs, outputs: names, in the order of the tensors; weights: {name: its name
+    in the module}; sizes: of each input its dims: a number, or a name where it is open; dtypes: of the outputs; loss:
+    the index of that output, or None; rebuild: the result of a call from tensors.
+    """
+
+    def __init__(self, module, leaves, spec, dynamic_shapes, opset, keys):
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        told = {}
+        self.inputs = [f"input.{i}" for i in range(len(tensors))]
+        shapes = (tuple(dynamic_shapes or map(open_dims, tensors)),)
+        flat = Flat(module, leaves, spec, keys, told)
+        flat.training = module.training  # of this one alone: each submodule keeps its mode
+        with _quiet_and_plain(module):
+            try:
+                program = torch.onnx.export(flat, tuple(tensors), input_names=self.inputs, opset_version=opset,
+                                            dynamo=True, optimize=False, dynamic_shapes=shapes, verbose=False)
+            except Exception as e:
+                raise errors.Unsupported(f"tempo.torch: PyTorch cannot export this module: {e}", 3) from e
+        self.spec, self.leaves, self.is_tensor = told["spec"], told["leaves"], told["is_tensor"]
+        self.dtypes, self.loss = told["dtypes"], told["loss"]
+        self.weights = weights_to_inputs(program.model, module)
+        self.proto = ir.serde.serialize_model(program.model)
+        self.outputs = [value.name for value in self.proto.graph.output]
+        declared = {value.name: value for value in self.proto.graph.input}
+        self.sizes = [[dim.dim_param or dim.dim_value for dim in declared[name].type.tensor_type.shape.dim]
+                      for name in self.inputs]
+
+    def bindings(self, tensors):
+        """{name of an open size: its value}; None: the tensors have other sizes than the graph."""
+        found = {}
+        for names, tensor in zip(self.sizes, tensors):
+            if len(names) != tensor.dim():
+                return None
+            for name, size in zip(names, tensor.shape):
+                if (found.setdefault(name, size) if isinstance(name, str) else name) != size:
+                    return None
+        return found
+
+    def rebuild(self, tensors):
+        given = iter(tensors)
+        leaves = [next(given) if is_tensor else leaf for leaf, is_tensor in zip(self.leaves, self.is_tensor)]
+        return pytree.tree_unflatten(leaves, self.spec)
+
+    def surrogate(self):
+        """The graph whose only output is the sum of each float output y times an input `d.y`: its gradients are those of
+        whatever the caller makes of the outputs, where d.y are the gradients of that."""
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        graph, terms = proto.graph, []
+        for output, dtype in zip(self.proto.graph.output, self.dtypes):
+            if dtype not in FLOATS:
+                continue
+            y, d = output.name, "d." + output.name
+            graph.input.add().CopyFrom(output)
+            graph.input[-1].name = d
+            to_float = [onnx.helper.make_node("Cast", [n], [n + ".float"], to=1) for n in (y, d)]
+            graph.node.extend(to_float)
+            graph.node.append(onnx.helper.make_node("Mul", [y + ".float", d + ".float"], [y + ".times"]))
+            graph.node.append(onnx.helper.make_node("ReduceSum", [y + ".times"], [y + ".sum"], keepdims=0))
+            terms.append(y + ".sum")
+        graph.node.append(onnx.helper.make_node("Sum", terms, [SURROGATE]))
+        del graph.output[:]
+        graph.output.append(onnx.helper.make_tensor_value_info(SURROGATE, 1, []))
+        return proto
+
+
+def weights_to_inputs(model, module):
+    """Makes parameters and buffers inputs whose default has no elements; {input: name in the module}."""
+    own = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
+    weights, at = {}, 0
+    for name, value in list(model.graph.initializers.items()):
+        tensor = own.get(name[len(PREFIX):]) if name.startswith(PREFIX) else None
+        if tensor is None:
+            continue
+        bytes_ = tensor.numel() * tensor.element_size()
+        value.const_value = ir.ExternalTensor("bound-when-it-runs", at, bytes_, value.const_value.dtype, name=name,
+                                              shape=value.const_value.shape)
+        at += bytes_ or 1  # no two lie at one place: they would be taken for one
+        model.graph.inputs.append(value)
+        weights[name] = name[len(PREFIX):]
+    return weights

@@ -1,0 +1,482 @@
+#!/usr/bin/env python3
+"""tempo.torch.wrap against PyTorch itself: outputs, gradients, steps of an optimizer, modes, shapes, dropout.
+
+usage: check_wrap.py SOURCE_ROOT BUILD_ROOT [CASE ...]          CASE: a function below, without check_
+Needs torch, onnx and onnxscript, and transformers for some cases; what is missing is said, and the test then skipped
+(exit code 77).
+"""
+import copy
+import importlib.util
+import os
+import sys
+import warnings
+
+SOURCE, BUILD = sys.argv[1:3]
+os.environ["TEMPO_HOME"] = BUILD
+sys.path.insert(0, os.path.join(SOURCE, "python"))
+MISSING = [name for name in ("torch", "onnx", "onnxscript", "numpy") if not importlib.util.find_spec(name)]
+if MISSING:
+    print(f"skipped: {sys.executable} lacks {', '.join(MISSING)}; -Dtorch_python names a Python that has them")
+    sys.exit(77)
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import tempo  # noqa: E402
+import tempo.torch  # noqa: E402
+
+LIMIT = 1e-4  # of a tensor's norm: sums in another order differ by about 1e-6
+
+
+class Net(nn.Module):
+    """What it returns is chosen: just scores, a tuple with the loss, a dict with nested outputs."""
+
+    def __init__(self, result="scores", dropout=0.0):
+        super().__init__()
+        self.inner, self.norm = nn.Linear(8, 16), nn.LayerNorm(16)
+        self.outer = nn.Linear(16, 3)
+        self.register_buffer("scale", torch.full((16,), 0.5))
+        self.result, self.dropout = result, dropout
+
+    def forward(self, x, labels=None, gain=1.0):
+        h = F.dropout(F.gelu(self.norm(self.inner(x))), self.dropout, self.training) * self.scale * gain
+        scores = self.outer(h)
+        loss = None if labels is None else F.cross_entropy(scores, labels)
+        return {"scores": scores, "tuple": (loss, scores), "dict": {"loss": loss, "more": [scores, {"h": h}]},
+                "loss": loss}[self.result]
+
+
+def make(result="scores", dropout=0.0, seed=0):
+    torch.manual_seed(seed)
+    return Net(result, dropout).train()
+
+
+def batch(n=6, seed=1):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(n, 8, generator=g), torch.randint(0, 3, (n,), generator=g)
+
+
+def same(got, want, limit=LIMIT, scale=0.0):
+    error = float((got - want).norm() / (want.norm() + scale + 1e-30))
+    assert got.shape == want.shape and error <= limit, (error, got.shape, want.shape)
+
+
+def same_gradients(wrapped, module):
+    """A gradient that is zero but for rounding is judged on the scale of the others, as check_models.py does."""
+    pairs = list(zip(wrapped.named_parameters(), module.named_parameters()))
+    norms = [p.grad.norm() / p.numel() ** 0.5 for _, (_, p) in pairs if p.grad is not None]
+    median = float(torch.stack(norms).median())
+    for (name, got), (other, want) in pairs:
+        assert name == other and (got.grad is None) == (want.grad is None), name
+        if want.grad is not None:
+            same(got.grad, want.grad, scale=0.01 * median * want.numel() ** 0.5)
+
+
+def check_loss():
+    """One run for loss and gradients; what comes from elsewhere multiplies them, and backward adds up."""
+    for result in ("loss", "tuple", "dict"):
+        module = make(result)
+        wrapped = tempo.torch.wrap(copy.deepcopy(module), batch())
+        loss_of = {"loss": lambda r: r, "tuple": lambda r: r[0], "dict": lambda r: r["loss"]}[result]
+        for factor in (1.0, 3.0):  # gradients of both add up
+            want, got = module(*batch()), wrapped(*batch())
+            assert type(got) is type(want)
+            same(loss_of(got), loss_of(want))
+            (factor * loss_of(want)).backward()
+            (factor * loss_of(got)).backward()
+            same_gradients(wrapped, module)
+        entry = wrapped._tempo.entries[0]
+        assert list(entry.graphs) == ["loss"] and len(wrapped._tempo.entries) == 1
+
+
+def check_other_outputs():
+    """Gradients that come by scores, by several outputs at once, or by the loss and others."""
+    ways = {"scores": lambda r: r.square().mean(), "tuple": lambda r: r[0] + r[1].sin().sum(),
+            "dict": lambda r: r["more"][0].square().sum() + r["more"][1]["h"].abs().mean()}
+    for result, way in ways.items():
+        module = make(result)
+        wrapped = tempo.torch.wrap(copy.deepcopy(module), batch() if result != "scores" else batch()[:1])
+        for _ in range(2):
+            inputs = batch() if result != "scores" else batch()[:1]
+            want, got = way(module(*inputs)), way(wrapped(*inputs))
+            same(got, want)
+            want.backward()
+            got.backward()
+            same_gradients(wrapped, module)
+        assert list(wrapped._tempo.entries[0].graphs)[-2:] in (["surrogate", "forward"], ["forward", "surrogate"])
+
+
+def check_memory_is_shared():
+    module = make("loss")
+    addresses = [p.data_ptr() for p in module.parameters()]
+    wrapped = tempo.torch.wrap(module, batch())
+    assert isinstance(wrapped, Net) and list(wrapped.state_dict()) == list(module.state_dict())
+    assert all(p is q for p, q in zip(wrapped.parameters(), module.parameters()))
+    before = float(wrapped(*batch()))
+    with torch.no_grad():
+        module.outer.weight.mul_(2)
+        module.scale.add_(0.25)  # buffers are the module's, too
+    same(wrapped(*batch()).detach(), module(*batch()).detach())
+    assert float(wrapped(*batch())) != before
+    module.outer.weight.data = torch.randn(3, 16)  # and memory that is another one
+    same(wrapped(*batch()).detach(), module(*batch()).detach())
+    assert addresses[:-2] == [p.data_ptr() for p in wrapped.parameters()][:-2]
+    session = next(iter(wrapped._tempo.entries[0].graphs["loss"].sessions.values()))
+    owned = {t.data_ptr() for t in session._bound.values()}
+    assert {t.data_ptr() for t in wrapped.state_dict().values()} <= owned
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        module.outer.weight.data = torch.randn(16, 3).T
+        for _ in range(2):
+            same(wrapped(*batch()).detach(), module(*batch()).detach())
+    assert [str(w.message) for w in seen] == ["tempo.torch: 'outer.weight' is not contiguous: each run copies it"]
+
+
+def check_gradients_are_lent():
+    """.grad lies in the session's memory, until somebody still has it when that is written again."""
+    module = make("loss")
+    wrapped = tempo.torch.wrap(copy.deepcopy(module), batch())
+    graph = wrapped._tempo.entries[0].graph("loss")
+    session = graph.session({})
+    low, high = None, None
+    for _ in range(2):
+        wrapped.zero_grad()
+        wrapped(*batch()).backward()
+        places = [p.grad.data_ptr() for p in wrapped.parameters()]
+        assert low in (None, min(places)) and high in (None, max(places))
+        low, high = min(places), max(places)
+    wrapped(*batch(seed=2)).backward()  # added to: in memory of its own
+    assert graph.session({}) is session and not any(low <= p.grad.data_ptr() <= high for p in wrapped.parameters())
+    module(*batch()).backward()
+    module(*batch(seed=2)).backward()
+    same_gradients(wrapped, module)
+    wrapped.zero_grad()
+    wrapped(*batch()).backward()
+    held = [p.grad for p in wrapped.parameters()]
+    as_they_were = [g.clone() for g in held]
+    wrapped.zero_grad()
+    module.zero_grad()
+    (wrapped(*batch(seed=3)) + wrapped(*batch(seed=4))).backward()  # two calls at once
+    (module(*batch(seed=3)) + module(*batch(seed=4))).backward()
+    same_gradients(wrapped, module)
+    assert all(torch.equal(g, was) for g, was in zip(held, as_they_were))
+
+
+def check_outputs_are_lent():
+    """Large ones, until the caller turns out to keep them over the next call."""
+    torch.manual_seed(0)
+    module = nn.Linear(8, 4096).eval()
+    wrapped = tempo.torch.wrap(copy.deepcopy(module))
+    given = [batch(100, seed)[0] for seed in range(4)]
+    with torch.no_grad():
+        want = [module(x) for x in given]
+        first = wrapped(given[0])
+        place = first.data_ptr()
+        same(first, want[0])
+        del first
+        assert wrapped(given[1]).data_ptr() == place
+        got = [wrapped(x) for x in given]
+        for g, w in zip(got, want):
+            same(g, w)
+        assert len({g.data_ptr() for g in got}) == len(got)
+        assert not wrapped._tempo.entries[0].graphs["forward"].lends_outputs
+
+
+def check_chosen_outputs():
+    module = make("dict")
+    wrapped = tempo.torch.wrap(copy.deepcopy(module), batch(), outputs=["loss"])
+    got, want = wrapped(*batch()), module(*batch())
+    assert list(got) == ["loss"] and type(got) is dict
+    same(got["loss"].detach(), want["loss"].detach())
+    got["loss"].backward()
+    want["loss"].backward()
+    same_gradients(wrapped, module)
+
+
+def check_optimizers():
+    for kind in (torch.optim.AdamW, lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)):
+        module = make("tuple")
+        wrapped = tempo.torch.wrap(copy.deepcopy(module))
+        optimizers = [kind(m.parameters(), lr=1e-2) for m in (module, wrapped)]
+        for step in range(10):
+            losses = []
+            for m, optimizer in zip((module, wrapped), optimizers):
+                optimizer.zero_grad()
+                loss = m(*batch(seed=step))[0]
+                loss.backward()
+                nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+                optimizer.step()
+                losses.append(loss.detach())
+            same(losses[1], losses[0])
+        for p, q in zip(wrapped.parameters(), module.parameters()):
+            same(p, q)
+
+
+def check_modes():
+    module = make("tuple", dropout=0.5)
+    wrapped = tempo.torch.wrap(copy.deepcopy(module), batch())
+    wrapped.eval()
+    module.eval()
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            for got, want in zip(wrapped(*batch(9)), module(*batch(9))):
+                same(got.detach(), want.detach())
+                assert got.requires_grad == want.requires_grad == grad
+    same(wrapped(batch(4)[0])[1].detach(), module(batch(4)[0])[1].detach())  # labels None
+    assert wrapped(batch(4)[0])[0] is None
+    same(wrapped(x=batch(4)[0], gain=2.0)[1].detach(), module(gain=2.0, x=batch(4)[0])[1].detach())
+    wrapped.train()
+    with torch.no_grad():
+        assert not torch.equal(wrapped(*batch())[1], wrapped(*batch())[1])  # it drops
+
+
+def check_mixed_modes():
+    """Submodules keep the mode that they have, each of its own."""
+    layers = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8))
+    wrapped = tempo.torch.wrap(layers.train())
+    x = batch()[0]
+    for dropping in (True, False, True):
+        wrapped[1].train(dropping)
+        y = wrapped(x)
+        assert torch.equal(y, wrapped(x)) != dropping
+    layers[1].eval()
+    same(wrapped(x).detach(), layers(x).detach())
+    wrapped.eval()
+    assert not layers[0].training and len(wrapped._tempo.entries) == 2
+
+
+def check_shapes():
+    module = make("loss")
+    wrapped = tempo.torch.wrap(copy.deepcopy(module), batch())
+    for n in (2, 6, 11, 6):
+        module.zero_grad(set_to_none=True)
+        wrapped.zero_grad(set_to_none=True)
+        module(*batch(n)).backward()
+        wrapped(*batch(n)).backward()
+        same_gradients(wrapped, module)
+    assert len(wrapped._tempo.entries) == 1
+    fixed = tempo.torch.wrap(copy.deepcopy(module), batch(), memory_budget="90%", remat_time=0.01)
+    for n in (6, 7, 6):  # a plan for each
+        fixed.zero_grad(set_to_none=True)
+        module.zero_grad(set_to_none=True)
+        fixed(*batch(n)).backward()
+        module(*batch(n)).backward()
+        same_gradients(fixed, module)
+    assert len(fixed._tempo.entries) == 1 and len(fixed._tempo.entries[0].graphs["loss"].sessions) == 2
+
+
+class Dropping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(8))
+
+    def forward(self, x):
+        return F.dropout(x, 0.5, self.training) @ self.weight
+
+
+def check_dropout():
+    """The identity shows what was dropped, and the weight's gradient is that of just this: forward and backward pass
+    draw the same masks, another call others; PyTorch's seed decides."""
+    wrapped = tempo.torch.wrap(Dropping())
+    x, slope = torch.rand(64, 8) + 1, torch.randn(64, 8)
+    seen = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        for _ in range(2):
+            wrapped.zero_grad()
+            y = wrapped(x)
+            y.backward(slope)
+            same(wrapped.weight.grad, y.detach().T @ slope)
+            seen.append(y.detach())
+    assert torch.equal(seen[0], seen[2]) and torch.equal(seen[1], seen[3]) and not torch.equal(seen[0], seen[1])
+    kept = seen[0] != 0
+    same(seen[0][kept], 2 * x[kept])
+    assert 0.35 < float(kept.float().mean()) < 0.65
+
+
+def check_again():
+    """backward twice, and after a change of the weights."""
+    module = make("loss")
+    wrapped = tempo.torch.wrap(copy.deepcopy(module), batch())
+    for m in (module, wrapped):
+        loss = m(*batch())
+        loss.backward(retain_graph=True)
+        loss.backward()
+    same_gradients(wrapped, module)
+    loss = wrapped(*batch())
+    loss.backward(retain_graph=True)
+    with torch.no_grad():
+        wrapped.outer.weight.add_(1)
+    try:
+        loss.backward()
+    except RuntimeError as e:
+        assert "changed between forward and backward" in str(e)
+        return
+    raise AssertionError("the weights were changed, and nobody said so")
+
+
+def check_frozen():
+    module = make("loss")
+    module.inner.weight.requires_grad_(False)
+    wrapped = tempo.torch.wrap(copy.deepcopy(module), batch())
+    for _ in range(2):
+        module(*batch()).backward()
+        wrapped(*batch()).backward()
+        same_gradients(wrapped, module)
+        for m in (module, wrapped):
+            m.inner.weight.requires_grad_(True)
+            m.norm.bias.requires_grad_(False)
+            m.zero_grad(set_to_none=True)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.out = nn.Embedding(11, 8), nn.Linear(8, 11, bias=False)
+        self.out.weight = self.table.weight
+        self.unused = nn.Parameter(torch.zeros(2))
+
+    def forward(self, ids):
+        return F.cross_entropy(self.out(self.table(ids).tanh()).flatten(0, 1), ids.flatten())
+
+
+def check_tied():
+    torch.manual_seed(0)
+    module = Tied()
+    wrapped = tempo.torch.wrap(copy.deepcopy(module))
+    for shape in ((3, 5), (2, 7)):
+        ids = torch.randint(0, 11, shape)
+        module(ids).backward()
+        wrapped(ids).backward()
+        same_gradients(wrapped, module)
+    assert wrapped.unused.grad is None and len(wrapped._tempo.entries) == 1
+
+
+def check_copies():
+    wrapped = tempo.torch.wrap(make("loss"), batch())
+    other = copy.deepcopy(wrapped)
+    with torch.no_grad():
+        other.outer.bias.add_(torch.tensor([3.0, 0.0, -3.0]))
+    want = make("loss")
+    same(wrapped(*batch()).detach(), want(*batch()).detach())
+    with torch.no_grad():
+        want.outer.bias.add_(torch.tensor([3.0, 0.0, -3.0]))
+    same(other(*batch()).detach(), want(*batch()).detach())
+
+
+def check_half():
+    """In bfloat16, to its rounding."""
+    module = make("loss").bfloat16()
+    wrapped = tempo.torch.wrap(copy.deepcopy(module))
+    x, labels = batch(64)
+    exact = make("loss")
+    exact.load_state_dict({k: v.float() for k, v in module.state_dict().items()})
+    for m, data in ((module, x.bfloat16()), (wrapped, x.bfloat16()), (exact, x.bfloat16().float())):
+        m(data, labels).backward()
+    for (name, p), q, r in zip(wrapped.named_parameters(), module.parameters(), exact.parameters()):
+        assert p.grad.dtype == torch.bfloat16
+        own = float((q.grad.float() - r.grad).norm() / r.grad.norm())
+        same(p.grad.float(), r.grad, 2 * max(own, 2 ** -8))
+
+
+def refused(kind, words, call):
+    try:
+        call()
+    except kind as e:
+        assert words in str(e), e
+        return
+    raise AssertionError(f"not refused: {words}")
+
+
+def check_refusals():
+    wrapped = tempo.torch.wrap(make("loss"), batch())
+    x, labels = batch()
+    refused(tempo.Unsupported, "requires a gradient", lambda: wrapped(x.requires_grad_(), labels))
+    refused(tempo.Usage, "no recipe 'nope'", lambda: tempo.torch.wrap(make("loss"), batch(), recipe="nope"))
+
+    class Jumps(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    refused(tempo.Unsupported, "PyTorch cannot export", lambda: tempo.torch.wrap(Jumps(), x.detach()))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        tempo.torch.wrap(nn.BatchNorm1d(8))
+    assert "running statistics" in str(seen[0].message)
+
+
+# --- transformers' models ---
+
+def bert(tf):
+    config = tf.BertConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+                           intermediate_size=64, max_position_embeddings=32, hidden_dropout_prob=0.0,
+                           attention_probs_dropout_prob=0.0)
+    return tf.BertForMaskedLM(config), tokens
+
+
+def gpt2(tf):
+    config = tf.GPT2Config(vocab_size=97, n_embd=32, n_layer=2, n_head=4, n_positions=32, resid_pdrop=0.0,
+                           embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2)
+    return tf.GPT2LMHeadModel(config), tokens
+
+
+def vit(tf):
+    config = tf.ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+                          image_size=16, patch_size=4, num_labels=5, hidden_dropout_prob=0.0,
+                          attention_probs_dropout_prob=0.0)
+    return tf.ViTForImageClassification(config), images
+
+
+def tokens(seed, n=4, length=12):
+    g = torch.Generator().manual_seed(seed)
+    ids = torch.randint(5, 97, (n, length), generator=g)
+    mask = (torch.arange(length) < torch.tensor([[length - 3]] + [[length]] * (n - 1))).long()
+    return {"input_ids": ids, "attention_mask": mask, "labels": ids.clone().masked_fill(mask == 0, -100)}
+
+
+def images(seed, n=4, length=0):
+    g = torch.Generator().manual_seed(seed)
+    return {"pixel_values": torch.randn(n, 3, 16, 16, generator=g), "labels": torch.randint(0, 5, (n,), generator=g)}
+
+
+def check_transformers():
+    if not importlib.util.find_spec("transformers"):
+        print("transformers: skipped, the package is not there")
+        return
+    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+    import transformers as tf
+    for build in (bert, gpt2, vit):
+        torch.manual_seed(0)
+        module, feeds = build(tf)
+        module.train()
+        wrapped = tempo.torch.wrap(copy.deepcopy(module), feeds(0), recipe="tiled")
+        optimizers = [torch.optim.AdamW(m.parameters(), lr=1e-3) for m in (module, wrapped)]
+        for step in range(10):
+            want, got = module(**feeds(step)), wrapped(**feeds(step))
+            assert type(got) is type(want) and got.keys() - {"past_key_values"} == want.keys() - {"past_key_values"}
+            same(got.loss.detach(), want.loss.detach())
+            same(got.logits.detach(), want.logits.detach())
+            for optimizer, result in zip(optimizers, (want, got)):
+                optimizer.zero_grad()
+                result.loss.backward()
+            if step == 0:
+                same_gradients(wrapped, module)
+            for optimizer in optimizers:
+                optimizer.step()
+        assert isinstance(wrapped, type(module)) and len(wrapped._tempo.entries) == 1
+        with torch.no_grad():
+            other = feeds(11, n=3, length=9)
+            same(wrapped.eval()(**other).loss, module.eval()(**other).loss)
+        print(f"{build.__name__}: gradients, and 10 steps of AdamW, as PyTorch's")
+
+
+def main():
+    names = sys.argv[3:] or [n[6:] for n in globals() if n.startswith("check_")]
+    for name in names:
+        globals()["check_" + name]()
+        print(f"{name}: as it should be", flush=True)
+
+
+if __name__ == "__main__":
+    main()
