@@ -7,6 +7,7 @@
 #include "../../passes/pass.h"
 #include "../session.h"
 #include "train_data.h"
+#include "train_ranks.h"
 #include <signal.h>
 
 /* --- schedules: train_schedule.c ---------------------------------------------------------------- */
@@ -52,6 +53,8 @@ typedef struct train_options {
     bool quiet, tf32, check_memory;
     const char *device;
     int64_t threads;
+    double rank_timeout;
+    train_ranks *ranks; /* this process and the others that mpirun started with it */
 } train_options;
 
 #ifndef TC_APPLY_INPUT
@@ -98,16 +101,18 @@ const train_input *train_graph_inputs(tc_ctx *ctx, const train_graph *g, const t
 /* The model compiled at this batch, with this budget (NULL: that of the options), before a session has it. */
 tc_status train_compile(tc_ctx *ctx, const train_source *from, int64_t batch, const char *budget, tc_summary *summary,
                         tc_model **out_model);
-/* Opens a session of a model at hand, which it takes over. */
-tc_status train_session_open(tc_ctx *ctx, const train_options *o, tc_model *model, train_graph *out);
-/* The failure of a call of the session's: its message is printed, behind the diagnostics so far. */
+/* Opens a session of a model at hand, which it takes over; `collective`: among ranks, or NULL. */
+tc_status train_session_open(tc_ctx *ctx, const train_options *o, const rt_collective *collective, tc_model *model,
+                             train_graph *out);
+/* The failure of a call of the session's: its message is printed, behind the diagnostics so far; by rank 0 alone where
+ * it fails there, too. */
 tc_status train_failed(tc_ctx *ctx, const tempo_session *session, tempo_status status);
 /* Binds the arrays of a batch. */
 tc_status train_bind_batch(tc_ctx *ctx, tempo_session *session, const train_batch *batch);
 /* The same forward: dropout off, no optimizer, and the trained weights as inputs. */
 tc_status train_compile_forward(tc_ctx *ctx, const train_source *from, int64_t batch, const train_graph *trained,
                                 tc_model **out_model);
-/* The options of data with this path; `o->batch` samples a batch. */
+/* The options of data with this path; `batch` samples a batch of this rank. */
 train_data_options train_data_for(const train_options *o, const char *path, int64_t batch);
 
 /* --- signals: train_signals.c ------------------------------------------------------------------- */
@@ -134,8 +139,9 @@ typedef struct train_eval {
 tc_status train_eval_open(tc_ctx *ctx, const train_source *from, int64_t batch, const train_graph *trained,
                           train_eval *out);
 void train_eval_close(train_eval *e);
-/* Runs over all samples; *out_samples of them. Means are e->sums then. */
-tc_status train_eval_run(tc_ctx *ctx, train_eval *e, const train_graph *trained, int64_t *out_samples);
+/* Runs over all samples, each rank over its part; *out_samples of them. Means are e->sums then. */
+tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const train_graph *trained,
+                         int64_t *out_samples);
 
 /* --- the run: train_loop.c ---------------------------------------------------------------------- */
 

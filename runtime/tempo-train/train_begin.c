@@ -12,6 +12,8 @@ train_data_options train_data_for(const train_options *o, const char *path, int6
                                 .batch = batch,
                                 .seed = o->session.seed,
                                 .shuffle = o->shuffle,
+                                .rank = o->ranks->rank,
+                                .ranks = o->ranks->ranks,
                                 .pad_multiple = o->pad_multiple,
                                 .max_length = o->max_length,
                                 .pads = o->pads,
@@ -23,10 +25,10 @@ train_data_options train_data_for(const train_options *o, const char *path, int6
 static tc_status open_data(train_run *r) {
     size_t n_inputs;
     const train_input *inputs = train_graph_inputs(r->ctx, &r->graph, NULL, &n_inputs);
-    train_data_options data = train_data_for(r->o, r->o->data_path, r->batch);
+    train_data_options data = train_data_for(r->o, r->o->data_path, r->batch / r->o->ranks->ranks);
     data.seed = r->progress.seed;
     data.drop_last = r->o->drop_last || r->graph.batch > 0;
-    tc_diags_print(r->ctx, stderr); /* those so far are about the model */
+    train_ranks_tell(r->ctx, r->o->ranks); /* of the model, so far */
     TC_TRY(train_data_open(r->ctx, &data, inputs, n_inputs, &r->data));
     r->batches = train_data_batches(r->data);
     return TC_OK;
@@ -46,10 +48,11 @@ static tc_status open_graphs(train_run *r) {
         tc_hint(r->ctx, "leave --dim batch out, or --batch");
         return TC_USAGE;
     }
-    r->batch = batch > 0 ? batch : r->graph.batch > 0 ? r->graph.batch : USUAL_BATCH;
+    batch = batch > 0 ? batch : r->graph.batch > 0 ? r->graph.batch : USUAL_BATCH;
+    r->batch = batch * r->o->ranks->ranks;
     TC_TRY(train_find_checkpoint(r));
     TC_TRY(open_data(r));
-    return r->o->eval_path ? train_eval_open(r->ctx, r->from, r->batch, &r->graph, &r->eval) : TC_OK;
+    return r->o->eval_path ? train_eval_open(r->ctx, r->from, batch, &r->graph, &r->eval) : TC_OK;
 }
 
 static tc_status begin_progress(train_run *r) {
@@ -62,7 +65,7 @@ static tc_status begin_progress(train_run *r) {
                                    .loss_scale = FIRST_SCALE,
                                    .plan_hash = r->graph.hash,
                                    .data_hash = train_data_hash(r->data),
-                                   .ranks = 1};
+                                   .ranks = o->ranks->ranks};
     return TC_OK;
 }
 
@@ -82,6 +85,7 @@ static void tell_plan(train_run *r) {
     const train_schedule *s = &r->schedule;
     int64_t per_epoch = (r->batches + r->o->accumulate - 1) / r->o->accumulate, samples = train_data_samples(r->data);
     int64_t dropped = samples - (r->batches * r->batch < samples ? r->batches * r->batch : samples);
+    const train_ranks *ranks = r->o->ranks;
     train_log_say(&r->log, "trains %" PRId64 " numbers of %s by %s, which keeps %" PRId64 " more",
                   count_elements(r, true), r->o->model, r->o->options.update.optimizer, count_elements(r, false));
     train_log_say(&r->log,
@@ -92,6 +96,9 @@ static void tell_plan(train_run *r) {
         train_log_say(&r->log, "weight decay %g takes %zu tensors and spares %zu%s", u->weight_decay,
                       u->n_updated - u->n_spared, u->n_spared,
                       u->n_spared > 0 ? ", biases and those of norms: --decay-all does not" : "");
+    if (ranks->ranks > 1)
+        train_log_say(&r->log, "%d ranks, each with %" PRId64 " samples of a batch of %" PRId64, ranks->ranks,
+                      r->batch / ranks->ranks, r->batch);
     if (dropped > 0)
         train_log_say(&r->log, "the last %" PRId64 " samples of each epoch's order are left out%s", dropped,
                       r->o->drop_last ? "" : ": the graph takes whole batches alone");
@@ -110,10 +117,11 @@ static tc_status go(train_run *r) {
     TC_TRY(open_graphs(r));
     TC_TRY(begin_progress(r));
     TC_TRY(train_take_checkpoint(r));
+    TC_TRY(train_ranks_agree(r->ctx, r->o->ranks, r->progress.step, r->progress.plan_hash, r->progress.data_hash));
     epochs = r->o->steps > 0 ? (r->schedule.updates * r->o->accumulate + r->batches - 1) / r->batches : r->o->epochs;
     TC_TRY(train_check_memory(r));
     TC_TRY(train_log_open(r->ctx, r->o, r->schedule.updates, epochs, r->progress.step, &r->log));
-    tc_diags_print(r->ctx, stderr);
+    train_ranks_tell(r->ctx, r->o->ranks);
     tell_plan(r);
     train_signals_catch();
     TC_TRY(train_updates(r, &stop));

@@ -22,7 +22,7 @@ tc_status train_eval_open(tc_ctx *ctx, const train_source *from, int64_t batch, 
     *e = (train_eval){0};
     TC_TRY(train_compile_forward(ctx, from, batch, trained, &model));
     e->graph.batch = trained->batch;
-    TC_TRY(train_session_open(ctx, from->o, model, &e->graph));
+    TC_TRY(train_session_open(ctx, from->o, NULL, model, &e->graph));
     TC_TRY(list_scores(ctx, e));
     e->copies = TC_NEW_ARRAY(ctx->arena, void *, trained->n_states + 1);
     const train_input *inputs = train_graph_inputs(ctx, &e->graph, trained, &n_inputs);
@@ -90,7 +90,9 @@ static tc_status add_scores(tc_ctx *ctx, train_eval *e, int64_t samples) {
     return TC_OK;
 }
 
-tc_status train_eval_run(tc_ctx *ctx, train_eval *e, const train_graph *trained, int64_t *out_samples) {
+/* A rank whose part of the batch is empty has nothing to run. */
+tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const train_graph *trained,
+                         int64_t *out_samples) {
     int64_t batches = train_data_batches(e->data);
     *out_samples = 0;
     memset(e->sums, 0, e->n * sizeof *e->sums);
@@ -98,13 +100,16 @@ tc_status train_eval_run(tc_ctx *ctx, train_eval *e, const train_graph *trained,
     for (int64_t i = 0; i < batches; i++) {
         train_batch batch;
         TC_TRY(train_data_batch(ctx, e->data, 0, i, &batch));
+        *out_samples += batch.all_samples;
+        if (batch.samples == 0)
+            continue;
         TC_TRY(train_bind_batch(ctx, e->graph.session, &batch));
         tempo_status status = tempo_run(e->graph.session);
         if (status != TEMPO_OK)
             return train_failed(ctx, e->graph.session, status);
         TC_TRY(add_scores(ctx, e, batch.samples));
-        *out_samples += batch.samples;
     }
+    TC_TRY(train_ranks_sum(ctx, ranks, e->sums, e->n));
     for (size_t i = 0; i < e->n; i++)
         e->sums[i] /= *out_samples > 0 ? (double)*out_samples : 1;
     return TC_OK;

@@ -128,6 +128,8 @@ tc_status train_compile_forward(tc_ctx *ctx, const train_source *from, int64_t b
 /* --- sessions ------------------------------------------------------------------------------------- */
 
 tc_status train_failed(tc_ctx *ctx, const tempo_session *session, tempo_status status) {
+    if (session->hooks.collective)
+        train_ranks_let_first(session->hooks.collective->user);
     tc_diags_print(ctx, stderr);
     fputs(tempo_message(session), stderr);
     return (tc_status)status;
@@ -135,8 +137,11 @@ tc_status train_failed(tc_ctx *ctx, const tempo_session *session, tempo_status s
 
 static void close_session(void *session) { tempo_close(session); }
 
-tc_status train_session_open(tc_ctx *ctx, const train_options *o, tc_model *model, train_graph *g) {
-    tempo_status status = rt_open_model(model, o->model, &o->session, &o->hooks, &g->session);
+tc_status train_session_open(tc_ctx *ctx, const train_options *o, const rt_collective *collective, tc_model *model,
+                             train_graph *g) {
+    rt_hooks hooks = o->hooks;
+    hooks.collective = collective;
+    tempo_status status = rt_open_model(model, o->model, &o->session, &hooks, &g->session);
     tc_hold(&g->held, close_session, g->session);
     return status == TEMPO_OK ? TC_OK : train_failed(ctx, g->session, status);
 }
@@ -163,6 +168,37 @@ static void list_states(tc_ctx *ctx, train_graph *g) {
         g->states[i] = (train_state){tc_arena_strdup(ctx->arena, input->name), input->init != NULL,
                                      !input->init && ends_with(input->name, TC_SUM_SUFFIX)};
     }
+}
+
+/* Whether an optimizer makes the next value of this input. */
+static bool is_updated(const tc_value *input) {
+    uint32_t first;
+    for (const tc_use *use = input->uses; use; use = use->next)
+        if (rt_gradient_operands(use->user, &first) > 0)
+            return true;
+    return false;
+}
+
+/* Ranks take the mean of all gradients, and of running statistics, which each finds on its own part of the batch. */
+static tc_status average_all(tc_ctx *ctx, const train_options *o, const train_graph *g) {
+    const rt_shared *shared = &g->session->shared;
+    const tc_graph *graph = g->session->model->graph;
+    if (o->ranks->ranks == 1)
+        return TC_OK;
+    if (rt_average_updates(g->session) == 0) {
+        tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks take the mean of what goes into optimizers, and the graph has none");
+        tc_hint(ctx, "train in one process, without mpirun");
+        return TC_UNSUPPORTED;
+    }
+    for (size_t i = 0; i < g->n_states; i++) {
+        const char *output = graph->outputs[shared->states[i].output]->name;
+        if (!g->states[i].is_weight || is_updated(graph->inputs[shared->states[i].input]))
+            continue;
+        tempo_status status = tempo_average(g->session, output);
+        if (status != TEMPO_OK)
+            return train_failed(ctx, g->session, status);
+    }
+    return TC_OK;
 }
 
 /* FNV-1a. */
@@ -220,11 +256,12 @@ tc_status train_graph_open(tc_ctx *ctx, const train_source *from, int64_t batch,
         tc_model_destroy(model);
         return found;
     }
-    TC_TRY(train_session_open(ctx, from->o, model, out));
+    TC_TRY(train_session_open(ctx, from->o, train_ranks_collective(from->o->ranks), model, out));
     tempo_status kept = rt_keep_as_told(out->session);
     if (kept != TEMPO_OK)
         return train_failed(ctx, out->session, kept);
     list_states(ctx, out);
+    TC_TRY(average_all(ctx, from->o, out));
     out->takes_update = has_input(out, TC_UPDATE_INPUT);
     out->takes_apply = has_input(out, TC_APPLY_INPUT);
     out->takes_share = has_input(out, TC_SHARE_INPUT);

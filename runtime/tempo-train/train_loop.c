@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { COMPARED = 100 }; /* updates between two comparisons of ranks' weights, which read all of them */
+
 /* --- one update ----------------------------------------------------------------------------------- */
 
 static tempo_tensor scalar(tempo_dtype dtype, void *value, size_t bytes) {
@@ -56,21 +58,37 @@ static int64_t group_at(const train_run *r, int64_t index) {
     return left < r->o->accumulate ? left : r->o->accumulate;
 }
 
+/* Each rank drops by a seed of its own. */
+static uint64_t seed_of(const train_run *r) {
+    return r->progress.seed + (uint64_t)r->o->ranks->rank * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+/* What of an update's samples is this rank's. Gradients that add up in the graph are weighed there, and summed over
+ * ranks when the update comes; others are weighed when the ranks sum them. */
+static void share_out(train_run *r, const train_batch *batch, bool last, int64_t group_samples) {
+    const bool adds_up = r->graph.takes_share;
+    const double samples = (double)batch->samples;
+    r->own.apply = last;
+    r->own.share = (float)(samples / (double)group_samples);
+    train_ranks_share(r->o->ranks, adds_up ? 1 : samples / (double)batch->all_samples);
+    train_ranks_hold(r->o->ranks, adds_up && !last);
+}
+
 static tc_status run_batch(train_run *r, int64_t index, bool last, int64_t group_samples, train_record *record) {
     train_progress *p = &r->progress;
     train_batch batch;
     float loss;
     TC_TRY(train_data_batch(r->ctx, r->data, p->epoch, index, &batch));
     TC_TRY(train_bind_batch(r->ctx, r->graph.session, &batch));
-    r->own.apply = last;
-    r->own.share = (float)((double)batch.all_samples / (double)group_samples);
+    share_out(r, &batch, last, group_samples);
     TC_TRY(train_bind_own(r));
-    tempo_seed(r->graph.session, p->seed, (uint64_t)(p->epoch * r->batches + index));
+    tempo_seed(r->graph.session, seed_of(r), (uint64_t)(p->epoch * r->batches + index));
     tempo_status status = tempo_run(r->graph.session);
     if (status != TEMPO_OK)
         return train_run_failed(r, status);
     TC_TRY(read_output(r, r->graph.loss, &loss, sizeof loss));
-    record->loss += (double)loss * (double)batch.all_samples / (double)group_samples;
+    if (batch.samples > 0)
+        record->loss += (double)loss * (double)batch.samples / (double)group_samples;
     record->samples += batch.all_samples;
     record->tokens += batch.all_tokens;
     return TC_OK;
@@ -106,6 +124,17 @@ static tc_status read_outcome(train_run *r, train_record *record) {
     return TC_OK;
 }
 
+/* The loss of all ranks, and what signals ask any of them for. */
+static tc_status meet(train_run *r, train_record *record) {
+    const int stop = train_signals_stop();
+    double all[] = {record->loss, stop == SIGTERM, stop == SIGINT, train_signals_save()};
+    TC_TRY(train_ranks_sum(r->ctx, r->o->ranks, all, TC_COUNT(all)));
+    record->loss = all[0];
+    r->stop = all[1] > 0 ? SIGTERM : all[2] > 0 ? SIGINT : 0;
+    r->save = all[3] > 0;
+    return TC_OK;
+}
+
 static tc_status update(train_run *r) {
     train_progress *p = &r->progress;
     int64_t n = group_at(r, p->batch), samples = 0;
@@ -120,6 +149,7 @@ static tc_status update(train_run *r) {
     for (int64_t i = 0; i < n; i++)
         TC_TRY(run_batch(r, p->batch + i, i + 1 == n, samples, &record));
     TC_TRY(read_outcome(r, &record));
+    TC_TRY(meet(r, &record));
     if (!isfinite(record.loss) && !record.skipped)
         return train_not_finite(r);
     p->step++;
@@ -140,7 +170,7 @@ static tc_status evaluate(train_run *r) {
     int64_t samples;
     if (!r->o->eval_path)
         return TC_OK;
-    TC_TRY(train_eval_run(r->ctx, &r->eval, &r->graph, &samples));
+    TC_TRY(train_eval_run(r->ctx, r->o->ranks, &r->eval, &r->graph, &samples));
     train_score *scores = TC_NEW_ARRAY(r->ctx->arena, train_score, r->eval.n + 1);
     for (size_t i = 0; i < r->eval.n; i++)
         scores[i] = (train_score){r->eval.scores[i], r->eval.sums[i]};
@@ -150,17 +180,33 @@ static tc_status evaluate(train_run *r) {
 
 static bool every(int64_t n, int64_t step) { return n > 0 && step % n == 0; }
 
+/* Ranks have the same bits of all weights. */
+static tc_status compare_weights(train_run *r) {
+    rt_array *weights;
+    size_t n;
+    uint64_t hash = 0;
+    if (r->o->ranks->ranks == 1)
+        return TC_OK;
+    tc_arena *arena = tc_arena_create();
+    tc_status status = train_list_states(r, arena, true, &weights, &n);
+    for (size_t i = 0; status == TC_OK && i < n; i++)
+        hash = tc_hash_bytes(weights[i].tensor.data, weights[i].tensor.bytes, hash);
+    tc_arena_destroy(arena);
+    TC_TRY(status);
+    return train_ranks_agree(r->ctx, r->o->ranks, r->progress.step, r->progress.plan_hash, hash);
+}
+
 /* Evaluations, checkpoints and the wishes of signals; *out_stop: the signal that ends the run, or 0. */
 static tc_status between(train_run *r, int *out_stop) {
     const train_progress *p = &r->progress;
     bool last = p->step == r->schedule.updates, epoch_ends = p->batch == 0;
-    *out_stop = last ? 0 : train_signals_stop();
+    *out_stop = last ? 0 : r->stop;
     if (!*out_stop && (last || epoch_ends || every(r->o->eval_every, p->step)))
         TC_TRY(evaluate(r));
-    bool asked = train_signals_save();
-    if (last || epoch_ends || *out_stop || asked || every(r->o->checkpoint_every, p->step))
-        return train_checkpoint_now(r);
-    return TC_OK;
+    bool saves = last || epoch_ends || *out_stop || r->save || every(r->o->checkpoint_every, p->step);
+    if (saves || every(COMPARED, p->step))
+        TC_TRY(compare_weights(r));
+    return saves ? train_checkpoint_now(r) : TC_OK;
 }
 
 tc_status train_updates(train_run *r, int *out_stop) {

@@ -33,12 +33,14 @@ static const char details[] =
     "  tempo-train model.onnx --data train.npz --batch 32 --dim sequence=128 --memory-budget=40%\n"
     "                                                                      in less memory, with the same bits\n"
     "  tempo-train model.onnx --data train.npz --log run.jsonl --tensorboard runs/a    numbers for later\n"
+    "  mpirun -n 4 tempo-train model.onnx --data train.npz --batch 8       four processes, 32 samples an update\n"
     "\n"
     "Data is written by numpy: numpy.savez(\"train.npz\", input_ids=ids, attention_mask=mask, labels=labels).\n";
 
 static const char footer[] =
     "Exit codes: 0 good, 2 bad or missing input, 3 unsupported, 4 limit or memory, 5 input/output, 6 NaN or infinity,\n"
-    "64 usage, 70 bug in tempo-train, 130 and 143 ended by SIGINT and SIGTERM behind a whole update.\n";
+    "64 usage, 70 bug in tempo-train, 130 and 143 ended by SIGINT and SIGTERM behind a whole update. Among ranks 5 is\n"
+    "also that of those that end because another one did.\n";
 
 static const tc_option_table table = {
     .tool = "tempo-train",
@@ -141,6 +143,8 @@ static tc_status check_arguments(tc_ctx *ctx, train_options *o, const tc_argumen
     o->session.threads = (int)o->threads;
     o->session.check_memory = o->check_memory;
     o->session.tf32 = o->tf32;
+    if (o->rank_timeout <= 0)
+        return tc_error(ctx, TC_USAGE, NULL, "--rank-timeout takes seconds, more than 0");
     return rt_find_device(ctx, o->device, &o->hooks.device, &o->hooks.device_number);
 }
 
@@ -168,7 +172,35 @@ static tc_status check_weights(tc_ctx *ctx, const train_source *from) {
     return status;
 }
 
+/* Rank 0 writes for all. */
+static void take_ranks(train_options *o, train_ranks *ranks) {
+    o->ranks = ranks;
+    if (o->threads == 0)
+        o->session.threads = ranks->threads;
+    if (ranks->rank == 0)
+        return;
+    o->save = o->save_weights = o->log = o->tensorboard = NULL;
+    o->quiet = true;
+}
+
+static tc_status train(tc_ctx *ctx, const train_options *o) {
+    TC_TRY(check_files(ctx, o));
+    ctx->file = o->model;
+    tc_file file;
+    tc_held held;
+    TC_TRY(tc_file_open(ctx, o->model, &file));
+    tc_file_hold(&file, &held);
+    const train_source from = {o, &file};
+    tc_status status = check_weights(ctx, &from);
+    if (status == TC_OK)
+        status = train_run_all(ctx, &from);
+    tc_let_go(&held);
+    tc_file_close(&file);
+    return status;
+}
+
 static tc_status run(tc_ctx *ctx, int argc, char **argv) {
+    static train_ranks ranks;
     train_options o = {
         .hooks = {.upgrade = tc_upgrade_model, .body = tc_body_for}, .shuffle = true, .accumulate = 1, .rate = UNSET};
     tc_arguments arguments;
@@ -176,19 +208,9 @@ static tc_status run(tc_ctx *ctx, int argc, char **argv) {
     if (arguments.done)
         return TC_OK;
     TC_TRY(check_arguments(ctx, &o, &arguments));
-    TC_TRY(check_files(ctx, &o));
-    ctx->file = o.model;
-    tc_file file;
-    tc_held held;
-    TC_TRY(tc_file_open(ctx, o.model, &file));
-    tc_file_hold(&file, &held);
-    const train_source from = {&o, &file};
-    tc_status status = check_weights(ctx, &from);
-    if (status == TC_OK)
-        status = train_run_all(ctx, &from);
-    tc_let_go(&held);
-    tc_file_close(&file);
-    return status;
+    TC_TRY(train_ranks_begin(ctx, o.rank_timeout, &ranks));
+    take_ranks(&o, &ranks);
+    return train_ranks_end(ctx, &ranks, train(ctx, &o));
 }
 
 int main(int argc, char **argv) {

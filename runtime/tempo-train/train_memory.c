@@ -124,8 +124,15 @@ static tc_status prepare(train_run *r, const train_batch *first, uint64_t usable
     return status == TEMPO_OK || status == TEMPO_LIMIT ? TC_OK : train_failed(r->ctx, s, status);
 }
 
+/* Memory that is taken is not used yet: ranks do not see each other's. */
+static bool fits_among_ranks(tempo_session *s, uint64_t usable) {
+    tempo_memory memory;
+    return tempo_memory_report(s, &memory) != TEMPO_OK || memory.state + memory.arena <= usable;
+}
+
 tc_status train_check_memory(train_run *r) {
     const char *where;
+    const uint64_t ranks = (uint64_t)r->o->ranks->local;
     uint64_t usable;
     bool fits;
     train_batch first;
@@ -133,8 +140,12 @@ tc_status train_check_memory(train_run *r) {
     (void)rt_available_memory("", &usable, &where);
     if (!r->graph.session->shared.device->host_memory)
         usable = UINT64_MAX; /* the device tells by itself */
+    else
+        usable /= ranks; /* on one host they take of the same memory */
     TC_TRY(train_data_batch(r->ctx, r->data, r->progress.epoch, r->progress.batch, &first));
     TC_TRY(prepare(r, &first, usable, &fits));
+    if (fits && ranks > 1)
+        fits = fits_among_ranks(r->graph.session, usable);
     if (fits)
         return TC_OK;
     if (usable < UINT64_MAX && foresee(r, &first, first.samples, NULL, &n))

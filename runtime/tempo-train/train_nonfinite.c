@@ -1,12 +1,25 @@
 /* train_nonfinite.c: a run that met NaN or infinity -> the update, the node and the tensor where it began. */
 #include "train_run.h"
 #include <inttypes.h>
+#include <string.h>
+
+/* Seconds that a rank waits for one that knows better. Whose data was wrong, sees that; the weights are NaN on all
+ * ranks then, which is all that others see, if anything. */
+static double doubt(const train_run *r, const rt_nonfinite *found) {
+    for (size_t i = 0; found->found && i < r->graph.n_states; i++)
+        if (strcmp(r->graph.states[i].input, found->value) == 0)
+            return 3;
+    return found->found ? 0 : 6;
+}
 
 static tc_status tell(train_run *r) {
+    train_ranks *ranks = r->o->ranks;
     rt_nonfinite found = {0};
     (void)rt_find_nonfinite(r->graph.session, &found);
-    tc_error(r->ctx, TC_NUMERIC, NULL, "update %" PRId64 ", epoch %" PRId64 ": %s", r->progress.step + 1,
-             r->progress.epoch + 1,
+    train_ranks_give_way(ranks, doubt(r, &found));
+    tc_error(r->ctx, TC_NUMERIC, NULL, "%supdate %" PRId64 ", epoch %" PRId64 ": %s",
+             ranks->ranks > 1 ? tc_arena_printf(r->ctx->arena, "rank %d of %d: ", ranks->rank, ranks->ranks) : "",
+             r->progress.step + 1, r->progress.epoch + 1,
              found.found ? rt_nonfinite_text(r->ctx, &found)
                          : "something is not finite, and a second run did not show what");
     tc_hint(r->ctx, "a smaller --lr and a --warmup help; %s",

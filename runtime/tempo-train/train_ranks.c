@@ -114,10 +114,8 @@ static bool is_among_others(void) {
 /* Cores that this process may use; those of the machine, divided among its ranks, where these are fewer. */
 static int fair_threads(const train_ranks *ranks) {
     cpu_set_t allowed;
-    int local = 0, cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    for (int i = 0; i < ranks->ranks; i++)
-        local += strcmp(ranks->peers[i].host, ranks->peers[ranks->rank].host) == 0;
-    int share = cores / local, own = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : cores;
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN), share = cores / ranks->local;
+    int own = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : cores;
     share = own < share ? own : share;
     return share > 1 ? share : 1;
 }
@@ -134,12 +132,15 @@ static tc_status meet(tc_ctx *ctx, double timeout, train_ranks *ranks) {
         TC_TRY(train_listen(ctx, ranks->peers, ranks->ranks, &own, &socket));
     if (!train_link_gather(ranks->link, &own, sizeof own, ranks->peers))
         return lost(ctx, ranks);
+    ranks->local = 0;
+    for (int i = 0; i < ranks->ranks; i++)
+        ranks->local += strcmp(ranks->peers[i].host, ranks->peers[ranks->rank].host) == 0;
     ranks->threads = fair_threads(ranks);
     return train_heartbeat_start(ctx, ranks->peers, ranks->rank, ranks->ranks, timeout, socket, &ranks->heartbeat);
 }
 
 tc_status train_ranks_begin(tc_ctx *ctx, double timeout, train_ranks *out_ranks) {
-    *out_ranks = (train_ranks){.ranks = 1, .share = 1};
+    *out_ranks = (train_ranks){.ranks = 1, .local = 1, .share = 1};
     if (!is_among_others())
         return TC_OK;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* from here on: who is left over does not go on */
@@ -161,14 +162,26 @@ tc_status train_ranks_begin(tc_ctx *ctx, double timeout, train_ranks *out_ranks)
     return meet(ctx, timeout, out_ranks);
 }
 
-/* What is wrong on all ranks is wrong on rank 0, which is quick to tell. */
-void train_ranks_let_first(train_ranks *ranks) {
-    const struct timespec a_while = {.tv_sec = 1};
-    if (!ranks->heartbeat || ranks->rank == 0)
+void train_ranks_tell(tc_ctx *ctx, const train_ranks *ranks) {
+    if (ranks->rank == 0)
+        tc_diags_print(ctx, stderr);
+    ctx->n_diags = 0;
+}
+
+void train_ranks_give_way(train_ranks *ranks, double seconds) {
+    const struct timespec a_moment = {.tv_nsec = 20000000};
+    if (!ranks->heartbeat)
         return;
-    nanosleep(&a_while, NULL);
-    while (train_heartbeat_ends(ranks->heartbeat))
-        pause();
+    for (double waited = 0; waited < seconds; waited += 0.02) {
+        nanosleep(&a_moment, NULL);
+        while (train_heartbeat_ends(ranks->heartbeat))
+            pause();
+    }
+}
+
+void train_ranks_let_first(train_ranks *ranks) {
+    if (ranks->rank > 0)
+        train_ranks_give_way(ranks, 1);
 }
 
 static tc_status end_badly(tc_ctx *ctx, train_ranks *ranks, tc_status status) {
@@ -180,15 +193,16 @@ static tc_status end_badly(tc_ctx *ctx, train_ranks *ranks, tc_status status) {
 }
 
 tc_status train_ranks_end(tc_ctx *ctx, train_ranks *ranks, tc_status status) {
+    const bool by_signal = (int)status >= 128;
     if (!ranks->link)
         return status;
-    if (status == TC_OK)
-        status = train_ranks_barrier(ctx, ranks);
-    if (status != TC_OK)
-        return end_badly(ctx, ranks, status);
+    tc_status met = status == TC_OK || by_signal ? train_ranks_barrier(ctx, ranks) : status;
+    if (met != TC_OK)
+        return end_badly(ctx, ranks, met);
+    train_ranks_tell(ctx, ranks);
     bool is_good = train_link_close(ranks->link, true);
     train_heartbeat_stop(ranks->heartbeat);
     ranks->link = NULL;
     ranks->heartbeat = NULL;
-    return is_good ? TC_OK : tc_error(ctx, TC_IO, NULL, "MPI did not end in peace");
+    return is_good ? status : tc_error(ctx, TC_IO, NULL, "MPI did not end in peace");
 }

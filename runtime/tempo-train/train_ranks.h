@@ -9,6 +9,7 @@
 
 typedef struct train_ranks {
     int rank, ranks;
+    int local;               /* ranks on this host, this one among them */
     int threads;             /* for this rank's kernels, where the user says nothing; 0: one per core */
     double share;            /* of this rank in the means of the next run */
     bool holds;              /* no means are taken */
@@ -40,9 +41,13 @@ tc_status train_ranks_sum(tc_ctx *ctx, train_ranks *ranks, double *numbers, size
 tc_status train_ranks_agree(tc_ctx *ctx, train_ranks *ranks, int64_t step, uint64_t plan, uint64_t bits);
 /* Waits for all: behind what rank 0 alone does, such as writing a checkpoint. */
 tc_status train_ranks_barrier(tc_ctx *ctx, train_ranks *ranks);
-/* Before a failure of this rank is told: where rank 0 has failed as well, it tells, and this process ends here. */
+/* Prints the diagnostics so far, which are no errors, on rank 0; the others have the same, and forget them. */
+void train_ranks_tell(tc_ctx *ctx, const train_ranks *ranks);
+/* Before a failure of this rank is told: waits so many seconds whether another rank tells one, and ends here then. */
+void train_ranks_give_way(train_ranks *ranks, double seconds);
+/* The same for rank 0 to come first: what is wrong on all ranks, it tells. */
 void train_ranks_let_first(train_ranks *ranks);
-/* Ends MPI where all went well; else prints the diagnostics of the context and lets the other ranks end, too. Returns
- * `status`, or what the end itself came to. */
+/* Ends MPI where all went well, or a signal has ended all (a status from 128 on); else prints the diagnostics of the
+ * context and lets the other ranks end, too. Returns `status`, or what the end itself came to. */
 tc_status train_ranks_end(tc_ctx *ctx, train_ranks *ranks, tc_status status);
 #endif

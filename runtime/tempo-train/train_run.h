@@ -17,6 +17,8 @@ typedef struct train_run {
     train_progress progress;
     train_checkpoint found; /* that the run goes on from; path NULL: none */
     int64_t batch, batches; /* samples of a batch, of all ranks; batches of an epoch */
+    int stop;               /* the signal that asks some rank for an end; 0: none */
+    bool save;              /* some rank is asked for a checkpoint */
     bool unsaved;           /* the checkpoint that came last could not be written */
     struct {
         float rate, share, scale;

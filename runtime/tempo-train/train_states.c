@@ -42,16 +42,17 @@ tc_status train_checkpoint_now(train_run *r) {
     if (!r->o->checkpoint)
         return TC_OK;
     tc_arena *arena = tc_arena_create();
-    tc_status status = save(r, arena);
+    tc_status status = r->o->ranks->rank == 0 ? save(r, arena) : TC_OK;
     tc_arena_destroy(arena);
     r->unsaved = status == TC_IO;
     if (status == TC_IO) {
         train_log_settle(&r->log);
         tc_hint(r->ctx, "training goes on, and the checkpoints before stay");
         tc_diags_print(r->ctx, stderr);
-        return TC_OK;
+        status = TC_OK;
     }
-    return status;
+    TC_TRY(status);
+    return train_ranks_barrier(r->ctx, r->o->ranks);
 }
 
 /* --- going on ------------------------------------------------------------------------------------- */
@@ -99,17 +100,30 @@ static tc_status refuse_mixture(train_run *r, int64_t newest) {
     return TC_USAGE;
 }
 
+/* Rank 0 comes first: it clears up what is damaged. */
+static tc_status load(train_run *r) {
+    train_ranks *ranks = r->o->ranks;
+    int64_t newest = 0;
+    double found = 0;
+    if (ranks->rank == 0) {
+        TC_TRY(train_checkpoint_begin(r->ctx, r->o->checkpoint, &newest));
+        if (newest >= 0 && !r->o->resume)
+            return refuse_mixture(r, newest);
+        found = newest >= 0;
+        if (newest >= 0)
+            TC_TRY(train_checkpoint_load(r->ctx, r->o->checkpoint, &r->found));
+    }
+    TC_TRY(train_ranks_sum(r->ctx, ranks, &found, 1));
+    if (ranks->rank > 0 && found > 0)
+        TC_TRY(train_checkpoint_load(r->ctx, r->o->checkpoint, &r->found));
+    return TC_OK;
+}
+
 tc_status train_find_checkpoint(train_run *r) {
-    int64_t newest;
     r->progress.seed = r->o->session.seed;
     if (!r->o->checkpoint)
         return TC_OK;
-    TC_TRY(train_checkpoint_begin(r->ctx, r->o->checkpoint, &newest));
-    if (newest >= 0 && !r->o->resume)
-        return refuse_mixture(r, newest);
-    if (newest < 0)
-        return TC_OK;
-    TC_TRY(train_checkpoint_load(r->ctx, r->o->checkpoint, &r->found));
+    TC_TRY(load(r));
     if (!r->found.path)
         return TC_OK;
     TC_TRY(check_seed(r, &r->found));
@@ -129,6 +143,11 @@ static void tell_differences(train_run *r, const train_progress *p, const train_
                 "the graph is compiled in another way than for checkpoint %s: the run goes on, but not with the same "
                 "bits",
                 path);
+    if (p->ranks != own->ranks)
+        tc_warn(r->ctx, NULL,
+                "checkpoint %s is of %" PRId64 " ranks, and there are %" PRId64 " now: the run goes on, but not with "
+                "the same bits",
+                path, p->ranks, own->ranks);
 }
 
 tc_status train_take_checkpoint(train_run *r) {
@@ -146,6 +165,7 @@ tc_status train_take_checkpoint(train_run *r) {
     r->progress = c->progress;
     r->progress.plan_hash = own.plan_hash;
     r->progress.data_hash = own.data_hash;
+    r->progress.ranks = own.ranks;
     if (r->progress.batch >= r->batches) { /* of other data */
         r->progress.batch = 0;
         r->progress.epoch++;

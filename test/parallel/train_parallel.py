@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""train_parallel.py TEMPO_TRAIN MPIRUN [--trials=N]: mpirun -n N tempo-train.
+
+  - Losses, scores and weights over 2 and 4 ranks are those of one process with the whole batch, up to the order of
+    summation, also where parts of the last batch differ in size or are empty; twice with the same bits.
+  - One rank writes the log and the checkpoints; a run goes on from one with the bits of a run that never stopped.
+  - What is wrong is said once, and its exit code is mpirun's.
+  - A rank that is killed or stopped: all end, it is named, no process stays, and the run goes on from its checkpoint.
+    N trials of each.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "train"))
+import train_tool as t  # noqa: E402
+
+MPIRUN = sys.argv[2]
+TRIALS = int(sys.argv[3].split("=")[1]) if len(sys.argv) > 3 else 1
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_rmaps_base_oversubscribe": "1",
+               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}  # MPI keeps what it takes
+SILENT_IN, GONE_IN = 3, 10  # seconds
+
+
+def command(ranks, *args):
+    return ([MPIRUN, "-n", str(ranks)] if ranks > 1 else []) + [t.TOOL, *map(str, args)]
+
+
+def run(ranks, *args, code=0):
+    done = subprocess.run(command(ranks, *args), env=ENVIRONMENT, capture_output=True, text=True, timeout=100,
+                          check=False)
+    text = done.stdout + done.stderr
+    t.check(done.returncode == code, f"{ranks} ranks: exit code {done.returncode}, expected {code}: {args}\n{text}")
+    return text
+
+
+def training(ranks, name, *more, batch=8, code=0):
+    """A run over so many ranks with this batch in all."""
+    return run(ranks, t.path("model.onnxt"), "--data", t.path("train.npz"), "--loss=loss", f"--batch={batch // ranks}",
+               "--seed=5", "--threads=1", "--rank-timeout", SILENT_IN, "--log", t.path(f"{name}.jsonl"),
+               "--save-weights", t.path(f"{name}.safetensors"), *more, code=code)
+
+
+def content(name):
+    with open(t.path(name), "rb") as file:
+        return file.read()
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+def means():
+    t.classifier("model.onnxt")
+    t.data("eval.npz", 13, seed=9)
+    flags = ("--epochs=4", "--eval-data", t.path("eval.npz"))
+    for samples in (22, 17):  # the last batch has 6, over 4 ranks 1, 2, 1 and 2; or 1, and three ranks have none
+        t.data("train.npz", samples)
+        for rule in (("--optimizer=sgd", "--momentum=0.9", "--lr=0.1"), ("--lr=0.01",)):
+            training(1, "whole", *flags, *rule)
+            for ranks in (2, 4):
+                said = training(ranks, "parts", *flags, *rule)
+                what = f"{samples} samples, {ranks} ranks, {rule}"
+                t.check(said.count("trains ") == 1 and f"{ranks} ranks, each with {8 // ranks}" in said, said)
+                steps, evaluations = t.records("whole.jsonl")
+                mine, judged = t.records("parts.jsonl")
+                t.close([r["loss"] for r in mine], [r["loss"] for r in steps], f"{what}: losses")
+                t.check([r["step"] for r in mine] == [r["step"] for r in steps], f"{what}: {mine}")
+                for score in ("loss", "accuracy"):
+                    t.close([r[score] for r in judged], [r[score] for r in evaluations], f"{what}: {score}")
+                whole, parts = (t.safetensors(t.path(f"{name}.safetensors")) for name in ("whole", "parts"))
+                for key, value in whole.items():
+                    t.close(parts[key], value, f"{what}: {key}", atol=2e-6)
+                os.remove(t.path("parts.jsonl"))
+    os.remove(t.path("whole.jsonl"))
+
+
+def going_on():
+    t.classifier("model.onnxt", dropout=0.3)
+    t.data("train.npz", 22)
+    flags = ("--steps=12", "--checkpoint-every=3", "--keep=9", "--checkpoint")
+    for name in ("one", "two"):
+        training(2, name, *flags, t.path(name))
+    t.check(content("one.safetensors") == content("two.safetensors"), "two runs differ")
+    kept = sorted(os.listdir(t.path("one")))
+    t.check(kept == sorted(f"step-{step}" for step in (3, 6, 9, 12)), f"checkpoints: {kept}")
+    for step in (9, 12):
+        shutil.rmtree(os.path.join(t.path("two"), f"step-{step}"))
+    said = training(2, "two", *flags, t.path("two"), "--resume")
+    t.check(said.count("behind update 6") == 1, said)
+    t.check(content("one.safetensors") == content("two.safetensors"), "a run that goes on differs")
+    said = training(2, "two", *flags, t.path("two"), code=64)
+    t.check(said.count("has checkpoints already") == 1, said)
+    shutil.rmtree(os.path.join(t.path("two"), "step-12"))
+    said = training(4, "two", *flags, t.path("two"), "--resume")
+    t.check(said.count("is of 2 ranks, and there are 4 now") == 1, said)
+
+
+# --- what is wrong -------------------------------------------------------------------------------
+
+def wrong():
+    t.classifier("model.onnxt")
+    t.data("train.npz", 22)
+    x = t.samples(22)
+    np.savez(t.path("short.npz"), x=x["x"])
+    said = run(4, t.path("model.onnxt"), "--data", t.path("short.npz"), "--loss=loss", code=2)
+    t.check(said.count("error:") == 1 and "labels" in said, said)
+    said = run(2, t.path("nothing.onnx"), "--data", t.path("train.npz"), code=5)
+    t.check(said.count("error:") == 1, said)
+    said = training(4, "nan", "--optimizer=sgd", "--lr=1e38", "--steps=9", code=6)
+    t.check(said.count("error:") == 1 and "rank 0 of 4: update " in said, said)
+    x["x"][5, 1] = np.nan  # of the first eight samples the second half
+    np.savez(t.path("train.npz"), **x)
+    said = training(2, "nan", "--no-shuffle", "--steps=9", code=6)
+    t.check(said.count("error:") == 1 and "rank 1 of 2: update 1, epoch 1: " in said and "'x'" in said, said)
+    said = run(1, t.path("model.onnxt"), "--data", t.path("train.npz"), "--rank-timeout=0", code=64)
+    t.check("--rank-timeout" in said, said)
+
+
+# --- ranks that go -------------------------------------------------------------------------------
+
+def is_alive(process):
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def environment_of(process):
+    try:
+        with open(f"/proc/{process}/environ", "rb") as file:
+            return dict(item.split(b"=", 1) for item in file.read().split(b"\0") if b"=" in item)
+    except OSError:
+        return {}
+
+
+def ranks_of(mpirun, ranks):
+    """The processes of a job, by rank: children of mpirun."""
+    found, until = {}, time.monotonic() + 30
+    while len(found) < ranks and time.monotonic() < until:
+        time.sleep(0.02)
+        with open(f"/proc/{mpirun}/task/{mpirun}/children", encoding="ascii") as file:
+            children = [int(child) for child in file.read().split()]
+        found = {int(e[b"OMPI_COMM_WORLD_RANK"]): child for child in children
+                 for e in [environment_of(child)] if b"OMPI_COMM_WORLD_RANK" in e}
+    return found
+
+
+class Job:
+    """A run without an end, once it has written a checkpoint."""
+
+    def __init__(self, ranks, name):
+        self.ranks, self.output = ranks, open(t.path(f"{name}.out"), "w+", encoding="utf-8")
+        flags = ("--data", t.path("train.npz"), "--loss=loss", "--batch", 8 // ranks, "--threads=1", "--resume",
+                 "--steps=100000000", "--checkpoint-every=50", "--checkpoint", t.path(name),
+                 "--rank-timeout", SILENT_IN)
+        self.mpirun = subprocess.Popen(command(ranks, t.path("model.onnxt"), *flags), env=ENVIRONMENT,
+                                       stdout=self.output, stderr=self.output, start_new_session=True)
+        self.processes = ranks_of(self.mpirun.pid, ranks)
+        newest, until = self.newest(name), time.monotonic() + 30
+        while self.newest(name) == newest and time.monotonic() < until:
+            time.sleep(0.02)
+        t.check(self.newest(name) > newest, f"no checkpoint is written: {self.text()}")
+
+    @staticmethod
+    def newest(name):
+        files = os.listdir(t.path(name)) if os.path.exists(t.path(name)) else []
+        return max((int(f[5:]) for f in files if re.fullmatch(r"step-\d+", f)), default=0)
+
+    def text(self):
+        self.output.seek(0)
+        return self.output.read()
+
+    def end(self, seconds, what, *named):
+        began = time.monotonic()
+        try:
+            code = self.mpirun.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        left = list(self.processes.values())
+        while left and time.monotonic() - began < seconds:
+            left = [p for p in left if is_alive(p)]
+            time.sleep(0.02)
+        took, said = time.monotonic() - began, self.text()
+        t.check(code is not None and not left, f"{what}: {left} are left after {took:.1f} s, mpirun {code}\n{said}")
+        t.check(not named or any(name in said for name in named), f"{what}: nothing of {named} in\n{said}")
+        for process in [self.mpirun.pid, *left]:
+            if is_alive(process):
+                os.kill(process, signal.SIGKILL)
+        self.output.close()
+        return took, code
+
+
+def going():
+    t.classifier("model.onnxt")
+    t.data("train.npz", 64)
+    times = {}
+    for trial in range(TRIALS):
+        for ranks in (2, 4):
+            victim = trial % ranks
+            for number in (signal.SIGKILL, signal.SIGSTOP):
+                job = Job(ranks, "job")  # it goes on where the last one was ended
+                time.sleep(0.013 * (trial % 20))
+                os.kill(job.processes[victim], number)
+                stops = number == signal.SIGSTOP
+                names = (f"rank {victim} of {ranks} (process {job.processes[victim]} on ",
+                         f"process rank {victim} with PID")
+                took, code = job.end(GONE_IN + (SILENT_IN if stops else 0), f"rank {victim} got {number.name}",
+                                     *(names[:1] if stops else names))
+                t.check(code == 5 or code == 137 and not stops, f"mpirun ends with {code}")
+                times.setdefault((ranks, number.name), []).append(took)
+        job = Job(2, "job")
+        os.kill(job.processes[1], signal.SIGTERM)  # a rank that is asked to end asks all
+        before = Job.newest("job")
+        _, code = job.end(GONE_IN, "rank 1 got SIGTERM", "stopped behind update")
+        t.check(code == 143 and Job.newest("job") >= before, f"a rank got SIGTERM: mpirun ends with {code}")
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            job = Job(2, "job")
+            job.mpirun.send_signal(number)
+            times.setdefault((2, "mpirun " + number.name), []).append(job.end(GONE_IN, f"mpirun {number.name}")[0])
+    for (ranks, name), took in times.items():
+        print(f"{ranks} ranks, {name}: {len(took)} trials, all ended in {max(took):.2f} s, no process left", flush=True)
+
+
+means()
+going_on()
+wrong()
+going()
+t.finish()
