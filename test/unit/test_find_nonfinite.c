@@ -137,6 +137,20 @@ static void states(void **state) {
     tempo_close(s);
 }
 
+/* The loss is finite, the gradient is not, whether the optimizer takes it or not. */
+static void gradients(void **state) {
+    (void)state;
+    static const char graph[] =
+        "g (float[2,3] x, float[2,3] w) => (float loss, float[2,3] new) <float rate = {0.1}, int64 t = {1}, "
+        "float[2,3] w = {1, 2, 3, 4, 5, 6}> { loss = ReduceSum <keepdims = 0> (w) [\"bad\"] l = Log (x) "
+        "[\"twice\"] g = Add (l, l) [\"step\"] new = ai.tempo.Sgd (rate, t, w, g) }";
+    tempo_session *s = open_with(&(rt_hooks){.device = TEST_DEVICE}, "[\"\" : 21, \"ai.tempo\" : 1]", graph, 0);
+    assert_int_equal(tempo_keep(s, "new", "w"), TEMPO_OK);
+    check(s, ones, NULL);
+    check(s, fifth, "Log 'bad' made NaN: element [1,1] of its result 'l', float[2,3]");
+    tempo_close(s);
+}
+
 /* Memory of a device is copied to the host, and the same is found. */
 static void device_of_its_own(void **state) {
     (void)state;
@@ -169,9 +183,11 @@ static void failing_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logarithm),    cmocka_unit_test(infinity),   cmocka_unit_test(nan_of_infinities),
-        cmocka_unit_test(masks),        cmocka_unit_test(not_chosen), cmocka_unit_test(of_nobody),
-        cmocka_unit_test(other_types),  cmocka_unit_test(states),     cmocka_unit_test(device_of_its_own),
+        cmocka_unit_test(logarithm),         cmocka_unit_test(infinity),
+        cmocka_unit_test(nan_of_infinities), cmocka_unit_test(masks),
+        cmocka_unit_test(not_chosen),        cmocka_unit_test(of_nobody),
+        cmocka_unit_test(other_types),       cmocka_unit_test(states),
+        cmocka_unit_test(gradients),         cmocka_unit_test(device_of_its_own),
         cmocka_unit_test(failing_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
