@@ -13,6 +13,14 @@
 #define TC_SEED_INPUT "tempo.seed"             /* the graph input that dropout is drawn from: int64[2], {seed, step} */
 #define TC_RATE_INPUT "tempo.rate"             /* what an optimizer's step is multiplied by: float[], without default */
 #define TC_UPDATE_INPUT "tempo.update"         /* the number of the update, from 1 on: int64[], without default */
+/* Of a graph whose gradients add up over several runs: whether this run ends with the update, bool[]; what its
+ * gradients are multiplied by, float[]; runs since the last update, a state, int64[]. */
+#define TC_APPLY_INPUT "tempo.apply"
+#define TC_SHARE_INPUT "tempo.share"
+#define TC_SUMMED_INPUT "tempo.summed"
+#define TC_GRAD_NORM_OUTPUT "tempo.grad_norm" /* the norm of all gradients, unclipped: float[] */
+#define TC_LAST_NORM_INPUT "tempo.last_norm"  /* that of the update before, a state */
+#define TC_FINITE_OUTPUT "tempo.finite"       /* with a loss scale: all gradients are; else no weight changed: bool[] */
 /* In standard ops, what a mask's last node knows of its Dropout: the attribute `seed`, an int, and the ratio in
  * training, a float. ONNX lets such names, of two underscores, stand on any op. */
 #define TC_SEED_MARK "__tempo_seed"

@@ -2,8 +2,9 @@
  * of ai.onnx.preview.training define them, AdamW as its authors do (Loshchilov and Hutter, arXiv 1711.05101, algorithm
  * 2) in PyTorch's form: epsilon is added to the corrected root. Numbers that all tensors share are computed in double
  * precision, elements in their own. `_N`: of N tensors; `r` with norm_coefficient, `p` with norm_coefficient_post, `n`
- * for Nesterov's momentum, `s` with Scale, `g` with gradients of another type, `c10` and `c16` with copies: what is
- * left out costs no pass over memory. And the norm of all gradients, in double: `s` with Scale, `d` of doubles. */
+ * for Nesterov's momentum, `s` with Scale, `g` with gradients of another type, `c10` and `c16` with copies, `w` where
+ * updates may wait: what is left out costs no pass over memory. And the norm of all gradients, in double: `s` with
+ * Scale, `d` of doubles. */
 #include "bodies.h"
 #include <string.h>
 
@@ -34,12 +35,15 @@ static bool has_other_gradients(const tc_node *node, uint32_t n) {
 
 static long long copy_type(const tc_node *node) { return (long long)tc_attr_int(node, "copy_type", 0); }
 
+static bool waits(const tc_node *node) { return tc_attr_int(node, "waits", 0) != 0; }
+
 /* `states` are the letters of what the optimizer keeps. Returns how many tensors there are. */
 static uint32_t begin(tc_body *body, const char *params, const char *states) {
     const tc_node *node = body->node;
     uint32_t n = tensors_of(node, states);
-    const char *operands = names(body, names(body, "R, T", "XG", "", n), states, "", n),
-               *results = names(body, names(body, "", "X", "_new", n), states, "_new", n);
+    const char *made = waits(node) ? "_out" : "_new",
+               *operands = names(body, names(body, "R, T", "XG", "", n), states, "", n),
+               *results = names(body, names(body, "", "X", made, n), states, made, n);
     bool scaled = has_scale(node, states);
     if (scaled)
         operands = tc_arena_printf(body->arena, "%s, Scale", operands);
@@ -58,6 +62,8 @@ static uint32_t begin(tc_body *body, const char *params, const char *states) {
         tc_body_suffix(body, "g");
     if (copy_type(node) != 0)
         tc_body_suffix(body, "c%lld", copy_type(node));
+    if (waits(node))
+        tc_body_suffix(body, "w");
     tc_body_begin(body, params, operands, results);
     tc_body_add(body, "  one = Constant <value: tensor = double {1.0}> ()\n"
                       "  zero = Constant <value: tensor = double {0.0}> ()\n"
@@ -66,6 +72,8 @@ static uint32_t begin(tc_body *body, const char *params, const char *states) {
                       "  t_number = Squeeze (T)\n"
                       "  t = Cast <to: int = 11> (t_number)\n"
                       "  begun = Greater (t, zero)\n");
+    if (waits(node))
+        tc_body_add(body, "  waits = Less (t, zero)\n");
     if (scaled)
         tc_body_add(body, "  scale = Squeeze (Scale)\n");
     return n;
@@ -101,9 +109,18 @@ static void add_gradient(tc_body *body, const char *states, uint32_t i) {
     tc_body_add(body, "  decay%u = Mul (norm_coefficient%u, X%u)\n  g%u = Add (decay%u, %s)\n", i, i, i, i, i, g);
 }
 
-static void add_copy(tc_body *body, uint32_t i) {
-    if (copy_type(body->node) != 0)
-        tc_body_add(body, "  C%u = Cast <to: int = %lld> (X%u_new)\n", i, copy_type(body->node), i);
+/* Where the update waits, results are the old ones; copies are of the results. */
+static void end_update(tc_body *body, const char *states, uint32_t n) {
+    const char *letters = tc_arena_printf(body->arena, "X%s", states);
+    const bool may_wait = waits(body->node);
+    for (uint32_t i = 0; i < n; i++) {
+        for (const char *at = letters; may_wait && *at; at++)
+            tc_body_add(body, "  %c%u_out = Where (waits, %c%u, %c%u_new)\n", *at, i, *at, i, *at, i);
+        if (copy_type(body->node) != 0)
+            tc_body_add(body, "  C%u = Cast <to: int = %lld> (X%u_%s)\n", i, copy_type(body->node), i,
+                        may_wait ? "out" : "new");
+    }
+    tc_body_end(body);
 }
 
 /* new = factor old + rest what */
@@ -165,9 +182,8 @@ bool tc_make_adam(tc_body *body) {
             add_typed(body, i, "kept");
             tc_body_add(body, "  X%u_new = Mul (kept%u, X%u_moved)\n", i, i, i);
         }
-        add_copy(body, i);
     }
-    tc_body_end(body);
+    end_update(body, "VH", n);
     return true;
 }
 
@@ -195,9 +211,8 @@ bool tc_make_adamw(tc_body *body) {
         tc_body_add(body, "  above%u = Mul (rate%u, V%u_new)\n", i, i, i);
         tc_body_add(body, "  step%u = Div (above%u, below%u)\n", i, i, i);
         tc_body_add(body, "  X%u_new = Sub (X%u_kept, step%u)\n", i, i, i);
-        add_copy(body, i);
     }
-    tc_body_end(body);
+    end_update(body, "VH", n);
     return true;
 }
 
@@ -224,9 +239,23 @@ bool tc_make_momentum(tc_body *body) {
             tc_body_add(body, "  way%u = Identity (V%u_new)\n", i, i);
         tc_body_add(body, "  step%u = Mul (r%u, way%u)\n", i, i, i);
         tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
-        add_copy(body, i);
     }
-    tc_body_end(body);
+    end_update(body, "V", n);
+    return true;
+}
+
+/* X_new = (T > 0 ? X : 0) + R g */
+bool tc_make_accumulate(tc_body *body) {
+    uint32_t n = begin(body, "", "");
+    for (uint32_t i = 0; i < n; i++) {
+        add_gradient(body, "", i);
+        add_typed(body, i, "r");
+        add_typed(body, i, "zero");
+        tc_body_add(body, "  X%u_kept = Where (begun, X%u, zero%u)\n", i, i, i);
+        tc_body_add(body, "  X%u_add = Mul (r%u, g%u)\n", i, i, i);
+        tc_body_add(body, "  X%u_new = Add (X%u_kept, X%u_add)\n", i, i, i);
+    }
+    end_update(body, "", n);
     return true;
 }
 
@@ -239,9 +268,8 @@ bool tc_make_sgd(tc_body *body) {
         add_typed(body, i, "r");
         tc_body_add(body, "  step%u = Mul (r%u, g%u)\n", i, i, i);
         tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
-        add_copy(body, i);
     }
-    tc_body_end(body);
+    end_update(body, "", n);
     return true;
 }
 
@@ -266,9 +294,8 @@ bool tc_make_adagrad(tc_body *body) {
         tc_body_add(body, "  above%u = Mul (rate%u, g%u)\n", i, i, i);
         tc_body_add(body, "  step%u = Div (above%u, below%u)\n", i, i, i);
         tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
-        add_copy(body, i);
     }
-    tc_body_end(body);
+    end_update(body, "H", n);
     return true;
 }
 

@@ -8,118 +8,15 @@
  * gradients live longer than they must, and the runtime writes new elements over old ones. The pass stands behind
  * `budget`: what it appends takes no memory beyond that of weights and state, and lets gradients go that a plan without
  * it holds to the end. */
-#include "update.h"
+#include "update_parts.h"
 #include "../compiler/marks.h"
 #include "../compiler/memory/roles.h"
 #include "../compiler/ops.h"
-#include "../compiler/options.h"
-#include "gradients/gradient.h"
-#include "pass.h"
 #include <string.h>
 
 #define MOST_MOMENTS 2
 
-typedef struct method {
-    const char *name, *op;
-    uint32_t moments; /* tensors that are kept of each weight */
-} method;
-
-static const method methods[] = {{"adam", "AdamW", 2}, {"adamw", "AdamW", 2}, {"sgd", "Sgd", 0}};
-static const method with_momentum = {"sgd", "Momentum", 1};
-
-static const method *method_of(const tc_update_options *o) {
-    for (size_t i = 0; i < TC_COUNT(methods); i++)
-        if (strcmp(methods[i].name, o->optimizer) == 0)
-            return o->momentum > 0 && methods[i].moments == 0 ? &with_momentum : &methods[i];
-    return NULL;
-}
-
-/* --- options ---------------------------------------------------------------------------------- */
-
-static tc_status unknown_method(tc_ctx *ctx, const char *name) {
-    tc_nearest nearest;
-    const char *list = "";
-    tc_nearest_begin(&nearest, name);
-    for (size_t i = 0; i < TC_COUNT(methods); i++) {
-        tc_nearest_offer(&nearest, methods[i].name);
-        list = tc_arena_printf(ctx->arena, "%s%s%s", list, i ? ", " : "", methods[i].name);
-    }
-    tc_error(ctx, TC_USAGE, NULL, "there is no optimizer '%s'", tc_quote(ctx, name));
-    if (nearest.best)
-        tc_hint(ctx, "did you mean %s? The optimizers are: %s", nearest.best, list);
-    else
-        tc_hint(ctx, "the optimizers are: %s", list);
-    return TC_USAGE;
-}
-
-/* Numbers of the optimizer and where they may lie: from 0, or above it, up to `below`, or below it. */
-static tc_status check_numbers(tc_ctx *ctx, const tc_update_options *o) {
-    const struct {
-        const char *option;
-        double number;
-        bool above;
-        double below;
-    } rows[] = {{"beta1", o->beta1, false, 1},
-                {"beta2", o->beta2, false, 1},
-                {"epsilon", o->epsilon, true, 0},
-                {"momentum", o->momentum, false, 1},
-                {"weight-decay", o->weight_decay, false, 0}};
-    for (size_t i = 0; i < TC_COUNT(rows); i++) {
-        bool low = rows[i].above ? rows[i].number <= 0 : rows[i].number < 0;
-        if (low || (rows[i].below > 0 && rows[i].number >= rows[i].below))
-            return tc_error(ctx, TC_USAGE, NULL, "--%s=%g: expected a number %s 0%s", rows[i].option, rows[i].number,
-                            rows[i].above ? "above" : "from", rows[i].below > 0 ? " to below 1" : " on");
-    }
-    return TC_OK;
-}
-
-/* An option that says how, without --update, which says what. */
-static const char *option_alone(const tc_update_options *o) {
-    return o->momentum > 0       ? "momentum"
-           : o->nesterov         ? "nesterov"
-           : o->weight_decay > 0 ? "weight-decay"
-           : o->decay_all        ? "decay-all"
-                                 : NULL;
-}
-
-tc_status tc_update_check_options(tc_ctx *ctx, const tc_options *options) {
-    const tc_update_options *o = &options->update;
-    if (!o->optimizer && option_alone(o))
-        return tc_error(ctx, TC_USAGE, NULL, "--%s goes with --update", option_alone(o));
-    if (!o->optimizer)
-        return TC_OK;
-    if (!method_of(o))
-        return unknown_method(ctx, o->optimizer);
-    TC_TRY(check_numbers(ctx, o));
-    if (o->momentum > 0 && method_of(o)->moments != 1)
-        return tc_error(ctx, TC_USAGE, NULL, "--momentum goes with --update=sgd");
-    if (o->nesterov && o->momentum <= 0)
-        return tc_error(ctx, TC_USAGE, NULL, "--nesterov needs --momentum, above 0");
-    if (tc_pipeline_has(options, "update"))
-        return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "--update goes with the pass 'update', which does not run here");
-    tc_hint(ctx, "recipes that have it append a backward pass; with --passes, put it behind all but bodies");
-    return TC_USAGE;
-}
-
 /* --- what is updated -------------------------------------------------------------------------- */
-
-typedef struct trained {
-    tc_value *weight, *gradient;
-} trained;
-
-typedef struct update {
-    tc_pass_env *env;
-    tc_graph *graph;
-    tc_grad g;
-    const method *method;
-    const tc_update_options *options;
-    trained *list;
-    size_t n;
-    tc_value *rate, *number;
-    tc_pair *pairs; /* metadata */
-    size_t n_pairs, cap_pairs;
-} update;
 
 /* PyTorch's layout, which --names=pytorch of an earlier call gave it. */
 static bool has_other_layout(tc_ctx *ctx, const tc_value *weight, const tc_value *gradient) {
@@ -149,10 +46,10 @@ static tc_status check_trained(tc_ctx *ctx, const tc_value *weight, const tc_val
 }
 
 /* Takes the gradients of initializers off the outputs. Those of data stay. */
-static tc_status take_gradients(update *u) {
+static tc_status take_gradients(tc_update *u) {
     tc_ctx *ctx = u->env->ctx;
     uint32_t others = 0;
-    u->list = TC_NEW_ARRAY(ctx->arena, trained, (size_t)u->graph->n_outputs + 1);
+    u->list = TC_NEW_ARRAY(ctx->arena, tc_trained, (size_t)u->graph->n_outputs + 1);
     for (uint32_t i = 0; i < u->graph->n_outputs;) {
         tc_value *gradient = u->graph->outputs[i], *weight = gradient->gradient_of;
         bool is_gradient = gradient->role == TC_ROLE_GRADIENT;
@@ -165,7 +62,7 @@ static tc_status take_gradients(update *u) {
         tc_graph_remove_output(u->graph, i);
         gradient->role = TC_ROLE_BACKWARD;
         gradient->gradient_of = NULL;
-        u->list[u->n++] = (trained){weight, gradient};
+        u->list[u->n++] = (tc_trained){weight, gradient};
     }
     if (others > 0)
         tc_note(ctx, NULL, "%u gradients of what is no initializer stay outputs", others);
@@ -179,7 +76,7 @@ static tc_status take_gradients(update *u) {
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-static tc_status free_name(update *u, const char *name) {
+static tc_status free_name(tc_update *u, const char *name) {
     if (!tc_graph_find(u->graph, name))
         return TC_OK;
     tc_error(u->env->ctx, TC_BAD_INPUT, NULL, "--update: the name '%s' is taken in the graph",
@@ -188,22 +85,31 @@ static tc_status free_name(update *u, const char *name) {
     return TC_BAD_INPUT;
 }
 
-static tc_status add_input(update *u, const char *name, const tc_type *type, tc_value **out_input) {
+static tc_status add_input(tc_update *u, const char *name, const tc_type *type, tc_value **out_input) {
     TC_TRY(free_name(u, name));
     *out_input = tc_value_create_exact(u->graph, tc_arena_strdup(u->graph->model->arena, name), type);
     tc_graph_add_input(u->graph, *out_input);
     return TC_OK;
 }
 
-static void add_pair(update *u, const char *prefix, const char *name, const char *text) {
+tc_status tc_update_input(tc_update *u, const char *name, tc_dtype dtype, tc_value **out_input) {
+    return add_input(u, name, tc_type_tensor_static(u->graph->model, dtype, 0, NULL), out_input);
+}
+
+static void add_pair(tc_update *u, const char *prefix, const char *name, const char *text) {
     tc_arena *arena = u->env->ctx->arena;
     u->pairs = tc_arena_grow(arena, u->pairs, sizeof *u->pairs, &u->cap_pairs, u->n_pairs + 1);
     u->pairs[u->n_pairs++] = (tc_pair){tc_arena_printf(arena, "%s%s", prefix, name), text};
 }
 
-/* Result `index` of the node becomes the output `input`.new, which takes the input's place. */
-static tc_status renew(update *u, tc_node *node, uint32_t index, tc_value *input) {
-    const char *name = tc_arena_printf(u->graph->model->arena, "%s.new", input->name);
+tc_status tc_update_state(tc_update *u, const char *name, const tc_type *type, tc_value **out_state) {
+    TC_TRY(add_input(u, name, type, out_state));
+    add_pair(u, TC_ZERO_KEY, name, "");
+    return TC_OK;
+}
+
+tc_status tc_update_renew(tc_update *u, tc_node *node, uint32_t index, const char *name, tc_value *input) {
+    name = name ? name : tc_arena_printf(u->graph->model->arena, "%s.new", input->name);
     TC_TRY(free_name(u, name));
     tc_value *made = tc_value_create_exact(u->graph, name, input->type);
     tc_node_set_output(node, index, made);
@@ -213,9 +119,11 @@ static tc_status renew(update *u, tc_node *node, uint32_t index, tc_value *input
     return TC_OK;
 }
 
-static tc_status add_state(update *u, const char *name, const tc_type *type, tc_value **out_state) {
-    TC_TRY(add_input(u, name, type, out_state));
-    add_pair(u, TC_ZERO_KEY, name, "");
+tc_status tc_update_show(tc_update *u, tc_value *value, const char *name) {
+    TC_TRY(free_name(u, name));
+    tc_value_rename(value, name);
+    value->role = TC_ROLE_BACKWARD;
+    tc_graph_add_output(u->graph, value);
     return TC_OK;
 }
 
@@ -236,11 +144,11 @@ static bool is_of_norm(const tc_value *value) {
 }
 
 /* As recipes of training have it. */
-static bool is_spared(const update *u, const tc_value *weight) {
+static bool is_spared(const tc_update *u, const tc_value *weight) {
     return !u->options->decay_all && (weight->type->rank < 2 || is_of_norm(weight));
 }
 
-static void set_attributes(const update *u, tc_node *node, double decay) {
+static void set_attributes(const tc_update *u, tc_node *node, double decay) {
     const tc_update_options *o = u->options;
     bool decoupled = strcmp(o->optimizer, "adamw") == 0;
     if (u->method->moments == 2) {
@@ -256,40 +164,46 @@ static void set_attributes(const update *u, tc_node *node, double decay) {
     }
     if (!decoupled && (decay > 0 || u->method->moments == 1)) /* Momentum needs it */
         tc_attr_set_float(node, "norm_coefficient", (float)decay);
+    if (u->waits)
+        tc_attr_set_int(node, "waits", 1);
 }
 
 /* R, T, X, G and states to X and states. */
-static tc_status update_weight(update *u, const trained *t, double decay) {
+static tc_status update_weight(tc_update *u, const tc_trained *t, double decay) {
     const uint32_t moments = u->method->moments;
     tc_value *state[MOST_MOMENTS] = {NULL};
     if (!t->weight->is_input)
         tc_graph_add_input(u->graph, t->weight);
-    tc_node *node = tc_node_create(u->graph, TC_TEMPO_DOMAIN, u->method->op, 4 + moments, 1 + moments);
+    const uint32_t n_operands = 4 + moments + (u->scale != NULL);
+    tc_node *node = tc_node_create(u->graph, TC_TEMPO_DOMAIN, u->method->op, n_operands, 1 + moments);
     tc_value *const operands[] = {u->rate, u->number, t->weight, t->gradient};
     for (uint32_t i = 0; i < TC_COUNT(operands); i++)
         tc_node_set_input(node, i, operands[i]);
     for (uint32_t i = 0; i < moments; i++) {
         const char *name = tc_arena_printf(u->env->ctx->arena, "%s.moment%u", t->weight->name, i + 1);
-        TC_TRY(add_state(u, name, t->weight->type, &state[i]));
+        TC_TRY(tc_update_state(u, name, t->weight->type, &state[i]));
         tc_node_set_input(node, TC_COUNT(operands) + i, state[i]);
     }
+    if (u->scale)
+        tc_node_set_input(node, n_operands - 1, u->scale);
     set_attributes(u, node, decay);
     tc_node_append(node);
-    TC_TRY(renew(u, node, 0, t->weight));
+    TC_TRY(tc_update_renew(u, node, 0, NULL, t->weight));
     for (uint32_t i = 0; i < moments; i++)
-        TC_TRY(renew(u, node, 1 + i, state[i]));
+        TC_TRY(tc_update_renew(u, node, 1 + i, NULL, state[i]));
     return tc_infer_node(u->env->ctx, node);
 }
 
-static tc_status update_all(update *u) {
+static tc_status update_all(tc_update *u) {
     tc_model *model = u->graph->model;
     tc_update_summary *s = u->env->summary->update = TC_NEW(u->env->ctx->arena, tc_update_summary);
     *s = (tc_update_summary){.optimizer = u->options->optimizer,
                              .weight_decay = u->options->weight_decay,
                              .updated = TC_NEW_ARRAY(u->env->ctx->arena, const char *, u->n),
                              .spared = TC_NEW_ARRAY(u->env->ctx->arena, const char *, u->n)};
-    TC_TRY(add_input(u, TC_RATE_INPUT, tc_type_tensor_static(model, TC_FLOAT, 0, NULL), &u->rate));
-    TC_TRY(add_input(u, TC_UPDATE_INPUT, tc_type_tensor_static(model, TC_INT64, 0, NULL), &u->number));
+    TC_TRY(tc_update_input(u, TC_RATE_INPUT, TC_FLOAT, &u->rate));
+    TC_TRY(tc_update_input(u, TC_UPDATE_INPUT, TC_INT64, &u->number));
+    TC_TRY(tc_update_scale(u));
     for (size_t i = 0; i < u->n; i++) {
         const char *name = tc_arena_strdup(u->env->ctx->arena, u->list[i].weight->name);
         bool spared = u->options->weight_decay > 0 && is_spared(u, u->list[i].weight);
@@ -341,9 +255,11 @@ tc_status tc_pass_update(tc_pass_env *env, tc_model *model) {
         return TC_OK;
     if (model->is_step)
         return tc_error(env->ctx, TC_USAGE, NULL, "--update: the file describes updates of its own (training_info)");
-    update u = {.env = env, .graph = graph, .options = &env->options->update};
+    tc_grad_pool pool = {env->ctx->arena, tc_map_create(env->ctx->arena)};
+    tc_update u = {.env = env, .graph = graph, .options = &env->options->update};
     tc_node *last = graph->last;
-    u.method = method_of(u.options);
+    u.g = (tc_grad){.ctx = env->ctx, .model = model, .graph = graph, .pool = &pool, .label = "update"};
+    u.method = tc_update_method_of(u.options);
     TC_TRY(tc_infer_graph(env->ctx, graph));
     TC_TRY(take_gradients(&u));
     TC_TRY(update_all(&u));

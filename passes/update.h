@@ -15,6 +15,9 @@ typedef struct tc_update_options {
     bool nesterov;         /* of sgd with momentum */
     double weight_decay;   /* adamw: R times it of the weight goes; adam, sgd: it is a part of the gradient */
     bool decay_all;        /* biases and norms decay, too */
+    double clip_norm;      /* all gradients are scaled down to this norm of theirs; 0: they are not */
+    bool clip_last;        /* by the norm of the update before: gradients need not wait for each other */
+    bool accumulate;       /* gradients of several runs add up to one update */
 } tc_update_options;
 
 /* What the pass did, for the report. In the context's arena. */

@@ -60,9 +60,11 @@ static tc_node *place_of(const places *p, const tc_node *node) {
     return behind;
 }
 
+/* NULL: to the begin of the graph. */
 static void move_behind(tc_node *node, tc_node *where) {
-    if (where->next) {
-        tc_node_move_before(node, where->next);
+    tc_node *before = where ? where->next : node->graph->first;
+    if (before) {
+        tc_node_move_before(node, before);
         return;
     }
     tc_node_move_before(node, where);
@@ -84,8 +86,7 @@ void tc_place_updates(tc_graph *graph, tc_node *const *nodes, size_t n) {
     find_readers(&p);
     for (size_t i = 0; i < n; i++) {
         tc_node *behind = place_of(&p, nodes[i]);
-        if (behind && behind->next != nodes[i])
-            move_behind(nodes[i], behind);
+        move_behind(nodes[i], behind);
     }
     tc_arena_destroy(scratch);
 }

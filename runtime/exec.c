@@ -1,5 +1,7 @@
 /* exec.c: one loop over launches, or a recording of it. Nothing is allocated here but the words of an error. */
+#include "../kernels/common/types.h"
 #include "plan.h"
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -52,6 +54,39 @@ static tc_status tell_sides(tc_ctx *ctx, const tc_node *node) {
     return TC_BAD_INPUT;
 }
 
+/* The first element of a float operand that is no finite number, and what it is; false: all are. */
+static bool find_not_finite(const rt_arg *arg, const void *data, int64_t *out_at, double *out_value) {
+    for (int64_t i = 0; data && tk_is_float(arg->dtype) && i < arg->count; i++) {
+        *out_value = tk_get(data, arg->dtype, i);
+        *out_at = i;
+        if (!isfinite(*out_value))
+            return true;
+    }
+    return false;
+}
+
+/* The operands of an optimizer are R, T, n weights, their n gradients, and states, each group in one order. */
+static tc_status tell_not_finite(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch) {
+    const tc_node *node = launch->node;
+    const uint32_t n = rt_updated_tensors(launch);
+    const char *gradient = "?", *weight = "?", *what = "no number";
+    for (uint32_t i = 0; i < n; i++) {
+        const rt_arg *g = rt_in(launch, 2 + n + i);
+        int64_t at;
+        double value;
+        if (!g || !find_not_finite(g, operand_bytes(plan, launch, 2 + n + i), &at, &value))
+            continue;
+        gradient = tc_input(node, 2 + n + i)->name;
+        weight = tc_input(node, 2 + i)->name;
+        what = tc_arena_printf(ctx->arena, "%g at element %lld of %lld", value, (long long)at, (long long)g->count);
+        break;
+    }
+    tc_error(ctx, TC_NUMERIC, node, "the gradient '%s' of '%s' is not finite: it has %s", tc_quote(ctx, gradient),
+             tc_quote(ctx, weight), what);
+    tc_hint(ctx, "a smaller learning rate, or clipping, may help; with a loss scale such updates are left out");
+    return TC_NUMERIC;
+}
+
 /* A kernel knows that an operand is wrong, not what it is called. The range of each integer operand shows whether an
  * index was wrong, the value of a scalar whether that was. */
 tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, tk_status status) {
@@ -66,6 +101,8 @@ tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, 
         return tc_error(ctx, TC_LIMIT, node, "out of memory");
     if (status == TK_MANY_SIDES)
         return tell_sides(ctx, node);
+    if (status == TK_NOT_FINITE)
+        return tell_not_finite(ctx, plan, launch);
     tc_error(ctx, TC_BAD_INPUT, node,
              status == TK_BAD_INDEX ? "an index is out of range" : "an operand has a value that is not allowed");
     for (uint32_t i = 0; i < launch->n_in; i++) {

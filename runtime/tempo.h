@@ -36,6 +36,7 @@ typedef enum tempo_status {
     TEMPO_UNSUPPORTED = 3, /* a valid model, with an op, type or opset that the runtime does not run */
     TEMPO_LIMIT = 4,       /* a limit, or out of memory */
     TEMPO_IO = 5,          /* the operating system said no */
+    TEMPO_NUMERIC = 6,     /* an update met a gradient with NaN or infinity; weights may have changed in part */
     TEMPO_USAGE = 64,      /* the call itself: an unknown name, outputs read before a run */
     TEMPO_BUG = 70,        /* ours */
 } tempo_status;

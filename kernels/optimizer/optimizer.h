@@ -16,17 +16,19 @@ typedef enum tk_rule {
     TK_MOMENTUM, /* V' = alpha V + (T > 0 ? beta : 1) g, X' = X - R V' */
     TK_NESTEROV, /* X' = X - R (g + alpha V') of the same V' */
     TK_SGD,      /* X' = X - R g */
+    TK_SUM,      /* X' = (T > 0 ? X : 0) + R g: gradients of several runs */
 } tk_rule;
 
-#define TK_STATES 2 /* at most: V and H of Adam and AdamW, V of Momentum, H of Adagrad, none of SGD */
+#define TK_STATES 2 /* at most: V and H of Adam and AdamW, V of Momentum, H of Adagrad, none of SGD and sums */
 static inline int tk_states_of(tk_rule rule) {
-    return rule == TK_SGD ? 0 : rule == TK_ADAM || rule == TK_ADAMW ? 2 : 1;
+    return rule == TK_SGD || rule == TK_SUM ? 0 : rule == TK_ADAM || rule == TK_ADAMW ? 2 : 1;
 }
 
 typedef struct tk_update_op {
     tk_rule rule;
     tk_dtype dtype;        /* of weights and states: float or double */
     tk_dtype copy_dtype;   /* of copies: 16 bits */
+    bool waits;            /* steps below 0 leave weights and states as they are, whatever the gradients */
     tk_number rate, scale; /* numbers that all tensors share */
     const int64_t *step;
     double alpha, beta, epsilon, norm_coefficient, norm_coefficient_post, weight_decay, decay_factor;
@@ -48,7 +50,8 @@ typedef struct tk_update_tensor {
 } tk_update_tensor;
 
 /* update: each element has a formula of single operations in its type, each rounded as a node of the op's function body
- * rounds it: the same bits on every device.
+ * rounds it: the same bits on every device. A gradient that is not finite is the fault TK_NOT_FINITE, unless the step
+ * waits or the rule is TK_SUM; what has been updated by then is not undone.
  * global_norm: the square root of the sum of the squares of all gradients, of any float types, to `norm`, one number of
  * `dtype`, float or double; to `scale`, unless NULL, min(1, max_norm / (norm + 1e-6)). The order of the sum depends on
  * sizes only. Sums are of double; on CUDA those of 16 squares are of float, where gradients are not of double. */

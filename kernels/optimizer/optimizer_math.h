@@ -4,6 +4,8 @@
 #define TK_OPTIMIZER_MATH_H
 #include "../common/functions.h"
 #include "optimizer.h"
+#include <math.h>
+#include <stdbool.h>
 
 /* x^n for n >= 0 by squares, the same bits everywhere: for 0 <= x < 1 what is lost to 1 - x^n is 1e-16 / (1 - x). */
 TK_INLINE double tk_whole_power(double x, int64_t n) {
@@ -22,11 +24,13 @@ TK_INLINE double tk_clipping(double norm, double max_norm) {
 /* share: sqrt(1 - beta^T) of AdamW, beta or 1 of Momentum. kept: the part of a weight that does not decay. */
 typedef struct tk_update_numbers {
     double alpha, alpha_rest, beta, beta_rest, epsilon, coefficient, rate, kept, share, scale;
+    bool stays, begins; /* nothing changes; a sum begins */
 } tk_update_numbers;
 
 TK_INLINE tk_update_numbers tk_update_numbers_of(const tk_update_op *u, double rate, double scale, int64_t step) {
-    tk_update_numbers k = {u->alpha, 1 - u->alpha, u->beta, 1 - u->beta, u->epsilon, u->norm_coefficient, rate, 1,
-                           1,        scale};
+    tk_update_numbers k = {
+        u->alpha, 1 - u->alpha,         u->beta, 1 - u->beta, u->epsilon, u->norm_coefficient, rate, 1, 1,
+        scale,    u->waits && step < 0, false};
     double alpha_share = step > 0 ? 1 - tk_whole_power(u->alpha, step) : 1,
            beta_share = step > 0 ? 1 - tk_whole_power(u->beta, step) : 1;
     switch (u->rule) {
@@ -43,6 +47,7 @@ TK_INLINE tk_update_numbers tk_update_numbers_of(const tk_update_op *u, double r
     case TK_MOMENTUM:
     case TK_NESTEROV: k.share = step > 0 ? u->beta : 1; break;
     case TK_SGD: break;
+    case TK_SUM: k.begins = step <= 0; break;
     }
     return k;
 }

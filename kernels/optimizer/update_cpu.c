@@ -1,6 +1,7 @@
 /* update_cpu.c: an optimizer's update of many tensors: threads share the elements of all of them. */
 #include "../common/element.h"
 #include "../common/parallel.h"
+#include "../queue.h"
 #include "optimizer_math.h"
 #include <string.h>
 
@@ -19,6 +20,7 @@ size_t tk_update_workspace(const tk_update_op *u) {
 }
 
 typedef struct update_job {
+    tk_queue *q;
     const tk_update_op *u;
     const tk_update_tensor *tensors;
     int64_t count;
@@ -34,12 +36,12 @@ static void update_share(void *ctx, tk_share share) {
         const int64_t n = tensor->g.n, begin = share.begin > first ? share.begin - first : 0,
                       end = share.end - first < n ? share.end - first : n;
         if (begin < end)
-            (job->u->dtype == TK_F64 ? update_f64 : update_f32)(job->u, &job->numbers, tensor, begin, end);
+            (job->u->dtype == TK_F64 ? update_f64 : update_f32)(job->q, job->u, &job->numbers, tensor, begin, end);
     }
 }
 
 void tk_update(tk_queue *q, const tk_update_op *u, const tk_update_tensor *tensors, int64_t count, void *workspace) {
-    update_job job = {u, tensors, count,
+    update_job job = {q, u, tensors, count,
                       tk_update_numbers_of(u, tk_number_get(u->rate), tk_number_get(u->scale), *u->step)};
     int64_t n = 0;
     (void)workspace;

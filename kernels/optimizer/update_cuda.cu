@@ -82,16 +82,20 @@ __device__ __forceinline__ void store_copy(void *, tk_dtype, const tk_pack<doubl
 /* N elements from `at` on, or `left` of them. */
 template <class T, tk_rule RULE, int N>
 __device__ __forceinline__ void update_pack(const tk_update_tensor &t, const numbers<T> &k, tk_dtype copy_dtype,
-                                            int64_t at, int left, bool packed) {
-    constexpr int STATES = RULE == TK_SGD ? 0 : RULE == TK_ADAM || RULE == TK_ADAMW ? 2 : 1;
+                                            int64_t at, int left, bool packed, tk_fault_place fault) {
+    constexpr int STATES = RULE == TK_SGD || RULE == TK_SUM ? 0 : RULE == TK_ADAM || RULE == TK_ADAMW ? 2 : 1;
     tk_pack<T, N> x = tk_load_some<N>((const T *)t.x + at, left, packed), state[TK_STATES];
     T g[N];
 #pragma unroll
     for (int s = 0; s < STATES; s++)
         state[s] = tk_load_some<N>((const T *)t.state[s] + at, left, packed);
     gradient(g, t.g, at, left, packed);
+    bool finite = true;
 #pragma unroll
     for (int j = 0; j < N; j++) {
+        finite &= j >= left || g[j] - g[j] == 0;
+        if (k.stays)
+            continue;
         T own[TK_STATES] = {};
 #pragma unroll
         for (int s = 0; s < STATES; s++)
@@ -101,6 +105,8 @@ __device__ __forceinline__ void update_pack(const tk_update_tensor &t, const num
         for (int s = 0; s < STATES; s++)
             state[s].at[j] = own[s];
     }
+    if (RULE != TK_SUM && !finite && !k.stays)
+        tk_fault_set(fault, TK_NOT_FINITE);
     if (t.x_new)
         tk_store_some((T *)t.x_new + at, x, left, packed);
 #pragma unroll
@@ -113,7 +119,8 @@ __device__ __forceinline__ void update_pack(const tk_update_tensor &t, const num
 
 template <class T, tk_rule RULE>
 __global__ void __launch_bounds__(THREADS)
-    update_all(const __grid_constant__ table tensors, const numbers<T> *shared_numbers, tk_dtype copy_dtype) {
+    update_all(const __grid_constant__ table tensors, const numbers<T> *shared_numbers, tk_dtype copy_dtype,
+               tk_fault_place fault) {
     constexpr int N = tk_pack_size<T>;
     const numbers<T> k = *shared_numbers;
     for (uint32_t chunk = blockIdx.x; chunk < tk_table_chunks(tensors); chunk += gridDim.x) {
@@ -122,7 +129,7 @@ __global__ void __launch_bounds__(THREADS)
         const int64_t begin = (int64_t)(chunk - tensors.first[i]) * CHUNK;
         const int n = e.t.g.n - begin < CHUNK ? (int)(e.t.g.n - begin) : CHUNK;
         for (int at = (int)threadIdx.x * N; at < n; at += THREADS * N)
-            update_pack<T, RULE, N>(e.t, k, copy_dtype, begin + at, n - at, e.packed);
+            update_pack<T, RULE, N>(e.t, k, copy_dtype, begin + at, n - at, e.packed, fault);
     }
 }
 
@@ -135,8 +142,8 @@ template <class T, tk_rule RULE>
 void launch(tk_queue *q, const tk_update_op *u, const table &tensors, const numbers<T> *shared_numbers) {
     const int64_t chunks = tensors.first[tensors.count];
     if (chunks > 0)
-        TK_LAUNCH((update_all<T, RULE>), tk_blocks(q, chunks, 1), THREADS, 0, q, tensors, shared_numbers,
-                  u->copy_dtype);
+        TK_LAUNCH((update_all<T, RULE>), tk_blocks(q, chunks, 1), THREADS, 0, q, tensors, shared_numbers, u->copy_dtype,
+                  tk_fault_of(q));
 }
 
 template <class T, tk_rule RULE>
@@ -165,6 +172,7 @@ void run_rule(tk_queue *q, const tk_update_op *u, const tk_update_tensor *tensor
     case TK_MOMENTUM: run<T, TK_MOMENTUM>(q, u, tensors, count, workspace); break;
     case TK_NESTEROV: run<T, TK_NESTEROV>(q, u, tensors, count, workspace); break;
     case TK_SGD: run<T, TK_SGD>(q, u, tensors, count, workspace); break;
+    case TK_SUM: run<T, TK_SUM>(q, u, tensors, count, workspace); break;
     }
 }
 

@@ -5,12 +5,13 @@
 /* tk_update_numbers, rounded. */
 typedef struct FN(tk_update_numbers) {
     T alpha, alpha_rest, beta, beta_rest, epsilon, coefficient, rate, kept, share, scale;
+    bool stays, begins;
 } FN(tk_update_numbers);
 
 TK_INLINE FN(tk_update_numbers) FN(tk_update_rounded)(const tk_update_numbers *k) {
     FN(tk_update_numbers)
-    rounded = {(T)k->alpha,       (T)k->alpha_rest, (T)k->beta, (T)k->beta_rest, (T)k->epsilon,
-               (T)k->coefficient, (T)k->rate,       (T)k->kept, (T)k->share,     (T)k->scale};
+    rounded = {(T)k->alpha, (T)k->alpha_rest, (T)k->beta,  (T)k->beta_rest, (T)k->epsilon, (T)k->coefficient,
+               (T)k->rate,  (T)k->kept,       (T)k->share, (T)k->scale,     k->stays,      k->begins};
     return rounded;
 }
 
@@ -26,6 +27,7 @@ TK_INLINE T FN(tk_update_element)(tk_rule rule, const FN(tk_update_numbers) * k,
         state[0] = k->alpha * state[0] + k->share * g;
         return x - k->rate * (rule == TK_NESTEROV ? g + k->alpha * state[0] : state[0]);
     case TK_SGD: return x - k->rate * g;
+    case TK_SUM: return (k->begins ? 0 : x) + k->rate * g;
     case TK_ADAM:
     case TK_ADAMW: break;
     }

@@ -18,13 +18,21 @@ STEP(adamw, TK_ADAMW)
 STEP(momentum, TK_MOMENTUM)
 STEP(nesterov, TK_NESTEROV)
 STEP(sgd, TK_SGD)
+STEP(sum, TK_SUM)
 #undef STEP
 
+TK_VECTOR static bool FN(are_finite)(const T *x, int64_t n) {
+    int others = 0;
+    for (int64_t i = 0; i < n; i++)
+        others |= x[i] - x[i] != 0;
+    return !others;
+}
+
 /* Elements [begin, end): blocks on the stack, so that results may lie over operands. */
-static void FN(update)(const tk_update_op *u, const tk_update_numbers *numbers, const tk_update_tensor *tensor,
-                       int64_t begin, int64_t end) {
+static void FN(update)(tk_queue *q, const tk_update_op *u, const tk_update_numbers *numbers,
+                       const tk_update_tensor *tensor, int64_t begin, int64_t end) {
     static void (*const steps[])(T *, const T *, T *, T *, int64_t, const FN(tk_update_numbers) *) = {
-        FN(adagrad), FN(adam), FN(adamw), FN(momentum), FN(nesterov), FN(sgd)};
+        FN(adagrad), FN(adam), FN(adamw), FN(momentum), FN(nesterov), FN(sgd), FN(sum)};
     const FN(tk_update_numbers) k = FN(tk_update_rounded)(numbers);
     const int states = tk_states_of(u->rule);
     T x[BLOCK], g[BLOCK], state[TK_STATES][BLOCK] = {{0}};
@@ -38,7 +46,11 @@ static void FN(update)(const tk_update_op *u, const tk_update_numbers *numbers, 
             memcpy(g, (const T *)tensor->g.data + at, bytes);
         for (int s = 0; s < states; s++)
             memcpy(state[s], (const T *)tensor->state[s] + at, bytes);
-        steps[u->rule](x, g, state[0], state[1], n, &k);
+        if (!k.stays) {
+            if (u->rule != TK_SUM && !FN(are_finite)(g, n))
+                tk_fault(q, TK_NOT_FINITE);
+            steps[u->rule](x, g, state[0], state[1], n, &k);
+        }
         if (tensor->x_new)
             memcpy((T *)tensor->x_new + at, x, bytes);
         for (int s = 0; s < states; s++)

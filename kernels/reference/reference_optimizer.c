@@ -1,4 +1,5 @@
 /* reference_optimizer.c: updates and the norm of all gradients, an element after the other in double precision. */
+#include "../queue.h"
 #include "reference.h"
 #include <math.h>
 
@@ -14,7 +15,8 @@ static void put_state(const tk_update_tensor *tensor, int s, tk_dtype dtype, int
 
 /* x_new at element i, with the new states put where they go. */
 static double new_weight(const tk_update_op *u, const update_terms *t, const tk_update_tensor *tensor, int64_t i) {
-    double x = tk_get(tensor->x, u->dtype, i), first = u->rule == TK_SGD ? 0 : tk_get(tensor->state[0], u->dtype, i),
+    double x = tk_get(tensor->x, u->dtype, i),
+           first = tk_states_of(u->rule) == 0 ? 0 : tk_get(tensor->state[0], u->dtype, i),
            g = t->scale * tk_get(tensor->g.data, tensor->g.dtype, i) + u->norm_coefficient * x, v, h;
     switch (u->rule) {
     case TK_ADAGRAD:
@@ -27,6 +29,7 @@ static double new_weight(const tk_update_op *u, const update_terms *t, const tk_
         put_state(tensor, 0, u->dtype, i, v);
         return x - t->rate * (u->rule == TK_NESTEROV ? g + u->alpha * v : v);
     case TK_SGD: return x - t->rate * g;
+    case TK_SUM: return (t->step > 0 ? x : 0) + t->rate * g;
     case TK_ADAM:
     case TK_ADAMW: break;
     }
@@ -39,6 +42,13 @@ static double new_weight(const tk_update_op *u, const update_terms *t, const tk_
     return (1 - t->rate * u->weight_decay) * x - t->rate / t->a * v / (sqrt(h / t->b) + u->epsilon);
 }
 
+/* x at element i, with the old states put where the new ones go. */
+static double old_weight(const tk_update_op *u, const tk_update_tensor *tensor, int64_t i) {
+    for (int s = 0; s < tk_states_of(u->rule); s++)
+        put_state(tensor, s, u->dtype, i, tk_get(tensor->state[s], u->dtype, i));
+    return tk_get(tensor->x, u->dtype, i);
+}
+
 void tk_reference_update(tk_queue *q, const tk_update_op *u, const tk_update_tensor *tensors, int64_t count,
                          void *workspace) {
     const double step = (double)*u->step;
@@ -47,10 +57,13 @@ void tk_reference_update(tk_queue *q, const tk_update_op *u, const tk_update_ten
                             .scale = tk_number_get(u->scale),
                             .a = step > 0 ? 1 - pow(u->alpha, step) : 1,
                             .b = step > 0 ? 1 - pow(u->beta, step) : 1};
-    (void)q, (void)workspace;
+    const bool stays = u->waits && *u->step < 0;
+    (void)workspace;
     for (int64_t k = 0; k < count; k++)
         for (int64_t i = 0; i < tensors[k].g.n; i++) {
-            const double x = new_weight(u, &t, &tensors[k], i);
+            if (!stays && u->rule != TK_SUM && !isfinite(tk_get(tensors[k].g.data, tensors[k].g.dtype, i)))
+                tk_fault(q, TK_NOT_FINITE);
+            const double x = stays ? old_weight(u, &tensors[k], i) : new_weight(u, &t, &tensors[k], i);
             if (tensors[k].x_new)
                 tk_put(tensors[k].x_new, u->dtype, i, x);
             if (tensors[k].copy)

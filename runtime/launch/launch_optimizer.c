@@ -58,8 +58,8 @@ static tk_rule rule_of(const tc_node *node) {
     static const struct {
         const char *op;
         tk_rule rule;
-    } rules[] = {
-        {"Adagrad", TK_ADAGRAD}, {"Adam", TK_ADAM}, {"AdamW", TK_ADAMW}, {"Momentum", TK_MOMENTUM}, {"Sgd", TK_SGD}};
+    } rules[] = {{"Adagrad", TK_ADAGRAD},   {"Adam", TK_ADAM}, {"AdamW", TK_ADAMW},
+                 {"Momentum", TK_MOMENTUM}, {"Sgd", TK_SGD},   {"Accumulate", TK_SUM}};
     tk_rule rule = TK_ADAGRAD;
     for (size_t i = 0; i < TC_COUNT(rules); i++)
         if (strcmp(node->op->name, rules[i].op) == 0)
@@ -74,6 +74,7 @@ static tk_update_op read_update(const tc_node *node, tk_dtype rate) {
     return (tk_update_op){
         .rule = rule,
         .copy_dtype = (tk_dtype)tc_attr_int(node, "copy_type", 0),
+        .waits = tc_attr_int(node, "waits", 0) != 0,
         .rate = {.dtype = rate},
         .scale = {.otherwise = 1},
         .alpha = (double)tc_attr_float(node, "alpha", 0.9f),
@@ -154,6 +155,11 @@ uint32_t rt_gradient_operands(const tc_node *node, uint32_t *out_first) {
     const uint32_t n = (node->n_inputs - X) / (2 + (uint32_t)tk_states_of(rule_of(node)));
     *out_first = X + n;
     return n;
+}
+
+uint32_t rt_updated_tensors(const rt_launch *launch) {
+    const update_params *p = launch->run == run_update ? launch->params : NULL;
+    return p ? p->n : 0;
 }
 
 /* --- the norm of all gradients ------------------------------------------------------------------ */

@@ -126,7 +126,7 @@ static const tk_dtype narrow[] = {TK_F32, TK_BF16, TK_F16};
 static void rules(void) {
     static const int64_t sizes[] = {1, 0, 3, 4, 1029, 8192, 8193};
     enum { SIZES = sizeof sizes / sizeof *sizes };
-    for (int rule = TK_ADAGRAD; rule <= TK_SGD; rule++)
+    for (int rule = TK_ADAGRAD; rule <= TK_SUM; rule++)
         for (int round = 0; round < 4; round++) {
             const bool wide = round == 3;
             const tk_dtype copies[] = {0, TK_BF16, TK_F16, 0};

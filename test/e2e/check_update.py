@@ -2,12 +2,14 @@
 """Steps of graphs that hold their optimizer, against its definition in double precision.
 
 usage: check_update.py TEMPOC TEMPO_RUN
-A small network is compiled twice: with gradients as outputs, and with --update. For some steps both run on the same
-weights; new weights and moments must be what optimizer_definitions.py makes of the gradients, to rounding. Steps go on
-from the states that the graph gave; the first begins without any moments, which are zeros then.
+A small network is compiled twice: with gradients as outputs, and with --update, clipped, summed over runs and scaled as
+well. For some steps both run on the same weights; new weights and moments must be what optimizer_definitions.py makes
+of the gradients, to rounding. Steps go on from the states that the graph gave; the first begins without any moments,
+which are zeros then.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -101,6 +103,124 @@ def numbers(step):
 def expected(rule, step, weight, gradient, moments):
     operands = [np.asarray(t, np.float64) for t in (weight, gradient, *moments)]
     return rule(np.float64(np.float32(RATE)), step, *operands)
+
+
+def norm_of(gradients):
+    return np.sqrt(sum(np.sum(np.float64(g) ** 2) for g in gradients.values()))
+
+
+def clipped(gradients, norm, limit):
+    """torch.nn.utils.clip_grad_norm_"""
+    factor = min(1.0, np.float64(np.float32(limit)) / (norm + 1e-6))
+    return {name: g * factor for name, g in gradients.items()}
+
+
+def loss_gradients(programs, batch, weights):
+    got = programs.run("gradients.onnx", {**batch, **weights})
+    return {name: np.float64(got[f"{name}_grad"]) for name in weights}
+
+
+def check_sgd(programs, weights, got, gradients, what):
+    """Weights of a step of plain sgd."""
+    good = True
+    for name, weight in weights.items():
+        want = np.float64(weight) - np.float64(np.float32(RATE)) * gradients[name]
+        good = near(got[f"{name}.new"], want, f"{what}, {name}", 2e-6) and good
+    return good
+
+
+def check_clipping(programs, last):
+    """Clipping by the norm of this update, or by that of the one before, which starts without."""
+    limit, failed, before, state = 0.4, 0, 0.0, {}
+    programs.compile("network.onnx", "update.onnx", "--update=sgd", f"--clip-norm={limit}", *["--clip-last"] * last)
+    weights = {name: w.astype(np.float32) for name, w in WEIGHTS.items()}
+    for step in range(1, STEPS + 1):
+        batch = data(step, np.float32)
+        gradients = loss_gradients(programs, batch, weights)
+        got = programs.run("update.onnx", {**batch, **weights, **state, **numbers(step)})
+        norm = norm_of(gradients)
+        failed += not near(got["tempo.grad_norm"], norm, f"norm, step {step}", 1e-6)
+        want = clipped(gradients, before if last else norm, limit)
+        failed += not check_sgd(programs, weights, got, want, f"clipping, last {last}, step {step}")
+        before = float(got["tempo.grad_norm"])
+        state = {"tempo.last_norm": got["tempo.grad_norm"]} if last else {}
+        weights = {name: got[f"{name}.new"] for name in weights}
+    failed += not norm > limit  # else nothing was clipped
+    return failed
+
+
+def check_sums(programs, flags=()):
+    """Groups of three runs: two updates, of sums that begin anew; between them no weight and no moment changes."""
+    programs.compile("network.onnx", "update.onnx", "--update=adamw", "--accumulate-gradients", *flags)
+    inputs = [i.name for i in onnx.load(programs.path("update.onnx")).graph.input]
+    weights = {name: w.astype(np.float32) for name, w in WEIGHTS.items()}
+    state, failed, shares = {}, 0, (0.5, 0.3, 0.2)
+    scale = {"tempo.loss_scale": np.float32(64)} if "--loss-scale" in flags else {}
+    for update in (1, 2):
+        sums = {name: np.zeros_like(w, np.float64) for name, w in WEIGHTS.items()}
+        for run, share in enumerate(shares):
+            batch = data(10 * update + run, np.float32)
+            gradients = loss_gradients(programs, batch, weights)
+            sums = {name: sums[name] + np.float64(np.float32(share)) * gradients[name] for name in sums}
+            ends = {"tempo.apply": np.bool_(run == 2), "tempo.share": np.float32(share)}
+            got = programs.run("update.onnx", {**batch, **weights, **state, **ends, **scale, **numbers(update)})
+            for name, weight in weights.items():
+                failed += not near(got[f"{name}.sum.new"], sums[name], f"{name}.sum, run {run}", 1e-5)
+                moments = [state.get(f"{name}.moment{k}", np.zeros_like(weight)) for k in (1, 2)]
+                results = [got[f"{name}{part}.new"] for part in ("", ".moment1", ".moment2")]
+                if run < 2:
+                    failed += not all(np.array_equal(a, b) for a, b in zip(results, [weight, *moments]))
+                    continue
+                want = definitions.adamw(np.float64(np.float32(RATE)), update, np.float64(weight), sums[name],
+                                         *np.float64(moments), weight_decay=0.0)
+                for tensor, exact in zip(results, want):
+                    failed += not near(tensor, exact, f"{' '.join(flags)} {name}, update {update}", 2e-5)
+            state = {k: got[f"{k}.new"] for k in inputs if f"{k}.new" in got and k not in weights}
+            weights = {name: got[f"{name}.new"] for name in weights}
+    return failed
+
+
+def check_loss_scale(programs):
+    """Gradients of a scaled loss are true ones again; where one is not finite, all stays, and the run says so."""
+    programs.compile("network.onnx", "update.onnx", "--update=adamw", "--loss-scale", "--clip-norm=0.4")
+    weights = {name: w.astype(np.float32) for name, w in WEIGHTS.items()}
+    moments = {f"{name}.moment{k}": np.abs(w) / 10 for name, w in weights.items() for k in (1, 2)}
+    batch, failed = data(3, np.float32), 0
+    gradients = loss_gradients(programs, batch, weights)
+    want = clipped(gradients, norm_of(gradients), 0.4)
+    for scale in (1.0, 1024.0, 3e38):
+        loss_scale = {"tempo.loss_scale": np.float32(scale)}
+        got = programs.run("update.onnx", {**batch, **weights, **moments, **numbers(2), **loss_scale})
+        finite = scale < 1e30
+        failed += bool(got["tempo.finite"]) != finite
+        for name, weight in weights.items():
+            keys = [name, f"{name}.moment1", f"{name}.moment2"]
+            exact = [weight, *(moments[key] for key in keys[1:])]
+            if finite:
+                exact = definitions.adamw(np.float64(np.float32(RATE)), 2, *np.float64(exact[:1]), want[name],
+                                          *np.float64(exact[1:]), weight_decay=0.0)
+            for key, tensor in zip(keys, exact):
+                same = np.array_equal(got[f"{key}.new"], tensor)
+                failed += not (near(got[f"{key}.new"], tensor, f"scale {scale}, {key}", 2e-6) if finite else same)
+    return failed
+
+
+def check_not_finite(programs):
+    """Without a loss scale such a gradient stops the run, which names it and its weight."""
+    programs.compile("network.onnx", "update.onnx", "--update=adamw")
+    batch = {**data(1, np.float32), **numbers(1)}
+    batch["x"][0, 0] = np.inf
+    np.savez(programs.path("in.npz"), **batch)
+    command = [programs.tempo_run, programs.path("update.onnx"), "--inputs", programs.path("in.npz")]
+    stopped = subprocess.run(command, capture_output=True, text=True, check=False)
+    wanted = (
+        r"error: AdamW\S* \"\w+.new\": the gradient '\w+_grad' of '\w+' is not finite: "
+        r"it has -?nan at element \d+ of"
+    )
+    good = stopped.returncode == 6 and re.search(wanted, stopped.stderr)
+    if not good:
+        print(f"exit code {stopped.returncode}, not 6: {stopped.stderr}")
+    return int(not good)
 
 
 def check_rule(programs, flags, rule, dtype=np.float32):
@@ -203,7 +323,9 @@ def main():
         programs.compile("network.onnx", "gradients.onnx")
         with_weights_as_inputs(programs.path("gradients.onnx"))
         failed = [check_rule(programs, flags, rule) for flags, rule in rules()]
-        failed += [check_repeat(programs), check_arena(programs)]
+        failed += [check_repeat(programs), check_arena(programs), check_not_finite(programs)]
+        failed += [check_clipping(programs, last) for last in (False, True)]
+        failed += [check_sums(programs), check_sums(programs, ("--loss-scale",)), check_loss_scale(programs)]
         network(programs.path("network.onnx"), TensorProto.DOUBLE)
         programs.compile("network.onnx", "gradients.onnx")
         with_weights_as_inputs(programs.path("gradients.onnx"))

@@ -172,6 +172,7 @@ def swish_grad(dy, x, alpha=1.0):
 
 DEFINITIONS = {
     "GlobalNorm": optimizer_definitions.global_norm,
+    "Accumulate": optimizer_definitions.accumulate,
     "Adagrad": optimizer_definitions.adagrad,
     "Adam": optimizer_definitions.adam,
     "AdamW": optimizer_definitions.adamw,
@@ -409,8 +410,8 @@ def other_cases():
 
 
 def optimizer_cases():
-    for t in (0, 1, 2, 1000):
-        two = dict(types=FLOATS, dynamic=t == 2)
+    for t in (0, 1, 2, 1000, -1):
+        two = dict(types=FLOATS, dynamic=t == 2, waits=int(t < 0))
         moved = [f(3, 5), f(7), f(3, 5), f(7)]  # X, G of two tensors
         once, twice = [f(3, 5), f(7)], [f(3, 5) ** 2, f(7) ** 2]
         rate, step = np.float32(0.01 * (1 + t % 2)), np.array(t)
@@ -431,6 +432,7 @@ def optimizer_cases():
         case("AdamW", rate, step, *moved, *once, *twice, outputs=6, alpha=0.8, beta=0.95, weight_decay=0.1, **two)
         case("AdamW", rate, step, *moved, *once, *twice, outputs=6, norm_coefficient=0.1, weight_decay=0.0, **two)
         case("Sgd", rate, step, *moved, outputs=2, **two)
+        case("Accumulate", rate, step, *moved, outputs=2, types=FLOATS)
         case("AdamW", rate.reshape(1), step.reshape(1), *moved[::2], *once[:1], *twice[:1], outputs=3, weight_decay=0.0)
         for mode, norm in ("standard", 0.0), ("nesterov", 0.01):
             case(
@@ -447,7 +449,9 @@ def optimizer_cases():
                 **two,
             )
         scale, half = np.float32(0.3), [g.astype(np.float16) for g in moved[2:]]
-        mixed, copied = [*moved[:2], *half], dict(types=(np.float32,), copy_type=int(TensorProto.FLOAT16))
+        mixed = [*moved[:2], *half]
+        case("Accumulate", rate, step, *mixed, outputs=2, types=(np.float32,))
+        copied = dict(types=(np.float32,), copy_type=int(TensorProto.FLOAT16), waits=int(t < 0))
         case("AdamW", rate, step, *moved, *once, *twice, scale, outputs=6, **two)
         case("AdamW", rate, step, *mixed, *once, *twice, scale.reshape(1), outputs=8, weight_decay=0.1, **copied)
         case("AdamW", rate, step, *mixed[:3], moved[3], *once, *twice, outputs=8, absent=(4, 6), **copied)

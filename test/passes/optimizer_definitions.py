@@ -19,8 +19,11 @@ def optimizer(states):
     by, and copies of the new weights behind the results."""
 
     def extended(rule):
-        def run(rate, t, *operands, copy_type=0, **attributes):
+        def run(rate, t, *operands, copy_type=0, waits=0, **attributes):
             count, rest = divmod(len(operands), 2 + states)
+            if waits and t < 0:
+                kept = operands[:count] + operands[2 * count : (2 + states) * count]
+                return kept + (operands[:count] if copy_type else ())
             scale = operands[-1] if rest else 1
             scaled = [g * scale for g in operands[count : 2 * count]]
             results = rule(
@@ -83,6 +86,11 @@ def sgd(rate, t, *operands, norm_coefficient=0.0):
     """torch.optim.SGD without momentum."""
     (norm,) = rounded(norm_coefficient)
     return tuple(x - rate * (norm * x + g) for x, g in groups(operands, 0))
+
+
+@optimizer(0)
+def accumulate(rate, t, *operands):
+    return tuple((x if t > 0 else 0) + rate * g for x, g in groups(operands, 0))
 
 
 @optimizer(1)

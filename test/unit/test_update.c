@@ -64,6 +64,7 @@ static double by_hand(const tk_update_op *u, double rate, double scale, int64_t 
     case TK_MOMENTUM: *m = a * *m + (step > 0 ? b : 1) * g; return x - rate * *m;
     case TK_NESTEROV: *m = a * *m + (step > 0 ? b : 1) * g; return x - rate * (g + a * *m);
     case TK_SGD: return x - rate * g;
+    case TK_SUM: return (step > 0 ? x : 0) + rate * g;
     case TK_ADAM:
     case TK_ADAMW: break;
     }
@@ -129,10 +130,50 @@ static void one_rule(tk_rule rule, tk_dtype dtype, int64_t step) {
 
 static void updates(void **state) {
     (void)state;
-    for (int rule = TK_ADAGRAD; rule <= TK_SGD; rule++)
+    for (int rule = TK_ADAGRAD; rule <= TK_SUM; rule++)
         for (int64_t step = 0; step < 1000000; step = 30 * step + 1) {
             one_rule((tk_rule)rule, TK_F32, step);
             one_rule((tk_rule)rule, TK_F64, step);
+        }
+}
+
+static void spoil(tensors *t) {
+    union {
+        const void *in;
+        void *out;
+    } g = {t->at[3].g.data};
+    tk_put(g.out, t->at[3].g.dtype, MOST - 1, (double)INFINITY);
+}
+
+/* A gradient with infinity at its end: an update that waits leaves all bits as they were; one that does not says so. */
+static void not_finite(void **state) {
+    (void)state;
+    for (int rule = TK_ADAGRAD; rule <= TK_SGD; rule++)
+        for (int64_t step = -1; step <= 1; step++) {
+            const tk_update_op u = {.rule = (tk_rule)rule,
+                                    .dtype = TK_F32,
+                                    .copy_dtype = TK_BF16,
+                                    .waits = true,
+                                    .rate = number(0.01),
+                                    .scale = number(1),
+                                    .step = &step,
+                                    .alpha = 0.9,
+                                    .beta = 0.999,
+                                    .epsilon = 1e-6};
+            tensors before = make(TK_F32), after = make(TK_F32);
+            uint32_t launch;
+            spoil(&after);
+            tk_update(queue(), &u, after.at, TENSORS, NULL);
+            assert_int_equal(tk_queue_take_fault(queue(), &launch), step < 0 ? TK_OK : TK_NOT_FINITE);
+            for (int k = 0; k < TENSORS && step < 0; k++) {
+                const size_t bytes = (size_t)sizes[k] * sizeof(float);
+                assert_memory_equal(after.at[k].x_new, before.at[k].x, bytes);
+                assert_memory_equal(after.at[k].state_new[0], before.at[k].state[0], bytes);
+                assert_memory_equal(after.at[k].state_new[1], before.at[k].state[1], bytes);
+                for (int64_t i = 0; i < sizes[k]; i++)
+                    near(after.at[k].copy, TK_BF16, i, tk_get(before.at[k].x, TK_F32, i));
+            }
+            give_back(&before), give_back(&after);
         }
 }
 
@@ -169,6 +210,7 @@ static void norms(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(updates), cmocka_unit_test(norms)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(updates), cmocka_unit_test(not_finite),
+                                       cmocka_unit_test(norms)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
