@@ -139,6 +139,9 @@ typedef struct train_eval {
 tc_status train_eval_open(tc_ctx *ctx, const train_source *from, int64_t batch, const train_graph *trained,
                           train_eval *out);
 void train_eval_close(train_eval *e);
+/* Takes the memory of a first batch, so that a lack of it is told before the first update. Nothing to do without
+ * --eval-data. */
+tc_status train_eval_prepare(tc_ctx *ctx, train_eval *e, const train_graph *trained);
 /* Runs over all samples, each rank over its part; *out_samples of them. Means are e->sums then. */
 tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const train_graph *trained,
                          int64_t *out_samples);

@@ -91,6 +91,17 @@ static tc_status add_scores(tc_ctx *ctx, train_eval *e, int64_t samples) {
 }
 
 /* A rank whose part of the batch is empty has nothing to run. */
+tc_status train_eval_prepare(tc_ctx *ctx, train_eval *e, const train_graph *trained) {
+    train_batch batch;
+    if (!e->data || train_data_batches(e->data) == 0)
+        return TC_OK;
+    TC_TRY(bind_weights(ctx, e, trained));
+    TC_TRY(train_data_batch(ctx, e->data, 0, 0, &batch));
+    TC_TRY(train_bind_batch(ctx, e->graph.session, &batch));
+    tempo_status status = tempo_prepare(e->graph.session);
+    return status == TEMPO_OK ? TC_OK : train_failed(ctx, e->graph.session, status);
+}
+
 tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const train_graph *trained,
                          int64_t *out_samples) {
     int64_t batches = train_data_batches(e->data);

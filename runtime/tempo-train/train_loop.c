@@ -201,12 +201,13 @@ static tc_status between(train_run *r, int *out_stop) {
     const train_progress *p = &r->progress;
     bool last = p->step == r->schedule.updates, epoch_ends = p->batch == 0;
     *out_stop = last ? 0 : r->stop;
-    if (!*out_stop && (last || epoch_ends || every(r->o->eval_every, p->step)))
-        TC_TRY(evaluate(r));
     bool saves = last || epoch_ends || *out_stop || r->save || every(r->o->checkpoint_every, p->step);
     if (saves || every(COMPARED, p->step))
         TC_TRY(compare_weights(r));
-    return saves ? train_checkpoint_now(r) : TC_OK;
+    if (saves) /* first of all: what was learned is safe then */
+        TC_TRY(train_checkpoint_now(r));
+    bool evaluates = !*out_stop && (last || epoch_ends || every(r->o->eval_every, p->step));
+    return evaluates ? evaluate(r) : TC_OK;
 }
 
 tc_status train_updates(train_run *r, int *out_stop) {

@@ -42,13 +42,14 @@ static void take_shapes(tempo_session *s, const train_batch *like, int64_t batch
 }
 
 /* What a run at this batch takes. False: it is not known. */
-static bool foresee(train_run *r, const train_batch *like, int64_t batch, const char *budget, need *out) {
+static bool foresee(train_run *r, const train_source *from, const train_batch *like, int64_t batch, const char *budget,
+                    need *out) {
     tc_summary summary;
     tc_model *model;
     tempo_session *session;
     rt_foreseen seen = {0};
     size_t n_diags = r->ctx->n_diags;
-    bool known = train_compile(r->ctx, r->from, batch, budget, &summary, &model) == TC_OK;
+    bool known = train_compile(r->ctx, from, batch, budget, &summary, &model) == TC_OK;
     r->ctx->n_diags = n_diags;
     if (!known)
         return false;
@@ -71,7 +72,7 @@ static int64_t largest_batch(train_run *r, const train_batch *like, uint64_t usa
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
         need n;
-        if (foresee(r, like, middle, NULL, &n) && total(&n) <= usable)
+        if (foresee(r, r->from, like, middle, NULL, &n) && total(&n) <= usable)
             low = middle;
         else
             high = middle;
@@ -79,23 +80,50 @@ static int64_t largest_batch(train_run *r, const train_batch *like, uint64_t usa
     return low;
 }
 
-/* A budget under which the batch fits, in mebibytes; 0: none is known. */
-static uint64_t enough_budget(train_run *r, const train_batch *like, const need *n, uint64_t usable) {
+/* Plans under a budget need numbers for symbols of shapes: those of this batch, but for the batch itself, as --dim
+ * would have them. */
+static train_options with_dims(train_run *r, const train_batch *like, const char **out_text) {
+    train_options o = *r->o;
+    const char **dims = TC_NEW_ARRAY(r->ctx->arena, const char *, o.options.n_dims + like->n * TC_MAX_RANK + 1);
+    tc_map *seen = tc_map_create(r->ctx->arena);
+    if (o.options.n_dims > 0)
+        memcpy(dims, o.options.dims, o.options.n_dims * sizeof *dims);
+    *out_text = "";
+    for (size_t i = 0; i < like->n; i++) {
+        const rt_input *input = rt_find_input(r->graph.session, like->arrays[i].name);
+        for (int axis = 1; axis < input->declared->rank; axis++) {
+            const tc_dim dim = input->declared->dims[axis];
+            const char *name = tc_dim_text(r->ctx->arena, dim);
+            if (tc_dim_is_const(dim) || tc_dim_is_unknown(dim) || tc_map_get(seen, name))
+                continue;
+            tc_map_set(seen, name, dims);
+            dims[o.options.n_dims++] =
+                tc_arena_printf(r->ctx->arena, "%s=%" PRId64, name, like->arrays[i].tensor.dims[axis]);
+            *out_text = tc_arena_printf(r->ctx->arena, "%s --dim %s", *out_text, dims[o.options.n_dims - 1]);
+        }
+    }
+    o.options.dims = dims;
+    return o;
+}
+
+/* Options under which the batch fits; NULL: none are known. */
+static const char *enough_budget(train_run *r, const train_batch *like, const need *n, uint64_t usable) {
     uint64_t others = n->states + n->tables + n->tables / 2;
     uint64_t budget = usable > others ? (usable - others) >> 20 : 0;
+    const char *dims, *text = tc_arena_printf(r->ctx->arena, "%" PRIu64 "MiB", budget);
     need less;
     if (budget == 0 || r->o->options.memory_budget)
-        return 0;
-    bool fits = foresee(r, like, like->samples, tc_arena_printf(r->ctx->arena, "%" PRIu64 "MiB", budget), &less) &&
-                total(&less) <= usable;
-    return fits ? budget : 0;
+        return NULL;
+    const train_options o = with_dims(r, like, &dims);
+    const train_source from = {&o, r->from->file};
+    bool fits = foresee(r, &from, like, like->samples, text, &less) && total(&less) <= usable;
+    return fits ? tc_arena_printf(r->ctx->arena, "--memory-budget=%s%s", text, dims) : NULL;
 }
 
 static tc_status refuse(train_run *r, const train_batch *like, const need *n, uint64_t usable, const char *where) {
     int64_t batch = largest_batch(r, like, usable);
-    uint64_t budget = enough_budget(r, like, n, usable);
     const char *smaller = batch > 0 ? tc_arena_printf(r->ctx->arena, "--batch=%" PRId64, batch) : NULL;
-    const char *less = budget > 0 ? tc_arena_printf(r->ctx->arena, "--memory-budget=%" PRIu64 "MiB", budget) : NULL;
+    const char *less = enough_budget(r, like, n, usable);
     tc_error(r->ctx, TC_LIMIT, NULL,
              "not enough memory: a batch of %" PRId64 " takes %.1f MiB, %.1f of it weights and the optimizer's state "
              "and %.1f what is computed, but %.1f MiB are usable %s",
@@ -147,8 +175,8 @@ tc_status train_check_memory(train_run *r) {
     if (fits && ranks > 1)
         fits = fits_among_ranks(r->graph.session, usable);
     if (fits)
-        return TC_OK;
-    if (usable < UINT64_MAX && foresee(r, &first, first.samples, NULL, &n))
+        return train_eval_prepare(r->ctx, &r->eval, &r->graph);
+    if (usable < UINT64_MAX && foresee(r, r->from, &first, first.samples, NULL, &n))
         return refuse(r, &first, &n, usable, where);
     return train_failed(r->ctx, r->graph.session, TEMPO_LIMIT);
 }

@@ -4,6 +4,7 @@
 usage: train_refusals.py TEMPO_TRAIN TEMPOC MODELS
 """
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -114,23 +115,28 @@ def limited(megabytes):
 
 
 def memory():
-    """A batch that memory cannot hold is refused before the first update, with one that it can: which then runs."""
-    model = os.path.join(MODELS, "bert-ts_14", "model.onnx")  # open batch and sequence
+    """A batch that memory cannot hold is refused before the first update, with one that it can, and with a budget: both
+    run then."""
     draw = np.random.default_rng(1)
     ids = draw.integers(1, 90, (4096, 12))
     np.savez(t.path("ids.npz"), input_ids=ids, attention_mask=np.ones_like(ids), labels=ids)
-    command = [t.TOOL, model, "--data", t.path("ids.npz"), "--threads=1", "--log", t.path("memory.jsonl")]
-    full = subprocess.run([*command, "--batch=4096"], preexec_fn=limited(130), capture_output=True,
-                          text=True, check=False)
-    words = full.stdout + full.stderr
-    t.check(full.returncode == 4 and "not enough memory: a batch of 4096 takes" in words, f"{full.returncode}: {words}")
-    t.check(not os.path.exists(t.path("memory.jsonl")), "a record was written though the run was refused")
-    fits = [word.strip(",;") for word in words.split() if word.startswith("--batch=")]
-    t.check(len(fits) == 1, f"no batch that would fit: {words}")
-    for option in fits:
-        done = subprocess.run([*command, option, "--steps=2"], preexec_fn=limited(130), capture_output=True,
-                              text=True, check=False)
-        t.check(done.returncode == 0, f"{option} does not fit: {done.stdout + done.stderr}")
+    for name in ("bert-ts_14", "bert-dyn_18"):  # open shapes; a batch of 2
+        command = [t.TOOL, os.path.join(MODELS, name, "model.onnx"), "--data", t.path("ids.npz"), "--threads=1",
+                   "--steps=1", "--log", t.path("memory.jsonl")]
+
+        def limited_run(*options, of=tuple(command)):
+            done = subprocess.run([*of, *options], preexec_fn=limited(190), capture_output=True, text=True, check=False)
+            return done.returncode, done.stdout + done.stderr
+        code, words = limited_run("--batch=4096")
+        t.check(code == 4 and "not enough memory: a batch of 4096 takes" in words, f"{code}: {words}")
+        t.check(not os.path.exists(t.path("memory.jsonl")), "a record was written though the run was refused")
+        batch = re.search(r"--batch=\d+", words)
+        budget = re.search(r"--memory-budget=\d+MiB(?: --dim \S+)*", words)
+        t.check(batch and budget, f"neither a batch nor a budget that would fit: {words}")
+        for options in ([batch.group()], ["--batch=4096", *budget.group().split()]) if batch and budget else ():
+            code, words = limited_run(*options)
+            t.check(code == 0, f"{options} do not fit: {words}")
+            os.remove(t.path("memory.jsonl"))
 
 
 def main():
