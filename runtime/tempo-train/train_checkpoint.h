@@ -4,7 +4,8 @@
  *                                                the two files, and of itself
  * A checkpoint is written to DIR/step-N.tmp-PID, every file and the folder are flushed to the disk, the folder gets its
  * name, and DIR is flushed; only then is the oldest deleted. Whenever the process dies, and whatever the disk refuses,
- * the checkpoints that were there before stay. A bit that flips later, in whatever file, is found when it is loaded. */
+ * the checkpoints that were there before stay. A bit that flips later, in whatever file, is found when it is loaded.
+ * One process at a time writes to DIR. */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 #include "../safetensors.h"
