@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""train_parallel.py TEMPO_TRAIN MPIRUN [--trials=N]: mpirun -n N tempo-train.
+"""train_parallel.py TEMPO_TRAIN MPIRUN [CASE ...] [--trials=N]: mpirun -n N tempo-train.
 
   - Losses, scores and weights over 2 and 4 ranks are those of one process with the whole batch, up to the order of
     summation, also where parts of the last batch differ in size or are empty; twice with the same bits.
+  - Losses of real models (CASE: folders of models/ with PyTorch's curve) over 2 and 4 ranks are PyTorch's.
   - One rank writes the log and the checkpoints; a run goes on from one with the bits of a run that never stopped.
   - What is wrong is said once, and its exit code is mpirun's.
   - A rank that is killed or stopped: all end, it is named, no process stays, and the run goes on from its checkpoint.
     N trials of each.
 """
+import argparse
 import os
 import re
 import shutil
@@ -17,12 +19,18 @@ import sys
 import time
 
 import numpy as np
+import onnx
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "train"))
+import saved_models  # noqa: E402
 import train_tool as t  # noqa: E402
 
-MPIRUN = sys.argv[2]
-TRIALS = int(sys.argv[3].split("=")[1]) if len(sys.argv) > 3 else 1
+arguments = argparse.ArgumentParser()
+arguments.add_argument("tempo_train")
+arguments.add_argument("mpirun")
+arguments.add_argument("cases", nargs="*")
+arguments.add_argument("--trials", type=int, default=1)
+o = arguments.parse_args()
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1",
                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}  # MPI keeps what it takes
@@ -30,7 +38,7 @@ SILENT_IN, GONE_IN = 3, 10  # seconds
 
 
 def command(ranks, *args):
-    return ([MPIRUN, "-n", str(ranks)] if ranks > 1 else []) + [t.TOOL, *map(str, args)]
+    return ([o.mpirun, "-n", str(ranks)] if ranks > 1 else []) + [t.TOOL, *map(str, args)]
 
 
 def run(ranks, *args, code=0):
@@ -78,6 +86,21 @@ def means():
                     t.close(parts[key], value, f"{what}: {key}", atol=2e-6)
                 os.remove(t.path("parts.jsonl"))
     os.remove(t.path("whole.jsonl"))
+
+
+def real_models():
+    """PyTorch's own curve in float is a fortieth of the tolerance off from that in float64 at most."""
+    for folder in o.cases:
+        model = saved_models.without_dropout(onnx.load(os.path.join(folder, "model.onnx")))
+        onnx.save(model, t.path("real.onnx"))
+        with np.load(os.path.join(folder, "expected.npz")) as file:
+            e = dict(file)
+        for ranks in (2, 4):
+            run(ranks, t.path("real.onnx"), f"--data={folder}/data.npz", f"--batch={e['batch'] // ranks}", "-q",
+                "--no-shuffle", f"--epochs={e['epochs']}", f"--lr={e['rate']}", "--schedule=constant", "--loss=loss",
+                f"--weight-decay={e['decay']}", "--log", t.path("real.jsonl"))
+            t.close(t.losses("real.jsonl"), e["loss"], f"{os.path.basename(folder)} on {ranks} ranks", rtol=1e-4)
+            os.remove(t.path("real.jsonl"))
 
 
 def going_on():
@@ -201,7 +224,7 @@ def going():
     t.classifier("model.onnxt")
     t.data("train.npz", 64)
     times = {}
-    for trial in range(TRIALS):
+    for trial in range(o.trials):
         for ranks in (2, 4):
             victim = trial % ranks
             for number in (signal.SIGKILL, signal.SIGSTOP):
@@ -229,6 +252,7 @@ def going():
 
 
 means()
+real_models()
 going_on()
 wrong()
 going()
