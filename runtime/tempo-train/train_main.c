@@ -199,18 +199,28 @@ static tc_status train(tc_ctx *ctx, const train_options *o) {
     return status;
 }
 
-static tc_status run(tc_ctx *ctx, int argc, char **argv) {
+/* Before the first file: the command line, and the other ranks. */
+static tc_status get_ready(tc_ctx *ctx, int argc, char **argv, train_options *o, bool *out_done) {
     static train_ranks ranks;
-    train_options o = {
-        .hooks = {.upgrade = tc_upgrade_model, .body = tc_body_for}, .shuffle = true, .accumulate = 1, .rate = UNSET};
     tc_arguments arguments;
-    TC_TRY(tc_options_parse(ctx, &table, argc, argv, stdout, &o, &arguments));
+    TC_TRY(tc_options_parse(ctx, &table, argc, argv, stdout, o, &arguments));
+    *out_done = arguments.done;
     if (arguments.done)
         return TC_OK;
-    TC_TRY(check_arguments(ctx, &o, &arguments));
-    TC_TRY(train_ranks_begin(ctx, o.rank_timeout, &ranks));
-    take_ranks(&o, &ranks);
-    return train_ranks_end(ctx, &ranks, train(ctx, &o));
+    TC_TRY(check_arguments(ctx, o, &arguments));
+    TC_TRY(train_ranks_begin(ctx, o->rank_timeout, &ranks));
+    take_ranks(o, &ranks);
+    return TC_OK;
+}
+
+static tc_status run(tc_ctx *ctx, int argc, char **argv) {
+    train_options o = {
+        .hooks = {.upgrade = tc_upgrade_model, .body = tc_body_for}, .shuffle = true, .accumulate = 1, .rate = UNSET};
+    bool is_done = false;
+    tc_status status = get_ready(ctx, argc, argv, &o, &is_done);
+    if (status != TC_OK)
+        train_ranks_refuse(ctx);
+    return status != TC_OK || is_done ? status : train_ranks_end(ctx, o.ranks, train(ctx, &o));
 }
 
 int main(int argc, char **argv) {

@@ -111,6 +111,21 @@ static bool is_among_others(void) {
     return size ? atoi(size) > 1 : getenv("PMIX_RANK") != NULL;
 }
 
+static int launched_rank(void) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    rank = rank ? rank : getenv("PMIX_RANK");
+    return rank ? atoi(rank) : 0;
+}
+
+/* mpirun ends all when the first process has ended. */
+void train_ranks_refuse(tc_ctx *ctx) {
+    const struct timespec a_while = {.tv_sec = 1};
+    if (launched_rank() == 0)
+        return;
+    ctx->n_diags = 0;
+    nanosleep(&a_while, NULL);
+}
+
 /* Cores that this process may use; those of the machine, divided among its ranks, where these are fewer. */
 static int fair_threads(const train_ranks *ranks) {
     cpu_set_t allowed;

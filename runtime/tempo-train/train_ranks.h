@@ -27,6 +27,9 @@ typedef struct train_ranks {
  * one rank says which. *out_ranks stays where it is. TC_UNSUPPORTED: there are several, and this build has no MPI;
  * TC_IO: they do not meet. */
 tc_status train_ranks_begin(tc_ctx *ctx, double timeout, train_ranks *out_ranks);
+/* Behind a failure before ranks have met, a wrong option, say: the first one tells it, the others wait and forget it.
+ */
+void train_ranks_refuse(tc_ctx *ctx);
 /* What makes a session average over ranks (rt_hooks); NULL: alone. */
 const rt_collective *train_ranks_collective(const train_ranks *ranks);
 /* The weight of this rank's part in the means of the next run; those of all ranks add up to 1. With 0 its gradients

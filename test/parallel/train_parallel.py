@@ -141,8 +141,10 @@ def wrong():
     np.savez(t.path("train.npz"), **x)
     said = training(2, "nan", "--no-shuffle", "--steps=9", code=6)
     t.check(said.count("error:") == 1 and "rank 1 of 2: update 1, epoch 1: " in said and "'x'" in said, said)
-    said = run(1, t.path("model.onnxt"), "--data", t.path("train.npz"), "--rank-timeout=0", code=64)
-    t.check("--rank-timeout" in said, said)
+    said = run(4, t.path("model.onnxt"), "--data", t.path("train.npz"), "--rank-timeout=0", code=64)
+    t.check(said.count("--rank-timeout") == 1, said)
+    said = run(4, t.path("model.onnxt"), "--nothing", code=64)
+    t.check(said.count("--nothing") == 1, said)
 
 
 # --- ranks that go -------------------------------------------------------------------------------
