@@ -191,10 +191,10 @@ static tc_status average_all(tc_ctx *ctx, const train_options *o, const train_gr
         return TC_UNSUPPORTED;
     }
     for (size_t i = 0; i < g->n_states; i++) {
-        const char *output = graph->outputs[shared->states[i].output]->name;
-        if (!g->states[i].is_weight || is_updated(graph->inputs[shared->states[i].input]))
+        const tc_value *input = graph->inputs[shared->states[i].input];
+        if (!g->states[i].is_weight || is_updated(input) || !tc_dtype_is_float(tc_value_dtype(input)))
             continue;
-        tempo_status status = tempo_average(g->session, output);
+        tempo_status status = tempo_average(g->session, graph->outputs[shared->states[i].output]->name);
         if (status != TEMPO_OK)
             return train_failed(ctx, g->session, status);
     }

@@ -88,6 +88,32 @@ def means():
     os.remove(t.path("whole.jsonl"))
 
 
+def statistics():
+    """What a file keeps beside weights: a mean that each rank has of its own part, and a count."""
+    text = """<ir_version: 10, opset_import: ["" : 21],
+     metadata_props: ["tempo.keep.seen_new" : "seen", "tempo.keep.runs_new" : "runs"]>
+    g (float[n,4] x, float[n] t, float[4] seen = {0, 0, 0, 0}, int64 runs = {0})
+      => (float loss, float[4] seen_new, int64 runs_new)
+     <float[4,1] w = {0.5, -0.25, 1, 2}, int64[1] rows = {0}, int64[1] flat = {-1}, float half = {0.5}, int64 one = {1}>
+    { mean = ReduceMean <keepdims = 0> (x, rows) a = Mul (seen, half) b = Mul (mean, half) seen_new = Add (a, b)
+      runs_new = Add (runs, one) y = MatMul (x, w) z = Reshape (y, flat) d = Sub (z, t) dd = Mul (d, d)
+      loss = ReduceMean <keepdims = 0> (dd) }"""
+    draw = np.random.default_rng(3)
+    x, rows = draw.standard_normal((24, 4)).astype("f4"), 8
+    np.savez(t.path("seen.npz"), x=x, t=x.sum(1))
+    with open(t.path("seen.onnxt"), "w", encoding="utf-8") as file:
+        file.write(text)
+    wanted = np.zeros(4)
+    for begin in range(0, 24, rows):
+        wanted = 0.5 * wanted + 0.5 * x[begin:begin + rows].astype("f8").mean(0)
+    for ranks in (1, 2, 4):
+        run(ranks, t.path("seen.onnxt"), "--data", t.path("seen.npz"), "--loss=loss", f"--batch={rows // ranks}",
+            "--no-shuffle", "--checkpoint", t.path(f"seen{ranks}"))
+        kept = t.safetensors(os.path.join(t.path(f"seen{ranks}"), "step-3", "weights.safetensors"))
+        t.close(kept["seen"], wanted, f"a running mean on {ranks} ranks")
+        t.check(kept["runs"] == 3, f"a count on {ranks} ranks: {kept['runs']}")
+
+
 def real_models():
     """PyTorch's own curve in float is a fortieth of the tolerance off from that in float64 at most."""
     for folder in o.cases:
@@ -254,6 +280,7 @@ def going():
 
 
 means()
+statistics()
 real_models()
 going_on()
 wrong()
