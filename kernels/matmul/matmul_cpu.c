@@ -259,7 +259,9 @@ static size_t thread_bytes(const tk_product *p, tk_dtype dtype) {
 size_t tk_product_workspace(const tk_product *p, tk_dtype dtype, int slots) {
     if (!tk_is_half(dtype) || p->batch == 0 || p->m == 0 || p->n == 0)
         return 0;
-    return thread_bytes(p, dtype) * (size_t)slots;
+    product_ctx c = tiles_of(NULL, NULL, NULL, NULL, p, dtype);
+    int64_t tiles = p->batch * c.row_parts * c.column_parts;
+    return thread_bytes(p, dtype) * (size_t)(tiles < slots ? tiles : slots);
 }
 
 static void run_without_bias(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p, tk_dtype dtype,
