@@ -3,6 +3,7 @@
  * it again (Micikevicius et al., Mixed Precision Training, 2018, section 3.2). */
 #include "loss_scale.h"
 #include "../compiler/ops.h"
+#include "precision.h"
 
 /* The graph input, a float of one element; where nothing is bound to it, it is 1. */
 static tc_status scale_input(tc_pass_env *env, tc_graph *graph, tc_value **out_scale) {
@@ -43,7 +44,7 @@ static tc_status scale_of(tc_pass_env *env, tc_grad *g, const tc_value *loss, tc
 
 tc_status tc_loss_seed(tc_pass_env *env, tc_grad *g, tc_value *loss, tc_value **out_seed) {
     g->label = loss->name;
-    if (env->options->loss_scale)
+    if (tc_scales_loss(env->options))
         TC_TRY(scale_of(env, g, loss, out_seed));
     else
         *out_seed = one(g, loss);

@@ -14,6 +14,7 @@ typedef struct tc_options {
     const char *recipe;     /* --recipe=NAME */
     const char *loss;       /* --loss=NAME */
     bool loss_scale;        /* --loss-scale: the backward pass starts from a graph input */
+    const char *precision;  /* --precision: fp32, bf16 or fp16; NULL: fp32 */
     const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
     size_t n_selection;
     bool torch_names;   /* --names=pytorch: gradients have PyTorch's names and layouts, where the file tells them */
@@ -206,6 +207,8 @@ tc_status tc_pass_lean(tc_pass_env *env, tc_model *model);     /* keeps less for
 tc_status tc_pass_budget(tc_pass_env *env, tc_model *model);   /* computes again what a memory budget has no room for */
 tc_status tc_pass_update(tc_pass_env *env, tc_model *model);   /* appends an optimizer */
 tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);   /* attaches function bodies to ai.tempo ops */
+/* Products and what they read in 16 bits, under --precision. */
+tc_status tc_pass_precision(tc_pass_env *env, tc_model *model);
 
 /* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and
  * that are no graph inputs; returns how many nodes. dce.c */

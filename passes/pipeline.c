@@ -8,6 +8,7 @@
 #include "../compiler/verify.h"
 #include "lean/ways.h"
 #include "pass.h"
+#include "precision.h"
 #include "reproducer.h"
 #include "rules/rules.h"
 #include "stop_gradient.h"
@@ -130,6 +131,7 @@ tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
     TC_TRY(tc_ways_check(ctx, options));
     TC_TRY(tc_budget_check_options(ctx, options));
     TC_TRY(tc_update_check_options(ctx, options));
+    TC_TRY(tc_precision_check(ctx, options));
     if (options->memory_budget || options->pareto)
         TC_TRY(check_order(ctx, options));
     TC_TRY(check_dump(ctx, "print-ir-before", options->print_before));

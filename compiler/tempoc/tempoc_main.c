@@ -298,6 +298,7 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
 static tc_account *compile_before(tc_ctx *ctx, const cli *c, const tc_file *file) {
     compilation work = {.options = c->options, .report = &(tc_report){0}};
     tempoc_make_yardstick(&work.options);
+    work.options.precision = NULL;
     work.options.explain = work.options.print_before = work.options.print_after = NULL;
     work.options.verify_each = false;
     size_t n_diags = ctx->n_diags;
@@ -391,7 +392,7 @@ static tc_status choose_rewrites(tc_ctx *ctx, cli *c, const tc_file *file, FILE 
 }
 
 static bool is_yardstick(const cli *c) {
-    return c->options.passes == NULL && c->options.memory_budget == NULL &&
+    return c->options.passes == NULL && c->options.memory_budget == NULL && c->options.precision == NULL &&
            strcmp(tc_recipe_find(c->options.recipe)->name, "none") == 0;
 }
 
