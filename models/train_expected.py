@@ -4,12 +4,12 @@
 usage: train_expected.py KIND MODEL.onnx DATA.npz OUT.npz [--small] [--batch N] [--epochs N] [--steps N] [--rate R]
                          [--decay D] [--eval-data FILE] [--double]
 OUT.npz gets `loss`, that of each step in float, and batch, epochs, rate and decay; with --double `loss_double`, the
-curve of the same run in float64, which tells how far rounding takes the one in float. `final_loss`, and `final_accuracy`
-of a classifier, are those of --eval-data, or else of DATA, when training is done. Without --small, batch and others are
-to be given; with it they are those of models/train-*, where the last batch of vit is short.
+curve of the same run in float64, which tells how far rounding takes the one in float. `final_loss`, and for classifiers
+`final_accuracy`, are those of --eval-data, or else of DATA, when training is done. Without --small, batch and others
+are to be given; with it they are those of models/train-*, where the last batch of vit is short.
 
-AdamW is torch.optim's, with decay for tensors of rank 2 and more. Needs what train_export.py needs. Not to build,
-test or run Tempo.
+AdamW is torch.optim's, with decay for tensors of rank 2 and more. Needs what train_export.py needs. Not needed to
+build, test or run Tempo.
 """
 import argparse
 

@@ -1,6 +1,4 @@
-"""Reads what tempo-train wrote, without anything of ours: models, weights, logs."""
-import json
-
+"""saved_models.py: models with dropout left out, and their scores by ONNX Runtime, for models/train_score.py, too."""
 import numpy as np
 import onnx
 import onnxruntime
@@ -29,19 +27,3 @@ def scores(session, batches):
     sizes = [len(batch["labels"]) for batch in batches]
     got = [session.run(names, batch) for batch in batches]
     return {name: float(np.average([values[i] for values in got], weights=sizes)) for i, name in enumerate(names)}
-
-
-def read_safetensors(path):
-    """Tensors in float by name: a length, a header of JSON and the bytes."""
-    with open(path, "rb") as file:
-        raw = file.read()
-    begin = 8 + int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8:begin])
-    header.pop("__metadata__", None)
-    return {name: np.frombuffer(raw[begin + t["data_offsets"][0]:begin + t["data_offsets"][1]],
-                                np.float32).reshape(t["shape"]) for name, t in header.items() if t["dtype"] == "F32"}
-
-
-def read_log(path):
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
