@@ -47,9 +47,10 @@ static void FN(update)(tk_queue *q, const tk_update_op *u, const tk_update_numbe
         for (int s = 0; s < states; s++)
             memcpy(state[s], (const T *)tensor->state[s] + at, bytes);
         if (!k.stays) {
-            if (u->rule != TK_SUM && !FN(are_finite)(g, n))
+            if (u->rule == TK_SUM || FN(are_finite)(g, n))
+                steps[u->rule](x, g, state[0], state[1], n, &k);
+            else /* weights stay without NaN, so that it can be found where it came from */
                 tk_fault(q, TK_NOT_FINITE);
-            steps[u->rule](x, g, state[0], state[1], n, &k);
         }
         if (tensor->x_new)
             memcpy((T *)tensor->x_new + at, x, bytes);

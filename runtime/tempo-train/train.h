@@ -57,14 +57,6 @@ typedef struct train_options {
     train_ranks *ranks; /* this process and the others that mpirun started with it */
 } train_options;
 
-#ifndef TC_APPLY_INPUT
-#define TC_APPLY_INPUT "tempo.apply"
-#define TC_SHARE_INPUT "tempo.share"
-#define TC_NORM_OUTPUT "tempo.grad_norm"
-#define TC_FINITE_OUTPUT "tempo.finite"
-#define TC_SUM_SUFFIX ".sum"
-#endif
-
 /* --- graphs: train_graph.c ---------------------------------------------------------------------- */
 
 /* Where every graph of the run comes from. */

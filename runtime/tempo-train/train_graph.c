@@ -159,6 +159,9 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+/* What adds up within a group of batches. */
+static bool is_sum(const char *name) { return ends_with(name, ".sum") || strcmp(name, TC_SUMMED_INPUT) == 0; }
+
 static void list_states(tc_ctx *ctx, train_graph *g) {
     const rt_shared *shared = &g->session->shared;
     g->n_states = shared->n_states;
@@ -166,7 +169,7 @@ static void list_states(tc_ctx *ctx, train_graph *g) {
     for (size_t i = 0; i < g->n_states; i++) {
         const tc_value *input = g->session->inputs[shared->states[i].input].value;
         g->states[i] = (train_state){tc_arena_strdup(ctx->arena, input->name), input->init != NULL,
-                                     !input->init && ends_with(input->name, TC_SUM_SUFFIX)};
+                                     !input->init && is_sum(input->name)};
     }
 }
 
@@ -266,7 +269,7 @@ tc_status train_graph_open(tc_ctx *ctx, const train_source *from, int64_t batch,
     out->takes_apply = has_input(out, TC_APPLY_INPUT);
     out->takes_share = has_input(out, TC_SHARE_INPUT);
     out->takes_scale = has_input(out, TC_LOSS_SCALE_INPUT);
-    out->tells_norm = has_output(out, TC_NORM_OUTPUT);
+    out->tells_norm = has_output(out, TC_GRAD_NORM_OUTPUT);
     out->tells_finite = has_output(out, TC_FINITE_OUTPUT);
     return TC_OK;
 }

@@ -113,7 +113,7 @@ static tc_status read_outcome(train_run *r, train_record *record) {
     bool finite = true;
     float norm = -1;
     if (g->tells_norm)
-        TC_TRY(read_output(r, TC_NORM_OUTPUT, &norm, sizeof norm));
+        TC_TRY(read_output(r, TC_GRAD_NORM_OUTPUT, &norm, sizeof norm));
     if (g->tells_finite)
         TC_TRY(read_output(r, TC_FINITE_OUTPUT, &finite, sizeof finite));
     record->grad_norm = (double)norm;

@@ -30,6 +30,7 @@ static const char details[] =
     "  tempo-train model.onnx --data train.npz --checkpoint run --checkpoint-every 500 --resume\n"
     "                                                                      the same line goes on where it was killed\n"
     "  tempo-train model.onnx --data train.npz --save-weights w.safetensors    for PyTorch's load_state_dict\n"
+    "  tempo-train model.onnx --data train.npz --batch 8 --accumulate 4    updates of 32 samples in the memory of 8\n"
     "  tempo-train model.onnx --data train.npz --batch 32 --dim sequence=128 --memory-budget=40%\n"
     "                                                                      in less memory, with the same bits\n"
     "  tempo-train model.onnx --data train.npz --log run.jsonl --tensorboard runs/a    numbers for later\n"
@@ -62,28 +63,16 @@ static const struct {
 
 #define UNSET DBL_MAX /* a rate that nobody gave */
 
-static tc_status check_share(tc_ctx *ctx, const char *name, double value) {
-    if (value >= 0 && value < 1)
-        return TC_OK;
-    return tc_error(ctx, TC_USAGE, NULL, "--%s=%g: expected a share, from 0 to less than 1", name, value);
-}
-
+/* What else the optimizer is asked for, the pipeline checks. */
 static tc_status check_optimizer(tc_ctx *ctx, train_options *o) {
-    tc_update_options *u = &o->options.update;
-    size_t at = 0;
-    while (at < TC_COUNT(optimizers) && strcmp(optimizers[at].name, u->optimizer) != 0)
-        at++;
-    if (at == TC_COUNT(optimizers))
-        return tc_error(ctx, TC_USAGE, NULL, "--optimizer=%s: expected adamw, adam or sgd",
-                        tc_quote(ctx, u->optimizer));
-    o->rate = o->rate == UNSET ? optimizers[at].rate : o->rate;
-    if (o->rate < 0 || u->weight_decay < 0 || u->epsilon < 0)
-        return tc_error(ctx, TC_USAGE, NULL, "--lr, --weight-decay and --epsilon are not negative");
-    if (u->nesterov && u->momentum == 0)
-        return tc_error(ctx, TC_USAGE, NULL, "--nesterov goes with --momentum");
-    TC_TRY(check_share(ctx, "beta1", u->beta1));
-    TC_TRY(check_share(ctx, "beta2", u->beta2));
-    TC_TRY(check_share(ctx, "momentum", u->momentum));
+    double usual = optimizers[0].rate;
+    for (size_t i = 0; i < TC_COUNT(optimizers); i++)
+        if (strcmp(optimizers[i].name, o->options.update.optimizer) == 0)
+            usual = optimizers[i].rate;
+    o->rate = o->rate == UNSET ? usual : o->rate;
+    o->options.update.accumulate = o->accumulate > 1;
+    if (o->rate < 0)
+        return tc_error(ctx, TC_USAGE, NULL, "--lr=%g: expected a number from 0 on", o->rate);
     return TC_OK;
 }
 
@@ -103,8 +92,8 @@ static tc_status parse_seed(tc_ctx *ctx, train_options *o) {
 static tc_status check_numbers(tc_ctx *ctx, const train_options *o) {
     if (o->threads > 4096)
         return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096");
-    if (o->keep < 2)
-        return tc_error(ctx, TC_USAGE, NULL, "--keep is 2 or more");
+    if (o->accumulate < 1 || o->keep < 2)
+        return tc_error(ctx, TC_USAGE, NULL, "--accumulate is 1 or more, --keep 2 or more");
     if (o->steps == 0 && o->epochs == 0)
         return tc_error(ctx, TC_USAGE, NULL, "--epochs and --steps are both 0: there is nothing to do");
     if (!o->checkpoint && (o->resume || o->checkpoint_every > 0)) {

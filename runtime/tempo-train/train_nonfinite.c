@@ -22,7 +22,7 @@ static tc_status tell(train_run *r) {
              r->progress.step + 1, r->progress.epoch + 1,
              found.found ? rt_nonfinite_text(r->ctx, &found)
                          : "something is not finite, and a second run did not show what");
-    tc_hint(r->ctx, "a smaller --lr and a --warmup help; %s",
+    tc_hint(r->ctx, "a smaller --lr, --warmup and --clip-norm help; %s",
             r->o->checkpoint ? "checkpoints stay as they are, and --resume goes on from the last"
                              : "nothing was written");
     return TC_NUMERIC;

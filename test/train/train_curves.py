@@ -109,6 +109,39 @@ def evaluations():
     t.close(got[-1]["accuracy"], accuracy, "evaluation: accuracy")
 
 
+def half_precision():
+    """Under fp16 gradients overflow at a scale of 65536: updates are left out, and the scale halves, until they do not.
+    What is left is the curve of numpy over the other batches, and Adam counts just those."""
+    t.run(t.path("model.onnxt"), "--data", t.path("train.npz"), "--batch=1", "--no-shuffle", "--loss=loss",
+          "--epochs=2", "--log", t.path("log.jsonl"), "--lr=0.05", "--schedule=constant", "--precision=fp16")
+    got, _ = t.records("log.jsonl")
+    left_out = [r["step"] for r in got if r.get("skipped")]
+    t.check(0 < len(left_out) < 12, f"updates left out: {left_out}")
+    scale = 65536.0
+    for r in got:
+        t.check(r["loss_scale"] == scale, f"step {r['step']}: scale {r['loss_scale']}, not {scale}")
+        scale *= 0.5 if r.get("skipped") else 1
+    data, step, update = t.samples(SAMPLES), adam(True), 0
+    w = {key: value.astype(np.float64) for key, value in t.initial().items()}
+    for r in got:
+        at = (r["step"] - 1) % SAMPLES
+        loss, gradients, _ = t.forward(w, data["x"][at:at + 1], data["labels"][at:at + 1])
+        t.close(r["loss"], loss, f"fp16: loss of step {r['step']}", rtol=0.03, atol=0.03)
+        if not r.get("skipped"):
+            update += 1
+            w = {key: step(key, w[key], gradients[key], 0.05, update) for key in w}
+
+
+def loss_scale():
+    """A scale that is a power of two changes no float that is no tiny one."""
+    want, _ = train(adam(True), 0.05)
+    t.run(t.path("model.onnxt"), "--data", t.path("train.npz"), "--batch", BATCH, "--no-shuffle", "--loss=loss",
+          "--log", t.path("log.jsonl"), "--lr=0.05", "--epochs=3", "--loss-scale")
+    got = t.records("log.jsonl")[0]
+    t.close([r["loss"] for r in got], want, "loss scale: losses")
+    t.check(all(r["loss_scale"] == 65536 and r["grad_norm"] > 0 for r in got), "loss scale: records")
+
+
 def main():
     t.classifier("model.onnxt", extra="")
     t.data("train.npz", SAMPLES)
@@ -121,6 +154,14 @@ def main():
     compare("nesterov", ["--optimizer=sgd", "--momentum=0.9", "--nesterov"], sgd(0.9, True), 0.1)
     compare("cosine", ["--schedule=cosine", "--warmup=4"], adam(True), 0.05, schedule="cosine", warmup=4)
     compare("constant", ["--schedule=constant", "--warmup=30%"], adam(True), 0.05, schedule="constant", warmup=6)
+    compare("accumulate", ["--accumulate=4"], adam(True), 0.05, accumulate=4)
+    compare("clip", ["--clip-norm=0.3"], adam(True), 0.05, clip=0.3)
+    compare("clip and accumulate", ["--clip-norm=0.3", "--accumulate=2", "--optimizer=sgd"], sgd(), 0.5, clip=0.3,
+            accumulate=2)
+    compare("clip by the last norm", ["--clip-norm=0.3", "--clip-last", "--optimizer=sgd"], sgd(), 0.5, clip=0.3,
+            clip_last=True)
+    loss_scale()
+    half_precision()
     evaluations()
     t.finish()
 

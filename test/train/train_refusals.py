@@ -23,15 +23,17 @@ def usage():
     t.run(model, code=64, says=["no data given"])
     t.run(model, model, "--data", data, code=64, says=["one model at a time"])
     for options, words in (
-            (["--optimizer=adamx"], "expected adamw, adam"),
+            (["--optimizer=adamx"], "did you mean adam"),
             (["--schedule=step"], "expected linear, cosine or constant"),
             (["--warmup=2.5"], "--warmup=100, or --warmup=6%"),
             (["--warmup=120%"], "--warmup=120%"),
             (["--warmup=many"], "--warmup=many"),
             (["--seed=-1"], "--seed=-1: expected"),
-            (["--beta1=1"], "--beta1=1: expected a share"),
-            (["--lr=-1"], "not negative"),
-            (["--nesterov"], "--nesterov goes with --momentum"),
+            (["--beta1=1"], "--beta1=1: expected a number from 0 to below 1"),
+            (["--lr=-1"], "--lr=-1: expected a number from 0 on"),
+            (["--nesterov"], "--nesterov needs --momentum"),
+            (["--clip-last"], "--clip-last needs --clip-norm"),
+            (["--accumulate=0"], "--accumulate is 1 or more"),
             (["--epochs=0"], "there is nothing to do"),
             (["--keep=1", "--checkpoint", t.path("c")], "--keep"),
             (["--resume"], "--resume goes with --checkpoint"),

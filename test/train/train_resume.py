@@ -12,7 +12,7 @@ import time
 import train_tool as t
 
 STEPS = 20
-COMMON = ("--loss=loss", "--batch=4", "--lr=0.05", "--seed=11", "--checkpoint-every=5", "--keep=9")
+COMMON = ("--loss=loss", "--batch=4", "--lr=0.05", "--seed=11", "--clip-norm=1", "--checkpoint-every=5", "--keep=9")
 
 
 def command(name, *more):
