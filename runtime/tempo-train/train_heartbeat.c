@@ -72,10 +72,12 @@ static void send_to(const wire *w, kind k, int rank) {
     (void)!send(w->socket, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* What a socket still has to bring is lost where its other end closes on bytes that it has not read. */
+static void let_arrive(void) { pause_for(0.2); }
+
 static void send_to_all(const train_heartbeat *h, kind k, int rank) {
     for (int i = 0; i < h->n_wires; i++)
-        if (h->wires[i].rank != rank)
-            send_to(&h->wires[i], k, rank);
+        send_to(&h->wires[i], k, rank);
 }
 
 static void leave(void) {
@@ -101,12 +103,14 @@ static void tell(train_heartbeat *h, kind k, int rank) {
     (void)!write(STDERR_FILENO, text, (size_t)n);
 }
 
-/* Without rank 0 nobody tells ranks what others know: all find out, and the first of them says so. */
+/* Without rank 0 nobody tells ranks what others know: all find out, and the first of them says so. The rank itself
+ * hears of it, too, should it wake up. */
 static void conclude(train_heartbeat *h, kind k, int rank) {
     if (rank == 0 && h->rank > 1)
-        pause_for(0.5);
+        pause_for(2);
     tell(h, k, rank);
     send_to_all(h, k, rank);
+    let_arrive();
     leave();
 }
 
@@ -118,6 +122,7 @@ static void follow(train_heartbeat *h, const message *m) {
     pthread_mutex_unlock(&h->mutex);
     if (m->kind == FAILED)
         pause_for(2);
+    let_arrive();
     leave();
 }
 
@@ -203,6 +208,8 @@ static void *watch(void *user) {
         if (now() - began > 3 * h->interval)
             forgive(h);
         kind k = told(h);
+        if (k == FAILED)
+            let_arrive();
         if (k != BEAT)
             return NULL;
         for (int i = 0; i < h->n_wires; i++)
