@@ -1,6 +1,7 @@
 /* bodies_optimizer.c: the function bodies of the optimizers (ops.def): Adam, Momentum and Adagrad as the ONNX operators
  * of ai.onnx.preview.training define them, AdamW as its authors do (Loshchilov and Hutter, arXiv 1711.05101, algorithm
- * 2) in PyTorch's form: epsilon is added to the corrected root. Numbers that all tensors share are computed in double
+ * 2) in PyTorch's form: epsilon is added to the corrected root, Lamb as its authors do (You et al., arXiv 1904.00962,
+ * algorithm 2). Numbers that all tensors share are computed in double
  * precision, elements in their own. `_N`: of N tensors; `r` with norm_coefficient, `p` with norm_coefficient_post, `n`
  * for Nesterov's momentum, `s` with Scale, `g` with gradients of another type, `c10` and `c16` with copies, `w` where
  * updates may wait: what is left out costs no pass over memory. And the norm of all gradients, in double: `s` with
@@ -211,6 +212,53 @@ bool tc_make_adamw(tc_body *body) {
         tc_body_add(body, "  above%u = Mul (rate%u, V%u_new)\n", i, i, i);
         tc_body_add(body, "  step%u = Div (above%u, below%u)\n", i, i, i);
         tc_body_add(body, "  X%u_new = Sub (X%u_kept, step%u)\n", i, i, i);
+    }
+    end_update(body, "VH", n);
+    return true;
+}
+
+/* The norm of `value`i, in double. */
+static void add_norm(tc_body *body, uint32_t i, const char *value) {
+    tc_body_add(body,
+                "  %s%u_row = Reshape (%s%u, flat)\n"
+                "  %s%u_wide = Cast <to: int = 11> (%s%u_row)\n"
+                "  %s%u_squares = ReduceSumSquare <keepdims: int = 0> (%s%u_wide)\n"
+                "  %s%u_norm = Sqrt (%s%u_squares)\n"
+                "  %s%u_is = Greater (%s%u_norm, zero)\n",
+                value, i, value, i, value, i, value, i, value, i, value, i, value, i, value, i, value, i, value, i);
+}
+
+/* W = V_new / (1 - alpha^T) / (sqrt(H_new) / sqrt(1 - beta^T) + epsilon) + weight_decay X, X_new = X - R ratio W; the
+ * ratio of the norms of X and W is 1 where one of them is 0. */
+bool tc_make_lamb(tc_body *body) {
+    uint32_t n = begin(body,
+                       "alpha: float = 0.9, beta: float = 0.999, epsilon: float = 0.00000001, "
+                       "weight_decay: float = 0.01",
+                       "VH");
+    add_corrections(body);
+    add_attribute(body, "weight_decay");
+    tc_body_add(body, "  flat = Constant <value_ints: ints = [-1]> ()\n");
+    for (uint32_t i = 0; i < n; i++) {
+        add_gradient(body, "VH", i);
+        add_averages(body, i);
+        add_typed(body, i, "alpha_share");
+        add_typed(body, i, "beta_share");
+        add_typed(body, i, "weight_decay");
+        tc_body_add(body, "  mean%u = Div (V%u_new, alpha_share%u)\n", i, i, i);
+        tc_body_add(body, "  even%u = Div (root%u, beta_share%u)\n", i, i, i);
+        tc_body_add(body, "  below%u = Add (even%u, epsilon%u)\n", i, i, i);
+        tc_body_add(body, "  step%u = Div (mean%u, below%u)\n", i, i, i);
+        tc_body_add(body, "  lost%u = Mul (weight_decay%u, X%u)\n", i, i, i);
+        tc_body_add(body, "  W%u = Add (step%u, lost%u)\n", i, i, i);
+        add_norm(body, i, "X");
+        add_norm(body, i, "W");
+        tc_body_add(body, "  both%u = And (X%u_is, W%u_is)\n", i, i, i);
+        tc_body_add(body, "  norms%u = Div (X%u_norm, W%u_norm)\n", i, i, i);
+        tc_body_add(body, "  ratio%u = Where (both%u, norms%u, one)\n", i, i, i);
+        tc_body_add(body, "  factor%u_wide = Mul (r, ratio%u)\n", i, i);
+        tc_body_add(body, "  factor%u = CastLike (factor%u_wide, X%u)\n", i, i, i);
+        tc_body_add(body, "  gone%u = Mul (factor%u, W%u)\n", i, i, i);
+        tc_body_add(body, "  X%u_new = Sub (X%u, gone%u)\n", i, i, i);
     }
     end_update(body, "VH", n);
     return true;

@@ -150,7 +150,7 @@ static bool is_spared(const tc_update *u, const tc_value *weight) {
 
 static void set_attributes(const tc_update *u, tc_node *node, double decay) {
     const tc_update_options *o = u->options;
-    bool decoupled = strcmp(o->optimizer, "adamw") == 0;
+    bool decoupled = strcmp(o->optimizer, "adamw") == 0 || strcmp(o->optimizer, "lamb") == 0;
     if (u->method->moments == 2) {
         tc_attr_set_float(node, "alpha", (float)o->beta1);
         tc_attr_set_float(node, "beta", (float)o->beta2);

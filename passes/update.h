@@ -8,16 +8,17 @@ struct tc_options;
 struct tc_pass_env;
 
 typedef struct tc_update_options {
-    const char *optimizer; /* adamw, adam, sgd; NULL: the graph gives gradients, and no weight changes */
-    double beta1, beta2;   /* of adamw and adam: the decay of the averages of g and of g^2 */
-    double epsilon;        /* of adamw and adam, added to the corrected root */
+    const char *optimizer; /* adamw, adam, lamb, sgd; NULL: the graph gives gradients, and no weight changes */
+    double beta1, beta2;   /* of adamw, adam and lamb: the decay of the averages of g and of g^2 */
+    double epsilon;        /* of adamw, adam and lamb, added to the corrected root */
     double momentum;       /* of sgd; 0: it keeps no state */
     bool nesterov;         /* of sgd with momentum */
-    double weight_decay;   /* adamw: R times it of the weight goes; adam, sgd: it is a part of the gradient */
-    bool decay_all;        /* biases and norms decay, too */
-    double clip_norm;      /* all gradients are scaled down to this norm of theirs; 0: they are not */
-    bool clip_last;        /* by the norm of the update before: gradients need not wait for each other */
-    bool accumulate;       /* gradients of several runs add up to one update */
+    double
+        weight_decay; /* adamw, lamb: of the weight, apart from the gradient; adam, sgd: it is a part of the gradient */
+    bool decay_all;   /* biases and norms decay, too */
+    double clip_norm; /* all gradients are scaled down to this norm of theirs; 0: they are not */
+    bool clip_last;   /* by the norm of the update before: gradients need not wait for each other */
+    bool accumulate;  /* gradients of several runs add up to one update */
 } tc_update_options;
 
 /* What the pass did, for the report. In the context's arena. */

@@ -3,7 +3,8 @@
 #include "update_parts.h"
 #include <string.h>
 
-static const tc_update_method methods[] = {{"adam", "AdamW", 2}, {"adamw", "AdamW", 2}, {"sgd", "Sgd", 0}};
+static const tc_update_method methods[] = {
+    {"adam", "AdamW", 2}, {"adamw", "AdamW", 2}, {"lamb", "Lamb", 2}, {"sgd", "Sgd", 0}};
 static const tc_update_method with_momentum = {"sgd", "Momentum", 1};
 
 const tc_update_method *tc_update_method_of(const tc_update_options *o) {

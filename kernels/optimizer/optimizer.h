@@ -16,12 +16,14 @@ typedef enum tk_rule {
     TK_MOMENTUM, /* V' = alpha V + (T > 0 ? beta : 1) g, X' = X - R V' */
     TK_NESTEROV, /* X' = X - R (g + alpha V') of the same V' */
     TK_SGD,      /* X' = X - R g */
+    TK_LAMB,     /* W = V' / a / (sqrt(H') / sqrt(b) + epsilon) + weight_decay X, X' = X - R |X| / |W| W, where both
+                  * norms are above 0; else their ratio is 1: You et al., arXiv 1904.00962, algorithm 2 */
     TK_SUM,      /* X' = (T > 0 ? X : 0) + R g: gradients of several runs */
 } tk_rule;
 
-#define TK_STATES 2 /* at most: V and H of Adam and AdamW, V of Momentum, H of Adagrad, none of SGD and sums */
+#define TK_STATES 2 /* at most: V and H of Adam, AdamW and LAMB, V of Momentum, H of Adagrad, none of SGD and sums */
 static inline int tk_states_of(tk_rule rule) {
-    return rule == TK_SGD || rule == TK_SUM ? 0 : rule == TK_ADAM || rule == TK_ADAMW ? 2 : 1;
+    return rule == TK_SGD || rule == TK_SUM ? 0 : rule == TK_ADAM || rule == TK_ADAMW || rule == TK_LAMB ? 2 : 1;
 }
 
 typedef struct tk_update_op {
@@ -62,6 +64,12 @@ typedef struct tk_update_tensor {
     K(global_norm, (tk_queue *q, void *norm, void *scale, double max_norm, const tk_gradient *gradients, \
       int64_t count, tk_dtype dtype, void *workspace), \
       (q, norm, scale, max_norm, gradients, count, dtype, workspace))
+/* update of one tensor by TK_LAMB, which `update` does not know: its norms come first. The order of their sums depends on
+ * sizes only. workspace: tk_lamb_workspace bytes. */
+#define TK_LAMB_KERNELS(K) \
+    K(lamb, (tk_queue *q, const tk_update_op *u, const tk_update_tensor *tensor, void *workspace), \
+      (q, u, tensor, workspace))
+#define TK_LAMB_WORKSPACES(W) W(lamb_workspace, (int64_t n), (n))
 #define TK_OPTIMIZER_WORKSPACES(W) \
     W(update_workspace, (const tk_update_op *u), (u)) \
     W(global_norm_workspace, (const tk_gradient *gradients, int64_t count), (gradients, count))
@@ -69,4 +77,6 @@ typedef struct tk_update_tensor {
 
 TK_OPTIMIZER_KERNELS(TK_DECLARE_KERNEL)
 TK_OPTIMIZER_WORKSPACES(TK_DECLARE_WORKSPACE)
+TK_LAMB_KERNELS(TK_DECLARE_KERNEL)
+TK_LAMB_WORKSPACES(TK_DECLARE_WORKSPACE)
 #endif

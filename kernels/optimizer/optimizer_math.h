@@ -21,16 +21,22 @@ TK_INLINE double tk_clipping(double norm, double max_norm) {
     return scale > 1 ? 1 : scale;
 }
 
-/* share: sqrt(1 - beta^T) of AdamW, beta or 1 of Momentum. kept: the part of a weight that does not decay. */
+/* |X| / |W| of the sums of their squares, as LAMB scales its rate. */
+TK_INLINE double tk_lamb_ratio(double x_squares, double way_squares) {
+    return x_squares > 0 && way_squares > 0 ? sqrt(x_squares) / sqrt(way_squares) : 1;
+}
+
+/* share: sqrt(1 - beta^T) of AdamW, beta or 1 of Momentum. kept: the part of a weight that does not decay,
+ * or weight_decay (LAMB). first: 1 - alpha^T of LAMB. */
 typedef struct tk_update_numbers {
-    double alpha, alpha_rest, beta, beta_rest, epsilon, coefficient, rate, kept, share, scale;
+    double alpha, alpha_rest, beta, beta_rest, epsilon, coefficient, rate, kept, share, scale, first;
     bool stays, begins; /* nothing changes; a sum begins */
 } tk_update_numbers;
 
 TK_INLINE tk_update_numbers tk_update_numbers_of(const tk_update_op *u, double rate, double scale, int64_t step) {
     tk_update_numbers k = {
-        u->alpha, 1 - u->alpha,         u->beta, 1 - u->beta, u->epsilon, u->norm_coefficient, rate, 1, 1,
-        scale,    u->waits && step < 0, false};
+        u->alpha, 1 - u->alpha, u->beta, 1 - u->beta,          u->epsilon, u->norm_coefficient, rate, 1,
+        1,        scale,        1,       u->waits && step < 0, false};
     double alpha_share = step > 0 ? 1 - tk_whole_power(u->alpha, step) : 1,
            beta_share = step > 0 ? 1 - tk_whole_power(u->beta, step) : 1;
     switch (u->rule) {
@@ -47,6 +53,11 @@ TK_INLINE tk_update_numbers tk_update_numbers_of(const tk_update_op *u, double r
     case TK_MOMENTUM:
     case TK_NESTEROV: k.share = step > 0 ? u->beta : 1; break;
     case TK_SGD: break;
+    case TK_LAMB:
+        k.first = alpha_share;
+        k.share = sqrt(beta_share);
+        k.kept = u->weight_decay;
+        break;
     case TK_SUM: k.begins = step <= 0; break;
     }
     return k;

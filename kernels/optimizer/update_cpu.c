@@ -49,3 +49,40 @@ void tk_update(tk_queue *q, const tk_update_op *u, const tk_update_tensor *tenso
         n += tensors[i].g.n;
     tk_parallel_for(q, n, GRAIN, update_share, &job);
 }
+
+/* --- LAMB ------------------------------------------------------------------------------------- */
+
+enum { CHUNK = 1 << 14 };
+
+static int64_t chunks_of(int64_t n) { return (n + CHUNK - 1) / CHUNK; }
+
+size_t tk_lamb_workspace(int64_t n) { return (size_t)chunks_of(n) * 2 * sizeof(double); }
+
+typedef struct lamb_job {
+    const update_job *update;
+    double (*sums)[2]; /* of each chunk */
+} lamb_job;
+
+static void squares_share(void *ctx, tk_share share) {
+    const lamb_job *job = ctx;
+    const tk_update_tensor *tensor = job->update->tensors;
+    for (int64_t c = share.begin; c < share.end; c++) {
+        const int64_t begin = c * CHUNK, end = tensor->g.n - begin < CHUNK ? tensor->g.n : begin + CHUNK;
+        job->sums[c][0] = job->sums[c][1] = 0;
+        (job->update->u->dtype == TK_F64 ? lamb_squares_f64 : lamb_squares_f32)(&job->update->numbers, tensor, begin,
+                                                                                end, job->sums[c]);
+    }
+}
+
+void tk_lamb(tk_queue *q, const tk_update_op *u, const tk_update_tensor *tensor, void *workspace) {
+    update_job job = {q, u, tensor, 1,
+                      tk_update_numbers_of(u, tk_number_get(u->rate), tk_number_get(u->scale), *u->step)};
+    lamb_job squares = {&job, workspace};
+    double sums[2] = {0};
+    tk_parallel_for(q, chunks_of(tensor->g.n), 1, squares_share, &squares);
+    for (int64_t c = 0; c < chunks_of(tensor->g.n); c++)
+        for (int i = 0; i < 2; i++)
+            sums[i] += squares.sums[c][i];
+    job.numbers.rate *= tk_lamb_ratio(sums[0], sums[1]);
+    tk_parallel_for(q, tensor->g.n, GRAIN, update_share, &job);
+}

@@ -93,8 +93,9 @@ __device__ __forceinline__ void update_pack(const tk_update_tensor &t, const num
     bool finite = true;
 #pragma unroll
     for (int j = 0; j < N; j++) {
-        finite &= j >= left || g[j] - g[j] == 0;
-        if (k.stays)
+        const bool usable = RULE == TK_SUM || g[j] - g[j] == 0;
+        finite &= j >= left || usable;
+        if (k.stays || !usable)
             continue;
         T own[TK_STATES] = {};
 #pragma unroll
@@ -105,7 +106,7 @@ __device__ __forceinline__ void update_pack(const tk_update_tensor &t, const num
         for (int s = 0; s < STATES; s++)
             state[s].at[j] = own[s];
     }
-    if (RULE != TK_SUM && !finite && !k.stays)
+    if (!finite && !k.stays)
         tk_fault_set(fault, TK_NOT_FINITE);
     if (t.x_new)
         tk_store_some((T *)t.x_new + at, x, left, packed);
@@ -172,6 +173,7 @@ void run_rule(tk_queue *q, const tk_update_op *u, const tk_update_tensor *tensor
     case TK_MOMENTUM: run<T, TK_MOMENTUM>(q, u, tensors, count, workspace); break;
     case TK_NESTEROV: run<T, TK_NESTEROV>(q, u, tensors, count, workspace); break;
     case TK_SGD: run<T, TK_SGD>(q, u, tensors, count, workspace); break;
+    case TK_LAMB: break; /* no kernel here: runtime/kernels.def */
     case TK_SUM: run<T, TK_SUM>(q, u, tensors, count, workspace); break;
     }
 }

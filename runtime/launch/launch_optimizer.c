@@ -49,6 +49,10 @@ static void run_update(tk_queue *q, const rt_launch *launch) {
     }
     for (uint32_t type = 0, first = 0; type < TYPES; first += p->n_of[type++]) {
         u.dtype = weight_types[type];
+        for (uint32_t i = first; u.rule == TK_LAMB && i < first + p->n_of[type]; i++)
+            launch->kernels->lamb(q, &u, &p->tensors[i], launch->workspace);
+        if (u.rule == TK_LAMB)
+            continue;
         if (p->n_of[type] > 0)
             launch->kernels->update(q, &u, p->tensors + first, p->n_of[type], launch->workspace);
     }
@@ -58,8 +62,8 @@ static tk_rule rule_of(const tc_node *node) {
     static const struct {
         const char *op;
         tk_rule rule;
-    } rules[] = {{"Adagrad", TK_ADAGRAD},   {"Adam", TK_ADAM}, {"AdamW", TK_ADAMW},
-                 {"Momentum", TK_MOMENTUM}, {"Sgd", TK_SGD},   {"Accumulate", TK_SUM}};
+    } rules[] = {{"Adagrad", TK_ADAGRAD}, {"Adam", TK_ADAM},      {"AdamW", TK_ADAMW}, {"Momentum", TK_MOMENTUM},
+                 {"Sgd", TK_SGD},         {"Accumulate", TK_SUM}, {"Lamb", TK_LAMB}};
     tk_rule rule = TK_ADAGRAD;
     for (size_t i = 0; i < TC_COUNT(rules); i++)
         if (strcmp(node->op->name, rules[i].op) == 0)
@@ -126,6 +130,15 @@ static const uint32_t *places_of(rt_launcher *launcher, const rt_launch *launch,
     return over;
 }
 
+static size_t workspace_of(const rt_launcher *launcher, const update_params *p) {
+    int64_t most = 0;
+    if (p->update.rule != TK_LAMB)
+        return launcher->kernels->update_workspace(&p->update);
+    for (uint32_t i = 0; i < p->n; i++)
+        most = p->tensors[i].g.n > most ? p->tensors[i].g.n : most;
+    return launcher->kernels->lamb_workspace(most);
+}
+
 tc_status rt_launch_optimizer(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     update_params *p = RT_PARAMS(launcher, update_params);
     p->update = read_update(node, launch->in[R].dtype);
@@ -142,7 +155,7 @@ tc_status rt_launch_optimizer(rt_launcher *launcher, const tc_node *node, rt_lau
     TC_TRY(place_tensors(launcher, node, launch, p));
     launch->params = p;
     launch->run = run_update;
-    launch->workspace_bytes = launcher->kernels->update_workspace(&p->update);
+    launch->workspace_bytes = workspace_of(launcher, p);
     launch->over = places_of(launcher, launch, p);
     return TC_OK;
 }

@@ -267,6 +267,10 @@ def rules():
         lambda name: run(definitions.adamw, weight_decay=0.0, norm_coefficient=decay(name, 0.2), **adam),
     )
     yield (
+        ["--update=lamb", "--weight-decay=0.1", *shown],
+        lambda name: run(definitions.lamb, weight_decay=decay(name, 0.1), **adam),
+    )
+    yield (
         ["--update=sgd", "--weight-decay=0.2"],
         lambda name: run(definitions.sgd, norm_coefficient=decay(name, 0.2)),
     )

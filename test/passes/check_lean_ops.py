@@ -176,6 +176,7 @@ DEFINITIONS = {
     "Adagrad": optimizer_definitions.adagrad,
     "Adam": optimizer_definitions.adam,
     "AdamW": optimizer_definitions.adamw,
+    "Lamb": optimizer_definitions.lamb,
     "Momentum": optimizer_definitions.momentum,
     "Sgd": optimizer_definitions.sgd,
     "Dropout": dropout,
@@ -433,6 +434,7 @@ def optimizer_cases():
         case("AdamW", rate, step, *moved, *once, *twice, outputs=6, norm_coefficient=0.1, weight_decay=0.0, **two)
         case("Sgd", rate, step, *moved, outputs=2, **two)
         case("Accumulate", rate, step, *moved, outputs=2, types=FLOATS)
+        case("Lamb", rate, step, *moved, *once, *twice, outputs=6, weight_decay=0.1, **two)
         case("AdamW", rate.reshape(1), step.reshape(1), *moved[::2], *once[:1], *twice[:1], outputs=3, weight_decay=0.0)
         for mode, norm in ("standard", 0.0), ("nesterov", 0.01):
             case(

@@ -70,6 +70,22 @@ def adamw(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-8, norm_coeffici
     return regrouped(results)
 
 
+@optimizer(2)
+def lamb(rate, t, *operands, alpha=0.9, beta=0.999, epsilon=1e-8, weight_decay=0.01):
+    """Algorithm 2 of You et al., Large Batch Optimization for Deep Learning, arXiv 1904.00962, where phi is the
+    identity; where a norm is 0, its ratio is 1."""
+    b1, b2, epsilon, decay = rounded(alpha, beta, epsilon, weight_decay)
+    results = []
+    for x, g, m, v in groups(operands, 2):
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g**2
+        m_hat, v_hat = (m / (1 - b1**t), v / (1 - b2**t)) if t > 0 else (m, v)
+        way = m_hat / (np.sqrt(v_hat) + epsilon) + decay * x
+        norms = np.linalg.norm(x), np.linalg.norm(way)
+        ratio = norms[0] / norms[1] if norms[0] > 0 and norms[1] > 0 else 1.0
+        results.append((x - rate * ratio * way, m, v))
+    return regrouped(results)
+
+
 @optimizer(1)
 def momentum(rate, t, *operands, alpha, beta, mode, norm_coefficient):
     alpha, beta, norm = rounded(alpha, beta, norm_coefficient)

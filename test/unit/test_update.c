@@ -65,6 +65,7 @@ static double by_hand(const tk_update_op *u, double rate, double scale, int64_t 
     case TK_NESTEROV: *m = a * *m + (step > 0 ? b : 1) * g; return x - rate * (g + a * *m);
     case TK_SGD: return x - rate * g;
     case TK_SUM: return (step > 0 ? x : 0) + rate * g;
+    case TK_LAMB:
     case TK_ADAM:
     case TK_ADAMW: break;
     }
@@ -131,10 +132,58 @@ static void one_rule(tk_rule rule, tk_dtype dtype, int64_t step) {
 static void updates(void **state) {
     (void)state;
     for (int rule = TK_ADAGRAD; rule <= TK_SUM; rule++)
-        for (int64_t step = 0; step < 1000000; step = 30 * step + 1) {
+        for (int64_t step = 0; step < 1000000 && rule != TK_LAMB; step = 30 * step + 1) {
             one_rule((tk_rule)rule, TK_F32, step);
             one_rule((tk_rule)rule, TK_F64, step);
         }
+}
+
+/* One tensor by LAMB, and its norms; results over operands. */
+static void lamb_of(tk_dtype dtype, int64_t step) {
+    const tk_update_op u = {.rule = TK_LAMB,
+                            .dtype = dtype,
+                            .rate = number(0.01),
+                            .scale = number(0.25),
+                            .step = &step,
+                            .alpha = 0.9,
+                            .beta = 0.999,
+                            .epsilon = 1e-6,
+                            .weight_decay = 0.1};
+    const double a = step > 0 ? 1 - pow(0.9, (double)step) : 1, b = step > 0 ? 1 - pow(0.999, (double)step) : 1;
+    tensors before = make(dtype), after = make(dtype);
+    for (int k = 0; k < TENSORS; k++) {
+        const tk_update_tensor *from = &before.at[k], *to = &after.at[k];
+        void *workspace = malloc(tk_lamb_workspace(sizes[k]) + 1);
+        double x_squares = 0, way_squares = 0, ratio = 1;
+        use_threads(1 + k % 3);
+        tk_lamb(queue(), &u, to, workspace);
+        free(workspace);
+        for (int pass = 0; pass < 2; pass++) {
+            for (int64_t i = 0; i < sizes[k]; i++) {
+                const double x = tk_get(from->x, dtype, i), g = 0.25 * tk_get(from->g.data, from->g.dtype, i);
+                const double m = 0.9 * tk_get(from->state[0], dtype, i) + (1 - 0.9) * g,
+                             v = 0.999 * tk_get(from->state[1], dtype, i) + (1 - 0.999) * g * g,
+                             way = m / a / (sqrt(v / b) + 1e-6) + 0.1 * x;
+                x_squares += x * x;
+                way_squares += way * way;
+                if (pass == 0)
+                    continue;
+                near(to->x_new, dtype, i, x - 0.01 * ratio * way);
+                near(to->state_new[0], dtype, i, m);
+                near(to->state_new[1], dtype, i, v);
+            }
+            ratio = x_squares > 0 && way_squares > 0 ? sqrt(x_squares / way_squares) : 1;
+        }
+    }
+    give_back(&before), give_back(&after);
+}
+
+static void lamb(void **state) {
+    (void)state;
+    for (int64_t step = 0; step < 1000; step = 30 * step + 1) {
+        lamb_of(TK_F32, step);
+        lamb_of(TK_F64, step);
+    }
 }
 
 static void spoil(tensors *t) {
@@ -210,7 +259,7 @@ static void norms(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(updates), cmocka_unit_test(not_finite),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(updates), cmocka_unit_test(not_finite), cmocka_unit_test(lamb),
                                        cmocka_unit_test(norms)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
