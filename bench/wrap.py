@@ -6,8 +6,9 @@ usage: wrap.py BUILD_ROOT [--case bert|gpt2|vit] [--layers 4] [--hidden 768] [--
                [--dropout 0.1] [--threads 2] [--steps 5] [--ways eager,sdpa,exact,...] [--processor]
                [--torch PYTHON]
 Ways: eager and sdpa are PyTorch with these attentions; others are recipes of Tempo, of the module with sdpa, and with
-:loss behind them without any other output (outputs=["loss"]). Told are seconds of a step (median, after two to warm up), the most resident memory while stepping and before that (exporting and
-compiling), each without what the process had before the model was made, and the last loss.
+:loss behind them without any other output (outputs=["loss"]). Told are seconds of a step (median, after two to warm
+up), the most resident memory while stepping and before that (exporting and compiling), each without what the process
+had before the model was made, and the last loss.
 """
 import argparse
 import json

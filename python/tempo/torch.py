@@ -45,8 +45,8 @@ def _flatten(args, kwargs):
 
 
 def _lend(session, tensor, lent):
-    """A tempo_tensor as a torch.Tensor in the session's own memory, which stays as long as the tensor does; `lent` lists
-    what tells of its end."""
+    """A tempo_tensor as a torch.Tensor in the session's own memory, which stays as long as the tensor does; `lent`
+    lists what tells of its end."""
     if tensor.bytes == 0:
         return _copy_out(tensor)
     bytes_ = (ctypes.c_char * tensor.bytes).from_address(tensor.data)
@@ -56,8 +56,8 @@ def _lend(session, tensor, lent):
 
 
 def _take_back(session, parameters):
-    """Before the session writes into what it has lent: gradients that are still there, to be added to, move to memory of
-    their own. False: somebody else holds some."""
+    """Before the session writes into what it has lent: gradients that are still there, to be added to, move to memory
+    of their own. False: somebody else holds some."""
     addresses = {ctypes.addressof(lent()) for lent in session.lent if lent() is not None}
     for p in parameters if addresses else ():
         if p.grad is not None and p.grad.data_ptr() in addresses:
@@ -121,12 +121,12 @@ class _Graph:
         options = {**self.options, "dims": {**self.options.get("dims", {}), **({} if self.open else sizes)}}
         compiled = compiler.compile(self.proto, **options)
         session = Session(compiled, device=self.device, threads=self.threads or torch.get_num_threads())
-        trained = compiled.report["trained"]
-        lost = [name for name in trained if name not in self.exported.weights]
+        lost = [name for name in compiled.report["trained"] if name not in self.exported.weights]
         if lost:
             raise errors.Unsupported(f"tempo.torch: the export has no parameter of its own for {', '.join(lost)}", 3)
-        session.gradients = [name for name in trained if any(o.name == name + "_grad" for o in session.outputs)]
-        session.takes = {info.name for info in session.inputs}
+        made, session.takes = {info.name for info in session.outputs}, {info.name for info in session.inputs}
+        session.gradients = [name for name in self.exported.weights if name + "_grad" in made]
+        session.input_gradients = [name for name in self.exported.inputs if name + "_grad" in made]
         session.addresses, session.lent, session.lent_outputs = {}, [], []
         return session
 
@@ -188,15 +188,18 @@ class _Entry:
         return self.exported.bindings([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
 
     def graph(self, kind):
-        """kind: forward; loss, with the gradients of the loss; surrogate, with those of all outputs."""
+        """kind: forward; loss, with the gradients of the loss; surrogate, with those of all outputs; or a tuple of
+        inputs: with those of all outputs, for these inputs as well."""
         if kind not in self.graphs:
             runner, exported = self.runner, self.exported
-            options = dict(runner.options, freeze=[torch_export.PREFIX + name for name in self.frozen])
-            proto = exported.proto if kind != "surrogate" else exported.surrogate()
-            if kind == "forward":
-                options = {"recipe": "forward"}
-            else:
-                options["loss"] = exported.outputs[exported.loss] if kind == "loss" else torch_export.SURROGATE
+            proto, options = exported.proto, {"recipe": "forward"}
+            if isinstance(kind, tuple):
+                learned = [name for name, own in exported.weights.items() if runner.weights.at(own).requires_grad]
+                proto, options = exported.surrogate([*kind, *learned]), runner.options
+            elif kind != "forward":
+                proto = proto if kind == "loss" else exported.surrogate()
+                options = {**runner.options, "freeze": [torch_export.PREFIX + name for name in self.frozen],
+                           "loss": exported.outputs[exported.loss] if kind == "loss" else torch_export.SURROGATE}
             self.graphs[kind] = _Graph(proto, exported, runner.weights, options, runner.threads, runner.device)
         return self.graphs[kind]
 
@@ -209,9 +212,9 @@ class _Entry:
         return [_lend(session, t, session.lent_outputs) if lends and t.bytes >= SMALL else _copy_out(t) for t in told]
 
     def gradients(self, session):
-        """{id of a parameter: gradient}, in the session's memory; of a parameter with several names the file may have any
-        of them."""
-        found = {}
+        """{id of a parameter, in the session's memory, or name of an input: gradient}; of a parameter with several
+        names the file may have any of them."""
+        found = {name: _copy_out(session.output_tensor(name + "_grad")) for name in session.input_gradients}
         for name in session.gradients:
             key = id(self.runner.weights.at(self.exported.weights[name]))
             gradient = _lend(session, session.output_tensor(name + "_grad"), session.lent)
@@ -220,10 +223,10 @@ class _Entry:
 
 
 class _Step(torch.autograd.Function):
-    """Forward and backward pass of a call; parameters are operands, so that autograd fills their .grad."""
+    """Forward and backward pass of a call; what gradients are wanted of, parameters among them, are its operands."""
 
     @staticmethod
-    def forward(ctx, call, *parameters):
+    def forward(ctx, call, *operands):
         ctx.call = call
         ctx.set_materialize_grads(False)
         outputs = call.forward()
@@ -241,14 +244,18 @@ class _Call:
 
     def __init__(self, entry, sizes, tensors, parameters, seed):
         self.entry, self.sizes, self.tensors, self.seed = entry, sizes, tensors, seed
-        self.parameters, self.versions = parameters, [p._version for p in parameters]
+        learning = {name: t for name, t in zip(entry.exported.inputs, tensors) if t.requires_grad}
+        self.operands = [*parameters, *learning.values()]
+        self.keys = [*map(id, parameters), *learning]
+        self.versions = [t._version for t in self.operands]
+        self.inputs = tuple(learning)
+        self.by_loss = entry.by_loss and not learning
         self.gradients = None
 
     def forward(self):
-        by_loss = self.entry.by_loss
-        kind = "loss" if by_loss else "forward"
+        kind = "loss" if self.by_loss else "forward"
         session = self.entry.run(kind, self.sizes, self.tensors, self.seed)
-        if by_loss:
+        if self.by_loss:
             self.gradients = self.entry.gradients(session)
         self.shapes = [tuple(session.output_tensor(name).dims[:session.output_tensor(name).rank])
                        for name in self.entry.exported.outputs]
@@ -258,26 +265,26 @@ class _Call:
         loss = self.entry.exported.loss
         only_loss = all(slope is None for i, slope in enumerate(slopes) if i != loss)
         if only_loss and (loss is None or slopes[loss] is None):
-            return [None] * len(self.parameters)
+            return [None] * len(self.keys)
         gradients, self.gradients = self.gradients, None
         factor = float(slopes[loss]) if only_loss and gradients is not None else 1.0
         if not only_loss or gradients is None:
             self.entry.by_loss = self.entry.by_loss and only_loss
             gradients = self._by_surrogate(slopes)
-        found = [gradients.pop(id(p), None) for p in self.parameters]
+        found = [gradients.pop(key, None) for key in self.keys]
         return [g if g is None or factor == 1.0 else g.mul_(factor) for g in found]
 
     def _by_surrogate(self, slopes):
         """The forward pass once more, with the same masks, then back from all outputs."""
-        if self.versions != [p._version for p in self.parameters]:
-            raise RuntimeError("tempo.torch: parameters were changed between forward and backward, which computes the "
-                               "forward pass again")
+        if self.versions != [t._version for t in self.operands]:
+            raise RuntimeError("tempo.torch: parameters or inputs were changed between forward and backward, which "
+                               "computes the forward pass again")
         exported = self.entry.exported
         more = {}
         for name, dtype, slope, shape in zip(exported.outputs, exported.dtypes, slopes, self.shapes):
             if dtype in torch_export.FLOATS:
                 more["d." + name] = torch.zeros(shape, dtype=dtype) if slope is None else slope.to(dtype)
-        session = self.entry.run("surrogate", self.sizes, self.tensors, self.seed, more)
+        session = self.entry.run(self.inputs or "surrogate", self.sizes, self.tensors, self.seed, more)
         return self.entry.gradients(session)
 
 
@@ -320,14 +327,11 @@ class _Runner:
         entry, sizes = self.entry(leaves, spec)
         seed = int(torch.randint(2 ** 62, ())) if any(entry.modes) else None
         parameters = [p for p in self.module.parameters() if p.requires_grad] if torch.is_grad_enabled() else []
-        if not parameters:
+        if not parameters and not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
             session = entry.run("forward", sizes, tensors, seed)
             return entry.exported.rebuild(entry.outputs(session, "forward"))
-        if any(t.requires_grad for t in tensors):
-            raise errors.Unsupported("tempo.torch: an input requires a gradient, and those of parameters alone are "
-                                     "computed; hint: wrap the module that makes it, too, or detach it", 3)
         call = _Call(entry, sizes, tensors, parameters, seed)
-        return entry.exported.rebuild(_Step.apply(call, *parameters))
+        return entry.exported.rebuild(_Step.apply(call, *call.operands))
 
     def prepare(self, args, kwargs):
         """Exports and compiles what a first step needs."""
@@ -348,9 +352,9 @@ def wrap(module, example=None, *, recipe=None, outputs=None, opset=18, dynamic_s
     example: what it is called with: a tuple of positional operands, a dict of keywords, or one tensor; for these it is
     exported and compiled at once. Other forms of inputs, and evaluation mode, are exported when they come. None: all
     when it comes. outputs: of a module that returns a dict, or a ModelOutput, the keys that are wanted: others are left
-    out, and take neither time nor memory. dynamic_shapes: of each tensor among the operands, in their order, what torch.export takes; by
-    default the first dimension is open, and of integers the second. threads: those of Tempo; 0: as many as PyTorch
-    uses. options are those of tempo.compile, memory_budget among them, for the training graph.
+    out, and take neither time nor memory. dynamic_shapes: of each tensor among the operands, in their order, what
+    torch.export takes; by default the first dimension is open, and of integers the second. threads: those of Tempo; 0:
+    as many as PyTorch uses. options are those of tempo.compile, memory_budget among them, for the training graph.
     """
     if any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.track_running_stats for m in module.modules()):
         warnings.warn("tempo.torch: running statistics of BatchNorm stay as they are", stacklevel=2)

@@ -1,6 +1,6 @@
-"""From a torch.nn.Module to ONNX graphs whose weights are inputs. PyTorch's dynamo exporter is asked to leave weights in
-their own names and layouts (optimize=False); a parameter or buffer is then a graph input of its name in the module, with
-a default that has no elements anywhere: whoever runs the graph binds the module's own memory. Imported by
+"""From a torch.nn.Module to ONNX graphs whose weights are inputs. PyTorch's dynamo exporter is asked to leave weights
+in their own names and layouts (optimize=False); a parameter or buffer is then a graph input of its name in the module,
+with a default that has no elements anywhere: whoever runs the graph binds the module's own memory. Imported by
 tempo.torch alone; needs torch, onnx and onnxscript."""
 import contextlib
 import logging
@@ -16,6 +16,7 @@ from . import errors
 PREFIX = "module."  # the attribute of Flat
 FLOATS = {torch.float32: 1, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16}
 SURROGATE = "tempo.surrogate"
+TRAINING = "ai.onnx.preview.training"
 
 
 class Flat(torch.nn.Module):
@@ -43,7 +44,7 @@ class Flat(torch.nn.Module):
 
 
 def find_loss(result, tensors):
-    """Which of the tensors is the loss: what a mapping calls so, else the only float without dims; None: there is none."""
+    """Which of the tensors is the loss: what a mapping calls so, else the only float without dims; None: none is."""
     scalars = [i for i, t in enumerate(tensors) if t.dim() == 0 and t.dtype in FLOATS]
     named = result.get("loss") if hasattr(result, "get") and hasattr(result, "keys") else None
     if named is not None:
@@ -123,9 +124,13 @@ class Exported:
         leaves = [next(given) if is_tensor else leaf for leaf, is_tensor in zip(self.leaves, self.is_tensor)]
         return pytree.tree_unflatten(leaves, self.spec)
 
-    def surrogate(self):
-        """The graph whose only output is the sum of each float output y times an input `d.y`: its gradients are those of
-        whatever the caller makes of the outputs, where d.y are the gradients of that."""
+    def surrogate(self, asked=()):
+        """The graph whose only output is the sum of each float output y times an input `d.y`: its gradients are those
+        of whatever the caller makes of the outputs, where d.y are the gradients of that.
+
+        asked: names of inputs, weights among them, whose gradients, NAME_grad, the graph asks for itself; where there
+        are none, tempoc appends those of weights.
+        """
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
         graph, terms = proto.graph, []
@@ -143,12 +148,21 @@ class Exported:
         graph.node.append(onnx.helper.make_node("Sum", terms, [SURROGATE]))
         del graph.output[:]
         graph.output.append(onnx.helper.make_tensor_value_info(SURROGATE, 1, []))
+        if asked:
+            graph.node.append(onnx.helper.make_node("Gradient", asked, [name + "_grad" for name in asked],
+                                                    domain=TRAINING, xs=list(asked), y=SURROGATE))
+            proto.opset_import.append(onnx.helper.make_opsetid(TRAINING, 1))
+        declared = {value.name: value for value in graph.input}
+        for name in asked:
+            graph.output.add().CopyFrom(declared[name])
+            graph.output[-1].name = name + "_grad"
         return proto
 
 
 def weights_to_inputs(model, module):
     """Makes parameters and buffers inputs whose default has no elements; {input: name in the module}."""
-    own = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
+    own = dict(module.named_parameters(remove_duplicate=False))
+    own.update(module.named_buffers(remove_duplicate=False))
     weights, at = {}, 0
     for name, value in list(model.graph.initializers.items()):
         tensor = own.get(name[len(PREFIX):]) if name.startswith(PREFIX) else None
