@@ -73,8 +73,10 @@ class _Weights:
         self.copied = set()
 
     def at(self, name):
-        owner, _, last = name.rpartition(".")
-        module = self.module.get_submodule(owner)
+        *owners, last = name.split(".")
+        module = self.module
+        for owner in owners:
+            module = module._modules[owner]
         tensor = module._parameters.get(last)
         return module._buffers[last] if tensor is None else tensor
 
@@ -306,7 +308,8 @@ class _Runner:
         return [name for name, p in named if not p.requires_grad]
 
     def entry(self, leaves, spec):
-        modes = [m.training for m in self.module.modules()]
+        modes = [torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")]
+        modes += [m.training for m in self.module.modules()]
         for entry in reversed(self.entries):
             sizes = entry.bindings(leaves, spec, modes)
             if sizes is not None:
@@ -325,7 +328,7 @@ class _Runner:
         leaves, spec = _flatten(args, kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         entry, sizes = self.entry(leaves, spec)
-        seed = int(torch.randint(2 ** 62, ())) if any(entry.modes) else None
+        seed = int(torch.randint(2 ** 62, ())) if any(entry.modes[1:]) else None
         parameters = [p for p in self.module.parameters() if p.requires_grad] if torch.is_grad_enabled() else []
         if not parameters and not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
             session = entry.run("forward", sizes, tensors, seed)

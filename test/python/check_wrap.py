@@ -114,12 +114,12 @@ def check_memory_is_shared():
     wrapped = tempo.torch.wrap(module, batch())
     assert isinstance(wrapped, Net) and list(wrapped.state_dict()) == list(module.state_dict())
     assert all(p is q for p, q in zip(wrapped.parameters(), module.parameters()))
-    before = float(wrapped(*batch()))
+    before = float(wrapped(*batch()).detach())
     with torch.no_grad():
         module.outer.weight.mul_(2)
         module.scale.add_(0.25)  # buffers are the module's, too
     same(wrapped(*batch()).detach(), module(*batch()).detach())
-    assert float(wrapped(*batch())) != before
+    assert float(wrapped(*batch()).detach()) != before
     module.outer.weight.data = torch.randn(3, 16)  # and memory that is another one
     same(wrapped(*batch()).detach(), module(*batch()).detach())
     assert addresses[:-2] == [p.data_ptr() for p in wrapped.parameters()][:-2]
@@ -406,6 +406,22 @@ def check_half():
         assert p.grad.dtype == torch.bfloat16
         own = float((q.grad.float() - r.grad).norm() / r.grad.norm())
         same(p.grad.float(), r.grad, 2 * max(own, 2 ** -8))
+
+
+def check_autocast():
+    """Casts of autocast are exported with the rest; another form than the one without."""
+    exact = make("loss")
+    module, wrapped = copy.deepcopy(exact), tempo.torch.wrap(copy.deepcopy(exact), batch(64))
+    for m in (module, wrapped):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = m(*batch(64))
+        loss.backward()
+    exact(*batch(64)).backward()
+    assert len(wrapped._tempo.entries) == 2
+    for p, q, r in zip(wrapped.parameters(), module.parameters(), exact.parameters()):
+        own = float((q.grad - r.grad).norm() / r.grad.norm())
+        same(p.grad, r.grad, 2 * max(own, 2 ** -8))
+        assert not torch.equal(p.grad, r.grad)
 
 
 def refused(kind, words, call):
