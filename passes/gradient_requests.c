@@ -129,8 +129,8 @@ static tc_status answer(tc_pass_env *env, tc_rule_set *rules, tc_node *node) {
                             tc_quote(env->ctx, x->name), tc_type_text(env->ctx->arena, x->type));
     }
     request r = begin(env, node);
+    note_trained(&r); /* while the node has its outputs */
     TC_TRY(append(&r, rules));
-    note_trained(&r);
     drop_cuts(&r);
     mark_loss(tc_input(node, 0));
     tc_node_erase(node);
