@@ -138,7 +138,7 @@ static bool is_inserted(const uses *u, const tc_use *use) {
 
 /* Asks for its gradient, or renews it: this is of the same parameter as the uses in the model. */
 static bool is_about_parameter(const tc_node *node) {
-    static const char *const ops[] = {"Gradient", "Adagrad", "Adam", "AdamW", "Momentum"};
+    static const char *const ops[] = {"Gradient", "Adagrad", "Adam", "AdamW", "Lamb", "Momentum", "Sgd"};
     for (size_t i = 0; i < TC_COUNT(ops); i++)
         if (tc_node_is(node, TC_TEMPO_DOMAIN, ops[i]))
             return true;

@@ -64,8 +64,8 @@ typedef struct tk_update_tensor {
     K(global_norm, (tk_queue *q, void *norm, void *scale, double max_norm, const tk_gradient *gradients, \
       int64_t count, tk_dtype dtype, void *workspace), \
       (q, norm, scale, max_norm, gradients, count, dtype, workspace))
-/* update of one tensor by TK_LAMB, which `update` does not know: its norms come first. The order of their sums depends on
- * sizes only. workspace: tk_lamb_workspace bytes. */
+/* update of one tensor by TK_LAMB, which `update` does not know: its norms come first. The order of their sums depends
+ * on sizes only. workspace: tk_lamb_workspace bytes. */
 #define TK_LAMB_KERNELS(K) \
     K(lamb, (tk_queue *q, const tk_update_op *u, const tk_update_tensor *tensor, void *workspace), \
       (q, u, tensor, workspace))
