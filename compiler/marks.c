@@ -123,3 +123,15 @@ const tc_pair *tc_marks_metadata(tc_arena *arena, const tc_model *model, size_t 
     *out_count = p.n;
     return p.list;
 }
+
+bool tc_is_renewal(const tc_value *value) {
+    const tc_model_info *info = &value->graph->model->info;
+    for (size_t i = 0; value->n_graph_outputs > 0 && i < info->n_metadata; i++) {
+        const char *output = behind(info->metadata[i].key, TC_KEEP_KEY);
+        if (!output || strcmp(output, value->name) != 0)
+            continue;
+        const tc_value *input = tc_map_get(value->graph->names, info->metadata[i].value);
+        return input && input->is_input && tc_type_equal(input->type, value->type);
+    }
+    return false;
+}

@@ -20,6 +20,9 @@
 /* Marks what the model's metadata say, once its graph and functions have been read. What names no input, no output and
  * no function is passed over. */
 void tc_marks_read(tc_model *model);
+/* Whether the value is an output of the main graph that takes the place of an input of its type in the next run
+ * (tempo.keep): it lies in the input's bytes. */
+bool tc_is_renewal(const tc_value *value);
 /* The model's metadata with what the marks say: pairs that still hold stay where they are. In `arena`. */
 const tc_pair *tc_marks_metadata(tc_arena *arena, const tc_model *model, size_t *out_count);
 #endif

@@ -5,9 +5,9 @@
  * trains decides them run by run.
  *
  * One node updates one weight, right behind its gradient and the last reader of the old weight (update_place.c): no two
- * gradients live longer than they must, and the runtime writes new elements over old ones. The pass stands behind
- * `budget`: what it appends takes no memory beyond that of weights and state, and lets gradients go that a plan without
- * it holds to the end. */
+ * gradients live longer than they must, and the runtime writes new elements over old ones. The pass stands before
+ * `budget`, for which new weights and states are no bytes; what that makes of the order is settled again, and once more
+ * by this pass where others may have added readers. */
 #include "update_parts.h"
 #include "../compiler/marks.h"
 #include "../compiler/memory/roles.h"
@@ -227,11 +227,12 @@ static void place_from(tc_arena *arena, tc_graph *graph, tc_node *first) {
     tc_place_updates(graph, nodes, n);
 }
 
-/* Of a graph that has its updates; passes may have put readers of weights behind them. */
-static void place_again(tc_arena *arena, tc_graph *graph) {
+void tc_place_updates_again(tc_arena *arena, tc_graph *graph) {
     tc_node **nodes = TC_NEW_ARRAY(arena, tc_node *, (size_t)graph->n_nodes + 1);
     const tc_value *rate = tc_map_get(graph->names, TC_RATE_INPUT);
     size_t n = 0;
+    if (!rate || !rate->is_input)
+        return;
     TC_FOR_NODES(node, graph) {
         bool read = false;
         for (uint32_t i = 0; i < node->n_outputs; i++)
@@ -246,9 +247,9 @@ tc_status tc_pass_update(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     const tc_value *rate = tc_map_get(graph->names, TC_RATE_INPUT);
     if (rate && rate->is_input) {
-        if (env->options->update.optimizer)
+        if (env->options->update.optimizer && !env->summary->update) /* else they are this call's */
             tc_note(env->ctx, NULL, "the graph updates its weights already: --update is skipped");
-        place_again(env->ctx->arena, graph);
+        tc_place_updates_again(env->ctx->arena, graph);
         return TC_OK;
     }
     if (!env->options->update.optimizer)

@@ -37,4 +37,7 @@ tc_status tc_update_check_options(tc_ctx *ctx, const struct tc_options *options)
  * input: what it makes may lie in the input's place then. Nodes behind them in the graph do not read their results, or
  * are among them. update_place.c */
 void tc_place_updates(tc_graph *graph, tc_node *const *nodes, size_t n);
+/* The same of all updates of a graph that has some: others may have put readers of weights behind them. What it needs
+ * is in `arena`. update.c */
+void tc_place_updates_again(tc_arena *arena, tc_graph *graph);
 #endif

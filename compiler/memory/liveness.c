@@ -4,16 +4,6 @@
 #include "../marks.h"
 #include "storage.h"
 
-/* The next value of an input (tempo.keep), which lies in the input's place. */
-static bool is_renewal(tc_arena *arena, const tc_value *value) {
-    if (value->n_graph_outputs == 0 || value->graph->model->info.n_metadata == 0)
-        return false;
-    const tc_model *model = value->graph->model;
-    const char *name = tc_model_metadata(model, tc_arena_printf(arena, TC_KEEP_KEY "%s", value->name));
-    const tc_value *input = name ? tc_map_get(value->graph->names, name) : NULL;
-    return input && input->is_input && tc_type_equal(input->type, value->type);
-}
-
 /* Results that nobody reads are not made, except the first, which has to be written somewhere. */
 static bool is_made(const tc_storages *storages, const tc_value *value) {
     return value && (value->out_index == 0 || tc_value_is_used(value)) && tc_storage_of(storages, value) == value &&
@@ -27,7 +17,7 @@ static void list_lives(tc_arena *arena, const tc_storages *storages, tc_liveness
         out->nodes[out->n_nodes++] = node;
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             const tc_value *value = node->outputs[i];
-            if (!is_made(storages, value) || is_renewal(arena, value))
+            if (!is_made(storages, value) || tc_is_renewal(value))
                 continue;
             const tc_place *place = &storages->places[value->id];
             out->lives = tc_arena_grow(arena, out->lives, sizeof *out->lives, &cap, out->n_lives + 1);

@@ -310,6 +310,7 @@ uint32_t tc_budget_emit(tc_graph *graph, const tc_budget *budget, const uint32_t
         name_forms(&e);
     }
     tc_node_erase(e.end);
+    tc_place_updates_again(arena, graph); /* behind what was computed again from the weights */
     uint32_t n = 0;
     for (uint32_t i = e.u->n_units; i-- > 0;) { /* forms stand behind their originals */
         if (e.u->units[i].form_of != TC_REMAT_NONE)

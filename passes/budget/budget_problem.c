@@ -1,6 +1,7 @@
 /* budget_problem.c: from the units of a graph to numbers: real units are nodes, their results values of so many bytes,
  * the order of the file is the given schedule. What --save names runs once; what --recompute names runs a second time
  * behind the turn, and the backward pass reads that run alone. */
+#include "../../compiler/marks.h"
 #include "../../compiler/memory/roles.h"
 #include "../../compiler/memory/storage.h"
 #include "../../compiler/options.h"
@@ -69,7 +70,8 @@ static void add_results(maker *m, uint32_t index) {
         const tc_value *value = used_result(u, unit, i);
         if (!value || unit->form_of != TC_REMAT_NONE)
             continue;
-        uint64_t bytes = i == 0 && unit->is_known ? 0 : aligned(raw_bytes(value));
+        bool is_there = (i == 0 && unit->is_known) || tc_is_renewal(value);
+        uint64_t bytes = is_there ? 0 : aligned(raw_bytes(value));
         m->b->value_of[unit->results + i] = add_value(m, bytes, unit->results + i);
         if (m->again[index])
             m->b->late_value_of[unit->results + i] = add_value(m, bytes, unit->results + i);

@@ -3,6 +3,7 @@
  * one thing that runs several times. */
 #include "../canonical.h"
 #include "../choose_loss.h"
+#include "../../compiler/marks.h"
 #include "../../compiler/ops.h"
 #include "budget.h"
 #include <string.h>
@@ -34,6 +35,14 @@ uint32_t tc_unit_root(const tc_units *units, uint32_t unit) {
 static bool makes_output(const tc_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i] && node->outputs[i]->n_graph_outputs)
+            return true;
+    return false;
+}
+
+/* An optimizer's: it runs once, on the elements that its results take the place of. */
+static bool renews(const tc_node *node) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->outputs[i] && tc_is_renewal(node->outputs[i]))
             return true;
     return false;
 }
@@ -143,7 +152,8 @@ static uint32_t add_unit(maker *m, uint32_t at) {
     unit->form_of = TC_REMAT_NONE;
     unit->n_operands = node->n_inputs;
     unit->operands = operands_of(u, node);
-    unit->is_fixed = !node->op || tc_node_has(node, TC_RANDOM | TC_CONTROL | TC_SIDE_EFFECT) || tc_has_nested(node);
+    unit->is_fixed =
+        !node->op || tc_node_has(node, TC_RANDOM | TC_CONTROL | TC_SIDE_EFFECT) || tc_has_nested(node) || renews(node);
     unit->is_known = !memory || memory->is_known;
     unit->is_free = !memory || memory->view_of >= 0 || (memory->is_known && !reads_real(m, node, unit));
     if (m->form_of[at] != TC_REMAT_NONE) {

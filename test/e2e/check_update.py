@@ -281,11 +281,11 @@ def rules():
         )
 
 
-def deep(path, layers=6):
-    """x [2, 64] to the loss of so many square layers: gradients are what takes memory."""
+def deep(path, rows=2, layers=6):
+    """x [rows, 64] to the loss of so many square layers: with few rows gradients are what takes memory."""
     nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(layers)]
     nodes.append(helper.make_node("ReduceMean", [f"x{layers}"], ["loss"], keepdims=0))
-    x, loss = ("x0", [2, 64]), ("loss", [])
+    x, loss = ("x0", [rows, 64]), ("loss", [])
     graph = helper.make_graph(
         nodes,
         "deep",
@@ -309,6 +309,24 @@ def check_arena(programs):
     return int(not fits)
 
 
+def check_budget(programs):
+    """Under a budget that activations and gradients exceed, three steps give the bits of the graph without one."""
+    results = []
+    deep(programs.path("deep.onnx"), rows=96)
+    inputs = {"x0": np.random.default_rng(5).normal(0, 1, (96, 64)).astype(np.float32), **numbers(1)}
+    for flags in ([], ["--memory-budget=120000", "--remat-time=0.5"]):
+        report = programs.path("report.json")
+        common = ["--recipe=none", "--update=adamw", f"--report={report}"]
+        programs.compile("deep.onnx", "deep_update.onnx", *common, *flags)
+        results.append(programs.run("deep_update.onnx", inputs, "--repeat=3"))
+    with open(report, encoding="utf-8") as file:
+        arena = json.load(file)["arena_bytes"]["after"]
+    same = all(np.array_equal(results[0][name], results[1][name]) for name in results[0])
+    if not same or arena > 120000:
+        print(f"under a budget of 120000 bytes: arena {arena}, same bits: {same}")
+    return int(not same) + int(arena > 120000)
+
+
 def check_repeat(programs):
     """Twenty steps on one batch lower the loss: tempo-run keeps what the file says."""
     programs.compile("network.onnx", "update.onnx", "--update=adamw")
@@ -327,7 +345,7 @@ def main():
         programs.compile("network.onnx", "gradients.onnx")
         with_weights_as_inputs(programs.path("gradients.onnx"))
         failed = [check_rule(programs, flags, rule) for flags, rule in rules()]
-        failed += [check_repeat(programs), check_arena(programs), check_not_finite(programs)]
+        failed += [check_repeat(programs), check_arena(programs), check_budget(programs), check_not_finite(programs)]
         failed += [check_clipping(programs, last) for last in (False, True)]
         failed += [check_sums(programs), check_sums(programs, ("--loss-scale",)), check_loss_scale(programs)]
         network(programs.path("network.onnx"), TensorProto.DOUBLE)
