@@ -33,6 +33,20 @@ def same(one, other, what):
     t.check(of[0] == of[1] and sorted(of[0]) == list(range(1, STEPS + 1)), f"{what}: losses differ: {of}")
 
 
+def go_on(whole, name, *flags):
+    """From the checkpoint in the middle of a run."""
+    os.mkdir(t.path(name))
+    shutil.copytree(os.path.join(t.path(whole), "step-10"), os.path.join(t.path(name), "step-10"))
+    t.run(*command(name, "--steps", STEPS, "--resume", *flags), says=["behind update 10"])
+    with open(t.path(f"{whole}.jsonl"), encoding="utf-8") as file:
+        head = file.readlines()[:10]
+    with open(t.path(f"{name}.jsonl"), encoding="utf-8") as file:
+        tail = file.readlines()
+    with open(t.path(f"{name}.jsonl"), "w", encoding="utf-8") as file:
+        file.writelines(head + tail)
+    same(whole, name, f"{name} {flags}")
+
+
 def main():
     t.classifier("model.onnxt", dropout=0.3)
     t.data("train.npz", 22)
@@ -48,16 +62,15 @@ def main():
     t.run(*command("threads", "--steps", STEPS, "--threads=2"))
     same("whole", "threads", "two threads")
     for name, threads in (("one", 1), ("two", 2)):
-        os.mkdir(t.path(name))
-        shutil.copytree(os.path.join(t.path("whole"), "step-10"), os.path.join(t.path(name), "step-10"))
-        t.run(*command(name, "--steps", STEPS, "--resume", f"--threads={threads}"), says=["behind update 10"])
-        with open(t.path("whole.jsonl"), encoding="utf-8") as file:
-            head = file.readlines()[:10]
-        with open(t.path(f"{name}.jsonl"), encoding="utf-8") as file:
-            tail = file.readlines()
-        with open(t.path(f"{name}.jsonl"), "w", encoding="utf-8") as file:
-            file.writelines(head + tail)
-        same("whole", name, f"resumed with {threads} threads")
+        go_on("whole", name, f"--threads={threads}")
+
+    # Whatever else an update goes by: groups of batches, the norm of the one before, the scale of losses.
+    for name, flags in (("groups", ("--accumulate=3",)), ("last", ("--clip-last", "--clip-norm=0.5", "--no-shuffle")),
+                        ("scaled", ("--precision=fp16", "--batch=1", "--accumulate=2"))):
+        t.run(*command(name, "--steps", STEPS, *flags))
+        go_on(name, f"{name}-on", *flags)
+    left_out = [r["step"] for r in t.records("scaled.jsonl")[0] if r.get("skipped")]
+    t.check(left_out and min(left_out) <= 10, f"the scale has not changed before the checkpoint: {left_out}")
 
     # Another seed draws otherwise; the checkpoint's own seed counts where none is given.
     t.run(*command("one", "--steps", STEPS, "--resume", "--seed=12"), code=64, says=["--seed=12", "of a run with 11"])
