@@ -39,6 +39,9 @@ const char *tc_torch_full_name(tc_arena *arena, const tc_summary *summary, const
 void tc_torch_keep_names(tc_pass_env *env, tc_model *model, tc_value *const *initializers, size_t n);
 /* The same, read from such metadata; false: they say nothing of it, and it has its own name. The name is in `arena`. */
 bool tc_torch_kept_name(tc_arena *arena, const tc_model *model, const char *initializer, tc_torch_name *out_name);
+/* What an initializer of a file stands for whose name PyTorch's older exporter made up, as the node tells that reads
+ * it; false: it tells nothing. The name is in `arena`. script_names.c */
+bool tc_script_name(tc_arena *arena, const tc_value *initializer, tc_torch_name *out_name);
 /* Says that the initializer stands for the parameter of that name, in place of what was said of it before; both names
  * are copied. */
 void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout);

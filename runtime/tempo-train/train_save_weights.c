@@ -24,11 +24,19 @@ static tempo_tensor flattened(tc_arena *arena, const tempo_tensor *t) {
     return (tempo_tensor){t->dtype, 1, dims, t->data, t->bytes};
 }
 
+/* What the weight stands for, as passes found out, or as the file tells by its nodes. */
+static bool find_name(tc_arena *arena, const train_run *r, const tc_model *file, const char *weight,
+                      tc_torch_name *out) {
+    const tc_value *value = tc_map_get(file->graph->names, weight);
+    return tc_torch_kept_name(arena, r->graph.session->model, weight, out) ||
+           (value && tc_script_name(arena, value, out));
+}
+
 /* The parameter that the weight stands for. False: its layout is not to be undone. */
-static bool put_back(tc_arena *arena, const tc_model *model, const rt_array *weight, rt_array *out) {
+static bool put_back(tc_arena *arena, const train_run *r, const tc_model *file, const rt_array *weight, rt_array *out) {
     tc_torch_name name;
     *out = *weight;
-    if (!tc_torch_kept_name(arena, model, weight->name, &name))
+    if (!find_name(arena, r, file, weight->name, &name))
         return true;
     out->name = name.name;
     switch (name.layout) {
@@ -43,8 +51,7 @@ static bool put_back(tc_arena *arena, const tc_model *model, const rt_array *wei
     return false;
 }
 
-static tc_status write_weights(train_run *r, tc_arena *arena) {
-    const tc_model *model = r->graph.session->model;
+static tc_status write_weights(train_run *r, tc_arena *arena, const tc_model *file) {
     const tc_pair metadata[] = {{"format", "pt"}};
     rt_array *weights;
     size_t n, n_put = 0, n_left = 0;
@@ -52,7 +59,7 @@ static tc_status write_weights(train_run *r, tc_arena *arena) {
     rt_array *put = TC_NEW_ARRAY(arena, rt_array, n + 1);
     const char **left = TC_NEW_ARRAY(arena, const char *, n + 1);
     for (size_t i = 0; i < n; i++)
-        if (put_back(arena, model, &weights[i], &put[n_put]))
+        if (put_back(arena, r, file, &weights[i], &put[n_put]))
             n_put++;
         else
             left[n_left++] = tc_arena_printf(arena, "%s (%s)", put[n_put].name, weights[i].name);
@@ -67,9 +74,12 @@ static tc_status write_weights(train_run *r, tc_arena *arena) {
 }
 
 tc_status train_save_weights(train_run *r) {
+    tc_model *file;
+    TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, &file));
     tc_arena *arena = tc_arena_create();
-    tc_status status = write_weights(r, arena);
+    tc_status status = write_weights(r, arena, file);
     tc_arena_destroy(arena);
+    tc_model_destroy(file);
     if (status == TC_OK)
         train_log_say(&r->log, "wrote %s", r->o->save_weights);
     return status;

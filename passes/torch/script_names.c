@@ -1,0 +1,44 @@
+/* script_names.c: names of parameters in files of PyTorch's older exporter (TorchScript), which folds the transpose of
+ * a Linear's weight and calls what comes of it "onnx::MatMul_203". The MatMul that reads it is called by the path of
+ * its module: "/bert/encoder/layer.0/output/dense/MatMul" multiplies by bert.encoder.layer.0.output.dense.weight. A
+ * module of a Sequential has the path of the Sequential before it: "/head/head.0/MatMul" is of head.0. */
+#include "torch_names.h"
+#include <string.h>
+
+static bool is_folded(const char *name) { return strncmp(name, "onnx::MatMul_", 13) == 0; }
+
+/* The next component of a path; false: it was the last one. */
+static bool next_component(const char **at, size_t *out_length) {
+    if (**at == '/')
+        ++*at;
+    *out_length = strcspn(*at, "/");
+    return (*at)[*out_length] == '/';
+}
+
+static bool begins_with(const char *text, const char *start, size_t n) {
+    return strncmp(text, start, n) == 0 && text[n] == '.';
+}
+
+/* "/a/b/b.0/MatMul" -> "a.b.0"; "" for a path without modules. */
+static const char *module_of(tc_arena *arena, const char *path) {
+    const char *module = "";
+    size_t length;
+    for (const char *at = path; next_component(&at, &length); at += length) {
+        const char *next = at + length + 1;
+        if (!begins_with(next, at, length))
+            module = tc_arena_printf(arena, "%s%s%.*s", module, *module ? "." : "", (int)length, at);
+    }
+    return module;
+}
+
+bool tc_script_name(tc_arena *arena, const tc_value *initializer, tc_torch_name *out_name) {
+    const tc_use *use = initializer->uses;
+    if (!is_folded(initializer->name) || !use || use->next || tc_value_rank(initializer) != 2 ||
+        !tc_node_is(use->user, "", "MatMul") || use->index != 1 || use->user->name[0] != '/')
+        return false;
+    const char *module = module_of(arena, use->user->name);
+    if (!*module)
+        return false;
+    *out_name = (tc_torch_name){tc_arena_printf(arena, "%s.weight", module), TC_TORCH_TRANSPOSED};
+    return true;
+}
