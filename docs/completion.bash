@@ -17,7 +17,7 @@ _@TOOL@() {
     OPTION) from='@WORDS@' ;;
     FORMAT) from='onnx text' ;;
     RECIPE) from=$(tempoc --list-passes | awk '/^recipes:/ { on = 1; next } on && $1 !~ /^--/ { print $1 }') ;;
-    OPTIMIZER) from='adamw adam sgd' ;;
+    OPTIMIZER) from='adamw adam sgd lamb' ;;
     SCHEDULE) from='linear cosine constant' ;;
     PASS) from="all $(@TOOL@ --list-passes | awk '/^$/ { exit } NR > 1 { print $1 }')" ;;
     LIST) from=$(@TOOL@ --list-passes | awk '/^$/ { exit } NR > 1 { print $1 }') ;;

@@ -59,7 +59,7 @@ static const tc_option_table table = {
 static const struct {
     const char *name;
     double rate;
-} optimizers[] = {{"adamw", 5e-5}, {"adam", 5e-5}, {"sgd", 1e-2}};
+} optimizers[] = {{"adamw", 5e-5}, {"adam", 5e-5}, {"sgd", 1e-2}, {"lamb", 1e-3}};
 
 #define UNSET DBL_MAX /* a rate that nobody gave */
 

@@ -152,6 +152,7 @@ def main():
     compare("sgd", ["--optimizer=sgd"], sgd(), 0.5)
     compare("momentum", ["--optimizer=sgd", "--momentum=0.9", "--weight-decay=0.02"], sgd(0.9, decay=0.02), 0.1)
     compare("nesterov", ["--optimizer=sgd", "--momentum=0.9", "--nesterov"], sgd(0.9, True), 0.1)
+    compare("lamb", ["--optimizer=lamb", "--weight-decay=0.01"], adam(True, lamb=True, decay=0.01), 0.05)
     compare("cosine", ["--schedule=cosine", "--warmup=4"], adam(True), 0.05, schedule="cosine", warmup=4)
     compare("constant", ["--schedule=constant", "--warmup=30%"], adam(True), 0.05, schedule="constant", warmup=6)
     compare("accumulate", ["--accumulate=4"], adam(True), 0.05, accumulate=4)
