@@ -112,7 +112,8 @@ rt_table *rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, vo
 tk_pointwise_row rt_pointwise_row(const tc_node *node);
 double rt_pointwise_alpha(const tc_node *node, tk_pointwise_row row);
 
-/* How many gradients the node takes, from operand *out_first on; 0: it is no optimizer. launch_optimizer.c */
+/* How many gradients the node updates weights by, from operand *out_first on; 0: it is no optimizer. One that adds
+ * gradients up (Accumulate) is none: its sums go into another. launch_optimizer.c */
 uint32_t rt_gradient_operands(const tc_node *node, uint32_t *out_first);
 /* Of a launch of an optimizer: how many weights it updates; 0: it is none. launch_optimizer.c */
 uint32_t rt_updated_tensors(const rt_launch *launch);

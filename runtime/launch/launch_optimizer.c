@@ -163,7 +163,7 @@ tc_status rt_launch_optimizer(rt_launcher *launcher, const tc_node *node, rt_lau
 uint32_t rt_gradient_operands(const tc_node *node, uint32_t *out_first) {
     const rt_kernel_row *row = rt_kernel_for(node);
     *out_first = 0;
-    if (!row || row->launch != rt_launch_optimizer || node->n_inputs < X)
+    if (!row || row->launch != rt_launch_optimizer || node->n_inputs < X || rule_of(node) == TK_SUM)
         return 0;
     const uint32_t n = (node->n_inputs - X) / (2 + (uint32_t)tk_states_of(rule_of(node)));
     *out_first = X + n;

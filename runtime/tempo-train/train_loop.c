@@ -63,14 +63,14 @@ static uint64_t seed_of(const train_run *r) {
     return r->progress.seed + (uint64_t)r->o->ranks->rank * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-/* What of an update's samples is this rank's. Gradients that add up in the graph are weighed there, and summed over
- * ranks when the update comes; others are weighed when the ranks sum them. */
+/* What of an update's samples is this rank's. Gradients that add up in the graph are weighed there, such that a plain
+ * mean over ranks is right when the update comes; others are weighed by that mean. */
 static void share_out(train_run *r, const train_batch *batch, bool last, int64_t group_samples) {
     const bool adds_up = r->graph.takes_share;
-    const double samples = (double)batch->samples;
+    const double samples = (double)batch->samples, ranks = (double)r->o->ranks->ranks;
     r->own.apply = last;
-    r->own.share = (float)(samples / (double)group_samples);
-    train_ranks_share(r->o->ranks, adds_up ? 1 : samples / (double)batch->all_samples);
+    r->own.share = (float)(ranks * samples / (double)group_samples);
+    train_ranks_share(r->o->ranks, adds_up ? 1 / ranks : samples / (double)batch->all_samples);
     train_ranks_hold(r->o->ranks, adds_up && !last);
 }
 

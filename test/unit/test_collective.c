@@ -209,6 +209,21 @@ static void of_one_gradient_twice(void **state) {
     tempo_close(s);
 }
 
+/* Gradients that add up over runs are averaged as the sum that they come to, half of each here. */
+static void of_sums(void **state) {
+    (void)state;
+    tempo_session *s = open_rank("g (float[16] x, float r, int64 t, float[16] w, float[16] v) => (float[16] wn,"
+                                 " float[16] vn) { g = Neg(x) vn = ai.tempo.Accumulate(r, t, v, g)"
+                                 " wn = ai.tempo.Sgd(r, t, w, vn) }");
+    assert_int_equal(rt_average_updates(s), 1);
+    bind_update(s);
+    ok(s, tempo_run(s));
+    assert_string_equal(ranks.log, "g vn +0:1 -0 wn ");
+    are_times(s, "vn", -2 * rate);
+    are_times(s, "wn", 2 * rate * rate);
+    tempo_close(s);
+}
+
 /* --- what is refused, and what fails ---------------------------------------------------------- */
 
 static void refused(void **state) {
@@ -250,7 +265,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_outputs),  cmocka_unit_test(of_updates), cmocka_unit_test(of_updates_in_buckets),
         cmocka_unit_test(refused),     cmocka_unit_test(failing),    cmocka_unit_test(of_one_gradient_twice),
-        cmocka_unit_test(disagreeing),
+        cmocka_unit_test(disagreeing), cmocka_unit_test(of_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
