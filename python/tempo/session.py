@@ -129,7 +129,8 @@ class Session:
         for name, value in (feeds or {}).items():
             self.bind(name, value)
         self._check(self._library.tempo_run(self._open()))
-        return {name: self._output(name, copy) for name in (outputs or [info.name for info in self.outputs])}
+        names = [info.name for info in self.outputs] if outputs is None else outputs
+        return {name: self._output(name, copy) for name in names}
 
     def output_tensor(self, name):
         """The tempo_tensor of an output of the last run, valid until the next call of bind or run."""

@@ -124,6 +124,7 @@ def check_outputs():
     session = tempo.Session(tempo.compile(model(ADD), recipe="forward"))
     x, y = np.arange(5, dtype=np.float32), np.ones(5, np.float32)
     copied = session.run({"x": x, "y": y})["z"]
+    assert session.run(outputs=[]) == {}
     view = session.run(copy=False, outputs=["z"])["z"]
     assert not view.flags.writeable and view.base is not None and copied.flags.owndata
     session.run({"x": x + 1})
