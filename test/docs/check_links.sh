@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 foreign='--allow-run-as-root --benchmark --bless --branch --case --count --cuda --demand --emulated --exit
     --flags --graph --layered --list --no-rebuild --ort --oversubscribe --pack --print --print-errorlogs
     --processor --recipes --reconfigure --rounds --run --seconds --setup --suite --table --timeout-multiplier
-    --times --torch --trials --wrap'
+    --times --torch --trials --ways --wrap'
 known=$(for tool in "${tools[@]}"; do "$tool" --help=table; done |
     awk -F '\t' '{ print "--" $2; if ($4 == "") print "--no-" $2 }'; printf '%s\n' $foreign)
 
