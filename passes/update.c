@@ -70,7 +70,9 @@ static tc_status take_gradients(tc_update *u) {
         return TC_OK;
     tc_error(ctx, TC_BAD_INPUT, NULL,
              "--update: the graph has no gradient of an initializer: there is nothing to update");
-    tc_hint(ctx, "the backward pass comes before it; --loss says of what, --train for which initializers");
+    tc_hint(ctx, "%s",
+            others > 0 ? "inputs get their values from a checkpoint: tempoc FILE --checkpoint=WEIGHTS -o TRAIN.onnx"
+                       : "the backward pass comes before it; --loss says of what, --train for which initializers");
     return TC_BAD_INPUT;
 }
 

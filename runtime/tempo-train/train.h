@@ -10,6 +10,8 @@
 #include "train_ranks.h"
 #include <signal.h>
 
+#define TRAIN_MOST INT64_C(1000000000) /* of what is counted by options: products of two of them do not overflow */
+
 /* --- schedules: train_schedule.c ---------------------------------------------------------------- */
 
 typedef enum train_schedule_kind { TRAIN_LINEAR, TRAIN_COSINE, TRAIN_CONSTANT } train_schedule_kind;
@@ -99,6 +101,8 @@ tc_status train_session_open(tc_ctx *ctx, const train_options *o, const rt_colle
 /* The failure of a call of the session's: its message is printed, behind the diagnostics so far; by rank 0 alone where
  * it fails there, too. */
 tc_status train_failed(tc_ctx *ctx, const tempo_session *session, tempo_status status);
+/* A scalar output of floats of any type, as of the last run. */
+tc_status train_read_number(tc_ctx *ctx, tempo_session *session, const char *output, double *out_number);
 /* Binds the arrays of a batch. */
 tc_status train_bind_batch(tc_ctx *ctx, tempo_session *session, const train_batch *batch);
 /* The same forward: dropout off, no optimizer, and the trained weights as inputs. */

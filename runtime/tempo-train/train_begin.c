@@ -55,11 +55,13 @@ static tc_status open_graphs(train_run *r) {
     return r->o->eval_path ? train_eval_open(r->ctx, r->from, batch, &r->graph, &r->eval) : TC_OK;
 }
 
+/* Updates: groups of batches end with the epoch. */
+static int64_t updates_per_epoch(const train_run *r) { return (r->batches + r->o->accumulate - 1) / r->o->accumulate; }
+
 static tc_status begin_progress(train_run *r) {
     const train_options *o = r->o;
-    int64_t per_epoch = (r->batches + o->accumulate - 1) / o->accumulate;
     r->schedule = (train_schedule){.kind = o->schedule, .rate = o->rate};
-    r->schedule.updates = o->steps > 0 ? o->steps : o->epochs * per_epoch;
+    r->schedule.updates = o->steps > 0 ? o->steps : o->epochs * updates_per_epoch(r);
     TC_TRY(train_parse_warmup(r->ctx, o->warmup, r->schedule.updates, &r->schedule.warmup));
     r->progress = (train_progress){.seed = r->progress.seed,
                                    .loss_scale = FIRST_SCALE,
@@ -83,7 +85,7 @@ static int64_t count_elements(const train_run *r, bool weights) {
 
 static void tell_plan(train_run *r) {
     const train_schedule *s = &r->schedule;
-    int64_t per_epoch = (r->batches + r->o->accumulate - 1) / r->o->accumulate, samples = train_data_samples(r->data);
+    int64_t per_epoch = updates_per_epoch(r), samples = train_data_samples(r->data);
     int64_t dropped = samples - (r->batches * r->batch < samples ? r->batches * r->batch : samples);
     const train_ranks *ranks = r->o->ranks;
     train_log_say(&r->log, "trains %" PRId64 " numbers of %s by %s, which keeps %" PRId64 " more",
@@ -118,7 +120,7 @@ static tc_status go(train_run *r) {
     TC_TRY(begin_progress(r));
     TC_TRY(train_take_checkpoint(r));
     TC_TRY(train_ranks_agree(r->ctx, r->o->ranks, r->progress.step, r->progress.plan_hash, r->progress.data_hash));
-    epochs = r->o->steps > 0 ? (r->schedule.updates * r->o->accumulate + r->batches - 1) / r->batches : r->o->epochs;
+    epochs = (r->schedule.updates + updates_per_epoch(r) - 1) / updates_per_epoch(r);
     TC_TRY(train_check_memory(r));
     TC_TRY(train_log_open(r->ctx, r->o, r->schedule.updates, epochs, r->progress.step, &r->log));
     train_ranks_tell(r->ctx, r->o->ranks);

@@ -8,7 +8,7 @@ static tc_status list_scores(tc_ctx *ctx, train_eval *e) {
     e->scores = TC_NEW_ARRAY(ctx->arena, const char *, (size_t)graph->n_outputs + 1);
     e->sums = TC_NEW_ARRAY(ctx->arena, double, (size_t)graph->n_outputs + 1);
     for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (tc_value_rank(graph->outputs[i]) == 0 && tc_value_dtype(graph->outputs[i]) == TC_FLOAT)
+        if (tc_value_rank(graph->outputs[i]) == 0 && tc_dtype_is_float(tc_value_dtype(graph->outputs[i])))
             e->scores[e->n++] = tc_arena_strdup(ctx->arena, graph->outputs[i]->name);
     if (e->n > 0)
         return TC_OK;
@@ -79,13 +79,9 @@ tc_status train_bind_batch(tc_ctx *ctx, tempo_session *session, const train_batc
 
 static tc_status add_scores(tc_ctx *ctx, train_eval *e, int64_t samples) {
     for (size_t i = 0; i < e->n; i++) {
-        tempo_tensor tensor;
-        tempo_status status = tempo_output(e->graph.session, e->scores[i], &tensor);
-        if (status != TEMPO_OK)
-            return train_failed(ctx, e->graph.session, status);
-        float value;
-        memcpy(&value, tensor.data, sizeof value);
-        e->sums[i] += (double)value * (double)samples;
+        double value;
+        TC_TRY(train_read_number(ctx, e->graph.session, e->scores[i], &value));
+        e->sums[i] += value * (double)samples;
     }
     return TC_OK;
 }

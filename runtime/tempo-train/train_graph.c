@@ -5,6 +5,7 @@
 #include "../../compiler/ops.h"
 #include "../../compiler/tempoc/tempoc_target.h"
 #include "../../passes/batch.h"
+#include "train_convert.h"
 #include "train_padding.h"
 #include <string.h>
 
@@ -133,6 +134,17 @@ tc_status train_failed(tc_ctx *ctx, const tempo_session *session, tempo_status s
     tc_diags_print(ctx, stderr);
     fputs(tempo_message(session), stderr);
     return (tc_status)status;
+}
+
+tc_status train_read_number(tc_ctx *ctx, tempo_session *session, const char *output, double *out_number) {
+    tempo_tensor tensor;
+    uint64_t bad;
+    tempo_status status = tempo_output(session, output, &tensor);
+    if (status != TEMPO_OK)
+        return train_failed(ctx, session, status);
+    bool is_number = train_convert(tensor.dtype, tensor.data, TEMPO_DOUBLE, out_number, 1, &bad);
+    TC_ASSERT(is_number && tensor.bytes == tempo_dtype_size(tensor.dtype));
+    return TC_OK;
 }
 
 static void close_session(void *session) { tempo_close(session); }

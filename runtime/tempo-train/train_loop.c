@@ -7,6 +7,8 @@
 #include <string.h>
 
 enum { COMPARED = 100 }; /* updates between two comparisons of ranks' weights, which read all of them */
+/* No loss overflows so: what is not finite at smaller scales than this, has another cause. */
+#define LEAST_SCALE (1 / 65536.0)
 
 /* --- one update ----------------------------------------------------------------------------------- */
 
@@ -77,7 +79,7 @@ static void share_out(train_run *r, const train_batch *batch, bool last, int64_t
 static tc_status run_batch(train_run *r, int64_t index, bool last, int64_t group_samples, train_record *record) {
     train_progress *p = &r->progress;
     train_batch batch;
-    float loss;
+    double loss;
     TC_TRY(train_data_batch(r->ctx, r->data, p->epoch, index, &batch));
     TC_TRY(train_bind_batch(r->ctx, r->graph.session, &batch));
     share_out(r, &batch, last, group_samples);
@@ -86,9 +88,9 @@ static tc_status run_batch(train_run *r, int64_t index, bool last, int64_t group
     tempo_status status = tempo_run(r->graph.session);
     if (status != TEMPO_OK)
         return train_run_failed(r, status);
-    TC_TRY(read_output(r, r->graph.loss, &loss, sizeof loss));
+    TC_TRY(train_read_number(r->ctx, r->graph.session, r->graph.loss, &loss));
     if (batch.samples > 0)
-        record->loss += (double)loss * (double)batch.samples / (double)group_samples;
+        record->loss += loss * (double)batch.samples / (double)group_samples;
     record->samples += batch.all_samples;
     record->tokens += batch.all_tokens;
     return TC_OK;
@@ -150,7 +152,7 @@ static tc_status update(train_run *r) {
         TC_TRY(run_batch(r, p->batch + i, i + 1 == n, samples, &record));
     TC_TRY(read_outcome(r, &record));
     TC_TRY(meet(r, &record));
-    if (!isfinite(record.loss) && !record.skipped)
+    if (record.skipped ? p->loss_scale < LEAST_SCALE : !isfinite(record.loss))
         return train_not_finite(r);
     p->step++;
     p->batch += n;

@@ -6,6 +6,7 @@
 #include "train.h"
 #include <errno.h>
 #include <float.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -90,10 +91,21 @@ static tc_status parse_seed(tc_ctx *ctx, train_options *o) {
 }
 
 static tc_status check_numbers(tc_ctx *ctx, const train_options *o) {
+    const struct {
+        const char *option;
+        int64_t value;
+    } counts[] = {{"accumulate", o->accumulate}, {"steps", o->steps},
+                  {"epochs", o->epochs},         {"pack", o->pack},
+                  {"max-length", o->max_length}, {"pad-multiple", o->pad_multiple},
+                  {"bucket", o->bucket}};
     if (o->threads > 4096)
         return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096");
     if (o->accumulate < 1 || o->keep < 2)
         return tc_error(ctx, TC_USAGE, NULL, "--accumulate is 1 or more, --keep 2 or more");
+    for (size_t i = 0; i < TC_COUNT(counts); i++)
+        if (counts[i].value > TRAIN_MOST)
+            return tc_error(ctx, TC_USAGE, NULL, "--%s=%" PRId64 ": expected at most %" PRId64, counts[i].option,
+                            counts[i].value, TRAIN_MOST);
     if (o->steps == 0 && o->epochs == 0)
         return tc_error(ctx, TC_USAGE, NULL, "--epochs and --steps are both 0: there is nothing to do");
     if (!o->checkpoint && (o->resume || o->checkpoint_every > 0)) {

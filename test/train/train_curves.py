@@ -82,7 +82,8 @@ def train(step, peak, schedule="linear", warmup=0, epochs=3, accumulate=1, clip=
 def compare(name, options, step, peak, **how):
     want, weights = train(step, peak, **how)
     t.run(t.path("model.onnxt"), "--data", t.path("train.npz"), "--batch", BATCH, "--no-shuffle", "--loss=loss",
-          "--log", t.path("log.jsonl"), "--save-weights", t.path("w.safetensors"), "--lr", peak, "--epochs=3", *options)
+          "--log", t.path("log.jsonl"), "--save-weights", t.path("w.safetensors"), "--lr", peak, "--epochs=3", *options,
+          says=["epoch 3/3"])
     got = t.losses("log.jsonl")
     t.close(got, want, f"{name}: losses")
     found = t.safetensors(t.path("w.safetensors"))
@@ -142,6 +143,21 @@ def loss_scale():
     t.check(all(r["loss_scale"] == 65536 and r["grad_norm"] > 0 for r in got), "loss scale: records")
 
 
+def loss_of_16_bits():
+    """A loss that the file rounds to 16 bits is read as such, in training and in evaluations."""
+    with open(t.path("model.onnxt"), encoding="utf-8") as file:
+        text = file.read().replace("float loss", "float16 loss").replace("    loss = ", "    exact = ")
+    with open(t.path("rounded.onnxt"), "w", encoding="utf-8") as file:
+        file.write(text.replace("    best = ", "    loss = Cast <to = 10> (exact)\n    best = "))
+    want, weights = train(adam(True), 0.05)
+    t.run(t.path("rounded.onnxt"), "--data", t.path("train.npz"), "--eval-data", t.path("train.npz"), "--loss=loss",
+          "--batch", BATCH, "--no-shuffle", "--log", t.path("log.jsonl"), "--lr=0.05", "--epochs=3")
+    data = t.samples(SAMPLES)
+    t.close(t.losses("log.jsonl"), want, "float16: losses", rtol=2 ** -11)
+    t.close(t.records("log.jsonl")[1][-1]["loss"], t.forward(weights, data["x"], data["labels"])[0],
+            "float16: evaluation", rtol=2 ** -11)
+
+
 def main():
     t.classifier("model.onnxt", extra="")
     t.data("train.npz", SAMPLES)
@@ -155,13 +171,14 @@ def main():
     compare("lamb", ["--optimizer=lamb", "--weight-decay=0.01"], adam(True, lamb=True, decay=0.01), 0.05)
     compare("cosine", ["--schedule=cosine", "--warmup=4"], adam(True), 0.05, schedule="cosine", warmup=4)
     compare("constant", ["--schedule=constant", "--warmup=30%"], adam(True), 0.05, schedule="constant", warmup=6)
-    compare("accumulate", ["--accumulate=4"], adam(True), 0.05, accumulate=4)
+    compare("accumulate", ["--accumulate=4", "--steps=6"], adam(True), 0.05, accumulate=4)
     compare("clip", ["--clip-norm=0.3"], adam(True), 0.05, clip=0.3)
     compare("clip and accumulate", ["--clip-norm=0.3", "--accumulate=2", "--optimizer=sgd"], sgd(), 0.5, clip=0.3,
             accumulate=2)
     compare("clip by the last norm", ["--clip-norm=0.3", "--clip-last", "--optimizer=sgd"], sgd(), 0.5, clip=0.3,
             clip_last=True)
     loss_scale()
+    loss_of_16_bits()
     half_precision()
     evaluations()
     t.finish()

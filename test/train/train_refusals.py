@@ -35,6 +35,8 @@ def usage():
             (["--clip-last"], "--clip-last needs --clip-norm"),
             (["--accumulate=0"], "--accumulate is 1 or more"),
             (["--epochs=0"], "there is nothing to do"),
+            (["--epochs=9223372036854775807"], "--epochs=9223372036854775807: expected at most 1000000000"),
+            (["--accumulate=9223372036854775807"], "--accumulate=9223372036854775807: expected at most"),
             (["--keep=1", "--checkpoint", t.path("c")], "--keep"),
             (["--resume"], "--resume goes with --checkpoint"),
             (["--checkpoint-every=3"], "--checkpoint-every goes with --checkpoint"),
@@ -77,6 +79,12 @@ def files():
     t.check(not os.path.exists(t.path("bad.onnx")), "a run that failed has saved a model")
 
 
+def weights_apart():
+    """A backward pass whose weights are inputs without a value trains nothing: what gives them values is told."""
+    t.run(os.path.join(MODELS, "bertcls-ort_14", "model.onnx"), "--data", t.path("train.npz"), code=2,
+          says=["no gradient of an initializer", "tempoc FILE --checkpoint=WEIGHTS -o TRAIN.onnx"])
+
+
 def compiled():
     """What tempoc wrote is trained as it is, at its own batch, and saved without its backward pass."""
     model, data, train = t.path("model.onnxt"), t.path("train.npz"), t.path("train.onnx")
@@ -105,6 +113,11 @@ def numbers():
           says=["update 2, epoch 1: 'x', float[4,5], which no node makes, holds NaN: element [2,0]", "--lr"])
     t.check(not os.path.exists(t.path("nan.onnx")), "a model was saved though NaN came up")
     t.check(sorted(os.listdir(t.path("nan"))) == ["step-1"], f"checkpoints: {os.listdir(t.path('nan'))}")
+    # A scaled loss is stepped over where gradients overflow, but not for ever: one batch of two is broken.
+    text = t.run(model, "--data", t.path("nan.npz"), "--loss=loss", "--batch=4", "--loss-scale", "--steps=200",
+                 "--save", t.path("nan.onnx"), code=6, says=["'x', float[4,5], which no node makes, holds NaN"])
+    t.check("update 66," in text or "update 65," in text, f"33 halvings of 65536 were to be tried:\n{text}")
+    t.check(not os.path.exists(t.path("nan.onnx")), "a model was saved though NaN came up again and again")
     for weights in ("weights", "optimizer"):
         found = t.safetensors(os.path.join(t.path("nan"), "step-1", f"{weights}.safetensors"))
         t.check(all(np.isfinite(w).all() for w in found.values()), "a checkpoint holds what is not finite")
@@ -146,6 +159,7 @@ def main():
     t.data("train.npz", 22)
     usage()
     files()
+    weights_apart()
     compiled()
     numbers()
     memory()
