@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""tempoc --precision on exported models: gradients no further from PyTorch's in float than twice as far as PyTorch's own
-under autocast are, a loss within a hundredth, the same bits under `none` and `exact`, gradients of floats, and what is
-saved about halved.
+"""tempoc --precision on exported models: gradients no further from PyTorch's in float than twice as far as PyTorch's
+own under autocast are, a loss within a hundredth, the same bits under `none` and `exact`, gradients of floats, and
+what is saved about halved.
 
 usage: check_precision.py TEMPOC TEMPO_RUN MODELS
 AUTOCAST is what models/autocast_errors.py found: the norm of the difference of all gradients over the norm of all, in

@@ -75,7 +75,8 @@ def model_of(domain, op):
         if not isinstance(other, str):
             inits.append(numpy_helper.from_array(np.asarray(other), f"o{i}"))
     results = ["y", "y2"] if op == "Split" else ["y"]
-    nodes = [helper.make_node("MatMul", ["a", "w"], ["x"]), helper.make_node(op, names, results, domain=domain, **attrs),
+    nodes = [helper.make_node("MatMul", ["a", "w"], ["x"]),
+             helper.make_node(op, names, results, domain=domain, **attrs),
              helper.make_node("Mul", ["y", "y"], ["square"]),
              helper.make_node("ReduceMean", ["square"], ["loss"], keepdims=0)]
     graph = helper.make_graph(nodes, "row", [helper.make_tensor_value_info("a", TensorProto.FLOAT, shape)],
