@@ -150,12 +150,28 @@ static void tell_differences(train_run *r, const train_progress *p, const train_
                 path, p->ranks, own->ranks);
 }
 
+/* What another optimizer kept is of no use to this one. */
+static void tell_left_behind(train_run *r, const train_checkpoint *c) {
+    for (size_t i = 0; i < c->moments.n; i++) {
+        const char *name = c->moments.arrays[i].name;
+        size_t at = 0;
+        while (at < r->graph.n_states && strcmp(r->graph.states[at].input, name) != 0)
+            at++;
+        if (at < r->graph.n_states)
+            continue;
+        tc_warn(r->ctx, NULL, "checkpoint %s is of another optimizer: its %s, which %s does not keep, is left behind",
+                tc_quote(r->ctx, c->path), tc_quote(r->ctx, name), r->o->options.update.optimizer);
+        return;
+    }
+}
+
 tc_status train_take_checkpoint(train_run *r) {
     const train_checkpoint *c = &r->found;
     const train_progress own = r->progress;
     if (!c->path)
         return TC_OK;
     tell_differences(r, &c->progress, &own);
+    tell_left_behind(r, c);
     for (size_t i = 0; i < r->graph.n_states; i++) {
         if (r->graph.states[i].is_sum)
             continue;

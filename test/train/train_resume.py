@@ -75,6 +75,8 @@ def main():
     # Another seed draws otherwise; the checkpoint's own seed counts where none is given.
     t.run(*command("one", "--steps", STEPS, "--resume", "--seed=12"), code=64, says=["--seed=12", "of a run with 11"])
     t.run(*command("one", "--steps", STEPS), code=64, says=["has checkpoints already", "--resume"])
+    t.run(*command("one", "--steps=21", "--resume", "--optimizer=sgd"),
+          says=["is of another optimizer", ".moment1, which sgd does not keep, is left behind"])
 
     endings()
     t.finish()
