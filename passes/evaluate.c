@@ -148,6 +148,7 @@ tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *con
     tc_pass_env own = *env;
     options.recipe = "evaluate";
     options.passes = options.memory_budget = NULL;
+    options.precision = NULL; /* scores are those of the weights, which are floats */
     options.update = (tc_update_options){0};
     options.pareto = 0;
     options.loss_scale = false;

@@ -114,8 +114,11 @@ def half_precision():
     """Under fp16 gradients overflow at a scale of 65536: updates are left out, and the scale halves, until they do not.
     What is left is the curve of numpy over the other batches, and Adam counts just those."""
     t.run(t.path("model.onnxt"), "--data", t.path("train.npz"), "--batch=1", "--no-shuffle", "--loss=loss",
-          "--epochs=2", "--log", t.path("log.jsonl"), "--lr=0.05", "--schedule=constant", "--precision=fp16")
-    got, _ = t.records("log.jsonl")
+          "--epochs=2", "--log", t.path("log.jsonl"), "--lr=0.05", "--schedule=constant", "--precision=fp16",
+          "--eval-data", t.path("train.npz"), "--save-weights", t.path("w.safetensors"))
+    got, scores = t.records("log.jsonl")
+    loss, _, accuracy = t.forward(t.safetensors(t.path("w.safetensors")), **t.samples(SAMPLES))
+    t.close([scores[-1]["loss"], scores[-1]["accuracy"]], [loss, accuracy], "fp16: evaluation in floats", rtol=1e-5)
     left_out = [r["step"] for r in got if r.get("skipped")]
     t.check(0 < len(left_out) < 12, f"updates left out: {left_out}")
     scale = 65536.0
