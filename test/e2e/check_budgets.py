@@ -93,8 +93,9 @@ class Checker:
         name = f"{os.path.basename(os.path.normpath(case))} {recipe}"
         arenas, last = [], whole
         for budget in budgets:
+            seconds = 0.3 if budget == "min" else 0.1  # the least there is takes more looking for
             plan = self.plan(f"{name} {budget}", model, inputs, expected,
-                             [*common, f"--memory-budget={budget}", "--best-effort", "--remat-time=0.1"])
+                             [*common, f"--memory-budget={budget}", "--best-effort", f"--remat-time={seconds}"])
             if not plan:
                 continue
             arenas.append(plan["arena"])
