@@ -59,7 +59,7 @@ def models():
             print(f"{name}: {promise[0]} bytes, {promise[0] / promise[1]:.4f} of the bound")
 
 
-PRODUCT = "g (float16[8,4] a, float16[4,6] b) => (float16[8,6] y) { y = MatMul (a, b) }"
+PRODUCT = "g (float16[3000,4] a, float16[4,6] b) => (float16[3000,6] y) { y = MatMul (a, b) }"  # 6 tiles
 
 
 def threads():
@@ -67,7 +67,7 @@ def threads():
     compute the same."""
     rng = np.random.default_rng(1)
     inputs = path("ab.npz")
-    np.savez(inputs, a=rng.normal(size=(8, 4)).astype("f2"), b=rng.normal(size=(4, 6)).astype("f2"))
+    np.savez(inputs, a=rng.normal(size=(3000, 4)).astype("f2"), b=rng.normal(size=(4, 6)).astype("f2"))
     file = model("product.onnxt", PRODUCT)
     sizes, results = [], set()
     for n in (1, 4, 64):
