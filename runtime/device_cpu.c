@@ -11,15 +11,16 @@
  * the processor knows addresses of small pages. */
 void *rt_host_alloc(tk_queue *q, size_t bytes) {
     (void)q;
-    if (bytes > SIZE_MAX - HUGE_PAGE)
+    if (bytes > SIZE_MAX - 2 * HUGE_PAGE)
         return NULL;
     size_t size = rt_aligned(bytes);
     if (size < 2 * HUGE_PAGE)
         return aligned_alloc(RT_ALIGN, size);
+    size = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     void *memory = aligned_alloc(HUGE_PAGE, size);
 #ifdef MADV_HUGEPAGE
     if (memory)
-        madvise(memory, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+        madvise(memory, size, MADV_HUGEPAGE);
 #endif
     return memory;
 }

@@ -17,7 +17,7 @@ typedef struct archive {
 
 static void put(archive *a, uint64_t value, int width) {
     for (int i = 0; i < width; i++)
-        a->bytes[a->n++] = (unsigned char)(value >> 8 * i);
+        a->bytes[a->n++] = (unsigned char)(i < 8 ? value >> 8 * i : 0);
 }
 
 static void put_text(archive *a, const char *text) {
