@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 
 # Options of the programs that the docs tell to run: git, meson, mandoc, pip, our scripts.
 foreign='--allow-run-as-root --benchmark --bless --branch --case --count --cuda --demand --double --emulated
-    --exit --flags --graph --layered --list --mode --no-rebuild --ort --oversubscribe --pack --print
+    --exit --flags --graph --layered --limit --list --mode --no-rebuild --ort --oversubscribe --pack --print
     --print-errorlogs --processor --recipes --reconfigure --rounds --run --seconds --setup --small
     --suite --table --text --timeout-multiplier --times --torch --trials --ways --wrap'
 known=$(for tool in "${tools[@]}"; do "$tool" --help=table; done |
