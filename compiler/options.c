@@ -65,6 +65,17 @@ static bool parse_number(const char *text, double *out_value) {
     return end != text && *end == '\0' && isfinite(*out_value);
 }
 
+tc_status tc_seed_option(tc_ctx *ctx, const char *text, uint64_t *out_seed) {
+    char *end;
+    if (!text)
+        return TC_OK;
+    errno = 0;
+    *out_seed = strtoull(text, &end, 0);
+    if (errno == 0 && *text >= '0' && *text <= '9' && *end == '\0')
+        return TC_OK;
+    return tc_error(ctx, TC_USAGE, NULL, "--seed=%s: expected a number from 0 to 2^64 - 1", tc_quote(ctx, text));
+}
+
 /* The items before and the new one, in a fresh array: lists are short. */
 static void list_add(tc_ctx *ctx, const tc_option *option, const char *value, void *target) {
     const char ***list = field_at(target, option->offset);

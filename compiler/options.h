@@ -62,6 +62,9 @@ typedef struct tc_arguments {
  * one. --help and --version are answered on `answers`. */
 tc_status tc_options_parse(tc_ctx *ctx, const tc_option_table *table, int argc, char **argv, FILE *answers,
                            void *target, tc_arguments *out_arguments);
+/* A seed as text: decimal, hexadecimal behind 0x or octal behind 0, from 0 to 2^64 - 1, TC_USAGE else; NULL leaves
+ * *out_seed as it is. */
+tc_status tc_seed_option(tc_ctx *ctx, const char *text, uint64_t *out_seed);
 void tc_options_help(const tc_option_table *table, FILE *out);
 /* What --help=table prints, and man pages and completion are made from (docs/meson.build): a row per option, --help and
  * --version included, of group, name, letter, argument, default and help between tabs; an empty field where there is

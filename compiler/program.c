@@ -2,11 +2,20 @@
 #include "program.h"
 #include "onnx_io.h"
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+void tc_program_one_heap(void) {
+#ifdef M_ARENA_MAX
+    mallopt(M_ARENA_MAX, 1);
+#endif
+}
 
 /* --- handlers --------------------------------------------------------------------------------- */
 

@@ -14,6 +14,10 @@ int tc_program(const char *tool, tc_status (*run)(tc_ctx *ctx, int argc, char **
  * would get larger than a limit (ulimit -f) is an error of writing it, not SIGXFSZ. */
 void tc_program_handlers(void);
 
+/* Lets all threads take memory from one heap: glibc reserves 64 MiB of addresses for each thread else, and kernels
+ * allocate nothing. Before there are threads. */
+void tc_program_one_heap(void);
+
 /* While it is on, the first interrupt (SIGINT) only sets what tc_program_interrupted points to; a later one, but
  * for one that comes at once, ends the process as ever. Turning it on forgets an earlier one. */
 void tc_program_catch_interrupt(bool on);

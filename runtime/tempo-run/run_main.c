@@ -5,11 +5,6 @@
 #include "../../compiler/program.h"
 #include "../../passes/pass.h"
 #include "run.h"
-#include <errno.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -51,17 +46,6 @@ static const tc_option_table table = {
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
-static tc_status parse_seed(tc_ctx *ctx, run_options *o) {
-    char *end;
-    if (!o->seed)
-        return TC_OK;
-    errno = 0;
-    o->session.seed = strtoull(o->seed, &end, 0);
-    if (errno == 0 && *o->seed >= '0' && *o->seed <= '9' && *end == '\0')
-        return TC_OK;
-    return tc_error(ctx, TC_USAGE, NULL, "--seed=%s: expected a number from 0 to 2^64 - 1", tc_quote(ctx, o->seed));
-}
-
 static tc_status parse_dropout_rng(tc_ctx *ctx, run_options *o) {
     o->session.ort_dropout = strcmp(o->dropout_rng, "ort") == 0;
     if (o->session.ort_dropout || strcmp(o->dropout_rng, "tempo") == 0)
@@ -80,7 +64,7 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
     o->session.check_memory = o->check_memory;
     o->session.tf32 = o->tf32;
     o->session.no_cudnn = o->no_cudnn;
-    TC_TRY(parse_seed(ctx, o));
+    TC_TRY(tc_seed_option(ctx, o->seed, &o->session.seed));
     TC_TRY(parse_dropout_rng(ctx, o));
     TC_TRY(run_check_ranks(ctx, o));
     if (o->test_data && arguments->count > 0)
@@ -255,8 +239,6 @@ static tc_status run(tc_ctx *ctx, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-#ifdef M_ARENA_MAX
-    mallopt(M_ARENA_MAX, 1); /* glibc reserves 64 MiB of addresses for each thread else, and kernels allocate nothing */
-#endif
+    tc_program_one_heap();
     return tc_program("tempo-run", run, argc, argv);
 }

@@ -4,15 +4,10 @@
 #include "../../compiler/options.h"
 #include "../../compiler/program.h"
 #include "train.h"
-#include <errno.h>
 #include <float.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #define OPTION(...) TC_OPTION(train_options, __VA_ARGS__),
 static const tc_option rows[] = {
@@ -79,17 +74,6 @@ static tc_status check_optimizer(tc_ctx *ctx, train_options *o) {
 
 /* --- arguments ------------------------------------------------------------------------------------ */
 
-static tc_status parse_seed(tc_ctx *ctx, train_options *o) {
-    char *end;
-    if (!o->seed)
-        return TC_OK;
-    errno = 0;
-    o->session.seed = strtoull(o->seed, &end, 0);
-    if (errno == 0 && *o->seed >= '0' && *o->seed <= '9' && *end == '\0')
-        return TC_OK;
-    return tc_error(ctx, TC_USAGE, NULL, "--seed=%s: expected a number from 0 to 2^64 - 1", tc_quote(ctx, o->seed));
-}
-
 static tc_status check_numbers(tc_ctx *ctx, const train_options *o) {
     const struct {
         const char *option;
@@ -139,7 +123,7 @@ static tc_status check_arguments(tc_ctx *ctx, train_options *o, const tc_argumen
     TC_TRY(check_numbers(ctx, o));
     TC_TRY(check_optimizer(ctx, o));
     TC_TRY(train_schedule_find(ctx, o->schedule_name, &o->schedule));
-    TC_TRY(parse_seed(ctx, o));
+    TC_TRY(tc_seed_option(ctx, o->seed, &o->session.seed));
     TC_TRY(tc_pipeline_check(ctx, &o->options));
     o->session.threads = (int)o->threads;
     o->session.check_memory = o->check_memory;
@@ -225,8 +209,6 @@ static tc_status run(tc_ctx *ctx, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-#ifdef M_ARENA_MAX
-    mallopt(M_ARENA_MAX, 1); /* as in tempo-run: glibc reserves 64 MiB of addresses for each thread else */
-#endif
+    tc_program_one_heap();
     return tc_program("tempo-train", run, argc, argv);
 }
