@@ -2,28 +2,14 @@
 import os
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "io"))
+sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", folder) for folder in (".", "io")]
 import safetensors_file  # noqa: E402
+from scratch import TOOL, check, finish, path  # noqa: E402
 
-FOLDER = tempfile.TemporaryDirectory()
-TOOL = sys.argv[1]
 rng = np.random.default_rng(7)
-failures = 0
-
-
-def path(name):
-    return os.path.join(FOLDER.name, name)
-
-
-def check(holds, what):
-    global failures
-    if not holds:
-        failures += 1
-        print("FAILED:", what)
 
 
 def dump(data, *inputs, code=0, says=(), **options):
@@ -435,4 +421,4 @@ def hashes():
 
 for test in (dense, shuffled, ranks, texts, buckets, packed, shards, constants, types, safetensors, refused, hashes):
     test()
-sys.exit(1 if failures else 0)
+finish()

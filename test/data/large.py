@@ -6,29 +6,17 @@ import resource
 import struct
 import subprocess
 import sys
-import tempfile
 import zipfile
 
 import numpy as np
 from numpy.lib import format as npy
 
-FOLDER = tempfile.TemporaryDirectory()
-TOOL = sys.argv[1]
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from scratch import TOOL, check, finish, path  # noqa: E402
+
 MEMORY = 64 << 20  # what a process may take beside mapped files: its code, stacks of threads, tables, batches
 rows, width = 1 << 21, 256  # floats
 HUGE = 1 << 40  # bytes: more than any machine's memory, so that rows are asked for ahead
-failures = 0
-
-
-def path(name):
-    return os.path.join(FOLDER.name, name)
-
-
-def check(holds, what):
-    global failures
-    if not holds:
-        failures += 1
-        print("FAILED:", what)
 
 
 def dump(data, *words, limit=None):
@@ -204,4 +192,4 @@ def lies():
 larger_than_memory()
 far_larger()
 lies()
-sys.exit(1 if failures else 0)
+finish()

@@ -13,32 +13,22 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
 import numpy as np
 
-GONE_IN, SILENT_IN = 10, 3  # seconds; the second is what --rank-timeout is here
+import rank_job
+from rank_job import GONE_IN, SILENT_IN
+from scratch import check, finish
 
-failures = 0
 arguments = argparse.ArgumentParser()
 arguments.add_argument("alone")
 arguments.add_argument("mpirun", nargs="?")
 arguments.add_argument("tool", nargs="?")
 arguments.add_argument("--trials", type=int, default=1)
 o = arguments.parse_args()
-ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_rmaps_base_oversubscribe": "1", "TEMPO_RANK_TIMEOUT": str(SILENT_IN),
-               # MPI keeps what it takes
-               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
-
-
-def check(holds, what):
-    global failures
-    if not holds:
-        failures += 1
-        print("FAILED:", what, flush=True)
+ENVIRONMENT = {**rank_job.ENVIRONMENT, "TEMPO_RANK_TIMEOUT": str(SILENT_IN)}
 
 
 def command(ranks, *rest):
@@ -137,52 +127,21 @@ def training():
 
 # --- what goes wrong -----------------------------------------------------------------------------
 
-def is_alive(process):
-    try:
-        with open(f"/proc/{process}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
+class Work(rank_job.Job):
+    """Ranks that work, and tell their processes."""
 
-
-class Job:
-    """Ranks that work, by their processes."""
-
-    def __init__(self, ranks, *mode):
-        self.file = tempfile.TemporaryFile("w+")
-        self.mpirun = subprocess.Popen(command(ranks, *mode), env=ENVIRONMENT, stdout=self.file, stderr=self.file,
-                                       start_new_session=True)
-        self.processes = {}
+    def __init__(self, ranks):
+        super().__init__(command(ranks, "work"), ENVIRONMENT)
         until = time.monotonic() + 30
         while len(self.processes) < ranks and time.monotonic() < until:
             time.sleep(0.05)
             self.processes = {int(r): int(p) for r, p in re.findall(r"rank (\d+) process (\d+)\n", self.text())}
         check(len(self.processes) == ranks, f"ranks do not begin: {self.text()}")
 
-    def text(self):
-        self.file.seek(0)
-        return self.file.read()
-
-    def end(self, seconds, what, *named):
-        """All end in so many seconds, and the output has one of the texts. Returns how long it took."""
-        began = time.monotonic()
-        try:
-            code = self.mpirun.wait(seconds)
-        except subprocess.TimeoutExpired:
-            code = None
-        left = [p for p in self.processes.values() if is_alive(p)]
-        while left and time.monotonic() - began < seconds:
-            time.sleep(0.02)
-            left = [p for p in left if is_alive(p)]
-        took = time.monotonic() - began
-        said = self.text()
-        check(code is not None and not left, f"{what}: {left} are left after {took:.1f} s, mpirun {code}\n{said}")
+    def fail(self, seconds, what, *named):
+        """How long it took to end."""
+        took, code = self.end(seconds, what, *named)
         check(code != 0, f"{what}: mpirun ends with {code}")
-        check(not named or any(name in said for name in named), f"{what}: nothing of {named} in\n{said}")
-        for process in [self.mpirun.pid, *left]:
-            if is_alive(process):
-                os.kill(process, signal.SIGKILL)
-        self.file.close()
         return took
 
 
@@ -190,18 +149,17 @@ def disturbed(ranks, trials):
     times = {}
     for trial in range(trials):
         victim = trial % ranks
-        for kind in ("killed", "stopped"):
-            job = Job(ranks, "work")
+        for kind, number in (("killed", signal.SIGKILL), ("stopped", signal.SIGSTOP)):
+            job = Work(ranks)
             time.sleep(0.01 * (trial % 20))
-            os.kill(job.processes[victim], signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
-            name = (f"rank {victim} of {ranks} (process {job.processes[victim]} on ", f"process rank {victim} with PID")
-            took = job.end(GONE_IN + (SILENT_IN if kind == "stopped" else 0), f"rank {victim} of {ranks} {kind}",
-                           *(name if kind == "killed" else name[:1]))
+            names = job.disturb(victim, number)
+            took = job.fail(GONE_IN + (SILENT_IN if kind == "stopped" else 0), f"rank {victim} of {ranks} {kind}",
+                            *names)
             times.setdefault(kind, []).append(took)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
-            job = Job(ranks, "work")
+            job = Work(ranks)
             job.mpirun.send_signal(number)
-            times.setdefault(f"mpirun got {number.name}", []).append(job.end(GONE_IN, f"mpirun got {number.name}"))
+            times.setdefault(f"mpirun got {number.name}", []).append(job.fail(GONE_IN, f"mpirun got {number.name}"))
     for kind, took in times.items():
         print(f"{ranks} ranks, {kind}: {len(took)} trials, all ended in {max(took):.2f} s, no process left", flush=True)
 
@@ -229,4 +187,4 @@ if o.mpirun:
     failing()
     disturbed(2, o.trials)
     disturbed(4, o.trials)
-sys.exit(failures > 0)
+finish()

@@ -24,6 +24,7 @@ import onnx
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "train"))
 import saved_models  # noqa: E402
 import train_tool as t  # noqa: E402
+from rank_job import ENVIRONMENT, GONE_IN, SILENT_IN, Job  # noqa: E402
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("tempo_train")
@@ -31,10 +32,6 @@ arguments.add_argument("mpirun")
 arguments.add_argument("cases", nargs="*")
 arguments.add_argument("--trials", type=int, default=1)
 o = arguments.parse_args()
-ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_rmaps_base_oversubscribe": "1",
-               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}  # MPI keeps what it takes
-SILENT_IN, GONE_IN = 3, 10  # seconds
 
 
 def command(ranks, *args):
@@ -177,14 +174,6 @@ def wrong():
 
 # --- ranks that go -------------------------------------------------------------------------------
 
-def is_alive(process):
-    try:
-        with open(f"/proc/{process}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def environment_of(process):
     try:
         with open(f"/proc/{process}/environ", "rb") as file:
@@ -205,16 +194,14 @@ def ranks_of(mpirun, ranks):
     return found
 
 
-class Job:
+class Run(Job):
     """A run without an end, once it has written a checkpoint."""
 
     def __init__(self, ranks, name):
-        self.ranks, self.output = ranks, open(t.path(f"{name}.out"), "w+", encoding="utf-8")
         flags = ("--data", t.path("train.npz"), "--loss=loss", "--batch", 8 // ranks, "--threads=1", "--resume",
                  "--steps=100000000", "--checkpoint-every=50", "--checkpoint", t.path(name),
                  "--rank-timeout", SILENT_IN)
-        self.mpirun = subprocess.Popen(command(ranks, t.path("model.onnxt"), *flags), env=ENVIRONMENT,
-                                       stdout=self.output, stderr=self.output, start_new_session=True)
+        super().__init__(command(ranks, t.path("model.onnxt"), *flags), ENVIRONMENT)
         self.processes = ranks_of(self.mpirun.pid, ranks)
         newest, until = self.newest(name), time.monotonic() + 30
         while self.newest(name) == newest and time.monotonic() < until:
@@ -226,29 +213,6 @@ class Job:
         files = os.listdir(t.path(name)) if os.path.exists(t.path(name)) else []
         return max((int(f[5:]) for f in files if re.fullmatch(r"step-\d+", f)), default=0)
 
-    def text(self):
-        self.output.seek(0)
-        return self.output.read()
-
-    def end(self, seconds, what, *named):
-        began = time.monotonic()
-        try:
-            code = self.mpirun.wait(seconds)
-        except subprocess.TimeoutExpired:
-            code = None
-        left = list(self.processes.values())
-        while left and time.monotonic() - began < seconds:
-            left = [p for p in left if is_alive(p)]
-            time.sleep(0.02)
-        took, said = time.monotonic() - began, self.text()
-        t.check(code is not None and not left, f"{what}: {left} are left after {took:.1f} s, mpirun {code}\n{said}")
-        t.check(not named or any(name in said for name in named), f"{what}: nothing of {named} in\n{said}")
-        for process in [self.mpirun.pid, *left]:
-            if is_alive(process):
-                os.kill(process, signal.SIGKILL)
-        self.output.close()
-        return took, code
-
 
 def going():
     t.classifier("model.onnxt")
@@ -258,23 +222,21 @@ def going():
         for ranks in (2, 4):
             victim = trial % ranks
             for number in (signal.SIGKILL, signal.SIGSTOP):
-                job = Job(ranks, "job")  # it goes on where the last one was ended
+                job = Run(ranks, "job")  # it goes on where the last one was ended
                 time.sleep(0.013 * (trial % 20))
-                os.kill(job.processes[victim], number)
+                names = job.disturb(victim, number)
                 stops = number == signal.SIGSTOP
-                names = (f"rank {victim} of {ranks} (process {job.processes[victim]} on ",
-                         f"process rank {victim} with PID")
                 took, code = job.end(GONE_IN + (SILENT_IN if stops else 0), f"rank {victim} got {number.name}",
-                                     *(names[:1] if stops else names))
+                                     *names)
                 t.check(code == 5 or code == 137 and not stops, f"mpirun ends with {code}")
                 times.setdefault((ranks, number.name), []).append(took)
-        job = Job(2, "job")
+        job = Run(2, "job")
         os.kill(job.processes[1], signal.SIGTERM)  # a rank that is asked to end asks all
-        before = Job.newest("job")
+        before = Run.newest("job")
         _, code = job.end(GONE_IN, "rank 1 got SIGTERM", "stopped behind update")
-        t.check(code == 143 and Job.newest("job") >= before, f"a rank got SIGTERM: mpirun ends with {code}")
+        t.check(code == 143 and Run.newest("job") >= before, f"a rank got SIGTERM: mpirun ends with {code}")
         for number in (signal.SIGTERM, signal.SIGKILL):
-            job = Job(2, "job")
+            job = Run(2, "job")
             job.mpirun.send_signal(number)
             times.setdefault((2, "mpirun " + number.name), []).append(job.end(GONE_IN, f"mpirun {number.name}")[0])
     for (ranks, name), took in times.items():

@@ -3,15 +3,9 @@ is checked."""
 import os
 import subprocess
 import sys
-import tempfile
 
-FOLDER = tempfile.TemporaryDirectory()
-TOOL = sys.argv[1]
-failures = 0
-
-
-def path(name):
-    return os.path.join(FOLDER.name, name)
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from scratch import TOOL, check, finish, path  # noqa: E402, F401
 
 
 def model(name, body):
@@ -19,13 +13,6 @@ def model(name, body):
     with open(path(name), "w", encoding="utf-8") as file:
         file.write('<ir_version: 10, opset_import: ["" : 21]>\n' + body + "\n")
     return path(name)
-
-
-def check(holds, what):
-    global failures
-    if not holds:
-        failures += 1
-        print("FAILED:", what)
 
 
 def run(*args, code=0, says=()):
@@ -36,7 +23,3 @@ def run(*args, code=0, says=()):
     for words in says:
         check(words in text, f"{words!r} is not in what was printed: {args}\n{text}")
     return text
-
-
-def finish():
-    sys.exit(1 if failures else 0)

@@ -107,7 +107,7 @@ def main():
     t.run(*command("whole"))
     longest = time.monotonic() - begun
     kills = runs = remains = 0
-    while kills < KILLS and not t.failures:
+    while kills < KILLS and not t.failed():
         runs += 1
         folder = f"crash{runs}"
         while kills < KILLS and not start_and_kill(folder, draw.uniform(0, longest / 4)):
