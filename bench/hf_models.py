@@ -22,6 +22,10 @@ import numpy as np
 import torch
 import transformers as tf
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
+from export import Task  # noqa: E402
+from export_base import saved_bytes  # noqa: E402
+
 VOCABULARY = 30522
 
 
@@ -58,20 +62,6 @@ CASES = {"bert": (bert, 4, 768, 8, 128), "bert-large": (bert, 2, 1024, 2, 512),
          "vit": (vit, 4, 768, 8, 197), "tiny": (bert, 1, 64, 2, 8)}
 
 
-class Task(torch.nn.Module):
-    """A model with its loss."""
-
-    def __init__(self, model, names):
-        super().__init__()
-        self.m, self.names = model, names
-
-    def forward(self, *args):
-        feeds = dict(zip(self.names, args))
-        labels = feeds.pop("labels")
-        logits = self.m(**feeds).logits
-        return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
-
-
 def build(args, attention):
     make, layers, hidden, batch, sequence = CASES[args.case]
     torch.manual_seed(0)
@@ -102,22 +92,6 @@ def export(args):
                           external_data=True, verbose=False, optimize=False,
                           dynamic_shapes=(tuple({0: batch} for _ in feeds),))
     np.savez(os.path.join(args.folder, "inputs.npz"), **{k: v.numpy() for k, v in feeds.items()})
-
-
-def saved_bytes(task, feeds):
-    """Of the storages that autograd keeps, each once, parameters left out."""
-    parameters = {p.untyped_storage().data_ptr() for p in task.parameters()}
-    kept = {}
-
-    def pack(t):
-        storage = t.untyped_storage()
-        if storage.data_ptr() not in parameters:
-            kept[storage.data_ptr()] = (storage.nbytes(), t)  # the tensor, so that its address is not used again
-        return t
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        task(*feeds.values())
-    return sum(size for size, _ in kept.values())
 
 
 def serve(args):

@@ -35,13 +35,25 @@ static inline tempo_status try_open(const rt_hooks *hooks, const char *opsets, c
     return status;
 }
 
+static inline void ok(const tempo_session *s, tempo_status status) {
+    if (status != TEMPO_OK)
+        print_error("%s", tempo_message(s));
+    assert_int_equal(status, TEMPO_OK);
+}
+
+static inline void fails(const tempo_session *s, tempo_status expected, tempo_status status,
+                         const char *part_of_message) {
+    assert_int_equal(status, expected);
+    if (!strstr(tempo_message(s), part_of_message))
+        print_error("%s", tempo_message(s));
+    assert_non_null(strstr(tempo_message(s), part_of_message));
+}
+
 /* `threads` 0: one per core. */
 static inline tempo_session *open_with(const rt_hooks *hooks, const char *opsets, const char *graph, int threads) {
     tempo_session *session;
     tempo_status status = try_open(hooks, opsets, graph, &(tempo_options){.threads = threads}, &session);
-    if (status != TEMPO_OK)
-        print_error("%s", tempo_message(session));
-    assert_int_equal(status, TEMPO_OK);
+    ok(session, status);
     return session;
 }
 

@@ -138,19 +138,6 @@ static void make_device(void) {
 
 #define OPSETS "[\"\" : 21]"
 
-static void ok(const tempo_session *s, tempo_status status) {
-    if (status != TEMPO_OK)
-        print_error("%s", tempo_message(s));
-    assert_int_equal(status, TEMPO_OK);
-}
-
-static void fails(const tempo_session *s, tempo_status expected, tempo_status status, const char *part_of_message) {
-    assert_int_equal(status, expected);
-    if (!strstr(tempo_message(s), part_of_message))
-        print_error("%s", tempo_message(s));
-    assert_non_null(strstr(tempo_message(s), part_of_message));
-}
-
 static tempo_session *open_joined(const char *graph) {
     tempo_group group;
     tempo_session *s = open_on(&device, graph, 1);

@@ -78,19 +78,6 @@ static float x[N], weights[N];
 static const float rate = 0.5f;
 static const int64_t one = 1;
 
-static void ok(const tempo_session *s, tempo_status status) {
-    if (status != TEMPO_OK)
-        print_error("%s", tempo_message(s));
-    assert_int_equal(status, TEMPO_OK);
-}
-
-static void fails(const tempo_session *s, tempo_status expected, tempo_status status, const char *part_of_message) {
-    assert_int_equal(status, expected);
-    if (!strstr(tempo_message(s), part_of_message))
-        print_error("%s", tempo_message(s));
-    assert_non_null(strstr(tempo_message(s), part_of_message));
-}
-
 static void bind_floats(tempo_session *s, const char *name, float *elements) {
     ok(s, tempo_bind(s, name, &(tempo_tensor){TEMPO_FLOAT, 1, dims, elements, N * sizeof *elements}));
 }

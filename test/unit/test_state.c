@@ -7,12 +7,6 @@ enum { N = 4, RUNS = 5 };
 static const int64_t dims[] = {N};
 static tempo_tensor tensor(float *data) { return (tempo_tensor){TEMPO_FLOAT, 1, dims, data, N * sizeof *data}; }
 
-static void ok(const tempo_session *s, tempo_status status) {
-    if (status != TEMPO_OK)
-        print_error("%s", tempo_message(s));
-    assert_int_equal(status, TEMPO_OK);
-}
-
 static const float *output(tempo_session *s, const char *name) {
     tempo_tensor out;
     ok(s, tempo_output(s, name, &out));
