@@ -1,5 +1,5 @@
-"""scratch.py: what test scripts share: the program under test, which is the first argument, a scratch folder, and checks
-that are counted."""
+"""scratch.py: what test scripts share: the program under test, which is the first argument, a scratch folder, and
+checks that are counted."""
 import os
 import sys
 import tempfile
