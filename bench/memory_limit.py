@@ -4,7 +4,7 @@ several recipes and a budget, PyTorch with and without gradient checkpointing. T
 everything that a process touches: the same for all.
 
 usage: memory_limit.py BUILD_DIR --torch PYTHON --limit BYTES [--case NAME ...] [--layers N] [--mode MODE ...]
-[--times N] [--folder DIR] [--json FILE]
+[--times N] [--patience SECONDS] [--folder DIR] [--json FILE]
 As root, with the memory controller of cgroup v1 or v2. A mode is one of Tempo's (none, paper, exact, tiled, chunked, or
 NN%: tiled within so much of what none takes) or of hf_models.py's with pt- before it. Each trial is one process with
 two steps, AdamW's update included; the largest batch is found by doubling and halving. Then it
@@ -30,7 +30,8 @@ MOST = 4096
 class Group:
     """A cgroup with a limit. v1 has a folder of its own for memory; swap is none of it."""
 
-    def __init__(self, limit):
+    def __init__(self, limit, patience):
+        self.patience = patience
         v1 = "/sys/fs/cgroup/memory"
         root, self.key = (v1, "memory.limit_in_bytes") if os.path.isdir(v1) else ("/sys/fs/cgroup", "memory.max")
         self.path = os.path.join(root, f"tempo-bench-{os.getpid()}")
@@ -39,12 +40,16 @@ class Group:
             f.write(str(limit))
 
     def run(self, command, feed=None):
-        """Output, or None where the process did not end well."""
+        """Output, or None where the process did not end well, or not in time: near the limit a process that reads its
+        own code again and again from the disk does not train."""
         def enter():
             with open(os.path.join(self.path, "cgroup.procs"), "w", encoding="ascii") as f:
                 f.write(str(os.getpid()))
-        done = subprocess.run(command, input=feed, capture_output=True, text=True, check=False, preexec_fn=enter)
-        self.last_error = done.stderr
+        try:
+            done = subprocess.run(command, input=feed, capture_output=True, text=True, check=False, preexec_fn=enter,
+                                  timeout=self.patience)
+        except subprocess.TimeoutExpired:
+            return None
         return done.stdout if done.returncode == 0 else None
 
     def close(self):
@@ -133,6 +138,7 @@ def arguments():
     parser.add_argument("--mode", nargs="+", default=["pt-eager", "pt-sdpa", "pt-checkpoint", "none", "paper", "exact",
                                                       "tiled", "chunked", "50%"])
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--patience", type=float, default=120, help="seconds that a trial may take")
     parser.add_argument("--folder")
     parser.add_argument("--json")
     args = parser.parse_args()
@@ -143,7 +149,7 @@ def arguments():
 def main():
     args = arguments()
     print(machine_line(len(os.sched_getaffinity(0))))
-    group, results = Group(args.limit), {}
+    group, results = Group(args.limit, args.patience), {}
     try:
         with tempfile.TemporaryDirectory(prefix="tempo-limit-") as folder:
             args.folder = args.folder or folder
