@@ -130,8 +130,8 @@ tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
             return unknown_pass(ctx, "passes", name);
     TC_TRY(tc_ways_check(ctx, options));
     TC_TRY(tc_budget_check_options(ctx, options));
-    TC_TRY(tc_update_check_options(ctx, options));
     TC_TRY(tc_precision_check(ctx, options));
+    TC_TRY(tc_update_check_options(ctx, options));
     if (options->memory_budget || options->pareto)
         TC_TRY(check_order(ctx, options));
     TC_TRY(check_dump(ctx, "print-ir-before", options->print_before));

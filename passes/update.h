@@ -29,7 +29,7 @@ typedef struct tc_update_summary {
     size_t n_updated, n_spared;
 } tc_update_summary;
 
-/* The options make sense, and the pipeline has the pass: TC_USAGE else. */
+/* The options make sense, and the pipeline has the pass: TC_USAGE else. --precision has been checked. */
 tc_status tc_update_check_options(tc_ctx *ctx, const struct tc_options *options);
 
 /* Moves each of the nodes, given in an order in which they may run, to the earliest place behind its operands and, for

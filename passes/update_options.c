@@ -1,5 +1,6 @@
 /* update_options.c: the options of the pass `update`: which optimizers there are, and which numbers go with them. */
 #include "../compiler/options.h"
+#include "precision.h"
 #include "update_parts.h"
 #include <string.h>
 
@@ -66,14 +67,7 @@ static const char *option_alone(const tc_update_options *o) {
     return NULL;
 }
 
-static tc_status check_clipping(tc_ctx *ctx, const tc_options *options) {
-    const tc_update_options *o = &options->update;
-    if (!o->clip_last)
-        return TC_OK;
-    if (o->clip_norm <= 0)
-        return tc_error(ctx, TC_USAGE, NULL, "--clip-last needs --clip-norm, above 0");
-    if (!options->loss_scale)
-        return TC_OK;
+tc_status tc_update_refuse_last(tc_ctx *ctx) {
     tc_error(ctx, TC_USAGE, NULL, "--clip-last does not go with --loss-scale");
     tc_hint(ctx, "with a loss scale no weight changes before all gradients are known to be finite: leave it out");
     return TC_USAGE;
@@ -89,7 +83,10 @@ tc_status tc_update_check_options(tc_ctx *ctx, const tc_options *options) {
     if (!method)
         return unknown_method(ctx, o->optimizer);
     TC_TRY(check_numbers(ctx, o));
-    TC_TRY(check_clipping(ctx, options));
+    if (o->clip_last && o->clip_norm <= 0)
+        return tc_error(ctx, TC_USAGE, NULL, "--clip-last needs --clip-norm, above 0");
+    if (o->clip_last && tc_scales_loss(options))
+        return tc_update_refuse_last(ctx);
     if (o->momentum > 0 && method->moments != 1)
         return tc_error(ctx, TC_USAGE, NULL, "--momentum goes with --update=sgd");
     if (o->nesterov && o->momentum <= 0)

@@ -10,6 +10,9 @@ typedef struct tc_update_method {
 } tc_update_method;
 /* NULL: there is no such optimizer. update_options.c */
 const tc_update_method *tc_update_method_of(const tc_update_options *options);
+/* Says that --clip-last goes with no loss scale, of --loss-scale, --precision=fp16, or the call that made the file:
+ * TC_USAGE. update_options.c */
+tc_status tc_update_refuse_last(tc_ctx *ctx);
 
 typedef struct tc_trained {
     tc_value *weight;

@@ -124,6 +124,8 @@ static tc_status scale_by_norm(tc_update *u, tc_value *apply, tc_value *loss_sca
 
 tc_status tc_update_scale(tc_update *u) {
     tc_value *apply = NULL, *loss_scale = tc_map_get(u->graph->names, TC_LOSS_SCALE_INPUT);
+    if (u->options->clip_last && loss_scale)
+        return tc_update_refuse_last(u->env->ctx);
     if (u->options->accumulate) {
         TC_TRY(tc_update_input(u, TC_APPLY_INPUT, TC_BOOL, &apply));
         TC_TRY(add_up(u, apply, loss_scale));
