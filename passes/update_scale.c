@@ -14,6 +14,15 @@
 
 static tc_value *number(tc_update *u, double x) { return tc_grad_scalar(&u->g, TC_FLOAT, x); }
 
+/* The value is what `state` is in the next run, by an output of that name (tc_update_renew). */
+static tc_status keep(tc_update *u, tc_value *value, const char *name, tc_value *state) {
+    TC_TRY(u->g.status);
+    tc_node *identity = tc_node_create(u->graph, "", "Identity", 1, 0);
+    tc_node_set_input(identity, 0, value);
+    tc_node_append(identity);
+    return tc_update_renew(u, identity, 0, name, state);
+}
+
 /* --- sums over runs --------------------------------------------------------------------------- */
 
 /* tempo.summed: runs since the last update, 0 before the first of a group. */
@@ -21,14 +30,8 @@ static tc_status count_runs(tc_update *u, tc_value *apply, tc_value **out_summed
     const tc_type *type = tc_type_tensor_static(u->graph->model, TC_INT64, 0, NULL);
     TC_TRY(tc_update_state(u, TC_SUMMED_INPUT, type, out_summed));
     tc_value *more = TC_OP(&u->g, "Add", *out_summed, tc_grad_scalar(&u->g, TC_INT64, 1));
-    tc_node *next = TC_BEGIN(&u->g, "Where", apply, tc_grad_scalar(&u->g, TC_INT64, 0), more);
-    tc_value *made = tc_grad_finish(&u->g, next);
-    TC_TRY(u->g.status);
-    tc_value *const operands[] = {made};
-    tc_node *identity = tc_node_create(u->graph, "", "Identity", 1, 0);
-    tc_node_set_input(identity, 0, operands[0]);
-    tc_node_append(identity);
-    return tc_update_renew(u, identity, 0, NULL, *out_summed);
+    tc_value *next = TC_OP(&u->g, "Where", apply, tc_grad_scalar(&u->g, TC_INT64, 0), more);
+    return keep(u, next, NULL, *out_summed);
 }
 
 /* Sums take the place of gradients. */
@@ -80,11 +83,7 @@ static tc_status clip_by_last(tc_update *u, tc_value *apply, tc_value *norm) {
     TC_TRY(tc_update_state(u, TC_LAST_NORM_INPUT, norm->type, &last));
     tc_value *kept = apply ? TC_OP(&u->g, "Where", apply, norm, last) : norm;
     u->scale = clipping_by(u, last);
-    TC_TRY(u->g.status);
-    tc_node *identity = tc_node_create(u->graph, "", "Identity", 1, 0);
-    tc_node_set_input(identity, 0, kept);
-    tc_node_append(identity);
-    return tc_update_renew(u, identity, 0, TC_GRAD_NORM_OUTPUT, last);
+    return keep(u, kept, TC_GRAD_NORM_OUTPUT, last);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -114,10 +113,10 @@ static tc_status scale_by_norm(tc_update *u, tc_value *apply, tc_value *loss_sca
         u->scale = clipping_by(u, norm);
     if (factor)
         u->scale = TC_OP(&u->g, "Div", u->scale ? u->scale : number(u, 1), factor);
-    if (loss_scale)
+    if (loss_scale) {
         TC_TRY(show_finite(u, norm, &finite));
-    if (finite)
         wait_unless(u, finite);
+    }
     TC_TRY(u->g.status);
     return tc_update_show(u, norm, TC_GRAD_NORM_OUTPUT);
 }
