@@ -12,6 +12,7 @@
 #include "../compiler/marks.h"
 #include "../compiler/memory/roles.h"
 #include "../compiler/ops.h"
+#include "torch/torch_names.h"
 #include <string.h>
 
 #define MOST_MOMENTS 2
@@ -20,11 +21,10 @@
 
 /* PyTorch's layout, which --names=pytorch of an earlier call gave it. */
 static bool has_other_layout(tc_ctx *ctx, const tc_value *weight, const tc_value *gradient) {
-    const char *parameter =
-        tc_model_metadata(weight->graph->model, tc_arena_printf(ctx->arena, "tempo.parameter.%s", weight->name));
-    const size_t n = parameter ? strcspn(parameter, " ") : 0;
-    return parameter && parameter[n] == ' ' && strncmp(gradient->name, parameter, n) == 0 &&
-           strcmp(gradient->name + n, "_grad") == 0;
+    tc_torch_name parameter;
+    return tc_torch_kept_name(ctx->arena, weight->graph->model, weight->name, &parameter) &&
+           parameter.layout != TC_TORCH_AS_IT_IS &&
+           strcmp(gradient->name, tc_arena_printf(ctx->arena, "%s_grad", parameter.name)) == 0;
 }
 
 static tc_status check_trained(tc_ctx *ctx, const tc_value *weight, const tc_value *gradient) {
