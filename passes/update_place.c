@@ -1,10 +1,8 @@
 /* update_place.c: where updates stand: as early as they can, so that a gradient goes as soon as it is used, but behind
  * the last reader of the old weight, so that the new one may take its place in memory (runtime/state.c). */
-#include "../compiler/marks.h"
 #include "../compiler/ops.h"
+#include "pass.h"
 #include "trainable.h"
-#include "update.h"
-#include <string.h>
 
 typedef struct places {
     tc_arena *arena;
@@ -18,17 +16,10 @@ typedef struct places {
 static tc_value *root_of(const places *p, tc_value *value) { return p->roots[value->id] ? p->roots[value->id] : value; }
 
 static void find_renewed(places *p) {
-    const tc_model_info *info = &p->graph->model->info;
-    const size_t length = strlen(TC_KEEP_KEY);
-    for (size_t i = 0; i < info->n_metadata; i++) {
-        const tc_pair *pair = &info->metadata[i];
-        if (strncmp(pair->key, TC_KEEP_KEY, length) != 0)
-            continue;
-        const tc_value *made = tc_map_get(p->graph->names, pair->key + length),
-                       *input = tc_map_get(p->graph->names, pair->value);
-        if (made && input)
-            p->renewed_by[input->id] = made->producer;
-    }
+    tc_kept_state *states;
+    const size_t n = tc_list_states(p->arena, p->graph->model, &states);
+    for (size_t i = 0; i < n; i++)
+        p->renewed_by[states[i].input->id] = states[i].output->producer;
 }
 
 static void find_readers(places *p) {
