@@ -26,8 +26,7 @@ static void show(tc_node *node, uint32_t index, tc_value *value) {
 /* Where somebody reads the mask, it stays a Dropout: outside of training, or with a ratio of 0. */
 static void keep_all(tc_node *node) {
     const tc_value *mask = tc_output(node, 1);
-    const bool is_ours = strcmp(node->domain, TC_TEMPO_DOMAIN) == 0;
-    if (mask && tc_value_is_used(mask) && is_ours) {
+    if (mask && tc_value_is_used(mask) && tc_node_is(node, TC_TEMPO_DOMAIN, "Dropout")) {
         const tc_tensor *zero = tc_tensor_scalar(node->graph->model, tc_value_dtype(tc_input(node, 1)), 0);
         tc_node_set_input(node, 1, tc_constant(node->graph, "ratio", zero));
         return;
@@ -42,7 +41,7 @@ static void keep_all(tc_node *node) {
 }
 
 static void keep_all_scores(tc_node *node) {
-    enum { RATIO = 5, SEED = 6 };
+    enum { RATIO = 5 };
     if (node->n_inputs > RATIO)
         tc_node_resize_inputs(node, RATIO);
     tc_forget_maps(node);
@@ -70,9 +69,7 @@ static void change_graph(tc_graph *graph) {
         TC_FOR_NESTED(nested, node)
             change_graph(nested);
         for (size_t i = 0; i < TC_COUNT(changes); i++) {
-            bool same = node->op && strcmp(node->op->domain, changes[i].domain) == 0 &&
-                        strcmp(node->op->name, changes[i].op) == 0;
-            if (same) {
+            if (tc_node_is(node, changes[i].domain, changes[i].op)) {
                 changes[i].change(node);
                 break;
             }
