@@ -244,9 +244,7 @@ static tc_status narrow_form(narrowing *n, tc_value *value, tc_node *before, int
 static tc_status narrow_operand(narrowing *n, tc_node *node, uint32_t index) {
     tc_value *value = tc_input(node, index), *form = tc_map_get_ptr(n->narrow, value);
     bool is_bias = index == 3 && tc_node_is(node, TC_TEMPO_DOMAIN, "DotProductAttention");
-    if (form)
-        ;
-    else if (is_bias && !number_of(value)) {
+    if (!form && is_bias && !number_of(value)) {
         TC_TRY(narrow_bias(n, value, node, &form));
         tc_map_set_ptr(n->narrow, value, form);
     } else
