@@ -465,8 +465,8 @@ static tc_status work(tc_ctx *ctx, cli *c, const tc_file *file) {
     if (is_auto(&c->options))
         TC_TRY(choose_rewrites(ctx, c, file, out));
     bool asked = !c->quiet || c->report;
-    tc_report report = {.input = c->input, .output = c->output, .dims = c->options.dims, .n_dims = c->options.n_dims};
-    report.fit = fitted;
+    tc_report report = {
+        .input = c->input, .output = c->output, .dims = c->options.dims, .n_dims = c->options.n_dims, .fit = fitted};
     compilation main_work = {.options = c->options, .report = asked ? &report : NULL};
     tc_status status = compile(ctx, c, file, true, &main_work);
     if (status == TC_OK && asked) {
