@@ -158,6 +158,12 @@ static void add_corrections(tc_body *body) {
                       "  beta_share = Sqrt (beta_part)\n");
 }
 
+/* X_new = X - factor what */
+static void add_step(tc_body *body, uint32_t i, const char *factor, const char *what) {
+    tc_body_add(body, "  step%u = Mul (%s%u, %s%u)\n", i, factor, i, what, i);
+    tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
+}
+
 /* X_new = X - rate * V_new / (sqrt(H_new) + epsilon), rate = R * sqrt(1 - beta^T) / (1 - alpha^T). */
 bool tc_make_adam(tc_body *body) {
     bool post = tc_attr_float(body->node, "norm_coefficient_post", 0) != 0;
@@ -217,15 +223,22 @@ bool tc_make_adamw(tc_body *body) {
     return true;
 }
 
-/* The norm of `value`i, in double. */
-static void add_norm(tc_body *body, uint32_t i, const char *value) {
+static void add_flat(tc_body *body) { tc_body_add(body, "  flat = Constant <value_ints: ints = [-1]> ()\n"); }
+
+/* The sum of the squares of `letter`i, in double. */
+static void add_squares(tc_body *body, char letter, uint32_t i) {
     tc_body_add(body,
-                "  %s%u_row = Reshape (%s%u, flat)\n"
-                "  %s%u_wide = Cast <to: int = 11> (%s%u_row)\n"
-                "  %s%u_squares = ReduceSumSquare <keepdims: int = 0> (%s%u_wide)\n"
-                "  %s%u_norm = Sqrt (%s%u_squares)\n"
-                "  %s%u_is = Greater (%s%u_norm, zero)\n",
-                value, i, value, i, value, i, value, i, value, i, value, i, value, i, value, i, value, i, value, i);
+                "  %c%u_row = Reshape (%c%u, flat)\n"
+                "  %c%u_wide = Cast <to: int = 11> (%c%u_row)\n"
+                "  %c%u_squares = ReduceSumSquare <keepdims: int = 0> (%c%u_wide)\n",
+                letter, i, letter, i, letter, i, letter, i, letter, i, letter, i);
+}
+
+/* The norm of `letter`i, in double, and whether it is above 0. */
+static void add_norm(tc_body *body, char letter, uint32_t i) {
+    add_squares(body, letter, i);
+    tc_body_add(body, "  %c%u_norm = Sqrt (%c%u_squares)\n", letter, i, letter, i);
+    tc_body_add(body, "  %c%u_is = Greater (%c%u_norm, zero)\n", letter, i, letter, i);
 }
 
 /* W = V_new / (1 - alpha^T) / (sqrt(H_new) / sqrt(1 - beta^T) + epsilon) + weight_decay X, X_new = X - R ratio W; the
@@ -237,7 +250,7 @@ bool tc_make_lamb(tc_body *body) {
                        "VH");
     add_corrections(body);
     add_attribute(body, "weight_decay");
-    tc_body_add(body, "  flat = Constant <value_ints: ints = [-1]> ()\n");
+    add_flat(body);
     for (uint32_t i = 0; i < n; i++) {
         add_gradient(body, "VH", i);
         add_averages(body, i);
@@ -247,18 +260,17 @@ bool tc_make_lamb(tc_body *body) {
         tc_body_add(body, "  mean%u = Div (V%u_new, alpha_share%u)\n", i, i, i);
         tc_body_add(body, "  even%u = Div (root%u, beta_share%u)\n", i, i, i);
         tc_body_add(body, "  below%u = Add (even%u, epsilon%u)\n", i, i, i);
-        tc_body_add(body, "  step%u = Div (mean%u, below%u)\n", i, i, i);
+        tc_body_add(body, "  way%u = Div (mean%u, below%u)\n", i, i, i);
         tc_body_add(body, "  lost%u = Mul (weight_decay%u, X%u)\n", i, i, i);
-        tc_body_add(body, "  W%u = Add (step%u, lost%u)\n", i, i, i);
-        add_norm(body, i, "X");
-        add_norm(body, i, "W");
+        tc_body_add(body, "  W%u = Add (way%u, lost%u)\n", i, i, i);
+        add_norm(body, 'X', i);
+        add_norm(body, 'W', i);
         tc_body_add(body, "  both%u = And (X%u_is, W%u_is)\n", i, i, i);
         tc_body_add(body, "  norms%u = Div (X%u_norm, W%u_norm)\n", i, i, i);
         tc_body_add(body, "  ratio%u = Where (both%u, norms%u, one)\n", i, i, i);
         tc_body_add(body, "  factor%u_wide = Mul (r, ratio%u)\n", i, i);
         tc_body_add(body, "  factor%u = CastLike (factor%u_wide, X%u)\n", i, i, i);
-        tc_body_add(body, "  gone%u = Mul (factor%u, W%u)\n", i, i, i);
-        tc_body_add(body, "  X%u_new = Sub (X%u, gone%u)\n", i, i, i);
+        add_step(body, i, "factor", "W");
     }
     end_update(body, "VH", n);
     return true;
@@ -285,8 +297,7 @@ bool tc_make_momentum(tc_body *body) {
             tc_body_add(body, "  ahead%u = Mul (alpha%u, V%u_new)\n  way%u = Add (g%u, ahead%u)\n", i, i, i, i, i, i);
         else
             tc_body_add(body, "  way%u = Identity (V%u_new)\n", i, i);
-        tc_body_add(body, "  step%u = Mul (r%u, way%u)\n", i, i, i);
-        tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
+        add_step(body, i, "r", "way");
     }
     end_update(body, "V", n);
     return true;
@@ -314,8 +325,7 @@ bool tc_make_sgd(tc_body *body) {
     for (uint32_t i = 0; i < n; i++) {
         add_gradient(body, "", i);
         add_typed(body, i, "r");
-        tc_body_add(body, "  step%u = Mul (r%u, g%u)\n", i, i, i);
-        tc_body_add(body, "  X%u_new = Sub (X%u, step%u)\n", i, i, i);
+        add_step(body, i, "r", "g");
     }
     end_update(body, "", n);
     return true;
@@ -355,18 +365,14 @@ bool tc_make_global_norm(tc_body *body) {
     tc_body_suffix(body, "_%u%s%s", node->n_inputs, scaled ? "s" : "", type == TC_DOUBLE ? "d" : "");
     tc_body_begin(body, scaled ? "max_norm: float = 1.0" : "", names(body, "", "G", "", node->n_inputs),
                   scaled ? "Norm, Scale" : "Norm");
-    tc_body_add(body, "  flat = Constant <value_ints: ints = [-1]> ()\n");
+    add_flat(body);
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        tc_body_add(body,
-                    "  row%u = Reshape (G%u, flat)\n"
-                    "  wide%u = Cast <to: int = 11> (row%u)\n"
-                    "  S%u = ReduceSumSquare <keepdims: int = 0> (wide%u)\n",
-                    i, i, i, i, i, i);
+        add_squares(body, 'G', i);
     tc_body_add(body,
                 "  squares = Sum (%s)\n"
                 "  norm = Sqrt (squares)\n"
                 "  Norm = Cast <to: int = %d> (norm)\n",
-                names(body, "", "S", "", node->n_inputs), type);
+                names(body, "", "G", "_squares", node->n_inputs), type);
     if (scaled) {
         add_attribute(body, "max_norm");
         tc_body_add(body,
