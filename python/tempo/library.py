@@ -83,11 +83,16 @@ def use(folder):
     _home = os.fspath(folder)
 
 
-def _in_home(home):
-    """Where a build folder, or a prefix, has the library and the program."""
-    libraries = [os.path.join(home, "runtime", LIBRARY), os.path.join(home, "lib", LIBRARY),
-                 *sorted(glob.glob(os.path.join(home, "lib*", "**", LIBRARY), recursive=True))]
-    return libraries, [os.path.join(home, PROGRAM), os.path.join(home, "bin", PROGRAM)]
+def _libraries(home):
+    """Where the package's own folder, a build folder or a prefix may have the library; one by one, for a prefix such as
+    /usr is large."""
+    yield from (os.path.join(home, folder, LIBRARY) for folder in ("", "runtime", "lib"))
+    yield from sorted(glob.glob(os.path.join(home, "lib*", "**", LIBRARY), recursive=True))
+
+
+def _programs(home):
+    """Likewise the program."""
+    return [os.path.join(home, PROGRAM), os.path.join(home, "bin", PROGRAM)]
 
 
 def _homes():
@@ -120,7 +125,7 @@ def _missing(what, named):
 def program():
     """The path of tempoc."""
     homes, named = _homes()
-    found = _first(p for home in homes for p in [os.path.join(home, PROGRAM), *_in_home(home)[1]])
+    found = _first(p for home in homes for p in _programs(home))
     if not found and not named:
         prefix = None if shutil.which(PROGRAM) else _pkg_config("prefix")
         found = shutil.which(PROGRAM) or (_first([os.path.join(prefix, "bin", PROGRAM)]) if prefix else None)
@@ -131,7 +136,7 @@ def program():
 
 def _open():
     homes, named = _homes()
-    found = _first(p for home in homes for p in [os.path.join(home, LIBRARY), *_in_home(home)[0]])
+    found = _first(p for home in homes for p in _libraries(home))
     if found:
         return ctypes.CDLL(found)
     if named:
