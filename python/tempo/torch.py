@@ -30,13 +30,18 @@ NUMBERS = {torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 5, torc
 DTYPES = {number: dtype for dtype, number in NUMBERS.items()}
 
 
-def _copy_out(tensor):
-    """A tempo_tensor as a torch.Tensor of its own."""
+def _view(tensor):
+    """A tempo_tensor as a torch.Tensor in the same memory, and the bytes that hold it; None, where there are none."""
     dtype, shape = DTYPES[tensor.dtype], [tensor.dims[i] for i in range(tensor.rank)]
     if tensor.bytes == 0:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype), None
     bytes_ = (ctypes.c_char * tensor.bytes).from_address(tensor.data)
-    return torch.frombuffer(bytes_, dtype=dtype).view(shape).clone()
+    return torch.frombuffer(bytes_, dtype=dtype).view(shape), bytes_
+
+
+def _copy_out(tensor):
+    """A tempo_tensor as a torch.Tensor of its own."""
+    return _view(tensor)[0].clone()
 
 
 def _flatten(args, kwargs):
@@ -47,12 +52,11 @@ def _flatten(args, kwargs):
 def _lend(session, tensor, lent):
     """A tempo_tensor as a torch.Tensor in the session's own memory, which stays as long as the tensor does; `lent`
     lists what tells of its end."""
-    if tensor.bytes == 0:
-        return _copy_out(tensor)
-    bytes_ = (ctypes.c_char * tensor.bytes).from_address(tensor.data)
-    bytes_.session = session
-    lent.append(weakref.ref(bytes_))
-    return torch.frombuffer(bytes_, dtype=DTYPES[tensor.dtype]).view([tensor.dims[i] for i in range(tensor.rank)])
+    view, bytes_ = _view(tensor)
+    if bytes_ is not None:
+        bytes_.session = session
+        lent.append(weakref.ref(bytes_))
+    return view
 
 
 def _take_back(session, parameters):

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from . import errors
 
 PREFIX = "module."  # the attribute of Flat
-FLOATS = {torch.float32: 1, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16}
+FLOATS = (torch.float32, torch.float16, torch.float64, torch.bfloat16)
 SURROGATE = "tempo.surrogate"
 TRAINING = "ai.onnx.preview.training"
 
