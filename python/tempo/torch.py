@@ -263,9 +263,9 @@ class _Call:
         session = self.entry.run(kind, self.sizes, self.tensors, self.seed)
         if self.by_loss:
             self.gradients = self.entry.gradients(session)
-        self.shapes = [tuple(session.output_tensor(name).dims[:session.output_tensor(name).rank])
-                       for name in self.entry.exported.outputs]
-        return self.entry.outputs(session, kind)
+        outputs = self.entry.outputs(session, kind)
+        self.shapes = [y.shape for y in outputs]
+        return outputs
 
     def backward(self, slopes):
         loss = self.entry.exported.loss
