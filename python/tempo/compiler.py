@@ -48,10 +48,9 @@ def _options(options):
             yield name
         elif isinstance(value, dict):
             yield from (f"{name}={k}={v}" for k, v in value.items())
-        elif isinstance(value, (list, tuple)):
-            yield from (f"{name}={os.fspath(v) if isinstance(v, os.PathLike) else v}" for v in value)
         else:
-            yield f"{name}={os.fspath(value) if isinstance(value, os.PathLike) else value}"
+            values = value if isinstance(value, (list, tuple)) else [value]
+            yield from (f"{name}={os.fspath(v) if isinstance(v, os.PathLike) else v}" for v in values)
 
 
 def _remove(path):
