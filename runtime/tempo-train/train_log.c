@@ -29,7 +29,6 @@ tc_status train_log_open(tc_ctx *ctx, const train_options *o, int64_t updates, i
                        .updates = updates,
                        .epochs = epochs,
                        .first = done,
-                       .begun = tc_seconds(),
                        .json_path = o->log};
     tc_hold(&out->held, close_log, out);
     if (o->log && !(out->json = fopen(o->log, done > 0 ? "ae" : "we")))

@@ -42,14 +42,15 @@ typedef struct train_log {
     bool quiet, terminal;
     bool open_line; /* the terminal's cursor stands in a line that is written over */
     int64_t print_every;
-    int64_t updates, epochs;    /* in all */
-    int64_t first;              /* update that this process begins behind */
-    double begun, shown, spent; /* spent: seconds of updates of this process */
-    double pace;                /* seconds of an update, smoothed */
+    int64_t updates, epochs; /* in all */
+    int64_t first;           /* update that this process begins behind */
+    double shown;            /* when a line was written last; seconds */
+    double pace;             /* seconds of an update, smoothed */
     tc_held held;
 } train_log;
 
-/* Opens the files that the options name; `resumed`: records are appended to those that are there. */
+/* Opens the files that the options name. Behind `done` updates of another process, if any, records are appended to
+ * those that are there. */
 tc_status train_log_open(tc_ctx *ctx, const train_options *o, int64_t updates, int64_t epochs, int64_t done,
                          train_log *out);
 void train_log_step(train_log *log, const train_record *r);
