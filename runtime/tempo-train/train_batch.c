@@ -50,18 +50,17 @@ static const unsigned char *row_at(const train_column *c, size_t file, int64_t r
 static tc_status fill_rows(const filler *f, train_column *c) {
     size_t bytes = (size_t)c->elements * tempo_dtype_size(c->input.dtype);
     for (int64_t i = 0; i < f->n; i++) {
-        uint64_t sample = f->samples[i], unused;
+        uint64_t sample = f->samples[i];
         size_t k = train_file_of(f->d, (int64_t)sample);
         const unsigned char *row = row_at(c, k, (int64_t)sample - f->d->first[k]);
-        if (!train_convert(c->dtype, row, c->input.dtype, (char *)c->buffer + (size_t)i * bytes, c->elements, &unused))
+        if (!train_convert(c->dtype, row, c->input.dtype, (char *)c->buffer + (size_t)i * bytes, c->elements))
             return does_not_fit(f, c, sample);
     }
     return TC_OK;
 }
 
 static tc_status fill_constant(const filler *f, train_column *c) {
-    uint64_t unused;
-    if (!c->filled && !train_convert(c->dtype, c->parts[0].data, c->input.dtype, c->buffer, c->elements, &unused))
+    if (!c->filled && !train_convert(c->dtype, c->parts[0].data, c->input.dtype, c->buffer, c->elements))
         return does_not_fit(f, c, 0);
     c->filled = true;
     return TC_OK;
@@ -71,7 +70,6 @@ static tc_status fill_constant(const filler *f, train_column *c) {
 
 /* Tokens of packed rows run through all files. */
 static bool copy_packed(const train_data *d, const train_column *c, int64_t first, int64_t n, unsigned char *to) {
-    uint64_t unused;
     size_t element = tempo_dtype_size(c->input.dtype);
     for (size_t k = 0; k < d->source.n && n > 0; k++) {
         const train_part *part = &c->parts[k];
@@ -79,7 +77,7 @@ static bool copy_packed(const train_data *d, const train_column *c, int64_t firs
             continue;
         int64_t here = part->first + part->rows - first < n ? part->first + part->rows - first : n;
         uint64_t count = (uint64_t)here * c->elements;
-        if (!train_convert(c->dtype, row_at(c, k, first - part->first), c->input.dtype, to, count, &unused))
+        if (!train_convert(c->dtype, row_at(c, k, first - part->first), c->input.dtype, to, count))
             return false;
         to += count * element;
         first += here;
@@ -95,7 +93,6 @@ static void repeat(unsigned char *to, const unsigned char *element, size_t size,
 
 static bool copy_tokens(const filler *f, const train_column *c, uint64_t sample, int64_t first, int64_t length,
                         unsigned char *to) {
-    uint64_t unused;
     if (c->kind == TRAIN_MADE) {
         repeat(to, c->one, tempo_dtype_size(c->input.dtype), (uint64_t)length);
         return true;
@@ -103,7 +100,7 @@ static bool copy_tokens(const filler *f, const train_column *c, uint64_t sample,
     if (f->d->options.pack > 0)
         return copy_packed(f->d, c, first, length, to);
     size_t k = train_file_of(f->d, (int64_t)sample);
-    return train_convert(c->dtype, row_at(c, k, first), c->input.dtype, to, (uint64_t)length * c->elements, &unused);
+    return train_convert(c->dtype, row_at(c, k, first), c->input.dtype, to, (uint64_t)length * c->elements);
 }
 
 static tc_status fill_ragged(const filler *f, train_column *c, int64_t padded) {

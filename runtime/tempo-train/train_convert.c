@@ -68,28 +68,28 @@ static void load_integers(tempo_dtype dtype, const void *from, size_t n, int64_t
     }
 }
 
-/* The place of the first number that int64 does not hold; n: it holds all. */
-static size_t fitting(tempo_dtype dtype, const int64_t *loaded, size_t n) {
-    size_t i = 0;
-    while (dtype == TEMPO_UINT64 && i < n && loaded[i] >= 0)
-        i++;
-    return dtype == TEMPO_UINT64 ? i : n;
+/* Whether int64 holds all of them. */
+static bool were_loaded(tempo_dtype dtype, const int64_t *loaded, size_t n) {
+    for (size_t i = 0; dtype == TEMPO_UINT64 && i < n; i++)
+        if (loaded[i] < 0)
+            return false;
+    return true;
 }
 
-/* The place of the first number that does not fit; n: all do. */
+/* False: a number does not fit. */
 #define STORE(dtype, type, least, largest)                                                                             \
     case dtype:                                                                                                        \
         for (size_t i = 0; i < n; i++) {                                                                               \
             if (from[i] < (int64_t)(least) || from[i] > (int64_t)(largest))                                            \
-                return i;                                                                                              \
+                return false;                                                                                          \
             type value = (type)from[i];                                                                                \
             memcpy((char *)to + i * sizeof value, &value, sizeof value);                                               \
         }                                                                                                              \
-        return n;
-static size_t store_integers(tempo_dtype dtype, const int64_t *from, size_t n, void *to) {
+        return true;
+static bool store_integers(tempo_dtype dtype, const int64_t *from, size_t n, void *to) {
     switch (dtype) {
         INTEGERS(STORE)
-    default: return 0;
+    default: return false;
     }
 }
 
@@ -124,25 +124,24 @@ static void store_floats(tempo_dtype dtype, const double *from, size_t n, void *
 
 /* --- both ------------------------------------------------------------------------------------- */
 
-static size_t convert_some(tempo_dtype from_type, const void *from, tempo_dtype to_type, void *to, size_t n) {
+static bool convert_some(tempo_dtype from_type, const void *from, tempo_dtype to_type, void *to, size_t n) {
     int64_t integers[AT_ONCE];
     double floats[AT_ONCE];
     if (kind_of(from_type) == FLOATING) {
         load_floats(from_type, from, n, floats);
         store_floats(to_type, floats, n, to);
-        return n;
+        return true;
     }
     load_integers(from_type, from, n, integers);
     if (kind_of(to_type) == INTEGER)
-        return store_integers(to_type, integers, fitting(from_type, integers, n), to);
+        return were_loaded(from_type, integers, n) && store_integers(to_type, integers, n, to);
     for (size_t i = 0; i < n; i++)
         floats[i] = (double)integers[i];
     store_floats(to_type, floats, n, to);
-    return n;
+    return true;
 }
 
-bool train_convert(tempo_dtype from_type, const void *from, tempo_dtype to_type, void *to, uint64_t n,
-                   uint64_t *out_bad) {
+bool train_convert(tempo_dtype from_type, const void *from, tempo_dtype to_type, void *to, uint64_t n) {
     size_t from_size = tempo_dtype_size(from_type), to_size = tempo_dtype_size(to_type);
     TC_ASSERT(train_can_convert(from_type, to_type));
     if (from_type == to_type) {
@@ -152,12 +151,8 @@ bool train_convert(tempo_dtype from_type, const void *from, tempo_dtype to_type,
     }
     for (uint64_t done = 0; done < n; done += AT_ONCE) {
         size_t some = n - done < AT_ONCE ? (size_t)(n - done) : AT_ONCE;
-        size_t good =
-            convert_some(from_type, (const char *)from + done * from_size, to_type, (char *)to + done * to_size, some);
-        if (good < some) {
-            *out_bad = done + good;
+        if (!convert_some(from_type, (const char *)from + done * from_size, to_type, (char *)to + done * to_size, some))
             return false;
-        }
     }
     return true;
 }

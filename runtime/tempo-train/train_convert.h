@@ -7,7 +7,6 @@
 /* Whether numbers of `from` may be had as `to`: integers and bools as one another, where each number fits; what `to`
  * holds all numbers of. */
 bool train_can_convert(tempo_dtype from, tempo_dtype to);
-/* Converts `n` elements, `from` at any alignment. False at the first number that does not fit, *out_bad. */
-bool train_convert(tempo_dtype from_type, const void *from, tempo_dtype to_type, void *to, uint64_t n,
-                   uint64_t *out_bad);
+/* Converts `n` elements, `from` at any alignment. False: a number does not fit. */
+bool train_convert(tempo_dtype from_type, const void *from, tempo_dtype to_type, void *to, uint64_t n);
 #endif

@@ -138,11 +138,10 @@ tc_status train_failed(tc_ctx *ctx, const tempo_session *session, tempo_status s
 
 tc_status train_read_number(tc_ctx *ctx, tempo_session *session, const char *output, double *out_number) {
     tempo_tensor tensor;
-    uint64_t bad;
     tempo_status status = tempo_output(session, output, &tensor);
     if (status != TEMPO_OK)
         return train_failed(ctx, session, status);
-    bool is_number = train_convert(tensor.dtype, tensor.data, TEMPO_DOUBLE, out_number, 1, &bad);
+    bool is_number = train_convert(tensor.dtype, tensor.data, TEMPO_DOUBLE, out_number, 1);
     TC_ASSERT(is_number && tensor.bytes == tempo_dtype_size(tensor.dtype));
     return TC_OK;
 }

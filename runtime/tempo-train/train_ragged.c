@@ -143,7 +143,6 @@ static tc_status check_pack(tc_ctx *ctx, const train_data *d, const train_column
 
 /* False: the input's type does not hold it. */
 static bool set_element(const train_input *in, double value, unsigned char out[8]) {
-    uint64_t unused;
     memset(out, 0, 8);
     if (tc_dtype_is_float((tc_dtype)in->dtype)) {
         tc_element_set((tc_dtype)in->dtype, out, 0, value);
@@ -152,7 +151,7 @@ static bool set_element(const train_input *in, double value, unsigned char out[8
     if (!(fabs(value) <= 0x1p53) || value != floor(value))
         return false;
     int64_t whole = (int64_t)value;
-    return train_convert(TEMPO_INT64, &whole, in->dtype, out, 1, &unused);
+    return train_convert(TEMPO_INT64, &whole, in->dtype, out, 1);
 }
 
 static train_column *find_padded(train_data *d, const char *name, size_t length) {
