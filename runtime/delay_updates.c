@@ -6,7 +6,6 @@
 
 /* A bucket closes behind a node: what depends on none later than the one before it may come then. */
 typedef struct delay {
-    rt_plan *plan;
     tc_map *averaged;
     uint32_t *level; /* by value id: 1 + the last bucket that the value depends on; 0: on none */
     tc_node **order; /* [n] the nodes as they will stand */
@@ -81,8 +80,7 @@ void rt_delay_updates(rt_plan *plan) {
     if (plan->n_averaged == 0 || plan->shared->ranks < 2)
         return;
     tc_arena *arena = plan->launcher.arena;
-    delay d = {.plan = plan,
-               .averaged = rt_averaged_values(plan),
+    delay d = {.averaged = rt_averaged_values(plan),
                .level = TC_NEW_ARRAY(arena, uint32_t, (size_t)plan->model->next_id + 1),
                .order = TC_NEW_ARRAY(arena, tc_node *, (size_t)graph->n_nodes + 1),
                .waiting = TC_NEW_ARRAY(arena, tc_node *, (size_t)graph->n_nodes + 1)};
