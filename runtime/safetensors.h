@@ -54,5 +54,4 @@ tc_status rt_safetensors_write(tc_ctx *ctx, const char *path, const rt_array *ar
 
 /* The format's name of a type, "BF16"; NULL: it has none. */
 const char *rt_safetensors_dtype(tempo_dtype dtype);
-bool rt_safetensors_dtype_of(const char *name, tempo_dtype *out_dtype);
 #endif

@@ -42,7 +42,7 @@ const char *rt_safetensors_dtype(tempo_dtype dtype) {
     return NULL;
 }
 
-bool rt_safetensors_dtype_of(const char *name, tempo_dtype *out_dtype) {
+static bool find_dtype(const char *name, tempo_dtype *out_dtype) {
     for (size_t i = 0; i < TC_COUNT(dtypes); i++)
         if (strcmp(dtypes[i].name, name) == 0)
             return *out_dtype = dtypes[i].dtype, true;
@@ -185,7 +185,7 @@ static tc_status read_number(reader *r, uint64_t most, uint64_t *out_number) {
 static tc_status read_dtype(reader *r, entry *e) {
     const char *name;
     TC_TRY(read_string(r, r->scratch, &name));
-    if (rt_safetensors_dtype_of(name, &e->array.tensor.dtype))
+    if (find_dtype(name, &e->array.tensor.dtype))
         return TC_OK;
     return tc_error(r->ctx, TC_UNSUPPORTED, NULL, "tensor '%s': element type '%s'", tc_quote(r->ctx, e->array.name),
                     tc_quote(r->ctx, name));
