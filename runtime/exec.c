@@ -65,19 +65,20 @@ static bool find_not_finite(const rt_arg *arg, const void *data, int64_t *out_at
     return false;
 }
 
-/* The operands of an optimizer are R, T, n weights, their n gradients, and states, each group in one order. */
+/* Of an optimizer's operands, its weights stand before their gradients, in the same order. */
 static tc_status tell_not_finite(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch) {
     const tc_node *node = launch->node;
-    const uint32_t n = rt_updated_tensors(launch);
+    uint32_t first;
+    const uint32_t n = rt_gradient_operands(node, &first);
     const char *gradient = "?", *weight = "?", *what = "no number";
-    for (uint32_t i = 0; i < n; i++) {
-        const rt_arg *g = rt_in(launch, 2 + n + i);
+    for (uint32_t i = first; i < first + n; i++) {
+        const rt_arg *g = rt_in(launch, i);
         int64_t at;
         double value;
-        if (!g || !find_not_finite(g, operand_bytes(plan, launch, 2 + n + i), &at, &value))
+        if (!g || !find_not_finite(g, operand_bytes(plan, launch, i), &at, &value))
             continue;
-        gradient = tc_input(node, 2 + n + i)->name;
-        weight = tc_input(node, 2 + i)->name;
+        gradient = tc_input(node, i)->name;
+        weight = tc_input(node, i - n)->name;
         what = tc_arena_printf(ctx->arena, "%g at element %lld of %lld", value, (long long)at, (long long)g->count);
         break;
     }

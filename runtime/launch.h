@@ -115,8 +115,6 @@ double rt_pointwise_alpha(const tc_node *node, tk_pointwise_row row);
 /* How many gradients the node updates weights by, from operand *out_first on; 0: it is no optimizer. One that adds
  * gradients up (Accumulate) is none: its sums go into another. launch_optimizer.c */
 uint32_t rt_gradient_operands(const tc_node *node, uint32_t *out_first);
-/* Of a launch of an optimizer: how many weights it updates; 0: it is none. launch_optimizer.c */
-uint32_t rt_updated_tensors(const rt_launch *launch);
 
 /* Rows of kernels.def. */
 typedef struct rt_kernel_row {

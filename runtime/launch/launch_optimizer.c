@@ -170,11 +170,6 @@ uint32_t rt_gradient_operands(const tc_node *node, uint32_t *out_first) {
     return n;
 }
 
-uint32_t rt_updated_tensors(const rt_launch *launch) {
-    const update_params *p = launch->run == run_update ? launch->params : NULL;
-    return p ? p->n : 0;
-}
-
 /* --- the norm of all gradients ------------------------------------------------------------------ */
 
 typedef struct norm_params {
