@@ -215,15 +215,10 @@ static tc_status average_all(tc_ctx *ctx, const train_options *o, const train_gr
     return TC_OK;
 }
 
-/* FNV-1a. */
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
-        hash = (hash ^ *c) * UINT64_C(0x100000001b3);
-    return (hash ^ 0xff) * UINT64_C(0x100000001b3);
-}
+static uint64_t hash_text(uint64_t hash, const char *text) { return tc_hash_bytes(text, strlen(text) + 1, hash); }
 
 static uint64_t hash_graph(tc_arena *arena, const tc_graph *graph) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = 0;
     TC_FOR_NODES(node, graph) {
         hash = hash_text(hash, node->op_type);
         for (uint32_t i = 0; i < node->n_inputs; i++)
