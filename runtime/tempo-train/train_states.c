@@ -57,22 +57,9 @@ tc_status train_checkpoint_now(train_run *r) {
 
 /* --- going on ------------------------------------------------------------------------------------- */
 
-static tc_status restore(train_run *r, const train_checkpoint *c, const train_state *state) {
-    const rt_array *array = rt_safetensors_find(state->is_weight ? &c->weights : &c->moments, state->input);
-    if (!array) {
-        tc_error(r->ctx, TC_BAD_INPUT, NULL, "checkpoint %s has no tensor '%s', which the graph trains",
-                 tc_quote(r->ctx, c->path), tc_quote(r->ctx, state->input));
-        tc_hint(r->ctx, "go on with the model, the optimizer and the selection of weights that it was written with");
-        return TC_BAD_INPUT;
-    }
-    tempo_status status = tempo_set_state(r->graph.session, state->input, &array->tensor);
-    return status == TEMPO_OK ? TC_OK : train_failed(r->ctx, r->graph.session, status);
-}
-
-static tc_status check_shape(train_run *r, const train_checkpoint *c, const train_state *state) {
-    const rt_array *array = rt_safetensors_find(state->is_weight ? &c->weights : &c->moments, state->input);
-    const tc_type *type = rt_find_input(r->graph.session, state->input)->declared;
-    if (!array || !type)
+static tc_status check_shape(train_run *r, const train_checkpoint *c, const rt_array *array) {
+    const tc_type *type = rt_find_input(r->graph.session, array->name)->declared;
+    if (!type)
         return TC_OK;
     bool same = (int)type->dtype == (int)array->tensor.dtype && type->rank == array->tensor.rank;
     for (int axis = 0; same && axis < type->rank; axis++)
@@ -81,7 +68,20 @@ static tc_status check_shape(train_run *r, const train_checkpoint *c, const trai
         return TC_OK;
     return tc_error(r->ctx, TC_BAD_INPUT, NULL,
                     "checkpoint %s: tensor '%s' has another type or shape than in the graph, %s",
-                    tc_quote(r->ctx, c->path), tc_quote(r->ctx, state->input), tc_type_text(r->ctx->arena, type));
+                    tc_quote(r->ctx, c->path), tc_quote(r->ctx, array->name), tc_type_text(r->ctx->arena, type));
+}
+
+static tc_status restore(train_run *r, const train_checkpoint *c, const train_state *state) {
+    const rt_array *array = rt_safetensors_find(state->is_weight ? &c->weights : &c->moments, state->input);
+    if (!array) {
+        tc_error(r->ctx, TC_BAD_INPUT, NULL, "checkpoint %s has no tensor '%s', which the graph trains",
+                 tc_quote(r->ctx, c->path), tc_quote(r->ctx, state->input));
+        tc_hint(r->ctx, "go on with the model, the optimizer and the selection of weights that it was written with");
+        return TC_BAD_INPUT;
+    }
+    TC_TRY(check_shape(r, c, array));
+    tempo_status status = tempo_set_state(r->graph.session, state->input, &array->tensor);
+    return status == TEMPO_OK ? TC_OK : train_failed(r->ctx, r->graph.session, status);
 }
 
 static tc_status check_seed(train_run *r, const train_checkpoint *c) {
@@ -172,12 +172,9 @@ tc_status train_take_checkpoint(train_run *r) {
         return TC_OK;
     tell_differences(r, &c->progress, &own);
     tell_left_behind(r, c);
-    for (size_t i = 0; i < r->graph.n_states; i++) {
-        if (r->graph.states[i].is_sum)
-            continue;
-        TC_TRY(check_shape(r, c, &r->graph.states[i]));
-        TC_TRY(restore(r, c, &r->graph.states[i]));
-    }
+    for (size_t i = 0; i < r->graph.n_states; i++)
+        if (!r->graph.states[i].is_sum)
+            TC_TRY(restore(r, c, &r->graph.states[i]));
     r->progress = c->progress;
     r->progress.plan_hash = own.plan_hash;
     r->progress.data_hash = own.data_hash;
