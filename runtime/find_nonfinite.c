@@ -105,10 +105,9 @@ static const void *on_host(finder *f, const void *data, size_t bytes) {
 
 static void look_at(finder *f, const tc_value *value, const rt_launch *launch, const rt_arg *arg, const void *data) {
     note n = {.value = value, .launch = launch, .rank = arg->rank, .dims = arg->dims};
-    if (value && tc_dtype_is_float((tc_dtype)arg->dtype))
-        scan(arg->dtype, data, arg->count, &n);
-    else
+    if (!value)
         return;
+    scan(arg->dtype, data, arg->count, &n);
     if (n.nan_at >= 0 || n.infinity_at >= 0)
         add_note(f, &n);
 }
