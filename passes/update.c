@@ -27,11 +27,13 @@ static bool has_other_layout(tc_ctx *ctx, const tc_value *weight, const tc_value
            strcmp(gradient->name, tc_arena_printf(ctx->arena, "%s_grad", parameter.name)) == 0;
 }
 
-static tc_status check_trained(tc_ctx *ctx, const tc_value *weight, const tc_value *gradient) {
+static tc_status check_trained(const tc_update *u, const tc_value *weight, const tc_value *gradient) {
+    tc_ctx *ctx = u->env->ctx;
+    const char *option = tc_update_option(u->options);
     tc_dtype dtype = tc_value_dtype(weight);
     if (has_other_layout(ctx, weight, gradient) || !tc_same_shape(weight, gradient)) {
         tc_error(ctx, TC_UNSUPPORTED, gradient->producer,
-                 "--update: the gradient '%s' (%s) has not the layout of '%s' (%s)", tc_quote(ctx, gradient->name),
+                 "--%s: the gradient '%s' (%s) has not the layout of '%s' (%s)", option, tc_quote(ctx, gradient->name),
                  tc_type_text(ctx->arena, gradient->type), tc_quote(ctx, weight->name),
                  tc_type_text(ctx->arena, weight->type));
         tc_hint(ctx, "compile the model without --names=pytorch");
@@ -39,8 +41,8 @@ static tc_status check_trained(tc_ctx *ctx, const tc_value *weight, const tc_val
     }
     if (dtype == TC_FLOAT || (dtype == TC_DOUBLE && tc_value_dtype(gradient) == TC_DOUBLE))
         return TC_OK;
-    tc_error(ctx, TC_UNSUPPORTED, NULL, "--update: the weight '%s' is %s: updates are of float, which small ones need",
-             tc_quote(ctx, weight->name), tc_dtype_name(dtype));
+    tc_error(ctx, TC_UNSUPPORTED, NULL, "--%s: the weight '%s' is %s: updates are of float, which small ones need",
+             option, tc_quote(ctx, weight->name), tc_dtype_name(dtype));
     tc_hint(ctx, "export the model in float32, or leave the weight as it is (--freeze=GLOB)");
     return TC_UNSUPPORTED;
 }
@@ -58,7 +60,7 @@ static tc_status take_gradients(tc_update *u) {
             i++;
             continue;
         }
-        TC_TRY(check_trained(ctx, weight, gradient));
+        TC_TRY(check_trained(u, weight, gradient));
         tc_graph_remove_output(u->graph, i);
         gradient->role = TC_ROLE_BACKWARD;
         gradient->gradient_of = NULL;
@@ -68,8 +70,8 @@ static tc_status take_gradients(tc_update *u) {
         tc_note(ctx, NULL, "%u gradients of what is no initializer stay outputs", others);
     if (u->n > 0)
         return TC_OK;
-    tc_error(ctx, TC_BAD_INPUT, NULL,
-             "--update: the graph has no gradient of an initializer: there is nothing to update");
+    tc_error(ctx, TC_BAD_INPUT, NULL, "--%s: the graph has no gradient of an initializer: there is nothing to update",
+             tc_update_option(u->options));
     tc_hint(ctx, "%s",
             others > 0 ? "inputs get their values from a checkpoint: tempoc FILE --checkpoint=WEIGHTS -o TRAIN.onnx"
                        : "the backward pass comes before it; --loss says of what, --train for which initializers");
@@ -81,7 +83,7 @@ static tc_status take_gradients(tc_update *u) {
 static tc_status free_name(tc_update *u, const char *name) {
     if (!tc_graph_find(u->graph, name))
         return TC_OK;
-    tc_error(u->env->ctx, TC_BAD_INPUT, NULL, "--update: the name '%s' is taken in the graph",
+    tc_error(u->env->ctx, TC_BAD_INPUT, NULL, "--%s: the name '%s' is taken in the graph", tc_update_option(u->options),
              tc_quote(u->env->ctx, name));
     tc_hint(u->env->ctx, "rename it");
     return TC_BAD_INPUT;
@@ -248,16 +250,18 @@ void tc_place_updates_again(tc_arena *arena, tc_graph *graph) {
 tc_status tc_pass_update(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     const tc_value *rate = tc_map_get(graph->names, TC_RATE_INPUT);
+    const char *option = tc_update_option(&env->options->update);
     if (rate && rate->is_input) {
         if (env->options->update.optimizer && !env->summary->update) /* else they are this call's */
-            tc_note(env->ctx, NULL, "the graph updates its weights already: --update is skipped");
+            tc_note(env->ctx, NULL, "the graph updates its weights already: --%s is skipped", option);
         tc_place_updates_again(env->ctx->arena, graph);
         return TC_OK;
     }
     if (!env->options->update.optimizer)
         return TC_OK;
     if (model->is_step)
-        return tc_error(env->ctx, TC_USAGE, NULL, "--update: the file describes updates of its own (training_info)");
+        return tc_error(env->ctx, TC_USAGE, NULL, "--%s: the file describes updates of its own (training_info)",
+                        option);
     tc_grad_pool pool = {env->ctx->arena, tc_map_create(env->ctx->arena)};
     tc_update u = {.env = env, .graph = graph, .options = &env->options->update};
     tc_node *last = graph->last;

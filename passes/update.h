@@ -9,6 +9,7 @@ struct tc_pass_env;
 
 typedef struct tc_update_options {
     const char *optimizer; /* adamw, adam, lamb, sgd; NULL: the graph gives gradients, and no weight changes */
+    const char *option;    /* by which the program is told of it, in messages; NULL: update */
     double beta1, beta2;   /* of adamw, adam and lamb: the decay of the averages of g and of g^2 */
     double epsilon;        /* of adamw, adam and lamb, added to the corrected root */
     double momentum;       /* of sgd; 0: it keeps no state */
@@ -20,6 +21,8 @@ typedef struct tc_update_options {
     bool clip_last;   /* by the norm of the update before: gradients need not wait for each other */
     bool accumulate;  /* gradients of several runs add up to one update */
 } tc_update_options;
+/* "update", or what else the option is called. */
+const char *tc_update_option(const tc_update_options *options);
 
 /* What the pass did, for the report. In the context's arena. */
 typedef struct tc_update_summary {

@@ -15,6 +15,8 @@ const tc_update_method *tc_update_method_of(const tc_update_options *o) {
     return NULL;
 }
 
+const char *tc_update_option(const tc_update_options *o) { return o->option ? o->option : "update"; }
+
 static tc_status unknown_method(tc_ctx *ctx, const char *name) {
     tc_nearest nearest;
     const char *list = "";
@@ -76,7 +78,7 @@ tc_status tc_update_refuse_last(tc_ctx *ctx) {
 tc_status tc_update_check_options(tc_ctx *ctx, const tc_options *options) {
     const tc_update_options *o = &options->update;
     if (!o->optimizer && option_alone(o))
-        return tc_error(ctx, TC_USAGE, NULL, "--%s goes with --update", option_alone(o));
+        return tc_error(ctx, TC_USAGE, NULL, "--%s goes with --%s", option_alone(o), tc_update_option(o));
     if (!o->optimizer)
         return TC_OK;
     const tc_update_method *method = tc_update_method_of(o);
@@ -88,12 +90,12 @@ tc_status tc_update_check_options(tc_ctx *ctx, const tc_options *options) {
     if (o->clip_last && tc_scales_loss(options))
         return tc_update_refuse_last(ctx);
     if (o->momentum > 0 && method->moments != 1)
-        return tc_error(ctx, TC_USAGE, NULL, "--momentum goes with --update=sgd");
+        return tc_error(ctx, TC_USAGE, NULL, "--momentum goes with --%s=sgd", tc_update_option(o));
     if (o->nesterov && o->momentum <= 0)
         return tc_error(ctx, TC_USAGE, NULL, "--nesterov needs --momentum, above 0");
     if (tc_pipeline_has(options, "update"))
         return TC_OK;
-    tc_error(ctx, TC_USAGE, NULL, "--update goes with the pass 'update', which does not run here");
+    tc_error(ctx, TC_USAGE, NULL, "--%s goes with the pass 'update', which does not run here", tc_update_option(o));
     tc_hint(ctx, "recipes that have it append a backward pass; with --passes, put it behind all but bodies");
     return TC_USAGE;
 }

@@ -67,6 +67,7 @@ static tc_status check_optimizer(tc_ctx *ctx, train_options *o) {
             usual = optimizers[i].rate;
     o->rate = o->rate == UNSET ? usual : o->rate;
     o->options.update.accumulate = o->accumulate > 1;
+    o->options.update.option = "optimizer";
     if (o->rate < 0)
         return tc_error(ctx, TC_USAGE, NULL, "--lr=%g: expected a number from 0 on", o->rate);
     return TC_OK;

@@ -31,6 +31,7 @@ def usage():
             (["--seed=-1"], "--seed=-1: expected"),
             (["--beta1=1"], "--beta1=1: expected a number from 0 to below 1"),
             (["--lr=-1"], "--lr=-1: expected a number from 0 on"),
+            (["--momentum=0.5"], "--momentum goes with --optimizer=sgd"),
             (["--nesterov"], "--nesterov needs --momentum"),
             (["--clip-last"], "--clip-last needs --clip-norm"),
             (["--accumulate=0"], "--accumulate is 1 or more"),
