@@ -4,10 +4,9 @@
 #include "train_heartbeat.h"
 #include "../../compiler/onnx_io.h"
 #include "train_meet.h"
+#include "train_thread.h"
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -52,12 +51,6 @@ struct train_heartbeat {
     double moved;     /* when they had become more, or there was none; seconds */
     bool ends;        /* another rank has failed: the process is about to end */
 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void pause_for(double seconds) {
     const struct timespec pause = {(time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds))};
@@ -130,7 +123,7 @@ static void follow(train_heartbeat *h, const message *m) {
 
 static void take(train_heartbeat *h, wire *w) {
     w->n = 0;
-    w->heard = now();
+    w->heard = train_now();
     if (w->got.kind == BYE)
         w->left = true;
     else if (w->got.kind != BEAT)
@@ -158,9 +151,9 @@ static void read_from(train_heartbeat *h, wire *w) {
 static void look_at_itself(train_heartbeat *h) {
     pthread_mutex_lock(&h->mutex);
     if (!h->node || h->nodes != h->seen)
-        h->moved = now();
+        h->moved = train_now();
     h->seen = h->nodes;
-    bool is_stuck = now() - h->moved > h->timeout;
+    bool is_stuck = train_now() - h->moved > h->timeout;
     pthread_mutex_unlock(&h->mutex);
     if (is_stuck)
         conclude(h, STUCK, h->rank);
@@ -168,7 +161,7 @@ static void look_at_itself(train_heartbeat *h) {
 
 static void judge(train_heartbeat *h) {
     for (int i = 0; i < h->n_wires; i++)
-        if (!h->wires[i].left && now() - h->wires[i].heard > h->timeout)
+        if (!h->wires[i].left && train_now() - h->wires[i].heard > h->timeout)
             conclude(h, SILENT, h->wires[i].rank);
     look_at_itself(h);
 }
@@ -176,9 +169,9 @@ static void judge(train_heartbeat *h) {
 /* Who was stopped himself, with the whole job, say, has heard nothing meanwhile. */
 static void forgive(train_heartbeat *h) {
     for (int i = 0; i < h->n_wires; i++)
-        h->wires[i].heard = now();
+        h->wires[i].heard = train_now();
     pthread_mutex_lock(&h->mutex);
-    h->moved = now();
+    h->moved = train_now();
     pthread_mutex_unlock(&h->mutex);
 }
 
@@ -203,9 +196,9 @@ static void *watch(void *user) {
     train_heartbeat *h = user;
     double sent = 0;
     for (;;) {
-        double began = now();
+        double began = train_now();
         await(h, h->interval);
-        if (now() - began > 3 * h->interval)
+        if (train_now() - began > 3 * h->interval)
             forgive(h);
         kind k = told(h);
         if (k == FAILED)
@@ -215,10 +208,10 @@ static void *watch(void *user) {
         for (int i = 0; i < h->n_wires; i++)
             read_from(h, &h->wires[i]);
         judge(h);
-        if (now() - sent < h->interval)
+        if (train_now() - sent < h->interval)
             continue;
         send_to_all(h, BEAT, -1);
-        sent = now();
+        sent = train_now();
     }
 }
 
@@ -270,16 +263,6 @@ void train_heartbeat_stop(train_heartbeat *heartbeat) {
     destroy(heartbeat);
 }
 
-/* Signals are for the thread that computes: its handlers know what to do. */
-static bool start_thread(train_heartbeat *h) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool is_there = pthread_create(&h->thread, NULL, watch, h) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return is_there;
-}
-
 static train_heartbeat *create(const train_peer *peers, int rank, int ranks, double timeout) {
     train_heartbeat *h = calloc(1, sizeof *h);
     const int n = rank == 0 ? ranks - 1 : 1;
@@ -293,7 +276,7 @@ static train_heartbeat *create(const train_peer *peers, int rank, int ranks, dou
                            .n_wires = n,
                            .wires = calloc((size_t)n, sizeof *h->wires),
                            .fds = calloc((size_t)n + 1, sizeof *h->fds),
-                           .moved = now()};
+                           .moved = train_now()};
     pthread_mutex_init(&h->mutex, NULL);
     bool has_pipe = pipe(h->pipe) == 0;
     for (int i = 0; h->wires && i < n; i++)
@@ -318,9 +301,9 @@ tc_status train_heartbeat_start(tc_ctx *ctx, const train_peer *peers, int rank, 
     tc_status status = train_meet(ctx, peers, rank, ranks, socket, sockets);
     for (int i = 0; status == TC_OK && i < h->n_wires; i++) {
         h->wires[i].socket = sockets[h->wires[i].rank];
-        h->wires[i].heard = now();
+        h->wires[i].heard = train_now();
     }
-    if (status == TC_OK && !start_thread(h))
+    if (status == TC_OK && !train_thread_start(&h->thread, watch, h))
         status = tc_error(ctx, TC_LIMIT, NULL, "no thread can be made");
     if (status != TC_OK)
         destroy(h);

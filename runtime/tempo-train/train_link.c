@@ -3,9 +3,8 @@
  * about twice a chunk, however many ranks there are, and memory is that of two chunks. */
 #include "train_link.h"
 #include "../../kernels/common/half.h"
+#include "train_thread.h"
 #include "train_wire.h"
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -270,23 +269,13 @@ static void destroy(train_link *l) {
     free(l);
 }
 
-/* Signals are for the thread that computes: its handlers know what to do. */
-static bool start(train_link *l) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool is_there = pthread_create(&l->thread, NULL, run, l) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return is_there;
-}
-
 tc_status train_link_open(tc_ctx *ctx, train_link **out_link, int *out_rank, int *out_ranks) {
     train_link *l = *out_link = calloc(1, sizeof *l);
     if (!l)
         return tc_error(ctx, TC_LIMIT, NULL, "out of memory");
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->changed, NULL);
-    if (!start(l)) {
+    if (!train_thread_start(&l->thread, run, l)) {
         destroy(l);
         return tc_error(ctx, TC_LIMIT, NULL, "no thread can be made");
     }

@@ -1,6 +1,7 @@
 /* train_meet.c: each rank connects to rank 0, and says who it is with a token that MPI brought it: whoever else finds
  * the port is sent away. */
 #include "train_meet.h"
+#include "train_thread.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -10,7 +11,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { PATIENCE = 30 }; /* seconds; MPI has brought all here a moment ago */
@@ -54,17 +54,11 @@ tc_status train_listen(tc_ctx *ctx, const train_peer *peers, int ranks, train_pe
 
 /* --- rank 0 ----------------------------------------------------------------------------------- */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool comes(int socket, double until) {
     struct pollfd fd = {.fd = socket, .events = POLLIN};
     int found;
     do
-        found = poll(&fd, 1, until > now() ? (int)(1000 * (until - now())) + 1 : 0);
+        found = poll(&fd, 1, until > train_now() ? (int)(1000 * (until - train_now())) + 1 : 0);
     while (found < 0 && errno == EINTR);
     return found > 0;
 }
@@ -73,13 +67,13 @@ static bool comes(int socket, double until) {
 static int rank_of(int socket, const train_peer *own, int ranks) {
     greeting g = {0};
     const double seconds = 2;
-    if (!comes(socket, now() + seconds) || recv(socket, &g, sizeof g, MSG_WAITALL) != (ssize_t)sizeof g)
+    if (!comes(socket, train_now() + seconds) || recv(socket, &g, sizeof g, MSG_WAITALL) != (ssize_t)sizeof g)
         return -1;
     return g.token == own->token && g.rank > 0 && g.rank < ranks ? g.rank : -1;
 }
 
 static tc_status accept_all(tc_ctx *ctx, const train_peer *peers, int ranks, int socket, int *out_sockets) {
-    const double until = now() + PATIENCE;
+    const double until = train_now() + PATIENCE;
     int n = 1;
     for (int i = 0; i < ranks; i++)
         out_sockets[i] = -1;
