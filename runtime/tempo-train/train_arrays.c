@@ -14,7 +14,7 @@
 
 typedef struct opener {
     tc_ctx *ctx;
-    train_source *source;
+    train_files *source;
     const tc_map *wanted;
     const char **strange; /* [n_strange] names that nobody wanted, each once */
     size_t n_strange, cap_strange;
@@ -183,7 +183,7 @@ static int by_path(const void *a, const void *b) {
 static void close_folder(void *folder) { closedir(folder); }
 
 static tc_status list_folder(opener *o, const char *path) {
-    train_source *s = o->source;
+    train_files *s = o->source;
     size_t cap = 0;
     DIR *folder = opendir(path);
     if (!folder)
@@ -219,7 +219,7 @@ static void tell(const opener *o, const char *path) {
 
 static tc_status open_all(opener *o, const char *path) {
     struct stat st;
-    train_source *s = o->source;
+    train_files *s = o->source;
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         TC_TRY(list_folder(o, path));
     } else {
@@ -232,20 +232,20 @@ static tc_status open_all(opener *o, const char *path) {
     return TC_OK;
 }
 
-static void close_source(void *source) { train_source_close(source); }
+static void close_source(void *source) { train_files_close(source); }
 
-tc_status train_source_open(tc_ctx *ctx, tc_arena *arena, const char *path, const tc_map *wanted,
-                            train_source *out_source) {
-    *out_source = (train_source){.arena = arena};
+tc_status train_files_open(tc_ctx *ctx, tc_arena *arena, const char *path, const tc_map *wanted,
+                           train_files *out_source) {
+    *out_source = (train_files){.arena = arena};
     tc_hold(&out_source->held, close_source, out_source);
     opener o = {.ctx = ctx, .source = out_source, .wanted = wanted, .known = tc_map_create(arena)};
     tc_status status = open_all(&o, path);
     if (status != TC_OK)
-        train_source_close(out_source);
+        train_files_close(out_source);
     return status;
 }
 
-void train_source_close(train_source *source) {
+void train_files_close(train_files *source) {
     tc_let_go(&source->held);
     for (size_t i = 0; i < source->n; i++) {
         tc_let_go(&source->files[i].held);
@@ -255,7 +255,7 @@ void train_source_close(train_source *source) {
             rt_safetensors_close(&source->files[i].header);
         tc_file_close(&source->files[i].file);
     }
-    *source = (train_source){0};
+    *source = (train_files){0};
 }
 
 const train_array *train_file_array(const train_file *file, const char *name) {
@@ -265,7 +265,7 @@ const train_array *train_file_array(const train_file *file, const char *name) {
     return NULL;
 }
 
-bool train_source_is_large(const train_source *source) {
+bool train_files_are_large(const train_files *source) {
     uint64_t mapped = 0, usable;
     const char *from;
     for (size_t i = 0; i < source->n; i++)

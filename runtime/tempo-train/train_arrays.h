@@ -28,22 +28,22 @@ typedef struct train_file {
     size_t n_names;
 } train_file;
 
-typedef struct train_source {
+typedef struct train_files {
     tc_arena *arena;   /* borrowed: names, dims, tables */
     train_file *files; /* [n] */
     size_t n;
     tc_held held;
-} train_source;
+} train_files;
 
 /* Opens a file, or all .npz and .safetensors files of a folder in the order of their names. `wanted` has the names of
  * arrays that are looked at; others are named in a note. Errors name the file and the array. On failure there is
  * nothing to close. */
-tc_status train_source_open(tc_ctx *ctx, tc_arena *arena, const char *path, const tc_map *wanted,
-                            train_source *out_source);
-void train_source_close(train_source *source);
+tc_status train_files_open(tc_ctx *ctx, tc_arena *arena, const char *path, const tc_map *wanted,
+                           train_files *out_source);
+void train_files_close(train_files *source);
 /* NULL: it is not there. */
 const train_array *train_file_array(const train_file *file, const char *name);
 /* Whether mapped files are so large that the system cannot keep them in memory. It is told then that rows are read
  * here and there, or it would read ahead of each what nobody needs. */
-bool train_source_is_large(const train_source *source);
+bool train_files_are_large(const train_files *source);
 #endif

@@ -129,14 +129,14 @@ static void make_tables(train_data *d) {
 
 static tc_status open_data(tc_ctx *ctx, train_data *d, const train_input *inputs, size_t n) {
     TC_TRY(check_options(ctx, &d->options));
-    TC_TRY(train_source_open(ctx, d->arena, d->options.path, wanted_names(d->arena, inputs, n), &d->source));
+    TC_TRY(train_files_open(ctx, d->arena, d->options.path, wanted_names(d->arena, inputs, n), &d->source));
     TC_TRY(train_columns_decide(ctx, d, inputs, n));
     TC_TRY(train_parts_take(ctx, d));
     TC_TRY(train_ragged_prepare(ctx, d));
     TC_TRY(count(ctx, d));
     TC_TRY(count_batches(ctx, d));
     make_tables(d);
-    d->is_large = d->options.shuffle && train_source_is_large(&d->source);
+    d->is_large = d->options.shuffle && train_files_are_large(&d->source);
     return TC_OK;
 }
 
@@ -161,7 +161,7 @@ void train_data_close(train_data *d) {
     if (!d)
         return;
     tc_let_go(&d->held);
-    train_source_close(&d->source);
+    train_files_close(&d->source);
     for (size_t i = 0; i < d->n_columns; i++)
         free(d->columns[i].buffer);
     tc_arena_destroy(d->arena);

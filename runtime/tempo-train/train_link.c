@@ -37,7 +37,7 @@ struct train_link {
     int rank, ranks;
     double *own;    /* [chunk] this rank's elements, or floats, then the sums */
     double *theirs; /* [ranks * slice] of others: one slice each */
-    train_part *sent, *received;
+    train_bytes *sent, *received;
 };
 
 /* --- elements --------------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ static void walk(const row *r, int64_t from, int64_t n, bool packs, double share
 static size_t slice_at(const train_link *l, size_t n, int i) { return n * (size_t)i / (size_t)l->ranks; }
 
 /* In the order of ranks, in double: the sum of floats is rounded once. */
-static void sum_doubles(double *sum, const train_part *terms, int ranks, size_t n) {
+static void sum_doubles(double *sum, const train_bytes *terms, int ranks, size_t n) {
     for (size_t k = 0; k < n; k++) {
         double s = 0;
         for (int i = 0; i < ranks; i++)
@@ -118,7 +118,7 @@ static void sum_doubles(double *sum, const train_part *terms, int ranks, size_t 
     }
 }
 
-static void sum_floats(float *sum, const train_part *terms, int ranks, size_t n) {
+static void sum_floats(float *sum, const train_bytes *terms, int ranks, size_t n) {
     for (size_t k = 0; k < n; k++) {
         double s = 0;
         for (int i = 0; i < ranks; i++)
@@ -132,9 +132,9 @@ static bool sum_chunk(train_link *l, size_t n, size_t bytes) {
     const size_t begin = slice_at(l, n, l->rank), mine = slice_at(l, n, l->rank + 1) - begin;
     for (int i = 0; i < l->ranks; i++) {
         size_t at = slice_at(l, n, i);
-        l->sent[i] = (train_part){own + at * bytes, (slice_at(l, n, i + 1) - at) * bytes};
+        l->sent[i] = (train_bytes){own + at * bytes, (slice_at(l, n, i + 1) - at) * bytes};
         l->received[i] =
-            (train_part){i == l->rank ? own + begin * bytes : theirs + (size_t)i * mine * bytes, mine * bytes};
+            (train_bytes){i == l->rank ? own + begin * bytes : theirs + (size_t)i * mine * bytes, mine * bytes};
     }
     if (!train_wire_swap(l->wire, l->sent, l->received))
         return false;
@@ -144,7 +144,7 @@ static bool sum_chunk(train_link *l, size_t n, size_t bytes) {
         sum_floats((float *)l->own + begin, l->received, l->ranks, mine);
     for (int i = 0; i < l->ranks; i++) {
         l->received[i] = l->sent[i];
-        l->sent[i] = (train_part){own + begin * bytes, mine * bytes};
+        l->sent[i] = (train_bytes){own + begin * bytes, mine * bytes};
     }
     return train_wire_swap(l->wire, l->sent, l->received);
 }

@@ -51,7 +51,7 @@ static bool settle(train_wire *wire, int n) {
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-bool train_wire_swap(train_wire *wire, const train_part *sent, const train_part *received) {
+bool train_wire_swap(train_wire *wire, const train_bytes *sent, const train_bytes *received) {
     int n = 0;
     for (int i = 0; i < wire->n; i++)
         if (i != wire->rank && received[i].bytes > 0 &&

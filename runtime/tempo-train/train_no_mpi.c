@@ -11,7 +11,7 @@ train_wire *train_wire_open(int *out_rank, int *out_ranks, char *why, size_t byt
     return NULL;
 }
 
-bool train_wire_swap(train_wire *wire, const train_part *sent, const train_part *received) {
+bool train_wire_swap(train_wire *wire, const train_bytes *sent, const train_bytes *received) {
     (void)wire, (void)sent, (void)received;
     return false;
 }

@@ -44,7 +44,7 @@ typedef struct train_window {
 struct train_data {
     tc_arena *arena;
     tc_held held;
-    train_source source;
+    train_files source;
     train_data_options options;
     train_column *columns; /* [n_columns] in the order of inputs */
     size_t n_columns;

@@ -8,10 +8,10 @@
 
 typedef struct train_wire train_wire;
 
-typedef struct train_part {
+typedef struct train_bytes {
     void *data;
     size_t bytes; /* less than 2^31 */
-} train_part;
+} train_bytes;
 
 extern const bool train_has_wire; /* this build can */
 
@@ -19,7 +19,7 @@ extern const bool train_has_wire; /* this build can */
 train_wire *train_wire_open(int *out_rank, int *out_ranks, char *why, size_t bytes);
 /* Sends sent[i] to each rank i and gets received[i] from it; those of the rank itself are passed over. False: MPI has
  * failed, and train_wire_failure says how. */
-bool train_wire_swap(train_wire *wire, const train_part *sent, const train_part *received);
+bool train_wire_swap(train_wire *wire, const train_bytes *sent, const train_bytes *received);
 /* The same bytes to all: to[i] gets those of rank i, the rank's own among them. */
 bool train_wire_gather(train_wire *wire, const void *mine, size_t bytes, void *to);
 const char *train_wire_failure(const train_wire *wire);
