@@ -8,6 +8,7 @@
  * `path` "-" is standard input. Files that end in .onnxt, or whose first byte is '<' or printable text, are read as
  * ONNX text. */
 tc_status tc_read_file(tc_ctx *ctx, const char *path, tc_model **out_model);
+bool tc_ends_with(const char *name, const char *end); /* ".onnxt", say. read_file.c */
 /* The same from memory; the bytes must outlive the model. `path` (may be NULL) is where external data would be. */
 tc_status tc_read_onnx(tc_ctx *ctx, const void *bytes, size_t size, const char *path, tc_model **out_model);
 /* One serialized TensorProto (input_0.pb of the backend suite), into the model's arena. */

@@ -6,9 +6,9 @@
 
 enum { PEEK = 512 };
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
+bool tc_ends_with(const char *name, const char *end) {
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
 }
 
 /* Text begins with '<', '#' or a word; a protobuf file may begin with the code of a letter too, but goes on with
@@ -27,7 +27,7 @@ static bool looks_like_text(const unsigned char *p, size_t size) {
 
 tc_status tc_read_opened(tc_ctx *ctx, const tc_file *file, const char *path, tc_model **out_model) {
     *out_model = NULL;
-    bool text = ends_with(path, ".onnxt") || (file->size && looks_like_text(file->data, file->size));
+    bool text = tc_ends_with(path, ".onnxt") || (file->size && looks_like_text(file->data, file->size));
     const char *model_path = strcmp(path, "-") == 0 ? NULL : path;
     if (!text)
         return tc_read_onnx(ctx, file->data, file->size, model_path, out_model);

@@ -78,13 +78,8 @@ static void list_passes(void) {
     }
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static bool emits_text(const cli *c) {
-    return c->emit ? strcmp(c->emit, "text") == 0 : c->output && ends_with(c->output, ".onnxt");
+    return c->emit ? strcmp(c->emit, "text") == 0 : c->output && tc_ends_with(c->output, ".onnxt");
 }
 
 static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *arguments) {
@@ -106,7 +101,7 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
     c->options.torch_names = strcmp(c->names, "pytorch") == 0;
     if (!c->options.torch_names && strcmp(c->names, "file") != 0)
         return tc_error(ctx, TC_USAGE, NULL, "--names=%s: expected file or pytorch", tc_quote(ctx, c->names));
-    if (c->report && !ends_with(c->report, ".json") && !ends_with(c->report, ".html"))
+    if (c->report && !tc_ends_with(c->report, ".json") && !tc_ends_with(c->report, ".html"))
         return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html",
                         tc_quote(ctx, c->report));
     c->fit.threads = c->threads;
@@ -415,8 +410,8 @@ static void print_details(FILE *out, const cli *c, const tc_summary *summary) {
 static tc_status write_report(tc_ctx *ctx, const cli *c, const tc_report *report) {
     if (c->report == NULL)
         return TC_OK;
-    return ends_with(c->report, ".json") ? tc_report_json(ctx, report, c->report)
-                                         : tc_report_html(ctx, report, c->report);
+    return tc_ends_with(c->report, ".json") ? tc_report_json(ctx, report, c->report)
+                                            : tc_report_html(ctx, report, c->report);
 }
 
 static const tc_account *before(tc_ctx *ctx, const cli *c, const tc_file *file, const compilation *done) {

@@ -24,11 +24,6 @@ typedef struct opener {
     uint64_t copied_bytes;
 } opener;
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static bool is_wanted(opener *o, const char *name) {
     if (tc_map_get(o->wanted, name))
         return true;
@@ -97,7 +92,7 @@ static tc_status open_npz(opener *o, train_file *file) {
     for (size_t i = 0; i < n; i++) {
         size_t length = strlen(members[i].name);
         const char *name = members[i].name;
-        if (ends_with(name, ".npy"))
+        if (tc_ends_with(name, ".npy"))
             name = tc_arena_strndup(arena, name, length - 4);
         file->names[file->n_names++] = name;
         if (!is_wanted(o, name))
@@ -152,7 +147,7 @@ static const struct {
 /* Opens it in the way that its name tells. */
 static tc_status open_as(opener *o, train_file *file) {
     for (size_t i = 0; i < TC_COUNT(formats); i++)
-        if (ends_with(file->path, formats[i].suffix)) {
+        if (tc_ends_with(file->path, formats[i].suffix)) {
             TC_TRY(tc_file_open(o->ctx, file->path, &file->file));
             return formats[i].open(o, file);
         }
@@ -172,7 +167,7 @@ static tc_status open_file(opener *o, train_file *file) {
 static bool is_sample_file(const char *name) {
     bool found = false;
     for (size_t i = 0; i < TC_COUNT(formats); i++)
-        found = found || ends_with(name, formats[i].suffix);
+        found = found || tc_ends_with(name, formats[i].suffix);
     return found && name[0] != '.';
 }
 

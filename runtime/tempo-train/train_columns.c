@@ -29,11 +29,7 @@ const train_array *train_offsets_in(train_data *d, const train_file *file, const
     return train_file_array(file, tc_arena_printf(d->arena, "%s.offsets", name));
 }
 
-static bool makes_mask(const char *name) {
-    static const char end[] = "attention_mask";
-    size_t n = strlen(name);
-    return n >= sizeof end - 1 && strcmp(name + n - (sizeof end - 1), end) == 0;
-}
+static bool makes_mask(const char *name) { return tc_ends_with(name, "attention_mask"); }
 
 /* --- types ------------------------------------------------------------------------------------ */
 

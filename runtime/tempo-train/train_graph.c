@@ -165,13 +165,8 @@ void train_graph_close(train_graph *g) {
     g->session = NULL;
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* What adds up within a group of batches. */
-static bool is_sum(const char *name) { return ends_with(name, ".sum") || strcmp(name, TC_SUMMED_INPUT) == 0; }
+static bool is_sum(const char *name) { return tc_ends_with(name, ".sum") || strcmp(name, TC_SUMMED_INPUT) == 0; }
 
 static void list_states(tc_ctx *ctx, train_graph *g) {
     const rt_shared *shared = &g->session->shared;
