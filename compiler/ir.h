@@ -397,6 +397,7 @@ const tc_type *tc_type_tensor(tc_model *model, tc_dtype dtype, int rank,
 const tc_type *tc_type_tensor_static(tc_model *model, tc_dtype dtype, int rank, const int64_t *dims);
 bool tc_type_equal(const tc_type *a, const tc_type *b);
 bool tc_type_is_static(const tc_type *type);                    /* a tensor, and every dim is a number */
+uint64_t tc_type_elements(const tc_type *type);                 /* of a tensor; what is no number counts as 1 */
 const char *tc_type_text(tc_arena *arena, const tc_type *type); /* "float[batch,16]"; "?" for NULL */
 tc_dtype tc_value_dtype(const tc_value *value); /* TC_UNDEFINED when not known, not a tensor, or value is NULL */
 int tc_value_rank(const tc_value *value);       /* TC_RANK_UNKNOWN likewise */

@@ -99,6 +99,13 @@ bool tc_type_is_static(const tc_type *type) {
     return true;
 }
 
+uint64_t tc_type_elements(const tc_type *type) {
+    uint64_t n = 1;
+    for (int i = 0; i < type->rank; i++)
+        n *= tc_dim_is_const(type->dims[i]) ? (uint64_t)type->dims[i].value : 1;
+    return n;
+}
+
 const char *tc_type_text(tc_arena *arena, const tc_type *type) {
     static const char *const kinds[] = {"tensor", "sparse_tensor", "seq", "optional", "map", "opaque"};
     if (!type)

@@ -18,12 +18,7 @@ typedef struct delay {
 
 static size_t bytes_of(const tc_value *value) {
     const tc_type *type = value->type;
-    size_t count = 1;
-    if (!type || !tc_type_is_static(type))
-        return 0;
-    for (int i = 0; i < type->rank; i++)
-        count *= (size_t)type->dims[i].value;
-    return count * (tc_dtype_bits(type->dtype) / 8);
+    return tc_type_is_static(type) ? tc_tensor_bytes(type->dtype, tc_type_elements(type)) : 0;
 }
 
 static uint32_t level_of(const delay *d, const tc_node *node) {

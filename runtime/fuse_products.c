@@ -22,12 +22,7 @@ static int64_t dim(const tc_value *value, int from_last) {
     return value->type->dims[value->type->rank - from_last].value;
 }
 
-static int64_t count(const tc_value *value) {
-    int64_t n = 1;
-    for (int d = 0; d < value->type->rank; d++)
-        n *= value->type->dims[d].value;
-    return n;
-}
+static int64_t count(const tc_value *value) { return (int64_t)tc_type_elements(value->type); }
 
 /* Every row of A by one matrix. */
 static bool read_matmul(const tc_node *node, rt_fused_product *out) {

@@ -75,10 +75,7 @@ static int64_t count_elements(const train_run *r, bool weights) {
     int64_t count = 0;
     for (size_t i = 0; i < r->graph.n_states; i++) {
         const rt_input *input = rt_find_input(r->graph.session, r->graph.states[i].input);
-        uint64_t n = 1;
-        for (int axis = 0; axis < input->declared->rank; axis++)
-            n *= (uint64_t)input->declared->dims[axis].value;
-        count += r->graph.states[i].is_weight == weights ? (int64_t)n : 0;
+        count += r->graph.states[i].is_weight == weights ? (int64_t)tc_type_elements(input->declared) : 0;
     }
     return count;
 }

@@ -16,10 +16,7 @@ static uint64_t state_bytes(const tempo_session *s) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < s->shared.n_states; i++) {
         const tc_type *type = s->inputs[s->shared.states[i].input].declared;
-        uint64_t count = 1;
-        for (int axis = 0; axis < type->rank; axis++)
-            count *= tc_dim_is_const(type->dims[axis]) ? (uint64_t)type->dims[axis].value : 1;
-        bytes += tc_tensor_bytes(type->dtype, count);
+        bytes += tc_tensor_bytes(type->dtype, tc_type_elements(type));
     }
     return bytes;
 }
