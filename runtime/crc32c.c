@@ -1,7 +1,6 @@
 /* crc32c.c: bytes -> CRC-32C, eight at a time: by SSE4.2's instruction, or by tables. */
 #include "crc32c.h"
 #include <pthread.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* The polynomial 0x1EDC6F41 with its bits in reverse. */

@@ -2,7 +2,6 @@
  * is written at the end. */
 #include "train_run.h"
 #include <inttypes.h>
-#include <string.h>
 
 enum { USUAL_BATCH = 8 };
 #define FIRST_SCALE 65536.0 /* PyTorch's GradScaler begins with it, too */

@@ -3,7 +3,6 @@
 #include "train_checkpoint_parts.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>

@@ -1,10 +1,8 @@
 /* train_graph.c: the file -> a session of its training graph. What is compiled is decided here alone: which recipe,
  * which optimizer, and which batch where the file has one number or a budget needs one. */
 #include "train.h"
-#include "../../compiler/marks.h"
 #include "../../compiler/ops.h"
 #include "../../compiler/tempoc/tempoc_target.h"
-#include "../../passes/batch.h"
 #include "train_convert.h"
 #include "train_padding.h"
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "train_ranks.h"
 #include "train_heartbeat.h"
 #include "train_link.h"
-#include "train_wire.h"
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>

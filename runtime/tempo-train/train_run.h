@@ -1,7 +1,6 @@
 /* train_run.h: a run while it goes: what train_loop.c, train_begin.c and their neighbours share. */
 #ifndef TRAIN_RUN_H
 #define TRAIN_RUN_H
-#include "../../compiler/ops.h"
 #include "train_checkpoint.h"
 #include "train_log.h"
 

@@ -1,6 +1,5 @@
 /* train_signals.c: signals -> what the loop asks for behind each update. */
 #include "train.h"
-#include <unistd.h>
 
 static volatile sig_atomic_t stop, save;
 
