@@ -27,7 +27,7 @@ tc_status train_eval_open(tc_ctx *ctx, const train_source *from, int64_t batch, 
     e->copies = TC_NEW_ARRAY(ctx->arena, void *, trained->n_states + 1);
     const train_input *inputs = train_graph_inputs(ctx, &e->graph, trained, &n_inputs);
     train_data_options data = train_data_for(from->o, from->o->eval_path, batch);
-    data.drop_last = e->graph.batch > 0;
+    data.drop_last = false; /* a fixed batch tells by itself what it leaves out */
     data.shuffle = false;
     data.bucket = 0;
     return train_data_open(ctx, &data, inputs, n_inputs, &e->data);

@@ -7,7 +7,6 @@
 #include <float.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define OPTION(...) TC_OPTION(train_options, __VA_ARGS__),
 static const tc_option rows[] = {

@@ -101,6 +101,10 @@ def compiled():
             "weights of a compiled file differ")
     t.run(model, "--data", data, "--loss=loss", "--dim=batch=6", "--batch=4", code=64,
           says=["--batch=4, but the graph takes batches of 6", "--dim"])
+    # What a fixed batch leaves out is told, of what is trained on and of what is evaluated.
+    t.run(model, "--data", data, "--eval-data", data, "--loss=loss", "--dim=batch=6", "--steps=1",
+          says=["the last 4 samples of each epoch's order are left out: the graph takes whole batches alone",
+                "of each epoch 4 of 22 samples, which make no whole batch, are left out"])
 
 
 def numbers():
