@@ -4,6 +4,7 @@
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
 #include "canonical.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct simplifier {
@@ -107,6 +108,30 @@ static bool drop_pad(simplifier *s, tc_node *node) {
 }
 static bool drop_tile(simplifier *s, tc_node *node) {
     return tc_input(node, 1) && holds_only(s->model, tc_input(node, 1), 1) && drop_same_shape(s, node);
+}
+
+/* Whether a Resize to the shape that is there moves no element. What sizes ask for is then a factor of 1; factors may
+ * differ from 1 by less than makes a row more, and say where elements are read. Linear and nearest leave an axis alone
+ * that stays as long as it is, whatever its factor: so do PyTorch and ONNX Runtime. */
+static bool reads_in_place(simplifier *s, const tc_node *node) {
+    static const char *const moved[] = {"tf_crop_and_resize", "tf_half_pixel_for_nn"};
+    const char *places = tc_attr_string(node, "coordinate_transformation_mode", "half_pixel");
+    for (size_t i = 0; i < TC_COUNT(moved); i++)
+        if (!strcmp(places, moved[i]))
+            return false;
+    const tc_contents *sizes = tc_input(node, 3) ? tc_value_contents(s->model, tc_input(node, 3)) : NULL;
+    if ((tc_input(node, 3) && !(sizes && sizes->count == 0)) ||
+        (strcmp(tc_attr_string(node, "mode", "nearest"), "cubic") != 0 && tc_attr_int(node, "antialias", 0) == 0))
+        return true;
+    const tc_contents *factors = tc_input(node, 2) ? tc_value_contents(s->model, tc_input(node, 2)) : NULL;
+    bool ones = factors && tc_dtype_is_float(factors->dtype);
+    for (uint64_t i = 0; ones && i < factors->count; i++)
+        ones = fabs(factors->items[i].f - 1) <= 0x1p-22;
+    return ones;
+}
+static bool drop_resize(simplifier *s, tc_node *node) {
+    return tc_input(node, 0) && tc_same_shape(node->inputs[0].value, node->outputs[0]) && reads_in_place(s, node) &&
+           drop_same_shape(s, node);
 }
 static bool drop_concat(simplifier *s, tc_node *node) {
     (void)s;
@@ -361,14 +386,14 @@ static const struct {
     const char *op;
     bool (*run)(simplifier *s, tc_node *node);
 } rows[] = {
-    {"Cast", simplify_cast},           {"CastLike", simplify_cast_like},
-    {"Concat", drop_concat},           {"Dropout", drop_dropout},
-    {"Expand", simplify_expand},       {"Flatten", simplify_view},
-    {"Gemm", simplify_gemm},           {"Pad", drop_pad},
-    {"Reshape", simplify_view},        {"Slice", drop_slice},
-    {"Squeeze", simplify_view},        {"Tile", drop_tile},
-    {"Transpose", simplify_transpose}, {"Unsqueeze", simplify_view},
-    {"Where", simplify_where},
+    {"Cast", simplify_cast},      {"CastLike", simplify_cast_like},
+    {"Concat", drop_concat},      {"Dropout", drop_dropout},
+    {"Expand", simplify_expand},  {"Flatten", simplify_view},
+    {"Gemm", simplify_gemm},      {"Pad", drop_pad},
+    {"Reshape", simplify_view},   {"Resize", drop_resize},
+    {"Slice", drop_slice},        {"Squeeze", simplify_view},
+    {"Tile", drop_tile},          {"Transpose", simplify_transpose},
+    {"Unsqueeze", simplify_view}, {"Where", simplify_where},
 };
 
 /* Constants go right, so that a literal of a rule meets them at the first try and equal nodes look equal. */

@@ -1,6 +1,5 @@
-/* shape_conv.c: shape functions of convolutions, pooling and resizing: operands are [batch, channels, spatial...]. */
+/* shape_conv.c: shape functions of convolutions and pooling: operands are [batch, channels, spatial...]. */
 #include "shape_fns.h"
-#include <math.h>
 #include <string.h>
 
 /* What a sliding window does along the spatial axes, from the attributes; defaults filled in. */
@@ -190,52 +189,5 @@ tc_status tc_shape_global_pool(tc_shape_ctx *sc, tc_node *node) {
     tc_dim dims[TC_MAX_RANK];
     for (int i = 0; i < x.rank; i++)
         dims[i] = i < 2 ? x.dims[i] : tc_dim_const(1);
-    return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
-}
-
-/* --- Resize ----------------------------------------------------------------------------------- */
-
-/* The axes that scales or sizes speak of: all, or the attribute's. */
-static tc_status resize_axes(tc_shape_ctx *sc, tc_node *node, int rank, int axes[TC_MAX_RANK], size_t *count) {
-    const int64_t *given = tc_attr_ints(node, "axes", count);
-    uint64_t mask;
-    if (!given || *count == 0) {
-        *count = (size_t)rank;
-        for (int i = 0; i < rank; i++)
-            axes[i] = i;
-        return TC_OK;
-    }
-    TC_TRY(tc_shape_axes(sc, node, given, *count, rank, &mask));
-    for (size_t i = 0; i < *count; i++)
-        TC_TRY(tc_shape_axis(sc, node, given[i], rank, &axes[i]));
-    return TC_OK;
-}
-
-tc_status tc_shape_resize(tc_shape_ctx *sc, tc_node *node) {
-    tc_arg x = tc_arg_of(node, 0);
-    tc_value *scales = tc_input(node, 2), *sizes = tc_input(node, 3);
-    int axes[TC_MAX_RANK];
-    size_t n, count;
-    if (x.rank == TC_RANK_UNKNOWN)
-        return tc_shape_set(sc, node, 0, x.dtype, TC_RANK_UNKNOWN, NULL);
-    TC_TRY(resize_axes(sc, node, x.rank, axes, &n));
-    tc_dim dims[TC_MAX_RANK];
-    for (int i = 0; i < x.rank; i++)
-        dims[i] = x.dims[i];
-    bool stretch = strcmp(tc_attr_string(node, "keep_aspect_ratio_policy", "stretch"), "stretch") == 0;
-    const tc_dim *wanted = sizes ? tc_shape_dims(sc, node, 3, &count) : NULL;
-    const tc_contents *factors = scales && !sizes ? tc_value_contents(sc->model, scales) : NULL;
-    if ((wanted && count != n) || (factors && factors->count != n && factors->count != 0))
-        return TC_FAIL(sc, node, "%s has %zu elements, expected %zu", tc_operand_text(sc, node, sizes ? 3 : 2),
-                       wanted ? count : (size_t)factors->count, n);
-    for (size_t i = 0; i < n; i++) {
-        tc_dim *dim = &dims[axes[i]];
-        if (wanted)
-            *dim = stretch ? wanted[i] : tc_dim_unknown();
-        else if (factors && factors->count && tc_dim_is_const(*dim) && tc_dtype_is_float(factors->dtype))
-            *dim = tc_dim_const((int64_t)floor((double)dim->value * factors->items[i].f));
-        else
-            *dim = tc_dim_unknown();
-    }
     return tc_shape_set(sc, node, 0, x.dtype, x.rank, dims);
 }

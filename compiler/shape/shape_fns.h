@@ -67,8 +67,8 @@ tc_dim tc_dims_product(tc_dim_pool *pool, const tc_dim *dims, int count);
     X(unary) X(identity) X(predicate) X(broadcast) X(compare) X(pow) X(prelu) X(where) X(cast) X(cast_like) \
     X(same_shape) X(random_like) X(random) X(multinomial) X(dropout) X(quantize) X(dequantize) X(reduce) \
     X(arg_reduce) X(topk) X(cumsum) X(det) X(matmul) X(gemm) X(einsum) X(matmul_integer) X(conv) \
-    X(conv_transpose) X(pool) X(global_pool) X(resize) X(rnn) X(reshape) X(flatten) X(squeeze) X(unsqueeze) \
-    X(transpose) X(expand) X(tile) X(pad) X(slice) X(split) X(concat) X(trilu) X(reverse_sequence) \
+    X(conv_transpose) X(pool) X(global_pool) X(resize) X(resize_grad) X(rnn) X(reshape) X(flatten) X(squeeze) \
+    X(unsqueeze) X(transpose) X(expand) X(tile) X(pad) X(slice) X(split) X(concat) X(trilu) X(reverse_sequence) \
     X(depth_to_space) X(space_to_depth) X(gather) X(gather_elements) X(gather_nd) X(scatter_elements) \
     X(scatter_nd) X(onehot) X(nonzero) X(compress) X(unique) X(shape) X(size) X(constant) X(constant_of_shape) \
     X(range) X(softmax) X(batch_norm) X(layer_norm) X(channel_norm) X(softmax_loss) X(nll_loss) X(if) X(loop) \
