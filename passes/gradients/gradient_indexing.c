@@ -74,34 +74,3 @@ void tc_gradient_gather_nd(tc_grad *g) {
     tc_attr_set_string(node, "reduction", "add");
     g->dins[0] = tc_grad_finish(g, node);
 }
-
-/* Whether a scatter replaces (then the replaced elements get no gradient) or adds; others are refused. */
-static bool replaces(tc_grad *g) {
-    const char *reduction = tc_attr_string(g->node, "reduction", "none");
-    bool none = strcmp(reduction, "none") == 0;
-    if (!none && strcmp(reduction, "add") != 0)
-        tc_grad_refuse(g, "its reduction is %s, expected none or add", tc_quote(g->ctx, reduction));
-    return none;
-}
-
-void tc_gradient_scatter_nd(tc_grad *g) {
-    tc_value *dy = g->douts[0], *indices = tc_input(g->node, 1), *updates = tc_input(g->node, 2);
-    bool overwritten = replaces(g);
-    if (g->needed[0])
-        g->dins[0] = overwritten ? TC_OP(g, "ScatterND", dy, indices, zeros_like(g, updates)) : dy;
-    if (g->needed[2])
-        g->dins[2] = TC_OP(g, "GatherND", dy, indices);
-}
-
-void tc_gradient_scatter_elements(tc_grad *g) {
-    tc_value *dy = g->douts[0], *indices = tc_input(g->node, 1), *updates = tc_input(g->node, 2);
-    int64_t axis = tc_attr_int(g->node, "axis", 0);
-    bool overwritten = replaces(g);
-    if (g->needed[0])
-        g->dins[0] = overwritten ? scatter_elements(g, dy, indices, zeros_like(g, updates), axis, NULL) : dy;
-    if (g->needed[2]) {
-        tc_node *node = TC_BEGIN(g, "GatherElements", dy, indices);
-        tc_attr_set_int(node, "axis", axis);
-        g->dins[2] = tc_grad_finish(g, node);
-    }
-}

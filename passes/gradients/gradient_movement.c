@@ -166,51 +166,7 @@ void tc_gradient_slice(tc_grad *g) {
         g->dins[0] = TC_OP(g, "Pad", g->douts[0], tc_grad_ints(g, pads, 2 * (size_t)rank), tc_grad_like(g, s.x, 0));
 }
 
-/* --- Pad, Tile, triangles, sums --------------------------------------------------------------- */
-/* The part of dy that x is, when nothing was cut off. */
-static tc_value *unpad(tc_grad *g, const int64_t *amounts, size_t n, tc_value *axes) {
-    int64_t ends[TC_MAX_RANK];
-    for (size_t i = 0; i < n; i++)
-        ends[i] = amounts[n + i] ? -amounts[n + i] : INT64_MAX;
-    tc_value *operands[] = {g->douts[0], tc_grad_ints(g, amounts, n), tc_grad_ints(g, ends, n), axes};
-    return tc_grad_finish(g, tc_grad_node(g, "", "Slice", axes ? 4 : 3, operands, 1));
-}
-
-/* Padding by the negated amounts removes what was added and puts zeros where elements were cut off. */
-static tc_value *pad_back(tc_grad *g, tc_value *x, tc_value *pads, tc_value *axes) {
-    int64_t amounts[2 * TC_MAX_RANK];
-    size_t n = 0;
-    bool known = tc_grad_known_ints(pads, amounts, TC_COUNT(amounts), &n), cuts = !known;
-    for (size_t i = 0; i < n; i++)
-        cuts = cuts || amounts[i] < 0;
-    if (!cuts)
-        return unpad(g, amounts, n / 2, axes);
-    for (size_t i = 0; i < n; i++)
-        amounts[i] = -amounts[i];
-    tc_value *operands[] = {g->douts[0], known ? tc_grad_ints(g, amounts, n) : TC_OP(g, "Neg", pads),
-                            tc_grad_like(g, x, 0), axes};
-    return tc_grad_finish(g, tc_grad_node(g, "", "Pad", axes ? 4 : 3, operands, 1));
-}
-
-void tc_gradient_pad(tc_grad *g) {
-    tc_value *dy = g->douts[0], *x = tc_input(g->node, 0);
-    const char *mode = tc_attr_string(g->node, "mode", "constant");
-    if (strcmp(mode, "constant") != 0)
-        tc_grad_refuse(g, "its mode is %s, expected constant", tc_quote(g->ctx, mode));
-    if (g->status != TC_OK)
-        return;
-    tc_value *dx = pad_back(g, x, tc_input(g->node, 1), tc_input(g->node, 3));
-    if (g->needed[0])
-        g->dins[0] = dx;
-    if (g->node->n_inputs > 2 && g->needed[2]) { /* the filler gets all that x does not */
-        tc_node *total = TC_BEGIN(g, "ReduceSum", dy), *kept = TC_BEGIN(g, "ReduceSum", dx);
-        tc_attr_set_int(total, "keepdims", 0);
-        tc_attr_set_int(kept, "keepdims", 0);
-        tc_value *rest = TC_OP(g, "Sub", tc_grad_finish(g, total), tc_grad_finish(g, kept));
-        g->dins[2] = tc_grad_reshape_like(g, rest, tc_input(g->node, 2));
-    }
-}
-
+/* --- Tile, triangles, sums -------------------------------------------------------------------- */
 /* Each dim d repeated r times is seen as [r, d] and summed over r. */
 void tc_gradient_tile(tc_grad *g) {
     tc_value *x = tc_input(g->node, 0), *repeats = tc_input(g->node, 1);
@@ -251,18 +207,29 @@ void tc_gradient_cumsum(tc_grad *g) {
     g->dins[0] = tc_grad_finish(g, node);
 }
 
-/* SpaceToDepth and DepthToSpace (depth, column, row order) undo each other. */
+/* SpaceToDepth and DepthToSpace undo each other in depth, column, row order (DCR). */
 void tc_gradient_space_to_depth(tc_grad *g) {
     tc_node *node = TC_BEGIN(g, "DepthToSpace", g->douts[0]);
     tc_attr_set_int(node, "blocksize", tc_attr_int(g->node, "blocksize", 1));
     g->dins[0] = tc_grad_finish(g, node);
 }
 
+/* Depths of column, row order: [N, C, b, b, H, W] lies as [N, C, H, b, W, b]. */
+static tc_value *space_to_columns(tc_grad *g, tc_value *x, tc_value *dy, int64_t blocksize) {
+    static const int64_t perm[] = {0, 1, 3, 5, 2, 4};
+    tc_value *size = tc_grad_int(g, blocksize);
+    tc_value *dims[] = {tc_grad_dims(g, dy, 0, 2), tc_grad_dims(g, x, 2, 3), size, tc_grad_dims(g, x, 3, 4), size};
+    tc_value *blocks = tc_grad_reshape(g, dy, tc_grad_concat(g, TC_COUNT(dims), dims, 0));
+    return tc_grad_reshape_like(g, tc_grad_transpose(g, blocks, perm, 6), x);
+}
+
 void tc_gradient_depth_to_space(tc_grad *g) {
-    const char *mode = tc_attr_string(g->node, "mode", "DCR");
-    if (strcmp(mode, "DCR") != 0)
-        tc_grad_refuse(g, "its mode is %s, expected DCR", tc_quote(g->ctx, mode));
+    int64_t blocksize = tc_attr_int(g->node, "blocksize", 1);
+    if (strcmp(tc_attr_string(g->node, "mode", "DCR"), "CRD") == 0) {
+        g->dins[0] = space_to_columns(g, tc_input(g->node, 0), g->douts[0], blocksize);
+        return;
+    }
     tc_node *node = TC_BEGIN(g, "SpaceToDepth", g->douts[0]);
-    tc_attr_set_int(node, "blocksize", tc_attr_int(g->node, "blocksize", 1));
+    tc_attr_set_int(node, "blocksize", blocksize);
     g->dins[0] = tc_grad_finish(g, node);
 }

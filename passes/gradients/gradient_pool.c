@@ -1,6 +1,6 @@
-/* gradient_pool.c: gradients of MaxPool and AveragePool. The maximum's goes to the place it came from, which the op
- * itself tells as its second result; the average's goes to all places of the window, by a transposed convolution with
- * ones, one channel at a time. */
+/* gradient_pool.c: gradients of pools. The maximum's goes to the place it came from, the first of equals, which MaxPool
+ * itself tells as its second result; the average's and the norm's go to all places of the window, by a transposed
+ * convolution with ones, one channel at a time. GlobalAveragePool is in gradient_reduce.c. */
 #include "gradient_window.h"
 #include <string.h>
 
@@ -18,6 +18,17 @@ void tc_gradient_max_pool(tc_grad *g) {
     tc_node *scatter = TC_BEGIN(g, "ScatterElements", tc_grad_zeros(g, size, tc_value_dtype(dy)),
                                 TC_OP(g, "Reshape", places, flat), TC_OP(g, "Reshape", dy, flat));
     tc_attr_set_string(scatter, "reduction", "add");
+    g->dins[0] = tc_grad_reshape_like(g, tc_grad_finish(g, scatter), x);
+}
+
+void tc_gradient_global_max_pool(tc_grad *g) {
+    tc_value *x = tc_input(g->node, 0), *flat = TC_OP(g, "Reshape", x, tc_grad_ints(g, (int64_t[]){0, 0, -1}, 3));
+    tc_value *dy = TC_OP(g, "Reshape", g->douts[0], tc_grad_ints(g, (int64_t[]){0, 0, 1}, 3));
+    tc_node *places = TC_BEGIN(g, "ArgMax", flat);
+    tc_attr_set_int(places, "axis", 2);
+    tc_node *scatter = TC_BEGIN(g, "ScatterElements", tc_grad_zeros(g, tc_grad_shape(g, flat), tc_value_dtype(dy)),
+                                tc_grad_finish(g, places), dy);
+    tc_attr_set_int(scatter, "axis", 2);
     g->dins[0] = tc_grad_reshape_like(g, tc_grad_finish(g, scatter), x);
 }
 
@@ -68,18 +79,61 @@ static tc_value *ones(tc_grad *g, const tc_window *w) {
     return tc_constant(g->graph, "ones", tensor);
 }
 
-void tc_gradient_average_pool(tc_grad *g) {
-    tc_value *x = tc_input(g->node, 0), *dy = g->douts[0];
-    tc_window w = tc_window_read(g, x, tc_output(g->node, 0), NULL);
-    int64_t planes[TC_WINDOW_RANK + 2] = {-1, 1};
-    for (int i = 0; i < w.n && g->status == TC_OK; i++) {
+/* The window of a pool, all of whose sizes are known. */
+static tc_window read_pool(tc_grad *g) {
+    tc_window w = tc_window_read(g, tc_input(g->node, 0), tc_output(g->node, 0), NULL);
+    for (int i = 0; i < w.n && g->status == TC_OK; i++)
         if (w.wide[i] < 0 || w.narrow[i] < 0)
             tc_grad_refuse(g, "dim %d of its operand is not known", i + 2);
-        planes[2 + i] = w.narrow[i];
-    }
-    if (g->status != TC_OK)
-        return;
-    tc_value *shares =
-        TC_OP(g, "Reshape", TC_OP(g, "Div", dy, divisors(g, &w)), tc_grad_ints(g, planes, (size_t)w.n + 2));
-    g->dins[0] = tc_grad_reshape_like(g, tc_window_spread(g, &w, shares, ones(g, &w)), x);
+    return w;
+}
+
+/* Each place's share to all elements of its window: narrow -> x's shape. */
+static tc_value *spread(tc_grad *g, const tc_window *w, tc_value *shares) {
+    int64_t planes[TC_WINDOW_RANK + 2] = {-1, 1};
+    for (int i = 0; i < w->n; i++)
+        planes[2 + i] = w->narrow[i];
+    tc_value *apart = TC_OP(g, "Reshape", shares, tc_grad_ints(g, planes, (size_t)w->n + 2));
+    return tc_grad_reshape_like(g, tc_window_spread(g, w, apart, ones(g, w)), tc_input(g->node, 0));
+}
+
+void tc_gradient_average_pool(tc_grad *g) {
+    tc_window w = read_pool(g);
+    if (g->status == TC_OK)
+        g->dins[0] = spread(g, &w, TC_OP(g, "Div", g->douts[0], divisors(g, &w)));
+}
+
+/* --- norms: y = (sum |x|^p)^(1/p), dx = dy y^(1-p) |x|^(p-1) sign(x), 0 where y is 0 ----------- */
+static tc_value *power(tc_grad *g, tc_value *value, int64_t exponent) {
+    return exponent == 1 ? value : TC_OP(g, "Pow", value, tc_grad_like(g, value, (double)exponent));
+}
+
+/* dy y^(1-p) */
+static tc_value *norm_shares(tc_grad *g, int64_t p) {
+    tc_value *y = tc_output(g->node, 0), *zero = tc_grad_like(g, y, 0);
+    if (p == 1)
+        return g->douts[0];
+    tc_value *quotient = TC_OP(g, "Div", g->douts[0], power(g, y, p - 1));
+    return TC_OP(g, "Where", TC_OP(g, "Equal", y, zero), zero, quotient);
+}
+
+/* |x|^(p-1) sign(x) of what reached each element of x. */
+static tc_value *norm_slopes(tc_grad *g, int64_t p, tc_value *shares) {
+    tc_value *x = tc_input(g->node, 0);
+    if (p == 1)
+        return TC_OP(g, "Mul", TC_OP(g, "Sign", x), shares);
+    tc_value *size = power(g, p % 2 == 0 ? x : TC_OP(g, "Abs", x), p - 1);
+    return TC_OP(g, "Mul", p % 2 == 0 ? size : TC_OP(g, "Mul", TC_OP(g, "Sign", x), size), shares);
+}
+
+void tc_gradient_lp_pool(tc_grad *g) {
+    tc_window w = read_pool(g);
+    int64_t p = tc_attr_int(g->node, "p", 2);
+    if (g->status == TC_OK)
+        g->dins[0] = norm_slopes(g, p, spread(g, &w, norm_shares(g, p)));
+}
+
+void tc_gradient_global_lp_pool(tc_grad *g) {
+    int64_t p = tc_attr_int(g->node, "p", 2);
+    g->dins[0] = norm_slopes(g, p, norm_shares(g, p));
 }

@@ -104,6 +104,7 @@ case("Pow", positive(2, 3), ints(2, 0, 3))
 case("Clip", apart(4, 5, keep_from=(-0.5, 0.7)), np.float64(-0.5), np.float64(0.7))
 case("Clip", apart(4, 5, keep_from=(0.2,)), None, np.float64(0.2))
 case("Clip", normal(4, 5))
+case("Mod", np.array([[1.7, -2.3, 4.9], [0.6, -0.2, 8.0]]), np.array([[1.0, 0.7, -1.1]]), fmod=1)
 case("Where", random.random((2, 3)) < 0.5, normal(2, 3), normal(3))
 case("Where", random.random((4, 1, 3)) < 0.5, normal(2, 1), normal(1, 3))
 for op in "Max Min".split():
@@ -137,6 +138,8 @@ for op, make in REDUCTIONS.items():
 case("ReduceSum", normal(2, 3), noop_with_empty_axes=1)
 case("ReduceProd", np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0], [1.5, -1.0, 2.0]]), ints(1))
 case("GlobalAveragePool", normal(2, 3, 4, 2))
+case("GlobalMaxPool", distinct(2, 3, 4, 2), single=True)
+case("GlobalMaxPool", distinct(2, 3, 5), single=True)
 case("LpNormalization", normal(3, 4))
 case("LpNormalization", apart(3, 4), ort=True, axis=0, p=1)
 
@@ -178,6 +181,14 @@ for equation, shapes in (
     ("ij,jk", ((2, 3), (3, 4))),
     ("i,j->ij", ((2,), (3,))),
     ("ij,ij->", ((2, 3), (2, 3))),
+    ("...ij,jk->...ik", ((2, 3, 2, 3), (3, 4))),
+    ("a...b, ...bc -> a...c", ((2, 3, 2), (1, 2, 4))),
+    ("...i,...i", ((1, 2, 3), (2, 2, 3))),
+    ("ii->i", ((3, 3),)),
+    ("bii->b", ((2, 3, 3),)),
+    ("iji,jk->k", ((2, 3, 2), (3, 4))),
+    ("iij,...i->j...", ((2, 2, 3), (4, 2))),
+    ("bi,kij,bj->bk", ((2, 3), (2, 3, 4), (2, 4))),
 ):
     case("Einsum", *[normal(*s) for s in shapes], equation=equation)
 case("Conv", normal(2, 3, 4, 6), normal(5, 3, 2, 3), normal(5), strides=[2, 3], kernel_shape=[2, 3], dynamic=False)
@@ -241,6 +252,10 @@ case("MaxPool", distinct(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 1], pads=
 case("MaxPool", distinct(2, 2, 5, 6), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, ort=True)
 case("MaxPool", distinct(1, 2, 7), kernel_shape=[3], dilations=[2], strides=[1], ort=True)
 case("MaxPool", distinct(2, 2, 4, 4), kernel_shape=[2, 2], auto_pad="SAME_UPPER", storage_order=1, ort=True)
+for p in (1, 2, 3):
+    case("GlobalLpPool", apart(2, 3, 4, 2), p=p, single=True)
+    case("LpPool", apart(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], p=p, single=True,
+         dynamic=False)
 case("AveragePool", normal(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], dynamic=False)
 case(
     "AveragePool",
@@ -312,6 +327,11 @@ for starts, ends, axes, steps in (
 case("Pad", normal(2, 3), ints(1, 0, 0, 2))
 case("Pad", normal(2, 3), ints(1, 2), np.float64(0.5), ints(1))
 case("Pad", normal(4, 5), ints(-1, 1, 0, -2), ort=True)
+for mode in "reflect edge wrap".split():
+    case("Pad", normal(3, 4), ints(1, 2, 2, 0), mode=mode)
+    wraps = mode == "wrap"  # by numpy, which does not cut
+    case("Pad", normal(2, 4, 5), ints(2, 1 if wraps else -1, 1, 2), None, ints(-1, 1), mode=mode, ort=not wraps)
+case("Pad", normal(2, 3), ints(4, 0, 5, 7), mode="wrap")
 case("Tile", normal(2, 3), ints(2, 3))
 case("Trilu", normal(4, 4))
 case("Trilu", normal(2, 3, 5), ints(-1)[0], upper=0)
@@ -319,6 +339,7 @@ case("CumSum", normal(2, 4), ints(1)[0])
 case("CumSum", normal(2, 4), ints(0)[0], exclusive=1, reverse=1)
 case("SpaceToDepth", normal(1, 2, 4, 6), blocksize=2)
 case("DepthToSpace", normal(1, 8, 2, 3), blocksize=2)
+case("DepthToSpace", normal(2, 8, 2, 3), blocksize=2, mode="CRD")
 
 # --- indices ----------------------------------------------------------------------------------------------------------
 case("Gather", normal(5, 3), ints(1, 4, 1, -1))
@@ -333,6 +354,13 @@ case("ScatterND", normal(4, 3), ints(1, 3).reshape(2, 1), normal(2, 3))
 case("ScatterND", normal(4, 3), ints(1, 1).reshape(2, 1), normal(2, 3), reduction="add")
 case("ScatterElements", normal(3, 4), ints(0, 2, 1, 1).reshape(1, 4), normal(1, 4))
 case("ScatterElements", normal(3, 4), ints(0, 0, 3, 3, 1, 2).reshape(3, 2), normal(3, 2), axis=1, reduction="add")
+rows, places = ints(1, 1, 0).reshape(3, 1), ints(0, 0, 3, 3, 1, 0).reshape(3, 2)
+for reduction, data, rest in (("mul", positive, positive), ("max", distinct, apart), ("min", distinct, apart)):
+    case("ScatterND", data(4, 3), rows, rest(3, 3), reduction=reduction)
+    case("ScatterElements", data(3, 4), places, rest(3, 2), axis=1, reduction=reduction)
+case("ScatterND", np.array([0.0, 2.0, 0.5]), rows, np.array([1.5, 0.0, 0.0]), reduction="mul")
+case("ScatterElements", np.array([[0.5, 0.0, 2.0]]), ints(0, 0, 2, 2).reshape(1, 4),
+     np.array([[0.0, 1.5, 0.0, 0.0]]), axis=1, reduction="mul")
 case("TopK", distinct(3, 5), ints(2), outputs=2)
 case("TopK", distinct(3, 5), ints(2), outputs=2, axis=0, largest=0)
 
