@@ -16,7 +16,8 @@ enum {
 
 typedef struct unroller {
     tc_ctx *ctx;
-    uint64_t copies; /* nodes so far */
+    uint64_t copies;    /* nodes so far */
+    bool only_branches; /* loops stay */
 } unroller;
 
 typedef struct turn {
@@ -349,7 +350,8 @@ static tc_status unroll_graph(unroller *u, tc_graph *graph, bool *out_changed) {
     *out_changed = false;
     TC_FOR_NODES_SAFE(node, graph) {
         bool done = false;
-        for (size_t i = 0; tc_node_has(node, TC_CONTROL) && i < TC_COUNT(ops); i++)
+        size_t n_ops = u->only_branches ? 1 : TC_COUNT(ops);
+        for (size_t i = 0; tc_node_has(node, TC_CONTROL) && i < n_ops; i++)
             if (tc_node_is(node, "", ops[i].op)) {
                 TC_TRY(ops[i].unroll(u, node, &done));
                 break;
@@ -359,14 +361,23 @@ static tc_status unroll_graph(unroller *u, tc_graph *graph, bool *out_changed) {
     return TC_OK;
 }
 
-tc_status tc_infer_unrolled(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
-    unroller u = {.ctx = ctx};
+static tc_status unroll(unroller *u, tc_graph *graph, bool *out_changed) {
     bool unrolled = true;
     *out_changed = false;
     for (int round = 0; unrolled && round < MAX_ROUNDS; round++) {
-        TC_TRY(tc_infer_graph(ctx, graph));
-        TC_TRY(unroll_graph(&u, graph, &unrolled));
+        TC_TRY(tc_infer_graph(u->ctx, graph));
+        TC_TRY(unroll_graph(u, graph, &unrolled));
         *out_changed = *out_changed || unrolled;
     }
-    return unrolled ? tc_infer_graph(ctx, graph) : TC_OK;
+    return unrolled ? tc_infer_graph(u->ctx, graph) : TC_OK;
+}
+
+tc_status tc_infer_branches(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
+    unroller u = {.ctx = ctx, .only_branches = true};
+    return unroll(&u, graph, out_changed);
+}
+
+tc_status tc_infer_unrolled(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
+    unroller u = {.ctx = ctx};
+    return unroll(&u, graph, out_changed);
 }

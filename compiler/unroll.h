@@ -9,4 +9,6 @@
  * unrolled), until no more is known. What is not known, or would become too many nodes, stays, and of very many the
  * last. A Dropout in a body is another one in each turn. Types and contents are inferred when it returns. */
 tc_status tc_infer_unrolled(tc_ctx *ctx, tc_graph *graph, bool *out_changed);
+/* The same for If alone: who reads loops as what they mean comes before they are unrolled. */
+tc_status tc_infer_branches(tc_ctx *ctx, tc_graph *graph, bool *out_changed);
 #endif

@@ -22,6 +22,9 @@ void tc_make_constant(tc_value *value, const tc_tensor *tensor);
 uint32_t tc_fold_constants(tc_graph *graph);
 /* Computed integers that equal a dim of a graph input are read from that input: one Shape for each dim. fold.c */
 uint32_t tc_fold_dims(tc_graph *graph);
+/* Loops that reduce rows bag by bag become reductions of all bags (bags.h); types must be inferred, and are afterwards.
+ * bags.c */
+tc_status tc_lower_bags(tc_pass_env *env, tc_graph *graph, uint32_t *out_changes);
 /* Sequences whose items are known become Split and Concat. The caller infers types again. sequences.c */
 uint32_t tc_lower_sequences(tc_graph *graph);
 /* Removes nodes that do nothing, joins chains of one kind, and chooses one spelling where only shapes tell which.

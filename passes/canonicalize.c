@@ -26,10 +26,18 @@ static tc_status run_rounds(tc_pass_env *env, tc_graph *graph, tc_rule_set *rule
     return TC_OK;
 }
 
+/* Bags are found before their loops are unrolled: without it, one of many turns would be as many nodes. */
+static tc_status infer(tc_pass_env *env, tc_graph *graph) {
+    uint32_t bags = 0;
+    bool unrolled;
+    TC_TRY(tc_infer_branches(env->ctx, graph, &unrolled));
+    TC_TRY(tc_lower_bags(env, graph, &bags));
+    return tc_infer_unrolled(env->ctx, graph, &unrolled);
+}
+
 tc_status tc_canonicalize(tc_pass_env *env, tc_graph *graph, bool merge) {
     tc_rule_set *rules = tc_rules_create();
-    bool unrolled;
-    tc_status status = tc_infer_unrolled(env->ctx, graph, &unrolled);
+    tc_status status = infer(env, graph);
     while (status == TC_OK &&
            tc_lower_sequences(graph) > 0) /* a split of known sizes may make those of the next known */
         status = tc_infer_graph(env->ctx, graph);

@@ -116,7 +116,8 @@ tc_node *tc_grad_node_with(tc_grad *g, const char *domain, const char *op, size_
     for (size_t i = 0; i < n_inputs; i++)
         tc_node_set_input(node, (uint32_t)i, inputs[i]);
     tc_node_append(node);
-    const char *name = g->label ? tc_arena_printf(g->pool->arena, "%s_grad/%s", g->label, op) : op;
+    const char *name =
+        g->label ? tc_arena_printf(g->pool->arena, "%s%s/%s", g->label, g->forward ? "" : "_grad", op) : op;
     node->name = "";
     for (uint32_t i = 0; i < n_outputs; i++) {
         if (wanted && !wanted[i])

@@ -21,6 +21,7 @@ typedef struct tc_grad {
     tc_graph *graph;
     tc_grad_pool *pool;
     const char *label;      /* new values are called <label>_grad/<Op> */
+    bool forward;           /* they are no gradients: called <label>/<Op> */
     tc_node *node;          /* the forward node; NULL outside of builders */
     tc_value *const *douts; /* [node->n_outputs]; NULL: nothing flows back from this result */
     const bool *needed;     /* [node->n_inputs]: gradients that somebody wants */
