@@ -1,7 +1,8 @@
 /* raise.c: the spellings of exporters become one op each: Gelu, Swish, Mish, LogSigmoid, LayerNormalization,
  * RMSNormalization and DotProductAttention, so that gradients, recipes and kernels know the idea and not the nodes it
- * was written with. The rules are text: scale.rules first, then activation.rules, norm.rules, attention.rules and
- * mixed.rules, from the end of the graph, so that a normalization is taken whole before its parts are.
+ * was written with. The rules are text: activation.rules first; then scale.rules and maps.rules, which move what stands
+ * between the parts of an attention; then norm.rules, attention.rules and mixed.rules, from the end of the graph, so
+ * that a normalization is taken whole before its parts are.
  *
  * Attention (opset 23 and later) is replaced by its function body first: the nodes of the body are matched like any
  * other attention, and nodes without a match stay plain nodes, whose gradients are known. */
@@ -10,8 +11,9 @@
 #include "rules/rules.h"
 #include <string.h>
 
-static const char *const first_files[] = {"scale.rules"};
-static const char *const files[] = {"activation.rules", "norm.rules", "attention.rules", "mixed.rules"};
+static const char *const activation_files[] = {"activation.rules"};
+static const char *const move_files[] = {"scale.rules", "maps.rules"};
+static const char *const files[] = {"norm.rules", "attention.rules", "mixed.rules"};
 
 static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *changed);
 
@@ -36,14 +38,15 @@ static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *chang
     return TC_OK;
 }
 
-static tc_status apply_rules(tc_pass_env *env, tc_model *model, const char *const *names, size_t n) {
+static tc_status apply_rules(tc_pass_env *env, tc_model *model, const char *const *names, size_t n,
+                             uint32_t *out_rewrites) {
     tc_rule_set *rules = tc_rules_create();
     tc_status status = TC_OK;
     for (size_t i = 0; i < n && status == TC_OK; i++)
         status = tc_rules_load(env, names[i], false, rules);
     tc_rules_from_end(rules);
     if (status == TC_OK)
-        status = tc_rules_apply(env, model->graph, rules, NULL);
+        status = tc_rules_apply(env, model->graph, rules, out_rewrites);
     tc_rules_destroy(rules);
     return status;
 }
@@ -53,8 +56,12 @@ tc_status tc_pass_raise(tc_pass_env *env, tc_model *model) {
     TC_TRY(inline_attention(env, model->graph, &inlined));
     if (inlined) /* the body's own arithmetic folds, and its nodes get types */
         TC_TRY(tc_pass_canonicalize(env, model));
-    TC_TRY(apply_rules(env, model, first_files, TC_COUNT(first_files)));
-    TC_TRY(apply_rules(env, model, files, TC_COUNT(files)));
+    uint32_t moved = 0;
+    TC_TRY(apply_rules(env, model, activation_files, TC_COUNT(activation_files), NULL));
+    TC_TRY(apply_rules(env, model, move_files, TC_COUNT(move_files), &moved));
+    if (moved) /* views that now follow one another are one */
+        TC_TRY(tc_pass_canonicalize(env, model));
+    TC_TRY(apply_rules(env, model, files, TC_COUNT(files), NULL));
     tc_remove_dead(model->graph);
     return TC_OK;
 }

@@ -202,6 +202,11 @@ typedef struct guard_row {
 const guard_row *guard_find(const char *name);
 size_t guard_count(void);
 const guard_row *guard_at(size_t index);
+/* guards_scores.c */
+bool guard_is_scored(const guard_call *call);
+bool guard_has_same_lead(const guard_call *call);
+bool guard_is_in_tail(const guard_call *call);
+bool guard_is_named(const guard_call *call);
 /* NULL, or the first guard that does not hold. */
 const rule_guard *guards_failing(const tc_rule *rule, tc_value *const *values, const bool *needed);
 

@@ -292,8 +292,9 @@ static bool show_late(rule_instance *inst, tc_value *value) {
 
 /* By itself, or behind a node that lets the value go. */
 static bool show(rule_instance *inst, tc_value *value, bool first, const rule_need *need) {
-    bool direct = value->producer && !value->n_graph_outputs && !need->read_late && rule_dice_percent(&inst->dice, 50);
-    if (!first && rule_dice_percent(&inst->dice, 25))
+    bool direct = value->producer && !value->n_graph_outputs && !need->read_late && !need->scored &&
+                  rule_dice_percent(&inst->dice, 50);
+    if (!first && !need->scored && rule_dice_percent(&inst->dice, 25))
         return true;
     if (direct) {
         value->role = is_late(inst, value->producer) ? TC_ROLE_GRADIENT : TC_ROLE_NONE;
@@ -308,7 +309,7 @@ static bool show(rule_instance *inst, tc_value *value, bool first, const rule_ne
         axis = tc_constant(inst->graph, "axis", tc_tensor_scalar_int(inst->model, 0));
     bool late = is_late(inst, value->producer);
     const char *name = tc_arena_printf(inst->model->arena, late ? "%s_seen_grad" : "%s_seen", value->name);
-    seen = rule_append_node(inst, axis ? "CumSum" : "Identity", value, axis, name);
+    seen = rule_append_node(inst, axis ? "CumSum" : need->scored ? "Softmax" : "Identity", value, axis, name);
     if (!seen)
         return false;
     seen->role = late ? TC_ROLE_GRADIENT : TC_ROLE_NONE;
@@ -410,6 +411,8 @@ static void begin(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint6
         for (uint16_t k = 0; k < rule->match[i].n_ops; k++)
             inst->has_scores |= strstr(rule->match[i].ops[k].name, "Softmax") != NULL ||
                                 strstr(rule->match[i].ops[k].name, "Attention") != NULL;
+    for (uint16_t i = 0; i < rule->n_names; i++)
+        inst->has_scores |= inst->needs[i].scored;
 }
 
 void rule_instance_make(tc_ctx *ctx, const tc_rule *rule, rule_choices *choices, uint64_t seed, rule_unknown how,

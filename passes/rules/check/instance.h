@@ -52,6 +52,7 @@ typedef struct rule_need {
     bool added;           /* it is broadcast to another value: a bias, maybe a mask of 0 and -inf */
     bool divides;         /* it, or something it is beside, divides: mostly far from 0, and of one size */
     bool edges;           /* numbers that guards are there for: zero, infinities, NaN */
+    bool scored;          /* it leads to a softmax */
     bool kept, read_late; /* of training graphs: an expensive node makes it; the backward pass reads it */
 } rule_need;
 extern const rule_need rule_no_need;

@@ -24,6 +24,7 @@ static void rank(rule_need *w, const guard_arg *a) { first(w, a)->rank = (int)a[
 static void min_rank(rule_need *w, const guard_arg *a) { first(w, a)->min_rank = (int)a[1].number; }
 static void kept(rule_need *w, const guard_arg *a) { first(w, a)->kept = true; }
 static void read_late(rule_need *w, const guard_arg *a) { first(w, a)->read_late = true; }
+static void scored(rule_need *w, const guard_arg *a) { first(w, a)->scored = true; }
 static void added(rule_need *w, const guard_arg *a) { first(w, a)->added = true; }
 static void same_shape(rule_need *w, const guard_arg *a) { first(w, a)->same_shape = a[1].name; }
 
@@ -71,6 +72,7 @@ static const need_row rows[] = {
     {"same_count", same_count, false},
     {"same_shape", same_shape, false},
     {"scalar", scalar, false},
+    {"scored", scored, false},
     {"spans", spans, false},
     {"trailing", trailing, false},
 };

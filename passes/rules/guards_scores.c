@@ -1,0 +1,81 @@
+/* guards_scores.c: guards of rules that bring attention's scores into one spelling (maps.rules): where a value goes,
+ * and what of two shapes is the same. */
+#include "../../compiler/contents.h"
+#include "../../compiler/shape.h"
+#include "rule_ir.h"
+#include <string.h>
+
+enum { MOST_STEPS = 16 }; /* nodes between a product and its softmax: scales, masks, biases, views, a cast */
+
+static tc_value *value_arg(const guard_call *call, uint16_t index) {
+    return call->values[call->guard->args[index].name];
+}
+
+static const char *const on_the_way[] = {"Add", "Cast", "Div", "Max", "Mul", "Reshape", "Sub", "Where"};
+
+static bool is_on_the_way(const tc_node *node) {
+    for (size_t i = 0; i < TC_COUNT(on_the_way); i++)
+        if (tc_node_is(node, "", on_the_way[i]))
+            return true;
+    return false;
+}
+
+static bool is_softmax_of_rows(const tc_node *node) {
+    int64_t axis = tc_attr_int(node, "axis", -1);
+    return tc_node_is(node, "", "Softmax") && (axis == -1 || axis == tc_value_rank(tc_input(node, 0)) - 1);
+}
+
+bool guard_is_scored(const guard_call *call) {
+    const tc_value *value = value_arg(call, 0);
+    for (int step = 0; step < MOST_STEPS; step++) {
+        const tc_node *user = NULL;
+        TC_FOR_USES(use, value)
+            if (!tc_node_has(use->user, TC_SHAPE_ONLY)) {
+                if (is_softmax_of_rows(use->user))
+                    return true;
+                user = is_on_the_way(use->user) && !user ? use->user : user;
+            }
+        if (!user)
+            return false;
+        value = tc_output(user, 0);
+    }
+    return false;
+}
+
+bool guard_has_same_lead(const guard_call *call) {
+    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
+    int rank = tc_value_rank(a);
+    for (int i = 0; i < rank - 2; i++)
+        if (rank == tc_value_rank(b) && !tc_dim_equal(a->type->dims[i], b->type->dims[i]))
+            return false;
+    return rank >= 2 && rank == tc_value_rank(b);
+}
+
+static tc_dim from_end(const tc_value *value, int i) { return value->type->dims[tc_value_rank(value) - i]; }
+
+/* Dims of the first that are not 1 are counted from the end, and lie where the other two agree: what broadcasts to one
+ * broadcasts to its view just so. */
+bool guard_is_in_tail(const guard_call *call) {
+    const tc_value *x = value_arg(call, 0), *a = value_arg(call, 1), *b = value_arg(call, 2);
+    int rank = tc_value_rank(x), rank_a = tc_value_rank(a), rank_b = tc_value_rank(b);
+    bool same = rank != TC_RANK_UNKNOWN && rank_a >= rank && rank_b >= rank;
+    bool fits = same;
+    for (int i = 1; i <= rank && fits; i++) {
+        same = same && tc_dim_equal(from_end(a, i), from_end(b, i));
+        bool is_one = tc_dim_equal(from_end(x, i), tc_dim_const(1));
+        fits = is_one || (same && tc_dim_equal(from_end(x, i), from_end(a, i)));
+    }
+    return fits;
+}
+
+/* A target of Reshape that names each dim, or leaves it to be computed: no 0, which would copy one of the operand. */
+bool guard_is_named(const guard_call *call) {
+    tc_value *target = value_arg(call, 0);
+    const tc_contents *contents = tc_value_contents(target->graph->model, target);
+    if (!contents)
+        return false;
+    for (uint64_t i = 0; i < contents->count; i++)
+        if (tc_dim_is_const(contents->items[i].i) && contents->items[i].i.value == 0)
+            return false;
+    return true;
+}
