@@ -1,8 +1,9 @@
 """From a torch.nn.Module to ONNX graphs whose weights are inputs. PyTorch's dynamo exporter is asked to leave weights
 in their own names and layouts (optimize=False); a parameter or buffer is then a graph input of its name in the module,
 with a default that has no elements anywhere: whoever runs the graph binds the module's own memory. Imported by
-tempo.torch alone; needs torch, onnx and onnxscript."""
+tempo.torch, and for its first half by models/export_training.py; needs torch, onnx and onnxscript."""
 import contextlib
+import io
 import logging
 import warnings
 
@@ -58,24 +59,41 @@ def open_dims(tensor):
     return {axis: torch.export.Dim.AUTO for axis in range(most)}
 
 
+def configs_of(module):
+    """The configurations of transformers' models in it, those inside of others among them, each once."""
+    found, left = {}, [m.config for m in module.modules() if hasattr(m, "config")]
+    while left:
+        config = left.pop()
+        if config is not None and id(config) not in found:
+            found[id(config)] = config
+            left += [getattr(config, key, None) for key in getattr(config, "sub_configs", None) or ()]
+    return list(found.values())
+
+
 @contextlib.contextmanager
-def _quiet_and_plain(module):
+def quiet_and_plain(module):
     """Without the exporter's words, and without caches of keys and values among the outputs."""
-    config = getattr(module, "config", None)
-    cached = getattr(config, "use_cache", None)
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
+    cached = [config for config in configs_of(module) if getattr(config, "use_cache", None)]
+    disabled = logging.root.manager.disable
     try:
-        if cached:
+        for config in cached:
             config.use_cache = False
-        logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings():
+        logging.disable(logging.WARNING)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()), \
+                warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
-        if cached:
-            config.use_cache = cached
+        logging.disable(disabled)
+        for config in cached:
+            config.use_cache = True
+
+
+def dynamo(module, tensors, names, opset, shapes, **more):
+    """PyTorch's exporter on torch.export: weights keep their names and layouts. `shapes`: of each tensor, {dim: what
+    torch.export takes}; the module takes the tensors by *."""
+    return torch.onnx.export(module, tuple(tensors), input_names=list(names), opset_version=opset, dynamo=True,
+                             optimize=False, dynamic_shapes=(tuple(shapes),), verbose=False, **more)
 
 
 class Exported:
@@ -90,13 +108,12 @@ class Exported:
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         told = {}
         self.inputs = [f"input.{i}" for i in range(len(tensors))]
-        shapes = (tuple(dynamic_shapes or map(open_dims, tensors)),)
+        shapes = dynamic_shapes or map(open_dims, tensors)
         flat = Flat(module, leaves, spec, keys, told)
         flat.training = module.training  # of this one alone: each submodule keeps its mode
-        with _quiet_and_plain(module):
+        with quiet_and_plain(module):
             try:
-                program = torch.onnx.export(flat, tuple(tensors), input_names=self.inputs, opset_version=opset,
-                                            dynamo=True, optimize=False, dynamic_shapes=shapes, verbose=False)
+                program = dynamo(flat, tensors, self.inputs, opset, shapes)
             except Exception as e:
                 raise errors.Unsupported(f"tempo.torch: PyTorch cannot export this module: {e}", 3) from e
         self.spec, self.leaves, self.is_tensor = told["spec"], told["leaves"], told["is_tensor"]

@@ -1,0 +1,237 @@
+"""From a PyTorch module that computes its loss to an ONNX file that tempoc trains, in one call:
+
+    from export_training import export
+    export(model_with_loss, (x, labels), "model.onnx")
+
+It picks the exporter and the form in which the module can be trained, tries another way where the first fails, and
+compares with PyTorch before it returns. docs/exporting.md tells more. Needs torch 2.6 or later, onnx, onnxscript and
+ml_dtypes; for the comparison tempoc and libtempo (TEMPO_HOME, or the build folder of this repository), or else
+onnxruntime."""
+import collections
+import contextlib
+import copy
+import inspect
+import json
+import os
+import sys
+import warnings
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[1:1] = [os.path.join(HERE, "..", "python"), HERE]
+import export_names  # noqa: E402
+from export_compare import Comparison, ExportError  # noqa: E402
+from tempo import torch_export  # noqa: E402
+
+__all__ = ["ExportError", "Result", "WAYS", "Way", "export"]
+
+Way = collections.namedtuple("Way", ["exporter", "opset", "open"])
+WAYS = [Way("dynamo", 18, True), Way("dynamo", 18, False), Way("TorchScript", 17, True), Way("TorchScript", 17, False)]
+
+Result = collections.namedtuple("Result", ["path", "way", "loss", "worst", "notes", "files"])
+Result.__doc__ = """path: the model; way: (exporter, opset, open: whether the batch is symbolic); loss: of the batch, by
+PyTorch, dropout off; worst: (largest error of a gradient relative to its norm, parameter), None where gradients were
+not compared; notes: what was found on the way; files: {"batch", "names", "train"}: what was written beside the model.
+"""
+
+
+# --- the module as a function of tensors ---------------------------------------------------------
+
+def _named_batch(module, batch):
+    """({name: tensor}, whether they are keywords)"""
+    named, by_name = None, isinstance(batch, dict)
+    if by_name:
+        named = dict(batch)
+    elif isinstance(batch, (tuple, list)):
+        known = [p.name for p in inspect.signature(module.forward).parameters.values()
+                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        named = {known[i] if i < len(known) else f"input_{i}": t for i, t in enumerate(batch)}
+    if not named or not all(isinstance(t, torch.Tensor) for t in named.values()):
+        raise ExportError("the batch has to be a tuple or a dict of tensors, as the module is called with: other "
+                          "operands belong into the module around the model that computes the loss")
+    away = [name for name, t in [*named.items(), *module.named_parameters()] if t.device.type != "cpu"]
+    if away:
+        raise ExportError(f"'{away[0]}' is on another device than the CPU: module.cpu(), and tensors by .cpu()")
+    return named, by_name
+
+
+def _loss_in(result):
+    """The loss in what a module returns: what a mapping calls so, the only float without dims, or a tuple's first."""
+    tensors = [leaf for leaf in pytree.tree_flatten(result)[0] if isinstance(leaf, torch.Tensor)]
+    at = torch_export.find_loss(result, tensors)
+    if at is None and isinstance(result, (tuple, list)) and tensors and tensors[0].dim() == 0:
+        at = 0
+    if at is None:
+        shapes = ", ".join(str(list(t.shape)) for t in tensors[:6]) or "no tensor"
+        raise ExportError(f"the module returns no loss (a float without dimensions) but {shapes}: put a module around "
+                          "it whose forward returns one, such as cross_entropy(self.model(x), labels)")
+    return tensors[at]
+
+
+def _with_loss(module, names, by_name):
+    """The module with tensors in, in order, and the loss out: a copy of its outermost layer, with the same parameters
+    under the same names."""
+    own, forward = copy.copy(module), module.forward
+
+    def call(*tensors):
+        return _loss_in(forward(**dict(zip(names, tensors))) if by_name else forward(*tensors))
+
+    own.forward = call
+    return own
+
+
+# --- modes, and back again -----------------------------------------------------------------------
+
+# What transformers draw on the side of Python, so that a file would have one draw for ever.
+DRAWN_IN_PYTHON = {"layerdrop": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0, "apply_spec_augment": False}
+
+
+def _switches(module):
+    """What has attributes that decide what is computed."""
+    return [*module.modules(), *torch_export.configs_of(module)]
+
+
+@contextlib.contextmanager
+def _as_it_was(module):
+    """Modes, statistics, the configurations of transformers and the generator's state are put back at the end."""
+    buffers = {name: b.detach().clone() for name, b in module.named_buffers()}
+    states = [(owner, dict(owner.__dict__)) for owner in _switches(module)]
+    fast = torch.backends.mha.get_fastpath_enabled()
+    try:
+        torch.backends.mha.set_fastpath_enabled(False)
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        with torch.no_grad():
+            for name, b in module.named_buffers():
+                if name in buffers and buffers[name].shape == b.shape:
+                    b.copy_(buffers[name])
+        for owner, state in states:
+            owner.__dict__.update(state)
+
+
+def _for_training(module, train, eager, notes):
+    """Training mode, attention in its parts, and experts that pick nothing by the data."""
+    if train and not module.training:
+        module.train()
+        notes.append("the module was in evaluation mode and is exported in training mode; train=False: as it is")
+    off = set()
+    for owner in _switches(module):
+        for name, value in DRAWN_IN_PYTHON.items():
+            if owner.__dict__.get(name):
+                owner.__dict__[name] = value
+                off.add(name)
+    if off and module.training:
+        notes.append(f"{', '.join(sorted(off))}: drawn by Python, not by the graph, and left out")
+    wanted = {"set_attn_implementation": "eager" if eager else None, "set_experts_implementation": "batched_mm"}
+    for m in module.modules():
+        for call, word in wanted.items():
+            if word and hasattr(m, call):
+                try:
+                    getattr(m, call)(word)
+                except (ValueError, NotImplementedError, AttributeError) as e:
+                    notes.append(f"{type(m).__name__} has no '{word}': {export_names.reason(e)}")
+
+
+# --- exporting -----------------------------------------------------------------------------------
+
+def _symbols(named, dims):
+    """Of each tensor {dim: name}: the batch, the first dimension of all that are as long as the first, and `dims`."""
+    size = next((t.shape[0] for t in named.values() if t.dim()), None)
+    found = {name: {0: "batch"} if t.dim() and t.shape[0] == size else {} for name, t in named.items()}
+    for name, more in (dims or {}).items():
+        if name not in found:
+            raise ExportError(f"dims: the batch has no '{name}', but {', '.join(found)}")
+        found[name] = {**found[name], **more}
+    return found
+
+
+def _export_one_way(way, module, named, symbols, path):
+    names, size = list(named), sum(p.numel() * p.element_size() for p in module.parameters())
+    if way.exporter == "dynamo":
+        dims = {d: torch.export.Dim(d) for of_one in symbols.values() for d in of_one.values()} if way.open else {}
+        shapes = [{axis: dims[d] for axis, d in symbols[name].items() if d in dims} for name in names]
+        torch_export.dynamo(module, named.values(), names, way.opset, shapes, f=path, output_names=["loss"],
+                            external_data=size > 1 << 30)
+        return
+    torch.onnx.export(module, tuple(named.values()), path, input_names=names, output_names=["loss"],
+                      opset_version=way.opset, dynamo=False, do_constant_folding=False,
+                      training=torch.onnx.TrainingMode.PRESERVE, dynamic_axes=symbols if way.open else None)
+
+
+def _try_ways(ways, comparison, symbols, path):
+    """(the first way whose file is right, its worst gradient, what failed before: (way, exception))"""
+    module, failed = comparison.module, []
+    for way in ways:
+        def again(to, way=way):
+            _export_one_way(way, module, comparison.named, symbols, to)
+
+        try:
+            with torch_export.quiet_and_plain(module):
+                again(path)
+                return way, comparison.check(path, way.exporter, again), failed
+        except Exception as e:  # PyTorch's exporters raise what they please
+            failed.append((way, e))
+            for made in (path, path + ".data"):
+                with contextlib.suppress(OSError):
+                    os.remove(made)
+    lines = {}
+    for way, e in failed:
+        lines.setdefault(export_names.reason(e), []).append(f"{way.exporter}, {'symbolic' if way.open else 'static'}")
+    told = dict.fromkeys(filter(None, map(export_names.advice, lines)))
+    raise ExportError("\n  ".join(["no export of this module can be trained:",
+                                   *(f"{'; '.join(of)} batch: {why}" for why, of in lines.items()),
+                                   *(f"to change: {text}" for text in told)])) from failed[0][1]
+
+
+def _tell_failed(way, failed, notes):
+    """What was not the first way."""
+    why = export_names.reason(failed[0][1]) if failed else None
+    if failed and way.exporter == failed[0][0].exporter:
+        notes.append(f"the batch is static, for a symbolic one failed: {why}")
+    elif failed:
+        notes.append(f"the {failed[0][0].exporter} exporter failed: {why}")
+        if export_names.by_data(why):
+            notes.append("the file has the course that the module takes with this batch, whatever is in others")
+
+
+def export(model_with_loss, batch, path, *, dims=None, exporter=None, opset=None, eager=True, train=True):
+    """Exports the module for tempoc, and returns a Result.
+
+    model_with_loss: a module on the CPU that returns the loss: a float without dimensions, or one as `loss` of a dict
+    or ModelOutput, or as the first of a tuple. It is left as it was. batch: what it is called with, a tuple or a dict
+    of tensors. path: the model to write. Beside it are written, NAME being path without its
+    suffix: NAME.batch.npz, the batch; NAME.names.json, which initializer holds which parameter, and in what layout;
+    NAME.train.txt, the parameters with requires_grad that the loss depends on.
+    dims: more symbolic dimensions than the batch, such as {"input_ids": {1: "sequence"}}. exporter ("dynamo" or
+    "TorchScript") and opset leave just these ways. eager=False: transformers' models keep the attention that they have;
+    train=False: the module keeps its mode.
+
+    Raises ExportError, which tells what to change, where no way gives a file with PyTorch's loss and a gradient for
+    each of these parameters, that of PyTorch.
+    """
+    path, notes = os.fspath(path), []
+    base = os.path.splitext(path)[0]
+    files = {"batch": base + ".batch.npz", "names": base + ".names.json", "train": base + ".train.txt"}
+    named, by_name = _named_batch(model_with_loss, batch)
+    ways = [way._replace(opset=opset or way.opset) for way in WAYS if exporter in (None, way.exporter)]
+    if not ways:
+        raise ExportError(f"exporter: there is no '{exporter}', but dynamo and TorchScript")
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with _as_it_was(model_with_loss):
+        _for_training(model_with_loss, train, eager, notes)
+        comparison = Comparison(_with_loss(model_with_loss, list(named), by_name), named, notes)
+        with open(files["train"], "w", encoding="utf-8") as f:
+            f.writelines(name + "\n" for name in comparison.gradients)
+        way, error, failed = _try_ways(ways, comparison, _symbols(named, dims), path)
+        _tell_failed(way, failed, notes)
+        with open(files["names"], "w", encoding="utf-8") as f:
+            json.dump(comparison.names(path), f, indent=1)
+        np.savez(files["batch"], **comparison.feeds)
+    for note in notes:
+        warnings.warn(f"export: {note}", stacklevel=2)
+    return Result(path, way, float(comparison.loss), error, notes, files)

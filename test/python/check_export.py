@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""models/export_training.py: files that train what PyTorch trains, or a message that tells what to change.
+
+usage: check_export.py SOURCE_ROOT BUILD_ROOT [CASE ...]          CASE: a function below, without check_
+Needs torch, onnx, onnxscript and ml_dtypes, and transformers for one case; what is missing is said, and the test then
+skipped (exit code 77).
+"""
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+import warnings
+
+SOURCE, BUILD = sys.argv[1:3]
+os.environ["TEMPO_HOME"] = BUILD
+sys.path.insert(0, os.path.join(SOURCE, "models"))
+MISSING = [name for name in ("torch", "onnx", "onnxscript", "ml_dtypes") if not importlib.util.find_spec(name)]
+if MISSING:
+    print(f"skipped: {sys.executable} lacks {', '.join(MISSING)}; -Dtorch_python names a Python that has them")
+    sys.exit(77)
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import export_training  # noqa: E402
+
+SEED = 3
+FOLDER = tempfile.TemporaryDirectory(prefix="tempo-export-")
+
+
+class WithLoss(nn.Module):
+    def __init__(self, *layers):
+        super().__init__()
+        self.model = nn.Sequential(*layers)
+
+    def forward(self, x, labels):
+        return F.cross_entropy(self.model(x), labels)
+
+
+class Stopped(nn.Module):
+    def __init__(self, stop):
+        super().__init__()
+        self.a, self.b, self.stop = nn.Linear(8, 8), nn.Linear(8, 3), stop
+
+    def forward(self, x, labels):
+        return F.cross_entropy(self.b(self.a(x) * self.stop(lambda: self.a(x).tanh())), labels)
+
+
+def under_no_grad(call):
+    with torch.no_grad():
+        return call()
+
+
+class ByData(WithLoss):
+    """Takes a course by what the batch holds."""
+
+    def forward(self, x, labels):
+        return super().forward(x if x.sum() < 1e9 else -x, labels)
+
+
+def rows():
+    return torch.randn(4, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 2, 1, 0])
+
+
+def export(module, batch, **options):
+    torch.manual_seed(SEED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return export_training.export(module, batch, os.path.join(FOLDER.name, "model.onnx"), **options)
+
+
+def message_of(module, batch, **options):
+    try:
+        export(module, batch, **options)
+    except export_training.ExportError as e:
+        assert not os.path.exists(os.path.join(FOLDER.name, "model.onnx"))
+        return str(e)
+    raise AssertionError("no error")
+
+
+def check_files():
+    """Dropout drops in the file, and the numbers that are compared are without; the module stays as it was."""
+    module = WithLoss(nn.Linear(8, 16), nn.Dropout(0.1), nn.GELU(), nn.Linear(16, 3)).eval()
+    module.model[0].bias.requires_grad_(False)
+    made = export(module, rows())
+    drawn = torch.rand(())
+    torch.manual_seed(SEED)
+    assert not module.training and drawn == torch.rand(())
+    assert made.way == ("dynamo", 18, True) and made.worst[0] < 1e-5 and len(made.notes) == 1, made
+    learned = ["model.0.weight", "model.3.weight", "model.3.bias"]
+    with open(made.files["train"], encoding="utf-8") as f:
+        assert f.read().split() == learned
+    with open(made.files["names"], encoding="utf-8") as f:
+        assert json.load(f) == {name: {"initializer": name, "layout": "same"} for name in learned}
+    np.testing.assert_array_equal(np.load(made.files["batch"])["x"], rows()[0].numpy())
+    graph = onnx.load(made.path).graph
+    assert [node.op_type for node in graph.node].count("Dropout") == 1
+    assert graph.input[0].name == "x" and graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def check_modes():
+    """Batch normalization in training mode leaves its statistics as they were; train=False leaves evaluation."""
+    module = WithLoss(nn.Linear(8, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3))
+    assert export(module, rows()).worst[0] < 1e-4
+    assert not module.model[1].running_mean.any() and module.model[1].num_batches_tracked == 0
+    still = export(module.eval(), {"x": rows()[0], "labels": rows()[1]}, train=False)
+    with torch.no_grad():
+        assert abs(still.loss - float(module(*rows()))) < 1e-6 and not still.notes
+
+
+def check_stops():
+    """What the dynamo exporter keeps is stopped; torch.no_grad is in no file, and the gradients tell."""
+    assert export(Stopped(lambda call: call().detach()), rows()).worst[0] < 1e-5
+    said = message_of(Stopped(under_no_grad), rows(), exporter="dynamo")
+    assert "gradient of 'a." in said and "x.detach() in the place of torch.no_grad()" in said, said
+    assert said.count("not PyTorch's") == 1, said
+
+
+def check_courses():
+    """A course that data decide is no dynamo export; TorchScript's has that of the batch, and a note says so."""
+    made = export(ByData(nn.Linear(8, 3)), rows())
+    assert made.way.exporter == "TorchScript" and any("the course" in note for note in made.notes), made
+    assert "data-dependent" in message_of(ByData(nn.Linear(8, 3)), rows(), exporter="dynamo")
+
+
+def check_batches():
+    """One sample is as good as several."""
+    x, labels = rows()
+    assert export(WithLoss(nn.Linear(8, 3)), (x[:1], labels[:1])).worst[0] < 1e-5
+
+
+def check_calls():
+    linear = WithLoss(nn.Linear(8, 3))
+    assert "returns no loss" in message_of(nn.Linear(8, 3), rows()[:1])
+    assert "tuple or a dict of tensors" in message_of(linear, [rows()[0], "labels"])
+    assert "there is no 'onnx'" in message_of(linear, rows(), exporter="onnx")
+    assert "the batch has no 'y'" in message_of(linear, rows(), dims={"y": {1: "s"}})
+    assert "nothing to train" in message_of(linear.requires_grad_(False), rows())
+    assert "is nan in PyTorch" in message_of(WithLoss(nn.Linear(8, 3)), (rows()[0] * np.nan, rows()[1]))
+
+
+def check_transformers():
+    """Eager attention, experts that look at no data, and what Python draws left out; the configuration stays."""
+    try:
+        import transformers as tf
+    except ImportError:
+        print("skipped: no transformers")
+        return
+    ids = torch.randint(3, 40, (2, 6), generator=torch.Generator().manual_seed(2))
+    config = tf.MixtralConfig(vocab_size=40, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+                              num_attention_heads=2, num_key_value_heads=1, num_local_experts=3)
+    made = export(tf.MixtralForCausalLM(config), {"input_ids": ids, "labels": ids}, dims={"input_ids": {1: "length"}})
+    assert "NonZero" not in {node.op_type for node in onnx.load(made.path).graph.node}
+    assert made.way.exporter == "dynamo" and made.worst[0] < 1e-4 and config.use_cache, made
+
+
+if __name__ == "__main__":
+    cases = {name[6:]: check for name, check in list(globals().items()) if name.startswith("check_")}
+    for name in sys.argv[3:] or cases:
+        cases[name]()
+        print(f"ok: {name}", flush=True)
