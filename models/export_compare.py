@@ -135,18 +135,26 @@ def _loss_by_onnxruntime(path, feeds):
 
 
 class Comparison:
-    """module: takes the batch's tensors by *, and returns the loss; named: the batch; notes: a list, more is added.
+    """module: takes the batch's tensors by *, and returns the loss; named: the batch; twice: another one, twice as
+    large; notes: a list, more is added.
 
-    loss, gradients: PyTorch's, dropout off; feeds: the batch as arrays."""
+    loss, gradients: PyTorch's, dropout off; feeds: the batch as arrays; loss_of_twice: None where the module takes no
+    other batch."""
 
-    def __init__(self, module, named, notes):
+    def __init__(self, module, named, twice, notes):
         self.module, self.named, self.notes = module, named, notes
-        self.feeds = {name: array(t) for name, t in named.items()}
+        self.feeds, self.feeds_of_twice = ({name: array(t) for name, t in b.items()} for b in (named, twice))
         tensors = list(named.values())
         self.draws = _draws(module, tensors)
         with drawing_nothing(module) if self.draws else contextlib.nullcontext():
             self.still_draws = self.draws and _differs(module, tensors)
             self.loss, self.gradients = _gradients(module, tensors)
+            try:
+                with torch.no_grad():
+                    self.loss_of_twice = _loss_by_torch(module, list(twice.values()), 1)
+            except (RuntimeError, ValueError) as e:
+                self.loss_of_twice = None
+                notes.append(f"the module takes no other batch, so that it is static: {export_names.reason(e)}")
         self.tempo = _has_tempo()
         if self.still_draws:
             notes.append("the module draws random numbers beside dropout: its numbers are not compared")
@@ -164,47 +172,58 @@ class Comparison:
         return export_names.names_of(path, {name: (names, lambda name=name: array(own[name].detach()))
                                             for name, names in self.aliases.items()})
 
-    def check(self, path, exporter, again):
+    def check(self, path, way, again):
         """(error, name) of the gradient that is worst, None where none were compared. Raises ExportError or
-        tempo.Error. again: exports the module to a path."""
+        tempo.Error. way: its exporter, and whether its batch is open; again: exports the module to a path."""
         if self.still_draws or not self.draws:
-            return self._hold(path, exporter)
+            return self._hold(path, way)
         if self.tempo:
             tempo.compile(path, write=False, loss="loss", **self.options)
         with tempfile.TemporaryDirectory() as folder, drawing_nothing(self.module):
             still = os.path.join(folder, "still.onnx")
             again(still)
-            return self._hold(still, exporter)
+            return self._hold(still, way)
 
-    def _hold(self, path, exporter):
+    def _hold(self, path, way):
         if self.tempo:
-            loss, found = self._by_tempo(path)
+            session = self._session(path)
+            losses, found = self._by_tempo(session, way)
             if self.still_draws:
                 return None
-            self._same_loss(loss, exporter)
+            self._same_losses(losses, way)
             return self._worst(found)
         self._check_graph(path)
-        if self.still_draws or exporter == "dynamo" and _normalizes_batches(self.module):
+        if self.still_draws or way.exporter == "dynamo" and _normalizes_batches(self.module):
             return None  # that exporter writes batch normalization as in inference, and tempoc knows better
         try:
-            self._same_loss(_loss_by_onnxruntime(path, self.feeds), exporter)
+            self._same_losses([_loss_by_onnxruntime(path, feeds) for feeds in self._all_feeds(way)], way)
         except ImportError:
             self.notes.append("neither tempoc nor onnxruntime is there, nothing was compared: TEMPO_HOME names a build")
         return None
 
-    def _by_tempo(self, path):
-        """(loss, {parameter: gradient})"""
+    def _all_feeds(self, way):
+        return [self.feeds, self.feeds_of_twice] if way.open else [self.feeds]
+
+    def _session(self, path):
+        """The training graph, with a gradient for each parameter."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compiled = tempo.compile(path, names="pytorch", loss="loss", **self.options)
-        got = tempo.Session(compiled).run(self.feeds)
-        found = {name: next((got[n + "_grad"] for n in names if n + "_grad" in got), None)
-                 for name, names in self.aliases.items()}
-        lost = [name for name, gradient in found.items() if gradient is None]
+        session = tempo.Session(compiled)
+        made = {info.name for info in session.outputs}
+        lost = [name for name, names in self.aliases.items() if made.isdisjoint(n + "_grad" for n in names)]
         if lost:
             told = [line for line in compiled.messages if "warning: " in line or "note: " in line]
-            raise ExportError(f"the file has no gradient for {listed(lost)}" + "".join(f"; {line}" for line in told[:2]))
-        return float(got["loss"].reshape(())), found
+            raise ExportError("; ".join([f"the file has no gradient for {listed(lost)}", *told[:2]]))
+        return session
+
+    def _by_tempo(self, session, way):
+        """(losses, {parameter: gradient for the batch})"""
+        results = [session.run(feeds) for feeds in self._all_feeds(way)]
+        got = results[0]
+        found = {name: next(got[n + "_grad"] for n in names if n + "_grad" in got)
+                 for name, names in self.aliases.items()}
+        return [float(r["loss"].reshape(())) for r in results], found
 
     def _check_graph(self, path):
         graph = onnx.load(path, load_external_data=False).graph
@@ -213,11 +232,12 @@ class Comparison:
         if lost:
             raise ExportError(f"the loss in the file does not depend on {listed(lost)}")
 
-    def _same_loss(self, got, exporter):
-        want, limit = float(self.loss), LOSS if self.loss.dtype.itemsize > 2 else IN_16_BITS
-        if not abs(got - want) <= limit * max(1.0, abs(want)):
-            raise ExportError(f"its loss is {got:.7g}, that of PyTorch {want:.7g}: the {exporter} exporter changed what "
-                              "is computed")
+    def _same_losses(self, losses, way):
+        limit = LOSS if self.loss.dtype.itemsize > 2 else IN_16_BITS
+        for got, want in zip(losses, map(float, (self.loss, self.loss_of_twice if way.open else self.loss))):
+            if not abs(got - want) <= limit * max(1.0, abs(want)):
+                raise ExportError(f"its loss is {got:.7g}, that of PyTorch {want:.7g}: the {way.exporter} exporter "
+                                  "changed what is computed")
 
     def _worst(self, found):
         want = {name: g.float().numpy() for name, g in self.gradients.items()}

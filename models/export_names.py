@@ -12,7 +12,7 @@ from onnx import numpy_helper
 ADVICE = [
     (r"data-dependent|DataDependent|unbacked|\.item\(\)|_local_scalar_dense",
      "the module's course, or a size, depends on the elements of a tensor (if on a value, .item(), nonzero, x[mask]): "
-     "write it with torch.where or by multiplying with the mask; experts: give each token to all, weights of 0 included"),
+     "write it with torch.where or by multiplying with the mask; experts: give each token to all, some by weight 0"),
     (r"[Nn]o (ONNX function|decompositions registered)|UnsupportedOperator|is not supported, ?please|Unsupported FX",
      "PyTorch's exporter has no ONNX form of this operator: write it with others"),
     (r"higher order operator|vmap|functorch|torch\.func",

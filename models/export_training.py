@@ -150,6 +150,11 @@ def _symbols(named, dims):
     return found
 
 
+def _twice(named, symbols):
+    """Another batch: each sample twice."""
+    return {name: torch.cat([t, t]) if symbols[name].get(0) == "batch" else t for name, t in named.items()}
+
+
 def _export_one_way(way, module, named, symbols, path):
     names, size = list(named), sum(p.numel() * p.element_size() for p in module.parameters())
     if way.exporter == "dynamo":
@@ -173,7 +178,7 @@ def _try_ways(ways, comparison, symbols, path):
         try:
             with torch_export.quiet_and_plain(module):
                 again(path)
-                return way, comparison.check(path, way.exporter, again), failed
+                return way, comparison.check(path, way, again), failed
         except Exception as e:  # PyTorch's exporters raise what they please
             failed.append((way, e))
             for made in (path, path + ".data"):
@@ -224,10 +229,12 @@ def export(model_with_loss, batch, path, *, dims=None, exporter=None, opset=None
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with _as_it_was(model_with_loss):
         _for_training(model_with_loss, train, eager, notes)
-        comparison = Comparison(_with_loss(model_with_loss, list(named), by_name), named, notes)
+        module, symbols = _with_loss(model_with_loss, list(named), by_name), _symbols(named, dims)
+        comparison = Comparison(module, named, _twice(named, symbols), notes)
+        ways = [way for way in ways if not way.open or comparison.loss_of_twice is not None]
         with open(files["train"], "w", encoding="utf-8") as f:
             f.writelines(name + "\n" for name in comparison.gradients)
-        way, error, failed = _try_ways(ways, comparison, _symbols(named, dims), path)
+        way, error, failed = _try_ways(ways, comparison, symbols, path)
         _tell_failed(way, failed, notes)
         with open(files["names"], "w", encoding="utf-8") as f:
             json.dump(comparison.names(path), f, indent=1)
