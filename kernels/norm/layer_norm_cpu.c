@@ -114,7 +114,7 @@ static void grad(tk_queue *q, const tk_norm_rows *s, norm_ctx c, tk_range_fn chu
     c.chunk_rows = rows_of_chunk(s->rows);
     c.partial = c.dscale || c.dbias ? workspace : NULL;
     tk_parallel_for(q, c.chunks, 1, chunks, &c);
-    if (c.partial)
+    if (c.dscale || c.dbias) /* also of no rows, whose workspace is none: they are 0 */
         tk_parallel_for(q, 2 * s->n, TK_GRAIN / 8, grad_join, &c);
 }
 

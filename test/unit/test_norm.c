@@ -37,7 +37,8 @@ static void one_layer(int64_t rows, int64_t n, double offset, bool centered) {
     double *xd = widened(x, rows * n), *dyd = widened(dy, rows * n), *sd = widened(scale, n), *bd = widened(bias, n);
     double *yd = widened(x, rows * n), *dsd = widened(scale, n), *dbd = widened(bias, n), *md = widened(mean, rows),
            *vd = widened(inv, rows);
-    void *workspace = malloc(tk_norm_grad_workspace(&s) + 1);
+    size_t needed = tk_norm_grad_workspace(&s);
+    void *workspace = needed ? malloc(needed) : NULL; /* without rows there is none, as in a run */
 
     tk_norm_ref(yd, md, vd, xd, sd, bd, &s);
     use_threads(3);
