@@ -217,7 +217,7 @@ static tc_status contradiction(tc_shape_ctx *sc, const tc_node *node, const tc_v
 }
 
 /* Exporters declare wrong shapes within a graph: a loss of each label as a scalar, say, and all that follows from it.
- * Nobody reads them there; the first is told. */
+ * Nobody reads them there, nor as the result of a branch; the first is told. */
 static tc_status pass_over(tc_shape_ctx *sc, const tc_node *node, tc_value *value, const tc_type *type) {
     static const char what[] = "what is declared within the graph is passed over";
     bool told = false;
@@ -260,7 +260,8 @@ tc_status tc_shape_merge(tc_shape_ctx *sc, const tc_node *node, tc_value *value,
         bool fits = old->rank == type->rank;
         for (int i = 0; fits && i < rank; i++)
             fits = merge_dim(type->dims[i], old->dims[i], &merged[i]);
-        if (!fits && (value->n_graph_outputs || value->is_input))
+        bool promised = value->is_input || (value->n_graph_outputs && !value->graph->parent);
+        if (!fits && promised)
             return contradiction(sc, node, value, type);
         if (!fits)
             return pass_over(sc, node, value, type);

@@ -429,6 +429,30 @@ static void test_declared_within(void **state) {
     }
 }
 
+/* So it is where a branch declares its result; the graph's own promise counts. */
+static void test_declared_by_branch(void **state) {
+    (void)state;
+    static const struct {
+        const char *inner, *outer;
+        tc_status status;
+    } cases[] = {{"float[n,5]", "float[n,4]", TC_OK}, {"float[n,4]", "float[n,5]", TC_BAD_INPUT}};
+    for (size_t i = 0; i < TC_COUNT(cases); i++) {
+        char text[512];
+        tc_ctx ctx;
+        tc_ctx_init(&ctx, "test");
+        snprintf(text, sizeof text,
+                 "<ir_version: 10, opset_import: [\"\": 21]> g (bool c, float[n,4] x) => (%s z) { z = If (c) "
+                 "<then_branch: graph = t () => (%s y) { y = Relu (x) }, else_branch: graph = e () => "
+                 "(float[n,4] w) { w = Neg (x) }> }",
+                 cases[i].outer, cases[i].inner);
+        tc_model *model = parse(&ctx, text);
+        assert_int_equal(tc_infer_graph(&ctx, model->graph), cases[i].status);
+        assert_int_equal(ctx.n_diags, 1);
+        tc_model_destroy(model);
+        tc_ctx_fini(&ctx);
+    }
+}
+
 /* Nested graphs: branches are merged, a Scan's body gets its slices. */
 static void test_control_flow(void **state) {
     (void)state;
@@ -478,6 +502,7 @@ int main(void) {
         cmocka_unit_test(test_exported_shape_arithmetic),
         cmocka_unit_test(test_declared_types),
         cmocka_unit_test(test_declared_within),
+        cmocka_unit_test(test_declared_by_branch),
         cmocka_unit_test(test_control_flow),
         cmocka_unit_test(test_op_table),
     };
