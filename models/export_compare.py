@@ -164,13 +164,22 @@ class Comparison:
             notes.append(f"the loss does not depend on {listed(unused)}: not on the list of what is trained")
         self.aliases = {name: [n for n, p in module.named_parameters(remove_duplicate=False) if p is own[name]]
                         for name in self.gradients}
-        self.options = {"freeze": [name for name, p in module.named_parameters() if not p.requires_grad]}
+        self.options = {}  # of tempoc
 
     def names(self, path):
         """Which initializers hold the parameters (export_names.names_of)."""
         own = dict(self.module.named_parameters())
         return export_names.names_of(path, {name: (names, lambda name=name: array(own[name].detach()))
                                             for name, names in self.aliases.items()})
+
+    def write_list(self, path, train_list):
+        """What tempoc is to train; a parameter of several names is listed under the one that the file has."""
+        stored = self.names(path)
+        with open(train_list, "w", encoding="utf-8") as f:
+            for name, names in self.aliases.items():
+                here = stored.get(name, {}).get("initializer")
+                f.write((here if here in names else name) + "\n")
+        self.options = {"train_list": train_list}
 
     def check(self, path, way, again):
         """(error, name) of the gradient that is worst, None where none were compared. Raises ExportError or

@@ -168,7 +168,7 @@ def _export_one_way(way, module, named, symbols, path):
                       training=torch.onnx.TrainingMode.PRESERVE, dynamic_axes=symbols if way.open else None)
 
 
-def _try_ways(ways, comparison, symbols, path):
+def _try_ways(ways, comparison, symbols, path, train_list):
     """(the first way whose file is right, its worst gradient, what failed before: (way, exception))"""
     module, failed = comparison.module, []
     for way in ways:
@@ -178,10 +178,11 @@ def _try_ways(ways, comparison, symbols, path):
         try:
             with torch_export.quiet_and_plain(module):
                 again(path)
+                comparison.write_list(path, train_list)
                 return way, comparison.check(path, way, again), failed
         except Exception as e:  # PyTorch's exporters raise what they please
             failed.append((way, e))
-            for made in (path, path + ".data"):
+            for made in (path, path + ".data", train_list):
                 with contextlib.suppress(OSError):
                     os.remove(made)
     lines = {}
@@ -211,7 +212,7 @@ def export(model_with_loss, batch, path, *, dims=None, exporter=None, opset=None
     or ModelOutput, or as the first of a tuple. It is left as it was. batch: what it is called with, a tuple or a dict
     of tensors. path: the model to write. Beside it are written, NAME being path without its
     suffix: NAME.batch.npz, the batch; NAME.names.json, which initializer holds which parameter, and in what layout;
-    NAME.train.txt, the parameters with requires_grad that the loss depends on.
+    NAME.train.txt, the parameters with requires_grad that the loss depends on, for tempoc --train-list.
     dims: more symbolic dimensions than the batch, such as {"input_ids": {1: "sequence"}}. exporter ("dynamo" or
     "TorchScript") and opset leave just these ways. eager=False: transformers' models keep the attention that they have;
     train=False: the module keeps its mode.
@@ -232,9 +233,7 @@ def export(model_with_loss, batch, path, *, dims=None, exporter=None, opset=None
         module, symbols = _with_loss(model_with_loss, list(named), by_name), _symbols(named, dims)
         comparison = Comparison(module, named, _twice(named, symbols), notes)
         ways = [way for way in ways if not way.open or comparison.loss_of_twice is not None]
-        with open(files["train"], "w", encoding="utf-8") as f:
-            f.writelines(name + "\n" for name in comparison.gradients)
-        way, error, failed = _try_ways(ways, comparison, symbols, path)
+        way, error, failed = _try_ways(ways, comparison, symbols, path, files["train"])
         _tell_failed(way, failed, notes)
         with open(files["names"], "w", encoding="utf-8") as f:
             json.dump(comparison.names(path), f, indent=1)

@@ -164,8 +164,9 @@ static tc_status check_growth(tc_ctx *ctx, const tc_node *node, uint32_t n, uint
 
 tc_status tc_answer_requests(tc_pass_env *env, tc_rule_set *rules, tc_graph *graph) {
     uint32_t n = 0, nodes_before = graph->n_nodes;
-    if (env->options->n_selection > 0)
-        tc_warn(env->ctx, NULL, "--train and --freeze decide nothing: the file asks for gradients itself");
+    if (env->options->n_selection > 0 || env->options->train_list)
+        tc_warn(env->ctx, NULL,
+                "--train, --train-list and --freeze decide nothing: the file asks for gradients itself");
     for (tc_node *node = graph->first, *next; node; node = next) {
         next = node->next;
         if (!is_request(node))

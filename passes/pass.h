@@ -17,11 +17,12 @@ typedef struct tc_options {
     const char *precision;  /* --precision: fp32, bf16 or fp16; NULL: fp32 */
     const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
     size_t n_selection;
-    bool torch_names;   /* --names=pytorch: gradients have PyTorch's names and layouts, where the file tells them */
-    bool train_padding; /* --train-padding: gradients for the padding rows of embeddings, too */
-    bool retie;         /* --retie: weights that the exporter stored several times become one */
-    bool untie;         /* --untie: weights that the exporter merged become several */
-    bool accumulate;    /* --accumulate: gradients that a graph of ONNX Runtime adds to buffers are added still */
+    const char *train_list; /* --train-list=FILE: names of what is trained; NULL: there is none */
+    bool torch_names;       /* --names=pytorch: gradients have PyTorch's names and layouts, where the file tells them */
+    bool train_padding;     /* --train-padding: gradients for the padding rows of embeddings, too */
+    bool retie;             /* --retie: weights that the exporter stored several times become one */
+    bool untie;             /* --untie: weights that the exporter merged become several */
+    bool accumulate;        /* --accumulate: gradients that a graph of ONNX Runtime adds to buffers are added still */
     const char **rules_files; /* --rules=FILE */
     size_t n_rules_files;
     bool only_gradients;   /* of these files: rewrites in them are left out. Not on the command line: for yardsticks */
@@ -61,6 +62,7 @@ typedef struct tc_pass_time {
     const char *name;
     double seconds;
 } tc_pass_time;
+typedef struct tc_train_list tc_train_list; /* train_list.h */
 typedef struct tc_summary {
     const char **trained, **frozen, **unreached; /* initializer names */
     size_t n_trained, n_frozen, n_unreached;
@@ -70,15 +72,16 @@ typedef struct tc_summary {
     tc_pass_time *times;
     size_t n_times;
     uint32_t nodes_before, nodes_after;
-    int64_t file_batch;    /* the batch in the file, where pass batch has made it another; 0: it has not */
-    uint32_t stops;        /* values that gradients stopped at: a directional derivative of the loss is another one */
-    tc_map *dropouts;      /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
-    tc_map *randoms;       /* of its other random ops, likewise */
-    tc_map *initializers;  /* of the file as read: name -> const tc_tensor; NULL: those of the graph.
-                              tc_record_initializers */
-    tc_map *torch_names;   /* initializer -> the parameter of PyTorch's that it is: torch/torch_names.h */
-    tc_plan_summary *plan; /* NULL: there was no budget */
-    tc_pareto *pareto;     /* NULL: nobody asked for it */
+    int64_t file_batch;   /* the batch in the file, where pass batch has made it another; 0: it has not */
+    uint32_t stops;       /* values that gradients stopped at: a directional derivative of the loss is another one */
+    tc_map *dropouts;     /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
+    tc_map *randoms;      /* of its other random ops, likewise */
+    tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph.
+                             tc_record_initializers */
+    tc_map *torch_names;  /* initializer -> the parameter of PyTorch's that it is: torch/torch_names.h */
+    tc_train_list *train_list; /* NULL: there is none */
+    tc_plan_summary *plan;     /* NULL: there was no budget */
+    tc_pareto *pareto;         /* NULL: nobody asked for it */
 
     tc_update_summary *update; /* NULL: no weight is updated */
 } tc_summary;

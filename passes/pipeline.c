@@ -12,6 +12,7 @@
 #include "reproducer.h"
 #include "rules/rules.h"
 #include "stop_gradient.h"
+#include "train_list.h"
 #include <string.h>
 #include <time.h>
 
@@ -291,6 +292,7 @@ tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
     TC_TRY(take_training(env, model));
     const char *list = list_of(env->options);
     env->summary->nodes_before = model->graph->n_nodes;
+    TC_TRY(tc_train_list_read(env, model));
     tc_record_initializers(env, model);
     if (list[strspn(list, ", ")] != '\0')
         tc_part_own_functions(env->ctx, model);

@@ -56,6 +56,8 @@ static void put_command(FILE *out, const tc_options *options, const char *passes
     put_list(out, "dim", options->dims, options->n_dims);
     put_list(out, "rules", options->rules_files, options->n_rules_files);
     put_list(out, "disable", options->disabled, options->n_disabled);
+    if (options->train_list)
+        put_option(out, "train-list", options->train_list);
     put_selection(out, options);
     for (size_t i = 0; i < TC_COUNT(switches); i++)
         if (switches[i].on)

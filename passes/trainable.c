@@ -11,6 +11,7 @@
 #include "guess_learned.h"
 #include "rotary_tables.h"
 #include "torch/torch_names.h"
+#include "train_list.h"
 #include <fnmatch.h>
 #include <string.h>
 
@@ -170,11 +171,14 @@ void tc_flow_between(tc_arena *arena, const tc_rule_set *rules, const tc_graph *
 }
 
 /* --- selection -------------------------------------------------------------------------------- */
-/* What the command line says of an initializer, by its name or by PyTorch's; globs that match are noted
- * (`matched`, NULL: nowhere). */
+/* What the command line says of an initializer, by its name or by PyTorch's: the list, and then --train and --freeze;
+ * globs that match are noted (`matched`, NULL: nowhere). */
 static tc_request request_of(const tc_pass_env *env, const char *name, const char *torch, bool *matched) {
     const tc_options *options = env->options;
-    tc_request result = TC_REQUEST_NONE;
+    const tc_train_list *list = env->summary->train_list;
+    tc_request result = !list                                  ? TC_REQUEST_NONE
+                        : tc_train_list_has(list, name, torch) ? TC_REQUEST_TRAIN
+                                                               : TC_REQUEST_FREEZE;
     for (size_t i = 0; i < options->n_selection; i++) {
         bool train = strncmp(options->selection[i], "train=", 6) == 0;
         const char *glob = strchr(options->selection[i], '=') + 1;
@@ -235,14 +239,17 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     tc_ctx *ctx = s->env->ctx;
     tc_value *value = tc_map_get(s->graph->names, name);
     tc_request asked = request_of(s->env, name, tc_torch_name_or_own(s->env->summary, name), s->matched);
+    bool by_list = s->env->summary->train_list != NULL;
+    const char *option = by_list ? "--train-list" : "--train";
     if (!tc_dtype_is_float(tensor->dtype)) {
         if (asked == TC_REQUEST_TRAIN && !s->quiet)
-            tc_warn(ctx, NULL, "--train: %s is %s and has no gradient", tc_quote(ctx, name),
+            tc_warn(ctx, NULL, "%s: %s is %s and has no gradient", option, tc_quote(ctx, name),
                     tc_dtype_name(tensor->dtype));
         return;
     }
     tc_learned learned = value ? value->learned : TC_LEARNED_UNKNOWN;
-    if (asked == TC_REQUEST_NONE && tensor->count < 2 && learned == TC_LEARNED_NO)
+    bool is_constant = tensor->count < 2 && learned == TC_LEARNED_NO;
+    if (is_constant && (asked == TC_REQUEST_NONE || (by_list && asked == TC_REQUEST_FREEZE)))
         return;
     if (asked == TC_REQUEST_NONE && tensor->count < 2 && learned == TC_LEARNED_UNKNOWN) {
         bool folded = !value || !value->init;
@@ -253,7 +260,7 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     if (!value || !value->init || !tc_flow_has(s->flow, value, TC_FLOW_REACHES)) {
         add_name(ctx->arena, &s->unreached, name);
         if (asked == TC_REQUEST_TRAIN && !s->quiet)
-            tc_warn(ctx, NULL, "--train: the loss does not depend on %s", tc_quote(ctx, name));
+            tc_warn(ctx, NULL, "%s: the loss does not depend on %s", option, tc_quote(ctx, name));
         return;
     }
     if (asked == TC_REQUEST_FREEZE || (asked == TC_REQUEST_NONE && !is_learned(s, value))) {
@@ -334,6 +341,7 @@ static selection run_selection(tc_pass_env *env, const tc_rule_set *rules, tc_gr
 tc_status tc_trainable_select(tc_pass_env *env, const tc_rule_set *rules, tc_graph *graph, const tc_value *loss,
                               tc_flow *out_flow) {
     selection s = run_selection(env, rules, graph, loss, false, out_flow);
+    TC_TRY(tc_train_list_check(env, graph));
     warn_unmatched(&s);
     tell_single(&s);
     for (int guess = 0; guess < TC_GUESS_COUNT; guess++)

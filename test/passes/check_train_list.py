@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Checks --train-list with PyTorch's names of exports: which initializers they mean, and which mean none.
+
+usage: check_train_list.py TEMPOC MODELS_DIR
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import torch_metadata as torch  # noqa: E402
+
+TEMPOC, MODELS = sys.argv[1:3]
+FOLDER = tempfile.TemporaryDirectory()
+
+
+def compiled(model, *names):
+    """What is trained; a message where tempoc fails."""
+    listed, report = (os.path.join(FOLDER.name, name) for name in ("list.txt", "report.json"))
+    with open(listed, "w", encoding="utf-8") as f:
+        f.writelines(name + "\n" for name in names)
+    done = subprocess.run([TEMPOC, model, f"--train-list={listed}", f"--report={report}", "-q"], text=True, check=False,
+                          capture_output=True)
+    if done.returncode:
+        return done.stderr
+    with open(report, encoding="utf-8") as f:
+        return sorted(json.load(f)["trained"])
+
+
+def check_export():
+    """Initializers that the exporter gave other names; the list is PyTorch's."""
+    model = os.path.join(MODELS, "vit-dyn_18", "model.onnx")
+    names = {i.name for i in onnx.load(model).graph.initializer}
+    signature = next(p.value for p in onnx.load(model).graph.metadata_props if p.key == torch.SIGNATURE)
+    target = next(line.split("'")[1] for line in signature.splitlines()
+                  if ": PARAMETER" in line and line.split("'")[1] not in names and "weight" in line)
+    got = compiled(model, target, "m.classifier.bias")
+    torch.expect("one of another name and one of its own", len(got) == 2 and "m.classifier.bias" in got, got)
+    got = compiled(model, "m.classifier.bias", target + "s")
+    torch.expect("a wrong name is refused", "list.txt:2: the file has no parameter" in got, got)
+
+
+def check_script():
+    """TorchScript's folded transposes are named by the path of their module."""
+    weights = [numpy_helper.from_array(np.ones((3, 3), np.float32), f"onnx::MatMul_{i}") for i in (7, 8)]
+    nodes = [helper.make_node("MatMul", ["x", "onnx::MatMul_7"], ["h"], name="/m/a/MatMul"),
+             helper.make_node("MatMul", ["h", "onnx::MatMul_8"], ["y"], name="/m/b/b.0/MatMul"),
+             helper.make_node("ReduceSum", ["y"], ["loss"], keepdims=0)]
+    graph = helper.make_graph(nodes, "script", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+                              [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], weights)
+    path = os.path.join(FOLDER.name, "script.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    for name, want in (("m.a.weight", ["onnx::MatMul_7"]), ("m.b.0.weight", ["onnx::MatMul_8"])):
+        got = compiled(path, name)
+        torch.expect(f"the weight of a module, {name}", got == want, got)
+    got = compiled(path, "m.a.bias")
+    torch.expect("the bias of none", "has no parameter 'm.a.bias'" in got, got)
+
+
+def tied():
+    """An embedding that is the decoder, too: the file has the last of its names, also in calls."""
+    weight = numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(4, 3), "m.head.weight")
+    shift = numpy_helper.from_array(np.ones(3, np.float32), "m.shift")
+    nodes = [torch.node("%e = aten.embedding.default(%p_m_head_weight, %ids)", "Gather", ["m.head.weight", "ids"], ["e"],
+                        "m.words"),
+             torch.node("%s = aten.add.Tensor(%e, %p_m_shift)", "Add", ["e", "m.shift"], ["s"], "m"),
+             torch.node("%t = aten.t.default(%p_m_head_weight,)", "Transpose", ["m.head.weight"], ["t"], "m.head"),
+             torch.node("%y = aten.mm.default(%s, %t)", "MatMul", ["s", "t"], ["y"], "m.head"),
+             torch.node("%loss = aten.sum.default(%y,)", "ReduceSum", ["y"], ["loss"], "m", keepdims=0)]
+    graph = helper.make_graph(nodes, "tied", [helper.make_tensor_value_info("ids", TensorProto.INT64, [2])],
+                              [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], [weight, shift])
+    parameters = ("m.words.weight", "m.head.weight", "m.shift", "m.gone.weight")
+    torch.note(graph, torch.SIGNATURE, "# inputs\n" + "\n".join(
+        f"p_{name.replace('.', '_')}: PARAMETER target='{name}'" for name in parameters) + "\nids: USER_INPUT")
+    path = os.path.join(FOLDER.name, "tied.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
+    return path
+
+
+def check_tied():
+    model = tied()
+    for names in (["m.words.weight"], ["m.head.weight"], ["m.words.weight", "m.head.weight"]):
+        got = compiled(model, *names)
+        torch.expect(f"tied, as {names}", got == ["m.head.weight"], got)
+    got = compiled(model, "m.shift")
+    torch.expect("the other one alone", got == ["m.shift"], got)
+    got = compiled(model, "m.gone.weight")
+    torch.expect("a parameter that is not there", "list.txt:1: the file has no parameter 'm.gone.weight'" in got and
+                 "remove_duplicate=False" in got, got)
+
+
+if __name__ == "__main__":
+    sys.exit(torch.run_checks(globals(), sys.argv[3:], lambda check: check()))
