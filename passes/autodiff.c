@@ -14,6 +14,7 @@
 #include "../compiler/memory/roles.h"
 #include "../compiler/ops.h"
 #include "../compiler/shape.h"
+#include "../compiler/ways_around.h"
 #include "gradients/gradient.h"
 #include "choose_loss.h"
 #include "gradient_requests.h"
@@ -83,13 +84,12 @@ static tc_status inline_bodies(tc_ctx *ctx, tc_graph *graph, const tc_rule_set *
 static void refuse_node(tc_ctx *ctx, const tc_node *node) {
     if (tc_node_has(node, TC_CONTROL)) {
         tc_error(ctx, TC_UNSUPPORTED, node, "gradients through nested graphs are not supported");
-        tc_hint(ctx, "where a size decides its course, give it a value (--dim NAME=N): it is unrolled then; "
-                     "or freeze what comes before it (--freeze=GLOB)");
+        tc_hint_way_around(ctx, node);
         return;
     }
     const char *domain = *node->domain ? tc_arena_printf(ctx->arena, " of domain %s", tc_quote(ctx, node->domain)) : "";
     tc_error(ctx, TC_UNSUPPORTED, node, "no gradient is known for the op %s%s", tc_quote(ctx, node->op_type), domain);
-    tc_hint(ctx, "freeze what comes before it (--freeze=GLOB), or write the model with other ops");
+    tc_hint_way_around(ctx, node);
 }
 
 /* The op has gradient rules, but by its names or its guards none of them fits this node. */

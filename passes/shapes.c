@@ -4,6 +4,7 @@
 #include "../compiler/shape.h"
 #include "../compiler/options.h"
 #include "../compiler/verify.h"
+#include "../compiler/ways_around.h"
 #include "batch.h"
 #include "choose_loss.h"
 #include "pass.h"
@@ -62,7 +63,8 @@ static void check_unknown(checker *ch, const tc_node *node) {
         tc_error(ch->ctx, TC_UNSUPPORTED, node,
                  "no op of this name is known in the domain %s, and the model has no function for it",
                  tc_quote(ch->ctx, node->domain));
-        tc_hint(ch->ctx, "give the model a local function for it, in standard ops");
+        const char *way = tc_way_around(node);
+        tc_hint(ch->ctx, "%s", way ? way : "give the model a local function for it, in standard ops");
     }
 }
 

@@ -4,6 +4,7 @@
 #include "session.h"
 #include "../compiler/ops.h"
 #include "../compiler/verify.h"
+#include "../compiler/ways_around.h"
 #include <string.h>
 
 static tc_status to_canonical(tempo_session *s) {
@@ -62,7 +63,9 @@ tc_status rt_tell_no_kernel(tc_ctx *ctx, const rt_device *device, const tc_node 
         tc_error(ctx, TC_UNSUPPORTED, node,
                  "there is no kernel for op %s of domain %s, and the model has no function for it",
                  tc_quote(ctx, node->op_type), tc_quote(ctx, domain));
-    tc_hint(ctx, "tempo-run --device=%s --list-kernels lists what there is", device->name);
+    const char *way = row ? NULL : tc_way_around(node);
+    tc_hint(ctx, "%s%stempo-run --device=%s --list-kernels lists what there is", way ? way : "", way ? "; " : "",
+            device->name);
     if (device->kind != RT_CPU)
         note_others(ctx, device, node);
     return TC_UNSUPPORTED;

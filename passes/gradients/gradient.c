@@ -3,6 +3,7 @@
 #include "gradient.h"
 #include "../../compiler/contents.h"
 #include "../../compiler/ops.h"
+#include "../../compiler/ways_around.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,8 +90,11 @@ void tc_grad_refuse(tc_grad *g, const char *fmt, ...) {
     const char *why = tc_arena_vprintf(g->pool->arena, fmt, args), *open = open_size(g);
     va_end(args);
     g->status = tc_error(g->ctx, TC_UNSUPPORTED, g->node, "no gradient for this form of the op: %s", why);
-    tc_hint(g->ctx, "%s%s%sfreeze what comes before it (--freeze=GLOB), or write the model with other ops",
-            open ? "give open sizes a value (--dim " : "", open ? open : "", open ? "=N), " : "");
+    bool by_size = strstr(why, "not known") || strstr(why, "not constant"); /* as messages about sizes are worded */
+    if (open && by_size)
+        tc_hint(g->ctx, "give open sizes a value (--dim %s=N)", open);
+    else
+        tc_hint_way_around(g->ctx, g->node);
 }
 
 int tc_grad_rank(tc_grad *g, const tc_value *value) {

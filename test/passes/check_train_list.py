@@ -67,8 +67,8 @@ def tied():
     """An embedding that is the decoder, too: the file has the last of its names, also in calls."""
     weight = numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(4, 3), "m.head.weight")
     shift = numpy_helper.from_array(np.ones(3, np.float32), "m.shift")
-    nodes = [torch.node("%e = aten.embedding.default(%p_m_head_weight, %ids)", "Gather", ["m.head.weight", "ids"], ["e"],
-                        "m.words"),
+    read = ["m.head.weight", "ids"]
+    nodes = [torch.node("%e = aten.embedding.default(%p_m_head_weight, %ids)", "Gather", read, ["e"], "m.words"),
              torch.node("%s = aten.add.Tensor(%e, %p_m_shift)", "Add", ["e", "m.shift"], ["s"], "m"),
              torch.node("%t = aten.t.default(%p_m_head_weight,)", "Transpose", ["m.head.weight"], ["t"], "m.head"),
              torch.node("%y = aten.mm.default(%s, %t)", "MatMul", ["s", "t"], ["y"], "m.head"),
