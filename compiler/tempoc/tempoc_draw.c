@@ -141,6 +141,15 @@ static int64_t smallest_table(drawing *d, tc_value *input) {
     return smallest;
 }
 
+/* Whether floats are the factors of a Resize, which are above 0. */
+static bool are_factors(const tc_value *input) {
+    TC_FOR_USES(use, input) {
+        if (tc_node_is(use->user, "", "Resize") && use->index == 2)
+            return true;
+    }
+    return false;
+}
+
 /* --- elements --------------------------------------------------------------------------------- */
 
 static double normal(const uint32_t words[4]) { /* Box and Muller */
@@ -156,14 +165,15 @@ double tempoc_normal(const tk_draw *draw, uint64_t index) {
 
 static double mask(const uint32_t words[4], bool starts_row) { return starts_row || words[0] % 4 != 0 ? 1.0 : 0.0; }
 
-static void fill(const tempo_tensor *t, uint64_t count, const tk_draw *draw, int64_t below) {
+static void fill(const tempo_tensor *t, uint64_t count, const tk_draw *draw, int64_t below, bool factors) {
     uint64_t row = t->rank > 0 ? (uint64_t)t->dims[t->rank - 1] : 1;
     for (uint64_t i = 0; i < count; i++) {
         uint32_t words[4];
         tk_draw_block(draw, i, words);
-        double value = tc_dtype_is_float((tc_dtype)t->dtype) ? normal(words)
-                       : below == INT64_MAX                  ? mask(words, i % row == 0)
-                                                             : (double)(words[0] % (uint64_t)below);
+        double value = factors                                 ? 1 + words[0] % 2
+                       : tc_dtype_is_float((tc_dtype)t->dtype) ? normal(words)
+                       : below == INT64_MAX                    ? mask(words, i % row == 0)
+                                                               : (double)(words[0] % (uint64_t)below);
         tc_element_set((tc_dtype)t->dtype, t->data, i, value);
     }
 }
@@ -186,7 +196,8 @@ tc_status tempoc_draw_some(tc_ctx *ctx, const tc_model *model, const tempoc_draw
             continue;
         input->tensor.data = tc_arena_alloc(ctx->arena, input->tensor.bytes + 1, 16);
         bool index = !tc_dtype_is_float((tc_dtype)input->tensor.dtype) && input->tensor.dtype != TEMPO_BOOL;
-        fill(&input->tensor, counts[i], &(tk_draw){how->seed, i, 0}, index ? smallest_table(&d, value) : INT64_MAX);
+        fill(&input->tensor, counts[i], &(tk_draw){how->seed, i, 0}, index ? smallest_table(&d, value) : INT64_MAX,
+             are_factors(value));
     }
     return TC_OK;
 }

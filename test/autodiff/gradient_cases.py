@@ -300,6 +300,23 @@ case(
     dynamic=False,
 )
 
+# --- resizes: along some axes or all, shorter and longer --------------------------------------------------------------
+IMAGE, SPATIAL = normal(1, 2, 3, 4), dict(axes=[2, 3])
+factors = lambda *values: np.array(values, np.float32)
+case("Resize", IMAGE, None, factors(1, 1, 2, 1.5))
+case("Resize", IMAGE, None, factors(2, 0.75), nearest_mode="floor", coordinate_transformation_mode="asymmetric",
+     **SPATIAL)
+case("Resize", IMAGE, None, None, ints(1, 2, 5, 2), mode="linear")
+case("Resize", IMAGE, None, None, ints(5, 7), mode="linear", coordinate_transformation_mode="align_corners", **SPATIAL)
+case("Resize", IMAGE, None, factors(1, 1, 0.7, 1.3), mode="linear", antialias=1)
+case("Resize", IMAGE, None, None, ints(3, 5), mode="cubic", axes=[3, 2])
+case("Resize", IMAGE, None, None, ints(4, 2), mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1, antialias=1,
+     **SPATIAL)
+case("Resize", normal(1, 1, 2, 3, 2), None, factors(2, 1, 1.5), mode="linear", axes=[2, 3, 4])
+case("Resize", IMAGE, factors(0.2, -0.5, 0.9, 1.2), None, ints(3, 3), mode="linear", extrapolation_value=2.0,
+     coordinate_transformation_mode="tf_crop_and_resize", **SPATIAL)
+case("Resize", IMAGE, None, factors(1, 1, 1, 1), mode="cubic")
+
 # --- movement ---------------------------------------------------------------------------------------------------------
 case("Reshape", normal(2, 3, 4), ints(4, 6))
 case("Reshape", normal(2, 3, 4), ints(0, -1))

@@ -17,7 +17,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-import linear_loss_cases, optimizer_definitions, philox_draws
+import linear_loss_cases, optimizer_definitions, philox_draws, resize_cases
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 random = np.random.default_rng(11)
@@ -200,6 +200,7 @@ DEFINITIONS = {
     "RMSNormalizationFromYGrad": lambda *operands, axis=-1: from_y_grad(*operands, axis=axis, center=False)[:2],
     "RMSNormalizationXhat": rms_norm_xhat,
     "RMSNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, False)[:2],
+    "ResizeGrad": resize_cases.resize_grad,
     "RandomNormal": philox_draws.random_normal,
     "RandomUniform": philox_draws.random_uniform,
     "ScaleBias": lambda xhat, scale, bias=None, axis=-1: (xhat * scale + (0 if bias is None else bias),),
@@ -667,6 +668,7 @@ def main():
     tools, only = [os.path.abspath(t) for t in sys.argv[1:3]], set(sys.argv[3:])
     philox_draws.known_answers()
     dropout_cases(), attention_cases(), tiled_cases(), norm_cases(), from_y_cases(), other_cases(), optimizer_cases()
+    resize_cases.cases(case, f)
     linear_loss_cases.cases(case, f, random), philox_draws.cases(case, SEED)
     gradients, failed, passed = list(gradient_cases()), 0, 0
     for op in uncovered(gradients):

@@ -52,6 +52,7 @@ FORMS = {
     "PRelu": (SQUARE, [weight(4)], {}),
     "Pad": (SQUARE, [ints(0, 1, 0, 1), np.float32(0.5)], {}),
     "Reshape": (SQUARE, [ints(2, 8)], {}),
+    "Resize": (MAP, [np.zeros(0, np.float32), np.float32([1, 1, 2, 1.5])], dict(mode="linear")),
     "RotaryEmbedding": (HEADS, [weight(1, 4, 2), weight(1, 4, 2)], {}),
     "Slice": (SQUARE, [ints(1), ints(3)], {}),
     "SpaceToDepth": (MAP, [], dict(blocksize=2)),
