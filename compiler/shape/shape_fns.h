@@ -74,7 +74,7 @@ tc_dim tc_dims_product(tc_dim_pool *pool, const tc_dim *dims, int count);
     X(range) X(softmax) X(batch_norm) X(layer_norm) X(channel_norm) X(softmax_loss) X(nll_loss) X(if) X(loop) \
     X(scan) X(softmax_grad) X(rms_norm) X(norm_grad) X(softmax_loss_grad) X(linear_loss) X(attention) X(rotary) \
     X(optimizer_none) X(optimizer_one) X(optimizer_two) X(global_norm) X(activation_masked) X(activation_grad) \
-    X(gradient) \
+    X(gradient) X(recurrence_grad) \
     X(tensor_scatter) X(gather_grad) X(tempo_random) X(tempo_dropout) X(dropout_grad) X(dot_attention) X(dot_grad) \
     X(tiled_grad) X(layer_norm_xhat) X(rms_norm_xhat) X(layer_norm_from_y) X(rms_norm_from_y) X(from_y_grad) \
     X(scale_bias)

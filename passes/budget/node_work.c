@@ -125,11 +125,23 @@ static uint64_t einsum(const tc_node *node, unsigned each) {
     return mul(points, node->n_inputs);
 }
 
-/* X (T, B, I): each row of it, and of the state, is multiplied by W and R, of all gates and directions. */
+/* X (T, B, I), operand `first`: each row of it, and of the state, is multiplied by W and R, of all gates and
+ * directions. */
+static uint64_t layer_of(const tc_node *node, uint32_t first) {
+    const tc_value *x = tc_input(node, first);
+    uint64_t rows = mul(dim(x, 0), dim(x, 1));
+    return mul(2, mul(rows, add(count(tc_input(node, first + 1)), count(tc_input(node, first + 2)))));
+}
+
 static uint64_t recurrent(const tc_node *node, unsigned each) {
     (void)each;
-    uint64_t rows = mul(dim(tc_input(node, 0), 0), dim(tc_input(node, 0), 1));
-    return mul(2, mul(rows, add(count(tc_input(node, 1)), count(tc_input(node, 2)))));
+    return layer_of(node, 0);
+}
+
+/* The sums once more, and two products for each of theirs. */
+static uint64_t recurrence_grad(const tc_node *node, unsigned each) {
+    (void)each;
+    return mul(3, layer_of(node, 1));
 }
 
 /* Products between scores and rows of `products` elements in all, and what an element of the scores takes beside. */

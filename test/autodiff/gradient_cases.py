@@ -247,6 +247,31 @@ case(
     dynamic=False,
 )
 
+# --- recurrent layers: onnx's evaluator has no Scan against the order of steps ----------------------------------------
+
+
+def layer(op, *operands, dynamic=False, **how):
+    case(op, *operands, single=True, dynamic=dynamic, hidden_size=3, **how)
+
+
+LENS = np.array([3, 1], dtype=np.int32)
+for op, gates in ("RNN", 1), ("GRU", 3), ("LSTM", 4):
+    weights = [normal(1, gates * 3, 2), 0.5 * normal(1, gates * 3, 3)]
+    states = [normal(1, 2, 3)] * (2 if op == "LSTM" else 1)
+    both = [np.concatenate([w, -0.7 * w]) for w in [*weights, 0.3 * normal(1, gates * 6), *states]]
+    both.insert(3, None)
+    results = dict(outputs=1 + len(states), use=list(range(1 + len(states))))
+    layer(op, normal(4, 2, 2), *weights)
+    layer(op, normal(4, 2, 2), *weights, 0.3 * normal(1, gates * 6), None, *states, dynamic=True, **results)
+    layer(op, normal(3, 2, 2), *both, direction="bidirectional", **results)
+    layer(op, normal(3, 2, 2), *weights, None, LENS, direction="reverse")
+    layer(op, normal(3, 2, 2), *both[:3], LENS, direction="bidirectional", **results)
+layer("LSTM", normal(3, 2, 2), *weights, None, None, *states, normal(1, 9), **results)
+layer("LSTM", normal(3, 2, 2), *weights, outputs=3, use=[2])
+layer("GRU", normal(3, 2, 2), normal(1, 9, 2), normal(1, 9, 3), normal(1, 18), linear_before_reset=1)
+layer("RNN", normal(3, 2, 2), normal(1, 3, 2), normal(1, 3, 3), activations=["Relu"])
+layer("RNN", normal(3, 2, 2), normal(1, 3, 2), normal(1, 3, 3), activations=["Sigmoid"])
+
 # --- pools: the operand's elements are apart from each other, so that eps changes no maximum --------------------------
 case("MaxPool", distinct(2, 2, 5, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])
 case("MaxPool", distinct(2, 2, 5, 6), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, ort=True)

@@ -17,7 +17,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-import linear_loss_cases, optimizer_definitions, philox_draws, resize_cases
+import linear_loss_cases, optimizer_definitions, philox_draws, recurrent_cases, resize_cases
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 random = np.random.default_rng(11)
@@ -192,6 +192,7 @@ DEFINITIONS = {
     "LayerNormalizationXhatGrad": lambda dy, xhat, scale, inv, axis=-1: xhat_grad(dy, xhat, scale, inv, axis, True),
     "LinearCrossEntropy": linear_loss_cases.linear_loss,
     "ScoresCrossEntropy": linear_loss_cases.scores_loss,
+    "RecurrenceGrad": recurrent_cases.recurrence_grad,
     "RMSNormalization": rms_norm,
     "RMSNormalizationGrad": lambda dy, x, scale, inv, axis=-1: xhat_grad(dy, x * inv, scale, inv, axis, False)[:2],
     "RMSNormalizationFromY": lambda x, scale, axis=-1, epsilon=1e-5, stash_type=1, **sides: from_y(
@@ -669,6 +670,7 @@ def main():
     philox_draws.known_answers()
     dropout_cases(), attention_cases(), tiled_cases(), norm_cases(), from_y_cases(), other_cases(), optimizer_cases()
     resize_cases.cases(case, f)
+    recurrent_cases.cases(case, f, random)
     linear_loss_cases.cases(case, f, random), philox_draws.cases(case, SEED)
     gradients, failed, passed = list(gradient_cases()), 0, 0
     for op in uncovered(gradients):

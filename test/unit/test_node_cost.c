@@ -58,6 +58,10 @@ static void test_products(void **state) {
     /* 4 gates of an LSTM with 3 inputs and 5 states; 7 steps of 2 rows. */
     expect_work("float[7,2,3] x, float[1,20,3] w, float[1,20,5] r || z = LSTM <hidden_size = 5> (x, w, r)",
                 2 * 14 * (60 + 100), 4 * (42 + 60 + 100 + 70));
+    /* Its gradient: the same sums once more, and two products for each. */
+    expect_work("float[7,1,2,5] y, float[7,2,3] x, float[1,20,3] w, float[1,20,5] r || z, dw = "
+                "ai.tempo.RecurrenceGrad <cell = \"LSTM\"> (y, x, w, r, , , , , , y)",
+                6 * 14 * (60 + 100), 4 * (70 + 42 + 60 + 100 + 42 + 60));
 }
 
 /* Two heads of 3 queries, 6 keys of 4 numbers and values of 5: two products, and 14 for the softmax of a score. */

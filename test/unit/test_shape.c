@@ -40,6 +40,13 @@ static const typed typed_cases[] = {
     {"float[5,n,3] x||z = Einsum <equation = \"...ij\"> (x)", "float[5,n,3]"},
     {"float[3,3] x||z = Einsum <equation = \"ii\"> (x)", "float[]"},
     /* convolutions */
+    {"float[s,b,3] x, float[2,20,3] w, float[2,20,5] r||z, h, c = LSTM <direction = \"bidirectional\"> (x, w, r)",
+     "float[s,2,b,5]"},
+    {"float[b,s,3] x, float[1,15,3] w, float[1,15,5] r||z, h = GRU <layout = 1, hidden_size = 5> (x, w, r)",
+     "float[b,s,1,5]"},
+    {"float[s,1,b,5] y, float[s,b,3] x, float[1,15,3] w, float[1,15,5] r, float[1,b,5] h||a, z = "
+     "ai.tempo.RecurrenceGrad <cell = \"GRU\"> (y, x, w, r, , , h, , , y)",
+     "float[s,b,3]"},
     {"float[b,3,32,32] x, float[8,3,3,3] w||z = Conv <pads = [1,1,1,1], strides = [2,2]> (x, w)", "float[b,8,16,16]"},
     {"float[1,4,n,9] x, float[8,2,4,3] w||z = Conv <group = 2, strides = [4,3]> (x, w)", "float[1,8,floor(n/4),3]"},
     {"float[1,1,5,5] x, float[1,1,3,3] w||z = Conv <dilations = [2,2]> (x, w)", "float[1,1,1,1]"},
@@ -233,6 +240,12 @@ static const refused refused_cases[] = {
     {"float[6] x, float[6,1] y||z = Concat <axis = 0> (x, y)", "has rank 2, expected 1"},
     {"float[6,2] x, float[6,3] y||z = Concat <axis = 0> (x, y)", "2 and 3"},
     {"float[1,4,8,8] x, float[4,4,3,3] w||z = Conv <group = 0> (x, w)", "group is 0"},
+    {"float[7,2,3] x, float[1,20,4] w, float[1,20,5] r||z = LSTM <hidden_size = 5> (x, w, r)", "number of inputs"},
+    {"float[7,2,3] x, float[1,15,3] w, float[1,20,5] r||z = LSTM <hidden_size = 5> (x, w, r)", "gates' rows"},
+    {"float[7,2,3] x, float[1,20,3] w, double[1,20,5] r||z = LSTM <hidden_size = 5> (x, w, r)", "float"},
+    {"float[7,1,2,5] y, float[7,2,3] x, float[1,5,3] w, float[1,5,5] r||z, , , b = ai.tempo.RecurrenceGrad "
+     "<cell = \"RNN\"> (y, x, w, r, , , , , , y)",
+     "result 3 is the gradient of operand 4, which is absent"},
     {"float[1,4,8,8] x, float[4,3,3,3] w||z = Conv(x, w)", "number of channels"},
     {"float[1,4,2,2] x, float[4,4,5,5] w||z = Conv(x, w)", "larger than spatial axis 0"},
     {"float[4,2] x|int64[1] i = {99}|z = Gather(x, i)", "index 99 is outside an axis of size 4"},

@@ -1,0 +1,63 @@
+/* rnn_point.h: what a recurrent layer computes for one element of its state between two products, forward and backward,
+ * for any device. Set before including: T, float or double, and SUFFIX. Gates are rows of [gates hidden] of which an
+ * element has one place in each block of n: i, o, f, g of an LSTM; z, r and the new state of a GRU. */
+#include "../common/functions.h"
+#include "rnn.h"
+
+TK_INLINE T TK_CAT(rnn_apply, SUFFIX)(tk_rnn_function f, T x) {
+    return f == TK_RNN_TANH      ? TK_CAT(tk_tanh, SUFFIX)(x)
+           : f == TK_RNN_SIGMOID ? TK_CAT(tk_sigmoid, SUFFIX)(x)
+                                 : (x > 0    ? x
+                                    : x != x ? x
+                                             : 0);
+}
+
+/* By what the function gave. */
+TK_INLINE T TK_CAT(rnn_slope, SUFFIX)(tk_rnn_function f, T y) {
+    return f == TK_RNN_TANH ? 1 - y * y : f == TK_RNN_SIGMOID ? y * (1 - y) : (T)(y > 0);
+}
+
+/* Not a number stays. */
+TK_INLINE T TK_CAT(rnn_hold, SUFFIX)(T clip, T x) { return x > clip ? clip : x < -clip ? -clip : x; }
+
+/* Of the sums in `gates`: the gates, and the states c and h behind the step. */
+TK_INLINE void TK_CAT(rnn_lstm_point, SUFFIX)(tk_rnn_function f, tk_rnn_function g, tk_rnn_function h_of, T clip, T p_i,
+                                              T p_o, T p_f, T *i, T *o, T *forget, T *in, T *c, T *h) {
+    const T before = *c;
+    *i = TK_CAT(rnn_apply, SUFFIX)(f, TK_CAT(rnn_hold, SUFFIX)(clip, *i + p_i * before));
+    *forget = TK_CAT(rnn_apply, SUFFIX)(f, TK_CAT(rnn_hold, SUFFIX)(clip, *forget + p_f * before));
+    *in = TK_CAT(rnn_apply, SUFFIX)(g, TK_CAT(rnn_hold, SUFFIX)(clip, *in));
+    const T now = *forget * before + *i * *in;
+    *o = TK_CAT(rnn_apply, SUFFIX)(f, TK_CAT(rnn_hold, SUFFIX)(clip, *o + p_o * now));
+    *c = now;
+    *h = *o * TK_CAT(rnn_apply, SUFFIX)(h_of, now);
+}
+
+/* Gates become the gradients of their sums, dc, that of c behind the step, that of c before it; dh is that of h behind
+ * it. c and `before` are the cells. */
+TK_INLINE void TK_CAT(rnn_lstm_back_point, SUFFIX)(tk_rnn_function f, tk_rnn_function g, tk_rnn_function h_of, T p_i,
+                                                   T p_o, T p_f, T *i, T *o, T *forget, T *in, T c, T before, T dh,
+                                                   T *dc) {
+    const T y = TK_CAT(rnn_apply, SUFFIX)(h_of, c), was_i = *i, was_o = *o, was_f = *forget, was_in = *in;
+    *o = dh * y * TK_CAT(rnn_slope, SUFFIX)(f, was_o);
+    const T of_c = *dc + dh * was_o * TK_CAT(rnn_slope, SUFFIX)(h_of, y) + *o * p_o;
+    *i = of_c * was_in * TK_CAT(rnn_slope, SUFFIX)(f, was_i);
+    *forget = of_c * before * TK_CAT(rnn_slope, SUFFIX)(f, was_f);
+    *in = of_c * was_i * TK_CAT(rnn_slope, SUFFIX)(g, was_in);
+    *dc = of_c * was_f + *i * p_i + *forget * p_f;
+}
+
+/* The new state of a GRU from its sum in `new`, what R gave and, with it, h behind the step. `behind` is 0 where R's
+ * part is in `new` already. */
+TK_INLINE void TK_CAT(rnn_gru_point, SUFFIX)(tk_rnn_function g, T clip, T z, T r, T behind, T *new, T *h) {
+    *new = TK_CAT(rnn_apply, SUFFIX)(g, TK_CAT(rnn_hold, SUFFIX)(clip, *new + r *behind));
+    *h = (1 - z) * *new + z **h;
+}
+
+/* z and the new state become the gradients of their sums; dh that of h before the step, by z alone. */
+TK_INLINE void TK_CAT(rnn_gru_back_point, SUFFIX)(tk_rnn_function f, tk_rnn_function g, T *z, T *new, T before, T *dh) {
+    const T was_z = *z, was_new = *new, of = *dh;
+    *z = of * (before - was_new) * TK_CAT(rnn_slope, SUFFIX)(f, was_z);
+    *new = of *(1 - was_z) * TK_CAT(rnn_slope, SUFFIX)(g, was_new);
+    *dh = of * was_z;
+}
