@@ -11,6 +11,48 @@ tc_status tc_upgrade_to_tempo(tc_upgrade *up, tc_node *node) {
     return TC_OK;
 }
 
+/* Whether a scale repeats one number by what makes it: the operand that holds its shape, else -1. */
+static int shape_of_repeated(const tc_value *scale) {
+    const tc_node *maker = scale ? scale->producer : NULL;
+    if (maker && tc_node_is(maker, "", "ConstantOfShape"))
+        return 0;
+    const tc_value *number = maker && tc_node_is(maker, "", "Expand") ? tc_input(maker, 0) : NULL;
+    const tc_tensor *tensor = number ? tc_value_constant(number) : NULL;
+    return tensor && tensor->count == 1 ? 1 : -1;
+}
+
+static bool is_uniform(const tc_tensor *tensor) {
+    bool same = tensor && tensor->data && tensor->count > 0 && tc_dtype_is_float(tensor->dtype);
+    for (uint64_t i = 1; same && i < tensor->count; i++)
+        same = tc_tensor_get(tensor, i) == tc_tensor_get(tensor, 0);
+    return same;
+}
+
+/* PyTorch writes a norm without a weight with ones of X's whole shape: they are made for the normalized dims alone,
+ * which ONNX asks for and which the kernels take. */
+tc_status tc_upgrade_rms_normalization(tc_upgrade *up, tc_node *node) {
+    tc_value *x = tc_input(node, 0), *scale = tc_input(node, 1);
+    int64_t axis = tc_attr_int(node, "axis", -1);
+    int index = shape_of_repeated(scale), rank = scale && scale->type ? tc_value_rank(scale) : TC_RANK_UNKNOWN;
+    const tc_tensor *ones = scale && axis < 0 && rank > -axis ? tc_value_constant(scale) : NULL;
+    if (index >= 0) {
+        tc_value *shape = tc_upgrade_emit(node, "Shape", "normalized", &x, 1);
+        tc_attr_set_int(shape->producer, "start", axis);
+        tc_value *operands[] = {index ? tc_input(scale->producer, 0) : shape, shape};
+        tc_value *fresh = tc_upgrade_emit(node, scale->producer->op_type, "scale", operands, index ? 2 : 1);
+        if (tc_attr_find(scale->producer, "value"))
+            tc_attr_copy(fresh->producer, tc_attr_find(scale->producer, "value"));
+        tc_node_set_input(node, 1, fresh);
+    } else if (is_uniform(ones)) {
+        const int64_t *dims = ones->dims + rank + axis;
+        tc_tensor *fresh = tc_tensor_create(up->model, ones->dtype, (int)-axis, dims, NULL);
+        memcpy((void *)(uintptr_t)fresh->data, ones->data, tc_tensor_bytes(fresh->dtype, fresh->count));
+        tc_node_set_input(node, 1, tc_upgrade_constant(up, node, "scale", fresh));
+        tc_input(node, 1)->learned = TC_LEARNED_NO; /* a parameter would have one element a channel */
+    }
+    return tc_upgrade_to_tempo(up, node);
+}
+
 tc_status tc_upgrade_refuse_op(tc_upgrade *up, tc_node *node) { return tc_upgrade_refuse(up, node, "this op"); }
 
 /* round_mode matters for float8e8m0 only, which the canonical opset lacks, as it lacks all types numbered from
