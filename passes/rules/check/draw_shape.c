@@ -288,6 +288,16 @@ static bool gathered(rule_instance *inst, const tc_node *node, uint32_t index, s
     return true;
 }
 
+/* What lies beside the first operand, mostly one of its slices. */
+static bool beside(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
+    (void)index;
+    if (!operand_shape(node, 0, s) || s->rank == 0)
+        return rule_shape_fail(inst, "there is nothing to lie beside");
+    int64_t axis = tc_attr_int(node, "axis", 0);
+    s->dims[axis < 0 ? axis + s->rank : axis] = rule_dice_percent(&inst->dice, 70) ? 1 : rule_draw_dim(inst);
+    return true;
+}
+
 /* Where a Slice begins and ends, and its step, of one axis. */
 static bool bound(rule_instance *inst, const tc_node *node, uint32_t index, shape *s) {
     (void)inst, (void)node, (void)index;
@@ -300,6 +310,7 @@ static const struct {
     uint32_t operand;
     role draw;
 } roles[] = {
+    {"", "Concat", 1, beside},
     {"", "Gemm", 0, gemm_factor},
     {"", "Gemm", 1, gemm_factor},
     {"", "Gemm", 2, gemm_bias},
