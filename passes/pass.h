@@ -218,6 +218,9 @@ tc_status tc_pass_precision(tc_pass_env *env, tc_model *model);
 uint32_t tc_remove_dead(tc_graph *graph);
 /* Gives nodes whose name another node of their graph has a suffix. node_names.c */
 void tc_unique_node_names(tc_model *model);
+/* Contractions before and behind a softmax that are products of matrices become MatMul. Sets *out_changed where there
+ * was one. einsum_product.c */
+tc_status tc_lower_einsum_products(tc_pass_env *env, tc_graph *graph, bool *out_changed);
 /* Writes the name and the meaning of every rule that is built in, file by file. rules/list.c */
 tc_status tc_rules_list(tc_ctx *ctx, FILE *out);
 /* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none.

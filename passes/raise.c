@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const char *const activation_files[] = {"activation.rules"};
-static const char *const move_files[] = {"scale.rules", "maps.rules"};
+static const char *const move_files[] = {"scale.rules", "maps.rules", "scores.rules"};
 static const char *const files[] = {"norm.rules", "attention.rules", "mixed.rules"};
 
 static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *changed);
@@ -52,9 +52,10 @@ static tc_status apply_rules(tc_pass_env *env, tc_model *model, const char *cons
 }
 
 tc_status tc_pass_raise(tc_pass_env *env, tc_model *model) {
-    bool inlined = false;
-    TC_TRY(inline_attention(env, model->graph, &inlined));
-    if (inlined) /* the body's own arithmetic folds, and its nodes get types */
+    bool changed = false;
+    TC_TRY(inline_attention(env, model->graph, &changed));
+    TC_TRY(tc_lower_einsum_products(env, model->graph, &changed));
+    if (changed) /* the body's own arithmetic folds, and its nodes get types; Transposes are joined */
         TC_TRY(tc_pass_canonicalize(env, model));
     uint32_t moved = 0;
     TC_TRY(apply_rules(env, model, activation_files, TC_COUNT(activation_files), NULL));

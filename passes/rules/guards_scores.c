@@ -1,5 +1,5 @@
-/* guards_scores.c: guards of rules that bring attention's scores into one spelling (maps.rules): where a value goes,
- * and what of two shapes is the same. */
+/* guards_scores.c: guards of rules that bring attention's scores into one spelling (maps.rules, scores.rules): where a
+ * value comes from and goes to, and what of two shapes is the same. */
 #include "../../compiler/contents.h"
 #include "../../compiler/shape.h"
 #include "rule_ir.h"
@@ -25,8 +25,7 @@ static bool is_softmax_of_rows(const tc_node *node) {
     return tc_node_is(node, "", "Softmax") && (axis == -1 || axis == tc_value_rank(tc_input(node, 0)) - 1);
 }
 
-bool guard_is_scored(const guard_call *call) {
-    const tc_value *value = value_arg(call, 0);
+bool tc_leads_to_softmax(const tc_value *value) {
     for (int step = 0; step < MOST_STEPS; step++) {
         const tc_node *user = NULL;
         TC_FOR_USES(use, value)
@@ -41,6 +40,8 @@ bool guard_is_scored(const guard_call *call) {
     }
     return false;
 }
+
+bool guard_is_scored(const guard_call *call) { return tc_leads_to_softmax(value_arg(call, 0)); }
 
 bool guard_has_same_lead(const guard_call *call) {
     const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
@@ -78,4 +79,28 @@ bool guard_is_named(const guard_call *call) {
         if (tc_dim_is_const(contents->items[i].i) && contents->items[i].i.value == 0)
             return false;
     return true;
+}
+
+bool guard_is_column(const guard_call *call) {
+    const tc_value *value = value_arg(call, 0);
+    int rank = tc_value_rank(value);
+    return rank == 0 || (rank > 0 && tc_dim_equal(from_end(value, 1), tc_dim_const(1)));
+}
+
+/* What a scale by a constant, or a view, is of; NULL: the node is neither. */
+static const tc_value *without_scale(const tc_node *node) {
+    if (tc_node_is(node, "", "Reshape"))
+        return tc_input(node, 0);
+    if (!tc_node_is(node, "", "Mul") && !tc_node_is(node, "", "Div"))
+        return NULL;
+    if (tc_value_constant(tc_input(node, 1)))
+        return tc_input(node, 0);
+    return tc_value_constant(tc_input(node, 0)) ? tc_input(node, 1) : NULL;
+}
+
+bool guard_is_product(const guard_call *call) {
+    const tc_value *value = value_arg(call, 0);
+    while (value && value->producer && !tc_node_is(value->producer, "", "MatMul"))
+        value = without_scale(value->producer);
+    return value && value->producer;
 }

@@ -207,6 +207,8 @@ bool guard_is_scored(const guard_call *call);
 bool guard_has_same_lead(const guard_call *call);
 bool guard_is_in_tail(const guard_call *call);
 bool guard_is_named(const guard_call *call);
+bool guard_is_column(const guard_call *call);
+bool guard_is_product(const guard_call *call);
 /* NULL, or the first guard that does not hold. */
 const rule_guard *guards_failing(const tc_rule *rule, tc_value *const *values, const bool *needed);
 

@@ -48,6 +48,10 @@ void tc_rules_stats(tc_pass_env *env, tc_rule_set *set);
  * some. */
 void tc_rules_check_names(tc_pass_env *env);
 
+/* Whether a value leads to a softmax of rows through scales, masks, biases and views, a step at a time.
+ * guards_scores.c */
+bool tc_leads_to_softmax(const tc_value *value);
+
 /* Gradient rules: `gradient Op (x, y?; out; dout) => (dx, dy) { ... }`. Builds the nodes of the gradient of `node` at
  * the end of its graph: `douts` [n_outputs] may hold NULLs; fills `dins` [n_inputs], NULL where nothing flows or
  * `needed` is false. Only what the needed results depend on is built. The first rule of the op in the set whose

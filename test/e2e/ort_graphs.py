@@ -18,7 +18,7 @@ from check_models import LIMIT, run, worst
 
 RECIPES = ("none", "exact", "tiled", "chunked", "portable")
 # What is left in pieces here, as ONNX Runtime leaves it.
-ATTENTION = ("attention", "attention_excluded", "attention_two_biases", "attention_guarded", "attention_open_rows",
+ATTENTION = ("attention", "attention_excluded", "attention_guarded", "attention_open_rows",
              "attention_open_rows_masked")
 WORDS = {"GatherGrad": "GatherGrad", "LayerNormalizationGrad": "LayerNormalizationGrad",
          "SoftmaxGrad": "SoftmaxGrad_13",
