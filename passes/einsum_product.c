@@ -7,12 +7,14 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST_STEPS = 4, FIRST_DOT = '0' }; /* from the Softmax to its product; axes of an ellipsis are labelled by digits */
+/* MOST_STEPS from the Softmax to its product; axes of an ellipsis are labelled by digits. */
+enum { MOST_STEPS = 4, FIRST_DOT = '0' };
 
 typedef struct product {
     char terms[3][2 * TC_MAX_RANK + 1]; /* of both operands and the result */
     char batch[TC_MAX_RANK + 1];        /* labels that all three have, in the result's order */
-    char row, column, inner;            /* labels of the first and the result, the second and the result, both operands */
+    /* labels of the first and the result, the second and the result, both operands */
+    char row, column, inner;
 } product;
 
 /* The labels up to a comma or an arrow; NULL: there is a label twice, or one too many. `dots` axes stand for "...". */
