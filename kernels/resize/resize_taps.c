@@ -6,15 +6,21 @@
 
 /* --- coordinates ------------------------------------------------------------------------------ */
 
+/* How long the result is, with the part of a place that rounding its size left out. */
+static double whole_length(const tk_resize_span *s) {
+    const double out = (double)s->out, scaled = s->scale * (double)s->inp;
+    return fabs(scaled - out) <= 1e-6 * out ? out : scaled;
+}
+
 /* The place of the operand that place `at` of the result lies on. */
 static double coordinate(const tk_resize_rule *rule, const tk_resize_span *s, int64_t at) {
     const double x = (double)at, inp = (double)s->inp, out = (double)s->out;
     switch (rule->places) {
     case TK_HALF_PIXEL: return (x + 0.5) / s->scale - 0.5;
     case TK_HALF_PIXEL_SYMMETRIC: /* the parts that rounding the size left out are cut off on both sides */
-        return inp / 2 * (1 - out / (s->scale * inp)) + (x + 0.5) / s->scale - 0.5;
+        return inp / 2 * (1 - out / whole_length(s)) + (x + 0.5) / s->scale - 0.5;
     case TK_PYTORCH_HALF_PIXEL: return s->out > 1 ? (x + 0.5) / s->scale - 0.5 : 0;
-    case TK_ALIGN_CORNERS: return s->out > 1 ? x * (inp - 1) / (out - 1) : 0;
+    case TK_ALIGN_CORNERS: return s->out > 1 ? x * (inp - 1) / (whole_length(s) - 1) : 0;
     case TK_TF_HALF_PIXEL_FOR_NN: return (x + 0.5) / s->scale;
     case TK_TF_CROP_AND_RESIZE:
         return s->out > 1 ? s->begin * (inp - 1) + x * (s->end - s->begin) * (inp - 1) / (out - 1)

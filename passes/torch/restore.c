@@ -1,7 +1,8 @@
 /* restore.c: the pass that puts back what PyTorch's dynamo exporter lost of training, as far as the file tells: nodes
  * keep the calls that they came from (torch_calls.h). Runs before all others: what the exporter wrote against ONNX's
  * rules is mended before anybody checks it, and the Dropouts that it puts in are counted among those of the file. Files
- * of other exporters have no calls and stay as they are, but for attention's dropout in those of TorchScript. */
+ * of other exporters have no calls and stay as they are, but for attention's dropout and resizes' corners in those of
+ * TorchScript. */
 #include "restore.h"
 #include <string.h>
 
@@ -55,6 +56,7 @@ tc_status tc_pass_restore(tc_pass_env *env, tc_model *model) {
                     .trains = tc_pipeline_has(env->options, "autodiff")};
     read_calls(&r);
     TC_TRY(tc_restore_batch_norm(&r));
+    TC_TRY(tc_restore_corners(&r));
     TC_TRY(tc_restore_dropout(&r));
     TC_TRY(tc_restore_stop(&r));
     return tc_restore_smoothing(&r); /* of scores in which gradients may stop */

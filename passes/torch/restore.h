@@ -34,6 +34,7 @@ tc_status tc_restore_refuse(const tc_restore *r, const tc_node *node, const char
 
 /* The parts of the pass, a file each. */
 tc_status tc_restore_batch_norm(tc_restore *r);
+tc_status tc_restore_corners(tc_restore *r);
 tc_status tc_restore_dropout(tc_restore *r);
 tc_status tc_restore_smoothing(tc_restore *r);
 tc_status tc_restore_stop(tc_restore *r);
