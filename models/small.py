@@ -153,6 +153,26 @@ class Drops(nn.Module):
         return nn.functional.cross_entropy(self.head(y.transpose(1, 2).reshape(10, 8)), labels)
 
 
+class Recurrent(nn.Module):
+    """Recurrent layers, whose weights the exporters put together: two layers of two directions, a learned first state,
+    one that is not an op in the dynamo exporter's files, and a cell."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True)
+        self.gru, self.start = nn.GRU(6, 4), nn.Parameter(torch.zeros(1, 1, 4))
+        self.rnn, self.cell = nn.RNN(4, 3, bias=False), nn.GRUCell(3, 3)
+
+    def forward(self, x, labels):
+        x = self.lstm(x)[0].transpose(0, 1)
+        x, last = self.gru(x, self.start.expand(1, x.shape[1], 4).contiguous())
+        x = self.rnn(x + last)[0]
+        state = torch.zeros_like(x[0])
+        for step in x[:2]:
+            state = self.cell(step, state)
+        return nn.functional.cross_entropy(state, labels)
+
+
 def in_parts(q, k, v, mask, ratio, causal):
     scores = q @ k.transpose(-1, -2) / 2
     keep = torch.ones(5, 5, dtype=torch.bool).tril() if causal else mask
@@ -176,6 +196,7 @@ def sequences():
 
 SMALL = {"norms": (Norms, images), "convnorms": (ConvNorms, images), "scores": (Scores, sequences),
          "equal": (Equal, rows), "stops": (Stops, points), "codes": (Codes, points),
+         "recurrent": (Recurrent, sequences),
          "drops": (lambda: Drops(nn.functional.scaled_dot_product_attention), tokens),
          "dropsparts": (lambda: Drops(in_parts), tokens)}
 # modules and parameters that are not drawn

@@ -78,6 +78,13 @@ static const tc_torch_function *function_of(const char *name) {
     return NULL;
 }
 
+/* The states before a recurrent layer, where the call has no others: a state of several layers is read in parts. */
+static bool reads_state(const tc_use *use, const tc_torch_call *call) {
+    enum { INITIAL_H = 5, LAYERS = 4 };
+    return (tc_torch_call_is(call, "aten.lstm") || tc_torch_call_is(call, "aten.gru")) && use->index >= INITIAL_H &&
+           call->n_args > LAYERS && strcmp(call->args[LAYERS], "1") == 0;
+}
+
 /* The layout that all readers of a result within their operation agree on; TC_TORCH_AS_IT_IS: they do not tell. Where
  * the file keeps no calls, what only products read on their right is taken for a transposed weight, as linear has it.
  */
@@ -92,6 +99,8 @@ static tc_torch_layout layout_of_readers(tc_arena *arena, const tc_value *value)
         for (size_t i = 0; told && i < TC_COUNT(readers); i++)
             if (tc_torch_call_is(&call, readers[i].operation))
                 here = readers[i].layout;
+        if (told && reads_state(use, &call))
+            here = TC_TORCH_RESHAPED;
         if (here == TC_TORCH_TRANSPOSED && value->init->rank != 2)
             here = TC_TORCH_OTHER;
         if (here == TC_TORCH_AS_IT_IS || (layout != TC_TORCH_AS_IT_IS && layout != here))

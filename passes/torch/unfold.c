@@ -106,6 +106,8 @@ static void keep_shifted(tc_unfold *u, const tc_standin *s) {
 }
 
 static void unfold_one(tc_unfold *u, const tc_standin *s) {
+    if (tc_unfold_bias_alone(u, s))
+        return;
     if (!s->target)
         return tc_unfold_refuse(u, s, "computed from several parameters");
     if (!s->fold.known)
@@ -196,6 +198,7 @@ static tc_status unfold_all(tc_unfold *u, const tc_value *loss) {
     if (!signature)
         return TC_OK;
     tc_unfold_biases(u, signature);
+    tc_unfold_recurrent(u, signature);
     TC_TRY(find_standins(u, signature, loss));
     for (size_t i = 0; i < u->n; i++)
         unfold_one(u, &u->standins[i]);

@@ -59,6 +59,11 @@ void tc_unfold_biases(tc_unfold *u, const tc_torch_signature *signature);
 void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, const tc_flow *flow, const tc_value *loss);
 /* Undoes repeated elements and functions. unfold_repeated.c */
 void tc_unfold_repeated(tc_unfold *u, const tc_standin *s);
+/* Undoes the operands of recurrent layers, whose weights are several parameters with their gates in another order.
+ * unfold_recurrent.c */
+void tc_unfold_recurrent(tc_unfold *u, const tc_torch_signature *signature);
+/* A linear layer over zeros: its bias, for each row. False: it is something else. unfold_recurrent.c */
+bool tc_unfold_bias_alone(tc_unfold *u, const tc_standin *s);
 /* Undoes the rows of one table, of all initializers that hold some, at the first of them. unfold_rows.c */
 void tc_unfold_rows(tc_unfold *u, const tc_standin *s);
 /* Fills in where the rows of a table lie; s->fold.known is false where it has none. */

@@ -26,8 +26,9 @@ def one_step(cell, functions, reset_after, x, h, c, w, r, wb, rb, p):
     return functions[0](o + po * c_new) * functions[2](c_new), c_new
 
 
-def layer(x, w, r, b, lens, h0, c0, p, cell, direction="forward", layout=0, linear_before_reset=0, activations=None,
-          **_):
+def layer(
+    x, w, r, b, lens, h0, c0, p, cell, direction="forward", layout=0, linear_before_reset=0, activations=None
+):
     """Y, Y_h, Y_c."""
     directions, n = w.shape[0], r.shape[2]
     if layout:
@@ -84,10 +85,8 @@ def cases(case, f, random):
         batch_first, state = attributes.get("layout", 0), f(directions, 2, 2)
         state = state.swapaxes(0, 1) if batch_first else state
         x = 0.5 * (f(2, steps, 3) if batch_first else f(steps, 2, 3))
-        given = dict(
-            B=0.5 * f(directions, 2 * gates), L=lens, H=state, C=0.5 * state, P=f(directions, 6), D=None, h=state + 1,
-            c=state * state
-        )
+        given = dict(B=0.5 * f(directions, 2 * gates), L=lens, H=state, C=0.5 * state, P=f(directions, 6))
+        given.update(h=state + 1, c=state * state)
         weights = 0.5 * f(directions, gates, 3), 0.5 * f(directions, gates, 2)
         if cell != "LSTM":
             absent += "CPc"
@@ -99,8 +98,8 @@ def cases(case, f, random):
         operands += [None if k in absent else given[k] for k in "hc"]
         none = tuple(i for i, k in enumerate("...BHCP") if k in absent)
         outputs = max(i for i in range(outputs) if i not in none) + 1
-        case("RecurrenceGrad", *operands, outputs=outputs, absent=none, types=types, dynamic=dynamic, cell=cell,
-             **attributes)
+        how = dict(absent=none, types=types, dynamic=dynamic, cell=cell)
+        case("RecurrenceGrad", *operands, outputs=outputs, **how, **attributes)
 
     for cell in "RNN", "GRU", "LSTM":
         one(cell, dynamic=True)

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""What `unfold` makes of the weights of recurrent layers, in models/recurrent-dyn_18, and near misses: a call that does
+not list them all, a parameter that is there with other numbers, a first step that is more than its bias. That gradients
+are PyTorch's is what test/e2e shows of the same file.
+
+usage: check_unfold_recurrent.py TEMPOC MODEL
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from torch_metadata import CALL, expect, failures  # noqa: E402
+
+
+def compiled(tempoc, model, *flags):
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
+        onnx.save(model, source)
+        done = subprocess.run([tempoc, source, "-o", target, "-q", *flags], capture_output=True, text=True, timeout=60)
+        names = [o.name for o in onnx.load(target).graph.output] if done.returncode == 0 else []
+        return done.returncode, done.stderr, names
+
+
+def weight(model, name):
+    return next(i for i in model.graph.initializer if i.name == name)
+
+
+def main(tempoc, path):
+    code, messages, names = compiled(tempoc, onnx.load(path))
+    layers = [n for n in names if n.startswith(("lstm.", "gru."))]
+    expect("each weight is trained under its name", code == 0 and len(layers) == 2 * 2 * 4 + 4 and not any(
+        n.startswith("val_1") for n in names), (code, messages, names))
+    code, messages, names = compiled(tempoc, onnx.load(path), "--freeze=lstm.weight_ih_l0")
+    expect("one is frozen by its name", code == 0 and "lstm.weight_ih_l0_grad" not in names
+           and "lstm.weight_ih_l0_reverse_grad" in names, (code, messages, names))
+    code, messages, names = compiled(tempoc, onnx.load(path), "--train=val_109")
+    expect("what the file has is trained where it is asked for", code == 0 and "val_109_grad" in names
+           and "lstm.weight_ih_l0_grad" not in names, (code, messages, names))
+    model = onnx.load(path)
+    for node in model.graph.node:
+        for entry in node.metadata_props:
+            if node.op_type == "LSTM" and entry.key == CALL:
+                entry.value = entry.value.replace("%p_lstm_bias_hh_l1_reverse", "%x")
+    code, messages, names = compiled(tempoc, model)
+    expect("a call that names something else", code == 3 and "val_109" in messages and "val_257" not in messages,
+           (code, messages))
+    model = onnx.load(path)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((12, 4), np.float32), "lstm.weight_ih_l0"))
+    model.graph.node.append(onnx.helper.make_node("Identity", ["lstm.weight_ih_l0"], ["unused"]))
+    code, messages, names = compiled(tempoc, model)
+    expect("a parameter with other numbers", code == 3 and "val_109" in messages, (code, messages))
+    model = onnx.load(path)
+    first = numpy_helper.to_array(weight(model, "linear_6")).copy()
+    first[1, 2] += 1
+    weight(model, "linear_6").CopyFrom(numpy_helper.from_array(first, "linear_6"))
+    code, messages, names = compiled(tempoc, model)
+    expect("a first step with another row", code == 3 and "linear_6" in messages, (code, messages))
+    print(f"{len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
