@@ -3,6 +3,19 @@
 #include "shape_fns.h"
 #include <string.h>
 
+/* A gate has as many rows as R has columns. */
+static tc_status check_states(tc_shape_ctx *sc, tc_node *node, tc_dim rows, tc_dim states) {
+    tc_recurrent layer = {.gates = 0};
+    const char *why;
+    int64_t size = tc_attr_int(node, "hidden_size", 0);
+    tc_recurrent_read(node, &layer, &why); /* for the cell: what else is wrong stops those who need it */
+    bool told = layer.gates > 0 && tc_dim_is_const(rows) && tc_dim_is_const(states);
+    if (!told || (rows.value == layer.gates * states.value && (size == 0 || size == states.value)))
+        return TC_OK;
+    return TC_FAIL(sc, node, "%d gates of %lld states have %lld rows of weights", layer.gates, (long long)states.value,
+                   (long long)rows.value);
+}
+
 /* X's rows are W's, both have R's gates, and all one type. */
 static tc_status check_weights(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, TC_RNN_X), w = tc_arg_of(node, TC_RNN_W), r = tc_arg_of(node, TC_RNN_R);
@@ -13,7 +26,8 @@ static tc_status check_weights(tc_shape_ctx *sc, tc_node *node) {
     if (x.rank != 3 || w.rank != 3 || r.rank != 3)
         return TC_OK;
     TC_TRY(tc_shape_same_dim(sc, node, "number of inputs", x.dims[2], w.dims[2], &both));
-    return tc_shape_same_dim(sc, node, "number of gates' rows", w.dims[1], r.dims[1], &both);
+    TC_TRY(tc_shape_same_dim(sc, node, "number of gates' rows", w.dims[1], r.dims[1], &both));
+    return check_states(sc, node, both, r.dims[2]);
 }
 
 tc_status tc_shape_rnn(tc_shape_ctx *sc, tc_node *node) {

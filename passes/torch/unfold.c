@@ -182,6 +182,13 @@ static tc_status report(const tc_unfold *u) {
     if (u->biases.n)
         tc_note(ctx, NULL, "biases that the exporter left out, being zero, are trained: %s",
                 tc_unfold_told(u, &u->biases));
+    if (u->projected) {
+        tc_error(ctx, TC_UNSUPPORTED, u->projected,
+                 "PyTorch's layer multiplies its state by a projection (proj_size), which the exporter left out: the "
+                 "file is not what PyTorch computes");
+        tc_hint(ctx, "ONNX has no such layer: write it with LSTMCell and Linear, step by step");
+        return TC_UNSUPPORTED;
+    }
     if (!u->lost.n)
         return TC_OK;
     tc_error(ctx, TC_UNSUPPORTED, NULL,

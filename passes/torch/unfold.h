@@ -29,6 +29,7 @@ typedef struct tc_unfold {
     size_t n;
     tc_findings undone, parts, shifted, biases, lost;
     const char *first_lost;
+    const tc_node *projected; /* an LSTM whose projections (proj_size) the exporter left out; or NULL */
 } tc_unfold;
 
 /* Adds one finding; and the message's text of all of them, "A, B, C and 4 more". */

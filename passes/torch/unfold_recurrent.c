@@ -67,7 +67,7 @@ static size_t layer_number(const tc_unfold *u, const tc_node *node, const char *
 }
 
 /* False: the node is no recurrent layer whose call tells its parameters. */
-static bool read_layer(const tc_unfold *u, const tc_torch_signature *signature, tc_node *node, layer *out) {
+static bool read_layer(tc_unfold *u, const tc_torch_signature *signature, tc_node *node, layer *out) {
     tc_torch_call call;
     size_t n;
     *out = (layer){.node = node};
@@ -82,6 +82,8 @@ static bool read_layer(const tc_unfold *u, const tc_torch_signature *signature, 
     out->directions = is_true(call.args[TWO_DIRECTIONS]) ? 2 : 1;
     out->kinds = is_true(call.args[HAS_BIASES]) ? 4 : 2;
     size_t each = out->directions * out->kinds;
+    if (n > 0 && n == layers * (each + out->directions)) /* one more of each direction */
+        u->projected = node;
     if (number >= layers || n != layers * each)
         return false;
     out->targets = TC_NEW_ARRAY(u->scratch, const char *, each);

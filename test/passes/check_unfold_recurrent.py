@@ -31,6 +31,16 @@ def weight(model, name):
     return next(i for i in model.graph.initializer if i.name == name)
 
 
+def with_call(path, before, after):
+    """The model with other text in the calls of its LSTMs."""
+    model = onnx.load(path)
+    for node in model.graph.node:
+        for entry in node.metadata_props:
+            if node.op_type == "LSTM" and entry.key == CALL:
+                entry.value = entry.value.replace(before, after)
+    return model
+
+
 def main(tempoc, path):
     code, messages, names = compiled(tempoc, onnx.load(path))
     layers = [n for n in names if n.startswith(("lstm.", "gru."))]
@@ -42,12 +52,10 @@ def main(tempoc, path):
     code, messages, names = compiled(tempoc, onnx.load(path), "--train=val_109")
     expect("what the file has is trained where it is asked for", code == 0 and "val_109_grad" in names
            and "lstm.weight_ih_l0_grad" not in names, (code, messages, names))
-    model = onnx.load(path)
-    for node in model.graph.node:
-        for entry in node.metadata_props:
-            if node.op_type == "LSTM" and entry.key == CALL:
-                entry.value = entry.value.replace("%p_lstm_bias_hh_l1_reverse", "%x")
-    code, messages, names = compiled(tempoc, model)
+    last = "%p_lstm_bias_hh_l1_reverse"
+    code, messages, names = compiled(tempoc, with_call(path, last, ", ".join([last] + ["%p_lstm_weight_hr_l0"] * 4)))
+    expect("projections that are not in the file", code == 3 and "proj_size" in messages, (code, messages))
+    code, messages, names = compiled(tempoc, with_call(path, last, "%x"))
     expect("a call that names something else", code == 3 and "val_109" in messages and "val_257" not in messages,
            (code, messages))
     model = onnx.load(path)

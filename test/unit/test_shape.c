@@ -242,6 +242,8 @@ static const refused refused_cases[] = {
     {"float[1,4,8,8] x, float[4,4,3,3] w||z = Conv <group = 0> (x, w)", "group is 0"},
     {"float[7,2,3] x, float[1,20,4] w, float[1,20,5] r||z = LSTM <hidden_size = 5> (x, w, r)", "number of inputs"},
     {"float[7,2,3] x, float[1,15,3] w, float[1,20,5] r||z = LSTM <hidden_size = 5> (x, w, r)", "gates' rows"},
+    {"float[7,2,3] x, float[1,48,3] w, float[1,48,5] r||z = LSTM <hidden_size = 5> (x, w, r)",
+     "4 gates of 5 states have 48 rows of weights"},
     {"float[7,2,3] x, float[1,20,3] w, double[1,20,5] r||z = LSTM <hidden_size = 5> (x, w, r)", "float"},
     {"float[7,1,2,5] y, float[7,2,3] x, float[1,5,3] w, float[1,5,5] r||z, , , b = ai.tempo.RecurrenceGrad "
      "<cell = \"RNN\"> (y, x, w, r, , , , , , y)",
