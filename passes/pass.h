@@ -198,7 +198,8 @@ tc_status tc_pass_batch(tc_pass_env *env, tc_model *model);   /* --dim batch=N w
 tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);    /* weights stored twice, weights merged: warns or mends */
 tc_status tc_pass_evaluate(tc_pass_env *env, tc_model *model);     /* what training does otherwise is as in inference */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
-tc_status tc_pass_dce(tc_pass_env *env, tc_model *model); /* removes nodes and initializers that nobody reads */
+tc_status tc_pass_masks(tc_pass_env *env, tc_model *model); /* what masks pick is computed for all their elements */
+tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);   /* removes nodes and initializers that nobody reads */
 tc_status tc_pass_dropout(
     tc_pass_env *env, tc_model *model); /* Dropout and random numbers become those of ai.tempo, drawn from tempo.seed */
 tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);    /* one op for each spelling of an idea */
