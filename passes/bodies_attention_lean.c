@@ -1,10 +1,11 @@
 /* bodies_attention_lean.c: the function bodies of DotProductAttention and of its gradient (meanings: compiler/ops.def),
  * put together from what is in use: b1 a bias, m1 a bool mask, f1 what stands for masked scores (else -inf), g1 the
- * guard against NaN, d1 dropout, s1 dropout with its flags in the sign bits of P, p1 a bit for each flag. Of the
- * gradient: d1 the dropped map and flags are given, k1 flags alone, s1 neither: they are read from P; m1 a mask that
- * products do not reach through; rN, rNNNN the ranks of Q, K^T, V and P, which Transpose needs. Of the tiled gradient:
- * as forward, the ranks of Q, K^T and V, a1 a sum over axes. t1 a row's statistics in float, t11 in double: forward a
- * result, of the tiled gradient operands, which it has no use for: it makes them again.
+ * guard against NaN, c1 a softcap, l1 a mask behind the bias, d1 dropout, s1 dropout with its flags in the sign bits of
+ * P, p1 a bit for each flag. Of the gradient: d1 the dropped map and flags are given, k1 flags alone, s1 neither: they
+ * are read from P; m1 a mask that products do not reach through; rN, rNNNN the ranks of Q, K^T, V and P, which
+ * Transpose needs. Of the tiled gradient: as forward, the ranks of Q, K^T and V, a1 a sum over axes. t1 a row's
+ * statistics in float, t11 in double: forward a result, of the tiled gradient operands, which it has no use for: it
+ * makes them again.
  */
 #include "bodies.h"
 
@@ -13,19 +14,53 @@ static void add_scale(tc_body *body) {
                       "  scale_t = CastLike (scale_f, Q)\n");
 }
 
-static void add_scores(tc_body *body, bool bias, bool mask, bool fill) {
+/* What of an attention is in use; operands Q, K^T, V, bias, mask, ratio and seed from `first` on. */
+typedef struct variant {
+    bool bias, mask, fill, guard, cap, last, drop;
+} variant;
+
+static variant variant_of(const tc_node *node, uint32_t first) {
+    bool mask = tc_input(node, first + 4) != NULL, bias = tc_input(node, first + 3) != NULL;
+    return (variant){.bias = bias,
+                     .mask = mask,
+                     .fill = mask && tc_attr_find(node, "fill"),
+                     .guard = tc_attr_int(node, "guard", 0) != 0,
+                     .cap = tc_attr_float(node, "softcap", 0) != 0,
+                     .last = mask && bias && tc_attr_int(node, "bias_first", 0) != 0,
+                     .drop = tc_input(node, first + 6) != NULL};
+}
+
+/* `to` = `from`, but the fill where the mask is false. */
+static void add_mask(tc_body *body, bool fill, const char *from, const char *to) {
+    tc_body_add(body,
+                "  fill_f = Constant <%s> ()\n"
+                "  fill_t = CastLike (fill_f, Q)\n"
+                "  %s = Where (mask, %s, fill_t)\n",
+                fill ? "value_float: float = @fill" : "value: tensor = float {-inf}", to, from);
+}
+
+static void add_scores(tc_body *body, variant use) {
+    const char *scores = "scaled";
     tc_body_add(body, "  products = MatMul (Q, KT)\n"
                       "  scaled = Mul (products, scale_t)\n");
-    if (mask)
-        tc_body_add(body,
-                    "  fill_f = Constant <%s> ()\n"
-                    "  fill_t = CastLike (fill_f, Q)\n"
-                    "  allowed = Where (mask, scaled, fill_t)\n",
-                    fill ? "value_float: float = @fill" : "value: tensor = float {-inf}");
-    if (bias)
-        tc_body_add(body, "  scores = Add (%s, bias)\n", mask ? "allowed" : "scaled");
-    else
-        tc_body_add(body, "  scores = Identity (%s)\n", mask ? "allowed" : "scaled");
+    if (use.cap) {
+        tc_body_add(body, "  cap_f = Constant <value_float: float = @softcap> ()\n"
+                          "  cap = CastLike (cap_f, Q)\n"
+                          "  of_cap = Div (scaled, cap)\n"
+                          "  bent = Tanh (of_cap)\n"
+                          "  capped = Mul (bent, cap)\n");
+        scores = "capped";
+    }
+    if (use.mask && !use.last) {
+        add_mask(body, use.fill, scores, "allowed");
+        scores = "allowed";
+    }
+    if (use.bias)
+        tc_body_add(body, "  %s = Add (%s, bias)\n", use.last ? "biased" : "scores", scores);
+    if (use.last)
+        add_mask(body, use.fill, "biased", "scores");
+    else if (!use.bias)
+        tc_body_add(body, "  scores = Identity (%s)\n", scores);
 }
 
 static void add_softmax(tc_body *body, bool guard, const char *result) {
@@ -39,20 +74,9 @@ static void add_softmax(tc_body *body, bool guard, const char *result) {
                     result);
 }
 
-/* What of an attention is in use; operands Q, K^T, V, bias, mask, ratio and seed from `first` on. */
-typedef struct variant {
-    bool bias, mask, fill, guard, drop;
-} variant;
-
-static variant variant_of(const tc_node *node, uint32_t first) {
-    bool mask = tc_input(node, first + 4) != NULL;
-    return (variant){tc_input(node, first + 3) != NULL, mask, mask && tc_attr_find(node, "fill"),
-                     tc_attr_int(node, "guard", 0) != 0, tc_input(node, first + 6) != NULL};
-}
-
 static void add_suffix(tc_body *body, variant use) {
-    tc_body_suffix(body, "%s%s%s%s", use.bias ? "b1" : "", use.mask ? "m1" : "", use.fill ? "f1" : "",
-                   use.guard ? "g1" : "");
+    tc_body_suffix(body, "%s%s%s%s%s%s", use.bias ? "b1" : "", use.mask ? "m1" : "", use.fill ? "f1" : "",
+                   use.guard ? "g1" : "", use.cap ? "c1" : "", use.last ? "l1" : "");
 }
 
 /* Of these, or of scores; "" where there is none. */
@@ -85,21 +109,23 @@ bool tc_make_dot_attention(tc_body *body) {
     bool drop = use.drop, sign = drop && tc_attr_int(body->node, "signed", 0) != 0;
     bool packed = drop && !sign && tc_attr_int(body->node, "packed", 0) != 0;
     const char *statistics = statistics_suffix(body->node, tc_output(body->node, 4));
-    if (use.bias || use.mask || use.guard || drop || *statistics)
+    if (use.bias || use.mask || use.guard || use.cap || drop || *statistics)
         tc_body_suffix(body, "_");
     add_suffix(body, use);
     tc_body_suffix(body, "%s%s%s", sign ? "s1" : drop ? "d1" : "", packed ? "p1" : "", statistics);
     const char *keep = packed ? "packed_keep" : "keep", *results = "Y, P";
     if (*statistics || (drop && !sign))
         results = tc_arena_printf(body->arena, "Y, P, dropped, %s%s", keep, *statistics ? ", Statistics" : "");
-    tc_body_begin(body,
-                  tc_arena_printf(body->arena,
-                                  "seed, fill: float = -3.4e38, guard: int = 0, node: int = 0, %sscale: float = 1.0, "
-                                  "signed: int = 0",
-                                  packed ? "packed: int = 0, " : ""),
-                  operand_list(use), results);
+    tc_body_begin(
+        body,
+        tc_arena_printf(
+            body->arena,
+            "seed, bias_first: int = 0, fill: float = -3.4e38, guard: int = 0, node: int = 0, %sscale: float = 1.0, "
+            "signed: int = 0, softcap: float = 0.0",
+            packed ? "packed: int = 0, " : ""),
+        operand_list(use), results);
     add_scale(body);
-    add_scores(body, use.bias, use.mask, use.fill);
+    add_scores(body, use);
     add_softmax(body, use.guard, sign ? "share" : "P");
     if (drop) {
         tc_body_draw(body, "scores");
@@ -177,7 +203,7 @@ static void add_dropped(tc_body *body, dropping use) {
 }
 
 /* With a mask the products leave out what it masks. */
-static void add_products(tc_body *body, bool mask) {
+static void add_products(tc_body *body, bool mask, bool cap) {
     tc_body_add(body, "  last = Constant <value_ints: ints = [-1]> ()\n"
                       "  dV = MatMul (map_t, dY)\n"
                       "  weighted = Mul (dP, share)\n"
@@ -185,9 +211,17 @@ static void add_products(tc_body *body, bool mask) {
                       "  rest = Sub (dP, sums)\n"
                       "  d_scores = Mul (share, rest)\n");
     tc_body_add(body, "%s", mask ? reach : no_reach);
-    tc_body_add(body, "  dQ_0 = MatMul (reached, kt_t)\n"
+    if (cap)
+        tc_body_add(body, "  bent_square = Mul (bent, bent)\n"
+                          "  one_f = Constant <value_float: float = 1.0> ()\n"
+                          "  one = CastLike (one_f, Q)\n"
+                          "  slope = Sub (one, bent_square)\n"
+                          "  of_products = Mul (reached, slope)\n");
+    else
+        tc_body_add(body, "  of_products = Identity (reached)\n");
+    tc_body_add(body, "  dQ_0 = MatMul (of_products, kt_t)\n"
                       "  dQ = Mul (dQ_0, scale_t)\n"
-                      "  dKT_0 = MatMul (q_t, reached)\n"
+                      "  dKT_0 = MatMul (q_t, of_products)\n"
                       "  dKT = Mul (dKT_0, scale_t)\n");
 }
 
@@ -208,8 +242,9 @@ bool tc_make_dot_attention_grad(tc_body *body) {
         tc_body_suffix(body, "_r%d", ranks[0]);
     else
         tc_body_suffix(body, "_r%d_%d_%d_%d", ranks[0], ranks[1], ranks[2], ranks[3]);
-    tc_body_suffix(body, "%s%s", mask ? "m1" : "", dropping_suffix(use));
-    tc_body_begin(body, "scale: float = 1.0, signed: int = 0",
+    const bool last = mask && tc_attr_int(node, "bias_first", 0) != 0;
+    tc_body_suffix(body, "%s%s%s", mask ? "m1" : "", last ? "l1" : "", dropping_suffix(use));
+    tc_body_begin(body, "bias_first: int = 0, scale: float = 1.0, signed: int = 0",
                   mask      ? "dY, Q, KT, V, P, dropped, keep, ratio, mask"
                   : use.any ? "dY, Q, KT, V, P, dropped, keep, ratio"
                             : "dY, Q, KT, V, P",
@@ -226,8 +261,8 @@ bool tc_make_dot_attention_grad(tc_body *body) {
     add_transpose(body, "map", ranks[3], "map_t");
     add_transpose(body, "KT", ranks[1], "kt_t");
     add_transpose(body, "Q", ranks[0], "q_t");
-    add_products(body, mask);
-    tc_body_add(body, "  dS = Identity (d_scores)\n");
+    add_products(body, mask, false);
+    tc_body_add(body, "  dS = Identity (%s)\n", last ? "reached" : "d_scores");
     tc_body_end(body);
     return true;
 }
@@ -248,14 +283,15 @@ bool tc_make_dot_attention_tiled_grad(tc_body *body) {
     const char *statistics = statistics_suffix(node, tc_input(node, 8) ? tc_input(node, 8) : tc_input(node, 9));
     tc_body_suffix(body, "%s%s%s", use.drop ? "d1" : "", sums ? "a1" : "", statistics);
     tc_body_begin(body,
-                  sums ? "seed, fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0, "
-                         "sum_axes: ints = [0]"
-                       : "seed, fill: float = -3.4e38, guard: int = 0, node: int = 0, scale: float = 1.0",
+                  tc_arena_printf(body->arena,
+                                  "seed, bias_first: int = 0, fill: float = -3.4e38, guard: int = 0, node: int = 0, "
+                                  "scale: float = 1.0, softcap: float = 0.0%s",
+                                  sums ? ", sum_axes: ints = [0]" : ""),
                   tc_arena_printf(body->arena, "dY, %s",
                                   *statistics ? "Q, KT, V, bias, mask, ratio, seed, statistics, y" : operand_list(use)),
                   "dQ, dKT, dV, dS");
     add_scale(body);
-    add_scores(body, use.bias, use.mask, use.fill);
+    add_scores(body, use);
     add_softmax(body, use.guard, "share");
     add_transpose(body, "V", ranks[2], "v_t");
     tc_body_add(body, "  dD = MatMul (dY, v_t)\n");
@@ -269,12 +305,14 @@ bool tc_make_dot_attention_tiled_grad(tc_body *body) {
     add_transpose(body, "map", ranks[0] > ranks[1] ? ranks[0] : ranks[1], "map_t");
     add_transpose(body, "KT", ranks[1], "kt_t");
     add_transpose(body, "Q", ranks[0], "q_t");
-    add_products(body, use.fill);
+    add_products(body, use.fill || use.last, use.cap);
     if (sums)
-        tc_body_add(body, "  axes = Constant <value_ints: ints = @sum_axes> ()\n"
-                          "  dS = ReduceSum <keepdims: int = 1> (d_scores, axes)\n");
+        tc_body_add(body,
+                    "  axes = Constant <value_ints: ints = @sum_axes> ()\n"
+                    "  dS = ReduceSum <keepdims: int = 1> (%s, axes)\n",
+                    use.last ? "reached" : "d_scores");
     else
-        tc_body_add(body, "  dS = Identity (d_scores)\n");
+        tc_body_add(body, "  dS = Identity (%s)\n", use.last ? "reached" : "d_scores");
     tc_body_end(body);
     return true;
 }

@@ -60,7 +60,9 @@ static size_t scratch_bytes(const tk_attention *a, int64_t blocks, int64_t copie
     return ((size_t)elements * wide_size(a) + 63) / 64 * 64;
 }
 static size_t forward_bytes(const tk_attention *a) { return scratch_bytes(a, 1, 1); }
-static size_t backward_bytes(const tk_attention *a) { return scratch_bytes(a, 2, 2); }
+/* P, another map and, with a softcap, slopes. */
+static int64_t backward_blocks(const tk_attention *a) { return a->softcap != 0 ? 3 : 2; }
+static size_t backward_bytes(const tk_attention *a) { return scratch_bytes(a, backward_blocks(a), 2); }
 
 /* Of the tiled gradient, behind the same: sums of a group of more than SUM_BLOCK members, what they add up in where the
  * result is of 16 bits, and which elements of a block are kept. */
@@ -82,6 +84,9 @@ static void product(void *out, const void *a, const void *b, tk_product p, tk_dt
 }
 static void product_f32(float *out, const float *a, const float *b, tk_product p) { product(out, a, b, p, TK_F32); }
 static void product_f64(double *out, const double *a, const double *b, tk_product p) { product(out, a, b, p, TK_F64); }
+
+static inline float tanh_f32(float x) { return tk_tanhf(x); }
+static inline double tanh_f64(double x) { return tanh(x); }
 
 #define T float
 #define SUFFIX f32

@@ -7,9 +7,13 @@ static double score(const double *q, const double *kt, const double *bias, const
     double s = 0;
     for (int64_t k = 0; k < a->d; k++)
         s += a->scale * q[tk_place(&a->q.at, item) + i * a->d + k] * kt[tk_place(&a->kt.at, item) + k * a->t + j];
-    if (mask && !mask[tk_place(&a->mask_at, item) + i * a->mask_row + j * a->mask_column])
-        s = a->fill;
-    return bias ? s + bias[tk_place(&a->bias_at, item) + i * a->bias_row + j * a->bias_column] : s;
+    if (a->softcap != 0)
+        s = a->softcap * tanh(s / a->softcap);
+    const bool masked = mask && !mask[tk_place(&a->mask_at, item) + i * a->mask_row + j * a->mask_column];
+    const double added = bias ? bias[tk_place(&a->bias_at, item) + i * a->bias_row + j * a->bias_column] : 0;
+    if (masked)
+        return a->bias_first || !bias ? a->fill : a->fill + added;
+    return bias ? s + added : s;
 }
 
 void tk_attention_ref(double *y, double *p, double *statistics, const double *q, const double *kt, const double *v,

@@ -49,6 +49,7 @@ TK_VECTOR static void TK_CAT(drop_flagged, SUFFIX)(T *out, const T *x, const S *
  * an item's kt and v and, backward, dkt and dv. */
 typedef struct SCRATCH {
     T *block, *map, *of_d, *of_e, *kt, *v, *dkt, *dv;
+    T *slope;     /* of the tiled gradient with a softcap: a third block */
     double *sums; /* of the tiled gradient: see sum_bytes */
     T *part;
     uint8_t *kept;
@@ -56,7 +57,7 @@ typedef struct SCRATCH {
 
 static SCRATCH TK_CAT(scratch_of, SUFFIX)(const tk_attention *a, void *memory, int64_t rows, int64_t blocks) {
     T *at = memory;
-    SCRATCH s = {.block = at, .map = at + rows * a->t};
+    SCRATCH s = {.block = at, .map = at + rows * a->t, .slope = blocks > 2 ? at + 2 * rows * a->t : NULL};
     s.of_d = at + rows * a->t * blocks;
     s.of_e = s.of_d + rows * a->d;
     s.kt = s.of_e + rows * a->e;
@@ -124,6 +125,24 @@ static void TK_CAT(mask_row, SUFFIX)(T *s, const uint8_t *masks, const tk_attent
         TK_CAT(set_row, SUFFIX)(s, a->t, fill, false);
 }
 
+static void TK_CAT(bias_row, SUFFIX)(T *s, const void *biases, const tk_attention *a, int64_t item, int64_t row) {
+    const S *bias = (const S *)biases + tk_place(&a->bias_at, item) + row * a->bias_row;
+    if (a->bias_column)
+        TK_CAT(add_row, SUFFIX)(s, bias, a->t);
+    else
+        TK_CAT(set_row, SUFFIX)(s, a->t, GET(*bias), true);
+}
+
+/* n scores to cap tanh(score / cap), and, where it is wanted, the slope 1 - tanh^2 of that. */
+TK_VECTOR static void TK_CAT(cap_scores, SUFFIX)(T *s, T *slope, int64_t n, T cap) {
+    for (int64_t i = 0; i < n; i++) {
+        T t = TK_CAT(tanh, MATH)(s[i] / cap);
+        s[i] = cap * t;
+        if (slope)
+            slope[i] = 1 - t * t;
+    }
+}
+
 /* A row of scores to powers, relative to the largest. Returns their sum; both are those of the row's statistics. */
 static T TK_CAT(power_row, SUFFIX)(const attention_ctx *c, T *s, int64_t row) {
     const T *known = c->statistics;
@@ -141,15 +160,12 @@ static T TK_CAT(power_row, SUFFIX)(const attention_ctx *c, T *s, int64_t row) {
 static void TK_CAT(score_row, SUFFIX)(const attention_ctx *c, T *s, int64_t item, int64_t row) {
     const tk_attention *a = c->a;
     int64_t n = a->t;
+    if (c->in.bias && a->bias_first)
+        TK_CAT(bias_row, SUFFIX)(s, c->in.bias, a, item, row);
     if (c->in.mask)
         TK_CAT(mask_row, SUFFIX)(s, c->in.mask, a, item, row, (T)a->fill);
-    if (c->in.bias) {
-        const S *bias = (const S *)c->in.bias + tk_place(&a->bias_at, item) + row * a->bias_row;
-        if (a->bias_column)
-            TK_CAT(add_row, SUFFIX)(s, bias, n);
-        else
-            TK_CAT(set_row, SUFFIX)(s, n, GET(*bias), true);
-    }
+    if (c->in.bias && !a->bias_first)
+        TK_CAT(bias_row, SUFFIX)(s, c->in.bias, a, item, row);
     T sum = TK_CAT(power_row, SUFFIX)(c, s, item * a->s + row);
     TK_CAT(row_divide, MATH)(s, n, sum);
     if (sum != sum && a->guard)
@@ -172,12 +188,15 @@ static void TK_CAT(drop_block, SUFFIX)(const attention_ctx *c, T *dropped, const
     TK_CAT(put_map, SUFFIX)(c->out.dropped, at, dropped, n);
 }
 
-/* Rows [row, row + rows) of one item's P, from its K^T and these rows of its Q. */
-static void TK_CAT(make_map, SUFFIX)(const attention_ctx *c, T *p, int64_t item, int64_t row, int64_t rows, const T *q,
-                                     const T *kt) {
+/* Rows [row, row + rows) of one item's P, from its K^T and these rows of its Q; the slopes of capped scores, or NULL.
+ */
+static void TK_CAT(make_map, SUFFIX)(const attention_ctx *c, T *p, T *slope, int64_t item, int64_t row, int64_t rows,
+                                     const T *q, const T *kt) {
     const tk_attention *a = c->a;
     tk_product of_s = {.m = rows, .n = a->t, .k = a->d, .lda = a->d, .ldb = a->t, .alpha = a->scale};
     TK_CAT(product, MATH)(p, q, kt, of_s);
+    if (a->softcap != 0)
+        TK_CAT(cap_scores, SUFFIX)(p, slope, rows * a->t, (T)a->softcap);
     for (int64_t i = 0; i < rows; i++)
         TK_CAT(score_row, SUFFIX)(c, p + i * a->t, item, row + i);
     TK_CAT(put_map, SUFFIX)(c->out.p, (item * a->s + row) * a->t, p, rows * a->t);
@@ -192,7 +211,7 @@ static void TK_CAT(forward_block, SUFFIX)(const attention_ctx *c, int64_t item, 
     T *y = TK_CAT(place, SUFFIX)(c->out.y, y_at, scratch->of_e);
     const T *q = TK_CAT(operand, SUFFIX)(c->in.q, tk_place(&a->q.at, item) + row * a->d, rows * a->d, scratch->of_d);
     tk_product of_y = {.m = rows, .n = a->e, .k = a->t, .lda = a->t, .ldb = a->e, .alpha = 1};
-    TK_CAT(make_map, SUFFIX)(c, p, item, row, rows, q, kt);
+    TK_CAT(make_map, SUFFIX)(c, p, NULL, item, row, rows, q, kt);
     if (c->draw) {
         dropped = TK_CAT(place, SUFFIX)(c->out.dropped, at, scratch->block);
         TK_CAT(drop_block, SUFFIX)(c, dropped, p, at, rows * a->t);
@@ -273,12 +292,23 @@ static void TK_CAT(sum_scores, SUFFIX)(const gradient_ctx *c, const ITEM *item, 
         TK_CAT(put, SUFFIX)(c->out.ds, at, part, b->n);
 }
 
+/* The products do not reach what is masked. */
+static void TK_CAT(mask_rows, SUFFIX)(const gradient_ctx *c, T *ds, const ITEM *item, const ROWS *b) {
+    for (int64_t i = 0; c->in.mask && i < b->rows; i++)
+        TK_CAT(mask_row, SUFFIX)(ds + i * c->a->t, c->in.mask, c->a, item->index, b->row + i, 0);
+}
+
+TK_VECTOR static void TK_CAT(multiply, SUFFIX)(T *out, const T *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        out[i] = out[i] * x[i];
+}
+
 /* Rows of ds and dq, and what these rows give to dkt. */
 static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *item, const ROWS *b) {
     const tk_attention *a = c->a;
     int64_t rows = b->rows, dq_at = (item->index * a->s + b->row) * a->d;
     void *out = c->groups.sums ? NULL : c->out.ds;
-    T *ds = TK_CAT(place, SUFFIX)(c->in.mask ? NULL : out, b->at, item->scratch.block);
+    T *ds = TK_CAT(place, SUFFIX)(c->in.mask || item->scratch.slope ? NULL : out, b->at, item->scratch.block);
     tk_product of_dd = {.m = rows, .n = a->t, .k = a->e, .lda = a->e, .ldb = a->e, .trans_b = true, .alpha = 1};
     tk_product of_dq = {.m = rows, .n = a->d, .k = a->t, .lda = a->t, .ldb = a->t, .trans_b = true, .alpha = a->scale};
     tk_product of_dkt = {.m = a->d,
@@ -291,11 +321,14 @@ static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *i
                          .beta = b->row > 0};
     TK_CAT(product, MATH)(ds, b->dout, item->v, of_dd);
     TK_CAT(score_grad, SUFFIX)(c, ds, b);
+    if (a->bias_first)
+        TK_CAT(mask_rows, SUFFIX)(c, ds, item, b);
     if (c->groups.sums)
         TK_CAT(sum_scores, SUFFIX)(c, item, b, ds);
     TK_CAT(put, SUFFIX)(out, b->at, ds, b->n);
-    for (int64_t i = 0; c->in.mask && i < rows; i++)
-        TK_CAT(mask_row, SUFFIX)(ds + i * a->t, c->in.mask, a, item->index, b->row + i, 0);
+    TK_CAT(mask_rows, SUFFIX)(c, ds, item, b);
+    if (item->scratch.slope)
+        TK_CAT(multiply, SUFFIX)(ds, item->scratch.slope, b->n);
     if (c->out.dkt)
         TK_CAT(product, MATH)(item->dkt, b->q, ds, of_dkt);
     if (c->out.dq) {
@@ -310,7 +343,7 @@ static void TK_CAT(take_map, SUFFIX)(const gradient_ctx *c, const ITEM *item, RO
     T *map = item->scratch.map;
     b->p = map;
     if (c->again) {
-        TK_CAT(make_map, SUFFIX)(c->again, map, item->index, b->row, b->rows, b->q, item->kt);
+        TK_CAT(make_map, SUFFIX)(c->again, map, item->scratch.slope, item->index, b->row, b->rows, b->q, item->kt);
         if (c->again->draw) {
             tk_dropout_keep(item->scratch.kept, b->at, b->n, c->again->threshold, c->again->draw);
             b->kept = item->scratch.kept;
@@ -372,7 +405,7 @@ static void TK_CAT(backward, SUFFIX)(void *ctx, tk_share share) {
     const tk_attention *a = c->a;
     const tk_attention_groups *groups = &c->groups;
     char *memory = (char *)c->workspace + (size_t)share.thread * c->thread_bytes, *rest = memory + backward_bytes(a);
-    ITEM item = {.scratch = TK_CAT(scratch_of, SUFFIX)(a, memory, c->rows, 2)};
+    ITEM item = {.scratch = TK_CAT(scratch_of, SUFFIX)(a, memory, c->rows, backward_blocks(a))};
     item.scratch.sums = (double *)(void *)rest;
     item.scratch.part = (T *)(void *)(rest + sum_bytes(a, groups));
     item.scratch.kept = (uint8_t *)rest + sum_bytes(a, groups) + part_bytes(a, groups);

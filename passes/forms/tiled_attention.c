@@ -74,7 +74,7 @@ tc_node *tc_tileable_attention(const tc_node *grad, const char **out_why) {
 }
 
 tc_node *tc_tiled_gradient(tc_node *grad, const tc_node *forward) {
-    static const char *const attributes[] = {"fill", "guard", "node", "scale", "seed"};
+    static const char *const attributes[] = {"bias_first", "fill", "guard", "node", "scale", "seed", "softcap"};
     tc_node *tiled = tc_node_create(grad->graph, TC_TEMPO_DOMAIN, "DotProductAttentionTiledGrad", 0, grad->n_outputs);
     tc_node_set_input(tiled, 0, tc_input(grad, G_DY));
     for (uint32_t i = 0; i < OPERANDS; i++)

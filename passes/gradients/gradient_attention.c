@@ -1,7 +1,8 @@
 /* gradient_attention.c: the gradient of ai.tempo.DotProductAttention. It is one op over what the forward op leaves
  * behind: P, and with dropout the dropped map and the flags, results that are added to the forward node. Gradients come
  * with the leading dims of the products; ReduceLike sums what broadcasting repeated. The bias is added after the mask,
- * so it gets the gradient of the scores as it is. */
+ * so it gets the gradient of the scores as it is, and with `bias_first` what the mask lets through. P does not tell
+ * scores behind a softcap: its gradient makes them again, a block of rows at a time. */
 #include "../../compiler/ops.h"
 #include "../../compiler/shape.h"
 #include "gradient.h"
@@ -33,7 +34,9 @@ static tc_node *gradient_node(tc_grad *g, const bool wanted[4]) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < 4; i++)
         n = wanted[i] ? i + 1 : n;
-    bool masked = tc_input(node, MASK) && (wanted[0] || wanted[1]) && isfinite(tc_attr_float(node, "fill", -INFINITY));
+    bool first = tc_attr_int(node, "bias_first", 0) != 0;
+    bool masked = tc_input(node, MASK) && (wanted[0] || wanted[1] || (first && wanted[3])) &&
+                  isfinite(tc_attr_float(node, "fill", -INFINITY));
     tc_value *operands[] = {g->douts[0], tc_input(node, Q),   tc_input(node, KT), tc_input(node, V), p, dropped, keep,
                             ratio,       tc_input(node, MASK)};
     tc_node *grad = tc_grad_node_with(g, TC_TEMPO_DOMAIN, "DotProductAttentionGrad",
@@ -44,6 +47,28 @@ static tc_node *gradient_node(tc_grad *g, const bool wanted[4]) {
     const tc_attr *scale = tc_attr_find(node, "scale");
     if (scale)
         tc_attr_copy(grad, scale);
+    if (first)
+        tc_attr_copy(grad, tc_attr_find(node, "bias_first"));
+    tc_grad_finish(g, grad);
+    return grad;
+}
+
+/* Of a softcap: the op that makes P again of the operands, and keeps none of it. */
+static tc_node *tiled_node(tc_grad *g, const bool wanted[4]) {
+    static const char *const attributes[] = {"bias_first", "fill", "guard", "node", "scale", "seed", "softcap"};
+    tc_value *operands[SEED + 2] = {g->douts[0]};
+    uint32_t n_operands = 1, n = 0;
+    for (uint32_t i = Q; i <= SEED; i++) {
+        operands[i + 1] = tc_input(g->node, i);
+        n_operands = operands[i + 1] ? i + 2 : n_operands;
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        n = wanted[i] ? i + 1 : n;
+    tc_node *grad =
+        tc_grad_node_with(g, TC_TEMPO_DOMAIN, "DotProductAttentionTiledGrad", n_operands, operands, n, wanted);
+    for (size_t i = 0; i < TC_COUNT(attributes); i++)
+        if (tc_attr_find(g->node, attributes[i]))
+            tc_attr_copy(grad, tc_attr_find(g->node, attributes[i]));
     tc_grad_finish(g, grad);
     return grad;
 }
@@ -54,7 +79,8 @@ void tc_gradient_dot_product_attention(tc_grad *g) {
     if (!check_results(g))
         return;
     const bool wanted[] = {g->needed[Q], g->needed[KT], g->needed[V], tc_input(node, BIAS) && g->needed[BIAS]};
-    tc_node *grad = gradient_node(g, wanted);
+    bool capped = tc_attr_float(node, "softcap", 0) != 0;
+    tc_node *grad = capped ? tiled_node(g, wanted) : gradient_node(g, wanted);
     tc_value *parts[] = {tc_output(grad, 0), tc_output(grad, 1), tc_output(grad, 2), tc_output(grad, 3)};
     for (uint32_t i = 0; i < TC_COUNT(operands); i++)
         if (parts[i] && g->needed[operands[i]])

@@ -124,6 +124,7 @@ static tc_status prepare_matrices(rt_launcher *launcher, const tc_node *node, co
     a->dtype = q->dtype;
     a->scale = (double)tc_attr_float(node, "scale", 1);
     a->is_signed = tc_attr_int(node, "signed", 0) != 0;
+    a->bias_first = tc_attr_int(node, "bias_first", 0) != 0;
     TC_TRY(rt_expect(launcher, node,
                      size_at(kt, 2) == a->d && size_at(v, 2) == a->t && size_at(whole, 2) == a->s &&
                          size_at(whole, 1) == a->e));
@@ -182,6 +183,7 @@ static tc_status prepare_operands(rt_launcher *launcher, const tc_node *node, co
     TC_TRY(prepare_repeated(launcher, node, whole, mask, a, &a->mask_at, &a->mask_row, &a->mask_column));
     a->fill = (double)tc_attr_float(node, "fill", -INFINITY);
     a->guard = tc_attr_int(node, "guard", 0) != 0;
+    a->softcap = (double)tc_attr_float(node, "softcap", 0);
     return rt_in(launch, first + 6) ? rt_dropout_draw(launcher, node, 0, &p->draw) : TC_OK;
 }
 

@@ -44,6 +44,7 @@ static void make_case(attention_case *c, const int64_t *sizes, int flags) {
                         .scale = 0.7,
                         .fill = flags & 8 ? -0.5 : -INFINITY, /* as large as scores: masked ones have their share */
                         .guard = flags & 8,
+                        .bias_first = flags & 16,
                         .dtype = TK_F32};
     c->has_bias = flags & 1;
     c->has_mask = flags & 2;
@@ -265,10 +266,52 @@ static void attention(void **state) {
         {0, 3, 3, 3, 3}, {2, 0, 3, 2, 2}, {8, 128, 128, 64, 64}, {35, 3, 21, 2, 2},   {16, 2, 5, 2, 2},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        for (int flags = 0; flags < 16; flags++)
+        for (int flags = 0; flags < 32; flags++)
             for (int drop = 0; drop < 2; drop++)
                 if (sizes[i][1] < 100 || (flags & 7) == 3)
                     one(sizes[i], flags, drop);
+}
+
+/* Scores behind a softcap: y as defined, and the gradient, which is always the tiled one, as differences say, with the
+ * same bits at any number of threads. */
+static void capped_one(int flags, bool drop) {
+    attention_case c;
+    make_case(&c, (const int64_t[]){3, 6, 9, 4, 2}, flags);
+    c.a.softcap = 0.8;
+    results r = new_results(&c.a), again = new_results(&c.a);
+    double y[3 * 6 * 2], p[3 * 6 * 9];
+    const tk_attention_groups groups = {.groups = c.a.items, .members = 1, .group_at = {.step = 1}};
+    for (int threads = 1; threads <= 3; threads++) {
+        results *to = threads == 1 ? &r : &again;
+        size_t forward = tk_attention_workspace(&c.a, threads);
+        size_t backward = tk_attention_tiled_grad_workspace(&c.a, &groups, threads);
+        void *workspace = alloc_guarded(forward, 0), *more = alloc_guarded(backward, 0);
+        const tk_seed seed = drop ? seed_of(&draw) : (tk_seed){0};
+        use_threads(threads);
+        assert_int_equal(FAULT_OF(tk_attention_run(queue(), (tk_attention_results){.y = to->y}, operands_of(&c), &c.a,
+                                                   number(ratio), seed, workspace)),
+                         TK_OK);
+        assert_int_equal(
+            FAULT_OF(tk_attention_tiled_grad(queue(), (tk_attention_gradients){to->dq, to->dkt, to->dv, to->ds},
+                                             (tk_attention_after){.dout = c.dout}, operands_of(&c), &c.a, &groups,
+                                             number(ratio), seed, more)),
+            TK_OK);
+        free_guarded(workspace, forward), free_guarded(more, backward);
+    }
+    reference(&c, drop, y, p);
+    near("y", r.y, y, (int64_t)r.y_n, 4e-6);
+    check_gradients(&c, drop, &r, y, p);
+    same_gradients(&r, &again);
+    assert_memory_equal(r.ds, again.ds, r.p_n * 4);
+    free_results(&r), free_results(&again);
+    free_case(&c);
+}
+
+static void capped(void **state) {
+    (void)state;
+    for (int flags = 0; flags < 32; flags++)
+        for (int drop = 0; drop < 2; drop++)
+            capped_one(flags, drop);
 }
 
 static void doubles(void **state) {
@@ -343,10 +386,8 @@ static void ratios(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention),
-        cmocka_unit_test(doubles),
-        cmocka_unit_test(empty_rows),
-        cmocka_unit_test(ratios),
+        cmocka_unit_test(attention),  cmocka_unit_test(capped), cmocka_unit_test(doubles),
+        cmocka_unit_test(empty_rows), cmocka_unit_test(ratios),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
