@@ -380,6 +380,35 @@ static bool simplify_where(simplifier *s, tc_node *node) {
     return from && tc_same_shape(from, node->outputs[0]) && alias(node, from);
 }
 
+/* --- ScatterND -------------------------------------------------------------------------------- */
+
+/* Whether the value counts from 0, one by one, up to a dim. */
+static bool counts_to(simplifier *s, tc_value *value, tc_dim end) {
+    const tc_contents *known = tc_value_contents(s->model, value);
+    const tc_node *range = value->producer;
+    while (range && is_view(range))
+        range = tc_input(range, 0)->producer;
+    if (!known && range && tc_node_is(range, "", "Range")) {
+        const tc_contents *limit = tc_value_contents(s->model, tc_input(range, 1));
+        return holds_only(s->model, tc_input(range, 0), 0) && holds_only(s->model, tc_input(range, 2), 1) && limit &&
+               limit->count == 1 && tc_dim_equal(limit->items[0].i, end);
+    }
+    int64_t number;
+    for (uint64_t i = 0; known && i < known->count; i++)
+        if (!known_number(known, i, &number) || number != (int64_t)i)
+            return false;
+    return known && tc_dim_is_const(end) && known->count == (uint64_t)end.value;
+}
+
+/* x[:] = y, as exporters write it: every row in order is replaced. */
+static bool drop_scatter(simplifier *s, tc_node *node) {
+    tc_value *data = tc_input(node, 0), *indices = tc_input(node, 1), *updates = tc_input(node, 2);
+    return tc_value_rank(data) > 0 && tc_value_rank(indices) == 2 && tc_value_rank(updates) > 0 &&
+           tc_dim_equal(indices->type->dims[1], tc_dim_const(1)) &&
+           strcmp(tc_attr_string(node, "reduction", "none"), "none") == 0 && tc_same_shape(updates, data) &&
+           counts_to(s, indices, data->type->dims[0]) && alias(node, updates);
+}
+
 /* --- all nodes -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -391,6 +420,7 @@ static const struct {
     {"Expand", simplify_expand},  {"Flatten", simplify_view},
     {"Gemm", simplify_gemm},      {"Pad", drop_pad},
     {"Reshape", simplify_view},   {"Resize", drop_resize},
+    {"Reshape", simplify_view},   {"ScatterND", drop_scatter},
     {"Slice", drop_slice},        {"Squeeze", simplify_view},
     {"Tile", drop_tile},          {"Transpose", simplify_transpose},
     {"Unsqueeze", simplify_view}, {"Where", simplify_where},
