@@ -415,15 +415,15 @@ static const struct {
     const char *op;
     bool (*run)(simplifier *s, tc_node *node);
 } rows[] = {
-    {"Cast", simplify_cast},      {"CastLike", simplify_cast_like},
-    {"Concat", drop_concat},      {"Dropout", drop_dropout},
-    {"Expand", simplify_expand},  {"Flatten", simplify_view},
-    {"Gemm", simplify_gemm},      {"Pad", drop_pad},
-    {"Reshape", simplify_view},   {"Resize", drop_resize},
-    {"Reshape", simplify_view},   {"ScatterND", drop_scatter},
-    {"Slice", drop_slice},        {"Squeeze", simplify_view},
-    {"Tile", drop_tile},          {"Transpose", simplify_transpose},
-    {"Unsqueeze", simplify_view}, {"Where", simplify_where},
+    {"Cast", simplify_cast},           {"CastLike", simplify_cast_like},
+    {"Concat", drop_concat},           {"Dropout", drop_dropout},
+    {"Expand", simplify_expand},       {"Flatten", simplify_view},
+    {"Gemm", simplify_gemm},           {"Pad", drop_pad},
+    {"Reshape", simplify_view},        {"Resize", drop_resize},
+    {"ScatterND", drop_scatter},       {"Slice", drop_slice},
+    {"Squeeze", simplify_view},        {"Tile", drop_tile},
+    {"Transpose", simplify_transpose}, {"Unsqueeze", simplify_view},
+    {"Where", simplify_where},
 };
 
 /* Constants go right, so that a literal of a rule meets them at the first try and equal nodes look equal. */

@@ -14,6 +14,15 @@ bool tc_is_explained(const tc_options *options, const char *name) {
     return options->explain && (!strcmp(options->explain, "all") || !strcmp(options->explain, name));
 }
 
+/* Whether the rule got far enough to be meant: half of the nodes that it needs, and never its anchor alone where it
+ * needs three. Each bias of a layer begins like a normalization, each product like attention. */
+static bool is_candidate(const match_failure *failure, const tc_rule *rule) {
+    unsigned needed = 0;
+    for (uint16_t i = 0; i < rule->n_match; i++)
+        needed += !rule->match[i].optional;
+    return failure->depth == 0 || failure->depth > (needed < 3 ? needed - 1 : (needed + 1) / 2);
+}
+
 void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor, bool matched) {
     const tc_rule *rule = match->rule;
     const match_failure *failure = &match->failure;
@@ -22,6 +31,8 @@ void rule_explain(tc_ctx *ctx, const rule_match *match, const tc_node *anchor, b
         tc_note(ctx, NULL, "rule %s matched at %s \"%s\"", rule->name, op, label);
         return;
     }
+    if (!is_candidate(failure, rule))
+        return;
     if (failure->depth == 0) {
         tc_note(ctx, NULL, "rule %s at %s \"%s\" gave up: too many ways to try", rule->name, op, label);
         return;
