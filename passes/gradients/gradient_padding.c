@@ -1,11 +1,14 @@
 /* gradient_padding.c: the row of an embedding that PyTorch does not train (padding_idx of nn.Embedding). ONNX has no
  * word for it: a Gather is all that is left. The dynamo exporter keeps PyTorch's call among the node's metadata;
- * TorchScript's keeps only the module's path as the node's name, which padding.def knows for common models.
- * --train-padding trains these rows too. */
+ * TorchScript's keeps only the module's path as the node's name, which padding.def knows for common models, and the row
+ * is 0 unless somebody wrote into it. --train-padding trains these rows too. */
 #include "../torch/torch_calls.h"
 #include "gradient.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { ENDS = 4 }; /* rows at each end of a table that are looked at: a table is not read for a guess */
 
 static const struct {
     const char *path;
@@ -40,19 +43,46 @@ static bool has_path(const char *name, const char *path) {
     return at[-1] == '/' && strncmp(at, path, m) == 0;
 }
 
+static int64_t padding_by_path(const tc_node *node) {
+    for (size_t i = 0; i < TC_COUNT(padded); i++)
+        if (has_path(node->name, padded[i].path))
+            return padded[i].row;
+    return -1;
+}
+
+/* The only row of zeros among the first and the last rows of a table: nn.Embedding sets its padding row to 0 and never
+ * trains it, and what else is drawn or trained is not 0. -1: there is none, or several. */
+static int64_t padding_by_zeros(tc_model *model, const tc_tensor *table) {
+    const char *data = table->rank == 2 && table->dims[1] > 1 ? tc_tensor_peek(model, table) : NULL;
+    if (!data)
+        return -1;
+    size_t bytes = (size_t)table->dims[1] * tc_dtype_bits(table->dtype) / 8;
+    int64_t rows = table->dims[0], found = -1, n = 0;
+    for (int64_t row = 0; row < rows; row = row == ENDS - 1 && rows > 2 * ENDS ? rows - ENDS : row + 1) {
+        const char *at = data + (size_t)row * bytes;
+        if (*at != 0 || memcmp(at, at + 1, bytes - 1) != 0)
+            continue;
+        found = row;
+        n++;
+    }
+    return n == 1 && rows > 1 ? found : -1;
+}
+
 static int64_t padding_of(tc_grad *g) {
     tc_torch_call call;
     if (tc_torch_call_read(g->pool->arena, g->node, &call))
         return padding_of_call(g, &call);
-    for (size_t i = 0; i < TC_COUNT(padded); i++) {
-        if (!has_path(g->node->name, padded[i].path))
-            continue;
-        tc_note(g->ctx, g->node, "row %d of %s is taken for the padding row, which PyTorch does not train",
-                (int)padded[i].row, tc_quote(g->ctx, tc_input(g->node, 0)->name));
-        tc_hint(g->ctx, "--train-padding trains it");
-        return padded[i].row;
-    }
-    return -1;
+    const tc_value *table = tc_input(g->node, 0);
+    int64_t row = padding_by_path(g->node);
+    bool by_zeros = row < 0;
+    if (by_zeros && table->init)
+        row = padding_by_zeros(g->graph->model, table->init);
+    if (row < 0)
+        return -1;
+    tc_note(g->ctx, g->node, "row %" PRId64 " of %s%s is taken for the padding row, which PyTorch does not train", row,
+            tc_quote(g->ctx, table->name), by_zeros ? ", the only one of zeros," : "");
+    tc_hint(g->ctx, "--train-padding trains it");
+    return row;
 }
 
 tc_value *tc_grad_without_padding(tc_grad *g, tc_value *indices, tc_value *dy) {

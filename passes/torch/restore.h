@@ -32,6 +32,9 @@ const char *tc_restore_target(const tc_restore *r, const char *word);
 /* Tells what the file has lost for good, with the export that keeps it: an error of this text, or a warning. */
 tc_status tc_restore_refuse(const tc_restore *r, const tc_node *node, const char *text, const char *hint);
 
+/* A call of batch normalization, in whichever mode. restore_batch_norm.c */
+bool tc_is_batch_norm_call(const tc_torch_call *call);
+
 /* The parts of the pass, a file each. */
 tc_status tc_restore_batch_norm(tc_restore *r);
 tc_status tc_restore_corners(tc_restore *r);

@@ -27,7 +27,7 @@ typedef struct norms {
     const tc_node *at; /* the first that a norm was folded into */
 } norms;
 
-static bool is_norm(const tc_torch_call *call) {
+bool tc_is_batch_norm_call(const tc_torch_call *call) {
     for (size_t i = 0; i < TC_COUNT(operations); i++)
         if (tc_torch_call_is(call, operations[i]))
             return true;
@@ -142,7 +142,7 @@ tc_status tc_restore_batch_norm(tc_restore *r) {
                .folded = TC_NEW_ARRAY(r->arena, const char *, r->n + 1)};
     for (size_t i = 0; i < r->n; i++) {
         const tc_torch_call *call = &r->calls[i].call;
-        if (!is_norm(call))
+        if (!tc_is_batch_norm_call(call))
             continue;
         tc_node *node = tc_restore_node(&r->calls[i], "BatchNormalization");
         if (node)

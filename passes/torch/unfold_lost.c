@@ -3,7 +3,7 @@
  * 0). The calls that nodes keep still name what they read: a name that no node makes is a result that was merged with
  * another or dropped. Views are dropped all the time, and say nothing by themselves. */
 #include "../../compiler/onnx_io.h"
-#include "torch_calls.h"
+#include "restore.h"
 #include "unfold.h"
 #include <string.h>
 
@@ -451,6 +451,27 @@ static void warn_of_loss(const program *p, const tc_value *loss) {
     tc_hint(p->u->env->ctx, "export with optimize=False: all that is used is there");
 }
 
+/* A convolution that reads the weight came from a norm: the exporter multiplied the norm's scale into the weight, as it
+ * does in evaluation mode. In training mode the pass restore has refused that. The norm's module; NULL: none. */
+static const char *norm_within(const program *p, const tc_value *weight) {
+    TC_FOR_USES(use, weight) {
+        tc_torch_call call;
+        if (!tc_node_is(use->user, "", "BatchNormalization") && tc_torch_call_read(p->u->scratch, use->user, &call) &&
+            tc_is_batch_norm_call(&call))
+            return tc_torch_module(p->u->scratch, use->user);
+    }
+    return NULL;
+}
+
+static void tell_other(const program *p, const tc_value *value, const char *other) {
+    tc_ctx *ctx = p->u->env->ctx;
+    const char *norm = norm_within(p, value), *name = tc_quote(ctx, value->name);
+    const char *text = norm ? "%s, into which the exporter folded the batch normalization %s"
+                            : "%s, which stands for %s, too (they were equal)";
+    tc_unfold_tell_lost(p->u, value->name,
+                        tc_arena_printf(p->u->scratch, text, name, tc_quote(ctx, norm ? norm : other)));
+}
+
 void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, const tc_flow *flow, const tc_value *loss) {
     program p = read_program(u, signature);
     tc_findings missing = missing_parameters(&p);
@@ -463,9 +484,7 @@ void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, cons
             continue;
         const char *other = other_of(&p, value, missing.n > 0, &hint);
         if (other)
-            tc_unfold_tell_lost(u, value->name,
-                                tc_arena_printf(u->scratch, "%s, which stands for %s, too (they were equal)",
-                                                tc_quote(u->env->ctx, value->name), tc_quote(u->env->ctx, other)));
+            tell_other(&p, value, other);
     }
     find_merged_parts(&p);
     if (missing.n)

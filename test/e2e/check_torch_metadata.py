@@ -390,6 +390,18 @@ def gated(first, second, same=True, name="sigmoid"):
             node("%sum_1 = aten.sum.default(%add)", "ReduceSum", ["add"], ["loss"], keepdims=0)]
 
 
+def check_folded_norm(case):
+    """In evaluation mode, with the scale of a norm in the weight of the convolution before it."""
+    told = signature_of(p_m_c_weight="m.c.weight", p_m_n_weight="m.n.weight", p_m_n_bias="m.n.bias", x=None)
+    call = ("%norm = aten._native_batch_norm_legit_no_training.default(%conv2d, %p_m_n_weight, %p_m_n_bias, %b_mean, "
+            "%b_var, 0.1, 1e-05)")
+    made = [node(call, "Mul", ["x", "m.c.weight"], ["norm"], "m.n"), *summed("norm")]
+    code, said = case.compile(model_of(made, {"m.c.weight": [1.0, 2.0, 3.0]}, told))
+    expect("a norm that was folded in evaluation mode: refused", code == 3 and
+           "m.c.weight, into which the exporter folded the batch normalization m.n" in said and
+           "optimize=False" in said, said)
+
+
 def check_merged_results(case):
     told, fold = signature_of(p_m_g="m.g", x=None), {"sigmoid": ["m.g"]}
     half = {"sigmoid": [0.5, 0.5, 0.5]}
