@@ -23,12 +23,12 @@ static void normalize(tc_grad *g, norm *n) {
 }
 
 /* dx from dxhat, mean and var being those of x: inv (dxhat - mean(dxhat) - xhat mean(dxhat xhat)). The first mean is
- * taken last: that of xhat is 0 but for rounding, which goes with it. */
+ * taken last: that of xhat is 0 but for rounding, which goes with it, and so does that of the product with inv. dx has
+ * the mean 0 then, and so has the gradient of a bias before the norm, as closely as floats can. */
 static tc_value *through_statistics(tc_grad *g, const norm *n, tc_value *dxhat) {
     tc_value *along = tc_grad_reduce(g, "ReduceMean", TC_OP(g, "Mul", dxhat, n->xhat), n->axes, n->n_axes, true);
-    tc_value *rest = TC_OP(g, "Sub", dxhat, TC_OP(g, "Mul", n->xhat, along));
-    tc_value *mean = tc_grad_reduce(g, "ReduceMean", rest, n->axes, n->n_axes, true);
-    return TC_OP(g, "Mul", n->inv, TC_OP(g, "Sub", rest, mean));
+    tc_value *rest = TC_OP(g, "Mul", n->inv, TC_OP(g, "Sub", dxhat, TC_OP(g, "Mul", n->xhat, along)));
+    return TC_OP(g, "Sub", rest, tc_grad_reduce(g, "ReduceMean", rest, n->axes, n->n_axes, true));
 }
 
 /* A parameter [C] against [N, C, d1, ...]. */
