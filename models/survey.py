@@ -13,7 +13,7 @@ usage: survey.py --tempoc FILE --tempo-run FILE --cases DIR [--kinds GLOB,...] [
   --only STEP       export or check
   --only-known      only kinds of which there are results
   --limit N, --memory N  seconds and GiB that a step may take [default: 120, 10]
-  --table FILE      write the table, docs/models.md, and end
+  --table FILE      write the table, docs/models.md, and end; --build TEXT: which tempoc it was
 Each step of each kind runs in a process of its own, in bounded time and memory.
 Needs: torch 2.15, transformers 5.23, onnxscript, onnx, numpy; timm, torchvision and diffusers for theirs. Not needed to
 build, test or run Tempo.
@@ -49,6 +49,7 @@ def parse():
     a.add_argument("--limit", type=int, default=120, help="seconds a step may take")
     a.add_argument("--memory", type=int, default=10, help="GiB a step may take")
     a.add_argument("--table")
+    a.add_argument("--build", default="")
     return a.parse_args()
 
 
@@ -157,6 +158,8 @@ def exported(kind, exporter, folder):
     try:
         survey_one.write_case(folder, task, feeds, exporter, survey_kinds.batch(kind))
     except BaseException as e:
+        while e.__cause__ is not None:
+            e = e.__cause__
         return {"stage": "export", "message": f"{type(e).__name__}: {str(e)[:500]}".replace("\n", " ")}
     return {}
 
@@ -167,7 +170,7 @@ def main():
     results = Results(o.cases)
     if o.table:
         import survey_table
-        return survey_table.write(o.table, results.rows)
+        return survey_table.write(o.table, results.rows, o.build)
     if o.only == "check":
         kinds = sorted({kind for kind, _ in results.rows} | {n.rsplit(".", 1)[0] for n in os.listdir(o.cases)
                                                              if "." in n and n != "results.jsonl"})

@@ -2,19 +2,24 @@
 import collections
 import datetime
 import importlib.metadata
+import re
 
 TITLES = {"tf_": "transformers", "timm_": "timm", "tv_": "torchvision", "df_": "diffusers",
-    "nn_": "torch.nn, and small models by hand"}
-EXPORTERS = {"ts17": "TorchScript, 17", "plain18": "dynamo, 18", "plain23": "dynamo, 23",
-    "dyn18": "dynamo's defaults, 18"}
-PLACES = ["attention", "layernorm", "rmsnorm", "gelu"]
+          "nn_": "torch.nn, and small models by hand"}
+EXPORTERS = {"ts17": "TorchScript, 17", "plain23": "dynamo, 23", "plain18": "dynamo, 18",
+             "dyn18": "dynamo's defaults, 18"}
+PLACES = {"attention": "attention", "layernorm": "LayerNorm", "rmsnorm": "RMSNorm", "gelu": "GELU"}
+STAGES = ["build", "export", "tempoc", "tempo-run", "gradients", "right"]
+FAULT = {"refused": "ONNX Runtime refuses the file, too",
+         "loss": "the file computes another loss, in ONNX Runtime, too"}
+PACKAGES = ["torch", "transformers", "timm", "torchvision", "diffusers", "onnxscript", "onnx"]
 HEAD = """# Models
 
 Kinds of models that were exported by PyTorch, compiled, run, and compared with PyTorch's own loss and gradients, each
 small (two layers of 32 where the kind allows), with random weights, in training mode without dropout, one batch.
-`models/survey.py` wrote this page on {date}, with {versions}:
+`models/survey.py` wrote this page on {date}, with {versions}{build}:
 
-    python models/survey.py --tempoc build/tempoc --tempo-run build/tempo-run --cases DIR
+    python models/survey.py --tempoc build/tempoc --tempo-run build/tempo-run --cases DIR --exporters ts17,plain23
     python models/survey.py --cases DIR --table docs/models.md
 
 A kind is right where loss and every gradient are within 1e-4 of PyTorch's, by the measure of
@@ -25,7 +30,7 @@ only. Bytes are those saved for the backward pass of this batch, by recipe `none
 the file as it was exported: a softmax between two products, the root of a mean square, an erf or a tanh of a cube;
 raised are the ops of the compiled graph. The two counts know nothing of each other.
 
-| | kinds | right | refused or other numbers | not exported |
+| | kinds | right | PyTorch's exporters fail | refused or other numbers |
 |---|---|---|---|---|
 {sums}
 
@@ -36,69 +41,83 @@ Raised of places: {raised}.
 
 def best(rows):
     """The row of the exporter that counts: the first that is right, else the one that came furthest"""
-    order = ["build", "export", "tempoc", "tempo-run", "gradients", "right"]
-    ranked = sorted(rows, key=lambda r: (-order.index(r["stage"]), list(EXPORTERS).index(r["exporter"])))
-    return ranked[0]
+    return min(rows, key=lambda r: (-STAGES.index(r["stage"]), list(EXPORTERS).index(r["exporter"])))
+
+
+def verdict(row):
+    """right, exporter (no file, or one that ONNX Runtime refuses or reads otherwise than PyTorch), or wrong"""
+    if row["stage"] == "right":
+        return "right"
+    return "exporter" if row["stage"] == "export" or row.get("runtime") in FAULT else "wrong"
 
 
 def outcome(row):
-    if row["stage"] == "right":
-        if row.get("message"):
-            return "random"
-        return f"{row['error']:.0e}" + (" d" if row.get("double") else "")
-    return {"export": "not exported", "tempoc": "refused", "tempo-run": "refused", "gradients": "differ"}[row["stage"]]
+    if row["stage"] != "right":
+        return "differs" if row["stage"] == "gradients" else "refused"
+    return "random" if row.get("message") else f"{row['error']:.0e}" + (" d" if row.get("double") else "")
 
 
-def of_places(row, kinds):
-    there = sum(row.get("places", {}).get(k, 0) for k in kinds)
-    made = sum(min(row.get("raised", {}).get(k, 0), row.get("places", {}).get(k, 0)) for k in kinds)
-    return f"{made}/{there}" if there else ""
+def counts(rows, kinds):
+    """(raised, places) of these kinds"""
+    there = sum(row.get("places", {}).get(k, 0) for row in rows for k in kinds)
+    made = sum(min(row.get("raised", {}).get(k, 0), row.get("places", {}).get(k, 0)) for row in rows for k in kinds)
+    return made, there
 
 
 def line(kind, row):
     saved = "{} → {}".format(*(f"{b:,}" for b in row["saved"])) if None not in row.get("saved", [None]) else ""
     how = EXPORTERS[row["exporter"]] + ("" if row.get("open", True) else ", fixed")
-    cells = [kind, row.get("model", ""), how, outcome(row), saved, of_places(row, ["attention"]),
-             of_places(row, ["layernorm", "rmsnorm"]), of_places(row, ["gelu"])]
+    shares = [counts([row], kinds) for kinds in (["attention"], ["layernorm", "rmsnorm"], ["gelu"])]
+    cells = [kind, row.get("model", ""), how, outcome(row), saved, *(f"{m}/{n}" if n else "" for m, n in shares)]
     return "| " + " | ".join(cells) + " |"
 
 
 def reason(row):
-    return row.get("message", "").replace("|", "/").replace("<", "(").replace(">", ")")[:200]
+    said = re.sub(r"\x1b\[\d+m|[|<>`*]", " ", row.get("message", "")).split("; hint: ")[0]
+    return ": ".join(filter(None, [FAULT.get(row.get("runtime"), ""), said[:200].strip()]))
 
 
-def write(path, rows):
+def sections(chosen):
+    """(rows of the table of sums, lines of the tables of kinds)"""
+    sums, parts, total = [], [], collections.Counter()
+    for prefix, title in TITLES.items():
+        own = {k[len(prefix):]: r for k, r in chosen.items() if k.startswith(prefix)}
+        if not own:
+            continue
+        found = collections.Counter(verdict(r) for r in own.values())
+        total += found
+        sums.append(f"| {title} | {len(own)} | {found['right']} | {found['exporter']} | {found['wrong']} |")
+        parts += ["", f"## {title}", "", "| kind | model | exporter | error | bytes saved | attention | norms | GELU |",
+                  "|---|---|---|---|---|---|---|---|"]
+        parts += [line(k, r) for k, r in own.items() if verdict(r) != "exporter"]
+    sums.append(f"| all | {len(chosen)} | {total['right']} | {total['exporter']} | {total['wrong']} |")
+    return sums, parts[1:]
+
+
+def not_right(by_kind, chosen):
+    """Tables of what PyTorch's exporters fail at, and of what is refused or comes out with other numbers"""
+    lines = []
+    for fault, title in (("wrong", "Refused, or other numbers"), ("exporter", "PyTorch's exporters fail")):
+        found = {k: r for k, r in chosen.items() if verdict(r) == fault}
+        if found:
+            lines += ["", f"## {title}", "", "| kind | tried | why |", "|---|---|---|"]
+            lines += ["| {} | {} | {} |".format(k, "; ".join(EXPORTERS[t["exporter"]] for t in by_kind[k]), reason(r))
+                      for k, r in found.items()]
+    return lines
+
+
+def write(path, rows, build):
+    """`build`: what was tried, such as a commit; empty: not told"""
     by_kind = collections.defaultdict(list)
     for (kind, _), row in rows.items():
         by_kind[kind].append(row)
     chosen = {kind: best(found) for kind, found in sorted(by_kind.items())}
     chosen = {kind: row for kind, row in chosen.items() if row["stage"] != "build"}
-    parts, sums, total = [], [], collections.Counter()
-    for prefix, title in TITLES.items():
-        own = {k: r for k, r in chosen.items() if k.startswith(prefix)}
-        if not own:
-            continue
-        stages = collections.Counter({"right": "right", "export": "export"}.get(r["stage"],
-            "wrong") for r in own.values())
-        total.update(stages)
-        total["kinds"] += len(own)
-        sums.append(f"| {title} | {len(own)} | {stages['right']} | {stages['wrong']} | {stages['export']} |")
-        parts += [f"## {title}", "", "| kind | model | exporter | error | bytes saved | attention | norms | GELU |",
-                  "|---|---|---|---|---|---|---|---|"]
-        parts += [line(k[len(prefix):], r) for k, r in own.items() if r["stage"] != "export"]
-        parts.append("")
-    sums.append(f"| all | {total['kinds']} | {total['right']} | {total['wrong']} | {total['export']} |")
-    counted = {k: [sum(min(r.get("raised", {}).get(k, 0), r.get("places", {}).get(k, 0)) for r in chosen.values()),
-                   sum(r.get("places", {}).get(k, 0) for r in chosen.values())] for k in PLACES}
-    names = {"attention": "attention", "layernorm": "LayerNorm", "rmsnorm": "RMSNorm", "gelu": "GELU"}
-    told = ", ".join(f"{names[k]} {made} of {there}" for k, (made, there) in counted.items())
-    packages = ["torch", "transformers", "timm", "torchvision", "diffusers", "onnxscript", "onnx"]
-    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in packages)
-    bad = [f"| {k} | {EXPORTERS[r['exporter']]} | {reason(r)} |" for k, r in chosen.items() if r["stage"] != "right"]
-    text = HEAD.format(date=datetime.date.today(), versions=versions, sums="\n".join(sums), raised=told)
-    text += "\n".join(parts)
-    if bad:
-        text += "\n## What is not right\n\n| kind | exporter | why |\n|---|---|---|\n" + "\n".join(bad) + "\n"
+    sums, parts = sections(chosen)
+    told = ", ".join("{} {} of {}".format(name, *counts(chosen.values(), [k])) for k, name in PLACES.items())
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in PACKAGES)
+    text = HEAD.format(date=datetime.date.today(), versions=versions, build=f"; tempoc of {build}" if build else "",
+                       sums="\n".join(sums), raised=told)
     with open(path, "w") as f:
-        f.write(text)
-    print(f"{total['kinds']} kinds, {total['right']} right; {told}")
+        f.write(text + "\n".join(parts + not_right(by_kind, chosen)) + "\n")
+    print(f"{sums[-1]} {told}")

@@ -135,7 +135,7 @@ def small_resnet(out=("stage4",)):
 DETECTION = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None, "num_queries": 5}
 # fields of the configuration for single model types; a dictionary is of a part
 MORE = {
-    "bamba": MAMBA, "granitemoehybrid": MAMBA, "falcon_h1": MAMBA,
+    "bamba": MAMBA, "granitemoehybrid": MAMBA, "falcon_h1": {**MAMBA, "mamba_d_ssm": 64},
     "resnet": STAGES, "rt_detr_resnet": STAGES, **{kind: {**STAGES, "image_size": 96,
         "patch_size": 4} for kind in ("convnext", "convnextv2", "dinov3_convnext")},
     "bit": {**STAGES, "hidden_sizes": [16, 32, 32, 64], "num_groups": 4},
@@ -226,8 +226,7 @@ def models(kind):
             if size > MOST:
                 yield None, f"{cls.__name__}: {size} parameters"
             else:
-                yield lambda: cls(config), None
-                break
+                yield functools.partial(cls, config), None
 
 
 def find(config, *names, default=None):
