@@ -29,6 +29,10 @@ class ExportError(Exception):
     """No way of exporting gave a file that trains what PyTorch trains; tells why, and what to change."""
 
 
+class GradientError(ExportError):
+    """The file's loss is PyTorch's, its gradients are not."""
+
+
 def listed(names):
     return ", ".join(f"'{name}'" for name in names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
@@ -267,7 +271,7 @@ class Comparison:
         own, _ = worst(want, exact)
         error, name = worst(got, exact)
         if not error <= max(GRADIENT, AS_FAR * own):
-            raise ExportError(f"the gradient of '{name}' is not PyTorch's (off by {error:.1e} of its norm): the file "
-                              "has no trace of something that PyTorch does (torch.no_grad, a detached value, "
-                              "padding_idx, an autograd.Function)")
+            raise GradientError(f"the gradient of '{name}' is not PyTorch's (off by {error:.1e} of its norm): the file "
+                                "has no trace of something that PyTorch does (torch.no_grad, a detached value, "
+                                "padding_idx, an autograd.Function)")
         return error, name

@@ -13,17 +13,19 @@ import copy
 import inspect
 import json
 import os
+import re
 import sys
 import warnings
 
 import numpy as np
+import onnx
 import torch
 from torch.utils import _pytree as pytree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [os.path.join(HERE, "..", "python"), HERE]
 import export_names  # noqa: E402
-from export_compare import Comparison, ExportError  # noqa: E402
+from export_compare import Comparison, ExportError, GradientError  # noqa: E402
 from tempo import torch_export  # noqa: E402
 
 __all__ = ["ExportError", "Result", "WAYS", "Way", "export"]
@@ -155,13 +157,46 @@ def _twice(named, symbols):
     return {name: torch.cat([t, t]) if symbols[name].get(0) == "batch" else t for name, t in named.items()}
 
 
-def _export_one_way(way, module, named, symbols, path):
+def _with_stops(module, tensors, shapes):
+    """The exported program with what it computes under torch.no_grad detached: the exporter forgets no_grad alone."""
+    program = torch.export.export(module, tensors, dynamic_shapes=(tuple(shapes),), strict=False)
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
+            continue
+        for result in list(node.users):
+            with graph.inserting_after(result):
+                stopped = graph.call_function(torch.ops.aten.detach.default, (result,))
+            stopped.meta.update(result.meta)
+            result.replace_all_uses_with(stopped, delete_user_cb=lambda user, own=stopped: user is not own)
+    program.graph_module.recompile()
+    return program
+
+
+def _name_dims(path, symbols):
+    """Open dims of inputs are called as `symbols` does, wherever they stand: programs have names of their own."""
+    model = onnx.load(path, load_external_data=False)
+    own = {}
+    for value in model.graph.input:
+        for axis, name in symbols[value.name].items():
+            own[value.type.tensor_type.shape.dim[axis].dim_param] = name
+    for value in [*model.graph.input, *model.graph.output, *model.graph.value_info]:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = re.sub(r"\w+", lambda word: own.get(word[0], word[0]), dim.dim_param)
+    onnx.save(model, path)
+
+
+def _export_one_way(way, module, named, symbols, path, stop=False):
     names, size = list(named), sum(p.numel() * p.element_size() for p in module.parameters())
     if way.exporter == "dynamo":
         dims = {d: torch.export.Dim(d) for of_one in symbols.values() for d in of_one.values()} if way.open else {}
         shapes = [{axis: dims[d] for axis, d in symbols[name].items() if d in dims} for name in names]
-        torch_export.dynamo(module, named.values(), names, way.opset, shapes, f=path, output_names=["loss"],
+        what = _with_stops(module, tuple(named.values()), shapes) if stop else module
+        torch_export.dynamo(what, named.values(), names, way.opset, shapes, f=path, output_names=["loss"],
                             external_data=size > 1 << 30)
+        if stop and dims:
+            _name_dims(path, symbols)
         return
     torch.onnx.export(module, tuple(named.values()), path, input_names=names, output_names=["loss"],
                       opset_version=way.opset, dynamo=False, do_constant_folding=False,
@@ -171,15 +206,22 @@ def _export_one_way(way, module, named, symbols, path):
 def _try_ways(ways, comparison, symbols, path, train_list):
     """(the first way whose file is right, its worst gradient, what failed before: (way, exception))"""
     module, failed = comparison.module, []
-    for way in ways:
-        def again(to, way=way):
-            _export_one_way(way, module, comparison.named, symbols, to)
+    for way, stop in [(way, stop) for way in ways for stop in (False, True)]:
+        if stop and not (way.exporter == "dynamo" and isinstance(failed[-1][1], GradientError)):
+            continue
+
+        def again(to, way=way, stop=stop):
+            _export_one_way(way, module, comparison.named, symbols, to, stop)
 
         try:
             with torch_export.quiet_and_plain(module):
                 again(path)
                 comparison.write_list(path, train_list)
-                return way, comparison.check(path, way, again), failed
+                error = comparison.check(path, way, again)
+                if stop:
+                    failed.pop()
+                    comparison.notes.append("what the module computes under torch.no_grad is detached in the file")
+                return way, error, failed
         except Exception as e:  # PyTorch's exporters raise what they please
             failed.append((way, e))
             for made in (path, path + ".data", train_list):

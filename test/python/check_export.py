@@ -122,9 +122,13 @@ def check_modes():
 
 
 def check_stops():
-    """What the dynamo exporter keeps is stopped; torch.no_grad is in no file, and the gradients tell."""
+    """What the dynamo exporter keeps is stopped; torch.no_grad is in no file, the gradients tell, and the program that
+    it exports is given a detach. By TorchScript's there is no help."""
     assert export(Stopped(lambda call: call().detach()), rows()).worst[0] < 1e-5
-    said = message_of(Stopped(under_no_grad), rows(), exporter="dynamo")
+    made = export(Stopped(under_no_grad), rows())
+    assert made.way == ("dynamo", 18, True) and made.worst[0] < 1e-5 and "torch.no_grad" in made.notes[0], made
+    assert onnx.load(made.path).graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+    said = message_of(Stopped(under_no_grad), rows(), exporter="TorchScript")
     assert "gradient of 'a." in said and "x.detach() in the place of torch.no_grad()" in said, said
     assert said.count("not PyTorch's") == 1, said
 
