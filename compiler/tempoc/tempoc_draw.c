@@ -72,9 +72,12 @@ static const struct {
     uint32_t indices, table;
     int64_t axis;
 } tables[] = {
+    {"", "GRU", 4, 0, 0},
     {"", "Gather", 1, 0, 0},
     {"", "GatherElements", 1, 0, 0},
+    {"", "LSTM", 4, 0, 0},
     {"", "NegativeLogLikelihoodLoss", 1, 0, 1},
+    {"", "RNN", 4, 0, 0},
     {"", "ScatterElements", 1, 0, 0},
     {"", "SoftmaxCrossEntropyLoss", 1, 0, 1},
     {"ai.tempo", "LinearCrossEntropy", 2, 1, 1},

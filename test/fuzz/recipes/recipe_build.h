@@ -85,5 +85,5 @@ typedef int fz_add(gen *g, const fz_row *row);
 fz_add fz_add_transpose, fz_add_reshape, fz_add_unsqueeze, fz_add_squeeze, fz_add_flatten, fz_add_expand, fz_add_tile,
     fz_add_slice, fz_add_concat, fz_add_split, fz_add_pad, fz_add_trilu, fz_add_gather, fz_add_gather_elements,
     fz_add_gather_nd, fz_add_scatter_elements, fz_add_scatter_nd, fz_add_conv, fz_add_conv_transpose, fz_add_blocks,
-    fz_add_pool, fz_add_shape_arithmetic;
+    fz_add_pool, fz_add_recurrent, fz_add_shape_arithmetic;
 #endif

@@ -405,6 +405,25 @@ int fz_add_pool(gen *g, const fz_row *row) {
     return fz_unary(g, row->op, "kernel_shape = [3], pads = [1, 1]", x, v.high);
 }
 
+/* `form`: gates. Y [steps, directions, batch, states]; all functions of a state are below 1. */
+int fz_add_recurrent(gen *g, const fz_row *row) {
+    int x = fz_pick(g, FZ_FLOAT, 3, 3);
+    if (x == NONE || fz_at(g, x)->dims[2].symbol != 0)
+        return NONE;
+    const fz_value v = *fz_at(g, x);
+    const int64_t states = 1 + fz_below(g, 3), directions = 1 + fz_below(g, 2), rows = row->form * states;
+    const fz_dim w[] = {fz_size(directions), fz_size(rows), v.dims[2]}, r[] = {w[0], w[1], fz_size(states)},
+                 b[] = {w[0], fz_size(2 * rows)}, y[] = {v.dims[0], w[0], v.dims[1], r[2]};
+    const char *attrs = directions == 2    ? "direction = \"bidirectional\""
+                        : fz_chance(g, 30) ? "direction = \"reverse\""
+                        : row->form == 3   ? "linear_before_reset = 1"
+                                           : NULL;
+    int of_x = fz_weight(g, 3, w), of_h = fz_weight(g, 3, r);
+    if (fz_chance(g, 50))
+        return fz_call(g, row->op, attrs, FZ_IN(x, of_x, of_h), FZ_FLOAT, 4, y, 1);
+    return fz_call(g, row->op, attrs, FZ_IN(x, of_x, of_h, fz_weight(g, 2, b)), FZ_FLOAT, 4, y, 1);
+}
+
 /* --- shape arithmetic ------------------------------------------------------------------------- */
 
 static int shape_of(gen *g, int x) {

@@ -456,6 +456,9 @@ const fz_row fz_ops[] = {
     {"AveragePool", 1, fz_add_pool, 0, 0, NULL},
     {"MaxPool", 1, fz_add_pool, 0, 0, NULL},
     {"GlobalAveragePool", 1, fz_add_pool, 1, 0, NULL},
+    {"RNN", 1, fz_add_recurrent, 1, 0, NULL},
+    {"GRU", 1, fz_add_recurrent, 3, 0, NULL},
+    {"LSTM", 1, fz_add_recurrent, 4, 0, NULL},
     {"Shape", 6, fz_add_shape_arithmetic, 0, 0, NULL},
 };
 const int fz_n_ops = sizeof fz_ops / sizeof *fz_ops;
