@@ -138,12 +138,14 @@ static bool costs_too_much(const recomputation *rc, const tc_node *node) {
     return is_too_much(&b);
 }
 
+/* Integers of one dim are shapes and places, a few bytes. Of more they are indices, repeated for each head as a rule.
+ */
 static bool is_worth_it(const tc_value *value) {
     tc_dtype dtype = tc_value_dtype(value);
     bool one = true;
     for (int i = 0; i < tc_value_rank(value); i++)
         one = one && tc_dim_equal(value->type->dims[i], tc_dim_const(1));
-    return (tc_dtype_is_float(dtype) || dtype == TC_BOOL) && !one;
+    return (tc_dtype_is_float(dtype) || dtype == TC_BOOL || tc_value_rank(value) > 1) && !one;
 }
 
 /* Why a saved value of a cheap node stays. */
