@@ -29,6 +29,7 @@ typedef struct turn {
     tc_value **inputs;          /* [body->n_inputs], of the turn */
     tc_value **outputs;         /* [body->n_outputs], of the last turn */
     const char *label, *prefix; /* of the node; of a turn's names, which are free then */
+    tc_map *reads;              /* value around the body -> what the copies read instead; NULL: nothing else */
 } turn;
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -83,7 +84,7 @@ static tc_status copy_body(turn *t) {
     const tc_node *last = t->node->prev;
     t->made += t->each;
     t->u->copies += t->each;
-    tc_cloner cloner = {.values = tc_map_create(arena_of(t->node)), .prefix = t->prefix};
+    tc_cloner cloner = {.values = t->reads ? t->reads : tc_map_create(arena_of(t->node)), .prefix = t->prefix};
     for (uint32_t i = 0; i < t->body->n_inputs; i++)
         tc_map_set_ptr(cloner.values, t->body->inputs[i], t->inputs[i]);
     for (uint32_t i = 0; i < t->body->n_initializers; i++) {
@@ -337,6 +338,81 @@ static tc_status unroll_loop(unroller *u, tc_node *node, bool *out_done) {
     finish(&t, results);
     *out_done = true;
     return TC_OK;
+}
+
+/* --- both branches ---------------------------------------------------------------------------- */
+
+static bool is_plain(const tc_graph *body) {
+    TC_FOR_NODES(node, body)
+        if (tc_has_nested(node) || tc_node_has(node, TC_SIDE_EFFECT) || tc_node_has(node, TC_RANDOM))
+            return false;
+    return true;
+}
+
+/* Whether each result has one type, whichever branch makes it. */
+static bool same_results(const tc_node *node, const tc_graph *yes, const tc_graph *no) {
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        const tc_value *a = yes->outputs[i], *b = no->outputs[i];
+        if (!a->type || a->type->kind != TC_TENSOR || tc_value_dtype(a) != tc_value_dtype(b) || !tc_same_shape(a, b))
+            return false;
+    }
+    return true;
+}
+
+/* A branch that is not taken reads ones in the place of floats: what it computes, and the gradients of that, have
+ * nothing to do with what the branch was kept from. A gradient that is not selected is left out, not multiplied. */
+static tc_status read_ones(turn *t, bool taken_if) {
+    tc_model *model = t->node->graph->model;
+    t->reads = tc_map_create(arena_of(t->node));
+    TC_FOR_NODES(node, t->body)
+        for (uint32_t i = 0; i < node->n_inputs; i++) {
+            tc_value *x = tc_input(node, i), *read, *operands[3] = {tc_input(t->node, 0), x, x};
+            bool number = x && x->init && x->init->count == 1 && x->learned != TC_LEARNED_YES;
+            if (!x || x->graph == t->body || number || !tc_dtype_is_float(tc_value_dtype(x)) ||
+                tc_map_get_ptr(t->reads, x))
+                continue;
+            operands[taken_if ? 2 : 1] =
+                tc_constant(t->node->graph, "one", tc_tensor_scalar(model, tc_value_dtype(x), 1));
+            TC_TRY(emit(t, "Where", "read", operands, TC_COUNT(operands), INT64_MAX, &read));
+            tc_map_set_ptr(t->reads, x, read);
+        }
+    return TC_OK;
+}
+
+static tc_status select_results(unroller *u, tc_node *node, bool *out_done) {
+    const tc_graph *yes = body_of(node, "then_branch"), *no = body_of(node, "else_branch");
+    if (!yes || !no || yes->n_inputs + no->n_inputs > 0 || yes->n_outputs != node->n_outputs ||
+        no->n_outputs != node->n_outputs || tc_value_rank(tc_input(node, 0)) != 0 || !is_plain(yes) || !is_plain(no) ||
+        !same_results(node, yes, no))
+        return TC_OK;
+    turn branches[] = {begin(u, node, yes), begin(u, node, no)};
+    for (int i = 0; i < 2; i++) {
+        branches[i].prefix = tc_arena_printf(arena_of(node), "%s/%s", branches[i].label, i ? "else" : "then");
+        TC_TRY(read_ones(&branches[i], i == 0));
+        TC_TRY(copy_body(&branches[i]));
+    }
+    turn *t = &branches[0];
+    t->prefix = t->label;
+    tc_value **results = TC_NEW_ARRAY(arena_of(node), tc_value *, node->n_outputs + 1);
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        tc_value *operands[] = {tc_input(node, 0), branches[0].outputs[i], branches[1].outputs[i]};
+        TC_TRY(emit(t, "Where", "result", operands, TC_COUNT(operands), INT64_MAX, &results[i]));
+    }
+    finish(t, results);
+    *out_done = true;
+    return TC_OK;
+}
+
+tc_status tc_select_branches(tc_ctx *ctx, tc_graph *graph, bool *out_changed) {
+    unroller u = {.ctx = ctx};
+    *out_changed = false;
+    TC_FOR_NODES_SAFE(node, graph) {
+        bool done = false;
+        if (tc_node_is(node, "", "If"))
+            TC_TRY(select_results(&u, node, &done));
+        *out_changed = *out_changed || done;
+    }
+    return *out_changed ? tc_infer_graph(ctx, graph) : TC_OK;
 }
 
 /* --- the walk --------------------------------------------------------------------------------- */

@@ -11,4 +11,7 @@
 tc_status tc_infer_unrolled(tc_ctx *ctx, tc_graph *graph, bool *out_changed);
 /* The same for If alone: who reads loops as what they mean comes before they are unrolled. */
 tc_status tc_infer_branches(tc_ctx *ctx, tc_graph *graph, bool *out_changed);
+/* Every If whose condition only the data tells, a number, and whose branches are plain nodes with results of the same
+ * types, becomes both branches, and a Where for each result. Types must be inferred, and are when it returns. */
+tc_status tc_select_branches(tc_ctx *ctx, tc_graph *graph, bool *out_changed);
 #endif

@@ -1,14 +1,16 @@
-/* masked.c: the pass `masks`. How many elements a mask picks only the data tells, and every shape must be known before
- * a run. So NonZero gives a place for each element of its operand, and what is computed of places and of what is looked
- * up there is computed for all of them (masked.h). The graph is walked once, in order: each node that reads such rows
- * is changed by the handler of its op (masked_ops.c, masked_sums.c); sizes that are computed become sizes of all rows
- * where they are shapes, and counts elsewhere (masked_values.c).
+/* masked.c: the pass `masks`: what the data decides. Of an If both branches are computed (compiler/unroll.h). How many
+ * elements a mask picks only the data tells, and every shape must be known before a run. So NonZero gives a place for
+ * each element of its operand, and what is computed of places and of what is looked up there is computed for all of
+ * them (masked.h). The graph is walked once, in order: each node that reads such rows is changed by the handler of its
+ * op (masked_ops.c, masked_sums.c); sizes that are computed become sizes of all rows where they are shapes, and counts
+ * elsewhere (masked_values.c).
  *
  * It is tried on a copy first, and where it fails the graph stays as it is, with a note of the reason: another runtime
  * may run it, and ours does where small inputs decide what is picked, since it knows their elements when it plans. Then
  * there is no note. */
 #include "masked.h"
 #include "../compiler/shape.h"
+#include "../compiler/unroll.h"
 #include "canonical.h"
 #include <string.h>
 
@@ -329,8 +331,9 @@ static tc_status try_on_copy(tc_pass_env *env, tc_model *model, tc_ctx *scratch)
 }
 
 tc_status tc_pass_masks(tc_pass_env *env, tc_model *model) {
-    bool evaluated;
+    bool evaluated, selected;
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
+    TC_TRY(tc_select_branches(env->ctx, model->graph, &selected));
     if (!is_needed(model->graph, &evaluated))
         return TC_OK;
     tc_ctx scratch;

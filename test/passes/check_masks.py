@@ -59,12 +59,14 @@ CASES = [
       f4 = Slice (flat, zeros, n4, zeros) y = ScatterND (h, at4, f4)""", False),
     ("put_number", """mi = Cast <to = 7> (m) n = ReduceSum <keepdims = 0> (mi) n1 = Unsqueeze (n, zeros)
       shape = Concat <axis = 0> (n1, fours) u = Expand (v, shape) y = ScatterND (h, at, u)""", True),
-    ("put_to_rows", """mf = Reshape (m, minus) nz1 = NonZero (mf) i = Squeeze (nz1, zeros) flat = Reshape (h, rowshape)
+    ("put_to_rows", """mf = Reshape (m, minus) nz1 = NonZero (mf) i = Squeeze (nz1, zeros)
+      flat = Reshape (h, rowshape)
       r = Gather (flat, i) t = Tanh (r) i1 = Unsqueeze (i, ones) y = ScatterND (flat, i1, t)""", True),
-    ("put_elements", """mf = Reshape (m, minus) nz1 = NonZero (mf) i = Squeeze (nz1, zeros) flat = Reshape (h, rowshape)
+    ("put_elements", """mf = Reshape (m, minus) nz1 = NonZero (mf) i = Squeeze (nz1, zeros)
+      flat = Reshape (h, rowshape)
       r = Gather (flat, i) t = Tanh (r) i1 = Unsqueeze (i, ones) ts = Shape (t) i2 = Expand (i1, ts)
       y = ScatterElements <axis = 0> (flat, i2, t)""", True),
-    ("add_to_rows", """two = Slice (at, zeros, ones, ones) zerosof = ConstantOfShape (outshape) zd = Cast <to = 11> (zerosof)
+    ("add_to_rows", """two = Slice (at, zeros, ones, ones) z = ConstantOfShape (outshape) zd = Cast <to = 11> (z)
       t = Tanh (rows) y = ScatterND <reduction = "add"> (zd, two, t)""", True),
     ("experts", """t = MatMul (rows, w) a = Tanh (t) z = ConstantOfShape (shape3) zd = Cast <to = 11> (z)
       b = ScatterND <reduction = "add"> (zd, at, a) n = Not (m) nz5 = NonZero (n) at5 = Transpose <perm = [1, 0]> (nz5)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""If, Loop and Scan whose course is known: compiled, they are plain nodes that compute what ONNX Runtime computes of
-the model as it is, and their gradients are central differences of that.
+"""If, Loop and Scan whose course is known, and If on data: compiled, they are plain nodes that compute what ONNX
+Runtime computes of the model as it is, and their gradients are central differences of that.
 usage: check_unroll.py TEMPOC"""
 import os
 import subprocess
@@ -24,6 +24,12 @@ CASES = [
         else_branch = e () => (n) { n = Neg (x) }>""", []),
     ("if_else",
      """y = If (no) <then_branch = t () => (p) { p = Neg (x) }, else_branch = e () => (n) { n = Mul (w, x) }>""", []),
+    ("if_data", """s = ReduceSum <keepdims = 0> (x2) d = CastLike (zero, s) c = Greater (s, d)
+      y = If (c) <then_branch = t () => (p) { l = Log (s) p = Mul (l, x2) },
+        else_branch = e () => (o) { a = Neg (s) r = Sqrt (a) n = Mul (w, r) o = Mul (n, x2) }>""", []),
+    ("if_data_else", """s = ReduceSum <keepdims = 0> (x2) d = CastLike (zero, s) c = Less (s, d)
+      y, z = If (c) <then_branch = t () => (p, v0) { a = Neg (s) l = Log (a) p = Mul (l, x2) v0 = Neg (w) },
+        else_branch = e () => (o, v1) { r = Sqrt (s) o = Mul (x2, r) v1 = Mul (w, w) }>""", ["z"]),
     ("loop", """y = Loop (three, , x) <body = turn (int64 i, bool go, s) => (again, r) {
         again = Identity (go) f = Cast <to = 11> (i) m = Mul (s, w) a = Add (m, f) r = Tanh (a) }>""", []),
     ("loop_stacked", """y, rows = Loop (three, yes, x) <body = turn (int64 i, bool go, s) => (again, r, out) {
