@@ -91,3 +91,28 @@ tc_status tc_shape_resize_grad(tc_shape_ctx *sc, tc_node *node) {
     TC_TRY(tc_shape_expect_rank(sc, node, 0, (int)count));
     return tc_shape_set(sc, node, 0, dy.dtype, (int)count, dims);
 }
+
+/* --- GridSample ------------------------------------------------------------------------------- */
+
+/* X [batch, channels, spatial...], grid [batch, places..., axes] -> [batch, channels, places...]. */
+tc_status tc_shape_grid_sample(tc_shape_ctx *sc, tc_node *node) {
+    tc_arg x = tc_arg_of(node, 0), grid = tc_arg_of(node, 1);
+    int rank = x.rank >= 0 ? x.rank : grid.rank;
+    tc_dim dims[TC_MAX_RANK], unused;
+    if (rank < 0)
+        return tc_shape_set(sc, node, 0, x.dtype, TC_RANK_UNKNOWN, NULL);
+    if (rank < 3)
+        return TC_FAIL(sc, node, "%s has rank %d, expected 3 at least", tc_operand_text(sc, node, x.rank >= 0 ? 0 : 1),
+                       rank);
+    TC_TRY(tc_shape_expect_rank(sc, node, 1, rank));
+    for (int i = 0; i < rank; i++)
+        dims[i] = i < 2            ? (x.rank >= 0 ? x.dims[i] : tc_dim_unknown())
+                  : grid.rank >= 0 ? grid.dims[i - 1]
+                                   : tc_dim_unknown();
+    if (grid.rank >= 0) {
+        TC_TRY(tc_shape_same_dim(sc, node, "batch size of X and grid", dims[0], grid.dims[0], &dims[0]));
+        TC_TRY(tc_shape_same_dim(sc, node, "number of axes in grid and X", grid.dims[rank - 1], tc_dim_const(rank - 2),
+                                 &unused));
+    }
+    return tc_shape_set(sc, node, 0, x.dtype, rank, dims);
+}

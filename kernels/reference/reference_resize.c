@@ -1,4 +1,4 @@
-/* reference_resize.c: Resize and its gradient: each element by its own sum over the taps of all axes. */
+/* reference_resize.c: Resize, its gradient and GridSample: each element by its own sum over the taps of all axes. */
 #include "reference.h"
 #include <string.h>
 
@@ -36,5 +36,31 @@ void tk_reference_resize_run(tk_queue *q, void *out, const void *inp, const tk_r
                    tk_size(dtype));
         else
             tk_put(out, dtype, i, sum);
+    }
+}
+
+void tk_reference_grid_sample_run(tk_queue *q, void *out, const void *inp, const void *grid, const tk_grid_sample *s,
+                                  tk_dtype dtype) {
+    (void)q;
+    for (int64_t i = 0; i < s->batch * s->channels * s->places; i++) {
+        const int64_t item = i / s->places / s->channels, place = i % s->places;
+        tk_grid_taps taps[TK_GRID_AXES];
+        int64_t terms = 1;
+        double sum = 0;
+        for (int d = 0; d < s->n_axes; d++) {
+            const int64_t from = (item * s->places + place) * s->n_axes + s->n_axes - 1 - d;
+            taps[d] = tk_grid_taps_of(s, s->dims[d], tk_get(grid, dtype, from));
+            terms *= taps[d].n;
+        }
+        for (int64_t term = 0; term < terms; term++) {
+            int64_t k = term, step = 1, at = 0;
+            double weight = 1;
+            for (int d = s->n_axes - 1; d >= 0; k /= taps[d].n, step *= s->dims[d--]) {
+                at += taps[d].at[k % taps[d].n] * step;
+                weight *= taps[d].weights[k % taps[d].n];
+            }
+            sum += weight == 0 ? 0 : weight * tk_get(inp, dtype, i / s->places * step + at);
+        }
+        tk_put(out, dtype, i, sum);
     }
 }

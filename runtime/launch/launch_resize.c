@@ -1,5 +1,5 @@
 /* launch_resize.c: Resize and its gradient to the kernel of kernels/resize: what each place of an axis reads is worked
- * out here, for the shapes at hand, into tables. */
+ * out here, for the shapes at hand, into tables. And GridSample to its kernel. */
 #include "../../compiler/contents.h"
 #include "../../kernels/common/types.h"
 #include "launch_util.h"
@@ -20,14 +20,14 @@ typedef struct resized {
 /* --- attributes and operands ------------------------------------------------------------------ */
 
 /* The place of an attribute's word among these. */
-static tc_status read_word(const resized *s, const char *name, const char *otherwise, const char *const *words, int n,
-                           int *out_place) {
-    const char *word = tc_attr_string(s->node, name, otherwise);
+static tc_status read_word(rt_launcher *launcher, const tc_node *node, const char *name, const char *otherwise,
+                           const char *const *words, int n, int *out_place) {
+    const char *word = tc_attr_string(node, name, otherwise);
     for (*out_place = 0; *out_place < n; ++*out_place)
         if (!strcmp(words[*out_place], word))
             return TC_OK;
-    return tc_error(s->launcher->ctx, TC_UNSUPPORTED, s->node, "there is no kernel for its %s, %s", name,
-                    tc_quote(s->launcher->ctx, word));
+    return tc_error(launcher->ctx, TC_UNSUPPORTED, node, "there is no kernel for its %s, %s", name,
+                    tc_quote(launcher->ctx, word));
 }
 
 static tc_status read_rule(resized *s) {
@@ -36,9 +36,11 @@ static tc_status read_rule(resized *s) {
                                          "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
     static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
     int mode, place, rounding;
-    TC_TRY(read_word(s, "mode", "nearest", modes, TC_COUNT(modes), &mode));
-    TC_TRY(read_word(s, "coordinate_transformation_mode", "half_pixel", places, TC_COUNT(places), &place));
-    TC_TRY(read_word(s, "nearest_mode", "round_prefer_floor", roundings, TC_COUNT(roundings), &rounding));
+    TC_TRY(read_word(s->launcher, s->node, "mode", "nearest", modes, TC_COUNT(modes), &mode));
+    TC_TRY(read_word(s->launcher, s->node, "coordinate_transformation_mode", "half_pixel", places, TC_COUNT(places),
+                     &place));
+    TC_TRY(read_word(s->launcher, s->node, "nearest_mode", "round_prefer_floor", roundings, TC_COUNT(roundings),
+                     &rounding));
     s->rule = (tk_resize_rule){.mode = (tk_resize_mode)mode,
                                .places = (tk_resize_places)place,
                                .rounding = (tk_resize_rounding)rounding,
@@ -268,4 +270,40 @@ tc_status rt_launch_resize_grad(rt_launcher *launcher, const tc_node *node, rt_l
     resized s = {
         .launcher = launcher, .node = node, .x = &launch->out[0], .y = &launch->in[0], .turned = true, .roi = 2};
     return launch_resize(&s, launch);
+}
+
+/* --- GridSample ------------------------------------------------------------------------------- */
+
+static void run_grid_sample(tk_queue *q, const rt_launch *launch) {
+    launch->kernels->grid_sample_run(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->params,
+                                     launch->in[0].dtype);
+}
+
+tc_status rt_launch_grid_sample(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    static const char *const modes[] = {"nearest", "linear", "cubic"};
+    static const char *const paddings[] = {"zeros", "border", "reflection"};
+    const rt_arg *x = &launch->in[0], *grid = &launch->in[1], *y = &launch->out[0];
+    tk_grid_sample *p = RT_PARAMS(launcher, tk_grid_sample);
+    int mode, padding;
+    TC_TRY(read_word(launcher, node, "mode", "linear", modes, TC_COUNT(modes), &mode));
+    TC_TRY(read_word(launcher, node, "padding_mode", "zeros", paddings, TC_COUNT(paddings), &padding));
+    if (!tk_is_float(x->dtype) || grid->dtype != x->dtype)
+        return rt_no_kernel(launcher, node, launch);
+    if (x->rank < 3 || x->rank - 2 > TK_GRID_AXES)
+        return tc_error(launcher->ctx, TC_UNSUPPORTED, node, "there is no kernel for %d spatial dims", x->rank - 2);
+    *p = (tk_grid_sample){.batch = x->dims[0],
+                          .channels = x->dims[1],
+                          .places = rt_product(y, 2, y->rank),
+                          .n_axes = x->rank - 2,
+                          .mode = (tk_resize_mode)mode,
+                          .padding = (tk_grid_padding)padding,
+                          .align_corners = tc_attr_int(node, "align_corners", 0) != 0};
+    for (int d = 0; d < p->n_axes; d++)
+        p->dims[d] = x->dims[2 + d];
+    TC_TRY(rt_expect(launcher, node,
+                     y->rank == x->rank && y->count == p->batch * p->channels * p->places &&
+                         grid->count == p->batch * p->places * p->n_axes && (x->count > 0 || y->count == 0)));
+    launch->params = p;
+    launch->run = run_grid_sample;
+    return TC_OK;
 }

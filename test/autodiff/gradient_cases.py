@@ -342,6 +342,18 @@ case("Resize", IMAGE, factors(0.2, -0.5, 0.9, 1.2), None, ints(3, 3), mode="line
      coordinate_transformation_mode="tf_crop_and_resize", **SPATIAL)
 case("Resize", IMAGE, None, factors(1, 1, 1, 1), mode="cubic")
 
+# --- samples at given places, inside and far outside, away from the elements and the ends, where slopes jump. onnx's
+# evaluator has coordinates in float. The grid's gradient of cubic: passes/autodiff_grid_sample.onnxt ------------------
+PLACES = np.array([[[-0.83, 0.32], [0.45, -0.61], [1.36, -1.23]], [[0.12, 0.77], [-2.7, 0.3], [0.55, 3.4]]])[None]
+for mode, padding, align in (("cubic", "zeros", 1), ("cubic", "reflection", 0), ("nearest", "zeros", 0),
+                             ("nearest", "reflection", 1), ("linear", "border", 0)):
+    case("GridSample", normal(1, 2, 4, 5), Fixed(PLACES), opset=20, mode=mode, padding_mode=padding,
+         align_corners=align)
+for padding, align in (("zeros", 0), ("border", 1), ("reflection", 0), ("reflection", 1)):
+    case("GridSample", normal(1, 2, 4, 5), PLACES, opset=20, padding_mode=padding, align_corners=align, single=True)
+case("GridSample", normal(1, 2, 3, 4, 3), (2 * random.choice([-0.4, 0.3, 1.6, 2.4], (1, 1, 2, 2, 3)) + 1)
+     / np.array([3, 4, 3]) - 1, opset=20, padding_mode="border", single=True)
+
 # --- movement ---------------------------------------------------------------------------------------------------------
 case("Reshape", normal(2, 3, 4), ints(4, 6))
 case("Reshape", normal(2, 3, 4), ints(0, -1))

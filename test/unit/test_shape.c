@@ -120,6 +120,7 @@ static const typed typed_cases[] = {
      "float[5,8]"},
     {"float[4,6] x|int64[2] s = {6, 8}|z = Resize <keep_aspect_ratio_policy = \"not_smaller\"> (x, \"\", \"\", s)",
      "float[6,9]"},
+    {"float[b,3,h,w] x, float[b,5,n,2] g||z = GridSample(x, g)", "float[b,3,5,n]"},
     /* indices */
     {"float[v,h] x, int64[b,s] i||z = Gather(x, i)", "float[b,s,h]"},
     {"float[4,5] x, int64 i||z = Gather <axis = 1> (x, i)", "float[4]"},

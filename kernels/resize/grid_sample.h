@@ -1,0 +1,38 @@
+/* grid_sample.h: what an input is at given places, between its elements (ONNX GridSample, PyTorch's grid_sample). inp
+ * is [batch, channels, spatial...], grid [batch, places, axes]: of each place a coordinate for each axis, the last axis
+ * first, where -1 and 1 are the ends of the input. out is [batch, channels, places]. */
+#ifndef TK_GRID_SAMPLE_H
+#define TK_GRID_SAMPLE_H
+#include "resize.h"
+
+enum { TK_GRID_AXES = 3, TK_GRID_TAPS = 4 };
+typedef enum tk_grid_padding { TK_GRID_ZEROS, TK_GRID_BORDER, TK_GRID_REFLECTION } tk_grid_padding;
+
+typedef struct tk_grid_sample {
+    int64_t batch, channels, places;
+    int n_axes; /* 1 to 3 */
+    int64_t dims[TK_GRID_AXES];
+    tk_resize_mode mode; /* nearest takes halves to the even place */
+    tk_grid_padding padding;
+    bool align_corners; /* -1 and 1 are the middles of the elements at the ends, not their outer sides */
+} tk_grid_sample;
+
+/* What is read along one axis: places of the input, in it, with their weights; 0 where the place is outside and that
+ * counts as zero. */
+typedef struct tk_grid_taps {
+    int n;
+    int64_t at[TK_GRID_TAPS];
+    double weights[TK_GRID_TAPS];
+} tk_grid_taps;
+
+tk_grid_taps tk_grid_taps_of(const tk_grid_sample *s, int64_t size, double coordinate);
+
+/* clang-format off */
+#define TK_GRID_KERNELS(K) \
+    /* Any float type, one for all. A coordinate that is not a number gives one of the input's elements, or zero. */ \
+    K(grid_sample_run, (tk_queue *q, void *out, const void *inp, const void *grid, const tk_grid_sample *sample, \
+      tk_dtype dtype), (q, out, inp, grid, sample, dtype))
+/* clang-format on */
+
+TK_GRID_KERNELS(TK_DECLARE_KERNEL)
+#endif

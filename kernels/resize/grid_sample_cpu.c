@@ -1,0 +1,123 @@
+/* grid_sample_cpu.c: places go to threads, some at a time: what they read is worked out once for all channels. */
+#include "grid_sample.h"
+#include "../common/element.h"
+#include "../common/parallel.h"
+#include "../common/types.h"
+#include "../common/vector.h"
+#include <math.h>
+
+/* --- one axis --------------------------------------------------------------------------------- */
+
+/* Reflected at the ends, as often as it takes: the middles of the elements there, or their outer sides. */
+static double reflect(double x, double low, double span) {
+    if (span <= 0)
+        return 0;
+    const double far = fabs(x - low), times = floor(far / span), rest = far - times * span;
+    return fmod(times, 2) == 0 ? rest + low : span - rest + low;
+}
+
+static double padded(const tk_grid_sample *s, int64_t size, double x) {
+    if (s->padding == TK_GRID_REFLECTION)
+        x = s->align_corners ? reflect(x, 0, (double)(size - 1)) : reflect(x, -0.5, (double)size);
+    return s->padding == TK_GRID_ZEROS ? x : fmin(fmax(x, 0), (double)(size - 1));
+}
+
+/* R. Keys, "Cubic convolution interpolation for digital image processing", 1981, with a = -0.75. */
+static double keys(double distance) {
+    const double d = fabs(distance), a = -0.75;
+    return d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+}
+
+static void add_tap(tk_grid_taps *taps, int64_t size, double at, double weight) {
+    const bool inside = at >= 0 && at < (double)size;
+    taps->at[taps->n] = inside ? (int64_t)at : 0;
+    taps->weights[taps->n++] = inside ? weight : 0;
+}
+
+tk_grid_taps tk_grid_taps_of(const tk_grid_sample *s, int64_t size, double coordinate) {
+    tk_grid_taps taps = {.n = 0};
+    const double half = (coordinate + 1) / 2;
+    double x = s->align_corners ? half * (double)(size - 1) : half * (double)size - 0.5;
+    if (s->mode == TK_RESIZE_CUBIC) {
+        const double first = floor(x) - 1;
+        for (int k = 0; k < 4; k++)
+            add_tap(&taps, size, rint(padded(s, size, first + k)), keys(first + k - x));
+        return taps;
+    }
+    x = padded(s, size, x);
+    if (s->mode == TK_RESIZE_NEAREST) {
+        add_tap(&taps, size, rint(x), 1);
+        return taps;
+    }
+    add_tap(&taps, size, floor(x), 1 - (x - floor(x)));
+    add_tap(&taps, size, floor(x) + 1, x - floor(x));
+    return taps;
+}
+
+/* --- all places ------------------------------------------------------------------------------- */
+
+enum { BLOCK = 64, COMBINED = TK_GRID_TAPS * TK_GRID_TAPS * TK_GRID_TAPS };
+
+typedef struct grid_ctx {
+    const tk_grid_sample *s;
+    void *out;
+    const void *inp, *grid;
+    tk_dtype dtype;
+    int64_t volume, blocks; /* of a channel; of an item of the batch */
+    void (*channels)(const struct grid_ctx *c, int64_t item, int64_t place, const int64_t *at, const double *weights,
+                     int n);
+} grid_ctx;
+
+#define T float
+#define SUFFIX f32
+#include "grid_sample_tmpl.h"
+#define T double
+#define SUFFIX f64
+#include "grid_sample_tmpl.h"
+#define T float
+#define SUFFIX f16
+#include "grid_sample_tmpl.h"
+#define T float
+#define SUFFIX bf16
+#include "grid_sample_tmpl.h"
+
+/* The taps of all axes, multiplied out. */
+static int combine(const grid_ctx *c, int64_t item, int64_t place, int64_t *at, double *weights) {
+    const tk_grid_sample *s = c->s;
+    int n = 1;
+    at[0] = 0, weights[0] = 1;
+    for (int d = 0; d < s->n_axes; d++) {
+        const int64_t from = (item * s->places + place) * s->n_axes + s->n_axes - 1 - d;
+        const tk_grid_taps taps = tk_grid_taps_of(s, s->dims[d], tk_get(c->grid, c->dtype, from));
+        for (int i = n - 1; i >= 0; i--)
+            for (int k = taps.n - 1; k >= 0; k--) {
+                at[i * taps.n + k] = at[i] * s->dims[d] + taps.at[k];
+                weights[i * taps.n + k] = weights[i] * taps.weights[k];
+            }
+        n *= taps.n;
+    }
+    return n;
+}
+
+static void range(void *ctx, tk_share share) {
+    const grid_ctx *c = ctx;
+    for (int64_t block = share.begin; block < share.end; block++) {
+        const int64_t item = block / c->blocks, first = block % c->blocks * BLOCK;
+        for (int64_t place = first; place < first + BLOCK && place < c->s->places; place++) {
+            int64_t at[COMBINED];
+            double weights[COMBINED];
+            const int n = combine(c, item, place, at, weights);
+            c->channels(c, item, place, at, weights, n);
+        }
+    }
+}
+
+void tk_grid_sample_run(tk_queue *q, void *out, const void *inp, const void *grid, const tk_grid_sample *sample,
+                        tk_dtype dtype) {
+    grid_ctx c = {.s = sample, .out = out, .inp = inp, .grid = grid, .dtype = dtype, .volume = 1};
+    for (int d = 0; d < sample->n_axes; d++)
+        c.volume *= sample->dims[d];
+    c.blocks = (sample->places + BLOCK - 1) / BLOCK;
+    c.channels = TK_OF_FLOAT(dtype, sample_channels);
+    tk_parallel_for(q, sample->batch * c.blocks, 1, range, &c);
+}
