@@ -3,6 +3,7 @@
  */
 #include "kernel_test.h"
 #include "kernels/common/element.h"
+#include "kernels/resize/grid_sample.h"
 #include "kernels/resize/resize.h"
 
 enum { PLACES = 40, WEIGHTS = 1600, ELEMENTS = 12000 };
@@ -195,8 +196,50 @@ static void picks(void **state) {
     assert_memory_equal(bytes_out, ((uint8_t[]){1, 2, 3, 4, 5, 6, 77, 77}), sizeof bytes_out);
 }
 
+/* Of elements and coordinates that all types hold. */
+static void samples(void **state) {
+    (void)state;
+    enum {
+        CHANNELS = 3,
+        HEIGHT = 4,
+        WIDTH = 5,
+        AT = 100,
+        READ = 2 * CHANNELS * HEIGHT * WIDTH,
+        DONE = 2 * CHANNELS * AT
+    };
+    for (int kind = 0; kind < 9; kind++) {
+        const tk_grid_sample s = {.batch = 2,
+                                  .channels = CHANNELS,
+                                  .places = AT,
+                                  .n_axes = 2,
+                                  .dims = {HEIGHT, WIDTH},
+                                  .mode = (tk_resize_mode)(kind % 3),
+                                  .padding = (tk_grid_padding)(kind / 3),
+                                  .align_corners = kind % 2 == 1};
+        static double exact[DONE];
+        for (size_t t = 0; t < sizeof floats / sizeof *floats; t++) {
+            static unsigned char inp[READ * 8], grid[2 * AT * 2 * 8], out[DONE * 8], again[DONE * 8];
+            uint64_t seed = 9;
+            for (int64_t i = 0; i < READ; i++)
+                tk_put(inp, floats[t], i, rint(16 * any_number(&seed)) / 16);
+            for (int64_t i = 0; i < 2 * AT * 2; i++)
+                tk_put(grid, floats[t], i, rint(24 * any_number(&seed)) / 16);
+            use_threads(2);
+            tk_grid_sample_run(queue(), out, inp, grid, &s, floats[t]);
+            use_threads(1);
+            tk_grid_sample_run(queue(), again, inp, grid, &s, floats[t]);
+            assert_memory_equal(out, again, DONE * tk_size(floats[t]));
+            for (int64_t i = 0; i < DONE; i++) {
+                exact[i] = floats[t] == TK_F64 ? tk_get(out, TK_F64, i) : exact[i];
+                const double limit = floats[t] == TK_F16 ? 1e-3 : floats[t] == TK_BF16 ? 8e-3 : 2e-6;
+                assert_true(fabs(tk_get(out, floats[t], i) - exact[i]) <= limit);
+            }
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(known_numbers), cmocka_unit_test(filters),
-                                       cmocka_unit_test(picks)};
+                                       cmocka_unit_test(picks), cmocka_unit_test(samples)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
