@@ -75,8 +75,8 @@ tc_dim tc_dims_product(tc_dim_pool *pool, const tc_dim *dims, int count);
     X(scan) X(softmax_grad) X(rms_norm) X(norm_grad) X(softmax_loss_grad) X(linear_loss) X(attention) X(rotary) \
     X(optimizer_none) X(optimizer_one) X(optimizer_two) X(global_norm) X(activation_masked) X(activation_grad) \
     X(gradient) X(recurrence_grad) X(tensor_scatter) X(gather_grad) X(tempo_random) X(tempo_dropout) X(dropout_grad) \
-    X(dot_attention) X(dot_grad) X(tiled_grad) X(layer_norm_xhat) X(rms_norm_xhat) X(layer_norm_from_y) X(rms_norm_from_y) \
-    X(from_y_grad) X(scale_bias)
+    X(dot_attention) X(dot_grad) X(tiled_grad) X(layer_norm_xhat) X(rms_norm_xhat) X(layer_norm_from_y) \
+    X(rms_norm_from_y) X(from_y_grad) X(scale_bias) X(det_grad) X(dft) X(stft) X(col2im) X(window)
 /* clang-format on */
 #define TC_DECLARE_SHAPE(name) tc_status tc_shape_##name(tc_shape_ctx *sc, tc_node *node);
 TC_SHAPE_FUNCTIONS(TC_DECLARE_SHAPE)

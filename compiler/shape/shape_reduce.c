@@ -103,3 +103,10 @@ tc_status tc_shape_det(tc_shape_ctx *sc, tc_node *node) {
         return TC_FAIL(sc, node, "%s has rank %d, expected at least 2", tc_operand_text(sc, node, 0), x.rank);
     return tc_shape_set(sc, node, 0, x.dtype, x.rank < 0 ? x.rank : x.rank - 2, x.dims);
 }
+
+/* Of one number for each matrix, and the matrices. */
+tc_status tc_shape_det_grad(tc_shape_ctx *sc, tc_node *node) {
+    tc_arg x = tc_arg_of(node, 1);
+    TC_TRY(tc_shape_expect_same_type(sc, node, 0, 1));
+    return tc_shape_set(sc, node, 0, x.dtype, x.rank, x.dims);
+}

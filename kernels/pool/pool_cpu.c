@@ -1,4 +1,4 @@
-/* pool_cpu.c: pools by direct loops; planes go to threads. */
+/* pool_cpu.c: pools by direct loops, and windows put back; planes go to threads. */
 #include "pool.h"
 #include "../common/element.h"
 #include "../common/parallel.h"
@@ -88,4 +88,11 @@ void tk_pool_run(tk_queue *q, void *out, int64_t *indices, const void *inp, cons
     pool_ctx c = {pool, out, indices, inp, find(pool->op, dtype)};
     int64_t work = tk_volume(pool->window.out) * tk_volume(pool->window.kernel);
     tk_parallel_for(q, pool->planes, TK_GRAIN / 4 / (work + 1) + 1, range, &c);
+}
+
+void tk_fold(tk_queue *q, void *out, const void *inp, int64_t planes, const tk_window *window, tk_dtype dtype) {
+    tk_pool pool = {.window = *window};
+    pool_ctx c = {&pool, out, NULL, inp, TK_OF_FLOAT(dtype, fold_plane)};
+    int64_t work = tk_volume(window->inp) * tk_volume(window->kernel);
+    tk_parallel_for(q, planes, TK_GRAIN / 4 / (work + 1) + 1, range, &c);
 }

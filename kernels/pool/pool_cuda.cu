@@ -91,7 +91,38 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
+template <class S>
+__global__ void __launch_bounds__(THREADS)
+    fold_windows(S *out, const S *inp, const __grid_constant__ tk_window w, const __grid_constant__ tk_walk<1> walk) {
+    const int64_t outs = w.out[0] * w.out[1] * w.out[2], taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+    TK_FOR_EACH(i, walk.items) {
+        int64_t plane = i, at[TK_WINDOW_RANK];
+        for (int d = TK_WINDOW_RANK - 1; d >= 0; d--)
+            at[d] = tk_split(plane, walk.dims[d + 1]);
+        const S *x = inp + plane * taps * outs;
+        tk_math<S> sum = 0;
+        for (int64_t tap = 0; tap < taps; tap++) {
+            const int64_t o0 = tk_window_place(&w, 0, at[0], tap / w.kernel[2] / w.kernel[1]),
+                          o1 = tk_window_place(&w, 1, at[1], tap / w.kernel[2] % w.kernel[1]),
+                          o2 = tk_window_place(&w, 2, at[2], tap % w.kernel[2]);
+            if (o0 >= 0 && o1 >= 0 && o2 >= 0)
+                sum += tk_number_of(x[tap * outs + (o0 * w.out[1] + o1) * w.out[2] + o2]);
+        }
+        out[i] = tk_element_of<S>(sum);
+    }
+}
+
 } // namespace
+
+void tk_cuda_fold(tk_queue *q, void *out, const void *inp, int64_t planes, const tk_window *window, tk_dtype dtype) {
+    const int64_t dims[] = {planes, window->inp[0], window->inp[1], window->inp[2]}, none[] = {0, 0, 0, 0};
+    const int64_t *const strides[] = {none};
+    const tk_walk<1> walk = tk_walk_of<1>(4, dims, strides);
+    if (walk.items > 0)
+        TK_FLOATS(dtype, S,
+                  TK_LAUNCH((fold_windows<S>), tk_blocks(q, walk.items, THREADS), THREADS, 0, q, (S *)out,
+                            (const S *)inp, *window, walk))
+}
 
 void tk_cuda_pool_run(tk_queue *q, void *out, int64_t *indices, const void *inp, const tk_pool *pool, tk_dtype dtype) {
     const int64_t *sizes = pool->window.out;

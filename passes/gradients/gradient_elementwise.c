@@ -140,6 +140,17 @@ void tc_gradient_mean(tc_grad *g) {
             g->dins[i] = tc_grad_reduce_like(g, share, tc_input(g->node, i));
 }
 
+/* y = a - b n with n = trunc(a / b), a whole number, which rounding finds. */
+void tc_gradient_mod(tc_grad *g) {
+    tc_value *a = tc_input(g->node, 0), *b = tc_input(g->node, 1), *dy = g->douts[0];
+    if (g->needed[0])
+        g->dins[0] = tc_grad_reduce_like(g, dy, a);
+    if (!g->needed[1])
+        return;
+    tc_value *n = TC_OP(g, "Round", TC_OP(g, "Div", TC_OP(g, "Sub", a, tc_output(g->node, 0)), b));
+    g->dins[1] = tc_grad_reduce_like(g, TC_OP(g, "Neg", TC_OP(g, "Mul", dy, n)), b);
+}
+
 /* Max and Min: operands that tie share the gradient. */
 void tc_gradient_extremum(tc_grad *g) {
     tc_value *y = tc_output(g->node, 0), *dy = g->douts[0];

@@ -1,4 +1,4 @@
-/* launch_conv.c: Conv, ConvTranspose and the pools to the kernels of kernels/conv and kernels/pool. */
+/* launch_conv.c: Conv, ConvTranspose, the pools and Col2Im to the kernels of kernels/conv and kernels/pool. */
 #include "../../kernels/conv/conv.h"
 #include "../../kernels/pool/pool.h"
 #include "launch_window.h"
@@ -190,4 +190,56 @@ tc_status rt_launch_global_pool(rt_launcher *launcher, const tc_node *node, rt_l
     int64_t spatial = rt_product(inp, 2, inp->rank);
     p->window = (tk_window){{1, 1, spatial}, {1, 1, 1}, {1, 1, spatial}, {1, 1, 1}, {1, 1, 1}, {0}, {0}};
     return finish_pool(launcher, node, launch, p);
+}
+
+/* --- Col2Im ----------------------------------------------------------------------------------- */
+
+typedef struct fold_params {
+    int64_t planes;
+    tk_window window;
+} fold_params;
+
+static void run_fold(tk_queue *q, const rt_launch *launch) {
+    const fold_params *p = launch->params;
+    launch->kernels->fold(q, launch->out[0].data, launch->in[0].data, p->planes, &p->window, launch->out[0].dtype);
+}
+
+/* Operand 0 is [batch, channels x block, places]; its window slides over the image as Conv's does. */
+tc_status rt_launch_col2im(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
+    fold_params *p = RT_PARAMS(launcher, fold_params);
+    const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
+    const int64_t *block, *strides, *dilations, *pads;
+    int64_t n;
+    TC_TRY(rt_known_ints(launcher, node, 2, &block, &n));
+    TC_TRY(rt_expect(launcher, node, inp->rank == 3 && out->rank == n + 2));
+    if (n < 1 || n > TK_WINDOW_RANK)
+        return tc_error(launcher->ctx, TC_UNSUPPORTED, node, "there is no kernel for %d spatial dims", (int)n);
+    TC_TRY(read_list(launcher, node, "strides", (int)n, 1, &strides));
+    TC_TRY(read_list(launcher, node, "dilations", (int)n, 1, &dilations));
+    TC_TRY(read_list(launcher, node, "pads", 2 * (int)n, 0, &pads));
+    for (int d = 0; d < TK_WINDOW_RANK; d++) {
+        int s = d - (TK_WINDOW_RANK - (int)n);
+        tk_window *w = &p->window;
+        w->kernel[d] = w->stride[d] = w->dilation[d] = w->inp[d] = w->out[d] = 1;
+        if (s < 0)
+            continue;
+        if (block[s] < 1 || block[s] > INT32_MAX)
+            return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the block is empty or too large");
+        w->kernel[d] = block[s];
+        w->stride[d] = strides ? strides[s] : 1;
+        w->dilation[d] = dilations ? dilations[s] : 1;
+        w->pad_begin[d] = pads ? pads[s] : 0;
+        w->pad_end[d] = pads ? pads[n + s] : 0;
+        w->inp[d] = out->dims[2 + s];
+        int64_t room = w->inp[d] + w->pad_begin[d] + w->pad_end[d] - (block[s] - 1) * w->dilation[d] - 1;
+        w->out[d] = room < 0 ? 0 : room / w->stride[d] + 1;
+    }
+    p->planes = rt_product(out, 0, 2);
+    if (inp->dims[2] != tk_volume(p->window.out) ||
+        inp->count != p->planes * tk_volume(p->window.kernel) * inp->dims[2])
+        return tc_error(launcher->ctx, TC_BAD_INPUT, node, "operand 0 has %lld places, the image has %lld",
+                        (long long)inp->dims[2], (long long)tk_volume(p->window.out));
+    launch->params = p;
+    launch->run = run_fold;
+    return TC_OK;
 }

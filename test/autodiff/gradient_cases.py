@@ -386,6 +386,26 @@ for mode in "reflect edge wrap".split():
     wraps = mode == "wrap"  # by numpy, which does not cut
     case("Pad", normal(2, 4, 5), ints(2, 1 if wraps else -1, 1, 2), None, ints(-1, 1), mode=mode, ort=not wraps)
 case("Pad", normal(2, 3), ints(4, 0, 5, 7), mode="wrap")
+# --- transforms: operands real and complex, lengths with small and large factors, cut and filled up -------------------
+last = ints(-2)[0]
+for n in (1, 6, 8, 17, 23):
+    case("DFT", normal(2, n, 2), None, ints(1)[0], ort=True)
+    case("DFT", normal(2, n, 1), None, last, onesided=1, ort=True)
+    case("DFT", normal(n, 2, 2), None, ints(0)[0], inverse=1, ort=True)
+for length in (4, 9):
+    case("DFT", normal(2, 6, 1), ints(length)[0], last, ort=True)
+    case("DFT", normal(2, 6, 1), ints(length)[0], last, onesided=1, ort=True)
+    case("DFT", normal(2, 6, 2), ints(length)[0], last, inverse=1, ort=True)
+    case("DFT", normal(2, 4, 2), ints(length)[0], last, inverse=1, onesided=1, dynamic=False)
+case("STFT", normal(2, 16, 1), ints(3)[0], None, ints(5)[0], onesided=1, ort=True)
+case("STFT", normal(2, 16, 1), ints(4)[0], normal(8), None, onesided=1, ort=True)
+case("STFT", normal(1, 16, 2), ints(3)[0], normal(6), ints(6)[0], onesided=0, ort=True)
+case("Col2Im", normal(2, 12, 4), ints(4, 6), ints(2, 3), strides=[2, 3])
+case("Col2Im", normal(1, 12, 12), ints(5, 6), ints(3, 2), strides=[1, 2], dilations=[2, 1], pads=[1, 0, 1, 2])
+case("Col2Im", normal(2, 6, 4), ints(6), ints(3))
+for n in (1, 2, 4):
+    case("Det", normal(2, n, n))
+case("Det", np.outer(positive(3), positive(3)) + np.diag([0.0, 0.5, 0.0]))
 case("Tile", normal(2, 3), ints(2, 3))
 case("Trilu", normal(4, 4))
 case("Trilu", normal(2, 3, 5), ints(-1)[0], upper=0)

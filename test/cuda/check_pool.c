@@ -45,4 +45,16 @@ static void means(void) {
             }
 }
 
-const cuda_check checks[] = {{"maxima", maxima}, {"means", means}, {NULL, NULL}};
+static void folds(void) {
+    for (const tk_dtype *t = all_floats; *t; t++)
+        for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+            pair x = pair_random(*t, 6 * tk_volume(windows[i].kernel) * tk_volume(windows[i].out), -2, 2),
+                 y = pair_result(*t, 6 * tk_volume(windows[i].inp));
+            ON_BOTH(fold, AT(y), AT(x), 6, &windows[i], *t);
+            bounds b = of(*t);
+            b.absolute = *t == TK_F64 ? 1e-14 : 1e-6; /* of terms up to 2 */
+            pair_compare(y, b, "window %zu put back", i);
+        }
+}
+
+const cuda_check checks[] = {{"maxima", maxima}, {"means", means}, {"folds", folds}, {NULL, NULL}};

@@ -18,6 +18,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import linear_loss_cases, optimizer_definitions, philox_draws, recurrent_cases, resize_cases
+from small_definitions import det_grad, sigmoid, swish_grad
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 random = np.random.default_rng(11)
@@ -161,16 +162,8 @@ def from_y_grad(dy, y, scale, inv, channels, kept, bias=None, *, axis, center):
     return xhat_grad(dy, xhat.reshape(y.shape), scale, inv, axis, center)
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def swish_grad(dy, x, alpha=1.0):
-    s = sigmoid(alpha * x)
-    return (dy * (s + alpha * x * s * (1 - s)),)
-
-
 DEFINITIONS = {
+    "DetGrad": det_grad,
     "GlobalNorm": optimizer_definitions.global_norm,
     "Accumulate": optimizer_definitions.accumulate,
     "Adagrad": optimizer_definitions.adagrad,
@@ -406,6 +399,9 @@ def from_y_cases():
 
 
 def other_cases():
+    for n in (2, 3, 5):
+        case("DetGrad", f(2, 3), f(2, 3, n, n), dynamic=n == 3)
+    case("DetGrad", f(), np.outer(f(4), f(4)) + np.outer(f(4), f(4)) + np.outer(f(4), f(4)))  # singular
     for alpha in (1.0, 1.702):
         case("Swish", f(3, 5), alpha=alpha, types=FLOATS)
         case("SwishGrad", f(3, 5), f(3, 5), alpha=alpha, types=FLOATS, dynamic=True)

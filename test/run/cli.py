@@ -55,8 +55,10 @@ def mistakes():
     run(name, "--imputs", "x", code=64, says=("--inputs",))
     run(code=64, says=("no model",))
     run(path("none.onnx"), code=5, says=("none.onnx",))
-    missing = model("missing.onnxt", 'g (float[n,n] x) => (float y) { ["the node"] y = Det (x) }')
-    run(missing, "--inputs", inputs(x=np.eye(2, dtype="f4")), code=3, says=("Det", "the node", "kernel"))
+    missing = model("missing.onnxt",
+                    'g (float[n,n] x) => (float[n,n] y) { ["the node"] y = MeanVarianceNormalization (x) }')
+    run(missing, "--inputs", inputs(x=np.eye(2, dtype="f4")), code=3,
+        says=("MeanVarianceNormalization", "the node", "kernel"))
     gather = model("gather.onnxt", 'g (float[n] x, int64[k] i) => (float[k] y) { ["pick"] y = Gather (x, i) }')
     run(gather, "--inputs", inputs(x=b, i=np.array([0, 7])), code=2, says=("pick", "out of range", "0 to 7"))
     run(gather, "--inputs", inputs(x=b, i=np.array([-3])), code=2, says=("pick", "out of range"))
