@@ -1,6 +1,8 @@
 /* gradient_elementwise.c: gradients of elementwise ops whose rules need an attribute's value, a constant operand's
  * value or any number of operands; the others are in gradients.rules. */
+#include "../../compiler/ops.h"
 #include "../../compiler/shape.h"
+#include "../torch/torch_calls.h"
 #include "gradient.h"
 
 static tc_value *x_of(const tc_grad *g) { return tc_input(g->node, 0); }
@@ -77,11 +79,10 @@ void tc_gradient_shrink(tc_grad *g) {
 /* A Cast's result is float here, or nothing would flow back. */
 void tc_gradient_cast(tc_grad *g) { g->dins[0] = tc_grad_cast(g, g->douts[0], tc_value_dtype(x_of(g))); }
 
-/* The gradient passes where min <= x <= max; a bound gets what it cut off. */
+/* The gradient passes where min < x < max, at a bound not, as in PyTorch; a bound gets what it cut off. */
 void tc_gradient_clip(tc_grad *g) {
     tc_value *x = x_of(g), *dy = g->douts[0], *zero = tc_grad_like(g, x, 0), *inside = NULL;
-    static const char *const passes[] = {NULL, "GreaterOrEqual", "LessOrEqual"}, *const cut[] = {NULL, "Less",
-                                                                                                 "Greater"};
+    static const char *const passes[] = {NULL, "Greater", "Less"}, *const cut[] = {NULL, "Less", "Greater"};
     for (uint32_t i = 1; i < 3; i++) {
         tc_value *bound = tc_input(g->node, i);
         if (!bound)
@@ -151,10 +152,33 @@ void tc_gradient_mod(tc_grad *g) {
     g->dins[1] = tc_grad_reduce_like(g, TC_OP(g, "Neg", TC_OP(g, "Mul", dy, n)), b);
 }
 
+/* A bound of PyTorch's clamp, one number, as the dynamo exporter spells it: at the bound nothing flows to either
+ * operand (at bounds that are tensors both share). */
+static bool is_clamp(tc_grad *g) {
+    tc_torch_call call;
+    return g->node->n_inputs == 2 && tc_value_rank(tc_input(g->node, 1)) == 0 &&
+           tc_torch_call_read(g->pool->arena, g->node, &call) && tc_torch_call_is(&call, "aten.clamp");
+}
+
+static void gradient_of_bound(tc_grad *g) {
+    bool greatest = tc_node_is(g->node, "", "Max");
+    tc_value *dy = g->douts[0], *zero = tc_grad_like(g, dy, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!g->needed[i])
+            continue;
+        tc_value *x = tc_input(g->node, i), *won = TC_OP(g, greatest ? "Greater" : "Less", x, tc_input(g->node, 1 - i));
+        g->dins[i] = tc_grad_reduce_like(g, TC_OP(g, "Where", won, dy, zero), x);
+    }
+}
+
 /* Max and Min: operands that tie share the gradient. */
 void tc_gradient_extremum(tc_grad *g) {
     tc_value *y = tc_output(g->node, 0), *dy = g->douts[0];
     uint32_t n = g->node->n_inputs;
+    if (is_clamp(g)) {
+        gradient_of_bound(g);
+        return;
+    }
     tc_value **hits = TC_NEW_ARRAY(g->pool->arena, tc_value *, n);
     if (n == 1) {
         g->dins[0] = dy;

@@ -1,7 +1,10 @@
 /* gradient_reduce.c: gradients of reductions. With dy and y brought back to the operand's rank (kept dims of size 1)
- * each is one broadcast product. Axes must be known; several equal extrema share the gradient, zeros in a product are
- * exact. */
+ * each is one broadcast product. Axes must be known; several equal extrema share the gradient, unless PyTorch gave it
+ * to one; zeros in a product are exact. */
+#include "../../compiler/ops.h"
+#include "../torch/torch_calls.h"
 #include "gradient.h"
+#include <string.h>
 
 typedef struct reduction {
     tc_value *x, *dy; /* dy with its reduced dims kept, or a scalar */
@@ -64,9 +67,35 @@ void tc_gradient_reduce_mean(tc_grad *g) {
     g->dins[0] = tc_grad_expand_like(g, over_count(g, &r), r.x);
 }
 
+/* Whether PyTorch told the place of the extremum along one axis, the first of equals, which gets the gradient alone. */
+static bool has_place(tc_grad *g, const reduction *r) {
+    static const char *const targets[] = {"aten.max.dim", "aten.min.dim", "aten.adaptive_max_pool1d.default",
+                                          "aten.adaptive_max_pool2d.default", "aten.adaptive_max_pool3d.default"};
+    tc_torch_call call;
+    if (r->n_axes != 1 || !tc_torch_call_read(g->pool->arena, g->node, &call))
+        return false;
+    for (size_t i = 0; i < TC_COUNT(targets); i++)
+        if (strcmp(call.target, targets[i]) == 0)
+            return true;
+    return false;
+}
+
+static tc_value *at_place(tc_grad *g, const reduction *r) {
+    tc_node *places = TC_BEGIN(g, strcmp(g->node->op->name, "ReduceMax") == 0 ? "ArgMax" : "ArgMin", r->x);
+    tc_attr_set_int(places, "axis", r->axes[0]);
+    tc_value *zeros = tc_grad_zeros(g, tc_grad_shape(g, r->x), tc_value_dtype(r->x));
+    tc_node *scatter = TC_BEGIN(g, "ScatterElements", zeros, tc_grad_finish(g, places), r->dy);
+    tc_attr_set_int(scatter, "axis", r->axes[0]);
+    return tc_grad_finish(g, scatter);
+}
+
 /* ReduceMax, ReduceMin. */
 void tc_gradient_reduce_extremum(tc_grad *g) {
     reduction r = read_reduction(g);
+    if (has_place(g, &r)) {
+        g->dins[0] = at_place(g, &r);
+        return;
+    }
     tc_value *hits = tc_grad_cast(g, TC_OP(g, "Equal", r.x, kept_y(g, &r)), tc_value_dtype(r.x));
     tc_value *count = tc_grad_reduce(g, "ReduceSum", hits, r.axes, r.n_axes, true);
     g->dins[0] = TC_OP(g, "Mul", hits, TC_OP(g, "Div", r.dy, count));
