@@ -2,6 +2,7 @@
 import collections
 import datetime
 import importlib.metadata
+import os
 import re
 
 TITLES = {"tf_": "transformers", "timm_": "timm", "tv_": "torchvision", "df_": "diffusers",
@@ -9,7 +10,11 @@ TITLES = {"tf_": "transformers", "timm_": "timm", "tv_": "torchvision", "df_": "
 EXPORTERS = {"ts17": "TorchScript, 17", "plain23": "dynamo, 23", "plain18": "dynamo, 18",
              "dyn18": "dynamo's defaults, 18"}
 PLACES = {"attention": "attention", "layernorm": "LayerNorm", "rmsnorm": "RMSNorm", "gelu": "GELU"}
+MODULES = "nn_"  # on a page of their own
 STAGES = ["build", "export", "tempoc", "tempo-run", "gradients", "right"]
+LOST = """Other numbers under a loss that is PyTorch's come of what a file does not hold: `detach` and `padding_idx` in
+TorchScript's, `no_grad` and the backward pass of an `autograd.Function` in both. [exporting.md](exporting.md) has the
+ways around. Where TorchScript alone was tried, dynamo may still be right."""
 FAULT = {"refused": "ONNX Runtime refuses the file, too",
          "loss": "the file computes another loss, in ONNX Runtime, too"}
 PACKAGES = ["torch", "transformers", "timm", "torchvision", "diffusers", "onnxscript", "onnx"]
@@ -17,7 +22,8 @@ HEAD = """# Models
 
 Kinds of models that were exported by PyTorch, compiled, run, and compared with PyTorch's own loss and gradients, each
 small (two layers of 32 where the kind allows), with random weights, in training mode without dropout, one batch.
-`models/survey.py` wrote this page on {date}, with {versions}{build}:
+`models/survey.py` wrote this page on {date}{build}, with
+{versions}:
 
     python models/survey.py --tempoc build/tempoc --tempo-run build/tempo-run --cases DIR --exporters ts17,plain23
     python models/survey.py --cases DIR --table docs/models.md
@@ -34,7 +40,8 @@ raised are the ops of the compiled graph. The two counts know nothing of each ot
 |---|---|---|---|---|
 {sums}
 
-Raised of places: {raised}.
+[models-modules.md](models-modules.md) has the last of these. Raised of places:
+{raised}.
 
 """
 
@@ -58,7 +65,8 @@ def outcome(row):
 
 
 def counts(rows, kinds):
-    """(raised, places) of these kinds"""
+    """(raised, places) of these kinds; in double attention is left in its parts, so that it counts in float alone"""
+    rows = [row for row in rows if not row.get("double")]
     there = sum(row.get("places", {}).get(k, 0) for row in rows for k in kinds)
     made = sum(min(row.get("raised", {}).get(k, 0), row.get("places", {}).get(k, 0)) for row in rows for k in kinds)
     return made, there
@@ -78,8 +86,8 @@ def reason(row):
 
 
 def sections(chosen):
-    """(rows of the table of sums, lines of the tables of kinds)"""
-    sums, parts, total = [], [], collections.Counter()
+    """(rows of the table of sums, {prefix: lines of its table of kinds})"""
+    sums, parts, total = [], {}, collections.Counter()
     for prefix, title in TITLES.items():
         own = {k[len(prefix):]: r for k, r in chosen.items() if k.startswith(prefix)}
         if not own:
@@ -87,11 +95,12 @@ def sections(chosen):
         found = collections.Counter(verdict(r) for r in own.values())
         total += found
         sums.append(f"| {title} | {len(own)} | {found['right']} | {found['exporter']} | {found['wrong']} |")
-        parts += ["", f"## {title}", "", "| kind | model | exporter | error | bytes saved | attention | norms | GELU |",
-                  "|---|---|---|---|---|---|---|---|"]
-        parts += [line(k, r) for k, r in own.items() if verdict(r) != "exporter"]
+        parts[prefix] = [f"## {title}", "",
+                         "| kind | model | exporter | error | bytes saved | attention | norms | GELU |",
+                         "|---|---|---|---|---|---|---|---|",
+                         *(line(k, r) for k, r in own.items() if verdict(r) != "exporter"), ""]
     sums.append(f"| all | {len(chosen)} | {total['right']} | {total['exporter']} | {total['wrong']} |")
-    return sums, parts[1:]
+    return sums, parts
 
 
 def not_right(by_kind, chosen):
@@ -100,7 +109,8 @@ def not_right(by_kind, chosen):
     for fault, title in (("wrong", "Refused, or other numbers"), ("exporter", "PyTorch's exporters fail")):
         found = {k: r for k, r in chosen.items() if verdict(r) == fault}
         if found:
-            lines += ["", f"## {title}", "", "| kind | tried | why |", "|---|---|---|"]
+            lines += ["", f"## {title}", "", *([LOST, ""] if fault == "wrong" else [])]
+            lines += ["| kind | tried | why |", "|---|---|---|"]
             lines += ["| {} | {} | {} |".format(k, "; ".join(EXPORTERS[t["exporter"]] for t in by_kind[k]), reason(r))
                       for k, r in found.items()]
     return lines
@@ -114,10 +124,15 @@ def write(path, rows, build):
     chosen = {kind: best(found) for kind, found in sorted(by_kind.items())}
     chosen = {kind: row for kind, row in chosen.items() if row["stage"] != "build"}
     sums, parts = sections(chosen)
-    told = ", ".join("{} {} of {}".format(name, *counts(chosen.values(), [k])) for k, name in PLACES.items())
+    there = [row for row in chosen.values() if verdict(row) != "exporter"]
+    told = ", ".join("{} {} of {}".format(name, *counts(there, [k])) for k, name in PLACES.items())
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in PACKAGES)
-    text = HEAD.format(date=datetime.date.today(), versions=versions, build=f"; tempoc of {build}" if build else "",
+    text = HEAD.format(date=datetime.date.today(), versions=versions, build=f", of {build}" if build else "",
                        sums="\n".join(sums), raised=told)
+    modules = parts.pop(MODULES, [])
     with open(path, "w") as f:
-        f.write(text + "\n".join(parts + not_right(by_kind, chosen)) + "\n")
+        f.write(text + "\n".join([*sum(parts.values(), []), *not_right(by_kind, chosen)[1:]]) + "\n")
+    with open(path.replace(".md", "-modules.md"), "w") as f:
+        told_there = f"The rest of [models.md]({os.path.basename(path)}), which tells how this came about."
+        f.write("\n".join(["# Layers, losses and small models", "", told_there, "", *modules]))
     print(f"{sums[-1]} {told}")
