@@ -9,7 +9,8 @@ TK_DETERMINANT_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
 
 namespace {
 
-enum { THREADS = 32, MOST = 4096 };
+enum { THREADS = 32 };
+const int64_t MOST = 4096; /* matrices that have room at once */
 
 /* dout NULL: determinants. */
 template <class S>

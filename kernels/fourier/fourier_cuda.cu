@@ -8,7 +8,8 @@ TK_FOURIER_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
 
 namespace {
 
-enum { THREADS = 128, BLOCKS = 512 };
+enum { THREADS = 128 };
+const int64_t MOST = 512; /* lanes that have room at once */
 
 __device__ __forceinline__ tk_complex *transform(const tk_dft_shape &d, tk_complex *a, tk_complex *b) {
     int64_t stride = 1;
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(THREADS)
 
 int64_t lanes_at_once(const tk_dft_shape *d) {
     const int64_t lanes = d->outer * d->inner;
-    return lanes < BLOCKS ? lanes : BLOCKS;
+    return lanes < MOST ? lanes : MOST;
 }
 
 } // namespace
