@@ -1,6 +1,9 @@
 /* reduce_tmpl.h: one way of reducing one element type. Set before including: NAME, T, SUFFIX; PART, the type of sums
- * within a block; ACC, of sums of blocks; INIT; MAP(x, m), what is reduced; JOIN(a, b). m is one more operand, the
- * maximum of LogSumExp. Declares NAME, a reducer. */
+ * within a block of columns; LANE, of those within a row, if it is not PART; ACC, of sums of blocks; INIT; MAP(x, m),
+ * what is reduced; JOIN(a, b). m is one more operand, the maximum of LogSumExp. Declares NAME, a reducer. */
+#ifndef LANE
+#define LANE PART
+#endif
 #define LANES 64
 #define ROW_BLOCK 1024
 
@@ -11,17 +14,17 @@ TK_VECTOR static void TK_CAT(NAME, row)(void *acc_, const void *x_, int64_t n, c
     (void)m;
     while (n > 0) {
         int64_t block = n < ROW_BLOCK ? n : ROW_BLOCK, i = 0;
-        PART lane[LANES];
+        LANE lane[LANES];
         for (int64_t l = 0; l < LANES; l++)
-            lane[l] = (PART)INIT;
+            lane[l] = (LANE)INIT;
         for (; i + LANES <= block; i += LANES)
             for (int64_t l = 0; l < LANES; l++)
-                lane[l] = (PART)JOIN(lane[l], (PART)MAP(GET(x[i + l]), m));
+                lane[l] = (LANE)JOIN(lane[l], (LANE)MAP(GET(x[i + l]), m));
         for (int64_t l = 0; i + l < block; l++)
-            lane[l] = (PART)JOIN(lane[l], (PART)MAP(GET(x[i + l]), m));
+            lane[l] = (LANE)JOIN(lane[l], (LANE)MAP(GET(x[i + l]), m));
         for (int64_t width = LANES / 2; width > 0; width /= 2)
             for (int64_t l = 0; l < width; l++)
-                lane[l] = (PART)JOIN(lane[l], lane[l + width]);
+                lane[l] = (LANE)JOIN(lane[l], lane[l + width]);
         acc = (ACC)JOIN(acc, (ACC)lane[0]);
         x += block;
         n -= block;
@@ -73,6 +76,7 @@ static const reducer NAME = {TK_CAT(NAME, row),   TK_CAT(NAME, column), TK_CAT(N
 #undef NAME
 #undef ACC
 #undef PART
+#undef LANE
 #undef INIT
 #undef MAP
 #undef JOIN

@@ -1,13 +1,14 @@
-/* reduce_type.h: the reducers of one element type that has sums. Set before including: T, SUFFIX; SUM, the type of
- * sums, and of sums of blocks of squares and amounts; U, in which those do not overflow within a block; FINITE(x), 0
- * for an infinity; EXP_SUM, the type of sums of EXP(x, m) = e^(x - m); ABS(x); MEAN(sum, count). */
+/* reduce_type.h: the reducers of one element type that has sums. Set before including: T, SUFFIX; SUM, the type of sums
+ * of rows and of blocks; U, in which sums within a block do not overflow; FINITE(x), 0 for an infinity; EXP_SUM, the
+ * type of sums of EXP(x, m) = e^(x - m); ABS(x); MEAN(sum, count). */
 #define ADD(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
 #define PLAIN(x, m) (x)
 
 #define NAME TK_CAT(sum, SUFFIX)
 #define ACC SUM
-#define PART SUM
+#define LANE SUM /* of a sum that is truly zero, as a bias before a norm has, floats leave a millionth of its terms */
+#define PART U
 #define INIT 0
 #define MAP PLAIN
 #define JOIN ADD
