@@ -78,7 +78,9 @@ tc_status tc_restore_corners(tc_restore *r) {
         return TC_OK;
     TC_FOR_NODES(node, r->graph) {
         double factors[TC_MAX_RANK];
-        uint64_t rank = by_factors(node) ? read_factors(tc_input(node, SCALES), factors) : 0, kept = 0;
+        if (!by_factors(node))
+            continue;
+        uint64_t rank = read_factors(tc_input(node, SCALES), factors), kept = 0;
         bool whole = true;
         while (kept < rank && factors[kept] == 1)
             kept++;
