@@ -5,41 +5,26 @@
  *
  * in which labels that are ignored count for nothing, and a mean divides both parts by the same: the number of labels,
  * or the sum of their weights. */
-#include "restore.h"
+#include "restore_nodes.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { SMOOTHING = 5, SCORES = 0, LABELS = 1, WEIGHTS = 2, CLASS_AXIS = 1 }; /* of the call; of ONNX's operands; of x */
 
 typedef struct smoothing {
-    tc_restore *r;
-    tc_node *loss, *last; /* the node; the last of those put behind it */
+    tc_restore_nodes nodes; /* behind the loss */
+    tc_node *loss;
     tc_dtype dtype;
     double share; /* e */
     tc_value *zero, *ignored;
 } smoothing;
 
 static tc_value *number(const smoothing *s, tc_dtype dtype, double value) {
-    return tc_constant(s->r->graph, "smoothing", tc_tensor_scalar(s->r->graph->model, dtype, value));
-}
-
-/* A new node behind the last; operands up to the first NULL. */
-static tc_node *add_node(smoothing *s, const char *op_type, tc_value *a, tc_value *b, tc_value *c) {
-    tc_value *operands[] = {a, b, c};
-    uint32_t n = 0;
-    while (n < TC_COUNT(operands) && operands[n])
-        n++;
-    tc_node *node = tc_node_create(s->r->graph, "", op_type, n, 1);
-    for (uint32_t i = 0; i < n; i++)
-        tc_node_set_input(node, i, operands[i]);
-    tc_node_insert_after(node, s->last);
-    s->last = node;
-    return node;
+    return tc_restore_number(&s->nodes, dtype, value);
 }
 
 static tc_value *add(smoothing *s, const char *op_type, tc_value *a, tc_value *b, tc_value *c) {
-    const char *name = tc_arena_printf(s->r->arena, "%s_smoothing", s->loss->outputs[0]->name);
-    return tc_node_add_output(add_node(s, op_type, a, b, c), 0, name, NULL);
+    return tc_restore_add(&s->nodes, op_type, a, b, c);
 }
 
 static tc_value *add_sum(smoothing *s, tc_value *x) {
@@ -50,25 +35,26 @@ static tc_value *add_sum(smoothing *s, tc_value *x) {
 
 /* The weights of classes, to be multiplied with scores. */
 static tc_value *add_along_classes(smoothing *s, tc_value *weights, int rank) {
-    int64_t *dims = TC_NEW_ARRAY(s->r->arena, int64_t, (size_t)rank);
+    tc_graph *graph = s->nodes.r->graph;
+    int64_t *dims = TC_NEW_ARRAY(graph->model->arena, int64_t, (size_t)rank);
     for (int i = CLASS_AXIS; i < rank; i++)
         dims[i - CLASS_AXIS] = i == CLASS_AXIS ? -1 : 1;
-    tc_tensor *shape = tc_tensor_ints(s->r->graph->model, dims, rank - CLASS_AXIS);
-    return add(s, "Reshape", weights, tc_constant(s->r->graph, "class_weights_shape", shape), NULL);
+    tc_tensor *shape = tc_tensor_ints(graph->model, dims, rank - CLASS_AXIS);
+    return add(s, "Reshape", weights, tc_constant(graph, "class_weights_shape", shape), NULL);
 }
 
 /* For each label, the mean over classes of -w log_softmax(x); 0 where it is ignored. */
 static tc_value *add_uniform(smoothing *s) {
     tc_value *scores = tc_input(s->loss, SCORES), *weights = tc_input(s->loss, WEIGHTS);
-    tc_model *model = s->r->graph->model;
+    tc_graph *graph = s->nodes.r->graph;
     const int64_t axis = CLASS_AXIS;
     tc_value *log = add(s, "LogSoftmax", scores, NULL, NULL);
     tc_attr_set_int(log->producer, "axis", axis);
     if (weights)
         log = add(s, "Mul", log, add_along_classes(s, weights, tc_value_rank(scores)), NULL);
     tc_value *mean = add(s, "ReduceMean", log, NULL, NULL);
-    if (tc_model_opset(model, "") >= 18)
-        tc_node_set_input(mean->producer, 1, tc_constant(s->r->graph, "class_axis", tc_tensor_ints(model, &axis, 1)));
+    if (tc_model_opset(graph->model, "") >= 18)
+        tc_node_set_input(mean->producer, 1, tc_constant(graph, "class_axis", tc_tensor_ints(graph->model, &axis, 1)));
     else
         tc_attr_set_ints(mean->producer, "axes", &axis, 1);
     tc_attr_set_int(mean->producer, "keepdims", 0);
@@ -101,9 +87,10 @@ static void put_back(smoothing *s) {
         uniform = add(s, "Div", uniform, add_divisor(s), NULL);
     uniform = add(s, "Mul", uniform, number(s, s->dtype, s->share), NULL);
     tc_value *result = tc_node_take_output(loss, 0);
-    tc_value *plain = tc_node_add_output(loss, 0, tc_arena_printf(s->r->arena, "%s_plain", result->name), result->type);
+    tc_value *plain =
+        tc_node_add_output(loss, 0, tc_arena_printf(s->nodes.r->arena, "%s_plain", result->name), result->type);
     plain = add(s, "Mul", plain, number(s, s->dtype, 1 - s->share), NULL);
-    tc_node_set_output(add_node(s, "Add", plain, uniform, NULL), 0, result);
+    tc_node_set_output(tc_restore_add_node(&s->nodes, "Add", plain, uniform, NULL), 0, result);
 }
 
 tc_status tc_restore_smoothing(tc_restore *r) {
@@ -117,7 +104,10 @@ tc_status tc_restore_smoothing(tc_restore *r) {
         if (!tc_torch_call_is(call, "aten.cross_entropy_loss") || !(share > 0 && share <= 1) || !loss)
             continue;
         const tc_value *scores = tc_input(loss, SCORES);
-        smoothing s = {.r = r, .loss = loss, .last = loss, .dtype = tc_value_dtype(scores), .share = share};
+        smoothing s = {.nodes = tc_restore_behind(r, loss, "smoothing"),
+                       .loss = loss,
+                       .dtype = tc_value_dtype(scores),
+                       .share = share};
         bool told = tc_dtype_is_float(s.dtype) && tc_value_rank(scores) > CLASS_AXIS &&
                     tc_value_dtype(tc_input(loss, LABELS)) != TC_UNDEFINED;
         if (!told)

@@ -251,6 +251,46 @@ def check_smoothing(tempoc, models):
            "PyTorch's label_smoothing is not in the file" in messages, (code, messages))
 
 
+# --- means of scattered values ----------------------------------------------------------------------------------------
+TARGET = np.array([[1, -2], [0.5, 3], [2, 1], [-1, 4]], np.float32)
+INDEX = np.array([[0, 1], [0, 0], [3, 1]])
+VALUES = np.array([[2, 7], [-3, 0.25], [5, 1]], np.float32)
+# PyTorch's scatter_reduce(0, index, values, "mean") of these: include_self -> result
+SCATTERED = {True: [[0, -0.875], [0.5, 11 / 3], [2, 1], [2, 4]], False: [[-0.5, 0.25], [0.5, 4], [2, 1], [5, 4]]}
+
+
+def scatter_model(call, with_self=True, reduction="none"):
+    nodes, base = [], "x"
+    if not with_self:
+        nodes = [node(call, "ScatterElements", ["x", "index", "zeros"], ["base"], axis=0)]
+        base = "base"
+    nodes.append(node(call, "ScatterElements", [base, "index", "s"], ["loss"], axis=0, reduction=reduction))
+    model = model_of(nodes, {"zeros": np.zeros([3, 2])}, inputs={"x": [4, 2], "s": [3, 2]}, outputs={"loss": [4, 2]})
+    model.graph.input.append(helper.make_tensor_value_info("index", TensorProto.INT64, [3, 2]))
+    return model
+
+
+def check_scatter(tempoc, models):
+    call = "%loss = aten.scatter_reduce.two(%x, 0, %index, %s, mean{})"
+    for with_self, want in SCATTERED.items():
+        model = scatter_model(call.format("" if with_self else "; include_self: False"), with_self)
+        code, messages, out = compiled(tempoc, model, "--passes=restore")
+        got = computed(out, x=TARGET, s=VALUES, index=INDEX)
+        expect(f"mean of scattered values, include_self={with_self}",
+               code == 0 and "the mean of loss is put back" in messages and got is not None and
+               np.allclose(got, want, atol=1e-6), (code, messages, got))
+    for what, near, reduction in (("sum", "%loss = aten.scatter_reduce.two(%x, 0, %index, %s, sum)", "add"),
+                                  ("no reduction", "%loss = aten.scatter.src(%x, 0, %index, %s)", "none"),
+                                  ("no call", "", "none")):
+        code, messages, out = compiled(tempoc, scatter_model(near, reduction=reduction), "--passes=restore")
+        expect(f"scattered values, {what}", code == 0 and "put back" not in messages and len(out.graph.node) == 1,
+               (code, messages))
+    model = scatter_model(call.format(""), reduction="max")
+    code, messages, _ = compiled(tempoc, model, "--passes=restore,autodiff")
+    expect("a mean of scattered values in another form is refused", code == 3 and
+           "PyTorch's mean of scatter_reduce is not in the file" in messages, (code, messages))
+
+
 # --- stops of gradients -----------------------------------------------------------------------------------------------
 WEIGHTS = {"w": [[1, 2], [3, 4]], "v": [[2, 1], [1, 2]]}
 HEAD = [node("%linear = aten.linear.default(%x, %p_w)", "MatMul", ["x", "w"], ["linear"]),

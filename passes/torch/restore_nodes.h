@@ -1,0 +1,22 @@
+/* restore_nodes.h: nodes that parts of the pass `restore` put into a file, of any opset and before types are inferred.
+ */
+#ifndef TC_RESTORE_NODES_H
+#define TC_RESTORE_NODES_H
+#include "restore.h"
+
+/* Where new nodes go, each behind the last. */
+typedef struct tc_restore_nodes {
+    tc_restore *r;
+    tc_node *last;
+    const char *name; /* of their results; the graph makes it unique */
+} tc_restore_nodes;
+
+/* Behind `node`, whose first result names what comes: "loss_smoothing". */
+tc_restore_nodes tc_restore_behind(tc_restore *r, tc_node *node, const char *suffix);
+/* A new node of ai.onnx, as yet without a result; operands up to the first NULL. */
+tc_node *tc_restore_add_node(tc_restore_nodes *nodes, const char *op_type, tc_value *a, tc_value *b, tc_value *c);
+/* The same with one result, which it returns. */
+tc_value *tc_restore_add(tc_restore_nodes *nodes, const char *op_type, tc_value *a, tc_value *b, tc_value *c);
+/* A constant, []. */
+tc_value *tc_restore_number(const tc_restore_nodes *nodes, tc_dtype dtype, double value);
+#endif
