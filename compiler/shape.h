@@ -16,6 +16,10 @@ typedef struct tc_shape_ctx {
  * names the node. Nodes of unknown ops keep what the file says of their results. Runs on the canonical opset; before
  * upgrade use it only through tc_infer_node for nodes that are canonical already. */
 tc_status tc_infer_graph(tc_ctx *ctx, tc_graph *graph);
+/* The same, but `visit` sees each node of the graph itself before its results are inferred, when the types of its
+ * operands are known: it may change the node, and put others, with their types, in front of it. */
+typedef tc_status (*tc_infer_visit)(void *user, tc_node *node);
+tc_status tc_infer_graph_with(tc_ctx *ctx, tc_graph *graph, tc_infer_visit visit, void *user);
 /* One node, whose operands' types are known: builders use it on each node that they create. */
 tc_status tc_infer_node(tc_ctx *ctx, tc_node *node);
 /* Forgets inferred types and contents of node outputs (file types too), so that inference starts from the inputs. */

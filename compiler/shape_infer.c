@@ -74,14 +74,19 @@ static tc_status infer_initializer(tc_shape_ctx *sc, tc_value *value) {
     return status;
 }
 
-tc_status tc_infer_graph(tc_ctx *ctx, tc_graph *graph) {
+tc_status tc_infer_graph_with(tc_ctx *ctx, tc_graph *graph, tc_infer_visit visit, void *user) {
     tc_shape_ctx sc = {.ctx = ctx, .model = graph->model, .graph = graph};
     for (uint32_t i = 0; i < graph->n_initializers; i++)
         TC_TRY(infer_initializer(&sc, graph->initializers[i]));
-    TC_FOR_NODES(node, graph)
+    TC_FOR_NODES(node, graph) {
+        if (visit)
+            TC_TRY(visit(user, node));
         TC_TRY(tc_infer_node(ctx, node));
+    }
     return TC_OK;
 }
+
+tc_status tc_infer_graph(tc_ctx *ctx, tc_graph *graph) { return tc_infer_graph_with(ctx, graph, NULL, NULL); }
 
 /* --- all values of a graph and of the graphs nested in it ------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include "batch.h"
 #include "choose_loss.h"
 #include "pass.h"
+#include "torch/soft_labels.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +152,7 @@ tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model) {
         return TC_UNSUPPORTED;
     TC_TRY(tc_verify_ops(env->ctx, model->graph));
     TC_TRY(bind_dims(env, model));
-    TC_TRY(tc_infer_graph(env->ctx, model->graph));
+    TC_TRY(tc_infer_graph_with(env->ctx, model->graph, tc_soft_labels, env->ctx));
     tc_settle_loss(env, model->graph); /* now that types are known, and before passes fold the seed away */
     return TC_OK;
 }

@@ -5,6 +5,7 @@
 #include "upgrade.h"
 #include "gradient_requests.h"
 #include "../compiler/shape.h"
+#include "torch/soft_labels.h"
 #include <string.h>
 
 #define CANONICAL_IR 10 /* the format version that belongs to the canonical opset */
@@ -164,8 +165,10 @@ static tc_status upgrade_graph(tc_upgrade *up, tc_graph *graph) {
         TC_TRY(tc_ort_upgrade(up, node));
         tc_upgrade_mixed(node);
         for (tc_node *done = before ? before->next : graph->first; infer && done != node_next; done = done->next)
-            if (done->op)
+            if (done->op) {
+                TC_TRY(tc_soft_labels(up->ctx, done));
                 TC_TRY(tc_infer_node(up->ctx, done));
+            }
     }
     return TC_OK;
 }

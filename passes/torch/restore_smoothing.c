@@ -93,6 +93,23 @@ static void put_back(smoothing *s) {
     tc_node_set_output(tc_restore_add_node(&s->nodes, "Add", plain, uniform, NULL), 0, result);
 }
 
+/* Labels that are probabilities of classes (soft_labels.h) are smoothed themselves, in front of the loss:
+ * (1 - e) t + e / C. */
+static bool smooth_labels(smoothing *s) {
+    tc_value *labels = tc_input(s->loss, LABELS);
+    const tc_type *type = labels->type->rank > CLASS_AXIS ? labels->type : tc_input(s->loss, SCORES)->type;
+    if (!tc_dim_is_const(type->dims[CLASS_AXIS]))
+        return false;
+    tc_dtype dtype = tc_value_dtype(labels);
+    double uniform = s->share / (double)type->dims[CLASS_AXIS].value;
+    tc_value *kept = add(s, "Mul", labels, number(s, dtype, 1 - s->share), NULL);
+    tc_value *smooth = add(s, "Add", kept, number(s, dtype, uniform), NULL);
+    tc_node_move_before(kept->producer, s->loss);
+    tc_node_move_before(smooth->producer, s->loss);
+    tc_node_set_input(s->loss, LABELS, smooth);
+    return true;
+}
+
 tc_status tc_restore_smoothing(tc_restore *r) {
     const char **names = TC_NEW_ARRAY(r->arena, const char *, r->n + 1);
     size_t n = 0;
@@ -110,11 +127,13 @@ tc_status tc_restore_smoothing(tc_restore *r) {
                        .share = share};
         bool told = tc_dtype_is_float(s.dtype) && tc_value_rank(scores) > CLASS_AXIS &&
                     tc_value_dtype(tc_input(loss, LABELS)) != TC_UNDEFINED;
+        if (told && tc_dtype_is_float(tc_value_dtype(tc_input(loss, LABELS))))
+            told = smooth_labels(&s);
+        else if (told)
+            put_back(&s);
         if (!told)
             TC_TRY(tc_restore_refuse(r, loss, "PyTorch's label_smoothing is not in the file",
                                      "write it out: log_softmax, nll_loss and a mean"));
-        else
-            put_back(&s);
         names[n] = call->result;
         n += told;
     }

@@ -251,6 +251,52 @@ def check_smoothing(tempoc, models):
            "PyTorch's label_smoothing is not in the file" in messages, (code, messages))
 
 
+# PyTorch's cross_entropy of SCORES with these probabilities: (reduction, class weights, label_smoothing) -> loss
+PROBABILITIES = np.array([[0.5, 0.25, 0.25], [1, 0, 0], [0.1, 0.3, 0.6], [0, 0.5, 0.5]], np.float32)
+SOFT = {
+    ("mean", False, 0): [1.860063], ("mean", True, 0.25): [2.092548], ("mean", True, 0): [2.076428],
+    ("sum", False, 0.25): [7.352752], ("sum", True, 0): [8.305714],
+    ("none", False, 0): [1.379597, 2.407606, 1.304036, 2.349012],
+    ("none", True, 0.25): [2.286038, 1.188404, 2.109649, 2.786101],
+}
+
+
+def soft_model(reduction, weighted, smoothing, opset=21, shape=(4, 3), typed=True):
+    model = smoothing_model(f", {smoothing}" if smoothing else "", reduction, weighted, shape=shape)
+    model.graph.input[-1].CopyFrom(helper.make_tensor_value_info("classes", TensorProto.FLOAT, shape))
+    if not typed:  # as in TorchScript's files
+        model.graph.node[0].input[1] = "labels"
+        model.graph.node.insert(0, node("", "Identity", ["classes"], ["labels"]))
+    model.opset_import[0].version = opset
+    return model
+
+
+def check_soft_labels(tempoc, models):
+    for (reduction, weighted, smoothing), want in SOFT.items():
+        for opset, typed in ((17, True), (23, True), (17, False)):
+            if smoothing and not typed:
+                continue
+            model = soft_model(reduction, weighted, smoothing, opset, typed=typed)
+            code, messages, out = compiled(tempoc, model, "--passes=restore,upgrade,shapes")
+            got = computed(out, x=SCORES, classes=PROBABILITIES)
+            expect(f"labels that are probabilities: {reduction}, weights {weighted}, smoothing {smoothing}, "
+                   f"opset {opset}", code == 0 and "the labels are probabilities" in messages and got is not None and
+                   np.allclose(np.reshape(got, -1), want, atol=2e-6), (code, messages, got))
+    for weighted, smoothing, want in ((False, 0, 1.7919), (True, 0.25, 1.8585)):
+        model = soft_model("mean", weighted, smoothing, shape=(2, 3, 2))
+        code, messages, out = compiled(tempoc, model, "--passes=restore,upgrade,shapes")
+        got = computed(out, x=SCORES.reshape(2, 3, 2), classes=PROBABILITIES.reshape(2, 3, 2))
+        expect(f"probabilities behind the classes, weights {weighted}", code == 0 and got is not None and
+               np.allclose(got, want, atol=1e-4), (code, messages, got))
+    code, messages, out = compiled(tempoc, smoothing_model(""), "--passes=restore,upgrade,shapes")
+    expect("labels that are classes", code == 0 and "probabilities" not in messages and
+           nodes_of(out, "SoftmaxCrossEntropyLoss"), (code, messages))
+    model = soft_model("mean", False, 0)
+    model.graph.input[-1].type.tensor_type.shape.dim.pop()
+    code, messages, _ = compiled(tempoc, model)
+    expect("labels of floats, one a row", code == 2 and "has element type float" in messages, (code, messages))
+
+
 # --- means of scattered values ----------------------------------------------------------------------------------------
 TARGET = np.array([[1, -2], [0.5, 3], [2, 1], [-1, 4]], np.float32)
 INDEX = np.array([[0, 1], [0, 0], [3, 1]])
