@@ -279,7 +279,7 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
         work->account = tc_account_make(ctx->arena, model->graph, work->options.loss);
         work->account->has_footprint = has_footprint;
         work->account->footprint = footprint;
-        tc_report_rules(ctx->arena, &work->summary, work->report);
+        tc_report_rules(ctx->arena, model->graph, &work->summary, work->report);
         account_for(ctx, model, costs, work->account);
     }
     if (status == TC_OK && work->size)

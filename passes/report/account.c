@@ -5,10 +5,53 @@
 #include "report.h"
 #include <string.h>
 
-static tc_amount amount(tc_arena *arena, tc_dim bytes) {
+/* Dims that inputs have names for, which --dim gives values; all others are of nodes. */
+typedef struct given {
+    tc_arena *arena;
+    const tc_graph *graph;
+    tc_map *names;
+    const char *instead; /* tc_amount's, for formulas of other names */
+    bool others;         /* found in a formula */
+} given;
+
+static bool note_name(void *user, const char *name, int64_t *value) {
+    given *g = user;
+    *value = 0;
+    if (tc_map_get(g->names, name))
+        return false;
+    const char *kept = tc_arena_strdup(g->arena, name);
+    g->instead = tc_arena_printf(g->arena, "%s --dim=%s=N", g->instead, kept);
+    tc_map_set(g->names, kept, (void *)(uintptr_t)kept);
+    return false;
+}
+
+static given given_of(tc_arena *arena, const tc_graph *graph) {
+    given g = {arena, graph, tc_map_create(arena), "unknown without", false};
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const tc_type *type = graph->inputs[i]->type;
+        for (int d = 0; type && type->kind == TC_TENSOR && d < type->rank; d++)
+            tc_dim_substitute(graph->model->dims, type->dims[d], note_name, &g);
+    }
+    if (tc_map_count(g.names) == 0)
+        g.instead = "unknown before a run";
+    return g;
+}
+
+static bool look_for_others(void *user, const char *name, int64_t *value) {
+    given *g = user;
+    g->others |= !tc_map_get(g->names, name);
+    *value = 0;
+    return false;
+}
+
+static tc_amount amount(given *g, tc_dim bytes) {
     if (tc_dim_is_const(bytes))
-        return (tc_amount){bytes.value, NULL};
-    return (tc_amount){0, tc_dim_is_unknown(bytes) ? "?" : tc_dim_text(arena, bytes)};
+        return (tc_amount){.bytes = bytes.value};
+    if (tc_dim_is_unknown(bytes))
+        return (tc_amount){.formula = "?"};
+    g->others = false;
+    tc_dim_substitute(g->graph->model->dims, bytes, look_for_others, g);
+    return (tc_amount){.formula = tc_dim_text(g->arena, bytes), .instead = g->others ? g->instead : NULL};
 }
 
 /* The op's name in the table of ops: without the suffix that tells variants of ai.tempo ops apart. */
@@ -23,7 +66,8 @@ static const char *why_saved(tc_arena *arena, const tc_saved *saved) {
     return saved->n_users > 1 ? tc_arena_printf(arena, "%s and %u more", first, saved->n_users - 1) : first;
 }
 
-static tc_saved_row saved_row(tc_arena *arena, const tc_ledger *ledger, const tc_saved *saved) {
+static tc_saved_row saved_row(given *g, const tc_ledger *ledger, const tc_saved *saved) {
+    tc_arena *arena = g->arena;
     const tc_value *value = saved->value;
     tc_saved_row row = {.name = tc_arena_strdup(arena, value->name),
                         .dtype = tc_dtype_name(tc_value_dtype(value)),
@@ -32,7 +76,7 @@ static tc_saved_row saved_row(tc_arena *arena, const tc_ledger *ledger, const tc
     row.op = op_name(arena, value->producer);
     row.layer = tc_arena_strdup(arena, ledger->layers[saved->layer].name);
     row.why = why_saved(arena, saved);
-    row.bytes = amount(arena, saved->bytes);
+    row.bytes = amount(g, saved->bytes);
     if (row.rank > 0)
         row.shape = TC_NEW_ARRAY(arena, const char *, (size_t)row.rank);
     for (int i = 0; i < row.rank; i++)
@@ -40,22 +84,24 @@ static tc_saved_row saved_row(tc_arena *arena, const tc_ledger *ledger, const tc
     return row;
 }
 
-static void copy_ledger(tc_arena *arena, const tc_ledger *ledger, tc_account *account) {
+static void copy_ledger(given *g, const tc_ledger *ledger, tc_account *account) {
+    tc_arena *arena = g->arena;
     account->trains = ledger->loss != NULL;
-    account->saved = amount(arena, ledger->bytes);
+    account->saved = amount(g, ledger->bytes);
     account->rows = TC_NEW_ARRAY(arena, tc_saved_row, ledger->n_saved + 1);
     for (; account->n_rows < ledger->n_saved; account->n_rows++)
-        account->rows[account->n_rows] = saved_row(arena, ledger, &ledger->saved[account->n_rows]);
+        account->rows[account->n_rows] = saved_row(g, ledger, &ledger->saved[account->n_rows]);
     account->layers = TC_NEW_ARRAY(arena, tc_layer_row, ledger->n_layers + 1);
     for (; account->n_layers < ledger->n_layers; account->n_layers++) {
         const tc_layer *layer = &ledger->layers[account->n_layers];
         account->layers[account->n_layers] =
-            (tc_layer_row){tc_arena_strdup(arena, layer->name), layer->nodes, amount(arena, layer->bytes)};
+            (tc_layer_row){tc_arena_strdup(arena, layer->name), layer->nodes, amount(g, layer->bytes)};
     }
 }
 
-static void copy_liveness(tc_arena *arena, const tc_liveness *liveness, const bool *forward, tc_account *account) {
-    account->peak = amount(arena, liveness->peak_bytes);
+static void copy_liveness(given *g, const tc_liveness *liveness, const bool *forward, tc_account *account) {
+    tc_arena *arena = g->arena;
+    account->peak = amount(g, liveness->peak_bytes);
     account->exact = liveness->exact;
     account->n_nodes = liveness->n_nodes;
     account->peak_node =
@@ -83,19 +129,20 @@ tc_account *tc_account_make(tc_arena *arena, const tc_graph *graph, const char *
     const tc_value *found = tc_find_loss(graph);
     tc_ledger_make(scratch, graph, found && loss ? output_named(graph, loss) : found, &ledger);
     tc_liveness_make(scratch, graph, &liveness);
-    copy_ledger(arena, &ledger, account);
-    copy_liveness(arena, &liveness, ledger.loss ? tc_forward_nodes(scratch, graph, ledger.loss, &size) : NULL, account);
+    given g = given_of(arena, graph);
+    copy_ledger(&g, &ledger, account);
+    copy_liveness(&g, &liveness, ledger.loss ? tc_forward_nodes(scratch, graph, ledger.loss, &size) : NULL, account);
     tc_arena_destroy(scratch);
     return account;
 }
 
-void tc_report_rules(tc_arena *arena, const tc_summary *summary, tc_report *report) {
+void tc_report_rules(tc_arena *arena, const tc_graph *graph, const tc_summary *summary, tc_report *report) {
+    given g = given_of(arena, graph);
     report->rules = TC_NEW_ARRAY(arena, tc_rule_row, summary->n_rules + 1);
     for (size_t i = 0; i < summary->n_rules; i++) {
         const tc_rule_stat *stat = &summary->rules[i];
         if (stat->matched)
-            report->rules[report->n_rules++] =
-                (tc_rule_row){stat->name, stat->matched, amount(arena, stat->bytes_freed)};
+            report->rules[report->n_rules++] = (tc_rule_row){stat->name, stat->matched, amount(&g, stat->bytes_freed)};
     }
 }
 
@@ -103,6 +150,8 @@ void tc_report_rules(tc_arena *arena, const tc_summary *summary, tc_report *repo
 
 const char *tc_amount_text(tc_arena *arena, tc_amount a) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (a.instead)
+        return a.instead;
     if (a.formula)
         return strcmp(a.formula, "?") == 0 ? "unknown" : tc_arena_printf(arena, "%s bytes", a.formula);
     double number = (double)a.bytes;

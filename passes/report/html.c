@@ -84,8 +84,8 @@ static void put_tiles(page *p) {
     put_change_tile(p, "Peak of live bytes", p->before ? &p->before->peak : NULL, r->after->peak);
     if (r->after->has_footprint) {
         bool compared = p->before && p->before->has_footprint;
-        tc_amount was = {compared ? (int64_t)p->before->footprint.arena : 0, NULL};
-        tc_amount is = {(int64_t)r->after->footprint.arena, NULL};
+        tc_amount was = tc_amount_of(compared ? p->before->footprint.arena : 0);
+        tc_amount is = tc_amount_of(r->after->footprint.arena);
         put_change_tile(p, "Arena of a run", compared ? &was : NULL, is);
     }
     fprintf(p->out, "<div class=\"tile\"><span>Nodes</span><b>%u</b><span>the file has %u</span></div>\n",

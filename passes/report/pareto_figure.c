@@ -91,10 +91,10 @@ static void put_table(page *p, const tc_pareto *c) {
     for (uint32_t i = 0; i < c->n_points; i++) {
         const tc_plan_point *point = &c->points[i];
         fputs("<tr>", p->out);
-        tc_html_amount_cell(p, (tc_amount){(int64_t)point->budget, NULL});
+        tc_html_amount_cell(p, tc_amount_of(point->budget));
         fprintf(p->out, "<td class=\"n\">%.1f%%</td>",
                 c->initial ? 100 * (double)point->budget / (double)c->initial : 100);
-        tc_html_amount_cell(p, (tc_amount){(int64_t)point->arena, NULL});
+        tc_html_amount_cell(p, tc_amount_of(point->arena));
         fprintf(p->out, "<td class=\"n\">%+.1f%%</td><td class=\"n\">%u</td><td>%s</td></tr>\n",
                 tc_pareto_extra(c, point->cost), point->clones, point->met ? "" : "missed");
     }

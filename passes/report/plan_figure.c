@@ -171,7 +171,7 @@ static void put_repeats(page *p, const plot *f) {
         freed += s->repeats[i].freed;
     fprintf(p->out, "<details%s><summary>Nodes that run again, in the order of the run: %u; of what they make, ",
             s->clones <= 20 ? " open" : "", s->clones);
-    tc_html_put(p->out, tc_amount_text(p->ctx->arena, (tc_amount){(int64_t)freed, NULL}));
+    tc_html_put(p->out, tc_amount_text(p->ctx->arena, tc_amount_of(freed)));
     fputs(" were live where most was live before</summary>\n<div class=\"scroll\"><table class=\"repeats\">\n<tr>"
           "<th>Node</th><th>Makes</th><th class=\"n\">Bytes</th><th class=\"n\">Freed at the peak</th><th "
           "class=\"n\">Time</th><th>Why</th></tr>\n",
@@ -184,8 +184,8 @@ static void put_repeats(page *p, const plot *f) {
         tc_html_put(p->out, r->op);
         fputs("</small></td>", p->out);
         tc_html_cell(p, r->type, "code type");
-        tc_html_amount_cell(p, (tc_amount){(int64_t)r->bytes, NULL});
-        tc_html_amount_cell(p, (tc_amount){(int64_t)r->freed, NULL});
+        tc_html_amount_cell(p, tc_amount_of(r->bytes));
+        tc_html_amount_cell(p, tc_amount_of(r->freed));
         const tc_scale time = tc_scale_time((double)r->cost, s->costs, false);
         fputs("<td class=\"n\">", p->out);
         tc_plot_number(p->out, &time, (double)r->cost);

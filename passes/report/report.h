@@ -9,7 +9,10 @@
 typedef struct tc_amount {
     int64_t bytes;       /* where formula is NULL */
     const char *formula; /* where dims are unbound: "4096*batch + 12"; "?" where a size is not known at all */
+    const char *instead; /* what to tell for a formula of sizes that nodes compute, whose names tell nothing; or NULL */
 } tc_amount;
+
+static inline tc_amount tc_amount_of(uint64_t bytes) { return (tc_amount){.bytes = (int64_t)bytes}; }
 
 typedef struct tc_saved_row {
     const char *name, *dtype, *producer, *op, *layer;
@@ -83,8 +86,8 @@ typedef struct tc_report {
 /* The account of a typed graph; everything in `arena`. `loss`: name of the loss, or NULL where it is the only
  * candidate. */
 tc_account *tc_account_make(tc_arena *arena, const tc_graph *graph, const char *loss);
-/* Rows of the rules that matched; while the model whose dims they count in is there. */
-void tc_report_rules(tc_arena *arena, const tc_summary *summary, tc_report *report);
+/* Rows of the rules that matched; `graph`: that of the model whose dims they count in. */
+void tc_report_rules(tc_arena *arena, const tc_graph *graph, const tc_summary *summary, tc_report *report);
 
 /* The lines; `verbose` adds names and all rules. text.c */
 void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *report, bool verbose);
@@ -93,7 +96,7 @@ tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path)
 tc_status tc_report_html(tc_ctx *ctx, const tc_report *report, const char *path);
 
 /* --- for the three of them -------------------------------------------------------------------- */
-/* "12.5 MiB", "640 B", "4096*batch bytes", "unknown"; in the arena. */
+/* "12.5 MiB", "640 B", "4096*batch bytes", "unknown", "unknown without --dim=batch=N"; in the arena. */
 const char *tc_amount_text(tc_arena *arena, tc_amount amount);
 /* Both are numbers, and how much less the second is, in percent (negative: more). */
 bool tc_amount_saving(tc_amount before, tc_amount after, double *out_percent);

@@ -11,7 +11,8 @@
 
 static const char *short_text(tc_ctx *ctx, tc_amount amount) {
     const char *text = tc_amount_text(ctx->arena, amount);
-    return amount.formula && strlen(text) > LONG ? tc_arena_printf(ctx->arena, "%.*s...", LONG, text) : text;
+    return amount.formula && !amount.instead && strlen(text) > LONG ? tc_arena_printf(ctx->arena, "%.*s...", LONG, text)
+                                                                    : text;
 }
 
 static void print_nodes(FILE *out, const tc_summary *s) {
@@ -60,27 +61,26 @@ static void print_rules(FILE *out, tc_ctx *ctx, const tc_report *r, bool all) {
 static void print_change(FILE *out, tc_ctx *ctx, const char *label, const tc_amount *before, tc_amount after,
                          const char *what) {
     double percent;
+    const char *was = before ? short_text(ctx, *before) : NULL, *is = short_text(ctx, after);
     fprintf(out, "%-11s", label);
-    if (before)
-        fprintf(out, "%s -> ", short_text(ctx, *before));
-    fputs(short_text(ctx, after), out);
+    if (was && !(after.instead && strcmp(was, is) == 0))
+        fprintf(out, "%s -> ", was);
+    fputs(is, out);
     if (before && tc_amount_saving(*before, after, &percent))
         fprintf(out, " (%.1f%% %s)", percent < 0 ? -percent : percent, percent < 0 ? "more" : "less");
     fprintf(out, " %s\n", what);
 }
-
-static tc_amount arena_of(const tc_account *account) { return (tc_amount){(int64_t)account->footprint.arena, NULL}; }
 
 /* In bytes: it is a promise. */
 static void print_arena(FILE *out, tc_ctx *ctx, const tc_account *before, const tc_account *after) {
     bool compared = before && before->has_footprint;
     if (!after->has_footprint)
         return;
-    tc_amount was = compared ? arena_of(before) : (tc_amount){0};
+    tc_amount was = tc_amount_of(compared ? before->footprint.arena : 0);
     const char *what = tc_arena_printf(ctx->arena, "allocated by a run: %" PRIu64 " bytes", after->footprint.arena);
     if (after->footprint.missing)
         what = tc_arena_printf(ctx->arena, "%s; there is no kernel for %s yet", what, after->footprint.missing);
-    print_change(out, ctx, "arena", compared ? &was : NULL, arena_of(after), what);
+    print_change(out, ctx, "arena", compared ? &was : NULL, tc_amount_of(after->footprint.arena), what);
 }
 
 static const char *cost_text(tc_arena *arena, const tc_account *account) {
@@ -121,10 +121,9 @@ static void print_pareto(FILE *out, tc_ctx *ctx, const tc_pareto *c) {
     for (uint32_t i = 0; i < c->n_points; i++) {
         const tc_plan_point *p = &c->points[i];
         double share = c->initial ? 100 * (double)p->budget / (double)c->initial : 100;
-        fprintf(out, "  %6.1f%% %14s %12s %+8.1f%% %6u%s\n", share,
-                tc_amount_text(ctx->arena, (tc_amount){(int64_t)p->budget, NULL}),
-                tc_amount_text(ctx->arena, (tc_amount){(int64_t)p->arena, NULL}), tc_pareto_extra(c, p->cost),
-                p->clones, p->met ? "" : " missed");
+        fprintf(out, "  %6.1f%% %14s %12s %+8.1f%% %6u%s\n", share, tc_amount_text(ctx->arena, tc_amount_of(p->budget)),
+                tc_amount_text(ctx->arena, tc_amount_of(p->arena)), tc_pareto_extra(c, p->cost), p->clones,
+                p->met ? "" : " missed");
     }
 }
 

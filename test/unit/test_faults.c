@@ -70,7 +70,7 @@ static tc_status compile_model(tc_ctx *ctx, tc_model *model, FILE *null) {
     TC_TRY(tc_pipeline_run(&env, model));
     TC_TRY(tc_write_onnx(ctx, model, "train.onnx"));
     report.after = report.before = tc_account_make(ctx->arena, model->graph, NULL);
-    tc_report_rules(ctx->arena, &summary, &report);
+    tc_report_rules(ctx->arena, model->graph, &summary, &report);
     tc_report_text(null, ctx, &report, true);
     return tc_report_html(ctx, &report, "report.html");
 }
