@@ -190,6 +190,26 @@ static bool are_trailing(const guard_call *call) {
     return trailing_count(constant_of(call, 0), tc_value_rank(value_arg(call, 1))) > 0;
 }
 
+/* The axes of `rank` that a constant list names, as bits; 0 where it names none, another, or is no constant. */
+static uint64_t axes_named(const tc_tensor *axes, int rank) {
+    uint64_t seen = 0;
+    for (uint64_t i = 0; axes && axes->dtype == TC_INT64 && i < axes->count; i++) {
+        int64_t axis = tc_tensor_get_int(axes, i);
+        axis += axis < 0 ? rank : 0;
+        if (axis < 0 || axis >= rank)
+            return 0;
+        seen |= (uint64_t)1 << axis;
+    }
+    return seen;
+}
+
+/* The first list of axes of x names all that the second does, and that one names some. */
+static bool covers_axes(const guard_call *call) {
+    int rank = tc_value_rank(value_arg(call, 2));
+    uint64_t wide = axes_named(constant_of(call, 0), rank), narrow = axes_named(constant_of(call, 1), rank);
+    return narrow && (wide & narrow) == narrow;
+}
+
 static bool same_count(const guard_call *call) {
     const tc_tensor *a = constant_of(call, 0), *b = constant_of(call, 1);
     return a && b && a->count == b->count;
@@ -319,6 +339,7 @@ static const guard_row rows[] = {
     {"broadcasts", "vv", broadcasts, false, "broadcasting the first against the second leaves the second's shape"},
     {"column", "v", guard_is_column, false, "its last dim is 1, or it has no dims"},
     {"constant", "v", is_constant, false, "its elements are known, loaded and no weight that training changes"},
+    {"covers", "vvv", covers_axes, false, "constant lists of axes of the third: the first names all of the second"},
     {"dim", "vxn", has_dim, false, "this axis (negative: from the end) has this size"},
     {"few_sides", "v*", has_few_sides, true,
      "the result of a normalization by the second (scale), and the third (bias), gives x-hat again in most channels"},
