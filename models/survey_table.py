@@ -62,7 +62,8 @@ def verdict(row):
 def outcome(row):
     if row["stage"] != "right":
         return "differs" if row["stage"] == "gradients" else "refused"
-    return "random" if row.get("message") else f"{row['error']:.0e}" + (" d" if row.get("double") or "float" in row else "")
+    in_double = row.get("double") or "float" in row
+    return "random" if row.get("message") else f"{row['error']:.0e}" + (" d" if in_double else "")
 
 
 def counts(rows, kinds):
