@@ -20,25 +20,12 @@ TK_INLINE T TK_CAT(rnn_slope, SUFFIX)(tk_rnn_function f, T y) {
 /* Not a number stays. */
 TK_INLINE T TK_CAT(rnn_hold, SUFFIX)(T clip, T x) { return x > clip ? clip : x < -clip ? -clip : x; }
 
-/* Of the sums in `gates`: the gates, and the states c and h behind the step. */
-TK_INLINE void TK_CAT(rnn_lstm_point, SUFFIX)(tk_rnn_function f, tk_rnn_function g, tk_rnn_function h_of, T clip, T p_i,
-                                              T p_o, T p_f, T *i, T *o, T *forget, T *in, T *c, T *h) {
-    const T before = *c;
-    *i = TK_CAT(rnn_apply, SUFFIX)(f, TK_CAT(rnn_hold, SUFFIX)(clip, *i + p_i * before));
-    *forget = TK_CAT(rnn_apply, SUFFIX)(f, TK_CAT(rnn_hold, SUFFIX)(clip, *forget + p_f * before));
-    *in = TK_CAT(rnn_apply, SUFFIX)(g, TK_CAT(rnn_hold, SUFFIX)(clip, *in));
-    const T now = *forget * before + *i * *in;
-    *o = TK_CAT(rnn_apply, SUFFIX)(f, TK_CAT(rnn_hold, SUFFIX)(clip, *o + p_o * now));
-    *c = now;
-    *h = *o * TK_CAT(rnn_apply, SUFFIX)(h_of, now);
-}
-
 /* Gates become the gradients of their sums, dc, that of c behind the step, that of c before it; dh is that of h behind
- * it. c and `before` are the cells. */
+ * it. y is the function h of c behind the step, `before` is c before it. */
 TK_INLINE void TK_CAT(rnn_lstm_back_point, SUFFIX)(tk_rnn_function f, tk_rnn_function g, tk_rnn_function h_of, T p_i,
-                                                   T p_o, T p_f, T *i, T *o, T *forget, T *in, T c, T before, T dh,
+                                                   T p_o, T p_f, T *i, T *o, T *forget, T *in, T y, T before, T dh,
                                                    T *dc) {
-    const T y = TK_CAT(rnn_apply, SUFFIX)(h_of, c), was_i = *i, was_o = *o, was_f = *forget, was_in = *in;
+    const T was_i = *i, was_o = *o, was_f = *forget, was_in = *in;
     *o = dh * y * TK_CAT(rnn_slope, SUFFIX)(f, was_o);
     const T of_c = *dc + dh * was_o * TK_CAT(rnn_slope, SUFFIX)(h_of, y) + *o * p_o;
     *i = of_c * was_in * TK_CAT(rnn_slope, SUFFIX)(f, was_i);

@@ -1,8 +1,9 @@
-/* rnn_rows_tmpl.h: rows of gates, for one type. Set before including: T, SUFFIX. Loops with the functions that
- * exporters write become vector code; others take a loop for all functions. */
+/* rnn_rows_tmpl.h: rows of gates, for one type. Set before including: T, SUFFIX. A loop of several functions is too
+ * much for the compiler to make vector code of: of an LSTM each has a loop of its own. */
 #include "rnn_point.h"
 
 #define ROW(name) TK_CAT(name, SUFFIX)
+#define BLOCK 256
 
 TK_VECTOR static void ROW(add)(void *to_, const void *x_, int64_t n) {
     T *restrict to = to_;
@@ -33,33 +34,53 @@ TK_VECTOR static void ROW(apply)(void *x_, tk_rnn_function f, double clip, int64
 }
 #undef APPLY_ALL
 
-#define LSTM_ALL(f, g, h_of, p_i, p_o, p_f)                                                                            \
-    for (int64_t j = 0; j < n; j++)                                                                                    \
-    ROW(rnn_lstm_point)(f, g, h_of, clip, p_i, p_o, p_f, &i[j], &o[j], &forget[j], &in[j], &c[j], &h[j])
-TK_VECTOR static void ROW(lstm)(const tk_rnn_direction *d, void *gates, void *c_, void *h_) {
-    const int64_t n = d->hidden;
-    T *restrict i = gates, *restrict o = i + n, *restrict forget = o + n, *restrict in = forget + n;
-    T *restrict c = c_, *restrict h = h_;
-    const T *restrict p = d->p, clip = (T)d->clip;
-    if (p)
-        LSTM_ALL(d->f, d->g, d->h, p[j], p[n + j], p[2 * n + j]);
-    else if (d->f == TK_RNN_SIGMOID && d->g == TK_RNN_TANH && d->h == TK_RNN_TANH)
-        LSTM_ALL(TK_RNN_SIGMOID, TK_RNN_TANH, TK_RNN_TANH, 0, 0, 0);
-    else
-        LSTM_ALL(d->f, d->g, d->h, 0, 0, 0);
+/* to += a b */
+TK_VECTOR static void ROW(add_product)(T *restrict to, const T *restrict a, const T *restrict b, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] += a[i] * b[i];
 }
-#undef LSTM_ALL
+
+TK_VECTOR static void ROW(scale)(T *restrict to, const T *restrict by, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] *= by[i];
+}
+
+TK_VECTOR static void ROW(cell)(T *restrict c, const T *restrict forget, const T *restrict i, const T *restrict in,
+                                int64_t n) {
+    for (int64_t j = 0; j < n; j++)
+        c[j] = forget[j] * c[j] + i[j] * in[j];
+}
+
+static void ROW(lstm)(const tk_rnn_direction *d, void *gates, void *c, void *h) {
+    const int64_t n = d->hidden;
+    T *i = gates, *o = i + n, *forget = o + n, *in = forget + n;
+    const T *p = d->p;
+    if (p) {
+        ROW(add_product)(i, p, c, n);
+        ROW(add_product)(forget, p + 2 * n, c, n);
+    }
+    ROW(apply)(i, d->f, d->clip, n);
+    ROW(apply)(forget, d->f, d->clip, n);
+    ROW(apply)(in, d->g, d->clip, n);
+    ROW(cell)(c, forget, i, in, n);
+    if (p)
+        ROW(add_product)(o, p + n, c, n);
+    ROW(apply)(o, d->f, d->clip, n);
+    memcpy(h, c, (size_t)n * sizeof(T));
+    ROW(apply)(h, d->h, INFINITY, n);
+    ROW(scale)(h, o, n);
+}
 
 #define LSTM_BACK_ALL(f, g, h_of, p_i, p_o, p_f)                                                                       \
-    for (int64_t j = 0; j < n; j++)                                                                                    \
+    for (int64_t j = 0; j < m; j++)                                                                                    \
         ROW(rnn_lstm_back_point)                                                                                       \
-    (f, g, h_of, p_i, p_o, p_f, &i[j], &o[j], &forget[j], &in[j], c[j], before[j], dh[j], &dc[j])
-TK_VECTOR static void ROW(lstm_back)(const tk_rnn_direction *d, void *gates, const void *c_, const void *before_,
-                                     const void *dh_, void *dc_) {
+    (f, g, h_of, p_i, p_o, p_f, &i[j], &o[j], &forget[j], &in[j], y[j], before[j], dh[j], &dc[j])
+/* m elements from each operand's begin; y is what h is of c behind the step. */
+TK_VECTOR static void ROW(lstm_back_block)(const tk_rnn_direction *d, T *gates, const T *restrict p,
+                                           const T *restrict y, const T *restrict before, const T *restrict dh,
+                                           T *restrict dc, int64_t m) {
     const int64_t n = d->hidden;
     T *restrict i = gates, *restrict o = i + n, *restrict forget = o + n, *restrict in = forget + n;
-    T *restrict dc = dc_;
-    const T *restrict c = c_, *restrict before = before_, *restrict dh = dh_, *restrict p = d->p;
     if (p)
         LSTM_BACK_ALL(d->f, d->g, d->h, p[j], p[n + j], p[2 * n + j]);
     else if (d->f == TK_RNN_SIGMOID && d->g == TK_RNN_TANH && d->h == TK_RNN_TANH)
@@ -68,6 +89,19 @@ TK_VECTOR static void ROW(lstm_back)(const tk_rnn_direction *d, void *gates, con
         LSTM_BACK_ALL(d->f, d->g, d->h, 0, 0, 0);
 }
 #undef LSTM_BACK_ALL
+
+static void ROW(lstm_back)(const tk_rnn_direction *d, void *gates, const void *c, const void *before, const void *dh,
+                           void *dc) {
+    T y[BLOCK];
+    for (int64_t at = 0; at < d->hidden; at += BLOCK) {
+        int64_t m = d->hidden - at < BLOCK ? d->hidden - at : BLOCK;
+        memcpy(y, (const T *)c + at, (size_t)m * sizeof(T));
+        ROW(apply)(y, d->h, INFINITY, m);
+        ROW(lstm_back_block)
+        (d, (T *)gates + at, d->p ? (const T *)d->p + at : NULL, y, (const T *)before + at, (const T *)dh + at,
+         (T *)dc + at, m);
+    }
+}
 
 #define GRU_ALL(g, behind)                                                                                             \
     for (int64_t j = 0; j < n; j++)                                                                                    \
@@ -124,5 +158,6 @@ TK_VECTOR static void ROW(add_products)(double *restrict sum, const void *a_, co
 const tk_rnn_rows ROW(tk_rnn_rows) = {ROW(add), ROW(apply),    ROW(multiply),   ROW(lstm),       ROW(lstm_back),
                                       ROW(gru), ROW(gru_back), ROW(reset_back), ROW(plain_back), ROW(add_products)};
 #undef ROW
+#undef BLOCK
 #undef T
 #undef SUFFIX
