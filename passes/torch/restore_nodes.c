@@ -25,3 +25,12 @@ tc_value *tc_restore_add(tc_restore_nodes *nodes, const char *op_type, tc_value 
 tc_value *tc_restore_number(const tc_restore_nodes *nodes, tc_dtype dtype, double value) {
     return tc_constant(nodes->r->graph, nodes->name, tc_tensor_scalar(nodes->r->graph->model, dtype, value));
 }
+
+void tc_restore_set_axes(tc_node *reduce, const int64_t *axes, size_t n) {
+    tc_model *model = reduce->graph->model;
+    int64_t operand_since = tc_node_is(reduce, "", "ReduceSum") ? 13 : 18;
+    if (tc_model_opset(model, "") >= operand_since)
+        tc_node_set_input(reduce, 1, tc_constant(reduce->graph, "axes", tc_tensor_ints(model, axes, (int64_t)n)));
+    else
+        tc_attr_set_ints(reduce, "axes", axes, n);
+}

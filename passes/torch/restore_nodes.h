@@ -19,4 +19,6 @@ tc_node *tc_restore_add_node(tc_restore_nodes *nodes, const char *op_type, tc_va
 tc_value *tc_restore_add(tc_restore_nodes *nodes, const char *op_type, tc_value *a, tc_value *b, tc_value *c);
 /* A constant, []. */
 tc_value *tc_restore_number(const tc_restore_nodes *nodes, tc_dtype dtype, double value);
+/* The axes of a Reduce* node, by what its opset has for them. */
+void tc_restore_set_axes(tc_node *reduce, const int64_t *axes, size_t n);
 #endif

@@ -46,17 +46,13 @@ static tc_value *add_along_classes(smoothing *s, tc_value *weights, int rank) {
 /* For each label, the mean over classes of -w log_softmax(x); 0 where it is ignored. */
 static tc_value *add_uniform(smoothing *s) {
     tc_value *scores = tc_input(s->loss, SCORES), *weights = tc_input(s->loss, WEIGHTS);
-    tc_graph *graph = s->nodes.r->graph;
     const int64_t axis = CLASS_AXIS;
     tc_value *log = add(s, "LogSoftmax", scores, NULL, NULL);
     tc_attr_set_int(log->producer, "axis", axis);
     if (weights)
         log = add(s, "Mul", log, add_along_classes(s, weights, tc_value_rank(scores)), NULL);
     tc_value *mean = add(s, "ReduceMean", log, NULL, NULL);
-    if (tc_model_opset(graph->model, "") >= 18)
-        tc_node_set_input(mean->producer, 1, tc_constant(graph, "class_axis", tc_tensor_ints(graph->model, &axis, 1)));
-    else
-        tc_attr_set_ints(mean->producer, "axes", &axis, 1);
+    tc_restore_set_axes(mean->producer, &axis, 1);
     tc_attr_set_int(mean->producer, "keepdims", 0);
     return add(s, "Where", s->ignored, s->zero, add(s, "Neg", mean, NULL, NULL));
 }

@@ -297,6 +297,42 @@ def check_soft_labels(tempoc, models):
     expect("labels of floats, one a row", code == 2 and "has element type float" in messages, (code, messages))
 
 
+# --- sums over losses of rows -----------------------------------------------------------------------------------------
+ROWS = np.array([0.504597, 1.407606, 2.829036, 3.349012], np.float32)  # PyTorch's losses of SCORES and CLASSES
+
+
+def rows_model(call, op="Identity", declared=()):
+    """A graph in which the losses of rows are declared with shape `declared` and squared, then read by the call."""
+    loss = smoothing_model("", "none").graph.node[0]
+    loss.output[0] = "rows"
+    loss.metadata_props[0].value = loss.metadata_props[0].value.replace("%loss :", "%rows :")
+    nodes = [loss, node("%square = aten.mul.Tensor(%rows, %rows)", "Mul", ["rows", "rows"], ["square"]),
+             node(call, op, ["square"], ["loss"])]
+    model = model_of(nodes, {}, inputs={"x": ["n", 3]})
+    model.graph.input.append(helper.make_tensor_value_info("classes", TensorProto.INT64, ["n"]))
+    for name in ("rows", "square"):
+        model.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, declared))
+    return model
+
+
+def check_sum_of_rows(tempoc, models):
+    for call, want in (("sum.default(%square,)", np.sum), ("mean.default(%square,)", np.mean),
+                       ("sum.dim_IntList(%square, [-1])", np.sum), ("amax.default(%square, [0])", np.max)):
+        code, messages, out = compiled(tempoc, rows_model(f"%loss = aten.{call}"), "--passes=restore,shapes")
+        got = computed(out, x=SCORES, classes=CLASSES)
+        expect(f"losses of rows, {call}", code == 0 and "the reduction of rows to loss is put back" in messages and
+               got is not None and np.allclose(got, want(ROWS ** 2), atol=1e-4), (code, messages, got))
+    model = rows_model("%loss = aten.sum.default(%square,)", declared=["n"])
+    code, messages, out = compiled(tempoc, model, "--passes=restore")
+    expect("losses of rows, declared as such", code == 0 and "put back" not in messages and
+           len(nodes_of(out, "Identity")) == 1, (code, messages))
+    for what, call, op in (("a sort", "%loss = aten.sort.default(%square,)", "Identity"),
+                           ("a reduction without a node", "%loss = aten.exp.default(%mean,)", "Exp")):
+        code, messages, _ = compiled(tempoc, rows_model(call, op), "--passes=restore,autodiff")
+        expect(f"losses of rows, {what}: refused", code == 3 and
+               "PyTorch's reduction of the losses of rows is not in the file" in messages, (code, messages))
+
+
 # --- means of scattered values ----------------------------------------------------------------------------------------
 TARGET = np.array([[1, -2], [0.5, 3], [2, 1], [-1, 4]], np.float32)
 INDEX = np.array([[0, 1], [0, 0], [3, 1]])
