@@ -4,6 +4,7 @@ import datetime
 import importlib.metadata
 import os
 import re
+import textwrap
 
 TITLES = {"tf_": "transformers", "timm_": "timm", "tv_": "torchvision", "df_": "diffusers",
           "nn_": "torch.nn, and small models by hand"}
@@ -22,8 +23,8 @@ HEAD = """# Models
 
 Kinds of models that were exported by PyTorch, compiled, run, and compared with PyTorch's own loss and gradients, each
 small (two layers of 32 where the kind allows), with random weights, in training mode without dropout, one batch.
-`models/survey.py` wrote this page on {date}{build}, with
-{versions}:
+`models/survey.py` wrote this page on {date}{build}:
+{versions}.
 
     python models/survey.py --tempoc build/tempoc --tempo-run build/tempo-run --cases DIR --exporters ts17,plain23
     python models/survey.py --cases DIR --table docs/models.md
@@ -42,7 +43,7 @@ of a cube; raised are the ops of the compiled graph. The two counts know nothing
 {sums}
 
 [models-modules.md](models-modules.md) has the last of these. Raised of places:
-{raised}.
+{raised}
 
 """
 
@@ -72,6 +73,16 @@ def counts(rows, kinds):
     there = sum(row.get("places", {}).get(k, 0) for row in rows for k in kinds)
     made = sum(min(row.get("raised", {}).get(k, 0), row.get("places", {}).get(k, 0)) for row in rows for k in kinds)
     return made, there
+
+
+def not_raised(chosen):
+    """A sentence that names the kinds with places that are not raised, and how many of how many are; or nothing"""
+    named = []
+    for kind, row in chosen.items():
+        made, there = counts([row], PLACES)
+        if verdict(row) != "exporter" and "raised" in row and made < there:
+            named.append(f"{kind} ({made} of {there})")
+    return f" Places are left in: {', '.join(named)}." if named else ""
 
 
 def line(kind, row):
@@ -130,7 +141,7 @@ def write(path, rows, build):
     told = ", ".join("{} {} of {}".format(name, *counts(there, [k])) for k, name in PLACES.items())
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in PACKAGES)
     text = HEAD.format(date=datetime.date.today(), versions=versions, build=f", of {build}" if build else "",
-                       sums="\n".join(sums), raised=told)
+                       sums="\n".join(sums), raised=textwrap.fill(f"{told}.{not_raised(chosen)}", 120))
     modules = parts.pop(MODULES, [])
     with open(path, "w") as f:
         f.write(text + "\n".join([*sum(parts.values(), []), *not_right(by_kind, chosen)[1:]]) + "\n")
