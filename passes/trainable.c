@@ -308,6 +308,21 @@ static void tell_single(const selection *s) {
     }
 }
 
+static void tell_joined(const selection *s) {
+    tc_ctx *ctx = s->env->ctx;
+    name_list joined = {0};
+    for (size_t i = 0; i < s->flow->n_trained; i++)
+        if (tc_script_is_joined(s->flow->trained[i]))
+            add_name(ctx->arena, &joined, s->flow->trained[i]->name);
+    if (!joined.n)
+        return;
+    tc_note(ctx, NULL,
+            "operands of recurrent layers that the exporter made of several parameters each are trained as they stand, "
+            "with gates in ONNX's order: %s",
+            tc_quote_list(ctx, joined.names, joined.n));
+    tc_hint(ctx, "export with do_constant_folding=False: then each parameter is trained under its name");
+}
+
 void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *tensor) {
     if (env->summary->initializers)
         tc_map_set(env->summary->initializers, name, (void *)(uintptr_t)tensor);
@@ -344,6 +359,7 @@ tc_status tc_trainable_select(tc_pass_env *env, const tc_rule_set *rules, tc_gra
     TC_TRY(tc_train_list_check(env, graph));
     warn_unmatched(&s);
     tell_single(&s);
+    tell_joined(&s);
     for (int guess = 0; guess < TC_GUESS_COUNT; guess++)
         tc_tell_guessed(env->ctx, (tc_guess)guess, s.guessed[guess].names, s.guessed[guess].n);
     tc_summary *summary = env->summary;

@@ -1,7 +1,9 @@
 /* script_names.c: names of parameters in files of PyTorch's older exporter (TorchScript), which folds the transpose of
  * a Linear's weight and calls what comes of it "onnx::MatMul_203". The MatMul that reads it is called by the path of
  * its module: "/bert/encoder/layer.0/output/dense/MatMul" multiplies by bert.encoder.layer.0.output.dense.weight. A
- * module of a Sequential has the path of the Sequential before it: "/head/head.0/MatMul" is of head.0. */
+ * module of a Sequential has the path of the Sequential before it: "/head/head.0/MatMul" is of head.0.
+ *
+ * Of a recurrent layer it folds all that makes one operand of several parameters, and calls that "onnx::LSTM_117". */
 #include "torch_names.h"
 #include <string.h>
 
@@ -41,4 +43,19 @@ bool tc_script_name(tc_arena *arena, const tc_value *initializer, tc_torch_name 
         return false;
     *out_name = (tc_torch_name){tc_arena_printf(arena, "%s.weight", module), TC_TORCH_TRANSPOSED};
     return true;
+}
+
+bool tc_script_is_joined(const tc_value *initializer) {
+    static const char *const ops[] = {"LSTM", "GRU", "RNN"};
+    const char *name = initializer->name, *begin = "onnx::";
+    const size_t n = strlen(begin);
+    TC_FOR_USES(use, initializer) {
+        for (size_t i = 0; i < TC_COUNT(ops); i++) {
+            const size_t length = strlen(ops[i]);
+            if (tc_node_is(use->user, "", ops[i]) && strncmp(name, begin, n) == 0 &&
+                strncmp(name + n, ops[i], length) == 0 && name[n + length] == '_')
+                return true;
+        }
+    }
+    return false;
 }

@@ -42,6 +42,8 @@ bool tc_torch_kept_name(tc_arena *arena, const tc_model *model, const char *init
 /* What an initializer of a file stands for whose name PyTorch's older exporter made up, as the node tells that reads
  * it; false: it tells nothing. The name is in `arena`. script_names.c */
 bool tc_script_name(tc_arena *arena, const tc_value *initializer, tc_torch_name *out_name);
+/* The older exporter has put it together from several parameters of a recurrent layer. script_names.c */
+bool tc_script_is_joined(const tc_value *initializer);
 /* Says that the initializer stands for the parameter of that name, in place of what was said of it before; both names
  * are copied. */
 void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout);
