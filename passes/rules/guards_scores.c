@@ -11,7 +11,7 @@ static tc_value *value_arg(const guard_call *call, uint16_t index) {
     return call->values[call->guard->args[index].name];
 }
 
-static const char *const on_the_way[] = {"Add", "Cast", "Div", "Max", "Mul", "Reshape", "Sub", "Where"};
+static const char *const on_the_way[] = {"Add", "Cast", "Concat", "Div", "Max", "Mul", "Reshape", "Sub", "Where"};
 
 static bool is_on_the_way(const tc_node *node) {
     for (size_t i = 0; i < TC_COUNT(on_the_way); i++)
