@@ -59,6 +59,7 @@ tc_status tc_pass_restore(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_restore_corners(&r));
     TC_TRY(tc_restore_dropout(&r));
     TC_TRY(tc_restore_losses(&r));
+    TC_TRY(tc_restore_renorm(&r)); /* of tables that are detached for it alone */
     TC_TRY(tc_restore_scatter(&r));
     TC_TRY(tc_restore_stop(&r));
     return tc_restore_smoothing(&r); /* of scores in which gradients may stop */

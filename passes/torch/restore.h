@@ -40,6 +40,7 @@ tc_status tc_restore_batch_norm(tc_restore *r);
 tc_status tc_restore_corners(tc_restore *r);
 tc_status tc_restore_dropout(tc_restore *r);
 tc_status tc_restore_losses(tc_restore *r);
+tc_status tc_restore_renorm(tc_restore *r);
 tc_status tc_restore_scatter(tc_restore *r);
 tc_status tc_restore_smoothing(tc_restore *r);
 tc_status tc_restore_stop(tc_restore *r);

@@ -600,6 +600,61 @@ def check_stop_option(tempoc, models):
     expect("--stop without a backward pass", code == 0 and not nodes_of(out, "StopGradient"), (code, messages))
 
 
+# --- max_norm ---------------------------------------------------------------------------------------------------------
+TABLE, IDS = np.array([[3, 4], [0.3, 0.4], [6, -8], [1, 1], [-5, 12]], np.float32), np.array([[2, 0], [1, 2]])
+
+
+def renorm_model(folded, tied=False, operation="embedding_renorm", padding=""):
+    """The nodes that dynamo writes for nn.Embedding(5, 2, max_norm=1.0), and the sum of squares of the rows; `tied`:
+    the sum of squares of the table is added."""
+    table = "detach" if folded else "copy"
+    call = f"%embedding_renorm*2 = aten.{operation}.default(%detach, %ids, 1.0, 2.0)"
+    nodes = [] if folded else [node("%detach = aten.detach.default(%p_e_weight,)", "Identity", ["e.weight"], ["copy"])]
+    nodes += [node(call, op, inputs, [result], "e") for op, inputs, result in (
+        ("Unique", ["ids"], "rows"), ("Gather", [table, "rows"], "read"), ("ReduceL2", ["read", "one_at"], "norm"),
+        ("Add", ["norm", "tiny"], "above"), ("Div", ["max", "above"], "factor"), ("Mul", ["read", "factor"], "small"),
+        ("Greater", ["norm", "max"], "is_long"), ("Where", ["is_long", "small", "read"], "scaled"),
+        ("Unsqueeze", ["rows", "one_at"], "places"), ("ScatterND", [table, "places", "scaled"], "embedding_renorm"))]
+    nodes += [node(f"%embedding = aten.embedding.default(%embedding_renorm, %ids{padding})", "Gather",
+                   ["embedding_renorm", "ids"], ["embedding"], "e"),
+              node("", "ReduceSumSquare", ["embedding"], ["loss_rows" if tied else "loss"], keepdims=0)]
+    if tied:
+        nodes += [node("%square = aten.square.default(%embedding_renorm,)", "ReduceSumSquare", ["embedding_renorm"],
+                       ["square"], keepdims=0), node("", "Add", ["loss_rows", "square"], ["loss"])]
+    model = model_of(nodes, {"e.weight": TABLE}, inputs={})
+    del model.graph.input[:]
+    model.graph.input.append(helper.make_tensor_value_info("ids", TensorProto.INT64, list(IDS.shape)))
+    model.graph.initializer[0].name = "detach" if folded else "e.weight"
+    for name, value in (("one_at", np.array([1])), ("tiny", np.float32(1e-7)), ("max", np.float32(1))):
+        model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+    return model
+
+
+def check_renorm(tempoc, models):
+    lengths = np.linalg.norm(TABLE, axis=1, keepdims=True)
+    looked_up = np.isin(np.arange(len(TABLE)), IDS)[:, None]
+    scaled = np.where(looked_up & (lengths > 1), TABLE / lengths, TABLE)  # PyTorch's table from then on
+    for folded, tied, padding in ((False, False, ""), (False, False, ", 2"), (True, False, ""), (False, True, "")):
+        counts = np.bincount(IDS.reshape(-1), minlength=len(TABLE))[:, None] + int(tied)
+        want_loss = (scaled ** 2 * counts).sum()
+        if padding:
+            counts[2] = 0
+        model = renorm_model(folded, tied, padding=padding)
+        code, messages, out = compiled(tempoc, model, "--recipe=portable")
+        got = onnxruntime.InferenceSession(out.SerializeToString(), providers=["CPUExecutionProvider"]).run(
+            ["loss", "e.weight_grad"], {"ids": IDS}) if code == 0 else [0, 0]
+        expect(f"max_norm, folded {folded}, tied {tied}, padding row '{padding}'",
+               code == 0 and "rows of 'e.weight' are scaled to max_norm" in messages and not nodes_of(out, "Unique") and
+               np.allclose(got[0], want_loss, rtol=1e-6) and np.allclose(got[1], 2 * scaled * counts, atol=1e-6),
+               (code, messages, got, want_loss, 2 * scaled * counts))
+    code, messages, out = compiled(tempoc, renorm_model(False), "--recipe=forward")
+    expect("max_norm without a backward pass", code == 0 and not nodes_of(out, "Unique") + nodes_of(out, "Sub"),
+           (code, messages))
+    other = renorm_model(False, operation="other")
+    code, messages, _ = compiled(tempoc, other)
+    expect("what is no max_norm stays", code == 3 and "Unique" in messages, (code, messages))
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
