@@ -318,7 +318,15 @@ static const void *from(const void *data, int64_t at, tk_dtype dtype) {
 
 /* One item with bias and mask of the size of its scores. */
 static tk_attention single(const tk_attention *a) {
-    tk_attention one = {.items = 1, .s = a->s, .t = a->t, .d = a->d, .e = a->e, .scale = a->scale, .fill = a->fill};
+    tk_attention one = {.items = 1,
+                        .s = a->s,
+                        .t = a->t,
+                        .d = a->d,
+                        .e = a->e,
+                        .scale = a->scale,
+                        .fill = a->fill,
+                        .bias_first = a->bias_first,
+                        .softcap = a->softcap};
     one.bias_row = one.mask_row = a->t;
     one.bias_column = one.mask_column = 1;
     one.guard = a->guard;

@@ -219,7 +219,26 @@ static int chosen(gen *g, int scores, int mask, int fill, bool excluded) {
                    v.dims, bound);
 }
 
+/* A bias before the mask, scores that no cap lets grow, and a softmax that takes each row's largest score away. */
+static int bounded(gen *g, int s) {
+    int how = fz_below(g, 4);
+    double high = fz_at(g, s)->high;
+    if (how == 0) {
+        int cap = fz_number(g, 5), t = fz_unary(g, "Tanh", NULL, fz_binary(g, "Div", s, cap, high / 5), 1);
+        return fz_binary(g, "Mul", t, cap, 5);
+    }
+    if (how == 1) {
+        int most = fz_reduce(g, "ReduceMax", s, -1, true, high);
+        return fz_binary(g, "Sub", s, most, 2 * high);
+    }
+    s = fz_either(g, "Add", s, score_input(g, s, FZ_FLOAT), high + 1);
+    int mask = score_input(g, s, FZ_BOOL), fill = fz_number(g, -10000);
+    return chosen(g, s, mask, fill, how == 2);
+}
+
 static int masked(gen *g, int s) {
+    if (fz_chance(g, 25))
+        return bounded(g, s);
     int how = fz_below(g, 6);
     if (how == 0) {
         int mask = score_input(g, s, FZ_BOOL), fill = fz_number(g, fz_chance(g, 50) ? -10000 : -1e30);
