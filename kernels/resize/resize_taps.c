@@ -119,7 +119,7 @@ int64_t tk_resize_taps(tk_tap *taps, double *weights, const tk_resize_rule *rule
         const double x =
             rule->mode == TK_RESIZE_NEAREST ? stepped_coordinate(rule, span, at) : coordinate(rule, span, at);
         const bool crops = rule->places == TK_TF_CROP_AND_RESIZE;
-        if (crops && (x < 0 || x > (double)(span->inp - 1))) {
+        if (crops && !(x >= 0 && x <= (double)(span->inp - 1))) { /* NaN, too */
             taps[at] = (tk_tap){0, 0, (int32_t)n};
             continue;
         }

@@ -109,7 +109,7 @@ static tc_status read_spans(resized *s) {
     }
     for (int i = 0; i < s->x->rank; i++)
         TC_TRY(rt_expect(s->launcher, s->node,
-                         s->stays[i] ? s->spans[i].inp == s->spans[i].out : s->spans[i].inp > 0 || s->x->count == 0));
+                         s->stays[i] ? s->spans[i].inp == s->spans[i].out : s->spans[i].inp > 0 || s->y->count == 0));
     TC_TRY(read_factors(s, axes, n));
     if (s->rule.places != TK_TF_CROP_AND_RESIZE)
         return TC_OK;

@@ -114,6 +114,15 @@ def sizes():
     one("ConstantOfShape", I(2**20, 2**20), code=LIMIT, says=("takes 4194304.0 MiB",))
 
 
+def resizes():
+    linear, crop = "<mode = \"linear\"%s>", ', coordinate_transformation_mode = "tf_crop_and_resize"'
+    refused(BAD, "Resize", F(), F(), F(), I(5), says=("do not fit together",))
+    check(one("Resize", F(), F(), F(), I(0)).tolist() == [], "nothing of nothing")
+    for roi in (F("nan", 1), F(0, "nan"), F("-inf", "inf")):
+        got = one("Resize", X[0], roi, F(), I(5), attrs=linear % (crop + ", extrapolation_value = 7.0"))
+        check(got.tolist() == [7] * 5, f"a place that is not a number is outside: {got}")
+
+
 def integers():
     for op, a, b, want in (("Div", LEAST, -1, LEAST), ("Mod", LEAST, -1, 0), ("Mul", 2**62, 4, 0),
                            ("Add", MOST, 1, LEAST)):
@@ -149,6 +158,7 @@ indices()
 labels()
 ratios()
 sizes()
+resizes()
 integers()
 pieces()
 finish()
