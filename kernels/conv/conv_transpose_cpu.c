@@ -4,6 +4,7 @@
 #include "../common/parallel.h"
 #include "../common/types.h"
 #include "../matmul/matmul.h"
+#include "../movement/cast.h"
 #include "conv.h"
 #include <string.h>
 
@@ -87,17 +88,6 @@ static void add_channels(void *ctx, tk_share share) {
         (c->dtype == TK_F32 ? add_channel_f32 : add_channel_f64)(c, channel);
 }
 
-typedef struct rounding {
-    uint16_t *out;
-    const float *sums;
-    tk_dtype dtype;
-} rounding;
-
-static void round_channels(void *ctx, tk_share share) {
-    const rounding *r = ctx;
-    tk_narrow(r->out + share.begin, r->sums + share.begin, share.end - share.begin, r->dtype);
-}
-
 void tk_conv_transpose_run(tk_queue *q, void *wide, const void *narrow, const void *weight, const void *bias,
                            const tk_conv *c, tk_dtype dtype, void *workspace) {
     const int64_t outs = tk_volume(c->window.out), wides = tk_volume(c->window.inp);
@@ -116,7 +106,6 @@ void tk_conv_transpose_run(tk_queue *q, void *wide, const void *narrow, const vo
         ctx.bias = bias ? (const char *)bias + (size_t)(group * channels) * size : NULL;
         tk_parallel_for(q, channels, TK_GRAIN / (outs * tk_volume(c->window.kernel) + wides) + 1, add_channels, &ctx);
         if (tk_is_half(dtype))
-            tk_parallel_for(q, channels * wides, TK_GRAIN, round_channels,
-                            &(rounding){(uint16_t *)out, (const float *)sums, dtype});
+            tk_cast(q, out, sums, channels * wides, dtype, TK_F32);
     }
 }

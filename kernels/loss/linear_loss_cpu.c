@@ -4,6 +4,7 @@
 #include "../common/math.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
+#include "../movement/cast.h"
 #include "linear_loss.h"
 #include <string.h>
 
@@ -260,34 +261,28 @@ static const void *converted(const void *operand, void *room, const tk_linear_lo
     return room;
 }
 
-/* Elements of a gradient, from what they were added up in. */
 typedef struct finish_ctx {
     void *out;
-    const void *sum; /* floats; or doubles to be scaled */
+    const double *sum;
     double scale;
     tk_dtype dtype;
 } finish_ctx;
 
-static void finish_dw(void *ctx, tk_share share) {
-    const finish_ctx *c = ctx;
-    tk_narrow((uint16_t *)c->out + share.begin, (const float *)c->sum + share.begin, share.end - share.begin, c->dtype);
-}
-
 static void finish_db(void *ctx, tk_share share) {
     const finish_ctx *c = ctx;
     for (int64_t i = share.begin; i < share.end; i++)
-        tk_put(c->out, c->dtype, i, ((const double *)c->sum)[i] * c->scale);
+        tk_put(c->out, c->dtype, i, c->sum[i] * c->scale);
 }
 
 static void finish(walk *w, double loss, double divisor) {
     const tk_linear_loss *s = w->shape;
     if (s->reduction != TK_LOSS_NONE)
         tk_put(w->out.loss, s->loss_dtype, 0, loss / divisor);
-    finish_ctx of_w = {w->out.dw, w->dw, 1, s->dtype}, of_b = {w->out.db, w->db, w->scale, s->dtype};
+    finish_ctx of_b = {w->out.db, w->db, w->scale, s->dtype};
     if (w->out.dw && !w->begun) /* no row counts */
         memset(w->out.dw, 0, (size_t)(s->classes * s->hidden) * tk_size(s->dtype));
     else if (w->out.dw && tk_is_half(s->dtype))
-        tk_parallel_for(w->q, s->classes * s->hidden, TK_GRAIN, finish_dw, &of_w);
+        tk_cast(w->q, w->out.dw, w->dw, s->classes * s->hidden, s->dtype, TK_F32);
     if (w->out.db)
         tk_parallel_for(w->q, s->classes, TK_GRAIN, finish_db, &of_b);
 }

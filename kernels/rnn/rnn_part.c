@@ -1,7 +1,7 @@
 /* rnn_part.c: a direction of a recurrent layer (rnn_part.h). */
 #include "rnn_part.h"
-#include "../common/element.h"
-#include "../common/parallel.h"
+#include "../movement/cast.h"
+#include "../queue.h"
 #include <math.h>
 #include <string.h>
 
@@ -30,28 +30,12 @@ tk_rnn_counts tk_rnn_count(const tk_rnn *s) {
 
 /* --- 16 bits ---------------------------------------------------------------------------------- */
 
-typedef struct convert_ctx {
-    void *out;
-    const void *inp;
-    tk_dtype dtype;
-} convert_ctx;
-
-static void widen_range(void *ctx, tk_share share) {
-    const convert_ctx *c = ctx;
-    tk_widen((float *)c->out + share.begin, (const uint16_t *)c->inp + share.begin, share.end - share.begin, c->dtype);
-}
-
-static void narrow_range(void *ctx, tk_share share) {
-    const convert_ctx *c = ctx;
-    tk_narrow((uint16_t *)c->out + share.begin, (const float *)c->inp + share.begin, share.end - share.begin, c->dtype);
-}
-
 const void *tk_rnn_widened(tk_queue *q, tk_rnn_room *room, const void *operand, int64_t count, tk_dtype dtype) {
     if (!tk_is_half(dtype))
         return operand;
     float *wide = tk_rnn_take(room, count, sizeof *wide);
     if (operand && wide)
-        tk_parallel_for(q, count, TK_GRAIN, widen_range, &(convert_ctx){wide, operand, dtype});
+        tk_cast(q, wide, operand, count, TK_F32, dtype);
     return operand ? wide : NULL;
 }
 
@@ -64,7 +48,7 @@ void *tk_rnn_wide_result(tk_rnn_room *room, void *result, int64_t count, tk_dtyp
 
 void tk_rnn_narrow_result(tk_queue *q, void *result, const void *wide, int64_t count, tk_dtype dtype) {
     if (result && tk_is_half(dtype))
-        tk_parallel_for(q, count, TK_GRAIN, narrow_range, &(convert_ctx){result, wide, dtype});
+        tk_cast(q, result, wide, count, dtype, TK_F32);
 }
 
 tk_rnn_operands tk_rnn_wide_operands(tk_queue *q, tk_rnn_room *room, tk_rnn_operands in, const tk_rnn *s) {
