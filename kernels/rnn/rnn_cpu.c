@@ -40,32 +40,24 @@ static char *gates_of(const walk *w, int64_t item) {
     return tk_rnn_at(a, w->gates, ((w->step - w->first) * a->to_step + item * a->to_item) * a->gates);
 }
 
-static void state_row(const walk *w, char *to, const void *from, int64_t item) {
+static char *state_at(const walk *w, const void *base, int64_t item) {
     const tk_rnn_part *a = &w->part;
-    size_t bytes = (size_t)a->s->hidden * a->size;
-    if (from)
-        memcpy(to, tk_rnn_at(a, from, tk_rnn_state_row(a->s, a->direction, item) * a->s->hidden), bytes);
-    else
-        memset(to, 0, bytes);
+    return tk_rnn_at(a, base, tk_rnn_state_row(a->s, a->direction, item) * a->s->hidden);
 }
 
 static void begin(walk *w) {
     const tk_rnn_part *a = &w->part;
     for (int64_t i = 0; i < a->s->batch; i++) {
-        state_row(w, tk_rnn_at(a, w->h, i * a->s->hidden), a->in.h0, i);
-        state_row(w, tk_rnn_at(a, w->c, i * a->s->hidden), a->in.c0, i);
+        tk_rnn_copy_row(a, tk_rnn_at(a, w->h, i * a->s->hidden), state_at(w, a->in.h0, i));
+        tk_rnn_copy_row(a, tk_rnn_at(a, w->c, i * a->s->hidden), state_at(w, a->in.c0, i));
     }
 }
 
 static void end(walk *w) {
     const tk_rnn_part *a = &w->part;
-    size_t bytes = (size_t)a->s->hidden * a->size;
     for (int64_t i = 0; i < a->s->batch; i++) {
-        int64_t to = tk_rnn_state_row(a->s, a->direction, i) * a->s->hidden, from = i * a->s->hidden;
-        if (w->out.h)
-            memcpy(tk_rnn_at(a, w->out.h, to), tk_rnn_at(a, w->h, from), bytes);
-        if (w->out.c)
-            memcpy(tk_rnn_at(a, w->out.c, to), tk_rnn_at(a, w->c, from), bytes);
+        tk_rnn_copy_row(a, state_at(w, w->out.h, i), tk_rnn_at(a, w->h, i * a->s->hidden));
+        tk_rnn_copy_row(a, state_at(w, w->out.c, i), tk_rnn_at(a, w->c, i * a->s->hidden));
     }
 }
 
@@ -90,13 +82,11 @@ static void new_state(const walk *w, int64_t item, char *gates, char *h) {
     }
 }
 
+/* The item's row of Y; h NULL: its sequence has ended. */
 static void put_row(const walk *w, int64_t item, const char *h) {
     const tk_rnn_part *a = &w->part;
-    char *to = tk_rnn_at(a, w->out.y, tk_rnn_y_row(a->s, w->step, a->direction, item) * a->s->hidden);
-    if (to && h)
-        memcpy(to, h, (size_t)a->s->hidden * a->size);
-    else if (to)
-        memset(to, 0, (size_t)a->s->hidden * a->size);
+    int64_t row = tk_rnn_y_row(a->s, w->step, a->direction, item);
+    tk_rnn_copy_row(a, tk_rnn_at(a, w->out.y, row * a->s->hidden), h);
 }
 
 /* Sums, and what follows from them: of a GRU with its reset before R, r h. */

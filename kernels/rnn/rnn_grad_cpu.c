@@ -2,6 +2,7 @@
  * layer gave (Y), so the sums of all steps are products over all rows; then the steps backward, with one product each,
  * and the gradients of W, R and x as products over all rows again. */
 #include "../common/parallel.h"
+#include "../common/types.h"
 #include "rnn_part.h"
 #include <string.h>
 
@@ -51,11 +52,7 @@ static char *gates_at(const walk *w, int64_t row) { return tk_rnn_at(&w->part, w
 
 /* A row [hidden] of zeros, or of what an operand has at that row. */
 static void get_row(const walk *w, char *to, const void *from, int64_t row) {
-    size_t bytes = (size_t)w->part.s->hidden * w->part.size;
-    if (from)
-        memcpy(to, hidden_at(w, from, row), bytes);
-    else
-        memset(to, 0, bytes);
+    tk_rnn_copy_row(&w->part, to, hidden_at(w, from, row));
 }
 
 static int64_t state_of(const walk *w, int64_t item) { return tk_rnn_state_row(w->part.s, w->part.direction, item); }
@@ -266,13 +263,8 @@ static void columns_range(void *ctx, tk_share share) {
 }
 
 static void put_columns(const walk *w, char *to, int64_t n) {
-    const tk_rnn_part *a = &w->part;
-    for (int64_t i = 0; i < n; i++) {
-        if (a->s->dtype == TK_F64)
-            ((double *)(void *)to)[i] = w->columns[i];
-        else
-            ((float *)(void *)to)[i] = (float)w->columns[i];
-    }
+    for (int64_t i = 0; i < n; i++)
+        tk_put(to, w->part.s->dtype, i, w->columns[i]);
 }
 
 static void bias_gradient(const walk *w) {
@@ -326,12 +318,9 @@ static void weight_gradients(const walk *w) {
 }
 
 static void put_states(const walk *w) {
-    size_t bytes = (size_t)w->part.s->hidden * w->part.size;
     for (int64_t i = 0; i < w->part.s->batch; i++) {
-        if (w->out.dh0)
-            memcpy(hidden_at(w, w->out.dh0, state_of(w, i)), hidden_at(w, w->dh, i), bytes);
-        if (w->out.dc0)
-            memcpy(hidden_at(w, w->out.dc0, state_of(w, i)), hidden_at(w, w->dc, i), bytes);
+        tk_rnn_copy_row(&w->part, hidden_at(w, w->out.dh0, state_of(w, i)), hidden_at(w, w->dh, i));
+        tk_rnn_copy_row(&w->part, hidden_at(w, w->out.dc0, state_of(w, i)), hidden_at(w, w->dc, i));
     }
 }
 

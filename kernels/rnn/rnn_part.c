@@ -103,6 +103,14 @@ tk_rnn_part tk_rnn_part_of(tk_queue *q, tk_rnn_room *room, const tk_rnn *s, tk_r
     return a;
 }
 
+void tk_rnn_copy_row(const tk_rnn_part *a, void *to, const void *from) {
+    size_t bytes = (size_t)a->s->hidden * a->size;
+    if (to && from)
+        memcpy(to, from, bytes);
+    else if (to)
+        memset(to, 0, bytes);
+}
+
 bool tk_rnn_check(tk_queue *q, const tk_rnn *s, const void *lens) {
     for (int64_t i = 0; lens && i < s->batch; i++)
         if (((const int32_t *)lens)[i] < 0 || ((const int32_t *)lens)[i] > s->steps) {

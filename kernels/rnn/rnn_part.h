@@ -61,6 +61,8 @@ static inline bool tk_rnn_is_first(const tk_rnn_part *a, int64_t step, int64_t i
 static inline char *tk_rnn_at(const tk_rnn_part *a, const void *base, int64_t element) {
     return base ? (char *)base + element * (int64_t)a->size : NULL;
 }
+/* A row [hidden] of `from`, or of zeros where that is NULL; nowhere where `to` is. */
+void tk_rnn_copy_row(const tk_rnn_part *a, void *to, const void *from);
 /* Items of the batch that are worth a thread. */
 static inline int64_t tk_rnn_grain(const tk_rnn_part *a) { return TK_RNN_GRAIN / (a->gates + 1) + 1; }
 

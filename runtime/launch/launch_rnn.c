@@ -3,20 +3,16 @@
 #include "../../kernels/rnn/rnn.h"
 #include "launch_util.h"
 
-static const rt_arg *layer_operand(const rt_launch *launch, uint32_t first, uint32_t index) {
-    return rt_in(launch, first + index);
-}
-
 /* The operands of a layer, which begin at `first`. */
 static tk_rnn_operands operands_of(const rt_launch *launch, uint32_t first) {
     return (tk_rnn_operands){.x = launch->in[first + TC_RNN_X].data,
                              .w = launch->in[first + TC_RNN_W].data,
                              .r = launch->in[first + TC_RNN_R].data,
-                             .b = rt_data(layer_operand(launch, first, TC_RNN_B)),
-                             .lens = rt_data(layer_operand(launch, first, TC_RNN_LENS)),
-                             .h0 = rt_data(layer_operand(launch, first, TC_RNN_H0)),
-                             .c0 = rt_data(layer_operand(launch, first, TC_RNN_C0)),
-                             .p = rt_data(layer_operand(launch, first, TC_RNN_P))};
+                             .b = rt_data(rt_in(launch, first + TC_RNN_B)),
+                             .lens = rt_data(rt_in(launch, first + TC_RNN_LENS)),
+                             .h0 = rt_data(rt_in(launch, first + TC_RNN_H0)),
+                             .c0 = rt_data(rt_in(launch, first + TC_RNN_C0)),
+                             .p = rt_data(rt_in(launch, first + TC_RNN_P))};
 }
 
 static void run_rnn(tk_queue *q, const rt_launch *launch) {
@@ -74,7 +70,7 @@ static bool fits(const rt_arg *arg, int64_t count, tk_dtype dtype) {
 static tc_status check_operands(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, uint32_t first,
                                 const tk_rnn *p) {
     const int64_t rows = p->directions * tk_rnn_gates(p) * p->hidden, state = p->directions * p->batch * p->hidden;
-    const rt_arg *lens = layer_operand(launch, first, TC_RNN_LENS);
+    const rt_arg *lens = rt_in(launch, first + TC_RNN_LENS);
     const struct {
         const char *name;
         uint32_t index;
@@ -83,7 +79,7 @@ static tc_status check_operands(rt_launcher *launcher, const tc_node *node, cons
                     {"B", TC_RNN_B, 2 * rows},         {"initial_h", TC_RNN_H0, state},
                     {"initial_c", TC_RNN_C0, state},   {"P", TC_RNN_P, p->directions * 3 * p->hidden}};
     for (size_t i = 0; i < TC_COUNT(operands); i++) {
-        const rt_arg *arg = layer_operand(launch, first, operands[i].index);
+        const rt_arg *arg = rt_in(launch, first + operands[i].index);
         if (!fits(arg, operands[i].count, p->dtype))
             return tc_error(launcher->ctx, TC_BAD_INPUT, node,
                             "%s has %lld elements of %s, expected %lld of %s for %lld steps of %lld items, %lld inputs "
@@ -122,7 +118,7 @@ tc_status rt_launch_recurrence_grad(rt_launcher *launcher, const tc_node *node, 
         holds = holds && fits(rt_in(launch, states[i]), state, p->dtype) &&
                 fits(rt_in(launch, all[i]), p->steps * state, p->dtype);
     for (uint32_t i = TC_RNN_DX; i < TC_RNN_GRADIENTS; i++) { /* of operands that there are */
-        const rt_arg *out = rt_out(launch, i), *in = layer_operand(launch, TC_RNN_LAYER, tc_recurrent_gradient_of[i]);
+        const rt_arg *out = rt_out(launch, i), *in = rt_in(launch, TC_RNN_LAYER + tc_recurrent_gradient_of[i]);
         holds = holds && (!out || (in && fits(out, in->count, p->dtype)));
     }
     TC_TRY(rt_expect(launcher, node, holds));
