@@ -76,18 +76,8 @@ typedef struct dft_ctx {
     void (*store)(const struct dft_ctx *c, int64_t lane, const tk_complex *x);
 } dft_ctx;
 
-#define T float
-#define SUFFIX f32
-#include "fourier_tmpl.h"
-#define T double
-#define SUFFIX f64
-#include "fourier_tmpl.h"
-#define T float
-#define SUFFIX f16
-#include "fourier_tmpl.h"
-#define T float
-#define SUFFIX bf16
-#include "fourier_tmpl.h"
+#define TEMPLATE "../fourier/fourier_tmpl.h"
+#include "../common/each_float.h"
 
 /* x_j chirp_j, convolved with the filter, times chirp_k. */
 static tk_complex *convolve(const tk_dft_shape *d, tk_complex *a, tk_complex *b) {

@@ -13,18 +13,8 @@ typedef struct channel_ctx {
     bool train;
 } channel_ctx;
 
-#define T float
-#define SUFFIX f32
-#include "channel_tmpl.h"
-#define T double
-#define SUFFIX f64
-#include "channel_tmpl.h"
-#define T float
-#define SUFFIX f16
-#include "channel_tmpl.h"
-#define T float
-#define SUFFIX bf16
-#include "channel_tmpl.h"
+#define TEMPLATE "../norm/channel_tmpl.h"
+#include "../common/each_float.h"
 
 static int64_t grain(int64_t elements) { return TK_GRAIN / 4 / (elements + 1) + 1; }
 

@@ -27,18 +27,8 @@ typedef struct norm_ctx {
     void *recovered; /* [chunks, n], of what is computed in: x-hat from y */
 } norm_ctx;
 
-#define T float
-#define SUFFIX f32
-#include "layer_forms_tmpl.h"
-#define T double
-#define SUFFIX f64
-#include "layer_forms_tmpl.h"
-#define T float
-#define SUFFIX f16
-#include "layer_forms_tmpl.h"
-#define T float
-#define SUFFIX bf16
-#include "layer_forms_tmpl.h"
+#define TEMPLATE "../norm/layer_forms_tmpl.h"
+#include "../common/each_float.h"
 
 static int64_t row_grain(int64_t n) { return TK_GRAIN / 4 / (n + 1) + 1; }
 

@@ -5,18 +5,8 @@
 #include "../common/parallel.h"
 #include "pointwise_math.h"
 
-#define T float
-#define SUFFIX f32
-#include "pointwise_tmpl.h"
-#define T double
-#define SUFFIX f64
-#include "pointwise_tmpl.h"
-#define T float
-#define SUFFIX f16
-#include "pointwise_tmpl.h"
-#define T float
-#define SUFFIX bf16
-#include "pointwise_tmpl.h"
+#define TEMPLATE "../pointwise/pointwise_tmpl.h"
+#include "../common/each_float.h"
 
 /* One type's loop over n elements: out = f(inp), where `dout` is not read, or out = dout * f'(inp). */
 typedef void (*pointwise_fn)(void *out, const void *dout, const void *inp, int64_t n, double alpha);

@@ -68,18 +68,8 @@ typedef struct grid_ctx {
                      int n);
 } grid_ctx;
 
-#define T float
-#define SUFFIX f32
-#include "grid_sample_tmpl.h"
-#define T double
-#define SUFFIX f64
-#include "grid_sample_tmpl.h"
-#define T float
-#define SUFFIX f16
-#include "grid_sample_tmpl.h"
-#define T float
-#define SUFFIX bf16
-#include "grid_sample_tmpl.h"
+#define TEMPLATE "../resize/grid_sample_tmpl.h"
+#include "../common/each_float.h"
 
 /* The taps of all axes, multiplied out. */
 static int combine(const grid_ctx *c, int64_t item, int64_t place, int64_t *at, double *weights) {

@@ -55,20 +55,8 @@ static bool next_line(line_walk *w) {
     return false;
 }
 
-#define T float
-#define SUFFIX f32
-#define ITSELF /* what is stored is what is computed in */
-#include "resize_tmpl.h"
-#define T double
-#define SUFFIX f64
-#define ITSELF
-#include "resize_tmpl.h"
-#define T float
-#define SUFFIX f16
-#include "resize_tmpl.h"
-#define T float
-#define SUFFIX bf16
-#include "resize_tmpl.h"
+#define TEMPLATE "../resize/resize_tmpl.h"
+#include "../common/each_float.h"
 
 /* --- elements as they are --------------------------------------------------------------------- */
 

@@ -72,11 +72,9 @@ static void TK_CAT(resize_lines, SUFFIX)(void *ctx, tk_share share) {
         const S *inp = (const S *)c->inp + line_at(&w);
         const T weight = TK_CAT(weight_of, SUFFIX)(&w);
         bool more = next_line(&w);
-#ifdef ITSELF
-        if (!more && weight == 1)
-            x = inp;
+        if (sizeof(S) == sizeof(T) && !more && weight == 1) /* what is stored is what is computed in */
+            x = (const T *)(const void *)inp;
         else
-#endif
             TK_CAT(add_line, SUFFIX)(line, inp, weight, n, true);
         for (; more; more = next_line(&w))
             TK_CAT(add_line, SUFFIX)(line, (const S *)c->inp + line_at(&w), TK_CAT(weight_of, SUFFIX)(&w), n, false);
@@ -88,4 +86,3 @@ static void TK_CAT(resize_lines, SUFFIX)(void *ctx, tk_share share) {
 }
 #undef T
 #undef SUFFIX
-#undef ITSELF
