@@ -1,7 +1,7 @@
 /* attention_cpu.c: items of attention_tmpl.h to threads. Products are those of MatMul, called for one block in one
  * thread; rows of the softmax, dropped elements and their draw are those of kernels/softmax and kernels/dropout. */
 #include "../common/element.h"
-#include "../common/math.h"
+#include "../common/functions.h"
 #include "../common/parallel.h"
 #include "../dropout/dropout.h"
 #include "../dropout/dropout_math.h"
@@ -84,9 +84,6 @@ static void product(void *out, const void *a, const void *b, tk_product p, tk_dt
 }
 static void product_f32(float *out, const float *a, const float *b, tk_product p) { product(out, a, b, p, TK_F32); }
 static void product_f64(double *out, const double *a, const double *b, tk_product p) { product(out, a, b, p, TK_F64); }
-
-static inline float tanh_f32(float x) { return tk_tanhf(x); }
-static inline double tanh_f64(double x) { return tanh(x); }
 
 #define T float
 #define SUFFIX f32

@@ -136,7 +136,7 @@ static void TK_CAT(bias_row, SUFFIX)(T *s, const void *biases, const tk_attentio
 /* n scores to cap tanh(score / cap), and, where it is wanted, the slope 1 - tanh^2 of that. */
 TK_VECTOR static void TK_CAT(cap_scores, SUFFIX)(T *s, T *slope, int64_t n, T cap) {
     for (int64_t i = 0; i < n; i++) {
-        T t = TK_CAT(tanh, MATH)(s[i] / cap);
+        T t = TK_CAT(tk_tanh, MATH)(s[i] / cap);
         s[i] = cap * t;
         if (slope)
             slope[i] = 1 - t * t;
