@@ -1,13 +1,8 @@
 /* determinant_lu.h: one matrix, for the CPU and for CUDA: rows and columns in an order of their own, A = L U. */
 #ifndef TK_DETERMINANT_LU_H
 #define TK_DETERMINANT_LU_H
+#include "../common/vector.h"
 #include <stdint.h>
-
-#ifdef __cplusplus
-#define TK_LU_FN static __device__ inline
-#else
-#define TK_LU_FN static inline
-#endif
 
 /* Scratch of one matrix of n rows, in doubles: the matrix, a column, and the orders of rows and columns. */
 #define TK_LU_ROOM(n) ((n) * (n) + 3 * (n))
@@ -20,12 +15,12 @@ typedef struct tk_lu {
     double sign;          /* of both orders together */
 } tk_lu;
 
-TK_LU_FN tk_lu tk_lu_of(double *scratch, int64_t n) {
+TK_INLINE tk_lu tk_lu_of(double *scratch, int64_t n) {
     tk_lu lu = {n, scratch, scratch + n * n, (int64_t *)(scratch + n * n + n), (int64_t *)(scratch + n * n + 2 * n), 1};
     return lu;
 }
 
-TK_LU_FN void tk_lu_swap(tk_lu *lu, int64_t k, int64_t row, int64_t col) {
+TK_INLINE void tk_lu_swap(tk_lu *lu, int64_t k, int64_t row, int64_t col) {
     for (int64_t j = 0; row != k && j < lu->n; j++) {
         double kept = lu->a[k * lu->n + j];
         lu->a[k * lu->n + j] = lu->a[row * lu->n + j];
@@ -43,7 +38,7 @@ TK_LU_FN void tk_lu_swap(tk_lu *lu, int64_t k, int64_t row, int64_t col) {
 }
 
 /* The largest element left is the next pivot. Where it is 0, so is all that is left. */
-TK_LU_FN void tk_lu_factor(tk_lu *lu) {
+TK_INLINE void tk_lu_factor(tk_lu *lu) {
     const int64_t n = lu->n;
     for (int64_t i = 0; i < n; i++)
         lu->rows[i] = lu->cols[i] = i;
@@ -65,7 +60,7 @@ TK_LU_FN void tk_lu_factor(tk_lu *lu) {
     }
 }
 
-TK_LU_FN double tk_lu_determinant(const tk_lu *lu) {
+TK_INLINE double tk_lu_determinant(const tk_lu *lu) {
     double product = lu->sign;
     for (int64_t i = 0; i < lu->n; i++)
         product *= lu->a[i * lu->n + i];
@@ -74,7 +69,7 @@ TK_LU_FN double tk_lu_determinant(const tk_lu *lu) {
 
 /* lu->column = column j of the adjugate of L U. With U = [U', u; 0, d] the adjugate of U is det U' [d U'^-1, -U'^-1 u;
  * 0, 1], which divides by no d: a matrix that lacks one rank has its adjugate, one that lacks more has 0. */
-TK_LU_FN void tk_lu_adjugate(const tk_lu *lu, int64_t j) {
+TK_INLINE void tk_lu_adjugate(const tk_lu *lu, int64_t j) {
     const int64_t n = lu->n, last = n - 1;
     double *y = lu->column, d = lu->a[last * n + last], minor = lu->sign;
     for (int64_t i = 0; i < last; i++)

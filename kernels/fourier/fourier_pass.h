@@ -3,17 +3,11 @@
 #define TK_FOURIER_PASS_H
 #include "fourier.h"
 
-#ifdef __cplusplus
-#define TK_FOURIER_FN static __device__ inline
-#else
-#define TK_FOURIER_FN static inline
-#endif
-
 typedef struct tk_complex {
     double re, im;
 } tk_complex;
 
-TK_FOURIER_FN tk_complex tk_complex_mul(tk_complex a, tk_complex b) {
+TK_INLINE tk_complex tk_complex_mul(tk_complex a, tk_complex b) {
     tk_complex y = {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
     return y;
 }
@@ -21,8 +15,8 @@ TK_FOURIER_FN tk_complex tk_complex_mul(tk_complex a, tk_complex b) {
 /* Butterfly `item` of a pass over transforms of `n`, `stride` of them interleaved, by the factor p:
  *   y[q + stride (p j + k)] = w_n^(j k) sum over r of x[q + stride (j + n/p r)] w_p^(r k)
  * for item = q + stride j. n stride is the length; there are length / p items. */
-TK_FOURIER_FN void tk_butterfly(tk_complex *y, const tk_complex *x, const tk_complex *roots, int64_t length,
-                                int64_t stride, int p, int64_t item) {
+TK_INLINE void tk_butterfly(tk_complex *y, const tk_complex *x, const tk_complex *roots, int64_t length, int64_t stride,
+                            int p, int64_t item) {
     int64_t j = item / stride, q = item % stride, apart = length / p, turn = length / p;
     tk_complex in[TK_DFT_RADIX];
     for (int r = 0; r < p; r++)
@@ -40,18 +34,18 @@ TK_FOURIER_FN void tk_butterfly(tk_complex *y, const tk_complex *x, const tk_com
 }
 
 /* Which of the operand's numbers is number j of a lane, and whether as its conjugate; -1: it is 0. */
-TK_FOURIER_FN int64_t tk_dft_source(const tk_dft_shape *d, int64_t j, bool *out_conjugate) {
+TK_INLINE int64_t tk_dft_source(const tk_dft_shape *d, int64_t j, bool *out_conjugate) {
     *out_conjugate = d->half && j > d->n / 2;
     j = *out_conjugate ? d->n - j : j;
     return j < d->n_inp ? j : -1;
 }
 
 /* Where the lane's numbers begin in the operand and in the result. */
-TK_FOURIER_FN int64_t tk_dft_inp_at(const tk_dft_shape *d, int64_t lane) {
+TK_INLINE int64_t tk_dft_inp_at(const tk_dft_shape *d, int64_t lane) {
     int64_t o = lane / d->inner;
     return o / d->frames * d->across + o % d->frames * d->step + lane % d->inner;
 }
-TK_FOURIER_FN int64_t tk_dft_out_at(const tk_dft_shape *d, int64_t lane) {
+TK_INLINE int64_t tk_dft_out_at(const tk_dft_shape *d, int64_t lane) {
     return lane / d->inner * d->n_out * d->inner + lane % d->inner;
 }
 #endif

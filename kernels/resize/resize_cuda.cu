@@ -4,7 +4,7 @@
 extern "C" {
 #include "resize.h"
 TK_RESIZE_KERNELS(TK_DECLARE_CUDA)
-size_t tk_cuda_resize_workspace(const tk_resize *resize, tk_dtype dtype, int slots);
+TK_RESIZE_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
 }
 
 namespace {
