@@ -3,58 +3,6 @@
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
-#include "../common/vector.h"
-#include <math.h>
-
-/* --- one axis --------------------------------------------------------------------------------- */
-
-/* Reflected at the ends, as often as it takes: the middles of the elements there, or their outer sides. */
-static double reflect(double x, double low, double span) {
-    if (span <= 0)
-        return 0;
-    const double far = fabs(x - low), times = floor(far / span), rest = far - times * span;
-    return fmod(times, 2) == 0 ? rest + low : span - rest + low;
-}
-
-static double padded(const tk_grid_sample *s, int64_t size, double x) {
-    if (s->padding == TK_GRID_REFLECTION)
-        x = s->align_corners ? reflect(x, 0, (double)(size - 1)) : reflect(x, -0.5, (double)size);
-    return s->padding == TK_GRID_ZEROS ? x : fmin(fmax(x, 0), (double)(size - 1));
-}
-
-/* R. Keys, "Cubic convolution interpolation for digital image processing", 1981, with a = -0.75. */
-static double keys(double distance) {
-    const double d = fabs(distance), a = -0.75;
-    return d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
-}
-
-static void add_tap(tk_grid_taps *taps, int64_t size, double at, double weight) {
-    const bool inside = at >= 0 && at < (double)size;
-    taps->at[taps->n] = inside ? (int64_t)at : 0;
-    taps->weights[taps->n++] = inside ? weight : 0;
-}
-
-tk_grid_taps tk_grid_taps_of(const tk_grid_sample *s, int64_t size, double coordinate) {
-    tk_grid_taps taps = {.n = 0};
-    const double half = (coordinate + 1) / 2;
-    double x = s->align_corners ? half * (double)(size - 1) : half * (double)size - 0.5;
-    if (s->mode == TK_RESIZE_CUBIC) {
-        const double first = floor(x) - 1;
-        for (int k = 0; k < 4; k++)
-            add_tap(&taps, size, rint(padded(s, size, first + k)), keys(first + k - x));
-        return taps;
-    }
-    x = padded(s, size, x);
-    if (s->mode == TK_RESIZE_NEAREST) {
-        add_tap(&taps, size, rint(x), 1);
-        return taps;
-    }
-    add_tap(&taps, size, floor(x), 1 - (x - floor(x)));
-    add_tap(&taps, size, floor(x) + 1, x - floor(x));
-    return taps;
-}
-
-/* --- all places ------------------------------------------------------------------------------- */
 
 enum { BLOCK = 64, COMBINED = TK_GRID_TAPS * TK_GRID_TAPS * TK_GRID_TAPS };
 
