@@ -19,6 +19,8 @@ typedef struct resized {
 
 /* --- attributes and operands ------------------------------------------------------------------ */
 
+static const char *const modes[] = {"nearest", "linear", "cubic"}; /* by tk_resize_mode */
+
 /* The place of an attribute's word among these. */
 static tc_status read_word(rt_launcher *launcher, const tc_node *node, const char *name, const char *otherwise,
                            const char *const *words, int n, int *out_place) {
@@ -31,7 +33,6 @@ static tc_status read_word(rt_launcher *launcher, const tc_node *node, const cha
 }
 
 static tc_status read_rule(resized *s) {
-    static const char *const modes[] = {"nearest", "linear", "cubic"};
     static const char *const places[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
                                          "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
     static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
@@ -280,7 +281,6 @@ static void run_grid_sample(tk_queue *q, const rt_launch *launch) {
 }
 
 tc_status rt_launch_grid_sample(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
-    static const char *const modes[] = {"nearest", "linear", "cubic"};
     static const char *const paddings[] = {"zeros", "border", "reflection"};
     const rt_arg *x = &launch->in[0], *grid = &launch->in[1], *y = &launch->out[0];
     tk_grid_sample *p = RT_PARAMS(launcher, tk_grid_sample);
