@@ -1,5 +1,6 @@
 /* check_fourier.c: transforms on the emulated device: lengths by factors and by Bluestein's way, real and complex, in
  * frames and apart. */
+#include "../unit/fourier_shapes.h"
 #include "cuda_case.h"
 #include <stdlib.h>
 
@@ -36,29 +37,12 @@ static void transforms(void) {
     static const int64_t lengths[] = {1, 6, 16, 17, 26, 97};
     for (const tk_dtype *t = all_floats; *t; t++)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-            const int64_t n = lengths[i], half = n / 2 + 1;
-            tk_dft_shape d = {.outer = 2,
-                              .inner = 3,
-                              .frames = 1,
-                              .across = 3 * n,
-                              .n_inp = n,
-                              .n_out = n,
-                              .inp_parts = 2,
-                              .out_parts = 2,
-                              .inverse = i % 2 == 1};
-            one(d, n, 12 * n, *t);
-            d.n_inp = half, d.across = 3 * half, d.out_parts = 1, d.half = d.inverse = true;
-            one(d, n, 12 * half, *t);
-            d = (tk_dft_shape){.outer = 6,
-                               .inner = 1,
-                               .frames = 3,
-                               .across = n + 4,
-                               .step = 2,
-                               .n_inp = n,
-                               .n_out = half,
-                               .inp_parts = 1,
-                               .out_parts = 2};
-            one(d, n, 2 * (n + 4), *t);
+            const int64_t n = lengths[i];
+            tk_dft_shape whole = complex_lanes(n);
+            whole.inverse = i % 2 == 1;
+            one(whole, n, 12 * n, *t);
+            one(half_lanes(n), n, 12 * (n / 2 + 1), *t);
+            one(real_frames(n), n, 2 * (n + 4), *t);
             pairs_give_back();
         }
 }

@@ -1,8 +1,8 @@
 /* test_fourier.c: transforms of all kinds of lengths, and windows put back, against their definitions summed up in long
  * double, in all element types, the same bits at 1 and 2 threads. */
+#include "fourier_shapes.h"
 #include "kernel_test.h"
 #include "kernels/common/types.h"
-#include "kernels/fourier/fourier.h"
 #include "kernels/pool/pool.h"
 
 static const tk_dtype types[] = {TK_F32, TK_F64, TK_F16, TK_BF16};
@@ -88,30 +88,14 @@ static void transforms(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         int64_t n = lengths[i], half = n / 2 + 1;
-        tk_dft_shape d = {.outer = 2,
-                          .inner = 3,
-                          .frames = 1,
-                          .across = 3 * n,
-                          .n_inp = n,
-                          .n_out = n,
-                          .inp_parts = 2,
-                          .out_parts = 2};
+        tk_dft_shape d = complex_lanes(n);
         check(d, n, 12 * n, "transform");
         d.inverse = true;
         check(d, n, 12 * n, "inverse");
         d.inverse = false, d.inp_parts = 1, d.n_out = half;
         check(d, n, 6 * n, "half");
-        d.n_inp = half, d.across = 3 * half, d.n_out = n, d.inp_parts = 2, d.out_parts = 1, d.half = d.inverse = true;
-        check(d, n, 12 * half, "inverse of a half");
-        d = (tk_dft_shape){.outer = 6,
-                           .inner = 1,
-                           .frames = 3,
-                           .across = n + 4,
-                           .step = 2,
-                           .n_inp = n,
-                           .n_out = half,
-                           .inp_parts = 1,
-                           .out_parts = 2};
+        check(half_lanes(n), n, 12 * half, "inverse of a half");
+        d = real_frames(n);
         check(d, n, 2 * (n + 4), "frames");
         d.n_inp = n > 2 ? n - 2 : n;
         check(d, n, 2 * (n + 4), "frames filled up");
