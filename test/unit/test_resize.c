@@ -238,8 +238,20 @@ static void samples(void **state) {
     }
 }
 
+/* A coordinate that is not a number gives an element, or zero. */
+static void lost_places(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 9; kind++) {
+        const tk_grid_sample s = {.mode = (tk_resize_mode)(kind % 3), .padding = (tk_grid_padding)(kind / 3)};
+        const tk_grid_taps taps = tk_grid_taps_of(&s, 5, NAN);
+        for (int k = 0; k < taps.n; k++)
+            assert_true(taps.at[k] >= 0 && taps.at[k] < 5 && (taps.weights[k] == 0 || taps.weights[k] == 1));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(known_numbers), cmocka_unit_test(filters),
-                                       cmocka_unit_test(picks), cmocka_unit_test(samples)};
+                                       cmocka_unit_test(picks), cmocka_unit_test(samples),
+                                       cmocka_unit_test(lost_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
