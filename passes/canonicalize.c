@@ -26,10 +26,19 @@ static tc_status run_rounds(tc_pass_env *env, tc_graph *graph, tc_rule_set *rule
     return TC_OK;
 }
 
+static bool has_nested(const tc_graph *graph) {
+    TC_FOR_NODES(node, graph)
+        if (tc_has_nested(node))
+            return true;
+    return false;
+}
+
 /* Bags are found before their loops are unrolled: without it, one of many turns would be as many nodes. */
 static tc_status infer(tc_pass_env *env, tc_graph *graph) {
     uint32_t bags = 0;
     bool unrolled;
+    if (!has_nested(graph))
+        return tc_infer_graph(env->ctx, graph);
     TC_TRY(tc_infer_branches(env->ctx, graph, &unrolled));
     TC_TRY(tc_lower_bags(env, graph, &bags));
     return tc_infer_unrolled(env->ctx, graph, &unrolled);
