@@ -76,7 +76,8 @@ typedef struct search {
 
 static void follow(search *s, tc_value *value, int depth) {
     enum { MAX_DEPTH = 1000 };
-    if (!value || tc_map_get_ptr(s->seen, value))
+    bool decided = s->data && !s->evaluated;
+    if (!value || decided || tc_map_get_ptr(s->seen, value))
         return;
     tc_map_set_ptr(s->seen, value, value);
     const tc_node *node = value->producer;
@@ -301,6 +302,14 @@ static tc_status walk(tc_pass_env *env, tc_graph *graph) {
 
 /* --- the pass ----------------------------------------------------------------------------------- */
 
+/* Whether there is anything that the data may decide: most graphs are told by this alone. */
+static bool may_decide(const tc_graph *graph) {
+    TC_FOR_NODES(node, graph)
+        if (picks(node) || tc_node_is(node, "", "If"))
+            return true;
+    return false;
+}
+
 /* Whether something picks as the data says; *out_evaluated: all that does could stay. */
 static bool is_needed(const tc_graph *graph, bool *out_evaluated) {
     tc_arena *arena = tc_arena_create();
@@ -332,6 +341,8 @@ static tc_status try_on_copy(tc_pass_env *env, tc_model *model, tc_ctx *scratch)
 
 tc_status tc_pass_masks(tc_pass_env *env, tc_model *model) {
     bool evaluated, selected;
+    if (!may_decide(model->graph))
+        return TC_OK;
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
     TC_TRY(tc_select_branches(env->ctx, model->graph, &selected));
     if (!is_needed(model->graph, &evaluated))
