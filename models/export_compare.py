@@ -50,14 +50,17 @@ def drawing_nothing(module):
     def keep(x, *args, **kwargs):
         return x
 
-    def attend_all(query, key, value, attn_mask=None, dropout_p=0.0, **kwargs):
-        return attend(query, key, value, attn_mask, 0.0, **kwargs)
+    def attend_all(query, key, value, attn_mask=None, dropout_p=0.0, *args, **kwargs):
+        return attend(query, key, value, attn_mask, 0.0, *args, **kwargs)
 
     with contextlib.ExitStack() as stack:
         for m in module.modules():
             if m.training and any(word in type(m).__name__.lower() for word in ("drop", "stochastic")):
                 stack.callback(setattr, m, "training", True)
                 m.training = False
+            if isinstance(m, torch.nn.RNNBase) and m.dropout:  # between its layers
+                stack.callback(setattr, m, "dropout", m.dropout)
+                m.dropout = 0.0
         for owner, name in [(torch, "dropout"), *((functional, name) for name in DROPOUTS)]:
             stack.enter_context(unittest.mock.patch.object(owner, name, keep))
         stack.enter_context(unittest.mock.patch.object(functional, "scaled_dot_product_attention", attend_all))

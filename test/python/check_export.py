@@ -61,6 +61,19 @@ class Fixed(WithLoss):
         return super().forward(x.view(4, 8), labels)
 
 
+class Drawing(nn.Module):
+    """Dropout inside of PyTorch's own layers: between recurrent ones, and of attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(2, 4, num_layers=2, dropout=0.5, batch_first=True)
+        self.encoder = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.5, batch_first=True)
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x, labels):
+        return F.cross_entropy(self.head(self.encoder(self.lstm(x.view(-1, 4, 2))[0]).mean(1)), labels)
+
+
 class ByData(WithLoss):
     """Takes a course by what the batch holds."""
 
@@ -119,6 +132,15 @@ def check_modes():
     still = export(module.eval(), {"x": rows()[0], "labels": rows()[1]}, train=False)
     with torch.no_grad():
         assert abs(still.loss - float(module(*rows()))) < 1e-6 and not still.notes
+
+
+def check_drawing():
+    """Layers that draw by themselves are compared without, too, and draw again behind that."""
+    module = Drawing()
+    made = export(module, rows())
+    assert made.worst is not None and made.worst[0] < 1e-4 and not made.notes, made
+    assert module.lstm.dropout == 0.5
+    assert sum(node.op_type == "Dropout" for node in onnx.load(made.path).graph.node) == 5
 
 
 def check_stops():
