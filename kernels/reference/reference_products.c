@@ -331,7 +331,15 @@ typedef struct item_grad {
     double *dout, *q, *kt, *v, *p, *dropped, *slope, *ds;
 } item_grad;
 
-static void score_gradients(const item_grad *g, const tk_attention *a) {
+/* What does not get through the mask. */
+static void mask_scores(double *ds, const uint8_t *mask, const tk_attention *a, int64_t item) {
+    for (int64_t i = 0; mask && i < a->s * a->t; i++)
+        if (!mask[tk_place(&a->mask_at, item) + i / a->t * a->mask_row + i % a->t * a->mask_column])
+            ds[i] = 0;
+}
+
+/* mask NULL: all scores are reached. */
+static void score_gradients(const item_grad *g, const uint8_t *mask, const tk_attention *a, int64_t item) {
     for (int64_t i = 0; i < a->s; i++) {
         double *dp = g->ds + i * a->t, dot = 0;
         for (int64_t j = 0; j < a->t; j++) {
@@ -343,13 +351,19 @@ static void score_gradients(const item_grad *g, const tk_attention *a) {
         for (int64_t j = 0; j < a->t; j++)
             dp[j] = (dp[j] - dot) * g->p[i * a->t + j];
     }
+    if (a->bias_first)
+        mask_scores(g->ds, mask, a, item);
 }
 
-/* What the products reach of ds. */
-static void mask_scores(double *ds, const uint8_t *mask, const tk_attention *a, int64_t item) {
-    for (int64_t i = 0; mask && i < a->s * a->t; i++)
-        if (!mask[tk_place(&a->mask_at, item) + i / a->t * a->mask_row + i % a->t * a->mask_column])
-            ds[i] = 0;
+/* From the gradient of capped scores to that of the product. */
+static void uncap_scores(const item_grad *g, const tk_attention *a) {
+    for (int64_t i = 0; i < a->s * a->t; i++) {
+        double s = 0;
+        for (int64_t k = 0; k < a->d; k++)
+            s += a->scale * g->q[i / a->t * a->d + k] * g->kt[k * a->t + i % a->t];
+        double bent = tanh(s / a->softcap);
+        g->ds[i] *= 1 - bent * bent;
+    }
 }
 
 /* out [m, n] of item = scale sum_k a[k sa + i ta] b[k sb + j tb]. */
@@ -369,6 +383,8 @@ static void put_gradients(tk_attention_gradients out, const item_grad *g, const 
     for (int64_t i = 0; out.ds && i < a->s * a->t; i++)
         tk_put(out.ds, a->dtype, item * a->s * a->t + i, g->ds[i]);
     mask_scores(g->ds, mask, a, item);
+    if (a->softcap != 0)
+        uncap_scores(g, a);
     put_product(out.dq, a, item, a->s, a->d, a->t, g->ds, a->t, 1, g->kt, a->t, 1, a->scale);
     put_product(out.dkt, a, item, a->d, a->t, a->s, g->q, 1, a->d, g->ds, 1, a->t, a->scale);
     put_product(out.dv, a, item, a->t, a->e, a->s, g->dropped, 1, a->t, g->dout, 1, a->e, 1);
@@ -402,7 +418,7 @@ void tk_reference_attention_grad(tk_queue *q, tk_attention_gradients out, tk_att
                        tk_reference_room(q, n)};
         if (g.dout && g.q && g.kt && g.v && g.p && g.dropped && g.slope && g.ds) {
             take_map(&g, in, a, part, item * n);
-            score_gradients(&g, a);
+            score_gradients(&g, in.mask, a, item);
             put_gradients(out, &g, in.mask, a, item);
         }
         free(g.dout), free(g.q), free(g.kt), free(g.v), free(g.p), free(g.dropped), free(g.slope), free(g.ds);
@@ -437,10 +453,11 @@ static void tiled_item(const attention_ctx *c, tk_attention_gradients out, const
             g.slope[i] = o.kept[i] ? 1 / (1 - c->ratio) : 0;
             g.dropped[i] = o.kept[i] ? g.p[i] / (1 - c->ratio) : 0;
         }
-        score_gradients(&g, a);
+        const uint8_t *mask = isfinite(a->fill) ? c->in.mask : NULL;
+        score_gradients(&g, mask, a, item);
         add_scores(sums, g.ds, n);
         out.ds = sums ? NULL : out.ds;
-        put_gradients(out, &g, isfinite(a->fill) ? c->in.mask : NULL, a, item);
+        put_gradients(out, &g, mask, a, item);
     }
     free_item(&o);
     free(y), free(g.dout), free(g.p), free(g.dropped), free(g.slope), free(g.ds);
