@@ -66,8 +66,12 @@ static const roles *find_roles(const fuser *f, const tc_node *node) {
         if (!has_heads(tc_input(node, r->operands[i].index)))
             return NULL;
     const tc_type *kt = tc_input(node, r->operands[1].index)->type, *v = tc_input(node, r->operands[2].index)->type;
-    const tk_attention a = {
-        .d = kt->dims[2].value, .t = kt->dims[3].value, .e = v->dims[3].value, .dtype = (tk_dtype)kt->dtype};
+    const tk_attention a = {.d = kt->dims[2].value,
+                            .t = kt->dims[3].value,
+                            .e = v->dims[3].value,
+                            .softcap = (double)tc_attr_float(node, "softcap", 0),
+                            .bias_first = tc_attr_int(node, "bias_first", 0) != 0,
+                            .dtype = (tk_dtype)kt->dtype};
     return f->kernels->attention_spreads(f->queue, &a) ? r : NULL;
 }
 

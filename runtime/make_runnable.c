@@ -27,25 +27,7 @@ static tc_dtype deciding_dtype(const tc_node *node) {
     return decides ? tc_value_dtype(decides) : TC_UNDEFINED;
 }
 
-/* Attributes that make a form of an op which only the CPU has kernels for. */
-static const struct {
-    const char *op, *attr;
-} cpu_forms[] = {
-    {"DotProductAttention", "bias_first"},       {"DotProductAttention", "softcap"},
-    {"DotProductAttentionGrad", "bias_first"},   {"DotProductAttentionTiledGrad", "bias_first"},
-    {"DotProductAttentionTiledGrad", "softcap"},
-};
-
-static bool is_cpu_form(const tc_node *node) {
-    for (size_t i = 0; i < TC_COUNT(cpu_forms); i++)
-        if (tc_node_is(node, TC_TEMPO_DOMAIN, cpu_forms[i].op) && tc_attr_find(node, cpu_forms[i].attr))
-            return true;
-    return false;
-}
-
 bool rt_has_kernel(const rt_device *device, const tc_node *node) {
-    if (device->kind != RT_CPU && is_cpu_form(node))
-        return false;
     const rt_kernel_row *row = rt_kernel_for(node);
     tc_dtype dtype = deciding_dtype(node);
     uint32_t dtypes = row ? row->dtypes[device->kind] : 0;

@@ -20,9 +20,9 @@ int64_t tk_cuda_attention_bytes = (int64_t)64 * 1024 * 1024;
 
 /* --- parts and the workspace -------------------------------------------------------------------- */
 
-/* Maps of a part: scores or dd, of tk_wide, and up to three of elements. */
+/* Maps of a part: scores or dd, of tk_wide, slopes of capped scores, of the same, and up to three of elements. */
 typedef struct part_maps {
-    void *wide, *p, *dropped, *ds, *sums, *products;
+    void *wide, *slopes, *p, *dropped, *ds, *sums, *products;
 } part_maps;
 
 static size_t rounded(size_t bytes) { return (bytes + MAP_ALIGN - 1) / MAP_ALIGN * MAP_ALIGN; }
@@ -30,7 +30,8 @@ static size_t rounded(size_t bytes) { return (bytes + MAP_ALIGN - 1) / MAP_ALIGN
 /* Items that go together: as many as fit, by what the largest function needs, so that all have the same parts. A part
  * begins at a multiple of 8 of the map, by which the draw and packs go, where it has 8 items or more. */
 static int64_t part_items(const tk_attention *a) {
-    int64_t map = a->s * a->t, each = (int64_t)(tk_size(tk_wide(a->dtype)) + 3 * tk_size(a->dtype));
+    int64_t map = a->s * a->t, wide_maps = a->softcap != 0 ? 2 : 1;
+    int64_t each = wide_maps * (int64_t)tk_size(tk_wide(a->dtype)) + 3 * (int64_t)tk_size(a->dtype);
     int64_t fit = map > 0 ? tk_cuda_attention_bytes / each / map : MOST_ITEMS;
     fit = fit < MOST_ITEMS ? fit : MOST_ITEMS;
     fit = fit >= EIGHT ? fit / EIGHT * EIGHT : fit;
@@ -43,13 +44,18 @@ static tk_attention_part part_from(const tk_attention *a, int64_t first) {
     return (tk_attention_part){first, left < most ? left : most};
 }
 
-/* Lays `count` maps of elements behind the wide one, then the sums of groups and the workspace of products. Returns the
- * bytes up to there. */
+/* Lays `count` maps of elements behind the wide ones, then the sums of groups and the workspace of products. Returns
+ * the bytes up to there. Slopes are for the function that takes all three. */
 static size_t lay_maps(part_maps *maps, char *workspace, const tk_attention *a, int count, size_t sum_bytes) {
     size_t elements = (size_t)(part_items(a) * a->s * a->t), size = rounded(elements * tk_size(a->dtype));
-    size_t at = rounded(elements * tk_size(tk_wide(a->dtype)));
+    size_t wide = rounded(elements * tk_size(tk_wide(a->dtype))), at = wide;
     void **of[] = {&maps->dropped, &maps->ds, &maps->p};
     maps->wide = workspace;
+    maps->slopes = NULL;
+    if (a->softcap != 0 && count == 3) {
+        maps->slopes = workspace + at;
+        at += wide;
+    }
     for (int i = 0; i < count; i++, at += size)
         *of[i] = workspace + at;
     maps->sums = workspace + at;
@@ -125,6 +131,13 @@ static void multiply(const part_run *r, which_product which, void *out, const vo
     tk_cuda_product_run(r->q, out, left, right, &p, a->dtype, r->maps.products);
 }
 
+/* Scores as mask and bias meet them. */
+static void make_scores(const part_run *r, void *scores, tk_attention_operands in) {
+    multiply(r, SCORES, scores, in.q, in.kt);
+    if (r->a->softcap != 0)
+        tk_cuda_attention_cap(r->q, scores, r->maps.slopes, r->a, r->part);
+}
+
 /* --- the kernels ---------------------------------------------------------------------------------- */
 
 size_t tk_cuda_attention_workspace(const tk_attention *a, int slots) {
@@ -155,7 +168,7 @@ void tk_cuda_attention_run(tk_queue *q, tk_attention_results out, tk_attention_o
                                       .statistics = into(out.statistics, first * a->s * 2, tk_wide(a->dtype)),
                                       .ratio = ratio,
                                       .seed = seed};
-        multiply(&r, SCORES, scores, in.q, in.kt);
+        make_scores(&r, scores, in);
         tk_cuda_attention_map(q, a, r.part, &map);
         multiply(&r, OF_Y, into(out.y, first * a->s * a->e, a->dtype), left, in.v);
     }
@@ -239,7 +252,7 @@ static void make_again(const part_run *r, tk_attention_operands in, const tk_att
                                   .dropped = seed.pair ? r->maps.dropped : NULL,
                                   .ratio = ratio,
                                   .seed = seed};
-    multiply(r, SCORES, r->maps.wide, in.q, in.kt);
+    make_scores(r, r->maps.wide, in);
     tk_cuda_attention_map(r->q, a, r->part, &map);
 }
 
@@ -276,18 +289,20 @@ void tk_cuda_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, tk_at
         void *ds = groups->sums ? r.maps.ds : into(out.ds, first * a->s * a->t, a->dtype);
         bool masks = in.mask && isfinite(a->fill);
         void *unused = seed.pair ? r.maps.p : r.maps.dropped; /* by the time that ds is made */
-        void *reached = masks ? unused : ds ? ds : r.maps.ds;
+        void *of_seen = masks ? unused : ds ? ds : r.maps.ds, *reached = r.maps.slopes ? unused : of_seen;
         make_again(&r, in, &flagged, ratio, seed);
         const tk_attention_map_grad grad = {.dd = r.maps.wide,
                                             .p = r.maps.p,
                                             .is_dropped = seed.pair != NULL,
                                             .ratio = ratio,
-                                            .mask = in.mask,
-                                            .ds = masks ? ds : reached,
-                                            .reached = masks ? reached : NULL};
+                                            .mask = masks ? in.mask : NULL,
+                                            .ds = masks ? ds : of_seen,
+                                            .reached = masks ? of_seen : NULL};
         if (out.dq || out.dkt || out.ds) {
             multiply(&r, OF_DD, r.maps.wide, from(dout, first * a->s * a->e, a->dtype), in.v);
             tk_cuda_attention_map_grad(q, &flagged, r.part, &grad);
+            if (r.maps.slopes)
+                tk_cuda_attention_slopes(q, reached, of_seen, r.maps.slopes, a, r.part);
         }
         multiply_gradients(&r, &out, dout, in.q, in.kt, reached, seed.pair ? r.maps.dropped : r.maps.p);
         if (groups->sums)

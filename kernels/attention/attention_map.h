@@ -1,6 +1,7 @@
 /* attention_map.h: rows of attention's map on a CUDA device, between the products: scores to P, and the gradient of P
- * to that of the scores. What attention_cuda.c calls of attention_map_cuda.cu. Items [first, first + items) of an
- * attention at a time; all maps are dense [items, s, t] and begin at item `first`, operands with places at item 0. */
+ * to that of the scores. What attention_cuda.c calls of attention_map_cuda.cu and attention_cap_cuda.cu. Items [first,
+ * first + items) of an attention at a time; all maps are dense [items, s, t] and begin at item `first`, operands with
+ * places at item 0. */
 #ifndef TK_ATTENTION_MAP_H
 #define TK_ATTENTION_MAP_H
 #include "attention.h"
@@ -13,7 +14,14 @@ typedef struct tk_attention_part {
     int64_t first, items;
 } tk_attention_part;
 
-/* Scores, of tk_wide of the elements' type, to P. */
+/* Scores, of tk_wide of the elements' type, to a->softcap tanh(score / a->softcap) in their place; slopes of the same
+ * type, or NULL: the derivative of that by the score. */
+void tk_cuda_attention_cap(tk_queue *q, void *scores, void *slopes, const tk_attention *a, tk_attention_part part);
+/* The gradient of scores before the softcap, from that of those behind it; out may be ds. */
+void tk_cuda_attention_slopes(tk_queue *q, void *out, const void *ds, const void *slopes, const tk_attention *a,
+                              tk_attention_part part);
+
+/* Scores, of tk_wide of the elements' type, which were capped, to P. */
 typedef struct tk_attention_map {
     const void *scores, *bias;
     const uint8_t *mask;
@@ -32,10 +40,10 @@ typedef struct tk_attention_map_grad {
     const uint8_t *keep; /* where P has no flags */
     bool is_dropped;
     tk_number ratio;
-    const uint8_t *mask;
-    void *ds;      /* or NULL; it may lie over dd of its type */
-    void *reached; /* or NULL: ds, and 0 where the mask is 0; it may lie over p, or over dd of its type */
-    void *dropped; /* or NULL: what was multiplied by V, made again; not over p */
+    const uint8_t *mask; /* NULL: reached is not wanted, and ds is as it is with a->bias_first, too */
+    void *ds;            /* or NULL; it may lie over dd of its type */
+    void *reached;       /* or NULL: ds, and 0 where the mask is 0; it may lie over p, or over dd of its type */
+    void *dropped;       /* or NULL: what was multiplied by V, made again; not over p */
 } tk_attention_map_grad;
 void tk_cuda_attention_map_grad(tk_queue *q, const tk_attention *a, tk_attention_part part,
                                 const tk_attention_map_grad *grad);

@@ -11,7 +11,7 @@ struct map_args {
     map_rows m;
     tk_attention_map of;
     double fill;
-    bool guard, is_signed;
+    bool bias_first, guard, is_signed;
     tk_fault_place fault;
 };
 
@@ -28,27 +28,32 @@ __device__ __forceinline__ void load_scores(tk_math<S> x[EIGHT], const map_args 
     numbers_of(x, scores);
 }
 
+template <bool WHOLE, class S>
+__device__ __forceinline__ void add_bias(tk_math<S> x[EIGHT], const strided_row<WHOLE, S> &bias, const columns &c) {
+    eight<S> in = {};
+    tk_math<S> more[EIGHT];
+    bias.load(in, c);
+    numbers_of(more, in);
+#pragma unroll
+    for (int k = 0; k < EIGHT; k++)
+        x[k] = x[k] + more[k];
+}
+
 /* What the softmax sees of them. */
 template <bool WHOLE, class S>
 __device__ __forceinline__ void mask_scores(tk_math<S> x[EIGHT], const map_args &a, const strided_row<WHOLE, S> &bias,
                                             const strided_row<WHOLE, uint8_t> &mask, const columns &c) {
-    typedef tk_math<S> T;
+    if (bias.row && a.bias_first)
+        add_bias(x, bias, c);
     if (mask.row) {
         eight<uint8_t> in = {{0xffffffffu, 0xffffffffu}};
         mask.load(in, c);
 #pragma unroll
         for (int k = 0; k < EIGHT; k++)
-            x[k] = in.words[k / 4] & 0xffu << 8 * (k % 4) ? x[k] : (T)a.fill;
+            x[k] = in.words[k / 4] & 0xffu << 8 * (k % 4) ? x[k] : (tk_math<S>)a.fill;
     }
-    if (bias.row) {
-        eight<S> in = {};
-        T more[EIGHT];
-        bias.load(in, c);
-        numbers_of(more, in);
-#pragma unroll
-        for (int k = 0; k < EIGHT; k++)
-            x[k] = x[k] + more[k];
-    }
+    if (bias.row && !a.bias_first)
+        add_bias(x, bias, c);
 }
 
 /* What makes P of a row's powers: by the sum, of 16 bits by a product with 1 / sum. P has no sign, even where it is not
@@ -160,7 +165,7 @@ __global__ void __launch_bounds__((shape_of<PACKS, TEAM, WHOLE>::THREADS)) make_
 struct grad_args {
     map_rows m;
     tk_attention_map_grad of;
-    bool is_signed;
+    bool bias_first, is_signed;
     tk_fault_place fault;
 };
 
@@ -214,14 +219,16 @@ __device__ __forceinline__ void store_grad(const grad_eight<S> &x, const grad_ar
     for (int k = 0; k < EIGHT; k++)
         p[k] = (x.dd[k] - dot) * p[k];
     eight<S> out = elements_of<S>(p);
-    if (a.of.ds)
+    if (a.of.ds && !a.bias_first)
         store8<WHOLE>((S *)a.of.ds + at.from, out, c, a.m.packed);
-    if (a.of.reached) {
+    if (mask.row) {
         eight<uint8_t> in = {};
         mask.load(in, c);
         clear8(out, bits_of(in));
         store8<WHOLE>((S *)a.of.reached + at.from, out, c, a.m.packed);
     }
+    if (a.of.ds && a.bias_first)
+        store8<WHOLE>((S *)a.of.ds + at.from, out, c, a.m.packed);
 }
 
 template <class S, int PACKS, int TEAM, bool WHOLE>
@@ -234,9 +241,8 @@ __global__ void __launch_bounds__((shape_of<PACKS, TEAM, WHOLE>::THREADS)) map_g
     if (a.of.is_dropped)
         drop = tk_drop_ratio<T>(a.of.ratio, a.fault);
     FOR_EACH_ROWS(first, a.m.rows, shape::TEAMS) {
-        const row_at at = shape::row(a.m, first, a.of.reached);
-        const strided_row<WHOLE, uint8_t> mask(a.of.reached ? a.of.mask : nullptr, a.m.mask_at, a.m.mask_row,
-                                               a.m.mask_column, at);
+        const row_at at = shape::row(a.m, first, a.of.mask);
+        const strided_row<WHOLE, uint8_t> mask(a.of.mask, a.m.mask_at, a.m.mask_row, a.m.mask_column, at);
         const int64_t packs = shape::packs(at);
         grad_eight<S> x[HELD];
         T dot = 0;
@@ -363,7 +369,8 @@ template <class S> static bool is_whole(const map_rows &m, const void *bias, con
 
 void tk_cuda_attention_map(tk_queue *q, const tk_attention *a, tk_attention_part part, const tk_attention_map *map) {
     const bool packed = tk_is_packed(map->scores, map->p, map->dropped, map->keep);
-    const map_args args = {rows_of(a, part, packed), *map, a->fill, a->guard, a->is_signed, tk_fault_of(q)};
+    const map_args args = {
+        rows_of(a, part, packed), *map, a->fill, a->bias_first, a->guard, a->is_signed, tk_fault_of(q)};
     if (args.m.rows > 0 && (a->t > 0 || map->statistics))
         TK_FLOATS(a->dtype, S,
                   LAUNCH(make_map, S, !map->statistics && is_whole<S>(args.m, map->bias, map->mask), q, args.m, args));
@@ -373,11 +380,9 @@ void tk_cuda_attention_map_grad(tk_queue *q, const tk_attention *a, tk_attention
                                 const tk_attention_map_grad *grad) {
     const bool packed =
         tk_is_packed(grad->dd, grad->p, grad->keep, grad->ds) && tk_is_packed(grad->reached, grad->dropped);
-    const grad_args args = {rows_of(a, part, packed), *grad, a->is_signed, tk_fault_of(q)};
+    const grad_args args = {rows_of(a, part, packed), *grad, a->bias_first, a->is_signed, tk_fault_of(q)};
     if (args.m.rows > 0 && a->t > 0)
-        TK_FLOATS(
-            a->dtype, S,
-            LAUNCH(map_grad, S, is_whole<S>(args.m, nullptr, grad->reached ? grad->mask : nullptr), q, args.m, args));
+        TK_FLOATS(a->dtype, S, LAUNCH(map_grad, S, is_whole<S>(args.m, nullptr, grad->mask), q, args.m, args));
 }
 
 void tk_cuda_attention_sum(tk_queue *q, void *out, void *sums, const void *ds, const tk_attention *a,

@@ -25,7 +25,8 @@ typedef struct tk_tile_operands {
 /* Bytes of shared memory that a block of dq's kernel and of that of dk and dv takes, for heads of so many elements. */
 size_t tk_cuda_tile_dq_shared(int64_t head);
 size_t tk_cuda_tile_dkv_shared(int64_t head);
-/* Whether the queue's device has tensor cores for these sizes and this type, and shared memory for all tiles. */
+/* Whether the queue's device has tensor cores for these sizes and this type, and shared memory for all tiles; and there
+ * is neither a softcap nor a bias before the mask. */
 bool tk_cuda_tile_has(const tk_queue *q, const tk_attention *a);
 /* y [items, s, e]; statistics [items, s, 2] as tk_attention_results has them, or NULL. */
 void tk_cuda_tile_run(tk_queue *q, const tk_attention *a, const tk_tile_operands *operands, void *y, void *statistics);

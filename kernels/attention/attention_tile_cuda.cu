@@ -172,9 +172,9 @@ template <class S, int HD, lies K> struct forward_kernel {
 bool tk_cuda_tile_has(const tk_queue *q, const tk_attention *a) {
     const tk_cuda *cuda = tk_queue_cuda(q);
     const int64_t head = head_of(a);
-    return tk_is_half(a->dtype) && cuda->architecture >= 80 && head <= TK_TILE_MOST_HEAD && a->t > 0 &&
-           cuda->shared_most >= shared_of<forward_kernel>(head) && cuda->shared_most >= tk_cuda_tile_dq_shared(head) &&
-           cuda->shared_most >= tk_cuda_tile_dkv_shared(head);
+    return tk_is_half(a->dtype) && a->softcap == 0 && !a->bias_first && cuda->architecture >= 80 &&
+           head <= TK_TILE_MOST_HEAD && a->t > 0 && cuda->shared_most >= shared_of<forward_kernel>(head) &&
+           cuda->shared_most >= tk_cuda_tile_dq_shared(head) && cuda->shared_most >= tk_cuda_tile_dkv_shared(head);
 }
 
 static void run(tk_queue *q, const tile_args &t) {

@@ -1,5 +1,5 @@
 /* check_attention.c: attention and its gradients on the emulated device: masks and biases of all strides, shared
- * operands, dropout kept in bytes and in signs, groups, in one part and in many. */
+ * operands, softcaps, dropout kept in bytes and in signs, groups, in one part and in many. */
 #include "../../kernels/attention/attention_map.h"
 #include "../../kernels/common/cuda_queue.h"
 #include "cuda_case.h"
@@ -8,7 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BIAS = 1, MASK = 2, NARROW = 4, FILL = 8, DROP = 16, SIGNED = 32, TABLES = 64, MOST = 40 };
+enum {
+    BIAS = 1,
+    MASK = 2,
+    NARROW = 4,
+    FILL = 8,
+    DROP = 16,
+    SIGNED = 32,
+    TABLES = 64,
+    FIRST = 128,
+    CAP = 256,
+    MOST = 40
+};
 
 /* One attention: flags say what of it there is. */
 typedef struct attention_case {
@@ -39,6 +50,8 @@ static attention_case make_case(tk_dtype dtype, const int64_t *sizes, int flags)
     c.a = (tk_attention){.items = items, .s = s, .t = t, .d = d, .e = e, .scale = 0.7, .dtype = dtype};
     c.a.fill = flags & FILL ? -0.5 : -INFINITY;
     c.a.guard = flags & FILL;
+    c.a.bias_first = flags & FIRST;
+    c.a.softcap = flags & CAP ? 0.4 : 0;
     c.a.is_signed = flags & SIGNED;
     c.a.bias_row = flags & NARROW ? 1 : t; /* [s, 1] or [s, t] */
     c.a.bias_column = !(flags & NARROW);
@@ -196,7 +209,8 @@ static void all_of(const attention_case *c) {
     gradients g;
     run(c, &r, false);
     run(c, &r, true);
-    grad(c, &r, biased, &g);
+    if (!(c->flags & CAP))
+        grad(c, &r, biased, &g);
     tiled(c, NULL, biased, false);
     if (tk_is_half(c->dtype) && !biased) /* else the device has no use for it */
         tiled(c, &r, false, false);
@@ -218,6 +232,26 @@ static void forms(void) {
             for (int flags = 0; flags < 128; flags++)
                 if ((flags + (int)i + (int)*t) % 23 == 0 && !((flags & (DROP | SIGNED)) == SIGNED))
                     one(*t, small[i], flags);
+}
+
+/* Softcaps, and biases that masks take: with what else decides over masks, and in rows that are read again and again.
+ */
+static void scores(void) {
+    static const int flags[] = {FIRST | BIAS | MASK | FILL,
+                                FIRST | BIAS | MASK | NARROW,
+                                FIRST | BIAS | MASK | DROP | CAP,
+                                FIRST | BIAS | MASK | FILL | CAP | TABLES,
+                                MASK | DROP | FILL | CAP,
+                                BIAS | CAP,
+                                DROP | CAP | SIGNED,
+                                CAP};
+    for (const tk_dtype *t = all_floats; *t; t++) {
+        for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+            one(*t, small[1 + i % 3], flags[i]);
+        one(*t, (const int64_t[]){1, 2, 16, 2, 2}, FIRST | BIAS | MASK | FILL | CAP);
+        if (*t != TK_F64) /* so many doubles have another sum in another order */
+            one(*t, (const int64_t[]){1, 2, 2051, 2, 2}, FIRST | BIAS | MASK | FILL | DROP | CAP);
+    }
 }
 
 /* Rows for each of the kernels, and lengths beside the borders between them. */
@@ -265,6 +299,14 @@ static void small_blocks(void) {
         wrong("99 KB are too little for heads of 64");
     if (tables[DEVICE]->attention_spreads(queues[DEVICE], &heads_256))
         wrong("99 KB are enough for heads of 256");
+    tk_attention other = heads_64;
+    other.softcap = 2;
+    if (tables[DEVICE]->attention_spreads(queues[DEVICE], &other))
+        wrong("tiles take a softcap");
+    other.softcap = 0;
+    other.bias_first = true;
+    if (tables[DEVICE]->attention_spreads(queues[DEVICE], &other))
+        wrong("tiles take a bias before the mask");
     cuda->shared_most = before;
 }
 
@@ -377,6 +419,7 @@ static void parts(void) {
         for (int64_t bytes = 1; bytes < 7000; bytes += 6000) {
             tk_cuda_attention_bytes = bytes;
             one(*t, (const int64_t[]){11, 3, 33, 2, 2}, BIAS | MASK | DROP | TABLES);
+            one(*t, (const int64_t[]){11, 3, 33, 2, 2}, BIAS | MASK | FILL | CAP);
             one(*t, (const int64_t[]){9, 3, 8, 4, 2}, BIAS | MASK | DROP | SIGNED | FILL);
         }
     tk_cuda_attention_bytes = before;
@@ -481,7 +524,16 @@ static void ratios(void) {
         }
 }
 
-const cuda_check checks[] = {
-    {"forms", forms},     {"lengths", lengths},       {"tiles", tiles},   {"small_blocks", small_blocks},
-    {"spread", spread},   {"parts", parts},           {"skewed", skewed}, {"recipes", recipes},
-    {"nothing", nothing}, {"empty rows", empty_rows}, {"ratios", ratios}, {NULL, NULL}};
+const cuda_check checks[] = {{"forms", forms},
+                             {"scores", scores},
+                             {"lengths", lengths},
+                             {"tiles", tiles},
+                             {"small_blocks", small_blocks},
+                             {"spread", spread},
+                             {"parts", parts},
+                             {"skewed", skewed},
+                             {"recipes", recipes},
+                             {"nothing", nothing},
+                             {"empty rows", empty_rows},
+                             {"ratios", ratios},
+                             {NULL, NULL}};
