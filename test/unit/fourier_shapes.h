@@ -5,14 +5,8 @@
 
 /* Of [2, n, 3] complex numbers. */
 static inline tk_dft_shape complex_lanes(int64_t n) {
-    return (tk_dft_shape){.outer = 2,
-                          .inner = 3,
-                          .frames = 1,
-                          .across = 3 * n,
-                          .n_inp = n,
-                          .n_out = n,
-                          .inp_parts = 2,
-                          .out_parts = 2};
+    return (tk_dft_shape){
+        .outer = 2, .inner = 3, .frames = 1, .across = 3 * n, .n_inp = n, .n_out = n, .inp_parts = 2, .out_parts = 2};
 }
 
 /* The inverse, to real numbers, of [2, n / 2 + 1, 3] complex ones. */
