@@ -28,11 +28,9 @@ static void pad_same(tk_window *w, int d, bool upper) {
     w->pad_end[d] = total - w->pad_begin[d];
 }
 
-tc_status rt_window(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, const int64_t *kernel,
-                    tk_window *w) {
-    const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    int rank = inp->rank - 2;
-    const char *auto_pad = tc_attr_string(node, "auto_pad", "NOTSET");
+/* What the attributes say of a window of `rank` dims, with kernel[rank]; inp and out are 1. */
+static tc_status read_window(rt_launcher *launcher, const tc_node *node, int rank, const int64_t *kernel,
+                             tk_window *w) {
     const int64_t *strides = NULL, *dilations = NULL, *pads = NULL;
     if (rank < 1 || rank > TK_WINDOW_RANK)
         return tc_error(launcher->ctx, TC_UNSUPPORTED, node, "there is no kernel for %d spatial dims", rank);
@@ -41,8 +39,7 @@ tc_status rt_window(rt_launcher *launcher, const tc_node *node, const rt_launch 
     TC_TRY(read_list(launcher, node, "pads", 2 * rank, 0, &pads));
     for (int d = 0; d < TK_WINDOW_RANK; d++) {
         int s = d - (TK_WINDOW_RANK - rank);
-        w->inp[d] = s < 0 ? 1 : inp->dims[2 + s];
-        w->out[d] = s < 0 ? 1 : out->dims[2 + s];
+        w->inp[d] = w->out[d] = 1;
         w->kernel[d] = s < 0 ? 1 : kernel[s];
         w->stride[d] = s < 0 || !strides ? 1 : strides[s];
         w->dilation[d] = s < 0 || !dilations ? 1 : dilations[s];
@@ -50,6 +47,20 @@ tc_status rt_window(rt_launcher *launcher, const tc_node *node, const rt_launch 
         w->pad_end[d] = s < 0 || !pads ? 0 : pads[rank + s];
         if (w->kernel[d] < 1 || w->kernel[d] > INT32_MAX)
             return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the window is empty or too large");
+    }
+    return TC_OK;
+}
+
+tc_status rt_window(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, const int64_t *kernel,
+                    tk_window *w) {
+    const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
+    const char *auto_pad = tc_attr_string(node, "auto_pad", "NOTSET");
+    int rank = inp->rank - 2;
+    TC_TRY(read_window(launcher, node, rank, kernel, w));
+    for (int s = 0; s < rank; s++) {
+        int d = TK_WINDOW_RANK - rank + s;
+        w->inp[d] = inp->dims[2 + s];
+        w->out[d] = out->dims[2 + s];
         if (strncmp(auto_pad, "SAME_", 5) == 0)
             pad_same(w, d, strcmp(auto_pad, "SAME_UPPER") == 0);
         else if (strcmp(auto_pad, "VALID") == 0)
@@ -208,37 +219,22 @@ static void run_fold(tk_queue *q, const rt_launch *launch) {
 tc_status rt_launch_col2im(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     fold_params *p = RT_PARAMS(launcher, fold_params);
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
-    const int64_t *block, *strides, *dilations, *pads;
+    tk_window *w = &p->window;
+    const int64_t *block;
     int64_t n;
     TC_TRY(rt_known_ints(launcher, node, 2, &block, &n));
     TC_TRY(rt_expect(launcher, node, inp->rank == 3 && out->rank == n + 2));
-    if (n < 1 || n > TK_WINDOW_RANK)
-        return tc_error(launcher->ctx, TC_UNSUPPORTED, node, "there is no kernel for %d spatial dims", (int)n);
-    TC_TRY(read_list(launcher, node, "strides", (int)n, 1, &strides));
-    TC_TRY(read_list(launcher, node, "dilations", (int)n, 1, &dilations));
-    TC_TRY(read_list(launcher, node, "pads", 2 * (int)n, 0, &pads));
-    for (int d = 0; d < TK_WINDOW_RANK; d++) {
-        int s = d - (TK_WINDOW_RANK - (int)n);
-        tk_window *w = &p->window;
-        w->kernel[d] = w->stride[d] = w->dilation[d] = w->inp[d] = w->out[d] = 1;
-        if (s < 0)
-            continue;
-        if (block[s] < 1 || block[s] > INT32_MAX)
-            return tc_error(launcher->ctx, TC_BAD_INPUT, node, "the block is empty or too large");
-        w->kernel[d] = block[s];
-        w->stride[d] = strides ? strides[s] : 1;
-        w->dilation[d] = dilations ? dilations[s] : 1;
-        w->pad_begin[d] = pads ? pads[s] : 0;
-        w->pad_end[d] = pads ? pads[n + s] : 0;
+    TC_TRY(read_window(launcher, node, (int)n, block, w));
+    for (int s = 0; s < n; s++) {
+        int d = TK_WINDOW_RANK - (int)n + s;
         w->inp[d] = out->dims[2 + s];
-        int64_t room = w->inp[d] + w->pad_begin[d] + w->pad_end[d] - (block[s] - 1) * w->dilation[d] - 1;
+        int64_t room = w->inp[d] + w->pad_begin[d] + w->pad_end[d] - (w->kernel[d] - 1) * w->dilation[d] - 1;
         w->out[d] = room < 0 ? 0 : room / w->stride[d] + 1;
     }
     p->planes = rt_product(out, 0, 2);
-    if (inp->dims[2] != tk_volume(p->window.out) ||
-        inp->count != p->planes * tk_volume(p->window.kernel) * inp->dims[2])
+    if (inp->dims[2] != tk_volume(w->out) || inp->count != p->planes * tk_volume(w->kernel) * inp->dims[2])
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "operand 0 has %lld places, the image has %lld",
-                        (long long)inp->dims[2], (long long)tk_volume(p->window.out));
+                        (long long)inp->dims[2], (long long)tk_volume(w->out));
     launch->params = p;
     launch->run = run_fold;
     return TC_OK;
