@@ -3,6 +3,7 @@
  * element of wide gathers what was sent to it, in the order of the CPU's sums. No columns for a window of one element
  * without strides or pads: the input is the matrix. */
 #include "../common/device.cuh"
+#include "../common/gather.cuh"
 extern "C" {
 #include "../matmul/cublas.h"
 #include "../matmul/matmul.h"
@@ -230,33 +231,6 @@ void tk_cuda_conv_run(tk_queue *q, void *out, const void *inp, const void *weigh
 
 /* --- the transposed convolution ------------------------------------------------------------------- */
 
-/* Which place of narrow sends to `inp` by tap k, in one dim; -1: none. */
-__device__ __forceinline__ int64_t sender(const tk_window &w, int d, int64_t inp, int64_t k) {
-    const int64_t at = inp + w.pad_begin[d] - k * w.dilation[d];
-    if (at < 0 || (w.stride[d] > 1 && at % w.stride[d] != 0))
-        return -1;
-    const int64_t out = w.stride[d] > 1 ? at / w.stride[d] : at;
-    return out < w.out[d] ? out : -1;
-}
-
-/* What was sent to one place of wide, tap by tap, on top of `sum`. */
-template <class T>
-__device__ __forceinline__ T gathered(T sum, const T *columns, const tk_window &w, const place to, int64_t outs) {
-    for (int64_t k0 = 0; k0 < w.kernel[0]; k0++) {
-        const int64_t o0 = sender(w, 0, to.at[0], k0);
-        for (int64_t k1 = 0; o0 >= 0 && k1 < w.kernel[1]; k1++) {
-            const int64_t o1 = sender(w, 1, to.at[1], k1);
-            for (int64_t k2 = 0; o1 >= 0 && k2 < w.kernel[2]; k2++) {
-                const int64_t o2 = sender(w, 2, to.at[2], k2);
-                if (o2 >= 0)
-                    sum += columns[((k0 * w.kernel[1] + k1) * w.kernel[2] + k2) * outs +
-                                   (o0 * w.out[1] + o1) * w.out[2] + o2];
-            }
-        }
-    }
-    return sum;
-}
-
 /* wide [planes, inp...] of columns [planes, kernel..., out...]; a plane is an image's channel. */
 template <class S>
 __global__ void __launch_bounds__(THREADS)
@@ -267,8 +241,8 @@ __global__ void __launch_bounds__(THREADS)
     TK_FOR_EACH(i, planes * ins) {
         const int64_t plane = i / ins;
         const T start = bias ? tk_number_of(bias[plane % channels]) : T(0);
-        wide[i] = tk_element_of<S>(
-            gathered(start, columns + plane * taps * outs, w, place_of<int64_t>(i % ins, w.inp), outs));
+        const place to = place_of<int64_t>(i % ins, w.inp);
+        wide[i] = tk_element_of<S>(tk_gathered(start, columns + plane * taps * outs, w, to.at));
     }
 }
 

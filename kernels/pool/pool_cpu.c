@@ -35,6 +35,12 @@ static box window_at(const tk_window *w, int64_t at) {
     return b;
 }
 
+/* The place along dim d at which the window's tap k reads element i; -1: none does. */
+static int64_t window_place(const tk_window *w, int d, int64_t i, int64_t k) {
+    const int64_t at = i + w->pad_begin[d] - k * w->dilation[d];
+    return at >= 0 && at % w->stride[d] == 0 && at / w->stride[d] < w->out[d] ? at / w->stride[d] : -1;
+}
+
 #define T float
 #define SUFFIX f32
 #define LOWEST -INFINITY

@@ -1,4 +1,5 @@
 /* pool_cuda.cu: pools on a CUDA device: a thread has a result, and walks over its window in the order of the CPU's. */
+#include "../common/gather.cuh"
 #include "../common/walk.cuh"
 extern "C" {
 #include "pool.h"
@@ -100,15 +101,7 @@ __global__ void __launch_bounds__(THREADS)
         for (int d = TK_WINDOW_RANK - 1; d >= 0; d--)
             at[d] = tk_split(plane, walk.dims[d + 1]);
         const S *x = inp + plane * taps * outs;
-        tk_math<S> sum = 0;
-        for (int64_t tap = 0; tap < taps; tap++) {
-            const int64_t o0 = tk_window_place(&w, 0, at[0], tap / w.kernel[2] / w.kernel[1]),
-                          o1 = tk_window_place(&w, 1, at[1], tap / w.kernel[2] % w.kernel[1]),
-                          o2 = tk_window_place(&w, 2, at[2], tap % w.kernel[2]);
-            if (o0 >= 0 && o1 >= 0 && o2 >= 0)
-                sum += tk_number_of(x[tap * outs + (o0 * w.out[1] + o1) * w.out[2] + o2]);
-        }
-        out[i] = tk_element_of<S>(sum);
+        out[i] = tk_element_of<S>(tk_gathered(tk_math<S>(0), x, w, at));
     }
 }
 

@@ -58,8 +58,8 @@ static void TK_CAT(fold_plane, SUFFIX)(const pool_ctx *c, int64_t plane) {
         T sum = 0;
         for (int64_t tap = 0; tap < tk_volume(w->kernel); tap++) {
             int64_t k[] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};
-            int64_t o0 = tk_window_place(w, 0, i[0], k[0]), o1 = tk_window_place(w, 1, i[1], k[1]),
-                    o2 = tk_window_place(w, 2, i[2], k[2]);
+            int64_t o0 = window_place(w, 0, i[0], k[0]), o1 = window_place(w, 1, i[1], k[1]),
+                    o2 = window_place(w, 2, i[2], k[2]);
             if (o0 >= 0 && o1 >= 0 && o2 >= 0)
                 sum += GET(x[tap * outs + (o0 * w->out[1] + o1) * w->out[2] + o2]);
         }
