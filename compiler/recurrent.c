@@ -67,7 +67,8 @@ static tc_status read_functions(const tc_node *node, tc_recurrent *out, const ch
 }
 
 tc_status tc_recurrent_read(const tc_node *node, tc_recurrent *out, const char **why) {
-    *out = (tc_recurrent){.batch_first = tc_attr_int(node, "layout", 0) != 0,
+    *out = (tc_recurrent){.directions = 1,
+                          .batch_first = tc_attr_int(node, "layout", 0) != 0,
                           .reset_after = tc_attr_int(node, "linear_before_reset", 0) != 0,
                           .clip = tc_attr_float(node, "clip", 0)};
     TC_TRY(read_cell(node, out, why));

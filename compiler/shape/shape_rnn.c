@@ -1,23 +1,19 @@
 /* shape_rnn.c: the shape functions of RNN, GRU and LSTM, and of their gradient. */
 #include "../recurrent.h"
 #include "shape_fns.h"
-#include <string.h>
 
-/* A gate has as many rows as R has columns. */
-static tc_status check_states(tc_shape_ctx *sc, tc_node *node, tc_dim rows, tc_dim states) {
-    tc_recurrent layer = {.gates = 0};
-    const char *why;
+/* A gate has as many rows as R has columns. gates: 0 when the cell is not known. */
+static tc_status check_states(tc_shape_ctx *sc, tc_node *node, int gates, tc_dim rows, tc_dim states) {
     int64_t size = tc_attr_int(node, "hidden_size", 0);
-    tc_recurrent_read(node, &layer, &why); /* for the cell: what else is wrong stops those who need it */
-    bool told = layer.gates > 0 && tc_dim_is_const(rows) && tc_dim_is_const(states);
-    if (!told || (rows.value == layer.gates * states.value && (size == 0 || size == states.value)))
+    bool told = gates > 0 && tc_dim_is_const(rows) && tc_dim_is_const(states);
+    if (!told || (rows.value == gates * states.value && (size == 0 || size == states.value)))
         return TC_OK;
-    return TC_FAIL(sc, node, "%d gates of %lld states have %lld rows of weights", layer.gates, (long long)states.value,
+    return TC_FAIL(sc, node, "%d gates of %lld states have %lld rows of weights", gates, (long long)states.value,
                    (long long)rows.value);
 }
 
 /* X's rows are W's, both have R's gates, and all one type. */
-static tc_status check_weights(tc_shape_ctx *sc, tc_node *node) {
+static tc_status check_weights(tc_shape_ctx *sc, tc_node *node, int gates) {
     tc_arg x = tc_arg_of(node, TC_RNN_X), w = tc_arg_of(node, TC_RNN_W), r = tc_arg_of(node, TC_RNN_R);
     tc_dim both;
     TC_TRY(tc_shape_expect_same_type(sc, node, TC_RNN_X, TC_RNN_W));
@@ -27,18 +23,20 @@ static tc_status check_weights(tc_shape_ctx *sc, tc_node *node) {
         return TC_OK;
     TC_TRY(tc_shape_same_dim(sc, node, "number of inputs", x.dims[2], w.dims[2], &both));
     TC_TRY(tc_shape_same_dim(sc, node, "number of gates' rows", w.dims[1], r.dims[1], &both));
-    return check_states(sc, node, both, r.dims[2]);
+    return check_states(sc, node, gates, both, r.dims[2]);
 }
 
 tc_status tc_shape_rnn(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0), recurrence = tc_arg_of(node, 2);
-    bool batch_first = tc_attr_int(node, "layout", 0) != 0;
+    tc_recurrent layer;
+    const char *why;
+    tc_recurrent_read(node, &layer, &why); /* what is wrong stops those who need it */
+    bool batch_first = layer.batch_first;
     TC_TRY(tc_shape_expect_rank(sc, node, 0, 3));
     TC_TRY(tc_shape_expect_rank(sc, node, 1, 3));
     TC_TRY(tc_shape_expect_rank(sc, node, 2, 3));
-    TC_TRY(check_weights(sc, node));
-    const char *direction = tc_attr_string(node, "direction", "forward");
-    tc_dim directions = tc_dim_const(strcmp(direction, "bidirectional") == 0 ? 2 : 1), unknown = tc_dim_unknown();
+    TC_TRY(check_weights(sc, node, layer.gates));
+    tc_dim directions = tc_dim_const(layer.directions), unknown = tc_dim_unknown();
     int64_t size = tc_attr_int(node, "hidden_size", 0);
     tc_dim hidden = size > 0 ? tc_dim_const(size) : recurrence.rank == 3 ? recurrence.dims[2] : unknown;
     tc_dim steps = x.rank == 3 ? x.dims[batch_first] : unknown, batch = x.rank == 3 ? x.dims[!batch_first] : unknown;
