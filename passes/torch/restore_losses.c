@@ -79,27 +79,32 @@ static bool is_copy(const tc_torch_call *call) {
     return false;
 }
 
-static tc_status check_call(losses *s, const tc_node *node, const tc_torch_call *call, bool *out_reads) {
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        if (!tc_input(node, i) || !tc_map_get_ptr(s->rows, tc_input(node, i)))
-            continue;
-        *out_reads = true;
-        bool known = !tc_node_is(node, "", "Identity") || reduction_of(call) || is_copy(call);
-        if (!known || !names_value(s, call, tc_input(node, i)))
+static bool is_row(const losses *s, const tc_value *value) { return value && tc_map_get_ptr(s->rows, value); }
+
+static bool reads_rows(const losses *s, const tc_node *node) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (is_row(s, tc_input(node, i)))
+            return true;
+    return false;
+}
+
+static tc_status check_call(losses *s, const tc_node *node, const tc_torch_call *call) {
+    bool known = !tc_node_is(node, "", "Identity") || reduction_of(call) || is_copy(call);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (is_row(s, tc_input(node, i)) && (!known || !names_value(s, call, tc_input(node, i))))
             return tc_restore_refuse(s->r, node, "PyTorch's reduction of the losses of rows is not in the file",
                                      "reduce them by .mean() or .sum(), without axes, or export a batch of fixed size");
-    }
     return TC_OK;
 }
 
 /* *out_rows: the node's results are of rows, too. What reduces has a scalar for a result, as declared. */
 static tc_status visit(losses *s, tc_node *node, bool *out_rows) {
     tc_torch_call call;
-    bool reads = false;
-    *out_rows = is_lost(node);
-    if (!tc_output(node, 0) || !tc_torch_call_read(s->r->arena, node, &call))
+    bool reads = reads_rows(s, node), lost = is_lost(node);
+    *out_rows = lost && tc_output(node, 0);
+    if (!(reads || lost) || !tc_output(node, 0) || !tc_torch_call_read(s->r->arena, node, &call))
         return TC_OK;
-    TC_TRY(check_call(s, node, &call, &reads));
+    TC_TRY(check_call(s, node, &call));
     const char *op_type = reduction_of(&call);
     if (reads && op_type && tc_node_is(node, "", "Identity"))
         reduce(s, node, &call, op_type);
@@ -110,13 +115,6 @@ static tc_status visit(losses *s, tc_node *node, bool *out_rows) {
     return TC_OK;
 }
 
-static bool is_graph_output(const tc_graph *graph, const tc_value *value) {
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i] == value)
-            return true;
-    return false;
-}
-
 tc_status tc_restore_losses(tc_restore *r) {
     losses s = {.r = r, .rows = tc_map_create(r->arena), .names = TC_NEW_ARRAY(r->arena, const char *, r->n + 1)};
     if (!r->n)
@@ -124,7 +122,7 @@ tc_status tc_restore_losses(tc_restore *r) {
     TC_FOR_NODES(node, r->graph) {
         bool rows;
         TC_TRY(visit(&s, node, &rows));
-        if (rows && !is_graph_output(r->graph, tc_output(node, 0)))
+        if (rows && !tc_output(node, 0)->n_graph_outputs)
             tc_output(node, 0)->type = NULL;
     }
     if (s.n)

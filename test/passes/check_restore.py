@@ -331,6 +331,11 @@ def check_sum_of_rows(tempoc, models):
         code, messages, _ = compiled(tempoc, rows_model(call, op), "--passes=restore,autodiff")
         expect(f"losses of rows, {what}: refused", code == 3 and
                "PyTorch's reduction of the losses of rows is not in the file" in messages, (code, messages))
+    model = rows_model("%loss = aten.sum.default(%square,)")
+    model.graph.node.append(helper.make_node("SoftmaxCrossEntropyLoss", ["x", "classes"], ["", "logs"],
+                                             reduction="none"))
+    code, messages, _ = compiled(tempoc, model, "--passes=restore")
+    expect("losses of rows that nobody reads", code in (0, 2) and "put back" in messages, (code, messages))
 
 
 # --- means of scattered values ----------------------------------------------------------------------------------------
