@@ -33,17 +33,9 @@ typedef struct layer {
     size_t directions, kinds;
 } layer;
 
-/* The names in a list of an argument, without %. */
-static const char **names_in(tc_arena *arena, const char *text, size_t *out_n) {
-    size_t n = 0, cap = 0;
-    const char **names = NULL;
-    for (const char *at = text ? strchr(text, '%') : NULL; at; at = strchr(at + 1, '%')) {
-        size_t length = strcspn(at + 1, ",] )");
-        names = tc_arena_grow(arena, names, sizeof *names, &cap, n + 1);
-        names[n++] = tc_arena_strndup(arena, at + 1, length);
-    }
-    *out_n = n;
-    return names;
+/* The names in one argument, without %. */
+static const char **names_in(tc_arena *arena, const char *argument, size_t *out_n) {
+    return tc_torch_call_names(arena, &(tc_torch_call){.args = &argument, .n_args = 1}, out_n);
 }
 
 static size_t number_of(const char *text) {
@@ -55,19 +47,15 @@ static size_t number_of(const char *text) {
 
 static bool is_true(const char *text) { return text && strcmp(text, "True") == 0; }
 
-/* Nodes of the same call that stand before: a call of several layers makes one node for each, in their order. */
-static size_t layer_number(const tc_unfold *u, const tc_node *node, const char *result) {
-    size_t n = 0;
-    for (const tc_node *at = u->graph->first; at != node; at = at->next) {
-        tc_torch_call call;
-        n += strcmp(at->op_type, node->op_type) == 0 && tc_torch_call_read(u->scratch, at, &call) &&
-             strcmp(call.result, result) == 0;
-    }
+/* How many nodes the walk has met of the call before: one of several layers makes a node for each, in their order. */
+static size_t layer_number(tc_map *met, const char *result) {
+    size_t n = (size_t)(uintptr_t)tc_map_get(met, result);
+    tc_map_set(met, result, (void *)(uintptr_t)(n + 1));
     return n;
 }
 
 /* False: the node is no recurrent layer whose call tells its parameters. */
-static bool read_layer(tc_unfold *u, const tc_torch_signature *signature, tc_node *node, layer *out) {
+static bool read_layer(tc_unfold *u, const tc_torch_signature *signature, tc_map *met, tc_node *node, layer *out) {
     tc_torch_call call;
     size_t n;
     *out = (layer){.node = node};
@@ -78,7 +66,7 @@ static bool read_layer(tc_unfold *u, const tc_torch_signature *signature, tc_nod
         call.n_args <= TWO_DIRECTIONS)
         return false;
     const char **names = names_in(u->scratch, call.args[PARAMETERS], &n);
-    size_t layers = number_of(call.args[LAYERS]), number = layer_number(u, node, call.result);
+    size_t layers = number_of(call.args[LAYERS]), number = layer_number(met, call.result);
     out->directions = is_true(call.args[TWO_DIRECTIONS]) ? 2 : 1;
     out->kinds = is_true(call.args[HAS_BIASES]) ? 4 : 2;
     size_t each = out->directions * out->kinds;
@@ -209,11 +197,10 @@ static void unfold_operand(tc_unfold *u, const layer *l, uint32_t index, size_t 
 }
 
 void tc_unfold_recurrent(tc_unfold *u, const tc_torch_signature *signature) {
-    tc_node *next;
-    for (tc_node *node = u->graph->first; node; node = next) {
+    tc_map *met = tc_map_create(u->scratch); /* a call's result -> number of its nodes */
+    TC_FOR_NODES_SAFE(node, u->graph) {
         layer l;
-        next = node->next;
-        if (!read_layer(u, signature, node, &l))
+        if (!read_layer(u, signature, met, node, &l))
             continue;
         for (uint32_t i = W; i < B; i++)
             if (is_folded(u, signature, tc_input(node, i), 3))
