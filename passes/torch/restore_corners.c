@@ -1,53 +1,35 @@
 /* restore_corners.c: aligned corners of resizes by a factor. Between the first and the last place, which are aligned,
  * PyTorch counts the places that a size in whole numbers has; ONNX's Resize by scales counts the part of a place that
  * rounding left over, too. The same Resize by sizes, floor(size * factor), reads where PyTorch does. */
-#include "restore.h"
+#include "restore_nodes.h"
 #include <math.h>
 #include <string.h>
 
 enum { SCALES = 2, SIZES = 3 };
 
-typedef struct corners {
-    tc_graph *graph;
-    tc_node *resize;
-    const char *name;
-} corners;
-
-/* A new node before the resize. */
-static tc_value *add(const corners *c, const char *op_type, tc_value *const *operands, uint32_t n) {
-    tc_node *node = tc_node_create(c->graph, "", op_type, n, 1);
-    for (uint32_t i = 0; i < n; i++)
-        tc_node_set_input(node, i, operands[i]);
-    tc_node_insert_before(node, c->resize);
-    return tc_node_add_output(node, 0, c->name, NULL);
-}
-
-static tc_value *add_cast(const corners *c, tc_value *x, tc_dtype to) {
-    tc_value *cast = add(c, "Cast", &x, 1);
+static tc_value *add_cast(tc_restore_nodes *nodes, tc_value *x, tc_dtype to) {
+    tc_value *cast = tc_restore_add(nodes, "Cast", x, NULL, NULL);
     tc_attr_set_int(cast->producer, "to", to);
     return cast;
 }
 
-static tc_value *ints(const corners *c, int64_t value) {
-    return tc_constant(c->graph, c->name, tc_tensor_ints(c->graph->model, &value, 1));
-}
-
-static tc_value *add_slice(const corners *c, tc_value *x, int64_t from, int64_t to) {
-    tc_value *operands[] = {x, ints(c, from), ints(c, to)};
-    return add(c, "Slice", operands, TC_COUNT(operands));
+static tc_value *add_slice(tc_restore_nodes *nodes, tc_value *x, int64_t from, int64_t to) {
+    return tc_restore_add(nodes, "Slice", x, tc_restore_int(nodes, from), tc_restore_int(nodes, to));
 }
 
 /* The axes in front, of factor 1, stay as long as they are, also where that is a symbol. */
-static void go_by_sizes(const corners *c, int64_t kept, int64_t rank) {
-    tc_value *x = tc_input(c->resize, 0), *shape = add(c, "Shape", &x, 1);
-    tc_value *product[] = {add_cast(c, add_slice(c, shape, kept, rank), TC_FLOAT),
-                           add_slice(c, tc_input(c->resize, SCALES), kept, rank)};
-    tc_value *longer = add(c, "Mul", product, TC_COUNT(product)), *whole = add(c, "Floor", &longer, 1);
-    tc_value *parts[] = {add_slice(c, shape, 0, kept), add_cast(c, whole, TC_INT64)};
-    tc_value *sizes = add(c, "Concat", parts, TC_COUNT(parts));
+static void go_by_sizes(tc_restore *r, tc_node *resize, int64_t kept, int64_t rank) {
+    tc_restore_nodes nodes = tc_restore_before(r, resize, "size");
+    tc_value *shape = tc_restore_add(&nodes, "Shape", tc_input(resize, 0), NULL, NULL);
+    tc_value *size = add_cast(&nodes, add_slice(&nodes, shape, kept, rank), TC_FLOAT);
+    tc_value *factors = add_slice(&nodes, tc_input(resize, SCALES), kept, rank);
+    tc_value *longer = tc_restore_add(&nodes, "Mul", size, factors, NULL);
+    tc_value *whole = tc_restore_add(&nodes, "Floor", longer, NULL, NULL);
+    tc_value *head = add_slice(&nodes, shape, 0, kept), *tail = add_cast(&nodes, whole, TC_INT64);
+    tc_value *sizes = tc_restore_add(&nodes, "Concat", head, tail, NULL);
     tc_attr_set_int(sizes->producer, "axis", 0);
-    tc_node_set_input(c->resize, SIZES, sizes);
-    tc_node_set_input(c->resize, SCALES, NULL);
+    tc_node_set_input(resize, SIZES, sizes);
+    tc_node_set_input(resize, SCALES, NULL);
 }
 
 /* The factors, which TorchScript puts together by a Concat; 0: they are not known. */
@@ -86,9 +68,8 @@ tc_status tc_restore_corners(tc_restore *r) {
             kept++;
         for (uint64_t i = kept; i < rank; i++)
             whole &= factors[i] == floor(factors[i]);
-        const corners c = {r->graph, node, tc_arena_printf(r->arena, "%s_size", node->outputs[0]->name)};
         if (!whole)
-            go_by_sizes(&c, (int64_t)kept, (int64_t)rank);
+            go_by_sizes(r, node, (int64_t)kept, (int64_t)rank);
     }
     return TC_OK;
 }

@@ -2,7 +2,15 @@
 #include "restore_nodes.h"
 
 tc_restore_nodes tc_restore_behind(tc_restore *r, tc_node *node, const char *suffix) {
-    return (tc_restore_nodes){r, node, tc_arena_printf(r->arena, "%s_%s", node->outputs[0]->name, suffix)};
+    return (tc_restore_nodes){
+        .r = r, .last = node, .name = tc_arena_printf(r->arena, "%s_%s", node->outputs[0]->name, suffix)};
+}
+
+tc_restore_nodes tc_restore_before(tc_restore *r, tc_node *node, const char *suffix) {
+    tc_restore_nodes nodes = tc_restore_behind(r, node, suffix);
+    nodes.last = NULL;
+    nodes.before = node;
+    return nodes;
 }
 
 tc_node *tc_restore_add_node(tc_restore_nodes *nodes, const char *op_type, tc_value *a, tc_value *b, tc_value *c) {
@@ -13,8 +21,12 @@ tc_node *tc_restore_add_node(tc_restore_nodes *nodes, const char *op_type, tc_va
     tc_node *node = tc_node_create(nodes->r->graph, "", op_type, n, 1);
     for (uint32_t i = 0; i < n; i++)
         tc_node_set_input(node, i, operands[i]);
-    tc_node_insert_after(node, nodes->last);
-    nodes->last = node;
+    if (nodes->last) {
+        tc_node_insert_after(node, nodes->last);
+        nodes->last = node;
+    } else {
+        tc_node_insert_before(node, nodes->before);
+    }
     return node;
 }
 
@@ -24,6 +36,10 @@ tc_value *tc_restore_add(tc_restore_nodes *nodes, const char *op_type, tc_value 
 
 tc_value *tc_restore_number(const tc_restore_nodes *nodes, tc_dtype dtype, double value) {
     return tc_constant(nodes->r->graph, nodes->name, tc_tensor_scalar(nodes->r->graph->model, dtype, value));
+}
+
+tc_value *tc_restore_int(const tc_restore_nodes *nodes, int64_t value) {
+    return tc_constant(nodes->r->graph, nodes->name, tc_tensor_ints(nodes->r->graph->model, &value, 1));
 }
 
 void tc_restore_set_axes(tc_node *reduce, const int64_t *axes, size_t n) {

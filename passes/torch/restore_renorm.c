@@ -4,28 +4,13 @@
  * scales the table in place, unseen by autograd, so that a row's gradient goes to the table's row as it is. */
 #include "../../compiler/ops.h"
 #include "../stop_gradient.h"
-#include "restore.h"
+#include "restore_nodes.h"
 
 typedef struct renorm {
-    const tc_restore *r;
+    tc_restore *r;
     tc_node *unique, *gather, *scatter;
     tc_value *table;
 } renorm;
-
-/* A new node behind `*at`, which it becomes; without a result yet. */
-static void add_node(const renorm *n, tc_node **at, const char *op_type, tc_value *a, tc_value *b) {
-    tc_node *node = tc_node_create(n->r->graph, "", op_type, b ? 2 : 1, 1);
-    tc_node_set_input(node, 0, a);
-    if (b)
-        tc_node_set_input(node, 1, b);
-    tc_node_insert_after(node, *at);
-    *at = node;
-}
-
-static tc_value *add(const renorm *n, tc_node **at, const char *op_type, tc_value *a, tc_value *b, const char *name) {
-    add_node(n, at, op_type, a, b);
-    return tc_node_add_output(*at, 0, name, NULL);
-}
 
 /* `result`, which has no producer, becomes `scaled` with the gradient of `plain`: scaled + (plain - plain), of which
  * only the first plain passes a gradient. `at`: what both come from. */
@@ -38,20 +23,20 @@ static void pass_gradient(const renorm *n, tc_node *at, tc_value *scaled, tc_val
     tc_value *same = tc_stopped(n->r->env, plain);
     while (at->next && tc_node_is(at->next, TC_TEMPO_DOMAIN, "StopGradient"))
         at = at->next;
-    tc_value *nothing = add(n, &at, "Sub", plain, same, tc_arena_printf(n->r->arena, "%s_path", result->name));
-    add_node(n, &at, "Add", scaled, nothing);
-    tc_node_set_output(at, 0, result);
+    tc_restore_nodes nodes = {.r = n->r, .last = at, .name = tc_arena_printf(n->r->arena, "%s_path", result->name)};
+    tc_value *nothing = tc_restore_add(&nodes, "Sub", plain, same, NULL);
+    tc_node_set_output(tc_restore_add_node(&nodes, "Add", scaled, nothing, NULL), 0, result);
 }
 
 /* Rows that are read where they were scaled: those of the table, scaled. */
 static void scale_rows(const renorm *n, tc_node *lookup) {
+    tc_restore_nodes nodes = tc_restore_behind(n->r, lookup, "shape");
     tc_value *result = tc_node_take_output(lookup, 0);
     tc_value *rows = tc_node_add_output(lookup, 0, tc_arena_printf(n->r->arena, "%s_rows", result->name), NULL);
-    tc_node *at = lookup;
     tc_node_set_input(lookup, 0, n->table);
-    tc_value *shape = add(n, &at, "Shape", rows, NULL, tc_arena_printf(n->r->arena, "%s_shape", result->name));
-    tc_value *flat = tc_input(n->scatter, 2);
-    pass_gradient(n, at, add(n, &at, "Reshape", flat, shape, result->name), rows, result);
+    tc_value *shape = tc_restore_add(&nodes, "Shape", rows, NULL, NULL);
+    tc_value *scaled = tc_restore_add(&nodes, "Reshape", tc_input(n->scatter, 2), shape, NULL);
+    pass_gradient(n, nodes.last, scaled, rows, result);
 }
 
 static bool is_lookup(const renorm *n, const tc_node *node) {
@@ -61,10 +46,9 @@ static bool is_lookup(const renorm *n, const tc_node *node) {
 
 static void scale(const renorm *n) {
     tc_value *scaled = n->scatter->outputs[0], *places = tc_input(n->unique, 0);
-    tc_node *at = n->unique;
-    const int64_t all = -1;
-    tc_value *one_axis = tc_constant(n->r->graph, "renorm_axis", tc_tensor_ints(n->r->graph->model, &all, 1));
-    tc_value_replace(n->unique->outputs[0], add(n, &at, "Reshape", places, one_axis, "renorm_rows"));
+    tc_restore_nodes nodes = tc_restore_behind(n->r, n->unique, "rows");
+    tc_value_replace(n->unique->outputs[0],
+                     tc_restore_add(&nodes, "Reshape", places, tc_restore_int(&nodes, -1), NULL));
     tc_node_set_input(n->gather, 0, n->table);
     tc_node_set_input(n->scatter, 0, n->table);
     for (tc_use *use = scaled->uses, *next = NULL; use; use = next) {

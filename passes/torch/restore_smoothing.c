@@ -96,12 +96,11 @@ static bool smooth_labels(smoothing *s) {
     const tc_type *type = labels->type->rank > CLASS_AXIS ? labels->type : tc_input(s->loss, SCORES)->type;
     if (!tc_dim_is_const(type->dims[CLASS_AXIS]))
         return false;
+    s->nodes = tc_restore_before(s->nodes.r, s->loss, "smoothing");
     tc_dtype dtype = tc_value_dtype(labels);
     double uniform = s->share / (double)type->dims[CLASS_AXIS].value;
     tc_value *kept = add(s, "Mul", labels, number(s, dtype, 1 - s->share), NULL);
     tc_value *smooth = add(s, "Add", kept, number(s, dtype, uniform), NULL);
-    tc_node_move_before(kept->producer, s->loss);
-    tc_node_move_before(smooth->producer, s->loss);
     tc_node_set_input(s->loss, LABELS, smooth);
     return true;
 }
