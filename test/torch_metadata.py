@@ -1,5 +1,6 @@
 """What checks share that make files with the metadata of PyTorch's dynamo exporter, which ONNX text cannot hold: keys,
-nodes with calls, and expectations that are counted."""
+nodes with calls, copies with holes, and expectations that are counted."""
+import onnx
 from onnx import helper
 
 SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
@@ -34,6 +35,23 @@ def node(call, op, inputs, outputs, scope="", **attributes):
     if scope:
         note(made, SCOPES, f"['', 'm', '{scope}', 'node']")
     return made
+
+
+def with_holes(model):
+    """Yields (what, copy) for copies that lack one thing each: an operand at its place or at the end, or a result,
+    which its readers lack, too."""
+    for i, whole in enumerate(model.graph.node):
+        for kind, k in [("input", k) for k in range(len(whole.input))] + [("output", 0), ("end", -1)]:
+            copy = onnx.ModelProto()
+            copy.CopyFrom(model)
+            made = copy.graph.node[i]
+            if kind == "end":
+                del made.input[-1]
+            else:
+                gone, getattr(made, kind)[k] = getattr(made, kind)[k], ""
+            for reader in copy.graph.node if kind == "output" else []:
+                reader.input[:] = ["" if name == gone else name for name in reader.input]
+            yield f"{whole.name}, {kind} {k}", copy
 
 
 def run_checks(functions, names, call):

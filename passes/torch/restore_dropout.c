@@ -98,7 +98,8 @@ static bool insert_dropout(dropouts *s, const tc_restore_call *call, double rati
  * which leaves a row that is masked throughout the mean of all values. */
 static tc_node *finite_mask(const tc_restore_call *call, const tc_node *add) {
     tc_node *where = tc_input(add, 1)->producer;
-    const tc_tensor *masked = where && tc_node_is(where, "", "Where") ? tc_value_constant(tc_input(where, 2)) : NULL;
+    const tc_value *other = where && tc_node_is(where, "", "Where") ? tc_input(where, 2) : NULL;
+    const tc_tensor *masked = other ? tc_value_constant(other) : NULL;
     bool own = false;
     for (size_t i = 0; i < call->n; i++)
         own |= call->nodes[i] == where;

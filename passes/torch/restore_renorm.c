@@ -40,7 +40,7 @@ static void scale_rows(const renorm *n, tc_node *lookup) {
 }
 
 static bool is_lookup(const renorm *n, const tc_node *node) {
-    return tc_node_is(node, "", "Gather") && tc_input(node, 1) == tc_input(n->unique, 0) &&
+    return tc_node_is(node, "", "Gather") && tc_input(node, 1) == tc_input(n->unique, 0) && tc_output(node, 0) &&
            tc_attr_int(node, "axis", 0) == 0;
 }
 
@@ -74,8 +74,8 @@ static void forget_call(tc_restore_call *call) {
 static tc_value *attached(tc_restore *r, tc_value *value) {
     tc_torch_call call;
     const tc_node *node = value->producer;
-    if (!node || !tc_node_is(node, "", "Identity") || !tc_torch_call_read(r->arena, node, &call) ||
-        !tc_torch_call_is(&call, "aten.detach") || call.users > 1)
+    if (!node || !tc_node_is(node, "", "Identity") || !tc_input(node, 0) ||
+        !tc_torch_call_read(r->arena, node, &call) || !tc_torch_call_is(&call, "aten.detach") || call.users > 1)
         return value;
     uintptr_t at = (uintptr_t)tc_map_get(r->by_result, call.result);
     if (at)

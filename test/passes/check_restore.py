@@ -16,7 +16,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from torch_metadata import SIGNATURE, expect, node, note, run_checks  # noqa: E402
+from torch_metadata import SIGNATURE, expect, node, note, run_checks, with_holes  # noqa: E402
 
 
 def model_of(nodes, weights, signature="", inputs=None, outputs=None, producer="pytorch", outputs_too=""):
@@ -172,22 +172,29 @@ def check_dropout(tempoc, models):
            and 'attn_implementation="eager"' in messages, (code, messages))
 
 
+LOWEST = float(np.finfo(np.float32).min)
+
+
+def rows_closed_by(call, of_mask, masked, guarded):
+    guard = [node(call, "IsNaN", ["p"], ["nan"]), node(call, "Where", ["nan", "zero", "p"], ["q"])]
+    nodes = [node(call, "MatMul", ["x", "x"], ["s"]), node(of_mask, "Where", ["mask", "zero", "masked"], ["w"]),
+             node(call, "Add", ["s", "w"], ["t"]), node(call, "Softmax", ["t"], ["p"], axis=-1),
+             *(guard if guarded else []), node(call, "MatMul", ["q" if guarded else "p", "x"], ["loss"])]
+    model = model_of(nodes, {}, inputs={"x": [2, 2], "mask": [2, 2]}, outputs={"loss": [2, 2]})
+    for name, number in (("zero", 0), ("masked", masked)):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(number, np.float32), name))
+    return model
+
+
 def check_closed_rows(tempoc, models):
     """A row of scores that is masked throughout: PyTorch gives 0, the lowest finite number the mean of the values."""
-    lowest = float(np.finfo(np.float32).min)
     call = "%y = aten.scaled_dot_product_attention.default(%x, %x, %x, %mask)"
-    guard = [node(call, "IsNaN", ["p"], ["nan"]), node(call, "Where", ["nan", "zero", "p"], ["q"])]
     for what, of_mask, masked, guarded, want in (
-            ("closed rows give 0", call, lowest, False, [[1, 2], [0, 0]]),
-            ("and so they do where NaN gives 0", call, lowest, True, [[1, 2], [0, 0]]),
+            ("closed rows give 0", call, LOWEST, False, [[1, 2], [0, 0]]),
+            ("and so they do where NaN gives 0", call, LOWEST, True, [[1, 2], [0, 0]]),
             ("a large number of the model's own stays", call, -1e30, False, [[1, 2], [0.5, 0.5]]),
-            ("a mask of another call stays", "%w = aten.where.self(%mask, 0, 1)", lowest, False, [[1, 2], [0.5, 0.5]])):
-        nodes = [node(call, "MatMul", ["x", "x"], ["s"]), node(of_mask, "Where", ["mask", "zero", "masked"], ["w"]),
-                 node(call, "Add", ["s", "w"], ["t"]), node(call, "Softmax", ["t"], ["p"], axis=-1),
-                 *(guard if guarded else []), node(call, "MatMul", ["q" if guarded else "p", "x"], ["loss"])]
-        model = model_of(nodes, {}, inputs={"x": [2, 2], "mask": [2, 2]}, outputs={"loss": [2, 2]})
-        for name, number in (("zero", 0), ("masked", masked)):
-            model.graph.initializer.append(numpy_helper.from_array(np.array(number, np.float32), name))
+            ("a mask of another call stays", "%w = aten.where.self(%mask, 0, 1)", LOWEST, False, [[1, 2], [0.5, 0.5]])):
+        model = rows_closed_by(call, of_mask, masked, guarded)
         code, messages, out = compiled(tempoc, model, "--passes=restore")
         got = computed(out, x=np.array([[1, 2], [0, -1]], np.float32), mask=np.array([[True, False], [False, False]]))
         expect(what, code == 0 and got is not None and np.allclose(got, want), (code, messages, got))
@@ -532,6 +539,17 @@ def check_stops_of_any_size(tempoc, models):
 
 
 # --- nodes against ONNX's rules ---------------------------------------------------------------------------------------
+def check_holes(tempoc, models):
+    call = "%y = aten.scaled_dot_product_attention.default(%x, %x, %x, %mask)"
+    mean = "%loss = aten.scatter_reduce.two(%x, 0, %index, %s, mean)"
+    for name, model in (("max_norm", renorm_model(False, tied=True)), ("dropout", drop_model(*attention(", 0.1"))),
+                        ("a mask", rows_closed_by(call, call, LOWEST, True)), ("a scatter", scatter_model(mean)),
+                        ("losses of rows", rows_model("%loss = aten.sum.default(%square,)")),
+                        ("label smoothing", smoothing_model(", 0.1", "mean", True))):
+        codes = {what: compiled(tempoc, copy)[0] for what, copy in with_holes(model)}
+        expect(f"{name} with holes is refused, or compiles", set(codes.values()) <= {0, 2, 3}, codes)
+
+
 def check_malformed(tempoc, models):
     """Other passes refuse nodes that lack operands or results; this one runs before them and passes them over."""
     attention = "%a = aten.scaled_dot_product_attention.default(%q, %k, %v, %mask, 0.1)"
