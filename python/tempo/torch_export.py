@@ -70,12 +70,21 @@ def configs_of(module):
     return list(found.values())
 
 
+def _is_said_to_be_causal(mask, is_causal=None, size=None):
+    """In the place of nn.Transformer's look at the elements of a mask, which only picks a kernel: torch.export takes no
+    course that elements decide."""
+    return is_causal is True
+
+
 @contextlib.contextmanager
 def quiet_and_plain(module):
-    """Without the exporter's words, and without caches of keys and values among the outputs."""
+    """Without the exporter's words, without caches of keys and values among the outputs, and without looks at masks."""
     cached = [config for config in configs_of(module) if getattr(config, "use_cache", None)]
     disabled = logging.root.manager.disable
+    layers = torch.nn.modules.transformer
+    looks = layers._detect_is_causal_mask
     try:
+        layers._detect_is_causal_mask = _is_said_to_be_causal
         for config in cached:
             config.use_cache = False
         logging.disable(logging.WARNING)
@@ -85,6 +94,7 @@ def quiet_and_plain(module):
             yield
     finally:
         logging.disable(disabled)
+        layers._detect_is_causal_mask = looks
         for config in cached:
             config.use_cache = True
 
