@@ -15,6 +15,9 @@ ADVICE = [
      "write it with torch.where or by multiplying with the mask; experts: give each token to all, some by weight 0"),
     (r"[Nn]o (ONNX function|decompositions registered)|UnsupportedOperator|is not supported, ?please|Unsupported FX",
      "PyTorch's exporter has no ONNX form of this operator: write it with others"),
+    (r"failed to unpack the object|PackedSequence|_pack_padded_sequence",
+     "a size is taken from a tensor, as by pack_padded_sequence: hand recurrent layers the padded rows, and take the "
+     "last step of each by its length, x[torch.arange(x.shape[0]), lengths - 1]"),
     (r"higher order operator|vmap|functorch|torch\.func",
      "torch.func (vmap, grad) is not exported: write the loop, or the broadcast, itself"),
     (r"fake tensor|FakeTensor|non-Fake",

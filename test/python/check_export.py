@@ -75,6 +75,16 @@ class Drawing(nn.Module):
         return F.cross_entropy(self.head(self.encoder(self.lstm(x.view(-1, 4, 2))[0], mask).mean(1)), labels)
 
 
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(1, 3, batch_first=True)
+
+    def forward(self, x, lengths, labels):
+        packed = nn.utils.rnn.pack_padded_sequence(x[:, :, None], lengths, batch_first=True, enforce_sorted=False)
+        return F.cross_entropy(self.gru(packed)[1][-1], labels)
+
+
 class ByData(WithLoss):
     """Takes a course by what the batch holds."""
 
@@ -161,6 +171,12 @@ def check_courses():
     made = export(ByData(nn.Linear(8, 3)), rows())
     assert made.way.exporter == "TorchScript" and any("the course" in note for note in made.notes), made
     assert "data-dependent" in message_of(ByData(nn.Linear(8, 3)), rows(), exporter="dynamo")
+
+
+def check_packed():
+    """No exporter has forms of packed sequences; the message tells what to write."""
+    said = message_of(Packed(), (rows()[0], torch.tensor([8, 3, 5, 2]), rows()[1]))
+    assert "lengths - 1" in said, said
 
 
 def check_batches():

@@ -61,6 +61,9 @@ def check_advice():
     assert "torch.where" in export_names.advice(guard) and export_names.by_data(guard)
     missing = "No ONNX function found for <OpOverload(op='aten.special_i0', overload='default')>. Failure message: ..."
     assert "no ONNX form" in export_names.advice(missing) and not export_names.by_data(missing)
+    unpacked = ("zeros(): argument 'size' failed to unpack the object at pos 2 with error "
+                '"type must be tuple of ints,but got FakeTensor"')
+    assert "lengths - 1" in export_names.advice(unpacked)
     assert export_names.advice("disk full") is None
 
 
