@@ -74,6 +74,13 @@ static void gradients(void) {
                 }
 }
 
+/* A gradient that takes more workspace than products have: cuDNN's lies behind what is to be turned. */
+static void large_gradient(void) {
+    const tk_conv c = {3, 2, 4, 1, even_window(40, 3, 1, 1, 1, 2)};
+    const tk_conv g = gradient_of(&c);
+    gradient(&g, TK_F32, "large gradient");
+}
+
 /* Rounded operands are asked for, never taken. */
 static void tf32(void) {
     const tk_conv c = {1, 3, 4, 1, even_window(6, 3, 1, 1, 1, 2)};
@@ -92,5 +99,6 @@ const cuda_check checks[] = {{"all_windows", all_windows},
                              {"every_type", every_type},
                              {"nothing", nothing},
                              {"gradients", gradients},
+                             {"large_gradient", large_gradient},
                              {"tf32", tf32},
                              {NULL, NULL}};

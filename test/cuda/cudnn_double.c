@@ -443,8 +443,10 @@ static const char *check_places(const dnn_convolution *c) {
         if (!c->at[i] || (uintptr_t)c->at[i] % 16 != 0)
             return "an operand that is missing, or not aligned to 16 bytes";
         if ((i != result && overlap(written, bytes_of(c, i))) ||
-            (workspace.bytes > 0 && overlap(workspace, bytes_of(c, i))))
-            return "an operand that lies over the result, or over the workspace";
+            (workspace.bytes > 0 && overlap(workspace, bytes_of(c, i)))) {
+            emu_misused("a convolution", "an operand lies over the result, or over the workspace");
+            return "operands that overlap";
+        }
     }
     return NULL;
 }

@@ -9,7 +9,7 @@
  * of the workspace that it takes, at a multiple of 256 bytes; operands lie at multiples of 16;
  *   - a convolution waits for its stream's turn, then asks whether its operands were written, and whether it may touch
  *     what it touches (emu_declare); it writes over all of its workspace; the result's elements are not looked at where
- *     beta is 0, and the result overlaps nothing;
+ *     beta is 0; that the result or the workspace overlaps anything is a finding;
  *   - floats are rounded to TF32 unless the descriptor says CUDNN_FMA_MATH.
  * EMU_CUDNN: absent: no handle can be made; none: no problem has an algorithm; late: heuristics have, and convolutions
  * are refused. Sums: one after another, in float, or in double for double; rounded once to what the result is of. */
