@@ -1,4 +1,5 @@
 /* reference_resize.c: Resize, its gradient and GridSample: each element by its own sum over the taps of all axes. */
+#include "../resize/grid_taps.h"
 #include "reference.h"
 #include <string.h>
 

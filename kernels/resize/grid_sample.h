@@ -17,16 +17,6 @@ typedef struct tk_grid_sample {
     bool align_corners; /* -1 and 1 are the middles of the elements at the ends, not their outer sides */
 } tk_grid_sample;
 
-/* What is read along one axis: places of the input, in it, with their weights; 0 where the place is outside and that
- * counts as zero. */
-typedef struct tk_grid_taps {
-    int n;
-    int64_t at[TK_GRID_TAPS];
-    double weights[TK_GRID_TAPS];
-} tk_grid_taps;
-
-tk_grid_taps tk_grid_taps_of(const tk_grid_sample *s, int64_t size, double coordinate);
-
 /* clang-format off */
 #define TK_GRID_KERNELS(K) \
     /* Any float type, one for all. A coordinate that is not a number gives one of the input's elements, or zero. */ \

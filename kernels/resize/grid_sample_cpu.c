@@ -1,8 +1,8 @@
 /* grid_sample_cpu.c: places go to threads, some at a time: what they read is worked out once for all channels. */
-#include "grid_sample.h"
 #include "../common/element.h"
 #include "../common/parallel.h"
 #include "../common/types.h"
+#include "grid_taps.h"
 
 enum { BLOCK = 64, COMBINED = TK_GRID_TAPS * TK_GRID_TAPS * TK_GRID_TAPS };
 

@@ -4,7 +4,9 @@
  * (resize_taps.c), and is the same for every device. */
 #ifndef TK_RESIZE_H
 #define TK_RESIZE_H
+#include "../common/vector.h"
 #include "../kernel.h"
+#include <math.h>
 
 enum { TK_RESIZE_AXES = 8 };
 
@@ -50,6 +52,14 @@ typedef struct tk_resize_rule {
     double cubic_a;
     bool antialias, exclude_outside;
 } tk_resize_rule;
+
+/* R. Keys, "Cubic convolution interpolation for digital image processing", 1981. */
+TK_INLINE double tk_cubic_weight(double a, double distance) {
+    const double d = fabs(distance);
+    if (d <= 1)
+        return ((a + 2) * d - (a + 3)) * d * d + 1;
+    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
 
 /* One axis of `inp` places that becomes one of `out`, `scale` times as long, about; of TF_CROP_AND_RESIZE the part
  * [begin, end] of it, in parts of its length. */

@@ -1,6 +1,5 @@
 /* resize_taps.c: where each place of a resized axis reads its operand, after ONNX's operator documentation (Resize 19)
- * and, where that leaves it open, as PyTorch rounds; and what is read at a coordinate of GridSample. */
-#include "grid_sample.h"
+ * and, where that leaves it open, as PyTorch rounds. */
 #include "resize.h"
 #include <math.h>
 #include <string.h>
@@ -59,14 +58,11 @@ static int64_t nearest(tk_resize_rounding rounding, double x) {
 
 /* --- weights ---------------------------------------------------------------------------------- */
 
-/* R. Keys, "Cubic convolution interpolation for digital image processing", 1981; linear is a triangle. */
+/* Linear is a triangle. */
 static double weight_at(const tk_resize_rule *rule, double distance) {
-    const double d = fabs(distance), a = rule->cubic_a;
     if (rule->mode == TK_RESIZE_LINEAR)
-        return d < 1 ? 1 - d : 0;
-    if (d <= 1)
-        return ((a + 2) * d - (a + 3)) * d * d + 1;
-    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+        return fabs(distance) < 1 ? 1 - fabs(distance) : 0;
+    return tk_cubic_weight(rule->cubic_a, distance);
 }
 
 typedef struct window {
@@ -160,47 +156,4 @@ int64_t tk_resize_turn(tk_tap *turned, double *turned_weights, int64_t inp, cons
             turned_weights[tap->weights + (int32_t)at - tap->first] = weights[taps[at].weights + k];
         }
     return n;
-}
-
-/* --- GridSample ------------------------------------------------------------------------------- */
-
-/* Reflected at the ends, as often as it takes: the middles of the elements there, or their outer sides. */
-static double reflect(double x, double low, double span) {
-    if (span <= 0)
-        return 0;
-    const double far = fabs(x - low), times = floor(far / span), rest = far - times * span;
-    return fmod(times, 2) == 0 ? rest + low : span - rest + low;
-}
-
-static double padded(const tk_grid_sample *s, int64_t size, double x) {
-    if (s->padding == TK_GRID_REFLECTION)
-        x = s->align_corners ? reflect(x, 0, (double)(size - 1)) : reflect(x, -0.5, (double)size);
-    return s->padding == TK_GRID_ZEROS ? x : fmin(fmax(x, 0), (double)(size - 1));
-}
-
-static void add_tap(tk_grid_taps *taps, int64_t size, double at, double weight) {
-    const bool inside = at >= 0 && at < (double)size;
-    taps->at[taps->n] = inside ? (int64_t)at : 0;
-    taps->weights[taps->n++] = inside ? weight : 0;
-}
-
-tk_grid_taps tk_grid_taps_of(const tk_grid_sample *s, int64_t size, double coordinate) {
-    tk_grid_taps taps = {.n = 0};
-    const double half = (coordinate + 1) / 2;
-    double x = s->align_corners ? half * (double)(size - 1) : half * (double)size - 0.5;
-    if (s->mode == TK_RESIZE_CUBIC) {
-        const tk_resize_rule cubic = {.mode = TK_RESIZE_CUBIC, .cubic_a = -0.75};
-        const double first = floor(x) - 1;
-        for (int k = 0; k < TK_GRID_TAPS; k++)
-            add_tap(&taps, size, rint(padded(s, size, first + k)), weight_at(&cubic, first + k - x));
-        return taps;
-    }
-    x = padded(s, size, x);
-    if (s->mode == TK_RESIZE_NEAREST) {
-        add_tap(&taps, size, rint(x), 1);
-        return taps;
-    }
-    add_tap(&taps, size, floor(x), 1 - (x - floor(x)));
-    add_tap(&taps, size, floor(x) + 1, x - floor(x));
-    return taps;
 }

@@ -1,5 +1,7 @@
-/* check_resize.c: resizes of one to three axes on the emulated device, by every filter, and their gradients. */
+/* check_resize.c: resizes of one to three axes on the emulated device, by every filter, and their gradients; and
+ * samples at places in between, in every mode. */
 #include "cuda_case.h"
+#include <math.h>
 #include <stdlib.h>
 
 enum { PLACES = 32, WEIGHTS = 1024 };
@@ -78,4 +80,42 @@ static void picks(void) {
             one(shape, 0, false, true, *t);
 }
 
-const cuda_check checks[] = {{"filters", filters}, {"picks", picks}, {NULL, NULL}};
+/* What is at places: inside, outside, far away, halfway, and nowhere. An element that may not count is infinite. */
+static void sample(const tk_grid_sample *s, tk_dtype dtype) {
+    static const double apart[] = {NAN, INFINITY, -INFINITY, 1e30, -1, 1, 0, -0.5, 3, -2.25};
+    enum { APART = sizeof apart / sizeof *apart, MOST = 600 };
+    const int64_t planes = s->batch * s->channels, coordinates = s->batch * s->places * s->n_axes;
+    int64_t elements = planes;
+    double inp[MOST], grid[MOST];
+    for (int d = 0; d < s->n_axes; d++)
+        elements *= s->dims[d];
+    for (int64_t i = 0; i < elements; i++)
+        inp[i] = i == 0 ? INFINITY : (double)(i * 7919 % 601) / 100 - 3;
+    for (int64_t i = 0; i < coordinates; i++)
+        grid[i] = i * 11 % 7 == 0 ? apart[i / 7 % APART] : (double)(i * 7919 % 301) / 100 - 1.5;
+    pair x = pair_numbers(dtype, elements, inp), at = pair_numbers(dtype, coordinates, grid),
+         y = pair_result(dtype, planes * s->places);
+    ON_BOTH(grid_sample_run, AT(y), AT(x), AT(at), s, dtype);
+    pair_compare(y, of(dtype), "%d axes, mode %d, padding %d, corners %d", s->n_axes, (int)s->mode, (int)s->padding,
+                 s->align_corners);
+    pairs_give_back();
+}
+
+/* Channels below, of and beyond what a thread takes. */
+static void samples(void) {
+    static const tk_grid_sample inputs[] = {{.batch = 2, .channels = 1, .places = 40, .n_axes = 1, .dims = {6}},
+                                            {.batch = 2, .channels = 4, .places = 150, .n_axes = 2, .dims = {4, 5}},
+                                            {.batch = 3, .channels = 6, .places = 37, .n_axes = 2, .dims = {1, 7}},
+                                            {.batch = 2, .channels = 5, .places = 30, .n_axes = 3, .dims = {4, 2, 3}},
+                                            {.batch = 2, .channels = 0, .places = 3, .n_axes = 1, .dims = {2}}};
+    for (const tk_dtype *t = all_floats; *t; t++)
+        for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+            for (int kind = 0; kind < 18; kind++) {
+                tk_grid_sample s = inputs[i];
+                s.mode = (tk_resize_mode)(kind % 3), s.padding = (tk_grid_padding)(kind / 3 % 3);
+                s.align_corners = kind / 9 == 1;
+                sample(&s, *t);
+            }
+}
+
+const cuda_check checks[] = {{"filters", filters}, {"picks", picks}, {"samples", samples}, {NULL, NULL}};

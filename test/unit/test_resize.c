@@ -3,7 +3,7 @@
  */
 #include "kernel_test.h"
 #include "kernels/common/element.h"
-#include "kernels/resize/grid_sample.h"
+#include "kernels/resize/grid_taps.h"
 #include "kernels/resize/resize.h"
 
 enum { PLACES = 40, WEIGHTS = 1600, ELEMENTS = 12000 };
