@@ -16,7 +16,7 @@ TK_INLINE double tk_grid_reflect(double x, double low, double span) {
     if (span <= 0)
         return 0;
     const double far = fabs(x - low), times = floor(far / span), rest = far - times * span;
-    return fmod(times, 2.0) == 0 ? rest + low : span - rest + low;
+    return times == 2 * floor(times / 2) ? rest + low : span - rest + low;
 }
 
 TK_INLINE double tk_grid_padded(const tk_grid_sample *s, int64_t size, double x) {
@@ -25,10 +25,11 @@ TK_INLINE double tk_grid_padded(const tk_grid_sample *s, int64_t size, double x)
     return s->padding == TK_GRID_ZEROS ? x : fmin(fmax(x, 0.0), (double)(size - 1));
 }
 
-TK_INLINE void tk_grid_tap(tk_grid_taps *taps, int64_t size, double at, double weight) {
+TK_INLINE void tk_grid_tap(tk_grid_taps *taps, int k, int64_t size, double at, double weight) {
     const bool inside = at >= 0 && at < (double)size;
-    taps->at[taps->n] = inside ? (int64_t)at : 0;
-    taps->weights[taps->n++] = inside ? weight : 0;
+    taps->at[k] = inside ? (int64_t)at : 0;
+    taps->weights[k] = inside ? weight : 0;
+    taps->n = k + 1;
 }
 
 /* Of an axis of `size` >= 1 elements. */
@@ -39,16 +40,17 @@ TK_INLINE tk_grid_taps tk_grid_taps_of(const tk_grid_sample *s, int64_t size, do
     if (s->mode == TK_RESIZE_CUBIC) {
         const double first = floor(x) - 1;
         for (int k = 0; k < TK_GRID_TAPS; k++)
-            tk_grid_tap(&taps, size, rint(tk_grid_padded(s, size, first + k)), tk_cubic_weight(-0.75, first + k - x));
+            tk_grid_tap(&taps, k, size, rint(tk_grid_padded(s, size, first + k)),
+                        tk_cubic_weight(-0.75, first + k - x));
         return taps;
     }
     x = tk_grid_padded(s, size, x);
     if (s->mode == TK_RESIZE_NEAREST) {
-        tk_grid_tap(&taps, size, rint(x), 1);
+        tk_grid_tap(&taps, 0, size, rint(x), 1);
         return taps;
     }
-    tk_grid_tap(&taps, size, floor(x), 1 - (x - floor(x)));
-    tk_grid_tap(&taps, size, floor(x) + 1, x - floor(x));
+    tk_grid_tap(&taps, 0, size, floor(x), 1 - (x - floor(x)));
+    tk_grid_tap(&taps, 1, size, floor(x) + 1, x - floor(x));
     return taps;
 }
 #endif
