@@ -94,17 +94,17 @@ __device__ __forceinline__ void update_pack(const tk_update_tensor &t, const num
 #pragma unroll
     for (int j = 0; j < N; j++) {
         const bool usable = RULE == TK_SUM || g[j] - g[j] == 0;
+        const bool steps = usable && !k.stays;
         finite &= j >= left || usable;
-        if (k.stays || !usable)
-            continue;
         T own[TK_STATES] = {};
 #pragma unroll
         for (int s = 0; s < STATES; s++)
             own[s] = state[s].at[j];
-        x.at[j] = element(RULE, k, x.at[j], g[j], own);
+        const T next = element(RULE, k, x.at[j], g[j], own);
+        x.at[j] = steps ? next : x.at[j];
 #pragma unroll
         for (int s = 0; s < STATES; s++)
-            state[s].at[j] = own[s];
+            state[s].at[j] = steps ? own[s] : state[s].at[j];
     }
     if (!finite && !k.stays)
         tk_fault_set(fault, TK_NOT_FINITE);
