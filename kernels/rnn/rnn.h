@@ -31,20 +31,18 @@ typedef struct tk_rnn {
 } tk_rnn;
 
 /* The gates of a step: rows of W and R are theirs, `hidden` each. */
-static inline int64_t tk_rnn_gates(const tk_rnn *s) {
-    return s->cell == TK_RNN_LSTM ? 4 : s->cell == TK_RNN_GRU ? 3 : 1;
-}
-static inline bool tk_rnn_is_backward(const tk_rnn *s, int direction) { return s->backward || direction == 1; }
+TK_INLINE int64_t tk_rnn_gates(const tk_rnn *s) { return s->cell == TK_RNN_LSTM ? 4 : s->cell == TK_RNN_GRU ? 3 : 1; }
+TK_INLINE bool tk_rnn_is_backward(const tk_rnn *s, int direction) { return s->backward || direction == 1; }
 /* Where the row [inputs] of x, the row [hidden] of y and that of a state (initial_h, Y_h and their like) are, in
  * rows. */
-static inline int64_t tk_rnn_row(const tk_rnn *s, int64_t step, int64_t item) {
+TK_INLINE int64_t tk_rnn_row(const tk_rnn *s, int64_t step, int64_t item) {
     return s->batch_first ? item * s->steps + step : step * s->batch + item;
 }
-static inline int64_t tk_rnn_y_row(const tk_rnn *s, int64_t step, int direction, int64_t item) {
+TK_INLINE int64_t tk_rnn_y_row(const tk_rnn *s, int64_t step, int direction, int64_t item) {
     return s->batch_first ? (item * s->steps + step) * s->directions + direction
                           : (step * s->directions + direction) * s->batch + item;
 }
-static inline int64_t tk_rnn_state_row(const tk_rnn *s, int direction, int64_t item) {
+TK_INLINE int64_t tk_rnn_state_row(const tk_rnn *s, int direction, int64_t item) {
     return s->batch_first ? item * s->directions + direction : direction * s->batch + item;
 }
 

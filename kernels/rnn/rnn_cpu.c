@@ -1,7 +1,8 @@
 /* rnn_cpu.c: a recurrent layer, direction by direction. W x is one product over some steps at once; R h is one at each
  * step, of all items of the batch; between them go rows of gates (rnn_rows.h). */
 #include "../common/parallel.h"
-#include "rnn_part.h"
+#include "../movement/cast.h"
+#include "rnn_host.h"
 #include <string.h>
 
 #define CHUNK_BYTES ((int64_t)4 << 20) /* of the gates of some steps, which stay in the caches until they are used */
@@ -16,18 +17,10 @@ typedef struct walk {
     int64_t step;
 } walk;
 
-/* Steps whose W x is made at once: by shape alone. */
-static int64_t chunk_of(const tk_rnn *s) {
-    int64_t row = s->batch * tk_rnn_gates(s) * s->hidden * (int64_t)tk_size(s->dtype);
-    int64_t steps = row > 0 ? CHUNK_BYTES / row : s->steps;
-    steps = steps > 1 ? steps : 1;
-    return s->batch_first || steps > s->steps ? s->steps : steps;
-}
-
 static walk walk_of(tk_queue *q, tk_rnn_room *room, tk_rnn_results out, tk_rnn_operands in, const tk_rnn *s, int d) {
-    walk w = {.part = tk_rnn_part_of(q, room, s, in, d), .out = out};
+    walk w = {.part = tk_rnn_host_part(q, room, s, in, d), .out = out};
     int64_t batch = s->batch, gates = w.part.gates;
-    w.gates = tk_rnn_take(room, chunk_of(s) * batch * gates, w.part.size);
+    w.gates = tk_rnn_take(room, tk_rnn_chunk(s, CHUNK_BYTES) * batch * gates, w.part.size);
     w.sums = tk_rnn_take(room, batch * gates, w.part.size);
     w.reset = tk_rnn_take(room, batch * s->hidden, w.part.size);
     w.c = tk_rnn_take(room, batch * s->hidden, w.part.size);
@@ -94,7 +87,7 @@ static void sums_range(void *ctx, tk_share share) {
     const walk *w = ctx;
     const tk_rnn_part *a = &w->part;
     const int64_t n = a->s->hidden;
-    bool gru = a->s->cell == TK_RNN_GRU, inside = gru && !a->s->reset_after;
+    bool gru = a->s->cell == TK_RNN_GRU, inside = tk_rnn_has_inner(a->s);
     int64_t width = inside ? 2 * n : a->gates;
     for (int64_t i = share.begin; i < share.end; i++) {
         char *gates = gates_of(w, i), *h = tk_rnn_at(a, w->h, i * n);
@@ -130,7 +123,7 @@ static void reset_range(void *ctx, tk_share share) {
 static void walk_step(walk *w) {
     const tk_rnn_part *a = &w->part;
     const int64_t n = a->s->hidden, batch = a->s->batch;
-    bool inside = a->s->cell == TK_RNN_GRU && !a->s->reset_after;
+    bool inside = tk_rnn_has_inner(a->s);
     tk_rnn_multiply(a, w->sums, batch, inside ? 2 * n : a->gates, n, (tk_rnn_matrix){w->h, n, false},
                     (tk_rnn_matrix){a->r, n, true}, 0);
     tk_parallel_for(a->q, batch, tk_rnn_grain(a), sums_range, w);
@@ -145,7 +138,7 @@ static void walk_step(walk *w) {
 static void walk_part(walk *w) {
     const tk_rnn_part *a = &w->part;
     const tk_rnn *s = a->s;
-    int64_t chunk = chunk_of(s);
+    int64_t chunk = tk_rnn_chunk(s, CHUNK_BYTES);
     begin(w);
     for (int64_t at = 0; at < s->steps; at += chunk) {
         int64_t steps = s->steps - at < chunk ? s->steps - at : chunk;
@@ -163,37 +156,27 @@ static void walk_part(walk *w) {
 
 /* --- the layer -------------------------------------------------------------------------------- */
 
-static tk_rnn_results wide_results(tk_rnn_room *room, tk_rnn_results out, const tk_rnn *s) {
-    tk_rnn_counts n = tk_rnn_count(s);
-    return (tk_rnn_results){.y = tk_rnn_wide_result(room, out.y, n.y, s->dtype),
-                            .h = tk_rnn_wide_result(room, out.h, n.state, s->dtype),
-                            .c = tk_rnn_wide_result(room, out.c, n.state, s->dtype)};
-}
-
 size_t tk_rnn_workspace(const tk_rnn *s, int slots) {
-    tk_rnn_room room = {NULL, 0};
+    tk_rnn_room room = {NULL, 0, NULL};
     tk_rnn wide = tk_rnn_wide(s);
     (void)slots;
     tk_rnn_wide_operands(NULL, &room, (tk_rnn_operands){.x = NULL}, s);
-    wide_results(&room, (tk_rnn_results){NULL, NULL, NULL}, s);
+    tk_rnn_wide_results(&room, (tk_rnn_results){NULL, NULL, NULL}, s);
     walk_of(NULL, &room, (tk_rnn_results){NULL, NULL, NULL}, (tk_rnn_operands){.x = NULL}, &wide, 0);
     return room.used;
 }
 
 void tk_rnn_run(tk_queue *q, tk_rnn_results out, tk_rnn_operands in, const tk_rnn *s, void *workspace) {
-    tk_rnn_room room = {workspace, 0};
+    tk_rnn_room room = {workspace, 0, tk_cast};
     tk_rnn wide = tk_rnn_wide(s);
-    tk_rnn_counts n = tk_rnn_count(s);
-    if (!tk_rnn_check(q, s, in.lens) || n.state == 0)
+    if (!tk_rnn_check(q, s, in.lens) || s->directions * s->batch * s->hidden == 0)
         return;
     tk_rnn_operands wide_in = tk_rnn_wide_operands(q, &room, in, s);
-    tk_rnn_results wide_out = wide_results(&room, out, s);
+    tk_rnn_results wide_out = tk_rnn_wide_results(&room, out, s);
     for (int d = 0; d < s->directions; d++) {
         tk_rnn_room rest = room;
         walk w = walk_of(q, &rest, wide_out, wide_in, &wide, d);
         walk_part(&w);
     }
-    tk_rnn_narrow_result(q, out.y, wide_out.y, n.y, s->dtype);
-    tk_rnn_narrow_result(q, out.h, wide_out.h, n.state, s->dtype);
-    tk_rnn_narrow_result(q, out.c, wide_out.c, n.state, s->dtype);
+    tk_rnn_narrow_results(q, &room, out, wide_out, s);
 }

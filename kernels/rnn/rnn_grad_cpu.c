@@ -3,7 +3,8 @@
  * and the gradients of W, R and x as products over all rows again. */
 #include "../common/parallel.h"
 #include "../common/types.h"
-#include "rnn_part.h"
+#include "../movement/cast.h"
+#include "rnn_host.h"
 #include <string.h>
 
 typedef struct walk {
@@ -21,18 +22,16 @@ typedef struct walk {
     int64_t rows, step;
 } walk;
 
-static bool has_inner(const tk_rnn *s) { return s->cell == TK_RNN_GRU && !s->reset_after; }
-
 static walk walk_of(tk_queue *q, tk_rnn_room *room, tk_rnn_gradients out, tk_rnn_operands in, tk_rnn_back back,
                     const tk_rnn *s, int d) {
-    walk w = {.part = tk_rnn_part_of(q, room, s, in, d), .back = back, .out = out, .rows = s->steps * s->batch};
+    walk w = {.part = tk_rnn_host_part(q, room, s, in, d), .back = back, .out = out, .rows = s->steps * s->batch};
     size_t size = w.part.size;
     int64_t n = s->hidden, gru = s->cell == TK_RNN_GRU;
     w.gates = tk_rnn_take(room, w.rows * w.part.gates, size);
     w.before = tk_rnn_take(room, w.rows * n, size);
     w.cells = tk_rnn_take(room, s->cell == TK_RNN_LSTM ? w.rows * n : 0, size);
     w.behind = tk_rnn_take(room, gru * w.rows * 3 * n, size);
-    w.reset = tk_rnn_take(room, has_inner(s) ? w.rows * n : 0, size);
+    w.reset = tk_rnn_take(room, tk_rnn_has_inner(s) ? w.rows * n : 0, size);
     w.dh = tk_rnn_take(room, s->batch * n, size);
     w.dc = tk_rnn_take(room, s->batch * n, size);
     w.of_r = tk_rnn_take(room, s->batch * n, size);
@@ -80,7 +79,7 @@ static void gates_range(void *ctx, tk_share share) {
     const walk *w = ctx;
     const tk_rnn_part *a = &w->part;
     const int64_t n = a->s->hidden;
-    bool gru = a->s->cell == TK_RNN_GRU, inside = has_inner(a->s);
+    bool gru = a->s->cell == TK_RNN_GRU, inside = tk_rnn_has_inner(a->s);
     for (int64_t row = share.begin; row < share.end; row++) {
         char *gates = gates_at(w, row);
         a->rows->add(gates, a->bias, a->gates);
@@ -134,7 +133,7 @@ static void make_gates(walk *w) {
     const tk_rnn_part *a = &w->part;
     const int64_t n = a->s->hidden, rows = w->rows;
     const int64_t grain = tk_rnn_grain(a), items = grain / (a->s->steps + 1) + 1;
-    bool gru = a->s->cell == TK_RNN_GRU, inside = has_inner(a->s);
+    bool gru = a->s->cell == TK_RNN_GRU, inside = tk_rnn_has_inner(a->s);
     tk_rnn_matrix before = {w->before, n, false};
     tk_parallel_for(a->q, a->s->batch, items, before_range, w);
     tk_rnn_multiply(a, w->gates, rows, a->gates, a->s->inputs, (tk_rnn_matrix){a->in.x, a->s->inputs, false},
@@ -224,7 +223,7 @@ static void reset_range(void *ctx, tk_share share) {
 static void walk_step(walk *w) {
     const tk_rnn_part *a = &w->part;
     const int64_t n = a->s->hidden, batch = a->s->batch, row = row_of(w, w->step, 0);
-    bool inside = has_inner(a->s), after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
+    bool inside = tk_rnn_has_inner(a->s), after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
     const char *sums = after ? tk_rnn_at(a, w->behind, row * a->gates) : gates_at(w, row);
     tk_parallel_for(a->q, batch, tk_rnn_grain(a), step_range, w);
     if (inside) {
@@ -300,7 +299,7 @@ static void peephole_gradient(walk *w) {
 static void weight_gradients(const walk *w) {
     const tk_rnn_part *a = &w->part;
     const int64_t n = a->s->hidden, k = a->s->inputs, rows = w->rows;
-    bool inside = has_inner(a->s), after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
+    bool inside = tk_rnn_has_inner(a->s), after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
     tk_rnn_matrix sums = {w->gates, a->gates, true}, of_r = {after ? w->behind : w->gates, a->gates, true};
     char *dr = tk_rnn_at(a, w->out.dr, a->direction * a->gates * n);
     if (w->out.dx)
@@ -342,43 +341,13 @@ static void walk_part(walk *w) {
 
 /* --- the layer -------------------------------------------------------------------------------- */
 
-static tk_rnn_back wide_back(tk_queue *q, tk_rnn_room *room, tk_rnn_back back, const tk_rnn *s) {
-    tk_rnn_counts n = tk_rnn_count(s);
-    return (tk_rnn_back){.y = tk_rnn_widened(q, room, back.y, n.y, s->dtype),
-                         .dy = tk_rnn_widened(q, room, back.dy, n.y, s->dtype),
-                         .dh = tk_rnn_widened(q, room, back.dh, n.state, s->dtype),
-                         .dc = tk_rnn_widened(q, room, back.dc, n.state, s->dtype)};
-}
-
-static tk_rnn_gradients wide_gradients(tk_rnn_room *room, tk_rnn_gradients out, const tk_rnn *s) {
-    tk_rnn_counts n = tk_rnn_count(s);
-    return (tk_rnn_gradients){.dx = tk_rnn_wide_result(room, out.dx, n.x, s->dtype),
-                              .dw = tk_rnn_wide_result(room, out.dw, n.w, s->dtype),
-                              .dr = tk_rnn_wide_result(room, out.dr, n.r, s->dtype),
-                              .db = tk_rnn_wide_result(room, out.db, n.b, s->dtype),
-                              .dh0 = tk_rnn_wide_result(room, out.dh0, n.state, s->dtype),
-                              .dc0 = tk_rnn_wide_result(room, out.dc0, n.state, s->dtype),
-                              .dp = tk_rnn_wide_result(room, out.dp, n.p, s->dtype)};
-}
-
-static void narrow_gradients(tk_queue *q, tk_rnn_gradients out, tk_rnn_gradients wide, const tk_rnn *s) {
-    tk_rnn_counts n = tk_rnn_count(s);
-    tk_rnn_narrow_result(q, out.dx, wide.dx, n.x, s->dtype);
-    tk_rnn_narrow_result(q, out.dw, wide.dw, n.w, s->dtype);
-    tk_rnn_narrow_result(q, out.dr, wide.dr, n.r, s->dtype);
-    tk_rnn_narrow_result(q, out.db, wide.db, n.b, s->dtype);
-    tk_rnn_narrow_result(q, out.dh0, wide.dh0, n.state, s->dtype);
-    tk_rnn_narrow_result(q, out.dc0, wide.dc0, n.state, s->dtype);
-    tk_rnn_narrow_result(q, out.dp, wide.dp, n.p, s->dtype);
-}
-
 size_t tk_rnn_grad_workspace(const tk_rnn *s, int slots) {
-    tk_rnn_room room = {NULL, 0};
+    tk_rnn_room room = {NULL, 0, NULL};
     tk_rnn wide = tk_rnn_wide(s);
     (void)slots;
     tk_rnn_wide_operands(NULL, &room, (tk_rnn_operands){.x = NULL}, s);
-    wide_back(NULL, &room, (tk_rnn_back){.y = NULL}, s);
-    wide_gradients(&room, (tk_rnn_gradients){.dx = NULL}, s);
+    tk_rnn_wide_back(NULL, &room, (tk_rnn_back){.y = NULL}, s);
+    tk_rnn_wide_gradients(&room, (tk_rnn_gradients){.dx = NULL}, s);
     walk_of(NULL, &room, (tk_rnn_gradients){.dx = NULL}, (tk_rnn_operands){.x = NULL}, (tk_rnn_back){.y = NULL}, &wide,
             0);
     return room.used;
@@ -386,17 +355,17 @@ size_t tk_rnn_grad_workspace(const tk_rnn *s, int slots) {
 
 void tk_rnn_grad_run(tk_queue *q, tk_rnn_gradients out, tk_rnn_operands in, tk_rnn_back back, const tk_rnn *s,
                      void *workspace) {
-    tk_rnn_room room = {workspace, 0};
+    tk_rnn_room room = {workspace, 0, tk_cast};
     tk_rnn wide = tk_rnn_wide(s);
     if (!tk_rnn_check(q, s, in.lens))
         return;
     tk_rnn_operands wide_in = tk_rnn_wide_operands(q, &room, in, s);
-    tk_rnn_back wide_given = wide_back(q, &room, back, s);
-    tk_rnn_gradients wide_out = wide_gradients(&room, out, s);
+    tk_rnn_back wide_given = tk_rnn_wide_back(q, &room, back, s);
+    tk_rnn_gradients wide_out = tk_rnn_wide_gradients(&room, out, s);
     for (int d = 0; d < s->directions; d++) {
         tk_rnn_room rest = room;
         walk w = walk_of(q, &rest, wide_out, wide_in, wide_given, &wide, d);
         walk_part(&w);
     }
-    narrow_gradients(q, out, wide_out, s);
+    tk_rnn_narrow_gradients(q, &room, out, wide_out, s);
 }

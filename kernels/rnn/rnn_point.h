@@ -34,17 +34,18 @@ TK_INLINE void TK_CAT(rnn_lstm_back_point, SUFFIX)(tk_rnn_function f, tk_rnn_fun
     *dc = of_c * was_f + *i * p_i + *forget * p_f;
 }
 
-/* The new state of a GRU from its sum in `new`, what R gave and, with it, h behind the step. `behind` is 0 where R's
- * part is in `new` already. */
-TK_INLINE void TK_CAT(rnn_gru_point, SUFFIX)(tk_rnn_function g, T clip, T z, T r, T behind, T *new, T *h) {
-    *new = TK_CAT(rnn_apply, SUFFIX)(g, TK_CAT(rnn_hold, SUFFIX)(clip, *new + r *behind));
-    *h = (1 - z) * *new + z **h;
+/* The new state of a GRU from its sum in `fresh`, what R gave and, with it, h behind the step. `behind` is 0 where R's
+ * part is in `fresh` already. */
+TK_INLINE void TK_CAT(rnn_gru_point, SUFFIX)(tk_rnn_function g, T clip, T z, T r, T behind, T *fresh, T *h) {
+    *fresh = TK_CAT(rnn_apply, SUFFIX)(g, TK_CAT(rnn_hold, SUFFIX)(clip, *fresh + r * behind));
+    *h = (1 - z) * *fresh + z * *h;
 }
 
 /* z and the new state become the gradients of their sums; dh that of h before the step, by z alone. */
-TK_INLINE void TK_CAT(rnn_gru_back_point, SUFFIX)(tk_rnn_function f, tk_rnn_function g, T *z, T *new, T before, T *dh) {
-    const T was_z = *z, was_new = *new, of = *dh;
-    *z = of * (before - was_new) * TK_CAT(rnn_slope, SUFFIX)(f, was_z);
-    *new = of *(1 - was_z) * TK_CAT(rnn_slope, SUFFIX)(g, was_new);
+TK_INLINE void TK_CAT(rnn_gru_back_point, SUFFIX)(tk_rnn_function f, tk_rnn_function g, T *z, T *fresh, T before,
+                                                  T *dh) {
+    const T was_z = *z, was_fresh = *fresh, of = *dh;
+    *z = of * (before - was_fresh) * TK_CAT(rnn_slope, SUFFIX)(f, was_z);
+    *fresh = of * (1 - was_z) * TK_CAT(rnn_slope, SUFFIX)(g, was_fresh);
     *dh = of * was_z;
 }

@@ -1,0 +1,52 @@
+/* rnn_host.c: a direction of a recurrent layer on the CPU (rnn_host.h). */
+#include "rnn_host.h"
+#include "../queue.h"
+#include <string.h>
+
+/* What is added once: both biases where they are sums' own, else W's alone, and R's to what r is multiplied with. */
+static void put_bias(tk_rnn_part *a) {
+    const char *of_w = tk_rnn_at(a, a->in.b, a->direction * 2 * a->gates), *of_r = tk_rnn_at(a, of_w, a->gates);
+    size_t bytes = (size_t)a->gates * a->size, inside = (size_t)a->s->hidden * a->size;
+    if (!of_w) {
+        memset(a->bias, 0, bytes);
+        memset(a->inner, 0, inside);
+        return;
+    }
+    bool apart = a->s->cell == TK_RNN_GRU && a->s->reset_after;
+    memcpy(a->bias, of_w, bytes);
+    a->rows->add(a->bias, of_r, apart ? a->gates - a->s->hidden : a->gates);
+    memcpy(a->inner, of_r + bytes - inside, inside);
+}
+
+tk_rnn_part tk_rnn_host_part(tk_queue *q, tk_rnn_room *room, const tk_rnn *s, tk_rnn_operands in, int direction) {
+    tk_rnn_part a = tk_rnn_part_of(q, s, in, direction);
+    a.rows = s->dtype == TK_F64 ? &tk_rnn_rows_f64 : &tk_rnn_rows_f32;
+    a.bias = tk_rnn_take(room, a.gates, a.size);
+    a.inner = tk_rnn_take(room, s->hidden, a.size);
+    if (a.bias)
+        put_bias(&a);
+    return a;
+}
+
+void tk_rnn_copy_row(const tk_rnn_part *a, void *to, const void *from) {
+    size_t bytes = (size_t)a->s->hidden * a->size;
+    if (to && from)
+        memcpy(to, from, bytes);
+    else if (to)
+        memset(to, 0, bytes);
+}
+
+bool tk_rnn_check(tk_queue *q, const tk_rnn *s, const void *lens) {
+    for (int64_t i = 0; lens && i < s->batch; i++)
+        if (((const int32_t *)lens)[i] < 0 || ((const int32_t *)lens)[i] > s->steps) {
+            tk_fault(q, TK_BAD_VALUE);
+            return false;
+        }
+    return true;
+}
+
+void tk_rnn_multiply(const tk_rnn_part *a, void *out, int64_t m, int64_t n, int64_t k, tk_rnn_matrix left,
+                     tk_rnn_matrix right, double beta) {
+    tk_product p = tk_rnn_product(m, n, k, left, right, beta);
+    tk_product_run(a->q, out, left.data, right.data, &p, a->s->dtype, NULL);
+}
