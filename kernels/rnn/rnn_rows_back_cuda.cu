@@ -84,9 +84,11 @@ template <class T> __device__ __forceinline__ void lstm_gates(const walk &w, int
         const int64_t step = w.part.backward ? w.s.steps - 1 - k : k, row = row_of(w, step, item);
         T *gates = (T *)w.gates + row * 4 * n + j, g[4];
         if (step < length) {
+#pragma unroll
             for (int i = 0; i < 4; i++)
                 g[i] = gates[i * n] + tk_rnn_bias<T>(w, i, j);
             tk_rnn_lstm(w, j, g, c);
+#pragma unroll
             for (int i = 0; i < 4; i++)
                 gates[i * n] = g[i];
         }
@@ -111,12 +113,14 @@ template <class T> __device__ __forceinline__ void end_back(const walk &w, int64
 template <class T>
 __device__ __forceinline__ void lstm_back(const walk &w, int64_t row, int64_t item, int64_t j, T dh, T &dc) {
     const int64_t n = w.s.hidden;
+    const T y = tk_rnn_held(w.part.with.h, (T)INFINITY, ((const T *)w.cells)[row * n + j]);
     T *gates = (T *)w.gates + row * 4 * n + j, g[4], p[3];
+#pragma unroll
     for (int k = 0; k < 4; k++)
         g[k] = gates[k * n];
     tk_rnn_peepholes(w, j, p);
-    const T y = tk_rnn_held(w.part.with.h, (T)INFINITY, ((const T *)w.cells)[row * n + j]);
     tk_rnn_lstm_back(w.part.with, p, g, y, cell_before<T>(w, w.step, item, j), dh, dc);
+#pragma unroll
     for (int k = 0; k < 4; k++)
         gates[k * n] = g[k];
 }
@@ -139,7 +143,7 @@ template <class T> __device__ __forceinline__ void gru_back(const walk &w, int64
 /* Where the item's sequence has ended, sums have no gradients. */
 template <class T> __device__ __forceinline__ void step_back(const walk &w, int64_t item, int64_t j) {
     const int64_t n = w.s.hidden, row = row_of(w, w.step, item);
-    T *gates = (T *)w.gates + row * w.part.gates + j, &dh = ((T *)w.dh)[item * n + j];
+    T *gates = (T *)w.gates + row * w.part.gates + j;
     if (w.step >= tk_rnn_length(w, item)) {
         for (int64_t k = 0; k < w.part.gates; k += n) {
             gates[k] = 0;
@@ -148,16 +152,14 @@ template <class T> __device__ __forceinline__ void step_back(const walk &w, int6
         }
         return;
     }
-    dh += tk_rnn_get<T>(w.back.dy, tk_rnn_y_at(w, w.step, item, j));
-    if (w.s.cell == TK_RNN_GRU) {
-        gru_back<T>(w, row, j, dh);
-        return;
-    }
+    T dh = ((const T *)w.dh)[item * n + j] + tk_rnn_get<T>(w.back.dy, tk_rnn_y_at(w, w.step, item, j));
     if (w.s.cell == TK_RNN_LSTM)
         lstm_back<T>(w, row, item, j, dh, ((T *)w.dc)[item * n + j]);
+    else if (w.s.cell == TK_RNN_GRU)
+        gru_back<T>(w, row, j, dh);
     else
         gates[0] = dh * tk_rnn_slope(w.part.with.f, gates[0]);
-    dh = 0;
+    ((T *)w.dh)[item * n + j] = w.s.cell == TK_RNN_GRU ? dh : T(0);
 }
 
 template <class T> __device__ __forceinline__ void reset_back(const walk &w, int64_t item, int64_t j) {
