@@ -108,8 +108,8 @@ template <class T, class W> __device__ __forceinline__ T tk_rnn_lstm(const W &w,
 /* A thread for each element: POINT(walk, row, j). */
 template <class W, void POINT(const W &, int64_t, int64_t)>
 __global__ void __launch_bounds__(TK_RNN_THREADS) tk_rnn_for_each(const __grid_constant__ W w, int64_t rows) {
-    TK_FOR_EACH(i, rows *w.s.hidden)
-        POINT(w, i / w.s.hidden, i % w.s.hidden);
+    TK_FOR_EACH(i, rows * w.s.hidden)
+    POINT(w, i / w.s.hidden, i % w.s.hidden);
 }
 template <class W, void IN_FLOAT(const W &, int64_t, int64_t), void IN_DOUBLE(const W &, int64_t, int64_t)>
 static inline void tk_rnn_launch(tk_queue *q, const W &w, int64_t rows) {
