@@ -28,32 +28,30 @@ __device__ __forceinline__ void load_scores(tk_math<S> x[EIGHT], const map_args 
     numbers_of(x, scores);
 }
 
-template <bool WHOLE, class S>
-__device__ __forceinline__ void add_bias(tk_math<S> x[EIGHT], const strided_row<WHOLE, S> &bias, const columns &c) {
-    eight<S> in = {};
-    tk_math<S> more[EIGHT];
-    bias.load(in, c);
-    numbers_of(more, in);
-#pragma unroll
-    for (int k = 0; k < EIGHT; k++)
-        x[k] = x[k] + more[k];
-}
-
-/* What the softmax sees of them. */
+/* What the softmax sees of them. A bias before the mask is 0 where the mask takes the score: WHOLE rows, which have no
+ * instructions to spare, never have one. */
 template <bool WHOLE, class S>
 __device__ __forceinline__ void mask_scores(tk_math<S> x[EIGHT], const map_args &a, const strided_row<WHOLE, S> &bias,
                                             const strided_row<WHOLE, uint8_t> &mask, const columns &c) {
-    if (bias.row && a.bias_first)
-        add_bias(x, bias, c);
+    typedef tk_math<S> T;
+    eight<uint8_t> kept = {{0xffffffffu, 0xffffffffu}};
     if (mask.row) {
-        eight<uint8_t> in = {{0xffffffffu, 0xffffffffu}};
-        mask.load(in, c);
+        mask.load(kept, c);
 #pragma unroll
         for (int k = 0; k < EIGHT; k++)
-            x[k] = in.words[k / 4] & 0xffu << 8 * (k % 4) ? x[k] : (tk_math<S>)a.fill;
+            x[k] = kept.words[k / 4] & 0xffu << 8 * (k % 4) ? x[k] : (T)a.fill;
     }
-    if (bias.row && !a.bias_first)
-        add_bias(x, bias, c);
+    if (bias.row) {
+        eight<S> in = {};
+        T more[EIGHT];
+        bias.load(in, c);
+        if (!WHOLE && a.bias_first)
+            clear8(in, bits_of(kept));
+        numbers_of(more, in);
+#pragma unroll
+        for (int k = 0; k < EIGHT; k++)
+            x[k] = x[k] + more[k];
+    }
 }
 
 /* What makes P of a row's powers: by the sum, of 16 bits by a product with 1 / sum. P has no sign, even where it is not
@@ -371,9 +369,10 @@ void tk_cuda_attention_map(tk_queue *q, const tk_attention *a, tk_attention_part
     const bool packed = tk_is_packed(map->scores, map->p, map->dropped, map->keep);
     const map_args args = {
         rows_of(a, part, packed), *map, a->fill, a->bias_first, a->guard, a->is_signed, tk_fault_of(q)};
+    const bool plain = !map->statistics && !a->bias_first;
     if (args.m.rows > 0 && (a->t > 0 || map->statistics))
         TK_FLOATS(a->dtype, S,
-                  LAUNCH(make_map, S, !map->statistics && is_whole<S>(args.m, map->bias, map->mask), q, args.m, args));
+                  LAUNCH(make_map, S, plain && is_whole<S>(args.m, map->bias, map->mask), q, args.m, args));
 }
 
 void tk_cuda_attention_map_grad(tk_queue *q, const tk_attention *a, tk_attention_part part,
