@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { MOST_BYTES = 4096, MOST_FLAG_BYTES = 1 << 26 }; /* of constants whose elements are looked at */
+
 static tc_value *value_arg(const guard_call *call, uint16_t index) {
     return call->values[call->guard->args[index].name];
 }
@@ -124,7 +126,7 @@ static bool is_scalar(const guard_call *call) {
 
 static bool every_element(const guard_call *call, bool (*holds)(double x)) {
     const tc_tensor *tensor = constant_of(call, 0);
-    if (!tensor || tensor->count == 0 || tensor->bytes > 4096)
+    if (!tensor || tensor->count == 0 || tensor->bytes > MOST_BYTES)
         return false;
     for (uint64_t i = 0; i < tensor->count; i++)
         if (!holds(tc_tensor_get(tensor, i)))
@@ -146,13 +148,26 @@ static bool all_positive(const guard_call *call) { return every_element(call, is
 static bool all_nonzero(const guard_call *call) { return every_element(call, is_nonzero); }
 static bool all_finite(const guard_call *call) { return every_element(call, is_finite); }
 
+/* Masks of positions are larger than other constants. */
+static bool are_flags(const guard_call *call) {
+    const tc_tensor *tensor = constant_of(call, 0);
+    if (!tensor || tensor->count == 0 || tensor->bytes > MOST_FLAG_BYTES)
+        return false;
+    for (uint64_t i = 0; i < tensor->count; i++) {
+        double x = tc_tensor_get(tensor, i);
+        if (x != 0 && x != 1)
+            return false;
+    }
+    return true;
+}
+
 /* The exponent of the least normal number of a float type. */
 static int least_exponent(tc_dtype dtype) { return dtype == TC_DOUBLE ? -1022 : dtype == TC_FLOAT16 ? -14 : -126; }
 
 /* 1 / c keeps its digits in the type, and is finite: neither 0 nor a subnormal number, nor too large. */
 static bool all_invertible(const guard_call *call) {
     const tc_tensor *tensor = constant_of(call, 0);
-    if (!tensor || !tc_dtype_is_float(tensor->dtype) || tensor->count == 0 || tensor->bytes > 4096)
+    if (!tensor || !tc_dtype_is_float(tensor->dtype) || tensor->count == 0 || tensor->bytes > MOST_BYTES)
         return false;
     for (uint64_t i = 0; i < tensor->count; i++) {
         double inverse = fabs(tc_round_float(tensor->dtype, 1 / tc_tensor_get(tensor, i)));
@@ -344,6 +359,7 @@ static const guard_row rows[] = {
     {"few_sides", "v*", has_few_sides, true,
      "the result of a normalization by the second (scale), and the third (bias), gives x-hat again in most channels"},
     {"finite", "v", all_finite, false, "a constant without infinities and NaNs"},
+    {"flags", "v", are_flags, false, "a constant, every element 0 or 1"},
     {"float", "v", is_float, false, "a float element type"},
     {"has_attr", "vs", has_attr, false, "the node that makes v has attribute s"},
     {"in_tail", "vvv", guard_is_in_tail, false,

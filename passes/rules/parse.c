@@ -2,7 +2,7 @@
  *
  *     file     ::= (rule | gradient)*
  *     rule     ::= 'rule' ID STRING? flag* 'match' params '=>' names block where? 'replace' block
- *     flag     ::= 'inexact' | 'rounds' ('=' ID)? | 'benefit' '=' INT
+ *     flag     ::= 'inexact' | 'rounds' ('=' ID)? | 'mends' | 'benefit' '=' INT
  *     gradient ::= 'gradient' OP '(' params ';' names ';' names ')' '=>' '(' names ')' where? block
  *     block    ::= '{' (names '=' (call | operand))* '}'
  *     call     ::= OP ('|' OP)* ('?' | '*')? ('<' attr, ... '>')? '(' operand, ... ')'
@@ -420,6 +420,9 @@ static tc_status parse_flags(parser *p, const char **out_of) {
             TC_TRY(rule_take(p, "=", &named));
             if (named)
                 TC_TRY(rule_expect_name(p, "a parameter", out_of));
+        } else if (rule_is_word(p, "mends")) {
+            p->rule->mends = true;
+            TC_TRY(rule_next(p));
         } else if (rule_is_word(p, "benefit")) {
             TC_TRY(rule_next(p));
             TC_TRY(rule_expect_punct(p, "="));

@@ -134,8 +134,9 @@ typedef struct rule_guard {
 typedef struct tc_rule {
     const char *name, *doc, *file;
     rule_loc loc;
-    bool inexact, rounds, gradient,
-        disabled;       /* rounds: results may differ by rounding, which --check-rules then allows */
+    bool inexact, rounds, /* rounds: results may differ by rounding, which --check-rules then allows */
+        mends,            /* they may be numbers where those of what is replaced are none */
+        gradient, disabled;
     uint16_t rounds_of; /* a parameter: results differ by a part of its largest element; RULE_NONE: of their own */
     int benefit;
     uint32_t serial; /* order in the set */

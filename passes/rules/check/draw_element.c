@@ -49,6 +49,8 @@ static double element(rule_instance *inst, tc_dtype dtype, domain where, const r
     rule_dice *dice = &inst->dice;
     if (dtype == TC_BOOL)
         return rule_dice_below(dice, 2);
+    if (need && need->flags)
+        return rule_dice_below(dice, 2);
     if (need && need->edges && rule_dice_percent(dice, 50))
         return edge_numbers[rule_dice_below(dice, tc_dtype_is_float(dtype) ? TC_COUNT(edge_numbers) : 3)];
     if (need && need->pow2)
@@ -106,7 +108,7 @@ void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index
  * rows that a mask excludes from a softmax. */
 void rule_draw_edges(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
                      const rule_need *need) {
-    if (domain_of(node, index) != REAL || (need && need->divides))
+    if (domain_of(node, index) != REAL || (need && (need->divides || need->flags)))
         return;
     rule_dice *dice = &inst->dice;
     bool adds = (need && need->added) || tc_node_is(node, "", "Add") || tc_node_is(node, "", "Where") ||

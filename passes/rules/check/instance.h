@@ -39,7 +39,7 @@ typedef enum rule_unknown { UNKNOWN_NOTHING, UNKNOWN_SIZES, UNKNOWN_SOME, UNKNOW
 
 /* What the guards, and the right side, need of the value of a name. Names are RULE_NONE where there is no such need. */
 typedef struct rule_need {
-    bool constant, scalar, finite, positive, pow2, wants_float, wants_integer, wants_bool;
+    bool constant, scalar, finite, positive, pow2, flags, wants_float, wants_integer, wants_bool;
     bool is_below;
     double below;
     int rank, min_rank;       /* -1, 0: none */

@@ -14,6 +14,7 @@ static rule_need *first(rule_need *needs, const guard_arg *args) { return &needs
 static void constant(rule_need *w, const guard_arg *a) { first(w, a)->constant = true; }
 static void finite(rule_need *w, const guard_arg *a) { first(w, a)->constant = first(w, a)->finite = true; }
 static void positive(rule_need *w, const guard_arg *a) { first(w, a)->constant = first(w, a)->positive = true; }
+static void flags(rule_need *w, const guard_arg *a) { first(w, a)->constant = first(w, a)->flags = true; }
 static void pow2(rule_need *w, const guard_arg *a) { first(w, a)->constant = first(w, a)->pow2 = true; }
 static void scalar(rule_need *w, const guard_arg *a) { first(w, a)->scalar = true; }
 static void wants_float(rule_need *w, const guard_arg *a) { first(w, a)->wants_float = true; }
@@ -58,6 +59,7 @@ static const need_row rows[] = {
     {"dim", dim, false},
     {"few_sides", divides, true},
     {"finite", finite, false},
+    {"flags", flags, false},
     {"float", wants_float, false},
     {"integer", wants_integer, false},
     {"invertible", finite, false},

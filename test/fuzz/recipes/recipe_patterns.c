@@ -241,7 +241,8 @@ static int masked(gen *g, int s) {
         return bounded(g, s);
     int how = fz_below(g, 6);
     if (how == 0) {
-        int mask = score_input(g, s, FZ_BOOL), fill = fz_number(g, fz_chance(g, 50) ? -10000 : -1e30);
+        static const double fills[] = {-10000, -1e30, -0.5}; /* the last is no mask's, but for the bias */
+        int mask = score_input(g, s, FZ_BOOL), fill = fz_number(g, fills[fz_below(g, 3)]);
         s = chosen(g, s, mask, fill, false);
     } else if (how == 1) {
         int mask = score_input(g, s, FZ_BOOL), fill = fz_number(g, -10000);
@@ -279,7 +280,7 @@ static bool has_windows(gen *g, int s) {
 static int probabilities(gen *g, int s) {
     fz_value v = *fz_at(g, s);
     int how = fz_below(g, 7);
-    if (how == 0) { /* NaN behind the softmax */
+    if (how == 0 && fz_chance(g, 50)) { /* NaN behind the softmax */
         int mask = score_input(g, s, FZ_BOOL), fill = fz_number(g, -INFINITY), zero = fz_number(g, 0);
         int w = fz_unary(g, "Softmax", "axis = -1", chosen(g, s, mask, fill, false), 1);
         int nan = fz_call(g, "IsNaN", NULL, FZ_IN(w), FZ_BOOL, v.rank, v.dims, 1);
@@ -289,7 +290,7 @@ static int probabilities(gen *g, int s) {
         int mask = score_input(g, s, FZ_BOOL), zero = fz_number(g, 0), fill = fz_number(g, -INFINITY);
         fz_value m = *fz_at(g, mask);
         int bias = fz_call(g, "Where", NULL, FZ_IN(mask, zero, fill), FZ_FLOAT, m.rank, m.dims, INFINITY);
-        if (fz_chance(g, 40))
+        if (fz_chance(g, 50))
             bias = fz_either(g, "Add", bias, fz_input(g, FZ_FLOAT, m.rank, m.dims, -1, 1), INFINITY);
         int most = fz_reduce(g, "ReduceMax", bias, -1, true, INFINITY);
         fz_value e = *fz_at(g, most);
@@ -298,6 +299,11 @@ static int probabilities(gen *g, int s) {
             safe = fz_call(g, "Where", NULL, FZ_IN(empty, zero, u), FZ_FLOAT, v.rank, v.dims, INFINITY);
         int p = fz_unary(g, "Softmax", "axis = -1", safe, 1);
         return fz_call(g, "Where", NULL, FZ_IN(empty, zero, p), FZ_FLOAT, v.rank, v.dims, 1);
+    }
+    if (how == 0) { /* once more behind it */
+        int mask = score_input(g, s, FZ_BOOL), fill = fz_number(g, -INFINITY), zero = fz_number(g, 0);
+        int w = fz_unary(g, "Softmax", "axis = -1", chosen(g, s, mask, fill, true), 1);
+        return fz_call(g, "Where", NULL, FZ_IN(mask, zero, w), FZ_FLOAT, v.rank, v.dims, 1);
     }
     return fz_unary(g, "Softmax", "axis = -1", s, 1);
 }
