@@ -1,7 +1,6 @@
 /* rnn_cpu.c: a recurrent layer, direction by direction. W x is one product over some steps at once; R h is one at each
  * step, of all items of the batch; between them go rows of gates (rnn_rows.h). */
 #include "../common/parallel.h"
-#include "../movement/cast.h"
 #include "rnn_host.h"
 #include <string.h>
 
@@ -122,15 +121,12 @@ static void reset_range(void *ctx, tk_share share) {
 
 static void walk_step(walk *w) {
     const tk_rnn_part *a = &w->part;
-    const int64_t n = a->s->hidden, batch = a->s->batch;
-    bool inside = tk_rnn_has_inner(a->s);
-    tk_rnn_multiply(a, w->sums, batch, inside ? 2 * n : a->gates, n, (tk_rnn_matrix){w->h, n, false},
-                    (tk_rnn_matrix){a->r, n, true}, 0);
+    const int64_t batch = a->s->batch;
+    tk_rnn_multiply_h(a, w->sums, w->h, batch, false);
     tk_parallel_for(a->q, batch, tk_rnn_grain(a), sums_range, w);
-    if (!inside)
+    if (!tk_rnn_has_inner(a->s))
         return;
-    tk_rnn_multiply(a, w->sums, batch, n, n, (tk_rnn_matrix){w->reset, n, false},
-                    (tk_rnn_matrix){tk_rnn_at(a, a->r, 2 * n * n), n, true}, 0);
+    tk_rnn_multiply_rh(a, w->sums, w->reset, batch);
     tk_parallel_for(a->q, batch, tk_rnn_grain(a), reset_range, w);
 }
 
@@ -143,9 +139,7 @@ static void walk_part(walk *w) {
     for (int64_t at = 0; at < s->steps; at += chunk) {
         int64_t steps = s->steps - at < chunk ? s->steps - at : chunk;
         w->first = a->backward ? s->steps - at - steps : at;
-        tk_rnn_multiply(a, w->gates, steps * s->batch, a->gates, s->inputs,
-                        (tk_rnn_matrix){tk_rnn_at(a, a->in.x, w->first * s->batch * s->inputs), s->inputs, false},
-                        (tk_rnn_matrix){a->w, s->inputs, true}, 0);
+        tk_rnn_multiply_x(a, w->gates, w->first, steps);
         for (int64_t i = at; i < at + steps; i++) {
             w->step = tk_rnn_step(a, i);
             walk_step(w);
@@ -167,7 +161,7 @@ size_t tk_rnn_workspace(const tk_rnn *s, int slots) {
 }
 
 void tk_rnn_run(tk_queue *q, tk_rnn_results out, tk_rnn_operands in, const tk_rnn *s, void *workspace) {
-    tk_rnn_room room = {workspace, 0, tk_cast};
+    tk_rnn_room room = {workspace, 0, &tk_rnn_host};
     tk_rnn wide = tk_rnn_wide(s);
     if (!tk_rnn_check(q, s, in.lens) || s->directions * s->batch * s->hidden == 0)
         return;

@@ -11,15 +11,11 @@ TK_CAST_KERNELS(TK_DECLARE_CUDA)
 
 int64_t tk_cuda_rnn_bytes = (int64_t)64 << 20;
 
-void tk_cuda_rnn_multiply(const tk_rnn_part *a, void *out, int64_t m, int64_t n, int64_t k, tk_rnn_matrix left,
-                          tk_rnn_matrix right, double beta) {
-    tk_product p = tk_rnn_product(m, n, k, left, right, beta);
-    tk_cuda_product_run(a->q, out, left.data, right.data, &p, a->s->dtype, NULL);
-}
+const tk_rnn_device tk_cuda_rnn = {tk_cuda_cast, tk_cuda_product_run};
 
 static tk_rnn_walk walk_of(tk_queue *q, tk_rnn_room *room, tk_rnn_results out, tk_rnn_operands in, const tk_rnn *s,
                            int d) {
-    tk_rnn_walk w = {.s = *s, .part = tk_rnn_part_of(q, s, in, d), .out = out};
+    tk_rnn_walk w = {.s = *s, .part = tk_rnn_part_of(q, room, s, in, d), .out = out};
     int64_t batch = s->batch, gates = w.part.gates;
     w.gates = tk_rnn_take(room, tk_rnn_chunk(s, tk_cuda_rnn_bytes) * batch * gates, w.part.size);
     w.sums = tk_rnn_take(room, batch * gates, w.part.size);
@@ -31,15 +27,11 @@ static tk_rnn_walk walk_of(tk_queue *q, tk_rnn_room *room, tk_rnn_results out, t
 
 static void walk_step(const tk_rnn_walk *w) {
     const tk_rnn_part *a = &w->part;
-    const int64_t n = a->s->hidden, batch = a->s->batch;
-    bool inside = tk_rnn_has_inner(a->s);
-    tk_cuda_rnn_multiply(a, w->sums, batch, inside ? 2 * n : a->gates, n, (tk_rnn_matrix){w->h, n, false},
-                         (tk_rnn_matrix){a->r, n, true}, 0);
+    tk_rnn_multiply_h(a, w->sums, w->h, a->s->batch, false);
     tk_cuda_rnn_step(a->q, w);
-    if (!inside)
+    if (!tk_rnn_has_inner(a->s))
         return;
-    tk_cuda_rnn_multiply(a, w->sums, batch, n, n, (tk_rnn_matrix){w->reset, n, false},
-                         (tk_rnn_matrix){tk_rnn_at(a, a->r, 2 * n * n), n, true}, 0);
+    tk_rnn_multiply_rh(a, w->sums, w->reset, a->s->batch);
     tk_cuda_rnn_reset(a->q, w);
 }
 
@@ -52,9 +44,7 @@ static void walk_part(tk_rnn_walk *w) {
     for (int64_t at = 0; at < s->steps; at += chunk) {
         int64_t steps = s->steps - at < chunk ? s->steps - at : chunk;
         w->first = a->backward ? s->steps - at - steps : at;
-        tk_cuda_rnn_multiply(a, w->gates, steps * s->batch, a->gates, s->inputs,
-                             (tk_rnn_matrix){tk_rnn_at(a, a->in.x, w->first * s->batch * s->inputs), s->inputs, false},
-                             (tk_rnn_matrix){a->w, s->inputs, true}, 0);
+        tk_rnn_multiply_x(a, w->gates, w->first, steps);
         for (int64_t i = at; i < at + steps; i++) {
             w->step = tk_rnn_step(a, i);
             walk_step(w);
@@ -74,7 +64,7 @@ size_t tk_cuda_rnn_workspace(const tk_rnn *s, int slots) {
 }
 
 void tk_cuda_rnn_run(tk_queue *q, tk_rnn_results out, tk_rnn_operands in, const tk_rnn *s, void *workspace) {
-    tk_rnn_room room = {workspace, 0, tk_cuda_cast};
+    tk_rnn_room room = {workspace, 0, &tk_cuda_rnn};
     tk_rnn wide = tk_rnn_wide(s);
     tk_cuda_rnn_check(q, s, in.lens);
     if (s->directions * s->batch * s->hidden == 0)

@@ -4,14 +4,12 @@
  * range by all others. Elements are floats or doubles. */
 #ifndef TK_RNN_CUDA_H
 #define TK_RNN_CUDA_H
-#include "rnn_part.h"
+#include "rnn_products.h"
 
 /* Bytes of gates of steps whose W x is made at once, but for one step has more: tests have fewer. */
 extern int64_t tk_cuda_rnn_bytes;
 
-/* A product of two matrices, queued. */
-void tk_cuda_rnn_multiply(const tk_rnn_part *a, void *out, int64_t m, int64_t n, int64_t k, tk_rnn_matrix left,
-                          tk_rnn_matrix right, double beta);
+extern const tk_rnn_device tk_cuda_rnn;
 /* A fault where a length is out of range. */
 void tk_cuda_rnn_check(tk_queue *q, const tk_rnn *s, const void *lens);
 

@@ -3,7 +3,6 @@
  * and the gradients of W, R and x as products over all rows again. */
 #include "../common/parallel.h"
 #include "../common/types.h"
-#include "../movement/cast.h"
 #include "rnn_host.h"
 #include <string.h>
 
@@ -131,19 +130,14 @@ static void cells_range(void *ctx, tk_share share) {
 
 static void make_gates(walk *w) {
     const tk_rnn_part *a = &w->part;
-    const int64_t n = a->s->hidden, rows = w->rows;
-    const int64_t grain = tk_rnn_grain(a), items = grain / (a->s->steps + 1) + 1;
-    bool gru = a->s->cell == TK_RNN_GRU, inside = tk_rnn_has_inner(a->s);
-    tk_rnn_matrix before = {w->before, n, false};
+    const int64_t rows = w->rows, grain = tk_rnn_grain(a), items = grain / (a->s->steps + 1) + 1;
+    bool gru = a->s->cell == TK_RNN_GRU;
     tk_parallel_for(a->q, a->s->batch, items, before_range, w);
-    tk_rnn_multiply(a, w->gates, rows, a->gates, a->s->inputs, (tk_rnn_matrix){a->in.x, a->s->inputs, false},
-                    (tk_rnn_matrix){a->w, a->s->inputs, true}, 0);
-    tk_rnn_multiply(a, gru ? w->behind : w->gates, rows, inside ? 2 * n : a->gates, n, before,
-                    (tk_rnn_matrix){a->r, n, true}, gru ? 0 : 1);
+    tk_rnn_multiply_x(a, w->gates, 0, a->s->steps);
+    tk_rnn_multiply_h(a, gru ? w->behind : w->gates, w->before, rows, !gru);
     tk_parallel_for(a->q, rows, grain, gates_range, w);
-    if (inside)
-        tk_rnn_multiply(a, tk_rnn_at(a, w->behind, rows * 2 * n), rows, n, n, (tk_rnn_matrix){w->reset, n, false},
-                        (tk_rnn_matrix){tk_rnn_at(a, a->r, 2 * n * n), n, true}, 0);
+    if (tk_rnn_has_inner(a->s))
+        tk_rnn_multiply_rh(a, tk_rnn_at(a, w->behind, rows * 2 * a->s->hidden), w->reset, rows);
     if (gru)
         tk_parallel_for(a->q, a->s->batch, items, new_range, w);
     if (a->s->cell == TK_RNN_LSTM)
@@ -222,18 +216,15 @@ static void reset_range(void *ctx, tk_share share) {
 
 static void walk_step(walk *w) {
     const tk_rnn_part *a = &w->part;
-    const int64_t n = a->s->hidden, batch = a->s->batch, row = row_of(w, w->step, 0);
-    bool inside = tk_rnn_has_inner(a->s), after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
+    const int64_t batch = a->s->batch, row = row_of(w, w->step, 0);
+    bool after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
     const char *sums = after ? tk_rnn_at(a, w->behind, row * a->gates) : gates_at(w, row);
     tk_parallel_for(a->q, batch, tk_rnn_grain(a), step_range, w);
-    if (inside) {
-        tk_rnn_multiply(a, w->of_r, batch, n, n,
-                        (tk_rnn_matrix){tk_rnn_at(a, sums, 2 * n), a->to_item * a->gates, false},
-                        (tk_rnn_matrix){tk_rnn_at(a, a->r, 2 * n * n), n, false}, 0);
+    if (tk_rnn_has_inner(a->s)) {
+        tk_rnn_back_rh(a, w->of_r, sums);
         tk_parallel_for(a->q, batch, tk_rnn_grain(a), reset_range, w);
     }
-    tk_rnn_multiply(a, w->dh, batch, n, inside ? 2 * n : a->gates, (tk_rnn_matrix){sums, a->to_item * a->gates, false},
-                    (tk_rnn_matrix){a->r, n, false}, 1);
+    tk_rnn_back_h(a, w->dh, sums);
 }
 
 static void begin(walk *w) {
@@ -296,26 +287,6 @@ static void peephole_gradient(walk *w) {
     put_columns(w, tk_rnn_at(a, w->out.dp, a->direction * 3 * n), 3 * n);
 }
 
-static void weight_gradients(const walk *w) {
-    const tk_rnn_part *a = &w->part;
-    const int64_t n = a->s->hidden, k = a->s->inputs, rows = w->rows;
-    bool inside = tk_rnn_has_inner(a->s), after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
-    tk_rnn_matrix sums = {w->gates, a->gates, true}, of_r = {after ? w->behind : w->gates, a->gates, true};
-    char *dr = tk_rnn_at(a, w->out.dr, a->direction * a->gates * n);
-    if (w->out.dx)
-        tk_rnn_multiply(a, w->out.dx, rows, k, a->gates, (tk_rnn_matrix){w->gates, a->gates, false},
-                        (tk_rnn_matrix){a->w, k, false}, a->direction > 0 ? 1 : 0);
-    if (w->out.dw)
-        tk_rnn_multiply(a, tk_rnn_at(a, w->out.dw, a->direction * a->gates * k), a->gates, k, rows, sums,
-                        (tk_rnn_matrix){a->in.x, k, false}, 0);
-    if (dr)
-        tk_rnn_multiply(a, dr, inside ? 2 * n : a->gates, n, rows, of_r, (tk_rnn_matrix){w->before, n, false}, 0);
-    if (dr && inside)
-        tk_rnn_multiply(a, tk_rnn_at(a, dr, 2 * n * n), n, n, rows,
-                        (tk_rnn_matrix){tk_rnn_at(a, w->gates, 2 * n), a->gates, true},
-                        (tk_rnn_matrix){w->reset, n, false}, 0);
-}
-
 static void put_states(const walk *w) {
     for (int64_t i = 0; i < w->part.s->batch; i++) {
         tk_rnn_copy_row(&w->part, hidden_at(w, w->out.dh0, state_of(w, i)), hidden_at(w, w->dh, i));
@@ -332,7 +303,7 @@ static void walk_part(walk *w) {
         walk_step(w);
     }
     put_states(w);
-    weight_gradients(w);
+    tk_rnn_back_weights(a, &w->out, (tk_rnn_all_rows){w->gates, w->behind, w->before, w->reset});
     if (w->out.db)
         bias_gradient(w);
     if (w->out.dp)
@@ -355,7 +326,7 @@ size_t tk_rnn_grad_workspace(const tk_rnn *s, int slots) {
 
 void tk_rnn_grad_run(tk_queue *q, tk_rnn_gradients out, tk_rnn_operands in, tk_rnn_back back, const tk_rnn *s,
                      void *workspace) {
-    tk_rnn_room room = {workspace, 0, tk_cast};
+    tk_rnn_room room = {workspace, 0, &tk_rnn_host};
     tk_rnn wide = tk_rnn_wide(s);
     if (!tk_rnn_check(q, s, in.lens))
         return;

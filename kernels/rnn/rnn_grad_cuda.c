@@ -2,16 +2,14 @@
  * are rows of Y, so the sums of all steps are products over all rows; then the steps backward, with a product or two
  * each, and the gradients of W, R and x as products over all rows again. Between them the kernels of rnn_cuda.h. */
 #include "../common/cuda_queue.h"
-#include "../movement/cast.h"
 #include "rnn_cuda.h"
 
 TK_RNN_KERNELS(TK_DECLARE_CUDA)
 TK_RNN_WORKSPACES(TK_DECLARE_CUDA_WORKSPACE)
-TK_CAST_KERNELS(TK_DECLARE_CUDA)
 
 static tk_rnn_walk_back walk_of(tk_queue *q, tk_rnn_room *room, tk_rnn_gradients out, tk_rnn_operands in,
                                 tk_rnn_back back, const tk_rnn *s, int d) {
-    tk_rnn_walk_back w = {.s = *s, .part = tk_rnn_part_of(q, s, in, d), .back = back, .out = out};
+    tk_rnn_walk_back w = {.s = *s, .part = tk_rnn_part_of(q, room, s, in, d), .back = back, .out = out};
     size_t size = w.part.size;
     bool gru = s->cell == TK_RNN_GRU, inside = tk_rnn_has_inner(s);
     int64_t n = s->hidden, each = s->batch * n, rows = s->steps * s->batch;
@@ -30,54 +28,27 @@ static tk_rnn_walk_back walk_of(tk_queue *q, tk_rnn_room *room, tk_rnn_gradients
 
 static void make_gates(const tk_rnn_walk_back *w) {
     const tk_rnn_part *a = &w->part;
-    const int64_t n = a->s->hidden, k = a->s->inputs;
-    bool gru = a->s->cell == TK_RNN_GRU, inside = tk_rnn_has_inner(a->s);
+    bool gru = a->s->cell == TK_RNN_GRU;
     tk_cuda_rnn_before(a->q, w);
-    tk_cuda_rnn_multiply(a, w->gates, w->rows, a->gates, k, (tk_rnn_matrix){a->in.x, k, false},
-                         (tk_rnn_matrix){a->w, k, true}, 0);
-    tk_cuda_rnn_multiply(a, gru ? w->behind : w->gates, w->rows, inside ? 2 * n : a->gates, n,
-                         (tk_rnn_matrix){w->before, n, false}, (tk_rnn_matrix){a->r, n, true}, gru ? 0 : 1);
+    tk_rnn_multiply_x(a, w->gates, 0, a->s->steps);
+    tk_rnn_multiply_h(a, gru ? w->behind : w->gates, w->before, w->rows, !gru);
     tk_cuda_rnn_gates(a->q, w);
-    if (!inside)
+    if (!tk_rnn_has_inner(a->s))
         return;
-    tk_cuda_rnn_multiply(a, w->inner, w->rows, n, n, (tk_rnn_matrix){w->reset, n, false},
-                         (tk_rnn_matrix){tk_rnn_at(a, a->r, 2 * n * n), n, true}, 0);
+    tk_rnn_multiply_rh(a, w->inner, w->reset, w->rows);
     tk_cuda_rnn_new(a->q, w);
 }
 
 static void walk_step(const tk_rnn_walk_back *w) {
     const tk_rnn_part *a = &w->part;
-    const int64_t n = a->s->hidden, batch = a->s->batch, ld = a->to_item * a->gates;
-    bool inside = tk_rnn_has_inner(a->s), after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
+    bool after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
     const char *sums = tk_rnn_at(a, after ? w->behind : w->gates, w->step * a->to_step * a->gates);
     tk_cuda_rnn_step_back(a->q, w);
-    if (inside) {
-        tk_cuda_rnn_multiply(a, w->of_r, batch, n, n, (tk_rnn_matrix){tk_rnn_at(a, sums, 2 * n), ld, false},
-                             (tk_rnn_matrix){tk_rnn_at(a, a->r, 2 * n * n), n, false}, 0);
+    if (tk_rnn_has_inner(a->s)) {
+        tk_rnn_back_rh(a, w->of_r, sums);
         tk_cuda_rnn_reset_back(a->q, w);
     }
-    tk_cuda_rnn_multiply(a, w->dh, batch, n, inside ? 2 * n : a->gates, (tk_rnn_matrix){sums, ld, false},
-                         (tk_rnn_matrix){a->r, n, false}, 1);
-}
-
-static void weight_gradients(const tk_rnn_walk_back *w) {
-    const tk_rnn_part *a = &w->part;
-    const int64_t n = a->s->hidden, k = a->s->inputs, rows = w->rows;
-    bool inside = tk_rnn_has_inner(a->s), after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
-    tk_rnn_matrix sums = {w->gates, a->gates, true}, of_r = {after ? w->behind : w->gates, a->gates, true};
-    char *dr = tk_rnn_at(a, w->out.dr, a->direction * a->gates * n);
-    if (w->out.dx)
-        tk_cuda_rnn_multiply(a, w->out.dx, rows, k, a->gates, (tk_rnn_matrix){w->gates, a->gates, false},
-                             (tk_rnn_matrix){a->w, k, false}, a->direction > 0 ? 1 : 0);
-    if (w->out.dw)
-        tk_cuda_rnn_multiply(a, tk_rnn_at(a, w->out.dw, a->direction * a->gates * k), a->gates, k, rows, sums,
-                             (tk_rnn_matrix){a->in.x, k, false}, 0);
-    if (dr)
-        tk_cuda_rnn_multiply(a, dr, inside ? 2 * n : a->gates, n, rows, of_r, (tk_rnn_matrix){w->before, n, false}, 0);
-    if (dr && inside)
-        tk_cuda_rnn_multiply(a, tk_rnn_at(a, dr, 2 * n * n), n, n, rows,
-                             (tk_rnn_matrix){tk_rnn_at(a, w->gates, 2 * n), a->gates, true},
-                             (tk_rnn_matrix){w->reset, n, false}, 0);
+    tk_rnn_back_h(a, w->dh, sums);
 }
 
 static void walk_part(tk_rnn_walk_back *w) {
@@ -89,7 +60,7 @@ static void walk_part(tk_rnn_walk_back *w) {
         walk_step(w);
     }
     tk_cuda_rnn_end_back(a->q, w);
-    weight_gradients(w);
+    tk_rnn_back_weights(a, &w->out, (tk_rnn_all_rows){w->gates, w->behind, w->before, w->reset});
     tk_cuda_rnn_sums_back(a->q, w);
 }
 
@@ -107,7 +78,7 @@ size_t tk_cuda_rnn_grad_workspace(const tk_rnn *s, int slots) {
 
 void tk_cuda_rnn_grad_run(tk_queue *q, tk_rnn_gradients out, tk_rnn_operands in, tk_rnn_back back, const tk_rnn *s,
                           void *workspace) {
-    tk_rnn_room room = {workspace, 0, tk_cuda_cast};
+    tk_rnn_room room = {workspace, 0, &tk_cuda_rnn};
     tk_rnn wide = tk_rnn_wide(s);
     tk_cuda_rnn_check(q, s, in.lens);
     tk_rnn_operands wide_in = tk_rnn_wide_operands(q, &room, in, s);

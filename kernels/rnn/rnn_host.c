@@ -1,7 +1,10 @@
 /* rnn_host.c: a direction of a recurrent layer on the CPU (rnn_host.h). */
 #include "rnn_host.h"
+#include "../movement/cast.h"
 #include "../queue.h"
 #include <string.h>
+
+const tk_rnn_device tk_rnn_host = {tk_cast, tk_product_run};
 
 /* What is added once: both biases where they are sums' own, else W's alone, and R's to what r is multiplied with. */
 static void put_bias(tk_rnn_part *a) {
@@ -19,7 +22,7 @@ static void put_bias(tk_rnn_part *a) {
 }
 
 tk_rnn_part tk_rnn_host_part(tk_queue *q, tk_rnn_room *room, const tk_rnn *s, tk_rnn_operands in, int direction) {
-    tk_rnn_part a = tk_rnn_part_of(q, s, in, direction);
+    tk_rnn_part a = tk_rnn_part_of(q, room, s, in, direction);
     a.rows = s->dtype == TK_F64 ? &tk_rnn_rows_f64 : &tk_rnn_rows_f32;
     a.bias = tk_rnn_take(room, a.gates, a.size);
     a.inner = tk_rnn_take(room, s->hidden, a.size);
@@ -43,10 +46,4 @@ bool tk_rnn_check(tk_queue *q, const tk_rnn *s, const void *lens) {
             return false;
         }
     return true;
-}
-
-void tk_rnn_multiply(const tk_rnn_part *a, void *out, int64_t m, int64_t n, int64_t k, tk_rnn_matrix left,
-                     tk_rnn_matrix right, double beta) {
-    tk_product p = tk_rnn_product(m, n, k, left, right, beta);
-    tk_product_run(a->q, out, left.data, right.data, &p, a->s->dtype, NULL);
 }

@@ -1,9 +1,11 @@
 /* rnn_host.h: what a recurrent layer and its gradient share on the CPU. */
 #ifndef TK_RNN_HOST_H
 #define TK_RNN_HOST_H
-#include "rnn_part.h"
+#include "rnn_products.h"
 
 #define TK_RNN_GRAIN 4096 /* gates that are worth a thread */
+
+extern const tk_rnn_device tk_rnn_host;
 
 /* A direction with its rows and its biases, which are taken from the room. */
 tk_rnn_part tk_rnn_host_part(tk_queue *q, tk_rnn_room *room, const tk_rnn *s, tk_rnn_operands in, int direction);
@@ -22,8 +24,4 @@ static inline bool tk_rnn_is_first(const tk_rnn_part *a, int64_t step, int64_t i
 void tk_rnn_copy_row(const tk_rnn_part *a, void *to, const void *from);
 /* Items of the batch that are worth a thread. */
 static inline int64_t tk_rnn_grain(const tk_rnn_part *a) { return TK_RNN_GRAIN / (a->gates + 1) + 1; }
-
-/* The product of two matrices, by product_run. */
-void tk_rnn_multiply(const tk_rnn_part *a, void *out, int64_t m, int64_t n, int64_t k, tk_rnn_matrix left,
-                     tk_rnn_matrix right, double beta);
 #endif

@@ -37,7 +37,7 @@ static const void *widened(tk_queue *q, tk_rnn_room *room, const void *operand, 
         return operand;
     float *wide = tk_rnn_take(room, n, sizeof *wide);
     if (operand && wide)
-        room->cast(q, wide, operand, n, TK_F32, dtype);
+        room->on->cast(q, wide, operand, n, TK_F32, dtype);
     return operand ? wide : NULL;
 }
 
@@ -50,7 +50,7 @@ static void *wide_result(tk_rnn_room *room, void *result, int64_t n, tk_dtype dt
 
 static void narrow(tk_queue *q, const tk_rnn_room *room, void *result, const void *wide, int64_t n, tk_dtype dtype) {
     if (result && tk_is_half(dtype))
-        room->cast(q, result, wide, n, dtype, TK_F32);
+        room->on->cast(q, result, wide, n, dtype, TK_F32);
 }
 
 tk_rnn_operands tk_rnn_wide_operands(tk_queue *q, tk_rnn_room *room, tk_rnn_operands in, const tk_rnn *s) {
@@ -120,9 +120,10 @@ int64_t tk_rnn_chunk(const tk_rnn *s, int64_t bytes) {
     return s->batch_first || steps > s->steps ? s->steps : steps;
 }
 
-tk_rnn_part tk_rnn_part_of(tk_queue *q, const tk_rnn *s, tk_rnn_operands in, int direction) {
+tk_rnn_part tk_rnn_part_of(tk_queue *q, const tk_rnn_room *room, const tk_rnn *s, tk_rnn_operands in, int direction) {
     const tk_rnn_function *f = s->functions[direction];
-    tk_rnn_part a = {.q = q, .s = s, .in = in, .direction = direction, .backward = tk_rnn_is_backward(s, direction)};
+    tk_rnn_part a = {.q = q, .on = room->on, .s = s, .in = in, .direction = direction};
+    a.backward = tk_rnn_is_backward(s, direction);
     a.size = tk_size(s->dtype);
     a.gates = tk_rnn_gates(s) * s->hidden;
     a.with = (tk_rnn_direction){.hidden = s->hidden,
@@ -136,17 +137,4 @@ tk_rnn_part tk_rnn_part_of(tk_queue *q, const tk_rnn *s, tk_rnn_operands in, int
     a.to_item = s->batch_first ? s->steps : 1;
     a.to_step = s->batch_first ? 1 : s->batch;
     return a;
-}
-
-tk_product tk_rnn_product(int64_t m, int64_t n, int64_t k, tk_rnn_matrix left, tk_rnn_matrix right, double beta) {
-    return (tk_product){.batch = 1,
-                        .m = m,
-                        .n = n,
-                        .k = k,
-                        .lda = left.ld,
-                        .ldb = right.ld,
-                        .trans_a = left.trans,
-                        .trans_b = right.trans,
-                        .alpha = 1,
-                        .beta = beta};
 }

@@ -1,5 +1,5 @@
 /* rnn_part.h: what a recurrent layer and its gradient share on every device: a direction, its operands in the type that
- * is computed in, its products, and the workspace. Parts of a workspace are taken from its begin, at multiples of 64
+ * is computed in, and the workspace. Parts of a workspace are taken from its begin, at multiples of 64
  * bytes: a walk over the same takes without memory, from NULL, tells how much is needed. Nothing here reads or writes
  * an operand by itself. */
 #ifndef TK_RNN_PART_H
@@ -8,13 +8,18 @@
 
 /* --- the workspace, and 16 bits --------------------------------------------------------------- */
 
-typedef void tk_rnn_cast(tk_queue *q, void *out, const void *inp, int64_t n, tk_dtype to, tk_dtype from);
+/* A device's kernels for what is the same on each: movement/cast.h's and matmul/matmul.h's. */
+typedef struct tk_rnn_device {
+    void (*cast)(tk_queue *q, void *out, const void *inp, int64_t n, tk_dtype to, tk_dtype from);
+    void (*multiply)(tk_queue *q, void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype,
+                     void *workspace);
+} tk_rnn_device;
 
-/* Bytes taken so far; `begin` NULL: they are only counted. */
+/* Bytes taken so far; `begin` NULL: they are only counted, on no device. */
 typedef struct tk_rnn_room {
     char *begin;
     size_t used;
-    tk_rnn_cast *cast; /* the device's */
+    const tk_rnn_device *on;
 } tk_rnn_room;
 void *tk_rnn_take(tk_rnn_room *room, int64_t count, size_t size);
 
@@ -39,6 +44,7 @@ int64_t tk_rnn_chunk(const tk_rnn *s, int64_t bytes);
 
 typedef struct tk_rnn_part {
     tk_queue *q;
+    const tk_rnn_device *on;
     const tk_rnn *s; /* float or double */
     tk_rnn_operands in;
     int direction;
@@ -53,7 +59,7 @@ typedef struct tk_rnn_part {
     char *bias, *inner; /* [gates hidden] added to W x; of a GRU with reset_after [hidden] added to R h */
 } tk_rnn_part;
 
-tk_rnn_part tk_rnn_part_of(tk_queue *q, const tk_rnn *s, tk_rnn_operands in, int direction);
+tk_rnn_part tk_rnn_part_of(tk_queue *q, const tk_rnn_room *room, const tk_rnn *s, tk_rnn_operands in, int direction);
 
 /* A GRU whose reset comes before R: R (r h) is a product of its own. */
 static inline bool tk_rnn_has_inner(const tk_rnn *s) { return s->cell == TK_RNN_GRU && !s->reset_after; }
@@ -62,12 +68,4 @@ static inline int64_t tk_rnn_step(const tk_rnn_part *a, int64_t n) { return a->b
 static inline char *tk_rnn_at(const tk_rnn_part *a, const void *base, int64_t element) {
     return base ? (char *)base + element * (int64_t)a->size : NULL;
 }
-
-/* out [m, n] = A op(B) + beta out: A [m, k], stored [k, m] where trans_a; B [k, n], stored [n, k] where trans_b. */
-typedef struct tk_rnn_matrix {
-    const void *data;
-    int64_t ld;
-    bool trans;
-} tk_rnn_matrix;
-tk_product tk_rnn_product(int64_t m, int64_t n, int64_t k, tk_rnn_matrix left, tk_rnn_matrix right, double beta);
 #endif

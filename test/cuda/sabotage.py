@@ -23,16 +23,18 @@ def command_of(build, target):
     return shlex.split(text.stdout.splitlines()[-1])
 
 
-def target_of(source):
-    """What the build folder calls the object of a kernel file, or of a C file of the device's."""
+def target_of(build, source):
+    """What the build folder calls the object of a kernel file, or of a C file, the device's or one for all devices."""
     if source.endswith(".c"):
-        return "test/cuda/libtempo_cuda_emulated.a.p/.._.._kernels_" + source.replace("/", "_") + ".o"
+        name = source.replace("/", "_") + ".o"
+        own = "test/cuda/libtempo_cuda_emulated.a.p/.._.._kernels_" + name
+        return own if os.path.exists(os.path.join(build, own)) else "kernels/libtempo_kernels.a.p/" + name
     return "test/cuda/emulated_" + os.path.splitext(os.path.basename(source))[0] + ".o"
 
 
 def compile_object(build, folder, source):
     """The object of a file in `folder`, a copy of kernels/; None: the compiler refuses it."""
-    target = target_of(source)
+    target = target_of(build, source)
     name = os.path.basename(target)
     out = os.path.join(folder, name)
     command = [word for word in command_of(build, target) if word != "-Werror"]
@@ -65,12 +67,16 @@ def link(build, check, objects, folder):
     library = "test/cuda/libtempo_cuda_emulated.a"
     members = subprocess.run(["ar", "t", library], cwd=build, capture_output=True, text=True, check=True)
     # By absolute names: the linker looks for others beside the archive, and passes over an archive without them.
-    members = [objects.get(os.path.basename(m), os.path.join(build, m)) for m in members.stdout.split()]
+    members = members.stdout.split()
+    names = {os.path.basename(m) for m in members}
+    others = [path for name, path in objects.items() if name not in names]  # taken before any archive's
+    members = [objects.get(os.path.basename(m), os.path.join(build, m)) for m in members]
     archive, program = os.path.join(folder, "kernels.a"), os.path.join(folder, "check")
     subprocess.run(["ar", "rcsT", archive, *members], cwd=build, check=True)
     command = command_of(build, f"test/cuda/check_{check}")
     command = [archive if word == library else word for word in command]
-    command[command.index("-o") + 1] = program
+    at = command.index("-o")
+    command[at:at + 2] = ["-o", program, *others]
     subprocess.run(command, cwd=build, check=True)
     return program
 
