@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prepares what the models of train_export.py learn from: arrays named after their inputs.
 
-usage: train_prepare.py KIND OUT_DIR [--samples N] [--length N] [--text FILE] [--small]
+usage: train_prepare.py KIND OUT_DIR [--samples N] [--length N] [--text FILE] [--stride N] [--small]
 KIND      minilm  which part of the Bible is a verse from? input_ids, ragged, and labels. Parts are the Law (0), history
                   (1), poetry (2), the prophets (3), Gospels and Acts (4), letters and Revelation (5).
           gpt2    what is the next character? input_ids and labels, ASCII codes of the text and of what follows each
@@ -9,6 +9,8 @@ KIND      minilm  which part of the Bible is a verse from? input_ids, ragged, an
 --samples N   verses, rows or images to train on (default: all); before them a tenth of all, 1,000 at most, is set apart
 --length N    tokens of a verse at most (default 64), or characters of a row (default 128)
 --text FILE   a text of ASCII in the place of the Bible, for gpt2
+--stride N    rows of gpt2 begin N characters apart, and overlap where that is less than their length (default: they
+              follow each other)
 --small       OUT_DIR gets data.npz of models/train-* alone: 128 verses of 24 tokens with attention_mask, 64 rows of 32
               characters or 128 images; of tokens just the 250 that are most frequent, others are one
 OUT_DIR gets train.npz and eval.npz, drawn by a fixed seed; gpt2's eval.npz is the end of its text.
@@ -60,12 +62,11 @@ def of_verses(length, small):
     return {"input_ids": ids, "attention_mask": mask, "labels": np.array(parts, dtype=np.uint8)}
 
 
-def of_text(length, text):
+def of_text(length, text, stride):
     text = text or "\n".join(verse for _, verse in verses())
     codes = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
-    rows = (len(codes) - 1) // length
-    return {"input_ids": codes[:rows * length].reshape(rows, length),
-            "labels": codes[1:rows * length + 1].reshape(rows, length)}
+    rows = np.lib.stride_tricks.sliding_window_view(codes, length + 1)[::stride or length]
+    return {"input_ids": rows[:, :-1], "labels": rows[:, 1:]}
 
 
 def of_digits():
@@ -97,6 +98,7 @@ def main():
     parser.add_argument("--samples", type=int)
     parser.add_argument("--length", type=int)
     parser.add_argument("--text")
+    parser.add_argument("--stride", type=int)
     parser.add_argument("--small", action="store_true")
     o = parser.parse_args()
     if o.small:
@@ -108,7 +110,7 @@ def main():
         if o.text:
             with open(o.text, encoding="ascii") as file:
                 text = file.read()
-        arrays = of_text(o.length or 128, text)
+        arrays = of_text(o.length or 128, text, o.stride)
     else:
         arrays = of_digits()
     total = len(arrays["labels"])

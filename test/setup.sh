@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # setup.sh: everything that building and testing Tempo needs, on Debian 12 or later, from nothing. Run it as often as
 # you like: what is there already is left alone, and then it uses no network. ./demo and ./check call it.
-#   Debian packages   what is missing of packages.txt, by apt-get (as root, or through sudo)
+#   Debian packages   what is missing of packages.txt, by apt-get (as root, or through sudo); with --demo, of those that
+#                     ./demo needs
 #   build/py          a Python environment with onnx, onnxruntime and numpy (requirements.txt): oracles of the tests
 #   build/cuda        with --cuda: nvcc, its headers and libraries, cuBLAS (cuda_packages.txt), 0.9 GB; the build takes
 #                     them where there is no other nvcc
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "$*" in
-"" | --cuda) ;;
-*) echo "setup: usage: test/setup.sh [--cuda]" >&2; exit 64 ;;
+"" | --cuda | --demo) ;;
+*) echo "setup: usage: test/setup.sh [--cuda | --demo]" >&2; exit 64 ;;
 esac
 
-wanted=$(grep -v '^#' test/packages.txt | awk 'NF { print $1 }')
+wanted=$(awk -v only="${1-}" '!/^#/ && NF && (only != "--demo" || $2 == "demo") { print $1 }' test/packages.txt)
 missing=()
 for package in $wanted; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
@@ -35,7 +36,8 @@ if ! cmp -s test/requirements.txt "$stamp"; then
     mkdir -p build
     rm -rf build/py
     python3 -m venv build/py
-    build/py/bin/python -m pip install --quiet --disable-pip-version-check -r test/requirements.txt
+    # What is imported is compiled then: to compile all of it here takes longer.
+    build/py/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r test/requirements.txt
     cp test/requirements.txt "$stamp"
 fi
 
