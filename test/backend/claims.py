@@ -6,8 +6,8 @@ usage: claims.py TEMPOC TEMPO_RUN FOLDER CLAIMS.md [--bless] [--besides=CASE,...
 A claim is an op, an opset and an element type (of the first input): every case of it passes, and passes again when its
 model went through tempoc first. CLAIMS.md lists them; it is made by --bless. The test fails when a claimed case does
 not pass, or when a case fails, or onnx's checker refuses a compiled model, that CLAIMS.md does not list. FOLDER is
-where the cases are made when they are not there (make_cases.py). --besides names unclaimed cases that may fail on the
-device at hand: whoever names them says why.
+where the cases are made and compiled when they are not there (through.py): tests on several devices share it.
+--besides names unclaimed cases that may fail on the device at hand: whoever names them says why.
 """
 import collections
 import os
@@ -16,15 +16,10 @@ import subprocess
 import sys
 import textwrap
 
-import make_cases
 import through
 
 FEWEST = 1310       # claimed cases, and those of
 FEWEST_CORE = 1080  # the training core; both only grow
-
-# Two ways through the passes: what users get, and the same with the bodies of ai.tempo ops in their place.
-PIPELINES = {"forward": ["--recipe=forward"],
-             "lowered": ["--passes=upgrade,inline,shapes,canonicalize,dropout,raise,canonicalize,lower,canonicalize"]}
 
 # The ops that graphs of training are made of.
 CORE = set("""
@@ -74,24 +69,27 @@ def run_cases(tool, folder):
     return results
 
 
-def run_compiled(tempoc, tool, folder, cases, results):
-    """What passes as it is has to pass when it is compiled: else `results` say why not. Returns what onnx's checker
-    refuses."""
-    refused, known = {}, through.check(folder, sorted(cases))
-    for pipeline, options in PIPELINES.items():
-        target = f"{folder}-{pipeline}"
-        failed = through.compile_cases(tempoc, options, folder, sorted(cases), target)
-        compiled = run_cases(tool, target)
+def run_compiled(tool, folder, failed, results):
+    """What passes as it is has to pass when it is compiled: else `results` say why not."""
+    for pipeline, why in failed.items():
+        compiled = run_cases(tool, f"{folder}-{pipeline}")
         for name, (verdict, _) in results.items():
             if verdict != "PASS":
                 continue
-            after = compiled.get(name, ("FAIL", failed.get(name, "no model")))
+            after = compiled.get(name, ("FAIL", why.get(name, "no model")))
             if after[0] != "PASS":
                 results[name] = ("FAIL", f"compiled ({pipeline}): {after[1]}")
-        for name, why in through.check(target, sorted(cases)).items():
-            if name not in known:
-                refused.setdefault(name, why)
-    return refused
+
+
+def run_all(tempoc, tool, folder):
+    """The cases, {case: (verdict, reason)}, and {case: why onnx's checker refuses what was compiled of it}."""
+    with through.compiled_cases(tempoc, folder) as found:
+        cases, results = read_cases(folder), run_cases(tool, folder)
+        lost = sorted(set(cases) - set(results))
+        if lost:
+            sys.exit(f"no result for {len(lost)} cases: {lost[:5]}")
+        run_compiled(tool, folder, found["failed"], results)
+    return cases, results, found["refused"]
 
 
 def group(cases, results):
@@ -187,15 +185,7 @@ def parse(text):
 
 
 def main(tempoc, tool, folder, path, bless, besides):
-    made = os.path.join(folder, "cases.txt")
-    if not os.path.exists(made) or os.path.getmtime(made) < os.path.getmtime(make_cases.__file__):
-        make_cases.main(folder)
-    cases = read_cases(folder)
-    results = run_cases(tool, folder)
-    lost = sorted(set(cases) - set(results))
-    if lost:
-        sys.exit(f"no result for {len(lost)} cases: {lost[:5]}")
-    refused = run_compiled(tempoc, tool, folder, cases, results)
+    cases, results, refused = run_all(tempoc, tool, folder)
     _, claimed = group(cases, results)
     if bless:
         with open(path, "w", encoding="utf-8") as file:

@@ -202,7 +202,7 @@ static void bias(void **state) {
     static const tk_dtype types[] = {TK_F32, TK_F64, TK_F16, TK_BF16};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         tk_product p = {.batch = 2, .m = 3, .n = 5, .k = 4, .lda = 4, .ldb = 5, .alpha = 1};
-        uint64_t numbers[64], out[32], again[32], workspace[4096];
+        uint64_t numbers[64], out[32], again[32];
         uint64_t seed = 3;
         for (int i = 0; i < 50; i++)
             tk_put(numbers, types[t], i, any_number(&seed));
@@ -210,12 +210,16 @@ static void bias(void **state) {
         const char *from = (const char *)numbers;
         const void *b = from + 24 * tk_size(types[t]), *row = from + 44 * tk_size(types[t]);
         tk_bcast rows = tk_product_rows(&p);
+        size_t room = tk_product_workspace(&p, types[t], 2);
+        void *workspace = alloc_guarded(room, 0);
+        use_threads(2);
         tk_product_start(queue(), again, row, 1, &rows, types[t]);
         p.beta = 1;
         tk_product_run(queue(), again, from, b, &p, types[t], workspace);
         p.beta = 0, p.bias = row;
         tk_product_run(queue(), out, from, b, &p, types[t], workspace);
         assert_memory_equal(out, again, 30 * tk_size(types[t]));
+        free_guarded(workspace, room);
     }
 }
 
