@@ -1,5 +1,5 @@
 """What checks share that make files with the metadata of PyTorch's dynamo exporter, which ONNX text cannot hold: keys,
-nodes with calls, copies with holes, and expectations that are counted."""
+nodes with calls, and copies with holes."""
 import onnx
 from onnx import helper
 
@@ -7,13 +7,6 @@ SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 FOLDED = "pkg.onnxscript.optimizer.folded_from"
 CALL, SCOPES = "pkg.torch.onnx.fx_node", "pkg.torch.onnx.name_scopes"
-failures = []
-
-
-def expect(what, condition, detail=""):
-    print(("ok   " if condition else "FAIL ") + what + ("" if condition else f": {detail}"))
-    if not condition:
-        failures.append(what)
 
 
 def note(entity, key, value):
@@ -52,13 +45,3 @@ def with_holes(model):
             for reader in copy.graph.node if kind == "output" else []:
                 reader.input[:] = ["" if name == gone else name for name in reader.input]
             yield f"{whole.name}, {kind} {k}", copy
-
-
-def run_checks(functions, names, call):
-    """Calls `call (check)` for each check_NAME of `functions` (name -> function) that `names` asks for, all if it is
-    empty; the exit code."""
-    checks = {name[len("check_"):]: check for name, check in functions.items() if name.startswith("check_")}
-    for name in names or checks:
-        call(checks[name])
-    print(f"{len(failures)} failed")
-    return 1 if failures else 0

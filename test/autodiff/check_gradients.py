@@ -9,7 +9,10 @@ that are not known when the gradient is made, by a Reshape to a shape that is an
 failed'.
 """
 
-import glob, os, re, subprocess, sys, tempfile
+import glob
+import os
+import re
+import sys
 
 import numpy as np
 import onnx
@@ -17,10 +20,12 @@ import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-import gradient_cases as cases
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import gradient_cases as cases  # noqa: E402
+from compare import near, session  # noqa: E402
+from programs import case, check, finish, path, run  # noqa: E402
+from tolerances import GRADCHECK, GRADCHECK_FLOAT, GRADCHECK_FLOAT_STEP, GRADCHECK_STEP  # noqa: E402
 
-EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3  # in double precision
-SINGLE_EPS, SINGLE_ATOL = 1e-2, 2e-3  # in float: rounding of 1e-7 times a sum, over 2 eps
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -37,12 +42,7 @@ class Evaluator:
     def __init__(self, model, use_ort):
         self.session = None
         if use_ort:
-            import onnxruntime
-
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 4
-            data = model.SerializeToString()
-            self.session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            self.session = session(model)
             self.names = [o.name for o in self.session.get_outputs()]
         else:
             self.reference = ReferenceEvaluator(
@@ -119,7 +119,7 @@ class Model:
 
     def differences(self):
         forward = self.evaluator(self.model(self.loss, False))
-        eps = SINGLE_EPS if self.case["single"] else EPS
+        eps = GRADCHECK_FLOAT_STEP if self.case["single"] else GRADCHECK_STEP
         values = {k: v.copy() for k, v in self.weights.items()}
         result = {k: np.zeros(v.shape) for k, v in self.weights.items()}
         for name, value in values.items():
@@ -133,62 +133,38 @@ class Model:
         return result
 
 
-def check(tempoc, case, dynamic, folder):
+def wrong(tempoc, entry, dynamic):
     """None when right, else what is wrong."""
-    model = Model(case, dynamic)
-    source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
+    model = Model(entry, dynamic)
+    source, target = path("in.onnx"), path("out.onnx")
     onnx.save(model.model(model.loss, True), source)
-    run = subprocess.run(
-        [tempoc, source, "-o", target, "--recipe=none", "--train=*", "--target=onnx"],
-        capture_output=True, text=True, timeout=60,
-    )
-    if run.returncode:
-        return "tempoc: exit %d %s" % (run.returncode, run.stderr.strip().split("\n")[0])
+    run(tempoc, source, "-o", target, "--recipe=none", "--train=*", "--target=onnx", timeout=60)
     onnx.checker.check_model(target, full_check=True)
     got = model.evaluator(onnx.load(target)).run(model.feeds)
-    atol = SINGLE_ATOL if case["single"] else ATOL
     worst = ""
     for name, want in model.differences().items():
         gradient = got.get(name + "_grad")
         if gradient is None or np.shape(gradient) != want.shape:
             return f"{name}_grad has shape {np.shape(gradient)}, expected {want.shape}"
-        if not np.allclose(gradient, want, rtol=RTOL, atol=atol):
+        if not near(gradient, want, GRADCHECK_FLOAT if entry["single"] else GRADCHECK):
             worst = f"{name}_grad differs by {np.max(np.abs(gradient - want)):.3g}"
     return worst or None
 
 
 def main():
     tempoc, only = os.path.abspath(sys.argv[1]), set(sys.argv[2:])
-    passed = failed = 0
     missing = sorted(set(differentiable()) - {c["op"] for c in cases.CASES})
-    if missing:
-        print("FAIL no case for", ", ".join(missing))
-        failed += 1
+    check(not missing, "no case for", ", ".join(missing))
     np.seterr(all="ignore")
-    with tempfile.TemporaryDirectory() as folder:
-        for case in cases.CASES:
-            if only and case["op"] not in only:
-                continue
-            for dynamic in (False, True) if case["dynamic"] else (False,):
-                shapes = [list(np.shape(getattr(o, "value", o))) if o is not None else None for o in case["operands"]]
-                try:
-                    why = check(tempoc, case, dynamic, folder)
-                except Exception as error:
-                    why = f"{type(error).__name__}: {str(error).strip()[:300]}"
-                passed, failed = passed + (why is None), failed + (why is not None)
-                if why:
-                    print(
-                        "FAIL",
-                        case["op"],
-                        shapes,
-                        case["attributes"],
-                        "with unknown dims:" if dynamic else ":",
-                        why,
-                        flush=True,
-                    )
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+    for entry in cases.CASES:
+        if only and entry["op"] not in only:
+            continue
+        shapes = [list(np.shape(getattr(o, "value", o))) if o is not None else None for o in entry["operands"]]
+        for dynamic in (False, True) if entry["dynamic"] else (False,):
+            case(f"{entry['op']} {shapes} {entry['attributes']}{' with unknown dims' if dynamic else ''}", wrong,
+                 tempoc, entry, dynamic)
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,14 +7,16 @@ usage: check_ignored.py TEMPOC TEMPO_RUN
 """
 import itertools
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, load, near  # noqa: E402
+from programs import check, finish, path, run  # noqa: E402
+from tolerances import LOSS  # noqa: E402
 
 IGNORED = -100
 CLASSES = 4
@@ -65,54 +67,32 @@ def model(op, labels, weights, reduction, kind):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), x
 
 
-def in_tempo(tempo_run, folder, graph, feeds):
-    np.savez(os.path.join(folder, "in.npz"), **feeds)
-    subprocess.run([tempo_run, graph, "--inputs", os.path.join(folder, "in.npz"), "--outputs",
-                    os.path.join(folder, "out.npz")], check=True, stdout=subprocess.DEVNULL, timeout=60)
-    with np.load(os.path.join(folder, "out.npz")) as out:
-        return out["loss"], out["x_grad"]
-
-
-def in_onnxruntime(_, __, graph, feeds):
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    return session.run(["loss", "x_grad"], feeds)
-
-
-def check(tempoc, tempo_run, folder, case, how):
-    (op, labels, weights, reduction, kind), recipe = case, how
+def compare(tempoc, tempo_run, case, recipe):
+    op, labels, weights, reduction, kind = case
     labels, weights = np.array(LABELS[labels], np.int64), WEIGHTS[weights]
     made, x = model(op, labels, weights, reduction, kind)
-    source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
+    source, target, inputs, outputs = (path(name) for name in ("in.onnx", "out.onnx", "in.npz", "out.npz"))
     onnx.save(made, source)
-    subprocess.run([tempoc, source, "-o", target, "-q", f"--recipe={recipe}"], check=True, timeout=60)
+    run(tempoc, source, "-o", target, "-q", f"--recipe={recipe}", timeout=60)
     feeds = {"labels": labels}
     if weights is not None:
         feeds["weights"] = np.array(weights, x.dtype)
+    np.savez(inputs, **feeds)
+    run(tempo_run, target, "--inputs", inputs, "--outputs", outputs, timeout=60)
+    runs = {"tempo-run": load(outputs)}
+    if kind == TensorProto.FLOAT:
+        runs["ONNX Runtime"] = by_onnxruntime(target, feeds)
     wanted = defined(x.astype(np.float64), labels, weights, reduction)
-    failed = 0
-    for run in (in_tempo, in_onnxruntime) if kind == TensorProto.FLOAT else (in_tempo,):
-        for name, got, want in zip(("loss", "gradient"), run(tempo_run, folder, target, feeds), wanted):
-            atol = 1e-6 if kind == TensorProto.FLOAT else 2e-3 if kind == TensorProto.FLOAT16 else 1e-12
-            if not np.allclose(got, want, rtol=atol, atol=atol, equal_nan=True):
-                print("FAIL", *case, recipe, run.__name__, name, "is", np.ravel(got), "not", np.ravel(want))
-                failed += 1
-    return failed
+    for runtime, got in runs.items():
+        for name, want in zip(("loss", "x_grad"), wanted):
+            check(near(got[name], want, LOSS[x.dtype.name], nan=True), *case, recipe, runtime, name, "is",
+                  np.ravel(got[name]), "not", np.ravel(want))
 
 
-def main():
-    tempoc, tempo_run = (os.path.abspath(p) for p in sys.argv[1:])
-    np.seterr(all="ignore")
-    failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for op, labels, weights, reduction in itertools.product(
-                ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"), LABELS, WEIGHTS, ("mean", "sum", "none")):
-            kinds = {TensorProto.FLOAT} | ({TensorProto.DOUBLE, TensorProto.FLOAT16} if weights == "plain" else set())
-            for kind, recipe in itertools.product(sorted(kinds), ("none", "exact", "portable")):
-                failed += check(tempoc, tempo_run, folder, (op, labels, weights, reduction, kind), recipe)
-    return failed > 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+np.seterr(all="ignore")
+for case in itertools.product(("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"), LABELS, WEIGHTS,
+                              ("mean", "sum", "none")):
+    kinds = {TensorProto.FLOAT} | ({TensorProto.DOUBLE, TensorProto.FLOAT16} if case[2] == "plain" else set())
+    for element, how in itertools.product(sorted(kinds), ("none", "exact", "portable")):
+        compare(*sys.argv[1:], (*case, element), how)
+finish()

@@ -4,13 +4,16 @@ differences, in float64, of what it names as y, which numpy computes. What is as
 middle, at values that are fed in their place, and of another gradient is what the operator's documentation says.
 usage: check_requests.py tempoc tempo-run"""
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 import onnx.parser
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, max_error  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import SMOOTH  # noqa: E402
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.preview.training" : 1]>\n'
 GRADIENT = "ai.onnx.preview.training.Gradient"
@@ -86,12 +89,6 @@ CASES = [  # what is asked for, its results, what they are
 ]
 
 
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-
-
 def model_of(asked, results, fed):
     def declare(names):
         return ", ".join(f"double[{','.join(map(str, SHAPES[name]))}] {name}" for name in names)
@@ -105,45 +102,41 @@ def model_of(asked, results, fed):
     return model
 
 
-def check_limits(tempoc, path):
+def check_limits(tempoc):
     """Many gradients, and gradients of gradients of gradients: soon made, or soon refused."""
     def model(lines):
         onnx.save(onnx.parser.parse_model(HEADER + "g (float x) => (float y) { y0 = Tanh (x)\n" + "\n".join(lines) +
-                                          "}"), path)
+                                          "}"), path("m.onnx"))
     for count, code in ((200, 0), (600, 4)):
         lines = [f'y{i + 1} = Tanh (y{i})\n d{i} = {GRADIENT} <xs = ["y{i}"], y = "y{i + 1}"> (y{i})'
                  for i in range(count)]
         model(lines + [f"y = Sum ({', '.join(f'd{i}' for i in range(count))})"])
-        done = subprocess.run([tempoc, path, "-q"], capture_output=True, text=True, timeout=60)
-        assert done.returncode == code and (code == 0 or "this is number 513" in done.stderr), (count, done)
+        said = run(tempoc, path("m.onnx"), "-q", code=code, timeout=60).err
+        assert code == 0 or "this is number 513" in said, (count, said)
     for order, code in ((6, 0), (40, 4)):
         lines = [f'd{i} = {GRADIENT} <xs = ["x"], y = "{f"d{i - 1}" if i else "y0"}"> (x)' for i in range(order)]
         model(lines + [f"y = Neg (d{order - 1})"])
-        done = subprocess.run([tempoc, path, "-q"], capture_output=True, text=True, timeout=60)
-        assert done.returncode == code and (code == 0 or "too many gradients" in done.stderr), (order, done)
+        said = run(tempoc, path("m.onnx"), "-q", code=code, timeout=60).err
+        assert code == 0 or "too many gradients" in said, (order, said)
 
 
-def main():
-    tempoc, tempo_run = sys.argv[1:3]
-    weights = ("w", "v", "u", "s")
-    with tempfile.TemporaryDirectory() as folder:
-        path, out, inputs, outputs = (os.path.join(folder, name) for name in ("m.onnx", "o.onnx", "i.npz", "r.npz"))
-        np.savez(inputs, **{name: value for name, value in DATA.items() if name not in weights})
-        worst = 0
-        for name, asked, results, truth in CASES:
-            onnx.save(model_of(asked, results, weights), path)
-            want = truth(DATA)
-            for recipe in ("none", "exact", "portable"):
-                run(tempoc, path, "-o", out, "-q", "--verify-each", f"--recipe={recipe}")
-                run(tempo_run, out, "--inputs", inputs, "--outputs", outputs)
-                with np.load(outputs) as got:
-                    for result, value in zip(results, want):
-                        far = np.abs(got[result] - value).max() / max(1, np.abs(value).max())
-                        worst = max(worst, far)
-                        assert got[result].shape == value.shape and far < 1e-7, f"{name}, {recipe}, {result}: {far}"
-        check_limits(tempoc, path)
-        print(f"{len(CASES)} requests, worst difference {worst:.2g}")
+def check(tools, asked, results, truth):
+    weights, worst = ("w", "v", "u", "s"), 0
+    source, out, inputs, outputs = (path(name) for name in ("m.onnx", "o.onnx", "i.npz", "r.npz"))
+    np.savez(inputs, **{name: value for name, value in DATA.items() if name not in weights})
+    onnx.save(model_of(asked, results, weights), source)
+    for recipe in ("none", "exact", "portable"):
+        run(tools[0], source, "-o", out, "-q", "--verify-each", f"--recipe={recipe}")
+        run(tools[1], out, "--inputs", inputs, "--outputs", outputs)
+        got = load(outputs)
+        for result, value in zip(results, truth(DATA)):
+            far = max_error(got[result], value, least=1)
+            worst = max(worst, far)
+            assert far < SMOOTH, f"{recipe}, {result}: {far}"
+    return None, f"worst difference {worst:.2g}"
 
 
-if __name__ == "__main__":
-    main()
+for title, *request in CASES:
+    case(title, check, sys.argv[1:3], *request)
+case("limits", check_limits, sys.argv[1])
+finish()

@@ -3,16 +3,17 @@
 2.15 gives for the function named: one of several equal ones gets all, or they share, or nobody gets any. Nodes with a
 call are as the dynamo exporter writes them. usage: check_ties.py TEMPOC"""
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import near  # noqa: E402
+from programs import check, finish, path, run  # noqa: E402
+from tolerances import TIE  # noqa: E402
 from torch_metadata import node  # noqa: E402
 
 LINE = [-1.0, -2, 1, 2, 0]
@@ -45,17 +46,13 @@ def gradient(tempoc, call, op, x, others, attributes):
              helper.make_node("ReduceSum", ["y"], ["loss"], keepdims=0)]
     loss = helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])
     graph = helper.make_graph(nodes, "g", [], [loss], weights)
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), source)
-        subprocess.run([tempoc, source, "-o", target, "-q", "--train=x"], check=True)
-        return ReferenceEvaluator(target).run(["x_grad"], {})[0]
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(model, path("in.onnx"))
+    run(tempoc, path("in.onnx"), "-o", path("out.onnx"), "-q", "--train=x")
+    return ReferenceEvaluator(path("out.onnx")).run(["x_grad"], {})[0]
 
 
-failed = 0
 for function, call, op, x, others, attributes, want in CASES:
     got = gradient(os.path.abspath(sys.argv[1]), call, op, x, others, attributes)
-    if np.shape(got) != np.shape(want) or not np.allclose(got, want, atol=1e-6):
-        failed += 1
-        print(f"FAIL {function}: {np.asarray(got).tolist()}, expected {want}")
-sys.exit(failed > 0)
+    check(near(got, want, TIE), f"{function}: {np.asarray(got).tolist()}, expected {want}")
+finish()

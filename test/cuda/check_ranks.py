@@ -23,33 +23,24 @@ import onnx
 from onnx import TensorProto, helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "e2e"))
-from check_models import arrays, worst  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from check_models import worst  # noqa: E402
+from compare import load, same_bits  # noqa: E402
+from programs import check, finish  # noqa: E402
+from tolerances import GRADIENT, RANKS  # noqa: E402
 
 STEPS = 3
 RATE = 0.5
-# One rank adds up a gradient's terms over 24 rows in float, two over half as many, each addition rounding by 2^-24 of
-# what it adds to: at most 24 * 2^-24 = 1.4e-6 of the terms' magnitude, for each of STEPS, whose weights go into the
-# next, and about twice that for what cancels in a sum. A term that is missing, or counted twice, shows at 1e-2. In 16
-# bits the limit is that of the expected numbers: twice the error of PyTorch's own steps.
-LIMIT = 1e-5
 TEMPOC, TEMPO_RUN = sys.argv[1:3]
-failures = 0
 
 
-def check(holds, what):
-    global failures
-    if not holds:
-        failures += 1
-        print("FAILED:", what, flush=True)
-
-
-def run(*command, **environment):
+def begin(*command, **environment):
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment})
 
 
 def compile_steps(model, recipe, path):
     """A graph with gradients and a step of descent; the names of weights."""
-    assert run(TEMPOC, model, "-o", path, "--recipe", recipe, "-q").wait(timeout=60) == 0
+    assert begin(TEMPOC, model, "-o", path, "--recipe", recipe, "-q").wait(timeout=60) == 0
     compiled = onnx.load(path)
     graph = compiled.graph
     weights = {i.name: i for i in graph.initializer}
@@ -79,14 +70,14 @@ def steps(path, trained, feeds, count, bucket=4096, **environment):
             np.savez(mine + ".in.npz", **feed)
             ranked = [f"--rank={rank}/{len(feeds)}", f"--group={folder}/group", "--average=*_grad", "--average=loss"]
             traced = {"EMU_TRACE": mine + ".trace"} if rank == 0 else {}
-            ranks.append(run(TEMPO_RUN, path, "-i", mine + ".in.npz", "-o", mine + ".npz", f"--repeat={count}",
-                             *keep, *(ranked if len(feeds) > 1 else []), EMU_BUCKET=str(bucket), **traced,
-                             **environment))
+            ranks.append(begin(TEMPO_RUN, path, "-i", mine + ".in.npz", "-o", mine + ".npz", f"--repeat={count}",
+                               *keep, *(ranked if len(feeds) > 1 else []), EMU_BUCKET=str(bucket), **traced,
+                               **environment))
         codes = [rank.wait(timeout=120) for rank in ranks]
         check(codes == [0] * len(feeds), f"{path}: exit codes {codes}")
         with open(os.path.join(folder, "0.trace"), encoding="utf-8") as file:
             trace = [(what, int(at), int(size)) for what, at, size in map(str.split, file)]
-        return [arrays(os.path.join(folder, f"{rank}.npz")) for rank in range(len(feeds))], trace
+        return [load(os.path.join(folder, f"{rank}.npz")) for rank in range(len(feeds))], trace
 
 
 def halves(inputs, is_fixed):
@@ -95,10 +86,6 @@ def halves(inputs, is_fixed):
     batch["labels"][:, :3] = -100
     return batch, [{name: np.repeat(a[row:row + 1], 2 if is_fixed else 1, 0) for name, a in batch.items()}
                    for row in range(2)]
-
-
-def same(a, b):
-    return a.keys() == b.keys() and all(a[name].tobytes() == b[name].tobytes() for name in a)
 
 
 def numbers(got):
@@ -111,7 +98,7 @@ def check_steps(name, path, trained, whole, parts, limit):
         is_eager = count % 2 == 1
         (one,), _ = steps(path, trained, [whole], count)
         (first, second), trace = steps(path, trained, parts, count, EMU_NCCL="eager" if is_eager else "")
-        check(same(first, second), f"{name}: after {count} steps, ranks differ")
+        check(same_bits(first, second), f"{name}: after {count} steps, ranks differ")
         moved = [not np.array_equal(first[w + ".next"], before.get(w + ".next")) for w in trained]
         check(sum(moved) > 0.9 * len(moved), f"{name}: weights stay as they were before step {count}")
         error, what = worst(numbers(first), numbers(one))
@@ -143,25 +130,25 @@ def count_early(name, trace, runs):
 
 def check_model(folder, recipe):
     name = f"{os.path.basename(os.path.normpath(folder))} {recipe}"
-    inputs, want = (dict(np.load(os.path.join(folder, file))) for file in ("inputs.npz", "expected.npz"))
+    inputs, want = (load(os.path.join(folder, file)) for file in ("inputs.npz", "expected.npz"))
     is_fixed, limit = "-ts_" not in name, float(want.pop("limit", 0))
     with tempfile.TemporaryDirectory() as work:
         path = os.path.join(work, "steps.onnx")
         trained = compile_steps(os.path.join(folder, "model.onnx"), recipe, path)
         whole, parts = halves(inputs, is_fixed)
-        check_steps(name, path, trained, whole, parts, limit or LIMIT)
+        check_steps(name, path, trained, whole, parts, limit or RANKS)
         turned = {k: a[::-1] for k, a in inputs.items()}
         for got in steps(path, trained, [inputs, turned], 1)[0]:
             error, what = worst(numbers(got), want)
-            check(error <= (limit or 1e-4), f"{name}: {what} is off PyTorch's by {error:.1e}")
+            check(error <= (limit or GRADIENT), f"{name}: {what} is off PyTorch's by {error:.1e}")
         if not is_fixed:
             uneven = [{k: np.concatenate([a, a[:1]]) for k, a in whole.items()}, parts[1]]
             alone = [numbers(steps(path, trained, [part], 1)[0][0]) for part in uneven]
             mean = {k: (alone[0][k] + alone[1][k]) / 2 for k in alone[0] if k == "loss" or k.endswith("_grad")}
             got = steps(path, trained, uneven, 2)[0]
-            check(same(*got), f"{name}: ranks of other batches differ")
+            check(same_bits(*got), f"{name}: ranks of other batches differ")
             error, what = worst(numbers(steps(path, trained, uneven, 1)[0][0]), mean)
-            check(error <= LIMIT, f"{name}: batches of other lengths, {what} is off by {error:.1e}")
+            check(error <= RANKS, f"{name}: batches of other lengths, {what} is off by {error:.1e}")
 
 
 def check_meeting():
@@ -209,8 +196,8 @@ def main():
     for folder in sys.argv[3:]:
         for recipe in ("none", "exact"):
             check_model(folder, recipe)
-    return failures > 0
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

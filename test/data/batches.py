@@ -1,13 +1,14 @@
 """batches.py DUMP_BATCHES: batches of files that numpy wrote, against numpy's own slicing, padding, concatenation."""
 import os
-import subprocess
 import sys
 
 import numpy as np
 
-sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", folder) for folder in (".", "io")]
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "io"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import safetensors_file  # noqa: E402
-from scratch import TOOL, check, finish, path  # noqa: E402
+from compare import same_bits  # noqa: E402
+from programs import check, finish, path, run  # noqa: E402
 
 rng = np.random.default_rng(7)
 
@@ -20,12 +21,12 @@ def dump(data, *inputs, code=0, says=(), **options):
         name = name.replace("_", "-")
         words += [f"--{name}={v}" for v in value] if isinstance(value, list) else \
             [f"--{name}"] if value is True else [f"--{name}={value}"]
-    done = subprocess.run([TOOL, data, out, *words], capture_output=True, text=True, timeout=60, check=False)
-    said = done.stdout + done.stderr
-    check(done.returncode == code, f"exit code {done.returncode}, expected {code}: {data} {words}\n{said}")
+    done = run(sys.argv[1], data, out, *words, timeout=60, code=None)
+    said = done.text
+    check(done.code == code, f"exit code {done.code}, expected {code}: {data} {words}\n{said}")
     for word in says:
         check(word in said, f"{word!r} is not in what was printed: {words}\n{said}")
-    if done.returncode != 0:
+    if done.code != 0:
         return {}, said
     with np.load(out) as arrays:
         return dict(arrays), said
@@ -43,8 +44,7 @@ def batches(got, epoch=0):
 
 def same(got, want, what):
     want = np.asarray(want)
-    check(got is not None and got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes(),
-          f"{what}: got\n{got}\nexpected\n{want}")
+    check(got is not None and same_bits(got, want), f"{what}: got\n{got}\nexpected\n{want}")
 
 
 def ragged(lengths, high=1000, dtype="i8", name="input_ids", extra=()):
@@ -184,6 +184,18 @@ def texts():
     np.savez(path("a.npz"), **ragged([3, 0, 2]))
     _, said = dump(path("a.npz"), "input_ids=int64[?,?]", batch=3)
     check("1 of 3 rows have no token" in said, f"a warning of empty rows: {said}")
+
+
+def own_masks():
+    """Of rows of one length with a mask beside them, tokens are what the mask lets through."""
+    for dtype, told in (("i8", "int64"), ("f4", "float"), ("?", "bool")):
+        arrays = {"input_ids": rng.integers(0, 9, (13, 7)), "attention_mask": (rng.random((13, 7)) < 0.3).astype(dtype)}
+        np.savez(path("a.npz"), **arrays)
+        got, _ = dump(path("a.npz"), "input_ids=int64[?,7]", f"attention_mask={told}[?,7]", batch=5)
+        for k, b in enumerate(batches(got)):
+            mask = arrays["attention_mask"][5 * k:5 * k + 5]
+            same(b["attention_mask"], mask, "a mask of the file")
+            check(b["counts"][2] == np.count_nonzero(mask), f"tokens by the file's mask: {b['counts']}")
 
 
 def buckets():
@@ -419,6 +431,7 @@ def hashes():
     check(digest() == found[0] and digest(batch=2, ranks=2) == found[0], "the same data, the same hash")
 
 
-for test in (dense, shuffled, ranks, texts, buckets, packed, shards, constants, types, safetensors, refused, hashes):
+for test in (dense, shuffled, ranks, texts, own_masks, buckets, packed, shards, constants, types, safetensors, refused,
+             hashes):
     test()
 finish()

@@ -4,7 +4,6 @@ import io
 import os
 import resource
 import struct
-import subprocess
 import sys
 import zipfile
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from scratch import TOOL, check, finish, path  # noqa: E402
+from programs import check, finish, path, run  # noqa: E402
 
 MEMORY = 64 << 20  # what a process may take beside mapped files: its code, stacks of threads, tables, batches
 rows, width = 1 << 21, 256  # floats
@@ -24,8 +23,7 @@ def dump(data, *words, limit=None):
         if limit:
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
-    return subprocess.run([TOOL, data, path("out.npz"), *words], capture_output=True, text=True, timeout=60,
-                          check=False, preexec_fn=within)
+    return run(sys.argv[1], data, path("out.npz"), *words, timeout=60, code=None, preexec_fn=within)
 
 
 # --- larger than memory ---------------------------------------------------------------------------
@@ -76,7 +74,7 @@ def write_safetensors(name):
 
 def limit_of(memory):
     """None: a program with sanitizers takes more by itself."""
-    return memory if dump("--help", limit=memory).returncode == 0 else None
+    return memory if dump("--help", limit=memory).code == 0 else None
 
 
 def larger_than_memory():
@@ -89,18 +87,18 @@ def larger_than_memory():
         check(os.stat(path(name)).st_size > 2**31 and os.stat(path(name)).st_blocks * 512 < 64 << 20, "a sparse file")
         done = dump(path(name), "--input=x=float[?,256]", "--batch=8", f"--from={last}", f"--limit={last + 1}",
                     limit=limit)
-        check(done.returncode == 0, f"{name}: {done.returncode} {done.stderr}")
+        check(done.code == 0, f"{name}: {done.code} {done.err}")
         with np.load(path("out.npz")) as got:
             check(list(got["source"][:2]) == [rows, rows // 8], f"{name}: {got['source']}")
             check((got[f"0.{last}.x"] == want).all(), f"{name}: rows near its end")
         done = dump(path(name), "--input=x=float[?,256]", "--batch=64", "--shuffle", "--limit=100", limit=limit)
-        check(done.returncode == 0, f"{name}, shuffled: {done.returncode} {done.stderr}")
+        check(done.code == 0, f"{name}, shuffled: {done.code} {done.err}")
         os.remove(path(name))
     # The limit is one that would notice: compressed arrays, which are read whole, do not fit.
     np.savez_compressed(path("small.npz"), x=np.zeros((1 << 16, width), "f4"))
     done = dump(path("small.npz"), "--input=x=float[?,256]", "--limit=1", limit=limit)
-    check(done.returncode == 4 and "'x'" in done.stderr if limit else done.returncode == 0,
-          f"64 MiB of compressed zeros: {done.returncode} {done.stderr}")
+    check(done.code == 4 and "'x'" in done.err if limit else done.code == 0,
+          f"64 MiB of compressed zeros: {done.code} {done.err}")
 
 
 def far_larger():
@@ -126,13 +124,13 @@ def far_larger():
                     file.write(bytes([64 * k + i]))
     inputs = ("--input=ids=uint8[?,?]", "--input=i=uint8[?,1] optional")
     done = dump(path("huge"), *inputs, "--max-length=8", "--batch=16", "--shuffle", limit=limit_of(MEMORY))
-    check(done.returncode == 0, f"a terabyte: {done.returncode} {done.stderr}")
+    check(done.code == 0, f"a terabyte: {done.code} {done.err}")
     with np.load(path("out.npz")) as got:
         order = np.concatenate([got[f"0.{i}.ids"][:, 0] for i in range(8)])
     check(sorted(order) == list(range(128)) and list(order) != sorted(order), f"rows of a terabyte: {order}")
     done = dump(path("huge"), "--input=ids=uint8[?,?]", "--pack=4096", "--batch=16", "--shuffle", "--limit=50",
                 limit=limit_of(MEMORY))
-    check(done.returncode == 0, f"a terabyte, packed: {done.returncode} {done.stderr}")
+    check(done.code == 0, f"a terabyte, packed: {done.code} {done.err}")
 
 
 # --- bytes that lie -------------------------------------------------------------------------------
@@ -142,10 +140,10 @@ def refused(name, data, says=(), spec="x=float[?,3]"):
     with open(path(name), "wb") as file:
         file.write(data)
     done = dump(path(name), "--input=" + spec)
-    check(done.returncode in (2, 4), f"{done.returncode}, expected 2: {done.stderr}")
-    check(done.stderr.count("error:") == 1 and name in done.stderr, f"one line that names the file: {done.stderr}")
+    check(done.code in (2, 4), f"{done.code}, expected 2: {done.err}")
+    check(done.err.count("error:") == 1 and name in done.err, f"one line that names the file: {done.err}")
     for word in says:
-        check(word in done.stderr, f"{word!r} is not in {done.stderr}")
+        check(word in done.err, f"{word!r} is not in {done.err}")
 
 
 def archive(data, key="x.npy"):

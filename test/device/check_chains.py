@@ -7,14 +7,17 @@ usage: check_chains.py TEMPO_RUN TEMPO_RUN_EMULATED
 """
 import os
 import random
-import subprocess
 import sys
-import tempfile
 
 import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, near, same_bits  # noqa: E402
+from programs import check, finish, path, run  # noqa: E402
+from tolerances import CHAIN  # noqa: E402
 
 TYPES = {TensorProto.FLOAT: np.float32, TensorProto.DOUBLE: np.float64, TensorProto.FLOAT16: np.float16,
          TensorProto.BFLOAT16: ml_dtypes.bfloat16}
@@ -117,7 +120,7 @@ class Norms:
                                                                      helper.make_opsetid("ai.tempo", 1)])
 
 
-def norms(tool, folder):
+def norms(tool):
     """How many results differ, and how many launches the graphs have less than where nodes are apart."""
     differ = saved = 0
     for seed in range(48):
@@ -125,53 +128,47 @@ def norms(tool, folder):
         runs = []
         for apart in (True, False):
             graph = Norms(random.Random(seed), dtype, apart)
-            onnx.save(graph.model(), os.path.join(folder, "g.onnx"))
+            onnx.save(graph.model(), path("g.onnx"))
             draw = np.random.RandomState(seed)
             numbers = {name: draw.uniform(-2, 2, dims).astype(TYPES[dtype]) for name, dims in graph.inputs.items()}
-            np.savez(os.path.join(folder, "in.npz"), **numbers, **{"tempo.seed": np.array([77, 3])})
-            runs.append(run(tool, folder, "got.npz"))
-        differ += sum(runs[0][0][name].tobytes() != got.tobytes() for name, got in runs[1][0].items())
+            np.savez(path("in.npz"), **numbers, **{"tempo.seed": np.array([77, 3])})
+            runs.append(computed(tool))
+        differ += sum(not same_bits(runs[0][0][name], got) for name, got in runs[1][0].items())
         saved += runs[0][2] - runs[1][2]
     return differ, saved
 
 
-def run(tool, folder, name):
-    out = os.path.join(folder, name)
-    subprocess.run([tool, os.path.join(folder, "g.onnx"), "--inputs", os.path.join(folder, "in.npz"), "--outputs", out,
-                    "--profile", out + ".csv", "--repeat", "3"], check=True, stdout=subprocess.DEVNULL)
-    with open(out + ".csv", encoding="utf-8") as f:
+def computed(tool):
+    run(tool, path("g.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"), "--profile", path("out.csv"),
+        "--repeat", 3)
+    with open(path("out.csv"), encoding="utf-8") as f:
         text = f.read()
-    return dict(np.load(out)), text.count(",Chain,"), text.count("\n")
+    return load(path("out.npz")), text.count(",Chain,"), text.count("\n")
 
 
 def main():
     cpu, emulated = sys.argv[1:]
-    wrong = chains = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(40):
-            pick = random.Random(seed)
-            dtype = list(TYPES)[seed % len(TYPES)]
-            model = graph(pick, dtype)
-            onnx.save(model, os.path.join(folder, "g.onnx"))
-            draw = np.random.RandomState(seed)
-            np.savez(os.path.join(folder, "in.npz"), **{f"x{i}": draw.uniform(-2, 2, dims).astype(TYPES[dtype])
-                                                        for i, dims in enumerate(OPERANDS)})
-            want, _, _ = run(cpu, folder, "want.npz")
-            got, n, _ = run(emulated, folder, "got.npz")
-            chains += n
-            for name, w in want.items():
-                g = got[name]
-                if dtype == TensorProto.BFLOAT16:
-                    w, g = w.view(ml_dtypes.bfloat16), g.view(ml_dtypes.bfloat16)
-                exact = dtype in (TensorProto.FLOAT, TensorProto.DOUBLE)
-                same = w.tobytes() == g.tobytes() if exact else np.allclose(
-                    g.astype(np.float64), w.astype(np.float64), rtol=0.1, atol=0.1, equal_nan=True)
-                if not same:
-                    wrong += 1
-                    print(f"seed {seed}: {name} differs")
-        differ, saved = norms(emulated, folder)
-    print(f"40 graphs, {chains} chains, {wrong} results differ; 48 of norms, {saved} launches less, {differ} differ")
-    sys.exit(wrong > 0 or chains < 40 or differ > 0 or saved < 250)
+    chains = 0
+    for seed in range(40):
+        pick = random.Random(seed)
+        dtype = list(TYPES)[seed % len(TYPES)]
+        onnx.save(graph(pick, dtype), path("g.onnx"))
+        draw = np.random.RandomState(seed)
+        np.savez(path("in.npz"), **{f"x{i}": draw.uniform(-2, 2, dims).astype(TYPES[dtype])
+                                    for i, dims in enumerate(OPERANDS)})
+        want, _, _ = computed(cpu)
+        got, n, _ = computed(emulated)
+        chains += n
+        for name, w in want.items():
+            exact = dtype in (TensorProto.FLOAT, TensorProto.DOUBLE)
+            same = same_bits(got[name], w) if exact else near(got[name], w.astype(np.float64), CHAIN, nan=True)
+            check(same, f"seed {seed}: {name} differs")
+    differ, saved = norms(emulated)
+    print(f"40 graphs, {chains} chains; 48 of norms, {saved} launches less")
+    check(chains >= 40, f"{chains} chains")
+    check(differ == 0, f"{differ} results of norms differ")
+    check(saved >= 250, f"{saved} launches less")
+    finish()
 
 
 if __name__ == "__main__":

@@ -8,16 +8,19 @@ usage: check_convs.py TEMPOC TEMPO_RUN TEMPO_RUN_EMULATED
 import os
 import random
 import re
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, same_bits  # noqa: E402
+from programs import check, finish, path, run  # noqa: E402
+from tolerances import CONV  # noqa: E402
+
 MODELS = 24
-TYPES = {TensorProto.FLOAT: (np.float32, 2e-5), TensorProto.DOUBLE: (np.float64, 1e-12)}
+TYPES = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}
 KINDS = ("forward of", "gradient of data of", "gradient of filters of", "products of patches (no such pads)")
 
 
@@ -31,11 +34,11 @@ class Model:
         self.nodes, self.weights = [], []
         self.size = [self.pick.randint(5, 8) for _ in range(self.rank)]
         self.channels = 4
-        self.x = self.draw.uniform(-1, 1, [2, 4, *self.size]).astype(TYPES[self.dtype][0])
+        self.x = self.draw.uniform(-1, 1, [2, 4, *self.size]).astype(TYPES[self.dtype])
 
     def weight(self, *shape):
         name = f"w{len(self.weights)}"
-        array = self.draw.uniform(-0.5, 0.5, shape).astype(TYPES[self.dtype][0])
+        array = self.draw.uniform(-0.5, 0.5, shape).astype(TYPES[self.dtype])
         self.weights.append(numpy_helper.from_array(array, name))
         return name
 
@@ -66,7 +69,7 @@ class Model:
         self.size, self.channels = size, filters
         return f"t{n}"
 
-    def write(self, path):
+    def write(self, to):
         x, layers = "x", self.pick.randint(2, 4)
         while len(self.nodes) < 2 * layers:
             x = self.layer(x)
@@ -74,14 +77,12 @@ class Model:
                        helper.make_node("ReduceMean", ["squares"], ["loss"], keepdims=0)]
         graph = helper.make_graph(self.nodes, "g", [helper.make_tensor_value_info("x", self.dtype, self.x.shape)],
                                   [helper.make_tensor_value_info("loss", self.dtype, [])], self.weights)
-        onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 21)]), path)
+        onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 21)]), to)
 
 
-def run(tool, folder, *options):
-    out = os.path.join(folder, "out.npz")
-    done = subprocess.run([tool, os.path.join(folder, "train.onnx"), "--inputs", os.path.join(folder, "in.npz"),
-                           "--outputs", out, *options], check=True, capture_output=True, text=True)
-    return dict(np.load(out)), done.stdout
+def computed(tool, *options):
+    said = run(tool, path("train.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"), *options).out
+    return load(path("out.npz")), said
 
 
 def differences(got, want, tolerance):
@@ -92,32 +93,27 @@ def differences(got, want, tolerance):
 
 def main():
     tempoc, cpu, emulated = sys.argv[1:]
-    wrong, kinds, gradients = [], dict.fromkeys(KINDS, 0), 0
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(MODELS):
-            model = Model(seed)
-            model.write(os.path.join(folder, "model.onnx"))
-            np.savez(os.path.join(folder, "in.npz"), x=model.x)
-            subprocess.run([tempoc, os.path.join(folder, "model.onnx"), "-o", os.path.join(folder, "train.onnx"), "-q"],
-                           check=True)
-            want, _ = run(cpu, folder)
-            by_cudnn, told = run(emulated, folder, "--products", "--repeat=3")
-            again, _ = run(emulated, folder)
-            patches, silent = run(emulated, folder, "--products", "--no-cudnn")
-            gradients += len(want) - 1
-            for kind in KINDS:
-                kinds[kind] += len(re.findall(re.escape(kind), told))
-            tolerance = TYPES[model.dtype][1]
-            wrong += [f"seed {seed}, cuDNN: {name}" for name in differences(by_cudnn, want, tolerance)]
-            wrong += [f"seed {seed}, patches: {name}" for name in differences(patches, want, tolerance)]
-            wrong += [f"seed {seed}, another run: {name}" for name, w in by_cudnn.items()
-                      if w.tobytes() != again[name].tobytes()]
-            if "cuDNN" in silent:
-                wrong.append(f"seed {seed}: cuDNN is asked all the same")
-    print("\n".join(wrong))
-    print(f"{MODELS} models, {gradients} gradients, {len(wrong)} wrong; " +
-          ", ".join(f"{n} {kind}" for kind, n in kinds.items()))
-    sys.exit(len(wrong) > 0 or min(kinds.values()) < 10)
+    kinds, gradients = dict.fromkeys(KINDS, 0), 0
+    for seed in range(MODELS):
+        model = Model(seed)
+        model.write(path("model.onnx"))
+        np.savez(path("in.npz"), x=model.x)
+        run(tempoc, path("model.onnx"), "-o", path("train.onnx"), "-q")
+        want, _ = computed(cpu)
+        by_cudnn, told = computed(emulated, "--products", "--repeat=3")
+        again, _ = computed(emulated)
+        patches, silent = computed(emulated, "--products", "--no-cudnn")
+        gradients += len(want) - 1
+        for kind in KINDS:
+            kinds[kind] += len(re.findall(re.escape(kind), told))
+        for what, got in (("cuDNN", by_cudnn), ("patches", patches)):
+            off = differences(got, want, CONV[TYPES[model.dtype]])
+            check(not off, f"seed {seed}, {what}: {off}")
+        check(same_bits(again, by_cudnn), f"seed {seed}: another run has other bits")
+        check("cuDNN" not in silent, f"seed {seed}: cuDNN is asked all the same")
+    print(f"{MODELS} models, {gradients} gradients; " + ", ".join(f"{n} {kind}" for kind, n in kinds.items()))
+    check(min(kinds.values()) >= 10, f"too few of a kind: {kinds}")
+    finish()
 
 
 if __name__ == "__main__":

@@ -5,13 +5,16 @@ CUDA device are those on the CPU.
 usage: check_forms.py TEMPOC TEMPO_RUN TEMPO_RUN_EMULATED
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import numpy_helper, parser
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, max_error  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import FORMS  # noqa: E402
 
 SHAPES = {"q": (2, 3, 5, 8), "k": (2, 3, 8, 6), "v": (2, 3, 6, 8)}
 SCALED = "s = MatMul(q, k) c = Mul(s, scale) "
@@ -26,50 +29,37 @@ CASES = [
     ("a mask behind the bias", SCALED + "a = Add(c, bias) u = Where(mask, a, low) " + BACK, "bias_first"),
     ("neither", SCALED + "u = Add(c, bias) " + BACK, None),
 ]
-LIMIT = 2e-6  # of the largest element: sums of floats in another order
 
 
-def run(tool, folder, name):
-    out = os.path.join(folder, name)
-    subprocess.run([tool, os.path.join(folder, "out.onnx"), "--inputs", os.path.join(folder, "in.npz"), "--outputs",
-                    out], check=True, stdout=subprocess.DEVNULL)
-    return dict(np.load(out))
+def computed(tool):
+    run(tool, path("out.onnx"), "--inputs", path("in.npz"), "--outputs", path("got.npz"))
+    return load(path("got.npz"))
 
 
-def check(tempoc, tools, folder, case):
-    name, text, form = case
+def check(tempoc, tools, name, text, form):
     draw = np.random.RandomState(len(name))
-    path, out = os.path.join(folder, "g.onnx"), os.path.join(folder, "out.onnx")
     model = parser.parse_model('<ir_version: 10, opset_import: ["": 21]> g (float[3,1,6] bias, bool[2,1,5,6] mask) => '
                                "(float loss) <float scale = {0.4}, float cap = {2.0}, float low = {-10000.0}> "
                                f"{{ {text} }}")
     model.graph.initializer.extend(numpy_helper.from_array(draw.normal(size=shape).astype(np.float32), key)
                                    for key, shape in SHAPES.items())
-    onnx.save(model, path)
+    onnx.save(model, path("g.onnx"))
     mask = draw.uniform(size=(2, 1, 5, 6)) < 0.6
     mask[0, 0, 2] = False  # where its fill is all that counts, or bias besides
-    np.savez(os.path.join(folder, "in.npz"), bias=draw.normal(size=(3, 1, 6)).astype(np.float32), mask=mask)
-    subprocess.run([tempoc, path, "-o", out, "-q"], check=True)
-    said = {a.name for node in onnx.load(out).graph.node for a in node.attribute} & {"softcap", "bias_first"}
-    wrong = int(said != ({form} if form else set()))
-    if wrong:
-        print(f"{name}: the compiled file has {sorted(said) or 'neither form'}")
-    want, got = (run(tool, folder, "got.npz") for tool in tools)
+    np.savez(path("in.npz"), bias=draw.normal(size=(3, 1, 6)).astype(np.float32), mask=mask)
+    run(tempoc, path("g.onnx"), "-o", path("out.onnx"), "-q")
+    said = {a.name for node in onnx.load(path("out.onnx")).graph.node for a in node.attribute}
+    said &= {"softcap", "bias_first"}
+    if said != ({form} if form else set()):
+        return f"the compiled file has {sorted(said) or 'neither form'}"
+    want, got = (computed(tool) for tool in tools)
     for key in ["loss"] + [f"{key}_grad" for key in SHAPES]:
-        error = np.abs(got[key] - want[key]).max() / np.abs(want[key]).max()
-        if not error <= LIMIT:
-            print(f"{name}: {key} is off by {error:.1e}")
-            wrong += 1
-    return wrong
+        error = max_error(got[key], want[key])
+        if not error <= FORMS:
+            return f"{key} is off by {error:.1e}"
+    return None
 
 
-def main():
-    tempoc, *tools = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        wrong = sum(check(tempoc, tools, folder, case) for case in CASES)
-    print(f"{len(CASES)} graphs, {wrong} wrong")
-    sys.exit(wrong > 0)
-
-
-if __name__ == "__main__":
-    main()
+for row in CASES:
+    case(row[0], check, sys.argv[1], sys.argv[2:], *row)
+finish()

@@ -5,14 +5,17 @@ token side by side and the Transposes are gone; and graphs that differ in one po
 usage: check_heads.py TEMPO_RUN TEMPO_RUN_EMULATED
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import ml_dtypes
 import numpy as np
 import onnx
 from onnx import parser
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, near  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import HEAD_SUMS  # noqa: E402
 
 TYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 BATCH, TOKENS, KEYS, HEADS, WIDTH = 2, 20, 24, 3, 16
@@ -42,45 +45,29 @@ CASES = [
 ]
 
 
-def run(tool, folder, name):
-    out = os.path.join(folder, name)
-    subprocess.run([tool, os.path.join(folder, "g.onnx"), "--inputs", os.path.join(folder, "in.npz"), "--outputs", out,
-                    "--profile", out + ".csv", "--repeat", "3"], check=True, stdout=subprocess.DEVNULL)
-    with open(out + ".csv", encoding="utf-8") as lines:
-        return dict(np.load(out)), lines.read().count(",Transpose,")
+def computed(tool):
+    run(tool, path("g.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"), "--profile", path("out.csv"),
+        "--repeat", 3)
+    with open(path("out.csv"), encoding="utf-8") as lines:
+        return load(path("out.npz")), lines.read().count(",Transpose,")
 
 
-def check(tools, folder, case, kind):
-    name, text, outputs, expected = case
+def check(tools, kind, name, text, outputs, expected):
     used = [x for x in DIMS if f"({x})" in text]
     inputs = ", ".join(f"{kind}[{','.join(map(str, DIMS[x]))}] {x}" for x in used)
     outs = ", ".join(f"{kind}[p{i},q{i},r{i},s{i}] {out}" for i, out in enumerate(outputs.split(", ")))
     onnx.save(parser.parse_model(f'<ir_version: 10, opset_import: ["": 22, "ai.tempo": 1]> graph ({inputs}) => '
-                                 f"({outs}) {{ {text} }}"), os.path.join(folder, "g.onnx"))
+                                 f"({outs}) {{ {text} }}"), path("g.onnx"))
     draw = np.random.RandomState(len(name))
-    np.savez(os.path.join(folder, "in.npz"), **{x: draw.uniform(-1, 1, DIMS[x]).astype(TYPES[kind]) for x in used})
-    (want, _), (got, left) = run(tools[0], folder, "want.npz"), run(tools[1], folder, "got.npz")
-    wrong = int(left != expected)
-    if wrong:
-        print(f"{name}, {kind}: {left} Transposes are left, not {expected}")
-    unit = 2.0**-10 if kind == "float16" else 2.0**-7  # P, ds and results are rounded, by units of what is summed
-    for key, value in want.items():
-        w, g = (a.view(TYPES[kind]).astype(np.float64) for a in (value, got[key]))
-        if w.shape != g.shape or not np.allclose(g, w, rtol=4 * unit, atol=4 * unit):
-            print(f"{name}, {kind}: {key} is off")
-            wrong += 1
-    return wrong
+    np.savez(path("in.npz"), **{x: draw.uniform(-1, 1, DIMS[x]).astype(TYPES[kind]) for x in used})
+    (want, _), (got, left) = computed(tools[0]), computed(tools[1])
+    if left != expected:
+        return f"{left} Transposes are left, not {expected}"
+    off = [key for key, value in want.items() if not near(got[key], value.astype(np.float64), HEAD_SUMS[kind])]
+    return f"{', '.join(off)} off" if off else None
 
 
-def main():
-    wrong = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for case in CASES:
-            for kind in TYPES:
-                wrong += check(sys.argv[1:], folder, case, kind)
-    print(f"{len(CASES)} graphs of {len(TYPES)} types, {wrong} wrong")
-    sys.exit(wrong > 0)
-
-
-if __name__ == "__main__":
-    main()
+for row in CASES:
+    for element in TYPES:
+        case(f"{row[0]}, {element}", check, sys.argv[1:], element, *row)
+finish()

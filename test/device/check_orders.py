@@ -2,11 +2,14 @@
 """check_orders.py TEMPOC TEMPO_RUN_EMULATED: a graph on the emulated CUDA device gives the same bits in every order of
 threads and blocks (EMU_ORDER), and the CPU's numbers."""
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, near, same_bits  # noqa: E402
+from programs import check, finish, path, run  # noqa: E402
+from tolerances import ROW_SUM  # noqa: E402
 
 GRAPH = """<ir_version: 10, opset_import: ["": 20]>
 orders (float[67,129] x, float[129] scale, float[129] bias) => (float[67,129] y)
@@ -16,38 +19,23 @@ orders (float[67,129] x, float[129] scale, float[129] bias) => (float[67,129] y)
 }
 """
 ORDERS = ("0", "1", "7", "12345")
-TOLERANCE = 1e-5  # of numbers below 10: the CPU sums a row in another order
 
 
-def run(tempo_run, folder, device, order):
-    out = os.path.join(folder, f"{device}{order}.npz")
-    subprocess.run([tempo_run, os.path.join(folder, "g.onnx"), "-i", os.path.join(folder, "in.npz"), "-o", out,
-                    f"--device={device}"], check=True, env={**os.environ, "EMU_ORDER": order})
-    with np.load(out) as file:
-        return file["y"]
+def computed(device, order):
+    run(sys.argv[2], path("g.onnx"), "-i", path("in.npz"), "-o", path("out.npz"), f"--device={device}",
+        env={"EMU_ORDER": order})
+    return load(path("out.npz"))["y"]
 
 
-def main():
-    tempoc, tempo_run = sys.argv[1:]
-    random = np.random.default_rng(1)
-    with tempfile.TemporaryDirectory() as folder:
-        with open(os.path.join(folder, "g.onnxt"), "w", encoding="utf-8") as file:
-            file.write(GRAPH)
-        subprocess.run([tempoc, os.path.join(folder, "g.onnxt"), "--recipe=forward", "-o",
-                        os.path.join(folder, "g.onnx")], check=True, capture_output=True)
-        np.savez(os.path.join(folder, "in.npz"), x=random.normal(size=(67, 129)).astype(np.float32),
-                 scale=random.normal(size=129).astype(np.float32), bias=random.normal(size=129).astype(np.float32))
-        results = {order: run(tempo_run, folder, "cuda", order) for order in ORDERS}
-        cpu = run(tempo_run, folder, "cpu", "0")
-    failed = [f"order {order}: other bits than order 0" for order in ORDERS
-              if results[order].tobytes() != results["0"].tobytes()]
-    if not np.allclose(results["0"], cpu, rtol=0, atol=TOLERANCE):
-        failed.append(f"off by {np.abs(results['0'] - cpu).max()} from the CPU")
-    for line in failed:
-        print(line)
-    print(f"{len(ORDERS)} orders, {len(failed)} failures")
-    return len(failed) > 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+random = np.random.default_rng(1)
+with open(path("g.onnxt"), "w", encoding="utf-8") as graph:
+    graph.write(GRAPH)
+run(sys.argv[1], path("g.onnxt"), "--recipe=forward", "-o", path("g.onnx"))
+np.savez(path("in.npz"), x=random.normal(size=(67, 129)).astype(np.float32),
+         scale=random.normal(size=129).astype(np.float32), bias=random.normal(size=129).astype(np.float32))
+results = {order: computed("cuda", order) for order in ORDERS}
+cpu = computed("cpu", "0")
+for order, got in results.items():
+    check(same_bits(got, results["0"]), f"order {order}: other bits than order 0")
+check(near(results["0"], cpu, ROW_SUM), f"off by {np.abs(results['0'] - cpu).max()} from the CPU")
+finish()

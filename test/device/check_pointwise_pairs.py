@@ -5,14 +5,17 @@ launch; and graphs that differ in one point, where they are not. Beside the CPU,
 usage: check_pointwise_pairs.py TEMPO_RUN TEMPO_RUN_EMULATED
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import ml_dtypes
 import numpy as np
 import onnx
 from onnx import parser
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, near  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import PAIR  # noqa: E402
 
 TYPES = {"float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 GRAD = "d = ai.tempo.GeluGrad(g, x)"
@@ -36,47 +39,28 @@ CASES = [
 ]
 
 
-def run(tool, folder, name):
-    out = os.path.join(folder, name)
-    subprocess.run([tool, os.path.join(folder, "g.onnx"), "--inputs", os.path.join(folder, "in.npz"), "--outputs", out,
-                    "--profile", out + ".csv", "--repeat", "3"], check=True, stdout=subprocess.DEVNULL)
-    with open(out + ".csv", encoding="utf-8") as lines:
-        return dict(np.load(out)), ",PointwiseBoth," in lines.read()
+def computed(tool):
+    run(tool, path("g.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"), "--profile", path("out.csv"),
+        "--repeat", 3)
+    with open(path("out.csv"), encoding="utf-8") as lines:
+        return load(path("out.npz")), ",PointwiseBoth," in lines.read()
 
 
-def numbers(array, kind):
-    return array.view(TYPES[kind]).astype(np.float64) if kind == "bfloat16" else array.astype(np.float64)
-
-
-def check(tools, folder, case, kind):
-    name, text, outputs, expected = case
+def check(tools, kind, name, text, outputs, expected):
     outs = ", ".join(f"{kind}[8,8] {out}" for out in outputs.split(", "))
     m = parser.parse_model(f'<ir_version: 10, opset_import: ["": 22, "ai.tempo": 1]> '
                            f'graph ({kind}[8,8] x, {kind}[8,8] w, {kind}[8,8] v) => ({outs}) {{ {text} }}')
-    onnx.save(m, os.path.join(folder, "g.onnx"))
+    onnx.save(m, path("g.onnx"))
     draw = np.random.RandomState(len(name))
-    np.savez(os.path.join(folder, "in.npz"), **{key: draw.uniform(-2, 2, (8, 8)).astype(TYPES[kind]) for key in "xwv"})
-    (want, _), (got, both) = run(tools[0], folder, "want.npz"), run(tools[1], folder, "got.npz")
-    wrong = int(both != expected)
-    if wrong:
-        print(f"{name}, {kind}: there is {'a' if both else 'no'} launch of both")
-    bound = {"float": 1e-5, "float16": 5e-2, "bfloat16": 4e-1}[kind]  # sums of eight terms of up to 4, two of them
-    for key, value in want.items():
-        if not np.allclose(numbers(got[key], kind), numbers(value, kind), rtol=0, atol=bound):
-            print(f"{name}, {kind}: {key} is off")
-            wrong += 1
-    return wrong
+    np.savez(path("in.npz"), **{key: draw.uniform(-2, 2, (8, 8)).astype(TYPES[kind]) for key in "xwv"})
+    (want, _), (got, both) = computed(tools[0]), computed(tools[1])
+    if both != expected:
+        return f"there is {'a' if both else 'no'} launch of both"
+    off = [key for key, value in want.items() if not near(got[key], value.astype(np.float64), PAIR[kind])]
+    return f"{', '.join(off)} off" if off else None
 
 
-def main():
-    wrong = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for case in CASES:
-            for kind in TYPES:
-                wrong += check(sys.argv[1:], folder, case, kind)
-    print(f"{len(CASES)} graphs of {len(TYPES)} types, {wrong} wrong")
-    sys.exit(wrong > 0)
-
-
-if __name__ == "__main__":
-    main()
+for row in CASES:
+    for element in TYPES:
+        case(f"{row[0]}, {element}", check, sys.argv[1:], element, *row)
+finish()

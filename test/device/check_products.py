@@ -6,14 +6,17 @@ Beside numpy in double precision.
 usage: check_products.py TEMPO_RUN_EMULATED
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, parser
+from onnx import helper, parser
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, near  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import LINEAR  # noqa: E402
 
 TYPES = {"float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "double": np.float64}
 DIMS = {"x": [2, 3, 8], "w": [8, 16], "v": [8, 16], "u": [8, 16], "b": [16], "c": [2, 3, 16], "r": [2, 3, 1],
@@ -86,47 +89,26 @@ def expected(m, feeds):
     return values
 
 
-def check(tool, folder, case, kind):
-    name, text, launches, products = case
-    at = lambda file: os.path.join(folder, file)
+def check(tool, kind, name, text, launches, products):
     m, used, outputs = model(text, kind)
-    onnx.save(m, at("g.onnx"))
+    onnx.save(m, path("g.onnx"))
     draw = np.random.RandomState(len(name))
     feeds = {key: draw.uniform(-1, 1, DIMS[key]).astype(TYPES[kind]) for key in used}
-    np.savez(at("in.npz"), **feeds)
-    subprocess.run([tool, "--device=cuda", at("g.onnx"), "--inputs", at("in.npz"), "--outputs", at("out.npz"),
-                    "--profile", at("p.csv"), "--repeat", "3"], check=True, stdout=subprocess.DEVNULL)
-    want, got = expected(m, feeds), dict(np.load(at("out.npz")))
-    # a sum of at most 25 terms, each of a size of 1, with up to five roundings of 16 bits on the way
-    bound = {"float": 1e-5, "double": 1e-13, "float16": 2e-2, "bfloat16": 1.6e-1}[kind]
-    wrong = 0
-    for key in outputs:
-        y = got[key].view(ml_dtypes.bfloat16) if kind == "bfloat16" else got[key]
-        if y.shape != want[key].shape or not np.allclose(y.astype(np.float64), want[key], rtol=0, atol=bound):
-            print(f"{name}, {kind}: {key} is off")
-            wrong += 1
-    with open(at("p.csv"), encoding="utf-8") as lines:
+    np.savez(path("in.npz"), **feeds)
+    run(tool, "--device=cuda", path("g.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"), "--profile",
+        path("p.csv"), "--repeat", 3)
+    want, got = expected(m, feeds), load(path("out.npz"))
+    off = [key for key in outputs if not near(got[key], want[key], LINEAR[kind])]
+    if off:
+        return f"{', '.join(off)} off"
+    with open(path("p.csv"), encoding="utf-8") as lines:
         ops = [line.split(",")[1] for line in lines.read().splitlines()[1:]]
-    if kind == "double": # the library does none of it
-        launches, products = len([n for n in m.graph.node if n.op_type != "Reshape"]), 0
-    elif (len(ops), ops.count("Product")) != (launches, products):
-        print(f"{name}, {kind}: launches are {', '.join(ops)}")
-        wrong += 1
-    if kind == "double" and "Product" in ops:
-        print(f"{name}, {kind}: a product of doubles takes something in")
-        wrong += 1
-    return wrong
+    if kind == "double":  # the library does none of it
+        return "a product of doubles takes something in" if "Product" in ops else None
+    return None if (len(ops), ops.count("Product")) == (launches, products) else f"launches are {', '.join(ops)}"
 
 
-def main():
-    wrong = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for case in CASES:
-            for kind in TYPES:
-                wrong += check(sys.argv[1], folder, case, kind)
-    print(f"{len(CASES)} graphs of {len(TYPES)} types, {wrong} wrong")
-    sys.exit(wrong > 0)
-
-
-if __name__ == "__main__":
-    main()
+for row in CASES:
+    for element in TYPES:
+        case(f"{row[0]}, {element}", check, sys.argv[1], element, *row)
+finish()

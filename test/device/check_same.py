@@ -6,40 +6,30 @@ usage: check_same.py TEMPOC TEMPO_RUN OTHER_TEMPO_RUN MODEL_FOLDER...
 """
 import itertools
 import os
-import subprocess
 import sys
-import tempfile
 
-import numpy as np
-
-
-def outputs(run, graph, inputs, to):
-    subprocess.run([*run, graph, "--inputs", inputs, "--outputs", to, "--seed", "5"], check=True)
-    with np.load(to) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, same_bits  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
 
 
-def main():
-    tempoc, run, other, *models = sys.argv[1:]
-    wrong = total = 0
-    with tempfile.TemporaryDirectory() as folder:
-        graph, to = os.path.join(folder, "train.onnx"), os.path.join(folder, "out.npz")
-        for model, recipe in itertools.product(models, ("none", "exact", "tiled", "chunked", "portable")):
-            inputs = os.path.join(model, "inputs.npz")
-            subprocess.run([tempoc, os.path.join(model, "model.onnx"), "-o", graph, f"--recipe={recipe}"],
-                           check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            expected = outputs([run], graph, inputs, to)
-            for way in ([other], [run, "--check-memory"]):
-                got = outputs(way, graph, inputs, to)
-                differ = [name for name in expected if expected[name].tobytes() != got[name].tobytes()]
-                total += 1
-                if differ or expected.keys() != got.keys():
-                    wrong += 1
-                    print(f"{os.path.basename(model)} {recipe}, {' '.join(way)}: {len(differ)} outputs differ, "
-                          f"{differ[:3]}")
-    print(f"{total - wrong} of {total} runs give the same bits")
-    sys.exit(wrong != 0)
+def outputs(program, inputs):
+    run(*program, path("train.onnx"), "--inputs", inputs, "--outputs", path("out.npz"), "--seed", 5)
+    return load(path("out.npz"))
 
 
-if __name__ == "__main__":
-    main()
+def check(tempoc, one, other, model, recipe):
+    inputs = os.path.join(model, "inputs.npz")
+    run(tempoc, os.path.join(model, "model.onnx"), "-o", path("train.onnx"), f"--recipe={recipe}")
+    expected = outputs([one], inputs)
+    for way in ([other], [one, "--check-memory"]):
+        got = outputs(way, inputs)
+        if not same_bits(got, expected):
+            differ = [name for name in expected if name not in got or not same_bits(got[name], expected[name])]
+            return f"{' '.join(way)}: {len(differ)} outputs differ, {differ[:3]}"
+    return None
+
+
+for folder, how in itertools.product(sys.argv[4:], ("none", "exact", "tiled", "chunked", "portable")):
+    case(f"{os.path.basename(folder)} {how}", check, *sys.argv[1:4], folder, how)
+finish()

@@ -7,52 +7,45 @@ no larger than under tiled.
 """
 import os
 import re
-import subprocess
 import sys
-import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from programs import case, finish, path, run  # noqa: E402
 
 ROW = re.compile(r"^ {11}(\S+) +(\d+) +([+-]\d+) +([+-][\d.]+)%  (applied|left out|not applied)")
 
 
-def compiled(o, case, folder, *flags):
-    out = os.path.join(folder, "out.onnx")
-    text = subprocess.run([o[0], os.path.join(case, "model.onnx"), *flags, "-o", out], capture_output=True, text=True,
-                          check=True).stdout
-    return text, out
+def compiled(o, folder, *flags):
+    """What tempoc prints; the compiled file is out.onnx."""
+    return run(o[0], os.path.join(folder, "model.onnx"), *flags, "-o", path("out.onnx")).out
 
 
-def arena(o, case, folder, *flags):
-    _, graph = compiled(o, case, folder, *flags)
-    text = subprocess.run([o[1], graph, "--inputs", os.path.join(case, "inputs.npz"), "--memory"], capture_output=True,
-                          text=True, check=True).stdout
+def arena(o, folder, *flags):
+    compiled(o, folder, *flags)
+    text = run(o[1], path("out.onnx"), "--inputs", os.path.join(folder, "inputs.npz"), "--memory").out
     return int(re.search(r"(\d+) .* arena:", text)[1])
 
 
-def check(o, case, folder):
-    text, graph = compiled(o, case, folder, "--recipe=auto")
-    with open(graph, "rb") as file:
+def check(o, folder):
+    text = compiled(o, folder, "--recipe=auto")
+    with open(path("out.onnx"), "rb") as file:
         chosen = file.read()
     rows = [m.groups() for m in map(ROW.match, text.splitlines()) if m]
     assert rows, "no rewrites are told of"
     out = [f"--disable={name}" for name, _, _, _, verdict in rows if verdict == "left out"]
-    _, same = compiled(o, case, folder, "--recipe=tiled", *out)
-    with open(same, "rb") as file:
+    compiled(o, folder, "--recipe=tiled", *out)
+    with open(path("out.onnx"), "rb") as file:
         assert file.read() == chosen, "it is not tiled without what is left out"
-    least = arena(o, case, folder, "--recipe=auto")
-    assert least <= arena(o, case, folder, "--recipe=tiled"), "tiled takes less"
+    least = arena(o, folder, "--recipe=auto")
+    assert least <= arena(o, folder, "--recipe=tiled"), "tiled takes less"
     for name, _, more, time, verdict in rows:
         if verdict == "applied":
-            without = arena(o, case, folder, "--recipe=tiled", *out, f"--disable={name}")
+            without = arena(o, folder, "--recipe=tiled", *out, f"--disable={name}")
             assert without - least == int(more), f"{name}: {without - least} bytes without it, not {more}"
             assert int(more) > 0 or (int(more) == 0 and float(time) >= 0), f"{name} is of no use"
-    return f"{len(rows) - len(out)} applied, {len(out)} left out"
+    return None, f"{len(rows) - len(out)} applied, {len(out)} left out"
 
 
-def main(tempoc, tempo_run, *cases):
-    for case in cases:
-        with tempfile.TemporaryDirectory() as folder:
-            print(f"{os.path.basename(os.path.normpath(case))}: {check((tempoc, tempo_run), case, folder)}", flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+for model_folder in sys.argv[3:]:
+    case(os.path.basename(os.path.normpath(model_folder)), check, sys.argv[1:3], model_folder)
+finish()

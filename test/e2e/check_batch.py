@@ -7,27 +7,27 @@ In one run the whole batch stands three times in a row, in another each sample d
 its neighbour shows. Losses that count labels (all but those with one label for each sample) are not tried one by one.
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
-from check_models import LIMIT, arrays, by_onnxruntime, worst
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from check_models import worst  # noqa: E402
+from compare import by_onnxruntime, load  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import GRADIENT  # noqa: E402
 
 
-def compiled(o, case, batch, folder):
-    out = os.path.join(folder, f"{batch}.onnx")
-    model = os.path.join(case, "model.onnx")
-    subprocess.run([o["tempoc"], "-q", model, f"--dim=batch={batch}", *o["flags"], "-o", out], check=True,
-                   stderr=subprocess.DEVNULL)
+def compiled(o, folder, batch):
+    out = path(f"{batch}.onnx")
+    run(o["tempoc"], "-q", os.path.join(folder, "model.onnx"), f"--dim=batch={batch}", *o["flags"], "-o", out)
     return out
 
 
-def results(o, graph, feeds, folder):
-    inputs, got = os.path.join(folder, "in.npz"), os.path.join(folder, "got.npz")
-    np.savez(inputs, **feeds)
-    subprocess.run([o["tempo_run"], graph, "--inputs", inputs, "--outputs", got], check=True)
-    return arrays(got)
+def results(o, graph, feeds):
+    np.savez(path("in.npz"), **feeds)
+    run(o["tempo_run"], graph, "--inputs", path("in.npz"), "--outputs", path("got.npz"))
+    return load(path("got.npz"))
 
 
 def judge(what, got, want, limit):
@@ -36,21 +36,20 @@ def judge(what, got, want, limit):
     return error
 
 
-def check(o, case, folder):
-    want, feeds = dict(np.load(os.path.join(case, "expected.npz"))), dict(np.load(os.path.join(case, "inputs.npz")))
-    limit = float(want.pop("limit", LIMIT))
+def check(o, folder):
+    want, feeds = (load(os.path.join(folder, name)) for name in ("expected.npz", "inputs.npz"))
+    limit = float(want.pop("limit", GRADIENT))
     n = len(next(iter(feeds.values())))
-    many = compiled(o, case, 3 * n, folder)
+    many = compiled(o, folder, 3 * n)
     in_turn = {k: np.tile(v, [3] + [1] * (v.ndim - 1)) for k, v in feeds.items()}
-    errors = [judge("in turn", results(o, many, in_turn, folder), want, limit),
+    errors = [judge("in turn", results(o, many, in_turn), want, limit),
               judge("in turn, by ONNX Runtime", by_onnxruntime(many, in_turn), want, limit),
-              judge("in rows", results(o, many, {k: np.repeat(v, 3, axis=0) for k, v in feeds.items()}, folder), want,
-                    limit)]
+              judge("in rows", results(o, many, {k: np.repeat(v, 3, axis=0) for k, v in feeds.items()}), want, limit)]
     if feeds.get("labels", np.zeros((1, 1))).ndim == 1:
-        single = compiled(o, case, 1, folder)
-        runs = [results(o, single, {k: v[i:i + 1] for k, v in feeds.items()}, folder) for i in range(n)]
+        single = compiled(o, folder, 1)
+        runs = [results(o, single, {k: v[i:i + 1] for k, v in feeds.items()}) for i in range(n)]
         errors.append(judge("one by one", {k: np.mean([r[k] for r in runs], axis=0) for k in runs[0]}, want, limit))
-    return max(errors)
+    return None, f"worst error {max(errors):.1e}"
 
 
 COUNTED = """<ir_version: 10, opset_import: ["" : 21]>
@@ -66,13 +65,13 @@ counted (float[3,4] x, int64[3,2] columns) => (float[3,2] y)
 """
 
 
-def check_counted(o, folder):
+def check_counted(o):
     """Rows that a constant counts: six samples at once as three and three by the file as it is, in ONNX Runtime."""
-    text, plain, six = (os.path.join(folder, name) for name in ("g.onnxt", "plain.onnx", "six.onnx"))
+    text, plain, six = (path(name) for name in ("g.onnxt", "plain.onnx", "six.onnx"))
     with open(text, "w", encoding="utf-8") as file:
         file.write(COUNTED)
     for flags, out in (["--passes="], plain), (["--passes=shapes,batch", "--dim=batch=6"], six):
-        subprocess.run([o["tempoc"], "-q", text, *flags, "-o", out], check=True, stderr=subprocess.DEVNULL)
+        run(o["tempoc"], "-q", text, *flags, "-o", out)
     rng = np.random.default_rng(0)
     feeds = {"x": rng.normal(size=(6, 4)).astype(np.float32), "columns": rng.integers(0, 4, (6, 2))}
     parts = [by_onnxruntime(plain, {k: v[at:at + 3] for k, v in feeds.items()})["y"] for at in (0, 3)]
@@ -81,11 +80,10 @@ def check_counted(o, folder):
 
 def main(tempoc, tempo_run, *rest):
     o = {"tempoc": tempoc, "tempo_run": tempo_run, "flags": [a for a in rest if a.startswith("--")]}
-    with tempfile.TemporaryDirectory() as folder:
-        check_counted(o, folder)
-    for case in (a for a in rest if not a.startswith("--")):
-        with tempfile.TemporaryDirectory() as folder:
-            print(f"{os.path.basename(os.path.normpath(case))}: worst error {check(o, case, folder):.1e}", flush=True)
+    case("counted rows", check_counted, o)
+    for folder in (a for a in rest if not a.startswith("--")):
+        case(os.path.basename(os.path.normpath(folder)), check, o, folder)
+    finish()
 
 
 if __name__ == "__main__":

@@ -6,41 +6,43 @@ usage: check_drops.py TEMPOC TEMPO_RUN CASE_DIR ...
 Masks follow from the seed, the place of the Dropout and that of the element. Errors and their limit: check_models.py.
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 
-from check_models import LIMIT, worst
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from check_models import worst  # noqa: E402
+from compare import load  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import GRADIENT  # noqa: E402
 
 
-def outputs(tempoc, tempo_run, case, recipe, seed):
-    with tempfile.TemporaryDirectory() as folder:
-        out, got = os.path.join(folder, "out.onnx"), os.path.join(folder, "got.npz")
-        model, inputs = os.path.join(case, "model.onnx"), os.path.join(case, "inputs.npz")
-        for command in ([tempoc, model, "-q", "-o", out, f"--recipe={recipe}"],
-                        [tempo_run, out, "--inputs", inputs, "--outputs", got, f"--seed={seed}"]):
-            subprocess.run(command, check=True, capture_output=True, timeout=60)
-        return dict(np.load(got))
+def outputs(tempoc, tempo_run, folder, recipe, seed):
+    run(tempoc, os.path.join(folder, "model.onnx"), "-q", "-o", path("out.onnx"), f"--recipe={recipe}")
+    run(tempo_run, path("out.onnx"), "--inputs", os.path.join(folder, "inputs.npz"), "--outputs", path("got.npz"),
+        f"--seed={seed}")
+    return load(path("got.npz"))
 
 
-def main(tempoc, tempo_run, cases):
-    failed = 0
-    want = outputs(tempoc, tempo_run, cases[0], "none", 5)
-    other = outputs(tempoc, tempo_run, cases[0], "none", 6)
-    runs = [(case, recipe) for case in cases for recipe in ("exact", "tiled", "none", "portable")]
-    for case, recipe in runs:
-        got = outputs(tempoc, tempo_run, case, recipe, 5)
-        error, name = worst(got, want)
-        right = error <= LIMIT and len(want) > 1 and np.any(other["loss"] != want["loss"])
-        failed += not right
-        print(f"{'ok  ' if right else 'FAIL'} {os.path.basename(case)}, recipe {recipe}: apart by {error:.1e} ({name})")
-    print(f"{len(runs) - failed} passed, {failed} failed")
-    return failed > 0
+def check(tools, folder, recipe, want, other):
+    got = outputs(*tools, folder, recipe, 5)
+    error, name = worst(got, want)
+    right = error <= GRADIENT and len(want) > 1 and np.any(other["loss"] != want["loss"])
+    note = f"apart by {error:.1e} ({name})"
+    return (None, note) if right else note
+
+
+def main(tempoc, tempo_run, folders):
+    want = outputs(tempoc, tempo_run, folders[0], "none", 5)
+    other = outputs(tempoc, tempo_run, folders[0], "none", 6)
+    for folder in folders:
+        for recipe in ("exact", "tiled", "none", "portable"):
+            case(f"{os.path.basename(folder)}, recipe {recipe}", check, (tempoc, tempo_run), folder, recipe, want,
+                 other)
+    finish()
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 5:
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

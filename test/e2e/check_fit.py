@@ -10,11 +10,13 @@ import math
 import os
 import re
 import resource
-import subprocess
-import tempfile
+import sys
 
 import numpy as np
 import onnx
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from programs import case, finish, path, run  # noqa: E402
 
 THREADS = 2
 WITHIN = 1.03
@@ -25,42 +27,40 @@ def columns(line):
                     map(int, re.findall(r"\d+", line))))
 
 
-def fit(o, case, folder, optimizer):
-    out = os.path.join(folder, "fit.onnx")
-    text = subprocess.run([o.tempoc, os.path.join(case, "model.onnx"), f"--fit={o.memory}MiB", f"--recipe={o.recipe}",
-                           f"--threads={THREADS}", f"--optimizer={optimizer}", "-o", out], capture_output=True,
-                          text=True, check=True).stdout
+def fit(o, folder, optimizer):
+    text = run(o.tempoc, os.path.join(folder, "model.onnx"), f"--fit={o.memory}MiB", f"--recipe={o.recipe}",
+               f"--threads={THREADS}", f"--optimizer={optimizer}", "-o", path("fit.onnx")).out
     batch = int(re.match(r"fit +batch = (\d+) is the largest", text)[1])
-    return batch, next(columns(line) for line in text.splitlines() if re.match(rf" +{batch} ", line)), out
+    return batch, next(columns(line) for line in text.splitlines() if re.match(rf" +{batch} ", line))
 
 
-def runs(o, case, batch, folder):
+def runs(o, folder, batch):
     """Whether tempo-run runs at that batch under the limit; refusals name it, and anything else is wrong."""
-    graph, inputs = os.path.join(folder, "out.onnx"), os.path.join(folder, "in.npz")
-    subprocess.run([o.tempoc, "-q", os.path.join(case, "model.onnx"), f"--dim=batch={batch}", f"--recipe={o.recipe}",
-                    f"--threads={THREADS}", "-o", graph], check=True, stderr=subprocess.DEVNULL)
+    graph, inputs = path("out.onnx"), path("in.npz")
+    run(o.tempoc, "-q", os.path.join(folder, "model.onnx"), f"--dim=batch={batch}", f"--recipe={o.recipe}",
+        f"--threads={THREADS}", "-o", graph)
     np.savez(inputs, **{k: np.resize(v, (batch, *v.shape[1:]))
-                        for k, v in np.load(os.path.join(case, "inputs.npz")).items()})
-    done = subprocess.run([o.tempo_run, graph, "--inputs", inputs, f"--threads={THREADS}"], capture_output=True,
-                          text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (o.memory << 20,) * 2))
-    assert done.returncode in (0, 4), f"exit code {done.returncode}: {done.stderr}"
-    assert done.returncode == 0 or "not enough memory" in done.stderr, done.stderr
-    return done.returncode == 0
+                        for k, v in np.load(os.path.join(folder, "inputs.npz")).items()})
+    done = run(o.tempo_run, graph, "--inputs", inputs, f"--threads={THREADS}", code=None,
+               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (o.memory << 20,) * 2))
+    assert done.code in (0, 4), f"exit code {done.code}: {done.err}"
+    assert done.code == 0 or "not enough memory" in done.err, done.err
+    return done.code == 0
 
 
-def largest(o, case, batch, folder):
+def largest(o, folder, batch):
     """By halves, between 0.9 and 1.1 of the batch."""
     low, high = int(batch * 0.9), int(batch * 1.1)
     while high - low > max(1, batch // 2000):
         middle = (low + high) // 2
-        low, high = (middle, high) if runs(o, case, middle, folder) else (low, middle)
+        low, high = (middle, high) if runs(o, folder, middle) else (low, middle)
     return low
 
 
-def check_counts(o, case, folder):
+def check_counts(o, folder):
     """Everything in the table but the arena and the program."""
-    _, row, out = fit(o, case, folder, "adamw")
-    graph = onnx.load(out).graph
+    _, row = fit(o, folder, "adamw")
+    graph = onnx.load(path("fit.onnx")).graph
     arrays = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
     shape = lambda v: [d.dim_value for d in v.type.tensor_type.shape.dim]
     size = lambda v: math.prod(shape(v)) * np.dtype(onnx.helper.tensor_dtype_to_np_dtype(
@@ -75,6 +75,16 @@ def check_counts(o, case, folder):
     assert row["total"] <= o.memory << 20, row
 
 
+def check(o, folder):
+    check_counts(o, folder)
+    batch, _ = fit(o, folder, "none")
+    assert runs(o, folder, batch), f"batch {batch} does not run in {o.memory} MiB"
+    more = math.ceil(batch * WITHIN)
+    assert not runs(o, folder, more), f"batch {more} runs in {o.memory} MiB, {batch} was found"
+    found = f", {largest(o, folder, batch)} runs" if o.search else ""
+    return None, f"{batch} fits{found}"
+
+
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("tempoc")
@@ -84,16 +94,9 @@ def main():
     a.add_argument("--search", action="store_true")
     a.add_argument("cases", nargs="+")
     o = a.parse_args()
-    for case in o.cases:
-        name = os.path.basename(os.path.normpath(case))
-        with tempfile.TemporaryDirectory() as folder:
-            check_counts(o, case, folder)
-            batch, _, _ = fit(o, case, folder, "none")
-            assert runs(o, case, batch, folder), f"{name}: batch {batch} does not run in {o.memory} MiB"
-            more = math.ceil(batch * WITHIN)
-            assert not runs(o, case, more, folder), f"{name}: batch {more} runs in {o.memory} MiB, {batch} was found"
-            found = f", {largest(o, case, batch, folder)} runs" if o.search else ""
-            print(f"{name}, {o.recipe}, {o.memory} MiB: {batch} fits{found}", flush=True)
+    for folder in o.cases:
+        case(f"{os.path.basename(os.path.normpath(folder))}, {o.recipe}, {o.memory} MiB", check, o, folder)
+    finish()
 
 
 if __name__ == "__main__":

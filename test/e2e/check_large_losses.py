@@ -5,20 +5,19 @@ recipe, in this runtime and by function bodies in ONNX Runtime.
 usage: check_large_losses.py TEMPOC TEMPO_RUN
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
-import onnxruntime as ort
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
-import in_half
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import in_half  # noqa: E402
+from compare import by_onnxruntime, load, norm_error  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import SHARE  # noqa: E402
 
 N, H, C = 70000, 4, 3
-# Of the norm of the gradient: a share of 1 / N is stored to 6e-8 in float16, and to 1 / 256 of itself in bfloat16.
-LIMITS = {"float16": 5e-3, "bfloat16": 1e-2}
 RECIPES = "none", "exact", "tiled", "chunked", "portable"
 LOSSES = {
     "mean": "loss = SoftmaxCrossEntropyLoss (s, labels)",
@@ -29,12 +28,6 @@ LOSSES = {
                     "loss = ReduceMean <keepdims = 0> (e)",
     "mean of squares": "e = Mul (s, s)\n loss = ReduceMean <keepdims = 0> (e)",
 }
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"{os.path.basename(command[0])}: {done.stderr}")
 
 
 def expected(kind, x, w, labels, weights):
@@ -64,57 +57,34 @@ def model_of(kind, dtype, rows, numbers):
     return model
 
 
-def in_ort(path, feeds):
-    """By function bodies. Its optimizer is off: it takes float16 for float and back, and that is not the point."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    names = {i.name for i in session.get_inputs()}
-    return dict(zip((o.name for o in session.get_outputs()),
-                    session.run(None, {n: v for n, v in feeds.items() if n in names})))
-
-
-def check(tools, kind, dtype, rows, folder):
+def check(tools, kind, dtype, rows):
     rng = np.random.default_rng(0)
     x, w = (rng.normal(size=n).astype(in_half.NUMPY[dtype]) for n in ((N, H), (H, C)))
     weights, labels = np.array([1, 2, 0.5]).astype(in_half.NUMPY[dtype]), rng.integers(0, C, N)
     if kind == "ignored":
         labels[rng.random(N) < 0.02] = -100
     numbers = {"w": w, "weights": weights} if kind == "weighted" else {"w": w}
-    path, out, got, inputs = (os.path.join(folder, n) for n in ("in.onnx", "out.onnx", "got.npz", "inputs.npz"))
-    onnx.save(model_of(kind, dtype, rows, numbers), path)
+    source, out, got, inputs = (path(n) for n in ("in.onnx", "out.onnx", "got.npz", "inputs.npz"))
+    onnx.save(model_of(kind, dtype, rows, numbers), source)
     feeds = {"x": x, "labels": labels}
     np.savez(inputs, **feeds)
     loss, dw = expected(kind, *(v.astype(np.float64) for v in (x, w)), labels, weights.astype(np.float64))
     for recipe in RECIPES:
-        run(tools[0], path, "-q", f"--recipe={recipe}", "-o", out)
+        run(tools[0], source, "-q", f"--recipe={recipe}", "-o", out)
         run(tools[1], out, "--inputs", inputs, "--outputs", got)
-        results = {"tempo-run": np.load(got)}
+        results = {"tempo-run": load(got)}
         if dtype == "float16" and recipe in ("exact", "chunked"):
-            results["ONNX Runtime"] = in_ort(out, feeds)
+            # By function bodies. Its optimizer is off: it takes float16 for float and back, and that is not the point.
+            results["ONNX Runtime"] = by_onnxruntime(out, feeds, optimize=False)
         for where, values in results.items():
-            told, slope = (np.asarray(values[n]) for n in ("loss", "w_grad"))
-            if told.dtype.kind == "V" or told.dtype == np.uint16:  # bfloat16, as numpy stores it
-                told, slope = told.view(in_half.NUMPY[dtype]), slope.view(in_half.NUMPY[dtype])
-            errors = (abs(float(told.item()) - loss) / loss,
-                      np.linalg.norm(slope.astype(np.float64) - dw) / np.linalg.norm(dw))
-            if not max(errors) <= LIMITS[dtype]:
+            errors = abs(float(values["loss"].item()) - loss) / loss, norm_error(values["w_grad"], dw)
+            if not max(errors) <= SHARE[dtype]:
                 return f"{recipe} in {where}: the loss is off by {errors[0]:.1e}, its gradient by {errors[1]:.1e}"
     return None
 
 
-def main():
-    failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for kind in LOSSES:
-            for dtype in LIMITS:
-                for rows in (N, "rows"):
-                    why = check(sys.argv[1:3], kind, dtype, rows, folder)
-                    failed += why is not None
-                    print(f"{'ok  ' if why is None else 'FAIL'} {kind} in {dtype}, {rows} rows"
-                          f"{': ' + why if why else ''}", flush=True)
-    sys.exit(failed > 0)
-
-
-main()
+for loss_kind in LOSSES:
+    for precision in SHARE:
+        for count in (N, "rows"):
+            case(f"{loss_kind} in {precision}, {count} rows", check, sys.argv[1:3], loss_kind, precision, count)
+finish()

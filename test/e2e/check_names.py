@@ -7,22 +7,23 @@ of an initializer (tempo.parameter.NAME) has to lead from there to the output th
 docs/exporting.md tells.
 """
 import os
-import subprocess
 import sys
-import tempfile
 
-import numpy as np
 import onnx
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, near  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import LAYOUT  # noqa: E402
 
 SHAPES = {"": lambda a: a, "transposed": lambda a: a.T, "flattened": lambda a: a.reshape(-1)}
 
 
-def check(tempoc, tempo_run, case, folder):
-    out, got = os.path.join(folder, "out.onnx"), os.path.join(folder, "got.npz")
-    subprocess.run([tempoc, "-q", os.path.join(case, "model.onnx"), "--names=pytorch", "-o", out], check=True)
-    subprocess.run([tempo_run, out, "--inputs", os.path.join(case, "inputs.npz"), "--outputs", got], check=True,
-                   stdout=subprocess.DEVNULL)
-    want, found = dict(np.load(os.path.join(case, "expected.npz"))), dict(np.load(got))
+def check(tempoc, tempo_run, folder):
+    out, got = path("out.onnx"), path("got.npz")
+    run(tempoc, "-q", os.path.join(folder, "model.onnx"), "--names=pytorch", "-o", out)
+    run(tempo_run, out, "--inputs", os.path.join(folder, "inputs.npz"), "--outputs", got)
+    want, found = load(os.path.join(folder, "expected.npz")), load(got)
     told = {p.key[len("tempo.parameter."):]: (p.value.split() + [""])[:2]
             for p in onnx.load(out).metadata_props if p.key.startswith("tempo.parameter.")}
     renamed = 0
@@ -33,17 +34,12 @@ def check(tempoc, tempo_run, case, folder):
             continue
         value, gradient = SHAPES[how](value), found[name + "_grad"]
         assert gradient.shape == value.shape, f"{name} is {gradient.shape}, in PyTorch {value.shape}"
-        assert np.allclose(gradient, value, rtol=1e-3, atol=1e-5), f"{name} differs"
+        assert near(gradient, value, LAYOUT), f"{name} differs"
         renamed += name != initializer
     assert renamed > 0, "nothing has another name in PyTorch"
-    return renamed
+    return None, f"{renamed} gradients renamed"
 
 
-def main(tempoc, tempo_run, cases):
-    for case in cases:
-        with tempfile.TemporaryDirectory() as folder:
-            print(f"{os.path.basename(case)}: {check(tempoc, tempo_run, case, folder)} gradients renamed")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+for model_folder in sys.argv[3:]:
+    case(os.path.basename(model_folder), check, *sys.argv[1:3], model_folder)
+finish()

@@ -11,7 +11,6 @@ numbers of 16 bits. With --own-tiles, gradients of `tiled` in 16 bits are near t
 cores has an attention of its own there, which rounds in other places.
 """
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -19,22 +18,16 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-import in_half
-from check_models import arrays
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import in_half  # noqa: E402
+from compare import load, most, norm_error, rms, same_bits  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import RECIPE  # noqa: E402
 
 VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
-# Of portable beside none: sums in another order, in float; in 16 bits twice the error of PyTorch's own gradients in
-# such a type (models/*/expected.npz), as each has one.
-LIMITS = {"float": 1e-4, "float16": 1e-2, "bfloat16": 8e-2}
 BOTH = ("float16", "bfloat16")
 # Conv-21 knows one
 HALF = {"bert-ts_14": BOTH, "gpt2-dyn_21": BOTH, "llama-dyn_21": BOTH, "t5-dyn_18": BOTH, "vit-dyn_18": BOTH[:1]}
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        raise RuntimeError(f"{os.path.basename(command[0])} exit {done.returncode}: {done.stderr.strip()[:400]}")
 
 
 # --- the ledger, again -----------------------------------------------------------------------------------------------
@@ -148,7 +141,7 @@ def stack_of(blocks, spelling, products=None, near_one=False):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), feeds
 
 
-def check_formulas(o, dtype, folder):
+def check_formulas(o, dtype):
     sbh, as2b, sb = S * H * B, A * S * S * B, S * B
     e = 4 if dtype == "float" else 2
     # sb: mean and 1/std of two norms, always float; exact keeps no mean. Masks are bytes. Of 16 bits tiled keeps the
@@ -167,10 +160,9 @@ def check_formulas(o, dtype, folder):
             model, _ = stack_of(blocks, "Div", near_one=True)
             if dtype != "float":
                 in_half.convert(model, dtype)
-            path, out = os.path.join(folder, "stack.onnx"), os.path.join(folder, "out.onnx")
-            onnx.save(model, path)
-            run(o.tempoc, path, "-o", out, f"--recipe={recipe}")
-            total[blocks] = saved_bytes(onnx.load(out))
+            onnx.save(model, path("stack.onnx"))
+            run(o.tempoc, path("stack.onnx"), "-o", path("out.onnx"), f"--recipe={recipe}")
+            total[blocks] = saved_bytes(onnx.load(path("out.onnx")))
         for more in (2, 3):
             block = total[more] - total[more - 1]
             if block != formula:
@@ -184,35 +176,32 @@ def check_formulas(o, dtype, folder):
 def off(got, want, dtype):
     """The gradient that differs most, on the scale of all: (error, name). One that is zero but for rounding, as that of
     the bias of an attention key, is some percent of the others in 16 bits."""
-    limit = LIMITS[dtype]
-    scale = (0.01 if dtype == "float" else 0.1) * np.median([np.sqrt(np.mean(np.square(w))) for w in want.values()])
-    norm = np.linalg.norm
-    rows = [(norm(got[n] - w) / (norm(w) + scale * np.sqrt(w.size) + 1e-30), n) for n, w in want.items()]
-    return max(rows, key=lambda row: (not row[0] <= limit, row[0]))
+    scale = (0.01 if dtype == "float" else 0.1) * np.median([rms(w) for w in want.values()])
+    return most([(norm_error(got[n], w, scale), n) for n, w in want.items()], RECIPE[dtype])
 
 
-def check_graph(o, path, inputs, dtype, folder):
+def check_graph(o, source, inputs, dtype):
     grads, saved, ops = {}, {}, {}
     for recipe, threads in ("none", 1), ("exact", 2), ("tiled", 3), ("portable", 2), ("paper", 3):
-        out, got = os.path.join(folder, f"{recipe}.onnx"), os.path.join(folder, f"{recipe}.npz")
-        run(o.tempoc, path, "-o", out, f"--recipe={recipe}")
+        out, got = path(f"{recipe}.onnx"), path(f"{recipe}.npz")
+        run(o.tempoc, source, "-o", out, f"--recipe={recipe}")
         model = onnx.load(out)
         onnx.checker.check_model(model, full_check=True)
         domains = {n.domain for n in model.graph.node} | {i.domain for i in model.opset_import}
         if recipe == "portable" and (model.functions or domains != {""}):
             return "portable is left with other than standard ops"
-        run(o.tempo_run, out, "--inputs", inputs, "--outputs", got, "--threads", str(threads), "--seed", "7")
-        grads[recipe], saved[recipe] = arrays(got), saved_bytes(model)
+        run(o.tempo_run, out, "--inputs", inputs, "--outputs", got, "--threads", threads, "--seed", 7)
+        grads[recipe], saved[recipe] = load(got), saved_bytes(model)
         ops[recipe] = {n.op_type.partition("_")[0] for n in model.graph.node if n.domain == "ai.tempo"}
     near = {"portable", "paper"} | ({"tiled"} if o.own_tiles and dtype != "float" else set())
     for name, want in grads["none"].items():
         for recipe in {"exact", "tiled"} - near:
-            if grads[recipe][name].tobytes() != want.tobytes():
+            if not same_bits(grads[recipe][name], want):
                 return f"{name} is not bit-equal under none and {recipe}"
-    want = {n: w.astype(np.float64) for n, w in grads["none"].items() if n.endswith("_grad")}
+    want = {n: w for n, w in grads["none"].items() if n.endswith("_grad")}
     for recipe in near:
-        error, name = off({n: g.astype(np.float64) for n, g in grads[recipe].items()}, want, dtype)
-        if not error <= LIMITS[dtype]:
+        error, name = off(grads[recipe], want, dtype)
+        if not error <= RECIPE[dtype]:
             return f"{recipe}: {name} is off by {error:.1e}"
     if not all(saved[recipe] < saved["none"] for recipe in ("exact", "portable", "paper")):
         return f"saved bytes: {saved}"
@@ -225,7 +214,7 @@ def check_graph(o, path, inputs, dtype, folder):
 # --- GELU over all numbers of 16 bits ---------------------------------------------------------------------------------
 
 
-def check_gelu(o, dtype, form, folder):
+def check_gelu(o, dtype, form):
     """`exact` keeps GELU's operand and makes GELU again for the product's gradient: that is GELU itself, bit by bit."""
     every = helper.make_tensor("x", in_half.ONNX[dtype], [256, 256], np.arange(65536, dtype=np.uint16).tobytes(),
                                raw=True)
@@ -236,18 +225,17 @@ def check_gelu(o, dtype, form, folder):
         helper.make_node("Mul", ["y", "factor"], ["scaled"]),
         helper.make_node("ReduceSum", ["scaled"], ["loss"], keepdims=0),
     ], "gelu", [], [helper.make_tensor_value_info("loss", in_half.ONNX[dtype], [])], [every, factor])
-    path = os.path.join(folder, "gelu.onnx")
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    source, out, got = path("gelu.onnx"), path("out.onnx"), path("got.npz")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), source)
     grads = {}
     for recipe, times in ("none", 1), ("exact", 2):
-        out, got = os.path.join(folder, "out.onnx"), os.path.join(folder, "got.npz")
-        run(o.tempoc, path, "-o", out, f"--recipe={recipe}")
+        run(o.tempoc, source, "-o", out, f"--recipe={recipe}")
         if sum(n.op_type == "Gelu" for n in onnx.load(out).graph.node) != times:
             return f"{recipe} does not compute GELU {times} times"
         run(o.tempo_run, out, "--outputs", got)
-        grads[recipe] = arrays(got)
+        grads[recipe] = load(got)
     for name in ("x_grad", "factor_grad"):
-        if grads["none"][name].tobytes() != grads["exact"][name].tobytes():
+        if not same_bits(grads["none"][name], grads["exact"][name]):
             return f"{name} is not bit-equal under none and exact"
     return None
 
@@ -258,44 +246,37 @@ class Options:
 
 
 def main():
-    tempoc, tempo_run, *cases = sys.argv[1:]
-    o = Options(tempoc, tempo_run, "--own-tiles" in cases)
-    cases = [case for case in cases if case != "--own-tiles"]
-    checks = [(f"formulas in {dtype}", check_formulas, (dtype,)) for dtype in LIMITS]
+    tempoc, tempo_run, *folders = sys.argv[1:]
+    o = Options(tempoc, tempo_run, "--own-tiles" in folders)
+    folders = [folder for folder in folders if folder != "--own-tiles"]
+    checks = [(f"formulas in {dtype}", check_formulas, (dtype,)) for dtype in RECIPE]
     checks += [(f"GELU in {dtype}, {form}", check_gelu, (dtype, form)) for dtype in in_half.ONNX
                for form in ("none", "tanh")]
-    failed = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as made:  # path() is for each case alone
         def add(name, model, feeds, dtype):
-            path, inputs = (os.path.join(folder, f"case{len(checks)}.{end}") for end in ("onnx", "npz"))
-            onnx.save(model, path)
+            source, inputs = (os.path.join(made, f"case{len(checks)}.{end}") for end in ("onnx", "npz"))
+            onnx.save(model, source)
             np.savez(inputs, **feeds)
-            checks.append((name, check_graph, (path, inputs, dtype)))
+            checks.append((name, check_graph, (source, inputs, dtype)))
 
         for spelling in ("Div", "Mul"):
-            for dtype in LIMITS:
+            for dtype in RECIPE:
                 model, feeds = stack_of(2, spelling)
                 add(f"stack in {dtype}, scale by {spelling}",
                     in_half.convert(model, dtype) if dtype != "float" else model, feeds, dtype)
         for dtype in in_half.ONNX:
             add(f"stack with products in {dtype}", *stack_of(2, "Div", dtype), dtype)
-        for case in cases:
-            name = os.path.basename(os.path.normpath(case))
-            paths = [os.path.join(case, n) for n in ("model.onnx", "inputs.npz")]
+        for folder in folders:
+            name = os.path.basename(os.path.normpath(folder))
+            paths = [os.path.join(folder, n) for n in ("model.onnx", "inputs.npz")]
             checks.append((name, check_graph, (*paths, "float")))
             for dtype in HALF.get(name, ()):
                 feeds = {k: v.astype(in_half.NUMPY[dtype]) if v.dtype == np.float32 else v
                          for k, v in np.load(paths[1]).items()}
                 add(f"{name} in {dtype}", in_half.convert(onnx.load(paths[0]), dtype), feeds, dtype)
         for name, check, operands in checks:
-            try:
-                why = check(o, *operands, folder)
-            except (RuntimeError, onnx.checker.ValidationError) as error:
-                why = str(error)
-            failed += why is not None
-            print(f"{'ok  ' if why is None else 'FAIL'} {name}{': ' + why if why else ''}", flush=True)
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    sys.exit(failed > 0)
+            case(name, check, o, *operands)
+    finish()
 
 
 main()

@@ -4,14 +4,17 @@ first step's velocities are the gradients that PyTorch computed, weights move al
 trains: the loss of its last step is that of as many single runs, each fed with what the one before it gave.
 usage: check_steps.py TEMPOC TEMPO_RUN CASE_DIR ..."""
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
-from check_models import LIMIT, worst
 from onnx import TensorProto as T, helper as h, numpy_helper as n
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from check_models import worst  # noqa: E402
+from compare import load  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import GRADIENT  # noqa: E402
 
 DOMAIN, RATE, STEPS = "ai.onnx.preview.training", 0.125, 4
 
@@ -35,15 +38,10 @@ def add_step(model, names, loss):
     return init
 
 
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, f"{' '.join(command)}: exit {done.returncode}: {done.stderr}"
-
-
-def check(tempoc, tempo_run, case, folder):
-    want, feeds = dict(np.load(os.path.join(case, "expected.npz"))), dict(np.load(os.path.join(case, "inputs.npz")))
-    step, compiled, batch, results = (os.path.join(folder, name) for name in ("m.onnx", "c.onnx", "i.npz", "o.npz"))
-    model = onnx.load(os.path.join(case, "model.onnx"))
+def check(tempoc, tempo_run, folder):
+    want, feeds = (load(os.path.join(folder, name)) for name in ("expected.npz", "inputs.npz"))
+    step, compiled, batch, results = (path(name) for name in ("m.onnx", "c.onnx", "i.npz", "o.npz"))
+    model = onnx.load(os.path.join(folder, "model.onnx"))
     held = {i.name for i in model.graph.initializer}
     names = [name[:-5] for name in want if name.endswith("_grad") and name[:-5] in held]
     loss = model.graph.output[0].name
@@ -54,26 +52,21 @@ def check(tempoc, tempo_run, case, folder):
     def train(count, arrays):
         np.savez(batch, **arrays)
         run(tempo_run, compiled, "--inputs", batch, "--outputs", results, f"--repeat={count}")
-        return dict(np.load(results))
+        return load(results)
     got = first = train(1, feeds)
     error, name = worst({"loss": first[loss], **{w + "_grad": first[w + "_v_new"] for w in names}},
                         {"loss": want["loss"], **{w + "_grad": want[w + "_grad"] for w in names}})
-    assert len(names) > 10 and error <= LIMIT, f"{case}: {name}: {error}"
+    assert len(names) > 10 and error <= GRADIENT, f"{len(names)} parameters, {name}: {error}"
     for w in names:
-        assert np.array_equal(first[w + "_new"], init[w] - np.float32(RATE) * first[w + "_v_new"]), f"{case}: {w}"
+        assert np.array_equal(first[w + "_new"], init[w] - np.float32(RATE) * first[w + "_v_new"]), w
     for _ in range(STEPS - 1):
         got = train(1, {**feeds, **{o[:-4]: value for o, value in got.items() if o.endswith("_new")}})
     again = train(STEPS, feeds)
-    assert all(np.array_equal(got[o], again[o]) for o in got) and got[loss] < first[loss], f"{case}: --repeat"
-    print(f"{case}: {len(names)} parameters, worst {error:.2g} of {name}, loss {float(first[loss]):.3f} to "
-          f"{float(got[loss]):.3f}")
+    assert all(np.array_equal(got[o], again[o]) for o in got) and got[loss] < first[loss], "--repeat"
+    return None, (f"{len(names)} parameters, worst {error:.2g} of {name}, loss {float(first[loss]):.3f} to "
+                  f"{float(got[loss]):.3f}")
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        for case in sys.argv[3:]:
-            check(sys.argv[1], sys.argv[2], case, folder)
-
-
-if __name__ == "__main__":
-    main()
+for model_folder in sys.argv[3:]:
+    case(os.path.basename(os.path.normpath(model_folder)), check, *sys.argv[1:3], model_folder)
+finish()

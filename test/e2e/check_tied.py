@@ -6,17 +6,17 @@ Models are made by onnx.helper; gradients are compared with central differences 
 it was meant, in fp64.
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from torch_metadata import CALL, FOLDED, SCOPES, SIGNATURE, expect, failures, note  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, max_error  # noqa: E402
+from programs import expect, finish, path, run  # noqa: E402
+from tolerances import SMOOTH  # noqa: E402
+from torch_metadata import CALL, FOLDED, SCOPES, SIGNATURE, note  # noqa: E402
 
 
 def add_metadata(to, **entries):
@@ -39,14 +39,13 @@ def model_of(nodes, weights, dtype=np.float64):
     return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)])
 
 
-def compile_model(tempoc, folder, model, *flags):
+def compile_model(tempoc, model, *flags):
     """(exit code, messages, the compiled model)."""
-    source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
+    source, target = path("in.onnx"), path("out.onnx")
     if model is not None:
         onnx.save(model, source)
-    done = subprocess.run([tempoc, source, "-o", target, "-q", "--verify-each", *flags], capture_output=True, text=True,
-                          timeout=60)
-    return done.returncode, done.stderr, onnx.load(target, load_external_data=False) if done.returncode == 0 else None
+    done = run(tempoc, source, "-o", target, "-q", "--verify-each", *flags, code=None)
+    return done.code, done.err, onnx.load(target, load_external_data=False) if done.code == 0 else None
 
 
 def two_layers(rng, first, second, equal=True, same_bias=True):
@@ -67,17 +66,17 @@ def two_layers(rng, first, second, equal=True, same_bias=True):
     return model_of(nodes, weights)
 
 
-def check_names(tempoc, folder, rng):
+def check_names(tempoc, rng):
     a, b = ["m_a_weight", "m_a_bias"], ["m_b_weight", "m_b_bias"]
-    code, said, _ = compile_model(tempoc, folder, two_layers(rng, a, a))
+    code, said, _ = compile_model(tempoc, two_layers(rng, a, a))
     expect("one parameter by name, stored twice: one again", code == 0 and "warning" not in said
            and "one again: val_2 is now val_1 [tied]" in said and "of their own again" not in said, said)
-    code, said, out = compile_model(tempoc, folder, two_layers(rng, a, b))
+    code, said, out = compile_model(tempoc, two_layers(rng, a, b))
     names = {i.name for i in out.graph.initializer} if out else set()
     expect("two parameters that are equal: only their shared bias is parted", code == 0 and "warning" not in said
            and "one again" not in said and "of their own again: m.b.bias [tied]" in said, said)
     expect("a parameter gets its own name", {"bias", "m.b.bias", "val_1", "val_2"} <= names, names)
-    code, said, _ = compile_model(tempoc, folder, two_layers(rng, a, b, equal=False, same_bias=False))
+    code, said, _ = compile_model(tempoc, two_layers(rng, a, b, equal=False, same_bias=False))
     expect("nothing equal, nothing shared: silence", code == 0 and said == "", said)
 
 
@@ -87,10 +86,8 @@ def loss_of(model, weights, ids):
     for init in fed.graph.initializer:
         if init.name in weights:
             init.CopyFrom(numpy_helper.from_array(weights[init.name], init.name))
-    options = ort.SessionOptions()  # its fusions put numbers of a double graph into float attributes
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(fed.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return float(session.run(["loss"], {"ids": ids})[0])
+    # Its fusions put numbers of a double graph into float attributes.
+    return float(by_onnxruntime(fed, {"ids": ids}, optimize=False)["loss"])
 
 
 def by_differences(model, name, copies, ids, step=1e-5):
@@ -109,7 +106,7 @@ def by_differences(model, name, copies, ids, step=1e-5):
     return result
 
 
-def check_gradients(tempoc, folder, rng):
+def check_gradients(tempoc, rng):
     """A table that is also the decoder, and a stack of matrices of which a copy has other axes."""
     table, stack = rng.normal(size=(5, 3)), rng.normal(size=(2, 5, 4))
     nodes = [helper.make_node("Gather", ["m.table", "ids"], ["x"]), helper.make_node("MatMul", ["x", "val_3"], ["h"]),
@@ -119,18 +116,17 @@ def check_gradients(tempoc, folder, rng):
              helper.make_node("ReduceSum", ["q"], ["loss"], keepdims=0)]
     model = model_of(nodes, {"val_3": table.T, "m.table": table, "m.stack": stack, "val_4": stack.transpose(0, 2, 1)})
     ids = np.array([4, 0, 2, 4])
-    code, said, out = compile_model(tempoc, folder, model, "--retie")
+    code, said, out = compile_model(tempoc, model, "--retie")
     expect("--retie joins both", code == 0 and "val_3 is now the transpose of m.table" in said
            and "val_4 is now the transpose of m.stack" in said, said)
     if code:
         return
     onnx.checker.check_model(out, full_check=True)
-    session = ort.InferenceSession(out.SerializeToString(), providers=["CPUExecutionProvider"])
-    got = dict(zip([o.name for o in session.get_outputs()], session.run(None, {"ids": ids})))
+    got = by_onnxruntime(out, {"ids": ids})
     for name, copies in (("m.table", {"val_3": (1, 0)}), ("m.stack", {"val_4": (0, 2, 1)})):
         want = by_differences(model, name, copies, ids)
-        error = np.max(np.abs(got[name + "_grad"] - want)) / np.max(np.abs(want))
-        expect(f"the gradient of {name} is that of both uses", error < 1e-7, error)
+        error = max_error(got[name + "_grad"], want)
+        expect(f"the gradient of {name} is that of both uses", error < SMOOTH, error)
         expect(f"{name}: one gradient", sum(o.startswith("val_") for o in got) == 0, list(got))
 
 
@@ -190,9 +186,9 @@ def trained_by(out):
     return {o.name[:-5] for o in out.graph.output if o.name.endswith("_grad")} if out else set()
 
 
-def check_kinds(tempoc, folder, rng):
+def check_kinds(tempoc, rng):
     table = rng.normal(size=(5, 3))
-    code, said, out = compile_model(tempoc, folder, exported(rng, MERGED, table))
+    code, said, out = compile_model(tempoc, exported(rng, MERGED, table))
     expect("all merged: trained is what was", code == 0 and trained_by(out) == TRAINED, f"{trained_by(out)} {said}")
     expect("all merged: notes", "warning" not in said and "of their own again: " in said
            and " and 2 more [tied]" in said and "val_9 is now the transpose of table" in said, said)
@@ -200,56 +196,55 @@ def check_kinds(tempoc, folder, rng):
         return
     onnx.checker.check_model(out, full_check=True)
     ids = np.array([4, 0, 2, 4])
-    session = ort.InferenceSession(out.SerializeToString(), providers=["CPUExecutionProvider"])
-    got = dict(zip([o.name for o in session.get_outputs()], session.run(None, {"ids": ids})))
+    got = by_onnxruntime(out, {"ids": ids})
     meant = exported(rng, None, table)
     for name in sorted(TRAINED):
         want = by_differences(meant, name, {"val_9": (1, 0)} if name == "table" else {}, ids)
-        error = np.max(np.abs(got[name + "_grad"] - want)) / np.max(np.abs(want))
-        expect(f"the gradient of {name} is its own", error < 1e-7, error)
-    code, said, out = compile_model(tempoc, folder, exported(rng, {"std": "gamma"}, table), "--train=std")
+        error = max_error(got[name + "_grad"], want)
+        expect(f"the gradient of {name} is its own", error < SMOOTH, error)
+    code, said, out = compile_model(tempoc, exported(rng, {"std": "gamma"}, table), "--train=std")
     expect("--train of what was merged away", "std" in trained_by(out) and "matches no" not in said, said)
-    code, said, out = compile_model(tempoc, folder, exported(rng, {}, np.full((5, 3), 0.5)))
+    code, said, out = compile_model(tempoc, exported(rng, {}, np.full((5, 3), 0.5)))
     expect("a tie whose elements are all equal", trained_by(out) == TRAINED
            and "val_9 is now the transpose" in said, said)
-    code, said, out = compile_model(tempoc, folder, exported(rng, None, table))
+    code, said, out = compile_model(tempoc, exported(rng, None, table))
     expect("nothing merged: nothing parted", trained_by(out) == TRAINED and "of their own again" not in said, said)
 
 
-def check_external(tempoc, folder, rng):
+def check_external(tempoc, rng):
     """Weights in a file of their own: mapped where it is; where it is not, what is told is enough."""
     table = rng.normal(size=(5, 3))
     nodes = [helper.make_node("Gather", ["table", "ids"], ["x"]), helper.make_node("MatMul", ["x", "val_3"], ["h"]),
              helper.make_node("ReduceSum", ["h"], ["loss"], keepdims=0)]
     model = model_of(nodes, {"table": table, "val_3": table.T})
-    source = os.path.join(folder, "in.onnx")
+    source = path("in.onnx")
 
     def save(what, keep):
         onnx.save(what, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
         if not keep:
-            os.remove(os.path.join(folder, "weights.bin"))
+            os.remove(path("weights.bin"))
 
     save(model, True)
-    code, said, _ = compile_model(tempoc, folder, None)
+    code, said, _ = compile_model(tempoc, None)
     expect("weights in a file: warned of", code == 0 and "its transpose val_3" in said, said)
-    code, said, out = compile_model(tempoc, folder, None, "--retie")
+    code, said, out = compile_model(tempoc, None, "--retie")
     expect("weights in a file: joined, and still there", code == 0
            and [i.name for i in out.graph.initializer if i.data_location] == ["table"], said)
     save(model, False)
-    code, said, _ = compile_model(tempoc, folder, None)
+    code, said, _ = compile_model(tempoc, None)
     expect("weights absent: silence", code == 0 and said == "", said)
     save(exported(rng, MERGED, table), False)
-    code, said, out = compile_model(tempoc, folder, None)
+    code, said, out = compile_model(tempoc, None)
     expect("weights absent: what is told is done", code == 0 and trained_by(out) == TRAINED
            and "val_9 is now the transpose of table" in said, f"{trained_by(out)} {said}")
     save(exported(rng, MERGED, table, "view.default"), False)
-    code, said, out = compile_model(tempoc, folder, None, "--train=val_9")
+    code, said, out = compile_model(tempoc, None, "--train=val_9")
     expect("weights absent, layout not told: warned of, left as they are", code == 0 and "is now" not in said
            and trained_by(out) == TRAINED | {"val_9"} and "warning: table and val_9 both come from table" in said,
            f"{trained_by(out)} {said}")
 
 
-def check_chain(tempoc, folder, rng):
+def check_chain(tempoc, rng):
     """A merged weight and a use of it may be any number of nodes apart."""
     n = 150_000
     nodes = [helper.make_node("Gather", ["table", "ids"], ["x"])]
@@ -259,7 +254,7 @@ def check_chain(tempoc, folder, rng):
               helper.make_node("ReduceSum", ["z"], ["loss"], keepdims=0)]
     model = model_of(nodes, {"table": rng.normal(size=(5, 3)), "w": rng.normal(size=3)})
     add_metadata(model.graph, signature="p_w: PARAMETER target='w'\np_v: PARAMETER target='v'\n")
-    code, said, out = compile_model(tempoc, folder, model, "--passes=shapes,tied")
+    code, said, out = compile_model(tempoc, model, "--passes=shapes,tied")
     made = {o: node for node in out.graph.node for o in node.output} if out else {}
     at = next((node.input[1] for node in made.values() if node.output[0] == "z"), "")
     steps = 0
@@ -272,11 +267,9 @@ def check_chain(tempoc, folder, rng):
 def main(tempoc):
     rng = np.random.default_rng(5)
     for check in (check_names, check_gradients, check_kinds, check_external, check_chain):
-        with tempfile.TemporaryDirectory() as folder:
-            check(tempoc, folder, rng)
-    print(f"{len(failures)} failed")
-    return 1 if failures else 0
+        check(tempoc, rng)
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1])))
+    main(os.path.abspath(sys.argv[1]))

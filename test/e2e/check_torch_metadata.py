@@ -6,17 +6,18 @@ spells them; that gradients are PyTorch's is what models/ shows, here they are t
 usage: check_torch_metadata.py TEMPOC TEMPO_RUN [NAME ...]      NAME: functions below, without `check_`; default: all
 """
 import os
-import subprocess
 import sys
-import tempfile
 import time
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from torch_metadata import CALL, FOLDED, KIND, SCOPES, SIGNATURE, expect, node, note, run_checks  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, max_error, near  # noqa: E402
+from programs import each_check, expect, path, run  # noqa: E402
+from tolerances import EXPORTED, EXPORTED_FUNCTION, EXPORTED_SLOPE, each  # noqa: E402
+from torch_metadata import CALL, FOLDED, KIND, SCOPES, SIGNATURE, node, note  # noqa: E402
 
 
 def signature_of(**kinds):
@@ -52,27 +53,25 @@ def summed(value, square=True):
 
 
 class Case:
-    """Tools and a folder for files."""
+    """Tools, and what they make of a model."""
 
-    def __init__(self, tempoc, tempo_run, folder):
-        self.tempoc, self.tempo_run, self.folder = tempoc, tempo_run, folder
-        self.out = os.path.join(folder, "out.onnx")
+    def __init__(self, tempoc, tempo_run):
+        self.tempoc, self.tempo_run, self.out = tempoc, tempo_run, path("out.onnx")
 
     def compile(self, model, *flags, external=None):
         """(exit code, messages); `external`: weights are in a file, which is taken away where this is False."""
-        source, weights = os.path.join(self.folder, "in.onnx"), os.path.join(self.folder, "weights.bin")
+        source, weights = path("in.onnx"), path("weights.bin")
         if external is None:
             onnx.save(model, source)
         else:
             onnx.save(model, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
             if not external:
                 os.remove(weights)
-        done = subprocess.run([self.tempoc, source, "-o", self.out, "-q", "--verify-each", *flags],
-                              capture_output=True, text=True, timeout=120, errors="replace")
+        done = run(self.tempoc, source, "-o", self.out, "-q", "--verify-each", *flags, code=None, timeout=120)
         for sign in ("Sanitizer", "runtime error"):
-            if sign in done.stderr:
-                expect("a build with sanitizers finds nothing", False, done.stderr[:2000])
-        return done.returncode, done.stderr
+            if sign in done.err:
+                expect("a build with sanitizers finds nothing", False, done.err[:2000])
+        return done.code, done.err
 
     def trained(self):
         graph = onnx.load(self.out, load_external_data=False).graph
@@ -87,18 +86,16 @@ class Case:
         return list(init.dims) if init else None
 
     def run(self, x):
-        inputs, got = os.path.join(self.folder, "x.npz"), os.path.join(self.folder, "got.npz")
-        np.savez(inputs, x=x)
-        subprocess.run([self.tempo_run, self.out, "--inputs", inputs, "--outputs", got], check=True,
-                       capture_output=True)
-        return dict(np.load(got))
+        np.savez(path("x.npz"), x=x)
+        run(self.tempo_run, self.out, "--inputs", path("x.npz"), "--outputs", path("got.npz"))
+        return load(path("got.npz"))
 
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 
 
-def close(got, want, limit=1e-5):
-    return got.shape == np.shape(want) and np.max(np.abs(got - want)) <= limit * np.max(np.abs(want))
+def close(got, want, limit=EXPORTED):
+    return max_error(got, want) <= limit
 
 
 # --- kinds ------------------------------------------------------------------------------------------------------------
@@ -166,18 +163,19 @@ def check_functions(case):
     steps = {"exp": (["m.s"], np.exp), "neg": (["exp", "m.s"], lambda s: -np.exp(s)), "exp_1": (
         ["m.s", "neg"], lambda s: np.exp(-s)), "sigmoid": (["m.s"], lambda s: 1 / (1 + np.exp(-s)))}
     s = np.array([-0.7, 0.2, 1.1])
-    for dtype, limit in ((np.float32, 1e-5), (np.float64, 1e-9), (np.float16, 1e-2)):
+    for dtype, limit in EXPORTED_FUNCTION.items():
+        dtype = np.dtype(dtype)
         for name, (names, function) in steps.items():
             value = function(s.astype(dtype)).astype(dtype)
             code, said = case.compile(model_of(scaled(name), {name: value}, told, {name: names}, dtype=dtype))
-            expect(f"{name} of {names}, {dtype.__name__}: undone", code == 0 and case.trained() == {"m.s"}, said)
+            expect(f"{name} of {names}, {dtype}: undone", code == 0 and case.trained() == {"m.s"}, said)
             if code:
                 continue
             made = numpy_helper.to_array(case.initializers()["m.s"])
             got, step = case.run(X.astype(dtype)), 1e-5
             y = lambda s: np.sum((X * function(s)) ** 2, 0)
             want = (y(s + step) - y(s - step)) / (2 * step)
-            expect(f"  its value and gradient", made.dtype == dtype and np.allclose(made, s, atol=limit) and
+            expect(f"  its value and gradient", made.dtype == dtype and near(made, s, each(1e-5, limit)) and
                    close(got["m.s_grad"], want, limit) and np.isclose(got["loss"], np.sum(y(s)), rtol=limit),
                    (made, got, want))
     code, said = case.compile(model_of(scaled("exp"), {"exp": np.float32(2)}, told, {"exp": ["m.s"]}))
@@ -316,7 +314,8 @@ def check_table_there(case):
         step = np.zeros_like(want)
         step[at] = 1e-5
         want[at] = (s(e + step) - s(e - step)) / 2e-5
-    expect("  and its gradient is that of both", close(case.run(X.astype(np.float32))["m.e_grad"], want, 1e-4))
+    expect("  and its gradient is that of both", close(case.run(X.astype(np.float32))["m.e_grad"], want,
+                                                        EXPORTED_SLOPE))
     model = model_of(nodes, {"m.e": table, "embedding": table[[2, 2]] + 1}, told, {"embedding": ["m.e", "ids"]})
     code, said = case.compile(model)
     expect("rows that the table does not have: refused", code == 3 and "rows that the table does not have" in said,
@@ -587,15 +586,10 @@ def check_long(case):
         expect(f"ten megabytes of {what}", code in (0, 2, 3, 4) and took < 20, (code, took, said[:200]))
 
 
-def in_folder(tempoc, tempo_run, check):
-    with tempfile.TemporaryDirectory() as folder:
-        check(Case(tempoc, tempo_run, folder))
-
-
 def main(functions, tempoc, tempo_run, *names):
-    tempoc, tempo_run = os.path.abspath(tempoc), os.path.abspath(tempo_run)
-    return run_checks(functions, names, lambda check: in_folder(tempoc, tempo_run, check))
+    case = Case(os.path.abspath(tempoc), os.path.abspath(tempo_run))
+    each_check(functions, names, lambda check: check(case))
 
 
 if __name__ == "__main__":
-    sys.exit(main(globals(), *sys.argv[1:]))
+    main(globals(), *sys.argv[1:])

@@ -8,16 +8,17 @@ seed, the losses of the others stay within that of those of `exact`. The gradien
 """
 import argparse
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import helper
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import bert  # noqa: E402
+from compare import load  # noqa: E402
+from programs import check, finish, path, run  # noqa: E402
 
 NETWORK = bert.Bert(layers=2, hidden=32, heads=4, batch=4, sequence=8, vocabulary=16, dropout=0.1)
 RATE, BETAS, EPSILON, DECAY = 3e-3, (0.9, 0.999), 1e-8, 0.01
@@ -26,11 +27,11 @@ SCALE = np.float32(1024)
 OTHERS = {"paper": ["--recipe=paper"], "bf16": ["--precision=bf16"], "fp16": ["--precision=fp16"]}
 
 
-def compile_network(tempoc, flags, folder):
+def compile_network(tempoc, flags):
     """The compiled graph with weights as inputs; the weights."""
-    source, out = os.path.join(folder, "network.onnx"), os.path.join(folder, "step.onnx")
+    source, out = path("network.onnx"), path("step.onnx")
     bert.write(source, NETWORK)
-    subprocess.run([tempoc, source, "-q", "-o", out, *flags], check=True)
+    run(tempoc, source, "-q", "-o", out, *flags)
     weights = dict(bert.parameters(NETWORK))
     model = onnx.load(out)
     for tensor in [t for t in model.graph.initializer if t.name in weights]:
@@ -55,18 +56,17 @@ def adamw(weights, gradients, moments, step, scale):
         weight -= np.float32(RATE) * (mean / (np.sqrt(square) + EPSILON) + DECAY * weight)
 
 
-def train(o, flags, seed, folder):
-    graph, weights = compile_network(o.tempoc, flags, folder)
+def train(o, flags, seed):
+    graph, weights = compile_network(o.tempoc, flags)
     scale = SCALE if "--precision=fp16" in flags else np.float32(1)
     scaled = {"tempo.loss_scale": scale} if scale != 1 else {}
     moments = {name: (np.zeros_like(w), np.zeros_like(w)) for name, w in weights.items()}
-    inputs, outputs = os.path.join(folder, "in.npz"), os.path.join(folder, "out.npz")
+    inputs, outputs = path("in.npz"), path("out.npz")
     losses = []
     for step in range(1, o.steps + 1):
         np.savez(inputs, **batch_of(step), **weights, **scaled, **{"tempo.seed": np.array([seed, step])})
-        subprocess.run([o.tempo_run, graph, "--inputs", inputs, "--outputs", outputs], check=True)
-        with np.load(outputs) as out:
-            got = dict(out)
+        run(o.tempo_run, graph, "--inputs", inputs, "--outputs", outputs)
+        got = load(outputs)
         losses.append(float(got["loss"]))
         adamw(weights, got, moments, step, scale)
     return np.array(losses)
@@ -82,16 +82,15 @@ def main():
     parser.add_argument("tempo_run")
     parser.add_argument("--steps", type=int, default=200)
     o = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        exact, other = (train(o, [], seed, folder) for seed in (1, 2))
-        apart = {name: train(o, flags, 1, folder) for name, flags in OTHERS.items()}
+    exact, other = (train(o, [], seed) for seed in (1, 2))
+    apart = {name: train(o, flags, 1) for name, flags in OTHERS.items()}
     spread, *apart = (float(np.max(np.abs(smooth(x) - smooth(exact)))) for x in (other, *apart.values()))
-    learns = smooth(exact)[-1] < 0.7 * exact[0]
     print(f"loss {exact[0]:.3f} -> {smooth(exact)[-1]:.3f}; two seeds are {spread:.1e} apart, exact and "
           f"{', '.join(f'{name} {x:.1e}' for name, x in zip(OTHERS, apart))}")
-    failed = (not learns) + sum(not x <= spread for x in apart)
-    print(f"{1 + len(OTHERS) - failed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    check(smooth(exact)[-1] < 0.7 * exact[0], "nothing is learned")
+    for name, x in zip(OTHERS, apart):
+        check(x <= spread, f"{name} is {x:.1e} apart")
+    finish()
 
 
 if __name__ == "__main__":

@@ -10,16 +10,18 @@ which are zeros then.
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "passes"))
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "passes"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import optimizer_definitions as definitions  # noqa: E402
+from compare import load, same_bits  # noqa: E402
+from programs import check, finish, path, run  # noqa: E402
+from tolerances import UPDATE, UPDATE_NORM, UPDATE_OF_SUM, UPDATE_SUM  # noqa: E402
 
 RATE, STEPS = 0.03, 4
 rng = np.random.default_rng(20240)
@@ -33,7 +35,7 @@ WEIGHTS = {
 SPARED = {"b1", "scale", "bias"}
 
 
-def network(path, dtype=TensorProto.FLOAT):
+def network(name, dtype=TensorProto.FLOAT):
     """x [6, 7] and labels [6] to the loss of two layers with a norm between them."""
     node = helper.make_node
     nodes = [
@@ -55,7 +57,7 @@ def network(path, dtype=TensorProto.FLOAT):
         [helper.make_tensor_value_info("loss", dtype, [])],
         [numpy_helper.from_array(w.astype(numpy_type), name) for name, w in WEIGHTS.items()],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path(name))
 
 
 def data(step, dtype):
@@ -64,28 +66,23 @@ def data(step, dtype):
 
 
 class Programs:
-    def __init__(self, tempoc, tempo_run, folder):
-        self.tempoc, self.tempo_run, self.folder = tempoc, tempo_run, folder
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
+    def __init__(self, tempoc, tempo_run):
+        self.tempoc, self.tempo_run = tempoc, tempo_run
 
     def compile(self, source, out, *flags):
-        subprocess.run([self.tempoc, self.path(source), "-q", "-o", self.path(out), *flags], check=True)
+        run(self.tempoc, path(source), "-q", "-o", path(out), *flags)
 
     def run(self, graph, inputs, *flags):
-        np.savez(self.path("in.npz"), **inputs)
-        command = [self.tempo_run, self.path(graph), "--inputs", self.path("in.npz")]
-        subprocess.run([*command, "--outputs", self.path("out.npz"), *flags], check=True)
-        with np.load(self.path("out.npz")) as out:
-            return dict(out)
+        np.savez(path("in.npz"), **inputs)
+        run(self.tempo_run, path(graph), "--inputs", path("in.npz"), "--outputs", path("out.npz"), *flags)
+        return load(path("out.npz"))
 
 
-def with_weights_as_inputs(path):
-    model = onnx.load(path)
+def with_weights_as_inputs(name):
+    model = onnx.load(path(name))
     for tensor in [t for t in model.graph.initializer if t.name in WEIGHTS]:
         model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
-    onnx.save(model, path)
+    onnx.save(model, path(name))
 
 
 def near(got, want, what, bound):
@@ -125,7 +122,7 @@ def check_sgd(programs, weights, got, gradients, what):
     good = True
     for name, weight in weights.items():
         want = np.float64(weight) - np.float64(np.float32(RATE)) * gradients[name]
-        good = near(got[f"{name}.new"], want, f"{what}, {name}", 2e-6) and good
+        good = near(got[f"{name}.new"], want, f"{what}, {name}", UPDATE["float32"]) and good
     return good
 
 
@@ -139,7 +136,7 @@ def check_clipping(programs, last):
         gradients = loss_gradients(programs, batch, weights)
         got = programs.run("update.onnx", {**batch, **weights, **state, **numbers(step)})
         norm = norm_of(gradients)
-        failed += not near(got["tempo.grad_norm"], norm, f"norm, step {step}", 1e-6)
+        failed += not near(got["tempo.grad_norm"], norm, f"norm, step {step}", UPDATE_NORM)
         want = clipped(gradients, before if last else norm, limit)
         failed += not check_sgd(programs, weights, got, want, f"clipping, last {last}, step {step}")
         before = float(got["tempo.grad_norm"])
@@ -152,29 +149,30 @@ def check_clipping(programs, last):
 def check_sums(programs, flags=()):
     """Groups of three runs: two updates, of sums that begin anew; between them no weight and no moment changes."""
     programs.compile("network.onnx", "update.onnx", "--update=adamw", "--accumulate-gradients", *flags)
-    inputs = [i.name for i in onnx.load(programs.path("update.onnx")).graph.input]
+    inputs = [i.name for i in onnx.load(path("update.onnx")).graph.input]
     weights = {name: w.astype(np.float32) for name, w in WEIGHTS.items()}
     state, failed, shares = {}, 0, (0.5, 0.3, 0.2)
     scale = {"tempo.loss_scale": np.float32(64)} if "--loss-scale" in flags else {}
     for update in (1, 2):
         sums = {name: np.zeros_like(w, np.float64) for name, w in WEIGHTS.items()}
-        for run, share in enumerate(shares):
-            batch = data(10 * update + run, np.float32)
+        for part, share in enumerate(shares):
+            batch = data(10 * update + part, np.float32)
             gradients = loss_gradients(programs, batch, weights)
             sums = {name: sums[name] + np.float64(np.float32(share)) * gradients[name] for name in sums}
-            ends = {"tempo.apply": np.bool_(run == 2), "tempo.share": np.float32(share)}
+            ends = {"tempo.apply": np.bool_(part == 2), "tempo.share": np.float32(share)}
             got = programs.run("update.onnx", {**batch, **weights, **state, **ends, **scale, **numbers(update)})
             for name, weight in weights.items():
-                failed += not near(got[f"{name}.sum.new"], sums[name], f"{name}.sum, run {run}", 1e-5)
+                failed += not near(got[f"{name}.sum.new"], sums[name], f"{name}.sum, run {part}", UPDATE_SUM)
                 moments = [state.get(f"{name}.moment{k}", np.zeros_like(weight)) for k in (1, 2)]
-                results = [got[f"{name}{part}.new"] for part in ("", ".moment1", ".moment2")]
-                if run < 2:
+                results = [got[f"{name}{end}.new"] for end in ("", ".moment1", ".moment2")]
+                if part < 2:
                     failed += not all(np.array_equal(a, b) for a, b in zip(results, [weight, *moments]))
                     continue
                 want = definitions.adamw(np.float64(np.float32(RATE)), update, np.float64(weight), sums[name],
                                          *np.float64(moments), weight_decay=0.0)
                 for tensor, exact in zip(results, want):
-                    failed += not near(tensor, exact, f"{' '.join(flags)} {name}, update {update}", 2e-5)
+                    failed += not near(tensor, exact, f"{' '.join(flags)} {name}, update {update}",
+                                       UPDATE_OF_SUM)
             state = {k: got[f"{k}.new"] for k in inputs if f"{k}.new" in got and k not in weights}
             weights = {name: got[f"{name}.new"] for name in weights}
     return failed
@@ -201,7 +199,8 @@ def check_loss_scale(programs):
                                           *np.float64(exact[1:]), weight_decay=0.0)
             for key, tensor in zip(keys, exact):
                 same = np.array_equal(got[f"{key}.new"], tensor)
-                failed += not (near(got[f"{key}.new"], tensor, f"scale {scale}, {key}", 2e-6) if finite else same)
+                failed += not (near(got[f"{key}.new"], tensor, f"scale {scale}, {key}", UPDATE["float32"])
+                               if finite else same)
     return failed
 
 
@@ -210,23 +209,23 @@ def check_not_finite(programs):
     programs.compile("network.onnx", "update.onnx", "--update=adamw")
     batch = {**data(1, np.float32), **numbers(1)}
     batch["x"][0, 0] = np.inf
-    np.savez(programs.path("in.npz"), **batch)
-    command = [programs.tempo_run, programs.path("update.onnx"), "--inputs", programs.path("in.npz")]
-    stopped = subprocess.run(command, capture_output=True, text=True, check=False)
+    np.savez(path("in.npz"), **batch)
+    command = [programs.tempo_run, path("update.onnx"), "--inputs", path("in.npz")]
+    stopped = run(*command, code=None)
     wanted = (
         r"error: AdamW\S* \"\w+.new\": the gradient '\w+_grad' of '\w+' is not finite: "
         r"it has -?nan at element \d+ of"
     )
-    good = stopped.returncode == 6 and re.search(wanted, stopped.stderr)
+    good = stopped.code == 6 and re.search(wanted, stopped.err)
     if not good:
-        print(f"exit code {stopped.returncode}, not 6: {stopped.stderr}")
+        print(f"exit code {stopped.code}, not 6: {stopped.err}")
     return int(not good)
 
 
 def check_rule(programs, flags, rule, dtype=np.float32):
     """`rule` gives the definition for a weight's name. Returns how many of the comparisons failed."""
     programs.compile("network.onnx", "update.onnx", *flags)
-    moments = sum(i.name.startswith("w1.moment") for i in onnx.load(programs.path("update.onnx")).graph.input)
+    moments = sum(i.name.startswith("w1.moment") for i in onnx.load(path("update.onnx")).graph.input)
     weights = {name: w.astype(dtype) for name, w in WEIGHTS.items()}
     state, failed = {}, 0
     for step in range(1, STEPS + 1):
@@ -239,8 +238,8 @@ def check_rule(programs, flags, rule, dtype=np.float32):
             old = [state.get(key, np.zeros_like(weight)) for key in keys]
             want = expected(rule(name), step, weight, gradients[f"{name}_grad"], old)
             for key, tensor in zip([name, *keys], want):
-                bound = 2e-6 if dtype == np.float32 else 1e-12
-                failed += not near(got[f"{key}.new"], tensor, f"{' '.join(flags)}, step {step}, {key}", bound)
+                failed += not near(got[f"{key}.new"], tensor, f"{' '.join(flags)}, step {step}, {key}",
+                                   UPDATE[np.dtype(dtype).name])
                 state[key] = got[f"{key}.new"]
         weights = {name: state.pop(name) for name in weights}
     return failed
@@ -254,34 +253,34 @@ def rules():
     def decay(name, number):
         return 0.0 if name in SPARED else number
 
-    def run(definition, **attributes):
+    def rule(definition, **attributes):
         return lambda *operands: definition(*operands, **attributes)
 
-    yield ["--update=adamw", "--weight-decay=0.1"], lambda name: run(definitions.adamw, weight_decay=decay(name, 0.1))
+    yield ["--update=adamw", "--weight-decay=0.1"], lambda name: rule(definitions.adamw, weight_decay=decay(name, 0.1))
     yield (
         ["--update=adamw", "--weight-decay=0.1", "--decay-all", *shown],
-        lambda name: run(definitions.adamw, weight_decay=0.1, **adam),
+        lambda name: rule(definitions.adamw, weight_decay=0.1, **adam),
     )
     yield (
         ["--update=adam", "--weight-decay=0.2", *shown],
-        lambda name: run(definitions.adamw, weight_decay=0.0, norm_coefficient=decay(name, 0.2), **adam),
+        lambda name: rule(definitions.adamw, weight_decay=0.0, norm_coefficient=decay(name, 0.2), **adam),
     )
     yield (
         ["--update=lamb", "--weight-decay=0.1", *shown],
-        lambda name: run(definitions.lamb, weight_decay=decay(name, 0.1), **adam),
+        lambda name: rule(definitions.lamb, weight_decay=decay(name, 0.1), **adam),
     )
     yield (
         ["--update=sgd", "--weight-decay=0.2"],
-        lambda name: run(definitions.sgd, norm_coefficient=decay(name, 0.2)),
+        lambda name: rule(definitions.sgd, norm_coefficient=decay(name, 0.2)),
     )
     for mode, flags in (("standard", []), ("nesterov", ["--nesterov"])):
         yield (
             ["--update=sgd", "--momentum=0.7", *flags],
-            lambda name, mode=mode: run(definitions.momentum, alpha=0.7, beta=1.0, mode=mode, norm_coefficient=0.0),
+            lambda name, mode=mode: rule(definitions.momentum, alpha=0.7, beta=1.0, mode=mode, norm_coefficient=0.0),
         )
 
 
-def deep(path, rows=2, layers=6):
+def deep(name, rows=2, layers=6):
     """x [rows, 64] to the loss of so many square layers: with few rows gradients are what takes memory."""
     nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(layers)]
     nodes.append(helper.make_node("ReduceMean", [f"x{layers}"], ["loss"], keepdims=0))
@@ -289,19 +288,19 @@ def deep(path, rows=2, layers=6):
     graph = helper.make_graph(
         nodes,
         "deep",
-        *([helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)] for name, dims in (x, loss)),
+        *([helper.make_tensor_value_info(value, TensorProto.FLOAT, dims)] for value, dims in (x, loss)),
         [numpy_helper.from_array(rng.normal(0, 0.1, (64, 64)).astype(np.float32), f"w{i}") for i in range(layers)],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path(name))
 
 
 def check_arena(programs):
     """New weights and moments take no arena, and a gradient gives back what it took."""
     arenas = []
-    deep(programs.path("deep.onnx"))
+    deep("deep.onnx")
     for flags in ([], ["--update=adamw"]):
-        programs.compile("deep.onnx", "deep_update.onnx", f"--report={programs.path('report.json')}", *flags)
-        with open(programs.path("report.json"), encoding="utf-8") as report:
+        programs.compile("deep.onnx", "deep_update.onnx", f"--report={path('report.json')}", *flags)
+        with open(path("report.json"), encoding="utf-8") as report:
             arenas.append(json.load(report)["arena_bytes"]["after"])
     fits = arenas[0] >= 6 * 64 * 64 * 4 and arenas[1] < 2 * 64 * 64 * 4
     if not fits:
@@ -312,16 +311,16 @@ def check_arena(programs):
 def check_budget(programs):
     """Under a budget that activations and gradients exceed, three steps give the bits of the graph without one."""
     results = []
-    deep(programs.path("deep.onnx"), rows=96)
+    deep("deep.onnx", rows=96)
     inputs = {"x0": np.random.default_rng(5).normal(0, 1, (96, 64)).astype(np.float32), **numbers(1)}
     for flags in ([], ["--memory-budget=120000", "--remat-time=0.5"]):
-        report = programs.path("report.json")
+        report = path("report.json")
         common = ["--recipe=none", "--update=adamw", f"--report={report}"]
         programs.compile("deep.onnx", "deep_update.onnx", *common, *flags)
         results.append(programs.run("deep_update.onnx", inputs, "--repeat=3"))
     with open(report, encoding="utf-8") as file:
         arena = json.load(file)["arena_bytes"]["after"]
-    same = all(np.array_equal(results[0][name], results[1][name]) for name in results[0])
+    same = same_bits(results[1], results[0])
     if not same or arena > 120000:
         print(f"under a budget of 120000 bytes: arena {arena}, same bits: {same}")
     return int(not same) + int(arena > 120000)
@@ -339,21 +338,21 @@ def check_repeat(programs):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        programs = Programs(*sys.argv[1:3], folder)
-        network(programs.path("network.onnx"))
-        programs.compile("network.onnx", "gradients.onnx")
-        with_weights_as_inputs(programs.path("gradients.onnx"))
-        failed = [check_rule(programs, flags, rule) for flags, rule in rules()]
-        failed += [check_repeat(programs), check_arena(programs), check_budget(programs), check_not_finite(programs)]
-        failed += [check_clipping(programs, last) for last in (False, True)]
-        failed += [check_sums(programs), check_sums(programs, ("--loss-scale",)), check_loss_scale(programs)]
-        network(programs.path("network.onnx"), TensorProto.DOUBLE)
-        programs.compile("network.onnx", "gradients.onnx")
-        with_weights_as_inputs(programs.path("gradients.onnx"))
-        failed += [check_rule(programs, flags, rule, np.float64) for flags, rule in list(rules())[:2]]
-    print(f"{sum(f == 0 for f in failed)} passed, {sum(f > 0 for f in failed)} failed")
-    sys.exit(any(failed))
+    programs = Programs(*sys.argv[1:3])
+    network("network.onnx")
+    programs.compile("network.onnx", "gradients.onnx")
+    with_weights_as_inputs("gradients.onnx")
+    failed = [check_rule(programs, flags, rule) for flags, rule in rules()]
+    failed += [check_repeat(programs), check_arena(programs), check_budget(programs), check_not_finite(programs)]
+    failed += [check_clipping(programs, last) for last in (False, True)]
+    failed += [check_sums(programs), check_sums(programs, ("--loss-scale",)), check_loss_scale(programs)]
+    network("network.onnx", TensorProto.DOUBLE)
+    programs.compile("network.onnx", "gradients.onnx")
+    with_weights_as_inputs("gradients.onnx")
+    failed += [check_rule(programs, flags, rule, np.float64) for flags, rule in list(rules())[:2]]
+    for number in failed:
+        check(number == 0, f"{number} comparisons")
+    finish()
 
 
 if __name__ == "__main__":

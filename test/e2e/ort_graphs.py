@@ -8,13 +8,16 @@ usage: ort_graphs.py TEMPOC TEMPO_RUN CASE_DIR ...      CASE_DIR: as for check_m
 """
 import os
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from check_models import LIMIT, run, worst
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from check_models import worst  # noqa: E402
+from compare import load, near  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import ACCUMULATED, GRADIENT  # noqa: E402
 
 RECIPES = ("none", "exact", "tiled", "chunked", "portable")
 # What is left in pieces here, as ONNX Runtime leaves it.
@@ -92,70 +95,48 @@ def to_ort(model):
     return weights
 
 
-def accumulated(tempoc, tempo_run, graph, inputs, folder):
+def accumulated(tempoc, tempo_run, graph, inputs):
     """Runs with buffers: emptied, then added to twice. What is wrong, or None."""
-    out, given, got = (os.path.join(folder, n) for n in ("sums.onnx", "given.npz", "sums.npz"))
-    why = run(tempoc, graph, "-o", out, "-q", "--accumulate")
-    batch, sums, first = dict(np.load(inputs)), {}, {}
+    out, given, got = (path(n) for n in ("sums.onnx", "given.npz", "sums.npz"))
+    run(tempoc, graph, "-o", out, "-q", "--accumulate")
+    batch, sums, first = load(inputs), {}, {}
     buffers = [i for i in onnx.load(graph).graph.input if i.name.endswith(".accumulation.buffer")]
     for step in range(3):
         held = {b.name: sums.get(b.name.removesuffix(".accumulation.buffer"),
                                  np.full([d.dim_value for d in b.type.tensor_type.shape.dim], 7, np.float32))
                 for b in buffers}
         np.savez(given, **batch, **held, lazy_reset_grad=np.array([step == 0]))
-        why = why or run(tempo_run, out, "--inputs", given, "--outputs", got)
-        if why:
-            return why
-        before, sums = sums, dict(np.load(got))
+        run(tempo_run, out, "--inputs", given, "--outputs", got)
+        before, sums = sums, load(got)
         first = first if step else sums
         for name in held:
             grad = name.removesuffix(".accumulation.buffer")
-            if not np.allclose(sums[grad], first[grad] + before.get(grad, 0), rtol=1e-5, atol=1e-6):
-                return f"run {step}: {grad} is no sum"
+            if not near(sums[grad], first[grad] + before.get(grad, 0), ACCUMULATED):
+                return f"--accumulate: run {step}: {grad} is no sum"
     return None
 
 
-def check(case, tempoc, tempo_run, folder):
-    plain, graph, inputs = (os.path.join(folder, n) for n in ("plain.onnx", "ort.onnx", "inputs.npz"))
+def check(folder, tempoc, tempo_run):
+    plain, graph, inputs, out, got = (path(n) for n in ("plain.onnx", "ort.onnx", "inputs.npz", "out.onnx", "got.npz"))
     passes = "--passes=upgrade,inline,shapes,tied,canonicalize,dropout,raise,autodiff,canonicalize"
-    why = run(tempoc, os.path.join(case, "model.onnx"), "-o", plain, "-q", passes,
-              *(f"--disable={r}" for r in ATTENTION))
-    if why:
-        return why
+    run(tempoc, os.path.join(folder, "model.onnx"), "-o", plain, "-q", passes, *(f"--disable={r}" for r in ATTENTION))
     model = onnx.load(plain)
     weights = to_ort(model)
     ops = {n.op_type for n in model.graph.node if n.domain == "com.microsoft"}
     if len(weights) < 10 or not {"GatherGrad", "SoftmaxGrad_13", "SoftmaxCrossEntropyLossGrad", "FusedMatMul"} <= ops:
         return f"this is no graph of training tools: {len(weights)} weights, {sorted(ops)}"
     onnx.save(model, graph)
-    np.savez(inputs, **np.load(os.path.join(case, "inputs.npz")), **weights)
+    np.savez(inputs, **load(os.path.join(folder, "inputs.npz")), **weights)
     for recipe in RECIPES:
-        out, got = os.path.join(folder, "out.onnx"), os.path.join(folder, "got.npz")
-        why = run(tempoc, graph, "-o", out, f"--recipe={recipe}", "--verify-each") or run(tempo_run, out, "--inputs",
-                                                                                          inputs, "--outputs", got)
-        if why:
-            return f"{recipe}: {why}"
+        run(tempoc, graph, "-o", out, f"--recipe={recipe}", "--verify-each")
+        run(tempo_run, out, "--inputs", inputs, "--outputs", got)
         onnx.checker.check_model(out, full_check=True)
-        error, name = worst(dict(np.load(got)), dict(np.load(os.path.join(case, "expected.npz"))))
-        if not error <= LIMIT:
+        error, name = worst(load(got), load(os.path.join(folder, "expected.npz")))
+        if not error <= GRADIENT:
             return f"{recipe}: {name} is off by {error:.1e}"
-    why = accumulated(tempoc, tempo_run, graph, inputs, folder)
-    if why:
-        return f"--accumulate: {why}"
-    print(f"ok   {os.path.basename(case)}: {len(weights)} weights, {', '.join(sorted(ops))}")
-    return None
+    return accumulated(tempoc, tempo_run, graph, inputs) or (None, f"{len(weights)} weights, {', '.join(sorted(ops))}")
 
 
-def main(tempoc, tempo_run, *cases):
-    failed = 0
-    for case in cases:
-        with tempfile.TemporaryDirectory() as folder:
-            why = check(case, tempoc, tempo_run, folder)
-        if why:
-            print(f"FAIL {os.path.basename(case)}: {why}")
-            failed += 1
-    return 1 if failed or not cases else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+for model_folder in sys.argv[3:]:
+    case(os.path.basename(model_folder), check, model_folder, *sys.argv[1:3])
+finish()

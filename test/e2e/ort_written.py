@@ -7,18 +7,18 @@ usage: ort_written.py TEMPOC TEMPO_RUN GRAPH.onnxt ...
 """
 import os
 import sys
-import tempfile
 
 import numpy as np
 import onnx
-import onnxruntime
 
-from check_models import run
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, load, session  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import SLOPE_OF_FLOAT  # noqa: E402
 
 RECIPES = ("none", "exact", "tiled", "chunked", "portable")
 SIZES = {"batch": 3, "seq": 5}
 STEP = 1e-3
-LIMIT = 4e-4  # of the sum of the products' sizes, and of 1: the loss, in float, is of that size
 SUFFIX = ".accumulation.buffer"
 
 
@@ -35,24 +35,12 @@ def given(model, rng):
     return values
 
 
-def open_session(path):
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def call(session, values):
-    names = [i.name for i in session.get_inputs()]
-    results = session.run(None, {n: values[n] for n in names if n in values})
-    return dict(zip([o.name for o in session.get_outputs()], results))
-
-
-def differences(session, values, trained, rng):
+def differences(made, values, trained, rng):
     """{weight: (direction, change of the loss along it)}"""
     told = {}
     for name in trained:
         way = rng.standard_normal(values[name].shape)
-        ends = [call(session, {**values, name: (values[name] + s * STEP * way).astype(np.float32)})["loss"]
+        ends = [by_onnxruntime(made, {**values, name: (values[name] + s * STEP * way).astype(np.float32)})["loss"]
                 for s in (1, -1)]
         told[name] = way, (np.float64(ends[0]) - np.float64(ends[1])) / (2 * STEP)
     return told
@@ -61,44 +49,31 @@ def differences(session, values, trained, rng):
 def wrong(told, got, what):
     for name, (way, change) in told.items():
         products = way * got[f"{name}_grad"].astype(np.float64)
-        if not abs(products.sum() - change) <= LIMIT * (np.abs(products).sum() + 1):
+        if not abs(products.sum() - change) <= SLOPE_OF_FLOAT * (np.abs(products).sum() + 1):
             return f"{what}: {name}: the loss changes by {change:.6f}, its gradient says {products.sum():.6f}"
     return None
 
 
-def check(graph, tempoc, tempo_run, folder):
+def check(graph, tempoc, tempo_run):
     rng = np.random.default_rng(9)  # no maximum and no sign changes within these steps
-    out, inputs, got = (os.path.join(folder, n) for n in ("out.onnx", "inputs.npz", "got.npz"))
+    out, inputs, got = (path(n) for n in ("out.onnx", "inputs.npz", "got.npz"))
     model, values, told = None, None, None
     for recipe in RECIPES:
-        why = run(tempoc, graph, "-o", out, "-q", f"--recipe={recipe}", "--verify-each")
-        if why:
-            return f"{recipe}: {why}"
-        session = open_session(out)
+        run(tempoc, graph, "-o", out, "-q", f"--recipe={recipe}", "--verify-each")
+        made = session(out)
         if told is None:
             model = onnx.load(out)
             values = given(model, rng)
             np.savez(inputs, **values)
             trained = [o.name.removesuffix("_grad") for o in model.graph.output if o.name.endswith("_grad")]
-            told = differences(session, values, trained, rng)
-        why = run(tempo_run, out, "--inputs", inputs, "--outputs", got)
-        why = why or wrong(told, dict(np.load(got)), "tempo-run") or wrong(told, call(session, values), "onnxruntime")
+            told = differences(made, values, trained, rng)
+        run(tempo_run, out, "--inputs", inputs, "--outputs", got)
+        why = wrong(told, load(got), "tempo-run") or wrong(told, by_onnxruntime(made, values), "onnxruntime")
         if why:
             return f"{recipe}: {why}"
-    print(f"ok   {os.path.basename(graph)}: {len(told)} gradients")
-    return None if len(told) >= 4 else "too few gradients"
+    return (None, f"{len(told)} gradients") if len(told) >= 4 else "too few gradients"
 
 
-def main(tempoc, tempo_run, *graphs):
-    failed = 0
-    for graph in graphs:
-        with tempfile.TemporaryDirectory() as folder:
-            why = check(graph, tempoc, tempo_run, folder)
-        if why:
-            print(f"FAIL {os.path.basename(graph)}: {why}")
-            failed += 1
-    return 1 if failed or not graphs else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+for file in sys.argv[3:]:
+    case(os.path.basename(file), check, file, *sys.argv[1:3])
+finish()

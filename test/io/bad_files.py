@@ -5,7 +5,6 @@ import random
 from io_common import *
 
 BAD, UNSUPPORTED, LIMIT = 2, 3, 4
-report = Report()
 folder = tempfile.mkdtemp()
 
 
@@ -15,7 +14,7 @@ def refuse(name, data, code, *words, mode="read"):
     path = os.path.join(folder, name + ".onnx")
     with open(path, "wb") as f:
         f.write(data)
-    report.refused(name, run(mode, path), code, *words)
+    refused(name, run(mode, path), code, *words)
 
 
 def accept(name, data, mode="read"):
@@ -23,7 +22,7 @@ def accept(name, data, mode="read"):
     with open(path, "wb") as f:
         f.write(data if isinstance(data, bytes) else data.SerializeToString())
     r = run(mode, path)
-    report.check(r.code == 0 and not r.err, name, "exit", r.code, r.err[:300])
+    check(r.code == 0 and not r.err, name, "exit", r.code, r.err[:300])
 
 
 good = with_weight().SerializeToString()
@@ -276,11 +275,11 @@ refuse("attr_no_name", unnamed, BAD, "soft", "no name")
 accept("tensor", weight(), mode="tensor")
 refuse("tensor_short", weight(raw_data=bytes(3)), BAD, "3 bytes", mode="tensor")
 missing = run("read", os.path.join(folder, "missing.onnx"))
-report.refused("missing", missing, 5, "missing.onnx", "No such file")
-report.refused("folder", run("read", folder), 5, "folder")
+refused("missing", missing, 5, "missing.onnx", "No such file")
+refused("folder", run("read", folder), 5, "folder")
 # Devices without an end are refused before they are read; a pipe is read to its end.
-report.refused("endless", run("read", "/dev/zero"), 5, "/dev/zero", "device")
-report.refused("empty_device", run("read", "/dev/null"), BAD, "empty")
-piped = subprocess.run([TOOL, "read", "/dev/stdin"], input=good, capture_output=True, timeout=60, check=False)
-report.check(piped.returncode == 0 and not piped.stderr, "pipe", piped)
-report.end()
+refused("endless", run("read", "/dev/zero"), 5, "/dev/zero", "device")
+refused("empty_device", run("read", "/dev/null"), BAD, "empty")
+piped = programs.run(TOOL, "read", "/dev/stdin", input=good, timeout=60, code=None)
+check(piped.code == 0 and not piped.err, "pipe", piped.code, piped.err)
+finish()

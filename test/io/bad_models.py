@@ -5,7 +5,6 @@ import numpy as np
 from io_common import *
 
 BAD, UNSUPPORTED, LIMIT = 2, 3, 4
-report = Report()
 folder = tempfile.mkdtemp()
 path = os.path.join(folder, "m.onnx")
 const = lambda name, array: onnx.numpy_helper.from_array(np.array(array), name)
@@ -26,10 +25,10 @@ def compile_(m):
 
 
 def refuse(name, code, m, *words):
-    report.refused(name, compile_(m), code, '"culprit"', *words)
+    refused(name, compile_(m), code, '"culprit"', *words)
 
 
-report.check(compile_(graph("Softmax", attrs=dict(axis=1))).code == 0, "good")
+check(compile_(graph("Softmax", attrs=dict(axis=1))).code == 0, "good")
 refuse("b04_unknown_op", UNSUPPORTED, graph("Frobnicate"), "Frobnicate")
 refuse("c08_empty_name", BAD, graph("Add", ("X", "")), "operand 1")
 refuse("c09_arity", BAD, graph("Add", ("X",) * 5), "5 operands")
@@ -66,7 +65,7 @@ for name, m in (("f08_fold_bomb", graph("ConstantOfShape", ("s",), inits=[ints("
                 ("tile_bomb", graph("Tile", ("X", "s"), inits=[ints("s", 2**40, 1)])),
                 ("tile_overflow", graph("Tile", ("X", "s"), inits=[ints("s", 2**62, 2**62)]))):
     r = compile_(m)
-    report.check(r.code in (0, 2, 4) and r.seconds < MAX_SECONDS and r.peak < MAX_BYTES, name, r.code, r.seconds,
-                 r.peak >> 20, r.err)
+    check(r.code in (0, 2, 4) and r.seconds < MAX_SECONDS and r.peak < MAX_BYTES, name, r.code, r.seconds,
+          r.peak >> 20, r.err)
 refuse("shape_overflow", LIMIT, graph("ConstantOfShape", ("s",), inits=[ints("s", 2**40, 2**40)]))
-report.end()
+finish()

@@ -7,6 +7,7 @@ import stat
 import numpy as np
 import safetensors_file as st
 from io_common import *
+from compare import same_bits
 
 try:
     import safetensors as package
@@ -15,7 +16,6 @@ except ImportError:
     package = None
 
 BAD, UNSUPPORTED, LIMIT = 2, 3, 4
-report = Report()
 folder = tempfile.mkdtemp()
 random = np.random.default_rng(1)
 
@@ -37,12 +37,6 @@ def of_all_types():
     return arrays
 
 
-def same(got, want):
-    return got.keys() == want.keys() and all(
-        got[k].shape == want[k].shape and got[k].dtype == want[k].dtype and got[k].tobytes() == want[k].tobytes()
-        for k in want)
-
-
 # --- there and back ---------------------------------------------------------------------------------------------------
 ALL = of_all_types()
 ODD = {"a": np.arange(3, dtype=np.int8), "b": np.arange(5, dtype=np.float64), "c": np.arange(7, dtype=np.float16)}
@@ -58,32 +52,32 @@ for name, (arrays, metadata) in CASES.items():
         source, copy = path_of(name), path_of(name + ".copy")
         st.write(source, arrays, metadata, {"BF16": "BF16"}, pad)
         done = run(source, copy)
-        report.check(done.code == 0 and not done.err, name, done.code, done.err[:300])
+        check(done.code == 0 and not done.err, name, done.code, done.err[:300])
         if done.code != 0:
             continue
         got, types, said = st.read(copy)
-        report.check(same(got, arrays) and said == (metadata or {}), name, got.keys(), said)
-        report.check(types == {k: v["dtype"] for k, v in st.describe(arrays, {"BF16": "BF16"}).items()}, name, types)
+        check(same_bits(got, arrays) and said == (metadata or {}), name, got.keys(), said)
+        check(types == {k: v["dtype"] for k, v in st.describe(arrays, {"BF16": "BF16"}).items()}, name, types)
         with open(copy, "rb") as f:
-            report.check(int.from_bytes(f.read(8), "little") % 8 == 0, name, "the header is not padded to 8")
+            check(int.from_bytes(f.read(8), "little") % 8 == 0, name, "the header is not padded to 8")
         again = run(copy, copy + ".again")
-        report.check(open(copy, "rb").read() == open(copy + ".again", "rb").read(), name, "not the same bytes twice")
+        check(open(copy, "rb").read() == open(copy + ".again", "rb").read(), name, "not the same bytes twice")
         for path in (source, copy):
             told = run(path)
-            report.check(told.out.split() == ["0"] * len(arrays), name, "elements are not aligned", told.out[:100])
+            check(told.out.split() == ["0"] * len(arrays), name, "elements are not aligned", told.out[:100])
         if package and name not in ("all", "metadata"):
-            report.check(same(package.numpy.load_file(copy), arrays), name, "the package reads something else")
+            check(same_bits(package.numpy.load_file(copy), arrays), name, "the package reads something else")
             package.numpy.save_file(arrays, source, metadata or None)
             done = run(source, copy)
-            report.check(done.code == 0 and same(st.read(copy)[0], arrays), name, "of the package", done.err[:300])
+            check(done.code == 0 and same_bits(st.read(copy)[0], arrays), name, "of the package", done.err[:300])
 
 mask = os.umask(0o022)
 st.write(path_of("mode"), ODD)
 run(path_of("mode"), path_of("mode.new"))
-report.check(stat.S_IMODE(os.stat(path_of("mode.new")).st_mode) == 0o644, "a usual file's mode")
+check(stat.S_IMODE(os.stat(path_of("mode.new")).st_mode) == 0o644, "a usual file's mode")
 os.umask(mask)
 done = run(path_of("mode"), path_of("gone/away"))
-report.check(done.code == 5 and "gone/away" in done.err, "a folder that is not there", done.code, done.err)
+check(done.code == 5 and "gone/away" in done.err, "a folder that is not there", done.code, done.err)
 
 # --- what is refused --------------------------------------------------------------------------------------------------
 W = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
@@ -169,14 +163,14 @@ REFUSED = {
 LENIENT = "blank", "twice", "twice escaped", "key twice", "field", "zero"
 for name, (data, code, text) in REFUSED.items():
     done = run(path_of("refused", data))
-    report.refused(name, done, code, text, "refused: error: ")
+    refused(name, done, code, text, "refused: error: ")
     if package and code == BAD and name not in LENIENT:
         try:
-            report.check(not package.numpy.load(data), name, "the package reads it")
+            check(not package.numpy.load(data), name, "the package reads it")
         except package.SafetensorError:
             pass
 long = path_of("long", (10**8 + 1).to_bytes(8, "little"))
 os.truncate(long, 10**8 + 100)
-report.refused("long", run(long), LIMIT, "a header of 100000001 bytes, the limit is 100000000")
+refused("long", run(long), LIMIT, "a header of 100000001 bytes, the limit is 100000000")
 os.remove(long)
-report.end()
+finish()

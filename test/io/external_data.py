@@ -2,7 +2,6 @@
 end are refused."""
 from io_common import *
 
-report = Report()
 top = tempfile.mkdtemp()
 folder = os.path.join(top, "model")
 os.makedirs(os.path.join(folder, "sub"))
@@ -31,8 +30,8 @@ def try_file(location, offset=0, dims=(4, 4), dtype=T.FLOAT, cwd=None, **keys):
 
 
 def accept(name, result, total):
-    report.check(result.code == 0 and result.out.split() == ["W", str(total)], name, result.code, result.err,
-                 result.out)
+    check(result.code == 0 and result.out.split() == ["W", str(total)], name, result.code, result.err,
+          result.out)
 
 
 accept("plain", try_file("w.bin"), sum_of(0, 64))
@@ -42,17 +41,17 @@ accept("dot", try_file("./sub//w.bin"), sum_of(0, 64))
 accept("here", try_file("w.bin", cwd=folder), sum_of(0, 64))
 accept("unaligned", try_file("w.bin", 3, dims=[3]), sum_of(3, 12))
 accept("nothing", try_file("gone.bin", dims=[0]), 0)
-report.refused("e03_symlink", try_file("symlink.bin"), 2, "W", "symlink.bin", "symbolic link")
-report.refused("symlink_near", try_file("near.bin"), 2, "W", "near.bin", "symbolic link")
-report.refused("folder_symlink", try_file("up/outside.bin"), 2, "W", "up/outside.bin", "symbolic link")
-report.refused("folder_symlink_near", try_file("linkdir/w.bin"), 2, "W", "linkdir/w.bin", "symbolic link")
-report.refused("hard_link", try_file("linked.bin"), 2, "W", "linked.bin", "hard link")
-report.refused("e04_past_end", try_file("w.bin", 100), 2, "W", "w.bin", "128 bytes", "100 to 164")
-report.refused("offset_past_end", try_file("w.bin", 10**12), 2, "W", "w.bin", "128 bytes")
-report.refused("terabytes", try_file("w.bin", dims=[2**30, 2**10]), 2, "W", "w.bin", "128 bytes")
-report.refused("e06_memaddr", try_file("*/_ORT_MEM_ADDR_/*", 140000000), 5, "W", "_ORT_MEM_ADDR_")
-report.refused("e07_fifo", try_file("fifo"), 2, "W", "fifo", "regular")
-report.refused("is_folder", try_file("sub"), 2, "W", "sub", "regular")
-report.refused("missing", try_file("gone.bin"), 5, "W", "gone.bin", "No such file", f"in the folder '{folder}'")
-report.refused("through_file", try_file("w.bin/x"), 5, "W", "w.bin/x")
-report.end()
+refused("e03_symlink", try_file("symlink.bin"), 2, "W", "symlink.bin", "symbolic link")
+refused("symlink_near", try_file("near.bin"), 2, "W", "near.bin", "symbolic link")
+refused("folder_symlink", try_file("up/outside.bin"), 2, "W", "up/outside.bin", "symbolic link")
+refused("folder_symlink_near", try_file("linkdir/w.bin"), 2, "W", "linkdir/w.bin", "symbolic link")
+refused("hard_link", try_file("linked.bin"), 2, "W", "linked.bin", "hard link")
+refused("e04_past_end", try_file("w.bin", 100), 2, "W", "w.bin", "128 bytes", "100 to 164")
+refused("offset_past_end", try_file("w.bin", 10**12), 2, "W", "w.bin", "128 bytes")
+refused("terabytes", try_file("w.bin", dims=[2**30, 2**10]), 2, "W", "w.bin", "128 bytes")
+refused("e06_memaddr", try_file("*/_ORT_MEM_ADDR_/*", 140000000), 5, "W", "_ORT_MEM_ADDR_")
+refused("e07_fifo", try_file("fifo"), 2, "W", "fifo", "regular")
+refused("is_folder", try_file("sub"), 2, "W", "sub", "regular")
+refused("missing", try_file("gone.bin"), 5, "W", "gone.bin", "No such file", f"in the folder '{folder}'")
+refused("through_file", try_file("w.bin/x"), 5, "W", "w.bin/x")
+finish()

@@ -2,7 +2,6 @@
 import random
 from io_common import *
 
-report = Report()
 folder = tempfile.mkdtemp()
 QUIET = 8 << 20  # bytes below which a ratio says nothing
 
@@ -64,13 +63,13 @@ for make, n in ((chain, 10000), (wide, 10000), (wires, 1000000), (attributes, 10
         with open(path, "wb") as f:
             f.write(data)
         runs = [run("trip", path, os.path.join(folder, "out.onnx")) for _ in range(2)]
-        report.check(runs[0].code in (0, 2, 4), make.__name__, runs[0].code, runs[0].err[:200])
+        check(runs[0].code in (0, 2, 4), make.__name__, runs[0].code, runs[0].err[:200])
         sizes.append(len(data))
         seconds.append(min(r.seconds for r in runs))
         peaks.append(min(r.peak for r in runs))
     figures = [f"{s >> 10} KiB: {t:.3f} s, {p >> 10} KiB" for s, t, p in zip(sizes, seconds, peaks)]
     print(make.__name__, "; ".join(figures))
     # Four times the size: a quadratic cost would be sixteen times.
-    report.check(seconds[2] < 7 * seconds[0] + 0.05, make.__name__, "time", *figures)
-    report.check(peaks[2] < 5 * max(peaks[0], QUIET), make.__name__, "memory", *figures)
-report.end()
+    check(seconds[2] < 7 * seconds[0] + 0.05, make.__name__, "time", *figures)
+    check(peaks[2] < 5 * max(peaks[0], QUIET), make.__name__, "memory", *figures)
+finish()

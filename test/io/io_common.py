@@ -1,72 +1,34 @@
-"""What the tests of this folder share: running a program (the first argument) under limits, and small models and raw
-protobuf fields to break."""
+"""What the tests of this folder share: runs of a program (the first argument) under limits, what a refusal is, and
+small models and raw protobuf fields to break."""
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
 import onnx
 from onnx import TensorProto as T, helper as h
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import programs  # noqa: E402
+from programs import check, finish, watched  # noqa: E402
+
 TOOL = os.path.abspath(sys.argv[1])
 MAX_SECONDS, MAX_BYTES = 1.0, 100 << 20
-# A child's peak includes what its parent had before exec, so a small process stands between. It prints exit code,
-# seconds, kibibytes.
-WATCH = """import os, sys
-pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
-_, status, usage = os.wait4(pid, 0)
-told = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss
-os.write(int(os.environ["WATCH_FD"]), b"%d %f %d" % told)"""
-
-
-class Result:
-    def __init__(self, code, seconds, peak, err, out):
-        self.code, self.seconds, self.peak, self.err, self.out = code, seconds, peak, err, out
 
 
 def run(*args, cwd=None):
-    """Runs the program under test; seconds are processor time (a busy machine may make it wait), peak is resident
-    bytes."""
-    with tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as figures:
-        subprocess.run([sys.executable, "-S", "-E", "-c", WATCH, TOOL, *args], stderr=err, stdout=out, cwd=cwd,
-                       pass_fds=[figures.fileno()],
-                       env={**os.environ, "WATCH_FD": str(figures.fileno())}, timeout=60, check=True)
-        for f in (err, out, figures):
-            f.seek(0)
-        code, seconds, peak = figures.read().split()
-        return Result(int(code), float(seconds), int(peak) << 10, err.read().decode("utf-8", "backslashreplace"),
-                      out.read().decode("utf-8", "backslashreplace"))
+    return watched(TOOL, *args, cwd=cwd)
 
 
-class Report:
-    """Counts checks; a failed one prints a line."""
-
-    def __init__(self):
-        self.passed = self.failed = 0
-
-    def check(self, good, *what):
-        if good:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print("FAIL", *what)
-        return good
-
-    def refused(self, name, result, code, *words):
-        """One clear line that names the culprit, the right exit code, within the limits."""
-        lines = result.err.splitlines()
-        self.check(result.code == code, name, "exit", result.code, "expected", code, result.err[:300])
-        self.check(len(lines) == 1 and ": error: " in result.err, name, "not one line:", result.err[:500])
-        self.check(all(w in result.err for w in words), name, "expected", words, "in", result.err[:300])
-        self.check(not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", result.err), name, "control characters:",
-                   repr(result.err[:300]))
-        self.check(result.seconds < MAX_SECONDS and result.peak < MAX_BYTES, name,
-                   f"{result.seconds:.2f} s, {result.peak >> 20} MiB")
-
-    def end(self):
-        print(self.passed, "passed,", self.failed, "failed")
-        sys.exit(self.failed > 0)
+def refused(name, result, code, *words):
+    """One clear line that names the culprit, the right exit code, within the limits."""
+    lines = result.err.splitlines()
+    check(result.code == code, name, "exit", result.code, "expected", code, result.err[:300])
+    check(len(lines) == 1 and ": error: " in result.err, name, "not one line:", result.err[:500])
+    check(all(w in result.err for w in words), name, "expected", words, "in", result.err[:300])
+    check(not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", result.err), name, "control characters:", repr(result.err[:300]))
+    check(result.seconds < MAX_SECONDS and result.peak < MAX_BYTES, name,
+          f"{result.seconds:.2f} s, {result.peak >> 20} MiB")
 
 
 def value(name, dtype=T.FLOAT, shape=(4, 4)):

@@ -7,7 +7,6 @@ from onnx.backend.test.loader import load_model_tests
 from io_common import *
 
 warnings.filterwarnings("ignore")  # the suite divides by zero on purpose
-report = Report()
 folder = tempfile.mkdtemp()
 A = onnx.AttributeProto
 
@@ -188,7 +187,7 @@ def old_files():
 full = everything()
 missing = fields_of_schema() - fields_of(full, set()) - NOT_IN_MODELS
 data = {"TensorProto." + f for f in ("int32_data", "string_data", "uint64_data")}  # data_models has these
-report.check(not missing - data, "fields of the schema that no model here has:", sorted(missing - data))
+check(not missing - data, "fields of the schema that no model here has:", sorted(missing - data))
 
 models = {"everything": full.SerializeToString(), "unknown_fields": unknown_fields()}
 models |= {f"data{i}": m.SerializeToString() for i, m in enumerate(data_models())}
@@ -204,10 +203,10 @@ for i, data in enumerate(models.values()):
         f.write(data)
 for start in range(0, len(paths), 400):
     r = run("trip", *paths[start : start + 400])
-    report.check(r.code == 0 and not r.err, "exit", r.code, r.err[:500])
+    check(r.code == 0 and not r.err, "exit", r.code, r.err[:500])
 normal = lambda data: onnx.ModelProto.FromString(data).SerializeToString(deterministic=True)
 for i, (name, data) in enumerate(models.items()):
     out = os.path.join(folder, f"{i}.out")
-    report.check(os.path.exists(out) and normal(data) == normal(open(out, "rb").read()), name,
-                 "did not come back the same")
-report.end()
+    check(os.path.exists(out) and normal(data) == normal(open(out, "rb").read()), name,
+          "did not come back the same")
+finish()

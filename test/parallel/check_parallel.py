@@ -12,15 +12,17 @@ import argparse
 import os
 import re
 import signal
-import subprocess
-import tempfile
+import sys
 import time
 
 import numpy as np
 
-import rank_job
-from rank_job import GONE_IN, SILENT_IN
-from scratch import check, finish
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import rank_job  # noqa: E402
+from compare import load, near  # noqa: E402
+from programs import check, finish, path, run as run_any  # noqa: E402
+from rank_job import GONE_IN, SILENT_IN  # noqa: E402
+from tolerances import DESCENT  # noqa: E402
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("alone")
@@ -37,18 +39,16 @@ def command(ranks, *rest):
 
 def run(ranks, *rest, code=0):
     """What it printed, to stdout and stderr. Ranks 0: without mpirun."""
-    done = subprocess.run(command(ranks, *rest), env=ENVIRONMENT, capture_output=True, text=True, timeout=100,
-                          check=False)
-    check(done.returncode == code, f"{ranks} ranks, {rest}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout, done.stderr
+    done = run_any(*command(ranks, *rest), env=ENVIRONMENT, timeout=100, code=None)
+    check(done.code == code, f"{ranks} ranks, {rest}: exit code {done.code}\n{done.text}")
+    return done.out, done.err
 
 
 def without_mpi():
     for size, code in ((None, 0), ("1", 0), ("2", 3)):
-        environment = {**os.environ, **({"OMPI_COMM_WORLD_SIZE": size} if size else {})}
-        done = subprocess.run([o.alone, "say"], env=environment, capture_output=True, text=True, check=False)
-        check(done.returncode == code, f"without MPI, size {size}: exit code {done.returncode}")
-        check(("this build has no MPI" in done.stderr) == (code == 3), done.stderr)
+        done = run_any(o.alone, "say", env={"OMPI_COMM_WORLD_SIZE": size} if size else {}, code=None)
+        check(done.code == code, f"without MPI, size {size}: exit code {done.code}")
+        check(("this build has no MPI" in done.err) == (code == 3), done.err)
 
 
 # --- means ---------------------------------------------------------------------------------------
@@ -103,26 +103,24 @@ def descend(x, t, w, b):
 def training():
     random = np.random.default_rng(1)
     w, b = random.normal(size=(4, 3)), random.normal(size=3)
-    with tempfile.TemporaryDirectory() as folder:
-        model, given, out = (os.path.join(folder, name) for name in ("m.onnxt", "in.npz", "out.npz"))
-        with open(model, "w", encoding="utf-8") as file:
-            file.write(MODEL)
-        for rows in (24, 10, 3):
-            x, t = random.normal(size=(rows, 4)), random.normal(size=(rows, 3))
-            x, t, w, b = (a.astype("f4").astype("f8") for a in (x, t, w, b))
-            losses, wanted = descend(x, t, w, b)
-            feed = {"x": x, "t": t, "w": w, "b": b, "v": 0 * w, "u": 0 * b, "rate": np.array(RATE)}
-            np.savez(given, **{name: a.astype("f4") for name, a in feed.items()})
-            for ranks, bucket in ((0, 1), (2, 1), (2, 1 << 20), (3, 1), (4, 1), (4, 1 << 20)):
-                printed, _ = run(ranks, "train", model, given, out, STEPS, bucket)
-                got = np.load(out)
-                what = f"{rows} rows on {ranks} ranks"
-                near = {"rtol": 2e-6, "atol": 2e-6}  # rounding of a few floats of magnitude 1, over STEPS
-                check(np.allclose([float(line.split()[1]) for line in printed.splitlines()], losses, **near),
-                      f"{what}: losses {printed} {losses}")
-                for name, value in wanted.items():
-                    check(np.allclose(got[name], value, **near), f"{what}: {name}")
-                os.remove(out)
+    model, given, out = (path(name) for name in ("m.onnxt", "in.npz", "out.npz"))
+    with open(model, "w", encoding="utf-8") as file:
+        file.write(MODEL)
+    for rows in (24, 10, 3):
+        x, t = random.normal(size=(rows, 4)), random.normal(size=(rows, 3))
+        x, t, w, b = (a.astype("f4").astype("f8") for a in (x, t, w, b))
+        losses, wanted = descend(x, t, w, b)
+        feed = {"x": x, "t": t, "w": w, "b": b, "v": 0 * w, "u": 0 * b, "rate": np.array(RATE)}
+        np.savez(given, **{name: a.astype("f4") for name, a in feed.items()})
+        for ranks, bucket in ((0, 1), (2, 1), (2, 1 << 20), (3, 1), (4, 1), (4, 1 << 20)):
+            printed, _ = run(ranks, "train", model, given, out, STEPS, bucket)
+            got = load(out)
+            what = f"{rows} rows on {ranks} ranks"
+            check(near([float(line.split()[1]) for line in printed.splitlines()], losses, DESCENT),
+                  f"{what}: losses {printed} {losses}")
+            for name, value in wanted.items():
+                check(near(got[name], value, DESCENT), f"{what}: {name}")
+            os.remove(out)
 
 
 # --- what goes wrong -----------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
@@ -39,11 +38,7 @@ def command(ranks, *args):
 
 
 def run(ranks, *args, code=0):
-    done = subprocess.run(command(ranks, *args), env=ENVIRONMENT, capture_output=True, text=True, timeout=100,
-                          check=False)
-    text = done.stdout + done.stderr
-    t.check(done.returncode == code, f"{ranks} ranks: exit code {done.returncode}, expected {code}: {args}\n{text}")
-    return text
+    return t.told(*command(ranks, *args), code=code, env=ENVIRONMENT, timeout=100)
 
 
 def training(ranks, name, *more, batch=8, code=0):
@@ -81,7 +76,7 @@ def means():
                     t.close([r[score] for r in judged], [r[score] for r in evaluations], f"{what}: {score}")
                 whole, parts = (t.safetensors(t.path(f"{name}.safetensors")) for name in ("whole", "parts"))
                 for key, value in whole.items():
-                    t.close(parts[key], value, f"{what}: {key}", atol=2e-6)
+                    t.close(parts[key], value, f"{what}: {key}", t.tolerances.TRAINED_PART)
                 os.remove(t.path("parts.jsonl"))
     os.remove(t.path("whole.jsonl"))
 
@@ -124,7 +119,8 @@ def real_models():
             run(ranks, t.path("real.onnx"), f"--data={folder}/data.npz", f"--batch={e['batch'] // ranks}", "-q",
                 "--no-shuffle", f"--epochs={e['epochs']}", f"--lr={e['rate']}", "--schedule=constant", "--loss=loss",
                 f"--weight-decay={e['decay']}", "--log", t.path("real.jsonl"))
-            t.close(t.losses("real.jsonl"), e["loss"], f"{os.path.basename(folder)} on {ranks} ranks", rtol=1e-4)
+            t.close(t.losses("real.jsonl"), e["loss"], f"{os.path.basename(folder)} on {ranks} ranks",
+                    t.tolerances.CURVE_OF_RANKS)
             os.remove(t.path("real.jsonl"))
 
 

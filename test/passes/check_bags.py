@@ -4,18 +4,18 @@ of the bags, and their gradients are central differences of that, in tempo-run a
 usage: check_bags.py TEMPOC TEMPO_RUN"""
 import itertools
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 import onnx.parser
-import onnxruntime as ort
 from onnx import numpy_helper
 
-ort.set_default_logger_severity(4)
-EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3  # those of PyTorch's gradcheck, in double precision
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, load, near  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import DOUBLE, GRADCHECK, GRADCHECK_STEP as EPS  # noqa: E402
+
 rng = np.random.default_rng(7)
 TABLE = rng.standard_normal((9, 4))
 PICKS = rng.integers(0, 9, 12)
@@ -93,47 +93,29 @@ def difference(kind, factors, begins):
 
 
 def compare(name, got, want, gradient):
-    if not np.allclose(got["y"], want, rtol=1e-12, atol=1e-14):
+    if not near(got["y"], want, DOUBLE):
         return f"{name}: bags {got['y']}, expected {want}"
-    if not np.allclose(got["w_grad"], gradient, atol=ATOL, rtol=RTOL):
+    if not near(got["w_grad"], gradient, GRADCHECK):
         return f"{name}: gradient {got['w_grad']}, expected {gradient}"
     return None
 
 
-def check(tools, folder, case):
-    idiom, kind, factors, begins = case
-    before, after, inputs, outputs = (os.path.join(folder, n) for n in ("in.onnx", "out.onnx", "in.npz", "out.npz"))
-    onnx.save(model_of(*case), before)
+def check(tools, idiom, kind, factors, begins):
+    before, after, inputs, outputs = (path(n) for n in ("in.onnx", "out.onnx", "in.npz", "out.npz"))
+    onnx.save(model_of(idiom, kind, factors, begins), before)
     feeds = {"picks": PICKS, "begins": np.array(BEGINS[begins]), "factors": FACTORS}
     np.savez(inputs, **feeds)
-    for command in ([tools[0], before, "-o", after, "--loss=loss", "--verify-each", "-q"],
-                    [tools[1], after, "--inputs", inputs, "--outputs", outputs]):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            return f"{command[0]}: {done.returncode} {done.stderr.strip()}"
+    run(tools[0], before, "-o", after, "--loss=loss", "--verify-each", "-q")
+    run(tools[1], after, "--inputs", inputs, "--outputs", outputs)
     compiled = onnx.load(after)
     onnx.checker.check_model(compiled, full_check=True)
     if any(n.op_type in ("Loop", "If") for n in compiled.graph.node):
         return "a loop is left"
-    session = ort.InferenceSession(after, providers=["CPUExecutionProvider"])
-    names = [i.name for i in session.get_inputs()]
-    other = dict(zip((o.name for o in session.get_outputs()), session.run(None, {n: feeds[n] for n in names})))
     want, gradient = bags_of(TABLE, kind, factors, begins), difference(kind, factors, begins)
-    return compare("tempo-run", dict(np.load(outputs)), want, gradient) or compare("onnxruntime", other, want, gradient)
+    return (compare("tempo-run", load(outputs), want, gradient) or
+            compare("onnxruntime", by_onnxruntime(after, feeds), want, gradient))
 
 
-def main(tools):
-    failed = 0
-    cases = list(itertools.product(("stacked", "listed"), REDUCE, (False, True), BEGINS))
-    with tempfile.TemporaryDirectory() as folder:
-        for case in cases:
-            why = check(tools, folder, case)
-            failed += why is not None
-            if why:
-                print("FAIL", *case, why)
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return failed > 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+for row in itertools.product(("stacked", "listed"), REDUCE, (False, True), BEGINS):
+    case(" ".join(map(str, row)), check, sys.argv[1:], *row)
+finish()

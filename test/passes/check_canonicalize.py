@@ -3,58 +3,44 @@ nothing, and with all dims bound no shape arithmetic is left. ONNX Runtime, its 
 before and after."""
 import collections
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
-import onnxruntime
 
-onnxruntime.set_default_logger_severity(3)
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, dims_of, load  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+
 SHAPE_OPS = {"Shape", "Size", "ConstantOfShape", "Range", "Identity"}
-failures = 0
 
 
-def compile_model(tempoc, source, target, passes, *flags):
-    subprocess.run([tempoc, source, "-q", "--verify-each", "--passes=" + passes, *flags, "-o", target], check=True,
-                   timeout=60)
+def compiled(tempoc, source, target, passes, *flags):
+    run(tempoc, source, "-q", "--verify-each", "--passes=" + passes, *flags, "-o", target, timeout=60)
     return onnx.load(target)
 
 
-def run(path, inputs):
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(path, options)
-    names = {i.name for i in session.get_inputs()}
-    return session.run(None, {k: v for k, v in inputs.items() if k in names})
+def same(got, want):
+    return got.keys() == want.keys() and all(np.array_equal(got[name], a) for name, a in want.items())
 
 
-def bindings(model, inputs):
-    dims = {d.dim_param: inputs[i.name].shape[n] for i in model.graph.input if i.name in inputs
-            for n, d in enumerate(i.type.tensor_type.shape.dim) if d.dim_param}
-    return [f"--dim={name}={value}" for name, value in dims.items()]
+def check(tempoc, folder):
+    source, inputs = os.path.join(folder, "model.onnx"), load(os.path.join(folder, "inputs.npz"))
+    before, after, again, bound = (path(name + ".onnx") for name in ("before", "after", "again", "bound"))
+    compiled(tempoc, source, before, "upgrade,inline,shapes,bodies")
+    first = compiled(tempoc, source, after, "upgrade,inline,shapes,canonicalize,bodies")
+    second = compiled(tempoc, after, again, "shapes,canonicalize,bodies")
+    fixed = compiled(tempoc, source, bound, "upgrade,inline,shapes,canonicalize,bodies", *dims_of(folder))
+    expected, *others = (by_onnxruntime(model, inputs, optimize=False) for model in (before, after, bound))
+    left = {k: v for k, v in collections.Counter(n.op_type for n in fixed.graph.node).items() if k in SHAPE_OPS}
+    problems = [what for what, bad in (
+        ("results differ", not same(others[0], expected)),
+        ("results with bound dims differ", not same(others[1], expected)),
+        ("a second run changes it", first.graph != second.graph),
+        (f"left with bound dims: {left}", left)) if bad]
+    return ", ".join(problems), f"{len(first.graph.node)} nodes"
 
 
-for folder in sys.argv[2:]:
-    tempoc, source = sys.argv[1], os.path.join(folder, "model.onnx")
-    inputs = dict(np.load(os.path.join(folder, "inputs.npz")))
-    with tempfile.TemporaryDirectory() as temp:
-        before, after, again, bound = (os.path.join(temp, name + ".onnx")
-                                       for name in ("before", "after", "again", "bound"))
-        compile_model(tempoc, source, before, "upgrade,inline,shapes,bodies")
-        first = compile_model(tempoc, source, after, "upgrade,inline,shapes,canonicalize,bodies")
-        second = compile_model(tempoc, after, again, "shapes,canonicalize,bodies")
-        flags = bindings(first, inputs)
-        fixed = compile_model(tempoc, source, bound, "upgrade,inline,shapes,canonicalize,bodies", *flags)
-        expected = run(before, inputs)
-        left = {k: v for k, v in collections.Counter(n.op_type for n in fixed.graph.node).items() if k in SHAPE_OPS}
-        problems = [what for what, bad in (
-            ("results differ", not all(np.array_equal(a, b) for a, b in zip(expected, run(after, inputs)))),
-            ("results with bound dims differ",
-             not all(np.array_equal(a, b) for a, b in zip(expected, run(bound, inputs)))),
-            ("a second run changes it", first.graph != second.graph),
-            (f"left with bound dims: {left}", left)) if bad]
-        failures += bool(problems)
-        print("FAIL" if problems else "ok  ", os.path.basename(folder), len(first.graph.node), "nodes", *problems)
-sys.exit(failures > 0)
+for model_folder in sys.argv[2:]:
+    case(os.path.basename(model_folder), check, sys.argv[1], model_folder)
+finish()

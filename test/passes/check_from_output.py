@@ -9,14 +9,18 @@ at each place of a vector. A test of the test: polynomials in y as Tempo publish
 its mistaken sign and without it, must be found out. The last line is 'N passed, N failed'.
 """
 
-import math, sys, tempfile
+import math
+import os
+import sys
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper
 
-import check_pointwise
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import check_pointwise  # noqa: E402
+from compare import by_onnxruntime, load  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
 
 # The largest errors of the slope: elsewhere, and where |x - x*| < NEAR, where y's rounding shows as its square root.
 NEAR = 0.05
@@ -125,27 +129,25 @@ class Runner(check_pointwise.Tool):
         outputs.append(helper.make_tensor_value_info("right", TensorProto.UINT8, ["bytes"]))
         opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)]
         graph = helper.make_graph(nodes, "g", inputs, outputs)
-        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), self.path["in.onnx"])
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path("in.onnx"))
         return wide
 
     def run(self, activation, x, dtype=TensorProto.FLOAT, ort=False, body=False):
         """y, dx for dy = 1, and the packed bits."""
         kind = np.float64 if self.model(activation, dtype) == TensorProto.DOUBLE else np.float32
         feeds = {"x": np.asarray(x, kind).reshape(-1, 1), "dy": np.ones((len(x), 1), kind)}
-        model = self.path["in.onnx"]
+        model = path("in.onnx")
         if ort or body:
-            model, passes = self.path["low.onnx"], "shapes,bodies" if ort else "shapes,lower"
-            self.call(self.tempoc, self.path["in.onnx"], "-o", model, "--passes=" + passes, "-q")
+            model, passes = path("low.onnx"), "shapes,bodies" if ort else "shapes,lower"
+            run(self.tempoc, path("in.onnx"), "-o", model, "--passes=" + passes, "-q")
         if ort:
             onnx.checker.check_model(model)
-            session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-            y, dx, right = session.run(["y", "dx", "right"], feeds)
+            out = by_onnxruntime(model, feeds)
         else:
-            np.savez(self.path["in.npz"], **feeds)
-            self.call(self.tempo_run, model, "--inputs", self.path["in.npz"], "--outputs", self.path["out.npz"])
-            with np.load(self.path["out.npz"]) as out:
-                y, dx, right = out["y"], out["dx"], out["right"]
-        return y.ravel(), dx.ravel(), right
+            np.savez(path("in.npz"), **feeds)
+            run(self.tempo_run, model, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
+            out = load(path("out.npz"))
+        return out["y"].ravel(), out["dx"].ravel(), out["right"]
 
 
 # --- what must hold ---------------------------------------------------------------------------------------------------
@@ -311,22 +313,13 @@ def cases(tool):
 
 
 def main():
-    failed = passed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for name, check in cases(Runner(*sys.argv[1:3], folder)):
-            if sys.argv[3:] and name.split()[0] not in sys.argv[3:]:
-                continue
-            try:
-                why = check()
-            except RuntimeError as error:
-                why = str(error)
-            print(f"{'FAIL' if why else 'ok  '} {name}{': ' + why if why else ''}", flush=True)
-            failed, passed = failed + bool(why), passed + (not why)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    for name, check in cases(Runner(*sys.argv[1:3])):
+        if not sys.argv[3:] or name.split()[0] in sys.argv[3:]:
+            case(name, check)
+    finish()
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    sys.exit(main())
+    main()

@@ -10,24 +10,25 @@ The gradients that tempoc makes of these ops are compared with central differenc
 passed, N failed'.
 """
 
-import glob, itertools, os, re, subprocess, sys, tempfile
+import glob
+import itertools
+import os
+import re
+import sys
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-import linear_loss_cases, optimizer_definitions, philox_draws, recurrent_cases, resize_cases
-from small_definitions import det_grad, sigmoid, swish_grad
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import linear_loss_cases, optimizer_definitions, philox_draws, recurrent_cases, resize_cases  # noqa: E402
+from compare import by_onnxruntime, load, max_error, near  # noqa: E402
+from programs import case as run_case, check as holds, finish, path, run  # noqa: E402
+from small_definitions import det_grad, sigmoid, swish_grad  # noqa: E402
+from tolerances import GRADCHECK, GRADCHECK_STEP, LEAN  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 random = np.random.default_rng(11)
-LIMITS = {
-    np.float16: 4e-3,
-    np.float32: 2e-6,
-    np.float64: 2e-7,
-}  # relative to the largest element; ONNX's statistics are float
-onnxruntime.set_default_logger_severity(4)
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------
@@ -510,12 +511,6 @@ def one_node(op, operands, outputs, absent, dynamic, attributes):
     return helper.make_model(graph, opset_imports=opsets, ir_version=10), [r for r in results if r]
 
 
-def call(*command):
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    if run.returncode:
-        raise RuntimeError(f"{os.path.basename(command[0])}: exit {run.returncode} {run.stderr.strip()[:300]}")
-
-
 def compare(op, dtype, got, want):
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
@@ -532,18 +527,17 @@ def compare(op, dtype, got, want):
         and op == "DotProductAttention"
     ):
         return "signs of zeros differ"
-    bad = np.max(np.abs(got.astype(np.float64) - want), initial=0) / (np.max(np.abs(want), initial=0) + 1e-30)
-    limit = LIMITS[np.float16 if got.dtype == np.float16 else dtype]
-    return None if bad <= limit * 4 else f"off by {bad:.1e}"
+    bad = max_error(got, want)
+    return None if bad <= LEAN["float16" if got.dtype == np.float16 else np.dtype(dtype).name] else f"off by {bad:.1e}"
 
 
-def check(tools, folder, entry):
+def check(tools, entry):
     op, operands, outputs, absent, dynamic, dtype, attributes = entry
-    source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
+    source, target = path("in.onnx"), path("out.onnx")
     operands = typed(operands, dtype)
     model, results = one_node(op, operands, outputs, absent, dynamic, attributes)
     onnx.save(model, source)
-    call(tools[0], source, "-o", target, "--passes=shapes,bodies", "--verify-each", "-q")
+    run(tools[0], source, "-o", target, "--passes=shapes,bodies", "--verify-each", "-q")
     onnx.checker.check_model(target, full_check=True)
     exact = (
         operands
@@ -555,14 +549,11 @@ def check(tools, folder, entry):
     with np.errstate(all="ignore"):
         want = DEFINITIONS[op](*exact, **attributes)
     feeds = {f"x{i}": o for i, o in enumerate(operands) if o is not None}
-    session = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
-    runs = {
-        "ONNX Runtime": dict(zip(results, session.run(results, {i.name: feeds[i.name] for i in session.get_inputs()})))
-    }
+    runs = {"ONNX Runtime": by_onnxruntime(target, feeds)}
     if dtype is not np.float16:
-        np.savez(os.path.join(folder, "in.npz"), **feeds)
-        call(tools[1], target, "--inputs", os.path.join(folder, "in.npz"), "--outputs", os.path.join(folder, "out.npz"))
-        runs["tempo-run"] = dict(np.load(os.path.join(folder, "out.npz")))
+        np.savez(path("in.npz"), **feeds)
+        run(tools[1], target, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
+        runs["tempo-run"] = load(path("out.npz"))
     for runtime, got in runs.items():
         for name in results:
             why = compare(op, dtype, got[name], np.asarray(want[int(name[1:])]))
@@ -574,7 +565,7 @@ def check(tools, folder, entry):
 # --- gradients --------------------------------------------------------------------------------------------------------
 def differences(forward, values, at):
     """d forward / d values[at] by central differences."""
-    result, x, eps = np.zeros(values[at].shape), values[at].copy(), 1e-6
+    result, x, eps = np.zeros(values[at].shape), values[at].copy(), GRADCHECK_STEP
     for index in np.ndindex(x.shape):
         loss = []
         for step in (eps, -eps):
@@ -585,9 +576,9 @@ def differences(forward, values, at):
     return result
 
 
-def check_gradient(tools, folder, op, operands, attributes, frozen=()):
+def check_gradient(tools, op, operands, attributes, frozen=()):
     """Every float operand of two elements or more is trained but `frozen`; the loss is sum(y * weights)."""
-    source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
+    source, target = path("in.onnx"), path("out.onnx")
     operands = typed(operands, np.float64)
     y = DEFINITIONS[op](*operands, **attributes)[0]
     weights = f(*y.shape)
@@ -609,17 +600,16 @@ def check_gradient(tools, folder, op, operands, attributes, frozen=()):
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), source)
     flags = [f"--train=x{i}" for i in trained] + [f"--freeze=x{i}" for i in frozen] + ["--freeze=weights"]
-    call(tools[0], source, "-o", target, "--passes=shapes,autodiff,bodies", "--verify-each", "-q", *flags)
+    run(tools[0], source, "-o", target, "--passes=shapes,autodiff,bodies", "--verify-each", "-q", *flags)
     onnx.checker.check_model(target, full_check=True)
-    session = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
-    got = dict(zip([o.name for o in session.get_outputs()], session.run(None, {})))
+    got = by_onnxruntime(target, {})
     if sorted(got) != sorted(["loss"] + [f"x{i}_grad" for i in trained]):
         return "outputs are " + " ".join(got)
     for i in trained:
         want = differences(
             lambda values: float((DEFINITIONS[op](*values, **attributes)[0] * weights).sum()), operands, i
         )
-        if got[f"x{i}_grad"].shape != want.shape or not np.allclose(got[f"x{i}_grad"], want, rtol=1e-3, atol=1e-5):
+        if not near(got[f"x{i}_grad"], want, GRADCHECK):
             return f"x{i}_grad is wrong: {np.max(np.abs(got[f'x{i}_grad'] - want)):.1e}"
     return None
 
@@ -668,29 +658,17 @@ def main():
     resize_cases.cases(case, f)
     recurrent_cases.cases(case, f, random)
     linear_loss_cases.cases(case, f, random), philox_draws.cases(case, SEED)
-    gradients, failed, passed = list(gradient_cases()), 0, 0
+    gradients = list(gradient_cases())
     for op in uncovered(gradients):
-        print("FAIL no gradient case for", op)
-        failed += 1
-    with tempfile.TemporaryDirectory() as folder:
-        work = [(c[0], lambda c=c: check(tools, folder, c), [*map(np.shape, c[1]), c[2:]]) for c in CASES]
-        work += [
-            (g[0], lambda g=g: check_gradient(tools, folder, *g), ["gradient", *map(np.shape, g[1]), g[2:]])
-            for g in gradients
-        ]
-        for op, run, text in work:
-            if only and op not in only:
-                continue
-            try:
-                why = run()
-            except Exception as error:  # what any library says of a case is that case's failure
-                why = f"{type(error).__name__}: {str(error).strip()[:300]}"
-            passed, failed = passed + (why is None), failed + (why is not None)
-            if why:
-                print("FAIL", op, *text, why, flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+        holds(False, "no gradient case for", op)
+    for c in CASES:
+        if not only or c[0] in only:
+            run_case(f"{c[0]} {[*map(np.shape, c[1])]} {c[2:]}", check, tools, c)
+    for g in gradients:
+        if not only or g[0] in only:
+            run_case(f"{g[0]} gradient {[*map(np.shape, g[1])]} {g[2:]}", check_gradient, tools, *g)
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,18 +3,18 @@
 computes of the model as it is, where some rows are picked, all, or none; gradients are central differences of that.
 usage: check_masks.py TEMPOC TEMPO_RUN"""
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 import onnx.parser
-import onnxruntime as ort
 from onnx import numpy_helper
 
-ort.set_default_logger_severity(4)
-EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3  # those of PyTorch's gradcheck, in double precision
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, load, near, session  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import DOUBLE_MASKED_LOSS, GRADCHECK, GRADCHECK_STEP as EPS  # noqa: E402
+
 rng = np.random.default_rng(11)
 WEIGHTS = {"w": rng.standard_normal((4, 4)), "v": rng.standard_normal(4)}
 LABELS = rng.integers(0, 4, (2, 3))
@@ -88,10 +88,8 @@ def model_of(body, pick=PICK):
     return model
 
 
-def run(model, x):
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    feeds = {i.name: {"x": x, "labels": LABELS}.get(i.name) for i in session.get_inputs() if i.name in ("x", "labels")}
-    return dict(zip((o.name for o in session.get_outputs()), session.run(None, feeds)))
+def computed(model, x):
+    return by_onnxruntime(model, {"x": x, "labels": LABELS})
 
 
 def difference(model, name, x):
@@ -100,64 +98,54 @@ def difference(model, name, x):
     other.CopyFrom(model)
     value = other.graph.input.add()
     value.CopyFrom(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, WEIGHTS[name].shape))
-    session = ort.InferenceSession(other.SerializeToString(), providers=["CPUExecutionProvider"])
+    made = session(other)
     out = np.zeros_like(WEIGHTS[name])
     for at in np.ndindex(*out.shape):
         step = np.zeros_like(out)
         step[at] = EPS
-        feeds = {"x": x, "labels": LABELS}
-        feeds = {i.name: feeds[i.name] for i in session.get_inputs() if i.name in feeds}
-        above, below = (session.run(["loss"], {**feeds, name: WEIGHTS[name] + s})[0] for s in (step, -step))
+        above, below = (by_onnxruntime(made, {"x": x, "labels": LABELS, name: WEIGHTS[name] + s})["loss"]
+                        for s in (step, -step))
         out[at] = (above - below) / (2 * EPS)
     return out
 
 
-def compile_graph(tempoc, folder, model):
-    before, after = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
-    onnx.save(model, before)
-    done = subprocess.run([tempoc, before, "-o", after, "--verify-each", "-q"], capture_output=True, text=True,
-                          check=False)
-    return after, f"tempoc: {done.returncode} {done.stderr.strip()}" if done.returncode else None
+def compiled(tempoc, model):
+    onnx.save(model, path("in.onnx"))
+    run(tempoc, path("in.onnx"), "-o", path("out.onnx"), "--verify-each", "-q")
+    return onnx.load(path("out.onnx"))
 
 
 def compare(name, got, model, x):
     try:
-        want = run(model, x)["loss"]
+        want = computed(model, x)["loss"]
     except Exception as error:  # pylint: disable=broad-except
         return f"onnxruntime on the model as it is: {error}"
-    if not np.allclose(got["loss"], want, rtol=1e-10):
+    if not near(got["loss"], want, DOUBLE_MASKED_LOSS):
         return f"{name}: loss {got['loss']}, expected {want}"
     for weight in (n[:-len("_grad")] for n in got if n.endswith("_grad")):
         expected = difference(model, weight, x)
-        if not np.allclose(got[f"{weight}_grad"], expected, atol=ATOL, rtol=RTOL):
+        if not near(got[f"{weight}_grad"], expected, GRADCHECK):
             return f"{name}: gradient of {weight}: {got[f'{weight}_grad']}, expected {expected}"
     return None
 
 
-def check(tools, folder, body, kinds):
+def check(tools, body, kinds):
     model = model_of(body)
-    after, why = compile_graph(tools[0], folder, model)
-    if why:
-        return why
-    onnx.checker.check_model(after, full_check=True)
-    compiled = onnx.load(after)
-    if any(n.op_type in ("NonZero", "Compress") for n in compiled.graph.node):
+    made = compiled(tools[0], model)
+    onnx.checker.check_model(made, full_check=True)
+    if any(n.op_type in ("NonZero", "Compress") for n in made.graph.node):
         return "shapes depend on data"
     for kind in kinds:
-        inputs, outputs = os.path.join(folder, "in.npz"), os.path.join(folder, "out.npz")
-        np.savez(inputs, x=INPUTS[kind], labels=LABELS)
-        done = subprocess.run([tools[1], after, "--inputs", inputs, "--outputs", outputs], capture_output=True,
-                              text=True, check=False)
-        if done.returncode:
-            return f"tempo-run: {done.returncode} {done.stderr.strip()}"
-        why = (compare(f"tempo-run, {kind}", dict(np.load(outputs)), model, INPUTS[kind]) or
-               compare(f"onnxruntime, {kind}", run(compiled, INPUTS[kind]), model, INPUTS[kind]))
+        np.savez(path("in.npz"), x=INPUTS[kind], labels=LABELS)
+        run(tools[1], path("out.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"))
+        why = (compare(f"tempo-run, {kind}", load(path("out.npz")), model, INPUTS[kind]) or
+               compare(f"onnxruntime, {kind}", computed(made, INPUTS[kind]), model, INPUTS[kind]))
         if why:
             return why
     return None
 
 
-def parts(tools, folder):
+def parts(tools):
     """Places cut into as many parts as were picked where the model was traced: one without any rows counts for
     nothing, as in the loop over experts that the model was."""
     body = """g4 = Slice (h, zeros, ones, zeros) g5 = Squeeze (g4, zeros) e = ReduceSum <keepdims = 0> (g5, ones)
@@ -166,32 +154,19 @@ def parts(tools, folder):
       y1 = Gather (g5, i1) y = Add (y0, y1)"""
     model = model_of(body)
     model.graph.initializer.append(numpy_helper.from_array(np.array([1, 1]), "sizes"))
-    after, why = compile_graph(tools[0], folder, model)
-    if why:
-        return why
+    made = compiled(tools[0], model)
     for x in (rng.standard_normal((2, 3, 4)) for _ in range(40)):
         try:
-            want = run(model, x)["loss"]
+            want = computed(model, x)["loss"]
         except Exception:  # pylint: disable=broad-except
             continue  # another number is picked: the model as it is does not run
-        if not np.allclose(run(onnx.load(after), x)["loss"], want, rtol=1e-10):
-            return f"loss {run(onnx.load(after), x)['loss']}, expected {want}"
+        got = computed(made, x)["loss"]
+        if not near(got, want, DOUBLE_MASKED_LOSS):
+            return f"loss {got}, expected {want}"
     return None
 
 
-def main(tools):
-    failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        results = [(name, check(tools, folder, body, ["some", "all"] + ["none"] * bool(none)))
-                   for name, body, none in CASES]
-        results.append(("parts", parts(tools, folder)))
-    for name, why in results:
-        failed += why is not None
-        if why:
-            print("FAIL", name, why)
-    print(f"{len(results) - failed} passed, {failed} failed")
-    return failed > 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+for title, rows, none in CASES:
+    case(title, check, sys.argv[1:], rows, ["some", "all"] + ["none"] * bool(none))
+case("parts", parts, sys.argv[1:])
+finish()

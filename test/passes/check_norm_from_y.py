@@ -9,30 +9,28 @@ when the graph runs, it is refused, by tempo-run and by ONNX Runtime; where they
 last line is 'N passed, N failed'.
 """
 
-import os, subprocess, sys, tempfile
+import os
+import sys
 
 import ml_dtypes
 import numpy as np
 import onnx
-import onnxruntime
-from onnx import TensorProto, helper
+from onnx import helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, load, same_bits, session  # noqa: E402
+from programs import check as holds, finish, path, run  # noqa: E402
+from tolerances import NORM_FROM_Y as LIMITS, NORM_FROM_Y_ORT  # noqa: E402
 
 ROWS, N = 1024, 128
 TYPES = {"float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
-# The largest error of dscale and dbias beside the root of dscale's mean square, of an element of dx beside dx's.
-LIMITS = {"float": (2.5e-7, 2e-6), "float16": (4e-3, 1e-2), "bfloat16": (1.5e-2, 8e-2)}
 SIDES = [(0, 0.1), (1e-8, 0.1), (1e-4, 0.1), (1e-2, 0.1), (0, 0), (1e-8, 0), (1e-4, 0)]
 SIDES += [(0.5, 0.5 * ratio) for ratio in (0.25, 1, 2, 4, 8, 64, 512, 1024)]
 random = np.random.default_rng(5)
-onnxruntime.set_default_logger_severity(4)
-passed = failed = 0
 
 
-def check(what, holds, told=""):
-    global passed, failed
-    passed, failed = passed + bool(holds), failed + (not holds)
-    if not holds:
-        print("FAIL", what, told, flush=True)
+def check(what, right, told=""):
+    holds(right, what, told)
 
 
 def tensor(name, array):
@@ -44,7 +42,7 @@ def info(name, array):
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
-def training_graph(path, center, x, dy, scale, bias):
+def training_graph(center, x, dy, scale, bias):
     """loss = sum of y dy, y = norm(x unit). x is trained, so that dx is a result; scale and bias may be fed, too."""
     unit = np.eye(x.shape[1], dtype=x.dtype)
     op, domain = ("LayerNormalization", "") if center else ("RMSNormalization", "ai.tempo")
@@ -61,39 +59,28 @@ def training_graph(path, center, x, dy, scale, bias):
     outputs = [helper.make_tensor_value_info("loss", helper.np_dtype_to_tensor_dtype(x.dtype), []), info("y", x)]
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)]
     graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
-
-
-def call(*command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    return done.returncode, done.stderr
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path("in.onnx"))
 
 
 class World:
-    def __init__(self, tools, folder):
-        self.tools, self.folder = tools, folder
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
+    def __init__(self, tools):
+        self.tools = tools
 
     def compile(self, way, *operands):
         """The compiled model's path, and the ops in it."""
-        training_graph(self.path("in.onnx"), *operands)
-        code, told = call(self.tools[0], self.path("in.onnx"), "-o", self.path("out.onnx"), f"--layernorm={way}", "-q",
-                          "--train=x", "--train=scale", "--train=bias", "--freeze=unit", "--verify-each")
-        check("tempoc", code == 0, told)
-        model = onnx.load(self.path("out.onnx"))
+        training_graph(*operands)
+        done = run(self.tools[0], path("in.onnx"), "-o", path("out.onnx"), f"--layernorm={way}", "-q", "--train=x",
+                   "--train=scale", "--train=bias", "--freeze=unit", "--verify-each", code=None)
+        check("tempoc", done.code == 0, done.err)
+        model = onnx.load(path("out.onnx"))
         onnx.checker.check_model(model, full_check=True)
-        return self.path("out.onnx"), [n.op_type for n in model.graph.node]
+        return path("out.onnx"), [n.op_type for n in model.graph.node]
 
     def run(self, model, feeds):
         """(exit code, what was said, results)"""
-        np.savez(self.path("in.npz"), **feeds)
-        code, told = call(self.tools[1], model, "--inputs", self.path("in.npz"), "--outputs", self.path("out.npz"))
-        if code:
-            return code, told, None
-        got = dict(np.load(self.path("out.npz")))
-        return code, told, {n: a.view(ml_dtypes.bfloat16) if a.dtype == "V2" else a for n, a in got.items()}
+        np.savez(path("in.npz"), **feeds)
+        done = run(self.tools[1], model, "--inputs", path("in.npz"), "--outputs", path("out.npz"), code=None)
+        return done.code, done.err, load(path("out.npz")) if done.code == 0 else None
 
 
 # --- the truth --------------------------------------------------------------------------------------------------------
@@ -146,7 +133,7 @@ def accuracy(world, name, center):
         return
     off, stored = errors(got["y"], want), errors(got["xhat"], want)
     print(f"{what}: dscale off by {off[0]:.1e}, dx by {off[1]:.1e}; x-hat stored: {stored[0]:.1e}, {stored[1]:.1e}")
-    check(f"{what}: bits of y", got["y"]["y"].tobytes() == got["xhat"]["y"].tobytes())
+    check(f"{what}: bits of y", same_bits(got["y"]["y"], got["xhat"]["y"]))
     check(f"{what}: dscale", off[0] <= LIMITS[name][0], off)
     check(f"{what}: dx", off[1] <= LIMITS[name][1], off)
     if name == "float16" or name == "float":
@@ -173,11 +160,9 @@ def at_the_limit(world, name, limit):
 
 
 def in_onnxruntime(what, model, dy, ours, want, name):
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    names = [o.name for o in session.get_outputs()]  # it sums in the elements' type, in no good order
-    got = dict(zip(names, session.run(None, {"dy": dy})))
-    off = errors(got, want)
-    check(f"{what}: ONNX Runtime", off[0] <= 40 * LIMITS[name][0] and off[1] <= 4 * LIMITS[name][1], off)
+    off = errors(by_onnxruntime(model, {"dy": dy}), want)
+    check(f"{what}: ONNX Runtime", all(o <= more * limit for o, more, limit in zip(off, NORM_FROM_Y_ORT, LIMITS[name])),
+          off)
 
 
 def sabotage(what, name, y, dy, scale, bias, inv, want, center):
@@ -204,10 +189,10 @@ def refused(world, center):
     code, told, _ = world.run(model, {"dy": dy, "scale": many})
     words = "the_norm", "--layernorm=xhat", f"{5 + center} channels"
     check("too many", code == 2 and all(w in told for w in words), told)
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    session.run(None, {"dy": dy, "scale": few})
+    made = session(model)
+    made.run(None, {"dy": dy, "scale": few})
     try:
-        session.run(None, {"dy": dy, "scale": many})
+        made.run(None, {"dy": dy, "scale": many})
         check("ONNX Runtime takes too many", False)
     except Exception as error:
         check("ONNX Runtime says why", "out of" in str(error), str(error)[:200])
@@ -225,19 +210,17 @@ def hopeless(world):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        world = World([os.path.abspath(t) for t in sys.argv[1:3]], folder)
-        for name in TYPES:
-            for center in True, False:
-                accuracy(world, name, center)
-        for name, limit in ("float", 2), ("float16", 4), ("bfloat16", 1):
-            at_the_limit(world, name, limit)
+    world = World([os.path.abspath(t) for t in sys.argv[1:3]])
+    for name in TYPES:
         for center in True, False:
-            refused(world, center)
-        hopeless(world)
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+            accuracy(world, name, center)
+    for name, limit in ("float", 2), ("float16", 4), ("bfloat16", 1):
+        at_the_limit(world, name, limit)
+    for center in True, False:
+        refused(world, center)
+    hopeless(world)
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

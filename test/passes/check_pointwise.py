@@ -9,19 +9,23 @@ in tails that fall by 40 orders of magnitude. In 16 bits all numbers there are: 
 kernel's vector body and its tail give the same bits. The last line is 'N passed, N failed'.
 """
 
-import os, re, subprocess, sys, tempfile
+import os
+import re
+import sys
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, load, near  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import (  # noqa: E402
+    ALPHA_TAIL, BODY_BY_ORT, BODY_OF_KERNEL, FAR, FAR_BY_ORT, FAR_LIMIT, FORWARD, INTEGRAL, SLOPE)
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../kernels/pointwise/pointwise.def")
 ROW = re.compile(r'^POINTWISE(?:_FORM)?\((\w+), "([\w.]*)", (\w+), "(\w*)", (\S+),', re.M)
-onnxruntime.set_default_logger_severity(4)
 STEP = 9973  # between the bits of the floats of the sweep
-# Largest relative error in float. Where alpha is no power of two, alpha x rounds by 6e-8 of up to 88 in the far tail.
-FORWARD, SLOPE, ALPHA_TAIL = 5e-7, 2e-6, 6e-6
 NEAR = 4.0  # in alpha x: up to here a slope may cross 0, where its error is relative to its terms, not to itself
 TERMS = 0.2
 ALPHAS = (1.75, -0.5)
@@ -39,14 +43,8 @@ def rows(only):
 
 
 class Tool:
-    def __init__(self, tempoc, tempo_run, folder):
+    def __init__(self, tempoc, tempo_run):
         self.tempoc, self.tempo_run = os.path.abspath(tempoc), os.path.abspath(tempo_run)
-        self.path = {name: os.path.join(folder, name) for name in ("in.onnx", "low.onnx", "in.npz", "out.npz")}
-
-    def call(self, *command):
-        run = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        if run.returncode:
-            raise RuntimeError(f"{os.path.basename(command[0])}: exit {run.returncode} {run.stderr.strip()[:300]}")
 
     def run(self, domain, op, attributes, operands, dtype, body=False, ort=False):
         """The op, or its body, on operands cast to `dtype`, an element type of ONNX; the result as float or double."""
@@ -58,19 +56,18 @@ class Tool:
         inputs = [helper.make_tensor_value_info(n, wide, ["N"]) for n in names]
         graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("y", wide, ["N"])])
         opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)]
-        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), self.path["in.onnx"])
-        model = self.path["in.onnx"]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path("in.onnx"))
+        model = path("in.onnx")
         if body:
-            model = self.path["low.onnx"]
-            self.call(self.tempoc, self.path["in.onnx"], "-o", model, "--passes=shapes,lower", "-q")
+            model = path("low.onnx")
+            run(self.tempoc, path("in.onnx"), "-o", model, "--passes=shapes,lower", "-q")
         kind = np.float64 if wide == TensorProto.DOUBLE else np.float32
         feeds = {n: np.asarray(o, kind) for n, o in zip(names, operands)}
         if ort:
-            return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)[0]
-        np.savez(self.path["in.npz"], **feeds)
-        self.call(self.tempo_run, model, "--inputs", self.path["in.npz"], "--outputs", self.path["out.npz"])
-        with np.load(self.path["out.npz"]) as out:
-            return out["y"]
+            return by_onnxruntime(model, feeds)["y"]
+        np.savez(path("in.npz"), **feeds)
+        run(self.tempo_run, model, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
+        return load(path("out.npz"))["y"]
 
 
 def integral(slope, x):
@@ -129,12 +126,12 @@ def check_meaning(run, domain, op, slope):
     if not slope:
         slope_body = lambda x: run(x, TensorProto.DOUBLE, "ai.tempo", op + "Grad", body=True)
         risen = integral(slope_body, x) + (body(np.zeros(1)) if domain else 0)
-        if off(kernel(x), risen) > 1e-12:
+        if off(kernel(x), risen) > INTEGRAL:
             return f"in double: off by {off(kernel(x), risen):.1e} from the integral of its slope"
-    if domain and off(kernel(x), body(x)) > 1e-13:
+    if domain and off(kernel(x), body(x)) > BODY_OF_KERNEL:
         return f"in double: off by {off(kernel(x), body(x)):.1e}"
     by_ort = run(x, TensorProto.FLOAT, body=True, ort=True) if domain else kernel(x)  # float: it has no Erf of doubles
-    if domain and off(by_ort, body(x)) > 1e-5:
+    if domain and off(by_ort, body(x)) > BODY_BY_ORT:
         return f"ONNX Runtime's result of the body is off by {off(by_ort, body(x)):.1e}"
     return None
 
@@ -168,11 +165,10 @@ def check_far(run, op):
     x = np.array([np.inf, -np.inf, np.nan, 1e18, -1e18, 300, -300, 60, -60])
     for dtype, ort in (TensorProto.DOUBLE, False), (TensorProto.FLOAT, False), (TensorProto.FLOAT, True):
         kernel, body = run(x, dtype), run(x, dtype, "ai.tempo", op, body=True, ort=ort)
-        # ONNX Runtime's Sigmoid ends in 0 where it is 1e-8
-        if not np.allclose(kernel, body, rtol=1e-6, atol=1e-7 if ort else 1e-30, equal_nan=True):
+        if not near(kernel, body, FAR_BY_ORT if ort else FAR, nan=True):
             return f"far off it is {kernel}, by its body {body}"
     limits = sorted(run(x, TensorProto.DOUBLE)[:2])
-    if op in ("GeluGrad", "SwishGrad") and not np.allclose(limits, [0, 1], rtol=0, atol=1e-30):
+    if op in ("GeluGrad", "SwishGrad") and not near(limits, [0, 1], FAR_LIMIT):
         return f"at infinities it is {limits}, not 0 and 1"
     return None
 
@@ -202,22 +198,14 @@ def check_row(tool, domain, op, attributes, slope):
 
 
 def main():
-    failed = passed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        tool = Tool(*sys.argv[1:3], folder)
-        for name, domain, op, attributes in rows(set(sys.argv[3:])):
-            for slope in False, True:
-                try:
-                    why = check_row(tool, domain, op, attributes, slope)
-                except RuntimeError as error:
-                    why = str(error)
-                print(f"{'FAIL' if why else 'ok  '} {name}{', slope' if slope else ''}{': ' + why if why else ''}")
-                failed, passed = failed + bool(why), passed + (not why)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    tool = Tool(*sys.argv[1:3])
+    for name, domain, op, attributes in rows(set(sys.argv[3:])):
+        for slope in False, True:
+            case(f"{name}{', slope' if slope else ''}", check_row, tool, domain, op, attributes, slope)
+    finish()
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    sys.exit(main())
+    main()

@@ -6,13 +6,14 @@ usage: check_precision_ops.py TEMPOC PRECISION_DEF
 """
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from programs import case, check, finish, path, run  # noqa: E402
 
 rng = np.random.default_rng(3)
 TYPES = {"bf16": TensorProto.BFLOAT16, "fp16": TensorProto.FLOAT16}
@@ -89,40 +90,21 @@ def model_of(domain, op):
                              ir_version=10)
 
 
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip())
-    return done.stdout
-
-
-def check(tempoc, folder, domain, op, precision):
+def right(tempoc, domain, op, precision):
     """What is wrong, or None."""
-    path = os.path.join(folder, "row.onnx")
-    onnx.save(model_of(domain, op), path)
-    passes = ["--passes=shapes,precision", f"--precision={precision}", "-q", "-o", "-"]
-    text = run(tempoc, path, *passes, "--emit=text")
+    onnx.save(model_of(domain, op), path("row.onnx"))
+    text = run(tempoc, path("row.onnx"), "--passes=shapes,precision", f"--precision={precision}", "-q", "-o", "-",
+               "--emit=text").out
     if not re.search(rf"square(_{precision})? = Mul \(y, y\)\n.*Cast <to: int = 1> \(square_{precision}\)", text):
         return f"the result is not of 16 bits:\n{text}"
-    run(tempoc, path, f"--precision={precision}", "--verify-each", "--verify", "-q")
+    run(tempoc, path("row.onnx"), f"--precision={precision}", "--verify-each", "--verify", "-q")
     return None
 
 
-def main():
-    tempoc, rows = sys.argv[1], re.findall(r"^OP\(\w+, *\"([\w.]*)\", *(\w+),", open(sys.argv[2]).read(), re.M)
-    failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for domain, op in rows:
-            for precision in TYPES:
-                try:
-                    why = check(tempoc, folder, domain, op, precision)
-                except RuntimeError as e:
-                    why = str(e)
-                failed += why is not None
-                if why:
-                    print(f"FAIL {domain}.{op} in {precision}: {why}", flush=True)
-    print(f"{len(rows)} ops, {failed} failures")
-    sys.exit(failed > 0 or len(rows) < 50)
-
-
-main()
+with open(sys.argv[2], encoding="utf-8") as table:
+    ROWS = re.findall(r"^OP\(\w+, *\"([\w.]*)\", *(\w+),", table.read(), re.M)
+check(len(ROWS) >= 50, f"{len(ROWS)} rows")
+for row in ROWS:
+    for bits in TYPES:
+        case(f"{'.'.join(row)} in {bits}", right, sys.argv[1], *row, bits)
+finish()

@@ -6,17 +6,17 @@ PyTorch's is what models/ shows.
 usage: check_restore.py TEMPOC MODELS [NAME ...]      NAME: functions below, without `check_`; default: all
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from torch_metadata import SIGNATURE, expect, node, note, run_checks, with_holes  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, near  # noqa: E402
+from programs import each_check, expect, path, run  # noqa: E402
+from tolerances import RESTORED, RESTORED_LARGE, RESTORED_LOSS, RESTORED_MEAN, RESTORED_SUM  # noqa: E402
+from torch_metadata import SIGNATURE, node, note, with_holes  # noqa: E402
 
 
 def model_of(nodes, weights, signature="", inputs=None, outputs=None, producer="pytorch", outputs_too=""):
@@ -39,15 +39,11 @@ def model_of(nodes, weights, signature="", inputs=None, outputs=None, producer="
 
 def compiled(tempoc, model, *flags):
     """(exit code, messages, the compiled model or None); `model`: one, or the path of one."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
-        if isinstance(model, str):
-            source = model
-        else:
-            onnx.save(model, source)
-        done = subprocess.run([tempoc, source, "-o", target, "-q", "--verify-each", *flags], capture_output=True,
-                              text=True, timeout=60)
-        return done.returncode, done.stderr, onnx.load(target) if done.returncode == 0 else None
+    if not isinstance(model, str):
+        onnx.save(model, path("in.onnx"))
+        model = path("in.onnx")
+    done = run(tempoc, model, "-o", path("out.onnx"), "-q", "--verify-each", *flags, code=None)
+    return done.code, done.err, onnx.load(path("out.onnx")) if done.code == 0 else None
 
 
 def nodes_of(model, op):
@@ -112,12 +108,12 @@ def check_norm_twice(tempoc, models):
 
 
 def check_norm_folded(tempoc, models):
-    path = os.path.join(models, "convnorms-dyn_18", "model.onnx")
-    code, messages, _ = compiled(tempoc, path)
+    file = os.path.join(models, "convnorms-dyn_18", "model.onnx")
+    code, messages, _ = compiled(tempoc, file)
     expect("norms that were folded are refused by name", code == 3 and "optimize=False" in messages and
            'Conv "node_Conv_' in messages and "BatchNormalization of conv_norm, up_norm, linear_norm was" in messages,
            (code, messages))
-    code, messages, out = compiled(tempoc, path, "--recipe=forward")
+    code, messages, out = compiled(tempoc, file, "--recipe=forward")
     expect("and warned of without a backward pass", code == 0 and "warning: Conv" in messages, (code, messages))
 
 
@@ -197,15 +193,12 @@ def check_closed_rows(tempoc, models):
         model = rows_closed_by(call, of_mask, masked, guarded)
         code, messages, out = compiled(tempoc, model, "--passes=restore")
         got = computed(out, x=np.array([[1, 2], [0, -1]], np.float32), mask=np.array([[True, False], [False, False]]))
-        expect(what, code == 0 and got is not None and np.allclose(got, want), (code, messages, got))
+        expect(what, code == 0 and got is not None and near(got, want, RESTORED), (code, messages, got))
 
 
 # --- label smoothing --------------------------------------------------------------------------------------------------
 def computed(model, **feeds):
-    if not model:
-        return None
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)[0]
+    return next(iter(by_onnxruntime(model, feeds).values())) if model else None
 
 
 SCORES = np.array([[1, -2, 0.5], [0, 2, 1], [-1, 0.25, 3], [2, 1, -1]], np.float32)
@@ -238,13 +231,13 @@ def check_smoothing(tempoc, models):
         got = computed(out, **feeds)
         expect(f"label smoothing: {reduction}, weights {weighted}, ignored {ignore}",
                code == 0 and "label smoothing of loss is put back" in messages and got is not None and
-               np.allclose(np.reshape(got, -1), want, atol=2e-6), (code, messages, got))
+               near(np.reshape(got, -1), want, RESTORED_LOSS), (code, messages, got))
     for weighted, want in ((True, 1.1120), (False, 1.3989)):
         model = smoothing_model("; label_smoothing: 0.25", weighted=weighted, shape=(2, 3, 2))
         code, messages, out = compiled(tempoc, model, "--passes=restore")
         got = computed(out, x=SCORES.reshape(2, 3, 2), classes=CLASSES.reshape(2, 2))
         expect(f"label smoothing behind the classes, weights {weighted}",
-               code == 0 and got is not None and np.allclose(got, want, atol=1e-4), (code, messages, got))
+               code == 0 and got is not None and near(got, want, RESTORED_LARGE), (code, messages, got))
     for arguments in ("", ", 0.0"):
         code, messages, out = compiled(tempoc, smoothing_model(arguments), "--passes=restore")
         expect(f"no label smoothing{arguments}", code == 0 and "smoothing" not in messages and
@@ -288,13 +281,13 @@ def check_soft_labels(tempoc, models):
             got = computed(out, x=SCORES, classes=PROBABILITIES)
             expect(f"labels that are probabilities: {reduction}, weights {weighted}, smoothing {smoothing}, "
                    f"opset {opset}", code == 0 and "the labels are probabilities" in messages and got is not None and
-                   np.allclose(np.reshape(got, -1), want, atol=2e-6), (code, messages, got))
+                   near(np.reshape(got, -1), want, RESTORED_LOSS), (code, messages, got))
     for weighted, smoothing, want in ((False, 0, 1.7919), (True, 0.25, 1.8585)):
         model = soft_model("mean", weighted, smoothing, shape=(2, 3, 2))
         code, messages, out = compiled(tempoc, model, "--passes=restore,upgrade,shapes")
         got = computed(out, x=SCORES.reshape(2, 3, 2), classes=PROBABILITIES.reshape(2, 3, 2))
         expect(f"probabilities behind the classes, weights {weighted}", code == 0 and got is not None and
-               np.allclose(got, want, atol=1e-4), (code, messages, got))
+               near(got, want, RESTORED_LARGE), (code, messages, got))
     code, messages, out = compiled(tempoc, smoothing_model(""), "--passes=restore,upgrade,shapes")
     expect("labels that are classes", code == 0 and "probabilities" not in messages and
            nodes_of(out, "SoftmaxCrossEntropyLoss"), (code, messages))
@@ -328,7 +321,7 @@ def check_sum_of_rows(tempoc, models):
         code, messages, out = compiled(tempoc, rows_model(f"%loss = aten.{call}"), "--passes=restore,shapes")
         got = computed(out, x=SCORES, classes=CLASSES)
         expect(f"losses of rows, {call}", code == 0 and "the reduction of rows to loss is put back" in messages and
-               got is not None and np.allclose(got, want(ROWS ** 2), atol=1e-4), (code, messages, got))
+               got is not None and near(got, want(ROWS ** 2), RESTORED_LARGE), (code, messages, got))
     model = rows_model("%loss = aten.sum.default(%square,)", declared=["n"])
     code, messages, out = compiled(tempoc, model, "--passes=restore")
     expect("losses of rows, declared as such", code == 0 and "put back" not in messages and
@@ -372,11 +365,11 @@ def check_scatter(tempoc, models):
         got = computed(out, x=TARGET, s=VALUES, index=INDEX)
         expect(f"mean of scattered values, include_self={with_self}",
                code == 0 and "the mean of loss is put back" in messages and got is not None and
-               np.allclose(got, want, atol=1e-6), (code, messages, got))
-    for what, near, reduction in (("sum", "%loss = aten.scatter_reduce.two(%x, 0, %index, %s, sum)", "add"),
+               near(got, want, RESTORED_MEAN), (code, messages, got))
+    for what, miss, reduction in (("sum", "%loss = aten.scatter_reduce.two(%x, 0, %index, %s, sum)", "add"),
                                   ("no reduction", "%loss = aten.scatter.src(%x, 0, %index, %s)", "none"),
                                   ("no call", "", "none")):
-        code, messages, out = compiled(tempoc, scatter_model(near, reduction=reduction), "--passes=restore")
+        code, messages, out = compiled(tempoc, scatter_model(miss, reduction=reduction), "--passes=restore")
         expect(f"scattered values, {what}", code == 0 and "put back" not in messages and len(out.graph.node) == 1,
                (code, messages))
     model = scatter_model(call.format(""), reduction="max")
@@ -664,11 +657,11 @@ def check_renorm(tempoc, models):
             counts[2] = 0
         model = renorm_model(folded, tied, padding=padding)
         code, messages, out = compiled(tempoc, model, "--recipe=portable")
-        got = onnxruntime.InferenceSession(out.SerializeToString(), providers=["CPUExecutionProvider"]).run(
-            ["loss", "e.weight_grad"], {"ids": IDS}) if code == 0 else [0, 0]
+        got = by_onnxruntime(out, {"ids": IDS}) if code == 0 else {}
+        got = [got.get(name, 0) for name in ("loss", "e.weight_grad")]
         expect(f"max_norm, folded {folded}, tied {tied}, padding row '{padding}'",
                code == 0 and "rows of 'e.weight' are scaled to max_norm" in messages and not nodes_of(out, "Unique") and
-               np.allclose(got[0], want_loss, rtol=1e-6) and np.allclose(got[1], 2 * scaled * counts, atol=1e-6),
+               near(got[0], want_loss, RESTORED_SUM) and near(got[1], 2 * scaled * counts, RESTORED_MEAN),
                (code, messages, got, want_loss, 2 * scaled * counts))
     code, messages, out = compiled(tempoc, renorm_model(False), "--recipe=forward")
     expect("max_norm without a backward pass", code == 0 and not nodes_of(out, "Unique") + nodes_of(out, "Sub"),
@@ -681,4 +674,4 @@ def check_renorm(tempoc, models):
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    sys.exit(run_checks(globals(), sys.argv[3:], lambda check: check(sys.argv[1], sys.argv[2])))
+    each_check(globals(), sys.argv[3:], lambda check: check(sys.argv[1], sys.argv[2]))

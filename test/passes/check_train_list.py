@@ -5,30 +5,27 @@ usage: check_train_list.py TEMPOC MODELS_DIR
 """
 import json
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import torch_metadata as torch  # noqa: E402
+from programs import each_check, expect, path, run  # noqa: E402
 
 TEMPOC, MODELS = sys.argv[1:3]
-FOLDER = tempfile.TemporaryDirectory()
 
 
 def compiled(model, *names):
     """What is trained; a message where tempoc fails."""
-    listed, report = (os.path.join(FOLDER.name, name) for name in ("list.txt", "report.json"))
+    listed, report = (path(name) for name in ("list.txt", "report.json"))
     with open(listed, "w", encoding="utf-8") as f:
         f.writelines(name + "\n" for name in names)
-    done = subprocess.run([TEMPOC, model, f"--train-list={listed}", f"--report={report}", "-q"], text=True, check=False,
-                          capture_output=True)
-    if done.returncode:
-        return done.stderr
+    done = run(TEMPOC, model, f"--train-list={listed}", f"--report={report}", "-q", code=None)
+    if done.code:
+        return done.err
     with open(report, encoding="utf-8") as f:
         return sorted(json.load(f)["trained"])
 
@@ -41,9 +38,9 @@ def check_export():
     target = next(line.split("'")[1] for line in signature.splitlines()
                   if ": PARAMETER" in line and line.split("'")[1] not in names and "weight" in line)
     got = compiled(model, target, "m.classifier.bias")
-    torch.expect("one of another name and one of its own", len(got) == 2 and "m.classifier.bias" in got, got)
+    expect("one of another name and one of its own", len(got) == 2 and "m.classifier.bias" in got, got)
     got = compiled(model, "m.classifier.bias", target + "s")
-    torch.expect("a wrong name is refused", "list.txt:2: the file has no parameter" in got, got)
+    expect("a wrong name is refused", "list.txt:2: the file has no parameter" in got, got)
 
 
 def check_script():
@@ -54,13 +51,13 @@ def check_script():
              helper.make_node("ReduceSum", ["y"], ["loss"], keepdims=0)]
     graph = helper.make_graph(nodes, "script", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
                               [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], weights)
-    path = os.path.join(FOLDER.name, "script.onnx")
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    script = path("script.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), script)
     for name, want in (("m.a.weight", ["onnx::MatMul_7"]), ("m.b.0.weight", ["onnx::MatMul_8"])):
-        got = compiled(path, name)
-        torch.expect(f"the weight of a module, {name}", got == want, got)
-    got = compiled(path, "m.a.bias")
-    torch.expect("the bias of none", "has no parameter 'm.a.bias'" in got, got)
+        got = compiled(script, name)
+        expect(f"the weight of a module, {name}", got == want, got)
+    got = compiled(script, "m.a.bias")
+    expect("the bias of none", "has no parameter 'm.a.bias'" in got, got)
 
 
 def tied():
@@ -78,22 +75,21 @@ def tied():
     parameters = ("m.words.weight", "m.head.weight", "m.shift", "m.gone.weight")
     torch.note(graph, torch.SIGNATURE, "# inputs\n" + "\n".join(
         f"p_{name.replace('.', '_')}: PARAMETER target='{name}'" for name in parameters) + "\nids: USER_INPUT")
-    path = os.path.join(FOLDER.name, "tied.onnx")
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
-    return path
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path("tied.onnx"))
+    return path("tied.onnx")
 
 
 def check_tied():
     model = tied()
     for names in (["m.words.weight"], ["m.head.weight"], ["m.words.weight", "m.head.weight"]):
         got = compiled(model, *names)
-        torch.expect(f"tied, as {names}", got == ["m.head.weight"], got)
+        expect(f"tied, as {names}", got == ["m.head.weight"], got)
     got = compiled(model, "m.shift")
-    torch.expect("the other one alone", got == ["m.shift"], got)
+    expect("the other one alone", got == ["m.shift"], got)
     got = compiled(model, "m.gone.weight")
-    torch.expect("a parameter that is not there", "list.txt:1: the file has no parameter 'm.gone.weight'" in got and
+    expect("a parameter that is not there", "list.txt:1: the file has no parameter 'm.gone.weight'" in got and
                  "remove_duplicate=False" in got, got)
 
 
 if __name__ == "__main__":
-    sys.exit(torch.run_checks(globals(), sys.argv[3:], lambda check: check()))
+    each_check(globals(), sys.argv[3:])

@@ -5,34 +5,24 @@ loss; initial values are taken; what cannot be compiled is refused by name. The 
 behind it.
 usage: check_training_info.py tempoc tempo-run"""
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto as T, helper as h, numpy_helper as n
 from onnx.reference import ReferenceEvaluator
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, max_error  # noqa: E402
+from programs import check, finish, path, run  # noqa: E402
+from tolerances import STEP, STEPS  # noqa: E402
+
 DOMAIN = "ai.onnx.preview.training"
 OPSETS = [h.make_opsetid("", 17), h.make_opsetid(DOMAIN, 1)]
 tempoc, tempo_run = sys.argv[1:3]
-folder = tempfile.mkdtemp()
 rng = np.random.default_rng(2)
 X, L = (rng.standard_normal(shape).astype(np.float32) for shape in ((4, 3), (4, 2)))
 W, B = rng.standard_normal((3, 2)).astype(np.float32), np.zeros(2, np.float32)
-failures = 0
-
-
-def check(holds, *what):
-    global failures
-    if not holds:
-        failures += 1
-        print("FAILED:", *what)
-
-
-def path(name):
-    return os.path.join(folder, name)
 
 
 def info(name, *shape, t=T.FLOAT):
@@ -117,25 +107,19 @@ def steps_of(kind, count):
     return loss, values
 
 
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True)
-
-
 def compile_model(model, *options):
     onnx.save(model, path("m.onnx"))
-    return run(tempoc, path("m.onnx"), "-o", path("c.onnx"), "-q", "--verify-each", *options)
+    return run(tempoc, path("m.onnx"), "-o", path("c.onnx"), "-q", "--verify-each", *options, code=None)
 
 
 def train(count, **more):
     np.savez(path("i.npz"), X=X, L=L, **more)
-    done = run(tempo_run, path("c.onnx"), "--inputs", path("i.npz"), "--outputs", path("o.npz"), f"--repeat={count}")
-    check(done.returncode == 0, done.stderr)
-    with np.load(path("o.npz")) as got:
-        return dict(got)
+    run(tempo_run, path("c.onnx"), "--inputs", path("i.npz"), "--outputs", path("o.npz"), f"--repeat={count}")
+    return load(path("o.npz"))
 
 
-def near(got, want, most=2e-5):
-    return np.abs(got - want).max() <= most * max(1, np.abs(want).max())
+def near(got, want, most=STEPS):
+    return max_error(got, want, least=1) <= most
 
 
 def check_steps():
@@ -144,8 +128,8 @@ def check_steps():
         onnx.checker.check_model(model)
         for recipe in ("none", "exact", "portable"):
             done = compile_model(model, f"--recipe={recipe}")
-            check(done.returncode == 0 and "a step of training" in done.stderr and "warning" not in done.stderr, kind,
-                  recipe, done.stderr)
+            check(done.code == 0 and "a step of training" in done.err and "warning" not in done.err, kind,
+                  recipe, done.err)
             check(len(onnx.load(path("c.onnx")).training_info) == 0, kind, "training_info is left")
             for count in (1, 4):
                 got, (loss, values) = train(count), steps_of(kind, count)
@@ -153,8 +137,7 @@ def check_steps():
                 check(got["T_new"] == count, kind, "T")
                 for name, value in values.items():
                     check(near(got[name + "_new"], value), kind, recipe, count, name, got[name + "_new"], value)
-        done = run(tempoc, path("m.onnx"), "-q", "--verify")
-        check(done.returncode == 0, kind, "--verify", done.stderr)
+        run(tempoc, path("m.onnx"), "-q", "--verify")
 
 
 def check_initial():
@@ -166,18 +149,18 @@ def check_initial():
                      [n.from_array(np.array([3, 2]), "shape"), n.from_array(np.int64(7), "T_0")]))
     for name in ("W", "B", "T"):
         model.training_info[0].initialization_binding.add(key=name, value=name + "_0")
-    check(compile_model(model).returncode == 0, "initial values")
+    check(compile_model(model).code == 0, "initial values")
     got, ones = train(1), {"W": np.full((3, 2), 0.5), "B": np.array([1.0, 2])}
     check(near(got["loss"], loss_of(ones)) and got["T_new"] == 8, "initial values", got["loss"], got["T_new"])
     got = train(2, W=W, B=B, T=np.int64(0))  # inputs go before them
     check(near(got["loss"], steps_of("adam", 2)[0]) and got["T_new"] == 2, "given values", got["loss"])
     done = compile_model(model, "--recipe=forward")
-    check(done.returncode == 0 and "is left out" in done.stderr and not onnx.load(path("c.onnx")).training_info,
-          "forward", done.stderr)
+    check(done.code == 0 and "is left out" in done.err and not onnx.load(path("c.onnx")).training_info,
+          "forward", done.err)
     compile_model(model, "--passes=")
     check(onnx.load(path("c.onnx")).training_info == model.training_info, "no passes: it comes back")
     np.savez(path("w.npz"), W=W)
-    check(compile_model(model_of("adam"), "--checkpoint", path("w.npz")).returncode == 0, "--checkpoint")
+    check(compile_model(model_of("adam"), "--checkpoint", path("w.npz")).code == 0, "--checkpoint")
     check(near(train(1)["loss"], steps_of("adam", 1)[0]), "--checkpoint")
 
 
@@ -185,7 +168,7 @@ def refused(what, change, code, *words):
     model = model_of("adam")
     change(model, model.training_info[0])
     done = compile_model(model)
-    check(done.returncode == code and all(word in done.stderr for word in words), what, done.returncode, done.stderr)
+    check(done.code == code and all(word in done.err for word in words), what, done.code, done.err)
 
 
 def initialize(training, key, value, node, shape=(3, 2)):
@@ -226,16 +209,14 @@ def check_optimizers():
             graph = h.make_graph([node], "g", inputs, [info(r, *feeds[r[:-4]].shape) for r in results])
             compile_model(h.make_model(graph, ir_version=8, opset_imports=OPSETS), "--recipe=forward")
             np.savez(path("i.npz"), **feeds)
-            done = run(tempo_run, path("c.onnx"), "--inputs", path("i.npz"), "--outputs", path("o.npz"))
-            check(done.returncode == 0, kind, done.stderr)
-            with np.load(path("o.npz")) as got:
-                for result, want in zip(results, reference.run(None, feeds)):
-                    check(near(got[result], want, 2e-6), kind, step, result, got[result], want)
+            run(tempo_run, path("c.onnx"), "--inputs", path("i.npz"), "--outputs", path("o.npz"))
+            got = load(path("o.npz"))
+            for result, want in zip(results, reference.run(None, feeds)):
+                check(near(got[result], want, STEP), kind, step, result, got[result], want)
 
 
 check_steps()
 check_initial()
 check_refused()
 check_optimizers()
-print("failures:", failures)
-sys.exit(failures > 0)
+finish()

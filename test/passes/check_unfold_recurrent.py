@@ -6,34 +6,30 @@ are PyTorch's is what test/e2e shows of the same file.
 usage: check_unfold_recurrent.py TEMPOC MODEL
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from torch_metadata import CALL, expect, failures  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from programs import expect, finish, path, run  # noqa: E402
+from torch_metadata import CALL  # noqa: E402
 
 
 def compiled(tempoc, model, *flags):
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = os.path.join(folder, "in.onnx"), os.path.join(folder, "out.onnx")
-        onnx.save(model, source)
-        done = subprocess.run([tempoc, source, "-o", target, "-q", *flags], capture_output=True, text=True, timeout=60)
-        names = [o.name for o in onnx.load(target).graph.output] if done.returncode == 0 else []
-        return done.returncode, done.stderr, names
+    onnx.save(model, path("in.onnx"))
+    done = run(tempoc, path("in.onnx"), "-o", path("out.onnx"), "-q", *flags, code=None)
+    return done.code, done.err, [o.name for o in onnx.load(path("out.onnx")).graph.output] if done.code == 0 else []
 
 
 def weight(model, name):
     return next(i for i in model.graph.initializer if i.name == name)
 
 
-def with_call(path, before, after):
+def with_call(file, before, after):
     """The model with other text in the calls of its LSTMs."""
-    model = onnx.load(path)
+    model = onnx.load(file)
     for node in model.graph.node:
         for entry in node.metadata_props:
             if node.op_type == "LSTM" and entry.key == CALL:
@@ -41,37 +37,36 @@ def with_call(path, before, after):
     return model
 
 
-def main(tempoc, path):
-    code, messages, names = compiled(tempoc, onnx.load(path))
+def main(tempoc, file):
+    code, messages, names = compiled(tempoc, onnx.load(file))
     layers = [n for n in names if n.startswith(("lstm.", "gru."))]
     expect("each weight is trained under its name", code == 0 and len(layers) == 2 * 2 * 4 + 4 and not any(
         n.startswith("val_1") for n in names), (code, messages, names))
-    code, messages, names = compiled(tempoc, onnx.load(path), "--freeze=lstm.weight_ih_l0")
+    code, messages, names = compiled(tempoc, onnx.load(file), "--freeze=lstm.weight_ih_l0")
     expect("one is frozen by its name", code == 0 and "lstm.weight_ih_l0_grad" not in names
            and "lstm.weight_ih_l0_reverse_grad" in names, (code, messages, names))
-    code, messages, names = compiled(tempoc, onnx.load(path), "--train=val_109")
+    code, messages, names = compiled(tempoc, onnx.load(file), "--train=val_109")
     expect("what the file has is trained where it is asked for", code == 0 and "val_109_grad" in names
            and "lstm.weight_ih_l0_grad" not in names, (code, messages, names))
     last = "%p_lstm_bias_hh_l1_reverse"
-    code, messages, names = compiled(tempoc, with_call(path, last, ", ".join([last] + ["%p_lstm_weight_hr_l0"] * 4)))
+    code, messages, names = compiled(tempoc, with_call(file, last, ", ".join([last] + ["%p_lstm_weight_hr_l0"] * 4)))
     expect("projections that are not in the file", code == 3 and "proj_size" in messages, (code, messages))
-    code, messages, names = compiled(tempoc, with_call(path, last, "%x"))
+    code, messages, names = compiled(tempoc, with_call(file, last, "%x"))
     expect("a call that names something else", code == 3 and "val_109" in messages and "val_257" not in messages,
            (code, messages))
-    model = onnx.load(path)
+    model = onnx.load(file)
     model.graph.initializer.append(numpy_helper.from_array(np.ones((12, 4), np.float32), "lstm.weight_ih_l0"))
     model.graph.node.append(onnx.helper.make_node("Identity", ["lstm.weight_ih_l0"], ["unused"]))
     code, messages, names = compiled(tempoc, model)
     expect("a parameter with other numbers", code == 3 and "val_109" in messages, (code, messages))
-    model = onnx.load(path)
+    model = onnx.load(file)
     first = numpy_helper.to_array(weight(model, "linear_6")).copy()
     first[1, 2] += 1
     weight(model, "linear_6").CopyFrom(numpy_helper.from_array(first, "linear_6"))
     code, messages, names = compiled(tempoc, model)
     expect("a first step with another row", code == 3 and "linear_6" in messages, (code, messages))
-    print(f"{len(failures)} failed")
-    return 1 if failures else 0
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

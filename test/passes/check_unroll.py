@@ -3,18 +3,18 @@
 Runtime computes of the model as it is, and their gradients are central differences of that.
 usage: check_unroll.py TEMPOC"""
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 import onnx.parser
-import onnxruntime as ort
 from onnx import numpy_helper
 
-ort.set_default_logger_severity(4)
-EPS, ATOL, RTOL = 1e-6, 1e-5, 1e-3  # those of PyTorch's gradcheck, in double precision
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, near  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import DOUBLE_LOSS, GRADCHECK, GRADCHECK_STEP as EPS  # noqa: E402
+
 rng = np.random.default_rng(3)
 HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
 # name, what makes y (and more) of x: double[3,4] and the trained w: double[4]; results beside y
@@ -75,18 +75,13 @@ def model_of(body, results):
     return model
 
 
-def run(model):
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return dict(zip((o.name for o in session.get_outputs()), session.run(None, {"x": X})))
-
-
 def loss_of(model, name, value):
     other = onnx.ModelProto()
     other.CopyFrom(model)
     for tensor in other.graph.initializer:
         if tensor.name == name:
             tensor.CopyFrom(numpy_helper.from_array(value, name))
-    return run(other)["loss"]
+    return by_onnxruntime(other, {"x": X})["loss"]
 
 
 def difference(model, name):
@@ -98,38 +93,30 @@ def difference(model, name):
     return out
 
 
-def check(tempoc, folder, body, results):
-    before, after = os.path.join(folder, "before.onnx"), os.path.join(folder, "after.onnx")
+def check(tempoc, body, results):
     model = model_of(body, results)
-    onnx.save(model, before)
-    done = subprocess.run([tempoc, before, "-o", after, "--recipe=none", "--verify-each", "-q"], capture_output=True,
-                          text=True, check=False)
-    if done.returncode:
-        return f"tempoc: {done.returncode} {done.stderr.strip()}"
-    compiled = onnx.load(after)
+    onnx.save(model, path("before.onnx"))
+    run(tempoc, path("before.onnx"), "-o", path("after.onnx"), "--recipe=none", "--verify-each", "-q")
+    compiled = onnx.load(path("after.onnx"))
     onnx.checker.check_model(compiled, full_check=True)
     left = {n.op_type for n in compiled.graph.node} & {"If", "Loop", "Scan"}
     if left:
         return f"{left} is left"
-    got, want = run(compiled), run(model)["loss"]
-    if not np.allclose(got["loss"], want, rtol=1e-12):
+    got, want = by_onnxruntime(compiled, {"x": X}), by_onnxruntime(model, {"x": X})["loss"]
+    if not near(got["loss"], want, DOUBLE_LOSS):
         return f"loss {got['loss']}, expected {want}"
     for name in sorted(n[:-len("_grad")] for n in got if n != "loss"):
-        if not np.allclose(got[f"{name}_grad"], difference(model, name), atol=ATOL, rtol=RTOL):
+        if not near(got[f"{name}_grad"], difference(model, name), GRADCHECK):
             return f"gradient of {name}: {got[f'{name}_grad']}, expected {difference(model, name)}"
     return None if "w_grad" in got else "there is no gradient of w"
 
 
-def stays(tempoc, folder, text):
+def stays(tempoc, text):
     """What would become too many nodes stays, and that is found out without making them all, of many such loops too."""
-    path = os.path.join(folder, "many.onnxt")
-    with open(path, "w", encoding="utf-8") as out:
+    with open(path("many.onnxt"), "w", encoding="utf-8") as out:
         out.write(HEADER + text)
-    done = subprocess.run([tempoc, path, "-o", "-", "--emit=text", "--passes=shapes,canonicalize", "-q"],
-                          capture_output=True, text=True, check=False)
-    if done.returncode:
-        return f"tempoc: {done.returncode} {done.stderr.strip()}"
-    return None if "Loop" in done.stdout else "it was unrolled"
+    said = run(tempoc, path("many.onnxt"), "-o", "-", "--emit=text", "--passes=shapes,canonicalize", "-q").out
+    return None if "Loop" in said else "it was unrolled"
 
 
 def too_many():
@@ -144,21 +131,8 @@ def too_many():
     return [("nested", nested), ("endless", f"g (float[3] x) => (float[3] y999) {{ {loops} }}")]
 
 
-def main():
-    failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        cases = [(name, check, (body, results)) for name, body, results in CASES] + [(name, stays, (text,))
-                                                                                     for name, text in too_many()]
-        for name, checker, args in cases:
-            try:
-                error = checker(sys.argv[1], folder, *args)
-            except Exception as e:  # what any library says of a case is that case's failure
-                error = f"{type(e).__name__}: {e}"
-            if error:
-                print(f"FAIL {name}: {error}")
-                failed += 1
-    print(f"{len(cases) - failed} of {len(cases)} agree")
-    return 1 if failed else 0
-
-
-sys.exit(main())
+for title, *graph in CASES:
+    case(title, check, sys.argv[1], *graph)
+for title, graph in too_many():
+    case(title, stays, sys.argv[1], graph)
+finish()

@@ -17,11 +17,13 @@ import onnx
 import onnx.parser
 
 SOURCE, BUILD = sys.argv[1:3]
-sys.path[:0] = [os.path.join(SOURCE, "python"), os.path.join(SOURCE, "test", "e2e")]
+sys.path[:0] = [os.path.join(SOURCE, folder) for folder in ("python", "test", "test/e2e")]
 os.environ["TEMPO_HOME"] = BUILD
 
 import tempo  # noqa: E402
-from check_models import LIMIT, arrays, by_onnxruntime, worst  # noqa: E402
+from check_models import worst  # noqa: E402
+from compare import by_onnxruntime, load  # noqa: E402
+from tolerances import GRADIENT, OUTPUT  # noqa: E402
 
 ADD = '<ir_version: 10, opset_import: ["" : 21]> g (float[n] x, float[n] y) => (float[n] z) { z = Add (x, y) }'
 
@@ -45,11 +47,11 @@ def raises(kind, code, words, call):
 
 def check_gradients():
     for name in ("bert-dyn_18", "gpt2-dyn_21", "vit-dyn_18", "bert-ts_14", "gpt2-dyn_21-bfloat16"):
-        want = arrays(case(name, "expected.npz"))
-        limit = float(want.pop("limit", LIMIT))
+        want = load(case(name, "expected.npz"))
+        limit = float(want.pop("limit", GRADIENT))
         compiled = tempo.compile(case(name), recipe="tiled")
         with tempo.Session(compiled, threads=2) as session:
-            got = session.run(arrays(case(name, "inputs.npz")))
+            got = session.run(load(case(name, "inputs.npz")))
             assert [o.name for o in session.outputs] == list(got)
         error, where = worst(got, want)
         assert error <= limit, (name, error, where)
@@ -58,12 +60,12 @@ def check_gradients():
 
 def check_forward():
     for name in ("bert-dyn_18", "t5-dyn_18"):
-        feeds = arrays(case(name, "inputs.npz"))
+        feeds = load(case(name, "inputs.npz"))
         want = by_onnxruntime(case(name), feeds)
         got = tempo.Session(tempo.compile(case(name), recipe="forward")).run(feeds)
         assert got.keys() == want.keys()
         for key in want:
-            np.testing.assert_allclose(got[key], want[key], rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(got[key], want[key], **OUTPUT)
 
 
 def check_ways_to_give_a_model():
@@ -73,17 +75,17 @@ def check_ways_to_give_a_model():
         whole = onnx.load(case("vit-dyn_18"))
         onnx.save_model(onnx.load(case("vit-dyn_18")), path, save_as_external_data=True, location="data.bin",
                         size_threshold=0)
-        feeds, want = arrays(case("vit-dyn_18", "inputs.npz")), arrays(case("vit-dyn_18", "expected.npz"))
+        feeds, want = load(case("vit-dyn_18", "inputs.npz")), load(case("vit-dyn_18", "expected.npz"))
         for given in (path, whole, whole.SerializeToString()):
             compiled = tempo.compile(given)
-            assert worst(tempo.Session(compiled).run(feeds), want)[0] <= LIMIT
+            assert worst(tempo.Session(compiled).run(feeds), want)[0] <= GRADIENT
             place = compiled.path
             del compiled
             gc.collect()
             assert not os.path.exists(place)
         compiled = tempo.compile(path, out)
         assert compiled.path == out and os.path.exists(os.fspath(compiled))
-        assert worst(tempo.Session(out).run(feeds), want)[0] <= LIMIT
+        assert worst(tempo.Session(out).run(feeds), want)[0] <= GRADIENT
         assert sorted(os.listdir(folder)) == ["data.bin", "out.onnx", "weights apart.onnx"]
 
 
@@ -221,12 +223,12 @@ def check_seeds():
 def check_memory():
     compiled = tempo.compile(case("vit-dyn_18"), dims={"batch": 6})
     session = tempo.Session(compiled)
-    session.run({k: np.resize(v, (6, *v.shape[1:])) for k, v in arrays(case("vit-dyn_18", "inputs.npz")).items()})
+    session.run({k: np.resize(v, (6, *v.shape[1:])) for k, v in load(case("vit-dyn_18", "inputs.npz")).items()})
     told = session.memory()
     assert told.arena == compiled.report["arena_bytes"]["after"]
     assert told.saved == compiled.report["saved_bytes"]["after"]
     assert 0 < told.lower_bound <= told.arena and told.live[0][2] >= told.live[-1][2] and told.peak_node
-    assert told.inputs >= sum(6 * v[0].nbytes for v in arrays(case("vit-dyn_18", "inputs.npz")).values())
+    assert told.inputs >= sum(6 * v[0].nbytes for v in load(case("vit-dyn_18", "inputs.npz")).values())
 
 
 def check_places():

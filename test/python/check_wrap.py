@@ -13,7 +13,7 @@ import warnings
 
 SOURCE, BUILD = sys.argv[1:3]
 os.environ["TEMPO_HOME"] = BUILD
-sys.path.insert(0, os.path.join(SOURCE, "python"))
+sys.path[:0] = [os.path.join(SOURCE, "python"), os.path.join(SOURCE, "test")]
 MISSING = [name for name in ("torch", "onnx", "onnxscript", "numpy") if not importlib.util.find_spec(name)]
 if MISSING:
     print(f"skipped: {sys.executable} lacks {', '.join(MISSING)}; -Dtorch_python names a Python that has them")
@@ -25,8 +25,7 @@ from torch.nn import functional as F  # noqa: E402
 
 import tempo  # noqa: E402
 import tempo.torch  # noqa: E402
-
-LIMIT = 1e-4  # of a tensor's norm: sums in another order differ by about 1e-6
+from tolerances import GRADIENT  # noqa: E402
 
 
 class Net(nn.Module):
@@ -57,7 +56,7 @@ def batch(n=6, seed=1):
     return torch.randn(n, 8, generator=g), torch.randint(0, 3, (n,), generator=g)
 
 
-def same(got, want, limit=LIMIT, scale=0.0):
+def same(got, want, limit=GRADIENT, scale=0.0):
     with torch.no_grad():
         error = float((got - want).norm() / (want.norm() + scale + 1e-30))
     assert got.shape == want.shape and error <= limit, (error, got.shape, want.shape)

@@ -3,28 +3,24 @@
 graph become weights, what it computes adds up to a loss, and gradients with and without raise, and under lean, agree.
 
 usage: check_backward.py TEMPOC TEMPO_RUN GRAPH.onnxt...
-Inputs of one element stay inputs, which no rule takes for constants. Tolerance, of the norm of each gradient: 1e-4
-where all is float, 2e-2 where something is of 16 bits, which pieces round more often than an op.
+Inputs of one element stay inputs, which no rule takes for constants.
 """
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import RAISED_GRADIENT  # noqa: E402
+
 FLOATS = {TensorProto.FLOAT: np.float32, TensorProto.FLOAT16: np.float16, TensorProto.DOUBLE: np.float64}
 APART = "shapes,canonicalize,autodiff,canonicalize,bodies"
 PASSES = ("shapes,canonicalize,raise,autodiff,canonicalize,bodies",
           "shapes,canonicalize,raise,autodiff,canonicalize,lean,bodies")
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"{os.path.basename(command[0])}: {done.stderr}")
 
 
 def shape_of(value):
@@ -68,45 +64,35 @@ def add_loss(model, rng, feeds):
     graph.output.append(helper.make_tensor_value_info("the.loss", TensorProto.FLOAT, []))
 
 
-def gradients(tools, path, passes, folder):
-    out, got = (os.path.join(folder, n) for n in ("out.onnx", "got.npz"))
-    run(tools[0], path, "-q", "--loss=the.loss", f"--passes={passes}", "-o", out)
-    run(tools[1], out, "--inputs", os.path.join(folder, "feeds.npz"), "--outputs", got)
-    ops = [n.op_type.partition("_")[0] for n in onnx.load(out).graph.node]
-    values = np.load(got)
-    return {n: values[n].astype(np.float64) for n in values.files if n.endswith("_grad")}, ops
+def gradients(tools, passes):
+    run(tools[0], path("in.onnx"), "-q", "--loss=the.loss", f"--passes={passes}", "-o", path("out.onnx"))
+    run(tools[1], path("out.onnx"), "--inputs", path("feeds.npz"), "--outputs", path("got.npz"))
+    ops = [n.op_type.partition("_")[0] for n in onnx.load(path("out.onnx")).graph.node]
+    return {n: a.astype(np.float64) for n, a in load(path("got.npz")).items() if n.endswith("_grad")}, ops
 
 
-def check(tools, graph, folder):
-    path, rng = os.path.join(folder, "in.onnx"), np.random.default_rng(3)
-    run(tools[0], graph, "--passes=shapes", "-q", "-o", path)
-    model = onnx.load(path)
+def check(tools, graph):
+    rng = np.random.default_rng(3)
+    run(tools[0], graph, "--passes=shapes", "-q", "-o", path("in.onnx"))
+    model = onnx.load(path("in.onnx"))
     del model.metadata_props[:]
     feeds = with_weights(model, rng)
     add_loss(model, rng, feeds)
-    onnx.save(model, path)
-    np.savez(os.path.join(folder, "feeds.npz"), **feeds)
+    onnx.save(model, path("in.onnx"))
+    np.savez(path("feeds.npz"), **feeds)
     half = any(type_of(v) == TensorProto.FLOAT16 for v in (*model.graph.output, *model.graph.value_info))
-    want, apart = gradients(tools, path, APART, folder)
+    want, apart = gradients(tools, APART)
     for passes in PASSES:
-        got, ops = gradients(tools, path, passes, folder)
+        got, ops = gradients(tools, passes)
         if len(ops) >= len(apart) or set(got) != set(want):
             return f"{passes}: nothing is raised, or gradients are missing"
         for name, w in want.items():
             error = np.linalg.norm(got[name] - w) / (np.linalg.norm(w) + 1e-6)
-            if not error <= (2e-2 if half else 1e-4):
+            if not error <= RAISED_GRADIENT["float16" if half else "float"]:
                 return f"{passes}: {name} is off by {error:.1e}"
     return None
 
 
-def main():
-    failed = 0
-    for graph in sys.argv[3:]:
-        with tempfile.TemporaryDirectory() as folder:
-            why = check(sys.argv[1:3], graph, folder)
-        failed += why is not None
-        print(f"{'ok  ' if why is None else 'FAIL'} {os.path.basename(graph)}{': ' + why if why else ''}", flush=True)
-    sys.exit(failed > 0)
-
-
-main()
+for file in sys.argv[3:]:
+    case(os.path.basename(file), check, sys.argv[1:3], file)
+finish()

@@ -4,19 +4,26 @@ operands.
 
 usage: check_values.py TEMPOC GRAPH.onnxt...
 Both sides go through the pass bodies, so that ops of ai.tempo are function calls. Rows that a mask closes are among the
-operands. Tolerance: 1e-5 of 1 + |value| in float, 2e-3 in float16, which the op rounds less often than its pieces.
+operands.
 """
-import os, subprocess, sys, tempfile
-import numpy as np, onnx, onnxruntime as ort
+import os
+import sys
+
+import numpy as np
+import onnx
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import RAISED  # noqa: E402
 
 TYPES = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float16, 11: np.float64}
 SYMBOL = 3  # size of every symbolic dim
 
 
-def compiled(tempoc, path, passes, folder):
-    out = os.path.join(folder, "out.onnx")
-    subprocess.run([tempoc, path, "--passes=" + passes, "-q", "-o", out], check=True)
-    return onnx.load(out)
+def compiled(tempoc, graph, passes):
+    run(tempoc, graph, "--passes=" + passes, "-q", "-o", path("out.onnx"))
+    return onnx.load(path("out.onnx"))
 
 
 def operand(info, rng):
@@ -31,40 +38,27 @@ def operand(info, rng):
     return np.asarray(x).astype(TYPES[tensor.elem_type])
 
 
-def run(model, feeds):
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
-
-
 def error(a, b):
-    limit = 2e-3 if a.dtype == np.float16 else 1e-5
+    limit = RAISED["float16" if a.dtype == np.float16 else "float"]
     a, b = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(invalid="ignore"):
         far = np.abs(a - b) / (1 + np.abs(a))
     return float(np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, far).max()) / limit
 
 
-def main():
-    ort.set_default_logger_severity(3)
-    tempoc, bad, count = sys.argv[1], 0, 0
-    for path in sys.argv[2:]:
-        with tempfile.TemporaryDirectory() as folder:
-            before = compiled(tempoc, path, "shapes,canonicalize,bodies", folder)
-            after = compiled(tempoc, path, "shapes,canonicalize,raise,bodies", folder)
-        rng = np.random.default_rng(len(os.path.basename(path)))
-        feeds = {i.name: operand(i, rng) for i in before.graph.input}
-        want, got = run(before, feeds), run(after, feeds)
-        for name in want:
-            count += 1
-            worst = error(want[name], got[name])
-            if not worst <= 1:
-                bad += 1
-                print(f"FAIL {os.path.basename(path)}: {name} differs by {worst:.3g} times the tolerance")
-    print(f"{count - bad} values agree, {bad} differ")
-    return 1 if bad or not count else 0
+def check(tempoc, graph):
+    before = compiled(tempoc, graph, "shapes,canonicalize,bodies")
+    after = compiled(tempoc, graph, "shapes,canonicalize,raise,bodies")
+    rng = np.random.default_rng(len(os.path.basename(graph)))
+    feeds = {i.name: operand(i, rng) for i in before.graph.input}
+    want, got = (by_onnxruntime(model, feeds, optimize=False) for model in (before, after))
+    for name in want:
+        worst = error(want[name], got[name])
+        if not worst <= 1:
+            return f"{name} differs by {worst:.3g} times the tolerance"
+    return None if want else "it has no values"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+for file in sys.argv[2:]:
+    case(os.path.basename(file), check, sys.argv[1], file)
+finish()

@@ -4,15 +4,17 @@ they are in tempo-run, and with their gradients in every recipe, against numpy.
 usage: broadcast_norm.py TEMPO_RUN TEMPOC
 """
 import os
-import subprocess
 import sys
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
-sys.path.insert(0, os.path.dirname(__file__))
-from tool import check, finish, path, run  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import load, near  # noqa: E402
+from programs import check, finish, path, told  # noqa: E402
+from tolerances import NORM, each  # noqa: E402
+from tool import run  # noqa: E402
 
 TEMPOC = sys.argv[2]
 # X, Scale, Bias or None, axis
@@ -21,7 +23,6 @@ CASES = [((3, 4), (3, 4), (3, 4), -1), ((3, 4), (3, 1), (3, 1), -1), ((3, 4), (3
          ((2, 2), (2, 1), (1, 2), -1), ((2, 3, 4), (4,), (3, 1), 1),
          ((2, 3, 4), (3, 1), (2, 1, 4), 1), ((2, 3, 4), (2, 1, 4), (4,), -1), ((2, 3, 4), (), (2, 3, 4), -1),
          ((5, 40, 33), (40, 1), (5, 1, 33), 2), ((2, 3, 4), (2, 3, 1), None, 0)]
-TOLERANCE = {np.float32: 2e-5, np.float64: 1e-6, np.float16: 2e-2}  # the statistics of doubles are floats
 random = np.random.default_rng(3)
 
 
@@ -67,15 +68,14 @@ def model(to, op, operands, axis, as_weights):
 
 def compare(what, got, wanted, tolerance):
     for name, want in wanted.items():
-        check(np.shape(got.get(name)) == want.shape and np.allclose(got[name], want, rtol=tolerance, atol=tolerance),
+        check(name in got and near(got[name], want, each(tolerance, tolerance)),
               f"{what}: {name} is {np.ravel(got.get(name))[:6]}, expected {np.ravel(want)[:6]}")
 
 
 def results(graph, feeds):
     np.savez(path("in.npz"), **feeds)
     run(graph, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
-    with np.load(path("out.npz")) as out:
-        return dict(out)
+    return load(path("out.npz"))
 
 
 def one(op, x, scale, bias, axis, dtype):
@@ -86,20 +86,18 @@ def one(op, x, scale, bias, axis, dtype):
     what = f"{op} {x} {scale} {bias} axis {axis} {np.dtype(dtype).name}"
     model(path("m.onnx"), op, operands, axis, False)
     given = {k: v for k, v in operands.items() if k != "factor"}
-    compare(what, results(path("m.onnx"), given), {"y": wanted["y"]}, TOLERANCE[dtype])
+    compare(what, results(path("m.onnx"), given), {"y": wanted["y"]}, NORM[dtype])
     model(path("t.onnx"), op, operands, axis, True)
     for recipe in ("none", "exact", "portable"):
-        done = subprocess.run([TEMPOC, path("t.onnx"), "-o", path("o.onnx"), f"--recipe={recipe}", "--train=*"],
-                              capture_output=True, text=True, timeout=60, check=False)
-        check(done.returncode == 0, f"{what}: {done.stderr}")
+        told(TEMPOC, path("t.onnx"), "-o", path("o.onnx"), f"--recipe={recipe}", "--train=*")
         compare(f"{what} {recipe}", results(path("o.onnx"), {"factor": operands["factor"]}), wanted,
-                TOLERANCE[dtype] * max(1, np.sqrt(np.prod(x) / 16)))
+                NORM[dtype] * max(1, np.sqrt(np.prod(x) / 16)))
 
 
 for name in ("LayerNormalization", "RMSNormalization"):
     for case in CASES:
         if name == "RMSNormalization":
             case = (*case[:2], None, case[3])
-        for element in TOLERANCE:
+        for element in NORM:
             one(name, *case, element)
 finish()

@@ -4,15 +4,17 @@ gradients are the same bits under none and exact, in both modes; the bodies draw
 
 usage: dropout_modes.py TEMPO_RUN TEMPOC
 """
-import subprocess
+import os
 import sys
 
 import numpy as np
-import onnxruntime
 
-import tool
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, load, near, same_bits  # noqa: E402
+from programs import check, finish, path, told  # noqa: E402
+from tolerances import DROPPED  # noqa: E402
+from tool import model, run  # noqa: E402
 
-onnxruntime.set_default_logger_severity(4)
 RATIO, SEED, STEP = 0.25, 77, 5
 RNG = np.random.default_rng(3)
 X, W, C = (RNG.normal(size=(5, 7)).astype(np.float32) for _ in range(3))
@@ -62,10 +64,6 @@ def expected(training):
             "w_grad": C * (1 - np.tanh(y) ** 2) * factor * X}
 
 
-def near(got, want):
-    return got.shape == np.shape(want) and np.allclose(np.float64(got), want, rtol=1e-5, atol=1e-6)
-
-
 def inputs_of(kind, training):
     inputs = {"x": X, "c": C, "tempo.seed": np.array([SEED, STEP])}
     if kind == "computed":
@@ -77,32 +75,26 @@ def inputs_of(kind, training):
 
 
 def compile_to(recipe, source):
-    to = tool.path(f"{recipe}.onnx")
-    done = subprocess.run([sys.argv[2], source, "-q", "-o", to, "--recipe=" + recipe], capture_output=True, text=True,
-                          check=False)
-    tool.check(done.returncode == 0, f"tempoc {recipe}: {done.stderr}")
-    return to
+    told(sys.argv[2], source, "-q", "-o", path(f"{recipe}.onnx"), "--recipe=" + recipe)
+    return path(f"{recipe}.onnx")
 
 
 for kind, words in KINDS.items():
-    graph = tool.model("model.onnxt", GRAPH % dict(words, w=", ".join(str(float(v)) for v in W.flat)))
+    graph = model("model.onnxt", GRAPH % dict(words, w=", ".join(str(float(v)) for v in W.flat)))
     for training in (True, False):
         want, bits = expected(training), {}
         inputs = inputs_of(kind, training)
         for recipe in ("none", "exact", "tiled", "portable"):
             compiled = compile_to(recipe, graph)
-            np.savez(tool.path("in.npz"), **inputs)
-            tool.run(compiled, "--inputs", tool.path("in.npz"), "--outputs", tool.path("out.npz"))
-            results = {"tempo-run": dict(np.load(tool.path("out.npz")))}
-            session = onnxruntime.InferenceSession(compiled, providers=["CPUExecutionProvider"])
-            names = [o.name for o in session.get_outputs()]
-            results["ONNX Runtime"] = dict(zip(names, session.run(names, inputs)))
+            np.savez(path("in.npz"), **inputs)
+            run(compiled, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
+            results = {"tempo-run": load(path("out.npz")), "ONNX Runtime": by_onnxruntime(compiled, inputs)}
             for runtime, got in results.items():
-                wrong = [name for name in want if name not in got or not near(got[name], want[name])]
-                tool.check(not wrong, f"{kind}, training {training}, {recipe} in {runtime}: {wrong} differ")
-                tool.check(np.array_equal(got["kept"], want["kept"]),
-                           f"{kind}, training {training}, {recipe} in {runtime}: the mask")
-            bits[recipe] = {name: results["tempo-run"][name].tobytes() for name in want}
-        tool.check(bits["none"] == bits["exact"], f"{kind}, training {training}: the bits of none and exact")
+                wrong = [name for name in want if name not in got or not near(got[name], want[name], DROPPED)]
+                check(not wrong, f"{kind}, training {training}, {recipe} in {runtime}: {wrong} differ")
+                check(np.array_equal(got["kept"], want["kept"]),
+                      f"{kind}, training {training}, {recipe} in {runtime}: the mask")
+            bits[recipe] = {name: results["tempo-run"][name] for name in want}
+        check(same_bits(bits["exact"], bits["none"]), f"{kind}, training {training}: the bits of none and exact")
 
-tool.finish()
+finish()

@@ -7,43 +7,33 @@ usage: footprint.py TEMPO_RUN TEMPOC CASE_DIR ...      CASE_DIR: model.onnx, inp
 import json
 import os
 import re
-import subprocess
 import sys
 
 import numpy as np
 import onnx
 
-sys.path.insert(0, os.path.dirname(__file__))
-from tool import check, finish, model, path, run  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import dims_of, load  # noqa: E402
+from programs import check, finish, path, run as run_any, told  # noqa: E402
+from tool import model, run  # noqa: E402
 
 TEMPOC, CASES = sys.argv[2], sys.argv[3:]
-
-
-def dims_of(case):
-    """--dim for the symbolic dims of the model's inputs, as the inputs at hand have them."""
-    shapes = {k: v.shape for k, v in np.load(os.path.join(case, "inputs.npz")).items()}
-    dims = {}
-    for i in onnx.load(os.path.join(case, "model.onnx")).graph.input:
-        for size, d in zip(shapes.get(i.name, ()), i.type.tensor_type.shape.dim):
-            if d.dim_param:
-                dims[d.dim_param] = size
-    return [a for name, size in dims.items() for a in ("--dim", f"{name}={size}")]
 
 
 def promised(file, *options):
     """The line that tempoc prints, and the report's numbers; the compiled file is out.onnx."""
     command = [TEMPOC, file, "-o", path("out.onnx"), f"--report={path('report.json')}", *options]
-    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    printed = told(*command, timeout=60)
     line = re.search(r"^arena .* allocated by a run: (\d+) bytes$", printed, re.M)
     with open(path("report.json"), encoding="utf-8") as report:
-        told = json.load(report)
-    arena, bound = told["arena_bytes"]["after"], told["arena_bound_bytes"]["after"]
+        numbers = json.load(report)
+    arena, bound = numbers["arena_bytes"]["after"], numbers["arena_bound_bytes"]["after"]
     check((int(line.group(1)) if line else None) == arena, f"printed and reported arena of {command}")
     return arena, bound
 
 
 def taken(inputs, threads):
-    text = run(path("out.onnx"), "--inputs", inputs, "--memory", "--threads", str(threads))
+    text = run(path("out.onnx"), "--inputs", inputs, "--memory", "--threads", threads)
     arena, bound = (int(re.search(rf"(\d+) .* {what}", text).group(1)) for what in ("arena:", "lower bound:"))
     return arena, bound
 
@@ -76,7 +66,7 @@ def threads():
         check(set(took.values()) == {promise}, f"--threads={n}: promised {promise}, took {took}")
         sizes.append(promise[0])
         run(path("out.onnx"), "--inputs", inputs, "--threads", "100", "--outputs", path("y.npz"))
-        results.add(np.load(path("y.npz"))["y"].tobytes())
+        results.add(load(path("y.npz"))["y"].tobytes())
         stated = {p.key: p.value for p in onnx.load(path("out.onnx")).metadata_props}
         check(stated.get("tempo.threads") == str(n), f"the file states {stated}")
     check(sizes[0] < sizes[1] < sizes[2], f"scratch for more threads is larger: {sizes}")
@@ -89,8 +79,7 @@ def threads():
         bad.metadata_props[0].value = wrong
         onnx.save(bad, path("bad.onnx"))
         run(path("bad.onnx"), "--inputs", inputs, code=2, says=("tempo.threads", f"'{wrong}'", "from 1 to 4096"))
-    many = subprocess.run([TEMPOC, file, "--threads=4097"], capture_output=True, text=True, check=False)
-    check(many.returncode == 64 and "--threads goes from 1 to 4096" in many.stderr, "--threads=4097 is refused")
+    told(TEMPOC, file, "--threads=4097", code=64, says=("--threads goes from 1 to 4096",))
 
 
 def unknown():
@@ -99,9 +88,8 @@ def unknown():
     check(promised(file, "--passes=upgrade,shapes") == (None, None), "a promise for an unknown dim")
     check(promised(file, "--passes=upgrade,shapes", "--dim", "n=4") == (64, 64), "the arena of one buffer")
     file = model("missing.onnxt", "g (float[4,4] x) => (float[4,4] y) { y = MeanVarianceNormalization (x) }")
-    done = subprocess.run([TEMPOC, file, "--passes=upgrade,shapes"], capture_output=True, text=True, check=False)
-    told = "64 bytes; there is no kernel for MeanVarianceNormalization yet" in done.stdout
-    check(told, f"the missing kernel: {done.stdout}")
+    said = run_any(TEMPOC, file, "--passes=upgrade,shapes", code=None).out
+    check("64 bytes; there is no kernel for MeanVarianceNormalization yet" in said, f"the missing kernel: {said}")
 
 
 models()

@@ -4,11 +4,18 @@ the same bits.
 
 usage: lean_ops.py TEMPO_RUN
 """
+import os
+import sys
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-import tool
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import tool  # noqa: E402
+from compare import load, same_bits  # noqa: E402
+from programs import check, finish, path  # noqa: E402
+from tolerances import LEAN_FORWARD, LEAN_GRADIENT  # noqa: E402
 
 RNG = np.random.default_rng(7)
 
@@ -28,21 +35,21 @@ def run(op, inputs, outputs, options=(), code=0, domain="ai.tempo", **attrs):
         value.ClearField("type")
     model = helper.make_model(helper.make_graph([node], "graph", values, results), ir_version=10,
                               opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)])
-    onnx.save(model, tool.path("model.onnx"))
-    np.savez(tool.path("in.npz"), **{n: x for n, x in zip(names, inputs) if n})
-    tool.run(tool.path("model.onnx"), "--inputs", tool.path("in.npz"), "--outputs", tool.path("out.npz"), *options,
+    onnx.save(model, path("model.onnx"))
+    np.savez(path("in.npz"), **{n: x for n, x in zip(names, inputs) if n})
+    tool.run(path("model.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"), *options,
              code=code)
-    return dict(np.load(tool.path("out.npz"))) if code == 0 else None
+    return load(path("out.npz")) if code == 0 else None
 
 
-def near(what, got, expected, tolerance=3e-6):
+def near(what, got, expected, tolerance=LEAN_FORWARD):
     expected = np.asarray(expected)
     good = got.shape == expected.shape and np.all(np.abs(got - expected) <= tolerance * (1 + np.abs(expected)))
-    tool.check(good, f"{what}: {got.shape} {got.ravel()[:4]}, expected {expected.shape} {expected.ravel()[:4]}")
+    check(good, f"{what}: {got.shape} {got.ravel()[:4]}, expected {expected.shape} {expected.ravel()[:4]}")
 
 
 def same(what, a, b):
-    tool.check(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes(), f"{what}: the bits differ")
+    check(same_bits(a, b), f"{what}: the bits differ")
 
 
 def has_kernel(op):
@@ -119,10 +126,11 @@ def attention_case(q_lead, kt_lead, v_lead, bias, mask, ratio, **attrs):
     grads = run("DotProductAttentionGrad", saved, ["dq", "dkt", "dv", "ds"], scale=float(scale))
     dp = np.where(keep, (dy @ np.swapaxes(v, -1, -2)) / (1 - ratio), 0)
     ds = p * (dp - (dp * p).sum(axis=-1, keepdims=True))
-    near("dv", grads["dv"], np.swapaxes(dropped, -1, -2) @ dy, 1e-5)
-    near("ds", grads["ds"], ds, 1e-5)
-    near("dq", grads["dq"], scale * (ds @ np.swapaxes(kt, -1, -2)), 1e-5)
-    near("dkt", grads["dkt"], scale * (np.swapaxes(np.broadcast_to(q, (*p.shape[:-2], s, d)), -1, -2) @ ds), 1e-5)
+    near("dv", grads["dv"], np.swapaxes(dropped, -1, -2) @ dy, LEAN_GRADIENT)
+    near("ds", grads["ds"], ds, LEAN_GRADIENT)
+    near("dq", grads["dq"], scale * (ds @ np.swapaxes(kt, -1, -2)), LEAN_GRADIENT)
+    near("dkt", grads["dkt"], scale * (np.swapaxes(np.broadcast_to(q, (*p.shape[:-2], s, d)), -1, -2) @ ds),
+         LEAN_GRADIENT)
     if not ratio:
         return
     signed = run("DotProductAttention", operands, ["y", "p"], scale=float(scale), node=2, signed=1,
@@ -165,7 +173,7 @@ def from_y(x, scale, bias, dy, plain, lean, grads):
     saved = [dy, ours["y"], scale, ours["inv"], ours["channels"], ours["kept"], bias]
     got = run("LayerNormalizationFromYGrad", saved, ["dx", "dscale", "dbias"], axis=2)
     for name in got:
-        near(name + " from y", got[name], grads[name], 1e-5)
+        near(name + " from y", got[name], grads[name], LEAN_GRADIENT)
 
 
 def layer_norm():
@@ -189,7 +197,7 @@ def layer_norm():
     for name in names:
         same(name, a[name], b[name])
     from_y(x, scale, bias, dy, plain, lean, a)
-    near("dscale", a["dscale"], (dy * (wide - mean) / np.sqrt(var + 1e-3)).sum(axis=(0, 1)), 1e-5)
+    near("dscale", a["dscale"], (dy * (wide - mean) / np.sqrt(var + 1e-3)).sum(axis=(0, 1)), LEAN_GRADIENT)
     plain = run("RMSNormalization", [x, scale], ["y", "inv"], axis=2, epsilon=1e-3)
     lean = run("RMSNormalizationXhat", [x, scale], ["y", "xhat", "inv"], axis=2, epsilon=1e-3)
     near("root mean square", plain["y"], wide * root * scale)
@@ -201,7 +209,8 @@ def layer_norm():
     for name in names[:2]:
         same(name + " of RMS", a[name], b[name])
     g = dy * scale
-    near("dx of RMS", a["dx"], root * (g - wide * root * (g * wide * root).mean(axis=(2, 3), keepdims=True)), 1e-5)
+    near("dx of RMS", a["dx"], root * (g - wide * root * (g * wide * root).mean(axis=(2, 3), keepdims=True)),
+         LEAN_GRADIENT)
 
 
 def swish():
@@ -220,7 +229,7 @@ def activation():
     same("y without bits", run("ActivationMasked", [x], ["y"], **of)["y"], out["y"])
     operands = [dy, out["y"], out["right"]]
     dx = run("ActivationFromOutputGrad", operands, ["dx"], options=["--threads", "3"], **of)["dx"]
-    near("gradient of y and bits", dx, dy * (s + 1.5 * x * s * (1 - s)), 1e-5)
+    near("gradient of y and bits", dx, dy * (s + 1.5 * x * s * (1 - s)), LEAN_GRADIENT)
     run("ActivationFromOutputGrad", [*operands[:2], np.zeros(4, np.uint8)], ["dx"], code=2, **of)
     run("ActivationFromOutputGrad", [*operands[:2], x > 0], ["dx"], code=2, **of)
     run("ActivationFromOutputGrad", operands, ["dx"], code=2, function="Relu")
@@ -232,4 +241,4 @@ activation()
 attention()
 layer_norm()
 swish()
-tool.finish()
+finish()

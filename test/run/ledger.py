@@ -7,12 +7,15 @@ usage: ledger.py TEMPOC TEMPO_RUN CASE_DIR ...      CASE_DIR: model.onnx, inputs
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 import onnx
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import dims_of  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
 
 VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"}
 SIZES = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT: 4, onnx.TensorProto.INT64: 8, onnx.TensorProto.INT32: 4,
@@ -21,7 +24,7 @@ SIZES = {onnx.TensorProto.BOOL: 1, onnx.TensorProto.FLOAT: 4, onnx.TensorProto.I
 
 def recipes(tempoc):
     """The names that --list-passes gives behind "recipes:", of those with a backward pass."""
-    listed = subprocess.run([tempoc, "--list-passes"], capture_output=True, text=True, check=True).stdout
+    listed = run(tempoc, "--list-passes").out
     listed = re.findall(r"^  (\S+).*\n +--passes=(\S+)$", listed.split("recipes:")[1], re.M)
     return [name for name, passes in listed if "autodiff" in passes]
 
@@ -105,66 +108,38 @@ def dropout_case(folder):
     return folder
 
 
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        raise RuntimeError(f"{os.path.basename(command[0])} exit {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def dims_of(case):
-    """--dim for the symbolic dims of the model's inputs, as the inputs at hand have them."""
-    shapes = {k: v.shape for k, v in np.load(os.path.join(case, "inputs.npz")).items()}
-    bound = {}
-    for i in onnx.load(os.path.join(case, "model.onnx")).graph.input:
-        for size, d in zip(shapes.get(i.name, ()), i.type.tensor_type.shape.dim):
-            if d.dim_param:
-                bound[d.dim_param] = size
-    return [a for k, v in bound.items() for a in ("--dim", f"{k}={v}")]
-
-
-def check(tempoc, tempo_run, case, recipe, folder):
+def check(tempoc, tempo_run, folder, recipe):
     """What is wrong, or None, and a note."""
-    out, report = os.path.join(folder, "out.onnx"), os.path.join(folder, "report.json")
-    run(tempoc, os.path.join(case, "model.onnx"), "-o", out, f"--recipe={recipe}", f"--report={report}", "-q",
-        *dims_of(case))
+    out, report = path("out.onnx"), path("report.json")
+    run(tempoc, os.path.join(folder, "model.onnx"), "-o", out, f"--recipe={recipe}", f"--report={report}", "-q",
+        *dims_of(folder))
     r = json.load(open(report))
-    memory = run(tempo_run, out, "--inputs", os.path.join(case, "inputs.npz"), "--memory")
+    memory = run(tempo_run, out, "--inputs", os.path.join(folder, "inputs.npz"), "--memory").out
     held = int(re.search(r"(\d+) .* saved: held", memory).group(1))
     listed = {s["name"]: s["bytes"] for s in r["saved"]["after"]}
     told, walked = r["saved_bytes"]["after"], walk(out)
     if listed != walked:
-        return f"the report and the graph differ in {sorted(set(listed.items()) ^ set(walked.items()))[:4]}", ""
+        return f"the report and the graph differ in {sorted(set(listed.items()) ^ set(walked.items()))[:4]}"
     if not told == held == sum(listed.values()) == sum(layer["after"] for layer in r["layers"]):
         layers = [layer["after"] for layer in r["layers"]]
-        return f"report {told}, arena {held}, list {sum(listed.values())}, layers {layers}", ""
+        return f"report {told}, arena {held}, list {sum(listed.values())}, layers {layers}"
     before = r["saved_bytes"]["before"]
     if before != sum(layer["before"] for layer in r["layers"]) or not 0 < told <= before:
-        return f"before {r['saved_bytes']}", ""
+        return f"before {r['saved_bytes']}"
     reasons = all(s["why"] and s["producer"] for s in r["saved"]["after"])
     if r["peak_bytes"]["after"] < told or len(r["trained"]) == 0 or not reasons:
-        return "peak, trained or reasons", ""
+        return "peak, trained or reasons"
     return None, f"{len(listed)} tensors, {told} bytes; {r['saved_bytes']['before']} before"
 
 
 def main():
-    tempoc, tempo_run, cases = sys.argv[1], sys.argv[2], sys.argv[3:]
-    failed = total = 0
-    scratch = tempfile.TemporaryDirectory()
-    for case in [*cases, dropout_case(os.path.join(scratch.name, "dropout"))]:
-        for recipe in recipes(tempoc):
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    why, note = check(tempoc, tempo_run, case, recipe, folder)
-                except Exception as e:  # the others are still worth knowing
-                    why, note = f"{type(e).__name__}: {e}", ""
-            total += 1
-            failed += why is not None
-            name = f"{os.path.basename(os.path.normpath(case))} {recipe}"
-            print(f"FAIL {name}: {why}" if why else f"ok   {name}: {note}", flush=True)
-    print(f"{total - failed} passed, {failed} failed")
-    return failed > 0
+    tempoc, tempo_run, *folders = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as made:  # path() is for each case alone
+        for folder in [*folders, dropout_case(os.path.join(made, "dropout"))]:
+            for recipe in recipes(tempoc):
+                case(f"{os.path.basename(os.path.normpath(folder))} {recipe}", check, tempoc, tempo_run, folder, recipe)
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,17 +5,19 @@ What no file tells is refused by name.
 
 usage: ort_dropout.py TEMPO_RUN TEMPOC [rounded]       rounded: results may differ by a rounding, but no mask
 """
-import subprocess
+import os
 import sys
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper
 
-import tool
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, load, near, session  # noqa: E402
+from programs import check, finish, path, told  # noqa: E402
+from tolerances import DROPPED_GRADIENT, DROPPED_ONCE  # noqa: E402
+from tool import model, run  # noqa: E402
 
-onnxruntime.set_default_logger_severity(4)
 ROUNDED = sys.argv[3:] == ["rounded"]
 RNG = np.random.default_rng(5)
 KINDS = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}
@@ -48,45 +50,41 @@ def one_dropout(shape, ratio, seed, kind):
                  helper.make_tensor("on", TensorProto.BOOL, [], [True])]
     node = helper.make_node("Dropout", ["x", "ratio", "on"], ["y", "kept"], seed=seed)
     graph = helper.make_graph([node], "one", [x], outputs, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    onnx.save(model, tool.path("one.onnx"))
-    return tool.path("one.onnx")
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(made, path("one.onnx"))
+    return path("one.onnx")
 
 
 def tempoc(source, recipe, *more):
-    to = tool.path(recipe + ".onnx")
-    done = subprocess.run([sys.argv[2], source, "-q", "-o", to, "--recipe=" + recipe, *more], capture_output=True,
-                          text=True, check=False)
-    tool.check(done.returncode == 0, f"tempoc {recipe}: {done.stderr}")
+    to = path(recipe + ".onnx")
+    told(sys.argv[2], source, "-q", "-o", to, "--recipe=" + recipe, *more)
     return to
 
 
-def tempo(path, inputs, threads=1):
-    np.savez(tool.path("in.npz"), **inputs)
-    tool.run(path, "--inputs", tool.path("in.npz"), "--outputs", tool.path("out.npz"), f"--threads={threads}",
-             "--dropout-rng=ort")
-    return dict(np.load(tool.path("out.npz")))
+def tempo(graph, inputs, threads=1):
+    np.savez(path("in.npz"), **inputs)
+    run(graph, "--inputs", path("in.npz"), "--outputs", path("out.npz"), f"--threads={threads}", "--dropout-rng=ort")
+    return load(path("out.npz"))
 
 
 def same(got, want, what):
     for name in want:
         rounds = ROUNDED or got[name].dtype == np.float64
-        equal = np.allclose(got[name], want[name], rtol=2e-7, atol=0) if rounds and name != "kept" else np.array_equal(
+        equal = near(got[name], want[name], DROPPED_ONCE) if rounds and name != "kept" else np.array_equal(
             got[name], want[name])
-        tool.check(got[name].dtype == want[name].dtype and equal, f"{what}: {name}")
+        check(got[name].dtype == want[name].dtype and equal, f"{what}: {name}")
 
 
 def against_onnxruntime():
     for shape, ratio, seed, kind, threads in CASES:
         what = f"{shape}, ratio {ratio}, seed {seed}, {kind.__name__}, {threads} threads"
-        path = one_dropout(shape, ratio, seed, kind)
+        one = one_dropout(shape, ratio, seed, kind)
         x = np.asarray(RNG.normal(size=shape)).astype(kind)
-        compiled = tempoc(path, "forward")
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        compiled, made = tempoc(one, "forward"), session(one)
         for k in range(3):
-            want = dict(zip(("y", "kept"), session.run(["y", "kept"], {"x": x})))
+            want = by_onnxruntime(made, {"x": x})
             if k == 0:
-                same(tempo(path, {"x": x}, threads), want, what + ", as it is")
+                same(tempo(one, {"x": x}, threads), want, what + ", as it is")
             same(tempo(compiled, {"x": x, "tempo.seed": np.array([9, k])}, threads), want, f"{what}, run {k}")
 
 
@@ -137,25 +135,25 @@ def gradients_of(feeds, later, step):
 
 
 def backward():
-    source = tool.model("train.onnxt", TRAIN)
+    source = model("train.onnxt", TRAIN)
     feeds = {"q": RNG.normal(size=(2, 3, 5, 4)), "kt": RNG.normal(size=(2, 3, 4, 6)),
              "v": RNG.normal(size=(2, 3, 6, 4)), "c": RNG.normal(size=(2, 3, 5, 4))}
     feeds = {name: array.astype(np.float32) for name, array in feeds.items()}
     for recipe in ("none", "exact", "tiled", "portable"):
         compiled = tempoc(source, recipe)
         onnx.checker.check_model(compiled, full_check=True)
-        onnxruntime.InferenceSession(compiled, providers=["CPUExecutionProvider"])  # it loads with the seeds in it
+        session(compiled)  # it loads with the seeds in it
         for later in (True, False):
             for step in (0, 3):
                 got = tempo(compiled, feeds | {"later": np.array(later), "tempo.seed": np.array([0, step])})
                 for name, want in gradients_of(feeds, later, step).items():
-                    tool.check(np.allclose(got[name], want, rtol=1e-5, atol=1e-5), f"{recipe}, {later}, {step}: {name}")
+                    check(near(got[name], want, DROPPED_GRADIENT), f"{recipe}, {later}, {step}: {name}")
 
 
 def refuse(name, graph, recipe, inputs, *says):
-    compiled = tempoc(tool.model(name, graph), recipe) if recipe else tool.model(name, graph)
-    np.savez(tool.path("in.npz"), **inputs)
-    tool.run(compiled, "--inputs", tool.path("in.npz"), "--dropout-rng=ort", code=3, says=says)
+    compiled = tempoc(model(name, graph), recipe) if recipe else model(name, graph)
+    np.savez(path("in.npz"), **inputs)
+    run(compiled, "--inputs", path("in.npz"), "--dropout-rng=ort", code=3, says=says)
     return compiled
 
 
@@ -171,7 +169,7 @@ def refused():
         refuse("portable.onnxt", graph, "portable", feeds, "tempo.seed", "without a seed of its own")
     ratio = TRAIN.replace("bool later)", "bool later, float r)").replace("(z, ratio, later)", "(z, r, on)")
     refuse("ratio.onnxt", ratio, "portable", feeds | {"r": np.array(0.5, "f4")}, "ratio", "another recipe")
-    tool.run(tempoc(tool.path("ratio.onnxt"), "exact"), "--inputs", tool.path("in.npz"), "--dropout-rng=ort")
+    run(tempoc(path("ratio.onnxt"), "exact"), "--inputs", path("in.npz"), "--dropout-rng=ort")
     loop = """g (float[3] x, int64 n, bool go) => (float[3] y) <float ratio = {0.25}, bool on = {1}, int64 two = {2}> {
       y = Loop (%s, go, x) <body = turn (int64 i, bool c, float[3] s) => (bool again, float[3] d) {
         again = Identity (c)
@@ -183,25 +181,25 @@ def refused():
             refuse("loop.onnxt", loop % turns, recipe,
                    {"x": np.ones(3, "f4"), "n": np.array(2), "go": np.array(True)}, "in a turn", "in a loop")
     marked = """g (float[3] x) => (bool[3] y) <float z = {0}> { y = Greater <__tempo_seed = 3> (x, z) }"""
-    tool.run(tool.model("marked.onnxt", marked), "--inputs", inputs_of(x=np.ones(3, "f4")), "--dropout-rng=ort", code=2,
+    run(model("marked.onnxt", marked), "--inputs", inputs_of(x=np.ones(3, "f4")), "--dropout-rng=ort", code=2,
              says=("__tempo_seed", "no mask"))
-    if "emulated" in tool.run("--list-devices"):  # there is one in builds with -Dcuda=emulated
-        tool.run(tool.path("off.onnxt"), "--device=cuda", "--dropout-rng=ort", code=3, says=("ONNX Runtime", "'cuda'"))
+    if "emulated" in run("--list-devices"):  # there is one in builds with -Dcuda=emulated
+        run(path("off.onnxt"), "--device=cuda", "--dropout-rng=ort", code=3, says=("ONNX Runtime", "'cuda'"))
 
 
 def switched_off():
     off = """g (float[3] x) => (float[3] y, bool[3] kept) <float ratio = {0.25}, bool off = {0}> {
       y, kept = Dropout (x, ratio, off) }"""
-    tool.run(tool.model("off.onnxt", off), "--inputs", inputs_of(x=np.ones(3, "f4")), "--dropout-rng=ort")
+    run(model("off.onnxt", off), "--inputs", inputs_of(x=np.ones(3, "f4")), "--dropout-rng=ort")
 
 
 def inputs_of(**arrays):
-    np.savez(tool.path("in.npz"), **arrays)
-    return tool.path("in.npz")
+    np.savez(path("in.npz"), **arrays)
+    return path("in.npz")
 
 
 against_onnxruntime()
 backward()
 switched_off()
 refused()
-tool.finish()
+finish()

@@ -5,18 +5,19 @@ Those of ai.onnx give way to the op, as in ONNX Runtime.
 usage: own_functions.py TEMPO_RUN TEMPOC
 """
 import json
-import subprocess
+import os
 import sys
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper
 
-import tool
-from tool import check, path
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, load, near  # noqa: E402
+from programs import check, finish, path, told  # noqa: E402
+from tolerances import FUNCTION as ROUNDED  # noqa: E402
+from tool import run  # noqa: E402
 
-onnxruntime.set_default_logger_severity(4)
 X = np.array([-2.0, -0.5, 0.25, 3.0], np.float32)
 RECIPES = ("none", "exact", "tiled", "portable", "forward")
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "ai.tempo" : 1]>\n'
@@ -46,29 +47,26 @@ def write(name, text):
 
 
 def tempoc(source, target, *options):
-    done = subprocess.run([sys.argv[2], source, "-q", "--verify-each", *options, "-o", path(target)],
-                          capture_output=True, text=True, timeout=60, check=False)
-    check(done.returncode == 0, f"tempoc {options}: exit code {done.returncode}: {done.stderr}")
+    told(sys.argv[2], source, "-q", "--verify-each", *options, "-o", path(target))
     return path(target)
 
 
 def outputs(name, *says):
     """What tempo-run computes, and the ops that it ran."""
     np.savez(path("in.npz"), x=X)
-    tool.run(name, "--inputs", path("in.npz"), "--outputs", path("out.npz"), "--profile", path("trace.json"), says=says)
+    run(name, "--inputs", path("in.npz"), "--outputs", path("out.npz"), "--profile", path("trace.json"), says=says)
     with open(path("trace.json"), encoding="utf-8") as trace:
-        return dict(np.load(path("out.npz"))), [event["cat"] for event in json.load(trace)["traceEvents"]]
+        return load(path("out.npz")), [event["cat"] for event in json.load(trace)["traceEvents"]]
 
 
 def in_onnxruntime(name):
-    session = onnxruntime.InferenceSession(name, providers=["CPUExecutionProvider"])
-    return dict(zip([output.name for output in session.get_outputs()], session.run(None, {"x": X})))
+    return by_onnxruntime(name, {"x": X})
 
 
 def same(got, wanted, what):
     for name, value in wanted.items():
         if name in got:
-            check(np.allclose(got[name], value, rtol=1e-6, atol=1e-6), f"{what}: {name} is {got[name]}, not {value}")
+            check(near(got[name], value, ROUNDED), f"{what}: {name} is {got[name]}, not {value}")
 
 
 def wanted_of(value, slope):
@@ -157,4 +155,4 @@ def standard_names():
 own_functions()
 compiled_files()
 standard_names()
-tool.finish()
+finish()

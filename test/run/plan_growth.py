@@ -13,8 +13,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-sys.path.insert(0, os.path.dirname(__file__))
-from tool import TOOL, check, finish, path  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from programs import check, finish, path  # noqa: E402
+from tool import TOOL  # noqa: E402
 
 TEMPOC = sys.argv[2]
 

@@ -8,11 +8,13 @@ import sys
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper
 
-sys.path.insert(0, os.path.dirname(__file__))
-from tool import check, finish, path, run  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, load, max_error  # noqa: E402
+from programs import check, finish, path  # noqa: E402
+from tolerances import PRODUCT  # noqa: E402
+from tool import run  # noqa: E402
 
 random = np.random.default_rng(5)
 
@@ -31,20 +33,17 @@ def model(shape, columns, dtype, extra):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path("model.onnx"))
 
 
-for dtype, tolerance in ((np.float32, 1e-5), (np.float64, 1e-13), (np.float16, 4e-3)):
+for dtype, tolerance in PRODUCT.items():
     for shape, columns in (((7, 33), 20), ((2, 3, 64), 512), ((5, 600), 1024), ((64,), 3), ((2, 2, 2, 16), 1)):
         for extra in (False, True):
             model(shape, columns, dtype, extra)
             x = random.standard_normal(shape).astype(dtype)
             np.savez(path("in.npz"), x=x)
             run(path("model.onnx"), "--inputs", path("in.npz"), "--outputs", path("out.npz"))
-            session = onnxruntime.InferenceSession(path("model.onnx"), providers=["CPUExecutionProvider"])
-            want = dict(zip([o.name for o in session.get_outputs()], session.run(None, {"x": x})))
-            with np.load(path("out.npz")) as got:
-                for name, value in want.items():
-                    scale = np.abs(value.astype(np.float64)).max()
-                    worst = np.abs(got[name].astype(np.float64) - value).max() / scale
-                    check(worst <= tolerance, f"{np.dtype(dtype).name} {shape} by {columns}, {name}: off by {worst}")
+            got = load(path("out.npz"))
+            for name, value in by_onnxruntime(path("model.onnx"), {"x": x}).items():
+                worst = max_error(got[name], value)
+                check(worst <= tolerance, f"{dtype} {shape} by {columns}, {name}: off by {worst}")
 
 model((4, 1000), 1000, np.float32, False)
 np.savez(path("in.npz"), x=np.ones((4, 1000), np.float32))

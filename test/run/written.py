@@ -5,15 +5,15 @@ nothing is written.
 usage: written.py TEMPO_RUN TEMPOC
 """
 import os
-import subprocess
 import sys
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-sys.path.insert(0, os.path.dirname(__file__))
-from tool import TOOL, check, finish, path  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from programs import check, finish, path, told  # noqa: E402
+from tool import TOOL  # noqa: E402
 
 TEMPOC, TEMPO_RUN = os.path.abspath(sys.argv[2]), os.path.abspath(TOOL)
 
@@ -53,15 +53,12 @@ def contents():
 
 def refused(tool, *args, says):
     before = contents()
-    done = subprocess.run([tool, *args], capture_output=True, text=True, timeout=60, check=False, cwd=path("real"))
-    check(done.returncode == 64, f"exit code {done.returncode}, expected 64: {args}\n{done.stderr}")
-    check("would write over" in done.stderr and says in done.stderr, f"{says!r} in {done.stderr!r}")
+    told(tool, *args, code=64, says=("would write over", says), timeout=60, cwd=path("real"))
     check(contents() == before, f"something was written: {args}")
 
 
 def fine(tool, *args):
-    done = subprocess.run([tool, *args], capture_output=True, text=True, timeout=60, check=False, cwd=path("real"))
-    check(done.returncode == 0, f"exit code {done.returncode}: {args}\n{done.stderr}")
+    told(tool, *args, timeout=60, cwd=path("real"))
 
 
 make()

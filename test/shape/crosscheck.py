@@ -12,12 +12,13 @@ import collections
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
 import onnx
 from onnx import TensorProto
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from programs import path as scratch, run  # noqa: E402
 
 DTYPES = {number: name.lower() for name, number in TensorProto.DataType.items()}
 
@@ -46,9 +47,7 @@ def dump(tool, paths):
     """path -> (status, {name: type text}, diagnostics)"""
     result = {}
     for start in range(0, len(paths), 200):
-        done = subprocess.run([tool, *paths[start:start + 200]], capture_output=True, check=True)
-        text = done.stdout.decode("utf-8", "replace")
-        for line in text.splitlines():
+        for line in run(tool, *paths[start:start + 200]).out.splitlines():
             if line.startswith("FILE "):
                 values, notes = {}, []
                 path = line[5:]
@@ -72,12 +71,12 @@ def compatible(ours, theirs):
     return len(ours[1]) == len(theirs[1]) and all(a == b or a is None or b is None for a, b in zip(ours[1], theirs[1]))
 
 
-def node_cases(folder):
+def node_cases():
     """Writes the models; path -> expected outputs as (name, dtype, dims)."""
     from onnx.backend.test.loader import load_model_tests
     expected = {}
     for case in load_model_tests(kind="node"):
-        path = os.path.join(folder, case.name + ".onnx")
+        path = scratch(case.name + ".onnx")
         onnx.save(case.model, path)
         outputs = {}
         for definition, value in zip(case.model.graph.output, case.data_sets[0][1]):
@@ -97,9 +96,8 @@ def model_values(path):
 
 def main():
     tool, paths = sys.argv[1], sys.argv[2:]
-    with tempfile.TemporaryDirectory() as folder:
-        expected = {path: model_values(path) for path in paths} if paths else node_cases(folder)
-        found = dump(tool, list(expected))
+    expected = {path: model_values(path) for path in paths} if paths else node_cases()
+    found = dump(tool, list(expected))
     count = collections.Counter()
     for path, wanted in expected.items():
         status, values, notes = found[path]

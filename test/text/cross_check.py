@@ -1,27 +1,25 @@
 """Reads and prints ONNX text beside onnx's own parser and printer. Both must find the same model in a text, and onnx
 must find the same model in our print as in its own. Run by Meson: cross_check.py TEXT_CHECK SCRATCH_FOLDER"""
 import os
-import subprocess
 import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, parser, printer
 
-from text_cases import FUNCTIONS, GRAPHS, HEADER, HEADERS, MAIN, OURS, PRINTER_LOSES, REFUSED
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from programs import case, finish, run as run_any  # noqa: E402
+from text_cases import FUNCTIONS, GRAPHS, HEADER, HEADERS, MAIN, OURS, PRINTER_LOSES, REFUSED  # noqa: E402
 
 TOOL, SCRATCH = sys.argv[1], sys.argv[2]
 
 
-def run(*words):
-    done = subprocess.run([TOOL, *words], capture_output=True, timeout=60)
-    return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace")
+def run(*words, code=0):
+    return run_any(TOOL, *words, code=code, timeout=60)
 
 
-def must_run(*words):
-    code, output = run(*words)
-    if code:
-        raise AssertionError(output.strip() or f"exit code {code}")
+def is_read(path):
+    run(path)
 
 
 def put(name, text):
@@ -91,23 +89,23 @@ def same(a, b, what):
 def check_text(name, text):
     theirs = parser.parse_model(text)
     source, out, proto = put("in.onnxt", text), os.path.join(SCRATCH, "out.onnxt"), os.path.join(SCRATCH, "out.onnx")
-    must_run(source, "--text", out, "--onnx", proto)
+    run(source, "--text", out, "--onnx", proto)
     same(onnx.load(proto, load_external_data=False), parser.parse_model(text), "what we read is not what onnx reads")
     with open(out, encoding="utf-8", newline="") as f:
         same(parser.parse_model(f.read()), theirs, "onnx reads our print as another model")
     if name not in PRINTER_LOSES:
-        must_run(put("theirs.onnxt", printer.to_text(parser.parse_model(text))), "--like", source)
+        run(put("theirs.onnxt", printer.to_text(parser.parse_model(text))), "--like", source)
 
 
 def check_model(name, model):
     path, out = os.path.join(SCRATCH, "in.onnx"), os.path.join(SCRATCH, "out.onnxt")
     onnx.save(model, path)
-    must_run(path, "--text", out)
+    run(path, "--text", out)
     theirs = printer.to_text(model)
     with open(out, encoding="utf-8", newline="") as f:
         same(parser.parse_model(f.read()), parser.parse_model(theirs),
              "onnx reads our print as another model than its own")
-    must_run(put("theirs.onnxt", theirs), "--like", out)
+    run(put("theirs.onnxt", theirs), "--like", out)
 
 
 def make_model(nodes, inputs, outputs, initializers=(), value_info=(), **words):
@@ -163,7 +161,7 @@ def check_numbers():
         model = make_model([], [x], [x], [onnx.numpy_helper.from_array(values, name)])
         path, out = os.path.join(SCRATCH, "in.onnx"), os.path.join(SCRATCH, "out.onnxt")
         onnx.save(model, path)
-        must_run(path, "--text", out)
+        run(path, "--text", out)
         ours, theirs = ([w for w in text.replace("{", ",").replace("}", ",").split(",")]
                         for text in (open(out).read(), printer.to_text(model)))
         longer = [(a, b) for a, b in zip(ours, theirs) if a != b]
@@ -174,7 +172,8 @@ def check_numbers():
 
 
 def check_refused(text, message):
-    code, output = run(put("bad.onnxt", text))
+    done = run(put("bad.onnxt", text), code=None)
+    code, output = done.code, done.text
     placed = "bad.onnxt:1:" in output
     if code not in (2, 4) or message not in output or placed != ("^" in output):
         raise AssertionError(f"exit code {code}, expected '{message}', found: {output}")
@@ -186,19 +185,13 @@ def main():
     cases += [(f"header: {n}", check_text, (n, t + GRAPHS["smallest"])) for n, t in HEADERS.items()]
     cases += [(f"function: {n}", check_text, (n, HEADER + MAIN + t)) for n, t in FUNCTIONS.items()]
     ours = '<ir_version: 10, opset_import: ["": 21, "my-ops": 1]>\n'
-    cases += [(f"ours: {n}", must_run, (put(f"ours{i}.onnxt", ours + t),)) for i, (n, t) in enumerate(OURS.items())]
+    cases += [(f"ours: {n}", is_read, (put(f"ours{i}.onnxt", ours + t),)) for i, (n, t) in enumerate(OURS.items())]
     cases += [(f"model: {n}", check_model, (n, m)) for n, m in made_models()]
     cases += [("numbers", check_numbers, ())]
     cases += [(f"refused: {n}", check_refused, (HEADER.strip() + " " + t, m)) for n, (t, m) in REFUSED.items()]
-    failed = 0
     for name, function, arguments in cases:
-        try:
-            function(*arguments)
-        except Exception as e:  # noqa: BLE001 - a case that breaks is a case that failed
-            failed += 1
-            print(f"FAILED {name}: {str(e)[:1500]}")
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+        case(name, function, *arguments)
+    finish()
 
 
-sys.exit(main())
+main()

@@ -1,7 +1,12 @@
 """saved_models.py: models with dropout left out, and their scores by ONNX Runtime, for models/train_score.py, too."""
+import os
+import sys
+
 import numpy as np
 import onnx
-import onnxruntime
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import session as session_of  # noqa: E402
 
 
 def without_dropout(model):
@@ -15,10 +20,6 @@ def without_dropout(model):
         del field[:]
         field.extend(values)
     return model
-
-
-def session_of(model):
-    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
 
 
 def scores(session, batches):

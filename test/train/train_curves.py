@@ -89,11 +89,11 @@ def compare(name, options, step, peak, **how):
     found = t.safetensors(t.path("w.safetensors"))
     t.check(sorted(found) == sorted(weights), f"{name}: weights are {sorted(found)}")
     for key in weights:
-        t.close(found[key], weights[key], f"{name}: {key}", rtol=5e-5, atol=1e-6)
+        t.close(found[key], weights[key], f"{name}: {key}", t.tolerances.TRAINED_WEIGHT)
     rates = [r["rate"] for r in t.records("log.jsonl")[0]]
     schedule = {"schedule": "linear", "warmup": 0, **how}
     t.close(rates, [rate_of(schedule["schedule"], peak, u + 1, len(want), schedule["warmup"])
-                    for u in range(len(want))], f"{name}: rates", rtol=1e-6)
+                    for u in range(len(want))], f"{name}: rates", t.tolerances.RATE)
 
 
 def evaluations():
@@ -106,7 +106,7 @@ def evaluations():
     t.check([r["step"] for r in got] == [6, 12, 18], f"evaluations behind {[r['step'] for r in got]}")
     _, weights = train(adam(True), 0.05)
     loss, _, accuracy = t.forward(weights, held["x"], held["labels"])
-    t.close(got[-1]["loss"], loss, "evaluation: loss", rtol=1e-5)
+    t.close(got[-1]["loss"], loss, "evaluation: loss", t.tolerances.EVALUATED)
     t.close(got[-1]["accuracy"], accuracy, "evaluation: accuracy")
 
 
@@ -118,7 +118,8 @@ def half_precision():
           "--eval-data", t.path("train.npz"), "--save-weights", t.path("w.safetensors"))
     got, scores = t.records("log.jsonl")
     loss, _, accuracy = t.forward(t.safetensors(t.path("w.safetensors")), **t.samples(SAMPLES))
-    t.close([scores[-1]["loss"], scores[-1]["accuracy"]], [loss, accuracy], "fp16: evaluation in floats", rtol=1e-5)
+    t.close([scores[-1]["loss"], scores[-1]["accuracy"]], [loss, accuracy], "fp16: evaluation in floats",
+            t.tolerances.EVALUATED)
     left_out = [r["step"] for r in got if r.get("skipped")]
     t.check(0 < len(left_out) < 12, f"updates left out: {left_out}")
     scale = 65536.0
@@ -130,7 +131,7 @@ def half_precision():
     for r in got:
         at = (r["step"] - 1) % SAMPLES
         loss, gradients, _ = t.forward(w, data["x"][at:at + 1], data["labels"][at:at + 1])
-        t.close(r["loss"], loss, f"fp16: loss of step {r['step']}", rtol=0.03, atol=0.03)
+        t.close(r["loss"], loss, f"fp16: loss of step {r['step']}", t.tolerances.TRAINED_FP16)
         if not r.get("skipped"):
             update += 1
             w = {key: step(key, w[key], gradients[key], 0.05, update) for key in w}
@@ -156,9 +157,9 @@ def loss_of_16_bits():
     t.run(t.path("rounded.onnxt"), "--data", t.path("train.npz"), "--eval-data", t.path("train.npz"), "--loss=loss",
           "--batch", BATCH, "--no-shuffle", "--log", t.path("log.jsonl"), "--lr=0.05", "--epochs=3")
     data = t.samples(SAMPLES)
-    t.close(t.losses("log.jsonl"), want, "float16: losses", rtol=2 ** -11)
+    t.close(t.losses("log.jsonl"), want, "float16: losses", t.tolerances.TRAINED_FLOAT16)
     t.close(t.records("log.jsonl")[1][-1]["loss"], t.forward(weights, data["x"], data["labels"])[0],
-            "float16: evaluation", rtol=2 ** -11)
+            "float16: evaluation", t.tolerances.TRAINED_FLOAT16)
 
 
 def main():

@@ -26,16 +26,10 @@ def command(folder, *more, steps=STEPS):
 
 def run(folder, before, code, says):
     """The same in a process that `before` has prepared; None: it could not."""
-    args = [t.TOOL, *map(str, command(folder, "--resume"))]
     try:
-        done = subprocess.run(args, capture_output=True, text=True, timeout=120, check=False, preexec_fn=before)
+        return t.told(t.TOOL, *command(folder, "--resume"), code=code, says=says, timeout=120, preexec_fn=before)
     except subprocess.SubprocessError:
         return None
-    text = done.stdout + done.stderr
-    t.check(done.returncode == code, f"exit code {done.returncode}, expected {code}\n{text}")
-    for words in says:
-        t.check(words in text, f"{words!r} is not in what was printed\n{text}")
-    return text
 
 
 def content(folder, step):

@@ -14,11 +14,10 @@ import sys
 import numpy as np
 import onnx
 import saved_models
-from train_tool import check, finish, losses, path, records, run, safetensors
+from train_tool import check, finish, losses, path, records, run, safetensors, tolerances
 
 FOLDER = sys.argv[2]
 BUDGET = "45%"  # of the memory of `none`; in models so small the loss and an update take a third of that
-TOLERANCE = 1e-4
 
 
 def read(name):
@@ -62,7 +61,7 @@ def same_bits(model):
 def near(got, wanted, what):
     got = np.asarray(got)
     apart = np.max(np.abs(got / wanted - 1)) if got.shape == np.shape(wanted) else np.inf
-    check(apart < TOLERANCE, f"{what}: {apart:.1e} off PyTorch's")
+    check(apart < tolerances.CURVE, f"{what}: {apart:.1e} off PyTorch's")
     return f"{what} {apart:.1e}"
 
 

@@ -89,7 +89,7 @@ def weights_apart():
 def compiled():
     """What tempoc wrote is trained as it is, at its own batch, and saved without its backward pass."""
     model, data, train = t.path("model.onnxt"), t.path("train.npz"), t.path("train.onnx")
-    subprocess.run([TEMPOC, model, "-q", "-o", train, "--loss=loss"], check=True)
+    t.told(TEMPOC, model, "-q", "-o", train, "--loss=loss")
     for name, source in (("plain", model), ("compiled", train)):
         t.run(source, "--data", data, "--batch=4", "--loss=loss", "--lr=0.05", "--log", t.path(f"{name}.jsonl"),
               "--save-weights", t.path(f"{name}.safetensors"))

@@ -10,7 +10,6 @@ import sys
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import numpy_helper
 
 import train_tool as t
@@ -36,13 +35,9 @@ def batches(name, n, seed=3):
 
 def scores(path, data, size):
     """Mean of the loss by ONNX Runtime."""
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    samples = len(next(iter(data.values())))
-    got = []
-    for at in range(0, samples, size):
-        outputs = session.run(["loss"], {i.name: data[i.name][at:at + size] for i in session.get_inputs()})
-        got.append(float(outputs[0]))
-    return np.mean(got)
+    made, samples = t.session(path), len(next(iter(data.values())))
+    return np.mean([float(t.by_onnxruntime(made, {name: a[at:at + size] for name, a in data.items()})["loss"])
+                    for at in range(0, samples, size)])
 
 
 def saved(name, notes=(), flags=()):
@@ -55,7 +50,8 @@ def saved(name, notes=(), flags=()):
                  "--save", out, "--save-weights", t.path(f"{name}.safetensors"), "--log", t.path("log.jsonl"),
                  *flags, says=notes)
     updates, evaluations = t.records("log.jsonl")
-    t.close(scores(out, held, size), evaluations[-1]["loss"], f"{name}: the loss of the saved model", rtol=2e-5)
+    t.close(scores(out, held, size), evaluations[-1]["loss"], f"{name}: the loss of the saved model",
+            t.tolerances.SAVED_SCORE)
     t.check(evaluations[-1]["loss"] != evaluations[0]["loss"], f"{name}: nothing was learned")
     before, after = onnx.load(model), onnx.load(out)
     onnx.checker.check_model(after)

@@ -2,7 +2,7 @@
 rows give as numpy pads them, and numpy's own first one; a run in buckets resumes with the same bits."""
 import numpy as np
 
-from train_tool import check, close, finish, losses, path, run
+from train_tool import check, close, finish, losses, path, run, tolerances
 
 WORDS, WIDTH, ROWS, LONGEST = 11, 6, 26, 21
 rng = np.random.default_rng(3)
@@ -67,9 +67,10 @@ np.savez(path("whole.npz"), **{n: tokens[:len(tokens) // 16 * 16].reshape(-1, 16
 # Sums over rows of other lengths are rounded otherwise: a few units of float32 in each of some steps.
 for options in (("--no-shuffle",), ("--seed", 5, "--epochs", 3)):
     ragged = train("rows.npz", *options)
-    close(ragged, train("padded.npz", *options), f"padded to the batch's longest, {options}", rtol=1e-5)
+    close(ragged, train("padded.npz", *options), f"padded to the batch's longest, {options}", tolerances.EVALUATED)
     check(len(ragged) == 7 * (3 if "--epochs" in options else 1), f"updates: {len(ragged)}")
-close(train("rows.npz", "--no-shuffle", "--steps", 1), [numpy_loss(rows[:4])], "numpy's first loss", rtol=2e-6)
+close(train("rows.npz", "--no-shuffle", "--steps", 1), [numpy_loss(rows[:4])], "numpy's first loss",
+      tolerances.FIRST_LOSS)
 for options in (("--no-shuffle",), ("--seed", 5, "--epochs", 2)):
     check(train("rows.npz", "--pack", 16, *options) == train("whole.npz", *options), f"packed, {options}: other bits")
 

@@ -10,24 +10,24 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from scratch import FOLDER, TOOL, check, failed, finish, path  # noqa: E402, F401
+import tolerances  # noqa: E402
+from compare import by_onnxruntime, session  # noqa: E402, F401
+from programs import FOLDER, check, failed, finish, path, told  # noqa: E402, F401
 
-def close(got, want, what, rtol=2e-5, atol=1e-7):
+TOOL = sys.argv[1]
+
+
+def close(got, want, what, limit=tolerances.TRAINED):
+    rtol, atol = limit["rtol"], limit["atol"]
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     same = got.shape == want.shape
     worst = np.max(np.abs(got - want) / (atol + rtol * np.abs(want)), initial=0) if same else np.inf
     check(worst <= 1, f"{what}: {worst:.3g} times the tolerance\n  got  {got.ravel()[:8]}\n  want {want.ravel()[:8]}")
 
 
-def run(*args, code=0, says=(), env=None):
-    """Runs tempo-train; checks its exit code, and that what it prints holds each of `says`."""
-    done = subprocess.run([TOOL, *map(str, args)], capture_output=True, text=True, timeout=120, check=False,
-                          env={**os.environ, **(env or {})})
-    text = done.stdout + done.stderr
-    check(done.returncode == code, f"exit code {done.returncode}, expected {code}: {args}\n{text}")
-    for words in says:
-        check(words in text, f"{words!r} is not in what was printed: {args}\n{text}")
-    return text
+def run(*args, **how):
+    """Its exit code and what it prints: see told."""
+    return told(TOOL, *args, timeout=120, **how)
 
 
 def begin(*args):

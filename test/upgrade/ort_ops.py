@@ -5,16 +5,17 @@ usage: ort_ops.py tempoc"""
 import math
 import os
 import re
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 import onnx.parser
-import onnxruntime as ort
 
-ort.set_default_logger_severity(4)
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import by_onnxruntime, near  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import TRAINING_OP  # noqa: E402
+
 rng = np.random.default_rng(11)
 HEADER = '<ir_version: 8, opset_import: ["" : %d, "com.microsoft" : 1]>\n'
 NAMES = {"float32": "float", "float64": "double", "int64": "int64", "bool": "bool"}
@@ -434,42 +435,26 @@ def model_of(nodes, operands, opset):
     return model, results
 
 
-def run(model, operands):
-    session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
-    return session.run(None, {n.rstrip("`"): np.asarray(v) for n, v in operands.items() if "!" not in n})
+def computed(model, operands):
+    feeds = {n.rstrip("`"): np.asarray(v) for n, v in operands.items() if "!" not in n}
+    return list(by_onnxruntime(model, feeds).values())
 
 
-def check(tempoc, folder, nodes, operands, meaning, opset=17):
+def check(tempoc, nodes, operands, meaning, opset=17):
     model, results = model_of(nodes, operands, opset)
-    before, after = os.path.join(folder, "before.onnx"), os.path.join(folder, "after.onnx")
+    before, after = path("before.onnx"), path("after.onnx")
     onnx.save(model, before)
-    want = meaning(*operands.values()) if meaning else run(before, operands)
+    want = meaning(*operands.values()) if meaning else computed(before, operands)
     want = want if isinstance(want, (list, tuple)) else [want]
-    done = subprocess.run([tempoc, before, "-o", after, "--passes=upgrade,shapes,bodies", "--verify-each", "-q"],
-                          capture_output=True, text=True, check=False)
-    if done.returncode:
-        return f"tempoc: {done.returncode} {done.stderr.strip()}"
+    run(tempoc, before, "-o", after, "--passes=upgrade,shapes,bodies", "--verify-each", "-q")
     if any(n.domain not in ("", "ai.tempo") for n in onnx.load(after).graph.node):
         return "an op of another domain is left"
-    for name, got, expected in zip(results, run(after, operands), want):
-        if got.shape != np.shape(expected) or not np.allclose(got, expected, rtol=2e-5, atol=2e-6, equal_nan=True):
+    for name, got, expected in zip(results, computed(after, operands), want):
+        if not near(got, expected, TRAINING_OP, nan=True):
             return f"{name}: expected {np.ravel(expected)[:4]}, got {np.ravel(got)[:4]} of shape {got.shape}"
     return None
 
 
-def main():
-    failed, cases = 0, CASES + list(dropouts()) + list(broadcasts())
-    with tempfile.TemporaryDirectory() as folder:
-        for name, *case in cases:
-            try:
-                error = check(sys.argv[1], folder, *case)
-            except Exception as e:  # what any library says of a case is that case's failure
-                error = f"{type(e).__name__}: {e}"
-            if error:
-                print(f"FAIL {name}: {error}")
-                failed += 1
-    print(f"{len(cases) - failed} of {len(cases)} agree")
-    sys.exit(1 if failed else 0)
-
-
-main()
+for title, *row in CASES + list(dropouts()) + list(broadcasts()):
+    case(title, check, sys.argv[1], *row)
+finish()

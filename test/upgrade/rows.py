@@ -3,16 +3,17 @@
 same numbers. The original runs in ONNX Runtime, which keeps kernels for old opsets; where it has none, numpy says what
 the old text meant. usage: rows.py tempoc"""
 import os
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 import onnx.parser
-import onnxruntime as ort
 
-ort.set_default_logger_severity(4)
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from compare import near, session  # noqa: E402
+from programs import case, finish, path, run  # noqa: E402
+from tolerances import UPGRADED  # noqa: E402
+
 rng = np.random.default_rng(7)
 
 
@@ -177,45 +178,27 @@ def model_of(name, opset, signature, body):
                                    + FUNCTIONS.get(name, ""))
 
 
-def run(model, inputs):
-    session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
-    return session.run(None, {i.name: v for i, v in zip(session.get_inputs(), inputs)})
+def computed(model, inputs):
+    made = session(model)
+    return made.run(None, {i.name: v for i, v in zip(made.get_inputs(), inputs)})
 
 
-def check(tempoc, folder, name, opset, signature, body, inputs, meaning):
-    model = model_of(name, opset, signature, body)
-    before, after = os.path.join(folder, "before.onnx"), os.path.join(folder, "after.onnx")
-    onnx.save(model, before)
-    expected = meaning(*inputs) if meaning else run(before, inputs)
+def check(tempoc, name, opset, signature, body, inputs, meaning):
+    before, after = path("before.onnx"), path("after.onnx")
+    onnx.save(model_of(name, opset, signature, body), before)
+    expected = meaning(*inputs) if meaning else computed(before, inputs)
     expected = expected if isinstance(expected, (list, tuple)) else [expected]
-    done = subprocess.run([tempoc, before, "-o", after, "--passes=upgrade,shapes,bodies", "--verify-each", "-q"],
-                          capture_output=True, text=True)
-    if done.returncode:
-        return f"tempoc: {done.returncode} {done.stderr.strip()}"
+    run(tempoc, before, "-o", after, "--passes=upgrade,shapes,bodies", "--verify-each", "-q")
     out = onnx.load(after)
     onnx.checker.check_model(out, full_check=True)
     if {o.domain: o.version for o in out.opset_import}[""] != 21:
         return "not at the canonical opset"
-    for got, want in zip(run(after, inputs), expected, strict=True):
-        if got.dtype != want.dtype or got.shape != want.shape or not np.allclose(got, want, rtol=1e-5, atol=1e-6,
-                                                                                 equal_nan=True):
+    for got, want in zip(computed(after, inputs), expected, strict=True):
+        if got.dtype != want.dtype or not near(got, want, UPGRADED, nan=True):
             return f"expected {want.ravel()[:4]}, got {got.ravel()[:4]}"
     return None
 
 
-def main():
-    failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for case in CASES:
-            try:
-                error = check(sys.argv[1], folder, *case)
-            except Exception as e:  # what any library says of a case is that case's failure
-                error = f"{type(e).__name__}: {e}"
-            if error:
-                print(f"FAIL {case[0]}: {error}")
-                failed += 1
-    print(f"{len(CASES) - failed} of {len(CASES)} rewrites agree")
-    sys.exit(1 if failed else 0)
-
-
-main()
+for row in CASES:
+    case(row[0], check, sys.argv[1], *row)
+finish()
