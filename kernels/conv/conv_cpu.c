@@ -89,7 +89,7 @@ void tk_conv_run(tk_queue *q, void *out_, const void *inp_, const void *weight_,
     size_t size = tk_size(dtype);
     bool pointwise = is_pointwise(&c->window);
     tk_product product = product_of(c);
-    char *product_workspace = (char *)workspace + columns_bytes(c, &product, dtype);
+    char *product_workspace = workspace ? (char *)workspace + columns_bytes(c, &product, dtype) : NULL;
     product.beta = bias ? 1 : 0;
     if (bias) {
         const int64_t out_dims[] = {c->batch, c->filters, outs}, bias_dims[] = {c->filters, 1};

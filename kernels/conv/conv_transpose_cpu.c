@@ -96,7 +96,8 @@ void tk_conv_transpose_run(tk_queue *q, void *wide, const void *narrow, const vo
     int64_t channels = c->channels / c->groups, filters = c->filters / c->groups;
     size_t size = tk_size(dtype);
     const tk_product product = product_of(c, dtype);
-    char *sums = (char *)workspace + columns_bytes(&product, dtype), *product_workspace = sums + sums_bytes(c, dtype);
+    char *sums = workspace ? (char *)workspace + columns_bytes(&product, dtype) : NULL;
+    char *product_workspace = workspace ? sums + sums_bytes(c, dtype) : NULL;
     for (int64_t at = 0; at < c->batch * c->groups; at++) {
         int64_t group = at % c->groups;
         char *out = (char *)wide + (size_t)(at * channels * wides) * size;

@@ -61,7 +61,7 @@ static void TK_CAT(resize_lines, SUFFIX)(void *ctx, tk_share share) {
     memcpy(&outside, &r->outside, sizeof outside);
     for (int64_t at = share.begin * c->block; at < end; at++) {
         S *out = (S *)c->out + at * wide;
-        T *line = (T *)(void *)(c->workspace + (size_t)share.thread * c->line_bytes);
+        T *line = c->workspace ? (T *)(void *)(c->workspace + (size_t)share.thread * c->line_bytes) : NULL;
         line_walk w = begin_walk(r, at);
         if (w.outside) {
             for (int64_t i = 0; i < wide; i++)

@@ -294,7 +294,8 @@ static void run_einsum(tk_queue *q, const rt_launch *launch) {
             operands[k] = workspace + p->at[k];
         }
     void *result = p->unpack.rank > 0 ? workspace + p->at[2] : out->data;
-    launch->kernels->product_run(q, result, operands[0], operands[1], &p->product, out->dtype, workspace + p->at[3]);
+    void *room = workspace ? workspace + p->at[3] : NULL;
+    launch->kernels->product_run(q, result, operands[0], operands[1], &p->product, out->dtype, room);
     if (p->unpack.rank > 0)
         launch->kernels->copy_strided(q, out->data, result, &p->unpack, tk_size(out->dtype));
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Breaks kernels of the CUDA device, one line at a time, and demands that the checks on the emulated device notice.
 
-usage: sabotage.py BUILD-FOLDER SABOTAGES [--every=N] [WORD...]
+usage: sabotage.py BUILD-FOLDER SABOTAGES [--share=K/N] [WORD...]
 SABOTAGES has a line for each: FILE | CHECK | what it breaks | OLD TEXT => NEW TEXT; FILE is below kernels/, CHECK the
-family whose check runs (check_CHECK), and \\n stands for a line's end. OLD TEXT occurs once in FILE. --every=N takes
-each N-th line. With words, only lines that have one of them. The last line is 'N noticed, N not'.
+family whose check runs (check_CHECK), and \\n stands for a line's end. OLD TEXT occurs once in FILE. --share=K/N takes
+each N-th line, from the K-th. With words, only lines that have one of them. The last line is 'N noticed, N not'.
 """
 import os
 import re
@@ -106,10 +106,10 @@ def notice(build, line):
 
 def main():
     build, path, *rest = sys.argv[1:]
-    every = [int(word[8:]) for word in rest if word.startswith("--every=")] or [1]
+    share, shares = next((map(int, word[8:].split("/")) for word in rest if word.startswith("--share=")), (1, 1))
     words = [word for word in rest if not word.startswith("--")]
     lines = [line for line in open(path).read().splitlines() if line.strip() and not line.startswith("#")]
-    lines = [line for line in lines if not words or any(word in line for word in words)][::every[0]]
+    lines = [line for line in lines if not words or any(word in line for word in words)][share - 1::shares]
     missed = 0
     for line in lines:
         by = notice(os.path.abspath(build), line)

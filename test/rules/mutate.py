@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Breaks every rule that is built in, one change at a time, and demands that tempoc --check-rules notices each.
 
-usage: mutate.py TEMPOC RULES-FOLDER EQUIVALENT [--every=N] [--jobs=N] [RULE...]
+usage: mutate.py TEMPOC RULES-FOLDER EQUIVALENT [--every=N] [--share=K/N] [--jobs=N] [RULE...]
 A mutant is the text of one rule with a wrong constant, two operands swapped, a term dropped, another op, a guard or an
 attribute left out. It is killed when the check fails (exit code 1) and no mutant when the text is no rule any more (2).
 What survives must be listed in EQUIVALENT, a line 'RULE: CHANGE: reason' each, because it means the same. A line may
 hold patterns of fnmatch (brackets as they are); one without must survive, so that the list stays true.
---every=N runs each N-th mutant, beginning at the rule's number, so that every rule is broken. The last line is
-'N killed, N equivalent, N not found'.
+--every=N runs each N-th mutant, beginning at the rule's number, so that every rule is broken; --share=K/N all mutants
+of the K-th of N shares of the rules. The last line is 'N killed, N equivalent, N not found'.
 """
-import concurrent.futures, fnmatch, os, re, subprocess, sys, tempfile
+import concurrent.futures, fnmatch, os, re, sys, tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from programs import run  # noqa: E402
 
 WORDS = "or dim trailing side_capacity side_least side_limit".split()  # before "(", but no ops
 COMMUTATIVE = set("Add Mul And Or Xor Equal BitwiseAnd BitwiseOr BitwiseXor Sum Max Min Mean add mul".split())
@@ -222,8 +225,8 @@ def check(tempoc, folder, number, text):
     path = os.path.join(folder, f"{number}.rules")
     with open(path, "w") as out:
         out.write(text)
-    run = subprocess.run([tempoc, "--check-rules", f"--rules={path}"], capture_output=True, text=True, timeout=300)
-    return run.returncode, run.stdout + run.stderr
+    done = run(tempoc, "--check-rules", f"--rules={path}", code=None)
+    return done.code, done.text
 
 
 def read_equivalent(path):
@@ -246,15 +249,18 @@ def main():
     tempoc, folder, listed, *only = [a for a in sys.argv[1:] if not a.startswith("--")]
     every = next((int(o[8:]) for o in options if o.startswith("--every=")), 1)
     jobs = next((int(o[7:]) for o in options if o.startswith("--jobs=")), os.cpu_count())
+    share, shares = next((map(int, o[8:].split("/")) for o in options if o.startswith("--share=")), (1, 1))
     equivalent = read_equivalent(listed)
     work, known = [], set()
     rules = read_rules(folder)
+    mine = {rule.name for index, rule in enumerate(rules)
+            if (rule.name in only if only else index % shares == share - 1)}
     for index, rule in enumerate(rules):
         changes = list(mutants(rule))
         for number, (what, text) in enumerate(changes):
             key = f"{rule.name}: {what}"
             known.add(key)
-            if (not only or rule.name in only) and number % every == index % min(every, len(changes)):
+            if rule.name in mine and number % every == index % min(every, len(changes)):
                 work.append((key, text))
     killed = invalid = same = failed = 0
     per_rule = {}
@@ -282,7 +288,7 @@ def main():
         print(f"FAIL {listed} lists what is no mutant: {line}")
         failed += 1
     if every == 1:
-        for key in sorted({rule.name for rule in rules if not only or rule.name in only} - set(per_rule)):
+        for key in sorted(mine - set(per_rule)):
             print(f"FAIL no mutant of {key} was killed")
             failed += 1
     print(f"{len(work)} mutants of {len({key.split(': ')[0] for key, _ in work})} rules, {invalid} of them no rules; "

@@ -17,6 +17,7 @@ import train_tool as t
 
 KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 100
 STEPS = 60
+LATEST = 0.05  # seconds: a whole run takes 0.2, a first checkpoint 0.07
 FILES = ("weights.safetensors", "optimizer.safetensors")
 TABLE = [0] * 256
 for byte in range(256):
@@ -68,6 +69,10 @@ def steps_in(folder):
     return sorted(whole), [name for name in names if not re.fullmatch(r"step-\d+", name)]
 
 
+def names_in(folder):
+    return set(os.listdir(t.path(folder))) if os.path.isdir(t.path(folder)) else set()
+
+
 def command(folder):
     return (t.path("model.onnxt"), "--data", t.path("train.npz"), "--loss=loss", "--batch=4", "--lr=0.05", "--seed=11",
             "--steps", STEPS, "--checkpoint-every=1", "--keep=2", "--threads=1", "--resume", "--checkpoint",
@@ -83,10 +88,13 @@ def check_end(folder):
     t.check(steps_in(t.path(folder)) == ([STEPS - 1, STEPS], []), f"left: {os.listdir(t.path(folder))}")
 
 
-def start_and_kill(folder, seconds):
-    """True: it was over before."""
+def start_and_kill(folder, seconds, early):
+    """Kills it so long after it began, if `early`, else after it began to write. True: it was over before."""
     newest = steps_in(t.path(folder))[0][-1:] or [0]
+    before = names_in(folder)
     process = t.begin(*command(folder))
+    while not early and process.poll() is None and names_in(folder) <= before:
+        time.sleep(0.0005)
     time.sleep(seconds)
     process.kill()
     text, _ = process.communicate(timeout=60)
@@ -103,14 +111,12 @@ def main():
     draw = random.Random(3)
     t.classifier("model.onnxt", dropout=0.3)
     t.data("train.npz", 22)
-    begun = time.monotonic()
     t.run(*command("whole"))
-    longest = time.monotonic() - begun
     kills = runs = remains = 0
     while kills < KILLS and not t.failed():
         runs += 1
         folder = f"crash{runs}"
-        while kills < KILLS and not start_and_kill(folder, draw.uniform(0, longest / 4)):
+        while kills < KILLS and not start_and_kill(folder, draw.uniform(0, LATEST), draw.random() < 0.25):
             kills += 1
             remains += bool(steps_in(t.path(folder))[1])
         t.run(*command(folder))

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""test_gate.py CHECK: what ./check does with its arguments, which tests a change makes it run again, and how it shares
+out the deep ones. CHECK is ./check; nothing is built.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import gate
+import gate_stamps
+import gate_tests
+
+failures = 0
+
+
+def check(holds, what):
+    global failures
+    failures += not holds
+    if not holds:
+        print("FAILED:", what)
+
+
+def arguments(program):
+    for words, code, says in ((["--help"], 0, "usage: ./check"), (["-h"], 0, "--deep=K/N"),
+                              (["--nonsense"], 64, "unknown option --nonsense"), (["--deep=0/3"], 64, "a share is K/N"),
+                              (["--deep=3"], 64, "a share is K/N"), (["unit/*", "--again=1"], 64, "unknown option")):
+        done = subprocess.run([program, *words], capture_output=True, text=True, timeout=20, check=False)
+        text = done.stdout if code == 0 else done.stderr
+        check(done.returncode == code and says in text, f"./check {words}: {done.returncode}, {text}")
+        check(code == 0 or done.stdout == "", f"./check {words} begins to do something: {done.stdout}")
+
+
+def row(name, command, **other):
+    return {"name": name, "cmd": command, "env": {}, "workdir": None, "timeout": 5, "suite": ["tempo"],
+            "is_parallel": True, "priority": 0, "depends": [], **other}
+
+
+def keys(folder):
+    """A key follows what the test reads, and nothing else."""
+    build, tree = os.path.join(folder, "build"), os.path.join(folder, "test")
+    os.mkdir(build)
+    os.mkdir(tree)
+
+    def write(path, text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    program, script, module, other = (os.path.join(build, "program"), os.path.join(tree, "a.py"),
+                                      os.path.join(tree, "b.py"), os.path.join(tree, "c.py"))
+    write(program, "program")
+    write(script, "import b\nopen('data.txt')\n")
+    write(module, "")
+    write(other, "")
+    write(os.path.join(tree, "data.txt"), "1")
+    names = ["test/a.py", "test/b.py", "test/c.py", "test/data.txt"]
+
+    def key():
+        for cached in (gate_stamps.digest, gate_stamps.modules, gate_stamps.mentioned, gate_stamps.goes_up):
+            cached.cache_clear()
+        test = gate_tests.Test(row("t", [script, "--flag"], depends=["p"]), build, {"p": [program]})
+        return gate_stamps.key(test, build)
+    before = gate_stamps.ROOT, gate_stamps.tracked, gate_stamps.system
+    gate_stamps.ROOT, gate_stamps.tracked, gate_stamps.system = folder, lambda: names, lambda: "the same system"
+    first = key()
+    check(key() == first, "a key changes by itself")
+    for path, reached in ((program, True), (script, True), (module, True), (os.path.join(tree, "data.txt"), True),
+                          (other, False)):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        write(path, text + "#")
+        check((key() != first) == reached, f"a change of {os.path.basename(path)} is {'not ' * reached}seen")
+        write(path, text)
+    write(script, "import b\nopen('data.txt')\nopen('../x')\n")
+    first = key()
+    write(other, "#")
+    check(key() != first, "a script that goes up from its folder may read any file")
+    gate_stamps.ROOT, gate_stamps.tracked, gate_stamps.system = before
+
+
+def shares():
+    tests = [gate_tests.Test(row(f"t{i}", ["true"]), "/", {}) for i in range(40)]
+    costs = {f"t{i}": float(i * i) for i in range(30)}
+    parts = [gate.share_of(tests, costs, k, 7) for k in range(1, 8)]
+    check(sorted(t.name for part in parts for t in part) == sorted(t.name for t in tests), "a share lacks a test")
+    loads = [sum(costs.get(t.name, gate.UNKNOWN) for t in part) for part in parts]
+    check(max(loads) < 1.1 * min(loads), f"shares differ: {loads}")
+
+
+def runs():
+    """States, time limits and processor time."""
+    def result(command, timeout=5):
+        return gate_tests.run(gate_tests.Test(row("t", command, timeout=timeout), "/", {}))
+    check(result(["true"]).state == "passed", "true passes")
+    check(result(["sh", "-c", "echo why; exit 3"]).output.startswith("why\n"), "what a test printed")
+    check(result(["sh", "-c", "exit 77"]).state == "skipped", "77 is skipped")
+    check(result(["/no/such/program"]).state == "failed", "a program that is not there fails")
+    late = result(["sh", "-c", "sleep 60 & sleep 60"], 0.2)
+    check(late.state == "failed" and late.seconds < 30 and "time limit" in late.output, f"a time limit: {late}")
+    busy = result([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"])
+    check(0.3 <= busy.processor < 3, f"processor time of what a test starts: {busy.processor}")
+
+
+if __name__ == "__main__":
+    arguments(sys.argv[1])
+    with tempfile.TemporaryDirectory() as scratch:
+        keys(os.path.realpath(scratch))
+    shares()
+    runs()
+    sys.exit(failures > 0)
