@@ -18,6 +18,7 @@ import os
 import sys
 import time
 
+import gate_reach
 import gate_stamps
 import gate_tests
 import gate_trees
@@ -26,6 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DEAR = 40  # seconds of processor time that a test of the gate may take
 UNKNOWN = 2  # seconds for a test that was never measured
 WATCHED = 3  # times as long takes a test under sanitizers, where nobody has measured it
+JOBS = (os.cpu_count() or 1) + 1  # tests side by side: some wait, for processes that they stop, or for the disk
 FUZZ = {False: "10", True: "120"}  # seconds for each fuzz target, in the gate and in --deep
 
 
@@ -131,7 +133,8 @@ def chosen(tree, tests, options):
 
 def run_tests(tree, name, tests, options, progress, fuzz):
     """Those that nothing changed for pass; the others run."""
-    stamps, own = gate_stamps.Stamps(tree.folder, name), own_costs(tree)
+    reach = gate_reach.Reach(tree.folder) if name == "tests" and tree.watched and gate_reach.Reach.works() else None
+    stamps, own = gate_stamps.Stamps(tree.folder, name, reach), own_costs(tree)
     due = [test for test in tests if options.again or not stamps.unchanged(test)]
     progress.unchanged += len(tests) - len(due)
     progress.counts["passed"] += len(tests) - len(due)
@@ -144,7 +147,10 @@ def run_tests(tree, name, tests, options, progress, fuzz):
             json.dump({**own, **measured}, file, indent=0, sort_keys=True)
         progress.result(tree, test, result, len(measured), len(due))
     settings = {"FUZZ_SECONDS": os.environ.get("FUZZ_SECONDS", fuzz), **tree.settings}
-    gate_tests.run_all(due, os.cpu_count() or 1, {**kept_costs(tree), **own}, tree.slower, settings, tell)
+    gate_tests.run_all(due, JOBS, {**kept_costs(tree), **own}, tree.slower,
+                       lambda test: {**settings, **stamps.watch(test)}, tell)
+    if reach:
+        reach.close()
     return measured
 
 
@@ -200,12 +206,12 @@ def list_tests(options):
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="check", add_help=False)
-    parser.add_argument("--deep", nargs="?", const="all")
+    parser.add_argument("--deep")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--bless", action="store_true")
     parser.add_argument("names", nargs="*")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(["--deep=all" if word == "--deep" else word for word in arguments])
     options.share = None
     if options.deep and options.deep != "all":
         share, _, shares = options.deep.partition("/")

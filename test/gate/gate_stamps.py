@@ -3,8 +3,8 @@
 A test's key is the hash of its command, of the programs, scripts and data that it names, and of what these name in
 turn: modules that a script imports (a file's name occurs once in the tree), files beside a script or FileCheck test
 that its text mentions, all of models/, and the packages that are installed. Who goes up from its own folder, or is
-given the build folder, may read the whole tree. A program is its bytes, so that a change that compiles to the same code
-is none.
+given the build folder, may read the whole tree. Of a program the functions count that the test ran (gate_reach.py), or
+its bytes where that is not known, so that a change that compiles to the same code is none.
 """
 import functools
 import hashlib
@@ -93,8 +93,10 @@ def goes_up(path):
         return any(GOES_UP.search(line) for line in file if "sys.path" not in line)  # modules are found by name
 
 
-def key(test, build):
-    """The hash of all that decides what the test does. build: the build folder, whose programs the test lists."""
+def key(test, build, code=None):
+    """The hash of all that decides what the test does. build: the build folder, whose programs the test lists. code:
+    {program: the hash of what the test runs of it}; other files that the test lists are their bytes."""
+    code = code or {}
     found = hashlib.sha256(f"{system()}\n{test.command}\n{sorted(test.environment.items())}\n".encode())
     paths = list(test.files)
     for word in test.command:
@@ -108,31 +110,44 @@ def key(test, build):
             paths.append(path)
     for path in sorted(set(paths)):
         if os.path.exists(path):
-            found.update(f"{os.path.relpath(path, ROOT)} {digest(path)}\n".encode())
+            found.update(f"{os.path.relpath(path, ROOT)} {code.get(path) or digest(path)}\n".encode())
     return found.hexdigest()
 
 
 class Stamps:
-    """The keys with which the tests of a build folder passed, kept there; those of the gate and of deep tests, which
-    run longer under the same name, apart."""
+    """The keys with which the tests of a build folder passed, kept there, with the functions that they ran; those of
+    the gate and of deep tests, which run longer under the same name, apart. reach: a gate_reach.Reach, or None."""
 
-    def __init__(self, build, kind):
-        self.path = os.path.join(build, f"passed-{kind.replace(' ', '-')}.json")
-        self.build = os.path.abspath(build)
-        try:
-            with open(self.path, encoding="utf-8") as file:
-                self.keys = json.load(file)
-        except (OSError, ValueError):
-            self.keys = {}
+    def __init__(self, build, kind, reach=None):
+        self.build, self.reach = os.path.abspath(build), reach
+        self.folder = os.path.join(self.build, "gate", kind.replace(" ", "-"))
+        os.makedirs(self.folder, exist_ok=True)
+
+    def _path(self, test):
+        return os.path.join(self.folder, test.name.replace("/", "!") + ".json")
+
+    def _key(self, test, ran):
+        return key(test, self.build, self.reach.code(ran) if self.reach and ran else None)
 
     def unchanged(self, test):
-        return self.keys.get(test.name) == key(test, self.build)
+        try:
+            with open(self._path(test), encoding="utf-8") as file:
+                stamp = json.load(file)
+        except (OSError, ValueError):
+            return False
+        return stamp["key"] == self._key(test, stamp["ran"])
+
+    def watch(self, test):
+        """Variables that the test is to run with."""
+        return self.reach.watch(test) if self.reach else {}
 
     def note(self, test, passed):
         """Keeps a pass, and forgets an older one where the test failed."""
-        self.keys.pop(test.name, None)
-        if passed:
-            self.keys[test.name] = key(test, self.build)
-        with open(self.path + ".new", "w", encoding="utf-8") as file:
-            json.dump(self.keys, file, indent=0, sort_keys=True)
-        os.replace(self.path + ".new", self.path)
+        ran = self.reach.reached(test) if self.reach else None
+        if not passed:
+            if os.path.exists(self._path(test)):
+                os.remove(self._path(test))
+            return
+        with open(self._path(test) + ".new", "w", encoding="utf-8") as file:
+            json.dump({"key": self._key(test, ran), "ran": ran}, file)
+        os.replace(self._path(test) + ".new", self._path(test))

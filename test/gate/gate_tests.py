@@ -87,7 +87,8 @@ def run(test, slower=1, environment=None):
 def run_all(tests, jobs, costs, slower, environment, tell):
     """Runs tests side by side, of equal priority those that cost most first; by themselves, at the end, those that want
     to be alone.
-    tell(test, result) hears of each. costs: {name: seconds}; who is not in it is taken for cheap."""
+    environment(test): variables of its own. tell(test, result) hears of each. costs: {name: seconds}; who is not in it
+    is taken for cheap."""
     def dearest(some):
         return sorted(some, key=lambda test: (-test.priority, -costs.get(test.name, 0), test.name))
     waiting = dearest(test for test in tests if not test.alone)
@@ -99,7 +100,8 @@ def run_all(tests, jobs, costs, slower, environment, tell):
                 if not waiting:
                     return
                 test = waiting.pop(0)
-            result = run(test, slower, environment)
+                variables = environment(test)
+            result = run(test, slower, variables)
             with lock:
                 tell(test, result)
     threads = [threading.Thread(target=work) for _ in range(jobs)]
@@ -108,4 +110,4 @@ def run_all(tests, jobs, costs, slower, environment, tell):
     for thread in threads:
         thread.join()
     for test in dearest(test for test in tests if test.alone):
-        tell(test, run(test, slower, environment))
+        tell(test, run(test, slower, environment(test)))

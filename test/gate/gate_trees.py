@@ -11,17 +11,19 @@ import subprocess
 
 import gate_tests
 
+# What is in a section of its own does not change with its neighbours (gate_code.py).
+APART = "-ffunction-sections -fdata-sections"
 CLANG = {"CC": "clang-14", "CC_LD": "lld"}
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
               "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 # -O1 and lines alone of debug information: both halve what the compiler takes, and no finding is lost.
 CHECKED = ["-Dcuda=off", "-Doptimization=1", "-Ddebug=false", "-Db_lundef=false",
-           "-Dc_args=-gline-tables-only -fno-omit-frame-pointer"]
+           f"-Dc_args=-gline-tables-only -fno-omit-frame-pointer {APART}"]
 
 # folder; what it is for; variables and options of meson; gate and deep: which of its tests run there (functions of a
 # test); everything: builds all targets, else those that the tests at hand run; settings of the tests' environment;
-# slower: times a test's time limit.
-Tree = collections.namedtuple("Tree", "folder about variables options gate deep everything settings slower")
+# slower: times a test's time limit; watched: what its programs run is known (gate_reach.py).
+Tree = collections.namedtuple("Tree", "folder about variables options gate deep everything settings slower watched")
 
 
 def either(*suites):
@@ -37,27 +39,30 @@ def none(_):
 
 
 TREES = [
-    Tree("build", "release build: what proves numbers", {}, ["-Dwerror=true", "-Dgpu_arch=90a"],
-         neither("deep", "memory"), either("deep", "memory"), True, {}, 1),
+    Tree("build", "release build: what proves numbers", {}, ["-Dwerror=true", "-Dgpu_arch=90a", f"-Dc_args={APART}"],
+         neither("deep", "memory"), either("deep", "memory"), True, {}, 1, True),
     Tree("build-san", "clang's address and undefined-behaviour sanitizers, fuzz targets: what proves memory", CLANG,
          CHECKED + ["-Dfuzz=true", "-Dopenmp=disabled"],
          either("memory", "both", "fuzz"), either("fuzz"), False,
-         {**SANITIZERS, "OMP_NUM_THREADS": "1"}, 5),  # oneDNN's own threads now and then end while leaks are looked for
+         # oneDNN's own threads now and then end while leaks are looked for.
+         {**SANITIZERS, "OMP_NUM_THREADS": "1"}, 5, True),
     Tree("build-tsan", "thread sanitizer: sessions side by side", CLANG,
          CHECKED + ["-Db_sanitize=thread", "-Dopenmp=disabled"],  # ThreadSanitizer does not see OpenMP's barriers
-         either("threads"), none, False, {}, 5),
+         either("threads"), none, False, {}, 5, False),
     Tree("build-deep", "gcc's address and undefined-behaviour sanitizers: everything", {},
          ["-Dcuda=off", "-Dbuildtype=debugoptimized", "-Db_sanitize=address,undefined"],
-         none, neither("unsanitized"), False, SANITIZERS, 5),
+         none, neither("unsanitized"), False, SANITIZERS, 5, False),
 ]
 
 
 def configure(tree):
     """None, or what failed. The options of a folder that is there already may be others."""
-    command = ["meson", "setup", tree.folder, "-Doracles=enabled", *tree.options]
-    if os.path.exists(os.path.join(tree.folder, "build.ninja")):
-        command.insert(2, "--reconfigure")
-    return _logged(tree, command, "w")
+    options = ["-Doracles=enabled", *tree.options]
+    if not os.path.exists(os.path.join(tree.folder, "build.ninja")):
+        return _logged(tree, ["meson", "setup", tree.folder, *options], "w")
+    # Meson 1.0 takes other compiler arguments in the first of these alone.
+    return _logged(tree, ["meson", "configure", tree.folder, *options], "w") or \
+        _logged(tree, ["meson", "setup", "--reconfigure", tree.folder], "a")
 
 
 def build(tree, tests):

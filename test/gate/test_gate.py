@@ -8,8 +8,10 @@ import sys
 import tempfile
 
 import gate
+import gate_reach
 import gate_stamps
 import gate_tests
+import gate_trees
 
 failures = 0
 
@@ -29,6 +31,9 @@ def arguments(program):
         text = done.stdout if code == 0 else done.stderr
         check(done.returncode == code and says in text, f"./check {words}: {done.returncode}, {text}")
         check(code == 0 or done.stdout == "", f"./check {words} begins to do something: {done.stdout}")
+    options = gate.parse(["--deep", "unit/*"])
+    check(options.names == ["unit/*"] and options.share is None, f"--deep before a name is {options}")
+    check(gate.parse(["--deep=3/12"]).share == (3, 12), "a share")
 
 
 def row(name, command, **other):
@@ -77,6 +82,58 @@ def keys(folder):
     gate_stamps.ROOT, gate_stamps.tracked, gate_stamps.system = before
 
 
+PARTS = {"main.c": """int used(int); int spare(int); int by_table(int);
+int main(int argc, char **argv) { (void)argv; return argc > 1 ? spare(argc) : used(argc) + by_table(argc) == 7; }
+""", "parts.c": """static const char *const words[] = {"one", "two"};
+static int twice(int x) { return 2 * x + words[x & 1][0]; }
+static int thrice(int x) { return 3 * x; }
+static int (*const table[])(int) = {twice, thrice};
+int used(int x) { return x + 1; }
+int spare(int x) { return x + 2; }
+int by_table(int x) { return table[x & 1](x); }
+"""}
+
+
+def reach(folder):
+    """What a program ran is known, and a change of that alone, or of data that it read, counts."""
+    def built(*changes):
+        """A Reach of the program with such changes, (before, after), and the test that runs it."""
+        build = os.path.join(folder, "reached")
+        os.makedirs(build, exist_ok=True)
+        with open(os.path.join(build, "build.ninja"), "w", encoding="utf-8") as file:
+            file.write("build libparts.a: STATIC_LINKER parts.o\nbuild program: c_LINKER main.o | libparts.a\n")
+        for name, text in PARTS.items():
+            for before, after in changes:
+                text = text.replace(before, after)
+            with open(os.path.join(build, name), "w", encoding="utf-8") as file:
+                file.write(text)
+            subprocess.run(["cc", "-O1", "-fno-inline", *gate_trees.APART.split(), "-c", name, "-o", name[:-2] + ".o"],
+                           cwd=build, check=True)
+        subprocess.run(["cc", "main.o", "parts.o", "-o", "program"], cwd=build, check=True)
+        program = os.path.join(build, "program")
+        return gate_reach.Reach(build), gate_tests.Test(row("t", [program], depends=["p"]), build, {"p": [program]})
+    first, test = built()
+    variables = first.watch(test)
+    check(gate_tests.run(test, 1, variables).state == "passed", "a program that is watched runs as ever")
+    told = first.reached(test)
+    names = {key.rpartition(":")[2] for key in told[test.command[0]]}
+    check(names == {"main", "used", "by_table", "thrice"}, f"a program ran {names}")
+    code = first.code(told)
+    check(code == first.code(told), "the hash of code changes by itself")
+    for changed, before, after in ((False, "", ""), (False, "x + 2", "x * 5 + 2"), (True, "x + 1", "1 + 2 * x"),
+                                   (True, "3 * x", "5 * x"), (True, "{twice, thrice}", "{thrice, twice}"),
+                                   (False, '"two"', '"owt"')):
+        check((built((before, after))[0].code(told) != code) == changed, f"code that ran, with {after} for {before}")
+    reads = "return 3 * x;", "return words[x & 1][0];"
+    strings, test = built(reads)
+    gate_tests.run(test, 1, strings.watch(test))
+    told = strings.reached(test)
+    check(built(reads, ('"two"', '"owt"'))[0].code(told) != strings.code(told), "data that a function reads counts")
+    other, test = built()
+    other.watch(test)
+    check(other.reached(test) is None, "nothing is known of a program that did not run")
+
+
 def shares():
     tests = [gate_tests.Test(row(f"t{i}", ["true"]), "/", {}) for i in range(40)]
     costs = {f"t{i}": float(i * i) for i in range(30)}
@@ -104,6 +161,8 @@ if __name__ == "__main__":
     arguments(sys.argv[1])
     with tempfile.TemporaryDirectory() as scratch:
         keys(os.path.realpath(scratch))
+        if gate_reach.Reach.works():
+            reach(os.path.realpath(scratch))
     shares()
     runs()
     sys.exit(failures > 0)
