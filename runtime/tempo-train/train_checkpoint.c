@@ -74,23 +74,24 @@ static tc_status publish(const saving *s) {
     return TC_OK;
 }
 
-/* First it loses its name: a folder of that name is whole. What cannot be deleted is tried again behind the next
- * checkpoint, and nobody is told. */
-static void delete_oldest(const saving *s, int64_t keep) {
+/* First a folder loses its name: one of that name is whole. */
+void train_checkpoint_prune(tc_ctx *ctx, const char *dir, int64_t keep, int64_t step) {
     step_folder *folders;
     size_t n;
     int64_t seen = 0;
+    tc_arena *arena = tc_arena_create();
     tc_ctx quiet;
-    tc_ctx_init(&quiet, s->ctx->tool);
-    (void)train_list_folders(&quiet, s->arena, s->dir, &folders, &n);
+    tc_ctx_init(&quiet, ctx->tool);
+    (void)train_list_folders(&quiet, arena, dir, &folders, &n);
     for (size_t i = 0; keep > 0 && i < n; i++) {
-        if (folders[i].kind != FOLDER_WHOLE || folders[i].step > s->progress->step || seen++ < keep)
+        if (folders[i].kind != FOLDER_WHOLE || folders[i].step > step || seen++ < keep)
             continue;
-        const char *gone = train_folder_path(s->arena, s->dir, FOLDER_TEMP, folders[i].step);
+        const char *gone = train_folder_path(arena, dir, FOLDER_TEMP, folders[i].step);
         if (rename(folders[i].path, gone) == 0)
             train_remove_folder(gone);
     }
     tc_ctx_fini(&quiet);
+    tc_arena_destroy(arena);
 }
 
 static void remove_temp(void *path) { train_remove_folder(path); }
@@ -115,7 +116,7 @@ static tc_status save(saving *s, const rt_array *const arrays[], const size_t n[
     tc_let_go(&held);
     train_remove_folder(s->temp); /* after success there is none */
     if (status == TC_OK)
-        delete_oldest(s, keep);
+        train_checkpoint_prune(s->ctx, s->dir, keep, s->progress->step);
     return status;
 }
 

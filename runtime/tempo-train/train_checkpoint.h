@@ -27,12 +27,16 @@ typedef struct train_progress {
  * made or written. */
 tc_status train_checkpoint_begin(tc_ctx *ctx, const char *dir, int64_t *out_newest);
 
-/* Writes DIR/step-N of step p->step, in place of one that is there, then deletes the oldest up to this step beyond
- * `keep` (0: none). Names of arrays are unique within weights and within moments. TC_IO: the system said no, a disk
- * that is too full as a rule before a byte is written; the checkpoints that were there still are, nothing else is left,
- * and the run may go on. */
+/* Writes DIR/step-N of step p->step, in place of one that is there, then prunes up to this step. Names of arrays are
+ * unique within weights and within moments. TC_IO: the system said no, a disk that is too full as a rule before a byte
+ * is written; the checkpoints that were there still are, nothing else is left, and the run may go on. */
 tc_status train_checkpoint_save(tc_ctx *ctx, const char *dir, int64_t keep, const train_progress *p,
                                 const rt_array *weights, size_t n_weights, const rt_array *moments, size_t n_moments);
+
+/* Deletes the oldest checkpoints up to this step beyond `keep` (0: none). What cannot be deleted is tried again behind
+ * the next checkpoint, and nobody is told. A run that goes on calls it, too: one that was killed behind writing a
+ * checkpoint has left one too many. */
+void train_checkpoint_prune(tc_ctx *ctx, const char *dir, int64_t keep, int64_t step);
 
 typedef struct train_checkpoint {
     const char *path; /* DIR/step-N, in the context's arena; NULL: there is none in DIR */

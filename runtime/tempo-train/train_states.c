@@ -186,5 +186,7 @@ tc_status train_take_checkpoint(train_run *r) {
     tc_note(r->ctx, NULL, "goes on from %s, behind update %" PRId64, tc_quote(r->ctx, c->path), r->progress.step);
     train_checkpoint_close(&r->found);
     r->found.path = NULL;
+    if (r->o->ranks->rank == 0)
+        train_checkpoint_prune(r->ctx, r->o->checkpoint, r->o->keep, r->progress.step);
     return TC_OK;
 }
