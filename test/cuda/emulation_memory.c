@@ -164,6 +164,13 @@ void emu_host_wrote(void *p, size_t bytes) {
 
 bool emu_is_device(const void *p, size_t bytes) { return region_of(p, bytes) != NULL; }
 
+static bool all_written(const uint8_t flags[64]) {
+    uint8_t all = EMU_WRITTEN;
+    for (size_t i = 0; i < 64; i++)
+        all &= flags[i];
+    return all;
+}
+
 const char *emu_unread(const void *p, size_t bytes) {
     static char text[256];
     const emu_region *r = region_of(p, bytes);
@@ -173,9 +180,8 @@ const char *emu_unread(const void *p, size_t bytes) {
     }
     const uint8_t *flags = r->flags + ((uintptr_t)p - r->lo);
     size_t i = 0;
-    for (uint8_t all = EMU_WRITTEN; i + 64 <= bytes && all; i += all ? 64 : 0)
-        for (size_t k = 0; k < 64; k++)
-            all &= flags[i + k];
+    while (i + 64 <= bytes && all_written(flags + i))
+        i += 64;
     for (; i < bytes; i++)
         if (!(flags[i] & EMU_WRITTEN)) {
             snprintf(text, sizeof text, "byte %zu of %zu was never written (byte %zu of %.100s)", i, bytes,

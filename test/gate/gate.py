@@ -26,7 +26,7 @@ import gate_trees
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEAR = 40  # seconds of processor time that a test of the gate may take
 UNKNOWN = 2  # seconds for a test that was never measured
-WATCHED = 3  # times as long takes a test under sanitizers, where nobody has measured it
+SANITIZED = 3  # times as long takes a test under sanitizers, where nobody has measured it
 JOBS = (os.cpu_count() or 1) + 1  # tests side by side: some wait, for processes that they stop, or for the disk
 FUZZ = {False: "10", True: "120"}  # seconds for each fuzz target, in the gate and in --deep
 
@@ -46,7 +46,7 @@ def kept_costs(tree):
         if folder == tree.folder:
             costs[name] = float(seconds)
         else:
-            costs.setdefault(name, float(seconds) * (WATCHED if tree.slower > 1 else 1))
+            costs.setdefault(name, float(seconds) * (SANITIZED if tree.slower > 1 else 1))
     return costs
 
 

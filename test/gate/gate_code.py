@@ -17,7 +17,8 @@ RELOCATION = struct.Struct("<QQq")
 RELA, NOBITS, ALLOCATED, EXECUTABLE = 4, 8, 2, 4
 OBJECT, FUNCTION, FILE, RESOLVER = 1, 2, 4, 10
 UNDEFINED, RESERVED = 0, 0xFF00
-BREAKPOINT = 0xCC  # of x86-64
+# x86-64's: a breakpoint, and relocations whose addresses are relative (R_X86_64_PC32, _PLT32).
+BREAKPOINT, RELATIVE = 0xCC, (2, 4)
 # Machine code of GPUs, which no processor runs; unwinding, which no test reads.
 LEFT_OUT = (".nv_fatbin", ".nvFatBinSegment", ".eh_frame")
 # Register globals with sanitizers, which they do for each line that moved.
@@ -53,77 +54,83 @@ def elf(path):
     return data, sections, symbols
 
 
+class ObjectFile:
+    """One that is being read: inside: {section: functions}; relocations: {section: rows, in order of their place}."""
+
+    def __init__(self, path):
+        self.content, self.sections, self.symbols = elf(path)
+        self.inside, self.relocations = collections.defaultdict(list), {}
+        for symbol in self.symbols:
+            if symbol.kind in (FUNCTION, RESOLVER) and symbol.section < RESERVED:
+                self.inside[symbol.section].append(symbol)
+        for section in self.sections:
+            if section.type == RELA and self.sections[section.info].flags & ALLOCATED:
+                rows = RELOCATION.iter_unpack(self.content[section.offset:section.offset + section.size])
+                self.relocations[section.info] = sorted(rows)
+
+    def piece(self, number, begin, end):
+        """What the bytes from begin to end of a section are made of."""
+        section, data, names = self.sections[number], set(), set()
+        found = hashlib.blake2b(digest_size=8)
+        if section.type == NOBITS:
+            found.update(b"%d" % (end - begin))
+        else:
+            found.update(self.content[section.offset + begin:section.offset + end])
+        for at, info, addend in self.relocations.get(number, ()):
+            if begin <= at < end:
+                symbol, kind = self.symbols[info >> 32], info & 0xFFFFFFFF
+                found.update(f"{at - begin} {kind} {self._target(symbol, kind, addend, data, names)}\n".encode())
+        return Piece(found.hexdigest(), frozenset(data), frozenset(names))
+
+    def _target(self, symbol, kind, addend, data, names):
+        """What an operand refers to, as text; adds the number of its section to data, or its name to names."""
+        if symbol.section == UNDEFINED or not symbol.local:
+            names.add(symbol.name)
+            return f"{symbol.name} {addend}"
+        place = symbol.value + addend
+        if symbol.section >= RESERVED:
+            return place
+        section = self.sections[symbol.section]
+        if section.name in LEFT_OUT:
+            return ""
+        if not section.flags & EXECUTABLE:
+            data.add(symbol.section)
+            return f"{section.name} {place}"
+        near = place + (4 if kind in RELATIVE else 0)  # these count from behind the operand
+        for function in self.inside[symbol.section]:
+            if function.value <= near < function.value + max(function.size, 1):
+                return f"{function.key} {near - function.value}"
+        return f"{section.name} {place}"
+
+
 class Object:
     """functions: {key: Piece}, data: {section number: Piece}, globals: {name of data: section number}"""
 
     def __init__(self, path):
-        content, sections, symbols = elf(path)
-        inside = collections.defaultdict(list)  # functions of a section
-        for symbol in symbols:
-            if symbol.kind in (FUNCTION, RESOLVER) and symbol.section < RESERVED:
-                inside[symbol.section].append(symbol)
-        relocations = collections.defaultdict(list)
-        for section in sections:
-            if section.type == RELA and sections[section.info].flags & ALLOCATED:
-                relocations[section.info] = sorted(RELOCATION.iter_unpack(
-                    content[section.offset:section.offset + section.size]))
+        file = ObjectFile(path)
+        self.functions = {function.key: file.piece(number, function.value, function.value + function.size)
+                          for number, members in file.inside.items() for function in members}
+        self._join_cold()
+        self.data = {number: file.piece(number, 0, section.size) for number, section in enumerate(file.sections)
+                     if section.flags & ALLOCATED and not section.flags & EXECUTABLE and section.type != RELA
+                     and section.name not in LEFT_OUT}
+        self.globals = {symbol.name: symbol.section for symbol in file.symbols
+                        if not symbol.local and symbol.section in self.data}
 
-        def piece(number, begin, end):
-            section, data, names = sections[number], set(), set()
-            found = hashlib.blake2b(digest_size=8)
-            if section.type == NOBITS:
-                found.update(b"%d" % (end - begin))
-            else:
-                found.update(content[section.offset + begin:section.offset + end])
-            for at, info, addend in relocations[number]:
-                if begin <= at < end:
-                    found.update(target(at - begin, info, addend, data, names).encode())
-            return Piece(found.hexdigest(), frozenset(data), frozenset(names))
-
-        def target(at, info, addend, data, names):
-            symbol = symbols[info >> 32]
-            kind = info & 0xFFFFFFFF
-            if symbol.section == UNDEFINED or not symbol.local:
-                names.add(symbol.name)
-                return f"{at} {kind} {symbol.name} {addend}\n"
-            if symbol.section >= RESERVED:
-                return f"{at} {kind} {symbol.value + addend}\n"
-            section = sections[symbol.section]
-            if section.name in LEFT_OUT:
-                return f"{at} {kind}\n"
-            place = symbol.value + addend
-            if not section.flags & EXECUTABLE:
-                data.add(symbol.section)
-                return f"{at} {kind} {section.name} {place}\n"
-            near = place + (4 if kind in (2, 4) else 0)  # what is relative counts from behind the operand
-            for function in inside[symbol.section]:
-                if function.value <= near < function.value + max(function.size, 1):
-                    return f"{at} {kind} {function.key} {near - function.value}\n"
-            return f"{at} {kind} {section.name} {place}\n"
-        self.functions, self.data, self.globals = {}, {}, {}
-        for number, members in inside.items():
-            for function in members:
-                self.functions[function.key] = piece(number, function.value, function.value + function.size)
-        for key in [key for key in self.functions if ".cold" in key]:  # the part of a function that is hardly run
+    def _join_cold(self):
+        """The part of a function that is hardly run has no start of its own: it counts as the function."""
+        for key in [key for key in self.functions if ".cold" in key]:
             whole = key[:key.index(".cold")]
             whole = whole if whole in self.functions else whole.rpartition(":")[2]
             if whole in self.functions:
                 a, b = self.functions[whole], self.functions.pop(key)
                 self.functions[whole] = Piece(a.hash + b.hash, a.data | b.data, a.names | b.names)
-        for number, section in enumerate(sections):
-            if section.flags & ALLOCATED and not section.flags & EXECUTABLE and section.name not in LEFT_OUT and \
-                    section.type != RELA:
-                self.data[number] = piece(number, 0, section.size)
-        for symbol in symbols:
-            if not symbol.local and symbol.section in self.data:
-                self.globals[symbol.name] = symbol.section
 
 
 class Program:
-    """A program and the objects that it is linked from: {path: Object} of each."""
+    """A program, by its path, and the Objects that it is linked from."""
 
     def __init__(self, path, objects):
-        self.objects = objects
         self.by_key, self.by_name, self.hashes = collections.defaultdict(list), collections.defaultdict(list), {}
         for one in objects:
             for key in one.functions:

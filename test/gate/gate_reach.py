@@ -11,7 +11,7 @@ import subprocess
 import gate_code
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-UNWATCHED, WATCHED = 1, 2  # the first byte of what reach.c tells
+UNWATCHED, WATCHED = 1, 2  # bits of the first byte that reach.c tells
 
 
 class Reach:
@@ -80,10 +80,10 @@ class Reach:
         for path in self.of(test):
             with open(os.path.join(folder, mangled(path)), "rb") as file:
                 hits = file.read()
-            if hits[0] == UNWATCHED:
+            if hits[0] & UNWATCHED:
                 return None
             told[path] = sorted({key for (_, keys), hit in zip(self.program(path).sites, hits[1:]) if hit
-                                 for key in keys}) if hits[0] == WATCHED else []
+                                 for key in keys}) if hits[0] & WATCHED else []
         shutil.rmtree(folder)
         return told if any(told.values()) else None
 

@@ -1,16 +1,16 @@
-// reach.c: which functions a program ran. A library that gate_reach.py puts before Tempo's programs (LD_PRELOAD): it
-// sets a breakpoint at the start of each function, and takes it away when the function is first called, so that a
-// program runs as fast as ever from then on.
-//
-// TEMPO_REACH_SITES and TEMPO_REACH_HITS are folders of files that are called as the program, with ! for /, here /a/b.
-//   SITES/!a!b       where its functions start: 32-bit addresses in ascending order, relative to where it is loaded;
-//                    then the bytes that are there
-//   SITES/!a!b!text  the pages from the first site to the last, with breakpoints
-//   HITS/!a!b        a byte that says whether the program was watched, and one for each site, 1 when it was reached
-//   HITS/!a!b!text   as above, less the breakpoints of what was reached: made here, and used by all processes of a test
-// Programs without these files run as if the library were not there.
-//
-// x86-64 and Linux alone: elsewhere nobody builds it.
+/* reach.c: which functions a program ran. A library that gate_reach.py puts before Tempo's programs (LD_PRELOAD): it
+ * sets a breakpoint at the start of each function, and takes it away when the function is first called, so that a
+ * program runs as fast as ever from then on.
+ *
+ * TEMPO_REACH_SITES and TEMPO_REACH_HITS are folders of files that are called as the program, with ! for /, here /a/b.
+ *   SITES/!a!b       where its functions start: 32-bit addresses in ascending order, relative to where it is loaded;
+ *                    then the bytes that are there
+ *   SITES/!a!b!text  the pages from the first site to the last, with breakpoints
+ *   HITS/!a!b        a byte that says whether the program was watched, and one for each site, 1 when it was reached
+ *   HITS/!a!b!text   as above, less the breakpoints of what was reached: made here, and used by all processes of a test
+ * Programs without these files run as if the library were not there.
+ *
+ * x86-64 and Linux alone: elsewhere nobody builds it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -31,12 +31,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { UNWATCHED = 1, WATCHED = 2 }; // the first byte of hits; 0: the program never ran
+enum { UNWATCHED = 1, WATCHED = 2 }; /* bits of the first byte of hits: how processes ran the program */
 
-static uint8_t *program;      // where it is loaded
-static const uint32_t *sites; // [count]
-static const uint8_t *bytes;  // [count]: what was at the sites
-static uint8_t *hits;         // [1 + count], shared with the file
+static uint8_t *program;      /* where it is loaded */
+static const uint32_t *sites; /* [count] */
+static const uint8_t *bytes;  /* [count]: what was at the sites */
+static uint8_t *hits;         /* [1 + count], shared with the file */
 static size_t count;
 
 typedef struct path {
@@ -48,7 +48,7 @@ static path file_in(const char *folder, const char *name, const char *suffix) {
     const char *at = getenv(folder);
     int length = snprintf(p.text, sizeof p.text, "%s/%s%s", at ? at : "", name, suffix);
     if (!at || length >= (int)sizeof p.text)
-        p.text[0] = '\0'; // which is no file
+        p.text[0] = '\0'; /* which is no file */
     return p;
 }
 
@@ -66,7 +66,7 @@ static void *mapped(path file, bool shared, size_t *size) {
     return at == MAP_FAILED ? NULL : at;
 }
 
-// Opens the pages of this test, which the first process makes. Where files may not grow, nobody makes them.
+/* Opens the pages of this test, which the first process makes. Where files may not grow, nobody makes them. */
 static int open_text(const char *name) {
     path from = file_in("TEMPO_REACH_SITES", name, "!text"), to = file_in("TEMPO_REACH_HITS", name, "!text"), mine;
     int made = open(to.text, O_RDWR | O_CLOEXEC);
@@ -83,7 +83,7 @@ static int open_text(const char *name) {
         for (ssize_t n = 1; left > 0 && n > 0; left -= n)
             n = sendfile(made, fd, NULL, (size_t)left);
         if (left == 0)
-            link(mine.text, to.text); // or another process was faster
+            link(mine.text, to.text); /* or another process was faster */
         unlink(mine.text);
         close(made);
         made = open(to.text, O_RDWR | O_CLOEXEC);
@@ -93,7 +93,7 @@ static int open_text(const char *name) {
     return made;
 }
 
-// Another thread may have taken the breakpoint away already: then its byte is just put back once more.
+/* Another thread may have taken the breakpoint away already: then its byte is just put back once more. */
 static void reached(int number, siginfo_t *info, void *context) {
     (void)number;
     (void)info;
@@ -108,13 +108,13 @@ static void reached(int number, siginfo_t *info, void *context) {
             high = middle;
     }
     if (low == count || program + sites[low] != at)
-        abort(); // somebody else's breakpoint
+        abort(); /* somebody else's breakpoint */
     hits[1 + low] = 1;
     *at = bytes[low];
     registers[REG_RIP] -= 1;
 }
 
-// A thread that blocks all signals would end at a breakpoint.
+/* A thread that blocks all signals would end at a breakpoint. */
 int pthread_sigmask(int how, const sigset_t *set, sigset_t *before) {
     static int (*next)(int, const sigset_t *, sigset_t *);
     if (!next)
@@ -136,6 +136,24 @@ static uint8_t *loaded_at(void) {
     return NULL;
 }
 
+/* Puts the pages with breakpoints in the place of the program's own. */
+static bool watch(const char *name) {
+    program = loaded_at();
+    if (!program)
+        return false;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uint8_t *from = program + sites[0] / page * page, *to = program + (sites[count - 1] / page + 1) * page;
+    struct sigaction action = {.sa_sigaction = reached, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    int text = open_text(name);
+    /* Not by mmap(), which may be a sanitizer's, in the pages that are replaced. */
+    bool done =
+        text >= 0 && sigaction(SIGTRAP, &action, NULL) == 0 &&
+        syscall(SYS_mmap, from, to - from, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED | MAP_FIXED, text, 0) != -1;
+    if (text >= 0)
+        close(text);
+    return done;
+}
+
 __attribute__((constructor)) static void begin(void) {
     char name[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", name, sizeof name - 1);
@@ -145,25 +163,13 @@ __attribute__((constructor)) static void begin(void) {
     for (char *c = name; *c; c++)
         if (*c == '/')
             *c = '!';
-    size_t size, told;
+    size_t told, size;
     hits = mapped(file_in("TEMPO_REACH_HITS", name, ""), true, &told);
-    sites = hits ? mapped(file_in("TEMPO_REACH_SITES", name, ""), false, &size) : NULL;
-    program = loaded_at();
-    if (!sites || !program)
+    if (!hits)
         return;
-    count = size / (sizeof *sites + sizeof *bytes);
+    sites = mapped(file_in("TEMPO_REACH_SITES", name, ""), false, &size);
+    count = told - 1;
     bytes = (const uint8_t *)(sites + count);
-    if (told != 1 + count)
-        abort(); // gate_reach.py makes both
-    hits[0] = UNWATCHED;
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uint8_t *from = program + sites[0] / page * page, *to = program + (sites[count - 1] / page + 1) * page;
-    struct sigaction action = {.sa_sigaction = reached, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    int text = open_text(name);
-    // Not by mmap(), which may be a sanitizer's, in the pages that are replaced.
-    if (text >= 0 && sigaction(SIGTRAP, &action, NULL) == 0 &&
-        syscall(SYS_mmap, from, to - from, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED | MAP_FIXED, text, 0) != -1)
-        hits[0] = WATCHED;
-    if (text >= 0)
-        close(text);
+    bool watched = sites && size == count * (sizeof *sites + sizeof *bytes) && watch(name);
+    __atomic_fetch_or(&hits[0], watched ? WATCHED : UNWATCHED, __ATOMIC_RELAXED);
 }

@@ -132,6 +132,9 @@ def reach(folder):
     other, test = built()
     other.watch(test)
     check(other.reached(test) is None, "nothing is known of a program that did not run")
+    test.command = ["sh", "-c", "(ulimit -f 1; ./program); ./program"]  # the first one may make no file
+    check(gate_tests.run(test, 1, other.watch(test)).state == "passed", "a program whose files may not grow")
+    check(other.reached(test) is None, "not all that a test ran is known where one process was not watched")
 
 
 def shares():
