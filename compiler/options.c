@@ -1,6 +1,7 @@
 /* options.c: tables of options become a parser and a help page (options.h). Mistakes are collected, so that one run
  * shows all of them; a misspelt name is answered with the nearest one by edit distance. */
 #include "options.h"
+#include "quantity.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +43,12 @@ void tc_nearest_begin(tc_nearest *nearest, const char *word) {
 void tc_nearest_offer(tc_nearest *nearest, const char *name) {
     if (strlen(nearest->word) > NAME_LIMIT || strlen(name) > NAME_LIMIT)
         return;
-    size_t distance = edit_distance(nearest->word, name);
+    size_t distance = edit_distance(nearest->word, name), n_word = strlen(nearest->word), n_name = strlen(name);
+    /* One that was cut short, as is --rec, or goes on, as does --batch-size, is the last that is near enough. */
+    bool begins = (n_word >= 3 && strncmp(nearest->word, name, n_word) == 0) ||
+                  (strncmp(nearest->word, name, n_name) == 0 && nearest->word[n_name] == '-');
+    if (distance >= nearest->distance && begins && !nearest->best)
+        distance = nearest->distance - 1;
     if (distance < nearest->distance) {
         nearest->distance = distance;
         nearest->best = name;
@@ -50,14 +56,6 @@ void tc_nearest_offer(tc_nearest *nearest, const char *name) {
 }
 
 static void *field_at(void *target, size_t offset) { return (char *)target + offset; }
-
-static bool parse_int(const char *text, int64_t *out_value) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    *out_value = value;
-    return errno == 0 && end != text && *end == '\0';
-}
 
 static bool parse_number(const char *text, double *out_value) {
     char *end;
@@ -91,20 +89,31 @@ static tc_status bad_value(tc_ctx *ctx, const tc_option *option, const char *val
     return tc_error(ctx, TC_USAGE, NULL, "--%s=%s: expected %s", option->name, tc_quote(ctx, value), expected);
 }
 
+/* "~/x" in a path, which no shell has replaced behind '='. */
+static const char *at_home(tc_ctx *ctx, const tc_option *option, const char *value) {
+    const char *home = getenv("HOME");
+    bool path = option->argument && (strncmp(option->argument, "FILE", 4) == 0 || strcmp(option->argument, "DIR") == 0);
+    return path && home && strncmp(value, "~/", 2) == 0 ? tc_arena_printf(ctx->arena, "%s%s", home, value + 1) : value;
+}
+
 static tc_status set_value(tc_ctx *ctx, const tc_option *option, const char *value, void *target) {
     void *field = field_at(target, option->offset);
     switch (option->kind) {
-    case TC_OPT_SWITCH: *(bool *)field = strcmp(value, "on") == 0; return TC_OK;
-    case TC_OPT_STRING: *(const char **)field = value; return TC_OK;
+    case TC_OPT_SWITCH: return tc_parse_switch(value, field) ? TC_OK : bad_value(ctx, option, value, "on or off");
+    case TC_OPT_STRING: *(const char **)field = at_home(ctx, option, value); return TC_OK;
     case TC_OPT_INT:
     case TC_OPT_COUNT:
-        if (!parse_int(value, field))
-            return bad_value(ctx, option, value, "a whole number");
+        if (!tc_parse_whole(value, field))
+            return bad_value(ctx, option, value, "a whole number, such as 1000 or 1e3");
         if (option->kind == TC_OPT_COUNT && *(int64_t *)field < 0)
             return bad_value(ctx, option, value, "a number that is not negative");
         return TC_OK;
-    case TC_OPT_NUMBER: return parse_number(value, field) ? TC_OK : bad_value(ctx, option, value, "a number");
-    case TC_OPT_LIST: list_add(ctx, option, value, target); return TC_OK;
+    case TC_OPT_NUMBER:
+        return parse_number(value, field) ? TC_OK : bad_value(ctx, option, value, "a number, such as 0.1 or 1e-4");
+    case TC_OPT_BYTES: return tc_parse_bytes(value, field) ? TC_OK : bad_value(ctx, option, value, TC_BYTES_USAGE);
+    case TC_OPT_SECONDS:
+        return tc_parse_seconds(value, field) ? TC_OK : bad_value(ctx, option, value, TC_SECONDS_USAGE);
+    case TC_OPT_LIST: list_add(ctx, option, at_home(ctx, option, value), target); return TC_OK;
     case TC_OPT_TAGGED:
         list_add(ctx, option, tc_arena_printf(ctx->arena, "%s=%s", option->name, value), target);
         return TC_OK;
@@ -128,8 +137,28 @@ static const tc_option *find_letter(const tc_option_table *table, char letter) {
     return NULL;
 }
 
+/* The option whose help speaks of `name` first: lr for "learning-rate"; NULL: none does. */
+static const tc_option *told_of(const tc_option_table *table, const char *name) {
+    char words[NAME_LIMIT + 1];
+    const tc_option *found = NULL;
+    size_t first = SIZE_MAX;
+    if (strlen(name) < 3 || strlen(name) > NAME_LIMIT)
+        return NULL;
+    for (size_t i = 0; i <= strlen(name); i++)
+        words[i] = name[i] == '-' || name[i] == '_' ? ' ' : name[i];
+    for (size_t i = 0; i < table->n_options; i++) {
+        const char *at = strstr(table->options[i].help, words);
+        if (at && (size_t)(at - table->options[i].help) < first) {
+            first = (size_t)(at - table->options[i].help);
+            found = &table->options[i];
+        }
+    }
+    return found;
+}
+
 static tc_status unknown_option(tc_ctx *ctx, const tc_option_table *table, const char *argument, const char *name) {
     tc_status status = tc_error(ctx, TC_USAGE, NULL, "unknown option %s", tc_quote(ctx, argument));
+    const tc_option *told = told_of(table, name);
     tc_nearest nearest;
     tc_nearest_begin(&nearest, name);
     for (size_t i = 0; i < table->n_options; i++)
@@ -138,6 +167,9 @@ static tc_status unknown_option(tc_ctx *ctx, const tc_option_table *table, const
     tc_nearest_offer(&nearest, "version");
     if (nearest.best)
         tc_hint(ctx, "did you mean --%s? %s --help lists all options", nearest.best, table->tool);
+    else if (told)
+        tc_hint(ctx, "there is --%s: %.*s; %s --help lists all options", told->name, (int)strcspn(told->help, ";:"),
+                told->help, table->tool);
     else
         tc_hint(ctx, "%s --help lists all options", table->tool);
     return status;
@@ -167,26 +199,44 @@ static tc_status next_word(parse_state *st, const tc_option *option, const char 
     return TC_OK;
 }
 
+/* The switch that `name` says the opposite of: --no-shuffle, or --cudnn where --no-cudnn is one; NULL: there is none.
+ */
+static const tc_option *find_opposite(const parse_state *st, const char *name, size_t length) {
+    const char *other = tc_arena_printf(st->ctx->arena, "no-%.*s", (int)length, name);
+    const tc_option *option = length > 3 && strncmp(name, "no-", 3) == 0 ? find_long(st->table, name + 3, length - 3)
+                                                                         : find_long(st->table, other, length + 3);
+    return option && option->kind == TC_OPT_SWITCH ? option : NULL;
+}
+
+/* "off", "true" and the like as a word of its own behind a switch; a bare number is an argument. */
+static const char *next_switch(parse_state *st) {
+    bool on;
+    const char *word = st->next < st->argc ? st->argv[st->next] : NULL;
+    if (word == NULL || (*word >= '0' && *word <= '9') || !tc_parse_switch(word, &on))
+        return NULL;
+    st->next++;
+    return word;
+}
+
+static tc_status set_switch(const parse_state *st, const tc_option *option, const char *value, bool negated) {
+    bool *field = field_at(st->target, option->offset);
+    TC_TRY(set_value(st->ctx, option, value ? value : "on", st->target));
+    *field ^= negated;
+    return TC_OK;
+}
+
 static tc_status parse_long(parse_state *st, const char *argument) {
     const char *name = argument + 2, *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     const char *written = tc_arena_strndup(st->ctx->arena, argument, length + 2);
     const tc_option *option = find_long(st->table, name, length);
-    if (option == NULL && length > 3 && strncmp(name, "no-", 3) == 0) {
-        option = find_long(st->table, name + 3, length - 3);
-        if (option && option->kind == TC_OPT_SWITCH && equals == NULL)
-            return set_value(st->ctx, option, "off", st->target);
-        option = NULL;
-    }
+    bool negated = option == NULL;
+    if (negated)
+        option = find_opposite(st, name, length);
     if (option == NULL)
         return unknown_option(st->ctx, st->table, written, written + 2);
-    if (option->kind == TC_OPT_SWITCH) {
-        if (equals == NULL)
-            return set_value(st->ctx, option, "on", st->target);
-        tc_status status = tc_error(st->ctx, TC_USAGE, NULL, "%s takes no value", written);
-        tc_hint(st->ctx, "write --%s or --no-%s", option->name, option->name);
-        return status;
-    }
+    if (option->kind == TC_OPT_SWITCH)
+        return set_switch(st, option, equals ? equals + 1 : next_switch(st), negated);
     const char *value = equals ? equals + 1 : NULL;
     if (value == NULL)
         TC_TRY(next_word(st, option, written, &value));

@@ -15,13 +15,16 @@
 #include <stdint.h>
 
 typedef enum tc_option_kind {
-    TC_OPT_SWITCH, /* bool; --name and --no-name, no value */
-    TC_OPT_STRING, /* const char *, borrowed from argv; the last one given counts */
-    TC_OPT_INT,    /* int64_t */
-    TC_OPT_COUNT,  /* int64_t >= 0 */
-    TC_OPT_NUMBER, /* double, finite */
-    TC_OPT_LIST,   /* const char ** in the context's arena, and its size_t count; may be given several times */
-    TC_OPT_TAGGED, /* the same, items as "name=value": options that share a list keep the order between them */
+    TC_OPT_SWITCH,  /* bool; --name and --no-name, or --name=on, off and their like (quantity.h) */
+    TC_OPT_STRING,  /* const char *, borrowed from argv, or in the context's arena where it is a path and begins with
+                       "~/"; the last one given counts */
+    TC_OPT_INT,     /* int64_t */
+    TC_OPT_COUNT,   /* int64_t >= 0 */
+    TC_OPT_NUMBER,  /* double, finite */
+    TC_OPT_BYTES,   /* uint64_t > 0; 4096, 12GiB, 1.5G, 16GB */
+    TC_OPT_SECONDS, /* double, not negative; 90, 90s, 2m, 1.5h */
+    TC_OPT_LIST,    /* const char ** in the context's arena, and its size_t count; may be given several times */
+    TC_OPT_TAGGED,  /* the same, items as "name=value": options that share a list keep the order between them */
 } tc_option_kind;
 
 typedef struct tc_option {

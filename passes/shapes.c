@@ -3,30 +3,25 @@
  * uses of known ops. */
 #include "../compiler/shape.h"
 #include "../compiler/options.h"
+#include "../compiler/quantity.h"
 #include "../compiler/verify.h"
 #include "../compiler/ways_around.h"
 #include "batch.h"
 #include "choose_loss.h"
 #include "pass.h"
 #include "torch/soft_labels.h"
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define UNKNOWN_LIMIT 20 /* unknown ops told at once */
 
 tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, int64_t *out_value) {
     const char *equals = strrchr(text, '=');
-    char *end = NULL;
-    errno = 0;
-    long long value = equals ? strtoll(equals + 1, &end, 10) : -1;
-    if (equals == NULL || equals == text || end == equals + 1 || *end != '\0' || errno || value < 0) {
+    if (equals == NULL || equals == text || !tc_parse_whole(equals + 1, out_value) || *out_value < 0) {
         tc_status status = tc_error(ctx, TC_USAGE, NULL, "--dim=%s: expected NAME=VALUE", tc_quote(ctx, text));
-        tc_hint(ctx, "for example --dim batch=32");
+        tc_hint(ctx, "for example --dim batch=32 --dim seq=128");
         return status;
     }
     *out_name = tc_arena_strndup(ctx->arena, text, (size_t)(equals - text));
-    *out_value = value;
     return TC_OK;
 }
 

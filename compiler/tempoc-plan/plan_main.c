@@ -6,10 +6,10 @@
 #include <string.h>
 
 typedef struct plan_options {
-    const char *input, *output, *capacity;
+    const char *input, *output;
     double time;
     bool minimize, check, quiet;
-    uint64_t bytes; /* of --capacity; UINT64_MAX: as many as it takes */
+    uint64_t capacity; /* 0: as many bytes as it takes */
 } plan_options;
 
 #define OPTION(...) TC_OPTION(plan_options, __VA_ARGS__),
@@ -32,7 +32,7 @@ static const char details[] =
     "examples:\n"
     "  tempoc-plan in.csv                                how small an arena can be\n"
     "  tempoc-plan in.csv -o out.csv                     and where each buffer lies in it\n"
-    "  tempoc-plan in.csv --capacity=1048576 -o out.csv  any places in so many bytes\n"
+    "  tempoc-plan in.csv --capacity=1MiB -o out.csv     any places in so many bytes\n"
     "  tempoc-plan out.csv --check                       whether offsets are right\n"
     "  make_lives | tempoc-plan - -o - --time=60         from a pipe to a pipe, searching for long\n";
 
@@ -43,7 +43,7 @@ static const char footer[] =
 static const tc_option_table table = {
     .tool = "tempoc-plan",
     .summary = "places buffers with known lives in one arena",
-    .usage = "IN.csv [--capacity=N] [-o OUT.csv] [options]",
+    .usage = "IN.csv [--capacity=BYTES] [-o OUT.csv] [options]",
     .details = details,
     .footer = footer,
     .options = rows,
@@ -53,21 +53,6 @@ static const tc_option_table table = {
 #define WORK_OF_A_SECOND 100e6
 
 /* --- arguments -------------------------------------------------------------------------------- */
-
-static tc_status parse_capacity(tc_ctx *ctx, plan_options *o) {
-    uint64_t bytes = 0;
-    o->bytes = UINT64_MAX;
-    if (!o->capacity)
-        return TC_OK;
-    const char *at = o->capacity;
-    for (; *at >= '0' && *at <= '9' && bytes <= (INT64_MAX - 9) / 10; at++)
-        bytes = 10 * bytes + (uint64_t)(*at - '0');
-    if (*at != '\0' || at == o->capacity)
-        return tc_error(ctx, TC_USAGE, NULL, "--capacity=%s: expected a number of bytes below 2^63",
-                        tc_quote(ctx, o->capacity));
-    o->bytes = bytes;
-    return TC_OK;
-}
 
 static tc_status check_arguments(tc_ctx *ctx, plan_options *o, const tc_arguments *arguments) {
     if (arguments->count != 1) {
@@ -81,7 +66,6 @@ static tc_status check_arguments(tc_ctx *ctx, plan_options *o, const tc_argument
         return tc_error(ctx, TC_USAGE, NULL, "--check packs nothing: there is no use for %s",
                         o->output ? "--output" : "--minimize");
     o->input = arguments->items[0];
-    TC_TRY(parse_capacity(ctx, o));
     return tc_check_written(ctx, (const tc_written[]){{"--output", o->output}}, 1, &o->input, 1);
 }
 
@@ -106,7 +90,7 @@ static tc_status check(tc_ctx *ctx, const plan_options *o, const plan_table *t, 
     for (size_t i = 0; i < t->n; i++)
         if (t->rows[i].size > 0 && t->rows[i].offset + t->rows[i].size > arena)
             arena = t->rows[i].offset + t->rows[i].size;
-    const char *wrong = tc_plan_check(p, arena < o->bytes ? arena : o->bytes, pair);
+    const char *wrong = tc_plan_check(p, o->capacity && o->capacity < arena ? o->capacity : arena, pair);
     if (!wrong) {
         report(o, p->n_buffers, arena, bound);
         return TC_OK;
@@ -131,8 +115,8 @@ static tc_status too_small(tc_ctx *ctx, const plan_options *o, const plan_table 
     for (size_t i = 0; i < t->n; i++)
         if (p->buffers[i].first == live->peak)
             time = t->rows[i].lower;
-    tc_error(ctx, TC_LIMIT, NULL, "no packing has %llu bytes: at time %llu %llu are live", (unsigned long long)o->bytes,
-             (unsigned long long)time, (unsigned long long)live->peak_bytes);
+    tc_error(ctx, TC_LIMIT, NULL, "no packing has %llu bytes: at time %llu %llu are live",
+             (unsigned long long)o->capacity, (unsigned long long)time, (unsigned long long)live->peak_bytes);
     tc_hint(ctx, "a capacity can be %llu at least", (unsigned long long)live->peak_bytes);
     return TC_LIMIT;
 }
@@ -140,13 +124,13 @@ static tc_status too_small(tc_ctx *ctx, const plan_options *o, const plan_table 
 static tc_status pack(tc_ctx *ctx, const plan_options *o, plan_table *t, tc_plan_problem *p) {
     tc_plan_packing packing;
     double work = o->time * WORK_OF_A_SECOND;
-    p->enough = o->capacity && !o->minimize ? o->bytes : 0;
+    p->enough = o->minimize ? 0 : o->capacity;
     tc_plan_status status = tc_plan_pack(p, work < 1 ? 1 : (uint64_t)work, &packing);
     if (status != TC_PLAN_OK)
         return failed(ctx, status);
-    if (packing.bytes > o->bytes) {
+    if (o->capacity && packing.bytes > o->capacity) {
         tc_error(ctx, TC_LIMIT, NULL, "no packing into %llu bytes was found: the best has %llu",
-                 (unsigned long long)o->bytes, (unsigned long long)packing.bytes);
+                 (unsigned long long)o->capacity, (unsigned long long)packing.bytes);
         tc_hint(ctx, "search longer, with --time=%g, or take a capacity above the bound, %llu",
                 o->time > 0 ? 10 * o->time : 10, (unsigned long long)packing.live.peak_bytes);
         return TC_LIMIT;
@@ -174,7 +158,7 @@ static tc_status plan(tc_ctx *ctx, const plan_options *o, const tc_file *file) {
         return failed(ctx, status);
     if (o->check)
         return check(ctx, o, &t, &p, live.peak_bytes);
-    return live.peak_bytes > o->bytes ? too_small(ctx, o, &t, &p, &live) : pack(ctx, o, &t, &p);
+    return o->capacity && live.peak_bytes > o->capacity ? too_small(ctx, o, &t, &p, &live) : pack(ctx, o, &t, &p);
 }
 
 static tc_status run(tc_ctx *ctx, int argc, char **argv) {

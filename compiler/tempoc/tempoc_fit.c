@@ -33,7 +33,6 @@ static bool find_optimizer(const char *name, uint64_t *out_bytes) {
 
 tc_status tempoc_fit_check(tc_ctx *ctx, const tempoc_fitting *f, const char *const *dims, size_t n_dims) {
     uint64_t bytes;
-    TC_TRY(tc_amount_parse(ctx, "fit", f->memory, &bytes));
     if (!find_optimizer(f->optimizer, &bytes))
         return tc_error(ctx, TC_USAGE, NULL, "--optimizer=%s: expected none, sgd, momentum, adam or adamw",
                         tc_quote(ctx, f->optimizer));
@@ -227,8 +226,7 @@ tc_status tempoc_fit(tc_ctx *ctx, const tempoc_fitting *f, tempoc_trial trial, v
                      const tc_fit **out_fit) {
     search *s = TC_NEW(ctx->arena, search);
     const row *best = NULL;
-    *s = (search){.ctx = ctx, .f = f, .trial = trial, .user = user};
-    TC_TRY(tc_amount_parse(ctx, "fit", f->memory, &s->memory));
+    *s = (search){.ctx = ctx, .f = f, .trial = trial, .user = user, .memory = f->memory};
     (void)find_optimizer(f->optimizer, &s->per_element);
     TC_TRY(look(s, &best));
     int64_t batch = best->batch;

@@ -6,7 +6,8 @@
 
 /* What --fit, --fit-dim and --optimizer say. */
 typedef struct tempoc_fitting {
-    const char *memory, *dim, *optimizer;
+    const char *dim, *optimizer;
+    uint64_t memory; /* 0: --fit is not there */
     int64_t threads; /* --threads: 0: as many as this machine has cores */
 } tempoc_fitting;
 

@@ -32,8 +32,6 @@ typedef struct tc_budget_spec {
 
 /* "12GiB", "1.5 MiB", "4096", "50%", "12.5%", "min"; TC_USAGE else. budget_spec.c */
 tc_status tc_budget_parse(tc_ctx *ctx, const char *text, tc_budget_spec *out_spec);
-/* The same of another option, which takes bytes alone. budget_spec.c */
-tc_status tc_amount_parse(tc_ctx *ctx, const char *option, const char *text, uint64_t *out_bytes);
 
 /* --- units ------------------------------------------------------------------------------------- */
 

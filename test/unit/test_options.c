@@ -1,7 +1,9 @@
 /* Command lines from tables: values, defaults, switches, lists, mistakes and the suggestions for them. */
 #include "compiler/options.h"
+#include "compiler/quantity.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -11,8 +13,9 @@ typedef struct sample {
     const char **globs;
     size_t n_globs;
     int64_t threads, seed;
-    double tolerance;
-    bool verbose, color;
+    double tolerance, wait;
+    uint64_t room;
+    bool verbose, color, no_cache;
 } sample;
 
 #define ROW(...) TC_OPTION(sample, __VA_ARGS__, "Group", "help")
@@ -24,6 +27,9 @@ static const tc_option rows[] = {
     ROW(COUNT, threads, threads, "threads", 'j', "N", "2"),
     ROW(INT, seed, seed, "seed", 0, "N", NULL),
     ROW(NUMBER, tolerance, tolerance, "tolerance", 0, "X", NULL),
+    ROW(BYTES, room, room, "room", 0, "AMOUNT", NULL),
+    ROW(SECONDS, wait, wait, "wait", 0, "SECONDS", NULL),
+    ROW(SWITCH, no_cache, no_cache, "no-cache", 0, NULL, NULL),
     ROW(SWITCH, verbose, verbose, "verbose", 'v', NULL, NULL),
     ROW(SWITCH, color, color, "color", 0, NULL, "on"),
 };
@@ -74,6 +80,58 @@ static void test_defaults(void **state) {
     tc_ctx_fini(&o.ctx);
 }
 
+/* Amounts as GNU coreutils counts them, as `numfmt --from=iec-i`, `--from=iec` and `--from=si` do. */
+static void test_amounts(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t bytes; /* 0: none */
+    } cases[] = {{"--room=4096", 4096},
+                 {"--room=16GiB", 17179869184},
+                 {"--room=16 GiB", 17179869184},
+                 {"--room=16G", 17179869184},
+                 {"--room=16gib", 17179869184},
+                 {"--room=16GB", 16000000000},
+                 {"--room=1.5GiB", 1610612736},
+                 {"--room=512M", 536870912},
+                 {"--room=2.5kB", 2500},
+                 {"--room=1e9", 1000000000},
+                 {"--room=4611686018427387904", UINT64_C(1) << 62},
+                 {"--room=4611686018427387905", 0},
+                 {"--room=0", 0},
+                 {"--room=-1G", 0},
+                 {"--room=1,5G", 0},
+                 {"--room=16Gb/s", 0},
+                 {"--room=50%", 0},
+                 {"--room=0x10", 0},
+                 {"--room=5000000T", 0},
+                 {"--room=", 0}};
+    for (size_t i = 0; i < TC_COUNT(cases); i++) {
+        PARSE(o, (char *)(uintptr_t)cases[i].text);
+        assert_int_equal(o.status, cases[i].bytes ? TC_OK : TC_USAGE);
+        assert_int_equal(o.options.room, cases[i].bytes ? cases[i].bytes : o.options.room);
+        tc_ctx_fini(&o.ctx);
+    }
+}
+
+static void test_spellings(void **state) {
+    (void)state;
+    setenv("HOME", "/home/x", 1);
+    PARSE(o, "--threads=1e4", "--seed=-1,000", "--wait=1.5m", "--verbose=yes", "--color=0", "--cache=off", "-o", "~/b",
+          "--mode=~/b", "--glob=~/b", "--verbose", "off", "0");
+    assert_int_equal(o.status, TC_OK);
+    assert_int_equal(o.options.threads, 10000);
+    assert_int_equal(o.options.seed, -1000);
+    assert_true(o.options.wait == 90);
+    assert_false(o.options.verbose || o.options.color);
+    assert_true(o.options.no_cache);
+    assert_string_equal(o.options.output, "/home/x/b");
+    assert_string_equal(o.options.mode, "~/b");
+    assert_string_equal(o.options.globs[0], "~/b");
+    assert_int_equal(o.arguments.count, 1);
+    tc_ctx_fini(&o.ctx);
+}
+
 static void expect_mistake(char *word, const char *message, const char *hint) {
     PARSE(o, word);
     assert_int_equal(o.status, TC_USAGE);
@@ -94,11 +152,20 @@ static void test_mistakes(void **state) {
     expect_mistake("-x", "unknown option -x", "sample --help lists all options");
     expect_mistake("--output", "--output needs a value: FILE", NULL);
     expect_mistake("-o", "-o needs a value: FILE", NULL);
-    expect_mistake("--verbose=1", "--verbose takes no value", "write --verbose or --no-verbose");
+    expect_mistake("--verbose=maybe", "--verbose=maybe: expected on or off", NULL);
+    expect_mistake("--wait=-1", "--wait=-1: expected a time: seconds, or 90s, 2m, 1.5h or 500ms", NULL);
+    expect_mistake("--mode-of-work=2", "unknown option --mode-of-work",
+                   "did you mean --mode? sample --help lists all options");
+    expect_mistake("--thr=2", "unknown option --thr", "did you mean --threads? sample --help lists all options");
+    expect_mistake("--no-color=maybe", "--color=maybe: expected on or off", NULL);
+    expect_mistake("--room=1,5G", "--room=1,5G: expected " TC_BYTES_USAGE, NULL);
     expect_mistake("--threads=-1", "--threads=-1: expected a number that is not negative", NULL);
-    expect_mistake("--threads=two", "--threads=two: expected a whole number", NULL);
-    expect_mistake("--seed=99999999999999999999", "--seed=99999999999999999999: expected a whole number", NULL);
-    expect_mistake("--tolerance=nan", "--tolerance=nan: expected a number", NULL);
+    expect_mistake("--threads=two", "--threads=two: expected a whole number, such as 1000 or 1e3", NULL);
+    expect_mistake("--threads=1,00", "--threads=1,00: expected a whole number, such as 1000 or 1e3", NULL);
+    expect_mistake("--threads=1.5", "--threads=1.5: expected a whole number, such as 1000 or 1e3", NULL);
+    expect_mistake("--seed=99999999999999999999",
+                   "--seed=99999999999999999999: expected a whole number, such as 1000 or 1e3", NULL);
+    expect_mistake("--tolerance=nan", "--tolerance=nan: expected a number, such as 0.1 or 1e-4", NULL);
 }
 
 static void test_all_mistakes_are_told(void **state) {
@@ -124,15 +191,17 @@ static void test_nearest(void **state) {
     assert_string_equal(nearest_to("canonicalise"), "canonicalize");
     assert_string_equal(nearest_to("autodif"), "autodiff");
     assert_string_equal(nearest_to("ugprade"), "upgrade"); /* one swap, not two replacements */
+    assert_string_equal(nearest_to("canon"), "canonicalize");
     assert_null(nearest_to("memory"));
     assert_null(nearest_to("a-word-that-is-far-longer-than-any-name-of-an-option-or-a-pass"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_all_mistakes_are_told),
-        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_values),    cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_mistakes),  cmocka_unit_test(test_all_mistakes_are_told),
+        cmocka_unit_test(test_nearest),   cmocka_unit_test(test_amounts),
+        cmocka_unit_test(test_spellings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
