@@ -9,7 +9,9 @@ FNR == NR {
         words = words " " name "="
         cases = cases "    " name (field[3] == "" ? "" : "|-" field[3]) ") kind='" field[4] "' ;;\n"
     } else {
-        words = words " " name (field[1] == "Help" ? "" : " --no-" field[2])
+        opposite = "--no-" field[2]
+        sub(/^--no-no-/, "--", opposite)
+        words = words " " name (field[1] == "Help" ? "" : " " opposite)
     }
     next
 }

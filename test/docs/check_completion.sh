@@ -36,6 +36,7 @@ exactly '--recipe= --recompute=' tempoc --rec
 exactly '--recipe=' tempoc --reci
 exactly '--quiet' tempoc --qui
 exactly '--no-quiet' tempoc --no-q
+exactly '--cudnn' tempo-run --cu
 exactly '--inputs=' tempo-run --inp
 exactly 'exact' tempoc --recipe = ex
 exactly 'portable' tempoc --recipe po
