@@ -3,19 +3,34 @@
 
 usage: train_picture.py OUT.svg TITLE NAME=RUN.jsonl ... [--smooth N]
 RUN.jsonl is what tempo-train --log wrote: losses of steps are a line, those of evaluations are dots on it. NAME says
-what the curve is of, in the order of their colours; what is drawn first lies below. --smooth N draws means of N steps.
-Standard library only.
+what the curve is of, in the order of their colours. Curves that lie on one another take turns, in dashes, so that each
+is seen. --smooth N draws means of N steps. Where a page is dark, so is the picture. Standard library only.
 """
 import argparse
 import json
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1060, 374, 72, 1048, 14, 306
-COLOURS = ("#8b96a0", "#0f766e", "#b45309", "#1d4ed8", "#9d174d")
-WIDTHS = (6, 1.5, 1.5, 1.5, 1.5)
+COLOURS = ("#7b8790", "#0f766e", "#b45309", "#1d4ed8", "#9d174d")
+ON_DARK = ("#9aa4ab", "#3cc0b0", "#f0a33a", "#7aa2f7", "#f472b6")
+DASH, NEAR = 12, 1  # pixels: the length of a dash; how near a curve is to one that it lies on
+
+
+def style(colours):
+    return "\n".join(f".line{i} {{ stroke: {c}; }} .fill{i} {{ fill: {c}; }}" for i, c in enumerate(colours))
+
+
 HEAD = f'''<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 -34 {WIDTH} {HEIGHT}" font-family="sans-serif" \
 font-size="12" role="img" aria-label="loss over steps of training">
-<style>text {{ fill: #5c666d; }} .grid {{ stroke: #dcded8; stroke-width: 1; }} path {{ fill: none; }}</style>
-<rect x="0" y="-34" width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'''
+<style>
+path {{ fill: none; stroke-width: 2; }}
+.page {{ fill: #ffffff; }} text {{ fill: #5c666d; }} .grid {{ stroke: #dcded8; }}
+{style(COLOURS)}
+@media (prefers-color-scheme: dark) {{
+.page {{ fill: #14171a; }} text {{ fill: #9aa4ab; }} .grid {{ stroke: #31373c; }}
+{style(ON_DARK)}
+}}
+</style>
+<rect class="page" x="0" y="-34" width="{WIDTH}" height="{HEIGHT}"/>'''
 
 
 def read(path):
@@ -38,6 +53,14 @@ def ticks(low, high):
     return [i * step for i in range(first, int(high / step + 1e-9) + 1)]
 
 
+def dashes(paths, i):
+    """How the path is drawn: one of those that lie on each other has a dash in turn."""
+    together = [k for k, path in enumerate(paths) if len(path) == len(paths[i]) and
+                all(abs(a[0] - b[0]) + abs(a[1] - b[1]) < NEAR for a, b in zip(path, paths[i]))]
+    n, turn = len(together), together.index(i)
+    return f' stroke-dasharray="{DASH} {DASH * (n - 1)}" stroke-dashoffset="{-DASH * turn}"' if n > 1 else ""
+
+
 def draw(title, curves):
     steps = [step for _, points, dots in curves for step, _ in points + dots]
     losses = [loss for _, points, dots in curves for _, loss in points + dots]
@@ -53,17 +76,20 @@ def draw(title, curves):
         yield f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{RIGHT}" y2="{y:.1f}"/>' \
               f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{loss:g}</text>'
     for step in ticks(0, last):
-        yield f'<text x="{place(step, low)[0]:.1f}" y="{BOTTOM + 18}" text-anchor="middle">{step:g}</text>'
+        x = place(step, low)[0]
+        anchor = "end" if x > RIGHT - 16 else "middle"
+        yield f'<text x="{x:.1f}" y="{BOTTOM + 18}" text-anchor="{anchor}">{step:g}</text>'
     yield f'<text x="{RIGHT}" y="-15" text-anchor="end">{title}</text>'
+    paths = [[place(*point) for point in points] for _, points, _ in curves]
     x = LEFT
-    for (name, points, dots), colour, width in zip(curves, COLOURS, WIDTHS):
-        yield f'<rect x="{x}" y="-24" width="14" height="10" fill="{colour}"/><text x="{x + 20}" y="-15">{name}</text>'
+    for i, ((name, _, dots), path) in enumerate(zip(curves, paths)):
+        yield f'<rect class="fill{i}" x="{x}" y="-24" width="14" height="10"/><text x="{x + 20}" y="-15">{name}</text>'
         x += 40 + 7 * len(name)
-        if points:
-            path = "L".join("{:.1f} {:.1f}".format(*place(*point)) for point in points)
-            yield f'<path stroke="{colour}" stroke-width="{width}" d="M{path}"/>'
+        if path:
+            d = "L".join("{:.1f} {:.1f}".format(*point) for point in path)
+            yield f'<path class="line{i}"{dashes(paths, i)} d="M{d}"/>'
         for point in dots:
-            yield '<circle cx="{:.1f}" cy="{:.1f}" r="4" '.format(*place(*point)) + f'fill="{colour}"/>'
+            yield f'<circle class="fill{i}" cx="{{:.1f}}" cy="{{:.1f}}" r="4"/>'.format(*place(*point))
     yield "</svg>\n"
 
 

@@ -2,12 +2,15 @@
 """What tempo-train tells of a run: records, TensorBoard's events, lines for a pipe and for a terminal.
 
 usage: train_logs.py TEMPO_TRAIN
+The picture that models/train_picture.py draws of runs, too.
 The event file is read by its description (TensorFlow's record_writer.h, event.proto), checksums by their polynomial.
 """
 import os
 import pty
 import struct
 import subprocess
+import sys
+import xml.etree.ElementTree
 
 import numpy as np
 
@@ -91,6 +94,19 @@ def on_a_terminal(*args):
     return text.decode()
 
 
+def picture():
+    """Five curves that lie on one another are all seen, on a light page and on a dark one."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../models/train_picture.py")
+    runs = [f"run {i}={t.path('log.jsonl')}" for i in range(5)]
+    subprocess.run([sys.executable, script, t.path("runs.svg"), "loss", *runs], check=True)
+    svg = xml.etree.ElementTree.parse(t.path("runs.svg")).getroot()
+    paths = [e.attrib for e in svg if e.tag.endswith("path")]
+    t.check({(p["stroke-dasharray"], p["stroke-dashoffset"]) for p in paths} ==
+            {("12 48", str(-12 * i)) for i in range(5)}, f"dashes: {[p['stroke-dashoffset'] for p in paths]}")
+    style = next(e.text for e in svg if e.tag.endswith("style"))
+    t.check("prefers-color-scheme: dark" in style and not any("fill" in e.attrib for e in svg), "dark pages")
+
+
 def main():
     model, data = t.classifier("model.onnxt"), t.data("train.npz", 22)
     held = t.data("eval.npz", 8, seed=5)
@@ -120,6 +136,7 @@ def main():
     t.check(t.run(*common, "--print-every=100").count("step ") == 4, "--print-every: 1, 100, 200, 240")
     screen = on_a_terminal(*common)
     t.check("\r" in screen and "\033[K" in screen and "step 240/240" in screen, f"a terminal gets {screen[-300:]!r}")
+    picture()
     t.finish()
 
 
