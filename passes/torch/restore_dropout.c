@@ -109,6 +109,16 @@ static tc_node *finite_mask(const tc_restore_call *call, const tc_node *add) {
     return isfinite(number) && number < 0 && isinf(tc_round_float(masked->dtype, 2 * number)) ? where : NULL;
 }
 
+/* That of the scores: under autocast another than float, which files state of few values: of the constant that masks
+ * them, or of the call's result. */
+static tc_dtype dtype_of_scores(const tc_restore_call *call, const tc_node *add, const tc_node *mask) {
+    const tc_value *told = mask ? tc_input(mask, 2) : tc_input(add, 0);
+    tc_dtype dtype = mask ? tc_value_constant(told)->dtype : tc_value_dtype(told);
+    for (size_t i = 0; i < call->n && !tc_dtype_is_float(dtype); i++)
+        dtype = call->nodes[i]->n_outputs ? tc_value_dtype(tc_output(call->nodes[i], 0)) : dtype;
+    return tc_dtype_is_float(dtype) ? dtype : TC_FLOAT;
+}
+
 /* Where(mask, 0, -inf) in the place of a mask of bools, and 0 in the place of NaN. */
 static void restore_mask(const dropouts *s, const tc_restore_call *call) {
     tc_node *add = tc_restore_node(call, "Add"), *softmax = tc_restore_node(call, "Softmax");
@@ -117,8 +127,7 @@ static void restore_mask(const dropouts *s, const tc_restore_call *call) {
     tc_node *mask = finite_mask(call, add);
     if (!mask && tc_value_dtype(tc_input(add, 1)) != TC_BOOL)
         return;
-    tc_dtype dtype = tc_value_dtype(tc_input(add, 0));
-    dtype = tc_dtype_is_float(dtype) ? dtype : TC_FLOAT;
+    tc_dtype dtype = dtype_of_scores(call, add, mask);
     tc_value *zero = scalar(s, "zero", dtype, 0);
     if (!mask) {
         mask = insert(s, tc_input(add, 0)->producer ? tc_input(add, 0)->producer : add, "Where", "mask", 3);

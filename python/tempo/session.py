@@ -1,7 +1,9 @@
 """A session of libtempo: numpy arrays in, numpy arrays out."""
 import collections
 import ctypes
+import functools
 import os
+import threading
 
 import numpy as np
 
@@ -45,15 +47,27 @@ def _read_only_view(session, tensor):
     return np.asarray(_Held(session, tensor, plain)).view(dtype)
 
 
+def _alone(method):
+    """One thread at a time: a session has one arena, and one set of bound inputs."""
+    @functools.wraps(method)
+    def locked(self, *args, **kwargs):
+        with self._lock:
+            return method(self, *args, **kwargs)
+    return locked
+
+
 class Session:
     """Runs one compiled model (a path, or what tempo.compile returned), or any graph that libtempo runs.
 
     device: "cpu", "cuda" or "cuda:N"; threads: 0: one per core; seed: of dropout. check_memory, tf32, patience,
-    no_cudnn and ort_dropout are those of tempo.h. A session is used by one thread at a time.
+    no_cudnn and ort_dropout are those of tempo.h. Threads that share a session wait for each other: run() binds, runs
+    and copies as one. What is more than one call (seed and run, copy=False) is for the threads to order, or takes a
+    session each.
     """
 
     def __init__(self, model, device=None, threads=0, seed=0, **options):
         self._handle = None
+        self._lock = threading.RLock()
         self._library = library.load()
         self._model = model  # a Compiled deletes its file when it goes
         self._bound = {}
@@ -107,6 +121,7 @@ class Session:
         dims = (ctypes.c_int64 * len(shape))(*shape)
         return library.Tensor(dtype, len(shape), dims, address, nbytes)
 
+    @_alone
     def bind_address(self, name, tensor, owner):
         """Binds bytes that are described already (describe), and keeps their owner until something else is bound."""
         self._check(self._library.tempo_bind(self._open(), name.encode(), ctypes.byref(tensor)))
@@ -114,12 +129,14 @@ class Session:
 
     # --- what users call ---
 
+    @_alone
     def bind(self, name, value):
         """Binds an input until it is bound again. A contiguous array is borrowed, not copied: what is written into it
         later, the next run sees. A uint16 array serves as the bits of a bfloat16 input."""
         array, tensor = self._tensor(name, value)
         self.bind_address(name, tensor, array)
 
+    @_alone
     def run(self, feeds=None, outputs=None, copy=True):
         """Binds the feeds (name: array), runs, and returns {name: array} of all outputs, or of those named.
 
@@ -132,6 +149,7 @@ class Session:
         names = [info.name for info in self.outputs] if outputs is None else outputs
         return {name: self._output(name, copy) for name in names}
 
+    @_alone
     def output_tensor(self, name):
         """The tempo_tensor of an output of the last run, valid until the next call of bind or run."""
         tensor = library.Tensor()
@@ -142,25 +160,30 @@ class Session:
         view = _read_only_view(self, self.output_tensor(name))
         return view.copy() if copy else view
 
+    @_alone
     def seed(self, seed, step=0):
         """Seed and step of dropout from the next run on: two runs with the same pair drop the same."""
         self._library.tempo_seed(self._open(), seed, step)
 
+    @_alone
     def keep(self, output, input):
         """From now on an output takes the place of an input in the next run, inside the session: a state."""
         self._check(self._library.tempo_keep(self._open(), output.encode(), input.encode()))
 
+    @_alone
     def set_state(self, input, value):
         """The elements that the next run begins with, copied in."""
         _, tensor = self._tensor(input, value)
         self._check(self._library.tempo_set_state(self._open(), input.encode(), ctypes.byref(tensor)))
 
+    @_alone
     def get_state(self, input):
         """A copy of the elements that the next run begins with."""
         tensor = library.Tensor()
         self._check(self._library.tempo_get_state(self._open(), input.encode(), ctypes.byref(tensor)))
         return _read_only_view(self, tensor).copy()
 
+    @_alone
     def memory(self):
         """Where the bytes are, for what is bound now: a Memory."""
         told = library.MemoryOut()
@@ -171,6 +194,7 @@ class Session:
         return Memory(told.parameters, told.inputs, told.state, told.outputs, told.arena, told.lower_bound, told.saved,
                       node, live)
 
+    @_alone
     def close(self):
         """Gives everything back; views of outputs are invalid from then on."""
         if self._handle is not None:

@@ -171,14 +171,16 @@ def check_dropout(tempoc, models):
 LOWEST = float(np.finfo(np.float32).min)
 
 
-def rows_closed_by(call, of_mask, masked, guarded):
+def rows_closed_by(call, of_mask, masked, guarded, dtype=np.float32):
     guard = [node(call, "IsNaN", ["p"], ["nan"]), node(call, "Where", ["nan", "zero", "p"], ["q"])]
     nodes = [node(call, "MatMul", ["x", "x"], ["s"]), node(of_mask, "Where", ["mask", "zero", "masked"], ["w"]),
              node(call, "Add", ["s", "w"], ["t"]), node(call, "Softmax", ["t"], ["p"], axis=-1),
              *(guard if guarded else []), node(call, "MatMul", ["q" if guarded else "p", "x"], ["loss"])]
     model = model_of(nodes, {}, inputs={"x": [2, 2], "mask": [2, 2]}, outputs={"loss": [2, 2]})
     for name, number in (("zero", 0), ("masked", masked)):
-        model.graph.initializer.append(numpy_helper.from_array(np.array(number, np.float32), name))
+        model.graph.initializer.append(numpy_helper.from_array(np.array(number, dtype), name))
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     return model
 
 
@@ -194,6 +196,10 @@ def check_closed_rows(tempoc, models):
         code, messages, out = compiled(tempoc, model, "--passes=restore")
         got = computed(out, x=np.array([[1, 2], [0, -1]], np.float32), mask=np.array([[True, False], [False, False]]))
         expect(what, code == 0 and got is not None and near(got, want, RESTORED), (code, messages, got))
+    model = rows_closed_by(call, call, float(np.finfo(np.float16).min), True, np.float16)  # as autocast leaves them
+    code, messages, out = compiled(tempoc, model, "--passes=restore")
+    got = computed(out, x=np.array([[1, 2], [0, -1]], np.float16), mask=np.array([[True, False], [False, False]]))
+    expect("scores of 16 bits", code == 0 and near(got, [[1, 2], [0, 0]], RESTORED), (code, messages, got))
 
 
 # --- label smoothing --------------------------------------------------------------------------------------------------

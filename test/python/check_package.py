@@ -3,6 +3,7 @@
 
 usage: check_package.py SOURCE_ROOT BUILD_ROOT [CASE ...]       CASE: a function below, without check_
 """
+import concurrent.futures
 import gc
 import os
 import shutil
@@ -218,6 +219,19 @@ def check_seeds():
     np.testing.assert_array_equal(other.run()["y"], first)
     other.seed(7, step=1)
     assert (other.run()["y"] != first).any()
+
+
+def check_threads():
+    """Threads that share a session each get the numbers of what they fed."""
+    session = tempo.Session(tempo.compile(case("bert-dyn_18")), threads=1)
+    first = load(case("bert-dyn_18", "inputs.npz"))
+    feeds = [first, {k: v if v.dtype.kind == "f" else np.ascontiguousarray(v[::-1]) for k, v in first.items()}]
+    want = [session.run(f) for f in feeds]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        got = list(pool.map(lambda i: session.run(feeds[i % 2]), range(40)))
+    for i, results in enumerate(got):
+        for key, value in results.items():
+            np.testing.assert_array_equal(value, want[i % 2][key])
 
 
 def check_memory():
