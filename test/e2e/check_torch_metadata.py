@@ -519,6 +519,18 @@ def check_merged_parts(case):
     expect("parts of one parameter", code == 0 and case.trained() == {"m.a.w"}, said)
 
 
+def check_added_products(case):
+    """a + b c: the product's operands are the call's second and third."""
+    told = signature_of(p_m_a="m.a", p_m_b="m.b", p_m_c="m.c", x=None)
+    square = [[1.0, 2.0, 3.0]] * 3
+    for target in ("addmm", "addbmm", "baddbmm"):
+        call = f"%y = aten.{target}.default(%p_m_a, %p_m_b, %p_m_c)"
+        nodes = [node(call, "MatMul", ["m.b", "m.c"], ["bc"]), node(call, "Add", ["bc", "m.a"], ["y"]), *summed("y")]
+        code, said = case.compile(model_of(nodes, {"m.a": square, "m.b": square, "m.c": square}, told))
+        expect(f"{target}: each parameter under its own name", code == 0 and not said and
+               case.trained() == {"m.a", "m.b", "m.c"} == set(case.initializers()), said)
+
+
 def check_dropped_loss(case):
     nodes = [node("%mul = aten.mul.Tensor(%x, %p_m_a)", "Mul", ["x", "m.a"], ["mul"]),
              node("%sum_1 = aten.sum.default(%mul)", "ReduceSum", ["mul"], ["loss"], keepdims=0)]
