@@ -2,6 +2,7 @@
  * line: a guess by the last two is mostly the answer, or beside it; halves bound the search where it is not. */
 #include "tempoc_fit.h"
 #include "../../passes/budget/budget.h"
+#include "../marks.h"
 #include "../ops.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 static const struct {
     const char *name;
     uint64_t bytes;
-} optimizers[] = {{"none", 0}, {"sgd", 0}, {"momentum", 4}, {"adam", 8}, {"adamw", 8}};
+} optimizers[] = {{"none", 0}, {"sgd", 0}, {"momentum", 4}, {"adam", 8}, {"adamw", 8}, {"lamb", 8}};
 
 static bool find_optimizer(const char *name, uint64_t *out_bytes) {
     for (size_t i = 0; i < TC_COUNT(optimizers); i++)
@@ -34,9 +35,9 @@ static bool find_optimizer(const char *name, uint64_t *out_bytes) {
 tc_status tempoc_fit_check(tc_ctx *ctx, const tempoc_fitting *f, const char *const *dims, size_t n_dims) {
     uint64_t bytes;
     if (!find_optimizer(f->optimizer, &bytes))
-        return tc_error(ctx, TC_USAGE, NULL, "--optimizer=%s: expected none, sgd, momentum, adam or adamw",
+        return tc_error(ctx, TC_USAGE, NULL, "--optimizer=%s: expected none, sgd, momentum, adam, adamw or lamb",
                         tc_quote(ctx, f->optimizer));
-    for (size_t i = 0; i < n_dims; i++) {
+    for (size_t i = 0; f->memory && i < n_dims; i++) {
         size_t n = strlen(f->dim);
         if (strncmp(dims[i], f->dim, n) != 0 || dims[i][n] != '=')
             continue;
@@ -56,32 +57,6 @@ static uint64_t bytes_of(const tc_value *value) {
     return tc_value_rank(value) < 0 ? 0 : tc_tensor_bytes(tc_value_dtype(value), count);
 }
 
-void tempoc_measure(const tc_model *model, const tc_summary *summary, tempoc_size *out_size) {
-    const tc_graph *graph = model->graph;
-    for (uint32_t i = 0; i < graph->n_initializers; i++)
-        out_size->parameters += graph->initializers[i]->init->bytes;
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        out_size->inputs += graph->inputs[i]->init ? 0 : bytes_of(graph->inputs[i]);
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        out_size->gradients += graph->outputs[i]->role == TC_ROLE_GRADIENT ? bytes_of(graph->outputs[i]) : 0;
-    for (size_t i = 0; i < summary->n_trained; i++) {
-        const tc_value *value = tc_graph_find(graph, summary->trained[i]);
-        out_size->trained += value && value->init ? value->init->count : 0;
-    }
-}
-
-typedef tc_fit_row row; /* not known: over a limit: --memory-budget, or what can be addressed */
-
-typedef struct search {
-    tc_ctx *ctx;
-    const tempoc_fitting *f;
-    tempoc_trial trial;
-    void *user;
-    uint64_t memory, per_element;
-    row rows[MOST_TRIALS];
-    size_t n;
-} search;
-
 /* This program, which is as large as tempo-run: both hold libtempo, with CUDA's kernels where it was built so. */
 static uint64_t image_bytes(void) {
     struct stat image;
@@ -93,41 +68,62 @@ static uint64_t program_bytes(int64_t threads) {
     return image_bytes() + LIBRARIES + (cores > 1 ? (uint64_t)(cores - 1) * STACK : 0);
 }
 
-static row add_up(const search *s, int64_t batch, const tempoc_size *size) {
-    uint64_t reserve = size->arena / 15;
-    row r = {.batch = batch,
-             .known = true,
-             .arena = size->arena,
-             .gradients = size->gradients,
-             .parameters = size->parameters,
-             .optimizer = size->trained * s->per_element,
-             .inputs = size->inputs,
-             .program = program_bytes(s->f->threads) + size->tables + (reserve < RESERVE ? reserve : RESERVE)};
-    r.total = r.arena + r.parameters + r.optimizer + r.inputs + r.program;
-    r.fits = r.total <= s->memory;
-    return r;
+tc_need tempoc_measure(const tempoc_fitting *f, const tc_model *model, const tc_summary *summary,
+                       const tc_footprint *footprint) {
+    const tc_graph *graph = model->graph;
+    uint64_t per_element = 0, reserve = footprint->arena / 15;
+    tc_need n = {.known = true, .fits = true, .arena = footprint->arena};
+    for (uint32_t i = 0; i < graph->n_initializers; i++)
+        n.parameters += graph->initializers[i]->init->bytes;
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const tc_value *input = graph->inputs[i];
+        bool state = tc_model_metadata(model, tc_arena_printf(model->arena, TC_ZERO_KEY "%s", input->name)) != NULL;
+        *(state ? &n.optimizer : &n.inputs) += input->init ? 0 : bytes_of(input);
+    }
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        n.gradients += graph->outputs[i]->role == TC_ROLE_GRADIENT ? bytes_of(graph->outputs[i]) : 0;
+    if (!summary->update)
+        (void)find_optimizer(f->optimizer, &per_element);
+    for (size_t i = 0; i < summary->n_trained; i++) {
+        const tc_value *value = tc_graph_find(graph, summary->trained[i]);
+        n.optimizer += value && value->init ? value->init->count * per_element : 0;
+    }
+    n.program = program_bytes(f->threads) + footprint->tables + (reserve < RESERVE ? reserve : RESERVE);
+    n.total = n.arena + n.parameters + n.optimizer + n.inputs + n.program;
+    return n;
 }
+
+/* --- the search --------------------------------------------------------------------------------- */
+
+typedef tc_need row; /* not known: over a limit: --memory-budget, or what can be addressed */
+
+typedef struct search {
+    tc_ctx *ctx;
+    const tempoc_fitting *f;
+    tempoc_trial trial;
+    void *user;
+    uint64_t memory;
+    row rows[MOST_TRIALS];
+    size_t n;
+} search;
 
 static tc_status try(search *s, int64_t batch, const row **out_row) {
     row *r = &s->rows[s->n++];
     size_t n_diags = s->ctx->n_diags;
-    tempoc_size size = {0};
     *r = (row){.batch = batch};
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\rfit: %s = %" PRId64 "\033[K", s->f->dim, batch);
-    tc_status status = s->trial(s->user, batch, &size);
+    tc_status status = s->trial(s->user, batch, r);
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
     if (status != TC_OK && (status != TC_LIMIT || batch == 1))
         return status;
     s->ctx->n_diags = n_diags; /* said again when the batch is known */
-    if (status == TC_OK)
-        *r = add_up(s, batch, &size);
+    r->batch = batch;
+    r->fits = r->known && r->total <= s->memory;
     *out_row = r;
     return TC_OK;
 }
-
-/* --- the search --------------------------------------------------------------------------------- */
 
 typedef struct part {
     const char *name;
@@ -227,7 +223,6 @@ tc_status tempoc_fit(tc_ctx *ctx, const tempoc_fitting *f, tempoc_trial trial, v
     search *s = TC_NEW(ctx->arena, search);
     const row *best = NULL;
     *s = (search){.ctx = ctx, .f = f, .trial = trial, .user = user, .memory = f->memory};
-    (void)find_optimizer(f->optimizer, &s->per_element);
     TC_TRY(look(s, &best));
     int64_t batch = best->batch;
     qsort(s->rows, s->n, sizeof *s->rows, by_batch);

@@ -11,22 +11,14 @@ typedef struct tempoc_fitting {
     int64_t threads; /* --threads: 0: as many as this machine has cores */
 } tempoc_fitting;
 
-/* Bytes that a training step takes. */
-typedef struct tempoc_size {
-    uint64_t arena, gradients; /* all that is computed; gradients are in it, to the end of the run */
-    uint64_t parameters;       /* initializers */
-    uint64_t inputs;
-    uint64_t tables;  /* for knowing graph and plan */
-    uint64_t trained; /* elements of initializers that are trained */
-} tempoc_size;
-
 /* Compiles at that batch. TC_LIMIT: it fits in no machine; anything else but TC_OK ends the search. */
-typedef tc_status (*tempoc_trial)(void *user, int64_t batch, tempoc_size *out_size);
+typedef tc_status (*tempoc_trial)(void *user, int64_t batch, tc_need *out_need);
 
 /* The options make sense: TC_USAGE else, before any file is touched. `given`: [n_dims] what --dim says. */
 tc_status tempoc_fit_check(tc_ctx *ctx, const tempoc_fitting *f, const char *const *dims, size_t n_dims);
-/* What the graph tells: not the arena and the tables. Of a compiled model whose shapes are known. */
-void tempoc_measure(const tc_model *model, const tc_summary *summary, tempoc_size *out_size);
+/* What a step of a compiled model takes, whose shapes are known. */
+tc_need tempoc_measure(const tempoc_fitting *f, const tc_model *model, const tc_summary *summary,
+                       const tc_footprint *footprint);
 /* Looks for the largest batch and prints those tried to `out` (NULL: no); *out_fit, in the context's arena, has them.
  * TC_LIMIT names the largest parts where not even a batch of 1 fits; TC_USAGE: the memory does not grow with that
  * dimension. */

@@ -105,8 +105,7 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
         return tc_error(ctx, TC_USAGE, NULL, "--report=%s: expected a file name that ends in .json or .html",
                         tc_quote(ctx, c->report));
     c->fit.threads = c->threads;
-    if (c->fit.memory)
-        TC_TRY(tempoc_fit_check(ctx, &c->fit, c->options.dims, c->options.n_dims));
+    TC_TRY(tempoc_fit_check(ctx, &c->fit, c->options.dims, c->options.n_dims));
     if (c->fit.memory && (c->options.passes || c->options.pareto))
         return tc_error(ctx, TC_USAGE, NULL, "--fit goes with a recipe, and neither with --passes nor with --pareto");
     if (c->options.update.optimizer && (c->fit.memory || c->verify)) {
@@ -172,7 +171,6 @@ typedef struct compilation {
     tc_report *report;   /* takes the rules; NULL: nobody asks */
     tc_account *account; /* out, unless nobody asks */
     tc_account *before;  /* out: recipe `none`, where the budget is a share of it */
-    tempoc_size *size;   /* out, but for the arena; NULL: nobody asks */
 } compilation;
 
 static tc_status write_model(tc_ctx *ctx, const cli *c, const tc_model *model) {
@@ -279,11 +277,11 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
         work->account = tc_account_make(ctx->arena, model->graph, work->options.loss);
         work->account->has_footprint = has_footprint;
         work->account->footprint = footprint;
+        if (has_footprint)
+            work->account->need = tempoc_measure(&c->fit, model, &work->summary, &footprint);
         tc_report_rules(ctx->arena, model->graph, &work->summary, work->report);
         account_for(ctx, model, costs, work->account);
     }
-    if (status == TC_OK && work->size)
-        tempoc_measure(model, &work->summary, work->size);
     tc_model_destroy(model);
     return status;
 }
@@ -313,20 +311,19 @@ static void add_dim(tc_ctx *ctx, cli *c, int64_t batch) {
 }
 
 /* A tempoc_trial. */
-static tc_status try_batch(void *user, int64_t batch, tempoc_size *out_size) {
+static tc_status try_batch(void *user, int64_t batch, tc_need *out_need) {
     const source *s = user;
     cli c = *s->cli;
     add_dim(s->ctx, &c, batch);
     c.options.explain = c.options.print_before = c.options.print_after = NULL;
-    compilation work = {.options = c.options, .report = &(tc_report){0}, .size = out_size};
+    compilation work = {.options = c.options, .report = &(tc_report){0}};
     TC_TRY(compile(s->ctx, &c, s->file, false, &work));
     if (!work.account->has_footprint) {
         tc_error(s->ctx, TC_UNSUPPORTED, NULL, "--fit: what a run takes is not known");
         tc_hint(s->ctx, "--dim gives open dimensions values, --fit-dim names the one to look for");
         return TC_UNSUPPORTED;
     }
-    out_size->arena = work.account->footprint.arena;
-    out_size->tables = work.account->footprint.tables;
+    *out_need = work.account->need;
     return TC_OK;
 }
 
@@ -468,6 +465,7 @@ static tc_status work(tc_ctx *ctx, cli *c, const tc_file *file) {
         report.recipe = c->options.passes ? c->options.passes : tc_recipe_find(c->options.recipe)->name;
         report.summary = &main_work.summary;
         report.after = main_work.account;
+        report.optimizer = c->options.update.optimizer ? c->options.update.optimizer : c->fit.optimizer;
         report.before = is_yardstick(c) ? report.after : has_yardstick(c) ? before(ctx, c, file, &main_work) : NULL;
         report.seconds = tc_seconds() - start;
         status = write_report(ctx, c, &report);

@@ -3,15 +3,19 @@
 #include "../../compiler/memory/liveness.h"
 #include "../../compiler/ops.h"
 #include "report.h"
+#include <stdlib.h>
 #include <string.h>
+
+enum { LONG = 64 }; /* characters: a formula that has as many is told as a number */
 
 /* Dims that inputs have names for, which --dim gives values; all others are of nodes. */
 typedef struct given {
     tc_arena *arena;
     const tc_graph *graph;
     tc_map *names;
-    const char *instead; /* tc_amount's, for formulas of other names */
+    const char *instead; /* for formulas of other names */
     bool others;         /* found in a formula */
+    const char *sizes;   /* "batch = 64, seq = 64": of the names found in it */
 } given;
 
 static bool note_name(void *user, const char *name, int64_t *value) {
@@ -26,7 +30,7 @@ static bool note_name(void *user, const char *name, int64_t *value) {
 }
 
 static given given_of(tc_arena *arena, const tc_graph *graph) {
-    given g = {arena, graph, tc_map_create(arena), "unknown without", false};
+    given g = {arena, graph, tc_map_create(arena), "unknown without", false, NULL};
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const tc_type *type = graph->inputs[i]->type;
         for (int d = 0; type && type->kind == TC_TENSOR && d < type->rank; d++)
@@ -39,19 +43,45 @@ static given given_of(tc_arena *arena, const tc_graph *graph) {
 
 static bool look_for_others(void *user, const char *name, int64_t *value) {
     given *g = user;
+    const char *size = tc_arena_printf(g->arena, "%s = %d", name, TC_SAMPLE_DIM);
     g->others |= !tc_map_get(g->names, name);
-    *value = 0;
-    return false;
+    if (!g->sizes || !strstr(g->sizes, size))
+        g->sizes = g->sizes ? tc_arena_printf(g->arena, "%s, %s", g->sizes, size) : size;
+    *value = TC_SAMPLE_DIM;
+    return true;
+}
+
+/* "1024*batch + 12" as "1.00 KiB*batch + 12 B"; NULL where it would be long, or a part of it is no product. */
+static const char *short_formula(tc_arena *arena, const char *formula) {
+    const char *text = "";
+    if (strlen(formula) >= LONG || strpbrk(formula, "(-"))
+        return NULL;
+    for (const char *at = formula; *at; at += strspn(at, "+ ")) {
+        char *rest;
+        long long number = strtoll(at, &rest, 10);
+        const char *bytes = rest > at ? tc_amount_text(arena, tc_amount_of((uint64_t)number)) : "1 B*";
+        int length = (int)strcspn(rest, " +");
+        text = tc_arena_printf(arena, "%s%s%s%.*s", text, *text ? " + " : "", bytes, length, rest);
+        at = rest + length;
+    }
+    return strlen(text) < LONG ? text : NULL;
 }
 
 static tc_amount amount(given *g, tc_dim bytes) {
     if (tc_dim_is_const(bytes))
         return (tc_amount){.bytes = bytes.value};
     if (tc_dim_is_unknown(bytes))
-        return (tc_amount){.formula = "?"};
+        return (tc_amount){.formula = "?", .told = "unknown", .unknown = true};
     g->others = false;
-    tc_dim_substitute(g->graph->model->dims, bytes, look_for_others, g);
-    return (tc_amount){.formula = tc_dim_text(g->arena, bytes), .instead = g->others ? g->instead : NULL};
+    g->sizes = NULL;
+    tc_dim at = tc_dim_substitute(g->graph->model->dims, bytes, look_for_others, g);
+    tc_amount a = {.formula = tc_dim_text(g->arena, bytes), .unknown = g->others || !tc_dim_is_const(at)};
+    a.told = a.unknown ? g->instead : short_formula(g->arena, a.formula);
+    a.bytes = a.unknown ? 0 : at.value;
+    if (!a.told)
+        a.told =
+            tc_arena_printf(g->arena, "%s at %s", tc_amount_text(g->arena, (tc_amount){.bytes = a.bytes}), g->sizes);
+    return a;
 }
 
 /* The op's name in the table of ops: without the suffix that tells variants of ai.tempo ops apart. */
@@ -130,6 +160,7 @@ tc_account *tc_account_make(tc_arena *arena, const tc_graph *graph, const char *
     tc_ledger_make(scratch, graph, found && loss ? output_named(graph, loss) : found, &ledger);
     tc_liveness_make(scratch, graph, &liveness);
     given g = given_of(arena, graph);
+    account->unsized = g.instead;
     copy_ledger(&g, &ledger, account);
     copy_liveness(&g, &liveness, ledger.loss ? tc_forward_nodes(scratch, graph, ledger.loss, &size) : NULL, account);
     tc_arena_destroy(scratch);
@@ -150,10 +181,8 @@ void tc_report_rules(tc_arena *arena, const tc_graph *graph, const tc_summary *s
 
 const char *tc_amount_text(tc_arena *arena, tc_amount a) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    if (a.instead)
-        return a.instead;
     if (a.formula)
-        return strcmp(a.formula, "?") == 0 ? "unknown" : tc_arena_printf(arena, "%s bytes", a.formula);
+        return a.told;
     double number = (double)a.bytes;
     size_t unit = 0;
     for (; number >= 1024 && unit + 1 < TC_COUNT(units); unit++)
@@ -163,7 +192,7 @@ const char *tc_amount_text(tc_arena *arena, tc_amount a) {
 }
 
 bool tc_amount_saving(tc_amount before, tc_amount after, double *out_percent) {
-    if (before.formula || after.formula || before.bytes <= 0)
+    if (before.unknown || after.unknown || !before.formula != !after.formula || before.bytes <= 0)
         return false;
     *out_percent = 100 * (1 - (double)after.bytes / (double)before.bytes);
     return true;

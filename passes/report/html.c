@@ -61,7 +61,7 @@ static void put_head(page *p) {
 }
 
 static void put_change_tile(page *p, const char *label, const tc_amount *before, tc_amount after) {
-    double percent;
+    double percent = 0;
     fprintf(p->out, "<div class=\"tile\"><span>%s</span><b%s>", label, after.formula ? " class=\"formula\"" : "");
     put_amount(p, after);
     fputs("</b><span>", p->out);
@@ -70,7 +70,7 @@ static void put_change_tile(page *p, const char *label, const tc_amount *before,
         put_amount(p, *before);
         if (tc_amount_saving(*before, after, &percent) && percent >= 0)
             fprintf(p->out, ", <span class=\"less\">%.1f%% less</span>", percent);
-        else if (!before->formula && !after.formula && before->bytes)
+        else if (percent < 0)
             fprintf(p->out, ", %.1f%% more", -percent);
     }
     fputs("</span></div>\n", p->out);
@@ -88,6 +88,8 @@ static void put_tiles(page *p) {
         tc_amount is = tc_amount_of(r->after->footprint.arena);
         put_change_tile(p, "Arena of a run", compared ? &was : NULL, is);
     }
+    if (r->after->trains && r->after->need.known)
+        put_change_tile(p, "Needed for a training step", NULL, tc_amount_of(r->after->need.total));
     fprintf(p->out, "<div class=\"tile\"><span>Nodes</span><b>%u</b><span>the file has %u</span></div>\n",
             s->nodes_after, s->nodes_before);
     fprintf(p->out,
@@ -111,13 +113,58 @@ void tc_html_amount_cell(page *p, tc_amount amount) {
 }
 
 static void put_bar(page *p, const char *class, tc_amount amount, int64_t most) {
-    if (!amount.formula && amount.bytes > 0)
+    if (!amount.unknown && amount.bytes > 0)
         fprintf(p->out, "<div class=\"bar %s\" style=\"width:%.1f%%\"></div>", class,
                 100 * (double)amount.bytes / (double)most);
 }
 
 static int64_t largest(int64_t most, tc_amount amount) {
-    return !amount.formula && amount.bytes > most ? amount.bytes : most;
+    return !amount.unknown && amount.bytes > most ? amount.bytes : most;
+}
+
+static void put_need_row(page *p, const char *class, const char *label, uint64_t before, uint64_t after,
+                         uint64_t most) {
+    fprintf(p->out, "<tr class=\"%s\"><td>%s</td>", class, label);
+    if (p->before)
+        tc_html_amount_cell(p, tc_amount_of(before));
+    tc_html_amount_cell(p, tc_amount_of(after));
+    fputs("<td class=\"bars\">", p->out);
+    put_bar(p, "after", tc_amount_of(after), (int64_t)most);
+    fputs("</td></tr>\n", p->out);
+}
+
+static void put_need(page *p) {
+    const tc_report *r = p->report;
+    const tc_account *now = r->after, *was = p->before ? p->before : now;
+    const tc_need *n = &now->need, *w = &was->need;
+    fputs("<section><h2>What a training step takes</h2>\n<p>", p->out);
+    if (!n->known) {
+        fputs("It is ", p->out);
+        tc_html_put(p->out, now->unsized);
+        fputs(".</p></section>\n", p->out);
+        return;
+    }
+    fprintf(p->out,
+            "All that is in memory, with an optimizer: %s. The arena has what is computed: activations, gradients, "
+            "which stay to the end of the step, and workspaces, which are not there all at one time.</p>\n<div "
+            "class=\"scroll\"><table>\n<tr><th>Part</th>%s<th class=\"n\">%s</th><th></th></tr>\n",
+            r->optimizer, p->before ? "<th class=\"n\">Before</th>" : "", p->before ? "After" : "Bytes");
+    const struct {
+        const char *class, *label;
+        uint64_t before, after;
+    } rows[] = {
+        {"", "Weights", w->parameters, n->parameters},
+        {"", "State of the optimizer", w->optimizer, n->optimizer},
+        {"", "Arena", w->arena, n->arena},
+        {"freed", "&ndash; saved for the backward pass", (uint64_t)was->saved.bytes, (uint64_t)now->saved.bytes},
+        {"freed", "&ndash; gradients", w->gradients, n->gradients},
+        {"", "Inputs", w->inputs, n->inputs},
+        {"", "Program", w->program, n->program},
+        {"total", "All", w->total, n->total},
+        {"total", "What --fit may take", r->fit ? r->fit->memory : 0, r->fit ? r->fit->memory : 0}};
+    for (size_t i = 0; i < TC_COUNT(rows) - (r->fit ? 0 : 1); i++)
+        put_need_row(p, rows[i].class, rows[i].label, rows[i].before, rows[i].after, n->total);
+    fputs("</table></div></section>\n", p->out);
 }
 
 static void put_layers(page *p) {
@@ -161,7 +208,7 @@ static void put_type(page *p, const tc_saved_row *row) {
 /* `kept`: names that are saved after, or NULL where all rows are. */
 static void put_saved_table(page *p, const tc_account *account, const tc_map *kept) {
     fprintf(p->out,
-            "<div class=\"scroll\"><table>\n<tr><th>Tensor</th><th>Block</th><th>Type</th><th "
+            "<div class=\"scroll\"><table class=\"wide\">\n<tr><th>Tensor</th><th>Block</th><th>Type</th><th "
             "class=\"n\">Bytes</th><th>%s</th></tr>\n",
             kept ? "After" : "Why it stays");
     for (size_t i = 0; i < account->n_rows; i++) {
@@ -252,6 +299,8 @@ tc_status tc_report_html(tc_ctx *ctx, const tc_report *report, const char *path)
     page p = {tc_out_stream(file), ctx, report, report->before == report->after ? NULL : report->before};
     put_head(&p);
     put_tiles(&p);
+    if (report->after->trains)
+        put_need(&p);
     tc_html_curve(&p);
     tc_html_plan(&p);
     tc_html_pareto(&p);

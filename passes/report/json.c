@@ -186,6 +186,17 @@ static void add_pareto(cJSON *root, const tc_pareto *curve) {
     }
 }
 
+static void add_parts(cJSON *item, const tc_need *row) {
+    const struct {
+        const char *key;
+        uint64_t bytes;
+    } parts[] = {{"arena", row->arena},         {"gradients", row->gradients}, {"parameters", row->parameters},
+                 {"optimizer", row->optimizer}, {"inputs", row->inputs},       {"program", row->program},
+                 {"total", row->total}};
+    for (size_t k = 0; row->known && k < TC_COUNT(parts); k++)
+        cJSON_AddNumberToObject(item, parts[k].key, (double)parts[k].bytes);
+}
+
 static void add_fit(cJSON *root, const tc_fit *f) {
     cJSON *fit = cJSON_AddObjectToObject(root, "fit");
     cJSON_AddStringToObject(fit, "dim", f->dim);
@@ -194,20 +205,22 @@ static void add_fit(cJSON *root, const tc_fit *f) {
     cJSON_AddStringToObject(fit, "optimizer", f->optimizer);
     cJSON *tried = cJSON_AddArrayToObject(fit, "tried");
     for (size_t i = 0; i < f->n_rows; i++) {
-        const tc_fit_row *row = &f->rows[i];
-        const struct {
-            const char *key;
-            uint64_t bytes;
-        } parts[] = {{"arena", row->arena},         {"gradients", row->gradients}, {"parameters", row->parameters},
-                     {"optimizer", row->optimizer}, {"inputs", row->inputs},       {"program", row->program},
-                     {"total", row->total}};
         cJSON *item = cJSON_CreateObject();
-        cJSON_AddNumberToObject(item, "batch", (double)row->batch);
-        cJSON_AddBoolToObject(item, "fits", row->fits);
-        for (size_t k = 0; row->known && k < TC_COUNT(parts); k++)
-            cJSON_AddNumberToObject(item, parts[k].key, (double)parts[k].bytes);
+        cJSON_AddNumberToObject(item, "batch", (double)f->rows[i].batch);
+        cJSON_AddBoolToObject(item, "fits", f->rows[i].fits);
+        add_parts(item, &f->rows[i]);
         cJSON_AddItemToArray(tried, item);
     }
+}
+
+static void add_need(cJSON *root, const tc_report *r) {
+    if (!r->after->need.known) {
+        cJSON_AddNullToObject(root, "need");
+        return;
+    }
+    cJSON *need = cJSON_AddObjectToObject(root, "need");
+    cJSON_AddStringToObject(need, "by", r->optimizer);
+    add_parts(need, &r->after->need);
 }
 
 static cJSON *make(tc_ctx *ctx, const tc_report *r) {
@@ -224,6 +237,7 @@ static cJSON *make(tc_ctx *ctx, const tc_report *r) {
     add_pair(root, "saved_bytes", before ? &before->saved : NULL, &after->saved);
     add_pair(root, "peak_bytes", before ? &before->peak : NULL, &after->peak);
     add_arena(root, before, after);
+    add_need(root, r);
     add_cost(root, before, after);
     cJSON *nodes = cJSON_AddObjectToObject(root, "nodes");
     cJSON_AddNumberToObject(nodes, "before", s->nodes_before);

@@ -172,7 +172,7 @@ static void put_repeats(page *p, const plot *f) {
     fprintf(p->out, "<details%s><summary>Nodes that run again, in the order of the run: %u; of what they make, ",
             s->clones <= 20 ? " open" : "", s->clones);
     tc_html_put(p->out, tc_amount_text(p->ctx->arena, tc_amount_of(freed)));
-    fputs(" were live where most was live before</summary>\n<div class=\"scroll\"><table class=\"repeats\">\n<tr>"
+    fputs(" were live where most was live before</summary>\n<div class=\"scroll\"><table class=\"wide\">\n<tr>"
           "<th>Node</th><th>Makes</th><th class=\"n\">Bytes</th><th class=\"n\">Freed at the peak</th><th "
           "class=\"n\">Time</th><th>Why</th></tr>\n",
           p->out);

@@ -53,11 +53,10 @@ void tc_plot_number(FILE *out, const tc_scale *s, double number) {
 }
 
 void tc_plot_open(FILE *out, const char *label) {
-    fprintf(out, "<div class=\"scroll\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", TC_PLOT_WIDTH,
-            TC_PLOT_HEIGHT, label);
+    fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", TC_PLOT_WIDTH, TC_PLOT_HEIGHT, label);
 }
 
-void tc_plot_close(FILE *out) { fputs("</svg></div>\n", out); }
+void tc_plot_close(FILE *out) { fputs("</svg>\n", out); }
 
 void tc_plot_y_axis(FILE *out, const tc_scale *s) {
     for (int i = 0; i * s->step <= s->most * 1.001; i++) {

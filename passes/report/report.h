@@ -7,9 +7,11 @@
 
 /* A number of bytes. */
 typedef struct tc_amount {
-    int64_t bytes;       /* where formula is NULL */
+    int64_t bytes;       /* where formula is not NULL, of TC_SAMPLE_DIM in the place of each open dim */
     const char *formula; /* where dims are unbound: "4096*batch + 12"; "?" where a size is not known at all */
-    const char *instead; /* what to tell for a formula of sizes that nodes compute, whose names tell nothing; or NULL */
+    const char *told;    /* what to tell for the formula: "4.00 KiB*batch + 12 B", or where that is long, or its
+                            sizes are computed by nodes, whose names tell nothing, a sentence without it */
+    bool unknown;        /* and that sentence tells of no bytes */
 } tc_amount;
 
 static inline tc_amount tc_amount_of(uint64_t bytes) { return (tc_amount){.bytes = (int64_t)bytes}; }
@@ -28,6 +30,13 @@ typedef struct tc_layer_row {
     tc_amount bytes;
 } tc_layer_row;
 
+/* What a training step takes by all its parts, in bytes: tempo-run's, and an optimizer's beside it, or in the graph. */
+typedef struct tc_need {
+    int64_t batch;    /* that --fit tried */
+    bool known, fits; /* not known: over a limit, the others are 0 */
+    uint64_t arena, gradients, parameters, optimizer, inputs, program, total; /* gradients are in the arena */
+} tc_need;
+
 /* What one graph needs: its ledger (ledger.h) and its liveness (liveness.h). */
 typedef struct tc_account {
     bool trains; /* it has a backward pass: a ledger */
@@ -36,6 +45,8 @@ typedef struct tc_account {
     tc_footprint footprint;
     const char *cost_source; /* what the next is by (budget/node_cost.h); NULL: it is not known */
     uint64_t cost;           /* of a run: nanoseconds, or nodes where the source is "unit" */
+    tc_need need;            /* not known: shapes are open */
+    const char *unsized;     /* what to tell then: "unknown without --dim=batch=N" */
     const char *peak_node;
     tc_saved_row *rows;
     size_t n_rows;
@@ -53,19 +64,12 @@ typedef struct tc_rule_row {
     tc_amount bytes_freed;
 } tc_rule_row;
 
-/* A batch that --fit tried, in bytes. */
-typedef struct tc_fit_row {
-    int64_t batch;
-    bool known, fits; /* not known: over a limit, the others are 0 */
-    uint64_t arena, gradients, parameters, optimizer, inputs, program, total; /* gradients are in the arena */
-} tc_fit_row;
-
 /* What --fit found. */
 typedef struct tc_fit {
     const char *dim, *optimizer;
     uint64_t memory;
-    int64_t batch;          /* the largest that fits */
-    const tc_fit_row *rows; /* [n_rows] by batch */
+    int64_t batch;       /* the largest that fits */
+    const tc_need *rows; /* [n_rows] by batch */
     size_t n_rows;
 } tc_fit;
 
@@ -74,7 +78,8 @@ typedef struct tc_report {
     const char *recipe;         /* or the list of --passes= */
     const char **dims;          /* --dim, as given */
     size_t n_dims;
-    const tc_fit *fit; /* NULL: without --fit */
+    const tc_fit *fit;     /* NULL: without --fit */
+    const char *optimizer; /* whose state tc_need counts */
     const tc_summary *summary;
     tc_rule_row *rules; /* those that matched, in the order of the summary */
     size_t n_rules;
@@ -96,7 +101,8 @@ tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path)
 tc_status tc_report_html(tc_ctx *ctx, const tc_report *report, const char *path);
 
 /* --- for the three of them -------------------------------------------------------------------- */
-/* "12.5 MiB", "640 B", "4096*batch bytes", "unknown", "unknown without --dim=batch=N"; in the arena. */
+/* "12.5 MiB", "640 B", "4.00 KiB*batch", "9.31 MiB at batch = 64, seq = 64", "unknown", "unknown without
+ * --dim=batch=N"; in the arena. */
 const char *tc_amount_text(tc_arena *arena, tc_amount amount);
 /* Both are numbers, and how much less the second is, in percent (negative: more). */
 bool tc_amount_saving(tc_amount before, tc_amount after, double *out_percent);

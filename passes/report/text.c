@@ -1,19 +1,13 @@
-/* text.c: the report that tempoc prints: five lines, one more each for an optimizer and for what a run allocates and
- * costs, where that is known, a table where a curve was asked for, and with -v the names behind the numbers. */
+/* text.c: the report that tempoc prints: five lines, one more each for an optimizer and for what a run allocates,
+ * needs and costs, where that is known, a table where a curve was asked for, and with -v the names behind the numbers.
+ */
 #include "../torch/torch_names.h"
 #include "report.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FEW 5    /* so many rules stand in the report without -v */
-#define LONG 100 /* formulas are cut beyond so many characters; --report has them whole */
-
-static const char *short_text(tc_ctx *ctx, tc_amount amount) {
-    const char *text = tc_amount_text(ctx->arena, amount);
-    return amount.formula && !amount.instead && strlen(text) > LONG ? tc_arena_printf(ctx->arena, "%.*s...", LONG, text)
-                                                                    : text;
-}
+#define FEW 5 /* so many rules stand in the report without -v */
 
 static void print_nodes(FILE *out, const tc_summary *s) {
     fprintf(out, "nodes      %u -> %u", s->nodes_before, s->nodes_after);
@@ -61,9 +55,9 @@ static void print_rules(FILE *out, tc_ctx *ctx, const tc_report *r, bool all) {
 static void print_change(FILE *out, tc_ctx *ctx, const char *label, const tc_amount *before, tc_amount after,
                          const char *what) {
     double percent;
-    const char *was = before ? short_text(ctx, *before) : NULL, *is = short_text(ctx, after);
+    const char *was = before ? tc_amount_text(ctx->arena, *before) : NULL, *is = tc_amount_text(ctx->arena, after);
     fprintf(out, "%-11s", label);
-    if (was && !(after.instead && strcmp(was, is) == 0))
+    if (was && !(after.unknown && strcmp(was, is) == 0))
         fprintf(out, "%s -> ", was);
     fputs(is, out);
     if (before && tc_amount_saving(*before, after, &percent))
@@ -81,6 +75,23 @@ static void print_arena(FILE *out, tc_ctx *ctx, const tc_account *before, const 
     if (after->footprint.missing)
         what = tc_arena_printf(ctx->arena, "%s; there is no kernel for %s yet", what, after->footprint.missing);
     print_change(out, ctx, "arena", compared ? &was : NULL, tc_amount_of(after->footprint.arena), what);
+}
+
+static const char *bytes_text(tc_ctx *ctx, uint64_t bytes) { return tc_amount_text(ctx->arena, tc_amount_of(bytes)); }
+
+static void print_need(FILE *out, tc_ctx *ctx, const tc_report *r) {
+    const tc_need *n = &r->after->need;
+    if (!r->after->trains)
+        return;
+    fprintf(out, "need       %s", n->known ? bytes_text(ctx, n->total) : r->after->unsized);
+    if (n->known && r->fit)
+        fprintf(out, " of %s", bytes_text(ctx, r->fit->memory));
+    fputs(" for a training step", out);
+    if (n->known)
+        fprintf(out, ": weights %s, state of %s %s, arena %s\n           with gradients of %s, inputs %s, program %s",
+                bytes_text(ctx, n->parameters), r->optimizer, bytes_text(ctx, n->optimizer), bytes_text(ctx, n->arena),
+                bytes_text(ctx, n->gradients), bytes_text(ctx, n->inputs), bytes_text(ctx, n->program));
+    fputc('\n', out);
 }
 
 static const char *cost_text(tc_arena *arena, const tc_account *account) {
@@ -148,6 +159,7 @@ void tc_report_text(FILE *out, tc_ctx *ctx, const tc_report *r, bool verbose) {
         fprintf(out, "%-11snothing: there is no backward pass\n", "saved");
     print_change(out, ctx, "peak", before ? &before->peak : NULL, r->after->peak, "live at one time");
     print_arena(out, ctx, before, r->after);
+    print_need(out, ctx, r);
     print_cost(out, ctx, before, r->after);
     if (s->plan)
         print_plan(out, s->plan);
