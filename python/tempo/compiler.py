@@ -32,8 +32,8 @@ class Compiled:
         return f"<tempo.Compiled {self.path}>"
 
 
-# Names that Python has for options of tempoc.
-NAMES = {"dims": "dim"}
+# Options of tempoc by the names that Python has for them.
+NAMES = {own: name for name, own in errors.NAMES.items()}
 STAYS = "external data stays at"  # tempoc's warning where a model is written to another folder than its weights
 
 
@@ -78,7 +78,7 @@ def _call(source, called, path, options):
         if done.returncode != 0:
             raise errors.of(done.returncode, said or f"tempoc ended with code {done.returncode}")
         with open(told, encoding="utf-8") as f:
-            return json.load(f), said.splitlines()
+            return json.load(f), errors.spoken(said).splitlines()
 
 
 def _compile_apart(source, called, options):

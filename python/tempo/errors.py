@@ -1,4 +1,6 @@
-"""What a status of libtempo, or an exit code of tempoc, is in Python. Both are the same numbers."""
+"""What a status of libtempo, or an exit code of tempoc, is in Python. Both are the same numbers. And what they say, in
+Python's words."""
+import re
 
 
 class Error(Exception):
@@ -47,6 +49,36 @@ class Bug(Error):
 BY_CODE = {1: Failed, 2: BadInput, 3: Unsupported, 4: Limit, 5: InputOutput, 6: NotFinite, 64: Usage, 70: Bug}
 
 
+# Options that are True or False, and those that Python has another name for.
+SWITCHES = frozenset("""accumulate accumulate-gradients best-effort check-rules clip-last decay-all inexact list-passes
+    list-rules loss-scale nesterov quiet retie stats time train-padding untie verbose verify verify-each""".split())
+NAMES = {"dim": "dims"}
+# A command line, which stays; options; functions of tempo.h.
+WORDS = re.compile(r"""tempo(?:c|-run|-train)\ [^;,]* | --dim[ =](?P<dim>[^\s=;,)]+)=(?P<size>\w+)
+                       | (?<![\w-])--(?P<name>[a-z][a-z0-9-]*)(?:=(?P<value>'[^']*'|[^\s;,:)]+))?
+                       | \btempo_(?P<call>set_state|get_state|keep|seed)\b""", re.VERBOSE)
+
+
+def _spoken(found):
+    if found["dim"]:
+        return f'dims={{"{found["dim"]}": {found["size"]}}}'
+    if found["call"]:
+        return f"Session.{found['call']}"
+    if not found["name"]:
+        return found[0]
+    name, value = NAMES.get(found["name"], found["name"].replace("-", "_")), found["value"]
+    if value is None:
+        return f"{name}=True" if found["name"] in SWITCHES else name
+    return f"{name}={value}" if value.isdecimal() else f'{name}="{value.strip(chr(39))}"'
+
+
+def spoken(message):
+    """What tempoc or libtempo says, with Python's words for options and functions: dims={"batch": 32} for --dim
+    batch=32, retie=True for --retie."""
+    message = message.replace("tempoc --help lists all options", "they are those of tempoc --help, with _ for -")
+    return WORDS.sub(_spoken, message)
+
+
 def of(code, message):
     """The exception for a code; Error itself where it has no class, such as a program that a signal ended."""
-    return BY_CODE.get(code, Error)(message.strip(), code)
+    return BY_CODE.get(code, Error)(spoken(message).strip(), code)

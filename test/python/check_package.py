@@ -176,6 +176,22 @@ def check_errors():
     assert str(error) == "full" and isinstance(error, tempo.Error)
 
 
+def check_words():
+    """Hints speak of keywords, and of methods; command lines stay as they are."""
+    table = subprocess.check_output([tempo.library.program(), "--help=table"], text=True)
+    for group, name, _, argument, *_ in (line.split("\t") for line in table.splitlines()):
+        told = f"{name.replace('-', '_')}=True" if not argument else {"dim": "dims"}.get(name, name.replace("-", "_"))
+        assert group == "Help" or tempo.errors.spoken(f"--{name}") == told, name
+    for said, told in {"--stop=VALUE stops it": 'stop="VALUE" stops it',
+                       "--dim batch=32 --dim seq=N": 'dims={"batch": 32} dims={"seq": N}',
+                       "--train='a b' trains it, --threads=8": 'train="a b" trains it, threads=8',
+                       "tempoc IN.onnx --passes=upgrade -o OUT.onnx": "tempoc IN.onnx --passes=upgrade -o OUT.onnx",
+                       "tempo_set_state changes it; a--b": "Session.set_state changes it; a--b"}.items():
+        assert tempo.errors.spoken(said) == told, tempo.errors.spoken(said)
+    raises(tempo.Usage, 64, ["unknown option recip; hint: did you mean recipe?", "with _ for -"],
+           lambda: tempo.compile(case("bert-dyn_18"), recip="none"))
+
+
 def check_fit_batch():
     path = case("bert-dyn_18")
     table = tempo.compile(path, write=False, fit="512MiB", threads=2).report["fit"]
