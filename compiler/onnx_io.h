@@ -2,6 +2,7 @@
 #ifndef TC_ONNX_IO_H
 #define TC_ONNX_IO_H
 #include "ir.h"
+#include <sys/stat.h>
 
 /* Reads a model from a file: guarded (depth, duplicates, memory and time linear in the size; reliability limits),
  * checked (names, SSA, order, dims, data lengths, opsets, function cycles). External data is referenced, not opened.
@@ -62,16 +63,43 @@ tc_status tc_out_commit(tc_ctx *ctx, tc_out_file *file); /* flush, sync, rename;
 void tc_out_abandon(tc_out_file *file);                  /* removes the temporary file; frees; NULL is fine */
 void tc_remove_temporary_files(void);                    /* of all open outputs: for handlers of signals */
 
-/* A file that an option says to write; path NULL: it does not, "-" is none. */
+/* The log of a run that goes on: written as it grows, truncated first unless `append`. NULL: the diagnostic is there.
+ */
+FILE *tc_out_in_place(tc_ctx *ctx, const char *path, bool append);
+
+/* open(2), but no pipe, terminal or device is waited for (O_NONBLOCK), and the result is none of the three standard
+ * files, should these be closed: what others print would become data. file.c */
+int tc_open(const char *path, int flags);
+int tc_above_standard(int fd);
+uint32_t tc_random_name(void); /* for names that nobody else takes */
+
+/* What is written to files, as their bytes tell. */
+typedef enum tc_written_kind {
+    TC_WRITTEN_MODEL,   /* ONNX, or its text */
+    TC_WRITTEN_REPORT,  /* tempoc --report */
+    TC_WRITTEN_BUG,     /* reproducer.onnxt */
+    TC_WRITTEN_ARRAYS,  /* tempo-run --outputs */
+    TC_WRITTEN_PROFILE, /* tempo-run --profile */
+    TC_WRITTEN_WEIGHTS, /* tempo-train --save-weights */
+    TC_WRITTEN_LOG,     /* tempo-train --log */
+    TC_WRITTEN_PLACES,  /* tempoc-plan -o */
+} tc_written_kind;
+#define TC_WRITTEN_WEIGHTS_BY "tempo-train --save-weights" /* metadata "writer" of a safetensors file */
+#define TC_WRITTEN_ARRAYS_BY "tempo-run --outputs"         /* comment of an archive */
+
+/* A file that an option says to write; path NULL: it does not, "-" is standard output. */
 typedef struct tc_written {
     const char *option, *path;
+    tc_written_kind kind;
 } tc_written;
-/* TC_USAGE where one of them is the file of another, or one of those that are read (NULL entries are left out). To be
- * asked before anything is written. written_files.c */
-tc_status tc_check_written(tc_ctx *ctx, const tc_written *written, size_t n_written, const char *const *read,
-                           size_t n_read);
-/* The file could be written, as far as can be told without writing: TC_USAGE or TC_IO else. */
-tc_status tc_check_writable(tc_ctx *ctx, const char *path);
-/* The same as tc_check_written for the external files of a model. */
-tc_status tc_check_weights(tc_ctx *ctx, const tc_written *written, size_t n_written, const tc_model *model);
+/* The one place that knows all files of a program. Called once, before anything is read: TC_USAGE where one of them is
+ * the file of another, or is there and is nothing that its option wrote; TC_IO where it cannot be written. From then on
+ * whatever opens a file to read it is refused (TC_USAGE) if it is one of these, or where standard output goes. Paths
+ * stay with the caller. written_files.c */
+tc_status tc_written_begin(tc_ctx *ctx, const tc_written *written, size_t n);
+tc_status tc_written_check(tc_ctx *ctx, const struct stat *read, const char *path);
+/* The same of the external files of a model, which are opened when they are needed. */
+tc_status tc_written_check_weights(tc_ctx *ctx, const tc_model *model);
+/* TC_USAGE where the file is there and is of another kind. */
+tc_status tc_written_check_kind(tc_ctx *ctx, const tc_written *written);
 #endif

@@ -1,13 +1,14 @@
 /* tensor_map.c: external tensors -> pointers into files mapped read-only, one mapping for each file; and the end of a
  * model, which unmaps them. A model names its files, and no name may reach a file outside the model's folder, by ".."
- * or by links. So each file is opened relative to the folder: by openat2, which refuses both, or, on a Linux without
- * openat2, one component at a time. */
+ * or by links, but for those by which a download cache keeps its files (find_blob). So each file is opened relative to
+ * the folder: by openat2, which refuses both, or, on a Linux without openat2, one component at a time. */
 #include "onnx_io.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -84,8 +85,41 @@ static int open_below(int folder, const char *location) {
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     long fd = syscall(SYS_openat2, folder, location, &how, sizeof how);
     if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-        return open_by_components(folder, location);
-    return (int)fd;
+        fd = open_by_components(folder, location);
+    return tc_above_standard((int)fd);
+}
+
+/* Huggingface's cache of a model is a folder R with the files in R/blobs, each under its hash, and links to them below
+ * R/snapshots/REVISION. Of the real paths of a model's folder and of a file that it names: where the file is called so
+ * behind a link, and R/blobs has it, its name there, and the length of "R/blobs". NULL: it is somewhere else. */
+static const char *find_blob(const char *folder, const char *file, size_t *out_length) {
+    static const char blobs[] = "/blobs", snapshots[] = "/snapshots/";
+    const char *slash = strrchr(file, '/');
+    size_t n = *out_length = slash ? (size_t)(slash - file) : 0;
+    if (n < sizeof blobs || memcmp(slash - strlen(blobs), blobs, strlen(blobs)) != 0)
+        return NULL;
+    n -= strlen(blobs);
+    return strncmp(folder, file, n) == 0 && strncmp(folder + n, snapshots, strlen(snapshots)) == 0 ? slash + 1 : NULL;
+}
+
+/* A link of the model's folder into the cache that the folder is a part of. -1, errno being ELOOP: it is another one.
+ */
+static int open_blob(const char *folder, const char *location, tc_arena *arena) {
+    size_t length;
+    int fd = -1;
+    char *from = realpath(folder, NULL);
+    char *to = realpath(tc_arena_printf(arena, "%s/%s", folder, location), NULL);
+    const char *blob = from && to ? find_blob(from, to, &length) : NULL;
+    if (blob) {
+        int blobs = tc_open(tc_arena_strndup(arena, to, length), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        fd = blobs < 0 ? -1 : open_below(blobs, blob);
+        close(blobs);
+    }
+    free(from);
+    free(to);
+    if (fd < 0)
+        errno = ELOOP;
+    return fd;
 }
 
 /* --- mapping ---------------------------------------------------------------------------------- */
@@ -109,8 +143,12 @@ static const char *folder_of(const request *r) {
 }
 
 static tc_status fail_open(const request *r) {
-    if (errno == ELOOP)
-        return fail(r, TC_BAD_INPUT, "is or lies behind a symbolic link, which is not followed");
+    if (errno == ELOOP) {
+        fail(r, TC_BAD_INPUT, "is or lies behind a symbolic link, which is not followed");
+        tc_hint(r->ctx, "links are followed from snapshots to blobs of one cache alone; copy model and weights to a "
+                        "folder, by cp -L");
+        return TC_BAD_INPUT;
+    }
     if (errno == EXDEV)
         return fail(r, TC_BAD_INPUT, "leaves the model's folder");
     tc_status status = errno == ENOMEM ? TC_LIMIT : TC_IO;
@@ -127,8 +165,12 @@ static tc_status map_file(const request *r, int fd, tc_file *out_file) {
         return fail_open(r);
     if (!S_ISREG(st.st_mode))
         return fail(r, TC_BAD_INPUT, "is no regular file");
-    if (st.st_nlink != 1)
-        return fail(r, TC_BAD_INPUT, "has several hard links: it may be a file from elsewhere");
+    if (st.st_nlink != 1) {
+        fail(r, TC_BAD_INPUT, "has several hard links: it may be a file from elsewhere");
+        tc_hint(r->ctx, "copy model and weights to a folder, by cp");
+        return TC_BAD_INPUT;
+    }
+    TC_TRY(tc_written_check(r->ctx, &st, r->location));
     *out_file = (tc_file){.size = (size_t)st.st_size};
     if (!st.st_size)
         return TC_OK;
@@ -147,6 +189,8 @@ static tc_status open_mapping(const request *r, tc_file **out_file) {
     if (at < 0)
         return fail_open(r);
     int fd = open_below(at, location);
+    if (fd < 0 && errno == ELOOP)
+        fd = open_blob(folder_of(r), location, r->ctx->arena);
     int saved = errno;
     close(at);
     errno = saved;

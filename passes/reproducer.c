@@ -109,7 +109,9 @@ void tc_reproducer_write(tc_pass_env *env, const char *done, const char *left) {
     ctx->pass = NULL;
     if (is_read(ctx))
         return;
-    tc_status status = replay(env, done, &model);
+    tc_status status = tc_written_check_kind(ctx, &(tc_written){"the bug's graph in", TC_REPRODUCER, TC_WRITTEN_BUG});
+    if (status == TC_OK)
+        status = replay(env, done, &model);
     if (status == TC_OK) {
         ctx->n_diags = n_diags; /* what the passes had to say was said */
         status = write_file(ctx, env->options, model, left);

@@ -123,21 +123,18 @@ static tc_status read_all(reader *r) {
     return TC_OK;
 }
 
-static tc_status open_zip(tc_ctx *ctx, const char *path, zip_t **out_zip) {
-    int code = 0;
-    struct stat st;
-    bool there = stat(path, &st) == 0;
-    if (!there || !S_ISREG(st.st_mode))
-        return tc_error(ctx, TC_IO, NULL, "cannot read '%s' as .npz: %s", tc_quote(ctx, path),
-                        there ? "it is not a plain file" : strerror(errno));
-    *out_zip = zip_open(path, ZIP_RDONLY, &code);
-    if (*out_zip)
-        return TC_OK;
+static tc_status open_zip(tc_ctx *ctx, const char *path, const tc_file *file, zip_t **out_zip) {
     zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    tc_status status = zip_error_system_type(&error) == ZIP_ET_SYS ? TC_IO : TC_BAD_INPUT;
-    const char *why = code == ZIP_ER_NOENT ? "its directory is damaged" : zip_error_strerror(&error);
-    tc_error(ctx, status, NULL, "cannot read '%s' as .npz: %s", tc_quote(ctx, path), why);
+    zip_error_init(&error);
+    zip_source_t *source = zip_source_buffer_create(file->data, file->size, 0, &error);
+    *out_zip = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
+    tc_status status = *out_zip ? TC_OK : zip_error_code_zip(&error) == ZIP_ER_MEMORY ? TC_LIMIT : TC_BAD_INPUT;
+    if (!*out_zip) {
+        const char *why =
+            zip_error_code_zip(&error) == ZIP_ER_NOENT ? "its directory is damaged" : zip_error_strerror(&error);
+        tc_error(ctx, status, NULL, "cannot read '%s' as .npz: %s", tc_quote(ctx, path), why);
+        zip_source_free(source);
+    }
     zip_error_fini(&error);
     return status;
 }
@@ -146,9 +143,10 @@ static void discard(void *zip) { zip_discard(zip); }
 
 static void free_arrays(void *npz) { rt_npz_free(npz); }
 
-tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz_wants wants, const void *user, rt_npz *out_npz) {
+static tc_status read_zip(tc_ctx *ctx, const char *path, const tc_file *file, rt_npz_wants wants, const void *user,
+                          rt_npz *out_npz) {
     zip_t *zip = NULL;
-    TC_TRY(open_zip(ctx, path, &zip));
+    TC_TRY(open_zip(ctx, path, file, &zip));
     tc_held held_zip, held_npz;
     *out_npz = (rt_npz){0};
     tc_hold(&held_zip, discard, zip);
@@ -161,6 +159,18 @@ tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz_wants wants, const v
     zip_discard(zip);
     if (status != TC_OK)
         rt_npz_free(out_npz);
+    return status;
+}
+
+tc_status rt_npz_read(tc_ctx *ctx, const char *path, rt_npz_wants wants, const void *user, rt_npz *out_npz) {
+    tc_file file;
+    tc_held held;
+    *out_npz = (rt_npz){0};
+    TC_TRY(tc_file_open(ctx, path, &file));
+    tc_file_hold(&file, &held);
+    tc_status status = read_zip(ctx, path, &file, wants, user, out_npz);
+    tc_let_go(&held);
+    tc_file_close(&file);
     return status;
 }
 
@@ -246,6 +256,7 @@ static tc_status write_zip(tc_ctx *ctx, const char *temp, const char *path, cons
     for (size_t i = 0; ok && i < n; i++)
         ok = add_array(zip, arena, taken, &arrays[i]);
     tc_let_go(&held);
+    ok = ok && zip_set_archive_comment(zip, TC_WRITTEN_ARRAYS_BY, sizeof TC_WRITTEN_ARRAYS_BY - 1) == 0;
     if (!ok || zip_close(zip) != 0) {
         tc_error(ctx, TC_IO, NULL, "cannot write '%s': %s", tc_quote(ctx, path),
                  zip ? zip_strerror(zip) : "the file cannot be made");

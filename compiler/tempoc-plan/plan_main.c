@@ -66,7 +66,7 @@ static tc_status check_arguments(tc_ctx *ctx, plan_options *o, const tc_argument
         return tc_error(ctx, TC_USAGE, NULL, "--check packs nothing: there is no use for %s",
                         o->output ? "--output" : "--minimize");
     o->input = arguments->items[0];
-    return tc_check_written(ctx, (const tc_written[]){{"--output", o->output}}, 1, &o->input, 1);
+    return tc_written_begin(ctx, &(tc_written){"--output", o->output, TC_WRITTEN_PLACES}, 1);
 }
 
 /* --- the work --------------------------------------------------------------------------------- */

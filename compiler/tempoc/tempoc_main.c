@@ -128,17 +128,9 @@ static tc_status check_arguments(tc_ctx *ctx, cli *c, const tc_arguments *argume
     return tc_pipeline_check(ctx, &c->options);
 }
 
-#define WRITTEN(c)                                                                                                     \
-    (const tc_written[]) { {"-o", (c)->output}, {"--report", (c)->report}, }
-enum { N_WRITTEN = 2 };
-
 static tc_status check_outputs(tc_ctx *ctx, const cli *c) {
-    if (c->report)
-        TC_TRY(tc_check_writable(ctx, c->report));
-    if (c->output && strcmp(c->output, "-") != 0)
-        TC_TRY(tc_check_writable(ctx, c->output));
-    TC_TRY(tc_check_written(ctx, WRITTEN(c), N_WRITTEN, (const char *const[]){c->input, c->checkpoint}, 2));
-    TC_TRY(tc_check_written(ctx, WRITTEN(c), N_WRITTEN, c->options.rules_files, c->options.n_rules_files));
+    const tc_written written[] = {{"-o", c->output, TC_WRITTEN_MODEL}, {"--report", c->report, TC_WRITTEN_REPORT}};
+    TC_TRY(tc_written_begin(ctx, written, TC_COUNT(written)));
     if (c->output == NULL || strcmp(c->output, "-") != 0 || emits_text(c) || !isatty(STDOUT_FILENO))
         return TC_OK;
     tc_error(ctx, TC_USAGE, NULL, "a binary model is not written to a terminal");
@@ -257,7 +249,7 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
     tc_model *model = NULL;
     tc_status status = tempoc_read(ctx, &(tempoc_source){file, c->input, c->weights, NULL}, &model);
     if (status == TC_OK && write)
-        status = tc_check_weights(ctx, WRITTEN(c), N_WRITTEN, model);
+        status = tc_written_check_weights(ctx, model);
     if (status == TC_OK)
         status = tc_pipeline_run(&env, model);
     if (status == TC_OK && write)

@@ -4,10 +4,10 @@
  *
  * Each sweep visits the nodes that were there when it began, in order. The number of sweeps and of rewrites has a
  * bound, so a rule that undoes another, or that grows the graph, ends in a warning. */
+#include "../../compiler/onnx_io.h"
 #include "../../compiler/shape.h"
 #include "../embed.h"
 #include "rule_ir.h"
-#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -368,27 +368,18 @@ void tc_rules_from_end(tc_rule_set *set) { set->from_end = true; }
 
 /* --- loading ---------------------------------------------------------------------------------- */
 
-static void close_stream(void *stream) { fclose(stream); }
-
 tc_status tc_rules_load_file(tc_ctx *ctx, const char *path, tc_rule_set *set) {
-    FILE *in = fopen(path, "rb");
-    if (!in)
-        return tc_error(ctx, TC_IO, NULL, "cannot read rules from '%s': %s", tc_quote(ctx, path), strerror(errno));
-    char *text = NULL;
-    size_t cap = 0, n = 0, got;
+    tc_file file;
     tc_held held;
-    tc_hold(&held, close_stream, in);
-    do {
-        text = tc_arena_grow(set->arena, text, 1, &cap, n + 4096);
-        got = fread(text + n, 1, cap - n - 1, in);
-        n += got;
-    } while (got > 0 && n < (1u << 24));
-    bool failed = ferror(in) != 0;
-    tc_let_go(&held);
-    fclose(in);
+    TC_TRY(tc_file_open(ctx, path, &file));
+    tc_file_hold(&file, &held);
+    size_t n = file.size;
+    char *text = tc_arena_alloc(set->arena, n + 1, 1);
+    if (n > 0)
+        memcpy(text, file.data, n);
     text[n] = '\0';
-    if (failed)
-        return tc_error(ctx, TC_IO, NULL, "cannot read rules from '%s'", tc_quote(ctx, path));
+    tc_let_go(&held);
+    tc_file_close(&file);
     if (strlen(text) != n)
         return tc_error(ctx, TC_BAD_INPUT, NULL, "'%s' holds a NUL: it is no rules file", tc_quote(ctx, path));
     uint32_t built_in = set->n_functions;

@@ -53,10 +53,6 @@ static tc_status parse_dropout_rng(tc_ctx *ctx, run_options *o) {
     return tc_error(ctx, TC_USAGE, NULL, "--dropout-rng=%s: expected tempo or ort", tc_quote(ctx, o->dropout_rng));
 }
 
-#define WRITTEN(o)                                                                                                     \
-    (const tc_written[]) { {"--outputs", (o)->outputs}, {"--profile", (o)->profile}, }
-enum { N_WRITTEN = 2 };
-
 static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments *arguments) {
     if (o->threads > 4096 || o->repeat < 1 || o->repeat > 1000000)
         return tc_error(ctx, TC_USAGE, NULL, "--threads goes from 0 to 4096, --repeat from 1 to 1000000");
@@ -76,7 +72,9 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
         return TC_USAGE;
     }
     o->model = o->test_data ? NULL : arguments->items[0];
-    return tc_check_written(ctx, WRITTEN(o), N_WRITTEN, (const char *const[]){o->model, o->inputs, o->checkpoint}, 3);
+    const tc_written written[] = {{"--outputs", o->outputs, TC_WRITTEN_ARRAYS},
+                                  {"--profile", o->profile, TC_WRITTEN_PROFILE}};
+    return tc_written_begin(ctx, written, TC_COUNT(written));
 }
 
 /* --- a run ------------------------------------------------------------------------------------ */
@@ -204,7 +202,7 @@ static tc_status run_model(tc_ctx *ctx, const run_options *o) {
     tempo_status opened = rt_open(o->model, &o->session, &o->hooks, &session);
     tc_status status = opened == TEMPO_OK ? TC_OK : run_failed(session, opened);
     if (status == TC_OK)
-        status = tc_check_weights(ctx, WRITTEN(o), N_WRITTEN, session->model);
+        status = tc_written_check_weights(ctx, session->model);
     if (status == TC_OK && o->checkpoint)
         status = rt_weights_open(ctx, o->checkpoint, &weights);
     if (status == TC_OK && o->inputs)

@@ -2,6 +2,7 @@
 #include "../../compiler/onnx_io.h"
 #include "run.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,10 +48,10 @@ static tc_status begin_group(tc_ctx *ctx, const run_options *o, tempo_session *s
 }
 
 static bool read_group(const char *path, tempo_group *out_group) {
-    FILE *file = fopen(path, "rb");
-    bool is_read = file && fread(out_group, sizeof *out_group, 1, file) == 1;
-    if (file)
-        fclose(file);
+    int fd = tc_open(path, O_RDONLY);
+    bool is_read = fd >= 0 && read(fd, out_group, sizeof *out_group) == (ssize_t)sizeof *out_group;
+    if (fd >= 0)
+        close(fd);
     return is_read;
 }
 

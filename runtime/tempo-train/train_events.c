@@ -84,9 +84,9 @@ tc_status train_events_open(tc_ctx *ctx, const char *folder, train_events *out) 
         return tc_error(ctx, TC_IO, NULL, "--tensorboard: cannot make the folder %s: %s", tc_quote(ctx, folder),
                         strerror(errno));
     (void)gethostname(host, sizeof host - 1);
-    out->path = tc_arena_printf(ctx->arena, "%s/events.out.tfevents.%" PRId64 ".%s.%ld.tempo", folder,
-                                (int64_t)time(NULL), host, (long)getpid());
-    out->file = fopen(out->path, "wbe");
+    out->path = tc_arena_printf(ctx->arena, "%s/events.out.tfevents.%" PRId64 ".%s.%u.tempo", folder,
+                                (int64_t)time(NULL), host, tc_random_name());
+    out->file = fopen(out->path, "wbxe");
     if (!out->file)
         return tc_error(ctx, TC_IO, NULL, "--tensorboard: cannot write %s: %s", tc_quote(ctx, out->path),
                         strerror(errno));

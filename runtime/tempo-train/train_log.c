@@ -31,8 +31,8 @@ tc_status train_log_open(tc_ctx *ctx, const train_options *o, int64_t updates, i
                        .first = done,
                        .json_path = o->log};
     tc_hold(&out->held, close_log, out);
-    if (o->log && !(out->json = fopen(o->log, done > 0 ? "ae" : "we")))
-        return tc_error(ctx, TC_IO, NULL, "--log: cannot write %s: %s", tc_quote(ctx, o->log), strerror(errno));
+    if (o->log && !(out->json = tc_out_in_place(ctx, o->log, done > 0)))
+        return TC_IO;
     return o->tensorboard ? train_events_open(ctx, o->tensorboard, &out->events) : TC_OK;
 }
 
@@ -187,15 +187,17 @@ void train_log_say(train_log *log, const char *format, ...) {
 tc_status train_log_close(tc_ctx *ctx, train_log *log) {
     train_log_settle(log);
     tc_let_go(&log->held);
+    const char *path = log->events.path;
+    tc_status events =
+        train_events_close(&log->events)
+            ? TC_OK
+            : tc_error(ctx, TC_IO, NULL, "--tensorboard: %s could not be written whole: is the disk full?",
+                       tc_quote(ctx, path));
     bool whole = !log->json || !ferror(log->json);
     whole = (!log->json || fclose(log->json) == 0) && whole;
     log->json = NULL;
     if (!whole)
         return tc_error(ctx, TC_IO, NULL, "--log: %s could not be written whole: is the disk full?",
                         tc_quote(ctx, log->json_path));
-    const char *events = log->events.path;
-    return train_events_close(&log->events)
-               ? TC_OK
-               : tc_error(ctx, TC_IO, NULL, "--tensorboard: %s could not be written whole: is the disk full?",
-                          tc_quote(ctx, events));
+    return events;
 }

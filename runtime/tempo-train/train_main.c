@@ -135,24 +135,18 @@ static tc_status check_arguments(tc_ctx *ctx, train_options *o, const tc_argumen
 
 /* --- files ---------------------------------------------------------------------------------------- */
 
-#define WRITTEN(o)                                                                                                     \
-    (const tc_written[]) { {"--save", (o)->save}, {"--save-weights", (o)->save_weights}, {"--log", (o)->log}, }
-enum { N_WRITTEN = 3 };
-
 static tc_status check_files(tc_ctx *ctx, const train_options *o) {
-    for (size_t i = 0; i < N_WRITTEN; i++)
-        if (WRITTEN(o)[i].path)
-            TC_TRY(tc_check_writable(ctx, WRITTEN(o)[i].path));
-    TC_TRY(
-        tc_check_written(ctx, WRITTEN(o), N_WRITTEN, (const char *const[]){o->model, o->data_path, o->eval_path}, 3));
-    return tc_check_written(ctx, WRITTEN(o), N_WRITTEN, o->options.rules_files, o->options.n_rules_files);
+    const tc_written written[] = {{"--save", o->save, TC_WRITTEN_MODEL},
+                                  {"--save-weights", o->save_weights, TC_WRITTEN_WEIGHTS},
+                                  {"--log", o->log, TC_WRITTEN_LOG}};
+    return tc_written_begin(ctx, written, TC_COUNT(written));
 }
 
 /* The weights of the file stay where they are, too. */
 static tc_status check_weights(tc_ctx *ctx, const train_source *from) {
     tc_model *model;
     TC_TRY(tc_read_opened(ctx, from->file, from->o->model, &model));
-    tc_status status = tc_check_weights(ctx, WRITTEN(from->o), N_WRITTEN, model);
+    tc_status status = tc_written_check_weights(ctx, model);
     tc_model_destroy(model);
     return status;
 }

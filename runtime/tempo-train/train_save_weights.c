@@ -52,7 +52,7 @@ static bool put_back(tc_arena *arena, const train_run *r, const tc_model *file, 
 }
 
 static tc_status write_weights(train_run *r, tc_arena *arena, const tc_model *file) {
-    const tc_pair metadata[] = {{"format", "pt"}};
+    const tc_pair metadata[] = {{"format", "pt"}, {"writer", TC_WRITTEN_WEIGHTS_BY}};
     rt_array *weights;
     size_t n, n_put = 0, n_left = 0;
     TC_TRY(train_list_states(r, arena, true, &weights, &n));

@@ -1,5 +1,6 @@
-"""External data is mapped from inside the model's folder only: links, folders, pipes, hard links and ranges past the
-end are refused."""
+"""External data is mapped from inside the model's folder only: links but those of a download cache, folders, pipes,
+hard links and ranges past the end are refused."""
+import shutil
 from io_common import *
 
 top = tempfile.mkdtemp()
@@ -54,4 +55,20 @@ refused("e07_fifo", try_file("fifo"), 2, "W", "fifo", "regular")
 refused("is_folder", try_file("sub"), 2, "W", "sub", "regular")
 refused("missing", try_file("gone.bin"), 5, "W", "gone.bin", "No such file", f"in the folder '{folder}'")
 refused("through_file", try_file("w.bin/x"), 5, "W", "w.bin/x")
+
+# A cache of Huggingface's: links lead from snapshots to blobs, and to nowhere else.
+folder = os.path.join(top, "cache/snapshots/r/onnx")
+os.makedirs(folder)
+os.makedirs(os.path.join(top, "cache/blobs/below"))
+for to, link in (("blobs/1", "w.bin"), ("blobs/2", "out.bin"), ("../outside.bin", "over.bin"), ("refs", "near.bin"),
+                 ("blobs/below/1", "below.bin"), ("../notcache/blobs/1", "other.bin")):
+    os.symlink("../../../" + to, os.path.join(folder, link))
+os.symlink("../../outside.bin", os.path.join(top, "cache/blobs/2"))
+os.makedirs(os.path.join(top, "notcache/blobs"))
+for path in ("cache/blobs/1", "cache/refs", "cache/blobs/below/1", "notcache/blobs/1"):
+    shutil.copy(os.path.join(top, "outside.bin"), os.path.join(top, path))
+accept("blob", try_file("w.bin"), sum_of(0, 64))
+for link in ("out.bin", "over.bin", "near.bin", "below.bin", "other.bin"):
+    refused(f"no_blob_{link}", try_file(link), 2, "W", link, "symbolic link", "cp -L")
+refused("up_to_file", try_file("../../../blobs/1"), 2, "W", "leaves the model's folder")
 finish()

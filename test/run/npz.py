@@ -182,14 +182,14 @@ def not_over_what_is_read():
         for over in (name, path("link"), path("in.npz"), path("./in.npz")):
             run(name, "--inputs", path("in.npz"), option, over, code=64, says=(option, "write over"))
     run(name, "--inputs", path("in.npz"), "--outputs", path("out.npz"))
-    run(name, "--inputs", os.path.dirname(name), code=5, says=("not a plain file",))
+    run(name, "--inputs", os.path.dirname(name), code=5, says=("is a folder",))
 
 
 def written_whole():
     """A file that cannot be written leaves what was there, and nothing beside it."""
     name = model("identity.onnxt", "g (float[a] x) => (float[a] y) { y = Identity (x) }")
     np.savez(path("in.npz"), x=np.zeros(3, "f4"))
-    run(name, "--inputs", path("in.npz"), "--outputs", path("no/such/out.npz"), code=5, says=("no/such/out.npz",))
+    run(name, "--inputs", path("in.npz"), "--outputs", path("no/such/out.npz"), code=5, says=("no/such: No such file",))
     run(name, "--inputs", path("in.npz"), "--outputs", "/dev/null", code=5, says=("/dev/null",))
     first = path("first.npz")
     run(name, "--inputs", path("in.npz"), "--outputs", first)

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""No file that is read is written over, and no two outputs go to one file, whatever paths lead there: exit code 64, and
-nothing is written.
+"""No output of any program replaces a file that is read, another output, or what nothing of ours wrote for that option,
+whatever paths, links and folders lead there: exit code 64, and nothing is written. What was written is replaced by the
+next run. No pipe is waited for that nobody writes to or reads from, and no device but sinks is written to.
 
-usage: written.py TEMPO_RUN TEMPOC
+usage: written.py TEMPO_RUN TEMPOC TEMPO_TRAIN TEMPOC_PLAN
 """
+import filecmp
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -12,75 +15,143 @@ import onnx
 from onnx import numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from programs import check, finish, path, told  # noqa: E402
-from tool import TOOL  # noqa: E402
+from programs import check, finish, path, run, told  # noqa: E402
 
-TEMPOC, TEMPO_RUN = os.path.abspath(sys.argv[2]), os.path.abspath(TOOL)
+TEMPO_RUN, TEMPOC, TEMPO_TRAIN, TEMPOC_PLAN = map(os.path.abspath, sys.argv[1:5])
+TRAIN = (TEMPO_TRAIN, "m.onnx", "-q", "--data=shards", "--eval-data=eval.npz", "--rules=rules", "--train-list=list",
+         "--steps=2", "--batch=2", "--optimizer=sgd")
+GO_ON = (*TRAIN, "--checkpoint=run", "--checkpoint-every=1", "--resume")
+# A program with all that it reads; its outputs; files that it reads.
+PROGRAMS = (
+    ((TEMPOC, "m.onnx", "-q", "--rules=rules", "--train-list=list", "--cost=cost.csv", "--checkpoint=weights.npz"),
+     ("-o", "--report"), ("m.onnx", "w.bin", "rules", "list", "cost.csv", "weights.npz")),
+    ((TEMPO_RUN, "m.onnx", "--inputs=in.npz"), ("--outputs", "--profile"), ("m.onnx", "w.bin", "in.npz")),
+    (GO_ON, ("--save", "--save-weights", "--log"),
+     ("m.onnx", "w.bin", "shards/a.npz", "shards/b.npz", "eval.npz", "rules", "list", "run/step-2/state",
+      "run/step-2/weights.safetensors", "run/step-1/optimizer.safetensors")),
+    ((TEMPOC_PLAN, "in.csv"), ("--output",), ("in.csv",)),
+)
 
 
 def make():
-    """A model with an external file, rules, inputs; links to each, and a folder under two names."""
+    """What is read, a folder under a second name, links to each file; data that tempo-run itself wrote."""
     w = np.ones(6, "f4")
-    tensor = numpy_helper.from_array(w, "w")
     graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Add", ["x", "w"], ["y"]),
+        [onnx.helper.make_node("Mul", ["x", "w"], ["y"]),
          onnx.helper.make_node("ReduceSum", ["y"], ["loss"], keepdims=0)], "g",
-        [onnx.helper.make_tensor_value_info("x", 1, [6])],
-        [onnx.helper.make_tensor_value_info("loss", 1, [])], [tensor])
+        [onnx.helper.make_tensor_value_info("x", 1, ["n", 6])],
+        [onnx.helper.make_tensor_value_info("loss", 1, [])], [numpy_helper.from_array(w, "w")])
     made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
-    t = made.graph.initializer[0]
-    t.ClearField("raw_data")
-    t.data_location = onnx.TensorProto.EXTERNAL
-    t.external_data.add(key="location", value="w.json")
-    os.mkdir(path("real"))
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="w.bin")
+    os.makedirs(path("real/shards"))
     os.symlink("real", path("other"))
-    files = {"m.json": made.SerializeToString(), "w.json": w.tobytes(), "rules.json": b""}
-    for name, data in files.items():
-        with open(path(f"real/{name}"), "wb") as file:
+    os.chdir(path("real"))
+    copy = b'<ir_version: 10, opset_import: ["" : 21]> g (float[n,6] z) => (float[n,6] x) { x = Identity (z) }'
+    for name, data in (("m.onnx", made.SerializeToString()), ("w.bin", w.tobytes()), ("rules", b""), ("list", b"w\n"),
+                       ("copy.onnxt", copy), ("notes", b"Dear diary\n"), ("page.json", b'{\n\t"name":\t"mine"\n}\n'),
+                       ("in.csv", b"id,lower,upper,size\na,0,3,4096\n"),
+                       ("cost.csv", b"node,op,operands,result,runs,nanoseconds\n")):
+        with open(name, "wb") as file:
             file.write(data)
-    np.savez(path("real/in.npz"), x=w)
-    os.symlink("real/m.json", path("model-link.json"))
-    os.link(path("real/rules.json"), path("rules-link.json"))
+    np.savez("z.npz", z=np.ones((4, 6), "f4"))
+    np.savez("weights.npz", w=w)
+    for name in ("in.npz", "eval.npz", "shards/a.npz", "shards/b.npz"):
+        run(TEMPO_RUN, "copy.onnxt", "--inputs=z.npz", "--outputs", name)
+    run(*GO_ON)
+    for _, _, files in PROGRAMS:
+        for name in files:
+            os.makedirs(os.path.dirname(path(f"soft/{name}")), exist_ok=True)
+            os.makedirs(os.path.dirname(path(f"hard/{name}")), exist_ok=True)
+            if not os.path.lexists(path(f"soft/{name}")):
+                os.symlink(path(f"real/{name}"), path(f"soft/{name}"))
+                if name != "w.bin":  # no model may name one with several links
+                    os.link(name, path(f"hard/{name}"))
 
 
 def contents():
     found = {}
-    for name in os.listdir(path("real")):
-        with open(path(f"real/{name}"), "rb") as file:
-            found[name] = file.read()
+    for folder, _, names in os.walk(path("real")):
+        for name in names:
+            if not os.path.islink(os.path.join(folder, name)) and os.path.isfile(os.path.join(folder, name)):
+                with open(os.path.join(folder, name), "rb") as file:
+                    found[os.path.join(folder, name)] = file.read()
     return found
 
 
-def refused(tool, *args, says):
+def refused(*command, code=64, says=()):
     before = contents()
-    told(tool, *args, code=64, says=("would write over", says), timeout=60, cwd=path("real"))
-    check(contents() == before, f"something was written: {args}")
+    told(*command, code=code, says=says or (("would write over",) if code == 64 else ()), timeout=60)
+    check(contents() == before, f"something was written: {command}")
 
 
-def fine(tool, *args):
-    told(tool, *args, timeout=60, cwd=path("real"))
+def what_is_read():
+    for command, options, files in PROGRAMS:
+        for option in options:
+            for name in files:
+                ways = [f"../other/{name}", path(f"soft/{name}"), path(f"hard/{name}")]
+                if option == "--report":  # its name says what it is
+                    ways = [path(f"soft/{name}.json")]
+                    os.symlink(path(f"real/{name}"), ways[0])
+                for way in filter(os.path.exists, ways):
+                    refused(*command, option, way)
+    # Files of the very kind that the option writes, and an empty one, which any may replace.
+    for command, name in (((TEMPOC, "m.onnx", "-o"), "m.onnx"), ((*TRAIN, "--save"), "m.onnx"),
+                          ((TEMPO_RUN, "m.onnx", "--inputs=in.npz", "--outputs"), "in.npz"),
+                          ((*TRAIN, "--log"), "rules"), ((TEMPOC, "m.onnx", "--rules=rules", "-o"), "rules")):
+        for way in (name, f"../other/.//{name}", path(f"soft/{name}"), path(f"hard/{name}")):
+            refused(*command, way, says=("a file that is read: ", name))
+    refused("sh", "-c", f"{TEMPOC} - -q -o ../other/m.onnx < m.onnx", says=("standard input",))
+    refused("sh", "-c", f"{' '.join(TRAIN)} >> list", code=64, says=("standard output goes to",))
+
+
+def what_is_written():
+    refused(TEMPOC, "m.onnx", "-o", "new.json", "--report=../other/.//new.json", says=("the file of -o",))
+    for command, options, _ in PROGRAMS:
+        command = TRAIN if command == GO_ON else command
+        for option in options:
+            end = ".json" if option == "--report" else ""
+            for name in ("notes", "page.json", "z.npz", "weights.npz", "in.csv"):
+                shutil.copy(name, path(f"foreign{end}"))
+                refused(*command, option, path(f"foreign{end}"), says=("would write over a file that is not",))
+                check(filecmp.cmp(name, path(f"foreign{end}"), False), f"{option} wrote over {name}")
+            own = path(f"own{option}{end}")
+            for again in range(4):
+                told(*command, option, own, timeout=60)
+                check(os.path.getsize(own) > 0, f"{option} wrote nothing")
+                if again == 2:  # an empty file is everybody's
+                    os.truncate(own, 0)
+        refused(*command, options[0], path("real"), code=5, says=("folder",))
+    for _ in range(2):
+        told(TEMPOC, "m.onnx", "-q", "-o", path("own.onnxt"), "--report", path("own.html"))
+
+
+def no_files():
+    """Pipes and devices; standard ones."""
+    os.mkfifo("fifo")
+    for command in ((TEMPOC, "fifo"), (TEMPOC, "m.onnx", "--rules=fifo"), (TEMPOC, "m.onnx", "--cost=fifo"),
+                    (TEMPOC, "m.onnx", "--train-list=fifo"), (TEMPOC, "m.onnx", "--checkpoint=fifo"),
+                    (TEMPOC, "m.onnx", "-o", "fifo"), (TEMPO_RUN, "fifo"), (TEMPO_RUN, "m.onnx", "--inputs=fifo"),
+                    (TEMPOC_PLAN, "fifo"), (*TRAIN, "--eval-data=shards/c.npz"), (*TRAIN, "--log=fifo")):
+        if "shards/c.npz" in command[-1]:
+            os.link("fifo", "shards/c.npz")
+        refused(*command, code=5)
+    os.remove("shards/c.npz")
+    for command in ((TEMPOC, "m.onnx", "-o"), (*TRAIN, "--log"), (*TRAIN, "--save-weights")):
+        os.symlink("/dev/random", "device")
+        refused(*command, "device", code=5, says=("is a device",))
+        os.remove("device")
+        told(*command, "/dev/null")
+    for words in ('"$0" - -q -o /dev/stdout < m.onnx | cat > "$1"', '"$0" <(cat m.onnx) -q -o >(cat > "$1"); wait $!'):
+        run("bash", "-c", words, TEMPOC, path("piped"))
+        check(b"loss" in open(path("piped"), "rb").read(), f"{words}: nothing came")
+    check(os.path.islink("/dev/stdout"), "the link to standard output is gone")
 
 
 make()
-compile_it = (TEMPOC, "m.json", "--rules=rules.json")
-refused(*compile_it, "-o", "../model-link.json", says="read: m.json")
-refused(*compile_it, "-o", "w.json", says="w.json")
-refused(*compile_it, "-o", "../other/w.json", says="w.json")
-refused(*compile_it, "-o", "../rules-link.json", says="rules.json")
-refused(*compile_it, "--report=m.json", says="--report")
-refused(*compile_it, "--report=./w.json", says="--report")
-refused(*compile_it, "--report=rules.json", says="--report")
-refused(*compile_it, "-o", "new.json", "--report=../other/.//new.json", says="the file of -o")
-run_it = (TEMPO_RUN, "m.json", "--inputs", "in.npz")
-for option in ("--outputs", "--profile"):
-    for read in ("m.json", "w.json", "in.npz"):
-        refused(*run_it, option, f"../other/{read}", says=option)
-refused(*run_it, "--outputs", "new.npz", "--profile", "../other/new.npz", says="the file of --outputs")
-# Near misses: other files, files that are there but nobody reads, and what is no file.
-fine(*compile_it, "-o", "new.onnx", "--report=new.json")
-fine(*compile_it, "-o", "new.onnx", "--report=new.json", "-q")
-fine(*compile_it, "-o", "/dev/null", "-q")
-fine(*compile_it, "-o", "-", "--emit=text", "--report=new.json")
-fine(*run_it, "--outputs", "out.npz", "--profile", "out.json")
-fine(*run_it, "--outputs", "out.npz", "--profile", "out.json")
+what_is_read()
+what_is_written()
+no_files()
 finish()
