@@ -185,9 +185,12 @@ static tc_status next_token(unpacker *u, const frame *f, const uint8_t **at, tok
         /* fall through */
     case WIRE_64:
     case WIRE_32:
-        if (length > left)
-            return FAIL(u, TC_BAD_INPUT, t->field, t->start, "%" PRIu64 " bytes announced, but only %zu left", length,
-                        left);
+        if (length > left) {
+            tc_status status = FAIL(u, TC_BAD_INPUT, t->field, t->start,
+                                    "%" PRIu64 " bytes announced, but only %zu left", length, left);
+            tc_hint(u->ctx, "the file was cut off, or is damaged");
+            return status;
+        }
         *at = t->end = t->data + length;
         break;
     default:

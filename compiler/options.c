@@ -2,6 +2,7 @@
  * shows all of them; a misspelt name is answered with the nearest one by edit distance. */
 #include "options.h"
 #include "quantity.h"
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,10 @@
 
 static size_t minimum(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Edits (insert, delete, replace, swap two neighbours) that turn a into b; both at most NAME_LIMIT long. */
+static int lower(char c) { return tolower((unsigned char)c); }
+
+/* Edits (insert, delete, replace, swap two neighbours) that turn a into b but for case; both at most NAME_LIMIT long.
+ */
 static size_t edit_distance(const char *a, const char *b) {
     size_t na = strlen(a), nb = strlen(b);
     size_t rows[3][NAME_LIMIT + 1];
@@ -23,7 +27,7 @@ static size_t edit_distance(const char *a, const char *b) {
     for (size_t i = 1; i <= na; i++) {
         now[0] = i;
         for (size_t j = 1; j <= nb; j++) {
-            now[j] = minimum(minimum(last[j], now[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+            now[j] = minimum(minimum(last[j], now[j - 1]) + 1, last[j - 1] + (lower(a[i - 1]) != lower(b[j - 1])));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 now[j] = minimum(now[j], before[j - 2] + 1);
         }
@@ -142,7 +146,8 @@ static const tc_option *told_of(const tc_option_table *table, const char *name) 
     char words[NAME_LIMIT + 1];
     const tc_option *found = NULL;
     size_t first = SIZE_MAX;
-    if (strlen(name) < 3 || strlen(name) > NAME_LIMIT)
+    if (!*name || strlen(name) > NAME_LIMIT ||
+        !strpbrk(name + 1, "-_0123456789")) /* single words are said everywhere */
         return NULL;
     for (size_t i = 0; i <= strlen(name); i++)
         words[i] = name[i] == '-' || name[i] == '_' ? ' ' : name[i];

@@ -1,4 +1,5 @@
 /* read_file.c: a file -> a model, whether it holds protobuf or ONNX text. */
+#include "foreign_file.h"
 #include "onnx_io.h"
 #include "text.h"
 #include <ctype.h>
@@ -25,8 +26,7 @@ static bool looks_like_text(const unsigned char *p, size_t size) {
     return true;
 }
 
-tc_status tc_read_opened(tc_ctx *ctx, const tc_file *file, const char *path, tc_model **out_model) {
-    *out_model = NULL;
+static tc_status read_either(tc_ctx *ctx, const tc_file *file, const char *path, tc_model **out_model) {
     bool text = tc_ends_with(path, ".onnxt") || (file->size && looks_like_text(file->data, file->size));
     const char *model_path = strcmp(path, "-") == 0 ? NULL : path;
     if (!text)
@@ -35,6 +35,15 @@ tc_status tc_read_opened(tc_ctx *ctx, const tc_file *file, const char *path, tc_
     if (model_path)
         (*out_model)->path = tc_arena_strdup((*out_model)->arena, path);
     return TC_OK;
+}
+
+tc_status tc_read_opened(tc_ctx *ctx, const tc_file *file, const char *path, tc_model **out_model) {
+    size_t n_diags = ctx->n_diags;
+    *out_model = NULL;
+    tc_status status = read_either(ctx, file, path, out_model);
+    if (status == TC_BAD_INPUT && ctx->n_diags > n_diags)
+        tc_hint_foreign(ctx, "an ONNX model", file->data, file->size);
+    return status;
 }
 
 tc_status tc_read_file(tc_ctx *ctx, const char *path, tc_model **out_model) {

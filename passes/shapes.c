@@ -99,6 +99,7 @@ static bool has_symbol(const tc_model *model, const char *name) {
 static tc_status miss_symbol(tc_pass_env *env, const tc_model *model, const char *name, int64_t value) {
     tc_ctx *ctx = env->ctx;
     int64_t was = 0;
+    const char *inputs = "";
     const tc_value *first, *other;
     bool is_batch = strcmp(name, "batch") == 0 && tc_pipeline_has(env->options, "batch");
     if (is_batch && tc_batch_fixed(model->graph, &was, &first, &other) && value > 0) {
@@ -107,6 +108,11 @@ static tc_status miss_symbol(tc_pass_env *env, const tc_model *model, const char
     }
     if (!is_batch || !other) {
         tc_warn(ctx, NULL, "--dim: no dimension of an input is called %s", tc_quote(ctx, name));
+        for (uint32_t i = 0; i < model->graph->n_inputs; i++)
+            inputs = tc_arena_printf(ctx->arena, "%s%s%s %s", inputs, i ? ", " : "",
+                                     tc_quote(ctx, model->graph->inputs[i]->name),
+                                     tc_type_text(ctx->arena, model->graph->inputs[i]->type));
+        tc_hint(ctx, "inputs are: %s", inputs);
         return TC_OK;
     }
     tc_error(ctx, TC_UNSUPPORTED, NULL,

@@ -73,8 +73,9 @@ static tc_status take_gradients(tc_update *u) {
     tc_error(ctx, TC_BAD_INPUT, NULL, "--%s: the graph has no gradient of an initializer: there is nothing to update",
              tc_update_option(u->options));
     tc_hint(ctx, "%s",
-            others > 0 ? "inputs get their values from a checkpoint: tempoc FILE --checkpoint=WEIGHTS -o TRAIN.onnx"
-                       : "the backward pass comes before it; --loss says of what, --train for which initializers");
+            others > 0
+                ? "inputs get their values from a checkpoint: tempoc FILE --checkpoint=WEIGHTS -o TRAIN.onnx"
+                : "--train, --train-list and --freeze say for which initializers there are gradients, --loss of what");
     return TC_BAD_INPUT;
 }
 

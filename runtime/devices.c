@@ -28,7 +28,8 @@ tc_status rt_find_device(tc_ctx *ctx, const char *text, const rt_device **out_de
     }
     *out_device = NULL;
     if (!names_device(text, "cuda", &number) || strstr(names, "cuda"))
-        return tc_error(ctx, TC_USAGE, NULL, "device '%s': expected %s", tc_quote(ctx, text), names);
+        return tc_error(ctx, TC_USAGE, NULL, "device '%s': expected %s%s", tc_quote(ctx, text), names,
+                        strstr(names, "cuda") ? "" : ", or cuda in a build with CUDA");
     tc_error(ctx, TC_UNSUPPORTED, NULL, "this build has no CUDA; it runs on %s", names);
     tc_hint(ctx, "README.md tells how to build with nvcc, from a toolkit or from PyPI's wheels");
     return TC_UNSUPPORTED;

@@ -106,6 +106,11 @@ tc_status rt_explain(tc_ctx *ctx, const rt_plan *plan, const rt_launch *launch, 
         return tell_not_finite(ctx, plan, launch);
     tc_error(ctx, TC_BAD_INPUT, node,
              status == TK_BAD_INDEX ? "an index is out of range" : "an operand has a value that is not allowed");
+    if (status == TK_BAD_INDEX)
+        tc_hint(ctx, "%s",
+                strstr(node->op_type, "CrossEntropy") || strstr(node->op_type, "LogLikelihood")
+                    ? "labels go from 0 to the number of classes - 1, but for the one that is ignored"
+                    : "indices go up to the size of the axis that they pick from - 1");
     for (uint32_t i = 0; i < launch->n_in; i++) {
         const rt_arg *arg = rt_in(launch, i);
         int64_t low = 0, high = 0;

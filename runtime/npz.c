@@ -1,5 +1,6 @@
 /* npz.c: .npz archives by libzip, which knows deflate and zip64. */
 #include "npz.h"
+#include "../compiler/foreign_file.h"
 #include "../compiler/map.h"
 #include "../compiler/onnx_io.h"
 #include "available.h"
@@ -133,6 +134,8 @@ static tc_status open_zip(tc_ctx *ctx, const char *path, const tc_file *file, zi
         const char *why =
             zip_error_code_zip(&error) == ZIP_ER_NOENT ? "its directory is damaged" : zip_error_strerror(&error);
         tc_error(ctx, status, NULL, "cannot read '%s' as .npz: %s", tc_quote(ctx, path), why);
+        if (status == TC_BAD_INPUT)
+            tc_hint_no_archive(ctx, file->data, file->size);
         zip_source_free(source);
     }
     zip_error_fini(&error);

@@ -28,8 +28,12 @@ static tc_status wrong_type(tempo_session *s, tc_model *model, const rt_input *i
 static tc_status match_dim(tempo_session *s, tc_model *model, const rt_input *input, int axis, tc_map *symbols) {
     tc_dim dim = input->declared->dims[axis];
     int64_t size = input->dims[axis];
-    if (tc_dim_is_const(dim) && dim.value != size)
-        return wrong_type(s, model, input);
+    if (tc_dim_is_const(dim) && dim.value != size) {
+        tc_status status = wrong_type(s, model, input);
+        if (axis == 0)
+            tc_hint(&s->ctx, "if that is the batch, --dim batch=%lld compiles the model for it", (long long)size);
+        return status;
+    }
     if (!is_symbol(dim))
         return TC_OK;
     const char *symbol = tc_dim_text(s->ctx.arena, dim);

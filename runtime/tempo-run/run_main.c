@@ -67,7 +67,10 @@ static tc_status check_arguments(tc_ctx *ctx, run_options *o, const tc_arguments
         return tc_error(ctx, TC_USAGE, NULL, "--test-data takes its models from the folder: unexpected %s",
                         tc_quote(ctx, arguments->items[0]));
     if (!o->test_data && arguments->count != 1) {
-        tc_error(ctx, TC_USAGE, NULL, arguments->count == 0 ? "no model given" : "one model at a time");
+        if (arguments->count == 0)
+            tc_error(ctx, TC_USAGE, NULL, "no model given");
+        else
+            tc_error(ctx, TC_USAGE, NULL, "one model at a time: unexpected %s", tc_quote(ctx, arguments->items[1]));
         tc_hint(ctx, "for example: tempo-run train.onnx --inputs batch.npz; tempo-run --help tells more");
         return TC_USAGE;
     }

@@ -151,6 +151,7 @@ static tc_status open_as(opener *o, train_file *file) {
             TC_TRY(tc_file_open(o->ctx, file->path, &file->file));
             return formats[i].open(o, file);
         }
+    TC_TRY(tc_file_open(o->ctx, file->path, &file->file));
     tc_error(o->ctx, TC_BAD_INPUT, NULL, "this is no file of samples");
     tc_hint(o->ctx, "expected a .npz file, as numpy.savez writes it, a .safetensors file, or a folder of such files");
     return TC_BAD_INPUT;

@@ -115,7 +115,8 @@ static tc_status missing(const maker *m, const train_input *in) {
              input_type(ctx, in),
              m->file->n_names > 0 ? tc_quote_list(ctx, m->file->names, m->file->n_names) : "no array at all");
     if (makes_mask(in->name))
-        tc_hint(ctx, "it is made where there are rows of different lengths: arrays with '.offsets'");
+        tc_hint(ctx, "ones, where samples have one length: numpy.ones_like; it is made by itself for rows of different "
+                     "lengths alone: arrays with '.offsets'");
     else
         tc_hint(ctx, "arrays are named after inputs: numpy.savez(\"data.npz\", %s=...)", tc_quote(ctx, in->name));
     return TC_BAD_INPUT;

@@ -110,10 +110,10 @@ static tc_status check_model(tc_ctx *ctx, train_options *o, const tc_arguments *
         o->model = arguments->items[0];
         return TC_OK;
     }
-    tc_error(ctx, TC_USAGE, NULL,
-             arguments->count > 1   ? "one model at a time"
-             : arguments->count < 1 ? "no model given"
-                                    : "no data given: --data names it");
+    if (arguments->count > 1)
+        tc_error(ctx, TC_USAGE, NULL, "one model at a time: unexpected %s", tc_quote(ctx, arguments->items[1]));
+    else
+        tc_error(ctx, TC_USAGE, NULL, arguments->count < 1 ? "no model given" : "no data given: --data names it");
     tc_hint(ctx, "for example: tempo-train model.onnx --data train.npz; tempo-train --help tells more");
     return TC_USAGE;
 }

@@ -1,6 +1,7 @@
 /* train_zip.c: the directory of a zip archive. Every number of the file is a claim: it is compared with what is there
  * before it is used. */
 #include "train_zip.h"
+#include "../../compiler/foreign_file.h"
 #include <string.h>
 
 /* Records: their first four bytes and their sizes without what varies. */
@@ -30,9 +31,7 @@ static uint32_t get32(const unsigned char *at) { return (uint32_t)number(at, 4);
 static uint64_t get64(const unsigned char *at) { return number(at, 8); }
 
 static tc_status bad(tc_ctx *ctx, const char *what) {
-    tc_error(ctx, TC_BAD_INPUT, NULL, "no whole zip archive: %s", what);
-    tc_hint(ctx, "it was cut off, or is still being written; expected is what numpy.savez writes");
-    return TC_BAD_INPUT;
+    return tc_error(ctx, TC_BAD_INPUT, NULL, "no whole zip archive: %s", what);
 }
 
 /* --- the end of the archive ------------------------------------------------------------------- */
@@ -129,10 +128,9 @@ static tc_status read_entry(tc_ctx *ctx, tc_arena *arena, bytes *left, train_zip
     return TC_OK;
 }
 
-tc_status train_zip_list(tc_ctx *ctx, tc_arena *arena, const void *archive, size_t size, train_zip_member **out_members,
-                         size_t *out_n) {
-    bytes whole = {archive, size};
-    directory found;
+static tc_status list_members(tc_ctx *ctx, tc_arena *arena, bytes whole, train_zip_member **out_members,
+                              size_t *out_n) {
+    directory found = {0};
     TC_TRY(read_end(ctx, whole, &found));
     bytes left = {whole.at + found.begin, found.size};
     *out_n = (size_t)found.entries;
@@ -140,6 +138,14 @@ tc_status train_zip_list(tc_ctx *ctx, tc_arena *arena, const void *archive, size
     for (size_t i = 0; i < *out_n; i++)
         TC_TRY(read_entry(ctx, arena, &left, &(*out_members)[i]));
     return TC_OK;
+}
+
+tc_status train_zip_list(tc_ctx *ctx, tc_arena *arena, const void *archive, size_t size, train_zip_member **out_members,
+                         size_t *out_n) {
+    tc_status status = list_members(ctx, arena, (bytes){archive, size}, out_members, out_n);
+    if (status != TC_OK)
+        tc_hint_no_archive(ctx, archive, size);
+    return status;
 }
 
 tc_status train_zip_data(tc_ctx *ctx, const void *archive, size_t size, const train_zip_member *member,

@@ -31,7 +31,7 @@ accept("good", good)
 # --- a: the wire ---------------------------------------------------------------------------------------------------
 refuse("a01_empty", b"", BAD, "empty")
 refuse("a02_random", random.Random(1).randbytes(4096), BAD, "at byte")
-refuse("a03_truncated", good[: len(good) * 6 // 10], BAD, "at byte", "announced")
+refuse("a03_truncated", good[: len(good) * 6 // 10], BAD, "at byte", "announced", "the file was cut off")
 refuse("a04_wire_type", field(1, 10) + field(7, 5), BAD, "graph", "wire type 0, expected 2")
 refuse("a05_len_huge", field(1, 10) + varint(7 << 3 | 2) + varint(2**31 - 1) + b"abcd", BAD, "2147483647",
        "only 4 left")

@@ -54,7 +54,7 @@ def labels():
     for reduction in ("none", "mean", "sum"):
         attrs = f'<reduction = "{reduction}">'
         for bad in (5, -1, -100, 2**62):
-            refused(BAD, "SoftmaxCrossEntropyLoss", scores, I(0, bad), attrs=attrs, says=("out of range", str(bad)))
+            refused(BAD, "SoftmaxCrossEntropyLoss", scores, I(0, bad), attrs=attrs, says=("labels go from 0", str(bad)))
             refused(BAD, "NegativeLogLikelihoodLoss", scores, I(0, bad), attrs=attrs, says=(str(bad),))
     loss = one("SoftmaxCrossEntropyLoss", scores, I(0, -100), attrs="<ignore_index = -100>")
     check(abs(loss - np.log(5)) < LOGARITHM, "an ignored label outside of the classes")

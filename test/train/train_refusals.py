@@ -21,9 +21,9 @@ def usage():
     good = (model, "--data", data, "--loss=loss", "--batch=4")
     t.run(code=64, says=["no model given", "for example: tempo-train"])
     t.run(model, code=64, says=["no data given"])
-    t.run(model, model, "--data", data, code=64, says=["one model at a time"])
+    t.run(model, model, "--data", data, code=64, says=["one model at a time: unexpected " + model])
     for options, words in (
-            (["--optimizer=adamx"], "did you mean adam"),
+            (["--optimizer=AdamW"], "did you mean adamw"),
             (["--schedule=step"], "expected linear, cosine or constant"),
             (["--warmup=2.5"], "--warmup=100, or --warmup=6%"),
             (["--warmup=120%"], "--warmup=120%"),
@@ -62,8 +62,14 @@ def files():
     t.run(model, "--data", t.path("none.npz"), "--loss=loss", code=5, says=["none.npz"])
     np.savez(t.path("half.npz"), x=t.samples(8)["x"])
     t.run(model, "--data", t.path("half.npz"), "--loss=loss", code=2, says=["labels"])
+    for name, content, words in (("text.npz", b"hello", "as numpy.savez writes it"), ("cut.npz", b"PK\3", "cut off"),
+                                 ("one.npz", b"\x93NUMPY\1\0", "this is one array, as numpy.save writes it")):
+        with open(t.path(name), "wb") as file:
+            file.write(content)
+        t.run(model, "--data", t.path(name), "--loss=loss", code=2, says=["no whole zip archive", words])
+    t.run(model, "--data", t.path("no folder"), "--loss=loss", code=5, says=["No such file"])
     t.run(model, "--data", data, code=64, says=["--loss"])  # two outputs could be it
-    t.run(model, "--data", data, "--loss=loss", "--freeze=*", code=2, says=["nothing"])
+    t.run(model, "--data", data, "--loss=loss", "--freeze=*", code=2, says=["nothing", "--train-list and --freeze say"])
     t.classifier("fixed.onnxt", batch=6)
     t.data("few.npz", 5)
     t.run(t.path("fixed.onnxt"), "--data", t.path("few.npz"), "--loss=loss", code=2,
