@@ -2,6 +2,7 @@
 #include "program.h"
 #include "onnx_io.h"
 #include <errno.h>
+#include <fcntl.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -34,17 +35,21 @@ static void on_truncation(int number) {
     _exit(TC_IO);
 }
 
-#define ONE_INTERRUPT 200 /* milliseconds: some send a process one as itself and once more as one of its group */
+#define ONE_INTERRUPT 200 /* milliseconds */
 
 static volatile sig_atomic_t interrupted;
 
-static void on_interrupt(int number) {
-    static struct timespec first; /* nobody else reads it, and an interrupt waits for the end of another */
+bool tc_program_insists(bool first) {
+    static struct timespec begun;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    if (!interrupted)
-        first = now;
-    else if ((now.tv_sec - first.tv_sec) * 1000 + (now.tv_nsec - first.tv_nsec) / 1000000 > ONE_INTERRUPT)
+    if (first)
+        begun = now;
+    return (now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000 > ONE_INTERRUPT;
+}
+
+static void on_interrupt(int number) {
+    if (tc_program_insists(!interrupted))
         on_signal(number);
     interrupted = 1;
 }
@@ -67,12 +72,20 @@ static void handle(int number, void (*handler)(int)) {
 }
 
 void tc_program_handlers(void) {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
     atexit(tc_remove_temporary_files);
     for (size_t i = 0; i < TC_COUNT(signals); i++)
         handle(signals[i], on_signal);
     handle(SIGBUS, on_truncation);
     handle(SIGXFSZ, SIG_IGN); /* the write fails, and says so */
+}
+
+/* What is opened next would get the number of one that is closed, and what is printed with it. The root folder can
+ * neither be read from nor written to, so that whoever needs one of them is told. */
+static void fill_standard_files(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/", O_RDONLY) != fd)
+            _exit(TC_IO);
 }
 
 /* --- main ------------------------------------------------------------------------------------- */
@@ -97,6 +110,7 @@ static tc_status work(void *user) {
 int tc_program(const char *tool, tc_status (*run)(tc_ctx *ctx, int argc, char **argv), int argc, char **argv) {
     const tc_failure *failure;
     job j = {tool, run, argc, argv};
+    fill_standard_files();
     tc_program_handlers();
     tc_status status = tc_attempt(work, &j, &failure);
     if (failure)

@@ -5,8 +5,8 @@
 #include "diag.h"
 #include <signal.h>
 
-/* The main of a program: runs `run` in a recovery point, prints its diagnostics or what ended it to stderr, flushes
- * stdout, and returns the exit code, a tc_status. */
+/* The main of a program: makes sure that the three standard files are open, runs `run` in a recovery point, prints its
+ * diagnostics or what ended it to stderr, flushes stdout, and returns the exit code, a tc_status. */
 int tc_program(const char *tool, tc_status (*run)(tc_ctx *ctx, int argc, char **argv), int argc, char **argv);
 
 /* Done by tc_program, where the process has no handlers of its own: temporary files go when it ends early by exit or by
@@ -17,6 +17,10 @@ void tc_program_handlers(void);
 /* Lets all threads take memory from one heap: glibc reserves 64 MiB of addresses for each thread else, and kernels
  * allocate nothing. Before there are threads. */
 void tc_program_one_heap(void);
+
+/* For handlers of signals that ask for an end: whether it is asked for again. One that comes right behind the first
+ * does not count: some send a process one as itself and once more as one of its group. */
+bool tc_program_insists(bool first);
 
 /* While it is on, the first interrupt (SIGINT) only sets what tc_program_interrupted points to; a later one, but
  * for one that comes at once, ends the process as ever. Turning it on forgets an earlier one. */

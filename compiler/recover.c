@@ -102,3 +102,13 @@ tc_status tc_attempt(tc_status (*body)(void *user), void *user, const tc_failure
     *out_failure = &failure;
     return failure.status;
 }
+
+tc_status tc_attempt_told(tc_ctx *ctx, tc_status (*body)(void *user), void *user) {
+    static const char word[] = "error: ";
+    const tc_failure *ended_by;
+    tc_status status = tc_attempt(body, user, &ended_by);
+    if (!ended_by)
+        return status;
+    const char *text = ended_by->text;
+    return tc_error(ctx, status, NULL, "%s", strncmp(text, word, strlen(word)) == 0 ? text + strlen(word) : text);
+}

@@ -55,4 +55,6 @@ _Noreturn void tc_recovery_pass_on(void);
 /* Runs `body` in a point of its own and returns its status, *out_failure being NULL; or the status of the failure that
  * ended it. */
 tc_status tc_attempt(tc_status (*body)(void *user), void *user, const tc_failure **out_failure);
+/* The same, where the failure becomes a diagnostic. */
+tc_status tc_attempt_told(tc_ctx *ctx, tc_status (*body)(void *user), void *user);
 #endif

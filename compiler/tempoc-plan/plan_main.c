@@ -137,13 +137,13 @@ static tc_status pack(tc_ctx *ctx, const plan_options *o, plan_table *t, tc_plan
     }
     for (size_t i = 0; i < t->n; i++)
         t->rows[i].offset = p->buffers[i].offset;
+    report(o, p->n_buffers, packing.bytes, packing.live.peak_bytes);
     if (o->output) {
         tc_out_file *file;
         TC_TRY(tc_out_open(ctx, o->output, &file));
         plan_csv_write(tc_out_stream(file), t);
         TC_TRY(tc_out_commit(ctx, file));
     }
-    report(o, p->n_buffers, packing.bytes, packing.live.peak_bytes);
     return TC_OK;
 }
 

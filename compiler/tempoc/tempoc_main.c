@@ -163,6 +163,7 @@ typedef struct compilation {
     tc_report *report;   /* takes the rules; NULL: nobody asks */
     tc_account *account; /* out, unless nobody asks */
     tc_account *before;  /* out: recipe `none`, where the budget is a share of it */
+    tc_status written;   /* out: whether the model was; the report is all the same */
 } compilation;
 
 static tc_status write_model(tc_ctx *ctx, const cli *c, const tc_model *model) {
@@ -264,7 +265,7 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
     if (status == TC_OK && ((write && c->target->device) || work->report))
         status = tempoc_target_check(ctx, write ? c->target : NULL, model, &footprint, &has_footprint);
     if (status == TC_OK && write && c->output)
-        status = write_model(ctx, c, model);
+        work->written = write_model(ctx, c, model);
     if (status == TC_OK && work->report) {
         work->account = tc_account_make(ctx->arena, model->graph, work->options.loss);
         work->account->has_footprint = has_footprint;
@@ -465,6 +466,7 @@ static tc_status work(tc_ctx *ctx, cli *c, const tc_file *file) {
             tc_report_text(out, ctx, &report, c->verbose);
     }
     print_details(out, c, &main_work.summary);
+    status = main_work.written == TC_OK ? status : main_work.written;
     if (status == TC_OK)
         status = judge_plan(ctx, main_work.summary.plan, main_work.summary.pareto);
     if (status == TC_OK && c->verify)

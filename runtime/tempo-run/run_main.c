@@ -142,7 +142,8 @@ static tc_status write_profile(tc_ctx *ctx, const profile *p, const char *path) 
     return p->times ? run_times_write(ctx, p->times, path) : p->trace ? run_trace_write(ctx, p->trace, path) : TC_OK;
 }
 
-static tc_status run_repeatedly(tc_ctx *ctx, const run_options *o, tempo_session *session) {
+/* *out_traced: whether the profile was written. */
+static tc_status run_repeatedly(tc_ctx *ctx, const run_options *o, tempo_session *session, tc_status *out_traced) {
     double *seconds = TC_NEW_ARRAY(ctx->arena, double, (size_t)o->repeat);
     tempo_status status = tempo_prepare(session);
     profile p = begin_profile(ctx, o->profile, session);
@@ -153,12 +154,12 @@ static tc_status run_repeatedly(tc_ctx *ctx, const run_options *o, tempo_session
         next_run(&p);
     }
     tempo_on_event(session, NULL, NULL);
-    tc_status traced = write_profile(ctx, &p, o->profile);
+    *out_traced = write_profile(ctx, &p, o->profile);
     if (status != TEMPO_OK)
         return run_failed(session, status);
     if (o->repeat > 1)
         run_print_times(stdout, seconds, (size_t)o->repeat);
-    return traced;
+    return TC_OK;
 }
 
 static tc_status deliver(tc_ctx *ctx, const run_options *o, tempo_session *session) {
@@ -188,14 +189,15 @@ static tc_status run_session(tc_ctx *ctx, const run_options *o, tempo_session *s
     TC_TRY(bind_inputs(ctx, session, inputs));
     if (o->seed)
         tempo_seed(session, o->session.seed, 0);
-    TC_TRY(run_repeatedly(ctx, o, session));
-    TC_TRY(deliver(ctx, o, session));
+    tc_status traced;
+    TC_TRY(run_repeatedly(ctx, o, session, &traced));
+    tc_status delivered = deliver(ctx, o, session);
     tempo_memory memory;
     if (o->memory && tempo_memory_report(session, &memory) == TEMPO_OK)
         run_print_memory(stdout, &memory);
     if (o->products)
         run_print_products(stdout, session);
-    return TC_OK;
+    return delivered == TC_OK ? traced : delivered;
 }
 
 static tc_status run_model(tc_ctx *ctx, const run_options *o) {

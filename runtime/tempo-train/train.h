@@ -113,11 +113,16 @@ train_data_options train_data_for(const train_options *o, const char *path, int6
 
 /* --- signals: train_signals.c ------------------------------------------------------------------- */
 
-/* From now on SIGTERM and SIGINT ask for an end behind the update, and SIGUSR1 for a checkpoint; a second SIGTERM or
- * SIGINT ends the process at once. */
+enum { TRAIN_STOPS = 6, TRAIN_SIGNALS = TRAIN_STOPS + 1 };
+/* From now on SIGUSR1 and SIGUSR2 ask for a checkpoint. */
+void train_signals_begin(void);
+/* And SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGXCPU and SIGPIPE for an end behind the update; a second one of the first
+ * three ends the process at once. */
 void train_signals_catch(void);
-int train_signals_stop(void);  /* the signal that asks for an end; 0: none */
-bool train_signals_save(void); /* a checkpoint is asked for; once for each signal */
+/* What was asked for since the last time, each 1 or 0: ranks add them up. */
+void train_signals_tell(double flags[TRAIN_SIGNALS]);
+/* Of these, the signal that asks for an end (0: none), and whether a checkpoint is asked for. */
+int train_signals_heard(const double flags[TRAIN_SIGNALS], bool *out_save);
 
 /* --- evaluation: train_eval.c ------------------------------------------------------------------- */
 
@@ -144,6 +149,6 @@ tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const t
 
 /* --- the run: train_loop.c ---------------------------------------------------------------------- */
 
-/* Everything of a run: 143 or 130 where SIGTERM or SIGINT ended it, TC_NUMERIC where something is not finite. */
+/* Everything of a run: 128 and the number of the signal that ended it, TC_NUMERIC where something is not finite. */
 tc_status train_run_all(tc_ctx *ctx, const train_source *from);
 #endif

@@ -102,11 +102,12 @@ static void tell_plan(train_run *r) {
                       r->o->drop_last ? "" : ": the graph takes whole batches alone");
 }
 
+/* All, whichever fails: the first failure counts. */
 static tc_status write_results(train_run *r) {
     train_log_settle(&r->log);
-    if (r->o->save)
-        TC_TRY(train_save_model(r));
-    return r->o->save_weights ? train_save_weights(r) : TC_OK;
+    tc_status model = tc_attempt_told(r->ctx, train_save_model, r);
+    tc_status weights = tc_attempt_told(r->ctx, train_save_weights, r);
+    return model == TC_OK ? weights : model;
 }
 
 static tc_status go(train_run *r) {
@@ -122,14 +123,18 @@ static tc_status go(train_run *r) {
     train_ranks_tell(r->ctx, r->o->ranks);
     tell_plan(r);
     train_signals_catch();
-    TC_TRY(train_updates(r, &stop));
+    tc_status status = train_updates(r, &stop);
+    if (status != TC_OK && !r->trained)
+        return status;
     if (stop) {
         train_log_settle(&r->log);
         tc_note(r->ctx, NULL, "stopped behind update %" PRId64 " by a signal%s", r->progress.step,
                 r->o->checkpoint ? "; --resume goes on from there" : "");
         return (tc_status)(128 + stop);
     }
-    TC_TRY(write_results(r));
+    tc_status written = write_results(r);
+    TC_TRY(status);
+    TC_TRY(written);
     return r->unsaved ? tc_error(r->ctx, TC_IO, NULL, "the last checkpoint could not be written") : TC_OK;
 }
 

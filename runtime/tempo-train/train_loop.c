@@ -128,12 +128,11 @@ static tc_status read_outcome(train_run *r, train_record *record) {
 
 /* The loss of all ranks, and what signals ask any of them for. */
 static tc_status meet(train_run *r, train_record *record) {
-    const int stop = train_signals_stop();
-    double all[] = {record->loss, stop == SIGTERM, stop == SIGINT, train_signals_save()};
+    double all[1 + TRAIN_SIGNALS] = {record->loss};
+    train_signals_tell(all + 1);
     TC_TRY(train_ranks_sum(r->ctx, r->o->ranks, all, TC_COUNT(all)));
     record->loss = all[0];
-    r->stop = all[1] > 0 ? SIGTERM : all[2] > 0 ? SIGINT : 0;
-    r->save = all[3] > 0;
+    r->stop = train_signals_heard(all + 1, &r->save);
     return TC_OK;
 }
 
@@ -208,6 +207,7 @@ static tc_status between(train_run *r, int *out_stop) {
         TC_TRY(compare_weights(r));
     if (saves) /* first of all: what was learned is safe then */
         TC_TRY(train_checkpoint_now(r));
+    r->trained = last;
     bool evaluates = !*out_stop && (last || epoch_ends || every(r->o->eval_every, p->step));
     return evaluates ? evaluate(r) : TC_OK;
 }

@@ -35,8 +35,8 @@ static const char details[] =
 
 static const char footer[] =
     "Exit codes: 0 good, 2 bad or missing input, 3 unsupported, 4 limit or memory, 5 input/output, 6 NaN or infinity,\n"
-    "64 usage, 70 bug in tempo-train, 130 and 143 ended by SIGINT and SIGTERM behind a whole update. Among ranks 5 is\n"
-    "also that of those that end because another one did.\n";
+    "64 usage, 70 bug in tempo-train, 128 and more ended behind a whole update by that signal: 143 by SIGTERM.\n"
+    "Among ranks 5 is also that of those that end because another one did.\n";
 
 static const tc_option_table table = {
     .tool = "tempo-train",
@@ -187,6 +187,7 @@ static tc_status get_ready(tc_ctx *ctx, int argc, char **argv, train_options *o,
     if (arguments.done)
         return TC_OK;
     TC_TRY(check_arguments(ctx, o, &arguments));
+    train_signals_begin();
     TC_TRY(train_ranks_begin(ctx, o->rank_timeout, &ranks));
     take_ranks(o, &ranks);
     return TC_OK;

@@ -18,6 +18,7 @@ typedef struct train_run {
     int64_t batch, batches; /* samples of a batch, of all ranks; batches of an epoch */
     int stop;               /* the signal that asks some rank for an end; 0: none */
     bool save;              /* some rank is asked for a checkpoint */
+    bool trained;           /* by all updates: what follows does not change weights */
     bool unsaved;           /* the checkpoint that came last could not be written */
     struct {
         float rate, share, scale;
@@ -48,7 +49,7 @@ tc_status train_checkpoint_now(train_run *r);
 /* States as arrays: weights, and the others, without sums. In the arena. */
 tc_status train_list_states(train_run *r, tc_arena *arena, bool weights, rt_array **out_arrays, size_t *out_n);
 
-/* --save and --save-weights. train_save.c, train_save_weights.c */
-tc_status train_save_model(train_run *r);
-tc_status train_save_weights(train_run *r);
+/* --save and --save-weights, where they are asked for, of a train_run. train_save.c, train_save_weights.c */
+tc_status train_save_model(void *run);
+tc_status train_save_weights(void *run);
 #endif

@@ -102,7 +102,10 @@ static tc_status write_model(train_run *r, tc_model **model, const rt_array *wei
     return tc_write_onnx(r->ctx, *model, r->o->save);
 }
 
-tc_status train_save_model(train_run *r) {
+tc_status train_save_model(void *run) {
+    train_run *r = run;
+    if (!r->o->save)
+        return TC_OK;
     tc_arena *arena = tc_arena_create();
     rt_array *weights;
     tc_model *model = NULL;

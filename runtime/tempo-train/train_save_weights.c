@@ -73,7 +73,10 @@ static tc_status write_weights(train_run *r, tc_arena *arena, const tc_model *fi
     return rt_safetensors_write(r->ctx, r->o->save_weights, put, n_put, metadata, TC_COUNT(metadata));
 }
 
-tc_status train_save_weights(train_run *r) {
+tc_status train_save_weights(void *run) {
+    train_run *r = run;
+    if (!r->o->save_weights)
+        return TC_OK;
     tc_model *file;
     TC_TRY(tc_read_opened(r->ctx, r->from->file, r->o->model, &file));
     tc_arena *arena = tc_arena_create();

@@ -27,7 +27,7 @@ tc_status train_list_states(train_run *r, tc_arena *arena, bool weights, rt_arra
 
 /* --- saving --------------------------------------------------------------------------------------- */
 
-static tc_status save(train_run *r, tc_arena *arena) {
+static tc_status save_states(train_run *r, tc_arena *arena) {
     rt_array *weights, *moments;
     size_t n_weights, n_moments;
     TC_TRY(train_list_states(r, arena, true, &weights, &n_weights));
@@ -36,16 +36,21 @@ static tc_status save(train_run *r, tc_arena *arena) {
                                  n_moments);
 }
 
-/* A disk that is full is no reason to lose what was learned: the run goes on, and ends with TC_IO unless a later
- * checkpoint succeeds. */
+static tc_status save(void *run) {
+    tc_arena *arena = tc_arena_create();
+    tc_status status = save_states(run, arena);
+    tc_arena_destroy(arena);
+    return status;
+}
+
+/* A disk that is full, or a lack of memory, is no reason to lose what was learned: the run goes on, and ends with TC_IO
+ * unless a later checkpoint succeeds. */
 tc_status train_checkpoint_now(train_run *r) {
     if (!r->o->checkpoint)
         return TC_OK;
-    tc_arena *arena = tc_arena_create();
-    tc_status status = r->o->ranks->rank == 0 ? save(r, arena) : TC_OK;
-    tc_arena_destroy(arena);
-    r->unsaved = status == TC_IO;
-    if (status == TC_IO) {
+    tc_status status = r->o->ranks->rank == 0 ? tc_attempt_told(r->ctx, save, r) : TC_OK;
+    r->unsaved = status == TC_IO || status == TC_LIMIT;
+    if (r->unsaved) {
         train_log_settle(&r->log);
         tc_hint(r->ctx, "training goes on, and the checkpoints before stay");
         tc_diags_print(r->ctx, stderr);

@@ -150,8 +150,29 @@ def no_files():
     check(os.path.islink("/dev/stdout"), "the link to standard output is gone")
 
 
+def what_fails():
+    """The other outputs are written all the same; where standard files are closed, nothing goes into what is opened."""
+    for command, full, other in ((PROGRAMS[0][0], "-o", "--report"), ((TEMPO_RUN, "m.onnx", "--inputs=in.npz"),
+                                 "--profile", "--outputs"), (TRAIN, "--save", "--save-weights"),
+                                 (TRAIN, "--save-weights", "--save"), (TRAIN, "--log", "--save")):
+        told(*command, full, "/dev/full", other, path("kept.json"), code=5, says=("/dev/full",))
+        check(os.path.getsize(path("kept.json")) > 0, f"{other} is lost with {full}")
+        os.remove(path("kept.json"))
+    for command, option in ((PROGRAMS[0][0], "-o"), (PROGRAMS[1][0], "--outputs"), (TRAIN, "--save"),
+                            (PROGRAMS[3][0], "--output")):
+        told(*command, option, path("open"))
+        for closed, codes in (("<&-", (0,)), (">&-", (0, 5)), ("2>&-", (0,)), ("<&- >&- 2>&-", (0, 5))):
+            code = run("sh", "-c", f'"$@" {closed}', "sh", *command, option, path("closed"), code=None).code
+            check(code in codes and filecmp.cmp(path("open"), path("closed"), False), f"{code}: {command} {closed}")
+            os.remove(path("closed"))
+        os.remove(path("open"))
+    for words in ('"$0" m.onnx -q -o - >&-', '"$0" - -q -o never <&-', '"$0" m.onnx -o never2 >&- 2>&-'):
+        check(run("sh", "-c", words, TEMPOC, code=None).code == 5, words)
+
+
 make()
 what_is_read()
 what_is_written()
 no_files()
+what_fails()
 finish()

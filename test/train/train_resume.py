@@ -95,25 +95,28 @@ def wait_for(name, what=None):
 def endings():
     """Signals end a run behind a whole update, and ask for a checkpoint now."""
     long = ("--steps=2000000", "--checkpoint-every=0", "--schedule=constant")
-    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        name = f"end{code}"
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGXCPU, signal.SIGPIPE):
+        name = f"end{number:d}"
         process = t.begin(*command(name, *long))
         wait_for(name)
-        t.end(process, number, code, says=["stopped behind update", "--resume"])
+        for _ in range(3):  # a group's and a process' own come together
+            process.send_signal(number)
+        t.end(process, number, 128 + number, says=["stopped behind update", "--resume"])
         done = t.records(f"{name}.jsonl")[0][-1]["step"]
         t.check(os.path.isdir(os.path.join(t.path(name), f"step-{done}")),
                 f"no checkpoint of update {done}: {os.listdir(t.path(name))}")
         t.check(not os.path.exists(t.path(f"{name}.safetensors")), "results were written though the run was ended")
     process = t.begin(*command("now", *long, "--no-shuffle"))
-    wait_for("now")
-    before = set(os.listdir(t.path("now")))
-    process.send_signal(signal.SIGUSR1)
-    for _ in range(600):
-        new = [name for name in set(os.listdir(t.path("now"))) - before if "tmp" not in name]
-        if new:
-            break
-        time.sleep(0.02)
-    t.check(new, "SIGUSR1 brought no checkpoint")
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        wait_for("now")
+        before = set(os.listdir(t.path("now")))
+        process.send_signal(number)
+        for _ in range(600):
+            new = [name for name in set(os.listdir(t.path("now"))) - before if "tmp" not in name]
+            if new:
+                break
+            time.sleep(0.02)
+        t.check(new, f"{number} brought no checkpoint")
     t.end(process, signal.SIGKILL, -9)
 
 
