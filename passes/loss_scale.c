@@ -57,6 +57,6 @@ tc_status tc_loss_scale_kept(tc_pass_env *env) {
     if (!env->options->loss_scale)
         return TC_OK;
     tc_error(env->ctx, TC_USAGE, NULL, "--loss-scale: the graph holds a backward pass already");
-    tc_hint(env->ctx, "what its gradients are scaled by is decided in the model");
+    tc_hint(env->ctx, "leave it out, or compile the model that the graph was made of");
     return TC_USAGE;
 }

@@ -287,9 +287,11 @@ static void select_all(selection *s) {
 
 static void warn_unmatched(const selection *s) {
     for (size_t i = 0; i < s->env->options->n_selection; i++)
-        if (!s->matched[i])
+        if (!s->matched[i]) {
             tc_warn(s->env->ctx, NULL, "--%s matches no initializer",
                     tc_quote(s->env->ctx, s->env->options->selection[i]));
+            tc_hint(s->env->ctx, "a glob is of whole names, as '*bias' is; tempoc -v lists them");
+        }
 }
 
 /* Most scalars are constants; a parameter among them would stay as it is in silence. */

@@ -147,7 +147,10 @@ static tc_status refuse(const search *s, const row *r) {
              "), %s (%" PRIu64 ") and %s (%" PRIu64 ")",
              tc_quote(s->ctx, s->f->dim), s->memory, r->total, parts[0].name, parts[0].bytes, parts[1].name,
              parts[1].bytes, parts[2].name, parts[2].bytes);
-    tc_hint(s->ctx, "--recipe and --memory-budget make less of what is computed, --freeze of gradients and state");
+    tc_hint(s->ctx,
+            parts[0].bytes == r->program
+                ? "the program is what tempo-run takes by itself, least with --threads=1"
+                : "--recipe and --memory-budget make less of what is computed, --freeze of gradients and state");
     return TC_LIMIT;
 }
 

@@ -38,7 +38,7 @@ static tc_status open_graphs(train_run *r) {
     TC_TRY(train_graph_open(r->ctx, r->from, batch, &r->graph));
     if (r->graph.n_states == 0) {
         tc_error(r->ctx, TC_BAD_INPUT, NULL, "nothing in the graph is trained");
-        tc_hint(r->ctx, "--train names initializers; tempoc %s tells which there are", r->o->model);
+        tc_hint(r->ctx, "--train names initializers; tempoc %s -v lists them", r->o->model);
         return TC_BAD_INPUT;
     }
     if (batch > 0 && r->graph.batch > 0 && batch != r->graph.batch) {
@@ -129,7 +129,7 @@ static tc_status go(train_run *r) {
     if (stop) {
         train_log_settle(&r->log);
         tc_note(r->ctx, NULL, "stopped behind update %" PRId64 " by a signal%s", r->progress.step,
-                r->o->checkpoint ? "; --resume goes on from there" : "");
+                r->o->checkpoint ? "; --resume goes on from there" : "; nothing is saved then without --checkpoint");
         return (tc_status)(128 + stop);
     }
     tc_status written = write_results(r);

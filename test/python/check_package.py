@@ -188,7 +188,7 @@ def check_words():
                        "tempoc IN.onnx --passes=upgrade -o OUT.onnx": "tempoc IN.onnx --passes=upgrade -o OUT.onnx",
                        "tempo_set_state changes it; a--b": "Session.set_state changes it; a--b"}.items():
         assert tempo.errors.spoken(said) == told, tempo.errors.spoken(said)
-    raises(tempo.Usage, 64, ["unknown option recip; hint: did you mean recipe?", "with _ for -"],
+    raises(tempo.Usage, 64, ["unknown option recip; hint: did you mean recipe?", "--help, with _ for -, lists"],
            lambda: tempo.compile(case("bert-dyn_18"), recip="none"))
 
 

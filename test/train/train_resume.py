@@ -106,6 +106,10 @@ def endings():
         t.check(os.path.isdir(os.path.join(t.path(name), f"step-{done}")),
                 f"no checkpoint of update {done}: {os.listdir(t.path(name))}")
         t.check(not os.path.exists(t.path(f"{name}.safetensors")), "results were written though the run was ended")
+    process = t.begin(t.path("model.onnxt"), "--data", t.path("train.npz"), *COMMON, "--log", t.path("no.jsonl"),
+                      "--steps=2000000", "--checkpoint-every=0")
+    wait_for("no")
+    t.end(process, signal.SIGTERM, 143, says=["; nothing is saved then without --checkpoint"])
     process = t.begin(*command("now", *long, "--no-shuffle"))
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         wait_for("now")
