@@ -21,15 +21,18 @@ enum { CHAIN = 8 }; /* so many views of a weight are made again in 16 bits */
 /* --- options ---------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name;
+    const char *name, *in_torch;
     tc_dtype dtype;
     double most;
-} types[] = {{"fp32", TC_FLOAT, INFINITY}, {"bf16", TC_BFLOAT16, 0x1.fep127}, {"fp16", TC_FLOAT16, 65504}};
+} types[] = {{"fp32", "float32", TC_FLOAT, INFINITY},
+             {"bf16", "bfloat16", TC_BFLOAT16, 0x1.fep127},
+             {"fp16", "float16", TC_FLOAT16, 65504}};
 
 /* The number of the option's type; TC_COUNT(types): there is none of that name. */
 static size_t type_of(const tc_options *options) {
     size_t i = 0;
-    while (options->precision && i < TC_COUNT(types) && strcmp(options->precision, types[i].name) != 0)
+    while (options->precision && i < TC_COUNT(types) && strcmp(options->precision, types[i].name) != 0 &&
+           strcmp(options->precision, types[i].in_torch) != 0)
         i++;
     return i;
 }

@@ -88,7 +88,7 @@ static tc_status compare(tc_ctx *ctx, const rt_shared *shared, const double *num
         if (numbers[i] != numbers[shared->rank]) {
             tc_error(ctx, TC_USAGE, NULL, "rank %d of %d averages something else than rank %d", i, shared->ranks,
                      shared->rank);
-            tc_hint(ctx, "all ranks run one graph, and name the same outputs to tempo_average");
+            tc_hint(ctx, "all ranks run one graph, and average the same outputs (--average, or tempo_average)");
             return TC_USAGE;
         }
     return TC_OK;

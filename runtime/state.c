@@ -256,7 +256,7 @@ tc_status rt_begin_states(tempo_session *s) {
         if (!init) {
             tc_error(&s->ctx, TC_BAD_INPUT, NULL, "input '%s' is kept from run to run, but has no first value",
                      tc_quote(&s->ctx, input->value->name));
-            tc_hint(&s->ctx, "set it with tempo_set_state");
+            tc_hint(&s->ctx, "give it one, as an array of its name among the inputs, or with tempo_set_state");
             return TC_BAD_INPUT;
         }
         if (!init->data && init->external)

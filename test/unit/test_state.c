@@ -113,7 +113,7 @@ static void begins_with_the_default(void **test_state) {
     assert_true(state(s, "w")[0] == 5);
     ok(s, tempo_keep(s, "v2", "v"));
     assert_int_equal(tempo_run(s), TEMPO_BAD_INPUT);
-    assert_non_null(strstr(tempo_message(s), "'v' is kept from run to run, but has no first value; hint: set it"));
+    assert_non_null(strstr(tempo_message(s), "'v' is kept from run to run, but has no first value; hint: give it one"));
     ok(s, tempo_set_state(s, "v", &tx));
     for (int i = 0; i < 3; i++)
         ok(s, tempo_run(s));
