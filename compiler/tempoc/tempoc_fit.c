@@ -71,7 +71,7 @@ static uint64_t program_bytes(int64_t threads) {
 tc_need tempoc_measure(const tempoc_fitting *f, const tc_model *model, const tc_summary *summary,
                        const tc_footprint *footprint) {
     const tc_graph *graph = model->graph;
-    uint64_t per_element = 0, reserve = footprint->arena / 15;
+    uint64_t per_element = 0, trained = 0, reserve = footprint->arena / 15;
     tc_need n = {.known = true, .fits = true, .arena = footprint->arena};
     for (uint32_t i = 0; i < graph->n_initializers; i++)
         n.parameters += graph->initializers[i]->init->bytes;
@@ -80,14 +80,15 @@ tc_need tempoc_measure(const tempoc_fitting *f, const tc_model *model, const tc_
         bool state = tc_model_metadata(model, tc_arena_printf(model->arena, TC_ZERO_KEY "%s", input->name)) != NULL;
         *(state ? &n.optimizer : &n.inputs) += input->init ? 0 : bytes_of(input);
     }
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        n.gradients += graph->outputs[i]->role == TC_ROLE_GRADIENT ? bytes_of(graph->outputs[i]) : 0;
-    if (!summary->update)
-        (void)find_optimizer(f->optimizer, &per_element);
-    for (size_t i = 0; i < summary->n_trained; i++) {
-        const tc_value *value = tc_graph_find(graph, summary->trained[i]);
-        n.optimizer += value && value->init ? value->init->count * per_element : 0;
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const tc_value *gradient = graph->outputs[i], *of = gradient->gradient_of;
+        if (gradient->role != TC_ROLE_GRADIENT)
+            continue;
+        n.gradients += bytes_of(gradient);
+        trained += of && of->init ? of->init->count : 0;
     }
+    if (!summary->update && find_optimizer(f->optimizer, &per_element))
+        n.optimizer += trained * per_element;
     n.program = program_bytes(f->threads) + footprint->tables + (reserve < RESERVE ? reserve : RESERVE);
     n.total = n.arena + n.parameters + n.optimizer + n.inputs + n.program;
     return n;
