@@ -303,7 +303,7 @@ bool tc_make_momentum(tc_body *body) {
     return true;
 }
 
-/* X_new = (T > 0 ? X : 0) + R g */
+/* X_new = (T > 0 ? X : 0) + R g, where R is 0 without g, which may be NaN */
 bool tc_make_accumulate(tc_body *body) {
     uint32_t n = begin(body, "", "");
     for (uint32_t i = 0; i < n; i++) {
@@ -311,7 +311,8 @@ bool tc_make_accumulate(tc_body *body) {
         add_typed(body, i, "r");
         add_typed(body, i, "zero");
         tc_body_add(body, "  X%u_kept = Where (begun, X%u, zero%u)\n", i, i, i);
-        tc_body_add(body, "  X%u_add = Mul (r%u, g%u)\n", i, i, i);
+        tc_body_add(body, "  X%u_idle = Equal (r%u, zero%u)\n  X%u_part = Mul (r%u, g%u)\n", i, i, i, i, i, i);
+        tc_body_add(body, "  X%u_add = Where (X%u_idle, zero%u, X%u_part)\n", i, i, i, i);
         tc_body_add(body, "  X%u_new = Add (X%u_kept, X%u_add)\n", i, i, i);
     }
     end_update(body, "", n);

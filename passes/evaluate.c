@@ -150,8 +150,12 @@ tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *con
     options.pareto = 0;
     options.loss_scale = false;
     own.options = &options;
+    options.counting = TC_COUNT_TELL;
     own.summary = &summary;
     TC_TRY(tc_pipeline_run(&own, model));
+    env->summary->counted = summary.counted;
+    env->summary->n_counted = summary.n_counted;
+    env->summary->uncounted = summary.uncounted;
     for (size_t i = 0; i < n; i++) {
         tc_value *weight = tc_map_get(model->graph->names, weights[i]);
         if (weight && weight->init && !weight->is_input)

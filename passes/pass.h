@@ -50,6 +50,9 @@ typedef struct tc_options {
     bool best_effort;   /* --best-effort: a plan that misses the budget is a result, too */
 
     tc_update_options update; /* --update and how */
+    /* What the pass counts does: nothing; lets terms of the loss be weighed where they count differently; shows what
+     * each scalar counts. Not on the command line: for who puts batches together. */
+    enum { TC_COUNT_NOT, TC_COUNT_SHARE, TC_COUNT_TELL } counting;
 } tc_options;
 
 /* What passes found out, for the report. In the context's arena. */
@@ -62,6 +65,13 @@ typedef struct tc_pass_time {
     const char *name;
     double seconds;
 } tc_pass_time;
+/* A term of a scalar output, as the pass counts found it: names of the graph. */
+typedef struct tc_counted {
+    const char *score;
+    const char *part, *count; /* outputs: the term, and what it is divided by; count NULL: samples, unless it adds up */
+    const char *factor;       /* the input that the term is multiplied by; NULL: none */
+    bool adds_up;             /* a sum: divided by nothing */
+} tc_counted;
 typedef struct tc_train_list tc_train_list; /* train_list.h */
 typedef struct tc_summary {
     const char **trained, **frozen, **unreached; /* initializer names */
@@ -84,6 +94,9 @@ typedef struct tc_summary {
     tc_pareto *pareto;         /* NULL: nobody asked for it */
 
     tc_update_summary *update; /* NULL: no weight is updated */
+    tc_counted *counted;       /* of scalars that are no plain mean of samples */
+    size_t n_counted, cap_counted;
+    const char *uncounted; /* a text: a scalar of which it is not known what it counts, and why; NULL: there is none */
 } tc_summary;
 
 /* What a run of a graph takes for all that it computes, in bytes. */
@@ -198,8 +211,9 @@ tc_status tc_pass_batch(tc_pass_env *env, tc_model *model);   /* --dim batch=N w
 tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);    /* weights stored twice, weights merged: warns or mends */
 tc_status tc_pass_evaluate(tc_pass_env *env, tc_model *model);     /* what training does otherwise is as in inference */
 tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
-tc_status tc_pass_masks(tc_pass_env *env, tc_model *model); /* what masks pick is computed for all their elements */
-tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);   /* removes nodes and initializers that nobody reads */
+tc_status tc_pass_masks(tc_pass_env *env, tc_model *model);  /* what masks pick is computed for all their elements */
+tc_status tc_pass_counts(tc_pass_env *env, tc_model *model); /* what scalars are means of */
+tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);    /* removes nodes and initializers that nobody reads */
 tc_status tc_pass_dropout(
     tc_pass_env *env, tc_model *model); /* Dropout and random numbers become those of ai.tempo, drawn from tempo.seed */
 tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);    /* one op for each spelling of an idea */

@@ -18,7 +18,7 @@ typedef enum tk_rule {
     TK_SGD,      /* X' = X - R g */
     TK_LAMB,     /* W = V' / a / (sqrt(H') / sqrt(b) + epsilon) + weight_decay X, X' = X - R |X| / |W| W, where both
                   * norms are above 0; else their ratio is 1: You et al., arXiv 1904.00962, algorithm 2 */
-    TK_SUM,      /* X' = (T > 0 ? X : 0) + R g: gradients of several runs */
+    TK_SUM,      /* X' = (T > 0 ? X : 0) + R g: gradients of several runs; R 0 adds nothing, also where g is NaN */
 } tk_rule;
 
 #define TK_STATES 2 /* at most: V and H of Adam, AdamW and LAMB, V of Momentum, H of Adagrad, none of SGD and sums */

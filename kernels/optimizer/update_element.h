@@ -39,7 +39,7 @@ TK_INLINE T FN(tk_update_element)(tk_rule rule, const FN(tk_update_numbers) * k,
         state[0] = k->alpha * state[0] + k->share * g;
         return x - k->rate * (rule == TK_NESTEROV ? g + k->alpha * state[0] : state[0]);
     case TK_SGD: return x - k->rate * g;
-    case TK_SUM: return (k->begins ? 0 : x) + k->rate * g;
+    case TK_SUM: return (k->begins ? 0 : x) + (k->rate != 0 ? k->rate * g : 0);
     case TK_LAMB: return x - k->rate * FN(tk_lamb_way)(k, x, gradient, state);
     case TK_ADAM:
     case TK_ADAMW: break;

@@ -30,7 +30,7 @@ static double new_weight(const tk_update_op *u, const update_terms *t, const tk_
         put_state(tensor, 0, u->dtype, i, v);
         return x - t->rate * (u->rule == TK_NESTEROV ? g + u->alpha * v : v);
     case TK_SGD: return x - t->rate * g;
-    case TK_SUM: return (t->step > 0 ? x : 0) + t->rate * g;
+    case TK_SUM: return (t->step > 0 ? x : 0) + (t->rate != 0 ? t->rate * g : 0);
     case TK_LAMB:
     case TK_ADAM:
     case TK_ADAMW: break;

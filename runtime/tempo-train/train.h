@@ -105,9 +105,9 @@ tc_status train_failed(tc_ctx *ctx, const tempo_session *session, tempo_status s
 tc_status train_read_number(tc_ctx *ctx, tempo_session *session, const char *output, double *out_number);
 /* Binds the arrays of a batch. */
 tc_status train_bind_batch(tc_ctx *ctx, tempo_session *session, const train_batch *batch);
-/* The same forward: dropout off, no optimizer, and the trained weights as inputs. */
+/* The same forward: dropout off, no optimizer, the trained weights as inputs, and what scalars count (out_summary). */
 tc_status train_compile_forward(tc_ctx *ctx, const train_source *from, int64_t batch, const train_graph *trained,
-                                tc_model **out_model);
+                                tc_summary *out_summary, tc_model **out_model);
 /* The options of data with this path; `batch` samples a batch of this rank. */
 train_data_options train_data_for(const train_options *o, const char *path, int64_t batch);
 
@@ -130,8 +130,11 @@ int train_signals_heard(const double flags[TRAIN_SIGNALS], bool *out_save);
 typedef struct train_eval {
     train_graph graph;
     train_data *data;
+    tc_counted *terms;       /* [n_terms] of all scores, one behind the other */
+    double *values, *counts; /* [n_terms] sums over batches */
+    size_t n_terms;
     const char **scores; /* [n] scalar float outputs */
-    double *sums;
+    double *means;
     size_t n;
     void **copies; /* by state, of weights that lie on a device */
 } train_eval;
@@ -143,7 +146,8 @@ void train_eval_close(train_eval *e);
 /* Takes the memory of a first batch, so that a lack of it is told before the first update. Nothing to do without
  * --eval-data. */
 tc_status train_eval_prepare(tc_ctx *ctx, train_eval *e, const train_graph *trained);
-/* Runs over all samples, each rank over its part; *out_samples of them. Means are e->sums then. */
+/* Runs over all samples, each rank over its part; *out_samples of them. Means are e->means then: what one batch of all
+ * samples would give, whatever the batch, but for scores that train_eval_open warned of. */
 tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const train_graph *trained,
                          int64_t *out_samples);
 

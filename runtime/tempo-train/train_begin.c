@@ -33,6 +33,27 @@ static tc_status open_data(train_run *r) {
     return TC_OK;
 }
 
+/* Where an update has several parts. */
+static tc_status open_counts(train_run *r, int64_t batch) {
+    const tc_summary *s = &r->graph.summary;
+    const char *why = s->uncounted;
+    r->factors = TC_NEW_ARRAY(r->ctx->arena, float, s->n_counted + 1);
+    if (r->o->options.counting == TC_COUNT_NOT)
+        return TC_OK;
+    TC_TRY(train_counts_open(r->ctx, r->from, batch, &r->graph, &r->counts));
+    if (r->counts.n > 1 && s->n_counted != r->counts.n) {
+        r->counts.n = 0;
+        why = tc_arena_printf(r->ctx->arena, "'%s': its terms count differently, and the file has its backward pass",
+                              tc_quote(r->ctx, r->graph.loss));
+    }
+    if (why)
+        tc_warn(r->ctx, NULL, "%s: %s; batches are weighed by their samples, as if each counted as much",
+                r->o->accumulate > 1 ? "--accumulate" : "ranks", why);
+    if (why && !s->uncounted)
+        tc_hint(r->ctx, "train the file that tempoc compiled");
+    return TC_OK;
+}
+
 static tc_status open_graphs(train_run *r) {
     int64_t batch = r->o->batch;
     TC_TRY(train_graph_open(r->ctx, r->from, batch, &r->graph));
@@ -51,6 +72,7 @@ static tc_status open_graphs(train_run *r) {
     r->batch = batch * r->o->ranks->ranks;
     TC_TRY(train_find_checkpoint(r));
     TC_TRY(open_data(r));
+    TC_TRY(open_counts(r, batch));
     return r->o->eval_path ? train_eval_open(r->ctx, r->from, batch, &r->graph, &r->eval) : TC_OK;
 }
 
@@ -145,6 +167,7 @@ tc_status train_run_all(tc_ctx *ctx, const train_source *from) {
     r->o = from->o;
     tc_status status = go(r), closed = train_log_close(ctx, &r->log);
     train_eval_close(&r->eval);
+    train_counts_close(&r->counts);
     train_data_close(r->data);
     train_checkpoint_close(&r->found);
     train_graph_close(&r->graph);

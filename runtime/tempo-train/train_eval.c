@@ -1,15 +1,37 @@
-/* train_eval.c: the forward graph over all samples of --eval-data -> the mean of each scalar output. The weights are
- * those of the training session, where they lie: nothing is copied on the CPU. */
+/* train_eval.c: the forward graph over all samples of --eval-data -> what each scalar output is of all samples at once.
+ * The weights are those of the training session, where they lie: nothing is copied on the CPU. */
 #include "train.h"
+#include <math.h>
 #include <string.h>
 
-static tc_status list_scores(tc_ctx *ctx, train_eval *e) {
+/* A score that is a mean of samples is its only term. */
+static void add_score(tc_ctx *ctx, const tc_summary *summary, const char *name, train_eval *e) {
+    const size_t first = e->n_terms;
+    e->scores[e->n++] = name = tc_arena_strdup(ctx->arena, name);
+    for (size_t i = 0; i < summary->n_counted; i++)
+        if (strcmp(summary->counted[i].score, name) == 0)
+            e->terms[e->n_terms++] = summary->counted[i];
+    if (e->n_terms == first)
+        e->terms[e->n_terms++] = (tc_counted){.score = name, .part = name};
+}
+
+static tc_status list_scores(tc_ctx *ctx, const tc_summary *summary, train_eval *e) {
     const tc_graph *graph = e->graph.session->model->graph;
-    e->scores = TC_NEW_ARRAY(ctx->arena, const char *, (size_t)graph->n_outputs + 1);
-    e->sums = TC_NEW_ARRAY(ctx->arena, double, (size_t)graph->n_outputs + 1);
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        if (tc_value_rank(graph->outputs[i]) == 0 && tc_dtype_is_float(tc_value_dtype(graph->outputs[i])))
-            e->scores[e->n++] = tc_arena_strdup(ctx->arena, graph->outputs[i]->name);
+    const size_t most = (size_t)graph->n_outputs + 1;
+    e->scores = TC_NEW_ARRAY(ctx->arena, const char *, most);
+    e->terms = TC_NEW_ARRAY(ctx->arena, tc_counted, most);
+    e->means = TC_NEW_ARRAY(ctx->arena, double, most);
+    e->values = TC_NEW_ARRAY(ctx->arena, double, 2 * most);
+    e->counts = e->values + most;
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const tc_value *output = graph->outputs[i];
+        if (tc_value_rank(output) == 0 && tc_dtype_is_float(tc_value_dtype(output)) &&
+            strncmp(output->name, "tempo.", 6) != 0)
+            add_score(ctx, summary, output->name, e);
+    }
+    if (summary->uncounted)
+        tc_warn(ctx, NULL, "--eval-data: %s; its mean weighs batches by their samples, and depends on --batch",
+                summary->uncounted);
     if (e->n > 0)
         return TC_OK;
     return tc_error(ctx, TC_BAD_INPUT, NULL, "--eval-data: the forward graph has no scalar output to take the mean of");
@@ -18,12 +40,13 @@ static tc_status list_scores(tc_ctx *ctx, train_eval *e) {
 tc_status train_eval_open(tc_ctx *ctx, const train_source *from, int64_t batch, const train_graph *trained,
                           train_eval *e) {
     tc_model *model;
+    tc_summary summary;
     size_t n_inputs;
     *e = (train_eval){0};
-    TC_TRY(train_compile_forward(ctx, from, batch, trained, &model));
+    TC_TRY(train_compile_forward(ctx, from, batch, trained, &summary, &model));
     e->graph.batch = trained->batch;
     TC_TRY(train_session_open(ctx, from->o, NULL, model, &e->graph));
-    TC_TRY(list_scores(ctx, e));
+    TC_TRY(list_scores(ctx, &summary, e));
     e->copies = TC_NEW_ARRAY(ctx->arena, void *, trained->n_states + 1);
     const train_input *inputs = train_graph_inputs(ctx, &e->graph, trained, &n_inputs);
     train_data_options data = train_data_for(from->o, from->o->eval_path, batch);
@@ -77,13 +100,25 @@ tc_status train_bind_batch(tc_ctx *ctx, tempo_session *session, const train_batc
     return TC_OK;
 }
 
+/* A mean of nothing, which is NaN, counts nothing. */
 static tc_status add_scores(tc_ctx *ctx, train_eval *e, int64_t samples) {
-    for (size_t i = 0; i < e->n; i++) {
-        double value;
-        TC_TRY(train_read_number(ctx, e->graph.session, e->scores[i], &value));
-        e->sums[i] += value * (double)samples;
+    for (size_t i = 0; i < e->n_terms; i++) {
+        const tc_counted *term = &e->terms[i];
+        double value, count = (double)samples;
+        TC_TRY(train_read_number(ctx, e->graph.session, term->part, &value));
+        if (term->count)
+            TC_TRY(train_read_number(ctx, e->graph.session, term->count, &count));
+        if (term->adds_up || count != 0)
+            e->values[i] += term->adds_up ? value : value * count;
+        e->counts[i] += count;
     }
     return TC_OK;
+}
+
+static void take_means(train_eval *e) {
+    for (size_t i = 0, k = 0; i < e->n; i++)
+        for (e->means[i] = 0; k < e->n_terms && strcmp(e->terms[k].score, e->scores[i]) == 0; k++)
+            e->means[i] += e->terms[k].adds_up ? e->values[k] : e->counts[k] > 0 ? e->values[k] / e->counts[k] : NAN;
 }
 
 /* A rank whose part of the batch is empty has nothing to run. */
@@ -102,7 +137,8 @@ tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const t
                          int64_t *out_samples) {
     int64_t batches = train_data_batches(e->data);
     *out_samples = 0;
-    memset(e->sums, 0, e->n * sizeof *e->sums);
+    for (size_t i = 0; i < e->n_terms; i++)
+        e->values[i] = e->counts[i] = 0;
     TC_TRY(bind_weights(ctx, e, trained));
     for (int64_t i = 0; i < batches; i++) {
         train_batch batch;
@@ -116,8 +152,8 @@ tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const t
             return train_failed(ctx, e->graph.session, status);
         TC_TRY(add_scores(ctx, e, batch.samples));
     }
-    TC_TRY(train_ranks_sum(ctx, ranks, e->sums, e->n));
-    for (size_t i = 0; i < e->n; i++)
-        e->sums[i] /= *out_samples > 0 ? (double)*out_samples : 1;
+    TC_TRY(train_ranks_sum(ctx, ranks, e->values, e->n_terms));
+    TC_TRY(train_ranks_sum(ctx, ranks, e->counts, e->n_terms));
+    take_means(e);
     return TC_OK;
 }

@@ -105,10 +105,10 @@ tc_status train_compile(tc_ctx *ctx, const train_source *from, int64_t batch, co
 }
 
 tc_status train_compile_forward(tc_ctx *ctx, const train_source *from, int64_t batch, const train_graph *trained,
-                                tc_model **out_model) {
+                                tc_summary *out_summary, tc_model **out_model) {
     tc_options options = from->o->options;
-    tc_summary summary = {0};
-    tc_pass_env env = {.ctx = ctx, .options = &options, .summary = &summary};
+    *out_summary = (tc_summary){0};
+    tc_pass_env env = {.ctx = ctx, .options = &options, .summary = out_summary};
     const char **weights = TC_NEW_ARRAY(ctx->arena, const char *, trained->n_states + 1);
     size_t n = 0, n_diags = ctx->n_diags;
     for (size_t i = 0; i < trained->n_states; i++)

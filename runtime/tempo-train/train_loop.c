@@ -3,6 +3,7 @@
  * a run that goes on from a checkpoint computes the same bits. */
 #include "../../compiler/ops.h"
 #include "train_run.h"
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -32,6 +33,12 @@ tc_status train_bind_own(train_run *r) {
     };
     for (size_t i = 0; i < TC_COUNT(own); i++) {
         tempo_status status = own[i].is_there ? tempo_bind(g->session, own[i].name, &own[i].tensor) : TEMPO_OK;
+        if (status != TEMPO_OK)
+            return train_failed(r->ctx, g->session, status);
+    }
+    for (size_t i = 0; i < g->summary.n_counted; i++) {
+        const tempo_tensor factor = scalar(TEMPO_FLOAT, &r->factors[i], sizeof *r->factors);
+        tempo_status status = tempo_bind(g->session, g->summary.counted[i].factor, &factor);
         if (status != TEMPO_OK)
             return train_failed(r->ctx, g->session, status);
     }
@@ -65,35 +72,50 @@ static uint64_t seed_of(const train_run *r) {
     return r->progress.seed + (uint64_t)r->o->ranks->rank * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-/* What of an update's samples is this rank's. Gradients that add up in the graph are weighed there, such that a plain
- * mean over ranks is right when the update comes; others are weighed by that mean. */
-static void share_out(train_run *r, const train_batch *batch, bool last, int64_t group_samples) {
+/* Whether an update is put together of parts, which count differently. */
+static bool has_parts(const train_run *r) { return r->o->accumulate > 1 || r->o->ranks->ranks > 1; }
+
+/* What of an update is the batch's: by its samples, or what the loss counts of them. Terms of the loss that count
+ * differently have factors. Gradients that add up in the graph are weighed there, such that a plain mean over ranks is
+ * right when the update comes; others are weighed by that mean. */
+static tc_status share_out(train_run *r, const train_batch *batch, bool last, int64_t group_samples,
+                           double *out_share) {
     const bool adds_up = r->graph.takes_share;
-    const double samples = (double)batch->samples, ranks = (double)r->o->ranks->ranks;
+    const double ranks = (double)r->o->ranks->ranks;
+    const tc_summary *factors = &r->graph.summary;
+    double share = (double)batch->samples / (double)group_samples;
+    TC_TRY(train_counts_share(r->ctx, &r->counts, batch));
+    for (size_t i = 0; i < factors->n_counted; i++)
+        r->factors[i] = share > 0 ? (float)(r->counts.shares[i] / share) : 0;
+    if (factors->n_counted == 0 && r->counts.n > 0)
+        share = r->counts.shares[0];
     r->own.apply = last;
-    r->own.share = (float)(ranks * samples / (double)group_samples);
-    train_ranks_share(r->o->ranks, adds_up ? 1 / ranks : samples / (double)batch->all_samples);
+    r->own.share = (float)(ranks * share);
+    train_ranks_share(r->o->ranks, adds_up ? 1 / ranks : share);
     train_ranks_hold(r->o->ranks, adds_up && !last);
+    *out_share = share;
+    return TC_OK;
 }
 
 static tc_status run_batch(train_run *r, int64_t index, bool last, int64_t group_samples, train_record *record) {
     train_progress *p = &r->progress;
     train_batch batch;
-    double loss;
+    double loss, share;
     TC_TRY(train_data_batch(r->ctx, r->data, p->epoch, index, &batch));
     TC_TRY(train_bind_batch(r->ctx, r->graph.session, &batch));
-    share_out(r, &batch, last, group_samples);
+    TC_TRY(share_out(r, &batch, last, group_samples, &share));
     TC_TRY(train_bind_own(r));
     tempo_seed(r->graph.session, seed_of(r), (uint64_t)(p->epoch * r->batches + index));
     tempo_status status = tempo_run(r->graph.session);
     if (status != TEMPO_OK)
         return train_run_failed(r, status);
     TC_TRY(train_read_number(r->ctx, r->graph.session, r->graph.loss, &loss));
-    if (batch.samples > 0)
-        record->loss += loss * (double)batch.samples / (double)group_samples;
+    if (share > 0)
+        record->loss += loss * share;
     record->samples += batch.all_samples;
     record->tokens += batch.all_tokens;
-    return TC_OK;
+    /* As long as the batch is there that has it: behind the last one of the group it would not be found. */
+    return share > 0 && !last && !isfinite(loss) && !r->graph.takes_scale ? train_not_finite(r) : TC_OK;
 }
 
 /* As PyTorch's GradScaler: half of it where gradients overflowed, twice as much behind so many updates without. */
@@ -136,6 +158,33 @@ static tc_status meet(train_run *r, train_record *record) {
     return TC_OK;
 }
 
+/* Where all labels are ignored, the loss is NaN and its gradients are 0, as in PyTorch: no reason to end. */
+static tc_status check_finite(train_run *r, int64_t batches, train_record *record) {
+    train_counts *c = &r->counts;
+    train_progress *p = &r->progress;
+    bool fine = record->skipped ? p->loss_scale >= LEAST_SCALE : isfinite(record->loss);
+    if (!has_parts(r)) {
+        if (fine || record->skipped)
+            return fine ? TC_OK : train_not_finite(r);
+        TC_TRY(train_counts_open(r->ctx, r->from, r->batch, &r->graph, c));
+        TC_TRY(train_counts_total(r->ctx, c, r->o->ranks, r->data, p->epoch, p->batch, batches));
+    }
+    if (!train_counts_nothing(c))
+        return fine ? TC_OK : train_not_finite(r);
+    if (c->n == 1)
+        record->loss = NAN;
+    if (!r->told_nothing) {
+        train_log_settle(&r->log);
+        tc_note(r->ctx, NULL,
+                "update %" PRId64 ": the loss has nothing to count in it, no label that is not ignored: "
+                "its gradients are 0",
+                record->step);
+        train_ranks_tell(r->ctx, r->o->ranks);
+    }
+    r->told_nothing = true;
+    return TC_OK;
+}
+
 static tc_status update(train_run *r) {
     train_progress *p = &r->progress;
     int64_t n = group_at(r, p->batch), samples = 0;
@@ -147,12 +196,13 @@ static tc_status update(train_run *r) {
     r->own.rate = (float)record.rate;
     r->own.update = record.step - p->skipped;
     r->own.scale = (float)p->loss_scale;
+    if (has_parts(r))
+        TC_TRY(train_counts_total(r->ctx, &r->counts, r->o->ranks, r->data, p->epoch, p->batch, n));
     for (int64_t i = 0; i < n; i++)
         TC_TRY(run_batch(r, p->batch + i, i + 1 == n, samples, &record));
     TC_TRY(read_outcome(r, &record));
     TC_TRY(meet(r, &record));
-    if (record.skipped ? p->loss_scale < LEAST_SCALE : !isfinite(record.loss))
-        return train_not_finite(r);
+    TC_TRY(check_finite(r, n, &record));
     p->step++;
     p->batch += n;
     if (p->batch == r->batches) {
@@ -174,7 +224,7 @@ static tc_status evaluate(train_run *r) {
     TC_TRY(train_eval_run(r->ctx, r->o->ranks, &r->eval, &r->graph, &samples));
     train_score *scores = TC_NEW_ARRAY(r->ctx->arena, train_score, r->eval.n + 1);
     for (size_t i = 0; i < r->eval.n; i++)
-        scores[i] = (train_score){r->eval.scores[i], r->eval.sums[i]};
+        scores[i] = (train_score){r->eval.scores[i], r->eval.means[i]};
     train_log_eval(&r->log, r->progress.step, r->progress.epoch, scores, r->eval.n, samples, tc_seconds() - begun);
     return TC_OK;
 }

@@ -190,6 +190,7 @@ static tc_status get_ready(tc_ctx *ctx, int argc, char **argv, train_options *o,
     train_signals_begin();
     TC_TRY(train_ranks_begin(ctx, o->rank_timeout, &ranks));
     take_ranks(o, &ranks);
+    o->options.counting = o->accumulate > 1 || ranks.ranks > 1 ? TC_COUNT_SHARE : TC_COUNT_NOT;
     return TC_OK;
 }
 

@@ -12,6 +12,18 @@ static double doubt(const train_run *r, const rt_nonfinite *found) {
     return found->found ? 0 : 6;
 }
 
+/* A process alone counts only now. */
+static bool counts_nothing(train_run *r) {
+    train_counts *c = &r->counts;
+    size_t n_diags = r->ctx->n_diags;
+    bool known =
+        r->o->options.counting != TC_COUNT_NOT ||
+        (train_counts_open(r->ctx, r->from, r->o->batch, &r->graph, c) == TC_OK &&
+         train_counts_total(r->ctx, c, r->o->ranks, r->data, r->progress.epoch, r->progress.batch, 1) == TC_OK);
+    r->ctx->n_diags = n_diags;
+    return known && train_counts_nothing(c);
+}
+
 static tc_status tell(train_run *r) {
     train_ranks *ranks = r->o->ranks;
     rt_nonfinite found = {0};
@@ -22,9 +34,12 @@ static tc_status tell(train_run *r) {
              r->progress.step + 1, r->progress.epoch + 1,
              found.found ? rt_nonfinite_text(r->ctx, &found)
                          : "something is not finite, and a second run did not show what");
-    tc_hint(r->ctx, "a smaller --lr, --warmup and --clip-norm help; %s",
-            r->o->checkpoint ? "checkpoints stay as they are, and --resume goes on from the last"
-                             : "nothing was written");
+    tc_hint(
+        r->ctx, "%s; %s",
+        counts_nothing(r) ? "the loss divides by what it counts, which is nothing in this update: let the model divide "
+                            "by 1 at least (clamp(min=1)), or leave such samples out"
+                          : "a smaller --lr, --warmup and --clip-norm help",
+        r->o->checkpoint ? "checkpoints stay as they are, and --resume goes on from the last" : "nothing was written");
     return TC_NUMERIC;
 }
 

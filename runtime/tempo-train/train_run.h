@@ -2,6 +2,7 @@
 #ifndef TRAIN_RUN_H
 #define TRAIN_RUN_H
 #include "train_checkpoint.h"
+#include "train_counts.h"
 #include "train_log.h"
 
 typedef struct train_run {
@@ -11,6 +12,9 @@ typedef struct train_run {
     train_graph graph;
     train_data *data;
     train_eval eval;
+    train_counts counts; /* of nothing, as long as nobody asks */
+    float *factors;      /* elements of the inputs that terms of the loss are multiplied by */
+    bool told_nothing;   /* that an update counted nothing */
     train_log log;
     train_schedule schedule;
     train_progress progress;

@@ -22,6 +22,7 @@ import onnx
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "train"))
 import saved_models  # noqa: E402
+import train_counts  # noqa: E402
 import train_tool as t  # noqa: E402
 from rank_job import ENVIRONMENT, GONE_IN, SILENT_IN, Job  # noqa: E402
 
@@ -79,6 +80,26 @@ def means():
                     t.close(parts[key], value, f"{what}: {key}", t.tolerances.TRAINED_PART)
                 os.remove(t.path("parts.jsonl"))
     os.remove(t.path("whole.jsonl"))
+
+
+def counts():
+    """Parts in which labels are ignored, some in all, weigh as in one batch."""
+    data = train_counts.samples()
+    np.savez(t.path("train.npz"), **data)
+    for name in "cross entropy", "sum by sum", "sum", "two means":
+        ending, of = train_counts.LOSSES[name]
+        train_counts.write("model.onnxt", ending)
+        loss, weights, _ = train_counts.expected(of, data)
+        for ranks, group in ((2, 1), (3, 1), (2, 4)):
+            each = -(-7 // ranks // group)
+            run(ranks, t.path("model.onnxt"), "--data", t.path("train.npz"), f"--batch={each}", "--optimizer=sgd",
+                f"--accumulate={group}", "--lr", train_counts.RATE, "--freeze=cw", "--log", t.path("parts.jsonl"),
+                "--save-weights", t.path("w"), "--eval-data", t.path("train.npz"))
+            found, what = t.safetensors(t.path("w")), f"{name}, {ranks} ranks, {group} batches"
+            t.close(t.losses("parts.jsonl"), [loss], f"{what}: loss", t.tolerances.EVALUATED)
+            t.close(np.concatenate([found["W"].ravel(), found["b"]]), weights, f"{what}: weights",
+                    t.tolerances.TRAINED_WEIGHT)
+            os.remove(t.path("parts.jsonl"))
 
 
 def statistics():
@@ -240,6 +261,7 @@ def going():
 
 
 means()
+counts()
 statistics()
 real_models()
 going_on()

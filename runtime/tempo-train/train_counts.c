@@ -1,0 +1,85 @@
+/* train_counts.c: a graph of what the loss counts, and its sums over a group of batches. */
+#include "train_counts.h"
+#include <string.h>
+
+static bool is_count(const train_counts *c, const char *name) {
+    for (size_t i = 0; i < c->n; i++)
+        if (c->terms[i].count && strcmp(c->terms[i].count, name) == 0)
+            return true;
+    return false;
+}
+
+/* The terms of the loss, and of the graph's outputs their counts alone. */
+static void keep_counts(tc_ctx *ctx, const tc_summary *summary, const char *loss, tc_graph *graph, train_counts *c) {
+    c->terms = TC_NEW_ARRAY(ctx->arena, tc_counted, summary->n_counted + 1);
+    for (size_t i = 0; i < summary->n_counted; i++) {
+        const tc_counted *term = &summary->counted[i];
+        if (strcmp(term->score, loss) != 0)
+            continue;
+        c->terms[c->n++] = *term;
+    }
+    c->totals = TC_NEW_ARRAY(ctx->arena, double, c->n + 1);
+    c->shares = TC_NEW_ARRAY(ctx->arena, double, c->n + 1);
+    for (uint32_t i = graph->n_outputs; i-- > 0;)
+        if (!is_count(c, graph->outputs[i]->name))
+            tc_graph_remove_output(graph, i);
+    tc_remove_dead(graph);
+}
+
+tc_status train_counts_open(tc_ctx *ctx, const train_source *from, int64_t batch, const train_graph *trained,
+                            train_counts *c) {
+    tc_model *model;
+    tc_summary summary = {0};
+    if (c->graph.session)
+        return TC_OK;
+    TC_TRY(train_compile_forward(ctx, from, batch, trained, &summary, &model));
+    keep_counts(ctx, &summary, trained->loss, model->graph, c);
+    return train_session_open(ctx, from->o, NULL, model, &c->graph);
+}
+
+void train_counts_close(train_counts *c) { train_graph_close(&c->graph); }
+
+tc_status train_counts_of(tc_ctx *ctx, train_counts *c, const train_batch *batch, double *out) {
+    bool runs = false;
+    for (size_t i = 0; i < c->n; i++) {
+        out[i] = (double)batch->samples;
+        runs = runs || (c->terms[i].count && batch->samples > 0);
+    }
+    if (!runs)
+        return TC_OK;
+    TC_TRY(train_bind_batch(ctx, c->graph.session, batch));
+    tempo_status status = tempo_run(c->graph.session);
+    if (status != TEMPO_OK)
+        return train_failed(ctx, c->graph.session, status);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->terms[i].count)
+            TC_TRY(train_read_number(ctx, c->graph.session, c->terms[i].count, &out[i]));
+    return TC_OK;
+}
+
+tc_status train_counts_total(tc_ctx *ctx, train_counts *c, train_ranks *ranks, train_data *data, int64_t epoch,
+                             int64_t first, int64_t n) {
+    memset(c->totals, 0, c->n * sizeof *c->totals);
+    for (int64_t i = 0; i < n; i++) {
+        train_batch batch;
+        TC_TRY(train_data_batch(ctx, data, epoch, first + i, &batch));
+        TC_TRY(train_counts_of(ctx, c, &batch, c->shares));
+        for (size_t k = 0; k < c->n; k++)
+            c->totals[k] += c->shares[k];
+    }
+    return train_ranks_sum(ctx, ranks, c->totals, c->n);
+}
+
+tc_status train_counts_share(tc_ctx *ctx, train_counts *c, const train_batch *batch) {
+    TC_TRY(train_counts_of(ctx, c, batch, c->shares));
+    for (size_t i = 0; i < c->n; i++)
+        c->shares[i] = c->terms[i].adds_up ? (batch->samples > 0) : c->totals[i] > 0 ? c->shares[i] / c->totals[i] : 0;
+    return TC_OK;
+}
+
+bool train_counts_nothing(const train_counts *c) {
+    bool nothing = false;
+    for (size_t i = 0; i < c->n; i++)
+        nothing = nothing || (!c->terms[i].adds_up && !(c->totals[i] > 0));
+    return nothing;
+}
