@@ -122,16 +122,18 @@ static tc_status refuse(train_run *r, const train_batch *like, const need *n, ui
     const char *smaller = batch > 0 ? tc_arena_printf(r->ctx->arena, "--batch=%" PRId64, batch) : NULL;
     const char *less = enough_budget(r, like, n, usable);
     tc_error(r->ctx, TC_LIMIT, NULL,
-             "not enough memory: a batch of %" PRId64 " takes %.1f MiB, %.1f of it weights and the optimizer's state "
-             "and %.1f what is computed, but %.1f MiB are usable %s",
+             "not enough memory: a batch of %" PRId64 " takes %.1f MiB, %.1f of it weights and the optimizer's state, "
+             "%.1f what is computed and %.1f the model as it was read, but %.1f MiB are usable %s",
              like->samples, (double)total(n) / 0x1p20, (double)n->states / 0x1p20, (double)n->arena / 0x1p20,
-             (double)usable / 0x1p20, where);
+             (double)n->tables / 0x1p20, (double)usable / 0x1p20, where);
     if (smaller && less)
         tc_hint(r->ctx, "%s fits (with --accumulate an update still sees as many), and so does %s", smaller, less);
     else if (smaller || less)
         tc_hint(r->ctx, "%s fits", smaller ? smaller : less);
     else
-        tc_hint(r->ctx, "not even a batch of 1 does: --recipe=tiled and --freeze make less of it");
+        tc_hint(r->ctx, "not even a batch of 1 does: %s make less of it",
+                n->arena > n->states ? "--recipe=tiled and --freeze"
+                                     : "--freeze, and --optimizer=sgd, which keeps no state,");
     return TC_LIMIT;
 }
 

@@ -159,6 +159,8 @@ def memory():
             return done.returncode, done.stdout + done.stderr
         code, words = limited_run("--batch=4096")
         t.check(code == 4 and "not enough memory: a batch of 4096 takes" in words, f"{code}: {words}")
+        told = [float(n) for n in re.findall(r"(\d+\.\d) (?:MiB, |of it weights|what is computed|the model as)", words)]
+        t.check(len(told) == 4 and abs(told[0] - sum(told[1:])) < 0.3, f"the parts are not the whole: {words}")
         t.check(not os.path.exists(t.path("memory.jsonl")), "a record was written though the run was refused")
         batch = re.search(r"--batch=\d+", words)
         budget = re.search(r"--memory-budget=\d+MiB(?: --dim \S+)*", words)
