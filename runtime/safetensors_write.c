@@ -54,15 +54,14 @@ static void add_place(text *t, const tempo_tensor *tensor, uint64_t begin) {
 }
 
 static tc_status add_array(tc_ctx *ctx, text *t, tc_map *names, const rt_array *array, uint64_t begin) {
-    const char *name = tc_quote(ctx, array->name);
     if (strcmp(array->name, "__metadata__") == 0 || tc_map_get(names, array->name))
-        return tc_error(ctx, TC_BAD_INPUT, NULL, "tensor '%s': %s", name,
+        return tc_error(ctx, TC_BAD_INPUT, NULL, "tensor '%s': %s", tc_quote(ctx, array->name),
                         tc_map_get(names, array->name) ? "two have this name" : "no tensor may have this name");
     tc_map_set(names, array->name, names);
     if (!add_string(t, array->name))
-        return tc_error(ctx, TC_BAD_INPUT, NULL, "tensor '%s': its name is not UTF-8", name);
+        return tc_error(ctx, TC_BAD_INPUT, NULL, "tensor '%s': its name is not UTF-8", tc_quote(ctx, array->name));
     if (!rt_safetensors_dtype(array->tensor.dtype))
-        return tc_error(ctx, TC_UNSUPPORTED, NULL, "tensor '%s': the format has no type %s", name,
+        return tc_error(ctx, TC_UNSUPPORTED, NULL, "tensor '%s': the format has no type %s", tc_quote(ctx, array->name),
                         tempo_dtype_text(array->tensor.dtype));
     add_place(t, &array->tensor, begin);
     return TC_OK;

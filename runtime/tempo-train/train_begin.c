@@ -170,6 +170,7 @@ tc_status train_run_all(tc_ctx *ctx, const train_source *from) {
     train_counts_close(&r->counts);
     train_data_close(r->data);
     train_checkpoint_close(&r->found);
+    train_unlock_folder(&r->lock);
     train_graph_close(&r->graph);
     return status == TC_OK ? closed : status;
 }

@@ -36,11 +36,10 @@ static tc_status check_room(const saving *s) {
 }
 
 static tc_status make_temp(const saving *s) {
-    if (mkdir(s->temp, 0777) == 0)
-        return TC_OK;
-    if (errno == EEXIST && train_remove_folder(s->temp) && mkdir(s->temp, 0777) == 0)
-        return TC_OK;
-    return train_folder_error(s->ctx, "make the folder", s->temp);
+    if (!train_is_foreign_folder(s->path))
+        return mkdir(s->temp, 0777) == 0 ? TC_OK : train_folder_error(s->ctx, "make the folder", s->temp);
+    return tc_error(s->ctx, TC_IO, NULL, "'%s' is there and is no checkpoint by tempo-train",
+                    tc_quote(s->ctx, s->path));
 }
 
 static tc_status write_state(const saving *s) {
@@ -58,8 +57,6 @@ static tc_status write_state(const saving *s) {
 static tc_status publish(const saving *s) {
     if (!train_sync_folder(s->temp))
         return train_folder_error(s->ctx, "write", s->temp);
-    if (access(s->path, F_OK) == 0)
-        train_remove_folder(s->replaced); /* of a save that failed right behind this point */
     bool replaces = rename(s->path, s->replaced) == 0;
     if (rename(s->temp, s->path) != 0) {
         tc_status status = train_folder_error(s->ctx, "write", s->path);
@@ -84,7 +81,8 @@ void train_checkpoint_prune(tc_ctx *ctx, const char *dir, int64_t keep, int64_t 
     tc_ctx_init(&quiet, ctx->tool);
     (void)train_list_folders(&quiet, arena, dir, &folders, &n);
     for (size_t i = 0; keep > 0 && i < n; i++) {
-        if (folders[i].kind != FOLDER_WHOLE || folders[i].step > step || seen++ < keep)
+        if (folders[i].kind != FOLDER_WHOLE || folders[i].step > step || train_is_foreign_folder(folders[i].path) ||
+            seen++ < keep)
             continue;
         const char *gone = train_folder_path(arena, dir, FOLDER_TEMP, folders[i].step);
         if (rename(folders[i].path, gone) == 0)
@@ -191,14 +189,13 @@ static tc_status try_folder(loading *l, size_t i, train_checkpoint *out) {
 /* So that they do not stand before those that the run will write. What could just not be read stays. */
 static void set_aside(const loading *l, size_t n_damaged) {
     for (size_t i = 0; i < n_damaged; i++)
-        if (l->statuses[i] != TC_IO)
+        if (l->statuses[i] != TC_IO && !train_is_foreign_folder(l->folders[i].path))
             (void)rename(l->folders[i].path, tc_arena_printf(l->arena, "%s.damaged", l->folders[i].path));
 }
 
 static tc_status load(loading *l, const char *dir, train_checkpoint *out) {
     step_folder *all;
     size_t n;
-    TC_TRY(train_clean_folders(l->ctx, dir));
     TC_TRY(train_list_folders(l->ctx, l->arena, dir, &all, &n));
     l->folders = TC_NEW_ARRAY(l->arena, step_folder, n + 1);
     l->statuses = TC_NEW_ARRAY(l->arena, tc_status, n + 1);
@@ -244,11 +241,12 @@ static tc_status make_dir(tc_ctx *ctx, tc_arena *arena, const char *dir) {
     return access(dir, R_OK | W_OK | X_OK) == 0 ? TC_OK : train_folder_error(ctx, "write to", dir);
 }
 
-static tc_status find_newest(tc_ctx *ctx, tc_arena *arena, const char *dir, int64_t *out_newest) {
+static tc_status find_newest(tc_ctx *ctx, tc_arena *arena, const char *dir, train_lock *out_lock, int64_t *out_newest) {
     step_folder *folders;
     size_t n;
     *out_newest = -1;
     TC_TRY(make_dir(ctx, arena, dir));
+    TC_TRY(train_lock_folder(ctx, dir, out_lock));
     TC_TRY(train_clean_folders(ctx, dir));
     TC_TRY(train_list_folders(ctx, arena, dir, &folders, &n));
     for (size_t i = 0; i < n; i++)
@@ -257,9 +255,12 @@ static tc_status find_newest(tc_ctx *ctx, tc_arena *arena, const char *dir, int6
     return TC_OK;
 }
 
-tc_status train_checkpoint_begin(tc_ctx *ctx, const char *dir, int64_t *out_newest) {
+tc_status train_checkpoint_begin(tc_ctx *ctx, const char *dir, train_lock *out_lock, int64_t *out_newest) {
     tc_arena *arena = tc_arena_create();
-    tc_status status = find_newest(ctx, arena, dir, out_newest);
+    *out_lock = (train_lock){0};
+    tc_status status = find_newest(ctx, arena, dir, out_lock, out_newest);
+    if (status != TC_OK)
+        train_unlock_folder(out_lock);
     tc_arena_destroy(arena);
     return status;
 }

@@ -2,10 +2,11 @@
  *   weights.safetensors, optimizer.safetensors   for every reader of that format
  *   state                                        lines of text: the progress, and CRC-32C of every header and tensor of
  *                                                the two files, and of itself
- * A checkpoint is written to DIR/step-N.tmp-PID, every file and the folder are flushed to the disk, the folder gets its
- * name, and DIR is flushed; only then is the oldest deleted. Whenever the process dies, and whatever the disk refuses,
- * the checkpoints that were there before stay. A bit that flips later, in whatever file, is found when it is loaded.
- * One process at a time writes to DIR. */
+ * A checkpoint is written to DIR/step-N.tmp-NUMBER, every file and the folder are flushed to the disk, the folder gets
+ * its name, and DIR is flushed; only then is the oldest deleted. Whenever the process dies, and whatever the disk
+ * refuses, the checkpoints that were there before stay. A bit that flips later, in whatever file, is found when it is
+ * loaded. One process at a time has DIR, by a lock (flock(2)) on the file DIR/.tempo-train.lock. What else is in DIR,
+ * and folders step-N that hold other files, too, stay as they are. */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 #include "../safetensors.h"
@@ -22,10 +23,18 @@ typedef struct train_progress {
     int64_t ranks;
 } train_progress;
 
-/* Before a run: makes DIR where it is not there, and removes what processes that are dead left unfinished in it.
+typedef struct train_lock {
+    const char *path; /* NULL: there never was one */
+    int fd;
+    bool is_locked; /* else the file system has no locks */
+    tc_held held;
+} train_lock;
+void train_unlock_folder(train_lock *lock); /* of none, too */
+
+/* Before a run: makes DIR where it is not there, locks it, and removes what runs before left unfinished in it.
  * *out_newest: the last step that DIR has a checkpoint of, good or bad; -1: there is none. TC_IO where DIR cannot be
- * made or written. */
-tc_status train_checkpoint_begin(tc_ctx *ctx, const char *dir, int64_t *out_newest);
+ * made or written, or another process has it; then there is nothing to unlock. */
+tc_status train_checkpoint_begin(tc_ctx *ctx, const char *dir, train_lock *out_lock, int64_t *out_newest);
 
 /* Writes DIR/step-N of step p->step, in place of one that is there, then prunes up to this step. Names of arrays are
  * unique within weights and within moments. TC_IO: the system said no, a disk that is too full as a rule before a byte

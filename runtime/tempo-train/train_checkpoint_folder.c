@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const suffixes[] = {[FOLDER_TEMP] = ".tmp-", [FOLDER_REPLACED] = ".old-"};
@@ -20,7 +20,7 @@ tc_status train_folder_error(tc_ctx *ctx, const char *what, const char *path) {
 const char *train_folder_path(tc_arena *arena, const char *dir, folder_kind kind, int64_t step) {
     if (kind == FOLDER_WHOLE)
         return tc_arena_printf(arena, "%s/step-%" PRId64, dir, step);
-    return tc_arena_printf(arena, "%s/step-%" PRId64 "%s%ld", dir, step, suffixes[kind], (long)getpid());
+    return tc_arena_printf(arena, "%s/step-%" PRId64 "%s%" PRIu32, dir, step, suffixes[kind], tc_random_name());
 }
 
 bool train_sync_folder(const char *path) {
@@ -34,15 +34,88 @@ bool train_sync_folder(const char *path) {
     return good;
 }
 
+/* Not one behind a link, whose files are somebody else's. */
+static DIR *open_own_folder(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+    if (fd >= 0 && !stream)
+        close(fd);
+    return stream;
+}
+
+static const char *next_entry(DIR *stream) {
+    struct dirent *e = readdir(stream);
+    while (e && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0))
+        e = readdir(stream);
+    return e ? e->d_name : NULL;
+}
+
+bool train_is_foreign_folder(const char *path) {
+    bool foreign = false;
+    DIR *stream = open_own_folder(path);
+    if (!stream)
+        return errno != ENOENT;
+    for (const char *name = next_entry(stream); name; name = next_entry(stream))
+        foreign = foreign ||
+                  (strcmp(name, STATE_FILE) != 0 && strcmp(name, WEIGHTS_FILE) != 0 && strcmp(name, MOMENTS_FILE) != 0);
+    closedir(stream);
+    return foreign;
+}
+
 bool train_remove_folder(const char *path) {
-    DIR *stream = opendir(path);
+    DIR *stream = open_own_folder(path);
     if (!stream)
         return errno == ENOENT;
-    for (struct dirent *e = readdir(stream); e; e = readdir(stream))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            (void)unlinkat(dirfd(stream), e->d_name, 0); /* where it fails, so does rmdir */
+    for (const char *name = next_entry(stream); name; name = next_entry(stream))
+        (void)unlinkat(dirfd(stream), name, 0); /* where it fails, so does rmdir */
     closedir(stream);
     return rmdir(path) == 0;
+}
+
+/* --- the lock --------------------------------------------------------------------------------- */
+
+static tc_status refuse_locked(tc_ctx *ctx, const char *dir) {
+    tc_error(ctx, TC_IO, NULL, "--checkpoint: another run has '%s'", tc_quote(ctx, dir));
+    tc_hint(ctx, "wait for its end, or name another folder");
+    return TC_IO;
+}
+
+static tc_status warn_unlocked(tc_ctx *ctx, const char *dir) {
+    const char *why = strerror(errno);
+    tc_warn(ctx, NULL, "'%s' can't be locked (%s): no other run may have it", tc_quote(ctx, dir), why);
+    return TC_OK;
+}
+
+static void close_lock(void *lock) { train_unlock_folder(lock); }
+
+/* The file goes with the run that holds it: one that was locked just now may have no name any more. */
+tc_status train_lock_folder(tc_ctx *ctx, const char *dir, train_lock *out) {
+    struct stat held, named = {0};
+    *out = (train_lock){.path = tc_arena_printf(ctx->arena, "%s/.tempo-train.lock", dir), .fd = -1};
+    tc_hold(&out->held, close_lock, out);
+    while (!out->is_locked) {
+        if (out->fd >= 0)
+            close(out->fd);
+        out->fd = tc_open(out->path, O_RDWR | O_CREAT | O_NOFOLLOW);
+        if (out->fd < 0 || fstat(out->fd, &held) != 0)
+            return train_folder_error(ctx, "lock", out->path);
+        if (flock(out->fd, LOCK_EX | LOCK_NB) != 0)
+            return errno == EWOULDBLOCK ? refuse_locked(ctx, dir) : warn_unlocked(ctx, dir);
+        if (stat(out->path, &named) != 0 && errno != ENOENT)
+            return train_folder_error(ctx, "lock", out->path);
+        out->is_locked = named.st_ino == held.st_ino && named.st_dev == held.st_dev;
+    }
+    return TC_OK;
+}
+
+void train_unlock_folder(train_lock *lock) {
+    tc_let_go(&lock->held);
+    if (lock->path && lock->is_locked)
+        (void)unlink(lock->path);
+    if (lock->path && lock->fd >= 0)
+        close(lock->fd);
+    lock->is_locked = false;
+    lock->fd = -1;
 }
 
 /* --- listing ---------------------------------------------------------------------------------- */
@@ -58,7 +131,7 @@ static const char *read_digits(const char *text, int64_t *out_number) {
 }
 
 static bool read_name(const char *name, step_folder *out) {
-    int64_t pid;
+    int64_t number;
     if (strncmp(name, "step-", 5) != 0 || !(name = read_digits(name + 5, &out->step)))
         return false;
     *out = (step_folder){.kind = FOLDER_WHOLE, .step = out->step};
@@ -68,10 +141,9 @@ static bool read_name(const char *name, step_folder *out) {
         size_t n = strlen(suffixes[kind]);
         if (strncmp(name, suffixes[kind], n) != 0)
             continue;
-        const char *end = read_digits(name + n, &pid);
+        const char *end = read_digits(name + n, &number);
         out->kind = kind;
-        out->pid = (long)pid;
-        return end && !*end && pid > 0;
+        return end && !*end;
     }
     return false;
 }
@@ -116,9 +188,6 @@ tc_status train_list_folders(tc_ctx *ctx, tc_arena *arena, const char *dir, step
 
 /* --- remains ---------------------------------------------------------------------------------- */
 
-/* A process of our own number is dead, too: it is not us, who have not begun. */
-static bool is_dead(long pid) { return pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH); }
-
 /* One that was to be replaced when the process died gets its name back, unless its successor has it. */
 static void clean(tc_arena *arena, const char *dir, const step_folder *f) {
     const char *whole = train_folder_path(arena, dir, FOLDER_WHOLE, f->step);
@@ -134,7 +203,7 @@ tc_status train_clean_folders(tc_ctx *ctx, const char *dir) {
     tc_arena *arena = tc_arena_create();
     tc_status status = train_list_folders(ctx, arena, dir, &folders, &n);
     for (size_t i = 0; status == TC_OK && i < n; i++)
-        if (folders[i].kind != FOLDER_WHOLE && is_dead(folders[i].pid))
+        if (folders[i].kind != FOLDER_WHOLE)
             clean(arena, dir, &folders[i]);
     tc_arena_destroy(arena);
     return status;

@@ -31,22 +31,26 @@ tc_status train_check_sums(tc_ctx *ctx, const rt_safetensors *s, const file_sums
 
 typedef enum folder_kind {
     FOLDER_WHOLE,    /* step-N */
-    FOLDER_TEMP,     /* step-N.tmp-PID: being written, or being deleted */
-    FOLDER_REPLACED, /* step-N.old-PID: was step-N until its successor is */
+    FOLDER_TEMP,     /* step-N.tmp-NUMBER: being written, or being deleted */
+    FOLDER_REPLACED, /* step-N.old-NUMBER: was step-N until its successor is */
 } folder_kind;
 
 typedef struct step_folder {
     folder_kind kind;
     int64_t step;
-    long pid; /* 0: of a whole one */
     const char *path;
 } step_folder;
 
 /* All of these in DIR, the newest first; the paths in `arena`. *out_n is 0 where DIR is not there, and on failure. */
 tc_status train_list_folders(tc_ctx *ctx, tc_arena *arena, const char *dir, step_folder **out_folders, size_t *out_n);
+/* With a number that nobody else takes. */
 const char *train_folder_path(tc_arena *arena, const char *dir, folder_kind kind, int64_t step);
-/* Removes what processes that are dead left unfinished, and finishes what can be. What cannot be removed stays. */
+/* Removes what runs before left unfinished, and finishes what can be. What cannot be removed stays. DIR is locked. */
 tc_status train_clean_folders(tc_ctx *ctx, const char *dir);
+/* It is a link, or in it is what no checkpoint has: nothing to be replaced or deleted. False: it is not there. */
+bool train_is_foreign_folder(const char *path);
+/* TC_IO where another process has it. The lock ends with the process, and on a failure (recover.h). */
+tc_status train_lock_folder(tc_ctx *ctx, const char *dir, train_lock *out);
 /* Deletes a folder with its files; false: it is still there. */
 bool train_remove_folder(const char *path);
 /* False: the folder's entries may not be on the disk; errno tells. */

@@ -18,6 +18,7 @@ typedef struct train_run {
     train_log log;
     train_schedule schedule;
     train_progress progress;
+    train_lock lock;        /* of --checkpoint */
     train_checkpoint found; /* that the run goes on from; path NULL: none */
     int64_t batch, batches; /* samples of a batch, of all ranks; batches of an epoch */
     int stop;               /* the signal that asks some rank for an end; 0: none */

@@ -111,7 +111,7 @@ static tc_status load(train_run *r) {
     int64_t newest = 0;
     double found = 0;
     if (ranks->rank == 0) {
-        TC_TRY(train_checkpoint_begin(r->ctx, r->o->checkpoint, &newest));
+        TC_TRY(train_checkpoint_begin(r->ctx, r->o->checkpoint, &r->lock, &newest));
         if (newest >= 0 && !r->o->resume)
             return refuse_mixture(r, newest);
         found = newest >= 0;

@@ -18,6 +18,7 @@ import train_tool as t
 KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 100
 STEPS = 60
 LATEST = 0.05  # seconds: a whole run takes 0.2, a first checkpoint 0.07
+LOCK = ".tempo-train.lock"  # of a run that is killed, too
 FILES = ("weights.safetensors", "optimizer.safetensors")
 TABLE = [0] * 256
 for byte in range(256):
@@ -64,13 +65,13 @@ def check_folder(folder):
 
 def steps_in(folder):
     """Steps of whole checkpoints, and what else is there."""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
+    names = [name for name in os.listdir(folder) if name != LOCK] if os.path.isdir(folder) else []
     whole = [int(name[5:]) for name in names if re.fullmatch(r"step-\d+", name)]
     return sorted(whole), [name for name in names if not re.fullmatch(r"step-\d+", name)]
 
 
 def names_in(folder):
-    return set(os.listdir(t.path(folder))) if os.path.isdir(t.path(folder)) else set()
+    return set(os.listdir(t.path(folder))) - {LOCK} if os.path.isdir(t.path(folder)) else set()
 
 
 def command(folder):
@@ -81,6 +82,7 @@ def command(folder):
 
 def check_end(folder):
     """The same bits as of the run that nobody disturbed: weights, moments, the last loss."""
+    t.check(not os.path.exists(t.path(f"{folder}/{LOCK}")), "the lock is there though the run has ended")
     for name in (f"{folder}.safetensors", *(f"{folder}/step-{STEPS}/{file}" for file in FILES)):
         with open(t.path(name), "rb") as one, open(t.path(name.replace(folder, "whole", 1)), "rb") as other:
             t.check(one.read() == other.read(), f"{name} differs from that of the undisturbed run")

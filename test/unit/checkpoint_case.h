@@ -51,6 +51,14 @@ static void case_make(checkpoint_case *c, int64_t step) {
                                    .ranks = 1};
 }
 
+/* And lets others begin, too. */
+static inline tc_status case_begin(tc_ctx *ctx, const char *dir, int64_t *out_newest) {
+    train_lock lock;
+    tc_status status = train_checkpoint_begin(ctx, dir, &lock, out_newest);
+    train_unlock_folder(&lock);
+    return status;
+}
+
 static inline tc_status case_save(tc_ctx *ctx, const char *dir, int64_t step, int64_t keep) {
     checkpoint_case c;
     case_make(&c, step);

@@ -18,7 +18,7 @@ static int begin_test(void **state) {
     int64_t newest;
     tc_ctx_init(&ctx, "test");
     snprintf(dir, sizeof dir, "%s/c", top);
-    return train_checkpoint_begin(&ctx, dir, &newest) == TC_OK && newest == -1 ? 0 : -1;
+    return case_begin(&ctx, dir, &newest) == TC_OK && newest == -1 ? 0 : -1;
 }
 
 static int end_test(void **state) {
@@ -63,14 +63,16 @@ static off_t size_of(const char *file) {
 
 static void kept_ones(void **state) {
     (void)state;
+    const char *before = tc_arena_alloc(ctx.arena, 1, 1);
     for (int64_t step = 8; step <= 12; step += 2)
         save(step); /* by number, not by name: 10 is behind 8 */
+    assert_in_range((const char *)tc_arena_alloc(ctx.arena, 1, 1) - before, 1, 16); /* nothing is left of a save */
     check_load(12, NULL);
     assert_false(case_exists(dir, "step-8"));
     assert_true(case_exists(dir, "step-10"));
     assert_int_equal(case_remains(dir), 0);
     int64_t newest;
-    assert_int_equal(train_checkpoint_begin(&ctx, dir, &newest), TC_OK);
+    assert_int_equal(case_begin(&ctx, dir, &newest), TC_OK);
     assert_int_equal(newest, 12);
     assert_int_equal(case_save(&ctx, dir, 14, 0), TC_OK);
     assert_true(case_exists(dir, "step-10"));
@@ -224,32 +226,63 @@ static void put_remains(const char *folder) {
 
 static void remains_of_the_dead(void **state) {
     (void)state;
-    static const char *const patterns[] = {"step-9.tmp-%ld", "step-1.tmp-%ld", "step-2.old-%ld"};
-    char dead[3][40], own[40], alive[40];
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(0);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    static const char *const dead[] = {"step-9.tmp-1234", "step-1.tmp-1", "step-2.old-4000000000"};
+    int64_t newest;
     save(1);
     save(2);
-    for (int i = 0; i < 3; i++) {
-        snprintf(dead[i], sizeof dead[i], patterns[i], (long)pid);
+    for (int i = 0; i < 3; i++)
         put_remains(dead[i]);
-    }
-    snprintf(own, sizeof own, "step-3.tmp-%ld", (long)getpid());
-    snprintf(alive, sizeof alive, "step-3.tmp-%ld", (long)getppid());
-    put_remains(own);
-    put_remains(alive);
     put_remains("step-3.tmp-x");
     put_remains("others");
-    check_load(2, NULL);
+    assert_int_equal(case_begin(&ctx, dir, &newest), TC_OK);
     for (int i = 0; i < 3; i++)
         assert_false(case_exists(dir, dead[i]));
-    assert_false(case_exists(dir, own));
-    assert_true(case_exists(dir, alive) && case_exists(dir, "step-3.tmp-x") && case_exists(dir, "others"));
+    assert_true(case_exists(dir, "step-3.tmp-x") && case_exists(dir, "others/half"));
     /* It died while it gave the step a new checkpoint. */
     assert_int_equal(rename(case_path(dir, "step-2"), case_path(dir, dead[2])), 0);
+    assert_int_equal(case_begin(&ctx, dir, &newest), TC_OK);
     check_load(2, NULL);
+}
+
+/* Two runs have no folder together, whatever their numbers are; the lock goes with a process that is killed. */
+static void one_run_at_a_time(void **state) {
+    (void)state;
+    int64_t newest;
+    train_lock mine, its;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(train_checkpoint_begin(&ctx, dir, &its, &newest) == TC_OK && kill(getpid(), SIGKILL) == 0);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && case_exists(dir, ".tempo-train.lock"));
+    assert_int_equal(train_checkpoint_begin(&ctx, dir, &mine, &newest), TC_OK);
+    assert_int_equal(train_checkpoint_begin(&ctx, dir, &its, &newest), TC_IO);
+    assert_non_null(strstr(ctx.diags[0].message, "another run has"));
+    train_unlock_folder(&mine);
+    assert_false(case_exists(dir, ".tempo-train.lock"));
+}
+
+/* What somebody else put there stays: a folder, a file in a checkpoint's, what a link leads to. */
+static void folders_of_others(void **state) {
+    (void)state;
+    static const char *const names[] = {"step-1/half", "step-2/notes", "elsewhere/state", "step-4/state"};
+    put_remains("step-1");
+    save(2);
+    save(3);
+    close(open(case_path(dir, names[1]), O_CREAT | O_WRONLY, 0666));
+    assert_int_equal(rename(case_path(dir, "step-3"), case_path(dir, "elsewhere")), 0);
+    assert_int_equal(symlink("elsewhere", case_path(dir, "step-4")), 0);
+    assert_int_equal(symlink("elsewhere", case_path(dir, "step-9.tmp-1")), 0);
+    for (int64_t step = 5; step < 9; step++)
+        save(step);
+    assert_false(case_exists(dir, "step-5"));
+    assert_int_equal(case_save(&ctx, dir, 1, 2), TC_IO);
+    assert_int_equal(case_save(&ctx, dir, 4, 2), TC_IO);
+    int64_t newest;
+    assert_int_equal(case_begin(&ctx, dir, &newest), TC_OK);
+    for (size_t i = 0; i < TC_COUNT(names); i++)
+        assert_true(case_exists(dir, names[i]));
 }
 
 /* --- what the system refuses ------------------------------------------------------------------ */
@@ -303,7 +336,7 @@ static void read_only_child(void) {
     int64_t newest;
     if (geteuid() == 0 && setuid(65534) != 0)
         _exit(77);
-    if (train_checkpoint_begin(&ctx, dir, &newest) != TC_IO)
+    if (case_begin(&ctx, dir, &newest) != TC_IO)
         _exit(1);
     check_failed_save(case_save(&ctx, dir, 3, 2), "Permission denied", 0);
     _exit(0);
@@ -330,10 +363,10 @@ static void read_only_folder(void **state) {
 static void no_place_for_it(void **state) {
     (void)state;
     int64_t newest;
-    assert_int_equal(train_checkpoint_begin(&ctx, case_path(dir, "no/where"), &newest), TC_IO);
+    assert_int_equal(case_begin(&ctx, case_path(dir, "no/where"), &newest), TC_IO);
     assert_non_null(strstr(ctx.diags[0].message, "can't make the folder"));
     close(open(case_path(dir, "file"), O_CREAT | O_WRONLY, 0666));
-    assert_int_equal(train_checkpoint_begin(&ctx, case_path(dir, "file"), &newest), TC_IO);
+    assert_int_equal(case_begin(&ctx, case_path(dir, "file"), &newest), TC_IO);
     assert_int_equal(case_save(&ctx, case_path(dir, "no/where"), 1, 2), TC_IO);
 }
 
@@ -343,10 +376,10 @@ static int end_all(void **state) { return (void)state, rmdir(top); }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(kept_ones),           TEST(none_at_all),     TEST(usual_files), TEST(older_one_instead),
-        TEST(missing_files),       TEST(all_are_damaged), TEST(mixed_up),    TEST(flipped_bits),
-        TEST(remains_of_the_dead), TEST(file_too_large),  TEST(full_disk),   TEST(read_only_folder),
-        TEST(no_place_for_it),
+        TEST(kept_ones),           TEST(none_at_all),       TEST(usual_files),       TEST(older_one_instead),
+        TEST(missing_files),       TEST(all_are_damaged),   TEST(mixed_up),          TEST(flipped_bits),
+        TEST(remains_of_the_dead), TEST(file_too_large),    TEST(full_disk),         TEST(read_only_folder),
+        TEST(no_place_for_it),     TEST(one_run_at_a_time), TEST(folders_of_others),
     };
     return cmocka_run_group_tests(tests, begin_all, end_all);
 }

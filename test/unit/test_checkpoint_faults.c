@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/statvfs.h>
 
 /* --- calls that fail -------------------------------------------------------------------------- */
@@ -31,6 +32,8 @@ static bool fails(const char *name) {
     type __wrap_##name parameters { return fails(#name) ? (failure) : __real_##name arguments; }
 WRAP(DIR *, opendir, (const char *path), (path), NULL)
 WRAP(struct dirent *, readdir64, (DIR * stream), (stream), NULL)
+WRAP(DIR *, fdopendir, (int fd), (fd), NULL)
+WRAP(int, flock, (int fd, int what), (fd, what), -1)
 WRAP(FILE *, fdopen, (int fd, const char *mode), (fd, mode), NULL)
 WRAP(char *, realpath, (const char *path, char *resolved), (path, resolved), NULL)
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), -1)
@@ -99,7 +102,7 @@ static void begin_case(void) {
     tc_ctx_init(&ctx, "test");
     snprintf(dir, sizeof dir, "%s/c", top);
     case_remove_tree(dir);
-    assert_int_equal(train_checkpoint_begin(&ctx, dir, &newest), TC_OK);
+    assert_int_equal(case_begin(&ctx, dir, &newest), TC_OK);
     assert_int_equal(case_save(&ctx, dir, 1, 2), TC_OK);
     assert_int_equal(case_save(&ctx, dir, 2, 2), TC_OK);
     tc_ctx_fini(&ctx);
@@ -127,7 +130,9 @@ static tc_status with_faults(size_t at, bool for_ever, int error, tc_status (*wo
 static void check_newest(int64_t least, int64_t most) {
     tc_ctx ctx;
     train_checkpoint c;
+    int64_t newest;
     tc_ctx_init(&ctx, "test");
+    assert_int_equal(case_begin(&ctx, dir, &newest), TC_OK);
     assert_int_equal(train_checkpoint_load(&ctx, dir, &c), TC_OK);
     assert_in_range(c.progress.step, least, most);
     case_check(&c, c.progress.step);

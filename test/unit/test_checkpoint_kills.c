@@ -57,7 +57,7 @@ static void check_each(tc_ctx *ctx, int64_t newest) {
 static int64_t start_again(tc_ctx *ctx) {
     int64_t newest, found;
     train_checkpoint c;
-    assert_int_equal(train_checkpoint_begin(ctx, dir, &newest), TC_OK);
+    assert_int_equal(case_begin(ctx, dir, &newest), TC_OK);
     assert_true(newest >= *told);
     assert_int_equal(case_remains(dir), 0);
     assert_int_equal(train_checkpoint_load(ctx, dir, &c), TC_OK);
@@ -65,7 +65,7 @@ static int64_t start_again(tc_ctx *ctx) {
         case_check(&c, newest);
     train_checkpoint_close(&c);
     train_checkpoint_prune(ctx, dir, 2, newest);
-    assert_int_equal(train_checkpoint_begin(ctx, dir, &found), TC_OK);
+    assert_int_equal(case_begin(ctx, dir, &found), TC_OK);
     assert_int_equal(found, newest);
     return newest;
 }
