@@ -1,6 +1,6 @@
 /* upgrade_mixed.c: norms whose operands are of two float types, as mixed precision has them: activations of 16 bits
- * beside scale and bias in float, or the other way round. PyTorch exports them so, though ai.onnx has no such form of
- * LayerNormalization. What they compute is that of the wider type between Casts. */
+ * beside scale, bias and statistics in float, or the other way round. PyTorch exports them so, though ai.onnx has no
+ * such form but of BatchNormalization. What they compute is that of the wider type between Casts. */
 #include "upgrade.h"
 #include <string.h>
 
@@ -15,6 +15,9 @@ typedef struct row {
 /* PyTorch's and ONNX's inference give LayerNormalization the type of X, ONNX gives RMSNormalization that of the scale,
  * and ONNX Runtime's training_op_defs.cc gives each gradient that of its operand. */
 static const row rows[] = {
+    {"", "BatchNormalization", 5, {0, 3, 3}},
+    {"", "GroupNormalization", 3, {0, AS_IT_IS, AS_IT_IS}},
+    {"", "InstanceNormalization", 3, {0, AS_IT_IS, AS_IT_IS}},
     {"", "LayerNormalization", 3, {0, AS_IT_IS, AS_IT_IS}},
     {TC_TEMPO_DOMAIN, "LayerNormalizationGrad", 3, {1, 2, 2}},
     {TC_TEMPO_DOMAIN, "RMSNormalization", 2, {1, AS_IT_IS, AS_IT_IS}},
