@@ -23,8 +23,8 @@ static inline bool tk_norm_is_side(double scale, double bias, const tk_norm_side
 /* clang-format off */
 #define TK_NORM_Y_KERNELS(K) \
     /* The bits of tk_norm's out and inv_std. channels [capacity]: the sides, in order, then -1; kept [rows, \
-     * capacity]: their x-hat, 0 behind them. inp, out [rows, n]; scale, bias [n]; inv_std [rows]; bias and inv_std \
-     * may be NULL; out may be inp. More sides than there is room for: the fault TK_MANY_SIDES, and no results. */ \
+     * capacity]: their x-hat, 0 behind them. inp, out [rows, n]; scale, bias [n]; inv_std [rows]; bias, inv_std and \
+     * kept may be NULL; out may be inp. More sides than there is room for: the fault TK_MANY_SIDES, no results. */ \
     K(norm_from_y, (tk_queue *q, void *out, void *inv_std, int32_t *channels, void *kept, const void *inp, \
       const void *scale, const void *bias, const tk_norm_sides *sides, const tk_norm_rows *s), \
       (q, out, inv_std, channels, kept, inp, scale, bias, sides, s)) \

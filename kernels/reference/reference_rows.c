@@ -166,7 +166,7 @@ void tk_reference_norm_from_y(tk_queue *q, void *out, void *inv_std, int32_t *ch
     tk_fault(q, used > sides->capacity ? TK_MANY_SIDES : TK_OK);
     if (xhat && used <= sides->capacity) {
         tk_reference_norm(q, out, xhat, NULL, inv_std, inp, scale, bias, s);
-        for (int64_t i = 0; i < s->rows * sides->capacity; i++) {
+        for (int64_t i = 0; kept && i < s->rows * sides->capacity; i++) {
             int64_t row = i / sides->capacity, channel = channels[i % sides->capacity];
             tk_put(kept, s->dtype, i, channel < 0 ? 0 : tk_get(xhat, s->dtype, row * s->n + channel));
         }

@@ -83,6 +83,14 @@ static void note_metadata(tc_pass_env *env, tc_model *model, const tc_plan_summa
     tc_model_set_metadata(model, "tempo.plan", text);
 }
 
+/* Of the nodes as they are: runs of a unit may differ in the results that are read. */
+static uint64_t cost_of_nodes(const tc_budget *b, const tc_costs *costs) {
+    uint64_t cost = 0;
+    for (uint32_t at = 0; at < b->units.n_nodes; at++)
+        cost += b->node_of[b->units.unit_of[at]] != TC_REMAT_NONE ? tc_node_cost(costs, b->units.nodes[at]) : 0;
+    return cost;
+}
+
 /* What was emitted, counted as if somebody else had made it: without --recompute, which would ask for runs of what the
  * plan already runs again. All runs of a unit are one there, so that no more is live. */
 static tc_status read_back(tc_pass_env *env, tc_arena *arena, tc_model *model, const tc_costs *costs,
@@ -107,14 +115,14 @@ static tc_status read_back(tc_pass_env *env, tc_arena *arena, tc_model *model, c
     /* Updates stand where weights are read no more, which is behind their place in the schedule: the arena counts it.
      */
     const uint64_t most = env->options->update.optimizer ? plan->arena : plan->live.peak_bytes;
-    if (live.cost > plan->live.cost || live.peak_bytes > most || footprint.arena != plan->arena)
+    const uint64_t cost = cost_of_nodes(&again, costs);
+    if (cost > plan->live.cost || live.peak_bytes > most || footprint.arena != plan->arena)
         return tc_error(env->ctx, TC_BUG, NULL,
                         "the plan that was written needs %" PRIu64 " bytes, %" PRIu64 " live, at a cost of %" PRIu64
                         "; planned were %" PRIu64 ", %" PRIu64 " and %" PRIu64,
-                        footprint.arena, live.peak_bytes, live.cost, plan->arena, plan->live.peak_bytes,
-                        plan->live.cost);
+                        footprint.arena, live.peak_bytes, cost, plan->arena, plan->live.peak_bytes, plan->live.cost);
     s->arena = footprint.arena;
-    s->cost_after = live.cost;
+    s->cost_after = cost;
     s->peak_after = footprint.bound;
     return TC_OK;
 }

@@ -205,6 +205,19 @@ static uint64_t cost_of(const maker *m, const tc_node *node) {
     return bytes;
 }
 
+/* A run makes what any instance makes: copies of before may lack results. */
+static uint64_t cost_of_run(const maker *m, const tc_unit *unit) {
+    const tc_units *u = &m->b->units;
+    tc_node whole = *u->nodes[unit->first];
+    whole.n_outputs = unit->n_results;
+    whole.outputs = TC_NEW_ARRAY(m->arena, tc_value *, (size_t)unit->n_results + 1);
+    for (uint32_t at = unit->first; at != TC_REMAT_NONE; at = u->next_instance[at])
+        for (uint32_t i = 0; i < unit->n_results; i++)
+            if (!whole.outputs[i])
+                whole.outputs[i] = tc_output(u->nodes[at], i);
+    return cost_of(m, &whole);
+}
+
 /* The run of a unit, or, `again`, the one behind the turn. */
 static uint32_t add_problem_node(maker *m, uint32_t index, bool again) {
     tc_budget *b = m->b;
@@ -229,7 +242,7 @@ static uint32_t add_problem_node(maker *m, uint32_t index, bool again) {
                                    .n_outputs = outputs.n,
                                    .overs = o.items,
                                    .n_overs = o.n};
-    m->nodes[at].cost = cost_of(m, u->nodes[unit->first]);
+    m->nodes[at].cost = cost_of_run(m, unit);
     for (uint32_t k = unit->first; k != TC_REMAT_NONE; k = u->next_instance[k])
         if (aligned(u->memory[k]->workspace) > m->nodes[at].workspace)
             m->nodes[at].workspace = aligned(u->memory[k]->workspace);

@@ -240,11 +240,19 @@ static const float LEAST_NORMAL = 1.17549435e-38f; /* FLT_MIN: of float */
 static void run_norm_from_y(tk_queue *q, const rt_launch *launch) {
     const y_params *p = launch->params;
     const rt_arg *in = launch->in, *out = launch->out;
-    launch->kernels->norm_from_y(q, out[0].data, rt_data(rt_out(launch, 1)), out[2].data, out[3].data, in[0].data,
-                                 in[1].data, rt_data(rt_in(launch, 2)), &p->sides, &p->norm.rows);
+    launch->kernels->norm_from_y(q, out[0].data, rt_data(rt_out(launch, 1)), out[2].data, rt_data(rt_out(launch, 3)),
+                                 in[0].data, in[1].data, rt_data(rt_in(launch, 2)), &p->sides, &p->norm.rows);
 }
 
-/* (X, Scale, Bias?) -> Y, InvStdDev, Channels, Kept. */
+/* What is computed again for Y alone. */
+static void run_norm_without_sides(tk_queue *q, const rt_launch *launch) {
+    const y_params *p = launch->params;
+    const rt_arg *in = launch->in;
+    launch->kernels->norm(q, launch->out[0].data, NULL, NULL, rt_data(rt_out(launch, 1)), in[0].data, in[1].data,
+                          rt_data(rt_in(launch, 2)), &p->norm.rows);
+}
+
+/* (X, Scale, Bias?) -> Y, InvStdDev?, Channels?, Kept?. */
 tc_status rt_launch_norm_from_y(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
     y_params *p = RT_PARAMS(launcher, y_params);
     const rt_arg *bias = rt_in(launch, 2), *inv_std = rt_out(launch, 1);
@@ -253,14 +261,14 @@ tc_status rt_launch_norm_from_y(rt_launcher *launcher, const tc_node *node, rt_l
     TC_TRY(
         rt_expect(launcher, node, launch->in[1].count == p->norm.rows.n && (!bias || bias->count == p->norm.rows.n)));
     p->norm.rows.centered = strcmp(node->op->name, "LayerNormalizationFromY") == 0;
-    if (!rt_out(launch, 2) || !rt_out(launch, 3) || (inv_std && inv_std->dtype != TK_F32 && inv_std->dtype != TK_F64))
+    if ((rt_out(launch, 3) && !rt_out(launch, 2)) || (inv_std && inv_std->dtype != TK_F32 && inv_std->dtype != TK_F64))
         return rt_no_kernel(launcher, node, launch);
     p->norm.rows.stat_dtype = inv_std ? inv_std->dtype : TK_F32;
-    p->sides = (tk_norm_sides){.capacity = launch->out[2].count,
+    p->sides = (tk_norm_sides){.capacity = rt_out(launch, 2) ? launch->out[2].count : 0,
                                .least = (double)tc_attr_float(node, "least", LEAST_NORMAL),
                                .limit = (double)tc_attr_float(node, "limit", 2)};
     launch->params = p;
-    launch->run = run_norm_from_y;
+    launch->run = rt_out(launch, 2) ? run_norm_from_y : run_norm_without_sides;
     launch->inplace[0] = 1;
     return TC_OK;
 }

@@ -6,9 +6,9 @@
 #define REMAT_TIME 0.005
 #define BITS_OF_SEED 16 /* those that recipe_check.c does not choose by begin here */
 
-static const char *const recipes[] = {"none", "exact", "tiled", "chunked"};
+static const char *const recipes[] = {"none", "exact", "tiled", "chunked", "paper"};
 static const char *const budgets[] = {"75%", "50%", "25%", "min"};
-enum { CHUNKED = 3, RECIPES = TC_COUNT(recipes), BUDGETS = TC_COUNT(budgets) };
+enum { FIRST_OTHER = 3, RECIPES = TC_COUNT(recipes), BUDGETS = TC_COUNT(budgets) }; /* from here on with other bits */
 
 static void count(fz_case *c, const char *what) {
     if (c->rules)
@@ -83,16 +83,18 @@ bool fz_check_budgets(fz_case *c, fz_variant *none, bool all) {
     uint64_t seed = c->p->seed >> BITS_OF_SEED;
     if (!fz_is_bound_early(c->p) || none->arena == 0)
         return true; /* budgets want to know all sizes */
-    fz_variant chunked = fz_variant_of("chunked", "chunked", NULL, none->style);
+    fz_variant others[RECIPES - FIRST_OTHER];
+    for (int i = FIRST_OTHER; i < RECIPES; i++)
+        others[i - FIRST_OTHER] = fz_variant_of(recipes[i], recipes[i], NULL, none->style);
     bool good = true;
     for (uint64_t i = 0; good && i < (all ? RECIPES * BUDGETS : 1); i++) {
         uint64_t which = all ? i : seed % (RECIPES * BUDGETS);
         int recipe = (int)(which % RECIPES), budget = (int)(which / RECIPES);
-        bool is_chunked = recipe == CHUNKED;
-        good = !is_chunked || chunked.session || fz_make(c, &chunked);
-        good = good && check_budget(c, is_chunked ? &chunked : none, recipe, budget, none->arena,
-                                    seed / (RECIPES * BUDGETS) + which);
+        fz_variant *base = recipe < FIRST_OTHER ? none : &others[recipe - FIRST_OTHER];
+        good = base->session || fz_make(c, base);
+        good = good && check_budget(c, base, recipe, budget, none->arena, seed / (RECIPES * BUDGETS) + which);
     }
-    fz_variant_fini(&chunked);
+    for (int i = FIRST_OTHER; i < RECIPES; i++)
+        fz_variant_fini(&others[i - FIRST_OTHER]);
     return good;
 }
