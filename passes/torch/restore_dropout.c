@@ -4,16 +4,22 @@
  * TorchScript's exports have no calls; in them a Dropout without training_mode behind a Softmax is attention's, since
  * it writes no other without the mode.
  *
- * With a mask of bools and dropout the exporter of opset 23 adds the mask to the scores as it is, which ONNX does not
- * allow; that of opset 18 adds the lowest finite number where it is false. PyTorch means -inf there, and 0 for the
- * probabilities of a row that is false throughout. */
+ * PyTorch's fused attention gives 0 for the probabilities of a row that the mask closes, be it of bools or of floats;
+ * exporters write that for bools, and not always: with dropout that of opset 23 adds a mask of bools to the scores as
+ * it is, which ONNX does not allow, that of opset 18 adds the lowest finite number where it is false. PyTorch means
+ * -inf there. TorchScript's attention is known by the root of its scale, which is a factor of both q and k. */
 #include "../../compiler/clone.h"
 #include "restore.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ATTENTION_RATIO = 4, RATIO = 1, TRAIN = 2 }; /* arguments of calls; the last two are ONNX's operands, too */
+enum {
+    ATTENTION_MASK = 3,
+    ATTENTION_RATIO = 4,
+    RATIO = 1,
+    TRAIN = 2
+}; /* arguments of calls; the last two are ONNX's operands, too */
 
 typedef struct dropouts {
     tc_restore *r;
@@ -70,12 +76,13 @@ static bool pass_on(const tc_restore_call *call, const char *op_type, const tc_v
     return any;
 }
 
-/* The probabilities: what the Softmax gives, with 0 for NaN where the call's nodes have that. */
+/* The probabilities: what the Softmax gives, with 0 for NaN where that is put in its place. */
 static tc_node *probabilities(const tc_restore_call *call) {
     tc_node *softmax = tc_restore_node(call, "Softmax");
-    for (size_t i = 0; softmax && i < call->n; i++)
-        if (tc_node_is(call->nodes[i], "", "Where") && tc_input(call->nodes[i], 2) == softmax->outputs[0])
-            return call->nodes[i];
+    if (softmax)
+        TC_FOR_USES(use, softmax->outputs[0])
+            if (tc_node_is(use->user, "", "Where") && tc_input(use->user, 2) == softmax->outputs[0])
+                return use->user;
     return softmax;
 }
 
@@ -109,51 +116,87 @@ static tc_node *finite_mask(const tc_restore_call *call, const tc_node *add) {
     return isfinite(number) && number < 0 && isinf(tc_round_float(masked->dtype, 2 * number)) ? where : NULL;
 }
 
+/* 0 in the place of NaN behind a Softmax, unless its readers see to it. */
+static void guard_rows(const dropouts *s, tc_node *softmax, tc_dtype dtype) {
+    tc_value *p = softmax->outputs[0];
+    size_t readers = 0;
+    TC_FOR_USES(use, p) {
+        if (tc_node_is(use->user, "", "IsNaN"))
+            return;
+        readers++;
+    }
+    if (readers != tc_value_use_count(p)) /* the probabilities are shown */
+        return;
+    tc_node *nan = insert(s, softmax, "IsNaN", "nan", 1), *guard = insert(s, nan, "Where", "guarded", 3);
+    tc_value_replace(p, guard->outputs[0]);
+    tc_node_set_input(nan, 0, p);
+    tc_node_set_input(guard, 0, nan->outputs[0]);
+    tc_node_set_input(guard, 1, scalar(s, "zero", dtype, 0));
+    tc_node_set_input(guard, 2, p);
+}
+
 /* That of the scores: under autocast another than float, which files state of few values: of the constant that masks
- * them, or of the call's result. */
+ * them, of what is added, or of a result of the call (NULL: there is none). */
 static tc_dtype dtype_of_scores(const tc_restore_call *call, const tc_node *add, const tc_node *mask) {
-    const tc_value *told = mask ? tc_input(mask, 2) : tc_input(add, 0);
-    tc_dtype dtype = mask ? tc_value_constant(told)->dtype : tc_value_dtype(told);
-    for (size_t i = 0; i < call->n && !tc_dtype_is_float(dtype); i++)
+    const tc_value *const told[] = {mask ? tc_input(mask, 2) : tc_input(add, 0), tc_input(add, 1), tc_output(add, 0)};
+    tc_dtype dtype = mask ? tc_value_constant(told[0])->dtype : tc_value_dtype(told[0]);
+    for (size_t i = 1; i < TC_COUNT(told) && !tc_dtype_is_float(dtype); i++)
+        dtype = told[i] ? tc_value_dtype(told[i]) : dtype;
+    for (size_t i = 0; call && i < call->n && !tc_dtype_is_float(dtype); i++)
         dtype = call->nodes[i]->n_outputs ? tc_value_dtype(tc_output(call->nodes[i], 0)) : dtype;
     return tc_dtype_is_float(dtype) ? dtype : TC_FLOAT;
 }
 
-/* Where(mask, 0, -inf) in the place of a mask of bools, and 0 in the place of NaN. */
+/* Where(mask, 0, -inf) in the place of a mask of bools, and 0 in the place of NaN behind any mask. */
 static void restore_mask(const dropouts *s, const tc_restore_call *call) {
     tc_node *add = tc_restore_node(call, "Add"), *softmax = tc_restore_node(call, "Softmax");
+    const char *word = tc_torch_call_argument(&call->call, ATTENTION_MASK, "attn_mask");
     if (!add || !softmax || !tc_input(add, 1) || tc_input(softmax, 0) != tc_output(add, 0))
         return;
     tc_node *mask = finite_mask(call, add);
-    if (!mask && tc_value_dtype(tc_input(add, 1)) != TC_BOOL)
-        return;
     tc_dtype dtype = dtype_of_scores(call, add, mask);
-    tc_value *zero = scalar(s, "zero", dtype, 0);
-    if (!mask) {
+    if (!mask && tc_value_dtype(tc_input(add, 1)) == TC_BOOL) {
         mask = insert(s, tc_input(add, 0)->producer ? tc_input(add, 0)->producer : add, "Where", "mask", 3);
         tc_node_set_input(mask, 0, tc_input(add, 1));
-        tc_node_set_input(mask, 1, zero);
+        tc_node_set_input(mask, 1, scalar(s, "zero", dtype, 0));
         tc_node_move_before(mask, add);
         tc_node_set_input(add, 1, mask->outputs[0]);
     }
-    tc_node_set_input(mask, 2, scalar(s, "masked", dtype, -INFINITY));
-    if (probabilities(call) != softmax)
-        return;
-    tc_node *nan = insert(s, softmax, "IsNaN", "nan", 1), *guard = insert(s, nan, "Where", "guarded", 3);
-    static const char *const readers[] = {"Dropout", "MatMul"};
-    for (size_t i = 0; i < TC_COUNT(readers); i++)
-        pass_on(call, readers[i], softmax->outputs[0], guard->outputs[0]);
-    tc_node_set_input(nan, 0, softmax->outputs[0]);
-    tc_node_set_input(guard, 0, nan->outputs[0]);
-    tc_node_set_input(guard, 1, zero);
-    tc_node_set_input(guard, 2, softmax->outputs[0]);
+    if (mask)
+        tc_node_set_input(mask, 2, scalar(s, "masked", dtype, -INFINITY));
+    if (mask || (word && strcmp(word, "None") != 0))
+        guard_rows(s, softmax, dtype);
+}
+
+/* q and k are multiplied by the same number: one value, equal constants, or the roots of these. */
+static bool same_scale(const tc_value *a, const tc_value *b) {
+    while (a && b && a->producer && b->producer && tc_node_is(a->producer, "", "Sqrt") &&
+           tc_node_is(b->producer, "", "Sqrt")) {
+        a = tc_input(a->producer, 0);
+        b = tc_input(b->producer, 0);
+    }
+    const tc_tensor *x = a ? tc_value_constant(a) : NULL, *y = b ? tc_value_constant(b) : NULL;
+    bool equal = x && y && x->count == 1 && y->count == 1 && tc_tensor_get(x, 0) == tc_tensor_get(y, 0);
+    return equal || (a && a == b);
+}
+
+static bool is_fused_attention(const tc_value *scores) {
+    const tc_node *product =
+        scores && scores->producer && tc_node_is(scores->producer, "", "MatMul") ? scores->producer : NULL;
+    const tc_value *scales[2] = {NULL, NULL};
+    for (uint32_t i = 0; product && i < 2; i++) {
+        const tc_value *operand = tc_input(product, i);
+        if (operand && operand->producer && tc_node_is(operand->producer, "", "Mul"))
+            scales[i] = tc_input(operand->producer, 1);
+    }
+    return scales[0] && scales[1] && same_scale(scales[0], scales[1]);
 }
 
 static tc_status restore_attention(dropouts *s, const tc_restore_call *call) {
     const char *word = tc_torch_call_argument(&call->call, ATTENTION_RATIO, "dropout_p");
     double ratio = word ? strtod(word, NULL) : 0;
     restore_mask(s, call);
-    if (!(ratio > 0 && ratio < 1))
+    if (!(ratio > 0 && ratio <= 1))
         return TC_OK;
     tc_node *dropout = tc_restore_node(call, "Dropout");
     if (dropout && tc_input(dropout, TRAIN))
@@ -178,18 +221,23 @@ static void restore_own(dropouts *s, const tc_restore_call *call) {
         switch_on(s, node, call->call.result, &ratio);
 }
 
-/* TorchScript's, behind a Softmax. */
+/* TorchScript's, behind a Softmax, and the rows that a mask before it closes. */
 static void restore_without_calls(dropouts *s) {
     const char *producer = s->r->graph->model->info.producer_name;
     bool has_mode = tc_model_opset(s->r->graph->model, "") >= 12;
     if (s->r->n || !producer || strcmp(producer, "pytorch") != 0 || !has_mode)
         return;
-    TC_FOR_NODES(node, s->r->graph) {
-        const tc_value *operand = tc_node_is(node, "", "Dropout") ? tc_input(node, 0) : NULL;
-        const tc_node *source = operand ? operand->producer : NULL;
+    TC_FOR_NODES_SAFE(node, s->r->graph) {
+        const tc_value *operand =
+            tc_node_is(node, "", "Dropout") || tc_node_is(node, "", "Softmax") ? tc_input(node, 0) : NULL;
+        tc_node *source = operand ? operand->producer : NULL;
+        if (source && tc_node_is(node, "", "Softmax") && tc_node_is(source, "", "Add") && tc_output(node, 0) &&
+            (is_fused_attention(tc_input(source, 0)) || is_fused_attention(tc_input(source, 1))))
+            guard_rows(s, node, dtype_of_scores(NULL, source, NULL));
         if (source && tc_node_is(source, "", "Where") && tc_input(source, 2))
             source = tc_input(source, 2)->producer;
-        if (source && tc_node_is(source, "", "Softmax") && tc_input(node, RATIO) && !tc_input(node, TRAIN))
+        if (source && tc_node_is(node, "", "Dropout") && tc_node_is(source, "", "Softmax") && tc_input(node, RATIO) &&
+            !tc_input(node, TRAIN))
             switch_on(s, node, tc_node_label(node), NULL);
     }
 }

@@ -171,13 +171,16 @@ def check_dropout(tempoc, models):
 LOWEST = float(np.finfo(np.float32).min)
 
 
-def rows_closed_by(call, of_mask, masked, guarded, dtype=np.float32):
+def rows_closed_by(call, of_mask, masked, guarded, dtype=np.float32, scales=()):
     guard = [node(call, "IsNaN", ["p"], ["nan"]), node(call, "Where", ["nan", "zero", "p"], ["q"])]
-    nodes = [node(call, "MatMul", ["x", "x"], ["s"]), node(of_mask, "Where", ["mask", "zero", "masked"], ["w"]),
+    scaled = [node(call, "Sqrt", [f"c{i}"], [f"r{i}"]) for i, _ in enumerate(scales)]
+    scaled += [node(call, "Mul", ["x", f"r{i}"], [f"x{i}"]) for i, _ in enumerate(scales)]
+    nodes = [*scaled, node(call, "MatMul", ["x0", "x1"] if scales else ["x", "x"], ["s"]),
+             node(of_mask, "Where", ["mask", "zero", "masked"], ["w"]),
              node(call, "Add", ["s", "w"], ["t"]), node(call, "Softmax", ["t"], ["p"], axis=-1),
              *(guard if guarded else []), node(call, "MatMul", ["q" if guarded else "p", "x"], ["loss"])]
     model = model_of(nodes, {}, inputs={"x": [2, 2], "mask": [2, 2]}, outputs={"loss": [2, 2]})
-    for name, number in (("zero", 0), ("masked", masked)):
+    for name, number in (("zero", 0), ("masked", masked), *((f"c{i}", scale) for i, scale in enumerate(scales))):
         model.graph.initializer.append(numpy_helper.from_array(np.array(number, dtype), name))
     for value in (model.graph.input[0], model.graph.output[0]):
         value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -186,17 +189,25 @@ def rows_closed_by(call, of_mask, masked, guarded, dtype=np.float32):
 
 def check_closed_rows(tempoc, models):
     """A row of scores that is masked throughout: PyTorch gives 0, the lowest finite number the mean of the values."""
-    call = "%y = aten.scaled_dot_product_attention.default(%x, %x, %x, %mask)"
-    for what, of_mask, masked, guarded, want in (
-            ("closed rows give 0", call, LOWEST, False, [[1, 2], [0, 0]]),
-            ("and so they do where NaN gives 0", call, LOWEST, True, [[1, 2], [0, 0]]),
-            ("a large number of the model's own stays", call, -1e30, False, [[1, 2], [0.5, 0.5]]),
-            ("a mask of another call stays", "%w = aten.where.self(%mask, 0, 1)", LOWEST, False, [[1, 2], [0.5, 0.5]])):
-        model = rows_closed_by(call, of_mask, masked, guarded)
+    fused = "%y = aten.scaled_dot_product_attention.default(%x, %x, %x, %mask)"
+    where, infinite = "%w = aten.where.self(%mask, 0, 1)", -np.inf
+    zero, nan = [[1, 2], [0, 0]], [[1, 2], [np.nan, np.nan]]
+    for what, call, of_mask, masked, guarded, scales, want in (
+            ("closed rows give 0", fused, fused, LOWEST, False, (), zero),
+            ("and so they do where NaN gives 0", fused, fused, LOWEST, True, (), zero),
+            ("and where a mask of floats closes them", fused, where, infinite, False, (), zero),
+            ("a large number of the model's own stays", fused, fused, -1e30, False, (), [[1, 2], [0.5, 0.5]]),
+            ("a mask of another call stays", fused, where, LOWEST, False, (), [[1, 2], [0.5, 0.5]]),
+            ("without a mask NaN stays", fused.replace("%mask", "None"), where, infinite, False, (), nan),
+            ("a softmax of the model's own stays", "%y = aten.softmax.int(%t, -1)", where, infinite, False, (), nan),
+            ("TorchScript's attention, both operands scaled", "", "", infinite, False, (1, 1), zero),
+            ("attention of TorchScript's own parts stays", "", "", infinite, False, (), nan),
+            ("scaled by two numbers it stays", "", "", infinite, False, (1, 0.999), nan)):
+        model = rows_closed_by(call, of_mask, masked, guarded, scales=scales)
         code, messages, out = compiled(tempoc, model, "--passes=restore")
         got = computed(out, x=np.array([[1, 2], [0, -1]], np.float32), mask=np.array([[True, False], [False, False]]))
-        expect(what, code == 0 and got is not None and near(got, want, RESTORED), (code, messages, got))
-    model = rows_closed_by(call, call, float(np.finfo(np.float16).min), True, np.float16)  # as autocast leaves them
+        expect(what, code == 0 and got is not None and near(got, want, RESTORED, nan=True), (code, messages, got))
+    model = rows_closed_by(fused, fused, float(np.finfo(np.float16).min), True, np.float16)  # as autocast leaves them
     code, messages, out = compiled(tempoc, model, "--passes=restore")
     got = computed(out, x=np.array([[1, 2], [0, -1]], np.float16), mask=np.array([[True, False], [False, False]]))
     expect("scores of 16 bits", code == 0 and near(got, [[1, 2], [0, 0]], RESTORED), (code, messages, got))
