@@ -96,6 +96,26 @@ void tc_gradient_clip(tc_grad *g) {
         g->dins[0] = inside ? TC_OP(g, "Where", inside, dy, zero) : dy;
 }
 
+/* The root of a sum of powers of magnitudes: PyTorch's norms of orders other than 1, 2 and infinity. */
+static bool is_root_of_norm(const tc_node *pow) {
+    const tc_node *sum = tc_input(pow, 0)->producer, *power;
+    if (!sum || !tc_node_is(pow, "", "Pow") || !tc_node_is(sum, "", "ReduceSum"))
+        return false;
+    power = tc_input(sum, 0)->producer;
+    return power && tc_node_is(power, "", "Pow") && tc_input(power, 0)->producer &&
+           tc_node_is(tc_input(power, 0)->producer, "", "Abs");
+}
+
+/* The root, or one of the powers. */
+static bool is_of_norm(const tc_node *pow) {
+    TC_FOR_USES(sum, pow->outputs[0])
+        if (tc_node_is(sum->user, "", "ReduceSum") && tc_output(sum->user, 0))
+            TC_FOR_USES(root, sum->user->outputs[0])
+                if (root->index == 0 && is_root_of_norm(root->user))
+                    return true;
+    return is_root_of_norm(pow);
+}
+
 /* dy e x^(e-1); exponents that models use get the form that one would write by hand. */
 static tc_value *pow_base(tc_grad *g, tc_value *x, tc_value *e, tc_value *dy) {
     double number;
@@ -103,6 +123,9 @@ static tc_value *pow_base(tc_grad *g, tc_value *x, tc_value *e, tc_value *dy) {
         if (number == 1)
             return dy;
         tc_value *lower = number == 2 ? x : TC_OP(g, "Pow", x, tc_grad_like(g, x, number - 1));
+        tc_value *zero = tc_grad_like(g, x, 0);
+        if (number < 1 && is_of_norm(g->node)) /* PyTorch's norms have the gradient 0 at 0 */
+            lower = TC_OP(g, "Where", TC_OP(g, "Equal", x, zero), zero, lower);
         return number == 0 ? NULL : TC_OP(g, "Mul", dy, TC_OP(g, "Mul", lower, tc_grad_like(g, x, number)));
     }
     tc_value *exponent = tc_grad_cast(g, e, tc_value_dtype(x));

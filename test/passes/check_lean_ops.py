@@ -164,6 +164,7 @@ def from_y_grad(dy, y, scale, inv, channels, kept, bias=None, *, axis, center):
 
 
 DEFINITIONS = {
+    "BernoulliLog": lambda p, outcome=1: (np.maximum(np.log(np.where(outcome, p, 1 - p) + 1e-300), -100),),
     "DetGrad": det_grad,
     "GlobalNorm": optimizer_definitions.global_norm,
     "Accumulate": optimizer_definitions.accumulate,
@@ -400,6 +401,8 @@ def from_y_cases():
 
 
 def other_cases():
+    for outcome in (0, 1):
+        case("BernoulliLog", np.array([0, 2.0**-20, 0.25, 0.5, 1 - 2.0**-10, 1]), outcome=outcome, types=FLOATS)
     for n in (2, 3, 5):
         case("DetGrad", f(2, 3), f(2, 3, n, n), dynamic=n == 3)
     case("DetGrad", f(), np.outer(f(4), f(4)) + np.outer(f(4), f(4)) + np.outer(f(4), f(4)))  # singular
@@ -626,6 +629,7 @@ def gradient_cases():
         yield "DotProductAttention", [q[:1], kt, v[:1], f(2, 1, 5), None] + draw, dict(scale=0.5), ()
     yield "DotProductAttention", [q, kt, v, bias], dict(), (0, 1, 2)
     yield "DotProductAttention", [q, kt, v], dict(), (0, 1)
+    yield "BernoulliLog", [random.uniform(0.1, 0.9, (3, 4))], dict(outcome=0), ()
     yield "Dropout", [f(3, 4), RATIO, SEED], dict(node=3), ()
     yield "RMSNormalization", [f(2, 3, 4), f(4)], dict(stash_type=11), ()
     yield "RMSNormalization", [f(2, 3, 4), f(3, 4)], dict(axis=1, stash_type=11), (0,)

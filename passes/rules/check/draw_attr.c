@@ -38,6 +38,7 @@ static const struct {
     {"label_share", 2, {0.75, 0.5}, {NULL}},
     {"label_smoothing", 2, {0.25, 0.5}, {NULL}},
     {"node", 3, {0, 1, 7}, {NULL}},
+    {"outcome", 2, {0, 1}, {NULL}},
     {"reduction", 3, {0}, {"mean", "sum", "none"}},
     {"scale", 2, {0.25, 1.5}, {NULL}},
     {"seed", 2, {1000, 7}, {NULL}},

@@ -17,6 +17,7 @@ static const struct {
     {"Acosh", 0, ABOVE_ONE},
     {"Asin", 0, BELOW_ONE},
     {"Atanh", 0, BELOW_ONE},
+    {"BernoulliLog", 0, RATIO},
     {"DotProductAttention", 5, RATIO},
     {"DotProductAttentionGrad", 7, RATIO},
     {"Dropout", 1, RATIO},

@@ -104,13 +104,25 @@ static int add_mish(gen *g, const fz_row *row) {
     return fz_either(g, "Mul", x, fz_unary(g, "Tanh", NULL, soft, 1), bound);
 }
 
-static int add_log_sigmoid(gen *g, const fz_row *row) {
+/* Logarithms of a softmax, and of a sigmoid and what it lacks to 1: one of them, or binary cross-entropy. */
+static int add_logs(gen *g, const fz_row *row) {
     (void)row;
     int x = start(g, 1, 4, false);
     if (x == NONE)
         return NONE;
-    double bound = fz_at(g, x)->high;
-    return fz_unary(g, "Log", NULL, fz_unary(g, "Sigmoid", NULL, x, 1), bound + 1);
+    double bound = fz_at(g, x)->high + 1;
+    if (fz_chance(g, 25))
+        return fz_unary(g, "Log", NULL, fz_unary(g, "Softmax", "axis = -1", x, 1), 2 * bound + 4);
+    int p = fz_unary(g, "Sigmoid", NULL, x, 1), how = fz_below(g, 3);
+    int log = how == 0 ? NONE : fz_unary(g, "Log", NULL, p, bound);
+    if (how == 1)
+        return log;
+    int rest = fz_binary(g, "Sub", fz_number(g, near(g, 1)), p, 1), other = fz_unary(g, "Log", NULL, rest, bound);
+    if (how == 0)
+        return other;
+    log = fz_either(g, "Max", log, fz_number(g, -100), bound);
+    other = fz_either(g, "Max", other, fz_number(g, near(g, -100)), bound);
+    return fz_binary(g, "Sub", log, other, 2 * bound);
 }
 
 /* --- normalizations --------------------------------------------------------------------------- */
@@ -361,7 +373,7 @@ static int add_embedding(gen *g, const fz_row *row) {
 
 const fz_row fz_patterns[] = {
     {"gelu by erf", 4, add_gelu_erf, 0, 0, NULL},       {"gelu by tanh", 4, add_gelu_tanh, 0, 0, NULL},
-    {"x tanh(softplus x)", 2, add_mish, 0, 0, NULL},    {"log sigmoid(x)", 2, add_log_sigmoid, 0, 0, NULL},
+    {"x tanh(softplus x)", 2, add_mish, 0, 0, NULL},    {"logarithms of chances", 4, add_logs, 0, 0, NULL},
     {"x sigmoid(x)", 4, add_swish, 0, 0, NULL},         {"layer normalization", 5, add_layer_norm, 0, 0, NULL},
     {"RMS normalization", 5, add_rms_norm, 0, 0, NULL}, {"block", 6, add_block, 0, 0, NULL},
     {"attention", 8, add_attention, 0, 0, NULL},        {"embedding", 2, add_embedding, 0, 0, NULL},
