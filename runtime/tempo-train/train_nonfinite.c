@@ -3,13 +3,17 @@
 #include <inttypes.h>
 #include <string.h>
 
+static bool is_in_state(const train_run *r, const rt_nonfinite *found) {
+    for (size_t i = 0; found->found && i < r->graph.n_states; i++)
+        if (strcmp(r->graph.states[i].input, found->value) == 0)
+            return true;
+    return false;
+}
+
 /* Seconds that a rank waits for one that knows better. Whose data was wrong, sees that; the weights are NaN on all
  * ranks then, which is all that others see, if anything. */
 static double doubt(const train_run *r, const rt_nonfinite *found) {
-    for (size_t i = 0; found->found && i < r->graph.n_states; i++)
-        if (strcmp(r->graph.states[i].input, found->value) == 0)
-            return 3;
-    return found->found ? 0 : 6;
+    return !found->found ? 6 : is_in_state(r, found) ? 3 : 0;
 }
 
 /* A process alone counts only now. */
@@ -24,6 +28,18 @@ static bool counts_nothing(train_run *r) {
     return known && train_counts_nothing(c);
 }
 
+static const char *what_helps(train_run *r, const rt_nonfinite *found) {
+    bool is_state = is_in_state(r, found);
+    if (found->found && !found->node && !is_state)
+        return "mend the data, or leave such samples out: numpy.isfinite tells which";
+    if (found->found && !found->node && r->progress.step == 0)
+        return "the weights of the file hold it before any update";
+    if (counts_nothing(r))
+        return "the loss divides by what it counts, which is nothing in this update: let the model divide by 1 at "
+               "least (clamp(min=1)), or leave such samples out";
+    return "a smaller --lr, --warmup and --clip-norm help";
+}
+
 static tc_status tell(train_run *r) {
     train_ranks *ranks = r->o->ranks;
     rt_nonfinite found = {0};
@@ -34,12 +50,9 @@ static tc_status tell(train_run *r) {
              r->progress.step + 1, r->progress.epoch + 1,
              found.found ? rt_nonfinite_text(r->ctx, &found)
                          : "something is not finite, and a second run did not show what");
-    tc_hint(
-        r->ctx, "%s; %s",
-        counts_nothing(r) ? "the loss divides by what it counts, which is nothing in this update: let the model divide "
-                            "by 1 at least (clamp(min=1)), or leave such samples out"
-                          : "a smaller --lr, --warmup and --clip-norm help",
-        r->o->checkpoint ? "checkpoints stay as they are, and --resume goes on from the last" : "nothing was written");
+    tc_hint(r->ctx, "%s; %s", what_helps(r, &found),
+            r->o->checkpoint ? "checkpoints stay as they are, and --resume goes on from the last"
+                             : "nothing was written");
     return TC_NUMERIC;
 }
 
