@@ -71,13 +71,48 @@ static void handle(int number, void (*handler)(int)) {
         signal(number, handler);
 }
 
-void tc_program_handlers(void) {
+bool tc_program_handlers(void) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
-    atexit(tc_remove_temporary_files);
     for (size_t i = 0; i < TC_COUNT(signals); i++)
         handle(signals[i], on_signal);
     handle(SIGBUS, on_truncation);
     handle(SIGXFSZ, SIG_IGN); /* the write fails, and says so */
+    return atexit(tc_remove_temporary_files) == 0;
+}
+
+/* --- libraries that do not return -------------------------------------------------------------- */
+
+_Noreturn static void end_out_of_memory(const char *message, size_t bytes) {
+    if (write(STDERR_FILENO, message, bytes) < 0)
+        _exit(TC_LIMIT); /* nobody left to tell */
+    tc_remove_temporary_files();
+    _exit(TC_LIMIT);
+}
+
+static bool has_returned; /* tc_program: it is main that exits */
+
+/* OpenMP exits with 1 where it cannot go on, having said why. */
+static void on_exit_of_library(void) {
+    static const char message[] = "error: a library has ended the process for lack of memory or threads; hint: ulimit "
+                                  "-a shows the limits, and --threads=1 takes less\n";
+    if (!has_returned)
+        end_out_of_memory(message, sizeof message - 1);
+}
+
+/* C++ ends a process by a signal where new fails and C has called; this it calls before: std::set_new_handler, where
+ * a library of C++ is. */
+typedef void (*new_handler)(void);
+new_handler _ZSt15set_new_handlerPFvvE(new_handler handler) __attribute__((weak));
+
+static void on_failed_new(void) {
+    static const char message[] = "error: out of memory in a library\n";
+    end_out_of_memory(message, sizeof message - 1);
+}
+
+static bool watch_libraries(void) {
+    if (_ZSt15set_new_handlerPFvvE)
+        _ZSt15set_new_handlerPFvvE(on_failed_new);
+    return atexit(on_exit_of_library) == 0;
 }
 
 /* What is opened next would get the number of one that is closed, and what is printed with it. The root folder can
@@ -108,16 +143,17 @@ static tc_status work(void *user) {
 }
 
 int tc_program(const char *tool, tc_status (*run)(tc_ctx *ctx, int argc, char **argv), int argc, char **argv) {
-    const tc_failure *failure;
+    const tc_failure *failure = NULL;
     job j = {tool, run, argc, argv};
     fill_standard_files();
-    tc_program_handlers();
-    tc_status status = tc_attempt(work, &j, &failure);
+    tc_status status = tc_program_handlers() && watch_libraries() ? tc_attempt(work, &j, &failure)
+                                                                  : TC_LIMIT; /* no room for 32 words */
     if (failure)
         fprintf(stderr, "%s: %s\n", tool, failure->text);
     if (status == TC_OK && (fflush(stdout) != 0 || ferror(stdout))) {
         fprintf(stderr, "%s: error: cannot write to standard output: %s\n", tool, strerror(errno));
         status = TC_IO;
     }
+    has_returned = true;
     return (int)status;
 }

@@ -6,13 +6,14 @@
 #include <signal.h>
 
 /* The main of a program: makes sure that the three standard files are open, runs `run` in a recovery point, prints its
- * diagnostics or what ended it to stderr, flushes stdout, and returns the exit code, a tc_status. */
+ * diagnostics or what ended it to stderr, flushes stdout, and returns the exit code, a tc_status. A library that ends
+ * the process for lack of memory or threads ends it with TC_LIMIT. */
 int tc_program(const char *tool, tc_status (*run)(tc_ctx *ctx, int argc, char **argv), int argc, char **argv);
 
 /* Done by tc_program, where the process has no handlers of its own: temporary files go when it ends early by exit or by
  * a signal, a mapped file that becomes shorter ends it with one line and exit code 5, not with SIGBUS, and a file that
- * would get larger than a limit (ulimit -f) is an error of writing it, not SIGXFSZ. */
-void tc_program_handlers(void);
+ * would get larger than a limit (ulimit -f) is an error of writing it, not SIGXFSZ. False: out of memory. */
+bool tc_program_handlers(void);
 
 /* Lets all threads take memory from one heap: glibc reserves 64 MiB of addresses for each thread else, and kernels
  * allocate nothing. Before there are threads. */

@@ -9,12 +9,15 @@ struct tk_queue {
     uint32_t launch;
     _Atomic uint64_t fault; /* launch << 8 | status */
     void *context;          /* of its device */
+    tk_queue *outer;        /* whose faults are this one's; or NULL */
 };
 
 tk_queue *tk_queue_create(int threads, int slots) {
-    tk_queue *q = malloc(sizeof *q);
-    if (q)
-        *q = (tk_queue){.threads = threads > 1 ? threads : 1, .slots = slots > 1 ? slots : 1};
+    tk_queue *q = malloc(2 * sizeof *q); /* and its serial one */
+    if (q) {
+        q[0] = (tk_queue){.threads = threads > 1 ? threads : 1, .slots = slots > 1 ? slots : 1};
+        q[1] = (tk_queue){.threads = 1, .slots = 1, .outer = q};
+    }
     return q;
 }
 
@@ -27,15 +30,18 @@ void *tk_queue_context(const tk_queue *q) { return q->context; }
 void tk_queue_set_context(tk_queue *q, void *context) { q->context = context; }
 
 tk_queue *tk_queue_serial(void) {
-    static tk_queue serial = {.threads = 1, .slots = 1}; /* never written */
+    static tk_queue serial = {.threads = 1, .slots = 1, .outer = &serial}; /* never written */
     return &serial;
 }
+
+tk_queue *tk_queue_serial_of(tk_queue *q) { return q->outer ? q : q + 1; }
 
 void tk_queue_begin(tk_queue *q, uint32_t launch) { q->launch = launch; }
 uint32_t tk_queue_launch(const tk_queue *q) { return q->launch; }
 
 void tk_fault(tk_queue *q, tk_status status) {
     uint64_t none = 0;
+    q = q->outer ? q->outer : q;
     if (status != TK_OK)
         atomic_compare_exchange_strong(&q->fault, &none, (uint64_t)q->launch << 8 | (uint64_t)status);
 }

@@ -30,6 +30,12 @@ void tk_fault(tk_queue *q, tk_status status);
 tk_status tk_queue_take_fault(tk_queue *q, uint32_t *out_launch);
 
 /* A queue of one thread and one slot, for a kernel that is called from the body of a loop; anybody may use it at any
- * time, nobody destroys it. */
+ * time, nobody destroys it. A kernel with faults takes that of a queue, which are the queue's then. */
 tk_queue *tk_queue_serial(void);
+tk_queue *tk_queue_serial_of(tk_queue *q);
+
+/* Before memory is counted: makes what libraries make when they are first called, threads and, under a limit of
+ * memory, code. TK_NO_MEMORY, TK_NO_THREADS, TK_SMALL_STACK: without it the queue cannot run; ask again when something
+ * has changed. matmul/matmul_cpu.c */
+tk_status tk_queue_ready(tk_queue *q);
 #endif

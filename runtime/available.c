@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define TEXT 8192
-#define OWN_RESERVE (UINT64_C(32) << 20)
+#define OWN_RESERVE (UINT64_C(16) << 20)
 
 typedef struct least {
     uint64_t bytes, usable;
@@ -21,13 +21,13 @@ static void consider(least *l, uint64_t bytes, const char *from) {
         *l = (least){bytes, usable, from, "a sixteenth"};
 }
 
-/* What only this process takes from: once it has its threads, little that no plan counts comes later, such as the
- * buffers and the code that oneDNN makes, which crashes without: 6 MiB were seen. */
+/* What only this process takes from: once it has its threads and the code of products, little that no plan counts
+ * comes later, such as the buffers of oneDNN and of files: 6 MiB were seen. */
 static void consider_own(least *l, uint64_t bytes, const char *from) {
-    bool is_small = bytes / 16 <= OWN_RESERVE;
-    uint64_t usable = is_small ? rt_usable_memory(bytes) : bytes - OWN_RESERVE;
+    bool is_small = bytes / 2 <= OWN_RESERVE;
+    uint64_t usable = is_small ? bytes / 2 : bytes - OWN_RESERVE;
     if (usable < l->usable)
-        *l = (least){bytes, usable, from, is_small ? "a sixteenth" : "32 MiB"};
+        *l = (least){bytes, usable, from, is_small ? "half" : "16 MiB"};
 }
 
 /* The beginning of a small file; false when it cannot be read. */

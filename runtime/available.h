@@ -7,7 +7,7 @@
 
 /* What the machine has free, what the memory control groups of this process leave (version 1 and 2, page cache that can
  * be dropped counted as free) or what `ulimit -v` and `ulimit -d` leave: that of which the least is usable.
- * *out_usable: a plan may take so much of it; of a ulimit, which this process has to itself, all but 32 MiB at most.
+ * *out_usable: a plan may take so much of it; of a ulimit, which this process has to itself, all but 16 MiB, or half.
  * `root` is put before /proc and /sys: "" but in tests. *out_from says which it was. UINT64_MAX where nothing tells. */
 uint64_t rt_available_memory(const char *root, uint64_t *out_usable, const char **out_from);
 

@@ -36,6 +36,8 @@ typedef struct rt_device {
     /* A queue of so many threads and slots (kernels/queue.h); NULL: out of memory. */
     tk_queue *(*open)(int threads, int slots);
     void (*close)(tk_queue *q); /* NULL is fine */
+    /* Makes what a run makes besides its plan's memory, before that is counted (kernels/queue.h); NULL: nothing. */
+    tk_status (*ready)(tk_queue *q);
     /* Memory of the device, aligned to 64 bytes, not set; NULL: there is not that much. Free takes NULL. */
     void *(*alloc)(tk_queue *q, size_t bytes);
     void (*free)(tk_queue *q, void *memory);

@@ -206,6 +206,8 @@ void rt_upload_inputs(const rt_plan *plan);
 /* Where the host can read a value of `storage` that is at `memory` on the device; until the next call or run. */
 void *rt_download(const rt_plan *plan, const rt_storage *storage, void *memory);
 void rt_free_blocks(rt_plan *plan);
+/* What libraries make late is made: before memory is counted. TC_LIMIT: it cannot. upload.c */
+tc_status rt_make_ready(tc_ctx *ctx, const rt_shared *shared);
 /* TC_LIMIT, with both figures, when `what` takes more bytes than are free on the device. */
 tc_status rt_check_room(tc_ctx *ctx, const rt_shared *shared, const char *what, uint64_t bytes);
 

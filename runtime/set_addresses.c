@@ -64,6 +64,7 @@ static tc_status take_memory(tc_ctx *ctx, rt_plan *plan) {
         return TC_OK;
     shared->device->free(shared->queue, shared->memory);
     shared->memory = NULL;
+    TC_TRY(rt_make_ready(ctx, shared));
     tc_status status = rt_check_room(ctx, shared, "the arena of this graph", bytes);
     const tc_value *largest = status == TC_OK ? NULL : largest_result(plan);
     if (largest)

@@ -3,7 +3,7 @@
  */
 #include "../compiler/recover.h"
 #include "available.h"
-#include "../kernels/common/parallel.h"
+#include "../kernels/queue.h"
 #include "plan.h"
 #include <string.h>
 
@@ -27,17 +27,26 @@ static const tc_tensor *of_session(const rt_shared *shared, const rt_storage *s)
     return value && value->init && value->init->bytes == s->bytes ? value->init : NULL;
 }
 
-static void do_nothing(void *ctx, tk_share share) { (void)ctx, (void)share; }
-
-/* The threads' stacks count under a limit of addresses: they are taken before anybody asks what is left. */
-static void start_threads(tk_queue *q) { tk_parallel_for(q, tk_queue_threads(q), 1, do_nothing, NULL); }
+tc_status rt_make_ready(tc_ctx *ctx, const rt_shared *shared) {
+    tk_status status = shared->device->ready ? shared->device->ready(shared->queue) : TK_OK;
+    if (status == TK_OK)
+        return TC_OK;
+    if (status == TK_NO_MEMORY)
+        return tc_error(ctx, TC_LIMIT, NULL, "not enough memory for the code that multiplies matrices");
+    if (status == TK_NO_THREADS)
+        tc_error(ctx, TC_LIMIT, NULL, "%d threads cannot be started", tk_queue_threads(shared->queue));
+    else
+        tc_error(ctx, TC_LIMIT, NULL, "a thread's stack is smaller than what kernels need, 1.25 MiB");
+    tc_hint(ctx, status == TK_NO_THREADS ? "fewer threads may do (--threads=1), or a higher ulimit -u or -v"
+                                         : "OMP_STACKSIZE=8M and ulimit -s 8192 make them larger");
+    return TC_LIMIT;
+}
 
 tc_status rt_check_room(tc_ctx *ctx, const rt_shared *shared, const char *what, uint64_t bytes) {
     const rt_device *device = shared->device;
     const char *where = tc_arena_printf(ctx->arena, "on device '%s'", device->name);
     if (device->available)
         return rt_check_usable(ctx, what, bytes, device->available(shared->queue), where);
-    start_threads(shared->queue);
     return rt_check_memory(ctx, what, bytes);
 }
 

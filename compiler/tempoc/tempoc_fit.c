@@ -12,11 +12,11 @@
 
 #define MOST_BATCH (INT64_C(1) << 30)
 #define MOST_TRIALS 100
-/* tempo-run's libraries, in addresses: 50 MiB with a graph of one node, and up to 8 that making a plan leaves behind
- * beside the tables; what it leaves alone under a limit of its own (runtime/available.c: a sixteenth, and no more than
- * this); and a thread's stack, as systems have them. */
-#define LIBRARIES (UINT64_C(58) << 20)
-#define RESERVE (UINT64_C(32) << 20)
+/* tempo-run's libraries, in addresses: 50 MiB with a graph of one node, 17 of the code of products, and up to 8 that
+ * making a plan leaves behind beside the tables; what it leaves alone under a limit of its own (runtime/available.c:
+ * this, and no more than the arena); and a thread's stack, as systems have them. */
+#define LIBRARIES (UINT64_C(75) << 20)
+#define RESERVE (UINT64_C(16) << 20)
 #define STACK (UINT64_C(8) << 20)
 
 /* Bytes that an optimizer keeps for each trained element, in float. */
@@ -71,7 +71,7 @@ static uint64_t program_bytes(int64_t threads) {
 tc_need tempoc_measure(const tempoc_fitting *f, const tc_model *model, const tc_summary *summary,
                        const tc_footprint *footprint) {
     const tc_graph *graph = model->graph;
-    uint64_t per_element = 0, trained = 0, reserve = footprint->arena / 15;
+    uint64_t per_element = 0, trained = 0, reserve = footprint->arena;
     tc_need n = {.known = true, .fits = true, .arena = footprint->arena};
     for (uint32_t i = 0; i < graph->n_initializers; i++)
         n.parameters += graph->initializers[i]->init->bytes;

@@ -17,6 +17,7 @@
 #define FEWEST_ROWS 128
 
 typedef struct attention_ctx {
+    tk_queue *serial;
     tk_attention_results out;
     tk_attention_operands in;
     const void *statistics; /* of all rows, as they were; NULL: to be computed */
@@ -30,6 +31,7 @@ typedef struct attention_ctx {
 } attention_ctx;
 
 typedef struct gradient_ctx {
+    tk_queue *serial;
     tk_attention_gradients out;
     tk_attention_saved in;
     const tk_attention *a;
@@ -78,12 +80,16 @@ static size_t tiled_bytes(const tk_attention *a, const tk_attention_groups *grou
     return (backward_bytes(a) + sum_bytes(a, groups) + part_bytes(a, groups) + kept + 63) / 64 * 64;
 }
 
-static void product(void *out, const void *a, const void *b, tk_product p, tk_dtype dtype) {
+static void product(tk_queue *q, void *out, const void *a, const void *b, tk_product p, tk_dtype dtype) {
     p.batch = 1;
-    tk_product_run(tk_queue_serial(), out, a, b, &p, dtype, NULL);
+    tk_product_run(q, out, a, b, &p, dtype, NULL);
 }
-static void product_f32(float *out, const float *a, const float *b, tk_product p) { product(out, a, b, p, TK_F32); }
-static void product_f64(double *out, const double *a, const double *b, tk_product p) { product(out, a, b, p, TK_F64); }
+static void product_f32(tk_queue *q, float *out, const float *a, const float *b, tk_product p) {
+    product(q, out, a, b, p, TK_F32);
+}
+static void product_f64(tk_queue *q, double *out, const double *a, const double *b, tk_product p) {
+    product(q, out, a, b, p, TK_F64);
+}
 
 #define T float
 #define SUFFIX f32
@@ -132,7 +138,8 @@ void tk_attention_run(tk_queue *q, tk_attention_results out, tk_attention_operan
         return;
     if (seed.pair)
         draw = tk_draw_of(seed);
-    attention_ctx c = {.out = out,
+    attention_ctx c = {.serial = tk_queue_serial_of(q),
+                       .out = out,
                        .in = in,
                        .a = a,
                        .threshold = tk_draw_threshold(&draw, dropped),
@@ -150,7 +157,8 @@ void tk_attention_grad(tk_queue *q, tk_attention_gradients out, tk_attention_sav
     double dropped;
     if (!read_ratio(q, in.is_dropped, ratio, &dropped))
         return;
-    gradient_ctx c = {.out = out,
+    gradient_ctx c = {.serial = tk_queue_serial_of(q),
+                      .out = out,
                       .in = in,
                       .a = a,
                       .groups = {.groups = a->items, .members = 1, .group_at = {.step = 1}},
@@ -170,12 +178,14 @@ void tk_attention_tiled_grad(tk_queue *q, tk_attention_gradients out, tk_attenti
         return;
     if (seed.pair)
         draw = tk_draw_of(seed);
-    attention_ctx again = {.in = in,
+    attention_ctx again = {.serial = tk_queue_serial_of(q),
+                           .in = in,
                            .statistics = after.statistics,
                            .a = a,
                            .threshold = tk_draw_threshold(&draw, dropped),
                            .draw = seed.pair ? &draw : NULL};
-    gradient_ctx c = {.out = out,
+    gradient_ctx c = {.serial = tk_queue_serial_of(q),
+                      .out = out,
                       .in = {.dout = after.dout,
                              .q = in.q,
                              .kt = in.kt,

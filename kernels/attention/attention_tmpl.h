@@ -194,7 +194,7 @@ static void TK_CAT(make_map, SUFFIX)(const attention_ctx *c, T *p, T *slope, int
                                      const T *q, const T *kt) {
     const tk_attention *a = c->a;
     tk_product of_s = {.m = rows, .n = a->t, .k = a->d, .lda = a->d, .ldb = a->t, .alpha = a->scale};
-    TK_CAT(product, MATH)(p, q, kt, of_s);
+    TK_CAT(product, MATH)(c->serial, p, q, kt, of_s);
     if (a->softcap != 0)
         TK_CAT(cap_scores, SUFFIX)(p, slope, rows * a->t, (T)a->softcap);
     for (int64_t i = 0; i < rows; i++)
@@ -216,7 +216,7 @@ static void TK_CAT(forward_block, SUFFIX)(const attention_ctx *c, int64_t item, 
         dropped = TK_CAT(place, SUFFIX)(c->out.dropped, at, scratch->block);
         TK_CAT(drop_block, SUFFIX)(c, dropped, p, at, rows * a->t);
     }
-    TK_CAT(product, MATH)(y, dropped, v, of_y);
+    TK_CAT(product, MATH)(c->serial, y, dropped, v, of_y);
     TK_CAT(put, SUFFIX)(c->out.y, y_at, y, rows * a->e);
 }
 
@@ -319,7 +319,7 @@ static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *i
                          .trans_a = true,
                          .alpha = a->scale,
                          .beta = b->row > 0};
-    TK_CAT(product, MATH)(ds, b->dout, item->v, of_dd);
+    TK_CAT(product, MATH)(c->serial, ds, b->dout, item->v, of_dd);
     TK_CAT(score_grad, SUFFIX)(c, ds, b);
     if (a->bias_first)
         TK_CAT(mask_rows, SUFFIX)(c, ds, item, b);
@@ -330,10 +330,10 @@ static void TK_CAT(backward_scores, SUFFIX)(const gradient_ctx *c, const ITEM *i
     if (item->scratch.slope)
         TK_CAT(multiply, SUFFIX)(ds, item->scratch.slope, b->n);
     if (c->out.dkt)
-        TK_CAT(product, MATH)(item->dkt, b->q, ds, of_dkt);
+        TK_CAT(product, MATH)(c->serial, item->dkt, b->q, ds, of_dkt);
     if (c->out.dq) {
         T *dq = TK_CAT(place, SUFFIX)(c->out.dq, dq_at, item->scratch.of_d);
-        TK_CAT(product, MATH)(dq, ds, item->kt, of_dq);
+        TK_CAT(product, MATH)(c->serial, dq, ds, item->kt, of_dq);
         TK_CAT(put, SUFFIX)(c->out.dq, dq_at, dq, rows * a->d);
     }
 }
@@ -384,7 +384,7 @@ static void TK_CAT(backward_block, SUFFIX)(const gradient_ctx *c, const ITEM *it
     if (c->out.dq || c->out.dkt || c->out.ds)
         TK_CAT(backward_scores, SUFFIX)(c, item, &b);
     if (c->out.dv)
-        TK_CAT(product, MATH)(item->dv, TK_CAT(take_dropped, SUFFIX)(c, item, &b), b.dout, of_dv);
+        TK_CAT(product, MATH)(c->serial, item->dv, TK_CAT(take_dropped, SUFFIX)(c, item, &b), b.dout, of_dv);
 }
 
 static void TK_CAT(backward_item, SUFFIX)(const gradient_ctx *c, ITEM *item) {

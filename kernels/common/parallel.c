@@ -1,15 +1,92 @@
 /* parallel.c: shares of a loop to OpenMP threads: even ranges for uniform work, one by one for products. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pthread_getattr_np */
+#endif
 #include "parallel.h"
 #ifdef _OPENMP
 #include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* --- teams ------------------------------------------------------------------------------------ */
+
+#define STACK ((size_t)5 << 18) /* of a thread: the largest frame of a kernel has 0.95 MiB (matmul/sgemm.c) */
+
+/* A child of fork has the calling thread alone, and the library waits there for the others for ever: loops of such a
+ * process run on that thread, with the same results. */
+static bool is_alone;
+static void leave_team(void) { is_alone = true; }
+static void watch_forks(void) { is_alone = pthread_atfork(NULL, NULL, leave_team) != 0; }
+
+/* How many threads a loop may take that is given so many. */
+static int allowed(int threads) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    return threads > 1 && pthread_once(&once, watch_forks) == 0 && !is_alone ? threads : 1;
+}
+
+static void *pass_gate(void *gate) {
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+/* Whether so many threads can be there at one time: the library ends the process where one of its own cannot. */
+static bool can_start(int threads) {
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t *started = malloc((size_t)threads * sizeof *started);
+    int n = 0;
+    pthread_mutex_lock(&gate);
+    while (started && n < threads && pthread_create(&started[n], NULL, pass_gate, &gate) == 0)
+        n++;
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < n; i++)
+        pthread_join(started[i], NULL);
+    free(started);
+    return n == threads;
+}
+
+/* Of the calling thread; where that is not known, enough. */
+static size_t stack_bytes(void) {
+    pthread_attr_t attributes;
+    size_t bytes = STACK;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return bytes;
+    if (pthread_attr_getstacksize(&attributes, &bytes) != 0)
+        bytes = STACK;
+    pthread_attr_destroy(&attributes);
+    return bytes;
+}
+
+tk_status tk_threads_ready(tk_queue *q) {
+    static _Thread_local int ready; /* each thread has a team of its own */
+    int threads = allowed(tk_queue_threads(q));
+    atomic_bool is_small = false;
+    if (threads <= ready)
+        return TK_OK;
+    if (threads > 1 && !can_start(threads - 1))
+        return TK_NO_THREADS;
+#pragma omp parallel num_threads(threads)
+    if (stack_bytes() < STACK)
+        atomic_store(&is_small, true);
+    if (atomic_load(&is_small))
+        return TK_SMALL_STACK;
+    ready = threads;
+    return TK_OK;
+}
+#else
+static int allowed(int threads) { return (void)threads, 1; }
+tk_status tk_threads_ready(tk_queue *q) { return (void)q, TK_OK; }
 #endif
+
+/* --- loops ------------------------------------------------------------------------------------ */
 
 void tk_parallel_for(tk_queue *q, int64_t n, int64_t grain, tk_range_fn body, void *ctx) {
     if (n <= 0)
         return;
 #ifdef _OPENMP
     int64_t grains = (n - 1) / grain + 1;
-    int64_t threads = tk_queue_threads(q);
+    int64_t threads = allowed(tk_queue_threads(q));
     if (threads > grains)
         threads = grains;
     if (threads > 1) {
@@ -31,7 +108,7 @@ void tk_parallel_for(tk_queue *q, int64_t n, int64_t grain, tk_range_fn body, vo
 }
 
 static void hand_out(int threads, int64_t n, tk_range_fn body, void *ctx) {
-    threads = threads < n ? threads : (int)n;
+    threads = allowed(threads < n ? threads : (int)n);
 #ifdef _OPENMP
     if (n > 1 && threads > 1) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)

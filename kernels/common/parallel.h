@@ -24,6 +24,10 @@ void tk_parallel_items(tk_queue *q, int64_t n, tk_range_fn body, void *ctx);
  * share.thread in a workspace. */
 void tk_parallel_slots(tk_queue *q, int64_t n, tk_range_fn body, void *ctx);
 
+/* Lets the threads' library start as many as the queue has: it ends the process where it cannot. TK_NO_THREADS,
+ * TK_SMALL_STACK: such a team cannot work. */
+tk_status tk_threads_ready(tk_queue *q);
+
 /* How many threads a library that uses OpenMP may take when this thread calls it from now on. Returns what was in force
  * before, which the caller sets again after the call: the setting is that of whoever called us. */
 int tk_library_threads(int threads);

@@ -3,6 +3,7 @@
  * instructions for them, else several of floats; other types take loops of their own. */
 #include "../common/element.h"
 #include "../common/parallel.h"
+#include "../common/room.h"
 #include "../common/types.h"
 #include "matmul.h"
 #include "primitive.h"
@@ -23,29 +24,38 @@ typedef struct tile {
 #define SUFFIX u64
 #include "matmul_tmpl.h"
 
-#ifdef TK_HAVE_DNNL
-static void tile_f32(void *out_, const void *a_, const void *b_, const tk_product *p, tile t) {
-    float *out = (float *)out_ + (t.item * p->m + t.i0) * p->n + t.j0;
-    const float *a = (const float *)a_ + tk_place(&p->a_at, t.item) + (p->trans_a ? t.i0 : t.i0 * p->lda);
-    const float *b = (const float *)b_ + tk_place(&p->b_at, t.item) + (p->trans_b ? t.j0 * p->ldb : t.j0);
-    tk_sgemm_run(out, a, b,
-                 &(tk_sgemm){.trans_a = p->trans_a,
-                             .trans_b = p->trans_b,
-                             .m = t.i1 - t.i0,
-                             .n = t.j1 - t.j0,
-                             .k = p->k,
-                             .lda = p->lda,
-                             .ldb = p->ldb,
-                             .ldo = p->n,
-                             .alpha = (float)p->alpha,
-                             .beta = (float)p->beta});
-}
-#else
 #define T float
 #define SUFFIX f32
 #include "matmul_tmpl.h"
+
+#ifdef TK_HAVE_DNNL
+static bool tile_f32(void *out_, const void *a_, const void *b_, const tk_product *p, tile t) {
+    float *out = (float *)out_ + (t.item * p->m + t.i0) * p->n + t.j0;
+    const float *a = (const float *)a_ + tk_place(&p->a_at, t.item) + (p->trans_a ? t.i0 : t.i0 * p->lda);
+    const float *b = (const float *)b_ + tk_place(&p->b_at, t.item) + (p->trans_b ? t.j0 * p->ldb : t.j0);
+    if (!tk_sgemm_works())
+        return own_tile_f32(out_, a_, b_, p, t);
+    return tk_sgemm_run(out, a, b,
+                        &(tk_sgemm){.trans_a = p->trans_a,
+                                    .trans_b = p->trans_b,
+                                    .m = t.i1 - t.i0,
+                                    .n = t.j1 - t.j0,
+                                    .k = p->k,
+                                    .lda = p->lda,
+                                    .ldb = p->ldb,
+                                    .ldo = p->n,
+                                    .alpha = (float)p->alpha,
+                                    .beta = (float)p->beta});
+}
+#else
 #define tile_f32 own_tile_f32
+bool tk_sgemm_prepare(void) { return true; }
 #endif
+
+tk_status tk_queue_ready(tk_queue *q) {
+    tk_status status = tk_threads_ready(q);
+    return status == TK_OK && tk_is_limited() && !tk_sgemm_prepare() ? TK_NO_MEMORY : status;
+}
 
 /* --- 16-bit types ----------------------------------------------------------------------------- */
 
@@ -88,7 +98,7 @@ static void put_tile(void *out, const float *sum, const tk_product *p, tile t, t
     }
 }
 
-static void half_tile(void *out, const void *a, const void *b, const tk_product *p, tile t, tk_dtype dtype,
+static bool half_tile(void *out, const void *a, const void *b, const tk_product *p, tile t, tk_dtype dtype,
                       float *scratch) {
     const uint16_t *as = (const uint16_t *)a + tk_place(&p->a_at, t.item),
                    *bs = (const uint16_t *)b + tk_place(&p->b_at, t.item);
@@ -116,14 +126,16 @@ static void half_tile(void *out, const void *a, const void *b, const tk_product 
             widen_block(block_b, bs + t.j0 * p->ldb + k, p->ldb, columns, ks, dtype);
         else
             widen_block(block_b, bs + k * p->ldb + t.j0, p->ldb, ks, columns, dtype);
-        tile_f32(sum, block_a, block_b, &part, (tile){0, 0, rows, 0, columns});
+        if (!tile_f32(sum, block_a, block_b, &part, (tile){0, 0, rows, 0, columns}))
+            return false;
     }
     put_tile(out, sum, p, t, dtype);
+    return true;
 }
 
 /* --- tiles ------------------------------------------------------------------------------------ */
 
-typedef void (*tile_fn)(void *out, const void *a, const void *b, const tk_product *p, tile t);
+typedef bool (*tile_fn)(void *out, const void *a, const void *b, const tk_product *p, tile t);
 
 static tile_fn tile_of(tk_dtype dtype) {
     switch (dtype) {
@@ -167,16 +179,15 @@ static product_ctx tiles_of(tk_queue *q, void *out, const void *a, const void *b
     return c;
 }
 
-static void primitive_tile(const product_ctx *c, tile t, void *scratch) {
+static bool primitive_tile(const product_ctx *c, tile t, void *scratch) {
     const tk_product *p = c->product;
     size_t size = tk_size(c->dtype), out_size = p->wide ? sizeof(float) : size;
     int64_t out = (t.item * p->m + t.i0) * p->n + t.j0,
             a = tk_place(&p->a_at, t.item) + (p->trans_a ? t.i0 : t.i0 * p->lda),
             b = tk_place(&p->b_at, t.item) + (p->trans_b ? t.j0 * p->ldb : t.j0);
     const tk_primitive *of = c->primitives[t.i1 == p->m][t.j1 == p->n];
-    if (!tk_primitive_run(of, (char *)c->out + (size_t)out * out_size, (const char *)c->a + (size_t)a * size,
-                          (const char *)c->b + (size_t)b * size, scratch))
-        tk_fault(c->q, TK_NO_MEMORY); /* all else was asked when it was made */
+    return tk_primitive_run(of, (char *)c->out + (size_t)out * out_size, (const char *)c->a + (size_t)a * size,
+                            (const char *)c->b + (size_t)b * size, scratch);
 }
 
 static void product_range(void *ctx, tk_share share) {
@@ -189,18 +200,19 @@ static void product_range(void *ctx, tk_share share) {
         t.i1 = t.i1 < p->m ? t.i1 : p->m;
         t.j1 = t.j1 < p->n ? t.j1 : p->n;
         void *scratch = c->workspace ? c->workspace + (size_t)share.thread * c->thread_bytes : NULL;
-        if (c->primitives[1][1])
-            primitive_tile(c, t, scratch);
-        else if (c->fn)
-            c->fn(c->out, c->a, c->b, p, t);
-        else
-            half_tile(c->out, c->a, c->b, p, t, c->dtype, scratch);
+        bool good = c->primitives[1][1] ? primitive_tile(c, t, scratch)
+                    : c->fn             ? c->fn(c->out, c->a, c->b, p, t)
+                                        : half_tile(c->out, c->a, c->b, p, t, c->dtype, scratch);
+        if (!good)
+            tk_fault(c->q, TK_NO_MEMORY); /* all else the library was asked before */
     }
 }
 
-/* Takes what the tiles need; false: not all of it is there, or some need more scratch. */
-static bool take_primitives(product_ctx *c) {
+/* Takes what the tiles need; *out_there false: not all of it is there, or some need more scratch. */
+static tk_status take_primitives(product_ctx *c, bool *out_there) {
     const tk_product *p = c->product;
+    tk_status status = TK_OK;
+    *out_there = true;
     for (int down = c->row_parts == 1; down < 2; down++)
         for (int across = c->column_parts == 1; across < 2; across++) {
             tk_tile_form form = {.m = down ? p->m - (c->row_parts - 1) * c->rows : c->rows,
@@ -215,12 +227,17 @@ static bool take_primitives(product_ctx *c) {
                                  .beta = p->beta,
                                  .in = c->dtype,
                                  .out = p->wide ? TK_F32 : c->dtype};
-            tk_primitive *made = tk_primitive_take(&form);
-            c->primitives[down][across] = made;
-            if (!made || tk_primitive_scratch(made) > c->thread_bytes)
-                return false;
+            tk_primitive **made = &c->primitives[down][across];
+            if (status == TK_OK)
+                status = tk_primitive_take(&form, made);
+            *out_there = *out_there && *made && tk_primitive_scratch(*made) <= c->thread_bytes;
         }
-    return true;
+    return status;
+}
+
+static void give_primitives(const product_ctx *c) {
+    for (int i = 0; i < 4; i++)
+        tk_primitive_give(c->primitives[i / 2][i % 2]);
 }
 
 bool tk_product_run_primitives(tk_queue *q, void *out, const void *a, const void *b, const tk_product *p,
@@ -228,12 +245,13 @@ bool tk_product_run_primitives(tk_queue *q, void *out, const void *a, const void
     product_ctx c = tiles_of(q, out, a, b, p, dtype);
     c.workspace = workspace;
     c.thread_bytes = thread_bytes;
-    bool taken = take_primitives(&c);
-    if (taken)
+    bool there;
+    tk_status status = take_primitives(&c, &there);
+    tk_fault(q, status);
+    if (there)
         tk_parallel_slots(q, p->batch * c.row_parts * c.column_parts, product_range, &c);
-    for (int i = 0; i < 4; i++)
-        tk_primitive_give(c.primitives[i / 2][i % 2]);
-    return taken;
+    give_primitives(&c);
+    return there || status != TK_OK;
 }
 
 /* A product over nothing is zero; sgemm leaves such a result as it was. */
@@ -261,6 +279,12 @@ size_t tk_product_workspace(const tk_product *p, tk_dtype dtype, int slots) {
         return 0;
     product_ctx c = tiles_of(NULL, NULL, NULL, NULL, p, dtype);
     int64_t tiles = p->batch * c.row_parts * c.column_parts;
+    bool there;
+    if (p->k > 0 && tk_is_limited() &&
+        tk_primitive_fast(dtype)) { /* their code is made before memory is counted; or else later */
+        (void)take_primitives(&c, &there);
+        give_primitives(&c);
+    }
     return thread_bytes(p, dtype) * (size_t)(tiles < slots ? tiles : slots);
 }
 

@@ -49,11 +49,12 @@ static void TK_CAT(own_columns, SUFFIX)(T *out, const T *a, const T *b, const tk
     }
 }
 
-static void TK_CAT(own_tile, SUFFIX)(void *out_, const void *a_, const void *b_, const tk_product *p, tile t) {
+static bool TK_CAT(own_tile, SUFFIX)(void *out_, const void *a_, const void *b_, const tk_product *p, tile t) {
     T *out = (T *)out_ + t.item * p->m * p->n;
     const T *a = (const T *)a_ + tk_place(&p->a_at, t.item), *b = (const T *)b_ + tk_place(&p->b_at, t.item);
     for (int64_t j = t.j0; j < t.j1; j += BLOCK_N)
         TK_CAT(own_columns, SUFFIX)(out, a, b, p, t.i0, t.i1, j, t.j1 - j < BLOCK_N ? t.j1 - j : BLOCK_N);
+    return true;
 }
 
 #undef T

@@ -18,13 +18,13 @@ typedef struct tk_tile_form {
 
 typedef struct tk_primitive tk_primitive;
 
-/* The processor has instructions for sums of products of the type, and the library knows them: bfloat16 with
- * AVX512-BF16 or AMX. Elsewhere 16-bit types are faster as floats. */
+/* The processor has instructions for sums of products of the type, and the library knows them, and may make code:
+ * bfloat16 with AVX512-BF16 or AMX. Elsewhere 16-bit types are faster as floats. */
 bool tk_primitive_fast(tk_dtype dtype);
 
-/* The form's primitive, until it is given back; NULL: the library refuses the form, or there is no memory. Takes from
- * several threads at once are fine. */
-tk_primitive *tk_primitive_take(const tk_tile_form *form);
+/* *out_primitive: the form's, until it is given back; NULL: the library refuses the form. TK_NO_MEMORY: it has none
+ * for it. Takes from several threads at once are fine. */
+tk_status tk_primitive_take(const tk_tile_form *form, tk_primitive **out_primitive);
 void tk_primitive_give(tk_primitive *p); /* NULL is fine */
 
 /* Bytes that a run needs besides, at a multiple of 64. */
@@ -35,7 +35,8 @@ bool tk_primitive_run(const tk_primitive *p, void *out, const void *a, const voi
 
 /* product_run by primitives for each of its tiles, whatever the processor: what it takes for bfloat16 where that is
  * fast, and what tests call with floats, which the library multiplies on any machine. `thread_bytes` of the workspace
- * are each slot's. False: nothing was done, for there is no such primitive, or it needs more. */
+ * are each slot's. False: nothing was done, for there is no such primitive, or it needs more. A fault of the queue
+ * where the library is out of memory. */
 bool tk_product_run_primitives(tk_queue *q, void *out, const void *a, const void *b, const tk_product *product,
                                tk_dtype dtype, void *workspace, size_t thread_bytes);
 #endif

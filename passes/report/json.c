@@ -3,8 +3,8 @@
  * "_formula" beside them holds the formula. Only this file sees cJSON here. */
 #include "../../compiler/onnx_io.h"
 #include "../torch/torch_names.h"
+#include "json_memory.h"
 #include "report.h"
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,9 +263,9 @@ static cJSON *make(tc_ctx *ctx, const tc_report *r) {
 
 tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path) {
     tc_out_file *file;
-    cJSON *root = make(ctx, report);
-    char *text = cJSON_Print(root);
-    cJSON_Delete(root);
+    tc_arena *arena = tc_arena_create();
+    tc_json_use(arena);
+    char *text = cJSON_Print(make(ctx, report));
     tc_status status =
         text ? tc_out_open(ctx, path, &file) : tc_error(ctx, TC_LIMIT, NULL, "not enough memory for the report");
     if (status == TC_OK) {
@@ -273,6 +273,6 @@ tc_status tc_report_json(tc_ctx *ctx, const tc_report *report, const char *path)
         fputc('\n', tc_out_stream(file));
         status = tc_out_commit(ctx, file);
     }
-    cJSON_free(text);
+    tc_arena_destroy(arena);
     return status;
 }

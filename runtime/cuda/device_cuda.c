@@ -48,8 +48,8 @@ static tc_status no_device(tc_ctx *ctx, int number, int n, cudaError_t error) {
         tc_hint(ctx, "tempo-run --list-devices tells which");
         return TC_UNSUPPORTED;
     }
-    (void)cudaDriverGetVersion(&driver);
-    (void)cudaRuntimeGetVersion(&runtime);
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || cudaRuntimeGetVersion(&runtime) != cudaSuccess)
+        driver = 0;
     tc_error(ctx, TC_UNSUPPORTED, NULL, "there is no CUDA device here: %s",
              driver == 0 ? "no driver of NVIDIA's was found" : cudaGetErrorString(error));
     if (driver > 0 && driver < runtime)

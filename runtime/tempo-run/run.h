@@ -44,7 +44,7 @@ double run_number(const tempo_tensor *tensor, uint64_t index);
 
 /* A Chrome trace in the making. run_profile.c */
 typedef struct run_trace run_trace;
-run_trace *run_trace_create(void);
+run_trace *run_trace_create(tc_arena *arena);
 void run_trace_event(void *trace, const tempo_event *event); /* a tempo_event_fn */
 void run_trace_next_run(run_trace *trace);                   /* events of the next run come after those of this one */
 tc_status run_trace_write(tc_ctx *ctx, run_trace *trace, const char *path); /* and frees it */

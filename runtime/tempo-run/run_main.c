@@ -125,7 +125,7 @@ static profile begin_profile(tc_ctx *ctx, const char *path, tempo_session *sessi
         p.times = run_times_create(ctx->arena);
         tempo_on_event(session, run_times_event, p.times);
     } else if (path) {
-        p.trace = run_trace_create();
+        p.trace = run_trace_create(ctx->arena);
         tempo_on_event(session, run_trace_event, p.trace);
     }
     return p;

@@ -1,19 +1,17 @@
 /* run_profile.c: a Chrome trace: one complete event ("ph": "X") per launch, times in microseconds. Of the
  * runtime only this file sees cJSON. */
 #include "../../compiler/onnx_io.h"
+#include "../../passes/report/json_memory.h"
 #include "run.h"
-#include <cjson/cJSON.h>
-#include <stdlib.h>
 
 struct run_trace {
     cJSON *root, *events;
     double base, end; /* seconds: where this run's events begin, and where the last one ended */
 };
 
-run_trace *run_trace_create(void) {
-    run_trace *trace = calloc(1, sizeof *trace);
-    if (!trace)
-        tc_out_of_memory(sizeof *trace);
+run_trace *run_trace_create(tc_arena *arena) {
+    run_trace *trace = TC_NEW(arena, run_trace);
+    tc_json_use(arena);
     trace->root = cJSON_CreateObject();
     trace->events = cJSON_AddArrayToObject(trace->root, "traceEvents");
     cJSON_AddStringToObject(trace->root, "displayTimeUnit", "ms");
@@ -49,8 +47,5 @@ tc_status run_trace_write(tc_ctx *ctx, run_trace *trace, const char *path) {
         fputs(text, tc_out_stream(file));
         status = tc_out_commit(ctx, file);
     }
-    cJSON_free(text);
-    cJSON_Delete(trace->root);
-    free(trace);
     return status;
 }

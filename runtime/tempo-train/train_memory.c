@@ -164,12 +164,13 @@ tc_status train_check_memory(train_run *r) {
     bool fits;
     train_batch first;
     need n;
+    TC_TRY(train_data_batch(r->ctx, r->data, r->progress.epoch, r->progress.batch, &first));
+    TC_TRY(rt_make_ready(r->ctx, &r->graph.session->shared));
     (void)rt_available_memory("", &usable, &where);
     if (!r->graph.session->shared.device->host_memory)
         usable = UINT64_MAX; /* the device tells by itself */
     else
         usable /= ranks; /* on one host they take of the same memory */
-    TC_TRY(train_data_batch(r->ctx, r->data, r->progress.epoch, r->progress.batch, &first));
     TC_TRY(prepare(r, &first, usable, &fits));
     if (fits && ranks > 1)
         fits = fits_among_ranks(r->graph.session, usable);

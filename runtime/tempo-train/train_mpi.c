@@ -23,8 +23,13 @@ static bool check(train_wire *wire, int result, const char *call) {
     int length = 0;
     if (result == MPI_SUCCESS)
         return true;
-    (void)MPI_Error_string(result, text, &length);
-    snprintf(wire->failure, sizeof wire->failure, "%s: %s", call, text);
+    bool known = MPI_Error_string(result, text, &length) == MPI_SUCCESS;
+    snprintf(wire->failure, sizeof wire->failure, "%s: %s", call, known ? text : "an error without a name");
+    return false;
+}
+
+static bool refuse(train_wire *wire, const char *why) {
+    snprintf(wire->failure, sizeof wire->failure, "%s", why);
     return false;
 }
 
@@ -82,6 +87,7 @@ bool train_wire_gather(train_wire *wire, const void *mine, size_t bytes, void *t
 static bool begin(train_wire *wire) {
     int provided = MPI_THREAD_SINGLE;
     return check(wire, MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread") &&
+           (provided >= MPI_THREAD_FUNNELED || refuse(wire, "this MPI knows no threads")) &&
            check(wire, MPI_Comm_dup(MPI_COMM_WORLD, &wire->ranks), "MPI_Comm_dup") &&
            check(wire, MPI_Comm_set_errhandler(wire->ranks, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler") &&
            check(wire, MPI_Comm_rank(wire->ranks, &wire->rank), "MPI_Comm_rank") &&

@@ -44,11 +44,27 @@ LIBRARIES = [
     (r"dnnl.*|oneapi/.*", ["kernels/matmul/*"]),
     (r"omp\.h", ["kernels/*"]),
     (r"zip\.h", ["runtime/npz.c"]),
-    (r"cjson/.*|cJSON\.h", ["runtime/tempo-run/run_profile.c", "passes/report/json.c"]),
+    (r"cjson/.*|cJSON\.h", ["runtime/tempo-run/run_profile.c", "passes/report/json*"]),
     (r"cmocka\.h", ["test/unit/*"]),
     (r"cuda_runtime.*\.h|cuda_fp16\.h|cuda_bf16\.h|cublasLt\.h|cub/.*", ["kernels/*"]),
     (r"nccl\.h", ["runtime/cuda/nccl_cuda.c"]),
     (r"mpi\.h", ["runtime/tempo-train/train_mpi.c"]),
+]
+
+# Functions of libraries, and those of the system for memory and threads, say whether they have failed: somebody looks.
+STATUSES = re.compile(r"""\b(dnnl_\w+|MPI_\w+|cu(?:da|blas|blasLt|dnn)[A-Z]\w+|nccl[A-Z]\w+|lib\.\w+|zip_\w+|
+    cJSON_\w+|protobuf_c_\w+|pthread_\w+|atexit|[gs]etrlimit|sysconf|sigaction|mmap|munmap|mprotect|madvise|
+    posix_\w+|malloc|calloc|realloc|aligned_alloc|strdup)\s*\(""", re.X)
+# Unless nobody could act on it: functions, files, why.
+DROPPED = [
+    (r"dnnl_\w+_destroy|zip_(discard|fclose|source_free|error_init|error_fini|error_init_with_code)|munmap|"
+     r"cuda(GraphExecDestroy|EventDestroy|StreamDestroy|Free|FreeHost)|lib\.CommAbort", "*", "gives back"),
+    (r"cudaGetLastError", "*", "forgets what has been told"),
+    (r"cudaStreamSynchronize", "runtime/cuda/nccl_cuda.c", "behind an abort, whose failure has been told"),
+    (r"cJSON_\w+", "*", "takes memory that does not fail: json_memory.h"),
+    (r"pthread_(mutex|cond|attr)_\w+|pthread_(join|once|sigmask)|sigaction", "*", "no such lock, thread, signal: ours"),
+    (r"(posix_)?madvise", "*", "advice"),
+    (r"protobuf_c_message_pack_to_buffer", "*", "errors stay with the stream"),
 ]
 
 
@@ -100,6 +116,51 @@ def check_libraries(root, paths):
                     yield f"{path}:{number}: {found.group(1)} is seen by {', '.join(places)} alone"
 
 
+def without_comments(text):
+    """The same length and lines, with blanks for comments, strings and directives."""
+    pattern = r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:\\\n|[^\n])*"
+    return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S | re.M)
+
+
+def closing(text, at):
+    """Behind the parenthesis that belongs to the one at `at`."""
+    depth = 0
+    for i in range(at, len(text)):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if depth == 0:
+            return i + 1
+    return len(text)
+
+
+def is_dropped(text, begin, end):
+    """Whether the call text[begin:end] is a statement, or behind a cast to void."""
+    before = text[:begin].rstrip()
+    if text[end:].lstrip()[:1] not in (";", ",") or before.endswith("(void)") and text[end:].lstrip()[:1] == ",":
+        return False
+    if before.endswith("(void)") or before[-1:] in ";{}" or re.search(r"\b(else|do)$", before):
+        return True
+    if not before.endswith(")"):
+        return False
+    depth, at = 0, len(before)
+    while at > 0 and (depth or at == len(before)):
+        at -= 1
+        depth += (before[at] == ")") - (before[at] == "(")
+    return bool(re.search(r"\b(if|while|for|switch)\s*$", before[:at]))
+
+
+def check_statuses(root, paths):
+    for path in paths:
+        if not path.endswith(tree.CODE) or path.startswith(("test/", "bench/")):
+            continue
+        text = without_comments(tree.read(root, path))
+        for call in STATUSES.finditer(text):
+            name = call.group(1)
+            if is_dropped(text, call.start(), closing(text, call.end() - 1)) and \
+                    not any(re.fullmatch(n, name) and fnmatch.fnmatch(path, p) for n, p, _ in DROPPED):
+                line = text.count("\n", 0, call.start()) + 1
+                yield f"{path}:{line}: nobody looks at what {name} returns"
+
+
 def find_clang_format():
     """clang-format of version 14, or a message: other versions format in another way."""
     for name in ("clang-format-14", "clang-format"):
@@ -131,7 +192,8 @@ def main(root):
     paths = tree.tracked(root)
     texts = [p for p in paths if p.endswith(SUFFIXES) or p in NO_SUFFIX]
     bad = [what for path in texts for what in check_lines(root, path)]
-    bad += [*check_names(paths), *check_includes(root, paths), *check_libraries(root, paths)]
+    bad += [*check_names(paths), *check_includes(root, paths), *check_libraries(root, paths),
+            *check_statuses(root, paths)]
     tool, missing = find_clang_format()
     bad += check_format(root, paths, tool) if tool else [missing]
     print("\n".join(bad) if bad else f"{len(texts)} files are as CONTRIBUTING.md says")

@@ -31,6 +31,11 @@ CASES = {
                   "kernels/k.c:2: kernels includes compiler/c.h"]),
     "libraries": ({"runtime/r.c": OPENING + "#include <omp.h>\n", "kernels/k.c": OPENING + "#include <omp.h>\n"},
                   ["runtime/r.c:2: omp.h is seen by kernels/* alone"]),
+    "statuses": ({"kernels/k.c": OPENING + "void f(void) {\n    mmap(0); /* munmap(0) */\n    if (dnnl_sgemm(0))\n"
+                  "        (void)dnnl_sgemm(1);\n    int x = MPI_Init(g(0), 0);\n    for (;;)\n        zip_close(0);\n"
+                  "    dnnl_memory_destroy(0);\n    CALL(q, cudaFree(\"mmap(0);\"));\n}\n"},
+                 ["kernels/k.c:3: nobody looks at what mmap", "kernels/k.c:5: nobody looks at what dnnl_sgemm",
+                  "kernels/k.c:8: nobody looks at what zip_close"]),
     "format": ({"a.c": OPENING + "int  x;\n", "b.c": OPENING + "int y;\n"}, ["a.c:2: not as clang-format"]),
 }
 

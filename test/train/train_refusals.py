@@ -146,7 +146,7 @@ def memory():
     draw = np.random.default_rng(1)
     ids = draw.integers(1, 90, (4096, 12))
     np.savez(t.path("ids.npz"), input_ids=ids, attention_mask=np.ones_like(ids), labels=ids)
-    limit = 184 + (os.path.getsize(t.TOOL) >> 20)  # the kernels of CUDA are mapped with the program
+    limit = 208 + (os.path.getsize(t.TOOL) >> 20)  # the kernels of CUDA are mapped with the program
     if subprocess.run([t.TOOL, "--version"], preexec_fn=limited(limit), capture_output=True, check=False).returncode:
         return
     for name in ("bert-ts_14", "bert-dyn_18"):  # open shapes; a batch of 2

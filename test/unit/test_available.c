@@ -112,7 +112,7 @@ static void leave(int64_t bytes) {
     put("/proc/self/statm", text);
 }
 
-/* A limit of this process alone is used but for 32 MiB, or a sixteenth where that is less. */
+/* A limit of this process alone is used but for 16 MiB, or half where that is less. */
 static void test_own_limit(void **state) {
     (void)state;
     const char *from;
@@ -123,11 +123,11 @@ static void test_own_limit(void **state) {
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
     leave(INT64_C(32) << 30);
     assert_int_equal(rt_available_memory(root, &usable, &from), UINT64_C(32) << 30);
-    assert_int_equal(usable, (UINT64_C(32) << 30) - (32 << 20));
+    assert_int_equal(usable, (UINT64_C(32) << 30) - (16 << 20));
     assert_string_equal(from, "under ulimit -v");
-    leave(256 << 20);
-    assert_int_equal(rt_available_memory(root, &usable, &from), 256 << 20);
-    assert_int_equal(usable, 240 << 20);
+    leave(24 << 20);
+    assert_int_equal(rt_available_memory(root, &usable, &from), 24 << 20);
+    assert_int_equal(usable, 12 << 20);
     leave(INT64_C(32) << 30);
     put("/proc/meminfo", "MemAvailable: 34000000 kB\n"); /* more, but a sixteenth of it stays */
     assert_int_equal(rt_available_memory(root, &usable, &from), UINT64_C(34816000000));

@@ -84,8 +84,10 @@ static void all_products(void **state) {
 }
 
 static bool has_primitives(void) {
-    tk_primitive *any = tk_primitive_take(
-        &(tk_tile_form){.m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1, .in = TK_F32, .out = TK_F32});
+    tk_primitive *any;
+    const tk_tile_form one = {
+        .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .alpha = 1, .in = TK_F32, .out = TK_F32};
+    assert_int_equal(tk_primitive_take(&one, &any), TK_OK);
     tk_primitive_give(any);
     return any != NULL;
 }
@@ -119,7 +121,8 @@ static void many_primitives(void **state) {
                                  .in = TK_F32,
                                  .out = TK_F32};
             form.ldc += i; /* no two are alike */
-            tk_primitive *p = tk_primitive_take(&form);
+            tk_primitive *p;
+            assert_int_equal(tk_primitive_take(&form, &p), TK_OK);
             assert_non_null(p);
             const float a[MOST] = {1, 2, 3, 4}, b[2 * MOST] = {1, 0, 1, 0, 1, 0, 1, 0};
             float out = 0;
