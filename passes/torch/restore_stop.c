@@ -334,8 +334,7 @@ tc_status tc_restore_stop(tc_restore *r) {
         return TC_OK;
     tc_stops s = read_names(r);
     s.lost = has_lost_detach(&s);
-    if (s.lost)
-        tc_part_calls(&s);
+    tc_part_calls(&s);
     TC_TRY(tc_restore_lost_stops(&s));
     for (size_t i = 0; i < r->n && status == TC_OK; i++) {
         const tc_torch_call *call = &r->calls[i].call;

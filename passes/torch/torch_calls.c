@@ -138,6 +138,16 @@ static size_t stem(const char *name) {
 
 bool tc_torch_same_stem(const char *a, const char *b) { return stem(a) == stem(b) && strncmp(a, b, stem(a)) == 0; }
 
+bool tc_torch_is_constant(const char *name) {
+    static const char *const stems[] = {
+        "arange", "empty_like", "full", "full_like", "ones", "ones_like", "scalar_tensor_default",
+        "zeros",  "zeros_like"};
+    for (size_t i = 0; i < TC_COUNT(stems); i++)
+        if (tc_torch_same_stem(name, stems[i]))
+            return true;
+    return false;
+}
+
 /* Scopes are a list of the modules around the node, then its own name: ['', 'm', 'm.layers.0', 'linear_2']. */
 const char *tc_torch_module(tc_arena *arena, const tc_node *node) {
     const char *scopes = tc_node_metadata(node, "pkg.torch.onnx.name_scopes"), *quotes[4] = {0};

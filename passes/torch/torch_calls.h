@@ -29,6 +29,8 @@ const char *tc_torch_call_argument(const tc_torch_call *call, size_t index, cons
 const char **tc_torch_call_names(tc_arena *arena, const tc_torch_call *call, size_t *out_n);
 /* Both names are of results of one operation: "slice" and "slice_12". */
 bool tc_torch_same_stem(const char *a, const char *b);
+/* The name is of a result that is the same whatever the parameters are: ones, a number. */
+bool tc_torch_is_constant(const char *name);
 /* The innermost module around the node: "m.layers.0.attn"; NULL: the file does not tell. */
 const char *tc_torch_module(tc_arena *arena, const tc_node *node);
 /* The exporter writes one Split without a call for the parts of a parameter, and equal ones once. A node that reads a

@@ -257,6 +257,11 @@ static bool is_commutative(const tc_node *node) {
            tc_node_is(node, "", "Min");
 }
 
+/* Ones, or a number: what the exporter made of it is stored as an equal initializer. */
+static bool is_number(const tc_torch_program *p, const char *name) {
+    return tc_torch_is_constant(name) && !tc_map_get(p->results, name) && !tc_map_get(p->graph->names, name);
+}
+
 static tc_torch_operand by_row(tc_torch_program *p, const tc_node *node, uint32_t index, const tc_torch_call *call,
                                const row *at) {
     const char *argument = NULL;
@@ -268,9 +273,10 @@ static tc_torch_operand by_row(tc_torch_program *p, const tc_node *node, uint32_
     }
     if (!argument || (argument[0] != '%' && argument[0] != '['))
         return (tc_torch_operand){.kind = TC_OPERAND_CONSTANT};
-    const tc_torch_input *input = argument[0] == '%' ? input_named(p, node, name_in(p->arena, argument)) : NULL;
+    const char *name = argument[0] == '%' ? name_in(p->arena, argument) : "";
+    const tc_torch_input *input = *name ? input_named(p, node, name) : NULL;
     if (!is_stored(input))
-        return (tc_torch_operand){0};
+        return (tc_torch_operand){.kind = is_number(p, name) ? TC_OPERAND_CONSTANT : TC_OPERAND_UNTOLD};
     tc_torch_operand operand = input_operand(p, input);
     const char *flag = tc_node_is(node, "", "Gemm") && index < 2 ? (index ? "transB" : "transA") : NULL;
     operand.layout = true;
@@ -290,7 +296,7 @@ static void find_in(tc_torch_program *p, const tc_node *node, const tc_value *va
         const char *name = name_in(p->arena, at);
         const tc_torch_input *input = input_named(p, node, name);
         if (!is_stored(input)) {
-            f->other = f->other || (!input && !tc_map_get(p->results, name));
+            f->other = f->other || (!input && !tc_map_get(p->results, name) && !is_number(p, name));
             continue;
         }
         const tc_value *own = tc_map_get(p->graph->names, input->target);

@@ -4,58 +4,18 @@
  * another or dropped. Views are dropped all the time, and say nothing by themselves. */
 #include "../../compiler/onnx_io.h"
 #include "restore.h"
-#include "unfold.h"
+#include "unfold_program.h"
 #include <string.h>
 
 /* --- names ------------------------------------------------------------------------------------ */
-/* Results that hold the elements of what they were made from, or none that carry a gradient. */
+/* Results that hold the elements of what they were made from, or no floats. */
 static const char *const views[] = {
-    "t",
-    "transpose",
-    "permute",
-    "movedim",
-    "view",
-    "_unsafe_view",
-    "view_as",
-    "reshape",
-    "squeeze",
-    "unsqueeze",
-    "flatten",
-    "unflatten",
-    "expand",
-    "expand_as",
-    "clone",
-    "contiguous",
-    "alias",
-    "detach",
-    "_to_copy",
-    "to",
-    "type_as",
-    "slice",
-    "select",
-    "narrow",
-    "getitem",
-    "split",
-    "chunk",
-    "unbind",
-    "dropout",
-    "feature_dropout",
-    "alpha_dropout",
-    "lift_fresh_copy",
-    "scalar_tensor_default",
-    "sym_size_int",
-    "arange",
-    "zeros",
-    "zeros_like",
-    "ones",
-    "ones_like",
-    "full",
-    "full_like",
-    "empty_like",
+    "t",       "transpose",       "permute",       "movedim",         "view",         "_unsafe_view", "view_as",
+    "reshape", "squeeze",         "unsqueeze",     "flatten",         "unflatten",    "expand",       "expand_as",
+    "clone",   "contiguous",      "alias",         "detach",          "_to_copy",     "to",           "type_as",
+    "slice",   "select",          "narrow",        "getitem",         "split",        "chunk",        "unbind",
+    "dropout", "feature_dropout", "alpha_dropout", "lift_fresh_copy", "sym_size_int",
 };
-
-/* Results that are an operand of theirs where the other one is 0 or 1. */
-static const char *const sums_and_products[] = {"add", "sub", "rsub", "mul", "div", "pow"};
 
 static bool is_among(const char *name, const char *const *stems, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -64,29 +24,17 @@ static bool is_among(const char *name, const char *const *stems, size_t n) {
     return false;
 }
 
-static bool is_view(const char *name) { return is_among(name, views, TC_COUNT(views)); }
+bool tc_unfold_may_be_dropped(const char *name) {
+    static const char *const sums_and_products[] = {"add", "sub", "rsub", "mul", "div", "pow"};
+    return is_among(name, sums_and_products, TC_COUNT(sums_and_products));
+}
 
-/* --- what calls read -------------------------------------------------------------------------- */
-typedef struct reads {
-    const char *result; /* of the call */
-    size_t users;       /* calls of the program that read the result */
-    const char **names; /* without % */
-    size_t n;
-} reads;
-
-typedef struct program {
-    tc_unfold *u;
-    const tc_torch_signature *signature;
-    tc_map *made;    /* names that the file has: results of calls and nodes, inputs, initializers */
-    tc_map *by_node; /* -> reads */
-    tc_map *read;    /* names that calls read -> how many calls */
-    tc_map *calls;   /* results whose calls have been counted: nodes share them */
-    tc_map *other;   /* parameters in whose place their module reads another one: ties */
-    tc_map *missing; /* names of parameters that are nowhere */
-} program;
+bool tc_unfold_is_view(const char *name) {
+    return is_among(name, views, TC_COUNT(views)) || tc_torch_is_constant(name);
+}
 
 /* A call in module "m.wte" that reads "m.head.weight": "m.wte.weight" is tied to that. Parts are parted later. */
-static void read_ties(program *p, const tc_node *node, const reads *r) {
+static void read_ties(unfold_program *p, const tc_node *node, const unfold_reads *r) {
     const char *module = tc_torch_module(p->u->scratch, node);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const char *whole = tc_torch_part_of(p->u->scratch, node, i);
@@ -104,16 +52,7 @@ static void read_ties(program *p, const tc_node *node, const reads *r) {
     }
 }
 
-static void count_reads(program *p, const reads *r) {
-    tc_map *seen = tc_map_create(p->u->scratch);
-    for (size_t i = 0; i < r->n; i++) {
-        if (!tc_map_get(seen, r->names[i]))
-            tc_map_set(p->read, r->names[i], (void *)((uintptr_t)tc_map_get(p->read, r->names[i]) + 1));
-        tc_map_set(seen, r->names[i], seen);
-    }
-}
-
-static void read_node(program *p, const tc_node *node) {
+static void read_node(unfold_program *p, const tc_node *node) {
     tc_arena *arena = p->u->scratch;
     tc_torch_call call;
     for (uint32_t i = 0; i < node->n_outputs; i++)
@@ -121,20 +60,19 @@ static void read_node(program *p, const tc_node *node) {
             tc_map_set(p->made, tc_output(node, i)->name, p);
     if (!tc_torch_call_read(arena, node, &call))
         return;
-    reads *r = TC_NEW(arena, reads);
-    *r = (reads){.result = call.result, .users = call.users};
+    unfold_reads *r = TC_NEW(arena, unfold_reads);
+    *r = (unfold_reads){.result = call.result, .users = call.users};
     r->names = tc_torch_call_names(arena, &call, &r->n);
-    if (!tc_map_get(p->calls, r->result))
-        count_reads(p, r);
-    tc_map_set(p->calls, r->result, p);
+    for (size_t i = 0; i < r->n; i++)
+        tc_map_set(p->read, r->names[i], p);
     read_ties(p, node, r);
     tc_map_set(p->made, call.result, p);
     tc_map_set_ptr(p->by_node, node, r);
 }
 
-static program read_program(tc_unfold *u, const tc_torch_signature *signature) {
-    program p = {.u = u, .signature = signature};
-    tc_map **maps[] = {&p.made, &p.by_node, &p.read, &p.calls, &p.other, &p.missing};
+static unfold_program read_program(tc_unfold *u, const tc_torch_signature *signature) {
+    unfold_program p = {.u = u, .signature = signature};
+    tc_map **maps[] = {&p.made, &p.by_node, &p.read, &p.other, &p.missing};
     for (size_t i = 0; i < TC_COUNT(maps); i++)
         *maps[i] = tc_map_create(u->scratch);
     TC_FOR_NODES(node, u->graph)
@@ -149,7 +87,7 @@ static program read_program(tc_unfold *u, const tc_torch_signature *signature) {
 }
 
 /* --- parameters that are nowhere -------------------------------------------------------------- */
-static void add_known(const program *p, const tc_value *value, tc_map *known) {
+static void add_known(const unfold_program *p, const tc_value *value, tc_map *known) {
     size_t n = 0;
     const char **from = tc_torch_folded_from(p->u->scratch, value, &n);
     tc_map_set(known, value->name, p->u);
@@ -157,13 +95,8 @@ static void add_known(const program *p, const tc_value *value, tc_map *known) {
         tc_map_set(known, from[i], p->u);
 }
 
-static const char *leaf_of(const char *target) {
-    const char *dot = strrchr(target, '.');
-    return dot ? dot + 1 : target;
-}
-
 /* Neither stored, nor computed with, nor read by a call. */
-static tc_findings missing_parameters(const program *p) {
+static tc_findings missing_parameters(const unfold_program *p) {
     tc_findings missing = {0};
     tc_map *known = tc_map_create(p->u->scratch);
     for (uint32_t i = 0; i < p->u->graph->n_initializers; i++)
@@ -181,14 +114,14 @@ static tc_findings missing_parameters(const program *p) {
 
 /* --- initializers that stand for what was equal ----------------------------------------------- */
 /* The initializer's name, and those of what went into it. */
-static tc_map *names_of(const program *p, const tc_value *value) {
+static tc_map *names_of(const unfold_program *p, const tc_value *value) {
     tc_map *names = tc_map_create(p->u->scratch);
     add_known(p, value, names);
     return names;
 }
 
 /* The call reads the initializer by its name, or by that of a parameter that went into it. */
-static bool names_itself(const program *p, const reads *r, const tc_map *names) {
+static bool names_itself(const unfold_program *p, const unfold_reads *r, const tc_map *names) {
     for (size_t i = 0; i < r->n; i++) {
         const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
         if (tc_map_get(names, input && input->target ? input->target : r->names[i]))
@@ -207,10 +140,10 @@ static size_t times_read(const tc_node *node, const tc_value *value) {
 /* What a use of the initializer reads in PyTorch, where that is another result. Of two results of one operation, one
  * was merged with the other: they come from one parameter, unless some parameter is nowhere else. `out_hint`: even a
  * view, or what a node without a call reads, may be another's. */
-static const char *other_of(const program *p, const tc_value *value, bool missing, bool *out_hint) {
+static const char *other_of(const unfold_program *p, const tc_value *value, bool missing, bool *out_hint) {
     tc_map *names = names_of(p, value), *seen = tc_map_create(p->u->scratch);
     TC_FOR_USES(use, value) {
-        const reads *r = tc_map_get_ptr(p->by_node, use->user);
+        const unfold_reads *r = tc_map_get_ptr(p->by_node, use->user);
         bool again = tc_map_get_ptr(seen, use->user);
         tc_map_set_ptr(seen, use->user, use->user);
         *out_hint = *out_hint || !r;
@@ -221,142 +154,16 @@ static const char *other_of(const program *p, const tc_value *value, bool missin
             if (tc_map_get(p->made, name))
                 continue;
             *out_hint = true;
-            if (!is_view(name) && (missing || !tc_torch_same_stem(name, value->name)))
+            if (!tc_unfold_is_view(name) && (missing || !tc_torch_same_stem(name, value->name)))
                 return name;
         }
     }
     return NULL;
 }
 
-/* --- calls with parameters that were merged ---------------------------------------------------- */
-enum { FAR = 16 }; /* nodes on the way to one with parameters */
-
-/* The call that gave the value, behind nodes without one, as the Split in the place of a chunk. */
-static const reads *source_of(const program *p, const tc_value *value) {
-    for (int i = 0; value && value->producer && i < FAR; i++) {
-        const reads *r = tc_map_get_ptr(p->by_node, value->producer);
-        if (r)
-            return r;
-        value = tc_input(value->producer, 0);
-    }
-    return NULL;
-}
-
-static bool reads_name(const reads *r, const char *name) {
-    for (size_t i = 0; i < r->n; i++)
-        if (strcmp(r->names[i], name) == 0)
-            return true;
-    return false;
-}
-
-/* The first name of that kind in the call that the file has nothing for; NULL: none. `out_n`: how many. */
-static const char *lost_name(const program *p, const reads *r, const char *kind, size_t *out_n) {
-    const char *first = NULL;
-    *out_n = 0;
-    for (size_t i = 0; i < r->n; i++) {
-        if (!tc_torch_same_stem(r->names[i], kind) || tc_map_get(p->made, r->names[i]))
-            continue;
-        *out_n += !first || strcmp(first, r->names[i]) != 0;
-        first = first ? first : r->names[i];
-    }
-    return first;
-}
-
-/* Each parameter that the call reads is nowhere in the module of that name: "m.fc." */
-static bool has_all(const program *p, const reads *r, const char *module, size_t n_module) {
-    for (size_t i = 0; i < r->n; i++) {
-        const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
-        if (input && input->kind == TC_TORCH_PARAMETER && input->target &&
-            !tc_map_get(p->missing,
-                        tc_arena_printf(p->u->scratch, "%.*s%s", (int)n_module, module, leaf_of(input->target))))
-            return false;
-    }
-    return true;
-}
-
-/* The call reads parameters in whose places equal ones that are nowhere may have been read. */
-static bool may_stand_for_missing(const program *p, const reads *r) {
-    bool any = false;
-    for (size_t i = 0; r && i < r->n && !any; i++) {
-        const tc_torch_input *input = tc_map_get(p->signature->by_token, r->names[i]);
-        any = input && input->kind == TC_TORCH_PARAMETER && input->target;
-    }
-    const void *name;
-    void *value;
-    size_t cursor = 0;
-    while (any && tc_map_next(p->missing, &cursor, &name, &value))
-        if (has_all(p, r, name, (size_t)(leaf_of(name) - (const char *)name)))
-            return true;
-    return false;
-}
-
-/* The call reads that result, and so did another one, which is gone: it was merged with this call, or is a view. */
-static bool is_shared(const program *p, const reads *r, const reads *operand) {
-    return r && operand && r != operand && reads_name(r, operand->result) &&
-           operand->users > (uintptr_t)tc_map_get(p->read, operand->result);
-}
-
-/* The trained operand of the last node before the value whose call reads such a parameter; NULL: none, or what was
- * merged reads one result, or it is to be trained or left as it is. */
-static const tc_value *weight_before(const program *p, const tc_value *value) {
-    for (int i = 0; value && value->producer && i < FAR; i++) {
-        const tc_node *node = value->producer;
-        const reads *r = tc_map_get_ptr(p->by_node, node);
-        if (may_stand_for_missing(p, r))
-            for (uint32_t k = 0; k < node->n_inputs; k++) {
-                const tc_value *weight = tc_input(node, k);
-                if (weight && weight->init && weight->learned == TC_LEARNED_YES)
-                    return tc_is_asked_as_stored(p->u->env, weight->name) ? NULL : weight;
-            }
-        value = tc_input(node, 0);
-        if (value && value->producer && is_shared(p, r, tc_map_get_ptr(p->by_node, value->producer)))
-            return NULL;
-    }
-    return NULL;
-}
-
-/* An operand goes by another name in this call than where it was made, or, behind a Split, in other calls. */
-static void look_for_merged(const program *p, const tc_node *node, const reads *r, const tc_findings *missing,
-                            tc_map *called, tc_map *told) {
-    tc_ctx *ctx = p->u->env->ctx;
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        const tc_value *value = tc_input(node, i);
-        const reads *source = value && tc_dtype_is_float(tc_value_dtype(value)) ? source_of(p, value) : NULL;
-        if (!source || strcmp(source->result, r->result) == 0 || reads_name(r, source->result))
-            continue;
-        bool split = !tc_map_get_ptr(p->by_node, value->producer);
-        size_t n;
-        const char *name = lost_name(p, r, split ? "getitem" : source->result, &n);
-        if (!name || (split && n > 1))
-            continue;
-        const char *first = split ? tc_map_get_ptr(called, value) : source->result;
-        if (!first)
-            tc_map_set_ptr(called, value, (void *)(uintptr_t)name);
-        const tc_value *weight = first && strcmp(first, name) != 0 ? weight_before(p, value) : NULL;
-        if (!weight || tc_map_get_ptr(told, weight))
-            continue;
-        tc_map_set_ptr(told, weight, p->u);
-        tc_unfold_tell_lost(p->u, weight->name,
-                            tc_arena_printf(p->u->scratch,
-                                            "%s, which stands for %s, too (they were equal, and %s %s nowhere)",
-                                            tc_quote(ctx, source->result), tc_quote(ctx, name),
-                                            tc_unfold_told(p->u, missing), missing->n == 1 ? "is" : "are"));
-    }
-}
-
-/* Fresh parameters are equal, and so are results of one value: of zero weights, as in modulations by AdaLN-Zero. */
-static void find_merged_calls(const program *p, const tc_findings *missing) {
-    tc_map *called = tc_map_create(p->u->scratch), *told = tc_map_create(p->u->scratch);
-    TC_FOR_NODES(node, p->u->graph) {
-        const reads *r = tc_map_get_ptr(p->by_node, node);
-        if (r)
-            look_for_merged(p, node, r, missing, called, told);
-    }
-}
-
 /* --- parts whose readers were merged ----------------------------------------------------------- */
 /* Counts a part for each parameter that it is read as. */
-static void count_part(const program *p, const tc_value *part, tc_map *parts) {
+static void count_part(const unfold_program *p, const tc_value *part, tc_map *parts) {
     tc_map *seen = tc_map_create(p->u->scratch);
     TC_FOR_USES(use, part) {
         const tc_value *turned = tc_node_is(use->user, "", "Transpose") ? tc_output(use->user, 0) : NULL;
@@ -373,7 +180,7 @@ static void count_part(const program *p, const tc_value *part, tc_map *parts) {
 
 /* Of a Split that stands for those of several parameters, each has its readers, but for those that were merged: keys of
  * one memory in two layers of a decoder. */
-static void find_merged_parts(const program *p) {
+static void find_merged_parts(const unfold_program *p) {
     TC_FOR_NODES(node, p->u->graph) {
         const tc_value *whole = tc_node_is(node, "", "Split") ? tc_input(node, 0) : NULL;
         if (!whole || !whole->init || whole->learned != TC_LEARNED_YES || tc_map_get_ptr(p->by_node, node) ||
@@ -398,31 +205,20 @@ static void find_merged_parts(const program *p) {
 }
 
 /* --- sums and products that were dropped ------------------------------------------------------ */
-static const char *result_of(const program *p, const tc_value *value) {
-    const reads *r = value && value->producer ? tc_map_get_ptr(p->by_node, value->producer) : NULL;
-    return r ? r->result : value ? value->name : "";
-}
-
-/* The call reads a sum or product that no node makes, and no operand of the node is one that it was merged with. */
-static bool reads_dropped(const program *p, const tc_node *node, const reads *r) {
-    bool merged[TC_COUNT(sums_and_products)] = {false}, has_float = false;
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        const char *result = result_of(p, tc_input(node, i));
-        for (size_t k = 0; k < TC_COUNT(sums_and_products); k++)
-            merged[k] = merged[k] || tc_torch_same_stem(result, sums_and_products[k]);
+/* The call reads a sum or product that no node makes. */
+static bool reads_dropped(const unfold_program *p, const tc_node *node, const unfold_reads *r) {
+    bool has_float = false;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
         has_float = has_float || (tc_input(node, i) && tc_dtype_is_float(tc_value_dtype(tc_input(node, i))));
-    }
     for (size_t i = 0; i < r->n && has_float; i++)
-        for (size_t k = 0; k < TC_COUNT(sums_and_products); k++)
-            if (!merged[k] && tc_torch_same_stem(r->names[i], sums_and_products[k]) &&
-                !tc_map_get(p->made, r->names[i]))
-                return true;
+        if (tc_unfold_may_be_dropped(r->names[i]) && !tc_map_get(p->made, r->names[i]))
+            return true;
     return false;
 }
 
-static bool any_dropped(const program *p) {
+static bool any_dropped(const unfold_program *p) {
     TC_FOR_NODES(node, p->u->graph) {
-        const reads *r = tc_map_get_ptr(p->by_node, node);
+        const unfold_reads *r = tc_map_get_ptr(p->by_node, node);
         if (r && reads_dropped(p, node, r))
             return true;
     }
@@ -430,17 +226,17 @@ static bool any_dropped(const program *p) {
 }
 
 /* PyTorch's loss, where it is a sum or product that no node makes: the file has an operand of it. */
-static const char *dropped_loss(const program *p, const tc_value *loss) {
+static const char *dropped_loss(const unfold_program *p, const tc_value *loss) {
     size_t at = 0;
     while (at < p->u->graph->n_outputs && p->u->graph->outputs[at] != loss)
         at++;
     const char *name = at < p->signature->n_outputs ? p->signature->outputs[at] : NULL;
     bool dropped = name && loss->producer && tc_map_get_ptr(p->by_node, loss->producer) && !tc_map_get(p->made, name) &&
-                   is_among(name, sums_and_products, TC_COUNT(sums_and_products));
+                   tc_unfold_may_be_dropped(name);
     return dropped ? name : NULL;
 }
 
-static void warn_of_loss(const program *p, const tc_value *loss) {
+static void warn_of_loss(const unfold_program *p, const tc_value *loss) {
     const char *dropped = dropped_loss(p, loss);
     if (!dropped)
         return;
@@ -453,7 +249,7 @@ static void warn_of_loss(const program *p, const tc_value *loss) {
 
 /* A convolution that reads the weight came from a norm: the exporter multiplied the norm's scale into the weight, as it
  * does in evaluation mode. In training mode the pass restore has refused that. The norm's module; NULL: none. */
-static const char *norm_within(const program *p, const tc_value *weight) {
+static const char *norm_within(const unfold_program *p, const tc_value *weight) {
     TC_FOR_USES(use, weight) {
         tc_torch_call call;
         if (!tc_node_is(use->user, "", "BatchNormalization") && tc_torch_call_read(p->u->scratch, use->user, &call) &&
@@ -463,7 +259,7 @@ static const char *norm_within(const program *p, const tc_value *weight) {
     return NULL;
 }
 
-static void tell_other(const program *p, const tc_value *value, const char *other) {
+static void tell_other(const unfold_program *p, const tc_value *value, const char *other) {
     tc_ctx *ctx = p->u->env->ctx;
     const char *norm = norm_within(p, value), *name = tc_quote(ctx, value->name);
     const char *text = norm ? "%s, into which the exporter folded the batch normalization %s"
@@ -473,7 +269,8 @@ static void tell_other(const program *p, const tc_value *value, const char *othe
 }
 
 void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, const tc_flow *flow, const tc_value *loss) {
-    program p = read_program(u, signature);
+    unfold_program p = read_program(u, signature);
+    p.flow = flow, p.loss = loss;
     tc_findings missing = missing_parameters(&p);
     bool hint = false;
     warn_of_loss(&p, loss);
@@ -487,8 +284,7 @@ void tc_unfold_find_lost(tc_unfold *u, const tc_torch_signature *signature, cons
             tell_other(&p, value, other);
     }
     find_merged_parts(&p);
-    if (missing.n)
-        find_merged_calls(&p, &missing);
+    tc_unfold_find_merged(&p, &missing);
     if (!missing.n || u->lost.n || !(hint || any_dropped(&p)))
         return;
     tc_warn(u->env->ctx, NULL,

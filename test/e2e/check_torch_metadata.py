@@ -435,7 +435,7 @@ def check_missing(case):
                 node(f"%tanh = aten.tanh.default({read})", "Tanh", ["mul"], ["tanh"]),
                 node("%sum_1 = aten.sum.default(%tanh)", "ReduceSum", ["tanh"], ["loss"], keepdims=0)]
 
-    for read, warned in (("%mul", False), ("%clone", False), ("%view_2", False), ("%mul_1", False), ("%add", True),
+    for read, warned in (("%mul", False), ("%clone", False), ("%view_2", False), ("%mul_1", True), ("%add", True),
                          ("%sub_3", True)):
         code, said = case.compile(model_of(scaled_loss(read), {"m.a": [1.0, 2.0, 3.0]}, told))
         expect(f"a parameter that is nowhere, and a call that reads {read}", code == 0 and (lost in said) == warned,
@@ -456,7 +456,9 @@ def check_missing(case):
 def check_merged_calls(case):
     """tanh (a x) b (a x) for a and b of equal numbers: the file has one of the two products with x."""
     lone, both = signature_of(p_m_a_w="m.a.w", x=None), signature_of(p_m_a_w="m.a.w", p_m_b_w="m.b.w", x=None)
-    other = signature_of(p_m_a_w="m.a.w", p_m_b_s="m.b.s", x=None)
+    other = signature_of(p_m_a_w="m.a.w", p_m_c="m.c", x=None)
+    before = signature_of(p_m_c="m.c", p_m_a_w="m.a.w", x=None)
+    buffer = signature_of(p_m_a_w="m.a.w", b_c="m.c", x=None)
 
     def viewed():
         """The merged results are views of the products, and the call that reads one has two such names."""
@@ -466,10 +468,10 @@ def check_merged_calls(case):
                 node("%add = aten.add.Tensor(%transpose_2, %transpose_3)", "Add", ["tanh", "transpose"], ["add"]),
                 *summed("add")]
 
-    def nodes(second, split=False):
+    def nodes(second, split=False, users=1):
         halves = [node("", "Identity", ["mul"], ["split"])] if split else []  # in the place of a Split
         read, value = ("%getitem", "split") if split else ("%mul", "mul")
-        return [node("%mul = aten.mul.Tensor(%x, %p_m_a_w)", "Mul", ["x", "m.a.w"], ["mul"]), *halves,
+        return [node(f"%mul*{users} = aten.mul.Tensor(%x, %p_m_a_w)", "Mul", ["x", "m.a.w"], ["mul"]), *halves,
                 node(f"%tanh = aten.tanh.default({read},)", "Tanh", [value], ["tanh"]),
                 node(f"%add = aten.add.Tensor(%tanh, {second})", "Add", ["tanh", value], ["add"]), *summed("add")]
 
@@ -478,14 +480,46 @@ def check_merged_calls(case):
             ("of parts of it", both, nodes("%getitem_2", True), True),
             ("of views of it", both, viewed(), True),
             ("with no other parameter", lone, nodes("%mul_1"), False),
-            ("with a parameter of another kind", other, nodes("%mul_1"), False),
-            ("that reads the same one", both, nodes("%mul"), False),
-            ("that reads a view of it", both, nodes("%view_1"), False),
+            ("that has as many readers as it says", both, nodes("%mul_1", users=2), False),
+            ("of a parameter that is in front, as tied ones are", before, nodes("%mul_1"), False),
+            ("that reads the same one", both, nodes("%mul", users=2), False),
+            ("that reads a view of it", both, nodes("%view_1", users=2), False),
+            ("that reads a view of another one", both, nodes("%view_1"), True),
             ("of the same part of it", both, nodes("%getitem", True), False)):
         code, said = case.compile(model_of(made, {"m.a.w": [1.0, 2.0, 3.0]}, told))
         expect("a call " + what, code == (3 if refused else 0) and ("m.b.w is nowhere" in said) == refused, said)
+    code, said = case.compile(model_of(nodes("%mul_1"), {"m.a.w": [1.0, 2.0, 3.0]}, other))
+    expect("a call of a parameter that has another name", code == 3 and "m.c is nowhere" in said, said)
+    for what, told, weight, warned in (("a buffer", buffer, [1.0, 2.0, 3.0], True), ("ones", lone, [1.0] * 3, True),
+                                       ("nothing", lone, [1.0, 2.0, 3.0], False)):
+        code, said = case.compile(model_of(nodes("%mul_1"), {"m.a.w": weight}, told))
+        expect(f"a call that {what} may have been read in", code == 0 and ("of two equal ones: mul" in said) == warned,
+               said)
     code, said = case.compile(model_of(nodes("%mul_1"), {"m.a.w": [1.0, 2.0, 3.0]}, both), "--train=m.a.w")
     expect("--train takes a merged call as it is", code == 0 and case.trained() == {"m.a.w"}, said)
+
+
+def check_merged_layers(case):
+    """tanh (x w + b) + (x v + c), where w and v are equal: the exporter merged the first nodes of two linear layers."""
+    told = signature_of(p_m_a_weight="m.a.weight", p_m_a_bias="m.a.bias", p_m_b_weight="m.b.weight",
+                        p_m_b_bias="m.b.bias", x=None)
+    w, b, c = np.arange(6.0).reshape(3, 2) / 4, np.array([0.5, -1.0]), np.array([2.0, 0.25])
+    calls = [f"%linear{n} = aten.linear.default(%x, %p_m_{k}_weight, %p_m_{k}_bias)"
+             for n, k in (("", "a"), ("_1", "b"))]
+    nodes = [node(calls[0], "MatMul", ["x", "val_0"], ["val_1"]),
+             node(calls[0], "Add", ["val_1", "m.a.bias"], ["linear"]),
+             node("%tanh = aten.tanh.default(%linear,)", "Tanh", ["linear"], ["tanh"]),
+             node(calls[1], "Add", ["val_1", "m.b.bias"], ["linear_1"]),
+             node("%add = aten.add.Tensor(%tanh, %linear_1)", "Add", ["tanh", "linear_1"], ["add"]),
+             *summed("add", False)]
+    model = model_of(nodes, {name: np.asarray(value, np.float32) for name, value in (
+        ("val_0", w), ("m.a.bias", b), ("m.b.bias", c))}, told, {"val_0": ["m.a.weight"]})
+    code, said = case.compile(model, "--names=pytorch")
+    got = case.run(X.astype(np.float32)) if code == 0 else {}
+    slope = 1 - np.tanh(X @ w + b) ** 2
+    expect("layers of equal weights and other biases are parted", code == 0 and
+           close(got["m.a.weight_grad"], (X.T @ slope).T) and
+           close(got["m.b.weight_grad"], (X.T @ np.ones_like(slope)).T), (said, list(got)))
 
 
 def check_merged_parts(case):

@@ -526,7 +526,9 @@ def check_lost_stops(tempoc, models):
            "several equal ones: tanh; gradients" in messages and "warning" not in messages, (code, messages))
     calls[1].value = calls[1].value.replace("=3]", "=1]")
     code, messages, _ = compiled(tempoc, model)
-    expect("nothing where each reader is there", code == 0 and "several equal ones" not in messages, (code, messages))
+    expect("another one was merged before it, as a parameter is nowhere", code == 3 and "several equal ones" not in
+           messages and "tanh, which stands for tanh_1, too (they were equal, and u is nowhere)" in messages,
+           (code, messages))
 
 
 def check_stops_of_any_size(tempoc, models):
