@@ -19,6 +19,7 @@ sys.path[1:1] = [os.path.join(HERE, "..", "python"), os.path.join(HERE, "..", "t
 import export_names  # noqa: E402
 import tempo  # noqa: E402
 from check_models import worst  # noqa: E402
+from tempo import torch_export  # noqa: E402
 
 # Of the loss, and of a gradient's norm: sums in another order differ by 1e-6, a wrong term shows at 1e-3 and above.
 LOSS, GRADIENT, IN_16_BITS, AS_FAR = 1e-4, 1e-3, 5e-2, 4
@@ -68,17 +69,18 @@ def drawing_nothing(module):
 
 
 def _loss_by_torch(module, tensors, seed):
-    torch.manual_seed(seed)
-    return module(*tensors)
+    with torch_export.keeping_state(module):
+        torch.manual_seed(seed)
+        return module(*tensors)
 
 
 def _draws(module, tensors):
     """Whether a call takes numbers from PyTorch's generator."""
-    with torch.no_grad():
+    with torch_export.keeping_state(module), torch.no_grad():
         torch.manual_seed(1)
         before = torch.get_rng_state()
         module(*tensors)
-    return not torch.equal(before, torch.get_rng_state())
+        return not torch.equal(before, torch.get_rng_state())
 
 
 def _differs(module, tensors):
@@ -93,10 +95,12 @@ def _gradients(module, tensors):
     learned = {name: p for name, p in module.named_parameters() if p.requires_grad}
     if not learned:
         raise ExportError("no parameter has requires_grad: there is nothing to train")
-    loss = _loss_by_torch(module, tensors, 1)
-    if not torch.isfinite(loss):
-        raise ExportError(f"the loss of the batch is {float(loss)} in PyTorch: give another batch")
-    found = torch.autograd.grad(loss, list(learned.values()), allow_unused=True)
+    with torch_export.keeping_state(module):
+        torch.manual_seed(1)
+        loss = module(*tensors)
+        if not torch.isfinite(loss):
+            raise ExportError(f"the loss of the batch is {float(loss)} in PyTorch: give another batch")
+        found = torch.autograd.grad(loss, list(learned.values()), allow_unused=True)
     return loss.detach(), {name: g for name, g in zip(learned, found) if g is not None}
 
 
@@ -180,12 +184,17 @@ class Comparison:
                                             for name, names in self.aliases.items()})
 
     def write_list(self, path, train_list):
-        """What tempoc is to train; a parameter of several names is listed under the one that the file has."""
-        stored = self.names(path)
+        """What tempoc is to train, into the model's metadata and a file; a parameter of several names is listed under
+        the one that the file has."""
+        stored, told = self.names(path), ""
+        for name, names in self.aliases.items():
+            here = stored.get(name, {}).get("initializer")
+            told += (here if here in names else name) + "\n"
         with open(train_list, "w", encoding="utf-8") as f:
-            for name, names in self.aliases.items():
-                here = stored.get(name, {}).get("initializer")
-                f.write((here if here in names else name) + "\n")
+            f.write(told)
+        model = onnx.load(path, load_external_data=False)
+        model.metadata_props.add(key=torch_export.TRAINED, value=told)
+        onnx.save(model, path)
         self.options = {"train_list": train_list}
 
     def check(self, path, way, again):

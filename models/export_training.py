@@ -98,20 +98,15 @@ def _switches(module):
 
 @contextlib.contextmanager
 def _as_it_was(module):
-    """Modes, statistics, the configurations of transformers and the generator's state are put back at the end."""
-    buffers = {name: b.detach().clone() for name, b in module.named_buffers()}
+    """Modes, statistics, the configurations of transformers and what is drawn from are put back at the end."""
     states = [(owner, dict(owner.__dict__)) for owner in _switches(module)]
     fast = torch.backends.mha.get_fastpath_enabled()
     try:
         torch.backends.mha.set_fastpath_enabled(False)
-        with torch.random.fork_rng(devices=[]):
+        with torch_export.keeping_state(module):
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-        with torch.no_grad():
-            for name, b in module.named_buffers():
-                if name in buffers and buffers[name].shape == b.shape:
-                    b.copy_(buffers[name])
         for owner, state in states:
             owner.__dict__.update(state)
 
@@ -198,9 +193,18 @@ def _export_one_way(way, module, named, symbols, path, stop=False):
         if stop and dims:
             _name_dims(path, symbols)
         return
+    buffers = {name: b.detach().clone() for name, b in module.named_buffers()}
     torch.onnx.export(module, tuple(named.values()), path, input_names=names, output_names=["loss"],
                       opset_version=way.opset, dynamo=False, do_constant_folding=False,
                       training=torch.onnx.TrainingMode.PRESERVE, dynamic_axes=symbols if way.open else None)
+    moved = {name for name, b in module.named_buffers() if name in buffers and not torch.equal(b, buffers[name])}
+    if moved:  # by the call that this exporter follows, before it writes them
+        model = onnx.load(path)
+        for initializer in model.graph.initializer:
+            if initializer.name in moved:
+                value = onnx.numpy_helper.from_array(buffers[initializer.name].numpy(), initializer.name)
+                initializer.CopyFrom(value)
+        onnx.save(model, path)
 
 
 def _try_ways(ways, comparison, symbols, path, train_list):
@@ -211,7 +215,8 @@ def _try_ways(ways, comparison, symbols, path, train_list):
             continue
 
         def again(to, way=way, stop=stop):
-            _export_one_way(way, module, comparison.named, symbols, to, stop)
+            with torch_export.keeping_state(module):
+                _export_one_way(way, module, comparison.named, symbols, to, stop)
 
         try:
             with torch_export.quiet_and_plain(module):
@@ -254,7 +259,8 @@ def export(model_with_loss, batch, path, *, dims=None, exporter=None, opset=None
     or ModelOutput, or as the first of a tuple. It is left as it was. batch: what it is called with, a tuple or a dict
     of tensors. path: the model to write. Beside it are written, NAME being path without its
     suffix: NAME.batch.npz, the batch; NAME.names.json, which initializer holds which parameter, and in what layout;
-    NAME.train.txt, the parameters with requires_grad that the loss depends on, for tempoc --train-list.
+    NAME.train.txt, the parameters with requires_grad that the loss depends on, which the model's metadata list, too
+    (tempo.train): tempoc and tempo-train train these.
     dims: more symbolic dimensions than the batch, such as {"input_ids": {1: "sequence"}}. exporter ("dynamo" or
     "TorchScript") and opset leave just these ways. eager=False: transformers' models keep the attention that they have;
     train=False: the module keeps its mode.

@@ -1,4 +1,4 @@
-/* train_list.c: a file of names -> which initializers they mean. A parameter that several modules share has one name in
+/* train_list.c: a list of names -> which initializers they mean. A parameter that several modules share has one name in
  * PyTorch's named_parameters() and may have another in the file; the calls of a dynamo export tell both. */
 #include "train_list.h"
 #include "../compiler/onnx_io.h"
@@ -14,8 +14,11 @@ typedef struct listed {
     bool found;
 } listed;
 
+enum { MOST_BYTES = 16 << 20 }; /* of a list in metadata */
+
 struct tc_train_list {
-    const char *path;
+    const char *path; /* or the key of the metadata */
+    bool by_option;
     tc_map *by_name; /* -> listed, in the order of the file */
     tc_map *aliases; /* initializer -> listed, under another name of the parameter that it holds */
 };
@@ -35,11 +38,17 @@ static void add_line(tc_arena *arena, tc_train_list *list, const char *begin, co
         tc_map_set(list->by_name, entry->name, entry);
 }
 
-static tc_status read_lines(tc_ctx *ctx, const tc_file *file, tc_train_list *list) {
-    const char *at = file->data, *end = at + file->size;
-    if (file->size && memchr(at, '\0', file->size))
-        return tc_error(ctx, TC_BAD_INPUT, NULL, "--train-list: '%s' holds a NUL: it is no list of names",
-                        tc_quote(ctx, list->path));
+/* "--train-list: FILE", or the key. */
+static const char *place_of(tc_ctx *ctx, const tc_train_list *list, const char *quotes) {
+    if (!list->by_option)
+        return list->path;
+    return tc_arena_printf(ctx->arena, "--train-list: %s%s%s", quotes, tc_quote(ctx, list->path), quotes);
+}
+
+static tc_status read_lines(tc_ctx *ctx, const char *at, size_t size, tc_train_list *list) {
+    const char *end = at + size;
+    if (size && memchr(at, '\0', size))
+        return tc_error(ctx, TC_BAD_INPUT, NULL, "%s holds a NUL: it is no list of names", place_of(ctx, list, "'"));
     for (size_t line = 1; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
@@ -48,9 +57,32 @@ static tc_status read_lines(tc_ctx *ctx, const tc_file *file, tc_train_list *lis
     }
     if (tc_map_count(list->by_name))
         return TC_OK;
-    tc_error(ctx, TC_BAD_INPUT, NULL, "--train-list: '%s' lists no name", tc_quote(ctx, list->path));
+    tc_error(ctx, TC_BAD_INPUT, NULL, "%s lists no name", place_of(ctx, list, "'"));
     tc_hint(ctx, "a name a line, such as PyTorch's named_parameters() has");
     return TC_BAD_INPUT;
+}
+
+static tc_status read_file(tc_ctx *ctx, tc_train_list *list) {
+    tc_file file;
+    TC_TRY(tc_file_open(ctx, list->path, &file));
+    tc_held held;
+    tc_file_hold(&file, &held);
+    tc_status status = read_lines(ctx, file.data, file.size, list);
+    tc_let_go(&held);
+    tc_file_close(&file);
+    return status;
+}
+
+static tc_status read_metadata(tc_ctx *ctx, const char *text, tc_train_list *list) {
+    size_t size = strlen(text);
+    if (size <= MOST_BYTES)
+        return read_lines(ctx, text, size, list);
+    tc_error(ctx, TC_LIMIT, NULL,
+             "the list of what is trained in the model's metadata (%s) has %zu bytes, and may "
+             "have %d",
+             list->path, size, MOST_BYTES);
+    tc_hint(ctx, "--train-list=FILE takes a list of any length in its place");
+    return TC_LIMIT;
 }
 
 /* The initializer holds the parameter of that name. */
@@ -94,23 +126,19 @@ static void find_aliases(tc_arena *arena, const tc_graph *graph, tc_train_list *
 
 tc_status tc_train_list_read(tc_pass_env *env, const tc_model *model) {
     tc_ctx *ctx = env->ctx;
-    const char *path = env->options->train_list;
-    if (!path)
+    const char *path = env->options->train_list, *told = path ? NULL : tc_model_metadata(model, TC_TRAIN_KEY);
+    if (!path && !told)
         return TC_OK;
     tc_train_list *list = TC_NEW(ctx->arena, tc_train_list);
-    *list = (tc_train_list){path, tc_map_create(ctx->arena), tc_map_create(ctx->arena)};
-    tc_file file;
-    TC_TRY(tc_file_open(ctx, path, &file));
-    tc_held held;
-    tc_file_hold(&file, &held);
-    tc_status status = read_lines(ctx, &file, list);
-    tc_let_go(&held);
-    tc_file_close(&file);
-    TC_TRY(status);
+    *list =
+        (tc_train_list){path ? path : TC_TRAIN_KEY, path != NULL, tc_map_create(ctx->arena), tc_map_create(ctx->arena)};
+    TC_TRY(path ? read_file(ctx, list) : read_metadata(ctx, told, list));
     find_aliases(ctx->arena, model->graph, list);
     env->summary->train_list = list;
     return TC_OK;
 }
+
+const char *tc_train_list_origin(const tc_train_list *list) { return list->by_option ? "--train-list" : list->path; }
 
 bool tc_train_list_has(const tc_train_list *list, const char *name, const char *torch) {
     listed *entries[] = {tc_map_get(list->by_name, name), tc_map_get(list->by_name, torch),
@@ -155,8 +183,11 @@ tc_status tc_train_list_check(tc_pass_env *env, const tc_graph *graph) {
     if (!lost)
         return TC_OK;
     const char *more = lost > 1 ? tc_arena_printf(env->ctx->arena, ", nor %zu more names of the list", lost - 1) : "";
-    tc_error(env->ctx, TC_BAD_INPUT, NULL, "--train-list: %s:%zu: the file has no parameter '%s'%s",
-             tc_quote(env->ctx, list->path), first->line, tc_quote(env->ctx, first->name), more);
-    hint_for(env, graph, first);
+    tc_error(env->ctx, TC_BAD_INPUT, NULL, "%s:%zu: the file has no parameter '%s'%s", place_of(env->ctx, list, ""),
+             first->line, tc_quote(env->ctx, first->name), more);
+    if (list->by_option)
+        hint_for(env, graph, first);
+    else
+        tc_hint(env->ctx, "the model's metadata list it as trained; --train-list=FILE has another list in their place");
     return TC_BAD_INPUT;
 }

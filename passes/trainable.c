@@ -240,7 +240,7 @@ static void select_one(selection *s, const char *name, const tc_tensor *tensor) 
     tc_value *value = tc_map_get(s->graph->names, name);
     tc_request asked = request_of(s->env, name, tc_torch_name_or_own(s->env->summary, name), s->matched);
     bool by_list = s->env->summary->train_list != NULL;
-    const char *option = by_list ? "--train-list" : "--train";
+    const char *option = by_list ? tc_train_list_origin(s->env->summary->train_list) : "--train";
     if (!tc_dtype_is_float(tensor->dtype)) {
         if (asked == TC_REQUEST_TRAIN && !s->quiet)
             tc_warn(ctx, NULL, "%s: %s is %s and has no gradient", option, tc_quote(ctx, name),

@@ -2,6 +2,7 @@
  * needs and costs, where that is known, a table where a curve was asked for, and with -v the names behind the numbers.
  */
 #include "../torch/torch_names.h"
+#include "../train_list.h"
 #include "report.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -141,6 +142,8 @@ static void print_pareto(FILE *out, tc_ctx *ctx, const tc_pareto *c) {
 static void print_names(FILE *out, tc_ctx *ctx, const tc_summary *s, const char *label, const char **names,
                         size_t count) {
     fprintf(out, "%s %zu", label, count);
+    if (names == s->trained && s->train_list && strcmp(tc_train_list_origin(s->train_list), TC_TRAIN_KEY) == 0)
+        fprintf(out, " as %s lists", TC_TRAIN_KEY);
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s%s", i ? ", " : ": ", tc_torch_full_name(ctx->arena, s, names[i]));
     fputc('\n', out);

@@ -5,8 +5,10 @@ tempo.torch, and for its first half by models/export_training.py; needs torch, o
 import contextlib
 import io
 import logging
+import random
 import warnings
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
@@ -17,6 +19,7 @@ from . import errors
 PREFIX = "module."  # the attribute of Flat
 FLOATS = (torch.float32, torch.float16, torch.float64, torch.bfloat16)
 SURROGATE = "tempo.surrogate"
+TRAINED = "tempo.train"  # in a model's metadata: what tempoc trains of it
 TRAINING = "ai.onnx.preview.training"
 
 
@@ -104,6 +107,32 @@ def dynamo(module, tensors, names, opset, shapes, **more):
     torch.export takes}; the module takes the tensors by *."""
     return torch.onnx.export(module, tuple(tensors), input_names=list(names), opset_version=opset, dynamo=True,
                              optimize=False, dynamic_shapes=(tuple(shapes),), verbose=False, **more)
+
+
+@contextlib.contextmanager
+def keeping_state(module):
+    """What calls of the module change by themselves is put back at the end: buffers (running statistics), also those
+    that were replaced; tables that max_norm rescales; what Python, numpy and PyTorch draw from."""
+    buffers = [(m._buffers, dict(m._buffers)) for m in module.modules()]
+    tables = [m.weight for m in module.modules() if getattr(m, "max_norm", None) is not None]
+    told = [t for _, own in buffers for t in own.values() if t is not None] + tables
+    kept = [(t, t.detach().clone()) for t in told]
+    drawn, drawn_by_numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(drawn)
+        np.random.set_state(drawn_by_numpy)
+        for now, own in buffers:
+            now.clear()
+            now.update(own)
+        with torch.no_grad():
+            for t, value in kept:  # versions do not tell: batch normalization moves its statistics without
+                if t.shape != value.shape:
+                    t.data = value
+                elif not torch.equal(t, value):
+                    t.copy_(value)
 
 
 class Exported:

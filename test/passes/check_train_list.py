@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Checks --train-list with PyTorch's names of exports: which initializers they mean, and which mean none.
+"""Checks --train-list, and the list in a model's metadata, with PyTorch's names of exports: which initializers they
+mean, and which mean none.
 
 usage: check_train_list.py TEMPOC MODELS_DIR
 """
 import json
 import os
+import re
 import sys
 
 import numpy as np
@@ -89,6 +91,38 @@ def check_tied():
     got = compiled(model, "m.gone.weight")
     expect("a parameter that is not there", "list.txt:1: the file has no parameter 'm.gone.weight'" in got and
                  "remove_duplicate=False" in got, got)
+
+
+def check_metadata():
+    """The list that whoever exported wrote into the model; the command line overrides it."""
+    def told(text, *flags):
+        model = onnx.load(tied())
+        torch.note(model, "tempo.train", text)
+        onnx.save(model, path("told.onnx"))
+        done = run(TEMPOC, path("told.onnx"), "-v", *flags, code=None)
+        lines = [line for line in done.out.splitlines() if line.startswith("trained")]
+        return lines[0] if done.code == 0 and lines else f"{done.code}: {done.err}"
+
+    with open(path("other.txt"), "w", encoding="utf-8") as f:
+        f.write("m.shift\n")
+    for what, text, flags, want in (
+            ("it decides", "# of a module\n\nm.shift\n", (), "trained 1 as tempo.train lists: m.shift"),
+            ("a tied parameter's other name", "m.words.weight", (), "trained 1 as tempo.train lists: m.head.weight"),
+            ("--train adds", "m.shift", ("--train=m.head*",), "trained 2 as tempo.train lists: m.head.weight, m.shift"),
+            ("--freeze takes", "m.shift\nm.words.weight", ("--freeze=m.head.weight",),
+             "trained 1 as tempo.train lists: m.shift"),
+            ("--train-list overrides", "m.head.weight", (f"--train-list={path('other.txt')}",),
+             "trained 1: m.shift"),
+            ("a name that is not there", "m.shift\nm.shaft", (), "2: .*: tempo.train:2: the file has no parameter "
+             "'m.shaft'.*--train-list=FILE"),
+            ("no name", "# none\n \n", (), "2: .*tempo.train lists no name"),
+            ("too long a list", "#\n" * (9 << 20), (), "4: .*tempo.train.* may have 16777216.*--train-list=FILE"),
+            ("ten megabytes of nonsense", "\x01\xff=" * (3 << 20), (), "2: .*tempo.train:1: the file has no parameter"),
+            ("ten megabytes of names", "".join(f"n.{i}\n" for i in range(1 << 20)), (),
+             "2: .*tempo.train:1: .*'n.0', nor 1048575 more names")):
+        got = told(text, *flags)
+        expect(f"the model's own list: {what}", re.match(want, got, re.DOTALL), got[:300])
+    expect("without one", compiled(tied(), "m.shift") == ["m.shift"])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import random
 import sys
 import tempfile
 import warnings
@@ -28,6 +29,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import export_training  # noqa: E402
+import tempo  # noqa: E402
 
 SEED = 3
 FOLDER = tempfile.TemporaryDirectory(prefix="tempo-export-")
@@ -130,16 +132,56 @@ def check_files():
     with open(made.files["names"], encoding="utf-8") as f:
         assert json.load(f) == {name: {"initializer": name, "layout": "same"} for name in learned}
     np.testing.assert_array_equal(np.load(made.files["batch"])["x"], rows()[0].numpy())
-    graph = onnx.load(made.path).graph
+    model = onnx.load(made.path)
+    assert [p.value.split() for p in model.metadata_props if p.key == "tempo.train"] == [learned]
+    outputs = [info.name for info in tempo.Session(tempo.compile(made.path, freeze=["model.3.bias"])).outputs]
+    assert outputs == ["loss", "model.0.weight_grad", "model.3.weight_grad"], outputs
+    graph = model.graph
     assert [node.op_type for node in graph.node].count("Dropout") == 1
     assert graph.input[0].name == "x" and graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
+class Stateful(WithLoss):
+    """Its calls move buffers, by name and in place, a table, and what Python and numpy draw from."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("center", torch.full((8,), 0.5))
+        self.table = nn.Embedding(3, 8, max_norm=0.5)
+
+    def forward(self, x, labels):
+        if not torch.compiler.is_compiling():
+            random.random(), np.random.rand()
+        self.calls = self.calls + 1
+        with torch.no_grad():
+            self.center.mul_(0.5).add_(x.mean(0), alpha=0.5)
+        return super().forward(x + self.center + self.table(labels), labels) * self.calls
+
+
 def check_modes():
-    """Batch normalization in training mode leaves its statistics as they were; train=False leaves evaluation."""
+    """What a call changes is as it was, in the module and in the file: statistics of batch normalization, other
+    buffers, what is drawn from. train=False leaves evaluation."""
     module = WithLoss(nn.Linear(8, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3))
-    assert export(module, rows()).worst[0] < 1e-4
-    assert not module.model[1].running_mean.any() and module.model[1].num_batches_tracked == 0
+    stateful = Stateful(nn.Linear(8, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
+    for of in (module, stateful):
+        of.model[1].running_mean.copy_(torch.arange(6.0))
+        for exporter in ("dynamo", "TorchScript"):
+            state = {k: (v, v.clone()) for k, v in of.state_dict(keep_vars=True).items()}
+            drawn = random.getstate(), np.random.get_state()[1].tolist()
+            try:
+                made = export(of, rows(), exporter=exporter)
+            except export_training.ExportError as e:  # of the stateful one by TorchScript's
+                assert of is stateful and exporter == "TorchScript", e
+                made = None
+            assert drawn == (random.getstate(), np.random.get_state()[1].tolist())
+            for k, v in of.state_dict(keep_vars=True).items():
+                assert v is state[k][0] and torch.equal(v, state[k][1]), (k, v)
+            stored = onnx.load(made.path).graph.initializer if made else []
+            stored = {i.name: onnx.numpy_helper.to_array(i) for i in stored}
+            for k in ("model.1.running_mean", "center", "calls"):
+                assert k not in stored or np.array_equal(stored[k], state[k][1].numpy()), (exporter, k, stored[k])
+            assert not made or made.worst[0] < 1e-4 and "model.1.running_mean" in stored, made
     still = export(module.eval(), {"x": rows()[0], "labels": rows()[1]}, train=False)
     with torch.no_grad():
         assert abs(still.loss - float(module(*rows()))) < 1e-6 and not still.notes
