@@ -193,12 +193,21 @@ static bool same_init(const void *x, const void *y) {
     return same_tensor(a->init, b->init);
 }
 
+/* Running statistics move in training, each its own way. */
+static bool is_statistic(const tc_value *value) {
+    TC_FOR_USES(use, value)
+        if (use->index >= 3 && tc_node_is(use->user, "", "BatchNormalization"))
+            return true;
+    return false;
+}
+
 static uint32_t merge_constants(tc_arena *scratch, tc_graph *graph) {
     table t = table_create(scratch, graph->n_initializers);
     uint32_t merged = 0;
     for (uint32_t i = 0; i < graph->n_initializers; i++) {
         tc_value *value = graph->initializers[i];
-        if (value->is_input || value->n_graph_outputs || tc_may_be_trained(value) || !is_small(value->init))
+        if (value->is_input || value->n_graph_outputs || tc_may_be_trained(value) || !is_small(value->init) ||
+            is_statistic(value))
             continue;
         tc_value *first = table_find_or_add(&t, value, hash_tensor(2, value->init), same_init);
         if (first == value || !value->uses)

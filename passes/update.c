@@ -208,6 +208,7 @@ static tc_status update_all(tc_update *u) {
                              .spared = TC_NEW_ARRAY(u->env->ctx->arena, const char *, u->n)};
     TC_TRY(tc_update_input(u, TC_RATE_INPUT, TC_FLOAT, &u->rate));
     TC_TRY(tc_update_input(u, TC_UPDATE_INPUT, TC_INT64, &u->number));
+    TC_TRY(tc_update_statistics(u));
     TC_TRY(tc_update_scale(u));
     for (size_t i = 0; i < u->n; i++) {
         const char *name = tc_arena_strdup(u->env->ctx->arena, u->list[i].weight->name);

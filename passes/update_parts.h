@@ -43,10 +43,14 @@ tc_status tc_update_state(tc_update *u, const char *name, const tc_type *type, t
 /* Result `index` of the node, which it has not yet, becomes an output of that name that takes the input's place in the
  * next run; `name` NULL: INPUT.new. */
 tc_status tc_update_renew(tc_update *u, tc_node *node, uint32_t index, const char *name, tc_value *input);
+/* The same of a value that is there already. update_scale.c */
+tc_status tc_update_keep(tc_update *u, tc_value *value, const char *name, tc_value *input);
 /* A value that a node of this pass made gets that name and is an output. */
 tc_status tc_update_show(tc_update *u, tc_value *value, const char *name);
 
 /* Decides u->number, u->scale and u->waits, and lets gradients be sums: what clips, unscales, adds up and leaves out.
  * update_scale.c */
 tc_status tc_update_scale(tc_update *u);
+/* Lets norms in training move their running statistics, which become states. update_statistics.c */
+tc_status tc_update_statistics(tc_update *u);
 #endif

@@ -14,8 +14,7 @@
 
 static tc_value *number(tc_update *u, double x) { return tc_grad_scalar(&u->g, TC_FLOAT, x); }
 
-/* The value is what `state` is in the next run, by an output of that name (tc_update_renew). */
-static tc_status keep(tc_update *u, tc_value *value, const char *name, tc_value *state) {
+tc_status tc_update_keep(tc_update *u, tc_value *value, const char *name, tc_value *state) {
     TC_TRY(u->g.status);
     tc_node *identity = tc_node_create(u->graph, "", "Identity", 1, 0);
     tc_node_set_input(identity, 0, value);
@@ -31,7 +30,7 @@ static tc_status count_runs(tc_update *u, tc_value *apply, tc_value **out_summed
     TC_TRY(tc_update_state(u, TC_SUMMED_INPUT, type, out_summed));
     tc_value *more = TC_OP(&u->g, "Add", *out_summed, tc_grad_scalar(&u->g, TC_INT64, 1));
     tc_value *next = TC_OP(&u->g, "Where", apply, tc_grad_scalar(&u->g, TC_INT64, 0), more);
-    return keep(u, next, NULL, *out_summed);
+    return tc_update_keep(u, next, NULL, *out_summed);
 }
 
 /* Sums take the place of gradients. */
@@ -83,7 +82,7 @@ static tc_status clip_by_last(tc_update *u, tc_value *apply, tc_value *norm) {
     TC_TRY(tc_update_state(u, TC_LAST_NORM_INPUT, norm->type, &last));
     tc_value *kept = apply ? TC_OP(&u->g, "Where", apply, norm, last) : norm;
     u->scale = clipping_by(u, last);
-    return keep(u, kept, TC_GRAD_NORM_OUTPUT, last);
+    return tc_update_keep(u, kept, TC_GRAD_NORM_OUTPUT, last);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */

@@ -151,9 +151,7 @@ tc_status tc_restore_batch_norm(tc_restore *r) {
             look_for_folded(&s, &r->calls[i]);
     }
     if (s.n_restored)
-        tc_note(r->env->ctx, NULL,
-                "BatchNormalization of %s is in training mode again, as it was in PyTorch; running statistics are not "
-                "updated",
+        tc_note(r->env->ctx, NULL, "BatchNormalization of %s is in training mode again, as it was in PyTorch",
                 tc_quote_list(r->env->ctx, s.restored, s.n_restored));
     return s.n_folded ? refuse_folded(&s) : TC_OK;
 }

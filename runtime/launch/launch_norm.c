@@ -46,6 +46,13 @@ tc_status rt_launch_batch_norm(rt_launcher *launcher, const tc_node *node, rt_la
     channel_params *p = RT_PARAMS(launcher, channel_params);
     TC_TRY(prepare_channels(launcher, node, launch, 4, p));
     p->momentum = (double)tc_attr_float(node, "momentum", 0.9f);
+    if (rt_out(launch, 2) && p->batch * p->inner == 1) {
+        tc_error(
+            launcher->ctx, TC_BAD_INPUT, node,
+            "training takes more than one value of each channel: one has no variance, and PyTorch refuses it, too");
+        tc_hint(launcher->ctx, "take larger batches; tempo-train --drop-last leaves out a short one at an epoch's end");
+        return TC_BAD_INPUT;
+    }
     launch->run = run_batch_norm;
     return TC_OK;
 }

@@ -71,7 +71,8 @@ typedef struct train_source {
 typedef struct train_state {
     const char *input;
     bool is_weight; /* has a first value in the file: a trained weight, or a running statistic; else it begins at 0 */
-    bool is_sum;    /* of gradients, within a group of batches: nothing that a checkpoint keeps */
+    bool is_statistic; /* such a one that no optimizer makes: it moves with each batch */
+    bool is_sum;       /* of gradients, within a group of batches: nothing that a checkpoint keeps */
 } train_state;
 
 typedef struct train_graph {

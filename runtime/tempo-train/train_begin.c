@@ -92,11 +92,13 @@ static tc_status begin_progress(train_run *r) {
     return TC_OK;
 }
 
+/* Of weights, or of what an optimizer keeps of them. */
 static int64_t count_elements(const train_run *r, bool weights) {
     int64_t count = 0;
     for (size_t i = 0; i < r->graph.n_states; i++) {
         const rt_input *input = rt_find_input(r->graph.session, r->graph.states[i].input);
-        count += r->graph.states[i].is_weight == weights ? (int64_t)tc_type_elements(input->declared) : 0;
+        if (r->graph.states[i].is_weight == weights && !r->graph.states[i].is_statistic)
+            count += (int64_t)tc_type_elements(input->declared);
     }
     return count;
 }

@@ -166,17 +166,6 @@ void train_graph_close(train_graph *g) {
 /* What adds up within a group of batches. */
 static bool is_sum(const char *name) { return tc_ends_with(name, ".sum") || strcmp(name, TC_SUMMED_INPUT) == 0; }
 
-static void list_states(tc_ctx *ctx, train_graph *g) {
-    const rt_shared *shared = &g->session->shared;
-    g->n_states = shared->n_states;
-    g->states = TC_NEW_ARRAY(ctx->arena, train_state, g->n_states + 1);
-    for (size_t i = 0; i < g->n_states; i++) {
-        const tc_value *input = g->session->inputs[shared->states[i].input].value;
-        g->states[i] = (train_state){tc_arena_strdup(ctx->arena, input->name), input->init != NULL,
-                                     !input->init && is_sum(input->name)};
-    }
-}
-
 /* Whether an optimizer makes the next value of this input. */
 static bool is_updated(const tc_value *input) {
     uint32_t first;
@@ -186,26 +175,26 @@ static bool is_updated(const tc_value *input) {
     return false;
 }
 
-/* Ranks take the mean of all gradients, and of running statistics, which each finds on its own part of the batch. */
-static tc_status average_all(tc_ctx *ctx, const train_options *o, const train_graph *g) {
+static void list_states(tc_ctx *ctx, train_graph *g) {
     const rt_shared *shared = &g->session->shared;
-    const tc_graph *graph = g->session->model->graph;
-    if (o->ranks->ranks == 1)
-        return TC_OK;
-    if (rt_average_updates(g->session) == 0) {
-        tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks take the mean of what goes into optimizers, and the graph has none");
-        tc_hint(ctx, "train in one process, without mpirun");
-        return TC_UNSUPPORTED;
-    }
+    g->n_states = shared->n_states;
+    g->states = TC_NEW_ARRAY(ctx->arena, train_state, g->n_states + 1);
     for (size_t i = 0; i < g->n_states; i++) {
-        const tc_value *input = graph->inputs[shared->states[i].input];
-        if (!g->states[i].is_weight || is_updated(input) || !tc_dtype_is_float(tc_value_dtype(input)))
-            continue;
-        tempo_status status = tempo_average(g->session, graph->outputs[shared->states[i].output]->name);
-        if (status != TEMPO_OK)
-            return train_failed(ctx, g->session, status);
+        const tc_value *input = g->session->inputs[shared->states[i].input].value;
+        g->states[i] = (train_state){.input = tc_arena_strdup(ctx->arena, input->name),
+                                     .is_weight = input->init != NULL,
+                                     .is_statistic = input->init && !is_updated(input),
+                                     .is_sum = !input->init && is_sum(input->name)};
     }
-    return TC_OK;
+}
+
+/* Ranks take the mean of all gradients. */
+static tc_status average_all(tc_ctx *ctx, const train_options *o, const train_graph *g) {
+    if (o->ranks->ranks == 1 || rt_average_updates(g->session) > 0)
+        return TC_OK;
+    tc_error(ctx, TC_UNSUPPORTED, NULL, "ranks take the mean of what goes into optimizers, and the graph has none");
+    tc_hint(ctx, "train in one process, without mpirun");
+    return TC_UNSUPPORTED;
 }
 
 static uint64_t hash_text(uint64_t hash, const char *text) { return tc_hash_bytes(text, strlen(text) + 1, hash); }

@@ -255,12 +255,15 @@ static tc_status between(train_run *r, int *out_stop) {
     bool last = p->step == r->schedule.updates, epoch_ends = p->batch == 0;
     *out_stop = last ? 0 : r->stop;
     bool saves = last || epoch_ends || *out_stop || r->save || every(r->o->checkpoint_every, p->step);
-    if (saves || every(COMPARED, p->step))
+    bool compares = saves || every(COMPARED, p->step);
+    bool evaluates = !*out_stop && (last || epoch_ends || every(r->o->eval_every, p->step));
+    if (compares || evaluates)
+        TC_TRY(train_share_statistics(r));
+    if (compares)
         TC_TRY(compare_weights(r));
     if (saves) /* first of all: what was learned is safe then */
         TC_TRY(train_checkpoint_now(r));
     r->trained = last;
-    bool evaluates = !*out_stop && (last || epoch_ends || every(r->o->eval_every, p->step));
     return evaluates ? evaluate(r) : TC_OK;
 }
 

@@ -67,6 +67,16 @@ tc_status train_ranks_sum(tc_ctx *ctx, train_ranks *ranks, double *numbers, size
     return TC_OK;
 }
 
+tc_status train_ranks_take_first(tc_ctx *ctx, train_ranks *ranks, void *bytes, size_t n) {
+    if (!ranks->link)
+        return TC_OK;
+    char *all = tc_arena_alloc(ctx->arena, (size_t)ranks->ranks * n + 1, 1);
+    if (!train_link_gather(ranks->link, bytes, n, all))
+        return lost(ctx, ranks);
+    memcpy(bytes, all, n);
+    return TC_OK;
+}
+
 typedef struct state {
     int64_t step;
     uint64_t plan, bits;

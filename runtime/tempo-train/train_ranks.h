@@ -39,6 +39,8 @@ void train_ranks_share(train_ranks *ranks, double share);
 void train_ranks_hold(train_ranks *ranks, bool holds);
 /* Replaces each number by its sum over all ranks: the same bits on each. */
 tc_status train_ranks_sum(tc_ctx *ctx, train_ranks *ranks, double *numbers, size_t n);
+/* The bytes become those of rank 0. */
+tc_status train_ranks_take_first(tc_ctx *ctx, train_ranks *ranks, void *bytes, size_t n);
 /* TC_IO, naming a rank, where one has another step, another plan or other bits than rank 0: of the loss, or of weights.
  */
 tc_status train_ranks_agree(tc_ctx *ctx, train_ranks *ranks, int64_t step, uint64_t plan, uint64_t bits);

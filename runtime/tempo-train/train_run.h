@@ -51,6 +51,9 @@ tc_status train_find_checkpoint(train_run *r);
 tc_status train_take_checkpoint(train_run *r);
 /* Writes one, if --checkpoint names a folder. */
 tc_status train_checkpoint_now(train_run *r);
+/* Running statistics, which each rank finds on its own part of the batches, become those of rank 0, as PyTorch's
+ * DistributedDataParallel has it. */
+tc_status train_share_statistics(train_run *r);
 /* States as arrays: weights, and the others, without sums. In the arena. */
 tc_status train_list_states(train_run *r, tc_arena *arena, bool weights, rt_array **out_arrays, size_t *out_n);
 

@@ -103,7 +103,7 @@ def counts():
 
 
 def statistics():
-    """What a file keeps beside weights: a mean that each rank has of its own part, and a count."""
+    """What a file keeps beside weights, a mean and a count: they are rank 0's, of its part of each batch."""
     text = """<ir_version: 10, opset_import: ["" : 21],
      metadata_props: ["tempo.keep.seen_new" : "seen", "tempo.keep.runs_new" : "runs"]>
     g (float[n,4] x, float[n] t, float[4] seen = {0, 0, 0, 0}, int64 runs = {0})
@@ -117,11 +117,10 @@ def statistics():
     np.savez(t.path("seen.npz"), x=x, t=x.sum(1))
     with open(t.path("seen.onnxt"), "w", encoding="utf-8") as file:
         file.write(text)
-    wanted = np.zeros(4)
-    for begin in range(0, 24, rows):
-        wanted = 0.5 * wanted + 0.5 * x[begin:begin + rows].astype("f8").mean(0)
     for ranks, group in ((1, 1), (2, 1), (4, 1), (2, 3)):
-        folder = t.path(f"seen{ranks}{group}")
+        folder, wanted = t.path(f"seen{ranks}{group}"), np.zeros(4)
+        for begin in range(0, 24, rows):
+            wanted = 0.5 * wanted + 0.5 * x[begin:begin + rows // ranks].astype("f8").mean(0)
         run(ranks, t.path("seen.onnxt"), "--data", t.path("seen.npz"), "--loss=loss", f"--batch={rows // ranks}",
             "--no-shuffle", "--checkpoint", folder, f"--accumulate={group}")
         kept = t.safetensors(os.path.join(folder, f"step-{3 // group}", "weights.safetensors"))
