@@ -60,8 +60,11 @@ tc_status tc_choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out
         return TC_OK;
     if (n == 0) {
         tc_error(ctx, TC_USAGE, NULL, "no output is a loss: one float number ([] or [1]) is expected");
-        tc_hint(ctx, "the outputs are: %s; --recipe=forward compiles without a backward pass",
-                list_candidates(ctx, graph, false));
+        tc_hint(
+            ctx,
+            "the outputs are: %s; export the model with its loss (docs/exporting.md), or compile it without a backward "
+            "pass by --recipe=forward",
+            list_candidates(ctx, graph, false));
     } else {
         tc_error(ctx, TC_USAGE, NULL, "%u outputs could be the loss: %s", (unsigned)n,
                  list_candidates(ctx, graph, true));
