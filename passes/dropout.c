@@ -114,8 +114,37 @@ static tc_status ratio_in_training(tc_ctx *ctx, tc_node *node, tc_value **inout_
     return tc_infer_node(ctx, where);
 }
 
+/* A ratio of 1, which PyTorch takes: nothing is drawn, results and gradients are 0. */
+static bool drops_all(const tc_value *ratio) {
+    const tc_tensor *known = tc_value_constant(ratio);
+    return known && known->count == 1 && tc_tensor_get(known, 0) == 1;
+}
+
+static tc_status drop_all(tc_ctx *ctx, tc_node *node) {
+    tc_value *x = tc_input(node, 0), *training = tc_input(node, 2), *mask = tc_output(node, 1);
+    if (mask && tc_value_is_used(mask)) {
+        tc_error(ctx, TC_UNSUPPORTED, node, "its ratio is 1, and its mask '%s' is read", tc_quote(ctx, mask->name));
+        tc_hint(ctx, "write zeros in its place");
+        return TC_UNSUPPORTED;
+    }
+    tc_node *zeros = tc_node_create(node->graph, "", "Sub", 2, 1);
+    tc_node_insert_before(zeros, node);
+    tc_node_set_input(zeros, 0, x);
+    tc_node_set_input(zeros, 1, x);
+    tc_node_resize_outputs(node, 1);
+    tc_attr_remove(node, "seed");
+    tc_node_set_op(node, "", "Where");
+    tc_node_set_input(node, 0, training);
+    tc_node_set_input(node, 1, tc_node_add_output(zeros, 0, "dropped", NULL));
+    tc_node_set_input(node, 2, x);
+    TC_TRY(tc_infer_node(ctx, zeros));
+    return tc_infer_node(ctx, node);
+}
+
 static tc_status convert(tc_pass_env *env, tc_node *node, mode how, uint32_t number) {
     tc_value *seed, *ratio = ratio_of(node->graph, node);
+    if (drops_all(ratio))
+        return drop_all(env->ctx, node);
     TC_TRY(seed_input(env, node->graph, &seed));
     if (how == MAY_DROP)
         TC_TRY(ratio_in_training(env->ctx, node, &ratio));

@@ -140,8 +140,8 @@ tc_status tc_shape_dropout(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0);
     double ratio;
     TC_TRY(tc_shape_expect_type(sc, node, 2, 1u << TC_BOOL, "bool"));
-    if (tc_shape_float(sc, node, 1, &ratio) && !(ratio >= 0 && ratio < 1))
-        return TC_FAIL(sc, node, "ratio is %g, expected at least 0 and less than 1", ratio);
+    if (tc_shape_float(sc, node, 1, &ratio) && !(ratio >= 0 && ratio <= 1))
+        return TC_FAIL(sc, node, "ratio is %g, expected at least 0 and at most 1", ratio);
     TC_TRY(tc_shape_like(sc, node, 0, x.dtype, x));
     return tc_shape_like(sc, node, 1, TC_BOOL, x);
 }
