@@ -79,21 +79,32 @@ void tc_gradient_shrink(tc_grad *g) {
 /* A Cast's result is float here, or nothing would flow back. */
 void tc_gradient_cast(tc_grad *g) { g->dins[0] = tc_grad_cast(g, g->douts[0], tc_value_dtype(x_of(g))); }
 
-/* The gradient passes where min < x < max, at a bound not, as in PyTorch; a bound gets what it cut off. */
-void tc_gradient_clip(tc_grad *g) {
-    tc_value *x = x_of(g), *dy = g->douts[0], *zero = tc_grad_like(g, x, 0), *inside = NULL;
-    static const char *const passes[] = {NULL, "Greater", "Less"}, *const cut[] = {NULL, "Less", "Greater"};
-    for (uint32_t i = 1; i < 3; i++) {
-        tc_value *bound = tc_input(g->node, i);
-        if (!bound)
-            continue;
-        tc_value *ok = TC_OP(g, passes[i], x, bound);
-        inside = inside ? TC_OP(g, "And", inside, ok) : ok;
-        if (g->needed[i])
-            g->dins[i] = tc_grad_reduce_like(g, TC_OP(g, "Where", TC_OP(g, cut[i], x, bound), dy, zero), bound);
+/* Of Max(x, bound) or Min(x, bound): what x gets. A bound that is learned is a tensor of PyTorch's, and where x is at
+ * it both share; numbers get nothing, nor does x at them. */
+static tc_value *gradient_at_bound(tc_grad *g, uint32_t i, tc_value *x, tc_value *dy) {
+    tc_value *bound = tc_input(g->node, i), *zero = tc_grad_like(g, dy, 0), *at = zero, *passes;
+    if (!bound)
+        return dy;
+    passes = TC_OP(g, i == 1 ? "Greater" : "Less", x, bound);
+    if (g->needed[i]) {
+        tc_value *half = TC_OP(g, "Mul", dy, tc_grad_like(g, dy, 0.5)),
+                 *cut = TC_OP(g, i == 1 ? "Less" : "Greater", x, bound);
+        at = TC_OP(g, "Where", TC_OP(g, "Equal", x, bound), half, zero);
+        g->dins[i] = tc_grad_reduce_like(g, TC_OP(g, "Where", cut, dy, at), bound);
     }
-    if (g->needed[0])
-        g->dins[0] = inside ? TC_OP(g, "Where", inside, dy, zero) : dy;
+    return TC_OP(g, "Where", passes, dy, at);
+}
+
+/* Min(Max(x, min), max). The gradient passes where min < x < max, at a number not, as in PyTorch. */
+void tc_gradient_clip(tc_grad *g) {
+    tc_value *x = x_of(g), *dy = g->douts[0], *min = tc_input(g->node, 1), *max = tc_input(g->node, 2);
+    if (min && max && !g->needed[1] && !g->needed[2]) {
+        tc_value *inside = TC_OP(g, "And", TC_OP(g, "Greater", x, min), TC_OP(g, "Less", x, max));
+        g->dins[0] = TC_OP(g, "Where", inside, dy, tc_grad_like(g, x, 0));
+        return;
+    }
+    tc_value *above = min && max ? TC_OP(g, "Max", x, min) : x;
+    g->dins[0] = gradient_at_bound(g, 1, x, gradient_at_bound(g, 2, above, dy));
 }
 
 /* The root of a sum of powers of magnitudes: PyTorch's norms of orders other than 1, 2 and infinity. */
@@ -175,11 +186,11 @@ void tc_gradient_mod(tc_grad *g) {
     g->dins[1] = tc_grad_reduce_like(g, TC_OP(g, "Neg", TC_OP(g, "Mul", dy, n)), b);
 }
 
-/* A bound of PyTorch's clamp, one number, as the dynamo exporter spells it: at the bound nothing flows to either
- * operand (at bounds that are tensors both share). */
+/* A bound of PyTorch's clamp, one number, as the dynamo exporter spells it: at the bound nothing flows to x (at bounds
+ * that are tensors both share). */
 static bool is_clamp(tc_grad *g) {
     tc_torch_call call;
-    return g->node->n_inputs == 2 && tc_value_rank(tc_input(g->node, 1)) == 0 &&
+    return g->node->n_inputs == 2 && tc_value_rank(tc_input(g->node, 1)) == 0 && !g->needed[1] &&
            tc_torch_call_read(g->pool->arena, g->node, &call) && tc_torch_call_is(&call, "aten.clamp");
 }
 

@@ -98,7 +98,7 @@ static bool reads_statistic(tc_node *node, uint32_t index) {
     tc_value *value = tc_input(node, index);
     while (value && value->producer && tc_node_is(value->producer, "", "Identity"))
         value = tc_input(value->producer, 0);
-    if (!value || !value->init)
+    if (!value || !(value->init || value->is_input))
         return false;
     tc_node_set_input(node, index, value);
     return true;

@@ -68,6 +68,7 @@ def norm(call, mean="n.running_mean"):
 def norm_model(call, mean="n.running_mean"):
     model = model_of(norm(call, mean), STATISTICS)
     model.graph.initializer.append(numpy_helper.from_array(np.array([0]), "axis"))
+    model.graph.input.append(helper.make_tensor_value_info("given", TensorProto.FLOAT, [2]))
     return model
 
 
@@ -78,8 +79,8 @@ def check_norm_mode(tempoc, models):
     for call, mean, training in ((f"{legit}({ARGS}, True, 0.1, 1e-05)", "n.running_mean", 1),
                                  (f"{plain}({ARGS}, True, 0.1, 1e-05, True)", "n.running_mean", 1),
                                  (f"{plain}({ARGS}, False, 0.1, 1e-05, True)", "n.running_mean", 0),
-                                 (f"{stays}({ARGS}, 0.1, 1e-05)",
-                                  "n.running_mean", 0),
+                                 (f"{legit}({ARGS.replace('b_n_running_mean', 'given')}, True, 0.1)", "given", 1),
+                                 (f"{stays}({ARGS}, 0.1, 1e-05)", "n.running_mean", 0),
                                  (f"%y = aten.layer_norm.default({ARGS}, True)", "n.running_mean", 0),
                                  ("", "n.running_mean", 0),
                                  ("%y = aten._native_batch_norm_legit.no_stats(%x, %p_n_weight, %p_n_bias, True, 0.1, "
