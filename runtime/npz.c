@@ -96,8 +96,13 @@ static tc_status read_array(reader *r, zip_uint64_t index, rt_array *array) {
     array->skipped = !r->wants(r->user, r->key);
     if (array->skipped)
         return TC_OK;
-    if (!npy)
-        return bad(r, "the archive's member is no .npy file");
+    if (!npy) {
+        tc_status status = bad(r, "the archive's member is no .npy file");
+        if (tc_ends_with(r->key, "data.pkl"))
+            tc_hint(r->ctx,
+                    "this is a file of torch.save: safetensors.torch.save_file writes weights that are read here");
+        return status;
+    }
     TC_TRY(check_sizes(r, &stat));
     r->unchecked += stat.size < CHECK_EVERY ? stat.size : CHECK_EVERY;
     if (r->unchecked >= CHECK_EVERY) {

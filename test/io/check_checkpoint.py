@@ -5,6 +5,7 @@ code, in bounded time and memory.
 usage: check_checkpoint.py tempoc tempo-run"""
 import random
 import struct
+import zipfile
 
 import numpy as np
 import onnx.parser
@@ -98,6 +99,10 @@ refuse("type", checkpoint({"w": good["w"].astype(np.float64)}), BAD,
 # --- defects, one at a time ------------------------------------------------------------------------------------------
 refuse("empty", b"", BAD, "no file of weights")
 refuse("text", b"weights by the dozen", BAD, "no file of weights", "ODTC")
+with zipfile.ZipFile(path_of("torch.zip"), "w") as archive:  # as torch.save names its members
+    archive.writestr("model/data.pkl", b"\x80\x02}q\x00.")
+with open(path_of("torch.zip"), "rb") as file:
+    refuse("torch.pt", file.read(), BAD, "'model/data.pkl'", "a file of torch.save: safetensors")
 refuse("w.st", safetensors_file.pack({"w": {}}), BAD, "tensor 'w': dtype, shape and data_offsets are needed")
 refuse("version", checkpoint(good, version=3), UNSUPPORTED, "a checkpoint of version 3, known are 1 to 2")
 refuse("nominal", checkpoint(good, state=[(2, "Bool", True)]), UNSUPPORTED, "nominal checkpoint")
