@@ -103,19 +103,7 @@ static tc_status take_base(slopes *s, tc_model *model, const tempoc_draw *draw, 
 }
 
 static tempo_status bind_all(const slopes *s, tempo_session *session, const tempoc_draw *draw) {
-    tempo_status status = TEMPO_OK;
-    for (size_t i = 0; status == TEMPO_OK && i < draw->n_inputs; i++) {
-        tempo_tensor t = draw->inputs[i].tensor;
-        if (tc_dtype_is_float((tc_dtype)t.dtype) && t.dtype != (tempo_dtype)s->precision->dtype) {
-            tc_tensor from = tempoc_view(&t);
-            t.dtype = (tempo_dtype)s->precision->dtype;
-            t.bytes = from.count * tempo_dtype_size(t.dtype);
-            t.data = tc_arena_alloc(s->ctx->arena, t.bytes + 1, 16);
-            for (uint64_t k = 0; k < from.count; k++)
-                tc_element_set((tc_dtype)t.dtype, t.data, k, tc_tensor_get(&from, k));
-        }
-        status = tempo_bind(session, draw->inputs[i].name, &t);
-    }
+    tempo_status status = tempoc_bind(s->ctx, session, draw, s->precision->dtype);
     for (size_t i = 0; status == TEMPO_OK && i < s->n; i++)
         status = tempo_bind(session, s->variables[i].name, &s->variables[i].tensor);
     tempo_seed(session, s->seed, 0);

@@ -42,6 +42,9 @@ tc_status tempoc_draw_some(tc_ctx *ctx, const tc_model *model, const tempoc_draw
 /* Normal number `index` of a draw. tempoc_draw.c */
 double tempoc_normal(const tk_draw *draw, uint64_t index);
 
+/* Binds what was drawn, floats as numbers of this type (TC_UNDEFINED: as they are). tempoc_verify.c */
+tempo_status tempoc_bind(tc_ctx *ctx, tempo_session *session, const tempoc_draw *draw, tc_dtype floats);
+
 /* The files that all graphs come from. */
 typedef struct tempoc_source {
     const tc_file *file;
@@ -78,6 +81,15 @@ typedef struct tempoc_slopes {
  * tempoc_slopes.c */
 tc_status tempoc_compare_slopes(tc_ctx *ctx, const tempoc_source *from, const tc_options *options, uint64_t seed,
                                 const tempoc_draw *draw, tempoc_slopes *out);
+
+/* What tells rounding from faults: recipe none in double (`options`), run when somebody asks; values were rounded to
+ * `dtype`. In the context's arena, but for its sessions. tempoc_rounding.c */
+typedef struct tempoc_rounding tempoc_rounding;
+tempoc_rounding *tempoc_rounding_create(tc_ctx *ctx, const tempoc_source *from, const tc_options *options,
+                                        uint64_t seed, const tempoc_draw *draw, tempo_dtype dtype);
+void tempoc_rounding_close(tempoc_rounding *rounding);
+/* Both are as near to output `name` in double as rounding explains. False where it does not run in double. */
+bool tempoc_is_rounding(tempoc_rounding *rounding, const char *name, const tempo_tensor *got, const tempo_tensor *want);
 
 /* Runs graphs on the same random inputs: the file as read, what recipe `none` makes of it, what `options` make of it,
  * the same on the reference kernels. Compares outputs with the first, outputs and gradients with the second and the
