@@ -56,7 +56,7 @@ NAMES = {"dim": "dims"}
 # A command line, which stays; options; functions of tempo.h.
 WORDS = re.compile(r"""tempo(?:c|-run|-train)\ [^;,]* | --dim[ =](?P<dim>[^\s=;,)]+)=(?P<size>\w+)
                        | (?<![\w-])--(?P<name>[a-z][a-z0-9-]*)(?:=(?P<value>'[^']*'|[^\s;,:)]+))?
-                       | \btempo_(?P<call>set_state|get_state|keep|seed)\b""", re.VERBOSE)
+                       | (?<![\w-])-o\b | \btempo_(?P<call>set_state|get_state|keep|seed)\b""", re.VERBOSE)
 
 
 def _spoken(found):
@@ -65,7 +65,7 @@ def _spoken(found):
     if found["call"]:
         return f"Session.{found['call']}"
     if not found["name"]:
-        return found[0]
+        return "out" if found[0] == "-o" else found[0]
     name, value = NAMES.get(found["name"], found["name"].replace("-", "_")), found["value"]
     if value is None:
         return f"{name}=True" if found["name"] in SWITCHES else name
