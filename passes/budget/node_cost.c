@@ -5,6 +5,7 @@
 #include "measured_costs.h"
 #include "node_work.h"
 #include <string.h>
+#include <strings.h>
 
 typedef struct machine {
     const char *name;
@@ -40,7 +41,7 @@ static const char *machine_names(tc_arena *arena) {
 
 static tc_status find_machine(tc_ctx *ctx, const char *name, const machine **out_machine) {
     for (size_t i = 0; i < TC_COUNT(machines); i++)
-        if (strcmp(machines[i].name, name) == 0) {
+        if (strcasecmp(machines[i].name, name) == 0) {
             *out_machine = &machines[i];
             return TC_OK;
         }
