@@ -153,7 +153,7 @@ tc_status tc_costs_open(tc_pass_env *env, const tc_model *model, const tc_costs 
     tc_costs *costs = TC_NEW(ctx->arena, tc_costs);
     *out_costs = costs;
     TC_TRY(find_machine(ctx, name, &costs->machine));
-    costs->source = tc_arena_printf(ctx->arena, "roofline of %s", name);
+    costs->source = tc_arena_printf(ctx->arena, "roofline of %s", costs->machine->name);
     if (strcmp(cost, "roofline") == 0)
         return TC_OK;
     costs->source = cost;
