@@ -98,8 +98,8 @@ typedef struct tc_written {
  * stay with the caller. written_files.c */
 tc_status tc_written_begin(tc_ctx *ctx, const tc_written *written, size_t n);
 tc_status tc_written_check(tc_ctx *ctx, const struct stat *read, const char *path);
-/* The same of the external files of a model, which are opened when they are needed. */
-tc_status tc_written_check_weights(tc_ctx *ctx, const tc_model *model);
+/* The same of a model's external file, which is opened when it is needed, or never: `ctx->file` is the model. */
+tc_status tc_written_check_beside(tc_ctx *ctx, const char *location);
 /* TC_USAGE where the file is there and is of another kind. */
 tc_status tc_written_check_kind(tc_ctx *ctx, const tc_written *written);
 #endif

@@ -2,6 +2,7 @@
  * ONNX lets data stand in raw_data, in one of five typed fields or outside the file; the IR knows packed little-endian
  * bytes. What comes out has dims whose product fits, exactly as many bytes as they need, and a location inside the
  * model's folder. */
+#include "onnx_io.h"
 #include "onnx_msg.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -247,6 +248,7 @@ static tc_status read_outside(const tensor_reader *r) {
     e->location = values[0];
     if (location_fault(e->location))
         return BAD(r, "external data location '%s' %s", tc_quote(r->ctx, e->location), location_fault(e->location));
+    TC_TRY(tc_written_check_beside(r->ctx, e->location));
     if (values[1] && !parse_size(values[1], &e->offset))
         return BAD(r, "external data offset '%s' is not a number of bytes", tc_quote(r->ctx, values[1]));
     if (values[2] && !parse_size(values[2], &e->length))

@@ -1,6 +1,7 @@
 /* text_tensor.c: types and constant tensors of ONNX text. `float` is a scalar, `float[]` a tensor of unknown rank,
  * `float[2,N,?]` has dims. The numbers in a tensor's braces are what TensorProto's typed fields would hold: 16-bit and
  * 8-bit floats as bit patterns, complex numbers as pairs, 4-bit and 2-bit types packed into bytes. */
+#include "onnx_io.h"
 #include "text_parse.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -238,6 +239,7 @@ static tc_status parse_external(tc_text_parser *p, tc_tensor *t, tc_token where)
         TC_TRY(tc_lexer_name(&p->lx, "a value", &value));
         if (strcmp(key.data, "location") == 0) {
             e->location = value;
+            TC_TRY(tc_written_check_beside(p->ctx, value));
         } else if (strcmp(key.data, "offset") == 0) {
             TC_TRY(parse_bytes(p, token, value, &e->offset));
             e->has_offset = true;

@@ -70,6 +70,14 @@ tc_status tc_written_check(tc_ctx *ctx, const struct stat *read, const char *pat
     return TC_OK;
 }
 
+tc_status tc_written_check_beside(tc_ctx *ctx, const char *location) {
+    struct stat st;
+    if (n_outputs == 0)
+        return TC_OK;
+    const char *path = tc_arena_printf(ctx->arena, "%s/%s", folder_of(ctx, ctx->file ? ctx->file : ""), location);
+    return stat(path, &st) == 0 ? tc_written_check(ctx, &st, location) : TC_OK;
+}
+
 /* --- whose file it is ------------------------------------------------------------------------- */
 
 /* The words that one of which a file has near its beginning or at its end. */
@@ -186,50 +194,5 @@ tc_status tc_written_begin(tc_ctx *ctx, const tc_written *written, size_t n) {
     }
     add((tc_written){.option = "standard output"}, fstat(STDOUT_FILENO, &st), &st);
     add((tc_written){.option = "standard error"}, fstat(STDERR_FILENO, &st), &st);
-    return TC_OK;
-}
-
-/* --- what a model reads ----------------------------------------------------------------------- */
-
-typedef struct weights {
-    tc_ctx *ctx;
-    const char *folder; /* with its slash; "" for the one that the program is in */
-    tc_map *seen;
-} weights;
-
-static tc_status check_tensor(weights *w, const tc_tensor *tensor) {
-    struct stat st;
-    if (!tensor || !tensor->external || tc_map_get(w->seen, tensor->external->location))
-        return TC_OK;
-    tc_map_set(w->seen, tensor->external->location, w);
-    const char *path = tc_arena_printf(w->ctx->arena, "%s%s", w->folder, tensor->external->location);
-    return stat(path, &st) == 0 ? tc_written_check(w->ctx, &st, path) : TC_OK;
-}
-
-static tc_status check_graph(weights *w, const tc_graph *graph) {
-    for (uint32_t i = 0; i < graph->n_initializers; i++)
-        TC_TRY(check_tensor(w, graph->initializers[i]->init));
-    TC_FOR_NODES(node, graph) {
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const tc_attr *attr = &node->attrs[i];
-            if (attr->kind == TC_ATTR_TENSOR)
-                TC_TRY(check_tensor(w, attr->t));
-            for (size_t k = 0; attr->kind == TC_ATTR_TENSORS && k < attr->count; k++)
-                TC_TRY(check_tensor(w, attr->tensors[k]));
-        }
-        TC_FOR_NESTED(nested, node)
-            TC_TRY(check_graph(w, nested));
-    }
-    return TC_OK;
-}
-
-tc_status tc_written_check_weights(tc_ctx *ctx, const tc_model *model) {
-    const char *slash = model->path ? strrchr(model->path, '/') : NULL;
-    weights w = {.ctx = ctx, .folder = "", .seen = tc_map_create(ctx->arena)};
-    if (slash)
-        w.folder = tc_arena_strndup(ctx->arena, model->path, (size_t)(slash - model->path) + 1);
-    TC_TRY(check_graph(&w, model->graph));
-    for (size_t i = 0; i < model->n_functions; i++)
-        TC_TRY(check_graph(&w, model->functions[i]->body));
     return TC_OK;
 }

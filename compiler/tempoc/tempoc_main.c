@@ -249,8 +249,6 @@ static tc_status compile(tc_ctx *ctx, const cli *c, const tc_file *file, bool wr
     env.reread = write ? read_again : NULL; /* one reproducer is enough */
     tc_model *model = NULL;
     tc_status status = tempoc_read(ctx, &(tempoc_source){file, c->input, c->weights, NULL}, &model);
-    if (status == TC_OK && write)
-        status = tc_written_check_weights(ctx, model);
     if (status == TC_OK)
         status = tc_pipeline_run(&env, model);
     if (status == TC_OK && write)

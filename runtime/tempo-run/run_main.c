@@ -206,8 +206,6 @@ static tc_status run_model(tc_ctx *ctx, const run_options *o) {
     rt_weights weights = {0};
     tempo_status opened = rt_open(o->model, &o->session, &o->hooks, &session);
     tc_status status = opened == TEMPO_OK ? TC_OK : run_failed(session, opened);
-    if (status == TC_OK)
-        status = tc_written_check_weights(ctx, session->model);
     if (status == TC_OK && o->checkpoint)
         status = rt_weights_open(ctx, o->checkpoint, &weights);
     if (status == TC_OK && o->inputs)

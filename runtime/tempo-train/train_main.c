@@ -142,15 +142,6 @@ static tc_status check_files(tc_ctx *ctx, const train_options *o) {
     return tc_written_begin(ctx, written, TC_COUNT(written));
 }
 
-/* The weights of the file stay where they are, too. */
-static tc_status check_weights(tc_ctx *ctx, const train_source *from) {
-    tc_model *model;
-    TC_TRY(tc_read_opened(ctx, from->file, from->o->model, &model));
-    tc_status status = tc_written_check_weights(ctx, model);
-    tc_model_destroy(model);
-    return status;
-}
-
 /* Rank 0 writes for all. */
 static void take_ranks(train_options *o, train_ranks *ranks) {
     o->ranks = ranks;
@@ -170,9 +161,7 @@ static tc_status train(tc_ctx *ctx, const train_options *o) {
     TC_TRY(tc_file_open(ctx, o->model, &file));
     tc_file_hold(&file, &held);
     const train_source from = {o, &file};
-    tc_status status = check_weights(ctx, &from);
-    if (status == TC_OK)
-        status = train_run_all(ctx, &from);
+    tc_status status = train_run_all(ctx, &from);
     tc_let_go(&held);
     tc_file_close(&file);
     return status;

@@ -10,6 +10,7 @@ import os
 import random
 import resource
 import shutil
+import struct
 import subprocess
 
 import train_tool as t
@@ -56,6 +57,22 @@ def check_kept(folder, kept, what):
 def check_end(folder, what):
     t.run(*command(folder, "--resume"), says=["behind update 6"])
     t.check(content(folder, STEPS) == content("whole", STEPS), f"{what}: the end is another one")
+
+
+def check_sums(folder, step):
+    """The sums in `state` are those of all bytes of the three files, by CRC-32C."""
+    files = content(folder, step)
+    lines = files["state"].decode().split("\n")
+    t.check(lines[-2] == "crc32c %08x" % t.crc32c("".join(f"{line}\n" for line in lines[:-2]).encode()), "state")
+    for name in FILES[1:]:
+        data, at = files[name], next(i for i, line in enumerate(lines) if line.startswith(name + " "))
+        header = 8 + struct.unpack("<Q", data[:8])[0]
+        entries = t.json.loads(data[8:header])
+        places = sorted(entry["data_offsets"] for key, entry in entries.items() if key != "__metadata__")
+        sums = ["%08x" % t.crc32c(piece) for piece in
+                (data[:header], *(data[header + first:header + last] for first, last in places))]
+        t.check(lines[at] == f"{name} {len(data)} {sums[0]} {len(places)}", f"{name}: {lines[at]}")
+        t.check(lines[at + 1:at + len(sums)] == sums[1:], f"{name}: sums of tensors")
 
 
 def large_files():
@@ -127,6 +144,7 @@ def main():
     t.classifier("model.onnxt", dropout=0.3)
     t.data("train.npz", 22)
     t.run(*command("whole"))
+    check_sums("whole", STEPS)
     large_files()
     full_disk()
     read_only()

@@ -17,18 +17,8 @@ import numpy as np
 import train_tool as t
 
 
-def crc32c(data):
-    """Bit by bit: the reflected polynomial of RFC 3720."""
-    crc = 0xffffffff
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
-
-
 def masked(data):
-    crc = crc32c(data)
+    crc = t.crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff
 
 

@@ -44,9 +44,7 @@ def usage():
             (["--recipe=auto"], "tempoc"),
             (["--recipe=best"], "the recipes are"),
             (["--batchs=3"], "did you mean --batch"),
-            (["--threads=5000"], "--threads goes from 0 to 4096"),
-            (["--save", model], "would write over a file that is read"),
-            (["--log", t.path("l"), "--save", t.path("l")], "would write over the file of --save")):
+            (["--threads=5000"], "--threads goes from 0 to 4096")):
         t.run(*good, *options, code=64, says=[words])
     t.run(*good, "--save", t.path("none/out.onnx"), code=5, says=["none"])
     t.run(*good, "--log", t.path("none/l.jsonl"), code=5)

@@ -70,6 +70,16 @@ def safetensors(name):
     return found
 
 
+def crc32c(data):
+    """Bit by bit: the reflected polynomial of RFC 3720."""
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
 # --- a classifier: two products, tanh between them, cross-entropy ---
 
 INPUTS, HIDDEN, CLASSES = 5, 7, 3
