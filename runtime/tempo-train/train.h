@@ -59,6 +59,20 @@ typedef struct train_options {
     train_ranks *ranks; /* this process and the others that mpirun started with it */
 } train_options;
 
+extern const struct tc_option_table train_option_table;
+
+/* --- what decides numbers: train_settings.c ------------------------------------------------------ */
+
+#define TRAIN_SETTING "option "
+
+/* Lines "option NAME=VALUE" of all options that change what is computed. In the arena. */
+const char *train_settings_text(tc_arena *arena, const train_options *o);
+/* "--lr=0.2 (was 0.1), ...": what `own` has otherwise than `other`, `was` before each value of the latter; NULL:
+ * nothing that both have. */
+const char *train_settings_differ(tc_ctx *ctx, const char *own, const char *other, const char *was);
+/* TC_USAGE where a rank has other options, another seed or another model than rank 0, and names the rank and these. */
+tc_status train_settings_agree(tc_ctx *ctx, const train_options *o, const tc_file *file);
+
 /* --- graphs: train_graph.c ---------------------------------------------------------------------- */
 
 /* Where every graph of the run comes from. */

@@ -88,7 +88,8 @@ static tc_status begin_progress(train_run *r) {
                                    .loss_scale = FIRST_SCALE,
                                    .plan_hash = r->graph.hash,
                                    .data_hash = train_data_hash(r->data),
-                                   .ranks = o->ranks->ranks};
+                                   .ranks = o->ranks->ranks,
+                                   .settings = train_settings_text(r->ctx->arena, o)};
     return TC_OK;
 }
 
@@ -134,12 +135,26 @@ static tc_status write_results(train_run *r) {
     return model == TC_OK ? weights : model;
 }
 
+/* Other options of ranks, train_settings.c has refused. */
+static tc_status check_data(train_run *r) {
+    const train_ranks *ranks = r->o->ranks;
+    uint64_t of_first = r->progress.data_hash;
+    TC_TRY(train_ranks_take_first(r->ctx, r->o->ranks, &of_first, sizeof of_first));
+    if (of_first == r->progress.data_hash)
+        return TC_OK;
+    tc_error(r->ctx, TC_USAGE, NULL, "rank %d of %d reads other data than rank 0: --data=%s", ranks->rank, ranks->ranks,
+             tc_quote(r->ctx, r->o->data_path));
+    tc_hint(r->ctx, "all ranks read the same files, and each takes its part of every batch");
+    return TC_USAGE;
+}
+
 static tc_status go(train_run *r) {
     int64_t epochs;
     int stop;
     TC_TRY(open_graphs(r));
     TC_TRY(begin_progress(r));
     TC_TRY(train_take_checkpoint(r));
+    TC_TRY(check_data(r));
     TC_TRY(train_ranks_agree(r->ctx, r->o->ranks, r->progress.step, r->progress.plan_hash, r->progress.data_hash));
     epochs = (r->schedule.updates + updates_per_epoch(r) - 1) / updates_per_epoch(r);
     TC_TRY(train_check_memory(r));

@@ -182,6 +182,8 @@ static tc_status try_folder(loading *l, size_t i, train_checkpoint *out) {
         l->reason = l->reason ? l->reason : reason;
         tc_warn(l->ctx, NULL, "checkpoint '%s' is passed over: %s", tc_quote(l->ctx, l->folders[i].path), reason);
     }
+    if (l->statuses[i] == TC_OK) /* else it goes with the context of the trial */
+        out->progress.settings = tc_arena_strdup(l->ctx->arena, out->progress.settings);
     tc_ctx_fini(&trial);
     return l->statuses[i];
 }

@@ -21,6 +21,8 @@ typedef struct train_progress {
     int64_t skipped;          /* updates left out because gradients were not finite */
     uint64_t plan_hash, data_hash;
     int64_t ranks;
+    const char
+        *settings; /* lines of text, each with "option " at its start (train.h), in the context's arena; NULL: none */
 } train_progress;
 
 typedef struct train_lock {

@@ -90,6 +90,7 @@ const char *train_state_text(tc_arena *arena, const train_progress *p, const fil
     add(&l, FIRST_LINE);
     for (size_t i = 0; i < TC_COUNT(fields); i++)
         add_field(&l, i, p);
+    add(&l, p->settings ? p->settings : "");
     for (int f = 0; f < CHECKPOINT_FILES; f++) {
         snprintf(line, sizeof line, "%s %" PRIu64 " %08" PRIx32 " %zu\n", train_checkpoint_files[f], sums[f].bytes,
                  sums[f].header, sums[f].n);
@@ -153,12 +154,21 @@ static bool read_sums(tc_arena *arena, char **text, const char *file, file_sums 
     return true;
 }
 
+/* The lines that begin like that. */
+static const char *take_settings(tc_arena *arena, char **text) {
+    const char *begin = *text;
+    while (strncmp(*text, "option ", 7) == 0 && strchr(*text, '\n'))
+        *text = strchr(*text, '\n') + 1;
+    return tc_arena_strndup(arena, begin, (size_t)(*text - begin));
+}
+
 static bool read_text(tc_arena *arena, char *text, train_progress *out, file_sums out_sums[CHECKPOINT_FILES]) {
     if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0)
         return false;
     text += strlen(FIRST_LINE);
     if (!read_fields(&text, out))
         return false;
+    out->settings = take_settings(arena, &text);
     for (int f = 0; f < CHECKPOINT_FILES; f++)
         if (!read_sums(arena, &text, train_checkpoint_files[f], &out_sums[f]))
             return false;

@@ -38,7 +38,7 @@ static const char footer[] =
     "64 usage, 70 bug in tempo-train, 128 and more ended behind a whole update by that signal: 143 by SIGTERM.\n"
     "Among ranks 5 is also that of those that end because another one did.\n";
 
-static const tc_option_table table = {
+const tc_option_table train_option_table = {
     .tool = "tempo-train",
     .summary = "trains ONNX models",
     .usage = "MODEL.onnx --data TRAIN.npz [--eval-data EVAL.npz] [--save OUT.onnx] [options]",
@@ -161,7 +161,9 @@ static tc_status train(tc_ctx *ctx, const train_options *o) {
     TC_TRY(tc_file_open(ctx, o->model, &file));
     tc_file_hold(&file, &held);
     const train_source from = {o, &file};
-    tc_status status = train_run_all(ctx, &from);
+    tc_status status = train_settings_agree(ctx, o, &file);
+    if (status == TC_OK)
+        status = train_run_all(ctx, &from);
     tc_let_go(&held);
     tc_file_close(&file);
     return status;
@@ -171,7 +173,7 @@ static tc_status train(tc_ctx *ctx, const train_options *o) {
 static tc_status get_ready(tc_ctx *ctx, int argc, char **argv, train_options *o, bool *out_done) {
     static train_ranks ranks;
     tc_arguments arguments;
-    TC_TRY(tc_options_parse(ctx, &table, argc, argv, stdout, o, &arguments));
+    TC_TRY(tc_options_parse(ctx, &train_option_table, argc, argv, stdout, o, &arguments));
     *out_done = arguments.done;
     if (arguments.done)
         return TC_OK;

@@ -168,6 +168,11 @@ static void tell_differences(train_run *r, const train_progress *p, const train_
                 "the graph is compiled in another way than for checkpoint %s: the run goes on, but not with the same "
                 "bits",
                 path);
+    const char *other = train_settings_differ(r->ctx, own->settings, p->settings, "was");
+    if (other)
+        tc_note(r->ctx, NULL,
+                "other options than those of checkpoint %s: %s; the run goes on, but not as it would have", path,
+                other);
     if (p->ranks != own->ranks)
         tc_warn(r->ctx, NULL,
                 "checkpoint %s is of %" PRId64 " ranks, and there are %" PRId64 " now: the run goes on, but not with "
@@ -204,6 +209,7 @@ tc_status train_take_checkpoint(train_run *r) {
     r->progress.plan_hash = own.plan_hash;
     r->progress.data_hash = own.data_hash;
     r->progress.ranks = own.ranks;
+    r->progress.settings = own.settings;
     if (r->progress.batch >= r->batches) { /* of other data */
         r->progress.batch = 0;
         r->progress.epoch++;

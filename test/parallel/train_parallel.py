@@ -170,6 +170,17 @@ def going_on():
 def wrong():
     t.classifier("model.onnxt")
     t.data("train.npz", 22)
+    t.classifier("other.onnxt", dropout=0.1)
+    t.data("other.npz", 20)
+    own = [t.path("model.onnxt"), "--data", t.path("train.npz"), "--loss=loss", "-q"]
+    options = "was started with other options than rank 0: "
+    for theirs, words in ((own + ["--seed=3"], options + "--seed=3 (rank 0: 0)"),
+                          (own + ["--lr=0.5"], options + "--lr=0.5 (rank 0: 5e-05)"),
+                          (own + ["--data", t.path("other.npz")], "reads other data than rank 0: --data="),
+                          ([t.path("other.onnxt")] + own[1:], "was started with another model than rank 0")):
+        said = t.told(o.mpirun, "-n", "1", t.TOOL, *own, ":", "-n", "1", t.TOOL, *theirs, code=64, env=ENVIRONMENT,
+                      timeout=100)
+        t.check(said.count("error:") == 1 and "rank 1 of 2 " in said and words in said, said)
     x = t.samples(22)
     np.savez(t.path("short.npz"), x=x["x"])
     said = run(4, t.path("model.onnxt"), "--data", t.path("short.npz"), "--loss=loss", code=2)

@@ -37,7 +37,8 @@ def go_on(whole, name, *flags):
     """From the checkpoint in the middle of a run."""
     os.mkdir(t.path(name))
     shutil.copytree(os.path.join(t.path(whole), "step-10"), os.path.join(t.path(name), "step-10"))
-    t.run(*command(name, "--steps", STEPS, "--resume", *flags), says=["behind update 10"])
+    said = t.run(*command(name, "--steps", STEPS, "--resume", *flags), says=["behind update 10"])
+    t.check("other options" not in said, said)
     with open(t.path(f"{whole}.jsonl"), encoding="utf-8") as file:
         head = file.readlines()[:10]
     with open(t.path(f"{name}.jsonl"), encoding="utf-8") as file:
@@ -76,7 +77,12 @@ def main():
     t.run(*command("one", "--steps", STEPS, "--resume", "--seed=12"), code=64, says=["--seed=12", "of a run with 11"])
     t.run(*command("one", "--steps", STEPS), code=64, says=["has checkpoints already", "--resume"])
     t.run(*command("one", "--steps=21", "--resume", "--optimizer=sgd"),
-          says=["is of another optimizer", ".moment1, which sgd does not keep, is left behind"])
+          says=["is of another optimizer", ".moment1, which sgd does not keep, is left behind",
+                "--steps=21 (was 20), --optimizer=sgd (was adamw); the run goes on"])
+    t.run(*command("one", "--steps=22", "--resume", "--optimizer=sgd", "--lr=0.1", "--schedule=constant",
+                   "--weight-decay=0.1", "--freeze=b1", "--freeze=b2"),
+          says=["--steps=22 (was 21), --lr=0.1 (was 0.05), --schedule=constant (was linear), "
+                "--weight-decay=0.1 (was 0), --freeze=b1 freeze=b2 (was none); the run goes on"])
 
     endings()
     t.finish()
