@@ -93,18 +93,11 @@ static tc_status bad_value(tc_ctx *ctx, const tc_option *option, const char *val
     return tc_error(ctx, TC_USAGE, NULL, "--%s=%s: expected %s", option->name, tc_quote(ctx, value), expected);
 }
 
-/* "~/x" in a path, which no shell has replaced behind '='. */
-static const char *at_home(tc_ctx *ctx, const tc_option *option, const char *value) {
-    const char *home = getenv("HOME");
-    bool path = option->argument && (strncmp(option->argument, "FILE", 4) == 0 || strcmp(option->argument, "DIR") == 0);
-    return path && home && strncmp(value, "~/", 2) == 0 ? tc_arena_printf(ctx->arena, "%s%s", home, value + 1) : value;
-}
-
 static tc_status set_value(tc_ctx *ctx, const tc_option *option, const char *value, void *target) {
     void *field = field_at(target, option->offset);
     switch (option->kind) {
     case TC_OPT_SWITCH: return tc_parse_switch(value, field) ? TC_OK : bad_value(ctx, option, value, "on or off");
-    case TC_OPT_STRING: *(const char **)field = at_home(ctx, option, value); return TC_OK;
+    case TC_OPT_STRING: *(const char **)field = value; return TC_OK;
     case TC_OPT_INT:
     case TC_OPT_COUNT:
         if (!tc_parse_whole(value, field))
@@ -117,7 +110,7 @@ static tc_status set_value(tc_ctx *ctx, const tc_option *option, const char *val
     case TC_OPT_BYTES: return tc_parse_bytes(value, field) ? TC_OK : bad_value(ctx, option, value, TC_BYTES_USAGE);
     case TC_OPT_SECONDS:
         return tc_parse_seconds(value, field) ? TC_OK : bad_value(ctx, option, value, TC_SECONDS_USAGE);
-    case TC_OPT_LIST: list_add(ctx, option, at_home(ctx, option, value), target); return TC_OK;
+    case TC_OPT_LIST: list_add(ctx, option, value, target); return TC_OK;
     case TC_OPT_TAGGED:
         list_add(ctx, option, tc_arena_printf(ctx->arena, "%s=%s", option->name, value), target);
         return TC_OK;

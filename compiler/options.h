@@ -16,8 +16,7 @@
 
 typedef enum tc_option_kind {
     TC_OPT_SWITCH,  /* bool; --name and --no-name, or --name=on, off and their like (quantity.h) */
-    TC_OPT_STRING,  /* const char *, borrowed from argv, or in the context's arena where it is a path and begins with
-                       "~/"; the last one given counts */
+    TC_OPT_STRING,  /* const char *, borrowed from argv; the last one given counts */
     TC_OPT_INT,     /* int64_t */
     TC_OPT_COUNT,   /* int64_t >= 0 */
     TC_OPT_NUMBER,  /* double, finite */

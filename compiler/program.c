@@ -132,10 +132,21 @@ typedef struct job {
     char **argv;
 } job;
 
+/* --name=~/x, which shells leave as it is. */
+static void replace_home(tc_ctx *ctx, int argc, char **argv) {
+    const char *home = getenv("HOME");
+    for (int i = 1; home && i < argc; i++) {
+        const char *equals = strncmp(argv[i], "--", 2) == 0 ? strchr(argv[i], '=') : NULL;
+        if (equals && strncmp(equals, "=~/", 3) == 0)
+            argv[i] = tc_arena_printf(ctx->arena, "%.*s=%s%s", (int)(equals - argv[i]), argv[i], home, equals + 2);
+    }
+}
+
 static tc_status work(void *user) {
     const job *j = user;
     tc_ctx ctx;
     tc_ctx_init(&ctx, j->tool);
+    replace_home(&ctx, j->argc, j->argv);
     tc_status status = j->run(&ctx, j->argc, j->argv);
     tc_diags_print(&ctx, stderr);
     tc_ctx_fini(&ctx);

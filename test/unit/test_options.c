@@ -3,7 +3,6 @@
 #include "compiler/quantity.h"
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -103,18 +102,14 @@ static void test_amounts(void **state) {
 
 static void test_spellings(void **state) {
     (void)state;
-    setenv("HOME", "/home/x", 1);
-    PARSE(o, "--threads=1e4", "--seed=-1,000", "--wait=1.5m", "--verbose=yes", "--color=0", "--cache=off", "-o", "~/b",
-          "--mode=~/b", "--glob=~/b", "--verbose", "off", "0");
+    PARSE(o, "--threads=1e4", "--seed=-1,000", "--wait=1.5m", "--verbose=yes", "--color=0", "--cache=off", "--verbose",
+          "off", "0");
     assert_int_equal(o.status, TC_OK);
     assert_int_equal(o.options.threads, 10000);
     assert_int_equal(o.options.seed, -1000);
     assert_true(o.options.wait == 90);
     assert_false(o.options.verbose || o.options.color);
     assert_true(o.options.no_cache);
-    assert_string_equal(o.options.output, "/home/x/b");
-    assert_string_equal(o.options.mode, "~/b");
-    assert_string_equal(o.options.globs[0], "~/b");
     assert_int_equal(o.arguments.count, 1);
     tc_ctx_fini(&o.ctx);
 }
