@@ -52,29 +52,38 @@ void train_ranks_hold(train_ranks *ranks, bool holds) { ranks->holds = holds; }
 
 /* --- what all know ---------------------------------------------------------------------------- */
 
+/* to[i] gets what rank i has; `arena` is for this call. */
+static tc_status gather(tc_ctx *ctx, train_ranks *ranks, tc_arena *arena, const void *mine, size_t n, void **to) {
+    *to = tc_arena_alloc(arena, (size_t)ranks->ranks * n + 1, sizeof(double));
+    return train_link_gather(ranks->link, mine, n, *to) ? TC_OK : lost(ctx, ranks);
+}
+
 /* In the order of ranks, so that all have the same bits. */
 tc_status train_ranks_sum(tc_ctx *ctx, train_ranks *ranks, double *numbers, size_t n) {
     if (!ranks->link)
         return TC_OK;
-    double *all = TC_NEW_ARRAY(ctx->arena, double, (size_t)ranks->ranks *n + 1);
-    if (!train_link_gather(ranks->link, numbers, n * sizeof *numbers, all))
-        return lost(ctx, ranks);
-    for (size_t i = 0; i < n; i++) {
+    tc_arena *arena = tc_arena_create();
+    void *all;
+    tc_status status = gather(ctx, ranks, arena, numbers, n * sizeof *numbers, &all);
+    for (size_t i = 0; status == TC_OK && i < n; i++) {
         numbers[i] = 0;
         for (int rank = 0; rank < ranks->ranks; rank++)
-            numbers[i] += all[(size_t)rank * n + i];
+            numbers[i] += ((const double *)all)[(size_t)rank * n + i];
     }
-    return TC_OK;
+    tc_arena_destroy(arena);
+    return status;
 }
 
 tc_status train_ranks_take_first(tc_ctx *ctx, train_ranks *ranks, void *bytes, size_t n) {
     if (!ranks->link)
         return TC_OK;
-    char *all = tc_arena_alloc(ctx->arena, (size_t)ranks->ranks * n + 1, 1);
-    if (!train_link_gather(ranks->link, bytes, n, all))
-        return lost(ctx, ranks);
-    memcpy(bytes, all, n);
-    return TC_OK;
+    tc_arena *arena = tc_arena_create();
+    void *all;
+    tc_status status = gather(ctx, ranks, arena, bytes, n, &all);
+    if (status == TC_OK)
+        memcpy(bytes, all, n);
+    tc_arena_destroy(arena);
+    return status;
 }
 
 typedef struct state {

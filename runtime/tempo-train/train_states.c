@@ -25,24 +25,27 @@ tc_status train_list_states(train_run *r, tc_arena *arena, bool weights, rt_arra
     return TC_OK;
 }
 
-tc_status train_share_statistics(train_run *r) {
-    const train_graph *g = &r->graph;
-    for (size_t i = 0; r->o->ranks->ranks > 1 && i < g->n_states; i++) {
-        tempo_tensor tensor;
-        if (!g->states[i].is_statistic)
-            continue;
-        tempo_status status = tempo_get_state(g->session, g->states[i].input, &tensor);
-        if (status == TEMPO_OK) {
-            void *first = tc_arena_alloc(r->ctx->arena, tensor.bytes + 1, 1);
-            memcpy(first, tensor.data, tensor.bytes);
-            TC_TRY(train_ranks_take_first(r->ctx, r->o->ranks, first, tensor.bytes));
-            tensor.data = first;
-            status = tempo_set_state(g->session, g->states[i].input, &tensor);
-        }
-        if (status != TEMPO_OK)
-            return train_failed(r->ctx, g->session, status);
+static tc_status share_statistic(train_run *r, tc_arena *arena, const char *input) {
+    tempo_tensor tensor;
+    tempo_status status = tempo_get_state(r->graph.session, input, &tensor);
+    if (status == TEMPO_OK) {
+        void *first = tc_arena_alloc(arena, tensor.bytes + 1, 1);
+        memcpy(first, tensor.data, tensor.bytes);
+        TC_TRY(train_ranks_take_first(r->ctx, r->o->ranks, first, tensor.bytes));
+        tensor.data = first;
+        status = tempo_set_state(r->graph.session, input, &tensor);
     }
-    return TC_OK;
+    return status == TEMPO_OK ? TC_OK : train_failed(r->ctx, r->graph.session, status);
+}
+
+tc_status train_share_statistics(train_run *r) {
+    tc_arena *arena = tc_arena_create();
+    tc_status status = TC_OK;
+    for (size_t i = 0; r->o->ranks->ranks > 1 && i < r->graph.n_states && status == TC_OK; i++)
+        if (r->graph.states[i].is_statistic)
+            status = share_statistic(r, arena, r->graph.states[i].input);
+    tc_arena_destroy(arena);
+    return status;
 }
 
 /* --- saving --------------------------------------------------------------------------------------- */
