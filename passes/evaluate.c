@@ -84,11 +84,14 @@ static bool has_prefix(const char *text, const char *prefix) { return strncmp(te
 static void drop_backward(tc_graph *graph) {
     const tc_model *model = graph->model;
     tc_arena *scratch = tc_arena_create();
-    tc_roles_settle(graph);
+    bool told =
+        tc_has_backward(graph, true); /* what merely looks like a gradient may be an output that somebody wants */
+    if (told)
+        tc_roles_settle(graph);
     for (uint32_t i = graph->n_outputs; i-- > 0;) {
         const tc_value *value = graph->outputs[i];
         bool kept = tc_model_metadata(model, tc_arena_printf(scratch, TC_KEEP_KEY "%s", value->name)) != NULL;
-        if (kept || value->role == TC_ROLE_GRADIENT || value->role == TC_ROLE_BACKWARD)
+        if (kept || (told && (value->role == TC_ROLE_GRADIENT || value->role == TC_ROLE_BACKWARD)))
             tc_graph_remove_output(graph, i);
     }
     tc_arena_destroy(scratch);

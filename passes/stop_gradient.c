@@ -1,5 +1,6 @@
 /* stop_gradient.c: StopGradient in front of readers, and away again. */
 #include "stop_gradient.h"
+#include "../compiler/clone.h"
 #include "../compiler/ops.h"
 #include "../compiler/options.h"
 
@@ -76,7 +77,7 @@ void tc_drop_stops(tc_graph *graph) {
     TC_FOR_NODES_SAFE(node, graph) {
         if (!is_stop(node))
             continue;
-        tc_value_replace(node->outputs[0], tc_input(node, 0));
+        tc_alias_output(node, 0, tc_input(node, 0)); /* an output of the graph keeps its name */
         tc_node_erase(node);
     }
 }

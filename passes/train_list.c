@@ -94,21 +94,22 @@ static void add_alias(tc_arena *arena, tc_train_list *list, const tc_value *init
     tc_map_set(list->aliases, tc_arena_strdup(arena, initializer->name), entry);
 }
 
-/* Of the names of a tied parameter a dynamo export has the last, also in calls; its embedding is read in the module
- * wte all the same, and transformer.wte.weight is listed as a parameter that no initializer has. */
-static void add_tied(tc_arena *arena, tc_torch_program *program, tc_train_list *list, const tc_value *initializer) {
-    const char *own = strrchr(initializer->name, '.');
+/* The other names of a tied parameter. */
+static void add_tied(tc_arena *arena, const tc_torch_signature *signature, tc_train_list *list,
+                     const tc_value *initializer) {
+    const tc_torch_input *own = signature ? tc_map_get(signature->by_target, initializer->name) : NULL;
     TC_FOR_USES(use, initializer) {
-        const char *module = own ? tc_torch_module(arena, use->user) : NULL;
-        const char *name = module ? tc_arena_printf(arena, "%s%s", module, own) : NULL;
-        const tc_value *other = name ? tc_map_get(initializer->graph->names, name) : NULL;
-        if (name && !other && tc_torch_kind_named(program, name) == TC_TORCH_PARAMETER)
-            add_alias(arena, list, initializer, name);
+        const tc_torch_input *other =
+            own ? tc_torch_tied_name(arena, signature, initializer->graph, tc_torch_module(arena, use->user), own)
+                : NULL;
+        if (other)
+            add_alias(arena, list, initializer, other->target);
     }
 }
 
 static void find_aliases(tc_arena *arena, const tc_graph *graph, tc_train_list *list) {
     tc_torch_program *program = tc_torch_program_read(arena, graph);
+    const tc_torch_signature *signature = tc_torch_signature_read(arena, graph);
     for (uint32_t i = 0; i < graph->n_initializers; i++) {
         const tc_value *value = graph->initializers[i];
         if (!tc_dtype_is_float(value->init->dtype))
@@ -120,7 +121,7 @@ static void find_aliases(tc_arena *arena, const tc_graph *graph, tc_train_list *
         else if (tc_script_name(arena, value, &told))
             add_alias(arena, list, value, told.name);
         if (groups.n == 1)
-            add_tied(arena, program, list, value);
+            add_tied(arena, signature, list, value);
     }
 }
 

@@ -285,13 +285,27 @@ static void select_all(selection *s) {
         select_one(s, s->graph->initializers[i]->name, s->graph->initializers[i]->init);
 }
 
+/* A parameter or buffer of PyTorch's that the loss does not use, or that the exporter computed away, is not trained: to
+ * freeze it needs no initializer. */
+static bool is_known_to_torch(const tc_torch_signature *signature, const char *glob) {
+    for (size_t i = 0; signature && i < signature->n; i++)
+        if (signature->inputs[i].target && fnmatch(glob, signature->inputs[i].target, 0) == 0)
+            return true;
+    return false;
+}
+
 static void warn_unmatched(const selection *s) {
-    for (size_t i = 0; i < s->env->options->n_selection; i++)
-        if (!s->matched[i]) {
-            tc_warn(s->env->ctx, NULL, "--%s matches no initializer",
-                    tc_quote(s->env->ctx, s->env->options->selection[i]));
-            tc_hint(s->env->ctx, "a glob is of whole names, as '*bias' is; tempoc -v lists them");
-        }
+    const tc_torch_signature *signature = NULL;
+    for (size_t i = 0; i < s->env->options->n_selection; i++) {
+        const char *asked = s->env->options->selection[i];
+        if (s->matched[i])
+            continue;
+        signature = signature ? signature : tc_torch_signature_read(s->env->ctx->arena, s->graph);
+        if (strncmp(asked, "freeze=", 7) == 0 && is_known_to_torch(signature, asked + 7))
+            continue;
+        tc_warn(s->env->ctx, NULL, "--%s matches no initializer", tc_quote(s->env->ctx, asked));
+        tc_hint(s->env->ctx, "a glob is of whole names, as '*bias' is; tempoc -v lists them");
+    }
 }
 
 /* Most scalars are constants; a parameter among them would stay as it is in silence. */

@@ -148,6 +148,8 @@ bool tc_torch_is_constant(const char *name) {
     return false;
 }
 
+enum { MOST_OF_MODULE = 4096 }; /* characters of a name that is put together with others */
+
 /* Scopes are a list of the modules around the node, then its own name: ['', 'm', 'm.layers.0', 'linear_2']. */
 const char *tc_torch_module(tc_arena *arena, const tc_node *node) {
     const char *scopes = tc_node_metadata(node, "pkg.torch.onnx.name_scopes"), *quotes[4] = {0};
@@ -155,7 +157,8 @@ const char *tc_torch_module(tc_arena *arena, const tc_node *node) {
         memmove(quotes, quotes + 1, 3 * sizeof *quotes);
         quotes[3] = at;
     }
-    return quotes[0] ? tc_arena_strndup(arena, quotes[0] + 1, (size_t)(quotes[1] - quotes[0] - 1)) : NULL;
+    bool told = quotes[0] && quotes[1] - quotes[0] <= MOST_OF_MODULE;
+    return told ? tc_arena_strndup(arena, quotes[0] + 1, (size_t)(quotes[1] - quotes[0] - 1)) : NULL;
 }
 
 const char *tc_torch_part_of(tc_arena *arena, const tc_node *node, uint32_t index) {

@@ -2,7 +2,7 @@
  * signature an initializer that is neither listed nor folded from what is listed is a constant of the exporter's if it
  * has one element; a larger one has lost its name, and its uses decide (guess_learned.h). */
 #include "torch_names.h"
-#include "torch_signature.h"
+#include "torch_calls.h"
 #include <string.h>
 
 static const tc_torch_input *parameter_named(const tc_torch_signature *signature, const char *name) {
@@ -26,6 +26,55 @@ static tc_learned learned_of_fold(tc_pass_env *env, const tc_torch_signature *si
     return parameters ? TC_LEARNED_YES : TC_LEARNED_NO;
 }
 
+const tc_torch_input *tc_torch_tied_name(tc_arena *arena, const tc_torch_signature *signature, const tc_graph *graph,
+                                         const char *module, const tc_torch_input *own) {
+    const char *dot = module ? strrchr(own->target, '.') : NULL;
+    const tc_torch_input *other = dot ? parameter_named(signature, tc_arena_printf(arena, "%s%s", module, dot)) : NULL;
+    return other && other != own && !tc_map_get(graph->names, other->target) ? other : NULL;
+}
+
+typedef struct ties {
+    tc_pass_env *env;
+    const tc_torch_signature *signature;
+    const tc_graph *graph;
+    tc_map *read; /* names that calls read */
+} ties;
+
+static void name_tied(const ties *t, const char *module, const char *token) {
+    const tc_torch_input *own = tc_map_get(t->signature->by_token, token);
+    if (!own || own->kind != TC_TORCH_PARAMETER || !own->target)
+        return;
+    const tc_torch_input *other = tc_torch_tied_name(t->env->ctx->arena, t->signature, t->graph, module, own);
+    const tc_torch_name *known = tc_map_get(t->env->summary->torch_names, own->target);
+    const tc_torch_input *first = known ? parameter_named(t->signature, known->name) : own;
+    if (other && first && other < first && !tc_map_get(t->read, other->token))
+        tc_torch_set_name(t->env, own->target, other->target, TC_TORCH_AS_IT_IS);
+}
+
+static void visit_names(const ties *t, const tc_node *node, bool first) {
+    tc_torch_call call;
+    size_t n = 0;
+    if (!tc_torch_call_read(t->env->ctx->arena, node, &call))
+        return;
+    const char **names = tc_torch_call_names(t->env->ctx->arena, &call, &n);
+    const char *module = first ? NULL : tc_torch_module(t->env->ctx->arena, node);
+    for (size_t i = 0; i < n; i++) {
+        if (first)
+            tc_map_set(t->read, names[i], t->read);
+        else
+            name_tied(t, module, names[i]);
+    }
+}
+
+/* Of the names of a tied parameter the exporter keeps the last, and named_parameters() the first. */
+static void name_all_tied(tc_pass_env *env, const tc_torch_signature *signature, const tc_graph *graph) {
+    const ties t = {env, signature, graph, tc_map_create(env->ctx->arena)};
+    TC_FOR_NODES(node, graph)
+        visit_names(&t, node, true);
+    TC_FOR_NODES(node, graph)
+        visit_names(&t, node, false);
+}
+
 static tc_learned learned_of(tc_pass_env *env, const tc_torch_signature *signature, const tc_value *value) {
     tc_torch_kind kind = tc_torch_kind_of(signature, value);
     size_t n = 0;
@@ -40,6 +89,8 @@ static tc_learned learned_of(tc_pass_env *env, const tc_torch_signature *signatu
 void tc_torch_record(tc_pass_env *env, const tc_model *model) {
     const tc_torch_signature *signature = tc_torch_signature_read(env->ctx->arena, model->graph);
     env->summary->torch_names = tc_map_create(env->ctx->arena);
+    if (signature)
+        name_all_tied(env, signature, model->graph);
     for (uint32_t i = 0; i < model->graph->n_initializers; i++) {
         tc_value *value = model->graph->initializers[i];
         if (tc_dtype_is_float(value->init->dtype))
@@ -100,6 +151,7 @@ const char *tc_torch_name_or_own(const tc_summary *summary, const char *initiali
 
 void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout) {
     tc_torch_name *entry = TC_NEW(env->ctx->arena, tc_torch_name);
-    *entry = (tc_torch_name){tc_arena_strdup(env->ctx->arena, name), layout};
+    const tc_torch_name *first = tc_map_get(env->summary->torch_names, name);
+    *entry = (tc_torch_name){tc_arena_strdup(env->ctx->arena, first ? first->name : name), layout};
     tc_map_set(env->summary->torch_names, tc_arena_strdup(env->ctx->arena, initializer), entry);
 }

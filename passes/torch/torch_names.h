@@ -3,6 +3,7 @@
 #ifndef TC_TORCH_NAMES_H
 #define TC_TORCH_NAMES_H
 #include "../pass.h"
+#include "torch_signature.h"
 
 #define TC_PARAMETER_KEY "tempo.parameter."
 
@@ -44,7 +45,11 @@ bool tc_torch_kept_name(tc_arena *arena, const tc_model *model, const char *init
 bool tc_script_name(tc_arena *arena, const tc_value *initializer, tc_torch_name *out_name);
 /* The older exporter has put it together from several parameters of a recurrent layer. script_names.c */
 bool tc_script_is_joined(const tc_value *initializer);
-/* Says that the initializer stands for the parameter of that name, in place of what was said of it before; both names
- * are copied. */
+/* Another name of the parameter `own`, which a call reads: the one that it has in the module around the call (NULL: not
+ * known), where nothing in the graph is stored under that name. NULL: none, so far as the file tells. */
+const tc_torch_input *tc_torch_tied_name(tc_arena *arena, const tc_torch_signature *signature, const tc_graph *graph,
+                                         const char *module, const tc_torch_input *own);
+/* Says that the initializer stands for the parameter of that name, in place of what was said of it before; of the names
+ * of a tied parameter the first one that is known is taken. Both names are copied. */
 void tc_torch_set_name(tc_pass_env *env, const char *initializer, const char *name, tc_torch_layout layout);
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks --train-list, and the list in a model's metadata, with PyTorch's names of exports: which initializers they
-mean, and which mean none.
+mean, and which mean none. And that outputs of a model keep the names that they have.
 
 usage: check_train_list.py TEMPOC MODELS_DIR
 """
@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import torch_metadata as torch  # noqa: E402
+from compare import by_onnxruntime  # noqa: E402
 from programs import each_check, expect, path, run  # noqa: E402
 
 TEMPOC, MODELS = sys.argv[1:3]
@@ -86,6 +87,14 @@ def check_tied():
     for names in (["m.words.weight"], ["m.head.weight"], ["m.words.weight", "m.head.weight"]):
         got = compiled(model, *names)
         expect(f"tied, as {names}", got == ["m.head.weight"], got)
+    run(TEMPOC, model, "--names=pytorch", "-q", "-o", path("named.onnx"))
+    outputs = [o.name for o in onnx.load(path("named.onnx")).graph.output]
+    expect("its gradient has the first of its names, as in named_parameters()",
+           outputs == ["loss", "m.words.weight_grad", "m.shift_grad"], outputs)
+    for flag, warned in (("--freeze=m.gone*", False), ("--freeze=m.words.weight", False), ("--freeze=m.goner", True),
+                         ("--train=m.gone.weight", True)):
+        said = run(TEMPOC, model, "-q", flag).err
+        expect(f"{flag}: a warning {warned}", ("matches no initializer" in said) == warned, said)
     got = compiled(model, "m.shift")
     expect("the other one alone", got == ["m.shift"], got)
     got = compiled(model, "m.gone.weight")
@@ -105,10 +114,12 @@ def check_metadata():
 
     with open(path("other.txt"), "w", encoding="utf-8") as f:
         f.write("m.shift\n")
+    both = r"m.head.weight \(m.words.weight\)"
     for what, text, flags, want in (
             ("it decides", "# of a module\n\nm.shift\n", (), "trained 1 as tempo.train lists: m.shift"),
-            ("a tied parameter's other name", "m.words.weight", (), "trained 1 as tempo.train lists: m.head.weight"),
-            ("--train adds", "m.shift", ("--train=m.head*",), "trained 2 as tempo.train lists: m.head.weight, m.shift"),
+            ("a tied parameter's other name", "m.words.weight", (), f"trained 1 as tempo.train lists: {both}"),
+            ("--train adds", "m.shift", ("--train=m.head*",),
+             f"trained 2 as tempo.train lists: {both}, m.shift"),
             ("--freeze takes", "m.shift\nm.words.weight", ("--freeze=m.head.weight",),
              "trained 1 as tempo.train lists: m.shift"),
             ("--train-list overrides", "m.head.weight", (f"--train-list={path('other.txt')}",),
@@ -123,6 +134,40 @@ def check_metadata():
         got = told(text, *flags)
         expect(f"the model's own list: {what}", re.match(want, got, re.DOTALL), got[:300])
     expect("without one", compiled(tied(), "m.shift") == ["m.shift"])
+
+
+def check_output_names():
+    """Detached outputs, values twice, inputs, weights and constants that are passed through, what nodes do not
+    change: all keep names and values."""
+    half = numpy_helper.from_array(np.full((4, 2), 0.5, np.float32), "half")
+    same = {"own": "y", "once": "y", "twice": "y", "input": "x", "input_2": "x", "weight": "w", "constant": "half"}
+    stopped = {"detached": "y", "again": "detached", "detached_loss": "loss", "input_d": "x", "weight_d": "w"}
+    nodes = [torch.node("%y = aten.mul.Tensor(%x, %p_w)", "Mul", ["x", "w"], ["y"]),
+             torch.node("%loss = aten.sum.default(%y,)", "ReduceSum", ["y"], ["loss"], keepdims=0),
+             *(torch.node("", "Identity", [of], [name]) for name, of in same.items()),
+             *(torch.node(f"%{name} = aten.detach.default(%{of},)", "Identity", [of], [name])
+               for name, of in stopped.items()),
+             torch.node("", "Relu", ["detached"], ["behind"]), torch.node("", "Add", ["half", "half"], ["folded"]),
+             torch.node("", "Dropout", ["y"], ["kept"]), torch.node("", "Transpose", ["y"], ["view"], perm=[0, 1])]
+    shapes = {"loss": [], "detached_loss": [], "weight": [2], "weight_d": [2]}
+    names = ["loss", "y", "x", *same, *stopped, "behind", "folded", "kept", "view"]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes.get(name, [4, 2])) for name in names]
+    graph = helper.make_graph(nodes, "names", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 2])], values,
+                              [numpy_helper.from_array(np.array([1.5, -2], np.float32), "w"), half])
+    torch.note(graph, torch.SIGNATURE, "# inputs\np_w: PARAMETER target='w'\nx: USER_INPUT\n# outputs\n"
+               "loss: USER_OUTPUT")
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
+    onnx.save(model, path("names.onnx"))
+    x = np.arange(8, dtype=np.float32).reshape(4, 2) - 3
+    want = by_onnxruntime(model, {"x": x})
+    for flags in (["--recipe=portable"], ["--recipe=portable", "--memory-budget=1MiB"], ["--recipe=forward"],
+                  ["--recipe=evaluate"], ["--recipe=none", "--passes=restore,upgrade,shapes,canonicalize,autodiff"]):
+        run(TEMPOC, path("names.onnx"), "-q", "--loss=loss", "--verify-each", "-o", path("out.onnx"), *flags)
+        out = onnx.load(path("out.onnx"))
+        found = [o.name for o in out.graph.output if not o.name.endswith("_grad")]
+        got = by_onnxruntime(out, {"x": x}) if found == names else {}
+        expect(f"outputs keep their names, {flags}",
+               found == names and all(np.array_equal(got[k], want[k]) for k in names), found)
 
 
 if __name__ == "__main__":
