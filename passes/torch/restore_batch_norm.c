@@ -3,8 +3,9 @@
  * 0.1, 1e-05)`. Where the exporter's optimizer folded such a node into the operator before it, scale, bias and the
  * statistics of the batch are lost.
  *
- * Statistics that the exporter computes in the graph (a norm that tracks none) stay: they are those of the batch. */
-#include "restore.h"
+ * Statistics that the exporter computes in the graph for a norm that is given none stay: they are those of the batch.
+ */
+#include "restore_nodes.h"
 #include <string.h>
 
 static const char *const operations[] = {
@@ -50,14 +51,29 @@ static const char *name_of(const tc_restore *r, const tc_torch_call *call, const
     return dot ? tc_arena_strndup(r->arena, target, (size_t)(dot - target)) : tc_node_label(node);
 }
 
+/* The call is given running statistics, be they of the text of the program. */
+static bool gives_statistics(const tc_torch_call *call) {
+    const char *mean = tc_torch_call_argument(call, RUNNING_MEAN, NULL);
+    const char *variance = tc_torch_call_argument(call, RUNNING_VAR, NULL);
+    return mean && variance && mean[0] == '%' && variance[0] == '%';
+}
+
 /* A norm without weight and bias: the exporter expands 1 and 0 to the shape of x, where ONNX takes one number for each
  * channel, or takes an initializer that happens to hold these numbers, be it another norm's weight. */
-static void restore_plain(const tc_restore *r, const tc_torch_call *call, tc_node *node, uint32_t index,
-                          double number) {
-    const tc_value *mean = tc_input(node, RUNNING_MEAN);
+static void restore_plain(tc_restore *r, const tc_torch_call *call, tc_node *node, uint32_t index, double number) {
+    tc_value *mean = tc_input(node, RUNNING_MEAN);
     const char *word = tc_torch_call_argument(call, index, NULL);
-    if (!word || strcmp(word, "None") != 0 || !mean || !mean->init || mean->init->rank != 1 ||
-        !tc_dtype_is_float(mean->init->dtype) || mean->init->count > TC_MOST_CHANNELS)
+    bool absent = word && strcmp(word, "None") == 0;
+    if (absent && mean && mean->producer && gives_statistics(call)) {
+        tc_restore_nodes nodes = tc_restore_before(r, node, "plain");
+        tc_value *plain = tc_restore_add(&nodes, "Sub", mean, mean, NULL);
+        tc_dtype dtype = tc_value_dtype(mean) == TC_UNDEFINED ? TC_FLOAT : tc_value_dtype(mean);
+        tc_node_set_input(node, index,
+                          tc_restore_add(&nodes, "Add", plain, tc_restore_number(&nodes, dtype, number), NULL));
+        return;
+    }
+    if (!absent || !mean || !mean->init || mean->init->rank != 1 || !tc_dtype_is_float(mean->init->dtype) ||
+        mean->init->count > TC_MOST_CHANNELS)
         return;
     const tc_tensor *like = mean->init;
     tc_tensor *plain = tc_tensor_create(r->graph->model, like->dtype, 1, like->dims, NULL);
@@ -70,7 +86,7 @@ static void restore_plain(const tc_restore *r, const tc_torch_call *call, tc_nod
 static void restore_statistic(const tc_restore *r, const tc_torch_call *call, tc_node *node, uint32_t index) {
     const char *target = tc_restore_target(r, tc_torch_call_argument(call, index, NULL));
     const tc_value *operand = tc_input(node, index);
-    if (!target || operand->is_input || strcmp(target, operand->name) == 0)
+    if (!target || !operand->init || operand->is_input || strcmp(target, operand->name) == 0)
         return;
     tc_tensor *copy = TC_NEW(r->graph->model->arena, tc_tensor);
     *copy = *operand->init;
@@ -106,6 +122,7 @@ static bool reads_statistic(tc_node *node, uint32_t index) {
 
 static void restore_norm(norms *s, const tc_torch_call *call, tc_node *node) {
     bool tracks = reads_statistic(node, RUNNING_MEAN) && reads_statistic(node, RUNNING_VAR);
+    tracks = tracks || (gives_statistics(call) && tc_input(node, RUNNING_MEAN) && tc_input(node, RUNNING_VAR));
     restore_plain(s->r, call, node, WEIGHT, 1);
     restore_plain(s->r, call, node, BIAS, 0);
     bool can_train = node->n_outputs <= OUTPUTS; /* older ones with more are training */
