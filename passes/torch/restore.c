@@ -58,6 +58,7 @@ tc_status tc_pass_restore(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_restore_batch_norm(&r));
     TC_TRY(tc_restore_corners(&r));
     TC_TRY(tc_restore_dropout(&r));
+    TC_TRY(tc_restore_faults(&r));
     TC_TRY(tc_restore_losses(&r));
     TC_TRY(tc_restore_renorm(&r)); /* of tables that are detached for it alone */
     TC_TRY(tc_restore_scatter(&r));

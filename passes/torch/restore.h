@@ -39,6 +39,7 @@ bool tc_is_batch_norm_call(const tc_torch_call *call);
 tc_status tc_restore_batch_norm(tc_restore *r);
 tc_status tc_restore_corners(tc_restore *r);
 tc_status tc_restore_dropout(tc_restore *r);
+tc_status tc_restore_faults(tc_restore *r);
 tc_status tc_restore_losses(tc_restore *r);
 tc_status tc_restore_renorm(tc_restore *r);
 tc_status tc_restore_scatter(tc_restore *r);

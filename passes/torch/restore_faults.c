@@ -1,0 +1,98 @@
+/* restore_faults.c: what the dynamo exporter writes otherwise than PyTorch computes it, as the call still tells: a
+ * divisor of average pooling, which is put back; and what is only told, for the file is right for most numbers. */
+#include "restore_nodes.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { CEIL = 4, COUNT_PADDING = 5, DIVISOR = 6 }; /* arguments of average pooling in 2 and 3 dimensions */
+
+static bool is_true(const char *word, bool absent) { return word ? strcmp(word, "True") == 0 : absent; }
+
+static bool is_padded(const tc_restore_call *entry) {
+    const char *padding = tc_torch_call_argument(&entry->call, 3, "padding");
+    return padding && padding[strcspn(padding, "123456789")] != '\0';
+}
+
+/* aten.avg_pool2d(%x, [2, 2], [], [0, 0], False, True, 3) divides the sum of four by 3. */
+static tc_status restore_divisor(tc_restore *r, const tc_restore_call *entry) {
+    const char *word = tc_torch_call_argument(&entry->call, DIVISOR, "divisor_override");
+    tc_node *pool = tc_restore_node(entry, "AveragePool");
+    double divisor = word ? strtod(word, NULL) : 0, elements = 1;
+    size_t n = 0;
+    const int64_t *kernel = pool ? tc_attr_ints(pool, "kernel_shape", &n) : NULL;
+    if (!pool || !word || strcmp(word, "None") == 0)
+        return TC_OK;
+    for (size_t i = 0; i < n; i++)
+        elements *= (double)kernel[i];
+    bool whole =
+        !is_true(tc_torch_call_argument(&entry->call, CEIL, "ceil_mode"), false) &&
+        (is_true(tc_torch_call_argument(&entry->call, COUNT_PADDING, "count_include_pad"), true) || !is_padded(entry));
+    if (!whole || n == 0 || divisor == 0)
+        return tc_restore_refuse(r, pool, "the exporter left out the divisor of PyTorch's average pooling",
+                                 "without divisor_override, the result times what it would be divided by");
+    tc_restore_nodes nodes = tc_restore_before(r, pool, "divisor");
+    tc_value *x = tc_input(pool, 0);
+    tc_dtype dtype = tc_value_dtype(x) == TC_UNDEFINED ? TC_FLOAT : tc_value_dtype(x);
+    tc_node_set_input(pool, 0,
+                      tc_restore_add(&nodes, "Mul", x, tc_restore_number(&nodes, dtype, elements / divisor), NULL));
+    tc_note(r->env->ctx, pool, "its sums are divided by %s again, as in PyTorch", tc_quote(r->env->ctx, word));
+    return TC_OK;
+}
+
+static void tell_erfcx(const tc_restore *r, const tc_restore_call *entry) {
+    tc_warn(
+        r->env->ctx, entry->nodes[0],
+        "the exporter writes special.erfcx, of special.log_ndtr, too, as exp(x^2) (1 - erf(x)), which is not finite "
+        "beyond 9, nor log_ndtr below -13, where PyTorch's is");
+    tc_hint(r->env->ctx, "clamp what it reads, or write it in another form");
+}
+
+/* Operations for which it matters that a number is not quite 0, and the argument that it is for. */
+static const struct {
+    const char *operation;
+    size_t argument;
+} near_zero[] = {{"aten.div", 1},  {"aten.log", 0},        {"aten.log2", 0}, {"aten.log10", 0},
+                 {"aten.sqrt", 0}, {"aten.reciprocal", 0}, {"aten.pow", 0},  {"aten.rsqrt", 0}};
+
+/* Some node's result is a sum, under another name: the two were merged. */
+static bool reads_sum(const tc_restore *r, const tc_restore_call *entry) {
+    for (size_t i = 0; i < entry->n; i++)
+        for (uint32_t k = 0; k < entry->nodes[i]->n_inputs; k++) {
+            tc_torch_call call;
+            const tc_value *value = tc_input(entry->nodes[i], k);
+            if (value && value->producer && value->producer->n_outputs &&
+                tc_torch_call_read(r->arena, value->producer, &call) && tc_torch_same_stem(call.result, "add"))
+                return true;
+        }
+    return false;
+}
+
+/* The exporter's optimizer takes x + 1e-8 for x. */
+static void tell_epsilon(const tc_restore *r, const tc_restore_call *entry) {
+    for (size_t i = 0; i < TC_COUNT(near_zero); i++) {
+        const char *word = tc_torch_call_is(&entry->call, near_zero[i].operation)
+                               ? tc_torch_call_argument(&entry->call, near_zero[i].argument, NULL)
+                               : NULL;
+        if (!word || word[0] != '%' || !tc_torch_same_stem(word + 1, "add") || tc_map_get(r->by_result, word + 1) ||
+            tc_map_get(r->graph->names, word + 1) || reads_sum(r, entry))
+            continue;
+        tc_warn(r->env->ctx, entry->nodes[0],
+                "PyTorch reads the sum %s here, which the exporter's optimizer dropped: it takes a number of at most "
+                "1e-8 for 0, so that this may divide by 0 where PyTorch does not",
+                tc_quote(r->env->ctx, word + 1));
+        tc_hint(r->env->ctx, "export with optimize=False, or add a larger number");
+        return;
+    }
+}
+
+tc_status tc_restore_faults(tc_restore *r) {
+    for (size_t i = 0; i < r->n; i++) {
+        const tc_restore_call *entry = &r->calls[i];
+        if (tc_torch_call_is(&entry->call, "aten.avg_pool2d") || tc_torch_call_is(&entry->call, "aten.avg_pool3d"))
+            TC_TRY(restore_divisor(r, entry));
+        if (tc_torch_call_is(&entry->call, "aten.special_erfcx"))
+            tell_erfcx(r, entry);
+        tell_epsilon(r, entry);
+    }
+    return TC_OK;
+}
