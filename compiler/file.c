@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -261,11 +262,25 @@ static tc_status open_in_place(tc_ctx *ctx, const char *path, int flags, int *ou
     return tc_error(ctx, TC_IO, NULL, "'%s' is a device; expected a file, a pipe or a terminal", tc_quote(ctx, path));
 }
 
+/* Two runs would write over each other's lines. The lock ends with the stream. */
+static tc_status begin_log(tc_ctx *ctx, int fd, const char *path, bool append) {
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return TC_OK;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return tc_error(ctx, TC_IO, NULL, "another run writes to '%s'", tc_quote(ctx, path));
+    return append || ftruncate(fd, 0) == 0 ? TC_OK : system_error(ctx, "write", path);
+}
+
 FILE *tc_out_in_place(tc_ctx *ctx, const char *path, bool append) {
     int fd;
     tc_out_file file = {0};
-    if (open_in_place(ctx, path, O_CREAT | (append ? O_APPEND : O_TRUNC), &fd) == TC_OK)
+    if (open_in_place(ctx, path, O_CREAT | (append ? O_APPEND : 0), &fd) != TC_OK)
+        return NULL;
+    if (begin_log(ctx, fd, path, append) == TC_OK)
         (void)open_stream(ctx, &file, fd, path);
+    else
+        close(fd);
     return file.stream;
 }
 

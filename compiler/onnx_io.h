@@ -63,8 +63,8 @@ tc_status tc_out_commit(tc_ctx *ctx, tc_out_file *file); /* flush, sync, rename;
 void tc_out_abandon(tc_out_file *file);                  /* removes the temporary file; frees; NULL is fine */
 void tc_remove_temporary_files(void);                    /* of all open outputs: for handlers of signals */
 
-/* The log of a run that goes on: written as it grows, truncated first unless `append`. NULL: the diagnostic is there.
- */
+/* The log of a run: written as it grows, truncated first unless `append`, locked against other runs. NULL: the
+ * diagnostic is there. */
 FILE *tc_out_in_place(tc_ctx *ctx, const char *path, bool append);
 
 /* open(2), but no pipe, terminal or device is waited for (O_NONBLOCK), and the result is none of the three standard

@@ -164,6 +164,8 @@ static tc_status check_writable(tc_ctx *ctx, const char *path) {
     if (*path == '\0')
         return tc_error(ctx, TC_USAGE, NULL, "the output file's name is empty");
     bool exists = stat(path, &st) == 0;
+    if (!exists && lstat(path, &st) == 0)
+        return tc_error(ctx, TC_IO, NULL, "%s is a link to a file that is not there", tc_quote(ctx, path));
     if (exists && S_ISDIR(st.st_mode))
         return tc_error(ctx, TC_IO, NULL, "%s is a folder; expected a file to write", tc_quote(ctx, path));
     const char *folder = folder_of(ctx, path);

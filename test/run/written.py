@@ -140,10 +140,12 @@ def no_files():
         refused(*command, code=5)
     os.remove("shards/c.npz")
     for command in ((TEMPOC, "m.onnx", "-o"), (*TRAIN, "--log"), (*TRAIN, "--save-weights")):
-        os.symlink("/dev/random", "device")
-        refused(*command, "device", code=5, says=("is a device",))
-        os.remove("device")
+        for to, words in (("/dev/random", "is a device"), ("nowhere", "is a link to a file that is not there")):
+            os.symlink(to, "link")
+            refused(*command, "link", code=5, says=(words,))
+            os.remove("link")
         told(*command, "/dev/null")
+    refused("sh", "-c", f"exec 9>> ../log; flock 9; {' '.join(TRAIN)} --log ../log", code=5, says=("another run",))
     for words in ('"$0" - -q -o /dev/stdout < m.onnx | cat > "$1"', '"$0" <(cat m.onnx) -q -o >(cat > "$1"); wait $!'):
         run("bash", "-c", words, TEMPOC, path("piped"))
         check(b"loss" in open(path("piped"), "rb").read(), f"{words}: nothing came")
