@@ -209,6 +209,33 @@ def hopeless(world):
     check("its gradient", code == 0 and off[0] <= LIMITS["float"][0], off)
 
 
+def again(world, center):
+    """Under a budget y is made again by a node that has no other result."""
+    op, domain = ("LayerNormalization", "") if center else ("RMSNormalization", "ai.tempo")
+    weights, nodes, sums = [tensor("scale", np.linspace(-1, 1, 65)[:64].astype(np.float32))], [], []
+    for i in range(4):
+        weights += [tensor(f"{name}{i}", random.standard_normal(shape).astype(np.float32))
+                    for name, shape in (("x", (24, 64)), ("w", (64, 5)))]
+        nodes += [helper.make_node("MatMul", [f"x{i}", "unit"], [f"h{i}"]),
+                  helper.make_node(op, [f"h{i}", "scale"], [f"y{i}"], domain=domain),
+                  helper.make_node("MatMul", [f"y{i}", f"w{i}"], [f"z{i}"]),
+                  helper.make_node("ReduceSum", [f"z{i}"], [f"s{i}"], keepdims=0)]
+        sums.append(f"s{i}")
+    nodes.append(helper.make_node("Sum", sums, ["loss"]))
+    unit = np.eye(64, dtype=np.float32)
+    graph = helper.make_graph(nodes, "g", [info("unit", unit)], [info("loss", np.float32(0))], weights)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path("in.onnx"))
+    results = []
+    for budget in [], ["--memory-budget=min", "--remat-time=0.2"]:
+        done = run(world.tools[0], path("in.onnx"), "-o", path("out.onnx"), "--layernorm=y", "-q", *budget, code=None)
+        check("tempoc", done.code == 0, done.err)
+        results.append(world.run(path("out.onnx"), {"unit": unit})[2])
+    copies = [n for n in onnx.load(path("out.onnx")).graph.node if "__rc" in n.output[0] and "FromY" in n.op_type]
+    check("a copy has y alone", any(sum(map(bool, n.output)) == 1 for n in copies), [list(n.output) for n in copies])
+    check("it has the same bits", results[0] and results[1] and same_bits(*results), results[1] is None)
+
+
 def main():
     world = World([os.path.abspath(t) for t in sys.argv[1:3]])
     for name in TYPES:
@@ -218,6 +245,7 @@ def main():
         at_the_limit(world, name, limit)
     for center in True, False:
         refused(world, center)
+        again(world, center)
     hopeless(world)
     finish()
 
