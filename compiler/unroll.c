@@ -340,6 +340,54 @@ static tc_status unroll_loop(unroller *u, tc_node *node, bool *out_done) {
     return TC_OK;
 }
 
+/* --- SequenceMap ------------------------------------------------------------------------------ */
+
+/* The node that puts the sequence together, with all its items; NULL: none does. */
+static const tc_node *list_of(const tc_value *value) {
+    const tc_node *made = value ? value->producer : NULL;
+    bool is_list = made && tc_node_is(made, "", "SequenceConstruct");
+    for (uint32_t i = 0; is_list && i < made->n_inputs; i++)
+        is_list = tc_input(made, i) != NULL;
+    return is_list ? made : NULL;
+}
+
+/* A turn for each item of a sequence that is put together; tensors are the same in each, and results are put together
+ * again. */
+static tc_status unroll_map(unroller *u, tc_node *node, bool *out_done) {
+    const tc_graph *body = body_of(node, "body");
+    const tc_node *first = list_of(tc_input(node, 0));
+    if (!body || !first || body->n_inputs != node->n_inputs || body->n_outputs != node->n_outputs)
+        return TC_OK;
+    turn t = begin(u, node, body);
+    uint32_t turns = first->n_inputs, n = node->n_outputs;
+    bool known = fits(&t, turns);
+    for (uint32_t i = 0; known && i < node->n_inputs; i++) {
+        const tc_value *value = tc_input(node, i);
+        const tc_node *list = list_of(value);
+        known = list ? list->n_inputs == turns : value && value->type && value->type->kind == TC_TENSOR;
+    }
+    if (!known)
+        return TC_OK;
+    tc_value **items = TC_NEW_ARRAY(arena_of(node), tc_value *, (size_t)turns * n + 1),
+             **results = TC_NEW_ARRAY(arena_of(node), tc_value *, n + 1);
+    for (uint32_t k = 0; k < turns; k++) {
+        number_turn(&t, k);
+        for (uint32_t i = 0; i < node->n_inputs; i++) {
+            const tc_node *list = list_of(tc_input(node, i));
+            t.inputs[i] = list ? tc_input(list, k) : tc_input(node, i);
+        }
+        TC_TRY(copy_body(&t));
+        for (uint32_t i = 0; i < n; i++)
+            items[i * turns + k] = t.outputs[i];
+    }
+    t.prefix = t.label;
+    for (uint32_t i = 0; i < n; i++)
+        TC_TRY(emit(&t, "SequenceConstruct", "list", items + (size_t)i * turns, turns, INT64_MAX, &results[i]));
+    finish(&t, results);
+    *out_done = true;
+    return TC_OK;
+}
+
 /* --- both branches ---------------------------------------------------------------------------- */
 
 static bool is_plain(const tc_graph *body) {
@@ -422,7 +470,7 @@ static tc_status unroll_graph(unroller *u, tc_graph *graph, bool *out_changed) {
     static const struct {
         const char *op;
         tc_status (*unroll)(unroller *, tc_node *, bool *);
-    } ops[] = {{"If", unroll_if}, {"Loop", unroll_loop}, {"Scan", unroll_scan}};
+    } ops[] = {{"If", unroll_if}, {"Loop", unroll_loop}, {"Scan", unroll_scan}, {"SequenceMap", unroll_map}};
     *out_changed = false;
     TC_FOR_NODES_SAFE(node, graph) {
         bool done = false;

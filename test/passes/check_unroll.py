@@ -53,6 +53,9 @@ CASES = [
     ("scan",
      """y, outs = Scan <num_scan_inputs = 1, body = step (s, row) => (n, out) {
         m = Mul (s, row) n = Add (m, row) out = Tanh (m) }> (w, x)""", ["outs"]),
+    ("map", """s = SequenceConstruct (x, x2) v0 = SequenceConstruct (x2, x) m = SequenceMap (s, v0, w) <body = each (double[3,4] a, double[3,4] b,
+        double[4] c) => (double[3,4] p) { q = Mul (a, c) r = Add (q, b) p = Tanh (r) }> f = SequenceAt (m, zero) g = SequenceAt (m, one)
+        y = Mul (f, g)""", []),
     ("scan_axes",
      """y, outs = Scan <num_scan_inputs = 2, scan_input_axes = [1, -1], scan_input_directions = [1, 0],
         scan_output_axes = [1], scan_output_directions = [1], body = step (s, a, b) => (n, out) { m = Mul (a, b)
@@ -99,7 +102,7 @@ def check(tempoc, body, results):
     run(tempoc, path("before.onnx"), "-o", path("after.onnx"), "--recipe=none", "--verify-each", "-q")
     compiled = onnx.load(path("after.onnx"))
     onnx.checker.check_model(compiled, full_check=True)
-    left = {n.op_type for n in compiled.graph.node} & {"If", "Loop", "Scan"}
+    left = {n.op_type for n in compiled.graph.node} & {"If", "Loop", "Scan", "SequenceMap"}
     if left:
         return f"{left} is left"
     got, want = by_onnxruntime(compiled, {"x": X}), by_onnxruntime(model, {"x": X})["loss"]
