@@ -3,10 +3,16 @@ which parameters the loss depends on, and what a message of PyTorch's exporters 
 all it needs."""
 import os
 import re
+import sys
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
+
+sys.path[1:1] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")]
+from tempo.errors import reason  # noqa: E402
+
+__all__ = ["advice", "by_data", "how_stored", "names_of", "reason", "values_before"]
 
 # What is seen in a message, and what to change in the module.
 ADVICE = [
@@ -36,14 +42,6 @@ def advice(message):
 def by_data(message):
     """Whether it is of the first kind."""
     return re.search(ADVICE[0][0], message) is not None
-
-
-def reason(error, most=300):
-    """What an exception says of its cause, in one line: exporters wrap it in several, each with advice and traces."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    said = re.sub(r"\x1b\[\d+m", "", str(error)).strip() or type(error).__name__
-    return " ".join(said.split("\n\n")[0].split())[:most]
 
 
 def how_stored(stored, value):

@@ -152,22 +152,6 @@ def _twice(named, symbols):
     return {name: torch.cat([t, t]) if symbols[name].get(0) == "batch" else t for name, t in named.items()}
 
 
-def _with_stops(module, tensors, shapes):
-    """The exported program with what it computes under torch.no_grad detached: the exporter forgets no_grad alone."""
-    program = torch.export.export(module, tensors, dynamic_shapes=(tuple(shapes),), strict=False)
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
-            continue
-        for result in list(node.users):
-            with graph.inserting_after(result):
-                stopped = graph.call_function(torch.ops.aten.detach.default, (result,))
-            stopped.meta.update(result.meta)
-            result.replace_all_uses_with(stopped, delete_user_cb=lambda user, own=stopped: user is not own)
-    program.graph_module.recompile()
-    return program
-
-
 def _name_dims(path, symbols):
     """Open dims of inputs are called as `symbols` does, wherever they stand: programs have names of their own."""
     model = onnx.load(path, load_external_data=False)
@@ -187,7 +171,7 @@ def _export_one_way(way, module, named, symbols, path, stop=False):
     if way.exporter == "dynamo":
         dims = {d: torch.export.Dim(d) for of_one in symbols.values() for d in of_one.values()} if way.open else {}
         shapes = [{axis: dims[d] for axis, d in symbols[name].items() if d in dims} for name in names]
-        what = _with_stops(module, tuple(named.values()), shapes) if stop else module
+        what = torch_export.with_stops(module, tuple(named.values()), shapes) if stop else module
         torch_export.dynamo(what, named.values(), names, way.opset, shapes, f=path, output_names=["loss"],
                             external_data=size > 1 << 30)
         if stop and dims:

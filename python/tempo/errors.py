@@ -82,3 +82,11 @@ def spoken(message):
 def of(code, message):
     """The exception for a code; Error itself where it has no class, such as a program that a signal ended."""
     return BY_CODE.get(code, Error)(spoken(message).strip(), code)
+
+
+def reason(error, most=300):
+    """What an exception says of its cause, in one line: exporters wrap it in several, each with advice and traces."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    said = re.sub(r"\x1b\[\d+m", "", str(error)).strip() or type(error).__name__
+    return " ".join(said.split("\n\n")[0].split())[:most]

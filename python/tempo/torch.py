@@ -8,380 +8,254 @@
 
 Where the module returns a loss, one run of the training graph in forward gives the loss and all gradients, and backward
 hands them out. Where gradients go by other outputs, forward runs the forward pass, and backward the training graph, in
-which the forward pass is computed again. docs/python.md tells more.
+which the forward pass is computed again. Where no graph does what the module's forward does, that runs instead.
+docs/python.md tells more.
 """
-import contextlib
+import collections.abc
 import copy
-import ctypes
 import functools
+import threading
 import warnings
-import weakref
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
-from . import compiler, errors, torch_export
-from .session import Session
+from . import errors
+from .torch_export import Exported, Unlike, open_dims
+from .torch_state import ATOMS, State, why_not_held
+from .torch_entry import Entry
+from .torch_trace import choose, odd_in
 
-SEED, MOST_SESSIONS, MANY_EXPORTS = "tempo.seed", 4, 8
-SMALL = 1 << 20  # bytes of an output that is copied: a loss is kept for a while, and its copy costs nothing
-NUMBERS = {torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 5, torch.int32: 6, torch.int64: 7,
-           torch.bool: 9, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16}
-DTYPES = {number: dtype for dtype, number in NUMBERS.items()}
-
-
-def _view(tensor):
-    """A tempo_tensor as a torch.Tensor in the same memory, and the bytes that hold it; None, where there are none."""
-    dtype, shape = DTYPES[tensor.dtype], [tensor.dims[i] for i in range(tensor.rank)]
-    if tensor.bytes == 0:
-        return torch.empty(shape, dtype=dtype), None
-    bytes_ = (ctypes.c_char * tensor.bytes).from_address(tensor.data)
-    return torch.frombuffer(bytes_, dtype=dtype).view(shape), bytes_
+MANY_EXPORTS, MOST_ENTRIES, MOST_STATES, MOST_CHANGES = 8, 32, 8, 2
 
 
-def _copy_out(tensor):
-    """A tempo_tensor as a torch.Tensor of its own."""
-    return _view(tensor)[0].clone()
+class _Exporting:
+    """PyTorch's exporter changes modules, and functions of PyTorch's, while it traces: one thread at a time."""
+    lock, thread = threading.RLock(), None
+
+    def __enter__(self):
+        self.lock.acquire()
+        _Exporting.thread = threading.get_ident()
+
+    def __exit__(self, *unused):
+        _Exporting.thread = None
+        self.lock.release()
 
 
-def _flatten(args, kwargs):
-    """Leaves, and what they are the leaves of; the order of keywords makes no difference."""
-    return pytree.tree_flatten((args, dict(sorted(kwargs.items()))))
+def _traced_by_another():
+    """Whether somebody looks for the operators of forward: a graph of Tempo's would hide them."""
+    is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+    return is_exporting() and _Exporting.thread in (None, threading.get_ident()) or torch.jit.is_tracing() or \
+        forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def _lend(session, tensor, lent):
-    """A tempo_tensor as a torch.Tensor in the session's own memory, which stays as long as the tensor does; `lent`
-    lists what tells of its end."""
-    view, bytes_ = _view(tensor)
-    if bytes_ is not None:
-        bytes_.session = session
-        lent.append(weakref.ref(bytes_))
-    return view
+class Operands:
+    """What a call hands over. leaves, of spec; tensors, each once; slots: of each leaf the number of its tensor, or
+    None; form: what an export is made for; reason: why it cannot be made."""
+
+    def __init__(self, args, kwargs):
+        given = (tuple(args), dict(sorted(kwargs.items())))  # the order of keywords makes no difference
+        self.leaves, self.spec = pytree.tree_flatten(given)
+        odd = odd_in(given)
+        self.reason = odd and f"an operand is a {odd}"
+        self.slots, self.form, found = [], [torch.is_grad_enabled()], {}
+        for leaf in self.leaves:
+            if not isinstance(leaf, torch.Tensor):
+                self.slots.append(None)
+                self.form.append((type(leaf), leaf if type(leaf) in ATOMS else None))
+                continue
+            slot = found.setdefault(id(leaf), (len(found), leaf))[0]
+            self.slots.append(slot)
+            self.form.append((slot, leaf.dtype, leaf.requires_grad))
+            why = why_not_held(leaf)
+            self.reason = self.reason or why and f"an operand {why}"
+        self.tensors = [leaf for _, leaf in found.values()]
+        self.form += [torch.get_default_dtype(), torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")]
+        self.shapes = [t.shape for t in self.tensors]
 
 
-def _take_back(session, parameters):
-    """Before the session writes into what it has lent: gradients that are still there, to be added to, move to memory
-    of their own. False: somebody else holds some."""
-    addresses = {ctypes.addressof(lent()) for lent in session.lent if lent() is not None}
-    for p in parameters if addresses else ():
-        if p.grad is not None and p.grad.data_ptr() in addresses:
-            p.grad = p.grad.clone()
-    return all(lent() is None for lent in session.lent + session.lent_outputs)
+class _Refused:
+    """In the place of an export: why there is none. For these shapes; once PyTorch's forward went through, for all."""
 
+    def __init__(self, reason, operands, state):
+        self.reason, self.state = reason, state
+        self.form, self.spec, self.shapes = operands.form, operands.spec, operands.shapes
 
-class _Weights:
-    """The module's parameters and buffers by name, as they lie now."""
-
-    def __init__(self, module):
-        self.module = module
-        self.copied = set()
-
-    def at(self, name):
-        *owners, last = name.split(".")
-        module = self.module
-        for owner in owners:
-            module = module._modules[owner]
-        tensor = module._parameters.get(last)
-        return module._buffers[last] if tensor is None else tensor
-
-    def bytes_of(self, name):
-        """The tensor to bind: the weight itself; a copy, and a warning, where it does not lie in one piece."""
-        tensor = self.at(name)
-        if tensor.device.type != "cpu":
-            raise errors.Unsupported(f"tempo.torch: '{name}' is on {tensor.device}; hint: module.cpu()", 3)
-        if tensor.is_contiguous():
-            return tensor.detach()
-        if name not in self.copied:
-            warnings.warn(f"tempo.torch: '{name}' is not contiguous: each run copies it", stacklevel=2)
-            self.copied.add(name)
-        return tensor.detach().contiguous()
-
-
-class _Graph:
-    """One graph of an exported module: compiled once with open sizes, or, where tempoc wants numbers, for each."""
-
-    def __init__(self, proto, exported, weights, options, threads, device):
-        self.proto, self.exported, self.weights, self.options = proto, exported, weights, options
-        self.threads, self.device = threads, device
-        self.open = not options.get("memory_budget")
-        self.sessions = {}  # by sizes; the one used last is the last
-        self.lends_outputs = True
-
-    def session(self, sizes):
-        key = () if self.open else tuple(sizes.items())
-        session = self.sessions.pop(key, None)
-        if session is None:
-            try:
-                session = self._make(sizes)
-            except errors.Unsupported:
-                if not self.open or not sizes:
-                    raise
-                self.open = False
-                return self.session(sizes)
-        self.sessions[key] = session
-        while len(self.sessions) > MOST_SESSIONS:
-            del self.sessions[next(iter(self.sessions))]  # what it has lent keeps it
-        return session
-
-    def _make(self, sizes):
-        options = {**self.options, "dims": {**self.options.get("dims", {}), **({} if self.open else sizes)}}
-        compiled = compiler.compile(self.proto, **options)
-        session = Session(compiled, device=self.device, threads=self.threads or torch.get_num_threads())
-        lost = [name for name in compiled.report["trained"] if name not in self.exported.weights]
-        if lost:
-            raise errors.Unsupported(f"tempo.torch: the export has no parameter of its own for {', '.join(lost)}", 3)
-        made, session.takes = {info.name for info in session.outputs}, {info.name for info in session.inputs}
-        session.gradients = [name for name in self.exported.weights if name + "_grad" in made]
-        session.input_gradients = [name for name in self.exported.inputs if name + "_grad" in made]
-        session.addresses, session.lent, session.lent_outputs = {}, [], []
-        return session
-
-    def run(self, sizes, feeds, seed):
-        """Runs the graph on {input: tensor} and the weights."""
-        session = self.session(sizes)
-        if any(lent() is not None for lent in session.lent_outputs):
-            self.lends_outputs = False  # the caller keeps them from step to step: no second session for each
-        if not _take_back(session, self.weights.module.parameters()):
-            self.sessions.popitem()
-            session = self.session(sizes)
-        session.lent, session.lent_outputs = [], []
-        for name, own in self.exported.weights.items():
-            if name in session.takes:
-                _bind(session, name, self.weights.bytes_of(own))
-        for name, tensor in feeds.items():
-            if name in session.takes:
-                _bind(session, name, tensor.detach().contiguous())
-        if seed is not None and SEED in session.takes:
-            session.seed(seed)
-        session.run(outputs=[])
-        return session
-
-
-def _bind(session, name, tensor):
-    """Binds a tensor's own memory; where it is bound already, that is all."""
-    what = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape))
-    if session.addresses.get(name) != what:
-        number = NUMBERS.get(tensor.dtype)
-        if number is None:
-            raise errors.Unsupported(f"tempo.torch: '{name}' is of {tensor.dtype}, which Tempo does not hold", 3)
-        told = session.describe(number, what[2], what[0], tensor.numel() * tensor.element_size())
-        session.bind_address(name, told, tensor)
-        session.addresses[name] = what
-    session._bound[name] = tensor
-
-
-class _Entry:
-    """A module exported for one form of its inputs, and the graphs that are made of it when they are needed."""
-
-    def __init__(self, runner, leaves, spec, modes, dynamic_shapes):
-        self.runner, self.spec, self.modes = runner, spec, modes
-        self.constants = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self.dtypes = [leaf.dtype if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
-        self.exported = torch_export.Exported(runner.module, leaves, spec, dynamic_shapes, runner.opset, runner.keys)
-        self.frozen = runner.frozen()
-        self.graphs = {}
-        self.by_loss = self.exported.loss is not None
-
-    def bindings(self, leaves, spec, modes):
-        """Values of the open sizes; None: made for other inputs, or another mode."""
-        if modes != self.modes or spec != self.spec or self.frozen != self.runner.frozen():
-            return None
-        for leaf, constant, dtype in zip(leaves, self.constants, self.dtypes):
-            if isinstance(leaf, torch.Tensor) != (dtype is not None):
-                return None
-            if dtype is not None and leaf.dtype != dtype or dtype is None and leaf != constant:
-                return None
-        return self.exported.bindings([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
-
-    def graph(self, kind):
-        """kind: forward; loss, with the gradients of the loss; surrogate, with those of all outputs; or a tuple of
-        inputs: with those of all outputs, for these inputs as well."""
-        if kind not in self.graphs:
-            runner, exported = self.runner, self.exported
-            proto, options = exported.proto, {"recipe": "forward"}
-            if isinstance(kind, tuple):
-                learned = [name for name, own in exported.weights.items() if runner.weights.at(own).requires_grad]
-                proto, options = exported.surrogate([*kind, *learned]), runner.options
-            elif kind != "forward":
-                proto = proto if kind == "loss" else exported.surrogate()
-                options = {**runner.options, "freeze": [torch_export.PREFIX + name for name in self.frozen],
-                           "loss": exported.outputs[exported.loss] if kind == "loss" else torch_export.SURROGATE}
-            self.graphs[kind] = _Graph(proto, exported, runner.weights, options, runner.threads, runner.device)
-        return self.graphs[kind]
-
-    def run(self, kind, sizes, tensors, seed, more=None):
-        return self.graph(kind).run(sizes, {**dict(zip(self.exported.inputs, tensors)), **(more or {})}, seed)
-
-    def outputs(self, session, kind):
-        lends = self.graphs[kind].lends_outputs
-        told = [session.output_tensor(name) for name in self.exported.outputs]
-        return [_lend(session, t, session.lent_outputs) if lends and t.bytes >= SMALL else _copy_out(t) for t in told]
-
-    def gradients(self, session):
-        """{id of a parameter, in the session's memory, or name of an input: gradient}; of a parameter with several
-        names the file may have any of them."""
-        found = {name: _copy_out(session.output_tensor(name + "_grad")) for name in session.input_gradients}
-        for name in session.gradients:
-            key = id(self.runner.weights.at(self.exported.weights[name]))
-            gradient = _lend(session, session.output_tensor(name + "_grad"), session.lent)
-            found[key] = found[key].add_(gradient) if key in found else gradient
-        return found
-
-
-class _Step(torch.autograd.Function):
-    """Forward and backward pass of a call; what gradients are wanted of, parameters among them, are its operands."""
-
-    @staticmethod
-    def forward(ctx, call, *operands):
-        ctx.call = call
-        ctx.set_materialize_grads(False)
-        outputs = call.forward()
-        ctx.mark_non_differentiable(*(y for y in outputs if y.dtype not in torch_export.FLOATS))
-        return tuple(outputs)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, *slopes):
-        return (None, *ctx.call.backward(slopes))
-
-
-class _Call:
-    """One call of the module with gradients."""
-
-    def __init__(self, entry, sizes, tensors, parameters, seed):
-        self.entry, self.sizes, self.tensors, self.seed = entry, sizes, tensors, seed
-        learning = {name: t for name, t in zip(entry.exported.inputs, tensors) if t.requires_grad}
-        self.operands = [*parameters, *learning.values()]
-        self.keys = [*map(id, parameters), *learning]
-        self.versions = [t._version for t in self.operands]
-        self.inputs = tuple(learning)
-        self.by_loss = entry.by_loss and not learning
-        self.gradients = None
-
-    def forward(self):
-        kind = "loss" if self.by_loss else "forward"
-        session = self.entry.run(kind, self.sizes, self.tensors, self.seed)
-        if self.by_loss:
-            self.gradients = self.entry.gradients(session)
-        outputs = self.entry.outputs(session, kind)
-        self.shapes = [y.shape for y in outputs]
-        return outputs
-
-    def backward(self, slopes):
-        loss = self.entry.exported.loss
-        only_loss = all(slope is None for i, slope in enumerate(slopes) if i != loss)
-        if only_loss and (loss is None or slopes[loss] is None):
-            return [None] * len(self.keys)
-        gradients, self.gradients = self.gradients, None
-        factor = float(slopes[loss]) if only_loss and gradients is not None else 1.0
-        if not only_loss or gradients is None:
-            self.entry.by_loss = self.entry.by_loss and only_loss
-            gradients = self._by_surrogate(slopes)
-        found = [gradients.pop(key, None) for key in self.keys]
-        return [g if g is None or factor == 1.0 else g.mul_(factor) for g in found]
-
-    def _by_surrogate(self, slopes):
-        """The forward pass once more, with the same masks, then back from all outputs."""
-        if self.versions != [t._version for t in self.operands]:
-            raise RuntimeError("tempo.torch: parameters or inputs were changed between forward and backward, which "
-                               "computes the forward pass again")
-        exported = self.entry.exported
-        more = {}
-        for name, dtype, slope, shape in zip(exported.outputs, exported.dtypes, slopes, self.shapes):
-            if dtype in torch_export.FLOATS:
-                more["d." + name] = torch.zeros(shape, dtype=dtype) if slope is None else slope.to(dtype)
-        session = self.entry.run(self.inputs or "surrogate", self.sizes, self.tensors, self.seed, more)
-        return self.entry.gradients(session)
+    def sizes(self, operands):
+        return {} if self.shapes in (None, operands.shapes) else None
 
 
 class _Runner:
-    """What a wrapped module has beside its own: exports, graphs and sessions."""
+    """What a wrapped module has beside its own: exports, graphs and sessions. `module` is the module in its own class,
+    with the attributes of the wrapped one."""
 
-    def __init__(self, module, options, opset, dynamic_shapes, threads, device, keys):
-        self.module, self.options, self.opset, self.keys = module, options, opset, keys
-        self.dynamic_shapes, self.threads, self.device = dynamic_shapes, threads, device
-        self.weights = _Weights(module)
-        self.entries = []
+    def __init__(self, module, forward, settings):
+        self.module, self.settings = module, settings
+        self.forward = forward  # an attribute of the module that stood in the place of its class's
+        self.options = dict(settings["options"], recipe=settings["recipe"])
+        self.entries, self.told, self.state = [], set(), None
+        self.changes, self.restless = 0, None  # how often forward was seen to change attributes, and which
+        self.lock = threading.RLock()
 
-    def __deepcopy__(self, memo):
-        return _Runner(copy.deepcopy(self.module, memo), self.options, self.opset, self.dynamic_shapes, self.threads,
-                       self.device, self.keys)
+    def own(self, *args, **kwargs):
+        """PyTorch's forward."""
+        if self.forward is not None:
+            return self.forward(*args, **kwargs)
+        return type(self.module).forward(self.module, *args, **kwargs)
 
-    def frozen(self):
-        named = self.module.named_parameters(remove_duplicate=False)
-        return [name for name, p in named if not p.requires_grad]
+    def tell(self, reason):
+        """Once for each reason: that PyTorch's forward runs."""
+        text = f"tempo.torch: PyTorch runs {type(self.module).__name__}'s forward: {reason}"
+        if not self.settings["fallback"]:
+            raise errors.Unsupported(f"{text}; fallback=False refuses that", 3)
+        if reason not in self.told:
+            self.told.add(reason)
+            warnings.warn(text, stacklevel=4)
 
-    def entry(self, leaves, spec):
-        modes = [torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")]
-        modes += [m.training for m in self.module.modules()]
+    def entry(self, operands):
+        """(entry, values of open sizes) for these operands and the module as it is; an entry may be a _Refused."""
+        if self.state is None or not self.state.fresh():
+            self.state = State(self.module)
+        state = self.state
+        reason = operands.reason or state.reason
+        if reason:
+            return _Refused(reason, operands, state), {}
+        others = 0
         for entry in reversed(self.entries):
-            sizes = entry.bindings(leaves, spec, modes)
+            if entry.form != operands.form or entry.spec != operands.spec:
+                continue
+            if entry.state.key is not state.key and entry.state.key != state.key:
+                others += 1
+                continue
+            state.key = entry.state.key
+            sizes = entry.sizes(operands)
             if sizes is not None:
+                self.entries.remove(entry)
+                self.entries.append(entry)
                 return entry, sizes
+        if self.changes >= MOST_CHANGES:
+            return _Refused(self.restless, operands, state), {}
+        if others >= MOST_STATES:
+            what = next(e.state for e in reversed(self.entries) if e.state.key is not state.key).difference(state)
+            return _Refused(f"the module's '{what}' has another value in each call; a buffer's elements may change",
+                            operands, state), {}
+        entry = self.make(operands, state)
         if len(self.entries) == MANY_EXPORTS:
             warnings.warn(f"tempo.torch: the module is exported for the {MANY_EXPORTS + 1}th form of its inputs, which "
-                          "takes seconds each; pad them to a few shapes, or see dynamic_shapes", stacklevel=2)
-        entry = _Entry(self, leaves, spec, modes, self.dynamic_shapes)
-        self.entries.append(entry)
-        sizes = entry.bindings(leaves, spec, modes)
-        if sizes is None:
-            raise errors.Bug("tempo.torch: the export does not fit the inputs that it was made for", 70)
-        return entry, sizes
+                          "takes seconds each; pad them to a few shapes, or see dynamic_shapes", stacklevel=5)
+        self.entries = [*self.entries[1 - MOST_ENTRIES:], entry]
+        return entry, entry.sizes(operands)
+
+    def make(self, operands, state):
+        """An export that is compiled for what a call needs first, with open sizes, else with those that came."""
+        asked, reason = self.settings["dynamic_shapes"], None
+        fixed = [{} for _ in operands.tensors]
+        for shapes in [asked] if asked else [list(map(open_dims, operands.tensors)), fixed]:
+            try:
+                with _Exporting():
+                    exported = Exported(self.module, self.own, operands, shapes, self.settings["opset"],
+                                        self.settings["outputs"])
+                if not state.fresh():  # forward has set what it sets in its first call
+                    state = self.state = State(self.module)
+                entry = Entry(self, exported, operands, state)
+                sizes = entry.sizes(operands)
+                if sizes is None:
+                    raise errors.Unsupported("the export does not fit the operands that it was made for", 3)
+                entry.prepare(sizes)
+                return entry
+            except Unlike as e:
+                self.changes, self.restless = self.changes + e.changes, e.message
+                return _Refused(e.message, operands, state)
+            except (errors.Unsupported, errors.BadInput, errors.Bug) as e:
+                reason = e.message.split("\n")[0]
+            if shapes == fixed:
+                break
+        return _Refused(reason, operands, state)
 
     def call(self, args, kwargs):
-        leaves, spec = _flatten(args, kwargs)
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        entry, sizes = self.entry(leaves, spec)
-        seed = int(torch.randint(2 ** 62, ())) if any(entry.modes[1:]) else None
-        parameters = [p for p in self.module.parameters() if p.requires_grad] if torch.is_grad_enabled() else []
-        if not parameters and not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
-            session = entry.run("forward", sizes, tensors, seed)
-            return entry.exported.rebuild(entry.outputs(session, "forward"))
-        call = _Call(entry, sizes, tensors, parameters, seed)
-        return entry.exported.rebuild(_Step.apply(call, *call.operands))
+        if _traced_by_another():
+            return self.own(*args, **kwargs)
+        operands = Operands(args, kwargs)
+        with self.lock:
+            entry, sizes = self.entry(operands)
+            reason = entry.reason
+            try:
+                if reason is None:
+                    return entry.call(sizes, operands)
+            except (errors.Unsupported, errors.BadInput) as e:
+                reason = e.message.split("\n")[0]
+        if not self.settings["fallback"]:
+            self.tell(reason)
+        with _Exporting.lock:  # another thread's export is over
+            pass
+        result = choose(self.own(*args, **kwargs), self.settings["outputs"])
+        self.tell(reason)  # now that it was no mistake of the caller's
+        if isinstance(entry, _Refused):
+            entry.shapes = None
+        return result
 
     def prepare(self, args, kwargs):
         """Exports and compiles what a first step needs."""
-        entry, sizes = self.entry(*_flatten(args, kwargs))
-        learns = any(p.requires_grad for p in self.module.parameters())
-        entry.graph("loss" if learns and entry.by_loss else "surrogate" if learns else "forward").session(sizes)
+        with self.lock:
+            entry, _ = self.entry(Operands(args, kwargs))
+        if entry.reason is not None:
+            self.tell(entry.reason)
 
 
 class Wrapped:
     """A base of every wrapped module's class, beside the module's own."""
 
+    def __reduce_ex__(self, protocol):
+        return _again, (self._tempo.module, self._tempo.forward, self._tempo.settings)
+
+    def __copy__(self):
+        return _again(copy.copy(self._tempo.module), self._tempo.forward, self._tempo.settings)
+
+
+@functools.lru_cache(maxsize=None)
+def _class_of(cls):
+    @functools.wraps(cls.forward)
+    def forward(self, *args, **kwargs):
+        return self._tempo.call(args, kwargs)
+
+    return type(cls.__name__, (Wrapped, cls), {"forward": torch.compiler.disable(forward), "__slots__": ("_tempo",),
+                                               "__module__": cls.__module__, "__qualname__": cls.__qualname__})
+
+
+def _again(module, forward, settings):
+    """A wrapped module with the attributes of `module`, which it keeps."""
+    wrapped = object.__new__(_class_of(type(module)))
+    object.__setattr__(wrapped, "__dict__", module.__dict__)
+    object.__setattr__(wrapped, "_tempo", _Runner(module, forward, settings))
+    return wrapped
+
 
 def wrap(module, example=None, *, recipe=None, outputs=None, opset=18, dynamic_shapes=None, threads=0, device=None,
-         **options):
+         fallback=True, **options):
     """The module with its forward and backward pass in Tempo: of the module's own class, with the same parameters,
     buffers and submodules.
 
     example: what it is called with: a tuple of positional operands, a dict of keywords, or one tensor; for these it is
     exported and compiled at once. Other forms of inputs, and evaluation mode, are exported when they come. None: all
     when it comes. outputs: of a module that returns a dict, or a ModelOutput, the keys that are wanted: others are left
-    out, and take neither time nor memory. dynamic_shapes: of each tensor among the operands, in their order, what
+    out, and take neither time nor memory. dynamic_shapes: of each tensor among the operands, each counted once, what
     torch.export takes; by default the first dimension is open, and of integers the second. threads: those of Tempo; 0:
-    as many as PyTorch uses. options are those of tempo.compile, memory_budget among them, for the training graph.
+    as many as PyTorch uses. fallback: where no graph does what the module's forward does, that runs, with a warning;
+    False: tempo.Unsupported. options are those of tempo.compile, memory_budget among them, for the training graph.
     """
-    if any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.track_running_stats for m in module.modules()):
-        warnings.warn("tempo.torch: running statistics of BatchNorm stay as they are", stacklevel=2)
-    cls = type(module)
-
-    @functools.wraps(cls.forward)
-    def forward(self, *args, **kwargs):
-        runner = self.__dict__["_tempo"]
-        runner.module.training = self.training
-        return runner.call(args, kwargs)
-
-    wrapped = copy.copy(module)
-    wrapped.__class__ = type(cls.__name__, (Wrapped, cls), {"forward": forward, "__module__": cls.__module__})
-    inner = copy.copy(module)  # is exported, in the mode that the wrapped one has
-    runner = _Runner(inner, dict(options, recipe=recipe), opset, dynamic_shapes, threads, device, outputs)
-    wrapped.__dict__["_tempo"] = runner
-    with contextlib.suppress(KeyError):
-        del wrapped.__dict__["_compiled_call_impl"]
+    if isinstance(module, Wrapped):
+        module = module._tempo.module
+    if isinstance(module, (torch.jit.ScriptModule, torch._dynamo.OptimizedModule)):
+        raise errors.Usage(f"tempo.torch: a {type(module).__name__} has no forward of Python's; hint: wrap the module "
+                           "that it was made of", 64)
+    module = copy.copy(module)
+    module.__dict__.pop("_compiled_call_impl", None)
+    settings = {"recipe": recipe, "outputs": outputs, "opset": opset, "dynamic_shapes": dynamic_shapes,
+                "threads": threads, "device": device, "fallback": fallback, "options": options}
+    wrapped = _again(module, module.__dict__.pop("forward", None), settings)
     if example is not None:
-        args, kwargs = ((), example) if isinstance(example, dict) else \
+        args, kwargs = ((), dict(example)) if isinstance(example, collections.abc.Mapping) else \
             (example, {}) if isinstance(example, (tuple, list)) else ((example,), {})
-        runner.prepare(tuple(args), kwargs)
+        wrapped._tempo.prepare(args, kwargs)
     return wrapped

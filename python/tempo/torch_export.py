@@ -5,6 +5,7 @@ tempo.torch, and for its first half by models/export_training.py; needs torch, o
 import contextlib
 import io
 import logging
+import math
 import random
 import warnings
 
@@ -12,54 +13,23 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
-from torch.utils import _pytree as pytree
 
 from . import errors
+from .torch_state import State
+from .torch_trace import Again, Flat, Unlike, find_loss, loose_tensors_as_buffers
 
+__all__ = ["Exported", "Unlike", "configs_of", "dynamo", "find_loss", "keeping_state", "quiet_and_plain", "with_stops"]
 PREFIX = "module."  # the attribute of Flat
-FLOATS = (torch.float32, torch.float16, torch.float64, torch.bfloat16)
 SURROGATE = "tempo.surrogate"
 TRAINED = "tempo.train"  # in a model's metadata: what tempoc trains of it
 TRAINING = "ai.onnx.preview.training"
 
 
-class Flat(torch.nn.Module):
-    """The module with tensors in and tensors out, whatever it takes and returns."""
-
-    def __init__(self, module, leaves, spec, keys, told):
-        super().__init__()
-        self.module = module
-        self.leaves, self.spec, self.keys, self.told = leaves, spec, keys, told
-
-    def forward(self, *tensors):
-        given = iter(tensors)
-        leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
-        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        result = self.module(*args, **kwargs)
-        if self.keys is not None:
-            result = type(result)(**{key: value for key, value in result.items() if key in self.keys})
-        found, self.told["spec"] = pytree.tree_flatten(result)
-        self.told["leaves"] = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in found]
-        tensors = [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
-        self.told["is_tensor"] = [isinstance(leaf, torch.Tensor) for leaf in found]
-        self.told["dtypes"] = [t.dtype for t in tensors]
-        self.told["loss"] = find_loss(result, tensors)
-        return tuple(tensors)
-
-
-def find_loss(result, tensors):
-    """Which of the tensors is the loss: what a mapping calls so, else the only float without dims; None: none is."""
-    scalars = [i for i, t in enumerate(tensors) if t.dim() == 0 and t.dtype in FLOATS]
-    named = result.get("loss") if hasattr(result, "get") and hasattr(result, "keys") else None
-    if named is not None:
-        return next((i for i in scalars if tensors[i] is named), None)
-    return scalars[0] if len(scalars) == 1 else None
-
-
 def open_dims(tensor):
-    """Dims that may differ from call to call: the first, the batch, and of integers, such as ids, the second, too."""
-    most = min(tensor.dim(), 1 if tensor.is_floating_point() else 2)
-    return {axis: torch.export.Dim.AUTO for axis in range(most)}
+    """Dims that may differ from call to call: the first, the batch, and of integers, such as ids, the second, too. One
+    of size 1 is broadcast, as in masks, and PyTorch's exporter holds it as it is."""
+    most = 1 if tensor.is_floating_point() else 2
+    return {axis: torch.export.Dim.AUTO for axis, size in enumerate(tensor.shape[:most]) if size > 1}
 
 
 def configs_of(module):
@@ -80,9 +50,10 @@ def _is_said_to_be_causal(mask, is_causal=None, size=None):
 
 
 @contextlib.contextmanager
-def quiet_and_plain(module):
-    """Without the exporter's words, without caches of keys and values among the outputs, and without looks at masks."""
-    cached = [config for config in configs_of(module) if getattr(config, "use_cache", None)]
+def quiet_and_plain(module, caches=False):
+    """Without the exporter's words, without looks at masks, and, unless `caches`, without caches of keys and values
+    among the outputs."""
+    cached = [config for config in configs_of(module) if getattr(config, "use_cache", None) and not caches]
     disabled = logging.root.manager.disable
     layers = torch.nn.modules.transformer
     looks = layers._detect_is_causal_mask
@@ -104,9 +75,25 @@ def quiet_and_plain(module):
 
 def dynamo(module, tensors, names, opset, shapes, **more):
     """PyTorch's exporter on torch.export: weights keep their names and layouts. `shapes`: of each tensor, {dim: what
-    torch.export takes}; the module takes the tensors by *."""
+    torch.export takes}; the module takes the tensors by *. `module` may be an exported program."""
     return torch.onnx.export(module, tuple(tensors), input_names=list(names), opset_version=opset, dynamo=True,
                              optimize=False, dynamic_shapes=(tuple(shapes),), verbose=False, **more)
+
+
+def with_stops(module, tensors, shapes):
+    """The exported program with what it computes under torch.no_grad detached: the exporter forgets no_grad alone."""
+    program = torch.export.export(module, tensors, dynamic_shapes=(tuple(shapes),), strict=False)
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
+            continue
+        for result in list(node.users):
+            with graph.inserting_after(result):
+                stopped = graph.call_function(torch.ops.aten.detach.default, (result,))
+            stopped.meta.update(result.meta)
+            result.replace_all_uses_with(stopped, delete_user_cb=lambda user, own=stopped: user is not own)
+    program.graph_module.recompile()
+    return program
 
 
 @contextlib.contextmanager
@@ -135,37 +122,108 @@ def keeping_state(module):
                     t.copy_(value)
 
 
+def _trace(module, flat, tensors, shapes):
+    """The exported program of a trace; the module is as it was then."""
+    state, learns = State(module, exact=True), torch.is_grad_enabled()
+    try:
+        with quiet_and_plain(module, flat.caches), torch.inference_mode(False), torch.set_grad_enabled(learns):
+            loose_tensors_as_buffers(module)
+            program = with_stops(flat, tuple(tensors), shapes)
+    except Again:
+        raise
+    except Exception as e:  # PyTorch's exporters raise what they please
+        if flat.told.reason is None:
+            raise errors.Unsupported(f"PyTorch cannot export it: {errors.reason(e)}", 3) from e
+    finally:
+        state.restore()
+    if flat.told.reason is not None:
+        raise Unlike(flat.told.reason, flat.told.changes)
+    _look_at_constants(program, state.seen)
+    return program
+
+
+def _settled(module, make_flat, tensors, shapes):
+    """(what the trace found, its program). Where forward sets numbers or texts of the module's own, a first time as a
+    rule, they are set, if it then sets nothing more, and does the same."""
+    for caches in (False, True):
+        flat = make_flat(caches)
+        try:
+            program = _trace(module, flat, tensors, shapes)
+            break
+        except Again:
+            continue
+    if not flat.told.settings:
+        return flat.told, program
+    state, again = State(module, exact=True), make_flat(caches)
+    for owner, name, value in flat.told.settings:
+        owner[name] = value
+    try:
+        second = _trace(module, again, tensors, shapes)
+    except errors.Error:
+        state.restore()
+        raise
+    if again.told.settings or second.graph_module.code != program.graph_module.code:
+        state.restore()
+        raise Unlike(flat.told.changed, True)
+    return again.told, second
+
+
+def _look_at_constants(program, known):
+    """Unlike, where forward reads tensors of which nobody would see a change."""
+    signature = program.graph_signature
+    for node in program.graph.find_nodes(op="placeholder"):
+        constant = program.constants.get(signature.inputs_to_lifted_tensor_constants.get(node.name))
+        made = all(user.target is torch.ops.aten.lift_fresh_copy.default for user in node.users)
+        if constant is not None and not made and id(constant) not in known:
+            raise Unlike("forward reads a tensor that is neither a parameter, a buffer, an operand nor an attribute")
+
+
+def _look_at_changes(program, told):
+    """Unlike, where forward changes what the trace did not see."""
+    changed = {name for kind in ("buffers", "parameters", "user_inputs")
+               for name in getattr(program.graph_signature, kind + "_to_mutate", {}).values()}
+    unseen = changed - {PREFIX + name for name, _ in told.updates}
+    if unseen:
+        raise Unlike(f"forward changes '{unseen.pop().removeprefix(PREFIX)}'")
+
+
 class Exported:
     """A module exported for one form of its inputs.
 
-    proto: the graph, an onnx.ModelProto; inputs, outputs: names, in the order of the tensors; weights: {name: its name
-    in the module}; sizes: of each input its dims: a number, or a name where it is open; dtypes: of the outputs; loss:
-    the index of that output, or None; rebuild: the result of a call from tensors.
+    proto: the graph, an onnx.ModelProto; inputs, outputs: names, in the order of the tensors, updates behind the
+    outputs of the result; weights: {name: its name in the module}; sizes: of each input its dims: a number, or a name
+    or an expression where it is open; told: what the trace found (torch_trace.Flat). `operands` has leaves, slots,
+    spec and tensors; `shapes`: of each tensor what torch.export takes.
     """
 
-    def __init__(self, module, leaves, spec, dynamic_shapes, opset, keys):
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        told = {}
+    def __init__(self, module, own, operands, shapes, opset, keys):
+        tensors = [t.detach().clone() if t.is_inference() else t.detach() for t in operands.tensors]
+        for tensor, given in zip(tensors, operands.tensors):
+            tensor.requires_grad_(given.requires_grad)
         self.inputs = [f"input.{i}" for i in range(len(tensors))]
-        shapes = dynamic_shapes or map(open_dims, tensors)
-        flat = Flat(module, leaves, spec, keys, told)
-        flat.training = module.training  # of this one alone: each submodule keeps its mode
-        with quiet_and_plain(module):
-            try:
-                program = dynamo(flat, tensors, self.inputs, opset, shapes)
-            except Exception as e:
-                raise errors.Unsupported(f"tempo.torch: PyTorch cannot export this module: {e}", 3) from e
-        self.spec, self.leaves, self.is_tensor = told["spec"], told["leaves"], told["is_tensor"]
-        self.dtypes, self.loss = told["dtypes"], told["loss"]
-        self.weights = weights_to_inputs(program.model, module)
-        self.proto = ir.serde.serialize_model(program.model)
-        self.outputs = [value.name for value in self.proto.graph.output]
+        self.told, program = _settled(module, lambda caches: Flat(module, own, operands, keys, caches), tensors, shapes)
+        try:
+            with quiet_and_plain(module):
+                graph = dynamo(program, tensors, self.inputs, opset, shapes)
+        except Exception as e:  # PyTorch's exporters raise what they please
+            raise errors.Unsupported(f"PyTorch cannot export it: {errors.reason(e)}", 3) from e
+        _look_at_changes(graph.exported_program, self.told)
+        self.limits = {str(symbol): limits for symbol, limits in program.range_constraints.items()}
+        self.guards = " and ".join(f"({guard})" for guard in getattr(program, "_guards_code", None) or ["True"])
+        self.weights = weights_to_inputs(graph.model, module)
+        self.proto = ir.serde.serialize_model(graph.model)
+        names = [value.name for value in self.proto.graph.output]
+        n = len(self.told.dtypes)
+        self.outputs, self.updates = names[:n], names[n:]
         declared = {value.name: value for value in self.proto.graph.input}
         self.sizes = [[dim.dim_param or dim.dim_value for dim in declared[name].type.tensor_type.shape.dim]
                       for name in self.inputs]
 
+    def is_open(self):
+        return any(isinstance(size, str) for sizes in self.sizes for size in sizes)
+
     def bindings(self, tensors):
-        """{name of an open size: its value}; None: the tensors have other sizes than the graph."""
+        """{name of an open size: its value}; None: the tensors have other sizes than the graph is for."""
         found = {}
         for names, tensor in zip(self.sizes, tensors):
             if len(names) != tensor.dim():
@@ -173,16 +231,19 @@ class Exported:
             for name, size in zip(names, tensor.shape):
                 if (found.setdefault(name, size) if isinstance(name, str) else name) != size:
                     return None
-        return found
+        for name, size in found.items():
+            limits = self.limits.get(name)
+            if limits is not None and not limits.lower <= size <= limits.upper:
+                return None
+        try:
+            fits = eval(self.guards, {"math": math, "torch": torch}, {"L": {"tensors": tensors}})
+        except Exception:  # PyTorch's own code, of whatever it calls
+            return None
+        return {name: size for name, size in found.items() if name.isidentifier()} if fits else None
 
-    def rebuild(self, tensors):
-        given = iter(tensors)
-        leaves = [next(given) if is_tensor else leaf for leaf, is_tensor in zip(self.leaves, self.is_tensor)]
-        return pytree.tree_unflatten(leaves, self.spec)
-
-    def surrogate(self, asked=()):
-        """The graph whose only output is the sum of each float output y times an input `d.y`: its gradients are those
-        of whatever the caller makes of the outputs, where d.y are the gradients of that.
+    def surrogate(self, outputs, asked=()):
+        """The graph whose only output is the sum of these outputs y, by number, each times an input `d.y`: its
+        gradients are those of whatever the caller makes of the outputs, where d.y are the gradients of that.
 
         asked: names of inputs, weights among them, whose gradients, NAME_grad, the graph asks for itself; where there
         are none, tempoc appends those of weights.
@@ -190,9 +251,7 @@ class Exported:
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
         graph, terms = proto.graph, []
-        for output, dtype in zip(self.proto.graph.output, self.dtypes):
-            if dtype not in FLOATS:
-                continue
+        for output in [self.proto.graph.output[i] for i in outputs]:
             y, d = output.name, "d." + output.name
             graph.input.add().CopyFrom(output)
             graph.input[-1].name = d
@@ -219,6 +278,8 @@ def weights_to_inputs(model, module):
     """Makes parameters and buffers inputs whose default has no elements; {input: name in the module}."""
     own = dict(module.named_parameters(remove_duplicate=False))
     own.update(module.named_buffers(remove_duplicate=False))
+    own.update((f"{name}.{key}".lstrip("."), value) for name, m in module.named_modules(remove_duplicate=False)
+               for key, value in m.__dict__.items() if isinstance(value, torch.Tensor))
     weights, at = {}, 0
     for name, value in list(model.graph.initializers.items()):
         tensor = own.get(name[len(PREFIX):]) if name.startswith(PREFIX) else None

@@ -53,8 +53,9 @@ CASES = [
     ("scan",
      """y, outs = Scan <num_scan_inputs = 1, body = step (s, row) => (n, out) {
         m = Mul (s, row) n = Add (m, row) out = Tanh (m) }> (w, x)""", ["outs"]),
-    ("map", """s = SequenceConstruct (x, x2) v0 = SequenceConstruct (x2, x) m = SequenceMap (s, v0, w) <body = each (double[3,4] a, double[3,4] b,
-        double[4] c) => (double[3,4] p) { q = Mul (a, c) r = Add (q, b) p = Tanh (r) }> f = SequenceAt (m, zero) g = SequenceAt (m, one)
+    ("map", """s = SequenceConstruct (x, x2) v0 = SequenceConstruct (x2, x) m = SequenceMap (s, v0, w)
+        <body = each (double[3,4] a, double[3,4] b, double[4] c) => (double[3,4] p) {
+        q = Mul (a, c) r = Add (q, b) p = Tanh (r) }> f = SequenceAt (m, zero) g = SequenceAt (m, one)
         y = Mul (f, g)""", []),
     ("scan_axes",
      """y, outs = Scan <num_scan_inputs = 2, scan_input_axes = [1, -1], scan_input_directions = [1, 0],

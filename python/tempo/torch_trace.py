@@ -1,0 +1,204 @@
+"""One call of a module as PyTorch's exporter traces it, and what the call does that a graph of tensors does not show:
+attributes and buffers that it changes, operands that it writes into, gradients that it stops, draws of Python's."""
+import contextlib
+import io
+import random
+import types
+import unittest.mock
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from . import errors
+from .torch_state import ATOMS, HELD, State
+
+CACHES = ("past_key_values", "cache", "cache_params", "mems")  # what transformers call them in a result
+FLOATS = (torch.float32, torch.float16, torch.float64, torch.bfloat16)
+
+
+class Unlike(errors.Unsupported):
+    """No graph does what forward does, whatever the sizes. changes: because it changes the module's own attributes."""
+
+    def __init__(self, message, changes=False):
+        super().__init__(message, 3)
+        self.changes = changes
+
+
+class Again(Exception):
+    """Caches of keys and values are part of this result: trace once more, with them."""
+
+
+def find_loss(result, tensors):
+    """Which of the tensors is the loss: what a mapping calls so, else the only float without dims; None: none is."""
+    scalars = [i for i, t in enumerate(tensors) if t.dim() == 0 and t.dtype in FLOATS]
+    named = result.get("loss") if hasattr(result, "get") and hasattr(result, "keys") else None
+    if named is not None:
+        return next((i for i in scalars if tensors[i] is named), None)
+    return scalars[0] if len(scalars) == 1 else None
+
+
+def odd_in(value):
+    """The class of the first thing in operands or a result that is no tensor, number, text, list, tuple or mapping of
+    these; None: there is none."""
+    if isinstance(value, (list, tuple)):
+        return next(filter(None, map(odd_in, value)), None)
+    if isinstance(value, dict):
+        return next(filter(None, map(odd_in, value.values())), None)
+    return None if isinstance(value, torch.Tensor) or value.__class__ in ATOMS else type(value).__name__
+
+
+def choose(result, keys):
+    """The result with these keys alone; None: all."""
+    if keys is None:
+        return result
+    return type(result)(**{key: value for key, value in result.items() if key in keys})
+
+
+def loose_tensors_as_buffers(module):
+    """Tensors that are attributes become buffers, which graphs read where they lie. State.restore() undoes it."""
+    for m in module.modules():
+        for name, value in list(m.__dict__.items()):
+            if isinstance(value, torch.Tensor) and not value.requires_grad:
+                m._buffers[name] = m.__dict__.pop(name)
+
+
+def _draws_of_python():
+    name, keys, *rest = np.random.get_state()
+    return random.getstate(), keys.tobytes(), rest
+
+
+class _Norms:
+    """In the place of torch.batch_norm: what it leaves in running statistics, which the exporter forgets."""
+
+    def __init__(self, module):
+        self.names = {f"{name}.{buffer}".lstrip(".") for name, m in module.named_modules() for buffer in m._buffers
+                      if isinstance(m, torch.nn.modules.batchnorm._NormBase) and m.training and m.track_running_stats}
+        self.left, self.norm = {}, torch.batch_norm  # by the id of the buffer
+
+    def __call__(self, x, weight, bias, mean, var, training, momentum, *more):
+        if training and mean is not None:
+            with torch.no_grad():
+                dims, values = [i for i in range(x.dim()) if i != 1], x.to(mean.dtype)
+                for buffer, new in ((mean, values.mean(dims)), (var, values.var(dims, correction=1))):
+                    self.left[id(buffer)] = (1 - momentum) * self.left.get(id(buffer), buffer) + momentum * new
+        return self.norm(x, weight, bias, mean, var, training, momentum, *more)
+
+
+def _nodes_behind(tensor):
+    """The nodes of PyTorch's autograd that a gradient of the tensor passes."""
+    seen, left = set(), [tensor.grad_fn]
+    while left:
+        node = left.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            left += [after for after, _ in node.next_functions]
+    return seen
+
+
+class Flat(torch.nn.Module):
+    """The module with tensors in and tensors out, whatever it takes and returns.
+
+    own: its forward; operands: leaves, of spec, and slots: of each leaf the number of a tensor, or None for what stays;
+    keys: those of the result that are wanted; caches: whether caches of keys and values may be returned. What a trace
+    found is in `told`: reason, why no graph does the same; leaves, of each leaf of the result ("output", number),
+    ("input", number), ("weight", name) or ("constant", value); spec; loss: the number of that output, or None; needs:
+    which outputs require a gradient; reaches: of each output the names of parameters and numbers of inputs that its
+    gradient reaches; updates: (name of a buffer, whether it is another tensor now), outputs behind the others;
+    settings: numbers and texts of the module's own that forward changes, as State.settings() has them.
+    """
+
+    def __init__(self, module, own, operands, keys, caches):
+        super().__init__()
+        self.module, self.own, self.keys, self.caches = module, own, keys, caches
+        self.leaves, self.slots, self.spec = operands.leaves, operands.slots, operands.spec
+        self.told = types.SimpleNamespace(reason=None, changes=False)
+        self.training = module.training  # of this one alone: each submodule keeps its mode
+
+    def _refuse(self, reason, changes=False):
+        if self.told.reason is None:
+            self.told.reason, self.told.changes = reason, changes
+
+    def forward(self, *tensors):
+        leaves = [leaf if slot is None else tensors[slot] for leaf, slot in zip(self.leaves, self.slots)]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        names = {id(t): ("input", i) for i, t in enumerate(tensors)}
+        own = dict(self.module.named_parameters())
+        names.update((id(p), ("weight", name)) for name, p in own.items())
+        buffers = dict(self.module.named_buffers())
+        versions = {id(t): t._version for t in (*tensors, *own.values(), *buffers.values())}
+        norms = _Norms(self.module)
+        result = self._watch(args, kwargs, norms)
+        for t in (*tensors, *own.values()):
+            if t._version != versions[id(t)]:
+                self._refuse(f"forward changes {self._called(names[id(t)])} in place")
+        updates = [(name, norms.left.get(id(now), now), now is not buffers.get(name))
+                   for name, now in self.module.named_buffers() if now is not buffers.get(name) or
+                   now._version != versions[id(now)] or id(now) in norms.left]
+        unseen = norms.names - {name for name, _, _ in updates}
+        if unseen:
+            self._refuse(f"forward updates '{min(unseen)}'")
+        return self._flatten(choose(result, self.keys), names, updates)
+
+    def _called(self, name):
+        return f"operand {name[1]}" if name[0] == "input" else f"'{name[1]}'"
+
+    def _watch(self, args, kwargs, norms):
+        """Calls forward, and looks at what it does beside."""
+        before, drawn, said = State(self.module, exact=True), _draws_of_python(), io.StringIO()
+
+        def hooked(tensor, hook):
+            self._refuse("forward registers a hook on a tensor")
+            return unittest.mock.Mock()
+
+        data = property(torch.Tensor.detach, torch._C.TensorBase.data.__set__)  # of which the exporter knows nothing
+        patch = unittest.mock.patch.object
+        with contextlib.redirect_stdout(said), patch(torch.Tensor, "register_hook", hooked), \
+                patch(torch.Tensor, "data", data, create=True), patch(torch, "batch_norm", norms):
+            result = self.own(*args, **kwargs)
+        after = State(self.module, exact=True)
+        self.told.settings = before.settings(after)
+        self.told.changed = f"forward changes the module's own '{before.difference(after)}'"
+        if self.told.settings is None:
+            self._refuse(self.told.changed, True)
+        if drawn != _draws_of_python():
+            self._refuse("forward draws random numbers of Python's or numpy's")
+        if said.getvalue():
+            self._refuse("forward prints")
+        return result
+
+    def _flatten(self, result, names, updates):
+        told, outputs = self.told, {}
+        odd = odd_in(result)
+        if odd in ("SymInt", "SymFloat", "SymBool"):
+            raise errors.Unsupported("the result holds a size that is open", 3)
+        if odd:
+            self._refuse(f"the result holds a {odd}" + "; hint: use_cache=False" * ("Cache" in odd))
+        found, told.spec = pytree.tree_flatten(result)
+        buffers = {id(b): ("weight", name) for name, b in self.module.named_buffers()}
+        told.leaves = []
+        for leaf in found:
+            if not isinstance(leaf, torch.Tensor):
+                told.leaves.append(("constant", leaf))
+                continue
+            named = names.get(id(leaf)) or buffers.get(id(leaf))
+            if named is None and leaf.dtype not in HELD:
+                self._refuse(f"the result is of {leaf.dtype}")
+            told.leaves.append(named or ("output", outputs.setdefault(id(leaf), (len(outputs), leaf))[0]))
+        tensors = [leaf for _, leaf in outputs.values()]
+        told.loss = find_loss(result, tensors)
+        if not self.caches and told.loss is None and not self.module.training and \
+                (isinstance(result, tuple) or any(getattr(result, name, 0) is None for name in CACHES)):
+            raise Again
+        told.dtypes, told.needs = [t.dtype for t in tensors], [t.requires_grad for t in tensors]
+        told.reaches = [self._reached(t, names) for t in tensors]
+        told.updates = [(name, is_new) for name, _, is_new in updates]
+        return (*tensors, *(now.clone() for _, now, _ in updates))
+
+    def _reached(self, tensor, names):
+        found = set()
+        for node in _nodes_behind(tensor) if tensor.requires_grad else ():
+            if isinstance(node, torch.autograd.function.BackwardCFunction):
+                self._refuse(f"forward uses the autograd.Function {node.name().removesuffix('Backward')}")
+            found.add(names.get(id(getattr(node, "variable", None)), (None, None))[1])
+        return found - {None}
