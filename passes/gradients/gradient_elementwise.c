@@ -4,6 +4,7 @@
 #include "../../compiler/shape.h"
 #include "../torch/torch_calls.h"
 #include "gradient.h"
+#include <math.h>
 
 static tc_value *x_of(const tc_grad *g) { return tc_input(g->node, 0); }
 
@@ -107,14 +108,19 @@ void tc_gradient_clip(tc_grad *g) {
     g->dins[0] = gradient_at_bound(g, 1, x, gradient_at_bound(g, 2, above, dy));
 }
 
-/* The root of a sum of powers of magnitudes: PyTorch's norms of orders other than 1, 2 and infinity. */
+/* The root of a sum of powers of magnitudes: PyTorch's norms of orders other than 1, 2 and infinity. Of even powers
+ * exporters leave the magnitudes out. */
 static bool is_root_of_norm(const tc_node *pow) {
     const tc_node *sum = tc_input(pow, 0)->producer, *power;
+    double order;
     if (!sum || !tc_node_is(pow, "", "Pow") || !tc_node_is(sum, "", "ReduceSum"))
         return false;
     power = tc_input(sum, 0)->producer;
-    return power && tc_node_is(power, "", "Pow") && tc_input(power, 0)->producer &&
-           tc_node_is(tc_input(power, 0)->producer, "", "Abs");
+    if (!power || !tc_node_is(power, "", "Pow"))
+        return false;
+    const tc_node *magnitude = tc_input(power, 0)->producer;
+    return (magnitude && tc_node_is(magnitude, "", "Abs")) ||
+           (tc_grad_known_number(tc_input(power, 1), &order) && fmod(order, 2) == 0);
 }
 
 /* The root, or one of the powers. */

@@ -3,6 +3,7 @@
  * are equal to the result share its gradient, the element of the data among them: as PyTorch's scatter_reduce has it.
  */
 #include "gradient.h"
+#include <math.h>
 #include <string.h>
 
 static bool is_nd(tc_grad *g) { return tc_node_is(g->node, "", "ScatterND"); }
@@ -68,11 +69,34 @@ static tc_value *hits(tc_grad *g, tc_value *value, tc_value *extremum) {
     return tc_grad_wide(g, tc_grad_cast(g, TC_OP(g, "Equal", value, extremum), tc_value_dtype(value)));
 }
 
+/* Constants beyond which no element of float16 is. */
+static bool is_extreme(const tc_value *value) {
+    const tc_node *made = value->producer;
+    const tc_attr *fill = made && tc_node_is(made, "", "ConstantOfShape") ? tc_attr_find(made, "value") : NULL;
+    const tc_tensor *tensor = fill ? fill->t : tc_value_constant(value);
+    bool all = tensor && tensor->data && tensor->count;
+    for (uint64_t i = 0; all && i < tensor->count; i++)
+        all = fabs(tc_tensor_get(tensor, i)) >= 65504;
+    return all;
+}
+
+/* scatter_reduce without include_self, as exporters write it: the same places are given the least number first.
+ * PyTorch counts the element there that was left out among those that share. */
+static tc_value *counted(tc_grad *g, tc_value *x, const char *reduction) {
+    const tc_node *before = x->producer;
+    const char *opposite = strcmp(reduction, "max") == 0 ? "min" : "max";
+    bool left_out = before && before->op == g->node->op && tc_input(before, 1) == tc_input(g->node, 1) &&
+                    tc_attr_int(before, "axis", 0) == tc_attr_int(g->node, "axis", 0) &&
+                    strcmp(tc_attr_string(before, "reduction", "none"), opposite) == 0 &&
+                    is_extreme(tc_input(before, 2));
+    return left_out ? tc_input(before, 0) : x;
+}
+
 static void gradient_of_extremum(tc_grad *g, const char *reduction) {
-    (void)reduction;
     tc_value *x = tc_input(g->node, 0), *updates = tc_input(g->node, 2), *y = tc_output(g->node, 0);
     tc_value *of_x = hits(g, x, y), *of_updates = hits(g, updates, gather(g, y));
-    tc_value *share = TC_OP(g, "Div", tc_grad_wide(g, g->douts[0]), scatter(g, of_x, of_updates, "add"));
+    tc_value *ties = scatter(g, hits(g, counted(g, x, reduction), y), of_updates, "add");
+    tc_value *share = TC_OP(g, "Div", tc_grad_wide(g, g->douts[0]), ties);
     if (g->needed[0])
         g->dins[0] = tc_grad_cast(g, TC_OP(g, "Mul", of_x, share), tc_value_dtype(x));
     if (g->needed[2])
