@@ -14,9 +14,23 @@ tc_value *tc_cloner_value(const tc_cloner *cloner, tc_value *value) {
     return copy == &absent ? NULL : copy ? copy : value;
 }
 
+/* Behind the steps of a path that both begin with: what lies in nested graphs was named when the outer one was copied,
+ * and names are not to double with each depth. */
+static const char *own_steps(const char *prefix, const char *name) {
+    size_t shared = 0;
+    for (size_t i = 0;; i++) {
+        bool ends = prefix[i] == '/' || prefix[i] == '\0';
+        if (ends && (name[i] == '/' || name[i] == '\0'))
+            shared = i + (name[i] == '/');
+        if (prefix[i] == '\0' || prefix[i] != name[i])
+            return name + shared;
+    }
+}
+
 static const char *copy_name(const tc_cloner *cloner, tc_graph *graph, const char *name) {
     if (!cloner->prefix)
         return name;
+    name = own_steps(cloner->prefix, name);
     return *name ? tc_arena_printf(graph->model->arena, "%s/%s", cloner->prefix, name) : cloner->prefix;
 }
 

@@ -3,6 +3,7 @@
 Runtime computes of the model as it is, and their gradients are central differences of that.
 usage: check_unroll.py TEMPOC"""
 import os
+import re
 import sys
 
 import numpy as np
@@ -135,8 +136,26 @@ def too_many():
     return [("nested", nested), ("endless", f"g (float[3] x) => (float[3] y999) {{ {loops} }}")]
 
 
+def deep(tempoc, name, depth=24):
+    """Names of what lies deep grow with the depth, and do not double with each level."""
+    inner, read = "y0 = Neg (x)", "x"
+    for k in range(depth):
+        label = f"[n{k}] " if name else ""
+        inner = f"""{label}y{k + 1} = If (yes) <then_branch = t{k} () => (float[3] y{k}) {{ {inner} }},
+            else_branch = e{k} () => (float[3] z{k}) {{ z{k} = Abs ({read}) }}>""" if name != "loops" else \
+            f"""{label}y{k + 1} = Loop (one, "", x) <body = b{k} (int64 i{k}, bool go{k}, float[3] s{k}) =>
+            (bool go{k}, float[3] y{k}) {{ {inner} }}>"""
+    with open(path("deep.onnxt"), "w", encoding="utf-8") as out:
+        out.write(f"{HEADER} g (float[3] x) => (float[3] y{depth}) <bool yes = {{1}}, int64 one = {{1}}> {{ {inner} }}")
+    said = run(tempoc, path("deep.onnxt"), "-o", "-", "--emit=text", "--passes=shapes,canonicalize", "-q").out
+    longest = max(re.findall(r"[\w/]+", said), key=len)
+    return None if "Neg (x)" in said and len(longest) < 12 * depth else f"{len(longest)} characters: {longest[:90]}"
+
+
 for title, *graph in CASES:
     case(title, check, sys.argv[1], *graph)
 for title, graph in too_many():
     case(title, stays, sys.argv[1], graph)
+for title in ("", "named", "loops"):
+    case(f"deep {title}", deep, sys.argv[1], title)
 finish()
