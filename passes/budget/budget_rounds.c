@@ -7,9 +7,10 @@
 #include <string.h>
 
 /* A search takes this many seconds unless it is told; each further round a third, but the second one, which goes on
- * from a whole search and mostly finds what fits, two. The guard is so many times as long, and some seconds more: short
- * searches, too, are to end by their steps on a busy machine. */
-enum { ROUNDS = 4, SECONDS = 4, THIRDS = 3, STEPS_A_SECOND = 1000000, GUARD = 6, GRACE = 10 };
+ * from a whole search and mostly finds what fits, two. Where it is told, all rounds share what it is told: the first
+ * one has half. To make a graph of a schedule and to plan it costs as much as so many steps for each node. The guard is
+ * so many times as long, and some seconds more: short searches, too, are to end by their steps on a busy machine. */
+enum { ROUNDS = 4, SECONDS = 4, THIRDS = 3, STEPS_A_SECOND = 1000000, STEPS_A_NODE = 16, GUARD = 6, GRACE = 10 };
 
 typedef struct search {
     tc_pass_env *env;
@@ -22,7 +23,22 @@ typedef struct search {
     tc_plan best; /* n_steps 0: there is none */
     tc_plan last;
     uint32_t round;
+    double left; /* seconds of steps, of those that --remat-time gives */
 } search;
+
+static bool has_time(const search *x) { return !x->s->stopped && x->left > 0; }
+
+static double seconds_of_round(const search *x) {
+    const double told = x->env->options->remat_time;
+    uint32_t thirds = x->round == 0 ? THIRDS : x->round == 1 && x->last.n_steps > 0 ? 2 : 1;
+    double seconds = (told > 0 ? told / 2 : SECONDS) * thirds / THIRDS / (x->aim->part > 0 ? x->aim->part : 1);
+    return told > 0 && seconds > x->left ? x->left : seconds;
+}
+
+static void spend(search *x, uint64_t steps) {
+    if (x->env->options->remat_time > 0)
+        x->left -= (double)steps / STEPS_A_SECOND;
+}
 
 /* "order  12%: best so far 98.3% of the budget, +4.1% time". */
 static void tell(void *user, const tc_remat_progress *p) {
@@ -111,6 +127,7 @@ static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t
     if (wrong)
         return tc_error(x->env->ctx, TC_BUG, NULL, "the search made a schedule that is wrong: %s", wrong);
     tc_budget_forget(x->arena, x->b, steps, out->n_steps);
+    spend(x, outcome.work);
     x->s->stopped |= outcome.stopped;
     x->s->timed_out |= outcome.timed_out;
     return tc_budget_failed(x->env->ctx, tc_remat_simulate(&x->b->problem, steps, out->n_steps, NULL, &out->live));
@@ -119,10 +136,7 @@ static tc_status run_search(search *x, const tc_remat_problem *problem, uint64_t
 /* Searches for `budget` live bytes, from the last schedule on. *out_met: found. Where there are forms, it begins with a
  * schedule that was searched without them, so that they cannot lead astray. */
 static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
-    const tc_options *options = x->env->options;
-    uint32_t thirds = x->round == 0 ? THIRDS : x->round == 1 && x->last.n_steps > 0 ? 2 : 1;
-    double seconds = (options->remat_time > 0 ? options->remat_time : SECONDS) * thirds / THIRDS;
-    seconds /= x->aim->part > 0 ? x->aim->part : 1;
+    double seconds = seconds_of_round(x);
     tc_remat_schedule from[TC_MOST_NEAR + 1];
     uint32_t n_from = begin_with(x, from);
     if (n_from == 0 && x->b->units.has_forms) {
@@ -135,6 +149,7 @@ static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
     TC_TRY(run_search(x, &x->b->problem, budget, seconds, from, n_from, &x->last));
     *out_met = x->last.live.peak_bytes <= budget;
     TC_TRY(tc_budget_measure(x->env, x->model, x->b, &x->last));
+    spend(x, (uint64_t)x->last.n_steps * STEPS_A_NODE);
     if (is_better(x, &x->last))
         x->best = x->last;
     return TC_OK;
@@ -155,7 +170,7 @@ static uint64_t next_aim(uint64_t aim, const search *x, bool met) {
 static tc_status search_budget(search *x, uint32_t first_round) {
     uint64_t budget = x->wanted;
     bool met = true;
-    for (x->round = first_round; x->round < ROUNDS && !x->s->met && !x->s->stopped; x->round++) {
+    for (x->round = first_round; x->round < ROUNDS && !x->s->met && has_time(x); x->round++) {
         TC_TRY(run_round(x, budget, &met));
         x->s->met = x->best.arena <= x->wanted;
         budget = next_aim(budget, x, met);
@@ -170,7 +185,7 @@ static tc_status search_least(search *x, bool quick) {
     bool met;
     x->round = quick;
     TC_TRY(run_round(x, x->s->floor, &met));
-    for (uint64_t part = 16; !quick && part <= 256 && !x->s->stopped; part *= x->s->met ? 1 : 4) {
+    for (uint64_t part = 16; !quick && part <= 256 && has_time(x); part *= x->s->met ? 1 : 4) {
         uint64_t most = x->best.arena;
         x->wanted = most - most / part;
         x->s->met = false;
@@ -180,7 +195,7 @@ static tc_status search_least(search *x, bool quick) {
         TC_TRY(search_budget(x, 1));
     }
     x->round = 1;
-    if (!quick && !x->s->stopped) {
+    if (!quick && has_time(x)) {
         x->wanted = x->best.arena;
         x->last = x->best;
         TC_TRY(run_round(x, x->best.live.peak_bytes, &met));
@@ -198,6 +213,7 @@ tc_status tc_budget_search(tc_pass_env *env, tc_arena *arena, tc_model *model, c
                            const tc_aim *aim, tc_plan_summary *summary, tc_plan *out_plan) {
     search x = {
         .env = env, .arena = arena, .model = model, .b = budget, .aim = aim, .wanted = aim->wanted, .s = summary};
+    x.left = env->options->remat_time > 0 ? env->options->remat_time / (aim->part > 0 ? aim->part : 1) : 1;
     bool hopeless = aim->wanted > 0 && aim->wanted < summary->floor;
     tc_status status =
         aim->wanted == 0 || hopeless ? search_least(&x, hopeless && !env->options->best_effort) : search_budget(&x, 0);
