@@ -39,12 +39,35 @@ static tc_status restore_divisor(tc_restore *r, const tc_restore_call *entry) {
     return TC_OK;
 }
 
-static void tell_erfcx(const tc_restore *r, const tc_restore_call *entry) {
-    tc_warn(
-        r->env->ctx, entry->nodes[0],
-        "the exporter writes special.erfcx, of special.log_ndtr, too, as exp(x^2) (1 - erf(x)), which is not finite "
-        "beyond 9, nor log_ndtr below -13, where PyTorch's is");
-    tc_hint(r->env->ctx, "clamp what it reads, or write it in another form");
+/* Operations that the exporter writes in a form that overflows. */
+static const struct {
+    const char *operation, *form;
+} overflowing[] = {
+    {"aten.special_erfcx", "special.erfcx, of special.log_ndtr, too, as exp(x^2) (1 - erf(x)): not finite beyond 9"},
+    {"aten.logaddexp", "logaddexp as log(exp(a) + exp(b)): not finite beyond 88 and below -103"},
+    {"aten.logaddexp2", "logaddexp2 as log2(2^a + 2^b): not finite beyond 128 and below -149"},
+    {"aten.logcumsumexp", "logcumsumexp as log(cumsum(exp(x))): not finite beyond 88 and below -103"},
+};
+
+static void tell_overflow(const tc_restore *r, const tc_restore_call *entry) {
+    for (size_t i = 0; i < TC_COUNT(overflowing); i++) {
+        if (!tc_torch_call_is(&entry->call, overflowing[i].operation))
+            continue;
+        tc_warn(r->env->ctx, entry->nodes[0], "the exporter writes %s, where PyTorch's is", overflowing[i].form);
+        tc_hint(r->env->ctx, "clamp what it reads, or write it in another form, as a + softplus(b - a) for logaddexp");
+    }
+}
+
+/* aten.elu.default(%x, 1.5, 2.0, 0.5) */
+static tc_status check_elu(const tc_restore *r, const tc_restore_call *entry) {
+    static const char *const names[] = {"scale", "input_scale"};
+    for (size_t i = 0; i < TC_COUNT(names); i++) {
+        const char *word = tc_torch_call_argument(&entry->call, 2 + i, names[i]);
+        if (word && strtod(word, NULL) != 1)
+            return tc_restore_refuse(r, entry->nodes[0], "the exporter left out the scales of PyTorch's elu",
+                                     "write it as scale * elu(input_scale * x, alpha)");
+    }
+    return TC_OK;
 }
 
 /* Operations for which it matters that a number is not quite 0, and the argument that it is for. */
@@ -90,8 +113,9 @@ tc_status tc_restore_faults(tc_restore *r) {
         const tc_restore_call *entry = &r->calls[i];
         if (tc_torch_call_is(&entry->call, "aten.avg_pool2d") || tc_torch_call_is(&entry->call, "aten.avg_pool3d"))
             TC_TRY(restore_divisor(r, entry));
-        if (tc_torch_call_is(&entry->call, "aten.special_erfcx"))
-            tell_erfcx(r, entry);
+        if (tc_torch_call_is(&entry->call, "aten.elu"))
+            TC_TRY(check_elu(r, entry));
+        tell_overflow(r, entry);
         tell_epsilon(r, entry);
     }
     return TC_OK;

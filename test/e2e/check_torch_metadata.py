@@ -609,10 +609,15 @@ def check_told_faults(case):
         code, said = case.compile(model_of(made, {"m.w": [1.0, 2.0, 3.0]}, told))
         expect(f"a number that was dropped before {target}", code == 0 and
                ("takes a number of at most" in said) == warned, said)
-    made = [node("%e = aten.special_erfcx.default(%p_m_w,)", "Erf", ["m.w"], ["e"]),
-            helper.make_node("Mul", ["x", "e"], ["z"]), *summed("z", False)]
-    code, said = case.compile(model_of(made, {"m.w": [1.0, 2.0, 3.0]}, told))
-    expect("erfcx", code == 0 and "special.log_ndtr" in said, said)
+    for call, op, code_of, warned in (("special_erfcx.default(%p_m_w,)", "Erf", 0, "special.log_ndtr"),
+                                      ("logaddexp.default(%p_m_w, %x)", "Exp", 0, "softplus"),
+                                      ("erf.default(%p_m_w,)", "Erf", 0, None),
+                                      ("elu.default(%p_m_w, 1.5, 2.0)", "Elu", 3, "left out the scales"),
+                                      ("elu.default(%p_m_w, 1.5)", "Elu", 0, None)):
+        made = [node("%e = aten." + call, op, ["m.w"], ["e"]), helper.make_node("Mul", ["x", "e"], ["z"]),
+                *summed("z", False)]
+        code, said = case.compile(model_of(made, {"m.w": [1.0, 2.0, 3.0]}, told))
+        expect(call, code == code_of and (warned in said if warned else not said), said)
 
 
 # --- nonsense ---------------------------------------------------------------------------------------------------------
