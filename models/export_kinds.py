@@ -3,7 +3,7 @@
 computed parameters away, each with PyTorch's own loss and gradients.
 
 usage: export_kinds.py OUT_DIR [NAME ...]      NAME: MODULE-EXPORTER_OPSET, as in folds-dyn_18; default: all
-  MODULE    kinds folds lostfolds
+  MODULE    kinds folds merged lostfolds
   EXPORTER  dyn, or plain (the same with optimize=False)
 Each OUT_DIR/NAME holds model.onnx, inputs.npz and expected.npz: loss, and a gradient under each name that tempoc goes
 by. That is the initializer's where it holds the parameter's elements in some layout or rows of a table: of those it has
@@ -123,6 +123,25 @@ class LostFolds(nn.Module):
         return F.cross_entropy(self.head(x), labels) + 0.1 * weight.square().sum()
 
 
+class Merged(nn.Module):
+    """Layers of equal weights and other biases, whose first nodes the exporter merges; beside them what is no merging: a
+    parameter that is not used, one under two names, and a call that stands there twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.unused = nn.Linear(H, H), nn.Linear(H, H), drawn(H)
+        self.words, self.head, self.norm = nn.Embedding(C, H), nn.Linear(H, C, bias=False), nn.LayerNorm(H)
+        self.head.weight, self.parted = self.words.weight, ("first.weight", "second.weight")
+
+    def equalize(self):
+        self.second.weight.copy_(self.first.weight)
+
+    def forward(self, x, labels):
+        x = torch.tanh(self.first(x)) * self.second(x).sigmoid() + self.words(labels)
+        x = torch.sin(self.norm(x)) + torch.cos(self.norm(x))
+        return F.cross_entropy(self.head(x), labels)
+
+
 def token_ids():
     return torch.tensor([[1, 5, 3, 9], [4, 4, 10, 2]])
 
@@ -132,9 +151,11 @@ MODULES = {
     "kinds": (Kinds, lambda: {"ids": token_ids(), "positions": torch.arange(S).float(), "labels": LABELS,
                               "target": torch.tensor([0.3, -0.8])}),
     "folds": (Folds, lambda: {"ids": token_ids(), "labels": LABELS}),
+    "merged": (Merged, lambda: {"x": torch.randn(B, H), "labels": LABELS}),
     "lostfolds": (LostFolds, lambda: {"x": torch.randn(B, H), "labels": LABELS}),
 }
-ALL = [f"{module}-{exporter}" for module in MODULES for exporter in ("dyn_18", "plain_23")]
+ALL = [f"{module}-{exporter}" for module in MODULES for exporter in ("dyn_18", "plain_23")
+       if (module, exporter) != ("merged", "plain_23")]
 # What is trained of lostfolds-dyn_18, with --train for a copy (base + down up) and --freeze for other results.
 KEPT = {"fc.weight": "fc.weight", "fc.bias": "fc.bias", "wn.bias": "wn.bias", "sn.bias": "sn.bias",
         "head.weight": "head.weight", "head.bias": "head.bias", "norm": "add", "base": "add_2"}
@@ -146,6 +167,8 @@ def make(module):
     with torch.no_grad():
         for p in made.parameters():
             p.copy_(torch.randn_like(p) * 0.4)
+        if hasattr(made, "equalize"):
+            made.equalize()
     return made, inputs
 
 
@@ -210,8 +233,10 @@ def expected(module, inputs, model):
     loss = module(*inputs.values())
     loss.backward()
     stored = {init.name: numpy_helper.to_array(init) for init in model.graph.initializer}
-    pairs = [gradient(name, p.detach().numpy(), p.grad.numpy(), stored, folds(model))
-             for name, p in module.named_parameters()]
+    used = {p: name for name, p in module.named_parameters(remove_duplicate=False) if p.grad is not None}
+    parted = getattr(module, "parted", ())  # tempoc makes these again as they were; tied ones go by their last names
+    pairs = [(name, p.grad.numpy()) if name in parted else
+             gradient(name, p.detach().numpy(), p.grad.numpy(), stored, folds(model)) for p, name in used.items()]
     return {"loss": loss.detach().numpy(), **{name + "_grad": grad for name, grad in pairs}}
 
 
