@@ -124,8 +124,8 @@ class LostFolds(nn.Module):
 
 
 class Merged(nn.Module):
-    """Layers of equal weights and other biases, whose first nodes the exporter merges; beside them what is no merging: a
-    parameter that is not used, one under two names, and a call that stands there twice."""
+    """Layers of equal weights and other biases, whose first nodes the exporter merges; beside them what is no merging:
+    a parameter that is not used, one under two names, and a call that stands there twice."""
 
     def __init__(self):
         super().__init__()
