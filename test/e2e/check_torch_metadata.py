@@ -597,6 +597,20 @@ def check_divisor(case):
         expect(f"average pooling of {call}: refused", code == 3 and "divisor_override" in said, said)
 
 
+def check_given_statistics(case):
+    """Running statistics that the program computes: a norm that trains takes those of the batch all the same."""
+    told, weights = signature_of(p_m_w="m.w", x=None), {"m.w": [1.0, 2.0, 3.0], "zero": [0.0] * 3, "one": [1.0] * 3}
+    xw = X * [1, 2, 3]
+    batch, own = (((xw - xw.mean(0)) ** 2 / (xw.var(0) + 1e-5)).sum(), (xw ** 2 / (1 + 1e-5)).sum())
+    for mode, mean, want in (("True", "%zeros", batch), ("False", "%zeros", own), ("True", "None", own)):
+        call = f"%bn = aten.native_batch_norm.default(%xw, None, None, {mean}, {mean}, {mode}, 0.1, 1e-05)"
+        made = [helper.make_node("Mul", ["x", "m.w"], ["xw"]), helper.make_node("Neg", ["zero"], ["zeros"]),
+                node(call, "BatchNormalization", ["xw", "one", "zero", "zeros", "one"], ["bn"]), *summed("bn")]
+        code, said = case.compile(model_of(made, weights, told))
+        loss = case.run(X.astype(np.float32))["loss"] if code == 0 else 0
+        expect(f"batch norm of {mean}, training {mode}", close(loss, want), (said, loss, want))
+
+
 def check_told_faults(case):
     told = signature_of(p_m_w="m.w", x=None)
     for target, op, read, warned in (("sqrt.default(%add,)", "Sqrt", ["y"], True),
