@@ -3,11 +3,10 @@ import collections
 import ctypes
 import functools
 import os
-import threading
 
 import numpy as np
 
-from . import errors, library
+from . import errors, forks, library
 
 try:
     from ml_dtypes import bfloat16 as _bfloat16
@@ -67,7 +66,7 @@ class Session:
 
     def __init__(self, model, device=None, threads=0, seed=0, **options):
         self._handle = None
-        self._lock = threading.RLock()
+        self._lock = forks.Lock()
         self._library = library.load()
         self._model = model  # a Compiled deletes its file when it goes
         self._bound = {}

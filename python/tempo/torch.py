@@ -21,7 +21,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
-from . import errors
+from . import errors, forks
 from .torch_export import Exported, Unlike, open_dims
 from .torch_state import ATOMS, State, why_not_held
 from .torch_entry import Entry
@@ -32,15 +32,15 @@ MANY_EXPORTS, MOST_ENTRIES, MOST_STATES, MOST_CHANGES = 8, 32, 8, 2
 
 class _Exporting:
     """PyTorch's exporter changes modules, and functions of PyTorch's, while it traces: one thread at a time."""
-    lock, thread = threading.RLock(), None
+    lock, thread = forks.Lock(), None
 
     def __enter__(self):
-        self.lock.acquire()
+        self.lock.__enter__()
         _Exporting.thread = threading.get_ident()
 
     def __exit__(self, *unused):
         _Exporting.thread = None
-        self.lock.release()
+        self.lock.__exit__()
 
 
 def _traced_by_another():
@@ -96,7 +96,7 @@ class _Runner:
         self.options = dict(settings["options"], recipe=settings["recipe"])
         self.entries, self.told, self.state = [], set(), None
         self.changes, self.restless = 0, None  # how often forward was seen to change attributes, and which
-        self.lock = threading.RLock()
+        self.lock = forks.Lock()
 
     def own(self, *args, **kwargs):
         """PyTorch's forward."""

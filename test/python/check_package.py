@@ -7,9 +7,11 @@ import concurrent.futures
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 
 import ml_dtypes
@@ -249,6 +251,39 @@ def check_threads():
     for i, results in enumerate(got):
         for key, value in results.items():
             np.testing.assert_array_equal(value, want[i % 2][key])
+
+
+def check_forks():
+    """A child of fork, where no other thread is, has the right numbers or an error, and waits for nobody."""
+    session = tempo.Session(tempo.compile(case("bert-dyn_18")), threads=2)
+    feeds = load(case("bert-dyn_18", "inputs.npz"))
+    want, is_over = session.run(feeds), threading.Event()
+
+    def child():
+        signal.alarm(20)
+        try:
+            got = session.run(feeds)
+            os._exit(any((got[key] != want[key]).any() for key in want))
+        except tempo.errors.Usage:
+            os._exit(9)
+
+    def fork():
+        process = os.fork()
+        if process == 0:
+            child()
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+    def work():
+        while not is_over.is_set():
+            session.run(feeds)
+
+    assert fork() == 0
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(work)
+        codes = {fork() for _ in range(8)}
+        is_over.set()
+    assert codes <= {0, 9}, codes
+    assert all((session.run(feeds)[key] == want[key]).all() for key in want)
 
 
 def check_memory():
