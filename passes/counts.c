@@ -189,23 +189,35 @@ static enum { MIXED, SUMS, SAMPLES } terms_of(counting *c, tc_value *value) {
     return !known ? MIXED : sums ? SUMS : samples ? SAMPLES : MIXED;
 }
 
-/* A mean of samples, as all elements of what it is a mean of. */
-static bool is_mean(counting *c, tc_value *value) {
-    return terms_of(c, value) == SAMPLES && value->producer && tc_node_is(value->producer, "", "ReduceMean");
+/* What the value is a mean of: x of a view of ReduceMean(x), of samples. NULL: it is none. */
+static tc_value *meant(counting *c, tc_value *value) {
+    if (terms_of(c, value) != SAMPLES)
+        return NULL;
+    while (value->producer && tc_node_has(value->producer, TC_VIEW))
+        value = tc_input(value->producer, 0);
+    return value->producer && tc_node_is(value->producer, "", "ReduceMean") ? tc_input(value->producer, 0) : NULL;
+}
+
+/* y, but 0 where what it guards is. */
+static tc_value *counted(counting *c, tc_value *y, tc_value *guarded) {
+    tc_grad *g = &c->g;
+    tc_value *zero = tc_grad_scalar(g, TC_FLOAT, 0), *count = tc_grad_cast(g, y, TC_FLOAT);
+    if (guarded == y)
+        return count;
+    return TC_OP(g, "Where", TC_OP(g, "Greater", tc_grad_cast(g, guarded, TC_FLOAT), zero), count, zero);
 }
 
 /* x / y: y of data; both sums, or both means; x is one, or `always`. */
 static void weigh_quotient(counting *c, term t, tc_node *node, tc_value *x, tc_value *y, bool always) {
-    tc_value *count = without_guard(y);
-    bool sum = always || terms_of(c, x) == SUMS, counts = is_size(count) || terms_of(c, count) == SUMS;
-    if (!counts && is_mean(c, count) && terms_of(c, x) == SAMPLES) {
-        sum = counts = true;
-        count = TC_OP(&c->g, "Mul", tc_grad_cast(&c->g, count, TC_FLOAT), size_of(c, tc_input(count->producer, 0)));
-    }
-    if (sum && counts && is_one(y) && !depends(c, count, OF_WEIGHTS))
-        add_counted(c, t, tc_grad_cast(&c->g, count, TC_FLOAT));
-    else
+    tc_value *guarded = without_guard(y);
+    bool sum = always || terms_of(c, x) == SUMS, counts = is_size(guarded) || terms_of(c, guarded) == SUMS;
+    tc_value *of = !counts && terms_of(c, x) == SAMPLES ? meant(c, guarded) : NULL;
+    if (!(of || (sum && counts)) || !is_one(y) || depends(c, guarded, OF_WEIGHTS)) {
         add_unknown(c, t, node);
+        return;
+    }
+    add_counted(c, t,
+                of ? TC_OP(&c->g, "Mul", tc_grad_cast(&c->g, y, TC_FLOAT), size_of(c, of)) : counted(c, y, guarded));
 }
 
 static void weigh_division(counting *c, term t, tc_node *node) {

@@ -58,6 +58,8 @@ LOSSES = {
     "fused": ("loss = ai.tempo.LinearCrossEntropy <ignore_index = -100> (x2, W, flat, b)", mean),
     "sum by sum": ("loss = Div (sum, n)", mean),
     "by 1 at least": ("d = Max (n, one) loss = Div (sum, d)", mean),
+    "mean by 1 at least": ("a = ReduceMean <keepdims = 1> (kept) c = ReduceMean <keepdims = 1> (mask) d = Max (c, one) "
+                           "q = Div (a, d) loss = Squeeze (q)", lambda nll, m, *_: (nll * m).mean()),
     "chosen": ("some = Greater (n, zero) q = Div (sum, n) loss = Where (some, q, zero)", mean),
     "sum of quotients": ("q = Div (kept, n) loss = ReduceSum <keepdims = 0> (q)", mean),
     "mean by mean": ("a = ReduceMean <keepdims = 0> (kept) c = ReduceMean <keepdims = 0> (mask) loss = Div (a, c)",
