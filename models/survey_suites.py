@@ -103,8 +103,9 @@ def run(model, path, module, o, double=False):
     if double:
         survey_double.widen_graph(model.graph)
         feeds = survey_double.widened(feeds)
+    else:
+        np.savez(os.path.join(os.path.dirname(path), "inputs.npz"), **feeds)
     onnx.save(model, path)
-    np.savez(os.path.join(os.path.dirname(path), "inputs.npz"), **feeds)
     is_told = any(p.key.startswith("pkg.torch") for p in model.graph.metadata_props)
     train = [] if is_told else [t.name for t in model.graph.initializer if t.name in own]
     return tempo.Session(tempo.compile(path, names="pytorch", loss="loss", train=train), threads=1).run(feeds)
