@@ -126,7 +126,8 @@ def _trace(module, flat, tensors, shapes):
     """The exported program of a trace; the module is as it was then."""
     state, learns = State(module, exact=True), torch.is_grad_enabled()
     try:
-        with quiet_and_plain(module, flat.caches), torch.inference_mode(False), torch.set_grad_enabled(learns):
+        with quiet_and_plain(module, flat.caches), torch.random.fork_rng(devices=[]), torch.inference_mode(False), \
+                torch.set_grad_enabled(learns):
             loose_tensors_as_buffers(module)
             program = with_stops(flat, tuple(tensors), shapes)
     except Again:

@@ -63,9 +63,10 @@ def loose_tensors_as_buffers(module):
                 m._buffers[name] = m.__dict__.pop(name)
 
 
-def _draws_of_python():
+def _generators():
+    """What random numbers come from; a trace draws none of PyTorch's."""
     name, keys, *rest = np.random.get_state()
-    return random.getstate(), keys.tobytes(), rest
+    return random.getstate(), keys.tobytes(), rest, torch.initial_seed()
 
 
 class _Norms:
@@ -127,11 +128,14 @@ class Flat(torch.nn.Module):
         names.update((id(p), ("weight", name)) for name, p in own.items())
         buffers = dict(self.module.named_buffers())
         versions = {id(t): t._version for t in (*tensors, *own.values(), *buffers.values())}
-        norms = _Norms(self.module)
+        needed, norms = {id(t): t.requires_grad for t in (*tensors, *own.values())}, _Norms(self.module)
         result = self._watch(args, kwargs, norms)
         for t in (*tensors, *own.values()):
-            if t._version != versions[id(t)]:
+            if t._version != versions[id(t)] or t.requires_grad != needed[id(t)]:
                 self._refuse(f"forward changes {self._called(names[id(t)])} in place")
+        left = pytree.tree_leaves((args, kwargs))
+        if len(left) != len(leaves) or any(a is not b for a, b in zip(left, leaves)):
+            self._refuse("forward changes a list or dict among its operands")
         updates = [(name, norms.left.get(id(now), now), now is not buffers.get(name))
                    for name, now in self.module.named_buffers() if now is not buffers.get(name) or
                    now._version != versions[id(now)] or id(now) in norms.left]
@@ -145,24 +149,25 @@ class Flat(torch.nn.Module):
 
     def _watch(self, args, kwargs, norms):
         """Calls forward, and looks at what it does beside."""
-        before, drawn, said = State(self.module, exact=True), _draws_of_python(), io.StringIO()
+        before, drawn, said = State(self.module, exact=True), _generators(), io.StringIO()
 
-        def hooked(tensor, hook):
-            self._refuse("forward registers a hook on a tensor")
-            return unittest.mock.Mock()
+        def refused(what):
+            return lambda *unused: self._refuse(what) or unittest.mock.Mock()
 
         data = property(torch.Tensor.detach, torch._C.TensorBase.data.__set__)  # of which the exporter knows nothing
         patch = unittest.mock.patch.object
-        with contextlib.redirect_stdout(said), patch(torch.Tensor, "register_hook", hooked), \
-                patch(torch.Tensor, "data", data, create=True), patch(torch, "batch_norm", norms):
+        with contextlib.redirect_stdout(said), patch(torch.Tensor, "data", data, create=True), \
+                patch(torch.Tensor, "register_hook", refused("forward registers a hook on a tensor")), \
+                patch(torch.Tensor, "detach_", refused("forward detaches a tensor in place")), \
+                patch(torch, "manual_seed", refused("forward seeds a generator")), patch(torch, "batch_norm", norms):
             result = self.own(*args, **kwargs)
+            if drawn != _generators():
+                self._refuse("forward draws random numbers of Python's or numpy's")
         after = State(self.module, exact=True)
         self.told.settings = before.settings(after)
         self.told.changed = f"forward changes the module's own '{before.difference(after)}'"
         if self.told.settings is None:
             self._refuse(self.told.changed, True)
-        if drawn != _draws_of_python():
-            self._refuse("forward draws random numbers of Python's or numpy's")
         if said.getvalue():
             self._refuse("forward prints")
         return result

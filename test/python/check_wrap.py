@@ -235,21 +235,6 @@ def check_modes():
         assert not torch.equal(wrapped(*batch())[1], wrapped(*batch())[1])  # it drops
 
 
-def check_mixed_modes():
-    """Submodules keep the mode that they have, each of its own."""
-    layers = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8))
-    wrapped = tempo.torch.wrap(layers.train())
-    x = batch()[0]
-    for dropping in (True, False, True):
-        wrapped[1].train(dropping)
-        y = wrapped(x)
-        assert torch.equal(y, wrapped(x)) != dropping
-    layers[1].eval()
-    same(wrapped(x).detach(), layers(x).detach())
-    wrapped.eval()
-    assert not layers[0].training and len(wrapped._tempo.entries) == 2
-
-
 def check_shapes():
     module = make("loss")
     wrapped = tempo.torch.wrap(copy.deepcopy(module), batch())
@@ -318,20 +303,6 @@ def check_again():
         assert "changed between forward and backward" in str(e)
         return
     raise AssertionError("the weights were changed, and nobody said so")
-
-
-def check_frozen():
-    module = make("loss")
-    module.inner.weight.requires_grad_(False)
-    wrapped = tempo.torch.wrap(copy.deepcopy(module), batch())
-    for _ in range(2):
-        module(*batch()).backward()
-        wrapped(*batch()).backward()
-        same_gradients(wrapped, module)
-        for m in (module, wrapped):
-            m.inner.weight.requires_grad_(True)
-            m.norm.bias.requires_grad_(False)
-            m.zero_grad(set_to_none=True)
 
 
 def check_inputs():
