@@ -33,6 +33,14 @@ static void single_dims(const tc_standin *s, int64_t *dims) {
         dims[i] = s->fold.spread && (first_only ? i == 0 : repeats(s, i)) ? 1 : tensor->dims[i];
 }
 
+/* All elements are equal, and between the first and the last axis is another one that may have been repeated. */
+static bool may_be_any(const tc_standin *s) {
+    bool any = false;
+    for (int i = 1; i + 1 < s->value->init->rank; i++)
+        any = any || s->value->init->dims[i] > 1;
+    return any && s->fold.spread && s->data && is_uniform(s);
+}
+
 /* The elements at index 0 of the axes that are 1 in `dims`. */
 static tc_tensor *single(const tc_unfold *u, const tc_standin *s, const int64_t *dims) {
     const tc_tensor *tensor = s->value->init;
@@ -181,6 +189,8 @@ void tc_unfold_repeated(tc_unfold *u, const tc_standin *s) {
         return tc_torch_set_name(u->env, s->value->name, s->target, fold.layout); /* nothing to repeat */
     if (!s->data && (fold.n_functions || !tensor->external))
         return tc_unfold_refuse(u, s, "its weights are needed to tell and are not there");
+    if (may_be_any(s) && !tc_unfold_parameter_of(u, s->target))
+        return tc_unfold_refuse(u, s, "its elements are all equal, so that nothing tells which were repeated");
     single_dims(s, dims);
     tc_tensor *one = s->data ? single(u, s, dims) : single_external(u, s, dims);
     if (fold.n_functions && !find_order(&fold, one))
