@@ -170,7 +170,7 @@ def attempt(cases, folder, o):
         found = [("exporter", f"{type(e).__name__}: {e}")]
     one_name = len({case.name for case in cases}) == 1
     if len(cases) > 1 and (len(found) < len(cases) and not (one_name and "No ONNX function" in found[0][1]) or
-                           "WRONG" in dict(found) and not o.twists):
+                           "WRONG" in dict(found)):
         half = len(cases) // 2
         shutil.rmtree(os.path.dirname(path))
         return attempt(cases[:half], folder, o) + attempt(cases[half:], folder, o)
