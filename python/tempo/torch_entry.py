@@ -77,12 +77,13 @@ class Entry:
                 with torch.no_grad():
                     self.weights.at(name).copy_(tensor)
 
-    def gradients(self, session):
-        """{id of a parameter, in the session's memory, or name of an input: gradient}; of a parameter with several
+    def gradients(self, session, weights=None):
+        """Of these weights, or of the module's own: {id of a parameter, in the session's memory, or name of an input: gradient}; of a parameter with several
         names the file may have any of them."""
         found = {name: copy_out(session.output_tensor(name + "_grad")) for name in session.input_gradients}
         for name in session.gradients:
-            key = id(self.weights.at(self.exported.weights[name]))
+            own = self.exported.weights[name]
+            key = id(weights[own] if weights else self.weights.at(own))
             gradient = lend(session, session.output_tensor(name + "_grad"), session.lent)
             found[key] = found[key].add_(gradient) if key in found else gradient
         return found
@@ -130,8 +131,7 @@ class _Call:
 
     def _versions(self):
         """What tells of changes of all that the forward pass read."""
-        weights = self.entry.exported.weights.values()
-        read = [*self.tensors, *(self.entry.weights.at(name) for name in weights if name not in self.updated)]
+        read = [*self.tensors, *(t for name, t in self.weights.items() if name not in self.updated)]
         return [None if t.is_inference() else t._version for t in read]
 
     def forward(self):
@@ -141,8 +141,9 @@ class _Call:
             self.gradients = entry.gradients(session)
         outputs = entry.outputs(session, kind)
         if self.operands:
+            self.weights = {name: entry.weights.at(name) for name in entry.exported.weights.values()}
             self.versions = self._versions()
-            self.before = {name: entry.weights.at(name).clone() for name in self.updated}
+            self.weights.update((name, self.weights[name].clone()) for name in self.updated & self.weights.keys())
         entry.update(session)
         return outputs
 
@@ -162,11 +163,11 @@ class _Call:
             return [g if g is None or factor == 1.0 else g.mul_(factor) for g in found]
 
     def _by_surrogate(self, came, slopes):
-        """The forward pass once more, with the same masks and buffers, then back from these outputs."""
+        """The forward pass once more, with the same masks, parameters and buffers, then back from these outputs."""
         if self.versions != self._versions():
             raise RuntimeError("tempo.torch: parameters, buffers or inputs were changed between forward and backward, "
                                "which computes the forward pass again")
         exported = self.entry.exported
         more = {"d." + exported.outputs[i]: slopes[i].to(self.entry.told.dtypes[i]) for i in came}
-        session = self.entry.run((came, self.entry.inputs), self.sizes, self.tensors, self.seed, more, self.before)
-        return self.entry.gradients(session)
+        session = self.entry.run((came, self.entry.inputs), self.sizes, self.tensors, self.seed, more, self.weights)
+        return self.entry.gradients(session, self.weights)

@@ -151,7 +151,7 @@ class Graph:
         session.lent, session.lent_outputs = [], []
         for name, own in self.exported.weights.items():
             if name in session.takes:
-                _bind(session, name, instead[own] if own in instead else self.weights.bytes_of(own))
+                _bind(session, name, instead[own].detach().contiguous() if instead else self.weights.bytes_of(own))
         for name, tensor in feeds.items():
             if name in session.takes:
                 _bind(session, name, tensor.detach().contiguous())

@@ -171,6 +171,8 @@ class State:
         for name in ("_parameters", "_buffers", "_modules"):
             self._keep(fields[name])
         hooks = [fields[name] for name in HOOKS]
+        for owner in [fields[name] for name in OF_MODULES if self.exact and isinstance(fields.get(name), (dict, set))]:
+            self._keep(owner)
         if path and any(hooks):
             self._refuse(f"'{path}' has a hook")
         if path and not self.exact:
