@@ -78,8 +78,8 @@ class Entry:
                     self.weights.at(name).copy_(tensor)
 
     def gradients(self, session, weights=None):
-        """Of these weights, or of the module's own: {id of a parameter, in the session's memory, or name of an input: gradient}; of a parameter with several
-        names the file may have any of them."""
+        """{id of a parameter, in the session's memory, or name of an input: gradient}; of a parameter with several
+        names the file may have any of them. weights: {name: tensor}, in the place of the module's own."""
         found = {name: copy_out(session.output_tensor(name + "_grad")) for name in session.input_gradients}
         for name in session.gradients:
             own = self.exported.weights[name]

@@ -171,6 +171,8 @@ class State:
         for name in ("_parameters", "_buffers", "_modules"):
             self._keep(fields[name])
         hooks = [fields[name] for name in HOOKS]
+        if self.exact:
+            key.append(tuple(map(len, hooks)))
         for owner in [fields[name] for name in OF_MODULES if self.exact and isinstance(fields.get(name), (dict, set))]:
             self._keep(owner)
         if path and any(hooks):

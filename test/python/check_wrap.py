@@ -418,6 +418,17 @@ def check_nested():
     assert len(wrapped._tempo.entries) == len(module[1]._tempo.entries) == 1
 
 
+def check_swapped():
+    """Other parameters during forward alone, as torch.func has it: gradients are theirs."""
+    module = make()
+    wrapped = tempo.torch.wrap(copy.deepcopy(module))
+    own = {name: (2 * p.detach()).requires_grad_() for name, p in module.named_parameters()}
+    found = [torch.autograd.grad(torch.func.functional_call(m, own, batch()[:1]).sin().sum(), list(own.values()))
+             for m in (wrapped, module)]
+    for got, want in zip(*found):
+        same(got, want)
+
+
 def check_half():
     """In bfloat16, to its rounding."""
     module = make("loss").bfloat16()

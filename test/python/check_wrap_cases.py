@@ -283,6 +283,8 @@ hooks = {
 for what, add in hooks.items():
     case(what, lambda m, x: m.f(x), add, call(x(5)))
     case(what + " of a submodule", lambda m, x: m.f(x), lambda m, add=add: add(m.f), warns="'f' has a hook")
+case("hooks that forward registers",
+     lambda m, x: (None if m.f._forward_hooks else hooks["forward hook"](m.f), m.f(x))[1], *[call(x())] * 2, warns="")
 case("weight norm", lambda m, x: m.f(x), prepare=lambda m: parametrizations.weight_norm(m.f))
 case("orthogonal", lambda m, x: m.f(x), prepare=lambda m: parametrizations.orthogonal(m.f), warns="")
 case("spectral norm", lambda m, x: m.f(x), *[call(x())] * 3, lambda m: m.eval()(x()),
