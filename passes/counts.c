@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum { OF_DATA = 1, OF_WEIGHTS = 2 }; /* what a value depends on */
+enum { MOST_STEPS = 2000 };           /* of one scalar */
 
 typedef struct term {
     tc_value *value, *scale; /* scale NULL: 1 */
@@ -35,6 +36,7 @@ typedef struct counting {
     term *terms;
     size_t n, cap;
     const tc_node *unknown; /* the first whose count is not known */
+    uint32_t steps;         /* taken of MOST_STEPS: sums of sums share operands, and chains of them are long */
 } counting;
 
 static void weigh(counting *c, term t);
@@ -362,9 +364,11 @@ static void weigh(counting *c, term t) {
         add_term(c, t);
         return;
     }
-    for (size_t i = 0; node && i < TC_COUNT(ways); i++)
-        if (tc_node_is(node, ways[i].domain, ways[i].op))
+    for (size_t i = 0; node && c->steps < MOST_STEPS && i < TC_COUNT(ways); i++)
+        if (tc_node_is(node, ways[i].domain, ways[i].op)) {
+            c->steps++;
             return ways[i].weigh(c, t, node);
+        }
     add_unknown(c, t, node);
 }
 
@@ -463,7 +467,7 @@ static bool is_plain(const counting *c) {
 
 static tc_status count_score(counting *c, tc_value *score) {
     bool tells = c->env->options->counting == TC_COUNT_TELL;
-    c->n = 0;
+    c->n = c->steps = 0;
     c->unknown = NULL;
     weigh(c, (term){.value = score});
     TC_TRY(c->g.status);

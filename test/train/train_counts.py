@@ -138,6 +138,9 @@ def main():
     write("model.onnxt", "loss = Sqrt (squares)")
     train("model.onnxt", "--batch=2", "--accumulate=2", "--eval-data", t.path("train.npz"),
           says=[unknown, "Sqrt", "depends on --batch"])
+    write("model.onnxt", "a0 = Mul (squares, half) a1 = Mul (a0, half) " +
+          "".join(f"a{i + 2} = Add (a{i + 1}, a{i}) " for i in range(50)) + "loss = Identity (a51)")  # 2e10 terms
+    train("model.onnxt", "--batch=2", "--accumulate=2", "--steps=1", says=[unknown])
     write("model.onnxt", LOSSES["cross entropy"][0])  # PyTorch: NaN, gradients of 0
     train("model.onnxt", "--batch=1", "--no-shuffle", "--freeze=cw", says=["update 3: the loss has nothing to count"])
     t.check([loss is None for loss in t.losses("log.jsonl")] == [i == 2 for i in range(7)], "one loss of nothing")
