@@ -10,18 +10,19 @@ typedef struct row {
     const char *domain, *op;
     uint32_t operands; /* the first so many are of one type in our ops */
     int of[RESULTS];   /* the operand whose type a result has where the file does not say */
+    bool in_pairs;     /* ONNX gives operands 1 and 2 one type, and 3 and 4 */
 } row;
 
 /* PyTorch's and ONNX's inference give LayerNormalization the type of X, ONNX gives RMSNormalization that of the scale,
  * and ONNX Runtime's training_op_defs.cc gives each gradient that of its operand. */
 static const row rows[] = {
-    {"", "BatchNormalization", 5, {0, 3, 3}},
-    {"", "GroupNormalization", 3, {0, AS_IT_IS, AS_IT_IS}},
-    {"", "InstanceNormalization", 3, {0, AS_IT_IS, AS_IT_IS}},
-    {"", "LayerNormalization", 3, {0, AS_IT_IS, AS_IT_IS}},
-    {TC_TEMPO_DOMAIN, "LayerNormalizationGrad", 3, {1, 2, 2}},
-    {TC_TEMPO_DOMAIN, "RMSNormalization", 2, {1, AS_IT_IS, AS_IT_IS}},
-    {TC_TEMPO_DOMAIN, "RMSNormalizationGrad", 3, {1, 2, AS_IT_IS}},
+    {"", "BatchNormalization", 5, {0, 3, 3}, true},
+    {"", "GroupNormalization", 3, {0, AS_IT_IS, AS_IT_IS}, false},
+    {"", "InstanceNormalization", 3, {0, AS_IT_IS, AS_IT_IS}, false},
+    {"", "LayerNormalization", 3, {0, AS_IT_IS, AS_IT_IS}, false},
+    {TC_TEMPO_DOMAIN, "LayerNormalizationGrad", 3, {1, 2, 2}, false},
+    {TC_TEMPO_DOMAIN, "RMSNormalization", 2, {1, AS_IT_IS, AS_IT_IS}, false},
+    {TC_TEMPO_DOMAIN, "RMSNormalizationGrad", 3, {1, 2, AS_IT_IS}, false},
 };
 
 static bool is_half_value(const tc_value *value) {
@@ -57,6 +58,8 @@ static tc_dtype common_type(const tc_node *node, const row *r) {
         if (!tc_input(node, i))
             continue;
         if (!tc_dtype_is_float(dtype))
+            return TC_UNDEFINED;
+        if (r->in_pairs && i > 1 && i % 2 == 0 && dtype != tc_value_dtype(tc_input(node, i - 1)))
             return TC_UNDEFINED;
         mixed = mixed || dtype != first;
         common = dtype == TC_DOUBLE ? TC_DOUBLE : common;

@@ -42,6 +42,8 @@ tc_status tc_shape_batch_norm(tc_shape_ctx *sc, tc_node *node) {
     tc_arg x = tc_arg_of(node, 0), mean = tc_arg_of(node, 3), var = tc_arg_of(node, 4);
     TC_TRY(tc_shape_check_epsilon(sc, node));
     TC_TRY(per_channel(sc, node, 1, 4));
+    TC_TRY(tc_shape_expect_same_type(sc, node, 1, 2));
+    TC_TRY(tc_shape_expect_same_type(sc, node, 3, 4));
     bool more = tc_output(node, 1) || tc_output(node, 2);
     if (more && tc_attr_int(node, "training_mode", 0) == 0)
         return TC_FAIL(sc, node, "has %u results, but training_mode is 0: only result 0 is defined", node->n_outputs);

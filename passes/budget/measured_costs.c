@@ -183,13 +183,21 @@ static bool same_op(const char *key, const char *other) {
     return strncmp(key, other, length + 1) == 0;
 }
 
+/* A run that a plan added takes as long as the run that it is a copy of, also where it lacks results. */
+static const named_time *of_original(const tc_measured *m, tc_arena *arena, const char *label) {
+    const char *suffix = strstr(label, "__rc");
+    return suffix ? tc_map_get(m->by_name, tc_arena_strndup(arena, label, (size_t)(suffix - label))) : NULL;
+}
+
 uint64_t tc_measured_time(const tc_measured *m, const tc_node *node) {
     tc_arena *arena = tc_arena_create();
-    const char *key = key_of_node(arena, node);
-    const named_time *named = tc_map_get(m->by_name, tc_node_label(node));
+    const char *key = key_of_node(arena, node), *label = tc_node_label(node);
+    const named_time *named = tc_map_get(m->by_name, label), *original = named ? NULL : of_original(m, arena, label);
     const kind *k = tc_map_get(m->by_kind, key);
     uint64_t time = UINT64_MAX;
-    if (named && (strcmp(named->key, key) == 0 || (!is_static(node) && same_op(named->key, key))))
+    if (original && same_op(original->key, key))
+        time = original->time;
+    else if (named && (strcmp(named->key, key) == 0 || (!is_static(node) && same_op(named->key, key))))
         time = named->time;
     else if (k)
         time = k->sum / k->rows;

@@ -227,7 +227,7 @@ def again(world, center):
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.tempo", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path("in.onnx"))
     results = []
-    for budget in [], ["--memory-budget=min", "--remat-time=0.2"]:
+    for budget in [], ["--memory-budget=min", "--remat-time=1"]:
         done = run(world.tools[0], path("in.onnx"), "-o", path("out.onnx"), "--layernorm=y", "-q", *budget, code=None)
         check("tempoc", done.code == 0, done.err)
         results.append(world.run(path("out.onnx"), {"unit": unit})[2])

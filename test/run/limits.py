@@ -62,7 +62,8 @@ def sweep(name, *command, writes=()):
         ended += done.code == 0
         is_told = done.code == 4 and re.search(r"memory|threads", done.err)
         is_unloaded = done.code == 127 and "error while loading shared libraries" in done.err
-        check(is_told or is_unloaded or done.code == 0 and got == want,
+        is_unmapped = done.code < 0 and run(command[0], "--version", **held).code == done.code  # the kernel's exec
+        check(is_told or is_unloaded or is_unmapped or done.code == 0 and got == want,
               f"{name} in {bytes_ >> 10} KiB: {done.code}: {done.err[-400:]}")
         hint = re.search(r"hint: (--batch=\d+)", done.err)
         if hint:
