@@ -1,5 +1,6 @@
 /* test_devices.c: sessions on two emulated devices in one process: called in turn by one thread, and by another thread
  * than the one that opened them. CUDA's calls go to the device that the calling thread has chosen. */
+#define OWN_MAIN
 #include "cuda_work.h"
 #include "emulated_device.h"
 #include "test/unit/session_test.h"
@@ -25,8 +26,7 @@ static void *ran(void *session) {
     return session;
 }
 
-static void in_turn(void **state) {
-    (void)state;
+TEST(in_turn) {
     tempo_session *first = opened(0), *second = opened(1);
     for (int i = 0; i < RUNS; i++) {
         assert_null(ran(first));
@@ -37,8 +37,7 @@ static void in_turn(void **state) {
     tempo_close(second);
 }
 
-static void by_another_thread(void **state) {
-    (void)state;
+TEST(by_another_thread) {
     tempo_session *s = opened(1);
     for (int i = 0; i < RUNS; i++) {
         pthread_t thread;
@@ -51,7 +50,6 @@ static void by_another_thread(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(in_turn), cmocka_unit_test(by_another_thread)};
     setenv("EMU_DEVICES", "2", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -1,14 +1,12 @@
 /* test_double_convolutions.c: convolutions of the cuDNN double and their gradients against plain loops, and what it
  * refuses. Operands are small integers, so that every type holds every sum exactly. */
+#include "test/unit/cases.h"
 #include "cudnn_double.h"
 #include "cuda_work.h"
 #include "double_elements.h"
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define OK(call) assert_int_equal(call, 0)
 
@@ -230,8 +228,7 @@ static void check(const convolution *c, int result, int algorithm) {
 
 static const shape plain = {2, 2, 3, 1, 2, {1, 5, 6}, {1, 3, 2}, {0, 1, 1}, {1, 1, 1}, {1, 1, 1}, false};
 
-static void test_values(void **state) {
-    (void)state;
+TEST_WITH(values, set_up, tear_down) {
     static const shape shapes[] = {
         {2, 2, 3, 1, 2, {1, 5, 6}, {1, 3, 2}, {0, 1, 1}, {1, 1, 1}, {1, 1, 1}, false},
         {2, 2, 4, 2, 2, {1, 7, 6}, {1, 3, 3}, {0, 1, 2}, {1, 2, 3}, {1, 1, 1}, false},
@@ -256,8 +253,7 @@ static void test_values(void **state) {
 }
 
 /* One product: of what x is rounded to, and 1. */
-static void test_tf32(void **state) {
-    (void)state;
+TEST_WITH(tf32, set_up, tear_down) {
     static const shape one = {1, 1, 1, 1, 2, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}, false};
     const float x = 1 + 0x1p-11f, w = 1;
     for (int math = CUDNN_DEFAULT_MATH; math <= CUDNN_FMA_MATH; math++) {
@@ -285,8 +281,7 @@ static void run_and_expect_finding(const char *part) {
     emu_reset_device();
 }
 
-static void test_convolutions_wait_and_scribble(void **state) {
-    (void)state;
+TEST_WITH(convolutions_wait_and_scribble, set_up, tear_down) {
     static unsigned char bytes[WORKSPACE];
     convolution c = make(plain, 0);
     int n;
@@ -301,8 +296,7 @@ static void test_convolutions_wait_and_scribble(void **state) {
     drop(&c);
 }
 
-static void test_operands_are_looked_at(void **state) {
-    (void)state;
+TEST_WITH(operands_are_looked_at, set_up, tear_down) {
     static const char *const names[] = {"data of x", "filters", "data of y"};
     static const int algorithms[] = {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1,
                                      CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM};
@@ -344,8 +338,7 @@ static void test_operands_are_looked_at(void **state) {
 }
 
 /* Two kinds that are not to be taken: one gives other numbers, one a finding. */
-static void test_algorithms_that_tempt(void **state) {
-    (void)state;
+TEST_WITH(algorithms_that_tempt, set_up, tear_down) {
     convolution c = make(plain, 1);
     double *sums = expected(&c, Y), y = 0;
     cudnnConvolutionBwdDataAlgoPerf_t data[16];
@@ -373,8 +366,7 @@ static void test_algorithms_that_tempt(void **state) {
 
 /* --- what is refused --------------------------------------------------------------------------- */
 
-static void test_what_is_asked(void **state) {
-    (void)state;
+TEST_WITH(what_is_asked, set_up, tear_down) {
     convolution c = make(plain, 0);
     size_t bytes = 1;
     int n;
@@ -400,8 +392,7 @@ static void test_what_is_asked(void **state) {
     drop(&c);
 }
 
-static void test_places(void **state) {
-    (void)state;
+TEST_WITH(places, set_up, tear_down) {
     convolution c = make(plain, 0);
     void *const old = c.device[Y];
     int n;
@@ -419,8 +410,7 @@ static void test_places(void **state) {
     drop(&c);
 }
 
-static void test_problems_that_are_none(void **state) {
-    (void)state;
+TEST_WITH(problems_that_are_none, set_up, tear_down) {
     int n;
     const int steps[] = {60, 30, 6, 1}, dims[] = {2, 2, 5, 6}, wrong[][4] = {{3, 2, 5, 6}, {2, 3, 5, 6}, {2, 2, 4, 6}};
     convolution c = make(plain, 0);
@@ -446,8 +436,7 @@ static void test_problems_that_are_none(void **state) {
     drop(&c);
 }
 
-static void test_questions_are_refused_while_capturing(void **state) {
-    (void)state;
+TEST_WITH(questions_are_refused_while_capturing, set_up, tear_down) {
     convolution c = make(plain, 0), other = make(plain, 2);
     cudaGraph_t graph;
     cudaGraphExec_t exec;
@@ -474,8 +463,7 @@ static void test_questions_are_refused_while_capturing(void **state) {
     assert_int_equal(cudnnCreate(&more), CUDNN_STATUS_INTERNAL_ERROR);
 }
 
-static void test_devices(void **state) {
-    (void)state;
+TEST_WITH(devices, set_up, tear_down) {
     convolution c = make(plain, 0);
     int n;
     OK(ask(&c, Y, &n));
@@ -490,8 +478,7 @@ static void test_devices(void **state) {
     drop(&c);
 }
 
-static void test_environment(void **state) {
-    (void)state;
+TEST_WITH(environment, set_up, tear_down) {
     convolution c = make(plain, 0);
     cudnnHandle_t none;
     int n;
@@ -623,8 +610,7 @@ static void expect_sizes(void *library, const functions *f) {
 }
 
 /* Descriptors need no GPU: where the library is, it is asked. */
-static void test_descriptors_are_the_librarys(void **state) {
-    (void)state;
+TEST_WITH(descriptors_are_the_librarys, set_up, tear_down) {
     static const char *const names[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"};
     void *library = NULL;
     for (int i = 0; i < 2 && !library; i++)
@@ -655,23 +641,4 @@ static void test_descriptors_are_the_librarys(void **state) {
         }
     assert_int_equal(differ, 0);
     expect_sizes(library, &theirs);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_values),
-        TEST(test_tf32),
-        TEST(test_convolutions_wait_and_scribble),
-        TEST(test_operands_are_looked_at),
-        TEST(test_algorithms_that_tempt),
-        TEST(test_what_is_asked),
-        TEST(test_places),
-        TEST(test_problems_that_are_none),
-        TEST(test_questions_are_refused_while_capturing),
-        TEST(test_devices),
-        TEST(test_environment),
-        TEST(test_descriptors_are_the_librarys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,12 @@
 /* test_double_products.c: products of the cuBLASLt double against plain loops over rows and columns, and what it
  * refuses. Operands are small integers, so that every type holds every sum exactly. */
+#include "test/unit/cases.h"
 #include "cublaslt_double.h"
 #include "cuda_work.h"
 #include "kernels/common/half.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define OK(call) assert_int_equal(call, 0)
 
@@ -207,8 +205,7 @@ static void check(const product *p, const matrix *d) {
                 assert_true(get(d->host, d->type, index_of(d, b, i, j)) == expected(p, b, i, j));
 }
 
-static void test_values(void **state) {
-    (void)state;
+TEST_WITH(values, set_up, tear_down) {
     static const cudaDataType_t types[][2] = {{CUDA_R_32F, CUDA_R_32F},   {CUDA_R_64F, CUDA_R_64F},
                                               {CUDA_R_16F, CUDA_R_16F},   {CUDA_R_16F, CUDA_R_32F},
                                               {CUDA_R_16BF, CUDA_R_16BF}, {CUDA_R_16BF, CUDA_R_32F}};
@@ -232,8 +229,7 @@ static void test_values(void **state) {
 }
 
 /* Row by row is the transpose column by column. */
-static void test_rows(void **state) {
-    (void)state;
+TEST_WITH(rows, set_up, tear_down) {
     product p = make_product(CUDA_R_32F, CUDA_R_32F, true, false, 2, 7);
     free_matrix(&p.a);
     free_matrix(&p.d);
@@ -249,8 +245,7 @@ static void test_rows(void **state) {
 }
 
 /* Sums of many numbers that no float holds exactly: near those in double, and the same bits every time. */
-static void test_long_sums(void **state) {
-    (void)state;
+TEST_WITH(long_sums, set_up, tear_down) {
     float first[20];
     for (int time = 0; time < 2; time++) {
         product p = make_product(CUDA_R_32F, CUDA_R_32F, false, true, 1, 1000);
@@ -275,8 +270,7 @@ static void test_long_sums(void **state) {
     }
 }
 
-static void test_tf32(void **state) {
-    (void)state;
+TEST_WITH(tf32, set_up, tear_down) {
     const float a[] = {1 + 0x1p-10f, 1 + 0x1p-11f, 1 + 0x1p-12f, -1 - 0x1p-11f, INFINITY};
     const float in_tf32[] = {1 + 0x1p-10f, 1 + 0x1p-10f, 1, -1 - 0x1p-10f, INFINITY};
     for (int fast = 0; fast < 2; fast++) {
@@ -305,8 +299,7 @@ static void run_and_expect_finding(const char *part) {
     emu_reset_device();
 }
 
-static void test_products_wait_and_scribble(void **state) {
-    (void)state;
+TEST_WITH(products_wait_and_scribble, set_up, tear_down) {
     unsigned char bytes[WORKSPACE];
     product p = make_product(CUDA_R_32F, CUDA_R_32F, false, false, 1, 6);
     OK(choose(&p));
@@ -321,8 +314,7 @@ static void test_products_wait_and_scribble(void **state) {
     free_product(&p);
 }
 
-static void test_operands_are_looked_at(void **state) {
-    (void)state;
+TEST_WITH(operands_are_looked_at, set_up, tear_down) {
     product p = make_product(CUDA_R_32F, CUDA_R_32F, false, false, 3, 6);
     matrix unwritten = make_matrix(CUDA_R_32F, p.m, p.n, 3, false, false), old = p.c;
     OK(choose(&p));
@@ -353,8 +345,7 @@ static void test_operands_are_looked_at(void **state) {
     free_product(&p);
 }
 
-static void test_declared_operands(void **state) {
-    (void)state;
+TEST_WITH(declared_operands, set_up, tear_down) {
     product p = make_product(CUDA_R_32F, CUDA_R_32F, false, false, 1, 6);
     const emu_span all[] = {{p.a.device, p.a.n * 4, false},
                             {p.b.device, p.b.n * 4, false},
@@ -386,8 +377,7 @@ static void test_declared_operands(void **state) {
 
 /* --- what is refused --------------------------------------------------------------------------- */
 
-static void test_algorithms_belong_to_problems(void **state) {
-    (void)state;
+TEST_WITH(algorithms_belong_to_problems, set_up, tear_down) {
     product p = make_product(CUDA_R_32F, CUDA_R_32F, false, false, 1, 6);
     OK(choose(&p));
     const cublasOperation_t trans = CUBLAS_OP_T, plain = CUBLAS_OP_N;
@@ -413,8 +403,7 @@ static void test_algorithms_belong_to_problems(void **state) {
     free_product(&p);
 }
 
-static void test_heuristics_are_refused_while_capturing(void **state) {
-    (void)state;
+TEST_WITH(heuristics_are_refused_while_capturing, set_up, tear_down) {
     product p = make_product(CUDA_R_32F, CUDA_R_32F, false, false, 2, 6);
     cudaGraph_t graph;
     cudaGraphExec_t exec;
@@ -436,8 +425,7 @@ static void test_heuristics_are_refused_while_capturing(void **state) {
     free_product(&p);
 }
 
-static void test_alignment(void **state) {
-    (void)state;
+TEST_WITH(alignment, set_up, tear_down) {
     static const cublasLtMatmulPreferenceAttributes_t wishes[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
@@ -460,8 +448,7 @@ static void test_alignment(void **state) {
     free_product(&p);
 }
 
-static void test_problems_that_are_none(void **state) {
-    (void)state;
+TEST_WITH(problems_that_are_none, set_up, tear_down) {
     product p = make_product(CUDA_R_16F, CUDA_R_16F, false, false, 2, 6);
     const int32_t by_hand = 99, compute = CUBLAS_COMPUTE_16F, right = CUBLAS_COMPUTE_32F, bias = CUBLASLT_EPILOGUE_BIAS,
                   plain = CUBLASLT_EPILOGUE_DEFAULT, batch = 3, two = 2;
@@ -502,8 +489,7 @@ static void test_problems_that_are_none(void **state) {
     free_product(&p);
 }
 
-static void test_problems_without_an_algorithm(void **state) {
-    (void)state;
+TEST_WITH(problems_without_an_algorithm, set_up, tear_down) {
     product p = make_product(CUDA_R_64F, CUDA_R_64F, false, false, 1, 6);
     const int32_t relu = CUBLASLT_EPILOGUE_RELU, plain = CUBLASLT_EPILOGUE_DEFAULT;
     set_op(&p, CUBLASLT_MATMUL_DESC_EPILOGUE, &relu, sizeof relu);
@@ -516,8 +502,7 @@ static void test_problems_without_an_algorithm(void **state) {
     free_product(&p);
 }
 
-static void test_factors_on_the_device(void **state) {
-    (void)state;
+TEST_WITH(factors_on_the_device, set_up, tear_down) {
     product p = make_product(CUDA_R_32F, CUDA_R_32F, false, false, 1, 6);
     const int32_t mode = CUBLASLT_POINTER_MODE_DEVICE;
     float factors[2] = {0, 0}, *device;
@@ -617,8 +602,7 @@ static void check_epilogue(int32_t epilogue) {
     free_product(&p);
 }
 
-static void test_epilogues(void **state) {
-    (void)state;
+TEST_WITH(epilogues, set_up, tear_down) {
     static const cublasLtEpilogue_t all[] = {
         CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_RELU,        CUBLASLT_EPILOGUE_RELU_AUX,
         CUBLASLT_EPILOGUE_BIAS,     CUBLASLT_EPILOGUE_RELU_BIAS,   CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
@@ -631,8 +615,7 @@ static void test_epilogues(void **state) {
         check_epilogue((int32_t)all[i]);
 }
 
-static void test_epilogues_that_cannot_be(void **state) {
-    (void)state;
+TEST_WITH(epilogues_that_cannot_be, set_up, tear_down) {
     product p = make_product(CUDA_R_32F, CUDA_R_32F, false, false, 2, 6);
     const int32_t bias = CUBLASLT_EPILOGUE_BIAS, bgrad = CUBLASLT_EPILOGUE_BGRADA, aux = CUBLASLT_EPILOGUE_GELU_AUX;
     const int64_t step = 8, odd = 9, far = 40, near = 24;
@@ -660,8 +643,7 @@ static void test_epilogues_that_cannot_be(void **state) {
     free_product(&p);
 }
 
-static void test_the_library(void **state) {
-    (void)state;
+TEST_WITH(the_library, set_up, tear_down) {
     cublasLtHandle_t none;
     assert_int_equal(cublasLtGetVersion(), 130100);
     OK(cublasLtLoggerSetLevel(0));
@@ -669,27 +651,4 @@ static void test_the_library(void **state) {
     setenv("EMU_DEVICES", "0", 1);
     assert_int_equal(cublasLtCreate(&none), CUBLAS_STATUS_NOT_INITIALIZED);
     unsetenv("EMU_DEVICES");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_values),
-        TEST(test_rows),
-        TEST(test_long_sums),
-        TEST(test_tf32),
-        TEST(test_products_wait_and_scribble),
-        TEST(test_operands_are_looked_at),
-        TEST(test_declared_operands),
-        TEST(test_algorithms_belong_to_problems),
-        TEST(test_heuristics_are_refused_while_capturing),
-        TEST(test_alignment),
-        TEST(test_problems_that_are_none),
-        TEST(test_problems_without_an_algorithm),
-        TEST(test_factors_on_the_device),
-        TEST(test_epilogues),
-        TEST(test_epilogues_that_cannot_be),
-        TEST(test_the_library),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

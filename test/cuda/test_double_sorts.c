@@ -1,12 +1,10 @@
 /* test_double_sorts.c: sorts and sums of CUB's double against the C library's sort and plain loops, queued and
  * recorded, and what they find wrong. */
+#include "test/unit/cases.h"
 #include "cuda_work.h"
 #include "kernels/common/cub.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define OK(call) assert_int_equal(call, cudaSuccess)
 enum { MOST = 3001 };
@@ -84,10 +82,9 @@ static void expect_sorted(tk_pairs sorted, int64_t n) {
 
 /* --- sorts ------------------------------------------------------------------------------------ */
 
-static void sorts(void **state) {
+TEST_WITH(sorts, set_up, tear_down) {
     static const int64_t sizes[] = {0, 1, 2, 7, 1000, MOST};
     static const int bits[] = {0, 1, 8, 33, 63, 64};
-    (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (size_t b = 0; b < 2 * sizeof bits / sizeof *bits; b++) {
             const int64_t n = sizes[s];
@@ -100,11 +97,10 @@ static void sorts(void **state) {
     assert_int_equal(emu_findings(), 0);
 }
 
-static void recorded(void **state) {
+TEST_WITH(recorded, set_up, tear_down) {
     const tk_pairs pairs = tk_sort_pairs(workspace, MOST);
     cudaGraph_t graph;
     cudaGraphExec_t exec;
-    (void)state;
     OK(cudaStreamBeginCapture(cuda.stream, cudaStreamCaptureModeGlobal));
     const tk_pairs sorted = tk_sort(&cuda, workspace, pairs, MOST, 20);
     OK(cudaStreamEndCapture(cuda.stream, &graph));
@@ -120,8 +116,7 @@ static void recorded(void **state) {
     assert_int_equal(emu_findings(), 0);
 }
 
-static void wrong_sorts(void **state) {
-    (void)state;
+TEST_WITH(wrong_sorts, set_up, tear_down) {
     tk_pairs pairs = tk_sort_pairs(workspace, 10);
     draw(keys, 10, 64);
     upload(pairs.keys, keys, 10);
@@ -146,9 +141,8 @@ static void wrong_sorts(void **state) {
 
 /* --- sums ------------------------------------------------------------------------------------- */
 
-static void sums(void **state) {
+TEST_WITH(sums, set_up, tear_down) {
     static uint64_t got[MOST];
-    (void)state;
     uint64_t *numbers_there = workspace;
     for (int64_t n = 0; n <= MOST; n = 2 * n + 1) {
         uint64_t sum = 0;
@@ -163,8 +157,7 @@ static void sums(void **state) {
     assert_int_equal(emu_findings(), 0);
 }
 
-static void wrong_sums(void **state) {
-    (void)state;
+TEST_WITH(wrong_sums, set_up, tear_down) {
     uint64_t *numbers_there = workspace;
     draw(keys, 10, 64);
     upload(numbers_there, keys, 10);
@@ -176,15 +169,4 @@ static void wrong_sums(void **state) {
     tk_sums_before(&cuda, numbers_there, 11, numbers_there + 11);
     cudaStreamSynchronize(cuda.stream);
     assert_true(complained("numbers"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sorts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(recorded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(wrong_sorts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sums, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(wrong_sums, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,11 @@
 /* test_doubles.c: the double of the CUDA runtime refuses what CUDA refuses, and does nothing before somebody waits. */
+#include "test/unit/cases.h"
 #include "cuda_work.h"
 #include "emulation_calls.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #define OK(call) assert_int_equal(call, cudaSuccess)
 #define FAILS(error, call)                                                                                             \
@@ -123,8 +121,7 @@ static void check_streams_device(void) {
     OK(cudaStreamDestroy(stream));
 }
 
-static void test_devices(void **state) {
-    (void)state;
+TEST(devices) {
     int n = 7, version = 0, value = 0;
     size_t left = 0, total = 0;
     struct cudaDeviceProp p;
@@ -158,8 +155,7 @@ static void test_devices(void **state) {
     assert_string_equal(cudaGetErrorString((cudaError_t)12345), "unrecognized error code");
 }
 
-static void test_memory(void **state) {
-    (void)state;
+TEST(memory) {
     void *a, *b;
     int here;
     size_t left, total, now;
@@ -184,8 +180,8 @@ static void test_memory(void **state) {
 
 /* --- streams ---------------------------------------------------------------------------------- */
 
-static void test_nothing_runs_before_a_wait(void **state) {
-    setting *s = *state;
+TEST_WITH(nothing_runs_before_a_wait, set_up, tear_down) {
+    setting *s = *test_state;
     memset(s->back, 0, BYTES);
     upload(s, s->device, s->pinned);
     launch(s->stream, s->device, 100);
@@ -200,8 +196,8 @@ static void test_nothing_runs_before_a_wait(void **state) {
     assert_int_equal(emu_findings(), 0);
 }
 
-static void test_pageable_memory_is_read_at_once(void **state) {
-    setting *s = *state;
+TEST_WITH(pageable_memory_is_read_at_once, set_up, tear_down) {
+    setting *s = *test_state;
     int pageable[N] = {1, 2, 3};
     upload(s, s->device, pageable);
     pageable[1] = 50;
@@ -211,8 +207,8 @@ static void test_pageable_memory_is_read_at_once(void **state) {
     assert_int_equal(pageable[1], 2);
 }
 
-static void test_copies(void **state) {
-    setting *s = *state;
+TEST_WITH(copies, set_up, tear_down) {
+    setting *s = *test_state;
     int here[N];
     download(s, here, s->device);
     OK(cudaStreamSynchronize(s->stream));
@@ -235,8 +231,8 @@ static void test_copies(void **state) {
 }
 
 /* What is given back is waited for; what a graph will still want is not there any more. */
-static void test_memory_that_is_given_back(void **state) {
-    setting *s = *state;
+TEST_WITH(memory_that_is_given_back, set_up, tear_down) {
+    setting *s = *test_state;
     int *short_lived;
     OK(cudaMalloc((void **)&short_lived, BYTES));
     upload(s, short_lived, s->pinned);
@@ -256,8 +252,8 @@ static void test_memory_that_is_given_back(void **state) {
 }
 
 /* Whoever does not ask for findings still ends with an error. */
-static void test_findings_are_an_exit_code(void **state) {
-    setting *s = *state;
+TEST_WITH(findings_are_an_exit_code, set_up, tear_down) {
+    setting *s = *test_state;
     for (int written = 0; written < 2; written++) {
         int status = 0;
         const pid_t child = fork();
@@ -274,8 +270,8 @@ static void test_findings_are_an_exit_code(void **state) {
     }
 }
 
-static void test_events(void **state) {
-    setting *s = *state;
+TEST_WITH(events, set_up, tear_down) {
+    setting *s = *test_state;
     cudaEvent_t first, second, untimed;
     float ms = -1;
     OK(cudaEventCreate(&first));
@@ -307,8 +303,8 @@ static void test_events(void **state) {
     assert_int_equal(emu_findings(), 0);
 }
 
-static void test_legacy_stream(void **state) {
-    setting *s = *state;
+TEST_WITH(legacy_stream, set_up, tear_down) {
+    setting *s = *test_state;
     cudaStream_t blocking;
     OK(cudaStreamCreate(&blocking));
     OK(cudaMemsetAsync(s->device, 1, BYTES, blocking));
@@ -327,8 +323,8 @@ static void test_legacy_stream(void **state) {
 
 /* --- launches --------------------------------------------------------------------------------- */
 
-static void test_launches_that_cannot_be(void **state) {
-    setting *s = *state;
+TEST_WITH(launches_that_cannot_be, set_up, tear_down) {
+    setting *s = *test_state;
     static const struct {
         emu_dim3 grid, block;
         size_t shared;
@@ -366,8 +362,8 @@ static void test_launches_that_cannot_be(void **state) {
     assert_int_equal(s->back[10], 12); /* the two that could be */
 }
 
-static void test_a_fault_stays(void **state) {
-    setting *s = *state;
+TEST_WITH(a_fault_stays, set_up, tear_down) {
+    setting *s = *test_state;
     upload(s, s->device, s->pinned);
     launch(s->stream, s->device + 1, 1); /* one element too far */
     OK(cudaPeekAtLastError());
@@ -381,8 +377,8 @@ static void test_a_fault_stays(void **state) {
     assert_true(emu_findings() > 0);
 }
 
-static void test_declared_spans(void **state) {
-    setting *s = *state;
+TEST_WITH(declared_spans, set_up, tear_down) {
+    setting *s = *test_state;
     const emu_span half[] = {{s->device, BYTES / 2, true}, {s->device + N / 2, BYTES / 2, false}};
     upload(s, s->device, s->pinned);
     emu_declare(s->stream, half, 2);
@@ -414,8 +410,8 @@ static void test_declared_spans(void **state) {
 
 /* --- captures and graphs ---------------------------------------------------------------------- */
 
-static void test_graphs_read_again(void **state) {
-    setting *s = *state;
+TEST_WITH(graphs_read_again, set_up, tear_down) {
+    setting *s = *test_state;
     size_t nodes = 0;
     memset(s->back, 0, BYTES);
     OK(cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeGlobal));
@@ -447,8 +443,8 @@ static void test_graphs_read_again(void **state) {
     assert_int_equal(emu_findings(), 0);
 }
 
-static void test_declared_in_a_graph(void **state) {
-    setting *s = *state;
+TEST_WITH(declared_in_a_graph, set_up, tear_down) {
+    setting *s = *test_state;
     const emu_span span = {s->device, BYTES, true};
     OK(cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeGlobal));
     emu_declare(s->stream, &span, 1);
@@ -502,8 +498,8 @@ static cudaError_t copy_pageable(setting *s) {
 }
 static cudaError_t copy_and_wait(setting *s) { return cudaMemcpy(s->device, s->pinned, BYTES, cudaMemcpyHostToDevice); }
 
-static void test_captures_refuse(void **state) {
-    setting *s = *state;
+TEST_WITH(captures_refuse, set_up, tear_down) {
+    setting *s = *test_state;
     static const struct {
         cudaError_t (*call)(setting *s);
         cudaError_t relaxed;
@@ -541,8 +537,8 @@ static void test_captures_refuse(void **state) {
     FAILS(cudaErrorInvalidValue, cudaStreamEndCapture(s->stream, &graph));
 }
 
-static void test_graphs_fork_and_join(void **state) {
-    setting *s = *state;
+TEST_WITH(graphs_fork_and_join, set_up, tear_down) {
+    setting *s = *test_state;
     cudaEvent_t fork, join;
     cudaGraph_t graph;
     OK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
@@ -578,8 +574,8 @@ static void test_graphs_fork_and_join(void **state) {
     OK(cudaEventDestroy(join));
 }
 
-static void test_captures_wait_for_their_own(void **state) {
-    setting *s = *state;
+TEST_WITH(captures_wait_for_their_own, set_up, tear_down) {
+    setting *s = *test_state;
     cudaEvent_t event;
     cudaGraph_t graph;
     OK(cudaEventCreate(&event));
@@ -594,28 +590,4 @@ static void test_captures_wait_for_their_own(void **state) {
     FAILS(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(s->stream, &graph));
     FAILS(cudaErrorCapturedEvent, cudaStreamWaitEvent(s->other, event, 0));
     OK(cudaEventDestroy(event));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_memory),
-        TEST(test_nothing_runs_before_a_wait),
-        TEST(test_pageable_memory_is_read_at_once),
-        TEST(test_copies),
-        TEST(test_memory_that_is_given_back),
-        TEST(test_findings_are_an_exit_code),
-        TEST(test_events),
-        TEST(test_legacy_stream),
-        TEST(test_launches_that_cannot_be),
-        TEST(test_a_fault_stays),
-        TEST(test_declared_spans),
-        TEST(test_graphs_read_again),
-        TEST(test_declared_in_a_graph),
-        TEST(test_captures_refuse),
-        TEST(test_graphs_fork_and_join),
-        TEST(test_captures_wait_for_their_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,8 +143,7 @@ static void check_means(tempo_session *s, int rank) {
 }
 
 /* In the first run launch by launch, then by a recording; reductions as late as can be, or as soon. */
-static void means(void **state) {
-    (void)state;
+TEST(means) {
     for (int eager = 0; eager < 2; eager++) {
         setenv("EMU_NCCL", eager ? "eager" : "", 1);
         for (n_ranks = 1; n_ranks <= MOST; n_ranks++)
@@ -175,8 +174,7 @@ static void check_fused(tempo_session *s, int rank) {
     }
 }
 
-static void fused(void **state) {
-    (void)state;
+TEST(fused) {
     static const char *const averages[] = {"a", "r", "b"};
     for (int i = 0; i < 3; i++) {
         fused_average = averages[i];
@@ -200,10 +198,7 @@ static void check_lengths(tempo_session *s, int rank) {
     }
 }
 
-static void of_several_lengths(void **state) {
-    (void)state;
-    with_ranks(2, chain, check_lengths, check_lengths);
-}
+TEST(of_several_lengths) { with_ranks(2, chain, check_lengths, check_lengths); }
 
 /* Every float: the type of elements reaches NCCL. */
 static const struct {
@@ -248,8 +243,7 @@ static void check_type(tempo_session *s, int rank) {
     }
 }
 
-static void of_each_type(void **state) {
-    (void)state;
+TEST(of_each_type) {
     for (type = 0; type < sizeof types / sizeof *types; type++)
         with_ranks(2, types[type].graph, check_type, check_type);
 }
@@ -285,8 +279,7 @@ static void miss(tempo_session *s, int rank) {
     FAILS(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks when a run failed");
 }
 
-static void gone(void **state) {
-    (void)state;
+TEST(gone) {
     for (runs_before = 0; runs_before < 3; runs_before++) { /* before any, and from a recording */
         with_ranks(2, chain, miss, go);
         with_ranks(2, chain, miss, go_apart);
@@ -310,8 +303,7 @@ static void lose_patience(tempo_session *s, int rank) {
     close(alarm_clock[1]);
 }
 
-static void late(void **state) {
-    (void)state;
+TEST(late) {
     setenv("EMU_NCCL_SECONDS", "0.1", 1);
     patience = 0.2;
     for (runs_before = 0; runs_before < 3; runs_before += 2) {
@@ -328,8 +320,7 @@ static void get_lost(tempo_session *s, int rank) {
     s->lost = TC_LIMIT;
 }
 
-static void lost(void **state) {
-    (void)state;
+TEST(lost) {
     for (runs_before = 1; runs_before < 3; runs_before++)
         with_ranks(2, chain, miss, get_lost);
     with_ranks(2, chain, get_lost, get_lost);
@@ -347,10 +338,7 @@ static void join_again(tempo_session *s, int rank) {
         EXPECT(near((double)get(s, "a")[i], gelu(input(rank, 0, i))));
 }
 
-static void again(void **state) {
-    (void)state;
-    with_ranks(2, chain, join_again, join_again);
-}
+TEST(again) { with_ranks(2, chain, join_again, join_again); }
 
 /* --- diagnostics ------------------------------------------------------------------------------- */
 
@@ -363,10 +351,7 @@ static void refused(tempo_session *s, int rank) {
     unsetenv("EMU_NCCL");
 }
 
-static void refusing(void **state) {
-    (void)state;
-    with_ranks(2, chain, refused, refused);
-}
+TEST(refusing) { with_ranks(2, chain, refused, refused); }
 
 /* Ranks of other shapes, or that average other outputs, all tell, before anything is mixed up. */
 static bool of_other_shapes;
@@ -384,16 +369,14 @@ static void disagree(tempo_session *s, int rank) {
     FAILS(s, TEMPO_USAGE, tempo_run(s), "this session left its ranks");
 }
 
-static void disagreeing(void **state) {
-    (void)state;
+TEST(disagreeing) {
     for (int i = 0; i < 2; i++) {
         of_other_shapes = i == 1;
         with_ranks(2, chain, disagree, disagree);
     }
 }
 
-static void no_library(void **state) {
-    (void)state;
+TEST(no_library) {
     tempo_group group = {{0}};
     const char *name = rt_nccl_library;
     tempo_session *s = open_emulated(chain);
@@ -410,8 +393,7 @@ static void no_library(void **state) {
     tempo_close(s);
 }
 
-static void nobody_there(void **state) {
-    (void)state;
+TEST(nobody_there) {
     tempo_group group, other = {{3}};
     patience = 0.2;
     tempo_session *s = open_emulated(chain);
@@ -428,8 +410,7 @@ static void nobody_there(void **state) {
 }
 
 /* As many as the double can have, in a process of its own. */
-static void no_group(void **state) {
-    (void)state;
+TEST(no_group) {
     int status = 0;
     fflush(NULL);
     if (fork() == 0) {
@@ -476,8 +457,7 @@ static ncclResult_t meet(ncclComm_t *comm, int n, ncclUniqueId id, int rank) {
 }
 
 /* A communicator of one: its mean is what was there. */
-static void strictness(void **state) {
-    (void)state;
+TEST(strictness) {
     static const float one = 1;
     ncclComm_t comm;
     ncclUniqueId id;
@@ -625,26 +605,6 @@ static void on_nccl(rank_fn first, rank_fn others) {
     with_ranks(2, chain, first, others);
 }
 
-static void hanging(void **state) {
-    (void)state;
-    on_nccl(hang_on, join_and_go);
-}
+TEST(hanging) { on_nccl(hang_on, join_and_go); }
 
-static void mixing(void **state) {
-    (void)state;
-    on_nccl(mix_up, mix_up);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(means),        cmocka_unit_test(fused),
-        cmocka_unit_test(of_each_type), cmocka_unit_test(of_several_lengths),
-        cmocka_unit_test(gone),         cmocka_unit_test(late),
-        cmocka_unit_test(lost),         cmocka_unit_test(again),
-        cmocka_unit_test(refusing),     cmocka_unit_test(no_library),
-        cmocka_unit_test(nobody_there), cmocka_unit_test(no_group),
-        cmocka_unit_test(disagreeing),  cmocka_unit_test(strictness),
-        cmocka_unit_test(hanging),      cmocka_unit_test(mixing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST(mixing) { on_nccl(mix_up, mix_up); }

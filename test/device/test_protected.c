@@ -1,10 +1,6 @@
 /* test_protected.c: a test of the tests: memory of the protected device is out of the host's reach between kernels, and
  * what passes through it comes back as it was. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "test/unit/cases.h"
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,8 +26,7 @@ static void read_one(float *memory) {
 }
 static void write_one(float *memory) { *(volatile float *)memory = 1; }
 
-static void only_kernels_reach_it(void **state) {
-    (void)state;
+TEST(only_kernels_reach_it) {
     const rt_device *device = rt_devices[0];
     tk_queue *q = device->open(2, 2);
     const float x[N] = {-2, -1, 0, 1, 2};
@@ -49,8 +44,7 @@ static void only_kernels_reach_it(void **state) {
     device->close(q);
 }
 
-static void faults_come_at_the_end(void **state) {
-    (void)state;
+TEST(faults_come_at_the_end) {
     const rt_device *device = rt_devices[0];
     tk_queue *q = device->open(1, 1);
     const int64_t sizes[] = {3, 4}, dims[] = {3, 5};
@@ -66,12 +60,4 @@ static void faults_come_at_the_end(void **state) {
     assert_int_equal(device->wait(q, &launch), TK_OK);
     device->free(q, at);
     device->close(q);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_kernels_reach_it),
-        cmocka_unit_test(faults_come_at_the_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

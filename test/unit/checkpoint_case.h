@@ -2,16 +2,13 @@
  * without knowing what was saved. */
 #ifndef TEST_CHECKPOINT_CASE_H
 #define TEST_CHECKPOINT_CASE_H
+#include "cases.h"
 #include "runtime/tempo-train/train_checkpoint.h"
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 // clang-format off
-#include <cmocka.h>
 // clang-format on
 
 enum { CASE_WEIGHTS = 6, CASE_MOMENTS = 3, CASE_BYTES = 20000 };

@@ -2,12 +2,9 @@
  * | node"; the node's first result is called z. */
 #ifndef INFER_CASE_H
 #define INFER_CASE_H
+#include "cases.h"
 #include "compiler/shape.h"
 #include "compiler/text.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,11 +2,7 @@
  * ulp, and a queue whose threads are set as the test goes. */
 #ifndef KERNEL_TEST_H
 #define KERNEL_TEST_H
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "cases.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

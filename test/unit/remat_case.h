@@ -1,16 +1,12 @@
 /* remat_case.h: problems of recomputation for tests, made by hand or at random, and checks that hold for every one. */
 #ifndef REMAT_CASE_H
 #define REMAT_CASE_H
+#include "cases.h"
 #include "compiler/plan/remat_problem.h"
 #include "random_below.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define CASE_MOST 400 /* nodes, values, steps */
 #define CASE_EDGES 4000

@@ -1,17 +1,13 @@
 /* session_test.h: what the tests of sessions share: a graph in ONNX text becomes an open session. */
 #ifndef SESSION_TEST_H
 #define SESSION_TEST_H
+#include "cases.h"
 #include "runtime/session.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* Where sessions compute: the CPU, unless the test is compiled for another device. */
 #ifdef TEST_OTHER_DEVICE

@@ -258,8 +258,7 @@ static void one(const int64_t *sizes, int flags, bool drop) {
     free_case(&c);
 }
 
-static void attention(void **state) {
-    (void)state;
+TEST(attention) {
     static const int64_t sizes[][5] = {
         /* items, s, t, d, e */
         {1, 1, 1, 1, 1}, {2, 5, 7, 3, 4}, {3, 6, 9, 4, 2},       {4, 65, 33, 16, 24}, {2, 300, 1029, 8, 8},
@@ -307,15 +306,13 @@ static void capped_one(int flags, bool drop) {
     free_case(&c);
 }
 
-static void capped(void **state) {
-    (void)state;
+TEST(capped) {
     for (int flags = 0; flags < 32; flags++)
         for (int drop = 0; drop < 2; drop++)
             capped_one(flags, drop);
 }
 
-static void doubles(void **state) {
-    (void)state;
+TEST(doubles) {
     attention_case c;
     make_case(&c, (const int64_t[]){4, 21, 17, 5, 6}, 3);
     c.a.dtype = TK_F64;
@@ -342,8 +339,7 @@ static void doubles(void **state) {
 }
 
 /* A row without a single key: not a number, without a sign, or 0 where guarded; other rows are as they were. */
-static void empty_rows(void **state) {
-    (void)state;
+TEST(empty_rows) {
     for (int guard = 0; guard < 2; guard++) {
         attention_case c;
         make_case(&c, (const int64_t[]){1, 2, 3, 4, 2}, 2 | guard * 8);
@@ -369,8 +365,7 @@ static void empty_rows(void **state) {
     }
 }
 
-static void ratios(void **state) {
-    (void)state;
+TEST(ratios) {
     const tk_attention a = {.dtype = TK_F32};
     const double wrong[] = {1, -0.1, NAN};
     for (int i = 0; i < 3; i++) {
@@ -382,12 +377,4 @@ static void ratios(void **state) {
                                        &a, number(wrong[i]), NULL)),
             TK_BAD_VALUE);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention),  cmocka_unit_test(capped), cmocka_unit_test(doubles),
-        cmocka_unit_test(empty_rows), cmocka_unit_test(ratios),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
 /* test_available.c: what is read from /proc and /sys about memory, from made-up trees of both kinds of control groups.
  */
+#include "cases.h"
 #include "runtime/available.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 // clang-format off
-#include <cmocka.h>
 // clang-format on
 
 static char root[64];
@@ -50,21 +47,16 @@ static void expect(uint64_t bytes, const char *from) {
     assert_non_null(strstr(got, from));
 }
 
-static void test_nothing_told(void **state) {
-    (void)state;
-    expect(UINT64_MAX, "address space");
-}
+TEST_WITH(nothing_told, make_root, remove_root) { expect(UINT64_MAX, "address space"); }
 
-static void test_machine(void **state) {
-    (void)state;
+TEST_WITH(machine, make_root, remove_root) {
     put("/proc/meminfo", "MemTotal:  4096 kB\nMemFree: 1 kB\nMemAvailable:   1000 kB\n");
     expect(1024000, "machine");
     put("/proc/self/cgroup", "nonsense\n0:\n\n0::/\n");
     expect(1024000, "machine");
 }
 
-static void test_version_2(void **state) {
-    (void)state;
+TEST_WITH(version_2, make_root, remove_root) {
     put("/proc/meminfo", "MemAvailable: 1000 kB\n");
     put("/proc/self/cgroup", "0::/above/group\n");
     put("/sys/fs/cgroup/above/group/memory.max", "max\n");
@@ -79,8 +71,7 @@ static void test_version_2(void **state) {
     expect(0, "control group");
 }
 
-static void test_version_1(void **state) {
-    (void)state;
+TEST_WITH(version_1, make_root, remove_root) {
     put("/proc/self/cgroup", "4:memory:/not/mounted/here\n3:cpu:/\n0::/\n");
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "5000\n");
@@ -89,8 +80,7 @@ static void test_version_1(void **state) {
     expect(65000, "control group");
 }
 
-static void test_refusal(void **state) {
-    (void)state;
+TEST_WITH(refusal, make_root, remove_root) {
     tc_ctx ctx;
     tc_ctx_init(&ctx, "test");
     assert_int_equal(rt_check_memory(&ctx, "nothing", 0), TC_OK);
@@ -113,8 +103,7 @@ static void leave(int64_t bytes) {
 }
 
 /* A limit of this process alone is used but for 16 MiB, or half where that is less. */
-static void test_own_limit(void **state) {
-    (void)state;
+TEST_WITH(own_limit, make_root, remove_root) {
     const char *from;
     uint64_t usable;
     struct rlimit before, limit;
@@ -134,12 +123,4 @@ static void test_own_limit(void **state) {
     assert_int_equal(usable, UINT64_C(34816000000) / 16 * 15);
     assert_string_equal(from, "on this machine");
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_root, remove_root)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {TEST(test_nothing_told), TEST(test_machine),   TEST(test_version_2),
-                                       TEST(test_version_1),    TEST(test_own_limit), TEST(test_refusal)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * The device is the CPU with a second rank that it makes up, whose tensors are all three times as large: a mean is
  * twice the tensor. Means come when they are begun, or only when they are waited for: one must be as good as the other.
  */
+#define OWN_MAIN
 #include "runtime/launch.h"
 #include "session_test.h"
 
@@ -198,8 +199,7 @@ static void check(const char *graph, const char *averages, const char *log, cons
 
 /* --- between which launches ------------------------------------------------------------------- */
 
-static void at_the_end(void **state) {
-    (void)state;
+TEST(at_the_end) {
     CHECK("g (float[16] x) => (float[16] a, float[16] b, float[16] c)"
           " { a = Neg(x) b = Identity(a) h = Neg(x) c = Neg(h) }",
           "c ", "Neg Neg Neg +0:1 -0 ", {"a", -1}, {"b", -1}, {"c", 2});
@@ -209,8 +209,7 @@ static void at_the_end(void **state) {
 }
 
 /* Nodes read the mean; what does not read it, waits for nothing, and comes first. */
-static void before_readers(void **state) {
-    (void)state;
+TEST(before_readers) {
     CHECK("g (float[16] x) => (float[16] a, float[16] b, float[16] c)"
           " { a = Neg(x) h = Neg(x) b = Neg(a) c = Neg(h) }",
           "a ", "Neg +0:1 Neg Neg -0 Neg ", {"a", -2}, {"b", 2}, {"c", 1});
@@ -219,8 +218,7 @@ static void before_readers(void **state) {
           "a c b ", "Neg +0:1 -0 Neg Neg +1:2 -1 ", {"a", -2}, {"b", 4}, {"c", 4});
 }
 
-static void of_a_shape(void **state) {
-    (void)state;
+TEST(of_a_shape) {
     CHECK("g (float[16] x) => (float[16] a, int64[1] n, float[16] b)"
           " { a = Neg(x) n = Shape(a) b = Neg(x) }",
           "a ", "Neg +0:1 Neg -0 ", {"a", -2}, {"b", -1});
@@ -228,8 +226,7 @@ static void of_a_shape(void **state) {
 
 /* Three of 10 MiB are more than 25 and begin at once. Who reads the first of them waits for them and for nothing
  * later; who reads of a bucket that is still open closes it. */
-static void in_buckets(void **state) {
-    (void)state;
+TEST(in_buckets) {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
     static const float factors[] = {-2, -2, -2, -2, 4, 4};
     enum { LONG = 2621440 };
@@ -250,8 +247,7 @@ static void in_buckets(void **state) {
 
 /* A bucket later on is begun before an earlier one is waited for; waiting for the later is waiting for both. Who reads
  * the earlier comes first, whatever the graph says. */
-static void out_of_order(void **state) {
-    (void)state;
+TEST(out_of_order) {
     static const struct {
         const char *readers, *log;
     } cases[] = {{"c = Neg(b) d = Neg(a)", "Expand Neg +0:1 Neg +1:1 -0 Neg -1 Neg "},
@@ -276,8 +272,7 @@ static void out_of_order(void **state) {
 /* --- tensors that lie in others ----------------------------------------------------------------- */
 
 /* Another shape of a tensor is that tensor: whoever reads either reads the mean, of which there is one. */
-static void of_a_view(void **state) {
-    (void)state;
+TEST(of_a_view) {
     CHECK("g (float[16] x) => (float[4, 4] r, float[16] b) <int64[2] n = {4, 4}>"
           " { a = Neg(x) r = Reshape(a, n) b = Neg(a) }",
           "r ", "Neg +0:1 -0 Neg ", {"r", -2}, {"b", 2});
@@ -287,16 +282,14 @@ static void of_a_view(void **state) {
 }
 
 /* A part of a split is another tensor than the whole, even where it could lie there. */
-static void of_a_part(void **state) {
-    (void)state;
+TEST(of_a_part) {
     static const char graph[] = "g (float[16] x) => (float[16] s, float[16] t, float[32] b)"
                                 " { w = Concat<axis = 0>(x, x) s, t = Split<num_outputs = 2>(w) b = Neg(w) }";
     CHECK(graph, "s ", "Concat Split +0:1 Neg -0 ", {"s", 2}, {"t", 1}, {"b", -1, 0, 2 * N});
 }
 
 /* The same of a whole that is put together; one that has an averaged part has its mean. */
-static void of_a_whole(void **state) {
-    (void)state;
+TEST(of_a_whole) {
     static const char graph[] = "g (float[16] x) => (float[16] a, float[16] c, float[32] w)"
                                 " { a = Neg(x) b = Neg(x) w = Concat<axis = 0>(a, b) c = Neg(b) }";
     CHECK(graph, "w ", "Neg Neg Concat +0:1 Neg -0 ", {"a", -1}, {"c", 1}, {"w", -2, 0, 2 * N});
@@ -304,8 +297,7 @@ static void of_a_whole(void **state) {
 }
 
 /* A sum that stays in the session: it is the mean that the next run adds to, in place or beside what is still read. */
-static void of_a_state(void **state) {
-    (void)state;
+TEST(of_a_state) {
     static const struct {
         const char *graph, *log;
     } cases[] = {
@@ -331,8 +323,7 @@ static void of_a_state(void **state) {
     }
 }
 
-static void of_nothing(void **state) {
-    (void)state;
+TEST(of_nothing) {
     CHECK("g (float[16] x) => (float[16] a, float[0] b) <int64[1] n = {0}> { a = Neg(x) b = Slice(a, n, n) }", "b ",
           "Neg Slice ", {"a", -1});
 }
@@ -344,8 +335,7 @@ static const char negation[] = "g (float[16] x) => (float[16] y, int64[16] i, fl
                                " { y = Neg(x) i = Cast<to = 7>(x) z = Identity(x) k = Identity(c) }";
 
 /* One rank, joined or not, is its own mean. */
-static void alone(void **state) {
-    (void)state;
+TEST(alone) {
     tempo_group group;
     tempo_session *s = open_on(&rt_device_cpu, negation, 1);
     ok(s, tempo_average(s, "y"));
@@ -365,8 +355,7 @@ static void alone(void **state) {
     tempo_close(s);
 }
 
-static void wrong_calls(void **state) {
-    (void)state;
+TEST(wrong_calls) {
     tempo_group group = {{0}};
     tempo_session *s = open_on(&device, negation, 1);
     fails(s, TEMPO_USAGE, tempo_average(s, "q"), "the model has no output 'q'");
@@ -383,8 +372,7 @@ static void wrong_calls(void **state) {
     tempo_close(s);
 }
 
-static void wrong_outputs(void **state) {
-    (void)state;
+TEST(wrong_outputs) {
     static const struct {
         const char *name, *message;
     } cases[] = {{"i", "output 'i' is int64[16]: only floats are averaged"},
@@ -400,8 +388,7 @@ static void wrong_outputs(void **state) {
 }
 
 /* A run that fails ends what others wait for; one that does not begin ends nothing. */
-static void failing(void **state) {
-    (void)state;
+TEST(failing) {
     tempo_group group;
     tempo_session *s = open_joined(negation);
     ok(s, tempo_average(s, "y"));
@@ -425,8 +412,7 @@ static void failing(void **state) {
 }
 
 /* Ranks tell each other what they average before the first run, and when that changes. */
-static void agreeing(void **state) {
-    (void)state;
+TEST(agreeing) {
     tempo_group group;
     tempo_session *s = open_joined(negation);
     ok(s, tempo_bind(s, "x", &tensor_x));
@@ -448,12 +434,5 @@ int main(void) {
     make_device();
     for (int i = 0; i < N; i++)
         x[i] = (float)(i - 5) / 4;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_the_end),    cmocka_unit_test(before_readers), cmocka_unit_test(of_a_shape),
-        cmocka_unit_test(in_buckets),    cmocka_unit_test(out_of_order),   cmocka_unit_test(of_a_view),
-        cmocka_unit_test(of_a_part),     cmocka_unit_test(of_a_whole),     cmocka_unit_test(of_a_state),
-        cmocka_unit_test(of_nothing),    cmocka_unit_test(alone),          cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(wrong_outputs), cmocka_unit_test(failing),        cmocka_unit_test(agreeing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

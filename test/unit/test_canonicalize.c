@@ -1,14 +1,11 @@
 /* test_canonicalize.c: what FileCheck tests cannot hold: parts of large constants, and time linear in the size of the
  * graph. */
+#include "cases.h"
 #include "compiler/shape.h"
 #include "compiler/text.h"
 #include "passes/canonical.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static tc_model *parse(tc_ctx *ctx, const char *text) {
     tc_model *model = NULL;
@@ -31,8 +28,7 @@ static void canonicalize(tc_ctx *ctx, tc_model *model) {
 }
 
 /* A mask buffer of 160 KB, of which 3 x 4 elements are used, backwards on one axis. */
-static void test_part_of_a_large_constant(void **state) {
-    (void)state;
+TEST(part_of_a_large_constant) {
     enum { ROWS = 200, COLUMNS = 100 };
     tc_ctx ctx;
     tc_model *model = parse(
@@ -85,16 +81,7 @@ static size_t bytes_for(unsigned n) {
     return bytes;
 }
 
-static void test_linear(void **state) {
-    (void)state;
+TEST(linear) {
     size_t once = bytes_for(2000), twice = bytes_for(4000);
     assert_true(twice < once * 5 / 2);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_part_of_a_large_constant),
-        cmocka_unit_test(test_linear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,8 +36,7 @@ static void outputs_of(tempo_session *s, const char *name, float *out, int64_t n
 /* --- what is right ---------------------------------------------------------------------------- */
 
 /* Several runs, and plans for other shapes in one arena; the same choices, in a larger arena. */
-static void test_same_bits(void **unused) {
-    (void)unused;
+TEST(same_bits) {
     static const char *const graphs[] = {
         HEADER NODES,
         "g (float[n] x) => (float[n] y, float[n] e) { a = Neg (x) b = Abs (a) e = Exp (b) c = Neg (e) y = Neg (c) }",
@@ -67,8 +66,7 @@ static void test_same_bits(void **unused) {
     }
 }
 
-static void test_memory_of_its_own(void **unused) {
-    (void)unused;
+TEST(memory_of_its_own) {
     rt_device device = rt_device_cpu;
     device.name = "other";
     device.host_memory = false;
@@ -136,8 +134,7 @@ static void write_too(uint32_t at, unsigned char *where) {
     launch_of(at)->run = run_and_write;
 }
 
-static void test_wrong_plans(void **unused) {
-    (void)unused;
+TEST(wrong_plans) {
     begin();
     life_of("a")->last = TWO;
     end("Mul \"three\"", "reads 'a' while buffer 'a' is free: it is live from node 'one' to node 'two'");
@@ -159,8 +156,7 @@ static void run_on_another(tk_queue *q, const rt_launch *launch) {
 }
 
 /* A kernel that reads bytes of nobody makes NaN. */
-static void test_free_is_poison(void **unused) {
-    (void)unused;
+TEST(free_is_poison) {
     float e[N];
     begin();
     honest = launch_of(FOUR)->run;
@@ -175,8 +171,7 @@ static void test_free_is_poison(void **unused) {
     tempo_close(session);
 }
 
-static void test_write_behind_a_result(void **unused) {
-    (void)unused;
+TEST(write_behind_a_result) {
     begin();
     write_too(TWO, place_of("b") + BYTES);
     end("Exp \"two\"", "byte 0 behind the 40 bytes of buffer 'b' was written by this node");
@@ -189,8 +184,7 @@ static void test_write_behind_a_result(void **unused) {
     tempo_close(session);
 }
 
-static void test_write_behind_a_workspace(void **unused) {
-    (void)unused;
+TEST(write_behind_a_workspace) {
     begin();
     size_t bytes = launch_of(SIX)->workspace_bytes;
     assert_true(bytes > 0);
@@ -202,8 +196,7 @@ static void test_write_behind_a_workspace(void **unused) {
     tempo_close(session);
 }
 
-static void test_write_elsewhere(void **unused) {
-    (void)unused;
+TEST(write_elsewhere) {
     begin();
     write_too(TWO, place_of("a") + BYTES); /* an operand's */
     end("Exp \"two\"", "buffer 'a' was written by this node");
@@ -219,26 +212,11 @@ static void test_write_elsewhere(void **unused) {
 }
 
 /* A graph with nothing but the workspace behind the first node. */
-static void test_write_in_a_free_workspace(void **unused) {
-    (void)unused;
+TEST(write_in_a_free_workspace) {
     session = open_checked("g (float[n] x) => (float[n] y, float[k] e) <int64[1] k = {3}> "
                            "{ [\"one\"] y = Neg (x) [\"two\"] e, at = TopK (y, k) }");
     bind(session, N);
     assert_int_equal(tempo_prepare(session), TEMPO_OK);
     write_too(ONE, launch_of(TWO)->workspace);
     end("TopK \"two\"", "byte 0 of its workspace was written while it was free");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_memory_of_its_own),
-        cmocka_unit_test(test_wrong_plans),
-        cmocka_unit_test(test_free_is_poison),
-        cmocka_unit_test(test_write_behind_a_result),
-        cmocka_unit_test(test_write_behind_a_workspace),
-        cmocka_unit_test(test_write_elsewhere),
-        cmocka_unit_test(test_write_in_a_free_workspace),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

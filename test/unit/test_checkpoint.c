@@ -1,5 +1,6 @@
 /* test_checkpoint.c: checkpoints of training runs: what is saved is loaded, whatever the disk refuses leaves the old
  * ones, remains of dead processes go, and of a thousand flipped bits each is found. */
+#define OWN_MAIN
 #include "checkpoint_case.h"
 #include "random_below.h"
 #include <errno.h>
@@ -61,8 +62,7 @@ static off_t size_of(const char *file) {
 
 /* --- saving and loading ----------------------------------------------------------------------- */
 
-static void kept_ones(void **state) {
-    (void)state;
+TEST_WITH(kept_ones, begin_test, end_test) {
     const char *before = tc_arena_alloc(ctx.arena, 1, 1);
     for (int64_t step = 8; step <= 12; step += 2)
         save(step); /* by number, not by name: 10 is behind 8 */
@@ -81,8 +81,7 @@ static void kept_ones(void **state) {
     check_load(16, NULL);
 }
 
-static void none_at_all(void **state) {
-    (void)state;
+TEST_WITH(none_at_all, begin_test, end_test) {
     train_checkpoint c;
     assert_int_equal(train_checkpoint_load(&ctx, dir, &c), TC_OK);
     assert_null(c.path);
@@ -93,8 +92,7 @@ static void none_at_all(void **state) {
 }
 
 /* Modes as of any other file, and text in `state`. */
-static void usual_files(void **state) {
-    (void)state;
+TEST_WITH(usual_files, begin_test, end_test) {
     char line[64];
     struct stat st;
     mode_t mask = umask(022);
@@ -114,8 +112,7 @@ static void usual_files(void **state) {
 
 /* --- damage ----------------------------------------------------------------------------------- */
 
-static void older_one_instead(void **state) {
-    (void)state;
+TEST_WITH(older_one_instead, begin_test, end_test) {
     save(1);
     save(2);
     damage("step-2/weights.safetensors", size_of("step-2/weights.safetensors") - 10, 4);
@@ -126,8 +123,7 @@ static void older_one_instead(void **state) {
     check_load(2, NULL);
 }
 
-static void missing_files(void **state) {
-    (void)state;
+TEST_WITH(missing_files, begin_test, end_test) {
     static const char *const files[] = {"state", "weights.safetensors", "optimizer.safetensors"};
     save(1);
     for (size_t i = 0; i < TC_COUNT(files); i++) {
@@ -148,8 +144,7 @@ static void missing_files(void **state) {
     assert_non_null(strstr(ctx.diags[ctx.n_diags - 1].message, "state: it is of step 1"));
 }
 
-static void all_are_damaged(void **state) {
-    (void)state;
+TEST_WITH(all_are_damaged, begin_test, end_test) {
     train_checkpoint c;
     save(1);
     save(2);
@@ -162,8 +157,7 @@ static void all_are_damaged(void **state) {
 }
 
 /* A whole file of another step among the others. */
-static void mixed_up(void **state) {
-    (void)state;
+TEST_WITH(mixed_up, begin_test, end_test) {
     save(1);
     save(2);
     assert_int_equal(rename(case_path(dir, "step-1/weights.safetensors"), case_path(dir, "step-2/weights.safetensors")),
@@ -190,8 +184,7 @@ static void find_tensor(const char *file, off_t at, char *out, size_t size) {
 
 /* A thousand bits, a third in each file, half of those in headers: each is found, and the file is named, and the
  * tensor. */
-static void flipped_bits(void **state) {
-    (void)state;
+TEST_WITH(flipped_bits, begin_test, end_test) {
     static const char *const files[] = {"state", "weights.safetensors", "optimizer.safetensors"};
     uint32_t random = 1;
     save(1);
@@ -224,8 +217,7 @@ static void put_remains(const char *folder) {
     close(open(case_path(dir, name), O_CREAT | O_WRONLY, 0666));
 }
 
-static void remains_of_the_dead(void **state) {
-    (void)state;
+TEST_WITH(remains_of_the_dead, begin_test, end_test) {
     static const char *const dead[] = {"step-9.tmp-1234", "step-1.tmp-1", "step-2.old-4000000000"};
     int64_t newest;
     save(1);
@@ -245,8 +237,7 @@ static void remains_of_the_dead(void **state) {
 }
 
 /* Two runs have no folder together, whatever their numbers are; the lock goes with a process that is killed. */
-static void one_run_at_a_time(void **state) {
-    (void)state;
+TEST_WITH(one_run_at_a_time, begin_test, end_test) {
     int64_t newest;
     train_lock mine, its;
     fflush(NULL);
@@ -264,8 +255,7 @@ static void one_run_at_a_time(void **state) {
 }
 
 /* What somebody else put there stays: a folder, a file in a checkpoint's, what a link leads to. */
-static void folders_of_others(void **state) {
-    (void)state;
+TEST_WITH(folders_of_others, begin_test, end_test) {
     static const char *const names[] = {"step-1/half", "step-2/notes", "elsewhere/state", "step-4/state"};
     put_remains("step-1");
     save(2);
@@ -296,8 +286,7 @@ static void check_failed_save(tc_status status, const char *why, int remains) {
     assert_true(case_exists(dir, "step-1"));
 }
 
-static void file_too_large(void **state) {
-    (void)state;
+TEST_WITH(file_too_large, begin_test, end_test) {
     const struct rlimit limit = {8192, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
     save(1);
     save(2);
@@ -308,8 +297,7 @@ static void file_too_large(void **state) {
     check_failed_save(status, "File too large", 0);
 }
 
-static void full_disk(void **state) {
-    (void)state;
+TEST_WITH(full_disk, begin_test, end_test) {
     train_checkpoint c;
     if (mount("tmpfs", dir, "tmpfs", 0, "size=192k") != 0) {
         print_message("no file system may be mounted here: %s\n", strerror(errno));
@@ -342,8 +330,7 @@ static void read_only_child(void) {
     _exit(0);
 }
 
-static void read_only_folder(void **state) {
-    (void)state;
+TEST_WITH(read_only_folder, begin_test, end_test) {
     int status;
     save(1);
     save(2);
@@ -360,8 +347,7 @@ static void read_only_folder(void **state) {
     assert_int_equal(status, 0);
 }
 
-static void no_place_for_it(void **state) {
-    (void)state;
+TEST_WITH(no_place_for_it, begin_test, end_test) {
     int64_t newest;
     assert_int_equal(case_begin(&ctx, case_path(dir, "no/where"), &newest), TC_IO);
     assert_non_null(strstr(ctx.diags[0].message, "can't make the folder"));
@@ -373,13 +359,4 @@ static void no_place_for_it(void **state) {
 static int begin_all(void **state) { return (void)state, mkdtemp(top) ? 0 : -1; }
 static int end_all(void **state) { return (void)state, rmdir(top); }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(kept_ones),           TEST(none_at_all),       TEST(usual_files),       TEST(older_one_instead),
-        TEST(missing_files),       TEST(all_are_damaged),   TEST(mixed_up),          TEST(flipped_bits),
-        TEST(remains_of_the_dead), TEST(file_too_large),    TEST(full_disk),         TEST(read_only_folder),
-        TEST(no_place_for_it),     TEST(one_run_at_a_time), TEST(folders_of_others),
-    };
-    return cmocka_run_group_tests(tests, begin_all, end_all);
-}
+int main(void) { return run_all_tests(begin_all, end_all); }

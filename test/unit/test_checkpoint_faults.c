@@ -1,6 +1,7 @@
 /* test_checkpoint_faults.c: every call of the system that saving a checkpoint makes, and loading one, fails in turn:
  * once, or from there on, as on a disk that is gone. The checkpoints that were there stay, a failed save leaves nothing
  * behind, nothing is left open. The linker's --wrap puts these functions in the place of the system's (meson.build). */
+#define OWN_MAIN
 #include "checkpoint_case.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -181,8 +182,7 @@ static size_t fail_saves(int64_t step, bool for_ever, int error) {
     return n;
 }
 
-static void failing_saves(void **state) {
-    (void)state;
+TEST(failing_saves) {
     size_t n = 0;
     for (int64_t step = 3; step >= 2; step--) { /* a new one, and one in the place of another */
         n += fail_saves(step, false, EIO);
@@ -192,8 +192,7 @@ static void failing_saves(void **state) {
     assert_true(n > 100);
 }
 
-static void failing_loads(void **state) {
-    (void)state;
+TEST(failing_loads) {
     size_t n = 0;
     begin_case();
     for (; n < 1000; n++) {
@@ -208,8 +207,7 @@ static void failing_loads(void **state) {
     assert_true(n > 20);
 }
 
-static void slow_writes(void **state) {
-    (void)state;
+TEST(slow_writes) {
     begin_case();
     faults.slow = true;
     tc_status status = with_faults(SIZE_MAX, false, 0, save, 3);
@@ -222,11 +220,4 @@ static void slow_writes(void **state) {
 static int begin_all(void **state) { return (void)state, mkdtemp(top) ? 0 : -1; }
 static int end_all(void **state) { return (void)state, case_remove_tree(top), 0; }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failing_saves),
-        cmocka_unit_test(failing_loads),
-        cmocka_unit_test(slow_writes),
-    };
-    return cmocka_run_group_tests(tests, begin_all, end_all);
-}
+int main(void) { return run_all_tests(begin_all, end_all); }

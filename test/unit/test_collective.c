@@ -1,6 +1,7 @@
 /* test_collective.c: ranks on the host, by a table of functions: what is averaged there, when, and what is said where
  * it does not come. The collective is one of a second rank that it makes up, whose tensors are three times as large: a
  * mean is twice the tensor. Means come when they are waited for, and not before. */
+#define OWN_MAIN
 #include "session_test.h"
 
 enum { MOST = 16, N = 16 };
@@ -114,8 +115,7 @@ static void are_times(tempo_session *s, const char *name, float factor) {
 
 /* --- means ------------------------------------------------------------------------------------ */
 
-static void of_outputs(void **state) {
-    (void)state;
+TEST(of_outputs) {
     tempo_session *s = open_rank("g (float[16] x) => (float[16] a, float[16] b, float[16] c)"
                                  " { a = Neg(x) b = Neg(a) c = Exp(x) }");
     ok(s, tempo_average(s, "a"));
@@ -150,8 +150,7 @@ static tempo_session *open_updates(const char *made_of, const char *taken, const
 
 /* Alone the first update would stand behind g. Among ranks all that makes gradients comes before it, here h and what
  * does not depend on means at all. */
-static void of_updates(void **state) {
-    (void)state;
+TEST(of_updates) {
     tempo_session *s = open_updates("x", "g", "x", "h");
     for (int run = 0; run < 3; run++) {
         ranks.log[0] = '\0';
@@ -166,8 +165,7 @@ static void of_updates(void **state) {
 }
 
 /* Small buckets: the update of the first comes when the second has begun, and the backward pass goes on meanwhile. */
-static void of_updates_in_buckets(void **state) {
-    (void)state;
+TEST(of_updates_in_buckets) {
     const size_t usual = rt_bucket_bytes;
     rt_bucket_bytes = 1;
     tempo_session *s = open_updates("x", "g", "x", "h");
@@ -180,8 +178,7 @@ static void of_updates_in_buckets(void **state) {
 }
 
 /* A gradient that two optimizers take is averaged once; a gradient of a gradient's mean comes behind it. */
-static void of_one_gradient_twice(void **state) {
-    (void)state;
+TEST(of_one_gradient_twice) {
     tempo_session *s = open_updates("x", "g", "g", "g");
     ok(s, tempo_run(s));
     assert_string_equal(ranks.log, "g +0:1 -0 wn h un c ");
@@ -197,8 +194,7 @@ static void of_one_gradient_twice(void **state) {
 }
 
 /* Gradients that add up over runs are averaged as the sum that they come to, half of each here. */
-static void of_sums(void **state) {
-    (void)state;
+TEST(of_sums) {
     tempo_session *s = open_rank("g (float[16] x, float r, int64 t, float[16] w, float[16] v) => (float[16] wn,"
                                  " float[16] vn) { g = Neg(x) vn = ai.tempo.Accumulate(r, t, v, g)"
                                  " wn = ai.tempo.Sgd(r, t, w, vn) }");
@@ -213,8 +209,7 @@ static void of_sums(void **state) {
 
 /* --- what is refused, and what fails ---------------------------------------------------------- */
 
-static void refused(void **state) {
-    (void)state;
+TEST(refused) {
     tempo_session *s = open_updates("x", "x", "x", "h");
     fails(s, TEMPO_UNSUPPORTED, tempo_run(s), "gradient 'x' cannot be averaged: no node computes it in a run");
     tempo_close(s);
@@ -228,8 +223,7 @@ static void refused(void **state) {
     tempo_close(s);
 }
 
-static void failing(void **state) {
-    (void)state;
+TEST(failing) {
     tempo_session *s = open_updates("x", "g", "x", "h");
     ranks.fails = true;
     fails(s, TEMPO_IO, tempo_run(s), "rank 1 of 2: the mean of 'g' and of 1 more did not come: it went");
@@ -238,8 +232,7 @@ static void failing(void **state) {
     tempo_close(s);
 }
 
-static void disagreeing(void **state) {
-    (void)state;
+TEST(disagreeing) {
     tempo_session *s = open_updates("x", "g", "x", "h");
     ranks.disagrees = true;
     fails(s, TEMPO_USAGE, tempo_run(s), "rank 0 of 2 averages something else than rank 1");
@@ -249,10 +242,5 @@ static void disagreeing(void **state) {
 int main(void) {
     for (int i = 0; i < N; i++)
         x[i] = (float)(i - 5) / 4;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_outputs),  cmocka_unit_test(of_updates), cmocka_unit_test(of_updates_in_buckets),
-        cmocka_unit_test(refused),     cmocka_unit_test(failing),    cmocka_unit_test(of_one_gradient_twice),
-        cmocka_unit_test(disagreeing), cmocka_unit_test(of_sums),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

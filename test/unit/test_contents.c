@@ -132,8 +132,7 @@ static void check(tc_ctx *ctx, tc_model *model, tc_status status, const known *c
         assert_false(tc_contents_is_const(found));
 }
 
-static void test_elements(void **state) {
-    (void)state;
+TEST(elements) {
     for (size_t i = 0; i < TC_COUNT(cases); i++) {
         tc_ctx ctx;
         tc_status status;
@@ -145,8 +144,7 @@ static void test_elements(void **state) {
     }
 }
 
-static void test_symbolic_elements(void **state) {
-    (void)state;
+TEST(symbolic_elements) {
     for (size_t i = 0; i < TC_COUNT(symbolic_cases); i++) {
         char text[512];
         tc_ctx ctx;
@@ -164,8 +162,7 @@ static void test_symbolic_elements(void **state) {
 }
 
 /* Large results are left alone, however they arise. */
-static void test_limits(void **state) {
-    (void)state;
+TEST(limits) {
     tc_ctx ctx;
     tc_status status;
     tc_ctx_init(&ctx, "test");
@@ -186,10 +183,4 @@ static void test_limits(void **state) {
     assert_true(tc_arena_bytes(model->arena) < (size_t)100 << 20);
     tc_model_destroy(model);
     tc_ctx_fini(&ctx);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_elements), cmocka_unit_test(test_symbolic_elements),
-                                       cmocka_unit_test(test_limits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

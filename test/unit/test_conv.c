@@ -81,8 +81,7 @@ static void one_conv_transpose(const tk_conv *c, tk_dtype dtype, bool biased) {
     free_guarded(wide, bytes), free_guarded(again, bytes), free_guarded(workspace, workspace_bytes);
 }
 
-static void convolutions(void **state) {
-    (void)state;
+TEST(convolutions) {
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
         for (int rank = 1; rank <= 3; rank++)
             for (int64_t groups = 1; groups <= 2; groups++) {
@@ -127,8 +126,7 @@ static double pooled(const float *x, const tk_pool *p, int64_t at, int64_t *out_
                                  : sum / (double)(p->count_pads ? padded : inside);
 }
 
-static void pools(void **state) {
-    (void)state;
+TEST(pools) {
     for (size_t i = 0; i + 1 < sizeof windows / sizeof windows[0]; i++)
         for (int rank = 1; rank <= 3; rank++)
             for (int op = 0; op < 4; op++) {
@@ -155,12 +153,4 @@ static void pools(void **state) {
                 free(inp), free(indices);
                 free_guarded(out, (size_t)(3 * outs) * sizeof(float));
             }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(pools),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

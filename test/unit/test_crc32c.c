@@ -1,13 +1,10 @@
 /* test_crc32c.c: the checksum against RFC 3720's examples (appendix B.4), and both ways of making it against each
  * other. */
+#include "cases.h"
 #include "random_below.h"
 #include "runtime/crc32c.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 // clang-format off
-#include <cmocka.h>
 // clang-format on
 
 static void check(const void *bytes, size_t n, uint32_t expected) {
@@ -15,8 +12,7 @@ static void check(const void *bytes, size_t n, uint32_t expected) {
     assert_int_equal(rt_crc32c_by_tables(0, bytes, n), expected);
 }
 
-static void examples_of_the_rfc(void **state) {
-    (void)state;
+TEST(examples_of_the_rfc) {
     static const unsigned char read_command[48] = {
         0x01, 0xc0, [16] = 0x14, [22] = 0x04, [27] = 0x14, [31] = 0x18, [32] = 0x28, [40] = 0x02};
     unsigned char bytes[32];
@@ -35,8 +31,7 @@ static void examples_of_the_rfc(void **state) {
     check("", 0, 0);
 }
 
-static void both_ways_in_pieces(void **state) {
-    (void)state;
+TEST(both_ways_in_pieces) {
     unsigned char bytes[600];
     uint32_t random = 1;
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -51,19 +46,9 @@ static void both_ways_in_pieces(void **state) {
 }
 
 /* The numbers of tensorflow/core/lib/hash/crc32c.h: rotated right by 15, plus a constant. */
-static void masked(void **state) {
-    (void)state;
+TEST(masked) {
     assert_int_equal(rt_crc32c_masked(0), 0xa282ead8);
     assert_int_equal(rt_crc32c_masked(0x8000), 0xa282ead9);
     assert_int_equal(rt_crc32c_masked(1), 0xa284ead8);
     assert_int_equal(rt_crc32c_masked(0xffffffff), 0xa282ead7);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(examples_of_the_rfc),
-        cmocka_unit_test(both_ways_in_pieces),
-        cmocka_unit_test(masked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

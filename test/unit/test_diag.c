@@ -1,16 +1,12 @@
 /* test_diag.c: names in messages: whole characters, at most 120 bytes, and nothing that a terminal obeys. */
+#include "cases.h"
 #include "compiler/diag.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 // clang-format off
-#include <cmocka.h>
 // clang-format on
 
-static void test_quote(void **state) {
-    (void)state;
+TEST(quote) {
     static const char *const cases[][2] = {
         {"", ""},
         {"/m/layer.0/MatMul_1", "/m/layer.0/MatMul_1"},
@@ -35,8 +31,7 @@ static void test_quote(void **state) {
     tc_ctx_fini(&ctx);
 }
 
-static void test_quote_cuts_between_characters(void **state) {
-    (void)state;
+TEST(quote_cuts_between_characters) {
     tc_ctx ctx;
     tc_ctx_init(&ctx, "test");
     char text[400];
@@ -54,8 +49,7 @@ static void test_quote_cuts_between_characters(void **state) {
     tc_ctx_fini(&ctx);
 }
 
-static void test_print(void **state) {
-    (void)state;
+TEST(print) {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -68,11 +62,4 @@ static void test_print(void **state) {
     assert_string_equal(text, "test: error: value \\xC2\\x9B\\x94\\x1B is \xC3\xB6; hint: no \\x07\n");
     free(text);
     tc_ctx_fini(&ctx);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_quote),
-                                       cmocka_unit_test(test_quote_cuts_between_characters),
-                                       cmocka_unit_test(test_print)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

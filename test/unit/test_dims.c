@@ -1,11 +1,8 @@
 /* test_dims.c: symbolic arithmetic against identities of integers, and against plain integers by binding. */
+#include "cases.h"
 #include "../../compiler/dims.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 typedef struct fixture {
     tc_arena *arena;
@@ -41,8 +38,8 @@ static int teardown(void **state) {
     assert_string_equal(tc_dim_text(f->arena, a), tc_dim_text(f->arena, b)), assert_true(tc_dim_equal(a, b))
 #define TEXT(a, text) assert_string_equal(tc_dim_text(f->arena, a), text)
 
-static void equality(void **state) {
-    fixture *f = *state;
+TEST_WITH(equality, setup, teardown) {
+    fixture *f = *test_state;
     assert_true(tc_dim_equal(C(3), C(3)));
     assert_false(tc_dim_equal(C(3), C(4)));
     assert_false(tc_dim_equal(f->unknown, f->unknown));
@@ -56,8 +53,8 @@ static void equality(void **state) {
 }
 
 /* One name for sizes that only the data decides, given anew in each of very many nodes. */
-static void fresh_symbols_take_linear_time(void **state) {
-    fixture *f = *state;
+TEST_WITH(fresh_symbols_take_linear_time, setup, teardown) {
+    fixture *f = *test_state;
     clock_t start = clock();
     for (int i = 0; i < 200000; i++)
         tc_dim_fresh(f->pool, "size");
@@ -65,8 +62,8 @@ static void fresh_symbols_take_linear_time(void **state) {
     assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 20); /* 0.1; by probing it is minutes */
 }
 
-static void polynomials(void **state) {
-    fixture *f = *state;
+TEST_WITH(polynomials, setup, teardown) {
+    fixture *f = *test_state;
     EQUAL(ADD(f->n, f->m), ADD(f->m, f->n));
     EQUAL(MUL(ADD(f->n, f->m), SUB(f->n, f->m)), SUB(MUL(f->n, f->n), MUL(f->m, f->m)));
     EQUAL(SUB(f->n, f->n), C(0));
@@ -79,8 +76,8 @@ static void polynomials(void **state) {
     TEXT(f->unknown, "?");
 }
 
-static void division(void **state) {
-    fixture *f = *state;
+TEST_WITH(division, setup, teardown) {
+    fixture *f = *test_state;
     EQUAL(DIV(C(-7), C(2)), C(-4));
     EQUAL(DIV(MUL(C(64), MUL(f->n, f->m)), MUL(f->n, C(64))), f->m);
     EQUAL(DIV(SUB(MUL(f->n, f->n), C(1)), ADD(f->n, C(1))), SUB(f->n, C(1)));
@@ -93,8 +90,8 @@ static void division(void **state) {
     assert_true(tc_dim_is_unknown(DIV(C(INT64_MIN), C(-1))));
 }
 
-static void choice(void **state) {
-    fixture *f = *state;
+TEST_WITH(choice, setup, teardown) {
+    fixture *f = *test_state;
     EQUAL(MAX(f->n, f->m), MAX(f->m, f->n));
     EQUAL(MAX(f->n, MIN(f->n, C(512))), f->n);
     EQUAL(MIN(f->n, MIN(f->n, C(512))), MIN(C(512), f->n));
@@ -104,8 +101,8 @@ static void choice(void **state) {
     TEXT(MIN(f->n, C(512)), "min(n, 512)");
 }
 
-static void comparison(void **state) {
-    fixture *f = *state;
+TEST_WITH(comparison, setup, teardown) {
+    fixture *f = *test_state;
     assert_int_equal(tc_dim_less(C(1), C(2)), 1);
     assert_int_equal(tc_dim_less(C(2), C(2)), 0);
     assert_int_equal(tc_dim_less(C(0), f->n), 1);
@@ -117,8 +114,8 @@ static void comparison(void **state) {
     assert_int_equal(tc_dim_less(SUB(MIN(f->n, C(512)), f->n), f->one), 1);
 }
 
-static void limits(void **state) {
-    fixture *f = *state;
+TEST_WITH(limits, setup, teardown) {
+    fixture *f = *test_state;
     assert_true(tc_dim_is_unknown(MUL(C(INT64_MAX), C(2))));
     assert_true(tc_dim_is_unknown(ADD(C(INT64_MAX), C(1))));
     assert_true(tc_dim_is_unknown(MUL(MUL(f->n, C(INT64_MAX)), C(2))));
@@ -137,8 +134,8 @@ static bool lookup(void *user, const char *name, int64_t *value) {
 static int64_t floor_int(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 /* Random expressions, built beside their values for n = 5, m = 7: binding gives the value. */
-static void binding(void **state) {
-    fixture *f = *state;
+TEST_WITH(binding, setup, teardown) {
+    fixture *f = *test_state;
     int64_t both[] = {5, 7}, n_only[] = {5, 0};
     uint64_t seed = 12345;
     for (int round = 0; round < 2000; round++) {
@@ -171,13 +168,4 @@ static void binding(void **state) {
             assert_true(less == -1 || less == (v[0] < v[1]));
         }
     }
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(equality),    TEST(fresh_symbols_take_linear_time),
-                                       TEST(polynomials), TEST(division),
-                                       TEST(choice),      TEST(comparison),
-                                       TEST(limits),      TEST(binding)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

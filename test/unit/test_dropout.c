@@ -7,8 +7,7 @@
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_math.h"
 
-static void known_answers(void **state) {
-    (void)state;
+TEST(known_answers) {
     static const struct {
         uint32_t counter[4], key[2], out[4];
     } cases[] = {
@@ -26,8 +25,7 @@ static void known_answers(void **state) {
 }
 
 /* The same answers as elements: in pairs of a word, its low half first. */
-static void halves(void **state) {
-    (void)state;
+TEST(halves) {
     static const uint16_t known[8] = {0xb709, 0x5f6f, 0x3f64, 0x0d89, 0x1f81, 0x4f12, 0x0a48, 0x4f73};
     const tk_draw draw = {0, 0, 0};
     uint32_t words[4];
@@ -43,8 +41,7 @@ static void halves(void **state) {
     }
 }
 
-static void thresholds(void **state) {
-    (void)state;
+TEST(thresholds) {
     const double u = 0x1p-16;
     const struct {
         double ratio;
@@ -82,8 +79,7 @@ static void thresholds(void **state) {
     }
 }
 
-static void masks(void **state) {
-    (void)state;
+TEST(masks) {
     static const int64_t sizes[] = {0, 1, 5, 7, 8, 9, 127, 128, 129, 511, 512, 513, 30001};
     const tk_draw draws[] = {{UINT64_C(0x123456789abcdef0), 7, 3, 0}, {5, 7, 3, 1000}};
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
@@ -144,8 +140,7 @@ static void expect_even(const uint16_t *x, int begin, int step, int shift, int c
     assert_true(fabs(chi_square - (cells - 1)) < 4.5 * sqrt(2.0 * (cells - 1)));
 }
 
-static void values(void **state) {
-    (void)state;
+TEST(values) {
     static uint16_t x[N];
     draw_numbers(x, N, &first_draw);
     expect_even(x, 0, 1, 0, 65536);
@@ -165,8 +160,7 @@ static void expect_apart(const uint16_t *x, const uint16_t *y, int begin, int st
     assert_true(fabs(sum * 12 / sqrt(n)) < 4.5);
 }
 
-static void correlations(void **state) {
-    (void)state;
+TEST(correlations) {
     static uint16_t x[N], y[N];
     static const int lags[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 64, 128, 512, 768, 1024};
     draw_numbers(x, N, &first_draw);
@@ -184,8 +178,7 @@ static void correlations(void **state) {
 
 /* The share kept, and how often two masks agree: of two nodes, two steps, two seeds, and of an element and its
  * neighbour. */
-static void shares(void **state) {
-    (void)state;
+TEST(shares) {
     static uint8_t mask[N + 1], other[N];
     static const struct {
         double ratio, threshold;
@@ -236,14 +229,12 @@ static void stretches_of(tk_draw draw) {
     free_guarded(x, MANY * 4), free_guarded(y, MANY * 4), free_guarded(again, MANY * 4);
 }
 
-static void stretches(void **state) {
-    (void)state;
+TEST(stretches) {
     stretches_of((tk_draw){UINT64_C(0xfeedface12345678), 3, 9, 0});
     stretches_of((tk_draw){0, 0, 0, 77});
 }
 
-static void minstd(void **state) {
-    (void)state;
+TEST(minstd) {
     const uint32_t tenthousandth = 1043618065; /* of seed 1: ISO C++, [rand.predef] */
     uint32_t x = tk_minstd_seeded(1);
     for (int i = 0; i < 10000; i++) {
@@ -258,8 +249,7 @@ static void minstd(void **state) {
 }
 
 /* What an element of state x is compared with, at both sides of the threshold. */
-static void minstd_thresholds(void **state) {
-    (void)state;
+TEST(minstd_thresholds) {
     const double ratios[] = {0,   1e-45, 1e-30,         1e-9, 0x1p-31, 0x1p-30, 0.1,         0.25,
                              0.3, 0.5,   0.5 + 0x1p-24, 0.75, 0.9,     0.99,    1 - 0x1p-23, 1 - 0x1p-24};
     for (size_t i = 0; i < sizeof ratios / sizeof ratios[0]; i++) {
@@ -273,8 +263,7 @@ static void minstd_thresholds(void **state) {
         assert_int_equal(tk_minstd_threshold(none[i]), 0);
 }
 
-static void ratios(void **state) {
-    (void)state;
+TEST(ratios) {
     const tk_draw draw = {0, 0, 0};
     const float x[] = {1, 2, 3};
     float y[3];
@@ -295,8 +284,7 @@ static void ratios(void **state) {
 }
 
 /* Bit i % 8 of byte i / 8 is element i, whatever lies behind the last one, on any number of threads. */
-static void bits(void **state) {
-    (void)state;
+TEST(bits) {
     static const int64_t sizes[] = {0, 1, 7, 8, 9, 64, 1000, 8 * 16384 * 3 + 5};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         const int64_t n = sizes[s];
@@ -316,14 +304,4 @@ static void bits(void **state) {
         }
         free_guarded(mask, (size_t)n), free_guarded(packed, (size_t)(n + 7) / 8), free_guarded(again, (size_t)n);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers), cmocka_unit_test(halves),    cmocka_unit_test(thresholds),
-        cmocka_unit_test(masks),         cmocka_unit_test(values),    cmocka_unit_test(correlations),
-        cmocka_unit_test(shares),        cmocka_unit_test(stretches), cmocka_unit_test(ratios),
-        cmocka_unit_test(bits),          cmocka_unit_test(minstd),    cmocka_unit_test(minstd_thresholds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,8 +49,7 @@ static void expect(const void *out, tk_dtype dtype, int64_t i, double exact, con
 
 static const int64_t sizes[] = {0, 1, 7, 64, 1001, 40000};
 
-static void unary(void **state) {
-    (void)state;
+TEST(unary) {
     const double params[TK_UNARY_PARAMS] = {0.3, 0.5};
     for (int64_t k = 0; tk_unary_at(k); k++) {
         const tk_unary *u = tk_unary_at(k);
@@ -104,8 +103,7 @@ static int64_t offset_of(int64_t i, const int64_t *out, const int64_t *dims) {
     return offset;
 }
 
-static void binary(void **state) {
-    (void)state;
+TEST(binary) {
     for (int64_t k = 0; tk_binary_at(k); k++)
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
             const tk_binary *b = tk_binary_at(k);
@@ -145,8 +143,7 @@ static void binary(void **state) {
         }
 }
 
-static void integers_do_not_trap(void **state) {
-    (void)state;
+TEST(integers_do_not_trap) {
     const int32_t a[] = {INT32_MIN, INT32_MIN, 7, -7, -7, 7}, b[] = {-1, 0, 0, 2, -2, -2};
     const int32_t div[] = {INT32_MIN, 0, 0, -3, 3, -3}, mod[] = {0, 0, 0, -1, -1, 1},
                   floor_mod[] = {0, 0, 0, 1, -1, -1};
@@ -162,16 +159,14 @@ static void integers_do_not_trap(void **state) {
     assert_memory_equal(out, floor_mod, sizeof floor_mod);
 }
 
-static void shapes_that_do_not_broadcast(void **state) {
-    (void)state;
+TEST(shapes_that_do_not_broadcast) {
     const int64_t out[] = {2, 3}, other[] = {2, 2}, longer[] = {1, 2, 3};
     tk_bcast bc;
     assert_false(tk_bcast_init(&bc, (tk_shape){2, out}, (tk_shape[]){{2, other}}, 1));
     assert_false(tk_bcast_init(&bc, (tk_shape){2, out}, (tk_shape[]){{3, longer}}, 1));
 }
 
-static void selections(void **state) {
-    (void)state;
+TEST(selections) {
     const float inp[] = {-2, NAN, 0.5f, 9}, low = -1, high = 4;
     float out[4];
     tk_clip(queue(), out, inp, &low, &high, 4, TK_F32);
@@ -199,8 +194,7 @@ static void selections(void **state) {
 }
 
 /* 2048 + 1 + 1 is 2048 where each sum is rounded to 11 bits, 2050 where only the last one is. */
-static void sums_of_halves(void **state) {
-    (void)state;
+TEST(sums_of_halves) {
     enum { ROWS = 5, COLUMNS = 3001 };
     const int64_t dims[] = {ROWS, COLUMNS}, column[] = {ROWS, 1}, one[] = {1};
     uint16_t *big = alloc_guarded(ROWS * COLUMNS * 2, 2), *out = alloc_guarded(ROWS * COLUMNS * 2, 2), ones[ROWS],
@@ -225,8 +219,7 @@ static void sums_of_halves(void **state) {
 }
 
 /* Every way in which the operands are repeated along the last dim. */
-static void where(void **state) {
-    (void)state;
+TEST(where) {
     enum { ROWS = 3, N = 133 };
     const int64_t dims[] = {ROWS, N}, column[] = {ROWS, 1};
     uint8_t cond[ROWS * N];
@@ -243,17 +236,4 @@ static void where(void **state) {
         for (int i = 0; i < ROWS * N; i++)
             assert_true(out[i] == (cond[way & 1 ? i / N : i] ? a[way & 2 ? i / N : i] : b[way & 4 ? i / N : i]));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unary),
-        cmocka_unit_test(binary),
-        cmocka_unit_test(integers_do_not_trap),
-        cmocka_unit_test(shapes_that_do_not_broadcast),
-        cmocka_unit_test(selections),
-        cmocka_unit_test(sums_of_halves),
-        cmocka_unit_test(where),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 /* test_equal_weights.c: equal and transposed weights are found, near ones are not, and the bytes read stay linear in
  * the bytes there are, also where weights are made to look alike. */
+#include "cases.h"
 #include "passes/equal_weights.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { MOST = 64 };
 
@@ -30,8 +27,7 @@ static void add_floats(set *s, int rank, const int64_t *dims, const float *data)
 
 static uint64_t find(set *s) { return tc_find_equal(s->weights, s->n, s->equal); }
 
-static void test_copies_and_transposes(void **state) {
-    (void)state;
+TEST(copies_and_transposes) {
     set s = set_create();
     const float a[6] = {1, 2, 3, 4, 5, 6}, at[6] = {1, 4, 2, 5, 3, 6}, near[6] = {1, 4, 2, 5, 3, 7},
                 moved[6] = {1, 3, 2, 5, 4, 6};
@@ -52,8 +48,7 @@ static void test_copies_and_transposes(void **state) {
     tc_model_destroy(s.model);
 }
 
-static void test_uniform_and_bits(void **state) {
-    (void)state;
+TEST(uniform_and_bits) {
     set s = set_create();
     const int64_t two[1] = {2}, three[1] = {3};
     const float zeros[3] = {0, 0, 0}, minus[2] = {0, -0.0F}, plus[2] = {0, 0}, inner[3] = {1, 2, 1};
@@ -77,8 +72,7 @@ static void test_uniform_and_bits(void **state) {
 }
 
 /* Every order of four axes is found, with the axes as Transpose takes them. */
-static void test_four_axes(void **state) {
-    (void)state;
+TEST(four_axes) {
     enum { N = 2 * 3 * 4 * 5 };
     set s = set_create();
     const int64_t dims[4] = {2, 3, 4, 5}, perm[4] = {2, 0, 3, 1};
@@ -104,8 +98,7 @@ static void test_four_axes(void **state) {
 }
 
 /* Blocks of the comparison that are not full. */
-static void test_large_transpose(void **state) {
-    (void)state;
+TEST(large_transpose) {
     enum { M = 150, N = 201 };
     set s = set_create();
     const int64_t dims[2] = {M, N}, swapped[2] = {N, M};
@@ -156,21 +149,9 @@ static double read_for_each_byte(int kind, size_t n) {
     return ratio;
 }
 
-static void test_linear(void **state) {
-    (void)state;
+TEST(linear) {
     assert_true(read_for_each_byte(0, MOST) < 0.01);
     assert_true(read_for_each_byte(1, MOST) < 1.01);
     double few = read_for_each_byte(2, MOST / 4), many = read_for_each_byte(2, MOST / 2);
     assert_true(many < 20 && many < 1.2 * few);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copies_and_transposes),
-        cmocka_unit_test(test_uniform_and_bits),
-        cmocka_unit_test(test_four_axes),
-        cmocka_unit_test(test_large_transpose),
-        cmocka_unit_test(test_linear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

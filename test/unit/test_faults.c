@@ -1,20 +1,17 @@
 /* test_faults.c: every call that takes memory fails in turn, through one compile as tempoc does it and one run through
  * tempo.h: each time the status is that of a limit, the message tells of memory, and all is given back. And what a
  * failed assertion is to the caller of tempo.h. `all` tries every call, not a part of those behind the first 500. */
+#define OWN_MAIN
+#include "cases.h"
 #include "compiler/onnx_io.h"
 #include "faults.h"
 #include "passes/pass.h"
 #include "passes/report/report.h"
 #include "runtime/tempo.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 // clang-format off
-#include <cmocka.h>
 // clang-format on
 
 static bool every_call;
@@ -109,8 +106,7 @@ static void try_compile(faults_outcome *out) {
     fclose(job.null);
 }
 
-static void test_compile(void **state) {
-    (void)state;
+TEST(compile) {
     fail_each(try_compile, "compile");
     assert_int_equal(access("train.onnx", R_OK), 0);
 }
@@ -153,10 +149,7 @@ static void try_run(faults_outcome *out) {
     tempo_close(session);
 }
 
-static void test_run(void **state) {
-    (void)state;
-    fail_each(try_run, "run");
-}
+TEST(run) { fail_each(try_run, "run"); }
 
 /* What goes wrong in the words of a mistake is out of memory, too. */
 static void try_mistake(faults_outcome *out) {
@@ -168,8 +161,7 @@ static void try_mistake(faults_outcome *out) {
     tempo_close(session);
 }
 
-static void test_mistake(void **state) {
-    (void)state;
+TEST(mistake) {
     const char *failed;
     for (size_t n = 0;; n++) {
         faults_outcome got;
@@ -192,8 +184,7 @@ static void assert_nothing(void *user, const tempo_event *event) {
     TC_ASSERT(!user);
 }
 
-static void test_bug(void **state) {
-    (void)state;
+TEST(bug) {
     tempo_session *session;
     tempo_info info;
     float x[3] = {1, 2, 3}, target[2] = {0, 1};
@@ -224,8 +215,7 @@ static tc_status fail_with_session(void *user) {
     tc_out_of_memory(7);
 }
 
-static void test_failure_of_the_caller(void **state) {
-    (void)state;
+TEST(failure_of_the_caller) {
     const tc_failure *failure;
     tempo_session *session;
     long live = faults_live();
@@ -243,10 +233,7 @@ int main(int argc, char **argv) {
         weights[i] = (char)(i % 4 == 3 ? 0x3d : i);
     put_file("mlp.onnxt", model_text, sizeof model_text - 1);
     put_file("weights.bin", weights, sizeof weights);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compile), cmocka_unit_test(test_run),
-                                       cmocka_unit_test(test_mistake), cmocka_unit_test(test_bug),
-                                       cmocka_unit_test(test_failure_of_the_caller)};
-    int wrong = cmocka_run_group_tests(tests, NULL, NULL);
+    int wrong = run_all_tests(NULL, NULL);
     static const char *const files[] = {"mlp.onnxt", "weights.bin", "train.onnx", "report.html"};
     for (size_t i = 0; i < TC_COUNT(files); i++)
         unlink(files[i]);

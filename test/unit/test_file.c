@@ -1,20 +1,18 @@
 /* test_file.c: what happens to output files when the process does not live to finish them, and to mapped files that
  * shrink. Each case is a child process that dies in its own way. */
+#define OWN_MAIN
+#include "cases.h"
 #include "compiler/onnx_io.h"
 #include "compiler/program.h"
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 // clang-format off
-#include <cmocka.h>
 // clang-format on
 
 static char folder[] = "/tmp/test_file_XXXXXX";
@@ -106,8 +104,7 @@ static void by_limit(tc_ctx *ctx) {
     _exit((int)tc_out_commit(ctx, out));
 }
 
-static void early_death_leaves_the_old_file(void **state) {
-    (void)state;
+TEST(early_death_leaves_the_old_file) {
     put("out", "old", 0);
     int status = in_child(by_signal);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
@@ -143,8 +140,7 @@ static void read_what_shrinks(tc_ctx *ctx) {
         sum = (char)(sum + ((const char *)file.data)[i]);
 }
 
-static void shrinking_file_ends_with_a_message(void **state) {
-    (void)state;
+TEST(shrinking_file_ends_with_a_message) {
 #ifdef __SANITIZE_ADDRESS__
     skip(); /* the sanitizer's own handler comes first */
 #endif
@@ -153,8 +149,7 @@ static void shrinking_file_ends_with_a_message(void **state) {
     unlink(in_folder("big"));
 }
 
-static void pipes_are_read_whole(void **state) {
-    (void)state;
+TEST(pipes_are_read_whole) {
     tc_ctx ctx;
     tc_ctx_init(&ctx, "test");
     tc_file file;
@@ -180,14 +175,9 @@ static void pipes_are_read_whole(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(early_death_leaves_the_old_file),
-        cmocka_unit_test(shrinking_file_ends_with_a_message),
-        cmocka_unit_test(pipes_are_read_whole),
-    };
     if (!mkdtemp(folder))
         return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
     rmdir(folder);
     return failed;
 }

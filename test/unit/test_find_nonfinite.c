@@ -35,8 +35,7 @@ static void check_graph(const char *graph, const float x[N], const char *text) {
 
 static const float ones[N] = {1, 1, 1, 1, 1, 1}, fifth[N] = {1, 1, 1, 1, -2, -3}, large[N] = {1, 1, 1, 1, 1, 1000};
 
-static void logarithm(void **state) {
-    (void)state;
+TEST(logarithm) {
     static const char graph[] = "g (float[2,3] x) => (float loss) <float h = {0.5}> { [\"half\"] a = Mul (x, h) "
                                 "[\"bad\"] b = Log (a) [\"turn\"] c = Transpose (b) "
                                 "loss = ReduceMean <keepdims = 0> (c) }";
@@ -44,8 +43,7 @@ static void logarithm(void **state) {
     check_graph(graph, ones, NULL);
 }
 
-static void infinity(void **state) {
-    (void)state;
+TEST(infinity) {
     static const char graph[] = "g (float[2,3] x) => (float loss) { [\"big\"] a = Exp (x) [\"flat\"] b = Flatten (a) "
                                 "[\"wide\"] c = Neg (b) loss = ReduceSum <keepdims = 0> (c) }";
     check_graph(graph, large, "Exp 'big' made infinity: element [1,2] of its result 'a', float[2,3]");
@@ -53,8 +51,7 @@ static void infinity(void **state) {
 }
 
 /* e^1000 / e^1000 */
-static void nan_of_infinities(void **state) {
-    (void)state;
+TEST(nan_of_infinities) {
     check_graph("g (float[2,3] x) => (float loss) { a = Exp (x) [\"ratio\"] b = Div (a, a) "
                 "loss = ReduceSum <keepdims = 0> (b) }",
                 large,
@@ -66,24 +63,21 @@ static void nan_of_infinities(void **state) {
     "g (float[2,3] x) => (float loss, float[2,3] scores) <float zero = {0}, float none = {-inf}> { "                   \
     "m = Greater (x, zero) mask = Where (m, zero, none) scores = Add (x, mask) p = Softmax (scores) "
 /* Scores of -infinity are an output, too; the loss is of what they give. */
-static void masks(void **state) {
-    (void)state;
+TEST(masks) {
     check_graph(MASKED "loss = ReduceSum <keepdims = 0> (p) }", fifth, NULL);
     check_graph(MASKED "q = Neg (p) [\"bad\"] l = Log (q) loss = ReduceSum <keepdims = 0> (l) }", fifth,
                 "Log 'bad' made NaN: element [0,0] of its result 'l', float[2,3]");
 }
 
 /* A NaN that Where does not choose is none of the loss; the infinity is. */
-static void not_chosen(void **state) {
-    (void)state;
+TEST(not_chosen) {
     static const float x[N] = {-1, 1, 1, 1, 1, 1000};
     check_graph("g (float[2,3] x) => (float loss) <float zero = {0}> { m = Greater (x, zero) l = Log (x) "
                 "w = Where (m, l, zero) [\"big\"] e = Exp (x) s = Add (w, e) loss = ReduceSum <keepdims = 0> (s) }",
                 x, "Exp 'big' made infinity: element [1,2] of its result 'e', float[2,3]");
 }
 
-static void of_nobody(void **state) {
-    (void)state;
+TEST(of_nobody) {
     static const float x[N] = {1, 1, NAN, 1, 1, 1};
     check_graph("g (float[2,3] x) => (float loss) { a = Exp (x) loss = ReduceSum <keepdims = 0> (a) }", x,
                 "'x', float[2,3], which no node makes, holds NaN: element [0,2]");
@@ -93,8 +87,7 @@ static void of_nobody(void **state) {
 }
 
 /* float16 ends at 65504; bfloat16 and double go on. */
-static void other_types(void **state) {
-    (void)state;
+TEST(other_types) {
     static const char graph[] =
         "g (float[2,3] x) => (float loss) { a = Cast <to = %d> (x) [\"square\"] b = Mul (a, a) c = Cast <to = 1> (b) "
         "loss = ReduceSum <keepdims = 0> (c) }";
@@ -118,8 +111,7 @@ static void other_types(void **state) {
 }
 
 /* The weight is written over; what it was before is what it is made of. */
-static void states(void **state) {
-    (void)state;
+TEST(states) {
     static const char graph[] =
         "g (float[2,3] x, float[3] w) => (float loss, float[3] new) <float[3] w = {1, 2, 3}, int64[1] rows = {0}> { "
         "p = Mul (x, w) loss = ReduceSum <keepdims = 0> (p) l = Log (x) s = ReduceSum <keepdims = 0> (l, rows) "
@@ -138,8 +130,7 @@ static void states(void **state) {
 }
 
 /* The loss is finite, the gradient is not, whether the optimizer takes it or not. */
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     static const char graph[] =
         "g (float[2,3] x, float[2,3] w) => (float loss, float[2,3] new) <float rate = {0.1}, int64 t = {1}, "
         "float[2,3] w = {1, 2, 3, 4, 5, 6}> { loss = ReduceSum <keepdims = 0> (w) [\"bad\"] l = Log (x) "
@@ -152,8 +143,7 @@ static void gradients(void **state) {
 }
 
 /* Memory of a device is copied to the host, and the same is found. */
-static void device_of_its_own(void **state) {
-    (void)state;
+TEST(device_of_its_own) {
     rt_device device = rt_device_cpu;
     device.host_memory = false;
     tempo_session *s = open_on(&device,
@@ -165,8 +155,7 @@ static void device_of_its_own(void **state) {
 }
 
 /* A run that cannot be is an error as ever, and what is left of it no output. */
-static void failing_runs(void **state) {
-    (void)state;
+TEST(failing_runs) {
     rt_nonfinite found;
     tempo_tensor loss;
     tempo_session *s = open_text("g (float[2,3] x) => (float loss) <int64[1] k = {7}> { a = Gather (x, k) "
@@ -179,16 +168,4 @@ static void failing_runs(void **state) {
     assert_false(found.found);
     assert_int_equal(tempo_output(s, "loss", &loss), TEMPO_USAGE);
     tempo_close(s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logarithm),         cmocka_unit_test(infinity),
-        cmocka_unit_test(nan_of_infinities), cmocka_unit_test(masks),
-        cmocka_unit_test(not_chosen),        cmocka_unit_test(of_nobody),
-        cmocka_unit_test(other_types),       cmocka_unit_test(states),
-        cmocka_unit_test(gradients),         cmocka_unit_test(device_of_its_own),
-        cmocka_unit_test(failing_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,10 +82,9 @@ static void check(tk_dft_shape d, int64_t n, int64_t n_elements, const char *wha
     free(tables);
 }
 
-static void transforms(void **state) {
+TEST(transforms) {
     static const int64_t lengths[] = {1,  2,  3,  4,  5,  6,  7,  8,   9,   12,  13, 16,
                                       17, 19, 22, 30, 34, 64, 97, 105, 169, 211, 256};
-    (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         int64_t n = lengths[i], half = n / 2 + 1;
         tk_dft_shape d = complex_lanes(n);
@@ -102,7 +101,7 @@ static void transforms(void **state) {
     }
 }
 
-static void folds(void **state) {
+TEST(folds) {
     static const tk_window windows[] = {
         {{1, 1, 9}, {1, 1, 4}, {1, 1, 3}, {1, 1, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}},
         {{1, 5, 6}, {1, 5, 3}, {1, 3, 2}, {1, 1, 2}, {1, 1, 1}, {0, 1, 0}, {0, 1, 0}},
@@ -110,7 +109,6 @@ static void folds(void **state) {
     };
     static double inp[MOST], out[MOST], again[MOST];
     static long double want[MOST];
-    (void)state;
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
             const tk_window *w = &windows[i];
@@ -139,9 +137,4 @@ static void folds(void **state) {
             assert_memory_equal(out, again, (size_t)(planes * ins) * tk_size(types[t]));
             near(out, want, planes * ins, t, "fold", (int64_t)i);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(transforms), cmocka_unit_test(folds)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

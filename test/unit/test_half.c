@@ -38,8 +38,7 @@ static double value_of(const format *f, uint32_t h) {
     return h & 0x8000 ? -value : value;
 }
 
-static void values(void **state) {
-    (void)state;
+TEST(values) {
     for (size_t k = 0; k < FORMATS; k++)
         for (uint32_t h = 0; h < ALL; h++) {
             const format *f = &formats[k];
@@ -56,8 +55,7 @@ static void values(void **state) {
 }
 
 /* Halfway between neighbours goes to the even one; beyond the largest by half a step to infinity. */
-static void rounding(void **state) {
-    (void)state;
+TEST(rounding) {
     for (size_t k = 0; k < FORMATS; k++)
         for (uint32_t h = 0; h < formats[k].infinity; h++) {
             const format *f = &formats[k];
@@ -84,8 +82,7 @@ static void rounding(void **state) {
 }
 
 /* The compiler's own type, where it has one. */
-static void like_the_compiler(void **state) {
-    (void)state;
+TEST(like_the_compiler) {
 #ifdef __FLT16_MAX__
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1021) {
         float x = tk_bits_float((uint32_t)bits);
@@ -100,8 +97,7 @@ static void like_the_compiler(void **state) {
 #endif
 }
 
-static void runs(void **state) {
-    (void)state;
+TEST(runs) {
     enum { N = 133 };
     float wide[N];
     uint16_t inp[N], out[N];
@@ -154,8 +150,7 @@ static const struct {
     {"Exp", exp}, {"Log", log}, {"Erf", erf}, {"Tanh", tanh}, {"Sigmoid", sigmoid}, {"Sqrt", sqrt},
 };
 
-static void elementwise(void **state) {
-    (void)state;
+TEST(elementwise) {
     static uint16_t inp[ALL], out[ALL];
     static double exact[ALL];
     const double params[TK_UNARY_PARAMS] = {0};
@@ -167,12 +162,4 @@ static void elementwise(void **state) {
                 exact[h] = functions[i].exact(value_of(&formats[k], h));
             compare(&formats[k], functions[i].op, out, exact);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values), cmocka_unit_test(rounding),    cmocka_unit_test(like_the_compiler),
-        cmocka_unit_test(runs),   cmocka_unit_test(elementwise),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

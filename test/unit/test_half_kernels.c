@@ -65,8 +65,7 @@ static void near(const char *what, const uint16_t *half, const float *wide, int6
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static void softmax(void **state) {
-    (void)state;
+TEST(softmax) {
     static const tk_softmax_shape shapes[] = {{3, 7, 1}, {4, 1000, 1}, {2, 1, 1}, {2, 3, 5}, {3, 70, 129}};
     static void (*const forward[])(tk_queue *, void *, const void *, tk_softmax_shape,
                                    tk_dtype) = {tk_softmax, tk_log_softmax, tk_hardmax};
@@ -97,8 +96,7 @@ static void softmax(void **state) {
 }
 
 /* y from the rounded x-hat; the gradient the same from x and from x-hat, and near float's. */
-static void layer_norm(void **state) {
-    (void)state;
+TEST(layer_norm) {
     enum { ROWS = 37, N = 101 };
     static double workspace[2 * ROWS * 2 * N];
     FOR_TYPES(dtype) {
@@ -134,8 +132,7 @@ static void layer_norm(void **state) {
 }
 
 /* From y: its bits are those of the norm; x-hat from it is float's of the same y. */
-static void norm_from_y(void **state) {
-    (void)state;
+TEST(norm_from_y) {
     enum { ROWS = 37, N = 101 };
     static double workspace[3 * 3 * N];
     FOR_TYPES(dtype) {
@@ -165,8 +162,7 @@ static void norm_from_y(void **state) {
     }
 }
 
-static void channel_norms(void **state) {
-    (void)state;
+TEST(channel_norms) {
     enum { BATCH = 3, CHANNELS = 6, INNER = 35, ALL = BATCH * CHANNELS * INNER };
     FOR_TYPES(dtype) {
         numbers x = make(ALL, dtype, 1, 3), y = make(ALL, dtype, 2, 1), scale = make(CHANNELS, dtype, 3, 1),
@@ -192,8 +188,7 @@ static void channel_norms(void **state) {
 
 /* --- sums ------------------------------------------------------------------------------------- */
 
-static void reductions(void **state) {
-    (void)state;
+TEST(reductions) {
     static const struct {
         int64_t dims[3];
         bool reduced[3];
@@ -220,8 +215,7 @@ static void reductions(void **state) {
 }
 
 /* 4096 ones: a sum that was kept in 16 bits would stop at 2048, or at 256. */
-static void long_sums(void **state) {
-    (void)state;
+TEST(long_sums) {
     enum { N = 4096 };
     FOR_TYPES(dtype) {
         numbers x = make(N, dtype, 1, 0), sums = make(N, dtype, 1, 0), table = make(2, dtype, 1, 0);
@@ -249,8 +243,7 @@ static void long_sums(void **state) {
     }
 }
 
-static void gather_grad(void **state) {
-    (void)state;
+TEST(gather_grad) {
     enum { OUTER = 3, AXIS = 11, INNER = 150, N = 40 };
     int64_t indices[N];
     for (int i = 0; i < N; i++)
@@ -271,8 +264,7 @@ static void gather_grad(void **state) {
     }
 }
 
-static void einsum(void **state) {
-    (void)state;
+TEST(einsum) {
     const tk_einsum e = {2, 3, 2, {4, 5, 70}, {{70, 0, 1}, {0, 70, 1}}};
     FOR_TYPES(dtype) {
         numbers a = make(4 * 70, dtype, 1, 1), b = make(5 * 70, dtype, 2, 1), c = make(20, dtype, 3, 1);
@@ -283,8 +275,7 @@ static void einsum(void **state) {
     }
 }
 
-static void pools(void **state) {
-    (void)state;
+TEST(pools) {
     FOR_TYPES(dtype)
     for (int op = TK_POOL_MAX; op <= TK_POOL_LP; op++) {
         tk_pool pool = {
@@ -303,8 +294,7 @@ static void pools(void **state) {
 
 /* --- losses, dropout -------------------------------------------------------------------------- */
 
-static void losses(void **state) {
-    (void)state;
+TEST(losses) {
     enum { BATCH = 7, CLASSES = 37, INNER = 3, PLACES = BATCH * INNER, SCORES = PLACES * CLASSES };
     int64_t labels[PLACES];
     FOR_TYPES(dtype)
@@ -350,8 +340,7 @@ static void losses(void **state) {
         }
 }
 
-static void dropout(void **state) {
-    (void)state;
+TEST(dropout) {
     enum { N = 3001 };
     const tk_draw draw = {7, 1, 2};
     uint8_t mask[N], wide_mask[N];
@@ -394,8 +383,7 @@ static tk_attention attention_of(tk_dtype dtype, bool is_signed, const int64_t (
                           .dtype = dtype};
 }
 
-static void attention(void **state) {
-    (void)state;
+TEST(attention) {
     static const int64_t at[4][ITEMS] = {
         {0, ROWS * DEPTH, 2 * ROWS * DEPTH}, {0, DEPTH * KEYS, 0}, {0, KEYS * WIDTH, 0}, {0, 0, 0}};
     const tk_draw draw = {5, 6, 7};
@@ -466,14 +454,4 @@ static void attention(void **state) {
             drop_numbers(&ds);
         drop_numbers(&y2), drop_numbers(&p2), drop_numbers(&dq2), drop_numbers(&dkt2), drop_numbers(&dv2);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax),       cmocka_unit_test(layer_norm), cmocka_unit_test(norm_from_y),
-        cmocka_unit_test(channel_norms), cmocka_unit_test(reductions), cmocka_unit_test(long_sums),
-        cmocka_unit_test(gather_grad),   cmocka_unit_test(einsum),     cmocka_unit_test(pools),
-        cmocka_unit_test(losses),        cmocka_unit_test(dropout),    cmocka_unit_test(attention),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

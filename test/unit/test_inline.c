@@ -1,10 +1,7 @@
 /* test_inline.c: copies of nodes and graphs, and calls replaced by bodies. Function bodies are built by hand here;
  * test_text.c and test/text read them as text. */
+#include "cases.h"
 #include "compiler/ir.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <string.h>
 
 static tc_node *add(tc_graph *graph, const char *op, tc_value *a, tc_value *b, const char *out) {
@@ -97,8 +94,7 @@ static tc_node *call_unary(fixture *f, const char *op) {
     return node;
 }
 
-static void test_call_becomes_body(void **state) {
-    (void)state;
+TEST(call_becomes_body) {
     fixture f;
     begin(&f);
     tc_function *fn = function_f(f.model);
@@ -128,8 +124,7 @@ static void test_call_becomes_body(void **state) {
     end(&f);
 }
 
-static void test_absent_operands_stay_absent(void **state) {
-    (void)state;
+TEST(absent_operands_stay_absent) {
     fixture f;
     begin(&f);
     tc_function *fn = function_f(f.model);
@@ -143,8 +138,7 @@ static void test_absent_operands_stay_absent(void **state) {
     end(&f);
 }
 
-static void test_an_output_handed_through_keeps_its_name(void **state) {
-    (void)state;
+TEST(an_output_handed_through_keeps_its_name) {
     fixture f;
     begin(&f);
     tc_function *fn = function_f(f.model);
@@ -158,8 +152,7 @@ static void test_an_output_handed_through_keeps_its_name(void **state) {
     end(&f);
 }
 
-static void test_wrong_calls_are_refused_unchanged(void **state) {
-    (void)state;
+TEST(wrong_calls_are_refused_unchanged) {
     fixture f;
     begin(&f);
     tc_function *fn = function_f(f.model);
@@ -197,8 +190,7 @@ static tc_function *function_g(tc_model *model) {
     return g;
 }
 
-static void test_nested_graphs_are_rewired(void **state) {
-    (void)state;
+TEST(nested_graphs_are_rewired) {
     fixture f;
     begin(&f);
     tc_function *fn = function_g(f.model);
@@ -220,8 +212,7 @@ static void test_nested_graphs_are_rewired(void **state) {
 }
 
 /* my.H0 calls my.H1 twice, which calls my.H2 twice, ... */
-static void test_all_calls(void **state) {
-    (void)state;
+TEST(all_calls) {
     static const char *const names[] = {"H0", "H1", "H2", "H3"};
     fixture f;
     begin(&f);
@@ -257,8 +248,7 @@ static bool wants(void *user, const tc_node *node, const tc_function *function) 
     return strcmp(function->name, user) == 0;
 }
 
-static void test_cycles_and_choice(void **state) {
-    (void)state;
+TEST(cycles_and_choice) {
     fixture f;
     begin(&f);
     tc_function *a = function(f.model, "A", 1), *b = function(f.model, "B", 1);
@@ -280,8 +270,7 @@ static void test_cycles_and_choice(void **state) {
     end(&f);
 }
 
-static void test_clones(void **state) {
-    (void)state;
+TEST(clones) {
     fixture f;
     begin(&f);
     tc_function *fn = function_g(f.model);
@@ -305,8 +294,7 @@ static void test_clones(void **state) {
 }
 
 /* Changing the copy leaves the model as it was, and a symbol means the same in both, each in a pool of its own. */
-static void test_models_clone(void **state) {
-    (void)state;
+TEST(models_clone) {
     fixture f;
     begin(&f);
     tc_dim n = tc_dim_symbol(f.model->dims, "n");
@@ -345,19 +333,4 @@ static void test_models_clone(void **state) {
     assert_int_equal(tc_value_use_count(f.x), 2);
     assert_string_equal(tc_type_text(f.ctx.arena, f.x->type), "float[n,n + 1]");
     end(&f);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_call_becomes_body),
-        cmocka_unit_test(test_absent_operands_stay_absent),
-        cmocka_unit_test(test_an_output_handed_through_keeps_its_name),
-        cmocka_unit_test(test_wrong_calls_are_refused_unchanged),
-        cmocka_unit_test(test_nested_graphs_are_rewired),
-        cmocka_unit_test(test_all_calls),
-        cmocka_unit_test(test_cycles_and_choice),
-        cmocka_unit_test(test_clones),
-        cmocka_unit_test(test_models_clone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

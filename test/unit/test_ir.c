@@ -1,10 +1,7 @@
 /* test_ir.c: graphs are built and changed as ir.h says: use lists, order, names, replacement. */
+#include "cases.h"
 #include "compiler/ir.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <string.h>
 
 /* a = X(in); b = Y(a, a); output b */
@@ -25,8 +22,7 @@ static tc_model *two_nodes(tc_node **x, tc_node **y) {
     return model;
 }
 
-static void test_uses_are_exact(void **state) {
-    (void)state;
+TEST(uses_are_exact) {
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
     tc_value *a = x->outputs[0];
@@ -41,8 +37,7 @@ static void test_uses_are_exact(void **state) {
     tc_model_destroy(model);
 }
 
-static void test_replace_moves_uses_and_outputs(void **state) {
-    (void)state;
+TEST(replace_moves_uses_and_outputs) {
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
     tc_value *in = model->graph->inputs[0], *b = y->outputs[0];
@@ -58,8 +53,7 @@ static void test_replace_moves_uses_and_outputs(void **state) {
     tc_model_destroy(model);
 }
 
-static void test_order_survives_many_insertions(void **state) {
-    (void)state;
+TEST(order_survives_many_insertions) {
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
     for (int i = 0; i < 1000; i++) {
@@ -75,8 +69,7 @@ static void test_order_survives_many_insertions(void **state) {
 }
 
 /* Nodes in front of one node, behind one node and at both ends, in turn: the worst for numbers between numbers. */
-static void test_order_is_right_and_cheap_anywhere(void **state) {
-    (void)state;
+TEST(order_is_right_and_cheap_anywhere) {
     enum { N = 60000 };
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
@@ -103,8 +96,7 @@ static void test_order_is_right_and_cheap_anywhere(void **state) {
     tc_model_destroy(model);
 }
 
-static void test_moved_nodes_keep_the_list(void **state) {
-    (void)state;
+TEST(moved_nodes_keep_the_list) {
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
     tc_node *z = tc_node_create(model->graph, "", "Z", 0, 0);
@@ -123,8 +115,7 @@ static void test_moved_nodes_keep_the_list(void **state) {
     tc_model_destroy(model);
 }
 
-static void test_inputs_grow_and_shrink(void **state) {
-    (void)state;
+TEST(inputs_grow_and_shrink) {
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
     tc_value *in = model->graph->inputs[0];
@@ -150,8 +141,7 @@ static void test_inputs_grow_and_shrink(void **state) {
     tc_model_destroy(model);
 }
 
-static void test_outputs_and_initializers(void **state) {
-    (void)state;
+TEST(outputs_and_initializers) {
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
     tc_graph *g = model->graph;
@@ -188,8 +178,7 @@ static void test_outputs_and_initializers(void **state) {
     tc_model_destroy(model);
 }
 
-static void test_many_functions(void **state) {
-    (void)state;
+TEST(many_functions) {
     tc_model *model = tc_model_create();
     for (int i = 0; i < 3000; i++) {
         tc_function *f = TC_NEW(model->arena, tc_function);
@@ -217,8 +206,7 @@ static tc_graph *nest(tc_node *x) {
     return inner;
 }
 
-static void test_nested_graphs_are_walked_in_order(void **state) {
-    (void)state;
+TEST(nested_graphs_are_walked_in_order) {
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
     assert_false(tc_has_nested(x));
@@ -244,8 +232,7 @@ static void test_nested_graphs_are_walked_in_order(void **state) {
     tc_model_destroy(model);
 }
 
-static void test_nested_graphs_let_go(void **state) {
-    (void)state;
+TEST(nested_graphs_let_go) {
     for (int how = 0; how < 4; how++) {
         tc_node *x, *y;
         tc_model *model = two_nodes(&x, &y);
@@ -270,8 +257,7 @@ static void test_nested_graphs_let_go(void **state) {
     }
 }
 
-static void test_replacing_reaches_nested_graphs(void **state) {
-    (void)state;
+TEST(replacing_reaches_nested_graphs) {
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
     tc_value *in = model->graph->inputs[0];
@@ -292,8 +278,7 @@ static void test_replacing_reaches_nested_graphs(void **state) {
 }
 
 /* A name that a nested graph has would be shadowed there: no value around it may take it. */
-static void test_names_of_nested_graphs_are_taken(void **state) {
-    (void)state;
+TEST(names_of_nested_graphs_are_taken) {
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
     nest(x);
@@ -305,8 +290,7 @@ static void test_names_of_nested_graphs_are_taken(void **state) {
     tc_model_destroy(model);
 }
 
-static void test_names_are_unique_through_nesting(void **state) {
-    (void)state;
+TEST(names_are_unique_through_nesting) {
     tc_model *model = tc_model_create();
     tc_graph *inner = tc_graph_create(model, model->graph, "inner");
     tc_value_create(model->graph, "v", NULL);
@@ -317,8 +301,7 @@ static void test_names_are_unique_through_nesting(void **state) {
     tc_model_destroy(model);
 }
 
-static void test_attributes(void **state) {
-    (void)state;
+TEST(attributes) {
     tc_node *x, *y;
     tc_model *model = two_nodes(&x, &y);
     tc_attr_set_int(x, "axis", -1);
@@ -333,8 +316,7 @@ static void test_attributes(void **state) {
     tc_model_destroy(model);
 }
 
-static void test_shape_products_are_checked(void **state) {
-    (void)state;
+TEST(shape_products_are_checked) {
     uint64_t n;
     assert_true(tc_shape_count(0, NULL, &n));
     assert_int_equal(n, 1);
@@ -344,8 +326,7 @@ static void test_shape_products_are_checked(void **state) {
 }
 
 /* Expected bits from IEEE 754 and from the definition of bfloat16. */
-static void test_scalars_round(void **state) {
-    (void)state;
+TEST(scalars_round) {
     static const struct {
         tc_dtype dtype;
         double value;
@@ -380,26 +361,4 @@ static void test_scalars_round(void **state) {
     }
     assert_true(tc_tensor_get(tc_tensor_scalar(model, TC_FLOAT16, 0.333251953125), 0) == 0.333251953125);
     tc_model_destroy(model);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uses_are_exact),
-        cmocka_unit_test(test_replace_moves_uses_and_outputs),
-        cmocka_unit_test(test_order_survives_many_insertions),
-        cmocka_unit_test(test_order_is_right_and_cheap_anywhere),
-        cmocka_unit_test(test_moved_nodes_keep_the_list),
-        cmocka_unit_test(test_inputs_grow_and_shrink),
-        cmocka_unit_test(test_outputs_and_initializers),
-        cmocka_unit_test(test_many_functions),
-        cmocka_unit_test(test_nested_graphs_are_walked_in_order),
-        cmocka_unit_test(test_nested_graphs_let_go),
-        cmocka_unit_test(test_replacing_reaches_nested_graphs),
-        cmocka_unit_test(test_names_of_nested_graphs_are_taken),
-        cmocka_unit_test(test_names_are_unique_through_nesting),
-        cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_shape_products_are_checked),
-        cmocka_unit_test(test_scalars_round),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* test_keep.c: what passes/lean/keep.h keeps, against every set of values on small random problems; a long chain. */
+#include "cases.h"
 #include "passes/lean/keep.h"
 #include "random_below.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 enum { MOST = 10, OPERANDS = 3, ROUNDS = 20000, CHAIN = 20000 };
 
@@ -48,8 +44,7 @@ static bool serves(const problem *p, uint32_t kept, uint64_t *out_bytes) {
     return true;
 }
 
-static void test_every_set(void **unused) {
-    (void)unused;
+TEST(every_set) {
     for (int round = 0; round < ROUNDS; round++) {
         problem p = draw();
         uint64_t least = UINT64_MAX, bytes;
@@ -67,8 +62,7 @@ static void test_every_set(void **unused) {
 }
 
 /* Each value of a chain is read and costs as much: the last is kept alone only if nothing is read in front of it. */
-static void test_closest_to_readers(void **unused) {
-    (void)unused;
+TEST(closest_to_readers) {
     tc_keep_value *values = calloc(CHAIN, sizeof *values);
     uint32_t *operands = calloc(CHAIN, sizeof *operands);
     bool *keep = calloc(CHAIN, sizeof *keep);
@@ -87,9 +81,4 @@ static void test_closest_to_readers(void **unused) {
     free(values);
     free(operands);
     free(keep);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_set), cmocka_unit_test(test_closest_to_readers)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

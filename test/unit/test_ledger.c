@@ -1,13 +1,10 @@
 /* test_ledger.c: what graphs save for their backward pass, told by hand for small ones, and the lives of their values.
  * Graphs are written as ONNX text; every float is 4 bytes. */
+#include "cases.h"
 #include "compiler/memory/ledger.h"
 #include "compiler/memory/liveness.h"
 #include "compiler/shape.h"
 #include "compiler/text.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,8 +58,7 @@ static void expect_saved(const char *text, const char *loss, const char *expecte
     free_graph(&g);
 }
 
-static void test_saved(void **state) {
-    (void)state;
+TEST(saved) {
     expect_saved(
         "(float[2,4] x) => (float loss, float[4,4] w_grad) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> {"
         "h = MatMul (x, w) y = Tanh (h) loss = ReduceSum <keepdims = 0> (y)"
@@ -81,8 +77,7 @@ static void test_saved(void **state) {
     expect_saved("(float[2,4] x) => (float loss) { y = Tanh (x) loss = ReduceSum <keepdims = 0> (y) }", NULL, "");
 }
 
-static void test_there_anyway(void **state) {
-    (void)state;
+TEST(there_anyway) {
     /* A parameter, its transpose and views of both are there anyway; so is an input, but not its transpose, nor what is
      * computed of a parameter. */
     expect_saved(
@@ -111,8 +106,7 @@ static void test_there_anyway(void **state) {
                  NULL, "y 4 by x_grad");
 }
 
-static void test_passes(void **state) {
-    (void)state;
+TEST(passes) {
     /* What is made again in the backward pass is not saved; what it is made from is. */
     expect_saved("(float[2,4] x) => (float loss, float[2,4] x_grad) {"
                  "h = Tanh (x) y = Exp (h) loss = ReduceSum <keepdims = 0> (y)"
@@ -142,8 +136,7 @@ static void test_passes(void **state) {
                  NULL, "y 16*batch by x_grad");
 }
 
-static void test_users(void **state) {
-    (void)state;
+TEST(users) {
     graph g;
     read_graph(&g,
                "(float[2] x) => (float loss, float[2] x_grad) { y = Tanh (x) loss = ReduceSum <keepdims = 0> (y)"
@@ -173,8 +166,7 @@ static void expect_layers(const char *text, const char *expected) {
     "loss = ReduceSum <keepdims = 0> (z) x_grad = Neg (e) e1 = Neg (h1) e2 = Neg (h2) e3 = Neg (h3) "                  \
     "all_grad = Sum (e1, e2, e3) } "
 
-static void test_layers(void **state) {
-    (void)state;
+TEST(layers) {
     /* Parameters tell by their names; Tanh is of the layer it reads from; what follows the last parameter is the loss.
      */
     expect_layers(
@@ -238,8 +230,7 @@ static void expect_lives(const char *text, const char *expected) {
     free_graph(&g);
 }
 
-static void test_lives(void **state) {
-    (void)state;
+TEST(lives) {
     /* Views lengthen their root's life and are none themselves; inputs, constants and initializers are not counted;
      * outputs stay. */
     expect_lives(
@@ -263,8 +254,7 @@ static void test_lives(void **state) {
     expect_lives("(float[4] x) => (float[4] o) { o = Identity (x) }", " | 0 | 0 0 exact");
 }
 
-static void test_long_chains(void **state) {
-    (void)state;
+TEST(long_chains) {
     enum { LENGTH = 100000 };
     tc_model *model = tc_model_create();
     tc_arena *arena = tc_arena_create();
@@ -296,13 +286,4 @@ static void test_long_chains(void **state) {
     assert_int_equal(live.n_nodes, LENGTH + 2);
     tc_arena_destroy(arena);
     tc_model_destroy(model);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_saved),       cmocka_unit_test(test_there_anyway), cmocka_unit_test(test_passes),
-        cmocka_unit_test(test_users),       cmocka_unit_test(test_layers),       cmocka_unit_test(test_lives),
-        cmocka_unit_test(test_long_chains),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,6 @@
 /* test_lexer.c: bytes into tokens, numbers and strings converted, mistakes told with their place. */
+#include "cases.h"
 #include "compiler/lexer.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +25,7 @@ static char *printed(fixture *f) {
     return text;
 }
 
-static void test_tokens(void **state) {
-    (void)state;
+TEST(tokens) {
     static const struct {
         tc_token_kind kind;
         const char *text;
@@ -52,8 +48,7 @@ static void test_tokens(void **state) {
     tc_ctx_fini(&f.ctx);
 }
 
-static void test_places(void **state) {
-    (void)state;
+TEST(places) {
     fixture f;
     begin(&f, "a\n \"two\nlines\" b");
     assert_int_equal(tc_lexer_next(&f.lx), TC_OK);
@@ -65,8 +60,7 @@ static void test_places(void **state) {
     tc_ctx_fini(&f.ctx);
 }
 
-static void test_strings_take_any_byte(void **state) {
-    (void)state;
+TEST(strings_take_any_byte) {
     static const char text[] = "\"a\\\"b\\\\c\\n\n\0\xFF\" x";
     fixture f;
     tc_ctx_init(&f.ctx, "test");
@@ -79,8 +73,7 @@ static void test_strings_take_any_byte(void **state) {
     tc_ctx_fini(&f.ctx);
 }
 
-static void test_numbers_are_exact(void **state) {
-    (void)state;
+TEST(numbers_are_exact) {
     fixture f;
     begin(&f, "-9223372036854775808 18446744073709551615 16777217 -0 -nan 1e-46 0.1");
     int64_t i;
@@ -105,8 +98,7 @@ static void test_numbers_are_exact(void **state) {
 }
 
 /* Each text goes wrong; the message names the place and shows it. */
-static void test_mistakes_show_their_place(void **state) {
-    (void)state;
+TEST(mistakes_show_their_place) {
     static const struct {
         const char *text, *message;
     } rows[] = {
@@ -135,8 +127,7 @@ static void test_mistakes_show_their_place(void **state) {
     }
 }
 
-static void test_names_are_text(void **state) {
-    (void)state;
+TEST(names_are_text) {
     static const char *const bad[] = {"\"\xFF\"", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "\"\xF4\x90\x80\x80\"",
                                       "\"\xE2\x82\""};
     const char *name;
@@ -153,8 +144,7 @@ static void test_names_are_text(void **state) {
     tc_ctx_fini(&f.ctx);
 }
 
-static void test_looking_ahead_consumes_nothing(void **state) {
-    (void)state;
+TEST(looking_ahead_consumes_nothing) {
     fixture f;
     begin(&f, "a : \"unfinished");
     assert_int_equal(tc_lexer_peek(&f.lx).mark, ':');
@@ -166,17 +156,4 @@ static void test_looking_ahead_consumes_nothing(void **state) {
     assert_int_equal(tc_lexer_expect(&f.lx, ':'), TC_BAD_INPUT);
     assert_int_equal(f.ctx.n_diags, 1);
     tc_ctx_fini(&f.ctx);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_strings_take_any_byte),
-        cmocka_unit_test(test_numbers_are_exact),
-        cmocka_unit_test(test_mistakes_show_their_place),
-        cmocka_unit_test(test_names_are_text),
-        cmocka_unit_test(test_looking_ahead_consumes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

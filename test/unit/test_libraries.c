@@ -119,8 +119,7 @@ static int get_ready(void) {
     return tk_queue_ready(queue()) == TK_OK ? multiply() : FAULT;
 }
 
-static void each_call_fails(void **state) {
-    (void)state;
+TEST(each_call_fails) {
     static int (*const works[])(void) = {multiply, multiply_by_primitives, attend, get_ready};
     static const dnnl_status_t failures[] = {dnnl_out_of_memory, dnnl_runtime_error};
     for (int i = 0; i < K * K; i++)
@@ -136,8 +135,7 @@ static void each_call_fails(void **state) {
         }
 }
 
-static void forks(void **state) {
-    (void)state;
+TEST(forks) {
     use_threads(3);
     assert_int_equal(tk_queue_ready(queue()), TK_OK);
     tk_product many = ones;
@@ -146,9 +144,4 @@ static void forks(void **state) {
     tk_product_run(queue(), results, a, b, &many, TK_F32, NULL);
     assert_int_equal(in_child(multiply, -1), RIGHT);
     assert_int_equal(multiply(), RIGHT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_call_fails), cmocka_unit_test(forks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

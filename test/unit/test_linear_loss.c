@@ -170,19 +170,14 @@ static void every(int64_t rows, int64_t hidden, int64_t classes, tk_dtype dtype,
                             .ignored_part = 0.4});
 }
 
-static void test_float(void **state) {
-    (void)state;
+TEST(float) {
     every(19, 5, 70, TK_F32, TK_F32);
     every(1, 3, 1, TK_F32, TK_F32);
 }
 
-static void test_double(void **state) {
-    (void)state;
-    every(23, 6, 33, TK_F64, TK_F64);
-}
+TEST(double) { every(23, 6, 33, TK_F64, TK_F64); }
 
-static void test_16_bits(void **state) {
-    (void)state;
+TEST(16_bits) {
     every(21, 7, 66, TK_F16, TK_F16);
     every(21, 7, 66, TK_BF16, TK_F32);
     every(9, 3, 20, TK_F32, TK_F16);
@@ -206,8 +201,7 @@ static tk_linear_loss plain(int64_t rows, int64_t hidden, int64_t classes) {
 }
 
 /* Many classes: chunks are bounded by their bytes. Nothing ignored, some, all, no rows at all. */
-static void test_sizes(void **state) {
-    (void)state;
+TEST(sizes) {
     static const double parts[] = {0, 0.85, 1};
     for (size_t i = 0; i < 3; i++)
         one((loss_case){.s = plain(300, 40, 3000), .b = true, .ignored_part = parts[i]});
@@ -221,8 +215,7 @@ static void test_sizes(void **state) {
         assert_true(dw[i] == 0 && db[i % 5] == 0);
 }
 
-static void test_chunk(void **state) {
-    (void)state;
+TEST(chunk) {
     static const struct {
         int64_t rows, hidden, classes;
     } shapes[] = {{65536, 1024, 30522}, {8192, 768, 50257}, {4096, 4096, 256000}, {7, 16, 100}, {100, 16, 100}};
@@ -235,8 +228,7 @@ static void test_chunk(void **state) {
 }
 
 /* Where rows are ignored, what they hold does not matter. */
-static void test_ignored_rows(void **state) {
-    (void)state;
+TEST(ignored_rows) {
     tk_linear_loss s = plain(3, 2, 3);
     float x[] = {1, 2, NAN, INFINITY, 3, -1}, w[] = {1, 0, 0, 1, 1, 1}, loss, dx[6], dw[6], db[3];
     int64_t labels[] = {2, IGNORED, 0};
@@ -247,8 +239,7 @@ static void test_ignored_rows(void **state) {
         assert_true(isfinite(dx[i]) && isfinite(dw[i]));
 }
 
-static void test_bad_label(void **state) {
-    (void)state;
+TEST(bad_label) {
     tk_linear_loss s = plain(1, 1, 2);
     float x = 1, w[2] = {1, 2}, loss;
     int64_t labels[] = {2, -1};
@@ -289,8 +280,7 @@ static void compare_slopes(const loss_case *c, const operands *in, numbers of, c
     }
 }
 
-static void test_definition(void **state) {
-    (void)state;
+TEST(definition) {
     for (unsigned what = 0; what < 3 * 128; what++) {
         loss_case c = {.s = plain(5, 3, 4), .b = true, .weights = what & 1, .dloss = what & 2, .ignored_part = 0.3};
         c.s.dtype = c.s.loss_dtype = TK_F64;
@@ -308,13 +298,4 @@ static void test_definition(void **state) {
         drop_numbers(in.x), drop_numbers(in.w), drop_numbers(in.b), drop_numbers(in.weights), drop_numbers(in.dloss);
         free(in.labels);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition),   cmocka_unit_test(test_float),     cmocka_unit_test(test_double),
-        cmocka_unit_test(test_16_bits),      cmocka_unit_test(test_sizes),     cmocka_unit_test(test_chunk),
-        cmocka_unit_test(test_ignored_rows), cmocka_unit_test(test_bad_label),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,8 +29,7 @@ static const struct {
     {"erfc", erfc_f, erfc_wrapped, 0, 8.5f, 5},
 };
 
-static void sweep(void **state) {
-    (void)state;
+TEST(sweep) {
     for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++) {
         double worst = 0;
         float at = 0;
@@ -47,8 +46,7 @@ static void sweep(void **state) {
     }
 }
 
-static void special_values(void **state) {
-    (void)state;
+TEST(special_values) {
     assert_true(isnan(tk_expf(NAN)) && isnan(tk_logf(NAN)) && isnan(tk_tanhf(NAN)) && isnan(tk_erff(NAN)) &&
                 isnan(tk_sigmoidf(NAN)));
     assert_true(isnan(tk_logf(-1.0f)) && tk_logf(0.0f) == -INFINITY && tk_logf(INFINITY) == INFINITY);
@@ -58,8 +56,7 @@ static void special_values(void **state) {
 }
 
 /* The vector body and the tail of a loop, and the function itself, give the same bits. */
-static void body_and_tail_agree(void **state) {
-    (void)state;
+TEST(body_and_tail_agree) {
     static const struct {
         const char *op;
         float (*fn)(float);
@@ -76,13 +73,4 @@ static void body_and_tail_agree(void **state) {
             }
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sweep),
-        cmocka_unit_test(special_values),
-        cmocka_unit_test(body_and_tail_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,8 +74,7 @@ static void product(tk_dtype dtype, const int64_t *shape, int ta, int tb, double
     free_guarded(b, (size_t)(batch * b_size) * size);
 }
 
-static void all_products(void **state) {
-    (void)state;
+TEST(all_products) {
     static const tk_dtype types[] = {TK_F32, TK_F64, TK_F16, TK_BF16, TK_I32, TK_I64};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
@@ -92,8 +91,7 @@ static bool has_primitives(void) {
     return any != NULL;
 }
 
-static void all_primitives(void **state) {
-    (void)state;
+TEST(all_primitives) {
     if (!has_primitives())
         skip(); /* built without the library */
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
@@ -103,8 +101,7 @@ static void all_primitives(void **state) {
 }
 
 /* More forms than are kept: those in use stay, others are made again. */
-static void many_primitives(void **state) {
-    (void)state;
+TEST(many_primitives) {
     enum { FORMS = 1500, HELD = 900, MOST = 4 };
     tk_primitive *held[HELD];
     if (!has_primitives())
@@ -140,8 +137,7 @@ static void many_primitives(void **state) {
 }
 
 /* What the library has no primitive for is told, and left to the floats. */
-static void refused_primitives(void **state) {
-    (void)state;
+TEST(refused_primitives) {
     tk_product p = {.batch = 1, .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .alpha = 1};
     float a[4] = {1, 2, 3, 4}, out[4] = {5, 5, 5, 5};
     assert_false(tk_product_run_primitives(queue(), out, a, a, &p, TK_F32, NULL, 0) && has_primitives() && out[0] != 7);
@@ -152,8 +148,7 @@ static void refused_primitives(void **state) {
 
 /* The product library at the shapes of transformers, in every form that a step has: the same bits for any number of
  * threads and wherever the operands begin. */
-static void any_threads(void **state) {
-    (void)state;
+TEST(any_threads) {
     static const int64_t sizes[][4] = {/* batch, m, n, k */
                                        {1, 256, 768, 768}, {1, 256, 3072, 768}, {1, 256, 768, 3072},
                                        {1, 768, 768, 256}, {1, 64, 30522, 128}, {1, 128, 128, 30522},
@@ -188,8 +183,7 @@ static void any_threads(void **state) {
     }
 }
 
-static void start(void **state) {
-    (void)state;
+TEST(start) {
     const int64_t dims[] = {2, 3}, column[] = {2, 1};
     const float c[] = {1, 2};
     float out[6];
@@ -200,8 +194,7 @@ static void start(void **state) {
 }
 
 /* A bias on every row: the bits of a start and a product on top of it. */
-static void bias(void **state) {
-    (void)state;
+TEST(bias) {
     static const tk_dtype types[] = {TK_F32, TK_F64, TK_F16, TK_BF16};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         tk_product p = {.batch = 2, .m = 3, .n = 5, .k = 4, .lda = 4, .ldb = 5, .alpha = 1};
@@ -224,17 +217,4 @@ static void bias(void **state) {
         assert_memory_equal(out, again, 30 * tk_size(types[t]));
         free_guarded(workspace, room);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_products),
-        cmocka_unit_test(all_primitives),
-        cmocka_unit_test(many_primitives),
-        cmocka_unit_test(refused_primitives),
-        cmocka_unit_test(any_threads),
-        cmocka_unit_test(start),
-        cmocka_unit_test(bias),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

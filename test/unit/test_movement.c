@@ -46,8 +46,7 @@ static void random_box(tk_strided *box, int64_t *inp_count) {
     }
 }
 
-static void test_strided_copy(void **unused) {
-    (void)unused;
+TEST(strided_copy) {
     static const size_t elements[] = {1, 2, 4, 8};
     for (int round = 0; round < 1500; round++) {
         tk_strided box;
@@ -74,8 +73,7 @@ static void test_strided_copy(void **unused) {
     }
 }
 
-static void test_casts_out_of_range(void **unused) {
-    (void)unused;
+TEST(casts_out_of_range) {
     const double inp[] = {NAN, INFINITY, -INFINITY, 1e30, -1e30, 127.9, -128.9, 255.9, -0.9, 4294967295.5};
     int8_t i8[10];
     uint8_t u8[10];
@@ -91,12 +89,4 @@ static void test_casts_out_of_range(void **unused) {
     assert_memory_equal(u8, want_u8, sizeof u8);
     assert_true(i64[1] == INT64_MAX && i64[2] == INT64_MIN && i64[3] == INT64_MAX && i64[9] == 4294967295);
     assert_true(u32[1] == UINT32_MAX && u32[9] == UINT32_MAX && u32[7] == 255);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strided_copy),
-        cmocka_unit_test(test_casts_out_of_range),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

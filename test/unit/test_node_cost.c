@@ -39,8 +39,7 @@ static void expect_work(const char *text, uint64_t flops, uint64_t bytes) {
 }
 
 /* 2 m n k; operands and results once. */
-static void test_products(void **state) {
-    (void)state;
+TEST(products) {
     expect_work("float[2,3,4] a, float[4,5] b || z = MatMul (a, b)", 2 * 2 * 3 * 5 * 4, 4 * (24 + 20 + 30));
     expect_work("float16[3,4] a, float16[4,5] b || z = MatMul (a, b)", 2 * 3 * 5 * 4, 2 * (12 + 20 + 15));
     expect_work("float[4,3] a, float[5,4] b, float[5] c || z = Gemm <transA = 1, transB = 1> (a, b, c)", 2 * 3 * 5 * 4,
@@ -65,8 +64,7 @@ static void test_products(void **state) {
 }
 
 /* Two heads of 3 queries, 6 keys of 4 numbers and values of 5: two products, and 14 for the softmax of a score. */
-static void test_attention(void **state) {
-    (void)state;
+TEST(attention) {
     expect_work("float[2,3,4] q, float[2,4,6] kt, float[2,6,5] v || z, p = ai.tempo.DotProductAttention (q, kt, v)",
                 36 * (2 * (4 + 5) + 14), 4 * (24 + 48 + 60 + 30 + 36));
     expect_work("float[2,3,5] dy, float[2,3,4] q, float[2,4,6] kt, float[2,6,5] v, float[2,3,6] p || "
@@ -91,8 +89,7 @@ static void test_attention(void **state) {
 }
 
 /* 6 rows of 4 numbers and 7 classes: the scores alone, and with two gradients of as many flops. */
-static void test_linear_loss(void **state) {
-    (void)state;
+TEST(linear_loss) {
     expect_work("float[2,3,4] x, float[4,7] w, int64[2,3] l || z = ai.tempo.LinearCrossEntropy (x, w, l)",
                 42 * (2 * 4 + 18), 4 * (24 + 28 + 1) + 8 * 6);
     expect_work("float[6,4] x, float[7,4] w, int64[6] l || "
@@ -100,8 +97,7 @@ static void test_linear_loss(void **state) {
                 42 * (3 * 2 * 4 + 18), 4 * (24 + 28 + 1 + 24 + 28) + 8 * 6);
 }
 
-static void test_others(void **state) {
-    (void)state;
+TEST(others) {
     expect_work("float[3,4] x, float[4] y || z = Add (x, y)", 12, 4 * (12 + 4 + 12));
     expect_work("float[3,4] x || z = Mul (x, x)", 12, 4 * (12 + 12));
     expect_work("float[3,4] x || z = Exp (x)", 10 * 12, 4 * 24);
@@ -117,8 +113,7 @@ static void test_others(void **state) {
 }
 
 /* Nothing runs for views, constants, shapes and what is known. */
-static void test_runs(void **state) {
-    (void)state;
+TEST(runs) {
     expect_work("float[3,4] x | int64[1] flat = {-1} | z = Reshape (x, flat)", 0, 0);
     expect_work("float[3,1,4] x || z = Transpose <perm = [1, 0, 2]> (x)", 0, 0);
     expect_work("float[3,4] x || z = Shape (x)", 0, 0);
@@ -127,8 +122,7 @@ static void test_runs(void **state) {
 }
 
 /* A file may claim any shape. */
-static void test_saturates(void **state) {
-    (void)state;
+TEST(saturates) {
     expect_work("float[536870912,536870912] a, float[536870912,536870912] b || z = MatMul (a, b)", UINT64_C(1) << 62,
                 UINT64_C(3) << 60);
 }
@@ -146,8 +140,7 @@ static uint64_t cost_of(const char *text, const char *machine, const char *cost)
 }
 
 /* By the figures of machines.def. */
-static void test_roofline(void **state) {
-    (void)state;
+TEST(roofline) {
     static const char product[] = "float[4096,4096] a, float[4096,4096] b || z = MatMul (a, b)",
                       half[] = "float16[4096,4096] a, float16[4096,4096] b || z = MatMul (a, b)",
                       brain[] = "bfloat16[4096,4096] a, bfloat16[4096,4096] b || z = MatMul (a, b)",
@@ -170,8 +163,7 @@ static void test_roofline(void **state) {
     assert_int_equal(cost_of(view, NULL, "unit"), 0);
 }
 
-static void test_no_machine(void **state) {
-    (void)state;
+TEST(no_machine) {
     costed c;
     const tc_costs *costs;
     open_case(&c, "float[2] a || z = Neg (a)");
@@ -206,8 +198,7 @@ static void expect_time(const tc_costs *costs, const tc_model *model, const char
 }
 
 /* By name, by op and types, in proportion. An unnamed node goes by its first result, as tempo-run has it. */
-static void test_measured(void **state) {
-    (void)state;
+TEST(measured) {
     costed c;
     tc_status status;
     open_case(&c, "float[4096,4096] a, float[2] s|| b = Exp (a) c = Exp (b) d = Neg (c) e = Exp (s) v = Add (e, e) "
@@ -237,8 +228,7 @@ static void test_measured(void **state) {
 }
 
 /* All nodes are there: nothing to say. Names may hold whatever names can. */
-static void test_measured_all(void **state) {
-    (void)state;
+TEST(measured_all) {
     costed c;
     tc_status status;
     open_case(&c, "float[2] a || [\"a \\\"b\\\", c\"] z = Neg (a)");
@@ -272,8 +262,7 @@ static void expect_malformed(const char *text, const char *line, const char *say
     close_case(&c);
 }
 
-static void test_malformed(void **state) {
-    (void)state;
+TEST(malformed) {
     expect_malformed("", ":1:", "expected node,op");
     expect_malformed("name,op,operands,result,runs,nanoseconds\n", ":1:", "expected the head");
     expect_malformed("node,op,operands,result,runs\n", ":1:", "expected node,op");
@@ -291,8 +280,7 @@ static void test_malformed(void **state) {
     expect_malformed(HEAD "z,Neg,float[2],float[2],1,7\rx\n", ":2:", "a carriage return within a line");
 }
 
-static void test_no_file(void **state) {
-    (void)state;
+TEST(no_file) {
     costed c;
     const tc_costs *costs;
     open_case(&c, "float[2] a || z = Neg (a)");
@@ -303,8 +291,7 @@ static void test_no_file(void **state) {
 }
 
 /* Each row of work.def stands for an op, in order, once. */
-static void test_rows(void **state) {
-    (void)state;
+TEST(rows) {
     static const char *const rows[][2] = {
 #define BIT(n)
 #define WORK(domain, op, counted_by, each, in_part) {domain, #op},
@@ -316,15 +303,4 @@ static void test_rows(void **state) {
         int by_domain = i > 0 ? strcmp(rows[i - 1][0], rows[i][0]) : -1;
         assert_true(by_domain < 0 || (by_domain == 0 && strcmp(rows[i - 1][1], rows[i][1]) < 0));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products), cmocka_unit_test(test_attention),    cmocka_unit_test(test_linear_loss),
-        cmocka_unit_test(test_others),   cmocka_unit_test(test_runs),         cmocka_unit_test(test_saturates),
-        cmocka_unit_test(test_roofline), cmocka_unit_test(test_rows),         cmocka_unit_test(test_no_machine),
-        cmocka_unit_test(test_measured), cmocka_unit_test(test_measured_all), cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_no_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

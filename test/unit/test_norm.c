@@ -74,8 +74,7 @@ static void one_layer(int64_t rows, int64_t n, double offset, bool centered) {
     free_guarded(ds2, n_bytes), free_guarded(db2, n_bytes), free_guarded(mean, row_bytes), free_guarded(inv, row_bytes);
 }
 
-static void row_norms(void **state) {
-    (void)state;
+TEST(row_norms) {
     static const int64_t shapes[][2] = {{1, 1}, {3, 5}, {0, 4}, {2, 33}, {130, 768}, {517, 64}, {40, 3}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (int kind = 0; kind < 4; kind++)
@@ -84,8 +83,7 @@ static void row_norms(void **state) {
 
 /* Scales of 0 and nearly 0, beside biases up to 1024 times as large: what was saved must not be divided by the scale.
  */
-static void tiny_scales(void **state) {
-    (void)state;
+TEST(tiny_scales) {
     enum { ROWS = 70, N = 96 };
     static float x[ROWS * N], dy[ROWS * N], y[ROWS * N], xhat[ROWS * N], dx[ROWS * N], scale[N], bias[N], ds[N], db[N],
         inv[ROWS];
@@ -110,8 +108,7 @@ static void tiny_scales(void **state) {
 
 /* From y: the sides in order, with x-hat beside y, the bits of tk_norm, in place and at any number of threads; the
  * gradient beside its definition. */
-static void from_y(void **state) {
-    (void)state;
+TEST(from_y) {
     enum { ROWS = 70, N = 96, BYTES = ROWS * N * sizeof(float) };
     static float x[ROWS * N], dy[ROWS * N], y[ROWS * N], xhat[ROWS * N], place[ROWS * N], dx[ROWS * N], scale[N],
         bias[N];
@@ -154,8 +151,7 @@ static void from_y(void **state) {
     free(xd), free(dyd), free(sd), free(workspace);
 }
 
-static void batch_norm(void **state) {
-    (void)state;
+TEST(batch_norm) {
     /* [2, 2, 2]: channel 0 holds 1 3 5 7 (mean 4, variance 5), channel 1 holds 2 2 2 2 */
     const float x[] = {1, 3, 2, 2, 5, 7, 2, 2}, scale[] = {2, 1}, bias[] = {1, -1}, mean[] = {0, 1},
                 variance[] = {1, 4};
@@ -170,8 +166,7 @@ static void batch_norm(void **state) {
     near(new_variance, (const double[]){2, 3}, 2, 1e-6);
 }
 
-static void group_norm(void **state) {
-    (void)state;
+TEST(group_norm) {
     enum { BATCH = 2, CHANNELS = 6, INNER = 5, N = BATCH * CHANNELS * INNER };
     float x[N], y[N], scale[CHANNELS], bias[CHANNELS];
     double exact[N], ones[N], *xd;
@@ -190,18 +185,9 @@ static void group_norm(void **state) {
     free(xd);
 }
 
-static void lrn(void **state) {
-    (void)state;
+TEST(lrn) {
     const float x[] = {1, 2, 3};
     float y[3];
     tk_lrn(queue(), y, x, 1, 3, 1, 3, 3, 0.5, 2, TK_F32); /* 2 + squares around: 7, 16, 15 */
     near(y, (const double[]){1 / sqrt(7), 2 / sqrt(16), 3 / sqrt(15)}, 3, 1e-6);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(row_norms),  cmocka_unit_test(tiny_scales), cmocka_unit_test(from_y),
-        cmocka_unit_test(batch_norm), cmocka_unit_test(group_norm),  cmocka_unit_test(lrn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

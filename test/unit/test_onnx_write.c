@@ -1,14 +1,11 @@
 /* test_onnx_write.c: models made or changed in memory, written and read again: what passes did must arrive, and what
  * they did not touch must stay. Unchanged models are compared with the onnx package's view in test/io/round_trip.py. */
+#include "cases.h"
 #include "compiler/onnx_io.h"
 #include "compiler/verify.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 // clang-format off
-#include <cmocka.h>
 // clang-format on
 
 typedef struct written {
@@ -65,8 +62,7 @@ static tc_model *make_model(void) {
     return model;
 }
 
-static void new_model_arrives(void **state) {
-    (void)state;
+TEST(new_model_arrives) {
     tc_model *model = make_model();
     written w = trip(model);
     const tc_graph *g = w.model->graph;
@@ -92,8 +88,7 @@ static void new_model_arrives(void **state) {
 }
 
 /* Typed results of a new model have value_info; those of graph outputs and unknown types have none. */
-static void types_are_listed(void **state) {
-    (void)state;
+TEST(types_are_listed) {
     tc_model *model = make_model();
     written w = trip(model);
     assert_int_equal(w.model->graph->n_listed, 1);
@@ -102,8 +97,7 @@ static void types_are_listed(void **state) {
     tc_model_destroy(model);
 }
 
-static void changes_arrive(void **state) {
-    (void)state;
+TEST(changes_arrive) {
     tc_model *model = make_model();
     written first = trip(model);
     tc_graph *g = first.model->graph;
@@ -138,8 +132,7 @@ static void changes_arrive(void **state) {
 }
 
 /* An erased node takes its result's value_info along. */
-static void erased_nodes_go(void **state) {
-    (void)state;
+TEST(erased_nodes_go) {
     tc_model *model = make_model();
     written first = trip(model);
     tc_graph *g = first.model->graph;
@@ -154,8 +147,7 @@ static void erased_nodes_go(void **state) {
     tc_model_destroy(model);
 }
 
-static void functions_and_strings_arrive(void **state) {
-    (void)state;
+TEST(functions_and_strings_arrive) {
     tc_model *model = make_model();
     tc_function *f = TC_NEW(model->arena, tc_function);
     f->domain = "local";
@@ -201,8 +193,7 @@ static void expect_violation(const tc_model *model, const char *words) {
     tc_ctx_fini(&ctx);
 }
 
-static void verifier_sees_breaks(void **state) {
-    (void)state;
+TEST(verifier_sees_breaks) {
     tc_model *model = make_model();
     tc_graph *g = model->graph;
     tc_value *sum = g->first->outputs[0], *x = g->inputs[0];
@@ -229,16 +220,4 @@ static void verifier_sees_breaks(void **state) {
     g->first->op = NULL;
     expect_violation(model, "com.evil");
     tc_model_destroy(model);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(new_model_arrives),
-        cmocka_unit_test(types_are_listed),
-        cmocka_unit_test(changes_arrive),
-        cmocka_unit_test(erased_nodes_go),
-        cmocka_unit_test(functions_and_strings_arrive),
-        cmocka_unit_test(verifier_sees_breaks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,8 +44,7 @@ static const void *kept(tempo_session *s, const char *input) {
     return out.data;
 }
 
-static void adamw_keeps_its_state(void **state) {
-    (void)state;
+TEST(adamw_keeps_its_state) {
     static const char *const pairs[][2] = {{"w2", "w"}, {"v2", "v"}, {"h2", "h"}, {"t2", "t"}};
     const rt_hooks hooks = {.upgrade = tc_upgrade_model, .body = tc_body_for, .device = TEST_DEVICE};
     float x[N], zero[N] = {0}, rate = (float)RATE;
@@ -134,8 +133,7 @@ static void mixed_step(tempo_session *s, const uint16_t x[2][N], adamw exact[2],
     }
 }
 
-static void weights_are_kept_twice(void **state) {
-    (void)state;
+TEST(weights_are_kept_twice) {
     static const char *const names[][2] = {{"w2", "w"}, {"u2", "u"}, {"v2", "v"}, {"m2", "m"}, {"h2", "h"},
                                            {"k2", "k"}, {"c2", "c"}, {"d2", "d"}, {"t2", "t"}};
     const rt_hooks hooks = {.upgrade = tc_upgrade_model, .body = tc_body_for, .device = TEST_DEVICE};
@@ -164,10 +162,4 @@ static void weights_are_kept_twice(void **state) {
     assert_int_equal(tempo_memory_report(s, &memory), TEMPO_OK);
     assert_int_equal(memory.state, 9 * 64); /* one place each */
     tempo_close(s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(adamw_keeps_its_state),
-                                       cmocka_unit_test(weights_are_kept_twice)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 /* Command lines from tables: values, defaults, switches, lists, mistakes and the suggestions for them. */
+#include "cases.h"
 #include "compiler/options.h"
 #include "compiler/quantity.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 typedef struct sample {
     const char *output, *mode;
@@ -47,8 +44,7 @@ typedef struct outcome {
     tc_ctx_init(&o.ctx, "sample");                                                                                     \
     o.status = tc_options_parse(&o.ctx, &table, (int)TC_COUNT(words), words, stdout, &o.options, &o.arguments)
 
-static void test_values(void **state) {
-    (void)state;
+TEST(values) {
     PARSE(o, "a.onnx", "--mode=fast", "-o", "b", "--glob", "x*", "--glob=y", "-j8", "--seed=-3", "--tolerance", "1e-3",
           "--verbose", "--no-color", "-", "--", "--mode");
     assert_int_equal(o.status, TC_OK);
@@ -68,8 +64,7 @@ static void test_values(void **state) {
     tc_ctx_fini(&o.ctx);
 }
 
-static void test_defaults(void **state) {
-    (void)state;
+TEST(defaults) {
     PARSE(o, "--mode=");
     assert_int_equal(o.status, TC_OK);
     assert_string_equal(o.options.mode, "");
@@ -80,8 +75,7 @@ static void test_defaults(void **state) {
 }
 
 /* Amounts as GNU coreutils counts them, as `numfmt --from=iec-i`, `--from=iec` and `--from=si` do. */
-static void test_amounts(void **state) {
-    (void)state;
+TEST(amounts) {
     const char *left =
         "4096:4096 16GiB:17179869184 16_GiB:17179869184 16G:17179869184 16gib:17179869184 16GB:16000000000 "
         "1.5GiB:1610612736 512M:536870912 2.5kB:2500 1e9:1000000000 4611686018427387904:4611686018427387904 "
@@ -100,8 +94,7 @@ static void test_amounts(void **state) {
     assert_int_equal(*left, 0);
 }
 
-static void test_spellings(void **state) {
-    (void)state;
+TEST(spellings) {
     PARSE(o, "--threads=1e4", "--seed=-1,000", "--wait=1.5m", "--verbose=yes", "--color=0", "--cache=off", "--verbose",
           "off", "0");
     assert_int_equal(o.status, TC_OK);
@@ -126,8 +119,7 @@ static void expect_mistake(char *word, const char *message, const char *hint) {
     tc_ctx_fini(&o.ctx);
 }
 
-static void test_mistakes(void **state) {
-    (void)state;
+TEST(mistakes) {
     expect_mistake("--theads=2", "unknown option --theads", "did you mean --threads? sample --help lists all options");
     expect_mistake("--zzzzzzz", "unknown option --zzzzzzz", "sample --help lists all options");
     expect_mistake("--no-mode", "unknown option --no-mode", "did you mean --mode? sample --help lists all options");
@@ -150,8 +142,7 @@ static void test_mistakes(void **state) {
     expect_mistake("--tolerance=nan", "--tolerance=nan: expected a number, such as 0.1 or 1e-4", NULL);
 }
 
-static void test_all_mistakes_are_told(void **state) {
-    (void)state;
+TEST(all_mistakes_are_told) {
     PARSE(o, "--output", "--threads=x", "--nonsense-option");
     assert_int_equal(o.status, TC_USAGE);
     assert_int_equal(o.ctx.n_diags, 3);
@@ -168,22 +159,11 @@ static const char *nearest_to(const char *word) {
     return nearest.best;
 }
 
-static void test_nearest(void **state) {
-    (void)state;
+TEST(nearest) {
     assert_string_equal(nearest_to("canonicalise"), "canonicalize");
     assert_string_equal(nearest_to("autodif"), "autodiff");
     assert_string_equal(nearest_to("ugprade"), "upgrade"); /* one swap, not two replacements */
     assert_string_equal(nearest_to("canon"), "canonicalize");
     assert_null(nearest_to("memory"));
     assert_null(nearest_to("a-word-that-is-far-longer-than-any-name-of-an-option-or-a-pass"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),    cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_mistakes),  cmocka_unit_test(test_all_mistakes_are_told),
-        cmocka_unit_test(test_nearest),   cmocka_unit_test(test_amounts),
-        cmocka_unit_test(test_spellings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

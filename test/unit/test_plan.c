@@ -32,8 +32,7 @@ static uint64_t arena_of(tempo_session *session) {
 
 #define N 1024
 
-static void test_chain_is_in_place(void **unused) {
-    (void)unused;
+TEST(chain_is_in_place) {
     tempo_session *s =
         open_text("g (float[n] x) => (float[n] y) { a = Neg (x) b = Abs (a) c = Neg (b) y = Neg (c) }", 0);
     float x[N];
@@ -51,8 +50,7 @@ static void test_chain_is_in_place(void **unused) {
 }
 
 /* a is read again later, and is an output: nothing may lie over it. */
-static void test_live_operand_is_kept(void **unused) {
-    (void)unused;
+TEST(live_operand_is_kept) {
     tempo_session *s = open_text(
         "g (float[n] x) => (float[n] a, float[n] y) { a = Neg (x) b = Abs (a) c = Add (b, b) y = Mul (c, a) }", 0);
     float x[N];
@@ -69,8 +67,7 @@ static void test_live_operand_is_kept(void **unused) {
 }
 
 /* Views share their operand's bytes: what is written over a view would be written over the operand. */
-static void test_views_keep_their_operand(void **unused) {
-    (void)unused;
+TEST(views_keep_their_operand) {
     tempo_session *s =
         open_text("g (float[n] x) => (float[n] y) { a = Neg (x) v = Identity (a) w = Neg (v) u = Identity (w) "
                   "t = Add (u, a) y = Add (t, v) }",
@@ -88,8 +85,7 @@ static void test_views_keep_their_operand(void **unused) {
 
 /* The smaller operand of a broadcast is read many times: the result never lies over it, nor over a bigger one's part.
  */
-static void test_broadcast_operand_is_kept(void **unused) {
-    (void)unused;
+TEST(broadcast_operand_is_kept) {
     tempo_session *s =
         open_text("g (float[n] x, float[m] b) => (float[n] y) { a = Neg (x) c = Neg (b) y = Add (c, a) }", 0);
     float x[N], b[1] = {5};
@@ -105,8 +101,7 @@ static void test_broadcast_operand_is_kept(void **unused) {
 
 /* Parts along the first dims lie in their whole, both ways: what is split and joined again needs no memory of its own.
  */
-static void test_parts_lie_in_their_whole(void **unused) {
-    (void)unused;
+TEST(parts_lie_in_their_whole) {
     tempo_session *s = open_text("g (float[n] x) => (float[n] y) <int64[1] zero = {0}, int64[1] half = {512}> {"
                                  "  a = Neg (x)  p, q = Split <num_outputs = 2> (a)  first = Slice (a, zero, half)"
                                  "  u = Exp (p)  v = Mul (q, first)  y = Concat <axis = 0> (v, u) }",
@@ -127,8 +122,7 @@ static void test_parts_lie_in_their_whole(void **unused) {
 
 /* A part that lives long would keep its whole: it is copied, since less is live then. Parts that are no run of
  * elements, and one that would not be aligned for the kernel that writes it, are copied too. */
-static void test_parts_are_copied_where_that_is_less(void **unused) {
-    (void)unused;
+TEST(parts_are_copied_where_that_is_less) {
     tempo_session *s = open_text("g (float[n] x) => (float[m] p, float y) <int64[1] zero = {0}, int64[1] few = {16}> {"
                                  "  a = Neg (x)  p = Slice (a, zero, few)  b = Exp (x)  c = Sin (x)  d = Mul (b, c)"
                                  "  y = ReduceSum <keepdims = 0> (d) }",
@@ -221,16 +215,14 @@ static void check_random_graph(void) {
     tempo_close(s);
 }
 
-static void test_random_graphs(void **unused) {
-    (void)unused;
+TEST(random_graphs) {
     for (int round = 0; round < 200; round++)
         check_random_graph();
 }
 
 /* --- binding ---------------------------------------------------------------------------------- */
 
-static void test_other_shapes_plan_again(void **unused) {
-    (void)unused;
+TEST(other_shapes_plan_again) {
     tempo_session *s = open_text("g (float[n] x) => (float[n] y, int64[k] shape) { y = Neg (x) shape = Shape (x) }", 0);
     float x[N] = {3};
     for (int64_t n = N; n >= 1; n /= 4) {
@@ -245,8 +237,7 @@ static void test_other_shapes_plan_again(void **unused) {
 }
 
 /* Elements that decide shapes are looked at before each run: other elements, another plan. */
-static void test_other_elements_plan_again(void **unused) {
-    (void)unused;
+TEST(other_elements_plan_again) {
     tempo_session *s = open_text("g (float[n] x, int64[k] shape) => (float[p, q] y) { y = Reshape (x, shape) }", 0);
     float x[12] = {0};
     int64_t shape[] = {3, 4}, dims[] = {2};
@@ -265,8 +256,7 @@ static void test_other_elements_plan_again(void **unused) {
     tempo_close(s);
 }
 
-static void test_mistakes_are_named(void **unused) {
-    (void)unused;
+TEST(mistakes_are_named) {
     tempo_session *s = open_text("g (float[n] x, float[n] z) => (float[n] y) { y = Add (x, z) }", 0);
     float x[4] = {0};
     bind_floats(s, "x", x, 4);
@@ -282,8 +272,7 @@ static void test_mistakes_are_named(void **unused) {
     tempo_close(s);
 }
 
-static void test_kernels_are_of_the_kind_of_device(void **unused) {
-    (void)unused;
+TEST(kernels_are_of_the_kind_of_device) {
     rt_device device = rt_device_cpu;
     device.name = "other";
     device.kind = RT_CUDA;
@@ -299,8 +288,7 @@ static void test_kernels_are_of_the_kind_of_device(void **unused) {
     tempo_close(s);
 }
 
-static void test_known_shapes_count_as_saved(void **unused) {
-    (void)unused;
+TEST(known_shapes_count_as_saved) {
     const char *header = "[\"\" : 21], metadata_props: [\"tempo.loss\": \"loss\", \"tempo.gradient.dw\": \"w\"]";
     tempo_session *s = open_with(&(rt_hooks){.device = TEST_DEVICE}, header,
                                  "g (float[n] x, float[1] w) => (float loss, float[n] dw) <float[1] one = {1}> {"
@@ -315,22 +303,4 @@ static void test_known_shapes_count_as_saved(void **unused) {
     assert_int_equal(tempo_memory_report(s, &memory), TEMPO_OK);
     assert_int_equal(memory.saved, 8); /* s, one int64: the backward pass reads nothing else of the forward pass */
     tempo_close(s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain_is_in_place),
-        cmocka_unit_test(test_live_operand_is_kept),
-        cmocka_unit_test(test_views_keep_their_operand),
-        cmocka_unit_test(test_broadcast_operand_is_kept),
-        cmocka_unit_test(test_parts_lie_in_their_whole),
-        cmocka_unit_test(test_parts_are_copied_where_that_is_less),
-        cmocka_unit_test(test_random_graphs),
-        cmocka_unit_test(test_other_shapes_plan_again),
-        cmocka_unit_test(test_other_elements_plan_again),
-        cmocka_unit_test(test_mistakes_are_named),
-        cmocka_unit_test(test_kernels_are_of_the_kind_of_device),
-        cmocka_unit_test(test_known_shapes_count_as_saved),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

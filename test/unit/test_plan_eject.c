@@ -1,14 +1,10 @@
 /* test_plan_eject.c: more buffers than the exact search is quick with, cut from a rectangle, which some packing fills
  * to the last byte: whoever throws out what is in the way comes near that, where placing in an order does not. Results
  * that may lie over operands, too, which have to where most is live. */
+#include "cases.h"
 #include "compiler/plan/plan_problem.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #define STEPS 1500
 #define PIECES 1300
@@ -82,8 +78,7 @@ static void release(tc_plan_problem *p) {
 /* Those of eight that are hardest: placing in orders, and changing these, stays a tenth above and more. */
 static const uint32_t seeds[] = {1, 8};
 
-static void test_many_pieces(void **unused) {
-    (void)unused;
+TEST(many_pieces) {
     for (uint32_t i = 0; i < 2; i++) {
         tc_plan_problem p = cut_rectangle(seeds[i]);
         assert_true(packed(&p) < 1.1);
@@ -91,8 +86,7 @@ static void test_many_pieces(void **unused) {
     }
 }
 
-static void test_many_in_place(void **unused) {
-    (void)unused;
+TEST(many_in_place) {
     for (uint32_t i = 0; i < 2; i++) {
         tc_plan_problem p = cut_rectangle(seeds[i]);
         cut_in_place(&p);
@@ -100,12 +94,4 @@ static void test_many_in_place(void **unused) {
         assert_true(packed(&p) < 1.1);
         release(&p);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_pieces),
-        cmocka_unit_test(test_many_in_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

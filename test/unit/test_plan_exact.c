@@ -1,17 +1,13 @@
 /* test_plan_exact.c: the exact search against the best of all packings of small problems, found by trying every order,
  * and on rectangles cut into buffers, which some packing fills; what it places overlaps nowhere. */
+#include "cases.h"
 #include "compiler/plan/plan_exact.h"
 #include "compiler/plan/plan_problem.h"
 #include "random_below.h"
 #include "resident.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static uint32_t state = 1;
 static uint32_t next(uint32_t below) { return random_below(&state, below); }
@@ -64,8 +60,7 @@ static void check_places(const tc_exact_item *items, uint32_t n, const uint64_t 
 }
 
 /* Every way to search finds places at the optimum, and the proof that there are none below it. */
-static void test_small_problems_are_solved(void **unused) {
-    (void)unused;
+TEST(small_problems_are_solved) {
     for (uint32_t round = 0; round < 600; round++) {
         tc_exact_item items[SMALL];
         uint32_t n = 1 + next(SMALL), order[SMALL] = {0, 1, 2, 3, 4, 5};
@@ -86,8 +81,7 @@ static void test_small_problems_are_solved(void **unused) {
 }
 
 /* Sizes and aligns as they come: places are right, whether or not they are the best. */
-static void test_places_are_aligned(void **unused) {
-    (void)unused;
+TEST(places_are_aligned) {
     for (uint32_t round = 0; round < 100; round++) {
         tc_exact_item items[40];
         uint64_t places[40], work = 0, total = 0;
@@ -105,8 +99,7 @@ static void test_places_are_aligned(void **unused) {
     }
 }
 
-static void test_work_is_bounded(void **unused) {
-    (void)unused;
+TEST(work_is_bounded) {
     tc_exact_item items[60];
     uint64_t places[60], work = 0, total = 0;
     for (uint32_t i = 0; i < 60; i++) {
@@ -121,29 +114,6 @@ static void test_work_is_bounded(void **unused) {
     how.limit = 10000;
     assert_int_equal(tc_exact_search(exact, 10, &how, places, &work), TC_EXACT_NONE);
     tc_exact_free(exact);
-}
-
-/* What a search needed, the states that failed above all, is not resident behind it, however often one is made. */
-static void test_memory_goes_back(void **unused) {
-    (void)unused;
-    enum { MANY = 400, LIFE = 30 };
-    static tc_exact_item items[MANY];
-    static uint64_t places[MANY];
-    uint64_t work = 0, live = 0, most = 0, after_first = 0;
-    for (uint32_t i = 0; i < MANY; i++) {
-        items[i] = (tc_exact_item){i, i, i + LIFE - 1, 1, 1000 + next(1000), 0};
-        live += items[i].bytes - (i < LIFE ? 0 : items[i - LIFE].bytes);
-        most = live > most ? live : most;
-    }
-    for (int round = 0; round < 4; round++) {
-        tc_exact *exact = tc_exact_make(items, MANY, MANY + LIFE);
-        tc_exact_how how = {TC_EXACT_AREA, TC_EXACT_TIGHT, 0, 1, 5000000};
-        assert_non_null(exact);
-        assert_int_equal(tc_exact_search(exact, most, &how, places, &work), TC_EXACT_LIMIT);
-        tc_exact_free(exact);
-        after_first = round == 0 ? resident() : after_first;
-    }
-    assert_true(resident() <= after_first + (1 << 20));
 }
 
 /* --- the packer ------------------------------------------------------------------------------- */
@@ -167,8 +137,7 @@ static uint64_t packed(tc_plan_problem *p, uint64_t limit) {
     return packing.bytes;
 }
 
-static void test_packer_finds_the_optimum(void **unused) {
-    (void)unused;
+TEST(packer_finds_the_optimum) {
     for (uint32_t round = 0; round < 300; round++) {
         tc_exact_item items[SMALL];
         uint32_t n = 1 + next(SMALL), order[SMALL] = {0, 1, 2, 3, 4, 5};
@@ -182,8 +151,7 @@ static void test_packer_finds_the_optimum(void **unused) {
 }
 
 /* 200 buffers that fill a rectangle: placing them in an order leaves holes, the search next to none. */
-static void test_full_rectangles(void **unused) {
-    (void)unused;
+TEST(full_rectangles) {
     for (uint32_t round = 0; round < 4; round++) {
         tc_exact_item items[200] = {{0, 0, 99, 1, 1 << 16, 0}};
         uint32_t n = 1;
@@ -210,11 +178,24 @@ static void test_full_rectangles(void **unused) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_problems_are_solved), cmocka_unit_test(test_places_are_aligned),
-        cmocka_unit_test(test_work_is_bounded),           cmocka_unit_test(test_packer_finds_the_optimum),
-        cmocka_unit_test(test_full_rectangles),           cmocka_unit_test(test_memory_goes_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+/* What a search needed, the states that failed above all, is not resident behind it, however often one is made. */
+TEST(memory_goes_back) {
+    enum { MANY = 400, LIFE = 30 };
+    static tc_exact_item items[MANY];
+    static uint64_t places[MANY];
+    uint64_t work = 0, live = 0, most = 0, after_first = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        items[i] = (tc_exact_item){i, i, i + LIFE - 1, 1, 1000 + next(1000), 0};
+        live += items[i].bytes - (i < LIFE ? 0 : items[i - LIFE].bytes);
+        most = live > most ? live : most;
+    }
+    for (int round = 0; round < 4; round++) {
+        tc_exact *exact = tc_exact_make(items, MANY, MANY + LIFE);
+        tc_exact_how how = {TC_EXACT_AREA, TC_EXACT_TIGHT, 0, 1, 5000000};
+        assert_non_null(exact);
+        assert_int_equal(tc_exact_search(exact, most, &how, places, &work), TC_EXACT_LIMIT);
+        tc_exact_free(exact);
+        after_first = round == 0 ? resident() : after_first;
+    }
+    assert_true(resident() <= after_first + (1 << 20));
 }

@@ -1,15 +1,11 @@
 /* test_plan_pack.c: packings that the naive checker finds nothing wrong with, on random problems; arenas that are as
  * small as they can be where that is known: rectangles cut into buffers, chains, nested lives. */
+#include "cases.h"
 #include "compiler/plan/plan_problem.h"
 #include "random_below.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static uint32_t state = 1;
 static uint32_t next(uint32_t below) { return random_below(&state, below); }
@@ -79,8 +75,7 @@ static void random_problem(tc_plan_problem *p, uint32_t n) {
                 p->choices[p->n_choices++] = (tc_plan_choice){p->buffers[result].first, result, operand, false};
 }
 
-static void test_random_problems(void **unused) {
-    (void)unused;
+TEST(random_problems) {
     uint32_t taken = 0;
     for (int round = 0; round < 80; round++) {
         tc_plan_problem p = empty(OPS, 60);
@@ -94,8 +89,7 @@ static void test_random_problems(void **unused) {
     assert_true(taken > 20);
 }
 
-static void test_same_places_again(void **unused) {
-    (void)unused;
+TEST(same_places_again) {
     for (int round = 0; round < 10; round++) {
         tc_plan_problem p = empty(OPS, 60);
         uint64_t offsets[60];
@@ -111,8 +105,7 @@ static void test_same_places_again(void **unused) {
 }
 
 /* The checker is no yes-man: a place that is moved, a choice that is denied, a hole in an alias are found. */
-static void test_checker_finds_mistakes(void **unused) {
-    (void)unused;
+TEST(checker_finds_mistakes) {
     tc_plan_problem p = empty(2, 3);
     uint32_t pair[2], a = add(&p, 100, 0, 1), b = add(&p, 100, 1, 2), inside = add(&p, 10, 0, 0);
     p.buffers[inside].root = a;
@@ -137,8 +130,7 @@ static void test_checker_finds_mistakes(void **unused) {
 /* --- known answers ---------------------------------------------------------------------------- */
 
 /* A chain of operations holds two buffers at a time: the arena is two buffers however long the chain is. */
-static void test_chain_reuses(void **unused) {
-    (void)unused;
+TEST(chain_reuses) {
     tc_plan_problem p = empty(100, 100);
     for (uint32_t i = 0; i < 100; i++)
         add(&p, 1000, i, i + 1);
@@ -150,8 +142,7 @@ static void test_chain_reuses(void **unused) {
 }
 
 /* Both results of operation 1 lie over an operand; the third choice comes too late. */
-static void test_any_result_lies_over_an_operand(void **unused) {
-    (void)unused;
+TEST(any_result_lies_over_an_operand) {
     tc_plan_problem p = empty(3, 4);
     uint32_t a = add(&p, 640, 0, 1), b = add(&p, 640, 0, 1), c = add(&p, 640, 1, 2), d = add(&p, 640, 1, 2);
     p.choices[p.n_choices++] = (tc_plan_choice){1, c, a, false};
@@ -166,8 +157,7 @@ static void test_any_result_lies_over_an_operand(void **unused) {
 }
 
 /* Operand and result live on in what lies in them: neither choice can be taken, and all three are there at once. */
-static void test_aliases_lengthen_lives(void **unused) {
-    (void)unused;
+TEST(aliases_lengthen_lives) {
     tc_plan_problem p = empty(4, 3);
     uint32_t a = add(&p, 640, 0, 1), view = add(&p, 64, 1, 3), b = add(&p, 640, 1, 2);
     p.buffers[view].root = a;
@@ -179,8 +169,7 @@ static void test_aliases_lengthen_lives(void **unused) {
     drop(&p);
 }
 
-static void test_costs_add_up(void **unused) {
-    (void)unused;
+TEST(costs_add_up) {
     tc_plan_problem p = empty(3, 0);
     tc_plan_live live;
     for (uint32_t i = 0; i < 3; i++)
@@ -211,8 +200,7 @@ static tc_plan_problem cut(uint32_t n_ops, uint64_t bytes, uint32_t n) {
     return p;
 }
 
-static void test_cut_rectangles(void **unused) {
-    (void)unused;
+TEST(cut_rectangles) {
     double sum = 0;
     for (int round = 0; round < 20; round++) {
         tc_plan_problem p = cut(100, 1 << 20, 30);
@@ -243,8 +231,7 @@ static tc_plan_problem training(uint32_t layers) {
     return p;
 }
 
-static void test_training_steps(void **unused) {
-    (void)unused;
+TEST(training_steps) {
     for (uint32_t layers = 10; layers <= 80; layers *= 2) {
         tc_plan_problem p = training(layers);
         tc_plan_packing packing = packed(&p);
@@ -254,8 +241,7 @@ static void test_training_steps(void **unused) {
 }
 
 /* 40000 buffers: the work is counted, since clocks of loaded machines prove nothing. */
-static void test_many_buffers(void **unused) {
-    (void)unused;
+TEST(many_buffers) {
     tc_plan_problem p = training(8000);
     tc_plan_packing packing;
     assert_int_equal(p.n_buffers, 40000);
@@ -275,8 +261,7 @@ static tc_plan_status status_of(tc_plan_problem *p) {
     return status;
 }
 
-static void test_too_big_is_refused(void **unused) {
-    (void)unused;
+TEST(too_big_is_refused) {
     tc_plan_problem p = empty(2, 2);
     add(&p, INT64_MAX / 4, 0, 1);
     add(&p, INT64_MAX / 4 + 64, 0, 1);
@@ -289,8 +274,7 @@ static void test_too_big_is_refused(void **unused) {
     drop(&p);
 }
 
-static void test_invalid_is_refused(void **unused) {
-    (void)unused;
+TEST(invalid_is_refused) {
     const tc_plan_buffer wrong[] = {
         {64, 64, 1, 0, TC_PLAN_NONE, 0, 0},
         {64, 64, 0, 3, TC_PLAN_NONE, 0, 0},
@@ -315,22 +299,4 @@ static void test_invalid_is_refused(void **unused) {
     p.choices[p.n_choices++] = (tc_plan_choice){0, 0, 1, false};
     assert_int_equal(status_of(&p), TC_PLAN_INVALID);
     drop(&p);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_problems),
-        cmocka_unit_test(test_same_places_again),
-        cmocka_unit_test(test_checker_finds_mistakes),
-        cmocka_unit_test(test_chain_reuses),
-        cmocka_unit_test(test_any_result_lies_over_an_operand),
-        cmocka_unit_test(test_aliases_lengthen_lives),
-        cmocka_unit_test(test_costs_add_up),
-        cmocka_unit_test(test_cut_rectangles),
-        cmocka_unit_test(test_training_steps),
-        cmocka_unit_test(test_many_buffers),
-        cmocka_unit_test(test_too_big_is_refused),
-        cmocka_unit_test(test_invalid_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,8 +40,7 @@ static void rows_of(float *rows, const int64_t *ids, int n) {
 }
 
 /* The ids choose rows, the target decides a shape: a new batch is none of the plan's business. */
-static void test_only_what_decides_counts(void **unused) {
-    (void)unused;
+TEST(only_what_decides_counts) {
     tempo_session *s = open_text("g (float[v, w] table, int64[n] ids, int64[k] target) => (float[p, q] y) "
                                  "{ e = Gather (table, ids) y = Reshape (e, target) }",
                                  1);
@@ -69,8 +68,7 @@ static void test_only_what_decides_counts(void **unused) {
 }
 
 /* Two inputs decide, one between them does not; floats can decide, too. */
-static void test_each_that_decides_counts(void **unused) {
-    (void)unused;
+TEST(each_that_decides_counts) {
     tempo_session *s =
         open_text("g (int64 from, int64[3] add, float limit) => (float[p] r, int64[q] z) "
                   "{ one = Constant <value_float: float = 1.0> () zero = Constant <value_float: float = 0.0> () "
@@ -99,8 +97,7 @@ static void test_each_that_decides_counts(void **unused) {
 
 /* --- another course --------------------------------------------------------------------------- */
 
-static void test_either_branch_runs(void **unused) {
-    (void)unused;
+TEST(either_branch_runs) {
     tempo_session *s = open_text(
         "g (float[n] x, bool c) => (float[n] y) { y = If (c) <then_branch = a () => (float[n] p) { p = Neg (x) }, "
         "else_branch = b () => (float[n] q) { q = Abs (x) }> }",
@@ -120,8 +117,7 @@ static void test_either_branch_runs(void **unused) {
 }
 
 /* A loop of another number of turns, and one in a loop. */
-static void test_loops_run_another_course(void **unused) {
-    (void)unused;
+TEST(loops_run_another_course) {
     tempo_session *s =
         open_text("g (float[n] x, int64 turns) => (float[n] y) { go = Constant <value: tensor = bool {1}> ()"
                   "y = Loop (turns, go, x) <body = b (int64 i, bool on, float[n] a) => (bool on2, float[n] a2) "
@@ -147,8 +143,7 @@ static void test_loops_run_another_course(void **unused) {
 /* --- long runs -------------------------------------------------------------------------------- */
 
 /* More shapes than plans are kept, large and small ones in turn: plans come and go, and the arena is the same. */
-static void test_plans_go(void **unused) {
-    (void)unused;
+TEST(plans_go) {
     tempo_session *s =
         open_text("g (float[n] x) => (float[n] z) { y = Neg (x) s = Shape (y) t = Cast <to: int = 1> (s) "
                   "z = Add (y, t) }",
@@ -168,8 +163,7 @@ static void test_plans_go(void **unused) {
 }
 
 /* Shapes that come again are not planned again, in whatever order. */
-static void test_shapes_seen_before_have_plans(void **unused) {
-    (void)unused;
+TEST(shapes_seen_before_have_plans) {
     tempo_session *s = open_text("g (float[n] x) => (float[n] y) { y = Neg (x) }", 1);
     float x[RT_KEPT_PLANS] = {5};
     for (int i = 0; i < 1000; i++) {
@@ -182,8 +176,7 @@ static void test_shapes_seen_before_have_plans(void **unused) {
 }
 
 /* Calls that succeed and calls that fail give back what they took. */
-static void test_calls_leave_nothing(void **unused) {
-    (void)unused;
+TEST(calls_leave_nothing) {
     tempo_session *s = open_text("g (float[n, 2] x) => (float[n, 2] y) { y = Neg (x) }", 1);
     float x[4] = {1, 2, 3, 4};
     const int64_t dims[] = {2, 2};
@@ -209,17 +202,4 @@ static void test_calls_leave_nothing(void **unused) {
     }
     assert_int_equal(s->plans_made, 1);
     tempo_close(s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_only_what_decides_counts),
-        cmocka_unit_test(test_each_that_decides_counts),
-        cmocka_unit_test(test_either_branch_runs),
-        cmocka_unit_test(test_loops_run_another_course),
-        cmocka_unit_test(test_plans_go),
-        cmocka_unit_test(test_shapes_seen_before_have_plans),
-        cmocka_unit_test(test_calls_leave_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

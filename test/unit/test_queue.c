@@ -56,13 +56,9 @@ static bool all_are_right(void) {
     return right;
 }
 
-static void test_loops(void **state) {
-    (void)state;
-    assert_true(all_are_right());
-}
+TEST(loops) { assert_true(all_are_right()); }
 
-static void test_queues(void **state) {
-    (void)state;
+TEST(queues) {
     tk_queue *q = tk_queue_create(3, 16), *least = tk_queue_create(0, 0);
     assert_int_equal(tk_queue_threads(q), 3);
     assert_int_equal(tk_queue_slots(q), 16);
@@ -74,8 +70,7 @@ static void test_queues(void **state) {
 }
 
 #ifdef _OPENMP
-static void test_in_a_team(void **state) {
-    (void)state;
+TEST(in_a_team) {
     int levels = omp_get_max_active_levels();
     for (int deep = 1; deep <= 2; deep++) {
         int right = 0;
@@ -87,8 +82,7 @@ static void test_in_a_team(void **state) {
     omp_set_max_active_levels(levels);
 }
 
-static void test_settings(void **state) {
-    (void)state;
+TEST(settings) {
     int before = omp_get_max_threads();
     omp_set_num_threads(7);
     assert_true(all_are_right());
@@ -99,15 +93,3 @@ static void test_settings(void **state) {
     assert_int_equal(omp_get_max_threads(), before);
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_queues),
-#ifdef _OPENMP
-        cmocka_unit_test(test_in_a_team),
-        cmocka_unit_test(test_settings),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -25,8 +25,7 @@ static void expect_uniform(tk_dtype dtype, int64_t n, const tk_draw *draw, int b
     free_guarded(out, bytes), free_guarded(again, bytes);
 }
 
-static void uniform(void **state) {
-    (void)state;
+TEST(uniform) {
     static const int64_t sizes[] = {0, 1, 5, 255, 256, 257, 30001};
     const tk_draw draw = {UINT64_C(0x123456789abcdef0), UINT32_C(0x80000007), 3};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -38,8 +37,7 @@ static void uniform(void **state) {
 }
 
 /* Two words for an element; rounded once to float, as double the libraries' last digits apart. */
-static void normal(void **state) {
-    (void)state;
+TEST(normal) {
     enum { N = 30001 };
     static const tk_dtype types[] = {TK_F32, TK_F64, TK_F16, TK_BF16};
     static const double near[] = {1e-6, 1e-14, 2e-3, 2e-2};
@@ -82,8 +80,7 @@ static void expect_moments(const float *x, const float *other, int64_t n, const 
     assert_true(fabs(beside / (double)n) < error * variance);
 }
 
-static void statistics(void **state) {
-    (void)state;
+TEST(statistics) {
     enum { N = 1 << 21 };
     static float x[N], other[N];
     static const double of_uniform[] = {1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5}, of_normal[] = {0, 1, 0, 3};
@@ -106,18 +103,11 @@ static void statistics(void **state) {
     assert_true(fabs(share / N - 0.8413447460685429) < 4.5 * sqrt(0.1335 / N));
 }
 
-static void ranges(void **state) {
-    (void)state;
+TEST(ranges) {
     enum { N = 3000 };
     static float x[N];
     const tk_draw draw = {9, 0, 0};
     tk_random_uniform(queue(), x, N, -2.5f, 1.5f, seed_of(&draw), TK_F32);
     for (int i = 0; i < N; i++)
         assert_true(x[i] == -2.5f + (float)(word_of(&draw, i) >> 8) * 0x1p-24f * 4.0f);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(uniform), cmocka_unit_test(normal),
-                                       cmocka_unit_test(statistics), cmocka_unit_test(ranges)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,8 +79,7 @@ static void every_op(tk_dtype dtype, const int64_t *dims, int axes) {
     free_guarded(again, bytes);
 }
 
-static void all_reductions(void **state) {
-    (void)state;
+TEST(all_reductions) {
     static const int64_t shapes[][4] = {{1, 1, 1, 1},   {2, 3, 4, 5},     {3, 0, 2, 4},
                                         {1, 7, 70, 65}, {300, 1, 3, 129}, {2, 40, 1, 513}};
     static const tk_dtype types[] = {TK_F32, TK_F64, TK_I32};
@@ -90,16 +89,14 @@ static void all_reductions(void **state) {
                 every_op(types[t], shapes[s], axes);
 }
 
-static void long_rows(void **state) {
-    (void)state;
+TEST(long_rows) {
     static const int64_t shape[] = {2, 1, 30, 10001};
     every_op(TK_F32, shape, 12);
     every_op(TK_F64, shape, 15);
 }
 
 /* A sum of ten million tenths, which a plain float loop gets wrong in the second digit. */
-static void sums_are_accurate(void **state) {
-    (void)state;
+TEST(sums_are_accurate) {
     int64_t dims[] = {10000000, 1};
     float *inp = malloc(sizeof(float) * 10000000), out;
     for (int64_t i = 0; i < 10000000; i++)
@@ -113,8 +110,7 @@ static void sums_are_accurate(void **state) {
     free(inp);
 }
 
-static void not_a_number_wins(void **state) {
-    (void)state;
+TEST(not_a_number_wins) {
     const float inp[] = {1, NAN, 3, -INFINITY};
     float out;
     tk_reduction r;
@@ -125,8 +121,7 @@ static void not_a_number_wins(void **state) {
     assert_true(isnan(out));
 }
 
-static void log_sum_exp_of_large_numbers(void **state) {
-    (void)state;
+TEST(log_sum_exp_of_large_numbers) {
     const float inp[] = {1000, 1000, -INFINITY, -INFINITY};
     float out[2];
     tk_reduction r;
@@ -135,8 +130,7 @@ static void log_sum_exp_of_large_numbers(void **state) {
     assert_true(ulps(out[0], 1000 + log(2)) <= 1 && out[1] == -INFINITY);
 }
 
-static void along_an_axis(void **state) {
-    (void)state;
+TEST(along_an_axis) {
     const float inp[] = {1, 5, 5, 2, 1, 7}; /* [1, 3, 2]: columns 1 5 1 and 5 2 7 */
     int64_t at[2];
     tk_arg(queue(), at, inp, 1, 3, 2, true, false, TK_F32);
@@ -157,16 +151,4 @@ static void along_an_axis(void **state) {
     assert_memory_equal(out, ((int32_t[]){9, 7, 4, 0}), sizeof out);
     tk_cumsum(queue(), out, ints, 1, 2, 2, true, true, TK_I32, NULL);
     assert_memory_equal(out, ((int32_t[]){3, 4, 0, 0}), sizeof out);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_reductions),
-        cmocka_unit_test(long_rows),
-        cmocka_unit_test(sums_are_accurate),
-        cmocka_unit_test(not_a_number_wins),
-        cmocka_unit_test(log_sum_exp_of_large_numbers),
-        cmocka_unit_test(along_an_axis),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

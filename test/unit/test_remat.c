@@ -39,8 +39,7 @@ static void assert_live(const uint32_t *steps, size_t n_steps, const uint64_t *e
 
 #define BYTES(...) (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)
 
-static void test_counted_by_hand(void **unused) {
-    (void)unused;
+TEST(counted_by_hand) {
     chain();
     assert_live(LIST(0, 1, 2, 3, 4), BYTES(10, 21, 33, 46, 37), 31);
     assert_live(LIST(0, 1, 2, 3, 0, 4), BYTES(10, 21, 23, 36, 23, 37), 32);
@@ -50,8 +49,7 @@ static void test_counted_by_hand(void **unused) {
     assert_live(LIST(0, 1, 2, 3, 4), BYTES(10, 21, 133, 46, 37), 31);
 }
 
-static void test_outputs_stay(void **unused) {
-    (void)unused;
+TEST(outputs_stay) {
     chain();
     it.values[1].is_output = true;
     assert_live(LIST(0, 1, 2, 3, 4), BYTES(10, 21, 33, 46, 48), 31);
@@ -59,8 +57,7 @@ static void test_outputs_stay(void **unused) {
     assert_live(LIST(0, 1, 2, 3, 1, 4), BYTES(10, 21, 33, 46, 34, 48), 33);
 }
 
-static void test_results_over_operands(void **unused) {
-    (void)unused;
+TEST(results_over_operands) {
     chain();
     case_over(&it, 0, 4, 10);
     case_over(&it, 3, 4, 13); /* not any more: 4 bytes of the result are left */
@@ -73,8 +70,7 @@ static void test_results_over_operands(void **unused) {
     assert_live(LIST(0, 1, 2, 3, 4, 0), BYTES(10, 21, 33, 46, 23, 33), 32);
 }
 
-static void test_forms(void **unused) {
-    (void)unused;
+TEST(forms) {
     chain();
     case_node(&it, 3, LIST(0, 2), LIST(3)); /* 5: value 3 without value 1 */
     it.problem.n_steps--;
@@ -91,8 +87,7 @@ static void test_forms(void **unused) {
     assert_int_equal(node, 2);
 }
 
-static void test_floor(void **unused) {
-    (void)unused;
+TEST(floor) {
     uint32_t node;
     chain();
     assert_int_equal(tc_remat_floor(&it.problem, &node), 37);
@@ -106,8 +101,7 @@ static void test_floor(void **unused) {
     assert_int_equal(node, TC_REMAT_NONE);
 }
 
-static void test_refused_problems(void **unused) {
-    (void)unused;
+TEST(refused_problems) {
     chain();
     it.nodes[1].inputs = (const uint32_t[]){7};
     assert_string_equal(tc_remat_check(&it.problem), "a node has a value that does not exist");
@@ -134,8 +128,7 @@ static const char *wrong_steps(const uint32_t *steps, size_t n_steps) {
     return tc_remat_check_steps(&it.problem, steps, (uint32_t)n_steps);
 }
 
-static void test_refused_schedules(void **unused) {
-    (void)unused;
+TEST(refused_schedules) {
     chain();
     assert_string_equal(wrong_steps(LIST(0, 2, 1, 3, 4)), "a step reads a value that is not made before it");
     assert_string_equal(wrong_steps(LIST(0, 1, 2, 3)), "an output is never made");
@@ -159,8 +152,7 @@ static void test_refused_schedules(void **unused) {
     assert_string_equal(tc_remat_check(&it.problem), "a pinned node runs twice");
 }
 
-static void test_given_schedule_fits(void **unused) {
-    (void)unused;
+TEST(given_schedule_fits) {
     chain();
     tc_remat_options options = {.budget = 46};
     tc_remat_outcome outcome;
@@ -169,18 +161,4 @@ static void test_given_schedule_fits(void **unused) {
     assert_int_equal(outcome.best.n_steps, 5);
     assert_memory_equal(outcome.best.steps, it.steps, 5 * sizeof *it.steps);
     tc_remat_schedule_free(&outcome.best);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counted_by_hand),
-        cmocka_unit_test(test_outputs_stay),
-        cmocka_unit_test(test_results_over_operands),
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_floor),
-        cmocka_unit_test(test_refused_problems),
-        cmocka_unit_test(test_refused_schedules),
-        cmocka_unit_test(test_given_schedule_fits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

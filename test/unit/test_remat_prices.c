@@ -29,8 +29,7 @@ static uint64_t cut_cost(const edge *edges, uint32_t n, uint32_t side) {
     return sum;
 }
 
-static void test_no_cut_is_cheaper(void **unused) {
-    (void)unused;
+TEST(no_cut_is_cheaper) {
     tc_cut cut = {0};
     for (int round = 0; round < 300; round++) {
         edge edges[EDGES];
@@ -108,8 +107,7 @@ static uint32_t random_before(remat_case *c) {
 
 static remat_case it;
 
-static void test_no_choice_is_cheaper(void **unused) {
-    (void)unused;
+TEST(no_choice_is_cheaper) {
     uint32_t mixed = 0;
     for (int round = 0; round < 200; round++) {
         uint32_t needed = random_before(&it), kept = 0, steps[64], slots[64];
@@ -134,8 +132,7 @@ static void test_no_choice_is_cheaper(void **unused) {
     assert_true(mixed > 10);
 }
 
-static void test_stages_lie_side_by_side(void **unused) {
-    (void)unused;
+TEST(stages_lie_side_by_side) {
     remat_graph g;
     tc_remat_turn t;
     graph_transformer(&g, &(transformer){.layers = 5, .batch = 2, .length = 64, .width = 64, .heads = 4});
@@ -184,8 +181,7 @@ static uint64_t cost_at(const remat_graph *g, uint64_t percent) {
     return cost;
 }
 
-static void test_transformers(void **unused) {
-    (void)unused;
+TEST(transformers) {
     for (int i = 0; i < 4; i++) {
         transformer shape = {.layers = 6, .batch = 8, .length = 256, .width = 512, .heads = 8};
         shape.overs = i & 1;
@@ -203,8 +199,7 @@ static void test_transformers(void **unused) {
     }
 }
 
-static void test_other_forms_save_more(void **unused) {
-    (void)unused;
+TEST(other_forms_save_more) {
     transformer shape = {.layers = 4, .batch = 8, .length = 512, .width = 512, .heads = 8};
     remat_graph plain, forms;
     graph_transformer(&plain, &shape);
@@ -222,8 +217,7 @@ static void test_other_forms_save_more(void **unused) {
     graph_free(&forms);
 }
 
-static void test_convolutions(void **unused) {
-    (void)unused;
+TEST(convolutions) {
     remat_graph g;
     graph_convolutions(&g, 4, 3, false);
     assert_in_range(cost_at(&g, 60), 1000, 1020);
@@ -236,8 +230,7 @@ static void test_convolutions(void **unused) {
 }
 
 /* Not all of these fit; what is found is no worse than what was given, and right. */
-static void test_random_graphs(void **unused) {
-    (void)unused;
+TEST(random_graphs) {
     for (uint32_t seed = 1; seed <= 6; seed++) {
         remat_graph g;
         graph_random(&g, 60 * seed, 4 * seed, seed);
@@ -254,8 +247,7 @@ static void test_random_graphs(void **unused) {
     }
 }
 
-static void test_what_fits_stays(void **unused) {
-    (void)unused;
+TEST(what_fits_stays) {
     remat_graph g;
     graph_convolutions(&g, 2, 1, false);
     uint64_t peak = case_live(&g.problem, g.steps, g.n_nodes).peak_bytes;
@@ -276,8 +268,7 @@ static void test_what_fits_stays(void **unused) {
 }
 
 /* Whoever stops the search before it began gets the given schedule. */
-static void test_stops(void **unused) {
-    (void)unused;
+TEST(stops) {
     volatile sig_atomic_t stop = 1;
     remat_graph g;
     tc_remat_schedule found;
@@ -287,19 +278,4 @@ static void test_stops(void **unused) {
     assert_memory_equal(found.steps, g.steps, g.n_nodes * sizeof *g.steps);
     tc_remat_schedule_free(&found);
     graph_free(&g);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_cut_is_cheaper),
-        cmocka_unit_test(test_no_choice_is_cheaper),
-        cmocka_unit_test(test_stages_lie_side_by_side),
-        cmocka_unit_test(test_transformers),
-        cmocka_unit_test(test_other_forms_save_more),
-        cmocka_unit_test(test_convolutions),
-        cmocka_unit_test(test_random_graphs),
-        cmocka_unit_test(test_what_fits_stays),
-        cmocka_unit_test(test_stops),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,8 +54,7 @@ static tc_remat_outcome search(const tc_remat_options *options) {
     return outcome;
 }
 
-static void test_against_all_schedules(void **unused) {
-    (void)unused;
+TEST(against_all_schedules) {
     static const uint32_t kinds[] = {0, CASE_OVERS, CASE_WORKSPACES, CASE_SECOND | CASE_OVERS, CASE_PINNED, CASE_FORMS};
     uint32_t dearer = 0;
     for (uint32_t seed = 0; seed < 24; seed++) {
@@ -81,8 +80,7 @@ static void test_against_all_schedules(void **unused) {
 
 /* --- whatever the problem --------------------------------------------------------------------- */
 
-static void test_fits_already(void **unused) {
-    (void)unused;
+TEST(fits_already) {
     for (uint32_t seed = 0; seed < 4; seed++) {
         case_generate(&it, seed, 60, CASE_ALL);
         tc_remat_live plain = case_live(&it.problem, it.steps, it.problem.n_steps);
@@ -99,8 +97,7 @@ static bool same(const tc_remat_outcome *a, const tc_remat_outcome *b) {
            memcmp(a->best.steps, b->best.steps, a->best.n_steps * sizeof *a->best.steps) == 0;
 }
 
-static void test_same_again(void **unused) {
-    (void)unused;
+TEST(same_again) {
     uint32_t differ = 0;
     for (uint32_t seed = 0; seed < 4; seed++) {
         case_generate(&it, seed, 80, CASE_ALL);
@@ -119,8 +116,7 @@ static void test_same_again(void **unused) {
 }
 
 /* With the schedules of tighter budgets to begin with no looser one costs more, and none has a higher peak. */
-static void test_looser_is_no_dearer(void **unused) {
-    (void)unused;
+TEST(looser_is_no_dearer) {
     for (uint32_t seed = 0; seed < 3; seed++) {
         tc_remat_outcome outcomes[6] = {0};
         tc_remat_schedule beginnings[6];
@@ -142,8 +138,7 @@ static void test_looser_is_no_dearer(void **unused) {
 }
 
 /* No run is left that nobody needs. */
-static void test_nothing_in_vain(void **unused) {
-    (void)unused;
+TEST(nothing_in_vain) {
     for (uint32_t seed = 0; seed < 4; seed++) {
         uint32_t shorter[CASE_MOST * 4];
         case_generate(&it, seed, 50, CASE_ALL);
@@ -162,8 +157,7 @@ static void test_nothing_in_vain(void **unused) {
 }
 
 /* Where nothing is an output the best schedule is empty. */
-static void test_nothing_asked_for(void **unused) {
-    (void)unused;
+TEST(nothing_asked_for) {
     for (uint32_t seed = 0; seed < 8; seed++) {
         case_generate(&it, seed, 30, CASE_ALL - CASE_PINNED);
         for (uint32_t v = 0; v < it.problem.n_values; v++)
@@ -177,8 +171,7 @@ static void test_nothing_asked_for(void **unused) {
     }
 }
 
-static void test_stops(void **unused) {
-    (void)unused;
+TEST(stops) {
     volatile sig_atomic_t stop = 1;
     case_generate(&it, 3, 100, 0);
     tc_remat_outcome o = search(&(tc_remat_options){.budget = 1, .stop = &stop});
@@ -195,8 +188,7 @@ static void count_reports(void *user, const tc_remat_progress *progress) {
     ++*(int *)user;
 }
 
-static void test_tells_how_far(void **unused) {
-    (void)unused;
+TEST(tells_how_far) {
     int reports = 0;
     case_generate(&it, 3, 50, 0);
     tc_remat_outcome o =
@@ -205,8 +197,7 @@ static void test_tells_how_far(void **unused) {
     tc_remat_schedule_free(&o.best);
 }
 
-static void test_refused(void **unused) {
-    (void)unused;
+TEST(refused) {
     tc_remat_outcome o;
     tc_remat_schedule wrong = {(uint32_t[]){0}, 1, {0}};
     case_generate(&it, 3, 10, 0);
@@ -222,19 +213,4 @@ static void test_refused(void **unused) {
     assert_int_equal(tc_remat_search(&it.problem, &options, &o), TC_REMAT_OK);
     assert_int_equal(o.best.n_steps, 0);
     tc_remat_schedule_free(&o.best);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_all_schedules),
-        cmocka_unit_test(test_fits_already),
-        cmocka_unit_test(test_same_again),
-        cmocka_unit_test(test_looser_is_no_dearer),
-        cmocka_unit_test(test_nothing_in_vain),
-        cmocka_unit_test(test_nothing_asked_for),
-        cmocka_unit_test(test_stops),
-        cmocka_unit_test(test_tells_how_far),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,8 +99,7 @@ static void wander(uint32_t seed, uint32_t n_nodes, uint32_t kinds, uint32_t mov
     free(after.numbers);
 }
 
-static void test_wanders(void **unused) {
-    (void)unused;
+TEST(wanders) {
     options.fixed_order = false;
     for (uint32_t seed = 0; seed < 16; seed++)
         wander(seed, 4 + 8 * seed, seed * 2 + (seed & 1), 8000);
@@ -108,8 +107,7 @@ static void test_wanders(void **unused) {
 }
 
 /* Every single change of a tiny schedule: what may be done is what the checker allows. */
-static void test_what_may_be_done(void **unused) {
-    (void)unused;
+TEST(what_may_be_done) {
     uint32_t slots[64], steps[64], n;
     for (uint32_t seed = 0; seed < 60; seed++) {
         tc_remat_walk w;
@@ -148,8 +146,7 @@ static void assert_first_runs_in_order(const tc_remat_state *s) {
     }
 }
 
-static void test_fixed_order(void **unused) {
-    (void)unused;
+TEST(fixed_order) {
     options.fixed_order = true;
     for (uint32_t seed = 0; seed < 8; seed++) {
         tc_remat_walk w;
@@ -169,8 +166,7 @@ static void test_fixed_order(void **unused) {
 }
 
 /* Bytes near 2^61, a reader more than a chunk of any kind, values of no bytes. */
-static void test_extremes(void **unused) {
-    (void)unused;
+TEST(extremes) {
     case_begin(&it);
     uint32_t v = case_value(&it, UINT64_C(1) << 61);
     case_node(&it, UINT64_C(1) << 50, NOTHING, LIST(v));
@@ -187,8 +183,7 @@ static void test_extremes(void **unused) {
 }
 
 /* Where nothing is an output no step is needed: moves that make nothing dearer leave none, and then there is none. */
-static void test_nothing_left(void **unused) {
-    (void)unused;
+TEST(nothing_left) {
     for (uint32_t anchored = 0; anchored <= 256; anchored += 256) {
         tc_remat_course course = {.power = 4, .anchored = anchored};
         tc_remat_walk w;
@@ -210,8 +205,7 @@ static void test_nothing_left(void **unused) {
 }
 
 /* Against values of glibc to sixteen digits. */
-static void test_exp_and_log(void **unused) {
-    (void)unused;
+TEST(exp_and_log) {
     static const double exps[][2] = {{0, 1},
                                      {1, 2.718281828459045},
                                      {-1, 0.3678794411714423},
@@ -224,12 +218,4 @@ static void test_exp_and_log(void **unused) {
     }
     assert_true(tc_remat_exp(-800) == 0);
     assert_true(tc_remat_exp(800) < 1e305);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wanders),  cmocka_unit_test(test_what_may_be_done), cmocka_unit_test(test_fixed_order),
-        cmocka_unit_test(test_extremes), cmocka_unit_test(test_nothing_left),     cmocka_unit_test(test_exp_and_log),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,14 @@
 /* test_reproducer.c: a graph that is not valid after a pass, and an assertion that fails inside one, leave a file with
  * the graph before that pass and the command that shows the bug. No pass of ours has such a bug to offer: here the
  * graph is broken by hand. */
+#define OWN_MAIN
+#include "cases.h"
 #include "compiler/onnx_io.h"
 #include "compiler/text.h"
 #include "passes/reproducer.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static const char text[] =
     "<ir_version: 10, opset_import: [\"\": 21]> g (float[n] x) => (float[n] y) { a = Exp(x) dead = Neg(x) y = "
@@ -54,8 +51,7 @@ static void assert_holds(const char *whole, const char *part) {
         fail_msg("'%s' is not in: %s", part, whole);
 }
 
-static void test_invalid_graph(void **state) {
-    (void)state;
+TEST(invalid_graph) {
     char file[4096];
     tc_ctx ctx;
     tc_model *model;
@@ -73,8 +69,7 @@ static void test_invalid_graph(void **state) {
     tc_ctx_fini(&ctx);
 }
 
-static void test_later_pass(void **state) { /* the passes that went well are done before */
-    (void)state;
+TEST(later_pass) { /* the passes that went well are done before */
     char file[4096];
     tc_ctx ctx;
     tc_model *model;
@@ -93,8 +88,7 @@ static void test_later_pass(void **state) { /* the passes that went well are don
     tc_ctx_fini(&ctx);
 }
 
-static void test_no_bug(void **state) { /* nothing is written, and a later assertion finds no handler */
-    (void)state;
+TEST(no_bug) { /* nothing is written, and a later assertion finds no handler */
     tc_ctx ctx;
     tc_ctx_init(&ctx, "test");
     assert_int_equal(run(&ctx, "shapes,dce", false), TC_OK);
@@ -102,8 +96,7 @@ static void test_no_bug(void **state) { /* nothing is written, and a later asser
     tc_ctx_fini(&ctx);
 }
 
-static void test_own_reproducer(void **state) { /* what is read is not written over */
-    (void)state;
+TEST(own_reproducer) { /* what is read is not written over */
     char file[16];
     tc_ctx ctx;
     tc_ctx_init(&ctx, "test");
@@ -132,8 +125,7 @@ static void share_result(tc_model *model) {
     first->next->outputs[0] = first->outputs[0];
 }
 
-static void test_assertion(void **state) {
-    (void)state;
+TEST(assertion) {
     char file[4096];
     tc_ctx ctx;
     tc_model *model;
@@ -161,10 +153,7 @@ int main(void) {
     char folder[] = "/tmp/test_reproducer.XXXXXX";
     if (!mkdtemp(folder) || chdir(folder) != 0)
         return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_invalid_graph), cmocka_unit_test(test_later_pass),
-                                       cmocka_unit_test(test_no_bug), cmocka_unit_test(test_own_reproducer),
-                                       cmocka_unit_test(test_assertion)};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
     rmdir(folder);
     return failed;
 }

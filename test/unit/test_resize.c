@@ -38,8 +38,7 @@ static void make_axis(axis_case *a, const tk_resize_rule *rule, int64_t inp, int
 /* --- tables ----------------------------------------------------------------------------------- */
 
 /* What a ramp 0, 1, 2, ... becomes, by PyTorch, and by ONNX's text where it has no such mode. */
-static void known_numbers(void **state) {
-    (void)state;
+TEST(known_numbers) {
     static const struct {
         tk_resize_rule rule;
         int64_t inp, out;
@@ -150,8 +149,7 @@ static const struct {
               {2, {4, 3, 5}, {6, 6, 3}, 2, 3}};
 static const tk_dtype floats[] = {TK_F64, TK_F32, TK_F16, TK_BF16};
 
-static void filters(void **state) {
-    (void)state;
+TEST(filters) {
     static axis_case axes[3], turned[3];
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes * sizeof rules / sizeof *rules; i++) {
         size_t s = i % (sizeof shapes / sizeof *shapes), rule = i / (sizeof shapes / sizeof *shapes);
@@ -177,8 +175,7 @@ static void filters(void **state) {
 }
 
 /* Elements of any size move as they are; what lies outside of a cut-out becomes the one that is told. */
-static void picks(void **state) {
-    (void)state;
+TEST(picks) {
     tk_tap taps[4];
     const tk_resize_rule rule = {.mode = TK_RESIZE_NEAREST, .places = TK_TF_CROP_AND_RESIZE};
     assert_int_equal(tk_resize_taps(taps, NULL, &rule, &(tk_resize_span){3, 4, 1, 0, 1.5}), 3); /* 0, 1, 2, 3 */
@@ -197,8 +194,7 @@ static void picks(void **state) {
 }
 
 /* Of elements and coordinates that all types hold. */
-static void samples(void **state) {
-    (void)state;
+TEST(samples) {
     enum {
         CHANNELS = 3,
         HEIGHT = 4,
@@ -239,19 +235,11 @@ static void samples(void **state) {
 }
 
 /* A coordinate that is not a number gives an element, or zero. */
-static void lost_places(void **state) {
-    (void)state;
+TEST(lost_places) {
     for (int kind = 0; kind < 9; kind++) {
         const tk_grid_sample s = {.mode = (tk_resize_mode)(kind % 3), .padding = (tk_grid_padding)(kind / 3)};
         const tk_grid_taps taps = tk_grid_taps_of(&s, 5, NAN);
         for (int k = 0; k < taps.n; k++)
             assert_true(taps.at[k] >= 0 && taps.at[k] < 5 && (taps.weights[k] == 0 || taps.weights[k] == 1));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(known_numbers), cmocka_unit_test(filters),
-                                       cmocka_unit_test(picks), cmocka_unit_test(samples),
-                                       cmocka_unit_test(lost_places)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,8 +181,7 @@ static layer_case of_cell(int number, int64_t steps, int64_t batch, int64_t inpu
     return c;
 }
 
-static void test_every(void **state) {
-    (void)state;
+TEST(every) {
     static const tk_dtype types[] = {TK_F32, TK_F64, TK_F16, TK_BF16};
     static const unsigned absent[] = {0, 1u << B | 1u << H0 | 1u << C0, 1u << DY, 1u << DH | 1u << DC | 1u << H};
     for (int cell = 0; cell < 4; cell++)
@@ -199,8 +198,7 @@ static void test_every(void **state) {
 }
 
 /* Other functions, each direction its own, and peepholes. */
-static void test_functions(void **state) {
-    (void)state;
+TEST(functions) {
     for (int cell = 0; cell < 4; cell++)
         for (int way = 0; way < 54; way += 5) {
             layer_case c = of_cell(cell, 4, 2, 3, 5);
@@ -217,8 +215,7 @@ static void test_functions(void **state) {
 }
 
 /* Several chunks of steps, several tiles and shares, and lengths of the vector code's tails. */
-static void test_sizes(void **state) {
-    (void)state;
+TEST(sizes) {
     for (int cell = 0; cell < 4; cell++)
         for (int batch_first = 0; batch_first < 2; batch_first++) {
             bool chunks = cell == 3 && !batch_first;
@@ -233,8 +230,7 @@ static void test_sizes(void **state) {
 }
 
 /* Sums are held to a range. */
-static void test_clip(void **state) {
-    (void)state;
+TEST(clip) {
     for (int cell = 0; cell < 4; cell++) {
         layer_case c = of_cell(cell, 4, 2, 3, 5);
         c.s.clip = 0.25;
@@ -251,8 +247,7 @@ static void test_clip(void **state) {
 }
 
 /* No steps: the states are what they were. A length that is out of range is a fault. */
-static void test_edges(void **state) {
-    (void)state;
+TEST(edges) {
     float x[6] = {0}, w[4] = {1, 2, 3, 4}, h0[2] = {0.5F, -2}, y[6], h[2];
     layer_case c = of_cell(0, 0, 1, 2, 2);
     void *workspace = malloc(tk_rnn_workspace(&c.s, 2) + 4096);
@@ -279,8 +274,7 @@ static double loss_of(const layer_case *c, arrays *a) {
     return sum;
 }
 
-static void test_definition(void **state) {
-    (void)state;
+TEST(definition) {
     for (int cell = 0; cell < 4; cell++)
         for (int way = 0; way < 8; way++) {
             layer_case c = of_cell(cell, 4, 2, 3, 3);
@@ -305,12 +299,4 @@ static void test_definition(void **state) {
                 }
             drop(&a, c.s.dtype);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition), cmocka_unit_test(test_every), cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_clip),  cmocka_unit_test(test_edges),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

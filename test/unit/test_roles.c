@@ -1,15 +1,12 @@
 /* test_roles.c: the role of each output: by marks, by metadata and, in graphs of others, by loss and seed. */
+#include "cases.h"
 #include "compiler/memory/roles.h"
 #include "compiler/onnx_io.h"
 #include "compiler/shape.h"
 #include "compiler/text.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 typedef struct graph {
     tc_ctx ctx;
@@ -70,8 +67,7 @@ static void expect(const char *metadata, const char *body, const char *expected)
     "db = ReduceSum <keepdims = 0> (gh, zero) xt = Transpose (x) dw = MatMul (xt, gh) "
 
 /* A backward pass in standard ops that starts from ones, from an input, or from neither. */
-static void test_seeds(void **state) {
-    (void)state;
+TEST(seeds) {
     const char *seed[] = {"seed = Identity (one)", "seed = ConstantOfShape <value = float[1] {1}> (ls)",
                           "seed = Constant <value_float = 1.0> ()"};
     for (size_t i = 0; i < TC_COUNT(seed); i++) {
@@ -98,8 +94,7 @@ static void test_seeds(void **state) {
 }
 
 /* Nothing here is a gradient, whatever it is called. */
-static void test_no_gradients(void **state) {
-    (void)state;
+TEST(no_gradients) {
     expect("", "(float[4,3] x) => (float loss, float[4,3] x_grad)" NET "x_grad = Neg (x) }",
            "loss forward, x_grad forward");
     expect("", "(float[4,3] x) => (float loss, float[2] b_grad)" NET "b_grad = Mul (b, half) }",
@@ -117,8 +112,7 @@ static void test_no_gradients(void **state) {
 }
 
 /* Results of gradient ops, and what the last layer makes beside them. */
-static void test_gradient_ops(void **state) {
-    (void)state;
+TEST(gradient_ops) {
     const char *body = "(float[4,3] x, float[4,2] r) => (float loss, float[4,2] dh, float[3,2] dw, float[4,2] hs) %s {"
                        "h = MatMul (x, w) t = Gelu (h) u = Mul (t, r) loss = ReduceSum <keepdims = 0> (u)"
                        "dh = ai.tempo.GeluGrad (r, h) xt = Transpose (x) dw = MatMul (xt, dh) hs = Sin (h) }";
@@ -132,8 +126,7 @@ static void test_gradient_ops(void **state) {
 }
 
 /* dL/dw of x w is x: here w's gradient is a value that the loss depends on. */
-static void test_gradient_the_loss_needs(void **state) {
-    (void)state;
+TEST(gradient_the_loss_needs) {
     expect("\"tempo.loss\": \"loss\", \"tempo.gradient.dw\": \"w\"",
            "(float[2] x) => (float loss, float[2] dw, float[2] q) <float[2] w = {1,2}> {"
            "dw = Exp (x) p = Mul (dw, w) q = Neg (p) loss = ReduceSum <keepdims = 0> (p) }",
@@ -152,8 +145,7 @@ static const char *written(graph *g, tc_model *model) {
 }
 
 /* Marks go through a file and back; other pairs stay where they are, and those of ours that no longer hold go. */
-static void test_metadata(void **state) {
-    (void)state;
+TEST(metadata) {
     graph g;
     make(&g,
          "\"tempo.gradient.loss\": \"w\", \"a\": \"1\", \"tempo.gradient.dw\": \"w\", \"tempo.gradient.gone\": \"w\","
@@ -184,8 +176,7 @@ static void test_metadata(void **state) {
 }
 
 /* Copies keep roles; what takes an output's place takes its role. */
-static void test_handing_on(void **state) {
-    (void)state;
+TEST(handing_on) {
     graph g;
     make(&g, "\"tempo.loss\": \"loss\", \"tempo.gradient.dw\": \"w\"",
          "(float[2] x) => (float loss, float[2] dw) <float[2] w = {1,2}> {"
@@ -196,13 +187,4 @@ static void test_handing_on(void **state) {
     assert_string_equal(q->gradient_of->name, "w");
     assert_string_equal(tell(&g), "loss loss, q gradient of w");
     done(&g);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_seeds),        cmocka_unit_test(test_no_gradients),
-        cmocka_unit_test(test_gradient_ops), cmocka_unit_test(test_gradient_the_loss_needs),
-        cmocka_unit_test(test_metadata),     cmocka_unit_test(test_handing_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

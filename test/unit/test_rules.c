@@ -1,14 +1,11 @@
 /* test_rules.c: the rule engine on small graphs in ONNX text: what matches, what must not, what the right side becomes,
  * what is said of mistakes, and that matching stays linear. Graphs are compared as the list of their ops. */
+#include "cases.h"
 #include "compiler/shape.h"
 #include "compiler/text.h"
 #include "passes/rules/rule_ir.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 typedef struct world {
     tc_ctx ctx;
@@ -202,8 +199,7 @@ static const rewrite_case rewrites[] = {
      "If"},
 };
 
-static void test_rewrites(void **state) {
-    (void)state;
+TEST(rewrites) {
     for (size_t i = 0; i < TC_COUNT(rewrites); i++) {
         const rewrite_case *c = &rewrites[i];
         world w;
@@ -218,8 +214,7 @@ static void test_rewrites(void **state) {
     }
 }
 
-static void test_names(void **state) {
-    (void)state;
+TEST(names) {
     world w;
     world_init(&w, "(float[4] x) => (float[4] y) { [\"root\"] y = Neg(x) }");
     parse(&w, "rule r match (x) => (y) { y = Neg(x) } replace { a = Mul(x, 2.5) y = Abs(a) }");
@@ -235,8 +230,7 @@ static void test_names(void **state) {
     world_fini(&w);
 }
 
-static void test_attributes_pass_on(void **state) {
-    (void)state;
+TEST(attributes_pass_on) {
     world w;
     world_init(&w, "(float[4,3] x) => (float[4,3] y) { a = Softmax <axis = 0> (x) y = Neg(a) }");
     parse(&w, "rule r match (x) => (y, s) { s = Softmax(x) y = Neg(s) } replace { s = LogSoftmax <attrs = @s> (x) y = "
@@ -248,8 +242,7 @@ static void test_attributes_pass_on(void **state) {
     world_fini(&w);
 }
 
-static void test_calculated_constants(void **state) {
-    (void)state;
+TEST(calculated_constants) {
     world w;
     world_init(&w, "(float[4] x) => (float[4] y) <float a = {3.0}, float b = {0.5}> { t = Mul(x, a) y = Mul(t, b) }");
     parse(&w, "rule r match (x, a, b) => (y) { y = Mul(Mul(x, a), b) } where constant(a), constant(b) "
@@ -262,8 +255,7 @@ static void test_calculated_constants(void **state) {
 
 /* Attributes are computed from what the match has found; names that are unbound count as 1, none at all leaves the
  * attribute out. */
-static void test_calculated_attributes(void **state) {
-    (void)state;
+TEST(calculated_attributes) {
     static const struct {
         const char *graph;
         bool given;
@@ -297,8 +289,7 @@ static void test_calculated_attributes(void **state) {
 }
 
 /* Each guard about axes and element types, with operands that it holds for and one that it does not. */
-static void test_axes(void **state) {
-    (void)state;
+TEST(axes) {
     static const struct {
         const char *guard, *list;
         bool holds;
@@ -334,8 +325,7 @@ static void test_axes(void **state) {
 }
 
 /* From the end, the larger of two nested patterns is met first. */
-static void test_from_end(void **state) {
-    (void)state;
+TEST(from_end) {
     for (int from_end = 0; from_end < 2; from_end++) {
         world w;
         world_init(&w, "(float[4] x) => (float[4] y) { a = Sin(x) y = Abs(a) }");
@@ -350,8 +340,7 @@ static void test_from_end(void **state) {
 }
 
 /* Mistakes are told with their place. */
-static void test_mistakes(void **state) {
-    (void)state;
+TEST(mistakes) {
     static const struct {
         const char *rules, *where, *message;
     } cases[] = {
@@ -426,8 +415,7 @@ static void test_mistakes(void **state) {
     }
 }
 
-static void test_loops_end(void **state) {
-    (void)state;
+TEST(loops_end) {
     static const char *const rules[] = {
         "rule r match (x, y) => (z) { z = Add(x, y) } replace { z = Add(y, x) }",
         "rule r match (x) => (y) { y = Relu(x) } replace { y = Relu(Relu(x)) }",
@@ -468,8 +456,7 @@ static uint64_t steps_for(unsigned n, const char *step, const char *rules) {
 }
 
 /* Twice the graph, twice the steps: on the chains that are worst for backtracking and for looking among users. */
-static void test_linear(void **state) {
-    (void)state;
+TEST(linear) {
     static const char *const deep =
         "rule r match (x, k) => (y) { y = Add(Add(Add(Add(Add(Add(Add(Add(x, x), x), x), x), x), x), x), k) } where "
         "rank(k, 7) replace { y = x }";
@@ -491,8 +478,7 @@ static void test_linear(void **state) {
     }
 }
 
-static void test_explain(void **state) {
-    (void)state;
+TEST(explain) {
     world w;
     world_init(&w, GELU_GRAPH("0.7072", ""));
     w.options.explain = "gelu";
@@ -536,8 +522,7 @@ static void gradient(world *w, const char *rules, const char *graph, const bool 
     }
 }
 
-static void test_gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     static const bool both[] = {true, true, true}, first[] = {true, false, false};
     static const struct {
         const char *graph;
@@ -564,8 +549,7 @@ static void test_gradients(void **state) {
     }
 }
 
-static void test_gradient_attributes_and_guards(void **state) {
-    (void)state;
+TEST(gradient_attributes_and_guards) {
     static const bool needed[] = {true, true, true};
     world w;
     gradient(&w,
@@ -578,8 +562,7 @@ static void test_gradient_attributes_and_guards(void **state) {
 }
 
 /* A result that the rule reads and the node lacks is added. */
-static void test_gradient_adds_results(void **state) {
-    (void)state;
+TEST(gradient_adds_results) {
     static const bool needed[] = {true, true, false};
     world w;
     gradient(
@@ -594,24 +577,4 @@ static void test_gradient_adds_results(void **state) {
     assert_int_equal(backward->n_outputs, 3);
     assert_null(backward->outputs[2]);
     world_fini(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rewrites),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_attributes_pass_on),
-        cmocka_unit_test(test_calculated_constants),
-        cmocka_unit_test(test_calculated_attributes),
-        cmocka_unit_test(test_axes),
-        cmocka_unit_test(test_from_end),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_loops_end),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_explain),
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_gradient_attributes_and_guards),
-        cmocka_unit_test(test_gradient_adds_results),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,14 @@
 /* test_safetensors.c: what files of tensors cannot show of their writer: arrays that it refuses, and what it does to a
  * file that is there when it fails. The rest is compared with a reader and writer in Python: test/io. */
+#define OWN_MAIN
+#include "cases.h"
 #include "runtime/safetensors.h"
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 // clang-format off
-#include <cmocka.h>
 // clang-format on
 
 static char folder[] = "/tmp/test_safetensors_XXXXXX", path[64];
@@ -32,8 +30,7 @@ static void check_refused(const rt_array *arrays, size_t n, const tc_pair *metad
     tc_ctx_fini(&ctx);
 }
 
-static void refused_arrays(void **state) {
-    (void)state;
+TEST(refused_arrays) {
     const rt_array twice[] = {named("a"), named("a")}, reserved = named("__metadata__"), odd = named("\xff");
     rt_array untyped = named("a");
     untyped.tensor.dtype = (tempo_dtype)8;
@@ -46,8 +43,7 @@ static void refused_arrays(void **state) {
     check_refused(twice, 1, &bad, 1, TC_BAD_INPUT, "metadata 'k': it is not UTF-8");
 }
 
-static void found_by_name(void **state) {
-    (void)state;
+TEST(found_by_name) {
     const rt_array arrays[] = {named("a"), named("b")};
     const tc_pair pair = {"format", "pt"};
     tc_ctx ctx;
@@ -64,8 +60,7 @@ static void found_by_name(void **state) {
 }
 
 /* A file that may not become so large: the old one stays, and there is no other beside it. */
-static void no_room(void **state) {
-    (void)state;
+TEST(no_room) {
     const rt_array small = named("a"),
                    large = {.name = "a", .tensor = {TEMPO_FLOAT, 1, many, elements, sizeof elements}};
     const struct rlimit limit = {4096, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
@@ -96,11 +91,4 @@ static int begin(void **state) {
 
 static int end(void **state) { return (void)state, rmdir(folder); } /* fails where something is left */
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused_arrays),
-        cmocka_unit_test(found_by_name),
-        cmocka_unit_test(no_room),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+int main(void) { return run_all_tests(begin, end); }

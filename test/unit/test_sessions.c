@@ -1,16 +1,13 @@
 /* test_sessions.c: sessions side by side, in host threads and in a team of OpenMP's: each gives the bits that one gives
  * alone, whatever kernels with scratch it runs, and the caller's settings stay as they were. ./check runs it under
  * ThreadSanitizer too, without OpenMP, whose barriers that does not see. */
+#define OWN_MAIN
+#include "cases.h"
 #include "runtime/tempo.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <math.h>
 #include <pthread.h>
 #ifdef _OPENMP
@@ -136,8 +133,8 @@ static int remove_model(void **state) {
 }
 
 /* The bits that the others are held to are those of a product. */
-static void test_alone(void **state) {
-    const float *z = (const float *)((worker *)*state)->bytes;
+TEST(alone) {
+    const float *z = (const float *)((worker *)*test_state)->bytes;
     for (int at = 0; at < ITEMS * ROWS * ROWS; at++) {
         int item = at / (ROWS * ROWS), i = at / ROWS % ROWS, j = at % ROWS;
         double exact = 0;
@@ -147,7 +144,7 @@ static void test_alone(void **state) {
     }
 }
 
-static void test_host_threads(void **state) {
+TEST(host_threads) {
     worker workers[WORKERS] = {0};
     pthread_t threads[WORKERS];
     for (int i = 0; i < WORKERS; i++) {
@@ -157,7 +154,7 @@ static void test_host_threads(void **state) {
     for (int i = 0; i < WORKERS; i++)
         pthread_join(threads[i], NULL);
     for (int i = 0; i < WORKERS; i++)
-        expect_same(&workers[i], *state);
+        expect_same(&workers[i], *test_state);
 }
 
 #ifdef _OPENMP
@@ -173,39 +170,31 @@ static void run_team(const worker *alone, int threads) {
         expect_same(&workers[i], alone);
 }
 
-static void test_team(void **state) {
-    run_team(*state, 1);
-    run_team(*state, 3);
+TEST(team) {
+    run_team(*test_state, 1);
+    run_team(*test_state, 3);
 }
 
 /* Sessions' teams within the team, as far as OpenMP has threads. */
-static void test_nested_teams(void **state) {
+TEST(nested_teams) {
     int levels = omp_get_max_active_levels();
     omp_set_max_active_levels(3);
-    run_team(*state, 1);
-    run_team(*state, 2);
+    run_team(*test_state, 1);
+    run_team(*test_state, 2);
     omp_set_max_active_levels(levels);
 }
 
-static void test_settings_stay(void **state) {
+TEST(settings_stay) {
     int before = omp_get_max_threads();
     for (int threads = 1; threads <= 2; threads++) {
         worker w = {.threads = threads};
         omp_set_num_threads(5);
         work(&w);
         assert_int_equal(omp_get_max_threads(), 5);
-        expect_same(&w, *state);
+        expect_same(&w, *test_state);
     }
     omp_set_num_threads(before);
 }
 #endif
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone), cmocka_unit_test(test_host_threads),
-#ifdef _OPENMP
-        cmocka_unit_test(test_team),  cmocka_unit_test(test_nested_teams), cmocka_unit_test(test_settings_stay),
-#endif
-    };
-    return cmocka_run_group_tests(tests, write_model, remove_model);
-}
+int main(void) { return run_all_tests(write_model, remove_model); }

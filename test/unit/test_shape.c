@@ -301,8 +301,7 @@ static const refused refused_cases[] = {
      "expected uint8"},
 };
 
-static void test_types(void **state) {
-    (void)state;
+TEST(types) {
     for (size_t i = 0; i < TC_COUNT(typed_cases); i++) {
         tc_ctx ctx;
         tc_status status;
@@ -321,8 +320,7 @@ static void test_types(void **state) {
     }
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(errors) {
     for (size_t i = 0; i < TC_COUNT(refused_cases); i++) {
         tc_ctx ctx;
         tc_status status;
@@ -355,8 +353,7 @@ static tc_model *parse(tc_ctx *ctx, const char *text) {
 
 /* The shape arithmetic that exporters write, by symbols: view(x.shape[0], x.shape[1], 4, -1) and masks of the
  * sequence's length. */
-static void test_exported_shape_arithmetic(void **state) {
-    (void)state;
+TEST(exported_shape_arithmetic) {
     tc_ctx ctx;
     tc_ctx_init(&ctx, "test");
     tc_model *model = parse(
@@ -390,8 +387,7 @@ static void test_exported_shape_arithmetic(void **state) {
 }
 
 /* A declared type is merged: a stale name gives way, a wrong number or element type is refused. */
-static void test_declared_types(void **state) {
-    (void)state;
+TEST(declared_types) {
     static const struct {
         const char *declared;
         tc_status status;
@@ -421,8 +417,7 @@ static void test_declared_types(void **state) {
 }
 
 /* Within a graph a wrong shape is passed over, as exporters declare some; a wrong element type is not. */
-static void test_declared_within(void **state) {
-    (void)state;
+TEST(declared_within) {
     static const struct {
         const char *declared;
         tc_status status;
@@ -446,8 +441,7 @@ static void test_declared_within(void **state) {
 }
 
 /* So it is where a branch declares its result; the graph's own promise counts. */
-static void test_declared_by_branch(void **state) {
-    (void)state;
+TEST(declared_by_branch) {
     static const struct {
         const char *inner, *outer;
         tc_status status;
@@ -470,8 +464,7 @@ static void test_declared_by_branch(void **state) {
 }
 
 /* Nested graphs: branches are merged, a Scan's body gets its slices. */
-static void test_control_flow(void **state) {
-    (void)state;
+TEST(control_flow) {
     tc_ctx ctx;
     tc_ctx_init(&ctx, "test");
     tc_model *model = parse(
@@ -489,8 +482,7 @@ static void test_control_flow(void **state) {
     tc_ctx_fini(&ctx);
 }
 
-static void test_op_table(void **state) {
-    (void)state;
+TEST(op_table) {
     tc_attr_kind kind;
     bool required;
     for (size_t i = 0; i < tc_op_count(); i++) {
@@ -509,18 +501,4 @@ static void test_op_table(void **state) {
     assert_true(tc_op_attr(tc_op_find("", "Cast"), "to", &kind, &required));
     assert_true(required && kind == TC_ATTR_INT);
     assert_false(tc_op_attr(tc_op_find("", "Cast"), "t", &kind, &required));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_exported_shape_arithmetic),
-        cmocka_unit_test(test_declared_types),
-        cmocka_unit_test(test_declared_within),
-        cmocka_unit_test(test_declared_by_branch),
-        cmocka_unit_test(test_control_flow),
-        cmocka_unit_test(test_op_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

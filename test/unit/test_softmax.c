@@ -58,24 +58,21 @@ static void one(tk_softmax_shape s, int logarithm) {
     free_guarded(dout, bytes);
 }
 
-static void softmax(void **state) {
-    (void)state;
+TEST(softmax) {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         one(shapes[i], 0);
         one(shapes[i], 1);
     }
 }
 
-static void masked_rows(void **state) {
-    (void)state;
+TEST(masked_rows) {
     const float inp[] = {-INFINITY, 0, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
     float out[6];
     tk_softmax(queue(), out, inp, (tk_softmax_shape){2, 3, 1}, TK_F32);
     assert_true(out[0] == 0 && out[1] == 1 && out[2] == 0 && isnan(out[3]) && isnan(out[5]));
 }
 
-static void hardmax(void **state) {
-    (void)state;
+TEST(hardmax) {
     const float inp[] = {1, 3, 3, 5, 2, 2};
     float out[6];
     tk_hardmax(queue(), out, inp, (tk_softmax_shape){1, 3, 2}, TK_F32); /* columns 1 3 2 and 3 5 2 */
@@ -149,8 +146,7 @@ static void one_loss(tk_loss s, int weighted) {
     }
 }
 
-static void losses(void **state) {
-    (void)state;
+TEST(losses) {
     for (int reduction = TK_LOSS_NONE; reduction <= TK_LOSS_MEAN; reduction++)
         for (int kind = 0; kind < 8; kind++) {
             tk_loss s = {.batch = BATCH,
@@ -165,8 +161,7 @@ static void losses(void **state) {
         }
 }
 
-static void wrong_labels(void **state) {
-    (void)state;
+TEST(wrong_labels) {
     tk_loss s = {.batch = 1,
                  .classes = 3,
                  .inner = 1,
@@ -184,12 +179,4 @@ static void wrong_labels(void **state) {
         assert_int_equal(FAULT_OF(tk_cross_entropy_grad(queue(), grad, &loss, scores, &label, NULL, &s, NULL)),
                          expected);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax), cmocka_unit_test(masked_rows),  cmocka_unit_test(hardmax),
-        cmocka_unit_test(losses),  cmocka_unit_test(wrong_labels),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,8 +26,7 @@ static const char step[] = "g (float[4] x, float[4] w, float[4] v) => (float[4] 
                            "  e = Sub(w, x) dv = Mul(v, d) v2 = Add(dv, e) s = Mul(v2, lr) w2 = Sub(w, s)"
                            "  q = Mul(e, e) loss = ReduceSum<keepdims = 0>(q) }";
 
-static void as_if_fed_by_hand(void **test_state) {
-    (void)test_state;
+TEST(as_if_fed_by_hand) {
     float x[N] = {1, 2, 3, 4}, w[N] = {0.5f, -1, 2, 8}, v[N] = {0, 1, 0, -1}, fed_w[N], fed_v[N];
     tempo_session *kept = open_text(step, 2), *fed = open_text(step, 2);
     memcpy(fed_w, w, sizeof w), memcpy(fed_v, v, sizeof v);
@@ -54,8 +53,7 @@ static void as_if_fed_by_hand(void **test_state) {
 }
 
 /* Both are written over: there is one place for each, and none of them is in the arena. */
-static void without_a_copy(void **test_state) {
-    (void)test_state;
+TEST(without_a_copy) {
     float x[N] = {1, 2, 3, 4}, zero[N] = {0};
     tempo_session *s = open_text(step, 2);
     tempo_tensor tx = tensor(x), tz = tensor(zero);
@@ -77,8 +75,7 @@ static void without_a_copy(void **test_state) {
 }
 
 /* The old elements are read behind the new ones: there are two places, by turns. An input handed on is copied. */
-static void old_and_new_side_by_side(void **test_state) {
-    (void)test_state;
+TEST(old_and_new_side_by_side) {
     float x[N] = {1, 2, 3, 4}, one[N] = {1, 1, 1, 1};
     tempo_session *s = open_text("g (float[4] x, float[4] a, float[4] b) => (float[4] a2, float[4] b2, float[4] y) {"
                                  "  a2 = Add(a, x) y = Mul(a2, a) b2 = Identity(a) }",
@@ -101,8 +98,7 @@ static void old_and_new_side_by_side(void **test_state) {
     tempo_close(s);
 }
 
-static void begins_with_the_default(void **test_state) {
-    (void)test_state;
+TEST(begins_with_the_default) {
     float x[N] = {1, 2, 3, 4};
     tempo_session *s = open_text("g (float[4] x, float[4] w = {5, 6, 7, 8}, float[4] v) => (float[4] w2, float[4] v2)"
                                  " { w2 = Add(w, x) v2 = Add(v, w) }",
@@ -125,8 +121,7 @@ static void begins_with_the_default(void **test_state) {
     tempo_close(s);
 }
 
-static void mistakes(void **test_state) {
-    (void)test_state;
+TEST(mistakes) {
     float x[N] = {0};
     tempo_session *s = open_text("g (float[4] x, float[4] w) => (float[4] w2, float r) {"
                                  "  w2 = Add(w, x) r = ReduceSum<keepdims = 0>(w) }",
@@ -147,15 +142,4 @@ static void mistakes(void **test_state) {
     assert_non_null(
         strstr(tempo_message(s), "output 'r' is float[], but input 'w', whose place it is to take, is float[4]"));
     tempo_close(s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_if_fed_by_hand),
-        cmocka_unit_test(without_a_copy),
-        cmocka_unit_test(old_and_new_side_by_side),
-        cmocka_unit_test(begins_with_the_default),
-        cmocka_unit_test(mistakes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
 /* test_storage.c: whose bytes each value is. What compiler/memory/storage.c takes for a view is what the runtime's
  * launches run no kernel for; offsets, sources and last reads of small graphs are told by hand. */
+#include "cases.h"
 #include "runtime/session.h"
 #include "compiler/memory/storage.h"
 #include "compiler/shape.h"
 #include "compiler/text.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 static tc_model *parse(tc_ctx *ctx, tc_arena *arena, const char *body) {
     tc_model *model = NULL;
@@ -22,8 +19,7 @@ static tc_model *parse(tc_ctx *ctx, tc_arena *arena, const char *body) {
 }
 
 /* One node `y = ...` of x float[2,3,1] per case: a view or a copy, for both. */
-static void test_launches_agree(void **state) {
-    (void)state;
+TEST(launches_agree) {
     static const struct {
         const char *type, *node;
         bool view;
@@ -120,8 +116,7 @@ static void expect(graph *g, const char *name, const char *storage, const char *
     assert_int_equal(g->storages.places[of->id].last, last);
 }
 
-static void test_storages(void **state) {
-    (void)state;
+TEST(storages) {
     graph g;
     make(&g, "(float[2,2] x) => (float[4] out) <float[2,2] w = {1,2,3,4}, int64[1] flat = {-1}> {"
              "wt = Transpose (w) wv = Reshape (wt, flat) xt = Transpose (x) xv = Reshape (x, flat)" /* 0 to 3 */
@@ -140,8 +135,7 @@ static void test_storages(void **state) {
 }
 
 /* A nested graph reads for the node that holds it, what it gives away as well; its own views show what is outside. */
-static void test_nested(void **state) {
-    (void)state;
+TEST(nested) {
     graph g;
     make(&g, "(bool p, float[2,2] x) => (float[4] out) <int64[1] flat = {-1}> {"
              "h = Tanh (x) i = Exp (x) out = If (p) <"
@@ -151,13 +145,4 @@ static void test_nested(void **state) {
     expect(&g, "i", "i", "i", false, 2);
     expect(&g, "out", "out", "out", false, 3);
     done(&g);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launches_agree),
-        cmocka_unit_test(test_storages),
-        cmocka_unit_test(test_nested),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

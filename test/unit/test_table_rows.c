@@ -1,15 +1,11 @@
 /* test_table_rows.c: rows are found by their bits, also among very many. */
+#include "cases.h"
 #include "passes/torch/table_rows.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
-static void test_order(void **state) {
-    (void)state;
+TEST(order) {
     tc_arena *arena = tc_arena_create();
     const float rows[5][2] = {{1, 2}, {2, 1}, {1, 2}, {3, 3}, {2, 1}}, absent[2] = {1, 3};
     const size_t want[5] = {0, 1, 0, 2, 1};
@@ -26,8 +22,7 @@ static void test_order(void **state) {
     tc_arena_destroy(arena);
 }
 
-static void test_bits(void **state) {
-    (void)state;
+TEST(bits) {
     tc_arena *arena = tc_arena_create();
     const double rows[3][1] = {{0}, {-0.0}, {NAN}};
     tc_table_rows *table = tc_table_rows_create(arena, TC_DOUBLE, 1);
@@ -42,8 +37,7 @@ static void test_bits(void **state) {
     tc_arena_destroy(arena);
 }
 
-static void test_many(void **state) {
-    (void)state;
+TEST(many) {
     enum { MANY = 200000 };
     tc_arena *arena = tc_arena_create();
     float(*rows)[2] = malloc(MANY * sizeof *rows);
@@ -57,13 +51,4 @@ static void test_many(void **state) {
         assert_int_equal(tc_table_rows_find(table, rows[i]), i);
     free(rows);
     tc_arena_destroy(arena);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_many),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

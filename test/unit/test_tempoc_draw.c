@@ -1,15 +1,11 @@
 /* test_tempoc_draw.c: what --verify draws for inputs: integers below the smallest table that they index, masks, normal
  * floats, small dims. */
+#include "cases.h"
 #include "compiler/shape.h"
 #include "compiler/tempoc/tempoc_verify.h"
 #include "compiler/text.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 typedef struct fixture {
     tc_ctx ctx;
@@ -55,8 +51,7 @@ static void assert_range(const fixture *f, const char *name, int64_t least, int6
 
 #define HEAD "<ir_version: 10, opset_import: [\"\": 21]> g "
 
-static void test_tables(void **state) {
-    (void)state;
+TEST(tables) {
     fixture f;
     begin(&f,
           HEAD "(int64[40,50] ids, int64[2000] twice, int64[2000] labels, int64[2000,1] picks, int64[2000] free, "
@@ -77,8 +72,7 @@ static void test_tables(void **state) {
     end(&f);
 }
 
-static void test_condition_is_no_index(void **state) {
-    (void)state;
+TEST(condition_is_no_index) {
     fixture f;
     begin(
         &f,
@@ -94,8 +88,7 @@ static void test_condition_is_no_index(void **state) {
     end(&f);
 }
 
-static void test_dims(void **state) {
-    (void)state;
+TEST(dims) {
     fixture f;
     begin(&f,
           HEAD "(float[batch,seq] x, float[seq,4,batch] y, float z = {1.5}) => (float[batch,seq] o) { o = Add(x, z) }",
@@ -109,8 +102,7 @@ static void test_dims(void **state) {
     end(&f);
 }
 
-static void test_normal(void **state) {
-    (void)state;
+TEST(normal) {
     enum { N = 20000 };
     fixture f, same, other;
     const char *text = HEAD "(float[20000] x, float[20000] y) => (float[20000] z) { z = Add(x, y) }";
@@ -131,10 +123,4 @@ static void test_normal(void **state) {
     end(&f);
     end(&same);
     end(&other);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_condition_is_no_index),
-                                       cmocka_unit_test(test_dims), cmocka_unit_test(test_normal)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,6 @@
 /* test_text.c: parsing and printing by their functions: what the command line and test/text do not reach. */
+#include "cases.h"
 #include "compiler/text.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,8 +40,7 @@ static void assert_prints(char *printed, const char *expected) {
     free(printed);
 }
 
-static void test_numbers(void **state) {
-    (void)state;
+TEST(numbers) {
     static const struct {
         double value;
         const char *as_float, *as_double;
@@ -78,8 +74,7 @@ static void test_numbers(void **state) {
     }
 }
 
-static void test_nodes_graphs_and_types_print_alone(void **state) {
-    (void)state;
+TEST(nodes_graphs_and_types_print_alone) {
     fixture f;
     assert_int_equal(
         parse(&f, HEADER "g (float[N,?,\"2*N\"] x) => (float[] y) { [\"a b\"] t = Neg(x) y = Softmax<axis=-1>(t) }"),
@@ -93,8 +88,7 @@ static void test_nodes_graphs_and_types_print_alone(void **state) {
     end(&f);
 }
 
-static void test_elided_tensors_are_not_read_back(void **state) {
-    (void)state;
+TEST(elided_tensors_are_not_read_back) {
     fixture f;
     assert_int_equal(
         parse(&f, HEADER
@@ -109,8 +103,7 @@ static void test_elided_tensors_are_not_read_back(void **state) {
     end(&f);
 }
 
-static void test_one_function(void **state) {
-    (void)state;
+TEST(one_function) {
     fixture f;
     tc_ctx_init(&f.ctx, "test");
     f.model = tc_model_create();
@@ -156,8 +149,7 @@ static tc_function *read_back(fixture *f, const char *text) {
     return f->model->functions[0];
 }
 
-static void test_what_tempoc_wrote_is_known_until_it_changes(void **state) {
-    (void)state;
+TEST(what_tempoc_wrote_is_known_until_it_changes) {
     static const struct {
         const char *what, *with;
         bool is_body;
@@ -182,8 +174,7 @@ static void test_what_tempoc_wrote_is_known_until_it_changes(void **state) {
     end(&f);
 }
 
-static void test_functions_are_inlined(void **state) {
-    (void)state;
+TEST(functions_are_inlined) {
     fixture f;
     assert_int_equal(
         parse(&f, "<ir_version: 10, opset_import: [\"\" : 21, \"my\" : 1]>\n"
@@ -209,8 +200,7 @@ static void test_functions_are_inlined(void **state) {
     end(&f);
 }
 
-static void test_sparse_attributes_warn(void **state) {
-    (void)state;
+TEST(sparse_attributes_warn) {
     fixture f;
     assert_int_equal(parse(&f, HEADER "g (float x) => (float y) { y = Constant <value = float {1}> () }"), TC_OK);
     f.model->graph->first->attrs[0].kind = TC_ATTR_SPARSE_TENSOR;
@@ -222,8 +212,7 @@ static void test_sparse_attributes_warn(void **state) {
 
 /* The decimal point does not follow the program's locale; where no locale with a comma is installed this shows nothing.
  */
-static void test_locale(void **state) {
-    (void)state;
+TEST(locale) {
     fixture f;
     if (!setlocale(LC_ALL, "de_DE.UTF-8"))
         skip();
@@ -242,8 +231,7 @@ static char *repeat(const char *start, const char *middle, size_t n, const char 
     return text;
 }
 
-static void test_limits(void **state) {
-    (void)state;
+TEST(limits) {
     static const struct {
         const char *start, *middle, *finish;
         size_t n;
@@ -270,19 +258,4 @@ static void test_limits(void **state) {
         end(&f);
         free(text);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_nodes_graphs_and_types_print_alone),
-        cmocka_unit_test(test_elided_tensors_are_not_read_back),
-        cmocka_unit_test(test_one_function),
-        cmocka_unit_test(test_what_tempoc_wrote_is_known_until_it_changes),
-        cmocka_unit_test(test_functions_are_inlined),
-        cmocka_unit_test(test_sparse_attributes_warn),
-        cmocka_unit_test(test_locale),
-        cmocka_unit_test(test_limits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

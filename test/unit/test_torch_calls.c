@@ -19,8 +19,7 @@ static void expect_list(const char **got, size_t n, const char *const *want, siz
         expect_list(got, n, want_, sizeof want_ / sizeof *want_);                                                      \
     } while (0)
 
-static void test_arguments(void **state) {
-    (void)state;
+TEST(arguments) {
     torch_file f;
     tc_torch_call call;
     assert_true(read_call(&f,
@@ -41,8 +40,7 @@ static void test_arguments(void **state) {
     torch_file_close(&f);
 }
 
-static void test_keywords(void **state) {
-    (void)state;
+TEST(keywords) {
     torch_file f;
     tc_torch_call call;
     assert_true(read_call(&f,
@@ -58,8 +56,7 @@ static void test_keywords(void **state) {
     torch_file_close(&f);
 }
 
-static void test_odd_calls(void **state) {
-    (void)state;
+TEST(odd_calls) {
     torch_file f;
     tc_torch_call call;
     assert_true(read_call(
@@ -81,8 +78,7 @@ static void test_odd_calls(void **state) {
     torch_file_close(&f);
 }
 
-static void test_no_calls(void **state) {
-    (void)state;
+TEST(no_calls) {
     static const char *const lines[] = {
         "",
         "y = f[target=a](args = (), kwargs = {})",
@@ -113,8 +109,7 @@ static void test_no_calls(void **state) {
     torch_file_close(&f);
 }
 
-static void test_names(void **state) {
-    (void)state;
+TEST(names) {
     torch_file f;
     tc_torch_call call;
     size_t n;
@@ -129,8 +124,7 @@ static void test_names(void **state) {
     torch_file_close(&f);
 }
 
-static void test_stems(void **state) {
-    (void)state;
+TEST(stems) {
     assert_true(tc_torch_same_stem("slice", "slice_12"));
     assert_true(tc_torch_same_stem("slice_1", "slice_12"));
     assert_true(tc_torch_same_stem("conv2d_1", "conv2d"));
@@ -140,12 +134,4 @@ static void test_stems(void **state) {
     assert_false(tc_torch_same_stem("conv1d", "conv2d"));
     assert_false(tc_torch_same_stem("_1", "_2")); /* nothing before the number: no number */
     assert_false(tc_torch_same_stem("12", "13"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arguments), cmocka_unit_test(test_keywords), cmocka_unit_test(test_odd_calls),
-        cmocka_unit_test(test_no_calls),  cmocka_unit_test(test_names),    cmocka_unit_test(test_stems),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,7 @@ static const tc_torch_signature *read_signature(torch_file *f, const char *text)
     return tc_torch_signature_read(f->ctx.arena, f->model->graph);
 }
 
-static void test_inputs(void **state) {
-    (void)state;
+TEST(inputs) {
     torch_file f;
     const tc_torch_signature *s = read_signature(&f, "\n# inputs\n"
                                                      "p_m_w: PARAMETER target='m.w'\n"
@@ -50,8 +49,7 @@ static void test_inputs(void **state) {
     torch_file_close(&f);
 }
 
-static void test_odd_lines(void **state) {
-    (void)state;
+TEST(odd_lines) {
     torch_file f;
     assert_null(read_signature(&f, NULL));
     torch_file_close(&f);
@@ -81,8 +79,7 @@ static tc_torch_kind kind_of(told t) {
     return kind;
 }
 
-static void test_kinds(void **state) {
-    (void)state;
+TEST(kinds) {
     const char *buffer = "b_m_w: BUFFER target='m.w'", *other = "p_m_v: PARAMETER target='m.v'";
     assert_int_equal(kind_of((told){0}), TC_TORCH_UNKNOWN);
     assert_int_equal(kind_of((told){.signature = buffer}), TC_TORCH_BUFFER);
@@ -93,8 +90,7 @@ static void test_kinds(void **state) {
     assert_int_equal(kind_of((told){.key = KIND, .value = ""}), TC_TORCH_UNKNOWN);
 }
 
-static void test_folded(void **state) {
-    (void)state;
+TEST(folded) {
     static const struct {
         const char *text;
         size_t n;
@@ -113,14 +109,4 @@ static void test_folded(void **state) {
             assert_string_equal(names[n - 1], rows[i].last);
         torch_file_close(&f);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inputs),
-        cmocka_unit_test(test_odd_lines),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_folded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,15 @@
 /* test_train_faults.c: every call that takes memory fails in turn while a folder of samples is opened and batches are
  * made of it: mapped files, one with an array that is copied, a .safetensors. */
+#define OWN_MAIN
+#include "cases.h"
 #include "faults.h"
 #include "compiler/recover.h"
 #include "runtime/safetensors.h"
 #include "runtime/tempo-train/train_data.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 enum { SAMPLES = 5, TOKENS = 9 };
 
@@ -114,18 +112,14 @@ static void try_batches(faults_outcome *out) {
 /* A limit that cannot be read is none. */
 static bool may_go_well(const char *function) { return strcmp(function, "fopen64") == 0; }
 
-static void batches_without_memory(void **state) {
-    (void)state;
-    faults_fail_each(try_batches, "batches", may_go_well, true);
-}
+TEST(batches_without_memory) { faults_fail_each(try_batches, "batches", may_go_well, true); }
 
 int main(void) {
     char folder[] = "/tmp/test_train_faults_XXXXXX";
     if (!mkdtemp(folder) || chdir(folder) != 0)
         return 1;
     write_files();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(batches_without_memory)};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_all_tests(NULL, NULL);
     unlink("data/a.npz");
     unlink("data/b.npz");
     unlink("data/c.safetensors");

@@ -1,17 +1,14 @@
 /* test_train_link.c: the ranks of a job as threads of one process, with a wire between them that is memory: sums, what
  * each rank gets from all, failures, and, where sanitizers watch, that all memory is given back, which nobody sees
  * beside MPI. */
+#include "cases.h"
 #include "kernels/common/half.h"
 #include "runtime/tempo-train/train_link.h"
 #include "runtime/tempo-train/train_wire.h"
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { RANKS = 3, MOST = 12, CHUNK = 4 };
 
@@ -149,8 +146,7 @@ static void make_pieces(rt_piece (*pieces)[PIECES]) {
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-static void test_means(void **state) {
-    (void)state;
+TEST(means) {
     job j;
     rt_piece pieces[RANKS][PIECES];
     uint64_t last[RANKS];
@@ -180,8 +176,7 @@ static void *gather(void *user) {
     return NULL;
 }
 
-static void test_gather(void **state) {
-    (void)state;
+TEST(gather) {
     job j;
     pthread_t threads[RANKS];
     gathering each[RANKS];
@@ -201,8 +196,7 @@ static void test_gather(void **state) {
 }
 
 /* A job that fails fails those behind it, and the end. */
-static void test_failure(void **state) {
-    (void)state;
+TEST(failure) {
     job j;
     rt_piece pieces[RANKS][PIECES];
     open_all(&j, 3);
@@ -218,8 +212,7 @@ static void test_failure(void **state) {
     close_all(&j, true, false);
 }
 
-static void test_nobody(void **state) {
-    (void)state;
+TEST(nobody) {
     tc_ctx ctx;
     train_link *link;
     int rank, ranks;
@@ -230,10 +223,4 @@ static void test_nobody(void **state) {
     assert_null(link);
     assert_non_null(strstr(ctx.diags[0].message, "the ranks of this job cannot meet: nobody is there"));
     tc_ctx_fini(&ctx);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_means), cmocka_unit_test(test_gather),
-                                       cmocka_unit_test(test_failure), cmocka_unit_test(test_nobody)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* test_train_order.c: orders of samples are permutations, come out equally often, and hang on nothing but seed, epoch
  * and stream. */
+#include "cases.h"
 #include "runtime/tempo-train/train_order.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 enum { LARGEST = 1500 };
 
@@ -21,15 +18,13 @@ static void check_permutation(uint64_t n, uint64_t seed) {
     }
 }
 
-static void every_size_is_permuted(void **state) {
-    (void)state;
+TEST(every_size_is_permuted) {
     for (uint64_t n = 1; n <= LARGEST; n++)
         check_permutation(n, n * 77);
 }
 
 /* Around powers and squares, up to the largest: places and their images stay below n, no two are equal. */
-static void large_sizes_are_permuted(void **state) {
-    (void)state;
+TEST(large_sizes_are_permuted) {
     static const uint64_t sizes[] = {(1u << 16) + 1, UINT64_C(1) << 32, (UINT64_C(1) << 40) - 1,
                                      UINT64_C(99999989) * 99999989, (UINT64_C(1) << 62) - 1};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
@@ -54,8 +49,7 @@ static double chi_square(const int *counts, int cells, double expected) {
 
 /* All orders of few samples over seeds, and over epochs of one seed. Limits: of each chi-square distribution the point
  * that one trial of a million exceeds. */
-static void orders_are_equally_likely(void **state) {
-    (void)state;
+TEST(orders_are_equally_likely) {
     static const struct {
         uint64_t n;
         int orders;
@@ -81,8 +75,7 @@ static void orders_are_equally_likely(void **state) {
 }
 
 /* Neighbours of 1000 samples: how far apart they come to lie, in tenths of a circle, is equally likely, too. */
-static void neighbours_are_independent(void **state) {
-    (void)state;
+TEST(neighbours_are_independent) {
     enum { N = 1000, EPOCHS = 100, BINS = 10 };
     int counts[BINS] = {0};
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
@@ -97,8 +90,7 @@ static void neighbours_are_independent(void **state) {
     assert_true(chi_square(counts, BINS, (double)N * EPOCHS / BINS) < 44.8);
 }
 
-static void what_decides(void **state) {
-    (void)state;
+TEST(what_decides) {
     enum { N = 64 };
     const train_order orders[] = {train_order_of(N, 1, 0, 0),
                                   train_order_of(N, 2, 0, 0),
@@ -115,15 +107,4 @@ static void what_decides(void **state) {
         }
     train_order again = train_order_of(N, 1, 0, 0);
     assert_memory_equal(&again, &orders[0], sizeof again);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size_is_permuted),
-        cmocka_unit_test(large_sizes_are_permuted),
-        cmocka_unit_test(orders_are_equally_likely),
-        cmocka_unit_test(neighbours_are_independent),
-        cmocka_unit_test(what_decides),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

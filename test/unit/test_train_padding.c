@@ -1,12 +1,9 @@
 /* test_train_padding.c: which inputs are labels of a loss that ignores some. */
+#include "cases.h"
 #include "runtime/tempo-train/train_padding.h"
 #include "compiler/onnx_io.h"
 #include "compiler/text.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define SCORES "g (float[n,4] s, int64[n] y, int64[n] z) => (float[] loss) "
 
@@ -26,8 +23,7 @@ static void check(const char *body, double y, double z) {
     tc_ctx_fini(&ctx);
 }
 
-static void labels_are_found(void **state) {
-    (void)state;
+TEST(labels_are_found) {
     check("loss = SoftmaxCrossEntropyLoss <ignore_index = -100> (s, y)", -100, 0);
     check("loss = SoftmaxCrossEntropyLoss <ignore_index = 7> (s, z)", 0, 7);
     check("loss = SoftmaxCrossEntropyLoss (s, y)", 0, 0);
@@ -41,8 +37,7 @@ static void labels_are_found(void **state) {
 }
 
 /* What PyTorch's exporters make of transformers' models; GPT-2 shifts its labels. */
-static void labels_of_exports(void **state) {
-    (void)state;
+TEST(labels_of_exports) {
     static const struct {
         const char *model, *input;
         double padding;
@@ -63,12 +58,4 @@ static void labels_of_exports(void **state) {
         tc_model_destroy(model);
         tc_ctx_fini(&ctx);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_are_found),
-        cmocka_unit_test(labels_of_exports),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

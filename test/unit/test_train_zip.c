@@ -1,12 +1,9 @@
 /* test_train_zip.c: members of archives that are put together by hand, from PKWARE's description, and of such archives
  * with every byte changed and every end cut off. */
+#include "cases.h"
 #include "runtime/tempo-train/train_zip.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 /* --- archives by hand ------------------------------------------------------------------------- */
 
@@ -100,8 +97,7 @@ static int look(const unsigned char *bytes, size_t size, const char **out_data, 
     return status == TC_OK ? found : -1;
 }
 
-static void members_are_found(void **state) {
-    (void)state;
+TEST(members_are_found) {
     for (int k = 0; k < 8; k++) {
         archive a = make(k % 2, k / 2 % 2 ? 20 : 0, k / 4 ? "PK\5\6 is no end here, though it looks so" : "");
         const char *data = NULL;
@@ -112,8 +108,7 @@ static void members_are_found(void **state) {
     }
 }
 
-static void every_end_is_cut_off(void **state) {
-    (void)state;
+TEST(every_end_is_cut_off) {
     for (int wide = 0; wide < 2; wide++) {
         archive a = make(wide, 20, "");
         for (size_t size = 0; size < a.n; size++)
@@ -122,8 +117,7 @@ static void every_end_is_cut_off(void **state) {
 }
 
 /* Each byte becomes each of some others: refused, or whatever is found lies inside. */
-static void every_byte_is_changed(void **state) {
-    (void)state;
+TEST(every_byte_is_changed) {
     static const unsigned char others[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
     for (int wide = 0; wide < 2; wide++) {
         archive a = make(wide, 4, "");
@@ -137,8 +131,7 @@ static void every_byte_is_changed(void **state) {
 }
 
 /* What is said of a member is not so. */
-static void members_are_compared(void **state) {
-    (void)state;
+TEST(members_are_compared) {
     archive a = make(false, 0, "");
     size_t directory = 30 + 5 + 12 + 30 + 9 + 5;
     static const struct {
@@ -153,14 +146,4 @@ static void members_are_compared(void **state) {
     }
     a.bytes[directory + 20] = a.bytes[directory + 24] = 250; /* both sizes, more than there is */
     assert_int_equal(look(a.bytes, a.n, NULL, NULL), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_are_found),
-        cmocka_unit_test(every_end_is_cut_off),
-        cmocka_unit_test(every_byte_is_changed),
-        cmocka_unit_test(members_are_compared),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

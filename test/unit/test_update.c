@@ -129,8 +129,7 @@ static void one_rule(tk_rule rule, tk_dtype dtype, int64_t step) {
     give_back(&before), give_back(&one), give_back(&three);
 }
 
-static void updates(void **state) {
-    (void)state;
+TEST(updates) {
     for (int rule = TK_ADAGRAD; rule <= TK_SUM; rule++)
         for (int64_t step = 0; step < 1000000 && rule != TK_LAMB; step = 30 * step + 1) {
             one_rule((tk_rule)rule, TK_F32, step);
@@ -178,8 +177,7 @@ static void lamb_of(tk_dtype dtype, int64_t step) {
     give_back(&before), give_back(&after);
 }
 
-static void lamb(void **state) {
-    (void)state;
+TEST(lamb) {
     for (int64_t step = 0; step < 1000; step = 30 * step + 1) {
         lamb_of(TK_F32, step);
         lamb_of(TK_F64, step);
@@ -195,8 +193,7 @@ static void spoil(tensors *t) {
 }
 
 /* A gradient with infinity at its end: an update that waits leaves all bits as they were; one that does not says so. */
-static void not_finite(void **state) {
-    (void)state;
+TEST(not_finite) {
     for (int rule = TK_ADAGRAD; rule <= TK_SGD; rule++)
         for (int64_t step = -1; step <= 1; step++) {
             const tk_update_op u = {.rule = (tk_rule)rule,
@@ -252,14 +249,7 @@ static void norm_of(tk_dtype dtype) {
     give_back(&t);
 }
 
-static void norms(void **state) {
-    (void)state;
+TEST(norms) {
     norm_of(TK_F32);
     norm_of(TK_F64);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(updates), cmocka_unit_test(not_finite), cmocka_unit_test(lamb),
-                                       cmocka_unit_test(norms)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,11 @@
  * it. Protobuf by hand: every field is a length and bytes, or a small number. */
 #ifndef TEST_TORCH_FILE_H
 #define TEST_TORCH_FILE_H
+#include "cases.h"
 #include "compiler/diag.h"
 #include "compiler/onnx_io.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 typedef struct bytes {
     char *at;
