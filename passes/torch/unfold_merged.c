@@ -28,6 +28,7 @@ typedef struct merges {
     tc_map *known;  /* initializer -> another parameter, in whose place a call reads it */
     tc_map *seen;   /* nodes on some way up */
     tc_map *told;   /* initializers */
+    const tc_torch_input *last_missing, *last_unread; /* of the signature: a parameter; or of another kind */
     tc_value **found;
     size_t n_found, cap_found;
 } merges;
@@ -231,23 +232,25 @@ static bool module_is_missing(const merges *m, const unfold_reads *r) {
     return false;
 }
 
-/* Of equal tensors the exporter keeps the first one; of the names of a tied parameter the file has the last. */
-static bool may_stand_for(const tc_torch_input *own, const tc_torch_input *missing) { return !own || own < missing; }
-
-/* Some parameter that is nowhere may have been read in the initializer's place; `buffers`: or something else. */
+/* Some parameter that is nowhere, or, `buffers`, something else, may have been read in the initializer's place: of
+ * equal tensors the exporter keeps the first one; of the names of a tied parameter the file has the last. */
 static bool stands_for_missing(const merges *m, const tc_value *weight, bool buffers) {
+    const tc_torch_input *own = tc_map_get(m->p->signature->by_target, weight->name);
+    bool before = (m->last_missing && (!own || own < m->last_missing)) ||
+                  (buffers && m->last_unread && (!own || own < m->last_unread));
+    return before && weight->init->count <= MOST_MERGED;
+}
+
+static void find_last(merges *m) {
     const tc_torch_signature *s = m->p->signature;
-    const tc_torch_input *own = tc_map_get(s->by_target, weight->name);
-    for (size_t i = 0; i < s->n && weight->init->count <= MOST_MERGED; i++) {
+    for (size_t i = 0; i < s->n; i++) {
         const tc_torch_input *input = &s->inputs[i];
-        bool lost = input->kind == TC_TORCH_PARAMETER
-                        ? tc_map_get(m->p->missing, input->target) != NULL
-                        : buffers && input->target && !tc_map_get(m->p->made, input->target) &&
-                              !tc_map_get(m->p->read, input->token) && !input->changed;
-        if (input->target && lost && may_stand_for(own, input))
-            return true;
+        if (input->kind == TC_TORCH_PARAMETER && input->target && tc_map_get(m->p->missing, input->target))
+            m->last_missing = input;
+        else if (input->kind != TC_TORCH_PARAMETER && input->target && !tc_map_get(m->p->made, input->target) &&
+                 !tc_map_get(m->p->read, input->token) && !input->changed)
+            m->last_unread = input;
     }
-    return false;
 }
 
 /* A call that is there reads the initializer in the place of an input that is stored as it. */
@@ -355,6 +358,7 @@ void tc_unfold_find_merged(const unfold_program *p, const tc_findings *missing) 
     }
     read_outputs(&m);
     find_by_counts(&m);
+    find_last(&m);
     for (size_t i = 0; i < m.n_found; i++) {
         go_up(&m, m.found[i]);
         tc_map_set(p->made, tc_map_get_ptr(m.merged, m.found[i]), p->u);
