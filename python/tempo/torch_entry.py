@@ -2,8 +2,9 @@
 import torch
 from torch.utils import _pytree as pytree
 
-from . import torch_export
+from . import errors, torch_export
 from .torch_graph import SEED, Graph, Weights, copy_out, lend, SMALL
+from .torch_state import version
 
 
 class Entry:
@@ -113,8 +114,10 @@ class _Step(torch.autograd.Function):
         return tuple(outputs)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, *slopes):
+        if torch.is_grad_enabled():  # once_differentiable lets them pass where no slope requires a gradient
+            raise errors.Unsupported("tempo.torch: create_graph=True asks for gradients of gradients, which Tempo has "
+                                     "not; hint: call the module that wrap() was given", 3)
         return (None, *ctx.call.backward(slopes))
 
 
@@ -132,7 +135,7 @@ class _Call:
     def _versions(self):
         """What tells of changes of all that the forward pass read."""
         read = [*self.tensors, *(t for name, t in self.weights.items() if name not in self.updated)]
-        return [None if t.is_inference() else t._version for t in read]
+        return list(map(version, read))
 
     def forward(self):
         entry, kind = self.entry, "loss" if self.by_loss else "forward"

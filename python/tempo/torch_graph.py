@@ -21,7 +21,8 @@ def _view(tensor):
     if tensor.bytes == 0:
         return torch.empty(shape, dtype=dtype), None
     bytes_ = (ctypes.c_char * tensor.bytes).from_address(tensor.data)
-    return torch.frombuffer(bytes_, dtype=dtype).view(shape), bytes_
+    flat = torch.frombuffer(bytes_, dtype=dtype)
+    return torch.empty(0, dtype=dtype).set_(flat.untyped_storage(), 0, shape), bytes_  # no view: callers write into it
 
 
 def copy_out(tensor):

@@ -5,7 +5,7 @@ tuples, equal for two states in which forward computes the same of its operands 
 tenth of its cost that nothing has changed since. Elements of parameters, buffers and tensors that are attributes are no
 part of it: graphs read them where they lie. `reason` says why no graph does what PyTorch does in this state.
 """
-import collections
+import collections.abc
 import enum
 import functools
 import operator
@@ -21,6 +21,7 @@ WATCHED = (ATOMS - {type}) | {list, tuple, set, dict, np.ndarray, torch.Tensor}
 HELD = frozenset([torch.float32, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool,
                   torch.float16, torch.float64, torch.bfloat16])  # the types that Tempo has
 CONTAINERS = (list, tuple, set, frozenset, dict, collections.deque)
+FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
 OPAQUE = (types.ModuleType, type, torch.Generator)
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 OF_MODULES = frozenset(torch.nn.Module().__dict__) - {"training"}
@@ -100,7 +101,7 @@ def _form(tensor):
     return tensor.dtype, tensor.shape, tensor.requires_grad, tensor.device
 
 
-def _version(tensor):
+def version(tensor):
     """What tells of a change of its elements."""
     return None if tensor.is_inference() else tensor._version, tensor.data_ptr()
 
@@ -123,7 +124,7 @@ class State:
             self._read(cls.__name__, _read_by_class(cls), 0)
         self.values = [space.get(name) for space, name in self.names]
         self.forms = [_form(t) for t in self.tensors]
-        self.versions = [_version(t) for t in self.loose]
+        self.versions = [version(t) for t in self.loose]
 
     def fresh(self):
         """Whether all is as it was; False may also mean that something was replaced by an equal."""
@@ -134,7 +135,7 @@ class State:
             all(array.tobytes() == was for array, was in self.arrays) and \
             all(map(same, [space.get(name) for space, name in self.names], self.values)) and \
             [_form(t) for t in self.tensors] == self.forms and \
-            [_version(t) for t in self.loose] == self.versions
+            [version(t) for t in self.loose] == self.versions
 
     def restore(self):
         for owner, was in self.dicts:
@@ -218,7 +219,7 @@ class State:
             self._array(path, value)
         elif isinstance(value, torch.nn.Module):
             self._module(path, value, depth)
-        elif isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+        elif isinstance(value, FUNCTIONS):
             self._function(path, value, depth)
         else:
             self._object(path, value, depth)
@@ -226,8 +227,13 @@ class State:
     def _object(self, path, value, depth):
         number, first = self._first(value)
         self.key.append((number, value.__class__))
-        if not first or depth > MOST_DEPTH or isinstance(value, OPAQUE):
+        if isinstance(value, OPAQUE):
+            self.key.append((value,))
             return
+        if not first or depth > MOST_DEPTH:
+            return
+        if isinstance(value, collections.abc.Iterator):
+            self._refuse(f"'{path}' is an iterator")
         if isinstance(value, CONTAINERS):
             self._container(path, value, depth + 1)
         fields = getattr(value, "__dict__", None)
@@ -260,7 +266,7 @@ class State:
         self._tensor(path, tensor)
         if depth and not self.exact:
             self.loose.append(tensor)
-            self.key.append((id(tensor), *_version(tensor)))
+            self.key.append((id(tensor), *version(tensor)))
         elif self.exact:
             self.key.append((id(tensor),))
 
@@ -309,5 +315,6 @@ class State:
         if len(self.key) != len(other.key) or any(a != b and (len(b) != 3 or b[1] not in ATOMS) for a, b in pairs):
             return None
         now, missing = {id(owner): values for owner, values in other.dicts}, object()
-        return [(owner, name, value) for owner, was in self.dicts for name, value in now[id(owner)].items()
-                if value.__class__ in ATOMS and was.get(name, missing) is not value]
+        found = [(owner, name, value) for owner, was in self.dicts for name, value in now[id(owner)].items()
+                 if value.__class__ in ATOMS and was.get(name, missing) is not value]
+        return found if len(found) >= sum(a != b for a, b in pairs) else None  # others are in lists, or are globals

@@ -180,6 +180,8 @@ case("tensor that learns and is no parameter", lambda m, x: m.f(x) * m.t[0], war
 case("module in a list", lambda m, x: m.l[0](x), warns="", prepare=lambda m: setattr(m, "l", [nn.Linear(4, 4)]))
 case("submodule replaced", lambda m, x: m.act(m.f(x)), change(act=nn.ReLU()),
      lambda m: setattr(m, "f", copy.deepcopy(m.f)))
+case("function of PyTorch's replaced", lambda m, x: m.g(m.f(x)), lambda m: setattr(m, "g", torch.sin),
+     prepare=lambda m: setattr(m, "g", torch.cos))
 case("method replaced", lambda m, x: m.f(x), lambda m: setattr(m.f, "forward", torch.sin))
 case("a larger table", lambda m, i: m.e(i).pow(2).mean(), call(ids()), change(e=nn.Embedding(20, 3)), call(ids() + 9),
      prepare=lambda m: m.add_module("e", nn.Embedding(4, 3)))
@@ -216,6 +218,10 @@ case("counter", lambda m, x: (setattr(m, "calls", m.calls + 1), m.f(x))[1], *[ca
      prepare=lambda m: setattr(m, "calls", 0), warns="changes the module's own 'calls'")
 case("list that grows", lambda m, x: (m.seen.append(x.shape[1]), m.f(x))[1], *[call(x())] * 3,
      prepare=lambda m: setattr(m, "seen", []), warns="changes the module's own")
+case("counter in a list", lambda m, x: (m.c.__setitem__(0, m.c[0] + 1), m.f(x) * m.c[0])[1], *[call(x())] * 3,
+     prepare=lambda m: setattr(m, "c", [0]), warns="changes the module's own")
+case("an iterator", lambda m, x: m.f(x) * next(m.it), *[call(x())] * 3, warns="'it' is an iterator",
+     prepare=lambda m: setattr(m, "it", iter(range(9))))
 case("made in the first call", lambda m, x: m.f(x) * m.__dict__.setdefault("mask", torch.ones(4)), call(x()),
      call(x()), warns="changes the module's own 'mask'")
 case("last activation kept", lambda m, x: (setattr(m, "last", m.f(x)), m.last.sum())[1], warns="own 'last'")
