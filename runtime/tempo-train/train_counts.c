@@ -14,9 +14,8 @@ static void keep_counts(tc_ctx *ctx, const tc_summary *summary, const char *loss
     c->terms = TC_NEW_ARRAY(ctx->arena, tc_counted, summary->n_counted + 1);
     for (size_t i = 0; i < summary->n_counted; i++) {
         const tc_counted *term = &summary->counted[i];
-        if (strcmp(term->score, loss) != 0)
-            continue;
-        c->terms[c->n++] = *term;
+        if (strcmp(term->score, loss) == 0)
+            c->terms[c->n++] = *term;
     }
     c->totals = TC_NEW_ARRAY(ctx->arena, double, c->n + 1);
     c->shares = TC_NEW_ARRAY(ctx->arena, double, c->n + 1);
@@ -39,7 +38,8 @@ tc_status train_counts_open(tc_ctx *ctx, const train_source *from, int64_t batch
 
 void train_counts_close(train_counts *c) { train_graph_close(&c->graph); }
 
-tc_status train_counts_of(tc_ctx *ctx, train_counts *c, const train_batch *batch, double *out) {
+/* What each term counts in a batch: out[n]. */
+static tc_status count_batch(tc_ctx *ctx, train_counts *c, const train_batch *batch, double *out) {
     bool runs = false;
     for (size_t i = 0; i < c->n; i++) {
         out[i] = (double)batch->samples;
@@ -60,21 +60,22 @@ tc_status train_counts_of(tc_ctx *ctx, train_counts *c, const train_batch *batch
 tc_status train_counts_total(tc_ctx *ctx, train_counts *c, train_ranks *ranks, train_data *data, int64_t epoch,
                              int64_t first, int64_t n) {
     memset(c->totals, 0, c->n * sizeof *c->totals);
+    c->counts = tc_arena_grow(ctx->arena, c->counts, sizeof *c->counts, &c->cap, (size_t)n * c->n);
     for (int64_t i = 0; i < n; i++) {
+        double *counts = c->counts + (size_t)i * c->n;
         train_batch batch;
         TC_TRY(train_data_batch(ctx, data, epoch, first + i, &batch));
-        TC_TRY(train_counts_of(ctx, c, &batch, c->shares));
+        TC_TRY(count_batch(ctx, c, &batch, counts));
         for (size_t k = 0; k < c->n; k++)
-            c->totals[k] += c->shares[k];
+            c->totals[k] += counts[k];
     }
     return train_ranks_sum(ctx, ranks, c->totals, c->n);
 }
 
-tc_status train_counts_share(tc_ctx *ctx, train_counts *c, const train_batch *batch) {
-    TC_TRY(train_counts_of(ctx, c, batch, c->shares));
+void train_counts_share(train_counts *c, int64_t index, const train_batch *batch) {
+    const double *counts = c->counts + (size_t)index * c->n;
     for (size_t i = 0; i < c->n; i++)
-        c->shares[i] = c->terms[i].adds_up ? (batch->samples > 0) : c->totals[i] > 0 ? c->shares[i] / c->totals[i] : 0;
-    return TC_OK;
+        c->shares[i] = c->terms[i].adds_up ? (batch->samples > 0) : c->totals[i] > 0 ? counts[i] / c->totals[i] : 0;
 }
 
 bool train_counts_nothing(const train_counts *c) {

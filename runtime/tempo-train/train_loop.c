@@ -78,32 +78,31 @@ static bool has_parts(const train_run *r) { return r->o->accumulate > 1 || r->o-
 /* What of an update is the batch's: by its samples, or what the loss counts of them. Terms of the loss that count
  * differently have factors. Gradients that add up in the graph are weighed there, such that a plain mean over ranks is
  * right when the update comes; others are weighed by that mean. */
-static tc_status share_out(train_run *r, const train_batch *batch, bool last, int64_t group_samples,
-                           double *out_share) {
+static double share_out(train_run *r, int64_t index, const train_batch *batch, bool last, int64_t group_samples) {
     const bool adds_up = r->graph.takes_share;
     const double ranks = (double)r->o->ranks->ranks;
     const tc_summary *factors = &r->graph.summary;
     double share = (double)batch->samples / (double)group_samples;
-    TC_TRY(train_counts_share(r->ctx, &r->counts, batch));
+    if (has_parts(r)) /* else the batch is the whole update, whatever it counts */
+        train_counts_share(&r->counts, index - r->progress.batch, batch);
     for (size_t i = 0; i < factors->n_counted; i++)
         r->factors[i] = share > 0 ? (float)(r->counts.shares[i] / share) : 0;
-    if (factors->n_counted == 0 && r->counts.n > 0)
+    if (has_parts(r) && factors->n_counted == 0 && r->counts.n > 0)
         share = r->counts.shares[0];
     r->own.apply = last;
     r->own.share = (float)(ranks * share);
     train_ranks_share(r->o->ranks, adds_up ? 1 / ranks : share);
     train_ranks_hold(r->o->ranks, adds_up && !last);
-    *out_share = share;
-    return TC_OK;
+    return share;
 }
 
 static tc_status run_batch(train_run *r, int64_t index, bool last, int64_t group_samples, train_record *record) {
     train_progress *p = &r->progress;
     train_batch batch;
-    double loss, share;
+    double loss;
     TC_TRY(train_data_batch(r->ctx, r->data, p->epoch, index, &batch));
     TC_TRY(train_bind_batch(r->ctx, r->graph.session, &batch));
-    TC_TRY(share_out(r, &batch, last, group_samples, &share));
+    const double share = share_out(r, index, &batch, last, group_samples);
     TC_TRY(train_bind_own(r));
     tempo_seed(r->graph.session, seed_of(r), (uint64_t)(p->epoch * r->batches + index));
     tempo_status status = tempo_run(r->graph.session);

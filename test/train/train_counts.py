@@ -144,6 +144,11 @@ def main():
     write("model.onnxt", LOSSES["cross entropy"][0])  # PyTorch: NaN, gradients of 0
     train("model.onnxt", "--batch=1", "--no-shuffle", "--freeze=cw", says=["update 3: the loss has nothing to count"])
     t.check([loss is None for loss in t.losses("log.jsonl")] == [i == 2 for i in range(7)], "one loss of nothing")
+    train("model.onnxt", "--batch=1", "--no-shuffle", "--freeze=cw", "--lr=1e-9")
+    nll, mask = parts(W, B, data)[:2]
+    each = [mean(nll[i], mask[i]) for i in range(7) if i != 2]
+    t.close([loss for loss in t.losses("log.jsonl") if loss is not None], each, "losses of single samples",
+            t.tolerances.EVALUATED)
     write("model.onnxt", LOSSES["sum by sum"][0])  # PyTorch: gradients are NaN, too
     train("model.onnxt", "--batch=1", "--no-shuffle", code=6, says=["update 3", "clamp(min=1)"])
     data["x"][3] = np.inf
