@@ -220,9 +220,6 @@ class Exported:
         self.sizes = [[dim.dim_param or dim.dim_value for dim in declared[name].type.tensor_type.shape.dim]
                       for name in self.inputs]
 
-    def is_open(self):
-        return any(isinstance(size, str) for sizes in self.sizes for size in sizes)
-
     def bindings(self, tensors):
         """{name of an open size: its value}; None: the tensors have other sizes than the graph is for."""
         found = {}

@@ -63,8 +63,6 @@ extern const struct tc_option_table train_option_table;
 
 /* --- what decides numbers: train_settings.c ------------------------------------------------------ */
 
-#define TRAIN_SETTING "option "
-
 /* Lines "option NAME=VALUE" of all options that change what is computed. In the arena. */
 const char *train_settings_text(tc_arena *arena, const train_options *o);
 /* "--lr=0.2 (was 0.1), ...": what `own` has otherwise than `other`, `was` before each value of the latter; NULL:

@@ -11,6 +11,8 @@
 #define TRAIN_CHECKPOINT_H
 #include "../safetensors.h"
 
+#define TRAIN_SETTING "option " /* begins each line of settings */
+
 /* A run goes on from these, with the weights and moments, as if it had never stopped. */
 typedef struct train_progress {
     int64_t step;         /* updates done */
@@ -21,8 +23,7 @@ typedef struct train_progress {
     int64_t skipped;          /* updates left out because gradients were not finite */
     uint64_t plan_hash, data_hash;
     int64_t ranks;
-    const char
-        *settings; /* lines of text, each with "option " at its start (train.h), in the context's arena; NULL: none */
+    const char *settings; /* lines of text, each with TRAIN_SETTING at its start, in the context's arena; NULL: none */
 } train_progress;
 
 typedef struct train_lock {

@@ -36,7 +36,7 @@ bool train_sync_folder(const char *path) {
 
 /* Not one behind a link, whose files are somebody else's. */
 static DIR *open_own_folder(const char *path) {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = tc_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
     if (fd >= 0 && !stream)
         close(fd);

@@ -157,7 +157,7 @@ static bool read_sums(tc_arena *arena, char **text, const char *file, file_sums 
 /* The lines that begin like that. */
 static const char *take_settings(tc_arena *arena, char **text) {
     const char *begin = *text;
-    while (strncmp(*text, "option ", 7) == 0 && strchr(*text, '\n'))
+    while (strncmp(*text, TRAIN_SETTING, strlen(TRAIN_SETTING)) == 0 && strchr(*text, '\n'))
         *text = strchr(*text, '\n') + 1;
     return tc_arena_strndup(arena, begin, (size_t)(*text - begin));
 }

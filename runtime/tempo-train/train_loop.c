@@ -159,18 +159,11 @@ static tc_status meet(train_run *r, train_record *record) {
 
 /* Where all labels are ignored, the loss is NaN and its gradients are 0, as in PyTorch: no reason to end. */
 static tc_status check_finite(train_run *r, int64_t batches, train_record *record) {
-    train_counts *c = &r->counts;
-    train_progress *p = &r->progress;
-    bool fine = record->skipped ? p->loss_scale >= LEAST_SCALE : isfinite(record->loss);
-    if (!has_parts(r)) {
-        if (fine || record->skipped)
-            return fine ? TC_OK : train_not_finite(r);
-        TC_TRY(train_counts_open(r->ctx, r->from, r->batch, &r->graph, c));
-        TC_TRY(train_counts_total(r->ctx, c, r->o->ranks, r->data, p->epoch, p->batch, batches));
-    }
-    if (!train_counts_nothing(c))
+    bool fine = record->skipped ? r->progress.loss_scale >= LEAST_SCALE : isfinite(record->loss);
+    bool counts = has_parts(r) || (!fine && !record->skipped);
+    if (!counts || !train_counted_nothing(r, batches))
         return fine ? TC_OK : train_not_finite(r);
-    if (c->n == 1)
+    if (r->counts.n == 1)
         record->loss = NAN;
     if (!r->told_nothing) {
         train_log_settle(&r->log);

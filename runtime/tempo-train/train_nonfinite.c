@@ -16,14 +16,13 @@ static double doubt(const train_run *r, const rt_nonfinite *found) {
     return !found->found ? 6 : is_in_state(r, found) ? 3 : 0;
 }
 
-/* A process alone counts only now. */
-static bool counts_nothing(train_run *r) {
+bool train_counted_nothing(train_run *r, int64_t batches) {
     train_counts *c = &r->counts;
     size_t n_diags = r->ctx->n_diags;
     bool known =
         r->o->options.counting != TC_COUNT_NOT ||
-        (train_counts_open(r->ctx, r->from, r->o->batch, &r->graph, c) == TC_OK &&
-         train_counts_total(r->ctx, c, r->o->ranks, r->data, r->progress.epoch, r->progress.batch, 1) == TC_OK);
+        (train_counts_open(r->ctx, r->from, r->batch, &r->graph, c) == TC_OK &&
+         train_counts_total(r->ctx, c, r->o->ranks, r->data, r->progress.epoch, r->progress.batch, batches) == TC_OK);
     r->ctx->n_diags = n_diags;
     return known && train_counts_nothing(c);
 }
@@ -34,7 +33,7 @@ static const char *what_helps(train_run *r, const rt_nonfinite *found) {
         return "mend the data, or leave such samples out: numpy.isfinite tells which";
     if (found->found && !found->node && r->progress.step == 0)
         return "the weights of the file hold it before any update";
-    if (counts_nothing(r))
+    if (train_counted_nothing(r, 1))
         return "the loss divides by what it counts, which is nothing in this update: let the model divide by 1 at "
                "least (clamp(min=1)), or leave such samples out";
     return "a smaller --lr, --warmup and --clip-norm help";

@@ -41,6 +41,9 @@ tc_status train_updates(train_run *r, int *out_stop);
 /* The failure of a run, with the update that it was; what is not finite is looked for. train_nonfinite.c */
 tc_status train_run_failed(train_run *r, tempo_status status);
 tc_status train_not_finite(train_run *r);
+/* The loss has nothing to count in the update at hand, of so many batches. A process alone, which does without counts,
+ * counts only now; false where it cannot. train_nonfinite.c */
+bool train_counted_nothing(train_run *r, int64_t batches);
 
 /* Refuses what memory cannot hold before anything is computed, and says what it could. train_memory.c */
 tc_status train_check_memory(train_run *r);

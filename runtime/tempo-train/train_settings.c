@@ -101,13 +101,14 @@ static tc_status first_text(tc_ctx *ctx, train_ranks *ranks, const char *own, co
 }
 
 tc_status train_settings_agree(tc_ctx *ctx, const train_options *o, const tc_file *file) {
-    const char *first, *text = train_settings_text(ctx->arena, o), *differs;
-    uint64_t hash = tc_hash_bytes(file->data, o->ranks->ranks > 1 ? file->size : 0, 0);
+    const char *first, *text, *differs;
     if (o->ranks->ranks == 1)
         return TC_OK;
+    text = train_settings_text(ctx->arena, o);
     text = add_line(ctx->arena, text, "seed", tc_arena_printf(ctx->arena, "%" PRIu64, o->session.seed));
     TC_TRY(first_text(ctx, o->ranks, text, &first));
     differs = train_settings_differ(ctx, text, first, "rank 0:");
+    const uint64_t hash = tc_hash_bytes(file->data, file->size, 0);
     uint64_t of_first = hash;
     TC_TRY(train_ranks_take_first(ctx, o->ranks, &of_first, sizeof of_first));
     if (!differs && of_first == hash)
