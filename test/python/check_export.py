@@ -1,26 +1,20 @@
 #!/usr/bin/env python3
 """models/export_training.py: files that train what PyTorch trains, or a message that tells what to change.
 
-usage: check_export.py SOURCE_ROOT BUILD_ROOT [CASE ...]          CASE: a function below, without check_
+usage: check_export.py SOURCE_ROOT BUILD_ROOT [K/N | WORD ...]    part K of N, or checks whose name has WORD
 Needs torch, onnx, onnxscript and ml_dtypes, and transformers for one case; what is missing is said, and the test then
 skipped (exit code 77).
 """
 import contextlib
-import importlib.util
 import json
 import os
 import random
-import sys
 import tempfile
 import warnings
 
-SOURCE, BUILD = sys.argv[1:3]
-os.environ["TEMPO_HOME"] = BUILD
-sys.path.insert(0, os.path.join(SOURCE, "models"))
-MISSING = [name for name in ("torch", "onnx", "onnxscript", "ml_dtypes") if not importlib.util.find_spec(name)]
-if MISSING:
-    print(f"skipped: {sys.executable} lacks {', '.join(MISSING)}; -Dtorch_python names a Python that has them")
-    sys.exit(77)
+from torch_checks import run_checks, set_up
+
+set_up("torch", "onnx", "onnxscript", "ml_dtypes")
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
@@ -256,7 +250,4 @@ def check_transformers():
 
 
 if __name__ == "__main__":
-    cases = {name[6:]: check for name, check in list(globals().items()) if name.startswith("check_")}
-    for name in sys.argv[3:] or cases:
-        cases[name]()
-        print(f"ok: {name}", flush=True)
+    run_checks(globals())

@@ -1,26 +1,19 @@
 #!/usr/bin/env python3
 """tempo.torch.wrap against PyTorch itself: outputs, gradients, steps of an optimizer, modes, shapes, dropout.
 
-usage: check_wrap.py SOURCE_ROOT BUILD_ROOT [CASE ...]          CASE: a function below, without check_
+usage: check_wrap.py SOURCE_ROOT BUILD_ROOT [K/N | WORD ...]    part K of N, or checks whose name has WORD
 Needs torch, onnx and onnxscript, and transformers for some cases; what is missing is said, and the test then skipped
 (exit code 77).
 """
 import concurrent.futures
 import copy
-import importlib.util
 import io
-import os
 import pickle
-import sys
 import warnings
 
-SOURCE, BUILD = sys.argv[1:3]
-os.environ["TEMPO_HOME"] = BUILD
-sys.path[:0] = [os.path.join(SOURCE, "python"), os.path.join(SOURCE, "test")]
-MISSING = [name for name in ("torch", "onnx", "onnxscript", "numpy") if not importlib.util.find_spec(name)]
-if MISSING:
-    print(f"skipped: {sys.executable} lacks {', '.join(MISSING)}; -Dtorch_python names a Python that has them")
-    sys.exit(77)
+from torch_checks import have, run_checks, set_up
+
+set_up("torch", "onnx", "onnxscript", "numpy")
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -530,10 +523,9 @@ def images(seed, n=4, length=0):
 
 
 def check_transformers():
-    if not importlib.util.find_spec("transformers"):
+    if not have("transformers"):
         print("transformers: skipped, the package is not there")
         return
-    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
     import transformers as tf
     for build in (bert, gpt2, vit):
         torch.manual_seed(0)
@@ -560,12 +552,5 @@ def check_transformers():
         print(f"{build.__name__}: gradients, and 10 steps of AdamW, as PyTorch's")
 
 
-def main():
-    names = sys.argv[3:] or [n[6:] for n in globals() if n.startswith("check_")]
-    for name in names:
-        globals()["check_" + name]()
-        print(f"{name}: as it should be", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_checks(globals())

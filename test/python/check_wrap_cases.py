@@ -4,26 +4,20 @@ and whatever is changed between calls, the wrapped one does what the plain one d
 classes, which of them require a gradient, gradients (and which are None), operands, buffers and attributes after each
 call; and whether a graph ran, or, with one warning of this reason, PyTorch's own forward.
 
-usage: check_wrap_cases.py SOURCE_ROOT BUILD_ROOT [WORD ...]    WORD: cases whose name has it
+usage: check_wrap_cases.py SOURCE_ROOT BUILD_ROOT [K/N | WORD ...]    K/N: part K of N; WORD: cases whose name has it
 """
 import collections
 import contextlib
 import copy
 import dataclasses
-import importlib.util
 import io
-import os
 import random
-import sys
 import types
 import warnings
 
-SOURCE, BUILD = sys.argv[1:3]
-os.environ["TEMPO_HOME"] = BUILD
-sys.path[:0] = [os.path.join(SOURCE, "python"), os.path.join(SOURCE, "test")]
-if not all(importlib.util.find_spec(name) for name in ("torch", "onnx", "onnxscript", "numpy")):
-    print(f"skipped: {sys.executable} lacks torch, onnx, onnxscript or numpy")
-    sys.exit(77)
+from torch_checks import chosen, set_up
+
+set_up("torch", "onnx", "onnxscript", "numpy")
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
@@ -354,9 +348,8 @@ def try_case(make, steps, warns, with_loss):
 
 def main():
     failed = []
-    for name, (make, steps, warns) in CASES.items():
-        if sys.argv[3:] and not any(word in name for word in sys.argv[3:]):
-            continue
+    for name in chosen(CASES):
+        make, steps, warns = CASES[name]
         try:
             if try_case(make, steps, warns, True):  # gradients by the first result, and by all
                 try_case(make, steps, warns, False)

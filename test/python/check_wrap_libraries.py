@@ -2,25 +2,18 @@
 """tempo.torch.wrap in transformers' Trainer and generate(), accelerate, Lightning and PEFT: each trains, or writes,
 what it does with the plain module.
 
-usage: check_wrap_libraries.py SOURCE_ROOT BUILD_ROOT [CASE ...]        CASE: a function below, without check_
+usage: check_wrap_libraries.py SOURCE_ROOT BUILD_ROOT [K/N | WORD ...]    part K of N, or checks whose name has WORD
 A library that is missing is said; the test is skipped (exit code 77) where all are, or torch.
 """
 import contextlib
 import copy
-import importlib.util
 import os
-import sys
 import tempfile
 import warnings
 
-SOURCE, BUILD = sys.argv[1:3]
-os.environ.update(TEMPO_HOME=BUILD, TRANSFORMERS_VERBOSITY="error", CUDA_VISIBLE_DEVICES="")
-sys.path[:0] = [os.path.join(SOURCE, "python"), os.path.join(SOURCE, "test")]
-HAVE = {name for name in ("torch", "onnx", "onnxscript", "transformers", "accelerate", "lightning", "peft")
-        if importlib.util.find_spec(name)}
-if not HAVE >= {"torch", "onnx", "onnxscript", "transformers"}:
-    print(f"skipped: {sys.executable} lacks torch, onnx, onnxscript or transformers")
-    sys.exit(77)
+from torch_checks import have, run_checks, set_up
+
+set_up("torch", "onnx", "onnxscript", "transformers")
 
 import torch  # noqa: E402
 import transformers as tf  # noqa: E402
@@ -118,7 +111,7 @@ def check_generate():
 
 
 def check_accelerate():
-    if "accelerate" not in HAVE:
+    if not have("accelerate"):
         return print("accelerate: skipped, it is not here")
     import accelerate
     exact = None
@@ -142,7 +135,7 @@ def check_accelerate():
 
 
 def check_lightning():
-    if "lightning" not in HAVE:
+    if not have("lightning"):
         return print("lightning: skipped, it is not here")
     import lightning
 
@@ -175,7 +168,7 @@ def check_lightning():
 
 def check_peft():
     """LoRA: adapters train alone; switched, merged, taken apart, each is seen."""
-    if "peft" not in HAVE:
+    if not have("peft"):
         return print("peft: skipped, it is not here")
     import peft
 
@@ -204,11 +197,5 @@ def check_peft():
         assert torch.allclose(wrapped(**batch).loss, want(**batch).loss)
 
 
-def main():
-    for name in sys.argv[3:] or [n[6:] for n in globals() if n.startswith("check_")]:
-        globals()["check_" + name]()
-        print(f"{name}: as it should be", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_checks(globals())
