@@ -41,17 +41,38 @@ static tc_status merge_output(tc_shape_ctx *sc, tc_node *node, uint32_t output, 
     return value && type ? tc_shape_merge(sc, node, value, type) : TC_OK;
 }
 
+/* 1 or 0 where the condition is known, else -1. */
+static int known_condition(tc_shape_ctx *sc, const tc_node *node) {
+    const tc_contents *contents = tc_input(node, 0) ? tc_value_contents(sc->model, tc_input(node, 0)) : NULL;
+    bool known = contents && contents->dtype == TC_BOOL && contents->count == 1 && tc_contents_is_const(contents);
+    return known ? contents->items[0].i.value != 0 : -1;
+}
+
+/* A branch that is not taken may not fit its operands at all: that may be just what the condition asks for. */
+static tc_status infer_branch(tc_shape_ctx *sc, tc_graph *branch, bool not_taken) {
+    size_t n_diags = sc->ctx->n_diags;
+    tc_status status = tc_infer_graph(sc->ctx, branch);
+    if (not_taken && (status == TC_BAD_INPUT || status == TC_UNSUPPORTED))
+        return sc->ctx->n_diags = n_diags, TC_OK;
+    return status;
+}
+
 tc_status tc_shape_if(tc_shape_ctx *sc, tc_node *node) {
     tc_graph *yes = NULL, *no = NULL;
+    int condition = known_condition(sc, node);
     TC_TRY(body_of(sc, node, "then_branch", &yes));
     TC_TRY(body_of(sc, node, "else_branch", &no));
-    TC_TRY(tc_infer_graph(sc->ctx, yes));
-    TC_TRY(tc_infer_graph(sc->ctx, no));
+    TC_TRY(infer_branch(sc, yes, condition == 0));
+    TC_TRY(infer_branch(sc, no, condition == 1));
     if (yes->n_outputs != node->n_outputs || no->n_outputs != node->n_outputs)
         return TC_FAIL(sc, node, "has %u results, but the branches have %u and %u", node->n_outputs, yes->n_outputs,
                        no->n_outputs);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const tc_type *a = yes->outputs[i]->type, *b = no->outputs[i]->type, *both = common_type(sc, a, b);
+        if (condition >= 0) {
+            TC_TRY(merge_output(sc, node, i, condition ? a : b));
+            continue;
+        }
         if (element_types_differ(a, b))
             return TC_FAIL(sc, node, "result %u is %s in one branch and %s in the other", i,
                            tc_type_text(sc->ctx->arena, a), tc_type_text(sc->ctx->arena, b));
