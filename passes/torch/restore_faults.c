@@ -1,5 +1,8 @@
 /* restore_faults.c: what the dynamo exporter writes otherwise than PyTorch computes it, as the call still tells: a
- * divisor of average pooling, which is put back; and what is only told, for the file is right for most numbers. */
+ * divisor of average pooling, which is put back, gradients that stop at torch.normal; and what is only told, for the
+ * file is right for most numbers. */
+#include "../../compiler/ops.h"
+#include "../stop_gradient.h"
 #include "restore_nodes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +73,17 @@ static tc_status check_elu(const tc_restore *r, const tc_restore_call *entry) {
     return TC_OK;
 }
 
+/* aten.normal.Tensor_Tensor(%mean, %std): PyTorch's gradients of both are 0. */
+static void stop_draw(const tc_restore *r, const tc_restore_call *entry) {
+    tc_node *last = entry->nodes[entry->n - 1];
+    tc_value *drawn = tc_output(last, 0);
+    if (!r->trains || !drawn || strcmp(drawn->name, entry->call.result) != 0)
+        return;
+    tc_stop_readers(r->env, drawn);
+    tc_note(r->env->ctx, last, "no gradient passes torch.normal, as in PyTorch");
+    tc_hint(r->env->ctx, "mean + std * torch.randn_like(std) passes them");
+}
+
 /* Operations for which it matters that a number is not quite 0, and the argument that it is for. */
 static const struct {
     const char *operation;
@@ -115,6 +129,8 @@ tc_status tc_restore_faults(tc_restore *r) {
             TC_TRY(restore_divisor(r, entry));
         if (tc_torch_call_is(&entry->call, "aten.elu"))
             TC_TRY(check_elu(r, entry));
+        if (tc_torch_call_is(&entry->call, "aten.normal"))
+            stop_draw(r, entry);
         tell_overflow(r, entry);
         tell_epsilon(r, entry);
     }

@@ -578,62 +578,6 @@ def check_dropped_loss(case):
                ("which is PyTorch's loss: " in said) == warned, said)
 
 
-# --- what exporters write otherwise -----------------------------------------------------------------------------------
-def check_divisor(case):
-    """Windows of 2 x 2 over x w as one picture of 2 x 3."""
-    def pooled(call, **more):
-        return [helper.make_node("Mul", ["x", "m.w"], ["xw"]), helper.make_node("Reshape", ["xw", "picture"], ["in"]),
-                node(f"%y = aten.avg_pool2d.default(%in, {call})", "AveragePool", ["in"], ["y"], kernel_shape=[2, 2],
-                     **more), *summed("y", False)]
-
-    weights = {"m.w": [1.0, -2.0, 3.0], "picture": np.array([1, 1, 2, 3])}
-    told = signature_of(p_m_w="m.w", x=None)
-    columns = X.sum(0) * [1, 2, 1]  # the middle one is in both windows
-    for call, divisor in (("[2, 2], [], [0, 0], False, True, 3", 3), ("[2, 2]; divisor_override: 5", 5), ("[2, 2]", 4),
-                          ("[2, 2], [], [0, 0], False, True, None", 4), ("[2, 2], [], [0, 0], False, False, 7", 7)):
-        code, said = case.compile(model_of(pooled(call), weights, told))
-        got = case.run(X.astype(np.float32)) if code == 0 else {"m.w_grad": 0}
-        expect(f"average pooling of {call}", close(got["m.w_grad"], columns / divisor) and
-               ("again" in said) == (divisor != 4), (said, got))
-    for call in ("[2, 2], [], [0, 0], True, True, 3", "[2, 2], [], [1, 1], False, False, 3"):
-        code, said = case.compile(model_of(pooled(call), weights, told))
-        expect(f"average pooling of {call}: refused", code == 3 and "divisor_override" in said, said)
-
-
-def check_given_statistics(case):
-    """Running statistics that the program computes: a norm that trains takes those of the batch all the same."""
-    told, weights = signature_of(p_m_w="m.w", x=None), {"m.w": [1.0, 2.0, 3.0], "zero": [0.0] * 3, "one": [1.0] * 3}
-    xw = X * [1, 2, 3]
-    batch, own = (((xw - xw.mean(0)) ** 2 / (xw.var(0) + 1e-5)).sum(), (xw ** 2 / (1 + 1e-5)).sum())
-    for mode, mean, want in (("True", "%zeros", batch), ("False", "%zeros", own), ("True", "None", own)):
-        call = f"%bn = aten.native_batch_norm.default(%xw, None, None, {mean}, {mean}, {mode}, 0.1, 1e-05)"
-        made = [helper.make_node("Mul", ["x", "m.w"], ["xw"]), helper.make_node("Neg", ["zero"], ["zeros"]),
-                node(call, "BatchNormalization", ["xw", "one", "zero", "zeros", "one"], ["bn"]), *summed("bn")]
-        code, said = case.compile(model_of(made, weights, told))
-        expect(f"batch norm of {mean}, training {mode}", code == 0 and
-               close(case.run(X.astype(np.float32))["loss"], want), said)
-
-
-def check_told_faults(case):
-    told = signature_of(p_m_w="m.w", x=None)
-    for target, op, read, warned in (
-            ("sqrt.default(%add,)", "Sqrt", ["y"], True), ("sqrt.default(%y,)", "Sqrt", ["y"], False),
-            ("div.Tensor(%x, %add)", "Div", ["x", "y"], True), ("div.Tensor(%add, %x)", "Div", ["y", "x"], False),
-            ("sqrt.default(%view,)", "Sqrt", ["y"], False)):
-        made = [node("%y = aten.mul.Tensor(%x, %p_m_w)", "Mul", ["x", "m.w"], ["y"]),
-                node(f"%z = aten.{target}", op, read, ["z"]), *summed("z", False)]
-        code, said = case.compile(model_of(made, {"m.w": [1.0, 2.0, 3.0]}, told))
-        expect(f"{target} of a sum", code == 0 and ("takes a number of at most" in said) == warned, said)
-    for call, op, code_of, warned in (("special_erfcx.default(%p_m_w,)", "Erf", 0, "special.log_ndtr"),
-                                      ("logaddexp.default(%p_m_w, %x)", "Exp", 0, "softplus"),
-                                      ("erf.default(%p_m_w,)", "Erf", 0, None),
-                                      ("elu.default(%p_m_w, 1.5, 2.0)", "Elu", 3, "left out the scales"),
-                                      ("elu.default(%p_m_w, 1.5)", "Elu", 0, None)):
-        made = [node("%e = aten." + call, op, ["m.w"], ["e"]), helper.make_node("Mul", ["x", "e"], ["z"]), *summed("z")]
-        code, said = case.compile(model_of(made, {"m.w": [1.0] * 3}, told))
-        expect(call, code == code_of and (warned in said if warned else not said), said)
-
-
 # --- nonsense ---------------------------------------------------------------------------------------------------------
 def check_nonsense(case):
     odd = ["", "#", "# outputs", ":", "::::", "p: PARAMETER target='", "p: PARAMETER target=''", "p:", "p: ",
