@@ -104,6 +104,7 @@ typedef struct tc_footprint {
     uint64_t arena, bound; /* allocated; the most that is live at one time */
     uint64_t tables;       /* for knowing graph and plan, about */
     const char *missing;   /* an op without kernel: with it, there is no run. In the context's arena. NULL: none */
+    uint64_t work;         /* of placing it: a count, about 10 ns each */
 } tc_footprint;
 
 /* What passes ask of the runtime, which they do not know: the program hands it in. */

@@ -108,6 +108,7 @@ static tc_status plan_dry(tempo_session *s, const bool *bound, const tc_node_mem
         out->arena = plan->packing.bytes;
         out->bound = plan->packing.live.peak_bytes;
         out->tables = count_tables(s, plan);
+        out->work = plan->packing.work;
         if (nodes)
             note_launches(nodes, plan);
     }

@@ -205,10 +205,12 @@ static tc_plan_status pack(rt_plan *plan) {
     set_roots(plan);
     offer_all(plan);
     status = tc_plan_pack(p, 0, &other);
+    other.work += plan->packing.work;
     if (status == TC_PLAN_OK && other.bytes < plan->packing.bytes) {
         plan->packing = other;
         return status;
     }
+    plan->packing.work = other.work;
     *p = packed;
     plan->cap_choices = packed.n_choices;
     for (uint32_t i = 0; i < plan->n_storages; i++) {

@@ -121,6 +121,7 @@ typedef struct rt_foreseen {
     bool planned;           /* all shapes are known, and so the next two: */
     uint64_t arena, bound;  /* bytes that it allocates for all that it computes; the most that are live at one time */
     uint64_t tables;        /* and about what it takes beside that, inputs and weights for knowing graph and plan */
+    uint64_t work;          /* of placing it, as tc_plan_packing counts */
     const tc_diag *missing; /* [n_missing] why nodes cannot run: no kernel (counted as one without workspace), or a
                                shape that only the data decides. Until the next call */
     size_t n_missing;

@@ -32,7 +32,7 @@ tc_status tempoc_foresee(tc_ctx *ctx, tc_model *model, int64_t threads, const tc
         status = tempoc_tell_few(ctx, n_diags);
     }
     *out_planned = known && seen.planned;
-    *out_footprint = (tc_footprint){.arena = seen.arena, .bound = seen.bound};
+    *out_footprint = (tc_footprint){.arena = seen.arena, .bound = seen.bound, .work = seen.work};
     tempo_close(session);
     return status;
 }

@@ -149,6 +149,7 @@ typedef struct job {
     tc_arena *arena;
     tc_plan_summary *s;
     uint64_t wanted;
+    uint32_t part;         /* of the time, as tc_aim has it */
     const tc_costs *costs; /* NULL: not open yet */
     tc_beginning begin;
     tc_budget b;
@@ -235,7 +236,7 @@ static tc_status apply(const job *j) {
 /* The best plan, and the curve where one is wanted. A budget below the floor is refused without it. */
 static tc_status search(job *j, tc_plan *out_plan) {
     tc_pass_env *env = j->env;
-    const tc_aim aim = {.wanted = j->wanted, .label = ""};
+    const tc_aim aim = {.wanted = j->wanted, .part = j->part, .label = ""};
     bool is_refused = j->wanted > 0 && j->wanted < j->s->floor && !env->options->best_effort;
     bool drawn = env->options->pareto > 0 && !is_refused;
     uint64_t initial = 0;
@@ -332,7 +333,9 @@ static tc_status repeat(job *j, const job *chosen) {
 /* The curve is that of the search whose plan is chosen, so that the plan is one of its points. */
 static tc_status choose(job *j, job *recipe, job *forms) {
     const job *best = forms;
+    j->part = j->env->options->remat_time > 0 ? 2 : 0; /* the two share what is told */
     recipe->wanted = j->wanted;
+    recipe->part = j->part;
     TC_TRY(begin_apart(j, TC_BEGIN_FORMS, forms));
     TC_TRY(look(forms));
     if (!forms->s->stopped && (!forms->s->met || j->wanted == 0)) {

@@ -8,9 +8,19 @@
 
 /* A search takes this many seconds unless it is told; each further round a third, but the second one, which goes on
  * from a whole search and mostly finds what fits, two. Where it is told, all rounds share what it is told: the first
- * one has half. To make a graph of a schedule and to plan it costs as much as so many steps for each node. The guard is
- * so many times as long, and some seconds more: short searches, too, are to end by their steps on a busy machine. */
-enum { ROUNDS = 4, SECONDS = 4, THIRDS = 3, STEPS_A_SECOND = 1000000, STEPS_A_NODE = 16, GUARD = 6, GRACE = 10 };
+ * one has half. To make a graph of a schedule costs as much as so many steps for each node, to plan it as much as a
+ * step for so much of its work. The guard is so many times as long, and some seconds more: short searches, too, are to
+ * end by their steps on a busy machine. */
+enum {
+    ROUNDS = 4,
+    SECONDS = 4,
+    THIRDS = 3,
+    STEPS_A_SECOND = 1000000,
+    STEPS_A_NODE = 16,
+    WORK_A_STEP = 100,
+    GUARD = 6,
+    GRACE = 10
+};
 
 typedef struct search {
     tc_pass_env *env;
@@ -76,6 +86,7 @@ tc_status tc_budget_measure(tc_pass_env *env, tc_model *model, const tc_budget *
     tc_budget_emit(clone->graph, budget, plan->steps, plan->n_steps, NULL);
     tc_status status = tc_budget_foresee(env, scratch, clone, &memories, &footprint);
     plan->arena = footprint.arena;
+    plan->work = footprint.work;
     tc_model_destroy(clone);
     tc_arena_destroy(scratch);
     return status;
@@ -149,7 +160,7 @@ static tc_status run_round(search *x, uint64_t budget, bool *out_met) {
     TC_TRY(run_search(x, &x->b->problem, budget, seconds, from, n_from, &x->last));
     *out_met = x->last.live.peak_bytes <= budget;
     TC_TRY(tc_budget_measure(x->env, x->model, x->b, &x->last));
-    spend(x, (uint64_t)x->last.n_steps * STEPS_A_NODE);
+    spend(x, (uint64_t)x->last.n_steps * STEPS_A_NODE + x->last.work / WORK_A_STEP);
     if (is_better(x, &x->last))
         x->best = x->last;
     return TC_OK;

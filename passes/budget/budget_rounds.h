@@ -8,6 +8,7 @@ typedef struct tc_plan {
     uint32_t n_steps;
     tc_remat_live live; /* as the problem counts */
     uint64_t arena;     /* as the runtime does */
+    uint64_t work;      /* of placing it: tc_footprint */
 } tc_plan;
 
 typedef struct tc_aim {
