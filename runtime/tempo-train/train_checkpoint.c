@@ -240,7 +240,8 @@ static tc_status make_dir(tc_ctx *ctx, tc_arena *arena, const char *dir) {
         (void)train_sync_folder(within(arena, dir, "..")); /* the first checkpoint tells what is wrong with the disk */
     else if (errno != EEXIST)
         return train_folder_error(ctx, "make the folder", dir);
-    return access(dir, R_OK | W_OK | X_OK) == 0 ? TC_OK : train_folder_error(ctx, "write to", dir);
+    const char *inside = within(arena, dir, "."); /* which a file has not */
+    return access(inside, R_OK | W_OK | X_OK) == 0 ? TC_OK : train_folder_error(ctx, "write to", dir);
 }
 
 static tc_status find_newest(tc_ctx *ctx, tc_arena *arena, const char *dir, train_lock *out_lock, int64_t *out_newest) {

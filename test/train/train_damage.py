@@ -116,6 +116,7 @@ def read_only():
     os.chmod(t.path("fixed"), 0o755)
     check_kept("fixed", kept, "read-only")
     check_end("fixed", "read-only")
+    run("model.onnxt", None, 5, ["Not a directory"])
 
 
 def flipped_bits():
