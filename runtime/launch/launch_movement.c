@@ -399,9 +399,9 @@ tc_status rt_launch_pad(rt_launcher *launcher, const tc_node *node, rt_launch *l
         n_map += out->dims[d];
     map = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)n_map + 1);
     rt_add_table(launcher, map, (size_t)n_map * sizeof *map, &p->maps);
-    for (int d = 0; d < inp->rank; d++) { /* what is cut off at one end is not repeated at the other */
-        int64_t end = out->dims[d] - inp->dims[d] - begins[d], cut = begins[d] < 0 ? -begins[d] : 0;
-        int64_t size = inp->dims[d] - cut + (end < 0 ? end : 0);
+    for (int d = 0; d < inp->rank; d++) { /* wrapped is what is not cut off, as in PyTorch */
+        int64_t end = out->dims[d] - inp->dims[d] - begins[d], cut = mode == 'w' && begins[d] < 0 ? -begins[d] : 0;
+        int64_t size = inp->dims[d] - cut + (mode == 'w' && end < 0 ? end : 0);
         for (int64_t i = 0; i < out->dims[d]; i++) {
             int64_t source = pad_source(i - begins[d] - cut, size > 0 ? size : 0, mode);
             *map++ = source < 0 ? source : source + cut;

@@ -85,8 +85,9 @@ def sizes():
     for pads in (I(LEAST, 0, -1, 0), I(-5, 0, 0, 0), I(LEAST, 0, 0, 0)):
         refused(BAD, "Pad", X, pads, says=("negative",))
     check(one("Pad", X, I(LEAST, 0, MOST, 0)).tolist() == np.zeros((3, 4)).tolist(), "Pad from far off")
-    for mode, last in (("wrap", [3, 4]), ("edge", [5, 5]), ("reflect", [4, 3])):  # of what is left, as in PyTorch
-        check(one("Pad", F(1, 2, 3, 4, 5), I(-2, 2), attrs=f'<mode = "{mode}">').tolist() == [3, 4, 5, *last], mode)
+    for mode, cut, want in (("wrap", -2, [3, 4, 5, 3, 4]), ("edge", -2, [3, 4, 5, 5, 5]), ("edge", -5, [5, 5]),
+                            ("reflect", -2, [3, 4, 5, 4, 3]), ("reflect", -4, [5, 4, 3])):  # PyTorch's
+        check(one("Pad", F(1, 2, 3, 4, 5), I(cut, 2), attrs=f'<mode = "{mode}">').tolist() == want, f"{mode} {cut}")
     refused(LIMIT, "Range", np.int64(0), np.int64(2**62), np.int64(1), type="int64")
     refused(LIMIT, "Range", np.int64(LEAST), np.int64(MOST), np.int64(1), type="int64")
     check(one("Range", np.int64(MOST), np.int64(LEAST), np.int64(LEAST), type="int64").tolist() == [MOST, -1],
