@@ -83,7 +83,7 @@ bool rule_same_constant(const tc_value *a, const tc_value *b) {
  * integers mean just that number. */
 static bool is_near(double value, double want, tc_dtype dtype) {
     double tolerance = dtype == TC_FLOAT16 ? 0x1p-10 : dtype == TC_BFLOAT16 ? 0x1p-7 : RULE_TOLERANCE;
-    return value == want || fabs(value - want) <= tolerance * fabs(want);
+    return value == want || (isnan(value) && isnan(want)) || fabs(value - want) <= tolerance * fabs(want);
 }
 
 static bool match_number(rule_match *m, const goal *g) {

@@ -225,9 +225,9 @@ static tc_status parse_operand(parser *p, rule_operand *operand) {
         operand->kind = OPERAND_INTS;
         return rule_parse_ints(p, &operand->ints, &operand->sizes, &operand->n_ints);
     }
-    if (p->tok.kind == T_NUMBER || rule_is_word(p, "inf")) {
+    if (p->tok.kind == T_NUMBER || rule_is_word(p, "inf") || rule_is_word(p, "nan")) {
         operand->kind = OPERAND_NUMBER;
-        operand->number = p->tok.kind == T_NUMBER ? p->tok.number : (double)INFINITY;
+        operand->number = p->tok.kind == T_NUMBER ? p->tok.number : (double)(rule_is_word(p, "inf") ? INFINITY : NAN);
         operand->integral = p->tok.kind == T_NUMBER && p->tok.integral;
         return rule_next(p);
     }

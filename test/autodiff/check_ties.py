@@ -45,6 +45,8 @@ FAR = [[0.0, 200], [0, 30], [1, 0]]
 CENTERED = "m = ReduceMean <keepdims = 1> (x, rows) c = Sub (x, m) q = Mul (c, c)"
 CHANCES = "p = Sigmoid (x) n = Sub (one, p) a = Log (p) b = Log (n)"
 WEIGHED = "s = Sub (one, t) u = Mul (t, {}) v = Mul (s, {}) w = Add (u, v) y = Neg (w)"
+ANGLE = "q = Div ({0}, {1}) a = Atan (q) g = Greater ({0}, zero) o = Add (a, pi) u = Sub (a, pi) b = Where (g, o, u) " \
+        "l = Less ({1}, zero) w = Where (l, b, a) n = IsNaN (w) y = Where (n, zero, w)"
 GRAPHS = [  # PyTorch's function, the nodes that exporters write of it, x, the gradient of the results' sum
     ("std", CENTERED + "v = ReduceMean <keepdims = 0> (q, rows) w = Mul (v, three) d = Div (w, two) y = Sqrt (d)",
      CONSTANT, [[0, 0, 0], [.0662266, -.5298129, .4635863]]),
@@ -68,12 +70,23 @@ GRAPHS = [  # PyTorch's function, the nodes that exporters write of it, x, the g
      [[1, -1], [1, -1], [.2689414, -.2689414]]),
     ("scaled_dot_product_attention's softmax, guarded", "u = Add (x, mask) p = Softmax (u) n = IsNaN (p) "
      "w = Where (n, zero, p) y = Mul (w, first)", [[1.0, 2], [0, 1]], [[0, 0], [.1966119, -.1966119]]),
+    ("atan2(x, sides)", ANGLE.format("x", "sides"), [0.0, 2, 1, 1], [0, 0, .5, -.5]),
+    ("atan2(sides, x)", ANGLE.format("sides", "x"), [0.0, 2, 0, -1], [0, 0, -1, .5]),
+    ("sinc", "u = Mul (x, pi) s = Sin (u) d = Div (s, u) z = Equal (x, zero) y = Where (z, one, d)", [0.0, .5, -1],
+     [0, -1.2732396, 1]),
+    ("xlogy(x, bases) * read", "l = Log (bases) m = Mul (x, l) n = IsNaN (bases) w = Where (n, bases, m) "
+     "z = Equal (x, zero) o = Where (z, x, w) y = Mul (o, read)", [0.0] * 5 + [1],
+     [0, 0, -4.6051702, .6931472, np.inf, 0]),
+    ("xlogy(x, exp(3))", "m = Mul (x, three) z = Equal (x, zero) y = Where (z, x, m)", [0.0, 1], [3, 3]),
+    ("xlog1py(x, exp(x))", "b = Exp (x) c = Add (b, one) l = Log (c) m = Mul (x, l) z = Equal (x, zero) "
+     "w = Where (z, zero, m) n = IsNaN (b) y = Where (n, nan, w)", [0.0, 1], [.6931472, 2.0443203]),
     ("softmax", "u = Add (x, mask) p = Softmax (u) y = Mul (p, first)", [[1.0, 2], [0, 1]],
      [[np.nan, np.nan], [.1966119, -.1966119]]),
 ]
 NUMBERS = {"rows": [1], "at": [1, 1, 1, 2], "none": [0.0] * 4, "lowest": [-3.4028235e38] * 4, "one": 1.0, "two": 2.0,
            "three": 3.0, "four": 4.0, "third": 1 / 3, "quarter": 0.25, "least": -100.0, "zero": 0.0, "t": LABELS,
-           "first": [1.0, 0], "mask": [[-np.inf, -np.inf], [0, 0]]}
+           "pi": np.pi, "sides": [0.0, 0, 1, -1], "bases": [-1, 0, .01, 2, np.inf, 0], "read": [1] * 5 + [0],
+           "nan": np.nan, "first": [1.0, 0], "mask": [[-np.inf, -np.inf], [0, 0]]}
 
 
 def gradient_of(tempoc, nodes, weights):

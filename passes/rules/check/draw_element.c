@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-typedef enum domain { REAL, ABOVE_ZERO, BELOW_ONE, ABOVE_ONE, RATIO, STEP } domain;
+typedef enum domain { REAL, COMPARED, ABOVE_ZERO, BELOW_ONE, ABOVE_ONE, RATIO, STEP } domain;
 
-/* Where an op is defined, and far enough from its poles. */
+/* Where an op is defined, and far enough from its poles; COMPARED is everywhere, and often at 0 or 1. */
 static const struct {
     const char *op;
     uint32_t operand;
@@ -22,8 +22,11 @@ static const struct {
     {"DotProductAttentionGrad", 7, RATIO},
     {"Dropout", 1, RATIO},
     {"DropoutGrad", 2, RATIO},
+    {"Equal", 0, COMPARED},
     {"Log", 0, ABOVE_ZERO},
+    {"MulOrZero", 0, COMPARED},
     {"Pow", 0, ABOVE_ZERO},
+    {"Sinc", 0, COMPARED},
     {"Slice", 4, STEP},
     {"Sqrt", 0, ABOVE_ZERO},
     {"Tan", 0, BELOW_ONE},
@@ -66,6 +69,8 @@ static double element(rule_instance *inst, tc_dtype dtype, domain where, const r
         bool is_unsigned = dtype == TC_UINT8 || dtype == TC_UINT16 || dtype == TC_UINT32 || dtype == TC_UINT64;
         return (double)rule_dice_below(dice, 9) - (is_unsigned ? 0 : 4);
     }
+    if (where == COMPARED && rule_dice_percent(dice, 30))
+        return edge_numbers[rule_dice_below(dice, 2)];
     double x = rule_dice_normal(dice);
     if (need && need->divides)
         return (x < 0 ? -1 : 1) * (1 + rule_dice_unit(dice));
@@ -109,7 +114,7 @@ void rule_draw_elements(rule_instance *inst, const tc_node *node, uint32_t index
  * rows that a mask excludes from a softmax. */
 void rule_draw_edges(rule_instance *inst, rule_input *input, const tc_node *node, uint32_t index,
                      const rule_need *need) {
-    if (domain_of(node, index) != REAL || (need && (need->divides || need->flags)))
+    if (domain_of(node, index) > COMPARED || (need && (need->divides || need->flags)))
         return;
     rule_dice *dice = &inst->dice;
     bool adds = (need && need->added) || tc_node_is(node, "", "Add") || tc_node_is(node, "", "Where") ||

@@ -231,6 +231,33 @@ static int chosen(gen *g, int scores, int mask, int fill, bool excluded) {
                    v.dims, bound);
 }
 
+/* atan2, sinc, x log b of a number b and of others, and x log(b + 1), as PyTorch's exporters write them. */
+static int add_special(gen *g, const fz_row *row) {
+    (void)row;
+    int x = start(g, 1, 4, false), zero = fz_number(g, 0), how = fz_below(g, 5);
+    if (x == NONE)
+        return NONE;
+    double bound = fz_at(g, x)->high, pi = near(g, acos(-1));
+    if (how == 0) {
+        int y = plus(g, x, 0.5), turn = fz_unary(g, "Atan", NULL, fz_binary(g, "Div", y, x, INFINITY), 2);
+        int more = plus(g, turn, pi), less = fz_binary(g, "Sub", turn, fz_number(g, pi), 6);
+        int back = chosen(g, less, fz_compare(g, "Greater", y, zero), more, true);
+        return chosen(g, turn, fz_compare(g, "Less", x, zero), back, true);
+    }
+    int none = fz_compare(g, "Equal", x, zero);
+    if (how == 1) {
+        int u = times(g, x, pi), s = fz_unary(g, "Sin", NULL, u, 1), one = fz_number(g, near(g, 1));
+        return chosen(g, fz_binary(g, "Div", s, u, 1), none, one, true);
+    }
+    int b = fz_unary(g, "Exp", NULL, x, exp(bound)), more = how == 4 ? plus(g, b, near(g, 1)) : b;
+    int log = how == 2 ? fz_number(g, 0.75) : fz_unary(g, "Log", NULL, more, bound + 1);
+    int y = fz_either(g, "Mul", x, log, bound * (bound + 1));
+    int nan = fz_call(g, "IsNaN", NULL, FZ_IN(b), FZ_BOOL, fz_at(g, b)->rank, fz_at(g, b)->dims, 1);
+    y = how == 3 ? chosen(g, y, nan, b, true) : y;
+    y = chosen(g, y, none, how == 4 ? zero : x, true);
+    return how == 4 ? chosen(g, y, nan, fz_number(g, NAN), true) : y;
+}
+
 /* A bias before the mask, scores that no cap lets grow, and a softmax that takes each row's largest score away. */
 static int bounded(gen *g, int s) {
     int how = fz_below(g, 4);
@@ -377,5 +404,6 @@ const fz_row fz_patterns[] = {
     {"x sigmoid(x)", 4, add_swish, 0, 0, NULL},         {"layer normalization", 5, add_layer_norm, 0, 0, NULL},
     {"RMS normalization", 5, add_rms_norm, 0, 0, NULL}, {"block", 6, add_block, 0, 0, NULL},
     {"attention", 8, add_attention, 0, 0, NULL},        {"embedding", 2, add_embedding, 0, 0, NULL},
+    {"atan2 and others", 3, add_special, 0, 0, NULL},
 };
 const int fz_n_patterns = sizeof fz_patterns / sizeof *fz_patterns;
