@@ -1,6 +1,6 @@
 /* restore_faults.c: what the dynamo exporter writes otherwise than PyTorch computes it, as the call still tells: a
- * divisor of average pooling, which is put back, gradients that stop at torch.normal; and what is only told, for the
- * file is right for most numbers. */
+ * divisor of average pooling, which is put back, gradients of xlogy at 0, and those that stop at torch.normal; and what
+ * is only told, for the file is right for most numbers. */
 #include "../../compiler/ops.h"
 #include "../stop_gradient.h"
 #include "restore_nodes.h"
@@ -84,6 +84,22 @@ static void stop_draw(const tc_restore *r, const tc_restore_call *entry) {
     tc_hint(r->env->ctx, "mean + std * torch.randn_like(std) passes them");
 }
 
+/* aten.xlogy.Tensor(%x, %b) as Where(x == 0, x, Where(isnan(b), b, x log b)), whose gradient at 0 is 1 for log b. */
+static void restore_xlogy(const tc_restore *r, const tc_restore_call *entry) {
+    tc_node *choice = entry->nodes[entry->n - 1];
+    const tc_value *inner = tc_node_is(choice, "", "Where") ? tc_input(choice, 2) : NULL;
+    if (inner && inner->producer && tc_node_is(inner->producer, "", "Where"))
+        inner = tc_input(inner->producer, 2);
+    if (!inner || !inner->producer || !tc_node_is(inner->producer, "", "Mul"))
+        return;
+    tc_node *product = tc_node_create(r->graph, TC_TEMPO_DOMAIN, "MulOrZero", 2, 1);
+    product->name = choice->name;
+    for (uint32_t i = 0; i < 2; i++)
+        tc_node_set_input(product, i, tc_input(inner->producer, i));
+    tc_node_insert_before(product, choice);
+    tc_node_set_output(product, 0, tc_node_take_output(choice, 0));
+}
+
 /* Operations for which it matters that a number is not quite 0, and the argument that it is for. */
 static const struct {
     const char *operation;
@@ -129,6 +145,8 @@ tc_status tc_restore_faults(tc_restore *r) {
             TC_TRY(restore_divisor(r, entry));
         if (tc_torch_call_is(&entry->call, "aten.elu"))
             TC_TRY(check_elu(r, entry));
+        if (tc_torch_call_is(&entry->call, "aten.xlogy"))
+            restore_xlogy(r, entry);
         if (tc_torch_call_is(&entry->call, "aten.normal"))
             stop_draw(r, entry);
         tell_overflow(r, entry);

@@ -74,10 +74,6 @@ GRAPHS = [  # PyTorch's function, the nodes that exporters write of it, x, the g
     ("atan2(sides, x)", ANGLE.format("sides", "x"), [0.0, 2, 0, -1], [0, 0, -1, .5]),
     ("sinc", "u = Mul (x, pi) s = Sin (u) d = Div (s, u) z = Equal (x, zero) y = Where (z, one, d)", [0.0, .5, -1],
      [0, -1.2732396, 1]),
-    ("xlogy(x, bases) * read", "l = Log (bases) m = Mul (x, l) n = IsNaN (bases) w = Where (n, bases, m) "
-     "z = Equal (x, zero) o = Where (z, x, w) y = Mul (o, read)", [0.0] * 5 + [1],
-     [0, 0, -4.6051702, .6931472, np.inf, 0]),
-    ("xlogy(x, exp(3))", "m = Mul (x, three) z = Equal (x, zero) y = Where (z, x, m)", [0.0, 1], [3, 3]),
     ("xlog1py(x, exp(x))", "b = Exp (x) c = Add (b, one) l = Log (c) m = Mul (x, l) z = Equal (x, zero) "
      "w = Where (z, zero, m) n = IsNaN (b) y = Where (n, nan, w)", [0.0, 1], [.6931472, 2.0443203]),
     ("softmax", "u = Add (x, mask) p = Softmax (u) y = Mul (p, first)", [[1.0, 2], [0, 1]],
@@ -85,8 +81,8 @@ GRAPHS = [  # PyTorch's function, the nodes that exporters write of it, x, the g
 ]
 NUMBERS = {"rows": [1], "at": [1, 1, 1, 2], "none": [0.0] * 4, "lowest": [-3.4028235e38] * 4, "one": 1.0, "two": 2.0,
            "three": 3.0, "four": 4.0, "third": 1 / 3, "quarter": 0.25, "least": -100.0, "zero": 0.0, "t": LABELS,
-           "pi": np.pi, "sides": [0.0, 0, 1, -1], "bases": [-1, 0, .01, 2, np.inf, 0], "read": [1] * 5 + [0],
-           "nan": np.nan, "first": [1.0, 0], "mask": [[-np.inf, -np.inf], [0, 0]]}
+           "pi": np.pi, "sides": [0.0, 0, 1, -1], "nan": np.nan, "first": [1.0, 0],
+           "mask": [[-np.inf, -np.inf], [0, 0]]}
 
 
 def gradient_of(tempoc, nodes, weights):

@@ -42,6 +42,19 @@ def check_normal(case):
                ("torch.normal" in said) == (slope == 1), said)
 
 
+def check_xlogy(case):
+    """Where x w is 0: PyTorch's gradients, and those of the same nodes of another call."""
+    weights = {"m.w": [0.0, 0.0, 1.0], "bases": [0.01, 2.0, 2.0], "zero": [0.0]}
+    logs = np.log(weights["bases"])
+    for call, slope in (("xlogy.Tensor(%xw, %b)", logs), ("where.self(%z, %xw, %u)", [1, 1, logs[2]])):
+        made = [XW, node("%l = aten.log.default(%b)", "Log", ["bases"], ["l"])]
+        made += [node("%y = aten." + call, op, read, [result]) for op, read, result in (
+            ("Mul", ["xw", "l"], "p"), ("IsNaN", ["bases"], "n"), ("Where", ["n", "bases", "p"], "u"),
+            ("Equal", ["xw", "zero"], "z"), ("Where", ["z", "xw", "u"], "y"))]
+        code, said = case.compile(model_of([*made, *summed("y", False)], weights, TOLD))
+        expect(call, code == 0 and close(case.run(X.astype(np.float32))["m.w_grad"], X.sum(0) * slope), said)
+
+
 def check_given_statistics(case):
     """Running statistics that the program computes: a norm that trains takes those of the batch all the same."""
     weights = {"m.w": [1.0, 2.0, 3.0], "zero": [0.0] * 3, "one": [1.0] * 3}

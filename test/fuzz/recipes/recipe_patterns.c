@@ -231,10 +231,10 @@ static int chosen(gen *g, int scores, int mask, int fill, bool excluded) {
                    v.dims, bound);
 }
 
-/* atan2, sinc, x log b of a number b and of others, and x log(b + 1), as PyTorch's exporters write them. */
+/* atan2, sinc and x log(b + 1), as PyTorch's exporters write them. */
 static int add_special(gen *g, const fz_row *row) {
     (void)row;
-    int x = start(g, 1, 4, false), zero = fz_number(g, 0), how = fz_below(g, 5);
+    int x = start(g, 1, 4, false), zero = fz_number(g, 0), how = fz_below(g, 3);
     if (x == NONE)
         return NONE;
     double bound = fz_at(g, x)->high, pi = near(g, acos(-1));
@@ -249,13 +249,11 @@ static int add_special(gen *g, const fz_row *row) {
         int u = times(g, x, pi), s = fz_unary(g, "Sin", NULL, u, 1), one = fz_number(g, near(g, 1));
         return chosen(g, fz_binary(g, "Div", s, u, 1), none, one, true);
     }
-    int b = fz_unary(g, "Exp", NULL, x, exp(bound)), more = how == 4 ? plus(g, b, near(g, 1)) : b;
-    int log = how == 2 ? fz_number(g, 0.75) : fz_unary(g, "Log", NULL, more, bound + 1);
-    int y = fz_either(g, "Mul", x, log, bound * (bound + 1));
+    int b = fz_unary(g, "Exp", NULL, x, exp(bound));
+    int log = fz_unary(g, "Log", NULL, plus(g, b, near(g, 1)), bound + 1);
     int nan = fz_call(g, "IsNaN", NULL, FZ_IN(b), FZ_BOOL, fz_at(g, b)->rank, fz_at(g, b)->dims, 1);
-    y = how == 3 ? chosen(g, y, nan, b, true) : y;
-    y = chosen(g, y, none, how == 4 ? zero : x, true);
-    return how == 4 ? chosen(g, y, nan, fz_number(g, NAN), true) : y;
+    int y = chosen(g, fz_either(g, "Mul", x, log, bound * (bound + 1)), none, zero, true);
+    return chosen(g, y, nan, fz_number(g, NAN), true);
 }
 
 /* A bias before the mask, scores that no cap lets grow, and a softmax that takes each row's largest score away. */
