@@ -16,11 +16,14 @@
 #include "../compiler/ops.h"
 #include <string.h>
 
-enum { OF_DATA = 1, OF_WEIGHTS = 2 }; /* what a value depends on */
-enum { MOST_STEPS = 2000 };           /* of one scalar */
+/* What a value depends on. OF_ALL: it has no axis of samples, but is of them, as the sum of a mask is; OF_OTHERS: its
+ * elements are of one sample each, and depend on others: they were multiplied by such a number. */
+enum { OF_DATA = 1, OF_WEIGHTS = 2, OF_ALL = 4, OF_OTHERS = 8 };
+enum { MOST_STEPS = 2000 }; /* of one scalar */
 
 typedef struct term {
     tc_value *value, *scale; /* scale NULL: 1 */
+    tc_value *weights;       /* of the value's elements, which are summed; NULL: 1 */
     tc_node *user;           /* reads it as operand `index`; NULL: it is the scalar itself */
     uint32_t index;
     tc_value *count; /* NULL: samples */
@@ -52,6 +55,58 @@ static uint8_t own_dependence(const tc_value *value) {
     return (uint8_t)((is_given ? OF_DATA : 0) | (tc_may_be_trained(value) ? OF_WEIGHTS : 0));
 }
 
+static bool is_one(const tc_value *value) {
+    uint64_t count = 1;
+    for (int i = 0; i < tc_value_rank(value); i++)
+        count *= tc_dim_is_const(value->type->dims[i]) ? (uint64_t)value->type->dims[i].value : 2;
+    return tc_value_rank(value) >= 0 && count == 1;
+}
+
+static bool is_of_samples(const tc_value *input) {
+    return (own_dependence(input) & OF_DATA) && tc_value_rank(input) >= 1;
+}
+
+/* Whether samples still have an axis: no size is known to depend on them where all are numbers. */
+static bool has_samples(const tc_graph *graph, const tc_value *value) {
+    bool all_known = true, known = true;
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (is_of_samples(graph->inputs[i]))
+            all_known = all_known && tc_dim_is_const(graph->inputs[i]->type->dims[0]);
+    for (int i = 0; i < tc_value_rank(value); i++)
+        known = known && tc_dim_is_const(value->type->dims[i]);
+    return all_known || !known;
+}
+
+/* Samples by samples, as similarities are. */
+static bool is_of_pairs(const tc_graph *graph, const tc_value *value) {
+    for (uint32_t i = 0; tc_value_rank(value) >= 2 && i < graph->n_inputs; i++) {
+        int axes = 0;
+        for (int k = 0; is_of_samples(graph->inputs[i]) && k < tc_value_rank(value); k++)
+            axes += !tc_dim_is_const(value->type->dims[k]) &&
+                    tc_dim_equal(value->type->dims[k], graph->inputs[i]->type->dims[0]);
+        if (axes >= 2)
+            return true;
+    }
+    return false;
+}
+
+static uint8_t result_dependence(const tc_graph *graph, const uint8_t *found, const tc_node *node,
+                                 const tc_value *result, uint8_t on) {
+    bool is_apart = is_one(result) || (tc_value_rank(result) >= 0 && !has_samples(graph, result));
+    if (tc_node_has(node, TC_SHAPE_ONLY))
+        return on & OF_DATA;
+    if (!(on & OF_DATA) || is_apart)
+        return on | (is_apart && (on & OF_DATA) ? OF_ALL : 0);
+    if (is_of_pairs(graph, result))
+        on |= OF_OTHERS;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const tc_value *by = tc_input(node, i);
+        if (by && (found[by->id] & OF_ALL) && tc_dtype_is_float(tc_value_dtype(by)))
+            on |= OF_OTHERS;
+    }
+    return on & (uint8_t)~OF_ALL;
+}
+
 static const uint8_t *find_dependences(tc_arena *arena, const tc_graph *graph) {
     uint8_t *found = TC_NEW_ARRAY(arena, uint8_t, graph->model->next_id + 1);
     for (uint32_t i = 0; i < graph->n_inputs; i++)
@@ -64,7 +119,7 @@ static const uint8_t *find_dependences(tc_arena *arena, const tc_graph *graph) {
             on |= tc_input(node, i) ? found[tc_input(node, i)->id] : 0;
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i])
-                found[node->outputs[i]->id] = tc_node_has(node, TC_SHAPE_ONLY) ? on & OF_DATA : on;
+                found[node->outputs[i]->id] = result_dependence(graph, found, node, node->outputs[i], on);
     }
     return found;
 }
@@ -92,19 +147,13 @@ static void add_sum(counting *c, term t) {
 }
 
 static term operand(const term *t, tc_node *node, uint32_t index) {
-    return (term){.value = tc_input(node, index), .scale = t->scale, .user = node, .index = index};
+    return (term){
+        .value = tc_input(node, index), .scale = t->scale, .weights = t->weights, .user = node, .index = index};
 }
 
 static void scale_by(counting *c, term *t, const char *op, tc_value *by) {
-    tc_value *scale = t->scale ? t->scale : tc_grad_scalar(&c->g, tc_value_dtype(by), 1);
-    t->scale = TC_OP(&c->g, op, scale, by);
-}
-
-static bool is_one(const tc_value *value) {
-    uint64_t count = 1;
-    for (int i = 0; i < tc_value_rank(value); i++)
-        count *= tc_dim_is_const(value->type->dims[i]) ? (uint64_t)value->type->dims[i].value : 2;
-    return tc_value_rank(value) >= 0 && count == 1;
+    tc_value *scale = t->scale ? t->scale : tc_grad_scalar(&c->g, TC_FLOAT, 1);
+    t->scale = TC_OP(&c->g, op, scale, tc_grad_cast(&c->g, by, TC_FLOAT));
 }
 
 /* --- counts ----------------------------------------------------------------------------------- */
@@ -143,7 +192,8 @@ static void weigh_loss(counting *c, term t, tc_node *node) {
     bool mixed = ignores && tc_attr_float(node, "z_loss", 0) != 0; /* two means, of labels and of rows */
     if (strcmp(reduction, "sum") == 0)
         add_sum(c, t);
-    else if (strcmp(reduction, "mean") != 0 || mixed || depends(c, labels, OF_WEIGHTS))
+    else if (strcmp(reduction, "mean") != 0 || mixed || depends(c, labels, OF_WEIGHTS) ||
+             depends(c, tc_input(node, 0), OF_OTHERS))
         add_unknown(c, t, node);
     else
         add_counted(c, t, count_labels(c, node, labels, weights));
@@ -235,13 +285,21 @@ static void weigh_division(counting *c, term t, tc_node *node) {
 
 /* --- one op after the other ------------------------------------------------------------------- */
 
+/* One for each of the value's elements. */
+static bool are_weights(const tc_value *by, const tc_value *value) {
+    return tc_value_rank(by) == 1 && tc_same_shape(by, value);
+}
+
 /* A mean of all rows times all by those that a mask picks (masked_sums.c), or a sum times 1 / y. */
 static void weigh_product(counting *c, term t, tc_node *node) {
     for (uint32_t i = 0; i < 2; i++) {
         tc_value *by = tc_input(node, 1 - i);
-        if (!depends(c, by, OF_DATA) && is_one(by)) {
+        if (!depends(c, by, OF_DATA) && (is_one(by) || (!t.weights && are_weights(by, t.value)))) {
             term x = operand(&t, node, i);
-            scale_by(c, &x, "Mul", by);
+            if (is_one(by))
+                scale_by(c, &x, "Mul", by);
+            else
+                x.weights = by;
             weigh(c, x);
             return;
         }
@@ -280,54 +338,106 @@ static void weigh_choice(counting *c, term t, tc_node *node) {
     add_unknown(c, t, node);
 }
 
-/* Whether samples still have an axis: no size is known to depend on them where all are numbers. */
-static bool has_samples(const counting *c, const tc_value *value) {
-    bool all_known = true, known = true;
-    for (uint32_t i = 0; i < c->graph->n_inputs; i++) {
-        const tc_value *input = c->graph->inputs[i];
-        if (!(own_dependence(input) & OF_DATA) || tc_value_rank(input) < 1)
-            continue;
-        all_known = all_known && tc_dim_is_const(input->type->dims[0]);
-    }
-    for (int i = 0; i < tc_value_rank(value); i++)
-        known = known && tc_dim_is_const(value->type->dims[i]);
-    return all_known || !known;
-}
-
-/* (x / y).sum(), y of data */
-static tc_node *divided(const counting *c, const tc_value *x) {
-    static const char *const through[] = {"Neg", "Reshape", "Cast", "Unsqueeze", "Squeeze"};
+/* y of data, by which (x / y).sum() divides x, that depends on no other sample but by y: of (x w / y).sum(), too. */
+static tc_value *divisor_of(const counting *c, const tc_value *x) {
+    static const char *const through[] = {"Neg", "Reshape", "Cast", "Unsqueeze", "Squeeze", "Expand"};
     while (x && x->producer) {
-        bool passes = false;
-        if (tc_node_is(x->producer, "", "Div") && depends(c, tc_input(x->producer, 1), OF_DATA))
-            return is_one(tc_input(x->producer, 1)) ? x->producer : NULL;
+        const tc_node *node = x->producer;
+        tc_value *a = tc_input(node, 0), *b = tc_input(node, 1);
+        bool divides = tc_node_is(node, "", "Div"), passes = divides || tc_node_is(node, "", "Mul");
+        if (divides && depends(c, b, OF_DATA) && is_one(b))
+            return depends(c, a, OF_OTHERS) ? NULL : b;
+        if (tc_node_is(node, "", "Reciprocal"))
+            return is_one(a) ? a : NULL;
+        if (passes && depends(c, a, OF_ALL | OF_OTHERS) && depends(c, b, OF_ALL | OF_OTHERS))
+            return NULL;
+        if (passes && depends(c, b, OF_ALL | OF_OTHERS))
+            a = divides ? NULL : b;
         for (size_t i = 0; i < TC_COUNT(through); i++)
-            passes = passes || tc_node_is(x->producer, "", through[i]);
-        x = passes ? tc_input(x->producer, 0) : NULL;
+            passes = passes || tc_node_is(node, "", through[i]);
+        x = passes ? a : NULL;
     }
     return NULL;
 }
 
-static void weigh_reduction(counting *c, term t, tc_node *node) {
-    tc_value *x = tc_input(node, 0);
-    bool mean = strcmp(node->op_type, "ReduceMean") == 0;
-    tc_node *division = divided(c, x);
-    if (is_one(x) || !has_samples(c, x))
-        weigh_same(c, t, node);
-    else if (division)
-        weigh_quotient(c, t, division, x, tc_input(division, 1), !mean);
-    else if (mean)
+static bool count_alike(const counting *c, size_t first);
+
+/* x: numbers without an axis of samples, of which t is a sum: what they are all of, or the terms of each, as of
+ * torch.stack((a, b)).mean(). */
+static void weigh_numbers(counting *c, term t, tc_node *node, term x) {
+    size_t first = c->n;
+    bool each = true;
+    const tc_node *unknown = c->unknown;
+    weigh(c, x);
+    for (size_t i = first; i < c->n; i++)
+        each = each && is_one(c->terms[i].value) && !c->terms[i].weights;
+    if (each)
+        return;
+    x = c->terms[first];
+    bool alike = !x.is_fixed && c->unknown == unknown && count_alike(c, first);
+    c->n = first;
+    t.count = x.count;
+    t.adds_up = x.adds_up;
+    if (alike)
         add_term(c, t);
     else
-        add_sum(c, t);
+        add_unknown(c, t, node);
 }
 
-/* Of two vectors: dot(losses, mask). */
+static void weigh_reduction(counting *c, term t, tc_node *node) {
+    tc_value *x = tc_input(node, 0), *y = divisor_of(c, x);
+    bool mean = strcmp(node->op_type, "ReduceMean") == 0, linear = mean || strcmp(node->op_type, "ReduceSum") == 0;
+    if (is_one(x) || !has_samples(c->graph, x)) {
+        term numbers = operand(&t, node, 0);
+        if (mean && !is_one(x))
+            scale_by(c, &numbers, "Div", size_of(c, x));
+        if (linear && !t.weights)
+            weigh_numbers(c, t, node, numbers);
+        else
+            add_unknown(c, t, node);
+    } else if (y && linear) {
+        weigh_quotient(c, t, node, x, y, !mean);
+    } else {
+        t.adds_up = !mean;
+        if (depends(c, x, OF_OTHERS))
+            add_unknown(c, t, node);
+        else
+            add_term(c, t);
+    }
+}
+
+/* Of two vectors: dot(losses, mask), or numbers by weights. */
 static void weigh_contraction(counting *c, term t, tc_node *node) {
-    if (is_one(t.value) && has_samples(c, tc_input(node, 0)))
+    for (uint32_t i = 0; i < 2; i++) {
+        tc_value *x = tc_input(node, i), *by = tc_input(node, 1 - i);
+        if (!has_samples(c->graph, x) && are_weights(by, x) && !depends(c, by, OF_DATA) && !t.weights) {
+            term numbers = operand(&t, node, i);
+            numbers.weights = by;
+            weigh_numbers(c, t, node, numbers);
+            return;
+        }
+    }
+    if (is_one(t.value) && has_samples(c->graph, tc_input(node, 0)) && !depends(c, t.value, OF_OTHERS))
         add_sum(c, t);
     else
         add_unknown(c, t, node);
+}
+
+static void weigh_stack(counting *c, term t, tc_node *node) {
+    bool ones = true;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        ones = ones && is_one(tc_input(node, i));
+    if (!ones) {
+        add_unknown(c, t, node);
+        return;
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        term x = operand(&t, node, i);
+        x.weights = NULL;
+        if (t.weights)
+            scale_by(c, &x, "Mul", TC_OP(&c->g, "Gather", t.weights, tc_grad_ints(&c->g, &(int64_t){i}, 1)));
+        weigh(c, x);
+    }
 }
 
 static const struct {
@@ -336,6 +446,7 @@ static const struct {
 } ways[] = {
     {"", "Identity", weigh_same},
     {"", "Cast", weigh_same},
+    {"", "Concat", weigh_stack},
     {"", "Reshape", weigh_same},
     {"", "Squeeze", weigh_same},
     {"", "Unsqueeze", weigh_same},
@@ -359,7 +470,10 @@ static const struct {
 
 static void weigh(counting *c, term t) {
     tc_node *node = t.value ? t.value->producer : NULL;
+    double number;
     if (!depends(c, t.value, OF_DATA)) {
+        if (tc_grad_known_number(t.value, &number) && number == 0)
+            return;
         t.is_fixed = true;
         add_term(c, t);
         return;
@@ -391,10 +505,10 @@ static bool is_same(const tc_value *a, const tc_value *b, int depth) {
 }
 
 /* One way of counting serves for all terms: what depends on no data counts as the others do, unless they add up. */
-static bool count_alike(const counting *c) {
+static bool count_alike(const counting *c, size_t begin) {
     const term *first = NULL;
     bool fixed = false;
-    for (size_t i = 0; i < c->n; i++) {
+    for (size_t i = begin; i < c->n; i++) {
         const term *t = &c->terms[i];
         fixed = fixed || t->is_fixed;
         if (t->is_fixed)
@@ -477,9 +591,9 @@ static tc_status count_score(counting *c, tc_value *score) {
                                                      "does not tell",
                                                      tc_quote(c->env->ctx, score->name), c->unknown->op_type,
                                                      tc_quote(c->env->ctx, tc_node_label(c->unknown)));
-    if (is_plain(c) || (count_alike(c) && !tells))
+    if (is_plain(c) || (count_alike(c, 0) && !tells))
         return TC_OK;
-    if (tells && count_alike(c)) { /* the scalar as a whole is its own term */
+    if (tells && count_alike(c, 0)) { /* the scalar as a whole is its own term */
         size_t at = 0;
         while (c->terms[at].is_fixed)
             at++;

@@ -62,6 +62,11 @@ LOSSES = {
                            "q = Div (a, d) loss = Squeeze (q)", lambda nll, m, *_: (nll * m).mean()),
     "chosen": ("some = Greater (n, zero) q = Div (sum, n) loss = Where (some, q, zero)", mean),
     "sum of quotients": ("q = Div (kept, n) loss = ReduceSum <keepdims = 0> (q)", mean),
+    "sum of shares": ("d = Div (mask, n) q = Mul (each, d) loss = ReduceSum <keepdims = 0> (q)", mean),
+    "numbers": ("d = Max (n, one) a0 = Add (zero, sum) a1 = Div (a0, d) a = Reshape (a1, minus1) "
+                "c = Reshape (squares, minus1) z = Concat <axis = 0> (c, a) "
+                "by = Constant <value_floats = [0.5, 2.0]> () m = ReduceMean <keepdims = 0> (z) p = MatMul (z, by) "
+                "loss = Add (m, p)", lambda nll, m, c, s, w: (s * s).mean() + 2.5 * mean(nll, m)),
     "mean by mean": ("a = ReduceMean <keepdims = 0> (kept) c = ReduceMean <keepdims = 0> (mask) loss = Div (a, c)",
                      mean),
     "dot": ("e = Reshape (each, minus1) m = Reshape (mask, minus1) d = MatMul (e, m) loss = Div (d, n)", mean),
@@ -135,9 +140,15 @@ def main():
     write("model.onnxt", LOSSES["two means"][0])
     t.told(sys.argv[2], t.path("model.onnxt"), "-o", t.path("compiled.onnx"), "--freeze=cw")
     train("compiled.onnx", "--batch=4", "--accumulate=2", says=[unknown, "the file has its backward pass"])
-    write("model.onnxt", "loss = Sqrt (squares)")
-    train("model.onnxt", "--batch=2", "--accumulate=2", "--eval-data", t.path("train.npz"),
-          says=[unknown, "Sqrt", "depends on --batch"])
+    for ending, node in [
+            ("loss = Sqrt (squares)", "Sqrt"),  # and samples that meet others
+            ("a = ReduceMean <keepdims = 0> (mask) d = Sub (mask, a) q = Mul (each, d) "
+             "loss = ReduceMean <keepdims = 0> (q)", "ReduceMean"),
+            ("f = Flatten (s) o = Transpose (f) y = MatMul (f, o) loss = ReduceSum <keepdims = 0> (y)", "ReduceSum"),
+    ]:
+        write("model.onnxt", ending)
+        train("model.onnxt", "--batch=2", "--accumulate=2", "--eval-data", t.path("train.npz"),
+              says=[unknown, node, "depends on --batch"])
     write("model.onnxt", "a0 = Mul (squares, half) a1 = Mul (a0, half) " +
           "".join(f"a{i + 2} = Add (a{i + 1}, a{i}) " for i in range(50)) + "loss = Identity (a51)")  # 2e10 terms
     train("model.onnxt", "--batch=2", "--accumulate=2", "--steps=1", says=[unknown])
