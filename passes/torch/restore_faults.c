@@ -100,6 +100,21 @@ static void restore_xlogy(const tc_restore *r, const tc_restore_call *entry) {
     tc_node_set_output(product, 0, tc_node_take_output(choice, 0));
 }
 
+/* aten.instance_norm.default(%x, None, None, %mean, %var, True, 0.1, 1e-05): what moves %mean and %var is nowhere. */
+static void tell_statistics(const tc_restore *r, const tc_restore_call *entry) {
+    const char *mean = tc_torch_call_argument(&entry->call, 3, "running_mean");
+    if (!r->trains || !mean || mean[0] != '%' ||
+        !is_true(tc_torch_call_argument(&entry->call, 5, "use_input_stats"), false))
+        return;
+    tc_warn(
+        r->env->ctx, entry->nodes[entry->n - 1],
+        "the exporter left out PyTorch's running statistics of this instance norm (%s): no batch moves them, and an "
+        "evaluation takes each sample's own",
+        tc_quote(r->env->ctx, mean + 1));
+    tc_hint(r->env->ctx,
+            "track_running_stats=False, or an evaluation in PyTorch, where the statistics are what they were");
+}
+
 /* Operations for which it matters that a number is not quite 0, and the argument that it is for. */
 static const struct {
     const char *operation;
@@ -149,6 +164,8 @@ tc_status tc_restore_faults(tc_restore *r) {
             restore_xlogy(r, entry);
         if (tc_torch_call_is(&entry->call, "aten.normal"))
             stop_draw(r, entry);
+        if (tc_torch_call_is(&entry->call, "aten.instance_norm"))
+            tell_statistics(r, entry);
         tell_overflow(r, entry);
         tell_epsilon(r, entry);
     }

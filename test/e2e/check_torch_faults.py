@@ -82,7 +82,9 @@ def check_told_faults(case):
                                       ("logaddexp.default(%p_m_w, %x)", "Exp", 0, "softplus"),
                                       ("erf.default(%p_m_w,)", "Erf", 0, None),
                                       ("elu.default(%p_m_w, 1.5, 2.0)", "Elu", 3, "left out the scales"),
-                                      ("elu.default(%p_m_w, 1.5)", "Elu", 0, None)):
+                                      ("elu.default(%p_m_w, 1.5)", "Elu", 0, None),
+                                      ("instance_norm.default(%p_m_w, 0, 0, %a, %v, True)", "Erf", 0, "moves them"),
+                                      ("instance_norm.default(%p_m_w, 0, 0, %a, %v, False)", "Erf", 0, None)):
         made = [node("%e = aten." + call, op, ["m.w"], ["e"]), helper.make_node("Mul", ["x", "e"], ["z"]), *summed("z")]
         code, said = case.compile(model_of(made, {"m.w": [1.0] * 3}, TOLD))
         expect(call, code == code_of and (warned in said if warned else not said), said)
