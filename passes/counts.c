@@ -26,7 +26,8 @@ typedef struct term {
     tc_value *weights;       /* of the value's elements, which are summed; NULL: 1 */
     tc_node *user;           /* reads it as operand `index`; NULL: it is the scalar itself */
     uint32_t index;
-    tc_value *count; /* NULL: samples */
+    tc_value *count;        /* NULL: samples */
+    tc_value *behind_guard; /* the count before it was kept from 0; NULL: it is not */
     bool adds_up, is_fixed;
 } term;
 
@@ -250,13 +251,10 @@ static tc_value *meant(counting *c, tc_value *value) {
     return value->producer && tc_node_is(value->producer, "", "ReduceMean") ? tc_input(value->producer, 0) : NULL;
 }
 
-/* y, but 0 where what it guards is. */
-static tc_value *counted(counting *c, tc_value *y, tc_value *guarded) {
-    tc_grad *g = &c->g;
-    tc_value *zero = tc_grad_scalar(g, TC_FLOAT, 0), *count = tc_grad_cast(g, y, TC_FLOAT);
-    if (guarded == y)
-        return count;
-    return TC_OP(g, "Where", TC_OP(g, "Greater", tc_grad_cast(g, guarded, TC_FLOAT), zero), count, zero);
+/* y, or y times the elements that it is a mean of. */
+static tc_value *times(counting *c, tc_value *y, tc_value *of) {
+    y = tc_grad_cast(&c->g, y, TC_FLOAT);
+    return of ? TC_OP(&c->g, "Mul", y, size_of(c, of)) : y;
 }
 
 /* x / y: y of data; both sums, or both means; x is one, or `always`. */
@@ -268,8 +266,8 @@ static void weigh_quotient(counting *c, term t, tc_node *node, tc_value *x, tc_v
         add_unknown(c, t, node);
         return;
     }
-    add_counted(c, t,
-                of ? TC_OP(&c->g, "Mul", tc_grad_cast(&c->g, y, TC_FLOAT), size_of(c, of)) : counted(c, y, guarded));
+    t.behind_guard = guarded == y || of ? NULL : times(c, guarded, NULL);
+    add_counted(c, t, times(c, y, of));
 }
 
 static void weigh_division(counting *c, term t, tc_node *node) {
@@ -377,6 +375,7 @@ static void weigh_numbers(counting *c, term t, tc_node *node, term x) {
     bool alike = !x.is_fixed && c->unknown == unknown && count_alike(c, first);
     c->n = first;
     t.count = x.count;
+    t.behind_guard = x.behind_guard;
     t.adds_up = x.adds_up;
     if (alike)
         add_term(c, t);
@@ -513,19 +512,20 @@ static bool count_alike(const counting *c, size_t begin) {
         fixed = fixed || t->is_fixed;
         if (t->is_fixed)
             continue;
-        if (first && (first->adds_up != t->adds_up || !is_same(first->count, t->count, 8)))
+        if (first && (first->adds_up != t->adds_up || !is_same(first->count, t->count, 8) ||
+                      !is_same(first->behind_guard, t->behind_guard, 8)))
             return false;
         first = first ? first : t;
     }
     return !(first && first->adds_up && fixed);
 }
 
-static void note_term(counting *c, const tc_value *score, const term *t, const char *part, const char *count,
-                      const char *factor) {
+static void note_term(counting *c, const tc_value *score, const term *t, tc_counted names) {
     tc_summary *s = c->env->summary;
     s->counted = tc_arena_grow(c->env->ctx->arena, s->counted, sizeof *s->counted, &s->cap_counted, s->n_counted + 1);
-    s->counted[s->n_counted++] =
-        (tc_counted){tc_arena_strdup(c->env->ctx->arena, score->name), part, count, factor, t->adds_up};
+    names.score = tc_arena_strdup(c->env->ctx->arena, score->name);
+    names.adds_up = t->adds_up;
+    s->counted[s->n_counted++] = names;
 }
 
 /* Terms times factors: 0 leaves one out, also where it is NaN, since nothing counts. */
@@ -544,30 +544,32 @@ static tc_status add_factor(counting *c, const tc_value *score, const term *t, s
     tc_value *weighed = TC_OP(&insert.g, "Mul", kept, by);
     TC_TRY(tc_insert_end(&insert));
     tc_node_set_input(t->user, t->index, weighed);
-    note_term(c, score, t, NULL, NULL, name);
+    note_term(c, score, t, (tc_counted){.factor = name});
     return TC_OK;
 }
 
-static tc_status show(counting *c, tc_value *value, const char *name) {
+/* As the output tempo.WHAT.AT.SCORE; NULL where there is none. */
+static tc_status show(counting *c, tc_value *value, const char *what, size_t at, const tc_value *score,
+                      const char **out_name) {
+    if (!value)
+        return TC_OK;
     value = TC_OP(&c->g, "Identity", value);
     TC_TRY(c->g.status);
-    tc_value_rename(value, name);
+    *out_name = tc_arena_printf(c->env->ctx->arena, "tempo.%s.%zu.%s", what, at, score->name);
+    tc_value_rename(value, *out_name);
     tc_graph_add_output(c->graph, value);
     return TC_OK;
 }
 
 static tc_status show_term(counting *c, const tc_value *score, const term *t, size_t at) {
-    tc_arena *arena = c->env->ctx->arena;
-    const char *part = tc_arena_printf(arena, "tempo.part.%zu.%s", at, score->name), *count = NULL;
+    tc_counted names = {0};
     tc_value *value = t->value;
     if (t->scale)
         value = TC_OP(&c->g, "Mul", value, tc_grad_cast(&c->g, t->scale, tc_value_dtype(value)));
-    TC_TRY(show(c, value, part));
-    if (t->count) {
-        count = tc_arena_printf(arena, "tempo.count.%zu.%s", at, score->name);
-        TC_TRY(show(c, t->count, count));
-    }
-    note_term(c, score, t, part, count, NULL);
+    TC_TRY(show(c, value, "part", at, score, &names.part));
+    TC_TRY(show(c, t->count, "count", at, score, &names.count));
+    TC_TRY(show(c, t->behind_guard, "behind", at, score, &names.behind_guard));
+    note_term(c, score, t, names);
     return TC_OK;
 }
 
@@ -598,7 +600,11 @@ static tc_status count_score(counting *c, tc_value *score) {
         while (c->terms[at].is_fixed)
             at++;
         return show_term(c, score,
-                         &(term){.value = score, .count = c->terms[at].count, .adds_up = c->terms[at].adds_up}, 0);
+                         &(term){.value = score,
+                                 .count = c->terms[at].count,
+                                 .behind_guard = c->terms[at].behind_guard,
+                                 .adds_up = c->terms[at].adds_up},
+                         0);
     }
     for (size_t i = 0; i < c->n; i++)
         TC_TRY(tells ? show_term(c, score, &c->terms[i], i) : add_factor(c, score, &c->terms[i], i));

@@ -69,8 +69,10 @@ typedef struct tc_pass_time {
 typedef struct tc_counted {
     const char *score;
     const char *part, *count; /* outputs: the term, and what it is divided by; count NULL: samples, unless it adds up */
-    const char *factor;       /* the input that the term is multiplied by; NULL: none */
-    bool adds_up;             /* a sum: divided by nothing */
+    const char
+        *behind_guard;  /* output: count before it was kept from 0, by which all batches are divided; NULL: none */
+    const char *factor; /* the input that the term is multiplied by; NULL: none */
+    bool adds_up;       /* a sum: divided by nothing */
 } tc_counted;
 typedef struct tc_train_list tc_train_list; /* train_list.h */
 typedef struct tc_summary {

@@ -2,9 +2,11 @@
 #include "train_counts.h"
 #include <string.h>
 
+static bool is_named(const char *output, const char *name) { return output && strcmp(output, name) == 0; }
+
 static bool is_count(const train_counts *c, const char *name) {
     for (size_t i = 0; i < c->n; i++)
-        if (c->terms[i].count && strcmp(c->terms[i].count, name) == 0)
+        if (is_named(c->terms[i].count, name) || is_named(c->terms[i].behind_guard, name))
             return true;
     return false;
 }
@@ -38,22 +40,33 @@ tc_status train_counts_open(tc_ctx *ctx, const train_source *from, int64_t batch
 
 void train_counts_close(train_counts *c) { train_graph_close(&c->graph); }
 
-/* What each term counts in a batch: out[n]. */
+tc_status train_read_counts(tc_ctx *ctx, tempo_session *session, const tc_counted *term, int64_t samples,
+                            double *out_count, double *out_total) {
+    *out_count = (double)samples;
+    if (term->count && samples > 0)
+        TC_TRY(train_read_number(ctx, session, term->count, out_count));
+    *out_total = *out_count;
+    if (term->behind_guard && samples > 0)
+        TC_TRY(train_read_number(ctx, session, term->behind_guard, out_total));
+    return TC_OK;
+}
+
+/* What each term counts in a batch: out[n]; joins c->totals. */
 static tc_status count_batch(tc_ctx *ctx, train_counts *c, const train_batch *batch, double *out) {
     bool runs = false;
-    for (size_t i = 0; i < c->n; i++) {
-        out[i] = (double)batch->samples;
-        runs = runs || (c->terms[i].count && batch->samples > 0);
-    }
-    if (!runs)
-        return TC_OK;
-    TC_TRY(train_bind_batch(ctx, c->graph.session, batch));
-    tempo_status status = tempo_run(c->graph.session);
-    if (status != TEMPO_OK)
-        return train_failed(ctx, c->graph.session, status);
     for (size_t i = 0; i < c->n; i++)
-        if (c->terms[i].count)
-            TC_TRY(train_read_number(ctx, c->graph.session, c->terms[i].count, &out[i]));
+        runs = runs || (c->terms[i].count && batch->samples > 0);
+    if (runs) {
+        TC_TRY(train_bind_batch(ctx, c->graph.session, batch));
+        tempo_status status = tempo_run(c->graph.session);
+        if (status != TEMPO_OK)
+            return train_failed(ctx, c->graph.session, status);
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        double total;
+        TC_TRY(train_read_counts(ctx, c->graph.session, &c->terms[i], batch->samples, &out[i], &total));
+        c->totals[i] += total;
+    }
     return TC_OK;
 }
 
@@ -66,21 +79,22 @@ tc_status train_counts_total(tc_ctx *ctx, train_counts *c, train_ranks *ranks, t
         train_batch batch;
         TC_TRY(train_data_batch(ctx, data, epoch, first + i, &batch));
         TC_TRY(count_batch(ctx, c, &batch, counts));
-        for (size_t k = 0; k < c->n; k++)
-            c->totals[k] += counts[k];
     }
     return train_ranks_sum(ctx, ranks, c->totals, c->n);
 }
 
 void train_counts_share(train_counts *c, int64_t index, const train_batch *batch) {
     const double *counts = c->counts + (size_t)index * c->n;
-    for (size_t i = 0; i < c->n; i++)
-        c->shares[i] = c->terms[i].adds_up ? (batch->samples > 0) : c->totals[i] > 0 ? counts[i] / c->totals[i] : 0;
+    for (size_t i = 0; i < c->n; i++) {
+        bool all =
+            c->terms[i].adds_up || (c->terms[i].behind_guard && !(c->totals[i] > 0)); /* kept from 0: by 1, say */
+        c->shares[i] = all ? batch->samples > 0 : c->totals[i] > 0 ? counts[i] / c->totals[i] : 0;
+    }
 }
 
 bool train_counts_nothing(const train_counts *c) {
     bool nothing = false;
     for (size_t i = 0; i < c->n; i++)
-        nothing = nothing || (!c->terms[i].adds_up && !(c->totals[i] > 0));
+        nothing = nothing || (!c->terms[i].adds_up && !c->terms[i].behind_guard && !(c->totals[i] > 0));
     return nothing;
 }

@@ -9,9 +9,9 @@ typedef struct train_counts {
     train_graph graph; /* that makes the counts; the session is NULL before they are asked for */
     tc_counted *terms; /* [n] of the loss; n 0: it is a mean of samples */
     size_t n;
-    double *counts; /* [batches][n] of this rank's batches of the group at hand */
+    double *counts; /* [batches][n] of this rank's batches of the group at hand: what each divides by */
     size_t cap;
-    double *totals; /* [n] of the group, of all ranks */
+    double *totals; /* [n] of the group, of all ranks, without what keeps them from 0 in a batch */
     double *shares; /* [n] of the batch at hand */
 } train_counts;
 

@@ -21,8 +21,9 @@ static tc_status list_scores(tc_ctx *ctx, const tc_summary *summary, train_eval 
     e->scores = TC_NEW_ARRAY(ctx->arena, const char *, most);
     e->terms = TC_NEW_ARRAY(ctx->arena, tc_counted, most);
     e->means = TC_NEW_ARRAY(ctx->arena, double, most);
-    e->values = TC_NEW_ARRAY(ctx->arena, double, 2 * most);
+    e->values = TC_NEW_ARRAY(ctx->arena, double, 3 * most);
     e->counts = e->values + most;
+    e->sums = e->counts + most;
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         const tc_value *output = graph->outputs[i];
         if (tc_value_rank(output) == 0 && tc_dtype_is_float(tc_value_dtype(output)) &&
@@ -104,21 +105,22 @@ tc_status train_bind_batch(tc_ctx *ctx, tempo_session *session, const train_batc
 static tc_status add_scores(tc_ctx *ctx, train_eval *e, int64_t samples) {
     for (size_t i = 0; i < e->n_terms; i++) {
         const tc_counted *term = &e->terms[i];
-        double value, count = (double)samples;
+        double value, count, total;
         TC_TRY(train_read_number(ctx, e->graph.session, term->part, &value));
-        if (term->count)
-            TC_TRY(train_read_number(ctx, e->graph.session, term->count, &count));
-        if (term->adds_up || count != 0)
-            e->values[i] += term->adds_up ? value : value * count;
-        e->counts[i] += count;
+        TC_TRY(train_read_counts(ctx, e->graph.session, term, samples, &count, &total));
+        e->values[i] += count != 0 ? value * count : 0;
+        e->counts[i] += total;
+        e->sums[i] += value;
     }
     return TC_OK;
 }
 
 static void take_means(train_eval *e) {
     for (size_t i = 0, k = 0; i < e->n; i++)
-        for (e->means[i] = 0; k < e->n_terms && strcmp(e->terms[k].score, e->scores[i]) == 0; k++)
-            e->means[i] += e->terms[k].adds_up ? e->values[k] : e->counts[k] > 0 ? e->values[k] / e->counts[k] : NAN;
+        for (e->means[i] = 0; k < e->n_terms && strcmp(e->terms[k].score, e->scores[i]) == 0; k++) {
+            bool nothing = !(e->counts[k] > 0), all = e->terms[k].adds_up || (nothing && e->terms[k].behind_guard);
+            e->means[i] += all ? e->sums[k] : nothing ? NAN : e->values[k] / e->counts[k];
+        }
 }
 
 /* A rank whose part of the batch is empty has nothing to run. */
@@ -138,7 +140,7 @@ tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const t
     int64_t batches = train_data_batches(e->data);
     *out_samples = 0;
     for (size_t i = 0; i < e->n_terms; i++)
-        e->values[i] = e->counts[i] = 0;
+        e->values[i] = e->counts[i] = e->sums[i] = 0;
     TC_TRY(bind_weights(ctx, e, trained));
     for (int64_t i = 0; i < batches; i++) {
         train_batch batch;
@@ -154,6 +156,7 @@ tc_status train_eval_run(tc_ctx *ctx, train_ranks *ranks, train_eval *e, const t
     }
     TC_TRY(train_ranks_sum(ctx, ranks, e->values, e->n_terms));
     TC_TRY(train_ranks_sum(ctx, ranks, e->counts, e->n_terms));
+    TC_TRY(train_ranks_sum(ctx, ranks, e->sums, e->n_terms));
     take_means(e);
     return TC_OK;
 }

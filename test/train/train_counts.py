@@ -58,6 +58,8 @@ LOSSES = {
     "fused": ("loss = ai.tempo.LinearCrossEntropy <ignore_index = -100> (x2, W, flat, b)", mean),
     "sum by sum": ("loss = Div (sum, n)", mean),
     "by 1 at least": ("d = Max (n, one) loss = Div (sum, d)", mean),
+    "squares by labels": ("d = Max (n, one) r = ReduceSum <keepdims = 0> (square) loss = Div (r, d)",
+                          lambda nll, m, c, s, w: (s * s).sum() / m.sum()),  # also of samples without a label
     "mean by 1 at least": ("a = ReduceMean <keepdims = 1> (kept) c = ReduceMean <keepdims = 1> (mask) d = Max (c, one) "
                            "q = Div (a, d) loss = Squeeze (q)", lambda nll, m, *_: (nll * m).mean()),
     "chosen": ("some = Greater (n, zero) q = Div (sum, n) loss = Where (some, q, zero)", mean),
