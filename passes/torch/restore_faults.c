@@ -135,14 +135,28 @@ static bool reads_sum(const tc_restore *r, const tc_restore_call *entry) {
     return false;
 }
 
+/* The sum that the call reads, or a product that it reads, and that is nowhere. */
+static const char *dropped_sum(const tc_restore *r, const tc_restore_call *entry, size_t argument, bool in_product) {
+    const char *word = tc_torch_call_argument(&entry->call, argument, NULL);
+    if (!word || word[0] != '%')
+        return NULL;
+    uintptr_t at = (uintptr_t)tc_map_get(r->by_result, word + 1);
+    const tc_restore_call *made = at ? &r->calls[at - 1] : NULL;
+    if (made && !in_product && tc_torch_call_is(&made->call, "aten.mul")) {
+        const char *first = dropped_sum(r, made, 0, true);
+        return first ? first : dropped_sum(r, made, 1, true);
+    }
+    bool dropped = !made && tc_torch_same_stem(word + 1, "add") && !tc_map_get(r->graph->names, word + 1);
+    return dropped && !reads_sum(r, entry) ? word : NULL;
+}
+
 /* The exporter's optimizer takes x + 1e-8 for x. */
 static void tell_epsilon(const tc_restore *r, const tc_restore_call *entry) {
     for (size_t i = 0; i < TC_COUNT(near_zero); i++) {
         const char *word = tc_torch_call_is(&entry->call, near_zero[i].operation)
-                               ? tc_torch_call_argument(&entry->call, near_zero[i].argument, NULL)
+                               ? dropped_sum(r, entry, near_zero[i].argument, false)
                                : NULL;
-        if (!word || word[0] != '%' || !tc_torch_same_stem(word + 1, "add") || tc_map_get(r->by_result, word + 1) ||
-            tc_map_get(r->graph->names, word + 1) || reads_sum(r, entry))
+        if (!word)
             continue;
         tc_warn(r->env->ctx, entry->nodes[0],
                 "PyTorch reads the sum %s here, which the exporter's optimizer dropped: it takes a number of at most "
