@@ -108,6 +108,21 @@ void tc_gradient_clip(tc_grad *g) {
     g->dins[0] = gradient_at_bound(g, 1, x, gradient_at_bound(g, 2, above, dy));
 }
 
+/* TorchScript's exporter writes cdist as powers of 2, and of 1 / (2 + 1e-6), of differences of all with all. */
+static bool is_root_of_cdist(const tc_node *pow, const tc_node *square) {
+    const tc_value *d = tc_input(square, 0);
+    double root;
+    if (!tc_node_is(square, "", "Mul") || d != tc_input(square, 1) || !d->producer ||
+        !tc_node_is(d->producer, "", "Sub"))
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        const tc_value *x = tc_input(d->producer, i);
+        if (!x->producer || !tc_node_is(x->producer, "", "Unsqueeze"))
+            return false;
+    }
+    return tc_grad_known_number(tc_input(pow, 1), &root) && root < 0.5 && root > 0.499999;
+}
+
 /* The root of a sum of powers of magnitudes: PyTorch's norms of orders other than 1, 2 and infinity. Of even powers
  * exporters leave the magnitudes out. */
 static bool is_root_of_norm(const tc_node *pow) {
@@ -117,7 +132,7 @@ static bool is_root_of_norm(const tc_node *pow) {
         return false;
     power = tc_input(sum, 0)->producer;
     if (!power || !tc_node_is(power, "", "Pow"))
-        return false;
+        return power && is_root_of_cdist(pow, power);
     const tc_node *magnitude = tc_input(power, 0)->producer;
     return (magnitude && tc_node_is(magnitude, "", "Abs")) ||
            (tc_grad_known_number(tc_input(power, 1), &order) && fmod(order, 2) == 0);

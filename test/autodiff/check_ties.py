@@ -59,6 +59,8 @@ GRAPHS = [  # PyTorch's function, the nodes that exporters write of it, x, the g
      [0.0, 2, 1], [1, 1, 1]),
     ("norm(p=4)", "q = Pow (x, four) s = ReduceSum <keepdims = 0> (q, rows) y = Pow (s, quarter)", ZEROS,
      [[0, 0, 0], [.1194437, -.9555497, 0]]),
+    ("cdist", "u = Unsqueeze (x, rows) v = Unsqueeze (x, top) d = Sub (u, v) q = Mul (d, d) "
+     "s = ReduceSum <keepdims = 0> (q, last) y = Pow (s, script)", [[0.0, 0], [3, 4]], [[-1.2, -1.6], [1.2, 1.6]]),
     ("scatter_reduce(amax, include_self=False)", "e = ScatterElements <reduction = \"min\"> (none, at, lowest) "
      "y = ScatterElements <reduction = \"max\"> (e, at, x)", [0.0, -1, 0, 0], [1 / 3, 0, 1 / 3, .5]),
     ("powers of magnitudes", "a = Abs (x) q = Pow (a, third) y = ReduceSum <keepdims = 0> (q, rows)", [[0.0, 1]],
@@ -79,10 +81,10 @@ GRAPHS = [  # PyTorch's function, the nodes that exporters write of it, x, the g
     ("softmax", "u = Add (x, mask) p = Softmax (u) y = Mul (p, first)", [[1.0, 2], [0, 1]],
      [[np.nan, np.nan], [.1966119, -.1966119]]),
 ]
-NUMBERS = {"rows": [1], "at": [1, 1, 1, 2], "none": [0.0] * 4, "lowest": [-3.4028235e38] * 4, "one": 1.0, "two": 2.0,
-           "three": 3.0, "four": 4.0, "third": 1 / 3, "quarter": 0.25, "least": -100.0, "zero": 0.0, "t": LABELS,
-           "pi": np.pi, "sides": [0.0, 0, 1, -1], "nan": np.nan, "first": [1.0, 0],
-           "mask": [[-np.inf, -np.inf], [0, 0]]}
+AXES = {"rows": [1], "at": [1, 1, 1, 2], "top": [0], "last": [2]}
+NUMBERS = {"none": [0.0] * 4, "lowest": [-3.4028235e38] * 4, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0,
+           "third": 1 / 3, "quarter": 0.25, "script": 0.49999976, "least": -100.0, "zero": 0.0, "t": LABELS,
+           "pi": np.pi, "sides": [0.0, 0, 1, -1], "nan": np.nan, "first": [1.0, 0], "mask": [[-np.inf, -np.inf], [0, 0]]}
 
 
 def gradient_of(tempoc, nodes, weights):
@@ -106,8 +108,8 @@ def gradient(tempoc, call, op, x, others, attributes):
 
 def gradient_of_text(tempoc, text, x):
     words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
-    weights = [numpy_helper.from_array(np.array(value, None if name in ("rows", "at") else np.float32), name)
-               for name, value in [("x", x), *NUMBERS.items()] if name in words]
+    weights = [numpy_helper.from_array(np.array(value, None if name in AXES else np.float32), name)
+               for name, value in [("x", x), *AXES.items(), *NUMBERS.items()] if name in words]
     return gradient_of(tempoc, onnx.parser.parse_graph("g () => () {" + text + "}").node, weights)
 
 

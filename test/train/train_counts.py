@@ -63,8 +63,7 @@ LOSSES = {
     "mean by 1 at least": ("a = ReduceMean <keepdims = 1> (kept) c = ReduceMean <keepdims = 1> (mask) d = Max (c, one) "
                            "q = Div (a, d) loss = Squeeze (q)", lambda nll, m, *_: (nll * m).mean()),
     "chosen": ("some = Greater (n, zero) q = Div (sum, n) loss = Where (some, q, zero)", mean),
-    "sum of quotients": ("q = Div (kept, n) loss = ReduceSum <keepdims = 0> (q)", mean),
-    "sum of shares": ("d = Div (mask, n) q = Mul (each, d) loss = ReduceSum <keepdims = 0> (q)", mean),
+    "sum of quotients": ("d = Div (mask, n) q = Mul (each, d) loss = ReduceSum <keepdims = 0> (q)", mean),
     "numbers": ("d = Max (n, one) a0 = Add (zero, sum) a1 = Div (a0, d) a = Reshape (a1, minus1) "
                 "c = Reshape (squares, minus1) z = Concat <axis = 0> (c, a) "
                 "by = Constant <value_floats = [0.5, 2.0]> () m = ReduceMean <keepdims = 0> (z) p = MatMul (z, by) "
