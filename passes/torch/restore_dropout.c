@@ -116,8 +116,9 @@ static tc_node *finite_mask(const tc_restore_call *call, const tc_node *add) {
     return isfinite(number) && number < 0 && isinf(tc_round_float(masked->dtype, 2 * number)) ? where : NULL;
 }
 
-/* 0 in the place of NaN behind a Softmax, unless its readers see to it. */
-static void guard_rows(const dropouts *s, tc_node *softmax, tc_dtype dtype) {
+/* 0 in the place of NaN behind a Softmax, unless its readers see to it. Which type that 0 has under autocast no file of
+ * TorchScript's exporter states. */
+static void guard_rows(const dropouts *s, tc_node *softmax) {
     tc_value *p = softmax->outputs[0];
     size_t readers = 0;
     TC_FOR_USES(use, p) {
@@ -127,22 +128,25 @@ static void guard_rows(const dropouts *s, tc_node *softmax, tc_dtype dtype) {
     }
     if (readers != tc_value_use_count(p)) /* the probabilities are shown */
         return;
-    tc_node *nan = insert(s, softmax, "IsNaN", "nan", 1), *guard = insert(s, nan, "Where", "guarded", 3);
+    tc_node *nan = insert(s, softmax, "IsNaN", "nan", 1), *zero = insert(s, softmax, "CastLike", "zero", 2),
+            *guard = insert(s, nan, "Where", "guarded", 3);
     tc_value_replace(p, guard->outputs[0]);
     tc_node_set_input(nan, 0, p);
     tc_node_set_input(guard, 0, nan->outputs[0]);
-    tc_node_set_input(guard, 1, scalar(s, "zero", dtype, 0));
+    tc_node_set_input(zero, 0, scalar(s, "zero", TC_FLOAT, 0));
+    tc_node_set_input(zero, 1, p);
+    tc_node_set_input(guard, 1, zero->outputs[0]);
     tc_node_set_input(guard, 2, p);
 }
 
 /* That of the scores: under autocast another than float, which files state of few values: of the constant that masks
- * them, of what is added, or of a result of the call (NULL: there is none). */
+ * them, of what is added, or of a result of the call. */
 static tc_dtype dtype_of_scores(const tc_restore_call *call, const tc_node *add, const tc_node *mask) {
     const tc_value *const told[] = {mask ? tc_input(mask, 2) : tc_input(add, 0), tc_input(add, 1), tc_output(add, 0)};
     tc_dtype dtype = mask ? tc_value_constant(told[0])->dtype : tc_value_dtype(told[0]);
     for (size_t i = 1; i < TC_COUNT(told) && !tc_dtype_is_float(dtype); i++)
         dtype = told[i] ? tc_value_dtype(told[i]) : dtype;
-    for (size_t i = 0; call && i < call->n && !tc_dtype_is_float(dtype); i++)
+    for (size_t i = 0; i < call->n && !tc_dtype_is_float(dtype); i++)
         dtype = call->nodes[i]->n_outputs ? tc_value_dtype(tc_output(call->nodes[i], 0)) : dtype;
     return tc_dtype_is_float(dtype) ? dtype : TC_FLOAT;
 }
@@ -165,7 +169,7 @@ static void restore_mask(const dropouts *s, const tc_restore_call *call) {
     if (mask)
         tc_node_set_input(mask, 2, scalar(s, "masked", dtype, -INFINITY));
     if (mask || (word && strcmp(word, "None") != 0))
-        guard_rows(s, softmax, dtype);
+        guard_rows(s, softmax);
 }
 
 /* q and k are multiplied by the same number: one value, equal constants, or the roots of these. */
@@ -233,7 +237,7 @@ static void restore_without_calls(dropouts *s) {
         tc_node *source = operand ? operand->producer : NULL;
         if (source && tc_node_is(node, "", "Softmax") && tc_node_is(source, "", "Add") && tc_output(node, 0) &&
             (is_fused_attention(tc_input(source, 0)) || is_fused_attention(tc_input(source, 1))))
-            guard_rows(s, node, dtype_of_scores(NULL, source, NULL));
+            guard_rows(s, node);
         if (source && tc_node_is(source, "", "Where") && tc_input(source, 2))
             source = tc_input(source, 2)->producer;
         if (source && tc_node_is(node, "", "Dropout") && tc_node_is(source, "", "Softmax") && tc_input(node, RATIO) &&

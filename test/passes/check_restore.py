@@ -208,10 +208,11 @@ def check_closed_rows(tempoc, models):
         code, messages, out = compiled(tempoc, model, "--passes=restore")
         got = computed(out, x=np.array([[1, 2], [0, -1]], np.float32), mask=np.array([[True, False], [False, False]]))
         expect(what, code == 0 and got is not None and near(got, want, RESTORED, nan=True), (code, messages, got))
-    model = rows_closed_by(fused, fused, float(np.finfo(np.float16).min), True, np.float16)  # as autocast leaves them
-    code, messages, out = compiled(tempoc, model, "--passes=restore")
-    got = computed(out, x=np.array([[1, 2], [0, -1]], np.float16), mask=np.array([[True, False], [False, False]]))
-    expect("scores of 16 bits", code == 0 and near(got, [[1, 2], [0, 0]], RESTORED), (code, messages, got))
+    for call, masked, scales in (fused, float(np.finfo(np.float16).min), ()), ("", infinite, (1, 1)):  # by autocast
+        model = rows_closed_by(call, call, masked, call != "", np.float16, scales)
+        code, messages, out = compiled(tempoc, model, "--passes=restore")
+        got = computed(out, x=np.array([[1, 2], [0, -1]], np.float16), mask=np.array([[True, False], [False, False]]))
+        expect("scores of 16 bits", code == 0 and near(got, [[1, 2], [0, 0]], RESTORED), (code, messages, got))
 
 
 # --- label smoothing --------------------------------------------------------------------------------------------------
