@@ -56,15 +56,29 @@ static uint8_t own_dependence(const tc_value *value) {
     return (uint8_t)((is_given ? OF_DATA : 0) | (tc_may_be_trained(value) ? OF_WEIGHTS : 0));
 }
 
-static bool is_one(const tc_value *value) {
+static bool is_of_samples(const tc_value *input) {
+    return (own_dependence(input) & OF_DATA) && tc_value_rank(input) >= 1;
+}
+
+/* Each batch is known to be of one sample. */
+static bool is_single(const tc_graph *graph) {
+    bool any = false;
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (is_of_samples(graph->inputs[i])) {
+            const tc_dim samples = graph->inputs[i]->type->dims[0];
+            if (!tc_dim_is_const(samples) || samples.value != 1)
+                return false;
+            any = true;
+        }
+    return any;
+}
+
+/* An axis of one element may be that of a single sample. */
+static bool is_one(const tc_graph *graph, const tc_value *value) {
     uint64_t count = 1;
     for (int i = 0; i < tc_value_rank(value); i++)
         count *= tc_dim_is_const(value->type->dims[i]) ? (uint64_t)value->type->dims[i].value : 2;
-    return tc_value_rank(value) >= 0 && count == 1;
-}
-
-static bool is_of_samples(const tc_value *input) {
-    return (own_dependence(input) & OF_DATA) && tc_value_rank(input) >= 1;
+    return tc_value_rank(value) == 0 || (tc_value_rank(value) > 0 && count == 1 && !is_single(graph));
 }
 
 /* Whether samples still have an axis: no size is known to depend on them where all are numbers. */
@@ -93,7 +107,7 @@ static bool is_of_pairs(const tc_graph *graph, const tc_value *value) {
 
 static uint8_t result_dependence(const tc_graph *graph, const uint8_t *found, const tc_node *node,
                                  const tc_value *result, uint8_t on) {
-    bool is_apart = is_one(result) || (tc_value_rank(result) >= 0 && !has_samples(graph, result));
+    bool is_apart = is_one(graph, result) || (tc_value_rank(result) >= 0 && !has_samples(graph, result));
     if (tc_node_has(node, TC_SHAPE_ONLY))
         return on & OF_DATA;
     if (!(on & OF_DATA) || is_apart)
@@ -262,7 +276,7 @@ static void weigh_quotient(counting *c, term t, tc_node *node, tc_value *x, tc_v
     tc_value *guarded = without_guard(y);
     bool sum = always || terms_of(c, x) == SUMS, counts = is_size(guarded) || terms_of(c, guarded) == SUMS;
     tc_value *of = !counts && terms_of(c, x) == SAMPLES ? meant(c, guarded) : NULL;
-    if (!(of || (sum && counts)) || !is_one(y) || depends(c, guarded, OF_WEIGHTS)) {
+    if (!(of || (sum && counts)) || !is_one(c->graph, y) || depends(c, guarded, OF_WEIGHTS)) {
         add_unknown(c, t, node);
         return;
     }
@@ -292,9 +306,9 @@ static bool are_weights(const tc_value *by, const tc_value *value) {
 static void weigh_product(counting *c, term t, tc_node *node) {
     for (uint32_t i = 0; i < 2; i++) {
         tc_value *by = tc_input(node, 1 - i);
-        if (!depends(c, by, OF_DATA) && (is_one(by) || (!t.weights && are_weights(by, t.value)))) {
+        if (!depends(c, by, OF_DATA) && (is_one(c->graph, by) || (!t.weights && are_weights(by, t.value)))) {
             term x = operand(&t, node, i);
-            if (is_one(by))
+            if (is_one(c->graph, by))
                 scale_by(c, &x, "Mul", by);
             else
                 x.weights = by;
@@ -343,10 +357,10 @@ static tc_value *divisor_of(const counting *c, const tc_value *x) {
         const tc_node *node = x->producer;
         tc_value *a = tc_input(node, 0), *b = tc_input(node, 1);
         bool divides = tc_node_is(node, "", "Div"), passes = divides || tc_node_is(node, "", "Mul");
-        if (divides && depends(c, b, OF_DATA) && is_one(b))
+        if (divides && depends(c, b, OF_DATA) && is_one(c->graph, b))
             return depends(c, a, OF_OTHERS) ? NULL : b;
         if (tc_node_is(node, "", "Reciprocal"))
-            return is_one(a) ? a : NULL;
+            return is_one(c->graph, a) ? a : NULL;
         if (passes && depends(c, a, OF_ALL | OF_OTHERS) && depends(c, b, OF_ALL | OF_OTHERS))
             return NULL;
         if (passes && depends(c, b, OF_ALL | OF_OTHERS))
@@ -356,6 +370,19 @@ static tc_value *divisor_of(const counting *c, const tc_value *x) {
         x = passes ? a : NULL;
     }
     return NULL;
+}
+
+static bool is_stack(const counting *c, const tc_node *node) {
+    bool ones = node && tc_node_is(node, "", "Concat");
+    for (uint32_t i = 0; ones && i < node->n_inputs; i++)
+        ones = is_one(c->graph, tc_input(node, i));
+    return ones;
+}
+
+/* Numbers that have no axis of samples. */
+static bool are_numbers(const counting *c, const tc_value *x) {
+    const tc_value *weighed = x->producer && tc_node_is(x->producer, "", "Mul") ? tc_input(x->producer, 0) : x;
+    return is_one(c->graph, x) || !has_samples(c->graph, x) || is_stack(c, weighed->producer);
 }
 
 static bool count_alike(const counting *c, size_t first);
@@ -368,7 +395,7 @@ static void weigh_numbers(counting *c, term t, tc_node *node, term x) {
     const tc_node *unknown = c->unknown;
     weigh(c, x);
     for (size_t i = first; i < c->n; i++)
-        each = each && is_one(c->terms[i].value) && !c->terms[i].weights;
+        each = each && is_one(c->graph, c->terms[i].value) && !c->terms[i].weights;
     if (each)
         return;
     x = c->terms[first];
@@ -386,9 +413,9 @@ static void weigh_numbers(counting *c, term t, tc_node *node, term x) {
 static void weigh_reduction(counting *c, term t, tc_node *node) {
     tc_value *x = tc_input(node, 0), *y = divisor_of(c, x);
     bool mean = strcmp(node->op_type, "ReduceMean") == 0, linear = mean || strcmp(node->op_type, "ReduceSum") == 0;
-    if (is_one(x) || !has_samples(c->graph, x)) {
+    if (are_numbers(c, x)) {
         term numbers = operand(&t, node, 0);
-        if (mean && !is_one(x))
+        if (mean && !is_one(c->graph, x))
             scale_by(c, &numbers, "Div", size_of(c, x));
         if (linear && !t.weights)
             weigh_numbers(c, t, node, numbers);
@@ -409,24 +436,21 @@ static void weigh_reduction(counting *c, term t, tc_node *node) {
 static void weigh_contraction(counting *c, term t, tc_node *node) {
     for (uint32_t i = 0; i < 2; i++) {
         tc_value *x = tc_input(node, i), *by = tc_input(node, 1 - i);
-        if (!has_samples(c->graph, x) && are_weights(by, x) && !depends(c, by, OF_DATA) && !t.weights) {
+        if (are_numbers(c, x) && are_weights(by, x) && !depends(c, by, OF_DATA) && !t.weights) {
             term numbers = operand(&t, node, i);
             numbers.weights = by;
             weigh_numbers(c, t, node, numbers);
             return;
         }
     }
-    if (is_one(t.value) && has_samples(c->graph, tc_input(node, 0)) && !depends(c, t.value, OF_OTHERS))
+    if (is_one(c->graph, t.value) && has_samples(c->graph, tc_input(node, 0)) && !depends(c, t.value, OF_OTHERS))
         add_sum(c, t);
     else
         add_unknown(c, t, node);
 }
 
 static void weigh_stack(counting *c, term t, tc_node *node) {
-    bool ones = true;
-    for (uint32_t i = 0; i < node->n_inputs; i++)
-        ones = ones && is_one(tc_input(node, i));
-    if (!ones) {
+    if (!is_stack(c, node)) {
         add_unknown(c, t, node);
         return;
     }

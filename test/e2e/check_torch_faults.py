@@ -70,13 +70,12 @@ def check_given_statistics(case):
 
 
 def check_told_faults(case):
-    for target, op, read, warned in (
-            ("sqrt.default(%add,)", "Sqrt", ["y"], True), ("sqrt.default(%y,)", "Sqrt", ["y"], False),
-            ("div.Tensor(%x, %add)", "Div", ["x", "y"], True), ("div.Tensor(%add, %x)", "Div", ["y", "x"], False),
-            ("sqrt.default(%view,)", "Sqrt", ["y"], False), ("sqrt.default(%y,) of %add", "Sqrt", ["y"], True)):
-        target, _, factor = target.partition(" of ")  # of what a factor was, in a product
-        made = [node(f"%y = aten.mul.Tensor({factor or '%x'}, %p_m_w)", "Mul", ["x", "m.w"], ["y"]),
-                node(f"%z = aten.{target}", op, read, ["z"]), *summed("z", False)]
+    for factor, target, op, read, warned in (
+            ("%x", "sqrt.default(%add,)", "Sqrt", "y", True), ("%x", "sqrt.default(%y,)", "Sqrt", "y", False),
+            ("%x", "div.Tensor(%x, %add)", "Div", "xy", True), ("%x", "div.Tensor(%add, %x)", "Div", "yx", False),
+            ("%x", "sqrt.default(%view,)", "Sqrt", "y", False), ("%add", "sqrt.default(%y,)", "Sqrt", "y", True)):
+        made = [node(f"%y = aten.mul.Tensor({factor}, %p_m_w)", "Mul", ["x", "m.w"], ["y"]),
+                node(f"%z = aten.{target}", op, list(read), ["z"]), *summed("z", False)]
         code, said = case.compile(model_of(made, {"m.w": [1.0, 2.0, 3.0]}, TOLD))
         expect(f"{target} of a sum", code == 0 and ("takes a number of at most" in said) == warned, said)
     for call, op, code_of, warned in (("special_erfcx.default(%p_m_w,)", "Erf", 0, "special.log_ndtr"),
