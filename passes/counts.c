@@ -227,9 +227,12 @@ static bool is_size(const tc_value *value) {
 /* Behind what keeps a divisor from being 0, or changes its type: y of Max(y, 1), Clip(y, 1e-9), Add(y, 1e-8). */
 static tc_value *without_guard(tc_value *value) {
     static const char *const guards[] = {"Max", "Clip", "Add"};
+    tc_value *made = value;
     double bound;
-    for (size_t i = 0; value->producer && i < TC_COUNT(guards); i++) {
-        const tc_node *node = value->producer;
+    while (made->producer && tc_node_is(made->producer, "", "Cast"))
+        made = tc_input(made->producer, 0);
+    for (size_t i = 0; made->producer && i < TC_COUNT(guards); i++) {
+        const tc_node *node = made->producer;
         if (!tc_node_is(node, "", guards[i]))
             continue;
         bool turned = !tc_grad_known_number(tc_input(node, 1), &bound);
