@@ -84,7 +84,8 @@ GRAPHS = [  # PyTorch's function, the nodes that exporters write of it, x, the g
 AXES = {"rows": [1], "at": [1, 1, 1, 2], "top": [0], "last": [2]}
 NUMBERS = {"none": [0.0] * 4, "lowest": [-3.4028235e38] * 4, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0,
            "third": 1 / 3, "quarter": 0.25, "script": 0.49999976, "least": -100.0, "zero": 0.0, "t": LABELS,
-           "pi": np.pi, "sides": [0.0, 0, 1, -1], "nan": np.nan, "first": [1.0, 0], "mask": [[-np.inf, -np.inf], [0, 0]]}
+           "pi": np.pi, "sides": [0.0, 0, 1, -1], "nan": np.nan, "first": [1.0, 0],
+           "mask": [[-np.inf, -np.inf], [0, 0]]}
 
 
 def gradient_of(tempoc, nodes, weights):
