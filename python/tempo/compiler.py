@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import tempfile
-import warnings
 import weakref
 
 from . import errors, library
@@ -117,7 +116,7 @@ def _run(model, out, write, options):
             _remove(given)
     for line in lines:
         if ": warning: " in line:
-            warnings.warn(line, stacklevel=3)
+            errors.warn(line)
     compiled = Compiled(path, report, lines)
     if write and out is None:
         weakref.finalize(compiled, _remove, path)

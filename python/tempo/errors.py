@@ -1,6 +1,8 @@
 """What a status of libtempo, or an exit code of tempoc, is in Python. Both are the same numbers. And what they say, in
 Python's words."""
 import re
+import sys
+import warnings
 
 
 class Error(Exception):
@@ -90,3 +92,11 @@ def reason(error, most=300):
         error = error.__cause__
     said = re.sub(r"\x1b\[\d+m", "", str(error)).strip() or type(error).__name__
     return " ".join(said.split("\n\n")[0].split())[:most]
+
+
+def warn(text):
+    """A warning of the line that called Tempo, be it through PyTorch."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("tempo", "torch"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)

@@ -15,7 +15,6 @@ import collections.abc
 import copy
 import functools
 import threading
-import warnings
 
 import torch
 from torch.autograd import forward_ad
@@ -23,7 +22,8 @@ from torch.utils import _pytree as pytree
 
 from . import errors, forks
 from .torch_export import Exported, Unlike, open_dims
-from .torch_state import ATOMS, State, why_not_held
+from .torch_reads import Reads
+from .torch_state import ATOMS, State, slots_of, why_not_held
 from .torch_entry import Entry
 from .torch_trace import choose, odd_in
 
@@ -94,7 +94,7 @@ class _Runner:
         self.module, self.settings = module, settings
         self.forward = forward  # an attribute of the module that stood in the place of its class's
         self.options = dict(settings["options"], recipe=settings["recipe"])
-        self.entries, self.told, self.state = [], set(), None
+        self.entries, self.told, self.state, self.reads = [], set(), None, Reads()
         self.changes, self.restless = 0, None  # how often forward was seen to change attributes, and which
         self.lock = forks.Lock()
 
@@ -111,12 +111,12 @@ class _Runner:
             raise errors.Unsupported(f"{text}; fallback=False refuses that", 3)
         if reason not in self.told:
             self.told.add(reason)
-            warnings.warn(text, stacklevel=4)
+            errors.warn(text)
 
     def entry(self, operands):
         """(entry, values of open sizes) for these operands and the module as it is; an entry may be a _Refused."""
         if self.state is None or not self.state.fresh():
-            self.state = State(self.module)
+            self.state = State(self.module, self.reads)
         state = self.state
         reason = operands.reason or state.reason
         if reason:
@@ -125,10 +125,9 @@ class _Runner:
         for entry in reversed(self.entries):
             if entry.form != operands.form or entry.spec != operands.spec:
                 continue
-            if entry.state.key is not state.key and entry.state.key != state.key:
+            if not state.includes(entry.state):
                 others += 1
                 continue
-            state.key = entry.state.key
             sizes = entry.sizes(operands)
             if sizes is not None:
                 self.entries.remove(entry)
@@ -136,29 +135,39 @@ class _Runner:
                 return entry, sizes
         if self.changes >= MOST_CHANGES:
             return _Refused(self.restless, operands, state), {}
+        if state.doubt:
+            return _Refused(state.doubt, operands, state), {}
         if others >= MOST_STATES:
-            what = next(e.state for e in reversed(self.entries) if e.state.key is not state.key).difference(state)
+            what = next(e.state for e in reversed(self.entries) if not state.includes(e.state)).difference(state)
             return _Refused(f"the module's '{what}' has another value in each call; a buffer's elements may change",
                             operands, state), {}
-        entry = self.make(operands, state)
+        entry = self.make(operands)
         if len(self.entries) == MANY_EXPORTS:
-            warnings.warn(f"tempo.torch: the module is exported for the {MANY_EXPORTS + 1}th form of its inputs, which "
-                          "takes seconds each; pad them to a few shapes, or see dynamic_shapes", stacklevel=5)
+            errors.warn(f"tempo.torch: the module is exported for the {MANY_EXPORTS + 1}th form of its inputs, which "
+                        "takes seconds each; pad them to a few shapes, or see dynamic_shapes")
         self.entries = [*self.entries[1 - MOST_ENTRIES:], entry]
         return entry, entry.sizes(operands)
 
-    def make(self, operands, state):
+    def _export(self, operands, shapes):
+        """An Exported; the state is what it is made for: forward has set what it sets in its first call, and what it
+        reads is known."""
+        try:
+            with _Exporting():
+                exported = Exported(self.module, self.own, self.reads, operands, shapes, self.settings["opset"],
+                                    self.settings["outputs"])
+        finally:
+            self.state = State(self.module, self.reads)
+        if self.state.doubt:
+            raise Unlike(self.state.doubt)
+        return exported
+
+    def make(self, operands):
         """An export that is compiled for what a call needs first, with open sizes, else with those that came."""
         asked, reason = self.settings["dynamic_shapes"], None
         fixed = [{} for _ in operands.tensors]
         for shapes in [asked] if asked else [list(map(open_dims, operands.tensors)), fixed]:
             try:
-                with _Exporting():
-                    exported = Exported(self.module, self.own, operands, shapes, self.settings["opset"],
-                                        self.settings["outputs"])
-                if not state.fresh():  # forward has set what it sets in its first call
-                    state = self.state = State(self.module)
-                entry = Entry(self, exported, operands, state)
+                entry = Entry(self, self._export(operands, shapes), operands, self.state)
                 sizes = entry.sizes(operands)
                 if sizes is None:
                     raise errors.Unsupported("the export does not fit the operands that it was made for", 3)
@@ -166,12 +175,12 @@ class _Runner:
                 return entry
             except Unlike as e:
                 self.changes, self.restless = self.changes + e.changes, e.message
-                return _Refused(e.message, operands, state)
+                return _Refused(e.message, operands, self.state)
             except (errors.Unsupported, errors.BadInput, errors.Bug) as e:
                 reason = e.message.split("\n")[0]
             if shapes == fixed:
                 break
-        return _Refused(reason, operands, state)
+        return _Refused(reason, operands, self.state)
 
     def call(self, args, kwargs):
         if _traced_by_another():
@@ -249,6 +258,9 @@ def wrap(module, example=None, *, recipe=None, outputs=None, opset=18, dynamic_s
     if isinstance(module, (torch.jit.ScriptModule, torch._dynamo.OptimizedModule)):
         raise errors.Usage(f"tempo.torch: a {type(module).__name__} has no forward of Python's; hint: wrap the module "
                            "that it was made of", 64)
+    if slots_of(type(module)):
+        raise errors.Unsupported(f"tempo.torch: the class {type(module).__name__} has __slots__; hint: take them out: "
+                                 "modules have a __dict__ anyway", 3)
     module = copy.copy(module)
     module.__dict__.pop("_compiled_call_impl", None)
     settings = {"recipe": recipe, "outputs": outputs, "opset": opset, "dynamic_shapes": dynamic_shapes,

@@ -65,8 +65,9 @@ class Entry:
 
     def outputs(self, session, kind):
         lends = self.graphs[kind].lends_outputs
-        told = [session.output_tensor(name) for name in self.exported.outputs]
-        return [lend(session, t, session.lent_outputs) if lends and t.bytes >= SMALL else copy_out(t) for t in told]
+        told = {name: session.output_tensor(name) for name in self.exported.outputs}
+        return [lend(session, name, session.lent_outputs) if lends and t.bytes >= SMALL else copy_out(t)
+                for name, t in told.items()]
 
     def update(self, session):
         """Buffers that forward changes, as it does: in place, or by another tensor."""
@@ -85,7 +86,7 @@ class Entry:
         for name in session.gradients:
             own = self.exported.weights[name]
             key = id(weights[own] if weights else self.weights.at(own))
-            gradient = lend(session, session.output_tensor(name + "_grad"), session.lent)
+            gradient = lend(session, name + "_grad", session.lent)
             found[key] = found[key].add_(gradient) if key in found else gradient
         return found
 
@@ -110,6 +111,7 @@ class _Step(torch.autograd.Function):
         ctx.call = call
         ctx.set_materialize_grads(False)
         outputs = call.forward()
+        ctx.save_for_backward(torch.empty(0))  # PyTorch forgets it with the graph, and refuses to give it then
         ctx.mark_non_differentiable(*(y for i, y in enumerate(outputs) if i not in call.entry.learning))
         return tuple(outputs)
 
@@ -118,7 +120,10 @@ class _Step(torch.autograd.Function):
         if torch.is_grad_enabled():  # once_differentiable lets them pass where no slope requires a gradient
             raise errors.Unsupported("tempo.torch: create_graph=True asks for gradients of gradients, which Tempo has "
                                      "not; hint: call the module that wrap() was given", 3)
-        return (None, *ctx.call.backward(slopes))
+        came = tuple(i for i, slope in enumerate(slopes) if slope is not None)
+        if not ctx.call.alone(came):
+            ctx.saved_tensors
+        return (None, *ctx.call.backward(came, slopes))
 
 
 class _Call:
@@ -131,6 +136,7 @@ class _Call:
         self.keys = [*map(id, parameters), *(entry.exported.inputs[i] for i in entry.inputs)]
         self.updated = {name for name, _ in entry.told.updates}
         self.by_loss, self.gradients = entry.by_loss and bool(self.operands), None
+        self.passed = set()  # what PyTorch would have saved for the backward passes that were made
 
     def _versions(self):
         """What tells of changes of all that the forward pass read."""
@@ -150,9 +156,14 @@ class _Call:
         entry.update(session)
         return outputs
 
-    def backward(self, slopes):
+    def alone(self, came):
+        """Whether a backward pass from these outputs needs nothing that PyTorch has saved for one before."""
+        saved = set().union(*(self.entry.told.saved[i] for i in came))
+        shared, self.passed = saved & self.passed, saved | self.passed
+        return not shared
+
+    def backward(self, came, slopes):
         loss = self.entry.told.loss
-        came = tuple(i for i, slope in enumerate(slopes) if slope is not None)
         if not came:
             return [None] * len(self.keys)
         with self.entry.runner.lock:

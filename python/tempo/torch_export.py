@@ -124,7 +124,8 @@ def keeping_state(module):
 
 def _trace(module, flat, tensors, shapes):
     """The exported program of a trace; the module is as it was then."""
-    state, learns = State(module, exact=True), torch.is_grad_enabled()
+    state, learns = State(module, flat.reads, exact=True), torch.is_grad_enabled()
+    flat.states = (state,)
     try:
         with quiet_and_plain(module, flat.caches), torch.random.fork_rng(devices=[]), torch.inference_mode(False), \
                 torch.set_grad_enabled(learns):
@@ -155,7 +156,8 @@ def _settled(module, make_flat, tensors, shapes):
             continue
     if not flat.told.settings:
         return flat.told, program
-    state, again = State(module, exact=True), make_flat(caches)
+    again = make_flat(caches)
+    state = State(module, again.reads, exact=True)
     for owner, name, value in flat.told.settings:
         owner[name] = value
     try:
@@ -194,15 +196,16 @@ class Exported:
     proto: the graph, an onnx.ModelProto; inputs, outputs: names, in the order of the tensors, updates behind the
     outputs of the result; weights: {name: its name in the module}; sizes: of each input its dims: a number, or a name
     or an expression where it is open; told: what the trace found (torch_trace.Flat). `operands` has leaves, slots,
-    spec and tensors; `shapes`: of each tensor what torch.export takes.
+    spec and tensors; `shapes`: of each tensor what torch.export takes; `reads`: a torch_reads.Reads, which learns.
     """
 
-    def __init__(self, module, own, operands, shapes, opset, keys):
+    def __init__(self, module, own, reads, operands, shapes, opset, keys):
         tensors = [t.detach().clone() if t.is_inference() else t.detach() for t in operands.tensors]
         for tensor, given in zip(tensors, operands.tensors):
             tensor.requires_grad_(given.requires_grad)
         self.inputs = [f"input.{i}" for i in range(len(tensors))]
-        self.told, program = _settled(module, lambda caches: Flat(module, own, operands, keys, caches), tensors, shapes)
+        self.told, program = _settled(module, lambda caches: Flat(module, own, reads, operands, keys, caches), tensors,
+                                      shapes)
         try:
             with quiet_and_plain(module):
                 graph = dynamo(program, tensors, self.inputs, opset, shapes)

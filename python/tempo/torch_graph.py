@@ -1,8 +1,8 @@
 """Graphs of an exported module: compiled, bound to the module's own tensors, and run."""
 import ctypes
-import warnings
 import weakref
 
+import onnx
 import torch
 
 from . import compiler, errors
@@ -30,14 +30,27 @@ def copy_out(tensor):
     return _view(tensor)[0].clone()
 
 
-def lend(session, tensor, lent):
-    """A tempo_tensor as a torch.Tensor in the session's own memory, which stays as long as the tensor does; `lent`
-    lists what tells of its end."""
+def lend(session, name, lent):
+    """An output as a torch.Tensor in the session's own memory, which stays as long as the tensor does; `lent` lists
+    what tells of its end. A copy of one that no run writes again: PyTorch adds to gradients where they lie."""
+    tensor = session.output_tensor(name)
+    if name in session.constant:
+        return copy_out(tensor)
     view, bytes_ = _view(tensor)
     if bytes_ is not None:
         bytes_.session = session
         lent.append(weakref.ref(bytes_))
     return view
+
+
+def _constant(path):
+    """Outputs of a compiled file that no input decides on."""
+    graph = onnx.load(path, load_external_data=False).graph
+    moved = {value.name for value in graph.input}
+    for node in graph.node:
+        if not moved.isdisjoint(node.input):
+            moved.update(node.output)
+    return {value.name for value in graph.output} - moved
 
 
 def _take_back(session, parameters):
@@ -82,7 +95,7 @@ class Weights:
         if tensor.is_contiguous():
             return tensor.detach()
         if name not in self.copied:
-            warnings.warn(f"tempo.torch: '{name}' is not contiguous: each run copies it", stacklevel=2)
+            errors.warn(f"tempo.torch: '{name}' is not contiguous: each run copies it")
             self.copied.add(name)
         return tensor.detach().contiguous()
 
@@ -125,6 +138,7 @@ class Graph:
         session.gradients = [name for name in self.exported.weights if name + "_grad" in made]
         session.input_gradients = [name for name in self.exported.inputs if name + "_grad" in made]
         session.addresses, session.lent, session.lent_outputs = {}, [], []
+        session.constant = _constant(compiled.path)
         self._check(session, made)
         return session
 

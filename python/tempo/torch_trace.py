@@ -97,21 +97,29 @@ def _nodes_behind(tensor):
     return seen
 
 
+def _saves(node):
+    """Whether a node of autograd keeps tensors, which PyTorch forgets after a backward pass."""
+    held = [getattr(node, name) for name in dir(node) if name.startswith("_saved_")]
+    return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(held))
+
+
 class Flat(torch.nn.Module):
     """The module with tensors in and tensors out, whatever it takes and returns.
 
-    own: its forward; operands: leaves, of spec, and slots: of each leaf the number of a tensor, or None for what stays;
-    keys: those of the result that are wanted; caches: whether caches of keys and values may be returned. What a trace
-    found is in `told`: reason, why no graph does the same; leaves, of each leaf of the result ("output", number),
-    ("input", number), ("weight", name) or ("constant", value); spec; loss: the number of that output, or None; needs:
-    which outputs require a gradient; reaches: of each output the names of parameters and numbers of inputs that its
-    gradient reaches; updates: (name of a buffer, whether it is another tensor now), outputs behind the others;
-    settings: numbers and texts of the module's own that forward changes, as State.settings() has them.
+    own: its forward; reads: a torch_reads.Reads; states: those that shall know of functions that run; operands: leaves,
+    of spec, and slots: of each leaf the number of a tensor, or None for what stays; keys: those of the result that are
+    wanted; caches: whether caches of keys and values may be returned. What a trace found is in `told`: reason, why no
+    graph does the same; leaves, of each leaf of the result ("output", number), ("input", number), ("weight", name) or
+    ("constant", value); spec; loss: the number of that output, or None; needs: which outputs require a gradient;
+    reaches: of each output the names of parameters and numbers of inputs that its gradient reaches; saved: of each the
+    nodes behind it that keep tensors; updates: (name of a buffer, whether it is another tensor now), outputs behind the
+    others; settings: numbers and texts of the module's own that forward changes, as State.settings() has them.
     """
 
-    def __init__(self, module, own, operands, keys, caches):
+    def __init__(self, module, own, reads, operands, keys, caches):
         super().__init__()
-        self.module, self.own, self.keys, self.caches = module, own, keys, caches
+        self.module, self.own, self.reads, self.keys, self.caches = module, own, reads, keys, caches
+        self.states = ()
         self.leaves, self.slots, self.spec = operands.leaves, operands.slots, operands.spec
         self.told = types.SimpleNamespace(reason=None, changes=False)
         self.training = module.training  # of this one alone: each submodule keeps its mode
@@ -149,7 +157,7 @@ class Flat(torch.nn.Module):
 
     def _watch(self, args, kwargs, norms):
         """Calls forward, and looks at what it does beside."""
-        before, drawn, said = State(self.module, exact=True), _generators(), io.StringIO()
+        before, drawn, said = State(self.module, self.reads, exact=True), _generators(), io.StringIO()
 
         def refused(what):
             return lambda *unused: self._refuse(what) or unittest.mock.Mock()
@@ -160,10 +168,17 @@ class Flat(torch.nn.Module):
                 patch(torch.Tensor, "register_hook", refused("forward registers a hook on a tensor")), \
                 patch(torch.Tensor, "detach_", refused("forward detaches a tensor in place")), \
                 patch(torch, "manual_seed", refused("forward seeds a generator")), patch(torch, "batch_norm", norms):
-            result = self.own(*args, **kwargs)
+            with self.reads.watching(before, *self.states):
+                try:
+                    result = self.own(*args, **kwargs)
+                finally:
+                    if before.doubt:
+                        self._refuse(before.doubt)
             if drawn != _generators():
                 self._refuse("forward draws random numbers of Python's or numpy's")
-        after = State(self.module, exact=True)
+            after = State(self.module, self.reads, exact=True)
+        if self.reads.outside:
+            self._refuse(f"forward calls {self.reads.outside}(), which may have another result in each call")
         self.told.settings = before.settings(after)
         self.told.changed = f"forward changes the module's own '{before.difference(after)}'"
         if self.told.settings is None:
@@ -197,6 +212,7 @@ class Flat(torch.nn.Module):
             raise Again
         told.dtypes, told.needs = [t.dtype for t in tensors], [t.requires_grad for t in tensors]
         told.reaches = [self._reached(t, names) for t in tensors]
+        told.saved = [frozenset(map(hash, filter(_saves, _nodes_behind(t)))) for t in tensors]
         told.updates = [(name, is_new) for name, _, is_new in updates]
         return (*tensors, *(now.clone() for _, now, _ in updates))
 

@@ -10,8 +10,10 @@ import collections
 import contextlib
 import copy
 import dataclasses
+import functools
 import io
 import random
+import time
 import types
 import warnings
 
@@ -154,16 +156,30 @@ case("stacks",
      lambda m, a: torch.cat([f([a, m.f(a)]).flatten() for f in (torch.hstack, torch.vstack, torch.dstack)]))
 
 # --- what is changed between calls ----------------------------------------------------------------
-case("scale", lambda m, x: mean(m, x) * m.k, change(k=100.0), change(k=1), prepare=lambda m: setattr(m, "k", 1.0))
+Slotted = dataclasses.make_dataclass("Slotted", [("k", float, 2.0)], slots=True,
+                                     namespace={"times": lambda o, x: x * o.k})
+scaled = lambda x, o=Slotted(), k=1.0: x * o.k * k  # noqa: E731
+NS, TIMES, Settings = types.SimpleNamespace(k=2.0), Slotted.times, type("Settings", (), {"k": 2.0})
+holds = lambda m, k=2.0: m.__dict__.update(k=1, o=Slotted(), g=Slotted().times, c=lambda x: x * k,  # noqa: E731
+                                           r=np.random.default_rng(0), p=functools.partial(scaled, o=Slotted()))
+for what, read, held in (("the module", lambda m, x: x * m.k, lambda m: m),
+                         ("a global object", lambda m, x: x * NS.k, lambda m: NS),
+                         ("a class", lambda m, x: x * Settings.k, lambda m: Settings),
+                         ("slots", lambda m, x: x * m.o.k, lambda m: m.o),
+                         ("a method's object", lambda m, x: m.g(x), lambda m: m.g.__self__),
+                         ("a partial's keyword", lambda m, x: m.p(x), lambda m: m.p.keywords["o"])):
+    case("number of " + what, lambda m, x, read=read: read(m, m.f(x)), prepare=holds,
+         *[lambda m, k=k, held=held: setattr(held(m), "k", k) for k in (3.0, 2.0)])
+case("method of a class replaced", lambda m, x: m.o.times(m.f(x)), prepare=holds,
+     *[lambda m, f=f: setattr(Slotted, "times", f) for f in (lambda o, x: x.sin(), TIMES)])
+case("a default and a closure's variable", lambda m, x: scaled(m.c(m.f(x))), prepare=holds, *[
+    lambda m: setattr(scaled, "__defaults__", (NS, 3.0)), lambda m: setattr(m.c.__closure__[0], "cell_contents", 3.0)])
 case("flag of a submodule", lambda m, x: m.drop(m.f(x)) * (2 if m.act.training else 1), change(act__training=False),
      change(act__training=True))
 case("dropout's p", lambda m, x: m.drop(m.f(x)), change(drop__p=1.0), change(drop__p=0.0), warns="either")
 case("number in a list of a dict", lambda m, x: m.f(x) * m.c["k"][0], lambda m: m.c["k"].append(1),
      lambda m: m.c["k"].__setitem__(0, 5), prepare=lambda m: setattr(m, "c", {"k": [2]}))
-case("number of a configuration", lambda m, x: m.f(x) * m.config.k, lambda m: setattr(m.config, "k", 5),
-     prepare=lambda m: setattr(m, "config", types.SimpleNamespace(k=2)))
-case("global number", lambda m, x: m.f(x) * FACTOR, lambda m: globals().update(FACTOR=3.0),
-     lambda m: globals().update(FACTOR=1.0))
+case("global number", lambda m, x: m.f(x) * FACTOR, lambda m: globals().update(FACTOR=3.0))
 case("global tensor", lambda m, x: m.f(x) * MASK, lambda m: MASK.zero_(), lambda m: MASK.fill_(1))
 case("tensor that is an attribute", lambda m, x: m.f(x) * m.t, lambda m: m.t.data.fill_(3), change(t=torch.zeros(4)),
      prepare=lambda m: setattr(m, "t", torch.ones(4)))
@@ -227,6 +243,8 @@ case("a dict among operands", lambda m, b: m.f(b["x"]) * b.pop("k"), call({"x": 
 case("an operand that is to learn", lambda m, x: m.f(x.requires_grad_()), call(x()), warns="operand 0 in place")
 case("a table with max_norm", lambda m, i: m.e(i).sum(), *[call(ids())] * 2, warns="e.weight",
      prepare=lambda m: m.add_module("e", nn.Embedding(4, 3, max_norm=0.1)))
+case("draws of a generator", lambda m, x: m.f(x) * float(m.r.random()), *[call(x())] * 2, warns="own 'r", prepare=holds)
+case("a clock", lambda m, x: m.f(x) * min(time.time(), 2.0), warns="time.time()")
 case("draws of Python", lambda m, x: m.f(x) * (random.random() * 0 + 1), warns="Python's or numpy's")
 
 # --- gradients ------------------------------------------------------------------------------------
@@ -253,6 +271,13 @@ def hooked(m, x):
     return y
 
 
+def twice(m):
+    with contextlib.suppress(RuntimeError):
+        return [y.backward() for y in [m(x())] * 2]
+
+
+case("backward twice", mean, twice)
+case("a gradient that is constant", lambda m, x: (m.f.weight + 1).sum(), *[call(x())] * 3)
 case("no_grad inside", lambda m, x: without(m, x, torch.no_grad))
 case("no_grad, then with", lambda m, x: without(m, x, torch.no_grad) + torch.enable_grad()(m.f)(x).sum())
 case("a frozen part under no_grad", lambda m, x: m.g(torch.no_grad()(m.f)(x)).tanh(),
