@@ -71,7 +71,8 @@ class Operands:
             why = why_not_held(leaf)
             self.reason = self.reason or why and f"an operand {why}"
         self.tensors = [leaf for _, leaf in found.values()]
-        self.form += [torch.get_default_dtype(), torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")]
+        self.form += [torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled(),
+                      torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")]
         self.shapes = [t.shape for t in self.tensors]
 
 

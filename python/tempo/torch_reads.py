@@ -110,7 +110,10 @@ class Reads:
                     sys.setprofile(None)
         finally:
             self.functions, self.states = {}, ()
-            sys.setprofile(before)
+            if hasattr(before, "enable"):  # cProfile's, which is no function
+                before.enable()
+            else:
+                sys.setprofile(before)
 
     def _look(self, frame, event, what):
         if event == "call":

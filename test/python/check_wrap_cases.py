@@ -203,6 +203,8 @@ case("tied and not", lambda m, x: m.g(m.f(x)), lambda m: setattr(m.g, "weight", 
      prepare=lambda m: m.add_module("g", nn.Linear(4, 4)))
 case("without gradients", lambda m, x: m.f(x) * (2 if torch.is_grad_enabled() else 1), call(x()),
      under(torch.no_grad, call(x())), under(torch.inference_mode, call(x())), call(x()))
+case("a flag of PyTorch's", lambda m, x: m.f(x) * (2 if torch.are_deterministic_algorithms_enabled() else 1),
+     *[lambda m, on=on: torch.use_deterministic_algorithms(on) for on in (True, False)])
 case("the usual type", lambda m, x: m.f(x) + torch.ones(4).to(x.dtype) * len(str(torch.ones(1).dtype)), call(x()))
 case("a new value in each call", lambda m, x: m.f(x) * m.k,
      *[step for k in range(11) for step in (change(k=float(k)), call(x()))],
