@@ -384,7 +384,7 @@ def check_noise():
     """In evaluation mode, too, another in each call; without noise nothing is drawn from PyTorch's generator."""
     class Noisy(nn.Module):
         def forward(self, x):
-            return F.dropout(x, 0.5, True) + torch.rand(x.shape) + torch.randn_like(x) + torch.rand(4, 1)
+            return F.dropout(x, 0.5, True) + torch.rand(x.shape) + torch.randn_like(x) + torch.rand(2000, 1, 1)
 
     wrapped, x = tempo.torch.wrap(Noisy().eval()), torch.ones(2000, 4, 1)
     seen = [wrapped(x) for _ in range(2)]
