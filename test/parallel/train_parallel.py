@@ -86,7 +86,7 @@ def counts():
     """Parts in which labels are ignored, some in all, weigh as in one batch."""
     data = train_counts.samples()
     np.savez(t.path("train.npz"), **data)
-    for name in "cross entropy", "sum by sum", "sum", "two means":
+    for name in "cross entropy", "sum by sum", "sum", "numbers":
         ending, of = train_counts.LOSSES[name]
         train_counts.write("model.onnxt", ending)
         loss, weights, _ = train_counts.expected(of, data)
