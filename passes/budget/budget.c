@@ -184,11 +184,10 @@ static void note_before(const job *j) {
     j->s->costs = tc_costs_source(j->costs);
 }
 
-/* The problem of the model, which was foreseen, and is prepared for a search, unless it stays `as_it_is`. */
-static tc_status open_problem(job *j, bool as_it_is) {
+/* The problem of the model, which was foreseen, and is prepared for a search. */
+static tc_status open_problem(job *j) {
     tc_pass_env *env = j->env;
-    if (!as_it_is)
-        TC_TRY(tc_budget_prepare(env, j->arena, &j->begin));
+    TC_TRY(tc_budget_prepare(env, j->arena, &j->begin));
     if (!j->costs)
         TC_TRY(tc_costs_open(env, j->model, &j->costs));
     TC_TRY(tc_budget_make(env, j->arena, j->model->graph, &j->begin.memories,
@@ -267,16 +266,21 @@ static tc_status settle_for(job *j) {
     return TC_OK;
 }
 
-/* The graph as it is, since it fits. */
+/* The graph as it is, since it fits. What is told of it is that of a clone in which each node has a kernel. */
 static tc_status leave(job *j) {
-    TC_TRY(open_problem(j, true));
+    if (!j->costs)
+        TC_TRY(tc_costs_open(j->env, j->model, &j->costs));
+    job c = *j;
+    c.model = c.begin.model = tc_model_clone(j->model);
+    tc_status status = open_problem(&c);
+    tc_model_destroy(c.model);
     j->s->budget = j->wanted;
     j->s->met = true;
-    return TC_OK;
+    return status;
 }
 
 static tc_status look(job *j) {
-    TC_TRY(open_problem(j, false));
+    TC_TRY(open_problem(j));
     j->s->budget = j->wanted;
     return search(j, &j->plan);
 }
@@ -383,7 +387,7 @@ static tc_status draw_alone(const job *j) {
     if (status == TC_OK)
         status = initial_bytes(j->env, &initial);
     if (status == TC_OK)
-        status = open_problem(&c, false);
+        status = open_problem(&c);
     tc_budget_watch(j->env, true);
     if (status == TC_OK)
         status = tc_budget_pareto(j->env, j->arena, c.model, &c.b, initial, 0, c.s, &none);
