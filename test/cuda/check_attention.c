@@ -66,7 +66,7 @@ static attention_case make_case(tk_dtype dtype, const int64_t *sizes, int flags)
     c.dout = pair_random(dtype, items * s * e, -1, 1);
     c.mask = pair_random(TK_BOOL, items * s * t, -0.3, 1);
     c.seed = pair_of(TK_I64, 2, seed);
-    c.ratio = pair_numbers(TK_F32, 1, (const double[]){0.3});
+    c.ratio = pair_numbers(TK_F32, 1, (const double[]){flags & FILL ? 0.6 : 0.3}); /* more than half, too */
     snprintf(c.name, sizeof c.name, "%lld x [%lld, %lld], heads %lld and %lld, flags %d", (long long)items,
              (long long)s, (long long)t, (long long)d, (long long)e, flags);
     return c;

@@ -31,6 +31,7 @@ def run(*args, **how):
 
 
 def begin(*args):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup has ignored
     return subprocess.Popen([TOOL, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
