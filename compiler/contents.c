@@ -66,6 +66,15 @@ bool tc_contents_is_const(const tc_contents *contents) {
     return true;
 }
 
+bool tc_value_number(tc_model *model, tc_value *value, int64_t *out_number) {
+    const tc_contents *contents = value ? tc_value_contents(model, value) : NULL;
+    if (!contents || contents->count != 1 || tc_dtype_is_float(contents->dtype) ||
+        !tc_dim_is_const(contents->items[0].i))
+        return false;
+    *out_number = contents->items[0].i.value;
+    return true;
+}
+
 tc_tensor *tc_contents_to_tensor(tc_model *model, const tc_contents *contents) {
     if (!tc_contents_is_const(contents))
         return NULL;

@@ -28,6 +28,8 @@ const tc_contents *tc_value_contents(tc_model *model, tc_value *value);
 /* A tensor with these contents, or NULL unless every element is a number. */
 tc_tensor *tc_contents_to_tensor(tc_model *model, const tc_contents *contents);
 bool tc_contents_is_const(const tc_contents *contents);
+/* The only element of an integer or bool, where it is known. `value` may be NULL. */
+bool tc_value_number(tc_model *model, tc_value *value, int64_t *out_number);
 /* Evaluates one node whose operands' contents or shapes suffice: sets `contents` of its outputs where it can. */
 void tc_contents_eval(tc_model *model, tc_node *node);
 #endif

@@ -162,16 +162,6 @@ static const tc_graph *body_of(const tc_node *node, const char *name) {
     return attr && attr->kind == TC_ATTR_GRAPH && !attr->ref ? attr->g : NULL;
 }
 
-/* The only element of an integer or bool. */
-static bool known_number(tc_model *model, tc_value *value, int64_t *out_number) {
-    const tc_contents *contents = value ? tc_value_contents(model, value) : NULL;
-    if (!contents || contents->count != 1 || tc_dtype_is_float(contents->dtype) ||
-        !tc_dim_is_const(contents->items[0].i))
-        return false;
-    *out_number = contents->items[0].i.value;
-    return true;
-}
-
 /* Whether something is given for every input of the body from operand `first` on. */
 static bool all_given(const tc_node *node, uint32_t first) {
     for (uint32_t i = first; i < node->n_inputs; i++)
@@ -190,7 +180,7 @@ static int64_t listed(const tc_node *node, const char *name, uint32_t index) {
 
 static tc_status unroll_if(unroller *u, tc_node *node, bool *out_done) {
     int64_t condition;
-    if (!known_number(node->graph->model, tc_input(node, 0), &condition))
+    if (!tc_value_number(node->graph->model, tc_input(node, 0), &condition))
         return TC_OK;
     const tc_graph *body = body_of(node, condition ? "then_branch" : "else_branch");
     if (!body || body->n_inputs > 0 || body->n_outputs != node->n_outputs)
@@ -282,7 +272,7 @@ static tc_status loop_turns(turn *t, uint32_t carried, int64_t limit, int64_t *o
     *out_turns = -1;
     *out_rows = NULL;
     size_t cap = 0;
-    if (tc_input(t->node, 1) && !known_number(model, tc_input(t->node, 1), &condition))
+    if (tc_input(t->node, 1) && !tc_value_number(model, tc_input(t->node, 1), &condition))
         return TC_OK;
     for (uint32_t i = 0; i < carried; i++)
         t->inputs[i + 2] = tc_input(t->node, i + 2);
@@ -295,7 +285,7 @@ static tc_status loop_turns(turn *t, uint32_t carried, int64_t limit, int64_t *o
         t->inputs[0] = loop_number(t, 0, TC_INT64, turns);
         t->inputs[1] = loop_number(t, 1, TC_BOOL, 1);
         TC_TRY(copy_body(t));
-        if (!known_number(model, t->outputs[0], &condition)) {
+        if (!tc_value_number(model, t->outputs[0], &condition)) {
             give_up(t);
             return TC_OK;
         }
@@ -315,7 +305,7 @@ static tc_status unroll_loop(unroller *u, tc_node *node, bool *out_done) {
     uint32_t carried = node->n_inputs > 2 ? node->n_inputs - 2 : 0;
     int64_t limit = INT64_MAX, turns;
     if (!body || body->n_inputs != carried + 2 || body->n_outputs != node->n_outputs + 1 || node->n_outputs < carried ||
-        !all_given(node, 2) || (tc_input(node, 0) && !known_number(node->graph->model, tc_input(node, 0), &limit)))
+        !all_given(node, 2) || (tc_input(node, 0) && !tc_value_number(node->graph->model, tc_input(node, 0), &limit)))
         return TC_OK;
     turn t = begin(u, node, body);
     tc_value **rows, **results = TC_NEW_ARRAY(arena_of(node), tc_value *, node->n_outputs + 1);

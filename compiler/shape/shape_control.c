@@ -41,13 +41,6 @@ static tc_status merge_output(tc_shape_ctx *sc, tc_node *node, uint32_t output, 
     return value && type ? tc_shape_merge(sc, node, value, type) : TC_OK;
 }
 
-/* 1 or 0 where the condition is known, else -1. */
-static int known_condition(tc_shape_ctx *sc, const tc_node *node) {
-    const tc_contents *contents = tc_input(node, 0) ? tc_value_contents(sc->model, tc_input(node, 0)) : NULL;
-    bool known = contents && contents->dtype == TC_BOOL && contents->count == 1 && tc_contents_is_const(contents);
-    return known ? contents->items[0].i.value != 0 : -1;
-}
-
 /* A branch that is not taken may not fit its operands at all: that may be just what the condition asks for. */
 static tc_status infer_branch(tc_shape_ctx *sc, tc_graph *branch, bool not_taken) {
     size_t n_diags = sc->ctx->n_diags;
@@ -59,17 +52,18 @@ static tc_status infer_branch(tc_shape_ctx *sc, tc_graph *branch, bool not_taken
 
 tc_status tc_shape_if(tc_shape_ctx *sc, tc_node *node) {
     tc_graph *yes = NULL, *no = NULL;
-    int condition = known_condition(sc, node);
+    int64_t condition;
+    bool known = tc_value_number(sc->model, tc_input(node, 0), &condition);
     TC_TRY(body_of(sc, node, "then_branch", &yes));
     TC_TRY(body_of(sc, node, "else_branch", &no));
-    TC_TRY(infer_branch(sc, yes, condition == 0));
-    TC_TRY(infer_branch(sc, no, condition == 1));
+    TC_TRY(infer_branch(sc, yes, known && !condition));
+    TC_TRY(infer_branch(sc, no, known && condition));
     if (yes->n_outputs != node->n_outputs || no->n_outputs != node->n_outputs)
         return TC_FAIL(sc, node, "has %u results, but the branches have %u and %u", node->n_outputs, yes->n_outputs,
                        no->n_outputs);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         const tc_type *a = yes->outputs[i]->type, *b = no->outputs[i]->type, *both = common_type(sc, a, b);
-        if (condition >= 0) {
+        if (known) {
             TC_TRY(merge_output(sc, node, i, condition ? a : b));
             continue;
         }

@@ -62,7 +62,7 @@ static void tell_overflow(const tc_restore *r, const tc_restore_call *entry) {
 }
 
 /* aten.elu.default(%x, 1.5, 2.0, 0.5) */
-static tc_status check_elu(const tc_restore *r, const tc_restore_call *entry) {
+static tc_status check_elu(tc_restore *r, const tc_restore_call *entry) {
     static const char *const names[] = {"scale", "input_scale"};
     for (size_t i = 0; i < TC_COUNT(names); i++) {
         const char *word = tc_torch_call_argument(&entry->call, 2 + i, names[i]);
@@ -74,38 +74,40 @@ static tc_status check_elu(const tc_restore *r, const tc_restore_call *entry) {
 }
 
 /* aten.normal.Tensor_Tensor(%mean, %std): PyTorch's gradients of both are 0. */
-static void stop_draw(const tc_restore *r, const tc_restore_call *entry) {
+static tc_status stop_draw(tc_restore *r, const tc_restore_call *entry) {
     tc_node *last = entry->nodes[entry->n - 1];
     tc_value *drawn = tc_output(last, 0);
     if (!r->trains || !drawn || strcmp(drawn->name, entry->call.result) != 0)
-        return;
+        return TC_OK;
     tc_stop_readers(r->env, drawn);
     tc_note(r->env->ctx, last, "no gradient passes torch.normal, as in PyTorch");
     tc_hint(r->env->ctx, "mean + std * torch.randn_like(std) passes them");
+    return TC_OK;
 }
 
 /* aten.xlogy.Tensor(%x, %b) as Where(x == 0, x, Where(isnan(b), b, x log b)), whose gradient at 0 is 1 for log b. */
-static void restore_xlogy(const tc_restore *r, const tc_restore_call *entry) {
+static tc_status restore_xlogy(tc_restore *r, const tc_restore_call *entry) {
     tc_node *choice = entry->nodes[entry->n - 1];
     const tc_value *inner = tc_node_is(choice, "", "Where") ? tc_input(choice, 2) : NULL;
     if (inner && inner->producer && tc_node_is(inner->producer, "", "Where"))
         inner = tc_input(inner->producer, 2);
     if (!inner || !inner->producer || !tc_node_is(inner->producer, "", "Mul"))
-        return;
+        return TC_OK;
     tc_node *product = tc_node_create(r->graph, TC_TEMPO_DOMAIN, "MulOrZero", 2, 1);
     product->name = choice->name;
     for (uint32_t i = 0; i < 2; i++)
         tc_node_set_input(product, i, tc_input(inner->producer, i));
     tc_node_insert_before(product, choice);
     tc_node_set_output(product, 0, tc_node_take_output(choice, 0));
+    return TC_OK;
 }
 
 /* aten.instance_norm.default(%x, None, None, %mean, %var, True, 0.1, 1e-05): what moves %mean and %var is nowhere. */
-static void tell_statistics(const tc_restore *r, const tc_restore_call *entry) {
+static tc_status tell_statistics(tc_restore *r, const tc_restore_call *entry) {
     const char *mean = tc_torch_call_argument(&entry->call, 3, "running_mean");
     if (!r->trains || !mean || mean[0] != '%' ||
         !is_true(tc_torch_call_argument(&entry->call, 5, "use_input_stats"), false))
-        return;
+        return TC_OK;
     tc_warn(
         r->env->ctx, entry->nodes[entry->n - 1],
         "the exporter left out PyTorch's running statistics of this instance norm (%s): no batch moves them, and an "
@@ -113,6 +115,7 @@ static void tell_statistics(const tc_restore *r, const tc_restore_call *entry) {
         tc_quote(r->env->ctx, mean + 1));
     tc_hint(r->env->ctx,
             "track_running_stats=False, or an evaluation in PyTorch, where the statistics are what they were");
+    return TC_OK;
 }
 
 /* Operations for which it matters that a number is not quite 0, and the argument that it is for. */
@@ -167,19 +170,20 @@ static void tell_epsilon(const tc_restore *r, const tc_restore_call *entry) {
     }
 }
 
+static const struct {
+    const char *operation;
+    tc_status (*mend)(tc_restore *r, const tc_restore_call *entry);
+} mended[] = {
+    {"aten.avg_pool2d", restore_divisor},    {"aten.avg_pool3d", restore_divisor}, {"aten.elu", check_elu},
+    {"aten.instance_norm", tell_statistics}, {"aten.normal", stop_draw},           {"aten.xlogy", restore_xlogy},
+};
+
 tc_status tc_restore_faults(tc_restore *r) {
     for (size_t i = 0; i < r->n; i++) {
         const tc_restore_call *entry = &r->calls[i];
-        if (tc_torch_call_is(&entry->call, "aten.avg_pool2d") || tc_torch_call_is(&entry->call, "aten.avg_pool3d"))
-            TC_TRY(restore_divisor(r, entry));
-        if (tc_torch_call_is(&entry->call, "aten.elu"))
-            TC_TRY(check_elu(r, entry));
-        if (tc_torch_call_is(&entry->call, "aten.xlogy"))
-            restore_xlogy(r, entry);
-        if (tc_torch_call_is(&entry->call, "aten.normal"))
-            stop_draw(r, entry);
-        if (tc_torch_call_is(&entry->call, "aten.instance_norm"))
-            tell_statistics(r, entry);
+        for (size_t k = 0; k < TC_COUNT(mended); k++)
+            if (tc_torch_call_is(&entry->call, mended[k].operation))
+                TC_TRY(mended[k].mend(r, entry));
         tell_overflow(r, entry);
         tell_epsilon(r, entry);
     }

@@ -116,10 +116,6 @@ tc_status train_session_open(tc_ctx *ctx, const train_options *o, const rt_colle
 tc_status train_failed(tc_ctx *ctx, const tempo_session *session, tempo_status status);
 /* A scalar output of floats of any type, as of the last run. */
 tc_status train_read_number(tc_ctx *ctx, tempo_session *session, const char *output, double *out_number);
-/* What the term of the last batch was divided by, and what that adds to the divisor of all batches: 0 where the first
- * is only kept from 0. */
-tc_status train_read_counts(tc_ctx *ctx, tempo_session *session, const tc_counted *term, int64_t samples,
-                            double *out_count, double *out_total);
 /* Binds the arrays of a batch. */
 tc_status train_bind_batch(tc_ctx *ctx, tempo_session *session, const train_batch *batch);
 /* The same forward: dropout off, no optimizer, the trained weights as inputs, and what scalars count (out_summary). */

@@ -51,6 +51,10 @@ tc_status train_read_counts(tc_ctx *ctx, tempo_session *session, const tc_counte
     return TC_OK;
 }
 
+bool train_adds_up(const tc_counted *term, double total) {
+    return term->adds_up || (term->behind_guard && !(total > 0));
+}
+
 /* What each term counts in a batch: out[n]; joins c->totals. */
 static tc_status count_batch(tc_ctx *ctx, train_counts *c, const train_batch *batch, double *out) {
     bool runs = false;
@@ -86,8 +90,7 @@ tc_status train_counts_total(tc_ctx *ctx, train_counts *c, train_ranks *ranks, t
 void train_counts_share(train_counts *c, int64_t index, const train_batch *batch) {
     const double *counts = c->counts + (size_t)index * c->n;
     for (size_t i = 0; i < c->n; i++) {
-        bool all =
-            c->terms[i].adds_up || (c->terms[i].behind_guard && !(c->totals[i] > 0)); /* kept from 0: by 1, say */
+        bool all = train_adds_up(&c->terms[i], c->totals[i]);
         c->shares[i] = all ? batch->samples > 0 : c->totals[i] > 0 ? counts[i] / c->totals[i] : 0;
     }
 }
@@ -95,6 +98,6 @@ void train_counts_share(train_counts *c, int64_t index, const train_batch *batch
 bool train_counts_nothing(const train_counts *c) {
     bool nothing = false;
     for (size_t i = 0; i < c->n; i++)
-        nothing = nothing || (!c->terms[i].adds_up && !c->terms[i].behind_guard && !(c->totals[i] > 0));
+        nothing = nothing || (!(c->totals[i] > 0) && !train_adds_up(&c->terms[i], c->totals[i]));
     return nothing;
 }

@@ -15,6 +15,13 @@ typedef struct train_counts {
     double *shares; /* [n] of the batch at hand */
 } train_counts;
 
+/* What the term of the last batch was divided by, and what that adds to the divisor of all batches: 0 where the first
+ * is only kept from 0. */
+tc_status train_read_counts(tc_ctx *ctx, tempo_session *session, const tc_counted *term, int64_t samples,
+                            double *out_count, double *out_total);
+/* Parts of the term add up: it is a sum, or its divisor, of which all batches have `total`, is only kept from 0. */
+bool train_adds_up(const tc_counted *term, double total);
+
 /* Makes the graph, unless it is there. `loss`: the output. Memory is the context's. */
 tc_status train_counts_open(tc_ctx *ctx, const train_source *from, int64_t batch, const train_graph *trained,
                             train_counts *c);

@@ -1,6 +1,6 @@
 /* train_eval.c: the forward graph over all samples of --eval-data -> what each scalar output is of all samples at once.
  * The weights are those of the training session, where they lie: nothing is copied on the CPU. */
-#include "train.h"
+#include "train_counts.h"
 #include <math.h>
 #include <string.h>
 
@@ -118,8 +118,8 @@ static tc_status add_scores(tc_ctx *ctx, train_eval *e, int64_t samples) {
 static void take_means(train_eval *e) {
     for (size_t i = 0, k = 0; i < e->n; i++)
         for (e->means[i] = 0; k < e->n_terms && strcmp(e->terms[k].score, e->scores[i]) == 0; k++) {
-            bool nothing = !(e->counts[k] > 0), all = e->terms[k].adds_up || (nothing && e->terms[k].behind_guard);
-            e->means[i] += all ? e->sums[k] : nothing ? NAN : e->values[k] / e->counts[k];
+            bool all = train_adds_up(&e->terms[k], e->counts[k]);
+            e->means[i] += all ? e->sums[k] : e->counts[k] > 0 ? e->values[k] / e->counts[k] : NAN;
         }
 }
 
