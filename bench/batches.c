@@ -1,7 +1,7 @@
 /* batches.c: batches [SAMPLES]: how long one shuffled batch of 32 takes to make, for the kinds of samples that training
  * has, from files that the system holds in memory; beside it the bytes of the batch and how fast they come. Written
  * into a folder of its own that is removed. */
-#include "runtime/tempo-train/train_data.h"
+#include "programs/tempo-train/data/train_data.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -5,8 +5,8 @@
  * name is 2, but for "seq", which is the length; integers are drawn from 0 and 1, so that they are good as ids, masks
  * and labels. The process must be as large after the last run as after the first hundred, and have made a plan for each
  * length. Exit code 1 when not. */
-#include "compiler/ops.h"
-#include "runtime/session.h"
+#include "compiler/ir/ops.h"
+#include "runtime/session/session.h"
 #include "test/unit/random_below.h"
 #include "test/unit/resident.h"
 #include <stdio.h>

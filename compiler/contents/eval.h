@@ -2,8 +2,8 @@
  * or shapes of its operands, or returns NULL where they do not suffice. Types of the results are known already. */
 #ifndef TC_EVAL_H
 #define TC_EVAL_H
-#include "../contents.h"
-#include "../ops.h"
+#include "contents.h"
+#include "compiler/ir/ops.h"
 
 typedef struct tc_eval {
     tc_model *model;

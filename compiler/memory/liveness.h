@@ -9,7 +9,7 @@
  * takes workspaces needs more. */
 #ifndef TC_LIVENESS_H
 #define TC_LIVENESS_H
-#include "../ir.h"
+#include "compiler/ir/ir.h"
 
 typedef struct tc_life {
     const tc_value *value; /* a storage that a node makes */

@@ -2,7 +2,7 @@
  * the runtime knows of its kernels, told to who plans memory before there is a run. */
 #ifndef TC_NODE_MEMORY_H
 #define TC_NODE_MEMORY_H
-#include "../ir.h"
+#include "compiler/ir/ir.h"
 
 #define TC_NODE_OVERS 2 /* the results that may be written over operands: the first ones */
 

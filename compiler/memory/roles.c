@@ -1,6 +1,6 @@
 /* roles.c: from marks, metadata and the ops of a graph to the role of each output and the nodes of the forward pass. */
 #include "roles.h"
-#include "../ops.h"
+#include "compiler/ir/ops.h"
 #include <string.h>
 
 /* --- what depends on what --------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  * that holds none of them is looked at instead (roles_infer.c). */
 #ifndef TC_ROLES_H
 #define TC_ROLES_H
-#include "../ir.h"
+#include "compiler/ir/ir.h"
 
 typedef struct tc_roles {
     const tc_value *loss;        /* NULL: the graph has no backward pass */

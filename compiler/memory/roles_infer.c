@@ -7,8 +7,8 @@
  * does not depend on it, and it has the type of an input or initializer that the loss does depend on. Other outputs
  * that depend on the seed are of the backward pass, too. A backward pass whose seed was folded into other constants is
  * not found: who appends one marks it (roles.h). */
-#include "../contents.h"
-#include "../ops.h"
+#include "compiler/contents/contents.h"
+#include "compiler/ir/ops.h"
 #include "roles.h"
 #include "storage.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* storage.c: from the nodes of a typed graph to whose bytes each value is and when they are read. A table of ops tells
  * which results are views; everything else follows in one walk along the nodes. */
 #include "storage.h"
-#include "../ops.h"
+#include "compiler/ir/ops.h"
 #include <string.h>
 
 /* --- views ------------------------------------------------------------------------------------ */

@@ -10,7 +10,7 @@
  * latter touches bytes. */
 #ifndef TC_STORAGE_H
 #define TC_STORAGE_H
-#include "../ir.h"
+#include "compiler/ir/ir.h"
 
 /* --- one step --------------------------------------------------------------------------------- */
 

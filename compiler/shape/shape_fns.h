@@ -4,7 +4,7 @@
  * unknown dims. */
 #ifndef TC_SHAPE_FNS_H
 #define TC_SHAPE_FNS_H
-#include "../shape.h"
+#include "shape.h"
 
 /* An operand as its type tells. Absent: all zero but rank. */
 typedef struct tc_arg {

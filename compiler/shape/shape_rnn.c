@@ -1,5 +1,5 @@
 /* shape_rnn.c: the shape functions of RNN, GRU and LSTM, and of their gradient. */
-#include "../recurrent.h"
+#include "compiler/ir/recurrent.h"
 #include "shape_fns.h"
 
 /* A gate has as many rows as R has columns. gates: 0 when the cell is not known. */

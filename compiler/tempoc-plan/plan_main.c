@@ -1,6 +1,6 @@
 /* plan_main.c: the packer of compiler/plan as a program: buffers with lives in, places in one arena out. */
-#include "../options.h"
-#include "../program.h"
+#include "compiler/cli/options.h"
+#include "compiler/cli/program.h"
 #include "plan_csv.h"
 #include <stddef.h>
 #include <string.h>

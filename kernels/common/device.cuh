@@ -3,11 +3,10 @@
  * those of rows are in row.cuh. Tensor cores and asynchronous copies: tensor_core.cuh.
  *
  * A kernel NAME of the table is `extern "C" void tk_cuda_NAME` with the parameters of the CPU's. Its function here runs
- * on the host: it reads no byte of an operand (runtime/device.h), and gives structs and dims to kernels by value.
- * A file's own names stand in an unnamed namespace: of templates and classes with one name in two files the linker
- * would keep one.
- * nvcc compiles without contraction of multiply-add, so that two kernels with one formula give the same bits; fmaf says
- * where one rounding is meant. */
+ * on the host: it reads no byte of an operand (runtime/device/device.h), and gives structs and dims to kernels by
+ * value. A file's own names stand in an unnamed namespace: of templates and classes with one name in two files the
+ * linker would keep one. nvcc compiles without contraction of multiply-add, so that two kernels with one formula give
+ * the same bits; fmaf says where one rounding is meant. */
 #ifndef TK_DEVICE_CUH
 #define TK_DEVICE_CUH
 #ifdef __CUDACC__

@@ -1,6 +1,6 @@
 /* chain.h: a chain of elementwise ops in one walk over memory. Each link takes the result of the one before it, and its
  * operand; its result is rounded to the element type, as the op's own kernel rounds it, so that the bits are those of
- * the ops one by one. A device whose table has no chain_run gets the ops one by one (runtime/fuse_chains.c). */
+ * the ops one by one. A device whose table has no chain_run gets the ops one by one (runtime/fuse/fuse_chains.c). */
 #ifndef TK_CHAIN_H
 #define TK_CHAIN_H
 #include "../common/philox.h"

@@ -1,6 +1,6 @@
 /* norm_chain.h: a norm of rows with the chain of elementwise ops before it, and its gradient with a chain before and
  * one behind it, in one walk over memory. Bits are those of the ops one by one. A device whose table has none of these
- * gets the ops one by one (runtime/fuse_chains.c). */
+ * gets the ops one by one (runtime/fuse/fuse_chains.c). */
 #ifndef TK_NORM_CHAIN_H
 #define TK_NORM_CHAIN_H
 #include "../elementwise/chain.h"

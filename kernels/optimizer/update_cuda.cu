@@ -173,7 +173,7 @@ void run_rule(tk_queue *q, const tk_update_op *u, const tk_update_tensor *tensor
     case TK_MOMENTUM: run<T, TK_MOMENTUM>(q, u, tensors, count, workspace); break;
     case TK_NESTEROV: run<T, TK_NESTEROV>(q, u, tensors, count, workspace); break;
     case TK_SGD: run<T, TK_SGD>(q, u, tensors, count, workspace); break;
-    case TK_LAMB: break; /* no kernel here: runtime/kernels.def */
+    case TK_LAMB: break; /* no kernel here: runtime/launch/kernels.def */
     case TK_SUM: run<T, TK_SUM>(q, u, tensors, count, workspace); break;
     }
 }

@@ -28,8 +28,8 @@ double tk_pointwise_alpha(tk_pointwise_row row);
     K(pointwise_grad, (tk_queue *q, tk_pointwise_row row, void *dinp, const void *dout, const void *inp, int64_t n, \
       double alpha, tk_dtype dtype), (q, row, dinp, dout, inp, n, alpha, dtype))
 #define TK_POINTWISE_BOTH_KERNELS(K) \
-    /* The two above in one walk, with their bits, for devices that have it (runtime/fuse_pointwise.c): dinp and out \
-     * may lie over dout and inp, each over another. */ \
+    /* The two above in one walk, with their bits, for devices that have it (runtime/fuse/fuse_pointwise.c): dinp and
+     * out \ may lie over dout and inp, each over another. */ \
     K(pointwise_both, (tk_queue *q, tk_pointwise_row row, void *dinp, void *out, const void *dout, const void *inp, \
       int64_t n, double alpha, tk_dtype dtype), (q, row, dinp, out, dout, inp, n, alpha, dtype))
 /* clang-format on */

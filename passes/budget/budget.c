@@ -3,9 +3,9 @@
  * arena that it really takes; should that be more, the search goes on for less (budget_rounds.c). What is written was
  * read back and counted again. No pass behind this one may merge equal nodes. */
 #include "budget_begin.h"
-#include "../../compiler/ops.h"
-#include "../../compiler/shape.h"
-#include "../../compiler/verify.h"
+#include "compiler/ir/ops.h"
+#include "compiler/shape/shape.h"
+#include "compiler/ir/verify.h"
 #include "budget_rounds.h"
 #include <inttypes.h>
 #include <string.h>

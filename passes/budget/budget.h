@@ -1,20 +1,20 @@
-/* budget.h: the parts of the pass `budget`: a graph becomes a problem of numbers (compiler/plan/remat_problem.h), and a
- * schedule that fits becomes a graph again.
+/* budget.h: the parts of the pass `budget`: a graph becomes a problem of numbers (compiler/remat/remat_problem.h), and
+ * a schedule that fits becomes a graph again.
  *
  * A *unit* is what nodes that compute the same have in common: its instances run once each, and a schedule may run it
  * more often or less. Units of views and of results that are known before the run are *free*: no decision is about
  * them, they stand where they are first read. All others are *real*, a node of the problem each; a unit that
  * --recompute names is two: what the forward pass runs, and what the backward pass runs again.
  *
- * A *form* is a unit that makes the results of another one from other operands (forms/forms.h): its node stands behind
- * the other's, and results of both have the same numbers. The given schedule has none.
+ * A *form* is a unit that makes the results of another one from other operands (variants/forms.h): its node stands
+ * behind the other's, and results of both have the same numbers. The given schedule has none.
  *
  * Nodes are told by their position, from 0, so that what was found out on a model holds for its clones. */
 #ifndef TC_BUDGET_H
 #define TC_BUDGET_H
-#include "../../compiler/plan/remat_search.h"
-#include "../forms/forms.h"
-#include "../pass.h"
+#include "compiler/remat/remat_search.h"
+#include "passes/variants/forms.h"
+#include "passes/pipeline/pass.h"
 #include "node_cost.h"
 
 #define TC_BUDGET_ALIGN 64 /* of buffers: tempo-run's */

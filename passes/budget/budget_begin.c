@@ -1,8 +1,8 @@
 /* budget_begin.c: what a search begins with. The passes of a recipe that make a graph keep less are left to the search,
  * which may do better for the budget at hand: it gets the graph before them, and their forms to choose from. */
 #include "budget_begin.h"
-#include "../../compiler/ops.h"
-#include "../../compiler/shape.h"
+#include "compiler/ir/ops.h"
+#include "compiler/shape/shape.h"
 #include "../lean/lean.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* budget_emit.c: from a schedule back to a graph. Instances of a unit run in their order, further runs are copies
  * (NAME__rcK, their results VALUE__rcK); a reader reads the newest run before it. Free nodes stand where they are first
  * read, and once more where what they show was made again. Outputs of the graph keep their names. */
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "budget.h"
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* budget_problem.c: from the units of a graph to numbers: real units are nodes, their results values of so many bytes,
  * the order of the file is the given schedule. What --save names runs once; what --recompute names runs a second time
  * behind the turn, and the backward pass reads that run alone. */
-#include "../../compiler/marks.h"
+#include "compiler/ir/marks.h"
 #include "../../compiler/memory/roles.h"
 #include "../../compiler/memory/storage.h"
-#include "../../compiler/options.h"
-#include "../../compiler/ops.h"
-#include "../../compiler/plan/plan_problem.h"
+#include "compiler/cli/options.h"
+#include "compiler/ir/ops.h"
+#include "compiler/pack/plan_problem.h"
 #include "budget.h"
 #include "budget_names.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* budget_repeats.c: from two schedules of one problem, as given and as planned, to what the report shows: live bytes
  * step by step, and of each node that runs again what that is good for. */
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "budget_rounds.h"
 #include <string.h>
 

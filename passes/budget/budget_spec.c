@@ -1,5 +1,5 @@
 /* budget_spec.c: from what --memory-budget says to numbers. No floating point: a budget is the same everywhere. */
-#include "../../compiler/quantity.h"
+#include "compiler/base/quantity.h"
 #include "budget.h"
 #include "budget_names.h"
 #include <string.h>

@@ -1,10 +1,10 @@
 /* budget_units.c: which nodes of a graph compute the same, and which compute nothing. One walk in order: an op and its
  * attributes on the same operands is the same unit, so that the copies of the pass `lean`, or of an earlier plan, are
  * one thing that runs several times. */
-#include "../canonical.h"
-#include "../choose_loss.h"
-#include "../../compiler/marks.h"
-#include "../../compiler/ops.h"
+#include "passes/canonical/canonical.h"
+#include "passes/autodiff/choose_loss.h"
+#include "compiler/ir/marks.h"
+#include "compiler/ir/ops.h"
 #include "budget.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* measured_costs.c: a table of times, read line by line (CSV, RFC 4180) into two maps: by name and by what is done. */
 #include "measured_costs.h"
-#include "../../compiler/onnx_io.h"
-#include "../../compiler/ops.h"
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/ir/ops.h"
 #include <string.h>
 
 enum { NODE, OP, OPERANDS, RESULT, RUNS, TIME, FIELDS };

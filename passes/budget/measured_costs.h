@@ -1,9 +1,9 @@
-/* measured_costs.h: the table that `tempo-run --profile=FILE.csv` writes (runtime/tempo-run/run_times.c), read again:
+/* measured_costs.h: the table that `tempo-run --profile=FILE.csv` writes (programs/tempo-run/run_times.c), read again:
  *     node,op,operands,result,runs,nanoseconds
  * A node is looked for by name, and by what it does: its op and the types of its operands and first result. */
 #ifndef TC_MEASURED_COSTS_H
 #define TC_MEASURED_COSTS_H
-#include "../../compiler/ir.h"
+#include "compiler/ir/ir.h"
 
 #define TC_MEASURED_MOST (UINT64_C(1) << 50) /* nanoseconds: thirteen days */
 

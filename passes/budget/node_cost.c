@@ -1,7 +1,7 @@
 /* node_cost.c: the roofline of a machine, one unit for each node that runs, or measured times, and where nothing was
  * measured the roofline in proportion to what was. */
 #include "node_cost.h"
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "measured_costs.h"
 #include "node_work.h"
 #include <string.h>

@@ -1,9 +1,9 @@
 /* node_work.c: flops and bytes of a node from its types, by the rows of work.def. Numbers stop at MOST, so that what a
  * file claims of its shapes overflows nothing. */
 #include "node_work.h"
-#include "../../compiler/contents.h"
+#include "compiler/contents/contents.h"
 #include "../../compiler/memory/storage.h"
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include <string.h>
 
 #define MOST (UINT64_C(1) << 62)

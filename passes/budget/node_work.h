@@ -1,7 +1,7 @@
 /* node_work.h: what a node has to do: floating point operations and bytes of memory, from types alone. */
 #ifndef TC_NODE_WORK_H
 #define TC_NODE_WORK_H
-#include "../../compiler/ir.h"
+#include "compiler/ir/ir.h"
 
 typedef struct tc_work {
     uint64_t flops;   /* a multiplication and an addition are two; functions as work.def has them. At most 2^62 */

@@ -1,16 +1,16 @@
 /* gradient.c: the table of gradients and the helpers that builders share: see gradient.h. Nodes are appended to the
  * graph and inferred one by one; small constants are shared by their text. */
 #include "gradient.h"
-#include "../../compiler/contents.h"
-#include "../../compiler/ops.h"
-#include "../../compiler/ways_around.h"
+#include "compiler/contents/contents.h"
+#include "compiler/ir/ops.h"
+#include "compiler/cli/ways_around.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define GRADIENT(domain, op, operands, build) void build(tc_grad *g);
-#include "../gradients.def"
+#include "gradients.def"
 #undef GRADIENT
 
 typedef struct gradient_row {
@@ -23,7 +23,7 @@ typedef struct gradient_row {
 #define BIT(i) (1u << (i))
 static const gradient_row table[] = {
 #define GRADIENT(domain, op, operands, build) {domain, #op, operands, build},
-#include "../gradients.def"
+#include "gradients.def"
 #undef GRADIENT
 };
 #undef ALL

@@ -6,7 +6,7 @@
  * not known before the run they build it from Shape(x): a use of x that keeps none of its elements alive. */
 #ifndef TC_GRADIENT_H
 #define TC_GRADIENT_H
-#include "../../compiler/shape.h"
+#include "compiler/shape/shape.h"
 #include "../rules/rules.h"
 
 /* Small constants of one backward pass, each made once. */

@@ -3,8 +3,8 @@
  * with the leading dims of the products; ReduceLike sums what broadcasting repeated. The bias is added after the mask,
  * so it gets the gradient of the scores as it is, and with `bias_first` what the mask lets through. P does not tell
  * scores behind a softcap: its gradient makes them again, a block of rows at a time. */
-#include "../../compiler/ops.h"
-#include "../../compiler/shape.h"
+#include "compiler/ir/ops.h"
+#include "compiler/shape/shape.h"
 #include "gradient.h"
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* gradient_elementwise.c: gradients of elementwise ops whose rules need an attribute's value, a constant operand's
  * value or any number of operands; the others are in gradients.rules. */
-#include "../../compiler/ops.h"
-#include "../../compiler/shape.h"
-#include "../torch/torch_calls.h"
+#include "compiler/ir/ops.h"
+#include "compiler/shape/shape.h"
+#include "passes/torch/metadata/torch_calls.h"
 #include "gradient.h"
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * The taps of all axes are multiplied out to `combined` reads of a place: dX adds dY times the weights up where they
  * were read, and dGrid sums dY times what was read times the weights' slopes. Coordinates beyond the input are treated
  * as PyTorch's grid_sampler does, whose slope is 0 where they are held at a border. */
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "gradient.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* gradient_indexing.c: gradients of ops that pick elements by an index operand. Elements picked several times sum up.
  */
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "gradient.h"
 #include <string.h>
 

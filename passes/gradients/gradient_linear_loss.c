@@ -2,8 +2,8 @@
  * makes the loss: dX, dW and dB are results that are added to it. For that it is told what the loss is multiplied with
  * behind it (a scale, a mask of rows, a count), where that does not depend on the loss itself; where it does, the
  * results are multiplied afterwards, or, where nothing is reduced, made of scores that exist as a whole. */
-#include "../../compiler/ops.h"
-#include "../../compiler/shape.h"
+#include "compiler/ir/ops.h"
+#include "compiler/shape/shape.h"
 #include "gradient.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * taken, sums where one was taken several times. Sizes that are not known before the run come from Shape of the forward
  * operands.
  */
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "gradient.h"
 #include <string.h>
 

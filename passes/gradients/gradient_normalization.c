@@ -1,8 +1,8 @@
 /* gradient_normalization.c: gradients of softmax, normalizations and losses. Those of Softmax, LogSoftmax,
  * LayerNormalization and SoftmaxCrossEntropyLoss are ops of ai.tempo that read what the forward op can leave behind;
  * results that the file left out (mean and 1/std, log probabilities) are added to the forward node. */
-#include "../../compiler/ops.h"
-#include "../../compiler/shape.h"
+#include "compiler/ir/ops.h"
+#include "compiler/shape/shape.h"
 #include "gradient.h"
 #include <string.h>
 

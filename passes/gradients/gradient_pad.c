@@ -1,6 +1,6 @@
 /* gradient_pad.c: the gradient of Pad. Constants around x get what x does not; in the modes that repeat elements of x,
  * each gets the sum of its copies' gradients. */
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "gradient.h"
 #include <string.h>
 

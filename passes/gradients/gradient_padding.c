@@ -2,7 +2,7 @@
  * word for it: a Gather is all that is left. The dynamo exporter keeps PyTorch's call among the node's metadata;
  * TorchScript's keeps only the module's path as the node's name, which padding.def knows for common models, and the row
  * is 0 unless somebody wrote into it. --train-padding trains these rows too. */
-#include "../torch/torch_calls.h"
+#include "passes/torch/metadata/torch_calls.h"
 #include "gradient.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static const struct {
     int64_t row;
 } padded[] = {
 #define PADDING(path, row) {path, row},
-#include "../padding.def"
+#include "passes/weights/padding.def"
 #undef PADDING
 };
 

@@ -1,6 +1,6 @@
 /* gradient_recurrent.c: the gradient of LSTM, GRU and RNN: one ai.tempo.RecurrenceGrad, which reads what the layer read
  * and Y, and makes gates and cells again. */
-#include "../../compiler/recurrent.h"
+#include "compiler/ir/recurrent.h"
 #include "gradient.h"
 
 /* What a node of the layer's op cannot be differentiated by. */

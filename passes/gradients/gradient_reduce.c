@@ -1,8 +1,8 @@
 /* gradient_reduce.c: gradients of reductions. With dy and y brought back to the operand's rank (kept dims of size 1)
  * each is one broadcast product. Axes must be known; several equal extrema share the gradient, unless PyTorch gave it
  * to one; zeros in a product are exact. */
-#include "../../compiler/ops.h"
-#include "../torch/torch_calls.h"
+#include "compiler/ir/ops.h"
+#include "passes/torch/metadata/torch_calls.h"
 #include "gradient.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * complex numbers, that of y = F x is conj(F) dy, F being symmetric: n times the inverse transform of dy, which of an
  * inverse transform is the transform over n. A onesided dy is zero behind its half; of a real operand the imaginary
  * parts fall away. */
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "gradient.h"
 
 static tc_value *part_of(tc_grad *g, tc_value *value, int64_t axis, tc_value *from, tc_value *to) {

@@ -1,8 +1,8 @@
 /* keep.c: the min cut of keep.h, as a network for min_cut.h: two vertices for each value, and its bytes flow from the
  * one to the other. It flows from what is read, so that of several cuts the one closest to that is found. */
 #include "keep.h"
-#include "../../compiler/arena.h"
-#include "../../compiler/plan/min_cut.h"
+#include "compiler/base/arena.h"
+#include "compiler/remat/min_cut.h"
 
 enum { MADE, READ, FIRST }; /* what cannot be made again hangs on the one, what is read on the other */
 

@@ -2,8 +2,8 @@
  * forward pass, "late" what stands behind it. A late read of an early value is what makes it a saved one. */
 #ifndef TC_LEAN_H
 #define TC_LEAN_H
-#include "../../compiler/ops.h"
-#include "../pass.h"
+#include "compiler/ir/ops.h"
+#include "passes/pipeline/pass.h"
 
 #define TC_NEVER UINT8_MAX
 

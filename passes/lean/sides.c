@@ -4,7 +4,7 @@
  * those of the scale's gradient, a sum over x-hat: beside a gradient of 1, of 4096 rows, at most 2e-7 of float, 3e-3 of
  * float16 and 8e-3 of bfloat16, where an x-hat that is stored has 7e-8, 5e-4 and 5e-3. */
 #include "sides.h"
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include <math.h>
 #include <string.h>
 

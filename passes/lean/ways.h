@@ -1,7 +1,7 @@
 /* ways.h: what options and recipes choose where an idea of keeping less has several ways: ways.def. */
 #ifndef TC_WAYS_H
 #define TC_WAYS_H
-#include "../pass.h"
+#include "passes/pipeline/pass.h"
 
 /* The ways of --gelu, --layernorm and --dropout exist, and a pass heeds them: TC_USAGE else. */
 tc_status tc_ways_check(tc_ctx *ctx, const tc_options *options);

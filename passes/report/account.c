@@ -1,7 +1,7 @@
 /* account.c: from a compiled graph to the numbers and strings that reports show. */
 #include "../../compiler/memory/ledger.h"
 #include "../../compiler/memory/liveness.h"
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "report.h"
 #include <stdlib.h>
 #include <string.h>

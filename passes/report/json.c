@@ -1,8 +1,8 @@
 /* json.c: the report as JSON, for tools. Bytes are numbers; where dims are unbound they are null, and a key with the
  * suffix
  * "_formula" beside them holds the formula. Only this file sees cJSON here. */
-#include "../../compiler/onnx_io.h"
-#include "../torch/torch_names.h"
+#include "compiler/onnx/onnx_io.h"
+#include "passes/torch/metadata/torch_names.h"
 #include "json_memory.h"
 #include "report.h"
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* json_memory.h: cJSON's memory is an arena's, which never fails (compiler/recover.h): none of its calls does, and
+/* json_memory.h: cJSON's memory is an arena's, which never fails (compiler/base/recover.h): none of its calls does, and
  * nothing is given back by hand. For the two files that see cJSON. */
 #ifndef TC_JSON_MEMORY_H
 #define TC_JSON_MEMORY_H
-#include "../../compiler/arena.h"
+#include "compiler/base/arena.h"
 #include <cjson/cJSON.h>
 
 static tc_arena *tc_json_arena;

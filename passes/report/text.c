@@ -1,8 +1,8 @@
 /* text.c: the report that tempoc prints: five lines, one more each for an optimizer and for what a run allocates,
  * needs and costs, where that is known, a table where a curve was asked for, and with -v the names behind the numbers.
  */
-#include "../torch/torch_names.h"
-#include "../train_list.h"
+#include "passes/torch/metadata/torch_names.h"
+#include "passes/weights/train_list.h"
 #include "report.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  *
  * Each sweep visits the nodes that were there when it began, in order. The number of sweeps and of rewrites has a
  * bound, so a rule that undoes another, or that grows the graph, ends in a warning. */
-#include "../../compiler/onnx_io.h"
-#include "../../compiler/shape.h"
-#include "../embed.h"
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/shape/shape.h"
+#include "passes/embedded/embedded.h"
 #include "rule_ir.h"
 #include <stdarg.h>
 #include <string.h>

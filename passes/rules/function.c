@@ -1,7 +1,7 @@
 /* function.c: `function ai.tempo.Op <attributes> (operands) => (results) { nodes }` in a rules file: what an op of ours
  * computes, as a function in ONNX text, beside the rules that make the op. The parser of rules only steps over it;
  * bodies.c asks for the text when a graph uses the op. */
-#include "../embed.h"
+#include "passes/embedded/embedded.h"
 #include "parse.h"
 #include <string.h>
 

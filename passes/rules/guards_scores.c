@@ -1,7 +1,7 @@
 /* guards_scores.c: guards of rules that bring attention's scores into one spelling (maps.rules, scores.rules): where a
  * value comes from and goes to, and what of two shapes is the same. */
-#include "../../compiler/contents.h"
-#include "../../compiler/shape.h"
+#include "compiler/contents/contents.h"
+#include "compiler/shape/shape.h"
 #include "rule_ir.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* parse_token.c: the bytes of a rule file as the tokens of the rule language, which are those of ONNX text
- * (compiler/lexer.h) with names joined over their dots; and what is said of a token that does not fit. */
+ * (compiler/text/lexer.h) with names joined over their dots; and what is said of a token that does not fit. */
 #include "parse.h"
 #include <stdarg.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* rule_gradient.c: gradient rules. The right side of `gradient Op (...; ...; ...) => (...)` is built at the end of the
  * graph, as far as needed results depend on it; ReduceLike sums a gradient back to the shape that broadcasting started
  * from. */
-#include "../../compiler/shape.h"
+#include "compiler/shape/shape.h"
 #include "rule_ir.h"
 #include <string.h>
 

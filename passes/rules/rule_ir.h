@@ -3,8 +3,8 @@
  * index into the rule's arrays, so that a match is two small arrays (values by name, nodes by pattern node). */
 #ifndef TC_RULE_IR_H
 #define TC_RULE_IR_H
-#include "../../compiler/lexer.h"
-#include "../../compiler/ops.h"
+#include "compiler/text/lexer.h"
+#include "compiler/ir/ops.h"
 #include "rules.h"
 
 #define RULE_NONE UINT16_MAX

@@ -3,7 +3,7 @@
  * it. */
 #ifndef TC_RULES_H
 #define TC_RULES_H
-#include "../pass.h"
+#include "passes/pipeline/pass.h"
 
 typedef struct tc_rule_set tc_rule_set;
 

@@ -3,7 +3,7 @@
 #ifndef RT_CUDA_DEVICE_H
 #define RT_CUDA_DEVICE_H
 #include "../../kernels/common/cuda_queue.h"
-#include "../device.h"
+#include "runtime/device/device.h"
 
 typedef struct cuda_ranks cuda_ranks; /* nccl_cuda.c */
 

@@ -2,7 +2,7 @@
  * are broadcast to those of the result by where each item begins; bias and mask are broadcast by strides. */
 #include "../../kernels/attention/attention.h"
 #include "../../kernels/common/types.h"
-#include "../fuse_heads.h"
+#include "runtime/fuse/fuse_heads.h"
 #include "launch_draw.h"
 #include "launch_util.h"
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "../../kernels/common/philox.h"
 #include "../../kernels/common/types.h"
 #include "../../kernels/dropout/dropout.h"
-#include "../launch.h"
+#include "launch.h"
 
 /* What a Dropout, or an attention with one, draws from the seed, whose place the run tells: by attribute `node`, which
  * is `otherwise` where it is absent; or by attribute `seed` where the session draws as ONNX Runtime does.

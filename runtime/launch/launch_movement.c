@@ -2,10 +2,10 @@
  * box (or one per operand or result) of sizes and strides, worked out here once. A box that turns out to copy
  * everything in order is a view. */
 #include "../../kernels/movement/movement.h"
-#include "../../compiler/contents.h"
+#include "compiler/contents/contents.h"
 #include "../../kernels/movement/cast.h"
-#include "../available.h"
-#include "../fuse_transposes.h"
+#include "runtime/session/available.h"
+#include "runtime/fuse/fuse_transposes.h"
 #include "launch_util.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* launch_pointwise.c: the ops of pointwise.def and their gradients to the rows' kernels, by the node's attributes;
  * those that keep their result and a bit in the place of their operand to the kernels of kernels/activation. */
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "../../kernels/activation/activation.h"
 #include "../../kernels/dropout/dropout.h"
 #include "launch_util.h"

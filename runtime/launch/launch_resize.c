@@ -1,6 +1,6 @@
 /* launch_resize.c: Resize and its gradient to the kernel of kernels/resize: what each place of an axis reads is worked
  * out here, for the shapes at hand, into tables. And GridSample to its kernel. */
-#include "../../compiler/contents.h"
+#include "compiler/contents/contents.h"
 #include "../../kernels/common/types.h"
 #include "launch_util.h"
 #include <string.h>

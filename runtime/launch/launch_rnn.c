@@ -1,5 +1,5 @@
 /* launch_rnn.c: LSTM, GRU, RNN and ai.tempo.RecurrenceGrad to the kernels of kernels/rnn. */
-#include "../../compiler/recurrent.h"
+#include "compiler/ir/recurrent.h"
 #include "../../kernels/rnn/rnn.h"
 #include "launch_util.h"
 

@@ -1,10 +1,10 @@
 /* launch_row_norm.c: LayerNormalization, RMSNormalization, their forms that keep x-hat, and their gradients to the
  * kernels of kernels/norm, with the chains that the runtime has put around them (fuse_chains.h). One table says where
  * each op has its statistics. */
-#include "../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include "../../kernels/movement/movement.h"
 #include "../../kernels/norm/norm.h"
-#include "../fuse_chains.h"
+#include "runtime/fuse/fuse_chains.h"
 #include "launch_util.h"
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #define TEMPO_LAUNCH_UTIL_H
 #include "../../kernels/common/broadcast.h"
 #include "../../kernels/common/places.h"
-#include "../launch.h"
+#include "launch.h"
 
 /* TC_UNSUPPORTED: no kernel for the element types at hand. */
 tc_status rt_no_kernel(rt_launcher *launcher, const tc_node *node, const rt_launch *launch);

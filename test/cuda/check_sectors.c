@@ -2,7 +2,7 @@
  * their operands have, those that lanes of a warp ask for together counted once; sectors of 32 bytes beside the least
  * for the bytes asked for, and passes over the banks of shared memory. Fails where more than 1.05 of the least is asked
  * for. */
-#include "../../runtime/device.h"
+#include "runtime/device/device.h"
 #include "emulation_host.h"
 #include "lean_kernels.h"
 #include <math.h>

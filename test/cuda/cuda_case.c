@@ -2,7 +2,7 @@
 #include "cuda_case.h"
 #include "../../kernels/reference/reference.h"
 #include "../../kernels/table_cuda.h"
-#include "../../runtime/device.h"
+#include "runtime/device/device.h"
 #include "emulation_host.h"
 #include <math.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* emulated_device.c: the CUDA device on the doubles, which are told before each launch what it may touch: its operands,
  * results and workspace, tables of the plan, and what is the device's own. */
 #include "../../kernels/matmul/cublas.h"
-#include "../../runtime/plan.h"
+#include "runtime/plan/plan.h"
 #include "cuda_work.h"
 #include "emulated_device.h"
 #include <stdio.h>

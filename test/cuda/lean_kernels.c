@@ -3,7 +3,7 @@
 #include "../../kernels/attention/attention_map.h"
 #include "../../kernels/common/types.h"
 #include "../../kernels/table_cuda.h"
-#include "../../runtime/device.h"
+#include "runtime/device/device.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,10 @@
  * DATA for such inputs, as arrays EPOCH.INDEX.NAME of OUT.npz, beside EPOCH.INDEX.counts: samples and tokens, of this
  * rank and of all; and `source`: samples, batches, the hash. A TYPE is int64[?,128]; "NAME=TYPE optional" has a
  * default, "NAME=TYPE padding -100" is padded with that. */
-#include "compiler/ir.h"
-#include "compiler/options.h"
-#include "compiler/program.h"
-#include "runtime/tempo-train/train_data.h"
+#include "compiler/ir/ir.h"
+#include "compiler/cli/options.h"
+#include "compiler/cli/program.h"
+#include "programs/tempo-train/data/train_data.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* protected_device.c: the CPU as a device with memory of its own, which the host can reach only while a kernel runs or
  * bytes are copied: whoever reads an operand between kernels is stopped by the processor. It stands in the place of the
- * CPU in a tempo-run of the tests, so that the four laws of runtime/device.h hold before a GPU asks for them. */
-#include "../../runtime/device.h"
-#include "../../runtime/tempo-run/run.h"
+ * CPU in a tempo-run of the tests, so that the four laws of runtime/device/device.h hold before a GPU asks for them. */
+#include "runtime/device/device.h"
+#include "programs/tempo-run/run.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "../../runtime/tempo-run/run.h"
+#include "programs/tempo-run/run.h"
 
 enum { N = 5 };
 

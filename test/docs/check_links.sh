@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check_links.sh TOOL...: what the Markdown files point to is there:
 #   links to files, and to headings in them
-#   files named in backquotes by their path from the top, as `compiler/ir.h` (a * stands for any name)
+#   files named in backquotes by their path from the top, as `compiler/ir/ir.h` (a * stands for any name)
 #   options, --as-this: of our programs, or among those of other programs below
 # All that is wrong is printed, as FILE:LINE.
 set -euo pipefail
@@ -40,7 +40,7 @@ wrong=$(
                 echo "$file:$line: no such heading: $link"
             fi
         done || true
-        grep -noE '`(compiler|docs|kernels|models|passes|runtime|test)/[A-Za-z0-9_./*-]*`' "$file" |
+        grep -noE '`(bench|compiler|docs|kernels|models|passes|programs|python|runtime|test)/[A-Za-z0-9_./*-]*`' "$file" |
             while IFS=: read -r line path; do
             path=${path//\`/}
             case $path in *NAME* | *OP* | *FAMILY*) continue ;; esac

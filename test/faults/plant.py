@@ -42,7 +42,7 @@ import draw_faults
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 AREAS = {"passes": ("passes/",), "kernels": ("kernels/",), "runtime, compiler": ("runtime/", "compiler/")}
 # Programs of the build itself, what other builds are made of, and kernels' references, which decide what is right.
-NOT_PLANTED = re.compile(r"kernels/activation/fit_curves\.c|passes/embed\.c|.*_ref\.c|kernels/reference/.*|.*cuda.*")
+NOT_PLANTED = re.compile(r"kernels/activation/fit_curves\.c|passes/embedded/.*|.*_ref\.c|kernels/reference/.*|.*cuda.*")
 RELEASE = ["-Dcuda=off", "-Doracles=enabled"]
 SANITIZED = RELEASE + ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debugoptimized"]
 # As ./check has them; sanitizers end what takes too much memory by mistake.

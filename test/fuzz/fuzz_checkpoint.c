@@ -1,6 +1,6 @@
 /* fuzz_checkpoint.c: any bytes -> reader of checkpoints. Nothing may crash, leak or hang; what it gives lies in the
  * bytes, under names that differ. */
-#include "compiler/checkpoint.h"
+#include "compiler/onnx/checkpoint.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* fuzz_read.c: any bytes -> reader -> verifier -> writer. Nothing may crash, leak or hang; what was read must verify;
  * what was written must read again (unless it became so much smaller that its structures pass the memory limit) and be
  * written the same. */
-#include "compiler/onnx_io.h"
-#include "compiler/verify.h"
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/ir/verify.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

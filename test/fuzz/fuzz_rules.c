@@ -1,9 +1,9 @@
 /* fuzz_rules.c: any bytes -> rule parser -> two graphs, forward and gradient rules; what comes out must verify. A text
  * that starts with 'M' is a model instead, which canonicalize gets. Nothing may crash, leak, hang or leave a graph that
  * breaks an invariant. */
-#include "compiler/shape.h"
-#include "compiler/text.h"
-#include "compiler/verify.h"
+#include "compiler/shape/shape.h"
+#include "compiler/text/text.h"
+#include "compiler/ir/verify.h"
 #include "passes/rules/rules.h"
 #include <stdint.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * was parsed must verify, and what was printed must be parsed to the same model and printed the same. A text that
  * starts with 'F' is parsed as one function, and 'I' inlines all calls first. */
 #include "../text/same.h"
-#include "compiler/text.h"
-#include "compiler/verify.h"
+#include "compiler/text/text.h"
+#include "compiler/ir/verify.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* fuzz_zip.c: any bytes -> members of an archive -> arrays in place. Nothing may crash or hang; what is found lies
  * inside the archive. */
-#include "compiler/recover.h"
-#include "runtime/npy.h"
-#include "runtime/tempo-train/train_zip.h"
+#include "compiler/base/recover.h"
+#include "runtime/files/npy.h"
+#include "programs/tempo-train/data/train_zip.h"
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -6,13 +6,13 @@
  * failure of its own differ RANK                      ... has other bits say                              who is there,
  * and threads TEMPO_RANK_TIMEOUT: seconds. Everything that a rank finds wrong is an exit code. */
 #include "kernels/common/half.h"
-#include "compiler/onnx_io.h"
-#include "compiler/program.h"
-#include "passes/pass.h"
-#include "runtime/npz.h"
-#include "runtime/session.h"
-#include "runtime/tempo-train/train_link.h"
-#include "runtime/tempo-train/train_ranks.h"
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/cli/program.h"
+#include "passes/pipeline/pass.h"
+#include "runtime/files/npz.h"
+#include "runtime/session/session.h"
+#include "programs/tempo-train/ranks/train_link.h"
+#include "programs/tempo-train/ranks/train_ranks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

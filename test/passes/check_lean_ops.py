@@ -4,10 +4,10 @@ them, against numpy.
 
 usage: check_lean_ops.py TEMPOC TEMPO_RUN [OP...]       only cases of these ops
 Each case is a model of one node. tempoc attaches the body; the result passes onnx.checker, and both runtimes give what
-the formulas here say, which are written from the ops' definitions (compiler/ops.def) in double precision. Random bits
-are compared one by one with a Philox4x32-7 of its own, itself held against the known answers published with Random123.
-The gradients that tempoc makes of these ops are compared with central differences of the formulas. The last line is 'N
-passed, N failed'.
+the formulas here say, which are written from the ops' definitions (compiler/ir/ops.def) in double precision. Random
+bits are compared one by one with a Philox4x32-7 of its own, itself held against the known answers published with
+Random123. The gradients that tempoc makes of these ops are compared with central differences of the formulas. The last
+line is 'N passed, N failed'.
 """
 
 import glob

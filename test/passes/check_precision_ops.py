@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every row of passes/precision.def: behind a product, the op takes 16 bits, has kernels and a gradient there, and what
-the compiled graph computes is what `tempoc --verify` finds right, of both types.
+"""Every row of passes/precision/precision.def: behind a product, the op takes 16 bits, has kernels and a gradient
+there, and what the compiled graph computes is what `tempoc --verify` finds right, of both types.
 
 usage: check_precision_ops.py TEMPOC PRECISION_DEF
 """

@@ -1,4 +1,4 @@
-"""What Dropout and random ops draw, from the definition (compiler/ops.def): Philox4x32 of 7 rounds in numpy, held
+"""What Dropout and random ops draw, from the definition (compiler/ir/ops.def): Philox4x32 of 7 rounds in numpy, held
 against the known answers published with Random123; and the cases of random ops."""
 
 import numpy as np

@@ -1,9 +1,9 @@
 /* dump_types.c: prints the inferred type of every value of models, one line each, for crosscheck.py: `V <name> <type>`
  * between `FILE <path>` and `END <status>`; names are written as JSON writes strings, as far as quotes and backslashes
  * go. */
-#include "../../compiler/onnx_io.h"
-#include "../../compiler/shape.h"
-#include "../../passes/pass.h"
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/shape/shape.h"
+#include "passes/pipeline/pass.h"
 #include <string.h>
 
 static void print_name(const char *name) {

@@ -32,23 +32,23 @@ MAY_INCLUDE = {
     "compiler": ("compiler/plan",),
     "passes": ("compiler", "compiler/plan"),
     "runtime": ("compiler", "compiler/plan", "kernels"),
-    "compiler/tempoc": ("compiler", "passes", "runtime", "kernels"),
+    "programs/tempoc": ("compiler", "passes", "runtime", "kernels"),
     "compiler/tempoc-plan": ("compiler", "compiler/plan"),
-    "runtime/tempo-run": ("compiler", "passes", "runtime", "kernels"),
-    "runtime/tempo-train": ("compiler", "compiler/tempoc", "passes", "runtime", "kernels"),
+    "programs/tempo-run": ("compiler", "passes", "runtime", "kernels"),
+    "programs/tempo-train": ("compiler", "programs/tempoc", "passes", "runtime", "kernels"),
 }
 
 # Each library is seen by one place: docs/dependencies.md says which, and why.
 LIBRARIES = [
-    (r"onnx\.pb-c\.h|protobuf-c/.*", ["compiler/onnx_*"]),
+    (r"onnx\.pb-c\.h|protobuf-c/.*", ["compiler/onnx/*"]),
     (r"dnnl.*|oneapi/.*", ["kernels/matmul/*"]),
     (r"omp\.h", ["kernels/*"]),
-    (r"zip\.h", ["runtime/npz.c"]),
-    (r"cjson/.*|cJSON\.h", ["runtime/tempo-run/run_profile.c", "passes/report/json*"]),
+    (r"zip\.h", ["runtime/files/npz.c"]),
+    (r"cjson/.*|cJSON\.h", ["programs/tempo-run/run_profile.c", "passes/report/json*"]),
     (r"cmocka\.h", ["test/unit/*"]),
     (r"cuda_runtime.*\.h|cuda_fp16\.h|cuda_bf16\.h|cublasLt\.h|cub/.*", ["kernels/*"]),
     (r"nccl\.h", ["runtime/cuda/nccl_cuda.c"]),
-    (r"mpi\.h", ["runtime/tempo-train/train_mpi.c"]),
+    (r"mpi\.h", ["programs/tempo-train/ranks/train_mpi.c"]),
 ]
 
 # Functions of libraries, and those of the system for memory and threads, say whether they have failed: somebody looks.

@@ -15,7 +15,7 @@ PAGE = "docs/architecture.md"
 BEGIN, END = "<!-- test/style/draw_includes.py draws this -->\n", "<!-- end of the drawing -->\n"
 
 # The order of the parts, top to bottom: an include goes down, or stays inside its part.
-LAYERS = ["runtime/tempo-train", "compiler/tempoc", "compiler/tempoc-plan", "runtime/tempo-run", "passes", "runtime",
+LAYERS = ["programs/tempo-train", "programs/tempoc", "compiler/tempoc-plan", "programs/tempo-run", "passes", "runtime",
           "compiler", "compiler/plan", "kernels"]
 
 

@@ -24,9 +24,9 @@ CASES = {
               ["b/x.py:1: a/x.py has the same"]),
     "includes": ({"kernels/k.h": "", "kernels/k.c": OPENING + '#include "compiler/c.h"\n', "compiler/c.h": "",
                   "compiler/c.c": OPENING + '#include "c.h"\n#include "passes/p.h"\n', "passes/p.h": "",
-                  "passes/p.c": OPENING + '#include "compiler/c.h"\n', "runtime/tempo-run/m.c": OPENING +
-                  '#include "passes/p.h"\n', "compiler/plan/n.c": OPENING + '#include "compiler/c.h"\n'},
-                 ["compiler/c.c:3: compiler includes passes/p.h", "compiler/plan/n.c:2: compiler/plan includes "
+                  "passes/p.c": OPENING + '#include "compiler/c.h"\n', "programs/tempo-run/m.c": OPENING +
+                  '#include "passes/p.h"\n', "compiler/pack/n.c": OPENING + '#include "compiler/c.h"\n'},
+                 ["compiler/c.c:3: compiler includes passes/p.h", "compiler/pack/n.c:2: compiler/plan includes "
                                                                   "compiler",
                   "kernels/k.c:2: kernels includes compiler/c.h"]),
     "libraries": ({"runtime/r.c": OPENING + "#include <omp.h>\n", "kernels/k.c": OPENING + "#include <omp.h>\n"},

@@ -3,7 +3,8 @@ import os
 import re
 import subprocess
 
-PROGRAMS = ("compiler/tempoc", "compiler/tempoc-plan", "runtime/tempo-run", "runtime/tempo-train")
+PROGRAMS = ("programs/tempoc", "compiler/tempoc-plan", "programs/tempo-run", "programs/tempo-train")
+PLANS = ("compiler/pack/", "compiler/remat/")  # numbers alone
 CODE = (".c", ".h", ".cu", ".cuh", ".def")
 
 
@@ -26,7 +27,9 @@ def read(root, path):
 
 def part_of(path):
     """The part of the tree whose include directions a file obeys: a library, a program, or a folder of tests."""
-    for part in (*PROGRAMS, "compiler/plan"):
+    if path.startswith(PLANS):
+        return "compiler/plan"
+    for part in PROGRAMS:
         if path.startswith(part + "/"):
             return part
     return path.split("/")[0]

@@ -2,8 +2,8 @@
  * Further words in pairs: --text OUT and --onnx OUT write what was read, --like FILE compares with another model.
  *
  *     text_check model.onnx --text model.onnxt --like other.onnxt */
-#include "compiler/onnx_io.h"
-#include "compiler/text.h"
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/text/text.h"
 #include "same.h"
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef TEST_CHECKPOINT_CASE_H
 #define TEST_CHECKPOINT_CASE_H
 #include "cases.h"
-#include "runtime/tempo-train/train_checkpoint.h"
+#include "programs/tempo-train/checkpoint/train_checkpoint.h"
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

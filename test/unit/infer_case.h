@@ -3,8 +3,8 @@
 #ifndef INFER_CASE_H
 #define INFER_CASE_H
 #include "cases.h"
-#include "compiler/shape.h"
-#include "compiler/text.h"
+#include "compiler/shape/shape.h"
+#include "compiler/text/text.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef SESSION_TEST_H
 #define SESSION_TEST_H
 #include "cases.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* Where sessions compute: the CPU, unless the test is compiled for another device. */
 #ifdef TEST_OTHER_DEVICE
-#include "runtime/tempo-run/run.h"
+#include "programs/tempo-run/run.h"
 #define TEST_DEVICE rt_devices[0]
 #else
 #define TEST_DEVICE (&rt_device_cpu)

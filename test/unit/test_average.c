@@ -3,7 +3,7 @@
  * twice the tensor. Means come when they are begun, or only when they are waited for: one must be as good as the other.
  */
 #define OWN_MAIN
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
 #include "session_test.h"
 
 enum { MOST_PIECES = 64 };

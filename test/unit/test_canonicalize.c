@@ -1,9 +1,9 @@
 /* test_canonicalize.c: what FileCheck tests cannot hold: parts of large constants, and time linear in the size of the
  * graph. */
 #include "cases.h"
-#include "compiler/shape.h"
-#include "compiler/text.h"
-#include "passes/canonical.h"
+#include "compiler/shape/shape.h"
+#include "compiler/text/text.h"
+#include "passes/canonical/canonical.h"
 #include <stdlib.h>
 #include <string.h>
 

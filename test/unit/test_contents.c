@@ -1,6 +1,6 @@
 /* test_contents.c: known elements, as ONNX's operator documentation gives them; symbols stay symbols. Floats are
  * compared as they print with nine digits, from numpy. */
-#include "compiler/contents.h"
+#include "compiler/contents/contents.h"
 #include "infer_case.h"
 #include <math.h>
 

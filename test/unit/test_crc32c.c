@@ -2,7 +2,7 @@
  * other. */
 #include "cases.h"
 #include "random_below.h"
-#include "runtime/crc32c.h"
+#include "runtime/files/crc32c.h"
 #include <string.h>
 // clang-format off
 // clang-format on

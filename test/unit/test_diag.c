@@ -1,6 +1,6 @@
 /* test_diag.c: names in messages: whole characters, at most 120 bytes, and nothing that a terminal obeys. */
 #include "cases.h"
-#include "compiler/diag.h"
+#include "compiler/base/diag.h"
 #include <stdlib.h>
 #include <string.h>
 // clang-format off

@@ -1,6 +1,6 @@
 /* test_dims.c: symbolic arithmetic against identities of integers, and against plain integers by binding. */
 #include "cases.h"
-#include "../../compiler/dims.h"
+#include "compiler/ir/dims.h"
 #include <string.h>
 #include <time.h>
 

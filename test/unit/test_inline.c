@@ -1,7 +1,7 @@
 /* test_inline.c: copies of nodes and graphs, and calls replaced by bodies. Function bodies are built by hand here;
  * test_text.c and test/text read them as text. */
 #include "cases.h"
-#include "compiler/ir.h"
+#include "compiler/ir/ir.h"
 #include <string.h>
 
 static tc_node *add(tc_graph *graph, const char *op, tc_value *a, tc_value *b, const char *out) {

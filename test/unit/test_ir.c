@@ -1,6 +1,6 @@
 /* test_ir.c: graphs are built and changed as ir.h says: use lists, order, names, replacement. */
 #include "cases.h"
-#include "compiler/ir.h"
+#include "compiler/ir/ir.h"
 #include <math.h>
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include "cases.h"
 #include "compiler/memory/ledger.h"
 #include "compiler/memory/liveness.h"
-#include "compiler/shape.h"
-#include "compiler/text.h"
+#include "compiler/shape/shape.h"
+#include "compiler/text/text.h"
 #include <stdio.h>
 #include <string.h>
 

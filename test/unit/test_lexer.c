@@ -1,6 +1,6 @@
 /* test_lexer.c: bytes into tokens, numbers and strings converted, mistakes told with their place. */
 #include "cases.h"
-#include "compiler/lexer.h"
+#include "compiler/text/lexer.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

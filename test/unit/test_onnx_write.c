@@ -1,8 +1,8 @@
 /* test_onnx_write.c: models made or changed in memory, written and read again: what passes did must arrive, and what
  * they did not touch must stay. Unchanged models are compared with the onnx package's view in test/io/round_trip.py. */
 #include "cases.h"
-#include "compiler/onnx_io.h"
-#include "compiler/verify.h"
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/ir/verify.h"
 #include <stdlib.h>
 #include <string.h>
 // clang-format off

@@ -4,7 +4,7 @@
  */
 #include "session_test.h"
 #include "kernels/common/types.h"
-#include "passes/pass.h"
+#include "passes/pipeline/pass.h"
 #include <math.h>
 
 enum { N = 6, STEPS = 20 };

@@ -1,7 +1,7 @@
 /* Command lines from tables: values, defaults, switches, lists, mistakes and the suggestions for them. */
 #include "cases.h"
-#include "compiler/options.h"
-#include "compiler/quantity.h"
+#include "compiler/cli/options.h"
+#include "compiler/base/quantity.h"
 #include <string.h>
 
 typedef struct sample {

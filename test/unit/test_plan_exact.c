@@ -1,8 +1,8 @@
 /* test_plan_exact.c: the exact search against the best of all packings of small problems, found by trying every order,
  * and on rectangles cut into buffers, which some packing fills; what it places overlaps nowhere. */
 #include "cases.h"
-#include "compiler/plan/plan_exact.h"
-#include "compiler/plan/plan_problem.h"
+#include "compiler/pack/plan_exact.h"
+#include "compiler/pack/plan_problem.h"
 #include "random_below.h"
 #include "resident.h"
 #include <stdbool.h>

@@ -2,8 +2,8 @@
  * generated training graphs that pass the checker, fit and cost no more than a knapsack over the layers. */
 #include "bench/remat_graphs.h"
 #include "bench/remat_knapsack.h"
-#include "compiler/plan/remat_search.h"
-#include "compiler/plan/remat_turn.h"
+#include "compiler/remat/remat_search.h"
+#include "compiler/remat/remat_turn.h"
 #include "random_below.h"
 #include "remat_case.h"
 

@@ -3,9 +3,9 @@
  * graph is broken by hand. */
 #define OWN_MAIN
 #include "cases.h"
-#include "compiler/onnx_io.h"
-#include "compiler/text.h"
-#include "passes/reproducer.h"
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/text/text.h"
+#include "passes/pipeline/reproducer.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

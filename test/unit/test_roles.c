@@ -1,9 +1,9 @@
 /* test_roles.c: the role of each output: by marks, by metadata and, in graphs of others, by loss and seed. */
 #include "cases.h"
 #include "compiler/memory/roles.h"
-#include "compiler/onnx_io.h"
-#include "compiler/shape.h"
-#include "compiler/text.h"
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/shape/shape.h"
+#include "compiler/text/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

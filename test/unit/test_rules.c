@@ -1,8 +1,8 @@
 /* test_rules.c: the rule engine on small graphs in ONNX text: what matches, what must not, what the right side becomes,
  * what is said of mistakes, and that matching stays linear. Graphs are compared as the list of their ops. */
 #include "cases.h"
-#include "compiler/shape.h"
-#include "compiler/text.h"
+#include "compiler/shape/shape.h"
+#include "compiler/text/text.h"
 #include "passes/rules/rule_ir.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* test_storage.c: whose bytes each value is. What compiler/memory/storage.c takes for a view is what the runtime's
  * launches run no kernel for; offsets, sources and last reads of small graphs are told by hand. */
 #include "cases.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "compiler/memory/storage.h"
-#include "compiler/shape.h"
-#include "compiler/text.h"
+#include "compiler/shape/shape.h"
+#include "compiler/text/text.h"
 #include <stdio.h>
 #include <string.h>
 

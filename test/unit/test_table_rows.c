@@ -1,6 +1,6 @@
 /* test_table_rows.c: rows are found by their bits, also among very many. */
 #include "cases.h"
-#include "passes/torch/table_rows.h"
+#include "passes/torch/unfold/table_rows.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

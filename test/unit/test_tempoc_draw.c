@@ -1,9 +1,9 @@
 /* test_tempoc_draw.c: what --verify draws for inputs: integers below the smallest table that they index, masks, normal
  * floats, small dims. */
 #include "cases.h"
-#include "compiler/shape.h"
-#include "compiler/tempoc/tempoc_verify.h"
-#include "compiler/text.h"
+#include "compiler/shape/shape.h"
+#include "programs/tempoc/tempoc_verify.h"
+#include "compiler/text/text.h"
 #include <math.h>
 #include <string.h>
 

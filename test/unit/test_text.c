@@ -1,6 +1,6 @@
 /* test_text.c: parsing and printing by their functions: what the command line and test/text do not reach. */
 #include "cases.h"
-#include "compiler/text.h"
+#include "compiler/text/text.h"
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>

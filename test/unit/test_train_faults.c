@@ -3,9 +3,9 @@
 #define OWN_MAIN
 #include "cases.h"
 #include "faults.h"
-#include "compiler/recover.h"
-#include "runtime/safetensors.h"
-#include "runtime/tempo-train/train_data.h"
+#include "compiler/base/recover.h"
+#include "runtime/files/safetensors.h"
+#include "programs/tempo-train/data/train_data.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

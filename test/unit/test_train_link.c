@@ -3,8 +3,8 @@
  * beside MPI. */
 #include "cases.h"
 #include "kernels/common/half.h"
-#include "runtime/tempo-train/train_link.h"
-#include "runtime/tempo-train/train_wire.h"
+#include "programs/tempo-train/ranks/train_link.h"
+#include "programs/tempo-train/ranks/train_wire.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* test_train_order.c: orders of samples are permutations, come out equally often, and hang on nothing but seed, epoch
  * and stream. */
 #include "cases.h"
-#include "runtime/tempo-train/train_order.h"
+#include "programs/tempo-train/data/train_order.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

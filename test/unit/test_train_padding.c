@@ -1,8 +1,8 @@
 /* test_train_padding.c: which inputs are labels of a loss that ignores some. */
 #include "cases.h"
-#include "runtime/tempo-train/train_padding.h"
-#include "compiler/onnx_io.h"
-#include "compiler/text.h"
+#include "programs/tempo-train/data/train_padding.h"
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/text/text.h"
 #include <string.h>
 
 #define SCORES "g (float[n,4] s, int64[n] y, int64[n] z) => (float[] loss) "

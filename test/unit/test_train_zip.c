@@ -1,7 +1,7 @@
 /* test_train_zip.c: members of archives that are put together by hand, from PKWARE's description, and of such archives
  * with every byte changed and every end cut off. */
 #include "cases.h"
-#include "runtime/tempo-train/train_zip.h"
+#include "programs/tempo-train/data/train_zip.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #ifndef TEST_TORCH_FILE_H
 #define TEST_TORCH_FILE_H
 #include "cases.h"
-#include "compiler/diag.h"
-#include "compiler/onnx_io.h"
+#include "compiler/base/diag.h"
+#include "compiler/onnx/onnx_io.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""passes/upgrade.def against onnx's own list: every version of every op of ai.onnx has exactly one row.
-usage: table.py passes/upgrade.def"""
+"""passes/upgrade/upgrade.def against onnx's own list: every version of every op of ai.onnx has exactly one row.
+usage: table.py passes/upgrade/upgrade.def"""
 import re
 import sys
 

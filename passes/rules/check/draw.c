@@ -1,7 +1,7 @@
 /* draw.c: a value for an operand: a graph input, a constant or a list, of a shape that fits the operands which are
  * there already (draw_shape.c), with elements that make sense (draw_element.c). Careless draws now and then ignore what
  * the op and the guards want. */
-#include "../../../compiler/shape.h"
+#include "compiler/shape/shape.h"
 #include "draw.h"
 #include <math.h>
 #include <string.h>

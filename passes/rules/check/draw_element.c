@@ -1,7 +1,7 @@
 /* draw_element.c: elements of operands: inside the domain of their op, as guards want constants, and those that rules
  * stumble over. */
 #include "draw.h"
-#include "../../../compiler/ops.h"
+#include "compiler/ir/ops.h"
 #include <math.h>
 #include <string.h>
 

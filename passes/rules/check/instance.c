@@ -3,7 +3,7 @@
  * become outputs, and shapes are forgotten as far as `unknown` says. */
 #include "instance.h"
 #include "../../lean/lean.h"
-#include "../../../compiler/shape.h"
+#include "compiler/shape/shape.h"
 #include <string.h>
 
 static bool make_node(rule_instance *inst, uint16_t index);

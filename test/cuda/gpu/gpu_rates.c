@@ -4,7 +4,7 @@
  * between two events. Operands are numbers, and larger than any cache. */
 #include "../../../kernels/common/cuda_queue.h"
 #include "../../../kernels/table_cuda.h"
-#include "../../../runtime/device.h"
+#include "runtime/device/device.h"
 #include "../lean_kernels.h"
 #include <stdio.h>
 #include <stdlib.h>

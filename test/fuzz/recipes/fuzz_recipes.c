@@ -7,8 +7,8 @@
  * made smaller and written to fuzz_recipes-SEED-K.onnxt. --demand also fails when a rule that is_demanded never fired,
  * or too many graphs said nothing. */
 #include "recipe_check.h"
-#include "compiler/diag.h"
-#include "passes/pass.h"
+#include "compiler/base/diag.h"
+#include "passes/pipeline/pass.h"
 #include "passes/rules/rules.h"
 #include <inttypes.h>
 #include <signal.h>
@@ -180,7 +180,7 @@ static void check_graphs(const options *o, shared *s) {
 /* Ops whose gradient is a builder; those with a rule: tc_gradient_rule_next. */
 static const char *const built[] = {
 #define GRADIENT(domain, op, operands, builder) domain[0] ? "" : #op,
-#include "passes/gradients.def"
+#include "passes/gradients/gradients.def"
 #undef GRADIENT
 };
 

@@ -3,8 +3,8 @@
 #include "recipe_variant.h"
 #include "compiler/memory/ledger.h"
 #include "compiler/memory/liveness.h"
-#include "compiler/ops.h"
-#include "compiler/text.h"
+#include "compiler/ir/ops.h"
+#include "compiler/text/text.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
  * other bit by bit. */
 #ifndef FUZZ_VARIANT_H
 #define FUZZ_VARIANT_H
-#include "passes/pass.h"
+#include "passes/pipeline/pass.h"
 #include "recipe_check.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 typedef struct fz_variant {
     const char *name, *recipe, *passes;

@@ -1,0 +1,380 @@
+/* autodiff.c: appends the backward pass. Every trained initializer W gets the graph output W_grad, the gradient of the
+ * loss.
+ *
+ * Nodes are visited from the loss to the first; each adds the gradients of its operands, by a gradient rule or its row
+ * of gradients.def, to what other users of these values have contributed (`partial`). A value's users all stand behind
+ * its producer, so its gradient is complete when the producer is reached. Only what leads to a trained initializer is
+ * built (trainable.h).
+ *
+ * Where the file itself asks for gradients, by Gradient nodes, these are made and no others (gradient_requests.c).
+ *
+ * Outputs are marked: the loss, each gradient, and what it is the gradient of (tc_value.role). A graph that holds a
+ * backward pass already is left alone. Ops without a gradient but with a function body are replaced by the body first.
+ * Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are refused. */
+#include "compiler/memory/roles.h"
+#include "compiler/ir/ops.h"
+#include "compiler/shape/shape.h"
+#include "compiler/cli/ways_around.h"
+#include "passes/gradients/gradient.h"
+#include "choose_loss.h"
+#include "gradient_requests.h"
+#include "loss_scale.h"
+#include "passes/rules/rules.h"
+#include "stop_gradient.h"
+#include "passes/torch/metadata/torch_names.h"
+#include "passes/weights/trainable.h"
+#include <string.h>
+
+/* --- bodies in the place of ops without gradient ---------------------------------------------- */
+static tc_status body_of(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function) {
+    *out_function = tc_model_function(model, node->domain, node->op_type, node->overload);
+    if (*out_function || strcmp(node->domain, TC_TEMPO_DOMAIN) != 0)
+        return TC_OK;
+    return tc_body_for(ctx, model, node, out_function);
+}
+
+static bool may_have_body(const tc_rule_set *rules, const tc_node *node) {
+    bool may = !node->op || strcmp(node->domain, TC_TEMPO_DOMAIN) == 0;
+    return may && !tc_node_has(node, TC_NO_GRADIENT) && !tc_gradient_exists(rules, node);
+}
+
+static bool any_output_in(const tc_node *node, const bool *set) {
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->outputs[i] && set[node->outputs[i]->id])
+            return true;
+    return false;
+}
+
+/* Values by id that the loss depends on in any way. */
+static bool *ancestors(tc_arena *arena, const tc_graph *graph, const tc_value *loss) {
+    bool *is = TC_NEW_ARRAY(arena, bool, graph->model->next_id);
+    is[loss->id] = true;
+    for (const tc_node *node = graph->last; node; node = node->prev) {
+        if (!any_output_in(node, is))
+            continue;
+        for (uint32_t i = 0; i < node->n_inputs; i++)
+            if (tc_input(node, i))
+                is[tc_input(node, i)->id] = true;
+    }
+    return is;
+}
+
+/* Depth is bounded: functions cannot call themselves (checked when they are read). */
+static tc_status inline_bodies(tc_ctx *ctx, tc_graph *graph, const tc_rule_set *rules, const tc_value *loss) {
+    for (bool changed = true; changed;) {
+        changed = false;
+        bool *on_path = ancestors(ctx->arena, graph, loss);
+        TC_FOR_NODES_SAFE(node, graph) {
+            tc_function *body = NULL;
+            if (!any_output_in(node, on_path) || !may_have_body(rules, node))
+                continue;
+            TC_TRY(body_of(ctx, graph->model, node, &body));
+            if (!body)
+                continue;
+            TC_TRY(tc_inline_call(ctx, node, body));
+            changed = true;
+        }
+        if (changed)
+            TC_TRY(tc_infer_graph(ctx, graph));
+    }
+    return TC_OK;
+}
+
+/* --- what cannot be differentiated ------------------------------------------------------------ */
+static void refuse_node(tc_ctx *ctx, const tc_node *node) {
+    if (tc_node_has(node, TC_CONTROL)) {
+        tc_error(ctx, TC_UNSUPPORTED, node, "gradients through nested graphs are not supported");
+        tc_hint_way_around(ctx, node);
+        return;
+    }
+    const char *domain = *node->domain ? tc_arena_printf(ctx->arena, " of domain %s", tc_quote(ctx, node->domain)) : "";
+    tc_error(ctx, TC_UNSUPPORTED, node, "no gradient is known for the op %s%s", tc_quote(ctx, node->op_type), domain);
+    tc_hint_way_around(ctx, node);
+}
+
+/* The op has gradient rules, but by its names or its guards none of them fits this node. */
+static tc_status refuse_form(tc_ctx *ctx, const tc_node *node) {
+    tc_error(ctx, TC_UNSUPPORTED, node, "no gradient rule of the op fits this node");
+    tc_hint(ctx, "freeze what comes before it (--freeze=GLOB), or add a rule that does (--rules=FILE)");
+    return TC_UNSUPPORTED;
+}
+
+/* Names every op on the way that has no gradient, each kind once, before anything is changed. */
+static tc_status check_ops(tc_ctx *ctx, const tc_graph *graph, const tc_rule_set *rules, const tc_flow *flow) {
+    tc_map *refused = tc_map_create(ctx->arena);
+    TC_FOR_NODES(node, graph) {
+        bool on_path = false; /* nothing flows through a StopGradient, but its result may be what is asked for */
+        for (uint32_t i = 0; i < node->n_outputs && !tc_node_has(node, TC_NO_GRADIENT); i++)
+            on_path = on_path || tc_flow_has(flow, tc_output(node, i), TC_FLOW_NEEDED);
+        if (!on_path || tc_gradient_exists(rules, node))
+            continue;
+        const char *kind = tc_arena_printf(ctx->arena, "%s.%s", node->domain, node->op_type);
+        if (tc_map_count(refused) < 20 && !tc_map_get(refused, kind))
+            refuse_node(ctx, node);
+        tc_map_set(refused, kind, node);
+    }
+    return tc_map_count(refused) ? TC_UNSUPPORTED : TC_OK;
+}
+
+/* --- the backward pass ------------------------------------------------------------------------ */
+typedef struct partial { /* contributions to one value's gradient */
+    tc_value **values;
+    size_t n, cap;
+} partial;
+
+typedef struct backward {
+    tc_pass_env *env;
+    tc_graph *graph;
+    tc_rule_set *rules;
+    const tc_flow *flow;
+    tc_grad_pool pool;
+    partial *partials; /* by value id */
+} backward;
+
+static tc_grad new_grad(backward *b) {
+    return (tc_grad){.ctx = b->env->ctx,
+                     .model = b->graph->model,
+                     .graph = b->graph,
+                     .pool = &b->pool,
+                     .train_padding = b->env->options->train_padding};
+}
+
+static void contribute(backward *b, const tc_value *value, tc_value *gradient) {
+    partial *p = &b->partials[value->id];
+    p->values = tc_arena_grow(b->pool.arena, p->values, sizeof(*p->values), &p->cap, p->n + 1);
+    p->values[p->n++] = gradient;
+}
+
+/* The sum of what was contributed, or NULL. It takes the name <value>_grad where its own was made up here. */
+static tc_status collect(backward *b, tc_value *value, tc_value **out_gradient) {
+    *out_gradient = NULL;
+    if (!value || value->id >= b->flow->n || b->partials[value->id].n == 0)
+        return TC_OK;
+    partial *p = &b->partials[value->id];
+    tc_grad g = new_grad(b);
+    g.label = value->name;
+    *out_gradient = tc_grad_sum(&g, p->n, p->values);
+    return g.status;
+}
+
+static bool reads_needed(const backward *b, const tc_node *node, bool *out_needed) {
+    bool any = false;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        out_needed[i] = tc_gradient_flows(b->rules, node, i) && tc_flow_has(b->flow, tc_input(node, i), TC_FLOW_NEEDED);
+        any = any || out_needed[i];
+    }
+    return any;
+}
+
+static tc_status node_backward(backward *b, tc_node *node) {
+    tc_arena *arena = b->pool.arena;
+    tc_grad g = new_grad(b);
+    bool *needed = TC_NEW_ARRAY(arena, bool, node->n_inputs + 1), any = false;
+    tc_value **douts = TC_NEW_ARRAY(arena, tc_value *, node->n_outputs + 4); /* builders may add results */
+    if (!reads_needed(b, node, needed))
+        return TC_OK;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        TC_TRY(collect(b, tc_output(node, i), &douts[i]));
+        any = any || douts[i];
+    }
+    if (!any)
+        return TC_OK;
+    g.node = node;
+    g.label = tc_node_label(node);
+    g.douts = douts;
+    g.needed = needed;
+    g.dins = TC_NEW_ARRAY(arena, tc_value *, node->n_inputs + 1);
+    bool found = false;
+    TC_TRY(tc_gradient_apply(b->env, b->rules, &g, &found));
+    if (!found)
+        return refuse_form(b->env->ctx, node);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (needed[i] && g.dins[i])
+            contribute(b, tc_input(node, i), g.dins[i]);
+    return TC_OK;
+}
+
+static tc_status all_nodes_backward(backward *b, tc_value *loss) {
+    tc_grad g = new_grad(b);
+    tc_value *seed;
+    TC_TRY(tc_loss_seed(b->env, &g, loss, &seed));
+    contribute(b, loss, seed);
+    for (tc_node *node = loss->producer; node; node = node->prev)
+        TC_TRY(node_backward(b, node));
+    return TC_OK;
+}
+
+/* --- outputs ---------------------------------------------------------------------------------- */
+/* A value that can carry the output's name: made by the backward pass and not an output yet. */
+static bool can_be_output(const backward *b, const tc_value *value) {
+    return value->id >= b->flow->n && value->producer && value->n_graph_outputs == 0;
+}
+
+/* The name and layout that --names=pytorch gives the weight's gradient; NULL: the file's. A part of a parameter keeps
+ * the file's name: it has not the parameter's shape. */
+static const tc_torch_name *torch_name_of(const backward *b, const tc_value *weight) {
+    bool asked = b->env->options->torch_names && !b->env->options->update.optimizer; /* gradients stay inside */
+    const tc_torch_name *name = asked ? tc_torch_name_of(b->env->summary, weight->name) : NULL;
+    return name && name->layout != TC_TORCH_ROWS ? name : NULL;
+}
+
+static tc_value *in_layout(tc_grad *g, tc_torch_layout layout, tc_value *gradient) {
+    if (layout == TC_TORCH_TRANSPOSED)
+        return TC_OP(g, "Transpose", gradient);
+    if (layout == TC_TORCH_FLATTENED)
+        return TC_OP(g, "Reshape", gradient, tc_grad_ints(g, (int64_t[]){-1}, 1));
+    return gradient;
+}
+
+/* Zeros where the value changes nothing. */
+static tc_status gradient_of(backward *b, tc_grad *g, tc_value *value, tc_value **out_gradient) {
+    TC_TRY(collect(b, value, out_gradient));
+    if (!*out_gradient)
+        *out_gradient = tc_grad_zeros(g, tc_grad_shape(g, value), tc_value_dtype(value));
+    return g->status;
+}
+
+static tc_status add_gradient_output(backward *b, tc_value *weight) {
+    tc_ctx *ctx = b->env->ctx;
+    tc_grad g = new_grad(b);
+    tc_value *gradient;
+    const tc_torch_name *torch = torch_name_of(b, weight);
+    const char *wanted = tc_arena_printf(b->pool.arena, "%s_grad", torch ? torch->name : weight->name);
+    g.label = weight->name;
+    TC_TRY(gradient_of(b, &g, weight, &gradient));
+    if (torch)
+        gradient = in_layout(&g, torch->layout, gradient);
+    if (!can_be_output(b, gradient))
+        gradient = TC_OP(&g, "Identity", gradient);
+    if (strcmp(gradient->name, wanted) != 0) {
+        const char *name = tc_graph_unique_name(b->graph, wanted);
+        tc_value_rename(gradient, name);
+        if (strcmp(name, wanted) != 0)
+            tc_warn(ctx, NULL, "the name %s is taken: the gradient of %s is the output %s", tc_quote(ctx, wanted),
+                    tc_quote(ctx, weight->name), tc_quote(ctx, name));
+    }
+    gradient->role = TC_ROLE_GRADIENT;
+    gradient->gradient_of = weight;
+    tc_graph_add_output(b->graph, gradient);
+    return g.status;
+}
+
+/* `node`: the first of the backward pass. */
+static void mark_behind(const tc_node *node) {
+    for (; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            if (node->outputs[i])
+                node->outputs[i]->role = TC_ROLE_BACKWARD;
+}
+
+/* A file may call another output the loss, of a backward pass it lost. */
+static void mark_loss(tc_value *loss) {
+    const tc_graph *graph = loss->graph;
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i]->role == TC_ROLE_LOSS)
+            graph->outputs[i]->role = TC_ROLE_FORWARD;
+    loss->role = TC_ROLE_LOSS;
+}
+
+/* To be ended by destroying the pool's arena. */
+static backward begin(tc_pass_env *env, tc_graph *graph, const tc_flow *flow, tc_rule_set *rules) {
+    tc_arena *scratch = tc_arena_create();
+    backward b = {.env = env, .graph = graph, .rules = rules, .flow = flow, .pool = {scratch, tc_map_create(scratch)}};
+    b.partials = TC_NEW_ARRAY(scratch, partial, flow->n);
+    return b;
+}
+
+static tc_status run_backward(tc_pass_env *env, tc_graph *graph, tc_value *loss, const tc_flow *flow,
+                              tc_rule_set *rules) {
+    backward b = begin(env, graph, flow, rules);
+    const tc_node *end = graph->last;
+    tc_status status = all_nodes_backward(&b, loss);
+    mark_loss(loss);
+    mark_behind(end ? end->next : graph->first);
+    for (size_t i = 0; i < flow->n_trained && status == TC_OK; i++)
+        status = add_gradient_output(&b, flow->trained[i]);
+    tc_torch_keep_names(env, graph->model, flow->trained, flow->n_trained);
+    tc_arena_destroy(b.pool.arena);
+    return status;
+}
+
+tc_status tc_gradients_of(tc_pass_env *env, tc_rule_set *rules, tc_graph *graph, tc_value *y, tc_value *const *xs,
+                          size_t n_xs, tc_value **out_gradients) {
+    tc_flow flow;
+    TC_TRY(inline_bodies(env->ctx, graph, rules, y));
+    tc_flow_between(env->ctx->arena, rules, graph, y, xs, n_xs, &flow);
+    TC_TRY(check_ops(env->ctx, graph, rules, &flow));
+    backward b = begin(env, graph, &flow, rules);
+    const tc_node *end = graph->last;
+    tc_status status = all_nodes_backward(&b, y);
+    for (size_t i = 0; i < n_xs && status == TC_OK; i++) {
+        tc_grad g = new_grad(&b);
+        g.label = xs[i]->name;
+        status = gradient_of(&b, &g, xs[i], &out_gradients[i]);
+    }
+    mark_behind(end ? end->next : graph->first);
+    tc_arena_destroy(b.pool.arena);
+    return status;
+}
+
+static void warn_dropout(tc_ctx *ctx, const tc_graph *graph, const tc_flow *flow) {
+    TC_FOR_NODES(node, graph) {
+        if (!tc_node_is(node, "", "Dropout") || tc_input(node, 2) ||
+            !tc_flow_has(flow, tc_output(node, 0), TC_FLOW_NEEDED))
+            continue;
+        tc_warn(ctx, node, "Dropout without training_mode drops nothing; it was probably meant to");
+        tc_hint_dropout(ctx);
+        return;
+    }
+}
+
+static tc_status differentiate(tc_pass_env *env, tc_graph *graph, tc_value *loss, tc_rule_set *rules) {
+    tc_flow flow;
+    TC_TRY(inline_bodies(env->ctx, graph, rules, loss));
+    TC_TRY(tc_trainable_select(env, rules, graph, loss, &flow));
+    warn_dropout(env->ctx, graph, &flow);
+    if (flow.n_trained == 0)
+        tc_warn(env->ctx, NULL, "the loss '%s' depends on no initializer that is trained",
+                tc_quote(env->ctx, loss->name));
+    TC_TRY(check_ops(env->ctx, graph, rules, &flow));
+    return flow.n_trained == 0 ? TC_OK : run_backward(env, graph, loss, &flow, rules);
+}
+
+/* The graph's own backward pass stays; --loss may only name its loss. */
+static tc_status keep_backward(tc_pass_env *env, tc_graph *graph) {
+    tc_settle_loss(env, graph);
+    TC_TRY(tc_check_loss(env, graph));
+    TC_TRY(tc_loss_scale_kept(env));
+    tc_note(env->ctx, NULL, "the graph holds a backward pass already: autodiff is skipped");
+    tc_drop_stops(graph);
+    return TC_OK;
+}
+
+/* `loss` NULL: the file's own Gradient nodes tell what is asked for. */
+static tc_status differentiate_or_answer(tc_pass_env *env, tc_graph *graph, tc_value *loss, tc_rule_set *rules) {
+    if (loss)
+        return differentiate(env, graph, loss, rules);
+    TC_TRY(tc_answer_requests(env, rules, graph));
+    return tc_check_loss(env, graph);
+}
+
+tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model) {
+    tc_graph *graph = model->graph;
+    tc_value *loss = NULL;
+    TC_TRY(tc_infer_graph(env->ctx, graph));
+    bool asked = tc_has_requests(graph);
+    if (!asked && env->options->only_requests)
+        return tc_drop_stops(graph), TC_OK;
+    if (!asked && (model->is_step || tc_has_backward(graph, env->options->loss != NULL)))
+        return keep_backward(env, graph);
+    if (!asked)
+        TC_TRY(tc_choose_loss(env, graph, &loss));
+    tc_rule_set *rules = tc_rules_create();
+    tc_status status = tc_rules_load(env, NULL, true, rules);
+    if (status == TC_OK)
+        status = differentiate_or_answer(env, graph, loss, rules);
+    tc_drop_stops(graph);
+    tc_rules_stats(env, rules);
+    tc_rules_destroy(rules);
+    return status;
+}

@@ -1,0 +1,247 @@
+/* pass.h: what a pass is. A pass changes one model in place and can be run again; passes.def lists all in default
+ * order. */
+#ifndef TC_PASS_H
+#define TC_PASS_H
+#include "compiler/memory/node_memory.h"
+#include "plan_summary.h"
+#include "passes/update/update.h"
+#include <signal.h>
+#include <stdio.h>
+
+/* What the command line decides, for every pass. Zero is the default of each field. */
+typedef struct tc_options {
+    const char *passes;     /* --passes=: comma-separated names; NULL: the recipe's */
+    const char *recipe;     /* --recipe=NAME */
+    const char *loss;       /* --loss=NAME */
+    bool loss_scale;        /* --loss-scale: the backward pass starts from a graph input */
+    const char *precision;  /* --precision: fp32, bf16 or fp16; NULL: fp32 */
+    const char **selection; /* "train=GLOB" and "freeze=GLOB" (TC_OPT_TAGGED), in the order given */
+    size_t n_selection;
+    const char *train_list; /* --train-list=FILE: names of what is trained; NULL: there is none */
+    bool torch_names;       /* --names=pytorch: gradients have PyTorch's names and layouts, where the file tells them */
+    bool train_padding;     /* --train-padding: gradients for the padding rows of embeddings, too */
+    bool retie;             /* --retie: weights that the exporter stored several times become one */
+    bool untie;             /* --untie: weights that the exporter merged become several */
+    bool accumulate;        /* --accumulate: gradients that a graph of ONNX Runtime adds to buffers are added still */
+    const char **rules_files; /* --rules=FILE */
+    size_t n_rules_files;
+    bool only_gradients;   /* of these files: rewrites in them are left out. Not on the command line: for yardsticks */
+    bool only_requests;    /* autodiff answers Gradient nodes and does no more. Likewise */
+    const char **disabled; /* --disable=RULE */
+    size_t n_disabled;
+    const char *explain; /* --explain=RULE, or "all" */
+    const char **stops;  /* --stop=VALUE */
+    size_t n_stops;
+    const char **dims; /* --dim NAME=VALUE, as given */
+    size_t n_dims;
+    const char *print_before, *print_after; /* --print-ir-before=, --print-ir-after=: pass name or "all" */
+    bool verify_each, time, stats;
+    const char *gelu, *layernorm, *dropout; /* what is kept for them; NULL: as the recipe says. lean/ways.h */
+    bool inexact;                           /* --inexact: rules that change rounding are applied too */
+    const char *cost, *machine;             /* what running a node costs, and on which machine: budget/node_cost.h */
+    const char *memory_budget;              /* --memory-budget=: NULL: there is none */
+    const char **save;                      /* --save=REGEX: what is never computed again */
+    size_t n_save;
+    const char **recompute; /* --recompute=REGEX: what the backward pass does not read from the forward pass */
+    size_t n_recompute;
+    double remat_time;  /* --remat-time=: how much is tried, in seconds of a usual machine; 0: 4 */
+    int64_t remat_seed; /* --seed= */
+    int64_t pareto;     /* --pareto=: points of the curve of budget against time; 0: none */
+    bool best_effort;   /* --best-effort: a plan that misses the budget is a result, too */
+
+    tc_update_options update; /* --update and how */
+    /* What the pass counts does: nothing; lets terms of the loss be weighed where they count differently; shows what
+     * each scalar counts. Not on the command line: for who puts batches together. */
+    enum { TC_COUNT_NOT, TC_COUNT_SHARE, TC_COUNT_TELL } counting;
+} tc_options;
+
+/* What passes found out, for the report. In the context's arena. */
+typedef struct tc_rule_stat {
+    const char *name;
+    uint64_t matched, tried;
+    tc_dim bytes_freed; /* that the backward pass no longer keeps, where the pass measures it (lean) */
+} tc_rule_stat;
+typedef struct tc_pass_time {
+    const char *name;
+    double seconds;
+} tc_pass_time;
+/* A term of a scalar output, as the pass counts found it: names of the graph. */
+typedef struct tc_counted {
+    const char *score;
+    const char *part, *count; /* outputs: the term, and what it is divided by; count NULL: samples, unless it adds up */
+    const char
+        *behind_guard;  /* output: count before it was kept from 0, by which all batches are divided; NULL: none */
+    const char *factor; /* the input that the term is multiplied by; NULL: none */
+    bool adds_up;       /* a sum: divided by nothing */
+} tc_counted;
+typedef struct tc_train_list tc_train_list; /* train_list.h */
+typedef struct tc_summary {
+    const char **trained, **frozen, **unreached; /* initializer names */
+    size_t n_trained, n_frozen, n_unreached;
+    tc_rule_stat *rules;
+    size_t n_rules, cap_rules;
+    tc_map *rules_by_name; /* -> index + 1; NULL: there are none yet */
+    tc_pass_time *times;
+    size_t n_times;
+    uint32_t nodes_before, nodes_after;
+    int64_t file_batch;   /* the batch in the file, where pass batch has made it another; 0: it has not */
+    uint32_t stops;       /* values that gradients stopped at: a directional derivative of the loss is another one */
+    tc_map *dropouts;     /* numbers of the file's Dropouts; dropout.c's. NULL: not counted yet */
+    tc_map *randoms;      /* of its other random ops, likewise */
+    tc_map *initializers; /* of the file as read: name -> const tc_tensor; NULL: those of the graph.
+                             tc_record_initializers */
+    tc_map *torch_names;  /* initializer -> the parameter of PyTorch's that it is: metadata/torch_names.h */
+    tc_train_list *train_list; /* NULL: there is none */
+    tc_plan_summary *plan;     /* NULL: there was no budget */
+    tc_pareto *pareto;         /* NULL: nobody asked for it */
+
+    tc_update_summary *update; /* NULL: no weight is updated */
+    tc_counted *counted;       /* of scalars that are no plain mean of samples */
+    size_t n_counted, cap_counted;
+    const char *uncounted; /* a text: a scalar of which it is not known what it counts, and why; NULL: there is none */
+} tc_summary;
+
+/* What a run of a graph takes for all that it computes, in bytes. */
+typedef struct tc_footprint {
+    uint64_t arena, bound; /* allocated; the most that is live at one time */
+    uint64_t tables;       /* for knowing graph and plan, about */
+    const char *missing;   /* an op without kernel: with it, there is no run. In the context's arena. NULL: none */
+    uint64_t work;         /* of placing it: a count, about 10 ns each */
+} tc_footprint;
+
+/* What passes ask of the runtime, which they do not know: the program hands it in. */
+typedef struct tc_runtime {
+    /* What a run of the model takes, and its nodes one by one (`nodes` may be NULL). *out_planned: all shapes are
+     * known, and so it could be told. The model stays as it is. */
+    tc_status (*foresee)(void *user, tc_model *model, const tc_node_memories *nodes, tc_footprint *out_footprint,
+                         bool *out_planned);
+    /* The arena of the same file under recipe `none`: what a budget in percent is of. */
+    tc_status (*initial)(void *user, uint64_t *out_arena);
+    void *user;
+    /* A search begins, or ends: whoever waits may set `stop` meanwhile. NULL: nobody asks to be told. */
+    void (*watch)(void *user, bool begins);
+    const volatile sig_atomic_t *stop; /* not 0: whoever waits asks for the best there is so far; NULL: nobody asks */
+    /* Tells somebody who watches how far a search is: a line without its end. NULL: nobody watches. */
+    void (*progress)(void *user, const char *line);
+} tc_runtime;
+
+typedef struct tc_pass_env {
+    tc_ctx *ctx;
+    const tc_options *options;
+    tc_summary *summary;
+    const tc_runtime *runtime; /* NULL: there is none */
+    /* Reads the model once more, for a reproducer when a pass meets a bug (reproducer.h); NULL: none is wanted. */
+    tc_status (*reread)(void *user, tc_model **out_model);
+    void *reread_user;
+    int64_t batch;     /* shapes found no dimension called batch: what `batch` makes of the inputs' first; 0: nothing */
+    unsigned deferred; /* passes that have left what they do to the pass `budget`: TC_FORMS_TILE, TC_FORMS_LEAN */
+} tc_pass_env;
+
+typedef struct tc_pass {
+    const char *name, *summary;
+    tc_status (*run)(tc_pass_env *env, tc_model *model);
+} tc_pass;
+
+const tc_pass *tc_pass_find(const char *name);
+size_t tc_pass_count(void);
+const tc_pass *tc_pass_at(size_t index);
+/* The recipes: named pipelines, what --recipe= takes. */
+typedef struct tc_recipe {
+    const char *name, *passes;
+    const char *ways; /* "idea=way ..." where it is not the first way: lean/ways.def */
+    const char *summary;
+} tc_recipe;
+const tc_recipe *tc_recipe_find(const char *name); /* NULL: the default; a NULL result: there is none of that name */
+size_t tc_recipe_count(void);
+const tc_recipe *tc_recipe_at(size_t index);
+/* The names in options (passes, recipe, dumps) exist and --dim reads NAME=VALUE: TC_USAGE else, before any file is
+ * touched. */
+tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options);
+/* Notes the file's initializers, before any pass makes more of them: those may be trained, others are constants.
+ * trainable.c */
+void tc_record_initializers(tc_pass_env *env, const tc_model *model);
+/* The initializer of that name, which lives as long as the model, counts as the file's from now on; `tensor` NULL: it
+ * is there no more. trainable.c */
+void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *tensor);
+/* Counts the Dropouts and the random ops of the main graph, functions inlined, before any pass removes one: their
+ * numbers make what they draw. dropout.c */
+void tc_record_dropouts(tc_pass_env *env, const tc_model *model);
+/* How to export a Dropout that drops. dropout.c */
+void tc_hint_dropout(tc_ctx *ctx);
+/* The options' pipeline has this pass. */
+bool tc_pipeline_has(const tc_options *options, const char *pass);
+/* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
+tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
+
+/* The model as read becomes the graph of a training step, by the recipe or passes of env->options with
+ * options->update, whose optimizer is set; tc_list_states tells what stays from step to step. evaluate.c */
+tc_status tc_training_model(tc_pass_env *env, tc_model *model);
+/* The model as read, another copy, becomes the graph by which it is judged, by the recipe `evaluate` and what else
+ * env->options say; the initializers of these names, of the training graph, become inputs with that default, as far as
+ * this graph has them. env->summary stays as it is. evaluate.c */
+tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *const *weights, size_t n);
+/* What takes the place of an input in the next run, as the model's metadata tell (compiler/ir/marks.h): weights, and
+ * what an optimizer keeps of them. In the arena, in the order of the weights; returns how many. evaluate.c */
+typedef struct tc_kept_state {
+    const tc_value *input, *output;
+    bool is_weight; /* the file has it; else it begins as zeros */
+} tc_kept_state;
+size_t tc_list_states(tc_arena *arena, const tc_model *model, tc_kept_state **out_states);
+
+double tc_seconds(void); /* by a clock that only goes forward. pipeline.c */
+
+/* --memory-budget and its kin make sense: TC_USAGE else. budget/budget_spec.c */
+tc_status tc_budget_check_options(tc_ctx *ctx, const tc_options *options);
+
+/* NAME=VALUE of --dim, VALUE >= 0; TC_USAGE else. shapes.c */
+tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, int64_t *out_value);
+
+/* The row of that name in env->summary, added where there is none. rules/explain.c */
+tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name);
+/* Whether --disable names the rule, or row; whether --explain does, or says "all". rules/explain.c */
+bool tc_is_disabled(const tc_options *options, const char *name);
+bool tc_is_explained(const tc_options *options, const char *name);
+
+/* The passes, one file each. */
+tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model); /* to the canonical opset */
+tc_status tc_upgrade_model(tc_ctx *ctx, tc_model *model);     /* the same outside a pipeline */
+tc_status tc_pass_inline(tc_pass_env *env,
+                         tc_model *model); /* replaces calls of model-local functions by their bodies */
+tc_status tc_pass_restore(tc_pass_env *env, tc_model *model); /* puts back what the exporter lost of training */
+tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);  /* binds --dim, infers types, checks */
+tc_status tc_pass_unfold(tc_pass_env *env, tc_model *model);  /* parameters that the exporter computed with */
+tc_status tc_pass_batch(tc_pass_env *env, tc_model *model);   /* --dim batch=N where the file has a number */
+tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);    /* weights stored twice, weights merged: warns or mends */
+tc_status tc_pass_evaluate(tc_pass_env *env, tc_model *model);     /* what training does otherwise is as in inference */
+tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
+tc_status tc_pass_masks(tc_pass_env *env, tc_model *model);  /* what masks pick is computed for all their elements */
+tc_status tc_pass_counts(tc_pass_env *env, tc_model *model); /* what scalars are means of */
+tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);    /* removes nodes and initializers that nobody reads */
+tc_status tc_pass_dropout(
+    tc_pass_env *env, tc_model *model); /* Dropout and random numbers become those of ai.tempo, drawn from tempo.seed */
+tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);    /* one op for each spelling of an idea */
+tc_status tc_pass_chunk(tc_pass_env *env, tc_model *model);    /* the vocabulary's loss in chunks of rows */
+tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model); /* appends the backward pass */
+tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);    /* puts the bodies in the place of ai.tempo ops */
+tc_status tc_pass_tile(tc_pass_env *env, tc_model *model);     /* attention keeps no map */
+tc_status tc_pass_lean(tc_pass_env *env, tc_model *model);     /* keeps less for the backward pass */
+tc_status tc_pass_budget(tc_pass_env *env, tc_model *model);   /* computes again what a memory budget has no room for */
+tc_status tc_pass_update(tc_pass_env *env, tc_model *model);   /* appends an optimizer */
+tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);   /* attaches function bodies to ai.tempo ops */
+/* Products and what they read in 16 bits, under --precision. */
+tc_status tc_pass_precision(tc_pass_env *env, tc_model *model);
+
+/* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and
+ * that are no graph inputs; returns how many nodes. dce.c */
+uint32_t tc_remove_dead(tc_graph *graph);
+/* Gives nodes whose name another node of their graph has a suffix. node_names.c */
+void tc_unique_node_names(tc_model *model);
+/* Contractions before and behind a softmax that are products of matrices become MatMul. Sets *out_changed where there
+ * was one. einsum_product.c */
+tc_status tc_lower_einsum_products(tc_pass_env *env, tc_graph *graph, bool *out_changed);
+/* Writes the name and the meaning of every rule that is built in, file by file. rules/list.c */
+tc_status tc_rules_list(tc_ctx *ctx, FILE *out);
+/* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none.
+ * bodies.c */
+tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);
+#endif

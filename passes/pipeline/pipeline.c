@@ -1,0 +1,306 @@
+/* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def are the tables;
+ * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong
+ * after a pass is reported as a bug of that pass and leaves a reproducer. */
+#include "compiler/onnx/onnx_io.h"
+#include "compiler/ir/ops.h"
+#include "compiler/cli/options.h"
+#include "compiler/text/text.h"
+#include "compiler/ir/verify.h"
+#include "passes/lean/ways.h"
+#include "pass.h"
+#include "passes/precision/precision.h"
+#include "reproducer.h"
+#include "passes/rules/rules.h"
+#include "passes/autodiff/stop_gradient.h"
+#include "passes/weights/train_list.h"
+#include <string.h>
+#include <time.h>
+
+static const tc_pass passes[] = {
+#define PASS(name, summary) {#name, summary, tc_pass_##name},
+#include "passes.def"
+#undef PASS
+};
+
+static const tc_recipe recipes[] = {
+#define RECIPE(name, passes, ways, summary) {#name, passes, ways, summary},
+#include "recipes.def"
+#undef RECIPE
+};
+
+size_t tc_pass_count(void) { return TC_COUNT(passes); }
+
+const tc_pass *tc_pass_at(size_t index) {
+    TC_ASSERT(index < TC_COUNT(passes));
+    return &passes[index];
+}
+
+const tc_pass *tc_pass_find(const char *name) {
+    for (size_t i = 0; i < TC_COUNT(passes); i++)
+        if (strcmp(passes[i].name, name) == 0)
+            return &passes[i];
+    return NULL;
+}
+
+size_t tc_recipe_count(void) { return TC_COUNT(recipes); }
+
+const tc_recipe *tc_recipe_at(size_t index) {
+    TC_ASSERT(index < TC_COUNT(recipes));
+    return &recipes[index];
+}
+
+const tc_recipe *tc_recipe_find(const char *name) {
+    if (name == NULL)
+        return &recipes[0];
+    for (size_t i = 0; i < TC_COUNT(recipes); i++)
+        if (strcmp(recipes[i].name, name) == 0)
+            return &recipes[i];
+    return NULL;
+}
+
+/* --- what the command line may name ----------------------------------------------------------- */
+
+static tc_status unknown_pass(tc_ctx *ctx, const char *option, const char *name) {
+    tc_status status = tc_error(ctx, TC_USAGE, NULL, "--%s: there is no pass '%s'", option, tc_quote(ctx, name));
+    tc_nearest nearest;
+    tc_nearest_begin(&nearest, name);
+    const char *list = "";
+    for (size_t i = 0; i < TC_COUNT(passes); i++) {
+        tc_nearest_offer(&nearest, passes[i].name);
+        list = tc_arena_printf(ctx->arena, "%s%s%s", list, i ? ", " : "", passes[i].name);
+    }
+    if (nearest.best)
+        tc_hint(ctx, "did you mean %s? The passes are: %s", nearest.best, list);
+    else
+        tc_hint(ctx, "the passes are: %s", list);
+    return status;
+}
+
+/* The next name of a comma-separated list, without spaces around it; NULL at the end. */
+static const char *next_name(tc_arena *arena, const char **list) {
+    const char *start = *list + strspn(*list, ", ");
+    if (*start == '\0')
+        return NULL;
+    size_t length = strcspn(start, ", ");
+    *list = start + length;
+    return tc_arena_strndup(arena, start, length);
+}
+
+static const char *list_of(const tc_options *options) {
+    return options->passes ? options->passes : tc_recipe_find(options->recipe)->passes;
+}
+
+static tc_status check_recipe(tc_ctx *ctx, const char *name) {
+    if (tc_recipe_find(name))
+        return TC_OK;
+    tc_status status = tc_error(ctx, TC_USAGE, NULL, "there is no recipe '%s'", tc_quote(ctx, name));
+    const char *list = "";
+    for (size_t i = 0; i < TC_COUNT(recipes); i++)
+        list = tc_arena_printf(ctx->arena, "%s%s%s", list, i ? ", " : "", recipes[i].name);
+    tc_hint(ctx, "the recipes are: %s", list);
+    return status;
+}
+
+static tc_status check_dump(tc_ctx *ctx, const char *option, const char *name) {
+    return name == NULL || strcmp(name, "all") == 0 || tc_pass_find(name) ? TC_OK : unknown_pass(ctx, option, name);
+}
+
+/* What a plan computes again is equal to what it computed first: merging would undo it. */
+static tc_status check_order(tc_ctx *ctx, const tc_options *options) {
+    const char *list = list_of(options);
+    bool planned = false;
+    for (const char *name = next_name(ctx->arena, &list); name; name = next_name(ctx->arena, &list)) {
+        if (planned && strcmp(name, "canonicalize") == 0)
+            return tc_error(ctx, TC_USAGE, NULL,
+                            "--passes: canonicalize behind budget would merge what is computed again");
+        planned = planned || strcmp(name, "budget") == 0;
+    }
+    if (planned)
+        return TC_OK;
+    tc_error(ctx, TC_USAGE, NULL, "%s goes with the pass 'budget', which does not run here",
+             options->memory_budget ? "--memory-budget" : "--pareto");
+    tc_hint(ctx, "recipes that have it append a backward pass; with --passes, put it behind all but bodies");
+    return TC_USAGE;
+}
+
+tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
+    TC_TRY(check_recipe(ctx, options->recipe));
+    const char *list = options->passes ? options->passes : "";
+    for (const char *name = next_name(ctx->arena, &list); name; name = next_name(ctx->arena, &list))
+        if (tc_pass_find(name) == NULL)
+            return unknown_pass(ctx, "passes", name);
+    TC_TRY(tc_ways_check(ctx, options));
+    TC_TRY(tc_budget_check_options(ctx, options));
+    TC_TRY(tc_precision_check(ctx, options));
+    TC_TRY(tc_update_check_options(ctx, options));
+    if (options->memory_budget || options->pareto)
+        TC_TRY(check_order(ctx, options));
+    TC_TRY(check_dump(ctx, "print-ir-before", options->print_before));
+    TC_TRY(check_dump(ctx, "print-ir-after", options->print_after));
+    for (size_t i = 0; i < options->n_dims; i++) {
+        const char *name;
+        int64_t value;
+        TC_TRY(tc_dim_option(ctx, options->dims[i], &name, &value));
+    }
+    return TC_OK;
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+double tc_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool names(const char *option, const tc_pass *pass) {
+    return option && (strcmp(option, "all") == 0 || strcmp(option, pass->name) == 0);
+}
+
+/* Dumps are ONNX text behind a comment line, so that each is valid input again. */
+static tc_status dump(tc_ctx *ctx, const tc_model *model, const char *when, const tc_pass *pass) {
+    fprintf(stderr, "# IR %s %s\n", when, pass->name);
+    return tc_print_model(ctx, model, stderr);
+}
+
+static tc_status verify_after(tc_ctx *ctx, const tc_model *model, const tc_pass *pass) {
+    if (tc_verify(ctx, model) == TC_OK)
+        return TC_OK;
+    tc_error(ctx, TC_BUG, NULL, "the graph is not valid after the pass '%s'", pass->name);
+    tc_hint(ctx, "this is a bug in tempoc; --passes= leaves passes out, --print-ir-after=%s shows the graph",
+            pass->name);
+    return TC_BUG;
+}
+
+static bool uses_tempo(const tc_graph *graph) {
+    TC_FOR_NODES(node, graph) {
+        if (strcmp(node->domain, TC_TEMPO_DOMAIN) == 0)
+            return true;
+        TC_FOR_NESTED(nested, node)
+            if (uses_tempo(nested))
+                return true;
+    }
+    return false;
+}
+
+/* Imports the domain of ai.tempo where its ops are in use, so that no pass needs to. */
+static void import_tempo(tc_model *model) {
+    if (uses_tempo(model->graph) && tc_model_opset(model, TC_TEMPO_DOMAIN) == 0)
+        tc_model_set_opset(model, TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION);
+    for (size_t i = 0; i < model->n_functions; i++)
+        if (uses_tempo(model->functions[i]->body))
+            tc_function_import(model, model->functions[i], TC_TEMPO_DOMAIN, TC_TEMPO_DOMAIN_VERSION);
+}
+
+static void add_time(tc_pass_env *env, const tc_pass *pass, double seconds) {
+    tc_summary *summary = env->summary;
+    tc_pass_time *times = TC_NEW_ARRAY(env->ctx->arena, tc_pass_time, summary->n_times + 1);
+    if (summary->n_times)
+        memcpy(times, summary->times, summary->n_times * sizeof *times);
+    times[summary->n_times++] = (tc_pass_time){pass->name, seconds};
+    summary->times = times;
+}
+
+typedef struct pass_job {
+    tc_pass_env *env;
+    tc_model *model;
+    const tc_pass *pass;
+} pass_job;
+
+static tc_status run_pass(void *user) {
+    const pass_job *job = user;
+    tc_pass_env *env = job->env;
+    tc_model *model = job->model;
+    const tc_pass *pass = job->pass;
+    tc_ctx *ctx = env->ctx;
+    if (names(env->options->print_before, pass))
+        TC_TRY(dump(ctx, model, "before", pass));
+    ctx->pass = pass->name;
+    double start = tc_seconds();
+    tc_status status = pass->run(env, model);
+    add_time(env, pass, tc_seconds() - start);
+    import_tempo(model);
+    if (status == TC_OK && env->options->verify_each)
+        status = verify_after(ctx, model, pass);
+    ctx->pass = NULL;
+    /* A graph that the verifier refused is worth seeing, and so is one that a pass gave up on, though it may be half
+     * changed. */
+    if (names(env->options->print_after, pass))
+        TC_TRY(dump(ctx, model, "after", pass));
+    return status;
+}
+
+/* Where a pipeline is, should a pass meet a bug: "a,b" went well, "c,d" was left when c began. */
+typedef struct progress {
+    const char *done, *left;
+} progress;
+
+/* A failed assertion is reported as one of this pass. */
+static tc_status attempt_pass(tc_pass_env *env, tc_model *model, const char *name) {
+    const tc_failure *failure;
+    pass_job job = {env, model, tc_pass_find(name)};
+    tc_status status = tc_attempt(run_pass, &job, &failure);
+    if (failure && status == TC_BUG)
+        tc_error(env->ctx, TC_BUG, NULL, "%s", failure->text);
+    env->ctx->pass = NULL;
+    if (failure && status != TC_BUG)
+        tc_recovery_pass_on();
+    return status;
+}
+
+static tc_status run_passes(tc_pass_env *env, tc_model *model, const char *list) {
+    progress p = {"", list + strspn(list, ", ")};
+    tc_status status = TC_OK;
+    for (const char *name = next_name(env->ctx->arena, &list); name; name = next_name(env->ctx->arena, &list)) {
+        status = attempt_pass(env, model, name);
+        if (status != TC_OK)
+            break;
+        p.done = tc_arena_printf(env->ctx->arena, "%s%s%s", p.done, *p.done ? "," : "", name);
+        p.left = list + strspn(list, ", ");
+    }
+    if (status == TC_BUG && env->reread && *p.left)
+        tc_reproducer_write(env, p.done, p.left);
+    return status;
+}
+
+bool tc_pipeline_has(const tc_options *options, const char *pass) {
+    size_t length = strlen(pass);
+    for (const char *at = list_of(options) + strspn(list_of(options), ", "); *at; at += strspn(at, ", ")) {
+        size_t n = strcspn(at, ", ");
+        if (n == length && strncmp(at, pass, n) == 0)
+            return true;
+        at += n;
+    }
+    return false;
+}
+
+/* The step of training that the file describes is what autodiff is about; without it, it would be of another graph. */
+static tc_status take_training(tc_pass_env *env, tc_model *model) {
+    const char *list = list_of(env->options);
+    if (list[strspn(list, ", ")] == '\0' || !tc_has_training(model))
+        return TC_OK;
+    if (tc_pipeline_has(env->options, "autodiff"))
+        return tc_merge_training(env->ctx, model);
+    tc_note(env->ctx, NULL, "the step of training that the file describes (training_info) is left out");
+    tc_hint(env->ctx, "recipes that have the pass autodiff compile it");
+    tc_drop_training(model);
+    return TC_OK;
+}
+
+tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
+    TC_TRY(tc_pipeline_check(env->ctx, env->options));
+    TC_TRY(take_training(env, model));
+    const char *list = list_of(env->options);
+    env->summary->nodes_before = model->graph->n_nodes;
+    TC_TRY(tc_train_list_read(env, model));
+    tc_record_initializers(env, model);
+    if (list[strspn(list, ", ")] != '\0')
+        tc_part_own_functions(env->ctx, model);
+    TC_TRY(tc_stop_named(env, model->graph));
+    TC_TRY(run_passes(env, model, list));
+    tc_rules_check_names(env);
+    if (env->summary->n_times > 0) /* passes ran */
+        tc_unique_node_names(model);
+    env->summary->nodes_after = model->graph->n_nodes;
+    return TC_OK;
+}

@@ -1,0 +1,43 @@
+/* fuse_chains.h: chains of elementwise nodes as one launch, alone or with the norm that they lead to or come from, on
+ * devices that have kernels for it (kernels/elementwise/chain.h, kernels/norm/norm_chain.h).
+ */
+#ifndef RT_FUSE_CHAINS_H
+#define RT_FUSE_CHAINS_H
+#include "compiler/ir/ir.h"
+#include "kernels/norm/norm_chain.h"
+#include "runtime/launch/launch.h"
+
+/* A link, and where its operand, ratio, seed, result and mask are among those of the node; -1: it has none. */
+typedef struct rt_link {
+    tk_link link; /* but for addresses */
+    int operand, ratio, seed, result, mask;
+} rt_link;
+
+typedef struct rt_chain {
+    rt_link links[TK_CHAIN_LINKS];
+    int n_links;
+} rt_chain;
+
+/* What a node does to operand 0 before its own op, and to result 0 behind it; result `between` is what `after` begins
+ * with, -1: nobody else wants it. A norm's node has its own operands and results where its op has them, so many at
+ * least, and those of chains behind them. A node ai.tempo.Chain has no op besides; result 0
+ * is its last link's. */
+typedef struct rt_chains {
+    rt_chain before, after;
+    int between;
+} rt_chains;
+enum { RT_NORM_OPERANDS = 3, RT_NORM_RESULTS = 3 };
+
+/* Puts chains in the place of nodes whose types are static, or around norms. They live in `arena`; the map has
+ * rt_chains for each node with some. No chain goes on behind a value in `apart`, whose elements change between the
+ * nodes; NULL: there is none. */
+tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *apart);
+
+/* For launches of such nodes. The chain as kernels take it, with the addresses of a run. */
+tk_chain rt_chain_of(const rt_launch *launch, const rt_chain *chain, const void *first);
+/* TC_BAD_INPUT unless its ratios are numbers. */
+tc_status rt_expect_chain(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, const rt_chain *chain);
+/* The operands that a result of link `at` may lie over, of those that have result 0's size: an element of theirs is not
+ * read any more when it is written. */
+uint64_t rt_chain_inplace(const rt_launch *launch, const rt_chain *chain, int at);
+#endif
