@@ -1,4 +1,4 @@
-/* place_buffers.c: from launches and storages to a problem of compiler/plan, and from its solution to offsets in the
+/* place_buffers.c: from launches and storages to a problem of compiler/pack, and from its solution to offsets in the
  * arena. Lives follow the order of the launches: what the compiler decided about memory is what happens. */
 #include "compiler/memory/storage.h"
 #include "plan.h"

@@ -40,7 +40,7 @@ wrong=$(
                 echo "$file:$line: no such heading: $link"
             fi
         done || true
-        grep -noE '`(bench|compiler|docs|kernels|models|passes|programs|python|runtime|test)/[A-Za-z0-9_./*-]*`' "$file" |
+        grep -noE '`(compiler|docs|kernels|models|passes|programs|runtime|test)/[A-Za-z0-9_./*-]*`' "$file" |
             while IFS=: read -r line path; do
             path=${path//\`/}
             case $path in *NAME* | *OP* | *FAMILY*) continue ;; esac
