@@ -1,7 +1,7 @@
 /* node_costs.c MODEL.onnx TIMES.csv [MACHINE]: what nodes cost by the roofline of a machine (cpu) beside what they took
  * (`tempo-run MODEL.onnx --profile=TIMES.csv`), by op, as shares of a step. The model is one that tempoc has compiled
  * with static shapes. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "compiler/ir/ops.h"
 #include "compiler/cli/program.h"
 #include "compiler/shape/shape.h"

@@ -2,7 +2,8 @@
  * and takes the target's name only when all of it is on the disk, so that a full disk, a crash or a kill leaves the old
  * file as it was. A failure (recover.h) closes what is open and removes temporary files; temporary files of a process
  * that dies early are left to the program's handlers (program.c). */
-#include "compiler/onnx/onnx_io.h"
+#include "file.h"
+#include "written_files.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +18,11 @@
 #include <unistd.h>
 
 enum { SMALL_FILE = 1 << 20, TRIES = 100 };
+
+bool tc_ends_with(const char *name, const char *end) {
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
 
 /* --- opening ---------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* program.c: a function of a context and arguments -> a process with an exit code. */
 #include "program.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #ifdef __GLIBC__

@@ -50,13 +50,14 @@ typedef enum tc_arith {
 } tc_arith;
 tc_scalar tc_eval_arith(tc_eval *ev, tc_arith op, tc_dtype dtype, tc_scalar a, tc_scalar b);
 
-/* clang-format off */
-#define TC_EVALUATORS(X) \
-    X(unary) X(binary) X(where) X(cast) X(copy) X(shape) X(size) X(constant) X(constant_of_shape) X(range) \
-    X(gather) X(gather_elements) X(gather_nd) X(concat) X(slice) X(split) X(transpose) X(expand) X(tile) X(pad) \
-    X(reduce) X(trilu) X(cumsum) X(onehot) X(nonzero) X(eye_like) X(scatter_elements) X(scatter_nd)
-/* clang-format on */
-#define TC_DECLARE_EVAL(name) const tc_contents *tc_eval_##name(tc_eval *ev, const tc_node *node, uint32_t output);
-TC_EVALUATORS(TC_DECLARE_EVAL)
-#undef TC_DECLARE_EVAL
+/* Each row of ops.def names one of these, or none. */
+typedef const tc_contents *(*tc_eval_fn)(tc_eval *ev, const tc_node *node, uint32_t output);
+#define ROW(name, since, in_lo, in_hi, out_lo, out_hi, types, traits, shape, eval, ...)                                \
+    const tc_contents *tc_eval_##eval(tc_eval *ev, const tc_node *node, uint32_t output);
+#define ONNX ROW
+#define TEMPO ROW
+#include "compiler/ir/ops.def"
+#undef ONNX
+#undef TEMPO
+#undef ROW
 #endif

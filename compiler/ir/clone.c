@@ -64,7 +64,7 @@ static const tc_type *type_in(tc_model *model, const tc_type *type) {
 
 /* Names are copied as they are: unique in the original, they are unique in the copy. */
 static tc_value *value_in(tc_graph *graph, const tc_value *value) {
-    bool inferred = value->producer && value->producer->op && value->producer->op->shape;
+    bool inferred = value->producer && value->producer->op && value->producer->op->has_shape;
     tc_value *copy = tc_value_create_exact(graph, value->name, inferred ? NULL : type_in(graph->model, value->type));
     copy->learned = value->learned;
     return copy;

@@ -546,12 +546,3 @@ tc_value *tc_node_add_output(tc_node *node, uint32_t index, const char *name, co
 bool tc_node_is(const tc_node *node, const char *domain, const char *op_type) {
     return strcmp(node->op_type, op_type) == 0 && same_domain(node->domain, domain);
 }
-
-const char *tc_node_label(const tc_node *node) {
-    if (*node->name)
-        return node->name;
-    for (uint32_t i = 0; i < node->n_outputs; i++)
-        if (node->outputs[i])
-            return node->outputs[i]->name;
-    return node->op_type;
-}

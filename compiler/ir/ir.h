@@ -291,8 +291,14 @@ struct tc_model {
 
 /* --- models, graphs, values ------------------------------------------------------------------- */
 tc_model *tc_model_create(void);        /* held by the recovery point that is open */
-void tc_model_destroy(tc_model *model); /* unmaps external data too; NULL is fine */
+void tc_model_destroy(tc_model *model); /* closes its files, too; NULL is fine */
 void tc_model_hold(tc_model *model);    /* from now on the innermost recovery point holds it, not whoever did */
+/* The model borrows from the file, which is closed with it. `key`: the location of external data; a key that begins
+ * with
+ * '/' is no location. model_files.c */
+struct tc_file;
+void tc_model_keep(tc_model *model, const char *key, struct tc_file *file);
+void tc_model_keep_file(tc_model *model, struct tc_file *file);                /* under a key of its own */
 int64_t tc_model_opset(const tc_model *model, const char *domain);             /* 0: not imported */
 void tc_model_set_opset(tc_model *model, const char *domain, int64_t version); /* adds or changes */
 void tc_function_import(tc_model *model, tc_function *function, const char *domain, int64_t version); /* unless it is */
@@ -366,7 +372,15 @@ static inline tc_value *tc_output(const tc_node *node, uint32_t index) {
     return index < node->n_outputs ? node->outputs[index] : NULL;
 }
 bool tc_node_is(const tc_node *node, const char *domain, const char *op_type); /* also when op is NULL */
-const char *tc_node_label(const tc_node *node); /* name, else first output's name, else op type: for messages */
+/* For messages: the node's name, else its first output's, else its op type. */
+static inline const char *tc_node_label(const tc_node *node) {
+    if (*node->name)
+        return node->name;
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->outputs[i])
+            return node->outputs[i]->name;
+    return node->op_type;
+}
 
 /* --- attributes ------------------------------------------------------------------------------- */
 tc_attr *tc_attr_find(const tc_node *node, const char *name); /* NULL: absent */

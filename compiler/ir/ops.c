@@ -1,8 +1,6 @@
 /* ops.c: the table of ops.def as data, and the way from (domain, name) to a row.
  * The index is a hash table filled once, so that a reader of large files pays O(1) for each node. */
 #include "ops.h"
-#include "compiler/contents/eval.h"
-#include "compiler/shape/shape_fns.h"
 #include <pthread.h>
 #include <string.h>
 
@@ -26,8 +24,11 @@ enum {
 #define STR BIT(STRING)
 #define ANY UINT32_MAX
 #define MANY TC_VARIADIC
-#define tc_shape_none NULL
-#define tc_eval_none NULL
+/* 1 where a column says `none`, which brings a comma along. */
+#define SECOND(a, b, ...) b
+#define PROBE(...) SECOND(__VA_ARGS__, 0, 0)
+#define COMMA_none , 1
+#define IS_NONE(word) PROBE(COMMA_##word)
 
 /* A row ends on a line of its own, which names its position: Dropout is in both domains. */
 #define ROW_NAME_(line) ROW_##line
@@ -52,8 +53,8 @@ static const tc_op rows[ROW_COUNT] = {
      .max_outputs = (out_hi),                                                                                          \
      .types = (types_),                                                                                                \
      .traits = (uint32_t)(traits_),                                                                                    \
-     .shape = tc_shape_##shape_,                                                                                       \
-     .eval = tc_eval_##eval_,                                                                                          \
+     .has_shape = !IS_NONE(shape_),                                                                                    \
+     .has_contents = !IS_NONE(eval_),                                                                                  \
      .attrs = (attrs_),                                                                                                \
      .index = ROW_NAME(__LINE__)},
 #define ONNX(...) OP("", __VA_ARGS__)

@@ -40,12 +40,6 @@ enum tc_trait {
     TC_PASSES_MASK = 1 << 9, /* a mask or scale of scores among its operands is one in its results: views, sums, ... */
 };
 
-struct tc_shape_ctx; /* shape.h */
-typedef tc_status (*tc_shape_fn)(struct tc_shape_ctx *sc, tc_node *node);
-
-struct tc_eval; /* contents/eval.h */
-typedef const tc_contents *(*tc_eval_fn)(struct tc_eval *ev, const tc_node *node, uint32_t output);
-
 struct tc_op {
     const char *domain, *name;
     uint16_t since;                  /* version of the schema in force at the canonical opset */
@@ -53,8 +47,8 @@ struct tc_op {
     uint32_t min_outputs, max_outputs;
     uint32_t types; /* element types that operand 0 may have: bit 1 << tc_dtype */
     uint32_t traits;
-    tc_shape_fn shape; /* NULL: shapes are not inferred */
-    tc_eval_fn eval;   /* contents of one result from contents of operands; NULL: not evaluated */
+    bool has_shape;    /* ops.def names a shape function: types of results are inferred (compiler/shape) */
+    bool has_contents; /* ops.def names an evaluator: contents of results may be known (compiler/contents) */
     const char *attrs; /* "axis:i to:i!": name:kind, ! where required; kinds as in ops.def */
     uint16_t index;    /* position in the table: for dense per-op arrays */
 };

@@ -3,7 +3,7 @@
  * ("/bert/encoder/layer.3/..."), and the newer one writes scopes into the metadata. Where no name tells, a node is of
  * the latest block that it reads from, or, where it reads from none, of the block that reads it. */
 #include "ledger.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include <string.h>
 
 typedef struct layering {

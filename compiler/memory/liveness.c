@@ -1,7 +1,7 @@
 /* liveness.c: from the storages of a graph in order (storage.h) to their lives and the curve of live bytes, which is
  * the sum of what begins and ends at each node. */
 #include "liveness.h"
-#include "compiler/ir/marks.h"
+#include "compiler/text/marks.h"
 #include "storage.h"
 
 /* Results that nobody reads are not made, except the first, which has to be written somewhere. */

@@ -1,7 +1,6 @@
 /* onnx_graph.c: GraphProto and the bodies of functions -> tc_graph. Names become values in the order in which ONNX
  * defines them: inputs, initializers, then each node's outputs. An operand whose name has no value yet is therefore
  * undefined, out of order or part of a cycle; which of the three is found out only for the message. */
-#include "onnx_io.h"
 #include "onnx_msg.h"
 #include "compiler/ir/verify.h"
 

@@ -1,5 +1,5 @@
 /* onnx_metadata.c: what a file says of its graph, nodes and values in pairs of text (metadata_props). */
-#include "onnx_io.h"
+#include "onnx.h"
 #include "onnx_msg.h"
 
 static const char *find(Onnx__StringStringEntryProto *const *pairs, size_t n, const char *key) {

@@ -2,10 +2,11 @@
  * that keep a pointer to the message they came from, so that an unchanged model is written back field for field. What
  * is wrong with a file is found here, before any pass: names, order, domains, opsets, data and function calls. Types
  * and shapes are left to shape inference. */
-#include "onnx_io.h"
+#include "onnx.h"
+#include "compiler/base/file.h"
 #include "onnx_msg.h"
 #include "compiler/ir/ops.h"
-#include "compiler/ir/marks.h"
+#include "compiler/text/marks.h"
 #include "compiler/ir/verify.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * ONNX lets data stand in raw_data, in one of five typed fields or outside the file; the IR knows packed little-endian
  * bytes. What comes out has dims whose product fits, exactly as many bytes as they need, and a location inside the
  * model's folder. */
-#include "onnx_io.h"
+#include "compiler/base/written_files.h"
 #include "onnx_msg.h"
 #include <inttypes.h>
 #include <stdlib.h>

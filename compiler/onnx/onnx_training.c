@@ -2,8 +2,8 @@
  * behind those of the model's graph, and after a step update_binding gives initializers the value of outputs. Both
  * graphs become one, whose outputs are said to take the place of inputs in the next run (marks.h: tempo.keep). */
 #include "compiler/contents/contents.h"
-#include "compiler/ir/marks.h"
-#include "onnx_io.h"
+#include "compiler/text/marks.h"
+#include "onnx.h"
 #include "onnx_msg.h"
 #include "compiler/shape/shape.h"
 #include "compiler/ir/verify.h"

@@ -1,9 +1,10 @@
 /* onnx_write.c: model -> ONNX bytes. Each entity starts as a shallow copy of the message it was read from, so that what
  * the IR has no field for comes back; then every field that the IR does have is set from it, keeping the file's
  * spelling where it means the same. */
-#include "onnx_io.h"
+#include "onnx.h"
+#include "compiler/base/file.h"
 #include "onnx_msg.h"
-#include "compiler/ir/marks.h"
+#include "compiler/text/marks.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>

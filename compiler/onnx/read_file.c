@@ -1,16 +1,12 @@
 /* read_file.c: a file -> a model, whether it holds protobuf or ONNX text. */
 #include "compiler/base/foreign_file.h"
-#include "onnx_io.h"
+#include "onnx.h"
+#include "compiler/base/file.h"
 #include "compiler/text/text.h"
 #include <ctype.h>
 #include <string.h>
 
 enum { PEEK = 512 };
-
-bool tc_ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
 
 /* Text begins with '<', '#' or a word; a protobuf file may begin with the code of a letter too, but goes on with
  * control characters. */

@@ -1,8 +1,10 @@
-/* tensor_map.c: external tensors -> pointers into files mapped read-only, one mapping for each file; and the end of a
- * model, which unmaps them. A model names its files, and no name may reach a file outside the model's folder, by ".."
- * or by links, but for those by which a download cache keeps its files (find_blob). So each file is opened relative to
- * the folder: by openat2, which refuses both, or, on a Linux without openat2, one component at a time. */
-#include "onnx_io.h"
+/* tensor_map.c: external tensors -> pointers into files mapped read-only, one mapping for each file. A model names its
+ * files, and no name may reach a file outside the model's folder, by ".." or by links, but for those by which a
+ * download cache keeps its files (find_blob). So each file is opened relative to the folder: by openat2, which refuses
+ * both, or, on a Linux without openat2, one component at a time. */
+#include "compiler/ir/ir.h"
+#include "compiler/base/file.h"
+#include "compiler/base/written_files.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,40 +16,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* --- what a model keeps open ------------------------------------------------------------------ */
-
-/* Keys that begin with '/' are no locations: kept files and aligned copies. */
-static void keep(tc_model *model, const char *key, tc_file *file) {
-    tc_held held;
-    tc_file_hold(file, &held);
-    if (!model->maps)
-        model->maps = tc_map_create(model->arena);
-    tc_file *copy = TC_NEW(model->arena, tc_file);
-    *copy = *file;
-    tc_map_set(model->maps, key, copy);
-    tc_let_go(&held);
-}
-
-void tc_model_keep_file(tc_model *model, tc_file *file) {
-    tc_held held;
-    size_t n = model->maps ? tc_map_count(model->maps) : 0;
-    tc_file_hold(file, &held);
-    const char *key = tc_arena_printf(model->arena, "/file %zu", n);
-    tc_let_go(&held);
-    keep(model, key, file);
-}
-
-void tc_model_destroy(tc_model *model) {
-    if (!model)
-        return;
-    tc_let_go(&model->held);
-    const void *key = NULL;
-    void *file = NULL;
-    for (size_t cursor = 0; model->maps && tc_map_next(model->maps, &cursor, &key, &file);)
-        tc_file_close(file);
-    tc_arena_destroy(model->arena);
-}
 
 /* --- opening below a folder ------------------------------------------------------------------- */
 
@@ -203,7 +171,7 @@ static tc_status open_mapping(const request *r, tc_file **out_file) {
     tc_let_go(&held);
     close(fd);
     TC_TRY(status);
-    keep(r->model, location, &file);
+    tc_model_keep(r->model, location, &file);
     *out_file = tc_map_get(r->model->maps, location);
     return TC_OK;
 }
@@ -222,7 +190,7 @@ static const void *aligned(const request *r, const char *data) {
     if (copy == MAP_FAILED)
         tc_out_of_memory(r->tensor->bytes);
     memcpy(copy, data, r->tensor->bytes);
-    keep(r->model, key, &(tc_file){.data = copy, .size = r->tensor->bytes, .map = copy});
+    tc_model_keep(r->model, key, &(tc_file){.data = copy, .size = r->tensor->bytes, .map = copy});
     return copy;
 }
 

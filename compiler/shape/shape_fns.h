@@ -62,23 +62,14 @@ tc_status tc_shape_merge(tc_shape_ctx *sc, const tc_node *node, tc_value *value,
 tc_dim tc_dims_product(tc_dim_pool *pool, const tc_dim *dims, int count);
 
 #define TC_INTS ((1u << TC_INT32) | (1u << TC_INT64))
-/* clang-format off */
-#define TC_SHAPE_FUNCTIONS(X) \
-    X(unary) X(identity) X(predicate) X(broadcast) X(compare) X(pow) X(prelu) X(where) X(cast) X(cast_like) \
-    X(same_shape) X(random_like) X(random) X(multinomial) X(dropout) X(quantize) X(dequantize) X(reduce) \
-    X(arg_reduce) X(topk) X(cumsum) X(det) X(matmul) X(gemm) X(einsum) X(matmul_integer) X(conv) X(conv_transpose) \
-    X(pool) X(global_pool) X(grid_sample) X(resize) X(resize_grad) X(rnn) X(reshape) X(flatten) X(squeeze) \
-    X(unsqueeze) X(transpose) X(expand) X(tile) X(pad) X(slice) X(split) X(concat) X(trilu) X(reverse_sequence) \
-    X(depth_to_space) X(space_to_depth) X(gather) X(gather_elements) X(gather_nd) X(scatter_elements) \
-    X(scatter_nd) X(onehot) X(nonzero) X(compress) X(unique) X(shape) X(size) X(constant) X(constant_of_shape) \
-    X(range) X(softmax) X(batch_norm) X(layer_norm) X(channel_norm) X(softmax_loss) X(nll_loss) X(if) X(loop) \
-    X(scan) X(softmax_grad) X(rms_norm) X(norm_grad) X(softmax_loss_grad) X(linear_loss) X(attention) X(rotary) \
-    X(optimizer_none) X(optimizer_one) X(optimizer_two) X(global_norm) X(activation_masked) X(activation_grad) \
-    X(gradient) X(recurrence_grad) X(tensor_scatter) X(gather_grad) X(tempo_random) X(tempo_dropout) X(dropout_grad) \
-    X(dot_attention) X(dot_grad) X(tiled_grad) X(layer_norm_xhat) X(rms_norm_xhat) X(layer_norm_from_y) \
-    X(rms_norm_from_y) X(from_y_grad) X(scale_bias) X(det_grad) X(dft) X(stft) X(col2im) X(window)
-/* clang-format on */
-#define TC_DECLARE_SHAPE(name) tc_status tc_shape_##name(tc_shape_ctx *sc, tc_node *node);
-TC_SHAPE_FUNCTIONS(TC_DECLARE_SHAPE)
-#undef TC_DECLARE_SHAPE
+/* Each row of ops.def names one of these. */
+typedef tc_status (*tc_shape_fn)(tc_shape_ctx *sc, tc_node *node);
+#define ROW(name, since, in_lo, in_hi, out_lo, out_hi, types, traits, shape, ...)                                      \
+    tc_status tc_shape_##shape(tc_shape_ctx *sc, tc_node *node);
+#define ONNX ROW
+#define TEMPO ROW
+#include "compiler/ir/ops.def"
+#undef ONNX
+#undef TEMPO
+#undef ROW
 #endif

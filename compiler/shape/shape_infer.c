@@ -45,6 +45,18 @@ static tc_status infer_unknown(tc_shape_ctx *sc, tc_node *node) {
     return TC_OK;
 }
 
+/* By tc_op.index. */
+#define tc_shape_none NULL
+static const tc_shape_fn functions[] = {
+#define ROW(name, since, in_lo, in_hi, out_lo, out_hi, types, traits, shape, ...) tc_shape_##shape,
+#define ONNX ROW
+#define TEMPO ROW
+#include "compiler/ir/ops.def"
+#undef ONNX
+#undef TEMPO
+#undef ROW
+};
+
 tc_status tc_infer_node(tc_ctx *ctx, tc_node *node) {
     tc_shape_ctx sc = {.ctx = ctx, .model = node->graph->model, .graph = node->graph};
     for (uint32_t i = 0; i < node->n_outputs; i++)
@@ -54,7 +66,7 @@ tc_status tc_infer_node(tc_ctx *ctx, tc_node *node) {
         return infer_unknown(&sc, node);
     TC_TRY(tc_verify_op(ctx, node));
     TC_TRY(check_types(&sc, node));
-    TC_TRY(node->op->shape ? node->op->shape(&sc, node) : infer_unknown(&sc, node));
+    TC_TRY(functions[node->op->index] ? functions[node->op->index](&sc, node) : infer_unknown(&sc, node));
     tc_contents_eval(sc.model, node);
     return TC_OK;
 }
@@ -110,7 +122,7 @@ static void forget(tc_graph *graph, tc_node *producer, tc_value *value, void *us
     if (!producer)
         return;
     value->contents = NULL;
-    if (producer->op && producer->op->shape)
+    if (producer->op && producer->op->has_shape)
         value->type = NULL;
 }
 

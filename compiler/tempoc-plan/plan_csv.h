@@ -3,7 +3,7 @@
 #ifndef TC_PLAN_CSV_H
 #define TC_PLAN_CSV_H
 #include "compiler/base/diag.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "compiler/pack/plan_problem.h"
 
 typedef struct plan_row {

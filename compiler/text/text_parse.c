@@ -3,7 +3,7 @@
  * that call themselves. */
 #include "text_parse.h"
 #include "compiler/ir/ops.h"
-#include "compiler/ir/marks.h"
+#include "marks.h"
 #include "compiler/ir/verify.h"
 #include <inttypes.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * be compared with onnx's own. It goes beyond onnx.printer where that loses something the parser could read: defaults
  * of function attributes, types inside functions, complex and 4-bit tensors, empty lists of strings; and it quotes what
  * the parser would misread: names that look like types, domains and attribute names that are no identifiers. */
-#include "compiler/ir/marks.h"
+#include "marks.h"
 #include "text.h"
 #include "text_words.h"
 #include <inttypes.h>

@@ -207,7 +207,7 @@ static void pass_inner(tc_batch *b, const tc_node *node) {
 static tc_status adapt(tc_batch *b, tc_node *node) {
     if (tc_has_nested(node))
         return tc_batch_refuse(b, node, "it holds graphs, in which the batch is not looked for");
-    if (!node->op || !node->op->shape)
+    if (!node->op || !node->op->has_shape)
         return tc_batch_refuse(b, node, "the shapes of its results are not inferred");
     if (b->sources)
         TC_TRY(tc_batch_sources(b, node));

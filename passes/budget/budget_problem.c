@@ -1,7 +1,7 @@
 /* budget_problem.c: from the units of a graph to numbers: real units are nodes, their results values of so many bytes,
  * the order of the file is the given schedule. What --save names runs once; what --recompute names runs a second time
  * behind the turn, and the backward pass reads that run alone. */
-#include "compiler/ir/marks.h"
+#include "compiler/text/marks.h"
 #include "../../compiler/memory/roles.h"
 #include "../../compiler/memory/storage.h"
 #include "compiler/cli/options.h"

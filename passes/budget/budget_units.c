@@ -3,7 +3,7 @@
  * one thing that runs several times. */
 #include "passes/canonical/canonical.h"
 #include "passes/autodiff/choose_loss.h"
-#include "compiler/ir/marks.h"
+#include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
 #include "budget.h"
 #include <string.h>

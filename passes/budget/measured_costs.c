@@ -1,6 +1,6 @@
 /* measured_costs.c: a table of times, read line by line (CSV, RFC 4180) into two maps: by name and by what is done. */
 #include "measured_costs.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * normalization takes its running statistics, and a backward pass with its updates, should the file have one, is gone.
  * All other outputs stay; names of weights are those of the training graph, for the same passes stand before it. And
  * the two calls by which a program makes both graphs. */
-#include "compiler/ir/marks.h"
+#include "compiler/text/marks.h"
 #include "compiler/memory/roles.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"

@@ -180,7 +180,7 @@ tc_status tc_training_model(tc_pass_env *env, tc_model *model);
  * env->options say; the initializers of these names, of the training graph, become inputs with that default, as far as
  * this graph has them. env->summary stays as it is. evaluate.c */
 tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *const *weights, size_t n);
-/* What takes the place of an input in the next run, as the model's metadata tell (compiler/ir/marks.h): weights, and
+/* What takes the place of an input in the next run, as the model's metadata tell (compiler/text/marks.h): weights, and
  * what an optimizer keeps of them. In the arena, in the order of the weights; returns how many. evaluate.c */
 typedef struct tc_kept_state {
     const tc_value *input, *output;

@@ -1,7 +1,7 @@
 /* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def are the tables;
  * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong
  * after a pass is reported as a bug of that pass and leaves a reproducer. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "compiler/ir/ops.h"
 #include "compiler/cli/options.h"
 #include "compiler/text/text.h"

@@ -2,7 +2,8 @@
  * line with the passes that were left and the options that steer them. The file runs as it is, and becomes a test of
  * the repair. Nothing is kept while all is well: the model is read again and brought to that state by the passes that
  * went well. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
+#include "compiler/base/written_files.h"
 #include "compiler/text/text.h"
 #include "reproducer.h"
 #include <string.h>

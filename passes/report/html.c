@@ -2,7 +2,7 @@
  * of live bytes as SVG (curve.c), what a budget did (plan_figure.c), what less memory costs (pareto_figure.c), the
  * blocks of the model, the tensors that are saved, the rules. Its style is page.css. */
 #include "html.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "passes/embedded/embedded.h"
 #include "passes/torch/metadata/torch_names.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 /* json.c: the report as JSON, for tools. Bytes are numbers; where dims are unbound they are null, and a key with the
  * suffix
  * "_formula" beside them holds the formula. Only this file sees cJSON here. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "passes/torch/metadata/torch_names.h"
 #include "json_memory.h"
 #include "report.h"

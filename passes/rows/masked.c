@@ -88,7 +88,7 @@ static void follow(search *s, tc_value *value, int depth) {
     }
     if (tc_node_has(node, TC_SHAPE_ONLY))
         return;
-    s->evaluated = s->evaluated && node->op && node->op->eval && depth < MAX_DEPTH;
+    s->evaluated = s->evaluated && node->op && node->op->has_contents && depth < MAX_DEPTH;
     s->data = s->data || tc_has_nested(node);
     for (uint32_t i = 0; depth < MAX_DEPTH && i < node->n_inputs; i++)
         follow(s, tc_input(node, i), depth + 1);

@@ -1,6 +1,6 @@
 /* update.c: the pass that appends the optimizer to a graph with a backward pass. The outputs W_grad of trained
  * initializers go; each such W becomes a graph input with that default, and the graph gets the output W.new, which
- * takes the place of W in the next run (tempo.keep, compiler/ir/marks.h); what the optimizer keeps of W likewise,
+ * takes the place of W in the next run (tempo.keep, compiler/text/marks.h); what the optimizer keeps of W likewise,
  * beginning as zeros (tempo.zero). Learning rate and number of the update are graph inputs (ops.h), so that whoever
  * trains decides them run by run.
  *
@@ -9,7 +9,7 @@
  * `budget`, for which new weights and states are no bytes; what that makes of the order is settled again, and once more
  * by this pass where others may have added readers. */
 #include "update_parts.h"
-#include "compiler/ir/marks.h"
+#include "compiler/text/marks.h"
 #include "compiler/memory/roles.h"
 #include "compiler/ir/ops.h"
 #include "passes/torch/metadata/torch_names.h"

@@ -1,7 +1,7 @@
 /* train_list.c: a list of names -> which initializers they mean. A parameter that several modules share has one name in
  * PyTorch's named_parameters() and may have another in the file; the calls of a dynamo export tell both. */
 #include "train_list.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "compiler/cli/options.h"
 #include "parameter_uses.h"
 #include "passes/torch/metadata/torch_calls.h"

@@ -1,7 +1,7 @@
 /* run_cases.c: ONNX's backend test cases: a folder with model.onnx and test_data_set_N/{input,output}_J.pb, each one
  * TensorProto that belongs to graph input or output J. Compared as ONNX's own runner does: equal types and shapes,
  * |got - want| <= atol + rtol |want|, NaN equals NaN; integers and booleans must be equal. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "run.h"
 #include <dirent.h>
 #include <errno.h>

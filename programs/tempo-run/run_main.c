@@ -1,6 +1,6 @@
 /* run_main.c: the runtime's command line: a model and an .npz file of inputs in, an .npz file of outputs out. This
  * file joins the runtime and the passes: models of any opset are upgraded here. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/written_files.h"
 #include "compiler/cli/options.h"
 #include "compiler/cli/program.h"
 #include "passes/pipeline/pass.h"

@@ -1,6 +1,6 @@
 /* run_profile.c: a Chrome trace: one complete event ("ph": "X") per launch, times in microseconds. Of the
  * runtime only this file sees cJSON. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "passes/report/json_memory.h"
 #include "run.h"
 

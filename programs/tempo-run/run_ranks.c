@@ -1,5 +1,5 @@
 /* run_ranks.c: tempo-run as one of several ranks, which find each other by a file that rank 0 writes; and states. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "run.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * (train_save.c). */
 #ifndef TEMPO_TRAIN_H
 #define TEMPO_TRAIN_H
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "passes/pipeline/pass.h"
 #include "runtime/session/session.h"
 #include "programs/tempo-train/data/train_data.h"

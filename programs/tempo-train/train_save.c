@@ -2,8 +2,9 @@
  * field, where each trained weight is an initializer of it. Where passes made of several initializers one, or of one
  * another, the file has no place for what was trained, and where the file has a backward pass it is no forward model:
  * then the graph is written that evaluation runs, in standard ops. */
+#include "compiler/onnx/onnx.h"
 #include "train_run.h"
-#include "compiler/ir/marks.h"
+#include "compiler/text/marks.h"
 #include <string.h>
 
 /* Those of the graph that evaluation runs, but for the ops of ai.tempo. */

@@ -1,5 +1,7 @@
 /* train_save_weights.c: --save-weights: the trained weights as PyTorch has them, by the names and layouts that the file
  * tells (passes/torch/metadata/torch_names.h). A weight that cannot be put back is left out, and named. */
+#include "compiler/onnx/onnx.h"
+#include "compiler/base/written_files.h"
 #include "train_run.h"
 #include "passes/torch/metadata/torch_names.h"
 #include "runtime/files/safetensors.h"

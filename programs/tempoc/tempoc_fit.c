@@ -2,7 +2,7 @@
  * line: a guess by the last two is mostly the answer, or beside it; halves bound the search where it is not. */
 #include "tempoc_fit.h"
 #include "passes/budget/budget.h"
-#include "compiler/ir/marks.h"
+#include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 /* tempoc_main.c: the compiler's command line. Reads a model, runs the pipeline, writes the result, reports what was
  * done. The exit code is the status (diag.h); everything that can be known to be wrong before the work starts is said
  * before it starts. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
+#include "compiler/base/file.h"
+#include "compiler/base/written_files.h"
 #include "compiler/cli/options.h"
 #include "compiler/cli/program.h"
 #include "passes/budget/node_cost.h"

@@ -5,7 +5,7 @@
 #include "kernels/common/philox.h"
 #include "passes/pipeline/pass.h"
 #include "runtime/tempo.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "tempoc_checkpoint.h"
 
 typedef struct tempoc_dim {

@@ -2,7 +2,8 @@
 #include "npz.h"
 #include "compiler/base/foreign_file.h"
 #include "compiler/base/map.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
+#include "compiler/base/written_files.h"
 #include "runtime/session/available.h"
 #include "npy.h"
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef RT_WEIGHTS_H
 #define RT_WEIGHTS_H
 #include "compiler/ir/ir.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "npz.h"
 #include "safetensors.h"
 

@@ -4,7 +4,7 @@
  * on its way is cut short (recover.h): what it began is half done, so the session is lost, and closes. */
 #include "session.h"
 #include "kernels/queue.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "compiler/ir/ops.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* fuzz_read.c: any bytes -> reader -> verifier -> writer. Nothing may crash, leak or hang; what was read must verify;
  * what was written must read again (unless it became so much smaller that its structures pass the memory limit) and be
  * written the same. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "compiler/ir/verify.h"
 #include <stdint.h>
 #include <stdlib.h>

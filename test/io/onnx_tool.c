@@ -3,7 +3,8 @@
  * checks counts and attributes of ops, as after upgrade onnx_tool trip IN OUT [IN OUT ...]      reads, verifies and
  * writes each onnx_tool map FILE                      reads and maps every external initializer onnx_tool tensor FILE
  * reads one TensorProto */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
+#include "compiler/base/file.h"
 #include "compiler/ir/verify.h"
 #include <string.h>
 

@@ -6,7 +6,6 @@
  * failure of its own differ RANK                      ... has other bits say                              who is there,
  * and threads TEMPO_RANK_TIMEOUT: seconds. Everything that a rank finds wrong is an exit code. */
 #include "kernels/common/half.h"
-#include "compiler/onnx/onnx_io.h"
 #include "compiler/cli/program.h"
 #include "passes/pipeline/pass.h"
 #include "runtime/files/npz.h"

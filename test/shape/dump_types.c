@@ -1,7 +1,7 @@
 /* dump_types.c: prints the inferred type of every value of models, one line each, for crosscheck.py: `V <name> <type>`
  * between `FILE <path>` and `END <status>`; names are written as JSON writes strings, as far as quotes and backslashes
  * go. */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "compiler/shape/shape.h"
 #include "passes/pipeline/pass.h"
 #include <string.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_style.py: check_style.py and draw_includes.py tell each violation, in trees that are made here with one of
+"""test_style.py: check_style.py and rooms.py tell each violation, in trees that are made here with one of
 each."""
 import contextlib
 import io
@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 import check_style
-import draw_includes
+import rooms
 
 OPENING = "/* a.c: a test. */\n"
 
@@ -39,12 +39,12 @@ CASES = {
     "format": ({"a.c": OPENING + "int  x;\n", "b.c": OPENING + "int y;\n"}, ["a.c:2: not as clang-format"]),
 }
 
-# A graph of includes, its drawing, and what goes up.
-PAGE = f"{draw_includes.BEGIN}\n    old\n\n{draw_includes.END}"
-TREE = {"docs/architecture.md": PAGE, "compiler/a.h": "", "passes/b.c": '#include "compiler/a.h"\n',
-        "passes/in/c.h": '#include "passes/in/d.h"\n', "passes/in/d.h": ""}
-DRAWING = "    passes/in\n    passes      o\n    compiler    v\n"
-UP = {**TREE, "compiler/e.c": '#include "a.h"\n#include "passes/in/d.h"\n'}
+# A list of rooms, uses between files, and what is wrong with them.
+ROOMS = rooms.read_list("# a comment\npasses/a: top\npasses/b: ground\nup passes/b/x.c -> f: why\nup passes/b/x.c -> g: why\n")
+USES = [("passes/a/y.c", "h", "passes/b/x.c"), ("passes/b/x.c", "f", "passes/a/y.c"),
+        ("passes/b/x.c", "y.h", "passes/a/y.h"), ("passes/c/z.c", "h", "passes/b/x.c")]
+WRONG = ["test/style/rooms.txt does not list passes/c", "passes/b/x.c uses y.h of passes/a/y.h, which is above it",
+         "test/style/rooms.txt excuses passes/b/x.c -> g, which goes up no more"]
 
 
 def make(folder, files):
@@ -69,19 +69,10 @@ def main():
             code, told = told_by(check_style.main, folder)
         if code != 1 or len(told) != len(expected) or any(not t.startswith(e) for t, e in zip(sorted(told), expected)):
             failed.append(f"{name}: expected {expected}, was told {told}")
-    with tempfile.TemporaryDirectory() as folder:
-        make(folder, TREE)
-        stale = told_by(draw_includes.main, folder, False)[0]
-        blessed = told_by(draw_includes.main, folder, True)
-        with open(os.path.join(folder, "docs/architecture.md"), encoding="utf-8") as file:
-            drawn = file.read()
-        if stale != 1 or blessed != (0, []) or drawn != f"{draw_includes.BEGIN}\n{DRAWING}\n{draw_includes.END}":
-            failed.append(f"drawing: {stale}, {blessed}, {drawn}")
-        make(folder, {p: t for p, t in UP.items() if p.startswith("compiler")})
-        code, told = told_by(draw_includes.main, folder, True)
-        if code != 1 or told != ["an arrow up: compiler/e.c:2: includes passes/in/d.h"]:
-            failed.append(f"an arrow up: {code}, {told}")
-    print("\n".join(failed) or f"{len(CASES) + 2} trees: as expected")
+    told, arrows = rooms.judge(*ROOMS, USES)
+    if told != WRONG or arrows["passes/a"] != {"passes/b"} or "| a | top | b |" not in rooms.draw(ROOMS[0], arrows):
+        failed.append(f"rooms: {told}, {arrows}")
+    print("\n".join(failed) or f"{len(CASES) + 1} trees: as expected")
     return 1 if failed else 0
 
 

@@ -2,7 +2,8 @@
  * Further words in pairs: --text OUT and --onnx OUT write what was read, --like FILE compares with another model.
  *
  *     text_check model.onnx --text model.onnxt --like other.onnxt */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
+#include "compiler/base/file.h"
 #include "compiler/text/text.h"
 #include "same.h"
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * failed assertion is to the caller of tempo.h. `all` tries every call, not a part of those behind the first 500. */
 #define OWN_MAIN
 #include "cases.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "faults.h"
 #include "passes/pipeline/pass.h"
 #include "passes/report/report.h"

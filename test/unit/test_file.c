@@ -2,7 +2,7 @@
  * shrink. Each case is a child process that dies in its own way. */
 #define OWN_MAIN
 #include "cases.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "compiler/cli/program.h"
 #include <dirent.h>
 #include <fcntl.h>

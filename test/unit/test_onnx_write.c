@@ -1,7 +1,7 @@
 /* test_onnx_write.c: models made or changed in memory, written and read again: what passes did must arrive, and what
  * they did not touch must stay. Unchanged models are compared with the onnx package's view in test/io/round_trip.py. */
 #include "cases.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "compiler/ir/verify.h"
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
  * graph is broken by hand. */
 #define OWN_MAIN
 #include "cases.h"
-#include "compiler/onnx/onnx_io.h"
 #include "compiler/text/text.h"
 #include "passes/pipeline/reproducer.h"
 #include <stdlib.h>

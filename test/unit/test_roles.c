@@ -1,7 +1,7 @@
 /* test_roles.c: the role of each output: by marks, by metadata and, in graphs of others, by loss and seed. */
 #include "cases.h"
 #include "compiler/memory/roles.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "compiler/shape/shape.h"
 #include "compiler/text/text.h"
 #include <stdio.h>

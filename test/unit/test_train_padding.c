@@ -1,7 +1,7 @@
 /* test_train_padding.c: which inputs are labels of a loss that ignores some. */
 #include "cases.h"
 #include "programs/tempo-train/data/train_padding.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "compiler/text/text.h"
 #include <string.h>
 

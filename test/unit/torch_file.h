@@ -4,7 +4,7 @@
 #define TEST_TORCH_FILE_H
 #include "cases.h"
 #include "compiler/base/diag.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include <stdlib.h>
 #include <string.h>
 

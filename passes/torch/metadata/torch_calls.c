@@ -1,6 +1,6 @@
 /* torch_calls.c: one line of metadata -> operation and arguments. */
 #include "torch_calls.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * elementwise ops. Other ops read an input if their call has no other: where a call lists several, those that are
  * stored under their own names are no candidates, and an initializer's name tells a bias from a weight. */
 #include "torch_operands.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "torch_calls.h"
 #include <ctype.h>
 #include <fnmatch.h>

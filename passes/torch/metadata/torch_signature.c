@@ -1,6 +1,6 @@
 /* torch_signature.c: lines of metadata -> kinds and names. */
 #include "torch_signature.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include <string.h>
 
 static const struct {

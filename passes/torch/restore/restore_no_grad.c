@@ -8,7 +8,7 @@
  * before; there a parameter has another name than in the call. The trace is no contract: it is told, and --stop
  * decides.
  */
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/onnx/onnx.h"
 #include "compiler/ir/ops.h"
 #include "restore_stop.h"
 #include <ctype.h>

@@ -2,7 +2,6 @@
  * changed nothing (x * exp (s) while s is 0) and stores equal results once (sigmoid (g) and 1 - sigmoid (g) while g is
  * 0). The calls that nodes keep still name what they read: a name that no node makes is a result that was merged with
  * another or dropped. Views are dropped all the time, and say nothing by themselves. */
-#include "compiler/onnx/onnx_io.h"
 #include "passes/torch/restore/restore.h"
 #include "unfold_program.h"
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef TRAIN_ARRAYS_H
 #define TRAIN_ARRAYS_H
 #include "compiler/base/map.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "runtime/files/npz.h"
 #include "runtime/files/safetensors.h"
 

@@ -2,7 +2,7 @@
  * come. A process that ends closes its sockets, whatever ended it: that is known at once. One that is stopped sends
  * nothing. One that computes the same node for too long knows that itself. */
 #include "train_heartbeat.h"
-#include "compiler/onnx/onnx_io.h"
+#include "compiler/base/file.h"
 #include "train_meet.h"
 #include "train_thread.h"
 #include <errno.h>

@@ -2,7 +2,8 @@
  * read, another output, or what no program of ours wrote for that option. Files that exist are told apart by device and
  * inode, whatever paths, links and folders lead to them; others by their folder's real path and their name. Every file
  * that is read comes by (file.c, tensor_map.c), so that no list of inputs can miss one. */
-#include "compiler/onnx/onnx_io.h"
+#include "file.h"
+#include "written_files.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* marks.c: roles of inputs and outputs, and what tempoc wrote, to pairs of a model's metadata and back. */
 #include "marks.h"
-#include "ops.h"
-#include "compiler/text/text.h"
+#include "compiler/ir/ops.h"
+#include "text.h"
 #include <inttypes.h>
 #include <string.h>
 

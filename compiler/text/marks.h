@@ -12,7 +12,7 @@
  *                          default for: what an optimizer keeps. Not a role either */
 #ifndef TC_MARKS_H
 #define TC_MARKS_H
-#include "ir.h"
+#include "compiler/ir/ir.h"
 
 #define TC_KEEP_KEY "tempo.keep."
 #define TC_ZERO_KEY "tempo.zero."

@@ -1,0 +1,37 @@
+/* written_files.h: the files that a program writes, so that none of them replaces a file that it reads or another of
+ * them. */
+#ifndef TC_WRITTEN_FILES_H
+#define TC_WRITTEN_FILES_H
+#include "diag.h"
+#include <sys/stat.h>
+
+/* What is written to files, as their bytes tell. */
+typedef enum tc_written_kind {
+    TC_WRITTEN_MODEL,   /* ONNX, or its text */
+    TC_WRITTEN_REPORT,  /* tempoc --report */
+    TC_WRITTEN_BUG,     /* reproducer.onnxt */
+    TC_WRITTEN_ARRAYS,  /* tempo-run --outputs */
+    TC_WRITTEN_PROFILE, /* tempo-run --profile */
+    TC_WRITTEN_WEIGHTS, /* tempo-train --save-weights */
+    TC_WRITTEN_LOG,     /* tempo-train --log */
+    TC_WRITTEN_PLACES,  /* tempoc-plan -o */
+} tc_written_kind;
+#define TC_WRITTEN_WEIGHTS_BY "tempo-train --save-weights" /* metadata "writer" of a safetensors file */
+#define TC_WRITTEN_ARRAYS_BY "tempo-run --outputs"         /* comment of an archive */
+
+/* A file that an option says to write; path NULL: it does not, "-" is standard output. */
+typedef struct tc_written {
+    const char *option, *path;
+    tc_written_kind kind;
+} tc_written;
+/* The one place that knows all files of a program. Called once, before anything is read: TC_USAGE where one of them is
+ * the file of another, or is there and is nothing that its option wrote; TC_IO where it cannot be written. From then on
+ * whatever opens a file to read it is refused (TC_USAGE) if it is one of these, or where standard output goes. Paths
+ * stay with the caller. */
+tc_status tc_written_begin(tc_ctx *ctx, const tc_written *written, size_t n);
+tc_status tc_written_check(tc_ctx *ctx, const struct stat *read, const char *path);
+/* The same of a model's external file, which is opened when it is needed, or never: `ctx->file` is the model. */
+tc_status tc_written_check_beside(tc_ctx *ctx, const char *location);
+/* TC_USAGE where the file is there and is of another kind. */
+tc_status tc_written_check_kind(tc_ctx *ctx, const tc_written *written);
+#endif
