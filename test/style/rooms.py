@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""rooms.py ROOT BUILD [--bless]: the rooms of the tree, as rooms.txt lists them, against what the objects of a build call
-and what files include.
+"""rooms.py ROOT BUILD [--bless]: the rooms of the tree, as rooms.txt lists them, against the calls between objects of a
+build and the includes between files.
 
 A call goes down the list or stays in its room. A call or an include back up is a failure, unless rooms.txt excuses it
 with a reason; so is an excuse for nothing, a room that is not listed, and a drawing in docs/architecture.md that shows
@@ -39,7 +39,7 @@ def read_list(text):
 
 
 def calls(root, build):
-    """(file, symbol, file that defines it) for each use of a symbol between two own files, by the objects of a build."""
+    """(file, symbol, file that defines it) for each use of a symbol between two own files, by a build's objects."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         commands = json.load(file)
     sources = {}
@@ -88,7 +88,7 @@ def judge(rooms, excuses, uses):
 
 
 def draw(rooms, arrows):
-    """A table for each library: its rooms from top to bottom, what each is for, and which of the same library it uses."""
+    """A table for each library: rooms from top to bottom, the purpose of each, and the rooms that it uses there."""
     lines = []
     for library in LIBRARIES:
         inside = [r for r in rooms if f"{r}/".startswith(library)]
