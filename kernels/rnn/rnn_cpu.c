@@ -1,31 +1,10 @@
-/* rnn_cpu.c: a recurrent layer, direction by direction. W x is one product over some steps at once; R h is one at each
- * step, of all items of the batch; between them go rows of gates (rnn_rows.h). */
+/* rnn_cpu.c: the steps of a recurrent layer on the CPU, between the products of its driver: rows of gates (rnn_rows.h),
+ * an item of the batch in one thread. */
 #include "../common/parallel.h"
 #include "rnn_host.h"
 #include <string.h>
 
-#define CHUNK_BYTES ((int64_t)4 << 20) /* of the gates of some steps, which stay in the caches until they are used */
-
-typedef struct walk {
-    tk_rnn_part part;
-    tk_rnn_results out;
-    char *gates;        /* of the chunk's steps, [steps, batch, gates hidden], or, batch first, of all */
-    int64_t first;      /* the step that gates begin with */
-    char *sums, *reset; /* [batch, gates hidden]: R h; [batch, hidden]: r h */
-    char *c, *h;        /* [batch, hidden] */
-    int64_t step;
-} walk;
-
-static walk walk_of(tk_queue *q, tk_rnn_room *room, tk_rnn_results out, tk_rnn_operands in, const tk_rnn *s, int d) {
-    walk w = {.part = tk_rnn_host_part(q, room, s, in, d), .out = out};
-    int64_t batch = s->batch, gates = w.part.gates;
-    w.gates = tk_rnn_take(room, tk_rnn_chunk(s, CHUNK_BYTES) * batch * gates, w.part.size);
-    w.sums = tk_rnn_take(room, batch * gates, w.part.size);
-    w.reset = tk_rnn_take(room, batch * s->hidden, w.part.size);
-    w.c = tk_rnn_take(room, batch * s->hidden, w.part.size);
-    w.h = tk_rnn_take(room, batch * s->hidden, w.part.size);
-    return w;
-}
+typedef tk_rnn_walk walk;
 
 static char *gates_of(const walk *w, int64_t item) {
     const tk_rnn_part *a = &w->part;
@@ -119,58 +98,18 @@ static void reset_range(void *ctx, tk_share share) {
     }
 }
 
-static void walk_step(walk *w) {
-    const tk_rnn_part *a = &w->part;
-    const int64_t batch = a->s->batch;
-    tk_rnn_multiply_h(a, w->sums, w->h, batch, false);
-    tk_parallel_for(a->q, batch, tk_rnn_grain(a), sums_range, w);
-    if (!tk_rnn_has_inner(a->s))
-        return;
-    tk_rnn_multiply_rh(a, w->sums, w->reset, batch);
-    tk_parallel_for(a->q, batch, tk_rnn_grain(a), reset_range, w);
-}
+static void step(walk *w) { tk_parallel_for(w->part.q, w->s.batch, tk_rnn_grain(&w->part), sums_range, w); }
+static void reset(walk *w) { tk_parallel_for(w->part.q, w->s.batch, tk_rnn_grain(&w->part), reset_range, w); }
 
-/* W x of a chunk's steps, and then the steps. */
-static void walk_part(walk *w) {
-    const tk_rnn_part *a = &w->part;
-    const tk_rnn *s = a->s;
-    int64_t chunk = tk_rnn_chunk(s, CHUNK_BYTES);
-    begin(w);
-    for (int64_t at = 0; at < s->steps; at += chunk) {
-        int64_t steps = s->steps - at < chunk ? s->steps - at : chunk;
-        w->first = a->backward ? s->steps - at - steps : at;
-        tk_rnn_multiply_x(a, w->gates, w->first, steps);
-        for (int64_t i = at; i < at + steps; i++) {
-            w->step = tk_rnn_step(a, i);
-            walk_step(w);
-        }
-    }
-    end(w);
-}
+const tk_rnn_steps tk_rnn_host_steps = {begin, step, reset, end};
 
 /* --- the layer -------------------------------------------------------------------------------- */
 
 size_t tk_rnn_workspace(const tk_rnn *s, int slots) {
-    tk_rnn_room room = {NULL, 0, NULL};
-    tk_rnn wide = tk_rnn_wide(s);
     (void)slots;
-    tk_rnn_wide_operands(NULL, &room, (tk_rnn_operands){.x = NULL}, s);
-    tk_rnn_wide_results(&room, (tk_rnn_results){NULL, NULL, NULL}, s);
-    walk_of(NULL, &room, (tk_rnn_results){NULL, NULL, NULL}, (tk_rnn_operands){.x = NULL}, &wide, 0);
-    return room.used;
+    return tk_rnn_workspace_on(&tk_rnn_host, s);
 }
 
 void tk_rnn_run(tk_queue *q, tk_rnn_results out, tk_rnn_operands in, const tk_rnn *s, void *workspace) {
-    tk_rnn_room room = {workspace, 0, &tk_rnn_host};
-    tk_rnn wide = tk_rnn_wide(s);
-    if (!tk_rnn_check(q, s, in.lens) || s->directions * s->batch * s->hidden == 0)
-        return;
-    tk_rnn_operands wide_in = tk_rnn_wide_operands(q, &room, in, s);
-    tk_rnn_results wide_out = tk_rnn_wide_results(&room, out, s);
-    for (int d = 0; d < s->directions; d++) {
-        tk_rnn_room rest = room;
-        walk w = walk_of(q, &rest, wide_out, wide_in, &wide, d);
-        walk_part(&w);
-    }
-    tk_rnn_narrow_results(q, &room, out, wide_out, s);
+    tk_rnn_run_on(&tk_rnn_host, q, out, in, s, workspace);
 }

@@ -1,43 +1,11 @@
-/* rnn_grad_cpu.c: the gradient of a recurrent layer, direction by direction. States before each step are those that the
- * layer gave (Y), so the sums of all steps are products over all rows; then the steps backward, with one product each,
- * and the gradients of W, R and x as products over all rows again. */
+/* rnn_grad_cpu.c: the steps of a recurrent layer's gradient on the CPU, between the products of its driver: gates of
+ * all rows once more, the steps backward, an item of the batch in one thread, and sums over rows. */
 #include "../common/parallel.h"
 #include "../common/types.h"
 #include "rnn_host.h"
 #include <string.h>
 
-typedef struct walk {
-    tk_rnn_part part;
-    tk_rnn_back back;
-    tk_rnn_gradients out;
-    char *gates;  /* rows of gates, which become the gradients of their sums */
-    char *before; /* [rows, hidden]: h before each step */
-    char *cells;  /* LSTM [rows, hidden]: c behind each step */
-    char *behind; /* GRU: R h, [rows, 3 hidden], the gradients of R h + Rb later; where R comes behind the reset, R h of
-                   * two gates [rows, 2 hidden], and R (r h) [rows, hidden] behind that */
-    char *reset;  /* GRU: r h [rows, hidden] */
-    char *dh, *dc, *of_r, *now; /* [batch, hidden]: gradients of the states, of r h; h as it is, where nobody asks */
-    double *columns;            /* [gates hidden] */
-    int64_t rows, step;
-} walk;
-
-static walk walk_of(tk_queue *q, tk_rnn_room *room, tk_rnn_gradients out, tk_rnn_operands in, tk_rnn_back back,
-                    const tk_rnn *s, int d) {
-    walk w = {.part = tk_rnn_host_part(q, room, s, in, d), .back = back, .out = out, .rows = s->steps * s->batch};
-    size_t size = w.part.size;
-    int64_t n = s->hidden, gru = s->cell == TK_RNN_GRU;
-    w.gates = tk_rnn_take(room, w.rows * w.part.gates, size);
-    w.before = tk_rnn_take(room, w.rows * n, size);
-    w.cells = tk_rnn_take(room, s->cell == TK_RNN_LSTM ? w.rows * n : 0, size);
-    w.behind = tk_rnn_take(room, gru * w.rows * 3 * n, size);
-    w.reset = tk_rnn_take(room, tk_rnn_has_inner(s) ? w.rows * n : 0, size);
-    w.dh = tk_rnn_take(room, s->batch * n, size);
-    w.dc = tk_rnn_take(room, s->batch * n, size);
-    w.of_r = tk_rnn_take(room, s->batch * n, size);
-    w.now = tk_rnn_take(room, s->batch * n, size);
-    w.columns = tk_rnn_take(room, w.part.gates, sizeof(double));
-    return w;
-}
+typedef tk_rnn_walk_back walk;
 
 /* The row of a step and an item, in rows of gates. */
 static int64_t row_of(const walk *w, int64_t step, int64_t item) {
@@ -104,10 +72,10 @@ static void new_range(void *ctx, tk_share share) {
             char *gates = gates_at(w, row), *behind = tk_rnn_at(a, w->behind, row * 3 * n + 2 * n);
             if (a->s->reset_after) {
                 a->rows->add(behind, a->inner, n);
-                a->rows->gru(&a->with, gates, behind, hidden_at(w, w->now, i));
+                a->rows->gru(&a->with, gates, behind, hidden_at(w, w->part.now, i));
             } else {
-                a->rows->add(tk_rnn_at(a, gates, 2 * n), tk_rnn_at(a, w->behind, w->rows * 2 * n + row * n), n);
-                a->rows->gru(&a->with, gates, NULL, hidden_at(w, w->now, i));
+                a->rows->add(tk_rnn_at(a, gates, 2 * n), hidden_at(w, w->inner, row), n);
+                a->rows->gru(&a->with, gates, NULL, hidden_at(w, w->part.now, i));
             }
         }
 }
@@ -122,26 +90,26 @@ static void cells_range(void *ctx, tk_share share) {
         for (int64_t k = 0; k < a->s->steps; k++) {
             int64_t step = tk_rnn_step(a, k), row = row_of(w, step, i);
             if (step < tk_rnn_length(a, i))
-                a->rows->lstm(&a->with, gates_at(w, row), c, hidden_at(w, w->now, i));
+                a->rows->lstm(&a->with, gates_at(w, row), c, hidden_at(w, w->part.now, i));
             get_row(w, hidden_at(w, w->cells, row), step < tk_rnn_length(a, i) ? c : NULL, 0);
         }
     }
 }
 
-static void make_gates(walk *w) {
-    const tk_rnn_part *a = &w->part;
-    const int64_t rows = w->rows, grain = tk_rnn_grain(a), items = grain / (a->s->steps + 1) + 1;
-    bool gru = a->s->cell == TK_RNN_GRU;
-    tk_parallel_for(a->q, a->s->batch, items, before_range, w);
-    tk_rnn_multiply_x(a, w->gates, 0, a->s->steps);
-    tk_rnn_multiply_h(a, gru ? w->behind : w->gates, w->before, rows, !gru);
-    tk_parallel_for(a->q, rows, grain, gates_range, w);
-    if (tk_rnn_has_inner(a->s))
-        tk_rnn_multiply_rh(a, tk_rnn_at(a, w->behind, rows * 2 * a->s->hidden), w->reset, rows);
-    if (gru)
-        tk_parallel_for(a->q, a->s->batch, items, new_range, w);
-    if (a->s->cell == TK_RNN_LSTM)
-        tk_parallel_for(a->q, a->s->batch, items, cells_range, w);
+/* Items of the batch, with all their steps. */
+static void for_items(walk *w, void (*range)(void *ctx, tk_share share)) {
+    tk_parallel_for(w->part.q, w->s.batch, tk_rnn_grain(&w->part) / (w->s.steps + 1) + 1, range, w);
+}
+
+static void before(walk *w) { for_items(w, before_range); }
+static void new_state(walk *w) { for_items(w, new_range); }
+
+static void gates(walk *w) {
+    tk_parallel_for(w->part.q, w->rows, tk_rnn_grain(&w->part), gates_range, w);
+    if (w->s.cell == TK_RNN_LSTM)
+        for_items(w, cells_range);
+    else if (w->s.cell == TK_RNN_GRU && w->s.reset_after)
+        for_items(w, new_range);
 }
 
 /* --- backward --------------------------------------------------------------------------------- */
@@ -189,8 +157,8 @@ static void step_range(void *ctx, tk_share share) {
             continue;
         }
         if (a->s->cell == TK_RNN_LSTM)
-            a->rows->lstm_back(&a->with, gates, hidden_at(w, w->cells, row), cell_before(w, i, hidden_at(w, w->now, i)),
-                               dh, hidden_at(w, w->dc, i));
+            a->rows->lstm_back(&a->with, gates, hidden_at(w, w->cells, row),
+                               cell_before(w, i, hidden_at(w, w->part.now, i)), dh, hidden_at(w, w->dc, i));
         else
             a->rows->plain_back(&a->with, gates, dh);
         memset(dh, 0, (size_t)n * a->size);
@@ -204,7 +172,7 @@ static void reset_range(void *ctx, tk_share share) {
     const int64_t n = a->s->hidden;
     for (int64_t i = share.begin; i < share.end; i++) {
         int64_t row = row_of(w, w->step, i);
-        char *gates = gates_at(w, row), *of_r = hidden_at(w, w->of_r, i), *by_r = hidden_at(w, w->now, i);
+        char *gates = gates_at(w, row), *of_r = hidden_at(w, w->of_r, i), *by_r = hidden_at(w, w->part.now, i);
         if (w->step >= tk_rnn_length(a, i))
             continue;
         a->rows->multiply(by_r, of_r, tk_rnn_at(a, gates, n), n);
@@ -214,23 +182,20 @@ static void reset_range(void *ctx, tk_share share) {
     }
 }
 
-static void walk_step(walk *w) {
-    const tk_rnn_part *a = &w->part;
-    const int64_t batch = a->s->batch, row = row_of(w, w->step, 0);
-    bool after = a->s->cell == TK_RNN_GRU && a->s->reset_after;
-    const char *sums = after ? tk_rnn_at(a, w->behind, row * a->gates) : gates_at(w, row);
-    tk_parallel_for(a->q, batch, tk_rnn_grain(a), step_range, w);
-    if (tk_rnn_has_inner(a->s)) {
-        tk_rnn_back_rh(a, w->of_r, sums);
-        tk_parallel_for(a->q, batch, tk_rnn_grain(a), reset_range, w);
-    }
-    tk_rnn_back_h(a, w->dh, sums);
-}
+static void step(walk *w) { tk_parallel_for(w->part.q, w->s.batch, tk_rnn_grain(&w->part), step_range, w); }
+static void reset(walk *w) { tk_parallel_for(w->part.q, w->s.batch, tk_rnn_grain(&w->part), reset_range, w); }
 
 static void begin(walk *w) {
     for (int64_t i = 0; i < w->part.s->batch; i++) {
         get_row(w, hidden_at(w, w->dh, i), w->back.dh, state_of(w, i));
         get_row(w, hidden_at(w, w->dc, i), w->back.dc, state_of(w, i));
+    }
+}
+
+static void end(walk *w) {
+    for (int64_t i = 0; i < w->part.s->batch; i++) {
+        tk_rnn_copy_row(&w->part, hidden_at(w, w->out.dh0, state_of(w, i)), hidden_at(w, w->dh, i));
+        tk_rnn_copy_row(&w->part, hidden_at(w, w->out.dc0, state_of(w, i)), hidden_at(w, w->dc, i));
     }
 }
 
@@ -246,15 +211,15 @@ static void columns_range(void *ctx, tk_share share) {
     const columns_ctx *c = ctx;
     const tk_rnn_part *a = &c->w->part;
     for (int64_t i = share.begin; i < share.end; i++)
-        c->w->columns[i] = 0;
+        c->w->part.columns[i] = 0;
     for (int64_t row = 0; row < c->w->rows; row++)
-        a->rows->add_products(c->w->columns + share.begin, tk_rnn_at(a, c->of, row * a->gates + share.begin), NULL,
+        a->rows->add_products(c->w->part.columns + share.begin, tk_rnn_at(a, c->of, row * a->gates + share.begin), NULL,
                               share.end - share.begin);
 }
 
 static void put_columns(const walk *w, char *to, int64_t n) {
     for (int64_t i = 0; i < n; i++)
-        tk_put(to, w->part.s->dtype, i, w->columns[i]);
+        tk_put(to, w->part.s->dtype, i, w->part.columns[i]);
 }
 
 static void bias_gradient(const walk *w) {
@@ -272,71 +237,38 @@ static void bias_gradient(const walk *w) {
 static void peephole_gradient(walk *w) {
     const tk_rnn_part *a = &w->part;
     const int64_t n = a->s->hidden;
-    memset(w->columns, 0, (size_t)a->gates * sizeof *w->columns);
+    memset(w->part.columns, 0, (size_t)a->gates * sizeof *w->part.columns);
     for (int64_t i = 0; i < w->rows; i++) {
         int64_t item = i % a->s->batch, row;
         w->step = i / a->s->batch;
         row = row_of(w, w->step, item);
         if (w->step >= tk_rnn_length(a, item))
             continue;
-        const char *gates = gates_at(w, row), *before = cell_before(w, item, w->now);
-        a->rows->add_products(w->columns, gates, before, n);
-        a->rows->add_products(w->columns + n, tk_rnn_at(a, gates, n), hidden_at(w, w->cells, row), n);
-        a->rows->add_products(w->columns + 2 * n, tk_rnn_at(a, gates, 2 * n), before, n);
+        const char *gates = gates_at(w, row), *before = cell_before(w, item, w->part.now);
+        a->rows->add_products(w->part.columns, gates, before, n);
+        a->rows->add_products(w->part.columns + n, tk_rnn_at(a, gates, n), hidden_at(w, w->cells, row), n);
+        a->rows->add_products(w->part.columns + 2 * n, tk_rnn_at(a, gates, 2 * n), before, n);
     }
     put_columns(w, tk_rnn_at(a, w->out.dp, a->direction * 3 * n), 3 * n);
 }
 
-static void put_states(const walk *w) {
-    for (int64_t i = 0; i < w->part.s->batch; i++) {
-        tk_rnn_copy_row(&w->part, hidden_at(w, w->out.dh0, state_of(w, i)), hidden_at(w, w->dh, i));
-        tk_rnn_copy_row(&w->part, hidden_at(w, w->out.dc0, state_of(w, i)), hidden_at(w, w->dc, i));
-    }
-}
-
-static void walk_part(walk *w) {
-    const tk_rnn_part *a = &w->part;
-    make_gates(w);
-    begin(w);
-    for (int64_t k = a->s->steps; k-- > 0;) {
-        w->step = tk_rnn_step(a, k);
-        walk_step(w);
-    }
-    put_states(w);
-    tk_rnn_back_weights(a, &w->out, (tk_rnn_all_rows){w->gates, w->behind, w->before, w->reset});
+static void sums(walk *w) {
     if (w->out.db)
         bias_gradient(w);
     if (w->out.dp)
         peephole_gradient(w);
 }
 
+const tk_rnn_back_steps tk_rnn_host_back_steps = {before, gates, new_state, begin, step, reset, end, sums};
+
 /* --- the layer -------------------------------------------------------------------------------- */
 
 size_t tk_rnn_grad_workspace(const tk_rnn *s, int slots) {
-    tk_rnn_room room = {NULL, 0, NULL};
-    tk_rnn wide = tk_rnn_wide(s);
     (void)slots;
-    tk_rnn_wide_operands(NULL, &room, (tk_rnn_operands){.x = NULL}, s);
-    tk_rnn_wide_back(NULL, &room, (tk_rnn_back){.y = NULL}, s);
-    tk_rnn_wide_gradients(&room, (tk_rnn_gradients){.dx = NULL}, s);
-    walk_of(NULL, &room, (tk_rnn_gradients){.dx = NULL}, (tk_rnn_operands){.x = NULL}, (tk_rnn_back){.y = NULL}, &wide,
-            0);
-    return room.used;
+    return tk_rnn_grad_workspace_on(&tk_rnn_host, s);
 }
 
 void tk_rnn_grad_run(tk_queue *q, tk_rnn_gradients out, tk_rnn_operands in, tk_rnn_back back, const tk_rnn *s,
                      void *workspace) {
-    tk_rnn_room room = {workspace, 0, &tk_rnn_host};
-    tk_rnn wide = tk_rnn_wide(s);
-    if (!tk_rnn_check(q, s, in.lens))
-        return;
-    tk_rnn_operands wide_in = tk_rnn_wide_operands(q, &room, in, s);
-    tk_rnn_back wide_given = tk_rnn_wide_back(q, &room, back, s);
-    tk_rnn_gradients wide_out = tk_rnn_wide_gradients(&room, out, s);
-    for (int d = 0; d < s->directions; d++) {
-        tk_rnn_room rest = room;
-        walk w = walk_of(q, &rest, wide_out, wide_in, wide_given, &wide, d);
-        walk_part(&w);
-    }
-    tk_rnn_narrow_gradients(q, &room, out, wide_out, s);
+    tk_rnn_grad_run_on(&tk_rnn_host, q, out, in, back, s, workspace);
 }

@@ -4,8 +4,6 @@
 #include "../queue.h"
 #include <string.h>
 
-const tk_rnn_device tk_rnn_host = {tk_cast, tk_product_run};
-
 /* What is added once: both biases where they are sums' own, else W's alone, and R's to what r is multiplied with. */
 static void put_bias(tk_rnn_part *a) {
     const char *of_w = tk_rnn_at(a, a->in.b, a->direction * 2 * a->gates), *of_r = tk_rnn_at(a, of_w, a->gates);
@@ -21,14 +19,15 @@ static void put_bias(tk_rnn_part *a) {
     memcpy(a->inner, of_r + bytes - inside, inside);
 }
 
-tk_rnn_part tk_rnn_host_part(tk_queue *q, tk_rnn_room *room, const tk_rnn *s, tk_rnn_operands in, int direction) {
-    tk_rnn_part a = tk_rnn_part_of(q, room, s, in, direction);
-    a.rows = s->dtype == TK_F64 ? &tk_rnn_rows_f64 : &tk_rnn_rows_f32;
-    a.bias = tk_rnn_take(room, a.gates, a.size);
-    a.inner = tk_rnn_take(room, s->hidden, a.size);
-    if (a.bias)
-        put_bias(&a);
-    return a;
+/* The rows of the type and biases, and for the gradient what it is computed with. */
+static void take(tk_rnn_room *room, tk_rnn_part *a, bool back) {
+    a->rows = a->s->dtype == TK_F64 ? &tk_rnn_rows_f64 : &tk_rnn_rows_f32;
+    a->bias = tk_rnn_take(room, a->gates, a->size);
+    a->inner = tk_rnn_take(room, a->s->hidden, a->size);
+    a->now = tk_rnn_take(room, back ? a->s->batch * a->s->hidden : 0, a->size);
+    a->columns = tk_rnn_take(room, back ? a->gates : 0, sizeof(double));
+    if (a->bias)
+        put_bias(a);
 }
 
 void tk_rnn_copy_row(const tk_rnn_part *a, void *to, const void *from) {
@@ -39,7 +38,7 @@ void tk_rnn_copy_row(const tk_rnn_part *a, void *to, const void *from) {
         memset(to, 0, bytes);
 }
 
-bool tk_rnn_check(tk_queue *q, const tk_rnn *s, const void *lens) {
+static bool check(tk_queue *q, const tk_rnn *s, const void *lens) {
     for (int64_t i = 0; lens && i < s->batch; i++)
         if (((const int32_t *)lens)[i] < 0 || ((const int32_t *)lens)[i] > s->steps) {
             tk_fault(q, TK_BAD_VALUE);
@@ -47,3 +46,8 @@ bool tk_rnn_check(tk_queue *q, const tk_rnn *s, const void *lens) {
         }
     return true;
 }
+
+static const int64_t chunk_bytes = (int64_t)4 << 20; /* which stay in the caches until they are used */
+
+const tk_rnn_device tk_rnn_host = {tk_cast, tk_product_run,     &chunk_bytes,           check,
+                                   take,    &tk_rnn_host_steps, &tk_rnn_host_back_steps};

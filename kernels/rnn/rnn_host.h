@@ -1,17 +1,14 @@
 /* rnn_host.h: what a recurrent layer and its gradient share on the CPU. */
 #ifndef TK_RNN_HOST_H
 #define TK_RNN_HOST_H
-#include "rnn_products.h"
+#include "rnn_walk.h"
 
 #define TK_RNN_GRAIN 4096 /* gates that are worth a thread */
 
 extern const tk_rnn_device tk_rnn_host;
 
-/* A direction with its rows and its biases, which are taken from the room. */
-tk_rnn_part tk_rnn_host_part(tk_queue *q, tk_rnn_room *room, const tk_rnn *s, tk_rnn_operands in, int direction);
-
-/* False, and a fault: a length is out of range. */
-bool tk_rnn_check(tk_queue *q, const tk_rnn *s, const void *lens);
+extern const tk_rnn_steps tk_rnn_host_steps;
+extern const tk_rnn_back_steps tk_rnn_host_back_steps;
 
 static inline int64_t tk_rnn_length(const tk_rnn_part *a, int64_t item) {
     return a->in.lens ? ((const int32_t *)a->in.lens)[item] : a->s->steps;

@@ -8,19 +8,32 @@
 
 /* --- the workspace, and 16 bits --------------------------------------------------------------- */
 
-/* A device's kernels for what is the same on each: movement/cast.h's and matmul/matmul.h's. */
+typedef struct tk_rnn_part tk_rnn_part;
+typedef struct tk_rnn_walk tk_rnn_walk;
+typedef struct tk_rnn_walk_back tk_rnn_walk_back;
+typedef struct tk_rnn_room tk_rnn_room;
+
+/* A device as the driver of recurrent layers sees it (rnn_walk.h): movement/cast.h's and matmul/matmul.h's kernels, and
+ * the work between products. */
 typedef struct tk_rnn_device {
     void (*cast)(tk_queue *q, void *out, const void *inp, int64_t n, tk_dtype to, tk_dtype from);
     void (*multiply)(tk_queue *q, void *out, const void *a, const void *b, const tk_product *product, tk_dtype dtype,
                      void *workspace);
+    const int64_t *chunk_bytes; /* of gates of steps whose W x is computed at once; one step may have more */
+    /* A fault where a length is out of range; false where this is known already, and nothing is to run. */
+    bool (*check)(tk_queue *q, const tk_rnn *s, const void *lens);
+    /* Takes room for what the part has of its own on this device; NULL: nothing. `back`: for the gradient. */
+    void (*take)(tk_rnn_room *room, tk_rnn_part *part, bool back);
+    const struct tk_rnn_steps *steps;
+    const struct tk_rnn_back_steps *back_steps;
 } tk_rnn_device;
 
 /* Bytes taken so far; `begin` NULL: they are only counted, on no device. */
-typedef struct tk_rnn_room {
+struct tk_rnn_room {
     char *begin;
     size_t used;
     const tk_rnn_device *on;
-} tk_rnn_room;
+};
 void *tk_rnn_take(tk_rnn_room *room, int64_t count, size_t size);
 
 /* The layer with elements that are computed in: float for those of 16 bits. */
@@ -42,7 +55,7 @@ int64_t tk_rnn_chunk(const tk_rnn *s, int64_t bytes);
 
 /* --- a direction ------------------------------------------------------------------------------ */
 
-typedef struct tk_rnn_part {
+struct tk_rnn_part {
     tk_queue *q;
     const tk_rnn_device *on;
     const tk_rnn *s; /* float or double */
@@ -57,7 +70,9 @@ typedef struct tk_rnn_part {
     /* The host's alone: rnn_host.h. */
     const tk_rnn_rows *rows;
     char *bias, *inner; /* [gates hidden] added to W x; of a GRU with reset_after [hidden] added to R h */
-} tk_rnn_part;
+    char *now;          /* of the gradient [batch, hidden]: a row of each item as scratch */
+    double *columns;    /* of the gradient [gates hidden] */
+};
 
 tk_rnn_part tk_rnn_part_of(tk_queue *q, const tk_rnn_room *room, const tk_rnn *s, tk_rnn_operands in, int direction);
 

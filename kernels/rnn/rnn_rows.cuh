@@ -112,7 +112,8 @@ __global__ void __launch_bounds__(TK_RNN_THREADS) tk_rnn_for_each(const __grid_c
     POINT(w, i / w.s.hidden, i % w.s.hidden);
 }
 template <class W, void IN_FLOAT(const W &, int64_t, int64_t), void IN_DOUBLE(const W &, int64_t, int64_t)>
-static inline void tk_rnn_launch(tk_queue *q, const W &w, int64_t rows) {
+static inline void tk_rnn_launch(const W &w, int64_t rows) {
+    tk_queue *q = w.part.q;
     const int64_t n = rows * w.s.hidden;
     const unsigned blocks = tk_blocks(q, n, TK_RNN_THREADS);
     if (n > 0 && w.s.dtype == TK_F64)
@@ -120,5 +121,5 @@ static inline void tk_rnn_launch(tk_queue *q, const W &w, int64_t rows) {
     else if (n > 0)
         TK_LAUNCH((tk_rnn_for_each<W, IN_FLOAT>), blocks, TK_RNN_THREADS, 0, q, w, rows);
 }
-#define TK_RNN_LAUNCH(W, point, q, w, rows) tk_rnn_launch<W, point<float>, point<double>>(q, *(w), rows)
+#define TK_RNN_LAUNCH(W, point, w, rows) tk_rnn_launch<W, point<float>, point<double>>(*(w), rows)
 #endif

@@ -213,45 +213,47 @@ __global__ void __launch_bounds__(TK_COLUMN_THREADS)
     }
 }
 
-template <class T, class TERM>
-void launch_sums(tk_queue *q, const walk *w, T *out, T *also, const void *gates, int64_t columns) {
+template <class T, class TERM> void launch_sums(const walk *w, T *out, T *also, const void *gates, int64_t columns) {
     if (columns > 0)
-        TK_LAUNCH((add_rows<T, TERM>), tk_column_blocks(1, columns), tk_column_block(columns), 0, q, *w, out, also,
-                  (const T *)gates, columns);
+        TK_LAUNCH((add_rows<T, TERM>), tk_column_blocks(1, columns), tk_column_block(columns), 0, w->part.q, *w, out,
+                  also, (const T *)gates, columns);
 }
 
-template <class T> void sums_back(tk_queue *q, const walk *w) {
+template <class T> void sums_back(const walk *w) {
     const tk_rnn_part *a = &w->part;
     const bool after = w->s.cell == TK_RNN_GRU && w->s.reset_after;
     T *db = (T *)tk_rnn_at(a, w->out.db, a->direction * 2 * a->gates),
       *dp = (T *)tk_rnn_at(a, w->out.dp, a->direction * 3 * w->s.hidden);
     if (db)
-        launch_sums<T, of_bias<T>>(q, w, db, after ? nullptr : db + a->gates, w->gates, a->gates);
+        launch_sums<T, of_bias<T>>(w, db, after ? nullptr : db + a->gates, w->gates, a->gates);
     if (db && after)
-        launch_sums<T, of_bias<T>>(q, w, db + a->gates, nullptr, w->behind, a->gates);
+        launch_sums<T, of_bias<T>>(w, db + a->gates, nullptr, w->behind, a->gates);
     if (dp)
-        launch_sums<T, of_peephole<T>>(q, w, dp, nullptr, w->gates, 3 * w->s.hidden);
+        launch_sums<T, of_peephole<T>>(w, dp, nullptr, w->gates, 3 * w->s.hidden);
 }
+
+void gates(walk *w) {
+    if (w->s.cell == TK_RNN_LSTM)
+        TK_RNN_LAUNCH(walk, lstm_gates, w, w->s.batch);
+    else if (w->s.cell == TK_RNN_GRU)
+        TK_RNN_LAUNCH(walk, gru_gates, w, w->rows);
+    else
+        TK_RNN_LAUNCH(walk, plain_gates, w, w->rows);
+}
+
+void sums(walk *w) { (w->s.dtype == TK_F64 ? sums_back<double> : sums_back<float>)(w); }
+
+#define STEP(name, rows)                                                                                               \
+    void launch_##name(walk *w) { TK_RNN_LAUNCH(walk, name, w, rows); }
+STEP(before, w->rows)
+STEP(new_state, w->rows)
+STEP(begin_back, w->s.batch)
+STEP(step_back, w->s.batch)
+STEP(reset_back, w->s.batch)
+STEP(end_back, w->s.batch)
 
 } // namespace
 
-void tk_cuda_rnn_before(tk_queue *q, const walk *w) { TK_RNN_LAUNCH(walk, before, q, w, w->rows); }
-
-void tk_cuda_rnn_gates(tk_queue *q, const walk *w) {
-    if (w->s.cell == TK_RNN_LSTM)
-        TK_RNN_LAUNCH(walk, lstm_gates, q, w, w->s.batch);
-    else if (w->s.cell == TK_RNN_GRU)
-        TK_RNN_LAUNCH(walk, gru_gates, q, w, w->rows);
-    else
-        TK_RNN_LAUNCH(walk, plain_gates, q, w, w->rows);
-}
-
-void tk_cuda_rnn_new(tk_queue *q, const walk *w) { TK_RNN_LAUNCH(walk, new_state, q, w, w->rows); }
-void tk_cuda_rnn_begin_back(tk_queue *q, const walk *w) { TK_RNN_LAUNCH(walk, begin_back, q, w, w->s.batch); }
-void tk_cuda_rnn_step_back(tk_queue *q, const walk *w) { TK_RNN_LAUNCH(walk, step_back, q, w, w->s.batch); }
-void tk_cuda_rnn_reset_back(tk_queue *q, const walk *w) { TK_RNN_LAUNCH(walk, reset_back, q, w, w->s.batch); }
-void tk_cuda_rnn_end_back(tk_queue *q, const walk *w) { TK_RNN_LAUNCH(walk, end_back, q, w, w->s.batch); }
-
-void tk_cuda_rnn_sums_back(tk_queue *q, const walk *w) {
-    (w->s.dtype == TK_F64 ? sums_back<double> : sums_back<float>)(q, w);
-}
+const tk_rnn_back_steps tk_cuda_rnn_back_steps = {
+    launch_before,   gates, launch_new_state, launch_begin_back, launch_step_back, launch_reset_back,
+    launch_end_back, sums};

@@ -97,15 +97,20 @@ template <class T> __device__ __forceinline__ void reset(const tk_rnn_walk &w, i
     put_state<T>(w, item, j, h);
 }
 
+#define STEP(name)                                                                                                     \
+    void launch_##name(tk_rnn_walk *w) { TK_RNN_LAUNCH(tk_rnn_walk, name, w, w->s.batch); }
+STEP(begin)
+STEP(step)
+STEP(reset)
+STEP(end)
+
 } // namespace
 
-void tk_cuda_rnn_check(tk_queue *q, const tk_rnn *s, const void *lens) {
+bool tk_cuda_rnn_check(tk_queue *q, const tk_rnn *s, const void *lens) {
     if (lens && s->batch > 0)
         TK_LAUNCH(check_lengths, tk_blocks(q, s->batch, TK_RNN_THREADS), TK_RNN_THREADS, 0, q, (const int32_t *)lens,
                   s->batch, s->steps, tk_fault_of(q));
+    return true;
 }
 
-void tk_cuda_rnn_begin(tk_queue *q, const tk_rnn_walk *w) { TK_RNN_LAUNCH(tk_rnn_walk, begin, q, w, w->s.batch); }
-void tk_cuda_rnn_step(tk_queue *q, const tk_rnn_walk *w) { TK_RNN_LAUNCH(tk_rnn_walk, step, q, w, w->s.batch); }
-void tk_cuda_rnn_reset(tk_queue *q, const tk_rnn_walk *w) { TK_RNN_LAUNCH(tk_rnn_walk, reset, q, w, w->s.batch); }
-void tk_cuda_rnn_end(tk_queue *q, const tk_rnn_walk *w) { TK_RNN_LAUNCH(tk_rnn_walk, end, q, w, w->s.batch); }
+const tk_rnn_steps tk_cuda_rnn_steps = {launch_begin, launch_step, launch_reset, launch_end};
