@@ -189,87 +189,70 @@ void tk_reference_norm_from_y_grad(tk_queue *q, void *dinp, void *dscale, void *
     norm_grad(q, dinp, dscale, dbias, dout, x, scale, inv_std, s);
 }
 
-/* Mean and variance of the elements i of inp [batch, channels, inner] for which (b or *) and the channel's group are
- * the given ones. b -1: all of the batch. */
-static void moments(double *out_mean, double *out_variance, const void *inp, int64_t batch, int64_t channels,
-                    int64_t inner, int64_t b, int64_t first, int64_t end, tk_dtype dtype) {
+/* Mean and variance of x's channels [first, end), of item b or, -1, of all of the batch. */
+static void moments(double *out_mean, double *out_variance, const void *x, const tk_channels *s, int64_t b,
+                    int64_t first, int64_t end) {
     double sum = 0, square = 0;
-    int64_t from = b < 0 ? 0 : b, to = b < 0 ? batch : b + 1, n = (to - from) * (end - first) * inner;
+    int64_t from = b < 0 ? 0 : b, to = b < 0 ? s->batch : b + 1, n = (to - from) * (end - first) * s->inner;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t k = from; k < to; k++)
-            for (int64_t i = (k * channels + first) * inner; i < (k * channels + end) * inner; i++) {
-                double x = tk_get(inp, dtype, i);
+            for (int64_t i = (k * s->channels + first) * s->inner; i < (k * s->channels + end) * s->inner; i++) {
+                double value = tk_get(x, s->dtype, i);
                 if (pass == 0)
-                    sum += x / (double)n;
+                    sum += value / (double)n;
                 else
-                    square += (x - sum) * (x - sum) / (double)n;
+                    square += (value - sum) * (value - sum) / (double)n;
             }
     *out_mean = sum;
     *out_variance = square;
 }
 
-static double normalized(double x, double mean, double variance, double epsilon, const void *scale, const void *bias,
-                         int64_t channel, tk_dtype dtype) {
-    return (x - mean) / sqrt(variance + epsilon) * tk_get(scale, dtype, channel) + tk_get(bias, dtype, channel);
+/* Element i of y. */
+static void put_normalized(void *y, tk_channel_operands in, const tk_channels *s, int64_t i, double mean,
+                           double variance) {
+    int64_t channel = i / s->inner % s->channels;
+    tk_put(y, s->dtype, i,
+           (tk_get(in.x, s->dtype, i) - mean) / sqrt(variance + s->epsilon) * tk_get(in.scale, s->dtype, channel) +
+               tk_get(in.bias, s->dtype, channel));
 }
 
-void tk_reference_batch_norm(tk_queue *q, void *out, const void *inp, const void *scale, const void *bias,
-                             const void *mean, const void *variance, int64_t batch, int64_t channels, int64_t inner,
-                             double epsilon, tk_dtype dtype) {
+void tk_reference_batch_norm(tk_queue *q, tk_channel_results out, tk_channel_operands in, const tk_channels *s) {
     (void)q;
-    for (int64_t i = 0; i < batch * channels * inner; i++) {
-        int64_t ch = i / inner % channels;
-        tk_put(out, dtype, i,
-               normalized(tk_get(inp, dtype, i), tk_get(mean, dtype, ch), tk_get(variance, dtype, ch), epsilon, scale,
-                          bias, ch, dtype));
+    for (int64_t ch = 0; ch < s->channels; ch++) {
+        double old_mean = tk_get(in.mean, s->dtype, ch), old_variance = tk_get(in.variance, s->dtype, ch),
+               mean = old_mean, variance = old_variance;
+        if (s->train)
+            moments(&mean, &variance, in.x, s, -1, ch, ch + 1);
+        for (int64_t k = 0; k < s->batch * s->inner; k++)
+            put_normalized(out.y, in, s, (k / s->inner * s->channels + ch) * s->inner + k % s->inner, mean, variance);
+        if (s->train && out.mean)
+            tk_put(out.mean, s->dtype, ch, old_mean * s->momentum + mean * (1 - s->momentum));
+        if (s->train && out.variance)
+            tk_put(out.variance, s->dtype, ch, old_variance * s->momentum + variance * (1 - s->momentum));
     }
 }
 
-void tk_reference_batch_norm_train(tk_queue *q, void *out, void *new_mean, void *new_variance, const void *inp,
-                                   const void *scale, const void *bias, const void *mean, const void *variance,
-                                   int64_t batch, int64_t channels, int64_t inner, double epsilon, double momentum,
-                                   tk_dtype dtype) {
+void tk_reference_group_norm(tk_queue *q, tk_channel_results out, tk_channel_operands in, const tk_channels *s) {
     (void)q;
-    for (int64_t ch = 0; ch < channels; ch++) {
-        double m, v;
-        moments(&m, &v, inp, batch, channels, inner, -1, ch, ch + 1, dtype);
-        for (int64_t k = 0; k < batch * inner; k++) {
-            int64_t i = (k / inner * channels + ch) * inner + k % inner;
-            tk_put(out, dtype, i, normalized(tk_get(inp, dtype, i), m, v, epsilon, scale, bias, ch, dtype));
-        }
-        double old_mean = tk_get(mean, dtype, ch), old_variance = tk_get(variance, dtype, ch);
-        if (new_mean)
-            tk_put(new_mean, dtype, ch, old_mean * momentum + m * (1 - momentum));
-        if (new_variance)
-            tk_put(new_variance, dtype, ch, old_variance * momentum + v * (1 - momentum));
+    for (int64_t at = 0; at < s->batch * s->groups; at++) {
+        double mean, variance;
+        int64_t each = s->channels / s->groups, b = at / s->groups, first = at % s->groups * each;
+        moments(&mean, &variance, in.x, s, b, first, first + each);
+        for (int64_t i = at * each * s->inner; i < (at + 1) * each * s->inner; i++)
+            put_normalized(out.y, in, s, i, mean, variance);
     }
 }
 
-void tk_reference_group_norm(tk_queue *q, void *out, const void *inp, const void *scale, const void *bias,
-                             int64_t batch, int64_t channels, int64_t groups, int64_t inner, double epsilon,
-                             tk_dtype dtype) {
-    int64_t each = channels / groups;
+void tk_reference_lrn(tk_queue *q, tk_channel_results out, tk_channel_operands in, const tk_channels *s) {
     (void)q;
-    for (int64_t b = 0; b < batch; b++)
-        for (int64_t first = 0; first < channels; first += each) {
-            double m, v;
-            moments(&m, &v, inp, batch, channels, inner, b, first, first + each, dtype);
-            for (int64_t i = (b * channels + first) * inner; i < (b * channels + first + each) * inner; i++)
-                tk_put(out, dtype, i,
-                       normalized(tk_get(inp, dtype, i), m, v, epsilon, scale, bias, i / inner % channels, dtype));
-        }
-}
-
-void tk_reference_lrn(tk_queue *q, void *out, const void *inp, int64_t batch, int64_t channels, int64_t inner,
-                      int64_t size, double alpha, double beta, double bias, tk_dtype dtype) {
-    (void)q;
-    for (int64_t i = 0; i < batch * channels * inner; i++) {
-        int64_t ch = i / inner % channels;
+    for (int64_t i = 0; i < s->batch * s->channels * s->inner; i++) {
+        int64_t ch = i / s->inner % s->channels;
         double squares = 0;
-        for (int64_t k = ch - (size - 1) / 2; k <= ch + size / 2; k++)
-            if (k >= 0 && k < channels)
-                squares += pow(tk_get(inp, dtype, i + (k - ch) * inner), 2);
-        tk_put(out, dtype, i, tk_get(inp, dtype, i) / pow(bias + alpha / (double)size * squares, beta));
+        for (int64_t k = ch - (s->size - 1) / 2; k <= ch + s->size / 2; k++)
+            if (k >= 0 && k < s->channels)
+                squares += pow(tk_get(in.x, s->dtype, i + (k - ch) * s->inner), 2);
+        tk_put(out.y, s->dtype, i,
+               tk_get(in.x, s->dtype, i) / pow(s->add + s->alpha / (double)s->size * squares, s->beta));
     }
 }
 

@@ -3,20 +3,16 @@
 #include "launch_util.h"
 #include <string.h>
 
-typedef struct channel_params {
-    int64_t batch, channels, inner, groups, size;
-    double epsilon, momentum, alpha, beta, bias;
-} channel_params;
-
 /* Operand 0 seen as [batch, channels, inner]; operands 1 to `last` must have one element for each channel. */
 static tc_status prepare_channels(rt_launcher *launcher, const tc_node *node, rt_launch *launch, uint32_t last,
-                                  channel_params *p) {
+                                  tk_channels *p) {
     const rt_arg *inp = &launch->in[0];
     if (inp->rank < 1)
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "operand 0 is a scalar; it has no channels");
     p->batch = inp->dims[0];
     p->channels = inp->rank > 1 ? inp->dims[1] : 1;
     p->inner = rt_product(inp, 2, inp->rank);
+    p->dtype = inp->dtype;
     p->epsilon = (double)tc_attr_float(node, "epsilon", 1e-5f);
     for (uint32_t i = 1; i <= last; i++) {
         if (launch->in[i].dtype != inp->dtype)
@@ -30,21 +26,25 @@ static tc_status prepare_channels(rt_launcher *launcher, const tc_node *node, rt
     return TC_OK;
 }
 
-static void run_batch_norm(tk_queue *q, const rt_launch *launch) {
-    const channel_params *p = launch->params;
+/* rt_data of an operand that is not there is NULL. */
+static tk_channel_operands operands_of(const rt_launch *launch) {
     const rt_arg *in = launch->in;
-    if (tc_attr_int(launch->node, "training_mode", 0) == 0)
-        launch->kernels->batch_norm(q, launch->out[0].data, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data,
-                                    p->batch, p->channels, p->inner, p->epsilon, in[0].dtype);
-    else
-        launch->kernels->batch_norm_train(
-            q, launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2)), in[0].data, in[1].data,
-            in[2].data, in[3].data, in[4].data, p->batch, p->channels, p->inner, p->epsilon, p->momentum, in[0].dtype);
+    return (tk_channel_operands){in[0].data, rt_data(rt_in(launch, 1)), rt_data(rt_in(launch, 2)),
+                                 rt_data(rt_in(launch, 3)), rt_data(rt_in(launch, 4))};
+}
+
+static tk_channel_results results_of(const rt_launch *launch) {
+    return (tk_channel_results){launch->out[0].data, rt_data(rt_out(launch, 1)), rt_data(rt_out(launch, 2))};
+}
+
+static void run_batch_norm(tk_queue *q, const rt_launch *launch) {
+    launch->kernels->batch_norm(q, results_of(launch), operands_of(launch), launch->params);
 }
 
 tc_status rt_launch_batch_norm(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
-    channel_params *p = RT_PARAMS(launcher, channel_params);
+    tk_channels *p = RT_PARAMS(launcher, tk_channels);
     TC_TRY(prepare_channels(launcher, node, launch, 4, p));
+    p->train = tc_attr_int(node, "training_mode", 0) != 0;
     p->momentum = (double)tc_attr_float(node, "momentum", 0.9f);
     if (rt_out(launch, 2) && p->batch * p->inner == 1) {
         tc_error(
@@ -58,13 +58,11 @@ tc_status rt_launch_batch_norm(rt_launcher *launcher, const tc_node *node, rt_la
 }
 
 static void run_group_norm(tk_queue *q, const rt_launch *launch) {
-    const channel_params *p = launch->params;
-    launch->kernels->group_norm(q, launch->out[0].data, launch->in[0].data, launch->in[1].data, launch->in[2].data,
-                                p->batch, p->channels, p->groups, p->inner, p->epsilon, launch->in[0].dtype);
+    launch->kernels->group_norm(q, results_of(launch), operands_of(launch), launch->params);
 }
 
 tc_status rt_launch_group_norm(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
-    channel_params *p = RT_PARAMS(launcher, channel_params);
+    tk_channels *p = RT_PARAMS(launcher, tk_channels);
     TC_TRY(prepare_channels(launcher, node, launch, 2, p));
     p->groups = strcmp(node->op_type, "InstanceNormalization") == 0 ? p->channels : tc_attr_int(node, "num_groups", 0);
     if (p->groups < 0 || (p->channels > 0 && (p->groups == 0 || p->channels % p->groups != 0)))
@@ -76,18 +74,16 @@ tc_status rt_launch_group_norm(rt_launcher *launcher, const tc_node *node, rt_la
 }
 
 static void run_lrn(tk_queue *q, const rt_launch *launch) {
-    const channel_params *p = launch->params;
-    launch->kernels->lrn(q, launch->out[0].data, launch->in[0].data, p->batch, p->channels, p->inner, p->size, p->alpha,
-                         p->beta, p->bias, launch->in[0].dtype);
+    launch->kernels->lrn(q, results_of(launch), operands_of(launch), launch->params);
 }
 
 tc_status rt_launch_lrn(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
-    channel_params *p = RT_PARAMS(launcher, channel_params);
+    tk_channels *p = RT_PARAMS(launcher, tk_channels);
     TC_TRY(prepare_channels(launcher, node, launch, 0, p));
     p->size = tc_attr_int(node, "size", 0);
     p->alpha = (double)tc_attr_float(node, "alpha", 0.0001f);
     p->beta = (double)tc_attr_float(node, "beta", 0.75f);
-    p->bias = (double)tc_attr_float(node, "bias", 1);
+    p->add = (double)tc_attr_float(node, "bias", 1);
     if (p->size < 1)
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "size is %lld, not 1 or more", (long long)p->size);
     launch->run = run_lrn;

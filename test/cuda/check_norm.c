@@ -160,32 +160,37 @@ static void channels(void) {
                  bias = pair_random(*t, c, -1, 1), mean = pair_random(*t, c, -1, 1),
                  variance = pair_random(*t, c, 0.5, 2), new_mean = pair_result(*t, c),
                  new_variance = pair_result(*t, c);
-            ON_BOTH(batch_norm, AT(y), AT(x), AT(scale), AT(bias), AT(mean), AT(variance), b, c, inner, 1e-5, *t);
+            tk_channels s = {.batch = b, .channels = c, .inner = inner, .epsilon = 1e-5, .momentum = 0.9, .dtype = *t};
+#define OPERANDS ((tk_channel_operands){AT(x), AT(scale), AT(bias), AT(mean), AT(variance)})
+            ON_BOTH(batch_norm, (tk_channel_results){.y = AT(y)}, OPERANDS, &s);
             pair_compare(y, of_rows(*t), "batch norm of %lld x %lld x %lld", (long long)b, (long long)c,
                          (long long)inner);
             if (b * inner > 1) { /* one element has no deviation */
-                ON_BOTH(batch_norm_train, AT(y), AT(new_mean), AT(new_variance), AT(x), AT(scale), AT(bias), AT(mean),
-                        AT(variance), b, c, inner, 1e-5, 0.9, *t);
+                s.train = true;
+                ON_BOTH(batch_norm, ((tk_channel_results){AT(y), AT(new_mean), AT(new_variance)}), OPERANDS, &s);
                 pair_compare(y, of_rows(*t), "batch norm in training, %lld x %lld x %lld", (long long)b, (long long)c,
                              (long long)inner);
                 pair_compare(new_mean, of_rows(*t), "its mean");
                 pair_compare(new_variance, of_rows(*t), "its variance");
-                ON_BOTH(batch_norm_train, AT(y), NULL, NULL, AT(x), AT(scale), AT(bias), AT(mean), AT(variance), b, c,
-                        inner, 1e-5, 0.9, *t);
+                ON_BOTH(batch_norm, (tk_channel_results){.y = AT(y)}, OPERANDS, &s);
             }
             for (int64_t groups = 1; groups <= c; groups = groups == 1 && c > 2 ? 2 : groups < c ? c : c + 1) {
                 if (c / groups * inner == 1)
                     continue;
-                ON_BOTH(group_norm, AT(y), AT(x), AT(scale), AT(bias), b, c, groups, inner, 1e-5, *t);
+                s.groups = groups;
+                ON_BOTH(group_norm, (tk_channel_results){.y = AT(y)}, OPERANDS, &s);
                 pair_compare(y, of_rows(*t), "%lld groups of %lld x %lld x %lld", (long long)groups, (long long)b,
                              (long long)c, (long long)inner);
             }
             for (int64_t size = 1; size < 6; size += 2) {
-                ON_BOTH(lrn, AT(y), AT(x), b, c, inner, size + (size == 3), 1e-2, 0.75, 1.0, *t);
+                s.size = size + (size == 3), s.alpha = 1e-2, s.beta = 0.75, s.add = 1;
+                ON_BOTH(lrn, (tk_channel_results){.y = AT(y)}, OPERANDS, &s);
                 pair_compare(y, of_rows(*t), "local response of %lld channels", (long long)size);
             }
         }
 }
+
+#undef OPERANDS
 
 /* Nothing to normalize: sums over no rows are 0. */
 static void empty(void) {

@@ -169,16 +169,20 @@ TEST(channel_norms) {
                 bias = make(CHANNELS, dtype, 4, 1), mean = make(CHANNELS, dtype, 5, 1),
                 variance = make(CHANNELS, dtype, 6, 1);
         numbers new_mean = make(CHANNELS, dtype, 7, 1), new_variance = make(CHANNELS, dtype, 8, 1);
-        tk_batch_norm_train(queue(), y.half, new_mean.half, new_variance.half, x.half, scale.half, bias.half, mean.half,
-                            variance.half, BATCH, CHANNELS, INNER, 1e-5, 0.9, dtype);
-        tk_batch_norm_train(queue(), y.wide, new_mean.wide, new_variance.wide, x.wide, scale.wide, bias.wide, mean.wide,
-                            variance.wide, BATCH, CHANNELS, INNER, 1e-5, 0.9, TK_F32);
+        const tk_channel_operands half = {x.half, scale.half, bias.half, mean.half, variance.half},
+                                  wide = {x.wide, scale.wide, bias.wide, mean.wide, variance.wide};
+        const tk_channel_results to_half = {y.half, new_mean.half, new_variance.half},
+                                 to_wide = {y.wide, new_mean.wide, new_variance.wide};
+        tk_channels s = {BATCH, CHANNELS, INNER, 2, 3, 1e-5, 0.9, 1e-2, 0.75, 1, dtype, true}, s32 = s;
+        s32.dtype = TK_F32;
+        tk_batch_norm(queue(), to_half, half, &s);
+        tk_batch_norm(queue(), to_wide, wide, &s32);
         same("batch norm", &y, dtype), same("mean", &new_mean, dtype), same("variance", &new_variance, dtype);
-        tk_group_norm(queue(), y.half, x.half, scale.half, bias.half, BATCH, CHANNELS, 2, INNER, 1e-5, dtype);
-        tk_group_norm(queue(), y.wide, x.wide, scale.wide, bias.wide, BATCH, CHANNELS, 2, INNER, 1e-5, TK_F32);
+        tk_group_norm(queue(), to_half, half, &s);
+        tk_group_norm(queue(), to_wide, wide, &s32);
         same("group norm", &y, dtype);
-        tk_lrn(queue(), y.half, x.half, BATCH, CHANNELS, INNER, 3, 1e-2, 0.75, 1, dtype);
-        tk_lrn(queue(), y.wide, x.wide, BATCH, CHANNELS, INNER, 3, 1e-2, 0.75, 1, TK_F32);
+        tk_lrn(queue(), to_half, half, &s);
+        tk_lrn(queue(), to_wide, wide, &s32);
         same("LRN", &y, dtype);
         drop_numbers(&x), drop_numbers(&y), drop_numbers(&scale), drop_numbers(&bias), drop_numbers(&mean),
             drop_numbers(&variance);

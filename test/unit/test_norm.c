@@ -156,12 +156,14 @@ TEST(batch_norm) {
     const float x[] = {1, 3, 2, 2, 5, 7, 2, 2}, scale[] = {2, 1}, bias[] = {1, -1}, mean[] = {0, 1},
                 variance[] = {1, 4};
     float y[8], new_mean[2], new_variance[2];
-    tk_batch_norm(queue(), y, x, scale, bias, mean, variance, 2, 2, 2, 0, TK_F32);
+    const tk_channel_operands in = {x, scale, bias, mean, variance};
+    tk_channels s = {.batch = 2, .channels = 2, .inner = 2, .momentum = 0.75, .dtype = TK_F32};
+    tk_batch_norm(queue(), (tk_channel_results){.y = y}, in, &s);
     near(y, (const double[]){3, 7, -0.5, -0.5, 11, 15, -0.5, -0.5}, 8, 1e-6);
-    tk_batch_norm_train(queue(), y, new_mean, new_variance, x, scale, bias, mean, variance, 2, 2, 2, 1e-9, 0.75,
-                        TK_F32);
-    double s = 2 / sqrt(5);
-    near(y, (const double[]){1 - 3 * s, 1 - s, -1, -1, 1 + s, 1 + 3 * s, -1, -1}, 8, 1e-6);
+    s.train = true, s.epsilon = 1e-9;
+    tk_batch_norm(queue(), (tk_channel_results){y, new_mean, new_variance}, in, &s);
+    double r = 2 / sqrt(5);
+    near(y, (const double[]){1 - 3 * r, 1 - r, -1, -1, 1 + r, 1 + 3 * r, -1, -1}, 8, 1e-6);
     near(new_mean, (const double[]){1, 1.25}, 2, 1e-6);
     near(new_variance, (const double[]){2, 3}, 2, 1e-6);
 }
@@ -179,7 +181,9 @@ TEST(group_norm) {
                     &(tk_norm_rows){BATCH * groups, CHANNELS / groups * INNER, 1e-3, true, TK_F64, TK_F64});
         for (int i = 0; i < N; i++)
             exact[i] = exact[i] * (double)scale[i / INNER % CHANNELS] + (double)bias[i / INNER % CHANNELS];
-        tk_group_norm(queue(), y, x, scale, bias, BATCH, CHANNELS, groups, INNER, 1e-3, TK_F32);
+        tk_group_norm(queue(), (tk_channel_results){.y = y},
+                      (tk_channel_operands){.x = x, .scale = scale, .bias = bias},
+                      &(tk_channels){BATCH, CHANNELS, INNER, .groups = groups, .epsilon = 1e-3, .dtype = TK_F32});
         near(y, exact, N, 1e-6);
     }
     free(xd);
@@ -188,6 +192,7 @@ TEST(group_norm) {
 TEST(lrn) {
     const float x[] = {1, 2, 3};
     float y[3];
-    tk_lrn(queue(), y, x, 1, 3, 1, 3, 3, 0.5, 2, TK_F32); /* 2 + squares around: 7, 16, 15 */
+    tk_lrn(queue(), (tk_channel_results){.y = y}, (tk_channel_operands){.x = x}, /* 2 + squares around: 7, 16, 15 */
+           &(tk_channels){1, 3, 1, .size = 3, .alpha = 3, .beta = 0.5, .add = 2, .dtype = TK_F32});
     near(y, (const double[]){1 / sqrt(7), 2 / sqrt(16), 3 / sqrt(15)}, 3, 1e-6);
 }
