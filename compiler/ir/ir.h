@@ -469,4 +469,18 @@ tc_status tc_inline_all(tc_ctx *ctx, tc_graph *graph, tc_inline_want want, void 
     for (uint64_t nested##_at = 0; nested##_at != UINT64_MAX; nested##_at = UINT64_MAX)                                \
         for (tc_graph * nested; (nested = tc_next_nested((node), &nested##_at)) != NULL;)
 #define TC_FOR_USES(use, val) for (tc_use *use = (val)->uses; use; use = use->next)
+
+/* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and
+ * that are no graph inputs; returns how many nodes. dead.c */
+uint32_t tc_remove_dead(tc_graph *graph);
+/* Gives nodes whose name another node of their graph has a suffix. node_names.c */
+void tc_unique_node_names(tc_model *model);
+
+/* Whether the tensor may be trained: a float initializer that is a parameter, or, where nobody says, one of two or more
+ * elements. Its elements are not constants to compute with, and two of them are never merged. Tensors of Constant nodes
+ * are constants whatever their size. */
+static inline bool tc_may_be_trained(const tc_value *value) {
+    return value->init && tc_dtype_is_float(value->init->dtype) &&
+           (value->learned == TC_LEARNED_YES || (value->learned == TC_LEARNED_UNKNOWN && value->init->count > 1));
+}
 #endif

@@ -135,3 +135,18 @@ bool tc_is_renewal(const tc_value *value) {
     }
     return false;
 }
+
+size_t tc_list_states(tc_arena *arena, const tc_model *model, tc_kept_state **out_states) {
+    const tc_model_info *info = &model->info;
+    tc_kept_state *states = *out_states = TC_NEW_ARRAY(arena, tc_kept_state, info->n_metadata + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < info->n_metadata; i++) {
+        if (!behind(info->metadata[i].key, TC_KEEP_KEY))
+            continue;
+        const tc_value *output = tc_map_get(model->graph->names, behind(info->metadata[i].key, TC_KEEP_KEY)),
+                       *input = tc_map_get(model->graph->names, info->metadata[i].value);
+        if (output && output->n_graph_outputs && input && input->is_input)
+            states[n++] = (tc_kept_state){input, output, input->init != NULL};
+    }
+    return n;
+}

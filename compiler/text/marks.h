@@ -25,4 +25,12 @@ void tc_marks_read(tc_model *model);
 bool tc_is_renewal(const tc_value *value);
 /* The model's metadata with what the marks say: pairs that still hold stay where they are. In `arena`. */
 const tc_pair *tc_marks_metadata(tc_arena *arena, const tc_model *model, size_t *out_count);
+
+/* What takes the place of an input in the next run, as the model's metadata tell: weights, and
+ * what an optimizer keeps of them. In the arena, in the order of the weights; returns how many. */
+typedef struct tc_kept_state {
+    const tc_value *input, *output;
+    bool is_weight; /* the file has it; else it begins as zeros */
+} tc_kept_state;
+size_t tc_list_states(tc_arena *arena, const tc_model *model, tc_kept_state **out_states);
 #endif

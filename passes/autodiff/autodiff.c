@@ -11,12 +11,14 @@
  * Outputs are marked: the loss, each gradient, and what it is the gradient of (tc_value.role). A graph that holds a
  * backward pass already is left alone. Ops without a gradient but with a function body are replaced by the body first.
  * Gradients through nested graphs (If, Loop and Scan that unroll.c could not unroll) are refused. */
+#include "passes/draws/draws.h"
+#include "passes/bodies/bodies.h"
 #include "compiler/memory/roles.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "compiler/cli/ways_around.h"
 #include "passes/gradients/gradient.h"
-#include "choose_loss.h"
+#include "passes/weights/choose_loss.h"
 #include "gradient_requests.h"
 #include "loss_scale.h"
 #include "passes/rules/rules.h"
@@ -127,17 +129,15 @@ typedef struct backward {
     tc_graph *graph;
     tc_rule_set *rules;
     const tc_flow *flow;
-    tc_grad_pool pool;
+    tc_build_pool pool;
     partial *partials; /* by value id */
 } backward;
 
-static tc_grad new_grad(backward *b) {
-    return (tc_grad){.ctx = b->env->ctx,
-                     .model = b->graph->model,
-                     .graph = b->graph,
-                     .pool = &b->pool,
-                     .train_padding = b->env->options->train_padding};
+static tc_build new_grad(backward *b) {
+    return (tc_build){.ctx = b->env->ctx, .model = b->graph->model, .graph = b->graph, .pool = &b->pool};
 }
+
+static const char *grad_label(backward *b, const char *name) { return tc_arena_printf(b->pool.arena, "%s_grad", name); }
 
 static void contribute(backward *b, const tc_value *value, tc_value *gradient) {
     partial *p = &b->partials[value->id];
@@ -151,9 +151,9 @@ static tc_status collect(backward *b, tc_value *value, tc_value **out_gradient) 
     if (!value || value->id >= b->flow->n || b->partials[value->id].n == 0)
         return TC_OK;
     partial *p = &b->partials[value->id];
-    tc_grad g = new_grad(b);
-    g.label = value->name;
-    *out_gradient = tc_grad_sum(&g, p->n, p->values);
+    tc_build g = new_grad(b);
+    g.label = grad_label(b, value->name);
+    *out_gradient = tc_build_sum(&g, p->n, p->values);
     return g.status;
 }
 
@@ -168,7 +168,7 @@ static bool reads_needed(const backward *b, const tc_node *node, bool *out_neede
 
 static tc_status node_backward(backward *b, tc_node *node) {
     tc_arena *arena = b->pool.arena;
-    tc_grad g = new_grad(b);
+    tc_build g = new_grad(b);
     bool *needed = TC_NEW_ARRAY(arena, bool, node->n_inputs + 1), any = false;
     tc_value **douts = TC_NEW_ARRAY(arena, tc_value *, node->n_outputs + 4); /* builders may add results */
     if (!reads_needed(b, node, needed))
@@ -179,23 +179,25 @@ static tc_status node_backward(backward *b, tc_node *node) {
     }
     if (!any)
         return TC_OK;
-    g.node = node;
-    g.label = tc_node_label(node);
-    g.douts = douts;
-    g.needed = needed;
-    g.dins = TC_NEW_ARRAY(arena, tc_value *, node->n_inputs + 1);
+    tc_gradient task = {.node = node,
+                        .douts = douts,
+                        .needed = needed,
+                        .dins = TC_NEW_ARRAY(arena, tc_value *, node->n_inputs + 1),
+                        .train_padding = b->env->options->train_padding};
+    g.label = grad_label(b, tc_node_label(node));
+    g.of = &task;
     bool found = false;
     TC_TRY(tc_gradient_apply(b->env, b->rules, &g, &found));
     if (!found)
         return refuse_form(b->env->ctx, node);
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (needed[i] && g.dins[i])
-            contribute(b, tc_input(node, i), g.dins[i]);
+        if (needed[i] && task.dins[i])
+            contribute(b, tc_input(node, i), task.dins[i]);
     return TC_OK;
 }
 
 static tc_status all_nodes_backward(backward *b, tc_value *loss) {
-    tc_grad g = new_grad(b);
+    tc_build g = new_grad(b);
     tc_value *seed;
     TC_TRY(tc_loss_seed(b->env, &g, loss, &seed));
     contribute(b, loss, seed);
@@ -218,29 +220,29 @@ static const tc_torch_name *torch_name_of(const backward *b, const tc_value *wei
     return name && name->layout != TC_TORCH_ROWS ? name : NULL;
 }
 
-static tc_value *in_layout(tc_grad *g, tc_torch_layout layout, tc_value *gradient) {
+static tc_value *in_layout(tc_build *g, tc_torch_layout layout, tc_value *gradient) {
     if (layout == TC_TORCH_TRANSPOSED)
         return TC_OP(g, "Transpose", gradient);
     if (layout == TC_TORCH_FLATTENED)
-        return TC_OP(g, "Reshape", gradient, tc_grad_ints(g, (int64_t[]){-1}, 1));
+        return TC_OP(g, "Reshape", gradient, tc_build_ints(g, (int64_t[]){-1}, 1));
     return gradient;
 }
 
 /* Zeros where the value changes nothing. */
-static tc_status gradient_of(backward *b, tc_grad *g, tc_value *value, tc_value **out_gradient) {
+static tc_status gradient_of(backward *b, tc_build *g, tc_value *value, tc_value **out_gradient) {
     TC_TRY(collect(b, value, out_gradient));
     if (!*out_gradient)
-        *out_gradient = tc_grad_zeros(g, tc_grad_shape(g, value), tc_value_dtype(value));
+        *out_gradient = tc_build_zeros(g, tc_build_shape(g, value), tc_value_dtype(value));
     return g->status;
 }
 
 static tc_status add_gradient_output(backward *b, tc_value *weight) {
     tc_ctx *ctx = b->env->ctx;
-    tc_grad g = new_grad(b);
+    tc_build g = new_grad(b);
     tc_value *gradient;
     const tc_torch_name *torch = torch_name_of(b, weight);
     const char *wanted = tc_arena_printf(b->pool.arena, "%s_grad", torch ? torch->name : weight->name);
-    g.label = weight->name;
+    g.label = grad_label(b, weight->name);
     TC_TRY(gradient_of(b, &g, weight, &gradient));
     if (torch)
         gradient = in_layout(&g, torch->layout, gradient);
@@ -308,8 +310,8 @@ tc_status tc_gradients_of(tc_pass_env *env, tc_rule_set *rules, tc_graph *graph,
     const tc_node *end = graph->last;
     tc_status status = all_nodes_backward(&b, y);
     for (size_t i = 0; i < n_xs && status == TC_OK; i++) {
-        tc_grad g = new_grad(&b);
-        g.label = xs[i]->name;
+        tc_build g = new_grad(&b);
+        g.label = grad_label(&b, xs[i]->name);
         status = gradient_of(&b, &g, xs[i], &out_gradients[i]);
     }
     mark_behind(end ? end->next : graph->first);

@@ -10,8 +10,8 @@
  * Of the loss of a training graph, where terms count differently, each is multiplied by a graph input (1 where nothing
  * is bound), which who trains sets. Of every scalar of a graph for evaluation, terms and counts become outputs. */
 #include "passes/canonical/canonical.h"
-#include "choose_loss.h"
-#include "passes/canonical/insert.h"
+#include "passes/weights/choose_loss.h"
+#include "compiler/build/build.h"
 #include "compiler/memory/roles.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
@@ -36,7 +36,7 @@ typedef struct counting {
     tc_graph *graph;
     const uint8_t *depends; /* by value id, of values that were there before */
     uint32_t n_depends;
-    tc_grad g; /* makes nodes at the end of the graph */
+    tc_build g; /* makes nodes at the end of the graph */
     term *terms;
     size_t n, cap;
     const tc_node *unknown; /* the first whose count is not known */
@@ -167,8 +167,8 @@ static term operand(const term *t, tc_node *node, uint32_t index) {
 }
 
 static void scale_by(counting *c, term *t, const char *op, tc_value *by) {
-    tc_value *scale = t->scale ? t->scale : tc_grad_scalar(&c->g, TC_FLOAT, 1);
-    t->scale = TC_OP(&c->g, op, scale, tc_grad_cast(&c->g, by, TC_FLOAT));
+    tc_value *scale = t->scale ? t->scale : tc_build_scalar(&c->g, TC_FLOAT, 1);
+    t->scale = TC_OP(&c->g, op, scale, tc_build_cast(&c->g, by, TC_FLOAT));
 }
 
 /* --- counts ----------------------------------------------------------------------------------- */
@@ -176,26 +176,26 @@ static void scale_by(counting *c, term *t, const char *op, tc_value *by) {
 static tc_value *total(counting *c, tc_value *x) {
     tc_node *sum = TC_BEGIN(&c->g, "ReduceSum", x);
     tc_attr_set_int(sum, "keepdims", 0);
-    return tc_grad_cast(&c->g, tc_grad_finish(&c->g, sum), TC_FLOAT);
+    return tc_build_cast(&c->g, tc_build_finish(&c->g, sum), TC_FLOAT);
 }
 
-static tc_value *size_of(counting *c, tc_value *x) { return tc_grad_cast(&c->g, TC_OP(&c->g, "Size", x), TC_FLOAT); }
+static tc_value *size_of(counting *c, tc_value *x) { return tc_build_cast(&c->g, TC_OP(&c->g, "Size", x), TC_FLOAT); }
 
 /* Of labels that are not ignored, or the sum of their weights: in the form in which restore_smoothing.c has it. */
 static tc_value *count_labels(counting *c, const tc_node *node, tc_value *labels, tc_value *weights) {
-    tc_grad *g = &c->g;
+    tc_build *g = &c->g;
     tc_value *ignored = NULL, *each = NULL;
     if (tc_attr_find(node, "ignore_index"))
-        ignored = TC_OP(g, "Equal", labels, tc_grad_like(g, labels, (double)tc_attr_int(node, "ignore_index", 0)));
+        ignored = TC_OP(g, "Equal", labels, tc_build_like(g, labels, (double)tc_attr_int(node, "ignore_index", 0)));
     if (!ignored && !weights)
         return size_of(c, labels);
     if (weights)
         each = TC_OP(g, "Gather", weights,
-                     ignored ? TC_OP(g, "Where", ignored, tc_grad_like(g, labels, 0), labels) : labels);
+                     ignored ? TC_OP(g, "Where", ignored, tc_build_like(g, labels, 0), labels) : labels);
     if (!ignored)
         return total(c, each);
-    each = each ? each : tc_grad_scalar(g, TC_FLOAT, 1);
-    return total(c, TC_OP(g, "Where", ignored, tc_grad_like(g, each, 0), each));
+    each = each ? each : tc_build_scalar(g, TC_FLOAT, 1);
+    return total(c, TC_OP(g, "Where", ignored, tc_build_like(g, each, 0), each));
 }
 
 /* Scores, or X and W of the last product; then labels, bias, weights. */
@@ -235,8 +235,8 @@ static tc_value *without_guard(tc_value *value) {
         const tc_node *node = made->producer;
         if (!tc_node_is(node, "", guards[i]))
             continue;
-        bool turned = !tc_grad_known_number(tc_input(node, 1), &bound);
-        if ((!turned && bound <= 1) || (turned && tc_grad_known_number(tc_input(node, 0), &bound) && bound <= 1))
+        bool turned = !tc_build_known_number(tc_input(node, 1), &bound);
+        if ((!turned && bound <= 1) || (turned && tc_build_known_number(tc_input(node, 0), &bound) && bound <= 1))
             return tc_input(node, turned ? 1 : 0);
     }
     return value;
@@ -270,7 +270,7 @@ static tc_value *meant(counting *c, tc_value *value) {
 
 /* y, or y times the elements that it is a mean of. */
 static tc_value *times(counting *c, tc_value *y, tc_value *of) {
-    y = tc_grad_cast(&c->g, y, TC_FLOAT);
+    y = tc_build_cast(&c->g, y, TC_FLOAT);
     return of ? TC_OP(&c->g, "Mul", y, size_of(c, of)) : y;
 }
 
@@ -331,14 +331,14 @@ static void weigh_sum(counting *c, term t, tc_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         term x = operand(&t, node, i);
         if (i > 0 && strcmp(node->op_type, "Sub") == 0)
-            scale_by(c, &x, "Mul", tc_grad_like(&c->g, t.value, -1));
+            scale_by(c, &x, "Mul", tc_build_like(&c->g, t.value, -1));
         weigh(c, x);
     }
 }
 
 static void weigh_negative(counting *c, term t, tc_node *node) {
     term x = operand(&t, node, 0);
-    scale_by(c, &x, "Mul", tc_grad_like(&c->g, t.value, -1));
+    scale_by(c, &x, "Mul", tc_build_like(&c->g, t.value, -1));
     weigh(c, x);
 }
 
@@ -348,7 +348,7 @@ static void weigh_same(counting *c, term t, tc_node *node) { weigh(c, operand(&t
 static void weigh_choice(counting *c, term t, tc_node *node) {
     double number;
     for (uint32_t i = 1; i < 3; i++)
-        if (tc_grad_known_number(tc_input(node, 3 - i), &number) && number == 0)
+        if (tc_build_known_number(tc_input(node, 3 - i), &number) && number == 0)
             return weigh(c, operand(&t, node, i));
     add_unknown(c, t, node);
 }
@@ -461,7 +461,7 @@ static void weigh_stack(counting *c, term t, tc_node *node) {
         term x = operand(&t, node, i);
         x.weights = NULL;
         if (t.weights)
-            scale_by(c, &x, "Mul", TC_OP(&c->g, "Gather", t.weights, tc_grad_ints(&c->g, &(int64_t){i}, 1)));
+            scale_by(c, &x, "Mul", TC_OP(&c->g, "Gather", t.weights, tc_build_ints(&c->g, &(int64_t){i}, 1)));
         weigh(c, x);
     }
 }
@@ -498,7 +498,7 @@ static void weigh(counting *c, term t) {
     tc_node *node = t.value ? t.value->producer : NULL;
     double number;
     if (!depends(c, t.value, OF_DATA)) {
-        if (tc_grad_known_number(t.value, &number) && number == 0)
+        if (tc_build_known_number(t.value, &number) && number == 0)
             return;
         t.is_fixed = true;
         add_term(c, t);
@@ -519,7 +519,7 @@ static bool is_same(const tc_value *a, const tc_value *b, int depth) {
     double x, y;
     if (a == b || !a || !b || depth == 0)
         return a == b;
-    if (tc_grad_known_number(a, &x) && tc_grad_known_number(b, &y) && tc_value_dtype(a) == tc_value_dtype(b))
+    if (tc_build_known_number(a, &x) && tc_build_known_number(b, &y) && tc_value_dtype(a) == tc_value_dtype(b))
         return x == y;
     const tc_node *m = a->producer, *n = b->producer;
     if (!m || !n || m->n_inputs != n->n_inputs || a->out_index != b->out_index || !tc_can_merge(m) || !tc_same_op(m, n))
@@ -565,8 +565,7 @@ static tc_status add_factor(counting *c, const tc_value *score, const term *t, s
     tc_graph_add_input(graph, factor);
     tc_graph_add_initializer(graph, factor, tc_tensor_scalar(graph->model, TC_FLOAT, 1));
     tc_insert_begin(&insert, c->env->ctx, c->env->ctx->arena, t->user);
-    insert.g.forward = true;
-    tc_value *by = tc_grad_cast(&insert.g, factor, tc_value_dtype(t->value)), *zero = tc_grad_like(&insert.g, by, 0);
+    tc_value *by = tc_build_cast(&insert.g, factor, tc_value_dtype(t->value)), *zero = tc_build_like(&insert.g, by, 0);
     tc_value *kept = TC_OP(&insert.g, "Where", TC_OP(&insert.g, "Greater", by, zero), t->value, zero);
     tc_value *weighed = TC_OP(&insert.g, "Mul", kept, by);
     TC_TRY(tc_insert_end(&insert));
@@ -592,7 +591,7 @@ static tc_status show_term(counting *c, const tc_value *score, const term *t, si
     tc_counted names = {0};
     tc_value *value = t->value;
     if (t->scale)
-        value = TC_OP(&c->g, "Mul", value, tc_grad_cast(&c->g, t->scale, tc_value_dtype(value)));
+        value = TC_OP(&c->g, "Mul", value, tc_build_cast(&c->g, t->scale, tc_value_dtype(value)));
     TC_TRY(show(c, value, "part", at, score, &names.part));
     TC_TRY(show(c, t->count, "count", at, score, &names.count));
     TC_TRY(show(c, t->behind_guard, "behind", at, score, &names.behind_guard));
@@ -645,9 +644,9 @@ tc_status tc_pass_counts(tc_pass_env *env, tc_model *model) {
     if (env->options->counting == TC_COUNT_NOT)
         return TC_OK;
     TC_TRY(tc_infer_graph(env->ctx, graph));
-    tc_grad_pool pool = {arena, tc_map_create(arena)};
+    tc_build_pool pool = {arena, tc_map_create(arena)};
     counting c = {.env = env, .graph = graph, .depends = find_dependences(arena, graph), .n_depends = model->next_id};
-    c.g = (tc_grad){.ctx = env->ctx, .model = model, .graph = graph, .pool = &pool, .label = "counts", .forward = true};
+    c.g = (tc_build){.ctx = env->ctx, .model = model, .graph = graph, .pool = &pool, .label = "counts"};
     if (env->options->counting == TC_COUNT_SHARE) {
         loss = tc_unambiguous_loss(env->options, graph);
         TC_TRY(loss ? count_score(&c, loss) : TC_OK);

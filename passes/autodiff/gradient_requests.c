@@ -18,12 +18,6 @@ bool tc_has_requests(const tc_graph *graph) {
     return false;
 }
 
-tc_status tc_refuse_request(tc_ctx *ctx, const tc_node *node) {
-    tc_error(ctx, TC_UNSUPPORTED, node, "a Gradient is not computed, but compiled: it asks for a backward pass");
-    tc_hint(ctx, "compile the file with tempoc, by a recipe that has the pass autodiff");
-    return TC_UNSUPPORTED;
-}
-
 typedef struct request {
     tc_pass_env *env;
     tc_node *node;

@@ -2,16 +2,13 @@
  * the backward pass of autodiff. */
 #ifndef TC_GRADIENT_REQUESTS_H
 #define TC_GRADIENT_REQUESTS_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "passes/rules/rules.h"
 
 bool tc_has_requests(const tc_graph *graph);
 /* Puts the nodes of the backward pass in the place of each, in order, so that one may ask for gradients of another's.
  * Marks roles, fills the summary's list of what is trained. Types must be known; `rules`: with all gradient rules. */
 tc_status tc_answer_requests(tc_pass_env *env, tc_rule_set *rules, tc_graph *graph);
-
-/* TC_UNSUPPORTED, with an error: nobody has answered it. */
-tc_status tc_refuse_request(tc_ctx *ctx, const tc_node *node);
 
 /* Appends the nodes that compute the gradients of the sum of y's elements with regard to values that no node, or a
  * StopGradient, makes: a value of its shape for each. autodiff.c */

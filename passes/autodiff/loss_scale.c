@@ -26,7 +26,7 @@ static tc_status scale_input(tc_pass_env *env, tc_graph *graph, tc_value **out_s
 
 static bool is_row(const tc_type *type) { return type->rank == 1 && tc_dim_equal(type->dims[0], tc_dim_const(1)); }
 
-static tc_value *one(tc_grad *g, const tc_value *loss) {
+static tc_value *one(tc_build *g, const tc_value *loss) {
     int64_t one_dim = 1;
     tc_tensor *number = tc_tensor_scalar(g->model, loss->type->dtype, 1);
     if (is_row(loss->type))
@@ -34,22 +34,22 @@ static tc_value *one(tc_grad *g, const tc_value *loss) {
     return tc_constant(g->graph, tc_arena_printf(g->pool->arena, "%s_seed", loss->name), number);
 }
 
-static tc_status scale_of(tc_pass_env *env, tc_grad *g, const tc_value *loss, tc_value **out_seed) {
+static tc_status scale_of(tc_pass_env *env, tc_build *g, const tc_value *loss, tc_value **out_seed) {
     TC_TRY(scale_input(env, g->graph, out_seed));
-    *out_seed = tc_grad_cast(g, *out_seed, loss->type->dtype);
+    *out_seed = tc_build_cast(g, *out_seed, loss->type->dtype);
     if (is_row(loss->type))
-        *out_seed = tc_grad_reshape(g, *out_seed, tc_grad_int(g, 1));
+        *out_seed = tc_build_reshape(g, *out_seed, tc_build_int(g, 1));
     return g->status;
 }
 
-tc_status tc_loss_seed(tc_pass_env *env, tc_grad *g, tc_value *loss, tc_value **out_seed) {
-    g->label = loss->name;
+tc_status tc_loss_seed(tc_pass_env *env, tc_build *g, tc_value *loss, tc_value **out_seed) {
+    g->label = tc_arena_printf(g->pool->arena, "%s_grad", loss->name);
     if (tc_scales_loss(env->options))
         TC_TRY(scale_of(env, g, loss, out_seed));
     else
         *out_seed = one(g, loss);
     if (loss->type->rank != 0 && !is_row(loss->type))
-        *out_seed = tc_grad_expand_like(g, *out_seed, loss);
+        *out_seed = tc_build_expand_like(g, *out_seed, loss);
     return g->status;
 }
 

@@ -2,7 +2,7 @@
  * autodiff asks; behind it none is left. */
 #ifndef TC_STOP_GRADIENT_H
 #define TC_STOP_GRADIENT_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 /* What readers of a value read in its place where the gradient stops; made at the first call. */
 tc_value *tc_stopped(tc_pass_env *env, tc_value *value);

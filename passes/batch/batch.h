@@ -3,7 +3,7 @@
  * number still. */
 #ifndef TC_BATCH_H
 #define TC_BATCH_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 typedef struct tc_batch {
     tc_pass_env *env;

@@ -5,7 +5,6 @@
  * calls write every output slot; R4 no absent operand reaches LayerNormalization; R5 no overloads; R6 attributes that
  * are lists have defaults. */
 #include "bodies.h"
-#include "passes/autodiff/gradient_requests.h"
 #include "compiler/text/text.h"
 #include "passes/rules/rules.h"
 #include <stdarg.h>
@@ -181,6 +180,12 @@ static void write_defaults(tc_node *node, const tc_function *function) {
     for (size_t i = 0; i < function->n_defaults; i++)
         if (!tc_attr_find(node, function->defaults[i].name) && reads_attr(function->body, function->defaults[i].name))
             tc_attr_copy(node, &function->defaults[i]);
+}
+
+tc_status tc_refuse_request(tc_ctx *ctx, const tc_node *node) {
+    tc_error(ctx, TC_UNSUPPORTED, node, "a Gradient is not computed, but compiled: it asks for a backward pass");
+    tc_hint(ctx, "compile the file with tempoc, by a recipe that has the pass autodiff");
+    return TC_UNSUPPORTED;
 }
 
 /* A node that is named after its function keeps that function. The plain name of the op does not count: it may be that

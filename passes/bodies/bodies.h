@@ -4,7 +4,7 @@
 #ifndef TC_BODIES_H
 #define TC_BODIES_H
 #include "compiler/ir/ops.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 /* A body in the making: `name` is the op type with the variant's suffix, complete when tc_body_begin is called. */
 typedef struct tc_body {
@@ -47,4 +47,10 @@ const char *tc_variant_last_axis(const tc_node *node);
 #include "bodies.def"
 #undef FORMS_BODY
 #undef MADE_BODY
+
+/* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none.
+ * bodies.c */
+tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);
+/* TC_UNSUPPORTED, with an error: nobody has answered it. */
+tc_status tc_refuse_request(tc_ctx *ctx, const tc_node *node);
 #endif

@@ -2,6 +2,8 @@
  * changes. Else a schedule is searched whose live bytes fit, made a graph in a clone, and the runtime asked for the
  * arena that it really takes; should that be more, the search goes on for less (budget_rounds.c). What is written was
  * read back and counted again. No pass behind this one may merge equal nodes. */
+#include "passes/rules/rules.h"
+#include "compiler/base/clock.h"
 #include "budget_begin.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"

@@ -14,7 +14,7 @@
 #define TC_BUDGET_H
 #include "compiler/remat/remat_search.h"
 #include "passes/variants/forms.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "node_cost.h"
 
 #define TC_BUDGET_ALIGN 64 /* of buffers: tempo-run's */

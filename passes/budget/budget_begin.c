@@ -1,5 +1,6 @@
 /* budget_begin.c: what a search begins with. The passes of a recipe that make a graph keep less are left to the search,
  * which may do better for the budget at hand: it gets the graph before them, and their forms to choose from. */
+#include "passes/bodies/bodies.h"
 #include "budget_begin.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
@@ -15,11 +16,11 @@ static tc_status run_deferred(tc_pass_env *env, tc_model *model) {
     tc_status status = TC_OK;
     options.memory_budget = NULL;
     own.options = &options;
-    if (env->deferred & TC_FORMS_TILE) {
+    if (env->deferred & TC_DEFER_TILE) {
         env->ctx->pass = "tile";
         status = tc_pass_tile(&own, model);
     }
-    if (status == TC_OK && env->deferred & TC_FORMS_LEAN) {
+    if (status == TC_OK && env->deferred & TC_DEFER_LEAN) {
         env->ctx->pass = "lean";
         status = tc_pass_lean(&own, model);
     }
@@ -33,7 +34,7 @@ tc_status tc_budget_begin(tc_pass_env *env, tc_arena *arena, tc_model *model, tc
     *out_begin = (tc_beginning){.model = model, .kind = kind};
     if (kind == TC_BEGIN_RECIPE)
         TC_TRY(run_deferred(env, model));
-    else if (env->deferred & TC_FORMS_LEAN)
+    else if (env->deferred & TC_DEFER_LEAN)
         TC_TRY(tc_lean_rule(env, model, "attention_signed"));
     TC_TRY(tc_infer_graph(env->ctx, model->graph));
     return tc_budget_foresee(env, arena, model, &out_begin->memories, &out_begin->footprint);

@@ -1,7 +1,7 @@
 /* budget_names.h: which nodes an expression of --save or --recompute names. */
 #ifndef TC_BUDGET_NAMES_H
 #define TC_BUDGET_NAMES_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include <regex.h>
 
 /* An extended regular expression of POSIX. It is held: a call that ends early frees it, too. */

@@ -41,7 +41,7 @@ static tc_status check_names(tc_ctx *ctx, const char *option, const char *const 
     return TC_OK;
 }
 
-tc_status tc_budget_check_options(tc_ctx *ctx, const tc_options *options) {
+tc_status tc_check_budget(tc_ctx *ctx, const tc_options *options) {
     tc_budget_spec spec;
     if (options->memory_budget)
         TC_TRY(tc_budget_parse(ctx, options->memory_budget, &spec));

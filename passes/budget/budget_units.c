@@ -2,7 +2,7 @@
  * attributes on the same operands is the same unit, so that the copies of the pass `lean`, or of an earlier plan, are
  * one thing that runs several times. */
 #include "passes/canonical/canonical.h"
-#include "passes/autodiff/choose_loss.h"
+#include "passes/weights/choose_loss.h"
 #include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
 #include "budget.h"

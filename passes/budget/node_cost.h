@@ -6,7 +6,7 @@
  * Integer arithmetic, the same on every machine. Views, shape arithmetic and what is known before a run cost 0. */
 #ifndef TC_NODE_COST_H
 #define TC_NODE_COST_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 typedef struct tc_costs tc_costs;
 

@@ -1,15 +1,7 @@
 /* canonical.h: the parts of canonicalize, one file each. Every part returns how many changes it made. */
 #ifndef TC_CANONICAL_H
 #define TC_CANONICAL_H
-#include "passes/pipeline/pass.h"
-
-/* Whether the tensor may be trained: a float initializer that is a parameter, or, where nobody says, one of two or more
- * elements. Its elements are not constants to compute with, and two of them are never merged. Tensors of Constant nodes
- * are constants whatever their size. */
-static inline bool tc_may_be_trained(const tc_value *value) {
-    return value->init && tc_dtype_is_float(value->init->dtype) &&
-           (value->learned == TC_LEARNED_YES || (value->learned == TC_LEARNED_UNKNOWN && value->init->count > 1));
-}
+#include "passes/pass/pass.h"
 
 /* What the pass canonicalize does; without `merge`, nodes that compute the same stay apart. canonicalize.c */
 tc_status tc_canonicalize(tc_pass_env *env, tc_graph *graph, bool merge);
@@ -22,9 +14,6 @@ void tc_make_constant(tc_value *value, const tc_tensor *tensor);
 uint32_t tc_fold_constants(tc_graph *graph);
 /* Computed integers that equal a dim of a graph input are read from that input: one Shape for each dim. fold.c */
 uint32_t tc_fold_dims(tc_graph *graph);
-/* Loops that reduce rows bag by bag become reductions of all bags (bags.h); types must be inferred, and are afterwards.
- * bags.c */
-tc_status tc_lower_bags(tc_pass_env *env, tc_graph *graph, uint32_t *out_changes);
 /* Sequences whose items are known become Split and Concat. The caller infers types again. sequences.c */
 uint32_t tc_lower_sequences(tc_graph *graph);
 /* Removes nodes that do nothing, joins chains of one kind, and chooses one spelling where only shapes tell which.

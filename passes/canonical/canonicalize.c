@@ -2,6 +2,7 @@
  * repeat another are removed, canonical.rules rewrites idioms. No result changes by a bit, with two exceptions: x * x
  * for x ^ 2, which may be a last bit better, and rules marked inexact, which are off by default. The pass runs to a
  * fixpoint: a second run changes nothing. */
+#include "passes/bags/bags.h"
 #include "compiler/shape/shape.h"
 #include "compiler/inline/unroll.h"
 #include "canonical.h"

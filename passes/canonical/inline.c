@@ -1,8 +1,9 @@
 /* inline.c: calls of model-local functions become the functions' bodies, so that shapes, rules and gradients see plain
  * ops. Exporters write functions for their own helper ops; ops of ai.tempo in a file that tempoc wrote keep their
  * functions, since the table of ops knows them. The functions that are no longer called go. */
+#include "passes/draws/draws.h"
 #include "compiler/ir/ops.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 #define CALL_LIMIT 1000000 /* calls replaced in one model; nested functions multiply */
 

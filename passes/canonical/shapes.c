@@ -7,14 +7,15 @@
 #include "compiler/ir/verify.h"
 #include "compiler/cli/ways_around.h"
 #include "passes/batch/batch.h"
-#include "passes/autodiff/choose_loss.h"
-#include "passes/pipeline/pass.h"
-#include "passes/torch/restore/soft_labels.h"
+#include "passes/weights/choose_loss.h"
+#include "passes/pass/pass.h"
+#include "passes/torch/metadata/soft_labels.h"
 #include <string.h>
 
 #define UNKNOWN_LIMIT 20 /* unknown ops told at once */
 
-tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, int64_t *out_value) {
+/* NAME=VALUE of --dim, VALUE >= 0; TC_USAGE else. */
+static tc_status dim_option(tc_ctx *ctx, const char *text, const char **out_name, int64_t *out_value) {
     const char *equals = strrchr(text, '=');
     if (equals == NULL || equals == text || !tc_parse_whole(equals + 1, out_value) || *out_value < 0) {
         tc_status status = tc_error(ctx, TC_USAGE, NULL, "--dim=%s: expected NAME=VALUE", tc_quote(ctx, text));
@@ -22,6 +23,15 @@ tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, in
         return status;
     }
     *out_name = tc_arena_strndup(ctx->arena, text, (size_t)(equals - text));
+    return TC_OK;
+}
+
+tc_status tc_check_dims(tc_ctx *ctx, const tc_options *options) {
+    for (size_t i = 0; i < options->n_dims; i++) {
+        const char *name = NULL;
+        int64_t value = 0;
+        TC_TRY(dim_option(ctx, options->dims[i], &name, &value));
+    }
     return TC_OK;
 }
 
@@ -127,9 +137,9 @@ static tc_status bind_dims(tc_pass_env *env, tc_model *model) {
     tc_ctx *ctx = env->ctx;
     tc_map *given = tc_map_create(ctx->arena);
     for (size_t i = 0; i < env->options->n_dims; i++) {
-        const char *name;
-        int64_t value;
-        TC_TRY(tc_dim_option(ctx, env->options->dims[i], &name, &value));
+        const char *name = NULL;
+        int64_t value = 0;
+        TC_TRY(dim_option(ctx, env->options->dims[i], &name, &value));
         const int64_t *before = tc_map_get(given, name);
         if (before && *before != value)
             return tc_error(ctx, TC_USAGE, NULL, "--dim: '%s' is given as %lld and as %lld", tc_quote(ctx, name),

@@ -1,6 +1,7 @@
 /* simplify.c: what canonical.rules cannot say because it takes shapes or permutations to tell: nodes that change
  * nothing, chains of Transpose, of views and of Cast, targets of Reshape, Dropout outside of training. One table row
  * per op. */
+#include "passes/draws/draws.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "canonical.h"

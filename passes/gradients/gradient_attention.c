@@ -11,11 +11,11 @@
 enum { Q, KT, V, BIAS, MASK, RATIO, SEED };
 
 /* P, the dropped map and the flags are operands of nothing but the backward pass. */
-static bool check_results(tc_grad *g) {
-    for (uint32_t i = 1; i < g->node->n_outputs; i++)
-        if (g->douts[i])
+static bool check_results(tc_build *g) {
+    for (uint32_t i = 1; i < g->of->node->n_outputs; i++)
+        if (g->of->douts[i])
             tc_grad_refuse(g, "the loss depends on its result %u", (unsigned)i);
-    if (tc_attr_int(g->node, "signed", 0) != 0)
+    if (tc_attr_int(g->of->node, "signed", 0) != 0)
         tc_grad_refuse(g, "it keeps flags in the signs of P");
     return g->status == TC_OK;
 }
@@ -23,8 +23,8 @@ static bool check_results(tc_grad *g) {
 /* The gradient op over P and what dropout left, with these results: dQ, dK^T, dV, dS. A finite number in place of
  * masked scores leaves them a share of P, all of it in rows with nothing else; but the products don't reach them, so
  * the op has to know the mask. */
-static tc_node *gradient_node(tc_grad *g, const bool wanted[4]) {
-    tc_node *node = g->node;
+static tc_node *gradient_node(tc_build *g, const bool wanted[4]) {
+    tc_node *node = g->of->node;
     tc_value *ratio = tc_input(node, RATIO), *p = tc_grad_result(g, 1, "p"), *dropped = NULL, *keep = NULL;
     if (ratio) {
         dropped = tc_grad_result(g, 2, "dropped");
@@ -37,52 +37,54 @@ static tc_node *gradient_node(tc_grad *g, const bool wanted[4]) {
     bool first = tc_attr_int(node, "bias_first", 0) != 0;
     bool masked = tc_input(node, MASK) && (wanted[0] || wanted[1] || (first && wanted[3])) &&
                   isfinite(tc_attr_float(node, "fill", -INFINITY));
-    tc_value *operands[] = {g->douts[0], tc_input(node, Q),   tc_input(node, KT), tc_input(node, V), p, dropped, keep,
-                            ratio,       tc_input(node, MASK)};
-    tc_node *grad = tc_grad_node_with(g, TC_TEMPO_DOMAIN, "DotProductAttentionGrad",
-                                      masked  ? 9
-                                      : ratio ? 8
-                                              : 5,
-                                      operands, n, wanted);
+    tc_value *operands[] = {
+        g->of->douts[0], tc_input(node, Q),   tc_input(node, KT), tc_input(node, V), p, dropped, keep,
+        ratio,           tc_input(node, MASK)};
+    tc_node *grad = tc_build_node_with(g, TC_TEMPO_DOMAIN, "DotProductAttentionGrad",
+                                       masked  ? 9
+                                       : ratio ? 8
+                                               : 5,
+                                       operands, n, wanted);
     const tc_attr *scale = tc_attr_find(node, "scale");
     if (scale)
         tc_attr_copy(grad, scale);
     if (first)
         tc_attr_copy(grad, tc_attr_find(node, "bias_first"));
-    tc_grad_finish(g, grad);
+    tc_build_finish(g, grad);
     return grad;
 }
 
 /* Of a softcap: the op that makes P again of the operands, and keeps none of it. */
-static tc_node *tiled_node(tc_grad *g, const bool wanted[4]) {
+static tc_node *tiled_node(tc_build *g, const bool wanted[4]) {
     static const char *const attributes[] = {"bias_first", "fill", "guard", "node", "scale", "seed", "softcap"};
-    tc_value *operands[SEED + 2] = {g->douts[0]};
+    tc_value *operands[SEED + 2] = {g->of->douts[0]};
     uint32_t n_operands = 1, n = 0;
     for (uint32_t i = Q; i <= SEED; i++) {
-        operands[i + 1] = tc_input(g->node, i);
+        operands[i + 1] = tc_input(g->of->node, i);
         n_operands = operands[i + 1] ? i + 2 : n_operands;
     }
     for (uint32_t i = 0; i < 4; i++)
         n = wanted[i] ? i + 1 : n;
     tc_node *grad =
-        tc_grad_node_with(g, TC_TEMPO_DOMAIN, "DotProductAttentionTiledGrad", n_operands, operands, n, wanted);
+        tc_build_node_with(g, TC_TEMPO_DOMAIN, "DotProductAttentionTiledGrad", n_operands, operands, n, wanted);
     for (size_t i = 0; i < TC_COUNT(attributes); i++)
-        if (tc_attr_find(g->node, attributes[i]))
-            tc_attr_copy(grad, tc_attr_find(g->node, attributes[i]));
-    tc_grad_finish(g, grad);
+        if (tc_attr_find(g->of->node, attributes[i]))
+            tc_attr_copy(grad, tc_attr_find(g->of->node, attributes[i]));
+    tc_build_finish(g, grad);
     return grad;
 }
 
-void tc_gradient_dot_product_attention(tc_grad *g) {
+void tc_gradient_dot_product_attention(tc_build *g) {
     static const uint32_t operands[] = {Q, KT, V, BIAS};
-    tc_node *node = g->node;
+    tc_node *node = g->of->node;
     if (!check_results(g))
         return;
-    const bool wanted[] = {g->needed[Q], g->needed[KT], g->needed[V], tc_input(node, BIAS) && g->needed[BIAS]};
+    const bool wanted[] = {g->of->needed[Q], g->of->needed[KT], g->of->needed[V],
+                           tc_input(node, BIAS) && g->of->needed[BIAS]};
     bool capped = tc_attr_float(node, "softcap", 0) != 0;
     tc_node *grad = capped ? tiled_node(g, wanted) : gradient_node(g, wanted);
     tc_value *parts[] = {tc_output(grad, 0), tc_output(grad, 1), tc_output(grad, 2), tc_output(grad, 3)};
     for (uint32_t i = 0; i < TC_COUNT(operands); i++)
-        if (parts[i] && g->needed[operands[i]])
-            g->dins[operands[i]] = tc_grad_reduce_like(g, parts[i], tc_input(node, operands[i]));
+        if (parts[i] && g->of->needed[operands[i]])
+            g->of->dins[operands[i]] = tc_grad_reduce_like(g, parts[i], tc_input(node, operands[i]));
 }

@@ -22,8 +22,8 @@ static bool all_ints(const tc_node *node, const char *name, int64_t expected) {
 }
 
 /* False where the windows do not tile the input, or that is not known. */
-static bool read_patches(tc_grad *g, patches *p) {
-    const tc_node *node = g->node;
+static bool read_patches(tc_build *g, patches *p) {
+    const tc_node *node = g->of->node;
     const char *auto_pad = tc_attr_string(node, "auto_pad", "NOTSET");
     size_t n = 0;
     const int64_t *strides = tc_attr_ints(node, "strides", &n);
@@ -35,13 +35,13 @@ static bool read_patches(tc_grad *g, patches *p) {
         return false;
     for (int i = 0; i < p->spatial; i++) {
         int64_t size;
-        if (!tc_grad_static(p->w, i + 2, &p->kernel[i]) || !tc_grad_static(p->x, i + 2, &size) || p->kernel[i] < 1 ||
+        if (!tc_build_static(p->w, i + 2, &p->kernel[i]) || !tc_build_static(p->x, i + 2, &size) || p->kernel[i] < 1 ||
             size % p->kernel[i] != 0 || (strides && (size_t)i < n ? strides[i] : 1) != p->kernel[i])
             return false;
         p->places[i] = size / p->kernel[i];
         p->kernel_size *= p->kernel[i];
     }
-    if (!tc_grad_static(p->w, 0, &p->features) || !tc_grad_static(p->w, 1, &p->channels))
+    if (!tc_build_static(p->w, 0, &p->features) || !tc_build_static(p->w, 1, &p->channels))
         return false;
     p->kernel_size *= p->channels;
     return true;
@@ -66,77 +66,77 @@ static int tile_dims(const patches *p, int64_t *tiled, int64_t *apart, int64_t *
     return rank;
 }
 
-static tc_value *as_matrix(tc_grad *g, tc_value *value, int64_t columns) {
-    return TC_OP(g, "Reshape", value, tc_grad_ints(g, (int64_t[]){-1, columns}, 2));
+static tc_value *as_matrix(tc_build *g, tc_value *value, int64_t columns) {
+    return TC_OP(g, "Reshape", value, tc_build_ints(g, (int64_t[]){-1, columns}, 2));
 }
 
 /* The sum over batch and places for each channel. */
-static tc_value *bias_gradient(tc_grad *g, tc_value *dy) {
+static tc_value *bias_gradient(tc_build *g, tc_value *dy) {
     int64_t axes[TC_MAX_RANK] = {0};
     int rank = tc_grad_rank(g, dy);
     for (int i = 2; i < rank; i++)
         axes[i - 1] = i;
-    return tc_grad_reduce(g, "ReduceSum", dy, axes, rank > 2 ? (size_t)rank - 1 : 1, false);
+    return tc_build_reduce(g, "ReduceSum", dy, axes, rank > 2 ? (size_t)rank - 1 : 1, false);
 }
 
-static void tiles_backward(tc_grad *g, const patches *p) {
+static void tiles_backward(tc_build *g, const patches *p) {
     int64_t tiled[2 * TC_MAX_RANK], apart[2 * TC_MAX_RANK], perm[2 * TC_MAX_RANK], last[TC_MAX_RANK];
     int rank = tile_dims(p, tiled, apart, perm);
     for (int i = 0; i < p->spatial + 1; i++) /* [N, M, places] -> [N, places, M] */
         last[i] = i == 0 ? 0 : i + 1;
     last[p->spatial + 1] = 1;
-    tc_value *rows = as_matrix(g, tc_grad_transpose(g, g->douts[0], last, p->spatial + 2), p->features);
-    if (g->needed[0]) {
+    tc_value *rows = as_matrix(g, tc_build_transpose(g, g->of->douts[0], last, p->spatial + 2), p->features);
+    if (g->of->needed[0]) {
         tc_value *d = TC_OP(g, "MatMul", rows, as_matrix(g, p->w, p->kernel_size));
         int64_t back[2 * TC_MAX_RANK];
         for (int i = 0; i < rank; i++)
             back[perm[i]] = i;
-        d = tc_grad_transpose(g, TC_OP(g, "Reshape", d, tc_grad_ints(g, apart, (size_t)rank)), back, rank);
-        g->dins[0] = tc_grad_reshape(g, d, tc_grad_shape(g, p->x));
+        d = tc_build_transpose(g, TC_OP(g, "Reshape", d, tc_build_ints(g, apart, (size_t)rank)), back, rank);
+        g->of->dins[0] = tc_build_reshape(g, d, tc_build_shape(g, p->x));
     }
-    if (g->needed[1]) {
-        tc_value *tiles = TC_OP(g, "Reshape", p->x, tc_grad_ints(g, tiled, (size_t)rank));
+    if (g->of->needed[1]) {
+        tc_value *tiles = TC_OP(g, "Reshape", p->x, tc_build_ints(g, tiled, (size_t)rank));
         tc_node *product =
-            TC_BEGIN(g, "Gemm", rows, as_matrix(g, tc_grad_transpose(g, tiles, perm, rank), p->kernel_size));
+            TC_BEGIN(g, "Gemm", rows, as_matrix(g, tc_build_transpose(g, tiles, perm, rank), p->kernel_size));
         tc_attr_set_int(product, "transA", 1);
-        g->dins[1] = tc_grad_reshape_like(g, tc_grad_finish(g, product), p->w);
+        g->of->dins[1] = tc_build_reshape_like(g, tc_build_finish(g, product), p->w);
     }
 }
 
-static void windows_backward(tc_grad *g) {
-    tc_value *x = tc_input(g->node, 0), *weight = tc_input(g->node, 1), *dy = g->douts[0];
-    tc_window w = tc_window_read(g, x, tc_output(g->node, 0), weight);
+static void windows_backward(tc_build *g) {
+    tc_value *x = tc_input(g->of->node, 0), *weight = tc_input(g->of->node, 1), *dy = g->of->douts[0];
+    tc_window w = tc_window_read(g, x, tc_output(g->of->node, 0), weight);
     if (g->status != TC_OK)
         return;
-    if (g->needed[0])
-        g->dins[0] = tc_window_spread(g, &w, dy, weight);
-    if (g->needed[1])
-        g->dins[1] = tc_window_weight(g, &w, x, dy);
+    if (g->of->needed[0])
+        g->of->dins[0] = tc_window_spread(g, &w, dy, weight);
+    if (g->of->needed[1])
+        g->of->dins[1] = tc_window_weight(g, &w, x, dy);
 }
 
-void tc_gradient_conv(tc_grad *g) {
+void tc_gradient_conv(tc_build *g) {
     patches p;
     if (read_patches(g, &p))
         tiles_backward(g, &p);
     else
         windows_backward(g);
-    if (tc_input(g->node, 2) && g->needed[2])
-        g->dins[2] = bias_gradient(g, g->douts[0]);
+    if (tc_input(g->of->node, 2) && g->of->needed[2])
+        g->of->dins[2] = bias_gradient(g, g->of->douts[0]);
 }
 
 /* Conv's operand and result change places; the weight is the same. */
-void tc_gradient_conv_transpose(tc_grad *g) {
-    tc_value *x = tc_input(g->node, 0), *weight = tc_input(g->node, 1), *dy = g->douts[0];
-    const char *auto_pad = tc_attr_string(g->node, "auto_pad", "NOTSET");
-    if (tc_attr_find(g->node, "output_shape") || strncmp(auto_pad, "SAME_", 5) == 0)
+void tc_gradient_conv_transpose(tc_build *g) {
+    tc_value *x = tc_input(g->of->node, 0), *weight = tc_input(g->of->node, 1), *dy = g->of->douts[0];
+    const char *auto_pad = tc_attr_string(g->of->node, "auto_pad", "NOTSET");
+    if (tc_attr_find(g->of->node, "output_shape") || strncmp(auto_pad, "SAME_", 5) == 0)
         tc_grad_refuse(g, "its padding follows from output_shape or auto_pad, expected pads");
-    tc_window w = tc_window_read(g, tc_output(g->node, 0), x, weight);
+    tc_window w = tc_window_read(g, tc_output(g->of->node, 0), x, weight);
     if (g->status != TC_OK)
         return;
-    if (g->needed[0])
-        g->dins[0] = tc_window_collect(g, &w, dy, weight);
-    if (g->needed[1])
-        g->dins[1] = tc_window_weight(g, &w, dy, x);
-    if (tc_input(g->node, 2) && g->needed[2])
-        g->dins[2] = bias_gradient(g, dy);
+    if (g->of->needed[0])
+        g->of->dins[0] = tc_window_collect(g, &w, dy, weight);
+    if (g->of->needed[1])
+        g->of->dins[1] = tc_window_weight(g, &w, dy, x);
+    if (tc_input(g->of->node, 2) && g->of->needed[2])
+        g->of->dins[2] = bias_gradient(g, dy);
 }

@@ -16,20 +16,20 @@ typedef struct axis_taps {
 } axis_taps;
 
 typedef struct sampling {
-    tc_grad *g;
+    tc_build *g;
     const char *mode, *padding;
     bool align;
     int n_axes;
     tc_value *one, *half; /* scalars of the type */
 } sampling;
 
-static tc_value *number(const sampling *s, double value) { return tc_grad_like(s->g, s->one, value); }
+static tc_value *number(const sampling *s, double value) { return tc_build_like(s->g, s->one, value); }
 static tc_value *op(const sampling *s, const char *name, tc_value *a, tc_value *b) { return TC_OP(s->g, name, a, b); }
 static tc_value *by(const sampling *s, tc_value *a, double number_b) { return op(s, "Mul", a, number(s, number_b)); }
 
 /* 1 where it holds, else 0. */
 static tc_value *indicator(const sampling *s, tc_value *holds) {
-    return tc_grad_cast(s->g, holds, tc_value_dtype(s->one));
+    return tc_build_cast(s->g, holds, tc_value_dtype(s->one));
 }
 
 /* x held in [0, size - 1], and 1 where it was strictly inside. */
@@ -150,7 +150,7 @@ static tc_value *product(const sampling *s, const axis_taps *axes, int64_t term,
 static tc_value *index_of(const sampling *s, const axis_taps *axes, tc_value *const *sizes, int64_t term) {
     tc_value *at = NULL;
     for (int d = 0; d < s->n_axes; d++) {
-        tc_value *index = tc_grad_cast(s->g, axes[d].index[tap_of(axes, d, s->n_axes, term)], TC_INT64);
+        tc_value *index = tc_build_cast(s->g, axes[d].index[tap_of(axes, d, s->n_axes, term)], TC_INT64);
         at = at ? op(s, "Add", op(s, "Mul", at, sizes[d]), index) : index;
     }
     return at;
@@ -163,14 +163,14 @@ static reads combine(const sampling *s, const axis_taps *axes, tc_value *const *
         r.n *= axes[d].n;
     for (int64_t i = 0; i < r.n; i++)
         parts[i] = index_of(s, axes, sizes, i);
-    r.index = tc_grad_concat(s->g, (size_t)r.n, parts, 1);
+    r.index = tc_build_concat(s->g, (size_t)r.n, parts, 1);
     for (int64_t i = 0; i < r.n; i++)
         parts[i] = product(s, axes, i, -1);
-    r.weight = tc_grad_concat(s->g, (size_t)r.n, parts, 1);
+    r.weight = tc_build_concat(s->g, (size_t)r.n, parts, 1);
     for (int d = 0; d < s->n_axes && axes[d].slope[0]; d++) {
         for (int64_t i = 0; i < r.n; i++)
             parts[i] = product(s, axes, i, d);
-        r.slopes[d] = tc_grad_concat(s->g, (size_t)r.n, parts, 1);
+        r.slopes[d] = tc_build_concat(s->g, (size_t)r.n, parts, 1);
     }
     return r;
 }
@@ -181,82 +181,82 @@ static reads combine(const sampling *s, const axis_taps *axes, tc_value *const *
 static void read_sizes(const sampling *s, tc_value *x, tc_value **out_ints, tc_value **out_numbers) {
     for (int d = 0; d < s->n_axes; d++) {
         int64_t known;
-        out_ints[d] = tc_grad_dims(s->g, x, 2 + d, 3 + d);
-        out_numbers[d] = tc_grad_static(x, 2 + d, &known) ? number(s, (double)known)
-                                                          : tc_grad_cast(s->g, out_ints[d], tc_value_dtype(s->one));
+        out_ints[d] = tc_build_dims(s->g, x, 2 + d, 3 + d);
+        out_numbers[d] = tc_build_static(x, 2 + d, &known) ? number(s, (double)known)
+                                                           : tc_build_cast(s->g, out_ints[d], tc_value_dtype(s->one));
     }
 }
 
 /* The coordinates of the axis in column `column`, [batch, places]. */
-static tc_value *coordinates(tc_grad *g, tc_value *grid, int64_t column) {
+static tc_value *coordinates(tc_build *g, tc_value *grid, int64_t column) {
     return TC_OP(g, "Squeeze",
-                 TC_OP(g, "Slice", grid, tc_grad_int(g, column), tc_grad_int(g, column + 1), tc_grad_int(g, 2)),
-                 tc_grad_int(g, 2));
+                 TC_OP(g, "Slice", grid, tc_build_int(g, column), tc_build_int(g, column + 1), tc_build_int(g, 2)),
+                 tc_build_int(g, 2));
 }
 
 /* [batch, channels, combined * places]: dY once for each read. */
-static tc_value *repeated(tc_grad *g, tc_value *dy, int64_t times) {
+static tc_value *repeated(tc_build *g, tc_value *dy, int64_t times) {
     const int64_t flat[] = {0, 0, -1}, repeats[] = {1, 1, times};
-    return TC_OP(g, "Tile", TC_OP(g, "Reshape", dy, tc_grad_ints(g, flat, 3)), tc_grad_ints(g, repeats, 3));
+    return TC_OP(g, "Tile", TC_OP(g, "Reshape", dy, tc_build_ints(g, flat, 3)), tc_build_ints(g, repeats, 3));
 }
 
-static tc_value *along_axis_two(tc_grad *g, tc_node *node) {
+static tc_value *along_axis_two(tc_build *g, tc_node *node) {
     tc_attr_set_int(node, "axis", 2);
-    return tc_grad_finish(g, node);
+    return tc_build_finish(g, node);
 }
 
-static tc_value *gradient_of_x(tc_grad *g, const reads *r, tc_value *places, tc_value *dy, tc_value *flat_x) {
+static tc_value *gradient_of_x(tc_build *g, const reads *r, tc_value *places, tc_value *dy, tc_value *flat_x) {
     static const int64_t channels[] = {1};
-    tc_value *updates = TC_OP(g, "Mul", dy, tc_grad_unsqueeze(g, r->weight, channels, 1));
-    tc_node *scatter =
-        TC_BEGIN(g, "ScatterElements", tc_grad_zeros(g, tc_grad_shape(g, flat_x), tc_value_dtype(dy)), places, updates);
+    tc_value *updates = TC_OP(g, "Mul", dy, tc_build_unsqueeze(g, r->weight, channels, 1));
+    tc_node *scatter = TC_BEGIN(g, "ScatterElements", tc_build_zeros(g, tc_build_shape(g, flat_x), tc_value_dtype(dy)),
+                                places, updates);
     tc_attr_set_string(scatter, "reduction", "add");
     return along_axis_two(g, scatter);
 }
 
 static tc_value *gradient_of_grid(const sampling *s, const reads *r, tc_value *places, tc_value *dy, tc_value *flat_x) {
     static const int64_t channels[] = {1}, last[] = {-1}, by_read[] = {1};
-    tc_grad *g = s->g;
+    tc_build *g = s->g;
     const int64_t rows[] = {0, r->n, -1};
     tc_value *read = along_axis_two(g, TC_BEGIN(g, "GatherElements", flat_x, places)), *columns[AXES];
-    tc_value *share = tc_grad_reduce(g, "ReduceSum", TC_OP(g, "Mul", read, dy), channels, 1, false);
+    tc_value *share = tc_build_reduce(g, "ReduceSum", TC_OP(g, "Mul", read, dy), channels, 1, false);
     for (int d = 0; d < s->n_axes; d++) {
-        tc_value *terms = TC_OP(g, "Reshape", TC_OP(g, "Mul", share, r->slopes[d]), tc_grad_ints(g, rows, 3));
+        tc_value *terms = TC_OP(g, "Reshape", TC_OP(g, "Mul", share, r->slopes[d]), tc_build_ints(g, rows, 3));
         columns[s->n_axes - 1 - d] =
-            tc_grad_unsqueeze(g, tc_grad_reduce(g, "ReduceSum", terms, by_read, 1, false), last, 1);
+            tc_build_unsqueeze(g, tc_build_reduce(g, "ReduceSum", terms, by_read, 1, false), last, 1);
     }
-    return tc_grad_concat(g, (size_t)s->n_axes, columns, -1);
+    return tc_build_concat(g, (size_t)s->n_axes, columns, -1);
 }
 
-void tc_gradient_grid_sample(tc_grad *g) {
-    tc_value *x = tc_input(g->node, 0), *grid = tc_input(g->node, 1), *sizes[AXES], *numbers[AXES];
+void tc_gradient_grid_sample(tc_build *g) {
+    tc_value *x = tc_input(g->of->node, 0), *grid = tc_input(g->of->node, 1), *sizes[AXES], *numbers[AXES];
     const int rank = tc_grad_rank(g, x);
     sampling s = {.g = g,
-                  .mode = tc_attr_string(g->node, "mode", "linear"),
-                  .padding = tc_attr_string(g->node, "padding_mode", "zeros"),
-                  .align = tc_attr_int(g->node, "align_corners", 0) != 0,
+                  .mode = tc_attr_string(g->of->node, "mode", "linear"),
+                  .padding = tc_attr_string(g->of->node, "padding_mode", "zeros"),
+                  .align = tc_attr_int(g->of->node, "align_corners", 0) != 0,
                   .n_axes = rank - 2};
     if (g->status == TC_OK && (rank < 3 || rank > 5 || (rank == 5 && !strcmp(s.mode, "cubic"))))
         tc_grad_refuse(g, "its operand has rank %d, expected 3 to 5, or 4 at most for cubic", rank);
     if (g->status != TC_OK)
         return;
     const int64_t flat[] = {0, 0, -1}, columns[] = {0, -1, s.n_axes}, channels[] = {1}, one = 1;
-    tc_value *wide = tc_grad_wide(g, TC_OP(g, "Reshape", grid, tc_grad_ints(g, columns, 3)));
-    s.one = tc_grad_like(g, wide, 1);
+    tc_value *wide = tc_build_wide(g, TC_OP(g, "Reshape", grid, tc_build_ints(g, columns, 3)));
+    s.one = tc_build_like(g, wide, 1);
     s.half = number(&s, 0.5);
     read_sizes(&s, x, sizes, numbers);
     axis_taps axes[AXES];
     for (int d = 0; d < s.n_axes; d++)
         axes[d] = taps_of(&s, coordinates(g, wide, s.n_axes - 1 - d), numbers[d]);
     const reads r = combine(&s, axes, sizes);
-    tc_value *flat_x = tc_grad_wide(g, TC_OP(g, "Reshape", x, tc_grad_ints(g, flat, 3)));
-    tc_value *dy = repeated(g, tc_grad_wide(g, g->douts[0]), r.n);
-    tc_value *ones[] = {tc_grad_ints(g, &one, 1), tc_grad_dims(g, x, 1, 2), tc_grad_ints(g, &one, 1)};
-    tc_value *places = TC_OP(g, "Expand", tc_grad_unsqueeze(g, r.index, channels, 1), tc_grad_concat(g, 3, ones, 0));
-    if (g->needed[0])
-        g->dins[0] =
-            tc_grad_cast(g, tc_grad_reshape_like(g, gradient_of_x(g, &r, places, dy, flat_x), x), tc_value_dtype(x));
-    if (g->needed[1] && r.slopes[0])
-        g->dins[1] = tc_grad_cast(g, tc_grad_reshape_like(g, gradient_of_grid(&s, &r, places, dy, flat_x), grid),
-                                  tc_value_dtype(grid));
+    tc_value *flat_x = tc_build_wide(g, TC_OP(g, "Reshape", x, tc_build_ints(g, flat, 3)));
+    tc_value *dy = repeated(g, tc_build_wide(g, g->of->douts[0]), r.n);
+    tc_value *ones[] = {tc_build_ints(g, &one, 1), tc_build_dims(g, x, 1, 2), tc_build_ints(g, &one, 1)};
+    tc_value *places = TC_OP(g, "Expand", tc_build_unsqueeze(g, r.index, channels, 1), tc_build_concat(g, 3, ones, 0));
+    if (g->of->needed[0])
+        g->of->dins[0] =
+            tc_build_cast(g, tc_build_reshape_like(g, gradient_of_x(g, &r, places, dy, flat_x), x), tc_value_dtype(x));
+    if (g->of->needed[1] && r.slopes[0])
+        g->of->dins[1] = tc_build_cast(g, tc_build_reshape_like(g, gradient_of_grid(&s, &r, places, dy, flat_x), grid),
+                                       tc_value_dtype(grid));
 }

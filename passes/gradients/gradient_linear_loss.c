@@ -57,13 +57,13 @@ static void move_before(seed_walk *s, tc_value *value) {
 }
 
 /* What the loss is multiplied with, as an operand of the forward node; NULL: it is 1, or not known there. */
-static tc_value *early_seed(tc_grad *g, tc_value *dloss, bool *out_is_one) {
+static tc_value *early_seed(tc_build *g, tc_value *dloss, bool *out_is_one) {
     double number;
-    *out_is_one = tc_grad_known_number(dloss, &number) && number == 1;
+    *out_is_one = tc_build_known_number(dloss, &number) && number == 1;
     if (*out_is_one)
         return NULL;
-    seed_walk s = {g->node, TC_NEW_ARRAY(g->pool->arena, bool, g->model->next_id), 0};
-    for (const tc_node *node = g->node; node; node = node->next)
+    seed_walk s = {g->of->node, TC_NEW_ARRAY(g->pool->arena, bool, g->model->next_id), 0};
+    for (const tc_node *node = g->of->node; node; node = node->next)
         s.late[node->id] = true;
     if (!is_early(&s, dloss))
         return NULL;
@@ -72,55 +72,55 @@ static tc_value *early_seed(tc_grad *g, tc_value *dloss, bool *out_is_one) {
 }
 
 /* What the losses of rows are multiplied with depends on them: the scores are made again, as a whole. */
-static void gradients_behind(tc_grad *g) {
-    tc_node *node = g->node;
+static void gradients_behind(tc_build *g) {
+    tc_node *node = g->of->node;
     tc_value *x = tc_input(node, X), *w = tc_input(node, W), *bias = tc_input(node, BIAS), *dz;
-    tc_dtype loss_type = tc_value_dtype(g->douts[0]);
+    tc_dtype loss_type = tc_value_dtype(g->of->douts[0]);
     const tc_attr *ignored = tc_attr_find(node, "ignore_index");
     bool trans = tc_attr_int(node, "transB", 0) != 0;
     if (tc_attr_float(node, "label_smoothing", 0) != 0 || tc_attr_find(node, "label_share") ||
         tc_attr_float(node, "z_loss", 0) != 0)
         tc_grad_refuse(g, "what the losses of its rows are multiplied with depends on them");
-    tc_value *flat = tc_grad_int(g, -1), *labels = TC_OP(g, "Reshape", tc_input(node, LABELS), flat);
+    tc_value *flat = tc_build_int(g, -1), *labels = TC_OP(g, "Reshape", tc_input(node, LABELS), flat);
     tc_node *as_rows = TC_BEGIN(g, "Flatten", x);
     tc_attr_set_int(as_rows, "axis", -1);
-    tc_value *rows = tc_grad_finish(g, as_rows), *back = tc_grad_swap_last(g, w);
+    tc_value *rows = tc_build_finish(g, as_rows), *back = tc_grad_swap_last(g, w);
     tc_value *scores = TC_OP(g, "MatMul", rows, trans ? back : w);
     scores = bias ? TC_OP(g, "Add", scores, bias) : scores;
-    scores = loss_type == tc_value_dtype(x) ? scores : tc_grad_cast(g, scores, loss_type);
+    scores = loss_type == tc_value_dtype(x) ? scores : tc_build_cast(g, scores, loss_type);
     tc_node *logs = TC_BEGIN(g, "LogSoftmax", scores);
     tc_attr_set_int(logs, "axis", 1);
     tc_value *weights = tc_input(node, WEIGHTS),
-             *operands[] = {TC_OP(g, "Reshape", g->douts[0], flat), tc_grad_finish(g, logs), labels, weights};
-    tc_node *grad = tc_grad_node(g, TC_TEMPO_DOMAIN, "SoftmaxCrossEntropyLossGrad", weights ? 4 : 3, operands, 1);
+             *operands[] = {TC_OP(g, "Reshape", g->of->douts[0], flat), tc_build_finish(g, logs), labels, weights};
+    tc_node *grad = tc_build_node(g, TC_TEMPO_DOMAIN, "SoftmaxCrossEntropyLossGrad", weights ? 4 : 3, operands, 1);
     tc_attr_set_string(grad, "reduction", "none");
     if (ignored)
         tc_attr_set_int(grad, "ignore_index", ignored->i);
-    dz = tc_grad_finish(g, grad);
-    dz = loss_type == tc_value_dtype(x) ? dz : tc_grad_cast(g, dz, tc_value_dtype(x));
-    if (g->needed[X])
-        g->dins[X] = tc_grad_reshape_like(g, TC_OP(g, "MatMul", dz, trans ? w : back), x);
-    if (g->needed[W] && trans)
-        g->dins[W] = TC_OP(g, "MatMul", tc_grad_swap_last(g, dz), rows);
-    else if (g->needed[W])
-        g->dins[W] = TC_OP(g, "MatMul", tc_grad_swap_last(g, rows), dz);
-    if (bias && g->needed[BIAS])
-        g->dins[BIAS] = tc_grad_reduce(g, "ReduceSum", dz, (int64_t[]){0}, 1, false);
+    dz = tc_build_finish(g, grad);
+    dz = loss_type == tc_value_dtype(x) ? dz : tc_build_cast(g, dz, tc_value_dtype(x));
+    if (g->of->needed[X])
+        g->of->dins[X] = tc_build_reshape_like(g, TC_OP(g, "MatMul", dz, trans ? w : back), x);
+    if (g->of->needed[W] && trans)
+        g->of->dins[W] = TC_OP(g, "MatMul", tc_grad_swap_last(g, dz), rows);
+    else if (g->of->needed[W])
+        g->of->dins[W] = TC_OP(g, "MatMul", tc_grad_swap_last(g, rows), dz);
+    if (bias && g->of->needed[BIAS])
+        g->of->dins[BIAS] = tc_build_reduce(g, "ReduceSum", dz, (int64_t[]){0}, 1, false);
 }
 
-void tc_gradient_linear_loss(tc_grad *g) {
+void tc_gradient_linear_loss(tc_build *g) {
     static const struct {
         uint32_t operand, result;
         const char *name;
     } results[] = {{X, 1, "dx"}, {W, 2, "dw"}, {BIAS, 3, "db"}};
-    tc_node *node = g->node;
+    tc_node *node = g->of->node;
     bool is_one, none = strcmp(tc_attr_string(node, "reduction", "mean"), "none") == 0;
     for (uint32_t i = 1; i < node->n_outputs; i++)
-        if (g->douts[i])
+        if (g->of->douts[i])
             tc_grad_refuse(g, "the loss depends on its result %u", (unsigned)i);
     if (g->status != TC_OK)
         return;
-    tc_value *seed = early_seed(g, g->douts[0], &is_one);
+    tc_value *seed = early_seed(g, g->of->douts[0], &is_one);
     if (none && !is_one && !seed) {
         gradients_behind(g);
         return;
@@ -128,12 +128,12 @@ void tc_gradient_linear_loss(tc_grad *g) {
     if (seed)
         tc_node_set_input(node, DLOSS, seed);
     for (size_t i = 0; i < TC_COUNT(results) && g->status == TC_OK; i++) {
-        if (results[i].operand >= node->n_inputs || !g->needed[results[i].operand])
+        if (results[i].operand >= node->n_inputs || !g->of->needed[results[i].operand])
             continue;
         tc_value *gradient = tc_grad_result(g, results[i].result, results[i].name);
         tc_grad_infer_forward(g);
         if (!seed && !is_one)
-            gradient = TC_OP(g, "Mul", gradient, tc_grad_cast(g, g->douts[0], tc_value_dtype(gradient)));
-        g->dins[results[i].operand] = gradient;
+            gradient = TC_OP(g, "Mul", gradient, tc_build_cast(g, g->of->douts[0], tc_value_dtype(gradient)));
+        g->of->dins[results[i].operand] = gradient;
     }
 }

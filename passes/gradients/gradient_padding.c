@@ -15,19 +15,19 @@ static const struct {
     int64_t row;
 } padded[] = {
 #define PADDING(path, row) {path, row},
-#include "passes/weights/padding.def"
+#include "padding.def"
 #undef PADDING
 };
 
 /* aten.embedding (weight, indices, padding row, scale_grad_by_freq): the row; -1 where there is none. */
-static int64_t padding_of_call(tc_grad *g, const tc_torch_call *call) {
+static int64_t padding_of_call(tc_build *g, const tc_torch_call *call) {
     const char *row = tc_torch_call_is(call, "aten.embedding") ? tc_torch_call_argument(call, 2, "padding_idx") : NULL;
     const char *scaled = row ? tc_torch_call_argument(call, 3, "scale_grad_by_freq") : NULL;
     if (scaled && strcmp(scaled, "True") == 0) {
-        tc_warn(g->ctx, g->node,
+        tc_warn(g->ctx, g->of->node,
                 "PyTorch divides the gradient of each row of %s by how often the batch has the row "
                 "(scale_grad_by_freq); here it is not divided",
-                tc_quote(g->ctx, tc_input(g->node, 0)->name));
+                tc_quote(g->ctx, tc_input(g->of->node, 0)->name));
         tc_hint(g->ctx, "train without scale_grad_by_freq, or divide the gradient's rows");
     }
     return row ? strtoll(row, NULL, 10) : -1;
@@ -68,30 +68,30 @@ static int64_t padding_by_zeros(tc_model *model, const tc_tensor *table) {
     return n == 1 && rows > 1 ? found : -1;
 }
 
-static int64_t padding_of(tc_grad *g) {
+static int64_t padding_of(tc_build *g) {
     tc_torch_call call;
-    if (tc_torch_call_read(g->pool->arena, g->node, &call))
+    if (tc_torch_call_read(g->pool->arena, g->of->node, &call))
         return padding_of_call(g, &call);
-    const tc_value *table = tc_input(g->node, 0);
-    int64_t row = padding_by_path(g->node);
+    const tc_value *table = tc_input(g->of->node, 0);
+    int64_t row = padding_by_path(g->of->node);
     bool by_zeros = row < 0;
     if (by_zeros && table->init)
         row = padding_by_zeros(g->graph->model, table->init);
     if (row < 0)
         return -1;
-    tc_note(g->ctx, g->node, "row %" PRId64 " of %s%s is taken for the padding row, which PyTorch does not train", row,
-            tc_quote(g->ctx, table->name), by_zeros ? ", the only one of zeros," : "");
+    tc_note(g->ctx, g->of->node, "row %" PRId64 " of %s%s is taken for the padding row, which PyTorch does not train",
+            row, tc_quote(g->ctx, table->name), by_zeros ? ", the only one of zeros," : "");
     tc_hint(g->ctx, "--train-padding trains it");
     return row;
 }
 
-tc_value *tc_grad_without_padding(tc_grad *g, tc_value *indices, tc_value *dy) {
-    int64_t row = g->train_padding ? -1 : padding_of(g), after[TC_MAX_RANK];
+tc_value *tc_grad_without_padding(tc_build *g, tc_value *indices, tc_value *dy) {
+    int64_t row = g->of->train_padding ? -1 : padding_of(g), after[TC_MAX_RANK];
     size_t n = 0;
     if (row < 0)
         return dy;
     for (int i = tc_grad_rank(g, indices); i < tc_grad_rank(g, dy); i++)
         after[n++] = i;
-    tc_value *padding = TC_OP(g, "Equal", indices, tc_grad_scalar(g, tc_value_dtype(indices), (double)row));
-    return TC_OP(g, "Where", tc_grad_unsqueeze(g, padding, after, n), tc_grad_like(g, dy, 0), dy);
+    tc_value *padding = TC_OP(g, "Equal", indices, tc_build_scalar(g, tc_value_dtype(indices), (double)row));
+    return TC_OP(g, "Where", tc_build_unsqueeze(g, padding, after, n), tc_build_like(g, dy, 0), dy);
 }

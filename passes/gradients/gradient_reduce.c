@@ -12,67 +12,67 @@ typedef struct reduction {
     size_t n_axes;
 } reduction;
 
-static tc_value *keep_dims(tc_grad *g, const reduction *r, tc_value *value) {
-    bool broadcasts = tc_attr_int(g->node, "keepdims", 1) || tc_value_rank(value) == 0;
-    return broadcasts ? value : tc_grad_unsqueeze(g, value, r->axes, r->n_axes);
+static tc_value *keep_dims(tc_build *g, const reduction *r, tc_value *value) {
+    bool broadcasts = tc_attr_int(g->of->node, "keepdims", 1) || tc_value_rank(value) == 0;
+    return broadcasts ? value : tc_build_unsqueeze(g, value, r->axes, r->n_axes);
 }
 
-static reduction read_reduction(tc_grad *g) {
-    reduction r = {.x = tc_input(g->node, 0)};
+static reduction read_reduction(tc_build *g) {
+    reduction r = {.x = tc_input(g->of->node, 0)};
     int rank = tc_grad_rank(g, r.x);
-    tc_value *axes = tc_input(g->node, 1);
-    if (axes && !tc_grad_known_ints(axes, r.axes, TC_MAX_RANK, &r.n_axes))
+    tc_value *axes = tc_input(g->of->node, 1);
+    if (axes && !tc_build_known_ints(axes, r.axes, TC_MAX_RANK, &r.n_axes))
         tc_grad_refuse(g, "its axes %s are not constant", tc_quote(g->ctx, axes->name));
     for (size_t i = 0; i < r.n_axes; i++)
         r.axes[i] = tc_grad_axis(g, r.axes[i], rank);
-    if (r.n_axes == 0 && !tc_attr_int(g->node, "noop_with_empty_axes", 0))
+    if (r.n_axes == 0 && !tc_attr_int(g->of->node, "noop_with_empty_axes", 0))
         for (; r.n_axes < (size_t)rank; r.n_axes++)
             r.axes[r.n_axes] = (int64_t)r.n_axes;
-    r.dy = keep_dims(g, &r, g->douts[0]);
+    r.dy = keep_dims(g, &r, g->of->douts[0]);
     return r;
 }
 
-static tc_value *kept_y(tc_grad *g, const reduction *r) { return keep_dims(g, r, tc_output(g->node, 0)); }
+static tc_value *kept_y(tc_build *g, const reduction *r) { return keep_dims(g, r, tc_output(g->of->node, 0)); }
 
-void tc_gradient_reduce_sum(tc_grad *g) {
+void tc_gradient_reduce_sum(tc_build *g) {
     reduction r = read_reduction(g);
-    g->dins[0] = tc_grad_expand_like(g, r.dy, r.x);
+    g->of->dins[0] = tc_build_expand_like(g, r.dy, r.x);
 }
 
 /* dy over the number of elements that one result is made of. Where 16 bits cannot hold that number, or it is not known,
  * the quotient is taken in float. */
-static tc_value *over_count(tc_grad *g, const reduction *r) {
+static tc_value *over_count(tc_build *g, const reduction *r) {
     tc_dtype dtype = tc_value_dtype(r->x);
     int64_t dim, count = 1;
     bool known = true;
     for (size_t i = 0; i < r->n_axes; i++) {
-        known = known && tc_grad_static(r->x, (int)r->axes[i], &dim);
+        known = known && tc_build_static(r->x, (int)r->axes[i], &dim);
         count = known ? count * dim : 0;
     }
     bool fits = !tc_dtype_is_half(dtype) || (known && tc_round_float(dtype, (double)count) == (double)count);
-    tc_value *dy = fits ? r->dy : tc_grad_wide(g, r->dy), *number;
+    tc_value *dy = fits ? r->dy : tc_build_wide(g, r->dy), *number;
     if (known) {
-        number = tc_grad_like(g, dy, (double)count);
+        number = tc_build_like(g, dy, (double)count);
     } else {
-        tc_value *dims = TC_OP(g, "Gather", tc_grad_shape(g, r->x), tc_grad_ints(g, r->axes, r->n_axes));
+        tc_value *dims = TC_OP(g, "Gather", tc_build_shape(g, r->x), tc_build_ints(g, r->axes, r->n_axes));
         tc_node *product = TC_BEGIN(g, "ReduceProd", dims);
         tc_attr_set_int(product, "keepdims", 0);
-        number = tc_grad_cast(g, tc_grad_finish(g, product), tc_value_dtype(dy));
+        number = tc_build_cast(g, tc_build_finish(g, product), tc_value_dtype(dy));
     }
-    return tc_grad_cast(g, TC_OP(g, "Div", dy, number), dtype);
+    return tc_build_cast(g, TC_OP(g, "Div", dy, number), dtype);
 }
 
-void tc_gradient_reduce_mean(tc_grad *g) {
+void tc_gradient_reduce_mean(tc_build *g) {
     reduction r = read_reduction(g);
-    g->dins[0] = tc_grad_expand_like(g, over_count(g, &r), r.x);
+    g->of->dins[0] = tc_build_expand_like(g, over_count(g, &r), r.x);
 }
 
 /* Whether PyTorch told the place of the extremum along one axis, the first of equals, which gets the gradient alone. */
-static bool has_place(tc_grad *g, const reduction *r) {
+static bool has_place(tc_build *g, const reduction *r) {
     static const char *const targets[] = {"aten.max.dim", "aten.min.dim", "aten.adaptive_max_pool1d.default",
                                           "aten.adaptive_max_pool2d.default", "aten.adaptive_max_pool3d.default"};
     tc_torch_call call;
-    if (r->n_axes != 1 || !tc_torch_call_read(g->pool->arena, g->node, &call))
+    if (r->n_axes != 1 || !tc_torch_call_read(g->pool->arena, g->of->node, &call))
         return false;
     for (size_t i = 0; i < TC_COUNT(targets); i++)
         if (strcmp(call.target, targets[i]) == 0)
@@ -80,86 +80,86 @@ static bool has_place(tc_grad *g, const reduction *r) {
     return false;
 }
 
-static tc_value *at_place(tc_grad *g, const reduction *r) {
-    tc_node *places = TC_BEGIN(g, strcmp(g->node->op->name, "ReduceMax") == 0 ? "ArgMax" : "ArgMin", r->x);
+static tc_value *at_place(tc_build *g, const reduction *r) {
+    tc_node *places = TC_BEGIN(g, strcmp(g->of->node->op->name, "ReduceMax") == 0 ? "ArgMax" : "ArgMin", r->x);
     tc_attr_set_int(places, "axis", r->axes[0]);
-    tc_value *zeros = tc_grad_zeros(g, tc_grad_shape(g, r->x), tc_value_dtype(r->x));
-    tc_node *scatter = TC_BEGIN(g, "ScatterElements", zeros, tc_grad_finish(g, places), r->dy);
+    tc_value *zeros = tc_build_zeros(g, tc_build_shape(g, r->x), tc_value_dtype(r->x));
+    tc_node *scatter = TC_BEGIN(g, "ScatterElements", zeros, tc_build_finish(g, places), r->dy);
     tc_attr_set_int(scatter, "axis", r->axes[0]);
-    return tc_grad_finish(g, scatter);
+    return tc_build_finish(g, scatter);
 }
 
 /* ReduceMax, ReduceMin. */
-void tc_gradient_reduce_extremum(tc_grad *g) {
+void tc_gradient_reduce_extremum(tc_build *g) {
     reduction r = read_reduction(g);
     if (has_place(g, &r)) {
-        g->dins[0] = at_place(g, &r);
+        g->of->dins[0] = at_place(g, &r);
         return;
     }
-    tc_value *hits = tc_grad_cast(g, TC_OP(g, "Equal", r.x, kept_y(g, &r)), tc_value_dtype(r.x));
-    tc_value *count = tc_grad_reduce(g, "ReduceSum", hits, r.axes, r.n_axes, true);
-    g->dins[0] = TC_OP(g, "Mul", hits, TC_OP(g, "Div", r.dy, count));
+    tc_value *hits = tc_build_cast(g, TC_OP(g, "Equal", r.x, kept_y(g, &r)), tc_value_dtype(r.x));
+    tc_value *count = tc_build_reduce(g, "ReduceSum", hits, r.axes, r.n_axes, true);
+    g->of->dins[0] = TC_OP(g, "Mul", hits, TC_OP(g, "Div", r.dy, count));
 }
 
 /* dx_i = dy * product of the others: y / x_i, but with one zero only that element has a gradient, with two none. */
-void tc_gradient_reduce_prod(tc_grad *g) {
+void tc_gradient_reduce_prod(tc_build *g) {
     reduction r = read_reduction(g);
-    tc_value *zero = tc_grad_like(g, r.x, 0), *one = tc_grad_like(g, r.x, 1);
+    tc_value *zero = tc_build_like(g, r.x, 0), *one = tc_build_like(g, r.x, 1);
     tc_value *is_zero = TC_OP(g, "Equal", r.x, zero);
     tc_value *filled = TC_OP(g, "Where", is_zero, one, r.x);
-    tc_value *product = tc_grad_reduce(g, "ReduceProd", filled, r.axes, r.n_axes, true);
+    tc_value *product = tc_build_reduce(g, "ReduceProd", filled, r.axes, r.n_axes, true);
     tc_value *zeros =
-        tc_grad_reduce(g, "ReduceSum", tc_grad_cast(g, is_zero, tc_value_dtype(r.x)), r.axes, r.n_axes, true);
+        tc_build_reduce(g, "ReduceSum", tc_build_cast(g, is_zero, tc_value_dtype(r.x)), r.axes, r.n_axes, true);
     tc_value *allowed = TC_OP(g, "Where", is_zero, one, zero); /* how many zeros may be there: itself */
     tc_value *others = TC_OP(g, "Where", TC_OP(g, "Equal", zeros, allowed), TC_OP(g, "Div", product, filled), zero);
-    g->dins[0] = TC_OP(g, "Mul", others, r.dy);
+    g->of->dins[0] = TC_OP(g, "Mul", others, r.dy);
 }
 
-void tc_gradient_reduce_l1(tc_grad *g) {
+void tc_gradient_reduce_l1(tc_build *g) {
     reduction r = read_reduction(g);
-    g->dins[0] = TC_OP(g, "Mul", TC_OP(g, "Sign", r.x), r.dy);
+    g->of->dins[0] = TC_OP(g, "Mul", TC_OP(g, "Sign", r.x), r.dy);
 }
 
 /* dx = x dy / y, 0 where the norm is 0. */
-void tc_gradient_reduce_l2(tc_grad *g) {
+void tc_gradient_reduce_l2(tc_build *g) {
     reduction r = read_reduction(g);
-    tc_value *zero = tc_grad_like(g, r.x, 0), *y = kept_y(g, &r);
+    tc_value *zero = tc_build_like(g, r.x, 0), *y = kept_y(g, &r);
     tc_value *ratio = TC_OP(g, "Where", TC_OP(g, "Equal", y, zero), zero, TC_OP(g, "Div", r.dy, y));
-    g->dins[0] = TC_OP(g, "Mul", r.x, ratio);
+    g->of->dins[0] = TC_OP(g, "Mul", r.x, ratio);
 }
 
-void tc_gradient_reduce_log_sum(tc_grad *g) {
+void tc_gradient_reduce_log_sum(tc_build *g) {
     reduction r = read_reduction(g);
-    g->dins[0] = tc_grad_expand_like(g, TC_OP(g, "Div", r.dy, TC_OP(g, "Exp", kept_y(g, &r))), r.x);
+    g->of->dins[0] = tc_build_expand_like(g, TC_OP(g, "Div", r.dy, TC_OP(g, "Exp", kept_y(g, &r))), r.x);
 }
 
-void tc_gradient_reduce_log_sum_exp(tc_grad *g) {
+void tc_gradient_reduce_log_sum_exp(tc_build *g) {
     reduction r = read_reduction(g);
-    g->dins[0] = TC_OP(g, "Mul", TC_OP(g, "Exp", TC_OP(g, "Sub", r.x, kept_y(g, &r))), r.dy);
+    g->of->dins[0] = TC_OP(g, "Mul", TC_OP(g, "Exp", TC_OP(g, "Sub", r.x, kept_y(g, &r))), r.dy);
 }
 
-void tc_gradient_reduce_sum_square(tc_grad *g) {
+void tc_gradient_reduce_sum_square(tc_build *g) {
     reduction r = read_reduction(g);
-    g->dins[0] = TC_OP(g, "Mul", TC_OP(g, "Mul", r.x, r.dy), tc_grad_like(g, r.x, 2));
+    g->of->dins[0] = TC_OP(g, "Mul", TC_OP(g, "Mul", r.x, r.dy), tc_build_like(g, r.x, 2));
 }
 
 /* The mean over all axes from the second on. */
-void tc_gradient_global_average_pool(tc_grad *g) {
-    reduction r = {.x = tc_input(g->node, 0), .dy = g->douts[0]};
+void tc_gradient_global_average_pool(tc_build *g) {
+    reduction r = {.x = tc_input(g->of->node, 0), .dy = g->of->douts[0]};
     for (int rank = tc_grad_rank(g, r.x); (int)r.n_axes + 2 < rank; r.n_axes++)
         r.axes[r.n_axes] = (int64_t)r.n_axes + 2;
-    g->dins[0] = tc_grad_expand_like(g, over_count(g, &r), r.x);
+    g->of->dins[0] = tc_build_expand_like(g, over_count(g, &r), r.x);
 }
 
 /* y = x / n with n the norm of order p along the axis: dx = (dy - y' sum(dy y)) / n; y' = y for p = 2, sign(x) for p
  * = 1. */
-void tc_gradient_lp_normalization(tc_grad *g) {
-    tc_value *x = tc_input(g->node, 0), *y = tc_output(g->node, 0), *dy = g->douts[0];
-    int64_t axis = tc_grad_axis(g, tc_attr_int(g->node, "axis", -1), tc_grad_rank(g, x));
-    bool first = tc_attr_int(g->node, "p", 2) == 1;
-    tc_value *norm = tc_grad_reduce(g, first ? "ReduceL1" : "ReduceL2", x, &axis, 1, true);
-    tc_value *along = tc_grad_reduce(g, "ReduceSum", TC_OP(g, "Mul", dy, y), &axis, 1, true);
+void tc_gradient_lp_normalization(tc_build *g) {
+    tc_value *x = tc_input(g->of->node, 0), *y = tc_output(g->of->node, 0), *dy = g->of->douts[0];
+    int64_t axis = tc_grad_axis(g, tc_attr_int(g->of->node, "axis", -1), tc_grad_rank(g, x));
+    bool first = tc_attr_int(g->of->node, "p", 2) == 1;
+    tc_value *norm = tc_build_reduce(g, first ? "ReduceL1" : "ReduceL2", x, &axis, 1, true);
+    tc_value *along = tc_build_reduce(g, "ReduceSum", TC_OP(g, "Mul", dy, y), &axis, 1, true);
     tc_value *across = TC_OP(g, "Sub", dy, TC_OP(g, "Mul", first ? TC_OP(g, "Sign", x) : y, along));
-    tc_value *zero = tc_grad_like(g, x, 0);
-    g->dins[0] = TC_OP(g, "Where", TC_OP(g, "Equal", norm, zero), zero, TC_OP(g, "Div", across, norm));
+    tc_value *zero = tc_build_like(g, x, 0);
+    g->of->dins[0] = TC_OP(g, "Where", TC_OP(g, "Equal", norm, zero), zero, TC_OP(g, "Div", across, norm));
 }

@@ -3,12 +3,12 @@
  * other. */
 #include "gradient.h"
 
-void tc_gradient_resize(tc_grad *g) {
-    const tc_node *node = g->node;
-    tc_value *operands[] = {g->douts[0], tc_grad_shape(g, tc_input(node, 0)), tc_input(node, 1), tc_input(node, 2),
+void tc_gradient_resize(tc_build *g) {
+    const tc_node *node = g->of->node;
+    tc_value *operands[] = {g->of->douts[0], tc_build_shape(g, tc_input(node, 0)), tc_input(node, 1), tc_input(node, 2),
                             tc_input(node, 3)};
-    tc_node *grad = tc_grad_node(g, TC_TEMPO_DOMAIN, "ResizeGrad", TC_COUNT(operands), operands, 1);
+    tc_node *grad = tc_build_node(g, TC_TEMPO_DOMAIN, "ResizeGrad", TC_COUNT(operands), operands, 1);
     for (uint32_t i = 0; i < node->n_attrs; i++)
         tc_attr_copy(grad, &node->attrs[i]);
-    g->dins[0] = tc_grad_finish(g, grad);
+    g->of->dins[0] = tc_build_finish(g, grad);
 }

@@ -41,9 +41,9 @@ static bool is_variance(const tc_value *value, int depth) {
            (!divides && is_variance(tc_input(value->producer, 1), depth - 1));
 }
 
-void tc_gradient_sqrt(tc_grad *g) {
-    tc_value *y = tc_output(g->node, 0), *zero = tc_grad_like(g, y, 0);
-    tc_value *dx = TC_OP(g, "Mul", tc_grad_like(g, y, 0.5), TC_OP(g, "Div", g->douts[0], y));
-    bool deviation = is_variance(tc_input(g->node, 0), MOST_SCALES);
-    g->dins[0] = deviation ? TC_OP(g, "Where", TC_OP(g, "Equal", y, zero), zero, dx) : dx;
+void tc_gradient_sqrt(tc_build *g) {
+    tc_value *y = tc_output(g->of->node, 0), *zero = tc_build_like(g, y, 0);
+    tc_value *dx = TC_OP(g, "Mul", tc_build_like(g, y, 0.5), TC_OP(g, "Div", g->of->douts[0], y));
+    bool deviation = is_variance(tc_input(g->of->node, 0), MOST_SCALES);
+    g->of->dins[0] = deviation ? TC_OP(g, "Where", TC_OP(g, "Equal", y, zero), zero, dx) : dx;
 }

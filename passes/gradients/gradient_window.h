@@ -19,11 +19,11 @@ typedef struct tc_window {
 
 /* Refuses what it cannot tell: dims that are not known where they matter. The kernel's dims come from `weight` [.., ..,
  * kernel...], or from kernel_shape where that is NULL. */
-tc_window tc_window_read(tc_grad *g, tc_value *wide, tc_value *narrow, tc_value *weight);
+tc_window tc_window_read(tc_build *g, tc_value *wide, tc_value *narrow, tc_value *weight);
 /* narrow -> wide with weight [G M, C, kernel...]: each element's share goes back to where its window read it. */
-tc_value *tc_window_spread(tc_grad *g, const tc_window *w, tc_value *narrow, tc_value *weight);
+tc_value *tc_window_spread(tc_build *g, const tc_window *w, tc_value *narrow, tc_value *weight);
 /* wide -> narrow with the same weight: Conv. */
-tc_value *tc_window_collect(tc_grad *g, const tc_window *w, tc_value *wide, tc_value *weight);
+tc_value *tc_window_collect(tc_build *g, const tc_window *w, tc_value *wide, tc_value *weight);
 /* The weight's gradient [G M, C, kernel...] from both sides. */
-tc_value *tc_window_weight(tc_grad *g, const tc_window *w, tc_value *wide, tc_value *narrow);
+tc_value *tc_window_weight(tc_build *g, const tc_window *w, tc_value *wide, tc_value *narrow);
 #endif

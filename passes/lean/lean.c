@@ -9,11 +9,10 @@
  * originals. */
 #include "compiler/memory/ledger.h"
 #include "compiler/shape/shape.h"
-#include "passes/variants/forms.h"
 #include "ways.h"
 #include "lean.h"
-#include "sides.h"
-#include "passes/autodiff/choose_loss.h"
+#include "passes/rules/sides.h"
+#include "passes/weights/choose_loss.h"
 #include "passes/rules/rules.h"
 #include <string.h>
 
@@ -77,7 +76,7 @@ tc_status tc_lean_rule(tc_pass_env *env, tc_model *model, const char *name) {
 tc_status tc_pass_lean(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     const tc_value *loss;
-    if (tc_chooses_first(env->options) && tc_forms_defer(env, TC_FORMS_LEAN))
+    if (tc_chooses_first(env->options) && tc_defer_to_budget(env, TC_DEFER_LEAN))
         return TC_OK;
     TC_TRY(tc_lean_begin(env, graph, &loss));
     if (!loss)

@@ -9,6 +9,8 @@
  * first node that reads its result: earlier would keep the copy as long as the value. Copies have the attributes of
  * their originals, and the same kernels compute them: they are equal bit for bit. No pass behind this one may merge
  * equal nodes. */
+#include "compiler/memory/late_reads.h"
+#include "passes/rules/rules.h"
 #include "../../compiler/memory/liveness.h"
 #include "../../compiler/memory/storage.h"
 #include "keep.h"

@@ -76,7 +76,7 @@ static tc_status check_idea(tc_ctx *ctx, const tc_options *options, const way *f
 
 static bool begins_idea(size_t i) { return i == 0 || strcmp(ways[i].idea, ways[i - 1].idea) != 0; }
 
-tc_status tc_ways_check(tc_ctx *ctx, const tc_options *options) {
+tc_status tc_check_ways(tc_ctx *ctx, const tc_options *options) {
     for (size_t i = 0; i < TC_COUNT(ways); i++)
         if (begins_idea(i))
             TC_TRY(check_idea(ctx, options, &ways[i]));

@@ -1,10 +1,8 @@
 /* ways.h: what options and recipes choose where an idea of keeping less has several ways: ways.def. */
 #ifndef TC_WAYS_H
 #define TC_WAYS_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
-/* The ways of --gelu, --layernorm and --dropout exist, and a pass heeds them: TC_USAGE else. */
-tc_status tc_ways_check(tc_ctx *ctx, const tc_options *options);
 /* Whether the rule of lean.rules makes a way that is chosen, or no choice is about it. */
 bool tc_is_chosen(const tc_options *options, const char *rule);
 /* Whether the rule makes the first way of an idea, or no choice is about it: the way of the fewest bytes. */

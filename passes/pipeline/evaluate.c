@@ -2,12 +2,13 @@
  * normalization takes its running statistics, and a backward pass with its updates, should the file have one, is gone.
  * All other outputs stay; names of weights are those of the training graph, for the same passes stand before it. And
  * the two calls by which a program makes both graphs. */
+#include "pipeline.h"
 #include "compiler/text/marks.h"
 #include "compiler/memory/roles.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "passes/variants/forms.h"
-#include "pass.h"
+#include "passes/pass/pass.h"
 #include <string.h>
 
 /* --- what training does otherwise ------------------------------------------------------------- */
@@ -165,19 +166,4 @@ tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *con
             tc_graph_add_input(model->graph, weight);
     }
     return TC_OK;
-}
-
-size_t tc_list_states(tc_arena *arena, const tc_model *model, tc_kept_state **out_states) {
-    const tc_model_info *info = &model->info;
-    tc_kept_state *states = *out_states = TC_NEW_ARRAY(arena, tc_kept_state, info->n_metadata + 1);
-    size_t n = 0;
-    for (size_t i = 0; i < info->n_metadata; i++) {
-        if (!has_prefix(info->metadata[i].key, TC_KEEP_KEY))
-            continue;
-        const tc_value *output = tc_map_get(model->graph->names, info->metadata[i].key + strlen(TC_KEEP_KEY)),
-                       *input = tc_map_get(model->graph->names, info->metadata[i].value);
-        if (output && output->n_graph_outputs && input && input->is_input)
-            states[n++] = (tc_kept_state){input, output, input->init != NULL};
-    }
-    return n;
 }

@@ -1,4 +1,5 @@
-/* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def are the tables;
+/* pipeline.c: which passes run, in which order, and what is told about them. passes.def and recipes.def (passes/pass)
+ * are the tables;
  * --passes= spells a pipeline out. Around each pass stand dumps, the clock and the verifier: a graph that is wrong
  * after a pass is reported as a bug of that pass and leaves a reproducer. */
 #include "compiler/onnx/onnx.h"
@@ -6,26 +7,20 @@
 #include "compiler/cli/options.h"
 #include "compiler/text/text.h"
 #include "compiler/ir/verify.h"
-#include "passes/lean/ways.h"
-#include "pass.h"
-#include "passes/precision/precision.h"
+#include "pipeline.h"
+#include "compiler/base/clock.h"
 #include "reproducer.h"
 #include "passes/rules/rules.h"
 #include "passes/autodiff/stop_gradient.h"
 #include "passes/weights/train_list.h"
+#include "passes/weights/trainable.h"
 #include <string.h>
-#include <time.h>
 
+#define tc_check_none NULL
 static const tc_pass passes[] = {
-#define PASS(name, summary) {#name, summary, tc_pass_##name},
-#include "passes.def"
+#define PASS(name, check, summary) {#name, summary, tc_pass_##name, tc_check_##check},
+#include "passes/pass/passes.def"
 #undef PASS
-};
-
-static const tc_recipe recipes[] = {
-#define RECIPE(name, passes, ways, summary) {#name, passes, ways, summary},
-#include "recipes.def"
-#undef RECIPE
 };
 
 size_t tc_pass_count(void) { return TC_COUNT(passes); }
@@ -39,22 +34,6 @@ const tc_pass *tc_pass_find(const char *name) {
     for (size_t i = 0; i < TC_COUNT(passes); i++)
         if (strcmp(passes[i].name, name) == 0)
             return &passes[i];
-    return NULL;
-}
-
-size_t tc_recipe_count(void) { return TC_COUNT(recipes); }
-
-const tc_recipe *tc_recipe_at(size_t index) {
-    TC_ASSERT(index < TC_COUNT(recipes));
-    return &recipes[index];
-}
-
-const tc_recipe *tc_recipe_find(const char *name) {
-    if (name == NULL)
-        return &recipes[0];
-    for (size_t i = 0; i < TC_COUNT(recipes); i++)
-        if (strcmp(recipes[i].name, name) == 0)
-            return &recipes[i];
     return NULL;
 }
 
@@ -86,17 +65,13 @@ static const char *next_name(tc_arena *arena, const char **list) {
     return tc_arena_strndup(arena, start, length);
 }
 
-static const char *list_of(const tc_options *options) {
-    return options->passes ? options->passes : tc_recipe_find(options->recipe)->passes;
-}
-
 static tc_status check_recipe(tc_ctx *ctx, const char *name) {
     if (tc_recipe_find(name))
         return TC_OK;
     tc_status status = tc_error(ctx, TC_USAGE, NULL, "there is no recipe '%s'", tc_quote(ctx, name));
     const char *list = "";
-    for (size_t i = 0; i < TC_COUNT(recipes); i++)
-        list = tc_arena_printf(ctx->arena, "%s%s%s", list, i ? ", " : "", recipes[i].name);
+    for (size_t i = 0; i < tc_recipe_count(); i++)
+        list = tc_arena_printf(ctx->arena, "%s%s%s", list, i ? ", " : "", tc_recipe_at(i)->name);
     tc_hint(ctx, "the recipes are: %s", list);
     return status;
 }
@@ -107,7 +82,7 @@ static tc_status check_dump(tc_ctx *ctx, const char *option, const char *name) {
 
 /* What a plan computes again is equal to what it computed first: merging would undo it. */
 static tc_status check_order(tc_ctx *ctx, const tc_options *options) {
-    const char *list = list_of(options);
+    const char *list = tc_pass_list(options);
     bool planned = false;
     for (const char *name = next_name(ctx->arena, &list); name; name = next_name(ctx->arena, &list)) {
         if (planned && strcmp(name, "canonicalize") == 0)
@@ -129,29 +104,17 @@ tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options) {
     for (const char *name = next_name(ctx->arena, &list); name; name = next_name(ctx->arena, &list))
         if (tc_pass_find(name) == NULL)
             return unknown_pass(ctx, "passes", name);
-    TC_TRY(tc_ways_check(ctx, options));
-    TC_TRY(tc_budget_check_options(ctx, options));
-    TC_TRY(tc_precision_check(ctx, options));
-    TC_TRY(tc_update_check_options(ctx, options));
+    for (size_t i = 0; i < TC_COUNT(passes); i++)
+        if (passes[i].check)
+            TC_TRY(passes[i].check(ctx, options));
     if (options->memory_budget || options->pareto)
         TC_TRY(check_order(ctx, options));
     TC_TRY(check_dump(ctx, "print-ir-before", options->print_before));
     TC_TRY(check_dump(ctx, "print-ir-after", options->print_after));
-    for (size_t i = 0; i < options->n_dims; i++) {
-        const char *name;
-        int64_t value;
-        TC_TRY(tc_dim_option(ctx, options->dims[i], &name, &value));
-    }
     return TC_OK;
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
-
-double tc_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool names(const char *option, const tc_pass *pass) {
     return option && (strcmp(option, "all") == 0 || strcmp(option, pass->name) == 0);
@@ -263,20 +226,9 @@ static tc_status run_passes(tc_pass_env *env, tc_model *model, const char *list)
     return status;
 }
 
-bool tc_pipeline_has(const tc_options *options, const char *pass) {
-    size_t length = strlen(pass);
-    for (const char *at = list_of(options) + strspn(list_of(options), ", "); *at; at += strspn(at, ", ")) {
-        size_t n = strcspn(at, ", ");
-        if (n == length && strncmp(at, pass, n) == 0)
-            return true;
-        at += n;
-    }
-    return false;
-}
-
 /* The step of training that the file describes is what autodiff is about; without it, it would be of another graph. */
 static tc_status take_training(tc_pass_env *env, tc_model *model) {
-    const char *list = list_of(env->options);
+    const char *list = tc_pass_list(env->options);
     if (list[strspn(list, ", ")] == '\0' || !tc_has_training(model))
         return TC_OK;
     if (tc_pipeline_has(env->options, "autodiff"))
@@ -290,7 +242,7 @@ static tc_status take_training(tc_pass_env *env, tc_model *model) {
 tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model) {
     TC_TRY(tc_pipeline_check(env->ctx, env->options));
     TC_TRY(take_training(env, model));
-    const char *list = list_of(env->options);
+    const char *list = tc_pass_list(env->options);
     env->summary->nodes_before = model->graph->n_nodes;
     TC_TRY(tc_train_list_read(env, model));
     tc_record_initializers(env, model);

@@ -2,6 +2,7 @@
  * line with the passes that were left and the options that steer them. The file runs as it is, and becomes a test of
  * the repair. Nothing is kept while all is well: the model is read again and brought to that state by the passes that
  * went well. */
+#include "pipeline.h"
 #include "compiler/base/file.h"
 #include "compiler/base/written_files.h"
 #include "compiler/text/text.h"

@@ -1,7 +1,7 @@
 /* reproducer.h: what is left behind when a pass meets a bug. */
 #ifndef TC_REPRODUCER_H
 #define TC_REPRODUCER_H
-#include "pass.h"
+#include "passes/pass/pass.h"
 
 #define TC_REPRODUCER "reproducer.onnxt" /* in the current folder */
 

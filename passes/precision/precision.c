@@ -45,7 +45,7 @@ tc_dtype tc_precision(const tc_options *options) {
 
 bool tc_scales_loss(const tc_options *options) { return options->loss_scale || tc_precision(options) == TC_FLOAT16; }
 
-tc_status tc_precision_check(tc_ctx *ctx, const tc_options *options) {
+tc_status tc_check_precision(tc_ctx *ctx, const tc_options *options) {
     if (type_of(options) == TC_COUNT(types))
         return tc_error(ctx, TC_USAGE, NULL, "--precision=%s: expected fp32, bf16 or fp16",
                         tc_quote(ctx, options->precision));

@@ -1,6 +1,7 @@
 /* einsum_product.c: attention that was written with Einsum. A contraction before or behind a Softmax that is a product
  * of matrices, whatever the order of its axes, becomes MatMul between Transposes, as other models write it, so that the
  * rules of attention know it. What it would take more than a permutation for stays. */
+#include "raise.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
 #include "passes/rules/rules.h"

@@ -6,6 +6,8 @@
  *
  * Attention (opset 23 and later) is replaced by its function body first: the nodes of the body are matched like any
  * other attention, and nodes without a match stay plain nodes, whose gradients are known. */
+#include "raise.h"
+#include "passes/bodies/bodies.h"
 #include "compiler/ir/ops.h"
 #include "passes/canonical/canonical.h"
 #include "passes/rules/rules.h"

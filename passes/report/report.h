@@ -2,7 +2,7 @@
  * which holds plain numbers and strings, so that the graphs it was made from can be gone. */
 #ifndef TC_REPORT_H
 #define TC_REPORT_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include <stdio.h>
 
 /* A number of bytes. */

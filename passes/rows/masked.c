@@ -109,10 +109,10 @@ static bool depends_on_data(tc_arena *arena, const tc_node *node, bool *out_eval
 /* --- NonZero, Compress -------------------------------------------------------------------------- */
 
 static tc_status pick(tc_masked *w, tc_node *node) {
-    tc_grad *g = w->g;
+    tc_build *g = w->g;
     tc_value *x = tc_input(node, 0), *rows = tc_mask_for(w, x, NULL), *result = node->outputs[0];
     if (rows) /* copies of rows pick nothing */
-        x = TC_OP(g, "And", tc_grad_cast(g, x, TC_BOOL), rows);
+        x = TC_OP(g, "And", tc_build_cast(g, x, TC_BOOL), rows);
     tc_mask *mask = tc_mask_of(w, x);
     tc_picked *picked = TC_NEW(w->arena, tc_picked);
     *picked = (tc_picked){mask, x};
@@ -130,12 +130,12 @@ static tc_status pick(tc_masked *w, tc_node *node) {
 
 /* Compress(x, c) is x at the places where c holds. */
 static tc_status compress(tc_masked *w, tc_node *node) {
-    tc_grad *g = w->g;
+    tc_build *g = w->g;
     tc_value *x = tc_input(node, 0);
     bool flat = tc_attr_find(node, "axis") == NULL;
     tc_value *places = TC_OP(g, "NonZero", tc_input(node, 1));
-    tc_node_set_input(node, 0, flat ? TC_OP(g, "Reshape", x, tc_grad_int(g, -1)) : x);
-    tc_node_set_input(node, 1, TC_OP(g, "Squeeze", places, tc_grad_int(g, 0)));
+    tc_node_set_input(node, 0, flat ? TC_OP(g, "Reshape", x, tc_build_int(g, -1)) : x);
+    tc_node_set_input(node, 1, TC_OP(g, "Squeeze", places, tc_build_int(g, 0)));
     if (flat)
         tc_attr_set_int(node, "axis", 0);
     tc_node_set_op(node, "", "Gather");
@@ -157,7 +157,7 @@ static void note_count(tc_masked *w, const tc_node *node) {
     if (!cast->producer || !tc_node_is(cast->producer, "", "Cast") ||
         tc_value_dtype(tc_input(cast->producer, 0)) != TC_BOOL)
         return;
-    bool all = !tc_input(node, 1) || (tc_grad_known_ints(tc_input(node, 1), axes, TC_MAX_RANK, &n) &&
+    bool all = !tc_input(node, 1) || (tc_build_known_ints(tc_input(node, 1), axes, TC_MAX_RANK, &n) &&
                                       (int)n == tc_value_rank(tc_input(node, 0)));
     if (!all || tc_type_elements(node->outputs[0]->type) != 1 || !tc_type_is_static(node->outputs[0]->type))
         return;
@@ -283,7 +283,7 @@ static tc_status visit(tc_masked *w, tc_node *node, tc_node **out_next) {
 static tc_status walk(tc_pass_env *env, tc_graph *graph) {
     tc_arena *arena = tc_arena_create();
     tc_masked w = {.env = env, .model = graph->model, .graph = graph, .arena = arena};
-    w.pool = (tc_grad_pool){arena, tc_map_create(arena)};
+    w.pool = (tc_build_pool){arena, tc_map_create(arena)};
     tc_map **maps[] = {&w.masks, &w.picked, &w.counts, &w.sizes, &w.changed};
     for (size_t i = 0; i < TC_COUNT(maps); i++)
         *maps[i] = tc_map_create(arena);

@@ -5,7 +5,8 @@
  * A value knows for each of its axes which mask picked the rows along it. */
 #ifndef TC_MASKED_H
 #define TC_MASKED_H
-#include "passes/canonical/insert.h"
+#include "compiler/build/build.h"
+#include "passes/pass/pass.h"
 
 /* A mask, flat: each element of `base` `inner` times. */
 typedef struct tc_mask {
@@ -32,9 +33,9 @@ typedef struct tc_masked {
     tc_model *model;
     tc_graph *graph;
     tc_arena *arena;
-    tc_grad_pool pool;
+    tc_build_pool pool;
     tc_insert insert; /* nodes before the one at hand */
-    tc_grad *g;       /* that of `insert` */
+    tc_build *g;      /* that of `insert` */
     tc_map *masks;    /* tc_value -> tc_masks: values with rows that are picked */
     tc_node *behind;  /* a node to be put behind the one at hand, whose result it has; or NULL */
     tc_map *picked;   /* tc_value -> tc_picked */

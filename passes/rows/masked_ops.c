@@ -64,7 +64,7 @@ static tc_status norm(tc_masked *w, tc_node *node) { return except_axis(w, node,
 static tc_status cumulate(tc_masked *w, tc_node *node) {
     int64_t axis;
     size_t n;
-    if (!tc_grad_known_ints(tc_input(node, 1), &axis, 1, &n) || n != 1 ||
+    if (!tc_build_known_ints(tc_input(node, 1), &axis, 1, &n) || n != 1 ||
         is_picked(w, tc_input(node, 0), axis_of(axis, tc_value_rank(tc_input(node, 0)))))
         return tc_masked_refuse(w, node, "it puts rows together");
     return alike(w, node);
@@ -117,8 +117,8 @@ static tc_status view_axis(tc_masked *w, const tc_node *node, int axis) {
             tc_dim inner = product(w, x, axis + 1, end);
             tc_value *sizes = NULL;
             if (!tc_dim_is_const(inner) || inner.value != 1) {
-                sizes = tc_grad_dims(w->g, x, axis + 1, end);
-                sizes = end - axis > 2 ? tc_grad_reduce(w->g, "ReduceProd", sizes, (int64_t[]){0}, 1, true) : sizes;
+                sizes = tc_build_dims(w->g, x, axis + 1, end);
+                sizes = end - axis > 2 ? tc_build_reduce(w->g, "ReduceProd", sizes, (int64_t[]){0}, 1, true) : sizes;
             }
             tc_mask_set(w, y, to, sizes ? tc_mask_repeat(w, mask, inner, sizes) : mask);
             return TC_OK;
@@ -167,22 +167,22 @@ static tc_status concat(tc_masked *w, tc_node *node) {
 
 /* All places of a mask, int64[size]: first those that are picked, then the others, each in order. */
 static tc_value *places_apart(tc_masked *w, const tc_mask *mask) {
-    tc_grad *g = w->g;
-    tc_value *zero = tc_grad_scalar(g, TC_INT64, 0), *one = tc_grad_scalar(g, TC_INT64, 1);
-    tc_value *is_picked_one = tc_grad_cast(g, mask->flat, TC_INT64);
+    tc_build *g = w->g;
+    tc_value *zero = tc_build_scalar(g, TC_INT64, 0), *one = tc_build_scalar(g, TC_INT64, 1);
+    tc_value *is_picked_one = tc_build_cast(g, mask->flat, TC_INT64);
     tc_value *before = TC_OP(g, "CumSum", is_picked_one, zero);
     tc_value *other = TC_OP(g, "CumSum", TC_OP(g, "Sub", one, is_picked_one), zero);
     other = TC_OP(g, "Add", other, tc_mask_count(w, (tc_mask *)mask));
     tc_value *to = TC_OP(g, "Sub", TC_OP(g, "Where", mask->flat, before, other), one);
-    tc_value *size = TC_OP(g, "Squeeze", tc_grad_shape(g, mask->flat), tc_grad_int(g, 0));
+    tc_value *size = TC_OP(g, "Squeeze", tc_build_shape(g, mask->flat), tc_build_int(g, 0));
     tc_value *all = TC_OP(g, "Range", zero, size, one);
-    return TC_OP(g, "ScatterElements", tc_grad_zeros(g, tc_grad_shape(g, mask->flat), TC_INT64), to, all);
+    return TC_OP(g, "ScatterElements", tc_build_zeros(g, tc_build_shape(g, mask->flat), TC_INT64), to, all);
 }
 
 /* The value computed of all places, those that are picked first, instead of those alone; NULL: it is no view of them.
  */
 static tc_value *of_all(tc_masked *w, tc_value *value) {
-    tc_grad *g = w->g;
+    tc_build *g = w->g;
     const tc_picked *picked = tc_map_get_ptr(w->picked, value);
     const tc_node *node = value->producer;
     if (picked)
@@ -192,10 +192,10 @@ static tc_value *of_all(tc_masked *w, tc_value *value) {
     tc_value *operands[] = {of_all(w, tc_input(node, 0)), tc_input(node, 1)};
     if (!operands[0])
         return NULL;
-    tc_node *copy = tc_grad_node(g, node->domain, node->op_type, node->n_inputs, operands, 1);
+    tc_node *copy = tc_build_node(g, node->domain, node->op_type, node->n_inputs, operands, 1);
     for (uint32_t i = 0; i < node->n_attrs; i++)
         tc_attr_copy(copy, &node->attrs[i]);
-    return tc_grad_finish(g, copy);
+    return tc_build_finish(g, copy);
 }
 
 /* Places in as many parts as were picked where the model was traced: it runs with no other number. TorchScript writes
@@ -208,15 +208,15 @@ static tc_status split(tc_masked *w, tc_node *node) {
     size_t n;
     if (!is_picked(w, x, axis))
         return beside(w, node, axis, 1);
-    bool known = tc_grad_known_ints(tc_input(node, 1), sizes, TC_COUNT(sizes), &n) && tc_grad_static(x, axis, &rows);
+    bool known = tc_build_known_ints(tc_input(node, 1), sizes, TC_COUNT(sizes), &n) && tc_build_static(x, axis, &rows);
     for (size_t i = 0; known && i < n; i++)
         all += sizes[i];
     tc_value *of = known && all <= rows ? of_all(w, x) : NULL;
     if (!of)
         return tc_masked_refuse(w, node, "it cuts or joins rows");
-    tc_grad *g = w->g;
+    tc_build *g = w->g;
     if (all < rows)
-        of = TC_OP(g, "Slice", of, tc_grad_int(g, 0), tc_grad_int(g, all), tc_grad_int(g, axis));
+        of = TC_OP(g, "Slice", of, tc_build_int(g, 0), tc_build_int(g, all), tc_build_int(g, axis));
     tc_node_set_input(node, 0, of);
     return tc_masked_infer(w, node);
 }
@@ -237,7 +237,7 @@ static tc_status tile(tc_masked *w, tc_node *node) {
     const tc_value *x = tc_input(node, 0);
     int64_t times[TC_MAX_RANK];
     size_t n;
-    bool known = tc_grad_known_ints(tc_input(node, 1), times, TC_MAX_RANK, &n);
+    bool known = tc_build_known_ints(tc_input(node, 1), times, TC_MAX_RANK, &n);
     for (int axis = 0; axis < tc_value_rank(x); axis++)
         if (is_picked(w, x, axis) && (!known || times[axis] != 1))
             return tc_masked_refuse(w, node, "it repeats rows");

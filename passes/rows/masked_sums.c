@@ -27,7 +27,7 @@ static double fill_of(const tc_node *node, tc_dtype dtype) {
 static bool reduced_axes(const tc_node *node, int rank, bool reduced[TC_MAX_RANK]) {
     int64_t axes[TC_MAX_RANK];
     size_t n = 0;
-    if (tc_input(node, 1) && !tc_grad_known_ints(tc_input(node, 1), axes, TC_MAX_RANK, &n))
+    if (tc_input(node, 1) && !tc_build_known_ints(tc_input(node, 1), axes, TC_MAX_RANK, &n))
         return false;
     bool all = n == 0 && tc_attr_int(node, "noop_with_empty_axes", 0) == 0;
     for (int i = 0; i < rank; i++)
@@ -43,19 +43,19 @@ static bool reduced_axes(const tc_node *node, int rank, bool reduced[TC_MAX_RANK
 
 /* A mean of all rows becomes one of the picked: times their number by that of those. NULL: all are picked. */
 static tc_value *mean_factor(tc_masked *w, const tc_value *x, const bool *reduced) {
-    tc_grad *g = w->g;
+    tc_build *g = w->g;
     tc_value *factor = NULL;
     tc_dtype wide = tc_value_dtype(x) == TC_DOUBLE ? TC_DOUBLE : TC_FLOAT;
     for (int axis = 0; axis < tc_value_rank(x); axis++) {
         const tc_mask *mask = reduced[axis] ? tc_mask_at(w, x, axis) : NULL;
         if (!mask)
             continue;
-        tc_value *all = TC_OP(g, "Squeeze", tc_grad_shape(g, mask->flat), tc_grad_int(g, 0));
+        tc_value *all = TC_OP(g, "Squeeze", tc_build_shape(g, mask->flat), tc_build_int(g, 0));
         tc_value *count = tc_mask_count(w, (tc_mask *)mask);
-        tc_value *ratio = TC_OP(g, "Div", tc_grad_cast(g, all, wide), tc_grad_cast(g, count, wide));
+        tc_value *ratio = TC_OP(g, "Div", tc_build_cast(g, all, wide), tc_build_cast(g, count, wide));
         factor = factor ? TC_OP(g, "Mul", factor, ratio) : ratio;
     }
-    return factor ? tc_grad_cast(g, factor, tc_value_dtype(x)) : NULL;
+    return factor ? tc_build_cast(g, factor, tc_value_dtype(x)) : NULL;
 }
 
 tc_status tc_masked_reduce(tc_masked *w, tc_node *node) {
@@ -96,7 +96,7 @@ tc_status tc_masked_softmax(tc_masked *w, tc_node *node) {
         tc_node *select = tc_masked_behind(w, node, "Where", 3, &shares);
         tc_node_set_input(select, 0, tc_mask_for(w, x, along));
         tc_node_set_input(select, 1, shares);
-        tc_node_set_input(select, 2, tc_grad_like(w->g, x, tc_node_is(node, "", "Softmax") ? 1 : 0));
+        tc_node_set_input(select, 2, tc_build_like(w->g, x, tc_node_is(node, "", "Softmax") ? 1 : 0));
     }
     for (int i = 0; i < rank; i++)
         tc_mask_set(w, y, i, tc_mask_at(w, x, i));
@@ -205,12 +205,12 @@ static bool neutral(tc_node *node, tc_dtype dtype, double *out_fill) {
 
 /* The same scatter that adds, to zeros. */
 static tc_value *added(tc_masked *w, const tc_node *node, tc_value *shape, tc_value *updates) {
-    tc_value *operands[] = {tc_grad_zeros(w->g, shape, tc_value_dtype(updates)), tc_input(node, 1), updates};
-    tc_node *sum = tc_grad_node(w->g, "", node->op_type, TC_COUNT(operands), operands, 1);
+    tc_value *operands[] = {tc_build_zeros(w->g, shape, tc_value_dtype(updates)), tc_input(node, 1), updates};
+    tc_node *sum = tc_build_node(w->g, "", node->op_type, TC_COUNT(operands), operands, 1);
     if (tc_attr_find(node, "axis"))
         tc_attr_copy(sum, tc_attr_find(node, "axis"));
     tc_attr_set_string(sum, "reduction", "add");
-    return tc_grad_finish(w->g, sum);
+    return tc_build_finish(w->g, sum);
 }
 
 /* Rows where something was put, data elsewhere. */
@@ -239,32 +239,32 @@ static bool takes_all(tc_masked *w, const tc_value *at, const tc_value *data) {
 
 /* Rows that replace others. */
 static tc_status replace_rows(tc_masked *w, tc_node *node) {
-    tc_grad *g = w->g;
+    tc_build *g = w->g;
     tc_value *data = tc_input(node, 0), *at = tc_input(node, 1), *updates = tc_input(node, 2), *hit, *rows;
     int64_t depth, behind[TC_MAX_RANK];
     int rank = tc_value_rank(data);
-    if (!tc_grad_static(at, tc_value_rank(at) - 1, &depth) || depth > rank)
+    if (!tc_build_static(at, tc_value_rank(at) - 1, &depth) || depth > rank)
         return tc_masked_refuse(w, node, "how many axes its places have is not known");
     for (int64_t i = depth; i < rank; i++)
         behind[i - depth] = i;
-    tc_value *head = tc_grad_dims(g, data, 0, depth), *mask = tc_mask_for(w, at, NULL);
+    tc_value *head = tc_build_dims(g, data, 0, depth), *mask = tc_mask_for(w, at, NULL);
     if (takes_all(w, at, data)) {
-        hit = tc_grad_reshape(g, tc_mask_at(w, at, 0)->flat, head);
-        rows = tc_grad_reshape_like(g, updates, data);
+        hit = tc_build_reshape(g, tc_mask_at(w, at, 0)->flat, head);
+        rows = tc_build_reshape_like(g, updates, data);
     } else {
-        mask = TC_OP(g, "Squeeze", tc_grad_cast(g, mask, TC_INT32), tc_grad_int(g, -1));
-        mask = TC_OP(g, "Expand", mask, tc_grad_dims(g, at, 0, tc_value_rank(at) - 1));
-        hit = tc_grad_cast(g, added(w, node, head, mask), TC_BOOL);
-        rows = added(w, node, tc_grad_shape(g, data), tc_mask_fill(w, updates, NULL, 0));
+        mask = TC_OP(g, "Squeeze", tc_build_cast(g, mask, TC_INT32), tc_build_int(g, -1));
+        mask = TC_OP(g, "Expand", mask, tc_build_dims(g, at, 0, tc_value_rank(at) - 1));
+        hit = tc_build_cast(g, added(w, node, head, mask), TC_BOOL);
+        rows = added(w, node, tc_build_shape(g, data), tc_mask_fill(w, updates, NULL, 0));
     }
-    return select_rows(w, node, tc_grad_unsqueeze(g, hit, behind, (size_t)(rank - depth)), rows);
+    return select_rows(w, node, tc_build_unsqueeze(g, hit, behind, (size_t)(rank - depth)), rows);
 }
 
 static tc_status replace_elements(tc_masked *w, tc_node *node) {
-    tc_grad *g = w->g;
-    tc_value *at = tc_input(node, 1), *shape = tc_grad_shape(g, tc_input(node, 0));
-    tc_value *mask = TC_OP(g, "Expand", tc_grad_cast(g, tc_mask_for(w, at, NULL), TC_INT32), tc_grad_shape(g, at));
-    tc_value *hit = tc_grad_cast(g, added(w, node, shape, mask), TC_BOOL);
+    tc_build *g = w->g;
+    tc_value *at = tc_input(node, 1), *shape = tc_build_shape(g, tc_input(node, 0));
+    tc_value *mask = TC_OP(g, "Expand", tc_build_cast(g, tc_mask_for(w, at, NULL), TC_INT32), tc_build_shape(g, at));
+    tc_value *hit = tc_build_cast(g, added(w, node, shape, mask), TC_BOOL);
     return select_rows(w, node, hit, added(w, node, shape, tc_mask_fill(w, tc_input(node, 2), NULL, 0)));
 }
 

@@ -25,9 +25,9 @@ static tc_mask *plain_mask(tc_masked *w, tc_value *base) {
     tc_mask *known = known_mask(w, base, tc_dim_const(1));
     if (known)
         return known;
-    tc_value *flat = tc_grad_cast(w->g, base, TC_BOOL);
+    tc_value *flat = tc_build_cast(w->g, base, TC_BOOL);
     if (tc_value_rank(flat) != 1)
-        flat = TC_OP(w->g, "Reshape", flat, tc_grad_int(w->g, -1));
+        flat = TC_OP(w->g, "Reshape", flat, tc_build_int(w->g, -1));
     return add_mask(w, base, tc_dim_const(1), flat);
 }
 
@@ -38,10 +38,10 @@ const tc_mask *tc_mask_repeat(tc_masked *w, const tc_mask *mask, tc_dim inner, t
     tc_mask *known = known_mask(w, mask->base, all);
     if (known)
         return known;
-    tc_value *shape[] = {tc_grad_shape(w->g, mask->flat), inner_size};
-    tc_value *rows = TC_OP(w->g, "Expand", tc_grad_unsqueeze(w->g, mask->flat, (int64_t[]){1}, 1),
-                           tc_grad_concat(w->g, 2, shape, 0));
-    return add_mask(w, mask->base, all, TC_OP(w->g, "Reshape", rows, tc_grad_int(w->g, -1)));
+    tc_value *shape[] = {tc_build_shape(w->g, mask->flat), inner_size};
+    tc_value *rows = TC_OP(w->g, "Expand", tc_build_unsqueeze(w->g, mask->flat, (int64_t[]){1}, 1),
+                           tc_build_concat(w->g, 2, shape, 0));
+    return add_mask(w, mask->base, all, TC_OP(w->g, "Reshape", rows, tc_build_int(w->g, -1)));
 }
 
 static tc_value *without_views(tc_value *value) {
@@ -73,9 +73,9 @@ tc_mask *tc_mask_of(tc_masked *w, tc_value *value) {
     tc_dim inner = tc_dim_const(1);
     for (int i = leading; i < rank; i++)
         inner = tc_dim_mul(w->model->dims, inner, base->type->dims[i]);
-    tc_value *sizes = tc_grad_dims(w->g, base, leading, rank);
+    tc_value *sizes = tc_build_dims(w->g, base, leading, rank);
     if (rank - leading != 1)
-        sizes = tc_grad_reduce(w->g, "ReduceProd", sizes, (int64_t[]){0}, 1, true);
+        sizes = tc_build_reduce(w->g, "ReduceProd", sizes, (int64_t[]){0}, 1, true);
     const tc_mask *mask = plain_mask(w, without_views(narrow));
     return leading == rank ? (tc_mask *)mask : (tc_mask *)tc_mask_repeat(w, mask, inner, sizes);
 }
@@ -83,33 +83,33 @@ tc_mask *tc_mask_of(tc_masked *w, tc_value *value) {
 tc_value *tc_mask_count(tc_masked *w, tc_mask *mask) {
     if (!mask->count)
         mask->count =
-            tc_grad_reduce(w->g, "ReduceSum", tc_grad_cast(w->g, mask->flat, TC_INT64), (int64_t[]){0}, 1, false);
+            tc_build_reduce(w->g, "ReduceSum", tc_build_cast(w->g, mask->flat, TC_INT64), (int64_t[]){0}, 1, false);
     return mask->count;
 }
 
 tc_value *tc_mask_places(tc_masked *w, tc_mask *mask) {
     if (mask->places)
         return mask->places;
-    tc_grad *g = w->g;
-    tc_value *size = TC_OP(g, "Squeeze", tc_grad_shape(g, mask->flat), tc_grad_int(g, 0));
-    tc_value *all = TC_OP(g, "Range", tc_grad_scalar(g, TC_INT64, 0), size, tc_grad_scalar(g, TC_INT64, 1));
-    tc_node *first = TC_BEGIN(g, "ArgMax", tc_grad_cast(g, mask->flat, TC_INT32));
+    tc_build *g = w->g;
+    tc_value *size = TC_OP(g, "Squeeze", tc_build_shape(g, mask->flat), tc_build_int(g, 0));
+    tc_value *all = TC_OP(g, "Range", tc_build_scalar(g, TC_INT64, 0), size, tc_build_scalar(g, TC_INT64, 1));
+    tc_node *first = TC_BEGIN(g, "ArgMax", tc_build_cast(g, mask->flat, TC_INT32));
     tc_attr_set_int(first, "axis", 0);
     tc_attr_set_int(first, "keepdims", 0);
-    return mask->places = TC_OP(g, "Where", mask->flat, all, tc_grad_finish(g, first));
+    return mask->places = TC_OP(g, "Where", mask->flat, all, tc_build_finish(g, first));
 }
 
 tc_value *tc_mask_coordinates(tc_masked *w, tc_value *from, tc_value *places) {
-    tc_grad *g = w->g;
+    tc_build *g = w->g;
     tc_value *rows[TC_MAX_RANK], *step = NULL;
     int rank = tc_value_rank(from);
     for (int axis = rank; axis-- > 0;) {
-        tc_value *dim = tc_grad_dims(g, from, axis, axis + 1), *at = step ? TC_OP(g, "Div", places, step) : places;
+        tc_value *dim = tc_build_dims(g, from, axis, axis + 1), *at = step ? TC_OP(g, "Div", places, step) : places;
         at = axis > 0 ? TC_OP(g, "Mod", at, dim) : at;
-        rows[axis] = tc_grad_unsqueeze(g, at, (int64_t[]){0}, 1);
+        rows[axis] = tc_build_unsqueeze(g, at, (int64_t[]){0}, 1);
         step = step ? TC_OP(g, "Mul", step, dim) : dim;
     }
-    return tc_grad_concat(g, (size_t)rank, rows, 0);
+    return tc_build_concat(g, (size_t)rank, rows, 0);
 }
 
 tc_value *tc_mask_for(tc_masked *w, const tc_value *value, const bool *axes) {
@@ -122,7 +122,7 @@ tc_value *tc_mask_for(tc_masked *w, const tc_value *value, const bool *axes) {
         int64_t behind[TC_MAX_RANK];
         for (int i = axis + 1; i < rank; i++)
             behind[i - axis - 1] = i - axis;
-        tc_value *along = tc_grad_unsqueeze(w->g, mask->flat, behind, (size_t)(rank - axis - 1));
+        tc_value *along = tc_build_unsqueeze(w->g, mask->flat, behind, (size_t)(rank - axis - 1));
         all = all ? TC_OP(w->g, "And", all, along) : along;
     }
     return all;
@@ -130,7 +130,7 @@ tc_value *tc_mask_for(tc_masked *w, const tc_value *value, const bool *axes) {
 
 tc_value *tc_mask_fill(tc_masked *w, tc_value *value, const bool *axes, double fill) {
     tc_value *mask = tc_mask_for(w, value, axes);
-    return mask ? TC_OP(w->g, "Where", mask, value, tc_grad_like(w->g, value, fill)) : value;
+    return mask ? TC_OP(w->g, "Where", mask, value, tc_build_like(w->g, value, fill)) : value;
 }
 
 double tc_masked_lowest(tc_dtype dtype, int sign) {
@@ -158,18 +158,18 @@ static tc_value *counted_shape(tc_masked *w, const tc_node *shape) {
     size_t n = 0;
     for (int64_t i = from > 0 ? from : 0; i < to; i++) {
         const tc_mask *mask = tc_mask_at(w, x, (int)i);
-        parts[n++] = mask ? tc_grad_unsqueeze(w->g, tc_mask_count(w, (tc_mask *)mask), (int64_t[]){0}, 1)
-                          : tc_grad_dims(w->g, x, i, i + 1);
+        parts[n++] = mask ? tc_build_unsqueeze(w->g, tc_mask_count(w, (tc_mask *)mask), (int64_t[]){0}, 1)
+                          : tc_build_dims(w->g, x, i, i + 1);
     }
-    return n ? tc_grad_concat(w->g, n, parts, 0) : shape->outputs[0];
+    return n ? tc_build_concat(w->g, n, parts, 0) : shape->outputs[0];
 }
 
 static tc_value *counted_size(tc_masked *w, const tc_node *size) {
-    tc_value *x = tc_input(size, 0), *product = tc_grad_scalar(w->g, TC_INT64, 1);
+    tc_value *x = tc_input(size, 0), *product = tc_build_scalar(w->g, TC_INT64, 1);
     for (int i = 0; i < tc_value_rank(x); i++) {
         const tc_mask *mask = tc_mask_at(w, x, i);
         tc_value *n = mask ? tc_mask_count(w, (tc_mask *)mask)
-                           : TC_OP(w->g, "Squeeze", tc_grad_dims(w->g, x, i, i + 1), tc_grad_int(w->g, 0));
+                           : TC_OP(w->g, "Squeeze", tc_build_dims(w->g, x, i, i + 1), tc_build_int(w->g, 0));
         product = TC_OP(w->g, "Mul", product, n);
     }
     return product;
@@ -188,8 +188,8 @@ static tc_value *rebuild_leaf(rebuilding *r, tc_value *value) {
     const tc_node *node = value->producer;
     tc_value *counts = tc_map_get_ptr(w->counts, value);
     if (counts && !r->counted) {
-        tc_value *size = tc_grad_cast(w->g, tc_grad_shape(w->g, tc_mask_of(w, counts)->flat), tc_value_dtype(value));
-        return tc_value_rank(value) == 0 ? TC_OP(w->g, "Squeeze", size, tc_grad_int(w->g, 0)) : size;
+        tc_value *size = tc_build_cast(w->g, tc_build_shape(w->g, tc_mask_of(w, counts)->flat), tc_value_dtype(value));
+        return tc_value_rank(value) == 0 ? TC_OP(w->g, "Squeeze", size, tc_build_int(w->g, 0)) : size;
     }
     if (r->counted && tc_node_has(node, TC_SHAPE_ONLY) && tc_masks_of(w, tc_input(node, 0)))
         return tc_node_is(node, "", "Size") ? counted_size(w, node) : counted_shape(w, node);
@@ -214,10 +214,10 @@ static tc_value *rebuild(rebuilding *r, tc_value *value) {
         }
     }
     if (differs) {
-        tc_node *copy = tc_grad_node(w->g, node->domain, node->op_type, node->n_inputs, operands, 1);
+        tc_node *copy = tc_build_node(w->g, node->domain, node->op_type, node->n_inputs, operands, 1);
         for (uint32_t i = 0; i < node->n_attrs; i++)
             tc_attr_copy(copy, &node->attrs[i]);
-        built = tc_grad_finish(w->g, copy);
+        built = tc_build_finish(w->g, copy);
     }
     tc_map_set_ptr(r->built, value, built);
     return built;
@@ -246,7 +246,7 @@ const tc_mask *tc_masked_count_at(tc_masked *w, tc_value *sizes, int at) {
     if (concat && tc_node_is(concat, "", "Concat")) {
         int64_t begin = 0, n;
         for (uint32_t i = 0; i < concat->n_inputs; i++, begin += n) {
-            if (!tc_grad_static(tc_input(concat, i), 0, &n))
+            if (!tc_build_static(tc_input(concat, i), 0, &n))
                 return NULL;
             if (at == begin && n == 1)
                 counts = tc_map_get_ptr(w->counts, same_number(tc_input(concat, i)));

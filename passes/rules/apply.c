@@ -4,6 +4,7 @@
  *
  * Each sweep visits the nodes that were there when it began, in order. The number of sweeps and of rewrites has a
  * bound, so a rule that undoes another, or that grows the graph, ends in a warning. */
+#include "rules.h"
 #include "compiler/base/file.h"
 #include "compiler/shape/shape.h"
 #include "passes/embedded/embedded.h"

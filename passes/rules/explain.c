@@ -1,5 +1,6 @@
 /* explain.c: what rules tell about themselves: how far a rule got at a node (--explain=RULE), how often rules were
  * tried and matched (--stats). */
+#include "rules.h"
 #include "rule_ir.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* functions.c: functions of the right side that compute an attribute of values of the match, by name, as in `<axis =
  * trailing(axes)>`. docs/rules.md tells them. */
-#include "../lean/sides.h"
+#include "sides.h"
 #include "rule_ir.h"
 #include <string.h>
 

@@ -1,10 +1,9 @@
 /* guards.c: the conditions that a pattern cannot say, by the names that `where` calls them. A guard looks only at the
  * values that a match has bound; a guard of an unbound optional name holds (`absent_ok` says otherwise). */
-#include "passes/canonical/canonical.h"
+#include "compiler/memory/late_reads.h"
 #include "../../compiler/memory/storage.h"
 #include "compiler/shape/shape.h"
-#include "../lean/lean.h"
-#include "../lean/sides.h"
+#include "sides.h"
 #include "rule_ir.h"
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* list.c: what rules there are, as text: `tempoc --list-rules`, and the list at the end of docs/rules.md. */
+#include "rules.h"
 #include "passes/embedded/embedded.h"
 #include "rule_ir.h"
 #include <string.h>

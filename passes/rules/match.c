@@ -5,7 +5,6 @@
  *
  * Time per candidate has a fixed bound (`fuel`, and at most USERS_TRIED users of a value), so a pass over a graph is
  * linear in its size whatever the graph. */
-#include "passes/canonical/canonical.h"
 #include "rule_ir.h"
 #include <math.h>
 #include <stdarg.h>

@@ -249,7 +249,7 @@ bool rule_same_constant(const tc_value *a,
 /* NULL: there is none of that name. */
 const rule_function *rule_function_find(const char *name);
 
-/* --- build.c: the right side ------------------------------------------------------------------ */
+/* --- emit.c: the right side ------------------------------------------------------------------ */
 typedef struct rule_builder {
     tc_ctx *ctx;
     const tc_rule *rule;

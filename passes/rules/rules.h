@@ -3,7 +3,7 @@
  * it. */
 #ifndef TC_RULES_H
 #define TC_RULES_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 typedef struct tc_rule_set tc_rule_set;
 
@@ -72,4 +72,13 @@ bool tc_gradient_rule_next(const tc_rule_set *set, size_t *cursor, const char **
  * equal). Nodes go to the end of grad's graph, labelled `label`. Axes are static where dims are known to tell, computed
  * from both shapes else. */
 tc_status tc_reduce_like(tc_ctx *ctx, tc_value *grad, tc_value *like, const char *label, tc_value **out_value);
+
+/* The row of that name in env->summary, added where there is none. explain.c */
+tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name);
+/* Whether --disable names the rule, or row; whether --explain does, or says "all". explain.c */
+bool tc_is_disabled(const tc_options *options, const char *name);
+bool tc_is_explained(const tc_options *options, const char *name);
+
+/* Writes the name and the meaning of every rule that is built in, file by file. list.c */
+tc_status tc_rules_list(tc_ctx *ctx, FILE *out);
 #endif

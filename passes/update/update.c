@@ -8,7 +8,7 @@
  * gradients live longer than they must, and the runtime writes new elements over old ones. The pass stands before
  * `budget`, for which new weights and states are no bytes; what that makes of the order is settled again, and once more
  * by this pass where others may have added readers. */
-#include "update_parts.h"
+#include "update.h"
 #include "compiler/text/marks.h"
 #include "compiler/memory/roles.h"
 #include "compiler/ir/ops.h"
@@ -264,10 +264,10 @@ tc_status tc_pass_update(tc_pass_env *env, tc_model *model) {
     if (model->is_step)
         return tc_error(env->ctx, TC_USAGE, NULL, "--%s: the file describes updates of its own (training_info)",
                         option);
-    tc_grad_pool pool = {env->ctx->arena, tc_map_create(env->ctx->arena)};
+    tc_build_pool pool = {env->ctx->arena, tc_map_create(env->ctx->arena)};
     tc_update u = {.env = env, .graph = graph, .options = &env->options->update};
     tc_node *last = graph->last;
-    u.g = (tc_grad){.ctx = env->ctx, .model = model, .graph = graph, .pool = &pool, .label = "update"};
+    u.g = (tc_build){.ctx = env->ctx, .model = model, .graph = graph, .pool = &pool, .label = "update_grad"};
     u.method = tc_update_method_of(u.options);
     TC_TRY(tc_infer_graph(env->ctx, graph));
     TC_TRY(take_gradients(&u));

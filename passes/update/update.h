@@ -1,46 +1,56 @@
-/* update.h: what an optimizer does to the weights at the end of a step, as nodes of the graph: the options of the pass
- * `update`, and what its files share. */
-#ifndef TC_UPDATE_H
-#define TC_UPDATE_H
-#include "compiler/ir/ir.h"
+/* update.h: what the files of the pass `update` share. */
+#ifndef TC_UPDATE_PARTS_H
+#define TC_UPDATE_PARTS_H
+#include "passes/gradients/gradient.h"
+#include "passes/pass/pass.h"
 
-struct tc_options;
-struct tc_pass_env;
+typedef struct tc_update_method {
+    const char *name, *op;
+    uint32_t moments; /* tensors that are kept of each weight */
+} tc_update_method;
+/* NULL: there is no such optimizer. update_options.c */
+const tc_update_method *tc_update_method_of(const tc_update_options *options);
+/* Says that --clip-last goes with no loss scale, of --loss-scale, --precision=fp16, or the call that made the file:
+ * TC_USAGE. update_options.c */
+tc_status tc_update_refuse_last(tc_ctx *ctx);
 
-typedef struct tc_update_options {
-    const char *optimizer; /* adamw, adam, lamb, sgd; NULL: the graph gives gradients, and no weight changes */
-    const char *option;    /* by which the program is told of it, in messages; NULL: update */
-    double beta1, beta2;   /* of adamw, adam and lamb: the decay of the averages of g and of g^2 */
-    double epsilon;        /* of adamw, adam and lamb, added to the corrected root */
-    double momentum;       /* of sgd; 0: it keeps no state */
-    bool nesterov;         /* of sgd with momentum */
-    double
-        weight_decay; /* adamw, lamb: of the weight, apart from the gradient; adam, sgd: it is a part of the gradient */
-    bool decay_all;   /* biases and norms decay, too */
-    double clip_norm; /* all gradients are scaled down to this norm of theirs; 0: they are not */
-    bool clip_last;   /* by the norm of the update before: gradients need not wait for each other */
-    bool accumulate;  /* gradients of several runs add up to one update */
-} tc_update_options;
-/* "update", or what else the option is called. */
-const char *tc_update_option(const tc_update_options *options);
+typedef struct tc_trained {
+    tc_value *weight;
+    tc_value *gradient; /* what the weight is updated by: of this run, or the sum of several */
+} tc_trained;
 
-/* What the pass did, for the report. In the context's arena. */
-typedef struct tc_update_summary {
-    const char *optimizer;
-    double weight_decay;
-    const char **updated, **spared; /* weights, those without decay among them again */
-    size_t n_updated, n_spared;
-} tc_update_summary;
+/* All that lives until the pass ends is in the context's arena. */
+typedef struct tc_update {
+    tc_pass_env *env;
+    tc_graph *graph;
+    tc_build g; /* makes nodes, at the end of the graph */
+    const tc_update_method *method;
+    const tc_update_options *options;
+    tc_trained *list;
+    size_t n;
+    tc_value *rate;   /* tempo.rate */
+    tc_value *number; /* of the update, from 1 on; below 0 where this run makes none, which `waits` allows */
+    tc_value *scale;  /* what all gradients are multiplied by; NULL: nothing */
+    bool waits;
+    tc_pair *pairs; /* metadata */
+    size_t n_pairs, cap_pairs;
+} tc_update;
 
-/* The options make sense, and the pipeline has the pass: TC_USAGE else. --precision has been checked. */
-tc_status tc_update_check_options(tc_ctx *ctx, const struct tc_options *options);
+/* A new graph input of exactly that name; TC_BAD_INPUT where the name is taken. */
+tc_status tc_update_input(tc_update *u, const char *name, tc_dtype dtype, tc_value **out_input);
+/* The same of a tensor that is kept from run to run and begins as zeros. */
+tc_status tc_update_state(tc_update *u, const char *name, const tc_type *type, tc_value **out_state);
+/* Result `index` of the node, which it has not yet, becomes an output of that name that takes the input's place in the
+ * next run; `name` NULL: INPUT.new. */
+tc_status tc_update_renew(tc_update *u, tc_node *node, uint32_t index, const char *name, tc_value *input);
+/* The same of a value that is there already. update_scale.c */
+tc_status tc_update_keep(tc_update *u, tc_value *value, const char *name, tc_value *input);
+/* A value that a node of this pass made gets that name and is an output. */
+tc_status tc_update_show(tc_update *u, tc_value *value, const char *name);
 
-/* Moves each of the nodes, given in an order in which they may run, to the earliest place behind its operands and, for
- * a node that makes the next value of a graph input (tempo.keep), behind all others that read the elements of that
- * input: what it makes may lie in the input's place then. Nodes behind them in the graph do not read their results, or
- * are among them. update_place.c */
-void tc_place_updates(tc_graph *graph, tc_node *const *nodes, size_t n);
-/* The same of all updates of a graph that has some: others may have put readers of weights behind them. What it needs
- * is in `arena`. update.c */
-void tc_place_updates_again(tc_arena *arena, tc_graph *graph);
+/* Decides u->number, u->scale and u->waits, and lets gradients be sums: what clips, unscales, adds up and leaves out.
+ * update_scale.c */
+tc_status tc_update_scale(tc_update *u);
+/* Lets norms in training move their running statistics, which become states. update_statistics.c */
+tc_status tc_update_statistics(tc_update *u);
 #endif

@@ -1,7 +1,7 @@
 /* update_options.c: the options of the pass `update`: which optimizers there are, and which numbers go with them. */
 #include "compiler/cli/options.h"
 #include "passes/precision/precision.h"
-#include "update_parts.h"
+#include "update.h"
 #include <string.h>
 
 static const tc_update_method methods[] = {
@@ -75,7 +75,7 @@ tc_status tc_update_refuse_last(tc_ctx *ctx) {
     return TC_USAGE;
 }
 
-tc_status tc_update_check_options(tc_ctx *ctx, const tc_options *options) {
+tc_status tc_check_update(tc_ctx *ctx, const tc_options *options) {
     const tc_update_options *o = &options->update;
     if (!o->optimizer && option_alone(o))
         return tc_error(ctx, TC_USAGE, NULL, "--%s goes with --%s", option_alone(o), tc_update_option(o));

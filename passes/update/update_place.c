@@ -1,7 +1,8 @@
 /* update_place.c: where updates stand: as early as they can, so that a gradient goes as soon as it is used, but behind
  * the last reader of the old weight, so that the new one may take its place in memory (runtime/session/state.c). */
+#include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "passes/weights/trainable.h"
 
 typedef struct places {

@@ -8,11 +8,11 @@
  *     finite:                     the norm is a finite number; tempo.finite, with a loss scale
  *     number:                     tempo.update; -1 where this run makes no update
  */
-#include "update_parts.h"
+#include "update.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
 
-static tc_value *number(tc_update *u, double x) { return tc_grad_scalar(&u->g, TC_FLOAT, x); }
+static tc_value *number(tc_update *u, double x) { return tc_build_scalar(&u->g, TC_FLOAT, x); }
 
 tc_status tc_update_keep(tc_update *u, tc_value *value, const char *name, tc_value *state) {
     TC_TRY(u->g.status);
@@ -28,8 +28,8 @@ tc_status tc_update_keep(tc_update *u, tc_value *value, const char *name, tc_val
 static tc_status count_runs(tc_update *u, tc_value *apply, tc_value **out_summed) {
     const tc_type *type = tc_type_tensor_static(u->graph->model, TC_INT64, 0, NULL);
     TC_TRY(tc_update_state(u, TC_SUMMED_INPUT, type, out_summed));
-    tc_value *more = TC_OP(&u->g, "Add", *out_summed, tc_grad_scalar(&u->g, TC_INT64, 1));
-    tc_value *next = TC_OP(&u->g, "Where", apply, tc_grad_scalar(&u->g, TC_INT64, 0), more);
+    tc_value *more = TC_OP(&u->g, "Add", *out_summed, tc_build_scalar(&u->g, TC_INT64, 1));
+    tc_value *next = TC_OP(&u->g, "Where", apply, tc_build_scalar(&u->g, TC_INT64, 0), more);
     return tc_update_keep(u, next, NULL, *out_summed);
 }
 
@@ -60,7 +60,7 @@ static tc_status add_up(tc_update *u, tc_value *apply, tc_value *loss_scale) {
 /* --- the norm --------------------------------------------------------------------------------- */
 
 static tc_value *norm_of(tc_update *u, size_t n, tc_value *const *values) {
-    return tc_grad_finish(&u->g, tc_grad_node(&u->g, TC_TEMPO_DOMAIN, "GlobalNorm", n, values, 1));
+    return tc_build_finish(&u->g, tc_build_node(&u->g, TC_TEMPO_DOMAIN, "GlobalNorm", n, values, 1));
 }
 
 /* Of all gradients; where nothing waits for it, each is read on its own, as soon as it is there. */
@@ -68,7 +68,7 @@ static tc_value *norm_of_all(tc_update *u) {
     tc_value **values = TC_NEW_ARRAY(u->env->ctx->arena, tc_value *, u->n);
     for (size_t i = 0; i < u->n; i++)
         values[i] = u->options->clip_last ? norm_of(u, 1, &u->list[i].gradient) : u->list[i].gradient;
-    return tc_grad_cast(&u->g, norm_of(u, u->n, values), TC_FLOAT);
+    return tc_build_cast(&u->g, norm_of(u, u->n, values), TC_FLOAT);
 }
 
 static tc_value *clipping_by(tc_update *u, tc_value *norm) {
@@ -97,7 +97,7 @@ static tc_status show_finite(tc_update *u, tc_value *norm, tc_value **out_finite
 
 /* `made`: whether this run makes an update. */
 static void wait_unless(tc_update *u, tc_value *made) {
-    u->number = TC_OP(&u->g, "Where", made, u->number, tc_grad_scalar(&u->g, TC_INT64, -1));
+    u->number = TC_OP(&u->g, "Where", made, u->number, tc_build_scalar(&u->g, TC_INT64, -1));
     u->waits = true;
 }
 

@@ -5,7 +5,7 @@
  *
  * where ONNX takes the variance as it is. The node gives those of x (with a momentum of 0), and what reads its results
  * gets ONNX's. A module that is called several times moves them each time. */
-#include "update_parts.h"
+#include "update.h"
 
 enum { MEAN = 3, VARIANCE = 4, FIRST_RESULT = 1 }; /* operands; the result that is the new mean */
 
@@ -35,17 +35,17 @@ static bool is_own(const tc_value *value) {
 
 /* n / (n - 1) */
 static tc_value *unbias(tc_update *u, const tc_node *node, tc_dtype dtype) {
-    tc_grad *g = &u->g;
-    tc_value *all = tc_grad_cast(g, TC_OP(g, "Size", tc_input(node, 0)), TC_FLOAT);
-    tc_value *n = TC_OP(g, "Div", all, tc_grad_cast(g, TC_OP(g, "Size", tc_input(node, MEAN)), TC_FLOAT));
-    return tc_grad_cast(g, TC_OP(g, "Div", n, TC_OP(g, "Sub", n, tc_grad_scalar(g, TC_FLOAT, 1))), dtype);
+    tc_build *g = &u->g;
+    tc_value *all = tc_build_cast(g, TC_OP(g, "Size", tc_input(node, 0)), TC_FLOAT);
+    tc_value *n = TC_OP(g, "Div", all, tc_build_cast(g, TC_OP(g, "Size", tc_input(node, MEAN)), TC_FLOAT));
+    return tc_build_cast(g, TC_OP(g, "Div", n, TC_OP(g, "Sub", n, tc_build_scalar(g, TC_FLOAT, 1))), dtype);
 }
 
 /* m old + (1 - m) x */
 static tc_value *moved(tc_update *u, double m, tc_value *old, tc_value *x) {
-    tc_grad *g = &u->g;
-    return TC_OP(g, "Add", TC_OP(g, "Mul", old, tc_grad_like(g, old, m)),
-                 TC_OP(g, "Mul", x, tc_grad_like(g, x, 1 - m)));
+    tc_build *g = &u->g;
+    return TC_OP(g, "Add", TC_OP(g, "Mul", old, tc_build_like(g, old, m)),
+                 TC_OP(g, "Mul", x, tc_build_like(g, x, 1 - m)));
 }
 
 /* The value becomes `shown`, which keeps its name. */

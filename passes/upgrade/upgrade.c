@@ -2,10 +2,11 @@
  * opset, so that all that follows knows one form of each op. upgrade.def has a row for each version in which an op
  * changed: a node older than the row's version gets its rewrite; rows beyond the canonical opset work the other way, on
  * nodes of that version or newer. */
+#include "passes/bodies/bodies.h"
 #include "upgrade.h"
 #include "passes/autodiff/gradient_requests.h"
 #include "compiler/shape/shape.h"
-#include "passes/torch/restore/soft_labels.h"
+#include "passes/torch/metadata/soft_labels.h"
 #include <string.h>
 
 #define CANONICAL_IR 10 /* the format version that belongs to the canonical opset */

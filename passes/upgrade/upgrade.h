@@ -4,7 +4,7 @@
 #ifndef TC_UPGRADE_H
 #define TC_UPGRADE_H
 #include "compiler/ir/ops.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 typedef struct tc_upgrade {
     tc_ctx *ctx;
@@ -53,4 +53,7 @@ tc_status tc_ort_gradient(tc_upgrade *up, tc_node *node);
 #undef CHANGE
 #undef INPUTS
 #undef SAME
+
+/* The pass `upgrade` outside a pipeline: to the canonical opset. */
+tc_status tc_upgrade_model(tc_ctx *ctx, tc_model *model);
 #endif

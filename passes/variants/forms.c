@@ -1,5 +1,6 @@
 /* forms.c: nodes beside which others may stand that make the same results, bit for bit, from other operands or without
  * what nobody reads. A table: of which op, and what builds it. */
+#include "passes/rules/rules.h"
 #include "compiler/shape/shape.h"
 #include "forms.h"
 
@@ -56,13 +57,6 @@ static const struct {
     {"DropoutGrad", "dropout_redraw", redrawn},
     {"Dropout", "dropout_redraw", without_maps},
 };
-
-bool tc_forms_defer(tc_pass_env *env, unsigned pass) {
-    if (!env->options->memory_budget || env->summary->plan)
-        return false;
-    env->deferred |= pass;
-    return true;
-}
 
 /* --- a graph ---------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #ifndef TC_FORMS_H
 #define TC_FORMS_H
 #include "compiler/ir/ops.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 /* The forward node of an ai.tempo.DotProductAttentionGrad whose maps (P, the dropped map, what was kept) the tiled
  * gradient can do without: nobody else reads them, and both nodes have the same operands and attributes. NULL else, and
@@ -28,12 +28,6 @@ typedef struct tc_form {
     tc_node *node, *form; /* result i of both is the same, as far as the form has one */
     const char *rule;     /* that makes one of the other everywhere: --disable knows it */
 } tc_form;
-
-/* Passes that save bytes by forms, among other things. */
-enum { TC_FORMS_TILE = 1, TC_FORMS_LEAN = 2 };
-
-/* Whether a pass leaves what it does to the pass `budget`, which is still to come and notes in env->deferred. */
-bool tc_forms_defer(tc_pass_env *env, unsigned pass);
 
 /* Adds to a typed graph, right behind each node that has one, its other form, whose results nobody reads, but for those
  * of rules that options->disabled names. In `arena`: which they are. */

@@ -2,6 +2,8 @@
  * again, by the kernels' same functions, so that gradients have the same bits; dropout is drawn again by its counter.
  * What is kept instead, a bias or a mask that was not there anyway, is looked at first. Of 16 bits each row's maximum
  * and sum are kept, for tensor cores. */
+#include "compiler/memory/late_reads.h"
+#include "passes/rules/rules.h"
 #include "compiler/memory/storage.h"
 #include "passes/lean/lean.h"
 #include "forms.h"
@@ -241,7 +243,7 @@ static void tile(const tiling *t, tc_node *grad) {
 tc_status tc_pass_tile(tc_pass_env *env, tc_model *model) {
     tc_graph *graph = model->graph;
     const tc_value *loss;
-    if (tc_forms_defer(env, TC_FORMS_TILE))
+    if (tc_defer_to_budget(env, TC_DEFER_TILE))
         return TC_OK;
     TC_TRY(tc_lean_begin(env, graph, &loss));
     if (!loss)

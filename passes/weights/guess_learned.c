@@ -7,7 +7,7 @@
 #include "compiler/ir/ops.h"
 #include "mask_contents.h"
 #include "parameter_uses.h"
-#include "passes/canonical/rotary_tables.h"
+#include "rotary_tables.h"
 #include <ctype.h>
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* split_weights.c: one parameter, stored several times: as copies, or as transposes. One of them is kept, and the
  * others are computed from it. */
+#include "trainable.h"
 #include "tied.h"
 #include "union_find.h"
 #include <string.h>

@@ -8,7 +8,7 @@
  * that the file calls by different names are let be. Elements that are all equal are no sign of a tie either: every
  * fresh bias is zero. Without a single loss there is nothing to find, without the weights' data only what is told. */
 #include "tied.h"
-#include "passes/autodiff/choose_loss.h"
+#include "choose_loss.h"
 #include "trainable.h"
 
 /* Which of the weights hold the same numbers. Absent or unfit files are reported by those who need them. */

@@ -4,7 +4,7 @@
 #define TC_TIED_H
 #include "equal_weights.h"
 #include "parameter_uses.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 /* Float initializers of the main graph that the loss depends on, in file order; arrays of n. */
 typedef struct tc_weights {

@@ -4,7 +4,7 @@
  * model's metadata, under the key tempo.train, which whoever exports may write. */
 #ifndef TC_TRAIN_LIST_H
 #define TC_TRAIN_LIST_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 #define TC_TRAIN_KEY "tempo.train"
 

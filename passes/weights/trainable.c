@@ -9,7 +9,7 @@
 #include "compiler/ir/ops.h"
 #include "passes/gradients/gradient.h"
 #include "guess_learned.h"
-#include "passes/canonical/rotary_tables.h"
+#include "rotary_tables.h"
 #include "passes/torch/metadata/torch_names.h"
 #include "train_list.h"
 #include <fnmatch.h>

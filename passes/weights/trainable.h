@@ -1,7 +1,7 @@
 /* trainable.h: which initializers are trained, and along which values gradients have to be computed for that. */
 #ifndef TC_TRAINABLE_H
 #define TC_TRAINABLE_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "passes/rules/rules.h"
 
 /* What one value has to do with the loss; bits. */
@@ -47,4 +47,11 @@ bool tc_is_asked_as_stored(const tc_pass_env *env, const char *name);
 /* The values a node reads from outside: its operands, then, for nodes with nested graphs, the outer values that those
  * read (at most once each). In the arena. */
 size_t tc_node_reads(tc_arena *arena, const tc_node *node, tc_value ***out_values);
+
+/* Notes the file's initializers, before any pass makes more of them: those may be trained, others are constants.
+ * */
+void tc_record_initializers(tc_pass_env *env, const tc_model *model);
+/* The initializer of that name, which lives as long as the model, counts as the file's from now on; `tensor` NULL: it
+ * is there no more. */
+void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *tensor);
 #endif

@@ -1,9 +1,11 @@
 /* run_main.c: the runtime's command line: a model and an .npz file of inputs in, an .npz file of outputs out. This
  * file joins the runtime and the passes: models of any opset are upgraded here. */
+#include "passes/upgrade/upgrade.h"
+#include "passes/bodies/bodies.h"
 #include "compiler/base/written_files.h"
 #include "compiler/cli/options.h"
 #include "compiler/cli/program.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "run.h"
 #include <string.h>
 #include <time.h>

@@ -4,7 +4,7 @@
 #ifndef TEMPO_TRAIN_H
 #define TEMPO_TRAIN_H
 #include "compiler/base/file.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "runtime/session/session.h"
 #include "programs/tempo-train/data/train_data.h"
 #include "programs/tempo-train/ranks/train_ranks.h"

@@ -1,5 +1,6 @@
 /* train_graph.c: the file -> a session of its training graph. What is compiled is decided here alone: which recipe,
  * which optimizer, and which batch where the file has one number or a budget needs one. */
+#include "passes/pipeline/pipeline.h"
 #include "compiler/onnx/onnx.h"
 #include "train.h"
 #include "compiler/ir/ops.h"

@@ -1,6 +1,7 @@
 /* train_loop.c: the run: updates, one behind the other, and what comes between them. The place of a run is a
  * train_progress behind an update; all that an update does follows from it, from the file and from the options, so that
  * a run that goes on from a checkpoint computes the same bits. */
+#include "compiler/base/clock.h"
 #include "compiler/ir/ops.h"
 #include "train_run.h"
 #include <inttypes.h>

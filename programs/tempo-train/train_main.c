@@ -2,6 +2,9 @@
  * before it starts; the exit code is the status (compiler/base/diag.h), or 128 and the number of the signal that ended
  * it.
  */
+#include "passes/pipeline/pipeline.h"
+#include "passes/upgrade/upgrade.h"
+#include "passes/bodies/bodies.h"
 #include "compiler/base/written_files.h"
 #include "compiler/cli/options.h"
 #include "compiler/cli/program.h"

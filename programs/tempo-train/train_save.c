@@ -2,6 +2,7 @@
  * field, where each trained weight is an initializer of it. Where passes made of several initializers one, or of one
  * another, the file has no place for what was trained, and where the file has a backward pass it is no forward model:
  * then the graph is written that evaluation runs, in standard ops. */
+#include "passes/pipeline/pipeline.h"
 #include "compiler/onnx/onnx.h"
 #include "train_run.h"
 #include "compiler/text/marks.h"

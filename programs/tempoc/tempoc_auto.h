@@ -2,7 +2,7 @@
  * memory. What each does is measured: the arena of the plan, and the time by the costs of nodes. Of tempoc alone. */
 #ifndef TEMPOC_AUTO_H
 #define TEMPOC_AUTO_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 /* What came of compiling with some rewrites left out. */
 typedef struct tempoc_outcome {

@@ -1,5 +1,7 @@
 /* tempoc_foresee.c: from a model to what a run of it takes on the CPU. A session of a copy is opened as tempo-run opens
  * it, planned, and closed. For programs that compile under a memory budget. */
+#include "passes/upgrade/upgrade.h"
+#include "passes/bodies/bodies.h"
 #include "runtime/session/session.h"
 #include "tempoc_target.h"
 

@@ -1,13 +1,16 @@
 /* tempoc_main.c: the compiler's command line. Reads a model, runs the pipeline, writes the result, reports what was
  * done. The exit code is the status (diag.h); everything that can be known to be wrong before the work starts is said
  * before it starts. */
+#include "passes/pipeline/pipeline.h"
+#include "passes/rules/rules.h"
+#include "compiler/base/clock.h"
 #include "compiler/onnx/onnx.h"
 #include "compiler/base/file.h"
 #include "compiler/base/written_files.h"
 #include "compiler/cli/options.h"
 #include "compiler/cli/program.h"
 #include "passes/budget/node_cost.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "passes/report/report.h"
 #include "tempoc_auto.h"
 #include "tempoc_fit.h"

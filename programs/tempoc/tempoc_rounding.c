@@ -2,6 +2,8 @@
  * the gradient of a mean of probabilities, what is left is their rounding, and no element of the result tells how large
  * that may be. So recipe none runs in double, as it is and with every value off by a few roundings: as far as that
  * moves an output, its elements may be from those in double. A wrong formula or kernel moves them further. */
+#include "passes/upgrade/upgrade.h"
+#include "passes/bodies/bodies.h"
 #include "runtime/session/session.h"
 #include "tempoc_verify.h"
 #include <math.h>

@@ -3,6 +3,8 @@
  * lie on a kink, and behind them gradients vanish. The loss alone is cut out of the graph and run at both ends of steps
  * along random directions in all those inputs at once; the slope must be that of the gradients. A slope is believed
  * where two steps agree; where they never do, or the loss has a kink right there, the direction says nothing. */
+#include "passes/upgrade/upgrade.h"
+#include "passes/bodies/bodies.h"
 #include "runtime/session/session.h"
 #include "tempoc_verify.h"
 #include <math.h>

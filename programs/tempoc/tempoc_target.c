@@ -1,6 +1,8 @@
 /* tempoc_target.c: from a model to the nodes that keep tempo-run from running it, or to the arena that it takes. A
  * session of a copy is opened as tempo-run opens it, planned, and closed. Where dims have no value, or elements of
  * inputs decide shapes, numbers are drawn: a graph that can be planned under one draw is taken for one that runs. */
+#include "passes/upgrade/upgrade.h"
+#include "passes/bodies/bodies.h"
 #include "tempoc_target.h"
 #include "runtime/session/session.h"
 #include "compiler/contents/contents.h"

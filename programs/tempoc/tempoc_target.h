@@ -2,7 +2,7 @@
  * runtime. Of tempoc alone: here passes and runtime meet. */
 #ifndef TEMPOC_TARGET_H
 #define TEMPOC_TARGET_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "runtime/device/device.h"
 
 /* What --target names. */

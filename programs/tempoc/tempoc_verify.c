@@ -5,6 +5,9 @@
  * are zero in theory (the bias of a key in attention) and rounding noise in practice. Where all of them are,
  * tempoc_rounding.c tells how far rounding goes. Graphs run by the same kernels share their faults: the compiled one
  * runs on the reference kernels as well, and slopes of the loss (tempoc_slopes.c) know no rule. */
+#include "passes/pipeline/pipeline.h"
+#include "passes/upgrade/upgrade.h"
+#include "passes/bodies/bodies.h"
 #include "compiler/onnx/onnx.h"
 #include "tempoc_verify.h"
 #include "passes/precision/precision.h"

@@ -3,7 +3,7 @@
 #ifndef TEMPOC_VERIFY_H
 #define TEMPOC_VERIFY_H
 #include "kernels/common/philox.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "runtime/tempo.h"
 #include "compiler/base/file.h"
 #include "tempoc_checkpoint.h"

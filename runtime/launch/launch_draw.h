@@ -4,7 +4,7 @@
 #define TEMPO_LAUNCH_DRAW_H
 #include "../../kernels/common/philox.h"
 #include "../../kernels/common/types.h"
-#include "../../kernels/dropout/dropout.h"
+#include "kernels/dropout/dropout.h"
 #include "launch.h"
 
 /* What a Dropout, or an attention with one, draws from the seed, whose place the run tells: by attribute `node`, which

@@ -2,7 +2,7 @@
  * those that keep their result and a bit in the place of their operand to the kernels of kernels/activation. */
 #include "compiler/ir/ops.h"
 #include "../../kernels/activation/activation.h"
-#include "../../kernels/dropout/dropout.h"
+#include "kernels/dropout/dropout.h"
 #include "launch_util.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* check_activation.c: activations that keep their result and a bit, on the emulated device. */
-#include "../../kernels/dropout/dropout.h"
+#include "kernels/dropout/dropout.h"
 #include "cuda_case.h"
 
 static const int64_t sizes[] = {1, 8, 31, 257, 4099};

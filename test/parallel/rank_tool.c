@@ -5,9 +5,11 @@
  * of a number stuck RANK                       the rank computes a node for ever fail RANK | fail all             a
  * failure of its own differ RANK                      ... has other bits say                              who is there,
  * and threads TEMPO_RANK_TIMEOUT: seconds. Everything that a rank finds wrong is an exit code. */
+#include "passes/upgrade/upgrade.h"
+#include "passes/bodies/bodies.h"
 #include "kernels/common/half.h"
 #include "compiler/cli/program.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "runtime/files/npz.h"
 #include "runtime/session/session.h"
 #include "programs/tempo-train/ranks/train_link.h"

@@ -3,7 +3,7 @@
  * go. */
 #include "compiler/onnx/onnx.h"
 #include "compiler/shape/shape.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include <string.h>
 
 static void print_name(const char *name) {

@@ -2,10 +2,11 @@
  * tempo.h: each time the status is that of a limit, the message tells of memory, and all is given back. And what a
  * failed assertion is to the caller of tempo.h. `all` tries every call, not a part of those behind the first 500. */
 #define OWN_MAIN
+#include "passes/pipeline/pipeline.h"
 #include "cases.h"
 #include "compiler/onnx/onnx.h"
 #include "faults.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "passes/report/report.h"
 #include "runtime/tempo.h"
 #include <stdlib.h>

@@ -2,9 +2,11 @@
  * algorithm (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2) in double precision, and no copy of weights or
  * moments; the same of weights that are also kept in bfloat16, by gradients of bfloat16 that are clipped by their norm.
  */
+#include "passes/upgrade/upgrade.h"
+#include "passes/bodies/bodies.h"
 #include "session_test.h"
 #include "kernels/common/types.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include <math.h>
 
 enum { N = 6, STEPS = 20 };

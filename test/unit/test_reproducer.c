@@ -2,6 +2,7 @@
  * the graph before that pass and the command that shows the bug. No pass of ours has such a bug to offer: here the
  * graph is broken by hand. */
 #define OWN_MAIN
+#include "passes/pipeline/pipeline.h"
 #include "cases.h"
 #include "compiler/text/text.h"
 #include "passes/pipeline/reproducer.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Ops of ONNX Runtime's training tools (passes/ort/ort.def), one by one: what tempoc makes of a node gives the numbers
-that ONNX Runtime's own kernel gives, or, where only its training build had one, those of the formula in numpy.
+"""Ops of ONNX Runtime's training tools (passes/upgrade/ort.def), one by one: what tempoc makes of a node gives the
+numbers that ONNX Runtime's own kernel gives, or, where only its training build had one, those of the formula in numpy.
 usage: ort_ops.py tempoc"""
 import math
 import os

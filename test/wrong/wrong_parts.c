@@ -38,10 +38,10 @@ WRONG_KERNEL(unary_run, (tk_queue *q, const tk_unary *unary, void *out, const vo
 /* clang-format on */
 
 /* The gradient of MatMul's first operand comes out twice as large, under every recipe. */
-void __real_tc_gradient_matmul(tc_grad *g);
-void __wrap_tc_gradient_matmul(tc_grad *g);
-void __wrap_tc_gradient_matmul(tc_grad *g) {
+void __real_tc_gradient_matmul(tc_build *g);
+void __wrap_tc_gradient_matmul(tc_build *g);
+void __wrap_tc_gradient_matmul(tc_build *g) {
     __real_tc_gradient_matmul(g);
-    if (g->dins[0] && is_wrong("gradient_matmul"))
-        g->dins[0] = TC_OP(g, "Add", g->dins[0], g->dins[0]);
+    if (g->of->dins[0] && is_wrong("gradient_matmul"))
+        g->of->dins[0] = TC_OP(g, "Add", g->of->dins[0], g->of->dins[0]);
 }

@@ -2,7 +2,6 @@
  * the operands that the pattern defines come first, then those that are left, drawn to fit. At the end the results
  * become outputs, and shapes are forgotten as far as `unknown` says. */
 #include "instance.h"
-#include "../../lean/lean.h"
 #include "compiler/shape/shape.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * under which name. Exporters rename parameters whose layout they change: "val_20" is the transpose of "m.q.weight". */
 #ifndef TC_TORCH_NAMES_H
 #define TC_TORCH_NAMES_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "torch_signature.h"
 
 #define TC_PARAMETER_KEY "tempo.parameter."

@@ -1,7 +1,7 @@
 /* restore.h: what the parts of the pass `restore` share: the calls of a file, each with the nodes that came from it. */
 #ifndef TC_RESTORE_H
 #define TC_RESTORE_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "passes/torch/metadata/torch_calls.h"
 #include "passes/torch/metadata/torch_signature.h"
 

@@ -2,6 +2,7 @@
  * up, each once (Unique), are scaled in a copy of the table that gradients do not pass, and read from there. How many
  * they are only the data tells. Here each row is scaled as often as it is read, and PyTorch's gradient comes back: it
  * scales the table in place, unseen by autograd, so that a row's gradient goes to the table's row as it is. */
+#include "passes/weights/trainable.h"
 #include "compiler/ir/ops.h"
 #include "passes/autodiff/stop_gradient.h"
 #include "restore_nodes.h"

@@ -6,9 +6,10 @@
  * gradient is the parameter's. So is a part of a table that has each row once. What cannot be undone stops the
  * compilation, unless the loss does not depend on it or the command line names it: trained in silence, it would not be
  * what PyTorch trains. Weights that are not there (the file alone was given) are taken for what their names say. */
+#include "passes/weights/trainable.h"
 #include "unfold.h"
 #include "compiler/shape/shape.h"
-#include "passes/autodiff/choose_loss.h"
+#include "passes/weights/choose_loss.h"
 #include <string.h>
 
 void tc_unfold_tell(const tc_unfold *u, tc_findings *to, const char *text) {

@@ -7,6 +7,7 @@
  *
  * PyTorch's RNN and its cells are linear layers in the file. Of their first step, the product with a state of zeros is
  * folded, and what is left is the bias, once for each item. */
+#include "passes/weights/trainable.h"
 #include "passes/torch/metadata/torch_calls.h"
 #include "unfold.h"
 #include <string.h>

@@ -2,6 +2,7 @@
  * which each row is there once, and in the file in no other way, is trained as it stands; where rows come several
  * times, training would part them: they become a table of the rows that are there, and are looked up again. Which
  * numbers those rows have in PyTorch's table is not known. */
+#include "passes/weights/trainable.h"
 #include "unfold.h"
 #include "table_rows.h"
 #include <string.h>

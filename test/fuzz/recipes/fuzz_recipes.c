@@ -8,7 +8,7 @@
  * or too many graphs said nothing. */
 #include "recipe_check.h"
 #include "compiler/base/diag.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "passes/rules/rules.h"
 #include <inttypes.h>
 #include <signal.h>

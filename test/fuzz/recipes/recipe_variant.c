@@ -1,5 +1,8 @@
 /* recipe_variant.c: a program is written as text, parsed, compiled by a recipe, opened, bound to elements drawn from
  * its seed, and run. */
+#include "passes/pipeline/pipeline.h"
+#include "passes/upgrade/upgrade.h"
+#include "passes/bodies/bodies.h"
 #include "recipe_variant.h"
 #include "compiler/memory/ledger.h"
 #include "compiler/memory/liveness.h"

@@ -2,7 +2,7 @@
  * other bit by bit. */
 #ifndef FUZZ_VARIANT_H
 #define FUZZ_VARIANT_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include "recipe_check.h"
 #include "runtime/session/session.h"
 

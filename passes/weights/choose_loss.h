@@ -1,7 +1,7 @@
 /* choose_loss.h: which output is the loss, in graphs to differentiate and in those that hold a backward pass. */
 #ifndef TC_CHOOSE_LOSS_H
 #define TC_CHOOSE_LOSS_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 /* The one of --loss, or the only scalar float output. TC_USAGE, with an error, where there is none, or several. */
 tc_status tc_choose_loss(tc_pass_env *env, const tc_graph *graph, tc_value **out_loss);

@@ -1,4 +1,4 @@
-/* build.c: makes the nodes of a rule's right side, one at a time, in the order of the text. Literals become
+/* emit.c: makes the nodes of a rule's right side, one at a time, in the order of the text. Literals become
  * initializers of the element type of their neighbours; recip, neg, add and mul are computed here and now, in double,
  * then rounded once. */
 #include "compiler/shape/shape.h"

@@ -1,12 +1,11 @@
-/* insert.c: a tc_grad whose nodes move to where they are wanted. */
-#include "insert.h"
+/* insert.c: a tc_build whose nodes move in front of another node. */
+#include "compiler/build/build.h"
 
 void tc_insert_begin(tc_insert *insert, tc_ctx *ctx, tc_arena *arena, tc_node *before) {
     tc_graph *graph = before->graph;
     *insert = (tc_insert){.pool = {arena, tc_map_create(arena)}, .before = before, .last = graph->last};
-    insert->g = (tc_grad){.ctx = ctx, .model = graph->model, .graph = graph, .pool = &insert->pool};
+    insert->g = (tc_build){.ctx = ctx, .model = graph->model, .graph = graph, .pool = &insert->pool};
     insert->g.label = tc_node_label(before);
-    insert->g.forward = true;
 }
 
 void tc_insert_undo(tc_insert *insert) {

@@ -1,8 +1,9 @@
-/* reads.c: whether the backward pass reads a value: the question that guards of lean.rules ask, of one value at a time.
+/* late_reads.c: whether the backward pass reads a value: the question that guards of lean.rules ask, of one value at a
+ * time.
  */
-#include "../../compiler/memory/liveness.h"
-#include "../../compiler/memory/storage.h"
-#include "lean.h"
+#include "late_reads.h"
+#include "liveness.h"
+#include "storage.h"
 #include <string.h>
 
 enum {

@@ -5,7 +5,7 @@
  * tools). */
 #ifndef TC_UPGRADE_ORT_H
 #define TC_UPGRADE_ORT_H
-#include "passes/upgrade/upgrade.h"
+#include "upgrade.h"
 
 #define TC_OPERANDS(...) (tc_value *[]){__VA_ARGS__}, (uint32_t)TC_COUNT(((tc_value *[]){__VA_ARGS__}))
 /* The result of a new node of ai.onnx before `node`, named after it and `what`. */

@@ -8,7 +8,6 @@
  */
 #include "bags.h"
 #include "compiler/shape/shape.h"
-#include "passes/canonical/canonical.h"
 
 enum { NOWHERE = -1, AT_END = -2 }; /* where rows end: at no known place, at the last row of all */
 
@@ -103,11 +102,11 @@ static bool same_rows(meaning a, meaning b) {
 
 /* The same op on all rows, before the loop; `operands` are whole. */
 static meaning on_all(reader *r, const tc_node *node, meaning rows, tc_value *const *operands) {
-    tc_grad *g = &r->insert.g;
-    tc_node *whole = tc_grad_node(g, node->domain, node->op_type, node->n_inputs, operands, 1);
+    tc_build *g = &r->insert.g;
+    tc_node *whole = tc_build_node(g, node->domain, node->op_type, node->n_inputs, operands, 1);
     for (uint32_t i = 0; i < node->n_attrs; i++)
         tc_attr_copy(whole, &node->attrs[i]);
-    rows.value = tc_grad_finish(g, whole);
+    rows.value = tc_build_finish(g, whole);
     return rows;
 }
 
@@ -174,10 +173,11 @@ static meaning read_view(reader *r, const tc_node *node) {
     if (m.kind == ROWS) {
         int64_t axes[TC_MAX_RANK];
         size_t n = 0;
-        bool behind = tc_node_is(node, "", "Unsqueeze") && tc_grad_known_ints(tc_input(node, 1), axes, TC_MAX_RANK, &n);
+        bool behind =
+            tc_node_is(node, "", "Unsqueeze") && tc_build_known_ints(tc_input(node, 1), axes, TC_MAX_RANK, &n);
         for (size_t i = 0; i < n; i++)
             behind = behind && axes[i] > 0;
-        return behind ? on_all(r, node, m, (tc_value *[]){m.value, tc_grad_ints(&r->insert.g, axes, n)}) : unknown;
+        return behind ? on_all(r, node, m, (tc_value *[]){m.value, tc_build_ints(&r->insert.g, axes, n)}) : unknown;
     }
     return m.kind == TURN || m.kind == PICK || m.kind == NUMBER || m.kind == COUNT ? m : unknown;
 }
@@ -189,7 +189,7 @@ static meaning read_cast(reader *r, const tc_node *node) {
     if (m.kind == ROWS) {
         tc_node *whole = TC_BEGIN(&r->insert.g, "Cast", m.value);
         tc_attr_set_int(whole, "to", tc_value_dtype(tc_output(node, 0)));
-        m.value = tc_grad_finish(&r->insert.g, whole);
+        m.value = tc_build_finish(&r->insert.g, whole);
     }
     return m;
 }

@@ -2,7 +2,8 @@
  * that cuts a bag's rows out in each turn. bags.c finds such loops, bags_build.c says the same without one. */
 #ifndef TC_BAGS_H
 #define TC_BAGS_H
-#include "passes/canonical/insert.h"
+#include "compiler/build/build.h"
+#include "passes/pass/pass.h"
 
 typedef enum tc_bag_kind { TC_BAG_SUM, TC_BAG_MEAN, TC_BAG_MAX } tc_bag_kind;
 
@@ -16,4 +17,7 @@ typedef struct tc_bags {
 
 /* The results of all bags, [bags, ...], by nodes of `insert`. */
 tc_value *tc_build_bags(tc_insert *insert, const tc_bags *bags);
+
+/* Loops that reduce rows bag by bag become reductions of all bags; types must be inferred, and are afterwards. */
+tc_status tc_lower_bags(tc_pass_env *env, tc_graph *graph, uint32_t *out_changes);
 #endif

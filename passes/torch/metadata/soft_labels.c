@@ -4,7 +4,7 @@
  *
  * where the weights w of classes are none or some; a mean divides by the number of rows, weights or not. */
 #include "soft_labels.h"
-#include "passes/canonical/insert.h"
+#include "compiler/build/build.h"
 #include <string.h>
 
 enum { SCORES, LABELS, WEIGHTS, CLASS_AXIS = 1 }; /* operands; the axis of x */
@@ -18,23 +18,23 @@ static bool has_soft_labels(const tc_node *node) {
 }
 
 /* [classes] -> [classes, 1, ...], to be multiplied with scores. */
-static tc_value *along_classes(tc_grad *g, tc_value *weights, int rank) {
+static tc_value *along_classes(tc_build *g, tc_value *weights, int rank) {
     int64_t axes[TC_MAX_RANK];
     size_t n = 0;
     for (int axis = CLASS_AXIS + 1; axis < rank; axis++)
         axes[n++] = axis - CLASS_AXIS;
-    return n ? tc_grad_unsqueeze(g, weights, axes, n) : weights;
+    return n ? tc_build_unsqueeze(g, weights, axes, n) : weights;
 }
 
-static tc_value *losses(tc_grad *g, const tc_node *node) {
+static tc_value *losses(tc_build *g, const tc_node *node) {
     tc_value *scores = tc_input(node, SCORES), *weights = tc_input(node, WEIGHTS);
     tc_dtype dtype = tc_value_dtype(scores);
     tc_node *logs = TC_BEGIN(g, "LogSoftmax", scores);
     tc_attr_set_int(logs, "axis", CLASS_AXIS);
-    tc_value *each = TC_OP(g, "Mul", tc_grad_finish(g, logs), tc_grad_cast(g, tc_input(node, LABELS), dtype));
+    tc_value *each = TC_OP(g, "Mul", tc_build_finish(g, logs), tc_build_cast(g, tc_input(node, LABELS), dtype));
     if (weights)
-        each = TC_OP(g, "Mul", each, along_classes(g, tc_grad_cast(g, weights, dtype), tc_value_rank(scores)));
-    return tc_grad_reduce(g, "ReduceSum", each, (const int64_t[]){CLASS_AXIS}, 1, false);
+        each = TC_OP(g, "Mul", each, along_classes(g, tc_build_cast(g, weights, dtype), tc_value_rank(scores)));
+    return tc_build_reduce(g, "ReduceSum", each, (const int64_t[]){CLASS_AXIS}, 1, false);
 }
 
 /* The node becomes the last op. */

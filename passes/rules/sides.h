@@ -3,7 +3,7 @@
  * moves scale and bias; how many there is room for is settled when the graph is compiled. */
 #ifndef TC_SIDES_H
 #define TC_SIDES_H
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 
 /* The attributes `limit` and `least` for results of an element type. */
 double tc_side_limit(tc_dtype dtype);

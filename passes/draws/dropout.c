@@ -10,9 +10,10 @@
  * which changes no bit. The attribute `seed` stays, for who draws as ONNX Runtime does; else one seed serves all, and
  * they differ by `node`. Dropouts whose training_mode is absent or false stay what they are, as do those of nested
  * graphs: a loop's body has to draw anew in every turn. */
+#include "draws.h"
 #include "compiler/ir/ops.h"
 #include "compiler/shape/shape.h"
-#include "passes/pipeline/pass.h"
+#include "passes/pass/pass.h"
 #include <string.h>
 
 #define FIRST_RANDOM (INT64_C(1) << 31)

@@ -6,8 +6,8 @@
 #include "rotary_tables.h"
 #include "compiler/memory/storage.h"
 #include "compiler/ir/ops.h"
-#include "passes/weights/mask_contents.h"
-#include "passes/weights/parameter_uses.h"
+#include "mask_contents.h"
+#include "parameter_uses.h"
 #include <math.h>
 #include <string.h>
 

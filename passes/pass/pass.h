@@ -4,7 +4,7 @@
 #define TC_PASS_H
 #include "compiler/memory/node_memory.h"
 #include "plan_summary.h"
-#include "passes/update/update.h"
+#include "update_options.h"
 #include <signal.h>
 #include <stdio.h>
 
@@ -134,17 +134,15 @@ typedef struct tc_pass_env {
     tc_status (*reread)(void *user, tc_model **out_model);
     void *reread_user;
     int64_t batch;     /* shapes found no dimension called batch: what `batch` makes of the inputs' first; 0: nothing */
-    unsigned deferred; /* passes that have left what they do to the pass `budget`: TC_FORMS_TILE, TC_FORMS_LEAN */
+    unsigned deferred; /* passes that have left what they do to the pass `budget`: TC_DEFER_TILE, TC_DEFER_LEAN */
 } tc_pass_env;
 
 typedef struct tc_pass {
     const char *name, *summary;
     tc_status (*run)(tc_pass_env *env, tc_model *model);
+    tc_status (*check)(tc_ctx *ctx, const tc_options *options); /* NULL: there is nothing to check */
 } tc_pass;
 
-const tc_pass *tc_pass_find(const char *name);
-size_t tc_pass_count(void);
-const tc_pass *tc_pass_at(size_t index);
 /* The recipes: named pipelines, what --recipe= takes. */
 typedef struct tc_recipe {
     const char *name, *passes;
@@ -154,94 +152,20 @@ typedef struct tc_recipe {
 const tc_recipe *tc_recipe_find(const char *name); /* NULL: the default; a NULL result: there is none of that name */
 size_t tc_recipe_count(void);
 const tc_recipe *tc_recipe_at(size_t index);
-/* The names in options (passes, recipe, dumps) exist and --dim reads NAME=VALUE: TC_USAGE else, before any file is
- * touched. */
-tc_status tc_pipeline_check(tc_ctx *ctx, const tc_options *options);
-/* Notes the file's initializers, before any pass makes more of them: those may be trained, others are constants.
- * trainable.c */
-void tc_record_initializers(tc_pass_env *env, const tc_model *model);
-/* The initializer of that name, which lives as long as the model, counts as the file's from now on; `tensor` NULL: it
- * is there no more. trainable.c */
-void tc_record_initializer(tc_pass_env *env, const char *name, const tc_tensor *tensor);
-/* Counts the Dropouts and the random ops of the main graph, functions inlined, before any pass removes one: their
- * numbers make what they draw. dropout.c */
-void tc_record_dropouts(tc_pass_env *env, const tc_model *model);
-/* How to export a Dropout that drops. dropout.c */
-void tc_hint_dropout(tc_ctx *ctx);
+/* --passes=, or the passes of the recipe: names between commas. */
+const char *tc_pass_list(const tc_options *options);
 /* The options' pipeline has this pass. */
 bool tc_pipeline_has(const tc_options *options, const char *pass);
-/* Runs options->passes (or the recipe's list): dumps, verifies and times as asked. */
-tc_status tc_pipeline_run(tc_pass_env *env, tc_model *model);
+/* Passes whose rewrites the pass `budget` may choose node by node instead. */
+enum { TC_DEFER_TILE = 1, TC_DEFER_LEAN = 2 };
+/* Whether a pass leaves its rewrites to the pass `budget`, which is still to come: notes it in env->deferred. */
+bool tc_defer_to_budget(tc_pass_env *env, unsigned pass);
 
-/* The model as read becomes the graph of a training step, by the recipe or passes of env->options with
- * options->update, whose optimizer is set; tc_list_states tells what stays from step to step. evaluate.c */
-tc_status tc_training_model(tc_pass_env *env, tc_model *model);
-/* The model as read, another copy, becomes the graph by which it is judged, by the recipe `evaluate` and what else
- * env->options say; the initializers of these names, of the training graph, become inputs with that default, as far as
- * this graph has them. env->summary stays as it is. evaluate.c */
-tc_status tc_evaluation_model(tc_pass_env *env, tc_model *model, const char *const *weights, size_t n);
-/* What takes the place of an input in the next run, as the model's metadata tell (compiler/text/marks.h): weights, and
- * what an optimizer keeps of them. In the arena, in the order of the weights; returns how many. evaluate.c */
-typedef struct tc_kept_state {
-    const tc_value *input, *output;
-    bool is_weight; /* the file has it; else it begins as zeros */
-} tc_kept_state;
-size_t tc_list_states(tc_arena *arena, const tc_model *model, tc_kept_state **out_states);
-
-double tc_seconds(void); /* by a clock that only goes forward. pipeline.c */
-
-/* --memory-budget and its kin make sense: TC_USAGE else. budget/budget_spec.c */
-tc_status tc_budget_check_options(tc_ctx *ctx, const tc_options *options);
-
-/* NAME=VALUE of --dim, VALUE >= 0; TC_USAGE else. shapes.c */
-tc_status tc_dim_option(tc_ctx *ctx, const char *text, const char **out_name, int64_t *out_value);
-
-/* The row of that name in env->summary, added where there is none. rules/explain.c */
-tc_rule_stat *tc_summary_rule(tc_pass_env *env, const char *name);
-/* Whether --disable names the rule, or row; whether --explain does, or says "all". rules/explain.c */
-bool tc_is_disabled(const tc_options *options, const char *name);
-bool tc_is_explained(const tc_options *options, const char *name);
-
-/* The passes, one file each. */
-tc_status tc_pass_upgrade(tc_pass_env *env, tc_model *model); /* to the canonical opset */
-tc_status tc_upgrade_model(tc_ctx *ctx, tc_model *model);     /* the same outside a pipeline */
-tc_status tc_pass_inline(tc_pass_env *env,
-                         tc_model *model); /* replaces calls of model-local functions by their bodies */
-tc_status tc_pass_restore(tc_pass_env *env, tc_model *model); /* puts back what the exporter lost of training */
-tc_status tc_pass_shapes(tc_pass_env *env, tc_model *model);  /* binds --dim, infers types, checks */
-tc_status tc_pass_unfold(tc_pass_env *env, tc_model *model);  /* parameters that the exporter computed with */
-tc_status tc_pass_batch(tc_pass_env *env, tc_model *model);   /* --dim batch=N where the file has a number */
-tc_status tc_pass_tied(tc_pass_env *env, tc_model *model);    /* weights stored twice, weights merged: warns or mends */
-tc_status tc_pass_evaluate(tc_pass_env *env, tc_model *model);     /* what training does otherwise is as in inference */
-tc_status tc_pass_canonicalize(tc_pass_env *env, tc_model *model); /* folds, CSE, dead nodes, one spelling per idiom */
-tc_status tc_pass_masks(tc_pass_env *env, tc_model *model);  /* what masks pick is computed for all their elements */
-tc_status tc_pass_counts(tc_pass_env *env, tc_model *model); /* what scalars are means of */
-tc_status tc_pass_dce(tc_pass_env *env, tc_model *model);    /* removes nodes and initializers that nobody reads */
-tc_status tc_pass_dropout(
-    tc_pass_env *env, tc_model *model); /* Dropout and random numbers become those of ai.tempo, drawn from tempo.seed */
-tc_status tc_pass_raise(tc_pass_env *env, tc_model *model);    /* one op for each spelling of an idea */
-tc_status tc_pass_chunk(tc_pass_env *env, tc_model *model);    /* the vocabulary's loss in chunks of rows */
-tc_status tc_pass_autodiff(tc_pass_env *env, tc_model *model); /* appends the backward pass */
-tc_status tc_pass_lower(tc_pass_env *env, tc_model *model);    /* puts the bodies in the place of ai.tempo ops */
-tc_status tc_pass_tile(tc_pass_env *env, tc_model *model);     /* attention keeps no map */
-tc_status tc_pass_lean(tc_pass_env *env, tc_model *model);     /* keeps less for the backward pass */
-tc_status tc_pass_budget(tc_pass_env *env, tc_model *model);   /* computes again what a memory budget has no room for */
-tc_status tc_pass_update(tc_pass_env *env, tc_model *model);   /* appends an optimizer */
-tc_status tc_pass_bodies(tc_pass_env *env, tc_model *model);   /* attaches function bodies to ai.tempo ops */
-/* Products and what they read in 16 bits, under --precision. */
-tc_status tc_pass_precision(tc_pass_env *env, tc_model *model);
-
-/* Removes nodes, also of nested graphs, without effect on the graph's outputs, and initializers that nothing reads and
- * that are no graph inputs; returns how many nodes. dce.c */
-uint32_t tc_remove_dead(tc_graph *graph);
-/* Gives nodes whose name another node of their graph has a suffix. node_names.c */
-void tc_unique_node_names(tc_model *model);
-/* Contractions before and behind a softmax that are products of matrices become MatMul. Sets *out_changed where there
- * was one. einsum_product.c */
-tc_status tc_lower_einsum_products(tc_pass_env *env, tc_graph *graph, bool *out_changed);
-/* Writes the name and the meaning of every rule that is built in, file by file. rules/list.c */
-tc_status tc_rules_list(tc_ctx *ctx, FILE *out);
-/* The function body of an ai.tempo op for this node's operands and attributes, parsed into `model`; NULL: it has none.
- * bodies.c */
-tc_status tc_body_for(tc_ctx *ctx, tc_model *model, const tc_node *node, tc_function **out_function);
+/* The passes, as passes.def lists them: tc_pass_upgrade() and so on, with the checks of their options, which give
+ * TC_USAGE and a message before any file is touched. */
+#define PASS(name, check, summary)                                                                                     \
+    tc_status tc_pass_##name(tc_pass_env *env, tc_model *model);                                                       \
+    tc_status tc_check_##check(tc_ctx *ctx, const tc_options *options);
+#include "passes.def"
+#undef PASS
 #endif

@@ -26,13 +26,11 @@ static tc_status build(tc_upgrade *up, tc_node *node, tc_node *forward, tc_value
     tc_graph *graph = node->graph;
     tc_node *last = graph->last;
     tc_arena *scratch = tc_arena_create();
-    tc_grad_pool pool = {scratch, tc_map_create(scratch)};
+    tc_build_pool pool = {scratch, tc_map_create(scratch)};
     tc_value *douts[4] = {dy}; /* builders may add results */
-    tc_grad g = {.ctx = up->ctx, .model = up->model, .graph = graph, .pool = &pool, .label = tc_node_label(node)};
-    g.node = forward;
-    g.douts = douts;
-    g.needed = needed;
-    g.dins = dins;
+    tc_gradient task = {.node = forward, .douts = douts, .needed = needed, .dins = dins};
+    tc_build g = {.ctx = up->ctx, .model = up->model, .graph = graph, .pool = &pool, .of = &task};
+    g.label = tc_arena_printf(scratch, "%s_grad", tc_node_label(node));
     tc_gradient_build(&g);
     while (last->next)
         tc_node_move_before(last->next, node);
