@@ -1,5 +1,5 @@
 /* update_place.c: where updates stand: as early as they can, so that a gradient goes as soon as it is used, but behind
- * the last reader of the old weight, so that the new one may take its place in memory (runtime/session/state.c). */
+ * the last reader of the old weight, so that the new one may take its place in memory (runtime/plan/state.c). */
 #include "compiler/text/marks.h"
 #include "compiler/ir/ops.h"
 #include "passes/pass/pass.h"

@@ -1,7 +1,7 @@
 /* train_memory.c: before the first update: the memory that a run takes, from its plan, against what there is. Where
  * that does not do, the plans of smaller batches and a memory budget are tried, so that the refusal says what would. */
 #include "train_run.h"
-#include "runtime/session/available.h"
+#include "runtime/files/available.h"
 #include <inttypes.h>
 #include <string.h>
 

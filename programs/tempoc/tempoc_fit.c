@@ -14,7 +14,7 @@
 #define MOST_TRIALS 100
 /* tempo-run's libraries, in addresses: 50 MiB with a graph of one node, 17 of the code of products, and up to 8 that
  * making a plan leaves behind beside the tables; what it leaves alone under a limit of its own
- * (runtime/session/available.c: this, and no more than the arena); and a thread's stack, as systems have them. */
+ * (runtime/files/available.c: this, and no more than the arena); and a thread's stack, as systems have them. */
 #define LIBRARIES (UINT64_C(75) << 20)
 #define RESERVE (UINT64_C(16) << 20)
 #define STACK (UINT64_C(8) << 20)

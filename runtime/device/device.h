@@ -10,6 +10,9 @@
 #include "kernels/queue.h"
 #include "kernels/table.h"
 
+#define RT_ALIGN 64 /* of all buffers */
+static inline size_t rt_aligned(size_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
+
 struct rt_plan;
 
 /* Devices of one kind have kernels for the same ops and element types: a column of kernels.def. */

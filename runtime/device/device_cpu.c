@@ -1,6 +1,5 @@
 /* device_cpu.c: the device that is always there: the host itself. Kernels have run when their call returns. */
 #include "device.h"
-#include "runtime/plan/plan.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -4,7 +4,7 @@
 #include "compiler/base/map.h"
 #include "compiler/base/file.h"
 #include "compiler/base/written_files.h"
-#include "runtime/session/available.h"
+#include "available.h"
 #include "npy.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * node. What becomes a chain depends on the graph alone. */
 #include "fuse_chains.h"
 #include "compiler/ir/ops.h"
-#include "runtime/launch/launch.h"
+#include "fuse_pointwise.h"
 #include <string.h>
 
 /* Ops with one result like their elements: what they are as a link. */

@@ -5,7 +5,6 @@
 #define RT_FUSE_CHAINS_H
 #include "compiler/ir/ir.h"
 #include "kernels/norm/norm_chain.h"
-#include "runtime/launch/launch.h"
 
 /* A link, and where its operand, ratio, seed, result and mask are among those of the node; -1: it has none. */
 typedef struct rt_link {
@@ -32,12 +31,4 @@ enum { RT_NORM_OPERANDS = 3, RT_NORM_RESULTS = 3 };
  * rt_chains for each node with some. No chain goes on behind a value in `apart`, whose elements change between the
  * nodes; NULL: there is none. */
 tc_map *rt_fuse_chains(tc_graph *graph, tc_arena *arena, tc_map *apart);
-
-/* For launches of such nodes. The chain as kernels take it, with the addresses of a run. */
-tk_chain rt_chain_of(const rt_launch *launch, const rt_chain *chain, const void *first);
-/* TC_BAD_INPUT unless its ratios are numbers. */
-tc_status rt_expect_chain(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, const rt_chain *chain);
-/* The operands that a result of link `at` may lie over, of those that have result 0's size: an element of theirs is not
- * read any more when it is written. */
-uint64_t rt_chain_inplace(const rt_launch *launch, const rt_chain *chain, int at);
 #endif

@@ -1,7 +1,31 @@
 /* fuse_pointwise.c: looks for the value at each gradient's X. */
 #include "fuse_pointwise.h"
 #include "compiler/ir/ops.h"
-#include "runtime/launch/launch.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of so many operands, the second is what the gradient is taken at. */
+static bool is_gradient(const tc_node *node) { return node->n_inputs > 1; }
+
+tk_pointwise_row rt_pointwise_row_of(const tc_node *node, const char *op) {
+    tk_pointwise_row plain = tk_pointwise_find(op, "");
+    return plain != TK_POINTWISE_COUNT ? plain : tk_pointwise_find(op, tc_attr_string(node, "approximate", "none"));
+}
+
+tk_pointwise_row rt_pointwise_row(const tc_node *node) {
+    char op[64];
+    size_t length = strlen(node->op->name), end = is_gradient(node) ? strlen("Grad") : 0;
+    if (length <= end || length >= sizeof op)
+        return TK_POINTWISE_COUNT;
+    snprintf(op, sizeof op, "%.*s", (int)(length - end), node->op->name);
+    return rt_pointwise_row_of(node, op);
+}
+
+double rt_pointwise_alpha(const tc_node *node, tk_pointwise_row row) {
+    double alpha = tk_pointwise_alpha(row);
+    return isnan(alpha) ? 0 : (double)tc_attr_float(node, "alpha", (float)alpha);
+}
 
 /* The row of a node of so many operands; TK_POINTWISE_COUNT: it is none. */
 static tk_pointwise_row row_of(const tc_node *node, uint32_t n_inputs) {

@@ -1,5 +1,7 @@
 /* kernels_table.c: the rows of kernels.def as a table, found by domain and op. Launch functions are declared from the
  * same rows, so that adding an op touches its launch file and its row only. */
+#include "compiler/cli/ways_around.h"
+#include "runtime/device/device.h"
 #include "launch.h"
 #include "compiler/ir/ops.h"
 #include <pthread.h>
@@ -58,4 +60,57 @@ static void fill(void) {
 const rt_kernel_row *rt_kernel_for(const tc_node *node) {
     pthread_once(&filled, fill);
     return node->op ? of_op[node->op->index] : rt_kernel_find(node->domain, node->op_type);
+}
+
+/* --- nodes without a kernel --------------------------------------------------------------------- */
+
+/* What the element types of kernels.def are those of. */
+static tc_dtype deciding_dtype(const tc_node *node) {
+    const tc_value *decides = tc_input(node, 0);
+    decides = decides ? decides : tc_output(node, 0);
+    return decides ? tc_value_dtype(decides) : TC_UNDEFINED;
+}
+
+bool rt_has_kernel(const rt_device *device, const tc_node *node) {
+    const rt_kernel_row *row = rt_kernel_for(node);
+    tc_dtype dtype = deciding_dtype(node);
+    uint32_t dtypes = row ? row->dtypes[device->kind] : 0;
+    return dtype == TC_UNDEFINED ? dtypes != 0 : (dtypes >> dtype & 1) != 0;
+}
+
+/* Ops behind the node that the device has no kernel for either, each once: who moves a model to another device wants
+ * to know them all. */
+static void note_others(tc_ctx *ctx, const rt_device *device, const tc_node *first) {
+    tc_map *told = tc_map_create(ctx->arena);
+    const char *names = "";
+    tc_map_set(told, first->op_type, told);
+    for (const tc_node *node = first->next; node; node = node->next) {
+        if (rt_has_kernel(device, node) || tc_map_get(told, node->op_type))
+            continue;
+        tc_map_set(told, node->op_type, told);
+        names = tc_arena_printf(ctx->arena, "%s%s%s of %s", names, names[0] ? ", " : "", tc_quote(ctx, node->op_type),
+                                tc_dtype_name(deciding_dtype(node)));
+    }
+    if (names[0])
+        tc_note(ctx, NULL, "device '%s' has no kernel for these either: %s", device->name, names);
+}
+
+tc_status rt_tell_no_kernel(tc_ctx *ctx, const rt_device *device, const tc_node *node) {
+    const rt_kernel_row *row = rt_kernel_for(node);
+    const char *domain = node->domain[0] ? node->domain : "ai.onnx";
+    if (row && device->kind != RT_CPU)
+        tc_error(ctx, TC_UNSUPPORTED, node, "device '%s' has no %s kernel for this op", device->name,
+                 tc_dtype_name(deciding_dtype(node)));
+    else if (row)
+        tc_error(ctx, TC_UNSUPPORTED, node, "there is no %s kernel for this op", tc_dtype_name(deciding_dtype(node)));
+    else
+        tc_error(ctx, TC_UNSUPPORTED, node,
+                 "there is no kernel for op %s of domain %s, and the model has no function for it",
+                 tc_quote(ctx, node->op_type), tc_quote(ctx, domain));
+    const char *way = row ? NULL : tc_way_around(node);
+    tc_hint(ctx, "%s%stempo-run --device=%s --list-kernels lists what there is", way ? way : "", way ? "; " : "",
+            device->name);
+    if (device->kind != RT_CPU)
+        note_others(ctx, device, node);
+    return TC_UNSUPPORTED;
 }

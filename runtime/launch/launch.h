@@ -107,11 +107,6 @@ tc_status rt_known_ints(rt_launcher *launcher, const tc_node *node, uint32_t inp
  * the launch's parameters by which the kernel reads it. */
 rt_table *rt_add_table(rt_launcher *launcher, const void *data, size_t bytes, void *pointer);
 
-/* Of a node of a known op: the row of pointwise.def that it is, or the gradient of, in the form that `approximate`
- * names; TK_POINTWISE_COUNT: none. And its attribute alpha. launch_pointwise.c */
-tk_pointwise_row rt_pointwise_row(const tc_node *node);
-double rt_pointwise_alpha(const tc_node *node, tk_pointwise_row row);
-
 /* How many gradients the node updates weights by, from operand *out_first on; 0: it is no optimizer. One that adds
  * gradients up (Accumulate) is none: its sums go into another. launch_optimizer.c */
 uint32_t rt_gradient_operands(const tc_node *node, uint32_t *out_first);
@@ -129,4 +124,9 @@ const rt_kernel_row *rt_kernel_find(const char *domain, const char *op);
 const rt_kernel_row *rt_kernel_for(const tc_node *node);
 size_t rt_kernel_count(void);
 const rt_kernel_row *rt_kernel_at(size_t index);
+
+/* Whether the device has a kernel for the node as it is: for the op, and for its element types where those are known;
+ * and the error for a node without. kernels_table.c */
+bool rt_has_kernel(const rt_device *device, const tc_node *node);
+tc_status rt_tell_no_kernel(tc_ctx *ctx, const rt_device *device, const tc_node *node);
 #endif

@@ -1,5 +1,4 @@
 /* launch_chain.c: a chain of elementwise nodes (fuse_chains.h) to the kernel of kernels/elementwise/chain.h. */
-#include "runtime/fuse/fuse_chains.h"
 #include "launch_draw.h"
 #include "launch_util.h"
 

@@ -1,7 +1,8 @@
 /* launch_conv.c: Conv, ConvTranspose, the pools and Col2Im to the kernels of kernels/conv and kernels/pool. */
 #include "../../kernels/conv/conv.h"
 #include "../../kernels/pool/pool.h"
-#include "launch_window.h"
+#include "kernels/common/window.h"
+#include "launch_util.h"
 #include <string.h>
 
 /* --- the window ------------------------------------------------------------------------------- */
@@ -51,8 +52,8 @@ static tc_status read_window(rt_launcher *launcher, const tc_node *node, int ran
     return TC_OK;
 }
 
-tc_status rt_window(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, const int64_t *kernel,
-                    tk_window *w) {
+static tc_status window_of(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, const int64_t *kernel,
+                           tk_window *w) {
     const rt_arg *inp = &launch->in[0], *out = &launch->out[0];
     const char *auto_pad = tc_attr_string(node, "auto_pad", "NOTSET");
     int rank = inp->rank - 2;
@@ -94,7 +95,7 @@ tc_status rt_launch_conv(rt_launcher *launcher, const tc_node *node, rt_launch *
         return tc_error(
             launcher->ctx, TC_BAD_INPUT, node, "%lld channels, %lld filters of %lld channels and %lld groups don't fit",
             (long long)p->channels, (long long)p->filters, (long long)weight->dims[1], (long long)p->groups);
-    TC_TRY(rt_window(launcher, node, launch, weight->dims + 2, &p->window));
+    TC_TRY(window_of(launcher, node, launch, weight->dims + 2, &p->window));
     launch->workspace_bytes = launcher->kernels->conv_workspace(p, inp->dtype, launcher->slots);
     launch->params = p;
     launch->run = run_conv;
@@ -114,7 +115,7 @@ static tc_status transposed_window(rt_launcher *launcher, const tc_node *node, c
     const char *auto_pad = tc_attr_string(node, "auto_pad", "NOTSET");
     int rank = launch->in[0].rank - 2;
     const int64_t *extra = NULL;
-    TC_TRY(rt_window(launcher, node, launch, kernel, w));
+    TC_TRY(window_of(launcher, node, launch, kernel, w));
     TC_TRY(read_list(launcher, node, "output_padding", rank, 0, &extra));
     bool open = strncmp(auto_pad, "SAME_", 5) == 0 || tc_attr_find(node, "output_shape") != NULL;
     for (int d = 0; d < TK_WINDOW_RANK; d++) {
@@ -186,7 +187,7 @@ tc_status rt_launch_pool(rt_launcher *launcher, const tc_node *node, rt_launch *
     TC_TRY(read_list(launcher, node, "kernel_shape", launch->in[0].rank - 2, 1, &kernel));
     if (!kernel)
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "attribute kernel_shape is missing");
-    TC_TRY(rt_window(launcher, node, launch, kernel, &p->window));
+    TC_TRY(window_of(launcher, node, launch, kernel, &p->window));
     p->count_pads = tc_attr_int(node, "count_include_pad", 0) != 0;
     p->column_major = tc_attr_int(node, "storage_order", 0) != 0;
     return finish_pool(launcher, node, launch, p);

@@ -4,7 +4,7 @@
 #include "../../kernels/movement/movement.h"
 #include "compiler/contents/contents.h"
 #include "../../kernels/movement/cast.h"
-#include "runtime/session/available.h"
+#include "runtime/files/available.h"
 #include "runtime/fuse/fuse_transposes.h"
 #include "launch_util.h"
 #include <string.h>

@@ -4,6 +4,7 @@
 #include "../../kernels/activation/activation.h"
 #include "kernels/dropout/dropout.h"
 #include "launch_util.h"
+#include "runtime/fuse/fuse_pointwise.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,26 +36,6 @@ static void run_both(tk_queue *q, const rt_launch *launch) {
 
 /* Of so many operands, the second is what the gradient is taken at. */
 static bool is_gradient(const tc_node *node) { return node->n_inputs > 1; }
-
-/* The row of an op, in the form that the node names. */
-static tk_pointwise_row row_of(const tc_node *node, const char *op) {
-    tk_pointwise_row plain = tk_pointwise_find(op, "");
-    return plain != TK_POINTWISE_COUNT ? plain : tk_pointwise_find(op, tc_attr_string(node, "approximate", "none"));
-}
-
-tk_pointwise_row rt_pointwise_row(const tc_node *node) {
-    char op[64];
-    size_t length = strlen(node->op->name), end = is_gradient(node) ? strlen("Grad") : 0;
-    if (length <= end || length >= sizeof op)
-        return TK_POINTWISE_COUNT;
-    snprintf(op, sizeof op, "%.*s", (int)(length - end), node->op->name);
-    return row_of(node, op);
-}
-
-double rt_pointwise_alpha(const tc_node *node, tk_pointwise_row row) {
-    double alpha = tk_pointwise_alpha(row);
-    return isnan(alpha) ? 0 : (double)tc_attr_float(node, "alpha", (float)alpha);
-}
 
 /* (X) -> Y or (dY, X) -> dX, which may lie over any operand. */
 tc_status rt_launch_pointwise(rt_launcher *launcher, const tc_node *node, rt_launch *launch) {
@@ -108,7 +89,7 @@ tc_status rt_launch_activation(rt_launcher *launcher, const tc_node *node, rt_la
     pointwise_params *p = RT_PARAMS(launcher, pointwise_params);
     const char *function = tc_attr_string(node, "function", "");
     const rt_arg *in = launch->in;
-    p->row = row_of(node, function);
+    p->row = rt_pointwise_row_of(node, function);
     if (!tk_activation_is_known(p->row))
         return tc_error(launcher->ctx, TC_BAD_INPUT, node, "function is '%s', not one with a single minimum",
                         tc_quote(launcher->ctx, function));

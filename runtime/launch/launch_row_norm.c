@@ -4,7 +4,6 @@
 #include "compiler/ir/ops.h"
 #include "../../kernels/movement/movement.h"
 #include "../../kernels/norm/norm.h"
-#include "runtime/fuse/fuse_chains.h"
 #include "launch_util.h"
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #include "../../kernels/common/broadcast.h"
 #include "../../kernels/common/places.h"
 #include "launch.h"
+#include "runtime/fuse/fuse_chains.h"
 
 /* TC_UNSUPPORTED: no kernel for the element types at hand. */
 tc_status rt_no_kernel(rt_launcher *launcher, const tc_node *node, const rt_launch *launch);
@@ -36,4 +37,13 @@ int64_t rt_product(const rt_arg *arg, int begin, int end);
 
 /* The bits of launch->inplace[0] for operands [0, count) that have result 0's number of elements and bytes. */
 uint64_t rt_inplace(const rt_launch *launch, uint32_t count);
+
+/* --- chains of elementwise ops: launch_chain.c -------------------------------------------------- */
+/* The chain as kernels take it, with the addresses of a run. */
+tk_chain rt_chain_of(const rt_launch *launch, const rt_chain *chain, const void *first);
+/* TC_BAD_INPUT unless its ratios are numbers. */
+tc_status rt_expect_chain(rt_launcher *launcher, const tc_node *node, const rt_launch *launch, const rt_chain *chain);
+/* The operands that a result of link `at` may lie over, of those that have result 0's size: an element of theirs is not
+ * read any more when it is written. */
+uint64_t rt_chain_inplace(const rt_launch *launch, const rt_chain *chain, int at);
 #endif

@@ -363,32 +363,3 @@ void rt_plan_destroy(rt_plan *plan) {
     tc_model_destroy(plan->model);
     tc_arena_destroy(plan->launcher.arena);
 }
-
-/* --- for launch functions ----------------------------------------------------------------------- */
-
-tc_status rt_known_ints(rt_launcher *launcher, const tc_node *node, uint32_t input, const int64_t **out_ints,
-                        int64_t *out_count) {
-    const tc_value *value = tc_input(node, input);
-    const tc_tensor *tensor = value ? tc_value_constant(value) : NULL;
-    const tc_contents *contents = value ? value->contents : NULL;
-    uint64_t count = tensor ? tensor->count : contents ? contents->count : 0;
-    const void *data = tensor ? tensor->data : NULL;
-    if (tensor && !data && tensor->external)
-        TC_TRY(tc_tensor_map(launcher->ctx, launcher->model, tensor, &data));
-    if ((!data && !contents && count > 0) || !value || (!tensor && !(contents && tc_contents_is_const(contents))) ||
-        (contents && tc_dtype_is_float(contents->dtype)))
-        return tc_error(launcher->ctx, TC_UNSUPPORTED, node,
-                        "the elements of operand %u ('%s') must be known before the run", input,
-                        value ? tc_quote(launcher->ctx, value->name) : "absent");
-    int64_t *ints = TC_NEW_ARRAY(launcher->arena, int64_t, (size_t)count + 1);
-    tc_tensor mapped;
-    if (tensor) {
-        mapped = *tensor;
-        mapped.data = data;
-    }
-    for (uint64_t i = 0; i < count; i++)
-        ints[i] = tensor ? tc_tensor_get_int(&mapped, i) : contents->items[i].i.value;
-    *out_ints = ints;
-    *out_count = (int64_t)count;
-    return TC_OK;
-}

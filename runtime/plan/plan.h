@@ -8,11 +8,8 @@
 #ifndef RT_PLAN_H
 #define RT_PLAN_H
 #include "compiler/pack/plan_problem.h"
-#include "runtime/ranks/collective.h"
+#include "collective.h"
 #include "runtime/launch/launch.h"
-
-#define RT_ALIGN 64 /* of all buffers */
-static inline size_t rt_aligned(size_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
 
 typedef enum rt_home { RT_ARENA, RT_INPUT, RT_PARAMETER, RT_STATE } rt_home;
 
@@ -31,7 +28,7 @@ typedef struct rt_storage {
 
 typedef struct rt_device_memory rt_device_memory; /* upload.c */
 
-/* An output that takes the place of an input in the next run; sizes are those of the input. state.c */
+/* An output that takes the place of an input in the next run; sizes are those of the input. renew_states.c */
 typedef struct rt_state {
     uint32_t input, output; /* indices in the graph */
     size_t bytes;
@@ -145,11 +142,6 @@ static inline rt_storage *rt_storage_root(const rt_plan *plan, const rt_storage 
     return &plan->storages[s->root];
 }
 
-/* Whether the device has a kernel for the node as it is: for the op, and for its element types where those are known;
- * and the error for a node without. make_runnable.c */
-bool rt_has_kernel(const rt_device *device, const tc_node *node);
-tc_status rt_tell_no_kernel(tc_ctx *ctx, const rt_device *device, const tc_node *node);
-
 /* Gives every storage of the arena and every workspace its offset. place_buffers.c */
 tc_status rt_place_buffers(tc_ctx *ctx, rt_plan *plan);
 /* Where the host has the bytes of an input or parameter: kernels read them there, or in a copy. */
@@ -173,10 +165,13 @@ void *rt_plan_address(const rt_plan *plan, const tc_value *value);
 tc_status rt_place_states(tc_ctx *ctx, rt_plan *plan);
 /* Whether no operand of the launch but those that the result may lie over lies in `root`. */
 bool rt_only_marked_read(const rt_plan *plan, const rt_launch *launch, uint32_t result, const rt_storage *root);
-/* Takes the memory that renewing needs. state.c */
+/* Takes the memory that renewing needs. renew_states.c */
 tc_status rt_ready_states(tc_ctx *ctx, rt_plan *plan);
-/* Behind a run: the new elements become the state. True: some lie elsewhere now (memory[0]). state.c */
+/* Behind a run: the new elements become the state. True: some lie elsewhere now (memory[0]). renew_states.c */
 bool rt_renew_states(rt_plan *plan);
+/* Memory of the device for the elements of a state; TC_LIMIT where there is too little. */
+tc_status rt_take_state(tc_ctx *ctx, rt_shared *shared, const rt_state *state, void **memory);
+void rt_free_state(const rt_shared *shared, rt_state *state);
 void rt_free_states(rt_shared *shared);
 
 /* Lists the values that are averaged over ranks, when the plan's graph is at hand. average.c */

@@ -440,12 +440,3 @@ tempo_status tempo_output(tempo_session *s, const char *name, tempo_tensor *out_
 }
 
 const char *tempo_version(void) { return TEMPO_VERSION; }
-const char *tempo_dtype_text(tempo_dtype dtype) { return tc_dtype_name((tc_dtype)dtype); }
-
-size_t tempo_dtype_size(tempo_dtype dtype) {
-    static const unsigned char sizes[] = {
-        [TEMPO_FLOAT] = 4,  [TEMPO_UINT8] = 1,  [TEMPO_INT8] = 1,    [TEMPO_UINT16] = 2,  [TEMPO_INT16] = 2,
-        [TEMPO_INT32] = 4,  [TEMPO_INT64] = 8,  [TEMPO_BOOL] = 1,    [TEMPO_FLOAT16] = 2, [TEMPO_DOUBLE] = 8,
-        [TEMPO_UINT32] = 4, [TEMPO_UINT64] = 8, [TEMPO_BFLOAT16] = 2};
-    return (size_t)dtype < sizeof sizes ? sizes[dtype] : 0;
-}

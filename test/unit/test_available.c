@@ -1,7 +1,7 @@
 /* test_available.c: what is read from /proc and /sys about memory, from made-up trees of both kinds of control groups.
  */
 #include "cases.h"
-#include "runtime/session/available.h"
+#include "runtime/files/available.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

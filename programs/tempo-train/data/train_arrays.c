@@ -2,7 +2,7 @@
  * where they lie in the mapped file; what is compressed, big-endian or in Fortran's order is read by
  * runtime/files/npz.c. In a .safetensors file all arrays are as they are. */
 #include "train_arrays.h"
-#include "runtime/session/available.h"
+#include "runtime/files/available.h"
 #include "runtime/files/npy.h"
 #include "train_zip.h"
 #include <dirent.h>

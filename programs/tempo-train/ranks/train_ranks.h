@@ -4,7 +4,7 @@
 #ifndef TRAIN_RANKS_H
 #define TRAIN_RANKS_H
 #include "compiler/base/diag.h"
-#include "runtime/ranks/collective.h"
+#include "runtime/plan/collective.h"
 #include <stdint.h>
 
 typedef struct train_ranks {

@@ -2,7 +2,7 @@
  * NaN in every float type; a canary stands behind each buffer and each workspace. Between launches all that is compared
  * with the lives that the plan states. */
 #include "compiler/memory/storage.h"
-#include "runtime/plan/plan.h"
+#include "plan.h"
 #include <string.h>
 
 enum { FREE = 0xff, CANARY = 0xa7 };

@@ -1,5 +1,5 @@
 /* devices.c: the devices of this build, and how one is named. */
-#include "device.h"
+#include "runtime/device/device.h"
 #include <stdlib.h>
 #include <string.h>
 

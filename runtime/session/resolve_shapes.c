@@ -2,7 +2,7 @@
  * declared types ("batch") take the sizes that the inputs have; branches and loops whose course is known become plain
  * nodes. Where values decide shapes (a Reshape target that is an input, the limits of a Range), the caller names inputs
  * whose elements are handed to shape inference as well: prepare.c finds out which. */
-#include "runtime/session/session.h"
+#include "session.h"
 #include "compiler/contents/contents.h"
 #include "compiler/shape/shape.h"
 #include "compiler/inline/unroll.h"

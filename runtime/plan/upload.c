@@ -2,9 +2,9 @@
  * tables once a plan, inputs before each run. A device that reads the host's memory gets addresses instead of copies.
  */
 #include "compiler/base/recover.h"
-#include "available.h"
+#include "runtime/files/available.h"
 #include "kernels/queue.h"
-#include "runtime/plan/plan.h"
+#include "plan.h"
 #include <string.h>
 
 /* Memory of a device, held until the session closes or its plan goes; it lies in the arena of either. */

@@ -1,5 +1,5 @@
 /* device_list.c: what a session may name; without a name the first one runs. Programs of the tests have others. */
-#include "device.h"
+#include "runtime/device/device.h"
 
 const rt_device *const rt_devices[] = {
     &rt_device_cpu,

@@ -2,7 +2,7 @@
  * a comparison with its threshold. Where the comparison is marked (ops.h), its mask becomes that of an ai.tempo.Dropout
  * with the seed of the mark, which draws as ONNX Runtime does. Of what was drawn before, the shape alone is still used.
  */
-#include "runtime/session/session.h"
+#include "session.h"
 #include "compiler/ir/ops.h"
 #include <string.h>
 

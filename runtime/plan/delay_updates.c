@@ -2,7 +2,7 @@
  * takes: alone, that is the least memory. Among ranks it would wait there for a mean that has only just been begun, and
  * the backward pass with it. So what depends on means is moved back by one bucket of them (average.c): while a bucket
  * is reduced, the backward pass makes the next one. Two buckets of gradients live at a time for it. */
-#include "runtime/plan/plan.h"
+#include "plan.h"
 
 /* A bucket closes behind a node: what depends on none later than the one before it may come then. */
 typedef struct delay {

@@ -3,7 +3,7 @@
  * beside the launches that follow. What reads an averaged tensor, and the end of the run, waits for its bucket: it
  * reads the mean, which takes the place of the tensor. */
 #include "compiler/memory/storage.h"
-#include "runtime/plan/plan.h"
+#include "plan.h"
 #include <stdio.h>
 #include <string.h>
 

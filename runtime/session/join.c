@@ -1,5 +1,5 @@
 /* join.c: sessions that train together, as ranks of a group: calls of the public API, and how a rank leaves. */
-#include "runtime/session/session.h"
+#include "session.h"
 
 _Static_assert(sizeof(tempo_group) == RT_GROUP_BYTES, "a group's id");
 

@@ -1,6 +1,6 @@
 /* exec.c: one loop over launches, or a recording of it. Nothing is allocated here but the words of an error. */
 #include "kernels/common/types.h"
-#include "runtime/plan/plan.h"
+#include "plan.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
