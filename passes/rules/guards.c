@@ -44,24 +44,29 @@ static bool same_shape(const guard_call *call) {
     return a == b || tc_same_shape(a, b);
 }
 
-/* The first dims of both are equal. */
-static bool same_head(const guard_call *call) {
-    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
-    int n = (int)number_arg(call, 2);
-    for (int i = 0; i < n; i++)
-        if (tc_value_rank(a) < n || tc_value_rank(b) < n || !tc_dim_equal(a->type->dims[i], b->type->dims[i]))
-            return false;
-    return true;
+/* Whether n dims of both, from one on of each, are there and equal. */
+static bool equal_dims(const tc_value *a, int from_a, const tc_value *b, int from_b, int n) {
+    bool inside = from_a >= 0 && from_b >= 0 && from_a + n <= tc_value_rank(a) && from_b + n <= tc_value_rank(b);
+    bool equal = n == 0 || inside;
+    for (int i = 0; i < n && equal; i++)
+        equal = tc_dim_equal(a->type->dims[from_a + i], b->type->dims[from_b + i]);
+    return equal;
 }
 
-/* The last dims of both are equal. */
+static bool same_head(const guard_call *call) {
+    return equal_dims(value_arg(call, 0), 0, value_arg(call, 1), 0, (int)number_arg(call, 2));
+}
+
 static bool same_tail(const guard_call *call) {
     const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
-    int rank_a = tc_value_rank(a), rank_b = tc_value_rank(b), n = (int)number_arg(call, 2);
-    for (int i = 1; i <= n; i++)
-        if (rank_a < n || rank_b < n || !tc_dim_equal(a->type->dims[rank_a - i], b->type->dims[rank_b - i]))
-            return false;
-    return true;
+    int n = (int)number_arg(call, 2);
+    return equal_dims(a, tc_value_rank(a) - n, b, tc_value_rank(b) - n, n);
+}
+
+static bool same_lead(const guard_call *call) {
+    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
+    int rank = tc_value_rank(a);
+    return rank >= 2 && rank == tc_value_rank(b) && equal_dims(a, 0, b, 0, rank - 2);
 }
 
 static bool is_static_tail(const guard_call *call) {
@@ -123,9 +128,9 @@ static bool is_scalar(const guard_call *call) {
     return rank != TC_RANK_UNKNOWN;
 }
 
-static bool every_element(const guard_call *call, bool (*holds)(double x)) {
+static bool every_element(const guard_call *call, uint64_t most_bytes, bool (*holds)(double x)) {
     const tc_tensor *tensor = constant_of(call, 0);
-    if (!tensor || tensor->count == 0 || tensor->bytes > MOST_BYTES)
+    if (!tensor || tensor->count == 0 || tensor->bytes > most_bytes)
         return false;
     for (uint64_t i = 0; i < tensor->count; i++)
         if (!holds(tc_tensor_get(tensor, i)))
@@ -142,23 +147,14 @@ static bool is_pow2(double x) {
 static bool is_positive(double x) { return x > 0; }
 static bool is_finite(double x) { return isfinite(x); }
 static bool is_nonzero(double x) { return x != 0; }
-static bool all_pow2(const guard_call *call) { return every_element(call, is_pow2); }
-static bool all_positive(const guard_call *call) { return every_element(call, is_positive); }
-static bool all_nonzero(const guard_call *call) { return every_element(call, is_nonzero); }
-static bool all_finite(const guard_call *call) { return every_element(call, is_finite); }
+static bool all_pow2(const guard_call *call) { return every_element(call, MOST_BYTES, is_pow2); }
+static bool all_positive(const guard_call *call) { return every_element(call, MOST_BYTES, is_positive); }
+static bool all_nonzero(const guard_call *call) { return every_element(call, MOST_BYTES, is_nonzero); }
+static bool all_finite(const guard_call *call) { return every_element(call, MOST_BYTES, is_finite); }
 
 /* Masks of positions are larger than other constants. */
-static bool are_flags(const guard_call *call) {
-    const tc_tensor *tensor = constant_of(call, 0);
-    if (!tensor || tensor->count == 0 || tensor->bytes > MOST_FLAG_BYTES)
-        return false;
-    for (uint64_t i = 0; i < tensor->count; i++) {
-        double x = tc_tensor_get(tensor, i);
-        if (x != 0 && x != 1)
-            return false;
-    }
-    return true;
-}
+static bool is_flag(double x) { return x == 0 || x == 1; }
+static bool are_flags(const guard_call *call) { return every_element(call, MOST_FLAG_BYTES, is_flag); }
 
 /* The exponent of the least normal number of a float type. */
 static int least_exponent(tc_dtype dtype) { return dtype == TC_DOUBLE ? -1022 : dtype == TC_FLOAT16 ? -14 : -126; }
@@ -232,13 +228,8 @@ static bool same_count(const guard_call *call) {
 /* The shape of `v` is that of the axes of x that a list names. */
 static bool spans_axes(const guard_call *call) {
     const tc_value *v = value_arg(call, 0), *x = value_arg(call, 1);
-    int rank = tc_value_rank(v), rank_x = tc_value_rank(x), n = trailing_count(constant_of(call, 2), rank_x);
-    if (n == 0 || rank != n || rank_x < n)
-        return false;
-    for (int i = 0; i < n; i++)
-        if (!tc_dim_equal(v->type->dims[i], x->type->dims[rank_x - n + i]))
-            return false;
-    return true;
+    int rank_x = tc_value_rank(x), n = trailing_count(constant_of(call, 2), rank_x);
+    return n > 0 && tc_value_rank(v) == n && equal_dims(v, 0, x, rank_x - n, n);
 }
 
 /* --- use and attributes ----------------------------------------------------------------------- */
@@ -324,11 +315,8 @@ static bool is_whole(const tc_node *node, const tc_value *value) {
     const tc_value *x = tc_input(node, 0);
     int64_t axis = tc_attr_int(node, "axis", -1);
     int rank = tc_value_rank(value), rank_x = tc_value_rank(x), first = (int)axis + (axis < 0 ? rank_x : 0);
-    bool whole = rank != TC_RANK_UNKNOWN && rank_x != TC_RANK_UNKNOWN && rank == rank_x - first &&
-                 tc_value_dtype(value) == tc_value_dtype(x);
-    for (int i = 0; i < rank && whole; i++)
-        whole = tc_dim_equal(value->type->dims[i], x->type->dims[first + i]);
-    return whole;
+    return rank != TC_RANK_UNKNOWN && rank_x != TC_RANK_UNKNOWN && rank == rank_x - first &&
+           tc_value_dtype(value) == tc_value_dtype(x) && equal_dims(value, 0, x, first, rank);
 }
 
 /* Room for a quarter of the channels at most: keeping x-hat itself costs little more then. */
@@ -343,62 +331,55 @@ static bool has_few_sides(const guard_call *call) {
     return capacity <= n / 4;
 }
 
-/* Sorted by name; docs/rules.md shows it. */
+/* docs/rules.md describes them. */
 static const guard_row rows[] = {
-    {"absent", "v", is_absent, true, "the optional name is unbound"},
-    {"attr", "vsa", attr_is, false, "the node that makes v has attribute s with this number or word"},
-    {"below", "vn", is_below, false, "a constant of one element, less than this number"},
-    {"bits_at_most", "vn", has_bits_at_most, false, "an element type of this many bits or fewer"},
-    {"bool", "v", is_bool, false, "element type bool"},
-    {"broadcasts", "vv", broadcasts, false, "broadcasting the first against the second leaves the second's shape"},
-    {"column", "v", guard_is_column, false, "its last dim is 1, or it has no dims"},
-    {"constant", "v", is_constant, false, "its elements are known, loaded and no weight that training changes"},
-    {"covers", "vvv", covers_axes, false, "constant lists of axes of the third: the first names all of the second"},
-    {"dim", "vxn", has_dim, false, "this axis (negative: from the end) has this size"},
-    {"few_sides", "v*", has_few_sides, true,
-     "the result of a normalization by the second (scale), and the third (bias), gives x-hat again in most channels"},
-    {"finite", "v", all_finite, false, "a constant without infinities and NaNs"},
-    {"flags", "v", are_flags, false, "a constant, every element 0 or 1"},
-    {"float", "v", is_float, false, "a float element type"},
-    {"has_attr", "vs", has_attr, false, "the node that makes v has attribute s"},
-    {"in_tail", "vvv", guard_is_in_tail, false,
-     "its dims that are not 1 are those of the second, where the third has the same, counted from the end"},
-    {"integer", "v", is_integer, false, "an integer element type"},
-    {"invertible", "v", all_invertible, false, "a constant of floats, each reciprocal a finite and normal number"},
-    {"kept_for", "vv", is_kept_for, false,
-     "the backward pass reads it for the node that makes the second alone; it is no input and no output"},
-    {"lasts", "v", lasts, false, "needed_late, or an output of the graph"},
-    {"recomputable", "v", is_recomputable, false,
-     "a cheap node makes it of what is there in the backward pass, or of half its bytes"},
-    {"named", "v", guard_is_named, false, "a target of Reshape without 0"},
-    {"needed", "v", is_needed, true, "gradient rules: the gradient of this operand is wanted"},
-    {"nonzero", "v", all_nonzero, false, "a constant, no element 0"},
-    {"one_reader", "v", one_reader, false, "one node reads it, once; it may be an output of the graph too"},
-    {"one_use", "v", one_use, false, "one use, graph outputs counted"},
-    {"output", "v", is_output, false, "an output of the graph"},
-    {"positive", "v", all_positive, false, "a constant, every element above 0"},
-    {"pow2", "v", all_pow2, false, "a constant, every element a power of two: its reciprocal is exact"},
-    {"present", "v", is_present, true, "the optional name is bound"},
-    {"product", "v", guard_is_product, false, "a MatMul makes it, scaled by constants and viewed, or not"},
-    {"rank", "vd", has_rank, false, "this many dims"},
-    {"rank_at_least", "vd", has_rank_at_least, false, "this many dims or more"},
-    {"needed_late", "v", is_needed_late, false,
-     "the backward pass reads it, or what cheap nodes make of it; it is no output"},
-    {"same_attr", "vvs", same_attr, false, "the nodes that make both agree in attribute s, or both lack it"},
-    {"same_count", "vv", same_count, false, "two constants of equally many elements"},
-    {"same_dtype", "vv", same_dtype, false, "equal element types"},
-    {"same_head", "vvd", same_head, false, "this many dims from the front are provably equal"},
-    {"same_lead", "vv", guard_has_same_lead, false, "dims but the last two are provably equal"},
-    {"same_shape", "vv", same_shape, false, "provably equal shapes"},
-    {"same_tail", "vvd", same_tail, false, "this many dims from the end are provably equal"},
-    {"scalar", "v", is_scalar, false, "one element, whatever its rank"},
-    {"scored", "v", guard_is_scored, false,
-     "it leads to a softmax of rows through scales, masks, biases, views and sinks"},
-    {"spans", "vvv", spans_axes, false,
-     "its shape is that of those axes of the second that the third, a list of axes, names"},
-    {"static", "vd", is_static_tail, false, "this many dims from the end are numbers"},
-    {"trailing", "vv", are_trailing, false, "a constant list of the last axes of the second, each once, in any order"},
-    {"used", "v", is_used, true, "bound, and used by something"},
+    {"absent", "v", is_absent, true},
+    {"attr", "vsa", attr_is, false},
+    {"below", "vn", is_below, false},
+    {"bits_at_most", "vn", has_bits_at_most, false},
+    {"bool", "v", is_bool, false},
+    {"broadcasts", "vv", broadcasts, false},
+    {"column", "v", guard_is_column, false},
+    {"constant", "v", is_constant, false},
+    {"covers", "vvv", covers_axes, false},
+    {"dim", "vxn", has_dim, false},
+    {"few_sides", "v*", has_few_sides, true},
+    {"finite", "v", all_finite, false},
+    {"flags", "v", are_flags, false},
+    {"float", "v", is_float, false},
+    {"has_attr", "vs", has_attr, false},
+    {"in_tail", "vvv", guard_is_in_tail, false},
+    {"integer", "v", is_integer, false},
+    {"invertible", "v", all_invertible, false},
+    {"kept_for", "vv", is_kept_for, false},
+    {"lasts", "v", lasts, false},
+    {"recomputable", "v", is_recomputable, false},
+    {"named", "v", guard_is_named, false},
+    {"needed", "v", is_needed, true},
+    {"nonzero", "v", all_nonzero, false},
+    {"one_reader", "v", one_reader, false},
+    {"one_use", "v", one_use, false},
+    {"output", "v", is_output, false},
+    {"positive", "v", all_positive, false},
+    {"pow2", "v", all_pow2, false},
+    {"present", "v", is_present, true},
+    {"product", "v", guard_is_product, false},
+    {"rank", "vd", has_rank, false},
+    {"rank_at_least", "vd", has_rank_at_least, false},
+    {"needed_late", "v", is_needed_late, false},
+    {"same_attr", "vvs", same_attr, false},
+    {"same_count", "vv", same_count, false},
+    {"same_dtype", "vv", same_dtype, false},
+    {"same_head", "vvd", same_head, false},
+    {"same_lead", "vv", same_lead, false},
+    {"same_shape", "vv", same_shape, false},
+    {"same_tail", "vvd", same_tail, false},
+    {"scalar", "v", is_scalar, false},
+    {"scored", "v", guard_is_scored, false},
+    {"spans", "vvv", spans_axes, false},
+    {"static", "vd", is_static_tail, false},
+    {"trailing", "vv", are_trailing, false},
+    {"used", "v", is_used, true},
 };
 
 const guard_row *guard_find(const char *name) {
@@ -407,8 +388,6 @@ const guard_row *guard_find(const char *name) {
             return &rows[i];
     return NULL;
 }
-size_t guard_count(void) { return TC_COUNT(rows); }
-const guard_row *guard_at(size_t index) { return &rows[index]; }
 
 static bool is_vacuous(const guard_call *call) {
     if (call->guard->row->absent_ok)

@@ -43,15 +43,6 @@ bool tc_leads_to_softmax(const tc_value *value) {
 
 bool guard_is_scored(const guard_call *call) { return tc_leads_to_softmax(value_arg(call, 0)); }
 
-bool guard_has_same_lead(const guard_call *call) {
-    const tc_value *a = value_arg(call, 0), *b = value_arg(call, 1);
-    int rank = tc_value_rank(a);
-    for (int i = 0; i < rank - 2; i++)
-        if (rank == tc_value_rank(b) && !tc_dim_equal(a->type->dims[i], b->type->dims[i]))
-            return false;
-    return rank >= 2 && rank == tc_value_rank(b);
-}
-
 static tc_dim from_end(const tc_value *value, int i) { return value->type->dims[tc_value_rank(value) - i]; }
 
 /* Dims of the first that are not 1 are counted from the end, and lie where the other two agree: what broadcasts to one

@@ -198,14 +198,10 @@ typedef struct guard_row {
                               * trailing '*' repeats the last */
     bool (*holds)(const guard_call *call);
     bool absent_ok; /* called with unbound values too; else a guard on an unbound name holds */
-    const char *help;
 } guard_row;
 const guard_row *guard_find(const char *name);
-size_t guard_count(void);
-const guard_row *guard_at(size_t index);
 /* guards_scores.c */
 bool guard_is_scored(const guard_call *call);
-bool guard_has_same_lead(const guard_call *call);
 bool guard_is_in_tail(const guard_call *call);
 bool guard_is_named(const guard_call *call);
 bool guard_is_column(const guard_call *call);
