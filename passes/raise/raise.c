@@ -1,8 +1,8 @@
 /* raise.c: the spellings of exporters become one op each: Gelu, Swish, Mish, LogSigmoid, LayerNormalization,
  * RMSNormalization and DotProductAttention, so that gradients, recipes and kernels know the idea and not the nodes it
- * was written with. The rules are text: activation.rules and special.rules first; then scale.rules, maps.rules and
- * scores.rules, which move what stands between the parts of an attention; then norm.rules, attention.rules and
- * mixed.rules, from the end of the graph, so that a normalization is taken whole before its parts are.
+ * was written with. The rules are text: activation.rules and special.rules first; then maps.rules and scores.rules,
+ * which move what stands between the parts of an attention; then norm.rules, attention.rules and mixed.rules, from the
+ * end of the graph, so that a normalization is taken whole before its parts are.
  *
  * Attention (opset 23 and later) is replaced by its function body first: the nodes of the body are matched like any
  * other attention, and nodes without a match stay plain nodes, whose gradients are known. */
@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const char *const activation_files[] = {"activation.rules", "special.rules"};
-static const char *const move_files[] = {"scale.rules", "maps.rules", "scores.rules"};
+static const char *const move_files[] = {"maps.rules", "scores.rules"};
 static const char *const files[] = {"norm.rules", "attention.rules", "mixed.rules"};
 
 static tc_status inline_attention(tc_pass_env *env, tc_graph *graph, bool *changed);
