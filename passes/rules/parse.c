@@ -1,6 +1,6 @@
 /* parse.c: rule text to rule_ir.h, by recursive descent over the grammar of docs/rules.md:
  *
- *     file     ::= (rule | gradient)*
+ *     file     ::= (rule | gradient | part)*
  *     rule     ::= 'rule' ID STRING? flag* 'match' params '=>' names block where? 'replace' block
  *     flag     ::= 'inexact' | 'rounds' ('=' ID)? | 'mends' | 'benefit' '=' INT
  *     gradient ::= 'gradient' OP '(' params ';' names ';' names ')' '=>' '(' names ')' where? block
@@ -9,9 +9,11 @@
  *     operand  ::= call | ID | '_' | NUMBER | '[' (INT | 'dim' '(' ID ',' INT ')'), ... ']'
  *                | '(' operand ('or' operand)+ ')'
  *     where    ::= 'where' '!'? ID '(' arg, ... ')', ...
+ *     part     ::= 'part' ID '(' ID, ... ')' '{' text '}' where?
  *
- * Tokens are found by parse_token.c; attributes (between < and >) and lists of numbers are read by parse_attr.c. Every
- * mistake is told with file:line:column and ends the parse: a rule file is small and read by its author. */
+ * Tokens are found by parse_token.c, which puts in the text of parts (parts.c); attributes (between < and >) and lists
+ * of numbers are read by parse_attr.c. Every mistake is told with file:line:column and ends the parse: a rule file is
+ * small and read by its author. */
 #include "parse.h"
 #include <math.h>
 #include <string.h>
@@ -168,8 +170,9 @@ static tc_status parse_call(parser *p, const char *name, rule_loc loc, rule_node
         if (op && p->building && node->n_operands < op->min_inputs)
             return FAIL_AT(p, loc, "%s has at least %u operands", op->name, op->min_inputs);
         bool is_ours = !*ops[i].domain || !strcmp(ops[i].domain, TC_TEMPO_DOMAIN);
-        if (!op && p->building && is_ours)
-            return FAIL_AT(p, loc, "unknown op '%s'", ops[i].name);
+        bool is_part = *ops[i].name >= 'a' && !*ops[i].domain;
+        if (!op && is_ours && (p->building || is_part))
+            return FAIL_AT(p, loc, "unknown %s '%s'", is_part ? "part" : "op", ops[i].name);
     }
     p->depth--;
     return TC_OK;
@@ -249,7 +252,8 @@ static tc_status parse_operand(parser *p, rule_operand *operand) {
 
 /* --- statements ------------------------------------------------------------------------------- */
 
-static tc_status parse_names(parser *p, bool params, uint16_t **out_names, uint16_t *out_n) {
+/* As far as commas go on, and then the mark. */
+static tc_status parse_names(parser *p, bool params, uint16_t **out_names, uint16_t *out_n, const char *end) {
     size_t cap = 0;
     bool more = p->tok.kind == T_NAME;
     while (more) {
@@ -273,17 +277,16 @@ static tc_status parse_names(parser *p, bool params, uint16_t **out_names, uint1
         (*out_names)[(*out_n)++] = index;
         TC_TRY(rule_take(p, ",", &more));
     }
-    return TC_OK;
+    return rule_expect_punct(p, end);
 }
 
 static tc_status parse_statement(parser *p) {
     uint16_t *outputs = NULL, n_outputs = 0, index;
     rule_loc loc = p->tok.loc;
     rule_node node;
-    TC_TRY(parse_names(p, false, &outputs, &n_outputs));
-    if (n_outputs == 0)
+    if (p->tok.kind != T_NAME)
         return FAIL(p, "expected a statement or '}' before '%s'", rule_token_text(p));
-    TC_TRY(rule_expect_punct(p, "="));
+    TC_TRY(parse_names(p, false, &outputs, &n_outputs, "="));
     rule_operand value;
     uint16_t before = p->building ? p->rule->n_build : p->rule->n_match;
     TC_TRY(parse_operand(p, &value));
@@ -327,23 +330,23 @@ static tc_status parse_block(parser *p, bool building) {
 
 static tc_status parse_guard_args(parser *p, rule_guard *guard) {
     size_t cap = 0;
+    guard->text = tc_arena_printf(p->arena, "%s%s(", guard->negated ? "!" : "", guard->row->name);
     TC_TRY(rule_expect_punct(p, "("));
     for (bool more = !rule_is_punct(p, ")"); more;) {
         guard_arg arg = {.name = RULE_NONE, .number = p->tok.number, .string = p->tok.text};
-        if (p->tok.kind == T_NAME) {
-            arg.kind = GUARD_NAME;
-            arg.name = rule_find_name(p->rule, p->tok.text);
-        } else if (p->tok.kind == T_NUMBER || p->tok.kind == T_STRING) {
-            arg.kind = p->tok.kind == T_NUMBER ? GUARD_NUMBER : GUARD_STRING;
-        } else {
+        if (p->tok.kind != T_NAME && p->tok.kind != T_NUMBER && p->tok.kind != T_STRING)
             return FAIL(p, "expected a name, number or string before '%s'", rule_token_text(p));
-        }
+        arg.kind = p->tok.kind == T_NAME ? GUARD_NAME : p->tok.kind == T_NUMBER ? GUARD_NUMBER : GUARD_STRING;
         guard->args = tc_arena_grow(p->arena, guard->args, sizeof arg, &cap, guard->n_args + 1u);
+        const char *quote = arg.kind == GUARD_STRING ? "\"" : "";
+        guard->text =
+            tc_arena_printf(p->arena, "%s%s%s%s%s", guard->text, guard->n_args ? ", " : "", quote, arg.string, quote);
         guard->args[guard->n_args++] = arg;
         TC_TRY(rule_next(p));
         TC_TRY(rule_take(p, ",", &more));
     }
-    return TC_OK; /* the caller takes ')', to know where the text ends */
+    guard->text = tc_arena_printf(p->arena, "%s)", guard->text);
+    return rule_expect_punct(p, ")");
 }
 
 /* Of dims, or of an axis: whole, and no more than a tensor has. */
@@ -357,10 +360,12 @@ static tc_status check_dims(parser *p, const rule_guard *guard, char want, unsig
                    index + 1u, guard->row->name, number, least, TC_MAX_RANK);
 }
 
-static tc_status check_guard(parser *p, const rule_guard *guard) {
+static tc_status check_guard(parser *p, rule_guard *guard) {
     const char *want = guard->row->args;
     for (uint16_t i = 0; i < guard->n_args; i++) {
-        const guard_arg *arg = &guard->args[i];
+        guard_arg *arg = &guard->args[i];
+        if (arg->kind == GUARD_NAME)
+            arg->name = rule_find_name(p->rule, arg->string);
         if (!*want)
             return FAIL_AT(p, guard->loc, "too many arguments for guard '%s'", guard->row->name);
         if (*want == 'v' && arg->name == RULE_NONE)
@@ -380,28 +385,32 @@ static tc_status check_guard(parser *p, const rule_guard *guard) {
     return TC_OK;
 }
 
-static tc_status parse_where(parser *p) {
-    size_t cap = 0;
-    bool more = rule_is_word(p, "where");
-    if (more)
-        TC_TRY(rule_next(p));
-    while (more) {
+tc_status rule_parse_guards(parser *p) {
+    for (bool more = true; more;) {
         rule_guard guard = {.loc = p->tok.loc};
-        const char *name = NULL, *from = p->tok.loc.start;
+        const char *name = NULL;
         TC_TRY(rule_take(p, "!", &guard.negated));
         TC_TRY(rule_expect_name(p, "a guard", &name));
         guard.row = guard_find(name);
         if (!guard.row)
-            return FAIL_AT(p, guard.loc, "unknown guard '%s'", tc_quote(p->lx.ctx, name));
+            return FAIL_AT(p, guard.loc, "unknown guard or part '%s'", tc_quote(p->lx.ctx, name));
         TC_TRY(parse_guard_args(p, &guard));
-        guard.text = tc_arena_strndup(p->arena, from, (size_t)(p->tok_end - from));
-        TC_TRY(rule_expect_punct(p, ")"));
-        TC_TRY(check_guard(p, &guard));
         tc_rule *rule = p->rule;
-        rule->guards = tc_arena_grow(p->arena, rule->guards, sizeof guard, &cap, rule->n_guards + 1u);
+        rule->guards = tc_arena_grow(p->arena, rule->guards, sizeof guard, &p->cap_guards, rule->n_guards + 1u);
         rule->guards[rule->n_guards++] = guard;
         TC_TRY(rule_take(p, ",", &more));
     }
+    return TC_OK;
+}
+
+/* Names are known after the match, where parts that it uses have brought their guards. */
+static tc_status parse_where(parser *p) {
+    if (rule_is_word(p, "where")) {
+        TC_TRY(rule_next(p));
+        TC_TRY(rule_parse_guards(p));
+    }
+    for (uint16_t i = 0; i < p->rule->n_guards; i++)
+        TC_TRY(check_guard(p, &p->rule->guards[i]));
     return TC_OK;
 }
 
@@ -409,30 +418,29 @@ static tc_status parse_where(parser *p) {
 
 /* `out_of`: the parameter that roundings are measured by, whose name is not known yet. */
 static tc_status parse_flags(parser *p, const char **out_of) {
-    bool named = false;
+    tc_rule *rule = p->rule;
     for (;;) {
-        if (rule_is_word(p, "inexact")) {
-            p->rule->inexact = true;
-            TC_TRY(rule_next(p));
-        } else if (rule_is_word(p, "rounds")) {
-            p->rule->rounds = true;
-            TC_TRY(rule_next(p));
-            TC_TRY(rule_take(p, "=", &named));
-            if (named)
-                TC_TRY(rule_expect_name(p, "a parameter", out_of));
-        } else if (rule_is_word(p, "mends")) {
-            p->rule->mends = true;
-            TC_TRY(rule_next(p));
-        } else if (rule_is_word(p, "benefit")) {
-            TC_TRY(rule_next(p));
-            TC_TRY(rule_expect_punct(p, "="));
-            if (p->tok.kind != T_NUMBER || !p->tok.integral || p->tok.integer < 0 || p->tok.integer > 10000)
-                return FAIL(p, "benefit is an integer from 0 to 10000");
-            p->rule->benefit = (int)p->tok.integer;
-            TC_TRY(rule_next(p));
-        } else {
+        bool *flag = rule_is_word(p, "inexact")  ? &rule->inexact
+                     : rule_is_word(p, "rounds") ? &rule->rounds
+                     : rule_is_word(p, "mends")  ? &rule->mends
+                                                 : NULL;
+        bool given = rule_is_word(p, "benefit");
+        if (!flag && !given)
             return TC_OK;
+        TC_TRY(rule_next(p));
+        if (flag) {
+            *flag = true;
+            if (flag == &rule->rounds)
+                TC_TRY(rule_take(p, "=", &given));
+            if (given)
+                TC_TRY(rule_expect_name(p, "a parameter", out_of));
+            continue;
         }
+        TC_TRY(rule_expect_punct(p, "="));
+        if (p->tok.kind != T_NUMBER || !p->tok.integral || p->tok.integer < 0 || p->tok.integer > 10000)
+            return FAIL(p, "benefit is an integer from 0 to 10000");
+        rule->benefit = (int)p->tok.integer;
+        TC_TRY(rule_next(p));
     }
 }
 
@@ -450,15 +458,13 @@ static tc_status parse_rule(parser *p) {
     TC_TRY(parse_flags(p, &rounds_of));
     TC_TRY(rule_expect(p, T_NAME, "match"));
     TC_TRY(rule_expect_punct(p, "("));
-    TC_TRY(parse_names(p, true, &rule->params, &rule->n_params));
+    TC_TRY(parse_names(p, true, &rule->params, &rule->n_params, ")"));
     rule->rounds_of = rounds_of ? rule_find_name(rule, rounds_of) : RULE_NONE;
     if (rounds_of && rule->rounds_of == RULE_NONE)
         return FAIL_AT(p, rule->loc, "rule '%s' rounds by '%s', which is no parameter", rule->name, rounds_of);
-    TC_TRY(rule_expect_punct(p, ")"));
     TC_TRY(rule_expect_punct(p, "=>"));
     TC_TRY(rule_expect_punct(p, "("));
-    TC_TRY(parse_names(p, false, &rule->outs, &rule->n_outs));
-    TC_TRY(rule_expect_punct(p, ")"));
+    TC_TRY(parse_names(p, false, &rule->outs, &rule->n_outs, ")"));
     for (uint16_t i = 0; i < rule->n_outs; i++)
         if (rule->outs[i] != RULE_NONE)
             rule->names[rule->outs[i]].is_out = true;
@@ -478,43 +484,45 @@ static tc_status parse_gradient(parser *p) {
         return FAIL_AT(p, rule->loc, "unknown op '%s'", tc_quote(p->lx.ctx, op));
     rule->name = tc_arena_printf(p->arena, "gradient %s", op);
     TC_TRY(rule_expect_punct(p, "("));
-    TC_TRY(parse_names(p, true, &rule->params, &rule->n_params));
-    TC_TRY(rule_expect_punct(p, ";"));
-    TC_TRY(parse_names(p, true, &rule->outs, &rule->n_outs));
-    TC_TRY(rule_expect_punct(p, ";"));
-    TC_TRY(parse_names(p, true, &rule->douts, &rule->n_douts));
-    TC_TRY(rule_expect_punct(p, ")"));
+    TC_TRY(parse_names(p, true, &rule->params, &rule->n_params, ";"));
+    TC_TRY(parse_names(p, true, &rule->outs, &rule->n_outs, ";"));
+    TC_TRY(parse_names(p, true, &rule->douts, &rule->n_douts, ")"));
     for (uint16_t i = 0; i < rule->n_params && i < INT8_MAX; i++)
         if (rule->params[i] != RULE_NONE)
             rule->names[rule->params[i]].input = (int8_t)i;
     TC_TRY(rule_expect_punct(p, "=>"));
     TC_TRY(rule_expect_punct(p, "("));
-    TC_TRY(parse_names(p, false, &rule->results, &rule->n_results));
-    TC_TRY(rule_expect_punct(p, ")"));
+    TC_TRY(parse_names(p, false, &rule->results, &rule->n_results, ")"));
     TC_TRY(parse_where(p));
     return parse_block(p, true);
 }
 
-tc_status tc_rules_parse(tc_ctx *ctx, const char *text, const char *file, tc_rule_set *set) {
-    parser p = {.set = set, .arena = set->arena};
-    TC_TRY(tc_lexer_init(&p.lx, ctx, set->arena, text, strlen(text), tc_arena_strdup(set->arena, file)));
-    TC_TRY(rule_next(&p));
-    while (p.tok.kind != T_END) {
-        bool is_gradient = rule_is_word(&p, "gradient");
-        if (rule_is_word(&p, "function")) {
-            TC_TRY(rule_next(&p));
-            TC_TRY(rule_parse_function(&p));
-            continue;
-        }
-        if (!is_gradient && !rule_is_word(&p, "rule"))
-            return FAIL(&p, "expected 'rule', 'gradient' or 'function' before '%s'", rule_token_text(&p));
-        p.rule = TC_NEW(set->arena, tc_rule);
-        p.cap_names = p.cap_match = p.cap_build = 0;
-        p.rule->file = p.lx.name;
-        p.rule->loc = p.tok.loc;
-        TC_TRY(rule_next(&p));
-        TC_TRY(is_gradient ? parse_gradient(&p) : parse_rule(&p));
-        TC_TRY(rule_compile(&p.lx, set, p.rule));
+static tc_status parse_clause(parser *p) {
+    bool is_gradient = rule_is_word(p, "gradient");
+    if (rule_is_word(p, "part"))
+        return rule_parse_part(p);
+    if (rule_is_word(p, "function")) {
+        TC_TRY(rule_next(p));
+        return rule_parse_function(p);
     }
-    return TC_OK;
+    if (!is_gradient && !rule_is_word(p, "rule"))
+        return FAIL(p, "expected 'rule', 'gradient', 'part' or 'function' before '%s'", rule_token_text(p));
+    p->rule = TC_NEW(p->arena, tc_rule);
+    p->cap_names = p->cap_match = p->cap_build = p->cap_guards = p->n_texts = 0;
+    p->building = false;
+    *p->rule = (tc_rule){.file = p->lx.name, .loc = p->tok.loc};
+    TC_TRY(rule_next(p));
+    TC_TRY(is_gradient ? parse_gradient(p) : parse_rule(p));
+    return rule_compile(&p->lx, p->set, p->rule);
+}
+
+tc_status tc_rules_parse(tc_ctx *ctx, const char *text, const char *file, tc_rule_set *set) {
+    parser p = {.set = set, .arena = set->arena, .parts = tc_map_create(set->arena)};
+    TC_TRY(tc_lexer_init(&p.lx, ctx, set->arena, text, strlen(text), tc_arena_strdup(set->arena, file)));
+    tc_status status = rule_next(&p);
+    while (status == TC_OK && p.tok.kind != T_END)
+        status = parse_clause(&p);
+    if (p.use) /* a mistake in its text */
+        tc_hint(ctx, "part '%s' is used in line %u", p.use->part->name, p.use->line);
+    return status == TC_OK ? rule_check_parts(&p) : status;
 }

@@ -1,5 +1,5 @@
-/* parse.h: what the parts of the parser of rules share. parse.c reads rules and statements, parse_attr.c attributes and
- * lists of numbers, parse_token.c tokens. Inside passes/rules/ only. */
+/* parse.h: what the files of the parser of rules share. parse.c reads rules and statements, parse_attr.c attributes and
+ * lists of numbers, parse_token.c tokens, parts.c named parts. Inside passes/rules/ only. */
 #ifndef TC_RULES_PARSE_H
 #define TC_RULES_PARSE_H
 #include "rule_ir.h"
@@ -16,16 +16,40 @@ typedef struct rule_token {
     rule_loc loc;
 } rule_token;
 
+typedef struct rule_part {
+    const char *name, **params; /* [n_params] */
+    size_t n_params;
+    tc_lexer text, guards; /* at the first token of each; they end where it ends */
+    bool guarded, used;
+    rule_loc loc;
+} rule_part;
+
+typedef struct rule_use {
+    const rule_part *part;
+    tc_lexer *args;            /* [n_params] */
+    const struct rule_use *in; /* in whose text it is written; NULL: in the rule's own */
+    uint32_t line;
+} rule_use;
+
+/* Where reading goes on after a text that was put in, and the use whose arguments count there. */
+typedef struct rule_frame {
+    tc_lexer back;
+    const rule_use *use;
+    struct rule_frame *outer;
+} rule_frame;
+
 typedef struct parser {
-    tc_lexer lx;         /* one token ahead of tok */
-    const char *tok_end; /* in the text */
+    tc_lexer lx; /* one token ahead of tok */
     tc_rule_set *set;
     tc_arena *arena;
     rule_token tok;
     tc_rule *rule;
-    size_t cap_names, cap_match, cap_build;
-    bool building; /* in a block of the right side */
-    int depth;     /* of nested calls */
+    size_t cap_names, cap_match, cap_build, cap_guards, n_texts;
+    bool building;       /* in a block of the right side */
+    int depth;           /* of nested calls */
+    tc_map *parts;       /* name -> rule_part */
+    rule_frame *frame;   /* NULL: in the text of the file */
+    const rule_use *use; /* the use whose text is read */
 } parser;
 
 /* A mistake at the token in hand, or at another place. */
@@ -43,6 +67,13 @@ tc_status rule_expect_name(parser *p, const char *what, const char **out_text);
 tc_status rule_take(parser *p, const char *text, bool *out_taken); /* the mark, if it is in hand */
 
 uint16_t rule_find_name(const tc_rule *rule, const char *text); /* RULE_NONE: the rule has no such name. parse.c */
+
+/* --- parts.c ---------------------------------------------------------------------------------- */
+tc_status rule_parse_part(parser *p);  /* after the keyword */
+tc_status rule_check_parts(parser *p); /* each is used */
+/* The name in hand: of a parameter or a part, its text is read next. */
+tc_status rule_expand(parser *p, bool *out_entered);
+tc_status rule_parse_guards(parser *p); /* parse.c */
 
 /* `function ai.tempo.Op ... {...}`, behind the keyword: steps over it. function.c */
 tc_status rule_parse_function(parser *p);

@@ -11,14 +11,16 @@ static tc_status parse_int(parser *p, int64_t *out_number) {
     return rule_next(p);
 }
 
+static tc_status parse_known(parser *p, uint16_t *out_name) {
+    *out_name = p->tok.kind == T_NAME ? rule_find_name(p->rule, p->tok.text) : RULE_NONE;
+    return *out_name == RULE_NONE ? FAIL(p, "'%s' names no value of the match", rule_token_text(p)) : rule_next(p);
+}
+
 /* `dim(NAME, AXIS)` */
 static tc_status parse_size(parser *p, rule_size *out_size) {
     TC_TRY(rule_next(p));
     TC_TRY(rule_expect_punct(p, "("));
-    out_size->name = p->tok.kind == T_NAME ? rule_find_name(p->rule, p->tok.text) : RULE_NONE;
-    if (out_size->name == RULE_NONE)
-        return FAIL(p, "'%s' names no value of the match", rule_token_text(p));
-    TC_TRY(rule_next(p));
+    TC_TRY(parse_known(p, &out_size->name));
     TC_TRY(rule_expect_punct(p, ","));
     TC_TRY(parse_int(p, &out_size->axis));
     return rule_expect_punct(p, ")");
@@ -100,12 +102,11 @@ static tc_status parse_literal_attr(parser *p, tc_attr *attr) {
 
 /* One more name of the match among the attribute's factors. */
 static tc_status parse_factor(parser *p, bool divides, rule_attr *attr, size_t *cap) {
-    rule_factor factor = {p->tok.kind == T_NAME ? rule_find_name(p->rule, p->tok.text) : RULE_NONE, divides};
-    if (factor.name == RULE_NONE)
-        return FAIL(p, "'%s' names no value of the match", rule_token_text(p));
+    rule_factor factor = {.divides = divides};
+    TC_TRY(parse_known(p, &factor.name));
     attr->factors = tc_arena_grow(p->arena, attr->factors, sizeof factor, cap, attr->n_factors + 1u);
     attr->factors[attr->n_factors++] = factor;
-    return rule_next(p);
+    return TC_OK;
 }
 
 /* `trailing(axes)`, or another function. */

@@ -10,33 +10,29 @@ tc_status rule_error(tc_lexer *lx, rule_loc loc, const char *fmt, ...) {
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return tc_lexer_error_at(lx, loc, TC_BAD_INPUT, "%s", text);
-}
-
-static bool touches(const parser *p, const char *end) {
-    return p->lx.token.start == end && p->lx.token.kind != TC_TOKEN_END;
+    tc_lexer whole = *lx; /* a part's ends early */
+    whole.end = lx->text + strlen(lx->text);
+    return tc_lexer_error_at(&whole, loc, TC_BAD_INPUT, "%s", text);
 }
 
 /* Joins IDENT ('.' IDENT)* where nothing stands between. */
 static tc_status next_name(parser *p) {
-    const char *start = p->lx.token.start;
+    const char *start = p->lx.token.start, *end;
     p->tok.kind = T_NAME;
     for (;;) {
-        p->tok_end = p->lx.token.start + p->lx.token.size;
+        end = p->lx.token.start + p->lx.token.size;
         TC_TRY(tc_lexer_next(&p->lx));
-        tc_token after = tc_lexer_peek(&p->lx);
-        if (!tc_lexer_is(&p->lx, '.') || !touches(p, p->tok_end) || after.kind != TC_TOKEN_IDENT)
+        if (!tc_lexer_is(&p->lx, '.') || p->lx.token.start != end || tc_lexer_peek(&p->lx).kind != TC_TOKEN_IDENT)
             break;
         TC_TRY(tc_lexer_next(&p->lx));
     }
-    p->tok.text = tc_arena_strndup(p->arena, start, (size_t)(p->tok_end - start));
+    p->tok.text = tc_arena_strndup(p->arena, start, (size_t)(end - start));
     return TC_OK;
 }
 
-tc_status rule_next(parser *p) {
+static tc_status next_token(parser *p) {
     tc_token token = p->lx.token;
     p->tok = (rule_token){.loc = token};
-    p->tok_end = token.start + token.size;
     p->tok.text = tc_arena_strndup(p->arena, token.start, token.size);
     switch (token.kind) {
     case TC_TOKEN_END: return p->lx.failed ? TC_BAD_INPUT : TC_OK;
@@ -59,6 +55,21 @@ tc_status rule_next(parser *p) {
     }
 }
 
+tc_status rule_next(parser *p) {
+    bool entered = true;
+    while (entered) {
+        for (; p->lx.token.kind == TC_TOKEN_END && p->frame; p->frame = p->frame->outer) {
+            p->lx = p->frame->back;
+            p->use = p->frame->use;
+        }
+        TC_TRY(next_token(p));
+        entered = false;
+        if (p->tok.kind == T_NAME)
+            TC_TRY(rule_expand(p, &entered));
+    }
+    return TC_OK;
+}
+
 const char *rule_token_text(const parser *p) {
     return p->tok.kind == T_END ? "the end of the file" : tc_quote(p->lx.ctx, p->tok.text);
 }
@@ -67,7 +78,8 @@ bool rule_is_word(const parser *p, const char *text) { return p->tok.kind == T_N
 
 tc_status rule_expect(parser *p, token_kind kind, const char *text) {
     if (p->tok.kind != kind || strcmp(p->tok.text, text) != 0)
-        return FAIL(p, "expected '%s' before '%s'", text, rule_token_text(p));
+        return FAIL(p, "expected '%s' before '%s'%s", text, rule_token_text(p),
+                    rule_is_punct(p, "(") ? ": there is no part of this name" : "");
     return rule_next(p);
 }
 tc_status rule_expect_punct(parser *p, const char *text) { return rule_expect(p, T_PUNCT, text); }

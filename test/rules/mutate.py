@@ -2,6 +2,7 @@
 """Breaks every rule that is built in, one change at a time, and demands that tempoc --check-rules notices each.
 
 usage: mutate.py TEMPOC RULES-FOLDER EQUIVALENT [--every=N] [--share=K/N] [--jobs=N] [RULE...]
+A part, 'part NAME' as a rule's name, is broken like a rule, and one rule that uses it has to notice.
 A mutant is the text of one rule with a wrong constant, two operands swapped, a term dropped, another op, a guard or an
 attribute left out. It is killed when the check fails (exit code 1) and no mutant when the text is no rule any more (2).
 What survives must be listed in EQUIVALENT, a line 'RULE: CHANGE: reason' each, because it means the same. A line may
@@ -9,7 +10,7 @@ hold patterns of fnmatch (brackets as they are); one without must survive, so th
 --every=N runs each N-th mutant, beginning at the rule's number, so that every rule is broken; --share=K/N all mutants
 of the K-th of N shares of the rules. The last line is 'N killed, N equivalent, N not found'.
 """
-import concurrent.futures, fnmatch, os, re, sys, tempfile
+import concurrent.futures, fnmatch, os, pathlib, re, sys, tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from programs import run  # noqa: E402
@@ -23,10 +24,8 @@ OTHER_OP = dict(Add="Sub", Sub="Add", Mul="Div", Div="Mul", Sin="Cos", Cos="Sin"
                 Softplus="Exp", ReduceMean="ReduceSum", ReduceMax="ReduceMin", Not="Identity", And="Or", Or="And",
                 Softmax="LogSoftmax",
                 Pow="Mul", Gelu="Mish", IsNaN="IsInf", Identity="Neg", recip="neg", neg="recip", ReduceLike="Mul",
-                Sum="Neg")
-OTHER_OP.update({"ai.tempo.Swish": "Mish", "ai.tempo.GeluGrad": "ai.tempo.SwishGrad",
-                 "ai.tempo.SwishGrad": "ai.tempo.GeluGrad",
-                 "ai.tempo.Dropout": "Identity"})
+                Sum="Neg", **{"ai.tempo.Swish": "Mish", "ai.tempo.GeluGrad": "ai.tempo.SwishGrad",
+                              "ai.tempo.SwishGrad": "ai.tempo.GeluGrad", "ai.tempo.Dropout": "Identity"})
 TOKEN = re.compile(r'\s+|#[^\n]*|"[^"]*"|[A-Za-z_][\w.]*|-?\d+\.?\d*(?:[eE][-+]?\d+)?|=>|.', re.S)
 
 
@@ -34,8 +33,10 @@ class Rule:
     def __init__(self, file, text):
         self.file, self.text = file, text
         self.tokens = [t for t in TOKEN.findall(text)]
-        words = text.split()
-        self.name = words[1] if words[0] == "rule" else "gradient " + words[1]
+        kind, name = re.match(r"(\w+) ([\w.]+)", text).groups()
+        self.name = name if kind == "rule" else f"{kind} {name}"
+        self.is_part = kind == "part"
+        self.is_guards = self.is_part and re.search(r"\{( !?[a-z]\w*\([^=A-Z]+\),?)+ \}", " ".join(text.split()))
 
 
 def read_rules(folder):
@@ -44,10 +45,28 @@ def read_rules(folder):
         if not file.endswith(".rules"):
             continue
         text = re.sub(r"^#.*\n", "", open(os.path.join(folder, file)).read(), flags=re.M)
-        for part in re.split(r"^(?=(?:rule|gradient|function) )", text, flags=re.M):
-            if part.startswith(("rule ", "gradient ")):
+        for part in re.split(r"^(?=(?:rule|gradient|function|part) )", text, flags=re.M):
+            if part.startswith(("rule ", "gradient ", "part ")):
                 rules.append(Rule(file, part.strip() + "\n"))
     return rules
+
+
+def used(text, parts):
+    """The names of the parts that a text uses, and that these use."""
+    names = {f"part {name}" for name in re.findall(r"\b([a-z]\w*)\(", text.split("(", 1)[1])} & set(parts)
+    return names.union(*(used(parts[name], parts) for name in names))
+
+
+def files_of(rule, text, rules):
+    """A mutant as files of one rule each, with the parts that it uses."""
+    near = [r for r in rules if r.file == rule.file]
+    parts = {r.name: r.text for r in near if r.is_part}
+    users = [r.text for r in near if not r.is_part and rule.name in used(r.text, parts)] if rule.is_part else [text]
+    if rule.is_part:
+        parts[rule.name] = text
+    for user in users:
+        needed = used(user, parts)
+        yield "".join(part for name, part in parts.items() if name in needed) + user
 
 
 class Call:
@@ -86,9 +105,9 @@ def text_of(tokens, span):
 
 
 def blocks(rule):
-    """Spans of the brace blocks: match and replace, or the gradient's."""
+    """Spans of the brace blocks: match and replace, the gradient's, or the part's, if it is none of guards."""
     found, depth = [], 0
-    for i, t in enumerate(rule.tokens):
+    for i, t in enumerate([] if rule.is_guards else rule.tokens):
         if t == "{":
             depth, begin = depth + 1, i + 1
         elif t == "}":
@@ -160,11 +179,14 @@ def ops(rule):
         if c.name in OTHER_OP:
             yield f"op {text_of(rule.tokens, (c.start, c.end))[:60]} -> {OTHER_OP[c.name]}", replaced(
                 rule.tokens, (c.start, c.start + 1), OTHER_OP[c.name])
+    for i, name in enumerate(rule.tokens):  # an op that a part gets
+        if re.match(r"[A-Z]|ai\.", name) and name in OTHER_OP and rule.tokens[i + 1:i + 2] in ([","], [")"]):
+            yield f"op {name} -> {OTHER_OP[name]}", replaced(rule.tokens, (i, i + 1), OTHER_OP[name])
 
 
 def aliases(rule):
     """Results that are values which were there before: y = x."""
-    for found in re.finditer(r"(\w+ = )([a-z]\w*)(?=\s*[}\n])", rule.text):
+    for found in re.finditer(r"(\w+ = )([a-z]\w*)(?=\s*[}\n]|; \w+(?: =|\())", rule.text):
         negated = rule.text[:found.start(2)] + f"Neg({found.group(2)})" + rule.text[found.end(2):]
         yield f"op {found.group(0)} -> Neg", negated
 
@@ -182,31 +204,34 @@ def split_list(text):
 
 
 def guards(rule):
-    found = re.search(r"^where\s+(.*?)\s*(?=^replace|\{)", rule.text, flags=re.M | re.S)
+    found = re.search(r"(\{)\s+(.*?)\s*(?=\})" if rule.is_guards else
+                      r"(?:^|(?<=\} ))(where)\s+(.*?)\s*(?=^replace|\{|\Z)", rule.text, flags=re.M | re.S)
     if not found:
         return
-    parts = split_list(found.group(1))
+    parts = split_list(found.group(2))
     for i, part in enumerate(parts):
         rest = ",".join(parts[:i] + parts[i + 1:]).strip()
-        yield f"guard {part.strip()}", rule.text[:found.start()] + (f"where {rest}\n"
-                                                                    if rest else "") + rule.text[found.end():]
+        left = f"{found.group(1)} {rest}\n" if rest or rule.is_guards else ""
+        yield f"guard {part.strip()}", rule.text[:found.start()] + left + rule.text[found.end():]
 
 
 def attributes(rule):
-    for c in calls(rule):
-        if not c.attrs:
-            continue
-        parts = split_list(text_of(rule.tokens, c.attrs)[1:-1])
+    lists = [(c.attrs, c.name, "<{}>") for c in calls(rule) if c.attrs]
+    if rule.is_part and not re.search(r"[A-Z]\w*[?*]?[ (]", rule.text):  # attributes alone, or parameters
+        lists += [(block, rule.name, " {} ") for block in blocks(rule)]
+    for span, name, brackets in lists:
+        parts = split_list(text_of(rule.tokens, span).strip("<>"))
         for i, part in enumerate(parts):
             rest = ",".join(parts[:i] + parts[i + 1:]).strip()
-            yield f"attribute {part.strip()} of {c.name}", replaced(rule.tokens, c.attrs, f"<{rest}>" if rest else "")
+            less = replaced(rule.tokens, span, brackets.format(rest) if rest else "")
+            yield f"attribute {part.strip()} of {name}", less
             factors = re.split(r"\s*([*/])\s*", part.strip())
             for k in range(1, len(factors), 2):
                 less = "".join(factors[:k] + factors[k + 2:])
                 other = "".join(factors[:k] + ["/" if factors[k] == "*" else "*"] + factors[k + 1:])
                 for text, what in ((less, "without " + factors[k + 1]), (other, "inverse " + factors[k + 1])):
                     changed = ",".join(parts[:i] + [text] + parts[i + 1:])
-                    yield f"attribute {part.strip()}, {what}", replaced(rule.tokens, c.attrs, f"<{changed}>")
+                    yield f"attribute {part.strip()}, {what}", replaced(rule.tokens, span, brackets.format(changed))
 
 
 def mutants(rule):
@@ -221,12 +246,14 @@ def mutants(rule):
             yield what + (f" [{count[what]}]" if count[what] > 1 else ""), text
 
 
-def check(tempoc, folder, number, text):
+def check(tempoc, folder, number, texts):
     path = os.path.join(folder, f"{number}.rules")
-    with open(path, "w") as out:
-        out.write(text)
-    done = run(tempoc, "--check-rules", f"--rules={path}", code=None)
-    return done.code, done.text
+    for text in texts:
+        pathlib.Path(path).write_text(text)
+        done = run(tempoc, "--check-rules", f"--rules={path}", code=None)
+        if done.code:
+            break
+    return done.code
 
 
 def read_equivalent(path):
@@ -261,19 +288,18 @@ def main():
             key = f"{rule.name}: {what}"
             known.add(key)
             if rule.name in mine and number % every == index % min(every, len(changes)):
-                work.append((key, text))
+                work.append((key, list(files_of(rule, text, rules))))
     killed = invalid = same = failed = 0
-    per_rule = {}
+    noticed = {rule.name for rule in rules if rule.is_part}
     with tempfile.TemporaryDirectory() as temporary, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         results = pool.map(lambda job: check(tempoc, temporary, job[0], job[1][1]), enumerate(work))
-        for (key, text), (code, output) in zip(work, results):
-            name = key.split(": ")[0]
+        for (key, _), code in zip(work, results):
             if code == 2:
                 invalid += 1
                 continue
             if code == 1:
                 killed += 1
-                per_rule[name] = per_rule.get(name, 0) + 1
+                noticed.add(key.split(": ")[0])
                 if key in equivalent and "*" not in key:
                     print(f"FAIL listed as equivalent, but found: {key}", flush=True)
                     failed += 1
@@ -283,12 +309,11 @@ def main():
                 print(f"FAIL {'not found' if code == 0 else f'exit code {code}'}: {key}", flush=True)
                 failed += 1
     for line in equivalent:
-        if any(find([line], key) for key in known):
-            continue
-        print(f"FAIL {listed} lists what is no mutant: {line}")
-        failed += 1
+        if not any(find([line], key) for key in known):
+            print(f"FAIL {listed} lists what is no mutant: {line}")
+            failed += 1
     if every == 1:
-        for key in sorted(mine - set(per_rule)):
+        for key in sorted(mine - noticed):
             print(f"FAIL no mutant of {key} was killed")
             failed += 1
     print(f"{len(work)} mutants of {len({key.split(': ')[0] for key, _ in work})} rules, {invalid} of them no rules; "

@@ -85,7 +85,17 @@ typedef struct rewrite_case {
 
 #define PRODUCT "rule r match (x) => (y) { y = Mul*(Sin(x), x, 0.5) } replace { y = Neg(x) }"
 
+#define PARTS /* as if Neg(Sin(Mul(x, k))), scalar(k) and rank(x, 1) were written in the rule */                       \
+    "part operands() { x, k } part scaled(f, z) { f(Mul(z, k)) } where scalar(k) part list(v) { rank(v, 1) } "         \
+    "part negated(z) { a = scaled(Sin, z); y = Neg(a) } part last() { axis = -1 } "                                    \
+    "rule r match (operands()) => (y) { negated(x) } where list(x) replace { y = Softmax <last()> (x) }"
+
 static const rewrite_case rewrites[] = {
+    {"parts", PARTS, "(float[4] x, float k) => (float[4] y) { a = Mul(x, k) b = Sin(a) y = Neg(b) }", "Softmax"},
+    {"a guard of a part with text", PARTS,
+     "(float[4] x, float[4] k) => (float[4] y) { a = Mul(x, k) b = Sin(a) y = Neg(b) }", "Mul Sin Neg"},
+    {"a guard of a part without", PARTS,
+     "(float[2,4] x, float k) => (float[2,4] y) { a = Mul(x, k) b = Sin(a) y = Neg(b) }", "Mul Sin Neg"},
     {"operands in any order, nested calls", GELU, GELU_GRAPH("0.70710677", ""), "Gelu"},
     {"a constant that differs", GELU, GELU_GRAPH("0.7072", ""), "Mul Erf Add Mul Mul"},
     {"a value inside that another node uses", GELU,
@@ -339,6 +349,8 @@ TEST(from_end) {
     }
 }
 
+#define NEGATED(x) "rule r match (x) => (y) { y = Neg(" x ") } replace { y = x }"
+
 /* Mistakes are told with their place. */
 TEST(mistakes) {
     static const struct {
@@ -359,7 +371,7 @@ TEST(mistakes) {
         {"rule r match (x) => (y) { y = Neg(x) } replace { z = Neg(x) y = x }", "test.rules:1:54",
          "no result depends on 'z'"},
         {"rule r match (x) => (y) { y = Neg(x) } where foo(x) replace { y = x }", "test.rules:1:46",
-         "unknown guard 'foo'"},
+         "unknown guard or part 'foo'"},
         {"rule r match (x) => (y) { y = Neg(x) } where rank(x) replace { y = x }", "test.rules:1:46",
          "too few arguments"},
         {"rule r match (x) => (y) { y = Softmax <axle = 1> (x) } replace { y = x }", "test.rules:1:40",
@@ -394,12 +406,27 @@ TEST(mistakes) {
          "'z' names no value"},
         {"rule r match (x) => (y) { y = Neg(x) } replace { y = Softmax <axis = trailing(x, x)> (x) }",
          "test.rules:1:82", "trailing has no operand 1"},
-        {"bogus", "test.rules:1:1", "expected 'rule', 'gradient' or 'function'"},
+        {"bogus", "test.rules:1:1", "expected 'rule', 'gradient', 'part' or 'function'"},
         {"function ai.tempo.Blur (X) => (Y) { Y = Neg (X) }", "test.rules:1:10",
          "'ai.tempo.Blur' is no op of ai.tempo"},
         {"function my.ops.Swish (X) => (Y) { Y = Neg (X) }", "test.rules:1:10", "'my.ops.Swish' is no op of ai.tempo"},
         {"function ai.tempo.Swish (X) => (Y) { Y = Neg (X)", "test.rules:1:49",
          "the function 'ai.tempo.Swish' has no end"},
+        {"rule r match (x) => (y) { foo() y = Neg(x) } replace { y = x }", "test.rules:1:30",
+         "expected '=' before '(': there is no part of this name"},
+        {"rule r match (x) => (y) { y = Neg(foo(x)) } replace { y = x }", "test.rules:1:35", "unknown part 'foo'"},
+        {"rule r match (x) => (y) { y = Elu <foo()> (x) } replace { y = x }", "test.rules:1:39",
+         "there is no part of this name"},
+        {"part f(a) { Abs(a) }\n" NEGATED("f(x, x)"), "test.rules:2:35", "part 'f' takes 1 arguments, not 2"},
+        {"part f(a) { g(a) }\npart g(a) { f(a) }\n" NEGATED("f(x)"), "test.rules:2:13", "part 'f' uses itself"},
+        {"part f(a) { Abs(a) }\npart f(b) { b }\n" NEGATED("f(x)"), "test.rules:2:6", "a guard 'f' already"},
+        {"part f() { Abs(x) }\npart g() { f() }\n" NEGATED("f()"), "test.rules:2:6", "part 'g' is not used"},
+        {"part f(a) { Abs(b) }\n" NEGATED("f(x)"), "test.rules:1:17", "'b' is neither a parameter nor defined"},
+        {"part f() { x } where !float(x)\nrule r match (x) => (y) { y = Neg(x) } replace { y = f() }",
+         "test.rules:2:54", "has guards, which belong to the match"},
+        {"part f(a) { Abs(a)\n" NEGATED("f(x"), "test.rules:2:59", "expected '}' before the end"},
+        {"part f(a) { a, a, a, a }\nrule r match (x) => (y) { y = Neg(x) } where f(f(f(f(f(float(x)))))) replace { }",
+         "test.rules:1:16", "more than 1000 texts"},
         {"rule r match (x) => (y) { y = Neg(\x01) } replace { y = x }", "test.rules:1:35", "byte 0x01"},
     };
     for (size_t i = 0; i < TC_COUNT(cases); i++) {
